@@ -1,18 +1,18 @@
-/** One question to somebody else's server. */
+/** A request to an external server. */
 export interface JsonHttpRequest {
   readonly url: string
   readonly send: typeof fetch
   readonly headers?: Readonly<Record<string, string>>
-  /** Sent as JSON by POST; undefined asks by GET. */
+  /** Sent as JSON by POST; undefined sends a GET. */
   readonly body?: unknown
   readonly timeoutMs: number
-  /** Of the answer; a longer one is not read. */
+  /** Limit of the reply; a longer one is not read. */
   readonly maxBytes: number
 }
 
 /**
- * Asks for JSON: no redirects, one deadline for everything, a bounded answer. Throws when there is
- * none, or when it is something else.
+ * Requests JSON: no redirects, one deadline for the whole exchange, a bounded reply. Throws if
+ * there is no such reply.
  */
 export async function requestJson(
   exchange: JsonHttpRequest,

@@ -1,23 +1,23 @@
 import { micros, type Micros } from '../core/money.ts'
 
-/** A chain money comes from, and its USDC. */
+/** A payment network and its USDC. */
 export interface PaymentNetwork {
   readonly name: string
   readonly caip2: string
-  /** Null where transactions have no such number. */
+  /** Null if transactions have no chain number. */
   readonly chainId: number | null
   /** EVM addresses in lower case, base58 on Solana. */
   readonly asset: string
   readonly decimals: number
-  /** The EIP-712 domain of the token; null when payments there are not signed for the token. */
+  /** The token's EIP-712 domain; null if payments there are not signed for the token. */
   readonly domain: { readonly name: string; readonly version: string } | null
 }
 
 /**
- * The pinned table: a wrong domain name fails every signature silently (EIP-712). Checked
- * in 2026-11 against Circle's list of USDC contracts, x402's default assets (domain), the Uniswap
- * default token list (BSC, Tempo) and mppx; of BSC the domain is only what offers say, nothing is
- * signed for that token.
+ * Pinned values: with a wrong domain name every signature fails silently (EIP-712). Checked in
+ * 2026-11 against Circle's list of USDC contracts, x402's default assets (domain), the Uniswap
+ * default token list (BSC, Tempo) and mppx. BSC's domain only appears in offers; nothing is signed
+ * for that token.
  */
 export const PAYMENT_NETWORKS = {
   base: {
@@ -56,11 +56,11 @@ export const PAYMENT_NETWORKS = {
 
 const LEDGER_DECIMALS = 6
 
-/** The atomic units of an asset that an amount is; throws when it is not a whole number of them. */
+/** Converts an amount to atomic units of an asset; throws if it is not a whole number of them. */
 export const toAtomicUnits = (price: Micros, decimals: number): bigint =>
   shiftDecimals(price, decimals - LEDGER_DECIMALS)
 
-/** The ledger's amount of so many atomic units; throws when they are not whole micro-USDC. */
+/** Converts atomic units to the ledger's amount; throws if they are not whole micro-USDC. */
 export const fromAtomicUnits = (amount: bigint, decimals: number): Micros =>
   micros(shiftDecimals(amount, LEDGER_DECIMALS - decimals))
 

@@ -2,13 +2,15 @@ import { createHash } from 'node:crypto'
 import { parseWithBigints, stringifyWithBigints } from '../core/bigint-json.ts'
 import type { Micros } from '../core/money.ts'
 
+/** The normal form of a payment, shared by all dialects. */
+
 export type HexString = `0x${string}`
 
-/** The dialect a payment came in; it chooses the reply header and nothing else. */
+/** The dialect of a payment; it only determines the reply header. */
 export type PaymentDialect = 'short' | 'v1' | 'v2' | 'mpp'
 export type PaymentRail = 'eip3009' | 'x402' | 'mpp'
 
-/** What shows that the payer agreed, and what settles the payment. */
+/** The payer's proof of consent, which also settles the payment. */
 export type PayerProof =
   | { readonly kind: 'eip3009'; readonly signature: HexString }
   | {
@@ -20,9 +22,9 @@ export type PayerProof =
     }
   | {
       readonly kind: 'solana'
-      /** Base64 of a transaction that the payer has signed and the facilitator has not. */
+      /** Base64 of a transaction that is signed by the payer but not by the facilitator. */
       readonly transaction: string
-      /** What the facilitator is to hold it against: ours, never the client's copy. */
+      /** What the facilitator checks it against: our requirement, never the client's copy. */
       readonly requirement: PaymentRequirement
     }
   | {
@@ -34,13 +36,13 @@ export type PayerProof =
       readonly hash: HexString
     }
 
-/** The part of a proof that the payer made: what shows it again is the same credential. */
+/** The payer's part of a proof: equal parts are the same credential. */
 export type PresentedProof =
   | { readonly kind: 'eip3009' | 'permit2'; readonly signature: HexString }
   | { readonly kind: 'solana'; readonly transaction: string }
   | { readonly kind: 'mpp'; readonly raw: HexString }
 
-/** Which payment a header is about, whatever is for sale: enough to find what became of it. */
+/** The payment a header refers to, independent of any offer: enough to look up its state. */
 export interface PresentedPayment extends Pick<
   OnchainPayment,
   'rail' | 'wire' | 'chain' | 'asset' | 'from' | 'nonce'
@@ -48,31 +50,31 @@ export interface PresentedPayment extends Pick<
   readonly proof: PresentedProof
 }
 
-/** A payment in the one form everything behind the codecs works with. */
+/** A payment in normal form, independent of its dialect. */
 export interface OnchainPayment {
   readonly rail: PaymentRail
   readonly wire: PaymentDialect
   /** CAIP-2. */
   readonly chain: string
-  /** EVM addresses are in lower case; those of Solana are as they are spelled. */
+  /** EVM addresses in lower case; Solana addresses as spelled. */
   readonly asset: string
   readonly from: string
   readonly to: string
   /** Atomic units of the asset. */
   readonly amount: bigint
-  /** What the ledger books for it. */
+  /** The amount the ledger books for it. */
   readonly price: Micros
   /** Seconds since the epoch: valid strictly between the two. */
   readonly validAfter: bigint
   readonly validBefore: bigint
-  /** With chain, asset and payer the claim key; one spelling for one nonce. */
+  /** With chain, asset and payer the claim key; normalized. */
   readonly nonce: string
-  /** The id of the extension `payment-identifier`, when the client sent one. */
+  /** The id of the extension `payment-identifier`, if the client sent one. */
   readonly identifier: string | null
   readonly proof: PayerProof
 }
 
-/** One way to pay in the words of x402 version 2. */
+/** One way to pay, in x402 version 2. */
 export interface PaymentRequirement {
   readonly scheme: 'exact'
   /** CAIP-2. */
@@ -86,7 +88,7 @@ export interface PaymentRequirement {
   readonly extra: Readonly<Record<string, string | number>>
 }
 
-/** What an MPP challenge asks for. */
+/** The terms of an MPP challenge. */
 export interface MppOffer {
   readonly realm: string
   readonly chainId: number
@@ -94,7 +96,10 @@ export interface MppOffer {
   readonly amount: string
   readonly currency: string
   readonly recipient: string
-  /** base64url HMAC-SHA256 under the secret all nodes share; a function, so that no log shows it. */
+  /**
+   * base64url HMAC-SHA256 under the secret all nodes share; a function, so that logs cannot show
+   * it.
+   */
   readonly mac: (text: string) => string
 }
 
@@ -105,7 +110,7 @@ export interface PaidResource {
   readonly mimeType: string
 }
 
-/** What a request costs on every rail that is on; rendered as v2, v1 and MPP. */
+/** The price of a request on every rail that is on; rendered as v2, v1 and MPP. */
 export interface PaymentOffer {
   readonly resource: PaidResource
   readonly price: Micros
@@ -117,8 +122,8 @@ export interface PaymentOffer {
 }
 
 /**
- * A payment that is not accepted: 400 cannot be read, 402 a new payment heals it, 412 Permit2 is not
- * approved. `reason` is the name that x402 or MPP has for it.
+ * A rejected payment: 400 malformed, 402 needs a new payment, 412 needs a Permit2 approval.
+ * `reason` is the x402 or MPP name of the problem.
  */
 export class PaymentProblem extends Error {
   readonly status: 400 | 402 | 412
@@ -135,7 +140,7 @@ export class PaymentProblem extends Error {
 
 export type RequestHeaders = Readonly<Record<string, string | readonly string[] | undefined>>
 
-/** A credential as it came; `wire` is what its header suggests, the document decides. */
+/** A raw credential; `wire` is suggested by its header, but the document decides. */
 export interface PaymentCredential {
   readonly wire: 'v1' | 'v2' | 'mpp'
   readonly text: string
@@ -144,8 +149,8 @@ export interface PaymentCredential {
 const PAYMENT_SCHEME = /^payment(?:\s+|$)(.*)$/i
 
 /**
- * The credential among the headers of a request, whose names are in lower case: `payment-signature`,
- * else `x-payment`, else `Authorization: Payment`. Null when there is none.
+ * The credential in the headers of a request (names in lower case): `payment-signature`, else
+ * `x-payment`, else `Authorization: Payment`. Null if there is none.
  */
 export function findPaymentCredential(headers: RequestHeaders): PaymentCredential | null {
   const v2 = textOf(headers['payment-signature'])
@@ -166,7 +171,7 @@ function textOf(value: string | readonly string[] | undefined): string | null {
 }
 
 /**
- * The identity of a credential, hex: sha256 over the bytes the payer signed with, so that the same
+ * The identity of a credential: hex sha256 over the payer's signed bytes, so that the same
  * signature in another dialect or spelling is the same credential.
  */
 export function hashPaymentCredential({ proof }: Pick<PresentedPayment, 'proof'>): string {
@@ -185,7 +190,7 @@ function signatureOf(proof: PresentedProof): Buffer {
   }
 }
 
-/** A payment as it was claimed, shown again: in the dialect and by the bytes of now. */
+/** A claimed payment presented again: with the dialect and bytes of the new request. */
 export const withPresentedProof = (
   claimed: OnchainPayment,
   { rail, wire, proof }: PresentedPayment,
@@ -196,7 +201,7 @@ export const withPresentedProof = (
   proof: { ...claimed.proof, ...proof } as PayerProof,
 })
 
-/** A payment as text, for commands, rows and snapshots; `decodePayment` gives it back. */
+/** A payment as text, for commands, rows and snapshots; `decodePayment` reverses it. */
 export const encodePayment = (payment: OnchainPayment): string => stringifyWithBigints(payment)
 
 export const decodePayment = (text: string): OnchainPayment =>

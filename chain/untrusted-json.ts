@@ -1,12 +1,14 @@
 import { LIMITS } from '../core/limits.ts'
 import { PaymentProblem } from './payment.ts'
 
+/** Strict parsing of base64, JSON and payment fields from untrusted input. */
+
 export type UntrustedJsonObject = Readonly<Record<string, unknown>>
 
 export const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Both alphabets; `Buffer.from` drops illegal characters silently, so this comes before it. */
+/** Both alphabets; `Buffer.from` drops illegal characters silently, so check this first. */
 export const BASE64_PATTERN = /^[A-Za-z0-9+/_-]+={0,2}$/
 const SINGLE_ALPHABET_PATTERN = /^(?:[A-Za-z0-9+/]+|[A-Za-z0-9_-]+)={0,2}$/
 const UINT256_LIMIT = 2n ** 256n
@@ -17,7 +19,7 @@ export const isUint256Text = (value: unknown): value is string =>
 
 const malformed = (detail: string) => new PaymentProblem(400, 'invalid_payload', detail)
 
-/** The bytes of strict base64 or base64url, padded or not; null for anything else. */
+/** Decodes strict base64 or base64url, padded or not; null for anything else. */
 export function decodeStrictBase64(text: string): Buffer | null {
   const digits = text.replace(/=+$/, '').length
   if (!SINGLE_ALPHABET_PATTERN.test(text) || digits % 4 === 1) return null
@@ -26,9 +28,9 @@ export function decodeStrictBase64(text: string): Buffer | null {
 }
 
 /**
- * The JSON object in a header: at most 8 KiB, one base64 alphabet, valid UTF-8, no key twice, no
- * `__proto__`, not nested too deep. Null for anything else: a document that two readers could read
- * differently is read by none.
+ * Parses the JSON object in a header: at most 8 KiB, one base64 alphabet, valid UTF-8, no duplicate
+ * key, no `__proto__`, limited depth. Null for anything else: parsers could disagree on such a
+ * document.
  */
 export function parseUntrustedJson(text: string): UntrustedJsonObject | null {
   if (text.length > LIMITS.paymentHeaderBytes) return null
@@ -44,7 +46,7 @@ export function parseUntrustedJson(text: string): UntrustedJsonObject | null {
   }
 }
 
-/** A string of JSON that is known to be valid, and the colon behind it when it is a key. */
+/** A string of valid JSON, and the colon after it if it is a key. */
 const STRINGS = /"(?:[^"\\]|\\.)*"(\s*:)?/g
 
 function countKeys(value: unknown, depth: number): number {
@@ -55,18 +57,18 @@ function countKeys(value: unknown, depth: number): number {
   return keys
 }
 
-/** Reads the fields of one object of a payment, each in its form or the payment is malformed. */
+/** Reads typed fields of a payment object; throws if one is malformed. */
 export interface FieldReader {
   text(name: string): string
   /** 0x and 20 bytes; in lower case, because viem throws on a wrong checksum. */
   address(name: string): string
   uint(name: string): bigint
-  /** 0x and as many bytes, in lower case. */
+  /** 0x and `least` to `most` bytes, in lower case. */
   bytes(name: string, least: number, most: number): `0x${string}`
   nested(name: string): FieldReader
 }
 
-/** The fields of what stands at `at`; throws `invalid_payload` when it is no object. */
+/** Creates a reader of the object at `at`; throws `invalid_payload` if it is not an object. */
 export function createFieldReader(value: unknown, at: string): FieldReader {
   if (!isRecord(value)) throw malformed(`${at} must be an object`)
   const read = (name: string) => (Object.hasOwn(value, name) ? value[name] : undefined)

@@ -8,7 +8,7 @@ import {
 } from '../../core/crypto.ts'
 import type { HexString } from '../payment.ts'
 
-/** A custodial wallet as it is stored: the private key only in its envelope. */
+/** A stored custodial wallet: its private key exists only in the envelope. */
 export interface EncryptedWallet {
   /** EIP-55 spelling. */
   readonly address: string
@@ -17,10 +17,10 @@ export interface EncryptedWallet {
   readonly keyId: string
 }
 
-/** The one spelling of an EVM address in answers (EIP-55). */
+/** The spelling of EVM addresses in replies (EIP-55). */
 export const toChecksumAddress = (address: string): string => getAddress(address)
 
-/** A new random key of its own for an agent; the envelope opens only for this agent and address. */
+/** Creates a wallet with a random key; the envelope is bound to this agent and address. */
 export function createCustodialWallet(sealing: EncryptionKeys, agentId: string): EncryptedWallet {
   const privateKey = generatePrivateKey()
   const address = privateKeyToAddress(privateKey)
@@ -32,9 +32,8 @@ export function createCustodialWallet(sealing: EncryptionKeys, agentId: string):
 }
 
 /**
- * The private key of a wallet, for the moment of signing or export: keep it in no variable that
- * outlives that, in no log and no error.
- * Throws on another agent, another address, an unknown key or a changed byte.
+ * Decrypts a wallet's private key for signing or export: do not keep, log or throw it. Throws on
+ * another agent or address, an unknown key or a changed byte.
  */
 export function decryptWalletKey(
   sealing: EncryptionKeys,

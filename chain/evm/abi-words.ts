@@ -1,9 +1,11 @@
 import type { HexString } from '../payment.ts'
 
 /**
- * The encoding of contract calls whose arguments are of one word each, by hand: for each call of a
- * payment a general encoder would look up the function, hash its signature and check every argument.
+ * Encodes contract calls whose arguments are single words. A general ABI encoder would look up the
+ * function, hash its signature and check every argument for each payment.
  */
+
+/** Hexadecimal digits of a word. */
 const DIGITS = 64
 
 /** A number as 32 bytes, without a prefix. */
@@ -14,13 +16,13 @@ export const encodeUintWord = (value: bigint | number): string =>
 export const encodeHexWord = (hex: string): string =>
   hex.slice(2).toLowerCase().padStart(DIGITS, '0')
 
-/** Bytes filled up to whole words behind their length, without a prefix. */
+/** Bytes padded to whole words after their length, without a prefix. */
 export function encodeBytesWords(bytes: HexString): string {
   const digits = bytes.slice(2)
   const length = Math.ceil(digits.length / DIGITS) * DIGITS
   return encodeUintWord(digits.length / 2) + digits.padEnd(length, '0')
 }
 
-/** A call by the selector of its function. */
+/** The call data of a function by its selector. */
 export const encodeCallData = (selector: HexString, ...words: string[]): HexString =>
   `${selector}${words.join('')}`

@@ -1,16 +1,16 @@
 import { findRpcError, type EvmClient } from './evm-client.ts'
 import type { HexString } from '../payment.ts'
 
-/** How many transactions of a key the chain had at a block, that block included. */
+/** The transaction count of a key at a block, that block included. */
 export interface AccountNonceAtBlock {
   readonly block: bigint
   readonly count: number
 }
 
 /**
- * The newest block and what stands in the chain up to it, of one view of the chain: behind a load
- * balancer two answers may come from nodes that are not equally far. Null when the one that was asked
- * for the count does not have the block yet. Throws when a node cannot be reached.
+ * The newest block and the transaction count up to it, from one view of the chain: behind a load
+ * balancer two answers may come from nodes of different height. Null if the answering node does not
+ * have the block yet. Throws if a node cannot be reached.
  */
 export async function readAccountNonce(
   client: EvmClient,
@@ -21,7 +21,7 @@ export async function readAccountNonce(
   return count === null ? null : { block, count }
 }
 
-/** The same up to the newest final block; null where the node knows of none. */
+/** The same up to the newest final block; null if the node knows of none. */
 export const readFinalizedNonce = (client: EvmClient, address: string): Promise<number | null> =>
   countAt(client, address, 'finalized')
 

@@ -11,9 +11,11 @@ import { invalidInputError, ServiceError } from '../../core/errors.ts'
 import { findRpcError } from './evm-client.ts'
 import type { EvmReadClient } from './read-client.ts'
 
+/** Broadcasts raw transactions that callers have signed. */
+
 const invalidRawTransaction = (detail: string) => invalidInputError('/raw_tx', detail)
 
-/** What a raw transaction says; refuses what is no signed transaction of a named chain. */
+/** Decodes a raw transaction; throws unless it is signed and names a chain. */
 export async function decodeSignedTransaction(raw: Hex) {
   const parsed = parse(raw)
   if (parsed.type === 'eip4844')
@@ -54,10 +56,9 @@ export interface BroadcastResult {
 }
 
 /**
- * Sends a signed transaction. A node that knows it already has it; one that refuses it is asked whether
- * it is on the chain all the same, and so is one that did not answer in time. Rejects with
- * `transaction_rejected`, with `outcome_unknown` when nobody says, or as the node failed where no
- * connection was made to any.
+ * Sends a signed transaction. If a node knows it already, that is success; if a node rejects it or
+ * times out, the chain is checked for it. Throws `transaction_rejected`, `outcome_unknown` if no
+ * node knows, or the node's error if no connection was made.
  */
 export async function broadcastRawTransaction(
   client: EvmReadClient,
@@ -75,11 +76,11 @@ export async function broadcastRawTransaction(
   if (answer !== null && !UNSURE.has(answer.code)) {
     throw new ServiceError('transaction_rejected', { tx_hash: hash, reason: answer.details }, error)
   }
-  // Nobody has it: either it was never received, or it is still on its way through the nodes.
+  // No node has it: it was never received, or is still propagating.
   throw new ServiceError('outcome_unknown', { tx_hash: hash, retry_after: 30 }, error)
 }
 
-/** Offers it to the nodes in their order until one takes it: null then, else why each did not. */
+/** Offers it to the nodes in order until one accepts it: returns null, else the error of each. */
 async function sendToFirstNode(client: EvmReadClient, raw: Hex): Promise<unknown[] | null> {
   const failures: unknown[] = []
   for (const { request } of client.transport.transports) {
@@ -94,10 +95,10 @@ async function sendToFirstNode(client: EvmReadClient, raw: Hex): Promise<unknown
   return failures
 }
 
-/** How far a request came that failed before there was a connection. */
+/** System calls that fail before a connection exists. */
 const BEFORE = new Set(['connect', 'getaddrinfo'])
 
-/** No connection was made, so nobody can have received the request. */
+/** No connection was made, so no node can have received the request. */
 function isNeverSent(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   if (error instanceof AggregateError) return error.errors.every(isNeverSent)
@@ -106,9 +107,9 @@ function isNeverSent(error: unknown): boolean {
   return error.cause !== error && isNeverSent(error.cause)
 }
 
-/** What nodes say of a transaction they have. */
+/** Errors of nodes that already have the transaction. */
 const KNOWN = /already known|already imported|known transaction|already exists|ALREADY_EXISTS/i
-/** The node's own trouble, which says nothing about the transaction. */
+/** Errors of the node itself, which say nothing about the transaction. */
 const UNSURE = new Set([-32005, -32016, 429])
 
 async function findOnChain(

@@ -1,12 +1,14 @@
 import type { HexString } from '../payment.ts'
 
+/** Checks and splits the ECDSA signatures of payers. */
+
 const KEY_SIGNATURE_BYTES = 65
 
-/** Whether a signature has the length of a key's own; that of a contract has any. */
+/** Whether a signature has the length of a plain key's; contract signatures may have any. */
 export const isEcdsaSignature = (signature: HexString): boolean =>
   signature.length === 2 + 2 * KEY_SIGNATURE_BYTES
 
-/** The parts of a key's signature; a recovery bit spelled 0 or 1 becomes the token's 27 or 28. */
+/** Splits a key's signature; a recovery bit of 0 or 1 becomes the token's 27 or 28. */
 export function splitSignature(signature: HexString): { r: HexString; s: HexString; v: number } {
   const v = Number.parseInt(signature.slice(130, 132), 16)
   return {

@@ -21,7 +21,7 @@ import { isEcdsaSignature, splitSignature } from './ecdsa-signatures.ts'
 import { findTransactionReceipt } from './transactions.ts'
 import { encodeCallData, encodeUintWord, encodeHexWord } from './abi-words.ts'
 
-/** EIP-3009: money that moves on a signature; addresses in lower case, times in seconds. */
+/** A transfer by signature (EIP-3009); addresses in lower case, times in seconds. */
 export interface Eip3009Authorization {
   readonly from: string
   readonly to: string
@@ -31,7 +31,7 @@ export interface Eip3009Authorization {
   readonly nonce: HexString
 }
 
-/** A token with EIP-3009 and the EIP-712 domain it signs under. */
+/** A token with EIP-3009 and its EIP-712 domain. */
 export interface Eip3009Token {
   readonly address: string
   readonly name: string
@@ -76,7 +76,9 @@ const typedData = (token: Eip3009Token, authorization: Eip3009Authorization) => 
   },
 })
 
-/** `from`, `to`, `value`, `validAfter`, `validBefore`, `nonce`: the same words signed and sent. */
+/**
+ * `from`, `to`, `value`, `validAfter`, `validBefore`, `nonce`: the same words are signed and sent.
+ */
 const encodeAuthorizationWords = ({
   from,
   to,
@@ -99,7 +101,7 @@ const TYPE_HASH = keccak256(
   ),
 )
 
-/** What the payer signs, of EIP-712: the hash of the domain, and that of the terms. */
+/** The EIP-712 digest the payer signs, from the hashes of domain and terms. */
 export function eip3009Digest(token: Eip3009Token, authorization: Eip3009Authorization): HexString {
   const terms = keccak256(encodeCallData(TYPE_HASH, ...encodeAuthorizationWords(authorization)))
   return keccak256(`0x1901${tokenDomainHash(token).slice(2)}${terms.slice(2)}`)
@@ -112,7 +114,7 @@ export const signEip3009Authorization = (
   authorization: Eip3009Authorization,
 ): Promise<HexString> => account.signTypedData(typedData(token, authorization))
 
-/** The call that settles; anybody may send it. A signature of a contract needs the bytes overload. */
+/** The settling call; anybody may send it. A contract's signature needs the bytes overload. */
 export function eip3009TransferCall(
   { address }: Pick<Eip3009Token, 'address'>,
   authorization: Eip3009Authorization,
@@ -142,7 +144,7 @@ export function eip3009TransferCall(
   return { to: address, data: encodeFunctionData({ abi, functionName, args }) }
 }
 
-/** Whether the token signs under the domain we compute; to be asked before the first payment. */
+/** Whether the token's domain equals the one we compute; check it before the first payment. */
 export async function hasExpectedDomain(client: EvmClient, token: Eip3009Token): Promise<boolean> {
   const data = encodeFunctionData({ abi, functionName: 'DOMAIN_SEPARATOR' })
   return (await ethCall(client, { to: token.address, data })) === tokenDomainHash(token)
@@ -173,7 +175,7 @@ const authorizationStateCall = (
 })
 
 export interface Eip3009Preflight {
-  /** The block `used` and `balance` are of. */
+  /** The block of `used` and `balance`. */
   readonly block: bigint
   /** The payer is a contract, or delegates to one (EIP-7702). */
   readonly hasCode: boolean
@@ -181,11 +183,11 @@ export interface Eip3009Preflight {
   readonly used: boolean
   /** Atomic units. */
   readonly balance: bigint
-  /** Null when the settlement would succeed now, else why it reverts. */
+  /** Null if the settlement would succeed now, else why it reverts. */
   readonly simulation: string | null
 }
 
-/** What the chain says about an authorization now; throws when it is down. */
+/** Reads the state of an authorization on the chain; throws if the node is down. */
 export async function preflightEip3009(
   inspect: PaymentPreflight,
   token: Eip3009Token,
@@ -203,10 +205,10 @@ export async function preflightEip3009(
 }
 
 const ERC1271_MAGIC = '0x1626ba7e'
-/** ERC-6492 is for contracts that are not deployed yet: such an address could not settle. */
+/** ERC-6492 is for contracts that are not deployed yet, which could not settle. */
 const ERC6492_TAIL = '6492'.repeat(16)
 
-/** Whether the contract on an address accepts a signature (ERC-1271). ERC-6492 is refused. */
+/** Whether the contract at an address accepts a signature (ERC-1271). ERC-6492 is rejected. */
 export async function isValidErc1271Signature(
   client: EvmClient,
   address: string,
@@ -229,33 +231,33 @@ const USED_TOPIC: HexString = '0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b2
 const CANCELED_TOPIC: HexString =
   '0x1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81'
 
-/** What became of a signed authorization. */
+/** The outcome of a signed authorization. */
 export type Eip3009Status =
   | {
       readonly state: 'used'
       readonly tx: HexString
       readonly block: bigint
-      /** Of our Transfer log; when not `paid`, of the log that shows the use. */
+      /** Of our Transfer log; if not `paid`, of the log that shows the use. */
       readonly logIndex: number
-      /** Whether the same transaction moved the money to us, whoever sent it. */
+      /** Whether the same transaction paid us, by any sender. */
       readonly paid: boolean
     }
   | { readonly state: 'canceled'; readonly tx: HexString }
   | { readonly state: 'unused'; readonly headTime: bigint; readonly head: bigint }
 
-/** What became of a signed payment; `spent`: it can be used no more, and nothing shows that it paid. */
+/** The outcome of a signed payment; `spent`: it is used up, and nothing shows that it paid. */
 export type SignedPaymentStatus =
   | Eip3009Status
   | { readonly state: 'spent'; readonly headTime: bigint }
 
-/** Where to look for a payment: not before the block it was accepted at. */
+/** The payment to search for, and the block it was accepted at, where the search starts. */
 export type Eip3009StatusQuery = Pick<Eip3009Authorization, 'from' | 'to' | 'value' | 'nonce'> & {
   readonly fromBlock: bigint
 }
 
 /**
- * What became of an authorization, by its nonce: the token's own state at the latest block, then its
- * logs. Throws when the chain is down, or shows the nonce used but no log of it since `fromBlock`.
+ * Reads the outcome of an authorization by its nonce: the token's state at the latest block, then
+ * its logs. Throws if the node is down, or shows the nonce as used without a log since `fromBlock`.
  */
 export async function readEip3009Status(
   client: EvmClient,
@@ -291,9 +293,9 @@ async function readUseStatus(
 }
 
 /**
- * The log index of the token's Transfer of exactly this payment in a transaction; null when it did
- * not pay. With `nonce`, only the one that the use of the nonce made, which is the token's next log: a
- * transaction may carry several payments alike.
+ * The log index of the token's Transfer of exactly this payment in a transaction; null if it did
+ * not pay. With `nonce`, only the Transfer caused by the use of the nonce, which is the token's
+ * next log: a transaction may contain several equal payments.
  */
 export function findPaymentLogIndex(
   receipt: TransactionReceipt,
@@ -317,5 +319,5 @@ export function findPaymentLogIndex(
   return transfer?.logIndex ?? null
 }
 
-/** A log by its topics, however many there are. */
+/** A log with any number of topics. */
 type EventLog = { readonly topics: readonly HexString[] }

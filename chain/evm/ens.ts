@@ -2,7 +2,9 @@ import { namehash, parseAbi, type Hex } from 'viem'
 import { isRpcUnavailable } from './evm-client.ts'
 import type { EvmReadClient } from './read-client.ts'
 
-/** As ethereum-lists/chains has it (checked in 2026-11). */
+/** Resolves ENS names and addresses. */
+
+/** From ethereum-lists/chains (checked in 2026-11). */
 const REGISTRY = '0x00000000000C2E074eC69A0dFb2997BA6C7d2e1e'
 const ABI = parseAbi([
   'function resolver(bytes32 node) view returns (address)',
@@ -12,8 +14,8 @@ const ABI = parseAbi([
 const ZERO_ADDRESS_PATTERN = /^0x0{40}$/
 
 /**
- * Names by the registry alone: one that a resolver keeps elsewhere (CCIP read) would have us fetch
- * from an address that a stranger chose.
+ * Resolves names through the registry only: offchain resolvers (CCIP read) would have us fetch from
+ * an address that the name's owner chose.
  */
 export async function resolveEnsName(client: EvmReadClient, name: string): Promise<Hex | null> {
   const spelled = await normalised(name)
@@ -27,7 +29,7 @@ export async function resolveEnsName(client: EvmReadClient, name: string): Promi
   return found === null || ZERO_ADDRESS_PATTERN.test(found) ? null : found
 }
 
-/** The primary name of an address; one that does not lead back to it is not its name. */
+/** The primary name of an address, if the name resolves back to it. */
 export async function reverseResolveEns(
   client: EvmReadClient,
   address: Hex,
@@ -38,7 +40,7 @@ export async function reverseResolveEns(
   const name = await nullIfReverts(
     client.readContract({ address: resolver, abi: ABI, functionName: 'name', args: [node] }),
   )
-  // A name that is not spelled as it is looked up may look like another one.
+  // A name that is not in normal form may imitate another one.
   if (name === null || name === '' || (await normalised(name)) !== name) return null
   const forward = await resolveEnsName(client, name)
   return forward?.toLowerCase() === address.toLowerCase() ? name : null
@@ -51,7 +53,7 @@ async function resolverOf(client: EvmReadClient, node: Hex): Promise<Hex | null>
   return found === null || ZERO_ADDRESS_PATTERN.test(found) ? null : found
 }
 
-/** Null for a contract that is not there or reverts; rejects when the node does not answer. */
+/** Null if the contract is missing or reverts; rejects if the node does not answer. */
 async function nullIfReverts<T>(work: Promise<T>): Promise<T | null> {
   try {
     return await work
@@ -61,7 +63,7 @@ async function nullIfReverts<T>(work: Promise<T>): Promise<T | null> {
   }
 }
 
-/** ENSIP-15; its tables are large, so they are loaded by the first name. */
+/** Normalizes by ENSIP-15; its tables are large, so the first name loads them. */
 async function normalised(name: string): Promise<string | null> {
   const { normalize } = await import('viem/ens')
   try {

@@ -23,15 +23,15 @@ export interface EvmEventLog {
 
 export interface EventLogFilter {
   readonly address: string
-  /** Null is any; a list is any of them. */
+  /** Null matches any topic; a list matches any of its topics. */
   readonly topics: readonly (HexString | readonly HexString[] | null)[]
   readonly fromBlock: bigint
   readonly toBlock: bigint
 }
 
-/** The logs of mined blocks in the order of the chain; those a reorganisation removed are left out. */
+/** Logs of mined blocks in chain order, without those a reorganisation removed. */
 async function readLogs(client: EvmClient, filter: EventLogFilter): Promise<EvmEventLog[]> {
-  if (filter.fromBlock > filter.toBlock) return [] // a node that lags behind the one asked before
+  if (filter.fromBlock > filter.toBlock) return [] // this node lags behind the earlier one
   const found = await client.request({
     method: 'eth_getLogs',
     params: [
@@ -54,12 +54,12 @@ async function readLogs(client: EvmClient, filter: EventLogFilter): Promise<EvmE
   })
 }
 
-/** What hosted nodes answer at once, as a rule; many take less. */
+/** The usual limit of hosted nodes; many allow less. */
 const MAX_LOG_RANGE_BLOCKS = 5_000n
 
 /**
- * The logs of a long range, part by part in the order of the chain: what a node refuses as too long is
- * asked for in halves. Throws when the node cannot be reached, or refuses a single block.
+ * Reads the logs of a long range in chain order; a range that a node rejects as too long is halved.
+ * Throws if the node cannot be reached, or rejects a single block.
  */
 export async function* readLogsInChunks(
   client: EvmClient,
@@ -79,7 +79,7 @@ export async function* readLogsInChunks(
   }
 }
 
-/** No connection: half the range would fail the same way. */
+/** Without a connection half the range would fail, too. */
 const isUnreachable = (error: unknown): boolean =>
   error instanceof HttpRequestError && error.status === undefined
 
@@ -98,7 +98,7 @@ export async function readChainHead(client: EvmClient): Promise<ChainHead> {
   return { head: block.number, headTime: block.time }
 }
 
-/** Number, hash and time of a block; null when the chain has none at that number. */
+/** Number, hash and time of a block; null if the chain has none at that number. */
 export async function findBlockHeader(client: EvmClient, at: bigint | 'latest' | 'finalized') {
   const tag = typeof at === 'bigint' ? hex(at) : at
   const block = await client.request({ method: 'eth_getBlockByNumber', params: [tag, false] })

@@ -15,6 +15,8 @@ import {
 } from 'viem'
 import type { HexString } from '../payment.ts'
 
+/** A JSON-RPC client for one EVM node, and the classification of its errors. */
+
 export type EvmClient = PublicClient<HttpTransport, Chain>
 
 export interface EvmClientOptions {
@@ -27,9 +29,9 @@ export interface EvmCall {
   readonly to: string
   readonly data: HexString
   readonly from?: string
-  /** What it may use when it is run; the node's own limit unless it is said. */
+  /** Gas limit of the call; by default the node's. */
   readonly gas?: bigint
-  /** At what price it is run; at none unless it is said, and code can tell. */
+  /** Gas price of the call; none by default, which contract code can detect. */
   readonly fees?: Eip1559Fees
 }
 
@@ -43,8 +45,8 @@ const TIMEOUT_MS = 10_000
 const POLL_MS = { local: 50, remote: 1_000 }
 
 /**
- * A client of one node: what is asked in one turn of the event loop goes out as one JSON-RPC batch,
- * nothing is tried twice and nothing is cached. Whoever asks decides what a failure means.
+ * Creates a client of one node: requests of one turn of the event loop are sent as one JSON-RPC
+ * batch, without retries or caches. Callers interpret failures.
  */
 export function createEvmClient({
   rpcUrl,
@@ -66,13 +68,13 @@ export function createEvmClient({
   })
 }
 
-/** A node of this machine: a chain of somebody's own, whatever number it has. */
+/** Whether the node runs on this machine: a private chain, whatever its number. */
 export const isLocalNode = (rpcUrl: string): boolean =>
   /^(localhost|127\.0\.0\.1|\[::1\])$/.test(new URL(rpcUrl).hostname)
 
 /**
- * A node by the name that errors and logs may say: its host, since the path of a hosted node is its
- * key. The chain's number keeps requests to two nodes of one host out of one batch.
+ * A node's public name: its host, since the path of a hosted node is its key. The chain's number
+ * keeps two chains of one host in separate batches.
  */
 export function toNodeEndpoint(rpcUrl: string, chainId: number) {
   const url = new URL(rpcUrl)
@@ -87,7 +89,7 @@ export function toNodeEndpoint(rpcUrl: string, chainId: number) {
   return { shown: `${url.origin}/#${chainId}`, fetchFn }
 }
 
-/** Runs a call on the node without sending it; throws what the node says. */
+/** Runs a call on the node without sending it; throws the node's error. */
 export async function ethCall(
   client: EvmClient,
   { to, data, from, gas, fees }: EvmCall,
@@ -108,14 +110,14 @@ export async function ethCall(
 
 const hex = (number: bigint): HexString => `0x${number.toString(16)}`
 
-/** Whether there is code on an address; never to be remembered, EIP-7702 puts it there any time. */
+/** Whether an address has code; do not cache it: EIP-7702 may add code at any time. */
 export async function hasContractCode(client: EvmClient, address: string): Promise<boolean> {
   const params = [address as HexString, 'latest'] as const
   const code = await client.request({ method: 'eth_getCode', params: [...params] })
   return code !== undefined && code.length > 2
 }
 
-/** Null when a call would succeed, else why it reverts; throws when the node did not run it. */
+/** Null if a call would succeed, else why it reverts; throws if the node did not run it. */
 export async function findRevertReason(
   client: EvmClient,
   call: EvmCall,
@@ -132,8 +134,8 @@ export async function findRevertReason(
 }
 
 /**
- * Runs a call at the price it says. A sender who cannot pay it, or a block that asks for more, keeps
- * a transaction out of blocks, so that it costs nothing: whether it reverts is asked without the price.
+ * Simulates a call with fees. A sender without funds, or fees below the block's, keep a transaction
+ * out of blocks at no cost: then the call is simulated without fees.
  */
 export async function ethCallWithFees(
   client: EvmClient,
@@ -149,16 +151,16 @@ export async function ethCallWithFees(
   }
 }
 
-/** What nodes say of a sender without funds, and of fees below those of the block. */
+/** Node errors for senders without funds, and for fees below those of the block. */
 const UNPAYABLE =
   /insufficient funds|lack of funds|fee.{0,20}(less|lower) than.{0,12}base ?fee|basefee/i
 
 const REVERTED = 3
-/** What nodes say of code that stopped in another way than by a revert. */
+/** Node errors for code that stopped without a revert. */
 const HALTED =
   /revert|EVM error|out of gas|gas required exceeds|invalid (opcode|jump)|stack (under|over)flow|write protection/i
 
-/** The reason of a revert; null when the error is another one. */
+/** The reason of a revert; null for any other error. */
 export function revertReasonFromError(error: unknown): string | null {
   const answer = findRpcError(error)
   if (answer === null) return null
@@ -168,8 +170,8 @@ export function revertReasonFromError(error: unknown): string | null {
 }
 
 /**
- * Whether the node could not be asked: it was not reached, did not answer in time, limits us, or
- * answered with something else than a verdict on the request. A revert is a verdict.
+ * Whether the node failed: unreachable, timed out, rate limited, or an answer that is no result of
+ * the request. A revert is a result.
  */
 export function isRpcUnavailable(error: unknown): boolean {
   if (!(error instanceof BaseError)) return false
@@ -180,26 +182,28 @@ export function isRpcUnavailable(error: unknown): boolean {
 }
 
 /**
- * Nodes of Tempo give this verdict on a transaction as an internal error (-32603): its time is over,
- * or has not come yet. Asking again would change nothing.
+ * Tempo nodes report an expired or not yet valid transaction as an internal error (-32603). A retry
+ * would change nothing.
  */
 const EXPIRED_TRANSACTION =
   /transaction (is |has )?expired|expiring ?nonce|valid_?(before|after)|not (yet )?valid/i
 
-/** Parse error, internal error, resource unavailable or not found, limits: codes of the node's own. */
+/**
+ * Parse error, internal error, resource unavailable or not found, limits: the node's own failures.
+ */
 const NODE_ERROR_CODES = new Set([-32700, -32603, -32001, -32002, -32005, -32016, 429])
 
-// UnknownRpcError: the batch was answered by something that is no batch
+// UnknownRpcError: the reply to the batch is not a batch
 const isUnanswered = (error: unknown): boolean =>
   error instanceof HttpRequestError ||
   error instanceof TimeoutError ||
   error instanceof UnknownRpcError
 
-/** Any failure of the node or the way to it: everything but a verdict on the call. */
+/** Any failure of the node or the connection: everything but a result of the call. */
 export const isNodeFailure = (error: unknown): boolean =>
   error instanceof BaseError && revertReasonFromError(error) === null
 
-/** The error object of the node's answer; null when there was none. */
+/** The error object of the node's reply; null if there was none. */
 export function findRpcError(error: unknown): RpcRequestError | null {
   if (!(error instanceof BaseError)) return null
   const found = error.walk((one) => one instanceof RpcRequestError)
@@ -210,10 +214,10 @@ function dataOf(data: unknown): HexString | null {
   if (typeof data === 'string')
     return /^0x([0-9a-f]{2}){4,}$/i.test(data) ? (data as HexString) : null
   if (typeof data !== 'object' || data === null || !('data' in data)) return null
-  return dataOf(data.data) // some nodes wrap it once more
+  return dataOf(data.data) // some nodes nest it once more
 }
 
-/** Errors without a text of their own: those of Permit2 and of the proxy in front of it. */
+/** Errors without a text of their own: those of Permit2 and of its x402 proxy. */
 const ERRORS = parseAbi([
   'error InvalidNonce()',
   'error SignatureExpired(uint256 signatureDeadline)',
@@ -234,6 +238,6 @@ function decoded(data: HexString | null): string | null {
     const { errorName, args } = decodeErrorResult({ abi: ERRORS, data })
     return errorName === ('Error' as string) ? String(args?.[0]) : errorName
   } catch {
-    return data // an error of a contract we do not know
+    return data // an unknown contract error
   }
 }

@@ -12,7 +12,7 @@ import { readBatchAtBlock } from './multicall.ts'
 import type { HexString } from '../payment.ts'
 import { balanceOfCall } from './eip3009.ts'
 
-/** Money that came in; addresses in lower case, the value in atomic units. */
+/** An incoming transfer; addresses in lower case, the value in atomic units. */
 export interface IncomingTransferLog {
   readonly tx: HexString
   readonly logIndex: number
@@ -23,15 +23,15 @@ export interface IncomingTransferLog {
   readonly value: bigint
 }
 
-/** A filter of so many addresses is a body of 68 KiB, which hosted nodes still take. */
+/** A filter of this many addresses is a 68 KiB body, which hosted nodes still accept. */
 const ADDRESSES_A_REQUEST = 1_000
-/** Above it the whole feed of the token costs less than asking for each address. */
+/** Above this, reading all transfers of the token costs less than filtering by address. */
 const MAX_FILTERED_ADDRESSES = 20_000
 
 /**
- * The token's transfers to any of the addresses in a range of blocks, both ends included, ordered by
- * (block, log index). Transfers of nothing are left out: they only poison address books. A node that
- * refuses the range is asked for its halves.
+ * The token's transfers to any of the addresses in a block range, both ends included, ordered by
+ * (block, log index). Zero transfers are left out: they poison address books. A range the node
+ * rejects is halved.
  */
 export async function readIncomingTransfers(
   client: EvmClient,
@@ -52,7 +52,7 @@ export async function readIncomingTransfers(
     .sort((a, b) => (a.block === b.block ? a.logIndex - b.logIndex : Number(a.block - b.block)))
 }
 
-/** Lists of receivers to ask for; null asks for the whole feed. */
+/** Recipient filters, one per request; null requests all transfers. */
 function filtersOf(addresses: readonly string[]): (readonly HexString[] | null)[] {
   if (addresses.length > MAX_FILTERED_ADDRESSES) return [null]
   return slices(addresses.map(toAddressTopic), ADDRESSES_A_REQUEST)
@@ -86,7 +86,7 @@ export interface ChainHeads {
   readonly latestTime: bigint
 }
 
-/** How far the chain is, and up to where it cannot change any more. */
+/** The latest and the final block of the chain. */
 export async function readChainHeads(client: EvmClient): Promise<ChainHeads> {
   const [latest, finalized] = await Promise.all([
     findBlockHeader(client, 'latest'),
@@ -100,14 +100,14 @@ export async function readChainHeads(client: EvmClient): Promise<ChainHeads> {
   }
 }
 
-/** The hash of a block; null when the chain has none at that number (any more). */
+/** The hash of a block; null if the chain has none at that number (any more). */
 export async function findBlockHash(client: EvmClient, block: bigint): Promise<HexString | null> {
   return (await findBlockHeader(client, block))?.hash ?? null
 }
 
 const BALANCES_A_CALL = 500
 
-/** What each address holds of the token, in atomic units, by its address in lower case. */
+/** The token balance of each address, in atomic units, by address in lower case. */
 export async function readTokenHoldings(
   client: EvmClient,
   token: string,

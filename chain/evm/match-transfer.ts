@@ -1,18 +1,18 @@
 import type { TransactionReceipt } from 'viem'
 import { toAddressTopic, ERC20_TRANSFER_TOPIC } from './event-logs.ts'
 
-/** A transfer of a token by its place in a transaction. */
+/** A token transfer by its position in a transaction. */
 export interface TransferReference {
   readonly logIndex: number
-  /** Null is any token: the transaction was read as one of ours before. */
+  /** Null matches any token: the transaction was read as one of ours before. */
   readonly asset: string | null
-  /** In lower case; null is anybody. */
+  /** In lower case; null matches any sender. */
   readonly sender: string | null
   /** Atomic units. */
   readonly amount: bigint
 }
 
-/** Whether a transaction made exactly this transfer, at this very place among the logs of its block. */
+/** Whether a transaction made exactly this transfer, at this log index of its block. */
 export function receiptHasTransfer(receipt: TransactionReceipt, moved: TransferReference): boolean {
   const { logIndex, asset, sender, amount } = moved
   const log = receipt.logs.find((one) => one.logIndex === logIndex)

@@ -4,7 +4,7 @@ import type { EvmCall, EvmClient, Eip1559Fees } from './evm-client.ts'
 import type { HexString } from '../payment.ts'
 import { encodeCallData, encodeUintWord, encodeHexWord, encodeBytesWords } from './abi-words.ts'
 
-/** Multicall3, at one address on nearly every chain, by viem's definitions of them. */
+/** Multicall3, at one address on nearly every chain, with viem's definitions. */
 export const MULTICALL3_ADDRESS = '0xca11bde05977b3631167028862be2a173976ca11'
 
 const abi = parseAbi([
@@ -14,7 +14,7 @@ const AGGREGATE3 = '0x82ad56cb'
 const GET_BLOCK_NUMBER = '0x42cbb15c'
 const WORD_BYTES = 32
 
-/** One call among several; `may` fail, or fails all of them. */
+/** One call of a batch; with `may` it may fail alone. */
 export interface MulticallEntry extends Pick<EvmCall, 'to' | 'data'> {
   readonly fails: 'may' | 'never'
 }
@@ -24,7 +24,7 @@ export interface MulticallResult {
   readonly data: HexString
 }
 
-/** Several calls in one, in their order; a contract sees Multicall3 as their sender. */
+/** Encodes several calls as one, in order; contracts see Multicall3 as the sender. */
 export function encodeMulticall(
   members: readonly MulticallEntry[],
 ): EvmCall & { readonly data: HexString } {
@@ -45,7 +45,7 @@ export function encodeMulticall(
   return { to: MULTICALL3_ADDRESS, data: encodeCallData(AGGREGATE3, ...head, ...offsets, ...parts) }
 }
 
-/** What became of each call; null when the answer is none of Multicall3. */
+/** The result of each call; null if the reply is not Multicall3's. */
 export function decodeMulticallResults(answer: HexString, count: number): MulticallResult[] | null {
   const digits = answer.slice(2)
   const number = (byte: number) => Number(`0x${digits.slice(2 * byte, 2 * (byte + WORD_BYTES))}`)
@@ -62,14 +62,14 @@ export function decodeMulticallResults(answer: HexString, count: number): Multic
   })
 }
 
-/** The calls of a transaction that carries several; null for any other one. */
+/** The calls of a batch transaction; null for any other transaction. */
 export function decodeMulticallEntries({ to, data }: EvmCall): EvmCall[] | null {
   if (to.toLowerCase() !== MULTICALL3_ADDRESS || !data.startsWith(AGGREGATE3)) return null
   const [members] = decodeFunctionData({ abi, data }).args
   return members.map((one) => ({ to: one.target.toLowerCase(), data: one.callData }))
 }
 
-/** The number of the block that calls beside it are run on. */
+/** Reads the number of the block that a batch runs on. */
 export const BLOCK_NUMBER_ENTRY: MulticallEntry = {
   to: MULTICALL3_ADDRESS,
   data: GET_BLOCK_NUMBER,
@@ -77,8 +77,8 @@ export const BLOCK_NUMBER_ENTRY: MulticallEntry = {
 }
 
 /**
- * Reads at one block, whose number comes with the results: separate requests may be answered by
- * nodes, or at moments, of different blocks. Throws when a read reverts.
+ * Reads at one block, whose number is part of the result: separate requests may be answered by
+ * different nodes or at different blocks. Throws if a read reverts.
  */
 export async function readBatchAtBlock(
   client: EvmClient,
@@ -96,8 +96,8 @@ export async function readBatchAtBlock(
 }
 
 /**
- * Runs calls one after the other within so much gas, and at such fees, as one transaction would: which
- * of them would succeed. Null when they cannot be run so at all; throws when the node did not run them.
+ * Simulates calls in one transaction with a gas limit and fees; returns which of them succeed. Null
+ * if they cannot run this way at all; throws if the node did not run them.
  */
 export async function simulateCallBatch(
   client: EvmClient,

@@ -17,40 +17,39 @@ import {
 import type { HexString } from '../payment.ts'
 import { readCurrentFees, MAX_TRANSACTION_GAS } from './transactions.ts'
 
-/** What is asked of the chain before a payment is taken. */
+/** The chain checks before a payment is accepted. */
 export interface PreflightQuery {
-  /** Who pays. */
+  /** The payer. */
   readonly from: string
   /** None of them may revert. */
   readonly reads: readonly EvmCall[]
-  /** The settlement itself, which is run and not sent. */
+  /** The settlement itself, which is simulated. */
   readonly settlement: EvmCall
 }
 
 export interface PreflightReading {
-  /** The block the reads are of. */
+  /** The block of the reads. */
   readonly block: bigint
   /** The payer is a contract, or delegates to one (EIP-7702). */
   readonly hasCode: boolean
   readonly results: readonly HexString[]
-  /** Null when the settlement would succeed now, else why it reverts. */
+  /** Null if the settlement would succeed now, else why it reverts. */
   readonly simulation: string | null
 }
 
 export type PaymentPreflight = (question: PreflightQuery) => Promise<PreflightReading>
 
 /**
- * So many payments share a request, and so many requests are under way: the others wait. They are
- * few, since all that share one go on in the same turn, and calls that are paid otherwise wait for it.
+ * Payments per request, and concurrent requests. Both are small: all payments of a request continue
+ * in the same turn, and other calls wait for it.
  */
 const BATCH_OPTIONS = { most: 8, atOnce: 4 }
 
 /**
- * Looks at payments that come at the same time by one call of Multicall3 for all of them. Each
- * answer is what it would be alone: reads come first, and a settlement that fails among others, whose
- * payer may be the same, is run once more by itself. That of a payer with code always is: as it will
- * be signed, with its sender, gas and fees, by which code could tell that it is only being asked.
- * Throws when the chain is down.
+ * Checks concurrent payments by one Multicall3 request. Each result is as for the payment alone:
+ * reads come first, and a settlement that fails in the batch, perhaps because of another one of its
+ * payer, is simulated again alone. A payer with code is always simulated alone, with its sender,
+ * gas and fees, which code could use to detect a simulation. Throws if the node is down.
  */
 export function createPaymentPreflight(client: EvmClient, settler: string): PaymentPreflight {
   async function answer(
@@ -66,7 +65,7 @@ export function createPaymentPreflight(client: EvmClient, settler: string): Paym
     })
   }
 
-  /** Null when they cannot be run together: a settlement may use up the gas of all behind it. */
+  /** Null if they cannot run together: a settlement may use up the gas of those after it. */
   async function run(questions: readonly PreflightQuery[]): Promise<PreflightRun[] | null> {
     const members = [
       BLOCK_NUMBER_ENTRY,

@@ -19,13 +19,13 @@ import type { HexString } from '../payment.ts'
 import { isEcdsaSignature, splitSignature } from './ecdsa-signatures.ts'
 import { balanceOfCall, type SignedPaymentStatus, type Eip3009Preflight } from './eip3009.ts'
 
-/** One address on every chain, by Uniswap's deployments (checked in 2026-11). */
+/** One address on every chain, from Uniswap's deployments (checked in 2026-11). */
 export const PERMIT2_ADDRESS = '0x000000000022d473030f116ddee9f6b43ac78ba3'
 
-/** The contract that payers of x402 sign for, by its packages: it can only pay the address the payer signed. */
+/** The spender that x402 payers sign for, from its packages: it can only pay the signed address. */
 export const X402_EXACT_PROXY_ADDRESS = '0x402085c248eea27d92e8b30b2c58ed07f9e20001'
 
-/** Money that moves on a signature for Permit2; addresses in lower case, times in seconds. */
+/** A transfer by a Permit2 signature; addresses in lower case, times in seconds. */
 export interface Permit2Transfer {
   readonly from: string
   readonly token: string
@@ -79,7 +79,7 @@ const typedData = (chainId: number, permit: Permit2Transfer) => ({
   },
 })
 
-/** What the payer signs. */
+/** The digest the payer signs. */
 export const permit2Digest = (chainId: number, permit: Permit2Transfer): HexString =>
   hashTypedData(typedData(chainId, permit))
 
@@ -90,7 +90,7 @@ export const signPermit2 = (
   permit: Permit2Transfer,
 ): Promise<HexString> => account.signTypedData(typedData(chainId, permit))
 
-/** The call of the spender that settles; anybody may send it. */
+/** The settling call of the spender; anybody may send it. */
 export function permit2SettleCall(permit: Permit2Transfer, signature: HexString): EvmCall {
   const { token, amount, nonce, deadline, from, to, validAfter } = permit
   const terms = { permitted: { token: token as HexString, amount }, nonce, deadline }
@@ -99,7 +99,7 @@ export function permit2SettleCall(permit: Permit2Transfer, signature: HexString)
   return { to: permit.spender, data: encodeFunctionData({ abi, functionName: 'settle', args }) }
 }
 
-/** Permit2 wants 27 or 28 where some keys write 0 or 1. */
+/** Permit2 requires 27 or 28; some keys write 0 or 1. */
 function normalizeRecoveryByte(signature: HexString): HexString {
   if (!isEcdsaSignature(signature)) return signature
   const { r, s, v } = splitSignature(signature)
@@ -118,11 +118,13 @@ const isSpent = (bitmap: HexString | undefined, nonce: bigint): boolean =>
   ((BigInt(bitmap ?? 0) >> (nonce & 0xffn)) & 1n) === 1n
 
 export interface Permit2Preflight extends Eip3009Preflight {
-  /** What Permit2 may move of the payer's tokens; below the amount the payer has to approve first. */
+  /**
+   * What Permit2 may move of the payer's tokens; below the amount the payer has to approve first.
+   */
   readonly allowance: bigint
 }
 
-/** What the chain says about a permit now; throws when it is down. */
+/** Reads the state of a permit on the chain; throws if the node is down. */
 export async function preflightPermit2(
   inspect: PaymentPreflight,
   permit: Permit2Transfer,
@@ -150,14 +152,17 @@ export async function preflightPermit2(
 
 const INVALIDATED_TOPIC = toEventSelector('UnorderedNonceInvalidation(address,uint256,uint256)')
 
-/** Whether a Transfer log is nobody else's: one log may fit the terms of several permits. */
+/**
+ * Whether no other payment has claimed a Transfer log: one log may fit the terms of several
+ * permits.
+ */
 export type IsLogUnclaimed = (tx: HexString, logIndex: number) => Promise<boolean>
 
 /**
- * What became of a permit: its bit at the latest block, then the Transfer logs of transactions that
- * carry exactly its terms (Permit2 itself logs no use), then the owner's cancellations. `spent` when
- * none of these is there since `fromBlock`: the owner may have used the nonce for another permit.
- * Throws when the chain is down.
+ * Reads the outcome of a permit: its bit at the latest block, then the Transfer logs of
+ * transactions with exactly its terms (Permit2 logs no use), then the owner's cancellations.
+ * `spent` if none of these is found since `fromBlock`: the owner may have used the nonce for
+ * another permit. Throws if the node is down.
  */
 export async function readPermit2Status(
   client: EvmClient,
@@ -198,7 +203,7 @@ async function findPermit2Payment(
   return null
 }
 
-/** The words of a settlement that say what is paid, as they stand in its call data. */
+/** The words of a settlement's call data that contain the payment terms. */
 function encodePermit2Terms({
   token,
   amount,

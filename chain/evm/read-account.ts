@@ -2,7 +2,9 @@ import { erc20Abi, numberToHex, type Hex } from 'viem'
 import { isRpcUnavailable } from './evm-client.ts'
 import { nullIfNodeRefuses, type EvmReadClient } from './read-client.ts'
 
-/** EIP-7702: an account of a person that borrows code is no contract. */
+/** Reads accounts: first transaction and token balances. */
+
+/** EIP-7702: a delegating account is not a contract. */
 const DELEGATION = /^0xef0100[0-9a-f]{40}$/i
 
 export async function readAccount(client: EvmReadClient, address: Hex) {
@@ -14,12 +16,12 @@ export async function readAccount(client: EvmReadClient, address: Hex) {
   return { balance, nonce, isContract: code !== undefined && !DELEGATION.test(code) }
 }
 
-/** Points that one round of the search looks at, in one batch. */
+/** Search points per round, in one batch. */
 const SEARCH_POINTS = 7n
 
 /**
- * The time (milliseconds) of the block after which the nonce was first above zero: a search in which
- * each round leaves an eighth. Null when nothing was sent, or the node keeps no old states.
+ * The time (milliseconds) of the block after which the nonce was first above zero: each round
+ * narrows the search to an eighth. Null if nothing was sent, or the node lacks old states.
  */
 export async function findFirstTransactionTime(
   client: EvmReadClient,
@@ -27,7 +29,7 @@ export async function findFirstTransactionTime(
   nonce: number,
 ): Promise<number | null> {
   if (nonce === 0) return null
-  // Every contract starts with a nonce of 1, and old states are what most nodes refuse.
+  // Every contract starts with a nonce of 1, and most nodes reject queries of old states.
   const head = await client.getBlockNumber()
   let [unsent, sent] = [-1n, head]
   while (sent - unsent > 1n) {
@@ -62,7 +64,7 @@ async function countAt(client: EvmReadClient, address: Hex, block: bigint): Prom
   return Number(await client.request({ method: 'eth_getTransactionCount', params }))
 }
 
-/** What an account has of each token; null for one that did not say. */
+/** The account's balance of each token; null for a token that did not answer. */
 export async function readTokenBalances(
   client: EvmReadClient,
   address: Hex,
@@ -79,7 +81,7 @@ export async function readTokenBalances(
         })
         .catch((error: unknown) => {
           if (isRpcUnavailable(error)) throw error
-          return null // no contract there, or it reverts: it has nothing to say
+          return null // no contract, or it reverts
         }),
     ),
   )

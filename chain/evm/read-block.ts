@@ -2,7 +2,7 @@ import { getAddress, numberToHex, parseAbi, type Hex } from 'viem'
 import { isRpcUnavailable } from './evm-client.ts'
 import type { EvmReadClient } from './read-client.ts'
 
-/** A block; null when there is none of that number yet. */
+/** A block; null if there is none of that number yet. */
 export async function findBlock(client: EvmReadClient, number: bigint | 'latest') {
   const at = number === 'latest' ? number : numberToHex(number)
   const params = [at, false] as [Hex | 'latest', boolean]
@@ -17,7 +17,7 @@ export async function findBlock(client: EvmReadClient, number: bigint | 'latest'
   }
 }
 
-/** A transaction; null when the node does not know it. */
+/** A transaction; null if the node does not know it. */
 export async function findTransaction(client: EvmReadClient, hash: Hex) {
   const params = [hash] as [Hex]
   const [found, receipt] = await Promise.all([
@@ -39,7 +39,7 @@ const AGGREGATOR = parseAbi([
   'function decimals() view returns (uint8)',
 ])
 
-/** The latest round of a price oracle (Chainlink); null for a contract that is none. */
+/** The latest round of a Chainlink price oracle; null if the contract is not one. */
 export async function findOracleRound(client: EvmReadClient, address: Hex) {
   try {
     const feed = { address, abi: AGGREGATOR } as const

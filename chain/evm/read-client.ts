@@ -13,18 +13,20 @@ import {
 import { ServiceError } from '../../core/errors.ts'
 import { findRpcError, isLocalNode, isNodeFailure, toNodeEndpoint } from './evm-client.ts'
 
+/** Clients of chains that are only read, over several nodes. */
+
 export type EvmReadClient = PublicClient<FallbackTransport, Chain>
 
-/** A chain that is only read. */
+/** A read-only chain. */
 export interface EvmReadChain {
   readonly chainId: number
   readonly native: 'ETH' | 'POL'
-  /** Its transactions are published on Ethereum for a fee of its own. */
+  /** Its transactions are published on Ethereum for an extra fee. */
   readonly opStack: boolean
   readonly explorer: string
   /**
-   * Public nodes, used where the operator has set none: as viem 2.57.1 names them, and of Ethereum one
-   * more that ethereum-lists/chains names (checked in 2026-11).
+   * Public nodes, used unless the operator sets others: those of viem 2.57.1, and for Ethereum one
+   * more of ethereum-lists/chains (checked in 2026-11).
    */
   readonly publicUrls: readonly string[]
 }
@@ -70,10 +72,10 @@ export const EVM_READ_CHAINS = {
 } as const satisfies Record<string, EvmReadChain>
 
 const TIMEOUT_MS = 4_000
-/** Public nodes take no larger ones. */
+/** Public nodes accept no larger batches. */
 const BATCH = 20
 
-/** A client of the nodes of one chain: each is asked once, in their order, until one answers. */
+/** Creates a client of a chain's nodes: each is tried once, in order, until one answers. */
 export function createReadClient(
   chainId: number,
   urls: readonly string[],
@@ -99,7 +101,7 @@ export function createReadClient(
 export const networkKindOfUrls = (urls: readonly string[]): 'mainnet' | 'local-devnet' =>
   urls.every(isLocalNode) ? 'local-devnet' : 'mainnet'
 
-/** Turns any failure of a node into one that callers may see; a revert stays what it is. */
+/** Converts node failures into public errors; a revert stays unchanged. */
 export async function withPublicNodeErrors<T>(name: string, work: Promise<T>): Promise<T> {
   try {
     return await work
@@ -111,7 +113,7 @@ export async function withPublicNodeErrors<T>(name: string, work: Promise<T>): P
 
 const LIMITED_SECONDS = 30
 
-/** What the node answered over HTTP tells more than that it failed. */
+/** Adds the HTTP status of the node to the error. */
 function toNodeServiceError(error: BaseError, provider: string): ServiceError {
   if (isTimeout(error)) return new ServiceError('upstream_timeout', { provider }, error)
   const refused = error.walk((one) => one instanceof HttpRequestError)
@@ -132,7 +134,7 @@ const isTimeout = (error: Error): boolean =>
   error instanceof TimeoutError ||
   (error.cause instanceof Error && error.cause !== error && isTimeout(error.cause))
 
-/** Null when the node answers that it will not, or cannot, say this; rejects when it does not answer. */
+/** Null if the node refuses the request; rejects if it does not answer. */
 export async function nullIfNodeRefuses<T>(work: Promise<T>): Promise<T | null> {
   try {
     return await work

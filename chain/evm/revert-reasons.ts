@@ -1,7 +1,9 @@
 import { decodeErrorResult, parseAbi, type Hex } from 'viem'
 import { findRpcError, revertReasonFromError } from './evm-client.ts'
 
-/** Errors that many contracts share (OpenZeppelin 5, EIP-6093); any other is shown by its selector. */
+/** Decodes why calls reverted. */
+
+/** Errors of many contracts (OpenZeppelin 5, EIP-6093); any other is shown by its selector. */
 const COMMON_ERRORS_ABI = parseAbi([
   'error ERC20InsufficientBalance(address sender, uint256 balance, uint256 needed)',
   'error ERC20InsufficientAllowance(address spender, uint256 allowance, uint256 needed)',
@@ -26,7 +28,7 @@ const COMMON_ERRORS_ABI = parseAbi([
   'error SafeERC20FailedOperation(address token)',
 ])
 
-/** The reason in the data of a revert; null when it carries none. */
+/** The reason in the data of a revert; null if there is none. */
 export function decodeRevertReason(data: string | null): string | null {
   if (data === null || !/^0x([0-9a-f]{2}){4,}$/i.test(data)) return null
   try {
@@ -39,14 +41,14 @@ export function decodeRevertReason(data: string | null): string | null {
   }
 }
 
-/** Why a call stopped, by the error of the node; null when the node did not run it. */
+/** Why a call stopped, from the node's error; null if the node did not run it. */
 export function haltReason(error: unknown): string | null {
   const reason = revertReasonFromError(error)
   if (reason === null) return null
   return (/^0x/.test(reason) ? decodeRevertReason(reason) : null) ?? reason
 }
 
-/** What a node answered instead of running a call: not enough funds, not enough fee. */
+/** Why a node rejected a call before running it: too few funds, too low a fee. */
 export function fundsRejectionReason(error: unknown): string | null {
   const answer = findRpcError(error)
   if (answer === null) return null

@@ -5,8 +5,10 @@ import type { HexString } from '../payment.ts'
 import type { SignerRecoveryResult, SignerRecoveryJob } from './signer-recovery-worker.ts'
 import { isCanonicalSignature } from './ecdsa-signatures.ts'
 
+/** A pool of threads that recover signers. */
+
 export interface SignerRecoveryPool {
-  /** The signer of a digest, in lower case; null when the signature is none a token would accept. */
+  /** The signer of a digest, in lower case; null if no token would accept the signature. */
   recover(digest: HexString, signature: HexString): Promise<string | null>
   close(): Promise<void>
 }
@@ -23,19 +25,19 @@ interface Thread {
   readonly jobs: Map<number, PendingRecovery>
 }
 
-/** Eight seconds of work for one thread: whoever comes then is better served by another node. */
+/** Eight seconds of work for one thread: further payments are better served by another node. */
 const MAX_PENDING_RECOVERIES = 4_096
 const MAX_RECOVERY_THREADS = 4
 const MAX_RECOVERY_CRASHES = 2
 
-/** The program of a thread stands beside this file, in the form this file is in. */
+/** The worker is the file beside this one, in the same form (.ts or .js). */
 const BUILT = !import.meta.url.endsWith('.ts')
 const PROGRAM = new URL(
   BUILT ? './signer-recovery-worker.js' : './signer-recovery-worker.ts',
   import.meta.url,
 ).href
 
-/** From source a thread has to load the compiler by itself: it inherits none (tsx, tap). */
+/** A thread running from source has to load the compiler: it inherits none (tsx, tap). */
 const FROM_SOURCE = `
 const [compiler, program] = require('node:worker_threads').workerData
 import(compiler).then(({ register }) => (register(), import(program)))`
@@ -47,8 +49,8 @@ function startThread(): Worker {
 }
 
 /**
- * Threads that recover signers. They start when they are first needed and do not keep the process
- * alive while idle. The jobs of one that dies move to another once, then they fail.
+ * Creates the pool. Threads start on first use and do not keep the process alive while idle. Jobs
+ * of a dying thread move to another one once, then fail.
  */
 export function createSignerRecoveryPool({
   size = defaultSize(),

@@ -3,6 +3,8 @@ import { parentPort } from 'node:worker_threads'
 import { recoverAddress } from 'viem/utils'
 import type { HexString } from '../payment.ts'
 
+/** The worker thread of `createSignerRecoveryPool`. */
+
 export interface SignerRecoveryJob {
   readonly id: number
   readonly digest: HexString
@@ -15,13 +17,12 @@ export interface SignerRecoveryResult {
 }
 
 /**
- * Only on Linux does it lower this thread and no other one: where the processors do not suffice,
- * new payments wait rather than the calls of everybody else.
+ * Linux lowers only this thread: if processors are short, new payments wait rather than all calls.
  */
 const NICE = 5
 if (process.platform === 'linux') setPriority(0, NICE)
 
-/** The thread of `createSignerRecoveryPool`: 2 ms of arithmetic a signature, off the event loop of the service. */
+/** Recovers signers off the service's event loop; 2 ms of arithmetic per signature. */
 parentPort?.on('message', (job: SignerRecoveryJob) => void answer(job))
 
 async function answer({ id, digest, signature }: SignerRecoveryJob): Promise<void> {
@@ -33,6 +34,6 @@ async function signerOf(hash: HexString, signature: HexString): Promise<string |
   try {
     return (await recoverAddress({ hash, signature })).toLowerCase()
   } catch {
-    return null // r and s are in range, yet no point of the curve belongs to them
+    return null // r and s are in range, but match no point of the curve
   }
 }

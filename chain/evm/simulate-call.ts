@@ -3,6 +3,8 @@ import { findRpcError } from './evm-client.ts'
 import type { EvmReadChain, EvmReadClient } from './read-client.ts'
 import { decodeRevertReason, fundsRejectionReason, haltReason } from './revert-reasons.ts'
 
+/** Simulates calls and estimates their cost. */
+
 export interface SimulationCall {
   readonly to: Hex
   readonly data: Hex
@@ -19,7 +21,7 @@ interface SimulationResult {
   readonly gasUsed: bigint | null
 }
 
-/** Runs a call on the latest block without sending it, and reads what it would cost there. */
+/** Runs a call on the latest block without sending it, and estimates its cost. */
 export async function simulateEvmCall(
   client: EvmReadClient,
   chain: EvmReadChain,
@@ -42,7 +44,7 @@ export async function simulateEvmCall(
   }
 }
 
-/** By `eth_simulateV1` where the node has it, else by `eth_call`. */
+/** By `eth_simulateV1` if the node supports it, else by `eth_call`. */
 async function run(client: EvmReadClient, call: SimulationCall): Promise<SimulationResult> {
   try {
     return await runSimulateV1(client, call)
@@ -118,7 +120,7 @@ const failedRun = (
   gasUsed,
 })
 
-/** Null for a call that does not run to its end. */
+/** Null for a call that fails. */
 async function estimateGasOrNull(
   client: EvmReadClient,
   call: SimulationCall,
@@ -145,10 +147,10 @@ async function tipOf(client: EvmReadClient): Promise<bigint> {
 
 const ORACLE = '0x420000000000000000000000000000000000000F'
 const ORACLE_ABI = parseAbi(['function getL1Fee(bytes data) view returns (uint256)'])
-/** The oracle counts a signature in by itself; what it is given is the unsigned transaction. */
+/** The oracle takes an unsigned transaction and adds the signature's cost itself. */
 const FEES = { maxFeePerGas: 1_000_000_000n, maxPriorityFeePerGas: 1_000_000n, gas: 100_000n }
 
-/** Zero where the oracle is not deployed (a local chain), null when it does not say. */
+/** Zero without a deployed oracle (a local chain), null if it does not answer. */
 async function l1FeeOf(
   client: EvmReadClient,
   { chainId }: EvmReadChain,

@@ -12,6 +12,8 @@ import {
 import { isRpcUnavailable } from './evm-client.ts'
 import { nullIfNodeRefuses, type EvmReadClient } from './read-client.ts'
 
+/** Reads the metadata and transfers of tokens. */
+
 const OWNED = parseAbi(['function owner() view returns (address)'])
 const BYTES = parseAbi([
   'function name() view returns (bytes32)',
@@ -20,10 +22,10 @@ const BYTES = parseAbi([
 /** EIP-1967: keccak256("eip1967.proxy.implementation") - 1. */
 const IMPLEMENTATION = '0x360894a13ba1a3210667c828492db98dca3e2076cc3735a920a3ca505d382bbc'
 const EMPTY = /^0x0*$/
-/** How far back movements are looked for: what public nodes give in one answer. */
+/** How many blocks back transfers are searched: what public nodes return in one reply. */
 const LOG_BLOCKS = 500n
 
-/** What a token contract says of itself. */
+/** The metadata a token contract returns. */
 export async function readTokenMetadata(client: EvmReadClient, address: Hex) {
   const code = await client.getCode({ address })
   const read = <T>(work: Promise<T>) => nullOnRevert(work)
@@ -47,7 +49,7 @@ export async function readTokenMetadata(client: EvmReadClient, address: Hex) {
   }
 }
 
-/** Old tokens answer with bytes32. */
+/** Old tokens return bytes32. */
 async function textOf(
   client: EvmReadClient,
   address: Hex,
@@ -59,7 +61,7 @@ async function textOf(
   return bytes === null ? null : clean(hexToString(bytes, { size: 32 }))
 }
 
-/** A stranger chose this text: nothing that is not shown, and no more than a name needs. */
+/** Untrusted text: without control characters, and no longer than a name needs. */
 const clean = (text: string): string => text.replace(/[\p{C}]/gu, '').slice(0, 64)
 
 async function nullOnRevert<T>(work: Promise<T>): Promise<T | null> {
@@ -67,13 +69,13 @@ async function nullOnRevert<T>(work: Promise<T>): Promise<T | null> {
     return await work
   } catch (error) {
     if (isRpcUnavailable(error)) throw error
-    return null // it reverts, or answers in no form that is known
+    return null // it reverts, or answers in an unknown form
   }
 }
 
 const [TRANSFER] = encodeEventTopics({ abi: erc20Abi, eventName: 'Transfer' })
 
-/** Transfers of tokens from or to an account in the latest blocks, newest first. */
+/** Token transfers from or to an account in the latest blocks, newest first. */
 export async function readRecentTransfers(
   client: EvmReadClient,
   account: Hex,
@@ -88,7 +90,7 @@ export async function readRecentTransfers(
   return [...sent, ...received].sort((one, other) => Number(other.block - one.block))
 }
 
-/** Transfers of a token of at least so many units in the latest blocks, largest first. */
+/** Transfers of a token of at least `least` units in the latest blocks, largest first. */
 export async function readLargeTransfers(client: EvmReadClient, token: Hex, least: bigint) {
   const found = await readTransferLogs(client, [token], [TRANSFER])
   if (found === null) return null

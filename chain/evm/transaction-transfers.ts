@@ -4,7 +4,7 @@ import { topicToAddress, readChainHead, ERC20_TRANSFER_TOPIC } from './event-log
 import type { HexString } from '../payment.ts'
 import { findTransactionReceipt } from './transactions.ts'
 
-/** One movement of the token inside a transaction; addresses in lower case, atomic units. */
+/** One transfer of the token within a transaction; addresses in lower case, atomic units. */
 export interface TokenTransfer {
   readonly logIndex: number
   readonly from: string
@@ -13,11 +13,11 @@ export interface TokenTransfer {
 }
 
 export interface TransactionTransfers {
-  /** The block it is in and each one on top of it. */
+  /** Blocks from its own to the latest, both included. */
   readonly confirmations: bigint
-  /** Who sent the transaction, in lower case. */
+  /** The sender of the transaction, in lower case. */
   readonly sender: string
-  /** Accounts whose signed authorization it carried out: theirs are payments somebody asked for. */
+  /** Accounts whose signed authorization it carried out: their transfers are requested payments. */
   readonly authorizers: ReadonlySet<string>
   readonly transfers: readonly TokenTransfer[]
 }
@@ -25,8 +25,8 @@ export interface TransactionTransfers {
 const AUTHORIZATION_USED = toEventSelector('AuthorizationUsed(address,bytes32)')
 
 /**
- * What a transaction moved of a token, by the token's own logs; null while no block has it. A
- * reverted one has moved nothing. Throws when the node does not answer.
+ * The token's transfers in a transaction, from its logs; null while it is in no block. A reverted
+ * one has none. Throws if the node does not answer.
  */
 export async function readTransactionTransfers(
   client: EvmClient,

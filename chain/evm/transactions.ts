@@ -16,6 +16,8 @@ import type { EvmCall, EvmClient, Eip1559Fees } from './evm-client.ts'
 import { findBlockHeader } from './event-logs.ts'
 import type { HexString } from '../payment.ts'
 
+/** Builds, signs and broadcasts the transactions of settler keys. */
+
 export interface SignedEvmCall extends Eip1559Fees {
   readonly raw: HexString
   /** Known before it is broadcast. */
@@ -33,7 +35,7 @@ export class WouldRevertError extends Error {
   }
 }
 
-/** A node that will not take a transaction: underpriced, no money for gas, malformed. */
+/** A node rejects the transaction: underpriced, no funds for gas, malformed. */
 export class BroadcastRejectedError extends Error {
   readonly reason: string
   constructor(reason: string, cause: unknown) {
@@ -45,7 +47,7 @@ export class BroadcastRejectedError extends Error {
 
 const accounts = new Map<string, PrivateKeyAccount>()
 
-/** The account of a settler's key, made once a process; not for the many keys of the wallets. */
+/** The account of a settler's key, created once per process; not for the many wallet keys. */
 export function accountFromPrivateKey(privateKey: string): PrivateKeyAccount {
   const known = accounts.get(privateKey)
   if (known !== undefined) return known
@@ -54,7 +56,7 @@ export function accountFromPrivateKey(privateKey: string): PrivateKeyAccount {
   return account
 }
 
-/** Signs a call with a nonce that was allocated before; asks the chain only for what is not given. */
+/** Signs a call with an allocated nonce; queries the chain only for missing values. */
 export async function signEvmCall(
   client: EvmClient,
   account: PrivateKeyAccount,
@@ -76,15 +78,17 @@ export async function signEvmCall(
   return { raw, hash: keccak256(raw), gas, maxFeePerGas, maxPriorityFeePerGas }
 }
 
-/** The state may change between estimate and inclusion: a first transfer to an address costs more. */
+/**
+ * The state may change between estimate and inclusion: a first transfer to an address costs more.
+ */
 const GAS_MARGIN = { times: 13n, over: 10n }
-/** A wallet that is a contract checks signatures by code of its own: we pay for it, up to here. */
+/** A contract wallet checks signatures by its own code: we pay its gas up to this limit. */
 export const MAX_TRANSACTION_GAS = 500_000n
 
 /**
- * Gas for a call at these fees, with a margin. Throws `WouldRevertError` when the chain would not carry it
- * out: it is run once more exactly as it will be signed, since the code of a payer can tell by price
- * and gas that it is only being asked.
+ * Estimates the gas of a call at these fees, with a margin. Throws `WouldRevertError` if the chain
+ * would not carry it out: it is simulated again exactly as it will be signed, since a payer's code
+ * can detect a simulation by price and gas.
  */
 export async function estimateGasOrThrow(
   client: EvmClient,
@@ -120,7 +124,7 @@ async function estimateGasWithMargin(
 
 const smallerBigint = (a: bigint, b: bigint): bigint => (a < b ? a : b)
 
-/** What gets a transaction into one of the next blocks: room for the base fee to double. */
+/** Fees for one of the next blocks: room for the base fee to double. */
 export async function readCurrentFees(client: EvmClient): Promise<Eip1559Fees> {
   const [block, tip] = await Promise.all([
     findBlockHeader(client, 'latest'),
@@ -146,7 +150,7 @@ export const scaleFees = (
   maxPriorityFeePerGas: maxPriorityFeePerGas * factor,
 })
 
-/** Fees that replace a transaction of the same nonce: nodes ask for 10 to 12.5 % more of both. */
+/** Fees that replace a transaction of the same nonce: nodes require 10 to 12.5 % more of both. */
 export const toReplacementFees = ({
   maxFeePerGas,
   maxPriorityFeePerGas,
@@ -158,9 +162,9 @@ export const toReplacementFees = ({
 const bumpFee = (fee: bigint): bigint => (fee * 9n) / 8n + 1n
 
 /**
- * Hands a signed transaction to the node. `known`: the node has this very one; `nonce_used`: one with
- * its nonce is mined, perhaps this one. Throws `BroadcastRejectedError`, or what says the node is down:
- * then it may be on its way all the same.
+ * Sends a signed transaction to the node. `known`: the node has it already; `nonce_used`: a
+ * transaction with its nonce is mined, perhaps this one. Throws `BroadcastRejectedError`, or the
+ * error of an unavailable node: then it may have been sent all the same.
  */
 export async function broadcastSignedTransaction(
   client: EvmClient,
@@ -181,7 +185,7 @@ export async function broadcastSignedTransaction(
   }
 }
 
-/** The receipt of a mined transaction; null when there is none (yet, or any more). */
+/** The receipt of a mined transaction; null if there is none (yet, or any more). */
 export async function findTransactionReceipt(
   client: EvmClient,
   hash: HexString,
@@ -194,11 +198,11 @@ export async function findTransactionReceipt(
   }
 }
 
-/** How many transactions of a key are mined: its pending ones are not counted. */
+/** The number of a key's mined transactions, without pending ones. */
 export const readConfirmedNonce = (client: EvmClient, address: string): Promise<number> =>
   client.getTransactionCount({ address: address as HexString, blockTag: 'latest' })
 
-/** Wei of the chain's own coin: what the settler has left for gas. */
+/** Balance in wei of the chain's native coin: the settler's funds for gas. */
 export async function readNativeBalance(client: EvmClient, address: string): Promise<bigint> {
   const params = [address as HexString, 'latest'] as const
   return BigInt(await client.request({ method: 'eth_getBalance', params: [...params] }))

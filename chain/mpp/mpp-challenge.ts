@@ -3,7 +3,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { SECOND } from '../../core/clock.ts'
 import type { MppOffer, PaymentOffer } from '../payment.ts'
 
-/** The parts of a challenge that its id is computed from, as they are spelled on the wire. */
+/** The parts of a challenge that its id is computed from, in wire spelling. */
 export interface MppChallenge {
   readonly realm: string
   readonly method: string
@@ -19,9 +19,9 @@ export const MPP_METHOD = 'tempo'
 export const MPP_INTENT = 'charge'
 
 /**
- * The value of `WWW-Authenticate` that asks for an MPP charge; null when MPP is off. It binds price,
- * body and time, and is stored nowhere: its id is a MAC under the secret all nodes share. With a `ticket`
- * nobody else is given the same id. `now` in milliseconds.
+ * The value of `WWW-Authenticate` that requests an MPP charge; null if MPP is off. It binds price,
+ * body and time, and is not stored: its id is a MAC under the secret all nodes share. A `ticket`
+ * makes the id unique. `now` in milliseconds.
  */
 export function mppChallengeHeader(
   offer: PaymentOffer,
@@ -42,13 +42,15 @@ export function mppChallengeHeader(
   return `Payment ${parts.map(([name, value]) => `${name}=${quoted(value)}`).join(', ')}`
 }
 
-/** The id of a challenge: a MAC of its parts, each in its place, those that are absent empty. */
+/** The id of a challenge: a MAC of its parts by position, with missing ones empty. */
 export function mppChallengeId({ mac }: Pick<MppOffer, 'mac'>, challenge: MppChallenge): string {
   const { realm, method, intent, request, expires = '', digest = '', opaque = '' } = challenge
   return mac([realm, method, intent, request, expires, digest, opaque].join('|'))
 }
 
-/** What is asked for. `pull`: the payer signs, we broadcast; a server of one mode has to say so. */
+/**
+ * The requested charge. `pull`: the payer signs, we broadcast; a server of one mode has to say so.
+ */
 export function encodeMppChargeRequest({ amount, currency, recipient, chainId }: MppOffer): string {
   const methodDetails = { chainId, supportedModes: ['pull'] }
   return encodeCanonicalBase64({ amount, currency, methodDetails, recipient })
@@ -58,7 +60,7 @@ export function encodeMppChargeRequest({ amount, currency, recipient, chainId }:
 export const encodeCanonicalBase64 = (request: unknown): string =>
   Buffer.from(canonicalJson(request), 'utf8').toString('base64url')
 
-/** JSON without spaces and with the keys of every object sorted: one text for one value. */
+/** JSON without spaces and with sorted keys: one text per value. */
 export function canonicalJson(value: unknown): string {
   return JSON.stringify(value, (_key, inner: unknown) =>
     typeof inner === 'object' && inner !== null && !Array.isArray(inner)
@@ -67,7 +69,7 @@ export function canonicalJson(value: unknown): string {
   )
 }
 
-/** The digest of a body as it came, in the form of MPP: without the colons of RFC 9530. */
+/** The digest of a raw body in MPP's form: without the colons of RFC 9530. */
 export const mppBodyDigest = (body: Uint8Array): string =>
   `sha-256=${createHash('sha256').update(body).digest('base64')}`
 

@@ -33,8 +33,8 @@ import {
 } from './tempo-transactions.ts'
 
 /**
- * Reads the credential of `Authorization: Payment` into a payment: the challenge is ours, for this
- * body and still good, and the transaction pays exactly it. Nothing is simulated.
+ * Parses the credential of `Authorization: Payment` into a payment. Checks that the challenge is
+ * ours, for this body and unexpired, and that the transaction pays exactly it. Simulates nothing.
  * `now` in milliseconds. Throws `PaymentProblem` with status 402.
  */
 export async function parseMppCharge(
@@ -62,7 +62,7 @@ export async function parseMppCharge(
     amount: BigInt(mpp.amount),
     price: offer.price,
     ...timesOf(transaction, now),
-    // a transaction is bound to one challenge by its memo, so this claims its hash too
+    // a transaction is bound to one challenge by its memo, so this also claims its hash
     nonce: id,
     identifier: null,
     proof: { kind: 'mpp', raw, challengeId: id, hash: keccak256(raw) },
@@ -88,7 +88,7 @@ function parseCredential(text: string): Echo & { payload: FieldReader } {
   }))
 }
 
-/** Runs a reading of fields; here a field in a wrong form is answered with a fresh challenge. */
+/** Reads fields; a malformed field is answered with a fresh challenge. */
 function readable<T>(read: () => T): T {
   try {
     return read()
@@ -98,14 +98,14 @@ function readable<T>(read: () => T): T {
   }
 }
 
-/** Older clients spell it out, as the object it stands for. */
+/** Older clients send it decoded, as an object. */
 function opaqueIn(challenge: unknown): string | undefined {
   const opaque = isRecord(challenge) ? challenge['opaque'] : undefined
   if (isRecord(opaque)) return encodeCanonicalBase64(opaque)
   return typeof opaque === 'string' ? opaque : undefined
 }
 
-/** Id first: what follows is then known to be of our own making. */
+/** Checks the id first: the other parts are then known to be ours. */
 function assertOwnChallenge(
   { challenge, opaque }: Echo,
   mpp: MppOffer,
@@ -146,7 +146,7 @@ function rawOf(payload: FieldReader): HexString {
   if (type !== 'transaction')
     throw verificationFailure('the payload must be of the type transaction')
   const raw = readable(() => payload.bytes('signature', 1, LIMITS.paymentHeaderBytes))
-  // 0x78 waits for a sponsor of its fees, whom we are not
+  // 0x78 requires a fee sponsor, which we are not
   if (!raw.startsWith('0x76'))
     throw verificationFailure('the transaction must be a signed one of type 0x76')
   return raw
@@ -156,7 +156,7 @@ function rawOf(payload: FieldReader): HexString {
 const TRANSFER_WITH_MEMO = '0x95777d59'
 const WORD = 64
 
-/** One call pays recipient and amount exactly, with the memo of this challenge; and only one. */
+/** Exactly one call pays recipient and amount, with the memo of this challenge. */
 function assertPaysChallenge(transaction: TempoTransaction, mpp: MppOffer, id: string): void {
   if (transaction.chainId !== mpp.chainId)
     throw verificationFailure(`the chain must be ${mpp.chainId}`)
@@ -192,7 +192,7 @@ function readTransfer(data: string) {
   return { to: `0x${to.slice(24)}`, amount: BigInt(`0x${word(1)}`), memo: `0x${word(2)}` }
 }
 
-/** How a memo begins and ends: tag, version, server; ten bytes for the client; the challenge. */
+/** Start and end of a memo: tag, version, server; ten bytes for the client; the challenge. */
 export function expectedMppMemo(realm: string, id: string): { server: string; challenge: string } {
   const bytes = (text: string, count: number) =>
     keccak256(stringToHex(text)).slice(2, 2 + 2 * count)
@@ -217,8 +217,8 @@ function timesOf({ validAfter, validBefore }: TempoTransaction, now: number | nu
 }
 
 /**
- * Runs a charge on the node without sending it, fees included. Throws `PaymentProblem` when the
- * chain would refuse it, and what was thrown when the node does not answer.
+ * Simulates a charge on the node, fees included. Throws `PaymentProblem` if the chain would refuse
+ * it, and the node's error if it does not answer.
  */
 export async function simulateMppCharge(client: EvmClient, raw: HexString): Promise<void> {
   try {
@@ -230,14 +230,14 @@ export async function simulateMppCharge(client: EvmClient, raw: HexString): Prom
 }
 
 export interface MppChargeResult {
-  /** `unknown` is not a failure: the transaction is asked after by its hash until it expires. */
+  /** `unknown` is not a failure: the transaction is searched by its hash until it expires. */
   readonly status: 'success' | 'reverted' | 'unknown'
   readonly block?: bigint
 }
 
 /**
- * Broadcasts a charge and waits for the chain to say what became of it, within the timeout of the
- * client; never throws. Sent twice it is still one charge.
+ * Broadcasts a charge and waits for its result within the timeout of the client; never throws.
+ * Sending it twice charges once.
  */
 export async function sendMppCharge(client: EvmClient, raw: HexString): Promise<MppChargeResult> {
   const receipt = await sendTempoTransaction(client, raw).catch(() =>
@@ -246,7 +246,7 @@ export async function sendMppCharge(client: EvmClient, raw: HexString): Promise<
   return receipt ?? { status: 'unknown' }
 }
 
-/** The receipt of a charge by its hash; null when there is none, or no answer. */
+/** The receipt of a charge by its hash; null if there is none, or no answer. */
 export async function findMppChargeReceipt(
   client: EvmClient,
   hash: HexString,

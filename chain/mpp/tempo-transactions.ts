@@ -2,7 +2,7 @@ import { numberToHex, type Client, type RpcTransactionRequest, type TransactionR
 import { getTransactionReceipt, sendRawTransactionSync } from 'viem/actions'
 import type { HexString } from '../payment.ts'
 
-/** What is read of a transaction of Tempo. */
+/** The fields read from a Tempo transaction. */
 export interface TempoTransaction {
   readonly chainId: number
   /** Recovered from the signature; lower case. */
@@ -13,16 +13,16 @@ export interface TempoTransaction {
   readonly validBefore: number | null
 }
 
-/** Loaded when the first payment comes: a station without MPP does without its 284 ms and 32 MB. */
+/** Loaded with the first payment: a station without MPP saves 284 ms and 32 MB. */
 async function deserialize(raw: HexString) {
   const { Transaction } = await import('viem/tempo')
   return Transaction.deserialize(raw as `0x76${string}`)
 }
 
 /**
- * Reads a signed transaction; null unless it is complete and an ordinary key signed it. Then `from`
- * is recovered from the signature. Of other kinds (a passkey, an access key, one that waits for the
- * sponsor of its fees) it is a claim that only the chain can check, and a stranger could make it.
+ * Decodes a signed transaction; null unless it is complete and signed by an ordinary key. Then
+ * `from` is recovered from the signature. For other kinds (passkey, access key, sponsored fees)
+ * `from` is a claim that only the chain can check and anybody could make.
  */
 export async function decodeTempoTransaction(raw: HexString): Promise<TempoTransaction | null> {
   try {
@@ -42,15 +42,14 @@ export async function decodeTempoTransaction(raw: HexString): Promise<TempoTrans
       validBefore: transaction.validBefore ?? null,
     }
   } catch {
-    // the library has an error for every way in which the bytes can be wrong
+    // the library has a separate error for every kind of malformed bytes
     return null
   }
 }
 
 /**
- * Runs a transaction on the node as its payer, fee and expiry included, without sending it; throws
- * what the node says. A single call goes out as an ordinary one: a local node ignores `calls`, and
- * then everything would seem to succeed.
+ * Simulates a transaction as its payer, with fee and expiry; throws the node's error. A single call
+ * is sent as an ordinary one: a local node ignores `calls`, and everything would seem to succeed.
  */
 export async function simulateTempoTransaction(client: Client, raw: HexString): Promise<void> {
   const transaction = await deserialize(raw)
@@ -88,14 +87,14 @@ export interface TempoReceipt {
 }
 
 /**
- * Broadcasts a transaction and waits for its receipt, in one request and never twice; the client's
- * timeout bounds it. The request's own is left out: not every node takes it.
+ * Broadcasts a transaction and waits for its receipt, in one request without retries; the client's
+ * timeout bounds it. The request's own timeout is left out: not every node accepts it.
  */
 export async function sendTempoTransaction(client: Client, raw: HexString): Promise<TempoReceipt> {
   return toTempoReceipt(await sendRawTransactionSync(client, { serializedTransaction: raw }))
 }
 
-/** The receipt of a transaction; throws when there is none. */
+/** The receipt of a transaction; throws if there is none. */
 export async function readTempoReceipt(client: Client, hash: HexString): Promise<TempoReceipt> {
   return toTempoReceipt(await getTransactionReceipt(client, { hash }))
 }

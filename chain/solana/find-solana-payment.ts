@@ -10,18 +10,18 @@ import {
 } from './solana-rpc.ts'
 import { solanaMessageHash, parseSolanaTransfer } from './solana-transaction.ts'
 
-/** What the final blocks of Solana say of a payment. */
+/** The state of a payment in the final blocks of Solana. */
 export type SolanaPaymentStatus =
   | { readonly state: 'paid'; readonly signature: string; readonly slot: bigint }
-  /** In a block, for good, and `arrived` is less than was asked for; 0 where it failed. */
+  /** In a final block, but `arrived` is less than requested; 0 if it failed. */
   | { readonly state: 'unpaid'; readonly signature: string; readonly arrived: bigint }
-  /** In no block, and none can take it any more. */
+  /** In no block, and no block can include it any more. */
   | { readonly state: 'gone' }
   | { readonly state: 'open' }
 
 export interface SolanaPaymentQuery {
   readonly payment: OnchainPayment
-  /** What the facilitator has called it, if anything. */
+  /** The transaction named by the facilitator, if any. */
   readonly named: string | null
   /** Milliseconds. */
   readonly now: number
@@ -30,20 +30,22 @@ export interface SolanaPaymentQuery {
 export type FindSolanaPayment = (sought: SolanaPaymentQuery) => Promise<SolanaPaymentStatus>
 
 const SIGNATURE = /^[1-9A-HJ-NP-Za-km-z]{64,88}$/
-/** By the chain's clock, after the end of a payment: its blockhash is old by then, and not too new. */
+/**
+ * After the end of a payment, by the chain's clock: its blockhash is old by then, but not too new.
+ */
 const MARGIN_SECONDS = 10
-/** A transaction may be in a block so long before it was shown to us, by the chain's clock. */
+/** How long a transaction may have been in a block before it was presented to us. */
 const EARLIER_SECONDS = 300
 const PAGES = 5
-/** So many transactions are read in one look; the next one goes on behind them. */
+/** Transactions read per search; the next search continues after them. */
 const MAX_READS_PER_SEARCH = 60
 const MAX_KNOWN_SIGNATURES = 10_000
 
 /**
- * Looks for the transaction of a payment in the final blocks. Its id is the signature of the fee
- * payer, which only the facilitator knows, so it is found among the transactions of its payer by the
- * message that the payer has signed: that is the same in every transaction it may be part of. Throws
- * `SolanaUnavailableError`, and says `gone` only where the node has all blocks of that time.
+ * Searches a payment's transaction in the final blocks. Only the facilitator knows its id, the fee
+ * payer's signature. So it is searched among the payer's transactions by the message the payer has
+ * signed, which is the same in every transaction that can contain it. Throws
+ * `SolanaUnavailableError`; returns `gone` only if the node has all blocks of that time.
  */
 export function createSolanaPaymentFinder(rpc: SolanaRpc): FindSolanaPayment {
   const messageOf = new Map<string, string>()
@@ -52,7 +54,7 @@ export function createSolanaPaymentFinder(rpc: SolanaRpc): FindSolanaPayment {
   const isAnother = (payment: OnchainPayment, signature: string): boolean =>
     (messageOf.get(signature) ?? payment.nonce) !== payment.nonce
 
-  /** Another chain has none of our transactions: it must never be heard. */
+  /** Throws if the node belongs to another chain, which has none of our transactions. */
   function ownChain(): Promise<void> {
     checked ??= rpc
       .genesisHash()
@@ -91,7 +93,7 @@ export function createSolanaPaymentFinder(rpc: SolanaRpc): FindSolanaPayment {
     return toPaymentStatus(payment, named, mined)
   }
 
-  /** `none`: every one that can be it was read, up to the block of `slot`. */
+  /** `none`: all candidates were read, up to the block of `slot`. */
   async function among(
     payment: OnchainPayment,
     slot: number,
@@ -137,11 +139,11 @@ const PAYMENT_OPEN: SolanaPaymentStatus = { state: 'open' }
 const earliestOf = ({ validBefore, proof }: OnchainPayment): number =>
   Number(validBefore) - secondsOf(proof) - EARLIER_SECONDS
 
-/** How long before its end a payment was read. */
+/** Seconds between reading a payment and its end. */
 const secondsOf = (proof: OnchainPayment['proof']): number =>
   proof.kind === 'solana' && isRecord(proof.requirement) ? proof.requirement.maxTimeoutSeconds : 0
 
-/** Whether it was in a block at a time when this payment could be. */
+/** Whether a block time is possible for this payment. */
 const isPossibleBlockTime = (payment: OnchainPayment, blockTime: number | null): boolean =>
   blockTime === null ||
   (blockTime >= earliestOf(payment) && blockTime <= Number(payment.validBefore) + EARLIER_SECONDS)

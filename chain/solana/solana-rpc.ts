@@ -2,7 +2,7 @@ import { SECOND } from '../../core/clock.ts'
 import { isRecord } from '../untrusted-json.ts'
 import { requestJson } from '../json-http-client.ts'
 
-/** The node gave no answer one can use: of the chain nothing is known then. */
+/** The node gave no usable answer: the state of the chain is unknown. */
 export class SolanaUnavailableError extends Error {
   constructor(message: string, cause?: unknown) {
     super(message, { cause })
@@ -16,36 +16,40 @@ export interface SolanaRpcOptions {
   readonly timeoutMs?: number
 }
 
-/** One transaction in the list of an account, the newest first. */
+/** One transaction in the list of an account. */
 export interface SolanaSignatureInfo {
   readonly signature: string
-  /** Seconds since the epoch by the chain's clock; null where the node does not know it. */
+  /** Seconds since the epoch by the chain's clock; null if the node does not know it. */
   readonly blockTime: number | null
 }
 
-/** A transaction in a block that is final. */
+/** A transaction in a final block. */
 export interface FinalizedSolanaTransaction {
   readonly slot: bigint
-  /** As it was sent: signatures and message. */
+  /** As sent: signatures and message. */
   readonly bytes: Uint8Array
-  /** It is in a block and has done nothing. */
+  /** It is in a block but had no effect. */
   readonly failed: boolean
-  /** What the accounts of an owner got of a token, in atomic units; below zero what they gave. */
+  /** The change of an owner's token balance, in atomic units. */
   tokenGain(owner: string, mint: string): bigint
 }
 
 const TIMEOUT_MS = 10 * SECOND
-/** A list of 1,000 transactions takes some 300 KB. */
+/** A list of 1,000 transactions takes about 300 KB. */
 const MAX_RPC_RESPONSE_BYTES = 2 * 1024 * 1024
 const FINAL = { commitment: 'finalized' } as const
 const CLOCK = 'SysvarC1ock11111111111111111111111111111111'
-/** Of the clock: slot, start of the epoch, epoch, next epoch, time; eight bytes each, little-endian. */
+/**
+ * Layout of the clock account: slot, start of the epoch, epoch, next epoch, time; eight bytes each,
+ * little-endian.
+ */
 const CLOCK_TIME_AT = 32
 export const SOLANA_SIGNATURES_PAGE_SIZE = 1_000
 
 /**
- * What one asks a node of Solana, always of its final blocks (public JSON-RPC). Every method throws
- * `SolanaUnavailableError`; its message names the node's host and no more, since the path of a node is its key.
+ * Queries the final blocks of a Solana node (public JSON-RPC). Every method throws
+ * `SolanaUnavailableError`, whose message contains only the node's host, since the path of a node
+ * is its key.
  */
 export function createSolanaRpc({ rpcUrl, send, timeoutMs = TIMEOUT_MS }: SolanaRpcOptions) {
   const { url, shown, headers } = toRpcEndpoint(rpcUrl)
@@ -69,17 +73,17 @@ export function createSolanaRpc({ rpcUrl, send, timeoutMs = TIMEOUT_MS }: Solana
   }
 
   return {
-    /** Which chain it is of. */
+    /** Identifies the chain. */
     genesisHash: () => ask('getGenesisHash', [], textIn),
 
     /** The last final block: its slot, and its time in seconds since the epoch. */
     head: () => ask('getAccountInfo', [CLOCK, { ...FINAL, encoding: 'base64' }], headIn),
 
-    /** Whether a transaction with this blockhash may still come; at `slot` or later. */
+    /** Whether a transaction with this blockhash can still be included, as of `slot` or later. */
     isBlockhashValid: (blockhash: string, slot: number) =>
       ask('isBlockhashValid', [blockhash, { ...FINAL, minContextSlot: slot }], validIn),
 
-    /** A page of the transactions that name an account, the newest first; at `slot` or later. */
+    /** A page of the transactions that name an account, newest first; as of `slot` or later. */
     signaturesOf: (address: string, { slot, before }: { slot: number; before: string | null }) =>
       ask(
         'getSignaturesForAddress',
@@ -95,7 +99,7 @@ export function createSolanaRpc({ rpcUrl, send, timeoutMs = TIMEOUT_MS }: Solana
         listIn,
       ),
 
-    /** Null when no final block has it. */
+    /** Null if no final block has it. */
     transaction: async (signature: string): Promise<FinalizedSolanaTransaction | null> => {
       const how = { ...FINAL, encoding: 'base64', maxSupportedTransactionVersion: 0 }
       const found = await ask('getTransaction', [signature, how], (result) =>
@@ -104,7 +108,7 @@ export function createSolanaRpc({ rpcUrl, send, timeoutMs = TIMEOUT_MS }: Solana
       return found === NONE ? null : (found as FinalizedSolanaTransaction)
     },
 
-    /** Since when the node knows everything, in seconds; -Infinity for all of the chain's time. */
+    /** Since when the node has all blocks, in seconds; -Infinity for the whole chain. */
     async knownSince(): Promise<number> {
       const first = await ask('getFirstAvailableBlock', [], wholeIn)
       return first === 0 ? -Infinity : ask('getBlockTime', [first], wholeIn)
@@ -115,7 +119,7 @@ export type SolanaRpc = ReturnType<typeof createSolanaRpc>
 
 const NONE = Symbol('none')
 
-/** A node by the name that logs may say, and its user and password as a header. */
+/** A node's URL without credentials, for logs, and its user and password as a header. */
 function toRpcEndpoint(rpcUrl: string) {
   const url = new URL(rpcUrl)
   const { username, password } = url

@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto'
 
-/** What is read of a transaction on Solana without asking a node. */
+/** The fields read from a Solana transaction without a node. */
 export interface SolanaTransferTransaction {
-  /** sha256 of the message behind the signatures, hex: signing it again does not change it. */
+  /** Hex sha256 of the message after the signatures: signing again does not change it. */
   readonly messageHash: string
-  /** Base58: whose tokens its transfer moves. */
+  /** Base58: the owner of the transferred tokens. */
   readonly payer: string
-  /** Base58: no block takes the transaction once this one is 150 blocks old. */
+  /** Base58: no block includes the transaction once this one is 150 blocks old. */
   readonly blockhash: string
 }
 
@@ -20,12 +20,14 @@ const TOKEN_PROGRAMS: readonly string[] = [
 const TRANSFER_CHECKED = 12
 const SYSTEM_PROGRAM = '1'.repeat(32)
 const ADVANCE_NONCE = 4
-/** Position of the owner among the accounts of TransferChecked: source, mint, destination, owner. */
+/**
+ * Position of the owner among the accounts of TransferChecked: source, mint, destination, owner.
+ */
 const OWNER = 3
 
 /**
- * Reads a partly signed legacy or v0 transaction that transfers tokens; null when it is none. What
- * it pays and to whom is the facilitator's check.
+ * Parses a partly signed legacy or v0 transaction that transfers tokens; null for any other. The
+ * facilitator checks recipient and amount.
  */
 export function parseSolanaTransfer(bytes: Uint8Array): SolanaTransferTransaction | null {
   if (bytes.length > MAX_SOLANA_TRANSACTION_BYTES) return null
@@ -39,7 +41,7 @@ export function parseSolanaTransfer(bytes: Uint8Array): SolanaTransferTransactio
   }
 }
 
-/** `solanaMessageHash` of any transaction, whatever it does; null when it is none. */
+/** `solanaMessageHash` of any transaction; null if it cannot be parsed. */
 export function solanaMessageHash(bytes: Uint8Array): string | null {
   try {
     return hashOf(partsOf(bytes).message)
@@ -59,8 +61,8 @@ function partsOf(bytes: Uint8Array): { signatures: number; message: Uint8Array }
 }
 
 /**
- * The message: header, account keys, blockhash, instructions; v0 has a version byte before them and
- * lookups behind. Bytes behind its end would give one transaction as many names as one likes.
+ * Parses the message: header, account keys, blockhash, instructions; v0 has a version byte before
+ * them and lookups after. Rejects trailing bytes, which would give one transaction many hashes.
  */
 function termsOf(
   bytes: Uint8Array,
@@ -78,7 +80,7 @@ function termsOf(
   if (versioned) skipLookups(message)
   if (message.rest().length > 0) return null
   const programOf = ({ program }: Instruction): string => keys[program] ?? ''
-  // with a durable nonce in place of a blockhash it could land at any time
+  // with a durable nonce instead of a blockhash it could be included at any time
   const lasts = (one: Instruction) =>
     programOf(one) === SYSTEM_PROGRAM && one.data[0] === ADVANCE_NONCE
   if (instructions.some(lasts)) return null
@@ -86,7 +88,7 @@ function termsOf(
     (one) => TOKEN_PROGRAMS.includes(programOf(one)) && one.data[0] === TRANSFER_CHECKED,
   )
   const owner = transfer?.accounts[OWNER]
-  // who does not sign cannot be the one who pays
+  // the payer must be a signer
   const payer = owner === undefined || owner >= signers ? undefined : keys[owner]
   return payer === undefined ? null : { payer, blockhash }
 }
@@ -116,7 +118,7 @@ function skipLookups(message: Cursor): void {
 
 const VERSIONED = 0x80
 
-/** Reads forward; a RangeError says that the bytes ended too early. */
+/** Reads bytes forward; throws RangeError at the end. */
 function cursor(bytes: Uint8Array) {
   let at = 0
   const take = (count: number): Uint8Array => {

@@ -4,23 +4,25 @@ import { LIMITS } from '../../core/limits.ts'
 import { isRecord, parseUntrustedJson, type UntrustedJsonObject } from '../untrusted-json.ts'
 import { findPaymentCredential, type RequestHeaders } from '../payment.ts'
 
+/** Nonces that a 402 gives to its requester. */
+
 const BYTES = 16
 const TICKET = /^([0-9a-z]{1,9})\.([A-Za-z0-9_-]{22})$/
 const IDENTIFIER = /^[A-Za-z0-9_-]{16,128}$/
 
 /**
- * What a 402 gives to whoever asked, in `extra` of its entries: the payment of version 2 brings it back
- * in `accepted`, and it is never on a chain. It says when it was made, and nothing else; nobody has to
- * bring one. `now` in milliseconds.
+ * Creates the nonce in `extra` of a 402's entries: a version 2 payment returns it in `accepted`,
+ * and it never appears on a chain. It contains only its creation time and is optional. `now` in
+ * milliseconds.
  */
 export const createChallengeNonce = (now: number): string =>
   `${Math.floor(now / SECOND).toString(36)}.${randomBytes(BYTES).toString('base64url')}`
 
 /**
- * What a credential holds that nobody finds on a chain: the ticket of its 402, the id of the extension
- * `payment-identifier`, of MPP the id of a challenge that had something random in it. Empty for the short
- * form and version 1, which bring nothing back. With `now`, in milliseconds, only a ticket that is new:
- * an older one may have been published by whoever asked for it.
+ * The values of a credential that never appear on a chain: the ticket of its 402, the id of the
+ * extension `payment-identifier`, and for MPP the id of a challenge with a random part. Empty for
+ * the short form and version 1, which return nothing. With `now`, in milliseconds, only recent
+ * tickets: the requester of an older one may have published it.
  */
 export function readPaymentSecrets(headers: RequestHeaders, now: number | null): string[] {
   const credential = findPaymentCredential(headers)

@@ -3,13 +3,13 @@ import { PaymentProblem, type OnchainPayment, type PaymentRequirement } from '..
 import { X402_EXACT_PROXY_ADDRESS } from '../evm/permit2.ts'
 import type { FieldReader } from '../untrusted-json.ts'
 
-/** What a signed payload says, in the words of the normal form. */
+/** The terms of a signed payload, in normal form. */
 export type SignedPaymentTerms = Pick<
   OnchainPayment,
   'from' | 'to' | 'amount' | 'validAfter' | 'validBefore' | 'nonce' | 'proof'
 >
 
-/** When a payment has to be valid, in seconds: at `now`, and until some time between the others. */
+/** When a payment has to be valid, in seconds: at `now`, with an end between the other two. */
 export interface PaymentValidityWindow {
   readonly now: bigint
   readonly earliest: bigint
@@ -29,11 +29,11 @@ export function toPaymentValidityWindow(now: number, deadlineMs: number): Paymen
 
 const payloadRejection = (reason: string, detail: string) => new PaymentProblem(402, reason, detail)
 
-/** An ERC-1271 signature may be longer than the 65 bytes of a key's own. */
+/** An ERC-1271 signature may be longer than the 65 bytes of a plain key's. */
 export const SIGNATURE_BYTE_BOUNDS = { least: 65, most: 2_048 }
 const WORD = 32
 
-/** Reads an authorization of EIP-3009; refuses another recipient, another value and times that do not fit. */
+/** Reads an EIP-3009 authorization; throws on another recipient or value, or invalid times. */
 export function readEip3009Payload(
   payload: FieldReader,
   requirement: PaymentRequirement,
@@ -66,7 +66,9 @@ export function readEip3009Payload(
   return signed
 }
 
-/** Permit2 for the x402 exact proxy: the twins of the checks of EIP-3009, and spender and token. */
+/**
+ * Reads a Permit2 payload for the x402 exact proxy: the checks of EIP-3009, plus spender and token.
+ */
 export function readPermit2Payload(
   payload: FieldReader,
   requirement: PaymentRequirement,

@@ -4,8 +4,8 @@ import { isRecord } from '../untrusted-json.ts'
 import { requestJson } from '../json-http-client.ts'
 
 /**
- * The facilitator gave no answer one can use. After a `settle` that was `asked` the money may have
- * moved or not; one that was not asked has done nothing.
+ * The facilitator gave no usable answer. After a sent `settle` the money may have moved; an unsent
+ * one has done nothing.
  */
 export class FacilitatorUnavailableError extends Error {
   readonly requestSent: boolean
@@ -24,9 +24,9 @@ export interface FacilitatorVerification {
 
 export interface FacilitatorSettlement {
   readonly success: boolean
-  /** Empty when none was sent, or when it is not told. */
+  /** Empty if none was sent, or it is not reported. */
   readonly transaction: string
-  /** A refusal that says what was wrong before anything was sent. Every other one leaves it open. */
+  /** A rejection from before anything was sent. Any other one leaves the outcome open. */
   readonly neverSent: boolean
   readonly errorReason: string | null
   readonly payer: string | null
@@ -42,10 +42,10 @@ export interface FacilitatorPaymentKind {
 }
 
 export interface FacilitatorClient {
-  /** Whether it is worth asking: false while it has failed repeatedly and was not tried again. */
+  /** False while the breaker is open after repeated failures. */
   available(): boolean
   supported(): Promise<FacilitatorPaymentKind[]>
-  /** A refusal is an answer. Throws `FacilitatorUnavailableError` when there is none. */
+  /** A rejection is a result. Throws `FacilitatorUnavailableError` if there is no answer. */
   verify(payment: OnchainPayment): Promise<FacilitatorVerification>
   /** The same; after a throw the outcome is unknown. */
   settle(payment: OnchainPayment): Promise<FacilitatorSettlement>
@@ -59,13 +59,13 @@ export interface FacilitatorOptions {
   readonly timeoutMs?: number
 }
 
-/** So long an answer is waited for. */
+/** Deadline of a request. */
 export const FACILITATOR_TIMEOUT_MS = 15 * SECOND
 const MAX_FACILITATOR_RESPONSE_BYTES = 64 * 1024
 const FAILURES_TO_OPEN = 3
 const BREAKER_COOLDOWN_MS = 10 * SECOND
 
-/** A remote facilitator of x402: no redirects, a deadline, a breaker. */
+/** Creates a client of a remote x402 facilitator: no redirects, a deadline, a circuit breaker. */
 export function createFacilitatorClient(options: FacilitatorOptions): FacilitatorClient {
   const breaker = createFacilitatorBreaker(options.clock)
   const ask = async <T>(path: string, body: unknown, read: (answer: unknown) => T | null) => {
@@ -90,7 +90,7 @@ export function createFacilitatorClient(options: FacilitatorOptions): Facilitato
   }
 }
 
-/** Version 2 whatever the client spoke: a transaction on Solana does not name the dialect. */
+/** Always version 2: a Solana transaction does not depend on the dialect. */
 function requestFor({ proof }: OnchainPayment) {
   if (proof.kind !== 'solana') throw new Error(`a facilitator settles no ${proof.kind}`)
   const paymentRequirements: PaymentRequirement = proof.requirement
@@ -102,7 +102,7 @@ function requestFor({ proof }: OnchainPayment) {
   }
 }
 
-/** The JSON of an answer. A refusal may come with a status of 4xx; 5xx and redirects say nothing. */
+/** The JSON of a reply. A rejection may have a 4xx status; 5xx and redirects are no result. */
 async function exchange(
   { url, send, timeoutMs = FACILITATOR_TIMEOUT_MS }: FacilitatorOptions,
   path: string,
@@ -130,7 +130,7 @@ function readSettlement(answer: unknown): FacilitatorSettlement | null {
   if (!isRecord(answer) || typeof answer['success'] !== 'boolean') return null
   const { success, errorReason, payer } = answer
   const transaction = text(answer['transaction']) ?? ''
-  // a success that names no transaction cannot be booked
+  // a success without a transaction cannot be booked
   if (success && transaction === '') return null
   const reason = text(errorReason)
   const neverSent = !success && transaction === '' && reason !== null && isRefusal(reason)
@@ -138,9 +138,9 @@ function readSettlement(answer: unknown): FacilitatorSettlement | null {
 }
 
 /**
- * The names of what a facilitator checks before it sends. Those of sending and confirming are left
+ * Reasons that a facilitator reports before it sends. Reasons from sending and confirming are left
  * out (`transaction_failed`, `settle_exact_…`, `unexpected_settle_error`, `duplicate_settlement`,
- * `invalid_transaction_state`), and so is every name that is not known.
+ * `invalid_transaction_state`), and so are unknown ones.
  */
 const PRE_SEND_REASONS =
   /^(invalid_(exact_svm_|payload$|payment|scheme$|network$|x402_version$)|unsupported_scheme$|network_mismatch$|insufficient_funds$|payment_expired$|verification_failed$|transaction_simulation_failed$|fee_payer_not_managed)/
@@ -161,8 +161,8 @@ function readSupported(answer: unknown): FacilitatorPaymentKind[] | null {
 }
 
 /**
- * Opens after some failures in a row. After a rest it lets one request through: its success closes
- * the breaker, its failure starts the rest again.
+ * Opens after several failures in a row. After a pause it lets one request through: success closes
+ * the breaker, failure starts the pause again.
  */
 function createFacilitatorBreaker(clock: Pick<Clock, 'mono'>) {
   let failures = 0
@@ -172,7 +172,7 @@ function createFacilitatorBreaker(clock: Pick<Clock, 'mono'>) {
   const available = () => !isOpen() || (!trying && clock.mono() - openedAt >= BREAKER_COOLDOWN_MS)
   return {
     available,
-    /** Throws while open; the function returned is told whether there was an answer. */
+    /** Throws while open; call the returned function with whether there was an answer. */
     enter(): (answered: boolean) => void {
       if (!available())
         throw new FacilitatorUnavailableError('left alone after repeated failures', false)

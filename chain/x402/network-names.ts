@@ -1,6 +1,8 @@
+/** Network names of x402 and the decimals of their USDC. */
+
 /**
- * Names of x402 version 1 and their CAIP-2 identifiers, which version 2 uses. Checked in 2026-11 against
- * the x402 packages and viem/chains.
+ * Names of x402 version 1 and their CAIP-2 identifiers, which version 2 uses. Checked in 2026-11
+ * against the x402 packages and viem/chains.
  */
 const CAIP2: Readonly<Record<string, string>> = {
   base: 'eip155:8453',
@@ -21,18 +23,21 @@ const CAIP2: Readonly<Record<string, string>> = {
 
 const CAIP2_FORM = /^[-a-z0-9]{3,8}:[-_a-zA-Z0-9]{1,32}$/
 
-/** The CAIP-2 identifier of a network by either spelling; null when neither is known. */
+/** The CAIP-2 identifier of a network by either spelling; null if unknown. */
 export function findCaip2Id(name: string): string | null {
   if (CAIP2_FORM.test(name)) return name
   return Object.hasOwn(CAIP2, name) ? (CAIP2[name] ?? null) : null
 }
 
-/** The name that version 1 has for a network; null when it has none. */
+/** The version 1 name of a network; null if it has none. */
 export function findV1NetworkName(caip2: string): string | null {
   return Object.keys(CAIP2).find((name) => CAIP2[name] === caip2) ?? null
 }
 
-/** Checked in 2026-11 against Circle's list of USDC contracts, and of BSC the Uniswap default token list. */
+/**
+ * Checked in 2026-11 against Circle's list of USDC contracts, and for BSC the Uniswap default token
+ * list.
+ */
 const USDC_DECIMALS: Readonly<Record<string, number>> = {
   'eip155:8453/0x833589fcd6edb6e08f4c7c32d4f71b54bda02913': 6,
   'eip155:84532/0x036cbd53842c5426634e7929541ec2318f3dcf7e': 6,
@@ -49,13 +54,13 @@ const USDC_DECIMALS: Readonly<Record<string, number>> = {
 export const BASE_USDC_ADDRESS = '0x833589fcd6edb6e08f4c7c32d4f71b54bda02913'
 export const BASE_CAIP2_ID = 'eip155:8453'
 
-/** The decimals of USDC on a network; null for every other asset, whose value nobody can say. */
+/** The decimals of USDC on a network; null for any other asset, whose value is unknown. */
 function usdcDecimals(network: string, asset: string): number | null {
   const address = network.startsWith('eip155:') ? asset.toLowerCase() : asset
   return USDC_DECIMALS[`${network}/${address}`] ?? null
 }
 
-/** An atomic amount as USDC, for people to read: settlement never counts in doubles. */
+/** An atomic amount as USDC, for display: settlement never uses doubles. */
 export function atomicToUsdc(network: string | null, asset: string | null, atomic: string | null) {
   if (network === null || asset === null || atomic === null || !/^\d{1,78}$/.test(atomic))
     return null

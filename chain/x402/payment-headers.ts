@@ -1,10 +1,15 @@
 import type { PaymentOffer, OnchainPayment, PaymentRequirement } from '../payment.ts'
 import { findV1NetworkName } from './network-names.ts'
 
-/** Standard padded base64: the SDK refuses every other alphabet. */
+/** Payment headers and 402 bodies of x402, and MPP receipts. */
+
+/** Standard padded base64: the SDK rejects every other alphabet. */
 const base64 = (value: unknown) => Buffer.from(JSON.stringify(value), 'utf8').toString('base64')
 
-/** An offer as the object of version 2; with a ticket, which a payment brings back (`ticket.ts`). */
+/**
+ * An offer as the object of version 2; with a ticket, which a payment returns
+ * (`challenge-nonce.ts`).
+ */
 function paymentRequired(
   { requirements, resource }: PaymentOffer,
   error?: string,
@@ -20,17 +25,17 @@ function paymentRequired(
   }
 }
 
-/** The value of `PAYMENT-REQUIRED`; `error` is the reason why the payment before was refused. */
+/** The value of `PAYMENT-REQUIRED`; `error` is why the previous payment was rejected. */
 export const encodePaymentRequiredHeader = (
   offer: PaymentOffer,
   error?: string,
   ticket?: string,
 ): string => base64(paymentRequired(offer, error, ticket))
 
-/** The networks whose entries a client of version 1 understands; one other entry and it dies. */
+/** Networks that a version 1 client understands; any other entry makes it fail. */
 const V1_NETWORKS: readonly (string | null)[] = ['base', 'base-sepolia', 'solana']
 
-/** The members of a 402 body that clients of version 1 look for. */
+/** The members of a 402 body that version 1 clients read. */
 export function toV1PaymentRequiredBody({ requirements, resource }: PaymentOffer) {
   const entries = requirements.map((requirement) => v1Entry(requirement, resource))
   return {
@@ -55,20 +60,20 @@ function v1Entry(requirement: PaymentRequirement, resource: PaymentOffer['resour
   }
 }
 
-/** What became of a payment, as far as it is known when the reply leaves. */
+/** The state of a payment when the reply is sent. */
 export interface PaymentSettlementReply {
   readonly success: boolean
   /** Hash or signature on the chain; empty while the settlement is open. */
   readonly transaction: string
   readonly errorReason?: string
   readonly settlementId: string
-  /** Where to ask how it ended. */
+  /** Where to query the outcome. */
   readonly settlementUrl: string
   /** Milliseconds since the epoch; the time of an MPP receipt. */
   readonly at: number
 }
 
-/** The settlement of a payment as x402 says it, with our id and address of it. */
+/** The settlement as x402 formats it, with our id and URL. */
 function paymentResponse(payment: OnchainPayment, settlement: PaymentSettlementReply) {
   const { success, transaction, errorReason, settlementId, settlementUrl } = settlement
   return {
@@ -84,7 +89,7 @@ function paymentResponse(payment: OnchainPayment, settlement: PaymentSettlementR
   }
 }
 
-/** The headers of a reply to a payment, in its own dialect; an MPP receipt only when it succeeded. */
+/** The reply headers for a payment, in its own dialect; an MPP receipt only after success. */
 export function paymentResponseHeaders(
   payment: OnchainPayment,
   settlement: PaymentSettlementReply,

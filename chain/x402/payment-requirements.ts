@@ -23,13 +23,13 @@ export interface SolanaPaymentRail {
 export interface TempoPaymentRail {
   readonly recipient: string
   readonly currency: string
-  /** Shared by all nodes: any of them reads a challenge of any other. */
+  /** Shared by all nodes: each verifies the challenges of the others. */
   readonly secret: string
   readonly realm: string
   readonly chainId: number
 }
 
-/** The ways to be paid that are on; null is off, and absent from every offer. */
+/** The rails that are on; null is off, and absent from every offer. */
 export interface PaymentRails {
   readonly base: EvmPaymentRail | null
   readonly bsc: EvmPaymentRail | null
@@ -44,7 +44,7 @@ export interface PaymentOfferInput extends PaidResource {
   readonly deadlineMs: number
 }
 
-/** What a request costs on each rail that is on: Base, then BSC, then Solana, and MPP beside them. */
+/** The price of a request on each rail that is on: Base, BSC, Solana, in this order, and MPP. */
 export function createPaymentOffer(rails: PaymentRails, given: PaymentOfferInput): PaymentOffer {
   const { url, description, mimeType, price, deadlineMs } = given
   return {
@@ -60,7 +60,7 @@ export function createPaymentOffer(rails: PaymentRails, given: PaymentOfferInput
   }
 }
 
-// a wrong checksum in the settings would make every client throw, none at all is fine with all
+// clients throw on a wrong checksum; lower case has none
 const plain = (address: string) => address.toLowerCase()
 
 const terms = { scheme: 'exact', maxTimeoutSeconds: LIMITS.paymentSeconds } as const

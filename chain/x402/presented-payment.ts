@@ -14,12 +14,12 @@ import { SIGNATURE_BYTE_BOUNDS } from './exact-evm-payload.ts'
 import { findCaip2Id } from './network-names.ts'
 import { parseSolanaTransfer } from '../solana/solana-transaction.ts'
 
-/** By CAIP-2: the asset that is meant where a dialect does not name one. */
+/** By CAIP-2: the default asset of dialects that do not name one. */
 export type DefaultAssets = ReadonlyMap<string, string>
 
 /**
- * Which payment a request shows, by its own words alone: nothing is held against an offer, so it
- * says nothing about whether the payment is any good. Null when there is none that can be read.
+ * The payment a request presents, without comparing it to an offer or checking its validity. Null
+ * if none can be read.
  */
 export async function findPresentedPayment(
   headers: RequestHeaders,
@@ -43,7 +43,7 @@ const isEvm = (network: string) => network.startsWith('eip155:')
 interface NamedAsset {
   readonly wire: PaymentDialect
   readonly chain: string
-  /** Null where only the chain is named. */
+  /** Null if only the chain is named. */
   readonly asset: string | null
 }
 
@@ -114,7 +114,7 @@ function transactionIn(payload: FieldReader) {
   return { from: read.payer, nonce: read.messageHash, proof }
 }
 
-/** Of a charge on Tempo the signature names the payer, and the challenge what was asked for. */
+/** For a Tempo charge the signature gives the payer, and the challenge the terms. */
 async function presentedMppPayment(
   document: UntrustedJsonObject,
 ): Promise<PresentedPayment | null> {

@@ -27,11 +27,11 @@ import type { PaymentRails } from './payment-requirements.ts'
 import { parseSolanaTransfer } from '../solana/solana-transaction.ts'
 
 /**
- * Reads the payment of a request, whatever its dialect, and holds it against what the request costs:
- * its scheme, network, asset, recipient, amount and times; of MPP the challenge and the transaction, as
- * far as they need no node. Null when there is no payment header. Signatures, funds and nonces are not
- * looked at; of MPP the signature is, since it names the payer. `now` in milliseconds, `body` as it came.
- * Throws `PaymentProblem`.
+ * Reads the payment of a request in any dialect and checks it against the price: scheme, network,
+ * asset, recipient, amount and times; for MPP the challenge and the transaction, as far as no node
+ * is needed. Null without a payment header. Does not check signatures, funds and nonces, except
+ * MPP's signature, which gives the payer. `now` in milliseconds, `body` raw. Throws
+ * `PaymentProblem`.
  */
 export async function readRequestPayment(
   headers: RequestHeaders,
@@ -48,7 +48,7 @@ export async function readRequestPayment(
   return readDocument(document, offer, rails, now)
 }
 
-/** The same for a document of x402, once its header is decoded. */
+/** The same for a decoded x402 document. */
 function readDocument(
   document: UntrustedJsonObject,
   offer: PaymentOffer,
@@ -79,7 +79,7 @@ interface ReferencedRequirement {
   readonly requirement: PaymentRequirement
 }
 
-/** Which of our requirements a document is about; its own price and resource do not count. */
+/** Our requirement that a document refers to; its own price and resource are ignored. */
 function termsOf(
   document: UntrustedJsonObject,
   offer: PaymentOffer,
@@ -95,7 +95,7 @@ function termsOf(
   return { wire: 'short', requirement: requirementForNetwork(offer, network, 'base') }
 }
 
-/** Version 1 says scheme and network by name, and has nothing else to compare. */
+/** Version 1 names scheme and network, and has nothing else to compare. */
 function v1Requirement(document: UntrustedJsonObject, offer: PaymentOffer): PaymentRequirement {
   const fields = createFieldReader(document, 'the payment')
   const [scheme, network] = [fields.text('scheme'), fields.text('network')]
@@ -150,7 +150,7 @@ function readSigned(
     : readEip3009Payload(payload, requirement, window)
 }
 
-/** What it pays and whether it is signed is what the facilitator checks, before anything runs. */
+/** The facilitator checks its transfer and signature before the call runs. */
 function readSolana(
   payload: FieldReader,
   requirement: PaymentRequirement,
@@ -177,7 +177,7 @@ function readSolana(
 
 const IDENTIFIER = /^[A-Za-z0-9_-]{16,128}$/
 
-/** The id of the extension `payment-identifier`; the SDK echoes the declaration and adds it. */
+/** The id of the extension `payment-identifier`; the SDK adds it to the echoed declaration. */
 function identifierOf(document: UntrustedJsonObject): string | null {
   const { extensions } = document
   const extension = isRecord(extensions) ? extensions['payment-identifier'] : undefined

@@ -2,10 +2,10 @@ import { invalidInputError } from '../../core/errors.ts'
 import { BASE64_PATTERN, isRecord, isUint256Text } from '../untrusted-json.ts'
 import { BASE_CAIP2_ID, BASE_USDC_ADDRESS, findCaip2Id, atomicToUsdc } from './network-names.ts'
 
-/** One way to pay, in the words of version 2 whatever it was written in. */
+/** One way to pay, in the terms of version 2. */
 export interface X402AcceptsEntry {
   readonly scheme: string | null
-  /** CAIP-2 where the name is known, else as it was written. */
+  /** CAIP-2 if the name is known, else as written. */
   readonly network: string | null
   readonly amount_atomic: string | null
   /** Null unless the asset is USDC. */
@@ -21,7 +21,7 @@ export interface X402DocumentSummary {
   readonly x402_version: number | null
   readonly accepts: readonly X402AcceptsEntry[]
   readonly payment: Readonly<Record<string, unknown>> | null
-  /** Whether no problem was found; nothing is said about signatures, funds or nonces. */
+  /** Whether no problem was found; signatures, funds and nonces are not checked. */
   readonly valid: boolean
   readonly problems: readonly string[]
 }
@@ -44,8 +44,8 @@ const MAX_X402_HEADER_CHARS = 16_384
 const MAX_ACCEPTS_ENTRIES = 50
 
 /**
- * Reads an x402 header or body of version 1, 2 or the short form and lists what is wrong with it.
- * Refuses with `invalid_input` only what is no x402 document at all.
+ * Parses an x402 header or body of version 1, 2 or the short form and lists its problems. Throws
+ * `invalid_input` only if it is no x402 document at all.
  */
 export function summarizeX402Document(given: X402DocumentSource): X402DocumentSummary {
   const { document, pointer } = locateDocument(given)
@@ -67,7 +67,7 @@ export function summarizeX402Document(given: X402DocumentSource): X402DocumentSu
     return { ...base, kind: 'payment', accepts, payment, valid: problems.length === 0 }
   }
   if (typeof document['success'] === 'boolean') {
-    // an answer has no version of its own
+    // a settlement reply has no version of its own
     const payment = summarizeSettlement(document)
     return { ...base, problems: [], kind: 'settlement', accepts: [], payment, valid: true }
   }
@@ -202,7 +202,7 @@ function summarizePayment(
   return { accepts, payment }
 }
 
-/** Where a payment is meant to happen: said by the header, or Base USDC in the short form. */
+/** The network and asset of a payment: from the header, or Base USDC in the short form. */
 function termsOf(
   document: Record<string, unknown>,
   accept: X402AcceptsEntry | undefined,
@@ -304,7 +304,7 @@ function summarizePermit2(
   }
 }
 
-/** What was signed must be what was accepted. */
+/** The signed terms must equal the accepted ones. */
 function checkAgreement(
   payment: Record<string, unknown>,
   accept: X402AcceptsEntry,
