@@ -6,6 +6,8 @@ import type {
   AgentTrackRecord,
 } from '../../persistence/agents/reputation-store.ts'
 
+/** Reputation scores of agents. */
+
 export interface ReputationScore {
   /** 0 to 100. */
   readonly score: number
@@ -20,7 +22,7 @@ export interface ReputationScore {
   readonly components: Readonly<Record<string, number>>
 }
 
-/** What each component adds to the score; they sum to 100. */
+/** The weight of each component; they sum to 100. */
 const WEIGHTS = { reliability: 40, experience: 20, hive: 15, age: 15, tips: 10 } as const
 
 const TIERS = [
@@ -31,7 +33,7 @@ const TIERS = [
   [20, 'rising'],
 ] as const
 
-/** Scores agents by what the ledger says of them. */
+/** Scores agents by their public record in the ledger. */
 export function createReputationService(store: ReputationStore, clock: Clock) {
   return {
     async reputation(agentId: string): Promise<ReputationScore | null> {
@@ -41,7 +43,10 @@ export function createReputationService(store: ReputationStore, clock: Clock) {
   }
 }
 
-/** The score of a standing: each component saturates, so no single thing can be bought endlessly. */
+/**
+ * The score of a track record: each component saturates, so no single one can be bought without
+ * limit.
+ */
 export function computeReputation(standing: AgentTrackRecord, now: number): ReputationScore {
   const ageDays = Math.max(0, now - standing.createdAt.getTime()) / DAY
   const tips = toUsdc(standing.tipsReceived)
@@ -69,7 +74,7 @@ export function computeReputation(standing: AgentTrackRecord, now: number): Repu
 
 const Z = 1.96
 
-/** The success rate we can be 95 % sure of: few calls prove little. */
+/** The success rate with 95 % confidence: few calls prove little. */
 export function wilsonLowerBound(successes: number, trials: number): number {
   if (trials === 0) return 0
   const share = successes / trials

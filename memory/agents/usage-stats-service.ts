@@ -2,10 +2,12 @@ import { DAY, MINUTE, type Clock } from '../../core/clock.ts'
 import type { ToolCoUsage } from '../../domain/usage-stats.ts'
 import type { UsageStatsStore } from '../../persistence/calls/usage-stats-store.ts'
 
+/** Usage statistics of agents. */
+
 const CO_USAGE_CACHE_MS = 10 * MINUTE
 const PUBLIC_TOOLS_DAYS = 30
 
-/** What agents did: of one for itself (port `facts`), of all for recommendations. */
+/** Statistics of one agent for itself (port `facts`), and of all agents for recommendations. */
 export function createUsageStatsService(store: UsageStatsStore, clock: Clock) {
   let together: { readonly until: number; readonly ready: Promise<ToolCoUsage[]> } | undefined
 
@@ -22,11 +24,13 @@ export function createUsageStatsService(store: UsageStatsStore, clock: Clock) {
       return { tools, days, backpacks, schedules, balance }
     },
 
-    /** The tools an agent calls in public. */
+    /** The tools an agent calls publicly. */
     publicTools: (agentId: string) =>
       store.publicToolsOf(agentId, new Date(clock.now() - PUBLIC_TOOLS_DAYS * DAY)),
 
-    /** Which tools the same agents called in the last day; read every ten minutes at most. */
+    /**
+     * Pairs of tools that the same agents called in the last day; read every ten minutes at most.
+     */
     async together(): Promise<readonly ToolCoUsage[]> {
       const now = clock.now()
       if (together === undefined || now >= together.until) {

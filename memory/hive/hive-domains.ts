@@ -1,4 +1,4 @@
-/** Domains that are shown even while they are silent. */
+/** Domains that are listed even without entries. */
 export const HIVE_DOMAINS: readonly { readonly domain: string; readonly description: string }[] = [
   { domain: 'monad', description: 'Monad: parallel execution, gas, validators, tooling.' },
   { domain: 'base', description: 'Base: fees, bridges, USDC, contracts and wallets.' },

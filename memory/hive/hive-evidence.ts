@@ -2,7 +2,7 @@ import type { Clock } from '../../core/clock.ts'
 import type { HiveEvidenceStore } from '../../persistence/hive/hive-evidence-store.ts'
 import { computeReputation } from '../agents/reputation.ts'
 
-/** Public entries with what is known of their authors (port `evidence`). */
+/** Public entries with the track records of their authors (port `evidence`). */
 export function createHiveEvidence(store: HiveEvidenceStore, clock: Clock) {
   return {
     async about(text: string, { namespace, limit }: { namespace: string | null; limit: number }) {

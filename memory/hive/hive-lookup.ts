@@ -2,7 +2,7 @@ import type { Clock } from '../../core/clock.ts'
 import { MINUTE } from '../../core/clock.ts'
 import type { RankedHiveEntry, HiveSearchInput } from './hive-search.ts'
 
-/** An entry that goes beside the result of a call. */
+/** An entry that is added to the result of a call. */
 export interface HiveLookupHit {
   readonly id: string
   readonly excerpt: string
@@ -21,8 +21,8 @@ const EXCERPT = 160
 type Search = (asked: HiveSearchInput) => Promise<{ entries: readonly RankedHiveEntry[] }>
 
 /**
- * What the public Hive has on a text, all of whose words must be there. Kept for a minute, and never
- * more than a few look-ups at once: where there are more, there is nothing to show.
+ * Searches public entries that contain all words of a text. Cached for a minute, with few
+ * concurrent searches; above the limit it returns nothing.
  */
 export function createHiveLookup(search: Search, clock: Clock) {
   const kept = new Map<
@@ -51,7 +51,7 @@ export function createHiveLookup(search: Search, clock: Clock) {
   }
 
   return (text: string): Promise<readonly HiveLookupHit[]> => {
-    // Words only: what joins them would be read as a phrase, and "or" as a choice.
+    // Words only: connecting signs would be read as a phrase, and "or" as an alternative.
     const words = text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []
     const key = words.filter((word) => word !== 'or').join(' ')
     const known = kept.get(key)

@@ -9,6 +9,8 @@ import type {
 import type { HiveWatchMatch, HiveWatchStore } from '../../persistence/hive/hive-watch-store.ts'
 import { HIVE_DOMAINS } from './hive-domains.ts'
 
+/** The featured entry, digest, watches and figures of the Hive. */
+
 const OVERVIEW_CACHE_TTL_MS = MINUTE
 
 export interface HiveStats {
@@ -20,11 +22,11 @@ export interface HiveStats {
 export interface HiveDigest {
   readonly at: number
   readonly featured: readonly (FeaturedHiveEntry & HiveDigestEntry)[]
-  /** Without what is featured. */
+  /** Without featured entries. */
   readonly entries: readonly HiveDigestEntry[]
 }
 
-/** What stands around the entries: the featured place, watches, and what the Hive comes to. */
+/** Creates the overview service of the Hive. */
 export function createHiveOverview(
   store: HiveOverviewStore,
   watches: HiveWatchStore,
@@ -33,10 +35,10 @@ export function createHiveOverview(
   const totals = cacheResult(clock, () => store.totals())
   const chosen = cacheResult(clock, () => store.digest(new Date(clock.now())))
   const featured = () => store.featured(new Date(clock.now()))
-  /** By the entries that are featured. */
+  /** Read counts, by featured entry. */
   let counts = new Map<string, () => Promise<number>>()
 
-  /** How often an entry was read, counted once a minute at most. */
+  /** Reads of an entry, counted once a minute at most. */
   const countOf = (id: string) =>
     counts.get(id) ?? cacheResult(clock, () => store.readsOf(id, new Date(clock.now())))
 
@@ -72,7 +74,7 @@ export function createHiveOverview(
       return rows.map(presentMatch)
     },
 
-    /** Counted once a minute at most; what is featured is asked each time. */
+    /** Counted once a minute at most; featured entries are read each time. */
     async stats(): Promise<HiveStats> {
       const [sums, now] = await Promise.all([totals(), featured()])
       return { totals: sums, domains: domainsOf(sums), featured: now }
@@ -88,7 +90,7 @@ export function createHiveOverview(
 }
 export type HiveOverview = ReturnType<typeof createHiveOverview>
 
-/** The domains of the house, then every other namespace by its size. */
+/** The built-in domains, then every other namespace by size. */
 function domainsOf({ namespaces }: HiveTotals): HiveStats['domains'] {
   const known = new Set(HIVE_DOMAINS.map(({ domain }) => domain))
   const others = [...namespaces].filter(([name]) => !known.has(name)).sort((a, b) => b[1] - a[1])
@@ -113,7 +115,7 @@ const presentMatch = (row: HiveWatchMatch) => ({
   },
 })
 
-/** The result of some work, for a minute; one that fails is not kept. */
+/** Caches the result of some work for a minute; failures are not cached. */
 function cacheResult<T>(clock: Clock, work: () => Promise<T>): () => Promise<T> {
   let last: { readonly until: number; readonly ready: Promise<T> } | undefined
   return () => {

@@ -5,14 +5,16 @@ import type { DailyActivityCount, HiveStore } from '../../persistence/hive/hive-
 import { HIVE_DOMAINS } from './hive-domains.ts'
 import type { HiveVectorIndex } from './hive-vector-index.ts'
 
+/** Searches the Hive and computes its trends. */
+
 export interface HiveSearchInput {
   readonly text: string
   readonly namespace: string | null
   readonly minConfidence: number
   readonly limit: number
-  /** The agent who asks: finds its own private entries too. */
+  /** The calling agent, whose private entries are included. */
   readonly agentId: string | null
-  /** Whose reads count once a UTC day. */
+  /** The reader whose reads count once a UTC day. */
   readonly reader: string
   readonly at: number
   /** Only entries with all words of the text. */
@@ -26,7 +28,7 @@ export interface RankedHiveEntry {
   readonly namespace: string
   readonly agentId: string
   readonly at: string
-  /** False when this reader has read it today already, or wrote it. */
+  /** False if this reader has read it today already, or wrote it. */
   readonly firstReadToday: boolean
 }
 
@@ -52,10 +54,10 @@ const TREND_MS = MINUTE
 const FREQUENCIES_MS = 5 * MINUTE
 const BASE_DAYS = 7
 const NEAREST = 30
-/** The usual constant: how much less the second place counts than the first. */
-const WORDS = 0.7
+/** Weight of the word match in the merged score; the embedding match has the rest. */
+const WORD_MATCH_WEIGHT = 0.7
 
-/** Shared memory: which matches come first, and what heats up. */
+/** Creates the search service: ranks matches and computes trends. */
 export function createHiveSearchService(
   store: HiveStore,
   clock: Clock,
@@ -74,7 +76,7 @@ export function createHiveSearchService(
     return common.ready
   }
 
-  /** What is near in meaning joins what has the words; null where nobody can say what is near. */
+  /** Entries similar in meaning, merged with the word matches; null without embeddings. */
   async function nearby(asked: HiveSearchInput, day: string): Promise<SimilarCandidate[] | null> {
     if (vectors === null || asked.exact === true) return null
     const nearest = await vectors.nearest({ ...asked, limit: NEAREST })
@@ -90,7 +92,7 @@ export function createHiveSearchService(
   }
 
   return {
-    /** The best matches and how many there are, of the newest five hundred. */
+    /** The best matches and their number, among the newest five hundred. */
     async search(asked: HiveSearchInput): Promise<{ entries: RankedHiveEntry[]; total: number }> {
       const day = utcDay(asked.at)
       const [{ candidates, total }, near] = await Promise.all([
@@ -124,8 +126,8 @@ export function createHiveSearchService(
 }
 
 /**
- * The two orders as one. Each is brought to the range of 0 to 1 by its own best and worst, so that a clear
- * answer in one is not outvoted by two faint ones, as it would be by places alone.
+ * Merges the two rankings. Each is scaled to 0 to 1 by its own best and worst, so that a clear
+ * match in one is not outvoted by two faint ones, as it would be by rank alone.
  */
 function mergeRankings(
   words: readonly ScoredCandidate[],
@@ -135,10 +137,10 @@ function mergeRankings(
   const add = (entry: HiveSearchCandidate, score: number) =>
     scores.set(entry.id, { entry, score: (scores.get(entry.id)?.score ?? 0) + score })
   const best = words[0]?.score ?? 1
-  for (const { entry, score } of words) add(entry, WORDS * (score / best))
+  for (const { entry, score } of words) add(entry, WORD_MATCH_WEIGHT * (score / best))
   const [top, least] = [near[0]?.cosine ?? 1, near.at(-1)?.cosine ?? 0]
   for (const { entry, cosine } of near)
-    add(entry, (1 - WORDS) * (top === least ? 1 : (cosine - least) / (top - least)))
+    add(entry, (1 - WORD_MATCH_WEIGHT) * (top === least ? 1 : (cosine - least) / (top - least)))
   return [...scores.values()].sort((a, b) => b.score - a.score).map(({ entry }) => entry)
 }
 interface ScoredCandidate {
@@ -150,7 +152,7 @@ interface SimilarCandidate {
   readonly cosine: number
 }
 
-/** Text match first, then the author's confidence and freshness; none can make up for the match. */
+/** Text match first, then the author's confidence and freshness; none can outweigh the match. */
 export function rankHiveCandidates(
   candidates: readonly HiveSearchCandidate[],
   now: number,
@@ -180,7 +182,7 @@ interface Activity {
   readonly calls: readonly DailyActivityCount[]
 }
 
-/** Turns daily counts into trends, the most unusual first. */
+/** Turns daily counts into trends, most unusual first. */
 export function computeHiveTrends(
   { reads, writes, calls }: Activity,
   generatedAt: number,
@@ -224,7 +226,10 @@ function byName(counts: readonly DailyActivityCount[]): Map<string, number[]> {
   return days
 }
 
-/** Deviations of today from the days before; a deviation is at least 1, so silence stays calm. */
+/**
+ * Today's deviation from the days before; the standard deviation is at least 1, so that small
+ * counts cause no alarm.
+ */
 function zScore([today = 0, ...before]: readonly number[]): number {
   const mean = before.reduce((total, count) => total + count, 0) / before.length
   const variance = before.reduce((total, count) => total + (count - mean) ** 2, 0) / before.length

@@ -8,33 +8,33 @@ import type {
 import { ANTONYM_AXES, NEGATION_WORDS } from '../text/stance-lexicon.ts'
 import { minHashBands, jaccardSimilarity, toWordSet } from '../text/min-hash.ts'
 
-/** What became of a text that an author is about to write. */
+/** The result of claiming a text that an author is about to write. */
 export type HiveTextClaimResult =
   /** For an entry with this id. */
   | { readonly state: 'taken'; readonly id: string }
-  /** The author's own entry says the same. */
+  /** The author's own entry has the same text. */
   | ({ readonly state: 'written' } & ExistingHiveText)
   /** It is a near copy of this public entry of another author. */
   | { readonly state: 'copy'; readonly id: string }
-  /** Another call is writing it or what may be a copy of it, and has not ended. */
+  /** Another call is writing it or a possible copy of it, and has not ended. */
   | { readonly state: 'pending' }
 
 const MIN_COPY_OVERLAP = 0.9
 const POLL_MS = 50
 const TEXT_CLAIM_TIMEOUT_MS = 1_000
 
-/** Words that turn a statement around: a text that differs in one says something else. */
+/** Words that reverse a statement: a text that differs in one means something else. */
 const MEANING_REVERSING_WORDS: ReadonlySet<string> = new Set([
   ...NEGATION_WORDS,
   ...ANTONYM_AXES.flat().flatMap((words) => words.split(' ')),
 ])
 
-/** Keeps one entry of each text: an author's own, and what others have published (decision 158). */
+/** Keeps one entry of each text, among an author's own and the public ones (decision 158). */
 export function createHiveTextClaims(store: HiveTextStore, clock: Clock) {
   return {
     /**
-     * Takes a text for an entry; `claimant` names the call, and is the same for a repetition of it, which
-     * writes the entry with the id of before.
+     * Claims a text for an entry; `claimant` identifies the call and its repetitions, which get the
+     * same entry id.
      */
     async claim(
       text: HiveTextDraft,
@@ -52,7 +52,7 @@ export function createHiveTextClaims(store: HiveTextStore, clock: Clock) {
         if (before !== null) return { state: 'copy', id: before }
         const id = await store.take(text, { bands, entryId, claimant })
         if (id !== null) {
-          // What another author was writing meanwhile is written by now, or waits for this one.
+          // A concurrent text of another author is written by now, or waits for this one.
           const meanwhile = await copied()
           if (meanwhile === null) return { state: 'taken', id }
           await store.release(text, id)
@@ -63,7 +63,7 @@ export function createHiveTextClaims(store: HiveTextStore, clock: Clock) {
       }
     },
 
-    /** Gives a text back whose entry is not written after all. */
+    /** Releases a text whose entry is not written after all. */
     release: store.release,
   }
 }
@@ -78,7 +78,7 @@ async function findCopiedEntry(
   return candidates.find(({ content }) => isCopy(words, toWordSet(content)))?.id ?? null
 }
 
-/** Hardly a word differs, and none that is a number or turns the statement around. */
+/** Hardly a word differs, and none is a number or reverses the statement. */
 function isCopy(one: ReadonlySet<string>, other: ReadonlySet<string>): boolean {
   if (jaccardSimilarity(one, other) < MIN_COPY_OVERLAP) return false
   const differing = [...one, ...other].filter((word) => !(one.has(word) && other.has(word)))

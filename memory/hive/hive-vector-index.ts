@@ -2,7 +2,7 @@ import { ServiceError } from '../../core/errors.ts'
 import { createYieldQueue } from '../../core/concurrency/yield-queue.ts'
 import type { HiveVectorStore } from '../../persistence/hive/hive-vector-store.ts'
 
-/** Gives each text a direction; a tool's adapter, handed in. */
+/** Computes embedding vectors of texts; passed in by the caller. */
 export interface TextEmbedder {
   readonly model: string
   embed(texts: readonly string[], signal: AbortSignal): Promise<Float32Array[]>
@@ -15,7 +15,7 @@ export interface HiveVectorQuery {
   readonly limit: number
 }
 
-/** An entry and how near it is, 0 to 1. */
+/** An entry and its similarity, 0 to 1. */
 interface NearestEntry {
   readonly id: string
   readonly cosine: number
@@ -27,30 +27,33 @@ interface IndexedEntry {
   readonly vector: Float32Array
 }
 
-/** So many of the newest entries are compared: 30 MB of memory at 384 numbers each. */
+/** How many of the newest entries are compared: 30 MB of memory at 384 numbers each. */
 const MAX_INDEXED_ENTRIES = 20_000
-/** So many are compared in one turn of the event loop. */
+/** Comparisons per turn of the event loop. */
 const SLICE = 1_000
 const BATCH = 64
-/** What no provider refuses. */
+/** A text that no provider rejects. */
 const PROBE_TEXT = 'gas'
-/** Of what a provider refuses, what is said of the texts and not of us. */
+/** Provider status codes that concern the texts, not us. */
 const REFUSALS = new Set([400, 413, 422])
 const QUESTION_MS = 400
 const BATCH_MS = 20_000
-/** Below it two texts have little to do with each other. */
+/** Below this cosine two texts are unrelated. */
 const MIN_COSINE = 0.3
 
 /**
- * The nearest of the newest entries by their vectors, compared in memory. Whatever fails here leaves
- * the search by words as it is.
+ * Finds the nearest of the newest entries by their vectors, in memory. Its failures do not affect
+ * the search by words.
  */
 export function createHiveVectorIndex(store: HiveVectorStore, embedder: TextEmbedder) {
   const known = new Map<string, IndexedEntry>()
   const turn = createYieldQueue()
   let last: bigint | null = null
 
-  /** The vectors of entries; a text that the provider refuses has an empty one, so that it is not asked again. */
+  /**
+   * The vectors of entries; a text that the provider rejects gets an empty one, so that it is not
+   * sent again.
+   */
   async function vectorsOf(
     entries: readonly UnindexedEntry[],
     stopping: AbortSignal,
@@ -70,7 +73,7 @@ export function createHiveVectorIndex(store: HiveVectorStore, embedder: TextEmbe
         const first = await vectorsOf(entries.slice(0, half), stopping)
         return [...first, ...(await vectorsOf(entries.slice(half), stopping))]
       }
-      // A provider that refuses everything says nothing of this text.
+      // A provider that rejects everything proves nothing about this text.
       await embed([PROBE_TEXT])
       return entries.map(({ id }) => ({ id, vector: new Float32Array() }))
     }
@@ -94,7 +97,7 @@ export function createHiveVectorIndex(store: HiveVectorStore, embedder: TextEmbe
   }
 
   return {
-    /** Gives a batch of entries their vectors; false when none is left without. */
+    /** Computes missing vectors of a batch of entries; true if more may be missing. */
     async learn(stopping: AbortSignal): Promise<boolean> {
       const entries = await store.missing(embedder.model, BATCH)
       if (entries.length > 0) await store.keep(embedder.model, await vectorsOf(entries, stopping))
@@ -102,7 +105,7 @@ export function createHiveVectorIndex(store: HiveVectorStore, embedder: TextEmbe
       return entries.length === BATCH
     },
 
-    /** The nearest public entries, the nearest first; null when the provider does not answer. */
+    /** The nearest public entries, nearest first; null if the provider does not answer. */
     async nearest({
       text,
       namespace,

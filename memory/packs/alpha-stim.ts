@@ -1,6 +1,6 @@
 import type { PackContentEntry } from './pack-entry.ts'
 
-/** What trading on chains costs, and how it goes wrong: formulas an agent can compute before it acts. */
+/** Costs and failures of on-chain trading: formulas an agent can compute before it acts. */
 export const ALPHA_STIM_PACK_ENTRIES: readonly PackContentEntry[] = [
   {
     content:

@@ -1,6 +1,6 @@
 import type { PackContentEntry } from './pack-entry.ts'
 
-/** How an agent stays correct, safe and within its means. */
+/** How an agent stays correct, safe and within its budget. */
 export const IAGENT_CORE_PACK_ENTRIES: readonly PackContentEntry[] = [
   {
     content:

@@ -6,6 +6,8 @@ import { FOCUS_STACK_PACK_ENTRIES } from './focus-stack.ts'
 import { IAGENT_CORE_PACK_ENTRIES } from './iagent-core.ts'
 import { SECRET_SAUCE_PACK_ENTRIES } from './secret-sauce.ts'
 
+/** The memory packs for sale. */
+
 interface PackListing {
   readonly slug: string
   readonly name: string
@@ -16,7 +18,7 @@ interface PackListing {
   readonly price: Micros
 }
 
-/** The packs that are sold (decision 4). */
+/** The packs for sale (decision 4). */
 export const MEMORY_PACKS: readonly (PackListing & {
   readonly entries: readonly PackContentEntry[]
 })[] = [
@@ -62,7 +64,7 @@ export const MEMORY_PACKS: readonly (PackListing & {
   },
 ]
 
-/** All of them at one price. */
+/** All packs at one price. */
 export const MEMORY_PACK_BUNDLE: PackListing & { readonly includes: readonly string[] } = {
   slug: 'full-stack-bundle',
   name: 'Full Stack Bundle',

@@ -1,6 +1,6 @@
 import type { MemoryType } from '../../domain/memory-decay.ts'
 
-/** What a pack teaches: one statement an agent can act on, and where it can be checked. */
+/** One entry of a pack: a statement an agent can act on, and its source. */
 export interface PackContentEntry {
   readonly content: string
   readonly type: MemoryType

@@ -1,6 +1,6 @@
 import type { PackContentEntry } from './pack-entry.ts'
 
-/** Patterns for agents that run unattended, many at once, with money. */
+/** Patterns for many agents that run unattended and spend money. */
 export const SECRET_SAUCE_PACK_ENTRIES: readonly PackContentEntry[] = [
   {
     content:

@@ -6,6 +6,8 @@ import {
 } from './stance-lexicon.ts'
 import type { TokenizedSentence, TextToken } from './tokenizer.ts'
 
+/** Classifies whether a text agrees with a thesis. */
+
 export interface StanceClassification {
   readonly value: number
   readonly relevance: number
@@ -14,10 +16,10 @@ export interface StanceClassification {
   readonly otherNumbers: boolean
 }
 
-/** On which axes of opposites a stem stands, and on which side. */
+/** The axes of antonyms of a stem, and its side on each. */
 export type AntonymSides = ReadonlyMap<string, readonly { axis: number; side: 1 | -1 }[]>
 
-/** A statement: what it is about, which sides it takes all in all, and whether it is turned around. */
+/** A parsed statement: its subject, its sides and its negation. */
 interface ParsedStatement {
   readonly about: ReadonlySet<string>
   readonly sides: ReadonlyMap<number, number>
@@ -26,11 +28,11 @@ interface ParsedStatement {
   readonly sentiment: number
 }
 
-/** A sentence is about the thesis from this much of it on. */
+/** From this overlap on, a sentence is about the thesis. */
 const MIN_STANCE_RELEVANCE = 0.34
 const NEARLY_ALL = 0.8
 const MIN_SENTIMENT = 0.15
-/** What only seems to agree, for want of a sign of the contrary, counts for less. */
+/** Weight of agreement that is only assumed, without a sign of the contrary. */
 const DEFAULT_AGREEMENT_WEIGHT = 0.6
 
 /** The axes by the stems of their words; `stemsOf` stems a line of words. */
@@ -49,9 +51,9 @@ export async function buildAntonymSides(stemsOf: (line: string) => Promise<reado
 }
 
 /**
- * What the best sentence of a text says to a thesis. Each clause of it is about as much of the thesis
- * as it names; whether it agrees is decided by opposites and the number of negations, and only where
- * neither speaks by the feeling of both.
+ * Classifies the best sentence of a text against a thesis. A clause is as relevant as the share of
+ * the thesis it names. Antonyms and the number of negations decide agreement, and sentiment only if
+ * there is neither.
  */
 export function classifyStance(
   text: readonly TokenizedSentence[],
@@ -90,7 +92,7 @@ function compare(
   const said = parseStatement(sentence.tokens, sentence.sentiment, sides, asked)
   const relevance = round(coverage(said, asked))
   const nothing = { ...NO_STANCE, relevance, sentence: sentence.text }
-  // A question says nothing, whatever it names.
+  // A question states nothing.
   if (relevance < MIN_STANCE_RELEVANCE || sentence.text.endsWith('?')) return nothing
   const shared = [...asked.numbers].some((number) => said.numbers.has(number))
   const otherNumbers = asked.numbers.size > 0 && said.numbers.size > 0 && !shared
@@ -112,7 +114,7 @@ function compare(
     if (opposed) return verdict(-1, turned ? 'negation' : 'antonym')
     return otherNumbers ? { ...nothing, otherNumbers } : verdict(1, 'agreement')
   }
-  // A thesis that takes a side is not answered by a sentence that takes none, nor by other numbers.
+  // A sentence without a side, or with other numbers, does not answer a thesis that has them.
   if (doubtful) return { ...nothing, otherNumbers }
   if (turned) return verdict(-1, 'negation')
   if (Math.abs(asked.sentiment) >= MIN_SENTIMENT && Math.abs(said.sentiment) >= MIN_SENTIMENT) {
@@ -125,14 +127,14 @@ function compare(
   return verdict(1, 'agreement', DEFAULT_AGREEMENT_WEIGHT)
 }
 
-/** Whether they stand on opposite sides; null where they have no axis in common. */
+/** Whether they are on opposite sides; null without a common axis. */
 function oppositionOf(said: ParsedStatement, asked: ParsedStatement): boolean | null {
   let sum = 0
   for (const [axis, side] of asked.sides) sum += side * Math.sign(said.sides.get(axis) ?? 0)
   return sum === 0 ? null : sum < 0
 }
 
-/** The share of what the thesis is about that the sentence names, opposites included. */
+/** The share of the thesis's subject that the sentence names, antonyms included. */
 function coverage(said: ParsedStatement, asked: ParsedStatement): number {
   if (asked.about.size === 0) return 0
   let named = 0
@@ -141,8 +143,8 @@ function coverage(said: ParsedStatement, asked: ParsedStatement): number {
 }
 
 /**
- * Reads a statement, clause by clause: a negation turns the sides its clause takes. Beside a thesis
- * only clauses that are about it count, and a stem on an axis of the thesis stands for its own.
+ * Parses a statement by clauses: a negation reverses the sides of its clause. Against a thesis,
+ * only clauses about it count, and a stem on one of its axes counts as the thesis's own.
  */
 function parseStatement(
   tokens: readonly TextToken[],

@@ -1,21 +1,23 @@
 import type { YieldToEventLoop } from './tokenizer.ts'
 import { termVectorSimilarity, weighTerms, type TermVector } from './term-weights.ts'
 
+/** Clusters texts by similarity. */
+
 export interface TextClusterResult {
   readonly members: readonly number[]
   readonly centre: number
   readonly keywords: readonly string[]
 }
 
-/** More are not compared: the rest are clusters of their own. */
+/** More texts are not compared: each is a cluster of its own. */
 const MAX_CLUSTERED_TEXTS = 200
 const ROWS_A_SLICE = 8
 const KEYWORDS = 5
 
 /**
- * Joins the two groups whose texts are most alike on average, again and again, until none are more
- * alike than the threshold, and no more than `most` are left. The order of the texts breaks ties, so
- * the same texts always give the same groups. Texts are given as their stems.
+ * Repeatedly merges the two clusters with the highest average similarity, until none exceeds the
+ * threshold and at most `most` are left. The order of the texts breaks ties, so the result is
+ * deterministic. Texts are given as their stems.
  */
 export async function clusterTexts(
   texts: readonly (readonly string[])[],
@@ -25,7 +27,7 @@ export async function clusterTexts(
   const bags = weighTerms(texts.slice(0, MAX_CLUSTERED_TEXTS))
   const likeness = await likenesses(bags, breathe)
   let groups = bags.map((_, index) => [index])
-  // Of two groups: the sum over the pairs of their texts.
+  // For two clusters: the sum over the pairs of their texts.
   const sums = likeness.map((row) => [...row])
   for (let step = 1; groups.length > 1; step += 1) {
     const nearest = closestPair(groups, sums)
@@ -80,7 +82,7 @@ function closestPair(groups: readonly number[][], sums: readonly number[][]) {
   return best
 }
 
-/** The groups with `other` taken into `one`; the sums are rewritten in place. */
+/** Merges `other` into `one`; the sums are updated in place. */
 function mergeClusters(groups: readonly number[][], sums: number[][], one: number, other: number) {
   for (let third = 0; third < groups.length; third += 1) {
     const value = at(sums, one, third) + at(sums, other, third)

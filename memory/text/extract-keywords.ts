@@ -1,5 +1,7 @@
 import type { TokenizedSentence, TextToken } from './tokenizer.ts'
 
+/** Extracts the keywords of a text. */
+
 export interface WeightedKeyword {
   readonly text: string
   readonly score: number
@@ -13,8 +15,8 @@ interface Term {
 }
 
 /**
- * Words and pairs of neighbours, by how often they stand there and how early; a pair counts for more
- * than its words where it is repeated. The same term under its most frequent spelling.
+ * Scores words and pairs of neighbours by frequency and early position; a repeated pair outweighs
+ * its words. A term is shown in its most frequent spelling.
  */
 export function extractKeywords(
   sentences: readonly TokenizedSentence[],
@@ -57,7 +59,7 @@ const strength = ({ count, first, words }: Term, places: number): number =>
 const spelling = ({ spellings }: Term): string =>
   [...spellings].reduce((best, one) => (one[1] > best[1] ? one : best))[0]
 
-/** A word that stands in a stronger pair says nothing more. */
+/** Drops words that are part of a stronger pair. */
 function withoutParts(scored: readonly WeightedKeyword[]): WeightedKeyword[] {
   const said = new Set<string>()
   return scored.filter(({ text }) => {

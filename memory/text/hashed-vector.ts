@@ -1,11 +1,13 @@
 import type { TokenizedSentence } from './tokenizer.ts'
 
+/** Hashed feature vectors of texts. */
+
 const SIZE = 256
 const TRIGRAM_WEIGHT = 0.3
 
 /**
- * Stems and hashed trigrams in 256 numbers of length 1; all zero without words. The form is kept
- * beside stored memories: another hash or weight would make old vectors and new ones strangers.
+ * Stems and hashed trigrams in 256 numbers of length 1; all zero without words. Stored memories
+ * keep these vectors: another hash or weight would make old and new ones incomparable.
  */
 export function toHashedVector(sentences: readonly TokenizedSentence[]): number[] {
   const counts = new Map<string, number>()
@@ -20,14 +22,14 @@ export function toHashedVector(sentences: readonly TokenizedSentence[]): number[
     const weight = (1 + Math.log(times)) * (feature.startsWith('3:') ? TRIGRAM_WEIGHT : 1)
     const hash = fnv1a(feature)
     const slot = hash % SIZE
-    // A sign of its own: features that share a slot cancel each other out as often as they add up.
+    // A sign per feature: features that share a slot cancel as often as they add up.
     vector[slot] = (vector[slot] ?? 0) + (hash >>> 31 === 0 ? weight : -weight)
   }
   const length = Math.hypot(...vector)
   return length === 0 ? vector : vector.map((value) => round(value / length))
 }
 
-/** The cosine of two vectors of length 1; below zero is chance, and counts as zero. */
+/** The cosine of two unit vectors; negative values are chance and count as zero. */
 export function unitVectorSimilarity(one: readonly number[], other: readonly number[]): number {
   const product = one.reduce((sum, value, at) => sum + value * (other[at] ?? 0), 0)
   return Math.max(0, Math.min(1, Math.round(product * 1e4) / 1e4))

@@ -1,7 +1,9 @@
+/** MinHash of texts, to find near copies. */
+
 const BANDS = 8
 const ROWS = 4
 
-/** The words of a text as they are compared: letters and digits, in lower case. */
+/** The words of a text for comparison: letters and digits, in lower case. */
 export const toWordSet = (text: string): ReadonlySet<string> =>
   new Set(
     text
@@ -10,7 +12,7 @@ export const toWordSet = (text: string): ReadonlySet<string> =>
       .match(/[\p{L}\p{N}]+/gu) ?? [],
   )
 
-/** The share of words that two texts have in common, of all words of both. */
+/** The share of common words among all words of both texts. */
 export function jaccardSimilarity(one: ReadonlySet<string>, other: ReadonlySet<string>): number {
   const common = [...one].filter((word) => other.has(word)).length
   const all = one.size + other.size - common
@@ -18,8 +20,8 @@ export function jaccardSimilarity(one: ReadonlySet<string>, other: ReadonlySet<s
 }
 
 /**
- * The MinHash of words in eight bands of four: texts with nine tenths of their words in common share a
- * band in 9,998 of 10,000 cases, those with a third of them in one of ten.
+ * The MinHash of words in eight bands of four: texts with nine tenths of their words in common
+ * share a band in 9,998 of 10,000 cases, those with a third of them in one of ten.
  */
 export function minHashBands(words: ReadonlySet<string>): number[] {
   const hashes = [...words].map(fnv1a)
@@ -42,7 +44,7 @@ function fnv1a(word: string): number {
   return hash >>> 0
 }
 
-/** The finaliser of MurmurHash3: one of many hashes, by its seed. */
+/** The finaliser of MurmurHash3: one hash per seed. */
 function mixed(value: number, seed: number): number {
   let hash = value ^ Math.imul(seed + 1, 0x9e3779b1)
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b)

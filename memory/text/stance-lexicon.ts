@@ -1,6 +1,6 @@
 /**
- * Words that say the opposite of each other, an axis a line: those of one side mean much the same. They
- * are compared by their stems: `useful` is none of them, since its stem is that of `use`.
+ * Antonyms, one axis per line; the words of a side are synonyms. They are compared by stems:
+ * `useful` is missing, since its stem is that of `use`.
  */
 export const ANTONYM_AXES: readonly (readonly [plus: string, minus: string])[] = [
   [
@@ -49,7 +49,7 @@ export const ANTONYM_AXES: readonly (readonly [plus: string, minus: string])[] =
   ['required mandatory', 'optional'],
 ]
 
-/** Words that turn what their clause says into its opposite. */
+/** Words that negate their clause. */
 export const NEGATION_WORDS: ReadonlySet<string> = new Set(
   (
     'not no never none nobody nothing neither nor without cannot hardly scarcely barely rarely seldom ' +
@@ -58,7 +58,7 @@ export const NEGATION_WORDS: ReadonlySet<string> = new Set(
   ).split(' '),
 )
 
-/** Turns of phrase that only look like a negation; the words are taken out before any are counted. */
+/** Idioms that only look like a negation; their words are removed before negations are counted. */
 export const NON_NEGATING_IDIOMS: readonly (readonly string[])[] = [
   ['not', 'only'],
   ['not', 'just'],
@@ -72,7 +72,7 @@ export const NON_NEGATING_IDIOMS: readonly (readonly string[])[] = [
   ['no', 'matter'],
 ]
 
-/** Where another statement begins. */
+/** Words and signs that start another clause. */
 export const CLAUSE_SEPARATORS: ReadonlySet<string> = new Set(
   ', ; : — – but although though however whereas while yet because since despite except unless instead'.split(
     ' ',

@@ -1,6 +1,8 @@
 import type { YieldToEventLoop, TokenizedSentence } from './tokenizer.ts'
 import { termVectorSimilarity, weighTerms, type TermVector } from './term-weights.ts'
 
+/** Extractive summaries of texts. */
+
 export interface RankedSentence {
   readonly text: string
   readonly source: number
@@ -16,15 +18,15 @@ const MAX_RANKED_SENTENCES = 400
 const DAMPING = 0.85
 const RANK_ITERATIONS = 30
 const ROWS_A_SLICE = 8
-/** Two sentences this much alike say the same. */
+/** Above this similarity two sentences say the same. */
 const REPETITION = 0.6
 /** Shorter ones are headings and fragments. */
 const MIN_SENTENCE_STEMS = 3
 
 /**
- * TextRank over the sentences of all texts: what is like many others matters; with a query, what is
- * like the query draws the rank. In the order of the texts; sentences that repeat a better one are
- * left out, so that there may be fewer than wanted.
+ * TextRank over the sentences of all texts: a sentence similar to many others ranks high; with a
+ * query, so does one similar to it. Returned in text order, without repetitions, so there may be
+ * fewer than requested.
  */
 export async function summarizeTexts(
   texts: readonly (readonly TokenizedSentence[])[],
@@ -52,14 +54,14 @@ export async function summarizeTexts(
   return pickDistinct(places, wanted)
 }
 
-/** Power iteration; `pull` is where the walker starts again. */
+/** Power iteration; `pull` is the restart distribution. */
 async function rankSentences(
   bags: readonly TermVector[],
   pull: readonly number[],
   breathe: YieldToEventLoop,
 ) {
   const size = bags.length
-  // One block of numbers: as many small objects would keep the collector busy.
+  // One typed array: many small objects would load the garbage collector.
   const edges = new Float64Array(size * size)
   for (const [from, bag] of bags.entries()) {
     if (from % ROWS_A_SLICE === 0) await breathe()

@@ -1,10 +1,7 @@
-/** The stems of a text with their weights, of length 1. */
+/** The stems of a text with their weights; a unit vector. */
 export type TermVector = ReadonlyMap<string, number>
 
-/**
- * Weighs stems by how few of the given texts have them (tf-idf): what all of them say tells none of
- * them apart.
- */
+/** Weighs stems by tf-idf over the given texts: stems in all of them distinguish none. */
 export function weighTerms(texts: readonly (readonly string[])[]): TermVector[] {
   const having = new Map<string, number>()
   for (const stems of texts) {
@@ -22,7 +19,7 @@ export function weighTerms(texts: readonly (readonly string[])[]): TermVector[] 
   })
 }
 
-/** The cosine of two bags, 0 to 1. */
+/** The cosine of two vectors, 0 to 1. */
 export function termVectorSimilarity(one: TermVector, other: TermVector): number {
   const [small, large] = one.size < other.size ? [one, other] : [other, one]
   let sum = 0

@@ -5,16 +5,18 @@ import { classifyStance, buildAntonymSides, type AntonymSides } from './classify
 import { summarizeTexts } from './summarize-texts.ts'
 import { unitVectorSimilarity, toHashedVector } from './hashed-vector.ts'
 
+/** Text analysis without a language model. */
+
 const THRESHOLD = 0.12
-/** One faintly coloured word is no feeling. */
+/** Below this, sentiment counts as neutral. */
 const NEUTRAL = 0.2
 
-/** The language of the house (port `text`): rules and counts, no weights, no network. */
+/** The built-in text analysis (port `text`): rules and counts, no weights, no network. */
 export function createTextAnalysis() {
   const reader = createTextTokenizer()
   let sides: Promise<AntonymSides> | undefined
 
-  /** Many texts share what is looked at of one. */
+  /** Many texts share the length limit of one. */
   async function readAll(texts: readonly string[]): Promise<(readonly TokenizedSentence[])[]> {
     const share = Math.floor(MAX_TOKENIZED_CHARS / Math.max(1, texts.length))
     const all: (readonly TokenizedSentence[])[] = []
@@ -78,7 +80,7 @@ export function createTextAnalysis() {
   }
 }
 
-/** How each stem is written most often. */
+/** The most frequent spelling of each stem. */
 function spellings(texts: readonly (readonly TokenizedSentence[])[]): Map<string, string> {
   const counts = new Map<string, Map<string, number>>()
   for (const { stem, word } of texts.flat().flatMap(({ tokens }) => tokens)) {

@@ -8,7 +8,7 @@ export interface TextToken {
   readonly word: string
   readonly stem: string
   readonly kind: 'word' | 'number' | 'sign'
-  /** Carries no meaning of its own: an article, a preposition, a pronoun. */
+  /** Without meaning of its own: an article, a preposition, a pronoun. */
   readonly stop: boolean
 }
 
@@ -21,21 +21,21 @@ export interface TokenizedSentence {
   readonly sentiment: number
 }
 
-/** Goes on in another turn of the event loop. */
+/** Continues in another turn of the event loop. */
 export type YieldToEventLoop = () => Promise<void>
 
-/** Reads text. One at a time goes on in a turn of the loop, however many texts are being read. */
+/** Tokenizes text. One text at a time proceeds per turn of the event loop. */
 export interface TextTokenizer {
   /** The first `characters` of a text. */
   tokenize(text: string, characters?: number): Promise<readonly TokenizedSentence[]>
   readonly yieldToEventLoop: YieldToEventLoop
 }
 
-/** What is looked at of any text. */
+/** The length limit of any text. */
 export const MAX_TOKENIZED_CHARS = 60_000
-/** A slice of reading: 5 to 10 ms. */
+/** A slice of 5 to 10 ms. */
 const BLOCK_CHARACTERS = 2_000
-/** The time of the tokenizer grows with the square of a word. */
+/** The tokenizer takes quadratic time in the length of a word. */
 const MAX_TOKEN_CHARS = 48
 const MAX_SENTENCE_CHARS = 600
 
@@ -44,7 +44,9 @@ interface Language {
   readonly its: ItsHelpers
 }
 
-/** The one instance of the language model, loaded when first text is read (about 150 ms, in three turns). */
+/**
+ * The single language model instance, loaded with the first text (about 150 ms, in three turns).
+ */
 let loaded: Promise<Language> | undefined
 
 async function load(): Promise<Language> {
@@ -77,7 +79,7 @@ export function createTextTokenizer(): TextTokenizer {
   }
 }
 
-/** Paragraphs and list items apart, words of a bearable length, pieces of a slice each. */
+/** Splits paragraphs and list items, limits word lengths, and cuts pieces of one slice. */
 function* blocks(text: string): Generator<string> {
   let block = ''
   for (const line of lines(text)) {
@@ -94,11 +96,11 @@ function* blocks(text: string): Generator<string> {
   }
 }
 
-/** Lines that stand for themselves: one that goes on in small letters belongs to the one before. */
+/** Splits lines; one that starts in lower case continues the line before. */
 function* lines(text: string): Generator<string> {
   let line = ''
   for (const next of text.split(/[\r\n]+/)) {
-    // Bounded, for the whole line is looked at again with each part of it.
+    // Bounded, because the whole line is scanned again with each part.
     const goesOn = line !== '' && line.length < BLOCK_CHARACTERS && /^\s*\p{Ll}/u.test(next)
     if (goesOn && !/[.!?:;]\s*$/.test(line.slice(-8))) {
       line += ` ${next}`

@@ -4,14 +4,16 @@ import type { VaultMemory, VaultRecallHit, VaultRecallQuery } from '../../domain
 import { cosineSimilarity } from '../../domain/vector-quantization.ts'
 import type { VaultStore } from '../../persistence/vault/vault-store.ts'
 
-/** What is less like the question is no answer to it. */
+/** Recall from the private memory of agents. */
+
+/** Less similar memories are not returned. */
 const MIN_SIMILARITY = 0.2
 const WORDS = 0.7
-/** A text this long says what it is about. */
+/** This many characters determine the subject of a text. */
 const MAX_QUERY_CHARS = 500
 const TOP = 10
 
-/** The private memory of agents: what comes to mind first, and how good it is at that. */
+/** Creates the vault service: recalls memories and reports statistics. */
 export function createVaultService(store: VaultStore) {
   return {
     oldest: (agentId: string, limit: number, at: number) =>
@@ -29,7 +31,7 @@ export function createVaultService(store: VaultStore) {
       store.takePromotion(memoryId, callId, new Date(at)),
     installed: store.installed,
 
-    /** The live memories that are like the question, the best first. */
+    /** Live memories similar to the question, best first. */
     async recall(asked: VaultRecallQuery): Promise<VaultRecallHit[]> {
       const {
         agentId,
@@ -63,7 +65,7 @@ export function createVaultService(store: VaultStore) {
         .slice(0, limit)
     },
 
-    /** How the vault of an agent does. */
+    /** Statistics of an agent's vault. */
     async stats(agentId: string, now: number) {
       const at = new Date(now)
       const [counts, queries, types, top, misses] = await Promise.all([
@@ -79,11 +81,11 @@ export function createVaultService(store: VaultStore) {
 }
 export type VaultService = ReturnType<typeof createVaultService>
 
-/** Words in common, and stems and trigrams in common, which forgive another spelling by themselves. */
+/** Combines common words with common stems and trigrams, which tolerate spelling variants. */
 const combineSimilarity = (words: number, cosine: number): number =>
   round(Math.max(WORDS * words + (1 - WORDS) * cosine, cosine))
 
-/** Similarity first; neither importance nor freshness can make up for it. */
+/** Similarity first; neither importance nor freshness can outweigh it. */
 function memoryScore(similarity: number, memory: VaultMemory, now: number): number {
   const { importance } = memory
   return round(similarity * (0.6 + 0.4 * importance) * (0.5 + 0.5 * memoryStrength(memory, now)))
