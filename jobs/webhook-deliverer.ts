@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto'
 import { DAY, HOUR, MINUTE, SECOND, type Clock } from '../core/clock.ts'
 import { ServiceError } from '../core/errors.ts'
 import { signWebhook } from '../core/webhook-signature.ts'
+import type { ClaimedWebhookDelivery } from '../persistence/webhooks/webhook-delivery-rows.ts'
 import type {
   WebhookAttempt,
-  ClaimedWebhookDelivery,
   WebhookDeliveryStore,
 } from '../persistence/webhooks/webhook-delivery-store.ts'
 import type { GuardedPostClient } from '../providers/egress/guarded-post-client.ts'

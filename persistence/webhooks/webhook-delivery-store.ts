@@ -3,49 +3,17 @@ import { newPrefixedId } from '../../core/ids.ts'
 import type { DeadLetterStore, DeadLetterRequeuer } from '../dead-letter-store.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import type { Sql } from '../data-plane.ts'
-import { openWebhookSecret } from './webhook-store.ts'
+import {
+  toClaimedDeliveries,
+  toWebhookDelivery,
+  type ClaimedDeliveryRow,
+  type ClaimedWebhookDelivery,
+  type DeliveryRow,
+  type WebhookDelivery,
+  type WebhookDeliveryState,
+} from './webhook-delivery-rows.ts'
 
 /** Webhook deliveries: claims, attempts and their results. */
-
-export type WebhookDeliveryState = 'pending' | 'delivered' | 'failed'
-
-/** One event for one receiver, as its agent sees it. */
-export interface WebhookDelivery {
-  /** The `webhook-id` of every attempt. */
-  readonly id: string
-  /** Its position in the delivery order; a replay gets a new one. */
-  readonly seq: bigint
-  readonly type: string
-  readonly data: Record<string, unknown>
-  /** When the event happened. */
-  readonly at: Date
-  readonly state: WebhookDeliveryState
-  readonly attempts: number
-  /** Of the last attempt: the HTTP status; null if there was none, see `error`. */
-  readonly status: number | null
-  readonly error: string | null
-  readonly ms: number | null
-  readonly lastAt: Date | null
-  /** Earliest time of the next attempt; null once it is settled. */
-  readonly dueAt: Date | null
-}
-
-/** A delivery that only this node attempts until its lease ends. */
-export interface ClaimedWebhookDelivery extends Pick<
-  WebhookDelivery,
-  'id' | 'type' | 'data' | 'at' | 'attempts'
-> {
-  readonly webhookId: string
-  readonly agentId: string
-  /** Null if the Backpack has no pager address any more. */
-  readonly url: string | null
-  /** Newest first; empty if they cannot be decrypted. */
-  readonly secrets: readonly string[]
-  /** Attempts that were answered without a 2xx. */
-  readonly answered: number
-  readonly failingSince: Date | null
-  readonly lease: string
-}
 
 export interface WebhookDeliveryClaim {
   readonly now: Date
@@ -125,7 +93,7 @@ export function createWebhookDeliveryStore(
       if (taken.length === 0) return []
       const ids = taken.map(({ id }) => id)
       // A separate statement: the claiming one does not see what was settled since it began.
-      const rows = await sql<ClaimedRow[]>`
+      const rows = await sql<ClaimedDeliveryRow[]>`
         select w.id as webhook_id, w.agent_id, w.sealed, w.failing_since,
                case when w.before_until > ${now} then w.sealed_before end as sealed_before,
                case when w.backpack_id is null then w.url
@@ -171,7 +139,7 @@ export function createWebhookDeliveryStore(
            and (${filter.state}::text is null or state = ${filter.state})
            and (${before}::bigint is null or seq < ${before}::bigint)
          order by seq desc limit ${limit}`
-      return rows.map(fromRow)
+      return rows.map(toWebhookDelivery)
     },
 
     /** Sends a settled delivery again under its id; null if there is no such delivery. */
@@ -185,7 +153,7 @@ export function createWebhookDeliveryStore(
       if (again !== null) return again
       const [waiting] = await tx<DeliveryRow[]>`
         select * from deliveries where id = ${id} and webhook_id = ${webhookId}`
-      return waiting === undefined ? null : fromRow(waiting)
+      return waiting === undefined ? null : toWebhookDelivery(waiting)
     },
 
     /** Adds a delivery without an event; null, and counted, if `most` are waiting. */
@@ -271,7 +239,7 @@ async function requeueDelivery(
            due_at = coalesce(${at}, clock_timestamp()), settled_at = null, seq = default,
            created_at = coalesce(${at}, clock_timestamp())
      where id = ${id} and webhook_id = ${webhookId} and state <> 'pending' returning *`
-  return row === undefined ? null : fromRow(row)
+  return row === undefined ? null : toWebhookDelivery(row)
 }
 
 /** False if it was recorded already, or the delivery is gone. */
@@ -337,72 +305,3 @@ async function releaseReceiver(
        where due_at is not null)
      where id = ${webhookId}`
 }
-
-interface ClaimedRow {
-  webhook_id: string
-  agent_id: string
-  sealed: Buffer
-  sealed_before: Buffer | null
-  failing_since: Date | null
-  url: string | null
-  id: string | null
-  type: string
-  data: Record<string, unknown>
-  at: Date
-  attempts: number
-  answered: number
-}
-
-function toClaimedDeliveries(
-  row: ClaimedRow,
-  key: EncryptionKeys,
-  lease: string,
-): ClaimedWebhookDelivery[] {
-  const { id, url, type, data, at, attempts, answered } = row
-  if (id === null) return []
-  const secrets = openSecrets(row, key)
-  const [webhookId, agentId, failingSince] = [row.webhook_id, row.agent_id, row.failing_since]
-  const message = { id, type, data, at, attempts, answered }
-  return [{ ...message, webhookId, agentId, url, secrets, failingSince, lease }]
-}
-
-/** Empty if they cannot be decrypted: only that receiver's attempt fails. */
-function openSecrets(row: ClaimedRow, key: EncryptionKeys): string[] {
-  try {
-    return [row.sealed, row.sealed_before].flatMap((sealed) =>
-      sealed === null ? [] : [openWebhookSecret(key, row.agent_id, row.webhook_id, sealed)],
-    )
-  } catch {
-    return []
-  }
-}
-
-interface DeliveryRow {
-  id: string
-  seq: bigint
-  type: string
-  data: Record<string, unknown>
-  at: Date
-  state: WebhookDeliveryState
-  attempts: number
-  status: number | null
-  error: string | null
-  ms: number | null
-  last_at: Date | null
-  due_at: Date
-}
-
-const fromRow = (row: DeliveryRow): WebhookDelivery => ({
-  id: row.id,
-  seq: row.seq,
-  type: row.type,
-  data: row.data,
-  at: row.at,
-  state: row.state,
-  attempts: row.attempts,
-  status: row.status,
-  error: row.error,
-  ms: row.ms,
-  lastAt: row.last_at,
-  dueAt: row.state === 'pending' ? row.due_at : null,
-})
