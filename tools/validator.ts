@@ -58,7 +58,7 @@ function toValidationIssues(
 /** Replaces single errors of unknown fields, which would push other issues out of the list. */
 const UNKNOWN_FIELDS_ISSUE: ValidationIssue = {
   pointer: '',
-  detail: 'must have no fields that are not described',
+  detail: 'must have no unknown fields',
 }
 
 function toSchemaViolation(

@@ -36,7 +36,7 @@ export const boundBackpackIdOf = ({ apiKey }: Pick<KeyedRequest, 'apiKey'>): str
 /** The error for a bound key that names another Backpack than its own. */
 export const outsideKeyBindingError = (bound: string, asked: string): ServiceError =>
   new ServiceError('key_bound', {
-    detail: `This key acts in Backpack ${bound} only, and the request names ${asked}.`,
+    detail: `This key is bound to Backpack ${bound}, but the request names ${asked}.`,
     backpack_id: bound,
     asked_backpack_id: asked,
   })

@@ -34,7 +34,7 @@ export const NewApiKeyBody = Type.Object(
         Type.String({
           pattern: PATH_ID_PATTERN,
           description:
-            'Binds the key to this Backpack of yours: every call with it acts there, and it manages nothing.',
+            'Binds the key to this Backpack of yours: all its calls use that Backpack, and it cannot manage anything.',
         }),
       ),
     ),
@@ -42,7 +42,7 @@ export const NewApiKeyBody = Type.Object(
       Type.Array(Type.Enum([WILDCARD_SCOPE, ...API_KEY_SCOPES]), {
         minItems: 1,
         uniqueItems: true,
-        description: 'By default those of the asking key; of a bound key all but `keys`.',
+        description: 'By default those of the key that creates it; for a bound key all but `keys`.',
       }),
     ),
     cap_usdc: Type.Optional(Nullable(UsdcAmountSchema('What this key may spend in all'))),

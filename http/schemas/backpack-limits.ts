@@ -25,7 +25,10 @@ export const FuseLimitsSchema = Type.Object(
     per_day_usdc: OptionalAmount('The most a UTC day may cost'),
     per_month_usdc: OptionalAmount('The most a UTC month may cost'),
   },
-  { additionalProperties: false, description: 'Null lifts a limit, an absent one stays as it is.' },
+  {
+    additionalProperties: false,
+    description: 'Null lifts a limit; an absent one stays unchanged.',
+  },
 )
 /** Description of a tool list. */
 export const TOOL_LIST_DESCRIPTION = `Tools by their slugs, and what else may cost: ${BACKPACK_PERMISSIONS.join(', ')}. Null: every tool; ${SPENDING_PERMISSIONS.join(', ')} have to be named, and packs count as \`purchase\`.`

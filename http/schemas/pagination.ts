@@ -8,7 +8,7 @@ export const PaginationQuery = {
     Type.Integer({ minimum: 1, maximum: LIMITS.pageMax, default: LIMITS.pageDefault }),
   ),
   cursor: Type.Optional(
-    Type.String({ maxLength: 512, description: '`next_cursor` of the page before' }),
+    Type.String({ maxLength: 512, description: '`next_cursor` of the previous page' }),
   ),
 }
 

@@ -19,7 +19,7 @@ export const StrictBody = <T extends TProperties>(fields: T, options: TObjectOpt
 /** RFC 9457 problem: every error of the service, with what an agent needs to act on it. */
 export const ProblemSchema = Type.Object(
   {
-    type: Type.String({ description: 'Where this kind of problem is explained.' }),
+    type: Type.String({ description: 'URL that documents this kind of problem.' }),
     title: Type.String(),
     status: Type.Integer(),
     detail: Type.String(),

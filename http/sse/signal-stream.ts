@@ -24,7 +24,7 @@ const streamSignals = {
   exposeHeadRoute: false,
   schema: {
     operationId: 'streamSignals',
-    summary: 'Signals of some channels as server-sent events, from a cursor on',
+    summary: 'Stream signals of channels as server-sent events, from a cursor',
     tags: ['signals'],
     querystring: Type.Object({
       channels: Type.String({
@@ -34,7 +34,7 @@ const streamSignals = {
       since: Type.Optional(
         Type.String({
           pattern: STREAM_CURSOR_PATTERN,
-          description: 'The last id seen; the header Last-Event-ID wins over it.',
+          description: 'The last id received; the header Last-Event-ID takes precedence.',
         }),
       ),
     }),

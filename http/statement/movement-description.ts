@@ -88,7 +88,7 @@ function describeKind(line: StatementLine, agentId: string, cause: StatementCall
 function describeCall({ charged }: StatementLine, cause: StatementCallDetails | null) {
   const name = cause?.tool ?? 'a call'
   if (charged === ZERO)
-    return { kind: 'hold_released', description: `What was held for ${name} is free again` }
+    return { kind: 'hold_released', description: `Released the hold for ${name}` }
   return { kind: 'call', description: `Price of ${name}` }
 }
 

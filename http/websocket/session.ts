@@ -95,7 +95,7 @@ export function openWebSocketSession(
   function startRefuel(frame: ClientFrame<'refuel'>, by: SessionContext): void {
     if (running >= MAX_RUNNING_CALLS)
       throw new ServiceError('rate_limited', {
-        detail: `Only ${MAX_RUNNING_CALLS} tools of a socket may run at once: wait for one to end.`,
+        detail: `At most ${MAX_RUNNING_CALLS} tools may run at once on a socket: wait for one to end.`,
         limit_source: 'socket.tools',
         limit: MAX_RUNNING_CALLS,
         retry_after: 1,

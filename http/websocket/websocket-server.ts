@@ -66,9 +66,9 @@ const openSocket = {
   config: { auth: 'optional', scope: 'read', bound: 'reads' } as const,
   schema: {
     operationId: 'openSocket',
-    summary: 'Open a WebSocket: everything addressed to you, signals, pulses, publishing',
+    summary: 'Open a WebSocket for your events, signals, pulses and publishing',
     description:
-      'Subprotocol `gas.v1`, JSON text frames. The key goes into a header of the upgrade or into the first frame, `hello`; never into the address. Frames, cursors and close codes: docs/realtime.md.',
+      'Subprotocol `gas.v1`, JSON text frames. Send the key in a header of the upgrade or in the first frame, `hello`, never in the URL. Frames, cursors and close codes: docs/realtime.md.',
     tags: ['signals'],
     response: {
       101: Type.Null({ description: 'The connection speaks gas.v1 from here on.' }),

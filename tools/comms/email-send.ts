@@ -23,8 +23,8 @@ const toSuppressionDetails = ({ reason, smtpStatus, since, until }: SuppressedMa
   reason,
   detail:
     reason === 'asked'
-      ? 'Its owner has asked for no more e-mail.'
-      : 'Its mail server has said that there is no such mailbox.',
+      ? 'Its owner has unsubscribed.'
+      : 'Its mail server reported an unknown mailbox.',
   ...(smtpStatus !== null && { smtp_status: smtpStatus }),
   since: since.toISOString(),
   until: until?.toISOString() ?? null,
@@ -67,9 +67,9 @@ export default defineTool({
   ),
   output: Type.Object({
     status: Type.Enum(['accepted'], {
-      description: 'The mail server has taken it; whether it arrives is not known here.',
+      description: 'The mail server has accepted it; delivery is not confirmed.',
     }),
-    message_id: Type.String({ description: 'Stands in its Message-ID.' }),
+    message_id: Type.String({ description: 'Part of its Message-ID.' }),
     to: Type.String(),
     timestamp: Type.String({ format: 'date-time' }),
   }),

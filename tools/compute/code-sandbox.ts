@@ -47,7 +47,7 @@ export default defineTool({
     stderr: Type.String(),
     result: Type.Unknown({
       description:
-        'Python: the last expression, or the variable `result`. JavaScript: the completion value, a promise settled. Bash: the exit code. JSON, or text where the value is none.',
+        'Python: the last expression, or the variable `result`. JavaScript: the completion value, with promises resolved. Bash: the exit code. JSON, or text for other values.',
     }),
     error: Type.Union([Type.String(), Type.Null()], {
       description: 'The exception, the timeout or the limit that ended it.',
@@ -55,7 +55,8 @@ export default defineTool({
     execution_time_ms: Type.Integer({ minimum: 0 }),
     success: Type.Boolean(),
     isolation: Type.Enum([...ISOLATION_LEVELS], {
-      description: 'What the operating system adds to the interpreter and to the permission model.',
+      description:
+        'Isolation by the operating system, in addition to the interpreter and the permission model.',
     }),
     truncated: Type.Optional(Type.Boolean({ description: 'Output beyond the limit was dropped.' })),
   }),

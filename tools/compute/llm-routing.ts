@@ -89,15 +89,17 @@ export default defineTool({
     text: Type.String(),
     model_used: Type.String({ description: 'The provider and its model.' }),
     tokens_used: Type.Integer({ minimum: 0 }),
-    cost_usdc: Type.Number({ minimum: 0, description: 'What the station pays for it.' }),
+    cost_usdc: Type.Number({ minimum: 0, description: 'Cost for the station.' }),
     latency_ms: Type.Integer({ minimum: 0 }),
     estimated: Type.Optional(
-      Type.Boolean({ description: 'The provider told no tokens: they are counted by length.' }),
+      Type.Boolean({
+        description: 'The provider returned no token count; it is estimated from the length.',
+      }),
     ),
-    degraded: Type.Optional(Type.Boolean({ description: 'No model was asked.' })),
+    degraded: Type.Optional(Type.Boolean({ description: 'No model was called.' })),
     method: Type.Optional(Type.Enum(['summary', 'keywords', 'arithmetic', 'hive'])),
     sources: Type.Optional(
-      Type.Array(Type.String(), { description: 'Hive entries the answer is taken from.' }),
+      Type.Array(Type.String(), { description: 'Hive entries quoted in the answer.' }),
     ),
   }),
   availability: ({ llm }) =>

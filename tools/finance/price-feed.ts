@@ -71,7 +71,7 @@ export default defineTool({
   output: Type.Object({
     prices: Type.Record(Type.String(), Type.Union([Price, Type.Null()])),
     source: Type.Union([Type.String(), Type.Null()]),
-    timestamp: Type.String({ format: 'date-time', description: 'When the oldest was observed.' }),
+    timestamp: Type.String({ format: 'date-time', description: 'Time of the oldest observation.' }),
     stale: Type.Optional(Type.Boolean()),
     age_ms: Type.Optional(Type.Integer({ minimum: 0 })),
   }),

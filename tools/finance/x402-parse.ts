@@ -62,7 +62,7 @@ export default defineTool({
       ),
       headers: Type.Optional(
         Type.Record(Type.String(), Type.String({ maxLength: 16_384 }), {
-          description: 'All headers of a request or an answer.',
+          description: 'All headers of a request or response.',
         }),
       ),
     },

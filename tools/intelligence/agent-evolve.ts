@@ -25,7 +25,7 @@ export default defineTool({
     window_days: Type.Integer(),
     settings: Type.Unsafe<object>({
       type: 'object',
-      description: 'As they are; what the patch is applied to.',
+      description: 'Current settings, which the patch applies to.',
     }),
     patch: Type.Array(
       Type.Object({

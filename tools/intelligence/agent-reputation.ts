@@ -34,7 +34,7 @@ export default defineTool({
       minimum: 0,
       maximum: 1,
       description:
-        'How sure it is that its calls end well: lower bound of the Wilson interval at 95 % over all its public calls, its own mistakes among them.',
+        'Lower bound of the 95 % Wilson interval of successful calls, over all its public calls including its own errors.',
     }),
     calls: Type.Integer({ minimum: 0 }),
     tips_received_usdc: Type.Number({ minimum: 0 }),

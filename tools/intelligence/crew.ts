@@ -64,7 +64,7 @@ export default defineTool({
   output: Type.Object({
     type: Type.Enum([...CREW_KINDS]),
     title: Text,
-    text: Type.String({ description: 'The whole, as Markdown.' }),
+    text: Type.String({ description: 'The whole report as Markdown.' }),
     sections: Type.Array(
       Type.Object({
         heading: Text,
@@ -77,12 +77,12 @@ export default defineTool({
         n: Type.Integer({ minimum: 1 }),
         title: Text,
         url: Text,
-        source: Type.String({ description: 'Who found it.' }),
+        source: Type.String({ description: 'The provider that found it.' }),
         kind: Type.Enum(['page', 'snippet', 'hive']),
       }),
     ),
     method: Type.Enum(['extractive', 'template', 'llm'], {
-      description: '`extractive`: sentences of the sources; `template`: a form that was filled in.',
+      description: '`extractive`: sentences of the sources; `template`: a filled-in template.',
     }),
     subject: Type.Optional(Text),
     emails: Type.Optional(

@@ -89,7 +89,7 @@ export default defineTool({
           minLength: 3,
           maxLength: 500,
           pattern: NOT_BLANK_PATTERN,
-          description: 'What you want to do.',
+          description: 'Your goal.',
         }),
       ),
       category: Type.Optional(
@@ -107,7 +107,7 @@ export default defineTool({
       Type.Object({ ...TOOL_SUMMARY_FIELDS, ...REVISION_FIELDS, fields: Type.Array(Text) }),
     ),
     removed: Type.Array(Type.Object({ slug: Text, ...REVISION_FIELDS })),
-    more: Type.Boolean({ description: 'There is more news than the limit let through.' }),
+    more: Type.Boolean({ description: 'More changes exist than the limit allows.' }),
     fitting: Type.Array(Type.Object(TOOL_SUMMARY_FIELDS), {
       description: 'For the interest, best first.',
     }),

@@ -75,13 +75,16 @@ export default defineTool({
       changed_at: Type.String({ format: 'date-time' }),
       total: Count,
       free: Count,
-      available: Type.Integer({ minimum: 0, description: 'That can be called as it is set up.' }),
+      available: Type.Integer({
+        minimum: 0,
+        description: 'Tools available with the current configuration.',
+      }),
       price_from_usdc: Type.Number(),
       price_to_usdc: Type.Number(),
       categories: Type.Array(Type.Object({ category: Text, tools: Type.Array(Text) })),
     }),
     called_most: Type.Array(Type.Object({ slug: Text, calls: Count }), {
-      description: 'In public, over the last 24 hours.',
+      description: 'Public calls of the last 24 hours.',
     }),
     measured: Type.Object({
       tools: Count,

@@ -98,7 +98,7 @@ export default defineTool({
     ...Result,
     confidence: Type.Union([Type.Number({ minimum: 0, maximum: 1 }), Type.Null()], {
       description:
-        'The least confidence of the claims that could be judged (supported or contradicted); null where none could.',
+        'The lowest confidence among the verifiable claims (supported or contradicted); null without one.',
     }),
     claims_judged: Type.Integer({ minimum: 0, maximum: MAX_CLAIMS }),
     results: Type.Array(Type.Object({ claim: Type.String(), ...Result })),

@@ -42,7 +42,7 @@ export default defineTool({
         minLength: 5,
         maxLength: 500,
         pattern: NOT_BLANK_PATTERN,
-        description: 'What is to be weighed; `question` means the same.',
+        description: 'The statement to weigh; `question` is an alias.',
       }),
       namespace: Type.Optional(
         Type.String({ minLength: 1, maxLength: 64, pattern: NOT_BLANK_PATTERN }),
@@ -71,7 +71,9 @@ export default defineTool({
     entry_count: Type.Integer({ minimum: 0 }),
     weight_adjusted_score: Type.Number({ minimum: -1, maximum: 1 }),
     thesis: Type.String(),
-    method: Type.Enum(['statistical', 'llm'], { description: 'How stances were read.' }),
+    method: Type.Enum(['statistical', 'llm'], {
+      description: 'The method that determined the stances.',
+    }),
   }),
   availability: llmAvailability('statistical'),
   async run({ thesis, namespace }, context) {

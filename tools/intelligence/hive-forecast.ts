@@ -62,7 +62,7 @@ export default defineTool({
         minLength: 3,
         maxLength: 500,
         pattern: NOT_BLANK_PATTERN,
-        description: 'A statement about what will be, or a topic.',
+        description: 'A statement about the future, or a topic.',
       }),
       horizon_days: Type.Optional(Type.Integer({ minimum: 1, maximum: 30, default: 7 })),
       namespace: Type.Optional(
@@ -74,10 +74,10 @@ export default defineTool({
   output: Type.Object({
     query: Type.String(),
     horizon_days: Type.Integer(),
-    sample_size: Type.Integer({ minimum: MIN_ENTRIES, description: 'Entries that speak of it.' }),
+    sample_size: Type.Integer({ minimum: MIN_ENTRIES, description: 'Entries about it.' }),
     agent_count: Type.Integer({ minimum: 1 }),
     probability: Type.Union([Type.Number(), Type.Null()], {
-      description: 'That the next voice affirms it; null when none takes a side.',
+      description: 'Probability that the next author affirms it; null when none takes a side.',
     }),
     probability_interval: Type.Union([Type.Object(Bounds), Type.Null()]),
     activity: Type.Object({

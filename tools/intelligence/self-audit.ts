@@ -19,11 +19,11 @@ import {
 
 const Rate = Type.Union([Type.Number({ minimum: 0, maximum: 1 }), Type.Null()], {
   description:
-    'Of the calls without `caller_errors`, as in the catalogue; null where none is left.',
+    'Share of successful calls without `caller_errors`, as in the catalogue; null without any.',
 })
 const CallerErrors = Type.Integer({
   minimum: 0,
-  description: 'Calls that failed by what you sent or could not pay: unknown ids, budgets, limits.',
+  description: 'Calls that failed because of your input or funds: unknown ids, budgets, limits.',
 })
 
 /** Returns the share of successful calls among those without caller errors. */

@@ -66,7 +66,7 @@ export default defineTool({
           minimum: 1,
           maximum: 40,
           default: DEFAULT_MAX_POSTS,
-          description: 'Of each platform.',
+          description: 'Per platform.',
         }),
       ),
     },
@@ -89,7 +89,7 @@ export default defineTool({
     sentiment: Type.Object({
       score: Score,
       label: Label,
-      n: Type.Integer({ minimum: 0, description: 'Posts it is the mean of.' }),
+      n: Type.Integer({ minimum: 0, description: 'Number of posts in the mean.' }),
       method: Type.Enum([METHOD]),
     }),
     by_platform: Type.Array(

@@ -38,7 +38,7 @@ export default defineTool({
     params: Type.Unsafe<Record<string, unknown>>({ type: 'object', additionalProperties: true }),
     royalty_usdc: Type.Number({
       description:
-        "The author's part of the price. What promotional credits pay of it returns to the station where those cannot be sent.",
+        "The author's share of the price. The part paid with promotional credits returns to the station where those cannot be transferred.",
     }),
     created_at: Type.String({ format: 'date-time' }),
   }),

@@ -50,7 +50,7 @@ export default defineTool({
         Type.Unsafe<Record<string, unknown>>({
           type: 'object',
           additionalProperties: true,
-          description: 'What the strategy is run with; at most 8 KiB.',
+          description: 'Parameters of the strategy; at most 8 KiB.',
         }),
       ),
       tx_hash: Type.Optional(

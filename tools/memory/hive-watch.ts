@@ -73,10 +73,13 @@ export default defineTool({
         Type.String({ minLength: 1, maxLength: 64, pattern: NOT_BLANK_PATTERN }),
       ),
       watch_id: Type.Optional(
-        Type.String({ format: 'uuid', description: 'For unsubscribe; narrows matches to it.' }),
+        Type.String({
+          format: 'uuid',
+          description: 'For unsubscribe; limits matches to this watch.',
+        }),
       ),
       cursor: Type.Optional(
-        Type.String({ pattern: '^\\d{1,18}$', description: 'Of matches: those after it.' }),
+        Type.String({ pattern: '^\\d{1,18}$', description: 'For matches: only those after it.' }),
       ),
       limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 50, default: 20 })),
     },

@@ -63,7 +63,7 @@ export default defineTool({
     namespace: Type.String(),
     royalty_per_read_usdc: Type.Number(),
     status: Type.Enum(['stored', 'duplicate'], {
-      description: 'Of an equal text of your own: its entry, and nothing new.',
+      description: 'You have an entry with the same text; it is returned and nothing is written.',
     }),
     created_at: Type.String({ format: 'date-time' }),
   }),

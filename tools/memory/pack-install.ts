@@ -44,7 +44,7 @@ export default defineTool({
     ),
     entries_added: Type.Integer({ minimum: 1 }),
     already_owned: Type.Array(Type.String(), {
-      description: 'Packs of the bundle that were there before.',
+      description: 'Packs of the bundle that you had already.',
     }),
     installed_at: DateTimeField,
   }),

@@ -54,7 +54,7 @@ export default defineTool({
         newer: Type.String(),
         reason: Type.Enum(['other_numbers', 'opposite']),
       }),
-      { description: 'What the newer memory supersedes, and no summary tells.' },
+      { description: 'Superseded by the newer memory and left out of the summaries.' },
     ),
     method: Type.Enum(['embedded/clusters-1', 'clusters+llm']),
   }),

@@ -81,14 +81,12 @@ export default defineTool({
     insights_written: Type.Integer({
       minimum: 0,
       maximum: MAX_DREAM_INSIGHTS,
-      description:
-        'Three to seven; fewer where the rest is written already, 0 when nothing is new.',
+      description: 'Three to seven; fewer where the others exist already, 0 when nothing is new.',
     }),
     earlier_dream: Type.Union(
       [Type.Object({ call_id: UuidField, at: DateTimeField }), Type.Null()],
       {
-        description:
-          'Looked at all of these memories before; `insights` are what is left of its own.',
+        description: 'An earlier dream of all these memories; `insights` are its remaining ones.',
       },
     ),
     memories_analyzed: Type.Integer({ minimum: MIN_MEMORIES, maximum: LIMITS.vaultDream }),

@@ -34,12 +34,12 @@ export default defineTool({
   },
   input: Type.Object(
     {
-      memory_id: Type.String({ format: 'uuid', description: '`entry_id` means the same.' }),
+      memory_id: Type.String({ format: 'uuid', description: '`entry_id` is an alias.' }),
       namespace: Type.Optional(
         Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9:_.-]{0,63}$', default: 'general' }),
       ),
       confidence: Type.Optional(
-        Type.Number({ minimum: 0, maximum: 1, description: 'Its importance, when absent.' }),
+        Type.Number({ minimum: 0, maximum: 1, description: 'Defaults to its importance.' }),
       ),
     },
     { additionalProperties: false },

@@ -38,7 +38,7 @@ export default defineTool({
         minLength: 1,
         maxLength: 500,
         pattern: NOT_BLANK_PATTERN,
-        description: '`q` means the same.',
+        description: '`q` is an alias.',
       }),
       limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 50, default: 10 })),
       type: Type.Optional(MemoryTypeField),
@@ -54,7 +54,7 @@ export default defineTool({
         score: Type.Number({ minimum: 0, maximum: 1 }),
         decay: MemoryDecaySchema,
         source: Type.Union([Type.String(), Type.Null()], {
-          description: 'Where an entry of a pack can be checked.',
+          description: 'Reference to verify an entry of a pack.',
         }),
       }),
     ),

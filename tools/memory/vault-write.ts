@@ -62,13 +62,13 @@ export default defineTool({
       supersedes: Type.Optional(
         Type.Array(UuidField, {
           maxItems: MAX_SUPERSEDED,
-          description: 'Memories of your own that this one takes the place of.',
+          description: 'Your memories that this one replaces.',
         }),
       ),
       keep_contradicted: Type.Optional(
         Type.Boolean({
           default: false,
-          description: 'Leave memories that say otherwise beside this one.',
+          description: 'Keep contradicting memories beside this one.',
         }),
       ),
     },
@@ -88,7 +88,7 @@ export default defineTool({
     status: Type.Enum(['stored']),
     decay: MemoryDecaySchema,
     superseded: Type.Array(SupersededMemorySchema, {
-      description: 'They are kept, and stay in the export, but are no answers any more.',
+      description: 'They stay stored and exported, but are no longer recalled.',
     }),
     free_tier_remaining: Type.Optional(Type.Integer({ minimum: 0 })),
   }),

@@ -119,7 +119,7 @@ export default defineTool({
   timeoutMs: 60_000,
   input: Type.Object(
     {
-      url: Type.String({ format: 'uri', maxLength: 4096, description: 'Where it begins.' }),
+      url: Type.String({ format: 'uri', maxLength: 4096, description: 'The start page.' }),
       instruction: Type.String({
         minLength: 1,
         maxLength: 4_000,
@@ -131,7 +131,7 @@ export default defineTool({
         Type.Enum([...ENGINES], {
           default: 'auto',
           description:
-            '`browser` runs the scripts of the page; `http` does not; `auto` takes what there is.',
+            '`browser` runs the scripts of the page; `http` does not; `auto` uses what is available.',
         }),
       ),
     },
@@ -147,18 +147,18 @@ export default defineTool({
       }),
       {
         description:
-          'What was done; the first is the way to `url`. What is missing was left undone.',
+          'The executed steps; the first is the navigation to `url`. Missing steps were skipped.',
       },
     ),
     final_url: Type.String({ description: `Cut after ${MAX_URL_CHARS} characters.` }),
     status: Type.Integer({
-      description: 'Of the answer that the last page came in; 0 if none did.',
+      description: 'Status of the last page; 0 without a response.',
     }),
     engine: Type.Enum(['http', 'browser']),
     extracted: Type.Record(Type.String(), Type.Array(Type.String()), {
-      description: 'By what was asked for.',
+      description: 'By requested name.',
     }),
-    text: Type.String({ description: 'What the last page shows.' }),
+    text: Type.String({ description: 'Content of the last page.' }),
   }),
   availability({ browser, llm }) {
     const works = browser?.isAvailable() === true

@@ -40,10 +40,10 @@ export default defineTool({
     status_code: Type.Integer(),
     content_type: Type.Union([Type.String(), Type.Null()]),
     fetched_at: Type.String({ format: 'date-time' }),
-    url: Type.String({ description: 'Where the redirects ended.' }),
+    url: Type.String({ description: 'The address after redirects.' }),
     parse_error: Type.Optional(
       Type.String({
-        description: 'Why the body is given as text and not in the format asked for.',
+        description: 'Why the body is text instead of the requested format.',
       }),
     ),
   }),

@@ -39,28 +39,31 @@ export default defineTool({
         n: Type.Integer({ minimum: 1 }),
         title: Type.String(),
         url: Type.String(),
-        source: Type.String({ description: 'Who found it.' }),
+        source: Type.String({ description: 'The provider that found it.' }),
         kind: Type.Enum(['page', 'snippet', 'hive'], {
           description: '`snippet`: the page itself could not be read.',
         }),
-        supports: Type.Array(Type.String(), { description: 'The statements that stand on it.' }),
+        supports: Type.Array(Type.String(), { description: 'The statements that cite it.' }),
       }),
     ),
     method: Type.Enum(['extractive', 'llm'], {
       description: '`extractive`: the statements are sentences of the sources, word for word.',
     }),
     statements_dropped: Type.Optional(
-      Type.Integer({ minimum: 1, description: 'Of a model, that its sources did not bear out.' }),
+      Type.Integer({
+        minimum: 1,
+        description: "A model's statements that its sources do not support.",
+      }),
     ),
     sources_considered: Type.Integer({ minimum: 1 }),
     searches: Type.Array(Type.Object({ kind: Type.String(), count: Type.Integer({ minimum: 0 }) })),
     pages_unread: Type.Array(Type.Object({ url: Type.String(), code: Type.String() })),
     degraded: Type.Optional(
-      Type.Boolean({ description: 'No source of the web answered: this is what the Hive says.' }),
+      Type.Boolean({ description: 'No web engine answered: the answer is from the Hive.' }),
     ),
     sources_failed: Type.Optional(
       Type.Array(Type.Object({ source: Type.String(), code: Type.String() }), {
-        description: 'Asked, without an answer.',
+        description: 'Engines that failed.',
       }),
     ),
   }),

@@ -36,17 +36,17 @@ export default defineTool({
         title: Type.String(),
         url: Type.String({ format: 'uri' }),
         snippet: Type.String(),
-        source: Type.String({ description: 'Who found it.' }),
+        source: Type.String({ description: 'The provider that found it.' }),
       }),
     ),
     query: Type.String(),
     count: Type.Integer({ minimum: 0 }),
     degraded: Type.Optional(
-      Type.Boolean({ description: 'No source of the web answered: these are Hive entries.' }),
+      Type.Boolean({ description: 'No web engine answered: these are Hive entries.' }),
     ),
     sources_failed: Type.Optional(
       Type.Array(Type.Object({ source: Type.String(), code: Type.String() }), {
-        description: 'Asked before, without an answer.',
+        description: 'Engines that failed before.',
       }),
     ),
   }),

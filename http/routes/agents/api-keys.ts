@@ -49,7 +49,7 @@ const ApiKeySchema = Type.Object(
     cap_per_day_usdc: Nullable(UsdcSchema),
     cap_per_month_usdc: Nullable(UsdcSchema),
     backpack_id: Nullable(
-      Type.String({ description: 'The one Backpack that every call with the key acts in.' }),
+      Type.String({ description: 'The Backpack that all calls with the key use.' }),
     ),
     expires_at: Nullable(DateTimeSchema),
     created_at: DateTimeSchema,
@@ -87,7 +87,7 @@ const createKey = {
   config: { ...config, secret: true } as const,
   schema: {
     operationId: 'createKey',
-    summary: 'Make another key, with what it may do, spend, and how long it lives',
+    summary: 'Create a key with scopes, spending caps and an expiry',
     tags,
     body: NewApiKeyBody,
     response: { 200: NewKeyResponse, ...errorResponses },
@@ -106,13 +106,13 @@ const rotateKey = {
         Type.Integer({
           minimum: 0,
           maximum: 30 * 86_400,
-          description: `How long the old key works on; ${LIMITS.keyGraceSeconds} by default.`,
+          description: `How long the old key stays valid; ${LIMITS.keyGraceSeconds} by default.`,
         }),
       ),
       compromised: Type.Optional(
         Type.Boolean({
           description:
-            'The old key ends at once, on every node, secrets kept for repetitions of its requests are dropped, and schedules that ran under it are paused.',
+            'Ends the old key at once on every node, deletes the secrets stored for replays of its requests, and pauses its schedules.',
         }),
       ),
     }),
@@ -124,7 +124,7 @@ const rotateKey = {
           replaced_key_expires_at: DateTimeSchema,
           paused_schedules: Type.Array(UuidSchema, {
             description:
-              'With `compromised`, the schedules that ran under the old key: they are paused until a key enables them. Without it the new key goes on running them.',
+              'With `compromised`, the schedules of the old key, which stay paused until a key enables them. Otherwise they continue under the new key.',
           }),
         }),
       ]),
@@ -146,7 +146,7 @@ const revokeKey = {
         revoked: Type.Boolean(),
         revoked_at: DateTimeSchema,
         paused_schedules: Type.Array(UuidSchema, {
-          description: 'Schedules that ran under it: they are paused until a key enables them.',
+          description: 'Its schedules, which stay paused until a key enables them.',
         }),
       }),
       ...errorResponses,

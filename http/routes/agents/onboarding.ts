@@ -43,7 +43,7 @@ const AgentKeyBody = Type.Object(
   },
   {
     additionalProperties: false,
-    description: `Asks for a second key, for the agent itself. It is bound to a new Backpack with these limits: it spends there only, and it cannot change them. tools: ${TOOL_LIST_DESCRIPTION}`,
+    description: `Requests a second key, for the agent itself. It is bound to a new Backpack with these limits, spends only there, and cannot change them. tools: ${TOOL_LIST_DESCRIPTION}`,
   },
 )
 
@@ -70,21 +70,25 @@ const OnboardedAgentSchema = Type.Object(
   {
     api_key: Type.String({
       description:
-        "The owner's key: it may do everything, limits and the wallet included. Shown once; only a fingerprint of it is kept.",
+        "The owner's key, with all rights including limits and the wallet. Shown once; only its hash is stored.",
     }),
     agent_key: Type.Optional(
       Type.String({
-        description: 'The key to give to the agent: it acts in `backpack_id` only. Shown once.',
+        description: 'The key for the agent, bound to `backpack_id`. Shown once.',
       }),
     ),
-    backpack_id: Type.Optional(Type.String({ description: 'What `agent_key` is bound to.' })),
-    keys_note: Type.Optional(Type.String({ description: 'Which key goes to whom.' })),
+    backpack_id: Type.Optional(
+      Type.String({ description: 'The Backpack that `agent_key` is bound to.' }),
+    ),
+    keys_note: Type.Optional(
+      Type.String({ description: 'Which key is for the owner and which for the agent.' }),
+    ),
     agent_id: UuidSchema,
     name: Type.String(),
-    wallet_address: Type.String({ description: 'A Base address that takes USDC.' }),
+    wallet_address: Type.String({ description: 'A Base address that receives USDC.' }),
     fund_url: Type.String(),
     deposits: Type.Enum(['on', 'off'], {
-      description: 'Send nothing unless it is on: it would not be credited.',
+      description: 'Deposits are credited only while this is on.',
     }),
     tell_your_operator: Type.String(),
     funding_path: Nullable(
@@ -98,12 +102,12 @@ const OnboardedAgentSchema = Type.Object(
           first_deposit_bonus_percent: Type.Number(),
           credited_within_seconds: Type.Integer(),
         },
-        { description: 'Null while this station takes no deposits.' },
+        { description: 'Null while this station accepts no deposits.' },
       ),
     ),
     starter_credits_usdc: UsdcSchema,
     starter_credits_note: Nullable(
-      Type.String({ description: 'Why there are none, and when there are some again.' }),
+      Type.String({ description: 'Why there are none, and when they are available again.' }),
     ),
     live_prices: Type.Optional(
       Nullable(

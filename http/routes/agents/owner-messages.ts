@@ -56,7 +56,7 @@ const pingOwner = {
   config: { auth: 'key', scope: 'tools', bound: 'acts' } as const,
   schema: {
     operationId: 'pingOwner',
-    summary: "Write to your owner's chat, now",
+    summary: "Send a message to your owner's chat",
     tags,
     body: StrictBody({
       message: Type.String({
@@ -70,7 +70,7 @@ const pingOwner = {
         message_id: Type.String(),
         channel: Type.String(),
         status: Type.Enum(['sent', 'queued'], {
-          description: 'Queued: the chat has not taken it yet, and it is tried again.',
+          description: 'Queued: the chat has not accepted it yet; it is retried.',
         }),
       }),
       ...errorResponses,
@@ -82,24 +82,24 @@ const recommend = {
   config: { auth: 'key', scope: 'read' } as const,
   schema: {
     operationId: 'recommendToOwner',
-    summary: 'What your operator should know of your spending, written out and sent to them',
+    summary: 'Report your spending to your owner and ask for funds',
     tags,
     response: {
       200: Type.Object({
         message: Type.String(),
         balance_usdc: UsdcSchema,
         spent_usdc: UsdcSchema,
-        days: Type.Number({ description: 'What the figures cover.' }),
+        days: Type.Number({ description: 'The period of the figures.' }),
         basis: Type.Enum(['usage', 'too_short'], {
-          description: '`too_short`: less than a day was seen, and no rate is made of it.',
+          description: '`too_short`: less than a day of data, so no rate is computed.',
         }),
         burn_usdc_per_day: Nullable(UsdcSchema),
         days_left: Nullable(
-          Type.Number({ description: 'Null while nothing is spent, or no rate is known.' }),
+          Type.Number({ description: 'Null without spending or without a rate.' }),
         ),
         suggested_topup_usdc: Type.Number({
           description:
-            'What to add: by a deposit, or by a grant of the operator where no deposits are taken.',
+            'The amount to add, by a deposit, or by a grant of the operator where deposits are off.',
         }),
         tools: Type.Array(
           Type.Object({ tool: Type.String(), calls: Type.Integer(), cost_usdc: UsdcSchema }),

@@ -46,7 +46,7 @@ const AgentProfileSchema = Type.Object({
       telegram: Type.Boolean(),
       can_send: Type.Object(
         { email: Type.Boolean(), telegram: Type.Boolean() },
-        { description: 'What this station is configured for.' },
+        { description: 'The channels that this station is configured for.' },
       ),
       last: Nullable(
         Type.Object({
@@ -58,13 +58,14 @@ const AgentProfileSchema = Type.Object({
         }),
       ),
     },
-    { description: 'Which ways to reach the owner are set up, and what the last message became.' },
+    { description: 'The configured channels to the owner, and the status of the last message.' },
   ),
   owner_email: NullableStringSchema,
   owner_telegram: NullableStringSchema,
   backpack_id: Nullable(
     Type.String({
-      description: 'What the key of this request is bound to; null for a key that is not.',
+      description:
+        'The Backpack that the key of this request is bound to; null for an unbound key.',
     }),
   ),
   created_at: DateTimeSchema,
@@ -74,7 +75,7 @@ const getMe = {
   config: { auth: 'key', scope: 'read', bound: 'reads' } as const,
   schema: {
     operationId: 'getMe',
-    summary: 'Who you are',
+    summary: 'Your profile',
     tags,
     response: { 200: AgentProfileSchema, ...errorResponses },
   },
@@ -84,7 +85,7 @@ const setContact = {
   config: { auth: 'key', scope: 'funds' } as const,
   schema: {
     operationId: 'setContact',
-    summary: 'Say whom to alert when credits run low',
+    summary: 'Set who is alerted when credits run low',
     tags,
     body: StrictBody(
       {
@@ -131,7 +132,7 @@ const listTransfers = {
   config: { auth: 'key', scope: 'read', bound: 'reads' } as const,
   schema: {
     operationId: 'listTransfers',
-    summary: 'What you sent and received by transfers and tips',
+    summary: 'Transfers and tips that you sent and received',
     tags: ['funds'],
     querystring: Type.Object(PaginationQuery),
     response: {
@@ -145,17 +146,17 @@ const listTransfers = {
             agent_id: Nullable(Type.String({ description: 'The agent on the other side.' })),
             from_agent_id: NullableStringSchema,
             to_agent_id: NullableStringSchema,
-            amount_usdc: Type.Number({ description: 'What its payer paid, the fee included.' }),
-            fee_usdc: Type.Number({ description: 'The part of it that the station took.' }),
-            received_usdc: Type.Number({ description: 'The part of it that its recipient got.' }),
+            amount_usdc: Type.Number({ description: 'The amount paid, including the fee.' }),
+            fee_usdc: Type.Number({ description: "The station's fee." }),
+            received_usdc: Type.Number({ description: 'The amount received.' }),
             memo: NullableStringSchema,
             created_at: DateTimeSchema,
           }),
         ),
         count: Type.Integer(),
-        sent_usdc: Type.Number({ description: 'All that you paid, fees included.' }),
-        received_usdc: Type.Number({ description: 'All that you got.' }),
-        net_usdc: Type.Number({ description: 'What you got less what you paid.' }),
+        sent_usdc: Type.Number({ description: 'Total paid, including fees.' }),
+        received_usdc: Type.Number({ description: 'Total received.' }),
+        net_usdc: Type.Number({ description: 'Total received minus total paid.' }),
         next_cursor: NullableStringSchema,
       }),
       ...errorResponses,

@@ -14,7 +14,7 @@ const createReferral = {
   schema: {
     operationId: 'createReferral',
     summary: 'Get your referral code',
-    description: 'An agent has one code; asked for again, it is the same.',
+    description: 'An agent has one code; repeated requests return the same.',
     tags,
     response: {
       201: Type.Object({ referral_code: Type.String(), onboard_url: Type.String() }),
@@ -27,27 +27,29 @@ const getReferrals = {
   config: { auth: 'key', scope: 'read' } as const,
   schema: {
     operationId: 'getReferrals',
-    summary: 'Your referral code, whom it has brought, and what it has earned',
-    description: 'Shares of calls that have accrued are paid out to your credits at once.',
+    summary: 'Your referral code, its referrals and its earnings',
+    description: 'Pays out accrued shares to your credits.',
     tags,
     response: {
       200: Type.Object({
         referral_code: Nullable(Type.String()),
         referred: Type.Integer(),
-        activated: Type.Integer({ description: 'Those that have made their first deposit.' }),
+        activated: Type.Integer({
+          description: 'Referred agents that have made their first deposit.',
+        }),
         earnings_usdc: UsdcSchema,
         rewards_usdc: Type.Number({ description: 'For activations, as promotional credits.' }),
         shares_usdc: Type.Number({
           description:
-            'One percent of the paid calls of those that have made their first deposit: as cash of what they paid in cash.',
+            'One percent of the paid calls of activated referrals; in cash for what they paid in cash.',
         }),
         shares_promo_usdc: Type.Number({
           description: 'The part of the shares that is promotional credits.',
         }),
         paid_out_usdc: Type.Number({
-          description: 'All of it that is in your credits: rewards, and shares paid out so far.',
+          description: 'Total paid out to your credits: rewards and shares.',
         }),
-        paid_now_usdc: Type.Number({ description: 'The part of it that this answer paid out.' }),
+        paid_now_usdc: Type.Number({ description: 'The part paid out by this request.' }),
       }),
       ...errorResponses,
     },
@@ -58,7 +60,7 @@ const describeOnboarding = {
   config: { auth: 'none' } as const,
   schema: {
     operationId: 'describeOnboarding',
-    summary: 'How to onboard, with a referral code where one is given',
+    summary: 'How to onboard, optionally with a referral code',
     tags: ['agents'],
     querystring: Type.Object({ referral_code: Type.Optional(Type.String({ maxLength: 64 })) }),
     response: {

@@ -73,7 +73,7 @@ const listSpend = {
         spent_total_usdc: UsdcSchema,
         calls: Type.Array(
           Type.Object({
-            call_id: Type.String({ description: 'Of a refusal: the id of its row.' }),
+            call_id: Type.String({ description: 'For a refusal, the id of its row.' }),
             id: Type.String(),
             tool: Nullable(Type.String()),
             rail: Type.String(),

@@ -120,7 +120,7 @@ const describeBackpacks = {
   config: { auth: 'none' } as const,
   schema: {
     operationId: 'describeBackpacks',
-    summary: 'What a Backpack is and how to use it, for machines',
+    summary: 'How to use a Backpack, as a machine-readable guide',
     tags: ['backpacks'],
     response: { 200: Type.Object({}, { additionalProperties: true }), ...errorResponses },
   },
@@ -148,7 +148,7 @@ const listBackpacks = {
   config: { ...config, bound: 'reads' } as const,
   schema: {
     operationId: 'listBackpacks',
-    summary: 'Your Backpacks, ended ones too, newest first',
+    summary: 'Your Backpacks, including ended ones, newest first',
     tags: ['backpacks'],
     querystring: Type.Object(PaginationQuery),
     response: {
@@ -181,7 +181,7 @@ const renewBackpack = {
   schema: {
     ...route('renewBackpack', 'Give a Backpack another span of days from now'),
     description:
-      'It never shortens: where the present end is later, that one holds. The answer says which end holds in `expires_at`.',
+      'Never shortens the lifetime: a later current end is kept. `expires_at` is the resulting end.',
     params,
     body: StrictBody({ expiry_days: Type.Optional(ExpiryDaysSchema) }),
   },

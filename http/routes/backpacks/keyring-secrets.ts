@@ -36,14 +36,14 @@ const SecretNameSchema = Type.String({ pattern: '^[A-Za-z_][A-Za-z0-9_]{0,63}$' 
 const HostSchema = Type.String({
   maxLength: 253,
   pattern: '^([a-z0-9]([a-z0-9-]*[a-z0-9])?\\.)*[a-z0-9]([a-z0-9-]*[a-z0-9])?(:[0-9]{1,5})?$',
-  description: 'A host name in lower case; with a port for that one only, else for any.',
+  description: 'A host name in lower case; with a port, only that port is allowed.',
 })
 
 const putSecret = {
   config: backpackRouteConfig,
   schema: {
     operationId: 'putSecret',
-    summary: 'Keep a third-party secret, encrypted; it is never shown again',
+    summary: 'Store a third-party secret, encrypted; it is never shown again',
     tags: backpackRouteTags,
     params: BackpackPathParams,
     body: StrictBody({
@@ -63,7 +63,7 @@ const listSecrets = {
   config: { ...backpackRouteConfig, bound: 'reads' } as const,
   schema: {
     operationId: 'listSecrets',
-    summary: 'The names of the secrets a Backpack keeps',
+    summary: 'The names of the secrets in a Backpack',
     tags: backpackRouteTags,
     params: BackpackPathParams,
     response: {
@@ -81,7 +81,7 @@ const removeSecret = {
   config: backpackRouteConfig,
   schema: {
     operationId: 'removeSecret',
-    summary: 'Forget a secret',
+    summary: 'Delete a secret',
     tags: backpackRouteTags,
     params: BackpackPathParams,
     querystring: Type.Object({ name: SecretNameSchema }),

@@ -20,13 +20,13 @@ const leaveFleet = {
     operationId: 'leaveFleet',
     summary: 'Leave the fleet you are in',
     description:
-      'Your calls draw on its pool no more. What it has lent for calls under way stays with them, and what they do not use goes back to it. An owner that has added itself may leave too, and stays the owner.',
+      'Further calls no longer draw on its pool. Credits lent to running calls stay with them, and unused ones return to the pool. An owner that has added itself may leave too, and stays the owner.',
     tags,
     body: StrictBody({
       fleet_id: Type.Optional(
         Type.String({
           format: 'uuid',
-          description: 'The fleet you mean; the one you are in if absent.',
+          description: 'The fleet to leave; by default the one you are in.',
         }),
       ),
     }),
@@ -43,14 +43,14 @@ const removeAgent = {
     operationId: 'removeAgentFromFleet',
     summary: 'Remove an agent from a fleet of yours',
     description:
-      'Its calls draw on the pool no more; those under way end as they began. The agent need not agree.',
+      'Its further calls no longer draw on the pool; running calls are unaffected. The agent need not agree.',
     tags,
     body: StrictBody({
       agent_id: UuidSchema,
       fleet_id: Type.Optional(
         Type.String({
           format: 'uuid',
-          description: 'The fleet you mean; the one the agent is in if absent.',
+          description: "The fleet; by default the agent's current one.",
         }),
       ),
     }),

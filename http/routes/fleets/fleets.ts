@@ -36,9 +36,11 @@ const FleetView = Type.Object(
     id: UuidSchema,
     name: Type.String(),
     owner_agent_id: UuidSchema,
-    wallet_address: Type.String({ description: 'USDC sent here on Base can be topped up from.' }),
-    balance_usdc: Type.Number({ description: 'What the members can draw, the bonus included.' }),
-    bonus_usdc: Type.Number({ description: 'The promotional part of it, which is lent first.' }),
+    wallet_address: Type.String({
+      description: 'USDC sent to this address on Base can be credited by a top-up.',
+    }),
+    balance_usdc: Type.Number({ description: 'Available to the members, including the bonus.' }),
+    bonus_usdc: Type.Number({ description: 'The promotional part, which is used first.' }),
     members: Type.Integer(),
     created_at: DateTimeSchema,
   },
@@ -49,7 +51,7 @@ const createFleet = {
   config: { auth: 'key', scope: 'funds' } as const,
   schema: {
     operationId: 'createFleet',
-    summary: 'Make a pool of credits that agents share',
+    summary: 'Create a credit pool shared by agents',
     tags,
     body: StrictBody({
       name: Type.String({ minLength: 1, maxLength: 128, pattern: LABEL_PATTERN }),
@@ -62,7 +64,7 @@ const addAgent = {
   config: { auth: 'key', scope: 'funds' } as const,
   schema: {
     operationId: 'addAgentToFleet',
-    summary: 'Take an agent into a fleet of yours',
+    summary: 'Add an agent to your fleet',
     tags,
     body: StrictBody({
       fleet_id: UuidSchema,
@@ -87,7 +89,7 @@ const topUpFleet = {
     operationId: 'topUpFleet',
     summary: 'Credit a fleet with USDC that was sent on Base',
     description:
-      'Counts what a transaction moved to the wallet of the fleet, or from a wallet of yours to the treasury. The first top-up of at least 1 USDC brings 25 % on top.',
+      'Credits the USDC that a transaction moved to the wallet of the fleet, or from a wallet of yours to the treasury. The first top-up of at least 1 USDC earns a 25 % bonus.',
     tags,
     body: StrictBody({
       fleet_id: UuidSchema,
@@ -109,7 +111,7 @@ const getFleet = {
   config: { auth: 'key', scope: 'read' } as const,
   schema: {
     operationId: 'getFleetBalance',
-    summary: 'What the pool of a fleet holds, for its owner and its members',
+    summary: 'The balance of a fleet, for its owner and its members',
     tags,
     querystring: Type.Object({ fleet_id: UuidSchema }),
     response: { 200: schemaRef(FleetView), ...errorResponses },
@@ -278,7 +280,7 @@ async function assertConsent(
   const key = secret === undefined ? null : await server.keyRing.verify(secret)
   if (key?.agentId === agentId && hasKeyScope(key, 'funds')) return
   throw new ServiceError('insufficient_scope', {
-    detail: 'The agent has to agree: send a key of it that may move funds as agent_key.',
+    detail: 'The agent must consent: send one of its keys that may move funds as agent_key.',
     scope: 'funds',
   })
 }

@@ -37,7 +37,7 @@ const readHive = {
   config: { auth: 'optional', scope: 'tools', rate: 'refuel', bound: 'pays' } as const,
   schema: {
     operationId: 'readHive',
-    summary: 'Search the Hive: the tool hive_read at an address of its own',
+    summary: 'Search the Hive with the tool hive_read',
     tags,
     querystring: Type.Object({
       query: Text,
@@ -54,7 +54,7 @@ const writeHive = {
   config: { auth: 'key', scope: 'tools', rate: 'refuel', bound: 'pays' } as const,
   schema: {
     operationId: 'writeHive',
-    summary: 'Share an entry: the tool hive_write at an address of its own',
+    summary: 'Publish an entry with the tool hive_write',
     description:
       'Its fields are those of the tool: content, namespace, tags, confidence, is_public.',
     tags,
@@ -67,7 +67,7 @@ const hiveStats = {
   config: { auth: 'none' } as const,
   schema: {
     operationId: 'hiveStats',
-    summary: 'What the Hive comes to, counted once a minute',
+    summary: 'Totals of the Hive, updated once a minute',
     tags,
     response: {
       200: Type.Object({
@@ -97,7 +97,7 @@ const searchPublicHive = {
   config: { auth: 'none' } as const,
   schema: {
     operationId: 'searchPublicHive',
-    summary: 'Search public entries without a key, 20 times an hour and address',
+    summary: 'Search public entries without a key, 20 times per hour and address',
     tags,
     querystring: Type.Object({
       q: Text,
@@ -118,7 +118,7 @@ const hiveDigest = {
   config: { auth: 'none' } as const,
   schema: {
     operationId: 'hiveDigest',
-    summary: 'The last 24 hours: what is featured first, then what was read most',
+    summary: 'Entries of the last 24 hours: featured first, then most read',
     tags,
     response: {
       200: Type.Object({

@@ -67,9 +67,9 @@ const installPack = {
   config: { auth: 'key', scope: 'tools', rate: 'refuel', bound: 'pays' } as const,
   schema: {
     operationId: 'installPack',
-    summary: 'Buy a pack or the bundle: its entries become memories of your own',
+    summary: 'Buy a pack or the bundle; its entries become your memories',
     description:
-      'Once for each pack; the bundle brings those that are missing, at its own price. Debit and entries are one commit.',
+      'Each pack can be bought once; the bundle adds the missing packs at its own price. Charge and entries are one commit.',
     tags,
     body: StrictBody({
       slug: Type.String({ minLength: 1, maxLength: 64, pattern: NOT_BLANK_PATTERN }),

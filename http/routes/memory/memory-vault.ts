@@ -84,7 +84,7 @@ const vaultStats = {
   config: readRouteConfig,
   schema: {
     operationId: 'vaultStats',
-    summary: 'Hit rate, confidence and the memories that are recalled most',
+    summary: 'Hit rate, confidence and most recalled memories',
     tags,
     response: {
       200: Type.Object({
@@ -131,7 +131,7 @@ const exportVault = {
   schema: {
     operationId: 'exportVault',
     summary: 'All your memories as portable JSON; free',
-    description: `At most ${LIMITS.vaultExport} an answer; \`next_cursor\` leads on.`,
+    description: `At most ${LIMITS.vaultExport} per response; \`next_cursor\` continues.`,
     tags,
     querystring: Type.Object({ cursor: PaginationQuery.cursor }),
     response: {
@@ -168,7 +168,7 @@ const receivedMemories = {
   config: readRouteConfig,
   schema: {
     operationId: 'receivedMemories',
-    summary: 'What others have shared with you, the latest first',
+    summary: 'Memories shared with you, latest first',
     tags,
     querystring: Type.Object(PaginationQuery),
     response: {

@@ -37,7 +37,7 @@ const StrategyView = Type.Object(
     chain: Nullable(Type.String()),
     tx_hash: Nullable(Type.String()),
     tx_verified: Type.Boolean({
-      description: 'The chain was asked, and the transaction succeeded.',
+      description: 'The transaction succeeded on its chain.',
     }),
     explorer_url: Nullable(Type.String()),
     fork_count: Type.Integer(),
@@ -92,7 +92,7 @@ const publishStrategy = {
   config: { auth: 'key', scope: 'tools', rate: 'refuel', bound: 'pays' } as const,
   schema: {
     operationId: 'publishStrategy',
-    summary: 'Publish a strategy, for 0.05 USDC',
+    summary: 'Publish a strategy for 0.05 USDC',
     description:
       'Its fields are those of the tool strategy_publish: title, description, tool, chain, params, tx_hash, is_public.',
     tags,
@@ -108,7 +108,7 @@ const forkStrategy = {
   config: { auth: 'key', scope: 'tools', rate: 'refuel', bound: 'pays' } as const,
   schema: {
     operationId: 'forkStrategy',
-    summary: 'Take a copy of a strategy, for 0.03 USDC: 0.02 of it for the author',
+    summary: 'Copy a strategy for 0.03 USDC, of which the author gets 0.02',
     tags,
     params: Type.Object({ id: IdSchema }),
     response: { 200: AnyObject, ...errorResponses },

@@ -71,18 +71,18 @@ const getStatement = {
   config: { auth: 'key', scope: 'read', bound: 'reads' } as const,
   schema: {
     operationId: 'getStatement',
-    summary: 'Every movement of your credits with its cause and the balances after it',
+    summary: 'Every movement of your credits with its cause and the resulting balances',
     description: [
-      'The latest first, in the order of the ledger. All pages of one walk show the ledger as it was when its first page was read.',
-      'Calls that were paid on another rail moved no credits: `GET /api/calls` has them.',
-      'With a key that is bound to a Backpack, the paid calls of that Backpack by every rail, and `spent_total_usdc` in place of `balance`.',
-      'With `format=csv` all movements behind the cursor, as a file.',
+      'Latest first, in ledger order. All pages of one walk show the ledger as of the first page.',
+      'Calls paid on another rail move no credits; `GET /api/calls` lists them.',
+      'With a key bound to a Backpack, lists its paid calls on every rail, with `spent_total_usdc` instead of `balance`.',
+      'With `format=csv`, returns all movements after the cursor as a file.',
     ].join(' '),
     tags: ['funds'],
     querystring: Type.Object({
       limit: PaginationQuery.limit,
       cursor: Type.Optional(
-        Type.String({ maxLength: 4_096, description: '`next_cursor` of the page before' }),
+        Type.String({ maxLength: 4_096, description: '`next_cursor` of the previous page' }),
       ),
       ...TimeRangeQuery,
       format: Type.Optional(Type.Enum(['json', 'csv'])),

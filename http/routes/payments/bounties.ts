@@ -91,7 +91,7 @@ const listOwnBounties = {
   config: { auth: 'key', scope: 'read' } as const,
   schema: {
     operationId: 'listOwnBounties',
-    summary: 'The bounties you posted, or those you were paid for, newest first',
+    summary: 'Bounties you posted or were paid for, newest first',
     tags,
     querystring: Type.Object({
       role: Type.Optional(Type.Enum(['posted', 'claimed'], { default: 'posted' })),
@@ -113,7 +113,7 @@ const getBounty = {
   config: { auth: 'optional', scope: 'read', bound: 'reads' } as const,
   schema: {
     operationId: 'getBounty',
-    summary: 'A bounty; with the key of its poster also what was handed in',
+    summary: 'A bounty; its poster also gets the submission',
     tags,
     params: Type.Object({ id: IdSchema }),
     response: {
@@ -133,7 +133,7 @@ const NewBountyBody = StrictBody({
   required_keywords: Type.Optional(
     Type.Array(Type.String({ minLength: 1, maxLength: 64 }), {
       maxItems: LIMITS.bountyKeywords,
-      description: 'All have to occur in a claim, as whole words in any case.',
+      description: 'A claim must contain all of them as whole words, in any case.',
     }),
   ),
   min_quality_score: Type.Optional(Score),
@@ -145,7 +145,7 @@ const NewBountyBody = StrictBody({
       minimum: 1,
       maximum: LIMITS.bountyMaxHours,
       default: LIMITS.bountyHours,
-      description: 'Unclaimed for so long, the whole reward comes back.',
+      description: 'After this time an unclaimed reward is refunded in full.',
     }),
   ),
 })
@@ -154,7 +154,7 @@ const postBounty = {
   config: { auth: 'key', scope: 'funds', bound: 'pays' } as const,
   schema: {
     operationId: 'postBounty',
-    summary: 'Offer a reward; it is taken from your credits and kept in escrow',
+    summary: 'Post a bounty; its reward moves from your credits into escrow',
     tags,
     body: NewBountyBody,
     response: {
@@ -168,12 +168,12 @@ const claimBounty = {
   config: { auth: 'key', scope: 'funds', bound: 'acts' } as const,
   schema: {
     operationId: 'claimBounty',
-    summary: 'Hand in what a bounty asks for; the first that matches is paid at once',
+    summary: 'Submit a claim to a bounty; the first match is paid at once',
     description: [
       'A content matches when it has every required keyword, and a quality of at least `min_quality_score`.',
       'Words are runs of letters and digits, compared without case; in scripts without spaces each character is a word.',
       'The quality is one point for each different word, up to 80, and up to 20 for variety: 20 x 2 x different words / words, rounded down.',
-      'Content that does not match is a 422 that says its score and the keywords it lacks.',
+      'Content that does not match gets a 422 with its score and the missing keywords.',
     ].join(' '),
     tags,
     params: Type.Object({ id: IdSchema }),
@@ -202,7 +202,7 @@ const cancelBounty = {
   config: { auth: 'key', scope: 'funds', bound: 'acts' } as const,
   schema: {
     operationId: 'cancelBounty',
-    summary: 'Take an open bounty of yours back, and its whole reward',
+    summary: 'Cancel your open bounty and refund its reward',
     tags,
     params: Type.Object({ id: IdSchema }),
     response: {

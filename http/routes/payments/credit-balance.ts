@@ -20,15 +20,15 @@ const getBalance = {
     tags: ['funds'],
     response: {
       200: Type.Object({
-        balance_usdc: Type.Number({ description: 'What can be spent now.' }),
+        balance_usdc: Type.Number({ description: 'Available to spend.' }),
         promo_usdc: UsdcSchema,
         cash_usdc: UsdcSchema,
-        held_usdc: Type.Number({ description: 'Reserved by calls that are running.' }),
+        held_usdc: Type.Number({ description: 'Reserved by running calls.' }),
         royalties_usdc: Type.Number({
-          description: 'What reads of your Hive entries have paid.',
+          description: 'Paid royalties for reads of your Hive entries.',
         }),
         pending_royalty_usdc: Type.Number({
-          description: 'What they have earned and the pool cannot pay yet.',
+          description: 'Royalties earned that the pool cannot pay yet.',
         }),
         tier: Type.String({ description: 'The alert level of the balance.' }),
         usage: Type.Object(
@@ -38,7 +38,7 @@ const getBalance = {
             calls_total: Type.Integer(),
             spent_total_usdc: UsdcSchema,
           },
-          { description: 'Of the whole agent; asked with a bound key, of its Backpack.' },
+          { description: 'Of the whole agent; with a bound key, of its Backpack.' },
         ),
         fund_url: Type.String(),
       }),

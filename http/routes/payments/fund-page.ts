@@ -46,7 +46,7 @@ const getFundStatus = {
   config,
   schema: {
     operationId: 'getFundStatus',
-    summary: 'Where an agent takes deposits, and whether it needs any',
+    summary: 'Deposit address and funding status of an agent',
     tags,
     params,
     response: {
@@ -54,7 +54,9 @@ const getFundStatus = {
         wallet_address: Nullable(Type.String()),
         deposits: Type.Enum(['on', 'off', 'paused']),
         tier: Type.String({ description: 'The alert level of the balance.' }),
-        pending_usdc: Type.Number({ description: 'Arrived, and below the minimum together.' }),
+        pending_usdc: Type.Number({
+          description: 'Received deposits whose sum is below the minimum.',
+        }),
         first_deposit_bonus: Type.Boolean({
           description: 'The next credited deposit brings 25 %.',
         }),
@@ -65,7 +67,7 @@ const getFundStatus = {
             confirmations: Type.Integer(),
             required_confirmations: Type.Integer(),
           }),
-          { description: 'Seen on the chain, and not credited yet.' },
+          { description: 'Seen on the chain but not credited yet.' },
         ),
         last_deposit: Nullable(
           Type.Object({
@@ -78,7 +80,7 @@ const getFundStatus = {
         ),
         display: Type.Object(
           { balance: Type.String(), deposits: Type.String() },
-          { description: 'The same in words, as the page shows it.' },
+          { description: 'The same as text, as shown on the page.' },
         ),
       }),
       ...errorResponses,

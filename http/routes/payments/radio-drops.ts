@@ -48,7 +48,7 @@ const redeemDrop = {
   config: { auth: 'key', scope: 'funds', bound: 'acts' } as const,
   schema: {
     operationId: 'redeemDrop',
-    summary: 'Take a slot of a radio drop',
+    summary: 'Claim a slot of a radio drop',
     tags,
     body: StrictBody({
       code: Type.String({ minLength: 1, maxLength: 64, description: 'RADIODROP-…' }),

@@ -25,7 +25,7 @@ const TopUpResponse = Type.Object({
   released_usdc: Type.Number({
     description: 'Earlier deposits below the minimum, credited with it.',
   }),
-  balance_usdc: Type.Number({ description: 'What can be spent now.' }),
+  balance_usdc: Type.Number({ description: 'Available to spend.' }),
   settlement_id: Type.String(),
   settlement_url: Type.String(),
   tx_hash: Type.String(),
@@ -35,13 +35,13 @@ const SettlementSchema = Type.Object({
   settlement_id: Type.String(),
   id: Type.String(),
   state: Type.Enum(['claimed', 'due', 'submitted', 'unknown', 'settled', 'released', 'lost'], {
-    description: 'Of the money. `unknown` resolves by itself: do not pay again.',
+    description: 'State of the payment. `unknown` resolves by itself: do not pay again.',
   }),
   delivery: Type.Enum(['waiting', 'delivered', 'failed'], {
-    description: 'Of what was paid for.',
+    description: 'State of what was paid for.',
   }),
   network: Type.String(),
-  network_id: Type.String({ description: 'The same as CAIP-2 spells it.' }),
+  network_id: Type.String({ description: 'The network in CAIP-2 form.' }),
   asset: Type.String(),
   payer: Type.String(),
   payer_address: Type.String({ description: 'The same without its network.' }),
@@ -75,7 +75,7 @@ const getSettlement = {
   config: { auth: 'none' } as const,
   schema: {
     operationId: 'getSettlement',
-    summary: 'What became of a payment',
+    summary: 'The state of a payment',
     tags: ['funds'],
     params: Type.Object({ id: Type.String({ pattern: '^stl_[0-9a-f]{32}$' }) }),
     response: { 200: SettlementSchema, ...errorResponses },

@@ -38,7 +38,7 @@ const DepositRow = Type.Object(
     id: UuidSchema,
     state: Type.Enum(['provisional', 'final', 'reorged'], {
       description:
-        'Of the transfer on the chain: final ones cannot be undone. `credited_at` says whether it was credited.',
+        'State of the transfer on the chain; final ones are irreversible. `credited_at` is set once it is credited.',
     }),
     amount_usdc: UsdcSchema,
     from: Type.String(),
@@ -51,17 +51,18 @@ const DepositRow = Type.Object(
     credited_at: Nullable(
       Type.String({
         format: 'date-time',
-        description: 'Null while it waits below the minimum, and after the chain has undone it.',
+        description:
+          'Null while the sum is below the minimum, and after a chain reorganisation removed it.',
       }),
     ),
   },
   { $id: 'Deposit' },
 )
 const DepositAddressSchema = Nullable(
-  Type.String({ description: 'Where deposits go; null while the wallet is being handed over.' }),
+  Type.String({ description: 'The deposit address; null while the wallet is being exported.' }),
 )
 const DepositModeSchema = Type.Enum(['on', 'off', 'paused'], {
-  description: 'Send nothing unless it is on: it would not be credited.',
+  description: 'Deposits are credited only while this is on.',
 })
 
 const getWallet = {
@@ -81,15 +82,17 @@ const getWallet = {
         }),
         deposits: DepositModeSchema,
         usdc_on_chain: Nullable(
-          Type.Number({ description: 'In the wallet now; credited money is moved out of it.' }),
+          Type.Number({ description: 'Balance of the wallet; credited funds are moved out.' }),
         ),
         gas: Type.Object({
           required: Type.Boolean(),
           status: Type.String(),
           reason: Type.String(),
         }),
-        pending_usdc: Type.Number({ description: 'Arrived, and below the minimum together.' }),
-        deposited_usdc: Type.Number({ description: 'All deposits that stand.' }),
+        pending_usdc: Type.Number({
+          description: 'Received deposits whose sum is below the minimum.',
+        }),
+        deposited_usdc: Type.Number({ description: 'All valid deposits.' }),
         minimum_usdc: UsdcSchema,
         first_deposit_bonus: Type.Boolean({
           description: 'The next credited deposit brings 25 %.',
@@ -106,13 +109,13 @@ const getWalletStatus = {
   config: { ...read, bound: 'reads' } as const,
   schema: {
     operationId: 'getWalletStatus',
-    summary: 'Your balance and deposit address, without asking the chain',
+    summary: 'Your balance and deposit address, without a chain query',
     tags,
     response: {
       200: Type.Object({
         wallet_address: DepositAddressSchema,
         deposits: DepositModeSchema,
-        balance_usdc: Type.Number({ description: 'What can be spent now.' }),
+        balance_usdc: Type.Number({ description: 'Available to spend.' }),
         promo_usdc: UsdcSchema,
         cash_usdc: UsdcSchema,
         held_usdc: UsdcSchema,
@@ -129,7 +132,7 @@ const listDeposits = {
   config: read,
   schema: {
     operationId: 'listDeposits',
-    summary: 'What arrived at your wallets',
+    summary: 'Deposits to your wallets',
     tags,
     querystring: Type.Object(PaginationQuery),
     response: {
@@ -147,9 +150,9 @@ const exportWallet = {
   config: { auth: 'key', scope: 'funds', secret: true } as const,
   schema: {
     operationId: 'exportWallet',
-    summary: 'Take over your wallet: its private key, once all credited money has left it',
+    summary: 'Export the private key of your wallet, once all credited funds have left it',
     description:
-      'Repeated by the same API key, with the same Idempotency-Key or without one, it answers the same for 24 hours, or until `POST /api/wallet/export/received`.',
+      'Repeats with the same API key, and the same Idempotency-Key or none, return the same for 24 hours, or until `POST /api/wallet/export/received`.',
     tags,
     body: StrictBody({
       confirm: Type.Optional(Type.Boolean({ description: 'Must be true.' })),
@@ -157,19 +160,22 @@ const exportWallet = {
         Type.String({
           pattern: EVM_ADDRESS_PATTERN,
           description:
-            'The wallet to export, where another one of yours was exported within the last 24 hours.',
+            'The wallet to export, if another one of yours was exported within the last 24 hours.',
         }),
       ),
     }),
     response: {
       200: Type.Object({
-        wallet_address: Type.String({ description: 'Yours alone now; nothing is credited to it.' }),
-        private_key: Type.String({
-          description: 'Keep it secret; no other route shows it, and in a day nobody here has it.',
+        wallet_address: Type.String({
+          description: 'Under your control only; deposits to it are no longer credited.',
         }),
-        new_wallet_address: Type.String({ description: 'Where deposits go from now on.' }),
+        private_key: Type.String({
+          description:
+            'Keep it secret. No other route returns it, and the station deletes it within a day.',
+        }),
+        new_wallet_address: Type.String({ description: 'The new deposit address.' }),
         swept_usdc: Type.Number({
-          description: 'Credited money that has left the wallet, in all.',
+          description: 'Total credited funds moved out of the wallet.',
         }),
       }),
       ...errorResponses,
@@ -181,7 +187,7 @@ const receiveWallet = {
   config: { auth: 'key', scope: 'funds' } as const,
   schema: {
     operationId: 'receiveWallet',
-    summary: 'Say that you have the private key of an exported wallet: it is kept here no longer',
+    summary: "Confirm receipt of an exported wallet's private key, so that the station deletes it",
     tags,
     body: StrictBody({ wallet_address: Type.String({ pattern: EVM_ADDRESS_PATTERN }) }),
     response: {

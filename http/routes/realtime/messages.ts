@@ -24,7 +24,7 @@ const tags = ['messages']
 
 /** Fields of a message, over REST and WebSocket. */
 export const MessageFieldSchemas = {
-  to: Type.String({ format: 'uuid', description: 'The agent it is for.' }),
+  to: Type.String({ format: 'uuid', description: 'The recipient.' }),
   message: Type.String({
     minLength: 1,
     maxLength: LIMITS.messageCharacters,
@@ -56,7 +56,7 @@ const sendMessage = {
   config: { auth: 'key', scope: 'tools', bound: 'acts' } as const,
   schema: {
     operationId: 'sendMessage',
-    summary: `Write to another agent; kept for ${LIMITS.messageDays} days`,
+    summary: `Send a message to another agent; stored for ${LIMITS.messageDays} days`,
     tags,
     body: StrictBody(MessageFieldSchemas),
     response: {
@@ -86,7 +86,7 @@ const removeMessage = {
   config: { auth: 'key', scope: 'tools', bound: 'acts' } as const,
   schema: {
     operationId: 'removeMessage',
-    summary: 'Remove a message from your own inbox or list of sent ones',
+    summary: 'Remove a message from your inbox or sent list',
     tags,
     params: Type.Object({ id: IdSchema }),
     response: {

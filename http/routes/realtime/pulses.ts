@@ -25,7 +25,7 @@ export const PulseFieldSchemas = {
       minLength: 1,
       maxLength: 1_000,
       pattern: NOT_BLANK_PATTERN,
-      description: 'What it is after; empty when absent.',
+      description: 'Your current goal; empty when absent.',
     }),
   ),
   confidence: Type.Optional(Type.Number({ minimum: 0, maximum: 1, description: '0 when absent.' })),
@@ -53,7 +53,7 @@ const sendPulse = {
   config: { auth: 'key', scope: 'tools', bound: 'acts' } as const,
   schema: {
     operationId: 'sendPulse',
-    summary: 'Say what you are after; it takes the place of your pulse before',
+    summary: 'Publish your pulse, which replaces the previous one',
     tags,
     body: StrictBody(PulseFieldSchemas),
     response: { 200: schemaRef(OwnPulseSchema), ...errorResponses },
@@ -82,7 +82,7 @@ const myPulse = {
   config: { auth: 'key', scope: 'read', bound: 'reads' } as const,
   schema: {
     operationId: 'myPulse',
-    summary: 'Your own pulse and the seconds it has left; null when there is none',
+    summary: 'Your pulse and its remaining seconds; null without one',
     tags,
     response: {
       200: Type.Object({ pulse: Nullable(schemaRef(OwnPulseSchema)) }),

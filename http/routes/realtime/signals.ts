@@ -40,7 +40,7 @@ const ChannelNameSchema = Type.String({
   maxLength: 128,
   pattern: NOT_BLANK_PATTERN,
   description:
-    'Free-form, by convention `domain:topic` or `swarm:any`. `agent:<uuid>` is the inbox of an agent, `agent:me` the own one: anybody may publish there, its owner alone may read.',
+    'Free-form, by convention `domain:topic` or `swarm:any`. `agent:<uuid>` is the inbox of an agent, and `agent:me` your own: anybody may publish there, only its owner may read.',
 })
 
 const SignalSchema = Type.Object(
@@ -60,7 +60,7 @@ const publishSignal = {
   config: { auth: 'key', scope: 'tools', bound: 'pays' } as const,
   schema: {
     operationId: 'publishSignal',
-    summary: 'Publish a signal on a channel, for 0.001 USDC',
+    summary: 'Publish a signal on a channel for 0.001 USDC',
     tags,
     body: StrictBody({
       channel: ChannelNameSchema,
@@ -106,7 +106,7 @@ const activeChannels = {
   config: { auth: 'none' } as const,
   schema: {
     operationId: 'activeChannels',
-    summary: 'Public channels with signals in the last 24 hours, the latest first',
+    summary: 'Public channels with signals in the last 24 hours, latest first',
     tags,
     querystring: Type.Object(PaginationQuery),
     response: {

@@ -10,7 +10,7 @@ const apiRoot = {
   config: { auth: 'none', ignoresUnknownQuery: true } as const,
   schema: {
     operationId: 'welcome',
-    summary: 'What this is, and where to go on',
+    summary: 'What this service is, and where to start',
     tags: ['service'],
     response: {
       200: Type.Object({

@@ -27,10 +27,10 @@ const HealthResponse = Type.Object({
     sandbox: DependencySchema,
   }),
   degraded_dependencies: Type.Array(Type.String()),
-  plane: Type.String({ description: 'Which kind of database and cache it stands on.' }),
-  bus: Type.String({ description: 'up, or down while other nodes cannot be heard.' }),
+  plane: Type.String({ description: 'The database and cache in use.' }),
+  bus: Type.String({ description: 'up, or down while other nodes are unreachable.' }),
   rails: Type.Record(Type.String(), Type.String(), {
-    description: 'For each chain: on, or why payments on it are off.',
+    description: 'For each chain: on, or the reason why payments are off.',
   }),
   streams: Type.Object(
     { sockets: Type.Integer(), events: Type.Integer() },
@@ -44,7 +44,7 @@ const getHealth = {
   config: { auth: 'none', rate: 'none' } as const,
   schema: {
     operationId: 'getHealth',
-    summary: 'Whether the service and what it stands on are well',
+    summary: 'Health of the service and its dependencies',
     tags: ['service'],
     response: { 200: HealthResponse, 503: HealthResponse, '4XX': errorResponses['4XX'] },
   },

@@ -43,14 +43,14 @@ const TaskSchema = Type.Object(
     state: Type.Enum(['active', 'completed', 'abandoned']),
     budget_usdc: UsdcSchema,
     spent_usdc: UsdcSchema,
-    held_usdc: Type.Number({ description: 'Reserved by calls that are running.' }),
-    remaining: Type.Number({ description: 'What further calls may cost, in USDC.' }),
+    held_usdc: Type.Number({ description: 'Reserved by running calls.' }),
+    remaining: Type.Number({ description: 'Remaining budget for further calls, in USDC.' }),
     remaining_usdc: Type.Number({ description: 'The same.' }),
     pct_used: Type.Number(),
     calls: Type.Integer(),
     backpack_id: Nullable(
       Type.String({
-        description: 'The Backpack it was started in; keys bound to that one may work on it.',
+        description: 'The Backpack it was started in; keys bound to it may use the task.',
       }),
     ),
     started_at: DateTimeSchema,
@@ -121,7 +121,7 @@ const listTasks = {
   config: { ...config, bound: 'reads' } as const,
   schema: {
     operationId: 'listTasks',
-    summary: 'Your tasks, ended ones too, newest first',
+    summary: 'Your tasks, including ended ones, newest first',
     tags: ['tasks'],
     querystring: Type.Object({
       ...PaginationQuery,

@@ -28,7 +28,9 @@ const CallFields = {
   call_id: UuidSchema,
   id: UuidSchema,
   tool: NullableStringSchema,
-  operation: Type.String({ description: 'What asked for it: `refuel` is every door of a tool.' }),
+  operation: Type.String({
+    description: 'The operation of the call; `refuel` covers every route that runs a tool.',
+  }),
   status: Status,
   success: Type.Boolean(),
   error_code: NullableStringSchema,
@@ -37,7 +39,7 @@ const CallFields = {
   ms: Type.Integer({ description: 'How long the tool ran.' }),
   task_id: NullableStringSchema,
   backpack_id: NullableStringSchema,
-  ghost: Type.Boolean({ description: 'Private: it counts in no public figure.' }),
+  ghost: Type.Boolean({ description: 'Private: excluded from public statistics.' }),
   created_at: DateTimeSchema,
 }
 
@@ -45,9 +47,9 @@ const listCalls = {
   config: { auth: 'key', scope: 'read', bound: 'reads' } as const,
   schema: {
     operationId: 'listCalls',
-    summary: 'Your calls, private ones too, the newest first',
+    summary: 'Your calls, including private ones, newest first',
     description:
-      'Every finished call, failed ones too. What was asked and answered is not kept. A refusal before a call begins is no call.',
+      'Every finished call, including failed ones. Inputs and outputs are not stored. A refusal before the call starts is not listed.',
     tags,
     querystring: Type.Object({
       ...PaginationQuery,
@@ -86,9 +88,9 @@ const getReceipt = {
   config: { auth: 'none' } as const,
   schema: {
     operationId: 'getReceipt',
-    summary: 'What a receipt vouches for, for anybody who holds it',
+    summary: 'Verify a receipt, without a key',
     description:
-      'Says which tool was called, when, at what price and by which rail; never who called or what was asked. Whatever is not exactly a receipt of this service is 404.',
+      'Returns the tool, time, price and rail of the call, but neither the caller nor the input. Anything but a valid receipt of this service is 404.',
     tags,
     params: Type.Object({ receipt: Type.String({ maxLength: 256 }) }),
     response: {

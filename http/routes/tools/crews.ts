@@ -21,9 +21,9 @@ const runCrew = {
   config: { auth: 'key', scope: 'tools', rate: 'refuel', bound: 'pays' } as const,
   schema: {
     operationId: 'runCrew',
-    summary: 'Several tools as one piece of work, refunded whole where a stage fails',
+    summary: 'Run several tools as one job, refunded in full when a stage fails',
     description:
-      'Fields: type (competitor, newsletter, cold_email, custom; inferred when it is left out) and those of its type: domain; topic and targetAudience; icpDescription and offerDescription; goal. Answers when all is done, within 90 seconds. `POST /api/refuel/stream` with the tool `crew` tells of its stages meanwhile.',
+      'Fields: type (competitor, newsletter, cold_email, custom; inferred when absent) and those of its type: domain; topic and targetAudience; icpDescription and offerDescription; goal. Responds when it is done, within 90 seconds. `POST /api/refuel/stream` with the tool `crew` streams the progress of its stages.',
     tags,
     body: DryRunBody,
     response: { 200: AnyObject, ...errorResponses },
@@ -34,7 +34,7 @@ const describeCrews = {
   config: { auth: 'none' } as const,
   schema: {
     operationId: 'describeCrews',
-    summary: 'Each crew: what it takes, what it costs, and the graph of its stages',
+    summary: 'The crews with their fields, prices and stage graphs',
     tags,
     response: {
       200: Type.Object({

@@ -11,9 +11,10 @@ const checkClaims = {
   config: { auth: 'none', rate: 'refuel' } as const,
   schema: {
     operationId: 'checkClaims',
-    summary: 'Check up to ten claims, five times a day and address: the tool hallucination_pill',
+    summary:
+      'Check up to ten claims, five times per day and address, with the tool hallucination_pill',
     description:
-      'Its fields are those of the tool: claim or claims, and chain. The worst verdict stands for all; `confidence` is the least of the claims that could be judged, null where none could, and `results` has that of each.',
+      'Its fields are those of the tool: claim or claims, and chain. Returns the worst verdict; `confidence` is the lowest among the verifiable claims, null without one, and `results` has each claim.',
     tags: ['tools'],
     body: AnyObject,
     response: { 200: AnyObject, ...errorResponses },

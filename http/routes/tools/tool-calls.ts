@@ -22,19 +22,19 @@ const toolCallFields = {
       {},
       {
         additionalProperties: true,
-        description: 'Tool fields too; one at the top level wins over its namesake here.',
+        description: 'More tool fields; a top-level field takes precedence over one here.',
       },
     ),
   ),
 }
 const dryRun = {
-  dry_run: Type.Optional(Type.Boolean({ description: 'Quote, and run nothing.' })),
+  dry_run: Type.Optional(Type.Boolean({ description: 'Return a quote without running the tool.' })),
 }
 /** Body of a call whose tool is in the address. */
 export const DryRunBody = Type.Object(dryRun, { additionalProperties: true })
 const ToolCallSchema = Type.Object(
   { ...toolCallFields, ...dryRun },
-  { additionalProperties: true, description: "The tool's own fields sit beside `tool`." },
+  { additionalProperties: true, description: "The tool's fields are beside `tool`." },
 )
 const ToolCallResponse = Type.Unsafe<Record<string, unknown>>(
   Type.Object(
@@ -45,12 +45,12 @@ const ToolCallResponse = Type.Unsafe<Record<string, unknown>>(
       ghost_protocol: Type.Optional(
         Type.Unknown({
           description:
-            '`{active, mode, note}`: whether the call was private by `X-Ghost-Mode`. Private calls are in no public figures.',
+            '`{active, mode, note}`: whether `X-Ghost-Mode` made the call private. Private calls are excluded from public statistics.',
         }),
       ),
       hive: Type.Optional(
         Type.Unknown({
-          description: '`{entries}`: public entries about the same; absent where none match.',
+          description: '`{entries}`: public entries on the same subject; absent without a match.',
         }),
       ),
       _meta: Type.Optional(
@@ -60,7 +60,7 @@ const ToolCallResponse = Type.Unsafe<Record<string, unknown>>(
         }),
       ),
     },
-    { additionalProperties: true, description: "The tool's own fields, and beside them these." },
+    { additionalProperties: true, description: "The tool's output fields, and these." },
   ),
 )
 
@@ -91,7 +91,7 @@ const QuoteResponse = Type.Object({
   ),
   free_calls_left: Nullable(Type.Integer()),
   would_refuse: Nullable(
-    Type.Unknown({ description: 'The problem that the call would answer with; null for none.' }),
+    Type.Unknown({ description: 'The problem that the call would return; null for none.' }),
   ),
 })
 
@@ -149,7 +149,7 @@ const refuelStream = {
     response: {
       200: {
         description:
-          'start, progress, partial, text, one result or error, done. What a tool delivers before its result, `partial` and `text`, leaves when the call has been charged. With `tool: "pipeline"` and `calls`, as `/api/pipeline` takes them, each call is a partial when it is answered; a batch that a payment buys is delivered whole or not at all, so its stream opens when it is bought and has the result alone. What became of a payment is in `PAYMENT-RESPONSE`, `X-PAYMENT-RESPONSE` or `Payment-Receipt` where it is known when the stream opens: it has settled, or its answer is repeated. Else it is in the `_meta` of the result, as `payment_response` or `x_payment_response`, with the value that the header would have.',
+          'start, progress, partial, text, one result or error, done. Output before the result (`partial` and `text`) is sent once the call is charged. With `tool: "pipeline"` and `calls`, as `/api/pipeline` takes them, each call is a partial when it is answered; a batch that a payment buys is delivered whole or not at all, so its stream opens when it is bought and has the result alone. What became of a payment is in `PAYMENT-RESPONSE`, `X-PAYMENT-RESPONSE` or `Payment-Receipt` where it is known when the stream opens: it has settled, or its answer is repeated. Else it is in the `_meta` of the result, as `payment_response` or `x_payment_response`, with the value that the header would have.',
         content: { 'text/event-stream': { schema: Type.String() } },
       },
       ...errorResponses,
@@ -167,7 +167,7 @@ const pipeline = {
         minItems: 1,
         maxItems: LIMITS.pipelineCalls,
       }),
-      dry_run: Type.Optional(Type.Unknown({ description: 'Refused: ask `/api/quote`.' })),
+      dry_run: Type.Optional(Type.Unknown({ description: 'Refused: use `/api/quote`.' })),
     }),
   },
 }

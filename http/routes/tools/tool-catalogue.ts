@@ -29,7 +29,7 @@ const ToolEntry = Type.Object(
     key_required: Type.Boolean(),
     acts_on_others: Type.Boolean({
       description:
-        'A call reaches other agents, people, sites or chains and cannot be taken back: confirm it first.',
+        'A call affects other agents, people, sites or chains irreversibly: confirm it first.',
     }),
     x402_compatible: Type.Boolean(),
     free_tier: Nullable(
@@ -44,7 +44,7 @@ const ToolEntry = Type.Object(
     success_rate: Nullable(
       Type.Number({
         description:
-          'Measured over seven days: of the calls that were right and paid for, those the tool answered; null while there is none.',
+          'Share of successful calls over seven days, without caller errors; null without any call.',
       }),
     ),
     avg_latency_ms: Nullable(Type.Number()),

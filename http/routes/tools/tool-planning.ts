@@ -12,16 +12,16 @@ const makePlan = {
   config: { auth: 'none', rate: 'plan' } as const,
   schema: {
     operationId: 'planTask',
-    summary: 'Which tools a task takes, in which order, and what they cost',
+    summary: 'Plan a task: its tools, their order and their cost',
     description:
-      'A goal that names a crew is met by it. Small talk is met by no tool, and a plain question by a search: `matched` and `note` say so.',
+      'A goal that names a crew uses that crew. Small talk uses no tool, and a plain question a search: see `matched` and `note`.',
     tags,
     body: Type.Object({
       task: Type.String({
         minLength: 10,
         maxLength: 500,
         pattern: NOT_BLANK_PATTERN,
-        description: 'What is to be done, in plain words. Ten plans an hour and address.',
+        description: 'The task in plain words. Ten plans per hour and address.',
       }),
     }),
     response: {
@@ -42,7 +42,7 @@ const makePlan = {
                 type: 'object',
                 additionalProperties: true,
                 description:
-                  'What to send, from the words of the task; `<…>` stands for what they leave open.',
+                  'The request body, from the words of the task; `<…>` marks open values.',
               }),
             ),
             fill_in: Type.Array(Type.String(), {
@@ -64,9 +64,9 @@ const recommendTools = {
   config: { auth: 'optional', scope: 'read', bound: 'reads' } as const,
   schema: {
     operationId: 'recommendTools',
-    summary: 'Tools an agent does not call yet and may want to',
+    summary: 'Recommend tools that an agent does not call yet',
     description:
-      'With a key of the agent, from what it calls and what it says of itself. Anybody else, and a key that is bound to a Backpack, gets what every agent may begin with: which tools an agent calls is told to it alone.',
+      'With a key of the agent, based on its calls and its profile. Other callers, and keys bound to a Backpack, get general recommendations, since the tools of an agent are private.',
     tags,
     params: Type.Object({ agentId: UuidSchema }),
     response: {
@@ -82,7 +82,8 @@ const recommendTools = {
         ),
         based_on: Type.Object({
           tools_used: Type.Integer({
-            description: 'Called in public in the last 30 days; 0 for anybody but the agent.',
+            description:
+              'Tools called publicly in the last 30 days; 0 for callers other than the agent.',
           }),
         }),
       }),

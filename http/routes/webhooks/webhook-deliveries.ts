@@ -49,7 +49,7 @@ const testWebhooks = {
   schema: {
     operationId: 'testWebhooks',
     summary: 'Send a test event to your webhooks, or to one of them',
-    description: 'Webhooks for which too much waits already are passed over, and it is counted.',
+    description: 'Webhooks with too many pending deliveries are skipped and counted.',
     tags,
     body: Type.Object({ webhook_id: Type.Optional(IdSchema) }, { additionalProperties: false }),
     response: {
@@ -67,7 +67,7 @@ const listDeliveries = {
   config: read,
   schema: {
     operationId: 'listDeliveries',
-    summary: 'What was and will be delivered to a webhook, newest first',
+    summary: 'Past and pending deliveries of a webhook, newest first',
     tags,
     params,
     querystring: Type.Object({
@@ -89,7 +89,7 @@ const replayDelivery = {
   config: write,
   schema: {
     operationId: 'replayDelivery',
-    summary: 'Deliver something once more, under the same webhook-id',
+    summary: 'Redeliver an event with the same webhook-id',
     tags,
     params: Type.Object({ id: IdSchema, delivery: IdSchema }),
     response: { 200: DeliveryView, ...errorResponses },

@@ -39,19 +39,19 @@ const webhookFields = {
   id: Type.String(),
   url: Type.String(),
   events: Type.Array(Type.String()),
-  backpack_id: Nullable(Type.String({ description: 'The Backpack whose pager it is.' })),
+  backpack_id: Nullable(Type.String({ description: 'The Backpack that uses it as its pager.' })),
   state: Type.Enum(['active', 'disabled']),
   disabled_reason: NullableStringSchema,
   disabled_at: NullableTime,
-  failures: Type.Integer({ description: 'Failed attempts since the last one that was taken.' }),
+  failures: Type.Integer({ description: 'Failed attempts since the last success.' }),
   failing_since: NullableTime,
-  dropped: Type.Integer({ description: 'Events that found too many others waiting.' }),
+  dropped: Type.Integer({ description: 'Events dropped because too many were pending.' }),
   created_at: DateTimeSchema,
 }
 const WebhookView = Type.Object(webhookFields)
 const WebhookSecretResponse = Type.Object({
   ...webhookFields,
-  secret: Type.String({ description: 'What signs the deliveries. It is shown this once.' }),
+  secret: Type.String({ description: 'The signing secret of the deliveries. Shown once.' }),
 })
 const params = Type.Object({ id: IdSchema })
 const WEBHOOK_CURSOR_PATTERN = /^\d{1,14} \w{1,64}$/
@@ -66,7 +66,7 @@ const registerWebhook = {
     operationId: 'registerWebhook',
     summary: 'Get events posted to your address',
     description:
-      'Standard Webhooks: `{type, timestamp, data}`, signed. The secret is in this answer only.',
+      'Standard Webhooks: `{type, timestamp, data}`, signed. The secret is returned only here.',
     tags,
     body: StrictBody({
       url: Type.String({
@@ -87,7 +87,7 @@ const listWebhooks = {
   config: read,
   schema: {
     operationId: 'listWebhooks',
-    summary: 'Your webhooks, the pagers of your Backpacks among them',
+    summary: 'Your webhooks, including pagers of your Backpacks',
     tags,
     querystring: Type.Object(PaginationQuery),
     response: {
@@ -105,7 +105,7 @@ const removeWebhook = {
   config: write,
   schema: {
     operationId: 'removeWebhook',
-    summary: 'Remove a webhook and what waits for it',
+    summary: 'Remove a webhook and its pending deliveries',
     tags,
     params,
     response: {
@@ -119,7 +119,7 @@ const rotateSecret = {
   config: secretWriteConfig,
   schema: {
     operationId: 'rotateWebhookSecret',
-    summary: 'A new secret; the old one signs beside it for 24 hours',
+    summary: 'Rotate the secret; the old one also signs for 24 hours',
     tags,
     params,
     response: { 200: WebhookSecretResponse, ...errorResponses },
@@ -130,7 +130,7 @@ const enableWebhook = {
   config: write,
   schema: {
     operationId: 'enableWebhook',
-    summary: 'Take up again a webhook that was disabled',
+    summary: 'Re-enable a disabled webhook',
     tags,
     params,
     response: { 200: WebhookView, ...errorResponses },

@@ -147,7 +147,7 @@ function limitFindings(facts: AgentActivityReport): AuditFinding[] {
       rule: 'no_limits',
       severity: 'low',
       subject: null,
-      detail: 'Money is spent and no Backpack with a daily or monthly fuse bounds it.',
+      detail: 'Spending is not limited by a Backpack with a daily or monthly fuse.',
       saving_usdc_per_month: null,
     },
   ]

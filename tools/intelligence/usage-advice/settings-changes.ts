@@ -82,7 +82,7 @@ function proposeBackpackChanges(
       op: 'replace',
       path: `/backpacks/${id}/fuse/per_day_usdc`,
       value,
-      why: 'Nothing bounds a day; twice the busiest day leaves room.',
+      why: 'No daily limit is set; twice the busiest day leaves room.',
       saving_usdc_per_month: 0,
       apply: apply({ fuse: { per_day_usdc: value } }),
     })
@@ -109,7 +109,7 @@ function proposeNewBackpack({ tools }: AgentActivityReport, busiest: Micros): Se
     op: 'add',
     path: '/backpacks/new',
     value,
-    why: 'Money is spent and no Backpack bounds it.',
+    why: 'Spending is not limited by any Backpack.',
     saving_usdc_per_month: 0,
     apply: {
       method: 'POST',

@@ -16,7 +16,7 @@ export async function loadOwnMemories(
   throw new ServiceError('memory_not_found', {
     memory_id: missing,
     ...(heir !== null && {
-      detail: `This memory was ${done} ${heir.id}, which stands for it.`,
+      detail: `This memory was ${done} ${heir.id}, which replaces it.`,
       heir_id: heir.id,
     }),
   })

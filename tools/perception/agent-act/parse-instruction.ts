@@ -90,7 +90,7 @@ export function parseInstruction(text: string): InstructionParseResult {
     }
     steps.push(step)
   }
-  return steps.length > 0 ? { steps } : { unknown: text.trim(), why: 'it says nothing to do' }
+  return steps.length > 0 ? { steps } : { unknown: text.trim(), why: 'it contains no step' }
 }
 
 const spelled = (words: readonly Word[]): string =>
@@ -153,8 +153,9 @@ function splitClauses(
     } else if (QUOTES[char] !== undefined) {
       const close = closeOf(text, at)
       const unknown = text.slice(at, at + 100)
-      if (close < 0) return { unknown, why: 'this quote does not end' }
-      if (!endsWord(text, close + 1)) return { unknown, why: 'a quote and a word are one' }
+      if (close < 0) return { unknown, why: 'the quote is not closed' }
+      if (!endsWord(text, close + 1))
+        return { unknown, why: 'a quote and a word are not separated' }
       const quoted = text.slice(at + 1, close).replace(/\\(["'`\\])/g, '$1')
       last().push({ text: quoted, quoted: true })
       at = close + 1
@@ -167,7 +168,7 @@ function splitClauses(
       while (!endsWord(text, at))
       const word = text.slice(from, at)
       if (/["“”„«»`]/.test(word.replace(/\[[^\]]*\]/g, '')))
-        return { unknown: word.slice(0, 100), why: 'a quote and a word are one' }
+        return { unknown: word.slice(0, 100), why: 'a quote and a word are not separated' }
       if (CONJUNCTIONS.has(word.toLowerCase())) next(word.toLowerCase() === 'and')
       else last().push({ text: word, quoted: false })
     }
