@@ -128,9 +128,9 @@ export function createCommandContext(
   ): CommandRejectedError => {
     const { code, ...details } = params as { code: ErrorCode }
     const facts = createCommandEffects()
-    const tells = taken.actions.some((action) => action.type === 'xstate.emit')
-    if (tells) keep(kind, id, taken, facts)
-    return new CommandRejectedError(code, details, tells ? facts : null)
+    const emitsEvents = taken.actions.some((action) => action.type === 'xstate.emit')
+    if (emitsEvents) keep(kind, id, taken, facts)
+    return new CommandRejectedError(code, details, emitsEvents ? facts : null)
   }
 
   return {

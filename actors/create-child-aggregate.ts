@@ -15,7 +15,7 @@ import {
 export function createChildAggregate<I, R>(
   ctx: CommandContext,
   id: string,
-  birth: Command<I, R>,
+  creation: Command<I, R>,
   input: I,
 ): R {
   const child = createCommandContext(
@@ -24,12 +24,12 @@ export function createChildAggregate<I, R>(
     createInMemoryHoldChanges(createInMemoryHoldBook()),
     ctx.now,
   )
-  const made = birth.apply(child, input)
+  const made = creation.apply(child, input)
   const { dirty, rows, timers, ...rest } = child.effects
   const [more] = Object.entries(rest).find(([, some]) => some.length > 0) ?? []
-  if (more !== undefined) throw new Error(`${birth.name} may not make ${more}`)
+  if (more !== undefined) throw new Error(`${creation.name} may not make ${more}`)
   const at = new Date(ctx.now).toISOString()
-  ctx.row('aggregates', { id, kind: birth.kind, version: 1 })
+  ctx.row('aggregates', { id, kind: creation.kind, version: 1 })
   const actors = [...dirty.values()].map(toStoredActor)
   for (const actor of actors) {
     ctx.row('actors', {
@@ -45,21 +45,21 @@ export function createChildAggregate<I, R>(
     aggregate_id: id,
     version: 1,
     command_id: ctx.newId(),
-    command: JSON.parse(serializeCommand(birth.name, birth.note?.(input))),
+    command: JSON.parse(serializeCommand(creation.name, creation.note?.(input))),
     changed: JSON.parse(serializeChangedActors(actors)),
     at,
   })
   // The timer runner finds these at its next sweep.
   for (const timer of timers.values()) {
     if (timer === null) continue
-    const { id: timerId, dueAt, command, input: told } = timer
+    const { id: timerId, dueAt, command, input: timerInput } = timer
     ctx.row('timers', {
       aggregate_id: id,
-      aggregate_kind: birth.kind,
+      aggregate_kind: creation.kind,
       id: timerId,
       due_at: new Date(dueAt).toISOString(),
       command,
-      input: JSON.parse(stringifyWithBigints(told)),
+      input: JSON.parse(stringifyWithBigints(timerInput)),
     })
   }
   for (const { table, row } of rows) ctx.row(table, row)

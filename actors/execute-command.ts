@@ -56,8 +56,8 @@ export function executeCommand(
     return stepped
   } catch (error) {
     job.answer = () => job.reject(error)
-    const facts = error instanceof CommandRejectedError ? error.emittedEffects : null
-    if (facts !== null) return toCommit(job, state, facts, now)
+    const emitted = error instanceof CommandRejectedError ? error.emittedEffects : null
+    if (emitted !== null) return toCommit(job, state, emitted, now)
     return { then: error instanceof ServiceError ? 'assert' : 'answer' }
   }
 }

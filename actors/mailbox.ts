@@ -91,14 +91,14 @@ export const createMailbox = (id: string, kind: AggregateKind): Mailbox => ({
 })
 
 export const createPendingCommand = (
-  asked: Pick<PendingCommand, 'id' | 'mailbox' | 'command' | 'input' | 'options' | 'askedAt'>,
+  fields: Pick<PendingCommand, 'id' | 'mailbox' | 'command' | 'input' | 'options' | 'askedAt'>,
 ): PendingCommand => ({
-  id: asked.id,
-  mailbox: asked.mailbox,
-  command: asked.command,
-  input: asked.input,
-  options: asked.options,
-  askedAt: asked.askedAt,
+  id: fields.id,
+  mailbox: fields.mailbox,
+  command: fields.command,
+  input: fields.input,
+  options: fields.options,
+  askedAt: fields.askedAt,
   resolve: noop,
   reject: noop,
   answer: noop,

@@ -17,17 +17,17 @@ interface QuotaCall {
 /** Reserves one call of today's quota. Throws `quota_exceeded` when it is used up. */
 export function reserveDailyQuota(ctx: CommandContext, { callId, tool, quota }: QuotaCall): void {
   if (quota === undefined) return
-  const { most } = quota
-  sendToQuota(ctx, { type: 'TAKE', callId, tool, most, at: ctx.now }, most)
+  const { most: max } = quota
+  sendToQuota(ctx, { type: 'TAKE', callId, tool, most: max, at: ctx.now }, max)
 }
 
 /** Throws `quota_exceeded` when a call would exceed the quota. Counts nothing. */
 export function checkDailyQuota(ctx: CommandContext, { tool, quota }: QuotaCall): void {
   if (quota === undefined) return
-  const { most } = quota
+  const { most: max } = quota
   // An agent without a quota actor has used none of it.
   if (ctx.has('quota', ctx.aggregateId))
-    sendToQuota(ctx, { type: 'ASK', tool, most, at: ctx.now }, most)
+    sendToQuota(ctx, { type: 'ASK', tool, most: max, at: ctx.now }, max)
 }
 
 /** Counts or returns the reserved call. Does nothing when none was reserved. */
@@ -52,14 +52,14 @@ export function countStoredAnswerBytes(
   if (bytes <= LIMITS.uncountedResponseBytes) return null
   const agentId = ctx.aggregateId
   if (!ctx.has('quota', agentId)) ctx.create('quota', agentId, { agentId })
-  const most = LIMITS.storedResponseBytesPerDay
+  const max = LIMITS.storedResponseBytesPerDay
   const { day, kept } = ctx.snapshotOf('quota', agentId).context
-  if (utcDay(ctx.now) <= day && kept + bytes > most) return 'daily_bytes'
-  ctx.send('quota', agentId, { type: 'STORE', bytes, most, at: ctx.now })
+  if (utcDay(ctx.now) <= day && kept + bytes > max) return 'daily_bytes'
+  ctx.send('quota', agentId, { type: 'STORE', bytes, most: max, at: ctx.now })
   return null
 }
 
-function sendToQuota(ctx: CommandContext, event: ActorMachineEvent<'quota'>, most: number): void {
+function sendToQuota(ctx: CommandContext, event: ActorMachineEvent<'quota'>, max: number): void {
   const agentId = ctx.aggregateId
   if (!ctx.has('quota', agentId)) ctx.create('quota', agentId, { agentId })
   try {
@@ -68,8 +68,8 @@ function sendToQuota(ctx: CommandContext, event: ActorMachineEvent<'quota'>, mos
     if (error instanceof ServiceError && error.code === 'quota_exceeded')
       Object.assign(error.details, {
         limit_source: 'quota',
-        limit_calls: most,
-        detail: `Each agent has ${most} calls of this tool a day. The quota resets at midnight UTC.`,
+        limit_calls: max,
+        detail: `Each agent has ${max} calls of this tool a day. The quota resets at midnight UTC.`,
         retry_after: Math.ceil(msUntilNextUtcDay(ctx.now) / 1000),
       })
     throw error

@@ -4,10 +4,10 @@ import type { Command, CommandContext } from '../command.ts'
 /** Uses one of the agent's lifetime free calls. Returns how many are left; rejects when none is. */
 export function consumeLifetimeAllowance(
   ctx: CommandContext,
-  { name, most }: LifetimeFreeCalls,
+  { name, most: limit }: LifetimeFreeCalls,
 ): number {
-  const { used } = sendToEntitlements(ctx, { type: 'USE', name, most })
-  return most - (used[name] ?? 0)
+  const { used } = sendToEntitlements(ctx, { type: 'USE', name, most: limit })
+  return limit - (used[name] ?? 0)
 }
 
 /** Records an ownership or a memory reorganization in the current commit. */
@@ -19,10 +19,10 @@ export function updateEntitlements(ctx: CommandContext, change: EntitlementChang
 export const getRemainingAllowanceCommand: Command<LifetimeFreeCalls, number> = {
   name: 'allowance.left',
   kind: 'agent',
-  apply(ctx, { name, most }) {
-    if (!ctx.has('tally', ctx.aggregateId)) return most
+  apply(ctx, { name, most: limit }) {
+    if (!ctx.has('tally', ctx.aggregateId)) return limit
     const { used } = ctx.snapshotOf('tally', ctx.aggregateId).context
-    return Math.max(0, most - (used[name] ?? 0))
+    return Math.max(0, limit - (used[name] ?? 0))
   },
 }
 

@@ -60,14 +60,14 @@ export interface NewSchedule {
 export const createScheduleCommand: Command<NewSchedule, ScheduleView> = {
   name: 'schedule.create',
   kind: 'agent',
-  apply(ctx, { interval, params, sealed, ...asked }) {
+  apply(ctx, { interval, params, sealed, ...fields }) {
     if (activeSchedules(ctx).length >= LIMITS.schedules) {
       throw new ServiceError('limit_reached', { limit: LIMITS.schedules, of: 'schedules' })
     }
-    assertBackpackAllows(ctx, asked.backpackId, asked)
+    assertBackpackAllows(ctx, fields.backpackId, fields)
     const scheduleId = ctx.newId()
     const every = SCHEDULE_INTERVALS[interval]
-    const input = { ...asked, scheduleId, every, at: ctx.now }
+    const input = { ...fields, scheduleId, every, at: ctx.now }
     ctx.create('schedule', scheduleId, input)
     ctx.row('schedule_params', {
       schedule_id: scheduleId,
@@ -94,15 +94,15 @@ const requiredPermissions = ({ tool, writeToHive }: ScheduledRunActions) => [
 function assertBackpackAllows(
   ctx: CommandContext,
   backpackId: string | null,
-  deed: ScheduledRunActions,
+  actions: ScheduledRunActions,
 ): void {
   if (backpackId === null) return
   if (!ctx.has('backpack', backpackId))
     throw new ServiceError('NOT_FOUND', { backpack_id: backpackId })
-  for (const tool of requiredPermissions(deed)) {
-    const asked = { tool, amount: ZERO, reservedDay: ZERO, reservedMonth: ZERO, at: ctx.now }
+  for (const tool of requiredPermissions(actions)) {
+    const fields = { tool, amount: ZERO, reservedDay: ZERO, reservedMonth: ZERO, at: ctx.now }
     try {
-      ctx.send('backpack', backpackId, { type: 'ASK', ...asked })
+      ctx.send('backpack', backpackId, { type: 'ASK', ...fields })
     } catch (error) {
       if (!(error instanceof ServiceError)) throw error
       const { tools } = ctx.snapshotOf('backpack', backpackId).context
