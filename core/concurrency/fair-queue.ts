@@ -136,12 +136,12 @@ export function createFairQueue<T>(options: FairQueueOptions): FairQueue<T> {
     const mine = owners.get(name)?.waiters.length ?? 0
     if (mine >= maxWaitingPerOwner) return false
     if (waiting < maxWaiting) return true
-    const [[crowd, { waiters }] = [name, { waiters: [] }]] = [...owners].sort(
+    const [[longest, { waiters }] = [name, { waiters: [] }]] = [...owners].sort(
       ([, one], [, other]) => other.waiters.length - one.waiters.length,
     )
     const last = waiters.at(-1)
     if (last === undefined || waiters.length <= mine + 1) return false
-    remove(crowd, last)
+    remove(longest, last)
     last.settle(null)
     return true
   }
@@ -154,7 +154,7 @@ export function createFairQueue<T>(options: FairQueueOptions): FairQueue<T> {
       if (signal?.aborted === true) return reject(signal.reason as Error)
       if (!makeRoom(name)) return reject(createRejection())
       const stop = () => {
-        clearTimeout(patience)
+        clearTimeout(timeout)
         signal?.removeEventListener('abort', leave)
       }
       const waiter: Waiter<T> = {
@@ -170,7 +170,7 @@ export function createFairQueue<T>(options: FairQueueOptions): FairQueue<T> {
         stop()
         reject(signal?.aborted === true ? (signal.reason as Error) : createRejection())
       }
-      const patience = timeoutMs === undefined ? undefined : setTimeout(leave, timeoutMs)
+      const timeout = timeoutMs === undefined ? undefined : setTimeout(leave, timeoutMs)
       signal?.addEventListener('abort', leave, { once: true })
       ownerOf(name).waiters.push(waiter)
       waiting += 1

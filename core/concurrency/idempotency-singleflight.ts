@@ -43,13 +43,13 @@ export function createIdempotencySingleflight<A>() {
 
 /** Returns the first request's response, or null if that request was rejected. */
 async function awaitFirstResponse<A>(answer: Promise<A>): Promise<A | null> {
-  const patience = new AbortController()
-  const { signal } = patience
+  const timeout = new AbortController()
+  const { signal } = timeout
   const late = wait(LIMITS.idempotencyWaitMs, WAIT_TIMED_OUT, { signal }).catch(
     () => WAIT_TIMED_OUT,
   )
   const first = await Promise.race([answer.catch(() => null), late])
-  patience.abort()
+  timeout.abort()
   if (first !== WAIT_TIMED_OUT) return first as A | null
   throw new ServiceError('idempotency_in_flight', { retry_after: 1 })
 }

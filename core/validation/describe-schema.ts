@@ -76,13 +76,13 @@ export function acceptsValueType(shape: SchemaNode, given: unknown): boolean {
 /** Describes a number of items: `1 to 10 entries`, `at least 1 field`. */
 export function describeCountRange(
   [one, more]: readonly [string, string],
-  least = 0,
-  most = Infinity,
+  min = 0,
+  max = Infinity,
 ) {
-  const noun = (most === Infinity ? least : most) === 1 ? one : more
-  if (most === Infinity) return `at least ${least} ${noun}`
-  if (least === 0) return `at most ${most} ${noun}`
-  return least === most ? `exactly ${most} ${noun}` : `${least} to ${most} ${noun}`
+  const noun = (max === Infinity ? min : max) === 1 ? one : more
+  if (max === Infinity) return `at least ${min} ${noun}`
+  if (min === 0) return `at most ${max} ${noun}`
+  return min === max ? `exactly ${max} ${noun}` : `${min} to ${max} ${noun}`
 }
 
 const isAmount = ({ description = '' }: SchemaNode): boolean =>

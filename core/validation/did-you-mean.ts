@@ -11,12 +11,12 @@ const MAX_WORD_CHARS = 64
  */
 export function findClosestWord(word: string, known: Iterable<string>): string | null {
   if (word.length > MAX_WORD_CHARS) return null
-  const asked = word.toLowerCase()
-  let [best, least]: [string | null, number] = [null, MAX_DISTANCE + 1]
+  const wanted = word.toLowerCase()
+  let [best, bestDistance]: [string | null, number] = [null, MAX_DISTANCE + 1]
   for (const one of known) {
-    const most = Math.min(least - 1, Math.floor(Math.min(asked.length, one.length) / 2))
-    const slips = editDistance(asked, one.toLowerCase(), most)
-    if (slips <= most) [best, least] = [one, slips]
+    const limit = Math.min(bestDistance - 1, Math.floor(Math.min(wanted.length, one.length) / 2))
+    const slips = editDistance(wanted, one.toLowerCase(), limit)
+    if (slips <= limit) [best, bestDistance] = [one, slips]
   }
   return best
 }

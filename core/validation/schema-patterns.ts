@@ -79,6 +79,6 @@ export function describePattern(pattern: unknown, format: unknown): string | nul
  * The error for text that does not match a pattern or format. Returns null without a description.
  */
 export function patternErrorMessage(pattern: unknown, format: unknown): string | null {
-  const said = describePattern(pattern, format)
-  return PATTERN_ERRORS.get(pattern) ?? (said === null ? null : `must be ${said}`)
+  const description = describePattern(pattern, format)
+  return PATTERN_ERRORS.get(pattern) ?? (description === null ? null : `must be ${description}`)
 }

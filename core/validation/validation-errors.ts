@@ -42,9 +42,9 @@ export const escapeJsonPointer = (name: string): string =>
 
 /** Describes violations in plain words: what is wrong and what is accepted. */
 export function describeSchemaViolations(
-  complaints: readonly SchemaViolation[],
+  violations: readonly SchemaViolation[],
 ): ValidationIssue[] {
-  return collapseAlternatives(complaints).flatMap(issuesOfViolation)
+  return collapseAlternatives(violations).flatMap(issuesOfViolation)
 }
 
 const isChoice = ({ keyword }: SchemaViolation): boolean =>
@@ -54,55 +54,55 @@ const isChoice = ({ keyword }: SchemaViolation): boolean =>
  * A value that matches no alternative has a violation for each. Keeps those inside an alternative
  * of the right type, else reports the alternatives.
  */
-function collapseAlternatives(complaints: readonly SchemaViolation[]): SchemaViolation[] {
-  const untold = new Set<SchemaViolation>()
-  for (const choice of complaints.filter(isChoice)) {
-    const branches = complaints.filter((one) => one !== choice && isWithin(one, choice))
+function collapseAlternatives(violations: readonly SchemaViolation[]): SchemaViolation[] {
+  const suppressed = new Set<SchemaViolation>()
+  for (const choice of violations.filter(isChoice)) {
+    const branches = violations.filter((one) => one !== choice && isWithin(one, choice))
     const inside = branches.filter(
       ({ pointer, names }) => pointer !== choice.pointer || names.length > 0,
     )
-    if (inside.length > 0) untold.add(choice)
-    for (const branch of branches) if (!inside.includes(branch)) untold.add(branch)
+    if (inside.length > 0) suppressed.add(choice)
+    for (const branch of branches) if (!inside.includes(branch)) suppressed.add(branch)
   }
-  return complaints.filter((complaint) => !untold.has(complaint))
+  return violations.filter((violation) => !suppressed.has(violation))
 }
 
 const isWithin = ({ schemaPath }: SchemaViolation, choice: SchemaViolation): boolean =>
   schemaPath.startsWith(`${choice.schemaPath}/${choice.keyword}/`)
 
-function issuesOfViolation(complaint: SchemaViolation): ValidationIssue[] {
-  const { pointer, keyword, names } = complaint
-  if (names.length === 0) return [{ pointer: pointer, detail: detailOf(complaint) }]
+function issuesOfViolation(violation: SchemaViolation): ValidationIssue[] {
+  const { pointer, keyword, names } = violation
+  if (names.length === 0) return [{ pointer: pointer, detail: detailOf(violation) }]
   return names.map((name) => ({
     pointer: `${pointer}/${escapeJsonPointer(name)}`,
     ...(keyword === 'required'
-      ? describeMissingField(name, complaint)
-      : describeUnknownField(name, complaint)),
+      ? describeMissingField(name, violation)
+      : describeUnknownField(name, violation)),
   }))
 }
 
 /** A missing field may be present under a misspelled name. */
 function describeMissingField(name: string, { value, schema }: SchemaViolation) {
   const known = schema.properties ?? {}
-  const strange = namesIn(value).filter((one) => !Object.hasOwn(known, one))
-  const meant = findClosestWord(name, strange)
-  const hint = meant === null ? '' : `: did you mean it by ${meant}?`
+  const unknownNames = namesIn(value).filter((one) => !Object.hasOwn(known, one))
+  const closest = findClosestWord(name, unknownNames)
+  const hint = closest === null ? '' : `: did you mean it by ${closest}?`
   return { detail: `is required${hint}` }
 }
 
 function describeUnknownField(name: string, { value, schema, isTextInput }: SchemaViolation) {
-  const there = new Set(namesIn(value))
+  const present = new Set(namesIn(value))
   const known = Object.entries(schema.properties ?? {})
   // Defaults were filled in before: such a field may be absent from the input.
-  const open = known.filter(([one, field]) => !there.has(one) || field.default !== undefined)
-  const meant = findClosestWord(
+  const open = known.filter(([one, field]) => !present.has(one) || field.default !== undefined)
+  const closest = findClosestWord(
     name,
     open.map(([one]) => one),
   )
   const detail = isTextInput === true ? 'is not a parameter here' : 'is not a field here'
-  return meant === null
+  return closest === null
     ? { detail }
-    : { detail: `${detail}: did you mean ${meant}?`, did_you_mean: meant }
+    : { detail: `${detail}: did you mean ${closest}?`, did_you_mean: closest }
 }
 
 const namesIn = (given: unknown): string[] =>
