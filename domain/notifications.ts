@@ -31,8 +31,8 @@ export const normalizeContactAddress = (
 ): string => (channel === 'email' ? address.toLowerCase() : address.replace(/^(-?)0+(?=\d)/, '$1'))
 
 /** Text for a header or subject: one line without control characters. */
-export const toSingleLine = (text: string, most: number): string =>
+export const toSingleLine = (text: string, maxChars: number): string =>
   text
     .replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ')
     .trim()
-    .slice(0, most)
+    .slice(0, maxChars)
