@@ -97,11 +97,11 @@ export function findExceededKeyCap(
     reservedDay: spend.keyReservedDay ?? ZERO,
     reservedMonth: spend.keyReservedMonth ?? ZERO,
   }
-  const asked =
+  const attempt =
     heldAt === undefined
       ? ({ type: 'ASK', amount, at, ...reserved } as const)
       : ({ type: 'CHARGE', amount, at, heldAt } as const)
-  return findTrippedFuseLimit(metered, asked)?.limit as 'per_day' | 'per_month' | undefined
+  return findTrippedFuseLimit(metered, attempt)?.limit as 'per_day' | 'per_month' | undefined
 }
 
 /** Adds an amount to the spending of a key with a cap. */
