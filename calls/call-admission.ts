@@ -115,8 +115,13 @@ async function refusalOf(
   const { agentId } = plan.request.caller
   if (amount === null) return freeTierExhausted(parts, plan, callId)
   if (agentId === null) return amount === ZERO ? null : callPaymentRequired(parts, plan, callId)
-  const asked = toAdmissionRequest(plan, callId, amount, null)
-  const { refusal } = await parts.actors.ask(agentId, quoteCallCommand, asked, actorsToLoad(plan))
+  const holdRequest = toAdmissionRequest(plan, callId, amount, null)
+  const { refusal } = await parts.actors.ask(
+    agentId,
+    quoteCallCommand,
+    holdRequest,
+    actorsToLoad(plan),
+  )
   const drawing = { agentId, callId, amount, beside: true }
   if (refusal !== null && (await canBorrowFromFleet(parts, drawing, refusal))) return null
   return refusal === null ? null : (addRefusalDetails(parts, plan, callId, refusal) as ServiceError)
@@ -140,8 +145,13 @@ async function placeHold(
     // crashes.
     const kept = durable || lent > ZERO
     const entry = toAdmissionRequest(plan, callId, amount, kept ? expiresAt : null)
-    const asked = { ...entry, lent }
-    const { at } = await parts.actors.ask(agentId, admitCallCommand, asked, actorsToLoad(plan))
+    const holdRequest = { ...entry, lent }
+    const { at } = await parts.actors.ask(
+      agentId,
+      admitCallCommand,
+      holdRequest,
+      actorsToLoad(plan),
+    )
     return { at, durable: kept }
   })
 }

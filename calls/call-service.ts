@@ -30,7 +30,7 @@ type RunOnce = (request: CallRequest, run: RunCall) => Promise<CallReply>
 export function createCallService(parts: CallDeps): CallService {
   const once = createIdempotentRunner(parts)
   const refuel = (request: CallRequest) =>
-    once(request, (asked) => executeCall(parts, asked, NOOP_CALL_OBSERVER))
+    once(request, (keyed) => executeCall(parts, keyed, NOOP_CALL_OBSERVER))
   const pipeline = createPipeline(parts, refuel)
   return {
     refuel,
@@ -129,7 +129,7 @@ async function streamToolCall(
         begin(false, { call_id: callId }, settledBefore(parts, paid)),
       progress: ({ type, ...event }: { type: string }) => emit(type, event),
     }
-    return once(request, (asked) => executeCall(parts, asked, watcher))
+    return once(request, (keyed) => executeCall(parts, keyed, watcher))
   })
 }
 
@@ -138,8 +138,11 @@ const settledBefore = ({ paying }: CallDeps, paid: AdmittedCall['paid']): CallRe
   paid === null || paid.tx === null ? {} : paying.replyHeaders(paid.payment, paid.ref, paid.tx)
 
 /** Adds headers that could not be sent before the result to `_meta`. */
-function resultOf({ body, headers }: CallReply, told: CallReply['headers']): CallReply['body'] {
-  const late = Object.entries(headers).filter(([name]) => !(name in told))
+function resultOf(
+  { body, headers }: CallReply,
+  sentHeaders: CallReply['headers'],
+): CallReply['body'] {
+  const late = Object.entries(headers).filter(([name]) => !(name in sentHeaders))
   if (late.length === 0) return body
   const fields = late.map(([name, value]) => [name.toLowerCase().replaceAll('-', '_'), value])
   return { ...body, _meta: { ...(body['_meta'] as object), ...Object.fromEntries(fields) } }
@@ -156,16 +159,16 @@ async function streamFrames(
   opened: OnStreamOpened,
   work: (begin: BeginStream) => Promise<CallReply>,
 ): Promise<void> {
-  let [open, told] = [false, {}]
+  let [open, sentHeaders] = [false, {}]
   const begin: BeginStream = (replayed, about, headers = {}) => {
-    ;[open, told] = [true, headers]
+    ;[open, sentHeaders] = [true, headers]
     opened(replayed, headers)
     emit('start', { tool: request.tool, ...about })
   }
   try {
     const reply = await work(begin)
     if (!open) begin(reply.replayed, { call_id: reply.callId || null }, reply.headers)
-    emit(reply.status < 400 ? 'result' : 'error', resultOf(reply, told))
+    emit(reply.status < 400 ? 'result' : 'error', resultOf(reply, sentHeaders))
   } catch (error) {
     if (!open) throw error
     emit(

@@ -45,10 +45,10 @@ export async function executeCall(
     if (error instanceof PaymentReplayError) return error.reply
     throw error
   }
-  const told = await findRacingReply(parts, ticket)
-  if (told !== null) {
+  const racing = await findRacingReply(parts, ticket)
+  if (racing !== null) {
     await giveBack?.()
-    return told
+    return racing
   }
   watcher.admitted(ticket)
   const started = parts.clock.mono()

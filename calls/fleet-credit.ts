@@ -69,8 +69,8 @@ export async function canBorrowFromFleet(
   refusal: ServiceError,
 ): Promise<boolean> {
   if (!isInsufficientFunds(refusal)) return false
-  const asked = { callId, amount, beside }
-  const { fleetId, amount: short } = await actors.ask(agentId, getCreditShortageCommand, asked)
+  const request = { callId, amount, beside }
+  const { fleetId, amount: short } = await actors.ask(agentId, getCreditShortageCommand, request)
   if (fleetId === null) return false
   const { promo, cash } = await actors.ask(fleetId, getFleetPoolCommand, {})
   return short <= addMicros(promo, cash)
@@ -99,8 +99,8 @@ async function borrowShortfall(
   if (fleetId === null) return null
   if (short === ZERO) return ZERO
   try {
-    const asked = { id: newUuidV7(clock.now()), agentId, callId, amount: short }
-    const { promo, cash } = await requestLoan(actors, fleetId, asked, clock.mono())
+    const request = { id: newUuidV7(clock.now()), agentId, callId, amount: short }
+    const { promo, cash } = await requestLoan(actors, fleetId, request, clock.mono())
     return addMicros(promo, cash)
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error
@@ -116,14 +116,14 @@ async function borrowShortfall(
 async function requestLoan(
   actors: CallDeps['actors'],
   fleetId: string,
-  asked: FleetDrawInput,
+  request: FleetDrawInput,
   lookedUpAt: number,
 ): Promise<PromoCashAmounts> {
-  const { id } = asked
+  const { id } = request
   const present = (lent: unknown) => ({ status: 200, body: toLoanText(lent as PromoCashAmounts) })
   const receipt = { operation: drawFromFleetCommand.name, key: id, hash: id, keyId: null, present }
   try {
-    return await actors.ask(fleetId, drawFromFleetCommand, asked, { receipt, lookedUpAt })
+    return await actors.ask(fleetId, drawFromFleetCommand, request, { receipt, lookedUpAt })
   } catch (error) {
     if (!(error instanceof IdempotentReplayError)) throw error
     const { promo, cash } = error.stored.response.body as ReturnType<typeof toLoanText>

@@ -121,8 +121,13 @@ async function preferLimitRefusal(
   const { agentId } = plan.request.caller
   if (!(error instanceof PaymentRequiredError) || agentId === null || plan.price === null)
     return error
-  const asked = toAdmissionRequest(plan, callId, plan.price, null)
-  const { refusal } = await parts.actors.ask(agentId, quoteCallCommand, asked, actorsToLoad(plan))
+  const admission = toAdmissionRequest(plan, callId, plan.price, null)
+  const { refusal } = await parts.actors.ask(
+    agentId,
+    quoteCallCommand,
+    admission,
+    actorsToLoad(plan),
+  )
   if (refusal === null || refusal.code === 'payment_required') return error
   return addRefusalDetails(parts, plan, callId, refusal)
 }
@@ -141,11 +146,11 @@ async function holdForPayment(
   const now = Math.floor(parts.clock.now())
   const { agentId } = plan.request.caller
   if (agentId === null) return now
-  const asked = toAdmissionRequest(plan, callId, amount, now + holdTimeoutMs(plan))
+  const admission = toAdmissionRequest(plan, callId, amount, now + holdTimeoutMs(plan))
   const admitted = await parts.actors.ask(
     agentId,
     admitCallCommand,
-    { ...asked, payment },
+    { ...admission, payment },
     actorsToLoad(plan),
   )
   return admitted.at

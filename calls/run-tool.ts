@@ -112,9 +112,9 @@ function createToolDeadline(deadlineMs: number, stops: readonly AbortSignal[]): 
   const end = new AbortController()
   let rejectHeld: (reason: ServiceError) => void = () => {}
   let sealed = false
-  let told: Readonly<Record<string, unknown>> = {}
+  let knownDetails: Readonly<Record<string, unknown>> = {}
   const cut = (reason: ServiceError) => {
-    if (sealed) return rejectHeld(new ServiceError('outcome_unknown', { ...told }, reason))
+    if (sealed) return rejectHeld(new ServiceError('outcome_unknown', { ...knownDetails }, reason))
     end.abort(reason)
     rejectHeld(reason)
   }
@@ -125,11 +125,11 @@ function createToolDeadline(deadlineMs: number, stops: readonly AbortSignal[]): 
     signal: end.signal,
     seal(known = {}) {
       end.signal.throwIfAborted()
-      told = known
+      knownDetails = known
       sealed = true
     },
     sealed: () => sealed,
-    known: () => ({ ...told }),
+    known: () => ({ ...knownDetails }),
     race: (work) =>
       new Promise((resolve, reject) => {
         rejectHeld = reject

@@ -68,10 +68,10 @@ export function createScheduleRunner(parts: ScheduleRunnerDeps) {
         schedule.keyId === null ? null : workingKey(await findKeySuccessor(schedule.keyId))
       assertRunExecuted(await calls.refuel(toCallRequest(due, schedule, key, signal)))
     } catch (error) {
-      const told = toCallError(parts, `schedule ${scheduleId} failed`, error)
-      if (RETRYABLE_RUN_ERRORS.has(told.code)) throw told
+      const failure = toCallError(parts, `schedule ${scheduleId} failed`, error)
+      if (RETRYABLE_RUN_ERRORS.has(failure.code)) throw failure
       // A call that had started has ended its slot; this command then does nothing.
-      const missed = failureOf({ ...due, budget: schedule.budget }, null, told)
+      const missed = failureOf({ ...due, budget: schedule.budget }, null, failure)
       await actors.ask(agentId, failScheduleRunCommand, missed, { touch })
     }
   }
@@ -174,9 +174,9 @@ function endScheduleSlot(
 function failureOf(
   { scheduleId, slot, at, budget }: StartedScheduleRun,
   callId: string | null,
-  told: ServiceError,
+  failure: ServiceError,
 ) {
-  const { code, details } = told
+  const { code, details } = failure
   // The amount this run lacked, which may differ from the tool's list price.
   const price = details['needed_usdc'] ?? details['price_usdc']
   const needed = typeof price === 'number' ? fromUsdc(price) : SCHEDULE_RUN_FEE

@@ -65,10 +65,15 @@ export async function settleSuccessfulCall(
     const ended = toEndCallback(ticket, outcome, null)
     const { promoTransferable } = parts
     const sharing = { shares, promoTransferable, ...callBounds(ticket, outcome) }
-    const asked = { callId, cost, key, row, rows, events, ended, ...sharing }
+    const settlementInput = { callId, cost, key, row, rows, events, ended, ...sharing }
     const short = { agentId, callId, amount: cost, beside: false }
     await withFleetCredit(parts, short, (lent) =>
-      parts.actors.ask(agentId, settleCallCommand, { ...asked, lent }, actorsToLoad(plan)),
+      parts.actors.ask(
+        agentId,
+        settleCallCommand,
+        { ...settlementInput, lent },
+        actorsToLoad(plan),
+      ),
     ).catch(async (error: unknown) => {
       if (usedAt !== null) await refundFreeSlot(parts, ticket, usedAt, null)
       throw error
@@ -146,24 +151,24 @@ export async function settleFailedCall(
 ): Promise<ServiceError> {
   const { plan, callId } = ticket
   const { agentId } = plan.request.caller
-  const told = toPublicCallError(parts, ticket, error)
+  const callError = toPublicCallError(parts, ticket, error)
   const row = ({ at }: { at: number }): CallRow => ({
-    ...toCallRow(ticket, ms, ZERO, at, told.code),
-    ...toIdempotencyColumns(parts, ticket, told),
+    ...toCallRow(ticket, ms, ZERO, at, callError.code),
+    ...toIdempotencyColumns(parts, ticket, callError),
   })
   if (agentId === null && ticket.paid !== null) {
     const left = await parts.paying.release(ticket.paid.ref, callId, (at) => row({ at }))
-    if (left === 'kept') addRetainedPaymentDetails(parts, told, ticket.paid.ref)
+    if (left === 'kept') addRetainedPaymentDetails(parts, callError, ticket.paid.ref)
   } else if (agentId === null) {
     await refundFreeSlot(parts, ticket, null, row({ at: ticket.at }))
   } else {
     if (ticket.slot) releaseFreeSlot(parts, plan, callId)
-    const ended = toEndCallback(ticket, null, told)
+    const ended = toEndCallback(ticket, null, callError)
     await parts.actors.ask(agentId, failCallCommand, { callId, row, ended }, actorsToLoad(plan))
     // Credit a settled payment before the caller gets the error.
     if (ticket.paid !== null) await parts.paying.notifyPayer(ticket.paid.ref)
   }
-  return told
+  return callError
 }
 
 /** Effects that the tool and the schedule add to the commit. */
@@ -186,13 +191,13 @@ function toEndCallback(
 /** The payment settled without delivery: the caller must not pay again. */
 function addRetainedPaymentDetails(
   parts: CallDeps,
-  told: ServiceError,
+  callError: ServiceError,
   ref: ClaimedPayment['ref'],
 ): void {
-  delete told.details['cost_usdc']
+  delete callError.details['cost_usdc']
   // That detail says that nothing was charged.
-  if ('provider_kind' in told.details) delete told.details.detail
-  Object.assign(told.details, {
+  if ('provider_kind' in callError.details) delete callError.details.detail
+  Object.assign(callError.details, {
     refunded: false,
     settlement_id: ref.settlement,
     settlement_url: parts.paying.settlementUrl(ref),
@@ -230,12 +235,13 @@ const storesResponse = ({ plan, paid }: AdmittedCall): boolean =>
 function toIdempotencyColumns(
   parts: CallDeps,
   ticket: AdmittedCall,
-  told: ServiceError,
+  callError: ServiceError,
 ): Partial<CallRow> {
   if (!storesResponse(ticket)) return {}
-  if (SAME_KEY_RETRYABLE_ERRORS.has(told.code)) return { idempotencyKey: null, requestHash: null }
-  const body = toProblemDocument(told, parts, `urn:request:${ticket.plan.request.requestId}`)
-  return { response: JSON.stringify({ status: httpStatusOf(told.code), body }) }
+  if (SAME_KEY_RETRYABLE_ERRORS.has(callError.code))
+    return { idempotencyKey: null, requestHash: null }
+  const body = toProblemDocument(callError, parts, `urn:request:${ticket.plan.request.requestId}`)
+  return { response: JSON.stringify({ status: httpStatusOf(callError.code), body }) }
 }
 
 function toPublicCallError(
@@ -243,15 +249,19 @@ function toPublicCallError(
   { callId, plan }: AdmittedCall,
   error: unknown,
 ): ServiceError {
-  const told = toCallError(parts, `tool ${plan.tool.slug} failed`, error)
-  addRefusalDetails(parts, plan, callId, told)
-  Object.assign(told.details, { refunded: true, cost_usdc: 0, ...providerErrorDetails(told) })
-  return told
+  const callError = toCallError(parts, `tool ${plan.tool.slug} failed`, error)
+  addRefusalDetails(parts, plan, callId, callError)
+  Object.assign(callError.details, {
+    refunded: true,
+    cost_usdc: 0,
+    ...providerErrorDetails(callError),
+  })
+  return callError
 }
 
 /** Descriptions of provider failures, the same for all tools. */
-function providerErrorDetails(told: ServiceError): object {
-  const failure = describeProviderError(told)
+function providerErrorDetails(callError: ServiceError): object {
+  const failure = describeProviderError(callError)
   if (failure === null) return {}
   const { summary, advice, kind } = failure
   return { provider_kind: kind, detail: `${summary} Nothing was charged. ${advice}` }

@@ -51,16 +51,16 @@ const pipelineOffer = (parts: CallDeps, { priced, price }: PricedPipeline, path:
 /** The 402 of a batch. */
 export const pipelinePaymentRequired = (
   parts: CallDeps,
-  basket: PricedPipeline,
+  pipeline: PricedPipeline,
   path: string,
 ): PaymentRequiredError =>
   new PaymentRequiredError(
     'payment_required',
     {
-      price_usdc: toUsdc(basket.price),
+      price_usdc: toUsdc(pipeline.price),
       remedy: { action: 'onboard', method: 'POST', url: `${parts.publicUrl}/api/onboard` },
     },
-    pipelineOffer(parts, basket, path),
+    pipelineOffer(parts, pipeline, path),
   )
 
 /**
@@ -69,7 +69,7 @@ export const pipelinePaymentRequired = (
  */
 export async function executePaidPipeline(
   parts: CallDeps,
-  basket: PricedPipeline,
+  pipeline: PricedPipeline,
   requests: readonly CallRequest[],
   free: (request: CallRequest) => Promise<PipelineItem>,
 ): Promise<CallReply> {
@@ -77,17 +77,17 @@ export async function executePaidPipeline(
   const [first] = requests as [CallRequest]
   const { door } = first
   const started = clock.mono()
-  const offer = pipelineOffer(parts, basket, door.path)
+  const offer = pipelineOffer(parts, pipeline, door.path)
   const payment = await paying.read(door, offer)
   const before = await findPaidReply(parts, payment, door, null, offer)
   if (before !== null) return before
   const callId = newUuidV7(clock.now())
-  const buyer = { agentId: null, callId, patienceMs: pipelineTimeoutMs(basket) }
+  const buyer = { agentId: null, callId, patienceMs: pipelineTimeoutMs(pipeline) }
   const paid = await paying
     .claim(payment, door, buyer, offer)
     .catch(orRacingPaidReply(() => findPaidReply(parts, payment, door, null, offer)))
   if ('status' in paid) return paid
-  const tries = await runPricedCalls(parts, basket, paid, callId)
+  const tries = await runPricedCalls(parts, pipeline, paid, callId)
   const whole = tries.every((one) => one === null || one.outcome !== null)
   const results = await Promise.all(
     requests.map(async (request, at) => {
@@ -99,8 +99,8 @@ export async function executePaidPipeline(
   if (!whole) {
     const left = await paying.release(paid.ref, callId, null)
     const kept = { settlement_url: paying.settlementUrl(paid.ref), repeat: 'with the same payment' }
-    const told = left === 'kept' ? { ...body, payment_kept: kept } : body
-    return { status: 200, body: told, headers: {}, replayed: false, callId }
+    const failedBody = left === 'kept' ? { ...body, payment_kept: kept } : body
+    return { status: 200, body: failedBody, headers: {}, replayed: false, callId }
   }
   const made = tries.filter((one) => one !== null)
   await deliverPipeline(parts, paid, made, { status: 200, body })
@@ -137,14 +137,14 @@ const pipelineTimeoutMs = ({ priced }: PricedPipeline): number =>
 /** Runs the priced calls in parallel. The first one has the call id of the claim. */
 function runPricedCalls(
   parts: CallDeps,
-  basket: PricedPipeline,
+  pipeline: PricedPipeline,
   paid: ClaimedPayment,
   callId: string,
 ) {
-  const first = basket.priced.findIndex((plan) => plan !== null)
-  const costs = costsOf(basket, paid.payment.price)
+  const first = pipeline.priced.findIndex((plan) => plan !== null)
+  const costs = costsOf(pipeline, paid.payment.price)
   return Promise.all(
-    basket.priced.map(async (plan, at) => {
+    pipeline.priced.map(async (plan, at) => {
       const id = at === first ? callId : newUuidV7(parts.clock.now())
       const cost = costs[at] ?? ZERO
       return plan === null
@@ -204,11 +204,11 @@ function toPipelineItem(parts: CallDeps, one: PipelineAttempt, whole: boolean): 
   const { ticket, outcome, error, ms } = one
   const { tool, request } = ticket.plan
   if (!whole || outcome === null) {
-    const told =
+    const failure =
       error === null
         ? new ServiceError('batch_not_bought', { call_id: ticket.callId, cost_usdc: 0 })
         : toCallError(parts, 'a call of a batch failed', error)
-    const body = toProblemDocument(told, parts, `urn:request:${request.requestId}`)
+    const body = toProblemDocument(failure, parts, `urn:request:${request.requestId}`)
     return failedPipelineItem(tool.slug, body, ms)
   }
   const url = ticket.paid === null ? null : parts.paying.settlementUrl(ticket.paid.ref)

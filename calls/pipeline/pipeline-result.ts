@@ -31,12 +31,12 @@ export function pipelineResultBody(
   results: readonly PipelineItem[],
   ms: number,
 ): CallReply['body'] {
-  const succeeded = results.filter((part) => part.ok).length
+  const succeeded = results.filter((item) => item.ok).length
   return {
     ok: succeeded === results.length,
     results,
     // Summed in micro-USDC, which is exact.
-    total_cost_usdc: results.reduce((all, part) => all + Math.round(part.cost_usdc * 1e6), 0) / 1e6,
+    total_cost_usdc: results.reduce((all, item) => all + Math.round(item.cost_usdc * 1e6), 0) / 1e6,
     total_ms: ms,
     parallel: true,
     succeeded,

@@ -25,7 +25,7 @@ export interface PipelineObserver {
   /** The batch can no longer be rejected as a whole. */
   onBegin(): void
   /** A call has finished; `at` is its index. */
-  onItem(at: number, part: PipelineItem): void
+  onItem(at: number, item: PipelineItem): void
 }
 const NOOP_PIPELINE_OBSERVER: PipelineObserver = { onBegin() {}, onItem() {} }
 
@@ -45,8 +45,8 @@ export function createPipeline(
       return { ...succeededPipelineItem(request.tool, body), replayed }
     } catch (error) {
       // Failures are reported per call: other calls may have been charged.
-      const told = toCallError(parts, 'a call of a pipeline failed', error)
-      const body = toProblemDocument(told, parts, `urn:request:${request.requestId}`)
+      const failure = toCallError(parts, 'a call of a pipeline failed', error)
+      const body = toProblemDocument(failure, parts, `urn:request:${request.requestId}`)
       return { ...failedPipelineItem(request.tool, body, elapsed()), replayed: false }
     }
   }
@@ -60,26 +60,26 @@ export function createPipeline(
     // A payment buys one call or a whole batch. Here each call is paid from credits.
     const answered = await Promise.all(
       requests.map(async (request, at) => {
-        const { replayed, ...part } = await one(withoutPaymentHeaders(request))
-        watcher.onItem(at, part)
-        return { replayed, part }
+        const { replayed, ...item } = await one(withoutPaymentHeaders(request))
+        watcher.onItem(at, item)
+        return { replayed, item }
       }),
     )
-    const results = answered.map(({ part }) => part)
+    const results = answered.map(({ item }) => item)
     const body = pipelineResultBody(results, Math.round(parts.clock.mono() - started))
     const replayed = answered.every((one) => one.replayed)
     return { status: 200, body, headers: {}, replayed, callId: newUuidV7(parts.clock.now()) }
   }
 
   /** Runs only after payment; one payment buys the whole batch. */
-  async function buy(basket: PricedPipeline, requests: readonly CallRequest[]): Promise<CallReply> {
+  async function buy(priced: PricedPipeline, requests: readonly CallRequest[]): Promise<CallReply> {
     const [{ door }] = requests as [CallRequest]
-    if (!parts.paying.hasPayment(door)) throw pipelinePaymentRequired(parts, basket, door.path)
+    if (!parts.paying.hasPayment(door)) throw pipelinePaymentRequired(parts, priced, door.path)
     const free = async (request: CallRequest): Promise<PipelineItem> => {
-      const { replayed: _first, ...part } = await one(request)
-      return part
+      const { replayed: _first, ...item } = await one(request)
+      return item
     }
-    return executePaidPipeline(parts, basket, requests, free)
+    return executePaidPipeline(parts, priced, requests, free)
   }
 
   return async (
@@ -87,8 +87,8 @@ export function createPipeline(
     watcher: PipelineObserver = NOOP_PIPELINE_OBSERVER,
   ): Promise<CallReply> => {
     const requests = splitPipeline(request)
-    const basket = await priceKeylessPipeline(parts, requests)
-    if (basket !== null) return buy(basket, requests)
+    const priced = await priceKeylessPipeline(parts, requests)
+    if (priced !== null) return buy(priced, requests)
     const before =
       request.caller.agentId === null ? await findPurchasedPipeline(parts, request.door) : null
     if (before !== null) return before
