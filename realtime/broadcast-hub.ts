@@ -33,11 +33,11 @@ export interface HubSubscriber {
 /** The subscriptions of this node and the order of delivery. */
 export interface BroadcastHub<R> {
   /**
-   * Adds a subscriber. If `tell` throws, the subscriber is removed and `failed` is called; it must
+   * Adds a subscriber. If `deliver` throws, the subscriber is removed and `failed` is called; it must
    * replay what it missed. `wants` filters rows; default all.
    */
   addSubscriber(
-    tell: (told: EncodedEvents) => void,
+    deliver: (events: EncodedEvents) => void,
     failed: () => void,
     wants?: (row: R) => boolean,
   ): HubSubscriber
@@ -59,7 +59,7 @@ export interface BroadcastHub<R> {
 }
 
 interface QueuedSubscriber<R> {
-  readonly tell: (told: EncodedEvents) => void
+  readonly tell: (events: EncodedEvents) => void
   readonly failed: () => void
   readonly wants: ((row: R) => boolean) | undefined
   readonly channels: Set<string>
@@ -88,7 +88,7 @@ export function createBroadcastHub<R extends { readonly at: Date }>(
   let seconds = 0
   const { enqueue, start, waitForRoundEnd, stop } = createRoundRobinScheduler(
     clock,
-    tellNext,
+    deliverNext,
     () => {
       deepest = Math.max(0, deepest - 1)
       if (latest !== null) count(latest)
@@ -98,47 +98,47 @@ export function createBroadcastHub<R extends { readonly at: Date }>(
 
   function pass(rows: readonly R[], through: bigint): void {
     for (const row of rows) {
-      const listeners = channels.get(channelOf(row))
-      if (listeners === undefined) count(row)
-      else hand(row, listeners)
+      const subscribers = channels.get(channelOf(row))
+      if (subscribers === undefined) count(row)
+      else enqueueRow(row, subscribers)
     }
     mark = through
     start()
   }
 
   /** Subscribers with equal queues share one bundle, encoded once. */
-  function hand(row: R, listeners: Iterable<QueuedSubscriber<R>>): void {
+  function enqueueRow(row: R, subscribers: Iterable<QueuedSubscriber<R>>): void {
     const grown = new Map<EventBundle<R> | null, EventBundle<R>>()
-    for (const listener of listeners) {
-      const { bundles } = listener
+    for (const subscriber of subscribers) {
+      const { bundles } = subscriber
       const last = bundles.at(-1)
       const open = last !== undefined && last.rows.length < MAX_EVENTS_PER_BUNDLE ? last : null
       const next = grown.get(open) ?? open?.append(row) ?? createEventBundle([row], encoder)
       grown.set(open, next)
       bundles[open === null ? bundles.length : bundles.length - 1] = next
       deepest = Math.max(deepest, bundles.length)
-      enqueue(listener)
+      enqueue(subscriber)
     }
   }
 
   /** One bundle per turn, so that a long queue does not delay other subscribers. */
-  function tellNext(listener: QueuedSubscriber<R>): void {
-    const next = listener.bundles.shift()
+  function deliverNext(subscriber: QueuedSubscriber<R>): void {
+    const next = subscriber.bundles.shift()
     if (next === undefined) return
-    if (listener.bundles.length > 0) enqueue(listener)
+    if (subscriber.bundles.length > 0) enqueue(subscriber)
     latest = next.rows[0] ?? null
-    tell(listener, next)
+    deliver(subscriber, next)
   }
 
-  function tell(listener: QueuedSubscriber<R>, next: EventBundle<R>): void {
-    const told = listener.wants === undefined ? next : next.filter(listener.wants)
-    if (told === null) return
+  function deliver(subscriber: QueuedSubscriber<R>, next: EventBundle<R>): void {
+    const events = subscriber.wants === undefined ? next : next.filter(subscriber.wants)
+    if (events === null) return
     try {
-      listener.tell(told)
+      subscriber.tell(events)
     } catch (error) {
       log('a subscriber has failed', error)
-      end(listener)
-      listener.failed()
+      end(subscriber)
+      subscriber.failed()
     }
   }
 
@@ -146,52 +146,56 @@ export function createBroadcastHub<R extends { readonly at: Date }>(
     seconds = Math.max(0, clock.now() - at.getTime()) / SECOND
   }
 
-  function join(listener: QueuedSubscriber<R>, channel: string): void {
-    listener.channels.add(channel)
-    const listeners = channels.get(channel) ?? new Set()
-    channels.set(channel, listeners.add(listener))
+  function join(subscriber: QueuedSubscriber<R>, channel: string): void {
+    subscriber.channels.add(channel)
+    const subscribers = channels.get(channel) ?? new Set()
+    channels.set(channel, subscribers.add(subscriber))
   }
 
-  function leave(listener: QueuedSubscriber<R>, channel: string): void {
-    if (!listener.channels.delete(channel)) return
-    const listeners = channels.get(channel)
-    listeners?.delete(listener)
-    if (listeners?.size === 0) channels.delete(channel)
+  function leave(subscriber: QueuedSubscriber<R>, channel: string): void {
+    if (!subscriber.channels.delete(channel)) return
+    const subscribers = channels.get(channel)
+    subscribers?.delete(subscriber)
+    if (subscribers?.size === 0) channels.delete(channel)
     const isOther = (row: R) => channelOf(row) !== channel
-    listener.bundles = listener.bundles.flatMap((each) => each.filter(isOther) ?? [])
+    subscriber.bundles = subscriber.bundles.flatMap((each) => each.filter(isOther) ?? [])
   }
 
-  function end(listener: QueuedSubscriber<R>): void {
-    listener.bundles = []
-    for (const channel of listener.channels) leave(listener, channel)
+  function end(subscriber: QueuedSubscriber<R>): void {
+    subscriber.bundles = []
+    for (const channel of subscriber.channels) leave(subscriber, channel)
   }
 
-  function flush(listener: QueuedSubscriber<R>): void {
-    for (let next = listener.bundles.shift(); next !== undefined; next = listener.bundles.shift())
-      tell(listener, next)
+  function flush(subscriber: QueuedSubscriber<R>): void {
+    for (
+      let next = subscriber.bundles.shift();
+      next !== undefined;
+      next = subscriber.bundles.shift()
+    )
+      deliver(subscriber, next)
   }
 
-  function listenerOf(listener: QueuedSubscriber<R>): HubSubscriber {
+  function listenerOf(subscriber: QueuedSubscriber<R>): HubSubscriber {
     return {
       listen(channel) {
-        flush(listener)
-        join(listener, channel)
-        return () => leave(listener, channel)
+        flush(subscriber)
+        join(subscriber, channel)
+        return () => leave(subscriber, channel)
       },
       cursor() {
-        const [first] = listener.bundles
+        const [first] = subscriber.bundles
         return first === undefined ? mark : first.from - 1n
       },
-      flush: () => flush(listener),
-      end: () => end(listener),
+      flush: () => flush(subscriber),
+      end: () => end(subscriber),
     }
   }
 
   return {
     pass,
     stop,
-    addSubscriber: (told, failed, wants) =>
-      listenerOf({ tell: told, failed, wants, channels: new Set(), bundles: [] }),
+    addSubscriber: (tell, failed, wants) =>
+      listenerOf({ tell, failed, wants, channels: new Set(), bundles: [] }),
     mark: () => mark,
     has: (channel) => channels.has(channel),
     lag: () => seconds,

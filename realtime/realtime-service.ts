@@ -68,13 +68,13 @@ export async function startRealtimeService(parts: RealtimeServiceDeps) {
   const socketSessions = createSocketSessions(bus, clock)
   const historyOf = createReplayLimiter(parts)
   const watch = createKeyRevocationWatcher({ ...parts, presence: openStreams })
-  const [signalTail, factTail] = await Promise.all([signals.tail(), outbox.tail()])
+  const [signalTail, outboxTail] = await Promise.all([signals.tail(), outbox.tail()])
   const readers = {
     signals: createTableReader({ clock, log, tail: signalTail, hub: hubs.signals }),
-    outbox: createTableReader({ clock, log, tail: factTail, hub: hubs.outbox }),
+    outbox: createTableReader({ clock, log, tail: outboxTail, hub: hubs.outbox }),
   }
-  const presentSignals = { mark: hubs.signals.mark, recent: readers.signals.recent }
-  const presentFacts = { mark: hubs.outbox.mark, recent: readers.outbox.recent }
+  const liveSignals = { mark: hubs.signals.mark, recent: readers.signals.recent }
+  const liveOutbox = { mark: hubs.outbox.mark, recent: readers.outbox.recent }
   const announcers = {
     signals: createThrottledAnnouncer(() => bus.publish(TABLE_GROWTH_TOPIC, 'signals')),
     outbox: createThrottledAnnouncer(() => bus.publish(TABLE_GROWTH_TOPIC, 'outbox')),
@@ -109,16 +109,19 @@ export async function startRealtimeService(parts: RealtimeServiceDeps) {
     async replaySignals(
       agentId: string,
       channels: readonly string[],
-      asking: CatchUpSubscriber<AgentSignal>,
+      subscriber: CatchUpSubscriber<AgentSignal>,
     ): Promise<void> {
       const history = historyOf(agentId)
-      await readers.signals.waitUntilPassed(asking.since)
-      await catchUpSignals(history.signals, clock, presentSignals, channels, asking)
+      await readers.signals.waitUntilPassed(subscriber.since)
+      await catchUpSignals(history.signals, clock, liveSignals, channels, subscriber)
     },
-    async replayFacts(agentId: string, asking: CatchUpSubscriber<AgentOutboxEvent>): Promise<void> {
+    async replayFacts(
+      agentId: string,
+      subscriber: CatchUpSubscriber<AgentOutboxEvent>,
+    ): Promise<void> {
       const history = historyOf(agentId)
-      await readers.outbox.waitUntilPassed(asking.since)
-      await catchUpOutboxEvents(history.outbox, presentFacts, agentId, asking)
+      await readers.outbox.waitUntilPassed(subscriber.since)
+      await catchUpOutboxEvents(history.outbox, liveOutbox, agentId, subscriber)
     },
     /** Public channels of the last 24 hours. */
     channels: createChannelSnapshot(
@@ -163,7 +166,7 @@ function createChannelSnapshot(read: () => Promise<ActiveSignalChannel[]>, clock
     if (latest !== null && clock.mono() < until) return latest
     const startedAt = clock.mono()
     until = Infinity
-    const asked = read()
+    const query = read()
       .catch((error: unknown) => {
         latest = null
         throw error
@@ -171,7 +174,7 @@ function createChannelSnapshot(read: () => Promise<ActiveSignalChannel[]>, clock
       .finally(() => {
         until = clock.mono() + Math.max(SNAPSHOT_TTL_MS, 10 * (clock.mono() - startedAt))
       })
-    latest = asked
-    return asked
+    latest = query
+    return query
   }
 }

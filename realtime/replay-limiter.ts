@@ -26,7 +26,7 @@ export function createReplayLimiter({
   signals,
   outbox,
 }: ReplayLimiterDeps): (agentId: string) => ReplayHistory {
-  const places = createFairSemaphore(MAX_CONCURRENT_READS, {
+  const slots = createFairSemaphore(MAX_CONCURRENT_READS, {
     clock,
     // Bounded by the number of streams: each reads one page at a time.
     maxWaiting: Infinity,
@@ -35,7 +35,7 @@ export function createReplayLimiter({
   })
   return (agentId) => {
     async function read<T>(work: () => Promise<T>): Promise<T> {
-      const leave = await places.acquire(agentId)
+      const leave = await slots.acquire(agentId)
       try {
         return await work()
       } finally {
@@ -44,12 +44,12 @@ export function createReplayLimiter({
     }
     return {
       signals: {
-        crowded: (...asked) => read(() => signals.crowded(...asked)),
-        between: (...asked) => read(() => signals.between(...asked)),
+        crowded: (...args) => read(() => signals.crowded(...args)),
+        between: (...args) => read(() => signals.between(...args)),
       },
       outbox: {
         oldest: () => outbox.oldest(),
-        between: (...asked) => read(() => outbox.between(...asked)),
+        between: (...args) => read(() => outbox.between(...args)),
       },
     }
   }

@@ -28,9 +28,9 @@ export function createRoundRobinScheduler<L>(
   take: (one: L) => void,
   ended: () => void,
 ): RoundRobinScheduler<L> {
-  let line = new Set<L>()
+  let queue = new Set<L>()
   /** Members of the current round that have not had their turn. */
-  let left = new Set<L>()
+  let currentRound = new Set<L>()
   let [running, stopped] = [false, false]
   let restUntil = -Infinity
   let waiting: (() => void)[] = []
@@ -39,10 +39,10 @@ export function createRoundRobinScheduler<L>(
     running = true
     // Members enqueued in the same tick join the first round.
     await Promise.resolve()
-    while (line.size > 0 && !stopped) {
+    while (queue.size > 0 && !stopped) {
       const rest = restUntil - clock.mono()
       if (rest > 0) await new Promise((resolve) => setTimeout(resolve, rest))
-      restUntil = (await lap()) + clock.mono()
+      restUntil = (await runRound()) + clock.mono()
       ended()
       wakeAll()
     }
@@ -50,14 +50,14 @@ export function createRoundRobinScheduler<L>(
   }
 
   /** Runs one round. Returns the pause after it in milliseconds. */
-  async function lap(): Promise<number> {
-    left = line
-    line = new Set()
+  async function runRound(): Promise<number> {
+    currentRound = queue
+    queue = new Set()
     let took = 0
     let begun = clock.mono()
-    for (const one of left) {
+    for (const one of currentRound) {
       if (stopped) break
-      left.delete(one)
+      currentRound.delete(one)
       take(one)
       const now = clock.mono()
       if (now - begun < MAX_SLICE_MS) continue
@@ -75,10 +75,10 @@ export function createRoundRobinScheduler<L>(
 
   return {
     enqueue(one) {
-      if (!left.has(one)) line.add(one)
+      if (!currentRound.has(one)) queue.add(one)
     },
     start() {
-      if (line.size > 0 && !running && !stopped) void run()
+      if (queue.size > 0 && !running && !stopped) void run()
     },
     async waitForRoundEnd() {
       if (!running || stopped) return false
@@ -87,8 +87,8 @@ export function createRoundRobinScheduler<L>(
     },
     stop() {
       stopped = true
-      line.clear()
-      left.clear()
+      queue.clear()
+      currentRound.clear()
       wakeAll()
     },
   }

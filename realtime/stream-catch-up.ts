@@ -70,28 +70,28 @@ export async function catchUpSignals(
   clock: Clock,
   present: LiveFeed<AgentSignal>,
   channels: readonly string[],
-  asking: CatchUpSubscriber<AgentSignal>,
+  subscriber: CatchUpSubscriber<AgentSignal>,
 ): Promise<void> {
   const now = () => new Date(clock.now())
   const first = present.mark()
-  const from = asking.since > first ? first : asking.since
+  const from = subscriber.since > first ? first : subscriber.since
   const crowded =
     from === first
       ? []
       : await store.crowded(channels, from, first, now(), LIMITS.replayedPerChannel)
-  const gone = asking.since > first ? channels : crowded
-  for (const channel of gone) asking.onGap({ channel, from: asking.since, to: first })
-  const calm = channels.filter((channel) => !crowded.includes(channel))
+  const gone = subscriber.since > first ? channels : crowded
+  for (const channel of gone) subscriber.onGap({ channel, from: subscriber.since, to: first })
+  const uncrowded = channels.filter((channel) => !crowded.includes(channel))
   const between = (after: bigint, through: bigint, limit: number) =>
-    store.between(after < first ? calm : channels, after, through, now(), limit)
+    store.between(after < first ? uncrowded : channels, after, through, now(), limit)
   // No page crosses the end of a gap: after it the channel is included again.
   const upTo = { mark: () => first, recent: (at: bigint) => (at < first ? null : []), between }
   let alive = false
-  await replayUntilLive(upTo, { ...asking, onLive: () => void (alive = true) }, from)
+  await replayUntilLive(upTo, { ...subscriber, onLive: () => void (alive = true) }, from)
   const wanted = new Set(channels)
   const isWanted = ({ channel, expiresAt }: AgentSignal) => wanted.has(channel) && expiresAt > now()
   const recent = (after: bigint) => present.recent(after)?.filter(isWanted) ?? null
-  if (alive) await replayUntilLive({ ...present, recent, between }, asking, first)
+  if (alive) await replayUntilLive({ ...present, recent, between }, subscriber, first)
 }
 
 /** Replays an agent's events. Too many, or events that have been deleted, give a gap. */
@@ -99,17 +99,19 @@ export async function catchUpOutboxEvents(
   store: Pick<OutboxStore, 'between' | 'oldest'>,
   present: LiveFeed<AgentOutboxEvent>,
   agentId: string,
-  asking: CatchUpSubscriber<AgentOutboxEvent>,
+  subscriber: CatchUpSubscriber<AgentOutboxEvent>,
 ): Promise<void> {
   const first = present.mark()
   const between = (after: bigint, through: bigint, limit: number) =>
     store.between(agentId, after, through, limit)
-  const from = (await isReplayable(store, asking.since, first, between)) ? asking.since : first
-  if (from !== asking.since)
-    asking.onGap({ channel: inboxChannelOf(agentId), from: asking.since, to: first })
+  const from = (await isReplayable(store, subscriber.since, first, between))
+    ? subscriber.since
+    : first
+  if (from !== subscriber.since)
+    subscriber.onGap({ channel: inboxChannelOf(agentId), from: subscriber.since, to: first })
   const recent = (after: bigint) =>
-    present.recent(after)?.filter((fact) => fact.agentId === agentId) ?? null
-  await replayUntilLive({ ...present, recent, between }, asking, from)
+    present.recent(after)?.filter((event) => event.agentId === agentId) ?? null
+  await replayUntilLive({ ...present, recent, between }, subscriber, from)
 }
 
 async function isReplayable(

@@ -57,7 +57,7 @@ export function createTableReader<R extends TableRow>(parts: TableReaderDeps<R>)
   let stopped = false
   let running: Promise<void> | null = null
   let again = false
-  let holeLooks = 0
+  let gapPolls = 0
   let nextRead = -Infinity
   let pause: NodeJS.Timeout | undefined
   /** Called with whether the read succeeded. */
@@ -77,7 +77,7 @@ export function createTableReader<R extends TableRow>(parts: TableReaderDeps<R>)
     const asked = toBeRead.splice(0)
     running = tryToDrain().then((read) => {
       running = null
-      for (const told of asked) told(read)
+      for (const notify of asked) notify(read)
       if (!stopped) rest()
     })
   }
@@ -97,7 +97,7 @@ export function createTableReader<R extends TableRow>(parts: TableReaderDeps<R>)
     let rows: R[]
     do {
       rows = await tail.read()
-      if (rows.length > 0) holeLooks = 0
+      if (rows.length > 0) gapPolls = 0
       await hub.room()
       await passOn(rows)
       if (!stopped) hub.pass([], tail.mark())
@@ -127,14 +127,14 @@ export function createTableReader<R extends TableRow>(parts: TableReaderDeps<R>)
 
   async function reached(id: bigint): Promise<void> {
     let late = false
-    const reach = async () => {
+    const readUntilReached = async () => {
       while (hub.mark() < id && !late && !stopped) {
         if (!(await readAnew())) throw new Error('nothing could be read')
         // The row has been read, waits for an id gap, or does not exist.
         if (id > hub.mark() + tail.waiting()) return
       }
     }
-    const known = await succeedsWithin(reach(), REACH_TIMEOUT_MS)
+    const known = await succeedsWithin(readUntilReached(), REACH_TIMEOUT_MS)
     late = true
     // An unknown row is not lost: a gap would make the client reload everything.
     if (!known && hub.mark() < id) throw new ServiceError('unavailable', { retry_after: 2 })
@@ -143,7 +143,7 @@ export function createTableReader<R extends TableRow>(parts: TableReaderDeps<R>)
   function rest(): void {
     if (again) return wake()
     const hole = tail.waiting() > 0n
-    const look = hole ? ID_GAP_POLL_MS[Math.min(holeLooks++, ID_GAP_POLL_MS.length - 1)] : undefined
+    const look = hole ? ID_GAP_POLL_MS[Math.min(gapPolls++, ID_GAP_POLL_MS.length - 1)] : undefined
     pause = setTimeout(run, look ?? POLL_INTERVAL_MS)
     pause.unref()
   }
@@ -158,7 +158,7 @@ export function createTableReader<R extends TableRow>(parts: TableReaderDeps<R>)
     async stop() {
       stopped = true
       clearTimeout(pause)
-      for (const told of toBeRead.splice(0)) told(true)
+      for (const notify of toBeRead.splice(0)) notify(true)
       // A database that hangs must not delay the shutdown.
       if (running !== null) await succeedsWithin(running, STOP_TIMEOUT_MS)
     },
