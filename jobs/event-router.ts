@@ -33,7 +33,7 @@ export interface PagerEvent {
 export interface OwnerNotifier {
   notify(
     tx: DatabaseTransaction,
-    facts: readonly OutboxEvent[],
+    events: readonly OutboxEvent[],
     paged: readonly PagerEvent[],
   ): Promise<void>
   /** Called after the transaction: alerts may be due. */
@@ -71,19 +71,19 @@ export function createEventRouter(parts: EventRouterDeps): PollingLoop {
   let isolateEvents = false
   let blocked = false
   let failing = { why: '', times: 0 }
-  const handOut = (tx: DatabaseTransaction, facts: readonly OutboxEvent[]) =>
-    routeEvents(parts, tx, facts)
+  const routeBatch = (tx: DatabaseTransaction, events: readonly OutboxEvent[]) =>
+    routeEvents(parts, tx, events)
 
   async function work(stopping: () => boolean): Promise<void> {
-    let handed = 0
+    let total = 0
     blocked = false
     for (let more = true; more;) {
-      const facts = await next()
-      handed += facts ?? 0
-      more = facts !== null && facts > 0 && !blocked && !stopping()
+      const count = await next()
+      total += count ?? 0
+      more = count !== null && count > 0 && !blocked && !stopping()
     }
-    while (!stopping() && (await store.again(onceMore))) handed += 1
-    if (handed > 0) {
+    while (!stopping() && (await store.again(routeReplayed))) total += 1
+    if (total > 0) {
       wake()
       owners.wake()
     }
@@ -93,31 +93,34 @@ export function createEventRouter(parts: EventRouterDeps): PollingLoop {
 
   async function next(): Promise<number | null> {
     try {
-      return await store.next(isolateEvents ? oneByOne : handOut)
+      return await store.next(isolateEvents ? routeOneByOne : routeBatch)
     } catch (error) {
       if (isolateEvents || isOutage(error)) throw error
       isolateEvents = true
-      return store.next(oneByOne)
+      return store.next(routeOneByOne)
     }
   }
 
   /** Returns how many events were routed or became dead letters, up to one that is retried. */
-  async function oneByOne(tx: DatabaseTransaction, facts: readonly OutboxEvent[]): Promise<number> {
+  async function routeOneByOne(
+    tx: DatabaseTransaction,
+    events: readonly OutboxEvent[],
+  ): Promise<number> {
     // Locks all receivers at once, in the common order.
-    await store.subscriptions(tx, agentIdsOf(facts))
+    await store.subscriptions(tx, agentIdsOf(events))
     let failed = false
-    for (const [at, fact] of facts.entries()) {
-      const failure = await store.apart(tx, () => handOut(tx, [fact]))
+    for (const [at, event] of events.entries()) {
+      const failure = await store.apart(tx, () => routeBatch(tx, [event]))
       if (failure === null) continue
       failed = true
       if (isOutage(failure.error)) throw failure.error
       blocked = !isHopeless(failure.error)
       if (blocked) return at
-      await leave(tx, fact, failure.error)
+      await writeDeadLetter(tx, event, failure.error)
     }
     isolateEvents = failed
     if (!failed) failing = { why: '', times: 0 }
-    return facts.length
+    return events.length
   }
 
   /** Another node or a later round may succeed; repeated equal failures are permanent. */
@@ -127,17 +130,21 @@ export function createEventRouter(parts: EventRouterDeps): PollingLoop {
     return failing.times >= MAX_REPEATED_FAILURES
   }
 
-  async function leave(tx: DatabaseTransaction, fact: OutboxEvent, error: unknown): Promise<void> {
-    await letters.put(toDeadLetter(fact, error), tx)
-    log(`fact ${fact.id} cannot be handed out and is a dead letter`, error)
+  async function writeDeadLetter(
+    tx: DatabaseTransaction,
+    event: OutboxEvent,
+    error: unknown,
+  ): Promise<void> {
+    await letters.put(toDeadLetter(event, error), tx)
+    log(`event ${event.id} cannot be routed and is a dead letter`, error)
   }
 
   /** Routes a replayed dead letter. */
-  async function onceMore(tx: DatabaseTransaction, fact: OutboxEvent): Promise<void> {
-    const failure = await store.apart(tx, () => handOut(tx, [fact]))
+  async function routeReplayed(tx: DatabaseTransaction, event: OutboxEvent): Promise<void> {
+    const failure = await store.apart(tx, () => routeBatch(tx, [event]))
     if (failure === null) return
     if (isOutage(failure.error)) throw failure.error
-    await leave(tx, fact, failure.error)
+    await writeDeadLetter(tx, event, failure.error)
   }
 
   const pollingLoop = createPollingLoop({
@@ -153,14 +160,14 @@ export function createEventRouter(parts: EventRouterDeps): PollingLoop {
 async function routeEvents(
   { store, owners, clock }: EventRouterDeps,
   tx: DatabaseTransaction,
-  facts: readonly OutboxEvent[],
+  events: readonly OutboxEvent[],
 ): Promise<void> {
   const now = new Date(clock.now())
-  const subscriptions = await store.subscriptions(tx, agentIdsOf(facts))
+  const subscriptions = await store.subscriptions(tx, agentIdsOf(events))
   const list: WebhookEventTarget[] = []
-  const paged = await readPagerEvents(store, tx, facts)
+  const paged = await readPagerEvents(store, tx, events)
   const byBackpack = await readPagerWebhooks(store, tx, paged, now)
-  for (const event of facts) {
+  for (const event of events) {
     for (const { webhookId, agentId, events } of subscriptions) {
       if (agentId === event.agentId && isSubscribedTo(events, event.type))
         list.push({ event, webhookId })
@@ -172,11 +179,11 @@ async function routeEvents(
   }
   list.sort((one, other) => (one.event.id < other.event.id ? -1 : 1))
   await store.address(tx, list, LIMITS.webhookBacklog, now)
-  await owners.notify(tx, facts, paged)
+  await owners.notify(tx, events, paged)
 }
 
-const agentIdsOf = (facts: readonly OutboxEvent[]): string[] => [
-  ...new Set(facts.map(({ agentId }) => agentId)),
+const agentIdsOf = (events: readonly OutboxEvent[]): string[] => [
+  ...new Set(events.map(({ agentId }) => agentId)),
 ]
 
 const errorMessage = (error: unknown): string =>
@@ -202,13 +209,13 @@ const isSubscribedTo = (events: readonly string[], type: string): boolean =>
 async function readPagerEvents(
   store: EventRoutingStore,
   tx: DatabaseTransaction,
-  facts: readonly OutboxEvent[],
+  events: readonly OutboxEvent[],
 ): Promise<PagerEvent[]> {
-  const told = facts.filter(
+  const pagerEvents = events.filter(
     ({ backpackId, type }) => backpackId !== null && PAGER_EVENT_TYPES.has(type),
   )
   const packs = new Map(
-    told.map(({ agentId, backpackId }) => [
+    pagerEvents.map(({ agentId, backpackId }) => [
       backpackId ?? '',
       { agentId, backpackId: backpackId ?? '' },
     ]),
@@ -217,7 +224,7 @@ async function readPagerEvents(
   const pagers = new Map(
     (await store.pagers(tx, [...packs.values()])).map((pager) => [pager.backpackId, pager]),
   )
-  return told.flatMap((event) => {
+  return pagerEvents.flatMap((event) => {
     const pager = pagers.get(event.backpackId ?? '')
     return pager === undefined ? [] : [{ event, pager }]
   })

@@ -38,9 +38,9 @@ export function createScheduleJob({ clock, store, jobs, runner, log }: ScheduleJ
   const hints = createHintTracker(clock)
   let alarm: NodeJS.Timeout | undefined
   /** The earliest time of the next scan. */
-  let wanted = Infinity
-  let lookedAt = -Infinity
-  let looking: Promise<void> | null = null
+  let nextScanAt = Infinity
+  let scannedAt = -Infinity
+  let scanning: Promise<void> | null = null
   let stopped = false
 
   const withinShare = createPerAgentRunLimiter(MAX_RUNS_PER_AGENT, (due) =>
@@ -57,40 +57,40 @@ export function createScheduleJob({ clock, store, jobs, runner, log }: ScheduleJ
   jobs.work(SCHEDULES_QUEUE, work, { concurrency: MAX_RUNS_PER_NODE })
 
   function wakeAt(dueAt: number): void {
-    if (dueAt >= wanted) return
-    wanted = dueAt
+    if (dueAt >= nextScanAt) return
+    nextScanAt = dueAt
     // A running scan may have read before this slot was stored, so another one follows.
-    if (looking === null) arm()
+    if (scanning === null) arm()
   }
 
   function arm(): void {
     clearTimeout(alarm)
     if (stopped) return
-    const rest = MIN_SCAN_GAP_MS - (clock.mono() - lookedAt)
+    const rest = MIN_SCAN_GAP_MS - (clock.mono() - scannedAt)
     // One millisecond later: before its time a slot is not due, which would cost another scan.
-    const wait = Math.ceil(Math.max(wanted - clock.now(), rest, 0)) + 1
+    const wait = Math.ceil(Math.max(nextScanAt - clock.now(), rest, 0)) + 1
     alarm = setTimeout(() => void look(), Math.min(wait, LIMITS.timerSweepMs))
     alarm.unref()
   }
 
   function look(): Promise<void> {
-    looking ??= hintAll()
+    scanning ??= hintAll()
       .catch((error: unknown) => {
         log('schedules not looked at', error)
         return Infinity
       })
       .then((nextIn) => {
-        looking = null
-        lookedAt = clock.mono()
-        wanted = Math.min(wanted, clock.now() + Math.min(nextIn, LIMITS.timerSweepMs))
+        scanning = null
+        scannedAt = clock.mono()
+        nextScanAt = Math.min(nextScanAt, clock.now() + Math.min(nextIn, LIMITS.timerSweepMs))
         arm()
       })
-    return looking
+    return scanning
   }
 
   /** Queues hints for new due slots. Returns milliseconds until the next scan. */
   async function hintAll(): Promise<number> {
-    wanted = Infinity
+    nextScanAt = Infinity
     const { due, nextInMs } = await store.look(MAX_DUE_SLOTS)
     const fresh = hints.fresh(due)
     for (let at = 0; at < fresh.length; at += HINT_BATCH_SIZE)
@@ -105,7 +105,7 @@ export function createScheduleJob({ clock, store, jobs, runner, log }: ScheduleJ
     async stop(): Promise<void> {
       stopped = true
       clearTimeout(alarm)
-      await looking
+      await scanning
     },
   }
 }

@@ -28,7 +28,7 @@ export function createUnderfundedScheduleJob({ store, actors, log }: Underfunded
       let after: string | null = null
       for (let full = true; full && !stopping();) {
         const found: PayableSchedule[] = await store.payable(after, BATCH)
-        await Promise.all(found.map(goOn))
+        await Promise.all(found.map(resume))
         after = found.at(-1)?.scheduleId ?? null
         full = found.length === BATCH
       }
@@ -38,7 +38,7 @@ export function createUnderfundedScheduleJob({ store, actors, log }: Underfunded
     log: (error) => error !== null && log('paused schedules not looked at', error),
   })
 
-  async function goOn({ agentId, scheduleId, pool }: PayableSchedule): Promise<void> {
+  async function resume({ agentId, scheduleId, pool }: PayableSchedule): Promise<void> {
     const touch = [{ kind: 'schedule', id: scheduleId }] as const
     await actors
       .ask(agentId, resumeScheduleWithPoolCommand, { scheduleId, pool }, { touch })

@@ -73,20 +73,20 @@ export function createWebhookDeliverer(parts: WebhookDelivererDeps) {
   let lastRound: number | null = null
 
   async function round(): Promise<void> {
-    for (const line of ['well', 'troubled'] as const) await fill(line)
+    for (const pool of ['well', 'troubled'] as const) await fill(pool)
     lastRound = clock.mono()
   }
 
   async function fill(pool: ReceiverHealth): Promise<void> {
     const busy = countAttemptsByAgent(inFlight.values(), pool)
-    const most = NODE_CONCURRENCY[pool] - [...busy.values()].reduce((sum, n) => sum + n, 0)
-    if (most <= 0 || end.signal.aborted) return
+    const max = NODE_CONCURRENCY[pool] - [...busy.values()].reduce((sum, n) => sum + n, 0)
+    if (max <= 0 || end.signal.aborted) return
     const now = clock.now()
     const claimed = await store.claim({
       now: new Date(now),
       until: new Date(now + LEASE_MS),
       lease: randomUUID(),
-      most,
+      most: max,
       troubled: pool === 'troubled',
       except: [...inFlight.keys(), ...cooldowns.ids()],
       share: AGENT_CONCURRENCY[pool],
@@ -224,18 +224,24 @@ function toAttemptResult(
   const at = new Date(now)
   const seen =
     typeof answer === 'number' ? { status: answer, error: null } : { status: null, error: answer }
-  const told = { at, ms, ...seen, dueAt: at, aside: false, disable: null }
-  if (isAccepted(answer)) return { ...told, state: 'delivered' }
+  const outcomeFields = { at, ms, ...seen, dueAt: at, aside: false, disable: null }
+  if (isAccepted(answer)) return { ...outcomeFields, state: 'delivered' }
   // The Backpack's pager has no address any more.
-  if (claimed.url === null) return { ...told, state: 'failed' }
-  if (answer === 410) return { ...told, state: 'failed', disable: 'gone' }
+  if (claimed.url === null) return { ...outcomeFields, state: 'failed' }
+  if (answer === 410) return { ...outcomeFields, state: 'failed', disable: 'gone' }
   const failing = now - (claimed.failingSince?.getTime() ?? now)
   const disable = failing >= DISABLE_AFTER_FAILING_MS ? 'failing' : null
   const pause = RETRY_DELAYS_MS[claimed.attempts]
-  if (pause === undefined) return { ...told, state: 'failed', disable }
+  if (pause === undefined) return { ...outcomeFields, state: 'failed', disable }
   const answered = claimed.answered + (typeof answer === 'number' ? 1 : 0)
   const dueAt = new Date(now + pause)
-  return { ...told, state: 'pending', dueAt, aside: answered >= UNBLOCK_AFTER_REJECTIONS, disable }
+  return {
+    ...outcomeFields,
+    state: 'pending',
+    dueAt,
+    aside: answered >= UNBLOCK_AFTER_REJECTIONS,
+    disable,
+  }
 }
 
 function toMeasurement({ ms, state, status }: WebhookAttempt): WebhookAttemptMeasurement {

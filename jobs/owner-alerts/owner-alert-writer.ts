@@ -64,22 +64,22 @@ export function createOwnerAlertWriter({
     fundUrl: `${publicUrl}/fund/${agentId}`,
   })
 
-  async function tell(
+  async function writeAlert(
     tx: DatabaseTransaction,
-    fact: OutboxEvent,
+    event: OutboxEvent,
     owner: AgentOwnerContact,
   ): Promise<void> {
-    const notice = OWNER_ALERT_FORMATTERS[fact.type]
+    const notice = OWNER_ALERT_FORMATTERS[event.type]
     if (notice !== undefined) {
-      const text = notice(fact, owner, fundingOf(fact, owner))
+      const text = notice(event, owner, fundingOf(event, owner))
       for (const channel of ['email', 'telegram'] as const) {
         if (channelAddress(owner, channel) !== null)
-          await queue(tx, fact, owner, channel, fact.type, text)
+          await queue(tx, event, owner, channel, event.type, text)
       }
       return
     }
-    const level = findCrossedBalanceLevel(fact)
-    if (level !== null) await threshold(tx, level, fact, owner)
+    const level = findCrossedBalanceLevel(event)
+    if (level !== null) await threshold(tx, level, event, owner)
   }
 
   /**
@@ -89,40 +89,40 @@ export function createOwnerAlertWriter({
   async function threshold(
     tx: DatabaseTransaction,
     level: LowBalanceLevel,
-    fact: OutboxEvent,
+    event: OutboxEvent,
     owner: AgentOwnerContact,
   ): Promise<void> {
-    const text = formatLowBalanceAlert(level, fact, owner, fundingOf(fact, owner))
+    const text = formatLowBalanceAlert(level, event, owner, fundingOf(event, owner))
     const ways = LOW_BALANCE_CHANNELS[level].filter(
       (channel) => channelAddress(owner, channel) !== null,
     )
     // Without any contact one alert is stored as not sent, so that the event stays visible.
     for (const channel of ways.length > 0 ? ways : LOW_BALANCE_CHANNELS[level].slice(0, 1)) {
-      const told = channelAddress(owner, channel) !== null && missing(channel) === null
-      const mark = { agentId: fact.agentId, channel, told, at: fact.at }
+      const sendable = channelAddress(owner, channel) !== null && missing(channel) === null
+      const mark = { agentId: event.agentId, channel, told: sendable, at: event.at }
       if (!(await store.mark(tx, { ...mark, level }, LIMITS.alertHours))) continue
       if (
         level === 'critical' &&
         LOW_BALANCE_CHANNELS.warning.includes(channel) &&
-        fellFromHealthy(fact)
+        fellFromHealthy(event)
       )
         await store.mark(tx, { ...mark, level: 'warning' }, LIMITS.alertHours)
-      await queue(tx, fact, owner, channel, `low_balance.${level}`, text)
+      await queue(tx, event, owner, channel, `low_balance.${level}`, text)
     }
   }
 
   async function queue(
     tx: DatabaseTransaction,
-    fact: OutboxEvent,
+    event: OutboxEvent,
     owner: AgentOwnerContact,
     channel: NotificationChannelName,
     topic: string,
     { subject, body }: OwnerAlertText,
   ): Promise<void> {
     const address = channelAddress(owner, channel)
-    const key = `${fact.id}:${topic}:${channel}`
+    const key = `${event.id}:${topic}:${channel}`
     const at = new Date(clock.now())
-    const { agentId } = fact
+    const { agentId } = event
     const critical = CRITICAL_TOPICS.has(topic)
     const alert: NewOwnerAlert = {
       key,
@@ -143,17 +143,17 @@ export function createOwnerAlertWriter({
 
   return async function facts(
     tx: DatabaseTransaction,
-    facts: readonly OutboxEvent[],
+    events: readonly OutboxEvent[],
     paged: readonly PagerEvent[],
   ): Promise<void> {
-    const told = facts.filter(
+    const alertable = events.filter(
       ({ type }) => type === 'low_balance' || Object.hasOwn(OWNER_ALERT_FORMATTERS, type),
     )
-    if (told.length > 0) {
-      const owners = await store.ownersOf([...new Set(told.map(({ agentId }) => agentId))], tx)
-      for (const fact of told) {
-        const owner = owners.get(fact.agentId)
-        if (owner !== undefined) await tell(tx, fact, owner)
+    if (alertable.length > 0) {
+      const owners = await store.ownersOf([...new Set(alertable.map(({ agentId }) => agentId))], tx)
+      for (const event of alertable) {
+        const owner = owners.get(event.agentId)
+        if (owner !== undefined) await writeAlert(tx, event, owner)
       }
     }
     for (const one of paged) await page(tx, one)

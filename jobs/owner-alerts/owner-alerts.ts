@@ -49,26 +49,26 @@ export function createOwnerAlerts(alerting: OwnerAlertsDeps) {
       disabledReason: `no ${CHANNEL_SETTING_NAMES[name]}`,
       everyMs,
     })
-  const lines: Record<NotificationChannelName, OwnerAlertSender> = {
+  const senders: Record<NotificationChannelName, OwnerAlertSender> = {
     email: lineOf('email'),
     telegram: lineOf('telegram'),
   }
   const missing = (channel: NotificationChannelName): string | null =>
     channels[channel] === null ? `no ${CHANNEL_SETTING_NAMES[channel]}` : null
-  const all = () => Object.values(lines)
-  const wake = () => all().forEach((line) => line.wake())
+  const all = () => Object.values(senders)
+  const wake = () => all().forEach((sender) => sender.wake())
   const notify = createOwnerAlertWriter({ store, missing, publicUrl, deposits, clock })
 
   return {
     /** Writes alerts in the transaction that routes events. */
     tells: { notify, wake } satisfies OwnerNotifier,
-    start: () => all().forEach((line) => line.start()),
+    start: () => all().forEach((sender) => sender.start()),
 
     /** Sends a stored alert at once; null when the result is not known in time. */
     sendNow: (
       channel: NotificationChannelName,
       id: string,
-    ): Promise<NotificationSendResult | null> => lines[channel].sendNow(id),
+    ): Promise<NotificationSendResult | null> => senders[channel].sendNow(id),
 
     /** Why a channel cannot send; null if it can. */
     missing,
@@ -80,14 +80,14 @@ export function createOwnerAlerts(alerting: OwnerAlertsDeps) {
       const of = (channel: NotificationChannelName, kind: string): AlertChannelHealth => {
         const reason = missing(channel)
         if (reason !== null) return { ok: true, kind: `disabled: ${reason}` }
-        const detail = lines[channel].trouble()
+        const detail = senders[channel].trouble()
         return detail === null ? { ok: true, kind } : { ok: false, kind, detail }
       }
       return { email: of('email', 'smtp'), telegram: of('telegram', 'telegram') }
     },
 
     async stop(): Promise<void> {
-      await Promise.all(all().map((line) => line.stop()))
+      await Promise.all(all().map((sender) => sender.stop()))
     },
   }
 }

@@ -82,7 +82,7 @@ const OUTAGE_LOG_DELAY_MS = 5 * SECOND
 export function startJobQueues(parts: JobQueuesDeps): JobQueues {
   const { clock, log } = parts
   const backend = createQueueBackend(parts, createThrottledErrorLog(clock, log))
-  const lines = createQueueWorkers(backend, log)
+  const queueWorkers = createQueueWorkers(backend, log)
   const queues = new Map<string, BackendQueue>()
   let stopped = false
 
@@ -104,7 +104,7 @@ export function startJobQueues(parts: JobQueuesDeps): JobQueues {
       // Without Postgres there are no rows. A queue never recovers from a failed first connection,
       // so the next hint creates a new queue.
       if (backend.kind === 'postgres') void forget(name, queue)
-      else for (const { id, data } of hints) lines.doHere(name, id, data, delayMs)
+      else for (const { id, data } of hints) queueWorkers.doHere(name, id, data, delayMs)
     })
   }
 
@@ -119,7 +119,7 @@ export function startJobQueues(parts: JobQueuesDeps): JobQueues {
     hintMany,
     work(name, handle, options) {
       queueOf(name)
-      lines.open(name, handle, options?.concurrency)
+      queueWorkers.open(name, handle, options?.concurrency)
     },
     async counts() {
       const counted: Record<string, JobCounts> = {}
@@ -136,7 +136,7 @@ export function startJobQueues(parts: JobQueuesDeps): JobQueues {
     async stop() {
       if (stopped) return
       stopped = true
-      await lines.stop()
+      await queueWorkers.stop()
       await succeedsWithin(
         Promise.allSettled([...queues.values()].map((queue) => queue.close())),
         CLOSE_TIMEOUT_MS,

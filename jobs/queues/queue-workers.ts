@@ -45,10 +45,18 @@ export function createQueueWorkers(
   }
 
   /** A worker never recovers from a failed first connection, so it is created again. */
-  async function raise(name: string, line: QueueWorker, concurrency: number): Promise<void> {
+  async function startWorker(
+    name: string,
+    queueWorker: QueueWorker,
+    concurrency: number,
+  ): Promise<void> {
     while (!stopped) {
-      const worker = backend.worker(name, (data) => run(name, line.handle, data), concurrency)
-      line.worker = worker
+      const worker = backend.worker(
+        name,
+        (data) => run(name, queueWorker.handle, data),
+        concurrency,
+      )
+      queueWorker.worker = worker
       const made = await worker.ready().then(
         () => true,
         () => false,
@@ -62,16 +70,20 @@ export function createQueueWorkers(
   return {
     open(name: string, handle: JobHandler, concurrency = DEFAULT_CONCURRENCY): void {
       if (queueWorkers.has(name)) throw new Error(`${name} has a worker on this node already`)
-      const line: QueueWorker = { handle, localQueue: createLocalQueue(concurrency), worker: null }
-      queueWorkers.set(name, line)
-      void raise(name, line, concurrency)
+      const queueWorker: QueueWorker = {
+        handle,
+        localQueue: createLocalQueue(concurrency),
+        worker: null,
+      }
+      queueWorkers.set(name, queueWorker)
+      void startWorker(name, queueWorker, concurrency)
     },
 
     /** Runs a job here while the queue is unreachable, if this node has a worker for it. */
     doHere(name: string, id: string, data: JobData, delayMs: number): void {
-      const line = queueWorkers.get(name)
-      if (line === undefined) return
-      const begin = () => line.localQueue.run(id, () => run(name, line.handle, data))
+      const queueWorker = queueWorkers.get(name)
+      if (queueWorker === undefined) return
+      const begin = () => queueWorker.localQueue.run(id, () => run(name, queueWorker.handle, data))
       if (delayMs === 0) begin()
       else setTimeout(begin, Math.min(delayMs, MAX_TIMER_MS)).unref()
     },
@@ -79,7 +91,9 @@ export function createQueueWorkers(
     /** Stops taking jobs, waits ten seconds for running ones, then aborts them. */
     async stop(): Promise<void> {
       stopped = true
-      const closing = [...queueWorkers.values()].map(async (line) => line.worker?.close())
+      const closing = [...queueWorkers.values()].map(async (queueWorker) =>
+        queueWorker.worker?.close(),
+      )
       if (!(await succeedsWithin(Promise.allSettled([...running]), SHUTDOWN_GRACE_MS)))
         ending.abort()
       await succeedsWithin(Promise.allSettled([...closing, ...running]), CLOSE_TIMEOUT_MS)
