@@ -17,49 +17,52 @@ interface OpenConnection {
  * as it is idle, and incomplete requests time out after `requestTimeout`.
  */
 export function installGracefulClose(server: Server): void {
-  const lines = new Map<Socket, OpenConnection>()
+  const connections = new Map<Socket, OpenConnection>()
   let closing = false
-  const part = (socket: Socket) => {
-    if (closing && lines.get(socket)?.openResponses === 0) socket.destroySoon()
+  const closeIfIdle = (socket: Socket) => {
+    if (closing && connections.get(socket)?.openResponses === 0) socket.destroySoon()
   }
   function forget(this: Socket): void {
-    lines.delete(this)
+    connections.delete(this)
   }
   server.on('connection', (socket) => {
-    lines.set(socket, { openResponses: 0, lastRequest: null })
+    connections.set(socket, { openResponses: 0, lastRequest: null })
     // A connection that offers an upgrade is emitted again.
     socket.off('close', forget).once('close', forget)
   })
   // An upgraded connection belongs to another server. Runs first: a rejected upgrade returns as a
   // new connection.
-  server.prependListener('upgrade', ({ socket }) => lines.delete(socket))
+  server.prependListener('upgrade', ({ socket }) => connections.delete(socket))
   server.on('request', (request, response) => {
     const { socket } = request
-    const line = lines.get(socket)
-    if (line === undefined) return
-    line.openResponses += 1
-    line.lastRequest = request
+    const connection = connections.get(socket)
+    if (connection === undefined) return
+    connection.openResponses += 1
+    connection.lastRequest = request
     // Emitted when the response was handed to the system or the client has disconnected.
     response.once('close', () => {
-      line.openResponses -= 1
-      part(socket)
+      connection.openResponses -= 1
+      closeIfIdle(socket)
     })
   })
   server.closeIdleConnections = () => {
     if (!closing)
-      setTimeout(() => timeOutIncompleteRequests(server, lines), server.requestTimeout).unref()
+      setTimeout(
+        () => timeOutIncompleteRequests(server, connections),
+        server.requestTimeout,
+      ).unref()
     closing = true
-    for (const socket of lines.keys()) part(socket)
+    for (const socket of connections.keys()) closeIfIdle(socket)
   }
 }
 
 /** Times out incomplete requests, as Node does while it is not closing. */
 function timeOutIncompleteRequests(
   server: Server,
-  lines: ReadonlyMap<Socket, OpenConnection>,
+  connections: ReadonlyMap<Socket, OpenConnection>,
 ): void {
   const late = Object.assign(new Error('Request timeout'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })
-  for (const [socket, { lastRequest }] of lines) {
+  for (const [socket, { lastRequest }] of connections) {
     if (lastRequest?.complete === false) server.emit('clientError', late, socket)
   }
 }

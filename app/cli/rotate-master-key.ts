@@ -75,10 +75,10 @@ async function assertCanRotate(
   for await (const { sealed } of listEnvelopes(places)) {
     used.add(idOf(sealed) ?? previous)
   }
-  const strange = [...used].filter((id) => id !== current && id !== previous)
-  if (strange.length > 0) {
+  const unknown = [...used].filter((id) => id !== current && id !== previous)
+  if (unknown.length > 0) {
     throw new RotationAbortedError(
-      `nothing was changed: secrets are sealed under ${strange.join(', ')} too, which was not given`,
+      `nothing was changed: secrets are sealed under ${unknown.join(', ')} too, which was not given`,
     )
   }
   if (!used.has(previous) && !(await isMasterKeyRetired(sql, previous))) {

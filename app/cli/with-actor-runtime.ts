@@ -13,7 +13,7 @@ import { createDatabaseTimeSync } from '../database-time-sync.ts'
  */
 export async function withActorRuntime<T>(
   sql: Sql,
-  errand: (actors: ActorRuntime) => Promise<T>,
+  work: (actors: ActorRuntime) => Promise<T>,
 ): Promise<T> {
   const [clock, store] = [createSystemClock(), createAggregateStore(sql)]
   await createDatabaseTimeSync(clock, store).syncInitially()
@@ -28,7 +28,7 @@ export async function withActorRuntime<T>(
     log: (message, error) => console.error(`${message}: ${String(error)}`),
   })
   try {
-    return await errand(actors)
+    return await work(actors)
   } finally {
     await actors.close()
   }

@@ -81,8 +81,8 @@ export function composeChainReads(rpc: Config['reads']): ChainReader {
     ensName: (address) => on('ethereum', (client) => reverseResolveEns(client, address)),
     ensAddress: (name) => on('ethereum', (client) => resolveEnsName(client, name)),
     token: (name, address) => on(name, (client) => readTokenMetadata(client, address)),
-    largeTransfers: (name, token, least) =>
-      on(name, (client) => readLargeTransfers(client, token, least)),
+    largeTransfers: (name, token, minimum) =>
+      on(name, (client) => readLargeTransfers(client, token, minimum)),
     block: (name, number) => on(name, (client) => findBlock(client, number)),
     transaction: (name, hash) => on(name, (client) => findTransaction(client, hash)),
     round: (name, feed) => on(name, (client) => findOracleRound(client, feed)),

@@ -82,7 +82,7 @@ export function composeHive({ config, userAgent, sql, clock, log }: ComposeHiveD
       isWatchable: (keyword) => withUnavailableTimeout(board.isWatchable(keyword)),
       hasWatch: (agentId, watchId) => withUnavailableTimeout(board.hasWatch(agentId, watchId)),
       watchesOf: (agentId) => withUnavailableTimeout(board.watchesOf(agentId)),
-      matchesOf: (asked) => withUnavailableTimeout(board.matchesOf(asked)),
+      matchesOf: (query) => withUnavailableTimeout(board.matchesOf(query)),
     },
     hiveTexts: {
       claim: (text, id, claimant) => withUnavailableTimeout(texts.claim(text, id, claimant)),

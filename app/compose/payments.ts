@@ -174,7 +174,7 @@ async function assertChainsUsable(
   log: ComposePaymentsDeps['log'],
 ): Promise<void> {
   let late: NodeJS.Timeout | undefined
-  const patience = new Promise<void>((resolve) => {
+  const timeout = new Promise<void>((resolve) => {
     late = setTimeout(resolve, START_MS)
   })
   const check = made.check()
@@ -183,7 +183,7 @@ async function assertChainsUsable(
     if (started) log('a chain is not usable', error)
   })
   try {
-    await Promise.race([check, patience])
+    await Promise.race([check, timeout])
   } catch (error) {
     throw error instanceof WrongTokenError ? new ConfigError([error.message]) : error
   } finally {

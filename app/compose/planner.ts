@@ -24,12 +24,14 @@ export interface ComposePlannerDeps {
 /** Creates the services for tools that assess and plan. */
 export function composePlanner({ sql, clock, catalogue, publicUrl }: ComposePlannerDeps) {
   const evidence = createHiveEvidence(createHiveEvidenceStore(sql), clock)
-  const facts = createUsageStatsService(createUsageStatsStore(sql), clock)
+  const usageStats = createUsageStatsService(createUsageStatsStore(sql), clock)
   const profiles = createAgentProfileStore(sql)
   const planner = createTaskPlanner(() => catalogue.entries(), publicUrl)
   const ports: Pick<ToolPorts, 'evidence' | 'facts' | 'planner'> = {
     evidence: { about: (text, wanted) => withUnavailableTimeout(evidence.about(text, wanted)) },
-    facts: { readActivity: (agentId, since) => withUnavailableTimeout(facts.of(agentId, since)) },
+    facts: {
+      readActivity: (agentId, since) => withUnavailableTimeout(usageStats.of(agentId, since)),
+    },
     planner,
   }
   const planning: TaskPlanningService = {
@@ -40,8 +42,8 @@ export function composePlanner({ sql, clock, catalogue, publicUrl }: ComposePlan
       if (!own)
         return { used: [], suggestions: rankToolRecommendations([], [], [], catalogue.entries()) }
       const [used, together] = await Promise.all([
-        withUnavailableTimeout(facts.publicTools(agentId)),
-        withUnavailableTimeout(facts.together()),
+        withUnavailableTimeout(usageStats.publicTools(agentId)),
+        withUnavailableTimeout(usageStats.together()),
       ])
       const words = [profile.description, profile.toolCategory].filter((one) => one !== null)
       const fitting = words.length === 0 ? [] : await planner.toolsFor(words.join(' '), 5)

@@ -44,10 +44,10 @@ export async function composeRealtime({ config, clock, plane, keys, log }: Compo
   const live = await startRealtimeService({ clock, bus, signals, outbox, pulses, keys, log })
   return {
     /** Services for the routes. */
-    served(speaker: RealtimeRouteDeps) {
-      const parts = { ...speaker, clock, signals, pulses, realtime: live }
+    served(deps: RealtimeRouteDeps) {
+      const parts = { ...deps, clock, signals, pulses, realtime: live }
       return {
-        messages: speaker.messages,
+        messages: deps.messages,
         events: outbox,
         signals,
         pulses,

@@ -150,7 +150,7 @@ export async function composeStation(
 
 /** Closes the server. Aborts calls that run longer than `DRAIN_MS`. */
 async function drain(server: FastifyInstance, cutShort: () => void): Promise<void> {
-  const patience = setTimeout(cutShort, DRAIN_MS)
+  const timeout = setTimeout(cutShort, DRAIN_MS)
   await server.close()
-  clearTimeout(patience)
+  clearTimeout(timeout)
 }

@@ -12,7 +12,7 @@ export function composeVault(sql: Sql) {
   const installs = (agentId: string) => withUnavailableTimeout(store.installed(agentId))
   const ports: Pick<ToolPorts, 'vault' | 'packs'> = {
     vault: {
-      recall: (asked) => withUnavailableTimeout(vault.recall(asked)),
+      recall: (recallQuery) => withUnavailableTimeout(vault.recall(recallQuery)),
       byIds: (agentId, ids, at) => withUnavailableTimeout(vault.these(agentId, ids, at)),
       successorOf: (agentId, memoryId) => withUnavailableTimeout(vault.heirOf(agentId, memoryId)),
       oldest: (agentId, limit, at) => withUnavailableTimeout(vault.oldest(agentId, limit, at)),

@@ -69,7 +69,7 @@ export function composeWebhooks(parts: ComposeWebhooksDeps) {
     isOutage,
     log,
   })
-  const facts = createEventRouter({
+  const eventRouter = createEventRouter({
     store: createEventRoutingStore(sql, sealing),
     owners: owners.tells,
     letters,
@@ -95,7 +95,7 @@ export function composeWebhooks(parts: ComposeWebhooksDeps) {
     },
     /** Called after each commit: routes its events at once. */
     committed(changes: readonly AggregateChanges[]): void {
-      if (changes.some(({ events }) => events.length > 0)) facts.wake()
+      if (changes.some(({ events }) => events.length > 0)) eventRouter.wake()
     },
     async sweep(now: Date): Promise<void> {
       await deliveries.sweep(since(now, LIMITS.deliveryDays))
@@ -103,12 +103,12 @@ export function composeWebhooks(parts: ComposeWebhooksDeps) {
       await hooks.forgetTests(new Date(now.getTime() - HOUR))
     },
     start(): void {
-      facts.start()
+      eventRouter.start()
       sender.start()
       owners.start()
     },
     async stop(): Promise<void> {
-      await facts.stop()
+      await eventRouter.stop()
       await Promise.all([sender.stop(), owners.stop()])
       await post.close()
     },
