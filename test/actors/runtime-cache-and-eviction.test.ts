@@ -139,41 +139,38 @@ t.test('a settlement that landed unheard ends its hold', async (t) => {
   await assertNoViolations(t, sql)
 })
 
-t.test(
-  'a settlement whose caller was told 503 is never recorded as failed beside it',
-  async (t) => {
-    const clock = createTestClock()
-    const loading = createGate()
-    let slow = false
-    const { sql, one } = await createSingleNode(t, {
-      clock,
-      store: (store) => ({
-        ...store,
-        load: async (ids) => {
-          if (slow) await loading.pass()
-          return store.load(ids)
-        },
-      }),
-    })
-    const id = await one.born(0.5)
-    const asked = sampleAdmission(0.4)
-    await one.ask(id, admitCallCommand, asked)
-    slow = true
-    one.faults.push(loseAfterCommit)
-    const settled = errorCodeOf(one.ask(id, settleCallCommand, settlementOfAdmission(asked, id)))
-    await loading.reached
-    clock.tick(LIMITS.commitTimeoutMs + 1)
-    t.equal(await settled, 'unavailable')
-    slow = false
-    loading.open()
-    t.equal(
-      await errorCodeOf(one.ask(id, failCallCommand, failureOfAdmission(asked, id))),
-      'call_settled',
-    )
-    t.match(await one.ask(id, getAgentBalanceCommand, {}), { promo: 100_000n, reserved: 0n })
-    await assertNoViolations(t, sql)
-  },
-)
+t.test('a settlement whose caller got 503 is never recorded as failed as well', async (t) => {
+  const clock = createTestClock()
+  const loading = createGate()
+  let slow = false
+  const { sql, one } = await createSingleNode(t, {
+    clock,
+    store: (store) => ({
+      ...store,
+      load: async (ids) => {
+        if (slow) await loading.pass()
+        return store.load(ids)
+      },
+    }),
+  })
+  const id = await one.born(0.5)
+  const asked = sampleAdmission(0.4)
+  await one.ask(id, admitCallCommand, asked)
+  slow = true
+  one.faults.push(loseAfterCommit)
+  const settled = errorCodeOf(one.ask(id, settleCallCommand, settlementOfAdmission(asked, id)))
+  await loading.reached
+  clock.tick(LIMITS.commitTimeoutMs + 1)
+  t.equal(await settled, 'unavailable')
+  slow = false
+  loading.open()
+  t.equal(
+    await errorCodeOf(one.ask(id, failCallCommand, failureOfAdmission(asked, id))),
+    'call_settled',
+  )
+  t.match(await one.ask(id, getAgentBalanceCommand, {}), { promo: 100_000n, reserved: 0n })
+  await assertNoViolations(t, sql)
+})
 
 t.test('an actor at rest is fetched for a command that names it', async (t) => {
   const { sql, one, two } = await createNodePair(t)
@@ -200,7 +197,7 @@ t.test('an actor at rest is fetched for a command that names it', async (t) => {
   await assertNoViolations(t, sql)
 })
 
-t.test('a failed fetch of an actor leaves what is being committed alone', async (t) => {
+t.test('a failed load of an actor does not affect a commit in progress', async (t) => {
   let broken = false
   const { sql, one } = await createSingleNode(t, {
     clock: createTickingClock(),
@@ -243,7 +240,7 @@ t.test('the longest unused aggregates are forgotten, but never one with a hold',
   await assertNoViolations(t, sql)
 })
 
-t.test('a visitor that was forgotten and comes again is not the one of before', async (t) => {
+t.test('a visitor created again after its removal is a new one', async (t) => {
   const { sql } = await createTestDatabase(t)
   const clock = createTestClock()
   const [one, two] = [createActorNode(t, sql, { clock }), createActorNode(t, sql, { clock })]
@@ -267,7 +264,7 @@ t.test('a visitor that was forgotten and comes again is not the one of before', 
   )
 })
 
-t.test('an aggregate has one mailbox, even where every other is busy', async (t) => {
+t.test('an aggregate gets a mailbox even when all others are busy', async (t) => {
   const { sql } = await createTestDatabase(t)
   const clock = createTickingClock()
   const [one, two] = [
@@ -359,7 +356,7 @@ t.test('ended actors leave memory, and count in no limit', async (t) => {
   await assertNoViolations(t, sql)
 })
 
-t.test('an unknown agent is refused, whichever command asks for it', async (t) => {
+t.test('every command rejects an unknown agent', async (t) => {
   const { one } = await createSingleNode(t)
   const id = newUuidV7(Date.now())
   const asked = sampleAdmission(0.1)

@@ -33,7 +33,7 @@ import {
   settlementOfAdmission,
 } from '../support/actors/actor-node.ts'
 
-t.test('a refusal of a node that is behind is asked again', async (t) => {
+t.test('a rejection from a stale node is evaluated again', async (t) => {
   const { sql, one, two } = await createNodePair(t)
   const [poor, rich] = [await one.born(0.01), await one.born(0.5)]
   await two.ask(poor, getAgentBalanceCommand, {})
@@ -119,7 +119,7 @@ t.test('a message is absorbed once when two readings of the inbox come back at o
   await assertNoViolations(t, sql)
 })
 
-t.test('a reading of the inbox that comes back late lets no call in', async (t) => {
+t.test('a late inbox read admits no call', async (t) => {
   const [early, late] = [createGate(), createGate()]
   let readings = 0
   const secondLate = (store: AggregateStore): AggregateStore => ({
@@ -190,7 +190,7 @@ t.test('a message that is delivered twice is credited once', async (t) => {
   await assertNoViolations(t, sql)
 })
 
-t.test('a message that cannot be absorbed keeps nobody waiting', async (t) => {
+t.test('a message that cannot be absorbed blocks no other command', async (t) => {
   const { sql, one } = await createSingleNode(t)
   const [id, other] = [await one.born(0.2), await one.born(0.5)]
   await sql`insert into inbox values (${id}, 'odd', 'agent', '{"type":"NONSENSE"}', now())`
@@ -267,7 +267,7 @@ t.test('a row under an answered key meets that answer, whatever key was named', 
   await assertNoViolations(t, sql)
 })
 
-t.test('a receipt is kept with its command, and found by the node that comes second', async (t) => {
+t.test('a receipt is stored with its command, and the second node finds it', async (t) => {
   const { sql, one, two } = await createNodePair(t)
   const id = await one.born(0.5)
   const receipt = (at: string) => ({
@@ -291,7 +291,7 @@ t.test('a receipt is kept with its command, and found by the node that comes sec
   await assertNoViolations(t, sql)
 })
 
-t.test('the facts of a refusal are kept once, whichever node refuses', async (t) => {
+t.test('the events of a rejection are stored once, whichever node rejects', async (t) => {
   const { sql, one, two } = await createNodePair(t)
   const id = await one.born(0.5)
   const { backpackId } = await createTestBackpack(one, id, 0.1)

@@ -25,7 +25,7 @@ import {
   createTestClock,
 } from '../support/actors/actor-node.ts'
 
-t.test('what stood on a state that another node replaced is run again, in order', async (t) => {
+t.test('commands based on a replaced state run again, in order', async (t) => {
   const { sql, one, two } = await createNodePair(t)
   const id = await one.born(0.5)
   await two.ask(id, getAgentBalanceCommand, {})
@@ -48,24 +48,21 @@ t.test('what stood on a state that another node replaced is run again, in order'
   await assertNoViolations(t, sql)
 })
 
-t.test(
-  'a command whose answer was lost after it landed is answered, and not run again',
-  async (t) => {
-    const { sql, one } = await createSingleNode(t)
-    const [id, other] = [await one.born(0.5), await one.born(0)]
-    one.faults.push(loseAfterCommit)
-    const paid = await one.ask(id, sendCreditsCommand, transferInput(other, 0.2))
-    const rows = await sql`select call_id from transfers where kind = 'send'`
-    t.strictSame(
-      rows.map((row) => row['call_id']),
-      [paid.transferId],
-      'the ledger has the transfer that was answered',
-    )
-    t.equal(await readPromoBalance(one, id), fromUsdc(0.3))
-    t.equal(await readPromoBalance(one, other), fromUsdc(0.2))
-    await assertNoViolations(t, sql)
-  },
-)
+t.test('a command whose commit reply was lost is answered and not run again', async (t) => {
+  const { sql, one } = await createSingleNode(t)
+  const [id, other] = [await one.born(0.5), await one.born(0)]
+  one.faults.push(loseAfterCommit)
+  const paid = await one.ask(id, sendCreditsCommand, transferInput(other, 0.2))
+  const rows = await sql`select call_id from transfers where kind = 'send'`
+  t.strictSame(
+    rows.map((row) => row['call_id']),
+    [paid.transferId],
+    'the ledger has the transfer that was answered',
+  )
+  t.equal(await readPromoBalance(one, id), fromUsdc(0.3))
+  t.equal(await readPromoBalance(one, other), fromUsdc(0.2))
+  await assertNoViolations(t, sql)
+})
 
 t.test('a connection that breaks before the commit costs nothing: it is sent again', async (t) => {
   const { sql, one } = await createSingleNode(t)
@@ -84,7 +81,7 @@ t.test('a connection that breaks before the commit costs nothing: it is sent aga
 })
 
 t.test(
-  'an interrupted commit that lands while it is looked for is answered with what landed',
+  'an interrupted commit that succeeds during the lookup is answered with its result',
   async (t) => {
     const { sql, one } = await createSingleNode(t)
     const [id, other] = [await one.born(0.5), await one.born(0)]
@@ -153,26 +150,29 @@ t.test('a mailbox has a bound', async (t) => {
   t.equal(await errorCodeOf(one.ask(id, getAgentBalanceCommand, {})), 'ok')
 })
 
-t.test('nobody waits longer than the answer time, and what was not sent never lands', async (t) => {
-  const clock = createTestClock()
-  const { sql, one } = await createSingleNode(t, { clock })
-  const id = await one.born(0.5)
-  const at = createGate()
-  one.faults.push(holdBeforeCommit(at))
-  const sent = errorCodeOf(one.ask(id, startTaskCommand, taskInput('sent')))
-  await at.reached
-  const unsent = errorCodeOf(one.ask(id, startTaskCommand, taskInput('unsent')))
-  clock.tick(LIMITS.commitTimeoutMs + 1)
-  t.strictSame(await Promise.all([sent, unsent]), ['unavailable', 'unavailable'])
-  at.open()
-  await one.ask(id, startTaskCommand, taskInput('later'))
-  const tasks =
-    await sql`select state->'context'->>'name' as name from actors where kind = 'taskSession'`
-  t.strictSame(tasks.map((row) => String(row['name'])).sort(), ['later', 'sent'])
-  await assertNoViolations(t, sql)
-})
+t.test(
+  'no command waits longer than its timeout, and an unsent command never commits',
+  async (t) => {
+    const clock = createTestClock()
+    const { sql, one } = await createSingleNode(t, { clock })
+    const id = await one.born(0.5)
+    const at = createGate()
+    one.faults.push(holdBeforeCommit(at))
+    const sent = errorCodeOf(one.ask(id, startTaskCommand, taskInput('sent')))
+    await at.reached
+    const unsent = errorCodeOf(one.ask(id, startTaskCommand, taskInput('unsent')))
+    clock.tick(LIMITS.commitTimeoutMs + 1)
+    t.strictSame(await Promise.all([sent, unsent]), ['unavailable', 'unavailable'])
+    at.open()
+    await one.ask(id, startTaskCommand, taskInput('later'))
+    const tasks =
+      await sql`select state->'context'->>'name' as name from actors where kind = 'taskSession'`
+    t.strictSame(tasks.map((row) => String(row['name'])).sort(), ['later', 'sent'])
+    await assertNoViolations(t, sql)
+  },
+)
 
-t.test('who loses a race has its turn yet, while the database answers', async (t) => {
+t.test('a command that lost a race is retried while the database answers', async (t) => {
   const clock = createTestClock()
   const { sql, one, two } = await createNodePair(t, { clock })
   const [id, other] = [await one.born(0.5), await one.born(0.5)]
@@ -192,7 +192,7 @@ t.test('who loses a race has its turn yet, while the database answers', async (t
   await assertNoViolations(t, sql)
 })
 
-t.test('but it is told at last that it had none', async (t) => {
+t.test('a command that never got its turn is rejected at the end', async (t) => {
   const clock = createTestClock()
   const { sql, one, two } = await createNodePair(t, { clock })
   const id = await one.born(0.5)
@@ -211,7 +211,7 @@ t.test('but it is told at last that it had none', async (t) => {
   await assertNoViolations(t, sql)
 })
 
-t.test('a runtime that closes answers everybody and takes nothing new', async (t) => {
+t.test('a closing runtime answers every command and accepts no new one', async (t) => {
   const clock = createTestClock()
   const { sql, one } = await createSingleNode(t, { clock })
   const [id, other] = [await one.born(0.5), await one.born(0)]

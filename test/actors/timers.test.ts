@@ -108,7 +108,7 @@ t.test('a captured hold is not released by the timer that was read before', asyn
   await assertNoViolations(t, sql)
 })
 
-t.test('a sweep fires what came due while another one was under way', async (t) => {
+t.test('a sweep fires timers that became due during the previous sweep', async (t) => {
   const clock = createTestClock()
   const at = createGate()
   const { sql, one } = await createSingleNode(t, { clock })
@@ -124,37 +124,33 @@ t.test('a sweep fires what came due while another one was under way', async (t) 
   t.match(await one.ask(id, getAgentBalanceCommand, {}), { promo: 500_000n, held: 0n })
 })
 
-t.test(
-  'a hold that expires has nothing to tell under a key that was answered meanwhile',
-  async (t) => {
-    const clock = createTestClock()
-    const { sql, one, two } = await createNodePair(t, { clock })
-    const id = await one.born(0.5)
-    const intent = { hash: 'hash', keyId: null, ghost: false, response: '{"status":503,"body":{}}' }
-    const outside = (idempotencyKey: string) =>
-      sampleAdmission(0.1, { idempotencyKey, intent, expiresAt: clock.now() + 1_000 })
-    const [answered, lost] = [outside('answered'), outside('lost')]
-    for (const asked of [answered, lost]) await one.ask(id, admitCallCommand, asked)
-    const other = sampleAdmission(0.05, { idempotencyKey: 'answered' })
-    await one.ask(id, admitCallCommand, other)
-    await one.ask(id, settleCallCommand, settlementOfAdmission(other, id), { key: 'answered' })
-    clock.pass(1_000)
-    await two.alarms.sweep()
-    t.strictSame([...one.logged, ...two.logged], [])
-    t.match(await one.ask(id, getAgentBalanceCommand, {}), { promo: 450_000n, held: 0n })
-    const calls =
-      await sql`select idempotency_key as key, call_id, error_code from calls order by 1`
-    t.strictSame(
-      [...calls],
-      [
-        { key: 'answered', call_id: other.callId, error_code: null },
-        { key: 'lost', call_id: lost.callId, error_code: 'outcome_unknown' },
-      ],
-    )
-    t.equal((await sql`select 1 from timers`).length, 0)
-    await assertNoViolations(t, sql)
-  },
-)
+t.test('an expired hold does not overwrite the reply stored under its key', async (t) => {
+  const clock = createTestClock()
+  const { sql, one, two } = await createNodePair(t, { clock })
+  const id = await one.born(0.5)
+  const intent = { hash: 'hash', keyId: null, ghost: false, response: '{"status":503,"body":{}}' }
+  const outside = (idempotencyKey: string) =>
+    sampleAdmission(0.1, { idempotencyKey, intent, expiresAt: clock.now() + 1_000 })
+  const [answered, lost] = [outside('answered'), outside('lost')]
+  for (const asked of [answered, lost]) await one.ask(id, admitCallCommand, asked)
+  const other = sampleAdmission(0.05, { idempotencyKey: 'answered' })
+  await one.ask(id, admitCallCommand, other)
+  await one.ask(id, settleCallCommand, settlementOfAdmission(other, id), { key: 'answered' })
+  clock.pass(1_000)
+  await two.alarms.sweep()
+  t.strictSame([...one.logged, ...two.logged], [])
+  t.match(await one.ask(id, getAgentBalanceCommand, {}), { promo: 450_000n, held: 0n })
+  const calls = await sql`select idempotency_key as key, call_id, error_code from calls order by 1`
+  t.strictSame(
+    [...calls],
+    [
+      { key: 'answered', call_id: other.callId, error_code: null },
+      { key: 'lost', call_id: lost.callId, error_code: 'outcome_unknown' },
+    ],
+  )
+  t.equal((await sql`select 1 from timers`).length, 0)
+  await assertNoViolations(t, sql)
+})
 
 t.test('a Backpack warns and expires by its timers, once on two nodes', async (t) => {
   const clock = createTestClock()
@@ -201,7 +197,7 @@ t.test('an expiry that was read before a renewal ends nothing', async (t) => {
   await assertNoViolations(t, sql)
 })
 
-t.test('a timer that cannot be run holds up neither the others nor their alarm', async (t) => {
+t.test('a timer that fails delays neither other timers nor their alarm', async (t) => {
   const clock = createTestClock()
   let rang = () => {}
   const ringing = new Promise<void>((resolve) => (rang = resolve))
@@ -238,7 +234,7 @@ t.test('a timer that cannot be run holds up neither the others nor their alarm',
   t.equal(Math.round((await fresh.store.nextTimer(clock.now())) ?? 0), Math.round(soon))
 })
 
-t.test('an alarm runs what is due when it rings', async (t) => {
+t.test('an alarm runs the timers that are due when it fires', async (t) => {
   const clock = createTestClock()
   let rang = () => {}
   const ringing = new Promise<void>((resolve) => (rang = resolve))
@@ -266,7 +262,7 @@ t.test('an alarm runs what is due when it rings', async (t) => {
   t.pass('it has rung')
 })
 
-t.test('a sweep absorbs an inbox that nobody asks after', async (t) => {
+t.test('a sweep absorbs an inbox that no command reads', async (t) => {
   const { sql, one } = await createSingleNode(t)
   const [poor, rich] = [await one.born(0.01), await one.born(0.5)]
   await one.ask(rich, sendCreditsCommand, transferInput(poor, 0.1))

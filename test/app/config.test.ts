@@ -60,7 +60,7 @@ t.test('amounts are exact and a seventh decimal is refused', async (t) => {
   ])
 })
 
-t.test('all problems are told at once, each with its value', async (t) => {
+t.test('all configuration problems are reported at once with their values', async (t) => {
   const problems = problemsOf({
     PORT: '80a',
     LOG_LEVEL: 'loud',
@@ -129,7 +129,7 @@ t.test('the public address loses the slash at its end', async (t) => {
   t.equal(loadConfig({ PUBLIC_URL: 'https://gas.example/' }).publicUrl, 'https://gas.example')
 })
 
-t.test('every setting says what it is and what it must be', async (t) => {
+t.test('every setting has a description and a constraint', async (t) => {
   for (const [name, schema] of Object.entries(SettingsSchema.properties)) {
     t.match(schema, { description: /\.$/, must: String }, name)
     t.ok('default' in schema || 'unset' in schema, `${name} has a default`)

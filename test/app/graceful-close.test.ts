@@ -13,7 +13,7 @@ async function reader(t: Test, port: number) {
   return socket
 }
 
-t.test('a client that has offered another protocol is let go like any other', async (t) => {
+t.test('a client that offered another protocol is closed like any other', async (t) => {
   const server = createServer({ keepAliveTimeout: 0 }, (_request, response) => {
     response.end('done')
   })

@@ -29,7 +29,7 @@ t.test('a master key is exactly 32 bytes of base64', async (t) => {
   }
 })
 
-t.test('every purpose has its own key, the same at every start', async (t) => {
+t.test('every purpose has its own key, equal after each start', async (t) => {
   t.notSame(deriveSubkey(master, 'pepper'), deriveSubkey(master, 'keyring'))
   t.notSame(deriveSubkey(master, 'pepper'), deriveSubkey(other, 'pepper'))
   t.same(
@@ -39,7 +39,7 @@ t.test('every purpose has its own key, the same at every start', async (t) => {
   t.equal(deriveSubkey(master, 'pepper').length, 32)
 })
 
-t.test('what is sealed opens for its owner and is not readable in between', async (t) => {
+t.test('a sealed value opens for its owner and is unreadable otherwise', async (t) => {
   const sealed = encryptEnvelope(keyring, 'sk-live-123', owner)
   t.equal(decryptEnvelope(keyring, sealed, owner).toString(), 'sk-live-123')
   t.notOk(sealed.includes('sk-live-123'))

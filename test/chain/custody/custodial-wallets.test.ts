@@ -21,7 +21,7 @@ t.test('a wallet opens to the key of its address', async (t) => {
   t.not(createCustodialWallet(key, AGENT).address, wallet.address, 'each has a key of its own')
 })
 
-t.test('it opens for its own agent, address and key only', async (t) => {
+t.test('an envelope opens only for its own agent, address and key', async (t) => {
   const wallet = createCustodialWallet(key, AGENT)
   t.throws(() => decryptWalletKey(key, OTHER, wallet))
   t.throws(() =>
@@ -33,7 +33,7 @@ t.test('it opens for its own agent, address and key only', async (t) => {
   t.throws(() => decryptWalletKey(key, AGENT, { ...wallet, sealed: changed }))
 })
 
-t.test('what an error says never holds the key', async (t) => {
+t.test('an error message never contains the key', async (t) => {
   const wallet = createCustodialWallet(key, AGENT)
   const secret = decryptWalletKey(key, AGENT, wallet).slice(2)
   try {

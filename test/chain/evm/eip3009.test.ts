@@ -180,7 +180,7 @@ t.test('an authorization is inspected, settled and found', async (t) => {
   })
 })
 
-t.test('what would make a settlement fail is named', async (t) => {
+t.test('causes of a failing settlement are named', async (t) => {
   const poor = await payerWith(PRICE - 1n)
   const first = await poor.sign()
   t.match(await inspect(first.authorization, first.signature), {
@@ -358,7 +358,7 @@ t.test('an inspection is one request', async (t) => {
   t.equal(node.requests.length, 1)
 })
 
-t.test('a node that is down is told from one that says no', async (t) => {
+t.test('an unreachable node is distinguished from a rejection', async (t) => {
   const { authorization, signature } = await (await payerWith(0n)).sign()
   const errorOf = async (at: typeof client) => {
     try {

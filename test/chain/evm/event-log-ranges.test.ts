@@ -84,7 +84,7 @@ t.test('a payment is found through an outage longer than the node answers for', 
   t.ok((ranges.at(-1)?.[1] ?? 0) < Number(await chain.client.getBlockNumber()), 'and no further')
 })
 
-t.test('the parts of a range leave nothing out and say nothing twice', async (t) => {
+t.test('the parts of a range have no gaps and no overlaps', async (t) => {
   ranges.splice(0)
   const head = await chain.client.getBlockNumber()
   const filter = { address: asset, topics: [ERC20_TRANSFER_TOPIC], fromBlock: 0n, toBlock: head }
@@ -103,7 +103,7 @@ t.test('the parts of a range leave nothing out and say nothing twice', async (t)
   )
 })
 
-t.test('a node that refuses a single block, or is away, is not asked for ever', async (t) => {
+t.test('a node that rejects a single block or is unreachable is not retried forever', async (t) => {
   most = 0
   const filter = { address: asset, topics: [ERC20_TRANSFER_TOPIC], fromBlock: 0n, toBlock: 9n }
   const read = async (at: typeof client) => {

@@ -44,7 +44,7 @@ async function payer(balance: bigint) {
   }
 }
 
-t.test('payments that come together share one call, and each has its own answer', async (t) => {
+t.test('concurrent payments share one call and get their own results', async (t) => {
   const inspect = createPaymentPreflight(client, settler)
   const rich = await payer(90_000n)
   const [good, twice, poor, forged] = [
@@ -77,7 +77,7 @@ t.test('payments that come together share one call, and each has its own answer'
   t.equal(gate.seen.filter((method) => method === 'eth_call').length, 1 + 3, 'one, and each no')
 })
 
-t.test('two payments on one balance: each is what it would be alone', async (t) => {
+t.test('two payments on one balance get the same results as alone', async (t) => {
   const inspect = createPaymentPreflight(client, settler)
   const sign = await payer(30_000n)
   const both = [await sign(), await sign()]
@@ -89,7 +89,7 @@ t.test('two payments on one balance: each is what it would be alone', async (t) 
   t.match(seen, [{ simulation: null }, { simulation: null }], 'the reservation decides')
 })
 
-t.test('a settlement that burns all gas takes nobody with it', async (t) => {
+t.test('a settlement that burns all gas does not affect the others', async (t) => {
   const inspect = createPaymentPreflight(client, settler)
   const [good, burner] = [await (await payer(30_000n))(), await (await payer(30_000n))()]
   // jumpdest, push 0, jump: for ever

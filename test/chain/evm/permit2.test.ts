@@ -159,7 +159,7 @@ t.test('a permit waits for its approval, is settled and found', async (t) => {
   })
 })
 
-t.test('of equal payments each is found by its own terms', async (t) => {
+t.test('among equal payments each is found by its own terms', async (t) => {
   const { sign } = await payerWith(PRICE * 2n)
   const [first, second] = [await sign({ nonce: 1n }), await sign({ nonce: 2n })]
   const txs = [
@@ -173,7 +173,7 @@ t.test('of equal payments each is found by its own terms', async (t) => {
   t.match(await readPermit2Status(client, other, 0n), { state: 'spent', headTime: BigInt })
 })
 
-t.test('a log that was booked for another permit stands for no second one', async (t) => {
+t.test('a log booked for another permit is not used twice', async (t) => {
   const { sign } = await payerWith(PRICE)
   const { permit, signature } = await sign()
   const tx = await submit(permit2SettleCall(permit, signature))
@@ -185,7 +185,7 @@ t.test('a log that was booked for another permit stands for no second one', asyn
   t.strictSame(asked, [[tx, found.state === 'used' ? found.logIndex : -1]])
 })
 
-t.test('of payments in one transaction each has the log of its own amount', async (t) => {
+t.test('each payment of a transaction gets the log of its own amount', async (t) => {
   const { sign } = await payerWith(PRICE * 2n)
   const payments = [await sign({ amount: PRICE / 2n }), await sign()] as const
   const calls = payments.map(({ permit, signature }) => {
@@ -222,7 +222,7 @@ t.test('a cancelled permit is found cancelled', async (t) => {
   t.match(await inspect(permit, signature), { used: true, simulation: 'InvalidNonce' })
 })
 
-t.test('what would make a settlement fail is named', async (t) => {
+t.test('causes of a failing settlement are named', async (t) => {
   const { sign } = await payerWith(PRICE - 1n, PRICE)
   const poor = await sign()
   t.match(await inspect(poor.permit, poor.signature), {

@@ -69,7 +69,7 @@ t.test('a call is signed with the nonce given, sent once and known by its hash',
   t.ok((await readNativeBalance(client, account.address)) < 10n ** 18n)
 })
 
-t.test('what waits in the pool is known, and replaced by higher fees only', async (t) => {
+t.test('a pending transaction is found, and replaced only with higher fees', async (t) => {
   const { account, paying } = await settlerWith()
   await chain.mint(account.address, 10n)
   await chain.client.setAutomine(false)
@@ -108,7 +108,7 @@ t.test('fees rise by at least an eighth', async (t) => {
   t.equal(maxFeePerGas, 2n * (baseFeePerGas ?? 0n) + maxPriorityFeePerGas)
 })
 
-t.test('a doomed call is told before anything is signed', async (t) => {
+t.test('a call that must fail is reported before signing', async (t) => {
   const { account, paying } = await settlerWith()
   const doomed = {
     name: 'WouldRevert',
@@ -121,7 +121,7 @@ t.test('a doomed call is told before anything is signed', async (t) => {
   t.equal(await chain.client.getTransactionCount({ address: account.address }), 0)
 })
 
-t.test('the words of other nodes for the same verdicts are known', async (t) => {
+t.test('error messages of other nodes map to the same results', async (t) => {
   let message = ''
   const error = () => JSON.stringify([{ jsonrpc: '2.0', id: 0, error: { code: -32000, message } }])
   const server = createServer((_, reply) => {

@@ -143,7 +143,7 @@ t.test('a credential becomes a payment', async (t) => {
   t.match(await readChargePayment(`Bearer gas_key, ${text}`), { nonce: id })
 })
 
-t.test('what is no credential is malformed', async (t) => {
+t.test('an invalid credential is malformed', async (t) => {
   const { text } = await createChargeCredential()
   const document = JSON.parse(Buffer.from(text.slice(8), 'base64url').toString())
   const spelled = (value: unknown) =>

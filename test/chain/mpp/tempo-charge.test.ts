@@ -92,7 +92,7 @@ t.test('the unmodified client of MPP pays our challenge on Tempo', async (t) => 
   t.equal((await chain.balanceOf(OFFER_TREASURY.toLowerCase())) - before, 30_000n)
 })
 
-t.test('a charge whose answer got lost is found by its hash', async (t) => {
+t.test('a charge whose reply was lost is found by its hash', async (t) => {
   const { chain } = await tempoShop(t)
   const lossy = createServer((request, response) => {
     void text(request).then(async (body) => {
@@ -134,7 +134,7 @@ t.test('a charge without the money is refused before, and fails after', async (t
   t.equal(await chain.balanceOf(OFFER_TREASURY.toLowerCase()), before)
 })
 
-t.test('a charge whose time is over is refused, which is no trouble of the node', async (t) => {
+t.test('an expired charge is rejected, which is not a node failure', async (t) => {
   const { chain, client } = await tempoShop(t)
   const now = Date.now()
   const payment = await readChargePayment((await createChargeCredential({}, { now })).text, { now })

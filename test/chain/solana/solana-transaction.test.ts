@@ -85,7 +85,7 @@ t.test('a transaction on Solana is claimed by its message and belongs to its own
   t.equal(hashPaymentCredential(payment), createHash('sha256').update(bytes).digest('hex'))
 })
 
-t.test('what is no transfer of tokens on Solana is malformed', async (t) => {
+t.test('anything but a token transfer on Solana is malformed', async (t) => {
   const { bytes, message } = solanaTransaction()
   const broken = [
     bytes.subarray(0, -20),

@@ -88,7 +88,7 @@ t.test('asks in the form of version 2 and reads the answers', async (t) => {
   }
 })
 
-t.test('says which kinds it settles, and who pays the fees', async (t) => {
+t.test('lists the supported kinds and the fee payers', async (t) => {
   const kinds = [
     { x402Version: 2, scheme: 'exact', network: 'solana:x', extra: { feePayer: 'Fee' } },
     { x402Version: 1, scheme: 'exact', network: 'base' },
@@ -122,7 +122,7 @@ t.test('a refusal is an answer, whatever status below 500 it has', async (t) => 
   t.equal(client.available(), true)
 })
 
-t.test('only what is checked before sending says that nothing was sent', async (t) => {
+t.test('only pre-flight checks report that nothing was sent', async (t) => {
   const { client, script } = await facing(t, json({}))
   const asked = async (errorReason: string | undefined, transaction = '') => {
     script.answer = json({ success: false, errorReason, transaction }, 402)
@@ -171,7 +171,7 @@ const useless: [string, RequestListener][] = [
 ]
 
 for (const [what, answer] of useless) {
-  t.test(`${what} is no answer`, async (t) => {
+  t.test(`${what} is not a valid reply`, async (t) => {
     const { client } = await facing(t, answer)
     for (const ask of [client.settle, client.verify]) {
       const error = await ask(payment).catch((thrown: unknown) => thrown)

@@ -212,7 +212,7 @@ t.test('the unmodified client signs Permit2 where BSC is all there is', async (t
   t.match(paid, [{ chain: 'eip155:56', amount: 30_000n * 10n ** 12n, proof: { kind: 'permit2' } }])
 })
 
-t.test('a reply says what is known, in the dialect of the payment', async (t) => {
+t.test('a reply contains the known fields, in the dialect of the payment', async (t) => {
   const payment = (wire: OnchainPayment['wire']) =>
     ({ wire, chain: 'eip155:8453', from: '0xf39f', amount: 30_000n }) as OnchainPayment
   const settlement = {

@@ -49,15 +49,18 @@ t.test('without a payment header there is no payment', async (t) => {
   t.equal(await readX402Headers({ authorization: 'Bearer gas_key' }), null)
 })
 
-t.test('payment-signature goes before x-payment, and that before Authorization', async (t) => {
-  const both = { 'x-payment': toBase64Text(x402V1Payment), authorization: 'Payment e30' }
-  t.match(await readX402Headers({ ...both, 'payment-signature': toBase64Text(x402V2Payment) }), {
-    wire: 'v2',
-  })
-  t.match(await readX402Headers(both), { wire: 'v1' })
-  const key = { authorization: 'Bearer gas_key, Payment e30' }
-  t.strictSame(await paymentProblemOf(readX402Headers(key)), [402, 'malformed-credential'])
-})
+t.test(
+  'payment-signature takes precedence over x-payment, and x-payment over Authorization',
+  async (t) => {
+    const both = { 'x-payment': toBase64Text(x402V1Payment), authorization: 'Payment e30' }
+    t.match(await readX402Headers({ ...both, 'payment-signature': toBase64Text(x402V2Payment) }), {
+      wire: 'v2',
+    })
+    t.match(await readX402Headers(both), { wire: 'v1' })
+    const key = { authorization: 'Bearer gas_key, Payment e30' }
+    t.strictSame(await paymentProblemOf(readX402Headers(key)), [402, 'malformed-credential'])
+  },
+)
 
 t.test('the alphabet of URLs is read too, padded or not', async (t) => {
   const text = JSON.stringify({ ...short, resource: { url: '???>>>' } })
@@ -86,7 +89,7 @@ t.test('addresses count by their bytes, whatever their case', async (t) => {
   })
 })
 
-t.test('neither resource nor extra nor extensions of the client change what is paid', async (t) => {
+t.test('resource, extra and extensions of the client do not change the payment', async (t) => {
   const payment = await readX402Payment({
     ...x402V2Payment,
     accepted: {
@@ -100,7 +103,7 @@ t.test('neither resource nor extra nor extensions of the client change what is p
   t.strictSame(payment, { rail: 'x402', wire: 'v2', ...NORMALIZED_X402_PAYMENT })
 })
 
-t.test('an identifier of the client is kept, a wrong one refused', async (t) => {
+t.test('an identifier of the client is stored, an invalid one rejected', async (t) => {
   const identified = (id: unknown) =>
     readX402Payment({
       ...x402V2Payment,
@@ -112,7 +115,7 @@ t.test('an identifier of the client is kept, a wrong one refused', async (t) => 
   }
 })
 
-t.test('what cannot be read is malformed', async (t) => {
+t.test('an unreadable payment is malformed', async (t) => {
   const text = JSON.stringify(x402V2Payment)
   const change = (fields: object) => ({
     ...x402V2Payment,
@@ -212,7 +215,7 @@ t.test('the size is that of the header, and 8 KiB pass', async (t) => {
   t.match(await readX402Headers({ 'payment-signature': header }), { wire: 'v2' })
 })
 
-t.test('what does not match the offer names the reason', async (t) => {
+t.test('a mismatch with the offer returns its reason', async (t) => {
   const accepting = (change: object) => ({
     ...x402V2Payment,
     accepted: { ...X402_BASE_REQUIREMENT, ...change },

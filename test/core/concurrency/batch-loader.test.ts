@@ -17,7 +17,7 @@ function asking(options: { most: number; atOnce?: number }) {
   return { ask, asked, begun, turn }
 }
 
-t.test('what is asked in one turn goes together, and each has its own answer', async (t) => {
+t.test('requests of one turn are batched, and each gets its own result', async (t) => {
   const { ask, asked, begun, turn } = asking({ most: 10 })
   const all = Promise.all([ask(1), ask(2), ask(3)])
   await turn()
@@ -26,7 +26,7 @@ t.test('what is asked in one turn goes together, and each has its own answer', a
   t.strictSame(await all, [10, 20, 30])
 })
 
-t.test('what comes while one is under way waits for the next, up to its size', async (t) => {
+t.test('requests during a batch wait for the next one, up to its size', async (t) => {
   const { ask, asked, begun, turn } = asking({ most: 2, atOnce: 1 })
   const all = [ask(1)]
   await turn()
@@ -51,7 +51,7 @@ t.test('several are under way where that is allowed', async (t) => {
   ])
 })
 
-t.test('an asking that fails fails for those in it, and for nobody behind them', async (t) => {
+t.test('a failed batch fails its own requests and none after it', async (t) => {
   const { ask, asked, turn } = asking({ most: 2 })
   const [first, second, third] = [ask(1), ask(2), ask(3)]
   await turn()
@@ -63,7 +63,7 @@ t.test('an asking that fails fails for those in it, and for nobody behind them',
   t.equal(await third, 30)
 })
 
-t.test('an answer may be a promise of its own', async (t) => {
+t.test('a result may itself be a promise', async (t) => {
   const ask = createBatchLoader<number, number>(
     async (items) =>
       items.map((item) => (item > 1 ? Promise.reject(new Error('one of them')) : item)),

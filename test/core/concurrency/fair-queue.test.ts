@@ -68,7 +68,7 @@ t.test('an owner with long turns waits behind one who comes later with short tur
   t.strictSame(order, ['a1', 'b1', 'b2', 'b3', 'b4', 'b5', 'b6', 'b7', 'b8', 'a2'])
 })
 
-t.test('a stream of newcomers starves nobody: waiting makes up for what was used', async (t) => {
+t.test('a stream of new owners starves no owner: waiting compensates for past use', async (t) => {
   const { wait, give, end, order } = served()
   for (const name of ['a1', 'a2']) void wait(name)
   await give()
@@ -84,7 +84,7 @@ t.test('a stream of newcomers starves nobody: waiting makes up for what was used
 })
 
 t.test(
-  'who holds fewest is next, and an owner at its bound leaves the rest to others',
+  'the owner with the fewest slots is next, and an owner at its bound leaves slots to others',
   async (t) => {
     const { wait, give, end, order } = served({ maxHeldPerOwner: 2 })
     for (const name of ['a1', 'a2', 'a3']) void wait(name)
@@ -99,7 +99,7 @@ t.test(
   },
 )
 
-t.test('a full queue turns away the last caller of whoever has the most', async (t) => {
+t.test('a full queue rejects the last caller of the largest owner', async (t) => {
   const { wait, give, refused, order, queue } = served({ maxWaiting: 4, maxWaitingPerOwner: 3 })
   for (const name of ['a1', 'a2', 'a3', 'a4']) void wait(name)
   await new Promise(setImmediate)
@@ -115,7 +115,7 @@ t.test('a full queue turns away the last caller of whoever has the most', async 
   t.strictSame(new Set(order), new Set(['a1', 'a2', 'b1', 'c1']))
 })
 
-t.test('who leaves or loses patience is not served, and its place is', async (t) => {
+t.test('a caller that leaves or times out is not served and frees its place', async (t) => {
   const { wait, give, refused, order } = served()
   const left = new AbortController()
   const gone = wait('a1', { signal: left.signal })

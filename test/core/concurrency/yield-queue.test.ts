@@ -1,7 +1,7 @@
 import t from 'tap'
 import { createYieldQueue } from '../../../core/concurrency/yield-queue.ts'
 
-t.test('a burst goes on one by one, and what else is there gets in between', async (t) => {
+t.test('a burst runs one by one, interleaved with other work', async (t) => {
   const turn = createYieldQueue()
   const said: string[] = []
   const burst = [1, 2, 3].map((one) => turn().then(() => said.push(`paid ${one}`)))

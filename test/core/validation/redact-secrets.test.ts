@@ -34,13 +34,13 @@ t.test('a field that is named as a credential is one, at any depth', async (t) =
   t.strictSame(redactSecrets({ cookies: { a: 'b' } }).shown, { cookies: { a: REDACTED } })
 })
 
-t.test('a reference to the keyring says nothing, text around it may', async (t) => {
+t.test('a keyring reference is not redacted, but the text around it may be', async (t) => {
   t.notOk(found({ headers: { authorization: '{{keyring.NAME}}' } }))
   t.notOk(found({ headers: { authorization: 'Bearer {{keyring.NAME}}' } }))
   t.ok(found({ headers: { authorization: '{{keyring.NAME}} sk-live' } }))
 })
 
-t.test('what holds none is shown as it is', async (t) => {
+t.test('text without secrets is unchanged', async (t) => {
   const plain = { url: 'u', list: [1, null, true, { a: 'b' }], api_key: '' }
   t.strictSame(redactSecrets(plain), { shown: plain, found: false })
 })

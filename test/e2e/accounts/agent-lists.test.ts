@@ -94,7 +94,7 @@ t.test('and the bounties it posted or was paid for', async (t) => {
   t.equal((await get('/api/bounties/mine')).status, 401)
 })
 
-t.test('who is in a fleet is for its owner and its members', async (t) => {
+t.test('only its owner and its members see who is in a fleet', async (t) => {
   const owner = await main.onboard()
   const id = String((await post(owner, '/api/fleet/create', { name: 'crew' }))['fleet_id'])
   const members: TestAgent[] = []
@@ -118,7 +118,7 @@ t.test('who is in a fleet is for its owner and its members', async (t) => {
   t.equal((await get('/api/fleet/x/members', owner)).status, 404)
 })
 
-t.test('every list has its items, their count and where it goes on', async (t) => {
+t.test('every list returns items, count and cursor', async (t) => {
   const ann = await main.onboard()
   const pack = String((await post(ann, '/api/backpack/create', { agent_name: 'x' }))['backpack_id'])
   await main.call(ann, 'hive_trending', {}, { 'x-backpack-id': pack })
@@ -167,7 +167,7 @@ t.test('a referral code leads to a page that says how to use it', async (t) => {
   })
 })
 
-t.test('only what can be called is said to trend', async (t) => {
+t.test('only callable tools are trending', async (t) => {
   // A trend is kept for a minute: this station has told none yet.
   const fresh = await startStation(t)
   const ann = await fresh.onboard()

@@ -126,7 +126,7 @@ t.test('one station', async (t) => {
     )
   })
 
-  t.test('what came promotional is paid and returned promotional', async (t) => {
+  t.test('promotional bounties are paid and returned as promotional credits', async (t) => {
     const [rich, eve] = [await main.onboard(), await main.onboard()]
     await deposit(main, rich, 1)
     t.strictSame(await purse(main, rich), [0.75, 1])
@@ -156,7 +156,7 @@ t.test('one station', async (t) => {
     )
   })
 
-  t.test('too little is a 402 that says where to fund', async (t) => {
+  t.test('insufficient credits return a 402 with the funding address', async (t) => {
     const guest = await main.onboard()
     const poor = await post(main, guest, { reward_usdc: 0.51 })
     t.match(poor, { status: 402, body: { code: 'payment_required', limit_source: 'balance' } })
@@ -168,7 +168,7 @@ t.test('one station', async (t) => {
     t.match(capped, { status: 403, body: { code: 'insufficient_scope' } })
   })
 
-  t.test('what cannot be a bounty, or a claim, is refused', async (t) => {
+  t.test('invalid bounties and claims are rejected', async (t) => {
     const wrong: [object, string][] = [
       [{ reward_usdc: 0.049999 }, '/reward_usdc'],
       [{ reward_usdc: 0.0500001 }, '/reward_usdc'],

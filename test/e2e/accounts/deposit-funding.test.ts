@@ -18,7 +18,7 @@ const HTML = { accept: 'text/html' }
 const joined = (main: InProcessStation, fields: object = {}) =>
   main.ask('POST', '/api/onboard', { json: { name: 'tester', ...fields } })
 
-t.test('a station without deposits sends nobody to send money', async (t) => {
+t.test('a station without deposits names no deposit address', async (t) => {
   const main = await startStation(t, { STARTER_CREDITS_USDC: '0.052' })
   const { body } = await joined(main, { owner_email: 'owner@example.com' })
   const [id, key] = [String(body['agent_id']), String(body['api_key'])]
@@ -121,7 +121,7 @@ t.test('a deposit is seen, waits below the minimum, and is credited with the nex
   await main.verify()
 })
 
-t.test('a top-up tells the bonus, and what it released', async (t) => {
+t.test('a top-up returns the bonus and the credits it released', async (t) => {
   const { main, till } = await startStationWithChain(t, { STARTER_CREDITS_USDC: '0' })
   const her = await main.onboard()
   const { body } = await main.ask('GET', '/api/wallet', { key: her.key })

@@ -86,7 +86,7 @@ t.test('a name cannot become part of the page', async (t) => {
   t.match(text, '<title>Fund &lt;script&gt;')
 })
 
-t.test('without a chain the page says so, and invites nobody to pay', async (t) => {
+t.test('without a chain the page says so and shows no payment', async (t) => {
   const main = await startStation(t)
   const her = await main.onboard()
   const { status, text } = await main.ask('GET', `/fund/${her.id}`, { headers: HTML })
@@ -112,7 +112,7 @@ t.test('an agent that does not exist has no page', async (t) => {
   }
 })
 
-t.test('the status follows a deposit, and tells nobody the balance', async (t) => {
+t.test('the status follows a deposit and reveals no balance', async (t) => {
   const { main, till } = await startStationWithChain(t)
   const her = await main.onboard(0)
   const status = () => main.ask('GET', `/fund/${her.id}/status`)

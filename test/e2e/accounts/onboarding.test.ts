@@ -31,7 +31,7 @@ t.test('of the agents of an address in an hour', async (t) => {
   const beside = await spawnSecondNode(t, main, LIMITED)
   const nodes = [main, beside]
 
-  t.test('ten are let in and given credits, by two nodes without Redis', async (t) => {
+  t.test('ten agents per hour get credits, across two nodes without Redis', async (t) => {
     const answers = await Promise.all(
       Array.from({ length: 16 }, (_, at) => one(nodes[at % 2] as TestStation, '192.0.2.1')),
     )
@@ -69,7 +69,7 @@ t.test('of the agents of an address in an hour', async (t) => {
     t.equal((await batch(beside, '192.0.2.3', 1)).status, 429)
   })
 
-  t.test('those of a batch beyond the tenth begin without credits, and hear why', async (t) => {
+  t.test('agents of a batch beyond the tenth start without credits, with the reason', async (t) => {
     const key = { 'idempotency-key': randomUUID() }
     const answer = await batch(main, '192.0.2.4', 20, key)
     t.strictSame(credits(answer), [...Array(10).fill(0.5), ...Array(10).fill(0)])
@@ -114,7 +114,7 @@ t.test('of the agents of an address in an hour', async (t) => {
   t.test('nothing is broken afterwards', () => main.verify())
 })
 
-t.test('what is refused by the network is not counted for the address', async (t) => {
+t.test('an onboarding rejected by the network does not count for the address', async (t) => {
   const main = await startStation(t, { ...LIMITED, ONBOARD_PER_HOUR_PER_IP: '1' })
   const at = (n: number) => `2001:db8:9:${n.toString(16)}::1`
   for (let n = 0; n < 16; n += 1) t.equal((await one(main, at(n))).status, 201)
@@ -127,7 +127,7 @@ t.test('what is refused by the network is not counted for the address', async (t
   )
 })
 
-t.test('an operator who lets more in an hour gets several batches of it', async (t) => {
+t.test('a higher hourly limit admits several batches', async (t) => {
   const main = await startStation(t, { ...LIMITED, ONBOARD_PER_HOUR_PER_IP: '45' })
   t.equal((await batch(main, '192.0.2.1', 20)).status, 200)
   t.equal((await batch(main, '192.0.2.1', 20)).status, 200)
@@ -136,7 +136,7 @@ t.test('an operator who lets more in an hour gets several batches of it', async 
   t.strictSame(credits(last), Array(5).fill(0.5))
 })
 
-t.test('a batch names the most agents it may hold, for none and for too many', async (t) => {
+t.test('an empty or too large batch is rejected with its maximum', async (t) => {
   const main = await startStation(t)
   for (const agents of [0, 21, 101])
     t.match(await batch(main, '192.0.2.1', agents), {
@@ -156,7 +156,7 @@ t.test('a batch names the most agents it may hold, for none and for too many', a
   })
 })
 
-t.test('free calls of a /48 are those of sixteen /64', async (t) => {
+t.test('all /64 of a /48 share the free calls of sixteen', async (t) => {
   const main = await startStation(t, { FREE_TIER_PER_DAY: '2' })
   const look = (at: number) =>
     main.call(null, 'x402_parse', { body: OFFER }, from(`2001:db8:5:${at.toString(16)}::1`))

@@ -101,7 +101,7 @@ t.test('where promotional credits cannot be sent', async (t) => {
     t.strictSame(await purse(main, collector), [0.5, 0])
   })
 
-  t.test('a bounty is paid from cash, and a refusal says what is missing', async (t) => {
+  t.test('a bounty is paid from cash, and a rejection names the missing amount', async (t) => {
     const [rich, claimer] = [await main.onboard(), await main.onboard()]
     await deposit(main, rich, 1)
     t.strictSame(await purse(main, rich), [0.75, 1])
@@ -144,7 +144,7 @@ t.test('where promotional credits cannot be sent', async (t) => {
     })
   })
 
-  t.test('the author of a fork gets what is paid in cash, and is told no more', async (t) => {
+  t.test('the author of a fork receives the cash part only', async (t) => {
     const [author, forker] = [await main.onboard(), await main.onboard()]
     const { body: made } = await post(main, author, '/api/strategies', STRATEGY)
     const fork = () => post(main, forker, `/api/strategies/${String(made['id'])}/fork`)
@@ -206,7 +206,7 @@ t.test('where promotional credits cannot be sent', async (t) => {
   await main.verify()
 })
 
-t.test('what was allowed once is still sound when it is no more', async (t) => {
+t.test('a transfer that was once permitted stays valid after the setting changes', async (t) => {
   const on = await startStation(t, { PROMO_TRANSFERABLE: 'true' })
   const [ann, bob] = [await on.onboard(), await on.onboard()]
   const asks = { title: 'x', description: 'anything', domain: 'x', reward_usdc: 0.2 }

@@ -88,7 +88,7 @@ t.test('a referral code: made once, named when it is wrong', async (t) => {
   t.equal((await main.sql`select from agents`).count, before.count, 'nobody has joined')
 })
 
-t.test('a first deposit rewards who brought the agent, once', async (t) => {
+t.test('a first deposit rewards the referrer once', async (t) => {
   const main = await startStation(t)
   const ann = await main.onboard()
   const bob = await brought(main, await codeFor(main, ann))
@@ -108,7 +108,7 @@ t.test('a first deposit rewards who brought the agent, once', async (t) => {
   await main.verify()
 })
 
-t.test('a percent of their calls is paid out once, however many ask', async (t) => {
+t.test('the referral share of calls is paid once, even with concurrent requests', async (t) => {
   const main = await startStation(t)
   const beside = await spawnSecondNode(t, main)
   const ann = await main.onboard()
@@ -184,7 +184,7 @@ t.test('ten of 64 get a slot, each one once', async (t) => {
   await main.verify()
 })
 
-t.test('a repeated request keeps its answer, and stays the agent’s own', async (t) => {
+t.test('a repeated request returns its stored reply, and only to the same agent', async (t) => {
   const main = await startStation(t)
   const [ann, bob] = [await main.onboard(), await main.onboard()]
   const [drop] = await openRadioDrop(main.sql)

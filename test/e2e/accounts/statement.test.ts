@@ -118,7 +118,7 @@ t.test('everything an agent can do with money is in its statement, and adds up',
   await main.verify()
 })
 
-t.test('held and lent money is shown as what it is', async (t) => {
+t.test('held and lent money is listed as such', async (t) => {
   const main = await startStation(t)
   const owner = await main.onboard()
   const member = await main.onboard(0.01)

@@ -34,7 +34,7 @@ t.test('the key of a wallet survives an answer that was lost', async (t) => {
     t.equal(privateKeyToAddress(body['private_key'] as `0x${string}`), body['wallet_address'])
   }
 
-  t.test('asked again without an Idempotency-Key it is the same wallet', async (t) => {
+  t.test('a second request without an Idempotency-Key returns the same wallet', async (t) => {
     const her = await main.onboard()
     same(t, [await handed(main, her), await handed(main, her), await handed(two, her)])
     t.equal(await exports(her), 1)
@@ -60,7 +60,7 @@ t.test('the key of a wallet survives an answer that was lost', async (t) => {
     t.not(body['wallet_address'], (await handed(main, her)).body['wallet_address'])
   })
 
-  t.test('its answer is repeated to the API key that asked, and to no other', async (t) => {
+  t.test('the reply is repeated only to the API key that requested it', async (t) => {
     const her = await main.onboard()
     const made = await main.ask('POST', '/api/keys', { key: her.key, json: {} })
     const other = { ...her, key: made.body.api_key }
@@ -73,7 +73,7 @@ t.test('the key of a wallet survives an answer that was lost', async (t) => {
     t.equal(await exports(her), 1)
   })
 
-  t.test('asked on two nodes at once it is one wallet', async (t) => {
+  t.test('concurrent requests on two nodes return one wallet', async (t) => {
     for (const headers of [{}, { 'idempotency-key': 'mine' }]) {
       const her = await main.onboard()
       const nodes = [main, two, main, two]
@@ -83,19 +83,16 @@ t.test('the key of a wallet survives an answer that was lost', async (t) => {
     }
   })
 
-  t.test(
-    'a crash after the hand-over and before its answer was kept changes nothing',
-    async (t) => {
-      const her = await main.onboard()
-      const headers = { 'idempotency-key': 'mine' }
-      const first = await handed(main, her, headers)
-      await main.sql`delete from calls where owner = ${her.id} and idempotency_key = 'mine'`
-      same(t, [first, await handed(two, her, headers)])
-      t.equal(await exports(her), 1)
-    },
-  )
+  t.test('a crash between export and stored reply changes nothing', async (t) => {
+    const her = await main.onboard()
+    const headers = { 'idempotency-key': 'mine' }
+    const first = await handed(main, her, headers)
+    await main.sql`delete from calls where owner = ${her.id} and idempotency_key = 'mine'`
+    same(t, [first, await handed(two, her, headers)])
+    t.equal(await exports(her), 1)
+  })
 
-  t.test('once its owner has it, nobody else does', async (t) => {
+  t.test('after the export no other owner can request the key', async (t) => {
     const her = await main.onboard()
     const eve = await main.onboard()
     const headers = { 'idempotency-key': 'mine' }
@@ -143,7 +140,7 @@ t.test('the key of a wallet survives an answer that was lost', async (t) => {
     t.equal(next.body['wallet_address'], body['new_wallet_address'])
   })
 
-  t.test('its owner hears of it', async (t) => {
+  t.test('the owner is notified', async (t) => {
     const her = await main.onboard()
     const { body } = await handed(main, her)
     const { wallet_address, new_wallet_address } = body
@@ -157,7 +154,7 @@ t.test('the key of a wallet survives an answer that was lost', async (t) => {
   t.test('nothing is broken afterwards', () => main.verify())
 })
 
-t.test('a wallet whose money could come back keeps its key', async (t) => {
+t.test('a wallet whose money a reorg could return keeps its key', async (t) => {
   const real = createSystemClock()
   let ahead = 0
   const clock = { ...real, mono: () => real.mono() + ahead }
@@ -195,7 +192,7 @@ t.test('a wallet whose money could come back keeps its key', async (t) => {
     t.match(await sweepOf(her), { state: 'done', final: true })
   })
 
-  t.test('also where the sweep was done before anybody asked for the key', async (t) => {
+  t.test('also when the sweep ended before the first request for the key', async (t) => {
     const her = await rich(2)
     await base.mine(12)
     // Wallets are swept each minute.
@@ -232,7 +229,7 @@ t.test('a wallet whose money could come back keeps its key', async (t) => {
     t.equal(moves.length, 1, 'and it is booked where it is')
   })
 
-  t.test('one that moves it to a later block makes its key wait for that block', async (t) => {
+  t.test('a sweep moved to a later block delays the key until that block', async (t) => {
     const her = await rich(2)
     t.match(await handed(main, her), waits)
     const { tx = '' } = (await sweepOf(her)) ?? {}

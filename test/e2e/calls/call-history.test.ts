@@ -24,7 +24,7 @@ interface Listed {
 const callsOf = async ({ key }: TestAgent, query = ''): Promise<Listed[]> =>
   (await get(`/api/calls?limit=200${query}`, key)).body['calls'] as Listed[]
 
-t.test('an agent sees its own calls, cut by what it asks for', async (t) => {
+t.test('an agent sees only its own calls, filtered as requested', async (t) => {
   const [ann, bob] = [await main.onboard(), await main.onboard()]
   const task = await main.ask('POST', '/api/task/start', {
     key: ann.key,
@@ -79,7 +79,7 @@ t.test('an agent sees its own calls, cut by what it asks for', async (t) => {
   t.equal(free.status, 200)
 })
 
-t.test('a receipt says what it vouches for to whoever holds it, and nothing else', async (t) => {
+t.test('a receipt verifies for any holder and reveals nothing else', async (t) => {
   const ann = await main.onboard()
   const { body } = await main.call(ann, TOOL)
   const { receipt, call_id: callId } = body._meta

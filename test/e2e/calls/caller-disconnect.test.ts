@@ -87,7 +87,7 @@ t.test('a result that a program forges is its result, however deep it is', async
   t.equal(body['result'], '['.repeat(50_000) + ']'.repeat(50_000))
 })
 
-t.test('a program whose caller leaves runs to its end and is charged', async (t) => {
+t.test('a program whose caller disconnects runs to its end and is charged', async (t) => {
   const programs = {
     python: 'print("the answer")\nwhile True: pass',
     javascript: 'console.log("the answer"); for (;;) {}',
@@ -112,7 +112,7 @@ t.test('a program whose caller leaves runs to its end and is charged', async (t)
   }
 })
 
-t.test('a program whose caller leaves before it has a host costs nothing', async (t) => {
+t.test('a program whose caller disconnects before it gets a host costs nothing', async (t) => {
   const [busy, guest] = [await main.onboard(), await main.onboard()]
   const before = await main.balance(guest)
   const sleeper = { tool: 'code_sandbox', language: 'bash', code: 'sleep 20', timeout_ms: 10_000 }
@@ -157,7 +157,7 @@ t.test('a tool that only reads is finished and charged when its caller has left'
   t.match(await again.json(), { status_code: 200 })
 })
 
-t.test('a free call whose caller leaves has used its slot', async (t) => {
+t.test('a free call whose caller disconnects uses its slot', async (t) => {
   const guest = await main.onboard()
   const headers = { 'x-forwarded-for': '198.51.100.9' }
   const claims = ['2 + 2 = 4', 'DOGE costs 0.5 USD']

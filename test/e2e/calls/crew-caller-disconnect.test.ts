@@ -55,34 +55,37 @@ async function leaves(path: string, key: string, json: object): Promise<void> {
   await known
 }
 
-t.test('a crew whose caller has left is made, charged once and found under its key', async (t) => {
-  const ways = [
-    ['/api/agent/crew', ISSUE],
-    ['/api/refuel/stream', { tool: 'crew', ...ISSUE }],
-  ] as const
-  for (const [path, json] of ways) {
-    const guest = await main.onboard()
-    const { id, key } = guest
-    await leaves(path, key, json)
-    const held = async () => (await main.ask('GET', '/api/credits/balance', { key })).body
-    t.match(await held(), { held_usdc: 0.15, balance_usdc: 0.35 }, path)
-    at.open()
-    while ((await held())['held_usdc'] !== 0) await new Promise(setImmediate)
-    const again = await main.ask('POST', path, {
-      key,
-      json,
-      headers: { 'idempotency-key': 'left-alone' },
-    })
-    t.equal(again.headers['idempotency-replayed'], 'true', again.text.slice(0, 300))
-    const answer = again.frames.find(({ event }) => event === 'result')?.data ?? again.body
-    t.match(answer, { type: 'newsletter', _meta: { cost_usdc: 0.15 } }, path)
-    t.equal(await main.balance(guest), 0.35)
-    const calls = await main.sql`select cost_micros from calls where agent_id = ${id}`
-    t.strictSame(
-      calls.map((call) => Number(call['cost_micros'])),
-      [150_000],
-      path,
-    )
-  }
-  await main.verify()
-})
+t.test(
+  'a crew whose caller disconnected completes, is charged once and is found under its key',
+  async (t) => {
+    const ways = [
+      ['/api/agent/crew', ISSUE],
+      ['/api/refuel/stream', { tool: 'crew', ...ISSUE }],
+    ] as const
+    for (const [path, json] of ways) {
+      const guest = await main.onboard()
+      const { id, key } = guest
+      await leaves(path, key, json)
+      const held = async () => (await main.ask('GET', '/api/credits/balance', { key })).body
+      t.match(await held(), { held_usdc: 0.15, balance_usdc: 0.35 }, path)
+      at.open()
+      while ((await held())['held_usdc'] !== 0) await new Promise(setImmediate)
+      const again = await main.ask('POST', path, {
+        key,
+        json,
+        headers: { 'idempotency-key': 'left-alone' },
+      })
+      t.equal(again.headers['idempotency-replayed'], 'true', again.text.slice(0, 300))
+      const answer = again.frames.find(({ event }) => event === 'result')?.data ?? again.body
+      t.match(answer, { type: 'newsletter', _meta: { cost_usdc: 0.15 } }, path)
+      t.equal(await main.balance(guest), 0.35)
+      const calls = await main.sql`select cost_micros from calls where agent_id = ${id}`
+      t.strictSame(
+        calls.map((call) => Number(call['cost_micros'])),
+        [150_000],
+        path,
+      )
+    }
+    await main.verify()
+  },
+)

@@ -49,7 +49,7 @@ t.test('64 equal requests with one Idempotency-Key', async (t) => {
     t.equal(await charges(guest), 1)
   })
 
-  t.test('over two processes all are answered alike or told to ask again', async (t) => {
+  t.test('with two processes every request gets the same reply or a retry', async (t) => {
     const guest = await main.onboard()
     const { once, answers } = await repeat([main, beside], guest, '/api/refuel', { tool: TOOL })
     t.strictSame(others(answers), [])
@@ -100,7 +100,7 @@ t.test('64 equal requests with one Idempotency-Key', async (t) => {
     t.match(await batch({ tool: TOOL }), { headers: { 'idempotency-replayed': 'true' } })
   })
 
-  t.test('a repeated stream says so, and costs nothing more', async (t) => {
+  t.test('a repeated stream is marked as such and costs nothing more', async (t) => {
     const guest = await main.onboard()
     const asked = { key: guest.key, json: { tool: TOOL }, headers: { 'idempotency-key': 'flow' } }
     const first = await main.ask('POST', '/api/refuel/stream', asked)
@@ -150,7 +150,7 @@ t.test('64 equal requests with one Idempotency-Key', async (t) => {
     t.equal(await charges(guest), 1)
   })
 
-  t.test('a refusal is not kept: with money the same request is served', async (t) => {
+  t.test('a rejection is not stored: with money the same request succeeds', async (t) => {
     const [poor, rich] = [await main.onboard(0.004), await main.onboard()]
     const headers = { 'idempotency-key': 'three' }
     t.match(await main.call(poor, TOOL, {}, headers), { status: 402 })
@@ -239,7 +239,7 @@ t.test('an onboarding under an Idempotency-Key', async (t) => {
     await known(first.body)
   })
 
-  t.test('needs a key that nobody behind the same address guesses', async (t) => {
+  t.test('needs a key that other clients behind the same address cannot guess', async (t) => {
     const [before, short] = [await agents(), ['onboard-1', 'a'.repeat(21), `${'a'.repeat(22)}!`]]
     for (const path of ['/api/onboard', '/api/agents/register', '/api/onboard/bulk']) {
       for (const key of short)

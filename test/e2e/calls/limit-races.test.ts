@@ -288,11 +288,14 @@ t.test('free calls of a day', async (t) => {
       t.equal(rails.filter((rail) => rail === 'free').length, 10)
       t.equal(await main.balance(guest), 0.0007)
     })
-    t.test(`${name}: ten, then the overage for all who can pay it`, async (t) => {
-      const guest = await main.onboard()
-      t.strictSame(countReplies(await all(guest, 'hive_read', { query: 'gas' })), { 200: N })
-      t.equal(await main.balance(guest), usdc(5e5 - (N - 10) * PRICE * 1e6))
-    })
+    t.test(
+      `${name}: ten free calls, then the overage price for callers that can pay it`,
+      async (t) => {
+        const guest = await main.onboard()
+        t.strictSame(countReplies(await all(guest, 'hive_read', { query: 'gas' })), { 200: N })
+        t.equal(await main.balance(guest), usdc(5e5 - (N - 10) * PRICE * 1e6))
+      },
+    )
     t.test(`${name}: a call that fails gives its slot back`, async (t) => {
       const guest = await main.onboard(times(1))
       const answers = await all(guest, 'price_feed', { query: 'BTC' })

@@ -20,7 +20,7 @@ const as =
   ): Promise<TestReply> =>
     node.ask(method, path, { key, ...(json === undefined ? {} : { json }), ...more })
 
-t.test('a quote tells the price and what would refuse, and moves nothing', async (t) => {
+t.test('a quote returns the price and possible rejections, and moves nothing', async (t) => {
   const main = await startStation(t)
   const her = await main.onboard(PRICE)
   const ask = as(main, her)

@@ -21,7 +21,7 @@ const on = await startStation(
   { clock: { ...clock, mono: () => clock.mono() + later } },
 )
 
-t.test('a site of the caller that breaks off is refunded so many times, and no more', async (t) => {
+t.test('a caller’s site that breaks off is refunded a limited number of times', async (t) => {
   const [caller, other] = [await on.onboard(), await on.onboard()]
   const before = await on.balance(caller)
   const see = (guest = caller) => on.call(guest, 'agent_see', { url: site.base, engine: 'http' })

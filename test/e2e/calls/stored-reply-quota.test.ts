@@ -24,7 +24,7 @@ const get = (node: TestStation, guest: TestAgent | null, bytes: number, key: str
 const note = ({ body }: TestReply) => (body._meta as Record<string, unknown>)['kept_note']
 const isGone = { status: 410, body: { code: 'answer_not_kept' } }
 
-t.test('a long answer that cost nothing is given once, and says so', async (t) => {
+t.test('a long free reply is sent once, marked as not stored', async (t) => {
   const main = await startStation(t, SETTINGS)
   const guest = await main.onboard()
   const [short, long] = [randomUUID(), randomUUID()]
@@ -54,7 +54,7 @@ t.test('a long answer that cost nothing is given once, and says so', async (t) =
   await main.verify()
 })
 
-t.test('what an agent has kept in a day is bounded, exactly, on two nodes', async (t) => {
+t.test('the stored bytes of an agent per day are bounded exactly, on two nodes', async (t) => {
   const before = await startStation(t, SETTINGS)
   const guest = await before.onboard()
   const other = await before.onboard()
@@ -87,7 +87,7 @@ t.test('what an agent has kept in a day is bounded, exactly, on two nodes', asyn
   await before.verify()
 })
 
-t.test('what an agent stores in clipboards and keyrings in a day is bounded', async (t) => {
+t.test('the bytes of clipboards and keyrings per agent and day are bounded', async (t) => {
   const main = await startStation(t)
   const beside = await startStation(t, {}, { database: main.database })
   const guest = await main.onboard()

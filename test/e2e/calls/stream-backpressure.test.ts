@@ -66,7 +66,7 @@ const answered = async ({ id }: TestAgent, calls: number) => {
   while ((await made()).length < calls) await new Promise(setImmediate)
 }
 
-t.test('who reads slowly misses nothing that was paid for', async (t) => {
+t.test('a slow reader receives everything it paid for', async (t) => {
   const guest = await main.onboard()
   const quick = await main.ask('POST', '/api/refuel/stream', {
     key: guest.key,
@@ -91,7 +91,7 @@ t.test('who reads slowly misses nothing that was paid for', async (t) => {
   t.equal(events.at(-2)?.data['text'], ANSWER)
 })
 
-t.test('a stream that is not read yet keeps the seat of its reader', async (t) => {
+t.test('an unread stream keeps its reader’s slot', async (t) => {
   const guest = await main.onboard()
   const readers = Array.from({ length: LIMITS.streamsPerKey }, (_, n) => slowly(guest, `${n}`))
   await answered(guest, readers.length)

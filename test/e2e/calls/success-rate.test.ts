@@ -7,7 +7,7 @@ interface Listed {
   readonly success_rate: number | null
 }
 
-t.test('a success rate counts what the tool did, not what its callers got wrong', async (t) => {
+t.test('the success rate counts failures of the tool, not errors of its callers', async (t) => {
   let later = 0
   const clock = { ...createSystemClock(), mono: () => performance.now() + later }
   const station = await startStation(t, { STARTER_CREDITS_USDC: '2' }, { clock })

@@ -80,7 +80,7 @@ t.test('topping up from the chain', async (t) => {
     t.equal(await pool(), 8.25)
   })
 
-  t.test('to the treasury only what a wallet of the owner has sent itself', async (t) => {
+  t.test('only transfers of the owner’s wallet count at the treasury', async (t) => {
     const account = privateKeyToAccount(generatePrivateKey())
     await main.sql`insert into wallets (agent_id, address, sealed, key_id, created_at, status)
       values (${ann.id}, ${account.address}, '', 'x', now(), 'exported')`
@@ -117,7 +117,7 @@ t.test('topping up from the chain', async (t) => {
     t.equal(await pool(), 11.25)
   })
 
-  t.test('what is no transfer of USDC counts for nothing', async (t) => {
+  t.test('transfers of other tokens do not count', async (t) => {
     const none = `0x${'7'.repeat(64)}`
     t.match(await topUp(none), { status: 422, body: { code: 'transfer_not_found' } })
     t.match(await topUp('0x12'), { status: 400 })
@@ -126,7 +126,7 @@ t.test('topping up from the chain', async (t) => {
     t.match(await topUp(zero), { status: 422 }, 'a transfer of nothing')
   })
 
-  t.test('a chain that does not answer is told apart', async (t) => {
+  t.test('an unreachable chain is reported as such', async (t) => {
     await chain.stop()
     t.match(await topUp(`0x${'8'.repeat(64)}`), {
       status: 503,

@@ -110,7 +110,7 @@ t.test('of two fleets that take an agent at once one has it', async (t) => {
   await main.verify()
 })
 
-t.test('a member short of credits draws exactly what is missing', async (t) => {
+t.test('a member short of credits draws exactly the missing amount', async (t) => {
   const main = await startStation(t)
   const { owner, id, members } = await createFundedFleet(main, 0.002, 1, [0.0075])
   const [member] = members as [TestAgent]
@@ -153,7 +153,7 @@ t.test('the bonus of the first top-up is lent first, as promotional credits', as
   await main.verify()
 })
 
-t.test('a draw asked for twice under one id moves money once', async (t) => {
+t.test('a draw repeated under one id moves money once', async (t) => {
   const main = await startStation(t)
   const { owner, id, members } = await createFundedFleet(main, 0, 1, [0.5])
   const [member] = members as [TestAgent]
@@ -175,7 +175,7 @@ t.test('a draw asked for twice under one id moves money once', async (t) => {
   await main.verify()
 })
 
-t.test('who is let in while it is refused is lent to all the same', async (t) => {
+t.test('a call admitted while it is being rejected still gets its loan', async (t) => {
   const main = await startStation(t)
   const { owner, id, members } = await createFundedFleet(main, 0, 1, [0.5])
   const [member] = members as [TestAgent]
@@ -239,7 +239,7 @@ t.test('64 calls at once on two nodes', async (t) => {
   t.test('nothing is broken afterwards', () => main.verify())
 })
 
-t.test('what failed calls have drawn goes back', async (t) => {
+t.test('the loans of failed calls return', async (t) => {
   const main = await startStation(t, { FREE_TIER_PER_DAY: '0' })
   const failing = (member: TestAgent) => main.call(member, 'price_feed', { query: 'BTC' })
   const purses = (members: readonly TestAgent[]) =>
@@ -252,7 +252,7 @@ t.test('what failed calls have drawn goes back', async (t) => {
     t.strictSame(await purses(members), [0, 0, 0, 0])
     t.equal(await readPoolBalance(main, owner, id), 0.5)
   })
-  t.test('and not what the member had itself', async (t) => {
+  t.test('the member’s own credits do not go to the pool', async (t) => {
     const { owner, id, members } = await createFundedFleet(main, 0.001, 1, [0.5])
     t.equal((await failing(members[0] as TestAgent)).status, 503)
     t.strictSame(await purses(members), [0.001])
@@ -269,7 +269,7 @@ t.test('what failed calls have drawn goes back', async (t) => {
   t.test('nothing is broken afterwards', () => main.verify())
 })
 
-t.test('what a pool has lent belongs to one call, however many run at once', async (t) => {
+t.test('each loan belongs to one call, with any number of concurrent calls', async (t) => {
   const main = await startStation(t, { FREE_TIER_PER_DAY: '0' })
   const nodes = [main, await spawnSecondNode(t, main, { FREE_TIER_PER_DAY: '0' })]
   const total = (own: number, money: number) => usdc((own + money) * 1e6)
@@ -314,7 +314,7 @@ t.test('what a pool has lent belongs to one call, however many run at once', asy
       t.equal(await readPoolBalance(main, owner, id), usdc((0.5 - times(20)) * 1e6))
     },
   )
-  t.test('a low balance is told when it falls, not with every call on the pool', async (t) => {
+  t.test('a low balance is reported when it falls, not with every call on the pool', async (t) => {
     const { members } = await createFundedFleet(main, 0.255, 1, [0.8])
     const [member] = members as [TestAgent]
     const told = () =>
@@ -328,7 +328,7 @@ t.test('what a pool has lent belongs to one call, however many run at once', asy
   t.test('nothing is broken afterwards', () => main.verify())
 })
 
-t.test('a loan whose call never came to be goes back by itself', async (t) => {
+t.test('a loan whose call was never created returns by itself', async (t) => {
   const main = await startStation(t)
   const { owner, id, members } = await createFundedFleet(main, 0, 1, [0.5])
   const [member] = members as [TestAgent]
@@ -346,7 +346,7 @@ t.test('a loan whose call never came to be goes back by itself', async (t) => {
   await main.verify()
 })
 
-t.test('without its tables a fleet is unavailable, and says what to do', async (t) => {
+t.test('without its tables a fleet is unavailable, with instructions', async (t) => {
   const main = await startStation(t)
   const ann = await main.onboard()
   await main.sql`alter table fleet_members rename to elsewhere`

@@ -91,7 +91,7 @@ t.test('an owner that has added itself leaves as any other, and stays the owner'
   await main.verify()
 })
 
-t.test('an owner removes an agent, and nobody else does', async (t) => {
+t.test('only the owner can remove another agent', async (t) => {
   const [ann, bob, cid, eve] = [
     await main.onboard(),
     await main.onboard(),
@@ -236,7 +236,7 @@ t.test(
   },
 )
 
-t.test('of an agent that leaves and is removed eight times at once, one is told yes', async (t) => {
+t.test('of eight concurrent removals of one agent exactly one succeeds', async (t) => {
   const { owner, members } = await createFundedFleet(main, 0, 1, [0.1])
   const [member] = members as [TestAgent]
   const asked = Array.from({ length: 8 }, (_, at) => {

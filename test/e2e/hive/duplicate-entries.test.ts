@@ -20,7 +20,7 @@ const write = (guest: TestAgent, content: string, fields: object = {}, node: Tes
   node.call(guest, 'hive_write', { content, ...fields })
 const entries = async () => (await main.sql`select from hive_entries`).count
 
-t.test('an author who writes a text again gets its entry, and no second royalty', async (t) => {
+t.test('an author that repeats a text gets its existing entry and no second royalty', async (t) => {
   const her = await main.onboard()
   const first = await write(her, TEXT, { namespace: 'base' })
   t.match(first, { status: 200, body: { status: 'stored' } })
@@ -58,7 +58,7 @@ t.test('equal writes of one author at once are one entry, on two nodes', async (
   t.ok(answers.every(({ status, body }) => status === 200 || body.code === 'hive_write_pending'))
 })
 
-t.test('of authors who publish one text at the same instant one does, on two nodes', async (t) => {
+t.test('of authors that publish one text concurrently on two nodes, one succeeds', async (t) => {
   const authors = await Promise.all(Array.from({ length: 6 }, () => main.onboard()))
   for (let round = 0; round < 5; round += 1) {
     const text = `${TEXT} Seen in round ${round} by ${randomUUID()}, who looked at it for a whole week.`
@@ -85,7 +85,7 @@ t.test('of authors who publish one text at the same instant one does, on two nod
   await main.verify()
 })
 
-t.test('a claim whose commit was lost is taken over by the key that made it', async (t) => {
+t.test('the key that made a claim takes over after a lost commit', async (t) => {
   const [her, him] = [await main.onboard(), await main.onboard()]
   const text = `${TEXT} Written down by ${randomUUID()} after the day was over and nothing was left.`
   const claimed = randomUUID()
@@ -103,7 +103,7 @@ t.test('a claim whose commit was lost is taken over by the key that made it', as
   t.match(await by(him, 'first'), { status: 409, body: { code: 'hive_copy', entry_id: claimed } })
 })
 
-t.test('a near copy of what another has published is refused with its entry', async (t) => {
+t.test('a near copy of another agent’s entry is rejected with that entry', async (t) => {
   const [her, him] = [await main.onboard(), await main.onboard()]
   const text = TEXT.replace('Base', 'Optimism').replace('Sunday', 'Monday')
   const original = await write(her, `${text} Measured by ${her.id.replaceAll('-', '')}.`)
@@ -137,7 +137,7 @@ t.test('a near copy of what another has published is refused with its entry', as
   )
 })
 
-t.test('what contradicts another or gives other numbers is no copy', async (t) => {
+t.test('a text that contradicts another or has other numbers is not a copy', async (t) => {
   const [her, him] = [await main.onboard(), await main.onboard()]
   const base = `${TEXT.replaceAll('Base', 'Arbitrum').replace('zero', '0.01')} Seen by ${randomUUID()}.`
   t.match(await write(her, base), { body: { status: 'stored' } })
@@ -158,7 +158,7 @@ t.test('what contradicts another or gives other numbers is no copy', async (t) =
   t.match(await write(him, hidden), { status: 200 }, 'a private text tells nothing of itself')
 })
 
-t.test('an agent writes so many entries a day', async (t) => {
+t.test('an agent’s entries per day are limited', async (t) => {
   const her = await main.onboard()
   const text = () => `${randomUUID()} ${randomUUID()} is a finding of the day.`
   await write(her, text())

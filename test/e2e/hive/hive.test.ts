@@ -86,7 +86,7 @@ t.test('only a public entry of your own can be featured', async (t) => {
   t.equal(await main.balance(other), 0.5)
 })
 
-t.test('of many who want the featured place at once one gets it, for a day', async (t) => {
+t.test('of concurrent requests for the featured place one wins, for a day', async (t) => {
   const wishes = await Promise.all(
     [author, reader, mate, other].map(async (guest, at) => ({
       guest,
@@ -135,7 +135,7 @@ t.test('twelve watches at once on two nodes: ten begin, and two cost nothing', a
   t.equal((await watch(main, mate, { action: 'subscribe', keyword: 'topic20' })).status, 200)
 })
 
-t.test('what is written later queues for the watch, and a cursor loses nothing', async (t) => {
+t.test('later entries queue for the watch, and no cursor loses one', async (t) => {
   t.match(await watch(main, other, { action: 'subscribe', keyword: 'the' }), { status: 400 })
   t.match(await watch(main, other, { action: 'subscribe' }), { status: 400 })
   const began = await watch(main, other, { action: 'subscribe', keyword: 'Blob fees' })
@@ -173,7 +173,7 @@ t.test('what is written later queues for the watch, and a cursor loses nothing',
   })
 })
 
-t.test('results carry what the Hive has on them, unless the call is private', async (t) => {
+t.test('results include matching Hive entries, unless the call is private', async (t) => {
   await write(author, 'BTC and ETH move together in crashes, so holding both is no hedge at all.')
   const ask = (mode: string | null) =>
     main.call(
@@ -192,7 +192,7 @@ t.test('results carry what the Hive has on them, unless the call is private', as
   t.notOk('hive' in (await ask('stealth')).body)
 })
 
-t.test('the pool pays what it has, each royalty once', async (t) => {
+t.test('the pool pays each royalty once, up to its balance', async (t) => {
   const store = createRoyaltyStore(sql)
   const [fees] = await sql<{ usdc: bigint }[]>`
     select sum(amount_micros)::bigint as usdc from transfers where kind = 'fee'`
@@ -214,7 +214,7 @@ t.test('the pool pays what it has, each royalty once', async (t) => {
   await main.verify()
 })
 
-t.test('anybody may search what is public, twenty times an hour', async (t) => {
+t.test('public entries can be searched without a key twenty times per hour', async (t) => {
   const { database } = main
   const limited = await startStation(t, { RATE_LIMITS: 'on' }, { database })
   const answers: TestReply[] = []

@@ -4,7 +4,7 @@ import { startStation } from '../../support/station/start-station.ts'
 import { createAgentObjects, PAID_CALL_BODY } from '../../support/agents/agent-objects.ts'
 import { readDatabaseFootprint, UNKNOWN_ID } from '../../support/write-routes/write-route-cases.ts'
 
-t.test('what a body claims about money and identity is not believed', async (t) => {
+t.test('money and identity fields of a body are ignored', async (t) => {
   const main = await startStation(t)
   const her = await main.onboard()
   const claims = {
@@ -50,7 +50,7 @@ t.test('what a body claims about money and identity is not believed', async (t) 
   await main.verify()
 })
 
-t.test('what belongs to another agent is not there', async (t) => {
+t.test('objects of another agent return not found', async (t) => {
   const main = await startStation(t)
   const [ann, bob] = [await main.onboard(), await main.onboard()]
   const hers = await createAgentObjects(main, ann)

@@ -47,7 +47,7 @@ t.test('no tool takes blank text, and none is charged for it', async (t) => {
   t.equal(await main.balance(guest), before)
 })
 
-t.test('what is refused is said in words', async (t) => {
+t.test('validation errors are sentences', async (t) => {
   const answer = await main.call(guest, 'genesis_forge', { prompt: ' '.repeat(10) })
   t.match(answer, {
     status: 400,

@@ -139,7 +139,7 @@ const WORDS: readonly Told[] = [
   ],
 ]
 
-t.test('what does not fit is told in plain words, by the field and what is taken', async (t) => {
+t.test('a validation error names the field and the accepted values', async (t) => {
   const main = await startStation(t)
   const { key } = await main.onboard()
   for (const [path, json, pointer, ...details] of WORDS) {
@@ -162,7 +162,7 @@ t.test('what does not fit is told in plain words, by the field and what is taken
   })
 })
 
-t.test('a field or a tool that is spelt nearly right is told which was meant', async (t) => {
+t.test('a misspelt field or tool gets a suggestion', async (t) => {
   const main = await startStation(t)
   const { key } = await main.onboard()
   const errorsOf = async (path: string, json: object) =>

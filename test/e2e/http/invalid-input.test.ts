@@ -63,7 +63,7 @@ const TYPES = [
   'application/json/x',
 ]
 
-t.test('every writing route refuses what it cannot use', async (t) => {
+t.test('every write route rejects invalid input', async (t) => {
   const main = await startStation(t)
   const her = await main.onboard()
   const table = writeRouteCases(await createAgentObjects(main, her))
@@ -220,7 +220,7 @@ t.test('30 MB are refused before they are read', async (t) => {
   t.equal((await main.call(her, 'hive_trending')).status, 200, 'and the service goes on')
 })
 
-t.test('a call says what is wrong with it', async (t) => {
+t.test('a call names its invalid input', async (t) => {
   const main = await startStation(t)
   const her = await main.onboard()
   const before = await readDatabaseFootprint(main)

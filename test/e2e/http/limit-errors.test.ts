@@ -7,7 +7,7 @@ const send = { to_agent_id: UNKNOWN_ID, amount_usdc: 0.01 }
 const bounty = { title: 'x', description: 'x', domain: 'x', reward_usdc: 0.05 }
 const signal = { channel: 'x', type: 'ping', payload: {} }
 
-t.test('a wrong amount is told what was given and what is allowed', async (t) => {
+t.test('a wrong amount returns the given and the permitted amount', async (t) => {
   const main = await startStation(t)
   const { key } = await main.onboard()
   const task = { name: 'x' }
@@ -66,7 +66,7 @@ t.test('a wrong amount is told what was given and what is allowed', async (t) =>
   }
 })
 
-t.test('whoever asks too often is told which limit it was, and when to come again', async (t) => {
+t.test('a rate limit error names the limit and when to retry', async (t) => {
   const main = await startStation(t, { RATE_LIMITS: 'on', ONBOARD_PER_HOUR_PER_IP: '1' })
   const { key } = await main.onboard()
   const limitOf = async (times: number, ask: () => ReturnType<typeof main.ask>) => {
@@ -114,35 +114,32 @@ t.test('whoever asks too often is told which limit it was, and when to come agai
   })
 })
 
-t.test(
-  'a 402 tells that the free calls are used up, when they return, and the price',
-  async (t) => {
-    const main = await startStation(t, { FREE_TIER_PER_DAY: '1', STARTER_CREDITS_USDC: '0.001' })
-    const poor = await main.onboard()
-    const free_calls = { per_day: 1, left: 0, resets_at: /T00:00:00\.\d{3}Z$/ }
-    const used =
-      /^The 1 free calls of hive_read a day for each address are used up: they return at 00:00 UTC\./
-    const from = { 'x-forwarded-for': '203.0.113.77' }
-    const read = { tool: 'hive_read', query: 'x' }
-    t.match(await main.ask('POST', '/api/refuel', { json: read, headers: from }), { status: 200 })
-    const { body: bare } = await main.ask('POST', '/api/refuel', { json: read, headers: from })
-    t.match(bare, { code: 'payment_required', detail: used, free_calls })
-    t.match(bare['detail'], /This call costs 0.005 USDC\.$/)
-    const asked = { json: read, headers: from, key: poor.key }
-    const { body: keyed } = await main.ask('POST', '/api/refuel', asked)
-    t.match(keyed, { code: 'payment_required', detail: used, free_calls })
-    t.match(keyed['detail'], /This call costs 0.005 USDC and 0.001 USDC is available\.$/)
-    const wrong = { json: { tool: 'hive_trending' }, key: `gas_${'x'.repeat(49)}` }
-    const { body: bad } = await main.ask('POST', '/api/refuel', wrong)
-    t.match(bad, { code: 'payment_required', key_status: 'invalid' })
-    t.match(
-      bad['detail'],
-      /^The API key that was sent is unknown, revoked or expired\. This call costs/,
-    )
-  },
-)
+t.test('a 402 says that the free calls are used up, when they return, and the price', async (t) => {
+  const main = await startStation(t, { FREE_TIER_PER_DAY: '1', STARTER_CREDITS_USDC: '0.001' })
+  const poor = await main.onboard()
+  const free_calls = { per_day: 1, left: 0, resets_at: /T00:00:00\.\d{3}Z$/ }
+  const used =
+    /^The 1 free calls of hive_read a day for each address are used up: they return at 00:00 UTC\./
+  const from = { 'x-forwarded-for': '203.0.113.77' }
+  const read = { tool: 'hive_read', query: 'x' }
+  t.match(await main.ask('POST', '/api/refuel', { json: read, headers: from }), { status: 200 })
+  const { body: bare } = await main.ask('POST', '/api/refuel', { json: read, headers: from })
+  t.match(bare, { code: 'payment_required', detail: used, free_calls })
+  t.match(bare['detail'], /This call costs 0.005 USDC\.$/)
+  const asked = { json: read, headers: from, key: poor.key }
+  const { body: keyed } = await main.ask('POST', '/api/refuel', asked)
+  t.match(keyed, { code: 'payment_required', detail: used, free_calls })
+  t.match(keyed['detail'], /This call costs 0.005 USDC and 0.001 USDC is available\.$/)
+  const wrong = { json: { tool: 'hive_trending' }, key: `gas_${'x'.repeat(49)}` }
+  const { body: bad } = await main.ask('POST', '/api/refuel', wrong)
+  t.match(bad, { code: 'payment_required', key_status: 'invalid' })
+  t.match(
+    bad['detail'],
+    /^The API key that was sent is unknown, revoked or expired\. This call costs/,
+  )
+})
 
-t.test('what is too large is told how large it may be', async (t) => {
+t.test('an oversized input returns its maximum size', async (t) => {
   const main = await startStation(t)
   const { key } = await main.onboard()
   const raw = (bytes: number) => `${JSON.stringify({ tool: 'hive_trending' })}${' '.repeat(bytes)}`

@@ -14,7 +14,7 @@ const made = async (path: string, json: object) => {
 }
 const pack = String((await made('/api/backpack/create', { agent_name: 'x' })).backpack_id)
 
-t.test('what is too large is 413 with its limit, wherever it stands', async (t) => {
+t.test('oversized input returns 413 with its limit, in every place', async (t) => {
   for (const [path, limit, field, json] of [
     [
       'signal/publish',
@@ -50,7 +50,7 @@ t.test('what is too large is 413 with its limit, wherever it stands', async (t) 
   })
 })
 
-t.test('the end of the free calls tells its limit in headers', async (t) => {
+t.test('the end of the free calls returns its limit in headers', async (t) => {
   const ask = () =>
     main.ask('POST', '/api/refuel', {
       json: { tool: 'x402_parse', body: { x402Version: 1, accepts: [], error: 'pay' } },
@@ -212,7 +212,7 @@ t.test('an integer that a JSON number cannot hold is refused, never changed', as
   t.match(refused, { type: 'error', problem: { errors: [{ pointer: '/payload/n' }] } })
 })
 
-t.test('an amount of more than six decimals says how to round it', async (t) => {
+t.test('an amount of more than six decimals returns how to round it', async (t) => {
   const answer = await post('/api/task/start', { name: 'x', budget_usdc: 0.1 + 0.2 })
   t.match(answer, {
     status: 400,
@@ -234,7 +234,7 @@ t.test('a slash at the end of an address changes nothing', async (t) => {
   t.equal((await main.ask('GET', '/api/nothing/', { key })).status, 404)
 })
 
-t.test('what ends and stays readable ends twice alike; what is gone is 404', async (t) => {
+t.test('ending an object twice returns the same reply; a deleted one returns 404', async (t) => {
   const { bounty_id } = await made('/api/bounties', {
     title: 'x',
     description: 'x',

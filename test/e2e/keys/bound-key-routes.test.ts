@@ -33,7 +33,7 @@ const PAID_READS: Readonly<Record<string, string>> = {
   'GET /api/vault/query': '/api/vault/query?q=x',
 }
 
-t.test('every door holds a bound key to its Backpack', async (t) => {
+t.test('every route restricts a bound key to its Backpack', async (t) => {
   const main = await startStation(t)
   const owner = await main.onboard()
   const things = await createAgentObjects(main, owner)
@@ -82,7 +82,7 @@ t.test('every door holds a bound key to its Backpack', async (t) => {
     }
   })
 
-  t.test('what it pays for is charged to its Backpack', async (t) => {
+  t.test('payments of a bound key are charged to its Backpack', async (t) => {
     const paying = operations.filter((one) => boundTo(one) === 'pays')
     const answers = await Promise.all(paying.map((operation) => ask(operation)))
     t.ok(answers.some(({ status }) => status === 200))
@@ -109,7 +109,7 @@ t.test('every door holds a bound key to its Backpack', async (t) => {
     t.match(state, { status: 200, body: { state: 'revoked' } }, 'which it can see')
   })
 
-  t.test('what has been charged adds up', () => main.verify())
+  t.test('charges add up', () => main.verify())
 })
 
 interface Operation {

@@ -56,7 +56,7 @@ const spentOf = async (node: TestStation, owner: TestAgent, id: string) => {
   ]
 }
 
-t.test('what a bound key sends', async (t) => {
+t.test('sends of a bound key', async (t) => {
   const main = await startStation(t)
   const friend = await main.onboard()
   const spend = ways(friend.id)
@@ -103,7 +103,7 @@ t.test('what a bound key sends', async (t) => {
     await main.verify()
   })
 
-  t.test('is told to the pager of its Backpack as calls are', async (t) => {
+  t.test('are reported to the pager of its Backpack like calls', async (t) => {
     const owner = await main.onboard()
     const id = await backpack(main, owner, { tools: ALL, fuse: { per_call_usdc: 0.01 } })
     const ask = requesterWithKey(main, await bound(main, owner, id))
@@ -164,7 +164,7 @@ t.test('what a bound key sends', async (t) => {
     await main.verify()
   })
 
-  t.test('stays counted when a bounty comes back', async (t) => {
+  t.test('stay counted when a bounty returns', async (t) => {
     const owner = await main.onboard()
     const id = await backpack(main, owner, { tools: ALL, fuse: { per_day_usdc: 0.1 } })
     const agent = await bound(main, owner, id)
@@ -191,7 +191,7 @@ t.test('what a bound key sends', async (t) => {
   })
 })
 
-t.test('what a Backpack refuses', async (t) => {
+t.test('rejections in a Backpack', async (t) => {
   const main = await startStation(t)
   const friend = await main.onboard()
   const spend = ways(friend.id)
@@ -200,7 +200,7 @@ t.test('what a Backpack refuses', async (t) => {
     return body as unknown as { calls: Listed[]; next_cursor: string | null }
   }
 
-  t.test('stands in its ledger once for each tool and code a minute', async (t) => {
+  t.test('are recorded once per tool, code and minute', async (t) => {
     const owner = await main.onboard()
     const tools = [TOOL, 'tip', 'bounty']
     const id = await backpack(main, owner, { tools, fuse: { per_call_usdc: 0.01 } })
@@ -245,7 +245,7 @@ t.test('what a Backpack refuses', async (t) => {
     })
   })
 
-  t.test('is listed after it has ended, and page by page with what was paid', async (t) => {
+  t.test('are listed after the Backpack ended, page by page with the payments', async (t) => {
     const owner = await main.onboard()
     const id = await backpack(main, owner, { tools: ['tip'] })
     const ask = requesterWithKey(main, await bound(main, owner, id))
@@ -263,7 +263,7 @@ t.test('what a Backpack refuses', async (t) => {
     t.strictSame(seen, [`${TOOL} false`, 'tip false', 'tip true', 'tip true'])
   })
 
-  t.test('is kept for so many kinds and no more', async (t) => {
+  t.test('are stored for a limited number of kinds', async (t) => {
     const owner = await main.onboard()
     const id = await backpack(main, owner, { tools: ['tip'] })
     const at = Date.now()
@@ -283,7 +283,7 @@ t.test('what a Backpack refuses', async (t) => {
     t.match(kept, { n: LIMITS.backpackRefusals, times: LIMITS.backpackRefusals + 2 })
   })
 
-  t.test('is not what a stranger is refused', async (t) => {
+  t.test('do not include rejections of strangers', async (t) => {
     const owner = await main.onboard()
     const id = await backpack(main, owner, { tools: [] })
     const stranger = await main.onboard()
@@ -297,7 +297,7 @@ t.test('the caps of a key', async (t) => {
   const friend = await main.onboard()
   const spend = ways(friend.id)
 
-  t.test('let a bound key send within them and say what is left', async (t) => {
+  t.test('permit a bound key to send within them and return the remainder', async (t) => {
     const owner = await main.onboard()
     const id = await backpack(main, owner, { tools: ALL })
     const caps = { cap_usdc: 0.3, cap_per_day_usdc: 0.1, cap_per_month_usdc: 0.2 }
@@ -357,24 +357,27 @@ t.test('on two nodes at once', async (t) => {
   const spend = ways(friend.id)
   const orders = [spend.agent_send(0.1), spend.tip(0.1), spend.bounty(0.1)]
 
-  t.test('no fuse and no cap is overspent, and none refuses what fits', async (t) => {
-    const owner = await main.onboard()
-    const id = await backpack(main, owner, { tools: ALL, fuse: { per_day_usdc: 1.3 } })
-    const capped = await bound(main, owner, id, { cap_per_day_usdc: 0.5 })
-    const free = await bound(main, owner, id)
-    const answers = await Promise.all(
-      Array.from({ length: 48 }, (_, at) => {
-        const node = at % 2 === 0 ? main : beside
-        const by = at % 4 < 2 ? capped : free
-        return requesterWithKey(node, by)(...(orders[at % 3] as Order))
-      }),
-    )
-    const done = answers.filter(({ status }) => status < 300).length
-    t.equal(done, 13, JSON.stringify(countReplies(answers)))
-    t.match(await spentOf(main, owner, id), [1.3, 1.3, 1.3, 13])
-    const mine = await main.sql`
+  t.test(
+    'concurrent spending never exceeds fuses and caps, and permitted spending succeeds',
+    async (t) => {
+      const owner = await main.onboard()
+      const id = await backpack(main, owner, { tools: ALL, fuse: { per_day_usdc: 1.3 } })
+      const capped = await bound(main, owner, id, { cap_per_day_usdc: 0.5 })
+      const free = await bound(main, owner, id)
+      const answers = await Promise.all(
+        Array.from({ length: 48 }, (_, at) => {
+          const node = at % 2 === 0 ? main : beside
+          const by = at % 4 < 2 ? capped : free
+          return requesterWithKey(node, by)(...(orders[at % 3] as Order))
+        }),
+      )
+      const done = answers.filter(({ status }) => status < 300).length
+      t.equal(done, 13, JSON.stringify(countReplies(answers)))
+      t.match(await spentOf(main, owner, id), [1.3, 1.3, 1.3, 13])
+      const mine = await main.sql`
       select sum(cost_micros)::int as spent from calls where key_id = ${capped.keyId}`
-    t.ok(Number(mine[0]?.['spent']) <= 500_000, 'within the cap of the key')
-    await main.verify()
-  })
+      t.ok(Number(mine[0]?.['spent']) <= 500_000, 'within the cap of the key')
+      await main.verify()
+    },
+  )
 })

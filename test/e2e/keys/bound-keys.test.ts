@@ -21,7 +21,7 @@ t.test('a bound key', async (t) => {
   const ask = (method: string, path: string, more: TestRequestOptions = {}) =>
     main.ask(method, path, { key: agent.key, ...more })
 
-  t.test('says what it is bound to and limited by', async (t) => {
+  t.test('reports its Backpack and limits', async (t) => {
     const caps = { cap_usdc: 3, cap_per_day_usdc: 1, cap_per_month_usdc: 2 }
     const { reply, keyId } = await bound(main, owner, own, caps)
     const scopes = ['tools', 'read', 'tasks', 'backpacks', 'funds']
@@ -56,7 +56,7 @@ t.test('a bound key', async (t) => {
     }
   })
 
-  t.test('is only made for a Backpack of its own agent that is not revoked', async (t) => {
+  t.test('is created only for an active Backpack of its own agent', async (t) => {
     const stranger = await main.onboard()
     const theirs = await backpack(main, stranger)
     const gone = await backpack(main, owner)
@@ -114,7 +114,7 @@ t.test('a bound key', async (t) => {
     t.match(ended.body, { task_id: own, state: 'completed' }, 'the newest of its own')
   })
 
-  t.test('sees its Backpack, and of the agent only what it can spend', async (t) => {
+  t.test('sees its Backpack and the spendable balance of the agent', async (t) => {
     const [mine, theirs] = [await backpack(main, owner), await backpack(main, owner)]
     const one = await bound(main, owner, mine)
     const see = (path: string) => main.ask('GET', path, { key: one.key })
@@ -131,7 +131,7 @@ t.test('a bound key', async (t) => {
       t.match(await main.call(one, tool), { status: 403, body: { code: 'key_bound' } })
   })
 
-  t.test('is told the answers of its own binding only', async (t) => {
+  t.test('gets stored replies of its own binding only', async (t) => {
     const [mine, theirs] = [await backpack(main, owner), await backpack(main, owner)]
     const [one, two] = [await bound(main, owner, mine), await bound(main, owner, theirs)]
     const again = (guest: { id: string; key: string }, headers: Record<string, string> = {}) =>
@@ -164,7 +164,7 @@ t.test('a bound key', async (t) => {
     t.match(task.body, { calls: 1, spent_usdc: PRICE })
   })
 
-  t.test('hears over a socket of its Backpack alone', async (t) => {
+  t.test('receives only events of its Backpack over a WebSocket', async (t) => {
     const [mine, theirs] = [await backpack(main, owner), await backpack(main, owner)]
     const one = await bound(main, owner, mine)
     const socket = await connectWebSocket(t, main.url, { key: one.key })

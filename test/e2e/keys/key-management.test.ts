@@ -29,7 +29,7 @@ t.test('managing keys', async (t) => {
     (await main.ask('GET', '/api/keys', { key })).body['keys'] as { id: string; name: string }[]
   const first = async (key: string) => (await listed(key))[0]?.id ?? ''
 
-  t.test('a kept secret is told to the API key that asked for it, and to no other', async (t) => {
+  t.test('a stored secret is returned only to the API key that requested it', async (t) => {
     const owner = await main.onboard()
     const spare = await make(main, owner.key)
     const headers = { 'idempotency-key': 'rotate-2026-11' }
@@ -47,29 +47,25 @@ t.test('managing keys', async (t) => {
     t.equal((await rotate(owner.key)).body.api_key, told.body.api_key, 'its own repetition')
   })
 
-  t.test(
-    'a compromised key ends at once on every node, with the secrets kept for it',
-    async (t) => {
-      const owner = await main.onboard()
-      const leaked = await make(main, owner.key)
-      await make(main, leaked.key, {}, { headers: { 'idempotency-key': 'secret' } })
-      t.ok(await works(beside, leaked.key), 'the other node knows it')
-      const rotate = (json: object) =>
-        main.ask('POST', '/api/keys/rotate', { key: owner.key, json })
-      const both = { key_id: leaked.id, compromised: true, grace_seconds: 60 }
-      t.match(await rotate(both), {
-        status: 400,
-        body: { errors: [{ pointer: '/grace_seconds' }] },
-      })
-      const { body } = await rotate({ key_id: leaked.id, compromised: true })
-      t.notOk(await works(main, leaked.key))
-      t.notOk(await works(beside, leaked.key))
-      t.ok(await works(beside, body.api_key))
-      const kept = await main.sql`
+  t.test('a compromised key ends at once on every node, with its stored secrets', async (t) => {
+    const owner = await main.onboard()
+    const leaked = await make(main, owner.key)
+    await make(main, leaked.key, {}, { headers: { 'idempotency-key': 'secret' } })
+    t.ok(await works(beside, leaked.key), 'the other node knows it')
+    const rotate = (json: object) => main.ask('POST', '/api/keys/rotate', { key: owner.key, json })
+    const both = { key_id: leaked.id, compromised: true, grace_seconds: 60 }
+    t.match(await rotate(both), {
+      status: 400,
+      body: { errors: [{ pointer: '/grace_seconds' }] },
+    })
+    const { body } = await rotate({ key_id: leaked.id, compromised: true })
+    t.notOk(await works(main, leaked.key))
+    t.notOk(await works(beside, leaked.key))
+    t.ok(await works(beside, body.api_key))
+    const kept = await main.sql`
       select from calls where key_id = ${leaked.id} and response is not null`
-      t.equal(kept.length, 0)
-    },
-  )
+    t.equal(kept.length, 0)
+  })
 
   t.test('the last lasting key that manages keys stays', async (t) => {
     const owner = await main.onboard()
@@ -132,7 +128,7 @@ t.test('an agent that is onboarded with a key of its own', async (t) => {
   const owner = { id, key: body.api_key }
   const agent = { id, key: String(body['agent_key']) }
 
-  t.test('is given both keys, and told which one is whose', async (t) => {
+  t.test('gets both keys, with the holder of each', async (t) => {
     t.equal(status, 201)
     t.not(owner.key, agent.key)
     t.match(body['keys_note'], new RegExp(`Give agent_key to the agent.*${pack}.*Keep api_key`))
@@ -171,7 +167,7 @@ t.test('an agent that is onboarded with a key of its own', async (t) => {
     t.equal(keys.length, 2)
   })
 
-  t.test('is not onboarded with a tool that nobody knows', async (t) => {
+  t.test('is not onboarded with an unknown tool', async (t) => {
     const before = await main.sql`select from agents`
     for (const [name, meant] of [
       ['agent_sent', 'agent_send'],
@@ -190,7 +186,7 @@ t.test('an agent that is onboarded with a key of its own', async (t) => {
     t.equal((await main.sql`select from agents`).length, before.length)
   })
 
-  t.test('may be one of a batch', async (t) => {
+  t.test('may be part of a batch', async (t) => {
     const agents = [{ name: 'plain' }, { name: 'packed', agent_key: {} }]
     const { body } = await main.ask('POST', '/api/onboard/bulk', { json: { agents } })
     const [plain, packed] = body['agents'] as Record<string, unknown>[]

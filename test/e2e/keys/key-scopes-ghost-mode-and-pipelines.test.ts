@@ -28,7 +28,7 @@ t.test('keys', async (t) => {
   const ask = as(main, her)
   const make = async (json: object) => (await ask('POST', '/api/keys', json)).body
 
-  t.test('a scope opens its own doors only, and passes on no more', async (t) => {
+  t.test('a scope permits only its own routes and cannot be widened by new keys', async (t) => {
     const reader = { ...her, key: (await make({ scopes: ['read'] })).api_key }
     t.equal((await main.ask('GET', '/api/credits/balance', { key: reader.key })).status, 200)
     for (const [path, json] of [
@@ -110,7 +110,7 @@ t.test('keys', async (t) => {
     }
   })
 
-  t.test('a secret answer is kept sealed, and given again under its Idempotency-Key', async (t) => {
+  t.test('a secret reply is stored sealed and repeated under its Idempotency-Key', async (t) => {
     const headers = { 'idempotency-key': 'new-key' }
     const first = await ask('POST', '/api/keys', { name: 'again' }, { headers })
     const second = await as(beside, her)('POST', '/api/keys', { name: 'again' }, { headers })
@@ -308,7 +308,7 @@ t.test(
   },
 )
 
-t.test('the owner is told once when credits fall to 0.25, and once at 0.05', async (t) => {
+t.test('the owner is notified once when credits fall to 0.25, and once at 0.05', async (t) => {
   const main = await startStation(t)
   const [her, rich] = [await main.onboard(0.26), await main.onboard()]
   const told = async () => {

@@ -69,7 +69,7 @@ const get = (url: string, name = 'TOKEN', guest = owner, inPack = pack) =>
     { 'x-backpack-id': inPack, 'idempotency-key': randomUUID() },
   )
 
-t.test('a secret never comes back, however its host writes it', async (t) => {
+t.test('a secret is never returned, however its host encodes it', async (t) => {
   for (const how of Object.keys(SPELLINGS)) {
     const { status, body } = await get(`${home.base}/say/${how}`)
     t.equal(status, 200)
@@ -105,7 +105,7 @@ t.test(
   },
 )
 
-t.test('and it is in no answer that is kept', async (t) => {
+t.test('and no stored reply contains it', async (t) => {
   const rows = await main.sql<{ response: string }[]>`
     select response from calls where agent_id = ${owner.id} and response is not null`
   t.ok(rows.length > 20)

@@ -139,7 +139,7 @@ t.test('the life of a Backpack', async (t) => {
     t.equal((await main.call(her, 'hive_read', { query: 'x' }, packed)).status, 200)
   })
 
-  t.test('its log and its pager tell what happened', async (t) => {
+  t.test('its log and its pager report events', async (t) => {
     const failed = await main.call(her, 'price_feed', { query: 'BTC' }, packed)
     t.equal(failed.status, 503)
     const spend = await ask('GET', `${path}/spend?limit=2`)
@@ -185,7 +185,7 @@ t.test('the life of a Backpack', async (t) => {
     })
   })
 
-  t.test('its clipboard keeps notes, some for a while', async (t) => {
+  t.test('its clipboard stores notes, some with an expiry', async (t) => {
     const value = { deep: [1, { two: null }], text: 'ü' }
     t.match((await ask('POST', `${path}/clipboard`, { key: 'a', value })).body, {
       key: 'a',
@@ -210,7 +210,7 @@ t.test('the life of a Backpack', async (t) => {
     t.match(await ask('DELETE', `${path}/clipboard?key=a`), { status: 404 })
   })
 
-  t.test('its keyring gives a secret to a listed host, and to nobody else', async (t) => {
+  t.test('its keyring sends a secret to a listed host only', async (t) => {
     const host = '127.0.0.1'
     const secret = { name: 'TOKEN', secret: 's3cret-value', hosts: [host] }
     const kept = await ask('POST', `${path}/keyring`, secret)

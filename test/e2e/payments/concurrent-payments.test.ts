@@ -61,20 +61,23 @@ t.test('of two requests with one payment the slower one has the answer as well',
   }
 })
 
-t.test('credits that another request has bought meanwhile are told as bought before', async (t) => {
-  const her = await main.onboard()
-  const headers = await paymentSignatureHeader(payer, till, 2_000_000n)
-  spent += 2_000_000n
-  const asked = { key: her.key, json: { amount_usdc: 2 }, headers }
-  const [first, second] = await behind(
-    () => main.ask('POST', '/api/credits/topup', asked),
-    () => slow.ask('POST', '/api/credits/topup', asked),
-  )
-  t.match(first, { status: 200, headers: { 'idempotency-replayed': undefined } })
-  t.match(second, { status: 200, headers: { 'idempotency-replayed': 'true' } })
-  t.equal(second.body['settlement_id'], first.body['settlement_id'])
-  t.equal(await slow.balance(her), 0.5 + 2 + 0.5, 'with the bonus, once')
-})
+t.test(
+  'credits bought concurrently by another request are reported as bought before',
+  async (t) => {
+    const her = await main.onboard()
+    const headers = await paymentSignatureHeader(payer, till, 2_000_000n)
+    spent += 2_000_000n
+    const asked = { key: her.key, json: { amount_usdc: 2 }, headers }
+    const [first, second] = await behind(
+      () => main.ask('POST', '/api/credits/topup', asked),
+      () => slow.ask('POST', '/api/credits/topup', asked),
+    )
+    t.match(first, { status: 200, headers: { 'idempotency-replayed': undefined } })
+    t.match(second, { status: 200, headers: { 'idempotency-replayed': 'true' } })
+    t.equal(second.body['settlement_id'], first.body['settlement_id'])
+    t.equal(await slow.balance(her), 0.5 + 2 + 0.5, 'with the bonus, once')
+  },
+)
 
 t.test('a payment that is sent twice trips no fuse by itself', async (t) => {
   const her = await main.onboard()

@@ -38,7 +38,7 @@ t.test('a payment is known again after its time is over', async (t) => {
   t.match(await postPaidCall(main, fresh), { status: 402, body: { reason: /valid_before/ } })
 })
 
-t.test('where nothing may be at stake, a payment settles before the call runs', async (t) => {
+t.test('with an exposure limit of zero a payment settles before its call runs', async (t) => {
   const { main, till } = await startStationWithChain(t, { X402_EXPOSURE_USDC: '0' })
   const answer = await postPaidCall(
     main,
@@ -130,7 +130,7 @@ t.test('a batch without a key is bought whole by one payment, or not at all', as
 })
 
 t.test(
-  'with a key the calls of a batch are paid from credits, each with its own answer',
+  'with a key the calls of a batch are paid from credits, with separate replies',
   async (t) => {
     const { main, till } = await startStationWithChain(t)
     const guest = await main.onboard()
@@ -154,7 +154,7 @@ t.test(
   },
 )
 
-t.test('what an agent wallet of ours signs, a sweep, is no payment', async (t) => {
+t.test('a sweep signed by an agent wallet is not a payment', async (t) => {
   const { main, till } = await startStationWithChain(t)
   const guest = await main.onboard()
   const payer = await till.createPayer(HIVE_TRENDING_ATOMIC)

@@ -75,7 +75,7 @@ const isAnswered = ({ text }: TestReply) => ({
   headers: { 'idempotency-replayed': 'true' },
 })
 
-t.test('what is found on a chain does not fetch the answer of another caller', async (t) => {
+t.test('a payment found on a chain does not return another caller’s reply', async (t) => {
   const payload = await signed()
   const first = await published({ ...short(payload), ...home })
   const shout = (hex: string) => `0x${hex.slice(2).toUpperCase()}`
@@ -100,37 +100,44 @@ t.test('what is found on a chain does not fetch the answer of another caller', a
   t.match(await ask({ ...short(payload), ...home, 'x-api-key': guest.key }), isRefused)
 })
 
-t.test('a caller that moved is known by its 402, its Idempotency-Key or its own id', async (t) => {
-  const ticketed = await signed()
-  const accepted = await entry(home)
-  const v2 = (entry: unknown, payload: unknown, more: object = {}): Headers => ({
-    'payment-signature': encodeBase64Json({ x402Version: 2, accepted: entry, payload, ...more }),
-  })
-  const first = await published({ ...v2(accepted, ticketed), ...home })
-  t.match(await ask({ ...v2(accepted, ticketed), ...away }), isAnswered(first))
-  t.match(await ask({ ...v2(await entry(away), ticketed), ...away }), isRefused, 'another 402')
+t.test(
+  'a caller with a new address is known by its 402, its Idempotency-Key or its own id',
+  async (t) => {
+    const ticketed = await signed()
+    const accepted = await entry(home)
+    const v2 = (entry: unknown, payload: unknown, more: object = {}): Headers => ({
+      'payment-signature': encodeBase64Json({ x402Version: 2, accepted: entry, payload, ...more }),
+    })
+    const first = await published({ ...v2(accepted, ticketed), ...home })
+    t.match(await ask({ ...v2(accepted, ticketed), ...away }), isAnswered(first))
+    t.match(await ask({ ...v2(await entry(away), ticketed), ...away }), isRefused, 'another 402')
 
-  const keyed = await signed()
-  const key = { 'idempotency-key': 'a-key-that-nobody-guesses' }
-  const second = await published({ ...short(keyed), ...key, ...home })
-  t.match(await ask({ ...short(keyed), ...key, ...away }), isAnswered(second))
-  t.match(await ask({ ...short(keyed), ...home }), isRefused, 'decision 51: the same key')
+    const keyed = await signed()
+    const key = { 'idempotency-key': 'a-key-that-nobody-guesses' }
+    const second = await published({ ...short(keyed), ...key, ...home })
+    t.match(await ask({ ...short(keyed), ...key, ...away }), isAnswered(second))
+    t.match(await ask({ ...short(keyed), ...home }), isRefused, 'decision 51: the same key')
 
-  const brief = await signed()
-  const guessed = { 'idempotency-key': 'fifteen-letters' }
-  await published({ ...short(brief), ...guessed, ...home })
-  t.match(await ask({ ...short(brief), ...guessed, ...away }), isRefused, 'too short to be secret')
+    const brief = await signed()
+    const guessed = { 'idempotency-key': 'fifteen-letters' }
+    await published({ ...short(brief), ...guessed, ...home })
+    t.match(
+      await ask({ ...short(brief), ...guessed, ...away }),
+      isRefused,
+      'too short to be secret',
+    )
 
-  const named = await signed()
-  const id = (text: string) => ({ extensions: { 'payment-identifier': { info: { id: text } } } })
-  const third = await published({ ...v2(accepted, named, id('i'.repeat(16))), ...home })
-  const elsewhere = { ...accepted, extra: { name: 'USD Coin', version: '2' } }
-  const own = v2(elsewhere, named, id('i'.repeat(16)))
-  t.match(await ask({ ...own, ...away }), isAnswered(third))
-  t.match(await ask({ ...v2(elsewhere, named, id('j'.repeat(16))), ...away }), isRefused)
-})
+    const named = await signed()
+    const id = (text: string) => ({ extensions: { 'payment-identifier': { info: { id: text } } } })
+    const third = await published({ ...v2(accepted, named, id('i'.repeat(16))), ...home })
+    const elsewhere = { ...accepted, extra: { name: 'USD Coin', version: '2' } }
+    const own = v2(elsewhere, named, id('i'.repeat(16)))
+    t.match(await ask({ ...own, ...away }), isAnswered(third))
+    t.match(await ask({ ...v2(elsewhere, named, id('j'.repeat(16))), ...away }), isRefused)
+  },
+)
 
-t.test('a ticket that is older than its 402 may be known to others', async (t) => {
+t.test('a ticket older than its 402 may be known to others', async (t) => {
   const fresh = await entry(home)
   const { extra } = fresh as { extra: { ticket: string } }
   const old = `${(Math.floor(Date.now() / 1000) - 4_000).toString(36)}.${extra.ticket.split('.')[1]}`
@@ -164,20 +171,17 @@ t.test('64 copies from elsewhere at once on two nodes, among the caller itself',
   t.ok(late.filter(({ status }) => status === 200).length <= 1)
 })
 
-t.test(
-  'a payment that has settled for a call that failed runs for its own caller only',
-  async (t) => {
-    const first = await startStation(t, { ...settings, X402_EXPOSURE_USDC: '0' }, main)
-    const header = short(await signed())
-    await main.sql`alter table hive_entries rename to elsewhere`
-    t.match(await ask({ ...header, ...home }, first), { status: 500, body: { refunded: false } })
-    await main.sql`alter table elsewhere rename to hive_entries`
-    t.match(await ask({ ...header, ...away }, first), isRefused)
-    t.match(await ask({ ...header, ...home }, first), { status: 200 })
-  },
-)
+t.test('a payment settled for a failed call can be reused by its own caller only', async (t) => {
+  const first = await startStation(t, { ...settings, X402_EXPOSURE_USDC: '0' }, main)
+  const header = short(await signed())
+  await main.sql`alter table hive_entries rename to elsewhere`
+  t.match(await ask({ ...header, ...home }, first), { status: 500, body: { refunded: false } })
+  await main.sql`alter table elsewhere rename to hive_entries`
+  t.match(await ask({ ...header, ...away }, first), isRefused)
+  t.match(await ask({ ...header, ...home }, first), { status: 200 })
+})
 
-t.test('a batch and a stream are kept for their caller, too', async (t) => {
+t.test('batches and streams are stored for their caller too', async (t) => {
   const batch = (headers: Headers) =>
     main.ask('POST', '/api/pipeline', { json: { calls: [{ tool: 'hive_trending' }] }, headers })
   const stream = (headers: Headers) =>
@@ -192,7 +196,7 @@ t.test('a batch and a stream are kept for their caller, too', async (t) => {
   }
 })
 
-t.test('MPP: a challenge is given to one asker only', async (t) => {
+t.test('MPP: a challenge is valid for one caller only', async (t) => {
   let sent = ''
   const account = privateKeyToAccount(generatePrivateKey())
   await node.mint(account.address, 1_000_000n)

@@ -18,7 +18,7 @@ import {
 } from '../../support/payments/paid-station.ts'
 import { startStation, type InProcessStation } from '../../support/station/start-station.ts'
 
-t.test('one 402 says what to pay in every dialect', async (t) => {
+t.test('one 402 contains the payment terms in every dialect', async (t) => {
   const { main, till } = await startStationWithChain(t)
   const { status, headers, body } = await main.ask('POST', HIVE_TRENDING_PATH, { json: {} })
   t.equal(status, 402)
@@ -373,16 +373,19 @@ t.test(
   },
 )
 
-t.test('without a chain nothing is offered, and a payment is told so', async (t) => {
-  const main = await startStation(t, { FREE_TIER_PER_DAY: '0' })
-  const bare = await main.ask('POST', HIVE_TRENDING_PATH, { json: {} })
-  t.match(bare, { status: 402, body: { code: 'payment_required' } })
-  t.equal(bare.headers['payment-required'], undefined)
-  const paid = await postPaidCall(main, {
-    'payment-signature': encodeBase64Json({ x402Version: 2, payload: {} }),
-  })
-  t.match(paid, { status: 503, body: { code: 'rail_disabled' } })
-  const guest = await main.onboard()
-  const topUp = await main.ask('POST', '/api/credits/topup', { key: guest.key, json: {} })
-  t.match(topUp, { status: 503, body: { code: 'rail_disabled' } })
-})
+t.test(
+  'without a chain no payment is offered, and a payment is rejected with that reason',
+  async (t) => {
+    const main = await startStation(t, { FREE_TIER_PER_DAY: '0' })
+    const bare = await main.ask('POST', HIVE_TRENDING_PATH, { json: {} })
+    t.match(bare, { status: 402, body: { code: 'payment_required' } })
+    t.equal(bare.headers['payment-required'], undefined)
+    const paid = await postPaidCall(main, {
+      'payment-signature': encodeBase64Json({ x402Version: 2, payload: {} }),
+    })
+    t.match(paid, { status: 503, body: { code: 'rail_disabled' } })
+    const guest = await main.onboard()
+    const topUp = await main.ask('POST', '/api/credits/topup', { key: guest.key, json: {} })
+    t.match(topUp, { status: 503, body: { code: 'rail_disabled' } })
+  },
+)

@@ -285,7 +285,7 @@ t.test('a batch that is planned differently now is answered as it was', async (t
   await main.verify()
 })
 
-t.test('what is not known yet is told as that, and credits are not bought twice', async (t) => {
+t.test('an unknown outcome is reported as such, and credits are not bought twice', async (t) => {
   const guest = await main.onboard(0)
   const header = await paymentSignatureHeader(await till.createPayer(2_000_000n), till, 2_000_000n)
   const topUp = (station: InProcessStation) =>

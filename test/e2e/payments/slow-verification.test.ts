@@ -149,7 +149,7 @@ t.test('a caller without a key has no hold to lose', async (t) => {
   await assertPaymentsBalance(t, main, till, 6n * HIVE_TRENDING_ATOMIC)
 })
 
-t.test('a client that keeps its connection does not hold up the end', async (t) => {
+t.test('a keep-alive client does not delay the shutdown', async (t) => {
   const waiting = new EventEmitter()
   const { base } = await startFixtureServer(t, (_, response) => {
     waiting.once('answer', () => sendJsonFixture(response, {}))
@@ -169,7 +169,7 @@ t.test('a client that keeps its connection does not hold up the end', async (t) 
 })
 
 t.test(
-  'what is answered when the end comes arrives whole, however slowly it is read',
+  'replies in progress at shutdown arrive completely, however slowly they are read',
   async (t) => {
     const { base } = await startFixtureServer(t, (_, response) =>
       sendJsonFixture(response, 'x'.repeat(1_000_000)),

@@ -120,24 +120,21 @@ t.test('an unmodified client is offered Solana, and pays a call with it', async 
   await exact()
 })
 
-t.test(
-  'what the facilitator does not verify, or as of another payer, is not claimed',
-  async (t) => {
-    const before = facilitator.asked()
-    for (const [says, reason] of [
-      [{ isValid: false, invalidReason: 'insufficient_funds' }, 'insufficient_funds'],
-      [{ isValid: true, payer: SOLANA_FEE_PAYER }, 'invalid_payload'],
-    ] as const) {
-      facilitator.judges(says)
-      t.match(await postPaidCall(main, await header()), { status: 402, body: { reason } })
-    }
-    facilitator.judges({ isValid: true })
-    t.equal(facilitator.asked(), before)
-    await exact()
-  },
-)
+t.test('an unverified payment, or one of another payer, is not claimed', async (t) => {
+  const before = facilitator.asked()
+  for (const [says, reason] of [
+    [{ isValid: false, invalidReason: 'insufficient_funds' }, 'insufficient_funds'],
+    [{ isValid: true, payer: SOLANA_FEE_PAYER }, 'invalid_payload'],
+  ] as const) {
+    facilitator.judges(says)
+    t.match(await postPaidCall(main, await header()), { status: 402, body: { reason } })
+  }
+  facilitator.judges({ isValid: true })
+  t.equal(facilitator.asked(), before)
+  await exact()
+})
 
-t.test('whatever goes wrong after it was asked, nobody is asked to pay twice', async (t) => {
+t.test('after the facilitator was called, no failure asks for a second payment', async (t) => {
   const troubles = [
     ['an error of the server', 'broken'],
     ['garbage', 'garbage'],
@@ -161,7 +158,7 @@ t.test('whatever goes wrong after it was asked, nobody is asked to pay twice', a
   await exact()
 })
 
-t.test('while it is open whoever asks is told so, with the very same header', async (t) => {
+t.test('an open payment is reported to every request with the same header', async (t) => {
   facilitator.decide(['held'])
   const paid = await header()
   const first = postPaidCall(main, paid)
@@ -189,7 +186,7 @@ t.test('a transaction that was never sent is lost at once, and a new one pays', 
   await exact()
 })
 
-t.test('one that may have been sent stays open until the operator says how it ended', async (t) => {
+t.test('a payment that may have been sent stays open until the operator ends it', async (t) => {
   facilitator.decide([], { refuses: 'transaction_failed' })
   const paid = await header()
   const first = postPaidCall(main, paid)
@@ -230,7 +227,7 @@ t.test('one that may have been sent stays open until the operator says how it en
   await exact()
 })
 
-t.test('a facilitator that is down is not offered; what it has settled is known', async (t) => {
+t.test('an unreachable facilitator is not offered; its settled payments are known', async (t) => {
   const [paid, late] = [await header(), await header()]
   const answer = await postPaidCall(main, paid)
   t.equal(answer.status, 200, answer.text)

@@ -30,7 +30,7 @@ const metaOf = ({ frames }: TestReply): Record<string, string> => ({
   ...(frames.find(({ event }) => event === 'result')?.data._meta as object),
 })
 
-t.test('a stream that settles after its call tells of the payment in its result', async (t) => {
+t.test('a stream that settles after its call reports the payment in its result', async (t) => {
   const { main, till } = await startStationWithChain(t)
   const payer = await till.createPayer(2n * HIVE_TRENDING_ATOMIC)
   const header = await paymentSignatureHeader(payer, till, HIVE_TRENDING_ATOMIC)
@@ -64,7 +64,7 @@ t.test('a stream that settles after its call tells of the payment in its result'
   await assertPaymentsBalance(t, main, till, 2n * HIVE_TRENDING_ATOMIC)
 })
 
-t.test('a stream whose payment settles first begins with it', async (t) => {
+t.test('a stream whose payment settles first starts with it', async (t) => {
   const { main, till } = await startStationWithChain(t, { X402_EXPOSURE_USDC: '0' })
   const answer = await stream(
     main,

@@ -43,7 +43,7 @@ t.test('messages and pulses', async (t) => {
   }
   const kinds = () => main.sql`select type, agent_id, at from outbox order by id`
 
-  t.test('a message reaches its recipient, who is told of it', async (t) => {
+  t.test('a message reaches its recipient, who is notified', async (t) => {
     const { status, body } = await write(ann, { to: bob.id, message: 'hello', subject: 'first' })
     t.equal(status, 200)
     const shown = { message_id: body['message_id'], message: 'hello', subject: 'first' }
@@ -65,7 +65,7 @@ t.test('messages and pulses', async (t) => {
     t.equal((await list(bob)).filter(({ message }) => message === 'once').length, 1)
   })
 
-  t.test('each side removes it from its own view', async (t) => {
+  t.test('each side removes it from its own list', async (t) => {
     const { body } = await write(ann, { to: bob.id, message: 'shared' })
     const id = body['message_id']
     const has = (messages: Shown[]) => messages.some(({ message_id: one }) => one === id)
@@ -81,7 +81,7 @@ t.test('messages and pulses', async (t) => {
     for (const id of [UNKNOWN_ID, 'x', 'a'.repeat(64)]) t.equal((await remove(ann, id)).status, 404)
   })
 
-  t.test('once removed or expired, nothing tells its text again', async (t) => {
+  t.test('a removed or expired message is not returned by any route', async (t) => {
     const [reader, other] = [await main.onboard(), await main.onboard()]
     const hooks = [reader, other].map((one) => postWebhook(main, house, one, `/${one.id}`))
     const [hook, others] = (await Promise.all(hooks)) as [RegisteredWebhook, RegisteredWebhook]
@@ -115,7 +115,7 @@ t.test('messages and pulses', async (t) => {
     t.notMatch(await facts(), /kept/)
   })
 
-  t.test('what is no message is refused', async (t) => {
+  t.test('an invalid message is rejected', async (t) => {
     const before = await main.sql`select count(*) from messages`
     const bad: [string, object, string?][] = [
       ['2,001 characters', { to: bob.id, message: 'x'.repeat(2_001) }, '/message'],
@@ -161,7 +161,7 @@ t.test('messages and pulses', async (t) => {
     t.match(forged, { status: 400, body: { code: 'invalid_input' } })
   })
 
-  t.test('a message is kept for seven days', async (t) => {
+  t.test('a message is stored for seven days', async (t) => {
     const { body } = await write(bob, { to: ann.id, message: 'old' })
     clock.pass(7 * DAYS - 1)
     t.equal((await list(ann)).length, 1)
@@ -171,7 +171,7 @@ t.test('messages and pulses', async (t) => {
     t.equal((await remove(ann, body['message_id'])).status, 404)
   })
 
-  t.test('a cursor from a time that nobody can spell is refused', async (t) => {
+  t.test('an invalid cursor is rejected', async (t) => {
     const cursor = Buffer.from(`999999999999999 ${ann.id}`).toString('base64url')
     t.match(await main.ask('GET', `/api/pulse/live?cursor=${cursor}`), {
       status: 400,

@@ -21,7 +21,7 @@ import { startStation, type TestAgent } from '../../support/station/start-statio
 
 const upTo = (n: number) => Array.from({ length: n }, (_, at) => at)
 
-t.test('what one agent can take of a node', async (t) => {
+t.test('limits of one agent on a node', async (t) => {
   const house = await startWebhookReceivers(t)
   const main = await startStation(t, {
     ...settingsAllowingReceivers(house),
@@ -33,7 +33,7 @@ t.test('what one agent can take of a node', async (t) => {
     return { id: String(made.body['id']), key: made.body.api_key }
   }
 
-  t.test('many receivers of one agent that take their time keep no other waiting', async (t) => {
+  t.test('many slow receivers of one agent delay no other agent', async (t) => {
     const [her, him] = [await main.onboard(), await main.onboard()]
     const hooks: RegisteredWebhook[] = []
     for (const n of upTo(LIMITS.webhooks))
@@ -144,7 +144,7 @@ t.test('what one agent can take of a node', async (t) => {
     }
   }
 
-  t.test('replays read a few pages at a time, and slow readers hold up nobody', async (t) => {
+  t.test('replays read a few pages at a time, and slow readers delay no others', async (t) => {
     const her = await main.onboard()
     const { ids, replay } = await published(her)
     const many: bigint[][] = upTo(10).map(() => [])
@@ -180,7 +180,7 @@ t.test('what one agent can take of a node', async (t) => {
     t.ok(live.indexOf(him.id) < 10, `${live.indexOf(him.id)} streams of hers were before him`)
   })
 
-  t.test('a key whose look-up fails is looked up until it is known', async (t) => {
+  t.test('a failed key look-up is retried until it succeeds', async (t) => {
     const her = await main.onboard()
     const { id, key } = await newKey(her)
     const client = await connectReadyWebSocket(t, main.url, key)

@@ -43,7 +43,7 @@ t.test('the stream of signals', async (t) => {
   const reaches = (reader: SseTestReader, n: number) =>
     reader.next(({ data }) => (data['payload'] as { n?: number } | undefined)?.n === n)
 
-  t.test('says where it starts, then what is published from there on', async (t) => {
+  t.test('sends its start position, then later signals', async (t) => {
     const before = await publish('one', 0)
     const reader = await stream('channels=one,two')
     t.match(reader, { status: 200, type: 'text/event-stream; charset=utf-8' })
@@ -75,39 +75,36 @@ t.test('the stream of signals', async (t) => {
     for (const reader of [here, there]) reader.close()
   })
 
-  t.test(
-    'what comes at once goes together: all of it, once, in the order of its ids',
-    async (t) => {
-      const reader = await stream('channels=rush:0,rush:1')
-      const socket = await connectReadyWebSocket(t, main.url, her.key)
-      await socket.ask({ type: 'subscribe', channels: ['rush:0', 'rush:1'] })
-      // Three in a row on one channel, then three on the other.
-      const channel = (n: number) => `rush:${Math.floor(n / 3) % 2}`
-      const all = Array.from({ length: 60 }, (_, n) => n)
-      await Promise.all(all.map((n) => publish(channel(n), n)))
-      await publish('rush:0', all.length)
-      await reaches(reader, all.length)
-      await socket.next(({ data }) => (data?.['payload'] as { n?: number })?.n === all.length)
-      const [streamed, framed] = [
-        reader.events.filter(({ event }) => event === 'signal').map(({ id }) => Number(id)),
-        socket.events('signal').map(({ id }) => Number(id)),
-      ]
-      t.equal(new Set(framed).size, all.length + 1)
-      t.strictSame(
-        framed,
-        [...framed].sort((a, b) => a - b),
-      )
-      t.strictSame(streamed, framed)
-      t.strictSame(
-        numbers(reader.events).sort((a, b) => a - b),
-        [...all, all.length],
-      )
-      reader.close()
-      await socket.close()
-    },
-  )
+  t.test('concurrent signals arrive together: all, once, in id order', async (t) => {
+    const reader = await stream('channels=rush:0,rush:1')
+    const socket = await connectReadyWebSocket(t, main.url, her.key)
+    await socket.ask({ type: 'subscribe', channels: ['rush:0', 'rush:1'] })
+    // Three in a row on one channel, then three on the other.
+    const channel = (n: number) => `rush:${Math.floor(n / 3) % 2}`
+    const all = Array.from({ length: 60 }, (_, n) => n)
+    await Promise.all(all.map((n) => publish(channel(n), n)))
+    await publish('rush:0', all.length)
+    await reaches(reader, all.length)
+    await socket.next(({ data }) => (data?.['payload'] as { n?: number })?.n === all.length)
+    const [streamed, framed] = [
+      reader.events.filter(({ event }) => event === 'signal').map(({ id }) => Number(id)),
+      socket.events('signal').map(({ id }) => Number(id)),
+    ]
+    t.equal(new Set(framed).size, all.length + 1)
+    t.strictSame(
+      framed,
+      [...framed].sort((a, b) => a - b),
+    )
+    t.strictSame(streamed, framed)
+    t.strictSame(
+      numbers(reader.events).sort((a, b) => a - b),
+      [...all, all.length],
+    )
+    reader.close()
+    await socket.close()
+  })
 
-  t.test('who comes back gets exactly what was missed, on whichever node', async (t) => {
+  t.test('a reconnected reader gets exactly the missed signals, on any node', async (t) => {
     const first = await stream('channels=gone')
     await first.next(({ event }) => event === 'ready')
     await publish('gone', 1)
@@ -130,7 +127,7 @@ t.test('the stream of signals', async (t) => {
     for (const reader of [again, query, wins]) reader.close()
   })
 
-  t.test('what is published while history is replayed comes once, in order', async (t) => {
+  t.test('signals published during a replay arrive once, in order', async (t) => {
     for (let n = 0; n < 60; n++) await publish('busy', n)
     const publishing = (async () => {
       for (let n = 60; n < 120; n++) await publish('busy', n, n % 2 === 0 ? main : beside)
@@ -184,7 +181,7 @@ t.test('the stream of signals', async (t) => {
     reader.close()
   })
 
-  t.test('what cannot be streamed is refused before it begins', async (t) => {
+  t.test('an invalid stream request is rejected before it starts', async (t) => {
     const names = Array.from({ length: 101 }, (_, at) => `c${at}`).join(',')
     for (const [query, status, code] of [
       ['', 400, 'invalid_input'],
@@ -246,7 +243,7 @@ t.test('the stream of signals', async (t) => {
     }
   })
 
-  t.test('a slow reader is let go, and the others miss nothing', async (t) => {
+  t.test('a slow reader is disconnected, and the others miss nothing', async (t) => {
     const { Socket } = await import('node:net')
     const slow = new Socket()
     t.teardown(() => slow.destroy())
@@ -284,7 +281,7 @@ t.test('the stream of signals', async (t) => {
     return (body['streams'] as { events: number }).events
   }
 
-  t.test('streams behind each other on one connection end with it', async (t) => {
+  t.test('consecutive streams on one connection end with it', async (t) => {
     const { Socket } = await import('node:net')
     const connection = new Socket()
     t.teardown(() => connection.destroy())

@@ -39,7 +39,7 @@ t.test('signals', async (t) => {
     ])
   })
 
-  t.test('every type of the interface is taken, others are not', async (t) => {
+  t.test('all event types of the interface are accepted, others are not', async (t) => {
     for (const type of SIGNAL_TYPES) t.equal((await publish(her, { type })).status, 200, type)
     assertRejected(t as never, await publish(her, { type: 'shout' }), 'an unknown type', '/type')
   })
@@ -59,7 +59,7 @@ t.test('signals', async (t) => {
     t.match(other, { status: 422, body: { code: 'idempotency_key_reused' } })
   })
 
-  t.test('who cannot pay publishes nothing, and is told how much it takes', async (t) => {
+  t.test('an agent without credits publishes nothing and gets the price', async (t) => {
     const poor = await main.onboard(0.01)
     for (let at = 0; at < 10; at++) t.equal((await publish(poor, { channel: 'poor' })).status, 200)
     const answer = await publish(poor, { channel: 'poor' })
@@ -91,7 +91,7 @@ t.test('signals', async (t) => {
     t.match(await publish(capped), { status: 403, body: { code: 'key_cap_exceeded' } })
   })
 
-  t.test('what is no signal is refused with what is wrong', async (t) => {
+  t.test('an invalid signal is rejected with the reason', async (t) => {
     const before = await main.balance(her)
     const bad: [string, object, string][] = [
       ['a space', { channel: 'a b' }, '/channel'],
@@ -114,7 +114,7 @@ t.test('signals', async (t) => {
     t.equal((await publish(her, { payload: largest })).status, 200, 'exactly 32 KiB')
   })
 
-  t.test('an inbox is readable by its owner only, on every door', async (t) => {
+  t.test('only its owner can read an inbox, on every route', async (t) => {
     const him = await main.onboard()
     const inbox = `agent:${him.id}`
     t.equal(
@@ -171,7 +171,7 @@ t.test('signals', async (t) => {
     )
   })
 
-  t.test('what has expired is removed after a day', async (t) => {
+  t.test('expired signals are removed after a day', async (t) => {
     const [count] = await main.sql`select count(*)::int as n from signals`
     t.ok(count?.['n'] > 30)
     clock.pass(2 * DAY_MS)

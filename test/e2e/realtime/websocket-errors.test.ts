@@ -23,7 +23,7 @@ const isNumber = (n: number, channel: string) => (frame: ReceivedFrame) =>
   (frame.data['payload'] as { n: number }).n === n
 const upTo = (n: number, from = 0) => Array.from({ length: n - from }, (_, at) => from + at)
 
-t.test('what a socket does not take', async (t) => {
+t.test('invalid frames of a socket', async (t) => {
   const main = await startStation(t, { STARTER_CREDITS_USDC: '3' })
   const her = await main.onboard()
   const publish = async (channel: string, n: number) => {
@@ -34,7 +34,7 @@ t.test('what a socket does not take', async (t) => {
   const is = (type: string) => (frame: ReceivedFrame) => frame.type === type
   let refs = 0
 
-  t.test('answers a frame that does not fit with the problem, and goes on', async (t) => {
+  t.test('answers an invalid frame with the problem and continues', async (t) => {
     const poor = await main.onboard(0.01)
     await main.call(poor, 'hive_trending')
     await main.call(poor, 'hive_trending')
@@ -124,7 +124,7 @@ t.test('what a socket does not take', async (t) => {
     })
   })
 
-  t.test('closes what speaks no gas.v1, with the code of the reason', async (t) => {
+  t.test('closes connections without gas.v1, with the code of the reason', async (t) => {
     const codes: [string, number, (client: WebSocketTestClient) => void][] = [
       ['garbage', 4400, ({ socket }) => socket.send('{"type":')],
       ['a list', 4400, ({ socket }) => socket.send('[]')],
@@ -193,7 +193,7 @@ t.test('what a socket does not take', async (t) => {
     t.equal(await scoped.closed, 4403)
   })
 
-  t.test('what a key may not do it may not do here', async (t) => {
+  t.test('applies the permissions of the key', async (t) => {
     const { body } = await main.ask('POST', '/api/keys', {
       key: her.key,
       json: { scopes: ['read'] },
@@ -225,7 +225,7 @@ t.test('what a socket does not take', async (t) => {
     await again.close()
   })
 
-  t.test('a slow reader is closed, and the others miss nothing', async (t) => {
+  t.test('disconnects a slow reader, and the others miss nothing', async (t) => {
     const guest = await main.onboard()
     const slow = await connectReadyWebSocket(t, main.url, guest.key)
     const quick = await connectReadyWebSocket(t, main.url, guest.key)
@@ -249,7 +249,7 @@ t.test('what a socket does not take', async (t) => {
     await quick.close()
   })
 
-  t.test('whose history cannot be read is sent away, and not left in silence', async (t) => {
+  t.test('closes a connection whose history cannot be read', async (t) => {
     const client = await connectReadyWebSocket(t, main.url, her.key)
     await client.ask({ type: 'subscribe', channels: ['told'] })
     await publish('told', 0)
@@ -316,7 +316,7 @@ t.test('what a socket does not take', async (t) => {
   t.test('the ledger is sound', () => main.verify())
 })
 
-t.test('a client that answers no heartbeat is ended, one that does is not', async (t) => {
+t.test('closes a client without heartbeats and keeps one with them', async (t) => {
   const server = new WebSocketServer({ port: 0, host: '127.0.0.1' })
   t.teardown(() => server.close())
   server.on('connection', (socket) => startSocketHeartbeat(socket, 20))

@@ -59,7 +59,7 @@ t.test('the socket', async (t) => {
     }
   })
 
-  t.test('carries the signals of its channels, of every node, and no others', async (t) => {
+  t.test('sends the signals of its channels from every node, and no others', async (t) => {
     const [here, there] = [
       await connectReadyWebSocket(t, main.url, her.key),
       await connectReadyWebSocket(t, beside.url, her.key),
@@ -88,7 +88,7 @@ t.test('the socket', async (t) => {
     for (const client of [here, there]) await client.close()
   })
 
-  t.test('who comes back with its cursor gets exactly what it missed', async (t) => {
+  t.test('sends a client with a cursor exactly the missed signals', async (t) => {
     const first = await connectReadyWebSocket(t, main.url, her.key)
     await first.ask({ type: 'subscribe', channels: ['b', 'b2'] })
     await publish('b', 0)
@@ -109,37 +109,43 @@ t.test('the socket', async (t) => {
     await again.close()
   })
 
-  t.test('who resumes with the first frame hears each of its events once, in order', async (t) => {
-    const bob = await main.onboard()
-    const send = async (text: string) => {
-      const json = { to: bob.id, message: text }
-      const { status, text: said } = await main.ask('POST', '/api/messages', { key: her.key, json })
-      if (status >= 300) throw new Error(said)
-    }
-    const first = await connectReadyWebSocket(t, main.url, bob.key)
-    const { session, cursor } = await first.next(is('ready'))
-    await first.close()
-    await send('one')
-    const witness = await connectReadyWebSocket(t, main.url, bob.key)
-    await witness.ask({ type: 'ping' })
-    const again = await connectReadyWebSocket(t, main.url, bob.key)
-    const openedAt = performance.now()
-    await send('two')
-    await witness.next(({ type }) => type === 'event')
-    if (performance.now() - openedAt > 900) return t.comment('too slow to come in time')
-    // Others have been told by now; this one has not said yet from where on.
-    again.send({ type: 'hello', resume: { session, cursor } })
-    await send('three')
-    const told = () => again.frames.filter(({ type }) => type === 'event').map(({ id }) => id)
-    await again.next(({ type }) => type === 'event' && told().length >= 3)
-    const ids = told()
-    t.equal(new Set(ids).size, ids.length)
-    t.strictSame(
-      ids,
-      [...ids].sort((a, b) => Number(a) - Number(b)),
-    )
-    for (const client of [again, witness]) await client.close()
-  })
+  t.test(
+    'sends each event once and in order to a client that resumes with its first frame',
+    async (t) => {
+      const bob = await main.onboard()
+      const send = async (text: string) => {
+        const json = { to: bob.id, message: text }
+        const { status, text: said } = await main.ask('POST', '/api/messages', {
+          key: her.key,
+          json,
+        })
+        if (status >= 300) throw new Error(said)
+      }
+      const first = await connectReadyWebSocket(t, main.url, bob.key)
+      const { session, cursor } = await first.next(is('ready'))
+      await first.close()
+      await send('one')
+      const witness = await connectReadyWebSocket(t, main.url, bob.key)
+      await witness.ask({ type: 'ping' })
+      const again = await connectReadyWebSocket(t, main.url, bob.key)
+      const openedAt = performance.now()
+      await send('two')
+      await witness.next(({ type }) => type === 'event')
+      if (performance.now() - openedAt > 900) return t.comment('too slow to come in time')
+      // Others have been told by now; this one has not said yet from where on.
+      again.send({ type: 'hello', resume: { session, cursor } })
+      await send('three')
+      const told = () => again.frames.filter(({ type }) => type === 'event').map(({ id }) => id)
+      await again.next(({ type }) => type === 'event' && told().length >= 3)
+      const ids = told()
+      t.equal(new Set(ids).size, ids.length)
+      t.strictSame(
+        ids,
+        [...ids].sort((a, b) => Number(a) - Number(b)),
+      )
+      for (const client of [again, witness]) await client.close()
+    },
+  )
 
   t.test('history that is gone is a gap', async (t) => {
     const witness = await connectReadyWebSocket(t, main.url, her.key)
@@ -160,43 +166,40 @@ t.test('the socket', async (t) => {
     await client.close()
   })
 
-  t.test(
-    'resuming a session replays what was addressed to the agent, and ends the old socket',
-    async (t) => {
-      const [guest, other] = [await main.onboard(), await main.onboard()]
-      const write = (message: string) =>
-        main.ask('POST', '/api/messages', { key: other.key, json: { to: guest.id, message } })
-      const old = await connectReadyWebSocket(t, main.url, guest.key)
-      await write('one')
-      const seen = await old.next(({ kind }) => kind === 'message')
-      t.match(seen, { channel: `agent:${guest.id}`, data: { type: 'agent_ping', message: 'one' } })
-      const { session, cursor } = await old.next(is('ready'))
-      await write('two')
-      await publishAt(main, `agent:${guest.id}`, 1, other)
-      await old.next(({ kind }) => kind === 'signal')
-      const resume = { session, cursor: { signals: cursor.signals, outbox: seen.id } }
-      for (const node of [main, beside]) {
-        const again = await connectWebSocket(t, node.url)
-        again.send({ type: 'hello', api_key: guest.key, resume })
-        t.match(await again.next(is('ready')), { session })
-        const messages = again.events('message').map(({ data }) => data['message'])
-        t.strictSame(messages, ['two'])
-        t.strictSame(numbers(again, `agent:${guest.id}`), [1])
-        if (node === main) t.equal(await old.closed, 4409)
-        else await again.close()
-      }
-      const keyed = await connectReadyWebSocket(t, main.url, guest.key)
-      keyed.send({ type: 'hello', resume })
-      await keyed.next((frame) => frame.type === 'ready' && frame.session === session)
-      t.strictSame(
-        keyed.events('message').map(({ data }) => data['message']),
-        ['two'],
-      )
-      await keyed.close()
-    },
-  )
+  t.test('replays the agent’s messages on resume, and closes the old socket', async (t) => {
+    const [guest, other] = [await main.onboard(), await main.onboard()]
+    const write = (message: string) =>
+      main.ask('POST', '/api/messages', { key: other.key, json: { to: guest.id, message } })
+    const old = await connectReadyWebSocket(t, main.url, guest.key)
+    await write('one')
+    const seen = await old.next(({ kind }) => kind === 'message')
+    t.match(seen, { channel: `agent:${guest.id}`, data: { type: 'agent_ping', message: 'one' } })
+    const { session, cursor } = await old.next(is('ready'))
+    await write('two')
+    await publishAt(main, `agent:${guest.id}`, 1, other)
+    await old.next(({ kind }) => kind === 'signal')
+    const resume = { session, cursor: { signals: cursor.signals, outbox: seen.id } }
+    for (const node of [main, beside]) {
+      const again = await connectWebSocket(t, node.url)
+      again.send({ type: 'hello', api_key: guest.key, resume })
+      t.match(await again.next(is('ready')), { session })
+      const messages = again.events('message').map(({ data }) => data['message'])
+      t.strictSame(messages, ['two'])
+      t.strictSame(numbers(again, `agent:${guest.id}`), [1])
+      if (node === main) t.equal(await old.closed, 4409)
+      else await again.close()
+    }
+    const keyed = await connectReadyWebSocket(t, main.url, guest.key)
+    keyed.send({ type: 'hello', resume })
+    await keyed.next((frame) => frame.type === 'ready' && frame.session === session)
+    t.strictSame(
+      keyed.events('message').map(({ data }) => data['message']),
+      ['two'],
+    )
+    await keyed.close()
+  })
 
-  t.test('a channel goes on from the cursor of ready after a resume', async (t) => {
+  t.test('continues a channel from the cursor of ready after a resume', async (t) => {
     const [guest, other] = [await main.onboard(), await main.onboard()]
     const client = await connectReadyWebSocket(t, main.url, guest.key)
     const { session } = await client.next(is('ready'))
@@ -214,23 +217,20 @@ t.test('the socket', async (t) => {
     await again.close()
   })
 
-  t.test(
-    'a late hello without resume loses nothing of what its first ready promised',
-    async (t) => {
-      const [guest, other] = [await main.onboard(), await main.onboard()]
-      const client = await connectReadyWebSocket(t, main.url, guest.key)
-      const { cursor } = await client.next(is('ready'))
-      const witness = await connectReadyWebSocket(t, main.url, guest.key)
-      await witness.ask({ type: 'subscribe', channels: ['late'] })
-      await publishAt(main, `agent:${guest.id}`, 1, other)
-      await witness.next(isNumber(1, `agent:${guest.id}`))
-      client.send({ type: 'hello' })
-      const again = await client.next((frame) => is('ready')(frame) && frame !== client.frames[0])
-      t.ok(BigInt(again.cursor.signals) > BigInt(cursor.signals))
-      t.strictSame(numbers(client, `agent:${guest.id}`), [1])
-      for (const each of [client, witness]) await each.close()
-    },
-  )
+  t.test('a late hello without resume loses no event promised by the first ready', async (t) => {
+    const [guest, other] = [await main.onboard(), await main.onboard()]
+    const client = await connectReadyWebSocket(t, main.url, guest.key)
+    const { cursor } = await client.next(is('ready'))
+    const witness = await connectReadyWebSocket(t, main.url, guest.key)
+    await witness.ask({ type: 'subscribe', channels: ['late'] })
+    await publishAt(main, `agent:${guest.id}`, 1, other)
+    await witness.next(isNumber(1, `agent:${guest.id}`))
+    client.send({ type: 'hello' })
+    const again = await client.next((frame) => is('ready')(frame) && frame !== client.frames[0])
+    t.ok(BigInt(again.cursor.signals) > BigInt(cursor.signals))
+    t.strictSame(numbers(client, `agent:${guest.id}`), [1])
+    for (const each of [client, witness]) await each.close()
+  })
 
   t.test('publishes, pulses and writes, once for each ref of a session', async (t) => {
     const [guest, other] = [await main.onboard(), await main.onboard()]

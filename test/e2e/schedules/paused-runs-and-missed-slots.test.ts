@@ -83,26 +83,23 @@ async function shortOfPool() {
   return { both: [first, second] as const, fill }
 }
 
-t.test(
-  'paused for want of credits in the pool too, it goes on when the pool is filled',
-  async (t) => {
-    const { both, fill } = await shortOfPool()
-    await main.verify()
-    await fill(0.0059, 0)
-    t.match(await main.sql`select count(*)::int as n from schedules_short`, [{ n: 2 }])
-    await fill(0.5, 1)
-    for (const one of both) {
-      await waitUntilTrue('it goes on', async () => (await look(one))['state'] === 'enabled')
-      await run(one)
-      t.strictSame(await charges(one), [SCHEDULED_RUN_USDC], 'paid by the pool')
-    }
-    await fill(0.001, 2)
-    await waitUntilTrue('nothing waits', async () => {
-      return (await main.sql`select 1 from schedules_short`).length === 0
-    })
-    await main.verify()
-  },
-)
+t.test('a schedule paused for lack of credits resumes when the pool is filled', async (t) => {
+  const { both, fill } = await shortOfPool()
+  await main.verify()
+  await fill(0.0059, 0)
+  t.match(await main.sql`select count(*)::int as n from schedules_short`, [{ n: 2 }])
+  await fill(0.5, 1)
+  for (const one of both) {
+    await waitUntilTrue('it goes on', async () => (await look(one))['state'] === 'enabled')
+    await run(one)
+    t.strictSame(await charges(one), [SCHEDULED_RUN_USDC], 'paid by the pool')
+  }
+  await fill(0.001, 2)
+  await waitUntilTrue('nothing waits', async () => {
+    return (await main.sql`select 1 from schedules_short`).length === 0
+  })
+  await main.verify()
+})
 
 t.test('a budget that is lowered during a run is for the next one', async (t) => {
   const one = await made(slow)
@@ -118,7 +115,7 @@ t.test('a budget that is lowered during a run is for the next one', async (t) =>
 })
 
 t.test(
-  'a slot whose timer lies among the dead letters is missed, and charged once when it is back',
+  'a slot whose timer is a dead letter is missed, and charged once after its replay',
   async (t) => {
     const one = await made()
     const letters = createDeadLetterStore(sql)
@@ -217,22 +214,25 @@ t.test(
   },
 )
 
-t.test('what a call beside it holds is not exhausted: the slot waits for its end', async (t) => {
-  const one = await made({}, 0.03)
-  shut()
-  const before = upstream.requests.length
-  const calling = main.call(one.guest, 'agent_see', { url: `${upstream.base}/gone` })
-  await waitUntilTrue('the call runs', () => upstream.requests.length > before)
-  const slot = await slotOf(one)
-  await missed(one, slot)
-  t.match(await look(one), { state: 'enabled', last_result: null })
-  t.equal(await slotOf(one), slot)
-  open()
-  t.match((await calling).body, { refunded: true })
-  await run(one)
-  t.strictSame(await charges(one), [SCHEDULED_RUN_USDC])
-  await main.verify()
-})
+t.test(
+  'credits held by another call are not exhausted: the slot waits for that call',
+  async (t) => {
+    const one = await made({}, 0.03)
+    shut()
+    const before = upstream.requests.length
+    const calling = main.call(one.guest, 'agent_see', { url: `${upstream.base}/gone` })
+    await waitUntilTrue('the call runs', () => upstream.requests.length > before)
+    const slot = await slotOf(one)
+    await missed(one, slot)
+    t.match(await look(one), { state: 'enabled', last_result: null })
+    t.equal(await slotOf(one), slot)
+    open()
+    t.match((await calling).body, { refunded: true })
+    await run(one)
+    t.strictSame(await charges(one), [SCHEDULED_RUN_USDC])
+    await main.verify()
+  },
+)
 
 t.test('credits that arrive while a run is refused for want of them are used', async (t) => {
   const one = await made({}, 0.001)
@@ -247,7 +247,7 @@ t.test('credits that arrive while a run is refused for want of them are used', a
   await main.verify()
 })
 
-t.test('a paused one goes on by what arrives beside what a call holds', async (t) => {
+t.test('credits that arrive while a call holds the rest resume a schedule', async (t) => {
   const page = { tool: 'agent_see', url: `${upstream.base}/gone` }
   const one = await made({ tool: page.tool, params: { url: page.url } }, 0.03)
   shut()
@@ -265,21 +265,18 @@ t.test('a paused one goes on by what arrives beside what a call holds', async (t
   await main.verify()
 })
 
-t.test(
-  'what a run needs is what it would have cost, not what its tool is listed for',
-  async (t) => {
-    const params = { content: 'the depot closes at nine', type: 'fact' }
-    const one = await made({ tool: 'vault_write', params }, 0.0005)
-    await time.pass(one.id)
-    await waitUntilTrue('it pauses', async () => (await look(one))['state'] === 'paused')
-    await given(one, 0.01)
-    t.match(await look(one), { state: 'enabled' })
-    await run(one)
-    t.strictSame(await charges(one), [0.001])
-  },
-)
+t.test('a run needs the actual price, not the list price of its tool', async (t) => {
+  const params = { content: 'the depot closes at nine', type: 'fact' }
+  const one = await made({ tool: 'vault_write', params }, 0.0005)
+  await time.pass(one.id)
+  await waitUntilTrue('it pauses', async () => (await look(one))['state'] === 'paused')
+  await given(one, 0.01)
+  t.match(await look(one), { state: 'enabled' })
+  await run(one)
+  t.strictSame(await charges(one), [0.001])
+})
 
-t.test('a key that may spend less has no schedule of another one spend more', async (t) => {
+t.test('a key cannot make a schedule of another key spend more than its own limit', async (t) => {
   const one = await made({ budget_usdc: SCHEDULED_RUN_USDC })
   const path = `${SCHEDULES_PATH}/${one.id}`
   const keyed = async (json: object) => {

@@ -58,7 +58,7 @@ const because = (code: string) => ({
 })
 
 t.test(
-  'revoking a key pauses what runs under it, names it, and credits resume nothing',
+  'revoking a key pauses its schedules with the reason, and credits resume none',
   async (t) => {
     const owner = await main.onboard()
     const by = await another(owner)
@@ -146,7 +146,7 @@ t.test('a rotation hands its schedules to the new key', async (t) => {
   t.match((await revoke(owner, next)).body, { paused_schedules: [one.id] })
 })
 
-t.test('a rotation because of a leak pauses what ran under the key, and names it', async (t) => {
+t.test('a rotation after a leak pauses the schedules of the key, with the reason', async (t) => {
   const owner = await main.onboard()
   const by = await another(owner)
   const [one, off, own] = [
@@ -315,7 +315,7 @@ t.test('a schedule does nothing that its Backpack does not list', async (t) => {
   await main.verify()
 })
 
-t.test('credentials among params are sealed at rest, shown to nobody, and sent', async (t) => {
+t.test('credentials in params are sealed at rest, never shown, and sent to the tool', async (t) => {
   const owner = await main.onboard()
   const secret = 'Bearer sk-live-0123456789'
   const plain = { url: `${listener.base}/` }

@@ -76,7 +76,7 @@ t.test('a schedule is created, shown, listed, changed and cancelled', async (t) 
   t.strictSame(none.body, { schedules: [], count: 0, next_cursor: null })
 })
 
-t.test('what is not a schedule is refused', async (t) => {
+t.test('an invalid schedule is rejected', async (t) => {
   const guest = await main.onboard()
   const refused = async (fields: object, status: number, code: string, pointer?: string) => {
     const answer = await create(guest, fields)
@@ -161,7 +161,7 @@ t.test('an agent has at most twenty', async (t) => {
   t.equal((await create(guest)).status, 200, 'a cancelled one makes room')
 })
 
-t.test('a slot that is due runs once, is charged once, and tells what it found', async (t) => {
+t.test('a due slot runs once, is charged once, and reports its result', async (t) => {
   const one = await made({ name: 'trends', write_to_hive: true })
   const first = await look(one)
   await time.pass(one.id)
@@ -224,7 +224,7 @@ t.test('many hints at one slot are one run', async (t) => {
   t.strictSame(await charges(one), [0.001])
 })
 
-t.test('a tool that fails costs nothing, and the next slot comes', async (t) => {
+t.test('a failed run costs nothing, and the next slot runs', async (t) => {
   const one = await made({ tool: 'price_feed', params: { query: 'BTC' } })
   await run(one)
   const { last_result: last, ...shown } = await look(one)
@@ -238,7 +238,7 @@ t.test('a tool that fails costs nothing, and the next slot comes', async (t) => 
   t.equal((await told(one, 'schedule.result')).length, 2, 'and comes')
 })
 
-t.test('a tool that has become dearer than its budget is not run, and says so', async (t) => {
+t.test('a tool that costs more than the budget is not run, with the reason', async (t) => {
   const one = await made()
   await budgeted(one, 0.005999)
   await run(one)
@@ -254,42 +254,45 @@ t.test('a tool that has become dearer than its budget is not run, and says so', 
   t.match((await look(one)).last_result, { ok: true, cost_usdc: SCHEDULED_RUN_USDC })
 })
 
-t.test('without credits it pauses, tells its owner, and goes on after a transfer', async (t) => {
-  const one = await made({}, 0.0059)
-  await time.pass(one.id)
-  await waitUntilTrue('it pauses', async () => (await look(one))['state'] === 'paused')
-  t.match(await look(one), {
-    enabled: false,
-    next_run_at: null,
-    runs: 0,
-    last_result: { ok: false, problem: { code: 'payment_required' }, cost_usdc: 0 },
-  })
-  t.match(await told(one, 'schedule.paused'), [
-    {
-      schedule_id: one.id,
-      name: SCHEDULED_TOOL,
-      tool: SCHEDULED_TOOL,
-      needed_usdc: SCHEDULED_RUN_USDC,
-    },
-  ])
-  t.strictSame(await timersOf(one.guest), [])
-  const friend = await main.onboard()
-  const give = (amount_usdc: number) =>
-    ask('POST', '/api/agent/send', {
-      key: friend.key,
-      json: { to_agent_id: one.guest.id, amount_usdc },
+t.test(
+  'without credits a schedule pauses, notifies its owner, and resumes after a transfer',
+  async (t) => {
+    const one = await made({}, 0.0059)
+    await time.pass(one.id)
+    await waitUntilTrue('it pauses', async () => (await look(one))['state'] === 'paused')
+    t.match(await look(one), {
+      enabled: false,
+      next_run_at: null,
+      runs: 0,
+      last_result: { ok: false, problem: { code: 'payment_required' }, cost_usdc: 0 },
     })
-  t.equal((await give(0.01)).status, 200)
-  await waitUntilTrue('it goes on', async () => {
-    await main.balance(one.guest)
-    return (await look(one))['state'] === 'enabled'
-  })
-  t.ok(Date.parse(String((await look(one))['next_run_at'])) > Date.now(), 'with its next slot')
-  await run(one)
-  t.strictSame(await charges(one), [SCHEDULED_RUN_USDC])
-})
+    t.match(await told(one, 'schedule.paused'), [
+      {
+        schedule_id: one.id,
+        name: SCHEDULED_TOOL,
+        tool: SCHEDULED_TOOL,
+        needed_usdc: SCHEDULED_RUN_USDC,
+      },
+    ])
+    t.strictSame(await timersOf(one.guest), [])
+    const friend = await main.onboard()
+    const give = (amount_usdc: number) =>
+      ask('POST', '/api/agent/send', {
+        key: friend.key,
+        json: { to_agent_id: one.guest.id, amount_usdc },
+      })
+    t.equal((await give(0.01)).status, 200)
+    await waitUntilTrue('it goes on', async () => {
+      await main.balance(one.guest)
+      return (await look(one))['state'] === 'enabled'
+    })
+    t.ok(Date.parse(String((await look(one))['next_run_at'])) > Date.now(), 'with its next slot')
+    await run(one)
+    t.strictSame(await charges(one), [SCHEDULED_RUN_USDC])
+  },
+)
 
-t.test('a paused one goes on by PATCH too, and pauses again where nothing came', async (t) => {
+t.test('a paused schedule also resumes by PATCH, and pauses again without credits', async (t) => {
   const one = await made({}, 0.001)
   const paused = () =>
     waitUntilTrue('it pauses', async () => (await look(one))['state'] === 'paused')
@@ -322,46 +325,40 @@ t.test('a run counts under the cap of the key that made its schedule', async (t)
   })
 })
 
-t.test(
-  'a run that is cancelled under way ends and is charged once; the next never comes',
-  async (t) => {
-    const one = await made({ ...slow, write_to_hive: true })
-    shut()
-    const before = upstream.requests.length
-    await time.pass(one.id)
-    await waitUntilTrue('the tool runs', () => upstream.requests.length > before)
-    t.match((await cancel(one)).body, { state: 'cancelled' })
-    open()
-    await ran(one, 1)
-    t.match((await look(one)).last_result, {
-      ok: true,
-      cost_usdc: 0.001,
-      result: { data: { nul: '\0' } },
-    })
-    t.strictSame(await charges(one), [0.001])
-    await time.pass(one.id)
-    await time.settled()
-    t.equal((await look(one))['runs'], 1)
-    t.equal(await main.balance(one.guest), usd(0.5 - 0.001))
-  },
-)
+t.test('a run cancelled in progress ends and is charged once; no next slot runs', async (t) => {
+  const one = await made({ ...slow, write_to_hive: true })
+  shut()
+  const before = upstream.requests.length
+  await time.pass(one.id)
+  await waitUntilTrue('the tool runs', () => upstream.requests.length > before)
+  t.match((await cancel(one)).body, { state: 'cancelled' })
+  open()
+  await ran(one, 1)
+  t.match((await look(one)).last_result, {
+    ok: true,
+    cost_usdc: 0.001,
+    result: { data: { nul: '\0' } },
+  })
+  t.strictSame(await charges(one), [0.001])
+  await time.pass(one.id)
+  await time.settled()
+  t.equal((await look(one))['runs'], 1)
+  t.equal(await main.balance(one.guest), usd(0.5 - 0.001))
+})
 
-t.test(
-  'a run that is disabled under way ends; what is enabled then waits for its slot',
-  async (t) => {
-    const one = await made(slow)
-    shut()
-    const before = upstream.requests.length
-    await time.pass(one.id)
-    await waitUntilTrue('the tool runs', () => upstream.requests.length > before)
-    await patch(one, { enabled: false })
-    open()
-    await ran(one, 1)
-    const { body } = await patch(one, { enabled: true })
-    t.match(body, { state: 'enabled', runs: 1 })
-    t.strictSame(await charges(one), [0.001])
-  },
-)
+t.test('a run disabled in progress ends; after enabling, the next slot runs', async (t) => {
+  const one = await made(slow)
+  shut()
+  const before = upstream.requests.length
+  await time.pass(one.id)
+  await waitUntilTrue('the tool runs', () => upstream.requests.length > before)
+  await patch(one, { enabled: false })
+  open()
+  await ran(one, 1)
+  const { body } = await patch(one, { enabled: true })
+  t.match(body, { state: 'enabled', runs: 1 })
+  t.strictSame(await charges(one), [0.001])
+})
 
 t.test('an Idempotency-Key of a caller is never that of a run', async (t) => {
   const one = await made()

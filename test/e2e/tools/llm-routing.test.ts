@@ -21,7 +21,7 @@ t.test('through a station', async (t) => {
   const guest = await station.onboard()
   await withModels(t, station, house, guest)
   await withJudges(t, station, house)
-  await t.test('what all nodes spend in a day has a bound', async (t) => {
+  await t.test('the spend of all nodes per day is bounded', async (t) => {
     const dear = { prompt: 'say much', max_tokens: 4000, model_preference: 'smartest' }
     house.behaviours['cheap'] = '500'
     const served = await station.call(guest, 'llm_routing', dear)
@@ -46,31 +46,34 @@ async function withModels(
   house: LlmApiServer,
   guest: TestAgent,
 ) {
-  await t.test('a model answers, its cost is kept with the call, the price stays 0', async (t) => {
-    const before = await station.balance(guest)
-    const prompt = { prompt: 'say hello', model_preference: 'smartest' }
-    const { status, body } = await station.call(guest, 'llm_routing', prompt)
-    t.match(
-      { status, body },
-      {
-        status: 200,
-        body: {
-          text: 'hello hello hello',
-          model_used: 'local/clever',
-          tokens_used: 13,
-          cost_usdc: 0.000075,
-          _meta: { cost_usdc: 0, provider: 'local', mode: 'fixture' },
+  await t.test(
+    'a model answers, its cost is stored with the call, the price stays 0',
+    async (t) => {
+      const before = await station.balance(guest)
+      const prompt = { prompt: 'say hello', model_preference: 'smartest' }
+      const { status, body } = await station.call(guest, 'llm_routing', prompt)
+      t.match(
+        { status, body },
+        {
+          status: 200,
+          body: {
+            text: 'hello hello hello',
+            model_used: 'local/clever',
+            tokens_used: 13,
+            cost_usdc: 0.000075,
+            _meta: { cost_usdc: 0, provider: 'local', mode: 'fixture' },
+          },
         },
-      },
-    )
-    t.equal(await station.balance(guest), before)
-    t.equal(house.requestsByModel['clever']?.[0]?.authorization, 'Bearer sk-secret')
-    const [kept] = await station.sql`
+      )
+      t.equal(await station.balance(guest), before)
+      t.equal(house.requestsByModel['clever']?.[0]?.authorization, 'Bearer sk-secret')
+      const [kept] = await station.sql`
       select provider, cost_micros from call_costs where call_id = ${body._meta.call_id}`
-    t.strictSame({ ...kept }, { provider: 'local', cost_micros: 75n })
-    const [spent] = await station.sql`select spent_micros from llm_spend`
-    t.equal(spent?.['spent_micros'], 75n, 'what was taken has become what it cost')
-  })
+      t.strictSame({ ...kept }, { provider: 'local', cost_micros: 75n })
+      const [spent] = await station.sql`select spent_micros from llm_spend`
+      t.equal(spent?.['spent_micros'], 75n, 'what was taken has become what it cost')
+    },
+  )
 
   await t.test('a stream carries the words as they come', async (t) => {
     const json = { tool: 'llm_routing', prompt: 'say hello' }
@@ -82,7 +85,7 @@ async function withModels(
     t.match(text, /event: result\ndata: .*"model_used":"local\/cheap"/)
   })
 
-  await t.test('the catalogue says that it is live', async (t) => {
+  await t.test('the catalogue marks it as live', async (t) => {
     const { body } = await station.ask('GET', '/api/tools/llm_routing')
     t.match(body, { access: 'free_with_key', availability: { mode: 'live', providers: ['local'] } })
   })

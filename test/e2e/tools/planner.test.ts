@@ -218,7 +218,7 @@ t.test('plans and recommendations', async (t) => {
     }
   })
 
-  await t.test('small talk is met by no tool, and least of all by one that costs', async (t) => {
+  await t.test('small talk matches no tool, least of all a paid one', async (t) => {
     for (const said of TALK) {
       const { body } = await plan(said)
       t.match(body, { matched: false, estimated_budget_usdc: 0, note: /asks for nothing/ }, said)
@@ -236,7 +236,7 @@ t.test('plans and recommendations', async (t) => {
     )
   })
 
-  await t.test('what nobody understands gets general steps, and is told so', async (t) => {
+  await t.test('an unknown goal gets general steps, with a notice', async (t) => {
     const answer = await plan('xyzzy plugh frobnicate quux')
     const body = answer.body as unknown as Planned
     t.match(answer, { status: 200, body: { matched: false, note: /No tool matches/ } })
@@ -260,7 +260,7 @@ t.test('plans and recommendations', async (t) => {
     t.equal((await plan('Read a web page')).status, 200)
   })
 
-  await t.test('an agent is recommended what agents like it call', async (t) => {
+  await t.test('an agent is recommended the tools of similar agents', async (t) => {
     const [her, ...others] = await Promise.all(Array.from({ length: 6 }, () => station.onboard()))
     const of = (id: string, key?: string) => ask('GET', `/api/recommendations/${id}`, { key })
     if (her === undefined) throw new Error('nobody came')

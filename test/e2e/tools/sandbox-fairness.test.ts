@@ -18,7 +18,7 @@ process.on('warning', ({ name, message }) => {
   if (name === 'MaxListenersExceededWarning') leaks.push(message)
 })
 
-t.test('an agent with four long streams keeps nobody out, and pays for each', async (t) => {
+t.test('an agent with four long streams blocks no other agent, and pays for each', async (t) => {
   const on = await startStation(t, { PATH: process.env['PATH'] ?? '' })
   const [greedy, victim] = [await on.onboard(), await on.onboard()]
   const left = await on.balance(greedy)

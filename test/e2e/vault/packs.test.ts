@@ -22,7 +22,7 @@ const memories = async (guest: TestAgent) =>
     immortal: boolean
   }[]
 
-t.test('the shelf holds what it says: 30 entries for 34.96, or 24.99 at once', async (t) => {
+t.test('a pack contains what it lists: 30 entries for 34.96, or 24.99 as a bundle', async (t) => {
   const [{ body }, market] = await Promise.all([
     main.ask('GET', '/api/packs'),
     main.ask('GET', '/api/marketplace/packs'),
@@ -84,7 +84,7 @@ t.test('a pack bought twice at once on two nodes is paid for and installed once'
   })
 })
 
-t.test('the bundle brings what is missing, and nothing twice', async (t) => {
+t.test('the bundle adds missing packs and no duplicates', async (t) => {
   const guest = await main.onboard()
   t.match(await install(guest, 'focus-stack'), { status: 200, body: { entries_added: 6 } })
   t.match(await install(guest, 'full-stack-bundle'), {
@@ -96,7 +96,7 @@ t.test('the bundle brings what is missing, and nothing twice', async (t) => {
   t.equal(await main.balance(guest), 20.02)
 })
 
-t.test('who cannot pay gets nothing, and what is not there is not sold', async (t) => {
+t.test('an agent without credits gets nothing, and unknown packs are not sold', async (t) => {
   const poor = await main.onboard(4.98)
   t.match(await install(poor, 'iagent-core'), { status: 402, body: { price_usdc: 4.99 } })
   t.match(await install(poor, 'constructor'), { status: 404, body: { code: 'pack_not_found' } })
@@ -105,7 +105,7 @@ t.test('who cannot pay gets nothing, and what is not there is not sold', async (
   t.equal((await main.ask('POST', '/api/packs/install', { json: { slug: 'x' } })).status, 401)
 })
 
-t.test('what was bought is not for passing on', async (t) => {
+t.test('bought entries cannot be published', async (t) => {
   const [guest, friend] = [await main.onboard(), await main.onboard()]
   await install(guest, 'focus-stack')
   const { body } = await main.ask('GET', '/api/vault/export', { key: guest.key })

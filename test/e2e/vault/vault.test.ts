@@ -89,40 +89,43 @@ t.test(
   },
 )
 
-t.test('what contradicts a memory supersedes it and says so; nothing else does', async (t) => {
-  const guest = await main.onboard()
-  const first = await write(guest, 'The request limit of the Foo API is 10 per second.')
-  const other = await write(guest, 'The request limit of the Bar API is 30 per second.')
-  t.strictSame(other.superseded, [], 'another thing')
-  const second = await write(guest, 'The request limit of the Foo API is 20 per second.')
-  t.match(second.superseded, [{ id: first.pack.id, reason: 'other_numbers' }])
-  t.equal(second.superseded.length, 1)
-  const support = await write(guest, 'The Quux bridge supports native withdrawals of USDC.')
-  const denial = 'The Quux bridge does not support native withdrawals of USDC.'
-  const beside = await write(guest, denial, { keep_contradicted: true })
-  t.strictSame(beside.superseded, [], 'asked not to')
-  const denied = await write(guest, denial)
-  t.match(denied.superseded, [{ id: support.pack.id, reason: 'opposite' }])
-  for (const [price, on] of [
-    ['3000', '2026-11-20'],
-    ['3100', '2026-11-21'],
-  ]) {
-    const dated = await write(guest, `The price of ETH on ${on} was ${price} dollars.`)
-    t.strictSame(dated.superseded, [], 'another day')
-  }
-  t.notMatch(await found(guest, 'request limit Foo API'), [{ content: /is 10 per/ }])
-  const { memories } = await get(guest, 'export')
-  t.match((memories as Fields[])[0], {
-    id: first.pack.id,
-    status: 'superseded',
-    archived_by: second.pack.id,
-  })
-  const again = { content: 'x', type: 'fact', supersedes: [first.pack.id] }
-  t.match(await post(guest, 'write', again), {
-    status: 404,
-    body: { heir_id: second.pack.id, detail: `superseded by ${second.pack.id}` },
-  })
-})
+t.test(
+  'a contradicting memory supersedes the old one and reports it; other memories do not',
+  async (t) => {
+    const guest = await main.onboard()
+    const first = await write(guest, 'The request limit of the Foo API is 10 per second.')
+    const other = await write(guest, 'The request limit of the Bar API is 30 per second.')
+    t.strictSame(other.superseded, [], 'another thing')
+    const second = await write(guest, 'The request limit of the Foo API is 20 per second.')
+    t.match(second.superseded, [{ id: first.pack.id, reason: 'other_numbers' }])
+    t.equal(second.superseded.length, 1)
+    const support = await write(guest, 'The Quux bridge supports native withdrawals of USDC.')
+    const denial = 'The Quux bridge does not support native withdrawals of USDC.'
+    const beside = await write(guest, denial, { keep_contradicted: true })
+    t.strictSame(beside.superseded, [], 'asked not to')
+    const denied = await write(guest, denial)
+    t.match(denied.superseded, [{ id: support.pack.id, reason: 'opposite' }])
+    for (const [price, on] of [
+      ['3000', '2026-11-20'],
+      ['3100', '2026-11-21'],
+    ]) {
+      const dated = await write(guest, `The price of ETH on ${on} was ${price} dollars.`)
+      t.strictSame(dated.superseded, [], 'another day')
+    }
+    t.notMatch(await found(guest, 'request limit Foo API'), [{ content: /is 10 per/ }])
+    const { memories } = await get(guest, 'export')
+    t.match((memories as Fields[])[0], {
+      id: first.pack.id,
+      status: 'superseded',
+      archived_by: second.pack.id,
+    })
+    const again = { content: 'x', type: 'fact', supersedes: [first.pack.id] }
+    t.match(await post(guest, 'write', again), {
+      status: 404,
+      body: { heir_id: second.pack.id, detail: `superseded by ${second.pack.id}` },
+    })
+  },
+)
 
 t.test(
   'of the last free writes raced on two nodes each is given once, and the rest cost',
@@ -221,7 +224,7 @@ t.test(
   },
 )
 
-t.test('a dream reports what the vault says as a whole and writes insights back', async (t) => {
+t.test('a dream summarises the vault and writes insights', async (t) => {
   const guest = await main.onboard()
   await write(guest, 'The Quux bridge supports native withdrawals.')
   await found(guest, 'who audits the reserves')
@@ -264,7 +267,7 @@ t.test('a dream reports what the vault says as a whole and writes insights back'
   t.equal(await main.balance(guest), 0.45)
 })
 
-t.test('what was dreamt is neither charged nor written again until something is new', async (t) => {
+t.test('a dream without new memories is neither charged nor written again', async (t) => {
   const guest = await main.onboard()
   const insightsIn = async () => {
     const { memories } = await get(guest, 'export')
@@ -308,7 +311,7 @@ t.test('what was dreamt is neither charged nor written again until something is 
   t.match(grown, { content: /^Recurring \(2 / }, 'a theme that has grown is told in its new size')
 })
 
-t.test('what recurs is not said to stand alone', async (t) => {
+t.test('recurring topics are not reported as isolated', async (t) => {
   const guest = await main.onboard()
   for (const when of ['on Monday', 'on Tuesday', 'on Friday'])
     await write(guest, `The fees of the Quux bridge rose ${when}.`)
@@ -317,64 +320,54 @@ t.test('what recurs is not said to stand alone', async (t) => {
   t.match(said, [/^Recurring \(3 memories/, /^One of what recurs/, /^One of what recurs/])
 })
 
-t.test(
-  'a shared memory stays what it was, and a promoted one names where it is from',
-  async (t) => {
-    const [giver, receiver] = [await main.onboard(), await main.onboard()]
-    const old = 'The request limit of the Foo API is 10 per second for all keys of a team.'
-    const { pack } = await write(giver, old)
-    const strange = { entry_id: pack.id, to_agent_id: pack.id }
-    t.match(await post(giver, 'share', strange), { status: 404, body: { code: 'agent_not_found' } })
-    const given = { entry_id: pack.id, to_agent_id: receiver.id, memo: 'for tonight' }
-    t.match(await post(giver, 'share', given), { status: 200, body: { status: 'shared' } })
-    const promote = { memory_id: pack.id, namespace: 'code' }
-    const both = [1, 2].map(() => main.call(giver, 'vault_promote', promote))
-    const answers = (await Promise.all(both)).sort((a, b) => a.status - b.status)
-    t.match(answers, [{ status: 200 }, { status: 409, body: { code: 'already_promoted' } }])
-    const entry: Record<string, unknown> = answers[0]?.body ?? {}
-    t.match(entry, { status: 'promoted', provenance: { memory_id: pack.id, origin: 'write' } })
-    t.match(await main.call(giver, 'vault_promote', promote), {
-      status: 409,
-      body: { code: 'already_promoted' },
-    })
-    await write(giver, old.replace('10', '20'))
-    const { memories } = await get(receiver, 'received')
-    t.match(memories, [{ content: old, from_agent_id: giver.id, memo: 'for tonight' }])
-    t.strictSame(
-      await found(receiver, 'request limit'),
-      [],
-      'it is not in the vault of the receiver',
-    )
-    const { body } = await main.ask('GET', '/api/hive/read?query=request+limit+keys+team')
-    t.match(body, { entries: [{ id: entry['entry_id'], content: old, agent_id: giver.id }] })
-    t.equal(await main.balance(giver), 0.39)
-  },
-)
+t.test('a shared memory is unchanged, and a promoted one names its source', async (t) => {
+  const [giver, receiver] = [await main.onboard(), await main.onboard()]
+  const old = 'The request limit of the Foo API is 10 per second for all keys of a team.'
+  const { pack } = await write(giver, old)
+  const strange = { entry_id: pack.id, to_agent_id: pack.id }
+  t.match(await post(giver, 'share', strange), { status: 404, body: { code: 'agent_not_found' } })
+  const given = { entry_id: pack.id, to_agent_id: receiver.id, memo: 'for tonight' }
+  t.match(await post(giver, 'share', given), { status: 200, body: { status: 'shared' } })
+  const promote = { memory_id: pack.id, namespace: 'code' }
+  const both = [1, 2].map(() => main.call(giver, 'vault_promote', promote))
+  const answers = (await Promise.all(both)).sort((a, b) => a.status - b.status)
+  t.match(answers, [{ status: 200 }, { status: 409, body: { code: 'already_promoted' } }])
+  const entry: Record<string, unknown> = answers[0]?.body ?? {}
+  t.match(entry, { status: 'promoted', provenance: { memory_id: pack.id, origin: 'write' } })
+  t.match(await main.call(giver, 'vault_promote', promote), {
+    status: 409,
+    body: { code: 'already_promoted' },
+  })
+  await write(giver, old.replace('10', '20'))
+  const { memories } = await get(receiver, 'received')
+  t.match(memories, [{ content: old, from_agent_id: giver.id, memo: 'for tonight' }])
+  t.strictSame(await found(receiver, 'request limit'), [], 'it is not in the vault of the receiver')
+  const { body } = await main.ask('GET', '/api/hive/read?query=request+limit+keys+team')
+  t.match(body, { entries: [{ id: entry['entry_id'], content: old, agent_id: giver.id }] })
+  t.equal(await main.balance(giver), 0.39)
+})
 
 t.test('after all of it the books are sound', async () => main.verify())
 
-t.test(
-  'what is old fades, ranks lower and is forgotten by the clock; what is immortal stays',
-  async (t) => {
-    const guest = await main.onboard()
-    await write(guest, 'Deployments of the gateway.', {
-      type: 'context',
-    })
-    await write(guest, 'Deployments of the gateway need two approvals.', { immortal: true })
-    clock.pass(5 * DAY)
-    await write(guest, 'Deployments of the gateway are frozen in December.', { type: 'context' })
-    const [a, b, c] = await found(guest, 'deployments of the gateway')
-    t.match(
-      [a, b, c].map((one) => one?.content.split(' ').at(-1)).at(-1),
-      'gateway.',
-      'the old one is last',
-    )
-    t.match(c, { decay: { strength: 0.3715, age_days: Number, half_life_days: 3.5 } })
-    clock.pass(2 * DAY + 60_000)
-    const later = (await found(guest, 'deployments of the gateway')).map(({ content }) => content)
-    t.equal(later.length, 2)
-    t.notOk(later.some((content) => content.endsWith('gateway.')))
-    const { memories } = await get(guest, 'export')
-    t.match((memories as Fields[])[0], { status: 'expired' })
-  },
-)
+t.test('old memories fade, rank lower and expire by the clock; immortal ones stay', async (t) => {
+  const guest = await main.onboard()
+  await write(guest, 'Deployments of the gateway.', {
+    type: 'context',
+  })
+  await write(guest, 'Deployments of the gateway need two approvals.', { immortal: true })
+  clock.pass(5 * DAY)
+  await write(guest, 'Deployments of the gateway are frozen in December.', { type: 'context' })
+  const [a, b, c] = await found(guest, 'deployments of the gateway')
+  t.match(
+    [a, b, c].map((one) => one?.content.split(' ').at(-1)).at(-1),
+    'gateway.',
+    'the old one is last',
+  )
+  t.match(c, { decay: { strength: 0.3715, age_days: Number, half_life_days: 3.5 } })
+  clock.pass(2 * DAY + 60_000)
+  const later = (await found(guest, 'deployments of the gateway')).map(({ content }) => content)
+  t.equal(later.length, 2)
+  t.notOk(later.some((content) => content.endsWith('gateway.')))
+  const { memories } = await get(guest, 'export')
+  t.match((memories as Fields[])[0], { status: 'expired' })
+})

@@ -24,7 +24,7 @@ const toldToday = (
     from generate_series(1, ${count}::int) n,
          (select ${critical}::boolean as critical, ${new Date(at)}::timestamptz as at) x`
 
-t.test('what one agent causes does not use up what the owner hears of another', async (t) => {
+t.test('alerts of one agent do not use up the owner’s limit for another agent', async (t) => {
   const { mails, clock, one } = await startOwnerAlertNodes(t)
   const [her, stranger] = [await one.onboard(0.06), await one.onboard()]
   for (const guest of [her, stranger])
@@ -76,7 +76,7 @@ t.test('what one agent causes does not use up what the owner hears of another', 
   await waitForOwnerAlerts(one)
 })
 
-t.test('what must be heard at once has a bound of its own, and an end', async (t) => {
+t.test('urgent alerts have their own limit', async (t) => {
   const { mails, clock, one } = await startOwnerAlertNodes(t)
   const her = await one.onboard(0.06)
   await setOwnerContact(one, her, { owner_email: 'owner@gas.test' })

@@ -30,7 +30,7 @@ async function post(t: Test) {
   }
 }
 
-t.test('a threshold that could not be told is told at the next fall', async (t) => {
+t.test('a threshold alert that could not be sent is sent at the next fall', async (t) => {
   const { mails, main, contact } = await post(t)
   const [her, rich] = [await main.onboard(0.255), await main.onboard()]
   mails.mood.unknown['wrong@gas.test'] = '5.1.1 no such mailbox'
@@ -55,7 +55,7 @@ t.test('a threshold that could not be told is told at the next fall', async (t) 
   t.equal(mails.letters.length, 1, 'and then not again')
 })
 
-t.test('what waits goes to the address that the owner has by then', async (t) => {
+t.test('pending alerts go to the owner’s current address', async (t) => {
   const { mails, clock, main, contact } = await post(t)
   const guests = [await main.onboard(0.255), await main.onboard(0.255)]
   mails.mood.refuse = 451
@@ -82,7 +82,7 @@ t.test('what waits goes to the address that the owner has by then', async (t) =>
   t.match(body['ping'], { last: { state: 'failed', reason: 'no contact' } })
 })
 
-t.test('nobody is told that a message was sent before the chat has taken it', async (t) => {
+t.test('a message is reported as sent only after the chat accepted it', async (t) => {
   const { chats, main, contact, ping } = await post(t)
   const her = await main.onboard()
   await contact(her, { owner_telegram: '4711' })
@@ -119,7 +119,7 @@ t.test('a chat that is slow to answer gets each message once', async (t) => {
   t.equal(chats.messages.length, 1)
 })
 
-t.test('a chat that asks for an absurd wait gets a bearable one', async (t) => {
+t.test('an excessive retry delay of a chat is capped', async (t) => {
   const { chats, clock, main, contact, ping } = await post(t)
   const her = await main.onboard()
   await contact(her, { owner_telegram: '4711' })

@@ -15,7 +15,7 @@ import {
 
 const TOOL = 'hive_trending'
 
-t.test('each threshold is told once, and again twelve hours later, by two nodes', async (t) => {
+t.test('each threshold alerts once, and again after twelve hours, with two nodes', async (t) => {
   const { mails, chats, clock, one, two } = await startOwnerAlertNodes(t)
   const [her, rich] = [await one.onboard(0.26), await one.onboard()]
   await setOwnerContact(one, her, { owner_email: 'owner@gas.test', owner_telegram: '4711' })
@@ -67,7 +67,7 @@ t.test('each threshold is told once, and again twelve hours later, by two nodes'
   await one.verify()
 })
 
-t.test('a fall through both thresholds is told once, as the worse', async (t) => {
+t.test('a fall through both thresholds sends one alert, the more severe', async (t) => {
   const { mails, chats, one } = await startOwnerAlertNodes(t)
   const [her, rich] = [await one.onboard(0.3), await one.onboard()]
   await setOwnerContact(one, her, { owner_email: 'owner@gas.test', owner_telegram: '4711' })
@@ -169,7 +169,7 @@ t.test('an agent writes to its owner’s chat, ten times an hour', async (t) => 
   t.match(body['ping'], { last: { topic: 'ping', channel: 'telegram', state: 'sent' } })
 })
 
-t.test('a recommendation says what the ledger says, and is sent', async (t) => {
+t.test('a recommendation matches the ledger and is sent', async (t) => {
   const { mails, chats, clock, one } = await startOwnerAlertNodes(t)
   const her = await one.onboard()
   await setOwnerContact(one, her, { owner_email: 'owner@gas.test', owner_telegram: '4711' })
@@ -216,7 +216,7 @@ t.test('a recommendation says what the ledger says, and is sent', async (t) => {
   )
 })
 
-t.test('a mail server that is busy is asked again, one that refuses is not', async (t) => {
+t.test('a busy mail server is retried, a rejecting one is not', async (t) => {
   const { mails, clock, one } = await startOwnerAlertNodes(t)
   const [her, him] = [await one.onboard(0.255), await one.onboard(0.255)]
   await setOwnerContact(one, her, { owner_email: 'owner@gas.test' })

@@ -30,7 +30,7 @@ const SEVEN = [
   'backpack.expiring',
 ]
 
-t.test('a pager tells all seven events, at its address, by e-mail and in its chat', async (t) => {
+t.test('a pager sends all seven events to its URL, by e-mail and to its chat', async (t) => {
   const house = await startWebhookReceivers(t)
   const [mails, chats] = [await startTestMailServer(t), await startTestTelegram(t)]
   // What comes when the Backpack expires carries the real time: a receiver believes no other.
@@ -95,7 +95,7 @@ t.test('a pager tells all seven events, at its address, by e-mail and in its cha
     'what is delivered is what is stored for polling',
   )
 
-  t.test('at once what matters, the rest collected', async (t) => {
+  t.test('urgent events are sent at once, others are collected', async (t) => {
     const urgent = SEVEN.filter((type) => type !== 'tool_call' && type !== 'error')
     const subjects = () => mails.letters.map(({ subject }) => subject)
     await eventually(() => subjects().length >= 7 && chats.messages.length >= 7, 'all messages')
@@ -145,7 +145,7 @@ t.test('a pager tells all seven events, at its address, by e-mail and in its cha
   await main.verify()
 })
 
-t.test('a pager gets no address that leads inside, and says which field it was', async (t) => {
+t.test('a pager URL with a private address is rejected with its field', async (t) => {
   const main = await startStation(t)
   const { key } = await main.onboard()
   const made = await main.ask('POST', '/api/backpack/create', {
@@ -188,7 +188,7 @@ t.test('a pager gets no address that leads inside, and says which field it was',
 })
 
 t.test(
-  'what waited for a pager whose address was taken away is a letter that says so',
+  'pending events of a removed pager address become a dead letter with the reason',
   async (t) => {
     const house = await startWebhookReceivers(t)
     const clock = createTestClock()
@@ -229,7 +229,7 @@ t.test(
   },
 )
 
-t.test('a pager that moves gets at once what waited, and starts afresh', async (t) => {
+t.test('a pager with a new address sends pending events at once and starts afresh', async (t) => {
   const house = await startWebhookReceivers(t)
   const clock = createTestClock()
   const main = await startStation(t, settingsAllowingReceivers(house), { clock })
@@ -272,7 +272,7 @@ t.test('a pager that moves gets at once what waited, and starts afresh', async (
   ])
 })
 
-t.test('what is replayed late waits from then on', async (t) => {
+t.test('events replayed late are pending from then on', async (t) => {
   const house = await startWebhookReceivers(t)
   const clock = createTestClock()
   const main = await startStation(t, settingsAllowingReceivers(house), { clock })
@@ -293,7 +293,7 @@ t.test('what is replayed late waits from then on', async (t) => {
   t.ok(Number(waits) < 60, `the oldest waits ${waits} s`)
 })
 
-t.test('a list goes on where it was, though what it showed is removed or replayed', async (t) => {
+t.test('a list continues at its cursor after removals and replays', async (t) => {
   const house = await startWebhookReceivers(t)
   const main = await startStation(t, settingsAllowingReceivers(house))
   const guest = await main.onboard()

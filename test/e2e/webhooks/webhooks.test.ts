@@ -30,7 +30,7 @@ t.test('webhooks', async (t) => {
   const [her, him] = [await main.onboard(), await main.onboard()]
 
   t.test(
-    'what is delivered verifies with the published library, and with nothing else',
+    'a delivery verifies with the published library only for its own content and secret',
     async (t) => {
       const hook = await postWebhook(main, house, her, '/verified', ['tool_call'])
       const answer = await main.call(her, TOOL)
@@ -65,7 +65,7 @@ t.test('webhooks', async (t) => {
     },
   )
 
-  t.test('each event goes to those who asked for it, and all of them to `all`', async (t) => {
+  t.test('each event goes to its subscribers, and all events go to `all`', async (t) => {
     const hooks = {
       all: await postWebhook(main, house, him, '/all'),
       calls: await postWebhook(main, house, him, '/calls', ['tool_call']),
@@ -122,7 +122,7 @@ t.test('webhooks', async (t) => {
     t.equal(one?.headers['webhook-signature'], signWebhook([fresh], signed))
   })
 
-  t.test('registration refuses what may not be reached, and more than twenty', async (t) => {
+  t.test('registration rejects unreachable addresses, and more than twenty webhooks', async (t) => {
     const guest = await main.onboard()
     const ask = (url: unknown, events?: unknown) =>
       main.ask('POST', '/api/webhook/register', { key: guest.key, json: { url, events } })
@@ -212,22 +212,25 @@ t.test('webhooks', async (t) => {
     t.equal(left.length, 0)
   })
 
-  t.test('a repeated request with one key registers once and tells the same secret', async (t) => {
-    const guest = await main.onboard()
-    const asked = {
-      key: guest.key,
-      json: { url: `${house.base}/once` },
-      headers: { 'idempotency-key': 'hook-1' },
-    }
-    const [one, two] = [
-      await main.ask('POST', '/api/webhook/register', asked),
-      await main.ask('POST', '/api/webhook/register', asked),
-    ]
-    t.equal(one.body['secret'], two.body['secret'])
-    t.equal(two.headers['idempotency-replayed'], 'true')
-    t.equal(
-      listInReply(await main.ask('GET', '/api/webhook', { key: guest.key }), 'webhooks').length,
-      1,
-    )
-  })
+  t.test(
+    'a repeated request with one key registers once and returns the same secret',
+    async (t) => {
+      const guest = await main.onboard()
+      const asked = {
+        key: guest.key,
+        json: { url: `${house.base}/once` },
+        headers: { 'idempotency-key': 'hook-1' },
+      }
+      const [one, two] = [
+        await main.ask('POST', '/api/webhook/register', asked),
+        await main.ask('POST', '/api/webhook/register', asked),
+      ]
+      t.equal(one.body['secret'], two.body['secret'])
+      t.equal(two.headers['idempotency-replayed'], 'true')
+      t.equal(
+        listInReply(await main.ask('GET', '/api/webhook', { key: guest.key }), 'webhooks').length,
+        1,
+      )
+    },
+  )
 })
