@@ -58,14 +58,14 @@ export interface PaymentClaimsDeps {
 /** A payment and the request that brought it. */
 export interface PaymentClaimRequest {
   readonly payment: OnchainPayment
-  readonly door: PaymentContext
+  readonly request: PaymentContext
   readonly buyer: PaymentBuyer
   readonly purpose: PaymentClaimPurpose
   readonly offer: PaymentOffer | null
 }
 
 /** The same, before the payment is verified. */
-type UnverifiedPaymentClaimRequest = Pick<PaymentClaimRequest, 'door' | 'buyer'> & {
+type UnverifiedPaymentClaimRequest = Pick<PaymentClaimRequest, 'request' | 'buyer'> & {
   readonly payment: PresentedPayment
 }
 
@@ -116,7 +116,7 @@ export function createPaymentClaims(parts: PaymentClaimsDeps) {
     const seen = await look(use)
     if (seen !== null && hasBoughtTopUp(use, seen)) return toRepeatedTopUp(use, ref, seen)
     if (seen !== null) await repeated(use, seen)
-    const claimed = await asked(use, ref, seen).catch(unlessClaimed(use))
+    const claimed = await claimOnce(use, ref, seen).catch(unlessClaimed(use))
     if (claimed.claim === 'prepaid') return { payment, ref, tx: claimed.txHash, again: false }
     if (claimed.claim === 'known' && hasBoughtTopUp(use, claimed))
       return toRepeatedTopUp(use, ref, claimed)
@@ -145,7 +145,7 @@ export function createPaymentClaims(parts: PaymentClaimsDeps) {
    * A balance from before the payer's last settled block counts the same money twice: it is read
    * again. If the payer's payments settle faster than that, the failure is ours, not the payer's.
    */
-  async function asked(
+  async function claimOnce(
     use: PaymentClaimRequest,
     ref: PaymentRef,
     seen: PaymentLookupResult | null,
@@ -166,10 +166,10 @@ export function createPaymentClaims(parts: PaymentClaimsDeps) {
     } catch (error) {
       if (waits > 0 && isFundsReserved(error, payment, funds)) {
         await pause(SETTLING_POLL_MS)
-        return asked(use, ref, seen, tries, waits - 1)
+        return claimOnce(use, ref, seen, tries, waits - 1)
       }
       if (!isStaleBalanceError(error)) throw withPaymentOffer(error, offer)
-      if (tries > 1) return asked(use, ref, seen, tries - 1, waits)
+      if (tries > 1) return claimOnce(use, ref, seen, tries - 1, waits)
       throw new ServiceError('rail_unavailable', { retry_after: 1 })
     } finally {
       place?.release()
@@ -192,16 +192,16 @@ export function createPaymentClaims(parts: PaymentClaimsDeps) {
 function createKnownPayments(parts: PaymentClaimsDeps) {
   function look({
     payment,
-    door,
+    request,
     buyer,
   }: UnverifiedPaymentClaimRequest): Promise<PaymentLookupResult | null> {
     const { payer, settlement } = toPaymentRef(payment)
     const { agentId } = buyer
-    const { fingerprint } = door
+    const { fingerprint } = request
     const credential = hashPaymentCredential(payment)
-    const marks = hashRequesterIdentity(door, credential, null)
-    const asked = { settlement, fingerprint, credential, marks, agentId }
-    return parts.actors.ask(payer, lookUpPaymentCommand, asked, settlementLoadOptions(settlement))
+    const marks = hashRequesterIdentity(request, credential, null)
+    const lookup = { settlement, fingerprint, credential, marks, agentId }
+    return parts.actors.ask(payer, lookUpPaymentCommand, lookup, settlementLoadOptions(settlement))
   }
 
   /** What the payment has bought before; null if it is unused, or settled and unused. */
@@ -236,7 +236,7 @@ function createKnownPayments(parts: PaymentClaimsDeps) {
   ) {
     const stored = await parts.callLog.answerTo(agentId ?? ref.payer, callId)
     if (stored !== null) return { callId, ...stored, tx: money === 'settled' ? txHash : null }
-    const detail = 'Its answer is no longer kept.'
+    const detail = 'Its reply is no longer stored.'
     throw new ServiceError('payment_already_used', {
       ...settlementDetails(parts, ref),
       call_id: callId,
@@ -270,15 +270,19 @@ async function chooseClaimMode(
 
 const toPaymentClaim = (
   clock: Clock,
-  { payment, door, buyer, purpose }: PaymentClaimRequest,
+  { payment, request, buyer, purpose }: PaymentClaimRequest,
   funds: PayerFunds,
   { isFirst, ...room }: ExposureDecision & { isFirst: boolean },
 ): PaymentClaimInput => ({
   payment,
   chain: toPaymentRef(payment).chain,
-  fingerprint: door.fingerprint,
+  fingerprint: request.fingerprint,
   credential: hashPaymentCredential(payment),
-  marks: hashRequesterIdentity(door, hashPaymentCredential(payment), isFirst ? clock.now() : null),
+  marks: hashRequesterIdentity(
+    request,
+    hashPaymentCredential(payment),
+    isFirst ? clock.now() : null,
+  ),
   callId: buyer.callId,
   agentId: buyer.agentId,
   purpose,
@@ -319,7 +323,7 @@ const hasBoughtTopUp = (
 const alreadyUsedError = (at: ErrorDetails) =>
   new ServiceError('payment_already_used', { ...at, detail: REPLAY_DETAIL })
 const REPLAY_DETAIL =
-  'It has been used. Its answer is repeated for the same request with what the first one had: its API key, its Idempotency-Key, the `accepted` of its 402 or its address.'
+  'This payment has been used. Its reply is repeated only for the same request from the same sender: with the same API key, Idempotency-Key, `accepted` of its 402, or address.'
 
 const settlementUnknownError = (at: ErrorDetails) =>
   new ServiceError('settlement_unknown', { ...at, retry_after: 5 })

@@ -30,7 +30,7 @@ interface PaymentOffers extends Pick<
   'offer' | 'hasPayment' | 'read' | 'challenge' | 'replyHeaders' | 'settlementUrl'
 > {
   /** The payment a request presents, whether or not it fits the current offer. */
-  presented(door: Pick<PaymentContext, 'headers'>): Promise<PresentedPayment | null>
+  presented(request: Pick<PaymentContext, 'headers'>): Promise<PresentedPayment | null>
 }
 
 /** Creates the reader and renderer of payment dialects. */

@@ -97,14 +97,14 @@ export interface PaymentService {
   /** What to pay; null while no rail is on. */
   offer(path: string, item: PayableItem): PaymentOffer | null
   /** Whether a request brings a payment. */
-  hasPayment(door: Pick<PaymentContext, 'headers'>): boolean
+  hasPayment(request: Pick<PaymentContext, 'headers'>): boolean
   /** The payment of a request if it was used before, whatever the current offer; else null. */
-  findUsedPayment(door: PaymentContext): Promise<OnchainPayment | null>
+  findUsedPayment(request: PaymentContext): Promise<OnchainPayment | null>
   /**
    * The payment of a request. Rejects with a ServiceError if it is invalid, unless it was used
    * before: its outcome does not depend on the current offer.
    */
-  read(door: PaymentContext, offer: PaymentOffer | null): Promise<OnchainPayment>
+  read(request: PaymentContext, offer: PaymentOffer | null): Promise<OnchainPayment>
   refOf(payment: OnchainPayment): PaymentRef
   /**
    * What an earlier request bought with this payment; null if it is unused. Rejects if it is in
@@ -112,14 +112,14 @@ export interface PaymentService {
    */
   findEarlierReply(
     payment: OnchainPayment,
-    door: PaymentContext,
+    request: PaymentContext,
     agentId: string | null,
     offer: PaymentOffer | null,
   ): Promise<EarlierPaidReply | null>
   /** Verifies and claims the payment; waits for the chain if it has to settle first. */
   claim(
     payment: OnchainPayment,
-    door: PaymentContext,
+    request: PaymentContext,
     buyer: PaymentBuyer,
     offer: PaymentOffer | null,
   ): Promise<ClaimedPayment>
@@ -145,7 +145,7 @@ export interface PaymentService {
   replyHeaders(payment: OnchainPayment, ref: PaymentRef, tx: string | null): Record<string, string>
   settlementUrl(ref: PaymentRef): string
   /** Buys credits for an agent; settles first. Rejects as a paid call does. */
-  topUp(door: PaymentContext, agentId: string, amount: Micros): Promise<CreditTopUpResult>
+  topUp(request: PaymentContext, agentId: string, amount: Micros): Promise<CreditTopUpResult>
   /** The settlement with this id, or null. */
   settlement(id: string): Promise<PublicSettlement | null>
   /** A 402 in every dialect at once. */

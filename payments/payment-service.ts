@@ -38,37 +38,40 @@ export interface PaymentServiceDeps
 /** Creates the payment service. */
 export function createPaymentService(parts: PaymentServiceDeps): PaymentService {
   const { settlements, publicUrl } = parts
-  const words = createPaymentOffers(parts)
-  const claims = createPaymentClaims({ ...parts, settlementUrl: words.settlementUrl })
+  const offers = createPaymentOffers(parts)
+  const claims = createPaymentClaims({ ...parts, settlementUrl: offers.settlementUrl })
 
   /** A used payment is recognised by its nonce, whatever the current offer. */
-  async function known(door: PaymentContext): Promise<OnchainPayment | null> {
-    const shown = await words.presented(door)
+  async function known(request: PaymentContext): Promise<OnchainPayment | null> {
+    const shown = await offers.presented(request)
     if (shown === null) return null
-    const seen = await claims.look({ payment: shown, door, buyer: LOOKUP_ONLY_BUYER })
+    const seen = await claims.look({ payment: shown, request, buyer: LOOKUP_ONLY_BUYER })
     const proof = seen === null ? null : await settlements.proof(toPaymentRef(shown).settlement)
     return proof === null ? null : withPresentedProof(decodePayment(proof.payment), shown)
   }
 
-  async function read(door: PaymentContext, offer: PaymentOffer | null): Promise<OnchainPayment> {
+  async function read(
+    request: PaymentContext,
+    offer: PaymentOffer | null,
+  ): Promise<OnchainPayment> {
     try {
-      return await words.read(door, offer)
+      return await offers.read(request, offer)
     } catch (error) {
-      const payment = error instanceof ServiceError ? await known(door) : null
+      const payment = error instanceof ServiceError ? await known(request) : null
       if (payment === null) throw error
       return payment
     }
   }
 
   async function topUp(
-    door: PaymentContext,
+    request: PaymentContext,
     agentId: string,
     amount: Micros,
   ): Promise<CreditTopUpResult> {
     const item = { description: `${toUsdc(amount)} USDC of credits`, price: amount, deadlineMs: 0 }
-    const offer = words.offer(door.path, item)
+    const offer = offers.offer(request.path, item)
     const fund = { agent_id: agentId, fund_url: `${publicUrl}/fund/${agentId}` }
-    const brings = words.hasPayment(door)
+    const brings = offers.hasPayment(request)
     if (offer === null && !brings) throw new ServiceError('rail_disabled', fund)
     if (!brings)
       throw new PaymentRequiredError(
@@ -76,29 +79,29 @@ export function createPaymentService(parts: PaymentServiceDeps): PaymentService 
         { price_usdc: toUsdc(amount), ...fund },
         offer,
       )
-    const payment = await read(door, offer)
+    const payment = await read(request, offer)
     const ref = toPaymentRef(payment)
     const buyer = { agentId, callId: newUuidV7(parts.clock.now()), patienceMs: LIMITS.settleWaitMs }
-    const use = { payment, door, buyer, offer, purpose: { kind: 'topup', agentId } as const }
+    const use = { payment, request, buyer, offer, purpose: { kind: 'topup', agentId } as const }
     const { tx, again } = await claims.claim(use)
     // The credit is in the agent's inbox: the next balance request absorbs it.
     return {
       settlementId: ref.settlement,
       tx: tx ?? '',
       replayed: again,
-      headers: words.replyHeaders(payment, ref, tx),
+      headers: offers.replyHeaders(payment, ref, tx),
     }
   }
 
   return {
-    ...words,
+    ...offers,
     read,
     findUsedPayment: known,
     refOf: toPaymentRef,
-    findEarlierReply: (payment, door, agentId, offer) =>
-      claims.earlier({ payment, door, offer, buyer: { ...LOOKUP_ONLY_BUYER, agentId } }),
-    claim: (payment, door, buyer, offer) =>
-      claims.claim({ payment, door, buyer, offer, purpose: { kind: 'call' } }),
+    findEarlierReply: (payment, request, agentId, offer) =>
+      claims.earlier({ payment, request, offer, buyer: { ...LOOKUP_ONLY_BUYER, agentId } }),
+    claim: (payment, request, buyer, offer) =>
+      claims.claim({ payment, request, buyer, offer, purpose: { kind: 'call' } }),
     ...createPayerNotifications(parts),
     topUp,
     settlement: async (id) => toPublicSettlement(await settlements.view(id)),
@@ -120,8 +123,8 @@ function createPayerNotifications({
         ({ at }: { at: number }) =>
           row(at),
     )
-    const told = { settlement: ref.settlement, callId, calls: made, ...staged }
-    await actors.ask(ref.payer, deliverPaymentCommand, told, settlementLoadOptions(ref.settlement))
+    const input = { settlement: ref.settlement, callId, calls: made, ...staged }
+    await actors.ask(ref.payer, deliverPaymentCommand, input, settlementLoadOptions(ref.settlement))
     settler.kick(ref.settlement)
   }
 
@@ -131,18 +134,18 @@ function createPayerNotifications({
     row: PaidCallsDelivery['calls'][number] | null,
   ) {
     const kept = row === null ? null : ({ at }: { at: number }) => row(at)
-    const asked = { settlement: ref.settlement, callId, row: kept }
+    const input = { settlement: ref.settlement, callId, row: kept }
     const { money } = await actors.ask(
       ref.payer,
       failPaymentCommand,
-      asked,
+      input,
       settlementLoadOptions(ref.settlement),
     )
     return money === 'released' ? 'free' : 'kept'
   }
 
   /** Absorbs the payer's inbox now; otherwise a sweep does. */
-  async function told(ref: PaymentRef): Promise<void> {
+  async function notifyPayer(ref: PaymentRef): Promise<void> {
     try {
       await actors.wake(ref.payer, 'payer')
       settler.kick(ref.settlement)
@@ -154,15 +157,15 @@ function createPayerNotifications({
   /** The inbox with the messages of the agent's commits is absorbed first. */
   async function abandon(ref: PaymentRef, callId: string): Promise<void> {
     await actors.wake(ref.payer, 'payer')
-    const asked = { settlement: ref.settlement, callId, row: null }
+    const input = { settlement: ref.settlement, callId, row: null }
     try {
-      await actors.ask(ref.payer, failPaymentCommand, asked, settlementLoadOptions(ref.settlement))
+      await actors.ask(ref.payer, failPaymentCommand, input, settlementLoadOptions(ref.settlement))
     } catch (error) {
       if (!(error instanceof ServiceError && error.code === 'call_settled')) throw error
     }
   }
 
-  return { deliver, release, notifyPayer: told, abandon }
+  return { deliver, release, notifyPayer, abandon }
 }
 
 /** The buyer of a lookup that buys nothing. */

@@ -159,8 +159,8 @@ export const claimBountyCommand: Command<ClaimBountyInput, ClaimBountyResult> = 
     }
     const paid = { status: 'paid', ...about, promo_usdc: toUsdc(promo), posted_by: posterId }
     ctx.event({ type: 'bounty_received', to: agentId, data: paid })
-    const told = { status: 'claimed', ...about, claimed_by: agentId }
-    ctx.event({ type: 'bounty_received', to: posterId, data: told })
+    const claimed = { status: 'claimed', ...about, claimed_by: agentId }
+    ctx.event({ type: 'bounty_received', to: posterId, data: claimed })
     return { reward, promo, quality, at: ctx.now }
   },
   note: ({ agentId }) => ({ agentId }),

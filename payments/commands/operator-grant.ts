@@ -33,8 +33,8 @@ export const giveOperatorGrantCommand: Command<OperatorGrantInput, { balance: Mi
       'operator_grants',
       toOperatorGrantRow({ grantId, agentId, amount, note, grantedBy, at }),
     )
-    const told = { source: 'grant', amount_usdc: toUsdc(amount), grant_id: grantId, note }
-    ctx.event({ type: 'topup', to: agentId, data: told })
+    const data = { source: 'grant', amount_usdc: toUsdc(amount), grant_id: grantId, note }
+    ctx.event({ type: 'topup', to: agentId, data })
     resumeFundedSchedules(ctx)
     return { balance: addMicros(context.promo, context.cash) }
   },

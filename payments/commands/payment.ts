@@ -358,10 +358,10 @@ const isRunnerOf = (ctx: CommandContext, { settlement, callId }: PayerCallMessag
   ctx.has('settlement', settlement) &&
   ctx.snapshotOf('settlement', settlement).context.runner?.callId === callId
 
-export function applyCallDeliveredMessage(ctx: CommandContext, told: PayerCallMessage): void {
-  if (isRunnerOf(ctx, told)) deliverSettlement(ctx, told.settlement, told.callId)
+export function applyCallDeliveredMessage(ctx: CommandContext, message: PayerCallMessage): void {
+  if (isRunnerOf(ctx, message)) deliverSettlement(ctx, message.settlement, message.callId)
 }
 
-export function applyCallReleasedMessage(ctx: CommandContext, told: PayerCallMessage): void {
-  if (isRunnerOf(ctx, told)) releaseSettlement(ctx, told.settlement, told.callId)
+export function applyCallReleasedMessage(ctx: CommandContext, message: PayerCallMessage): void {
+  if (isRunnerOf(ctx, message)) releaseSettlement(ctx, message.settlement, message.callId)
 }

@@ -27,7 +27,7 @@ export interface EvmSettlementRailDeps {
   readonly token: Eip3009Token
   readonly transmitter: TransactionSender
   readonly clock: Clock
-  readonly tell: SettlementReporter
+  readonly reporter: SettlementReporter
   readonly log: (message: string, error: unknown) => void
   /** The settlement or deposit a transfer on this chain is booked for, or null. */
   readonly bookedFor: (tx: string, logIndex: number) => Promise<string | null>
@@ -87,10 +87,10 @@ async function submit(
   work: SettlementTask,
   terms: EvmPaymentMethod,
 ): Promise<SettlementNextStep> {
-  const { tell, prepare, transmitter } = rail
+  const { reporter, prepare, transmitter } = rail
   const tx = await prepare(work, terms).catch(nullIfReverting)
-  if (tx === null) return toNextStep(tell.unknown(work))
-  const money = await tell.submitted(work, tx.hash)
+  if (tx === null) return toNextStep(reporter.unknown(work))
+  const money = await reporter.submitted(work, tx.hash)
   // Another node gave it up before this one signed: its payer may have been notified.
   if (money === 'lost') await transmitter.cancel(work.id)
   if (money !== 'submitted') return 'on'
@@ -100,13 +100,13 @@ async function submit(
 
 /** A node that does not answer may have forwarded it. */
 async function sendTransaction(
-  { transmitter, tell }: EvmRailContext,
+  { transmitter, reporter }: EvmRailContext,
   work: SettlementTask,
   tx: StoredSettlerTransaction,
 ): Promise<boolean> {
   const taken = await transmitter.send(tx).catch((error: unknown) => error as Error)
   if (taken === true) return true
-  await tell.unknown(work)
+  await reporter.unknown(work)
   if (taken !== false) throw taken
   return false
 }
@@ -117,10 +117,10 @@ async function awaitReceipt(
   terms: EvmPaymentMethod,
   tx: StoredSettlerTransaction,
 ): Promise<SettlementNextStep> {
-  const { transmitter, tell, receiptMs, signal } = rail
+  const { transmitter, reporter, receiptMs, signal } = rail
   const verdict = await transmitter.wait(tx, receiptMs, signal)
   if (verdict.state !== 'open') return conclude(rail, work, terms, verdict)
-  if (!signal.aborted) await tell.unknown(work)
+  if (!signal.aborted) await reporter.unknown(work)
   return 'later'
 }
 
@@ -130,12 +130,12 @@ async function confirm(
   work: SettlementTask,
   terms: EvmPaymentMethod,
 ): Promise<SettlementNextStep> {
-  const { transmitter, tell } = rail
+  const { transmitter, reporter } = rail
   const verdict = await transmitter.look(work.id)
   if (verdict.state !== 'open') return conclude(rail, work, terms, verdict)
   const tx = await transmitter.newest(work.id)
   if (tx !== null && transmitter.isFresh(tx)) return 'later'
-  return toNextStep(tell.unknown(work))
+  return toNextStep(reporter.unknown(work))
 }
 
 async function conclude(
@@ -145,8 +145,8 @@ async function conclude(
   verdict: TransactionOutcome,
 ): Promise<SettlementNextStep> {
   const where = findArrival(terms, verdict)
-  if (where !== null) return toNextStep(rail.tell.settled(work, where))
-  await rail.tell.unknown(work)
+  if (where !== null) return toNextStep(rail.reporter.settled(work, where))
+  await rail.reporter.unknown(work)
   return work.money === 'unknown' ? 'later' : 'on'
 }
 
@@ -165,12 +165,12 @@ async function reconcile(
   work: SettlementTask,
   terms: EvmPaymentMethod,
 ): Promise<SettlementNextStep> {
-  const { tell, log, transmitter } = rail
+  const { reporter, log, transmitter } = rail
   const verdict = await transmitter.look(work.id)
   const where = findArrival(terms, verdict)
-  if (where !== null) return toNextStep(tell.settled(work, where))
+  if (where !== null) return toNextStep(reporter.settled(work, where))
   const found = await terms.find(work.fromBlock)
-  if (found.state === 'used' && found.paid) return toNextStep(tell.settled(work, found))
+  if (found.state === 'used' && found.paid) return toNextStep(reporter.settled(work, found))
   if (found.state === 'used' || found.state === 'canceled') {
     log(`the payment of ${work.id} was ${found.state} without paying`, found.tx)
     // The block may be replaced by one in which it is paid: one final check is left.
@@ -194,7 +194,7 @@ async function retryUnusedPayment(
   terms: EvmPaymentMethod,
   verdict: TransactionOutcome,
 ): Promise<SettlementNextStep> {
-  const { transmitter, tell, log } = rail
+  const { transmitter, reporter, log } = rail
   const delivered = work.delivery === 'delivered'
   // Mined without paying: in a batch one payment may fail while others succeed.
   const failed = verdict.state === 'reverted' || verdict.state === 'mined'
@@ -224,12 +224,12 @@ async function retryUnusedPayment(
   }
   rail.hopeless.reset(work.id)
   if (tx === null) {
-    await tell.retry(work, counts)
+    await reporter.retry(work, counts)
     // It failed in a block although its simulation had passed, so it may fail again: wait.
     if (counts) return { restMs: FAILED_RETRY_MS * 2 ** work.attempts }
     return failed ? 'later' : 'on'
   }
-  if ((await tell.submitted(work, tx.hash)) !== 'submitted') return 'on'
+  if ((await reporter.submitted(work, tx.hash)) !== 'submitted') return 'on'
   return (await sendTransaction(rail, work, tx)) ? awaitReceipt(rail, work, terms, tx) : 'later'
 }
 
@@ -258,17 +258,17 @@ async function revertsAtBlock(
 }
 
 async function giveUp(
-  { transmitter, tell }: EvmRailContext,
+  { transmitter, reporter }: EvmRailContext,
   work: SettlementTask,
   lookAt: number | null,
 ): Promise<SettlementNextStep> {
   await transmitter.cancel(work.id)
-  return toNextStep(tell.lost(work, lookAt))
+  return toNextStep(reporter.lost(work, lookAt))
 }
 
 /** A finished settlement needs no recheck. */
-async function toNextStep(told: Promise<string>): Promise<SettlementNextStep> {
-  const money = await told
+async function toNextStep(recorded: Promise<string>): Promise<SettlementNextStep> {
+  const money = await recorded
   return money === 'settled' || money === 'lost' ? 'done' : 'on'
 }
 

@@ -13,24 +13,24 @@ import {
 /** Settles MPP payments: broadcasts the payer's own transaction and finds it by its hash. */
 export function createMppSettlementRail(
   client: EvmClient,
-  tell: SettlementReporter,
+  reporter: SettlementReporter,
 ): SettlementRail {
   async function submit(work: SettlementTask): Promise<SettlementNextStep> {
     const { raw, hash } = mppChargeOf(work)
-    if ((await tell.submitted(work, hash)) !== 'submitted') return 'on'
+    if ((await reporter.submitted(work, hash)) !== 'submitted') return 'on'
     const { status, block } = await sendMppCharge(client, raw)
     if (status === 'success' && block !== undefined) await settled(work, block)
-    else await tell.unknown(work)
+    else await reporter.unknown(work)
     return status === 'unknown' ? 'later' : 'on'
   }
 
   const settled = (work: SettlementTask, block: bigint) =>
-    tell.settled(work, { tx: mppChargeOf(work).hash, logIndex: 0, block })
+    reporter.settled(work, { tx: mppChargeOf(work).hash, logIndex: 0, block })
 
   /** The node that recorded the submission may have died before it could record more. */
   async function lost(work: SettlementTask): Promise<void> {
-    if (work.money === 'submitted') await tell.unknown(work)
-    await tell.lost(work, null)
+    if (work.money === 'submitted') await reporter.unknown(work)
+    await reporter.lost(work, null)
   }
 
   /** The receipt decides; without one the transaction is sent again until it is void. */

@@ -67,10 +67,12 @@ export function createSettler(parts: SettlerDeps) {
   const { signal } = closing
   const { rails, transmitters } = createSettlementRails({ ...parts, receiptMs, signal })
   const works = createSettlementWorker({ actors, store, clock, log, rails, signal })
-  const telling = createCoalescedRounds(tellPayers, (error) => log('payers not told', error))
-  const all = [telling, ...[...rails.keys()].map(roundsOf)]
+  const notification = createCoalescedRounds(notifyPayers, (error) =>
+    log('payers were not notified', error),
+  )
+  const all = [notification, ...[...rails.keys()].map(roundsOf)]
 
-  async function tellPayers(): Promise<BackgroundRoundTask[]> {
+  async function notifyPayers(): Promise<BackgroundRoundTask[]> {
     for (const payer of await store.untold(MAX_SETTLEMENTS_PER_SWEEP))
       await actors.wake(payer, 'payer').catch(late)
     return []
@@ -79,7 +81,7 @@ export function createSettler(parts: SettlerDeps) {
   function roundsOf(chain: string): CoalescedRounds {
     const tend = async () => transmitters.get(chain)?.tend().catch(down(chain))
     const round = async (): Promise<BackgroundRoundTask[]> => {
-      await Promise.all([tend(), telling.begin()])
+      await Promise.all([tend(), notification.begin()])
       if (signal.aborted) return []
       const open = await store.toWorkOn(chain, clock.now(), MAX_SETTLEMENTS_PER_SWEEP, works.busy())
       return open.map(({ id }) => works.work(id))
@@ -93,7 +95,7 @@ export function createSettler(parts: SettlerDeps) {
   }
 
   const down = (chain: string) => (error: unknown) => log(`${chain} does not answer`, error)
-  const late = (error: unknown) => log('a payer was not told', error)
+  const late = (error: unknown) => log('a payer was not notified', error)
 
   const timer = sweepMs === null ? null : setInterval(() => void lookAround(), sweepMs)
   timer?.unref()
@@ -160,20 +162,20 @@ function createSettlementRails(parts: SettlerDeps & { receiptMs: number; signal:
   const { store, clock, log, transactions, receiptMs, signal, tempo, facilitator } = parts
   const transmitters = new Map<string, TransactionSender>()
   const rails = new Map<string, SettlementRail>()
-  const tell = createSettlementReporter(parts.actors)
+  const reporter = createSettlementReporter(parts.actors)
   for (const chain of ['base', 'bsc'] as const) {
     const settling = parts[chain]
     if (settling === null) continue
     const sender = createTransactionSender({ chain, ...settling, transactions, clock, log, signal })
     const bookedFor = (tx: string, logIndex: number) => store.bookedFor(chain, tx, logIndex)
-    const shared = { transmitter: sender, tell, clock, log, bookedFor, receiptMs, signal }
+    const shared = { transmitter: sender, reporter, clock, log, bookedFor, receiptMs, signal }
     transmitters.set(chain, sender)
     rails.set(chain, createEvmSettlementRail({ ...settling, ...shared }))
   }
-  if (tempo !== null) rails.set('tempo', createMppSettlementRail(tempo, tell))
+  if (tempo !== null) rails.set('tempo', createMppSettlementRail(tempo, reporter))
   if (facilitator !== null) {
     const look = parts.solanaLook ?? null
-    rails.set('solana', createSolanaSettlementRail({ facilitator, look, clock, tell, log }))
+    rails.set('solana', createSolanaSettlementRail({ facilitator, look, clock, reporter, log }))
   }
   return { rails, transmitters }
 }

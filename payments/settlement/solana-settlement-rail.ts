@@ -26,7 +26,7 @@ export interface SolanaSettlementRailDeps {
   /** The chain itself; null if no node of it is configured. */
   readonly look: FindSolanaPayment | null
   readonly clock: Clock
-  readonly tell: SettlementReporter
+  readonly reporter: SettlementReporter
   readonly log: (message: string, error: unknown) => void
 }
 
@@ -43,7 +43,7 @@ export function createSolanaSettlementRail({
   facilitator,
   look,
   clock,
-  tell,
+  reporter,
   log,
 }: SolanaSettlementRailDeps): SettlementRail {
   const beingAsked = createSettlementStateAge(clock, FACILITATOR_WAIT_MS)
@@ -51,9 +51,10 @@ export function createSolanaSettlementRail({
   /** `first`: no earlier request, so nothing can have been sent. */
   async function settle(work: SettlementTask, first: boolean): Promise<SettlementNextStep> {
     const { success, transaction, neverSent } = await facilitator.settle(work.payment)
-    if (success) return toNextStep(tell.settled(work, { tx: transaction, logIndex: 0, block: 0n }))
-    if (work.money !== 'unknown') await tell.unknown(work)
-    if (first && neverSent) return toNextStep(tell.lost(work, finalCheckIfReadable(look, work)))
+    if (success)
+      return toNextStep(reporter.settled(work, { tx: transaction, logIndex: 0, block: 0n }))
+    if (work.money !== 'unknown') await reporter.unknown(work)
+    if (first && neverSent) return toNextStep(reporter.lost(work, finalCheckIfReadable(look, work)))
     await keepName(work, transaction)
     return waits(work)
   }
@@ -61,8 +62,8 @@ export function createSolanaSettlementRail({
   /** Stores the transaction, so that readers of the settlement can look it up. */
   async function keepName(work: SettlementTask, transaction: string): Promise<void> {
     if (transaction === '' || transaction === work.txHash) return
-    await tell.submitted(work, transaction)
-    await tell.unknown(work)
+    await reporter.submitted(work, transaction)
+    await reporter.unknown(work)
   }
 
   function waits({ id, payment }: SettlementTask): SettlementNextStep {
@@ -73,14 +74,14 @@ export function createSolanaSettlementRail({
 
   async function submit(work: SettlementTask): Promise<SettlementNextStep> {
     if (!facilitator.available()) return 'later'
-    if ((await tell.submitted(work, null)) !== 'submitted') return 'on'
+    if ((await reporter.submitted(work, null)) !== 'submitted') return 'on'
     try {
       return await settle({ ...work, money: 'submitted' }, true)
     } catch (error) {
-      await tell.unknown(work)
+      await reporter.unknown(work)
       // No request was sent, so nothing has happened.
       if (error instanceof FacilitatorUnavailableError && !error.requestSent)
-        await tell.retry(work, false)
+        await reporter.retry(work, false)
       throw error
     }
   }
@@ -89,7 +90,7 @@ export function createSolanaSettlementRail({
     const landed = await onChain(work)
     if (landed.state === 'paid')
       return toNextStep(
-        tell.settled(work, { tx: landed.signature, logIndex: 0, block: landed.slot }),
+        reporter.settled(work, { tx: landed.signature, logIndex: 0, block: landed.slot }),
       )
     if (landed.state === 'gone') return lost(work)
     if (landed.state === 'unpaid') return unpaid(work, landed)
@@ -120,13 +121,13 @@ export function createSolanaSettlementRail({
     log(`${signature} has brought ${arrived} for settlement ${work.id}: see gas settlement`, null)
     if (arrived <= 0n) return lost(work)
     // Something else arrived: the payer must not be asked to pay again.
-    if (work.money === 'submitted') await tell.unknown(work)
+    if (work.money === 'submitted') await reporter.unknown(work)
     return STUCK_STEP
   }
 
   async function lost(work: SettlementTask): Promise<SettlementNextStep> {
-    if (work.money === 'submitted') await tell.unknown(work)
-    return toNextStep(tell.lost(work, null))
+    if (work.money === 'submitted') await reporter.unknown(work)
+    return toNextStep(reporter.lost(work, null))
   }
 
   return {
@@ -143,7 +144,7 @@ const finalCheckIfReadable = (
 const STUCK_STEP = { restMs: LIMITS.settleStuckMs } as const
 
 /** A finished settlement needs no recheck. */
-async function toNextStep(told: Promise<string>): Promise<SettlementNextStep> {
-  const money = await told
+async function toNextStep(recorded: Promise<string>): Promise<SettlementNextStep> {
+  const money = await recorded
   return money === 'settled' || money === 'lost' ? 'done' : 'on'
 }

@@ -23,7 +23,7 @@ export function createLlmSpendStore(sql: Sql, { budget, share }: LlmSpendLimits)
       const [row] = await sql<{ taken: LlmReservationResult }[]>`
         select llm_take(${day}::date, ${[...spenders]}::text[], ${amount}::bigint,
           ${budget}::bigint, ${share}::bigint) as taken`
-      if (row === undefined) throw new Error('llm_take has told nothing')
+      if (row === undefined) throw new Error('llm_take returned no row')
       return row.taken
     },
 

@@ -90,7 +90,7 @@ async function begin(t: Parameters<typeof startSettlerScenario>[0], exposureUsdc
 
   const useOf = (payment: OnchainPayment): PaymentClaimRequest => ({
     payment,
-    door: {
+    request: {
       path: '/x',
       body: Buffer.alloc(0),
       headers: {},
