@@ -166,7 +166,7 @@ t.test(
       at.pass([{ id, at: new Date(), channel: 'a' }], id)
       await settled(() => heard.at(-1) === id)
     }
-    t.strictSame(logged, ['a listener has failed'])
+    t.strictSame(logged, ['a subscriber has failed'])
     t.strictSame({ asked, failed }, { asked: 1, failed: 1 })
   },
 )

@@ -177,7 +177,7 @@ t.test('an agent’s entries per day are limited', async (t) => {
     limit_source: 'quota',
     limit_calls: LIMITS.hiveWritesPerDay,
     retry_after: Number,
-    detail: /^Only 500 calls a day of this tool for each agent/,
+    detail: /^Each agent has 500 calls of this tool a day/,
   })
   t.equal(refused?.headers['ratelimit-policy'], `"quota";q=${LIMITS.hiveWritesPerDay};w=86400`)
   const { 'retry-after': after } = refused?.headers ?? {}
