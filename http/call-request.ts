@@ -43,11 +43,11 @@ export async function parsePipelineRequest(
   reply: FastifyReply,
   batch: unknown,
 ): Promise<PipelineRequest> {
-  const most = LIMITS.pipelineCalls
+  const maxCalls = LIMITS.pipelineCalls
   if (((request.body as ToolCallBody)['dry_run'] ?? false) !== false)
     throw invalidInputError('/dry_run', 'is not for batches: ask /api/quote for each call')
-  if (!Array.isArray(batch) || batch.length === 0 || batch.length > most)
-    throw invalidInputError('/calls', `must be a list of 1 to ${most} calls`)
+  if (!Array.isArray(batch) || batch.length === 0 || batch.length > maxCalls)
+    throw invalidInputError('/calls', `must be a list of 1 to ${maxCalls} calls`)
   const named = (batch as unknown[]).map((one, at) => {
     if (!isCall(one)) throw invalidInputError(`/calls/${at}/tool`, 'must name a tool')
     return { ...one, tool: slugOf(services.catalogue, one.tool) }

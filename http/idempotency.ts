@@ -99,8 +99,8 @@ function replayAudienceOf(request: FastifyRequest): string[] {
 }
 
 /** Returns an HMAC of a request: equal for equal requests, without revealing their content. */
-export const hmacFingerprint = (asked: unknown, key: Buffer): string =>
-  hmacSha256(key, sortedJson(asked)).toString('hex')
+export const hmacFingerprint = (parts: unknown, key: Buffer): string =>
+  hmacSha256(key, sortedJson(parts)).toString('hex')
 
 /** JSON with sorted keys: field order is not part of the request. */
 function sortedJson(value: unknown): string {

@@ -14,12 +14,12 @@ type OptionalLlmRequest = Pick<LlmRequest, 'prompt' | 'system' | 'maxTokens' | '
  */
 export async function tryLlmCompletion(
   { llm, caller, callId, meter, signal, emit }: ToolContext,
-  asked: OptionalLlmRequest,
+  llmRequest: OptionalLlmRequest,
 ): Promise<LlmAnswer | null> {
   if (llm === null) return null
   try {
     const request = {
-      ...asked,
+      ...llmRequest,
       temperature: 0,
       preference: 'cheapest',
       caller,

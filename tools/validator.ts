@@ -48,9 +48,9 @@ function toValidationIssues(
   value: unknown,
   errors: readonly TLocalizedValidationError[],
 ): ValidationIssue[] {
-  const told = errors.filter(({ keyword }) => keyword !== 'boolean')
+  const relevant = errors.filter(({ keyword }) => keyword !== 'boolean')
   const misfits = describeSchemaViolations(
-    told.map((error) => toSchemaViolation(schema, value, error)),
+    relevant.map((error) => toSchemaViolation(schema, value, error)),
   )
   return misfits.length > 0 ? misfits : [UNKNOWN_FIELDS_ISSUE]
 }

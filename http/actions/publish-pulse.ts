@@ -27,14 +27,14 @@ export interface PulseBody {
 /** Stores the pulse of an agent and notifies its listeners. */
 export function createPublishPulse({ once, clock, pulses, realtime }: PublishPulseDeps) {
   return async function pulse(
-    asked: IdempotentRequest,
+    idempotentRequest: IdempotentRequest,
     agentId: string,
-    said: PulseBody,
+    body: PulseBody,
   ): Promise<IdempotentReply> {
-    const answered = await once.runTransaction(asked, async (tx) => {
+    const answered = await once.runTransaction(idempotentRequest, async (tx) => {
       const at = new Date(clock.now())
       const expiresAt = new Date(at.getTime() + LIMITS.pulseSeconds * SECOND)
-      const { goal_vector: goalVector = '', confidence = 0, idle_cycles: idleCycles = 0 } = said
+      const { goal_vector: goalVector = '', confidence = 0, idle_cycles: idleCycles = 0 } = body
       const put = { agentId, goalVector, confidence, idleCycles, at, expiresAt }
       await pulses.put(tx, put)
       return { status: 200, body: { ...toPulseView(put), ttl_seconds: LIMITS.pulseSeconds } }

@@ -51,7 +51,7 @@ export interface PublishSignalDeps {
 export function createPublishSignal(parts: PublishSignalDeps) {
   const { actors, once, clock, profiles, signals, promoTransferable } = parts
   return async function publish(
-    asked: IdempotentRequest,
+    idempotentRequest: IdempotentRequest,
     { agentId, ...spender }: SignalPublisher,
     wanted: SignalPublication,
   ): Promise<IdempotentReply> {
@@ -68,7 +68,7 @@ export function createPublishSignal(parts: PublishSignalDeps) {
     const fee = {
       callId,
       name: 'signal_publish',
-      operation: asked.operation,
+      operation: idempotentRequest.operation,
       amount: SIGNAL_PRICE,
       spender,
       promoTransferable,
@@ -86,7 +86,7 @@ export function createPublishSignal(parts: PublishSignalDeps) {
         balance_usdc: toUsdc(balance),
       },
     })
-    const given = await once.runCommand(asked, present, (options) =>
+    const given = await once.runCommand(idempotentRequest, present, (options) =>
       actors.ask(agentId, chargeFixedFeeCommand, fee, {
         ...toBackpackLoadOptions(spender.backpackId),
         ...options,

@@ -59,8 +59,8 @@ export function assertRunBudget(
 }
 
 function runTooExpensiveError(tool: Tool, price: Micros): ServiceError {
-  const most = toUsdc(MAX_RUN_BUDGET)
-  const detail = `cannot be scheduled: ${describeRunCost(tool, price)}, and a run may cost at most ${most}`
+  const maxBudgetUsdc = toUsdc(MAX_RUN_BUDGET)
+  const detail = `cannot be scheduled: ${describeRunCost(tool, price)}, and a run may cost at most ${maxBudgetUsdc}`
   return runPriceError('/tool', detail, tool, price)
 }
 
@@ -88,9 +88,15 @@ export async function assertToolRunnable(
   frame: CallRequest,
 ): Promise<void> {
   const run = { scheduleId: '', fee: SCHEDULE_RUN_FEE, budget: price, onEnded: () => {} }
-  const asked = { tool: tool.slug, body: params, idempotency: null, taskId: null, backpackId: null }
+  const callRequest = {
+    tool: tool.slug,
+    body: params,
+    idempotency: null,
+    taskId: null,
+    backpackId: null,
+  }
   try {
-    await calls.check({ ...frame, ...asked, ghost: 'off', run })
+    await calls.check({ ...frame, ...callRequest, ghost: 'off', run })
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error
     if (httpStatusOf(error.code) < 429 && !TRANSIENT_ERROR_CODES.has(error.code))

@@ -30,15 +30,15 @@ export interface OutgoingMessage {
 /** Stores a message; the commit notifies its recipient. */
 export function createSendMessage({ once, clock, profiles, messages, realtime }: SendMessageDeps) {
   return async function send(
-    asked: IdempotentRequest,
+    idempotentRequest: IdempotentRequest,
     from: string,
-    letter: OutgoingMessage,
+    message: OutgoingMessage,
   ): Promise<IdempotentReply> {
-    const to = letter.to.toLowerCase()
+    const to = message.to.toLowerCase()
     if (!(await withUnavailableTimeout(profiles.has(to))))
       throw new ServiceError('agent_not_found', { agent_id: to })
-    const { message: body, subject } = letter
-    const sent = await once.runTransaction(asked, async (tx) => {
+    const { message: body, subject } = message
+    const sent = await once.runTransaction(idempotentRequest, async (tx) => {
       const now = clock.now()
       const [id, at] = [newUuidV7(now), new Date(now)]
       const expiresAt = new Date(now + LIMITS.messageDays * DAY)

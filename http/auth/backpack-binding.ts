@@ -34,11 +34,11 @@ export const boundBackpackIdOf = ({ apiKey }: Pick<KeyedRequest, 'apiKey'>): str
   apiKey?.backpackId ?? null
 
 /** The error for a bound key that names another Backpack than its own. */
-export const outsideKeyBindingError = (bound: string, asked: string): ServiceError =>
+export const outsideKeyBindingError = (bound: string, requested: string): ServiceError =>
   new ServiceError('key_bound', {
-    detail: `This key is bound to Backpack ${bound}, but the request names ${asked}.`,
+    detail: `This key is bound to Backpack ${bound}, but the request names ${requested}.`,
     backpack_id: bound,
-    asked_backpack_id: asked,
+    asked_backpack_id: requested,
   })
 
 /** Throws 403 for a key bound to a Backpack. `action` completes "cannot". */

@@ -103,8 +103,8 @@ function createVisitorIdCache(
 ): (address: string) => Pick<Caller, 'visitorId' | 'siteId'> {
   const known = new Map<string, Pick<Caller, 'visitorId' | 'siteId'>>()
   return (address) => {
-    const seen = known.get(address)
-    if (seen !== undefined) return seen
+    const cached = known.get(address)
+    if (cached !== undefined) return cached
     if (known.size >= MAX_VISITORS) known.clear()
     const visitor = { visitorId: toVisitorId(address, key), siteId: toIpv6SiteId(address, key) }
     known.set(address, visitor)

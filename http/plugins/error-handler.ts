@@ -61,15 +61,18 @@ export function sendProblemDetails(
  * Returns the rate limit headers of a 429, also for daily calls and free calls (decision 13). Request rate
  * limits have set theirs already.
  */
-function limitHeaders({ code, details }: ServiceError, told: unknown): Record<string, string> {
+function limitHeaders(
+  { code, details }: ServiceError,
+  sentHeader: unknown,
+): Record<string, string> {
   if (httpStatusOf(code) !== 429) return {}
   const { limit_source: source, limit_calls: calls, limit, retry_after: seconds } = details
   const { window_seconds: window = DAY / SECOND } = details
-  const most = calls ?? limit
-  if (typeof source !== 'string' || typeof most !== 'number' || seconds === undefined) return {}
-  if (calls === undefined && String(told).includes(';r=0;')) return {}
+  const quota = calls ?? limit
+  if (typeof source !== 'string' || typeof quota !== 'number' || seconds === undefined) return {}
+  if (calls === undefined && String(sentHeader).includes(';r=0;')) return {}
   return {
-    'ratelimit-policy': `"${source}";q=${most};w=${String(window)}`,
+    'ratelimit-policy': `"${source}";q=${quota};w=${String(window)}`,
     ratelimit: `"${source}";r=0;t=${Math.ceil(seconds)}`,
   }
 }

@@ -57,8 +57,8 @@ export async function installOpenApi(
       const keyed = [{ ApiKey: [] }, { Bearer: [] }]
       const security = audience === 'key' ? keyed : audience === 'optional' ? [{}, ...keyed] : []
       const headers = schema?.headers ?? (route.method === 'GET' ? undefined : IdempotencyHeaders)
-      const told = { ...schema, security, ...(headers === undefined ? {} : { headers }) }
-      return { schema: { ...told, ...(hidden ? { hide: true } : {}) } as FastifySchema, url }
+      const documented = { ...schema, security, ...(headers === undefined ? {} : { headers }) }
+      return { schema: { ...documented, ...(hidden ? { hide: true } : {}) } as FastifySchema, url }
     },
   })
   for (const path of ['/api/openapi.json', '/openapi.json']) {

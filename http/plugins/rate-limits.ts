@@ -178,7 +178,7 @@ function createBucket(
 }
 
 /** Calls Redis; rejects on a timeout, and for a while after one. */
-type WithRedisTimeout = <T>(ask: () => Promise<T>) => Promise<T>
+type WithRedisTimeout = <T>(call: () => Promise<T>) => Promise<T>
 
 function createRedisTimeout(): WithRedisTimeout {
   let resting = false
@@ -186,14 +186,14 @@ function createRedisTimeout(): WithRedisTimeout {
     resting = true
     setTimeout(() => (resting = false), REDIS_COOLDOWN_MS).unref()
   }
-  return async (ask) => {
+  return async (call) => {
     if (resting) throw new Error('Redis did not answer')
     return new Promise((resolve, reject) => {
       const late = setTimeout(() => {
         rest()
         reject(new Error('Redis did not answer'))
       }, REDIS_TIMEOUT_MS)
-      ask()
+      call()
         .then(resolve, reject)
         .finally(() => clearTimeout(late))
     })

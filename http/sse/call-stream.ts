@@ -27,12 +27,12 @@ export async function streamCallOverSse(
     return reply.send(await calls.quote(parseCallRequest(deps, request, reply, body)))
   }
   const batch = isBatch ? await parsePipelineRequest(deps, request, reply, body['calls']) : null
-  const asked = batch ?? parseCallRequest(deps, request, reply, body)
-  assertRepeatable(request, asked, paying.hasPayment(asked.door))
+  const callRequest = batch ?? parseCallRequest(deps, request, reply, body)
+  assertRepeatable(request, callRequest, paying.hasPayment(callRequest.door))
   const { key, agentId, visitorId } = request.caller
   const leave = realtime.count({ id: key?.id ?? visitorId, agentId })
   try {
-    await sendEvents(calls, reply, asked)
+    await sendEvents(calls, reply, callRequest)
   } finally {
     leave()
   }
@@ -69,7 +69,7 @@ function frameIds(requestId: string): (event: string, data: unknown) => string {
 async function sendEvents(
   calls: CallService,
   reply: FastifyReply,
-  asked: CallRequest | PipelineRequest,
+  callRequest: CallRequest | PipelineRequest,
 ): Promise<void> {
   let events: SseStream | undefined
   const opened = (replayed: boolean, headers: CallReply['headers'] = {}) => {
@@ -77,7 +77,7 @@ async function sendEvents(
     if (replayed) reply.header('idempotency-replayed', 'true')
     events ??= openSseStream(reply, { resumes: false })
   }
-  const idOf = frameIds(asked.requestId)
+  const idOf = frameIds(callRequest.requestId)
   const emit = (event: string, data: unknown) => {
     const id = idOf(event, data)
     // A slow reader misses progress events, never results.
@@ -86,7 +86,9 @@ async function sendEvents(
   }
   // Before the stream opens, a refusal is an ordinary response; after that it is an event.
   const work =
-    'calls' in asked ? calls.streamPipeline(asked, emit, opened) : calls.stream(asked, emit, opened)
+    'calls' in callRequest
+      ? calls.streamPipeline(callRequest, emit, opened)
+      : calls.stream(callRequest, emit, opened)
   await work.finally(() => events?.end())
   // Holds the slot while unread data is buffered for the reader.
   await events?.closed

@@ -64,7 +64,7 @@ export const signalStreamRoutes: FastifyPluginAsyncTypebox = async (app) => {
       kind: 'events',
       key: keyOf(request),
       end: (why) => {
-        if (why === 'revoked') tell(events, request, new ServiceError('unauthenticated'))
+        if (why === 'revoked') sendFailure(events, request, new ServiceError('unauthenticated'))
         events?.end()
       },
     })
@@ -75,7 +75,7 @@ export const signalStreamRoutes: FastifyPluginAsyncTypebox = async (app) => {
     follow(events, request.agentId, channels, since, listening).catch((error: unknown) => {
       const known = toHttpServiceError(error as never)
       if (known === null) request.log.error({ err: error }, 'a stream of signals failed')
-      tell(events, request, known ?? new ServiceError('internal'))
+      sendFailure(events, request, known ?? new ServiceError('internal'))
       events?.end()
     })
     return reply as never
@@ -102,7 +102,7 @@ export const signalStreamRoutes: FastifyPluginAsyncTypebox = async (app) => {
         if (gaps > 0) events.sendCursor(mark)
         if (listening.isOver()) return
         const listener = realtime.listeners.signals(
-          (told) => told.events().forEach(events.write),
+          (encoded) => encoded.events().forEach(events.write),
           () => events.end(),
         )
         listening.add(listener.end)
@@ -116,7 +116,11 @@ export const signalStreamRoutes: FastifyPluginAsyncTypebox = async (app) => {
     return toStreamKey(request.apiKey, extractApiKey(request) ?? '', keys)
   }
 
-  function tell(events: SseStream | null, request: FastifyRequest, error: ServiceError): void {
+  function sendFailure(
+    events: SseStream | null,
+    request: FastifyRequest,
+    error: ServiceError,
+  ): void {
     events?.send('error', toProblemDocument(error, config, `urn:request:${request.id}`))
   }
 }

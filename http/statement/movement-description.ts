@@ -93,7 +93,7 @@ function describeCall({ charged }: StatementLine, cause: StatementCallDetails | 
 }
 
 function describeTransfer({ kind, owner }: StatementLine, agentId: string) {
-  const word = kind === 'tip' ? 'Tip' : 'Credits'
-  const description = owner === agentId ? `${word} sent to an agent` : `${word} from an agent`
+  const noun = kind === 'tip' ? 'Tip' : 'Credits'
+  const description = owner === agentId ? `${noun} sent to an agent` : `${noun} from an agent`
   return { kind, description }
 }

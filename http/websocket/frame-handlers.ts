@@ -98,9 +98,9 @@ export function createFrameHandlers({ services, limits }: FastifyInstance): Fram
     async publish(frame, who) {
       const { ref, channel, signal_type: type, payload, ttl_seconds: ttlSeconds } = frame
       await permit(who, 'write')
-      const asked = askedBy(who, frame, 'publishSignal')
+      const idempotentRequest = askedBy(who, frame, 'publishSignal')
       const wanted = { channel, type, payload, ttlSeconds }
-      const { body } = await publish(asked, publisherOf(who), wanted)
+      const { body } = await publish(idempotentRequest, publisherOf(who), wanted)
       const { id, cost_usdc, balance_usdc } = body as Record<string, unknown>
       ack(who, ref, { id, cost_usdc, balance_usdc })
     },
@@ -109,16 +109,16 @@ export function createFrameHandlers({ services, limits }: FastifyInstance): Fram
       const { ref } = frame
       await permit(who, 'write')
       // A pulse replaces the one before, so it is not stored for replays.
-      const asked = { ...askedBy(who, frame, 'sendPulse'), key: null }
-      await pulse(asked, who.key.agentId, frame)
+      const idempotentRequest = { ...askedBy(who, frame, 'sendPulse'), key: null }
+      await pulse(idempotentRequest, who.key.agentId, frame)
       ack(who, ref, {})
     },
 
     async message(frame, who) {
       const { ref, to, message, subject = null } = frame
       await permit(who, 'write')
-      const asked = askedBy(who, frame, 'sendMessage')
-      const { body } = await send(asked, who.key.agentId, { to, message, subject })
+      const idempotentRequest = askedBy(who, frame, 'sendMessage')
+      const { body } = await send(idempotentRequest, who.key.agentId, { to, message, subject })
       ack(who, ref, { message_id: (body as { message_id: string }).message_id })
     },
 

@@ -194,13 +194,13 @@ export function openWebSocketSession(
   function fail(ref: string | null, error: unknown): void {
     const known = toHttpServiceError(error as never)
     if (known === null) request.log.error({ err: error }, 'a frame failed')
-    const told = known ?? new ServiceError('internal')
-    if (told.code === 'payment_required' && actor !== null) {
+    const sentError = known ?? new ServiceError('internal')
+    if (sentError.code === 'payment_required' && actor !== null) {
       const { agentId } = actor.key
-      told.details['agent_id'] = agentId
-      told.details['fund_url'] = `${config.publicUrl}/fund/${agentId}`
+      sentError.details['agent_id'] = agentId
+      sentError.details['fund_url'] = `${config.publicUrl}/fund/${agentId}`
     }
-    const document = toProblemDocument(told, config, `urn:request:${request.id}`)
+    const document = toProblemDocument(sentError, config, `urn:request:${request.id}`)
     out.send({ type: 'error', ...(ref === null ? {} : { ref }), problem: document })
     if (known === null) out.close(WS_CLOSE_CODES.internal, 'internal error')
     else if (actor === null) out.close(toCloseCode(known), known.code)

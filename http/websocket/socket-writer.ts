@@ -8,11 +8,11 @@ export interface SocketWriter {
   /** Sends a frame of the service. */
   send(frame: object): void
   /** Sends an event that must not be lost: a reader too far behind is closed and resumes by its cursor. */
-  sendEvent(told: EncodedEvents): void
+  sendEvent(encoded: EncodedEvents): void
   /** Sends an encoded event of a replay. */
   sendRaw(frame: string): void
   /** Sends the state of another agent: a slow reader gets only the latest. */
-  sendLatest(told: EncodedEvents): void
+  sendLatest(encoded: EncodedEvents): void
   /** Resolves to true when a replay may continue, to false when the socket is closing. */
   waitForRoom(): Promise<boolean>
   close(code: WsCloseCode, reason: string): void
@@ -39,9 +39,9 @@ export function createSocketWriter(socket: WebSocket, connection: Duplex): Socke
     closeIfSlow()
   }
 
-  function tell(told: EncodedEvents): void {
+  function writeEvent(encoded: EncodedEvents): void {
     if (!isOpen()) return
-    const frames = told.frames()
+    const frames = encoded.frames()
     if (frames.length > 1) connection.cork()
     for (const frame of frames) connection.write(frame)
     if (frames.length > 1) connection.uncork()
@@ -59,25 +59,25 @@ export function createSocketWriter(socket: WebSocket, connection: Duplex): Socke
     setTimeout(() => socket.terminate(), SOCKET_CLOSE_TIMEOUT_MS).unref()
   }
 
-  function tellLatest(told: EncodedEvents): void {
-    latest = told
+  function writeLatest(encoded: EncodedEvents): void {
+    latest = encoded
     if (socket.bufferedAmount <= COALESCE_BYTES) return flush()
     clearTimeout(look)
-    look = setTimeout(() => latest !== null && isOpen() && tellLatest(latest), BUFFER_RECHECK_MS)
+    look = setTimeout(() => latest !== null && isOpen() && writeLatest(latest), BUFFER_RECHECK_MS)
     look.unref()
   }
 
   function flush(): void {
-    const told = latest
+    const encoded = latest
     latest = null
-    if (told !== null) tell(told)
+    if (encoded !== null) writeEvent(encoded)
   }
 
   return {
     send: (frame) => write(JSON.stringify(frame)),
-    sendEvent: tell,
+    sendEvent: writeEvent,
     sendRaw: write,
-    sendLatest: tellLatest,
+    sendLatest: writeLatest,
     async waitForRoom() {
       while (isOpen() && socket.bufferedAmount > COALESCE_BYTES)
         await new Promise((resolve) => setTimeout(resolve, BUFFER_RECHECK_MS))

@@ -53,8 +53,8 @@ export function createSocketSubscriptions(
   /** The client reconnects with its cursor. */
   const failed = () => out.close(WS_CLOSE_CODES.internal, 'internal error')
   const signals = realtime.listeners.signals(out.sendEvent, failed)
-  const heard = backpackId === null ? () => true : isVisibleToBackpackKey(backpackId)
-  const facts = realtime.listeners.facts(out.sendEvent, failed, heard)
+  const isVisible = backpackId === null ? () => true : isVisibleToBackpackKey(backpackId)
+  const facts = realtime.listeners.facts(out.sendEvent, failed, isVisible)
   const pulses = realtime.listeners.pulses(out.sendLatest, failed)
   let ended = false
 
@@ -128,7 +128,7 @@ export function createSocketSubscriptions(
       if (from !== null) {
         await recover(
           from.outbox,
-          (event: AgentOutboxEvent) => (heard(event) ? toOutboxEventFrame(event) : null),
+          (event: AgentOutboxEvent) => (isVisible(event) ? toOutboxEventFrame(event) : null),
           (asking) => realtime.replayFacts(agentId, asking),
           listenToFacts,
         )

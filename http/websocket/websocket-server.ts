@@ -53,9 +53,9 @@ async function drainWebSockets({
   // Includes sockets that have not authenticated.
   for (const socket of websocketServer.clients) socket.close(WS_CLOSE_CODES.restart)
   for (
-    let looks = SOCKET_DRAIN_TIMEOUT_MS / BUFFER_RECHECK_MS;
-    looks > 0 && websocketServer.clients.size > 0;
-    looks--
+    let remainingChecks = SOCKET_DRAIN_TIMEOUT_MS / BUFFER_RECHECK_MS;
+    remainingChecks > 0 && websocketServer.clients.size > 0;
+    remainingChecks--
   )
     await new Promise((resolve) => setTimeout(resolve, BUFFER_RECHECK_MS))
   for (const socket of websocketServer.clients) socket.terminate()

@@ -21,11 +21,11 @@ import {
 export interface BrowserHostProcess {
   /** Sends a request. Rejects with a `BrowserHostError`, or with `browser_busy` when the host has ended. */
   request(
-    ask: BrowserHostRequest,
+    hostRequest: BrowserHostRequest,
     before?: () => void,
   ): Promise<PageSnapshot | LaunchedChromium | null>
   /** Calls back when the page of a session sends a request by itself; null removes the callback. */
-  onSideEffect(session: number, told: (() => void) | null): void
+  onSideEffect(session: number, callback: (() => void) | null): void
   /** Ends the host gracefully, and kills it after a timeout. */
   quit(): Promise<void>
   kill(): void
@@ -40,9 +40,9 @@ export interface BrowserHostProcess {
 /** An action that failed in a page. */
 export class BrowserHostError extends Error {
   readonly fault: PageFailure
-  constructor(fault: PageFailure) {
-    super(fault.detail)
-    this.fault = fault
+  constructor(failure: PageFailure) {
+    super(failure.detail)
+    this.fault = failure
   }
 }
 
@@ -69,12 +69,12 @@ export const browserBusyError = (detail?: string): ServiceError =>
 /** Starts a host with a running Chromium; rejects where it does not start in this mode. */
 export async function startBrowserHostProcess(
   settings: BrowserHostSettings,
-  way: ChromiumLaunchMode,
+  mode: ChromiumLaunchMode,
 ): Promise<BrowserHostProcess> {
   const { executable, searchPath: path, userAgent } = settings
-  const { host, setChromium } = spawnBrowserHostProcess(way)
+  const { host, setChromium } = spawnBrowserHostProcess(mode)
   try {
-    const sandbox = way.sandbox
+    const sandbox = mode.sandbox
     const launched = await host.request({ op: 'launch', executable, sandbox, path, userAgent })
     setChromium((launched as LaunchedChromium).pid)
     return host
@@ -120,13 +120,13 @@ function spawnBrowserHostProcess({ nobody }: ChromiumLaunchMode) {
     child.once('error', end)
   })
 
-  child.on('message', (word: MessageFromBrowserHost) => {
-    if ('before' in word) return allow(word.before)
-    if ('sent' in word) return senders.get(word.sent)?.()
-    const question = open.get(word.id)
-    open.delete(word.id)
-    if ('fault' in word) question?.reject(new BrowserHostError(word.fault))
-    else question?.resolve(word.value)
+  child.on('message', (message: MessageFromBrowserHost) => {
+    if ('before' in message) return allow(message.before)
+    if ('sent' in message) return senders.get(message.sent)?.()
+    const question = open.get(message.id)
+    open.delete(message.id)
+    if ('fault' in message) question?.reject(new BrowserHostError(message.fault))
+    else question?.resolve(message.value)
   })
 
   /** An exception here fails the request. */
@@ -143,7 +143,7 @@ function spawnBrowserHostProcess({ nobody }: ChromiumLaunchMode) {
   }
 
   // A host that is ending accepts nothing; its end rejects the request.
-  const send = (word: MessageToBrowserHost) => void child.send(word, () => {})
+  const send = (message: MessageToBrowserHost) => void child.send(message, () => {})
 
   const kill = () => {
     killProcessGroup(chromium)
@@ -151,16 +151,16 @@ function spawnBrowserHostProcess({ nobody }: ChromiumLaunchMode) {
   }
 
   const host: BrowserHostProcess = {
-    request: (ask, before = () => {}) =>
+    request: (hostRequest, before = () => {}) =>
       new Promise((resolve, reject) => {
         if (!alive) return reject(browserBusyError('The browser died.'))
         const id = (next += 1)
         open.set(id, { resolve, reject, before })
-        send({ id, ...ask })
+        send({ id, ...hostRequest })
       }),
-    onSideEffect(session, told) {
-      if (told === null) senders.delete(session)
-      else senders.set(session, told)
+    onSideEffect(session, callback) {
+      if (callback === null) senders.delete(session)
+      else senders.set(session, callback)
     },
     async quit() {
       const late = setTimeout(kill, QUIT_MS)

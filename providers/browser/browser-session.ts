@@ -50,8 +50,8 @@ export function createBrowserSession({
 
   function explain({ kind, detail, url }: PageFailure): ServiceError {
     const failed = url !== undefined && URL.canParse(url) ? new URL(url) : null
-    const told = failed === null ? null : proxy.failureOf(failed.hostname)
-    if (told !== null) return new ServiceError(told.code, { ...told.details }, told)
+    const refusal = failed === null ? null : proxy.failureOf(failed.hostname)
+    if (refusal !== null) return new ServiceError(refusal.code, { ...refusal.details }, refusal)
     const host = failed === null ? {} : { host: failed.hostname }
     // Chromium refuses some ports itself, without asking the proxy.
     if (detail.includes('ERR_UNSAFE_PORT'))
@@ -70,10 +70,10 @@ export function createBrowserSession({
       check(url)
       await done({ op: 'goto', url })
     },
-    onSideEffect(told) {
+    onSideEffect(refusal) {
       host.onSideEffect(session, () => {
         try {
-          told()
+          refusal()
         } catch {
           // The call has ended already.
         }

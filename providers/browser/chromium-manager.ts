@@ -60,20 +60,20 @@ export function createChromiumManager(deps: ChromiumManagerDeps): ChromiumManage
   let starting: Promise<ChromiumInstance> | null = null
   let idle: NodeJS.Timeout | undefined
   /** Safest first; the first that works is kept. */
-  let ways: readonly ChromiumLaunchMode[] = listLaunchModes(deps.production)
+  let modes: readonly ChromiumLaunchMode[] = listLaunchModes(deps.production)
 
   const isAvailable = () => clock.mono() - failedAt >= CHROMIUM_RETRY_MS
 
   async function start(): Promise<ChromiumInstance> {
-    for (const way of ways) {
+    for (const mode of modes) {
       if (closed) break
       try {
-        const host = await startBrowserHostProcess(deps, way)
+        const host = await startBrowserHostProcess(deps, mode)
         watch(host)
-        ways = [way]
+        modes = [mode]
         return (current = { host, sessions: 0, openSessions: 0 })
       } catch (error) {
-        log(`Chromium does not start ${describeLaunchMode(way)}`, error)
+        log(`Chromium does not start ${describeLaunchMode(mode)}`, error)
       }
     }
     failedAt = clock.mono()

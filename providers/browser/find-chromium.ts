@@ -15,10 +15,10 @@ export function findChromium(path: string | null, searchPath: string): string | 
   if (path === 'none') return null
   if (path !== null) return isAbsolute(path) && hasExecutePermission(path) ? path : null
   const folders = searchPath.split(delimiter).filter((folder) => folder !== '')
-  const places = CHROMIUM_PROGRAM_NAMES.flatMap((name) =>
+  const candidates = CHROMIUM_PROGRAM_NAMES.flatMap((name) =>
     folders.map((folder) => join(folder, name)),
   )
-  return places.find(hasExecutePermission) ?? null
+  return candidates.find(hasExecutePermission) ?? null
 }
 
 function hasExecutePermission(path: string): boolean {

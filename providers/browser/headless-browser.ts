@@ -43,7 +43,7 @@ const MAX_SESSION_BYTES = 64 * 1024 * 1024
 export function createHeadlessBrowser(deps: HeadlessBrowserDeps) {
   const { allow, resolve = createDnsResolver() } = deps
   const width = deps.maxPages ?? DEFAULT_CONCURRENT_PAGES
-  const places = createFairSemaphore(width, {
+  const slots = createFairSemaphore(width, {
     clock: deps.clock,
     maxWaiting: MAX_WAITING,
     maxWaitingPerOwner: MAX_WAITING_PER_OWNER,
@@ -55,7 +55,7 @@ export function createHeadlessBrowser(deps: HeadlessBrowserDeps) {
   let ids = 0
 
   async function open({ owner, signal }: BrowserSessionRequest): Promise<BrowserSession> {
-    return openAt(await places.acquire(owner, { signal, timeoutMs: PAGE_QUEUE_TIMEOUT_MS }), signal)
+    return openAt(await slots.acquire(owner, { signal, timeoutMs: PAGE_QUEUE_TIMEOUT_MS }), signal)
   }
 
   /** Opens a session in a slot; closing the session releases it. */
@@ -142,7 +142,7 @@ export function createHeadlessBrowser(deps: HeadlessBrowserDeps) {
   }: RenderPageRequest) {
     parseFetchableUrl(url, allow)
     // The time limit of a visit starts when it has a slot.
-    const leave = await places.acquire(owner, { signal: given, timeoutMs: PAGE_QUEUE_TIMEOUT_MS })
+    const leave = await slots.acquire(owner, { signal: given, timeoutMs: PAGE_QUEUE_TIMEOUT_MS })
     const timeout = AbortSignal.timeout(timeoutMs)
     const signal = AbortSignal.any([given, timeout])
     try {
@@ -167,7 +167,7 @@ export function createHeadlessBrowser(deps: HeadlessBrowserDeps) {
       render,
     } satisfies HeadlessBrowser,
     async close(): Promise<void> {
-      places.close()
+      slots.close()
       await engines.close()
     },
   }

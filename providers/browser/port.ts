@@ -17,10 +17,10 @@ export type ControlName = string
 export interface BrowserSession {
   goto(url: string): Promise<void>
   /**
-   * Calls `told` for every request with possible side effects that an action causes in the page: any method
+   * Calls `callback` for every request with possible side effects that an action causes in the page: any method
    * but GET, or a navigation that no link named.
    */
-  onSideEffect(told: () => void): void
+  onSideEffect(callback: () => void): void
   /** Enters a text into a field or text area. */
   fill(control: ControlName, value: string): Promise<void>
   /** Selects an option by its text or value. */

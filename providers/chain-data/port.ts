@@ -44,7 +44,7 @@ export interface ChainReader {
   largeTransfers(
     chain: ReadableChainName,
     token: EvmHex,
-    least: bigint,
+    minAmount: bigint,
   ): Promise<readonly OnchainTokenTransfer[] | null>
   /** Returns null for a future block. */
   block(chain: ReadableChainName, number: bigint | 'latest'): Promise<BlockInfo | null>

@@ -89,7 +89,7 @@ export interface HiveWatchesAndFeature {
   /** Returns the agent's watches with their match counts, at most a thousand each. */
   watchesOf(agentId: string): Promise<readonly HiveWatch[]>
   /** Returns new matches of the agent's watches, or of one of them, after a cursor, oldest first. */
-  matchesOf(asked: {
+  matchesOf(request: {
     readonly agentId: string
     readonly watchId: string | null
     readonly after: string | null

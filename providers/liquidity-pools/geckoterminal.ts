@@ -52,8 +52,8 @@ export function createGeckoterminalSource(upstream: UpstreamClient, base: string
       const pools = data.data.map(toGeckoterminalPool)
       if (!ADDRESS.test(query)) return { pools, mode }
       // The requested token may be the quote token of the pair, whose price is not shown.
-      const asked = query.toLowerCase()
-      return { pools: pools.filter(({ token }) => token.address.toLowerCase() === asked), mode }
+      const wanted = query.toLowerCase()
+      return { pools: pools.filter(({ token }) => token.address.toLowerCase() === wanted), mode }
     },
   }
 }

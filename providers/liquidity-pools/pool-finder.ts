@@ -38,9 +38,9 @@ export function createPoolFinder(upstream: UpstreamClient, settings: PoolSourceU
 /** Selects one token for an ambiguous symbol: the one with the deepest pool, exact spellings first. */
 function selectDeepestToken(pools: readonly LiquidityPool[], query: string): LiquidityPool[] {
   const deep = pools.toSorted((one, other) => (other.liquidityUsd ?? 0) - (one.liquidityUsd ?? 0))
-  const asked = query.toLowerCase()
+  const wanted = query.toLowerCase()
   const named = deep.filter(
-    ({ token }) => token.symbol.toLowerCase() === asked || token.address.toLowerCase() === asked,
+    ({ token }) => token.symbol.toLowerCase() === wanted || token.address.toLowerCase() === wanted,
   )
   const [best] = named.length > 0 ? named : deep
   if (best === undefined) return []

@@ -66,8 +66,8 @@ async function summaryOf(
   const all = await text.sentences(material)
   const [first] = all
   if (first === undefined) return null
-  const most = Math.min(6, Math.floor(maxTokens / 40), Math.ceil(all.length / 2))
-  const best = await text.summary([material], { sentences: Math.max(1, most) })
+  const maxSentences = Math.min(6, Math.floor(maxTokens / 40), Math.ceil(all.length / 2))
+  const best = await text.summary([material], { sentences: Math.max(1, maxSentences) })
   // Without weighted words the beginning is the summary.
   return truncateToTokens(
     best.length === 0 ? first : best.map((one) => one.text).join(' '),

@@ -185,7 +185,7 @@ async function runModelAttempt(
         received.text += delta
         if (open) onToken(delta)
       },
-      onUsage: (told) => void (received.usage = told),
+      onUsage: (usage) => void (received.usage = usage),
     })
     received.whole = true
     const { text } = received

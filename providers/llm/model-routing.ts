@@ -44,10 +44,10 @@ export function actualCompletionCost(
 ) {
   const prompt = usage?.prompt_tokens ?? Math.ceil(promptChars(request) / AVERAGE_CHARS_PER_TOKEN)
   const completion = usage?.completion_tokens ?? Math.ceil(text.length / AVERAGE_CHARS_PER_TOKEN)
-  const told = usage?.cost
+  const reported = usage?.cost
   const cost =
-    typeof told === 'number'
-      ? micros(BigInt(Math.ceil(told * 1e6 - 1e-6)))
+    typeof reported === 'number'
+      ? micros(BigInt(Math.ceil(reported * 1e6 - 1e-6)))
       : tokenCost(candidate, prompt, completion)
   const tokens = { prompt, completion, total: prompt + completion }
   return { cost, tokens, estimated: usage === null }

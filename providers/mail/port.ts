@@ -27,7 +27,7 @@ export interface Mailer {
    * that is uncertain, and with the signal's reason before the seal.
    */
   send(
-    letter: OutgoingNotification,
+    message: OutgoingNotification,
     seal: () => void,
     signal: AbortSignal,
   ): Promise<'live' | 'fixture'>

@@ -82,31 +82,31 @@ export function createPageReader(settings: PageReaderSettings = {}): ClosablePag
 
   async function give(
     thread: PageWorkerHandle,
-    { errand, resolve, reject }: PageJob,
+    { errand: request, resolve, reject }: PageJob,
   ): Promise<void> {
     try {
-      resolve(await thread.run(errand, deadlineMs))
+      resolve(await thread.run(request, deadlineMs))
     } catch (error) {
       reject(closed ? pageReaderClosedError() : error)
     }
     rest(thread)
   }
 
-  async function ask<E extends PageWorkerRequest>(errand: E, signal: AbortSignal) {
+  async function submit<E extends PageWorkerRequest>(request: E, signal: AbortSignal) {
     signal.throwIfAborted()
     if (closed) throw pageReaderClosedError()
     if (waiting.length >= MAX_WAITING_PAGES)
       throw new ServiceError('unavailable', { retry_after: 1 })
-    const answer = enqueueJob(errand, signal, waiting)
+    const answer = enqueueJob(request, signal, waiting)
     serve()
     return (await answer) as PageWorkerAnswers[E['type']]
   }
 
   return {
-    read: (source, signal) => ask({ type: 'read', source }, signal),
-    forms: (source, signal) => ask({ type: 'forms', source }, signal),
-    extract: (source, what, signal) => ask({ type: 'extract', source, what }, signal),
-    decodeText: (source, most, signal) => ask({ type: 'plain', source, most }, signal),
+    read: (source, signal) => submit({ type: 'read', source }, signal),
+    forms: (source, signal) => submit({ type: 'forms', source }, signal),
+    extract: (source, what, signal) => submit({ type: 'extract', source, what }, signal),
+    decodeText: (source, most, signal) => submit({ type: 'plain', source, most }, signal),
     async close() {
       closed = true
       for (const job of waiting.splice(0)) job.reject(pageReaderClosedError())
@@ -116,7 +116,7 @@ export function createPageReader(settings: PageReaderSettings = {}): ClosablePag
 }
 
 /** Queues a job. An abort removes it; a page that is being parsed is finished. */
-function enqueueJob(errand: PageWorkerRequest, signal: AbortSignal, waiting: PageJob[]) {
+function enqueueJob(request: PageWorkerRequest, signal: AbortSignal, waiting: PageJob[]) {
   const { promise: answer, resolve, reject } = withResolvers()
   const abort = () => {
     const at = waiting.indexOf(job)
@@ -127,7 +127,7 @@ function enqueueJob(errand: PageWorkerRequest, signal: AbortSignal, waiting: Pag
     signal.removeEventListener('abort', abort)
     end(what)
   }
-  const job: PageJob = { errand, resolve: settle(resolve), reject: settle(reject) }
+  const job: PageJob = { errand: request, resolve: settle(resolve), reject: settle(reject) }
   signal.addEventListener('abort', abort, { once: true })
   waiting.push(job)
   return answer

@@ -44,7 +44,7 @@ export function startPageWorker(): PageWorkerHandle {
   let [up, alive] = [false, true]
   let cause: unknown
   let onReady = () => {}
-  let onWord: (word: PageWorkerMessage) => void = () => {}
+  let onWord: (message: PageWorkerMessage) => void = () => {}
 
   const ended = new Promise<void>((resolve) => {
     worker.once('exit', () => {
@@ -59,8 +59,8 @@ export function startPageWorker(): PageWorkerHandle {
     return up
   })
   worker.on('error', (error) => (cause = error))
-  worker.on('message', (word: PageWorkerMessage) => {
-    if (word.type !== 'ready') return onWord(word)
+  worker.on('message', (message: PageWorkerMessage) => {
+    if (message.type !== 'ready') return onWord(message)
     up = true
     onReady()
   })
@@ -70,15 +70,15 @@ export function startPageWorker(): PageWorkerHandle {
     const deadline = setTimeout(() => void kill(), deadlineMs)
     const answered = new Promise<PageWorkerMessage>((resolve) => (onWord = resolve))
     worker.postMessage(request)
-    const word = await Promise.race([answered, ended])
+    const message = await Promise.race([answered, ended])
     clearTimeout(deadline)
     worker.unref()
-    if (word === undefined) throw pageTooComplexError(request, deadlineMs, cause)
+    if (message === undefined) throw pageTooComplexError(request, deadlineMs, cause)
     // Nesting or length beyond any page that a browser could show.
-    if (word.type === 'failed' && word.error instanceof RangeError)
-      throw pageTooComplexError(request, deadlineMs, word.error)
-    if (word.type === 'failed') throw word.error
-    return word.type === 'done' ? word.answer : null
+    if (message.type === 'failed' && message.error instanceof RangeError)
+      throw pageTooComplexError(request, deadlineMs, message.error)
+    if (message.type === 'failed') throw message.error
+    return message.type === 'done' ? message.answer : null
   }
 
   return { ready, ended, isAlive: () => alive, run, kill }

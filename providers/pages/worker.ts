@@ -31,7 +31,7 @@ export type PageWorkerMessage =
 const WORKER_NICENESS = 5
 if (process.platform === 'linux') setPriority(0, WORKER_NICENESS)
 
-const postWorkerMessage = (word: PageWorkerMessage) => parentPort?.postMessage(word)
+const postWorkerMessage = (message: PageWorkerMessage) => parentPort?.postMessage(message)
 
 /** Runs in a thread of `createPageReader`, one page at a time. */
 parentPort?.on('message', (request: PageWorkerRequest) => {

@@ -39,17 +39,17 @@ export async function fetchPricesHedged(plan: HedgedPriceFetchOptions): Promise<
     }
     if (missing.size === 0) allPriced.abort()
   }
-  const asked: Promise<void>[] = []
+  const pending: Promise<void>[] = []
   for (const source of plan.sources) {
     if (signal.aborted) break
     const answer = source.fetchPrices([...missing], signal).then(
       (found) => take(source.name, found),
       () => {}, // a failed source is skipped
     )
-    asked.push(answer)
+    pending.push(answer)
     await Promise.race([answer, over, sleepUntilAborted(plan.hedgeMs, signal)])
   }
-  await Promise.race([Promise.all(asked), over])
+  await Promise.race([Promise.all(pending), over])
   allPriced.abort()
   return answered ? [...missing] : []
 }

@@ -255,8 +255,8 @@ function collectObservations(
 ): Map<string, PriceObservation> {
   const found = new Map<string, PriceObservation>()
   for (const [at, symbol] of symbols.entries()) {
-    const seen = read(symbol, at)
-    if (seen !== null) found.set(symbol, seen)
+    const observation = read(symbol, at)
+    if (observation !== null) found.set(symbol, observation)
   }
   return found
 }

@@ -60,17 +60,17 @@ export function createLauncherSelection({
   async function look(): Promise<SandboxLauncher | null> {
     const root = process.getuid?.() === 0
     let reason = ''
-    const ways = listSandboxLaunchers(await prepareSandboxHostProgram(), { searchPath, root })
-    for (const [at, launch] of ways.entries()) {
+    const launchers = listSandboxLaunchers(await prepareSandboxHostProgram(), { searchPath, root })
+    for (const [at, launch] of launchers.entries()) {
       if (closed) return null
-      const fault = await faultOf(launch)
-      if (fault === null) {
+      const failure = await faultOf(launch)
+      if (failure === null) {
         failed = null
         return (found = launch)
       }
       if (closed) return null
-      reason = fault.reason
-      const wrong = `${launch.isolation}: ${formatStartFailure(fault)}`
+      reason = failure.reason
+      const wrong = `${launch.isolation}: ${formatStartFailure(failure)}`
       if (logged.get(at) !== wrong) log('sandbox hosts do not start this way', new Error(wrong))
       logged.set(at, wrong)
     }

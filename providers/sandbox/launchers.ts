@@ -37,7 +37,7 @@ export function listSandboxLaunchers(
     language,
     ...(watch ? ['watch'] : []),
   ]
-  const ways: SandboxLauncher[] = []
+  const launchers: SandboxLauncher[] = []
   if (bwrap !== null) {
     const walls = bwrapFlags([process.execPath, ...readable])
     const command = (language: SandboxLanguage): [string, ...string[]] => [
@@ -45,7 +45,7 @@ export function listSandboxLaunchers(
       ...walls,
       ...node(language, false, [`--allow-fs-write=${AUTOGROUP_FILE}`]),
     ]
-    ways.push({ isolation: 'bwrap', reportsPid: true, command })
+    launchers.push({ isolation: 'bwrap', reportsPid: true, command })
   }
   if (unshare !== null) {
     const own = root
@@ -57,11 +57,11 @@ export function listSandboxLaunchers(
       ...walls,
       ...node(language, true),
     ]
-    ways.push({ isolation: 'unshare', command })
+    launchers.push({ isolation: 'unshare', command })
   }
   const command = (language: SandboxLanguage) => node(language, true)
-  if (root) ways.push({ isolation: 'process', command, nobody: true })
-  return [...ways, { isolation: 'process', command }]
+  if (root) launchers.push({ isolation: 'process', command, nobody: true })
+  return [...launchers, { isolation: 'process', command }]
 }
 
 /** Flags of Node's permission model: read access to its program and packages only. */

@@ -64,5 +64,9 @@ export interface Sandbox {
    * with `sandbox_unavailable` when none can start, with the reason of `waiting` while it is queued, and with
    * the reason of `signal` at any time.
    */
-  run(job: SandboxJob, signals: SandboxAbortSignals, hear?: SandboxListener): Promise<SandboxResult>
+  run(
+    job: SandboxJob,
+    signals: SandboxAbortSignals,
+    listener?: SandboxListener,
+  ): Promise<SandboxResult>
 }

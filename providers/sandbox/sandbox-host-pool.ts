@@ -18,13 +18,13 @@ export interface SandboxHostPoolDeps {
   /** Starts a host, or returns why it failed. */
   readonly start: () => Promise<SandboxHostProcess | SandboxStartFailure>
   /** Called after every start; null where the host came up. */
-  readonly onStart: (fault: SandboxStartFailure | null) => void
+  readonly onStart: (failure: SandboxStartFailure | null) => void
   /** Delay of a retry without a job after a failed start. */
   readonly againMs?: number
 }
 
 export interface SandboxHostPool {
-  run(job: PooledSandboxJob, hear: SandboxListener): Promise<SandboxJobOutcome>
+  run(job: PooledSandboxJob, listener: SandboxListener): Promise<SandboxJobOutcome>
   close(): Promise<void>
 }
 
@@ -58,14 +58,14 @@ export function createSandboxHostPool({
 }: SandboxHostPoolDeps): SandboxHostPool {
   const idle = new Map<SandboxHostProcess, NodeJS.Timeout>()
   const all = new Set<SandboxHostProcess>()
-  let fault: string | null = null
+  let failure: string | null = null
   let again: NodeJS.Timeout | undefined
   const queue = createFairQueue<SandboxHostProcess>({
     clock,
     maxWaiting: MAX_WAITING,
     maxWaitingPerOwner: MAX_WAITING_PER_OWNER,
     createRejection: () =>
-      fault === null || closed ? sandboxBusyError() : sandboxUnavailableError(fault),
+      failure === null || closed ? sandboxBusyError() : sandboxUnavailableError(failure),
   })
   /** Hosts including starting ones; starting ones; whether the pool is closed. */
   let [count, starting, closed] = [0, 0, false]
@@ -92,7 +92,7 @@ export function createSandboxHostPool({
     const wrong = await readHostFailure(child)
     starting -= 1
     if (!closed) onStart(wrong)
-    fault = wrong?.reason ?? null
+    failure = wrong?.reason ?? null
     clearTimeout(again)
     if (wrong === null) return rest(child as SandboxHostProcess)
     if (!closed) again = setTimeout(tryAgain, againMs).unref()
@@ -147,14 +147,14 @@ export function createSandboxHostPool({
     return given
   }
 
-  async function run(job: PooledSandboxJob, hear: SandboxListener): Promise<SandboxJobOutcome> {
+  async function run(job: PooledSandboxJob, listener: SandboxListener): Promise<SandboxJobOutcome> {
     const { code, timeoutMs, signal } = job
     const { value: child, release } = await take(job)
     const stop = () => child.kill()
     signal.addEventListener('abort', stop, { once: true })
     try {
       if (signal.aborted) child.kill()
-      const outcome = await child.run({ code, timeoutMs }, hear)
+      const outcome = await child.run({ code, timeoutMs }, listener)
       signal.throwIfAborted()
       if (closed) throw sandboxBusyError()
       return outcome

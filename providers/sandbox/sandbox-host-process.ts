@@ -27,7 +27,7 @@ export interface SandboxHostProcess {
   readonly language: SandboxLanguage
   /** Resolves to true once it waits for a job, to false where it ended before. */
   ready(): Promise<boolean>
-  run(job: SandboxHostJob, hear: SandboxListener): Promise<SandboxJobOutcome>
+  run(job: SandboxHostJob, listener: SandboxListener): Promise<SandboxJobOutcome>
   kill(): void
   readonly ended: Promise<void>
   readonly isAlive: () => boolean
@@ -92,7 +92,7 @@ export function startSandboxHostProcess(
     Readable | null,
   ]
   let pid = launch.reportsPid === true ? null : (child.pid ?? null)
-  let [alive, waiting, begun, crashed, jobs, said] = [true, false, false, false, 0, 0]
+  let [alive, waiting, begun, crashed, jobs, outputBytes] = [true, false, false, false, 0, 0]
   let [reason, complaint, tooLate] = ['', '', false]
   let onReady: () => void = () => {}
   let hearing = NO_LISTENER
@@ -121,16 +121,16 @@ export function startSandboxHostProcess(
   telling?.on('data', (data: Buffer) => (pid ??= parseBwrapPid(data.toString())))
 
   eachLine(stdout, (line, size) => {
-    said += size
-    const word = said > MAX_HOST_OUTPUT_BYTES ? null : parseHostMessage(line)
-    if (word?.type === 'ready') {
+    outputBytes += size
+    const message = outputBytes > MAX_HOST_OUTPUT_BYTES ? null : parseHostMessage(line)
+    if (message?.type === 'ready') {
       waiting = true
       onReady()
-    } else if (word?.type === 'begun') {
+    } else if (message?.type === 'begun') {
       begun = true
       hearing.onStart()
-    } else if (word?.type === 'text') hearing.onOutput(word.delta)
-    else if (word?.type === 'done') onDone({ kind: 'done', ...word })
+    } else if (message?.type === 'text') hearing.onOutput(message.delta)
+    else if (message?.type === 'done') onDone({ kind: 'done', ...message })
     else kill()
   })
 
@@ -151,8 +151,8 @@ export function startSandboxHostProcess(
     })
   }
 
-  async function run(job: SandboxHostJob, hear: SandboxListener): Promise<SandboxJobOutcome> {
-    ;[waiting, begun, said] = [false, false, 0]
+  async function run(job: SandboxHostJob, listener: SandboxListener): Promise<SandboxJobOutcome> {
+    ;[waiting, begun, outputBytes] = [false, false, 0]
     jobs += 1
     let killed: 'late' | 'memory' | null = null
     const end = (why: 'late' | 'memory') => {
@@ -163,7 +163,7 @@ export function startSandboxHostProcess(
     const look = setInterval(() => {
       if (readMemoryBytes() > MAX_HOST_MEMORY_BYTES) end('memory')
     }, HOST_MEMORY_POLL_MS)
-    hearing = hear
+    hearing = listener
     const done = new Promise<SandboxJobOutcome>((resolve) => (onDone = resolve))
     const dead = allSaid.then((): SandboxJobOutcome => {
       if (!begun) return { kind: 'lost' }
@@ -226,31 +226,31 @@ export const toStartFailure = (error: unknown): SandboxStartFailure => ({
   detail: error instanceof Error ? error.message : String(error),
 })
 
-function eachLine(stream: Readable, hear: (line: string, size: number) => void): void {
+function eachLine(stream: Readable, listener: (line: string, size: number) => void): void {
   let pending: Buffer[] = []
   stream.on('data', (data: Buffer) => {
     let from = 0
     for (let end = data.indexOf(10); end >= 0; end = data.indexOf(10, from)) {
       const line = Buffer.concat([...pending, data.subarray(from, end)])
       ;[pending, from] = [[], end + 1]
-      hear(line.toString(), line.length)
+      listener(line.toString(), line.length)
     }
     pending.push(data.subarray(from))
     // A line without an end is no message.
     if (pending.reduce((sum, { length }) => sum + length, 0) > MAX_HOST_OUTPUT_BYTES)
-      hear('', MAX_HOST_OUTPUT_BYTES + 1)
+      listener('', MAX_HOST_OUTPUT_BYTES + 1)
   })
 }
 
 function parseHostMessage(line: string): SandboxHostMessage | null {
   try {
-    const word = JSON.parse(line) as SandboxHostMessage
-    if (word.type === 'ready' || word.type === 'begun') return word
-    if (word.type === 'text') return typeof word.delta === 'string' ? word : null
-    const { stderr, result, error, truncated } = word
+    const message = JSON.parse(line) as SandboxHostMessage
+    if (message.type === 'ready' || message.type === 'begun') return message
+    if (message.type === 'text') return typeof message.delta === 'string' ? message : null
+    const { stderr, result, error, truncated } = message
     const texts = typeof stderr === 'string' && (error === null || typeof error === 'string')
     const sound = texts && isWithinJsonDepth(result)
-    return word.type === 'done' && sound && typeof truncated === 'boolean' ? word : null
+    return message.type === 'done' && sound && typeof truncated === 'boolean' ? message : null
   } catch {
     return null
   }

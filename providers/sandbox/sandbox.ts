@@ -74,7 +74,7 @@ export function createSandbox(deps: SandboxDeps) {
         clock,
         size,
         start: () => start(language),
-        onStart: (fault) => faults.record(language, fault),
+        onStart: (failure) => faults.record(language, failure),
         ...(againMs === undefined ? {} : { againMs }),
       }),
     ]),
@@ -84,8 +84,9 @@ export function createSandbox(deps: SandboxDeps) {
     // With a required isolation nothing is held before it is verified.
     if (minIsolation !== 'process') await launcherSelection.select()
     if (tooWeak()) throw isolationTooWeakError(minIsolation)
-    const fault = launcherSelection.failure()
-    if (fault !== null && launcherSelection.isCoolingDown()) throw sandboxUnavailableError(fault)
+    const failure = launcherSelection.failure()
+    if (failure !== null && launcherSelection.isCoolingDown())
+      throw sandboxUnavailableError(failure)
   }
 
   function health(): SandboxHealth {

@@ -5,7 +5,7 @@ import type { LauncherSelection } from './launcher-selection.ts'
 /** Records why hosts do not start. */
 export interface StartFailureLog {
   /** Records the last start of a host; null where it succeeded. */
-  record(language: SandboxLanguage, fault: SandboxStartFailure | null): void
+  record(language: SandboxLanguage, failure: SandboxStartFailure | null): void
   /** Returns one failure for all languages, or one per broken language. */
   list(): readonly string[]
   /** Number of languages that fail by themselves. */
@@ -18,17 +18,17 @@ export function createStartFailureLog(
 ): StartFailureLog {
   const broken = new Map<SandboxLanguage, string>()
   return {
-    record(language, fault) {
-      if (fault === null || launcherSelection.failure() !== null)
+    record(language, failure) {
+      if (failure === null || launcherSelection.failure() !== null)
         return void broken.delete(language)
-      if (broken.get(language) !== fault.reason)
-        log(`sandbox hosts for ${language} do not start`, new Error(formatStartFailure(fault)))
-      broken.set(language, fault.reason)
+      if (broken.get(language) !== failure.reason)
+        log(`sandbox hosts for ${language} do not start`, new Error(formatStartFailure(failure)))
+      broken.set(language, failure.reason)
     },
     list() {
       const everywhere = launcherSelection.failure()
       if (everywhere !== null) return [everywhere]
-      return [...broken].map(([language, fault]) => `${language}: ${fault}`)
+      return [...broken].map(([language, failure]) => `${language}: ${failure}`)
     },
     brokenLanguageCount: () => broken.size,
   }

@@ -38,8 +38,15 @@ export const defineSearchAdapter =
     name,
     async search(wanted, signal) {
       const { owner } = wanted
-      const asked = { provider: name, owner, ...request(wanted), schema, timeoutMs, signal }
-      const { data, mode } = await upstream.json(asked)
+      const upstreamRequest = {
+        provider: name,
+        owner,
+        ...request(wanted),
+        schema,
+        timeoutMs,
+        signal,
+      }
+      const { data, mode } = await upstream.json(upstreamRequest)
       const results = read(data).flatMap((hit) => toSearchResults(hit, name))
       return { results: results.slice(0, wanted.limit), mode }
     },

@@ -4,12 +4,12 @@ export interface WebSearchClient {
   readonly providers: readonly string[]
   /**
    * Returns the results of the first engine with some; when none answers, public Hive entries (`degraded`).
-   * `told` is called for each engine queried. Rejects with the signal's reason.
+   * `onStatus` is called for each engine queried. Rejects with the signal's reason.
    */
   searchWeb(
     wanted: WebSearchQuery,
     signal: AbortSignal,
-    told?: (heard: SearchAdapterStatus) => void,
+    onStatus?: (status: SearchAdapterStatus) => void,
   ): Promise<WebSearchAnswer>
   /** Returns public Hive entries in the same form. */
   searchHive(wanted: Omit<WebSearchQuery, 'owner'>): Promise<readonly HiveEntryResult[]>

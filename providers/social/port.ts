@@ -2,13 +2,13 @@
 export interface SocialSearch {
   readonly platforms: readonly string[]
   /**
-   * Queries all platforms at once; failed ones are skipped. `told` is called as each answers. Rejects with
+   * Queries all platforms at once; failed ones are skipped. `onStatus` is called as each answers. Rejects with
    * the signal's reason.
    */
   search(
     wanted: SocialSearchQuery,
     signal: AbortSignal,
-    told?: (heard: SocialPlatformStatus) => void,
+    onStatus?: (status: SocialPlatformStatus) => void,
   ): Promise<SocialSearchAnswer>
 }
 

@@ -28,24 +28,26 @@ export function createSocialSearch(
       const outcomes = await Promise.all(
         platforms.map(async ({ name, search }) => {
           try {
-            const said = await search(wanted, signal)
-            onStatus?.({ platform: name, outcome: `${said.posts.length} posts` })
-            return { name, said, reason: '' }
+            const found = await search(wanted, signal)
+            onStatus?.({ platform: name, outcome: `${found.posts.length} posts` })
+            return { name, found, reason: '' }
           } catch (error) {
             if (signal.aborted || !(error instanceof ServiceError)) throw error
             const reason = failureReason(error)
             onStatus?.({ platform: name, outcome: reason })
-            return { name, said: null, reason }
+            return { name, found: null, reason }
           }
         }),
       )
-      const silent = outcomes.filter(({ said }) => said === null)
-      const answers = outcomes.flatMap(({ said }): PlatformPosts[] => (said === null ? [] : [said]))
+      const silent = outcomes.filter(({ found }) => found === null)
+      const answers = outcomes.flatMap(({ found }): PlatformPosts[] =>
+        found === null ? [] : [found],
+      )
       return {
         posts: answers
           .flatMap(({ posts }) => posts.slice(0, wanted.limit))
           .sort((a, b) => (a.at < b.at ? 1 : -1)),
-        checked: outcomes.filter(({ said }) => said !== null).map(({ name }) => name),
+        checked: outcomes.filter(({ found }) => found !== null).map(({ name }) => name),
         skipped: [...silent.map(({ name, reason }) => ({ name, reason })), ...unavailable],
         mode: answers.some(({ mode }) => mode === 'fixture') ? 'fixture' : 'live',
       }

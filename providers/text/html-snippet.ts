@@ -39,27 +39,27 @@ const NAMED: Readonly<Record<string, string>> = {
 const LAST_CODE_POINT = 0x10ffff
 
 /**
- * Converts HTML to one line of text without tags, cut at `most`; blocks become spaces, entities are decoded.
+ * Converts HTML to one line of text without tags, cut at `maxChars`; blocks become spaces, entities are decoded.
  */
-export function htmlSnippetToText(html: string, most: number): string {
+export function htmlSnippetToText(html: string, maxChars: number): string {
   const bare = html
-    .slice(0, 20 * most)
+    .slice(0, 20 * maxChars)
     .replace(/<\/?(?:p|br|div|li|h[1-6]|blockquote|pre)\b[^>]*>/gi, ' ')
     .replace(/<[^>]*>/g, '')
-  return toTruncatedLine(decodeCommonEntities(bare), most)
+  return toTruncatedLine(decodeCommonEntities(bare), maxChars)
 }
 
 /** Decodes numeric and common named entities. */
 export const decodeCommonEntities = (text: string): string =>
   text.replace(/&(#x?[0-9a-f]{1,6}|[a-z]{2,8});/gi, decodeCommonEntity)
 
-/** Returns one line without invisible characters, cut at `most`. */
-export function toTruncatedLine(text: string, most: number): string {
+/** Returns one line without invisible characters, cut at `maxChars`. */
+export function toTruncatedLine(text: string, maxChars: number): string {
   const whole = text
     .replace(/[\p{Cc}\p{Zl}\p{Zp}\s]+/gu, ' ')
     .replace(/\p{Cf}/gu, '')
     .trim()
-  return whole.length <= most ? whole : `${whole.slice(0, most - 1).trimEnd()}…`
+  return whole.length <= maxChars ? whole : `${whole.slice(0, maxChars - 1).trimEnd()}…`
 }
 
 function decodeCommonEntity(written: string, name: string): string {

@@ -9,7 +9,7 @@ export interface TextAnalyzer {
   /** Returns stems of meaningful words in order, without stop words and punctuation. */
   stems(text: string): Promise<readonly string[]>
   /** Returns the most important words and word pairs, strongest first. */
-  keywords(text: string, most: number): Promise<readonly TextKeyword[]>
+  keywords(text: string, limit: number): Promise<readonly TextKeyword[]>
   /** Returns stems and hashed trigrams as a unit vector of 256 numbers; zeros for a text without words. */
   vector(text: string): Promise<LexicalVector>
   /** Returns the cosine of two vectors, 0 to 1: similarity of words, not of meaning (label it `lexical`). */

@@ -50,7 +50,7 @@ export default defineTool({
       recipients: recipients.length,
       at: timestamp,
     })
-    const told = {
+    const event = {
       kind: 'broadcast',
       broadcast_id: id,
       from_agent_id: caller.agentId,
@@ -58,7 +58,7 @@ export default defineTool({
       message,
     }
     for (const to of recipients)
-      stage.event({ type: 'agent_ping', to, data: { ...told, at: timestamp } })
+      stage.event({ type: 'agent_ping', to, data: { ...event, at: timestamp } })
     return { broadcast_id: id, topic, recipients_notified: recipients.length, timestamp }
   },
 })

@@ -18,8 +18,10 @@ const Price = Type.Object({
 
 /** Returns distinct upper-case symbols in request order. */
 function parseSymbols({ query, symbols }: { query?: string; symbols?: string[] }): string[] {
-  const asked = [...(query ?? '').split(','), ...(symbols ?? [])].map((text) => text.trim())
-  const wanted = [...new Set(asked.filter((text) => text !== '').map((text) => text.toUpperCase()))]
+  const requested = [...(query ?? '').split(','), ...(symbols ?? [])].map((text) => text.trim())
+  const wanted = [
+    ...new Set(requested.filter((text) => text !== '').map((text) => text.toUpperCase())),
+  ]
   const pointer = query === undefined ? '/symbols' : '/query'
   const bad = wanted.find((symbol) => !SYMBOL.test(symbol))
   if (bad !== undefined) throw invalidInputError(pointer, `names "${bad}", which is not a symbol`)

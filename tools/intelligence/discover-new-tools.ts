@@ -121,7 +121,7 @@ export default defineTool({
     const words = latestChangePerTool(await listNewRevisions(news, latest, since)).filter(
       ({ slug, change }) => wanted(slug) && bySlug.has(slug) === (change !== 'removed'),
     )
-    const told = words.slice(0, limit).map(({ slug, change, fields, revision, at }) => ({
+    const entries = words.slice(0, limit).map(({ slug, change, fields, revision, at }) => ({
       change,
       entry: bySlug.get(slug),
       slug,
@@ -129,7 +129,7 @@ export default defineTool({
       when: { revision, at: isoTimestampOf(at) },
     }))
     const listed = (kind: CatalogueOfferChange['change']) =>
-      told.flatMap(({ change, entry, fields, when }) =>
+      entries.flatMap(({ change, entry, fields, when }) =>
         change === kind && entry !== undefined
           ? [{ ...toToolSummary(entry), ...when, fields }]
           : [],
@@ -141,7 +141,7 @@ export default defineTool({
       version: news.version,
       added: listed('added').map(({ fields: _none, ...tool }) => tool),
       changed: listed('changed'),
-      removed: told.flatMap(({ change, slug, when }) =>
+      removed: entries.flatMap(({ change, slug, when }) =>
         change === 'removed' ? [{ slug, ...when }] : [],
       ),
       more: words.length > limit,

@@ -44,12 +44,12 @@ async function writeNotesWithLlm(
   tools: readonly CatalogueEntry[],
   context: ToolContext,
 ) {
-  const asked = {
+  const llmRequest = {
     system: NOTES_SYSTEM_PROMPT,
     prompt: buildNotesPrompt(prompt, tools),
     maxTokens: 400,
   }
-  const answer = await tryLlmCompletion(context, asked)
+  const answer = await tryLlmCompletion(context, llmRequest)
   return answer === null || answer.text.trim() === '' ? null : answer.text
 }
 

@@ -87,11 +87,11 @@ export default defineTool({
       note: `${read.length} of ${entries.length} speak of it`,
     })
     const judged = hasSeveralAuthors(read) ? await judgeStancesWithLlm(read, thesis, context) : null
-    const heard = judged ?? read
-    const verdict = computeConsensus(heard)
-    const summary = summarizeConsensus(verdict, heard.length)
+    const witnesses = judged ?? read
+    const verdict = computeConsensus(witnesses)
+    const summary = summarizeConsensus(verdict, witnesses.length)
     if (!hasConsensusQuorum(verdict)) meter.waive(summary)
-    const best = [...heard].sort(
+    const best = [...witnesses].sort(
       (a, b) =>
         b.weight * Math.abs(b.stance) - a.weight * Math.abs(a.stance) || b.weight - a.weight,
     )
@@ -111,7 +111,7 @@ export default defineTool({
       enough_evidence: hasConsensusQuorum(verdict),
       summary,
       agent_count: verdict.agents,
-      entry_count: heard.length,
+      entry_count: witnesses.length,
       weight_adjusted_score: verdict.score,
       thesis,
       method: judged === null ? ('statistical' as const) : ('llm' as const),

@@ -28,12 +28,12 @@ const Bounds = { low: Type.Number(), high: Type.Number() }
 
 /** Counts entries per UTC day, from the first in the window to today. */
 function countEntriesPerDay(
-  heard: readonly WeighedEvidence[],
+  witnesses: readonly WeighedEvidence[],
   now: number,
 ): { day: string; entries: number }[] {
   const counts = new Map<string, number>()
   const start = now - (MAX_HISTORY_DAYS - 1) * DAY
-  const times = heard.map(({ entry }) => entry.at).filter((at) => at >= start)
+  const times = witnesses.map(({ entry }) => entry.at).filter((at) => at >= start)
   for (const at of times) counts.set(utcDay(at), (counts.get(utcDay(at)) ?? 0) + 1)
   const first = Math.min(now - (MIN_HISTORY_DAYS - 1) * DAY, ...times)
   const days = Math.floor(now / DAY) - Math.floor(first / DAY) + 1
@@ -101,22 +101,22 @@ export default defineTool({
     const { evidence, text, now, emit } = context
     const at = now().getTime()
     const wanted = { namespace: namespace?.toLowerCase() ?? null, limit: MAX_ENTRIES }
-    const heard = await weighEvidence(await evidence.about(query, wanted), query, text, at)
-    emit({ type: 'progress', step: 'entries', note: `${heard.length} speak of it` })
-    if (heard.length < MIN_ENTRIES) {
-      const details = { sample_size: heard.length, needed: MIN_ENTRIES }
+    const witnesses = await weighEvidence(await evidence.about(query, wanted), query, text, at)
+    emit({ type: 'progress', step: 'entries', note: `${witnesses.length} speak of it` })
+    if (witnesses.length < MIN_ENTRIES) {
+      const details = { sample_size: witnesses.length, needed: MIN_ENTRIES }
       throw new ServiceError('no_evidence', details)
     }
-    const voices = averageStancePerAuthor(heard)
+    const voices = averageStancePerAuthor(witnesses)
     const yes = voices.reduce((sum, { stance }) => sum + Math.max(0, stance), 0)
     const no = voices.reduce((sum, { stance }) => sum + Math.max(0, -stance), 0)
     const odds = yes + no === 0 ? null : betaBinomialEstimate(yes, no)
-    const history = countEntriesPerDay(heard, at)
+    const history = countEntriesPerDay(witnesses, at)
     const { forecast, slope } = holtForecast(
       history.map(({ entries }) => entries),
       days,
     )
-    const level = heard.length / history.length
+    const level = witnesses.length / history.length
     const trend =
       slope * 7 > level * STEADY_TREND_SHARE
         ? 'rising'
@@ -127,8 +127,8 @@ export default defineTool({
       odds === null
         ? 'No entry takes a side.'
         : `The next voice affirms it with a probability of ${Math.round(odds.probability * 100)} %.`
-    const plain = `${heard.length} entries of ${voices.length} authors speak of it; attention is ${trend}. ${chance}`
-    const drivers = [...heard]
+    const plain = `${witnesses.length} entries of ${voices.length} authors speak of it; attention is ${trend}. ${chance}`
+    const drivers = [...witnesses]
       .sort((a, b) => b.weight * Math.abs(b.stance) - a.weight * Math.abs(a.stance))
       .slice(0, MAX_DRIVERS)
     const prose = await tryLlmCompletion(context, {
@@ -140,7 +140,7 @@ export default defineTool({
     return {
       query,
       horizon_days: days,
-      sample_size: heard.length,
+      sample_size: witnesses.length,
       agent_count: voices.length,
       probability: odds?.probability ?? null,
       probability_interval: odds === null ? null : { low: odds.low, high: odds.high },

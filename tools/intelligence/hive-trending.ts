@@ -35,9 +35,9 @@ export default defineTool({
     generated_at: Type.String({ format: 'date-time' }),
   }),
   async run({ limit = 20 }, { hive, meter, now }) {
-    const asked = now().getTime()
+    const startedAt = now().getTime()
     const { domains, tools, generatedAt } = await hive.trending(limit)
-    if (generatedAt < asked) meter.served('hive', 'cache')
+    if (generatedAt < startedAt) meter.served('hive', 'cache')
     return {
       window_hours: 24,
       domains: domains.map(({ zScore, ...domain }) => ({ ...domain, z_score: zScore })),

@@ -22,18 +22,18 @@ const Score = Type.Number({ minimum: -1, maximum: 1 })
 type ScoredPost = { readonly platform: string; readonly score: number }
 
 /** Returns the unweighted mean of the posts. */
-function averageSentiment(felt: readonly ScoredPost[]) {
-  const mean = felt.reduce((sum, { score }) => sum + score, 0) / Math.max(1, felt.length)
+function averageSentiment(scored: readonly ScoredPost[]) {
+  const mean = scored.reduce((sum, { score }) => sum + score, 0) / Math.max(1, scored.length)
   const score = Math.round(mean * 1e4) / 1e4
   const label =
     score > NEUTRAL_THRESHOLD ? 'positive' : score < -NEUTRAL_THRESHOLD ? 'negative' : 'neutral'
-  return { score, label: label as 'positive' | 'neutral' | 'negative', n: felt.length }
+  return { score, label: label as 'positive' | 'neutral' | 'negative', n: scored.length }
 }
 
 async function scorePosts(posts: readonly SocialPost[], text: TextAnalyzer) {
-  const felt: (SocialPost & Awaited<ReturnType<TextAnalyzer['sentiment']>>)[] = []
-  for (const post of posts) felt.push({ ...post, ...(await text.sentiment(post.text)) })
-  return felt
+  const scored: (SocialPost & Awaited<ReturnType<TextAnalyzer['sentiment']>>)[] = []
+  for (const post of posts) scored.push({ ...post, ...(await text.sentiment(post.text)) })
+  return scored
 }
 
 const hiveEntryToPost = ({ content, author, url, at }: HiveEntryResult): SocialPost => ({

@@ -72,9 +72,9 @@ export default defineTool({
       at: createdAt,
     }
     const stagedWrites = (credited: Micros) => {
-      const told = { source: 'strategy_fork', amount_usdc: toUsdc(credited), strategy_id: id }
+      const details = { source: 'strategy_fork', amount_usdc: toUsdc(credited), strategy_id: id }
       const row = { ...fork, royalty_micros: Number(credited) }
-      const events = credited > ZERO ? [{ type: 'topup' as const, to: author, data: told }] : []
+      const events = credited > ZERO ? [{ type: 'topup' as const, to: author, data: details }] : []
       return { rows: [{ table: 'strategy_forks', row }], events }
     }
     stage.credit({ to: author, amount: STRATEGY_FORK_ROYALTY, withoutFee: true, stagedWrites })

@@ -107,21 +107,22 @@ export default defineTool({
     const earlier = before.of(memories)
     const dream = await analyzeMemories(memories, context)
     if (earlier !== null) return repeatEarlierDream(earlier, dream, memories, context)
-    const told = await dreamWithLlm(memories, context)
-    const method = told === null ? ('embedded/clusters-1' as const) : ('clusters+llm' as const)
-    const fresh = (told?.insights ?? []).filter((one) => !before.isSaid(one))
-    const said = fresh.length > 0 ? fresh : proposeInsights(dream, memories, before.isSaid)
+    const llmInsights = await dreamWithLlm(memories, context)
+    const method =
+      llmInsights === null ? ('embedded/clusters-1' as const) : ('clusters+llm' as const)
+    const fresh = (llmInsights?.insights ?? []).filter((one) => !before.isSaid(one))
+    const kept = fresh.length > 0 ? fresh : proposeInsights(dream, memories, before.isSaid)
     stageDreamOrder(seen, context)
     const insights = []
-    for (const [place, one] of said.entries()) {
+    for (const [place, one] of kept.entries()) {
       const looked = place === 0 ? { looked_at: memories.map(({ id }) => id) } : {}
       insights.push(await stageInsight(one, { method, ...looked }, before, context))
     }
     return {
       dream_report: {
-        summary: told?.summary ?? summarizeDreamAnalysis(dream, memories.length),
+        summary: llmInsights?.summary ?? summarizeDreamAnalysis(dream, memories.length),
         ...toReport(dream),
-        recommended_actions: told?.actions ?? recommendDreamActions(dream, memories, at),
+        recommended_actions: llmInsights?.actions ?? recommendDreamActions(dream, memories, at),
       },
       insights,
       insights_written: insights.length,

@@ -97,12 +97,12 @@ export default defineTool({
   },
   async run(input, context) {
     const { content, type, tags = [], importance = 0.5, immortal = false } = input
-    const asked = await loadSupersededMemories(input.supersedes ?? [], context)
+    const superseded = await loadSupersededMemories(input.supersedes ?? [], context)
     const found =
       input.keep_contradicted === true ? [] : await findContradictedMemories(content, context)
     const old = [
-      ...asked.map((memory) => ({ memory, reason: 'asked' as const })),
-      ...found.filter(({ memory }) => !asked.some(({ id }) => id === memory.id)),
+      ...superseded.map((memory) => ({ memory, reason: 'asked' as const })),
+      ...found.filter(({ memory }) => !superseded.some(({ id }) => id === memory.id)),
     ]
     const origin = { by: 'write', supersedes: old.map(({ memory }) => memory.id) }
     const { decay, ...pack } = await stageMemory(context, {

@@ -56,9 +56,9 @@ async function listWhaleTransfers(
   }: { decimals: number | null; usd: number | null; liquidity: number | null },
 ) {
   if (decimals === null || usd === null) return []
-  const least = Math.max(WHALE_USD, (liquidity ?? 0) * WHALE_SHARE) / usd
+  const minTokens = Math.max(WHALE_USD, (liquidity ?? 0) * WHALE_SHARE) / usd
   // Six decimals of the threshold suffice, and a bigint holds any float.
-  const units = (BigInt(Math.ceil(least * 1e6)) * 10n ** BigInt(decimals)) / 1_000_000n
+  const units = (BigInt(Math.ceil(minTokens * 1e6)) * 10n ** BigInt(decimals)) / 1_000_000n
   const found = (await nullIfUnavailable(chain.largeTransfers(name, address, units))) ?? []
   return found.slice(0, MAX_TRANSFERS_SHOWN).map(({ from, to, amount, hash, block }) => ({
     from,
@@ -173,11 +173,11 @@ export default defineTool({
     if (ADDRESS.test(query.trim())) toValidChecksumAddress(chain, query.trim(), '/query')
   },
   async run({ query, chain: name = 'base' }, { chain, pools, caller, signal, now, meter, emit }) {
-    const asked = query.trim()
+    const wanted = query.trim()
     const found = await nullIfUnavailable(
-      pools.find(name, asked, { owner: callerIdOf(caller), signal }),
+      pools.find(name, wanted, { owner: callerIdOf(caller), signal }),
     )
-    const named = findTokenAddress(asked, found, name)
+    const named = findTokenAddress(wanted, found, name)
     const address = named === null ? null : chain.checksum(named)
     emit({ type: 'partial', path: '/dex_pools', value: (found?.pools ?? []).map(poolView) })
     const facts = address === null ? null : await nullIfUnavailable(chain.token(name, address))
@@ -188,7 +188,7 @@ export default defineTool({
     }
     const traded = found?.pools ?? []
     if (address === null || (traded.length === 0 && facts?.hasCode !== true)) {
-      throw new ServiceError('no_evidence', { query: asked, chain: name })
+      throw new ServiceError('no_evidence', { query: wanted, chain: name })
     }
     const [deepest] = traded
     const usd = deepest?.priceUsd ?? null

@@ -40,14 +40,14 @@ interface WalletFindings {
   readonly now: number
 }
 
-function riskFlagsOf({ looks, ensName, label, now }: WalletFindings): Flag[] {
-  const ether = looks.reduce((sum, look) => sum + (look.native === 'ETH' ? look.balance : 0), 0)
+function riskFlagsOf({ looks: snapshots, ensName, label, now }: WalletFindings): Flag[] {
+  const ether = snapshots.reduce((sum, look) => sum + (look.native === 'ETH' ? look.balance : 0), 0)
   const flags: [Flag, boolean][] = [
     ['WHALE_ETH', ether >= WHALE_ETH],
-    ['IS_CONTRACT', looks.some((look) => look.isContract)],
+    ['IS_CONTRACT', snapshots.some((look) => look.isContract)],
     ['ENS_VERIFIED', ensName !== null],
     ['LABELED_ENTITY', label !== null],
-    ['HIGH_VELOCITY', looks.some((look) => isFast(look, now))],
+    ['HIGH_VELOCITY', snapshots.some((look) => isFast(look, now))],
   ]
   return flags.flatMap(([flag, holds]) => (holds ? [flag] : []))
 }
@@ -69,8 +69,8 @@ const toChainProgress = ({ chain, native, balance, nonce, tokens }: WalletSnapsh
 })
 
 /** Returns the holdings, most valuable first; a token without a price has the value null. */
-function holdingsOf(looks: readonly WalletSnapshot[], usd: (symbol: string) => number | null) {
-  const valued = looks.flatMap(({ chain, native, balance, tokens }) => [
+function holdingsOf(snapshots: readonly WalletSnapshot[], usd: (symbol: string) => number | null) {
+  const valued = snapshots.flatMap(({ chain, native, balance, tokens }) => [
     ...(balance > 0 ? [{ chain, symbol: native as string, address: null, amount: balance }] : []),
     ...tokens.map(({ token, amount }) => ({
       chain,
@@ -162,8 +162,8 @@ export default defineTool({
   async run({ address: given, chains }, context) {
     const address = toValidChecksumAddress(context.chain, given, '/address')
     const { chain, prices, signal, now, emit, meter } = context
-    const asked = (chains as ReadableChainName[] | undefined) ?? DEFAULT_CHAINS
-    const looked = asked.map(async (name, at) => {
+    const requested = (chains as ReadableChainName[] | undefined) ?? DEFAULT_CHAINS
+    const looked = requested.map(async (name, at) => {
       const look = await readWalletSnapshot(name, address, context)
       const value = look === null ? { chain: name, ok: false } : toChainProgress(look)
       emit({ type: 'partial', path: `/chains/${at}`, value })
@@ -173,20 +173,20 @@ export default defineTool({
       Promise.all(looked),
       chain.ensName(address).catch(() => null),
     ])
-    const looks = all.filter((look) => look !== null)
-    const [first] = looks
+    const snapshots = all.filter((look) => look !== null)
+    const [first] = snapshots
     if (first === undefined) {
-      throw new ServiceError('upstream_error', { provider: 'rpc', chains: [...asked] })
+      throw new ServiceError('upstream_error', { provider: 'rpc', chains: [...requested] })
     }
-    const symbols = looks.flatMap(({ native, tokens }) => [
+    const symbols = snapshots.flatMap(({ native, tokens }) => [
       native,
       ...tokens.map((one) => one.token.symbol),
     ])
-    const holdings = holdingsOf(looks, await fetchUsdPrices(prices, symbols, signal))
+    const holdings = holdingsOf(snapshots, await fetchUsdPrices(prices, symbols, signal))
     const label = findAddressLabel(address)
-    const ages = looks.flatMap(({ firstSentAt }) => firstSentAt ?? [])
+    const ages = snapshots.flatMap(({ firstSentAt }) => firstSentAt ?? [])
     const at = now().getTime()
-    const checked = looks.map((look) => look.chain)
+    const checked = snapshots.map((look) => look.chain)
     meter.served(`rpc:${checked.join(',')}`, chainProviderMode(chain, first.chain))
     return {
       address,
@@ -196,10 +196,10 @@ export default defineTool({
         ages.length === 0 ? null : Math.max(0, Math.floor((at - Math.min(...ages)) / DAY)),
       usd_balance: total(holdings),
       top_tokens: holdings.slice(0, TOP_TOKENS),
-      recent_txs: looks.flatMap(({ movements }) => movements).slice(0, MAX_RECENT_TRANSFERS),
-      risk_flags: riskFlagsOf({ looks, ensName, label, now: at }),
+      recent_txs: snapshots.flatMap(({ movements }) => movements).slice(0, MAX_RECENT_TRANSFERS),
+      risk_flags: riskFlagsOf({ looks: snapshots, ensName, label, now: at }),
       chains_checked: checked,
-      chains_failed: asked.filter((name) => !checked.includes(name)),
+      chains_failed: requested.filter((name) => !checked.includes(name)),
     }
   },
 })

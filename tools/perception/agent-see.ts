@@ -121,10 +121,10 @@ export default defineTool({
     }
   },
   async run({ url, extract = PARTS, engine = 'auto' }, context) {
-    const seen =
+    const loaded =
       engine === 'browser' ? await loadInBrowser(url, context) : await loadOverHttp(url, context)
-    const better = engine === 'auto' ? await renderIfEmpty(seen, context) : null
-    const best = better ?? seen
+    const better = engine === 'auto' ? await renderIfEmpty(loaded, context) : null
+    const best = better ?? loaded
     context.meter.served(
       best.engine === 'browser' ? 'chromium' : 'http',
       detectLiveOrFixture(best.url),
@@ -186,12 +186,12 @@ async function loadInBrowser(url: string, context: ToolContext): Promise<LoadedP
 }
 
 /** Renders a page that its scripts would fill; returns null where rendering adds nothing. */
-async function renderIfEmpty(seen: LoadedPage, context: ToolContext): Promise<LoadedPage | null> {
+async function renderIfEmpty(loaded: LoadedPage, context: ToolContext): Promise<LoadedPage | null> {
   const { browser, signal } = context
-  const empty = seen.scripted && seen.reading.text.length < MIN_STATIC_TEXT_CHARS
+  const empty = loaded.scripted && loaded.reading.text.length < MIN_STATIC_TEXT_CHARS
   if (!empty || browser?.isAvailable() !== true) return null
   try {
-    return await loadInBrowser(seen.url, context)
+    return await loadInBrowser(loaded.url, context)
   } catch (error) {
     if (signal.aborted || !(error instanceof ServiceError)) throw error
     return null // the static page is the result

@@ -58,8 +58,8 @@ export default defineTool({
   }),
   async run({ query, max_results = DEFAULT_MAX_RESULTS }, { search, caller, signal, emit, meter }) {
     const wanted = { query, limit: max_results, owner: callerIdOf(caller) }
-    const answer = await search.searchWeb(wanted, signal, (heard) =>
-      emit({ type: 'progress', step: heard.source, note: heard.outcome }),
+    const answer = await search.searchWeb(wanted, signal, (status) =>
+      emit({ type: 'progress', step: status.source, note: status.outcome }),
     )
     const { results, source, degraded, failed } = answer
     if (degraded) meter.waive('no source of the web answered')

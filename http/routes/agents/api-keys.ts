@@ -232,8 +232,8 @@ async function pauseSchedules(
   key: ApiKeyRecord,
 ): Promise<string[]> {
   const keyId = keyFamilyId(key)
-  const heir = await keys.heirOf(keyId)
-  if (heir !== null && heir.terms.id !== key.id) return []
+  const replacement = await keys.heirOf(keyId)
+  if (replacement !== null && replacement.terms.id !== key.id) return []
   return actors.ask(key.agentId, pauseSchedulesOfKeyCommand, { keyId, reason: 'key_revoked' })
 }
 
@@ -284,8 +284,8 @@ async function rotateApiKey(
   const gone = old === null || (old.expiresAt !== null && old.expiresAt.getTime() <= now)
   if (gone) throw new ServiceError('key_not_found')
   const ends = new Date(now + graceSeconds * 1_000)
-  const heir = toReplacementApiKey(asking, old, now)
-  const key = compromised ? { ...heir, familyId: heir.id } : heir
+  const replacement = toReplacementApiKey(asking, old, now)
+  const key = compromised ? { ...replacement, familyId: replacement.id } : replacement
   assertKeyManagerRemains(old, [...working.filter((other) => other.id !== old.id), key])
   if (compromised) {
     await keys.revoke(tx, old.id, ends)

@@ -325,13 +325,13 @@ const presentAgentKey = ({ secret, backpackId }: NonNullable<Joined['agentKey']>
 })
 
 function describeStarterCredits(
-  { starterCredits, onboardPerHourPerIp: most }: HttpServices['config'],
+  { starterCredits, onboardPerHourPerIp: maxPerHour }: HttpServices['config'],
   starter: Micros,
   { startersFrom: from }: GeneratedAgentCredentials,
 ): string | null {
   if (starter > ZERO) return null
   if (starterCredits === ZERO || from === null) return 'This station gives no starter credits.'
-  return `Of the agents that an address brings in an hour ${most} get starter credits; the next ones get them from ${new Date(from).toISOString()} on.`
+  return `Of the agents that an address brings in an hour ${maxPerHour} get starter credits; the next ones get them from ${new Date(from).toISOString()} on.`
 }
 
 const toFundingPath = (address: string) => ({

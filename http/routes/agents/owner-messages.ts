@@ -132,11 +132,16 @@ export const ownerMessageRoutes: FastifyPluginAsyncTypebox = async (app) => {
         if (!owners.alerts.can('telegram')) throw new ServiceError('chat_unavailable')
         const at = new Date(clock.now())
         const subject = `Message from your agent ${owner.name}`
-        const told = { agentId: owner.agentId, topic: 'ping', subject, body: request.body.message }
-        const way = { channel: 'telegram', address: owner.telegram } as const
+        const notification = {
+          agentId: owner.agentId,
+          topic: 'ping',
+          subject,
+          body: request.body.message,
+        }
+        const recipient = { channel: 'telegram', address: owner.telegram } as const
         const [id = ''] = await addRateLimitedAlerts(
           services,
-          [{ ...told, ...way, key: newUuidV7(clock.now()), at }],
+          [{ ...notification, ...recipient, key: newUuidV7(clock.now()), at }],
           PING_RATE_LIMIT,
         )
         const sending = await owners.alerts.sendNow('telegram', id)

@@ -201,8 +201,14 @@ export const agentProfileAndTransferRoutes: FastifyPluginAsyncTypebox = async (a
   app.post('/api/agent/send', sendCredits, async (request, reply) => {
     const { memo = null } = request.body
     const [deed, permission] = ['send credits', 'agent_send'] as const
-    const way = { deed, permission, command: sendCreditsCommand, memo, present: presentTransfer }
-    return payAgent(request, reply, way)
+    const payment = {
+      deed,
+      permission,
+      command: sendCreditsCommand,
+      memo,
+      present: presentTransfer,
+    }
+    return payAgent(request, reply, payment)
   })
 
   app.get('/api/agent/transfers', listTransfers, async (request) => {

@@ -153,12 +153,12 @@ export const hiveMemoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 
   app.post('/api/hive/write', writeHive, async (request, reply) => {
-    const asked = {
+    const callRequest = {
       ...toBaseCallRequest(request, reply),
       tool: 'hive_write',
       body: { ...request.body },
     }
-    const answer = await calls.refuel(asked)
+    const answer = await calls.refuel(callRequest)
     return sendCallReply(reply, answer.status === 200 ? { ...answer, status: 201 } : answer)
   })
 

@@ -154,8 +154,8 @@ export const strategyRoutes: FastifyPluginAsyncTypebox = async (app) => {
     // `tool` is the slug of the call, so the strategy's tool is renamed.
     const { tool, ...fields } = request.body
     const body = tool === undefined ? fields : { ...fields, strategy_tool: tool }
-    const asked = { ...toBaseCallRequest(request, reply), tool: 'strategy_publish', body }
-    return sendCallReply(reply, await calls.refuel(asked))
+    const callRequest = { ...toBaseCallRequest(request, reply), tool: 'strategy_publish', body }
+    return sendCallReply(reply, await calls.refuel(callRequest))
   })
 
   app.post('/api/strategies/:id/fork', forkStrategy, async (request, reply) => {

@@ -248,8 +248,8 @@ export const bountyRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.get('/api/bounties/:id', getBounty, async (request) => {
     const bounty = await bounties.find(request.params.id)
-    const seen = bounty.status === 'claimed' && (await isOwn(request, bounty))
-    const handedIn = seen ? await bounties.store.contentOf(bounty.bountyId) : null
+    const isClaimVisible = bounty.status === 'claimed' && (await isOwn(request, bounty))
+    const handedIn = isClaimVisible ? await bounties.store.contentOf(bounty.bountyId) : null
     const claim =
       handedIn === null ? null : { content: handedIn.content, quality_score: handedIn.quality }
     return { ...presentBounty(bounty), claim }

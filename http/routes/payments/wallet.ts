@@ -306,22 +306,22 @@ async function exportWalletKey(
     }
     const asker = { agentId, keyId, key: parseIdempotencyKey(request), meant }
     const { address, newAddress, swept } = await walletExports.handOver(asker)
-    const told = {
+    const exported = {
       wallet_address: address,
       new_wallet_address: newAddress,
       swept_usdc: toUsdc(swept),
     }
-    return { status: 200, body: told }
+    return { status: 200, body: exported }
   })
-  const told = answered.body as Record<'wallet_address' | 'new_wallet_address', string> & {
+  const exported = answered.body as Record<'wallet_address' | 'new_wallet_address', string> & {
     swept_usdc: number
   }
   // The private key is derived each time and never stored.
-  const privateKey = await walletExports.keyOf(agentId, told.wallet_address)
+  const privateKey = await walletExports.keyOf(agentId, exported.wallet_address)
   if (privateKey === null)
     throw new ServiceError('wallet_not_found', { detail: KEY_DELETED_DETAIL })
   if (answered.replayed) reply.header('idempotency-replayed', 'true')
-  return { ...told, private_key: privateKey }
+  return { ...exported, private_key: privateKey }
 }
 
 const deleteExportedKey = (

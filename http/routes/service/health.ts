@@ -58,7 +58,7 @@ export const healthRoutes: FastifyPluginAsyncTypebox = async (app) => {
   let asking: Promise<DataPlaneHealth> | null = null
 
   /** Concurrent requests share one database check. */
-  function ask(): Promise<DataPlaneHealth> {
+  function checkOnce(): Promise<DataPlaneHealth> {
     asking ??= withHealthTimeout(plane.health()).finally(() => {
       asking = null
     })
@@ -66,7 +66,7 @@ export const healthRoutes: FastifyPluginAsyncTypebox = async (app) => {
   }
 
   app.get('/api/network/health', getHealth, async (_request, reply) => {
-    const health = await ask()
+    const health = await checkOnce()
     const dependencies = {
       ...health,
       bus: busHealth(services),

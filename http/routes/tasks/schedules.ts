@@ -201,7 +201,7 @@ export const scheduleRoutes: FastifyPluginAsyncTypebox = async (app) => {
       backpackId: resolveRequestBackpackId(request),
     }
     // Skipped on a replay: its schedule exists.
-    const ask = async (options: object) => {
+    const runCommand = async (options: object) => {
       await assertToolRunnable(calls, run, toBaseCallRequest(request, reply))
       const create = () =>
         actors.ask(agentId, createScheduleCommand, wanted, {
@@ -215,7 +215,7 @@ export const scheduleRoutes: FastifyPluginAsyncTypebox = async (app) => {
       once.runCommand(
         toIdempotentRequest(request),
         toScheduleReply({ params: shown, last: null }),
-        ask,
+        runCommand,
       ),
     )
   })
@@ -246,7 +246,7 @@ export const scheduleRoutes: FastifyPluginAsyncTypebox = async (app) => {
       within: boundBackpackIdOf(request),
     }
     const file = await fileOf(agentId, params.id)
-    const ask = async (options: object) => {
+    const runCommand = async (options: object) => {
       await assertChange(request, change, file)
       return actors.ask(agentId, updateScheduleCommand, change, {
         ...touchSchedule(params.id),
@@ -255,7 +255,7 @@ export const scheduleRoutes: FastifyPluginAsyncTypebox = async (app) => {
     }
     return sendIdempotentReply(
       reply,
-      once.runCommand(toIdempotentRequest(request), toScheduleReply(file), ask),
+      once.runCommand(toIdempotentRequest(request), toScheduleReply(file), runCommand),
     )
   })
 
@@ -263,11 +263,11 @@ export const scheduleRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const { agentId, params } = request
     const named = { scheduleId: params.id, within: boundBackpackIdOf(request) }
     const file = await fileOf(agentId, params.id)
-    const ask = (options: object) =>
+    const runCommand = (options: object) =>
       actors.ask(agentId, cancelScheduleCommand, named, { ...touchSchedule(params.id), ...options })
     return sendIdempotentReply(
       reply,
-      once.runCommand(toIdempotentRequest(request), toScheduleReply(file), ask),
+      once.runCommand(toIdempotentRequest(request), toScheduleReply(file), runCommand),
     )
   })
 }

@@ -113,8 +113,8 @@ export const callHistoryAndReceiptRoutes: FastifyPluginAsyncTypebox = async (app
   const { callLog, receipts } = app.services
 
   app.get('/api/calls', listCalls, async ({ agentId, apiKey, query }) => {
-    const { tool, status, task_id: taskId, backpack_id: asked } = query
-    const backpackId = resolveBackpackFilter(apiKey, asked)
+    const { tool, status, task_id: taskId, backpack_id: requestedBackpackId } = query
+    const backpackId = resolveBackpackFilter(apiKey, requestedBackpackId)
     const success = status === undefined ? undefined : status === 'ok'
     const filter = { ...parseTimeRange(query), tool, success, taskId, backpackId }
     const { rows, next_cursor } = await paginate(
@@ -154,12 +154,12 @@ export const callHistoryAndReceiptRoutes: FastifyPluginAsyncTypebox = async (app
 /** Returns the Backpack whose calls are listed: a bound key lists its own only. */
 function resolveBackpackFilter(
   key: ApiKeyRecord | null,
-  asked: string | undefined,
+  requestedBackpackId: string | undefined,
 ): string | undefined {
   const bound = key?.backpackId ?? undefined
-  if (bound !== undefined && asked !== undefined && asked !== bound)
-    throw outsideKeyBindingError(bound, asked)
-  return asked ?? bound
+  if (bound !== undefined && requestedBackpackId !== undefined && requestedBackpackId !== bound)
+    throw outsideKeyBindingError(bound, requestedBackpackId)
+  return requestedBackpackId ?? bound
 }
 
 const presentCall = (call: CallLogEntry) => ({

@@ -68,9 +68,9 @@ export const crewRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.post('/api/agent/crew', runCrew, async (request, reply) => {
     const { dry_run: dry, ...body } = request.body
-    const asked = { ...toBaseCallRequest(request, reply), tool: 'crew', body }
-    if (dry === true) return calls.quote(asked)
-    return sendCallReply(reply, await calls.refuel(asked))
+    const callRequest = { ...toBaseCallRequest(request, reply), tool: 'crew', body }
+    if (dry === true) return calls.quote(callRequest)
+    return sendCallReply(reply, await calls.refuel(callRequest))
   })
 
   app.get('/api/agent/crew', describeCrews, async () => ({

@@ -25,11 +25,11 @@ const checkClaims = {
 export const hallucinationPillRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { calls } = app.services
   app.post('/api/pill', checkClaims, async (request, reply) => {
-    const asked = {
+    const callRequest = {
       ...toBaseCallRequest(request, reply),
       tool: 'hallucination_pill',
       body: { ...request.body },
     }
-    return sendCallReply(reply, await calls.refuel(asked))
+    return sendCallReply(reply, await calls.refuel(callRequest))
   })
 }

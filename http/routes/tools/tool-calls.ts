@@ -208,7 +208,7 @@ async function callOrQuote(
   body: ToolCallBody,
 ) {
   const { calls } = deps.services
-  const asked = parseCallRequest(deps, request, reply, body)
-  if (body['dry_run'] === true) return calls.quote(asked)
-  return sendCallReply(reply, await calls.refuel(asked))
+  const callRequest = parseCallRequest(deps, request, reply, body)
+  if (body['dry_run'] === true) return calls.quote(callRequest)
+  return sendCallReply(reply, await calls.refuel(callRequest))
 }

@@ -165,12 +165,17 @@ async function countTestEvent(
   tx: DatabaseTransaction,
   agentId: string,
 ): Promise<void> {
-  const [now, most] = [clock.now(), LIMITS.webhookTestsPerHour]
-  const counted = { most, since: new Date(now - HOUR), at: new Date(now) }
+  const [now, maxTests] = [clock.now(), LIMITS.webhookTestsPerHour]
+  const counted = { most: maxTests, since: new Date(now - HOUR), at: new Date(now) }
   const full = await webhooks.store.countTest(tx, agentId, counted)
   if (full === null) return
   const wait = Math.ceil((full.first.getTime() + HOUR - now) / SECOND)
-  const limit = { name: 'webhook_tests', subject: 'test events', max: most, per: 'agent' } as const
+  const limit = {
+    name: 'webhook_tests',
+    subject: 'test events',
+    max: maxTests,
+    per: 'agent',
+  } as const
   throw rateLimitError({ ...limit, windowSeconds: HOUR / SECOND }, Math.max(1, wait))
 }
 

@@ -106,8 +106,8 @@ export async function locateFirstVisible(
   for (let round = 0; round < rounds; round += 1) {
     if (round > 0) await sleep(LOCATE_RETRY_MS)
     for (const candidate of candidates) {
-      const seen = candidate.filter({ visible: true }).first()
-      if ((await seen.count()) > 0) return seen
+      const visible = candidate.filter({ visible: true }).first()
+      if ((await visible.count()) > 0) return visible
     }
   }
   throw new PageActionError({ kind: 'failed', detail: otherwise })

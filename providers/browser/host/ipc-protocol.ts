@@ -62,8 +62,8 @@ export interface LaunchedChromium {
 /** Thrown when a page does not do what was requested. */
 export class PageActionError extends Error {
   readonly fault: PageFailure
-  constructor(fault: PageFailure) {
-    super(fault.detail)
-    this.fault = fault
+  constructor(failure: PageFailure) {
+    super(failure.detail)
+    this.fault = failure
   }
 }

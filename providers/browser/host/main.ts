@@ -46,15 +46,15 @@ let userAgent = ''
 const sendHostMessage = (word: MessageFromBrowserHost): void => void process.send?.(word)
 
 async function launchChromium(
-  ask: BrowserHostRequest & { op: 'launch' },
+  hostRequest: BrowserHostRequest & { op: 'launch' },
 ): Promise<LaunchedChromium> {
   const started = await chromium.launch({
-    executablePath: ask.executable,
-    chromiumSandbox: ask.sandbox,
+    executablePath: hostRequest.executable,
+    chromiumSandbox: hostRequest.sandbox,
     headless: true,
     proxy: { server: UNREACHABLE_PROXY, bypass: '<-loopback>' },
     args: CHROMIUM_ARGUMENTS,
-    env: { PATH: ask.path, HOME: process.cwd(), TMPDIR: process.cwd() },
+    env: { PATH: hostRequest.path, HOME: process.cwd(), TMPDIR: process.cwd() },
     handleSIGINT: false,
     handleSIGTERM: false,
     handleSIGHUP: false,
@@ -65,7 +65,7 @@ async function launchChromium(
   started.on('disconnected', () => process.exit(1))
   const major = started.version().split('.')[0] ?? ''
   const platform = `Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko)`
-  userAgent = `${platform} HeadlessChrome/${major}.0.0.0 Safari/537.36 ${ask.userAgent}`
+  userAgent = `${platform} HeadlessChrome/${major}.0.0.0 Safari/537.36 ${hostRequest.userAgent}`
   const protocol = await started.newBrowserCDPSession()
   const { processInfo } = await protocol.send('SystemInfo.getProcessInfo')
   await protocol.detach()
@@ -84,12 +84,12 @@ async function awaitActPermission(id: number): Promise<void> {
 
 async function handleHostRequest(
   id: number,
-  ask: BrowserHostRequest,
+  hostRequest: BrowserHostRequest,
 ): Promise<PageSnapshot | LaunchedChromium | null> {
-  if (ask.op === 'launch') return launchChromium(ask)
-  if (ask.op === 'open') {
+  if (hostRequest.op === 'launch') return launchChromium(hostRequest)
+  if (hostRequest.op === 'open') {
     if (browser === null) throw new Error('nothing was launched')
-    const { session: number, proxy } = ask
+    const { session: number, proxy } = hostRequest
     const opening = openPlaywrightSession(browser, proxy, userAgent, () =>
       sendHostMessage({ sent: number }),
     )
@@ -97,35 +97,35 @@ async function handleHostRequest(
     await opening
     return null
   }
-  if (ask.op === 'quit') {
+  if (hostRequest.op === 'quit') {
     await browser?.close()
     return process.exit(0)
   }
-  const session = await sessions.get(ask.session)
+  const session = await sessions.get(hostRequest.session)
   if (session === undefined) throw new Error('no such session')
-  switch (ask.op) {
+  switch (hostRequest.op) {
     case 'goto':
-      await session.goto(ask.url)
+      await session.goto(hostRequest.url)
       return null
     case 'fill':
-      await session.fill(ask.name, ask.value)
+      await session.fill(hostRequest.name, hostRequest.value)
       return null
     case 'select':
-      await session.select(ask.name, ask.value)
+      await session.select(hostRequest.name, hostRequest.value)
       return null
     case 'check':
-      await session.check(ask.name)
+      await session.check(hostRequest.name)
       return null
     case 'click':
-      await session.click(ask.name, () => awaitActPermission(id))
+      await session.click(hostRequest.name, () => awaitActPermission(id))
       return null
     case 'submit':
-      await session.submit(ask.name, () => awaitActPermission(id))
+      await session.submit(hostRequest.name, () => awaitActPermission(id))
       return null
     case 'page':
-      return session.page(ask.maxLength)
+      return session.page(hostRequest.maxLength)
     case 'close':
-      sessions.delete(ask.session)
+      sessions.delete(hostRequest.session)
       await session.close()
       return null
   }
@@ -147,8 +147,8 @@ process.on('message', (word: MessageToBrowserHost) => {
     pendingPermissions.get(word.go)?.(word.may)
     return
   }
-  const { id, ...ask } = word
-  handleHostRequest(id, ask as BrowserHostRequest).then(
+  const { id, ...hostRequest } = word
+  handleHostRequest(id, hostRequest as BrowserHostRequest).then(
     (value) => sendHostMessage({ id, value }),
     (error: unknown) => sendHostMessage({ id, fault: toPageFailure(error) }),
   )

@@ -166,8 +166,8 @@ function createPlaywrightSession(
     async submit(name, before) {
       await act(async () => {
         const wanted = await findTargetForm(tab.page, name, written)
-        const fault = await findFormError(wanted)
-        if (fault !== null) throw new PageActionError({ kind: 'failed', detail: fault })
+        const failure = await findFormError(wanted)
+        if (failure !== null) throw new PageActionError({ kind: 'failed', detail: failure })
         const button = wanted.locator(SUBMIT_BUTTON_SELECTOR).filter({ visible: true }).first()
         const clickable = (await button.count()) > 0
         if (clickable) await button.click({ trial: true })

@@ -16,24 +16,25 @@ const SAFE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS'])
 const ANY_DESTINATION = Symbol('anywhere')
 
 /** Calls `tell` for each such request; a page can disguise its elements, but not its requests. */
-export function watchSideEffects(context: BrowserContext, tell: () => void): SideEffectWatcher {
+export function watchSideEffects(context: BrowserContext, report: () => void): SideEffectWatcher {
   let isActing = false
   let expected: string | null | typeof ANY_DESTINATION = ANY_DESTINATION
 
   context.on('request', (request) => {
     if (!isActing) return
-    if (!SAFE_METHODS.has(request.method())) return isTrackingRequest(request) ? undefined : tell()
+    if (!SAFE_METHODS.has(request.method()))
+      return isTrackingRequest(request) ? undefined : report()
     if (!isDocumentRequest(request) || request.redirectedFrom() !== null) return
     const led = expected
     // What the next page sends by itself is its own again.
     expected = ANY_DESTINATION
     if (led !== ANY_DESTINATION && (led === null || stripRequestUrlHash(request.url()) !== led))
-      tell()
+      report()
   })
   context.on('page', (page) => {
     page.on('websocket', (socket) => {
       socket.on('framesent', () => {
-        if (isActing && !isAnalyticsRequest(socket.url(), page.url())) tell()
+        if (isActing && !isAnalyticsRequest(socket.url(), page.url())) report()
       })
     })
   })

@@ -122,10 +122,10 @@ function* detectLookalikeHosts(host: string): Generator<PageAnomaly> {
 /** Detects prices in metadata that differ from the visible ones. */
 export function* detectPriceMismatches(
   declared: readonly PagePrice[],
-  seen: readonly MoneyAmount[],
+  visible: readonly MoneyAmount[],
 ): Generator<PageAnomaly> {
   for (const { amount, currency } of declared) {
-    const comparable = seen.filter((one) => currency === null || one.currency === currency)
+    const comparable = visible.filter((one) => currency === null || one.currency === currency)
     const near = ({ amount: other }: { amount: number }) =>
       Math.abs(other - amount) <= Math.max(amount, other) * 0.005
     if (comparable.length === 0 || amount === 0 || comparable.some(near)) continue

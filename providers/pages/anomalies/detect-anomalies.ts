@@ -47,8 +47,8 @@ export function detectPageAnomalies(seen: AnomalyDetectionInput): PageAnomaly[] 
     const excerpt = escapeInvisibleCharacters(anomaly.excerpt, MAX_EXCERPT_CHARS)
     const { type } = anomaly
     const count = counts.get(type) ?? 0
-    const told = kept.some((one) => one.type === type && one.excerpt.includes(excerpt))
-    if (told || count === MAX_ANOMALIES_PER_TYPE) continue
+    const known = kept.some((one) => one.type === type && one.excerpt.includes(excerpt))
+    if (known || count === MAX_ANOMALIES_PER_TYPE) continue
     counts.set(type, count + 1)
     kept.push({ ...anomaly, excerpt })
     if (kept.length === MAX_PAGE_ANOMALIES) break
@@ -119,9 +119,9 @@ function collectAttributeTexts(root: PageElement): string[] {
   return texts
 }
 
-function limitTotalChars(texts: readonly string[], most: number): string[] {
+function limitTotalChars(texts: readonly string[], maxChars: number): string[] {
   const kept: string[] = []
-  let left = most
+  let left = maxChars
   for (const text of texts) {
     if (left <= 0) break
     kept.push(text.slice(0, left))

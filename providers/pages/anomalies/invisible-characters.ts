@@ -61,12 +61,12 @@ function* detectBidiOverrides(text: string): Generator<PageAnomaly> {
 const CHARACTERS_TO_ESCAPE =
   /[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\u180e\u00ad\u{e0000}-\u{e01ef}\ufe00-\ufe0f\p{Cc}]/gu
 
-/** Returns a visible one-line excerpt of at most `most` characters. */
-export function escapeInvisibleCharacters(text: string, most: number): string {
+/** Returns a visible one-line excerpt of at most `maxChars` characters. */
+export function escapeInvisibleCharacters(text: string, maxChars: number): string {
   const line = text
-    .slice(0, 4 * most)
+    .slice(0, 4 * maxChars)
     .replace(/\s+/g, ' ')
     .replace(CHARACTERS_TO_ESCAPE, (one) => `\\u{${(one.codePointAt(0) ?? 0).toString(16)}}`)
     .trim()
-  return line.length <= most ? line : `${line.slice(0, most - 1)}…`
+  return line.length <= maxChars ? line : `${line.slice(0, maxChars - 1)}…`
 }

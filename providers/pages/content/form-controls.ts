@@ -144,9 +144,9 @@ function collectForms(elements: readonly PageElement[]) {
   return { forms, byElement, byId }
 }
 
-function parseAnchors(elements: readonly PageElement[], base: URL, most: number): PageAnchor[] {
+function parseAnchors(elements: readonly PageElement[], base: URL, limit: number): PageAnchor[] {
   const links: PageAnchor[] = []
-  let left = most
+  let left = limit
   for (const element of elements) {
     if (element.name !== 'a') continue
     if (links.length === MAX_ANCHORS) break
@@ -260,10 +260,10 @@ function isDisabled(element: PageElement): boolean {
   return false
 }
 
-function parseControlOptions(list: PageElement, most: number): FormControlOption[] {
+function parseControlOptions(list: PageElement, limit: number): FormControlOption[] {
   const options: FormControlOption[] = []
   for (const element of descendantElements(list)) {
-    if (options.length >= most) break
+    if (options.length >= limit) break
     if (element.name !== 'option') continue
     const text = elementTextLine(element, MAX_OPTION_CHARS)
     const { attributes } = element

@@ -271,10 +271,10 @@ export function descendantElements(element: PageElement): readonly PageElement[]
 export const directText = ({ children }: PageElement): string =>
   children.filter((child) => typeof child === 'string').join('')
 
-/** Returns the text of an element on one line, cut at `most`; scripts and styles are skipped. */
-export function elementTextLine(element: PageElement, most: number): string {
+/** Returns the text of an element on one line, cut at `maxChars`; scripts and styles are skipped. */
+export function elementTextLine(element: PageElement, maxChars: number): string {
   const pieces: string[] = []
-  let left = 4 * most
+  let left = 4 * maxChars
   const collect = ({ children }: PageElement) => {
     for (const child of children) {
       if (left <= 0) return
@@ -290,7 +290,7 @@ export function elementTextLine(element: PageElement, most: number): string {
   }
   collect(element)
   const line = pieces.join('').replace(/\s+/g, ' ').trim()
-  return line.length <= most ? line : `${line.slice(0, most - 1).trimEnd()}…`
+  return line.length <= maxChars ? line : `${line.slice(0, maxChars - 1).trimEnd()}…`
 }
 
 const UNRENDERED_ELEMENTS = named('script style template noscript iframe option')

@@ -71,9 +71,9 @@ function runJavascript(
   output: JobOutput,
 ): InterpreterResult {
   const print = context.newFunction('print', (problem, text) => {
-    const said = context.getString(text)
-    if (context.dump(problem) === true) output.problem(said)
-    else output.text(said)
+    const line = context.getString(text)
+    if (context.dump(problem) === true) output.problem(line)
+    else output.text(line)
   })
   const prelude = context.unwrapResult(context.evalCode(PRELUDE, 'prelude.js'))
   const show = context.unwrapResult(context.callFunction(prelude, context.undefined, print))
@@ -142,7 +142,7 @@ function toThrownError(context: QuickJSContext, handle: QuickJSHandle): Error {
   if (context.typeof(handle) === 'object' && part('name') !== '') {
     return new Error(`${part('name')}: ${part('message')}\n${part('stack')}`.trimEnd())
   }
-  const told = JSON.stringify(context.dump(handle))
+  const dumped = JSON.stringify(context.dump(handle))
   // Without memory QuickJS throws null instead of an error.
-  return new Error(`Uncaught ${told}${told === 'null' ? ' (or out of memory)' : ''}`)
+  return new Error(`Uncaught ${dumped}${dumped === 'null' ? ' (or out of memory)' : ''}`)
 }

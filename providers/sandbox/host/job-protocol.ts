@@ -59,8 +59,8 @@ export function readProtocolLine(): string {
 }
 
 /** Blocks until the message is written, so that output before a kill is not lost. */
-export function writeHostMessage(word: SandboxHostMessage): void {
-  const line = Buffer.from(`${JSON.stringify(word)}\n`)
+export function writeHostMessage(message: SandboxHostMessage): void {
+  const line = Buffer.from(`${JSON.stringify(message)}\n`)
   for (let at = 0; at < line.length;) at += retryWhileBlocked(() => writeSync(1, line, at))
 }
 
@@ -126,23 +126,23 @@ export function createJobOutput(): JobOutput {
 
 const jsonByteLength = (text: string): number => Buffer.byteLength(JSON.stringify(text)) - 2
 
-/** Returns the longest prefix of at most `most` bytes in JSON. */
-function longestFittingPrefix(text: string, most: number): string {
-  const start = text.slice(0, most)
-  if (jsonByteLength(start) <= most) return start
+/** Returns the longest prefix of at most `maxBytes` bytes in JSON. */
+function longestFittingPrefix(text: string, maxBytes: number): string {
+  const start = text.slice(0, maxBytes)
+  if (jsonByteLength(start) <= maxBytes) return start
   let [low, high] = [0, start.length]
   while (low < high) {
     const middle = Math.ceil((low + high) / 2)
-    if (jsonByteLength(start.slice(0, middle)) <= most) low = middle
+    if (jsonByteLength(start.slice(0, middle)) <= maxBytes) low = middle
     else high = middle - 1
   }
   return start.slice(0, low)
 }
 
-export const truncateToJsonBytes = (text: string, most = MAX_OUTPUT_JSON_BYTES.error): string =>
-  text.length <= most && jsonByteLength(text) <= most
+export const truncateToJsonBytes = (text: string, maxBytes = MAX_OUTPUT_JSON_BYTES.error): string =>
+  text.length <= maxBytes && jsonByteLength(text) <= maxBytes
     ? text
-    : longestFittingPrefix(text, most) + TRUNCATION_MARK
+    : longestFittingPrefix(text, maxBytes) + TRUNCATION_MARK
 
 /** JSON serialization is recursive: deeper nesting could overflow the stack. */
 const MAX_RESULT_JSON_DEPTH = 200

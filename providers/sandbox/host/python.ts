@@ -152,7 +152,7 @@ function attempt<T>(work: () => T): Attempt<T> {
 }
 
 /** Decodes a stream as text, by lines or 4 KiB. */
-function createTextDecoderSink(tell: (delta: string) => void): {
+function createTextDecoderSink(emit: (delta: string) => void): {
   sink: ByteSink
   flush: () => void
 } {
@@ -160,7 +160,7 @@ function createTextDecoderSink(tell: (delta: string) => void): {
   const bytes = new Uint8Array(4096)
   let size = 0
   const flush = () => {
-    if (size > 0) tell(decoder.decode(bytes.subarray(0, size), { stream: true }))
+    if (size > 0) emit(decoder.decode(bytes.subarray(0, size), { stream: true }))
     size = 0
   }
   const sink: ByteSink = (byte) => {

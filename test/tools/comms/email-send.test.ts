@@ -186,7 +186,7 @@ t.test('who bounced or wants no more mail gets no letter, and it costs nothing',
     t.match(await send(station, one, { to: 'Nobody@Example.com' }), refused('bounced'))
   const tired = await send(station, guest, { to: 'tired@example.com' })
   t.match(tired, refused('asked'))
-  t.match(tired.body, { detail: 'Its owner has asked for no more e-mail.', until: null })
+  t.match(tired.body, { detail: 'Its owner has unsubscribed.', until: null })
   t.match(await send(station, guest, { to: 'gone@example.com', dry_run: true }), refused('bounced'))
   t.equal(box.letters.length, 0)
   t.equal(await station.balance(guest), before)

@@ -118,12 +118,12 @@ function findBrand(title: string, name: string): string {
 /** Returns the first matching sentences of the sources, at most three. */
 async function sentencesOf(
   sources: readonly ResearchSource[],
-  places: readonly number[],
+  indexes: readonly number[],
   text: TextAnalyzer,
   fits: (sentence: string) => boolean,
 ): Promise<CitedStatement[]> {
   const found: CitedStatement[] = []
-  for (const place of places) {
+  for (const place of indexes) {
     const sentences = await text.sentences(sources[place]?.text ?? '')
     for (const sentence of sentences)
       if (fits(sentence) && found.length < QUOTES) found.push({ text: sentence, sources: [place] })
@@ -134,18 +134,18 @@ async function sentencesOf(
 /** Returns the most negative sentences about the company. */
 async function complaints(
   sources: readonly ResearchSource[],
-  places: readonly number[],
+  indexes: readonly number[],
   text: TextAnalyzer,
 ): Promise<CitedStatement[]> {
-  const felt: (CitedStatement & { score: number })[] = []
-  for (const place of places) {
+  const scored: (CitedStatement & { score: number })[] = []
+  for (const place of indexes) {
     const sentences = await text.sentences(sources[place]?.text ?? '')
     for (const sentence of sentences.slice(0, MAX_SENTENCES_PER_PAGE)) {
       const { score } = await text.sentiment(sentence)
-      if (score <= COMPLAINT_SENTIMENT) felt.push({ text: sentence, sources: [place], score })
+      if (score <= COMPLAINT_SENTIMENT) scored.push({ text: sentence, sources: [place], score })
     }
   }
-  return felt
+  return scored
     .sort((a, b) => a.score - b.score)
     .slice(0, QUOTES)
     .map(({ score: _felt, ...statement }) => statement)

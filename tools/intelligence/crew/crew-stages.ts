@@ -56,9 +56,9 @@ export function createCrewStages(given: ToolContext, expected: number): CrewStag
         emit({ type: 'progress', step: name, fraction: fraction(), note })
         return value
       } catch (error) {
-        const told = withStageName(error, name)
+        const failure = withStageName(error, name)
         // Only the first failure is reported.
-        if (!failing.signal.aborted) failing.abort(told)
+        if (!failing.signal.aborted) failing.abort(failure)
         throw failing.signal.reason
       } finally {
         running.delete(name)

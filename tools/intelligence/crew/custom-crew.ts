@@ -63,10 +63,10 @@ export async function runCustomCrew(input: CrewInput, stages: CrewStages): Promi
   })
   const runs = await Promise.all(tasks.map((task) => runTask(task, stages)))
   return stages.run('write', async () => {
-    const told = runs.filter(({ waived }) => waived === undefined)
-    if (told.length === 0)
+    const delivered = runs.filter(({ waived }) => waived === undefined)
+    if (delivered.length === 0)
       throw new ServiceError('no_evidence', { goal, reason: 'the tools found nothing' })
-    const found = told.map(({ tool, output }) => ({
+    const found = delivered.map(({ tool, output }) => ({
       tool,
       ...(RUNNABLE_TOOLS.get(tool)?.quoteOutput(output) ?? NO_QUOTES),
     }))

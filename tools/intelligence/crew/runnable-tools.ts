@@ -59,8 +59,8 @@ const source = (
   kind,
 })
 
-const words = (keywords: readonly string[], most: number): string | null =>
-  keywords.length === 0 ? null : keywords.slice(0, most).join(' ')
+const words = (keywords: readonly string[], limit: number): string | null =>
+  keywords.length === 0 ? null : keywords.slice(0, limit).join(' ')
 const query = (text: string | null): Fields | null => (text === null ? null : { query: text })
 
 const all: readonly RunnableTool[] = [

@@ -102,8 +102,8 @@ export function describeSocialSentiment({
   if (posts.length === 0) return `Nobody speaks of it on ${platforms.join(', ')}.`
   const best = [...posts].sort((a, b) => b.likes - a.likes).slice(0, QUOTES)
   const quotes = best.map(({ platform, author, text, url }) => {
-    const said = text.length > MAX_QUOTE_CHARS ? `${text.slice(0, MAX_QUOTE_CHARS - 1)}…` : text
-    return `- "${said}" (${author}, ${platform}: ${url})`
+    const quote = text.length > MAX_QUOTE_CHARS ? `${text.slice(0, MAX_QUOTE_CHARS - 1)}…` : text
+    return `- "${quote}" (${author}, ${platform}: ${url})`
   })
   const mood = `${posts.length} posts on ${platforms.join(', ')}; by a lexicon the feeling is ${label} (${score}).`
   return [mood, '', ...quotes].join('\n')

@@ -56,13 +56,13 @@ export async function writeSections(
   const numbers = new Map<number, number>()
   const sections: ReportSection[] = []
   for (const [at, { heading, fixedText, fallbackText = '' }] of drafts.entries()) {
-    const said = parts[at]?.statements ?? []
-    for (const place of said.flatMap((one) => one.sources))
+    const fixedStatements = parts[at]?.statements ?? []
+    for (const place of fixedStatements.flatMap((one) => one.sources))
       numbers.set(place, numbers.get(place) ?? numbers.size + 1)
-    const marked = said.map((one) => toCitedSentence(one, numbers)).join(' ')
+    const marked = fixedStatements.map((one) => toCitedSentence(one, numbers)).join(' ')
     const text = fixedText ?? (marked === '' ? fallbackText : marked)
     if (text === '') continue
-    const citations = [...new Set(said.flatMap((one) => one.sources))].map(
+    const citations = [...new Set(fixedStatements.flatMap((one) => one.sources))].map(
       (place) => numbers.get(place) ?? 0,
     )
     sections.push({ heading, text, citations })
@@ -83,8 +83,8 @@ async function resolveStatements(
   context: ToolContext,
 ): Promise<{ statements: readonly CitedStatement[]; byModel: boolean }> {
   if (query === undefined) return { statements, byModel: false }
-  const places = sourceIndexes ?? all.map((_, at) => at)
-  const sources = places.flatMap((place) => all[place] ?? [])
+  const indexes = sourceIndexes ?? all.map((_, at) => at)
+  const sources = indexes.flatMap((place) => all[place] ?? [])
   if (sources.length === 0) return { statements, byModel: false }
   const model = await withLlmTimeout(context, (within) =>
     writeStatementsWithLlm(query, sources, within),
@@ -92,7 +92,7 @@ async function resolveStatements(
   const found = model?.statements ?? (await extractStatements(query, sources, context.text))
   const placed = found.map(({ text, sources: cited }) => ({
     text,
-    sources: cited.flatMap((at) => places[at] ?? []),
+    sources: cited.flatMap((at) => indexes[at] ?? []),
   }))
   return { statements: [...statements, ...placed], byModel: model !== null }
 }

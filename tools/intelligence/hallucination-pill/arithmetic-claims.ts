@@ -57,16 +57,16 @@ function equation(claim: string): ClaimFinding | null {
   const left = expression(claim.slice(0, at.index))
   if (left === null) return null
   const right = claim.slice(at.index + at[0].length)
-  const said = parseClaimedQuantity(spell(right))
-  if (said !== null && said.unit === '') return compared(said, left)
+  const claimed = parseClaimedQuantity(spell(right))
+  if (claimed !== null && claimed.unit === '') return compared(claimed, left)
   const other = expression(right)
   return other === null ? null : compared({ ...PLAIN, value: other }, left)
 }
 
 const PLAIN: ClaimedQuantity = { mode: 'is', value: '', upper: null, decimals: 0, unit: '' }
 
-function compared(said: ClaimedQuantity, actual: string): ClaimFinding | null {
-  const fit = matchesQuantityExactly(said, actual)
+function compared(claimed: ClaimedQuantity, actual: string): ClaimFinding | null {
+  const fit = matchesQuantityExactly(claimed, actual)
   const value = calculateExpression(`0+${actual}`)
   if (fit === null || value === null) return null
   return (fit.exact ? exactFinding : approximateFinding)(
@@ -114,19 +114,19 @@ const pattern = (text: string) => new RegExp(`^${text.replaceAll('#', `(${N})`)}
 const SPECIALS: readonly Special[] = [
   [
     pattern('the sum of # and # (?:is|equals) (.+)'),
-    (a, b, said) => against(said, `${value(a)}+${value(b)}`),
+    (a, b, claimed) => against(claimed, `${value(a)}+${value(b)}`),
   ],
   [
     pattern('the product of # and # (?:is|equals) (.+)'),
-    (a, b, said) => against(said, `${value(a)}*${value(b)}`),
+    (a, b, claimed) => against(claimed, `${value(a)}*${value(b)}`),
   ],
   [
     pattern('the difference (?:of|between) # and # (?:is|equals) (.+)'),
-    (a, b, said) => against(said, `${value(a)}-${value(b)}`),
+    (a, b, claimed) => against(claimed, `${value(a)}-${value(b)}`),
   ],
   [
     pattern('the average of # and # (?:is|equals) (.+)'),
-    (a, b, said) => against(said, `(${value(a)}+${value(b)})/2`),
+    (a, b, claimed) => against(claimed, `(${value(a)}+${value(b)})/2`),
   ],
   [
     pattern('(?:the )?square root of # (?:is|equals) #'),
@@ -134,7 +134,7 @@ const SPECIALS: readonly Special[] = [
   ],
   [
     pattern('#(?:%| percent) of # (?:is|equals) (.+)'),
-    (p, of, said) => against(said, `${value(p)}/100*${value(of)}`),
+    (p, of, claimed) => against(claimed, `${value(p)}/100*${value(of)}`),
   ],
   [
     pattern('# is #(?:%| percent) of #'),
@@ -146,7 +146,7 @@ const SPECIALS: readonly Special[] = [
     ),
     (from, to, p) => against(p ?? '', `(${value(to)}-${value(from)})/${value(from)}*100`),
   ],
-  [pattern('#(?:!| factorial) ?(?:is|equals|=) (.+)'), (n, said) => factorial(n ?? '', said)],
+  [pattern('#(?:!| factorial) ?(?:is|equals|=) (.+)'), (n, claimed) => factorial(n ?? '', claimed)],
   [pattern('# is (?:a )?prime(?: number)?'), (n) => prime(n ?? '')],
   [pattern('# is an? (even|odd) number'), (n, kind) => even(n ?? '', kind ?? '')],
   [pattern('# is (even|odd)'), (n, kind) => even(n ?? '', kind ?? '')],
@@ -164,8 +164,8 @@ function special(claim: string): ClaimFinding | null {
   return null
 }
 
-function against(said = '', actual: string): ClaimFinding | null {
-  const quantity = parseClaimedQuantity(said)
+function against(claimed = '', actual: string): ClaimFinding | null {
+  const quantity = parseClaimedQuantity(claimed)
   return quantity === null || quantity.unit.replace('%', '') !== ''
     ? null
     : compared(quantity, actual)
@@ -176,9 +176,9 @@ function rooted(root: string, square: string): ClaimFinding | null {
   const observed = Math.sqrt(Number(calculateExpression(`0+${square}`)))
   if (by === null || Number.isNaN(observed)) return null
   if (by.exact) return exactFinding(true, observed, SOURCE, 'Its square is exactly that.')
-  const said = Number(calculateExpression(`0+${root}`))
-  const decimals = String(said).split('.')[1]?.length ?? 0
-  const near = decimals > 0 && Math.abs(said - observed) <= 0.5 * 10 ** -decimals + 1e-12
+  const claimed = Number(calculateExpression(`0+${root}`))
+  const decimals = String(claimed).split('.')[1]?.length ?? 0
+  const near = decimals > 0 && Math.abs(claimed - observed) <= 0.5 * 10 ** -decimals + 1e-12
   return (near ? approximateFinding : exactFinding)(
     near,
     observed,
@@ -192,12 +192,12 @@ const integer = (text: string): number | null => {
   return Number.isSafeInteger(number) ? number : null
 }
 
-function factorial(text: string, said = ''): ClaimFinding | null {
+function factorial(text: string, claimed = ''): ClaimFinding | null {
   const n = integer(text)
   if (n === null || n < 0 || n > 40) return null
   let product = 1n
   for (let at = 2n; at <= BigInt(n); at += 1n) product *= at
-  return against(said, String(product))
+  return against(claimed, String(product))
 }
 
 function prime(text: string): ClaimFinding | null {

@@ -54,14 +54,14 @@ export const checkChainClaim: ClaimChecker = (claim) => {
   return null
 }
 
-function idOf(name: string, said: number): ClaimFinding {
+function idOf(name: string, claimed: number): ClaimFinding {
   const found = findChainsByName(name)
   const [first] = found
   if (first === undefined)
     return unverifiableFinding(KNOWN_CHAINS_SOURCE, `${name} is not in the list of chains.`)
-  const right = found.find(({ id }) => id === said) ?? first
+  const right = found.find(({ id }) => id === claimed) ?? first
   return exactFinding(
-    right.id === said,
+    right.id === claimed,
     right.id,
     KNOWN_CHAINS_SOURCE,
     `${right.names[0]} has chain id ${right.id}.`,
@@ -97,11 +97,11 @@ function nameOf(id: number, name: string): ClaimFinding {
   )
 }
 
-function nativeOf(name: string, said: string): ClaimFinding {
+function nativeOf(name: string, claimed: string): ClaimFinding {
   const [chain] = findChainsByName(name)
   if (chain === undefined)
     return unverifiableFinding(KNOWN_CHAINS_SOURCE, `${name} is not in the list of chains.`)
-  const spelled = SYMBOLS[said.toLowerCase()] ?? said.toLowerCase()
+  const spelled = SYMBOLS[claimed.toLowerCase()] ?? claimed.toLowerCase()
   const holds = spelled === chain.native.toLowerCase()
   if (!holds && chain.open) {
     return unverifiableFinding(
@@ -115,9 +115,9 @@ function nativeOf(name: string, said: string): ClaimFinding {
 
 /** Returns a readable chain by any of its names, or null. */
 export function findReadableChain(name: string): ReadableChainName | null {
-  const asked = normalizeName(name)
+  const normalized = normalizeName(name)
   const [found] = findChainsByName(name)
-  const byName = READABLE_CHAIN_NAMES.find((one) => one === asked)
+  const byName = READABLE_CHAIN_NAMES.find((one) => one === normalized)
   if (byName !== undefined) return byName
   return (
     READABLE_CHAIN_NAMES.find((one) => findChainsByName(one).some(({ id }) => id === found?.id)) ??

@@ -108,15 +108,15 @@ export interface QuantityTolerance {
 
 /** Returns whether an observed number matches the claim. */
 export function matchesQuantity(
-  said: ClaimedQuantity,
+  claimed: ClaimedQuantity,
   observed: number,
   { is, about }: QuantityTolerance,
 ): boolean | null {
-  const value = evaluateExpression(said.value)
-  const upper = said.upper === null ? null : evaluateExpression(said.upper)
+  const value = evaluateExpression(claimed.value)
+  const upper = claimed.upper === null ? null : evaluateExpression(claimed.upper)
   if (value === null) return null
   const within = (part: number) => Math.abs(observed - value) <= Math.abs(observed) * part
-  switch (said.mode) {
+  switch (claimed.mode) {
     case 'is':
       return within(is)
     case 'about':
@@ -136,20 +136,20 @@ export function matchesQuantity(
 
 /** Returns whether an exactly known number matches the claim; a rounded number matches, but not exactly. */
 export function matchesQuantityExactly(
-  said: ClaimedQuantity,
+  claimed: ClaimedQuantity,
   actual: string,
 ): { holds: boolean; exact: boolean } | null {
-  const known = expressionDifference(said.value, actual)
+  const known = expressionDifference(claimed.value, actual)
   if (known === null) return null
-  if (said.mode === 'is') {
+  if (claimed.mode === 'is') {
     if (known.exact) return { holds: true, exact: true }
-    const rounded = said.decimals > 0 && isRounded(said, actual)
+    const rounded = claimed.decimals > 0 && isRounded(claimed, actual)
     return { holds: rounded, exact: !rounded }
   }
   const observed = evaluateExpression(actual)
   if (observed === null) return null
-  const holds = matchesQuantity(said, observed, { is: 0, about: 0.1 })
-  return holds === null ? null : { holds, exact: said.mode !== 'about' }
+  const holds = matchesQuantity(claimed, observed, { is: 0, about: 0.1 })
+  return holds === null ? null : { holds, exact: claimed.mode !== 'about' }
 }
 
 /** Returns whether the difference is below half of the last digit. */

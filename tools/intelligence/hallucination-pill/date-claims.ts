@@ -71,12 +71,12 @@ export const checkDateClaim: ClaimChecker = (claim, { now }) =>
   today(claim, now)
 
 function weekday(claim: string): ClaimFinding | null {
-  const [, text = '', said = ''] = WEEKDAY.exec(claim) ?? []
+  const [, text = '', claimed = ''] = WEEKDAY.exec(claim) ?? []
   const at = parseUtcDate(text)
   if (at === null) return null
   const is = WEEKDAYS[new Date(at).getUTCDay()] ?? ''
   return exactFinding(
-    is === said.toLowerCase(),
+    is === claimed.toLowerCase(),
     capital(is),
     SOURCE,
     `${iso(at)} in the Gregorian calendar.`,
@@ -107,13 +107,13 @@ function span(claim: string): ClaimFinding | null {
 }
 
 /** Checks a number of days; `signed` also checks the direction. */
-function days(from = '', to = '', said = '', signed = false): ClaimFinding | null {
+function days(from = '', to = '', claimed = '', signed = false): ClaimFinding | null {
   const [one, other] = [parseUtcDate(from), parseUtcDate(to)]
   if (one === null || other === null) return null
   const apart = (other - one) / DAY
   const is = signed ? apart : Math.abs(apart)
   return exactFinding(
-    is === Number(said.replaceAll(',', '')),
+    is === Number(claimed.replaceAll(',', '')),
     is,
     SOURCE,
     'Days from midnight to midnight.',
@@ -121,13 +121,13 @@ function days(from = '', to = '', said = '', signed = false): ClaimFinding | nul
 }
 
 function month(claim: string): ClaimFinding | null {
-  const [, name = '', year, said] = MONTH.exec(claim) ?? []
-  if (said === undefined) return null
+  const [, name = '', year, claimed] = MONTH.exec(claim) ?? []
+  if (claimed === undefined) return null
   const at = MONTHS.indexOf(name.toLowerCase())
   // Without a year the length of February is unknown.
   if (at === 1 && year === undefined) return null
   const has = new Date(Date.UTC(Number(year ?? 2023), at + 1, 0)).getUTCDate()
-  return exactFinding(has === Number(said), has, SOURCE, 'By the Gregorian calendar.')
+  return exactFinding(has === Number(claimed), has, SOURCE, 'By the Gregorian calendar.')
 }
 
 function unix(claim: string): ClaimFinding | null {
@@ -148,14 +148,14 @@ function order(claim: string): ClaimFinding | null {
 }
 
 function today(claim: string, now: Date): ClaimFinding | null {
-  const [, said = ''] = TODAY.exec(claim) ?? []
-  if (said === '') return null
-  const named = WEEKDAYS.indexOf(said.toLowerCase())
+  const [, claimed = ''] = TODAY.exec(claim) ?? []
+  if (claimed === '') return null
+  const named = WEEKDAYS.indexOf(claimed.toLowerCase())
   const is = iso(now.getTime())
   if (named >= 0) {
     const right = WEEKDAYS[now.getUTCDay()] ?? ''
     return exactFinding(now.getUTCDay() === named, capital(right), 'clock', `It is ${is} in UTC.`)
   }
-  const at = parseUtcDate(said)
+  const at = parseUtcDate(claimed)
   return at === null ? null : exactFinding(iso(at) === is, is, 'clock', 'The date in UTC.')
 }

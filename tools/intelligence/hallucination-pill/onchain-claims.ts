@@ -61,9 +61,9 @@ const chainNamed = (
 const integer = (text = ''): bigint => BigInt(text.replaceAll(',', ''))
 
 async function latest(claim: string, claimContext: ClaimContext): Promise<ClaimFinding | null> {
-  const [, on, said = ''] = LATEST.exec(claim) ?? []
-  const [chain, quantity] = [chainNamed(on, claimContext), parseClaimedQuantity(said)]
-  if (said === '' || chain === null || quantity === null) return null
+  const [, on, claimed = ''] = LATEST.exec(claim) ?? []
+  const [chain, quantity] = [chainNamed(on, claimContext), parseClaimedQuantity(claimed)]
+  if (claimed === '' || chain === null || quantity === null) return null
   return withUnavailableFinding(chain, async () => {
     const head = await claimContext.chain.block(chain, 'latest')
     if (head === null) return null
@@ -145,10 +145,10 @@ async function transaction(
 }
 
 function movedEther(text: string, value: bigint, source: string): ClaimFinding | null {
-  const said = parseClaimedQuantity(text)
-  if (said === null || !/^(?:eth|ether)$/i.test(said.unit)) return null
+  const claimed = parseClaimedQuantity(text)
+  if (claimed === null || !/^(?:eth|ether)$/i.test(claimed.unit)) return null
   const is = atomicUnitsToNumber(value, ETHER_DECIMALS)
-  const holds = matchesQuantity(said, is, { is: 1e-9, about: 0.1 })
+  const holds = matchesQuantity(claimed, is, { is: 1e-9, about: 0.1 })
   return holds === null
     ? null
     : exactFinding(holds, toDisplayNumber(is), source, 'The value of the transaction in ETH.')
@@ -179,15 +179,15 @@ async function name(claim: string, claimContext: ClaimContext): Promise<ClaimFin
 async function balance(claim: string, claimContext: ClaimContext): Promise<ClaimFinding | null> {
   for (const one of BALANCE) {
     const [, holder, text = '', on] = one.exec(claim) ?? []
-    const [said, chain] = [parseClaimedQuantity(text), chainNamed(on, claimContext)]
-    if (holder === undefined || said === null || chain === null) continue
+    const [claimed, chain] = [parseClaimedQuantity(text), chainNamed(on, claimContext)]
+    if (holder === undefined || claimed === null || chain === null) continue
     return withUnavailableFinding(chain, async () => {
       const address = holder.startsWith('0x')
         ? claimContext.chain.checksum(holder)
         : await claimContext.chain.ensAddress(holder)
       return address === null
         ? unverifiableFinding('ens', 'The name has no address.')
-        : checkBalance(address, said, chain, claimContext)
+        : checkBalance(address, claimed, chain, claimContext)
     })
   }
   return null
@@ -195,25 +195,26 @@ async function balance(claim: string, claimContext: ClaimContext): Promise<Claim
 
 async function checkBalance(
   address: EvmHex,
-  said: ClaimedQuantity,
+  claimed: ClaimedQuantity,
   chain: ReadableChainName,
   claimContext: ClaimContext,
 ): Promise<ClaimFinding | null> {
-  const symbol = said.unit.toUpperCase().replace(/^ETHER$/, 'ETH')
+  const symbol = claimed.unit.toUpperCase().replace(/^ETHER$/, 'ETH')
   const token = LISTED_TOKENS.find((one) => one.chain === chain && one.symbol === symbol)
   const native = claimContext.chain.about(chain).native
   if (token === undefined && symbol !== native)
-    return unverifiableFinding('token list', `${said.unit} is not on the list.`)
+    return unverifiableFinding('token list', `${claimed.unit} is not on the list.`)
   const [amount] =
     token === undefined
       ? [(await claimContext.chain.account(chain, address)).balance]
       : await claimContext.chain.balances(chain, address, [token.address])
   if (amount == null) return unverifiableFinding(`rpc:${chain}`, 'The contract does not say this.')
   const is = atomicUnitsToNumber(amount, token?.decimals ?? ETHER_DECIMALS)
-  const rounding = said.decimals > 0 ? 0.5 * 10 ** -said.decimals : 0
+  const rounding = claimed.decimals > 0 ? 0.5 * 10 ** -claimed.decimals : 0
   const near =
-    said.mode === 'is' && Math.abs(is - (evaluateExpression(said.value) ?? Number.NaN)) <= rounding
-  const holds = near || matchesQuantity(said, is, { is: 0, about: 0.1 })
+    claimed.mode === 'is' &&
+    Math.abs(is - (evaluateExpression(claimed.value) ?? Number.NaN)) <= rounding
+  const holds = near || matchesQuantity(claimed, is, { is: 0, about: 0.1 })
   return holds === null
     ? null
     : approximateFinding(holds, toDisplayNumber(is), `rpc:${chain}`, 'What it holds just now.')

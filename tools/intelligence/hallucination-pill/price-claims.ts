@@ -54,19 +54,19 @@ export const checkPriceClaim: ClaimChecker = async (claim, claimContext) =>
 async function checkPrice(claim: string, claimContext: ClaimContext): Promise<ClaimFinding | null> {
   for (const form of FORMS) {
     const [, asset = '', text = ''] = form.exec(claim) ?? []
-    const [symbol, said] = [symbolOf(asset), parseClaimedQuantity(text)]
-    if (symbol === undefined || said === null) continue
+    const [symbol, claimed] = [symbolOf(asset), parseClaimedQuantity(text)]
+    if (symbol === undefined || claimed === null) continue
     // `Bitcoin is 17 years old` is not about its price.
     if (
-      !DOLLARS.test(said.unit) ||
+      !DOLLARS.test(claimed.unit) ||
       (!/\$|usd|dollar|bucks/i.test(text) && !/price|cost|worth|trad|sell/i.test(claim))
     )
       continue
     const quote = await quoteOf(claimContext.prices, symbol, claimContext.signal)
     if (quote === null)
       return unverifiableFinding('prices', `There is no fresh price of ${symbol}.`)
-    const holds = matchesQuantity(said, quote.usd, TOLERANCE)
-    const margin = said.mode === 'about' ? '10 %' : '2 %'
+    const holds = matchesQuantity(claimed, quote.usd, TOLERANCE)
+    const margin = claimed.mode === 'about' ? '10 %' : '2 %'
     return holds === null
       ? null
       : approximateFinding(

@@ -75,9 +75,9 @@ export const checkStationClaim: ClaimChecker = (claim, { catalogue }) => {
         normalizeName(entry.name) === normalizeName(text),
     )
   for (const form of COSTS) {
-    const [, name = '', said = ''] = form.exec(claim) ?? []
+    const [, name = '', claimed = ''] = form.exec(claim) ?? []
     const entry = named(name)
-    if (entry !== undefined) return costs(entry, said)
+    if (entry !== undefined) return costs(entry, claimed)
   }
   const free = named(FREE.exec(claim)?.[1] ?? '')
   if (free !== undefined) {
@@ -103,10 +103,13 @@ export const checkStationClaim: ClaimChecker = (claim, { catalogue }) => {
   return limits(claim)
 }
 
-function costs({ slug, price_usdc, free_tier }: CatalogueEntry, said: string): ClaimFinding | null {
-  if (/^nothing$/i.test(said))
+function costs(
+  { slug, price_usdc, free_tier }: CatalogueEntry,
+  claimed: string,
+): ClaimFinding | null {
+  if (/^nothing$/i.test(claimed))
     return exactFinding(price_usdc === 0, price_usdc, SOURCE, `USDC a call of ${slug}.`)
-  const quantity = parseClaimedQuantity(said)
+  const quantity = parseClaimedQuantity(claimed)
   if (quantity === null || !DOLLARS.test(quantity.unit)) return null
   // A tool with free calls has two prices, and both are right.
   const prices = [price_usdc, free_tier?.overage_price_usdc ?? price_usdc]
@@ -120,8 +123,8 @@ function costs({ slug, price_usdc, free_tier }: CatalogueEntry, said: string): C
 
 function limits(claim: string): ClaimFinding | null {
   for (const [form, value, unit] of STATION_LIMIT_CLAIMS) {
-    const said = form.exec(claim)?.[1]
-    const quantity = said === undefined ? null : parseClaimedQuantity(said)
+    const claimed = form.exec(claim)?.[1]
+    const quantity = claimed === undefined ? null : parseClaimedQuantity(claimed)
     const fit = quantity === null ? null : matchesQuantityExactly(quantity, value)
     if (fit !== null)
       return exactFinding(fit.holds, `${value} ${unit}`, SOURCE, 'A limit of this station.')

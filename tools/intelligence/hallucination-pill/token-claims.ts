@@ -72,8 +72,8 @@ export const checkTokenClaim: ClaimChecker = async (claim, claimContext) =>
   (await facts(claim, claimContext))
 
 function validity(claim: string, { chain }: ClaimContext): ClaimFinding | null {
-  const [, address = '', said = ''] = VALID.exec(claim) ?? []
-  if (said === '') return null
+  const [, address = '', claimed = ''] = VALID.exec(claim) ?? []
+  if (claimed === '') return null
   const right = chain.checksum(address)
   const digits = address.slice(2)
   const plainCase = digits === digits.toLowerCase() || digits === digits.toUpperCase()
@@ -83,7 +83,7 @@ function validity(claim: string, { chain }: ClaimContext): ClaimFinding | null {
       ? 'An address is 0x and 40 hexadecimal digits.'
       : `Its EIP-55 spelling is ${right}.`
   return exactFinding(
-    valid === (said.toLowerCase() === 'valid'),
+    valid === (claimed.toLowerCase() === 'valid'),
     valid ? 'valid' : 'invalid',
     'EIP-55',
     context,
@@ -91,11 +91,11 @@ function validity(claim: string, { chain }: ClaimContext): ClaimFinding | null {
 }
 
 function checksum(claim: string, { chain }: ClaimContext): ClaimFinding | null {
-  const [, address = '', said] = CHECKSUM.exec(claim) ?? []
+  const [, address = '', claimed] = CHECKSUM.exec(claim) ?? []
   const right = chain.checksum(address)
   return right === null
     ? null
-    : exactFinding(right === said, right, 'EIP-55', 'By the hash of its digits.')
+    : exactFinding(right === claimed, right, 'EIP-55', 'By the hash of its digits.')
 }
 
 const listed = (symbol: string, chain: ReadableChainName): ListedToken | undefined =>
@@ -109,8 +109,9 @@ function canonical(claim: string, claimContext: ClaimContext): ClaimFinding | nu
   const [, address = '', symbol = '', on] = NAMED.exec(claim) ?? []
   if (address !== '') return compare(symbol, on, address, claimContext)
   for (const one of CONTRACT) {
-    const [, token, chain, said] = one.exec(claim) ?? []
-    if (token !== undefined && said !== undefined) return compare(token, chain, said, claimContext)
+    const [, token, chain, claimed] = one.exec(claim) ?? []
+    if (token !== undefined && claimed !== undefined)
+      return compare(token, chain, claimed, claimContext)
   }
   return null
 }
@@ -118,7 +119,7 @@ function canonical(claim: string, claimContext: ClaimContext): ClaimFinding | nu
 function compare(
   symbol: string,
   on: string | undefined,
-  said: string,
+  claimed: string,
   claimContext: ClaimContext,
 ): ClaimFinding | null {
   const chain = chainNamed(on, claimContext)
@@ -129,7 +130,7 @@ function compare(
       ? unverifiableFinding(LIST, `No ${symbol} of ${on ?? claimContext.home} is on the list.`)
       : null
   }
-  const holds = token.address.toLowerCase() === said.toLowerCase()
+  const holds = token.address.toLowerCase() === claimed.toLowerCase()
   return exactFinding(
     holds,
     token.address,
@@ -150,7 +151,7 @@ function contractOf(name: string, on: string | undefined, claimContext: ClaimCon
 
 async function decimals(claim: string, claimContext: ClaimContext): Promise<ClaimFinding | null> {
   for (const one of DECIMALS) {
-    const [, name, on, said] = one.exec(claim) ?? []
+    const [, name, on, claimed] = one.exec(claim) ?? []
     if (name === undefined) continue
     const contract = contractOf(name, on, claimContext)
     if (contract === null || contract.address === null) {
@@ -159,7 +160,7 @@ async function decimals(claim: string, claimContext: ClaimContext): Promise<Clai
     const { chain, address, token } = contract
     if (token !== undefined) {
       return exactFinding(
-        token.decimals === Number(said),
+        token.decimals === Number(claimed),
         token.decimals,
         LIST,
         `${token.address} on ${chain}.`,
@@ -168,7 +169,7 @@ async function decimals(claim: string, claimContext: ClaimContext): Promise<Clai
     return checkTokenContract(chain, address, claimContext, ({ decimals: has }) =>
       has === null
         ? null
-        : exactFinding(has === Number(said), has, `rpc:${chain}`, 'decimals() of the contract.'),
+        : exactFinding(has === Number(claimed), has, `rpc:${chain}`, 'decimals() of the contract.'),
     )
   }
   return null
@@ -191,8 +192,8 @@ async function facts(claim: string, claimContext: ClaimContext): Promise<ClaimFi
           )
     })
   }
-  const [, name = '', on, said = ''] = SUPPLY.exec(claim) ?? []
-  if (name !== '') return supply(name, on, said, claimContext)
+  const [, name = '', on, claimed = ''] = SUPPLY.exec(claim) ?? []
+  if (name !== '') return supply(name, on, claimed, claimContext)
   const [, account = '', kind = '', chainName] = CODE.exec(claim) ?? []
   return account === '' ? null : code(account, kind, chainName, claimContext)
 }
@@ -200,10 +201,10 @@ async function facts(claim: string, claimContext: ClaimContext): Promise<ClaimFi
 async function supply(
   name: string,
   on: string | undefined,
-  said: string,
+  claimed: string,
   claimContext: ClaimContext,
 ): Promise<ClaimFinding | null> {
-  const [contract, quantity] = [contractOf(name, on, claimContext), parseClaimedQuantity(said)]
+  const [contract, quantity] = [contractOf(name, on, claimContext), parseClaimedQuantity(claimed)]
   if (contract?.address == null || quantity === null) return null
   return checkTokenContract(
     contract.chain,

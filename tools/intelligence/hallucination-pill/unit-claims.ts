@@ -93,14 +93,14 @@ const DEGREES =
 export const checkUnitClaim: ClaimChecker = (claim) => {
   const warm = DEGREES.exec(claim)
   if (warm !== null) return degrees(warm.slice(1))
-  const [, one = '', from = '', said = ''] = EQUAL.exec(claim) ?? []
-  if (from !== '') return converted(one, from, said)
+  const [, one = '', from = '', claimed = ''] = EQUAL.exec(claim) ?? []
+  if (from !== '') return converted(one, from, claimed)
   const [, inside = '', count = '', whole = ''] = INSIDE.exec(claim) ?? []
   return whole === '' ? null : converted(count, whole, inside)
 }
 
-function converted(count: string, from: string, said: string): ClaimFinding | null {
-  const quantity = parseClaimedQuantity(said)
+function converted(count: string, from: string, claimed: string): ClaimFinding | null {
+  const quantity = parseClaimedQuantity(claimed)
   const [one, other] = [unitOf(from), unitOf(quantity?.unit ?? '')]
   const number = /^(?:one|an?)$/i.test(count) ? '1' : toExactExpression(count)
   if (quantity === null || one === undefined || other === undefined || number === null) return null
@@ -128,11 +128,11 @@ const SCALES: Readonly<Record<string, readonly [to: string, from: string]>> = {
 function degrees([
   value = '',
   from = '',
-  said = '',
+  claimed = '',
   to = '',
 ]: readonly string[]): ClaimFinding | null {
   const [one, other] = [SCALES[from.charAt(0).toLowerCase()], SCALES[to.charAt(0).toLowerCase()]]
-  const quantity = parseClaimedQuantity(said)
+  const quantity = parseClaimedQuantity(claimed)
   if (one === undefined || other === undefined || quantity === null) return null
   const actual = other[1].replace('#', one[0].replace('#', value))
   const fit = matchesQuantityExactly(quantity, actual)

@@ -53,22 +53,22 @@ export function crewRequestExample(
   clause: string,
   urls: readonly string[],
 ): Record<string, unknown> {
-  const said = clause.replace(/[\s.,;:!?]+$/, '')
+  const stated = clause.replace(/[\s.,;:!?]+$/, '')
   if (kind === 'competitor') return { type: kind, domain: domainOf(urls) }
   if (kind === 'custom')
     return {
       type: kind,
-      goal: filled(said.replace(/^(?:(?:i|we|please|to)\s+)+/i, ''), 'what is to be found out'),
+      goal: filled(stated.replace(/^(?:(?:i|we|please|to)\s+)+/i, ''), 'what is to be found out'),
     }
   if (kind === 'newsletter') {
-    const [, topic, audience] = ABOUT.exec(said) ?? []
+    const [, topic, audience] = ABOUT.exec(stated) ?? []
     return {
       type: kind,
       topic: filled(topic, 'the topic', [3, 200]),
       targetAudience: filled(audience, 'who reads it', [3, 300]),
     }
   }
-  const [, customer, offer] = OFFERING.exec(said) ?? []
+  const [, customer, offer] = OFFERING.exec(stated) ?? []
   return {
     type: kind,
     icpDescription: filled(customer, 'who the ideal customer is'),
@@ -77,9 +77,9 @@ export function crewRequestExample(
 }
 
 /** Returns the words, or a placeholder where they are too few for the field. */
-function filled(said = '', what: string, [least, most]: readonly [number, number] = [10, 500]) {
-  const text = said.trim()
-  if (text.length >= least) return text.slice(0, most)
+function filled(stated = '', what: string, [min, max]: readonly [number, number] = [10, 500]) {
+  const text = stated.trim()
+  if (text.length >= min) return text.slice(0, max)
   return text === '' ? `<${what}>` : `<${what}: ${text}>`
 }
 

@@ -73,8 +73,8 @@ export function parseGoal(text: string): ParsedGoal {
 
 function findQuotedText(text: string): string | null {
   for (const pattern of [...QUOTED, SAYING]) {
-    const [, said] = pattern.exec(text) ?? []
-    if (said !== undefined) return said.trim()
+    const [, captured] = pattern.exec(text) ?? []
+    if (captured !== undefined) return captured.trim()
   }
   const [, after] = /[^\d\s:]:\s+(\S[^]*)$/.exec(text) ?? []
   return after?.trim() ?? null

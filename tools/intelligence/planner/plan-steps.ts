@@ -25,11 +25,13 @@ export function selectRequestedSteps(
     (need) => need.isFallback === true && !served(need.by) && need.matchesGoal(goal),
   )
   const [guess] = rest
-  const asked = [...sure, ...(guess === undefined ? [] : [guess])].sort((a, b) => a.phase - b.phase)
-  const has = (by: string) => asked.some((one) => one.by === by)
-  const kept = asked.filter(
+  const requested = [...sure, ...(guess === undefined ? [] : [guess])].sort(
+    (a, b) => a.phase - b.phase,
+  )
+  const has = (by: string) => requested.some((one) => one.by === by)
+  const kept = requested.filter(
     ({ by, unless }, at) =>
-      (unless === undefined || !has(unless)) && asked.findIndex((one) => one.by === by) === at,
+      (unless === undefined || !has(unless)) && requested.findIndex((one) => one.by === by) === at,
   )
   return kept.filter(({ by }) => by !== SCHEDULE_ROUTE || findRepeatedStep(kept) !== undefined)
 }
@@ -56,18 +58,18 @@ const producesAnswer = ({ by, phase }: RequestedStep): boolean =>
   by === CREW_ROUTE || (phase <= 2 && !by.startsWith('/'))
 
 /** Returns the step that a schedule would repeat. */
-const findRepeatedStep = (asked: readonly RequestedStep[]): RequestedStep | undefined =>
-  asked.some(({ by }) => by === 'hive_watch') ? undefined : asked.find(producesAnswer)
+const findRepeatedStep = (requested: readonly RequestedStep[]): RequestedStep | undefined =>
+  requested.some(({ by }) => by === 'hive_watch') ? undefined : requested.find(producesAnswer)
 
 /** Fills the input of each step from the words of the goal. */
 export function toPlannedSteps(
-  asked: readonly RequestedStep[],
+  requested: readonly RequestedStep[],
   goal: ParsedGoal,
   entries: readonly CatalogueEntry[],
   baseUrl: string,
 ): readonly PlannedStep[] {
   const bySlug = new Map(entries.map((entry) => [entry.slug, entry]))
-  const here = asked.filter(({ by }) => by.startsWith('/') || bySlug.has(by))
+  const here = requested.filter(({ by }) => by.startsWith('/') || bySlug.has(by))
   return here.map((one, at): PlannedStep => {
     const tool = bySlug.get(one.by)
     const before = answersBefore(here, at)
@@ -93,9 +95,9 @@ function routePrice(path: string, { crew }: ParsedGoal): number {
 }
 
 /** Returns `<what step 1 answered>`; null where no earlier step reads or analyses. */
-function answersBefore(asked: readonly RequestedStep[], at: number): string | null {
-  const phase = asked[at]?.phase ?? 1
-  const earlier = asked.flatMap((one, index) =>
+function answersBefore(requested: readonly RequestedStep[], at: number): string | null {
+  const phase = requested[at]?.phase ?? 1
+  const earlier = requested.flatMap((one, index) =>
     index < at && one.phase <= Math.min(phase, 2) && producesAnswer(one) ? [index + 1] : [],
   )
   if (earlier.length === 0) return null
@@ -110,8 +112,8 @@ function toolExample(
   before: string | null,
 ): Record<string, unknown> | null {
   // A tool without a builder gets no input: the catalogue's example is not the goal.
-  const ask = STEP_INPUT_BUILDERS[slug]
-  return ask === undefined ? null : { tool: slug, ...ask(goal, before) }
+  const buildInput = STEP_INPUT_BUILDERS[slug]
+  return buildInput === undefined ? null : { tool: slug, ...buildInput(goal, before) }
 }
 
 interface ScheduleExampleContext {
@@ -144,9 +146,9 @@ function crewFields({ crew, urls }: ParsedGoal): Record<string, unknown> | null 
 
 function scheduleExample(
   goal: ParsedGoal,
-  { asked, bySlug }: ScheduleExampleContext,
+  { asked: requested, bySlug }: ScheduleExampleContext,
 ): Record<string, unknown> | null {
-  const again = findRepeatedStep(asked)?.by ?? ''
+  const again = findRepeatedStep(requested)?.by ?? ''
   const interval = intervalIn(goal.words)
   if (again === CREW_ROUTE && goal.crew !== null) {
     const params = crewFields(goal)
@@ -181,7 +183,8 @@ const UNITS: Readonly<Record<string, number>> = { minute: 1, hour: 60, day: 1_44
 /** Returns the shortest interval of the scheduler that is at least the requested one; an hour by default. */
 function intervalIn(words: string): string {
   const [, count, unit = ''] = /\bevery (\d+) (minute|hour|day|week)s?\b/i.exec(words) ?? []
-  const [, said = 60] = WORDS_OF_INTERVALS.find(([pattern]) => pattern.test(words)) ?? []
-  const minutes = count === undefined ? said : Number(count) * (UNITS[unit.toLowerCase()] ?? 1)
+  const [, saidMinutes = 60] = WORDS_OF_INTERVALS.find(([pattern]) => pattern.test(words)) ?? []
+  const minutes =
+    count === undefined ? saidMinutes : Number(count) * (UNITS[unit.toLowerCase()] ?? 1)
   return INTERVALS.find(([, length]) => length >= minutes)?.[0] ?? '1w'
 }

@@ -65,19 +65,24 @@ export function createTaskPlanner(
   async function asksIn(goal: ParsedGoal): Promise<readonly RequestedStep[]> {
     if (isSmallTalk(goal.text)) return []
     const known = new Set(entries().map(({ slug }) => slug))
-    const asked = selectRequestedSteps(goal, known)
-    return asked.length > 0 ? asked : resembling(goal.text)
+    const requested = selectRequestedSteps(goal, known)
+    return requested.length > 0 ? requested : resembling(goal.text)
   }
 
   return {
     async plan(task, { crews = true } = {}) {
       const read = parseGoal(task)
       const goal = crews ? read : { ...read, crew: null }
-      const asked = (await asksIn(goal)).slice(0, MAX_STEPS)
-      const matched = asked.length > 0
-      const steps = toPlannedSteps(matched ? asked : generalSteps(goal), goal, entries(), baseUrl)
+      const requested = (await asksIn(goal)).slice(0, MAX_STEPS)
+      const matched = requested.length > 0
+      const steps = toPlannedSteps(
+        matched ? requested : generalSteps(goal),
+        goal,
+        entries(),
+        baseUrl,
+      )
       const micros = steps.reduce((sum, step) => sum + Math.round(step.price_usdc * 1e6), 0)
-      const { intent, share } = mainIntent(asked)
+      const { intent, share } = mainIntent(requested)
       return {
         task,
         detected_intent: intent,
@@ -90,20 +95,20 @@ export function createTaskPlanner(
         note: matched ? null : isSmallTalk(task) ? SMALL_TALK_NOTE : UNMATCHED_NOTE,
       }
     },
-    async toolsFor(task, most) {
-      return (await fitting(task)).slice(0, most).map(({ by }) => by)
+    async toolsFor(task, limit) {
+      return (await fitting(task)).slice(0, limit).map(({ by }) => by)
     },
   }
 }
 
 /** Returns the intent of most steps (the first on a tie), and its share. */
-function mainIntent(asked: readonly RequestedStep[]): { intent: string; share: number } {
+function mainIntent(requested: readonly RequestedStep[]): { intent: string; share: number } {
   const counts = new Map<string, number>()
-  for (const { intent } of asked) counts.set(intent, (counts.get(intent) ?? 0) + 1)
+  for (const { intent } of requested) counts.set(intent, (counts.get(intent) ?? 0) + 1)
   const [first] = [...counts].sort(([, a], [, b]) => b - a)
   if (first === undefined) return { intent: 'general', share: 0 }
   const [intent, count] = first
-  return { intent, share: Math.round((count / (asked.length + 1)) * 100) / 100 }
+  return { intent, share: Math.round((count / (requested.length + 1)) * 100) / 100 }
 }
 
 /** Creates a BM25 search over the catalogue, rebuilt when the catalogue changes. */

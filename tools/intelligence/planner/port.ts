@@ -30,7 +30,7 @@ export interface TaskPlanner {
   /** Plans a task. `crews: false` plans tools only, as crews themselves must. */
   plan(task: string, choice?: { readonly crews?: boolean }): Promise<TaskPlan>
   /** Returns the slugs of the best tools for a task. */
-  toolsFor(task: string, most: number): Promise<readonly string[]>
+  toolsFor(task: string, limit: number): Promise<readonly string[]>
 }
 
 /** The service behind the planning routes. */

@@ -18,9 +18,9 @@ const SMALL_TALK_PATTERN = new RegExp(
 export function isSmallTalk(text: string): boolean {
   let left = text.replace(/[\u2018\u2019]/g, "'").replace(/^[\s\p{P}\p{S}]+/u, '')
   while (left !== '') {
-    const said = SMALL_TALK_PATTERN.exec(left)
-    if (said === null) return false
-    left = left.slice(said[0].length).replace(/^[\p{S}\s]+/u, '')
+    const match = SMALL_TALK_PATTERN.exec(left)
+    if (match === null) return false
+    left = left.slice(match[0].length).replace(/^[\p{S}\s]+/u, '')
   }
   return true
 }

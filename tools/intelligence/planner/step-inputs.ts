@@ -42,8 +42,8 @@ export const STEP_INPUT_BUILDERS: Readonly<Record<string, StepInputBuilder>> = {
     ...(chain === null ? {} : { chains: [chain] }),
   }),
   agent_see: ({ urls: [url = '<address of the page>'], words }) => {
-    const extract = Object.entries(EXTRACTS).flatMap(([part, asked]) =>
-      asked.test(words) ? [part] : [],
+    const extract = Object.entries(EXTRACTS).flatMap(([part, pattern]) =>
+      pattern.test(words) ? [part] : [],
     )
     return { url, ...(extract.length === 0 ? {} : { extract }) }
   },
@@ -71,8 +71,9 @@ export const STEP_INPUT_BUILDERS: Readonly<Record<string, StepInputBuilder>> = {
   vault_promote: () => ({ memory_id: '<id of the memory>' }),
   hallucination_pill: (goal) => ({ claim: statement(goal) }),
   llm_routing: ({ text, clauses }, before) => {
-    const asked = before === null ? text : (clauses.find((clause) => WRITING.test(clause)) ?? text)
-    return { prompt: before === null ? asked : `${asked}\n\n${before}` }
+    const pattern =
+      before === null ? text : (clauses.find((clause) => WRITING.test(clause)) ?? text)
+    return { prompt: before === null ? pattern : `${pattern}\n\n${before}` }
   },
   code_sandbox: ({ text, quoted, words }, before) => ({
     code:

@@ -77,8 +77,8 @@ async function extractSummary(
   const contents = memories.map(({ content }) => content)
   const sentences = Math.max(MIN_SUMMARY_SENTENCES, Math.ceil(memories.length / 3))
   const best = await text.summary(contents, { sentences })
-  const said = best.map((one) => one.text).join(' ')
-  return (said === '' ? contents.join('\n') : said).slice(0, LIMITS.vaultContent)
+  const summary = best.map((one) => one.text).join(' ')
+  return (summary === '' ? contents.join('\n') : summary).slice(0, LIMITS.vaultContent)
 }
 
 const SUMMARY_SYSTEM_PROMPT =

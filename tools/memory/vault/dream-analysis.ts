@@ -108,7 +108,7 @@ export function proposeInsights(
     content: `Asked ${times === 1 ? 'once' : `${times} times`} and not known: ${query}`,
     sources: [],
   }))
-  const told = [...clashes, ...themes, ...unknown].filter((one) => !isSaid(one))
+  const insights = [...clashes, ...themes, ...unknown].filter((one) => !isSaid(one))
   const shown = new Set(main.map(({ centre }) => centre.id))
   const recurring = new Set(patterns.flatMap(({ members }) => members.map(({ id }) => id)))
   const alone = ({ id }: VaultMemory) => (recurring.has(id) ? 0 : 1)
@@ -121,7 +121,7 @@ export function proposeInsights(
       sources: [one.id],
     }))
     .filter((one) => !isSaid(one))
-  return [...told, ...singles].slice(0, Math.max(3, told.length))
+  return [...insights, ...singles].slice(0, Math.max(3, insights.length))
 }
 
 /** Returns recommended actions for the findings. */

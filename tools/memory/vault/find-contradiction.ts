@@ -40,8 +40,8 @@ export async function findMemoryConflict(
   if (!same && !(await differInOpposites(text, before, after))) return null
   if (same && otherNumbers(before.numbers, after.numbers)) return 'other_numbers' as const
   const { value, relevance, by } = await text.stance(newer, older)
-  const told = by === 'negation' || by === 'antonym' || (!same && by === 'sentiment')
-  return value < 0 && relevance >= MIN_RELEVANCE && told ? ('opposite' as const) : null
+  const contradicts = by === 'negation' || by === 'antonym' || (!same && by === 'sentiment')
+  return value < 0 && relevance >= MIN_RELEVANCE && contradicts ? ('opposite' as const) : null
 }
 
 /** Matches numbers that may be values; in `server 2` the number is part of a name. */

@@ -11,13 +11,13 @@ export async function loadOwnMemories(
   const memories = await vault.byIds(agentId, ids, now().getTime())
   const missing = ids.find((id) => !memories.some((memory) => memory.id === id))
   if (missing === undefined) return memories
-  const heir = await vault.successorOf(agentId, missing)
-  const done = heir?.reason === 'compressed' ? 'compressed into' : 'superseded by'
+  const replacement = await vault.successorOf(agentId, missing)
+  const done = replacement?.reason === 'compressed' ? 'compressed into' : 'superseded by'
   throw new ServiceError('memory_not_found', {
     memory_id: missing,
-    ...(heir !== null && {
-      detail: `This memory was ${done} ${heir.id}, which replaces it.`,
-      heir_id: heir.id,
+    ...(replacement !== null && {
+      detail: `This memory was ${done} ${replacement.id}, which replaces it.`,
+      heir_id: replacement.id,
     }),
   })
 }

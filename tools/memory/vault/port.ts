@@ -9,7 +9,7 @@ import type {
 /** The private memories of agents. Every method reads the named agent's memories only. */
 export interface VaultPort {
   /** Returns live memories similar to the text, best first. */
-  recall(asked: VaultRecallQuery): Promise<readonly VaultRecallHit[]>
+  recall(query: VaultRecallQuery): Promise<readonly VaultRecallHit[]>
   /** Returns the agent's live memories with these ids, in no particular order. */
   byIds(agentId: string, ids: readonly string[], at: number): Promise<readonly VaultMemory[]>
   /** Returns the replacement of an archived memory; null where it is not archived. */

@@ -88,8 +88,9 @@ function pathOf(given: string | undefined, url: URL): string {
   return end <= 0 ? '/' : url.pathname.slice(0, end)
 }
 
-const pathMatches = (path: string, asked: string): boolean =>
-  asked === path || (asked.startsWith(path) && (path.endsWith('/') || asked[path.length] === '/'))
+const pathMatches = (path: string, requestPath: string): boolean =>
+  requestPath === path ||
+  (requestPath.startsWith(path) && (path.endsWith('/') || requestPath[path.length] === '/'))
 
 function isExpired(attributes: ReadonlyMap<string, string>, now: Date): boolean {
   const age = attributes.get('max-age')

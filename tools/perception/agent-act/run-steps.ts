@@ -107,9 +107,9 @@ export async function runPageSteps(
       detail = `${reason.code}: ${reason.message}${reasonOf(reason)}`
       ok = false
     }
-    const told = { op: step.op, ok, detail: detail.slice(0, MAX_DETAIL_CHARS) }
-    done.push(told)
-    onStep(place, told)
+    const result = { op: step.op, ok, detail: detail.slice(0, MAX_DETAIL_CHARS) }
+    done.push(result)
+    onStep(place, result)
     // A failed extraction does not stop the other steps.
     if (!ok && step.op !== 'extract') break
     if (place === 0) steps.push(...(await rest()))

@@ -23,7 +23,7 @@ export async function extractStatements(
   sources: readonly ResearchSource[],
   text: TextAnalyzer,
 ): Promise<CitedStatement[]> {
-  const asked = new Set(await text.stems(query))
+  const queryStems = new Set(await text.stems(query))
   const chosen = await text.summary(
     sources.map((one) => one.text),
     { sentences: MAX_SENTENCES, query },
@@ -32,7 +32,8 @@ export async function extractStatements(
   for (const { text: sentence, source, score } of chosen) {
     const stems = await text.stems(sentence)
     const plain = sentence.replace(CITATION_MARK, '').trim()
-    if (stems.some((stem) => asked.has(stem))) found.push({ text: plain, sources: [source], score })
+    if (stems.some((stem) => queryStems.has(stem)))
+      found.push({ text: plain, sources: [source], score })
   }
   return found.sort((a, b) => b.score - a.score).map(({ score: _, ...statement }) => statement)
 }

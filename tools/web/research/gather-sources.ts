@@ -42,7 +42,7 @@ export async function gatherSources(query: string, context: ToolContext): Promis
     const answer = await search.searchWeb(
       { query: asked, limit: MAX_RESULTS, owner },
       signal,
-      (heard) => emit({ type: 'progress', step: `search:${heard.source}`, note: heard.outcome }),
+      (status) => emit({ type: 'progress', step: `search:${status.source}`, note: status.outcome }),
     )
     emit({ type: 'partial', path: `/searches/${kind}`, value: { count: answer.results.length } })
     return answer
