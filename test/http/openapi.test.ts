@@ -72,7 +72,7 @@ t.test('the document is sound OpenAPI 3.1, the same at both addresses', async (t
   t.same(security('post /api/onboard'), [])
 })
 
-t.test('a success is 200, and 201 only where the interface says so', async (t) => {
+t.test('a success is 200, and 201 only where the interface defines it', async (t) => {
   const app = await whole(t)
   const { paths } = (await app.inject('/api/openapi.json')).json() as {
     paths: Record<string, Record<string, Operation>>
@@ -86,7 +86,7 @@ t.test('a success is 200, and 201 only where the interface says so', async (t) =
     }
 })
 
-t.test('every schema of a route keeps to the meta schema, which no start looks at', async (t) => {
+t.test('every schema of a route is valid against the meta schema', async (t) => {
   const app = await whole(t)
   const document = (await app.inject('/api/openapi.json')).json() as object
   const ajv = new Ajv({ strict: false })
@@ -127,7 +127,7 @@ t.test('every problem leads to its explanation, for people and for machines', as
   t.equal((await app.inject('/problems/constructor')).statusCode, 404)
 })
 
-t.test('the bare address says what this is, and every way that it names leads on', async (t) => {
+t.test('the root document describes the service, and all its links resolve', async (t) => {
   const app = await whole(t)
   const reply = await app.inject('/')
   t.match(reply, {
@@ -160,7 +160,7 @@ t.test('the reference page needs nothing from outside', async (t) => {
   t.equal((await app.inject('/docs/js/scalar.js')).statusCode, 200)
 })
 
-t.test('health tells what is down, and 503 only when Postgres is', async (t) => {
+t.test('health names failing parts, and returns 503 only when Postgres is down', async (t) => {
   const app = await whole(t)
   const well = await app.inject('/api/network/health')
   t.equal(well.statusCode, 200)

@@ -164,7 +164,7 @@ t.test('an unknown query parameter is refused on every route', async (t) => {
   t.ok(routes > 100, `${routes} routes`)
 })
 
-t.test('an unknown parameter names the one that was meant', async (t) => {
+t.test('an unknown parameter returns the intended one', async (t) => {
   const { key } = guest
   for (const [at, pointer, meant] of [
     ['/api/signal/recent?channels=x', '/channels', 'channel'],
@@ -199,7 +199,7 @@ t.test('numbers in decimal notation are taken', async (t) => {
   }
 })
 
-t.test('every error of a body is told at once', async (t) => {
+t.test('all errors of a body are returned at once', async (t) => {
   const json = { title: 5, reward_usdc: -1, surprise: true }
   const answer = await main.ask('POST', '/api/bounties', { key: guest.key, json })
   t.equal(answer.status, 400)

@@ -38,22 +38,25 @@ async function house(t: Parameters<typeof createTestServer>[0]) {
   return app
 }
 
-t.test('an address or method that is not there is told apart, with what is allowed', async (t) => {
-  const app = await house(t)
-  const nothing = await app.inject('/nothing')
-  t.match(nothing, { statusCode: 404, headers: { 'content-type': 'application/problem+json' } })
-  t.match(nothing.json(), {
-    code: 'not_found',
-    error: 'not_found',
-    status: 404,
-    instance: /^urn:request:/,
-  })
-  const wrong = await app.inject({ method: 'GET', url: '/amount?x=1' })
-  t.match(wrong, { statusCode: 405, headers: { allow: 'POST' } })
-  t.equal((await app.inject('/%zz')).statusCode, 400)
-})
+t.test(
+  'an unknown path and a wrong method return different errors, with the permitted methods',
+  async (t) => {
+    const app = await house(t)
+    const nothing = await app.inject('/nothing')
+    t.match(nothing, { statusCode: 404, headers: { 'content-type': 'application/problem+json' } })
+    t.match(nothing.json(), {
+      code: 'not_found',
+      error: 'not_found',
+      status: 404,
+      instance: /^urn:request:/,
+    })
+    const wrong = await app.inject({ method: 'GET', url: '/amount?x=1' })
+    t.match(wrong, { statusCode: 405, headers: { allow: 'POST' } })
+    t.equal((await app.inject('/%zz')).statusCode, 400)
+  },
+)
 
-t.test('a bug is a bare 500 that says nothing of itself', async (t) => {
+t.test('a bug returns a bare 500 without internals', async (t) => {
   const reply = await (await house(t)).inject('/bug')
   t.equal(reply.statusCode, 500)
   t.match(reply.json(), { code: 'internal', type: 'http://gas.test/problems/internal' })
@@ -66,7 +69,7 @@ t.test('a lost database is 503 with Retry-After, never the fault of the caller',
   t.equal(reply.json().code, 'unavailable')
 })
 
-t.test('a problem keeps its extension members and none overwrites its status', async (t) => {
+t.test('a problem keeps its extension members, which cannot overwrite its status', async (t) => {
   const reply = await (await house(t)).inject('/refused')
   t.match(reply, { statusCode: 403, headers: { 'retry-after': '2' } })
   t.match(reply.json(), { code: 'FUSE_TRIPPED', limit_usdc: 1, status: 403 })
@@ -100,7 +103,7 @@ t.test('a body is taken as it is: nothing is coerced, and each misfit is named',
   t.match(query.json(), { code: 'invalid_input', errors: [{ pointer: '/limit', in: 'query' }] })
 })
 
-t.test('a query with what no text may have is refused by the name of its field', async (t) => {
+t.test('a query with forbidden characters is rejected with its field', async (t) => {
   const app = await house(t)
   app.get(
     '/text',
@@ -150,7 +153,7 @@ t.test('only sound JSON is read', async (t) => {
   t.match(large.json(), { status: 413, code: 'body_too_large' })
 })
 
-t.test('a POST without a body is fine where none is asked for', async (t) => {
+t.test('a POST without a body is accepted where none is required', async (t) => {
   const app = await house(t)
   t.same((await app.inject({ method: 'POST', url: '/empty' })).json(), { body: null })
   t.same((await app.inject({ method: 'POST', url: '/empty', headers: json })).json(), {
@@ -158,7 +161,7 @@ t.test('a POST without a body is fine where none is asked for', async (t) => {
   })
 })
 
-t.test('any page may call the API, and is answered before it asks', async (t) => {
+t.test('any origin may call the API, with preflight responses', async (t) => {
   const { app } = await createTestServer(t)
   app.get('/api/x', open, async () => ({}))
   app.get('/page', open, async () => ({}))
@@ -169,7 +172,7 @@ t.test('any page may call the API, and is answered before it asks', async (t) =>
   t.match(asked.headers['access-control-allow-headers'], /X-API-Key/)
 })
 
-t.test('what never becomes a request is refused by name', async (t) => {
+t.test('malformed requests are rejected with the reason', async (t) => {
   const app = await house(t)
   await app.listen({ port: 0, host: '127.0.0.1' })
   const { port } = app.server.address() as { port: number }
@@ -220,7 +223,7 @@ t.test('a lost database is known by its codes, and a missing file is not one', a
   }
 })
 
-t.test('whoever waits for a database that hangs is told 503 in time', async (t) => {
+t.test('requests get 503 in time while the database hangs', async (t) => {
   const { app, plane } = await createTestServer(t)
   const bus = { ...plane.bus, healthy: () => false }
   Object.assign(app.services.plane, { bus })

@@ -103,7 +103,7 @@ t.test('a timer that fails for good becomes a letter, and is replayed once', asy
   t.equal((await sql`select 1 from dead_letters`).length, 1)
 })
 
-t.test('what fails often but not for long is left alone', async (t) => {
+t.test('frequent failures within a short time create no dead letter', async (t) => {
   const { alarms, letters, timersLeft } = await failing(t, () => new Error('busy'))
   for (let sweep = 0; sweep < 30; sweep += 1) await alarms.sweep()
   t.strictSame([await timersLeft(), await letters.list()], [1, []])
@@ -115,7 +115,7 @@ t.test('an outage makes no letters, however long it lasts', async (t) => {
   t.strictSame([await timersLeft(), await letters.list()], [1, []])
 })
 
-t.test('a timer that is set anew while the old one fails is not given up with it', async (t) => {
+t.test('a timer set again while the old one fails is not given up with it', async (t) => {
   const { clock, one, id, letters, set, timersLeft } = await failing(t, () => null)
   const [before] = await one.store.dueTimers(clock.now() + MINUTE, 1, 0)
   clock.pass(1)
@@ -142,36 +142,33 @@ t.test('two nodes that give up on the same timer write one letter', async (t) =>
   t.equal((await sql`select 1 from timers where aggregate_id = ${id}`).length, 0)
 })
 
-t.test(
-  'a letter is one while it lies there, and may come again after it was replayed',
-  async (t) => {
-    const { sql } = await createTestDatabase(t)
-    const revived: string[] = []
-    const letters = createDeadLetterStore(sql, {
-      webhook: async (_tx, { key }) => void revived.push(key),
-      stubborn: async () => Promise.reject(new Error('the receiver is gone')),
-    })
-    const webhook = { ...letter, kind: 'webhook' }
-    await letters.put(webhook)
-    await letters.put({ ...webhook, reason: 'again' })
-    const [first] = await letters.list()
-    t.match(await letters.list(), [{ kind: 'webhook', reason: 'it broke' }])
-    await letters.replay(first?.id ?? '')
-    t.strictSame(revived, ['a timer'])
-    await letters.put({ ...webhook, reason: 'later' })
-    t.match(await letters.list(), [{ reason: 'later' }])
+t.test('a dead letter exists once, and may be created again after its replay', async (t) => {
+  const { sql } = await createTestDatabase(t)
+  const revived: string[] = []
+  const letters = createDeadLetterStore(sql, {
+    webhook: async (_tx, { key }) => void revived.push(key),
+    stubborn: async () => Promise.reject(new Error('the receiver is gone')),
+  })
+  const webhook = { ...letter, kind: 'webhook' }
+  await letters.put(webhook)
+  await letters.put({ ...webhook, reason: 'again' })
+  const [first] = await letters.list()
+  t.match(await letters.list(), [{ kind: 'webhook', reason: 'it broke' }])
+  await letters.replay(first?.id ?? '')
+  t.strictSame(revived, ['a timer'])
+  await letters.put({ ...webhook, reason: 'later' })
+  t.match(await letters.list(), [{ reason: 'later' }])
 
-    for (const kind of ['stubborn', 'unknown']) {
-      await letters.put({ ...letter, kind })
-      const found = (await letters.list()).find((one) => one.kind === kind)
-      await t.rejects(letters.replay(found?.id ?? ''))
-      t.ok(
-        (await letters.list()).some((one) => one.kind === kind),
-        `${kind} is there still`,
-      )
-    }
-  },
-)
+  for (const kind of ['stubborn', 'unknown']) {
+    await letters.put({ ...letter, kind })
+    const found = (await letters.list()).find((one) => one.kind === kind)
+    await t.rejects(letters.replay(found?.id ?? ''))
+    t.ok(
+      (await letters.list()).some((one) => one.kind === kind),
+      `${kind} is there still`,
+    )
+  }
+})
 
 /** `gas dlq` on a database: its exit code and what it says. */
 const dlqOf =
@@ -212,7 +209,7 @@ t.test('gas dlq lists letters and makes one due again', async (t) => {
   t.equal(await timersLeft(), 1)
 })
 
-t.test('gas dlq makes a delivery due again, once, while it is kept', async (t) => {
+t.test('gas dlq makes a delivery due again, once, while it is stored', async (t) => {
   const house = await startWebhookReceivers(t)
   const main = await startStation(t, settingsAllowingReceivers(house))
   const guest = await main.onboard()

@@ -20,7 +20,7 @@ t.test('a round that always finds more to do ends when the service stops', async
   t.equal(steps, done, 'and no other one begins')
 })
 
-t.test('of rounds that fail the first is told, and the first that works again', async (t) => {
+t.test('of consecutive failures the first is logged, and then the next success', async (t) => {
   const told: unknown[] = []
   let steps = 0
   const again = createPollingLoop({

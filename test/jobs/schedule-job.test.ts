@@ -130,7 +130,7 @@ t.test('a slot that was stored during a look is not overlooked', async (t) => {
   t.ok(Math.max(...ran) < HINT_TIMEOUT_MS, `the latest was ${Math.round(Math.max(...ran))} ms late`)
 })
 
-t.test('a hint that was lost is given again, after half a minute', async (t) => {
+t.test('a lost hint is enqueued again after half a minute', async (t) => {
   const clock = createSystemClock()
   let ahead = 0
   const mono = () => performance.now() + ahead
@@ -149,7 +149,7 @@ t.test('a hint that was lost is given again, after half a minute', async (t) => 
   await waitUntilTrue('they run', () => ran.length === 3)
 })
 
-t.test('the slow runs of two agents keep nobody waiting, and all of them come', async (t) => {
+t.test('slow runs of two agents delay no other agent, and all of them run', async (t) => {
   const { node, slots, ran, begun, shut, open } = await lookout(t)
   const warnings: string[] = []
   const warn = ({ name }: Error) => void warnings.push(name)

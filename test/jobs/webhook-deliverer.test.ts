@@ -88,7 +88,7 @@ function held() {
   }
 }
 
-t.test('agents whose receivers do not answer have their share, and others theirs', async (t) => {
+t.test('agents with unresponsive receivers use their own share only', async (t) => {
   const { house, clock, node, hook, due } = await sending(t)
   const line = held()
   for (const agent of AGENTS)
@@ -122,7 +122,7 @@ t.test('agents whose receivers do not answer have their share, and others theirs
   await house.until(() => seen().every((n) => n === HOOKS), 'all of them')
 })
 
-t.test('those in trouble have a share of their own, and take nothing of the others', async (t) => {
+t.test('failing receivers have a separate share and take nothing from the others', async (t) => {
   const { sql, house, clock, node, hook, due } = await sending(t)
   const line = held()
   for (const [kind, failures] of [
@@ -149,7 +149,7 @@ t.test('those in trouble have a share of their own, and take nothing of the othe
   t.strictSame([line.count('troubled'), line.count('well')], [SHARE.troubled, SHARE.well])
 })
 
-t.test('an attempt that outlasts its lease is not made again by its own node', async (t) => {
+t.test('an attempt that outlasts its lease is not repeated by its own node', async (t) => {
   const { house, clock, node, hook, due } = await sending(t)
   const line = held()
   house.answers('/held', line.manner('held'))
@@ -163,7 +163,7 @@ t.test('an attempt that outlasts its lease is not made again by its own node', a
   t.equal(house.at('/held').length, 1)
 })
 
-t.test('of an answer so many bytes are read, and not one more is waited for', async (t) => {
+t.test('a limited number of bytes of a response is read, without waiting for more', async (t) => {
   const { sql, house, node, hook, due } = await sending(t)
   const answers = new Map<string, ServerResponse>()
   const cut: string[] = []
@@ -188,40 +188,37 @@ t.test('of an answer so many bytes are read, and not one more is waited for', as
   await eventually(async () => (await delivered()) === 2, 'what has ended by itself')
 })
 
-t.test(
-  'what another node delivers while this one looks what is due is not sent again',
-  async (t) => {
-    const { sql, clock, store, hook, due } = await sending(t)
-    const webhookId = await hook('a', '/a')
-    await due(webhookId)
-    await due(webhookId, SECOND)
-    clock.pass(SECOND)
-    const claim = (lease: string) => {
-      const now = new Date(clock.now())
-      const until = new Date(clock.now() + HOUR)
-      const bounds = { most: 10, share: 10, troubled: false, except: [], busy: new Map() }
-      return store.claim({ now, until, lease, ...bounds })
-    }
-    const sent: string[] = []
-    const delivered = async () => {
-      const [claimed] = await claim(randomUUID())
-      if (claimed === undefined) throw new Error('nothing was due')
-      sent.push(claimed.id)
-      const at = new Date(clock.now())
-      const told = { at, ms: 1, status: 200, error: null, dueAt: at, aside: false, disable: null }
-      await store.settle(claimed, { ...told, state: 'delivered' })
-    }
-    const mine = await pauseNextRead(sql, 'webhooks', () => claim(randomUUID()), delivered)
-    t.equal(sent.length, 1)
-    t.strictSame(
-      mine.map(({ id }) => sent.includes(id)),
-      [false],
-      'it is the next one',
-    )
-  },
-)
+t.test('a delivery made by another node during the poll is not repeated', async (t) => {
+  const { sql, clock, store, hook, due } = await sending(t)
+  const webhookId = await hook('a', '/a')
+  await due(webhookId)
+  await due(webhookId, SECOND)
+  clock.pass(SECOND)
+  const claim = (lease: string) => {
+    const now = new Date(clock.now())
+    const until = new Date(clock.now() + HOUR)
+    const bounds = { most: 10, share: 10, troubled: false, except: [], busy: new Map() }
+    return store.claim({ now, until, lease, ...bounds })
+  }
+  const sent: string[] = []
+  const delivered = async () => {
+    const [claimed] = await claim(randomUUID())
+    if (claimed === undefined) throw new Error('nothing was due')
+    sent.push(claimed.id)
+    const at = new Date(clock.now())
+    const told = { at, ms: 1, status: 200, error: null, dueAt: at, aside: false, disable: null }
+    await store.settle(claimed, { ...told, state: 'delivered' })
+  }
+  const mine = await pauseNextRead(sql, 'webhooks', () => claim(randomUUID()), delivered)
+  t.equal(sent.length, 1)
+  t.strictSame(
+    mine.map(({ id }) => sent.includes(id)),
+    [false],
+    'it is the next one',
+  )
+})
 
-t.test('what is sent once more is kept as long as what is new', async (t) => {
+t.test('a replayed delivery is stored as long as a new one', async (t) => {
   const { sql, clock, store, hook, due } = await sending(t)
   const webhookId = await hook('a', '/a')
   await due(webhookId)

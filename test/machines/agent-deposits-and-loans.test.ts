@@ -67,7 +67,7 @@ t.test(
   },
 )
 
-t.test('an undone deposit takes back what is there, its bonus first, and never more', async (t) => {
+t.test('a reverted deposit takes back at most the balance, its bonus first', async (t) => {
   const first = stepMachine(
     agentMachine,
     openAgentSnapshot(10, 0),
@@ -109,7 +109,7 @@ t.test('an agent joins one fleet', async (t) => {
   t.equal(refusal(snapshot, join), 'already_in_fleet')
 })
 
-t.test('it leaves the fleet it is in, and no other, and may join again', async (t) => {
+t.test('an agent leaves only its own fleet and may join again', async (t) => {
   t.equal(refusal(openAgentSnapshot(0, 0), leave('fleet-1')), 'not_in_fleet')
   t.equal(refusal(openAgentSnapshot(0, 0), leave(null)), 'not_in_fleet', 'whichever that would be')
   const { snapshot } = stepMachine(agentMachine, openAgentSnapshot(0, 0), join)
@@ -122,7 +122,7 @@ t.test('it leaves the fleet it is in, and no other, and may join again', async (
   t.equal(stepMachine(agentMachine, left, elsewhere).snapshot.context.fleetId, 'fleet-2')
 })
 
-t.test('whoever leaves keeps what is lent for its calls, by lender', async (t) => {
+t.test('an agent that leaves keeps the loans of its calls, by lender', async (t) => {
   const { snapshot } = playEvents(agentMachine, openAgentSnapshot(0, 10), [
     join,
     lend('call-1', 30, 5),
@@ -144,7 +144,7 @@ t.test('whoever leaves keeps what is lent for its calls, by lender', async (t) =
   t.strictSame(own(paid), { promo: 0n, cash: 4n, held: 0n, open: [] }, 'none of it becomes its own')
 })
 
-t.test('what a pool lends belongs to one call, and nobody gets richer by it', async (t) => {
+t.test('a loan belongs to one call, and no balance grows by it', async (t) => {
   const { snapshot, emitted } = stepMachine(
     agentMachine,
     openAgentSnapshot(0, 10),
@@ -169,7 +169,7 @@ t.test('what a pool lends belongs to one call, and nobody gets richer by it', as
   t.strictSame(own(gone), { promo: 0n, cash: 10n, held: 0n, open: [] }, 'it leaves as it came')
 })
 
-t.test('a call is let in with what was lent and its own, and its own pays first', async (t) => {
+t.test('a hold uses the loan and the own credits, own credits first', async (t) => {
   const lent = stepMachine(agentMachine, openAgentSnapshot(4, 10), lend('call-1', 30, 5)).snapshot
   t.equal(refusal(lent, agentHoldEvent('call-1', 45)), 'payment_required')
   const held = stepMachine(agentMachine, lent, agentHoldEvent('call-1', 40)).snapshot
@@ -190,14 +190,14 @@ t.test('a call is let in with what was lent and its own, and its own pays first'
   t.strictSame(own(freed), { promo: 4n, cash: 10n, held: 0n, open: [] })
 })
 
-t.test('a call in memory is charged to what was lent for it, then to its own', async (t) => {
+t.test('a call in memory is charged to its loan, then to the own credits', async (t) => {
   const lent = stepMachine(agentMachine, openAgentSnapshot(4, 10), lend('call-1', 30, 5)).snapshot
   const paid = stepMachine(agentMachine, lent, { ...charge(36), callId: 'call-1' }).snapshot
   t.strictSame(own(paid), { promo: 0n, cash: 8n, held: 0n, open: [] })
   t.equal(refusal(lent, { ...charge(45), callId: 'call-1' }), 'payment_required')
 })
 
-t.test('calls on a pool tell of a low balance once, when it is the own that falls', async (t) => {
+t.test('calls with loans report a low balance once, when the own balance falls', async (t) => {
   let snapshot = openAgentSnapshot(0, 60_000)
   const told: unknown[] = []
   const take = (event: AgentEvent) => {

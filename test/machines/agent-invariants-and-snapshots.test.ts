@@ -128,7 +128,7 @@ for (const version of [1, 2, 3, 4])
     t.strictSame(lifted, next)
   })
 
-t.test('what was drawn for a call of version 2 is lent for it by its fleet', async (t) => {
+t.test('a draw of version 2 becomes a loan of its fleet', async (t) => {
   const [drawn] = readGoldenSnapshots('agent-v5.json').filter(({ name }) =>
     name.includes('of version 2'),
   )

@@ -21,7 +21,7 @@ import {
   agentCreditEvent,
 } from '../support/machines/agent-events.ts'
 
-t.test('an agent opens in the tier of its balance and tells nothing', async (t) => {
+t.test('an agent starts in the tier of its balance and emits nothing', async (t) => {
   const tiers = [
     [0, 'empty'],
     [1, 'critical'],
@@ -41,7 +41,7 @@ t.test('an agent opens in the tier of its balance and tells nothing', async (t) 
   }
 })
 
-t.test('falling into a tier is told once, climbing is not told', async (t) => {
+t.test('falling into a tier emits one event, rising emits none', async (t) => {
   const { snapshot, emitted } = stepMachine(
     agentMachine,
     openAgentSnapshot(0, 250_001),
@@ -66,7 +66,7 @@ t.test('falling into a tier is told once, climbing is not told', async (t) => {
   )
 })
 
-t.test('every tier leads to every other as the balance moves', async (t) => {
+t.test('a balance change reaches every tier from every other', async (t) => {
   const balances = { empty: 0, critical: 1, warning: 100_000, healthy: 300_000 }
   const order = Object.keys(balances)
   for (const [from, has] of Object.entries(balances)) {
@@ -94,7 +94,7 @@ t.test('held money still belongs to the balance that makes the tier', async (t) 
 })
 
 t.test(
-  'asking accepts up to what no other call holds in memory, and changes nothing',
+  'a check accepts up to the balance without holds in memory, and changes nothing',
   async (t) => {
     const start = openAgentSnapshot(30, 70)
     const exact = stepMachine(agentMachine, start, agentCheckEvent(60, { reserved: microUsd(40) }))
@@ -128,7 +128,7 @@ t.test('a free call is covered with nothing in the purse and with a key at its c
   t.equal(agentRejectionOf(spent, agentChargeEvent(0, 'key-1', 5)), null)
 })
 
-t.test('the cap of a key counts what it spent, holds durably and holds in memory', async (t) => {
+t.test('the cap of a key counts its spend, durable holds and holds in memory', async (t) => {
   const keyed = { keyId: 'key-1', keyCap: microUsd(100) }
   const { snapshot } = playEvents(agentMachine, openAgentSnapshot(0, 1_000), [
     agentChargeEvent(20, 'key-1', 100),
@@ -255,7 +255,7 @@ t.test('a call settles once and never above its hold', async (t) => {
   t.equal(agentRejectionOf(settled, agentReleaseEvent('call-1')), 'call_settled')
 })
 
-t.test('a release gives all back, beside the holds of other calls', async (t) => {
+t.test('a release returns the whole hold and leaves other holds unchanged', async (t) => {
   const { snapshot } = playEvents(agentMachine, openAgentSnapshot(30, 70), [
     agentHoldEvent('call-1', 40),
     agentHoldEvent('call-2', 20),

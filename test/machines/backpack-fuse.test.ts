@@ -68,7 +68,7 @@ t.test('a free call trips no fuse', async (t) => {
   })
 })
 
-t.test('a tripped fuse is told once a window and limit, with its numbers', async (t) => {
+t.test('a tripped fuse emits once per window and limit, with its numbers', async (t) => {
   const start = playEvents(backpackMachine, createBackpackSnapshot(), [
     chargeEvent(30),
     holdEvent(20),
@@ -95,7 +95,7 @@ t.test('a tripped fuse is told once a window and limit, with its numbers', async
   t.match(tomorrow.emitted, [{ limit: 'per_call', window: '2026-11-22' }], 'another day')
 })
 
-t.test('the month tells by month', async (t) => {
+t.test('the monthly limit emits once per month', async (t) => {
   const start = createBackpackSnapshot({ fuse: fuseLimitsOf(null, null, 100) })
   const first = stepMachine(backpackMachine, start, checkEvent(101))
   t.match(first.emitted, [{ limit: 'per_month', window: '2026-11', spent: 0n, limitAmount: 100n }])
@@ -107,7 +107,7 @@ t.test('the month tells by month', async (t) => {
   )
 })
 
-t.test('a fuse told on a later day is not told again when the clock goes back', async (t) => {
+t.test('a fuse emitted on a later day is not emitted again when the clock goes back', async (t) => {
   const told = stepMachine(
     backpackMachine,
     createBackpackSnapshot(),
@@ -117,7 +117,7 @@ t.test('a fuse told on a later day is not told again when the clock goes back', 
   t.strictSame(stepMachine(backpackMachine, told, checkEvent(51, END_OF_DAY_MS)).emitted, [])
 })
 
-t.test('a charge checks the limits again, without what others reserve', async (t) => {
+t.test('a charge checks the limits again, without the reservations of other calls', async (t) => {
   const start = playEvents(backpackMachine, createBackpackSnapshot(), [
     chargeEvent(50),
     holdEvent(20),
@@ -165,7 +165,7 @@ t.test('days and months roll at UTC midnight', async (t) => {
   )
 })
 
-t.test('a clock that goes back opens no window again', async (t) => {
+t.test('a clock that goes back reopens no window', async (t) => {
   const start = playEvents(backpackMachine, createBackpackSnapshot(), [
     chargeEvent(50, NEXT_MIDNIGHT_MS),
     chargeEvent(50, NEXT_MIDNIGHT_MS),
@@ -244,7 +244,7 @@ t.test(
   },
 )
 
-t.test('capture and release free what was held, never below zero', async (t) => {
+t.test('capture and release reduce the held amount, never below zero', async (t) => {
   const held = stepMachine(backpackMachine, createBackpackSnapshot(), holdEvent(40)).snapshot
   t.match(stepMachine(backpackMachine, held, captureEvent(40, 25)).snapshot.context, {
     heldDay: 0n,

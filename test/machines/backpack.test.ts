@@ -49,7 +49,7 @@ t.test('a new Backpack is far from its expiry and sets its three timers', async 
   })
 })
 
-t.test('a Backpack made shortly before its expiry starts there and tells nothing', async (t) => {
+t.test('a Backpack created shortly before its expiry starts there and emits nothing', async (t) => {
   const cases = [
     [7 * DAY, 'far'],
     [7 * DAY - 1, 'week'],
@@ -84,7 +84,7 @@ t.test('timers warn 7 days and 1 day before, then it expires', async (t) => {
   t.strictSame(expired.emitted, [])
 })
 
-t.test('an alarm that comes late or twice warns nobody', async (t) => {
+t.test('a late or repeated timer emits no warning', async (t) => {
   const { snapshot } = stepMachine(
     backpackMachine,
     createBackpackSnapshot(),
@@ -120,7 +120,7 @@ t.test('expiry by the clock refuses before the alarm has come, in the right orde
   t.equal(rejectionCodeOf(strict, { type: 'SET', tools: null, at: BACKPACK_EXPIRY_MS - 1 }), null)
 })
 
-t.test('set changes what it names', async (t) => {
+t.test('SET changes only the named fields', async (t) => {
   const { snapshot } = stepMachine(backpackMachine, createBackpackSnapshot(), {
     type: 'SET',
     fuse: fuseLimitsOf(1, null, null),
@@ -145,7 +145,7 @@ t.test('set changes what it names', async (t) => {
   t.match(all.context, { tools: null, pager })
 })
 
-t.test('an expired Backpack settles what was admitted and refuses the rest', async (t) => {
+t.test('an expired Backpack settles admitted calls and rejects new ones', async (t) => {
   const { snapshot } = playEvents(backpackMachine, createBackpackSnapshot(), [
     holdEvent(40),
     expiryTimerEvent('expiry'),
@@ -194,7 +194,7 @@ t.test('a revoked Backpack stops charges at once and only settles durable holds'
   t.equal(rejectionCodeOf(snapshot, releaseEvent(40)), null)
 })
 
-t.test('renewal starts the timers again from where it now stands', async (t) => {
+t.test('renewal restarts the timers from the new expiry', async (t) => {
   const warned = stepMachine(
     backpackMachine,
     createBackpackSnapshot(),
@@ -318,7 +318,7 @@ t.test('unknown events are refused by every state', async (t) => {
   )
 })
 
-t.test('on all paths limits hold, nothing is negative and no window comes back', async (t) => {
+t.test('on all paths limits hold, nothing is negative and no window reopens', async (t) => {
   const events = [
     ...[NOON_MS, NEXT_MIDNIGHT_MS].flatMap((at): BackpackEvent[] => [
       checkEvent(51, at),

@@ -46,7 +46,7 @@ t.test('a bounty begins open, with its reward in two parts', async (t) => {
   t.strictSame(begun.timers, {}, 'its timer is a command of its own: money moves with it')
 })
 
-t.test('what each state answers', async (t) => {
+t.test('results of all events in each state', async (t) => {
   const claimed = after(claim(OTHER))
   const cancelled = after(cancel())
   const expired = after(expire())

@@ -64,7 +64,7 @@ t.test('an unknown event is refused', async (t) => {
   t.equal(refusal(start(), { type: 'NO_SUCH_EVENT' } as never), 'internal')
 })
 
-t.test('on all paths no slot is given twice, and none after the end', async (t) => {
+t.test('on all paths no slot is claimed twice, and none after the end', async (t) => {
   const agents = ['a', 'b', 'c', 'd']
   const events = [...agents.flatMap((one) => [redeem(one), redeem(one, END)]), expiry]
   const walks = shortestEventPaths(

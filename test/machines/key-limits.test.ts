@@ -94,7 +94,7 @@ t.test(
   },
 )
 
-t.test('what other calls hold counts, in memory and in the ledger', async (t) => {
+t.test('holds of other calls count, in memory and in the ledger', async (t) => {
   const caps = { day: 60, month: 70 }
   const held = playEvents(agentMachine, open(), [
     charge(10, caps),
@@ -120,7 +120,7 @@ t.test('a day and a month of a key begin anew at UTC midnight', async (t) => {
   t.match(month.context.keySpent, { 'key-1': 80n }, 'in all it goes on counting')
 })
 
-t.test('a clock that goes back opens no window of a key again', async (t) => {
+t.test('a clock that goes back reopens no window of a key', async (t) => {
   const caps = { day: 50 }
   const full = stepMachine(agentMachine, open(), charge(50, caps, MIDNIGHT)).snapshot
   t.strictSame(refused(full, ask(1, caps, NOON)), exceeds('per_day'))

@@ -63,35 +63,32 @@ t.test('a new payer is trusted with ten cents at once', async (t) => {
   t.equal(modeOf(snapshot, reserve('b', 40_001)), 'first', 'over the cap it settles first')
 })
 
-t.test(
-  'what the chain undoes is in flight again, and takes the trust it had brought',
-  async (t) => {
-    const paid = playEvents(payerMachine, start(), [
-      reserve('a', 60_000),
-      settle('a', 60_000),
-    ]).snapshot
-    const open = playEvents(payerMachine, paid, [unsettle('a', 60_000)]).snapshot
-    t.match(open.context, { inFlight: 60_000n, settledTotal: 0n, cap: INITIAL_PAYER_CAP })
-    t.match(open.context.reservations, { a: { amount: 60_000n, mode: 'first' } })
-    t.equal(
-      refusal(open, reserve('b', 50_000, { balance: 100_000n })),
-      'payment_invalid',
-      'its balance is asked for again',
-    )
-    t.equal(
-      playEvents(payerMachine, open, [settle('a', 60_000)]).snapshot.context.settledTotal,
-      60_000n,
-    )
-    const cheat = playEvents(payerMachine, open, [lose('a', 60_000, true)]).snapshot
-    t.match(cheat, { value: 'blocked', context: { inFlight: 0n, losses: 60_000n } })
-    const again = playEvents(payerMachine, cheat, [
-      reserve('c', 5),
-      settle('c', 5),
-      unsettle('c', 5),
-    ]).snapshot
-    t.match(again, { value: 'blocked', context: { inFlight: 5n, cap: 0n, settledTotal: 0n } })
-  },
-)
+t.test('a reverted payment is in flight again and loses its trust', async (t) => {
+  const paid = playEvents(payerMachine, start(), [
+    reserve('a', 60_000),
+    settle('a', 60_000),
+  ]).snapshot
+  const open = playEvents(payerMachine, paid, [unsettle('a', 60_000)]).snapshot
+  t.match(open.context, { inFlight: 60_000n, settledTotal: 0n, cap: INITIAL_PAYER_CAP })
+  t.match(open.context.reservations, { a: { amount: 60_000n, mode: 'first' } })
+  t.equal(
+    refusal(open, reserve('b', 50_000, { balance: 100_000n })),
+    'payment_invalid',
+    'its balance is asked for again',
+  )
+  t.equal(
+    playEvents(payerMachine, open, [settle('a', 60_000)]).snapshot.context.settledTotal,
+    60_000n,
+  )
+  const cheat = playEvents(payerMachine, open, [lose('a', 60_000, true)]).snapshot
+  t.match(cheat, { value: 'blocked', context: { inFlight: 0n, losses: 60_000n } })
+  const again = playEvents(payerMachine, cheat, [
+    reserve('c', 5),
+    settle('c', 5),
+    unsettle('c', 5),
+  ]).snapshot
+  t.match(again, { value: 'blocked', context: { inFlight: 5n, cap: 0n, settledTotal: 0n } })
+})
 
 t.test('nothing runs first without a balance, without room, or unasked', async (t) => {
   t.equal(modeOf(start(), reserve('a', 1, { balance: null })), 'first')
@@ -99,7 +96,7 @@ t.test('nothing runs first without a balance, without room, or unasked', async (
   t.equal(modeOf(start(), reserve('a', 1, { mode: 'first' })), 'first')
 })
 
-t.test('what is in flight and the new amount fit the balance, for each asset', async (t) => {
+t.test('payments in flight and the new amount must fit the balance, per asset', async (t) => {
   const { snapshot } = stepMachine(
     payerMachine,
     start(),
@@ -122,7 +119,7 @@ t.test('a balance read before the last settlement counts the same money twice', 
   t.equal(refusal(snapshot, reserve('b', 1, { balance: null })), null)
 })
 
-t.test('trust grows with what has settled, up to two dollars', async (t) => {
+t.test('trust grows with settled payments, up to two dollars', async (t) => {
   const { snapshot } = playEvents(payerMachine, start(), [
     reserve('a', 70_000),
     settle('a', 70_000),
@@ -150,7 +147,7 @@ t.test('a loss ends the trust for good; money that was lost undelivered does not
   t.equal(refusal(snapshot, reserve('c', 1, { balanceBlock: 1n })), 'payment_invalid')
 })
 
-t.test('what ends twice frees once, and an unknown event is refused', async (t) => {
+t.test('a repeated end frees once, and an unknown event is rejected', async (t) => {
   const { snapshot } = playEvents(payerMachine, start(), [
     reserve('a', 5),
     release('a'),

@@ -32,7 +32,7 @@ t.test('calls under way count, and tools count apart', async (t) => {
   )
 })
 
-t.test('a call is given back once, and not when it was kept', async (t) => {
+t.test('a call slot is returned once, and not after it was used', async (t) => {
   const { snapshot } = playEvents(dailyQuotaMachine, start, [
     take('1'),
     take('2'),
@@ -52,7 +52,7 @@ t.test('a call is given back once, and not when it was kept', async (t) => {
   )
 })
 
-t.test('a UTC day starts empty, and what began before it is no part of it', async (t) => {
+t.test('a UTC day starts at zero, and earlier calls do not count', async (t) => {
   const { snapshot: full } = playEvents(dailyQuotaMachine, start, [take('1'), take('2')])
   t.equal(refusal(full, take('3', MIDNIGHT - 1)), 'quota_exceeded')
   const { snapshot } = playEvents(dailyQuotaMachine, full, [take('3', MIDNIGHT), back('1')])
@@ -62,7 +62,7 @@ t.test('a UTC day starts empty, and what began before it is no part of it', asyn
   t.equal(refusal(next, take('5', NOON)), 'quota_exceeded', 'yesterday does not come back')
 })
 
-t.test('bytes are kept up to the most of a day, and the next day starts empty', async (t) => {
+t.test('bytes are stored up to the daily maximum, and the next day starts at zero', async (t) => {
   const store = (bytes: number, at = NOON) => ({ type: 'STORE', bytes, most: 100, at }) as const
   const { snapshot } = playEvents(dailyQuotaMachine, start, [store(60), store(40)])
   t.equal(snapshot.context.kept, 100)

@@ -41,30 +41,42 @@ const disable = { type: 'DISABLE' } as const
 const refusal = (snapshot: Snapshot, event: ScheduleEvent) =>
   stepMachine(scheduleMachine, snapshot, event).refused
 
-t.test('paused with its key it tells why once, and no credits resume it', async (t) => {
-  const paused = stepMachine(scheduleMachine, start(), pause('key_revoked'))
-  t.match(paused.snapshot, {
-    value: 'paused',
-    context: { slot: at(1), needed: null, pausedFor: { reason: 'key_revoked', at: NOON } },
-  })
-  const told = { type: 'schedule.paused', scheduleId: 's1', name: 'demo', tool: 'hive_trending' }
-  t.strictSame(paused.emitted, [{ ...told, reason: 'key_revoked' }])
-  const again = stepMachine(scheduleMachine, paused.snapshot, pause('key_expired'))
-  t.strictSame([again.snapshot.value, again.emitted], ['paused', []])
-  t.equal(
-    stepMachine(scheduleMachine, paused.snapshot, funded(1_000_000, at(3))).snapshot.value,
-    'paused',
-  )
-  const short = playEvents(scheduleMachine, start(), [exhausted(1), pause('key_revoked')]).snapshot
-  t.equal(stepMachine(scheduleMachine, short, funded(1_000_000, at(3))).snapshot.value, 'paused')
-})
+t.test(
+  'a schedule paused with its key emits the reason once, and no credits resume it',
+  async (t) => {
+    const paused = stepMachine(scheduleMachine, start(), pause('key_revoked'))
+    t.match(paused.snapshot, {
+      value: 'paused',
+      context: { slot: at(1), needed: null, pausedFor: { reason: 'key_revoked', at: NOON } },
+    })
+    const told = { type: 'schedule.paused', scheduleId: 's1', name: 'demo', tool: 'hive_trending' }
+    t.strictSame(paused.emitted, [{ ...told, reason: 'key_revoked' }])
+    const again = stepMachine(scheduleMachine, paused.snapshot, pause('key_expired'))
+    t.strictSame([again.snapshot.value, again.emitted], ['paused', []])
+    t.equal(
+      stepMachine(scheduleMachine, paused.snapshot, funded(1_000_000, at(3))).snapshot.value,
+      'paused',
+    )
+    const short = playEvents(scheduleMachine, start(), [
+      exhausted(1),
+      pause('key_revoked'),
+    ]).snapshot
+    t.equal(stepMachine(scheduleMachine, short, funded(1_000_000, at(3))).snapshot.value, 'paused')
+  },
+)
 
-t.test('paused with its key, the run under way ends once and no other begins', async (t) => {
-  const paused = stepMachine(scheduleMachine, start(), pause('key_revoked')).snapshot
-  const ended = stepMachine(scheduleMachine, paused, ran(1))
-  t.match(ended, { refused: null, snapshot: { value: 'paused', context: { slot: null, runs: 1 } } })
-  t.equal(refusal(ended.snapshot, ran(1)), 'call_settled')
-})
+t.test(
+  'a schedule paused with its key ends the current run once and starts no other',
+  async (t) => {
+    const paused = stepMachine(scheduleMachine, start(), pause('key_revoked')).snapshot
+    const ended = stepMachine(scheduleMachine, paused, ran(1))
+    t.match(ended, {
+      refused: null,
+      snapshot: { value: 'paused', context: { slot: null, runs: 1 } },
+    })
+    t.equal(refusal(ended.snapshot, ran(1)), 'call_settled')
+  },
+)
 
 t.test('a run that is barred ends its slot and pauses', async (t) => {
   const paused = stepMachine(scheduleMachine, start(), barred(1))

@@ -48,7 +48,7 @@ const cancel = { type: 'CANCEL' } as const
 const refusal = (snapshot: Snapshot, event: ScheduleEvent) =>
   stepMachine(scheduleMachine, snapshot, event).refused
 
-t.test('the first slot comes one interval after the creation', async (t) => {
+t.test('the first slot is one interval after the creation', async (t) => {
   t.match(start(), { value: 'enabled', context: { slot: at(1), runs: 0, needed: null } })
 })
 
@@ -61,7 +61,7 @@ t.test('a slot that has ended is followed by the next of the grid', async (t) =>
   )
 })
 
-t.test('what was missed runs once, and the grid goes on', async (t) => {
+t.test('missed slots run once, and the grid continues', async (t) => {
   const late = stepMachine(scheduleMachine, start(), ran(1, 7 * EVERY + 1))
   t.match(late.snapshot.context, { slot: at(9), runs: 1 })
 })
@@ -78,7 +78,7 @@ t.test('a slot ends once: another run of it, or of an earlier one, is refused', 
   for (const n of [1, 2, 4]) t.equal(refusal(snapshot, ran(n)), 'call_settled', `slot ${n}`)
 })
 
-t.test('without credits it pauses and tells so once', async (t) => {
+t.test('without credits a schedule pauses and emits once', async (t) => {
   const paused = stepMachine(scheduleMachine, start(), exhausted(1))
   t.match(paused.snapshot, {
     value: 'paused',
@@ -103,7 +103,7 @@ t.test('without credits it pauses and tells so once', async (t) => {
   )
 })
 
-t.test('a paused one goes on when a run can be paid, with the next slot', async (t) => {
+t.test('a paused schedule resumes when a run can be paid, with the next slot', async (t) => {
   const paused = stepMachine(scheduleMachine, start(), exhausted(1)).snapshot
   t.equal(stepMachine(scheduleMachine, paused, funded(5_999, at(3))).snapshot.value, 'paused')
   t.match(stepMachine(scheduleMachine, paused, funded(6_000, at(3))).snapshot, {
@@ -117,7 +117,7 @@ t.test('a paused one goes on when a run can be paid, with the next slot', async 
   t.equal(stepMachine(scheduleMachine, start(), funded(9_999, at(3))).snapshot.context.slot, at(1))
 })
 
-t.test('disabled, a run under way may end; no other comes before it is enabled', async (t) => {
+t.test('after a disable the current run may end; none starts before an enable', async (t) => {
   const { snapshot } = stepMachine(scheduleMachine, start(), disable)
   t.equal(snapshot.value, 'disabled')
   const ended = stepMachine(scheduleMachine, snapshot, ran(1))
@@ -134,7 +134,7 @@ t.test('disabled, a run under way may end; no other comes before it is enabled',
   )
 })
 
-t.test('enabled again, a run under way ends once beside the slot that comes', async (t) => {
+t.test('after an enable the current run ends once beside the next slot', async (t) => {
   const { snapshot } = playEvents(scheduleMachine, start(), [disable, enable(at(1) + 9)])
   t.match(snapshot, { value: 'enabled', context: { slot: at(2), late: [at(1)] } })
   const ended = stepMachine(scheduleMachine, snapshot, ran(1, 20))
@@ -150,7 +150,7 @@ t.test('enabled again, a run under way ends once beside the slot that comes', as
   t.match(both.context, { slot: at(3), late: [], ended: at(2), runs: 2 }, 'in either order')
 })
 
-t.test('more than one run may be under way, and not without end', async (t) => {
+t.test('more than one run may be in progress, up to a limit', async (t) => {
   const again = (n: number) => [disable, enable(at(n) + 9)]
   const twice = playEvents(scheduleMachine, start(), [...again(1), ...again(2)]).snapshot
   t.strictSame(twice.context.late, [at(1), at(2)])
@@ -166,7 +166,7 @@ t.test('enabled again before its slot was due, it is the same slot and one run',
   t.equal(refusal(stepMachine(scheduleMachine, snapshot, ran(1)).snapshot, ran(1)), 'call_settled')
 })
 
-t.test('a run under way that finds no credits pauses only its own slot', async (t) => {
+t.test('a run without credits pauses only its own slot', async (t) => {
   const { snapshot } = playEvents(scheduleMachine, start(), [
     disable,
     enable(at(1) + 9),
@@ -193,7 +193,7 @@ t.test('cancelled, a run under way ends once and everything else is refused', as
   }
 })
 
-t.test('what may change changes, and nothing else', async (t) => {
+t.test('only the mutable fields change', async (t) => {
   const change = { type: 'CHANGE', name: 'new', budget: microUsd(1), writeToHive: true } as const
   const { context } = stepMachine(scheduleMachine, start(), change).snapshot
   t.strictSame(context, { ...start().context, name: 'new', budget: 1n, writeToHive: true })
@@ -232,7 +232,7 @@ t.test(
   },
 )
 
-t.test('whatever is told of runs, each slot is accepted once', async (t) => {
+t.test('for any sequence of run reports each slot is accepted once', async (t) => {
   const property = fc.property(fc.array(fc.constantFrom(...events), { maxLength: 40 }), (told) => {
     let snapshot = start()
     const accepted: number[] = []
@@ -342,7 +342,7 @@ function world() {
   }
 }
 
-t.test('whatever is asked during runs, each slot that began is charged once', async (t) => {
+t.test('for any sequence of events each started slot is charged once', async (t) => {
   const property = fc.property(fc.array(happening, { maxLength: 80, size: 'max' }), (told) => {
     const live = world()
     for (const one of told) {

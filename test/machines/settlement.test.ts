@@ -96,7 +96,7 @@ t.test('every transition of the money', async (t) => {
   t.equal(at(after(lostTrack, lost, settled)), 'settled/delivered', 'it landed after all')
 })
 
-t.test('nothing is sent before it is due, and what is over stays over', async (t) => {
+t.test('nothing is sent before it is due, and a final state stays final', async (t) => {
   for (const event of [submitted, unknown, retry, settled, lost, undone]) {
     t.equal(at(after(start(), event)), 'claimed/waiting', event.type)
     t.equal(at(after(start(), release(), event)), 'released/waiting', event.type)
@@ -107,7 +107,7 @@ t.test('nothing is sent before it is due, and what is over stays over', async (t
   t.equal(refusal(start(), { type: 'NO_SUCH_EVENT' } as never), 'internal')
 })
 
-t.test('only the running call may deliver or let go', async (t) => {
+t.test('only the running call may deliver or release', async (t) => {
   t.equal(refusal(start(), deliver('c2')), 'call_settled')
   t.equal(refusal(start(), release('c2')), 'call_settled')
   t.equal(at(after(start(), expire('c2'))), 'claimed/waiting')
@@ -161,7 +161,7 @@ for (const [where, from, same, other] of repetitions) {
   })
 }
 
-t.test('a released payment may be used again, for anything', async (t) => {
+t.test('a released payment may be used again for any purpose', async (t) => {
   const free = after(start(), release())
   t.ok(atRest(free))
   const again = stepMachine(
@@ -175,7 +175,7 @@ t.test('a released payment may be used again, for anything', async (t) => {
   t.equal(at(after(free, claim(first))), 'due/waiting')
 })
 
-t.test('what has settled and was not delivered runs again, one call at a time', async (t) => {
+t.test('a settled, undelivered payment runs again, one call at a time', async (t) => {
   const paid = after(start(first), submitted, settled)
   t.notOk(atRest(paid))
   t.equal(refusal(paid, claim({ callId: 'c2' })), 'payment_in_progress')
@@ -219,14 +219,14 @@ t.test('a top-up is delivered by its settlement', async (t) => {
   t.ok(atRest(after(topup, settled)))
 })
 
-t.test('a lost payment that may still land is looked for once more', async (t) => {
+t.test('a lost payment that may still land is checked once more', async (t) => {
   const given = after(start(first), unknown, lostFor)
   t.notOk(atRest(given))
   t.ok(atRest(after(given, lost)))
   t.equal(at(after(given, settled)), 'settled/waiting')
 })
 
-t.test('what the chain undoes is open again, and settles again', async (t) => {
+t.test('a reverted payment is open again and settles again', async (t) => {
   const paid = after(start(), deliver(), submitted, settled)
   const open = after(paid, undone)
   t.equal(at(open), 'unknown/delivered')
@@ -309,7 +309,7 @@ function breach(seen: readonly Snapshot[]): string | null {
 }
 
 for (const more of [{}, agents, first, { ...first, ...agents }]) {
-  t.test(`no walk undoes what is final: ${JSON.stringify(more)}`, async (t) => {
+  t.test(`no path changes a final state: ${JSON.stringify(more)}`, async (t) => {
     const bucket = (snapshot: Snapshot) => {
       const { runner, lookAt, mode, fingerprint } = snapshot.context
       return stringifyWithBigints([snapshot.value, runner?.callId, lookAt, mode, fingerprint])
@@ -348,30 +348,33 @@ t.test('snapshots of version 3 still resolve and go on', async (t) => {
   }
 })
 
-t.test('decision 99: without an agent, a repetition is known by what its sender has', async (t) => {
-  const [no, yes] = ['payment_already_used', null]
-  const marks = (key: string | null, secrets: string[], address: string | null) => ({
-    marks: { key, secrets, address },
-  })
-  const cases: [string, object, object, string | null][] = [
-    ['its address', marks(null, [], 'home'), marks(null, [], 'home'), yes],
-    ['another address', marks(null, [], 'home'), marks(null, [], 'away'), no],
-    ['nothing at all', marks(null, [], null), marks(null, [], null), no],
-    ['a secret from elsewhere', marks(null, ['s'], 'home'), marks(null, ['r', 's'], 'away'), yes],
-    ['another secret', marks(null, ['s'], 'home'), marks(null, ['r'], 'away'), no],
-    ['no secret, at home', marks(null, ['s'], 'home'), marks(null, [], 'home'), yes],
-    ['its key', marks('k', [], 'home'), marks('k', [], 'home'), yes],
-    ['another key, at home', marks('k', ['s'], 'home'), marks('l', ['s'], 'home'), no],
-    ['no key any more', marks('k', ['s'], 'home'), marks(null, ['s'], 'home'), no],
-    ['a key that was not there', marks(null, [], 'home'), marks('k', [], 'home'), yes],
-    ['a key anybody may guess', marks('k', [], 'home'), marks('k', [], 'away'), no],
-    ['older than marks', { marks: null }, marks(null, [], 'away'), yes],
-  ]
-  for (const [name, one, again, refused] of cases) {
-    const bought = after(start(one), deliver(), submitted, settled)
-    t.equal(refusal(bought, claim({ callId: 'c2', ...again })), refused, name)
-  }
-  const hers = after(start({ ...agents, ...marks('k', ['s'], 'home') }), deliver(), submitted)
-  const elsewhere = claim({ ...agents, callId: 'c2', ...marks(null, [], 'away') })
-  t.equal(refusal(hers, elsewhere), yes, 'an agent is known by itself')
-})
+t.test(
+  'decision 99: without an agent, a repetition is identified by data of its sender',
+  async (t) => {
+    const [no, yes] = ['payment_already_used', null]
+    const marks = (key: string | null, secrets: string[], address: string | null) => ({
+      marks: { key, secrets, address },
+    })
+    const cases: [string, object, object, string | null][] = [
+      ['its address', marks(null, [], 'home'), marks(null, [], 'home'), yes],
+      ['another address', marks(null, [], 'home'), marks(null, [], 'away'), no],
+      ['nothing at all', marks(null, [], null), marks(null, [], null), no],
+      ['a secret from elsewhere', marks(null, ['s'], 'home'), marks(null, ['r', 's'], 'away'), yes],
+      ['another secret', marks(null, ['s'], 'home'), marks(null, ['r'], 'away'), no],
+      ['no secret, at home', marks(null, ['s'], 'home'), marks(null, [], 'home'), yes],
+      ['its key', marks('k', [], 'home'), marks('k', [], 'home'), yes],
+      ['another key, at home', marks('k', ['s'], 'home'), marks('l', ['s'], 'home'), no],
+      ['no key any more', marks('k', ['s'], 'home'), marks(null, ['s'], 'home'), no],
+      ['a key that was not there', marks(null, [], 'home'), marks('k', [], 'home'), yes],
+      ['a key anybody may guess', marks('k', [], 'home'), marks('k', [], 'away'), no],
+      ['older than marks', { marks: null }, marks(null, [], 'away'), yes],
+    ]
+    for (const [name, one, again, refused] of cases) {
+      const bought = after(start(one), deliver(), submitted, settled)
+      t.equal(refusal(bought, claim({ callId: 'c2', ...again })), refused, name)
+    }
+    const hers = after(start({ ...agents, ...marks('k', ['s'], 'home') }), deliver(), submitted)
+    const elsewhere = claim({ ...agents, callId: 'c2', ...marks(null, [], 'away') })
+    t.equal(refusal(hers, elsewhere), yes, 'an agent is known by itself')
+  },
+)

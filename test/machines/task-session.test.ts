@@ -80,14 +80,14 @@ t.test('a capture spends what the call cost, a release nothing', async (t) => {
   })
 })
 
-t.test('nothing settles beyond what is held', async (t) => {
+t.test('no settlement exceeds its hold', async (t) => {
   const held = stepMachine(taskSessionMachine, start(100), hold(60)).snapshot
   t.equal(refusal(held, capture(61, 10)), 'call_settled')
   t.equal(refusal(held, capture(60, 61)), 'call_settled')
   t.equal(refusal(held, release(61)), 'call_settled')
 })
 
-t.test('a budget may fall to what is spent, held and reserved, not below', async (t) => {
+t.test('a budget may be lowered to the spent, held and reserved amounts, not below', async (t) => {
   const { snapshot } = playEvents(taskSessionMachine, start(100), [charge(20), hold(30)])
   t.equal(stepMachine(taskSessionMachine, snapshot, setBudget(60, 10)).snapshot.context.budget, 60n)
   t.equal(refusal(snapshot, setBudget(59, 10)), 'budget_below_spent')
@@ -106,24 +106,21 @@ t.test('end completes and cancel abandons', async (t) => {
 })
 
 for (const close of [end, cancel]) {
-  t.test(
-    `after ${close.type} a task refuses what is new and settles what was admitted`,
-    async (t) => {
-      const { snapshot } = playEvents(taskSessionMachine, start(100), [hold(60), close])
-      for (const event of [ask(0), hold(1), setBudget(500), end, cancel]) {
-        const outcome = stepMachine(taskSessionMachine, snapshot, event)
-        t.equal(outcome.refused, 'task_not_active', event.type)
-        t.strictSame(outcome.snapshot.context, snapshot.context)
-      }
-      t.match(stepMachine(taskSessionMachine, snapshot, capture(60, 60)).snapshot, {
-        value: snapshot.value,
-        context: { held: 0n, spent: 60n },
-      })
-      t.equal(refusal(snapshot, release(60)), null)
-      t.equal(refusal(snapshot, charge(40)), null, 'a call that was held in memory')
-      t.equal(refusal(snapshot, charge(41)), 'task_budget_exceeded')
-    },
-  )
+  t.test(`after ${close.type} a task rejects new calls and settles admitted ones`, async (t) => {
+    const { snapshot } = playEvents(taskSessionMachine, start(100), [hold(60), close])
+    for (const event of [ask(0), hold(1), setBudget(500), end, cancel]) {
+      const outcome = stepMachine(taskSessionMachine, snapshot, event)
+      t.equal(outcome.refused, 'task_not_active', event.type)
+      t.strictSame(outcome.snapshot.context, snapshot.context)
+    }
+    t.match(stepMachine(taskSessionMachine, snapshot, capture(60, 60)).snapshot, {
+      value: snapshot.value,
+      context: { held: 0n, spent: 60n },
+    })
+    t.equal(refusal(snapshot, release(60)), null)
+    t.equal(refusal(snapshot, charge(40)), null, 'a call that was held in memory')
+    t.equal(refusal(snapshot, charge(41)), 'task_budget_exceeded')
+  })
 }
 
 t.test('an unknown event is refused', async (t) => {

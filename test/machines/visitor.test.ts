@@ -63,7 +63,7 @@ t.test('a UTC day ends at midnight and the next starts empty', async (t) => {
   t.equal(next.snapshot.context.day, '2026-11-22')
 })
 
-t.test('a clock that goes back does not open yesterday again', async (t) => {
+t.test('a clock that goes back does not reopen the previous day', async (t) => {
   const { snapshot } = playEvents(visitorMachine, start(), [use(MIDNIGHT), use(MIDNIGHT)])
   t.equal(refusal(snapshot, ask(0, LAST_MS)), 'free_tier_exhausted')
   t.equal(refusal(snapshot, use(LAST_MS)), 'free_tier_exhausted')
@@ -81,7 +81,7 @@ t.test('a failed call gives its slot back on the same day only', async (t) => {
   t.strictSame(late.snapshot.context, tomorrow.context)
 })
 
-t.test('what was never used cannot be given back, and a counter at zero is dropped', async (t) => {
+t.test('an unused slot cannot be returned, and a counter at zero is removed', async (t) => {
   const empty = stepMachine(visitorMachine, start(), giveBack(NOON))
   t.equal(empty.refused, null)
   t.strictSame(empty.snapshot.context.used, {})
@@ -93,7 +93,7 @@ t.test('what was never used cannot be given back, and a counter at zero is dropp
   )
 })
 
-t.test('so many agents join in an hour, which begins with the first of them', async (t) => {
+t.test('a limited number of agents joins per hour, which starts with the first', async (t) => {
   const { snapshot } = playEvents(
     visitorMachine,
     start(),
@@ -108,7 +108,7 @@ t.test('so many agents join in an hour, which begins with the first of them', as
   t.strictSame(next.context.newcomers, { since: NOON + HOUR, agents: 1 })
 })
 
-t.test('a batch beyond the hour needs one that nobody has begun, and fills it', async (t) => {
+t.test('a batch above the hourly limit needs an unused hour and fills it', async (t) => {
   const batch = stepMachine(visitorMachine, start(), join(20)).snapshot
   t.strictSame(batch.context.newcomers, { since: NOON, agents: 20 })
   for (const agents of [1, 2, 20]) t.equal(refusal(batch, join(agents)), 'rate_limited')
@@ -136,7 +136,7 @@ t.test('an unknown event is refused', async (t) => {
   t.equal(refusal(start(), { type: 'NO_SUCH_EVENT' } as never), 'internal')
 })
 
-t.test('on all paths counters stay between one and the limit, and no day comes back', async (t) => {
+t.test('on all paths counters stay between one and the limit, and no day reopens', async (t) => {
   const events = [NOON, LAST_MS, MIDNIGHT].flatMap((at): VisitorEvent[] => [
     ask(1, at),
     use(at),

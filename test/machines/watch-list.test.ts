@@ -15,7 +15,7 @@ const off = (watchId: string) => ({ type: 'END', watchId }) as const
 const refusal = (snapshot: SnapshotFrom<typeof hiveWatchListMachine>, event: HiveWatchListEvent) =>
   stepMachine(hiveWatchListMachine, snapshot, event).refused
 
-t.test('there are as many watches as there may be, and one that ends makes room', async (t) => {
+t.test('watches are limited, and an ended one frees a place', async (t) => {
   const { snapshot: full } = playEvents(hiveWatchListMachine, start, [on('x'), on('y')])
   t.equal(refusal(full, on('z')), 'limit_reached')
   const { snapshot: freed } = playEvents(hiveWatchListMachine, full, [off('x')])
@@ -23,7 +23,7 @@ t.test('there are as many watches as there may be, and one that ends makes room'
   t.equal(refusal(freed, on('z')), null)
 })
 
-t.test('a watch ends once, and only one that has begun', async (t) => {
+t.test('a watch ends once, and only after it started', async (t) => {
   t.equal(refusal(start, off('x')), 'watch_not_found')
   const { snapshot } = playEvents(hiveWatchListMachine, start, [on('x'), off('x')])
   t.equal(refusal(snapshot, off('x')), 'watch_not_found')

@@ -188,7 +188,7 @@ t.test('it expires although every node was down', async (t) => {
 })
 
 t.test('a claim and the expiry that meet', async (t) => {
-  t.test('the expiry comes first into the database: nothing is paid', async (t) => {
+  t.test('with the expiry first in the database nothing is paid', async (t) => {
     const made = await posted(t)
     const { one, two, pass, claim, purses, sql } = made
     pass(HOUR - 1)
@@ -204,7 +204,7 @@ t.test('a claim and the expiry that meet', async (t) => {
     await assertNoViolations(t, sql)
   })
 
-  t.test('the claim comes first into the database: nothing is returned', async (t) => {
+  t.test('with the claim first in the database nothing is returned', async (t) => {
     const made = await posted(t)
     const { one, two, clock, claim, purses, sql } = made
     // The clock of the first node is ahead.
@@ -239,7 +239,7 @@ t.test('a claim and a cancellation that meet: one of them counts', async (t) => 
   }
 })
 
-t.test('a commit whose answer was lost counts once', async (t) => {
+t.test('a commit whose reply was lost counts once', async (t) => {
   for (const fault of [loseBeforeCommit, loseAfterCommit]) {
     const { one, poster, id, claim, purses, sql } = await posted(t)
     one.faults.push(fault)

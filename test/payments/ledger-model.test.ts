@@ -186,7 +186,7 @@ function playPure({ starters, fuse, ops }: Scenario): void {
   })
 }
 
-t.test(`money is where a naive telling of it says, in ${PURE_RUNS} random sequences`, async (t) => {
+t.test(`balances equal the reference ledger in ${PURE_RUNS} random sequences`, async (t) => {
   let longest = 0
   fc.assert(
     fc.property(scenario, (one) => {
@@ -212,7 +212,7 @@ t.test(`money is where a naive telling of it says, in ${PURE_RUNS} random sequen
 })
 
 t.test(
-  `two nodes over one database tell the same, in ${REAL_RUNS} of them`,
+  `two nodes over one database give the same results in ${REAL_RUNS} of them`,
   { timeout: 110_000 },
   async (t) => {
     const { sql } = await createTestDatabase(t)

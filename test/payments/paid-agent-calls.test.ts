@@ -53,7 +53,7 @@ async function keyed(one: ActorNode, usdc: number, more: Partial<PaymentClaimInp
   return { agentId, asked, claimed, found, wake }
 }
 
-t.test('a call of an agent: its own commit delivers, the payer is told', async (t) => {
+t.test('a call of an agent delivers with its own commit, and the payer is notified', async (t) => {
   const { sql, one } = await createSingleNode(t, options)
   const { agentId, asked, claimed, wake } = await keyed(one, 0.03)
   await one.ask(agentId, settleCallCommand, settlementOfAdmission(asked, agentId))
@@ -67,7 +67,7 @@ t.test('a call of an agent: its own commit delivers, the payer is told', async (
   await assertNoViolations(t, sql)
 })
 
-t.test('a call of an agent that fails frees the payment; other calls change nothing', async (t) => {
+t.test('a failed call of an agent frees the payment; other calls change nothing', async (t) => {
   const { sql, one } = await createSingleNode(t, options)
   const { agentId, asked, claimed, wake } = await keyed(one, 0.03)
   const second = sampleAdmission(0.03, { payment: asked.payment, expiresAt: Date.now() + MINUTE })
@@ -103,7 +103,7 @@ for (const order of ['settled, then failed', 'failed, then settled']) {
   })
 }
 
-t.test('a result that comes after the payment was given up is a loss', async (t) => {
+t.test('a result after the payment was given up is a loss', async (t) => {
   const clock = createTestClock()
   const { sql, one } = await createSingleNode(t, { ...options, clock })
   const { agentId, asked, claimed, wake } = await keyed(one, 0.03)

@@ -154,7 +154,7 @@ t.test('a settlement that is in a block and not in the books yet is waited for',
   t.match(await second, { ref: toPaymentRef(two) }, 'it has the money for it')
 })
 
-t.test('a payer whose money is kept by others is short in the end', async (t) => {
+t.test('a payer whose funds are used by other claims runs short', async (t) => {
   const all = await begin(t)
   const her = await all.payer(0.01)
   await all.delivered(await all.signed(her, 0.01))
@@ -198,7 +198,7 @@ t.test('where it is old each time, the fault is not the payer’s', async (t) =>
   t.equal(all.readings(), before + 4)
 })
 
-t.test('a header that is sent twice is never asked to pay anew', async (t) => {
+t.test('a repeated header is never asked for a new payment', async (t) => {
   const all = await begin(t)
   const payment = await all.signed(await all.payer(0.01), 0.01)
   let pass = () => {}
@@ -219,7 +219,7 @@ t.test('a header that is sent twice is never asked to pay anew', async (t) => {
   await t.rejects(slow, { code: 'payment_in_progress', details: { settlement_id: /^stl_/ } })
 })
 
-t.test('one that somebody else has used up has to be replaced', async (t) => {
+t.test('a header used up by another claim must be replaced', async (t) => {
   const all = await begin(t)
   const payment = await all.signed(await all.payer(0.01), 0.01)
   await sendTransactionFrom(all.chain, createRandomAccount(), settlementCallOf(payment))
@@ -228,7 +228,7 @@ t.test('one that somebody else has used up has to be replaced', async (t) => {
   t.equal(await all.look(all.useOf(payment)), null, 'nothing is kept of it')
 })
 
-t.test('claims that are under way count in what is at stake by all', async (t) => {
+t.test('open claims count in the common exposure', async (t) => {
   const all = await begin(t, 0.05)
   const payments: OnchainPayment[] = []
   for (let one = 0; one < 4; one += 1) payments.push(await all.signed(await all.payer(0.03), 0.03))
@@ -237,7 +237,7 @@ t.test('claims that are under way count in what is at stake by all', async (t) =
   t.equal(first.length, 3, 'one may run first, the others settle before')
 })
 
-t.test('a claim that came to nothing leaves its room to others', async (t) => {
+t.test('a failed claim frees its exposure', async (t) => {
   const all = await begin(t, 0.08)
   const her = await all.payer(0.03)
   await all.delivered(await all.signed(her, 0.03))

@@ -130,7 +130,7 @@ t.test('a call without an agent: claimed, delivered, settled', async (t) => {
   })
 })
 
-t.test('a failed call gives the payment back: it may be used for something else', async (t) => {
+t.test('a failed call releases the payment for another use', async (t) => {
   const { sql, one } = await createSingleNode(t, options)
   const payment = samplePayment(0.03)
   const first = sampleClaim(payment)
@@ -165,7 +165,7 @@ t.test('a claim of a dead process is released by its timer', async (t) => {
   await assertNoViolations(t, sql)
 })
 
-t.test('a loss is the treasury’s, and is undone if the money comes after all', async (t) => {
+t.test('a loss is charged to the treasury and reverted if the money arrives later', async (t) => {
   const { sql, one } = await createSingleNode(t, options)
   const claimed = sampleClaim(samplePayment(0.03))
   await claimPaymentOn(one, claimed)
@@ -190,7 +190,7 @@ t.test('a loss is the treasury’s, and is undone if the money comes after all',
   await assertNoViolations(t, sql)
 })
 
-t.test('what settled undelivered runs again, one of 64 at a time', async (t) => {
+t.test('a settled, undelivered payment runs again, one of 64 at a time', async (t) => {
   const { sql, one, two } = await createNodePair(t, options)
   const first = sampleClaim(samplePayment(0.03), { mode: 'first' })
   await claimPaymentOn(one, first)
@@ -237,7 +237,7 @@ t.test('one movement on a chain settles one payment (I7)', async (t) => {
   await assertNoViolations(t, sql)
 })
 
-t.test('the proof is kept for each claim, and the call where it belongs', async (t) => {
+t.test('the proof is stored per claim, and the call with its owner', async (t) => {
   const { sql, one } = await createSingleNode(t, options)
   const claimed = sampleClaim(samplePayment(0.03))
   await claimPaymentOn(one, claimed)
@@ -250,42 +250,39 @@ t.test('the proof is kept for each claim, and the call where it belongs', async 
   t.match(row, { owner: toPayerAggregateId(claimed.payment), cost_micros: 30_000n })
 })
 
-t.test(
-  'what a failed call was credited is taken back when the chain undoes its payment',
-  async (t) => {
-    const { sql, one } = await createSingleNode(t, { timerCommands: PAYMENT_TIMER_COMMANDS })
-    const agentId = await one.born(0)
-    const claimed = sampleClaim(samplePayment(0.03), { mode: 'first', agentId })
-    await claimPaymentOn(one, claimed)
-    await settleClaimedPayment(one, claimed, '0xaa')
-    await askAboutSettlement(one, claimed, failPaymentCommand, {
-      ...sampleFailedOutcome(claimed),
-      row: null,
-    })
-    t.equal((await one.ask(agentId, getAgentFundsCommand, {})).cash, 30_000n)
-    const [row] = await sql<{ id: string }[]>`select id from unfinal_moves`
-    const settlement = toSettlementId(claimed.payment)
-    const move = {
-      id: row?.id ?? '',
-      chain: 'base',
-      tx: '0xaa',
-      logIndex: 0,
-      kind: 'settlement',
-      ref: settlement,
-    }
-    await askAboutSettlement(one, claimed, reversePaymentCommand, { move })
-    t.equal((await one.ask(agentId, getAgentFundsCommand, {})).cash, 30_000n, 'it may settle again')
-    await assertNoViolations(t, sql)
-    await askAboutSettlement(one, claimed, recordPaymentLostCommand, { lookAt: null })
-    t.equal((await one.ask(agentId, getAgentFundsCommand, {})).cash, 0n)
-    await assertNoViolations(t, sql)
-    await settleClaimedPayment(one, claimed, '0xbb')
-    t.equal((await one.ask(agentId, getAgentFundsCommand, {})).cash, 30_000n, 'it landed after all')
-    await assertNoViolations(t, sql)
-  },
-)
+t.test('the credit for a failed call is taken back when its payment is reverted', async (t) => {
+  const { sql, one } = await createSingleNode(t, { timerCommands: PAYMENT_TIMER_COMMANDS })
+  const agentId = await one.born(0)
+  const claimed = sampleClaim(samplePayment(0.03), { mode: 'first', agentId })
+  await claimPaymentOn(one, claimed)
+  await settleClaimedPayment(one, claimed, '0xaa')
+  await askAboutSettlement(one, claimed, failPaymentCommand, {
+    ...sampleFailedOutcome(claimed),
+    row: null,
+  })
+  t.equal((await one.ask(agentId, getAgentFundsCommand, {})).cash, 30_000n)
+  const [row] = await sql<{ id: string }[]>`select id from unfinal_moves`
+  const settlement = toSettlementId(claimed.payment)
+  const move = {
+    id: row?.id ?? '',
+    chain: 'base',
+    tx: '0xaa',
+    logIndex: 0,
+    kind: 'settlement',
+    ref: settlement,
+  }
+  await askAboutSettlement(one, claimed, reversePaymentCommand, { move })
+  t.equal((await one.ask(agentId, getAgentFundsCommand, {})).cash, 30_000n, 'it may settle again')
+  await assertNoViolations(t, sql)
+  await askAboutSettlement(one, claimed, recordPaymentLostCommand, { lookAt: null })
+  t.equal((await one.ask(agentId, getAgentFundsCommand, {})).cash, 0n)
+  await assertNoViolations(t, sql)
+  await settleClaimedPayment(one, claimed, '0xbb')
+  t.equal((await one.ask(agentId, getAgentFundsCommand, {})).cash, 30_000n, 'it landed after all')
+  await assertNoViolations(t, sql)
+})
 
-t.test('what an older machine has counted as attempts is no failure in a block', async (t) => {
+t.test('attempts counted by an older machine version are not block failures', async (t) => {
   const { sql, one } = await createSingleNode(t, options)
   const claimed = sampleClaim(samplePayment(0.03))
   await claimPaymentOn(one, claimed)

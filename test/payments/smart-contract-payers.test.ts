@@ -38,7 +38,7 @@ const IF_BOUND = payerCode('620f42405a10')
 const IF_ODD = payerCode('3a15154360011616')
 
 t.test(
-  'whoever pays by code settles first; code that balks in a block costs nothing',
+  'a smart contract payer settles first; code that fails in a block costs nothing',
   async (t) => {
     const { main, till } = await startStationWithChain(t)
     const { client } = till.base
@@ -79,7 +79,7 @@ async function turned(at: SettlerScenario, bytecode: HexString) {
   return paid
 }
 
-t.test('what would fail as it is signed is not signed', async (t) => {
+t.test('a payment whose simulation fails is not signed', async (t) => {
   const at = await startSettlerScenario(t)
   const all = [await turned(at, IF_PRICED), await turned(at, IF_BOUND)]
   await at.settler.sweep()
@@ -87,7 +87,7 @@ t.test('what would fail as it is signed is not signed', async (t) => {
   t.equal(await at.sent(), 0)
 })
 
-t.test('a settler who cannot pay for gas takes nobody for a cheater', async (t) => {
+t.test('a settler without gas blames no payer', async (t) => {
   const at = await startSettlerScenario(t, { gas: 0n })
   const { claimed } = await at.paid(0.03)
   await at.settler.sweep()
@@ -98,36 +98,39 @@ t.test('a settler who cannot pay for gas takes nobody for a cheater', async (t) 
   t.equal(await at.stateOf(claimed), 'settled/delivered')
 })
 
-t.test('code that fails in every block is tried so often, and then it is a loss', async (t) => {
-  const at = await startSettlerScenario(t)
-  const { claimed } = await turned(at, IF_ODD)
-  const { client } = at.chain
-  const even = async () => {
-    if ((await client.getBlockNumber()) % 2n === 1n) await at.chain.mine(1)
-  }
-  await even()
-  await at.settler.sweep()
-  for (let failures = 1; failures < LIMITS.settleAttempts; failures += 1) {
-    t.equal(await at.sent(), failures, 'signed, since it was right when it was asked')
-    t.equal(await at.stateOf(claimed), 'unknown/delivered')
-    await even()
-    at.clock.pass(MINUTE)
-    const since = at.clock.mono()
-    await at.settler.sweep()
-    t.equal(await at.stateOf(claimed), 'due/delivered')
-    const rest = 2 * SECOND * 2 ** (failures - 1)
-    let passed = 0
-    for (; (await at.sent()) === failures && passed < 2 * rest; passed += rest / 4) {
-      at.clock.pass(rest / 4)
-      await at.settler.sweep()
+t.test(
+  'code that fails in every block is tried a limited number of times, then it is a loss',
+  async (t) => {
+    const at = await startSettlerScenario(t)
+    const { claimed } = await turned(at, IF_ODD)
+    const { client } = at.chain
+    const even = async () => {
+      if ((await client.getBlockNumber()) % 2n === 1n) await at.chain.mine(1)
     }
-    t.ok(at.clock.mono() - since >= rest, 'not at once, and each time twice as late')
-  }
-  t.equal(await at.sent(), LIMITS.settleAttempts)
-  t.equal(await at.stateOf(claimed), 'lost/delivered')
-  t.match(at.logged.join('\n'), /has failed in 5 blocks: given up/)
-  const [payer] = await at.sql`select state->>'value' as trust from actors where kind = 'payer'`
-  t.match(payer, { trust: 'blocked' })
-  const [loss] = await at.sql`select amount_micros as worth from transfers where kind = 'loss'`
-  t.match(loss, { worth: 30_000n })
-})
+    await even()
+    await at.settler.sweep()
+    for (let failures = 1; failures < LIMITS.settleAttempts; failures += 1) {
+      t.equal(await at.sent(), failures, 'signed, since it was right when it was asked')
+      t.equal(await at.stateOf(claimed), 'unknown/delivered')
+      await even()
+      at.clock.pass(MINUTE)
+      const since = at.clock.mono()
+      await at.settler.sweep()
+      t.equal(await at.stateOf(claimed), 'due/delivered')
+      const rest = 2 * SECOND * 2 ** (failures - 1)
+      let passed = 0
+      for (; (await at.sent()) === failures && passed < 2 * rest; passed += rest / 4) {
+        at.clock.pass(rest / 4)
+        await at.settler.sweep()
+      }
+      t.ok(at.clock.mono() - since >= rest, 'not at once, and each time twice as late')
+    }
+    t.equal(await at.sent(), LIMITS.settleAttempts)
+    t.equal(await at.stateOf(claimed), 'lost/delivered')
+    t.match(at.logged.join('\n'), /has failed in 5 blocks: given up/)
+    const [payer] = await at.sql`select state->>'value' as trust from actors where kind = 'payer'`
+    t.match(payer, { trust: 'blocked' })
+    const [loss] = await at.sql`select amount_micros as worth from transfers where kind = 'loss'`
+    t.match(loss, { worth: 30_000n })
+  },
+)

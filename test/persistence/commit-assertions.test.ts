@@ -19,7 +19,7 @@ const commit = (sql: Sql, all: AggregateChanges[], assertions: VersionAssertion[
 const versionOf = async (sql: Sql, id: string) =>
   (await sql`select version from aggregates where id = ${id}`)[0]?.['version'] ?? null
 
-t.test('an assertion tells stale from fresh and writes nothing', async (t) => {
+t.test('an assertion detects a stale version and writes nothing', async (t) => {
   const sql = (await createTestDatabase(t)).sql
   await commit(sql, [sampleAggregateChanges('a', 0), sampleAggregateChanges('b', 0)])
   await commit(sql, [sampleAggregateChanges('b', 1)])
@@ -39,7 +39,7 @@ t.test('an assertion tells stale from fresh and writes nothing', async (t) => {
 })
 
 t.test(
-  'an assertion beside a commit of the same aggregate asks for the version before it',
+  'an assertion beside a commit of the same aggregate expects the version before it',
   async (t) => {
     const sql = (await createTestDatabase(t)).sql
     await commit(sql, [sampleAggregateChanges('a', 0)])
@@ -55,7 +55,7 @@ t.test(
   },
 )
 
-t.test('a waiting inbox is reported to whoever asserts, and to nobody else', async (t) => {
+t.test('a waiting inbox is reported only to the asserting command', async (t) => {
   const sql = (await createTestDatabase(t)).sql
   await commit(sql, [
     sampleAggregateChanges('a', 0, {
@@ -68,7 +68,7 @@ t.test('a waiting inbox is reported to whoever asserts, and to nobody else', asy
   t.strictSame([...(await commit(sql, [], [{ id: 'b', version: 1 }])).waiting], [])
 })
 
-t.test('what another node absorbs while a reply is checked is not overlooked', async (t) => {
+t.test('messages absorbed by another node during a reply check are detected', async (t) => {
   const { sql } = await createTestDatabase(t)
   await commit(sql, [
     sampleAggregateChanges('a', 0, { inbox: [sampleInboxMessage('b', 'm1')] }),

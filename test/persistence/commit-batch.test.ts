@@ -53,21 +53,27 @@ async function counts(sql: Sql): Promise<Record<string, number>> {
   return Object.fromEntries(found)
 }
 
-t.test('a birth begins at version 0, and the next command goes on from there', async (t) => {
-  const sql = await database(t)
-  t.match(await commit(sql, [sampleAggregateChanges('a', 0, { actors: [sampleActorRow('a')] })]), {
-    bad: new Set(),
-  })
-  const twice = { ...sampleAggregateChanges('a', 1), newVersion: 3 }
-  const [first] = twice.journal
-  const journal = [
-    first as (typeof twice.journal)[number],
-    { ...(first as (typeof twice.journal)[number]), version: 3 },
-  ]
-  t.match(await commit(sql, [{ ...twice, journal }]), { bad: new Set() })
-  t.equal(await versionOf(sql, 'a'), 3n)
-  t.match(await counts(sql), { journal: 3, actors: 1 })
-})
+t.test(
+  'a new aggregate starts at version 0, and the next command continues from there',
+  async (t) => {
+    const sql = await database(t)
+    t.match(
+      await commit(sql, [sampleAggregateChanges('a', 0, { actors: [sampleActorRow('a')] })]),
+      {
+        bad: new Set(),
+      },
+    )
+    const twice = { ...sampleAggregateChanges('a', 1), newVersion: 3 }
+    const [first] = twice.journal
+    const journal = [
+      first as (typeof twice.journal)[number],
+      { ...(first as (typeof twice.journal)[number]), version: 3 },
+    ]
+    t.match(await commit(sql, [{ ...twice, journal }]), { bad: new Set() })
+    t.equal(await versionOf(sql, 'a'), 3n)
+    t.match(await counts(sql), { journal: 3, actors: 1 })
+  },
+)
 
 t.test('the stale one of a batch is left out whole, the fresh one is applied whole', async (t) => {
   const sql = await database(t)
@@ -137,33 +143,30 @@ t.test('of four racers on one version one wins, and so on one birth', async (t) 
   t.match(await counts(sql), { journal: 21 })
 })
 
-t.test(
-  'batches that lock the same aggregates in another order do not block each other',
-  async (t) => {
-    const sql = await database(t)
-    const ids = ['a', 'b', 'c', 'd', 'e']
-    await commit(
-      sql,
-      ids.map((id) => sampleAggregateChanges(id, 0)),
+t.test('batches that lock the same aggregates in another order do not deadlock', async (t) => {
+  const sql = await database(t)
+  const ids = ['a', 'b', 'c', 'd', 'e']
+  await commit(
+    sql,
+    ids.map((id) => sampleAggregateChanges(id, 0)),
+  )
+  for (let version = 1; version <= 10; version++) {
+    const outcomes = await Promise.all([
+      commit(
+        sql,
+        ids.map((id) => sampleAggregateChanges(id, version)),
+      ),
+      commit(
+        sql,
+        ids.toReversed().map((id) => sampleAggregateChanges(id, version)),
+      ),
+    ])
+    t.strictSame(
+      outcomes.map(({ bad }) => bad.size).sort((a, b) => a - b),
+      [0, 5],
     )
-    for (let version = 1; version <= 10; version++) {
-      const outcomes = await Promise.all([
-        commit(
-          sql,
-          ids.map((id) => sampleAggregateChanges(id, version)),
-        ),
-        commit(
-          sql,
-          ids.toReversed().map((id) => sampleAggregateChanges(id, version)),
-        ),
-      ])
-      t.strictSame(
-        outcomes.map(({ bad }) => bad.size).sort((a, b) => a - b),
-        [0, 5],
-      )
-    }
-  },
-)
+  }
+})
 
 t.test('an empty batch is a batch', async (t) => {
   const sql = await database(t)
@@ -187,7 +190,7 @@ t.test('a message is absorbed once: a second time its aggregate is stale', async
   )
 })
 
-t.test('a message is kept once for each receiver', async (t) => {
+t.test('a message is stored once per receiver', async (t) => {
   const sql = await database(t)
   await commit(sql, [
     sampleAggregateChanges('a', 0, {
@@ -284,7 +287,7 @@ t.test('amounts beyond doubles keep every digit', async (t) => {
   t.equal((await sql`select amount_micros from transfers`)[0]?.['amount_micros'], amount)
 })
 
-t.test('a ledger row never changes and never goes', async (t) => {
+t.test('a ledger row cannot be changed or deleted', async (t) => {
   const sql = await database(t)
   await commit(sql, [sampleAggregateChanges('a', 0, { transfers: [sampleTransferRow()] })])
   await t.rejects(sql`update transfers set amount_micros = 1`, /append-only/)

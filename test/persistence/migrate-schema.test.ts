@@ -41,7 +41,7 @@ t.test('pending files run in order, once', async (t) => {
   t.same(await sql`select count(*) as n from a`, [{ n: 2n }])
 })
 
-t.test('several nodes may start at once', async (t) => {
+t.test('several nodes may migrate concurrently', async (t) => {
   const { again } = await empty(t)
   const folder = t.testdir(TWO)
   const nodes = [again(), again(), again(), again()]
@@ -49,7 +49,7 @@ t.test('several nodes may start at once', async (t) => {
   t.same(await again()`select count(*) as n from a`, [{ n: 1n }])
 })
 
-t.test('a file that fails leaves nothing of itself, what came before stays', async (t) => {
+t.test('a failing migration leaves nothing of itself, and earlier ones stay', async (t) => {
   const { sql } = await empty(t)
   const folder = t.testdir({ ...TWO, '0003-c.sql': 'create table c (); select 1/0' })
   await t.rejects(migrateSchema(sql, folder), /0003-c\.sql failed: division by zero/)

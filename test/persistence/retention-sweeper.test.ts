@@ -42,7 +42,7 @@ const days = (sql: Sql, count: number) => sql`make_interval(days => ${count})`
 const eventIds = async (sql: Sql) =>
   (await sql<{ id: bigint }[]>`select id from outbox order by id`).map(({ id }) => id)
 
-t.test('facts are kept for a month, and go from the oldest on', async (t) => {
+t.test('events are kept for a month and deleted oldest first', async (t) => {
   const { sql, one } = await createSingleNode(t)
   const agentId = await one.born(0.5)
   await sql`
@@ -112,33 +112,30 @@ t.test('drafts of onboardings are kept as long as their keys count', async (t) =
   )
 })
 
-t.test(
-  'letters go when what they name has gone, and a month after they were replayed',
-  async (t) => {
-    const { sql } = await createSingleNode(t)
-    const letters = createDeadLetterStore(sql)
-    await sql`
+t.test('dead letters are deleted with their object, and a month after their replay', async (t) => {
+  const { sql } = await createSingleNode(t)
+  const letters = createDeadLetterStore(sql)
+  await sql`
     insert into deliveries (id, webhook_id, type, data, at, state, due_at, created_at)
     values ('msg_kept', 'wh', 'topup', '{}', now(), 'failed', now(), now())`
-    const [fact] = await sql<{ id: bigint }[]>`
+  const [fact] = await sql<{ id: bigint }[]>`
     insert into outbox (agent_id, type, data, at) values ('a', 'topup', '{}', now()) returning id`
-    const put = (kind: string, key: string) =>
-      letters.put({ kind, key, reason: 'it broke', payload: {} })
-    await put('webhook', 'msg_kept')
-    await put('webhook', 'msg_gone')
-    await put('fact', String(fact?.id))
-    await put('fact', '4000000000')
-    for (const key of ['old', 'replayed', 'replayed long ago']) await put('timer', key)
-    await sql`update dead_letters set at = now() - ${days(sql, 400)} where kind = 'timer'`
-    const replay = (key: string, count: number) =>
-      sql`update dead_letters set replayed_at = now() - ${days(sql, count)} where key = ${key}`
-    await replay('replayed', LIMITS.deadLetterDays - 1)
-    await replay('replayed long ago', LIMITS.deadLetterDays + 1)
-    await createRetentionSweeper(sql).sweep()
-    const kept = (await letters.list({ replayed: true })).map(({ key }) => key)
-    t.strictSame(kept.sort(), ['msg_kept', String(fact?.id), 'old', 'replayed'].sort())
-  },
-)
+  const put = (kind: string, key: string) =>
+    letters.put({ kind, key, reason: 'it broke', payload: {} })
+  await put('webhook', 'msg_kept')
+  await put('webhook', 'msg_gone')
+  await put('fact', String(fact?.id))
+  await put('fact', '4000000000')
+  for (const key of ['old', 'replayed', 'replayed long ago']) await put('timer', key)
+  await sql`update dead_letters set at = now() - ${days(sql, 400)} where kind = 'timer'`
+  const replay = (key: string, count: number) =>
+    sql`update dead_letters set replayed_at = now() - ${days(sql, count)} where key = ${key}`
+  await replay('replayed', LIMITS.deadLetterDays - 1)
+  await replay('replayed long ago', LIMITS.deadLetterDays + 1)
+  await createRetentionSweeper(sql).sweep()
+  const kept = (await letters.list({ replayed: true })).map(({ key }) => key)
+  t.strictSame(kept.sort(), ['msg_kept', String(fact?.id), 'old', 'replayed'].sort())
+})
 
 /** Begins or ends a watch, as the tool does. */
 async function watch({ ask }: ActorNode, agentId: string, type: 'BEGIN' | 'END', watchId: string) {
@@ -179,7 +176,7 @@ t.test('watches are forgotten a month after they ended, and never before', async
   t.equal(counts?.checked, 1, 'what the rule looks at')
 })
 
-t.test('what was asked of vaults is forgotten in time', async (t) => {
+t.test('vault queries are deleted after their retention', async (t) => {
   const { sql } = await createSingleNode(t)
   for (const age of [-1, 1])
     await sql`
@@ -237,7 +234,7 @@ interface Signed {
   readonly carries: readonly string[]
 }
 
-t.test('what our keys signed goes with what it carried, once that has ended', async (t) => {
+t.test('signed transactions are deleted with their payments, after the end', async (t) => {
   const { sql, one } = await createSingleNode(t, { timerCommands: PAYMENT_TIMER_COMMANDS })
   const claims = [0, 1, 2].map(() => sampleClaim(samplePayment(0.01)))
   for (const claimed of claims) {

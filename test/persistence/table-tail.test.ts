@@ -79,7 +79,7 @@ t.test('rows are returned in order, each once', async (t) => {
   t.strictSame(words(await (await tail(1n)).read()), ['a', 'b', 'c'], 'from a cursor')
 })
 
-t.test('a row that commits late is not lost: what is above it waits for it', async (t) => {
+t.test('a row that commits late is not lost: later rows wait for it', async (t) => {
   const at = await table(t)
   const reader = await at.tail()
   const first = await pending(at, 'late')
@@ -93,7 +93,7 @@ t.test('a row that commits late is not lost: what is above it waits for it', asy
   t.equal(reader.waiting(), 0n)
 })
 
-t.test('one that began after what it comes before is not lost either', async (t) => {
+t.test('a row started after its successor is not lost either', async (t) => {
   const at = await table(t)
   const reader = await at.tail()
   // It is the newest of all transactions, and nothing that began after it has ended.
@@ -109,7 +109,7 @@ t.test('one that began after what it comes before is not lost either', async (t)
   t.strictSame(await next(beside), ['late', 'early'])
 })
 
-t.test('a hole that will never be filled is passed once nobody can fill it', async (t) => {
+t.test('a gap that will never be filled is skipped once it is certain', async (t) => {
   const at = await table(t)
   const reader = await at.tail()
   const failed = await pending(at, 'never')

@@ -27,12 +27,12 @@ async function house(
   return built
 }
 
-t.test('a route that does not say who may call it does not start', async (t) => {
+t.test('a route without an access rule fails at startup', async (t) => {
   const { app } = await createTestServer(t)
   t.throws(() => app.get('/forgotten', async () => ({})), /GET \/forgotten states no config.auth/)
 })
 
-t.test('a key opens its own doors, in either header', async (t) => {
+t.test('a key permits its own routes, in either header', async (t) => {
   const { app, key } = await house(t)
   const { secret, agentId } = await key()
   const bearer = { authorization: `Bearer ${secret}` }
@@ -49,7 +49,7 @@ t.test('a key opens its own doors, in either header', async (t) => {
   t.match(both.json(), { status: 400, code: 'conflicting_credentials' })
 })
 
-t.test('without a working key a closed door stays closed', async (t) => {
+t.test('a protected route rejects requests without a valid key', async (t) => {
   const { app, key } = await house(t)
   const { secret } = await key()
   const flipped = `${secret.slice(0, 10)}${secret[10] === 'x' ? 'y' : 'x'}${secret.slice(11)}`
@@ -84,7 +84,7 @@ t.test('a bad key is never taken for no key', async (t) => {
   t.equal((await app.inject({ url: '/open', headers: ask('gas_bad') })).statusCode, 200)
 })
 
-t.test('a key does what its scopes say until it expires', async (t) => {
+t.test('a key has the permissions of its scopes until it expires', async (t) => {
   let now = Date.now()
   const clock = { ...createSystemClock(), now: () => now }
   const { app, key } = await createTestServer(t, {}, clock)
@@ -189,12 +189,12 @@ t.test('a visitor is an address, or the /64 of an IPv6 one, whatever it claims',
   )
 })
 
-t.test('credentials of other schemes are left alone', async (t) => {
+t.test('credentials of other schemes are ignored', async (t) => {
   t.equal(extractApiKey({ headers: { authorization: 'Payment abc' } }), null)
   t.equal(extractApiKey({ headers: { authorization: 'bearer  gas_x ' } }), 'gas_x')
 })
 
-t.test('a caller who asks too often waits, and nobody else does', async (t) => {
+t.test('a caller over its rate limit waits, other callers do not', async (t) => {
   const { app, key } = await house(t, { rateLimits: true })
   const [busy, calm] = [await key(), await key()]
   const get = (secret: string) => app.inject({ url: '/mine', headers: ask(secret) })

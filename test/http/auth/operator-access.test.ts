@@ -60,7 +60,7 @@ t.test('with a token only the token counts', async (t) => {
   t.equal((await ask({ authorization: `Bearer ${TOKEN}`, via: '1.1 front' })).status, 200)
 })
 
-t.test('a refusal says what is wrong with the key', async (t) => {
+t.test('a rejection names what is wrong with the key', async (t) => {
   const main = await startStation(t)
   for (const [headers, detail] of [
     [{ 'x-api-key': '' }, /^X-API-Key is empty/],

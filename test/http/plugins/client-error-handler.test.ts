@@ -54,7 +54,7 @@ function client(t: Test, port: number) {
   return { socket, all }
 }
 
-t.test('what came before something that is not HTTP is answered first', async (t) => {
+t.test('a request before malformed bytes is answered first', async (t) => {
   const { app, port, asked, finish } = await house(t)
   const { socket, all } = client(t, port)
   const refused = once(app.server, 'clientError')
@@ -77,7 +77,7 @@ t.test('on its last request too', async (t) => {
   t.match(await all, { statuses: ['200'], text: /"later"/ })
 })
 
-t.test('what is behind a last answer is not done', async (t) => {
+t.test('requests after a final response are not processed', async (t) => {
   const { port, seen } = await house(t)
   const { socket, all } = client(t, port)
   socket.write(`${post('/now', LARGE)}${post('/now', '{}')}`)
@@ -100,7 +100,7 @@ t.test('however much it is, little of it is looked at', async (t) => {
   t.ok(asked < 10_000, 'what one reading has brought at most')
 })
 
-t.test('what is behind a body that is no JSON is answered', async (t) => {
+t.test('a request after an invalid JSON body is answered', async (t) => {
   const { port, seen } = await house(t)
   const { socket, all } = client(t, port)
   socket.write(`${post('/now', '{bad')}${post('/now', '{"a":1}', 'connection: close')}`)
@@ -108,7 +108,7 @@ t.test('what is behind a body that is no JSON is answered', async (t) => {
   t.strictSame(seen, [{ a: 1 }])
 })
 
-t.test('a request without a host hears why', async (t) => {
+t.test('a request without a Host header gets the reason', async (t) => {
   const { port, seen } = await house(t)
   const { socket, all } = client(t, port)
   socket.write(`${post('/now', '{}', 'connection: close').replace('host: x\r\n', '')}`)

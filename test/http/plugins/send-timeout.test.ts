@@ -53,7 +53,7 @@ async function read(reader: Socket, bytes: number): Promise<void> {
   reader.pause()
 }
 
-t.test('whoever takes nothing of its answers is cut off', async (t) => {
+t.test('a client that reads nothing is disconnected', async (t) => {
   const { app, ask } = await house(t)
   const { socket } = await ask('/large')
   t.equal(socket.timeout, LIMITS.responseIdleTimeoutMs)
@@ -78,7 +78,7 @@ t.test('a slow reader gets all of it', async (t) => {
   t.notOk(socket.destroyed)
 })
 
-t.test('one that stops reading in the middle does not', async (t) => {
+t.test('a client that stops reading in the middle is not', async (t) => {
   const { ask } = await house(t)
   const { reader, socket } = await ask('/large')
   await read(reader, PIECE)

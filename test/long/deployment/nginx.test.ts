@@ -39,7 +39,7 @@ const FREE = 2
 
 const read = (path: string) => readFileSync(join(REPOSITORY_ROOT, path), 'utf8')
 
-t.test('what is deployed is what is tested here', async (t) => {
+t.test('the tested configuration is the deployed one', async (t) => {
   const [compose, conf] = [read('docker-compose.yml'), read('deploy/nginx.conf')]
   t.match(compose, '- ./deploy/nginx.conf:/etc/nginx/nginx.conf:ro')
   const [, listening] = /^ *listen (\d+);$/m.exec(conf) ?? []
@@ -76,7 +76,7 @@ t.test('two stations behind nginx', { skip: nginxSkipReason }, async (t) => {
     headers: { authorization: `Bearer ${key}` },
   })
 
-  t.test('a key always comes to the same station, in whichever header it is', async (t) => {
+  t.test('a key is always routed to the same station, in either header', async (t) => {
     const answers = []
     for (let time = 0; time < CALLS; time++) {
       const how = (guest: TestAgent) => (time % 2 === 0 ? { key: guest.key } : bearer(guest))
@@ -104,7 +104,7 @@ t.test('two stations behind nginx', { skip: nginxSkipReason }, async (t) => {
     t.equal((await ask('GET', '/metrics')).status, 404, 'nginx is not the operator')
   })
 
-  t.test('what one station takes arrives at once in streams of the other', async (t) => {
+  t.test('events of one station arrive at once in streams of the other', async (t) => {
     const [here, there] = [at(ports[0]), at(ports[1])]
     const socket = await connectReadyWebSocket(t, nginx.url, there.key)
     await socket.ask({ type: 'subscribe', channels: ['through'] })
@@ -172,7 +172,7 @@ t.test('two stations behind nginx', { skip: nginxSkipReason }, async (t) => {
     t.match(await waitForFinalSettlement(main, id), { state: 'settled' })
   })
 
-  t.test('the address of the caller arrives, and not what it says it is', async (t) => {
+  t.test('the station gets the caller’s address and not a forged one', async (t) => {
     const from = (address: string, forwarded: string) => {
       const dispatcher = new Agent({ localAddress: address })
       t.teardown(() => dispatcher.close())
@@ -190,7 +190,7 @@ t.test('two stations behind nginx', { skip: nginxSkipReason }, async (t) => {
     }
   })
 
-  t.test('a key that is revoked on one station is refused by the other', async (t) => {
+  t.test('a key revoked on one station is rejected by the other', async (t) => {
     const guest = at(ports[1])
     const made = await ask('POST', '/api/keys', { key: guest.key, json: {} })
     const { id, api_key: key } = made.body as unknown as { id: string; api_key: string }
@@ -204,7 +204,7 @@ t.test('two stations behind nginx', { skip: nginxSkipReason }, async (t) => {
     t.equal((await ask('GET', '/api/credits/balance', { key })).status, 401)
   })
 
-  t.test('when a station is killed, the other answers for it', async (t) => {
+  t.test('when a station is killed, the other takes over', async (t) => {
     t.equal(await beside.end('SIGKILL'), 'SIGKILL')
     const pay = (guest: TestAgent) =>
       ask('POST', '/api/refuel', {

@@ -32,7 +32,7 @@ async function spread(chain: LocalChain, from: PrivateKeyAccount, shares: [strin
   return tx
 }
 
-t.test('a top-up that is asked of two nodes at once', async (t) => {
+t.test('a top-up requested from two nodes concurrently', async (t) => {
   const chain = await startLocalBase()
   t.teardown(() => chain.stop())
   const gate = await startRpcFaultProxy(t, chain.rpcUrl)

@@ -79,32 +79,35 @@ function contract(t: Test, world: World): void {
     )
   })
 
-  t.test('an id is queued once while it waits or runs, and may come again after', async (t) => {
-    const jobs = world.node(t)
-    const started: number[] = []
-    let open = () => {}
-    const gate = new Promise<void>((resolve) => (open = resolve))
-    jobs.work('again', async ({ n }) => {
-      started.push(Number(n))
-      await gate
-    })
-    jobs.hint('again', 'again-1', { n: 1 })
-    await until('the first runs', () => started.length === 1)
-    jobs.hint('again', 'again-1', { n: 2 })
-    jobs.hint('again', 'again-2', { n: 3 })
-    await until('another runs beside it', () => started.length === 2)
-    t.strictSame(started, [1, 3], 'not the one that runs already')
-    open()
-    await until('nothing is left', async () => {
-      const { again } = await jobs.counts()
-      return again !== undefined && again.active + again.waiting + again.delayed === 0
-    })
-    jobs.hint('again', 'again-1', { n: 4 })
-    await until('it came again', () => started.includes(4))
-    t.strictSame(started, [1, 3, 4])
-  })
+  t.test(
+    'an id is queued once while it waits or runs, and may be queued again afterwards',
+    async (t) => {
+      const jobs = world.node(t)
+      const started: number[] = []
+      let open = () => {}
+      const gate = new Promise<void>((resolve) => (open = resolve))
+      jobs.work('again', async ({ n }) => {
+        started.push(Number(n))
+        await gate
+      })
+      jobs.hint('again', 'again-1', { n: 1 })
+      await until('the first runs', () => started.length === 1)
+      jobs.hint('again', 'again-1', { n: 2 })
+      jobs.hint('again', 'again-2', { n: 3 })
+      await until('another runs beside it', () => started.length === 2)
+      t.strictSame(started, [1, 3], 'not the one that runs already')
+      open()
+      await until('nothing is left', async () => {
+        const { again } = await jobs.counts()
+        return again !== undefined && again.active + again.waiting + again.delayed === 0
+      })
+      jobs.hint('again', 'again-1', { n: 4 })
+      await until('it came again', () => started.includes(4))
+      t.strictSame(started, [1, 3, 4])
+    },
+  )
 
-  t.test('what throws is tried again, and in the end nothing blocks its id', async (t) => {
+  t.test('a failing job is retried and finally does not block its id', async (t) => {
     const jobs = world.node(t)
     let tries = 0
     jobs.work('failing', async () => {
@@ -122,7 +125,7 @@ function contract(t: Test, world: World): void {
     t.equal(tries, 4)
   })
 
-  t.test('a delayed hint comes when its time has come, not before', async (t) => {
+  t.test('a delayed hint does not run early', async (t) => {
     const jobs = world.node(t)
     const { heard, handle } = ear()
     jobs.work('late', handle)
@@ -132,7 +135,7 @@ function contract(t: Test, world: World): void {
     t.ok(performance.now() - asked >= 395, 'not before')
   })
 
-  t.test('a node works on no more at once than it was told', async (t) => {
+  t.test('a node runs no more jobs than its concurrency', async (t) => {
     const jobs = world.node(t)
     let [running, most, done] = [0, 0, 0]
     jobs.work(
@@ -153,7 +156,7 @@ function contract(t: Test, world: World): void {
     t.equal(most, 3)
   })
 
-  t.test('a node that stops lets its work end, and leaves the rest to others', async (t) => {
+  t.test('a stopping node finishes its jobs and leaves the rest to others', async (t) => {
     const [one, two] = [world.node(t), world.node(t)]
     let open = () => {}
     const gate = new Promise<void>((resolve) => (open = resolve))
@@ -202,61 +205,58 @@ t.test('on PostgreSQL', async (t) => {
     t.strictSame(numbers(heard), [1])
   })
 
-  t.test(
-    'a server that comes back elsewhere is found, and not looked for all the time',
-    async (t) => {
-      const { settings } = await createTestDatabase(t)
-      const real = parseDatabaseUrl(settings.databaseUrl) as Socket
-      let place = real.socketDir()
-      let looks = 0
-      const socketDir = () => {
-        looks += 1
-        return place
-      }
-      const errors: unknown[] = []
-      const log = (_message: string, error: unknown) => void errors.push(error)
-      const target = { ...real, socketDir }
-      const jobs = startJobQueues({
-        target,
-        redis: null,
-        prefix: '',
-        clock: createSystemClock(),
-        log,
-      })
-      t.teardown(() => jobs.stop())
-      const { heard, handle } = ear()
-      const slowly = async (data: JobData) => {
-        await handle(data)
-        await pause(5)
-      }
-      jobs.work('broken', slowly, { concurrency: 2 })
-      // It has not drained its queue when the server goes.
-      jobs.hintMany(
-        'broken',
-        Array.from({ length: 1_000 }, (_, n) => ({ id: `broken-${n}`, data: { n } })),
-      )
-      await until('some', () => heard.length >= 20)
-      const other = openPostgresPool({ ...real, database: 'postgres' }, { max: 1 })
-      t.teardown(() => other.end())
-      place = join(place, 'gone')
-      const cut = await other`
+  t.test('a server with a new address is found, without constant reconnects', async (t) => {
+    const { settings } = await createTestDatabase(t)
+    const real = parseDatabaseUrl(settings.databaseUrl) as Socket
+    let place = real.socketDir()
+    let looks = 0
+    const socketDir = () => {
+      looks += 1
+      return place
+    }
+    const errors: unknown[] = []
+    const log = (_message: string, error: unknown) => void errors.push(error)
+    const target = { ...real, socketDir }
+    const jobs = startJobQueues({
+      target,
+      redis: null,
+      prefix: '',
+      clock: createSystemClock(),
+      log,
+    })
+    t.teardown(() => jobs.stop())
+    const { heard, handle } = ear()
+    const slowly = async (data: JobData) => {
+      await handle(data)
+      await pause(5)
+    }
+    jobs.work('broken', slowly, { concurrency: 2 })
+    // It has not drained its queue when the server goes.
+    jobs.hintMany(
+      'broken',
+      Array.from({ length: 1_000 }, (_, n) => ({ id: `broken-${n}`, data: { n } })),
+    )
+    await until('some', () => heard.length >= 20)
+    const other = openPostgresPool({ ...real, database: 'postgres' }, { max: 1 })
+    t.teardown(() => other.end())
+    place = join(place, 'gone')
+    const cut = await other`
       select pg_terminate_backend(pid) from pg_stat_activity where datname = ${real.database}`
-      t.ok(cut.length > 0, `${cut.length} connections cut`)
-      looks = 0
-      await pause(1_500)
-      t.ok(looks < 100, `${looks} looks in 1.5 s`)
-      t.ok(errors.length <= 1, 'a queue that is away says so once')
-      place = real.socketDir()
-      await until('a hint after it', () => {
-        jobs.hint('broken', 'broken-last', { n: -1 })
-        return heard.some(({ n }) => n === -1)
-      })
-      t.pass('it works again')
-    },
-  )
+    t.ok(cut.length > 0, `${cut.length} connections cut`)
+    looks = 0
+    await pause(1_500)
+    t.ok(looks < 100, `${looks} looks in 1.5 s`)
+    t.ok(errors.length <= 1, 'a queue that is away says so once')
+    place = real.socketDir()
+    await until('a hint after it', () => {
+      jobs.hint('broken', 'broken-last', { n: -1 })
+      return heard.some(({ n }) => n === -1)
+    })
+    t.pass('it works again')
+  })
 })
 
-t.test('a Redis that does not answer at first is no error, one that stays away is', async (t) => {
+t.test('a slow Redis start is no error, a missing Redis is', async (t) => {
   const { settings } = await createTestDatabase(t)
   const [told, tries] = [[] as string[], { count: 0, at: 0 }]
   const mono = () => {
@@ -332,7 +332,7 @@ t.test(
     t.comment(execFileSync(server ?? '', ['--version'], { encoding: 'utf8' }).trim())
     contract(t, world)
 
-    t.test('after FLUSHALL the sweeper says it again, and nothing hangs', async (t) => {
+    t.test('after FLUSHALL the sweeper enqueues the work again, and nothing hangs', async (t) => {
       const jobs = world.node(t)
       const { heard, handle } = ear()
       jobs.hint('flushed', 'flushed-1', { n: 1 })
@@ -346,7 +346,7 @@ t.test(
       t.strictSame(numbers(heard), [2])
     })
 
-    t.test('while Redis is away a node does its own work, and goes back to it', async (t) => {
+    t.test('without Redis a node runs its own work, and returns to Redis afterwards', async (t) => {
       const [one, two] = [world.node(t), world.node(t)]
       const [first, second] = [ear(), ear()]
       one.work('away', first.handle)

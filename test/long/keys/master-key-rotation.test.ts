@@ -127,7 +127,7 @@ t.test('a master key is replaced under running stations, whatever ends on the wa
     t.strictSame([...(await sql`select from master_keys where retired_at is not null`)], [])
   }
 
-  await t.test('keys that cannot be meant change nothing, and are told', async (t) => {
+  await t.test('invalid keys change nothing and are reported', async (t) => {
     const refused: [string, Promise<void>, RegExp][] = [
       ['one key', inHere(OLD), /one master key only/],
       ['only the new one', inHere(NEW), /one master key only/],
@@ -182,27 +182,30 @@ t.test('a master key is replaced under running stations, whatever ends on the wa
     t.equal(again.body.api_key, key, 'an answer that was kept')
   })
 
-  await t.test('what the old key would seal from here on is refused', async (t) => {
+  await t.test('sealing with the old key is rejected from then on', async (t) => {
     const late = createKeyringStore(sql, deriveEncryptionKey(parseMasterKey(OLD), 'keyring'))
     const place = { agentId: agent.agent_id, backpackId: pack.backpack_id, name: 'LATE' }
     const put = sql.begin((tx) => late.put(tx, place, 'x', [], new Date(), 10))
     await t.rejects(put, /retired/)
   })
 
-  await t.test('begun again it ends, and has read what it says', async (t) => {
-    const ran = await rotate(both)
-    t.match(ran, { code: 0, said: /each opens under/ })
-    t.match(ran.said, new RegExp(`${idOf(OLD)} opens nothing any more`))
-    const after = await keysIn(sql)
-    t.strictSame(Object.keys(after), [idOf(NEW)])
-    await inHere(NEW, OLD)
-    t.strictSame(await keysIn(sql), after, 'once more, for whoever does not know')
-    t.strictSame(
-      [...(await sql`select from wallets where key_id <> ${idOf(NEW)}`)],
-      [],
-      'and the rows say so',
-    )
-  })
+  await t.test(
+    'an interrupted rotation can be repeated to its end, and reports what it read',
+    async (t) => {
+      const ran = await rotate(both)
+      t.match(ran, { code: 0, said: /each opens under/ })
+      t.match(ran.said, new RegExp(`${idOf(OLD)} opens nothing any more`))
+      const after = await keysIn(sql)
+      t.strictSame(Object.keys(after), [idOf(NEW)])
+      await inHere(NEW, OLD)
+      t.strictSame(await keysIn(sql), after, 'once more, for whoever does not know')
+      t.strictSame(
+        [...(await sql`select from wallets where key_id <> ${idOf(NEW)}`)],
+        [],
+        'and the rows say so',
+      )
+    },
+  )
   for (const on of [one, two]) t.equal((await use(on)).status, 200, 'the stations go on')
   await Promise.all([one.station.close(), two.end('SIGTERM')])
 
@@ -233,7 +236,7 @@ t.test('a master key is replaced under running stations, whatever ends on the wa
   })
 })
 
-t.test('an envelope that no key opens is named, and the old key is not given up', async (t) => {
+t.test('an envelope that no key opens is reported, and the old key is kept', async (t) => {
   const main = await startStation(t, { MASTER_KEY: OLD })
   const [her, thief] = [await main.onboard(), await main.onboard()]
   await main.station.close()
@@ -243,7 +246,7 @@ t.test('an envelope that no key opens is named, and the old key is not given up'
   await t.rejects(ran, new RegExp(`1 of .* do not open.*wallets ${thief.id}`))
 })
 
-t.test('a station from before keeps the keys that were derived from its master key', async (t) => {
+t.test('an older station keeps the keys derived from its master key', async (t) => {
   const database = await createTestDatabase(t)
   const { sql } = database
   const before = await startStation(t, { MASTER_KEY: OLD }, { database })

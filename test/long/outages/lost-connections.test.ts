@@ -30,7 +30,7 @@ const skip = redisServerPath === undefined ? 'no redis-server is installed' : fa
 
 type Health = Record<'bus' | 'redis', { readonly ok: boolean }>
 
-t.test('a station gives up lines that are dead, and goes on with new ones', async (t) => {
+t.test('a station replaces dead connections', async (t) => {
   const database = await createTestDatabase(t)
   const line = await startPostgresProxy(t, database.settings.databaseUrl)
   const main = await startStation(t, {}, { database: { ...database, settings: line } })
@@ -58,7 +58,7 @@ t.test('a station gives up lines that are dead, and goes on with new ones', asyn
 })
 
 t.test(
-  'lines to Redis that are dead are given up, and nobody waits for them',
+  'dead Redis connections are dropped without delaying requests',
   { skip: redisServerPath === undefined ? 'no redis-server is installed' : false },
   async (t) => {
     const redis = await startRedisProxy(t)
@@ -99,7 +99,7 @@ t.test('a Redis that is slow is not waited for by each request', { skip }, async
   t.ok(took < (REQUESTS * COUNTED_MS) / 2, `${REQUESTS} requests in ${Math.round(took)} ms`)
 })
 
-t.test('jobs on Postgres go on where they are told so', async (t) => {
+t.test('jobs on Postgres continue on new connections after a notice', async (t) => {
   const { settings } = await createTestDatabase(t)
   const line = await startPostgresProxy(t, settings.databaseUrl)
   const target = parseDatabaseUrl(line.databaseUrl) as JobQueuesDeps['target']
@@ -120,7 +120,7 @@ t.test('jobs on Postgres go on where they are told so', async (t) => {
   t.pass('a hint is heard again')
 })
 
-t.test('jobs on Redis go on over other lines by themselves', { skip }, async (t) => {
+t.test('jobs on Redis continue on new connections by themselves', { skip }, async (t) => {
   const [{ settings }, redis] = [await createTestDatabase(t), await startRedisProxy(t)]
   const target = parseDatabaseUrl(settings.databaseUrl) as JobQueuesDeps['target']
   const where = { target, redis: { url: redis.url }, prefix: 'lines' }
@@ -141,7 +141,7 @@ t.test('jobs on Redis go on over other lines by themselves', { skip }, async (t)
   t.pass('a hint is heard again')
 })
 
-t.test('a database that only stood still keeps its lines', async (t) => {
+t.test('a database that only paused keeps its connections', async (t) => {
   const database = await createTestDatabase(t)
   const line = await startPostgresProxy(t, database.settings.databaseUrl)
   const main = await startStation(t, {}, { database: { ...database, settings: line } })

@@ -59,7 +59,7 @@ async function givenBack(t: Test, connections: () => number, most: number): Prom
 }
 
 for (const mood of ['cut', 'silent'] as const) {
-  t.test(`a database that is ${mood} costs nobody more than 503, and no restart`, async (t) => {
+  t.test(`a database that is ${mood} causes only 503, and no restart`, async (t) => {
     const database = await createTestDatabase(t)
     const line = await startPostgresProxy(t, database.settings.databaseUrl)
     const main = await startStation(t, {}, { database: { ...database, settings: line } })
@@ -121,7 +121,7 @@ for (const mood of ['cut', 'silent'] as const) {
   })
 }
 
-t.test('a full mailbox turns callers away and goes on', async (t) => {
+t.test('a full mailbox rejects callers and continues', async (t) => {
   const main = await startStation(t)
   const [busy, calm] = [await main.onboard(), await main.onboard()]
   const asked = Array.from({ length: LIMITS.mailboxMaxCommands + 10 }, () =>
@@ -326,7 +326,7 @@ t.test('a station with its own database', { skip }, async (t) => {
     t.equal((await look()).n - known, load.tries.length, 'each call was charged once')
   })
 
-  t.test('stops on SIGTERM when what runs is done, and starts again', async (t) => {
+  t.test('stops on SIGTERM after the running work, and starts again', async (t) => {
     const load = pressure(() => station, guest, 8)
     while (load.acknowledged().length < 40) await wait(5)
     const started = performance.now()

@@ -177,7 +177,7 @@ function dice(t: Test, seed: number) {
   return (below: number) => (state = (state * 48_271) % 2_147_483_647) % below
 }
 
-t.test('a station with a Redis of its own, under paid load', { skip }, async (t) => {
+t.test('a station with its own Redis under paid load', { skip }, async (t) => {
   const main = await startStation(t, settings(home(t)))
   const redis = redisOf(main)
   const purses = (await crowd(main)).map((guest) => ({ guest, calls: 0 }))
@@ -201,7 +201,7 @@ t.test('a station with a Redis of its own, under paid load', { skip }, async (t)
     await main.verify()
   })
 
-  t.test('goes on when Redis is killed, and brings it back', async (t) => {
+  t.test('continues when Redis is killed, and restarts it', async (t) => {
     const next = dice(t, 20_261_122)
     const load = pressure(nodes, purses)
     for (let round = 0; round < 4; round += 1) {
@@ -218,7 +218,7 @@ t.test('a station with a Redis of its own, under paid load', { skip }, async (t)
     await main.verify()
   })
 
-  t.test('goes on while Redis is frozen', async (t) => {
+  t.test('continues while Redis is frozen', async (t) => {
     const load = pressure(nodes, purses)
     await load.more(purses.length)
     for (let round = 0; round < 2; round += 1) {

@@ -48,7 +48,7 @@ t.test('a wall clock that is moved opens no new day, and ends no key', async (t)
   await main.verify()
 })
 
-t.test('a wall clock that is moved is noticed, and the database asked', async (t) => {
+t.test('a changed wall clock is detected, and the database time is read', async (t) => {
   const asked = new Promise<void>((resolve) => {
     const { setJumpBaseline } = clock
     clock.setJumpBaseline = () => {

@@ -179,7 +179,7 @@ t.test(
   },
 )
 
-t.test('health says that postgres does not answer, and does not wait for it', async (t) => {
+t.test('health reports an unresponsive postgres without waiting for it', async (t) => {
   const place = home(t)
   const { health, bus } = await plane(t, place)
   const pids = [postmaster(place.dataDir)]

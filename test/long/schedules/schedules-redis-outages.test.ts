@@ -207,7 +207,7 @@ async function readers(t: Test, { main, beside, guests }: World) {
 
 const skip = redisServerPath === undefined ? 'no redis-server is installed' : false
 
-t.test('schedules on two nodes whose Redis is in trouble', { skip }, async (t) => {
+t.test('schedules on two nodes during Redis outages', { skip }, async (t) => {
   const all = await world(t)
   const { redis, round, besides } = all
   const heard = await readers(t, all)
@@ -248,7 +248,7 @@ t.test('schedules on two nodes whose Redis is in trouble', { skip }, async (t) =
     await exact(t, all)
   })
 
-  await t.test('and readers on the other node have missed nothing', async () => {
+  await t.test('readers on the other node miss nothing', async () => {
     await heard.end()
   })
 })

@@ -113,48 +113,45 @@ t.test('a bad receiver costs itself alone, and no call waits for any', async (t)
   await main.verify()
 })
 
-t.test(
-  'one message that is always refused holds up those behind it for a while only',
-  async (t) => {
-    const house = await startWebhookReceivers(t)
-    const clock = createTestClock()
-    const main = await startStation(t, settingsAllowingReceivers(house), { clock })
-    const guest = await main.onboard()
-    const hook = await postWebhook(main, house, guest, '/picky', ['tool_call'])
-    let poison = ''
-    house.answers('/picky', (response, { data }) => {
-      poison ||= String(data['call_id'])
-      const status = data['call_id'] === poison ? 500 : 200
-      response.writeHead(status).end()
-      return status
-    })
-    const calls: string[] = []
-    for (let times = 0; times < 3; times += 1)
-      calls.push((await main.call(guest, TOOL)).body._meta.call_id)
-    await house.until(() => house.at('/picky').length === 1)
-    for (const pause of [5 * SECOND, 5 * MINUTE, 30 * MINUTE, 2 * HOUR]) {
-      await waitForIdleWebhooks(main)
-      const before = house.at('/picky').length
-      t.equal(house.taken('/picky').length, 0)
-      clock.pass(pause)
-      await house.until(() => house.at('/picky').length > before)
-    }
-    await house.until(() => house.taken('/picky').length === 2)
-    t.strictSame(deliveredCallIds(house, '/picky'), calls.slice(1))
-    for (const pause of [5, 10, 10]) {
-      await waitForIdleWebhooks(main)
-      const before = house.at('/picky').length
-      clock.pass(pause * HOUR)
-      await house.until(() => house.at('/picky').length > before)
-    }
-    await waitForDeliveries(main, guest, hook)
-    const first = (await readDeliveries(main, guest, hook)).at(-1)
-    t.match(first, { state: 'failed', attempts: 8, last_status: 500 })
-    t.match(await main.sql`select kind, reason from dead_letters`, [
-      { kind: 'webhook', reason: 'answered 500' },
-    ])
-  },
-)
+t.test('a message that is always rejected delays later ones only for a while', async (t) => {
+  const house = await startWebhookReceivers(t)
+  const clock = createTestClock()
+  const main = await startStation(t, settingsAllowingReceivers(house), { clock })
+  const guest = await main.onboard()
+  const hook = await postWebhook(main, house, guest, '/picky', ['tool_call'])
+  let poison = ''
+  house.answers('/picky', (response, { data }) => {
+    poison ||= String(data['call_id'])
+    const status = data['call_id'] === poison ? 500 : 200
+    response.writeHead(status).end()
+    return status
+  })
+  const calls: string[] = []
+  for (let times = 0; times < 3; times += 1)
+    calls.push((await main.call(guest, TOOL)).body._meta.call_id)
+  await house.until(() => house.at('/picky').length === 1)
+  for (const pause of [5 * SECOND, 5 * MINUTE, 30 * MINUTE, 2 * HOUR]) {
+    await waitForIdleWebhooks(main)
+    const before = house.at('/picky').length
+    t.equal(house.taken('/picky').length, 0)
+    clock.pass(pause)
+    await house.until(() => house.at('/picky').length > before)
+  }
+  await house.until(() => house.taken('/picky').length === 2)
+  t.strictSame(deliveredCallIds(house, '/picky'), calls.slice(1))
+  for (const pause of [5, 10, 10]) {
+    await waitForIdleWebhooks(main)
+    const before = house.at('/picky').length
+    clock.pass(pause * HOUR)
+    await house.until(() => house.at('/picky').length > before)
+  }
+  await waitForDeliveries(main, guest, hook)
+  const first = (await readDeliveries(main, guest, hook)).at(-1)
+  t.match(first, { state: 'failed', attempts: 8, last_status: 500 })
+  t.match(await main.sql`select kind, reason from dead_letters`, [
+    { kind: 'webhook', reason: 'answered 500' },
+  ])
+})
 
 t.test(
   'several nodes: each delivery once, in order, and a dead node’s after its lease',
@@ -240,45 +237,42 @@ t.test('a fact that is committed after a later one is not passed over', async (t
   t.strictSame(handed, [1, 2, 3], 'what a node began and did not end is done by another')
 })
 
-t.test(
-  'a database that goes away during deliveries loses none, and none comes twice',
-  async (t) => {
-    const house = await startWebhookReceivers(t)
-    const database = await createTestDatabase(t)
-    const line = await startPostgresProxy(t, database.settings.databaseUrl)
-    const main = await startStation(t, settingsAllowingReceivers(house), {
-      database: { ...database, settings: line },
-    })
-    const guest = await main.onboard()
-    const hook = await postWebhook(main, house, guest, '/slow', ['tool_call'])
-    const held = createGate()
-    house.answers('/slow', (response) => {
-      void held.pass().then(() => response.writeHead(204).end())
-      return 204
-    })
-    const calls: string[] = []
-    for (let times = 0; times < 10; times += 1)
-      calls.push((await main.call(guest, TOOL)).body._meta.call_id)
-    await held.reached
-    line.set('cut')
-    held.open()
-    await eventually(
-      async () => (await main.ask('GET', '/api/network/health')).status === 503,
-      'the loss of the database',
-    )
-    line.set('open')
-    await house.until(() => house.at('/slow').length >= 10)
-    await eventually(
-      async () => (await main.ask('GET', '/api/network/health')).status === 200,
-      'the database',
-    )
-    await waitForDeliveries(main, guest, hook)
-    t.strictSame(deliveredCallIds(house, '/slow'), calls)
-    await main.verify()
-  },
-)
+t.test('a database outage during deliveries loses and repeats none', async (t) => {
+  const house = await startWebhookReceivers(t)
+  const database = await createTestDatabase(t)
+  const line = await startPostgresProxy(t, database.settings.databaseUrl)
+  const main = await startStation(t, settingsAllowingReceivers(house), {
+    database: { ...database, settings: line },
+  })
+  const guest = await main.onboard()
+  const hook = await postWebhook(main, house, guest, '/slow', ['tool_call'])
+  const held = createGate()
+  house.answers('/slow', (response) => {
+    void held.pass().then(() => response.writeHead(204).end())
+    return 204
+  })
+  const calls: string[] = []
+  for (let times = 0; times < 10; times += 1)
+    calls.push((await main.call(guest, TOOL)).body._meta.call_id)
+  await held.reached
+  line.set('cut')
+  held.open()
+  await eventually(
+    async () => (await main.ask('GET', '/api/network/health')).status === 503,
+    'the loss of the database',
+  )
+  line.set('open')
+  await house.until(() => house.at('/slow').length >= 10)
+  await eventually(
+    async () => (await main.ask('GET', '/api/network/health')).status === 200,
+    'the database',
+  )
+  await waitForDeliveries(main, guest, hook)
+  t.strictSame(deliveredCallIds(house, '/slow'), calls)
+  await main.verify()
+})
 
-t.test('a fact that cannot be handed out is left behind, and the others go on', async (t) => {
+t.test('an event that cannot be dispatched is skipped, and later ones continue', async (t) => {
   const house = await startWebhookReceivers(t)
   const one = await startStation(t, settingsAllowingReceivers(house))
   const two = await startStation(t, settingsAllowingReceivers(house), { database: one.database })
@@ -339,7 +333,7 @@ t.test('a fact that cannot be handed out is left behind, and the others go on', 
   await one.verify()
 })
 
-t.test('an outcome that the store will not take is told once, and holds up nobody', async (t) => {
+t.test('an outcome that cannot be stored is logged once and delays no other', async (t) => {
   const house = await startWebhookReceivers(t)
   const database = await createTestDatabase(t)
   const settings = { ...settingsAllowingReceivers(house), ONBOARD_PER_HOUR_PER_IP: '100' }

@@ -73,7 +73,7 @@ async function shared(t: Test) {
   return { sql, clock, hive, write, read }
 }
 
-t.test('what is written is found by its words, its stems and its tags', async (t) => {
+t.test('entries are found by words, stems and tags', async (t) => {
   const { write, read } = await shared(t)
   const written = await write('Base sequencer fees dropped sharply after the upgrade', {
     namespace: 'Base',
@@ -216,7 +216,7 @@ t.test('a match weighs more than confidence, confidence more than age', async (t
   )
 })
 
-t.test('a burst of reads is what trends; ghosts and private entries do not show', async (t) => {
+t.test('a burst of reads makes an entry trend; ghost and private entries are hidden', async (t) => {
   const { sql, clock, hive, write, read } = await shared(t)
   clock.pass(-3 * DAY)
   await write('Quiet week in the nft markets of every larger chain', { namespace: 'nft' })
@@ -308,7 +308,7 @@ const callOf = (sql: Sql, agentId: string, at: number, status = 'ok', ghost = fa
   insert into calls (owner, call_id, agent_id, operation, tool, rail, cost_micros, status, ms, ghost, at)
   values (${agentId}, ${newUuidV7(at)}, ${agentId}, 'refuel', 'price_feed', 'free', 0, ${status}, 1, ${ghost}, ${new Date(at)})`
 
-t.test('the directory knows who exists and who was active, the most recent first', async (t) => {
+t.test('the directory lists agents by last activity', async (t) => {
   const { sql, clock } = await shared(t)
   const directory = createAgentDirectory(sql)
   const now = clock.now()
@@ -335,7 +335,7 @@ t.test('the directory knows who exists and who was active, the most recent first
   ])
 })
 
-t.test('a reputation comes from the ledger; private calls and entries are left out', async (t) => {
+t.test('a reputation comes from the ledger, without private calls and entries', async (t) => {
   const { sql, clock, write, read } = await shared(t)
   const usage = createReputationService(createReputationStore(sql), clock)
   t.equal(await usage.reputation(AUTHOR_ID), null)

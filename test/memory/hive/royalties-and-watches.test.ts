@@ -36,7 +36,7 @@ async function reads(
       '2026-11-21T10:00:00Z', ${places === 'one' ? place : 1}, true)`
 }
 
-t.test('what a reader can make others be owed is bounded', async (t) => {
+t.test('the royalties a reader can cause are bounded', async (t) => {
   const { sql } = await createTestDatabase(t)
   await reads(sql, READER_ID, 10, 'one')
   t.equal((await owed(sql)).length, 3, 'of an answer the first three')
@@ -74,7 +74,7 @@ t.test('cash is owed only for a call that was paid with cash', async (t) => {
   }
 })
 
-t.test('only fees that were surely cash feed what is paid in cash', async (t) => {
+t.test('only fees paid in cash fund payments in cash', async (t) => {
   const { sql } = await createTestDatabase(t)
   const store = createRoyaltyStore(sql)
   const at = Date.UTC(2026, 10, 21)
@@ -92,7 +92,7 @@ t.test('only fees that were surely cash feed what is paid in cash', async (t) =>
   t.strictSame({ ...pool }, { promo: 30_000n, cash: 100n }, 'a quarter of them')
 })
 
-t.test('who is owed much takes no more of a round than others who wait', async (t) => {
+t.test('an author with many royalties takes no more of a round than others', async (t) => {
   const { sql } = await createTestDatabase(t)
   const [first, second, third] = [newUuidV7(1_000), newUuidV7(2_000), newUuidV7(3_000)]
   const owe = (author: string, count: number, at: string) =>
@@ -118,7 +118,7 @@ t.test('who is owed much takes no more of a round than others who wait', async (
   t.match(await store.of(first), { earned: 400_000n, pending: 240_000n })
 })
 
-t.test('what an author has earned is told exactly, and without reading all of it', async (t) => {
+t.test('the earnings of an author are exact and read without a full scan', async (t) => {
   const { sql } = await createTestDatabase(t)
   const authors = [newUuidV7(1_000), newUuidV7(2_000), newUuidV7(3_000)] as const
   const [first] = authors
@@ -208,33 +208,30 @@ async function watchers(sql: Sql) {
 const numbered = (word: string, count: number) =>
   Array.from({ length: count }, (_, at) => `blobfish ${word}${at}`)
 
-t.test(
-  'a commit finds some hundreds of watches, and the others follow: none is lost',
-  async (t) => {
-    const { sql } = await createTestDatabase(t)
-    const { store, begin, write, found } = await watchers(sql)
-    await begin(numbered('y', 5_001), AUTHOR_ID)
-    const words = numbered('x', 700)
-    await begin(words)
-    await write(words.join(' '))
-    t.match(await found(), { n: 0 }, 'as many were compared as a write may be')
-    const [late] = await begin(['X699 blobfish'], AUTHOR_ID.replace(/.$/, 'f'), new Date(2_600))
-    t.ok(late)
-    t.equal(await store.matchMore(), true)
-    t.match(await found(), { n: 300 })
-    while (await store.matchMore());
-    t.match(await found(), { n: 700, queries: 700 }, 'each once')
-    t.match(await store.of(AUTHOR_ID.replace(/.$/, 'f')), [{ matches: 0 }], 'what it began after')
-    const watches = await store.of(READER_ID)
-    t.ok(watches.every(({ matches }) => matches === 1))
-    const asked = { agentId: READER_ID, watchId: null, limit: 50, day: '2026-11-21' }
-    const first = await store.matches({ ...asked, after: 0n })
-    const next = await store.matches({ ...asked, after: first.at(-1)?.id ?? 0n })
-    t.equal(new Set([...first, ...next].map(({ id }) => id)).size, 100)
-  },
-)
+t.test('a commit matches some hundred watches, the rest follow: none is lost', async (t) => {
+  const { sql } = await createTestDatabase(t)
+  const { store, begin, write, found } = await watchers(sql)
+  await begin(numbered('y', 5_001), AUTHOR_ID)
+  const words = numbered('x', 700)
+  await begin(words)
+  await write(words.join(' '))
+  t.match(await found(), { n: 0 }, 'as many were compared as a write may be')
+  const [late] = await begin(['X699 blobfish'], AUTHOR_ID.replace(/.$/, 'f'), new Date(2_600))
+  t.ok(late)
+  t.equal(await store.matchMore(), true)
+  t.match(await found(), { n: 300 })
+  while (await store.matchMore());
+  t.match(await found(), { n: 700, queries: 700 }, 'each once')
+  t.match(await store.of(AUTHOR_ID.replace(/.$/, 'f')), [{ matches: 0 }], 'what it began after')
+  const watches = await store.of(READER_ID)
+  t.ok(watches.every(({ matches }) => matches === 1))
+  const asked = { agentId: READER_ID, watchId: null, limit: 50, day: '2026-11-21' }
+  const first = await store.matches({ ...asked, after: 0n })
+  const next = await store.matches({ ...asked, after: first.at(-1)?.id ?? 0n })
+  t.equal(new Set([...first, ...next].map(({ id }) => id)).size, 100)
+})
 
-t.test('what is written while its words are watched for the first time is found', async (t) => {
+t.test('an entry written while its words are first watched is found', async (t) => {
   const { sql } = await createTestDatabase(t)
   const { store, begin, write, found } = await watchers(sql)
   await write('A blob has fees.')
@@ -262,27 +259,30 @@ t.test('what is written while its words are watched for the first time is found'
   t.equal(await matched(), 2, 'each once')
 })
 
-t.test('watches of the same words share a query, which goes with the last of them', async (t) => {
-  const { sql } = await createTestDatabase(t)
-  const { store, begin, end, write, found } = await watchers(sql)
-  const ids = await begin(['blob fees', 'the fee of blobs', 'Fees  blob', ...numbered('y', 20)])
-  t.match(await sql`select count(*)::int as n from hive_queries`, [{ n: 21 }])
-  await write('The fees of a blob.')
-  t.match(await found(), { n: 1 })
-  t.strictSame(
-    (await store.of(READER_ID)).slice(0, 3).map(({ matches }) => matches),
-    [1, 1, 1],
-  )
-  t.ok(await store.has(READER_ID, ids[0] ?? ''))
-  t.notOk(await store.has(AUTHOR_ID, ids[0] ?? ''))
-  await end(ids.slice(1))
-  t.match(await sql`select query::text from hive_queries`, [{ query: "'blob' & 'fee'" }])
-  await end(ids)
-  t.match(await sql`select count(*)::int as n from hive_queries`, [{ n: 0 }])
-  t.notOk(await store.has(READER_ID, ids[0] ?? ''))
-})
+t.test(
+  'watches of the same words share a query, which is removed with the last of them',
+  async (t) => {
+    const { sql } = await createTestDatabase(t)
+    const { store, begin, end, write, found } = await watchers(sql)
+    const ids = await begin(['blob fees', 'the fee of blobs', 'Fees  blob', ...numbered('y', 20)])
+    t.match(await sql`select count(*)::int as n from hive_queries`, [{ n: 21 }])
+    await write('The fees of a blob.')
+    t.match(await found(), { n: 1 })
+    t.strictSame(
+      (await store.of(READER_ID)).slice(0, 3).map(({ matches }) => matches),
+      [1, 1, 1],
+    )
+    t.ok(await store.has(READER_ID, ids[0] ?? ''))
+    t.notOk(await store.has(AUTHOR_ID, ids[0] ?? ''))
+    await end(ids.slice(1))
+    t.match(await sql`select query::text from hive_queries`, [{ query: "'blob' & 'fee'" }])
+    await end(ids)
+    t.match(await sql`select count(*)::int as n from hive_queries`, [{ n: 0 }])
+    t.notOk(await store.has(READER_ID, ids[0] ?? ''))
+  },
+)
 
-t.test('no operator of a query widens what a search looks at', async (t) => {
+t.test('no query operator widens the searched entries', async (t) => {
   const { sql } = await createTestDatabase(t)
   await sql`
     insert into hive_entries (id, agent_id, content, namespace, tags, confidence, is_public, call_id, at)
@@ -299,7 +299,7 @@ t.test('no operator of a query widens what a search looks at', async (t) => {
   t.equal(await totalOf('bread -gasoline'), 1)
 })
 
-t.test('what is looked up beside a call has words and no operators', async (t) => {
+t.test('the look-up beside a call uses words without operators', async (t) => {
   const asked: string[] = []
   const look = createHiveLookup(async ({ text }) => {
     asked.push(text)
@@ -309,7 +309,7 @@ t.test('what is looked up beside a call has words and no operators', async (t) =
   t.strictSame(asked, ['gas fees base'])
 })
 
-t.test('what watches found and what was featured is forgotten in time', async (t) => {
+t.test('watch results and featured entries are deleted after their retention', async (t) => {
   const { sql } = await createTestDatabase(t)
   for (const days of [29, 31, 89, 91]) {
     await sql`insert into hive_matches (query_id, entry_id, author, at)

@@ -52,7 +52,7 @@ t.test('a name is found by its parts, and written together or apart', async (t) 
     for (const text of texts) t.equal((await find(text))[0], content, text)
 })
 
-t.test('a word with a slip is what was meant; another word is not', async (t) => {
+t.test('a misspelt word matches the intended one and no other', async (t) => {
   const { find } = await hiveOf(t, [
     'The planner of routes prefers deep pools.',
     'Withdrawals wait for the exit of a validator.',
@@ -62,7 +62,7 @@ t.test('a word with a slip is what was meant; another word is not', async (t) =>
   t.strictSame(await find('plane'), [], 'a word of its own')
 })
 
-t.test('other ways to say it are found behind the word itself', async (t) => {
+t.test('synonyms match after the word itself', async (t) => {
   const [literal, spelt, other] = [
     'A tx without a tip waits for hours.',
     'A transaction without a tip waits for days.',
@@ -74,7 +74,7 @@ t.test('other ways to say it are found behind the word itself', async (t) => {
   t.strictSame((await find('how was the bread risen'))[0], 'Bread rises overnight in the cold.')
 })
 
-t.test('words that only ask weigh less than what is asked about', async (t) => {
+t.test('question words weigh less than the subject', async (t) => {
   const about = 'A paymaster sponsors gas for the calls of a wallet, within the budget of its app.'
   const { find } = await hiveOf(t, [about, 'You need a ladder.', 'A wallet has gas.'])
   t.equal((await find('do i need a paymaster'))[0], about)
@@ -102,7 +102,7 @@ t.test('a clear answer by words is not outvoted by faint ones in both orders', a
   t.ok(found.slice(0, 5).includes(meaning), 'what only vectors know is there')
 })
 
-t.test('a vault weighs rare words more, and knows other ways to say them', async (t) => {
+t.test('a vault weighs rare words more and knows synonyms', async (t) => {
   const { sql } = await createTestDatabase(t)
   const [text, vault] = [createTextAnalysis(), createVaultService(createVaultStore(sql))]
   const contents = [

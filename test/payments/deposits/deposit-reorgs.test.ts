@@ -23,53 +23,50 @@ import {
 
 type Hex = `0x${string}`
 
-t.test(
-  'a deposit that the chain undoes is taken back, and credited again when it comes again',
-  async (t) => {
-    const { base, sql, one, watch, owner } = await startUnfinalizedScenario(t)
-    const { id, address } = await owner()
-    const payer = privateKeyToAccount(`0x${randomBytes(32).toString('hex')}`)
-    await base.fund(payer.address, 10n ** 18n)
-    await base.mine(1)
-    const { abi } = contractArtifacts.MockUSDC
-    const raw = await payer.signTransaction({
-      type: 'eip1559',
-      chainId: base.chainId,
-      to: base.usdc,
-      nonce: 0,
-      gas: 200_000n,
-      maxFeePerGas: 10n ** 10n,
-      maxPriorityFeePerGas: 1n,
-      data: encodeFunctionData({
-        abi,
-        functionName: 'mint',
-        args: [address, usdcToMicrosBigint(4)],
-      }),
-    })
-    const send = async () => {
-      const hash = await base.client.sendRawTransaction({ serializedTransaction: raw })
-      await base.client.waitForTransactionReceipt({ hash })
-      await base.mine(BLOCKS_TO_CONFIRM)
-      await watch.catchUp()
-    }
-    await send()
-    t.strictSame(await readCreditBalances(one, id), [4, 1, 0])
-    await base.reorg(BLOCKS_TO_CONFIRM + 2)
+t.test('a reverted deposit is taken back, and credited again when it returns', async (t) => {
+  const { base, sql, one, watch, owner } = await startUnfinalizedScenario(t)
+  const { id, address } = await owner()
+  const payer = privateKeyToAccount(`0x${randomBytes(32).toString('hex')}`)
+  await base.fund(payer.address, 10n ** 18n)
+  await base.mine(1)
+  const { abi } = contractArtifacts.MockUSDC
+  const raw = await payer.signTransaction({
+    type: 'eip1559',
+    chainId: base.chainId,
+    to: base.usdc,
+    nonce: 0,
+    gas: 200_000n,
+    maxFeePerGas: 10n ** 10n,
+    maxPriorityFeePerGas: 1n,
+    data: encodeFunctionData({
+      abi,
+      functionName: 'mint',
+      args: [address, usdcToMicrosBigint(4)],
+    }),
+  })
+  const send = async () => {
+    const hash = await base.client.sendRawTransaction({ serializedTransaction: raw })
+    await base.client.waitForTransactionReceipt({ hash })
+    await base.mine(BLOCKS_TO_CONFIRM)
     await watch.catchUp()
-    t.strictSame(await readCreditBalances(one, id), [0, 0, 0], 'with its bonus')
-    t.strictSame([...(await readDepositStates(sql))], [{ state: 'reorged', times: 1 }])
-    t.strictSame(await findInvariantViolations(sql), {})
-    await base.fund(payer.address, 10n ** 18n)
-    await send()
-    t.strictSame(
-      await readCreditBalances(one, id),
-      [4, 1, 0],
-      'the same transaction in another block',
-    )
-    t.strictSame([...(await readDepositStates(sql))], [{ state: 'provisional', times: 2 }])
-    t.strictSame(await findInvariantViolations(sql), {})
-  },
-)
+  }
+  await send()
+  t.strictSame(await readCreditBalances(one, id), [4, 1, 0])
+  await base.reorg(BLOCKS_TO_CONFIRM + 2)
+  await watch.catchUp()
+  t.strictSame(await readCreditBalances(one, id), [0, 0, 0], 'with its bonus')
+  t.strictSame([...(await readDepositStates(sql))], [{ state: 'reorged', times: 1 }])
+  t.strictSame(await findInvariantViolations(sql), {})
+  await base.fund(payer.address, 10n ** 18n)
+  await send()
+  t.strictSame(
+    await readCreditBalances(one, id),
+    [4, 1, 0],
+    'the same transaction in another block',
+  )
+  t.strictSame([...(await readDepositStates(sql))], [{ state: 'provisional', times: 2 }])
+  t.strictSame(await findInvariantViolations(sql), {})
+})
 
 t.test(
   'of a deposit that is undone after it was spent the rest is taken, and the loss is booked',
@@ -117,7 +114,7 @@ t.test('a reorganisation found by two watchers at once is undone once', async (t
   t.strictSame(await findInvariantViolations(sql), {})
 })
 
-t.test('a chain that goes back to the block it had left credits that block again', async (t) => {
+t.test('a chain that returns to an earlier block credits that block again', async (t) => {
   const { sql, one, owner } = await startDepositScenario(t)
   const { id, address } = await owner()
   await sql`truncate chain_checkpoints, chain_blocks`
@@ -159,20 +156,17 @@ t.test('a chain that goes back to the block it had left credits that block again
   t.strictSame(await findInvariantViolations(sql), {})
 })
 
-t.test(
-  'blocks that were final are never undone: the watcher says so and stands still',
-  async (t) => {
-    const { base, one, sql, watch, owner } = await startDepositScenario(t)
-    const { id, address } = await owner()
-    await base.mint(address, usdcToMicrosBigint(1))
-    await base.mine(BLOCKS_TO_CONFIRM)
-    await watch.catchUp()
-    await base.reorg(BLOCKS_TO_CONFIRM + 2)
-    await t.rejects(watch.look(), { message: /replaced blocks that were final/ })
-    t.strictSame(await readCreditBalances(one, id), [1, 0.25, 0])
-    t.strictSame(await findInvariantViolations(sql), {})
-  },
-)
+t.test('a reorg below the final block stops the watcher with an error', async (t) => {
+  const { base, one, sql, watch, owner } = await startDepositScenario(t)
+  const { id, address } = await owner()
+  await base.mint(address, usdcToMicrosBigint(1))
+  await base.mine(BLOCKS_TO_CONFIRM)
+  await watch.catchUp()
+  await base.reorg(BLOCKS_TO_CONFIRM + 2)
+  await t.rejects(watch.look(), { message: /replaced blocks that were final/ })
+  t.strictSame(await readCreditBalances(one, id), [1, 0.25, 0])
+  t.strictSame(await findInvariantViolations(sql), {})
+})
 
 t.test('a chain that changes while it is read is read again', async (t) => {
   const { base, sql, one, owner } = await startUnfinalizedScenario(t)

@@ -91,7 +91,7 @@ t.test('of two deposits in one block the first alone brings the bonus', async (t
   t.strictSame(await findInvariantViolations(sql), {})
 })
 
-t.test('what is below the minimum accumulates, and is credited whole', async (t) => {
+t.test('deposits below the minimum accumulate and are credited together', async (t) => {
   const { base, sql, one, watch, owner } = await startDepositScenario(t)
   const { id, address } = await owner()
   for (const [amount, cash, promo, pending] of [
@@ -109,7 +109,7 @@ t.test('what is below the minimum accumulates, and is credited whole', async (t)
   }
 })
 
-t.test('transfers of nothing and of other tokens are not seen', async (t) => {
+t.test('zero transfers and other tokens are ignored', async (t) => {
   const { base, sql, one, watch, owner } = await startDepositScenario(t)
   const { id, address } = await owner()
   const { abi, bytecode } = contractArtifacts.MockUSDC
@@ -138,7 +138,7 @@ t.test('transfers of nothing and of other tokens are not seen', async (t) => {
   t.strictSame(await findInvariantViolations(sql), {})
 })
 
-t.test('a watcher may die anywhere: what a block brought is credited once', async (t) => {
+t.test('a watcher may crash at any step: each deposit is credited once', async (t) => {
   const { base, sql, one, source, watch, owner } = await startDepositScenario(t)
   const { id, address } = await owner()
   const store = createDepositStore(sql)
@@ -232,7 +232,7 @@ t.test('a deposit that a node overlooked is found by the comparison of balances'
   t.strictSame(await findInvariantViolations(sql), {})
 })
 
-t.test('a long absence is made up for, and what is final need not be remembered', async (t) => {
+t.test('a long outage is caught up, and final blocks are not stored', async (t) => {
   const { base, sql, one, watch, owner } = await startUnfinalizedScenario(t)
   const { id, address } = await owner()
   await base.mint(address, usdcToMicrosBigint(1))

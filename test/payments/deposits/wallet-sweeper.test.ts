@@ -94,7 +94,7 @@ async function begin(t: Pick<TAP, 'teardown' | 'testdir' | 'strictSame' | 'comme
 }
 
 t.test(
-  'two nodes sweep a wallet once, at the cost of the settler, and the ledger stands',
+  'two nodes sweep a wallet once, at the settler’s cost, and the ledger balances',
   async (t) => {
     const { base, sql, one, watch, sweeping, deposit, owner, sweeps, treasuryBalance } =
       await begin(t)
@@ -121,7 +121,7 @@ t.test(
   },
 )
 
-t.test('whoever comes second to the chain finds the wallet swept', async (t) => {
+t.test('the second node finds the wallet already swept', async (t) => {
   t.test('behind another request for it', async (t) => {
     const { base, sweeping, deposit, owner, treasuryBalance } = await begin(t)
     const { id: agentId, address } = await owner()
@@ -156,7 +156,7 @@ t.test('whoever comes second to the chain finds the wallet swept', async (t) => 
   })
 })
 
-t.test('what is small is swept when it is a day old', async (t) => {
+t.test('small balances are swept after a day', async (t) => {
   const { clock, sweeping, deposit, owner, treasuryBalance } = await begin(t)
   await deposit((await owner()).address, 0.4)
   const one = sweeping()
@@ -167,7 +167,7 @@ t.test('what is small is swept when it is a day old', async (t) => {
   t.equal(await treasuryBalance(), usdcToMicrosBigint(0.4))
 })
 
-t.test('only what was credited and is final is swept', async (t) => {
+t.test('only credited and final deposits are swept', async (t) => {
   const { base, mintUsdc, sweeping, deposit, owner, treasuryBalance } = await begin(t)
   const { address } = await owner()
   await deposit(address, 1.5)
@@ -242,7 +242,7 @@ async function fleetOf({ one, mintUsdc, base }: Awaited<ReturnType<typeof begin>
   return { fleetId, address, booked }
 }
 
-t.test('the wallet of a fleet is swept of what was topped up, and is final', async (t) => {
+t.test('the wallet of a fleet is swept of final top-ups', async (t) => {
   const all = await begin(t)
   const { base, sql, sweeping, sweeps, treasuryBalance, treasury, mintUsdc } = all
   const fleet = await fleetOf(all)
@@ -281,7 +281,7 @@ t.test('the wallet of a fleet is swept of what was topped up, and is final', asy
 })
 
 t.test(
-  'an envelope opens for no other agent: a wallet moved to another row is not swept',
+  'an envelope opens for its own agent only: a wallet moved to another row is not swept',
   async (t) => {
     const { sql, one, sweeping, deposit, owner, treasuryBalance } = await begin(t)
     const [her, thief] = [await owner(), await owner()]

@@ -132,7 +132,7 @@ t.test('a call that two pools have lent for', async (t) => {
     await assertNoViolations(t, sql)
   })
   for (const end of ['fails', 'is forgotten'] as const) {
-    t.test(`${end}: each gets back what it lent`, async (t) => {
+    t.test(`${end}: each lender gets its loan back`, async (t) => {
       const { sql, one } = await createSingleNode(t)
       const { asked, agentId, fleets } = await lentByTwo(one)
       if (end === 'fails')
@@ -174,7 +174,7 @@ t.test('an agent that leaves between the look and the draw', async (t) => {
     throw poor()
   }
 
-  t.test('is lent nothing once its fleet knows, and told that it is short', async (t) => {
+  t.test('gets no loan once its fleet knows, and an insufficient balance error', async (t) => {
     const { sql, one } = await createSingleNode(t)
     const { fleets, agentId, drawing } = await begin(one)
     const late = before(one, async () => {
@@ -200,7 +200,7 @@ t.test('an agent that leaves between the look and the draw', async (t) => {
     t.strictSame(await poolOf(one, fleets[1]), { promo: 1, cash: 4 })
     await assertNoViolations(t, sql)
   })
-  t.test('returns what was lent before its fleet knew to that fleet', async (t) => {
+  t.test('returns earlier loans to that fleet', async (t) => {
     const { sql, one } = await createSingleNode(t)
     const { fleets, agentId, drawing } = await begin(one)
     const late = before(one, async () => {
@@ -254,7 +254,7 @@ for (const [fault, name] of [
   })
 }
 
-t.test('a loan of before loans named their fleet goes back to the fleet of then', async (t) => {
+t.test('a loan without a fleet id returns to the fleet of that time', async (t) => {
   const { sql, one } = await createSingleNode(t)
   const fleets = [await fleetWith(one, 1), await fleetWith(one, 4)] as const
   const [agentId, callId] = [await one.born(0), newUuidV7(Date.now())]
@@ -272,37 +272,34 @@ t.test('a loan of before loans named their fleet goes back to the fleet of then'
   await assertNoViolations(t, sql)
 })
 
-t.test(
-  'paused schedules wait for the pool of the fleet their agent is in, and for no other',
-  async (t) => {
-    const { sql, one } = await createSingleNode(t)
-    const fleets = [await fleetWith(one, 1), await fleetWith(one, 1)] as const
-    const agentId = await one.born(0)
-    await one.ask(fleets[0], joinFleetCommand, { agentId })
+t.test('paused schedules wait for the pool of their agent’s fleet only', async (t) => {
+  const { sql, one } = await createSingleNode(t)
+  const fleets = [await fleetWith(one, 1), await fleetWith(one, 1)] as const
+  const agentId = await one.born(0)
+  await one.ask(fleets[0], joinFleetCommand, { agentId })
+  await own(one, agentId)
+  const wanted = { name: 'x', interval: '1h', tool: 'web_search', params: '{}' } as const
+  const key = { keyId: null, backpackId: null, sealed: null }
+  const bounds = { budget: fromUsdc(5), writeToHive: false, ...key }
+  const { scheduleId, slot } = await one.ask(agentId, createScheduleCommand, {
+    ...wanted,
+    ...bounds,
+  })
+  const [at, cost, { budget }] = [slot ?? 0, fromUsdc(0), bounds]
+  const error = { code: 'payment_required', needed: fromUsdc(2) } as const
+  const end = { scheduleId, slot: at, at, callId: null, cost, budget, result: null, error }
+  await one.ask(agentId, failScheduleRunCommand, end)
+  const waiting = async () => (await sql`select from schedules_short`).length
+  t.equal(await waiting(), 1)
+  await leave(one, agentId)
+  t.equal(await waiting(), 0)
+  await assertNoViolations(t, sql)
+  for (const fleetId of [fleets[0], fleets[1]]) {
+    await one.ask(fleetId, joinFleetCommand, { agentId })
     await own(one, agentId)
-    const wanted = { name: 'x', interval: '1h', tool: 'web_search', params: '{}' } as const
-    const key = { keyId: null, backpackId: null, sealed: null }
-    const bounds = { budget: fromUsdc(5), writeToHive: false, ...key }
-    const { scheduleId, slot } = await one.ask(agentId, createScheduleCommand, {
-      ...wanted,
-      ...bounds,
-    })
-    const [at, cost, { budget }] = [slot ?? 0, fromUsdc(0), bounds]
-    const error = { code: 'payment_required', needed: fromUsdc(2) } as const
-    const end = { scheduleId, slot: at, at, callId: null, cost, budget, result: null, error }
-    await one.ask(agentId, failScheduleRunCommand, end)
-    const waiting = async () => (await sql`select from schedules_short`).length
-    t.equal(await waiting(), 1)
-    await leave(one, agentId)
-    t.equal(await waiting(), 0)
+    t.equal(await waiting(), 1, 'from the moment it is in a fleet again')
     await assertNoViolations(t, sql)
-    for (const fleetId of [fleets[0], fleets[1]]) {
-      await one.ask(fleetId, joinFleetCommand, { agentId })
-      await own(one, agentId)
-      t.equal(await waiting(), 1, 'from the moment it is in a fleet again')
-      await assertNoViolations(t, sql)
-      await leave(one, agentId)
-    }
-    t.equal(await waiting(), 0)
-  },
-)
+    await leave(one, agentId)
+  }
+  t.equal(await waiting(), 0)
+})

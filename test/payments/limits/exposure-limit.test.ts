@@ -19,7 +19,7 @@ function meter() {
   }
 }
 
-t.test('what a reading may not have seen is counted until one has', async (t) => {
+t.test('payments that a reading may have missed count until a later reading', async (t) => {
   const { room, answer, later, readings } = meter()
   const first = room()
   await answer(0)
@@ -39,7 +39,7 @@ t.test('what a reading may not have seen is counted until one has', async (t) =>
   t.equal(await third, null, 'the second has not ended, the first was read')
 })
 
-t.test('a claim that has ended is what the next reading says of it', async (t) => {
+t.test('an ended claim counts as the next reading reports it', async (t) => {
   const { room, answer, later } = meter()
   const [first, second] = [room(), room()]
   await answer(0)
@@ -51,7 +51,7 @@ t.test('a claim that has ended is what the next reading says of it', async (t) =
   t.ok(await third, 'they came to nothing, or have settled')
 })
 
-t.test('a reading that fails is not kept', async (t) => {
+t.test('a failed reading is not cached', async (t) => {
   let fails = true
   const read = async () => {
     if (fails) throw new Error('no answer')

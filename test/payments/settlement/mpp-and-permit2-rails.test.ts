@@ -113,7 +113,7 @@ t.test('MPP: the payer’s own transaction is sent, and known by its hash', asyn
   await assertNoViolations(t, at.sql)
 })
 
-t.test('MPP: what was never sent is lost when the chain is past its end', async (t) => {
+t.test('MPP: an unsent payment is lost once the chain is past its expiry', async (t) => {
   const chain = await startLocalTempo()
   t.teardown(() => chain.stop())
   const at = await settling(t, { tempo: createEvmClient(chain) })
@@ -245,7 +245,7 @@ t.test('one transfer that fits two cancelled permits pays for one of them', asyn
 })
 
 t.test(
-  'Solana: the facilitator’s word counts, and a missed answer is asked for again',
+  'Solana: the facilitator’s reply counts, and a missed reply is requested again',
   async (t) => {
     const answers: (object | null)[] = []
     const server = createServer((request, response) => {

@@ -61,7 +61,7 @@ const said = ({ logged }: SettlerScenario) =>
 
 const headOf = ({ chain }: SettlerScenario) => chain.client.getBlockNumber({ cacheTime: 0 })
 
-t.test('whoever has seen less than the lane knows is told, and changes nothing', async (t) => {
+t.test('a node with an older view of the nonces is rejected and changes nothing', async (t) => {
   const { sql } = await createTestDatabase(t)
   const lane = createSettlerTransactionStore(sql)
   const key = { chain: 'base', address: '0x01' }
@@ -83,7 +83,7 @@ t.test('whoever has seen less than the lane knows is told, and changes nothing',
   t.equal((await take(first)).nonce, 1)
 })
 
-t.test('what a reorg drops goes again, although it moved nothing that is watched', async (t) => {
+t.test('a dropped transaction is sent again even when it moved nothing watched', async (t) => {
   const at = await startSettlerScenario(t)
   await at.chain.mine(5)
   t.equal((await at.settler.submit(own('own:1'))).state, 'mined')
@@ -113,7 +113,7 @@ t.test('what a reorg drops goes again, although it moved nothing that is watched
   await exact(t, at, 10_000n)
 })
 
-t.test('of what had failed only the nonce goes again, with nothing', async (t) => {
+t.test('of a failed transaction only the nonce is sent again, as an empty transfer', async (t) => {
   const at = await startSettlerScenario(t)
   const first = await at.paid(0.01)
   await at.chain.client.setAutomine(false)
@@ -140,7 +140,7 @@ t.test('of what had failed only the nonce goes again, with nothing', async (t) =
   await exact(t, at, 20_000n)
 })
 
-t.test('a batch that is dropped goes again, and nobody in it is booked twice', async (t) => {
+t.test('a dropped batch is sent again, and no payment is booked twice', async (t) => {
   const at = await startSettlerScenario(t)
   const made = [await at.paid(0.01), await at.paid(0.01), await at.paid(0.01)] as const
   const [poor] = made
@@ -164,7 +164,7 @@ t.test('a batch that is dropped goes again, and nobody in it is booked twice', a
   await exact(t, at, 30_000n)
 })
 
-t.test('a node that lags behind does not make what is mined look undone', async (t) => {
+t.test('a lagging node does not make mined transactions look reverted', async (t) => {
   const at = await startSettlerScenario(t, { nodes: 3, receiptMs: 200 })
   const early = await headOf(at)
   t.equal((await at.settler.submit(own('own:1'))).state, 'mined')
@@ -207,7 +207,7 @@ t.test('a node that lags behind does not make what is mined look undone', async 
   t.equal(await at.sent(), 2)
 })
 
-t.test('a nonce whose receipt is not to be seen yet is not given up', async (t) => {
+t.test('a nonce without a visible receipt is not given up', async (t) => {
   const at = await startSettlerScenario(t, { receiptMs: 200 })
   const early = await headOf(at)
   at.gate.behind(early, (_, beside) => beside.includes('eth_getTransactionReceipt'))
@@ -227,7 +227,7 @@ t.test('a nonce whose receipt is not to be seen yet is not given up', async (t) 
   t.strictSame(said(at), [], 'nothing else has used it')
 })
 
-t.test('what was given up is found once its receipt is there', async (t) => {
+t.test('an abandoned transaction is found once its receipt appears', async (t) => {
   const at = await startSettlerScenario(t, { receiptMs: 200 })
   const hidden = await hiding(at)
   t.equal((await at.settler.submit(own('own:1'))).state, 'pending')
@@ -265,7 +265,7 @@ async function hiding(at: SettlerScenario) {
   return { hide, show: () => at.gate.behind(null) }
 }
 
-t.test('what somebody sends again during the second look is left as it is', async (t) => {
+t.test('a transaction resent during the second look is left unchanged', async (t) => {
   for (const lagging of [false, true]) {
     const at = await startSettlerScenario(t)
     t.equal((await at.settler.submit(own('own:1'))).state, 'mined')
@@ -295,7 +295,7 @@ t.test('what somebody sends again during the second look is left as it is', asyn
   }
 })
 
-t.test('a chain that hangs holds up nothing of the others', async (t) => {
+t.test('a hanging chain delays no other chain', async (t) => {
   const at = await startSettlerScenario(t)
   const hanging = createServer(() => {})
   await new Promise<void>((resolve) => hanging.listen(0, '127.0.0.1', resolve))

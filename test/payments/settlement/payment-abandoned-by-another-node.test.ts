@@ -11,7 +11,7 @@ import {
   startSettlerScenario,
 } from '../../support/payments/settler-scenario.ts'
 
-t.test('what one node has given up is not taken by another that was slower', async (t) => {
+t.test('a payment given up by one node is not taken by a slower one', async (t) => {
   const at = await startSettlerScenario(t, { nodes: 2 })
   const [one, two] = at.all as [(typeof at.all)[number], (typeof at.all)[number]]
   const other = await at.paid(0.01)

@@ -94,31 +94,28 @@ async function toppedUp(at: SettlerScenario, usdc: number, how: { seconds?: numb
   return { ...made, agentId }
 }
 
-t.test(
-  'a settled payment that the chain undoes settles again, and nobody pays twice',
-  async (t) => {
-    const at = await startSettlerScenario(t)
-    const watch = watching(at)
-    await at.chain.mine(10)
-    const [one, two] = [await at.paid(0.03), await at.paid(0.05)]
-    for (const { id } of [one, two]) t.equal(await at.settler.settled(id, 10_000), 'settled')
-    t.equal(await watch.look(), 0)
-    t.equal(await unfinal(at), 2)
-    await at.chain.reorg(2)
-    t.equal(await at.chain.balanceOf(TEST_TREASURY), 0n)
-    t.equal(await watch.look(), 0, 'the transactions may stand in one of the next blocks')
-    await at.chain.mine(PAST)
-    t.equal(await watch.look(), 2)
-    t.equal(await at.stateOf(one.claimed), 'unknown/delivered')
-    await exact(t, at)
-    for (const { id } of [one, two]) t.equal(await at.settler.settled(id, 10_000), 'settled')
-    t.equal(await at.chain.balanceOf(TEST_TREASURY), 80_000n)
-    t.equal(await watch.look(), 0)
-    await exact(t, at)
-  },
-)
+t.test('a reverted settled payment settles again and is paid once', async (t) => {
+  const at = await startSettlerScenario(t)
+  const watch = watching(at)
+  await at.chain.mine(10)
+  const [one, two] = [await at.paid(0.03), await at.paid(0.05)]
+  for (const { id } of [one, two]) t.equal(await at.settler.settled(id, 10_000), 'settled')
+  t.equal(await watch.look(), 0)
+  t.equal(await unfinal(at), 2)
+  await at.chain.reorg(2)
+  t.equal(await at.chain.balanceOf(TEST_TREASURY), 0n)
+  t.equal(await watch.look(), 0, 'the transactions may stand in one of the next blocks')
+  await at.chain.mine(PAST)
+  t.equal(await watch.look(), 2)
+  t.equal(await at.stateOf(one.claimed), 'unknown/delivered')
+  await exact(t, at)
+  for (const { id } of [one, two]) t.equal(await at.settler.settled(id, 10_000), 'settled')
+  t.equal(await at.chain.balanceOf(TEST_TREASURY), 80_000n)
+  t.equal(await watch.look(), 0)
+  await exact(t, at)
+})
 
-t.test('what our key had sent besides is sent again too, in the order of its nonces', async (t) => {
+t.test('other transactions of the settler are resent too, in nonce order', async (t) => {
   const at = await startSettlerScenario(t)
   const watch = watching(at)
   await at.chain.mine(10)
@@ -144,7 +141,7 @@ t.test('what our key had sent besides is sent again too, in the order of its non
   await exact(t, at)
 })
 
-t.test('what two nodes see undone is taken off the books once', async (t) => {
+t.test('a revert seen by two nodes is booked once', async (t) => {
   const at = await startSettlerScenario(t, { nodes: 2 })
   const [here, there] = at.all.map((node) => watching(at, node)) as [
     ReturnType<typeof watching>,
@@ -163,7 +160,7 @@ t.test('what two nodes see undone is taken off the books once', async (t) => {
   await exact(t, at)
 })
 
-t.test('a payer who has moved the money meanwhile is a loss, and settles first', async (t) => {
+t.test('a payer that moved the money meanwhile is a loss and must settle first', async (t) => {
   const at = await startSettlerScenario(t)
   const watch = watching(at)
   await at.chain.mine(10)
@@ -230,7 +227,7 @@ t.test('credits that were bought stand until their payment is lost', async (t) =
   await exact(t, at)
 })
 
-t.test('what has become final is watched no more', async (t) => {
+t.test('final transactions are no longer watched', async (t) => {
   const at = await startSettlerScenario(t)
   const client = createEvmClient({ rpcUrl: at.chain.rpcUrl, chainId: at.chain.chainId })
   const made = await at.paid(0.03)

@@ -30,7 +30,7 @@ t.test('a cancelled authorization is lost at once', async (t) => {
   await assertNoViolations(t, at.sql)
 })
 
-t.test('a cancellation that a reorg drops: what lands after all is counted', async (t) => {
+t.test('a cancellation dropped by a reorg: the later settlement is counted', async (t) => {
   const at = await startSettlerScenario(t)
   const { claimed, id, payer, payment } = await at.paid(0.03)
   await at.chain.mine(1)

@@ -42,14 +42,17 @@ t.test('a delivered payment is settled by the settler alone', async (t) => {
   await assertNoViolations(t, at.sql)
 })
 
-t.test('settle first: whoever waits is told, and only then the call may run', async (t) => {
-  const at = await startSettlerScenario(t)
-  const { claimed, id } = await at.paid(0.03, { mode: 'first' })
-  t.equal(await at.stateOf(claimed), 'due/waiting')
-  t.equal(await at.settler.settled(id, 10_000), 'settled')
-  t.equal(await at.stateOf(claimed), 'settled/waiting')
-  await assertNoViolations(t, at.sql)
-})
+t.test(
+  'settle first: the waiting caller is notified, and only then the call may run',
+  async (t) => {
+    const at = await startSettlerScenario(t)
+    const { claimed, id } = await at.paid(0.03, { mode: 'first' })
+    t.equal(await at.stateOf(claimed), 'due/waiting')
+    t.equal(await at.settler.settled(id, 10_000), 'settled')
+    t.equal(await at.stateOf(claimed), 'settled/waiting')
+    await assertNoViolations(t, at.sql)
+  },
+)
 
 t.test('the tool failed: nothing is ever sent', async (t) => {
   const at = await startSettlerScenario(t)
@@ -83,7 +86,7 @@ t.test(
   },
 )
 
-t.test('what was delivered and expires unpaid is a loss, and the payer is blocked', async (t) => {
+t.test('a delivered payment that expires unpaid is a loss, and the payer is blocked', async (t) => {
   const at = await startSettlerScenario(t)
   const { claimed, id, payer } = await at.paid(0.03)
   await sendTransactionFrom(
@@ -134,7 +137,7 @@ t.test('settle first and refused: lost, never taken later, looked for once more'
   await landsAfterAll(t, at, paid)
 })
 
-t.test('settle first, and the money is gone at a block that tells: lost at once', async (t) => {
+t.test('settle first, and the balance is gone at a final block: lost at once', async (t) => {
   const at = await startSettlerScenario(t)
   await at.chain.mine(100)
   const paid = await at.paid(0.03, { mode: 'first' })
@@ -194,7 +197,7 @@ t.test('a chain that does not answer loses nothing and fails nothing', async (t)
   await assertNoViolations(t, at.sql)
 })
 
-t.test('an agent’s delivery is heard by the sweep of any node', async (t) => {
+t.test('the sweep of any node finds an agent’s delivery', async (t) => {
   const at = await startSettlerScenario(t, { nodes: 2 })
   const { claimed } = await at.paid(0.03, { delivered: false })
   const agentId = await at.actors.born(0)
@@ -210,7 +213,7 @@ t.test('an agent’s delivery is heard by the sweep of any node', async (t) => {
   t.ok(row?.['absorbed_at'])
 })
 
-t.test('what is claimed again after a release settles with its new signature', async (t) => {
+t.test('a payment claimed again after a release settles with its new signature', async (t) => {
   const at = await startSettlerScenario(t)
   const { claimed, id } = await at.paid(0.03, { delivered: false })
   await askAboutSettlement(at.actors, claimed, failPaymentCommand, sampleFailedOutcome(claimed))
@@ -220,7 +223,7 @@ t.test('what is claimed again after a release settles with its new signature', a
   await assertNoViolations(t, at.sql)
 })
 
-t.test('a node that is a block behind does not make what has been paid hopeless', async (t) => {
+t.test('a node one block behind does not make a paid settlement fail', async (t) => {
   const at = await startSettlerScenario(t, { receiptMs: 200 })
   await at.chain.mine(100)
   const { claimed, id } = await at.paid(0.03, { mode: 'first' })
@@ -237,30 +240,27 @@ t.test('a node that is a block behind does not make what has been paid hopeless'
   await assertNoViolations(t, at.sql)
 })
 
-t.test(
-  'a node that does not know yet what a third party has paid makes nothing lost',
-  async (t) => {
-    const at = await startSettlerScenario(t)
-    await at.chain.mine(100)
-    const { claimed, id, payment } = await at.paid(0.03, { mode: 'first' })
-    const early = await at.chain.client.getBlockNumber()
-    const tx = await sendTransactionFrom(at.chain, createRandomAccount(), settlementCallOf(payment))
-    // The node that estimates it knows the block that has it, the one that looks for it does not.
-    at.gate.behind(early, (method) => method !== 'eth_estimateGas')
-    t.equal(await at.settler.settled(id, 1_000), 'pending')
-    await at.settler.sweep()
-    t.ok(at.gate.seen.includes('eth_estimateGas'), 'it was tried')
-    t.equal(await at.stateOf(claimed), 'unknown/waiting')
-    at.gate.behind(null)
-    at.clock.pass(NODE_HANDOVER_MS)
-    t.equal(await at.settler.settled(id, 10_000), 'settled')
-    t.equal((await at.find(claimed))?.txHash, tx)
-    t.equal(await at.sent(), 0)
-    await assertNoViolations(t, at.sql)
-  },
-)
+t.test('a node that has not seen a third party’s payment loses nothing', async (t) => {
+  const at = await startSettlerScenario(t)
+  await at.chain.mine(100)
+  const { claimed, id, payment } = await at.paid(0.03, { mode: 'first' })
+  const early = await at.chain.client.getBlockNumber()
+  const tx = await sendTransactionFrom(at.chain, createRandomAccount(), settlementCallOf(payment))
+  // The node that estimates it knows the block that has it, the one that looks for it does not.
+  at.gate.behind(early, (method) => method !== 'eth_estimateGas')
+  t.equal(await at.settler.settled(id, 1_000), 'pending')
+  await at.settler.sweep()
+  t.ok(at.gate.seen.includes('eth_estimateGas'), 'it was tried')
+  t.equal(await at.stateOf(claimed), 'unknown/waiting')
+  at.gate.behind(null)
+  at.clock.pass(NODE_HANDOVER_MS)
+  t.equal(await at.settler.settled(id, 10_000), 'settled')
+  t.equal((await at.find(claimed))?.txHash, tx)
+  t.equal(await at.sent(), 0)
+  await assertNoViolations(t, at.sql)
+})
 
-t.test('what no node can carry out for long, and nobody has delivered, is given up', async (t) => {
+t.test('an undelivered payment that no node can settle for long is given up', async (t) => {
   const at = await startSettlerScenario(t, { receiptMs: 200 })
   const { claimed, id, payer } = await at.paid(0.03, { mode: 'first' })
   await at.chain.client.setAutomine(false)

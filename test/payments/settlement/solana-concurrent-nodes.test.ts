@@ -31,7 +31,7 @@ const REFUSED = {
 const SENT_LATER = { success: true, transaction: '5later', network }
 const SENT = { success: true, transaction: '5sent', network }
 
-t.test('Solana: what one node asks to settle no other node asks for beside it', async (t) => {
+t.test('Solana: a settle request of one node is not repeated by another', async (t) => {
   const asked: ((answer: object) => void)[] = []
   const { base: url } = await startFixtureServer(t, (request, response) => {
     void json(request).then(() => asked.push((answer) => response.end(JSON.stringify(answer))))

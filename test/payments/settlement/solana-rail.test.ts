@@ -109,7 +109,7 @@ function signed(now: number, transaction = createSolanaTransaction()): OnchainPa
 const transactionOf = ({ proof }: OnchainPayment): string =>
   proof.kind === 'solana' ? proof.transaction : ''
 
-t.test('what has landed settles, though the facilitator never says so again', async (t) => {
+t.test('a landed payment settles without a reply of the facilitator', async (t) => {
   const at = await settling(t)
   for (const fate of ['unanswered', { refuses: 'transaction_failed', moves: true }] as const) {
     const { id, payment } = await at.claimed([fate])
@@ -127,7 +127,7 @@ t.test('what has landed settles, though the facilitator never says so again', as
   await assertNoViolations(t, at.sql)
 })
 
-t.test('what a payer did besides is not taken for it', async (t) => {
+t.test('other transfers of a payer are not taken for the payment', async (t) => {
   const at = await settling(t)
   const { id, payment } = await at.claimed(['broken'])
   const bytes = Buffer.from(transactionOf(payment), 'base64')
@@ -143,7 +143,7 @@ t.test('what a payer did besides is not taken for it', async (t) => {
   chain.expire(false)
 })
 
-t.test('lost is what no block has and none can take, and nothing earlier', async (t) => {
+t.test('a payment is lost only when no block has it and none can take it', async (t) => {
   const at = await settling(t)
   const { id } = await at.claimed(['broken'])
   const stays = async (why: string, ms: number, theirs = ms) => {
@@ -169,7 +169,7 @@ t.test('lost is what no block has and none can take, and nothing earlier', async
 })
 
 t.test(
-  'a transaction that failed or went elsewhere is lost, one that is short is open',
+  'a failed or redirected transaction is lost, one with too little money stays open',
   async (t) => {
     const at = await settling(t)
     const failed = await at.claimed(['unanswered'], { ...ALL, failed: true })
@@ -183,7 +183,7 @@ t.test(
   },
 )
 
-t.test('a node that says nothing one can use decides nothing', async (t) => {
+t.test('a node with unusable replies decides nothing', async (t) => {
   const at = await settling(t)
   const { id } = await at.claimed(['unanswered'])
   chain.expire(true)
@@ -209,7 +209,7 @@ t.test('a node that says nothing one can use decides nothing', async (t) => {
   chain.expire(false)
 })
 
-t.test('what was never sent is lost at once, and found if it came all the same', async (t) => {
+t.test('an unsent payment is lost at once, and found if it landed anyway', async (t) => {
   const at = await settling(t)
   const never = { refuses: 'transaction_simulation_failed', moves: true } as const
   const { id } = await at.claimed([never])
@@ -219,7 +219,7 @@ t.test('what was never sent is lost at once, and found if it came all the same',
   await assertNoViolations(t, at.sql)
 })
 
-t.test('without a node nothing that may have arrived is ever told as lost', async (t) => {
+t.test('without a node no payment that may have arrived is reported as lost', async (t) => {
   const at = await settling(t, { withNode: false })
   const { id } = await at.claimed(['unanswered'])
   // Asked again, it fails because it has been carried out: that says nothing of the first time.

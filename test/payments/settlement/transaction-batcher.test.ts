@@ -51,7 +51,7 @@ const isWell = async (t: Test, at: SettlerScenario, count: number): Promise<void
   await assertNoViolations(t, at.sql)
 }
 
-t.test('what is due at the same time goes in one transaction, a lone one directly', async (t) => {
+t.test('payments due together share a transaction, a single one is sent directly', async (t) => {
   const at = await startSettlerScenario(t)
   const made = await due(at, 5)
   t.strictSame([...new Set(await settled(at, made))], ['settled'])
@@ -66,7 +66,7 @@ t.test('what is due at the same time goes in one transaction, a lone one directl
   await isWell(t, at, 6)
 })
 
-t.test('a batch asks the chain as often as a single payment does', async (t) => {
+t.test('a batch makes as many chain requests as a single payment', async (t) => {
   const at = await startSettlerScenario(t)
   const made = await due(at, 8)
   at.gate.seen.splice(0)
@@ -81,7 +81,7 @@ t.test('a batch asks the chain as often as a single payment does', async (t) => 
   few('eth_getTransactionReceipt', 4)
 })
 
-t.test('whoever waits for its payment goes by itself', async (t) => {
+t.test('a payment with a waiting caller is sent alone', async (t) => {
   const at = await startSettlerScenario(t)
   const made = await due(at, 2)
   const first = await at.paid(0.01, { mode: 'first' })
@@ -90,7 +90,7 @@ t.test('whoever waits for its payment goes by itself', async (t) => {
   await isWell(t, at, 3)
 })
 
-t.test('one that would fail is left out before anything is signed', async (t) => {
+t.test('a payment that would fail is excluded before signing', async (t) => {
   const at = await startSettlerScenario(t)
   const [gone, ...good] = (await due(at, 4)) as [Paid, ...Paid[]]
   const signature = await signCancellation(gone.payer, gone.payment)
@@ -105,7 +105,7 @@ t.test('one that would fail is left out before anything is signed', async (t) =>
   await isWell(t, at, 3)
 })
 
-t.test('what fails among others is looked after alone, and sent again alone', async (t) => {
+t.test('a payment that fails in a batch is handled and sent again alone', async (t) => {
   const at = await startSettlerScenario(t, { receiptMs: 10_000 })
   const made = await due(at, 5)
   const [poor, poorer, taken] = made as [Paid, Paid, Paid]
@@ -149,7 +149,7 @@ t.test('a node dies between storing a batch and sending it: another one sends it
   await isWell(t, at, 3)
 })
 
-t.test('a batch is stored and its node dies before anybody is told', async (t) => {
+t.test('a node crashes between storing a batch and reporting it', async (t) => {
   const at = await startSettlerScenario(t)
   const made = await due(at, 3)
   const { transactions, clock, log } = at.parts
@@ -173,7 +173,7 @@ t.test('a batch is stored and its node dies before anybody is told', async (t) =
   await isWell(t, at, 5)
 })
 
-t.test('a batch that no block takes goes out again at a higher fee, whole', async (t) => {
+t.test('a batch that no block takes is sent again whole at a higher fee', async (t) => {
   const at = await startSettlerScenario(t, { receiptMs: 200 })
   const made = await due(at, 3)
   await at.chain.client.setAutomine(false)
@@ -192,22 +192,19 @@ t.test('a batch that no block takes goes out again at a higher fee, whole', asyn
   await isWell(t, at, 3)
 })
 
-t.test(
-  'a token whose transfers cost more than a batch allows for is paid one by one',
-  async (t) => {
-    const at = await startSettlerScenario(t)
-    const made = await due(at, 3)
-    // Without Multicall3 nothing can be tried together either.
-    await at.chain.client.setCode({
-      address: '0xca11bde05977b3631167028862be2a173976ca11',
-      bytecode: '0x5b600056',
-    })
-    t.strictSame([...new Set(await settled(at, made))], ['settled'])
-    t.strictSame(await sizesOf(at.sql), [null, null, null])
-    t.match(made[0]?.payment.asset, PAYMENT_NETWORKS.base.asset)
-    await isWell(t, at, 3)
-  },
-)
+t.test('a token whose transfers exceed the batch gas is paid one by one', async (t) => {
+  const at = await startSettlerScenario(t)
+  const made = await due(at, 3)
+  // Without Multicall3 nothing can be tried together either.
+  await at.chain.client.setCode({
+    address: '0xca11bde05977b3631167028862be2a173976ca11',
+    bytecode: '0x5b600056',
+  })
+  t.strictSame([...new Set(await settled(at, made))], ['settled'])
+  t.strictSame(await sizesOf(at.sql), [null, null, null])
+  t.match(made[0]?.payment.asset, PAYMENT_NETWORKS.base.asset)
+  await isWell(t, at, 3)
+})
 
 /** Takes every signature for good (ERC-1271). */
 const YES_MAN = '0x631626ba7e60e01b60005260206000f3'
@@ -228,7 +225,7 @@ async function delegate(
   })
 }
 
-t.test('a payer with code goes by itself, whatever its code says now', async (t) => {
+t.test('a payer with code is sent alone, whatever its code returns', async (t) => {
   const at = await startSettlerScenario(t)
   const made = await due(at, 4)
   await delegate(at, made[0] as Paid, YES_MAN)
@@ -245,7 +242,7 @@ t.test('a payer with code goes by itself, whatever its code says now', async (t)
   await isWell(t, at, 3)
 })
 
-t.test('one whose code uses up the gas of a batch takes nobody down', async (t) => {
+t.test('a payer whose code uses up the gas of a batch does not affect the others', async (t) => {
   const at = await startSettlerScenario(t, { receiptMs: 10_000 })
   const made = await due(at, 4)
   await at.chain.client.setAutomine(false)

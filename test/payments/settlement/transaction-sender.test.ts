@@ -46,7 +46,7 @@ t.test('one payment that three nodes settle at once is sent once', async (t) => 
   await assertNoViolations(t, at.sql)
 })
 
-t.test('a node that another one overtakes sends nothing of its own', async (t) => {
+t.test('a node overtaken by another sends nothing', async (t) => {
   const at = await startSettlerScenario(t, { nodes: 2 })
   const { id, claimed } = await at.paid(0.03)
   let [held, letGo] = [false, () => {}]
@@ -89,7 +89,7 @@ t.test(
 )
 
 t.test(
-  'a transaction that no block takes goes out again at a higher fee, with its nonce',
+  'a transaction that no block takes is sent again at a higher fee with its nonce',
   async (t) => {
     const at = await startSettlerScenario(t, { receiptMs: 200 })
     const { id } = await at.paid(0.03)
@@ -109,35 +109,32 @@ t.test(
   },
 )
 
-t.test(
-  'a nonce whose transaction is not wanted any more goes to a transfer of nothing',
-  async (t) => {
-    const at = await startSettlerScenario(t, { receiptMs: 200 })
-    const { claimed, id, payer, payment } = await at.paid(0.03)
-    at.gate.decide((method) => (method === 'eth_sendRawTransaction' ? 'lost' : 'pass'))
-    at.settler.kick(id)
-    await spinUntil(async () => (await at.stateOf(claimed)) === 'unknown/delivered')
-    at.gate.decide(() => 'pass')
-    const signature = await signCancellation(payer, payment)
-    await sendTransactionFrom(at.chain, createRandomAccount(), {
-      to: payment.asset,
-      data: encodeCancelAuthorization(payment.from, payment.nonce, signature),
-    })
-    at.clock.pass(NODE_HANDOVER_MS)
-    t.equal(await at.settler.settled(id, 10_000), 'lost')
-    t.equal(await at.sent(), 1)
-    const next = await at.paid(0.02)
-    t.equal(await at.settler.settled(next.id, 10_000), 'settled', 'nothing is held up')
-    await at.settler.sweep()
-    t.match(await listSettlerTransactions(at.sql), [
-      { nonce: 0n, replaced: true },
-      { nonce: 0n, state: 'void' },
-      { nonce: 1n, state: 'mined' },
-    ])
-    t.equal(await at.stateOf(claimed), 'lost/delivered')
-    await assertNoViolations(t, at.sql)
-  },
-)
+t.test('the nonce of an obsolete transaction is used by an empty transfer', async (t) => {
+  const at = await startSettlerScenario(t, { receiptMs: 200 })
+  const { claimed, id, payer, payment } = await at.paid(0.03)
+  at.gate.decide((method) => (method === 'eth_sendRawTransaction' ? 'lost' : 'pass'))
+  at.settler.kick(id)
+  await spinUntil(async () => (await at.stateOf(claimed)) === 'unknown/delivered')
+  at.gate.decide(() => 'pass')
+  const signature = await signCancellation(payer, payment)
+  await sendTransactionFrom(at.chain, createRandomAccount(), {
+    to: payment.asset,
+    data: encodeCancelAuthorization(payment.from, payment.nonce, signature),
+  })
+  at.clock.pass(NODE_HANDOVER_MS)
+  t.equal(await at.settler.settled(id, 10_000), 'lost')
+  t.equal(await at.sent(), 1)
+  const next = await at.paid(0.02)
+  t.equal(await at.settler.settled(next.id, 10_000), 'settled', 'nothing is held up')
+  await at.settler.sweep()
+  t.match(await listSettlerTransactions(at.sql), [
+    { nonce: 0n, replaced: true },
+    { nonce: 0n, state: 'void' },
+    { nonce: 1n, state: 'mined' },
+  ])
+  t.equal(await at.stateOf(claimed), 'lost/delivered')
+  await assertNoViolations(t, at.sql)
+})
 
 t.test('a key that was used elsewhere: its nonces are passed over', async (t) => {
   const at = await startSettlerScenario(t)
@@ -197,7 +194,7 @@ t.test('fees climb to a bound, and there they stay', async (t) => {
   await assertNoViolations(t, at.sql)
 })
 
-t.test('without gas nothing runs first, and what is due waits', async (t) => {
+t.test('without gas no settle-first call runs, and due payments wait', async (t) => {
   const at = await startSettlerScenario(t, { gas: 1_000n })
   await at.settler.sweep()
   t.equal(at.settler.optimistic('base'), false)

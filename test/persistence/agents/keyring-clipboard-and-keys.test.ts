@@ -16,7 +16,7 @@ import { createTestServer, TEST_MASTER_KEY } from '../../support/http/http-serve
 const at = new Date('2026-11-21T10:00:00Z')
 const AGENT = '018f2f6e-7c1a-7b3a-9c55-3d0a3f1b2c4d'
 
-t.test('a keyring gives a secret back to its own Backpack and name only', async (t) => {
+t.test('a keyring returns a secret only to its own Backpack and name', async (t) => {
   const { sql } = await createTestServer(t)
   const keyring = createKeyringStore(sql, deriveEncryptionKey(TEST_MASTER_KEY, 'keyring'))
   const place = { agentId: AGENT, backpackId: 'bp_1', name: 'API' }
@@ -41,7 +41,7 @@ t.test('a keyring gives a secret back to its own Backpack and name only', async 
   t.equal(await sql.begin((tx) => keyring.remove(tx, 'bp_1', 'A')), false)
 })
 
-t.test('a clipboard keeps any JSON until its time is over', async (t) => {
+t.test('a clipboard stores any JSON until it expires', async (t) => {
   const { sql } = await createTestServer(t)
   const clipboard = createClipboardStore(sql)
   const later = new Date(at.getTime() + 60_000)
@@ -71,7 +71,7 @@ t.test('a clipboard keeps any JSON until its time is over', async (t) => {
   )
 })
 
-t.test('keys have an end by number, and what expired makes room', async (t) => {
+t.test('the number of keys is limited, and expired ones free a place', async (t) => {
   const { key, keys, sql } = await createTestServer(t)
   const { agentId } = await key({ expiresAt: at, createdAt: new Date(at.getTime() - 1) })
   const one = (createdAt = at) => ({

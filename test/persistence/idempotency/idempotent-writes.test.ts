@@ -60,7 +60,7 @@ t.test('equal writes at once are one write, on one node and on two', async (t) =
   t.equal(answers.filter(({ replayed }) => !replayed).length, 1)
 })
 
-t.test('a write that is refused leaves nothing, and its key may be used again', async (t) => {
+t.test('a rejected write leaves nothing, and its key may be used again', async (t) => {
   const { once, sql } = await createTestServer(t)
   const refused = once.runTransaction(write(), async (tx) => {
     await tx`insert into clipboard values ('bp', 'k', '1', null, now())`
@@ -75,7 +75,7 @@ t.test('a write that is refused leaves nothing, and its key may be used again', 
   t.match(again, { body: 'ok', replayed: false })
 })
 
-t.test('an answer with a secret is sealed where it is kept', async (t) => {
+t.test('a reply with a secret is stored sealed', async (t) => {
   const { once, sql } = await createTestServer(t)
   const secret = write({ secret: true })
   const work = async () => ({ status: 201, body: { api_key: 'gas_topsecret' } })
@@ -88,7 +88,7 @@ t.test('an answer with a secret is sealed where it is kept', async (t) => {
   })
 })
 
-t.test('a command keeps its own answer, or hears that another node was first', async (t) => {
+t.test('a command stores its reply, or detects that another node was first', async (t) => {
   const { once } = await createTestServer(t)
   const present = (n: number) => ({ status: 200, body: { n } })
   const receipts: unknown[] = []

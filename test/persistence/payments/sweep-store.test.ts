@@ -37,7 +37,7 @@ async function swept(t: Parameters<typeof createTestDatabase>[0]) {
   return { sql, store, amount, sweep: { ...started, swept: done } }
 }
 
-t.test('what a sweep has moved is unsure until its block is final', async (t) => {
+t.test('a sweep is uncertain until its block is final', async (t) => {
   const { store, amount, sweep } = await swept(t)
   t.equal(await store.owed(CHAIN, ADDRESS), 0n)
   t.equal(await store.unsure(CHAIN, ADDRESS), amount)
@@ -45,13 +45,16 @@ t.test('what a sweep has moved is unsure until its block is final', async (t) =>
   t.equal(await store.unsure(CHAIN, ADDRESS), 0n)
 })
 
-t.test('a wallet whose sweep is undone while it is asked about is not told empty', async (t) => {
-  const { sql, store, amount, sweep } = await swept(t)
-  const unsure = await pauseNextRead(
-    sql,
-    'deposits',
-    () => sql.begin((tx) => store.unsureIn(tx, CHAIN, ADDRESS)),
-    () => store.reopen(CHAIN, sweep),
-  )
-  t.equal(unsure, amount, 'its money is there again, or never was away')
-})
+t.test(
+  'a wallet whose sweep is reverted during the request is not reported as empty',
+  async (t) => {
+    const { sql, store, amount, sweep } = await swept(t)
+    const unsure = await pauseNextRead(
+      sql,
+      'deposits',
+      () => sql.begin((tx) => store.unsureIn(tx, CHAIN, ADDRESS)),
+      () => store.reopen(CHAIN, sweep),
+    )
+    t.equal(unsure, amount, 'its money is there again, or never was away')
+  },
+)

@@ -80,7 +80,7 @@ const turns = async (count: number) => {
 }
 
 for (const moment of ['in a statement', 'between two statements'] as const) {
-  t.test(`a transaction whose connection dies ${moment} costs itself alone`, async (t) => {
+  t.test(`a transaction whose connection dies ${moment} affects no other`, async (t) => {
     const { sql, settings } = await createTestDatabase(t)
     await sql`create table kept (id int)`
     const loose = stray(t)
