@@ -101,7 +101,7 @@ export const LEDGER_MOVEMENT_RULES: Readonly<Record<LedgerTransferKind, Movement
     ],
   },
   referral: {
-    description: 'The reward for an agent that was brought and has made its first deposit.',
+    description: 'The reward for a referred agent that has made its first deposit.',
     routes: [routeWithinAgent('grants:promo', 'agent:promo')],
   },
   deposit: {
@@ -113,7 +113,7 @@ export const LEDGER_MOVEMENT_RULES: Readonly<Record<LedgerTransferKind, Movement
     routes: [routeWithinAgent('agent:pending', 'agent:cash'), routeWithinAgent('world', 'fleet')],
   },
   settlement: {
-    description: 'A payment on a chain for a call: it fills what the delivery has left open.',
+    description: 'An on-chain payment for a call, booked against the delivery.',
     routes: [routeWithinAgent('world', 'owed')],
   },
   refund: {
@@ -136,7 +136,8 @@ export const LEDGER_MOVEMENT_RULES: Readonly<Record<LedgerTransferKind, Movement
     ],
   },
   loss: {
-    description: 'What the treasury bears because a chain took it back, and what came after all.',
+    description:
+      'A settlement or deposit that was lost, paid by the treasury, and one that arrived after all.',
     routes: [
       routeWithinAgent('treasury:fees', 'world'),
       routeWithinAgent('treasury:fees', 'owed'),
@@ -145,17 +146,16 @@ export const LEDGER_MOVEMENT_RULES: Readonly<Record<LedgerTransferKind, Movement
   },
   hold: { description: 'The price of a call that is running.', routes: HOLD_ROUTES },
   release: {
-    description: 'What of a hold the call did not cost.',
+    description: 'The unused part of a hold.',
     routes: HOLD_ROUTES.map(reverseRoute),
   },
-  draw: { description: 'What a fleet lends a member for one call.', routes: FLEET_DRAW_ROUTES },
+  draw: { description: 'A loan of a fleet to a member for one call.', routes: FLEET_DRAW_ROUTES },
   draw_back: {
-    description: 'What of a loan the call did not cost.',
+    description: 'The unused part of a loan.',
     routes: FLEET_DRAW_ROUTES.map(reverseRoute),
   },
   charge: {
-    description:
-      'The part of a price that is for the tools, and the 1 % of it that is for a referrer.',
+    description: 'The part of a price for the tools, and the 1 % for a referrer.',
     routes: [
       ...PAYING_ACCOUNTS.map((from) => routeWithinAgent(from, 'platform:tools')),
       ...CASH_PAYING_ACCOUNTS.map((from) => routeBetweenAgents(from, 'referral')),
@@ -164,12 +164,11 @@ export const LEDGER_MOVEMENT_RULES: Readonly<Record<LedgerTransferKind, Movement
     ],
   },
   fee: {
-    description: 'The part of a price that is for the treasury.',
+    description: 'The part of a price for the treasury.',
     routes: PAYING_ACCOUNTS.map((from) => routeWithinAgent(from, 'treasury:fees')),
   },
   share: {
-    description:
-      'The part of a price that is for another agent, as the author of a forked strategy.',
+    description: 'The part of a price for another agent, such as the author of a forked strategy.',
     routes: [
       ...CASH_PAYING_ACCOUNTS.map((from) => routeBetweenAgents(from, 'agent:cash')),
       ...PROMO_PAYING_ACCOUNTS.map((from) => promoRouteBetweenAgents(from, 'agent:promo')),
@@ -198,7 +197,7 @@ export const LEDGER_MOVEMENT_RULES: Readonly<Record<LedgerTransferKind, Movement
     routes: ESCROW_RELEASE_ROUTES,
   },
   payout: {
-    description: 'What the agents that a referrer brought have earned it.',
+    description: "The payout of a referrer's share.",
     routes: [
       routeBetweenAgents('referral', 'agent:cash'),
       routeBetweenAgents('referral:promo', 'agent:promo'),
@@ -213,7 +212,7 @@ export const LEDGER_MOVEMENT_RULES: Readonly<Record<LedgerTransferKind, Movement
     ],
   },
   royalty: {
-    description: 'What the author of an entry of the Hive is owed for reads.',
+    description: 'The royalty of an author for reads of a Hive entry.',
     routes: [
       routeBetweenAgents('royalty:pool', 'agent:cash'),
       routeBetweenAgents('royalty:pool:promo', 'agent:promo'),
