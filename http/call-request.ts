@@ -45,7 +45,10 @@ export async function parsePipelineRequest(
 ): Promise<PipelineRequest> {
   const maxCalls = LIMITS.pipelineCalls
   if (((request.body as ToolCallBody)['dry_run'] ?? false) !== false)
-    throw invalidInputError('/dry_run', 'is not for batches: ask /api/quote for each call')
+    throw invalidInputError(
+      '/dry_run',
+      'is not supported for batches: use /api/quote for each call',
+    )
   if (!Array.isArray(batch) || batch.length === 0 || batch.length > maxCalls)
     throw invalidInputError('/calls', `must be a list of 1 to ${maxCalls} calls`)
   const named = (batch as unknown[]).map((one, at) => {

@@ -56,8 +56,7 @@ export function createPublishSignal(parts: PublishSignalDeps) {
     wanted: SignalPublication,
   ): Promise<IdempotentReply> {
     const channel = parseChannelName(wanted.channel, agentId, '/channel')
-    if (channel === PULSES_CHANNEL)
-      throw invalidInputError('/channel', 'is reserved: pulses are sent as pulses')
+    if (channel === PULSES_CHANNEL) throw invalidInputError('/channel', 'is reserved for pulses')
     const { type = 'broadcast', payload = {}, ttlSeconds = LIMITS.signalTtlSeconds } = wanted
     assertMaxBytes(JSON.stringify(payload), LIMITS.signalPayloadBytes, '/payload')
     const owner = findInboxOwner(channel)

@@ -128,14 +128,14 @@ function toKeyExpiry(
   now: number,
 ) {
   if (at !== undefined && at !== null && seconds !== undefined) {
-    throw invalidInputError('/expires_in_seconds', 'must not be given beside expires_at')
+    throw invalidInputError('/expires_in_seconds', 'must not be combined with expires_at')
   }
   if (seconds !== undefined) return new Date(now + seconds * 1_000)
   if (at === undefined || at === null) return null
   const expiry = new Date(at)
   if (expiry.getTime() > now && expiry.getTime() < now + MAX_KEY_LIFETIME_SECONDS * 1_000)
     return expiry
-  throw invalidInputError('/expires_at', 'must lie in the future, at most ten years ahead')
+  throw invalidInputError('/expires_at', 'must be in the future, at most ten years ahead')
 }
 
 const earlierDate = (a: Date | null, b: Date | null): Date | null =>

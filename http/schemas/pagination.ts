@@ -42,5 +42,5 @@ const encodeCursor = (position: string): string =>
 function decodeCursor(cursor: string, form: RegExp): string {
   const position = Buffer.from(cursor, 'base64url').toString('utf8')
   if (form.test(position) && encodeCursor(position) === cursor) return position
-  throw invalidInputError('/cursor', 'must be the next_cursor of a page before')
+  throw invalidInputError('/cursor', 'must be the next_cursor of an earlier page')
 }

@@ -149,7 +149,7 @@ function parseChannelList(list: string, agentId: string): string[] {
   const channels = names.map((name) => parseChannelName(name, agentId, '/channels'))
   for (const channel of channels) {
     if (channel === PULSES_CHANNEL)
-      throw invalidInputError('/channels', 'has pulses, which only the socket carries')
+      throw invalidInputError('/channels', 'contains pulses, which are sent over WebSocket only')
     assertChannelReadable(channel, agentId)
   }
   return [...new Set(channels)]

@@ -112,7 +112,7 @@ export function openWebSocketSession(
   async function hello({ api_key: secret, ...wanted }: ClientFrame<'hello'>): Promise<void> {
     clearTimeout(helloDue)
     const resume = wanted.resume ?? null
-    // Without a resume, the initial cursor holds: later events are delivered before the frame is handled.
+    // Without a resume, events since the upgrade are delivered before the session starts anew.
     if (resume === null) await startListening()
     if (secret === undefined)
       return actor === null ? refuse('hello carries the key') : begin(actor.key, resume)
@@ -152,7 +152,7 @@ export function openWebSocketSession(
     }
     if (!later) await orSentAway(listening.subscribeOwnChannel(resume?.cursor ?? null))
     const now = listening.cursors()
-    // Other channels than its own are not resumed here: the client subscribes with its cursor.
+    // Other channels are not resubscribed here; the client continues them from its signal cursor.
     const cursor = resume === null ? now : { ...now, signals: resume.cursor.signals }
     listen = later ? () => listening.subscribeOwnChannel(cursor) : null
     out.send({

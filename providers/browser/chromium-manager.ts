@@ -149,5 +149,5 @@ const describeLaunchMode = ({ nobody, sandbox }: ChromiumLaunchMode): string =>
 const browserNotConfiguredError = (): ServiceError =>
   new ServiceError('provider_not_configured', {
     requires: ['CHROMIUM_PATH'],
-    detail: 'This station has no browser that starts.',
+    detail: 'The browser of this station does not start.',
   })

@@ -102,7 +102,10 @@ export async function resolveHopHeaders(
       )
       usedSecrets.push(...values.values())
       if (!isHeaderValue(headers[name]))
-        throw invalidInputError(headerPointer(name), 'holds a secret no header can carry')
+        throw invalidInputError(
+          headerPointer(name),
+          'contains a secret that is invalid in a header',
+        )
     } else throw secretNotForHostError(name, missing, hop.url.host)
   }
   return { headers, usedSecrets }

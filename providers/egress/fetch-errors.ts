@@ -41,7 +41,7 @@ function connectionErrorDetail(
 ): { detail?: string } {
   if (typeof host !== 'string') return {}
   if (code === 'ENOTFOUND' || code === 'ENODATA') return { detail: `There is no host ${host}.` }
-  if (code === 'ECONNREFUSED') return { detail: `${host} takes no connections there.` }
+  if (code === 'ECONNREFUSED') return { detail: `${host} accepts no connections on this port.` }
   if (/^(?:CERT_|ERR_TLS|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_)/.test(code))
     return { detail: `The certificate of ${host} is not valid.` }
   return { detail: `The connection to ${host} failed (${code}).` }

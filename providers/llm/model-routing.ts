@@ -95,7 +95,7 @@ export function createModelRouting(
       const needed = Math.ceil(promptChars(request) / AVERAGE_CHARS_PER_TOKEN) + request.maxTokens
       const fitting = candidates.filter(({ model }) => model.ctx >= needed)
       if (fitting.length === 0)
-        throw invalidInputError('/prompt', 'is longer than any model here takes')
+        throw invalidInputError('/prompt', 'is longer than any configured model accepts')
       return sorted[request.preference](fitting, request)
     },
     recordLatency(candidate, ms, tokens) {

@@ -23,6 +23,9 @@ export function parseJsonAnswer({ schema }: LlmRequest, text: string, model: str
     throw new ServiceError('upstream_schema', { model, detail: 'The answer is not JSON.' }, cause)
   }
   if (!validator.Check(value))
-    throw new ServiceError('upstream_schema', { model, detail: 'The answer has another form.' })
+    throw new ServiceError('upstream_schema', {
+      model,
+      detail: 'The answer does not match the schema.',
+    })
   return value
 }

@@ -50,7 +50,8 @@ export function parseLlmProviders(
 ): LlmProvider[] {
   const given: unknown = JSON.parse(text)
   if (!ProviderListValidator.Check(given)) throw new Error('not a list of providers')
-  if (new Set(given.map(({ id }) => id)).size !== given.length) throw new Error('two of one name')
+  if (new Set(given.map(({ id }) => id)).size !== given.length)
+    throw new Error('duplicate provider name')
   return given.map(({ id, base_url, key_env, models }) => {
     const key = key_env === undefined ? null : keyOf(key_env)
     if (key_env !== undefined && key === null) throw new Error(`${key_env} is not set`)

@@ -66,7 +66,7 @@ export function createPageReader(settings: PageReaderSettings = {}): ClosablePag
     starting -= 1
     if (works) return rest(thread)
     // The next thread would not start either, so the longest waiting job fails.
-    waiting.shift()?.reject(new Error('no thread that reads pages comes up'))
+    waiting.shift()?.reject(new Error('no page thread starts'))
     serve()
   }
 
@@ -145,4 +145,4 @@ function withResolvers() {
 
 const defaultThreadCount = () => Math.min(MAX_PAGE_THREADS, Math.max(1, availableParallelism() - 1))
 
-const pageReaderClosedError = () => new Error('the threads that read pages have ended')
+const pageReaderClosedError = () => new Error('the page threads have ended')

@@ -203,7 +203,7 @@ async function drainStream(stream: Readable): Promise<void> {
 }
 
 const noFileDescriptorsError = () =>
-  Object.assign(new Error('no file is left to start it with'), { code: 'EMFILE' })
+  Object.assign(new Error('no file descriptor is left to start it'), { code: 'EMFILE' })
 
 const describeExit = (code: number | null, signal: string | null): string =>
   signal === null ? `it ended with exit code ${code}` : `it was ended by ${signal}`

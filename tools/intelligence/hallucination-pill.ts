@@ -58,7 +58,7 @@ function listClaims({ claim, claims = [] }: { claim?: string; claims?: string[] 
   const given = claim === undefined ? claims : [claim, ...claims]
   const pointer = claim === undefined ? '/claims' : '/claim'
   const named = [...new Set(given.map((one) => one.trim()).filter((one) => one !== ''))]
-  if (named.length === 0) throw invalidInputError(pointer, 'must say something')
+  if (named.length === 0) throw invalidInputError(pointer, 'must not be blank')
   if (named.length > MAX_CLAIMS)
     throw invalidInputError('/claims', `must be at most ${MAX_CLAIMS} with claim`)
   return named

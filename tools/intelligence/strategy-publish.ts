@@ -80,7 +80,7 @@ export default defineTool({
     )
       throw invalidInputError('/params', `must be at most ${LIMITS.strategyParamsBytes} bytes`)
     if (tx_hash === undefined) return
-    if (chain === undefined) throw invalidInputError('/chain', 'says where the transaction is')
+    if (chain === undefined) throw invalidInputError('/chain', 'is needed with tx_hash')
     if ((await strategies.verifyTransaction(chain.toLowerCase(), tx_hash.toLowerCase())) === 'bad')
       throw new ServiceError('proof_invalid', { tx_hash, chain })
   },

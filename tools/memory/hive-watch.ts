@@ -98,10 +98,10 @@ export default defineTool({
     if (input.action === 'subscribe') {
       if (input.keyword === undefined) throw invalidInputError('/keyword', 'is needed to subscribe')
       if (!(await hiveBoard.isWatchable(input.keyword)))
-        throw invalidInputError('/keyword', 'has no word to look for')
+        throw invalidInputError('/keyword', 'has no searchable word')
     }
     if (input.action === 'unsubscribe' && input.watch_id === undefined)
-      throw invalidInputError('/watch_id', 'says which watch to end')
+      throw invalidInputError('/watch_id', 'is needed to unsubscribe')
     if (input.watch_id === undefined || caller.agentId === null) return
     const wanted = input.watch_id.toLowerCase()
     if (!(await hiveBoard.hasWatch(caller.agentId, wanted)))

@@ -156,7 +156,7 @@ const revokeKey = {
 
 type RotationBody = Static<(typeof rotateKey)['schema']['body']>
 
-/** Create, list, change, rotate and revoke API keys. */
+/** Create, list, rotate and revoke API keys. */
 export const apiKeyRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { services } = app
   const { keys, once, clock } = services

@@ -95,7 +95,7 @@ const listSpend = {
   },
 }
 
-/** The change log and the spend log, newest first (decision 39). */
+/** The pager events and the spend log, newest first (decision 39). */
 export const backpackLogRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { services } = app
   const { callLog, events, refusals } = services

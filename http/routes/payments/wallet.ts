@@ -204,7 +204,7 @@ const NO_GAS_NEEDED = {
     'The wallet only signs: the service submits what moves money out of it and pays the gas. Send no ETH.',
 }
 
-/** Wallet address, withdrawal, and export of the key. */
+/** Wallet, deposits, and export of the private key. */
 export const walletRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { services } = app
   const { deposits } = services

@@ -96,7 +96,7 @@ const removeMessage = {
   },
 }
 
-/** Send, list and acknowledge messages. */
+/** Send, list and remove messages. */
 export const messageRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { clock, messages, once, send } = app.services
   app.addSchema(MessageSchema)

@@ -138,7 +138,7 @@ const listTasks = {
   },
 }
 
-/** Open, read and close task sessions. */
+/** Start, fund, end and list task sessions. */
 export const taskSessionRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { actors, once, ownLists } = app.services
   app.addSchema(TaskSchema)

@@ -96,7 +96,7 @@ const replayDelivery = {
   },
 }
 
-/** Lists pending, delivered and failed deliveries, and retries them. */
+/** Test events, deliveries of a webhook, and redelivery. */
 export const webhookDeliveryRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { clock, once, webhooks } = app.services
   const { store, deliveries, wake } = webhooks

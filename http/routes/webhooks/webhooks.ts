@@ -137,7 +137,7 @@ const enableWebhook = {
   },
 }
 
-/** Register, change, test and delete webhooks. */
+/** Register, list, rotate, enable and remove webhooks. */
 export const webhookRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { clock, config, once, webhooks } = app.services
   const { store, checkUrl, wake } = webhooks

@@ -79,7 +79,7 @@ async function awaitActPermission(id: number): Promise<void> {
     sendHostMessage({ before: id })
   })
   pendingPermissions.delete(id)
-  if (!may) throw new PageActionError({ kind: 'failed', detail: 'it was called off' })
+  if (!may) throw new PageActionError({ kind: 'failed', detail: 'the action was cancelled' })
 }
 
 async function handleHostRequest(
@@ -88,7 +88,7 @@ async function handleHostRequest(
 ): Promise<PageSnapshot | LaunchedChromium | null> {
   if (hostRequest.op === 'launch') return launchChromium(hostRequest)
   if (hostRequest.op === 'open') {
-    if (browser === null) throw new Error('nothing was launched')
+    if (browser === null) throw new Error('no browser was launched')
     const { session: number, proxy } = hostRequest
     const opening = openPlaywrightSession(browser, proxy, userAgent, () =>
       sendHostMessage({ sent: number }),

@@ -67,7 +67,7 @@ export function monitorPageNetwork(page: Page): PageNetworkMonitor {
       }
       if (failure !== null) throw failure
       if (navigating())
-        throw new PageActionError({ kind: 'timeout', detail: 'the page did not arrive in time' })
+        throw new PageActionError({ kind: 'timeout', detail: 'the page did not load in time' })
     },
   }
 }

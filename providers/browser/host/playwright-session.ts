@@ -185,9 +185,9 @@ function createPlaywrightSession(
 function assertNavigationError(error: unknown, url: string): void {
   const message = error instanceof Error ? error.message : String(error)
   if (message.includes('Download is starting'))
-    throw new PageActionError({ kind: 'failed', detail: 'it is a file and not a page', url })
+    throw new PageActionError({ kind: 'failed', detail: 'it is a file, not a page', url })
   if (message.includes('Timeout'))
-    throw new PageActionError({ kind: 'timeout', detail: 'the page did not arrive in time', url })
+    throw new PageActionError({ kind: 'timeout', detail: 'the page did not load in time', url })
   if (!message.includes('net::')) throw error
 }
 

@@ -232,7 +232,7 @@ t.test('a host that refuses or does not exist is an upstream error with its reas
   t.match(await get(`http://127.0.0.1:${closed}/`), {
     code: 'upstream_error',
     reason: 'ECONNREFUSED',
-    detail: '127.0.0.1 takes no connections there.',
+    detail: '127.0.0.1 accepts no connections on this port.',
   })
   t.match(await get('http://nowhere.example/'), {
     code: 'upstream_error',

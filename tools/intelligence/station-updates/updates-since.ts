@@ -39,14 +39,14 @@ export interface UpdatesSinceInput {
 export function parseSinceInstant({ since }: UpdatesSinceInput): number | null {
   if (since === undefined) return null
   const at = Date.parse(since)
-  if (Number.isNaN(at)) throw invalidInputError('/since', 'is no day or instant of the calendar')
+  if (Number.isNaN(at)) throw invalidInputError('/since', 'must be a valid date or instant')
   return at
 }
 
 /** Throws when both fields are set, which is ambiguous, and for a malformed instant. */
 export function assertUpdatesSinceInput(input: UpdatesSinceInput): void {
   if (input.since !== undefined && input.since_revision !== undefined)
-    throw invalidInputError('/since', 'stands beside since_revision: give one of them')
+    throw invalidInputError('/since', 'cannot be combined with since_revision')
   parseSinceInstant(input)
 }
 

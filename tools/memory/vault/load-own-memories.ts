@@ -28,6 +28,6 @@ export async function loadOwnMemory(
   asking: Pick<PreflightContext, 'caller' | 'now' | 'vault'>,
 ): Promise<VaultMemory> {
   const [memory] = await loadOwnMemories([id.toLowerCase()], asking)
-  if (memory === undefined) throw new Error('a memory that is there was not handed over')
+  if (memory === undefined) throw new Error('an existing memory was not returned')
   return memory
 }

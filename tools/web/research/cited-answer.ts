@@ -145,7 +145,7 @@ export function toCitedAnswer(
   })
   const citations = [...numbers].map(([at, n]) => {
     const source = sources[at]
-    if (source === undefined) throw new Error(`a statement cites source ${at}, which there is not`)
+    if (source === undefined) throw new Error(`a statement cites source ${at}, which is missing`)
     const { title, url, source: foundBy, kind } = source
     const quotes = statements.filter((one) => one.sources.includes(at)).map(({ text }) => text)
     return { n, title, url, source: foundBy, kind, supports: quotes }
