@@ -57,8 +57,8 @@ export const CRASH_PROOF_MUTATIONS: Readonly<Record<string, CrashProofMutation>>
     edits: [
       {
         file: 'machines/agent/agent-balance.ts',
-        from: 'free(purse) - reserved >= amount',
-        to: 'free(purse) - reserved > amount',
+        from: 'sumPromoAndCash(purse) - reserved >= amount',
+        to: 'sumPromoAndCash(purse) - reserved > amount',
       },
     ],
     rounds: RACES_ONLY,
@@ -68,7 +68,7 @@ export const CRASH_PROOF_MUTATIONS: Readonly<Record<string, CrashProofMutation>>
     edits: [
       {
         file: 'machines/task-session.ts',
-        from: 'return fits(context, event.amount, ZERO)',
+        from: 'return fitsTaskBudget(context, event.amount, ZERO)',
         to: 'return true',
       },
     ],
@@ -79,8 +79,8 @@ export const CRASH_PROOF_MUTATIONS: Readonly<Record<string, CrashProofMutation>>
     edits: [
       {
         file: 'actors/actor-runtime.ts',
-        from: 'commits.add({ cell, state, job, oldVersion, newVersion, journal, actors, effects })',
-        to: 'commits.add({ cell, state, job, oldVersion, newVersion, journal, actors, effects })\n    settle(job, job.answer)',
+        from: 'commits.add({ ...step, newVersion, journal, actors, effects })',
+        to: 'commits.add({ ...step, newVersion, journal, actors, effects })\n    settle(pendingCommand, pendingCommand.answer)',
       },
     ],
     rounds: CRASHES_ONLY,
@@ -112,7 +112,7 @@ export const CRASH_PROOF_MUTATIONS: Readonly<Record<string, CrashProofMutation>>
     edits: [
       {
         file: 'payments/settlement/evm-settlement-rail.ts',
-        from: 'return pursue(rail, work, terms, verdict)',
+        from: 'return retryUnusedPayment(rail, work, terms, verdict)',
         to: 'return giveUp(rail, work, null)',
       },
     ],

@@ -19,7 +19,7 @@ export type StationKeys = Readonly<Record<StationKeyPurpose, Buffer>>
 
 /** The given master key does not fit this database. */
 export class MasterKeyMismatchError extends Error {
-  override readonly name = 'MasterKeyRefused'
+  override readonly name = 'MasterKeyMismatchError'
 }
 
 const KEY_BYTES = 32

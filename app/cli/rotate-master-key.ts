@@ -25,7 +25,7 @@ const ROTATION_PAGE_ROWS = 200
 
 /** Thrown when the rotation is rejected or incomplete; the message says why. */
 export class RotationAbortedError extends Error {
-  override readonly name = 'RotationStopped'
+  override readonly name = 'RotationAbortedError'
 }
 
 /**

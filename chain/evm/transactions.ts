@@ -30,7 +30,7 @@ export class WouldRevertError extends Error {
   readonly reason: string
   constructor(reason: string) {
     super(`the transaction would revert: ${reason}`)
-    this.name = 'WouldRevert'
+    this.name = 'WouldRevertError'
     this.reason = reason
   }
 }
@@ -40,7 +40,7 @@ export class BroadcastRejectedError extends Error {
   readonly reason: string
   constructor(reason: string, cause: unknown) {
     super(`the node refuses the transaction: ${reason}`, { cause })
-    this.name = 'BroadcastRefused'
+    this.name = 'BroadcastRejectedError'
     this.reason = reason
   }
 }

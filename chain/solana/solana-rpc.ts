@@ -6,7 +6,7 @@ import { requestJson } from '../json-http-client.ts'
 export class SolanaUnavailableError extends Error {
   constructor(message: string, cause?: unknown) {
     super(message, { cause })
-    this.name = 'SolanaDown'
+    this.name = 'SolanaUnavailableError'
   }
 }
 

@@ -11,7 +11,7 @@ export class FacilitatorUnavailableError extends Error {
   readonly requestSent: boolean
   constructor(message: string, asked: boolean, cause?: unknown) {
     super(message, { cause })
-    this.name = 'FacilitatorDown'
+    this.name = 'FacilitatorUnavailableError'
     this.requestSent = asked
   }
 }

@@ -31,8 +31,8 @@ export const callMutations: Readonly<Record<string, ServiceMutation>> = {
       DELIVER_BEFORE_CHARGE,
       {
         file: 'providers/sandbox/host/python.ts',
-        from: 'return resultIn(left) ?? {',
-        to: 'return resultIn(left) ?? JSON.parse(left) ?? {',
+        from: 'resultIn(left) ?? {',
+        to: 'resultIn(left) ?? JSON.parse(left) ?? {',
       },
       {
         file: 'providers/sandbox/host/main.ts',

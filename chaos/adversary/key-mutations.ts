@@ -57,7 +57,7 @@ export const keyMutations: Readonly<Record<string, ServiceMutation>> = {
     edits: [
       {
         file: 'calls/schedule-runner.ts',
-        from: 'if (heir.ended !== null) throw new ServiceError(heir.ended, { key_id: heir.terms.id })',
+        from: 'if (successor.endReason !== null)\n    throw new ServiceError(successor.endReason, { key_id: successor.terms.id })',
         to: '',
       },
       {
@@ -75,7 +75,7 @@ export const keyMutations: Readonly<Record<string, ServiceMutation>> = {
     edits: [
       {
         file: 'payments/commands/spend-credits.ts',
-        from: 'if (spender.backpackId !== null)\n      chargeBackpack(turn, spender.backpackId, { tool: permission, amount, reserved })',
+        from: 'if (spender.backpackId !== null)\n      chargeBackpack(ctx, spender.backpackId, { tool: permission, amount, reserved })',
         to: '',
       },
     ],
@@ -102,8 +102,8 @@ export const keyMutations: Readonly<Record<string, ServiceMutation>> = {
     edits: [
       {
         file: 'providers/egress/guarded-egress-client.ts',
-        from: 'const clean = redaction(this.#secretsSent)',
-        to: 'const clean = redaction([])',
+        from: 'const clean = createSecretRedactor(this.#secretsSent)',
+        to: 'const clean = createSecretRedactor([])',
       },
     ],
     rules: ['secret-shown'],

@@ -20,8 +20,8 @@ export const storageMutations: Readonly<Record<string, ServiceMutation>> = {
     edits: [
       {
         file: 'tools/memory/hive/reserve-hive-text.ts',
-        from: 'const claim = await createHiveTextClaims.claim(text, entryId, claimant)',
-        to: "await createHiveTextClaims.claim(text, entryId, claimant)\n  const claim = { state: 'taken', id: entryId } as TextClaim",
+        from: 'const claim = await hiveTexts.claim(text, entryId, claimant)',
+        to: "await hiveTexts.claim(text, entryId, claimant)\n  const claim = { state: 'taken', id: entryId } as HiveTextReservation",
       },
     ],
     rules: ['hive-duplicate'],

@@ -6,8 +6,8 @@ import type { SourceEdit, ServiceMutation } from './service-mutation.ts'
 const SHARES_AS_CASH: readonly SourceEdit[] = [
   {
     file: 'payments/price-split.ts',
-    from: "const nature = isPromo(account) ? 'promo' : 'cash'",
-    to: "const nature = 'cash' as keyof Purse",
+    from: "const nature = isPromoAccount(account) ? 'promo' : 'cash'",
+    to: "const nature = 'cash' as keyof PromoCashAmounts",
   },
   // The movement rules would reject this bug, so the mutation removes the check.
   { file: 'actors/command-context.ts', from: 'assertLedgerMovement(transfer)', to: '' },
@@ -20,7 +20,7 @@ export const valueMutations: Readonly<Record<string, ServiceMutation>> = {
     edits: [
       {
         file: 'payments/agent-onboarding.ts',
-        from: 'const given = starterCreditsFrom === null ? starter : ZERO',
+        from: 'const given = startersFrom === null ? starter : ZERO',
         to: 'const given = starter',
       },
     ],
@@ -38,8 +38,8 @@ export const valueMutations: Readonly<Record<string, ServiceMutation>> = {
       },
       {
         file: 'payments/commands/bounty.ts',
-        from: "kind: 'escrow', promoAllowed: promoTransferable",
-        to: "kind: 'escrow', promoAllowed: true",
+        from: "kind: 'escrow',\n      promoAllowed: promoTransferable",
+        to: "kind: 'escrow',\n      promoAllowed: true",
       },
     ],
     rules: ['promo-received'],

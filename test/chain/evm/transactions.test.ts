@@ -82,7 +82,7 @@ t.test('a pending transaction is found, and replaced only with higher fees', asy
   const { gas } = first
   const same = await signEvmCall(client, account, { ...paying(2n), nonce: 0, gas, fees: first })
   await t.rejects(broadcastSignedTransaction(client, same.raw), {
-    name: 'BroadcastRefused',
+    name: 'BroadcastRejectedError',
     reason: /underpriced/,
   })
   const fees = toReplacementFees(first)
@@ -111,7 +111,7 @@ t.test('fees rise by at least an eighth', async (t) => {
 t.test('a call that must fail is reported before signing', async (t) => {
   const { account, paying } = await settlerWith()
   const doomed = {
-    name: 'WouldRevert',
+    name: 'WouldRevertError',
     reason: 'ERC20: transfer amount exceeds balance',
     message: 'the transaction would revert: ERC20: transfer amount exceeds balance',
   }
@@ -146,7 +146,7 @@ t.test('error messages of other nodes map to the same results', async (t) => {
   for (const said of ['replacement transaction underpriced', 'insufficient funds for gas']) {
     message = said
     await t.rejects(broadcastSignedTransaction(node, '0x02'), {
-      name: 'BroadcastRefused',
+      name: 'BroadcastRejectedError',
       reason: said,
     })
   }
@@ -158,7 +158,7 @@ t.test('a settler without gas is refused by the node, which is not down', async 
   const call = { ...paying(1n), nonce: 0, gas: 100_000n }
   const { raw } = await signEvmCall(client, account, call)
   const error = await broadcastSignedTransaction(client, raw).catch((one: unknown) => one)
-  t.match(error, { name: 'BroadcastRefused', reason: /insufficient funds/i })
+  t.match(error, { name: 'BroadcastRejectedError', reason: /insufficient funds/i })
   t.equal(isRpcUnavailable(error), false)
   const gone = await startLocalBase()
   await gone.stop()
@@ -167,6 +167,6 @@ t.test('a settler without gas is refused by the node, which is not down', async 
   )
   t.equal(isRpcUnavailable(unsent), true)
   await t.rejects(broadcastSignedTransaction(client, '0x02c0' as HexString), {
-    name: 'BroadcastRefused',
+    name: 'BroadcastRejectedError',
   })
 })

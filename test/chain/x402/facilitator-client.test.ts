@@ -10,8 +10,8 @@ import {
 } from '../../../chain/x402/facilitator-client.ts'
 import { sampleOffer } from '../../support/payments/payment-offers.ts'
 
-const asked = { name: 'FacilitatorDown', asked: true }
-const unasked = { name: 'FacilitatorDown', asked: false }
+const asked = { name: 'FacilitatorUnavailableError', requestSent: true }
+const unasked = { name: 'FacilitatorUnavailableError', requestSent: false }
 const requirement = sampleOffer().requirements[2]
 const payment = { proof: { kind: 'solana', transaction: 'AQAB', requirement } } as OnchainPayment
 
@@ -198,7 +198,7 @@ t.test('follows no redirect', async (t) => {
   const { client } = await facing(t, (_request, response) =>
     response.writeHead(307, { location: `${elsewhere.url}/settle` }).end(),
   )
-  await t.rejects(client.settle(payment), { name: 'FacilitatorDown' })
+  await t.rejects(client.settle(payment), { name: 'FacilitatorUnavailableError' })
   t.strictSame(elsewhere.seen, [])
 })
 

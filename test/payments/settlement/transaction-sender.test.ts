@@ -220,6 +220,6 @@ t.test('a call of our own is sent once for its purpose', async (t) => {
   t.match(await at.settler.submit(sweep), { state: 'mined' })
   t.equal(await at.chain.balanceOf(TEST_TREASURY), 50n)
   const doomed = { ...sweep, purpose: 'sweep_2' }
-  await t.rejects(at.settler.submit(doomed), { name: 'WouldRevert' })
+  await t.rejects(at.settler.submit(doomed), { name: 'WouldRevertError' })
   t.equal(await at.sent(), 1)
 })
