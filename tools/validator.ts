@@ -17,13 +17,20 @@ export type SchemaValidator = (value: unknown) => readonly ValidationIssue[]
 
 Settings.Set({ maxErrors: 32 })
 
+/** By their schema: catalogues of one process share what they have compiled. */
+const compiledValidators = new WeakMap<TSchema, SchemaValidator>()
+
 const UNSTORABLE = /\0|\p{Surrogate}/u
 
 /** Compiles a schema; the validator names each missing and each unknown field itself. */
 export function compileSchemaValidator(schema: TSchema): SchemaValidator {
+  const known = compiledValidators.get(schema)
+  if (known !== undefined) return known
   const compiled = Compile(schema)
-  return (value) =>
+  const validate: SchemaValidator = (value) =>
     compiled.Check(value) ? [] : toValidationIssues(schema, value, compiled.Errors(value))
+  compiledValidators.set(schema, validate)
+  return validate
 }
 
 /** Compiles a validator of caller input, which also refuses text and depths that cannot be stored. */

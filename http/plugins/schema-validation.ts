@@ -46,6 +46,21 @@ type BuildSerializerCompiler = (
 const buildValidatorCompiler = AjvCompiler() as unknown as BuildValidatorCompiler
 const buildSerializerCompiler = SerializerSelector() as unknown as BuildSerializerCompiler
 
+type Serializer = ReturnType<FastifySerializerCompiler<unknown>>
+
+/** By their schema: servers of one process share what they have compiled. */
+const compiledSerializers = new WeakMap<object, Serializer>()
+const strictQueries = new WeakMap<object, object>()
+
+const NO_PARAMETERS = { type: 'object', properties: {} }
+
+/** The same schema, refusing unknown parameters. */
+function toStrictQuery(query: object): object {
+  const strict = strictQueries.get(query) ?? { ...query, additionalProperties: false }
+  strictQueries.set(query, strict)
+  return strict
+}
+
 /**
  * Validates bodies as they are, and converts query, path and headers first (`coerceParameters`). Unknown
  * query parameters are refused like unknown body fields, unless the route sets `ignoresUnknownQuery`.
@@ -72,20 +87,21 @@ export function installSchemaValidation(app: FastifyInstance): void {
   }
   const buildSerializer = (schemas: unknown, options: unknown) => {
     const stringify = buildSerializerCompiler(schemas, options)
-    return ((route) => later(() => stringify(route))) as FastifySerializerCompiler<unknown>
+    return ((route) =>
+      later(() => {
+        const key = route.schema as object
+        const compiled = compiledSerializers.get(key) ?? stringify(route)
+        compiledSerializers.set(key, compiled)
+        return compiled
+      })) as FastifySerializerCompiler<unknown>
   }
   const compilersFactory = { buildValidator, buildSerializer } as never
   app.setSchemaController({ compilersFactory })
   app.decorate('warm', warm)
   app.addHook('onRoute', (route) => {
     if (route.url.startsWith('/docs') || route.config?.ignoresUnknownQuery === true) return
-    const { querystring = { type: 'object', properties: {} }, ...schema } = route.schema ?? {
-      hide: true,
-    }
-    route.schema = {
-      ...schema,
-      querystring: { ...(querystring as object), additionalProperties: false },
-    }
+    const { querystring = NO_PARAMETERS, ...schema } = route.schema ?? { hide: true }
+    route.schema = { ...schema, querystring: toStrictQuery(querystring as object) }
   })
 }
 

@@ -16,12 +16,12 @@ const KEYWORDS = 5
 
 /**
  * Repeatedly merges the two clusters with the highest average similarity, until none exceeds the
- * threshold and at most `most` are left. The order of the texts breaks ties, so the result is
+ * threshold and at most `maxClusters` are left. The order of the texts breaks ties, so the result is
  * deterministic. Texts are given as their stems.
  */
 export async function clusterTexts(
   texts: readonly (readonly string[])[],
-  { threshold, most }: { threshold: number; most: number },
+  { threshold, maxClusters }: { threshold: number; maxClusters: number },
   breathe: YieldToEventLoop,
 ): Promise<TextClusterResult[]> {
   const bags = weighTerms(texts.slice(0, MAX_CLUSTERED_TEXTS))
@@ -31,7 +31,7 @@ export async function clusterTexts(
   const sums = likeness.map((row) => [...row])
   for (let step = 1; groups.length > 1; step += 1) {
     const nearest = closestPair(groups, sums)
-    if (nearest === null || (nearest.likeness < threshold && groups.length <= most)) break
+    if (nearest === null || (nearest.likeness < threshold && groups.length <= maxClusters)) break
     groups = mergeClusters(groups, sums, nearest.one, nearest.other)
     if (step % 5 === 0) await breathe()
   }

@@ -63,12 +63,15 @@ export function createTextAnalysis() {
 
     async clusters(
       texts: readonly string[],
-      { threshold = THRESHOLD, most = Infinity }: { threshold?: number; most?: number } = {},
+      {
+        threshold = THRESHOLD,
+        maxClusters = Infinity,
+      }: { threshold?: number; maxClusters?: number } = {},
     ) {
       const read = await readAll(texts)
       const groups = await clusterTexts(
         read.map((sentences) => sentences.flatMap(({ stems }) => stems)),
-        { threshold, most },
+        { threshold, maxClusters },
         reader.yieldToEventLoop,
       )
       const written = spellings(read)
