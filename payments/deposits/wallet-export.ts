@@ -75,7 +75,7 @@ export function createWalletExports(parts: WalletExportDeps) {
     const name = key === null ? `by ${keyId}` : `key ${key}`
     const request = { id, agentId, keyId, name, most: LIMITS.walletExportsPerHour, at: at() }
     const started = await wallets.startExport(request, async (tx, address) => {
-      await demandMeant(tx, { agentId, address, meant })
+      await assertIntended(tx, { agentId, address, meant })
       if (sweeper !== null) return
       const owed = await sweeps.unsureIn(tx, chain, address)
       if (owed > ZERO) throw sweepUnavailableError(owed)
@@ -86,7 +86,7 @@ export function createWalletExports(parts: WalletExportDeps) {
   }
 
   /** After an export the agent has a new wallet; exporting that one requires its address. */
-  async function demandMeant(
+  async function assertIntended(
     tx: Parameters<Parameters<WalletStore['startExport']>[1]>[0],
     {
       agentId,
@@ -120,7 +120,7 @@ export function createWalletExports(parts: WalletExportDeps) {
   }
 
   /** If a reorganisation drops the sweep, the money stays with the holder of the key. */
-  async function demandFinal(agentId: string, address: string): Promise<void> {
+  async function assertDepositsFinal(agentId: string, address: string): Promise<void> {
     const unsure = await sweeps.unsure(chain, address)
     if (unsure <= ZERO) return
     if (sweeper === null) throw sweepUnavailableError(unsure)
@@ -140,7 +140,7 @@ export function createWalletExports(parts: WalletExportDeps) {
       const { id, address, state, newAddress, swept } = started
       if (state === 'done' && newAddress !== null) return { address, newAddress, swept }
       await sweepOut(agentId, address.toLowerCase())
-      await demandFinal(agentId, address.toLowerCase())
+      await assertDepositsFinal(agentId, address.toLowerCase())
       const fresh = createCustodialWallet(sealing, agentId)
       const done = await wallets.finishExport({ id, agentId, at: at() }, fresh)
       if (done?.newAddress == null) throw new Error(`export ${id} of ${agentId} is gone`)

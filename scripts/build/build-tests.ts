@@ -64,7 +64,7 @@ export async function buildTests(): Promise<TestGroup[]> {
     ...options,
     splitting: true,
     chunkNames: 'chunks/[hash]',
-    entryPoints: groups.map(({ name }) => ({ in: `group:${name}`, out: `groups/${name}` })),
+    entryPoints: groups.map(({ name, entry }) => ({ in: `group:${name}`, out: `groups/${entry}` })),
     plugins: [groupEntriesPlugin(groups), importMetaUrlPlugin],
   })
   return groups

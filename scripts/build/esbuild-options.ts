@@ -3,6 +3,8 @@ import { join } from 'node:path'
 import type { BuildOptions, Plugin } from 'esbuild'
 import { REPOSITORY_ROOT } from '../repository-root.ts'
 
+/** Lists the sources of the project and the options that esbuild builds them with. */
+
 const SKIPPED_FOLDERS: ReadonlySet<string> = new Set(['node_modules', 'dist', 'coverage'])
 
 /** All TypeScript sources below a folder of the project, by their paths from its root. */
@@ -14,7 +16,7 @@ export const listTypeScriptSources = (folder: string): string[] =>
     return entry.isDirectory() ? listTypeScriptSources(path) : name.endsWith('.ts') ? [path] : []
   })
 
-/** Each file stays a file: what it imports is what is made of that. */
+/** Builds each file by itself: its imports stay imports. */
 export const externalImportsPlugin: Plugin = {
   name: 'file by file',
   setup({ onResolve }) {

@@ -1,9 +1,8 @@
 import tap, { type TAP, type Test } from 'tap'
 
-/**
- * Stands for `tap` in tests that run in groups: many test files in one process, one after the other,
- * each as a subtest of the process. A file's own top-level tests, assertions and teardowns belong to it.
- */
+/** Replaces `tap` in tests that run in groups, many files in one process. */
+
+/** The subtest of the file that runs: top-level tests, assertions and teardowns of a file belong to it. */
 let current: Test | undefined
 
 /** Longest time of one file before it counts as hanging. */

@@ -51,7 +51,7 @@ async function runTap(selected: readonly TestGroup[]): Promise<{ code: number; s
     `--timeout=${GROUP_TIMEOUT_S}`,
     `--before=${BUILT}/test/support/postgres/test-cluster.js`,
   ]
-  const files = selected.map(({ name }) => `${BUILT}/groups/${name}.js`)
+  const files = selected.map(({ entry }) => `${BUILT}/groups/${entry}.js`)
   const tap = spawn(process.execPath, [program, 'run', ...options, ...files], {
     cwd: REPOSITORY_ROOT,
     stdio: ['inherit', 'pipe', 'inherit'],

@@ -5,6 +5,8 @@ import { REPOSITORY_ROOT } from '../repository-root.ts'
 /** Test files that run in one process, one after the other. */
 export interface TestGroup {
   readonly name: string
+  /** The name of its entry file. tap runs entries by name: it begins with the place in the order. */
+  readonly entry: string
   /** Paths from the repository's root, in the order they run. */
   readonly files: readonly string[]
   /** Only `npm run test:all` runs it: outages, several nodes, killed processes. */
@@ -28,7 +30,10 @@ export function groupTestFiles(files: readonly string[]): TestGroup[] {
   return groups
     .map((group) => ({ group, size: group.files.reduce((sum, file) => sum + sizeOf(file), 0) }))
     .toSorted((a, b) => b.size - a.size)
-    .map(({ group }) => group)
+    .map(({ group }, index) => ({
+      ...group,
+      entry: `${String(index).padStart(2, '0')}-${group.name}`,
+    }))
 }
 
 function groupName(file: string): string {
@@ -39,7 +44,7 @@ function groupName(file: string): string {
 }
 
 /** Groups of equal size, none of more files than one process should run. */
-function splitGroup(name: string, files: readonly string[]): TestGroup[] {
+function splitGroup(name: string, files: readonly string[]): Omit<TestGroup, 'entry'>[] {
   const long = name.startsWith('long-')
   const parts = Math.ceil(files.length / MAX_FILES_PER_GROUP)
   if (parts === 1) return [{ name, files, long }]

@@ -26,7 +26,7 @@ const MAX_SCRIPT_ERROR_BYTES = 4 * 1024
 /** Runs in the interpreter before the program, and formats printed values. */
 const PRELUDE = `(print => {
   const { stringify } = JSON
-  const MOST = 524288
+  const MAX_LINE = 524288
   const simple = (key, value) =>
     typeof value === 'bigint' || typeof value === 'symbol' ? String(value)
     : typeof value === 'function' ? '[function ' + (value.name || 'anonymous') + ']'
@@ -38,7 +38,7 @@ const PRELUDE = `(print => {
     if (typeof value !== 'object' && typeof value !== 'function') return String(value)
     try { return stringify(value, simple) ?? String(value) } catch { return String(value) }
   }
-  const to = problem => (...values) => print(problem, values.map(show).join(' ').slice(0, MOST) + '\\n')
+  const to = problem => (...values) => print(problem, values.map(show).join(' ').slice(0, MAX_LINE) + '\\n')
   const [out, err] = [to(false), to(true)]
   globalThis.console = { log: out, info: out, debug: out, warn: err, error: err }
   return value => {

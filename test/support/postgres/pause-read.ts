@@ -1,6 +1,8 @@
 import type { Sql } from '../../../persistence/data-plane.ts'
 import { waitUntilTrue } from '../schedules/due-slots.ts'
 
+/** Pauses a statement of PostgreSQL while it runs, to order a race. */
+
 /** Any two constants. */
 const [FIRST, GATE] = [7_001, 7_002]
 

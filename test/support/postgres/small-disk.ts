@@ -12,6 +12,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createTestDatabase, type TestDatabase } from './test-database.ts'
 
+/** A database on a small file system, for tests of a full disk. */
+
 interface Test {
   teardown(work: () => unknown): unknown
 }

@@ -7,6 +7,8 @@ import type { Sql } from '../../../persistence/postgres/connection-pool.ts'
 import { readClusterNote, startClusterKeeper } from './test-cluster.ts'
 import type { TestPostgresCluster } from './test-cluster.ts'
 
+/** Creates a database of its own for each test, from a migrated template. */
+
 interface Teardown {
   teardown(work: () => unknown): unknown
 }

@@ -2,6 +2,8 @@ import { readFileSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 
+/** The arguments that start the service and the CLI as processes. */
+
 const DIST = join(REPOSITORY_ROOT, 'dist')
 /** What the compiler writes beside its output: among others, the names of all sources. */
 const BUILT = join(DIST, '.tsbuildinfo')

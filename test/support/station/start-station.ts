@@ -19,6 +19,8 @@ import { findFreePort } from '../../../chaos/free-port.ts'
 import { serviceProgramArgs } from './program-arguments.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 
+/** Starts the service for a test, in this process or as its own. */
+
 type Test = Pick<TAP, 'teardown' | 'testdir' | 'strictSame' | 'comment'>
 
 type Settings = Readonly<Record<string, string>>

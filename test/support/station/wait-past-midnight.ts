@@ -1,6 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { SECOND, msUntilNextUtcDay } from '../../../core/clock.ts'
 
+/** Keeps tests away from the end of a UTC day. */
+
 /** Longer than any test needs with its station. */
 const MIN_MS_BEFORE_MIDNIGHT = 120 * SECOND
 
