@@ -27,7 +27,7 @@ const routes = await listRegisteredRoutes()
 const served = new Map(routes.map((route) => [keyOf(route), route]))
 const expected = [...fixture.specified, ...fixture.decided]
 
-t.test('every route of the interface is served, and asks for what it says', async (t) => {
+t.test('every route of the interface is served with the documented parameters', async (t) => {
   for (const route of expected) t.equal(served.get(keyOf(route))?.auth, route.auth, keyOf(route))
 })
 
@@ -41,7 +41,7 @@ t.test('every route under /api is in the interface', async (t) => {
   for (const route of own) t.ok(known.has(keyOf(route)), keyOf(route))
 })
 
-t.test('every route that takes a key says what a bound key may do there', async (t) => {
+t.test('every route with a key declares the access of bound keys', async (t) => {
   const said = new Map(expected.map((route) => [keyOf(route), route.bound]))
   const keyed = routes.filter(
     ({ auth, hidden }) => !hidden && (auth === 'key' || auth === 'optional'),

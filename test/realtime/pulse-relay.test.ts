@@ -11,7 +11,7 @@ import { createTestDatabase } from '../support/postgres/test-database.ts'
 const AGENTS = 150
 const TIMES = 5
 
-t.test('who listens slowly is told the latest of each agent, and not all that was', async (t) => {
+t.test('a slow listener gets the latest pulse of each agent only', async (t) => {
   const { sql } = await createTestDatabase(t)
   const clock = createSystemClock()
   const store = createPulseStore(sql)

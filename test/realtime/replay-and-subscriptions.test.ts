@@ -67,7 +67,7 @@ async function published(sql: Sql, count: number): Promise<bigint> {
   return row?.last ?? 0n
 }
 
-t.test('who has heard more than this node has read waits for it, and is told no gap', async (t) => {
+t.test('a client ahead of this node waits for it and gets no gap', async (t) => {
   const { node, sql } = await listeningNode(t)
   const last = await published(sql, 5)
   t.ok(node.marks().signals < last, 'nobody has said that there is something new')
@@ -82,7 +82,7 @@ t.test('who has heard more than this node has read waits for it, and is told no 
   t.strictSame(heard, [`live ${last}`])
 })
 
-t.test('who has heard more than this node can read now is told so, and no gap', async (t) => {
+t.test('a client ahead of this node’s readable history is notified, without a gap', async (t) => {
   let isAway = false
   const { node, sql } = await listeningNode(t, undefined, async () => {
     if (isAway) throw new Error('the database is away')
@@ -105,7 +105,7 @@ t.test('who has heard more than this node can read now is told so, and no gap', 
   t.strictSame(heard, [`live ${last}`])
 })
 
-t.test('what nobody can have heard is a gap still', async (t) => {
+t.test('a cursor that no client can have is still a gap', async (t) => {
   const { node, sql } = await listeningNode(t)
   const last = await published(sql, 2)
   const gaps: object[] = []
@@ -120,7 +120,7 @@ t.test('what nobody can have heard is a gap still', async (t) => {
 })
 
 t.test(
-  'who catches up arrives, also where something is published during each reading',
+  'a client that catches up finishes, even with events published during each read',
   async (t) => {
     let pages = 0
     const heard: bigint[] = []
@@ -217,7 +217,7 @@ t.test('one signal for many listeners lets everything else have its turns', asyn
   t.strictSame(new Set(slow.cursors()), new Set([last]))
 })
 
-t.test('who comes while a signal is told hears it once', async (t) => {
+t.test('a client that subscribes during a broadcast gets the signal once', async (t) => {
   const { node, sql } = await listeningNode(t)
   const slow = slowListeners(node, 60)
   const since = node.marks().signals
@@ -268,7 +268,7 @@ t.test('a socket whose turn has not come knows how far it is', async (t) => {
   t.equal(socket.cursors().signals, String(last))
 })
 
-t.test('a socket that greets anew, or comes back to a channel, is told once', async (t) => {
+t.test('a socket that greets again or rejoins a channel gets each event once', async (t) => {
   const { node, socket, heard, before, last, slow, out } = await lastInLine(t)
   socket.end()
   t.strictSame(heard, [last], 'what waited is told before it begins anew')

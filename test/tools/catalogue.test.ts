@@ -40,7 +40,7 @@ function misfits(slug: string, body: Record<string, unknown>) {
   }
 }
 
-t.test('what does not fit a pattern or a format is told in plain words', async (t) => {
+t.test('a value that does not fit a pattern or format gets a plain message', async (t) => {
   const told: [string, Record<string, unknown>, string, string][] = [
     [
       'agent_see',
@@ -82,7 +82,7 @@ t.test('the catalogue states the prices and free tiers of the interface', async 
   t.strictSame(of('swarm_broadcast'), ['paid', 0.02, true, null, true])
 })
 
-t.test('a tool that reaches others says so, so that a program asks before it', async (t) => {
+t.test('a tool with external effects is marked, so that a program asks first', async (t) => {
   const acting = NATIVE_TOOLS.filter((one) => catalogue.toEntry(one).acts_on_others)
   t.strictSame(acting.map(({ slug }) => slug).sort(), [
     'agent_act',

@@ -84,7 +84,7 @@ t.test('no tool of the catalogue delivers anything before its charge has committ
   await on.verify()
 })
 
-t.test('what a failing tool had found is not delivered', async (t) => {
+t.test('partial results of a failed tool are not delivered', async (t) => {
   models.behaviours['small'] = 'cut'
   const before = await on.balance(self)
   const stream = await openRefuelStream(on, self, { tool: 'llm_routing', prompt: 'a word or two' })

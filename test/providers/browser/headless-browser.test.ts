@@ -144,7 +144,7 @@ t.test('pages in a fence', { skip }, async (t) => {
   const [first = 0] = chromiums()
   t.ok(first > 1, 'Chromium works for this process')
 
-  await t.test('nothing private is reached, by whatever a page may try', async (t) => {
+  await t.test('a page reaches no private address in any way', async (t) => {
     const { html } = await render('/reach')
     t.match(html, /<title>done<\/title>/)
     t.match(html, /<p id="out">\[\]<\/p>/)
@@ -158,7 +158,7 @@ t.test('pages in a fence', { skip }, async (t) => {
     t.match(await refused('/file'), { code: 'step_failed' })
   })
 
-  await t.test('a page that never ends is ended, and others go on meanwhile', async (t) => {
+  await t.test('a page that never ends is closed, and others continue meanwhile', async (t) => {
     const spinning = rejectionDetailsOf(render('/spin', { timeoutMs: 2_000 }))
     t.match(await render('/'), { status: 200 })
     t.match(await spinning, { code: 'upstream_timeout' })
@@ -216,7 +216,7 @@ t.test('pages in a fence', { skip }, async (t) => {
     t.not(chromiums()[0], first)
   })
 
-  await t.test('one that takes too much memory ends', async (t) => {
+  await t.test('a page that takes too much memory is closed', async (t) => {
     const small = createHeadlessBrowser({ ...parts, maxMemoryBytes: 1 })
     t.teardown(() => small.close())
     const url = `${site.base}/spin`

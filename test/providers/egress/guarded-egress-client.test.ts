@@ -243,7 +243,7 @@ t.test('a host that refuses or does not exist is an upstream error with its reas
   t.match(await get('http://nowhere.example:6000/'), { code: 'blocked_url', reason: 'port' })
 })
 
-t.test('a visit tells whether it has surely reached nobody', async (t) => {
+t.test('a failed visit reports whether it certainly reached no host', async (t) => {
   const breaking = createServer((request) => request.socket.destroy())
   await new Promise<void>((ready) => breaking.listen(0, '127.0.0.1', ready))
   const { port } = breaking.address() as AddressInfo
@@ -267,7 +267,7 @@ t.test('a visit tells whether it has surely reached nobody', async (t) => {
   t.ok((await post(url)) instanceof RequestNotSentError, 'nobody is there')
 })
 
-t.test('only listed headers may be set, and none that steers or forges', async (t) => {
+t.test('only listed headers may be set, none that route or forge a request', async (t) => {
   const guard = egress(t)
   const refusal = (headers: Record<string, string>) =>
     rejectionDetailsOf(guard.preflight({ url: 'https://example.com/', headers, signal }))
@@ -311,7 +311,7 @@ t.test('only listed headers may be set, and none that steers or forges', async (
   )
 })
 
-t.test('a keyring secret goes to its hosts only, hop by hop, and never comes back', async (t) => {
+t.test('a keyring secret is sent to its hosts only, hop by hop, and never returned', async (t) => {
   const [home, abroad] = [await startDataWebsite(t), await startDataWebsite(t)]
   const guard = egress(t, { allow: allowing(home, abroad) })
   const owned: Record<string, string> = { 'TOKEN 127.0.0.1': 's3cret-value-1' }

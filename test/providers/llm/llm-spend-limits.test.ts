@@ -55,7 +55,7 @@ const wholeDay = async (sql: Sql) => {
   return Number(row?.['spent_micros'])
 }
 
-t.test('whoever asks at once, on any node, gets no more than a share', async (t) => {
+t.test('concurrent calls on any node get no more than their share', async (t) => {
   const { sql, settings } = await createTestDatabase(t)
   const other = openPostgresPool(parseDatabaseUrl(settings.databaseUrl), { max: 8 })
   t.teardown(() => other.end({ timeout: 1 }))
@@ -74,7 +74,7 @@ t.test('whoever asks at once, on any node, gets no more than a share', async (t)
   t.equal(await one.take(of(['greedy'], 1n)), 'day')
 })
 
-t.test('what was not used is given back to all who took it, beside other takings', async (t) => {
+t.test('unused reservations are returned to all payers, beside other reservations', async (t) => {
   const { sql } = await createTestDatabase(t)
   const { take, settle } = createLlmSpendStore(sql, BOUNDS)
   const taking = of(['one', 'home'], 90n)
@@ -134,7 +134,7 @@ function meter(house: Pick<LlmApiServer, 'providers'>, budget: Partial<ModelBudg
   return { ask, kept }
 }
 
-t.test('an attempt that fails costs what its provider tells, else the most', async (t) => {
+t.test('a failed attempt costs what its provider reports, else the maximum', async (t) => {
   const house = await startLlmApi(t)
   const NUMBERS = { type: 'object', required: ['n'] } as const
   const cases = [
@@ -163,7 +163,7 @@ t.test('an attempt that fails costs what its provider tells, else the most', asy
   }
 })
 
-t.test('a caller who leaves has cost something too', async (t) => {
+t.test('a caller that disconnects is charged as well', async (t) => {
   const house = await startLlmApi(t)
   house.behaviours['m'] = 'stall'
   const leaving = new AbortController()
@@ -219,33 +219,36 @@ async function attemptsAreKept(
   house: LlmApiServer,
   guest: TestAgent,
 ) {
-  await t.test('every attempt is kept with its outcome, and the agent pays for none', async (t) => {
-    const before = await station.balance(guest)
-    house.behaviours['cheap'] = 'mute'
-    const { body } = await station.call(guest, 'llm_routing', { prompt: 'say hello' }, FROM_AFAR)
-    t.match(body, { model_used: 'local/spare', cost_usdc: 0.000019, _meta: { cost_usdc: 0 } })
-    t.strictSame(
-      (await costs(station.sql)).map((row) => Object.values(row)),
-      [
-        ['local', 'cheap', 'upstream_schema', false, 16n],
-        ['local', 'spare', 'ok', false, 19n],
-      ],
-    )
-    house.behaviours['spare'] = 'strange'
-    const failed = await station.call(guest, 'llm_routing', { prompt: 'say hello' }, FROM_AFAR)
-    t.match(failed, {
-      status: 502,
-      body: { code: 'upstream_schema', refunded: true, cost_usdc: 0 },
-    })
-    t.equal(await station.balance(guest), before)
-    const [own] = await station.sql`
+  await t.test(
+    'every attempt is stored with its outcome, and the agent pays for none',
+    async (t) => {
+      const before = await station.balance(guest)
+      house.behaviours['cheap'] = 'mute'
+      const { body } = await station.call(guest, 'llm_routing', { prompt: 'say hello' }, FROM_AFAR)
+      t.match(body, { model_used: 'local/spare', cost_usdc: 0.000019, _meta: { cost_usdc: 0 } })
+      t.strictSame(
+        (await costs(station.sql)).map((row) => Object.values(row)),
+        [
+          ['local', 'cheap', 'upstream_schema', false, 16n],
+          ['local', 'spare', 'ok', false, 19n],
+        ],
+      )
+      house.behaviours['spare'] = 'strange'
+      const failed = await station.call(guest, 'llm_routing', { prompt: 'say hello' }, FROM_AFAR)
+      t.match(failed, {
+        status: 502,
+        body: { code: 'upstream_schema', refunded: true, cost_usdc: 0 },
+      })
+      t.equal(await station.balance(guest), before)
+      const [own] = await station.sql`
       select count(*)::int as attempts, sum(cost_micros)::bigint as cost from call_costs
        where call_id = ${String(failed.body['call_id'])}`
-    t.strictSame({ ...own }, { attempts: 2, cost: 35n }, 'also of a call that failed')
-    const [day] = await station.sql`select spent_micros from llm_spend`
-    t.equal(day?.['spent_micros'], 70n, 'all of it counts in the day')
-    t.match(await shares(station.sql), { [guest.id]: 70 })
-  })
+      t.strictSame({ ...own }, { attempts: 2, cost: 35n }, 'also of a call that failed')
+      const [day] = await station.sql`select spent_micros from llm_spend`
+      t.equal(day?.['spent_micros'], 70n, 'all of it counts in the day')
+      t.match(await shares(station.sql), { [guest.id]: 70 })
+    },
+  )
 }
 
 async function sharesHold(
@@ -254,7 +257,7 @@ async function sharesHold(
   house: LlmApiServer,
   guest: TestAgent,
 ) {
-  await t.test('one agent cannot use up the day: others are still served', async (t) => {
+  await t.test('one agent cannot use up the daily budget of the others', async (t) => {
     const much = { prompt: 'say hello', max_tokens: 900 }
     house.behaviours['cheap'] = 'cut'
     // 1,804 at most; its provider does not tell what of it was used.

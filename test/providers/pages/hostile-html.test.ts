@@ -50,7 +50,7 @@ t.test('a form that does not say where it leads goes to its page, whatever its b
   t.match(listed.forms, [{ action: here }])
 })
 
-t.test('forms and links are told up to a size, and half a form is not sent', async (t) => {
+t.test('forms and links are returned up to a size, and no partial form is sent', async (t) => {
   const sizeOf = (value: unknown) => JSON.stringify(value).length
   const nested = await formsOf(
     `<form><select name=a>${'<option><div>1'.repeat(260)}${repeatToSize('x')}</select></form>`,

@@ -35,7 +35,7 @@ async function market(t: Teardown, hedgeMs = 20_000) {
   }
 }
 
-t.test('the first source fills what it knows and the others only what is missing', async (t) => {
+t.test('the first source fills the known symbols and the others the missing ones', async (t) => {
   const { market: now, servers, quote } = await market(t)
   now.own.coingecko = { SOL: 0 }
   const quotes = await quote('BTC', 'SOL', 'NOSUCHCOIN')
@@ -116,7 +116,7 @@ t.test('prices are fresh for 15 s, stale for 10 min, then unavailable', async (t
 })
 
 t.test(
-  'simultaneous questions share one flight, and a caller who leaves does not end it',
+  'concurrent requests share one fetch, and a caller that leaves does not end it',
   async (t) => {
     const { servers, quote, prices } = await market(t)
     const leaving = new AbortController()
@@ -238,7 +238,7 @@ t.test('price_feed shows each symbol once, in the form of the interface', async 
   t.match(await priceFeed.run({ query: 'NOPE' }, given), { prices: { NOPE: null }, source: null })
 })
 
-t.test('price_feed refuses before anything is held what names no symbol', async (t) => {
+t.test('price_feed without a symbol is rejected before a hold', async (t) => {
   const { context: given } = createRecordingContext()
   const refusal = (input: { query?: string; symbols?: string[] }) =>
     rejectionDetailsOf((async () => priceFeed.preflight?.(input, given))())

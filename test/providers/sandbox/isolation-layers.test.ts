@@ -97,7 +97,7 @@ process.stdin.once('data', () =>
   console.log(JSON.stringify({ ...done, result: Object.keys(process.env) })))
 `
 
-t.test('a host is told nothing of the environment of its station', async (t) => {
+t.test('a host gets nothing of the environment of its station', async (t) => {
   const command = () => [process.execPath, '-e', TELLING] as const
   const child = startSandboxHostProcess({ isolation: 'process', command }, 'javascript')
   t.teardown(child.kill)

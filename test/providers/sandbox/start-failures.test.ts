@@ -13,7 +13,7 @@ import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
 import { typescriptLoaderArgs } from '../../support/station/program-arguments.ts'
 import { startStation } from '../../support/station/start-station.ts'
 
-t.test('a sandbox that cannot start says so and why, and costs nothing', async (t) => {
+t.test('a sandbox that cannot start reports the reason and costs nothing', async (t) => {
   const { onboard, database } = await startStation(t)
   const guest = await onboard()
   const { execPath } = process
@@ -74,7 +74,7 @@ t.test('it is tried again later, and a language that is broken is named', async 
   await lame.station.close()
 })
 
-t.test('what did not start once is tried again by itself, and health recovers', async (t) => {
+t.test('a failed start is retried automatically, and health recovers', async (t) => {
   const { execPath } = process
   t.teardown(() => (process.execPath = execPath))
   const logged: string[] = []
@@ -137,7 +137,7 @@ t.test('it starts where the packages are a link to those of somewhere else', asy
   }
 })
 
-t.test('a node that has no file left for another process goes on', async (t) => {
+t.test('a node without free file descriptors continues', async (t) => {
   const ending = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
   const program = fileURLToPath(
     new URL(`../../support/sandbox/exhaust-file-descriptors.${ending}`, import.meta.url),

@@ -9,7 +9,7 @@ import { createManualClock } from '../../support/tools/tool-context.ts'
 
 const QUIET = new AbortController().signal
 
-t.test('sources are asked in their order, and the first that answers wins', async (t) => {
+t.test('sources are queried in order, and the first reply wins', async (t) => {
   const house = await startSearchApis(t)
   const clock = createManualClock()
   const upstream = createUpstreamClient({ clock, userAgent: 'test' })
@@ -69,7 +69,7 @@ t.test('sources are asked in their order, and the first that answers wins', asyn
   t.match(await ask(), { degraded: true, source: 'hive', results: [] })
 })
 
-t.test('one that finds nothing is passed over, and nothing is an answer too', async (t) => {
+t.test('an empty result moves to the next source, and no result is valid too', async (t) => {
   const house = await startSearchApis(t)
   const clock = createManualClock()
   const upstream = createUpstreamClient({ clock, userAgent: 'test' })

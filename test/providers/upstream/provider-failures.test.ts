@@ -66,7 +66,7 @@ const SOURCES = [
 ]
 
 t.test(
-  'every tool tells a failing provider alike: who, what, that it is free, what to do',
+  'every tool reports a failing provider with its name, the cause, the refund and the next step',
   async (t) => {
     for (const [manner, code, deed, advice] of DEEDS) {
       const house = await moody(t, manner)

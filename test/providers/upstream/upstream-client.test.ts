@@ -14,7 +14,7 @@ const signal = new AbortController().signal
 t.test('the upstream client', async (t) => {
   const schema = Type.Object({ n: Type.Number() })
 
-  t.test('answers what fits the schema, and says when a fixture answered', async (t) => {
+  t.test('returns data that fits the schema, and reports fixtures', async (t) => {
     const [fixture, live] = [
       await startFixtureServer(t, (_, response) => sendJsonFixture(response, { n: 1 })),
       await startFixtureServer(t, (_, response) => response.end('{"n":2}')),
@@ -58,7 +58,7 @@ t.test('the upstream client', async (t) => {
     t.match(await rejectionDetailsOf(asked), { code: 'upstream_schema', provider: 'p' })
   })
 
-  t.test('does not ask a provider again before it wants to be asked', async (t) => {
+  t.test('does not call a provider before its retry time', async (t) => {
     for (const [retryAfter, seconds] of [
       ['7', 7],
       ['Sat, 21 Nov 2026 10:00:20 GMT', 20],
@@ -119,7 +119,7 @@ t.test('the upstream client', async (t) => {
     t.equal(requests.length, 8)
   })
 
-  t.test('asks one provider only so much at once', async (t) => {
+  t.test('limits concurrent requests per provider', async (t) => {
     const release: (() => void)[] = []
     const { base: url, requests } = await startFixtureServer(
       t,

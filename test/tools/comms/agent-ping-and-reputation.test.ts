@@ -82,7 +82,7 @@ t.test('agent_ping stages a message for seven days and tells the agent', async (
   ])
 })
 
-t.test('agent_ping to nobody is refused before it costs anything', async (t) => {
+t.test('agent_ping to an unknown agent is rejected before it costs anything', async (t) => {
   const refused = run(
     tool('agent_ping'),
     { target_agent_id: TOOL_CALL_ID, message: 'x' },

@@ -63,7 +63,7 @@ t.test('letters go out one at a time, ten a day', async (t) => {
     t.equal((await send(station, guest, { to })).status, 400, to)
   t.equal(box.letters.length, 1)
 
-  await t.test('what the server refuses is refunded and does not count', async (t) => {
+  await t.test('a rejected mail is refunded and not counted', async (t) => {
     const cash = await station.balance(guest)
     for (const code of [550, 451]) {
       box.mood.refuse = code
@@ -151,7 +151,7 @@ t.test(
   },
 )
 
-t.test('who bounced or wants no more mail gets no letter, and it costs nothing', async (t) => {
+t.test('recipients that bounced or unsubscribed get no mail, at no cost', async (t) => {
   const box = await startTestMailServer(t)
   const station = await startStation(t, { ...RICH, SMTP_URL: box.url })
   const [guest, other] = [await station.onboard(), await station.onboard()]

@@ -179,7 +179,7 @@ t.test('code_sandbox', async (t) => {
     t.match((await run('bash', 'exit 3')).body, { result: 3, error: 'exit code 3' })
   })
 
-  await t.test('output is cut, and says so', async (t) => {
+  await t.test('output is truncated and marked', async (t) => {
     const [python, javascript] = await Promise.all([
       run('python', 'print("x" * 50_000_000)'),
       run('javascript', 'for (let i = 0; i < 6000; i++) console.log("0123456789".repeat(11))'),
@@ -201,7 +201,7 @@ t.test('code_sandbox', async (t) => {
     t.match(frames.at(-2), { event: 'result', data: { result: 'end' } })
   })
 
-  await t.test('what cannot run is refused and costs nothing', async (t) => {
+  await t.test('a program that cannot run is rejected and costs nothing', async (t) => {
     const before = await station.balance(guest)
     for (const fields of [
       {},
@@ -215,7 +215,7 @@ t.test('code_sandbox', async (t) => {
   })
 
   await t.test(
-    'more than an agent may have waiting are told so, and nobody else notices',
+    'an agent above its queue limit is rejected, without affecting others',
     async (t) => {
       const before = await station.balance(guest)
       const crowd = Array.from({ length: WAITING + HOSTS + 3 }, () =>
@@ -293,7 +293,7 @@ t.test('code_sandbox', async (t) => {
     t.comment(figures.join('\n'))
   })
 
-  await t.test('its isolation is told by health and by the catalogue', async (t) => {
+  await t.test('health and the catalogue report its isolation', async (t) => {
     const kind = (await run('javascript', '1')).body.isolation
     t.match(kind, /^(bwrap|unshare|process)$/)
     const { body } = await station.ask('GET', '/api/network/health')

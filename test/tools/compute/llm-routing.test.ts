@@ -100,7 +100,7 @@ t.test('another model answers after 429, 5xx, a refused key, garbage, silence', 
   t.match(refused, { code: 'upstream_error', upstream_status: 400, model: 'cheap' })
 })
 
-t.test('nobody begins again once a token has gone out', async (t) => {
+t.test('no other model starts after a token was sent', async (t) => {
   const house = await startLlmApi(t)
   for (const [mood, code] of [
     ['cut', 'upstream_error'],
@@ -118,7 +118,7 @@ t.test('nobody begins again once a token has gone out', async (t) => {
   t.equal(house.requestsByModel['middling'], undefined)
 })
 
-t.test('when all fail it says who, and a limit says when to come back', async (t) => {
+t.test('when all models fail the error names them, and a limit has a retry time', async (t) => {
   const house = await startLlmApi(t)
   Object.assign(house.behaviours, { cheap: '429', middling: '429', clever: '429' })
   t.match(await rejectionDetailsOf(models(house).ask()), {
@@ -171,7 +171,7 @@ t.test(
   },
 )
 
-t.test('an answer that must be JSON is checked, and another model is asked for it', async (t) => {
+t.test('a JSON answer is validated, and another model is tried for it', async (t) => {
   const house = await startLlmApi(t)
   const schema = {
     type: 'object',
@@ -189,24 +189,29 @@ t.test('an answer that must be JSON is checked, and another model is asked for i
   })
 })
 
-t.test('a caller may ask so often, a prompt be so long, an operator leave', async (t) => {
-  const house = await startLlmApi(t)
-  const clock = createManualClock()
-  const { llm, ask } = models(house, { clock })
-  t.match(await rejectionDetailsOf(ask({ prompt: 'x'.repeat(70_000) })), { code: 'invalid_input' })
-  for (let n = 0; n < 29; n += 1) await ask()
-  t.match(await rejectionDetailsOf(ask()), { code: 'rate_limited', limit: 30, retry_after: 60 })
-  t.match(await ask({ caller: { agentId: null, visitor: 'visitor-1' } }), { model: 'cheap' })
-  clock.pass(60_000)
-  t.match(await ask(), { model: 'cheap' })
-  house.behaviours['cheap'] = 'hang'
-  const leaving = new AbortController()
-  const request = { prompt: 'hm', maxTokens: 5, preference: 'cheapest', ...BY_AUTHOR } as const
-  const left = llm.complete(request, leaving.signal)
-  leaving.abort(new Error('left'))
-  await t.rejects(left, /left/)
-  t.equal(house.requestsByModel['middling'], undefined)
-})
+t.test(
+  'calls per caller and prompt lengths are limited, and an operator may opt out',
+  async (t) => {
+    const house = await startLlmApi(t)
+    const clock = createManualClock()
+    const { llm, ask } = models(house, { clock })
+    t.match(await rejectionDetailsOf(ask({ prompt: 'x'.repeat(70_000) })), {
+      code: 'invalid_input',
+    })
+    for (let n = 0; n < 29; n += 1) await ask()
+    t.match(await rejectionDetailsOf(ask()), { code: 'rate_limited', limit: 30, retry_after: 60 })
+    t.match(await ask({ caller: { agentId: null, visitor: 'visitor-1' } }), { model: 'cheap' })
+    clock.pass(60_000)
+    t.match(await ask(), { model: 'cheap' })
+    house.behaviours['cheap'] = 'hang'
+    const leaving = new AbortController()
+    const request = { prompt: 'hm', maxTokens: 5, preference: 'cheapest', ...BY_AUTHOR } as const
+    const left = llm.complete(request, leaving.signal)
+    leaving.abort(new Error('left'))
+    await t.rejects(left, /left/)
+    t.equal(house.requestsByModel['middling'], undefined)
+  },
+)
 
 t.test('providers are settings: wrong ones are named, keys are never shown', async (t) => {
   const one = (more: object) =>

@@ -160,7 +160,7 @@ t.test('a settlement answer reads as one', async (t) => {
   })
 })
 
-t.test('what is wrong is listed, not refused', async (t) => {
+t.test('invalid parts are listed, not rejected', async (t) => {
   const problemsOf = (document: unknown) =>
     summarizeX402Document({ header: base64(document) }).problems
   const paying = (changes: object) =>

@@ -31,7 +31,7 @@ t.test('a dry run is a quote, and runs nothing', async (t) => {
   t.equal(await main.balance(guest), 0.5)
 })
 
-t.test('crews of an agent begin six times a minute, whatever comes of them', async (t) => {
+t.test('an agent starts six crews per minute, whatever their outcome', async (t) => {
   const { key } = await rich.onboard()
   const begin = (path: string, json: object, headers = {}) =>
     rich.ask('POST', path, { key, json, headers })
@@ -78,7 +78,7 @@ t.test('crews of an agent begin six times a minute, whatever comes of them', asy
   await rich.verify()
 })
 
-t.test('who cannot pay has begun nothing', async (t) => {
+t.test('an agent without credits starts no crew', async (t) => {
   const { key } = await rich.onboard(0.3)
   const begin = () => rich.ask('POST', '/api/agent/crew', { key, json: COLD })
   t.equal((await begin()).status, 200)
@@ -158,7 +158,7 @@ t.test('a stage that has ended is not the one that took too long', async (t) => 
   t.equal(await running.then(null, (error: unknown) => error), reason)
 })
 
-t.test('a stage that fails ends those beside it', async (t) => {
+t.test('a failing stage ends concurrent stages', async (t) => {
   let ended: unknown = null
   const failing = async () => {
     throw new ServiceError('upstream_error')

@@ -142,7 +142,7 @@ t.test('a goal is served by the tools it needs, and costs 0.25', async (t) => {
   t.equal(await main.balance(guest), 0.25)
 })
 
-t.test('what is asked wrongly is refused before anything is held', async (t) => {
+t.test('an invalid request is rejected before a hold', async (t) => {
   const guest = await main.onboard()
   const refused = async (json: unknown, code: string, pointer?: string) => {
     const { body, text } = await run(guest, json)
@@ -181,7 +181,7 @@ t.test('what is asked wrongly is refused before anything is held', async (t) => 
   ])
 })
 
-t.test('two requests with one key are one crew, and its answer is kept', async (t) => {
+t.test('two requests with one key are one crew with one stored reply', async (t) => {
   const guest = await main.onboard()
   const headers = { 'idempotency-key': 'crew-0123456789' }
   const both = await Promise.all([run(guest, ISSUE, headers), run(guest, ISSUE, headers)])
@@ -281,7 +281,7 @@ t.test('a model writes where there is one, and is not believed', async (t) => {
   })
 })
 
-t.test('a stage that fails is named, and all of the price comes back', async (t) => {
+t.test('a failing stage is named, and the full price is refunded', async (t) => {
   // What fails often is not asked for a while: the station of the others stays sound.
   const { ask, ...beside } = modelled
   const guest = await beside.onboard()
@@ -324,7 +324,7 @@ t.test('a stage that fails is named, and all of the price comes back', async (t)
   await main.verify()
 })
 
-t.test('a caller who hangs up has its crew, a node that dies leaves nothing charged', async (t) => {
+t.test('a disconnected caller still gets its crew; a crashed node leaves no charge', async (t) => {
   const guest = await main.onboard()
   const arrived = async ({ requests }: { readonly requests: readonly string[] }, from: number) => {
     while (requests.length === from) await wait(20)

@@ -133,7 +133,7 @@ t.test('a station tells what it is and what is new, from what it has been', asyn
     t.notOk((web['fitting'] as Listed[]).some(({ slug }) => slug === 'price_feed'))
   })
 
-  await t.test('what is asked wrongly is refused', async (t) => {
+  await t.test('an invalid request is rejected', async (t) => {
     const refused = async (fields: object, pointer: string) => {
       const { body } = await main.call(null, 'ping_for_updates', fields)
       t.match(body, { code: 'invalid_input', errors: [{ pointer }] })

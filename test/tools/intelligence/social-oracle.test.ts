@@ -50,7 +50,7 @@ function oracle(t: Tap, house: SocialApiServers, { login = true, entries = [ENTR
 }
 type Tap = Parameters<typeof startSocialApis>[0]
 
-t.test('every platform is asked, and each post is felt', async (t) => {
+t.test('every platform is queried, and each post gets a sentiment', async (t) => {
   const house = await startSocialApis(t)
   const { ask, recorded, given } = oracle(t, house)
   const answer = await ask()
@@ -107,7 +107,7 @@ t.test('a platform that fails is skipped with its reason; a session is renewed',
   t.equal(drifted?.reason, 'upstream_schema')
 })
 
-t.test('when no platform answers the call fails, whatever the Hive says', async (t) => {
+t.test('when no platform answers the call fails, regardless of the Hive', async (t) => {
   const house = await startSocialApis(t)
   const { ask } = oracle(t, house, { login: false })
   house.moods.hackernews = '500'
@@ -123,7 +123,7 @@ t.test('when no platform answers the call fails, whatever the Hive says', async 
   t.equal(house.servers.bluesky.requests.length, 0)
 })
 
-t.test('where nobody speaks of it the call is free', async (t) => {
+t.test('a topic without posts makes the call free', async (t) => {
   const house = await startSocialApis(t)
   const { ask, recorded } = oracle(t, house, { entries: [] })
   for (const name of ['hackernews', 'mastodon', 'bluesky'] as const) house.moods[name] = 'empty'

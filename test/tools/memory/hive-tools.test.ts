@@ -78,7 +78,7 @@ t.test(
   },
 )
 
-t.test('a text that the provider refuses keeps no other from its vector', async (t) => {
+t.test('a text rejected by the provider does not block the vectors of others', async (t) => {
   const { sql } = await createTestDatabase(t)
   const house = await startEmbeddingsApi(t)
   const postClient = createStreamingPostClient('test')
@@ -201,7 +201,7 @@ t.test('a watch says what it lacks before it costs anything', async (t) => {
   t.match(await refused({ action: 'list' }), { code: 'not refused' })
 })
 
-t.test('who comes second to the featured place is told when it is free', async (t) => {
+t.test('a late request for the featured place returns when it is free', async (t) => {
   const clock = createManualClock()
   const entry = { id: READER_ID, agentId: AUTHOR_ID, isPublic: true }
   const hiveBoard = {

@@ -113,7 +113,7 @@ t.test('the second source stands in for the first, and drift is no answer', asyn
   }
 })
 
-t.test('nothing found and nobody there cost nothing', async (t) => {
+t.test('an empty result costs nothing', async (t) => {
   const before = await balance(guest)
   dex.behaviour.dexscreener = '500'
   const unknown = await look({ query: 'nosuchtoken' })

@@ -163,7 +163,7 @@ t.test('tx_broadcast', async (t) => {
     await charged(t, 0.08)
   })
 
-  t.test('refuses before it costs what cannot be sent', async (t) => {
+  t.test('a transaction that cannot be sent is rejected without a charge', async (t) => {
     const unsigned =
       '0x02e7822105808459682f0085012a05f2008252089400000000000000000000000000000000000b0b010180c0'
     const cases = [unsigned, '0x1234', await signed({ chainId: 1, nonce: 0 })]
@@ -175,7 +175,7 @@ t.test('tx_broadcast', async (t) => {
     await charged(t, 0)
   })
 
-  t.test('what the chain does not accept is not charged', async (t) => {
+  t.test('a transaction rejected by the chain is not charged', async (t) => {
     const { status, body } = await send(await signed({ nonce: 0, value: 7n }))
     t.match(
       { status, body },
@@ -194,7 +194,7 @@ t.test('tx_broadcast', async (t) => {
     await charged(t, 0.08)
   })
 
-  t.test('what nobody knows is not charged, and its key never sends it again', async (t) => {
+  t.test('an unknown transaction is not charged, and its key never sends it again', async (t) => {
     const raw = await signed()
     const key = { 'idempotency-key': 'send-once' }
     gate.decide((method) => (method === 'eth_sendRawTransaction' ? 'lost' : 'pass'))
@@ -286,7 +286,7 @@ async function wallets(t: Test, { call, onboard, balance }: typeof on) {
     t.match(moved, { chain: 'base', direction: 'in', token: 'USDC', amount: 1.5 })
   })
 
-  t.test('a name that leads elsewhere is nobody’s', async (t) => {
+  t.test('a name that resolves elsewhere is not shown', async (t) => {
     await installEnsContracts(rpc, { address: SOMEBODY, name: 'tester.eth' })
     const { body } = await look(SENDER.address, ['ethereum'])
     t.equal(body['ens_name'], null)
