@@ -28,7 +28,7 @@ export interface ComposeJobsDeps {
 interface StartSchedulesDeps {
   readonly actors: ActorSystem
   readonly calls: Pick<CallService, 'refuel'>
-  readonly keys: Pick<ApiKeyStore, 'heirOf'>
+  readonly keys: Pick<ApiKeyStore, 'successorOf'>
 }
 
 /** Creates the job queues and the schedule services. */
@@ -51,7 +51,7 @@ export async function composeJobs({ plane, clock, log, sealingFor }: ComposeJobs
 
     /** Creates the schedule jobs; they run after `start`. */
     schedules({ actors, calls, keys }: StartSchedulesDeps) {
-      const { heirOf: findKeySuccessor } = keys
+      const { successorOf: findKeySuccessor } = keys
       const runner = createScheduleRunner({
         actors,
         calls,

@@ -14,7 +14,8 @@ export function composeVault(sql: Sql) {
     vault: {
       recall: (recallQuery) => withUnavailableTimeout(vault.recall(recallQuery)),
       byIds: (agentId, ids, at) => withUnavailableTimeout(vault.these(agentId, ids, at)),
-      successorOf: (agentId, memoryId) => withUnavailableTimeout(vault.heirOf(agentId, memoryId)),
+      successorOf: (agentId, memoryId) =>
+        withUnavailableTimeout(vault.successorOf(agentId, memoryId)),
       oldest: (agentId, limit, at) => withUnavailableTimeout(vault.oldest(agentId, limit, at)),
       newest: (agentId, limit, at) => withUnavailableTimeout(vault.newest(agentId, limit, at)),
       insights: (agentId, limit, at) => withUnavailableTimeout(vault.insights(agentId, limit, at)),

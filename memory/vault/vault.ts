@@ -24,7 +24,7 @@ export function createVaultService(store: VaultStore) {
       store.insights(agentId, limit, new Date(at)),
     these: (agentId: string, ids: readonly string[], at: number) =>
       store.these(agentId, ids, new Date(at)),
-    heirOf: store.heirOf,
+    successorOf: store.successorOf,
     misses: store.misses,
     isPromoted: store.isPromoted,
     takePromotion: (memoryId: string, callId: string, at: number) =>

@@ -73,7 +73,7 @@ export function createSettler(parts: SettlerDeps) {
   const all = [notification, ...[...rails.keys()].map(roundsOf)]
 
   async function notifyPayers(): Promise<BackgroundRoundTask[]> {
-    for (const payer of await store.untold(MAX_SETTLEMENTS_PER_SWEEP))
+    for (const payer of await store.payersToNotify(MAX_SETTLEMENTS_PER_SWEEP))
       await actors.wake(payer, 'payer').catch(late)
     return []
   }

@@ -95,7 +95,7 @@ export function createApiKeyStore(sql: Sql, pepper: Buffer) {
      * The current key of a family: the latest rotation, also if it has ended. `ended` says how, by
      * the database's clock. Null if there is no such key.
      */
-    async heirOf(familyId: string): Promise<LatestFamilyKey | null> {
+    async successorOf(familyId: string): Promise<LatestFamilyKey | null> {
       const [row] = await sql<(KeyRow & { over: boolean })[]>`
         select *, coalesce(expires_at <= clock_timestamp(), false) as over from api_keys
          where coalesce(family_id, spending_id, id) = ${familyId} order by id desc limit 1`

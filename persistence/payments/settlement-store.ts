@@ -141,7 +141,7 @@ export function createSettlementStore(sql: Sql) {
     },
 
     /** Payers with messages they have not absorbed yet. */
-    async untold(limit: number): Promise<string[]> {
+    async payersToNotify(limit: number): Promise<string[]> {
       const rows = await sql<{ receiver: string }[]>`
         select distinct i.receiver from inbox i join aggregates g on g.id = i.receiver
          where i.absorbed_at is null and i.receiver_kind = 'payer' limit ${limit}`

@@ -63,23 +63,23 @@ export function createSettlerTransactionStore(sql: Sql) {
      * needed; a newer one is returned in any state.
      */
     take(
-      lane: SettlerAddress,
+      settler: SettlerAddress,
       seen: ReadonlyMap<string, StoredSettlerTransaction | null>,
       id: string,
       sign: SettlerTransactionSigner,
     ): Promise<ReadonlyMap<string, StoredSettlerTransaction>> {
       return sql.begin(async (tx) => {
-        const nonce = await lockSettler(tx, lane)
+        const nonce = await lockSettler(tx, settler)
         const purposes = [...seen.keys()]
-        const before = await readNewestByPurpose(tx, lane.chain, purposes)
+        const before = await readNewestByPurpose(tx, settler.chain, purposes)
         const made = before.filter(
           ({ purpose, stored }) => stored.state === 'signed' || stored.id !== seen.get(purpose)?.id,
         )
         const found = new Map(made.map(({ purpose, stored }) => [purpose, stored]))
         const free = purposes.filter((purpose) => !found.has(purpose))
         if (free.length === 0) return found
-        const stored = await insertTransaction(tx, lane, { id, nonce }, await sign(nonce, free))
-        await assignPurposes(tx, lane, nonce, free, before)
+        const stored = await insertTransaction(tx, settler, { id, nonce }, await sign(nonce, free))
+        await assignPurposes(tx, settler, nonce, free, before)
         for (const purpose of free) found.set(purpose, stored)
         return found
       })
@@ -90,17 +90,17 @@ export function createSettlerTransactionStore(sql: Sql) {
      * Null if it has changed meanwhile.
      */
     replace(
-      lane: SettlerAddress,
+      settler: SettlerAddress,
       old: StoredSettlerTransaction,
       id: string,
       sign: SettlerTransactionSigner,
     ): Promise<StoredSettlerTransaction | null> {
       return sql.begin(async (tx) => {
-        await lockSettler(tx, lane)
+        await lockSettler(tx, settler)
         const [gone] = await tx<{ id: string }[]>`update settler_txs set replaced_by = ${id}
           where id = ${old.id} and replaced_by is null and state = ${old.state} returning id`
         if (gone === undefined) return null
-        return insertTransaction(tx, lane, { id, nonce: old.nonce }, await sign(old.nonce, []))
+        return insertTransaction(tx, settler, { id, nonce: old.nonce }, await sign(old.nonce, []))
       })
     },
 

@@ -89,7 +89,7 @@ export function createVaultStore(sql: Sql) {
     },
 
     /** The replacement of an agent's archived memory; null if there is none. */
-    async heirOf(agentId: string, memoryId: string): Promise<ReplacementMemory | null> {
+    async successorOf(agentId: string, memoryId: string): Promise<ReplacementMemory | null> {
       const [row] = await sql<ReplacementMemory[]>`
         select m.archived_as as reason, m.archived_by as id from vault_memories m
          where m.agent_id = ${agentId}::uuid and m.id = ${memoryId}::uuid

@@ -40,7 +40,7 @@ export const CREDIT_INVARIANTS: readonly DatabaseInvariant[] = [
   },
   {
     id: 'P1',
-    description: 'promotional credits that were granted are spent, held or back at the grants',
+    description: 'granted promotional credits are spent, held or returned to the grants',
     countSql: `select count(*) as n from transfers where debit = 'grants:promo'`,
     // What feeds the royalty pool, or returns from the fees, is no longer spent.
     violationsSql: `with ${MOVEMENTS_SQL}, sums as (select ${totalSql(`source = 'grants:promo'`)} as granted,
@@ -52,8 +52,7 @@ export const CREDIT_INVARIANTS: readonly DatabaseInvariant[] = [
   },
   {
     id: 'P2',
-    description:
-      'promotional credits go from one agent to another only where PROMO_TRANSFERABLE allowed it',
+    description: 'promotional credits move between agents only if PROMO_TRANSFERABLE allowed it',
     countSql: `select count(*) as n from promo_crossings`,
     violationsSql: `with ${LISTED_MOVEMENTS_SQL}, ${MOVEMENTS_SQL}
       select m.id, m.debit, m.credit, m.kind, m.amount from moves m join listed l using (kind, source, target)
@@ -64,8 +63,7 @@ export const CREDIT_INVARIANTS: readonly DatabaseInvariant[] = [
   },
   {
     id: 'C1',
-    description:
-      'the cash that each account has and gave away came to it as cash, and so in all from chains',
+    description: 'the cash each account has and has paid arrived as cash, originally from chains',
     countSql: `select count(*) as n from transfers where credit like 'agent:%:cash' or credit like 'world:%' or debit like 'world:%'`,
     violationsSql: `with ${MOVEMENTS_SQL}
       select credit as account, ${totalSql('true')} as has_and_gave,
@@ -85,7 +83,7 @@ export const CREDIT_INVARIANTS: readonly DatabaseInvariant[] = [
   },
   {
     id: 'G1',
-    description: 'what the operator gave is in the ledger once, with its note',
+    description: 'each operator grant is in the ledger once, with its note',
     countSql: 'select count(*) as n from operator_grants',
     violationsSql: `with booked as (select call_id as grant_id, debit, credit, memo, count(*) as times, sum(amount_micros)::bigint as amount
           from transfers where kind = 'grant' and call_id is not null group by 1, 2, 3, 4)

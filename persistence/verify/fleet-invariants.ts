@@ -9,7 +9,7 @@ const OPEN_INBOX_SQL = `waiting as (select receiver, event->>'type' as type, eve
 export const FLEET_INVARIANTS: readonly DatabaseInvariant[] = [
   {
     id: 'F1',
-    description: 'what a fleet can lend, with what is on its way back, equals the ledger',
+    description: 'the pool of a fleet, with returns still in its inbox, equals the ledger',
     countSql: `select count(*) as n from actors where kind = 'fleet'`,
     violationsSql: `select s.account, s.balance as snapshot, coalesce(b.balance, 0) as ledger from (
         select 'fleet:' || a.id as account, ${snapshotAmountSql(`a.state->'context'->'cash'`)} + coalesce((
@@ -27,7 +27,7 @@ export const FLEET_INVARIANTS: readonly DatabaseInvariant[] = [
   {
     id: 'F2',
     description:
-      'an agent is in one fleet, which counts it among its members, and draws on no other',
+      'an agent is in at most one fleet, which counts it as a member, and draws on no other',
     countSql: 'select count(*) as n from fleet_members',
     // A former member counts until its fleet absorbs the departure; a new one draws only after its
     // fleet has absorbed the join.
@@ -50,7 +50,7 @@ export const FLEET_INVARIANTS: readonly DatabaseInvariant[] = [
   {
     id: 'F3',
     description:
-      'what a fleet lent an agent is held, spent or back with that fleet, and nothing more came back',
+      'credits lent by a fleet are held, spent or returned to it, and no more was returned',
     countSql: `select count(*) as n from transfers where kind = 'draw'`,
     violationsSql: `with ${OPEN_INBOX_SQL}, lent as (select fleet_id, agent_id, sum(amount)::bigint as amount from (
           select split_part(debit, ':', 2) as fleet_id, split_part(credit, ':', 2) as agent_id, amount_micros as amount

@@ -5,7 +5,7 @@ export const HIVE_INVARIANTS: readonly DatabaseInvariant[] = [
   {
     id: 'H1',
     description:
-      'what a call shares reaches each of its agents in one message, and a fork pays its author and the tools alone',
+      'each share of a call reaches its agent in one message, and a fork pays only its author and the tools',
     countSql: `select count(*) as n from transfers where kind = 'share'`,
     violationsSql: `with shared as (select call_id, split_part(credit, ':', 2) as receiver, sum(amount_micros)::bigint as amount
           from transfers where kind = 'share' and credit <> 'grants:promo' group by 1, 2),
@@ -60,7 +60,7 @@ export const HIVE_INVARIANTS: readonly DatabaseInvariant[] = [
   },
   {
     id: 'R2',
-    description: 'what an author has earned and was paid by reads is the sum of the royalties',
+    description: 'the earned and paid royalties of an author are the sums of the royalty rows',
     countSql: 'select count(*) as n from royalties',
     violationsSql: `with owed as (select author, sum(amount_micros)::bigint as earned,
           coalesce(sum(amount_micros) filter (where paid_by is not null), 0)::bigint as paid
@@ -74,7 +74,7 @@ export const HIVE_INVARIANTS: readonly DatabaseInvariant[] = [
   },
   {
     id: 'W1',
-    description: 'the watches of an agent that have not ended are those its list has, at most ten',
+    description: 'the active watches of an agent are those in its list, at most ten',
     countSql: 'select count(*) as n from hive_watches where ended_at is null',
     violationsSql: `with listed as (select a.aggregate_id as agent_id, w.id, (a.state->'context'->>'most')::int as most,
           jsonb_array_length(a.state->'context'->'watches') as n

@@ -5,7 +5,7 @@ export const VAULT_INVARIANTS: readonly DatabaseInvariant[] = [
   {
     id: 'V1',
     description:
-      'the free writes an agent has used are the writes that cost it nothing, at most as many as there are',
+      'the used free writes of an agent are its writes without a price, within the allowance',
     countSql: `select count(*) as n from actors where kind = 'tally'`,
     // A scheduled run pays its fee besides a free write.
     violationsSql: `with used as (select a.aggregate_id as agent, u.key as tool, u.value::int as n
@@ -18,7 +18,7 @@ export const VAULT_INVARIANTS: readonly DatabaseInvariant[] = [
   },
   {
     id: 'V2',
-    description: 'a pack is owned once, was paid for, and all of its entries are there',
+    description: 'a pack is installed once, was paid for, and has all of its entries',
     countSql: 'select count(*) as n from pack_installs',
     violationsSql: `with owned as (select a.aggregate_id as agent, o.name
           from actors a, jsonb_array_elements_text(a.state->'context'->'owned') o(name) where a.kind = 'tally'),
@@ -35,7 +35,7 @@ export const VAULT_INVARIANTS: readonly DatabaseInvariant[] = [
   {
     id: 'V3',
     description:
-      'what was archived has an heir of its own agent, and each order of memories was counted once',
+      'an archived memory has a replacement of the same agent, and each consolidation was counted once',
     countSql: 'select count(*) as n from vault_memories',
     violationsSql: `select m.id::text as id, m.archived_as as why, null::int as orders from vault_memories m
        where m.archived_at is not null and not exists (

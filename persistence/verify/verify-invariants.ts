@@ -36,7 +36,7 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
   },
   {
     id: 'I3',
-    description: 'balances in snapshots, with what waits in inboxes, equal the ledger',
+    description: 'balances in snapshots, with unabsorbed inbox messages, equal the ledger',
     countSql: `select count(*) as n from actors where kind = 'agent'`,
     // The promotional part of held credits equals that of the holds and of loans not yet absorbed.
     violationsSql: `with told as (select receiver, event from inbox where receiver_kind = 'agent' and absorbed_at is null),
@@ -56,7 +56,7 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
   },
   {
     id: 'I4',
-    description: 'held money is the sum of the open holds, and none has outlived its expiry',
+    description: 'held credits are the sum of the open holds, and no hold has passed its expiry',
     countSql: `select count(*) as n from actors a, jsonb_object_keys(a.state->'context'->'holds') where a.kind = 'agent'`,
     violationsSql: `with holds as (
         select a.id, h.key as call_id, ${snapshotAmountSql(`h.value->'promo'`)} + ${snapshotAmountSql(`h.value->'cash'`)} as amount
@@ -72,7 +72,7 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
   {
     id: 'I5a',
     description:
-      'what a task has spent is the sum of its calls, and with what it holds within its budget',
+      'the spend of a task is the sum of its calls, and with its holds within its budget',
     countSql: `select count(*) as n from actors where kind = 'taskSession'`,
     violationsSql: `select * from (select a.id, ${snapshotAmountSql(`a.state->'context'->'spent'`)} as spent,
              ${snapshotAmountSql(`a.state->'context'->'held'`)} as held, ${snapshotAmountSql(`a.state->'context'->'budget'`)} as budget,
@@ -83,7 +83,7 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
   {
     id: 'I5b',
     description:
-      'what a Backpack has spent in all and in its windows is the sum of its calls and of what was sent in it, within its fuses',
+      'the spend of a Backpack, in total and per window, is the sum of its calls and transfers, within its fuses',
     countSql: `select count(*) as n from actors where kind = 'backpack'`,
     violationsSql: `with packs as (select a.id, a.aggregate_id, a.state->'context' as c from actors a where a.kind = 'backpack'),
       sums as (select p.*, coalesce(sum(l.cost_micros), 0)::bigint as total,
@@ -104,7 +104,7 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
   {
     id: 'I5c',
     description:
-      'each slot of a schedule is charged once, as its run says, within the budget it had',
+      'each slot of a schedule is charged once, at the cost of its run, within its budget',
     countSql: `select count(*) as n from schedule_runs`,
     violationsSql: `with charged as (select owner, idempotency_key as key, count(*) as times, min(call_id::text) as call_id,
           sum(cost_micros)::bigint as cost from calls
@@ -120,7 +120,7 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
   {
     id: 'I5d',
     description:
-      'what a key with a cap has spent in all and in its windows is the sum of its calls and what it sent, within its caps',
+      'the spend of a key with a cap, in total and per window, is the sum of its calls and transfers, within its caps',
     countSql: `select count(*) as n from actors a, jsonb_object_keys(a.state->'context'->'keySpent') where a.kind = 'agent'`,
     violationsSql: `with counted as (select a.id as owner, k.key as id, ${snapshotAmountSql('k.value')} as spent,
           a.state->'context'->'keyWindows'->k.key as w
@@ -140,7 +140,7 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
   {
     id: 'S1',
     description:
-      'an enabled schedule has the timer of its next slot and no other one has any; a paused one of a fleet is looked after',
+      'only enabled schedules have a timer, for the next slot; paused ones of fleet members are listed to resume',
     countSql: `select count(*) as n from actors where kind = 'schedule'`,
     violationsSql: `with said as (select a.aggregate_id, a.id, a.state->>'value' as state, a.state->'context'->>'ended' as ended,
           a.state->'context'->>'pausedFor' as barred,
@@ -159,7 +159,7 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
   },
   {
     id: 'I6',
-    description: 'each call is charged once, exactly its price, and what was charged is a call',
+    description: 'each call is charged once, exactly its price, and every charge belongs to a call',
     countSql: 'select count(*) as n from calls where tool is not null',
     violationsSql: `with charged as (select call_id, sum(amount_micros)::bigint as amount from transfers
           where kind in ('charge', 'fee', 'share') group by call_id),
@@ -171,7 +171,7 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
   {
     id: 'I7',
     description:
-      'a payment settles once, in one movement on a chain, and the ledger has exactly its price',
+      'a payment settles once, in one transfer on a chain, and the ledger has exactly its price',
     countSql: `select count(*) as n from settlements`,
     violationsSql: `with settled as (select a.id, ${snapshotAmountSql(`a.state->'context'->'price'`)} as price
           from actors a where a.kind = 'settlement' and ${MONEY_STATE_SQL} = 'settled'),
@@ -192,7 +192,7 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
   {
     id: 'I7b',
     description:
-      'what a chain owes is what was delivered and not settled, less what settled and was not delivered',
+      'the clearing account of a chain is what was delivered but not settled, minus what settled but was not delivered',
     countSql: `select count(*) as n from actors where kind = 'settlement'`,
     violationsSql: `with payments as (select 'owed:' || (a.state->'context'->>'chain') as account, ${MONEY_STATE_SQL} as money,
           a.state->'value'->>'delivery' as delivery, ${snapshotAmountSql(`a.state->'context'->'price'`)} as price,
@@ -217,7 +217,7 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
   },
   {
     id: 'I7c',
-    description: 'what a payer has in flight is the sum of its open settlements',
+    description: 'the amount a payer has in flight is the sum of its open settlements',
     countSql: `select count(*) as n from actors where kind = 'payer'`,
     violationsSql: `with open as (select a.aggregate_id, count(*) as n, sum(${snapshotAmountSql(`a.state->'context'->'price'`)})::bigint as price
           from actors a where a.kind = 'settlement'
@@ -291,7 +291,7 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
   },
   {
     id: 'K1',
-    description: 'an Idempotency-Key of an owner was answered once while its answer is repeated',
+    description: 'an Idempotency-Key of an owner has one reply while that reply is repeated',
     countSql: 'select count(*) as n from calls where idempotency_key is not null',
     // A secret returned to a keyless caller is repeated for ten minutes (decision 56).
     violationsSql: `select owner, idempotency_key, at, since_the_last from (
@@ -303,7 +303,7 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
   },
   {
     id: 'B1',
-    description: 'lists say of a bounty what its actor says, and an open one has its timer',
+    description: 'the row of a bounty equals its actor, and an open bounty has its timer',
     countSql: 'select count(*) as n from bounties',
     violationsSql: `with said as (select a.id, a.state->>'value' as state, a.state->'context' as c,
           exists (select from timers t where t.aggregate_id = a.aggregate_id and t.command = 'bounty.expire') as timed
@@ -317,7 +317,7 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
   },
   {
     id: 'D1',
-    description: 'a radio drop has given each of its slots once, and nothing more',
+    description: 'a radio drop has given each of its slots at most once',
     countSql: `select count(*) as n from actors where kind = 'drop'`,
     violationsSql: `with given as (select memo as code, count(*) as times, count(distinct credit) as agents,
           sum(amount_micros)::bigint as amount from transfers where kind = 'drop' group by memo),

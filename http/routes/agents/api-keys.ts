@@ -232,8 +232,8 @@ async function pauseSchedules(
   key: ApiKeyRecord,
 ): Promise<string[]> {
   const keyId = keyFamilyId(key)
-  const replacement = await keys.heirOf(keyId)
-  if (replacement !== null && replacement.terms.id !== key.id) return []
+  const successor = await keys.successorOf(keyId)
+  if (successor !== null && successor.terms.id !== key.id) return []
   return actors.ask(key.agentId, pauseSchedulesOfKeyCommand, { keyId, reason: 'key_revoked' })
 }
 
