@@ -247,7 +247,7 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
     if (mailbox.state !== state || state.version !== newVersion) return
     if (mailbox.queue.length === 0) evictArchivedActors(state)
     if (cache !== null) {
-      const actors = [...state.actors.values()].map(toStoredActor).filter((one) => !one.atRest)
+      const actors = [...state.actors.values()].map(toStoredActor).filter((one) => !one.archived)
       cache.put({ id: mailbox.id, kind: mailbox.kind, version: newVersion, actors })
     }
   }

@@ -63,19 +63,19 @@ export function hydrateActor(stored: StoredActor): ActorEntry {
 /** Removes ended actors from memory after their commit. A command that needs one loads it. */
 export function evictArchivedActors({ actors }: Aggregate): void {
   for (const [key, { kind, snapshot }] of actors) {
-    if (machineRegistryEntry(kind).atRest(snapshot)) actors.delete(key)
+    if (machineRegistryEntry(kind).isArchived(snapshot)) actors.delete(key)
   }
 }
 
 /** The stored form of an actor. */
-export function toStoredActor(entry: ActorEntry): StoredActor & { readonly atRest: boolean } {
-  const { version, atRest } = machineRegistryEntry(entry.kind)
+export function toStoredActor(entry: ActorEntry): StoredActor & { readonly archived: boolean } {
+  const { version, isArchived } = machineRegistryEntry(entry.kind)
   return {
     kind: entry.kind,
     id: entry.id,
     machineVersion: version,
     state: stringifyWithBigints({ value: entry.snapshot.value, context: entry.snapshot.context }),
-    atRest: atRest(entry.snapshot),
+    archived: isArchived(entry.snapshot),
   }
 }
 

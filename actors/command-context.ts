@@ -160,7 +160,7 @@ export function createCommandContext(
       effects.transfers.push({ ...transfer, id, at: now })
       if (movesPromoBetweenAgents(transfer)) {
         const row = { transfer_id: id, at: new Date(now).toISOString() }
-        effects.rows.push({ table: 'promo_crossings', row })
+        effects.rows.push({ table: 'promo_transfers', row })
       }
     },
     call: (row) => void effects.calls.push(row),

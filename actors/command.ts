@@ -35,7 +35,7 @@ export interface CommandContext {
   has(kind: ActorKind, id: string): boolean
   /** The current snapshot. Throws when the actor does not exist; check `has` first. */
   snapshotOf<K extends ActorKind>(kind: K, id: string): ActorSnapshot<K>
-  /** All actors of a kind in memory: those not at rest, and those this command touched. */
+  /** All actors of a kind in memory: those not archived, and those this command touched. */
   all<K extends ActorKind>(kind: K): { id: string; snapshot: ActorSnapshot<K> }[]
   create<K extends ActorKind>(kind: K, id: string, input: ActorInput<K>): ActorSnapshot<K>
   /** Sends one event. Throws the ServiceError of the machine's rejection and ends the command. */
@@ -109,7 +109,7 @@ export class IdempotentReplayError extends Error {
 }
 
 export interface CommandOptions {
-  /** Actors that may be at rest and out of memory. They are loaded before the command runs. */
+  /** Actors that may be archived and out of memory. They are loaded before the command runs. */
   readonly touch?: readonly { readonly kind: ActorKind; readonly id: string }[]
   readonly receipt?: CommandIdempotency
   /**

@@ -38,7 +38,7 @@ export function createChildAggregate<I, R>(
       id: actor.id,
       machine_version: actor.machineVersion,
       state: JSON.parse(actor.state),
-      at_rest: actor.atRest,
+      archived: actor.archived,
     })
   }
   ctx.row('journal', {

@@ -27,7 +27,7 @@ export type ExecutedCommand =
 
 interface CommandChanges {
   readonly effects: CommandEffects
-  readonly actors: readonly (StoredActor & { readonly atRest: boolean })[]
+  readonly actors: readonly (StoredActor & { readonly archived: boolean })[]
   readonly journal: JournalRow
 }
 

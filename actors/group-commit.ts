@@ -21,7 +21,7 @@ export interface CommitBatchEntry {
   asserted: boolean
   readonly pendingCommands: PendingCommand[]
   readonly journal: JournalRow[]
-  readonly actors: Map<string, StoredActor & { readonly atRest: boolean }>
+  readonly actors: Map<string, StoredActor & { readonly archived: boolean }>
   readonly effects: CommandEffects[]
 }
 
@@ -47,7 +47,7 @@ export interface CommitBatchAddition {
   readonly oldVersion: number
   readonly newVersion: number
   readonly journal: JournalRow | null
-  readonly actors: readonly (StoredActor & { readonly atRest: boolean })[]
+  readonly actors: readonly (StoredActor & { readonly archived: boolean })[]
   readonly effects: CommandEffects | null
 }
 

@@ -34,7 +34,7 @@ interface MachineRegistryEntry {
   /** Upcasters from version n to n + 1. */
   readonly upcasters: Readonly<Record<number, (state: StoredMachineState) => StoredMachineState>>
   /** True when the actor has ended with nothing open: stays in Postgres, not loaded by default. */
-  readonly atRest: (snapshot: AnyMachineSnapshot) => boolean
+  readonly isArchived: (snapshot: AnyMachineSnapshot) => boolean
   /** When its timers were last set. Older timers that were read before must not fire. */
   readonly timersSetAt?: (snapshot: AnyMachineSnapshot) => number
 }
@@ -154,51 +154,51 @@ export const machineRegistry = {
       3: upcastAgentToV4,
       4: upcastAgentToV5,
     },
-    atRest: never,
+    isArchived: never,
   },
   backpack: {
     machine: backpackMachine,
     version: 1,
     upcasters: {},
-    atRest: (snapshot) => snapshot.value === 'revoked',
+    isArchived: (snapshot) => snapshot.value === 'revoked',
     timersSetAt: (snapshot) => snapshot.context.seenAt,
   },
   taskSession: {
     machine: taskSessionMachine,
     version: 2,
     upcasters: { 1: upcastTaskToV2 },
-    atRest: (snapshot) => snapshot.value !== 'active' && snapshot.context.held === 0n,
+    isArchived: (snapshot) => snapshot.value !== 'active' && snapshot.context.held === 0n,
   },
   schedule: {
     machine: scheduleMachine,
     version: 3,
     upcasters: { 1: upcastScheduleToV2, 2: upcastScheduleToV3 },
-    atRest: (snapshot) => snapshot.value === 'cancelled',
+    isArchived: (snapshot) => snapshot.value === 'cancelled',
   },
   visitor: {
     machine: visitorMachine,
     version: 2,
     upcasters: { 1: upcastVisitorToV2 },
-    atRest: never,
+    isArchived: never,
   },
-  payer: { machine: payerMachine, version: 1, upcasters: {}, atRest: never },
+  payer: { machine: payerMachine, version: 1, upcasters: {}, isArchived: never },
   settlement: {
     machine: settlementMachine,
     version: 3,
     upcasters: { 1: upcastSettlementToV2, 2: upcastSettlementToV3 },
-    atRest: isSettlementArchived,
+    isArchived: isSettlementArchived,
   },
-  fleet: { machine: fleetMachine, version: 1, upcasters: {}, atRest: never },
-  drop: { machine: creditDropMachine, version: 1, upcasters: {}, atRest: never },
-  bounty: { machine: bountyMachine, version: 1, upcasters: {}, atRest: never },
-  watchList: { machine: hiveWatchListMachine, version: 1, upcasters: {}, atRest: never },
+  fleet: { machine: fleetMachine, version: 1, upcasters: {}, isArchived: never },
+  drop: { machine: creditDropMachine, version: 1, upcasters: {}, isArchived: never },
+  bounty: { machine: bountyMachine, version: 1, upcasters: {}, isArchived: never },
+  watchList: { machine: hiveWatchListMachine, version: 1, upcasters: {}, isArchived: never },
   quota: {
     machine: dailyQuotaMachine,
     version: 2,
     upcasters: { 1: upcastQuotaToV2 },
-    atRest: never,
+    isArchived: never,
   },
-  tally: { machine: entitlementsMachine, version: 1, upcasters: {}, atRest: never },
+  tally: { machine: entitlementsMachine, version: 1, upcasters: {}, isArchived: never },
 } as const satisfies Record<string, MachineRegistryEntry>
 
 export type ActorKind = keyof typeof machineRegistry

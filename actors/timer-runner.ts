@@ -12,7 +12,7 @@ import { CommandRejectedError } from './command-context.ts'
 
 /** Fires durable timers when they are due and wakes aggregates with a neglected inbox. */
 
-/** Input of a timer, with the actors that may be at rest when it fires. */
+/** Input of a timer, with the actors that may be archived when it fires. */
 interface TimerInput extends Record<string, unknown> {
   readonly touch?: NonNullable<CommandOptions['touch']>
   /**

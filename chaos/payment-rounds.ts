@@ -294,11 +294,11 @@ async function countInterruptedSettlements({
   chain,
 }: PaymentEnvironment): Promise<InterruptedSettlements> {
   const rows = await sql<{ money: string; hash: string | null }[]>`
-    select a.state->'value'->>'money' as money, (select t.hash from settler_carries c
+    select a.state->'value'->>'money' as money, (select t.hash from settler_tx_settlements c
         join settler_txs t on (t.chain, t.settler, t.nonce) = (c.chain, c.settler, c.nonce)
           and t.replaced_by is null
         where c.purpose = a.id order by c.attempt desc limit 1) as hash
-      from actors a where a.kind = 'settlement' and not a.at_rest`
+      from actors a where a.kind = 'settlement' and not a.archived`
   const isKnown = async (hash: string): Promise<boolean> =>
     (await chain.client.getTransaction({ hash: hash as HexString }).catch(() => null)) !== null
   const signed = rows.flatMap(({ hash, money }) =>

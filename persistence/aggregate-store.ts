@@ -10,7 +10,7 @@ export function createAggregateStore(sql: Sql) {
       const rows = await sql<AggregateRow[]>`
         select g.id as aggregate_id, g.kind as aggregate_kind, g.version, a.kind, a.id,
                a.machine_version, a.state::text as state
-          from aggregates g left join actors a on a.aggregate_id = g.id and not a.at_rest
+          from aggregates g left join actors a on a.aggregate_id = g.id and not a.archived
          where g.id = any(${toTextArrayLiteral(ids)}::text[])`
       const found = new Map<string, StoredAggregate & { actors: StoredActor[] }>()
       for (const row of rows) {

@@ -18,7 +18,7 @@ export interface AggregateChanges {
   readonly oldVersion: number
   readonly newVersion: number
   readonly journal: readonly JournalRow[]
-  readonly actors: readonly (StoredActor & { readonly atRest: boolean })[]
+  readonly actors: readonly (StoredActor & { readonly archived: boolean })[]
   readonly transfers: readonly (LedgerTransfer & { readonly id: string; readonly at: number })[]
   readonly calls: readonly CallRow[]
   readonly inbox: readonly (InboxMessage & { readonly at: number })[]
@@ -79,7 +79,7 @@ export async function commitBatch(
       ${texts(j, (e) => e.row.command)}::text[], ${texts(j, (e) => e.row.changed)}::text[],
       ${texts(a, (e) => e.of)}::text[], ${texts(a, (e) => e.row.kind)}::text[],
       ${texts(a, (e) => e.row.id)}::text[], ${plain(a, (e) => e.row.machineVersion)}::int[],
-      ${texts(a, (e) => e.row.state)}::text[], ${plain(a, (e) => e.row.atRest)}::boolean[],
+      ${texts(a, (e) => e.row.state)}::text[], ${plain(a, (e) => e.row.archived)}::boolean[],
       ${texts(t, (e) => e.of)}::text[], ${plain(t, (e) => e.row.id)}::uuid[],
       ${texts(t, (e) => e.row.debit)}::text[], ${texts(t, (e) => e.row.credit)}::text[],
       ${plain(t, (e) => e.row.amount)}::bigint[], ${texts(t, (e) => e.row.kind)}::text[],

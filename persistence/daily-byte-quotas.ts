@@ -14,10 +14,10 @@ export async function reserveReplyBytes(
   bytes: number,
 ): Promise<boolean> {
   const counted = await db`
-    insert into kept_bytes (agent_id, day, bytes)
+    insert into daily_reply_bytes (agent_id, day, bytes)
     values (${agentId}, (now() at time zone 'UTC')::date, ${bytes})
-    on conflict (agent_id, day) do update set bytes = kept_bytes.bytes + excluded.bytes
-      where kept_bytes.bytes + excluded.bytes <= ${LIMITS.storedResponseBytesPerDay}`
+    on conflict (agent_id, day) do update set bytes = daily_reply_bytes.bytes + excluded.bytes
+      where daily_reply_bytes.bytes + excluded.bytes <= ${LIMITS.storedResponseBytesPerDay}`
   return counted.count > 0
 }
 
@@ -33,7 +33,7 @@ export async function reserveStoredBytes(
 ): Promise<void> {
   const limit = LIMITS.storedBytesPerDay
   const counted = await tx`
-    insert into stored_bytes as s (agent_id, day, bytes)
+    insert into daily_storage_bytes as s (agent_id, day, bytes)
     values (${agentId}, (now() at time zone 'UTC')::date, ${bytes})
     on conflict (agent_id, day) do update set bytes = s.bytes + excluded.bytes
       where s.bytes + excluded.bytes <= ${limit}`

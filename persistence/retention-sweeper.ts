@@ -52,7 +52,7 @@ export function createRetentionSweeper(sql: Sql) {
 
   /** Deletes ended watches and what ended them. */
   const watches = () => deleteOlderThan(sql, 'hive_watches', 'ended_at', LIMITS.hiveMatchDays)
-  const watchEnds = () => deleteOlderThan(sql, 'hive_watch_ends', 'at', LIMITS.hiveMatchDays)
+  const watchEnds = () => deleteOlderThan(sql, 'hive_watch_closures', 'at', LIMITS.hiveMatchDays)
 
   /** Deletes rejections of Backpacks. */
   const refusals = () => deleteOlderThan(sql, 'backpack_refusals', 'last_at', LIMITS.refusalDays)
@@ -61,7 +61,7 @@ export function createRetentionSweeper(sql: Sql) {
 
   const drafts = async (): Promise<number> => {
     const gone = await sql`
-      delete from drafts where at < now() - make_interval(secs => ${LIMITS.anonymousReplaySeconds})`
+      delete from idempotency_drafts where at < now() - make_interval(secs => ${LIMITS.anonymousReplaySeconds})`
     return gone.count
   }
 
@@ -112,8 +112,8 @@ async function sweepPromotionClaims(sql: Sql): Promise<void> {
 
 /** Deletes byte counters of past days. */
 async function sweepByteCounters(sql: Sql): Promise<void> {
-  await sql`delete from kept_bytes where day < (now() at time zone 'UTC')::date - 1`
-  await sql`delete from stored_bytes where day < (now() at time zone 'UTC')::date - 1`
+  await sql`delete from daily_reply_bytes where day < (now() at time zone 'UTC')::date - 1`
+  await sql`delete from daily_storage_bytes where day < (now() at time zone 'UTC')::date - 1`
 }
 
 /** Deletes rows older than a number of days by this column; at most one batch. */
@@ -141,13 +141,13 @@ async function sweepSettlerTransactions(sql: Sql): Promise<number> {
        where t.id < (lpad(to_hex((extract(epoch from now() - make_interval(days => ${LIMITS.settlerDays}))
                * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid
          and t.replaced_by is null and t.state <> 'signed'
-         and not exists (select from settler_carries c
+         and not exists (select from settler_tx_settlements c
               where (c.chain, c.settler, c.nonce) = (t.chain, t.settler, t.nonce) and (
-                exists (select from actors a where a.kind = 'settlement' and not a.at_rest and a.id = c.purpose)
+                exists (select from actors a where a.kind = 'settlement' and not a.archived and a.id = c.purpose)
                 or exists (select from sweeps s where s.state = 'open' and 'sweep:' || s.id = c.purpose)
-                or exists (select from unfinal_moves m where m.ref = c.purpose)))
+                or exists (select from unfinalized_transfers m where m.ref = c.purpose)))
        order by t.id limit ${SWEEP_BATCH_SIZE}),
-    carried as (delete from settler_carries c using old
+    carried as (delete from settler_tx_settlements c using old
       where (c.chain, c.settler, c.nonce) = (old.chain, old.settler, old.nonce)),
     signed as (delete from settler_txs t using old
       where (t.chain, t.settler, t.nonce) = (old.chain, old.settler, old.nonce))

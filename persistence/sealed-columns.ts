@@ -54,7 +54,7 @@ export const listSealedColumns = (sql: Sql): readonly SealedColumn[] => [
     ...WEBHOOK_COLUMN_SPEC,
     sealed: 'sealed_before',
   }),
-  createSealedColumn(sql, 'answers', 'drafts', {
+  createSealedColumn(sql, 'answers', 'idempotency_drafts', {
     key: { owner: 'text', idempotency_key: 'text' },
     aad: [`'draft'`, 'k.owner', 'k.idempotency_key'],
   }),
@@ -183,7 +183,7 @@ interface AnswerRow {
  */
 export async function retireMasterKey(sql: Sql, keyId: string): Promise<void> {
   await sql.begin(async (tx) => {
-    // Excludes the shared lock of demand_working_keys.
+    // Excludes the shared lock of assert_master_keys_active.
     await tx`select pg_advisory_xact_lock(84020009)`
     await tx`insert into master_keys (key_id, retired_at) values (${keyId}, now())
       on conflict (key_id) do update set retired_at = coalesce(master_keys.retired_at, now())`

@@ -319,7 +319,7 @@ function waitForFleetPool(ctx: CommandContext, scheduleId: string): void {
   const agentId = ctx.aggregateId
   if (ctx.snapshotOf('agent', agentId).context.fleetId === null) return
   const { ended } = ctx.snapshotOf('schedule', scheduleId).context
-  ctx.row('schedules_short', { schedule_id: scheduleId, slot: ended, agent_id: agentId })
+  ctx.row('underfunded_schedules', { schedule_id: scheduleId, slot: ended, agent_id: agentId })
 }
 
 /** After an agent joins a fleet, its underfunded schedules wait for the fleet pool. */

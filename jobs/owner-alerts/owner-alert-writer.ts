@@ -99,7 +99,7 @@ export function createOwnerAlertWriter({
     // Without any contact one alert is stored as not sent, so that the event stays visible.
     for (const channel of ways.length > 0 ? ways : LOW_BALANCE_CHANNELS[level].slice(0, 1)) {
       const sendable = channelAddress(owner, channel) !== null && missing(channel) === null
-      const mark = { agentId: event.agentId, channel, told: sendable, at: event.at }
+      const mark = { agentId: event.agentId, channel, sent: sendable, at: event.at }
       if (!(await store.mark(tx, { ...mark, level }, LIMITS.alertHours))) continue
       if (
         level === 'critical' &&

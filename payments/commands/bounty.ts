@@ -216,7 +216,7 @@ function closeBounty(
   })
   const status: BountyStatus = value
   const end = { bountyId, status, reason: closedReason ?? status, claim, at: ctx.now }
-  ctx.row('bounty_ends', toBountyClosureRow(end))
+  ctx.row('bounty_closures', toBountyClosureRow(end))
   return { promo, reward: addMicros(promo, cash) }
 }
 

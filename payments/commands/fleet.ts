@@ -174,7 +174,7 @@ export const topUpFleetCommand: Command<FleetTopUpInput, FleetTopUpResult> = {
     const bonus = subtractMicros(after.promo, before.promo)
     for (const { logIndex, amount } of transfers) {
       const [kind, at] = ['fleet_topup', new Date(ctx.now).toISOString()]
-      ctx.row('chain_moves', { chain: 'base', tx, log_index: logIndex, kind, ref: fleetId, at })
+      ctx.row('chain_transfers', { chain: 'base', tx, log_index: logIndex, kind, ref: fleetId, at })
       ctx.transfer({
         debit: externalChainAccount('base'),
         credit: fleetPoolAccount(fleetId),

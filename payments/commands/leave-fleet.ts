@@ -24,7 +24,7 @@ export const leaveFleetCommand: Command<LeaveFleetInput, { fleetId: string }> = 
     ctx.send('agent', agentId, { type: 'LEAVE_FLEET', fleetId: asked ?? present })
     // The machine rejects agents without a fleet.
     const fleetId = present as string
-    ctx.row('fleet_leaves', toFleetLeaveRow(agentId, fleetId, removedBy, ctx.now))
+    ctx.row('fleet_departures', toFleetLeaveRow(agentId, fleetId, removedBy, ctx.now))
     ctx.inbox({
       receiver: fleetId,
       receiverKind: 'fleet',

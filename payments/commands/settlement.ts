@@ -87,7 +87,7 @@ export const recordPaymentSettledCommand: Command<PaymentArrival, SettlementStat
     if (after.value.money === before.value.money) return after.value
     const { chain, price, asset, amount, payer } = after.context
     ctx.send('payer', ctx.aggregateId, { type: 'SETTLE', settlement, price, block })
-    ctx.row('chain_moves', {
+    ctx.row('chain_transfers', {
       chain,
       tx,
       log_index: logIndex,

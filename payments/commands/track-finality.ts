@@ -37,7 +37,7 @@ const REORGABLE_CHAINS: ReadonlySet<PaymentChainName> = new Set(['base', 'bsc'])
 export function trackTransferFinality(ctx: CommandContext, booked: FinalityTrackedTransfer): void {
   const { chain, tx, logIndex, kind, ref, asset, sender, amount, bonus, block } = booked
   if (!REORGABLE_CHAINS.has(chain)) return
-  ctx.row('unfinal_moves', {
+  ctx.row('unfinalized_transfers', {
     id: ctx.newId(),
     chain,
     tx,
@@ -61,5 +61,5 @@ export function recordReversedTransfer(
   { id, chain, tx, logIndex, kind, ref }: ReversedChainTransfer,
 ): void {
   const at = new Date(ctx.now).toISOString()
-  ctx.row('undone_moves', { id, chain, tx, log_index: logIndex, kind, ref, at })
+  ctx.row('reverted_transfers', { id, chain, tx, log_index: logIndex, kind, ref, at })
 }

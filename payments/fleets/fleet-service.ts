@@ -62,16 +62,16 @@ export function createFleetService({
 
   /** Null if another fleet of this owner has taken the number meanwhile. */
   async function createAt(
-    place: number,
+    ordinal: number,
     ownerId: string,
     name: string,
   ): Promise<FleetRecord | null> {
-    if (place > MAX_FLEETS_PER_OWNER)
+    if (ordinal > MAX_FLEETS_PER_OWNER)
       throw new ServiceError('limit_reached', { of: 'fleets', limit: MAX_FLEETS_PER_OWNER })
     const createdAt = new Date(clock.now())
     const fleetId = newUuidV7(createdAt.getTime())
     const wallet = createCustodialWallet(walletKey, fleetId)
-    const rows = toFleetRows({ fleetId, ownerId, place, name, createdAt }, wallet)
+    const rows = toFleetRows({ fleetId, ownerId, ordinal, name, createdAt }, wallet)
     try {
       await actors.ask(fleetId, createFleetCommand, { ownerId, rows }, { fresh: true })
     } catch (error) {
@@ -150,7 +150,7 @@ export function createFleetService({
         try {
           return await actors.ask(fleetId, topUpFleetCommand, left, options)
         } catch (error) {
-          if (!isUniqueViolation(error, 'chain_moves')) throw error
+          if (!isUniqueViolation(error, 'chain_transfers')) throw error
         }
       }
     },

@@ -21,9 +21,9 @@ export function createLlmSpendStore(sql: Sql, { budget, share }: LlmSpendLimits)
     /** Reserves an amount of the day's budget and of each spender's share, or nothing. */
     async take({ day, spenders, amount }: LlmSpendReservation): Promise<LlmReservationResult> {
       const [row] = await sql<{ taken: LlmReservationResult }[]>`
-        select llm_take(${day}::date, ${[...spenders]}::text[], ${amount}::bigint,
+        select reserve_llm_spend(${day}::date, ${[...spenders]}::text[], ${amount}::bigint,
           ${budget}::bigint, ${share}::bigint) as taken`
-      if (row === undefined) throw new Error('llm_take returned no row')
+      if (row === undefined) throw new Error('reserve_llm_spend returned no row')
       return row.taken
     },
 
@@ -41,7 +41,7 @@ export function createLlmSpendStore(sql: Sql, { budget, share }: LlmSpendLimits)
           update llm_spend set spent_micros = greatest(0, spent_micros + ${change}::bigint)
            where day = ${day}::date returning day),
         shares as (
-          update llm_shares s set spent_micros = greatest(0, s.spent_micros + ${change}::bigint)
+          update llm_caller_spend s set spent_micros = greatest(0, s.spent_micros + ${change}::bigint)
             from whole where s.day = whole.day and s.spender = any(${[...spenders]}::text[]))
         insert into call_costs (call_id, provider, cost_micros, at, model, outcome, estimated)
         select ${spent.callId}::uuid, ${spent.provider}, ${spent.cost}::bigint,

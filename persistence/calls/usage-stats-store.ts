@@ -76,7 +76,7 @@ export function createUsageStatsStore(sql: Sql) {
                coalesce(max(c.cost_micros), 0)::bigint as dearest
           from actors b
           left join calls c on c.backpack_id = b.id and c.owner = b.aggregate_id and c.at >= ${since}
-         where b.aggregate_id = ${agentId} and b.kind = 'backpack' and not b.at_rest
+         where b.aggregate_id = ${agentId} and b.kind = 'backpack' and not b.archived
          group by b.id, b.state order by b.id limit 100`
       return rows.map((row) => ({
         id: row.id,
@@ -109,7 +109,7 @@ export function createUsageStatsStore(sql: Sql) {
                count(*) filter (where r.later_ok = 0)::int as failing,
                count(*) filter (where r.same)::int as unchanged
           from actors s left join runs r on r.schedule_id::text = s.id
-         where s.aggregate_id = ${agentId} and s.kind = 'schedule' and not s.at_rest
+         where s.aggregate_id = ${agentId} and s.kind = 'schedule' and not s.archived
          group by s.id, s.state order by s.id limit 100`
       return rows.map((row) => ({
         id: row.id,

@@ -25,21 +25,24 @@ export interface NewFleet {
   readonly fleetId: string
   readonly ownerId: string
   /** The number of the fleet among its owner's, from 1; unique per owner. */
-  readonly place: number
+  readonly ordinal: number
   readonly name: string
   readonly createdAt: Date
 }
 
 /** Rows of a new fleet, as a command stages them with `ctx.row`. */
 export function toFleetRows(
-  { fleetId, ownerId, place, name, createdAt }: NewFleet,
+  { fleetId, ownerId, ordinal, name, createdAt }: NewFleet,
   wallet: { readonly address: string; readonly sealed: Buffer; readonly keyId: string },
 ) {
   const at = createdAt.toISOString()
   const sealed = `\\x${wallet.sealed.toString('hex')}`
   const { address, keyId } = wallet
   return [
-    { table: 'fleets', row: { fleet_id: fleetId, owner_id: ownerId, place, name, created_at: at } },
+    {
+      table: 'fleets',
+      row: { fleet_id: fleetId, owner_id: ownerId, ordinal, name, created_at: at },
+    },
     {
       table: 'fleet_wallets',
       row: { fleet_id: fleetId, address, sealed, key_id: keyId, created_at: at },
@@ -67,7 +70,13 @@ export const toFleetLeaveRow = (
   removed_by: removedBy,
 })
 
-const REQUIRED_TABLES = ['fleets', 'fleet_members', 'fleet_leaves', 'fleet_wallets', 'chain_moves']
+const REQUIRED_TABLES = [
+  'fleets',
+  'fleet_members',
+  'fleet_departures',
+  'fleet_wallets',
+  'chain_transfers',
+]
 
 /** Reads fleets and their members; the fleet's aggregate holds the pool. */
 export function createFleetStore(sql: Sql) {
@@ -130,7 +139,7 @@ export function createFleetStore(sql: Sql) {
     /** Log indexes of a transaction that are already booked. */
     async booked(chain: string, tx: string): Promise<Set<number>> {
       const rows = await sql<{ log_index: number }[]>`
-        select log_index from chain_moves where chain = ${chain} and tx = ${tx}`
+        select log_index from chain_transfers where chain = ${chain} and tx = ${tx}`
       return new Set(rows.map((row) => row.log_index))
     },
   }
@@ -140,7 +149,7 @@ export type FleetStore = ReturnType<typeof createFleetStore>
 /** Whether a commit was rejected because a row of this table existed before. */
 export const isUniqueViolation = (
   error: unknown,
-  table: 'fleets' | 'fleet_members' | 'chain_moves' | 'operator_grants',
+  table: 'fleets' | 'fleet_members' | 'chain_transfers' | 'operator_grants',
 ): boolean =>
   error instanceof Error &&
   (error as Error & { code?: string }).code === UNIQUE_VIOLATION &&

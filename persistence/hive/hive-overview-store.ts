@@ -49,7 +49,7 @@ export function createHiveOverviewStore(sql: Sql) {
 
     async featureFreeAt(at: Date): Promise<Date | null> {
       const [row] = await sql<{ until: Date }[]>`
-        select taken_until as until from hive_feature_place where taken_until > ${at}`
+        select taken_until as until from hive_feature_slot where taken_until > ${at}`
       return row?.until ?? null
     },
 
@@ -60,11 +60,11 @@ export function createHiveOverviewStore(sql: Sql) {
     async takeFeature(callId: string, at: Date): Promise<Date | null> {
       const reserved = new Date(at.getTime() + FEATURE_RESERVATION_MS)
       const taken = await sql`
-        update hive_feature_place set call_id = ${callId}, taken_until = ${reserved}
+        update hive_feature_slot set call_id = ${callId}, taken_until = ${reserved}
          where taken_until is null or taken_until <= ${at}`
       if (taken.count > 0) return null
       const [row] = await sql<{ until: Date }[]>`
-        select taken_until as until from hive_feature_place`
+        select taken_until as until from hive_feature_slot`
       return row?.until ?? reserved
     },
 

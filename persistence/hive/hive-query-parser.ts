@@ -51,7 +51,7 @@ export function createHiveQueryParser(sql: Sql) {
     async read(text: string): Promise<ParsedHiveQuery> {
       const [row] = await sql<Omit<ParsedHiveQuery, 'words'>[]>`
         select websearch_to_tsquery('english', ${text})::text as query,
-               tsvector_to_array(to_tsvector('english', spelt_out(${text}, '{}'))) as stems,
+               tsvector_to_array(to_tsvector('english', searchable_text(${text}, '{}'))) as stems,
                array(select w from unnest(tsvector_to_array(to_tsvector('simple', ${text}))) w
                       where w ~ '^[[:alpha:]]{4,32}$' and ts_lexize('english_stem', w) <> '{}'
                         and not exists (select from hive_words k where k.word = w) limit 8) as unknown`

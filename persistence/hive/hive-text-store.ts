@@ -32,7 +32,7 @@ export function createHiveTextStore(sql: Sql) {
     async written({ agentId, isPublic, content }: HiveTextDraft): Promise<ExistingHiveText | null> {
       const [row] = await sql<ExistingHiveText[]>`
         select e.id, e.namespace, e.at from hive_texts t join hive_entries e on e.id = t.entry_id
-         where t.agent_id = ${agentId} and t.is_public = ${isPublic} and t.hash = hive_hash(${content})`
+         where t.agent_id = ${agentId} and t.is_public = ${isPublic} and t.hash = hash_hive_text(${content})`
       return row ?? null
     },
 
@@ -44,8 +44,8 @@ export function createHiveTextStore(sql: Sql) {
       return sql`
         select e.id, e.content from hive_texts t join hive_entries e on e.id = t.entry_id
          where t.is_public and t.agent_id <> ${agentId}
-           and (t.hash = hive_hash(${content}) or t.bands && ${sql.array([...bands], INT4_ARRAY_OID)})
-         order by t.hash = hive_hash(${content}) desc, e.id limit ${MAX_COMPARED}`
+           and (t.hash = hash_hive_text(${content}) or t.bands && ${sql.array([...bands], INT4_ARRAY_OID)})
+         order by t.hash = hash_hive_text(${content}) desc, e.id limit ${MAX_COMPARED}`
     },
 
     /**
@@ -57,7 +57,7 @@ export function createHiveTextStore(sql: Sql) {
       { bands, entryId, claimant }: HiveTextClaim,
     ): Promise<string | null> {
       const [row] = await sql<{ id: string | null }[]>`
-        select hive_claim(${agentId}, ${isPublic}, ${content}, ${sql.array([...bands], INT4_ARRAY_OID)},
+        select claim_hive_text(${agentId}, ${isPublic}, ${content}, ${sql.array([...bands], INT4_ARRAY_OID)},
                           ${entryId}, ${claimant}, ${CLAIM_SECONDS}) as id`
       return row?.id ?? null
     },
@@ -69,7 +69,7 @@ export function createHiveTextStore(sql: Sql) {
     async release({ agentId, isPublic, content }: HiveTextDraft, entryId: string): Promise<void> {
       await sql`
         delete from hive_texts t
-         where t.agent_id = ${agentId} and t.is_public = ${isPublic} and t.hash = hive_hash(${content})
+         where t.agent_id = ${agentId} and t.is_public = ${isPublic} and t.hash = hash_hive_text(${content})
            and t.entry_id = ${entryId}
            and not exists (select from hive_entries e where e.id = t.entry_id)`
     },

@@ -94,7 +94,7 @@ export function createHiveWatchStore(sql: Sql) {
 
     /** Continues an entry whose commit could not match all watches; false if none is left. */
     async matchMore(): Promise<boolean> {
-      const [row] = await sql<{ more: boolean }[]>`select match_hive_more() as more`
+      const [row] = await sql<{ more: boolean }[]>`select match_next_hive_entry() as more`
       return row?.more ?? false
     },
   }

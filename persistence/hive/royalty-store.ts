@@ -263,5 +263,5 @@ async function insertTransfer(
     insert into transfers (id, owner, debit, credit, amount_micros, kind, memo, at)
     values (${id}, 'royalty:pool', ${from}, ${to}, ${amount}, ${kind}, ${memo ?? null}, ${at})`
   if (movesPromoBetweenAgents(transfer))
-    await tx`insert into promo_crossings (transfer_id, at) values (${id}, ${at})`
+    await tx`insert into promo_transfers (transfer_id, at) values (${id}, ${at})`
 }

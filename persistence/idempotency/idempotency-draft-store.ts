@@ -29,7 +29,7 @@ export function createIdempotencyDraftStore(sql: Sql, sealing: EncryptionKeys) {
 
   async function find(asked: DraftRequest): Promise<IdempotencyDraft | null> {
     const [row] = await sql<DraftRow[]>`
-      select request_hash, sealed from drafts
+      select request_hash, sealed from idempotency_drafts
        where owner = ${asked.owner} and idempotency_key = ${asked.key}
          and at > now() - make_interval(secs => ${LIMITS.anonymousReplaySeconds})`
     return row === undefined ? null : opened(asked, row)
@@ -40,11 +40,11 @@ export function createIdempotencyDraftStore(sql: Sql, sealing: EncryptionKeys) {
     for (;;) {
       const sealed = encryptEnvelope(sealing, JSON.stringify(drawn), place(asked))
       const kept = await sql`
-        insert into drafts (owner, idempotency_key, request_hash, sealed)
+        insert into idempotency_drafts (owner, idempotency_key, request_hash, sealed)
         values (${asked.owner}, ${asked.key}, ${asked.hash}, ${sealed})
         on conflict (owner, idempotency_key) do update
           set request_hash = excluded.request_hash, sealed = excluded.sealed, at = now()
-          where drafts.at <= now() - make_interval(secs => ${LIMITS.anonymousReplaySeconds})`
+          where idempotency_drafts.at <= now() - make_interval(secs => ${LIMITS.anonymousReplaySeconds})`
       if (kept.count > 0) return { drawn, isRetry: false }
       const known = await find(asked)
       if (known !== null) return known

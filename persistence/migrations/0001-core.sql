@@ -16,7 +16,7 @@ create table actors (
   id text not null,
   machine_version int not null,
   state jsonb not null,
-  at_rest boolean not null default false,
+  archived boolean not null default false,
   primary key (aggregate_id, kind, id)
 ) with (fillfactor = 80);
 
@@ -280,7 +280,7 @@ begin
       from unnest(a_of, a_kind, a_id, a_mv, a_state, a_rest) x(o, k, i, m, s, r)
       where o <> all(bad) on conflict (aggregate_id, kind, id) do update
       set machine_version = excluded.machine_version, state = excluded.state,
-          at_rest = excluded.at_rest;
+          archived = excluded.archived;
   end if;
   if cardinality(t_of) > 0 then
     insert into transfers select i, o, d, c, a, k, l, m, to_timestamp(t / 1000.0)

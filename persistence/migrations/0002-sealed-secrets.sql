@@ -16,7 +16,7 @@ create table master_keys (
 );
 
 -- Writers of envelopes share the advisory lock (the same id on all nodes); retiring a key waits for them.
-create function demand_working_keys(used text[]) returns void language plpgsql as $$
+create function assert_master_keys_active(used text[]) returns void language plpgsql as $$
 declare
   gone text;
 begin
@@ -31,7 +31,7 @@ end $$;
 -- For an envelope inside a text: returns the text after checking its key.
 create function sealed_text(key_id text, value text) returns text language plpgsql as $$
 begin
-  perform demand_working_keys(array[key_id]);
+  perform assert_master_keys_active(array[key_id]);
   return value;
 end $$;
 
@@ -43,7 +43,7 @@ begin
   -- Unchanged envelopes pass: rows under an old key remain usable until they are resealed.
   execute format('select array_agg(distinct encode(substring(%1$I from 3 for 4), ''hex'')) from (select %1$I from fresh '
     || case tg_op when 'UPDATE' then 'except select %1$I from before' else '' end || ') changed', tg_argv[0]) into used;
-  perform demand_working_keys(used);
+  perform assert_master_keys_active(used);
   return null;
 end $$;
 

@@ -94,7 +94,7 @@ create index backpack_refusals_listed on backpack_refusals (backpack_id, id);
 create index backpack_refusals_by_time on backpack_refusals (last_at);
 
 -- Bytes an agent stored in clipboards and keyrings, by UTC day.
-create table stored_bytes (
+create table daily_storage_bytes (
   agent_id uuid   not null,
   day      date   not null,
   bytes    bigint not null check (bytes > 0),
@@ -103,7 +103,7 @@ create table stored_bytes (
 
 -- Bytes of stored responses of plain writes with an Idempotency-Key, by agent and UTC day. Responses of
 -- calls and commands count in the daily quota of the agent.
-create table kept_bytes (
+create table daily_reply_bytes (
   agent_id uuid   not null,
   day      date   not null,
   bytes    bigint not null check (bytes > 0),
@@ -112,7 +112,7 @@ create table kept_bytes (
 
 -- The sealed result of an onboarding with an Idempotency-Key, stored before it begins: a repetition, also
 -- after a crash, returns the same agent and key.
-create table drafts (
+create table idempotency_drafts (
   owner text not null,
   idempotency_key text not null,
   request_hash text not null,
@@ -120,7 +120,7 @@ create table drafts (
   at timestamptz not null default now(),
   primary key (owner, idempotency_key)
 );
-create index drafts_by_time on drafts (at);
+create index idempotency_drafts_by_time on idempotency_drafts (at);
 
 create table referral_codes (
   code text primary key,
@@ -137,5 +137,5 @@ create index transfers_rewards on transfers (credit) include (amount_micros)
 
 select guard_sealed('wallets', 'sealed');
 select guard_sealed('keyring', 'sealed');
-select guard_sealed('drafts', 'sealed');
+select guard_sealed('idempotency_drafts', 'sealed');
 insert into stageable values ('agents'), ('api_keys'), ('wallets');

@@ -6,10 +6,10 @@ create table fleets (
   name text not null,
   created_at timestamptz not null,
   -- Numbers the fleets of an owner from 1, so that concurrent creations cannot exceed the limit.
-  place int
+  ordinal int
 );
 create index fleets_by_owner on fleets (owner_id, fleet_id);
-create unique index fleets_by_place on fleets (owner_id, place);
+create unique index fleets_by_ordinal on fleets (owner_id, ordinal);
 
 -- The primary key allows one fleet an agent.
 create table fleet_members (
@@ -21,18 +21,18 @@ create index fleet_members_by_fleet on fleet_members (fleet_id, joined_at);
 
 -- Members that left or were removed by the owner. The row is staged in the commit of the agent and frees
 -- its membership.
-create table fleet_leaves (
+create table fleet_departures (
   agent_id uuid not null,
   fleet_id uuid not null,
   left_at timestamptz not null,
   -- The owner that removed it; null where the agent left.
   removed_by uuid
 );
-create index fleet_leaves_by_fleet on fleet_leaves (fleet_id, left_at);
+create index fleet_departures_by_fleet on fleet_departures (fleet_id, left_at);
 
 -- Paused schedules of fleet members without credits; each resumes when the pool can lend the price of a
 -- run. Staged with the pause; `slot` is the run that was skipped.
-create table schedules_short (
+create table underfunded_schedules (
   schedule_id uuid not null,
   slot bigint not null,
   agent_id uuid not null,
@@ -43,10 +43,10 @@ create function leave_fleet() returns trigger language plpgsql as $$
 begin
   delete from fleet_members where agent_id = new.agent_id and fleet_id = new.fleet_id;
   -- Its paused schedules no longer wait for the pool of the fleet.
-  delete from schedules_short where agent_id = new.agent_id;
+  delete from underfunded_schedules where agent_id = new.agent_id;
   return null;
 end $$;
-create trigger fleet_leaves_member after insert on fleet_leaves
+create trigger fleet_departures_member after insert on fleet_departures
   for each row execute function leave_fleet();
 
 -- Addresses where a fleet receives USDC; sealed like wallets, with the fleet's id.
@@ -70,11 +70,11 @@ create table drops (
 create index drops_by_time on drops (opened_at);
 
 -- Transfers of promotional credits between agents, allowed by PROMO_TRANSFERABLE.
-create table promo_crossings (
+create table promo_transfers (
   transfer_id uuid not null,
   at timestamptz not null
 );
-create unique index promo_crossings_by_transfer on promo_crossings (transfer_id);
+create unique index promo_transfers_by_transfer on promo_transfers (transfer_id);
 
 -- Credits granted by the operator (gas grant). The id makes a repetition one grant.
 create table operator_grants (
@@ -87,5 +87,5 @@ create table operator_grants (
 );
 create index operator_grants_by_agent on operator_grants (agent_id, grant_id);
 
-insert into stageable values ('fleets'), ('fleet_members'), ('fleet_leaves'), ('fleet_wallets'),
-  ('schedules_short'), ('drops'), ('promo_crossings'), ('operator_grants');
+insert into stageable values ('fleets'), ('fleet_members'), ('fleet_departures'), ('fleet_wallets'),
+  ('underfunded_schedules'), ('drops'), ('promo_transfers'), ('operator_grants');

@@ -24,10 +24,10 @@ create trigger settlements_append_only before update or delete on settlements
   for each row execute function refuse_change();
 -- Settlements with open work.
 create index settlements_open on actors (aggregate_id, id)
-  where kind = 'settlement' and not at_rest;
+  where kind = 'settlement' and not archived;
 
 -- Every transfer on a chain that the ledger booked, once over all payment methods (decision 30).
-create table chain_moves (
+create table chain_transfers (
   chain text not null,
   tx text not null,
   log_index int not null,
@@ -37,12 +37,12 @@ create table chain_moves (
   at timestamptz not null,
   primary key (chain, tx, log_index)
 );
-create index chain_moves_by_ref on chain_moves (ref);
-create index chain_moves_of_fleets on chain_moves (chain, tx, log_index) where kind = 'fleet_topup';
+create index chain_transfers_by_ref on chain_transfers (ref);
+create index chain_transfers_fleet_topups on chain_transfers (chain, tx, log_index) where kind = 'fleet_topup';
 
 -- Transfers that were booked from a block that is not final. Removed when the block is final, or when the
 -- transfer is reverted.
-create table unfinal_moves (
+create table unfinalized_transfers (
   id uuid primary key,
   chain text not null,
   tx text not null,
@@ -65,11 +65,11 @@ create table unfinal_moves (
   block_hash text,
   at timestamptz not null
 );
-create index unfinal_moves_by_block on unfinal_moves (chain, block, block_hash);
-create index unfinal_moves_by_ref on unfinal_moves (ref);
+create index unfinalized_transfers_by_block on unfinalized_transfers (chain, block, block_hash);
+create index unfinalized_transfers_by_ref on unfinalized_transfers (ref);
 
 -- Transfers that a reorganisation removed, once each: the row reverts the booking in the same commit.
-create table undone_moves (
+create table reverted_transfers (
   id uuid primary key,
   chain text not null,
   tx text not null,
@@ -78,19 +78,19 @@ create table undone_moves (
   ref text not null,
   at timestamptz not null
 );
-create trigger undone_moves_append_only before update or delete on undone_moves
+create trigger reverted_transfers_append_only before update or delete on reverted_transfers
   for each row execute function refuse_change();
 
-create function take_move_off() returns trigger language plpgsql as $$
+create function remove_reverted_transfer() returns trigger language plpgsql as $$
 begin
   -- Another transfer may have the same (chain, tx, log_index) on the new chain.
-  delete from chain_moves where chain = new.chain and tx = new.tx and log_index = new.log_index
+  delete from chain_transfers where chain = new.chain and tx = new.tx and log_index = new.log_index
     and kind = new.kind and ref = new.ref;
-  delete from unfinal_moves where id = new.id;
+  delete from unfinalized_transfers where id = new.id;
   return null;
 end $$;
-create trigger undone_moves_take_off after insert on undone_moves
-  for each row execute function take_move_off();
+create trigger reverted_transfers_remove_booking after insert on reverted_transfers
+  for each row execute function remove_reverted_transfer();
 
 -- Keys that submit transactions. Nonces are assigned here, never by a node's mempool.
 create table settlers (
@@ -126,7 +126,7 @@ create index settler_txs_by_nonce on settler_txs (chain, settler, nonce);
 
 -- The settlements of each nonce: one transaction may settle several payments. Each attempt of a purpose
 -- has one nonce, whichever key signs it.
-create table settler_carries (
+create table settler_tx_settlements (
   chain text not null,
   -- A settlement, a sweep.
   purpose text not null,
@@ -135,6 +135,6 @@ create table settler_carries (
   nonce bigint not null,
   primary key (chain, purpose, attempt)
 );
-create index settler_carries_by_nonce on settler_carries (chain, settler, nonce);
+create index settler_tx_settlements_by_nonce on settler_tx_settlements (chain, settler, nonce);
 
-insert into stageable values ('settlements'), ('chain_moves'), ('unfinal_moves'), ('undone_moves');
+insert into stageable values ('settlements'), ('chain_transfers'), ('unfinalized_transfers'), ('reverted_transfers');

@@ -57,7 +57,7 @@ create index deposit_credits_crediting on deposit_credits (agent_id, at, id) whe
 
 -- Where fleet top-ups arrived, read from final blocks: a wallet of the fleet, which is swept like wallets of
 -- agents, or (address is null) the treasury.
-create table fleet_arrivals (
+create table fleet_topups (
   chain text not null,
   tx text not null,
   log_index int not null,
@@ -67,7 +67,7 @@ create table fleet_arrivals (
   at timestamptz not null,
   primary key (chain, tx, log_index)
 );
-create index fleet_arrivals_by_address on fleet_arrivals (chain, address) where address is not null;
+create index fleet_topups_by_address on fleet_topups (chain, address) where address is not null;
 
 -- Money on its way from a wallet to the treasury. The terms are stored and the signature is not: it is
 -- made from the wallet's key when needed.

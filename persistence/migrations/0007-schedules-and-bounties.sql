@@ -56,7 +56,7 @@ create index bounties_by_poster on bounties (poster_id, bounty_id);
 create index bounties_by_claimer on bounties (claimed_by, bounty_id) where claimed_by is not null;
 
 -- The end of each bounty; `content` is the submission for the poster.
-create table bounty_ends (
+create table bounty_closures (
   bounty_id uuid primary key,
   status text not null,
   reason text not null,
@@ -66,14 +66,14 @@ create table bounty_ends (
   at timestamptz not null
 );
 
-create function end_bounty() returns trigger language plpgsql as $$
+create function close_bounty() returns trigger language plpgsql as $$
 begin
   update bounties set status = new.status, closed_reason = new.reason, closed_at = new.at,
       claimed_by = new.claimed_by
     where bounty_id = new.bounty_id;
   return null;
 end $$;
-create trigger bounty_ends_bounty after insert on bounty_ends
-  for each row execute function end_bounty();
+create trigger bounty_closures_apply after insert on bounty_closures
+  for each row execute function close_bounty();
 
-insert into stageable values ('schedule_params'), ('schedule_runs'), ('bounties'), ('bounty_ends');
+insert into stageable values ('schedule_params'), ('schedule_runs'), ('bounties'), ('bounty_closures');

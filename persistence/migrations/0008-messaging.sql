@@ -49,13 +49,13 @@ create index signals_by_time on signals (at);
 create index signals_removable on signals (kept_until);
 
 -- A staged row names every column, the id as null.
-create function number_signal() returns trigger language plpgsql as $$
+create function assign_signal_id() returns trigger language plpgsql as $$
 begin
   new.id := coalesce(new.id, nextval(pg_get_serial_sequence('signals', 'id')));
   return new;
 end $$;
-create trigger signals_numbered before insert on signals
-  for each row execute function number_signal();
+create trigger signals_assign_id before insert on signals
+  for each row execute function assign_signal_id();
 
 -- The latest pulse of each agent.
 create table pulses (

@@ -50,7 +50,7 @@ create table deliveries (
   created_at timestamptz not null,
   unique (webhook_id, event_id)
 ) with (fillfactor = 80);
-create index deliveries_of on deliveries (webhook_id, seq);
+create index deliveries_by_webhook on deliveries (webhook_id, seq);
 create index deliveries_pending on deliveries (webhook_id, seq) where state = 'pending';
 create index deliveries_settled on deliveries (settled_at) where state <> 'pending';
 
@@ -63,14 +63,14 @@ create index webhook_tests_by_agent on webhook_tests (agent_id, at);
 create index webhook_tests_by_time on webhook_tests (at);
 
 -- The last outbox event that was routed to receivers. Its row lock lets one node at a time route.
-create table fan_out (
+create table event_routing_cursor (
   name text primary key,
   position bigint not null
 );
-insert into fan_out values ('outbox', 0);
+insert into event_routing_cursor values ('outbox', 0);
 
 -- Events to route once more, outside the order of the others.
-create table fan_out_again (
+create table event_routing_retries (
   event_id bigint primary key
 );
 
@@ -95,18 +95,18 @@ create table alerts (
   -- Critical alerts have a limit of their own.
   critical boolean not null default false
 ) with (fillfactor = 80);
-create index alerts_of on alerts (agent_id, created_at);
+create index alerts_by_agent on alerts (agent_id, created_at);
 create index alerts_sent on alerts (channel, address, settled_at) where state = 'sent';
 create index alerts_settled on alerts (settled_at) where state <> 'pending';
 create index alerts_due on alerts (channel, due_at) where state = 'pending';
 create index alerts_waiting on alerts (agent_id, channel, address, due_at) where state = 'pending';
 
 -- The last alert of each threshold and channel: deduplicates over nodes for twelve hours.
-create table alert_marks (
+create table alert_cooldowns (
   agent_id text not null,
   level text not null,
   channel text not null,
-  told boolean not null,
+  sent boolean not null,
   at timestamptz not null,
   primary key (agent_id, level, channel)
 );

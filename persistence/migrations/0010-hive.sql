@@ -22,7 +22,7 @@ create index hive_entries_by_namespace on hive_entries (namespace, at);
 -- The parser of PostgreSQL takes paths, hosts and hyphenated names for one word, or a negative number. Adds
 -- their parts, and joined and split forms: ETH/USD, Node.js, setApprovalForAll, EIP-7702, ERC1271,
 -- e-mail, 5,000. Null where there is nothing to add.
-create function other_spellings(content text) returns text language sql immutable parallel safe as $$
+create function spelling_variants(content text) returns text language sql immutable parallel safe as $$
   select case when content collate "C" ~ '[A-Za-z0-9][-_./:@,]+[A-Za-z0-9]|[a-z0-9][A-Z]|[A-Z]{2}[a-z]{2}|[A-Za-z]{2}[0-9]{2}' then (
     select nullif(trim(regexp_replace(string_agg(distinct s, ' '), '\m[A-Za-z]\M', ' ', 'g')), '')
       from (select substring(part collate "C" from '[A-Za-z0-9](?:.*[A-Za-z0-9])?') as w
@@ -48,14 +48,14 @@ create function other_spellings(content text) returns text language sql immutabl
 $$;
 
 -- The searchable text of a content with tags.
-create function spelt_out(content text, tags text[]) returns text language sql stable parallel safe as $$
-  select concat_ws(' ', content, nullif(array_to_string(tags, ' '), ''), other_spellings(content))
+create function searchable_text(content text, tags text[]) returns text language sql stable parallel safe as $$
+  select concat_ws(' ', content, nullif(array_to_string(tags, ' '), ''), spelling_variants(content))
 $$;
 
 -- A trigger and not a generated column: whole rows are inserted from JSON, which a generated column rejects.
 create function index_hive_entry() returns trigger language plpgsql as $$
 begin
-  new.content_search := to_tsvector('english', spelt_out(new.content, new.tags));
+  new.content_search := to_tsvector('english', searchable_text(new.content, new.tags));
   return new;
 end $$;
 create trigger hive_entries_words before insert or update of content, tags on hive_entries
@@ -94,24 +94,24 @@ end $$;
 
 -- The newest matching entries, by the word index: the planner underestimates the cost of scanning back
 -- through time.
-create function hive_matching(query tsquery, asker uuid, least_confidence double precision, ns text, most int)
+create function hive_matching(query tsquery, agent uuid, min_confidence double precision, ns text, max_matches int)
   returns table (id uuid, at timestamptz, content_search tsvector, size int)
   language sql stable set enable_seqscan = off set enable_indexscan = off as $$
   select e.id, e.at, e.content_search, length(e.content) from hive_entries e
-   where e.content_search @@ query and (e.is_public or e.agent_id = asker)
-     and e.confidence >= least_confidence and (ns is null or e.namespace = ns)
-   order by e.at desc limit most
+   where e.content_search @@ query and (e.is_public or e.agent_id = agent)
+     and e.confidence >= min_confidence and (ns is null or e.namespace = ns)
+   order by e.at desc limit max_matches
 $$;
 
 -- Each author writes a text once, and no author writes a public text of another. The row is claimed
 -- before the entry is written, since no constraint of a staged table may reject a commit.
 
 -- The text reduced to letters and digits in order.
-create function hive_plain(content text) returns text language sql immutable as $$
+create function normalize_hive_text(content text) returns text language sql immutable as $$
   select coalesce(nullif(trim(regexp_replace(lower(normalize(content, NFKC)), '[^[:alnum:]]+', ' ', 'g')), ''), content)
 $$;
-create function hive_hash(content text) returns bytea language sql immutable as $$
-  select sha256(convert_to(hive_plain(content), 'UTF8'))
+create function hash_hive_text(content text) returns bytea language sql immutable as $$
+  select sha256(convert_to(normalize_hive_text(content), 'UTF8'))
 $$;
 
 create table hive_texts (
@@ -133,11 +133,11 @@ create index hive_texts_by_band on hive_texts using gin (bands) where is_public;
 -- Claims a text and returns the id of its entry: `entry`, or the id of an earlier claim by the same call,
 -- which may still be committed. Null where the text is written, or another call is writing it or, in
 -- public, a text that shares a band with it. The locks last until the end of the claim.
-create function hive_claim(
+create function claim_hive_text(
   author uuid, public_text boolean, content text, its_bands int[], entry uuid, claimant text, seconds int
 ) returns uuid language plpgsql as $$
 declare
-  its_hash bytea := hive_hash(content);
+  its_hash bytea := hash_hive_text(content);
   its_entry uuid;
 begin
   if public_text then
@@ -173,12 +173,12 @@ create function lock_hive() returns void language sql as $$
   select pg_advisory_xact_lock(hashtextextended('hive', 0))
 $$;
 
-create function learn_hive_words() returns trigger language plpgsql as $$
+create function add_hive_words() returns trigger language plpgsql as $$
 declare
   unknown text[];
 begin
   select array_agg(distinct w) into unknown from fresh f,
-      unnest(tsvector_to_array(to_tsvector('simple', spelt_out(f.content, f.tags)))) w
+      unnest(tsvector_to_array(to_tsvector('simple', searchable_text(f.content, f.tags)))) w
     where f.is_public and w ~ '^[[:alpha:]]{4,32}$'
       and not exists (select from hive_words k where k.word = w);
   if unknown is null then return null; end if;
@@ -188,7 +188,7 @@ begin
   return null;
 end $$;
 create trigger hive_entries_then_words after insert on hive_entries
-  referencing new table as fresh for each statement execute function learn_hive_words();
+  referencing new table as fresh for each statement execute function add_hive_words();
 
 -- The one featured slot. A call takes it for a moment; its commit extends that to a day.
 create table hive_features (
@@ -199,19 +199,19 @@ create table hive_features (
   ends_at timestamptz not null
 );
 create index hive_features_by_end on hive_features (ends_at);
-create table hive_feature_place (
-  one boolean primary key default true check (one),
+create table hive_feature_slot (
+  singleton boolean primary key default true check (singleton),
   call_id uuid,
   taken_until timestamptz
 );
-insert into hive_feature_place default values;
-create function keep_hive_feature() returns trigger language plpgsql as $$
+insert into hive_feature_slot default values;
+create function extend_hive_feature() returns trigger language plpgsql as $$
 begin
-  update hive_feature_place set taken_until = new.ends_at where call_id = new.call_id;
+  update hive_feature_slot set taken_until = new.ends_at where call_id = new.call_id;
   return null;
 end $$;
-create trigger hive_features_place after insert on hive_features
-  for each row execute function keep_hive_feature();
+create trigger hive_features_extend after insert on hive_features
+  for each row execute function extend_hive_feature();
 
 -- Vectors of entries, where the operator configures an embedding provider.
 create table hive_vectors (

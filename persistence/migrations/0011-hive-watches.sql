@@ -27,7 +27,7 @@ create table hive_watches (
 create index hive_watches_by_agent on hive_watches (agent_id, watch_id) where ended_at is null;
 create index hive_watches_by_query on hive_watches (query_id) where ended_at is null;
 
-create table hive_watch_ends (
+create table hive_watch_closures (
   watch_id uuid not null,
   agent_id uuid not null,
   at timestamptz not null
@@ -46,17 +46,17 @@ create table hive_matches (
 create index hive_matches_by_query on hive_matches (query_id, id) include (author, written);
 
 -- Entries with more matches than one commit may find, and the last query they were compared with.
-create table hive_unmatched (
+create table hive_pending_matches (
   entry_id uuid primary key,
   after_query bigint not null,
   at timestamptz not null
 );
-create index hive_unmatched_in_order on hive_unmatched (at, entry_id);
+create index hive_pending_matches_in_order on hive_pending_matches (at, entry_id);
 
 -- New queries. A first watch for some words and a matching entry that commit at the same time do not see
 -- each other. When every transaction that may have missed the query has ended, the query is compared
 -- once with the entries written since its watch began.
-create table hive_young_queries (
+create table hive_new_queries (
   query_id bigint primary key,
   -- A transaction later than all that may have missed it; null until the first check.
   next xid8
@@ -83,7 +83,7 @@ begin
      where hive_anchor(new.keyword) is not null
     on conflict do nothing returning id into new.query_id;
   if found then
-    insert into hive_young_queries values (new.query_id);
+    insert into hive_new_queries values (new.query_id);
   else
     select q.id into new.query_id from hive_queries q
       where q.query = hive_query(new.keyword) and q.namespace is not distinct from new.namespace;
@@ -108,53 +108,53 @@ begin
     and not exists (select from hive_watches w where w.query_id = q.id and w.ended_at is null);
   return null;
 end $$;
-create trigger hive_watch_ends_watch after insert on hive_watch_ends
+create trigger hive_watch_closures_apply after insert on hive_watch_closures
   for each row execute function end_hive_watch();
 
--- The next queries whose words are all in an entry: at most `most` matches of `looks` compared queries.
+-- The next queries whose words are all in an entry: at most `max_matches` matches of `max_compared` compared queries.
 -- `reached` is the query to continue after, null at the end.
-create function hive_queries_of(words tsvector, ns text, after bigint, most int, looks int,
+create function find_hive_queries(words tsvector, ns text, after bigint, max_matches int, max_compared int,
   out ids bigint[], out compared int, out reached bigint
 ) language sql stable as $$
   with near as materialized (
     select q.* from unnest(tsvector_to_array(words)) w(word) cross join lateral (
         select c.id, c.query from hive_queries c
          where c.anchor = w.word and c.id > after and (c.namespace is null or c.namespace = ns)
-         order by c.id limit looks) q
-     order by q.id limit looks),
+         order by c.id limit max_compared) q
+     order by q.id limit max_compared),
   matched as materialized (
     select n.id from near n where words @@ n.query
        and exists (select from hive_watches w where w.query_id = n.id and w.ended_at is null)
-     order by n.id limit most)
+     order by n.id limit max_matches)
   select (select array_agg(id order by id) from matched), (select count(*)::int from near),
-         case when (select count(*) from matched) >= most then (select max(id) from matched)
-              when (select count(*) from near) >= looks then (select max(id) from near) end
+         case when (select count(*) from matched) >= max_matches then (select max(id) from matched)
+              when (select count(*) from near) >= max_compared then (select max(id) from near) end
 $$;
 
--- Bounds the work of a commit and the time it holds the lock; match_hive_more does the rest.
+-- Bounds the work of a commit and the time it holds the lock; match_next_hive_entry does the rest.
 create function match_hive_watches() returns trigger language plpgsql as $$
 declare
   entry record;
   part record;
-  most int := 300;
-  looks int := 5000;
+  matches_left int := 300;
+  comparisons_left int := 5000;
   queries bigint[] := '{}';
   entries uuid[] := '{}';
   authors uuid[] := '{}';
 begin
   for entry in select * from fresh f where f.is_public order by f.at, f.id loop
-    if most > 0 and looks > 0 then
-      select * into part from hive_queries_of(entry.content_search, entry.namespace, 0, most, looks);
+    if matches_left > 0 and comparisons_left > 0 then
+      select * into part from find_hive_queries(entry.content_search, entry.namespace, 0, matches_left, comparisons_left);
     else
       select null::bigint[] as ids, 0 as compared, 0::bigint as reached into part;
     end if;
     queries := queries || part.ids;
     entries := entries || array_fill(entry.id, array[coalesce(cardinality(part.ids), 0)]);
     authors := authors || array_fill(entry.agent_id, array[coalesce(cardinality(part.ids), 0)]);
-    most := most - coalesce(cardinality(part.ids), 0);
-    looks := looks - part.compared;
+    matches_left := matches_left - coalesce(cardinality(part.ids), 0);
+    comparisons_left := comparisons_left - part.compared;
     if part.reached is not null then
-      insert into hive_unmatched values (entry.id, part.reached, clock_timestamp()) on conflict do nothing;
+      insert into hive_pending_matches values (entry.id, part.reached, clock_timestamp()) on conflict do nothing;
     end if;
   end loop;
   if queries = '{}' then return null; end if;
@@ -168,22 +168,22 @@ create trigger hive_entries_first_watches after insert on hive_entries
   referencing new table as fresh for each statement execute function match_hive_watches();
 
 -- Matches new queries; false where none is ready, or another node has them.
-create function match_hive_young() returns boolean language plpgsql as $$
+create function match_new_hive_queries() returns boolean language plpgsql as $$
 declare
   ready bigint[];
   since timestamptz;
 begin
   select array_agg(query_id) into ready from (
-    select query_id from hive_young_queries where next <= pg_snapshot_xmin(pg_current_snapshot())
+    select query_id from hive_new_queries where next <= pg_snapshot_xmin(pg_current_snapshot())
      order by query_id limit 300 for update skip locked) y;
   if ready is null then
     -- This transaction sees them; every transaction that does not is earlier.
-    update hive_young_queries set next = pg_current_xact_id() where query_id in (
-      select query_id from hive_young_queries where next is null
+    update hive_new_queries set next = pg_current_xact_id() where query_id in (
+      select query_id from hive_new_queries where next is null
        order by query_id for update skip locked);
     return found;
   end if;
-  delete from hive_young_queries where query_id = any(ready);
+  delete from hive_new_queries where query_id = any(ready);
   select min(w.created_at) into since from hive_watches w
     where w.query_id = any(ready) and w.ended_at is null;
   perform lock_hive();
@@ -192,8 +192,8 @@ begin
     with fresh as materialized (
       select e.id, e.agent_id, e.at, e.namespace, e.content_search from hive_entries e
        where e.at >= since and e.is_public
-         -- match_hive_more compares those.
-         and not exists (select from hive_unmatched u where u.entry_id = e.id))
+         -- match_next_hive_entry compares those.
+         and not exists (select from hive_pending_matches u where u.entry_id = e.id))
     select q.id, f.id, f.agent_id, clock_timestamp(), f.at
       from hive_queries q
       join fresh f on f.content_search @@ q.query and (q.namespace is null or q.namespace = f.namespace)
@@ -205,20 +205,20 @@ begin
 end $$;
 
 -- Continues one entry, then new queries; false where none is left, or another node has them.
-create function match_hive_more() returns boolean language plpgsql as $$
+create function match_next_hive_entry() returns boolean language plpgsql as $$
 declare
   entry record;
   part record;
 begin
   select u.entry_id as id, u.after_query, e.agent_id, e.at, e.namespace, e.content_search into entry
-    from hive_unmatched u join hive_entries e on e.id = u.entry_id
+    from hive_pending_matches u join hive_entries e on e.id = u.entry_id
    order by u.at, u.entry_id limit 1 for update of u skip locked;
-  if not found then return match_hive_young(); end if;
-  select * into part from hive_queries_of(entry.content_search, entry.namespace, entry.after_query, 300, 5000);
+  if not found then return match_new_hive_queries(); end if;
+  select * into part from find_hive_queries(entry.content_search, entry.namespace, entry.after_query, 300, 5000);
   if part.reached is null then
-    delete from hive_unmatched u where u.entry_id = entry.id;
+    delete from hive_pending_matches u where u.entry_id = entry.id;
   else
-    update hive_unmatched u set after_query = part.reached where u.entry_id = entry.id;
+    update hive_pending_matches u set after_query = part.reached where u.entry_id = entry.id;
   end if;
   if part.ids is null then return true; end if;
   perform lock_hive();
@@ -228,4 +228,4 @@ begin
   return true;
 end $$;
 
-insert into stageable values ('hive_watches'), ('hive_watch_ends');
+insert into stageable values ('hive_watches'), ('hive_watch_closures');

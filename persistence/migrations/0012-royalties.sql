@@ -23,19 +23,19 @@ create index transfers_paid_in_cash on transfers (call_id) include (amount_micro
     and (debit like 'agent:%:cash' or debit like 'agent:%:held' or debit like 'owed:%');
 
 -- Whether two agents are in, or own, a common fleet.
-create function shares_fleet(one uuid, other uuid) returns boolean language sql stable as $$
+create function share_fleet(agent_a uuid, agent_b uuid) returns boolean language sql stable as $$
   select exists (
-    (select fleet_id from fleet_members where agent_id = one
-      union all select fleet_id from fleets where owner_id = one)
+    (select fleet_id from fleet_members where agent_id = agent_a
+      union all select fleet_id from fleets where owner_id = agent_a)
     intersect
-    (select fleet_id from fleet_members where agent_id = other
-      union all select fleet_id from fleets where owner_id = other))
+    (select fleet_id from fleet_members where agent_id = agent_b
+      union all select fleet_id from fleets where owner_id = agent_b))
 $$;
 
 -- The first three entries of a result accrue, and the first fifty of a reader's day, so a reader made for
 -- it gains little. Cash accrues if cash paid for all of the call; promotional credits only where
 -- `owes_promo` allows.
-create function owe_royalties() returns trigger language plpgsql as $$
+create function accrue_royalties() returns trigger language plpgsql as $$
 begin
   insert into royalties (entry_id, reader, day, author, amount_micros, promo, at)
     select o.entry_id, o.reader, o.day, o.author, 20000, not o.cash, o.at from (
@@ -51,7 +51,7 @@ begin
             from fresh r join hive_entries e on e.id = r.entry_id
            where r.has_key and e.is_public and e.agent_id::text <> r.reader and coalesce(r.place, 1) <= 3
              and exists (select from aggregates a where a.id = e.agent_id::text and a.kind = 'agent')
-             and not shares_fleet(r.reader::uuid, e.agent_id)
+             and not share_fleet(r.reader::uuid, e.agent_id)
              and not exists (select from royalties k
                    where k.entry_id = r.entry_id and k.reader = r.reader::uuid and k.day = r.day)
            order by r.entry_id, r.reader, r.day, r.at) n
@@ -61,7 +61,7 @@ begin
   return null;
 end $$;
 create trigger hive_reads_royalties after insert on hive_reads
-  referencing new table as fresh for each statement execute function owe_royalties();
+  referencing new table as fresh for each statement execute function accrue_royalties();
 
 -- Earned and paid royalties of each author as running sums: reading them has a constant cost. A commit only
 -- appends its change, so commits never wait for the row of a popular author; a job adds up the changes.
@@ -78,14 +78,14 @@ create table royalty_sums (
   paid_micros bigint not null
 ) with (fillfactor = 80);
 
-create function note_owed_royalties() returns trigger language plpgsql as $$
+create function record_accrued_royalties() returns trigger language plpgsql as $$
 begin
   insert into royalty_changes (author, earned_micros, paid_micros)
     select f.author, sum(f.amount_micros), coalesce(sum(f.amount_micros) filter (where f.paid_by is not null), 0)
       from fresh f group by f.author;
   return null;
 end $$;
-create function note_paid_royalties() returns trigger language plpgsql as $$
+create function record_paid_royalties() returns trigger language plpgsql as $$
 begin
   insert into royalty_changes (author, earned_micros, paid_micros)
     select f.author, 0, sum(f.amount_micros)
@@ -93,15 +93,15 @@ begin
      where f.paid_by is not null and s.paid_by is null group by f.author;
   return null;
 end $$;
-create trigger royalties_note_owed after insert on royalties
-  referencing new table as fresh for each statement execute function note_owed_royalties();
-create trigger royalties_note_paid after update on royalties
-  referencing old table as stale new table as fresh for each statement execute function note_paid_royalties();
+create trigger royalties_record_accrued after insert on royalties
+  referencing new table as fresh for each statement execute function record_accrued_royalties();
+create trigger royalties_record_paid after update on royalties
+  referencing old table as stale new table as fresh for each statement execute function record_paid_royalties();
 
 -- The pool, fed by a share of the fees up to `fed_until`. Its balances repeat the ledger's; the row is also
 -- the lock for feeding and paying.
 create table royalty_pool (
-  one boolean primary key default true check (one),
+  singleton boolean primary key default true check (singleton),
   fed_until timestamptz,
   promo_micros bigint not null default 0 check (promo_micros >= 0),
   cash_micros bigint not null default 0 check (cash_micros >= 0),

@@ -29,7 +29,7 @@ create index vault_memories_by_agent on vault_memories (agent_id, id);
 
 create function index_vault_memory() returns trigger language plpgsql as $$
 begin
-  new.content_search := to_tsvector('english', spelt_out(new.content, new.tags));
+  new.content_search := to_tsvector('english', searchable_text(new.content, new.tags));
   return new;
 end $$;
 create trigger vault_memories_words before insert on vault_memories
@@ -56,12 +56,12 @@ create trigger vault_archivals_apply after insert on vault_archivals
   for each row execute function archive_vault_memory();
 
 -- Consolidations (compress, dream) of an agent's memories. Each builds on the one before: the machine counts them too.
-create table vault_orders (
+create table vault_consolidations (
   agent_id uuid not null,
   call_id uuid not null,
   at timestamptz not null
 );
-create index vault_orders_by_agent on vault_orders (agent_id);
+create index vault_consolidations_by_agent on vault_consolidations (agent_id);
 
 -- Queries and their results: hit rate, often recalled memories, unanswered questions.
 create table vault_queries (
@@ -122,5 +122,5 @@ create table pack_installs (
 );
 create index pack_installs_by_agent on pack_installs (agent_id, at);
 
-insert into stageable values ('vault_memories'), ('vault_archivals'), ('vault_orders'), ('vault_queries'),
+insert into stageable values ('vault_memories'), ('vault_archivals'), ('vault_consolidations'), ('vault_queries'),
   ('vault_shares'), ('vault_promotions'), ('pack_installs');

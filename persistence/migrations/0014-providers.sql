@@ -9,7 +9,7 @@ create table llm_spend (
 
 -- Model spending of each caller by day: an agent, and its address, so neither one agent nor one person
 -- with many agents can use up the budget.
-create table llm_shares (
+create table llm_caller_spend (
   day date not null,
   spender text not null,
   spent_micros bigint not null check (spent_micros >= 0),
@@ -19,21 +19,21 @@ create table llm_shares (
 -- Reserves an amount of the day's budget and of the share of each spender, all or nothing; returns `day` or
 -- `share` where too little is left. The row of the day is locked before any share of it, on every node,
 -- so the compared amounts are current. The first reservation of a day deletes shares older than a week.
-create function llm_take(_day date, _spenders text[], _amount bigint, _budget bigint, _share bigint)
+create function reserve_llm_spend(_day date, _spenders text[], _amount bigint, _budget bigint, _share bigint)
 returns text language plpgsql as $$
 declare
   _spent bigint;
 begin
   insert into llm_spend values (_day, 0) on conflict do nothing;
-  if found then delete from llm_shares where day < _day - 7; end if;
+  if found then delete from llm_caller_spend where day < _day - 7; end if;
   select spent_micros into _spent from llm_spend where day = _day for update;
   if _spent + _amount > _budget then return 'day'; end if;
-  if _amount > _share or exists (select from llm_shares
+  if _amount > _share or exists (select from llm_caller_spend
       where day = _day and spender = any(_spenders) and spent_micros + _amount > _share) then
     return 'share';
   end if;
   update llm_spend set spent_micros = spent_micros + _amount where day = _day;
-  insert into llm_shares as s select _day, unnest(_spenders), _amount
+  insert into llm_caller_spend as s select _day, unnest(_spenders), _amount
     on conflict (day, spender) do update set spent_micros = s.spent_micros + excluded.spent_micros;
   return 'taken';
 end $$;

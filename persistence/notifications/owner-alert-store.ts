@@ -139,7 +139,7 @@ export function createOwnerAlertStore(sql: Sql) {
     },
 
     /**
-     * Whether a threshold alert may be sent now, and marks it as sent. `told` false never blocks.
+     * Whether a threshold alert may be sent now, and marks it as sent. A mark with `sent` false never blocks.
      */
     async mark(
       tx: DatabaseTransaction,
@@ -147,17 +147,17 @@ export function createOwnerAlertStore(sql: Sql) {
         agentId: string
         level: string
         channel: NotificationChannelName
-        told: boolean
+        sent: boolean
         at: Date
       },
       hours: number,
     ): Promise<boolean> {
-      const { agentId, level, channel, told, at } = mark
+      const { agentId, level, channel, sent, at } = mark
       const marked = await tx`
-        insert into alert_marks as m (agent_id, level, channel, told, at)
-        values (${agentId}, ${level}, ${channel}, ${told}, ${at})
-        on conflict (agent_id, level, channel) do update set told = excluded.told, at = excluded.at
-         where m.at <= excluded.at - make_interval(hours => ${hours}) or (excluded.told and not m.told)`
+        insert into alert_cooldowns as m (agent_id, level, channel, sent, at)
+        values (${agentId}, ${level}, ${channel}, ${sent}, ${at})
+        on conflict (agent_id, level, channel) do update set sent = excluded.sent, at = excluded.at
+         where m.at <= excluded.at - make_interval(hours => ${hours}) or (excluded.sent and not m.sent)`
       return marked.count === 1
     },
 
@@ -202,11 +202,11 @@ export function createOwnerAlertStore(sql: Sql) {
            where id = ${id} and state = 'pending' and attempts = ${attempts}
           returning agent_id, topic, channel, state, created_at),
         unheard as (
-          select m.agent_id, m.channel, m.at from settled s join alert_marks m
+          select m.agent_id, m.channel, m.at from settled s join alert_cooldowns m
               on m.agent_id = s.agent_id and m.channel = s.channel
                  and s.topic = 'low_balance.' || m.level and m.at <= s.created_at
            where s.state = 'failed')
-        update alert_marks m set told = false from unheard u
+        update alert_cooldowns m set sent = false from unheard u
          where m.agent_id = u.agent_id and m.channel = u.channel and m.at = u.at`
     },
 

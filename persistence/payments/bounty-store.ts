@@ -115,7 +115,7 @@ export function createBountyStore(sql: Sql) {
     /** The content that won a bounty. */
     async contentOf(bountyId: string): Promise<BountyClaimContent | null> {
       const [row] = await sql<BountyClaimContent[]>`
-        select content, quality from bounty_ends
+        select content, quality from bounty_closures
          where bounty_id = ${bountyId} and content is not null`
       return row === undefined ? null : { content: row.content, quality: row.quality }
     },

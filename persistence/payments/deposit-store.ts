@@ -159,7 +159,7 @@ export function createDepositStore(sql: Sql) {
         const deposits = undone.map(fromRow).sort(compareByLogPosition)
         for (const deposit of deposits) {
           // Frees its position: after a reorganisation another transfer may be there.
-          await tx`delete from chain_moves where chain = ${chain} and tx = ${deposit.tx}
+          await tx`delete from chain_transfers where chain = ${chain} and tx = ${deposit.tx}
             and log_index = ${deposit.logIndex} and kind = 'deposit'`
           await insertInboxMessage(tx, unbook(deposit))
         }
@@ -293,7 +293,7 @@ async function insertDeposit(
     select agent_id from wallets where lower(address) = ${one.to} and status = 'active' for share`
   if (wallet === undefined) return null
   const id = newUuidV7(at.getTime())
-  const claimed = await tx`insert into chain_moves (chain, tx, log_index, kind, ref, at)
+  const claimed = await tx`insert into chain_transfers (chain, tx, log_index, kind, ref, at)
     values (${chain}, ${one.tx}, ${one.logIndex}, 'deposit', ${id}, clock_timestamp())
     on conflict do nothing`
   if (claimed.count === 0) return null

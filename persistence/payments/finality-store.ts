@@ -37,14 +37,14 @@ export function createFinalityStore(sql: Sql) {
     /** Transfers without a looked-up transaction, oldest first. */
     async fresh(chain: string, limit: number): Promise<UnfinalizedTransfer[]> {
       const rows = await sql<UnfinalizedTransferRow[]>`
-        select * from unfinal_moves where chain = ${chain} and block_hash is null
+        select * from unfinalized_transfers where chain = ${chain} and block_hash is null
          order by at, id limit ${limit}`
       return rows.map(fromRow)
     },
 
     /** Assigns transfers to a block. */
     async anchor(ids: readonly string[], { number, hash }: ObservedBlock): Promise<void> {
-      await sql`update unfinal_moves set block = ${number}, block_hash = ${hash}
+      await sql`update unfinalized_transfers set block = ${number}, block_hash = ${hash}
         where id = any(${toTextArrayLiteral(ids)}::text[]::uuid[])`
     },
 
@@ -53,10 +53,10 @@ export function createFinalityStore(sql: Sql) {
      */
     async blocks(chain: string, final: bigint, limit: number): Promise<ObservedBlock[]> {
       const rows = await sql<{ block: bigint; block_hash: string }[]>`
-        (select distinct block, block_hash from unfinal_moves
+        (select distinct block, block_hash from unfinalized_transfers
           where chain = ${chain} and block_hash is not null order by block desc limit ${limit})
         union
-        (select distinct block, block_hash from unfinal_moves
+        (select distinct block, block_hash from unfinalized_transfers
           where chain = ${chain} and block_hash is not null and block <= ${final}
           order by block limit ${limit})`
       return rows.map(({ block, block_hash: hash }) => ({ number: block, hash }))
@@ -64,13 +64,13 @@ export function createFinalityStore(sql: Sql) {
 
     async movesIn(chain: string, { number, hash }: ObservedBlock): Promise<UnfinalizedTransfer[]> {
       const rows = await sql<UnfinalizedTransferRow[]>`
-        select * from unfinal_moves where chain = ${chain} and block = ${number} and block_hash = ${hash}`
+        select * from unfinalized_transfers where chain = ${chain} and block = ${number} and block_hash = ${hash}`
       return rows.map(fromRow)
     },
 
     /** Marks a block's transfers as final. */
     async final(chain: string, { number, hash }: ObservedBlock): Promise<void> {
-      await sql`delete from unfinal_moves
+      await sql`delete from unfinalized_transfers
         where chain = ${chain} and block = ${number} and block_hash = ${hash}`
     },
 

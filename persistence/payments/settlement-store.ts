@@ -52,7 +52,7 @@ export interface SettlementCounts {
 
 const MONEY_STATE_SQL = `a.state->'value'->>'money'`
 const CONTEXT_SQL = `a.state->'context'`
-const IS_OPEN_SQL = `a.kind = 'settlement' and not a.at_rest`
+const IS_OPEN_SQL = `a.kind = 'settlement' and not a.archived`
 const IS_STUCK_SQL = `${MONEY_STATE_SQL} = 'unknown' and (${CONTEXT_SQL}->>'claimedAt')::float8
   < extract(epoch from now()) * 1000 - ${LIMITS.settleStuckMs}`
 
@@ -135,7 +135,7 @@ export function createSettlementStore(sql: Sql) {
 
     /** The settlement or deposit a transfer on a chain is booked for, or null. */
     async bookedFor(chain: string, tx: string, logIndex: number): Promise<string | null> {
-      const [row] = await sql<{ ref: string }[]>`select ref from chain_moves
+      const [row] = await sql<{ ref: string }[]>`select ref from chain_transfers
         where chain = ${chain} and tx = ${tx} and log_index = ${logIndex}`
       return row?.ref ?? null
     },

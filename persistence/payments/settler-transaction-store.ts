@@ -120,7 +120,7 @@ export function createSettlerTransactionStore(sql: Sql) {
     async all(chain: string, purpose: string): Promise<StoredSettlerTransaction[]> {
       const rows = await sql<TxRow[]>`select t.* from settler_txs t
         where (t.chain, t.settler, t.nonce) = (select c.chain, c.settler, c.nonce
-          from settler_carries c where c.chain = ${chain} and c.purpose = ${purpose}
+          from settler_tx_settlements c where c.chain = ${chain} and c.purpose = ${purpose}
           order by c.attempt desc limit 1) order by t.created_at desc`
       return rows.map(fromRow)
     },
@@ -224,7 +224,7 @@ async function readNewestByPurpose(
   purposes: readonly string[],
 ): Promise<PurposeTransaction[]> {
   const rows = await sql<(TxRow & { purpose: string; attempt: number })[]>`
-    select distinct on (c.purpose) c.purpose, c.attempt, t.* from settler_carries c
+    select distinct on (c.purpose) c.purpose, c.attempt, t.* from settler_tx_settlements c
       join settler_txs t on t.chain = c.chain and t.settler = c.settler and t.nonce = c.nonce
         and t.replaced_by is null
      where c.chain = ${chain} and c.purpose = any(${toTextArrayLiteral(purposes)}::text[])
@@ -260,7 +260,7 @@ async function assignPurposes(
   const attempts = purposes.map((purpose) => String((last.get(purpose) ?? 0) + 1))
   await tx`with given as (update settlers set next_nonce = next_nonce + 1
       where chain = ${chain} and address = ${address})
-    insert into settler_carries (chain, purpose, attempt, settler, nonce)
+    insert into settler_tx_settlements (chain, purpose, attempt, settler, nonce)
     select ${chain}, p, a, ${address}, ${nonce} from unnest(
       ${toTextArrayLiteral(purposes)}::text[], ${toTextArrayLiteral(attempts)}::int[]) as carried (p, a)`
 }

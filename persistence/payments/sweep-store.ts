@@ -89,7 +89,7 @@ export function createSweepStore(sql: Sql) {
                     from deposits d join wallets w on lower(w.address) = d.address and w.status = 'active'
                    where d.chain = ${chain} and d.state = 'final'
                   union all select fleet_id, address, amount_micros, at
-                    from fleet_arrivals where chain = ${chain} and address is not null) i
+                    from fleet_topups where chain = ${chain} and address is not null) i
            group by i.agent_id, i.address)
         select agent_id, address, amount from held
          where amount >= ${least} or (amount > 0 and newest < ${older}) order by amount desc limit ${limit}`
@@ -106,8 +106,8 @@ export function createSweepStore(sql: Sql) {
         { tx: string; log_index: number; fleet_id: string; address: string }[]
       >`
         select m.tx, m.log_index, m.ref as fleet_id, lower(w.address) as address
-          from chain_moves m join fleet_wallets w on w.fleet_id = m.ref::uuid
-         where m.chain = ${chain} and m.kind = 'fleet_topup' and not exists (select from fleet_arrivals a
+          from chain_transfers m join fleet_wallets w on w.fleet_id = m.ref::uuid
+         where m.chain = ${chain} and m.kind = 'fleet_topup' and not exists (select from fleet_topups a
                where a.chain = m.chain and a.tx = m.tx and a.log_index = m.log_index)
          order by m.at limit ${limit}`
       return rows.map((row) => ({
@@ -129,7 +129,7 @@ export function createSweepStore(sql: Sql) {
     ): Promise<void> {
       const { into, amount, at } = arrived
       await sql`
-        insert into fleet_arrivals (chain, tx, log_index, fleet_id, address, amount_micros, at)
+        insert into fleet_topups (chain, tx, log_index, fleet_id, address, amount_micros, at)
         values (${chain}, ${tx}, ${logIndex}, ${fleetId}, ${into}, ${amount}, ${at})
         on conflict do nothing`
     },
@@ -199,7 +199,7 @@ export function createSweepStore(sql: Sql) {
            where id = ${id} and state = 'done' and final_at is null and tx = ${swept.tx}
              and block = ${swept.block}`
         if (reopened.count === 0) return false
-        await tx`delete from chain_moves where chain = ${chain} and tx = ${swept.tx}
+        await tx`delete from chain_transfers where chain = ${chain} and tx = ${swept.tx}
           and log_index = ${swept.logIndex} and kind = 'sweep' and ref = ${id}`
         return true
       })
@@ -217,7 +217,7 @@ export function createSweepStore(sql: Sql) {
           update sweeps set state = 'done', tx = ${hash}, log_index = ${logIndex}, block = ${block},
                  ended_at = ${at} where id = ${id} and state = 'open'`
         if (ended.count === 0) return
-        await tx`insert into chain_moves (chain, tx, log_index, kind, ref, at)
+        await tx`insert into chain_transfers (chain, tx, log_index, kind, ref, at)
           values (${chain}, ${hash}, ${logIndex}, 'sweep', ${id}, clock_timestamp())`
       })
     },
@@ -256,7 +256,7 @@ async function readRemainingAmount(
     select (coalesce((select sum(amount_micros) from deposits where chain = ${chain}
                and address = ${address} and state <> 'reorged'
                and (state = 'final' or ${basis === 'credited'})), 0)
-          + coalesce((select sum(amount_micros) from fleet_arrivals where chain = ${chain}
+          + coalesce((select sum(amount_micros) from fleet_topups where chain = ${chain}
                and address = ${address}), 0)
           - coalesce((select sum(amount_micros) from sweeps where chain = ${chain}
                and address = ${address} and state = 'done'

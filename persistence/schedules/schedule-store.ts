@@ -75,7 +75,7 @@ export function createScheduleStore(sql: Sql, sealing: EncryptionKeys) {
     /** Deletes entries of schedules that have resumed, or never will. */
     async forgetShort(): Promise<void> {
       await sql`
-        delete from schedules_short w where not exists (
+        delete from underfunded_schedules w where not exists (
           select from actors s where s.aggregate_id = w.agent_id::text and s.kind = 'schedule'
              and s.id = w.schedule_id::text and s.state->>'value' = 'paused'
              and (s.state->'context'->>'ended')::bigint = w.slot)`
@@ -85,7 +85,7 @@ export function createScheduleStore(sql: Sql, sealing: EncryptionKeys) {
     async payable(after: string | null, limit: number): Promise<PayableSchedule[]> {
       const rows = await sql<{ schedule_id: string; agent_id: string; pool: bigint }[]>`
         select w.schedule_id, w.agent_id, p.pool
-          from schedules_short w
+          from underfunded_schedules w
           join actors s on s.aggregate_id = w.agent_id::text and s.kind = 'schedule'
            and s.id = w.schedule_id::text
           join actors a on a.aggregate_id = w.agent_id::text and a.kind = 'agent'

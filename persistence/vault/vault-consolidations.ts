@@ -18,7 +18,7 @@ export function createVaultConsolidations(sql: Sql) {
      */
     async oldest(agentId: string, limit: number, at: Date): Promise<ConsolidationCandidates> {
       const rows = await sql<(VaultMemoryRow & { seen: number })[]>`
-        select m.*, (select count(*)::int from vault_orders o where o.agent_id = ${agentId}::uuid) as seen
+        select m.*, (select count(*)::int from vault_consolidations o where o.agent_id = ${agentId}::uuid) as seen
           from vault_memories m where ${liveMemoriesSql(sql, agentId, at)} and not m.immortal
          order by m.at, m.id limit ${limit}`
       return { seen: rows[0]?.seen ?? 0, memories: rows.map(toVaultMemory) }
@@ -27,7 +27,7 @@ export function createVaultConsolidations(sql: Sql) {
     /** The newest live memories that no dream has used, and the number of consolidations. */
     async newest(agentId: string, limit: number, at: Date): Promise<ConsolidationCandidates> {
       const rows = await sql<(VaultMemoryRow & { seen: number })[]>`
-        select m.*, (select count(*)::int from vault_orders o where o.agent_id = ${agentId}::uuid) as seen
+        select m.*, (select count(*)::int from vault_consolidations o where o.agent_id = ${agentId}::uuid) as seen
           from vault_memories m
          where ${liveMemoriesSql(sql, agentId, at)} and m.origin->>'by' <> 'dream'
          order by m.at desc, m.id desc limit ${limit}`

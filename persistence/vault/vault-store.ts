@@ -50,7 +50,7 @@ export function createVaultStore(sql: Sql) {
       maxMemories,
     }: VaultRecallSearch): Promise<VaultRecallMatch[]> {
       const [asked] = await sql<{ stems: string[] }[]>`
-        select tsvector_to_array(to_tsvector('english', spelt_out(${text}, '{}'))) as stems`
+        select tsvector_to_array(to_tsvector('english', searchable_text(${text}, '{}'))) as stems`
       const stems = asked?.stems ?? []
       const terms = expandSearchTerms(stems, await glossary())
       const rows = await sql<{ id: string; vector: Buffer; words: number }[]>`

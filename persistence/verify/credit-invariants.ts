@@ -53,12 +53,12 @@ export const CREDIT_INVARIANTS: readonly DatabaseInvariant[] = [
   {
     id: 'P2',
     description: 'promotional credits move between agents only if PROMO_TRANSFERABLE allowed it',
-    countSql: `select count(*) as n from promo_crossings`,
+    countSql: `select count(*) as n from promo_transfers`,
     violationsSql: `with ${LISTED_MOVEMENTS_SQL}, ${MOVEMENTS_SQL}
       select m.id, m.debit, m.credit, m.kind, m.amount from moves m join listed l using (kind, source, target)
-       where l.crosses = 'switch' and not exists (select from promo_crossings c where c.transfer_id = m.id)
+       where l.crosses = 'switch' and not exists (select from promo_transfers c where c.transfer_id = m.id)
       union all
-      select c.transfer_id, null, null, null, null from promo_crossings c
+      select c.transfer_id, null, null, null, null from promo_transfers c
        where not exists (select from moves m where m.id = c.transfer_id)`,
   },
   {

@@ -43,7 +43,7 @@ export const VAULT_INVARIANTS: readonly DatabaseInvariant[] = [
       union all
       select coalesce(a.aggregate_id, o.agent), 'orders', o.n from (
           select aggregate_id, (state->'context'->>'orders')::int as n from actors where kind = 'tally') a
-        full join (select agent_id::text as agent, count(*)::int as n from vault_orders group by 1) o
+        full join (select agent_id::text as agent, count(*)::int as n from vault_consolidations group by 1) o
           on o.agent = a.aggregate_id where coalesce(a.n, 0) <> coalesce(o.n, 0)`,
   },
 ]

@@ -154,7 +154,7 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
       union all
       select s.id, s.state, s.ended, 'not looked after' from said s
         join actors o on o.aggregate_id = s.aggregate_id and o.kind = 'agent'
-        left join schedules_short w on w.schedule_id::text = s.id and w.slot::text = s.ended
+        left join underfunded_schedules w on w.schedule_id::text = s.id and w.slot::text = s.ended
        where s.state = 'paused' and s.barred is null and o.state->'context'->>'fleetId' is not null and w.slot is null`,
   },
   {
@@ -181,7 +181,7 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
           where credit like 'world:%' and kind = 'reorg' and memo like 'stl\\_%'),
         booked as (select id, sum(times) as times, sum(amount)::bigint as amount from moves
           group by id having sum(times) <> 0 or sum(amount) <> 0),
-        arrived as (select ref as id, count(*) as times from chain_moves where kind = 'settlement' group by ref)
+        arrived as (select ref as id, count(*) as times from chain_transfers where kind = 'settlement' group by ref)
       select coalesce(s.id, b.id, a.id) as id, s.price, b.amount, 'settled' as why
         from settled s full join booked b using (id) full join arrived a using (id)
        where s.price is distinct from b.amount or b.times is distinct from 1 or a.times is distinct from 1

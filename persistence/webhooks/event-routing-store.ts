@@ -60,7 +60,7 @@ export function createEventRoutingStore(sql: Sql, key: EncryptionKeys) {
       try {
         return await sql.begin(async (tx) => {
           const [place] = await tx<{ position: bigint }[]>`
-            select position from fan_out where name = 'outbox' for update skip locked`
+            select position from event_routing_cursor where name = 'outbox' for update skip locked`
           if (place === undefined) return null
           const reader = await settledAfter(place.position)
           const facts = (await reader.read()).map(fromRow)
@@ -70,7 +70,7 @@ export function createEventRoutingStore(sql: Sql, key: EncryptionKeys) {
           // The reader has passed unprocessed events.
           if (!isAll) tail = null
           if (mark !== place.position)
-            await tx`update fan_out set position = ${mark} where name = 'outbox'`
+            await tx`update event_routing_cursor set position = ${mark} where name = 'outbox'`
           return done
         })
       } catch (error) {
@@ -89,8 +89,8 @@ export function createEventRoutingStore(sql: Sql, key: EncryptionKeys) {
       return sql.begin(async (tx) => {
         const asked = await tx<OutboxEventRow[]>`
           with asked as (
-            delete from fan_out_again where event_id = (
-              select event_id from fan_out_again order by event_id limit 1 for update skip locked)
+            delete from event_routing_retries where event_id = (
+              select event_id from event_routing_retries order by event_id limit 1 for update skip locked)
             returning event_id)
           select o.id, o.agent_id, o.backpack_id, o.type, o.data, o.at
             from asked join outbox o on o.id = event_id`
@@ -223,7 +223,7 @@ export type EventRoutingStore = ReturnType<typeof createEventRoutingStore>
 /** Requeuer of dead letters of kind `fact`: routes the event again. */
 export const requeueOutboxEvent: DeadLetterRequeuer = async (tx, { payload }) => {
   const asked = await tx`
-    insert into fan_out_again select id from outbox where id = ${String(payload['event_id'])}::bigint
+    insert into event_routing_retries select id from outbox where id = ${String(payload['event_id'])}::bigint
     on conflict do nothing`
   if (asked.count === 0) throw new Error('this fact is not kept any more')
 }

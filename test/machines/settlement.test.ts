@@ -64,7 +64,7 @@ const after = (from: Snapshot, ...events: SettlementEvent[]) =>
   playEvents(settlementMachine, from, events).snapshot
 const refusal = (snapshot: Snapshot, event: SettlementEvent) =>
   stepMachine(settlementMachine, snapshot, event).refused
-const atRest = (snapshot: Snapshot) => machineRegistryEntry('settlement').atRest(snapshot)
+const isArchived = (snapshot: Snapshot) => machineRegistryEntry('settlement').isArchived(snapshot)
 
 t.test('every transition of the money', async (t) => {
   const claimed = start()
@@ -163,7 +163,7 @@ for (const [where, from, same, other] of repetitions) {
 
 t.test('a released payment may be used again for any purpose', async (t) => {
   const free = after(start(), release())
-  t.ok(atRest(free))
+  t.ok(isArchived(free))
   const again = stepMachine(
     settlementMachine,
     free,
@@ -177,7 +177,7 @@ t.test('a released payment may be used again for any purpose', async (t) => {
 
 t.test('a settled, undelivered payment runs again, one call at a time', async (t) => {
   const paid = after(start(first), submitted, settled)
-  t.notOk(atRest(paid))
+  t.notOk(isArchived(paid))
   t.equal(refusal(paid, claim({ callId: 'c2' })), 'payment_in_progress')
   const failed = after(paid, release())
   t.equal(at(failed), 'settled/waiting')
@@ -187,7 +187,7 @@ t.test('a settled, undelivered payment runs again, one call at a time', async (t
   const dead = claim({ callId: 'c3', at: NOON + 50, expiresAt: NOON + 99 })
   t.equal(after(rerun, dead).context.runner?.callId, 'c3', 'its runner is believed dead')
   t.equal(refusal(after(rerun, dead), deliver('c2')), 'call_settled')
-  t.ok(atRest(after(rerun, deliver('c2'))))
+  t.ok(isArchived(after(rerun, deliver('c2'))))
 })
 
 t.test('a failed call of an agent is credited once the money is there', async (t) => {
@@ -198,7 +198,7 @@ t.test('a failed call of an agent is credited once the money is there', async (t
   ]) {
     const over = after(keyed, ...way)
     t.equal(at(over), 'settled/failed')
-    t.ok(atRest(over))
+    t.ok(isArchived(over))
   }
   t.equal(at(after(keyed, unknown, lost, release())), 'lost/failed')
   t.equal(at(after(start(agents), release())), 'released/waiting', 'nothing was sent')
@@ -207,22 +207,22 @@ t.test('a failed call of an agent is credited once the money is there', async (t
 t.test('the hold of an agent has the last word on its call', async (t) => {
   const expired = after(start(agents), expire())
   t.equal(at(expired), 'released/waiting')
-  t.notOk(atRest(expired), 'it may still be told of a delivery')
+  t.notOk(isArchived(expired), 'it may still be told of a delivery')
   t.equal(refusal(expired, claim({ ...agents, callId: 'c2' })), 'payment_in_progress')
   t.equal(at(after(expired, deliver())), 'lost/delivered')
-  t.ok(atRest(after(expired, release())))
+  t.ok(isArchived(after(expired, release())))
 })
 
 t.test('a top-up is delivered by its settlement', async (t) => {
   const topup = start({ ...first, purpose: { kind: 'topup', agentId: 'a1' } })
   t.equal(at(after(topup, submitted, settled)), 'settled/delivered')
-  t.ok(atRest(after(topup, settled)))
+  t.ok(isArchived(after(topup, settled)))
 })
 
 t.test('a lost payment that may still land is checked once more', async (t) => {
   const given = after(start(first), unknown, lostFor)
-  t.notOk(atRest(given))
-  t.ok(atRest(after(given, lost)))
+  t.notOk(isArchived(given))
+  t.ok(isArchived(after(given, lost)))
   t.equal(at(after(given, settled)), 'settled/waiting')
 })
 
@@ -231,7 +231,7 @@ t.test('a reverted payment is open again and settles again', async (t) => {
   const open = after(paid, undone)
   t.equal(at(open), 'unknown/delivered')
   t.match(open.context, { undone: 1, settledAt: null, credited: false })
-  t.notOk(atRest(open))
+  t.notOk(isArchived(open))
   t.equal(refusal(open, claim({ callId: 'c2' })), null, 'the answer is repeated all the while')
   t.equal(at(after(open, retry, submitted, settled)), 'settled/delivered')
   t.equal(at(after(open, lost)), 'lost/delivered')

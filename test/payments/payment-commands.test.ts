@@ -261,7 +261,7 @@ t.test('the credit for a failed call is taken back when its payment is reverted'
     row: null,
   })
   t.equal((await one.ask(agentId, getAgentFundsCommand, {})).cash, 30_000n)
-  const [row] = await sql<{ id: string }[]>`select id from unfinal_moves`
+  const [row] = await sql<{ id: string }[]>`select id from unfinalized_transfers`
   const settlement = toSettlementId(claimed.payment)
   const move = {
     id: row?.id ?? '',

@@ -101,11 +101,13 @@ t.test('an address is forgotten a week after its last free call', async (t) => {
 t.test('drafts of onboardings are kept as long as their keys count', async (t) => {
   const { sql } = await createSingleNode(t)
   await sql`
-    insert into drafts (owner, idempotency_key, request_hash, sealed, at)
+    insert into idempotency_drafts (owner, idempotency_key, request_hash, sealed, at)
     select 'visitor', 'key ' || minutes, 'hash', '', now() - make_interval(mins => minutes)
       from unnest(${[1, 9, 11]}::int[]) minutes`
   await createRetentionSweeper(sql).sweep()
-  const kept = await sql<{ key: string }[]>`select idempotency_key as key from drafts order by at`
+  const kept = await sql<
+    { key: string }[]
+  >`select idempotency_key as key from idempotency_drafts order by at`
   t.strictSame(
     kept.map(({ key }) => key),
     ['key 9', 'key 1'],
@@ -145,7 +147,7 @@ async function watch({ ask }: ActorNode, agentId: string, type: 'BEGIN' | 'END',
   const rows =
     type === 'BEGIN'
       ? [{ table: 'hive_watches', row: { ...begun, ended_at: null } }]
-      : [{ table: 'hive_watch_ends', row: { ...of, at } }]
+      : [{ table: 'hive_watch_closures', row: { ...of, at } }]
   const ended = (turn: CommandContext) => updateHiveWatchList(turn, { type, watchId })
   await ask(agentId, admitCallCommand, asked)
   await ask(
@@ -165,12 +167,12 @@ t.test('watches are forgotten a month after they ended, and never before', async
     await watch(one, agentId, 'END', id)
     const ago = days(sql, LIMITS.hiveMatchDays + (id === old ? 1 : -1))
     await sql`update hive_watches set ended_at = ended_at - ${ago} where watch_id = ${id}`
-    await sql`update hive_watch_ends set at = at - ${ago} where watch_id = ${id}`
+    await sql`update hive_watch_closures set at = at - ${ago} where watch_id = ${id}`
   }
   await createRetentionSweeper(sql).sweep()
   const ids = (table: string) => sql`select watch_id as id from ${sql(table)} order by 1`
   t.match(await ids('hive_watches'), [{ id: late }, { id: open }])
-  t.match(await ids('hive_watch_ends'), [{ id: late }])
+  t.match(await ids('hive_watch_closures'), [{ id: late }])
   await assertNoViolations(t, sql)
   const counts = (await verifyInvariants(sql)).find(({ rule }) => rule === 'W1')
   t.equal(counts?.checked, 1, 'what the rule looks at')
@@ -224,7 +226,7 @@ async function signed(
       values (${one}, 'base', '0x01', ${nonce}, '0x', ${one}, '1', '1', ${state}, now(), ${by})`
   for (const [at, purpose] of carries.entries())
     await sql`
-      insert into settler_carries (chain, purpose, attempt, settler, nonce)
+      insert into settler_tx_settlements (chain, purpose, attempt, settler, nonce)
       values ('base', ${purpose}, ${nonce + at}, '0x01', ${nonce})`
 }
 interface Signed {
@@ -248,7 +250,7 @@ t.test('signed transactions are deleted with their payments, after the end', asy
   ]
   for (const claimed of [settled, undoable]) await settleClaimedPayment(one, claimed)
   const of = ({ payment }: PaymentClaimInput) => toSettlementId(payment)
-  await sql`delete from unfinal_moves where ref = ${of(settled)}`
+  await sql`delete from unfinalized_transfers where ref = ${of(settled)}`
   const sweep = randomUUID()
   await sql`
     insert into sweeps (id, chain, agent_id, address, amount_micros, state, authorization_terms, started_at)
@@ -261,7 +263,7 @@ t.test('signed transactions are deleted with their payments, after the end', asy
   await signed(sql, { nonce: 5, carries: ['sweep:void'], state: 'void' })
   await signed(sql, { nonce: 6, carries: ['sweep:young'], age: LIMITS.settlerDays - 1 })
   await createRetentionSweeper(sql).sweep()
-  for (const table of ['settler_txs', 'settler_carries']) {
+  for (const table of ['settler_txs', 'settler_tx_settlements']) {
     const rows = await sql<{ nonce: bigint }[]>`
       select distinct nonce from ${sql(table)} order by nonce`
     t.strictSame(

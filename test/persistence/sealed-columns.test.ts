@@ -15,35 +15,38 @@ t.test(
   async (t) => {
     const { sql } = await createTestDatabase(t)
     const put = (name: string, sealed: Buffer) => sql`
-    insert into drafts (owner, idempotency_key, request_hash, sealed)
+    insert into idempotency_drafts (owner, idempotency_key, request_hash, sealed)
     values ('visitor', ${name}, 'hash', ${sealed})`
     const hashes = async () => {
       const rows = await sql<{ hash: string; key: string }[]>`
       select request_hash as hash, encode(substring(sealed from 3 for 4), 'hex') as key
-        from drafts order by idempotency_key`
+        from idempotency_drafts order by idempotency_key`
       return rows.map(({ hash, key }) => `${hash} ${key}`)
     }
     await put('1', sealedBy(OLD, 'one'))
     await put('2', sealedBy(OLD, 'two'))
     await retireMasterKey(sql, OLD)
 
-    await sql`update drafts set request_hash = 'used'`
-    await sql`update drafts set request_hash = 'same', sealed = sealed where idempotency_key = '2'`
+    await sql`update idempotency_drafts set request_hash = 'used'`
+    await sql`update idempotency_drafts set request_hash = 'same', sealed = sealed where idempotency_key = '2'`
     t.strictSame(await hashes(), [`used ${OLD}`, `same ${OLD}`], 'what stays as it was')
 
     await t.rejects(put('3', sealedBy(OLD, 'three')), /retired/)
     const again = sealedBy(OLD, 'other words')
-    await t.rejects(sql`update drafts set sealed = ${again} where idempotency_key = '1'`, /retired/)
     await t.rejects(
-      sql`update drafts set request_hash = 'both', sealed =
+      sql`update idempotency_drafts set sealed = ${again} where idempotency_key = '1'`,
+      /retired/,
+    )
+    await t.rejects(
+      sql`update idempotency_drafts set request_hash = 'both', sealed =
       case idempotency_key when '1' then ${sealedBy(NEW, 'one')} else ${again} end`,
       /retired/,
       'one of several',
     )
     t.strictSame(await hashes(), [`used ${OLD}`, `same ${OLD}`], 'nothing of it has happened')
 
-    await sql`update drafts set sealed = ${sealedBy(NEW, 'one')} where idempotency_key = '1'`
-    await sql`update drafts set request_hash = 'late'`
+    await sql`update idempotency_drafts set sealed = ${sealedBy(NEW, 'one')} where idempotency_key = '1'`
+    await sql`update idempotency_drafts set request_hash = 'late'`
     t.strictSame(await hashes(), [`late ${NEW}`, `late ${OLD}`], 'also beside one that is left')
   },
 )

@@ -145,7 +145,7 @@ function subscribe(
 function unsubscribe({ watch_id = '' }: Input, { caller, now, stage }: ToolContext) {
   const watchId = watch_id.toLowerCase()
   const row = { watch_id: watchId, agent_id: caller.agentId, at: now().toISOString() }
-  stage.row('hive_watch_ends', row)
+  stage.row('hive_watch_closures', row)
   stage.watch({ type: 'END', watchId })
   return { action: 'unsubscribe', status: 'removed' as const, watch_id: watchId }
 }

@@ -74,7 +74,7 @@ export default defineTool({
     // Of two concurrent calls on the same memories one commits, so they are summarised once.
     stage.changeEntitlement({ type: 'ORDER', seen })
     const order = { agent_id: agentId, call_id: callId, at: new Date(at).toISOString() }
-    stage.row('vault_orders', order)
+    stage.row('vault_consolidations', order)
     const summaries = []
     for (const digest of digests) summaries.push(await stageSummary(digest, method, context))
     return {

@@ -136,7 +136,7 @@ export default defineTool({
 /** Of two concurrent calls on the same memories one commits, so they are dreamt once. */
 function stageDreamOrder(seen: number, { stage, caller, callId, now }: ToolContext): void {
   stage.changeEntitlement({ type: 'ORDER', seen })
-  stage.row('vault_orders', {
+  stage.row('vault_consolidations', {
     agent_id: caller.agentId,
     call_id: callId,
     at: now().toISOString(),

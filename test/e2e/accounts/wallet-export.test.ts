@@ -224,7 +224,8 @@ t.test('a wallet whose money a reorg could return keeps its key', async (t) => {
     t.equal(await base.balanceOf(her.address), 0n)
     t.equal(await till.treasuryBalance(), before + usdcToMicrosBigint(3))
     t.equal(answer.body['swept_usdc'], 3)
-    const moves = await main.sql`select tx, (tx = ${String(dropped)}) as dropped from chain_moves m
+    const moves =
+      await main.sql`select tx, (tx = ${String(dropped)}) as dropped from chain_transfers m
       where kind = 'sweep' and ref in (select id::text from sweeps where address = ${her.address.toLowerCase()})`
     t.equal(moves.length, 1, 'and it is booked where it is')
   })

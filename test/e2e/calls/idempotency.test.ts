@@ -225,7 +225,7 @@ t.test('an onboarding under an Idempotency-Key', async (t) => {
     t.equal(repeated.text, first.text)
     t.equal(repeated.headers['idempotency-replayed'], 'true')
     const age = async (minutes: number) => {
-      await main.sql`update drafts set at = now() - make_interval(mins => ${minutes})`
+      await main.sql`update idempotency_drafts set at = now() - make_interval(mins => ${minutes})`
       await main.sql`
         update calls set at = now() - make_interval(mins => ${minutes}) where idempotency_key = ${key}`
     }

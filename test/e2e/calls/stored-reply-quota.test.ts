@@ -98,7 +98,7 @@ t.test('the bytes of clipboards and keyrings per agent and day are bounded', asy
   )
   const path = (n: number, what: string) => `/api/backpack/${packs[n % 2]}/${what}`
   t.equal((await ask(main, path(0, 'clipboard'), { key: 'a', value: 'first' })).status, 200)
-  await main.sql`update stored_bytes set bytes = ${LIMITS.storedBytesPerDay - 100_000}`
+  await main.sql`update daily_storage_bytes set bytes = ${LIMITS.storedBytesPerDay - 100_000}`
   const value = 'x'.repeat(30_000)
   const answers = await Promise.all(
     Array.from({ length: 8 }, (_, n) =>
@@ -143,7 +143,7 @@ t.test('plain writes have a bound of their own', async (t) => {
   t.equal(first.status, 200, first.text.slice(0, 200))
   t.equal((await put('x'.repeat(30_000), one)).text, first.text)
   t.equal(first.headers['idempotency-kept'], undefined)
-  await main.sql`update kept_bytes set bytes = ${LIMITS.storedResponseBytesPerDay - 10_000}`
+  await main.sql`update daily_reply_bytes set bytes = ${LIMITS.storedResponseBytesPerDay - 10_000}`
   const late = await put('y'.repeat(30_000), two)
   t.match(late, { status: 200, headers: { 'idempotency-kept': 'false; reason=daily_bytes' } })
   t.match(await put('y'.repeat(30_000), two), isGone)

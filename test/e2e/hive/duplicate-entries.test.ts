@@ -91,7 +91,7 @@ t.test('the key that made a claim takes over after a lost commit', async (t) => 
   const claimed = randomUUID()
   await main.sql`
     insert into hive_texts (agent_id, is_public, hash, entry_id, bands, claimed_until, claimed_by)
-    values (${her.id}, true, hive_hash(${text}), ${claimed}, '{}', now() + interval '20 seconds',
+    values (${her.id}, true, hash_hive_text(${text}), ${claimed}, '{}', now() + interval '20 seconds',
             'key first')`
   const by = (guest: TestAgent, key: string) =>
     main.call(guest, 'hive_write', { content: text }, { 'idempotency-key': key })

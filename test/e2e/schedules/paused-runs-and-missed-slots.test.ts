@@ -87,7 +87,7 @@ t.test('a schedule paused for lack of credits resumes when the pool is filled', 
   const { both, fill } = await shortOfPool()
   await main.verify()
   await fill(0.0059, 0)
-  t.match(await main.sql`select count(*)::int as n from schedules_short`, [{ n: 2 }])
+  t.match(await main.sql`select count(*)::int as n from underfunded_schedules`, [{ n: 2 }])
   await fill(0.5, 1)
   for (const one of both) {
     await waitUntilTrue('it goes on', async () => (await look(one))['state'] === 'enabled')
@@ -96,7 +96,7 @@ t.test('a schedule paused for lack of credits resumes when the pool is filled', 
   }
   await fill(0.001, 2)
   await waitUntilTrue('nothing waits', async () => {
-    return (await main.sql`select 1 from schedules_short`).length === 0
+    return (await main.sql`select 1 from underfunded_schedules`).length === 0
   })
   await main.verify()
 })
@@ -202,7 +202,7 @@ t.test(
     t.ok(slot > late, 'one run is under way, and another comes')
     await missed(one, slot)
     t.match(await look(one), { state: 'paused' })
-    const waiting = () => main.sql`select slot from schedules_short where schedule_id = ${one.id}`
+    const waiting = () => main.sql`select slot from underfunded_schedules where schedule_id = ${one.id}`
     t.match([...(await waiting())], [{ slot: BigInt(slot) }])
     await missed(one, late)
     t.match(await look(one), { state: 'paused' })

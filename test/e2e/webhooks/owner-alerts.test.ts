@@ -57,7 +57,7 @@ t.test('each threshold alerts once, and again after twelve hours, with two nodes
   await spend(1)
   t.strictSame(told(), [3, 1], 'after twelve hours it is')
   t.match(
-    await one.sql`select level, channel from alert_marks where agent_id = ${her.id} order by 1, 2`,
+    await one.sql`select level, channel from alert_cooldowns where agent_id = ${her.id} order by 1, 2`,
     [
       { level: 'critical', channel: 'email' },
       { level: 'critical', channel: 'telegram' },

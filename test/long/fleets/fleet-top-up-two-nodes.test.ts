@@ -100,11 +100,11 @@ t.test('a top-up requested from two nodes concurrently', async (t) => {
     let asked: Promise<TestReply[]> = Promise.resolve([])
     await main.sql.begin(async (locking) => {
       // What is booked can be read, and nothing can be booked.
-      await locking`lock table chain_moves in exclusive mode`
+      await locking`lock table chain_transfers in exclusive mode`
       asked = Promise.all([topUp(main, tx, one.id), topUp(slow, tx, two.id)])
       await spinUntil(async () => {
         const [row] = await main.sql<{ n: number }[]>`select count(*)::int as n from pg_locks
-          where relation = 'chain_moves'::regclass and not granted`
+          where relation = 'chain_transfers'::regclass and not granted`
         return row?.n === 2
       })
     })

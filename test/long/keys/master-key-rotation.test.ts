@@ -63,7 +63,7 @@ async function keysIn(sql: Sql): Promise<Record<string, number>> {
       select sealed from station_keys union all select sealed from wallets
       union all select sealed from fleet_wallets union all select sealed from keyring
       union all select sealed from schedule_params where sealed is not null
-      union all select sealed from webhooks union all select sealed from drafts
+      union all select sealed from webhooks union all select sealed from idempotency_drafts
       union all select decode(response::jsonb->>'sealed', 'base64') from calls
         where response like '%"sealed":%') e group by 1`
   return Object.fromEntries(rows.map(({ id, n }) => [id, n]))

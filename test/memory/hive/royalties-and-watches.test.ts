@@ -193,7 +193,7 @@ async function watchers(sql: Sql) {
     return rows.map(({ watch_id }) => watch_id)
   }
   const end = (ids: readonly string[]) =>
-    sql`insert into hive_watch_ends select r.* from jsonb_populate_recordset(null::hive_watch_ends,
+    sql`insert into hive_watch_closures select r.* from jsonb_populate_recordset(null::hive_watch_closures,
       ${JSON.stringify(ids.map((watch_id) => ({ watch_id, agent_id: READER_ID, at: new Date(3_000) })))}::text::jsonb) r`
   const write = (content: string) =>
     sql`insert into hive_entries (id, agent_id, content, namespace, tags, confidence, is_public, call_id, at)
@@ -254,7 +254,7 @@ t.test('an entry written while its words are first watched is found', async (t) 
   t.match(await store.of(READER_ID), [{ matches: 2 }], 'and not what was written before')
   await waitUntilTrue(
     'nothing is left',
-    async () => (await sql`select from hive_young_queries`).length === 0,
+    async () => (await sql`select from hive_new_queries`).length === 0,
   )
   t.equal(await matched(), 2, 'each once')
 })

@@ -178,7 +178,7 @@ t.test('a transfer that was credited in another way is not a deposit too', async
   const { base, sql, one, watch, owner } = await startDepositScenario(t)
   const { id, address } = await owner()
   const tx = await base.mint(address, usdcToMicrosBigint(2))
-  await sql`insert into chain_moves values ('base', ${tx}, 0, 'fleet', 'x', now())`
+  await sql`insert into chain_transfers values ('base', ${tx}, 0, 'fleet', 'x', now())`
   await base.mine(BLOCKS_TO_CONFIRM)
   await watch.catchUp()
   t.strictSame(await readCreditBalances(one, id), [0, 0, 0])

@@ -108,7 +108,7 @@ t.test(
     t.equal(await base.client.getBalance({ address: rich.address as `0x${string}` }), 0n)
     t.equal(await base.balanceOf(poor.address), usdcToMicrosBigint(0.9), 'below 1 USDC it stays')
     t.strictSame([...(await sweeps())], [{ state: 'done', amount: usdcToMicrosBigint(2.5) }])
-    const moves = await sql`select kind from chain_moves m join sweeps s using (tx, log_index)`
+    const moves = await sql`select kind from chain_transfers m join sweeps s using (tx, log_index)`
     t.strictSame([...moves], [{ kind: 'sweep' }], 'and nobody can be credited for it')
     t.strictSame(await sql`select count(*)::int as n from transfers`, before)
     t.strictSame(await readCreditBalances(one, rich.id), [2.5, 0.625, 0])
@@ -224,7 +224,7 @@ async function fleetOf({ one, mintUsdc, base }: Awaited<ReturnType<typeof begin>
   const [fleetId, ownerId] = [newUuidV7(Date.now()), await one.born(0)]
   const wallet = createCustodialWallet(WALLET_SEALING_KEY, fleetId)
   const rows = toFleetRows(
-    { fleetId, ownerId, place: 1, name: 'crew', createdAt: new Date() },
+    { fleetId, ownerId, ordinal: 1, name: 'crew', createdAt: new Date() },
     wallet,
   )
   await one.ask(fleetId, createFleetCommand, { ownerId, rows }, { fresh: true })

@@ -231,7 +231,7 @@ t.test('an agent moves between fleets on two nodes, and none is mistaken', async
     t.equal(await errorCodeOf(leave(at, agentId, fleetId)), 'not_in_fleet')
   }
   await assertNoViolations(t, sql)
-  const rows = await sql`select count(*)::int as n from fleet_leaves where agent_id = ${agentId}`
+  const rows = await sql`select count(*)::int as n from fleet_departures where agent_id = ${agentId}`
   t.strictSame([...rows], [{ n: 12 }])
 })
 
@@ -247,7 +247,7 @@ for (const [fault, name] of [
     await own(one, agentId)
     one.faults.push(fault)
     t.strictSame(await leave(one, agentId), { fleetId })
-    const rows = await sql`select fleet_id from fleet_leaves`
+    const rows = await sql`select fleet_id from fleet_departures`
     t.equal(rows.length, 1)
     await one.ask(fleetId, joinFleetCommand, { agentId })
     await assertNoViolations(t, sql)
@@ -289,7 +289,7 @@ t.test('paused schedules wait for the pool of their agent’s fleet only', async
   const error = { code: 'payment_required', needed: fromUsdc(2) } as const
   const end = { scheduleId, slot: at, at, callId: null, cost, budget, result: null, error }
   await one.ask(agentId, failScheduleRunCommand, end)
-  const waiting = async () => (await sql`select from schedules_short`).length
+  const waiting = async () => (await sql`select from underfunded_schedules`).length
   t.equal(await waiting(), 1)
   await leave(one, agentId)
   t.equal(await waiting(), 0)

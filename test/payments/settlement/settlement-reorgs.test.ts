@@ -56,7 +56,7 @@ function watching(at: SettlerScenario, node = at.all[0] as SettlerScenario['all'
 }
 
 const unfinal = async ({ sql }: SettlerScenario): Promise<number> => {
-  const [row] = await sql<{ n: number }[]>`select count(*)::int as n from unfinal_moves`
+  const [row] = await sql<{ n: number }[]>`select count(*)::int as n from unfinalized_transfers`
   return row?.n ?? 0
 }
 
@@ -298,7 +298,7 @@ t.test('a whole station finds out by itself, and settles again', async (t) => {
   t.match(await waitForFinalSettlement(main, id), { state: 'settled' })
   const anchored = async () => {
     const [row] = await main.sql<{ block_hash: string | null }[]>`
-      select block_hash from unfinal_moves`
+      select block_hash from unfinalized_transfers`
     return row?.block_hash ?? null
   }
   await pollUntil(anchored, (hash) => hash !== null)

@@ -148,7 +148,9 @@ t.test('work that is begun again makes nothing else, and is answered once', asyn
   await once.runResumable(write({ owner: 'other' }), onboarding)
   await once.runResumable(write({ key: null }), onboarding)
   t.equal(onboarding.made.size, 3)
-  const [draft] = await sql<{ sealed: Buffer }[]>`select sealed from drafts where owner = 'owner'`
+  const [draft] = await sql<
+    { sealed: Buffer }[]
+  >`select sealed from idempotency_drafts where owner = 'owner'`
   t.notOk(draft?.sealed.includes([...onboarding.made][0] ?? ''), 'a draw is kept sealed')
 })
 
@@ -165,7 +167,7 @@ t.test('begun with another request, or not admitted, a key is refused or free', 
   await t.rejects(once.runResumable(write({ hash: 'h2' }), onboarding), /ends here/)
   onboarding.told.crash = false
   await t.rejects(once.runResumable(write(), onboarding), { code: 'idempotency_key_reused' })
-  await sql`update drafts set at = now() - interval '11 minutes'`
+  await sql`update idempotency_drafts set at = now() - interval '11 minutes'`
   await once.runResumable(write(), onboarding)
   t.equal(onboarding.made.size, 2, 'after ten minutes the key stands for something new')
 })

@@ -165,7 +165,8 @@ const plants: LedgerCorruption[] = [
   {
     description: 'a payment that settled out of nothing',
     rule: 'I7',
-    apply: (sql) => sql`delete from chain_moves where ctid = (select min(ctid) from chain_moves)`,
+    apply: (sql) =>
+      sql`delete from chain_transfers where ctid = (select min(ctid) from chain_transfers)`,
   },
   {
     description: 'a nonce that was claimed under two names',

@@ -45,7 +45,7 @@ const count = (all: readonly LlmReservationResult[], what: LlmReservationResult)
   all.filter((one) => one === what).length
 const shares = async (sql: Sql) =>
   Object.fromEntries(
-    (await sql`select spender, spent_micros from llm_shares order by spender`).map((row) => [
+    (await sql`select spender, spent_micros from llm_caller_spend order by spender`).map((row) => [
       String(row['spender']),
       Number(row['spent_micros']),
     ]),
@@ -90,7 +90,7 @@ t.test('unused reservations are returned to all payers, beside other reservation
   t.equal(await take(of(['four'], 101n)), 'share', 'an amount beyond a share is never taken')
   t.equal(await take(of(['one'], 10n, '2026-11-22')), 'taken', 'a day is a day')
   await take(of(['one'], 10n, '2026-11-30'))
-  const days = await sql`select distinct day::text from llm_shares order by day`
+  const days = await sql`select distinct day::text from llm_caller_spend order by day`
   t.strictSame(
     days.flatMap(({ day }) => day),
     ['2026-11-30'],
@@ -276,7 +276,7 @@ async function sharesHold(
     const near = await station.call(neighbour, 'llm_routing', much, FROM_HOME)
     t.match(near, { status: 429, body: { code: 'model_share_exhausted' } }, 'one address')
     t.match(await station.call(neighbour, 'llm_routing', much, FROM_AFAR), { status: 200 })
-    await station.sql`delete from llm_shares`
+    await station.sql`delete from llm_caller_spend`
     const later = await station.call(guest, 'llm_routing', much, again)
     t.match(later, { status: 200, body: { model_used: 'local/cheap' } }, 'its key may try again')
   })

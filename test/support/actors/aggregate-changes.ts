@@ -43,7 +43,7 @@ export const sampleActorRow = (id: string, state = '{"value":"x","context":{}}')
   id,
   machineVersion: 1,
   state,
-  atRest: false,
+  archived: false,
 })
 export const sampleTransferRow = (memo: string | null = null) => ({
   id: newUuidV7(COMMIT_TIME_MS),

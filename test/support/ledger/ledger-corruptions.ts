@@ -75,7 +75,7 @@ export const scheduleCorruptions: readonly LedgerCorruption[] = [
   {
     description: 'a paused schedule of a fleet that nobody looks after',
     rule: 'S1',
-    apply: (sql) => sql`delete from schedules_short`,
+    apply: (sql) => sql`delete from underfunded_schedules`,
   },
 ]
 
@@ -149,13 +149,13 @@ export const creditCorruptions: readonly LedgerCorruption[] = [
     description: 'promotional credits that became a reward without the permission',
     rule: 'P2',
     apply: (sql, { id }) =>
-      sql`delete from promo_crossings c using transfers t
+      sql`delete from promo_transfers c using transfers t
         where t.id = c.transfer_id and t.kind = 'escrow' and ${id}::text is not null`,
   },
   {
     description: 'a permission for a movement that is not there',
     rule: 'P2',
-    apply: (sql) => sql`insert into promo_crossings values (gen_random_uuid(), now())`,
+    apply: (sql) => sql`insert into promo_transfers values (gen_random_uuid(), now())`,
   },
   {
     description: 'cash that the treasury gave away',

@@ -57,7 +57,7 @@ export async function addVaultActivity({ ask }: ActorNode, agentId: string): Pro
   await ask(agentId, settleCallCommand, bought)
   const order = { agent_id: agentId, call_id: ordering.callId, at }
   const ordered = settlementOfAdmission(ordering, agentId, ordering.amount, {
-    rows: [{ table: 'vault_orders', row: order }],
+    rows: [{ table: 'vault_consolidations', row: order }],
     ended: (turn) => updateEntitlements(turn, { type: 'ORDER', seen: 0 }),
   })
   await ask(agentId, settleCallCommand, ordered)

@@ -28,6 +28,6 @@ export const vaultCorruptions: readonly LedgerCorruption[] = [
   {
     description: 'an order that nobody has counted',
     rule: 'V3',
-    apply: (sql) => sql`delete from vault_orders`,
+    apply: (sql) => sql`delete from vault_consolidations`,
   },
 ]

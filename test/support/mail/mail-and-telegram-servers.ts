@@ -119,7 +119,7 @@ export async function startTestTelegram(t: TeardownScope) {
 export const waitForOwnerAlerts = ({ sql }: { readonly sql: Sql }, most = 0) =>
   eventually(async () => {
     const [row] = await sql`
-      select (select max(id) from outbox) <= (select position from fan_out) as handed,
+      select (select max(id) from outbox) <= (select position from event_routing_cursor) as handed,
              (select count(*)::int from alerts where state = 'pending') as waiting`
     return row?.['handed'] === true && row['waiting'] <= most
   }, 'the end of all alerts')

@@ -224,7 +224,7 @@ export const createRandomAccount = () => privateKeyToAccount(generatePrivateKey(
 export const listSettlerTransactions = (sql: Sql) =>
   sql`select t.nonce, c.attempt, c.carried, t.state, t.replaced_by is not null as replaced
       from settler_txs t join (select nonce, min(attempt) as attempt, count(*)::int as carried
-        from settler_carries group by nonce) c on c.nonce = t.nonce
+        from settler_tx_settlements group by nonce) c on c.nonce = t.nonce
     order by t.nonce, t.created_at`
 /** Advances the time of the chain and of the nodes. */
 export async function advanceTime({ chain, clock }: SettlerScenario, ms: number): Promise<void> {
