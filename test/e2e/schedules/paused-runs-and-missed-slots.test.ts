@@ -202,7 +202,8 @@ t.test(
     t.ok(slot > late, 'one run is under way, and another comes')
     await missed(one, slot)
     t.match(await look(one), { state: 'paused' })
-    const waiting = () => main.sql`select slot from underfunded_schedules where schedule_id = ${one.id}`
+    const waiting = () =>
+      main.sql`select slot from underfunded_schedules where schedule_id = ${one.id}`
     t.match([...(await waiting())], [{ slot: BigInt(slot) }])
     await missed(one, late)
     t.match(await look(one), { state: 'paused' })

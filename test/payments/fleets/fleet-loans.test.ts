@@ -231,7 +231,8 @@ t.test('an agent moves between fleets on two nodes, and none is mistaken', async
     t.equal(await errorCodeOf(leave(at, agentId, fleetId)), 'not_in_fleet')
   }
   await assertNoViolations(t, sql)
-  const rows = await sql`select count(*)::int as n from fleet_departures where agent_id = ${agentId}`
+  const rows =
+    await sql`select count(*)::int as n from fleet_departures where agent_id = ${agentId}`
   t.strictSame([...rows], [{ n: 12 }])
 })
 
