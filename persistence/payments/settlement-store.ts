@@ -63,7 +63,7 @@ export function createSettlementStore(sql: Sql) {
   const shown = sql`a.id, a.aggregate_id as payer, ${money} as money,
     a.state->'value'->>'delivery' as delivery, ${context}->>'chain' as chain,
     ${context}->>'txHash' as tx_hash, (${context}->>'lookAt')::float8 as look_at,
-    case when a.machine_version < 3 then 0 else (${context}->>'attempts')::int end as attempts`
+    (${context}->>'attempts')::int as attempts`
   return {
     /** Settlements of a chain that need work now, without the paused ones. */
     async toWorkOn(

@@ -3,7 +3,6 @@ import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
 import { ZERO } from '../../core/money.ts'
 import { taskSessionMachine, type TaskSessionEvent } from '../../machines/task-session.ts'
-import { machineRegistryEntry } from '../../actors/machine-registry.ts'
 import {
   startMachine,
   readGoldenSnapshots,
@@ -179,21 +178,8 @@ t.test('no sequence of events leaves the budget', async (t) => {
   t.pass('within the budget')
 })
 
-t.test('snapshots of version 1 are lifted to version 2', async (t) => {
-  const lift = machineRegistryEntry('taskSession').upcasters[1]
-  const lifted = readGoldenSnapshots('task-session-v1.json').map((stored) => ({
-    ...stored,
-    ...lift?.(stored),
-  }))
-  const names = new Set(lifted.map(({ name }) => name))
-  t.strictSame(
-    lifted,
-    readGoldenSnapshots('task-session-v2.json').filter(({ name }) => names.has(name)),
-  )
-})
-
-t.test('snapshots of version 2 still resolve and go on', async (t) => {
-  for (const stored of readGoldenSnapshots('task-session-v2.json')) {
+t.test('snapshots of version 1 still resolve and go on', async (t) => {
+  for (const stored of readGoldenSnapshots('task-session-v1.json')) {
     const snapshot = restoreSnapshot(taskSessionMachine, stored)
     t.equal(snapshot.value, stored.value, stored.name)
     t.strictSame(snapshot.context, stored.context)
