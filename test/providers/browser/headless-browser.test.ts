@@ -1,6 +1,6 @@
-import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { useTemporaryDirectory } from '../../support/temporary-directory.ts'
 import t from 'tap'
 import { createSystemClock } from '../../../core/clock.ts'
 import { ServiceError } from '../../../core/errors.ts'
@@ -49,10 +49,7 @@ async function anyHost(parts: BrowserHostSettings): Promise<BrowserHostProcess> 
 }
 
 /** Where browsers of this file have their folders, and no others; uid nobody may go in. */
-const folder = mkdtempSync(join(tmpdir(), 'gb-'))
-chmodSync(folder, 0o755)
-process.env['TMPDIR'] = folder
-t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+const folder = useTemporaryDirectory(t, 'gb-')
 
 t.test('a browser is looked for where the operator says, and nowhere else', async (t) => {
   t.equal(findChromium('none', '/usr/bin'), null)

@@ -356,7 +356,7 @@ t.test('a keyring secret is sent to its hosts only, hop by hop, and never return
   const down = { url: new URL('http://127.0.0.1/'), first: new URL('https://127.0.0.1/') }
   t.strictSame(
     await resolveHopHeaders(parseCallerHeaders(headers), secrets, down),
-    { headers: { accept: 'application/json' }, used: [] },
+    { headers: { accept: 'application/json' }, usedSecrets: [] },
     'no secret leaves https for http',
   )
 

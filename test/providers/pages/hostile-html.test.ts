@@ -69,8 +69,8 @@ t.test('forms and links are returned up to a size, and no partial form is sent',
   const cut = await formsOf(half)
   t.ok(sizeOf(cut) < 5 * BYTES_PER_MIB)
   t.match(cut.forms, [
-    { action: null, cut: true },
-    { action: null, cut: true },
+    { action: null, isTruncated: true },
+    { action: null, isTruncated: true },
   ])
   t.match(await read(half), { truncated: true, forms: [] })
 })

@@ -1,15 +1,7 @@
-import {
-  chmodSync,
-  existsSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs'
+import { chmodSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { once } from 'node:events'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { useTemporaryDirectory } from '../../support/temporary-directory.ts'
 import t from 'tap'
 import { WebSocket } from 'ws'
 import { createSystemClock } from '../../../core/clock.ts'
@@ -28,10 +20,7 @@ const VAGUE = 'Please look around'
 const quiet = new AbortController().signal
 
 /** Where the browser of this file has its folder; uid nobody may go in. */
-const folder = mkdtempSync(join(tmpdir(), 'gc-'))
-chmodSync(folder, 0o755)
-process.env['TMPDIR'] = folder
-t.teardown(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }))
+const folder = useTemporaryDirectory(t, 'gc-')
 
 /** Chromium with a second way in, by which its contexts can be counted. */
 function watched(): string {

@@ -1,0 +1,359 @@
+import { newUuidV7 } from '../../../core/ids.ts'
+import type { Sql } from '../../../persistence/data-plane.ts'
+import { hiveCorruptions } from './hive-corruptions.ts'
+import {
+  creditCorruptions,
+  fleetCorruptions,
+  keySpendCorruptions,
+  scheduleCorruptions,
+  type LedgerCorruption,
+} from './ledger-corruptions.ts'
+import { vaultCorruptions } from './vault-corruptions.ts'
+
+/** Corruptions of each invariant of `gas verify`. */
+
+const transfer = (
+  sql: Sql,
+  debit: string,
+  credit: string,
+  amount: number,
+  kind = 'send',
+  callId: string | null = null,
+) =>
+  sql`insert into transfers (id, owner, debit, credit, amount_micros, kind, call_id, at)
+    values (${newUuidV7(Date.now())}, 'x', ${debit}, ${credit}, ${amount}, ${kind}, ${callId}, now())`
+const context = (sql: Sql, kind: string, path: string, value: string) =>
+  sql`update actors set state = jsonb_set(state, ${`{context,${path}}`}::text[], ${value}::text::jsonb)
+    where ctid = (select ctid from actors where kind = ${kind} order by id limit 1)`
+
+/** At least one corruption of each invariant. */
+export const INVARIANT_CORRUPTIONS: readonly LedgerCorruption[] = [
+  {
+    description: 'a transfer of nothing',
+    rule: 'I1',
+    apply: async (sql) => {
+      await unchecked(sql)
+      await transfer(sql, 'a', 'b', 0)
+    },
+  },
+  {
+    description: 'a transfer to itself',
+    rule: 'I1',
+    apply: async (sql) => {
+      await unchecked(sql)
+      await transfer(sql, 'a', 'a', 5)
+    },
+  },
+  {
+    description: 'an account below zero',
+    rule: 'I2',
+    apply: (sql) => transfer(sql, 'royalty:pool', 'treasury:fees', 5_000_000),
+  },
+  {
+    description: 'an agent below zero',
+    rule: 'I2',
+    apply: (sql, { id }) => transfer(sql, `agent:${id}:cash`, 'treasury:fees', 5),
+  },
+  {
+    description: 'a balance that the ledger does not know',
+    rule: 'I3',
+    apply: (sql) => context(sql, 'agent', 'promo', '{"$n":"900000"}'),
+  },
+  {
+    description: 'money of an agent without a snapshot',
+    rule: 'I3',
+    apply: (sql) =>
+      transfer(sql, 'grants:promo', `agent:${newUuidV7(Date.now())}:promo`, 5, 'grant'),
+  },
+  {
+    description: 'a message that was lost on its way',
+    rule: 'I3',
+    apply: (sql) => sql`delete from inbox where absorbed_at is null`,
+  },
+  {
+    description: 'held money without a hold',
+    rule: 'I4',
+    apply: (sql) => context(sql, 'agent', 'holds', '{}'),
+  },
+  {
+    description: 'a hold without a timer',
+    rule: 'I4',
+    apply: (sql) => sql`delete from timers where id like 'hold:%'`,
+  },
+  {
+    description: 'a hold that outlived its expiry',
+    rule: 'I4',
+    apply: (sql) =>
+      sql`update timers set due_at = now() - interval '10 minutes' where id like 'hold:%'`,
+  },
+  {
+    description: 'a task that spent more than its calls',
+    rule: 'I5a',
+    apply: (sql) => context(sql, 'taskSession', 'spent', '{"$n":"130000"}'),
+  },
+  {
+    description: 'a task beyond its budget',
+    rule: 'I5a',
+    apply: (sql) => context(sql, 'taskSession', 'budget', '{"$n":"119999"}'),
+  },
+  {
+    description: 'a Backpack that forgot a call',
+    rule: 'I5b',
+    apply: (sql) => context(sql, 'backpack', 'spentDay', '{"$n":"70000"}'),
+  },
+  {
+    description: 'a Backpack whose total is wrong',
+    rule: 'I5b',
+    apply: (sql) => context(sql, 'backpack', 'spentTotal', '{"$n":"1"}'),
+  },
+  {
+    description: 'a Backpack beyond its day',
+    rule: 'I5b',
+    apply: (sql) => context(sql, 'backpack', 'fuse,perDay', '{"$n":"119999"}'),
+  },
+  {
+    description: 'a Backpack that let too large a call through',
+    rule: 'I5b',
+    apply: (sql) => context(sql, 'backpack', 'fuse,perCall', '{"$n":"69999"}'),
+  },
+  ...keySpendCorruptions,
+  ...scheduleCorruptions,
+  ...fleetCorruptions,
+  ...hiveCorruptions,
+  ...vaultCorruptions,
+  {
+    description: 'a call that was charged twice',
+    rule: 'I6',
+    apply: (
+      sql,
+    ) => sql`insert into transfers select ${newUuidV7(Date.now())}, owner, debit, credit, amount_micros,
+      kind, call_id, memo, at from transfers where kind = 'charge' limit 1`,
+  },
+  {
+    description: 'a call that was recorded twice',
+    rule: 'I6',
+    apply: (
+      sql,
+    ) => sql`insert into calls select owner, call_id, agent_id, key_id, operation, tool, rail, 0, 'failed',
+      'internal', ms, null, null, ghost, null, null, null, at + interval '1 second' from calls limit 1`,
+  },
+  {
+    description: 'a charge without a call',
+    rule: 'I6',
+    apply: (sql, { id }) =>
+      transfer(sql, `agent:${id}:promo`, 'treasury:fees', 5, 'fee', newUuidV7(Date.now())),
+  },
+  {
+    description: 'a payment that the ledger does not know',
+    rule: 'I7',
+    apply: (sql) => transfer(sql, 'world:base', 'owed:base', 5, 'settlement'),
+  },
+  {
+    description: 'a payment that settled out of nothing',
+    rule: 'I7',
+    apply: (sql) => sql`delete from chain_transfers where ctid = (select min(ctid) from chain_transfers)`,
+  },
+  {
+    description: 'a nonce that was claimed under two names',
+    rule: 'I7',
+    apply: (
+      sql,
+    ) => sql`insert into settlements select 'stl_twice', claim, payer, chain, asset, nonce,
+      amount, price_micros, from_block, payment, agent_id, purpose, created_at from settlements limit 1`,
+  },
+  {
+    description: 'a delivery that nobody owes',
+    rule: 'I7b',
+    apply: (sql) => sql`update actors set state = jsonb_set(state, '{value,delivery}', '"waiting"')
+      where kind = 'settlement' and state->'value'->>'money' = 'due'`,
+  },
+  {
+    description: 'money that went somewhere else on its way',
+    rule: 'I7b',
+    apply: (sql) => transfer(sql, 'owed:base', 'treasury:fees', 5, 'loss'),
+  },
+  {
+    description: 'a payer with a payment forgotten',
+    rule: 'I7c',
+    apply: (sql) => context(sql, 'payer', 'inFlight', '{"$n":"0"}'),
+  },
+  {
+    description: 'a payer with a reservation too many',
+    rule: 'I7c',
+    apply: (sql) => context(sql, 'payer', 'reservations', '{}'),
+  },
+  {
+    description: 'shares that favour the treasury',
+    rule: 'I9',
+    apply: async (sql) => {
+      await mutable(sql)
+      await sql`update transfers set credit = 'treasury:fees' where kind = 'charge'`
+    },
+  },
+  {
+    description: 'a command without its history',
+    rule: 'I10',
+    apply: (sql, { id }) => sql`delete from journal where aggregate_id = ${id} and version = 3`,
+  },
+  {
+    description: 'a version that history does not know',
+    rule: 'I10',
+    apply: (sql, { id }) => sql`update aggregates set version = version + 1 where id = ${id}`,
+  },
+  {
+    description: 'promotional credits out of nowhere',
+    rule: 'I11',
+    apply: (sql, { id }) => transfer(sql, 'world:base', `agent:${id}:promo`, 5),
+  },
+  {
+    description: 'promotional credits turned into cash',
+    rule: 'I11',
+    apply: (sql, { id, other }) => transfer(sql, `agent:${id}:promo`, `agent:${other}:cash`, 5),
+  },
+  {
+    description: 'a movement that is not listed',
+    rule: 'I11',
+    apply: (sql, { id }) => transfer(sql, `agent:${id}:cash`, 'grants:promo', 5),
+  },
+  {
+    description: 'a hold of another agent',
+    rule: 'I11',
+    apply: (sql, { id, other }) =>
+      transfer(sql, `agent:${id}:promo`, `agent:${other}:held:promo`, 5, 'hold'),
+  },
+  ...creditCorruptions,
+  {
+    description: 'a message absorbed without a command',
+    rule: 'I12',
+    apply: (sql) => sql`update inbox set absorbed_at = now() where absorbed_at is null`,
+  },
+  {
+    description: 'a message absorbed by two commands',
+    rule: 'I12',
+    apply: (
+      sql,
+    ) => sql`insert into journal select aggregate_id, version + 100, ${newUuidV7(Date.now())}, command, changed, at
+      from journal where command->>'name' = 'inbox.absorb'`,
+  },
+  {
+    description: 'a message absorbed that still lies open',
+    rule: 'I12',
+    apply: (sql) => sql`update inbox set absorbed_at = null where absorbed_at is not null`,
+  },
+  {
+    description: 'a day of usage that nobody called',
+    rule: 'U1',
+    apply: (sql) => sql`update usage_daily set calls = calls + 1`,
+  },
+  {
+    description: 'a key that was answered twice',
+    rule: 'K1',
+    apply: (
+      sql,
+    ) => sql`insert into calls select owner, ${newUuidV7(Date.now())}, agent_id, key_id, operation, null, rail, 0,
+      status, null, ms, null, null, ghost, idempotency_key, request_hash, response, at from calls
+      where idempotency_key is not null`,
+  },
+  {
+    description: 'a pool that the ledger does not know',
+    rule: 'F1',
+    apply: (sql) => context(sql, 'fleet', 'cash', '{"$n":"1"}'),
+  },
+  {
+    description: 'credits on their way back to a pool that were lost',
+    rule: 'F1',
+    apply: (sql) => sql`delete from inbox where receiver_kind = 'fleet' and absorbed_at is null`,
+  },
+  {
+    description: 'a bonus of a pool out of nowhere',
+    rule: 'I11',
+    apply: (sql) => transfer(sql, 'world:base', `fleet:${newUuidV7(Date.now())}:promo`, 5),
+  },
+  {
+    description: 'a bonus of a pool turned into cash',
+    rule: 'I11',
+    apply: (sql, { id }) =>
+      transfer(sql, `fleet:${newUuidV7(Date.now())}:promo`, `agent:${id}:cash`, 5, 'draw'),
+  },
+  {
+    description: 'a member that no fleet counts',
+    rule: 'F2',
+    apply: (sql) =>
+      sql`insert into fleet_members select ${newUuidV7(Date.now())}, fleet_id, now() from fleet_members limit 1`,
+  },
+  {
+    description: 'a member that the directory lacks',
+    rule: 'F2',
+    apply: (sql) => sql`delete from fleet_members`,
+  },
+  {
+    description: 'a bounty that was paid twice',
+    rule: 'I8',
+    apply: (sql) => sql`insert into transfers select ${newUuidV7(Date.now())}, owner, debit, credit,
+      amount_micros, kind, call_id, memo, at from transfers where kind = 'bounty'`,
+  },
+  {
+    description: 'a bounty that was paid to somebody else',
+    rule: 'I8',
+    apply: (sql, { id }) => sql`update actors set state =
+      jsonb_set(state, '{context,claimerId}', to_jsonb(${id}::text))
+      where kind = 'bounty' and state->>'value' = 'claimed'`,
+  },
+  {
+    description: 'an escrow that leaked',
+    rule: 'I8',
+    apply: (sql) => sql`insert into transfers select ${newUuidV7(Date.now())}, owner, credit,
+      'treasury:fees', 1, 'fee', null, null, at from transfers where kind = 'escrow' limit 1`,
+  },
+  {
+    description: 'an escrow that was never taken',
+    rule: 'I8',
+    apply: async (sql) => {
+      await mutable(sql)
+      await sql`delete from transfers where kind = 'escrow'`
+    },
+  },
+  {
+    description: 'promotional credits turned into cash by a bounty',
+    rule: 'I11',
+    apply: (sql, { id }) =>
+      transfer(sql, `bounty:${newUuidV7(Date.now())}:promo`, `agent:${id}:cash`, 5, 'bounty'),
+  },
+  {
+    description: 'promotional credits that came into an escrow as cash',
+    rule: 'I11',
+    apply: (sql, { id }) =>
+      transfer(sql, `agent:${id}:promo`, `bounty:${newUuidV7(Date.now())}`, 5, 'escrow'),
+  },
+  {
+    description: 'a claimed bounty that lists show as open',
+    rule: 'B1',
+    apply: (sql) => sql`update bounties set status = 'open', closed_reason = null`,
+  },
+  {
+    description: 'an open bounty without its timer',
+    rule: 'B1',
+    apply: (sql) => sql`delete from timers where command = 'bounty.expire'`,
+  },
+  {
+    description: 'a slot of a drop that was given twice',
+    rule: 'D1',
+    apply: (sql) => sql`insert into transfers select ${newUuidV7(Date.now())}, owner, debit, credit,
+      amount_micros, kind, call_id, memo, at from transfers where kind = 'drop'`,
+  },
+  {
+    description: 'a drop with more slots taken than it had',
+    rule: 'D1',
+    apply: (sql) => context(sql, 'drop', 'slots', '0'),
+  },
+]
+
+/** Allows changes of the append-only ledger. */
+const mutable = (sql: Sql) => sql`alter table transfers disable trigger all`
+
+/** Drops the checks of the ledger's columns. */
+async function unchecked(sql: Sql): Promise<void> {
+  const rows = await sql<{ conname: string }[]>`
+    select conname from pg_constraint where conrelid = 'transfers'::regclass and contype = 'c'`
+  for (const { conname } of rows) await sql`alter table transfers drop constraint ${sql(conname)}`
+}
