@@ -1,5 +1,4 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { useTemporaryDirectory } from '../../support/temporary-directory.ts'
 import t from 'tap'
 import { createSystemClock } from '../../../core/clock.ts'
