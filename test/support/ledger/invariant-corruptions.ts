@@ -151,7 +151,8 @@ export const INVARIANT_CORRUPTIONS: readonly LedgerCorruption[] = [
   {
     description: 'a payment that settled out of nothing',
     rule: 'I7',
-    apply: (sql) => sql`delete from chain_transfers where ctid = (select min(ctid) from chain_transfers)`,
+    apply: (sql) =>
+      sql`delete from chain_transfers where ctid = (select min(ctid) from chain_transfers)`,
   },
   {
     description: 'a nonce that was claimed under two names',
