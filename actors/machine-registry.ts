@@ -5,19 +5,19 @@ import type {
   InputFrom,
   SnapshotFrom,
 } from 'xstate'
-import { agentMachine } from '../machines/agent.ts'
-import { backpackMachine } from '../machines/backpack.ts'
-import { bountyMachine } from '../machines/bounty.ts'
-import { creditDropMachine } from '../machines/credit-drop.ts'
-import { fleetMachine } from '../machines/fleet.ts'
-import { payerMachine } from '../machines/payer.ts'
-import { dailyQuotaMachine } from '../machines/daily-quota.ts'
-import { scheduleMachine } from '../machines/schedule.ts'
-import { settlementMachine } from '../machines/settlement.ts'
-import { entitlementsMachine } from '../machines/entitlements.ts'
-import { taskSessionMachine } from '../machines/task-session.ts'
-import { visitorMachine } from '../machines/visitor.ts'
-import { hiveWatchListMachine } from '../machines/hive-watch-list.ts'
+import { agentMachine } from '../machines/agent-machine.ts'
+import { backpackMachine } from '../machines/backpack-machine.ts'
+import { bountyMachine } from '../machines/bounty-machine.ts'
+import { creditDropMachine } from '../machines/credit-drop-machine.ts'
+import { fleetMachine } from '../machines/fleet-machine.ts'
+import { payerMachine } from '../machines/payer-machine.ts'
+import { dailyQuotaMachine } from '../machines/daily-quota-machine.ts'
+import { scheduleMachine } from '../machines/schedule-machine.ts'
+import { settlementMachine } from '../machines/settlement-machine.ts'
+import { entitlementsMachine } from '../machines/entitlements-machine.ts'
+import { taskSessionMachine } from '../machines/task-session-machine.ts'
+import { visitorMachine } from '../machines/visitor-machine.ts'
+import { hiveWatchListMachine } from '../machines/hive-watch-list-machine.ts'
 
 /** The stored form of a snapshot: the input of `machine.resolveState`. */
 export interface StoredMachineState {

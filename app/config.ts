@@ -6,7 +6,7 @@ import { parseMasterKey } from '../core/crypto.ts'
 import { fromUsdc } from '../core/money.ts'
 import { parseAddressAllowlist } from '../providers/egress/public-address.ts'
 import { parseLlmProviders, type LlmProvider } from '../providers/llm/provider-settings.ts'
-import type { IsolationLevel } from '../providers/sandbox/port.ts'
+import type { IsolationLevel } from '../providers/sandbox/sandbox-port.ts'
 import { SecretString } from './secret-string.ts'
 import { SettingsSchema, type SettingAnnotations } from './settings.ts'
 

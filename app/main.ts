@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { createServer, type AddressInfo } from 'node:net'
-import { composeStation, type Station } from './compose/station.ts'
+import { composeStation, type Station } from './compose/compose-station.ts'
 import { ConfigError, loadConfig, type Config } from './config.ts'
 
 /** Entry point of the station. */

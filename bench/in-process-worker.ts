@@ -2,9 +2,9 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { CallRequest } from '../calls/call-types.ts'
-import type * as Compose from '../app/compose/station.ts'
+import type * as Compose from '../app/compose/compose-station.ts'
 import type * as Configuration from '../app/config.ts'
-import type * as Purse from '../payments/commands/agent-account.ts'
+import type * as Purse from '../payments/commands/agent-account-commands.ts'
 import { PAID_TOOL_BODY } from '../chaos/station-client.ts'
 import { STATION_BUILD_DIR, OFFLINE_STATION_SETTINGS } from '../chaos/station-process.ts'
 
@@ -18,10 +18,10 @@ const [, , dataDir = ''] = process.argv
 // Imports the built service: a TypeScript loader would distort the result.
 const built = async <M>(path: string): Promise<M> =>
   (await import(join(STATION_BUILD_DIR, path))) as M
-const { composeStation: compose } = await built<typeof Compose>('app/compose/station.js')
+const { composeStation: compose } = await built<typeof Compose>('app/compose/compose-station.js')
 const { loadConfig } = await built<typeof Configuration>('app/config.js')
 const { getAgentBalanceCommand: balance } = await built<typeof Purse>(
-  'payments/commands/agent-account.js',
+  'payments/commands/agent-account-commands.js',
 )
 const env = {
   ...OFFLINE_STATION_SETTINGS,

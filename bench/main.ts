@@ -13,26 +13,26 @@ import {
 } from '../chaos/station-process.ts'
 import { findFreePort } from '../chaos/free-port.ts'
 import { REPOSITORY_ROOT } from '../scripts/repository-root.ts'
-import { benchmarkSandboxFairness } from './suites/sandbox-fairness.ts'
-import { benchmarkHiveSearch } from './suites/hive-search.ts'
+import { benchmarkSandboxFairness } from './suites/sandbox-fairness-benchmark.ts'
+import { benchmarkHiveSearch } from './suites/hive-search-benchmark.ts'
 import {
   benchmarkHotAgent,
   benchmarkSteadyLatency,
   benchmarkManyAgents,
   type HttpBenchTargets,
-} from './suites/http-throughput.ts'
-import { benchmarkDiskFlush, benchmarkMemoryPerAgent } from './suites/in-process-costs.ts'
-import { benchmarkPageParsing } from './suites/page-parsing.ts'
-import { benchmarkPayments } from './suites/payments.ts'
+} from './suites/http-throughput-benchmark.ts'
+import { benchmarkDiskFlush, benchmarkMemoryPerAgent } from './suites/in-process-costs-benchmark.ts'
+import { benchmarkPageParsing } from './suites/page-parsing-benchmark.ts'
+import { benchmarkPayments } from './suites/payments-benchmark.ts'
 import { seedApiKeys, seedAgents } from './seed-agents.ts'
 import { spawnChildProgram } from './child-processes.ts'
 import { renderBenchmarkResults } from './results-document.ts'
 import type { BenchmarkRow, BenchmarkScale } from './benchmark-row.ts'
-import { benchmarkSandbox } from './suites/sandbox.ts'
-import { benchmarkSearchRecall } from './suites/search-recall.ts'
-import { benchmarkWebSockets } from './suites/websockets.ts'
-import { benchmarkStartup } from './suites/startup.ts'
-import { benchmarkStoredAgents } from './suites/stored-agents.ts'
+import { benchmarkSandbox } from './suites/sandbox-benchmark.ts'
+import { benchmarkSearchRecall } from './suites/search-recall-benchmark.ts'
+import { benchmarkWebSockets } from './suites/websockets-benchmark.ts'
+import { benchmarkStartup } from './suites/startup-benchmark.ts'
+import { benchmarkStoredAgents } from './suites/stored-agents-benchmark.ts'
 
 /** Runs the benchmarks and writes `bench/results.md`. */
 

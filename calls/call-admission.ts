@@ -1,4 +1,4 @@
-import { getRemainingAllowanceCommand } from '../actors/commands/entitlements.ts'
+import { getRemainingAllowanceCommand } from '../actors/commands/entitlements-commands.ts'
 import { msUntilNextUtcDay } from '../core/clock.ts'
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
@@ -7,7 +7,7 @@ import {
   admitCallCommand,
   releaseCallHoldCommand,
   quoteCallCommand,
-} from '../payments/commands/call.ts'
+} from '../payments/commands/call-commands.ts'
 import type { CallDeps } from './call-types.ts'
 import { canBorrowFromFleet, withFleetCredit } from './fleet-credit.ts'
 import { admitPaidCall } from './paid-call-admission.ts'

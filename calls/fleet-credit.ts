@@ -2,13 +2,13 @@ import { IdempotentReplayError } from '../actors/command.ts'
 import { ServiceError } from '../core/errors.ts'
 import { newUuidV7 } from '../core/ids.ts'
 import { addMicros, micros, ZERO, type Micros } from '../core/money.ts'
-import { releaseCallHoldCommand } from '../payments/commands/call.ts'
+import { releaseCallHoldCommand } from '../payments/commands/call-commands.ts'
 import {
   getCreditShortageCommand,
   drawFromFleetCommand,
   getFleetPoolCommand,
   type FleetDrawInput,
-} from '../payments/commands/fleet.ts'
+} from '../payments/commands/fleet-commands.ts'
 import type { PromoCashAmounts } from '../payments/ledger-accounts.ts'
 import type { CallDeps } from './call-types.ts'
 

@@ -7,7 +7,7 @@ import {
   reserveFreeCallCommand,
   consumeFreeCallCommand,
   type UseFreeCallInput,
-} from '../payments/commands/free-call-slots.ts'
+} from '../payments/commands/free-call-slots-commands.ts'
 import type { CallDeps } from './call-types.ts'
 import type { CallPlan } from './call-plan.ts'
 import { actorsToLoad, type AdmittedCall } from './admitted-call.ts'

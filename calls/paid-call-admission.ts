@@ -5,7 +5,7 @@ import {
   admitCallCommand,
   releaseCallHoldCommand,
   quoteCallCommand,
-} from '../payments/commands/call.ts'
+} from '../payments/commands/call-commands.ts'
 import type { ClaimedPayment, PaymentContext } from '../payments/payment-service-types.ts'
 import { PaymentRequiredError } from '../payments/payment-required-error.ts'
 import {

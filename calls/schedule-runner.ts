@@ -8,7 +8,7 @@ import {
   isScheduleRunRetryable,
   type ScheduleRunOutcome,
   type ScheduleView,
-} from '../actors/commands/schedules.ts'
+} from '../actors/commands/schedules-commands.ts'
 import { ServiceError, type ErrorCode } from '../core/errors.ts'
 import { newUuidV7 } from '../core/ids.ts'
 import type { ApiKeyTerms } from '../domain/api-key-terms.ts'

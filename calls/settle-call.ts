@@ -1,5 +1,5 @@
 import type { CommandContext } from '../actors/command.ts'
-import { updateEntitlements } from '../actors/commands/entitlements.ts'
+import { updateEntitlements } from '../actors/commands/entitlements-commands.ts'
 import { updateHiveWatchList } from '../actors/commands/hive-watch-list.ts'
 import { httpStatusOf, type ErrorCode, type ServiceError } from '../core/errors.ts'
 import { toProblemDocument } from '../core/problem-document.ts'
@@ -11,7 +11,7 @@ import {
   type UnstoredResponseReason,
 } from '../domain/unstored-response.ts'
 import { describeProviderError } from './provider-error-message.ts'
-import { failCallCommand, settleCallCommand } from '../payments/commands/call.ts'
+import { failCallCommand, settleCallCommand } from '../payments/commands/call-commands.ts'
 import type { CallRow } from '../core/commit-rows.ts'
 import type { ClaimedPayment } from '../payments/payment-service-types.ts'
 import { refundFreeSlot, releaseFreeSlot, consumeFreeSlot } from './free-call-slots.ts'

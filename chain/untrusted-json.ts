@@ -1,5 +1,5 @@
 import { LIMITS } from '../core/limits.ts'
-import { PaymentProblem } from './payment.ts'
+import { PaymentProblem } from './onchain-payment.ts'
 
 /** Strict parsing of base64, JSON and payment fields from untrusted input. */
 

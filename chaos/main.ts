@@ -3,12 +3,20 @@ import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { createSeededRandom } from './seeded-random.ts'
-import { formatClusterRound, printClusterSummary, CLUSTER_TABLE_HEADER } from './cluster/report.ts'
+import {
+  formatClusterRound,
+  printClusterSummary,
+  CLUSTER_TABLE_HEADER,
+} from './cluster/cluster-report.ts'
 import { proveCluster, missingClusterPrograms } from './cluster/prove-cluster.ts'
 import { runCrashRounds, finishInterruptedStreams } from './crash-rounds.ts'
 import { loadAverage, describeMachine } from './statistics.ts'
 import { runPaymentRounds, type PaymentProofOptions } from './payment-rounds.ts'
-import { buildMutatedCopy, CRASH_PROOF_MUTATIONS, type ProofRounds } from './mutations.ts'
+import {
+  buildMutatedCopy,
+  CRASH_PROOF_MUTATIONS,
+  type ProofRounds,
+} from './crash-proof-mutations.ts'
 import { raceOn, type Proof } from '../scripts/prove/race-stations.ts'
 import type { LimitRaceResult } from './limit-races.ts'
 import {
@@ -20,7 +28,7 @@ import {
   formatRaceTable,
   printCrashSummary,
   type CrashProofResult,
-} from './report.ts'
+} from './proof-report.ts'
 import {
   buildStation,
   STATION_BUILD_DIR,

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
-import type { HexString } from '../chain/payment.ts'
+import type { HexString } from '../chain/onchain-payment.ts'
 import type { Sql } from '../persistence/postgres/connection-pool.ts'
 import { startEmbeddedPostgres } from '../persistence/postgres/embedded-server.ts'
 import { verifyInvariants } from '../persistence/verify/verify-invariants.ts'

@@ -6,7 +6,7 @@ import {
   spawnWatchedProcess,
   type WatchedProcess,
 } from '../persistence/postgres/process-watchdog.ts'
-import { isPortListening, findInstalledProgram } from './nginx.ts'
+import { isPortListening, findInstalledProgram } from './nginx-process.ts'
 
 /** Starts a Redis or Valkey server for a proof. */
 

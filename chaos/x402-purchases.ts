@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { PAYMENT_NETWORKS } from '../chain/payment-networks.ts'
-import { toSettlementId } from '../payments/commands/payment.ts'
-import type { HexString } from '../chain/payment.ts'
+import { toSettlementId } from '../payments/commands/payment-commands.ts'
+import type { HexString } from '../chain/onchain-payment.ts'
 import type { LocalChain } from '../test/support/chain/local-chain.ts'
 import {
   apiKeyHeader,

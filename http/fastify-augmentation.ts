@@ -4,7 +4,7 @@ import type { TokenBucketClass } from '../core/limits.ts'
 import type { ApiKeyRecord, ApiKeyScope } from '../persistence/agents/api-key-store.ts'
 import type { ApiKeyVerifier } from './auth/api-key-verifier.ts'
 import type { RequestRateLimiter } from './plugins/rate-limits.ts'
-import type { HttpServices } from './services.ts'
+import type { HttpServices } from './http-services.ts'
 
 /**
  * Who may call a route. `none`: anybody; `optional`: anybody, with or without a key; `key`: a key only;

@@ -1,5 +1,5 @@
 import type { ActorSystem } from '../actors/command.ts'
-import { resumeScheduleWithPoolCommand } from '../actors/commands/schedules.ts'
+import { resumeScheduleWithPoolCommand } from '../actors/commands/schedules-commands.ts'
 import { SECOND } from '../core/clock.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { AggregateChanges } from '../persistence/commit-batch.ts'

@@ -5,7 +5,7 @@ import { newApiKey, newUuidV7, newPrefixedId } from '../core/ids.ts'
 import { UNLIMITED_KEY_TERMS } from '../domain/api-key-terms.ts'
 import { ZERO, type Micros } from '../core/money.ts'
 import type { ActorSystem } from '../actors/command.ts'
-import type { NewBackpack } from '../actors/commands/backpacks.ts'
+import type { NewBackpack } from '../actors/commands/backpacks-commands.ts'
 import { invalidInputError } from '../core/errors.ts'
 import {
   WILDCARD_SCOPE,
@@ -14,7 +14,7 @@ import {
 } from '../persistence/agents/api-key-store.ts'
 import { toAgentRow } from '../persistence/agents/agent-profile-store.ts'
 import type { ReferralStore } from '../persistence/agents/referral-store.ts'
-import { createAgentCommand } from './commands/agent-account.ts'
+import { createAgentCommand } from './commands/agent-account-commands.ts'
 
 /** Profile fields an agent provides when it joins. */
 export interface AgentProfileInput {

@@ -10,7 +10,7 @@ import {
   type ClaimBountyResult,
   type PostBountyResult,
   type PostBountyInput,
-} from './commands/bounty.ts'
+} from './commands/bounty-commands.ts'
 
 /** Bounties: rewards in escrow that are posted, claimed and cancelled. */
 

@@ -4,7 +4,7 @@ import type { CommandContext } from '../actors/command.ts'
 import {
   makeSchedulesWaitForFleetPool,
   resumeFundedSchedules,
-} from '../actors/commands/schedules.ts'
+} from '../actors/commands/schedules-commands.ts'
 import {
   applyDepositMessage,
   applyReversedDepositMessage,
@@ -16,7 +16,7 @@ import {
   applyCallDeliveredMessage,
   applyCallReleasedMessage,
   type PayerCallMessage,
-} from './commands/payment.ts'
+} from './commands/payment-commands.ts'
 
 /** Applies messages of other aggregates: arrived money, and events of the own actor. */
 export const handleInboxMessage: InboxMessageHandler = (ctx, event) => {

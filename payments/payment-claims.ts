@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { hashPaymentCredential, PaymentProblem } from '../chain/payment.ts'
-import type { PaymentOffer, OnchainPayment, PresentedPayment } from '../chain/payment.ts'
+import { hashPaymentCredential, PaymentProblem } from '../chain/onchain-payment.ts'
+import type { PaymentOffer, OnchainPayment, PresentedPayment } from '../chain/onchain-payment.ts'
 import type { ActorSystem } from '../actors/command.ts'
 import type { Clock } from '../core/clock.ts'
 import { ServiceError, type ErrorDetails } from '../core/errors.ts'
@@ -16,15 +16,18 @@ import {
   claimPaymentCommand,
   toSettlementId,
   settlementLoadOptions,
-} from './commands/payment.ts'
+} from './commands/payment-commands.ts'
 import type {
   PaymentClaimInput,
   PaymentClaimResult as Answer,
   PaymentClaimMode,
   PaymentClaimPurpose,
-} from './commands/payment.ts'
+} from './commands/payment-commands.ts'
 import { createExposureLimit, type ExposureReservation } from './limits/exposure-limit.ts'
-import { lookUpPaymentCommand, type PaymentLookupResult } from './commands/payment-lookup.ts'
+import {
+  lookUpPaymentCommand,
+  type PaymentLookupResult,
+} from './commands/payment-lookup-commands.ts'
 import { hashRequesterIdentity } from './hash-requester-identity.ts'
 import type {
   PaymentBuyer,

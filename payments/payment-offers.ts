@@ -1,6 +1,6 @@
 import { mppChallengeHeader } from '../chain/mpp/mpp-challenge.ts'
-import { findPaymentCredential, PaymentProblem } from '../chain/payment.ts'
-import type { PaymentOffer, OnchainPayment, PresentedPayment } from '../chain/payment.ts'
+import { findPaymentCredential, PaymentProblem } from '../chain/onchain-payment.ts'
+import type { PaymentOffer, OnchainPayment, PresentedPayment } from '../chain/onchain-payment.ts'
 import { readRequestPayment } from '../chain/x402/read-payment.ts'
 import { findPresentedPayment } from '../chain/x402/presented-payment.ts'
 import {

@@ -1,4 +1,4 @@
-import type { PaymentOffer, PaymentProblem } from '../chain/payment.ts'
+import type { PaymentOffer, PaymentProblem } from '../chain/onchain-payment.ts'
 import { ServiceError, type ErrorDetails, type ErrorCode } from '../core/errors.ts'
 
 /** A 402 with an offer, which every entry point renders in all dialects. */

@@ -1,4 +1,4 @@
-import type { RequestHeaders, PaymentOffer, OnchainPayment } from '../chain/payment.ts'
+import type { RequestHeaders, PaymentOffer, OnchainPayment } from '../chain/onchain-payment.ts'
 import type { DomainEvent } from '../core/domain-events.ts'
 import type { Micros } from '../core/money.ts'
 import type { CallRow, PriceShare } from '../core/commit-rows.ts'

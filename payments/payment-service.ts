@@ -3,7 +3,7 @@ import {
   withPresentedProof,
   type PaymentOffer,
   type OnchainPayment,
-} from '../chain/payment.ts'
+} from '../chain/onchain-payment.ts'
 import type { ActorSystem } from '../actors/command.ts'
 import { newUuidV7 } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
@@ -16,7 +16,7 @@ import {
   deliverPaymentCommand,
   failPaymentCommand,
   settlementLoadOptions,
-} from './commands/payment.ts'
+} from './commands/payment-commands.ts'
 import { createPaymentOffers, type PaymentOffersDeps } from './payment-offers.ts'
 import type {
   PaidCallsDelivery,

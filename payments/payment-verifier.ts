@@ -1,7 +1,7 @@
 import { isNodeFailure } from '../chain/evm/evm-client.ts'
 import { createPaymentPreflight, type PaymentPreflight } from '../chain/evm/payment-preflight.ts'
 import { simulateMppCharge } from '../chain/mpp/mpp-charge.ts'
-import { PaymentProblem, type OnchainPayment } from '../chain/payment.ts'
+import { PaymentProblem, type OnchainPayment } from '../chain/onchain-payment.ts'
 import { preflightPermit2, permit2Digest, type Permit2Transfer } from '../chain/evm/permit2.ts'
 import type { SignerRecoveryPool } from '../chain/evm/signer-recovery-pool.ts'
 import {
@@ -13,7 +13,7 @@ import {
 } from '../chain/evm/eip3009.ts'
 import { FacilitatorUnavailableError } from '../chain/x402/facilitator-client.ts'
 import type { EvmClient } from '../chain/evm/evm-client.ts'
-import type { HexString } from '../chain/payment.ts'
+import type { HexString } from '../chain/onchain-payment.ts'
 import { ServiceError } from '../core/errors.ts'
 import type { PaymentChains } from './payment-chains.ts'
 

@@ -43,12 +43,12 @@ import vaultPromote from './memory/vault-promote.ts'
 import vaultQuery from './memory/vault-query.ts'
 import vaultShare from './memory/vault-share.ts'
 import vaultWrite from './memory/vault-write.ts'
-import type { SchemaValidator } from './validator.ts'
+import type { SchemaValidator } from './schema-validator.ts'
 import {
   compileSchemaValidator,
   assertNoValidationIssues,
   compileInputValidator,
-} from './validator.ts'
+} from './schema-validator.ts'
 import walletInvestigate from './onchain/wallet-investigate.ts'
 import webSearch from './web/web-search.ts'
 import x402Parse from './finance/x402-parse.ts'

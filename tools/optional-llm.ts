@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { ServiceError } from '../core/errors.ts'
 import type { ToolContext } from './define-tool.ts'
-import type { LlmAnswer, LlmRequest } from '../providers/llm/port.ts'
+import type { LlmAnswer, LlmRequest } from '../providers/llm/llm-port.ts'
 import type { WeighedEvidence } from './intelligence/hive-evidence/weigh-evidence.ts'
 
 /** Language model calls with a fallback. */

@@ -1,4 +1,4 @@
-import { READABLE_CHAIN_NAMES } from '../providers/chain-data/port.ts'
+import { READABLE_CHAIN_NAMES } from '../providers/chain-data/chain-data-port.ts'
 import type { ToolAvailability, ToolPorts } from './tool-ports.ts'
 
 /** Availability of a tool with a built-in method, named by `otherwise`, that a model improves. */

@@ -1,31 +1,31 @@
-import type { HeadlessBrowser } from '../providers/browser/port.ts'
+import type { HeadlessBrowser } from '../providers/browser/browser-port.ts'
 import type { EgressClient, KeyringSecretResolver } from '../providers/egress/egress-client.ts'
-import type { ChainReader } from '../providers/chain-data/port.ts'
-import type { EmbeddingsClient } from '../providers/embeddings/port.ts'
+import type { ChainReader } from '../providers/chain-data/chain-data-port.ts'
+import type { EmbeddingsClient } from '../providers/embeddings/embeddings-port.ts'
 import type {
   HiveWatchesAndFeature,
   HiveTextReservations,
   StrategyReader,
   HiveReader,
-} from '../providers/hive/port.ts'
-import type { HiveEvidenceSearch } from './intelligence/hive-evidence/port.ts'
-import type { AgentActivityReader } from './intelligence/usage-advice/port.ts'
-import type { LlmClient } from '../providers/llm/port.ts'
-import type { Mailer } from '../providers/mail/port.ts'
-import type { StationUpdates } from './intelligence/station-updates/port.ts'
-import type { MemoryPackCatalogue } from './memory/packs/port.ts'
-import type { PageReader } from '../providers/pages/port.ts'
-import type { TaskPlanner } from './intelligence/planner/port.ts'
-import type { PoolFinder } from '../providers/liquidity-pools/port.ts'
+} from '../providers/hive/hive-port.ts'
+import type { HiveEvidenceSearch } from './intelligence/hive-evidence/hive-evidence-port.ts'
+import type { AgentActivityReader } from './intelligence/usage-advice/usage-advice-port.ts'
+import type { LlmClient } from '../providers/llm/llm-port.ts'
+import type { Mailer } from '../providers/mail/mail-port.ts'
+import type { StationUpdates } from './intelligence/station-updates/station-updates-port.ts'
+import type { MemoryPackCatalogue } from './memory/packs/packs-port.ts'
+import type { PageReader } from '../providers/pages/pages-port.ts'
+import type { TaskPlanner } from './intelligence/planner/planner-port.ts'
+import type { PoolFinder } from '../providers/liquidity-pools/liquidity-pools-port.ts'
 import type { PriceService } from '../providers/prices/price-service.ts'
-import type { Sandbox } from '../providers/sandbox/port.ts'
-import type { WebSearchClient } from '../providers/search/port.ts'
-import type { SocialSearch } from '../providers/social/port.ts'
-import type { TextAnalyzer } from '../providers/text/port.ts'
+import type { Sandbox } from '../providers/sandbox/sandbox-port.ts'
+import type { WebSearchClient } from '../providers/search/search-port.ts'
+import type { SocialSearch } from '../providers/social/social-port.ts'
+import type { TextAnalyzer } from '../providers/text/text-port.ts'
 import type { UpstreamClient } from '../providers/upstream/upstream-client.ts'
-import type { VaultPort } from './memory/vault/port.ts'
+import type { VaultPort } from './memory/vault/vault-port.ts'
 
-/** The external services that tools use; wired in `app/compose/station.ts`. */
+/** The external services that tools use; wired in `app/compose/compose-station.ts`. */
 export interface ToolPorts {
   /** Fetches URLs chosen by callers. */
   readonly egress: EgressClient

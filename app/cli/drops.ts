@@ -3,7 +3,7 @@ import {
   getCreditDropCommand,
   openCreditDropCommand,
   type CreditDropView,
-} from '../../payments/commands/credit-drop.ts'
+} from '../../payments/commands/credit-drop-commands.ts'
 import { createDropStore } from '../../persistence/payments/drop-store.ts'
 import type { Sql } from '../../persistence/data-plane.ts'
 import { withActorRuntime } from './with-actor-runtime.ts'

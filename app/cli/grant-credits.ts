@@ -3,7 +3,7 @@ import { createSystemClock } from '../../core/clock.ts'
 import { isUuid, newUuidV7 } from '../../core/ids.ts'
 import { formatUsdc, fromUsdc, ZERO, type Micros } from '../../core/money.ts'
 import { MAX_BUDGET } from '../../domain/pricing.ts'
-import { giveOperatorGrantCommand } from '../../payments/commands/operator-grant.ts'
+import { giveOperatorGrantCommand } from '../../payments/commands/operator-grant-commands.ts'
 import { isUniqueViolation } from '../../persistence/fleets/fleet-store.ts'
 import {
   createOperatorGrantStore,

@@ -2,8 +2,8 @@ import {
   recordPaymentLostCommand,
   recordPaymentSettledCommand,
   recordPaymentUnknownCommand,
-} from '../../payments/commands/settlement.ts'
-import { settlementLoadOptions } from '../../payments/commands/payment.ts'
+} from '../../payments/commands/settlement-commands.ts'
+import { settlementLoadOptions } from '../../payments/commands/payment-commands.ts'
 import type { Sql } from '../../persistence/data-plane.ts'
 import {
   createSettlementStore,

@@ -6,7 +6,7 @@ import {
   primaryEncryptionKey,
   type EncryptionKeys,
 } from '../../core/crypto.ts'
-import type { HexString } from '../payment.ts'
+import type { HexString } from '../onchain-payment.ts'
 
 /** A stored custodial wallet: its private key exists only in the envelope. */
 export interface EncryptedWallet {

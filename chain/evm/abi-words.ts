@@ -1,4 +1,4 @@
-import type { HexString } from '../payment.ts'
+import type { HexString } from '../onchain-payment.ts'
 
 /**
  * Encodes contract calls whose arguments are single words. A general ABI encoder would look up the

@@ -1,5 +1,5 @@
 import { findRpcError, type EvmClient } from './evm-client.ts'
-import type { HexString } from '../payment.ts'
+import type { HexString } from '../onchain-payment.ts'
 
 /** The transaction count of a key at a block, that block included. */
 export interface AccountNonceAtBlock {

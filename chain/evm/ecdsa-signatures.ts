@@ -1,4 +1,4 @@
-import type { HexString } from '../payment.ts'
+import type { HexString } from '../onchain-payment.ts'
 
 /** Checks and splits the ECDSA signatures of payers. */
 

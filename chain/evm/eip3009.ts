@@ -16,7 +16,7 @@ import {
   readLogsInChunks,
   ERC20_TRANSFER_TOPIC,
 } from './event-logs.ts'
-import type { HexString } from '../payment.ts'
+import type { HexString } from '../onchain-payment.ts'
 import { isEcdsaSignature, splitSignature } from './ecdsa-signatures.ts'
 import { findTransactionReceipt } from './transactions.ts'
 import { encodeCallData, encodeUintWord, encodeHexWord } from './abi-words.ts'

@@ -13,7 +13,7 @@ import {
   TimeoutError,
   UnknownRpcError,
 } from 'viem'
-import type { HexString } from '../payment.ts'
+import type { HexString } from '../onchain-payment.ts'
 
 /** A JSON-RPC client for one EVM node, and the classification of its errors. */
 

@@ -1,7 +1,7 @@
 import { decodeFunctionData, parseAbi } from 'viem'
 import { ethCall, ethCallWithFees, revertReasonFromError } from './evm-client.ts'
 import type { EvmCall, EvmClient, Eip1559Fees } from './evm-client.ts'
-import type { HexString } from '../payment.ts'
+import type { HexString } from '../onchain-payment.ts'
 import { encodeCallData, encodeUintWord, encodeHexWord, encodeBytesWords } from './abi-words.ts'
 
 /** Multicall3, at one address on nearly every chain, with viem's definitions. */

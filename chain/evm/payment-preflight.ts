@@ -14,7 +14,7 @@ import {
   encodeMulticall,
   type MulticallEntry,
 } from './multicall.ts'
-import type { HexString } from '../payment.ts'
+import type { HexString } from '../onchain-payment.ts'
 import { readCurrentFees, MAX_TRANSACTION_GAS } from './transactions.ts'
 
 /** The chain checks before a payment is accepted. */

@@ -15,7 +15,7 @@ import {
   readLogsInChunks,
   ERC20_TRANSFER_TOPIC,
 } from './event-logs.ts'
-import type { HexString } from '../payment.ts'
+import type { HexString } from '../onchain-payment.ts'
 import { isEcdsaSignature, splitSignature } from './ecdsa-signatures.ts'
 import { balanceOfCall, type SignedPaymentStatus, type Eip3009Preflight } from './eip3009.ts'
 

@@ -14,7 +14,7 @@ import {
 } from './evm-client.ts'
 import type { EvmCall, EvmClient, Eip1559Fees } from './evm-client.ts'
 import { findBlockHeader } from './event-logs.ts'
-import type { HexString } from '../payment.ts'
+import type { HexString } from '../onchain-payment.ts'
 
 /** Builds, signs and broadcasts the transactions of settler keys. */
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { LIMITS } from '../../core/limits.ts'
 import { SECOND } from '../../core/clock.ts'
-import type { MppOffer, PaymentOffer } from '../payment.ts'
+import type { MppOffer, PaymentOffer } from '../onchain-payment.ts'
 
 /** The parts of a challenge that its id is computed from, in wire spelling. */
 export interface MppChallenge {

@@ -8,7 +8,7 @@ import {
   type MppOffer,
   type PaymentOffer,
   type OnchainPayment,
-} from '../payment.ts'
+} from '../onchain-payment.ts'
 import {
   createFieldReader,
   isRecord,

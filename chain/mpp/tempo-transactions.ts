@@ -1,6 +1,6 @@
 import { numberToHex, type Client, type RpcTransactionRequest, type TransactionReceipt } from 'viem'
 import { getTransactionReceipt, sendRawTransactionSync } from 'viem/actions'
-import type { HexString } from '../payment.ts'
+import type { HexString } from '../onchain-payment.ts'
 
 /** The fields read from a Tempo transaction. */
 export interface TempoTransaction {

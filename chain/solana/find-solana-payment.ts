@@ -1,6 +1,6 @@
 import { isRecord } from '../untrusted-json.ts'
 import { PAYMENT_NETWORKS } from '../payment-networks.ts'
-import type { OnchainPayment } from '../payment.ts'
+import type { OnchainPayment } from '../onchain-payment.ts'
 import {
   SOLANA_SIGNATURES_PAGE_SIZE,
   SolanaUnavailableError,

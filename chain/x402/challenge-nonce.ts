@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { SECOND } from '../../core/clock.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { isRecord, parseUntrustedJson, type UntrustedJsonObject } from '../untrusted-json.ts'
-import { findPaymentCredential, type RequestHeaders } from '../payment.ts'
+import { findPaymentCredential, type RequestHeaders } from '../onchain-payment.ts'
 
 /** Nonces that a 402 gives to its requester. */
 

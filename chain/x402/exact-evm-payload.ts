@@ -1,5 +1,5 @@
 import { LIMITS } from '../../core/limits.ts'
-import { PaymentProblem, type OnchainPayment, type PaymentRequirement } from '../payment.ts'
+import { PaymentProblem, type OnchainPayment, type PaymentRequirement } from '../onchain-payment.ts'
 import { X402_EXACT_PROXY_ADDRESS } from '../evm/permit2.ts'
 import type { FieldReader } from '../untrusted-json.ts'
 

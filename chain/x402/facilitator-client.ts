@@ -1,5 +1,5 @@
 import { SECOND, type Clock } from '../../core/clock.ts'
-import type { OnchainPayment, PaymentRequirement } from '../payment.ts'
+import type { OnchainPayment, PaymentRequirement } from '../onchain-payment.ts'
 import { isRecord } from '../untrusted-json.ts'
 import { requestJson } from '../json-http-client.ts'
 

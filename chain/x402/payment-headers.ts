@@ -1,4 +1,4 @@
-import type { PaymentOffer, OnchainPayment, PaymentRequirement } from '../payment.ts'
+import type { PaymentOffer, OnchainPayment, PaymentRequirement } from '../onchain-payment.ts'
 import { findV1NetworkName } from './network-names.ts'
 
 /** Payment headers and 402 bodies of x402, and MPP receipts. */

@@ -2,7 +2,12 @@ import { createHmac } from 'node:crypto'
 import { LIMITS } from '../../core/limits.ts'
 import type { Micros } from '../../core/money.ts'
 import { PAYMENT_NETWORKS, toAtomicUnits } from '../payment-networks.ts'
-import type { MppOffer, PaymentOffer, PaymentRequirement, PaidResource } from '../payment.ts'
+import type {
+  MppOffer,
+  PaymentOffer,
+  PaymentRequirement,
+  PaidResource,
+} from '../onchain-payment.ts'
 
 /** A chain on which payers sign and our settler submits. */
 export interface EvmPaymentRail {

@@ -1,11 +1,11 @@
-import { findPaymentCredential, PaymentProblem } from '../payment.ts'
+import { findPaymentCredential, PaymentProblem } from '../onchain-payment.ts'
 import type {
   RequestHeaders,
   PaymentOffer,
   OnchainPayment,
   PaymentRequirement,
   PaymentDialect,
-} from '../payment.ts'
+} from '../onchain-payment.ts'
 import { parseMppCharge } from '../mpp/mpp-charge.ts'
 import {
   readEip3009Payload,

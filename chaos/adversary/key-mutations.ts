@@ -34,7 +34,7 @@ export const keyMutations: Readonly<Record<string, ServiceMutation>> = {
       'the private key of a wallet is shown to another key that sends the same Idempotency-Key',
     edits: [
       {
-        file: 'http/routes/payments/wallet.ts',
+        file: 'http/routes/payments/wallet-routes.ts',
         from: "scope: 'funds', secret: true } as const",
         to: "scope: 'funds' } as const",
       },
@@ -61,7 +61,7 @@ export const keyMutations: Readonly<Record<string, ServiceMutation>> = {
         to: '',
       },
       {
-        file: 'http/routes/agents/api-keys.ts',
+        file: 'http/routes/agents/api-key-routes.ts',
         from: 'const paused_schedules = await pauseSchedules(services, key)',
         to: 'const paused_schedules: string[] = []',
       },

@@ -32,12 +32,12 @@ export const valueMutations: Readonly<Record<string, ServiceMutation>> = {
     description: 'bounties take promotional credits, which their claimers keep',
     edits: [
       {
-        file: 'payments/commands/bounty.ts',
+        file: 'payments/commands/bounty-commands.ts',
         from: "from: promoTransferable ? 'any' : 'cash'",
         to: "from: 'any'",
       },
       {
-        file: 'payments/commands/bounty.ts',
+        file: 'payments/commands/bounty-commands.ts',
         from: "kind: 'escrow',\n      promoAllowed: promoTransferable",
         to: "kind: 'escrow',\n      promoAllowed: true",
       },

@@ -11,7 +11,7 @@ import {
   PAID_TOOL_BODY,
   type ApiAgent,
 } from '../station-client.ts'
-import type { ClusterEnvironment } from './environment.ts'
+import type { ClusterEnvironment } from './cluster-environment.ts'
 import { CLUSTER_SIGNAL_CHANNEL } from './client-load.ts'
 import { openSignalReader, type SignalStreamReader } from '../signal-reader.ts'
 

@@ -9,7 +9,7 @@ import {
   type StationClient,
 } from '../station-client.ts'
 import type { SeededRandom } from '../seeded-random.ts'
-import { CLUSTER_STARTER_USDC, type ClusterEnvironment } from './environment.ts'
+import { CLUSTER_STARTER_USDC, type ClusterEnvironment } from './cluster-environment.ts'
 import {
   operationRequestsTo,
   createOperation,

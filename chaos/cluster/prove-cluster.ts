@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { auditCluster, type ClusterAudit, type ClusterRoundOperations } from './audit.ts'
+import { auditCluster, type ClusterAudit, type ClusterRoundOperations } from './cluster-audit.ts'
 import {
   withClusterEnvironment,
   type ClusterOptions,
   type ClusterEnvironment,
-} from './environment.ts'
+} from './cluster-environment.ts'
 import { startBackgroundLoad, type BackgroundLoad } from './background-load.ts'
 import { createRoundAgents, startClientLoad } from './client-load.ts'
 import {
@@ -12,7 +12,7 @@ import {
   CLUSTER_FAULT_KINDS,
   type ClusterFaultKind,
 } from './fault-injection.ts'
-import { findInstalledProgram, type NginxRequest } from '../nginx.ts'
+import { findInstalledProgram, type NginxRequest } from '../nginx-process.ts'
 import { findRedisProgram } from '../redis-server.ts'
 
 /** Requests in the nginx log from the fault to the end of the round. */

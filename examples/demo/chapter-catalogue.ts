@@ -9,7 +9,7 @@ import {
   type DemoAgent,
   type DemoContext,
 } from './demo-context.ts'
-import type { DemoReply, DemoCallMeta } from './api-client.ts'
+import type { DemoReply, DemoCallMeta } from './demo-api-client.ts'
 import { printChapterTitle, assertExpectation, printStep } from './console-output.ts'
 
 /** Demo chapter: one agent calls the first example of every tool. */

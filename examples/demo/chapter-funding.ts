@@ -10,7 +10,7 @@ import {
   type DemoAgent,
   type DemoContext,
 } from './demo-context.ts'
-import { pollUntilExpected } from './api-client.ts'
+import { pollUntilExpected } from './demo-api-client.ts'
 import { createPayingFetch } from './chapter-payments.ts'
 import { shortenHex, printChapterTitle, assertExpectation, printStep } from './console-output.ts'
 

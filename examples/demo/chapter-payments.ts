@@ -7,7 +7,7 @@ import { generatePrivateKey, privateKeyToAccount, type PrivateKeyAccount } from 
 import { PAYMENT_NETWORKS } from '../../chain/payment-networks.ts'
 import { signEip3009Authorization } from '../../chain/evm/eip3009.ts'
 import { roundUsdc, type DemoContext } from './demo-context.ts'
-import { pollUntilExpected, type DemoReply } from './api-client.ts'
+import { pollUntilExpected, type DemoReply } from './demo-api-client.ts'
 import { shortenHex, printChapterTitle, assertExpectation, printStep } from './console-output.ts'
 import type { LocalChain } from '../../test/support/chain/local-chain.ts'
 

@@ -1,6 +1,6 @@
 import { assertExpectation, printStep } from './console-output.ts'
-import type { DemoReply, DemoApiClient } from './api-client.ts'
-import type { DemoEnvironment } from './environment.ts'
+import type { DemoReply, DemoApiClient } from './demo-api-client.ts'
+import type { DemoEnvironment } from './demo-environment.ts'
 
 /** Shared state and helpers of the demo chapters. */
 

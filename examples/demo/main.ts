@@ -1,10 +1,10 @@
 import { runLedgerAuditChapter } from './chapter-ledger-audit.ts'
 import { runCatalogueChapter } from './chapter-catalogue.ts'
 import type { DemoContext } from './demo-context.ts'
-import { createDemoApiClient } from './api-client.ts'
+import { createDemoApiClient } from './demo-api-client.ts'
 import { runSharingChapter, runFundingChapter } from './chapter-funding.ts'
 import { runPaymentChapter } from './chapter-payments.ts'
-import { startDemoEnvironment, type DemoEnvironment } from './environment.ts'
+import { startDemoEnvironment, type DemoEnvironment } from './demo-environment.ts'
 import {
   runOnboardingChapter,
   runLimitsChapter,

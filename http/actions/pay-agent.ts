@@ -6,7 +6,7 @@ import { fromUsdc, type Micros } from '../../core/money.ts'
 import type {
   CreditTransferResult,
   CreditTransferInput,
-} from '../../payments/commands/agent-account.ts'
+} from '../../payments/commands/agent-account-commands.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../idempotency.ts'
 import { assertKeyMaySpend, withRefusalLogging, toRequestSpender } from '../auth/request-spender.ts'
 import { toBackpackLoadOptions } from './backpack-load-options.ts'

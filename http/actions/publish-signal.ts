@@ -5,7 +5,10 @@ import { LIMITS } from '../../core/limits.ts'
 import { toUsdc } from '../../core/money.ts'
 import { SIGNAL_PRICE } from '../../domain/pricing.ts'
 import type { Spender } from '../../payments/call-admission.ts'
-import { chargeFixedFeeCommand, type FixedFeeResult } from '../../payments/commands/fixed-fee.ts'
+import {
+  chargeFixedFeeCommand,
+  type FixedFeeResult,
+} from '../../payments/commands/fixed-fee-commands.ts'
 import type {
   IdempotentReply,
   IdempotentRequest,

@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { ActorSystem } from '../../actors/command.ts'
 import type { BackpackRefusalLog } from '../../calls/backpack-refusal-log.ts'
-import { getBackpackCommand } from '../../actors/commands/backpacks.ts'
+import { getBackpackCommand } from '../../actors/commands/backpacks-commands.ts'
 import { invalidInputError, ServiceError } from '../../core/errors.ts'
 import { isPathId } from '../schemas/shared-schemas.ts'
 

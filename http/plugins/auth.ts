@@ -9,7 +9,7 @@ import { extractApiKey } from '../auth/credentials.ts'
 import { hasKeyScope, hasSpendingCap } from '../auth/key-permissions.ts'
 import { createApiKeyVerifier } from '../auth/api-key-verifier.ts'
 import { assertOperatorAccess } from '../auth/operator-access.ts'
-import type { HttpServices } from '../services.ts'
+import type { HttpServices } from '../http-services.ts'
 import type { RouteAuth } from '../fastify-augmentation.ts'
 
 /** Authentication and authorisation hooks of every route. */

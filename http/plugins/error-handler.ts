@@ -9,7 +9,7 @@ import { isDatabaseUnavailableError } from '../database-unavailable-error.ts'
 import { describeMalformedCredentials } from '../auth/credentials.ts'
 import { toRequestPaymentContext } from '../payment-context.ts'
 import { ProblemSchema } from '../schemas/shared-schemas.ts'
-import type { HttpServices } from '../services.ts'
+import type { HttpServices } from '../http-services.ts'
 import { toRequestValidationIssues } from './schema-validation.ts'
 
 /** Turns every error into an RFC 9457 problem document. */

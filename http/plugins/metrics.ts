@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import { collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import { toUsdc } from '../../core/money.ts'
-import type { HttpServices } from '../services.ts'
+import type { HttpServices } from '../http-services.ts'
 
 /** Measures request durations by route pattern, never by raw address. Only the operator reads `/metrics`. */
 export function installMetrics(app: FastifyInstance): void {

@@ -1,7 +1,7 @@
 import swagger from '@fastify/swagger'
 import type { FastifyInstance, FastifySchema } from 'fastify'
 import { Type } from 'typebox'
-import type { HttpServices } from '../services.ts'
+import type { HttpServices } from '../http-services.ts'
 
 /** The OpenAPI document of the service. */
 

@@ -4,7 +4,7 @@ import { HOUR, SECOND } from '../../core/clock.ts'
 import { rateLimitError, type RateLimitRule } from '../../core/rate-limit-error.ts'
 import { LIMITS, TOKEN_BUCKET_RATES, type TokenBucketClass } from '../../core/limits.ts'
 import type { OnboardingAdmission } from '../../payments/limits/onboarding-rate-limit.ts'
-import type { HttpServices } from '../services.ts'
+import type { HttpServices } from '../http-services.ts'
 import { hasKeyScope } from '../auth/key-permissions.ts'
 
 /** Request rate limits, counted in Redis and per node while Redis is down. */

@@ -1,12 +1,12 @@
 import { Type, type Static } from 'typebox'
-import type { BackpackView } from '../../actors/commands/backpacks.ts'
+import type { BackpackView } from '../../actors/commands/backpacks-commands.ts'
 import { BACKPACK_PERMISSIONS, SPENDING_PERMISSIONS } from '../../domain/backpack-permissions.ts'
 import { invalidInputError, type ServiceError } from '../../core/errors.ts'
 import { fromUsdc, type Micros } from '../../core/money.ts'
 import { findClosestWord } from '../../core/validation/did-you-mean.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
 import { UsdcAmountSchema, Nullable } from './shared-schemas.ts'
-import type { HttpServices } from '../services.ts'
+import type { HttpServices } from '../http-services.ts'
 
 /** Schemas and parsers for the limits of a Backpack. */
 

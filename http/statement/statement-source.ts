@@ -11,7 +11,7 @@ import {
   type CreditBalances,
 } from '../../persistence/statement/statement-movements.ts'
 import { toIsoTime } from '../schemas/shared-schemas.ts'
-import type { HttpServices } from '../services.ts'
+import type { HttpServices } from '../http-services.ts'
 import type { StatementSubject } from './statement-cursor.ts'
 import { describeMovement, type MovementDescription } from './movement-description.ts'
 

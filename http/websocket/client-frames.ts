@@ -12,14 +12,14 @@ import {
   assertNoValidationIssues,
   compileInputValidator,
   type SchemaValidator,
-} from '../../tools/validator.ts'
-import { MessageFieldSchemas } from '../routes/realtime/messages.ts'
-import { PulseFieldSchemas } from '../routes/realtime/pulses.ts'
+} from '../../tools/schema-validator.ts'
+import { MessageFieldSchemas } from '../routes/realtime/message-routes.ts'
+import { PulseFieldSchemas } from '../routes/realtime/pulse-routes.ts'
 import {
   SignalPayloadSchema,
   SignalTypeSchema,
   SignalTtlSchema,
-} from '../routes/realtime/signals.ts'
+} from '../routes/realtime/signal-routes.ts'
 import { StrictBody, IdSchema } from '../schemas/shared-schemas.ts'
 import { STREAM_CURSOR_PATTERN } from '../stream-key-and-cursor.ts'
 

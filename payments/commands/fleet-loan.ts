@@ -1,7 +1,7 @@
 import { LIMITS } from '../../core/limits.ts'
 import type { Micros } from '../../core/money.ts'
 import type { CommandContext } from '../../actors/command.ts'
-import { expireCallHoldCommand } from './call.ts'
+import { expireCallHoldCommand } from './call-commands.ts'
 import { findCallHold, callHoldTimerId } from './call-holds.ts'
 
 /** Credits a fleet's pool lends for one call, held for it and returned if unused. */

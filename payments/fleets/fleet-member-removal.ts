@@ -1,7 +1,7 @@
 import type { ActorSystem, CommandOptions } from '../../actors/command.ts'
 import { ServiceError } from '../../core/errors.ts'
 import type { FleetStore } from '../../persistence/fleets/fleet-store.ts'
-import { leaveFleetCommand } from '../commands/leave-fleet.ts'
+import { leaveFleetCommand } from '../commands/leave-fleet-commands.ts'
 
 /** Ends fleet memberships, by the member or by the owner (decisions 178 to 180). */
 

@@ -1,6 +1,6 @@
 import { isRpcUnavailable, type EvmClient } from '../../chain/evm/evm-client.ts'
 import { fromAtomicUnits, PAYMENT_NETWORKS } from '../../chain/payment-networks.ts'
-import type { HexString } from '../../chain/payment.ts'
+import type { HexString } from '../../chain/onchain-payment.ts'
 import {
   readTransactionTransfers,
   type TokenTransfer,
@@ -25,7 +25,7 @@ import {
   topUpFleetCommand,
   type FleetTopUpInput,
   type FleetTopUpResult,
-} from '../commands/fleet.ts'
+} from '../commands/fleet-commands.ts'
 import { createFleetMemberRemoval } from './fleet-member-removal.ts'
 
 /** Fleets: pools of credits that agents share. Creates them, adds members and credits top-ups. */

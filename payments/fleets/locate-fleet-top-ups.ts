@@ -1,7 +1,7 @@
 import { readChainHeads } from '../../chain/evm/incoming-transfers.ts'
 import type { EvmClient } from '../../chain/evm/evm-client.ts'
 import { fromAtomicUnits, PAYMENT_NETWORKS } from '../../chain/payment-networks.ts'
-import type { HexString } from '../../chain/payment.ts'
+import type { HexString } from '../../chain/onchain-payment.ts'
 import { readTransactionTransfers } from '../../chain/evm/transaction-transfers.ts'
 import type { Eip3009Token } from '../../chain/evm/eip3009.ts'
 import type { Clock } from '../../core/clock.ts'

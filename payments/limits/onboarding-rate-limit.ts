@@ -7,7 +7,7 @@ import {
   countOnboardedAgentsCommand,
   getOnboardingHourCommand,
   uncountOnboardedAgentsCommand,
-} from '../commands/onboarding-count.ts'
+} from '../commands/onboarding-count-commands.ts'
 
 /** The origin of new agents: an address or IPv6 /64, and the /48 around it if there is one. */
 export interface OnboardingOrigin {

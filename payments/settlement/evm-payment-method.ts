@@ -1,6 +1,6 @@
 import type { TransactionReceipt } from 'viem'
 import type { EvmCall, EvmClient } from '../../chain/evm/evm-client.ts'
-import type { HexString, OnchainPayment } from '../../chain/payment.ts'
+import type { HexString, OnchainPayment } from '../../chain/onchain-payment.ts'
 import {
   readPermit2Status,
   permit2SettleCall,

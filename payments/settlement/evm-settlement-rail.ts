@@ -1,11 +1,11 @@
 import type { EvmClient } from '../../chain/evm/evm-client.ts'
-import type { OnchainPayment } from '../../chain/payment.ts'
+import type { OnchainPayment } from '../../chain/onchain-payment.ts'
 import { WouldRevertError } from '../../chain/evm/transactions.ts'
 import type { Eip3009Token } from '../../chain/evm/eip3009.ts'
 import { SECOND, type Clock } from '../../core/clock.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { StoredSettlerTransaction } from '../../persistence/payments/settler-transaction-store.ts'
-import { MAX_REORG_BLOCKS } from '../commands/payment.ts'
+import { MAX_REORG_BLOCKS } from '../commands/payment-commands.ts'
 import { createTransactionBatcher } from './transaction-batcher.ts'
 import {
   finalCheckAt,

@@ -9,9 +9,9 @@ import type {
   ObservedBlock,
   UnfinalizedTransfer,
 } from '../../persistence/payments/finality-store.ts'
-import { reverseFleetTopUpCommand } from '../commands/fleet-top-up-reversal.ts'
-import { settlementLoadOptions } from '../commands/payment.ts'
-import { reversePaymentCommand } from '../commands/settlement.ts'
+import { reverseFleetTopUpCommand } from '../commands/fleet-top-up-reversal-commands.ts'
+import { settlementLoadOptions } from '../commands/payment-commands.ts'
+import { reversePaymentCommand } from '../commands/settlement-commands.ts'
 import type { PaymentChainName } from '../ledger-accounts.ts'
 
 /** Chain queries of the finality watcher. */

@@ -1,4 +1,4 @@
-import type { OnchainPayment } from '../../chain/payment.ts'
+import type { OnchainPayment } from '../../chain/onchain-payment.ts'
 import type { OpenSettlement } from '../../persistence/payments/settlement-store.ts'
 
 /** One settlement and its payment. */

@@ -1,14 +1,14 @@
 import type { Command } from '../../actors/command.ts'
 import type { ActorRuntime } from '../../actors/actor-runtime.ts'
 import { createYieldQueue } from '../../core/concurrency/yield-queue.ts'
-import { settlementLoadOptions } from '../commands/payment.ts'
+import { settlementLoadOptions } from '../commands/payment-commands.ts'
 import {
   recordPaymentLostCommand,
   retryPaymentCommand,
   recordPaymentSettledCommand,
   recordPaymentSubmittedCommand,
   recordPaymentUnknownCommand,
-} from '../commands/settlement.ts'
+} from '../commands/settlement-commands.ts'
 import type { SettlementReporter, SettlementTask } from './settlement-rail.ts'
 
 /**

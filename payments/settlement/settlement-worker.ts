@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events'
 import type { ActorRuntime } from '../../actors/actor-runtime.ts'
-import { decodePayment } from '../../chain/payment.ts'
+import { decodePayment } from '../../chain/onchain-payment.ts'
 import { SECOND, type Clock } from '../../core/clock.ts'
 import { createBatchLoader } from '../../core/concurrency/batch-loader.ts'
 import type {

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { TransactionReceipt } from 'viem'
 import type { EvmClient } from '../../chain/evm/evm-client.ts'
-import type { HexString } from '../../chain/payment.ts'
+import type { HexString } from '../../chain/onchain-payment.ts'
 import { findTransactionReceipt } from '../../chain/evm/transactions.ts'
 import type {
   SettlerTransactionStore,

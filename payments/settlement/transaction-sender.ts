@@ -10,7 +10,7 @@ import {
   encodeMulticall,
   simulateCallBatch,
 } from '../../chain/evm/multicall.ts'
-import type { HexString } from '../../chain/payment.ts'
+import type { HexString } from '../../chain/onchain-payment.ts'
 import {
   broadcastSignedTransaction,
   BroadcastRejectedError,

@@ -16,7 +16,7 @@ import type {
   RenderPageRequest,
   BrowserSession,
   BrowserSessionRequest,
-} from './port.ts'
+} from './browser-port.ts'
 import { createBrowserSession } from './browser-session.ts'
 
 /** Renders untrusted pages, each in its own context behind its own proxy. */

@@ -1,4 +1,4 @@
-import type { ReadableChainName, EvmHex } from './port.ts'
+import type { ReadableChainName, EvmHex } from './chain-data-port.ts'
 
 /** The bundled list of widely held tokens. */
 

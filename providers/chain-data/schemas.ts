@@ -6,7 +6,7 @@ import {
   type ChainReader,
   type ReadableChainName,
   type EvmHex,
-} from './port.ts'
+} from './chain-data-port.ts'
 
 /** Schemas and conversions shared by tools that read chains. */
 

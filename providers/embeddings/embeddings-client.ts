@@ -2,7 +2,7 @@ import Type from 'typebox'
 import { Compile } from 'typebox/compile'
 import { ServiceError } from '../../core/errors.ts'
 import type { StreamedReply, StreamingPostClient } from '../upstream/streaming-post-client.ts'
-import type { EmbeddingsClient } from './port.ts'
+import type { EmbeddingsClient } from './embeddings-port.ts'
 
 /** Client of an embeddings provider. */
 

@@ -1,7 +1,7 @@
 import Type, { type Static } from 'typebox'
-import type { ReadableChainName } from '../chain-data/port.ts'
+import type { ReadableChainName } from '../chain-data/chain-data-port.ts'
 import type { UpstreamClient } from '../upstream/upstream-client.ts'
-import type { PoolQueryContext, LiquidityPool } from './port.ts'
+import type { PoolQueryContext, LiquidityPool } from './liquidity-pools-port.ts'
 
 /** Liquidity pools from DEX Screener. */
 

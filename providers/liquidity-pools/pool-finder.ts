@@ -2,7 +2,12 @@ import { ServiceError } from '../../core/errors.ts'
 import type { UpstreamClient } from '../upstream/upstream-client.ts'
 import { createDexscreenerSource } from './dexscreener.ts'
 import { createGeckoterminalSource } from './geckoterminal.ts'
-import type { LiquidityPool, PoolFinder, PoolSourceUrls, PoolSearchResult } from './port.ts'
+import type {
+  LiquidityPool,
+  PoolFinder,
+  PoolSourceUrls,
+  PoolSearchResult,
+} from './liquidity-pools-port.ts'
 
 /** Finds liquidity pools in several sources. */
 

@@ -1,6 +1,6 @@
 import { DAY } from '../../core/clock.ts'
-import type { TokenContractInfo } from '../chain-data/port.ts'
-import type { LiquidityPool } from './port.ts'
+import type { TokenContractInfo } from '../chain-data/chain-data-port.ts'
+import type { LiquidityPool } from './liquidity-pools-port.ts'
 
 /** Risk indicators of tokens. */
 

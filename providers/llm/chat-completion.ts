@@ -3,7 +3,7 @@ import { Compile } from 'typebox/compile'
 import { ServiceError } from '../../core/errors.ts'
 import type { StreamedReply, StreamingPostClient } from '../upstream/streaming-post-client.ts'
 import { parseSseData, decodeTextChunks } from './sse-parser.ts'
-import type { LlmRequest } from './port.ts'
+import type { LlmRequest } from './llm-port.ts'
 import type { LlmModel, LlmProvider } from './provider-settings.ts'
 
 /** A model of a provider. */

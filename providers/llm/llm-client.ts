@@ -27,7 +27,7 @@ import {
 } from './llm-errors.ts'
 import type { ModelAttemptFailure } from './llm-errors.ts'
 import { parseJsonAnswer } from './parse-json-answer.ts'
-import type { LlmClient, LlmAnswer, LlmRequest } from './port.ts'
+import type { LlmClient, LlmAnswer, LlmRequest } from './llm-port.ts'
 import type { LlmProvider } from './provider-settings.ts'
 import { createModelRouting, maxCompletionCost, actualCompletionCost } from './model-routing.ts'
 

@@ -1,7 +1,7 @@
 import { invalidInputError } from '../../core/errors.ts'
 import { micros, type Micros } from '../../core/money.ts'
 import type { ProviderModel, CompletionUsage } from './chat-completion.ts'
-import type { LlmRequest } from './port.ts'
+import type { LlmRequest } from './llm-port.ts'
 
 /** Chooses the order in which models are tried. */
 

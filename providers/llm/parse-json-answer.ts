@@ -1,7 +1,7 @@
 import type { TSchema } from 'typebox'
 import { Compile, type Validator } from 'typebox/compile'
 import { ServiceError } from '../../core/errors.ts'
-import type { LlmRequest } from './port.ts'
+import type { LlmRequest } from './llm-port.ts'
 
 /** Parses the JSON answer of a model. */
 

@@ -6,7 +6,7 @@ import { SECOND } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import type { OutgoingNotification } from '../../domain/notifications.ts'
 import { parseBounceStatus } from './smtp-bounce.ts'
-import type { Mailer, MailSuppressionList } from './port.ts'
+import type { Mailer, MailSuppressionList } from './mail-port.ts'
 import {
   senderHost,
   toMailMessage,

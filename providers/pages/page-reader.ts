@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { SECOND } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
-import type { PageReader } from './port.ts'
+import type { PageReader } from './pages-port.ts'
 import { startPageWorker, type PageWorkerHandle } from './page-worker-handle.ts'
 import type { PageWorkerAnswers, PageWorkerRequest } from './worker.ts'
 

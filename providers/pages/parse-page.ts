@@ -6,7 +6,7 @@ import { parsePageHeadings, parsePageLinks, parsePageTitle } from './content/hea
 import { summarizeForms } from './content/form-summaries.ts'
 import { findHiddenElements } from './html/hidden-elements.ts'
 import { detectContentKind } from './html/content-kind.ts'
-import type { PageContent, PageSource } from './port.ts'
+import type { PageContent, PageSource } from './pages-port.ts'
 import { parseJsonLdPrices, parsePagePrices } from './content/page-prices.ts'
 import {
   MAX_PAGE_TEXT_CHARS,

@@ -4,7 +4,7 @@ import { findBaseUrl } from './html/page-urls.ts'
 import { decodePage } from './html/decode-page.ts'
 import { extractNamedValues } from './content/extract-values.ts'
 import { parseFormsAndLinks, type FormsAndLinks } from './content/form-controls.ts'
-import type { PageContent, PageSource } from './port.ts'
+import type { PageContent, PageSource } from './pages-port.ts'
 import { parsePageContent } from './parse-page.ts'
 import { parseHtmlTree } from './html/html-parser.ts'
 

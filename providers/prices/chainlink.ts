@@ -1,5 +1,5 @@
 import { MINUTE, type Clock } from '../../core/clock.ts'
-import type { ChainReader, EvmHex } from '../chain-data/port.ts'
+import type { ChainReader, EvmHex } from '../chain-data/chain-data-port.ts'
 import type { PriceObservation, PriceSource } from './price-sources.ts'
 
 /** Prices from Chainlink oracles on Ethereum. */

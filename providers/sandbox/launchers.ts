@@ -1,7 +1,7 @@
 import { accessSync, constants } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { AUTOGROUP_FILE } from './host/cpu-priority.ts'
-import type { IsolationLevel, SandboxLanguage } from './port.ts'
+import type { IsolationLevel, SandboxLanguage } from './sandbox-port.ts'
 import type { SandboxHostProgram } from './host-program.ts'
 
 /** A way to start a host. */

@@ -7,7 +7,7 @@ import {
   type SandboxStartFailure,
 } from './sandbox-host-process.ts'
 import type { SandboxHostJob } from './host/job-protocol.ts'
-import type { SandboxListener } from './port.ts'
+import type { SandboxListener } from './sandbox-port.ts'
 import { sandboxBusyError, sandboxUnavailableError } from './sandbox-errors.ts'
 
 /** The pool of sandbox hosts of one language. */

@@ -10,7 +10,7 @@ import {
   type SandboxHostMessage,
 } from './host/job-protocol.ts'
 import { NOBODY_UID, type SandboxLauncher } from './launchers.ts'
-import type { SandboxLanguage, SandboxListener } from './port.ts'
+import type { SandboxLanguage, SandboxListener } from './sandbox-port.ts'
 
 /**
  * Outcome of a job. `late` and `memory` are ended by the station; `died` is a host that ended during the

@@ -19,7 +19,7 @@ import {
   type SandboxJob,
   type SandboxResult,
   type SandboxAbortSignals,
-} from './port.ts'
+} from './sandbox-port.ts'
 import { createLauncherSelection } from './launcher-selection.ts'
 
 /** The sandbox: runs untrusted programs in disposable processes. */

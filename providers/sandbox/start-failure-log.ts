@@ -1,5 +1,5 @@
 import { formatStartFailure, type SandboxStartFailure } from './sandbox-host-process.ts'
-import type { SandboxLanguage } from './port.ts'
+import type { SandboxLanguage } from './sandbox-port.ts'
 import type { LauncherSelection } from './launcher-selection.ts'
 
 /** Records why hosts do not start. */

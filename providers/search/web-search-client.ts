@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
-import type { HiveReader } from '../hive/port.ts'
+import type { HiveReader } from '../hive/hive-port.ts'
 import { toTruncatedLine } from '../text/html-snippet.ts'
 import type {
   WebSearchResult,
@@ -8,7 +8,7 @@ import type {
   WebSearchClient,
   WebSearchAnswer,
   WebSearchQuery,
-} from './port.ts'
+} from './search-port.ts'
 import type { SearchAdapter } from './define-search-adapter.ts'
 
 /** Web search over several engines, with the Hive as fallback. */

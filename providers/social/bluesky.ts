@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import type { UpstreamClient } from '../upstream/upstream-client.ts'
-import type { SocialPost, SocialSearchQuery } from './port.ts'
+import type { SocialPost, SocialSearchQuery } from './social-port.ts'
 import { parsePostTime, toPostText, type SocialPlatform } from './social-platform.ts'
 
 /** Searches Bluesky. */

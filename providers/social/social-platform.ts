@@ -1,5 +1,5 @@
 import { htmlSnippetToText } from '../text/html-snippet.ts'
-import type { SocialPost, SocialSearchQuery } from './port.ts'
+import type { SocialPost, SocialSearchQuery } from './social-port.ts'
 
 /** A social platform. */
 export interface SocialPlatform {

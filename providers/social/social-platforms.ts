@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import type { UpstreamClient } from '../upstream/upstream-client.ts'
 import { createBlueskyPlatform } from './bluesky.ts'
-import type { SocialPost } from './port.ts'
+import type { SocialPost } from './social-port.ts'
 import { parsePostTime, toPostText, type SocialPlatform } from './social-platform.ts'
 
 /** Selects the social platforms of this station. */

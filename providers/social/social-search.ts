@@ -1,5 +1,5 @@
 import { ServiceError } from '../../core/errors.ts'
-import type { SocialSearch } from './port.ts'
+import type { SocialSearch } from './social-port.ts'
 import type { PlatformPosts, SocialPlatform } from './social-platform.ts'
 
 /** A platform that is not queried, and what it needs. */

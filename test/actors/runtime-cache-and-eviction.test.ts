@@ -1,7 +1,14 @@
 import t from 'tap'
 import type { Command } from '../../actors/command.ts'
-import { getBackpackCommand, revokeBackpackCommand } from '../../actors/commands/backpacks.ts'
-import { endTaskCommand, getTaskCommand, startTaskCommand } from '../../actors/commands/tasks.ts'
+import {
+  getBackpackCommand,
+  revokeBackpackCommand,
+} from '../../actors/commands/backpacks-commands.ts'
+import {
+  endTaskCommand,
+  getTaskCommand,
+  startTaskCommand,
+} from '../../actors/commands/tasks-commands.ts'
 import { machineRegistry } from '../../actors/machine-registry.ts'
 import { DAY } from '../../core/clock.ts'
 import { newUuidV7 } from '../../core/ids.ts'
@@ -11,16 +18,16 @@ import {
   admitCallCommand,
   failCallCommand,
   settleCallCommand,
-} from '../../payments/commands/call.ts'
+} from '../../payments/commands/call-commands.ts'
 import {
   getAgentBalanceCommand,
   sendCreditsCommand,
-} from '../../payments/commands/agent-account.ts'
+} from '../../payments/commands/agent-account-commands.ts'
 import {
   getFreeCallsLeftCommand,
   reserveFreeCallCommand,
   consumeFreeCallCommand,
-} from '../../payments/commands/free-call-slots.ts'
+} from '../../payments/commands/free-call-slots-commands.ts'
 import { createRetentionSweeper } from '../../persistence/retention-sweeper.ts'
 import type { SnapshotCache } from '../../persistence/redis/snapshot-cache.ts'
 import type { StoredAggregate } from '../../persistence/stored-aggregate.ts'

@@ -5,15 +5,15 @@ import {
   getActiveTaskCommand,
   endTaskCommand,
   startTaskCommand,
-} from '../../actors/commands/tasks.ts'
+} from '../../actors/commands/tasks-commands.ts'
 import { DAY } from '../../core/clock.ts'
 import { ZERO, fromUsdc } from '../../core/money.ts'
 import type { AggregateStore } from '../../persistence/aggregate-store.ts'
-import { admitCallCommand, settleCallCommand } from '../../payments/commands/call.ts'
+import { admitCallCommand, settleCallCommand } from '../../payments/commands/call-commands.ts'
 import {
   getAgentBalanceCommand,
   sendCreditsCommand,
-} from '../../payments/commands/agent-account.ts'
+} from '../../payments/commands/agent-account-commands.ts'
 import {
   readPromoBalance,
   taskInput,

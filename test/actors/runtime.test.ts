@@ -1,12 +1,12 @@
 import t from 'tap'
-import { startTaskCommand } from '../../actors/commands/tasks.ts'
+import { startTaskCommand } from '../../actors/commands/tasks-commands.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { ZERO, fromUsdc } from '../../core/money.ts'
 import {
   getAgentBalanceCommand,
   sendCreditsCommand,
-} from '../../payments/commands/agent-account.ts'
+} from '../../payments/commands/agent-account-commands.ts'
 import {
   readPromoBalance,
   taskInput,

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { transform } from 'esbuild'
 import t from 'tap'
-import { CRASH_PROOF_MUTATIONS } from '../../chaos/mutations.ts'
+import { CRASH_PROOF_MUTATIONS } from '../../chaos/crash-proof-mutations.ts'
 import { REPOSITORY_ROOT } from '../../scripts/repository-root.ts'
 import { applySourceEdits } from '../../chaos/adversary/build-mutants.ts'
 

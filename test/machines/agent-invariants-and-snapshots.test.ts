@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { parseWithBigints, stringifyWithBigints } from '../../core/bigint-json.ts'
 import { minMicros, sumMicros, type Micros } from '../../core/money.ts'
-import { agentMachine } from '../../machines/agent.ts'
+import { agentMachine } from '../../machines/agent-machine.ts'
 import type { AgentEvent } from '../../machines/agent/agent-events.ts'
 import type { AgentContext } from '../../machines/agent/agent-balance.ts'
 import {

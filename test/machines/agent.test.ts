@@ -1,7 +1,7 @@
 import t from 'tap'
 import { ZERO } from '../../core/money.ts'
 import { CRITICAL_BALANCE_MICROS, WARNING_BALANCE_MICROS } from '../../domain/pricing.ts'
-import { agentMachine } from '../../machines/agent.ts'
+import { agentMachine } from '../../machines/agent-machine.ts'
 import {
   startMachine,
   playEvents,

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { DAY } from '../../core/clock.ts'
-import { backpackMachine } from '../../machines/backpack.ts'
+import { backpackMachine } from '../../machines/backpack-machine.ts'
 import { spendWindowsAt } from '../../machines/backpack/fuse-limits.ts'
 import {
   NOON_MS,

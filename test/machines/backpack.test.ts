@@ -2,7 +2,7 @@ import t from 'tap'
 import { DAY } from '../../core/clock.ts'
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
 import { minMicros, ZERO } from '../../core/money.ts'
-import { backpackMachine, type BackpackEvent } from '../../machines/backpack.ts'
+import { backpackMachine, type BackpackEvent } from '../../machines/backpack-machine.ts'
 import {
   type BackpackSnapshot,
   NOON_MS,

@@ -2,7 +2,7 @@ import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
 import { HOUR } from '../../core/clock.ts'
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
-import { bountyMachine, type BountyEvent } from '../../machines/bounty.ts'
+import { bountyMachine, type BountyEvent } from '../../machines/bounty-machine.ts'
 import {
   startMachine,
   readGoldenSnapshots,

@@ -2,7 +2,7 @@ import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
 import { HOUR } from '../../core/clock.ts'
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
-import { creditDropMachine, type CreditDropEvent } from '../../machines/credit-drop.ts'
+import { creditDropMachine, type CreditDropEvent } from '../../machines/credit-drop-machine.ts'
 import {
   startMachine,
   readGoldenSnapshots,

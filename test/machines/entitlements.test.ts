@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
-import { entitlementsMachine, type EntitlementsEvent } from '../../machines/entitlements.ts'
+import { entitlementsMachine, type EntitlementsEvent } from '../../machines/entitlements-machine.ts'
 import {
   startMachine,
   readGoldenSnapshots,

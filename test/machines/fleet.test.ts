@@ -2,7 +2,7 @@ import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { fleetMachine, type FleetEvent } from '../../machines/fleet.ts'
+import { fleetMachine, type FleetEvent } from '../../machines/fleet-machine.ts'
 import {
   startMachine,
   readGoldenSnapshots,

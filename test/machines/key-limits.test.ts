@@ -3,7 +3,7 @@ import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
 import { DAY } from '../../core/clock.ts'
 import { ZERO } from '../../core/money.ts'
-import { agentMachine } from '../../machines/agent.ts'
+import { agentMachine } from '../../machines/agent-machine.ts'
 import type { AgentEvent } from '../../machines/agent/agent-events.ts'
 import {
   startMachine,

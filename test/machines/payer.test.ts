@@ -4,7 +4,7 @@ import type { SnapshotFrom } from 'xstate'
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
 import { sumMicros } from '../../core/money.ts'
 import { MAX_PAYER_CAP, INITIAL_PAYER_CAP } from '../../domain/pricing.ts'
-import { payerMachine, type PayerEvent } from '../../machines/payer.ts'
+import { payerMachine, type PayerEvent } from '../../machines/payer-machine.ts'
 import {
   startMachine,
   readGoldenSnapshots,

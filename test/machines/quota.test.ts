@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
-import { dailyQuotaMachine, type DailyQuotaEvent } from '../../machines/daily-quota.ts'
+import { dailyQuotaMachine, type DailyQuotaEvent } from '../../machines/daily-quota-machine.ts'
 import {
   startMachine,
   readGoldenSnapshots,

@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
 import { MINUTE } from '../../core/clock.ts'
-import { scheduleMachine, type ScheduleEvent } from '../../machines/schedule.ts'
+import { scheduleMachine, type ScheduleEvent } from '../../machines/schedule-machine.ts'
 import {
   startMachine,
   playEvents,

@@ -3,7 +3,7 @@ import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
 import { DAY, MINUTE } from '../../core/clock.ts'
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
-import { scheduleMachine, type ScheduleEvent } from '../../machines/schedule.ts'
+import { scheduleMachine, type ScheduleEvent } from '../../machines/schedule-machine.ts'
 import {
   startMachine,
   readGoldenSnapshots,

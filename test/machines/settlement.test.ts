@@ -7,7 +7,7 @@ import {
   settlementMachine,
   type SettlementEvent,
   type SettlementInput,
-} from '../../machines/settlement.ts'
+} from '../../machines/settlement-machine.ts'
 import {
   startMachine,
   readGoldenSnapshots,

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
 import { ZERO } from '../../core/money.ts'
-import { taskSessionMachine, type TaskSessionEvent } from '../../machines/task-session.ts'
+import { taskSessionMachine, type TaskSessionEvent } from '../../machines/task-session-machine.ts'
 import {
   startMachine,
   readGoldenSnapshots,

@@ -2,7 +2,7 @@ import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
 import { HOUR } from '../../core/clock.ts'
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
-import { visitorMachine, type VisitorEvent } from '../../machines/visitor.ts'
+import { visitorMachine, type VisitorEvent } from '../../machines/visitor-machine.ts'
 import {
   startMachine,
   readGoldenSnapshots,

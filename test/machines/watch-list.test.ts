@@ -1,6 +1,9 @@
 import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
-import { hiveWatchListMachine, type HiveWatchListEvent } from '../../machines/hive-watch-list.ts'
+import {
+  hiveWatchListMachine,
+  type HiveWatchListEvent,
+} from '../../machines/hive-watch-list-machine.ts'
 import {
   startMachine,
   readGoldenSnapshots,

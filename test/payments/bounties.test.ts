@@ -14,7 +14,7 @@ import {
   postBountyCommand,
   type BountyRewardRules,
   type PostBountyInput,
-} from '../../payments/commands/bounty.ts'
+} from '../../payments/commands/bounty-commands.ts'
 import {
   readPromoBalance,
   createNodePair,

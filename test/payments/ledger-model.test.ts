@@ -10,7 +10,7 @@ import {
   referralCashAccount,
   referralPromoAccount,
 } from '../../payments/ledger-accounts.ts'
-import { getAgentBalanceCommand } from '../../payments/commands/agent-account.ts'
+import { getAgentBalanceCommand } from '../../payments/commands/agent-account-commands.ts'
 import { createTestDatabase } from '../support/postgres/test-database.ts'
 import {
   findInvariantViolations,

@@ -3,12 +3,12 @@ import {
   admitCallCommand,
   failCallCommand,
   settleCallCommand,
-} from '../../payments/commands/call.ts'
+} from '../../payments/commands/call-commands.ts'
 import {
   expirePaymentClaimCommand,
   type PaymentClaimInput,
-} from '../../payments/commands/payment.ts'
-import { getAgentBalanceCommand } from '../../payments/commands/agent-account.ts'
+} from '../../payments/commands/payment-commands.ts'
+import { getAgentBalanceCommand } from '../../payments/commands/agent-account-commands.ts'
 import { MINUTE } from '../../core/clock.ts'
 import { createSingleNode, assertNoViolations } from '../support/actors/node-pairs.ts'
 import {
@@ -19,8 +19,8 @@ import {
   settleClaimedPayment,
   PAYMENT_TIMER_COMMANDS,
 } from '../support/payments/payment-claims.ts'
-import { toSettlementId } from '../../payments/commands/payment.ts'
-import { toPayerAggregateId } from '../../payments/commands/payment.ts'
+import { toSettlementId } from '../../payments/commands/payment-commands.ts'
+import { toPayerAggregateId } from '../../payments/commands/payment-commands.ts'
 import {
   sampleAdmission,
   failureOfAdmission,

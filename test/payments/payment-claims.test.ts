@@ -2,7 +2,7 @@ import t from 'tap'
 import type { PrivateKeyAccount } from 'viem'
 import { createEvmClient } from '../../chain/evm/evm-client.ts'
 import { PAYMENT_NETWORKS } from '../../chain/payment-networks.ts'
-import type { HexString, OnchainPayment } from '../../chain/payment.ts'
+import type { HexString, OnchainPayment } from '../../chain/onchain-payment.ts'
 import { createSignerRecoveryPool } from '../../chain/evm/signer-recovery-pool.ts'
 import { signEip3009Authorization } from '../../chain/evm/eip3009.ts'
 import { newUuidV7 } from '../../core/ids.ts'
@@ -13,7 +13,7 @@ import {
   toPaymentRef,
   type PaymentClaimRequest,
 } from '../../payments/payment-claims.ts'
-import { deliverPaymentCommand } from '../../payments/commands/payment.ts'
+import { deliverPaymentCommand } from '../../payments/commands/payment-commands.ts'
 import { createPaymentVerifier } from '../../payments/payment-verifier.ts'
 import { createCallLogStore } from '../../persistence/calls/call-log-store.ts'
 import { createWalletStore } from '../../persistence/payments/wallet-store.ts'
@@ -25,7 +25,7 @@ import {
   samplePayment,
   TEST_TREASURY,
 } from '../support/payments/payment-claims.ts'
-import { toSettlementId } from '../../payments/commands/payment.ts'
+import { toSettlementId } from '../../payments/commands/payment-commands.ts'
 import {
   sendTransactionFrom,
   settlementCallOf,

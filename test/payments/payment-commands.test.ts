@@ -4,15 +4,15 @@ import {
   failPaymentCommand,
   type PaymentClaimInput,
   type PaymentClaimResult,
-} from '../../payments/commands/payment.ts'
+} from '../../payments/commands/payment-commands.ts'
 import {
   recordPaymentLostCommand,
   recordPaymentSettledCommand,
   reversePaymentCommand,
   recordPaymentUnknownCommand,
-} from '../../payments/commands/settlement.ts'
-import { getAgentFundsCommand } from '../../payments/commands/agent-funds.ts'
-import { getAgentBalanceCommand } from '../../payments/commands/agent-account.ts'
+} from '../../payments/commands/settlement-commands.ts'
+import { getAgentFundsCommand } from '../../payments/commands/agent-funds-commands.ts'
+import { getAgentBalanceCommand } from '../../payments/commands/agent-account-commands.ts'
 import { MINUTE } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { createSettlementStore } from '../../persistence/payments/settlement-store.ts'
@@ -31,8 +31,8 @@ import {
   settleClaimedPayment,
   PAYMENT_TIMER_COMMANDS,
 } from '../support/payments/payment-claims.ts'
-import { toSettlementId } from '../../payments/commands/payment.ts'
-import { toPayerAggregateId } from '../../payments/commands/payment.ts'
+import { toSettlementId } from '../../payments/commands/payment-commands.ts'
+import { toPayerAggregateId } from '../../payments/commands/payment-commands.ts'
 import { errorCodeOf, createTestClock } from '../support/actors/actor-node.ts'
 import {
   readSettlementState,

@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { HexString } from '../../chain/payment.ts'
+import type { HexString } from '../../chain/onchain-payment.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { MINUTE, SECOND } from '../../core/clock.ts'
 import {

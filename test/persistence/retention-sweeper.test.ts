@@ -4,13 +4,16 @@ import type { CommandContext } from '../../actors/command.ts'
 import { updateHiveWatchList } from '../../actors/commands/hive-watch-list.ts'
 import { DAY, SECOND } from '../../core/clock.ts'
 import { newUuidV7 } from '../../core/ids.ts'
-import { deliverPaymentCommand, type PaymentClaimInput } from '../../payments/commands/payment.ts'
-import { admitCallCommand, settleCallCommand } from '../../payments/commands/call.ts'
+import {
+  deliverPaymentCommand,
+  type PaymentClaimInput,
+} from '../../payments/commands/payment-commands.ts'
+import { admitCallCommand, settleCallCommand } from '../../payments/commands/call-commands.ts'
 import {
   getFreeCallsLeftCommand,
   reserveFreeCallCommand,
   consumeFreeCallCommand,
-} from '../../payments/commands/free-call-slots.ts'
+} from '../../payments/commands/free-call-slots-commands.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { Sql } from '../../persistence/data-plane.ts'
 import { createRetentionSweeper } from '../../persistence/retention-sweeper.ts'
@@ -31,7 +34,7 @@ import {
   settleClaimedPayment,
   PAYMENT_TIMER_COMMANDS,
 } from '../support/payments/payment-claims.ts'
-import { toSettlementId } from '../../payments/commands/payment.ts'
+import { toSettlementId } from '../../payments/commands/payment-commands.ts'
 import {
   sampleAdmission,
   settlementOfAdmission,

@@ -9,7 +9,7 @@ import { REPOSITORY_ROOT } from '../../scripts/repository-root.ts'
 import { NATIVE_TOOLS, RESERVED_OUTPUT_FIELDS } from '../../tools/catalogue.ts'
 import type { CatalogueEntry } from '../../tools/tool-ports.ts'
 import { findChromium } from '../../providers/browser/find-chromium.ts'
-import { compileSchemaValidator } from '../../tools/validator.ts'
+import { compileSchemaValidator } from '../../tools/schema-validator.ts'
 import type { TestReplyBody } from '../support/http/http-client.ts'
 import {
   seedCatalogueExamples,

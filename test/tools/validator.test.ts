@@ -1,7 +1,7 @@
 import t from 'tap'
 import { Type } from 'typebox'
 import { NATIVE_TOOLS } from '../../tools/catalogue.ts'
-import { compileSchemaValidator, compileInputValidator } from '../../tools/validator.ts'
+import { compileSchemaValidator, compileInputValidator } from '../../tools/schema-validator.ts'
 
 const unknown = (count: number): Record<string, number> =>
   Object.fromEntries(Array.from({ length: count }, (_, n) => [`unknown_${n}`, n]))

@@ -7,7 +7,7 @@ import {
   NOT_BLANK_PATTERN,
 } from '../../core/validation/schema-patterns.ts'
 import { defineTool } from '../define-tool.ts'
-import type { Mailer, SuppressedMailbox } from '../../providers/mail/port.ts'
+import type { Mailer, SuppressedMailbox } from '../../providers/mail/mail-port.ts'
 
 /** The tool `email-send`: sends an e-mail. */
 

@@ -3,7 +3,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { fromUsdc } from '../../core/money.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
 import { defineTool, callerIdOf } from '../define-tool.ts'
-import { ISOLATION_LEVELS } from '../../providers/sandbox/port.ts'
+import { ISOLATION_LEVELS } from '../../providers/sandbox/sandbox-port.ts'
 
 /** The tool `code-sandbox`: runs a program in isolation. */
 

@@ -12,7 +12,7 @@ import {
   buildNotesPrompt,
   buildAgentSystemPrompt,
 } from './genesis-forge/system-prompt.ts'
-import type { PlannedStep } from './planner/port.ts'
+import type { PlannedStep } from './planner/planner-port.ts'
 import type { CatalogueEntry } from '../tool-ports.ts'
 
 /** The tool `genesis-forge`: creates a starter bundle for a new agent. */

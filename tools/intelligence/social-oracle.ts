@@ -3,9 +3,9 @@ import { ServiceError } from '../../core/errors.ts'
 import { fromUsdc } from '../../core/money.ts'
 import { LETTER_OR_DIGIT_PATTERN } from '../../core/validation/schema-patterns.ts'
 import { defineTool, callerIdOf } from '../define-tool.ts'
-import type { HiveEntryResult } from '../../providers/search/port.ts'
-import type { SocialPost } from '../../providers/social/port.ts'
-import type { TextAnalyzer } from '../../providers/text/port.ts'
+import type { HiveEntryResult } from '../../providers/search/search-port.ts'
+import type { SocialPost } from '../../providers/social/social-port.ts'
+import type { TextAnalyzer } from '../../providers/text/text-port.ts'
 
 /** The tool `social-oracle`: posts about a topic and their sentiment. */
 

@@ -5,7 +5,7 @@ import { toUsdc, ZERO, type Micros } from '../../core/money.ts'
 import { STRATEGY_FORK_PRICE, STRATEGY_FORK_ROYALTY } from '../../domain/pricing.ts'
 import type { PreflightContext } from '../define-tool.ts'
 import { defineTool } from '../define-tool.ts'
-import type { PublishedStrategy } from '../../providers/hive/port.ts'
+import type { PublishedStrategy } from '../../providers/hive/hive-port.ts'
 
 /** The tool `strategy-fork`: copies another agent's strategy. */
 

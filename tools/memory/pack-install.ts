@@ -4,7 +4,7 @@ import { ZERO, type Micros } from '../../core/money.ts'
 import { PACK_BUNDLE_PRICE, PACK_PRICES } from '../../domain/pricing.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
 import { defineTool, type PreflightContext, type ToolContext } from '../define-tool.ts'
-import type { MemoryPack } from './packs/port.ts'
+import type { MemoryPack } from './packs/packs-port.ts'
 import { DateTimeField, stageMemory, vaultAgentIdOf } from './vault/stage-memory.ts'
 
 /** The tool `pack-install`: buys a memory pack or a bundle. */

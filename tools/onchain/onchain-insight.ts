@@ -7,7 +7,7 @@ import type {
   ReadableChainName,
   EvmHex,
   TokenContractInfo,
-} from '../../providers/chain-data/port.ts'
+} from '../../providers/chain-data/chain-data-port.ts'
 import {
   ChainNameField,
   chainProviderMode,
@@ -19,7 +19,10 @@ import {
 import { listedTokensOn } from '../../providers/chain-data/listed-tokens.ts'
 import { chainAvailability } from '../tool-availability.ts'
 import { defineTool, callerIdOf } from '../define-tool.ts'
-import type { LiquidityPool, PoolSearchResult } from '../../providers/liquidity-pools/port.ts'
+import type {
+  LiquidityPool,
+  PoolSearchResult,
+} from '../../providers/liquidity-pools/liquidity-pools-port.ts'
 import {
   totalLiquidityUsd,
   assessTokenRisks,

@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { invalidInputError } from '../../core/errors.ts'
 import { fromUsdc } from '../../core/money.ts'
-import type { ReadableChainName, EvmHex } from '../../providers/chain-data/port.ts'
+import type { ReadableChainName, EvmHex } from '../../providers/chain-data/chain-data-port.ts'
 import {
   ChainNameField,
   chainProviderMode,

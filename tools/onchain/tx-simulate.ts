@@ -1,7 +1,11 @@
 import Type from 'typebox'
 import { invalidInputError } from '../../core/errors.ts'
 import { fromUsdc, ZERO } from '../../core/money.ts'
-import type { ReadableChainInfo, EvmHex, CallSimulation } from '../../providers/chain-data/port.ts'
+import type {
+  ReadableChainInfo,
+  EvmHex,
+  CallSimulation,
+} from '../../providers/chain-data/chain-data-port.ts'
 import {
   EvmAddressField,
   ChainNameField,

@@ -3,7 +3,10 @@ import { DAY } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { fromUsdc } from '../../core/money.ts'
 import { findAddressLabel } from '../../providers/chain-data/known-addresses.ts'
-import { READABLE_CHAIN_NAMES, type ReadableChainName } from '../../providers/chain-data/port.ts'
+import {
+  READABLE_CHAIN_NAMES,
+  type ReadableChainName,
+} from '../../providers/chain-data/chain-data-port.ts'
 import {
   EvmAddressField,
   ChainNameField,

@@ -10,7 +10,7 @@ import { parseInstruction, type InstructionParseResult } from './agent-act/parse
 import { createHttpSession } from './agent-act/http-session.ts'
 import { runPageSteps, type PageStepsResult } from './agent-act/run-steps.ts'
 import { MAX_PAGE_STEPS, PAGE_STEP_OPS, type PageStep } from './agent-act/page-steps.ts'
-import type { BrowserSession } from '../../providers/browser/port.ts'
+import type { BrowserSession } from '../../providers/browser/browser-port.ts'
 import { defineTool, callerIdOf, type ToolContext } from '../define-tool.ts'
 import { detectLiveOrFixture } from '../../providers/egress/public-address.ts'
 

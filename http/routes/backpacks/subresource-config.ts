@@ -1,8 +1,11 @@
 import { Type } from 'typebox'
-import { getBackpackCommand, type BackpackView } from '../../../actors/commands/backpacks.ts'
+import {
+  getBackpackCommand,
+  type BackpackView,
+} from '../../../actors/commands/backpacks-commands.ts'
 import { ServiceError } from '../../../core/errors.ts'
 import { IdSchema } from '../../schemas/shared-schemas.ts'
-import type { HttpServices } from '../../services.ts'
+import type { HttpServices } from '../../http-services.ts'
 
 /** What the routes below `/api/backpack/:id` share. */
 

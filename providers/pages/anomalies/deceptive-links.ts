@@ -1,7 +1,7 @@
 import { domainToUnicode } from 'node:url'
 import { parsePageUrl, formActionUrl } from '../html/page-urls.ts'
 import type { MoneyAmount } from '../content/money-amounts.ts'
-import type { PageAnomaly, PagePrice } from '../port.ts'
+import type { PageAnomaly, PagePrice } from '../pages-port.ts'
 import { descendantElements, elementTextLine, type PageElement } from '../html/html-parser.ts'
 
 /** Detects links, forms and prices that mislead. */

@@ -3,7 +3,7 @@ import { detectInvisibleCharacters, escapeInvisibleCharacters } from './invisibl
 import { detectEncodedPayloads } from './encoded-payloads.ts'
 import { collectHiddenTexts, type HiddenElements } from '../html/hidden-elements.ts'
 import { detectInjectionPhrases } from './injection-phrases.ts'
-import type { PageAnomaly, PagePrice } from '../port.ts'
+import type { PageAnomaly, PagePrice } from '../pages-port.ts'
 import { detectPriceMismatches, detectDeceptiveLinks } from './deceptive-links.ts'
 import {
   renderSrcdocTexts,

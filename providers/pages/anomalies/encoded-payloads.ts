@@ -1,5 +1,5 @@
 import { detectInjectionPhrases } from './injection-phrases.ts'
-import type { PageAnomaly } from '../port.ts'
+import type { PageAnomaly } from '../pages-port.ts'
 
 /** Detects encoded payloads in texts. */
 

@@ -1,5 +1,5 @@
 import { renderPageText } from '../html/page-text-renderer.ts'
-import type { PageContent } from '../port.ts'
+import type { PageContent } from '../pages-port.ts'
 import {
   descendantElements,
   parseHtmlTree,

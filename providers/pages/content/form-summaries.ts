@@ -1,6 +1,6 @@
 import type { BoundedList } from './headings-and-links.ts'
 import { parseFormsAndLinks, type FormWithControls, type FormControl } from './form-controls.ts'
-import type { PageField, PageForm } from '../port.ts'
+import type { PageField, PageForm } from '../pages-port.ts'
 import type { PageElement } from '../html/html-parser.ts'
 
 /** Summaries of the forms of a page. */

@@ -1,6 +1,6 @@
 import { parsePageUrl } from '../html/page-urls.ts'
 import { collectVisibleElements, type HiddenElements } from '../html/hidden-elements.ts'
-import type { PageHeading, PageLink } from '../port.ts'
+import type { PageHeading, PageLink } from '../pages-port.ts'
 import { descendantElements, elementTextLine, type PageElement } from '../html/html-parser.ts'
 
 /** Title, headings and links of a page. */

@@ -5,7 +5,7 @@ import {
   type MoneyAmount,
 } from './money-amounts.ts'
 import { collectVisibleElements, type HiddenElements } from '../html/hidden-elements.ts'
-import type { PagePrice } from '../port.ts'
+import type { PagePrice } from '../pages-port.ts'
 import {
   descendantElements,
   elementTextLine,

@@ -6,7 +6,7 @@ import { encodeFunctionData, parseAbi, slice } from 'viem'
 import { createEvmClient, isRpcUnavailable, type EvmCall } from '../../../chain/evm/evm-client.ts'
 import { createPaymentPreflight } from '../../../chain/evm/payment-preflight.ts'
 import { MULTICALL3_ADDRESS } from '../../../chain/evm/multicall.ts'
-import type { HexString } from '../../../chain/payment.ts'
+import type { HexString } from '../../../chain/onchain-payment.ts'
 import {
   accountFromPrivateKey,
   broadcastSignedTransaction,

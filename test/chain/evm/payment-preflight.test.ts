@@ -10,7 +10,7 @@ import {
   encodeMulticall,
 } from '../../../chain/evm/multicall.ts'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
-import type { HexString } from '../../../chain/payment.ts'
+import type { HexString } from '../../../chain/onchain-payment.ts'
 import {
   preflightEip3009,
   signEip3009Authorization,

@@ -8,7 +8,7 @@ import {
   PAYMENT_NETWORKS,
   toAtomicUnits,
 } from '../../../chain/payment-networks.ts'
-import type { HexString } from '../../../chain/payment.ts'
+import type { HexString } from '../../../chain/onchain-payment.ts'
 import { createPaymentPreflight } from '../../../chain/evm/payment-preflight.ts'
 import {
   readPermit2Status,

@@ -4,7 +4,7 @@ import t from 'tap'
 import { encodeFunctionData, parseTransaction } from 'viem'
 import { generatePrivateKey } from 'viem/accounts'
 import { type EvmCall, createEvmClient, isRpcUnavailable } from '../../../chain/evm/evm-client.ts'
-import type { HexString } from '../../../chain/payment.ts'
+import type { HexString } from '../../../chain/onchain-payment.ts'
 import {
   accountFromPrivateKey,
   broadcastSignedTransaction,

@@ -15,7 +15,7 @@ import {
   decodePayment,
   encodePayment,
   type HexString,
-} from '../../../chain/payment.ts'
+} from '../../../chain/onchain-payment.ts'
 import { fromUsdc } from '../../../core/money.ts'
 import {
   TEMPO_DEV_ACCOUNT,

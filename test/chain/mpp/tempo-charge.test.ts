@@ -15,7 +15,11 @@ import {
   simulateMppCharge,
 } from '../../../chain/mpp/mpp-charge.ts'
 import { mppChallengeHeader } from '../../../chain/mpp/mpp-challenge.ts'
-import { PaymentProblem, type HexString, type OnchainPayment } from '../../../chain/payment.ts'
+import {
+  PaymentProblem,
+  type HexString,
+  type OnchainPayment,
+} from '../../../chain/onchain-payment.ts'
 import { readRequestPayment } from '../../../chain/x402/read-payment.ts'
 import { paymentResponseHeaders } from '../../../chain/x402/payment-headers.ts'
 import { startLocalTempo } from '../../support/chain/local-chain.ts'

@@ -1,7 +1,11 @@
 import { createHash } from 'node:crypto'
 import t from 'tap'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
-import { hashPaymentCredential, decodePayment, encodePayment } from '../../../chain/payment.ts'
+import {
+  hashPaymentCredential,
+  decodePayment,
+  encodePayment,
+} from '../../../chain/onchain-payment.ts'
 import { readRequestPayment } from '../../../chain/x402/read-payment.ts'
 import {
   toBase64Text,

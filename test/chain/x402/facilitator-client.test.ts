@@ -3,7 +3,7 @@ import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
-import type { OnchainPayment } from '../../../chain/payment.ts'
+import type { OnchainPayment } from '../../../chain/onchain-payment.ts'
 import {
   createFacilitatorClient,
   FacilitatorUnavailableError,

@@ -11,7 +11,7 @@ import type {
   HexString,
   PaymentOffer,
   OnchainPayment,
-} from '../../../chain/payment.ts'
+} from '../../../chain/onchain-payment.ts'
 import { eip3009Digest } from '../../../chain/evm/eip3009.ts'
 import { readRequestPayment } from '../../../chain/x402/read-payment.ts'
 import {

@@ -10,7 +10,7 @@ import {
   getCreditDropCommand,
   openCreditDropCommand,
   redeemCreditDropCommand,
-} from '../../../payments/commands/credit-drop.ts'
+} from '../../../payments/commands/credit-drop-commands.ts'
 import { countReplies, type TestReply } from '../../support/http/http-client.ts'
 import { createNodePair } from '../../support/actors/node-pairs.ts'
 import { serviceProgramArgs } from '../../support/station/program-arguments.ts'

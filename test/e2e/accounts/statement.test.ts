@@ -2,7 +2,7 @@ import t from 'tap'
 import { openRadioDrop } from '../../../app/cli/drops.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { fromUsdc } from '../../../core/money.ts'
-import { topUpFleetCommand } from '../../../payments/commands/fleet.ts'
+import { topUpFleetCommand } from '../../../payments/commands/fleet-commands.ts'
 import { insertBookedDeposit } from '../../support/payments/insert-deposit.ts'
 import { startStation, type TestAgent } from '../../support/station/start-station.ts'
 import {

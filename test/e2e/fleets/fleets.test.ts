@@ -4,8 +4,8 @@ import { createSystemClock } from '../../../core/clock.ts'
 import { ServiceError } from '../../../core/errors.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { fromUsdc } from '../../../core/money.ts'
-import { releaseCallHoldCommand } from '../../../payments/commands/call.ts'
-import { drawFromFleetCommand } from '../../../payments/commands/fleet.ts'
+import { releaseCallHoldCommand } from '../../../payments/commands/call-commands.ts'
+import { drawFromFleetCommand } from '../../../payments/commands/fleet-commands.ts'
 import { countReplies } from '../../support/http/http-client.ts'
 import {
   agentRequester,

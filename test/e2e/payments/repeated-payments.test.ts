@@ -4,7 +4,7 @@ import { createClient, encodeFunctionData, http, parseAbi } from 'viem'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { tempo as tempoChain } from 'viem/tempo/chains'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
-import type { HexString } from '../../../chain/payment.ts'
+import type { HexString } from '../../../chain/onchain-payment.ts'
 import {
   PERMIT2_ADDRESS,
   signPermit2,

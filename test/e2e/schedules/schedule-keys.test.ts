@@ -1,5 +1,5 @@
 import t from 'tap'
-import { updateScheduleCommand } from '../../../actors/commands/schedules.ts'
+import { updateScheduleCommand } from '../../../actors/commands/schedules-commands.ts'
 import {
   requesterWithKey,
   createAgentBackpack as backpack,

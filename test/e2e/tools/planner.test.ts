@@ -1,6 +1,6 @@
 import t from 'tap'
 import { NATIVE_TOOLS } from '../../../tools/catalogue.ts'
-import { compileInputValidator } from '../../../tools/validator.ts'
+import { compileInputValidator } from '../../../tools/schema-validator.ts'
 import { startStation } from '../../support/station/start-station.ts'
 
 interface Planned {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { formatAdversaryReport } from '../../../chaos/adversary/report.ts'
+import { formatAdversaryReport } from '../../../chaos/adversary/adversary-report.ts'
 import { startTargetWebsite } from '../../../chaos/adversary/target-website.ts'
 import {
   adversaryStationSettings,

@@ -1,7 +1,7 @@
 import { transform } from 'esbuild'
 import t from 'tap'
 import { applySourceEdits } from '../../../chaos/adversary/build-mutants.ts'
-import { ADVERSARY_MUTATIONS } from '../../../chaos/adversary/mutations.ts'
+import { ADVERSARY_MUTATIONS } from '../../../chaos/adversary/adversary-mutations.ts'
 import {
   ALL_OPERATION_WEIGHTS,
   OPERATION_GENERATORS,

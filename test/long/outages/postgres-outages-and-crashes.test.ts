@@ -8,7 +8,7 @@ import {
   parseDatabaseUrl,
 } from '../../../persistence/postgres/connection-pool.ts'
 import { readPostmasterPidFile } from '../../../persistence/postgres/pid-file.ts'
-import { getAgentBalanceCommand } from '../../../payments/commands/agent-account.ts'
+import { getAgentBalanceCommand } from '../../../payments/commands/agent-account-commands.ts'
 import type { TestReply } from '../../support/http/http-client.ts'
 import { startPostgresProxy } from '../../support/postgres/postgres-proxy.ts'
 import { createStationDataDir } from '../../support/station/data-directory.ts'

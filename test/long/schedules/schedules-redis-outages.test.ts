@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { Command } from '../../../actors/command.ts'
-import { SCHEDULE_RUN_TIMER } from '../../../actors/commands/schedules.ts'
+import { SCHEDULE_RUN_TIMER } from '../../../actors/commands/schedules-commands.ts'
 import { MINUTE, SECOND, createSystemClock } from '../../../core/clock.ts'
 import { waitUntilTrue } from '../../support/schedules/due-slots.ts'
 import { startRedisProxy, redisServerPath } from '../../support/redis/redis-proxy.ts'

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { createTextAnalysis } from '../../../memory/text/text-analysis.ts'
-import type { TextAnalyzer } from '../../../providers/text/port.ts'
+import type { TextAnalyzer } from '../../../providers/text/text-port.ts'
 
 const text: TextAnalyzer = createTextAnalysis()
 

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import { encodeFunctionData } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
-import { sendCreditsCommand } from '../../../payments/commands/agent-account.ts'
+import { sendCreditsCommand } from '../../../payments/commands/agent-account-commands.ts'
 import type { DepositChainSource } from '../../../payments/deposits/deposit-scanner.ts'
 import { contractArtifacts } from '../../support/chain/local-chain.ts'
 import {

@@ -7,7 +7,7 @@ import { DAY } from '../../../core/clock.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { micros } from '../../../core/money.ts'
-import { createFleetCommand, topUpFleetCommand } from '../../../payments/commands/fleet.ts'
+import { createFleetCommand, topUpFleetCommand } from '../../../payments/commands/fleet-commands.ts'
 import { createSettler } from '../../../payments/settlement/settler.ts'
 import {
   createWalletSweeper,

@@ -3,7 +3,7 @@ import type { Command } from '../../../actors/command.ts'
 import {
   createScheduleCommand,
   failScheduleRunCommand,
-} from '../../../actors/commands/schedules.ts'
+} from '../../../actors/commands/schedules-commands.ts'
 import { withFleetCredit } from '../../../calls/fleet-credit.ts'
 import { ServiceError } from '../../../core/errors.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
@@ -14,19 +14,19 @@ import {
   failCallCommand,
   releaseCallHoldCommand,
   settleCallCommand,
-} from '../../../payments/commands/call.ts'
+} from '../../../payments/commands/call-commands.ts'
 import {
   createFleetCommand,
   drawFromFleetCommand,
   joinFleetCommand,
   getFleetPoolCommand,
   topUpFleetCommand,
-} from '../../../payments/commands/fleet.ts'
-import { leaveFleetCommand } from '../../../payments/commands/leave-fleet.ts'
+} from '../../../payments/commands/fleet-commands.ts'
+import { leaveFleetCommand } from '../../../payments/commands/leave-fleet-commands.ts'
 import {
   getAgentBalanceCommand,
   sendCreditsCommand,
-} from '../../../payments/commands/agent-account.ts'
+} from '../../../payments/commands/agent-account-commands.ts'
 import {
   createNodePair,
   transferInput,

@@ -7,7 +7,7 @@ import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { createEvmClient } from '../../../chain/evm/evm-client.ts'
 import { MULTICALL3_ADDRESS, encodeMulticall } from '../../../chain/evm/multicall.ts'
 import { PAYMENT_NETWORKS, toAtomicUnits } from '../../../chain/payment-networks.ts'
-import type { HexString, OnchainPayment } from '../../../chain/payment.ts'
+import type { HexString, OnchainPayment } from '../../../chain/onchain-payment.ts'
 import {
   PERMIT2_ADDRESS,
   permit2SettleCall,
@@ -17,7 +17,7 @@ import {
 } from '../../../chain/evm/permit2.ts'
 import { createFacilitatorClient } from '../../../chain/x402/facilitator-client.ts'
 import { fromUsdc } from '../../../core/money.ts'
-import { recordPaymentSubmittedCommand } from '../../../payments/commands/settlement.ts'
+import { recordPaymentSubmittedCommand } from '../../../payments/commands/settlement-commands.ts'
 import type { PaymentChainName } from '../../../payments/ledger-accounts.ts'
 import { createSettler, type SettlerDeps } from '../../../payments/settlement/settler.ts'
 import { createSettlementStore } from '../../../persistence/payments/settlement-store.ts'
@@ -35,7 +35,7 @@ import {
   PAYMENT_TIMER_COMMANDS,
   TEST_TREASURY,
 } from '../../support/payments/payment-claims.ts'
-import { toSettlementId } from '../../../payments/commands/payment.ts'
+import { toSettlementId } from '../../../payments/commands/payment-commands.ts'
 import { startRpcFaultProxy } from '../../support/chain/rpc-fault-proxy.ts'
 import { createActorNode } from '../../support/actors/actor-node.ts'
 import { createOffsetClock, sendTransactionFrom } from '../../support/payments/settler-scenario.ts'

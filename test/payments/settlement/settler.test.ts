@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { failPaymentCommand } from '../../../payments/commands/payment.ts'
+import { failPaymentCommand } from '../../../payments/commands/payment-commands.ts'
 import type { Sql } from '../../../persistence/data-plane.ts'
 import { assertNoViolations } from '../../support/actors/node-pairs.ts'
 import {

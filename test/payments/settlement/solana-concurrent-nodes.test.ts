@@ -15,7 +15,7 @@ import {
   samplePayment,
   PAYMENT_TIMER_COMMANDS,
 } from '../../support/payments/payment-claims.ts'
-import { toSettlementId } from '../../../payments/commands/payment.ts'
+import { toSettlementId } from '../../../payments/commands/payment-commands.ts'
 import { createActorNode } from '../../support/actors/actor-node.ts'
 import { startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 import { createOffsetClock, spinUntil } from '../../support/payments/settler-scenario.ts'

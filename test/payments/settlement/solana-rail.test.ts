@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import type { OnchainPayment } from '../../../chain/payment.ts'
+import type { OnchainPayment } from '../../../chain/onchain-payment.ts'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import { createSolanaPaymentFinder } from '../../../chain/solana/find-solana-payment.ts'
 import { createSolanaRpc } from '../../../chain/solana/solana-rpc.ts'
@@ -23,7 +23,7 @@ import {
   samplePayment,
   PAYMENT_TIMER_COMMANDS,
 } from '../../support/payments/payment-claims.ts'
-import { toSettlementId } from '../../../payments/commands/payment.ts'
+import { toSettlementId } from '../../../payments/commands/payment-commands.ts'
 import { createActorNode } from '../../support/actors/actor-node.ts'
 import { startTestSolanaRpc, type LandedTransfer } from '../../support/chain/solana-rpc-server.ts'
 import { createOffsetClock } from '../../support/payments/settler-scenario.ts'

@@ -9,7 +9,7 @@ import {
   parseDatabaseUrl,
 } from '../../../persistence/postgres/connection-pool.ts'
 import { createLlmClient, type ModelBudget } from '../../../providers/llm/llm-client.ts'
-import type { LlmRequest } from '../../../providers/llm/port.ts'
+import type { LlmRequest } from '../../../providers/llm/llm-port.ts'
 import { parseLlmProviders } from '../../../providers/llm/provider-settings.ts'
 import { createStreamingPostClient } from '../../../providers/upstream/streaming-post-client.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'

@@ -8,8 +8,11 @@ import { fromUsdc, ZERO, type Micros } from '../../../core/money.ts'
 import type { CallRow } from '../../../core/commit-rows.ts'
 import { isDatabaseUnavailableError } from '../../../http/database-unavailable-error.ts'
 import type { CallAdmission } from '../../../payments/call-admission.ts'
-import { expireCallHoldCommand, type SettleCallInput } from '../../../payments/commands/call.ts'
-import { createAgentCommand } from '../../../payments/commands/agent-account.ts'
+import {
+  expireCallHoldCommand,
+  type SettleCallInput,
+} from '../../../payments/commands/call-commands.ts'
+import { createAgentCommand } from '../../../payments/commands/agent-account-commands.ts'
 import { handleInboxMessage } from '../../../payments/inbox-message-handler.ts'
 import { createAggregateStore, type AggregateStore } from '../../../persistence/aggregate-store.ts'
 import { createCallLogStore } from '../../../persistence/calls/call-log-store.ts'

@@ -1,9 +1,9 @@
 import type { Test as Tap } from 'tap'
 import type { Command } from '../../../actors/command.ts'
-import { createBackpackCommand } from '../../../actors/commands/backpacks.ts'
+import { createBackpackCommand } from '../../../actors/commands/backpacks-commands.ts'
 import { DAY } from '../../../core/clock.ts'
 import { fromUsdc } from '../../../core/money.ts'
-import { getAgentBalanceCommand } from '../../../payments/commands/agent-account.ts'
+import { getAgentBalanceCommand } from '../../../payments/commands/agent-account-commands.ts'
 import { createTestDatabase } from '../postgres/test-database.ts'
 import {
   type ActorNode,

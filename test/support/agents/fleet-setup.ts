@@ -1,5 +1,5 @@
 import { fromUsdc } from '../../../core/money.ts'
-import { topUpFleetCommand } from '../../../payments/commands/fleet.ts'
+import { topUpFleetCommand } from '../../../payments/commands/fleet-commands.ts'
 import type { TestReply } from '../http/http-client.ts'
 import type { TestAgent, TestStation, InProcessStation } from '../station/start-station.ts'
 

@@ -11,13 +11,13 @@ import {
   createBackpackCommand,
   revokeBackpackCommand,
   updateBackpackCommand,
-} from '../../../actors/commands/backpacks.ts'
+} from '../../../actors/commands/backpacks-commands.ts'
 import {
   cancelTaskCommand,
   endTaskCommand,
   setTaskBudgetCommand,
   startTaskCommand,
-} from '../../../actors/commands/tasks.ts'
+} from '../../../actors/commands/tasks-commands.ts'
 import {
   hasNoEffects,
   createCommandContext,
@@ -36,13 +36,13 @@ import {
   releaseCallHoldCommand,
   settleCallCommand,
   expireCallHoldCommand,
-} from '../../../payments/commands/call.ts'
+} from '../../../payments/commands/call-commands.ts'
 import {
   createAgentCommand,
   getAgentBalanceCommand,
   tipAgentCommand,
   sendCreditsCommand,
-} from '../../../payments/commands/agent-account.ts'
+} from '../../../payments/commands/agent-account-commands.ts'
 import {
   applyDepositMessage,
   applyReversedDepositMessage,

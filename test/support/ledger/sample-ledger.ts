@@ -1,11 +1,11 @@
 import type { Command } from '../../../actors/command.ts'
-import { createBackpackCommand } from '../../../actors/commands/backpacks.ts'
+import { createBackpackCommand } from '../../../actors/commands/backpacks-commands.ts'
 import {
   completeScheduleRun,
   createScheduleCommand,
   failScheduleRunCommand,
-} from '../../../actors/commands/schedules.ts'
-import { startTaskCommand } from '../../../actors/commands/tasks.ts'
+} from '../../../actors/commands/schedules-commands.ts'
+import { startTaskCommand } from '../../../actors/commands/tasks-commands.ts'
 import { updateHiveWatchList } from '../../../actors/commands/hive-watch-list.ts'
 import { DAY, HOUR, utcDay } from '../../../core/clock.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
@@ -16,35 +16,35 @@ import {
   cancelBountyCommand,
   claimBountyCommand,
   postBountyCommand,
-} from '../../../payments/commands/bounty.ts'
+} from '../../../payments/commands/bounty-commands.ts'
 import {
   admitCallCommand,
   failCallCommand,
   releaseCallHoldCommand,
   settleCallCommand,
-} from '../../../payments/commands/call.ts'
+} from '../../../payments/commands/call-commands.ts'
 import { applyDepositMessage } from '../../../payments/commands/agent-deposit.ts'
 import {
   openCreditDropCommand,
   redeemCreditDropCommand,
-} from '../../../payments/commands/credit-drop.ts'
+} from '../../../payments/commands/credit-drop-commands.ts'
 import {
   createFleetCommand,
   drawFromFleetCommand,
   joinFleetCommand,
   topUpFleetCommand,
-} from '../../../payments/commands/fleet.ts'
+} from '../../../payments/commands/fleet-commands.ts'
 import {
   deliverPaymentCommand,
   type PaymentClaimInput,
-} from '../../../payments/commands/payment.ts'
-import { giveOperatorGrantCommand } from '../../../payments/commands/operator-grant.ts'
+} from '../../../payments/commands/payment-commands.ts'
+import { giveOperatorGrantCommand } from '../../../payments/commands/operator-grant-commands.ts'
 import {
   createAgentCommand,
   getAgentBalanceCommand,
   tipAgentCommand,
   sendCreditsCommand,
-} from '../../../payments/commands/agent-account.ts'
+} from '../../../payments/commands/agent-account-commands.ts'
 import { agentPendingAccount, externalChainAccount } from '../../../payments/ledger-accounts.ts'
 import { createRoyaltyStore } from '../../../persistence/hive/royalty-store.ts'
 import type { Sql } from '../../../persistence/data-plane.ts'

@@ -1,6 +1,6 @@
-import { updateEntitlements } from '../../../actors/commands/entitlements.ts'
+import { updateEntitlements } from '../../../actors/commands/entitlements-commands.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
-import { admitCallCommand, settleCallCommand } from '../../../payments/commands/call.ts'
+import { admitCallCommand, settleCallCommand } from '../../../payments/commands/call-commands.ts'
 import { sampleAdmission, settlementOfAdmission, type ActorNode } from '../actors/actor-node.ts'
 
 /** A free write, a pack of one entry, and consolidated memories. */

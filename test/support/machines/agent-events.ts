@@ -1,6 +1,6 @@
 import type { SnapshotFrom } from 'xstate'
 import { ZERO } from '../../../core/money.ts'
-import { agentMachine } from '../../../machines/agent.ts'
+import { agentMachine } from '../../../machines/agent-machine.ts'
 import type { AgentEvent } from '../../../machines/agent/agent-events.ts'
 import { startMachine, stepMachine, microUsd } from './machine-harness.ts'
 

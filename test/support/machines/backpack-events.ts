@@ -4,7 +4,7 @@ import {
   backpackMachine,
   type BackpackEvent,
   type BackpackInput,
-} from '../../../machines/backpack.ts'
+} from '../../../machines/backpack-machine.ts'
 import type { Fuse } from '../../../machines/backpack/fuse-limits.ts'
 import { startMachine, stepMachine, microUsd } from './machine-harness.ts'
 

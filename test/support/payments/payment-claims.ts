@@ -2,7 +2,7 @@ import {
   hashPaymentCredential,
   type HexString,
   type OnchainPayment,
-} from '../../../chain/payment.ts'
+} from '../../../chain/onchain-payment.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { fromUsdc, ZERO } from '../../../core/money.ts'
 import type { CallRow } from '../../../core/commit-rows.ts'
@@ -14,13 +14,13 @@ import {
   settlementLoadOptions,
   type PaymentClaimInput,
   type DeliverPaymentInput,
-} from '../../../payments/commands/payment.ts'
+} from '../../../payments/commands/payment-commands.ts'
 import {
   recordPaymentSettledCommand,
   recordPaymentSubmittedCommand,
-} from '../../../payments/commands/settlement.ts'
+} from '../../../payments/commands/settlement-commands.ts'
 import type { Command } from '../../../actors/command.ts'
-import { expireCallHoldCommand } from '../../../payments/commands/call.ts'
+import { expireCallHoldCommand } from '../../../payments/commands/call-commands.ts'
 import type { ActorNode } from '../actors/actor-node.ts'
 
 /** Sample payments, claims and outcomes for payment commands. */

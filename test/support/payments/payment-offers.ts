@@ -1,4 +1,4 @@
-import { PaymentProblem } from '../../../chain/payment.ts'
+import { PaymentProblem } from '../../../chain/onchain-payment.ts'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import { createPaymentOffer, type PaymentRails } from '../../../chain/x402/payment-requirements.ts'
 import { fromUsdc } from '../../../core/money.ts'

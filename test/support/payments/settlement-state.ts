@@ -1,6 +1,9 @@
 import { createSettlementStore } from '../../../persistence/payments/settlement-store.ts'
 import type { Sql } from '../../../persistence/data-plane.ts'
-import { toSettlementId, type PaymentClaimInput } from '../../../payments/commands/payment.ts'
+import {
+  toSettlementId,
+  type PaymentClaimInput,
+} from '../../../payments/commands/payment-commands.ts'
 
 /** Balance of a ledger account in micros, from its transfers. */
 export async function readLedgerBalance(sql: Sql, account: string): Promise<number> {

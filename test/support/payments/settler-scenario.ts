@@ -4,14 +4,14 @@ import { encodeFunctionData, type PrivateKeyAccount } from 'viem'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { createEvmClient } from '../../../chain/evm/evm-client.ts'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
-import type { HexString, OnchainPayment } from '../../../chain/payment.ts'
+import type { HexString, OnchainPayment } from '../../../chain/onchain-payment.ts'
 import { accountFromPrivateKey } from '../../../chain/evm/transactions.ts'
 import { signEip3009Authorization, eip3009TransferCall } from '../../../chain/evm/eip3009.ts'
 import { SECOND, type Clock } from '../../../core/clock.ts'
 import {
   deliverPaymentCommand,
   type PaymentClaimInput,
-} from '../../../payments/commands/payment.ts'
+} from '../../../payments/commands/payment-commands.ts'
 import { createSettler, type SettlerDeps } from '../../../payments/settlement/settler.ts'
 import type { Sql } from '../../../persistence/data-plane.ts'
 import { createSettlementStore } from '../../../persistence/payments/settlement-store.ts'
@@ -28,7 +28,7 @@ import {
   PAYMENT_TIMER_COMMANDS,
   TEST_TREASURY,
 } from './payment-claims.ts'
-import { toSettlementId } from '../../../payments/commands/payment.ts'
+import { toSettlementId } from '../../../payments/commands/payment-commands.ts'
 import { createActorNode } from '../actors/actor-node.ts'
 
 /** The real time plus an offset. */

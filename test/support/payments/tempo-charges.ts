@@ -4,7 +4,7 @@ import { privateKeyToAccount, type PrivateKeyAccount } from 'viem/accounts'
 import { Transaction } from 'viem/tempo'
 import { expectedMppMemo } from '../../../chain/mpp/mpp-charge.ts'
 import { mppChallengeHeader } from '../../../chain/mpp/mpp-challenge.ts'
-import type { HexString } from '../../../chain/payment.ts'
+import type { HexString } from '../../../chain/onchain-payment.ts'
 import { readRequestPayment } from '../../../chain/x402/read-payment.ts'
 import { FIXED_NOW_MS, sampleOffer, ALL_TEST_RAILS, OFFER_TREASURY } from './payment-offers.ts'
 

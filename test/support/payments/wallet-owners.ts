@@ -11,7 +11,7 @@ import { createCustodialWallet } from '../../../chain/custody/custodial-wallets.
 import { parseMasterKey, deriveEncryptionKey } from '../../../core/crypto.ts'
 import { fromUsdc, ZERO } from '../../../core/money.ts'
 import type { Command } from '../../../actors/command.ts'
-import { getAgentFundsCommand } from '../../../payments/commands/agent-funds.ts'
+import { getAgentFundsCommand } from '../../../payments/commands/agent-funds-commands.ts'
 import {
   createDepositScanner,
   type DepositScannerDeps,

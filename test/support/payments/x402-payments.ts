@@ -1,5 +1,5 @@
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
-import { type RequestHeaders, type PaymentOffer } from '../../../chain/payment.ts'
+import { type RequestHeaders, type PaymentOffer } from '../../../chain/onchain-payment.ts'
 import { X402_EXACT_PROXY_ADDRESS } from '../../../chain/evm/permit2.ts'
 import { readRequestPayment } from '../../../chain/x402/read-payment.ts'
 import type { PaymentRails } from '../../../chain/x402/payment-requirements.ts'

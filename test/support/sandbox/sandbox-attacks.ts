@@ -1,4 +1,4 @@
-import type { SandboxLanguage } from '../../../providers/sandbox/port.ts'
+import type { SandboxLanguage } from '../../../providers/sandbox/sandbox-port.ts'
 
 /** Programs that try to escape or exhaust the sandbox. */
 

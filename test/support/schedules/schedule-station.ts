@@ -1,4 +1,4 @@
-import { updateScheduleCommand } from '../../../actors/commands/schedules.ts'
+import { updateScheduleCommand } from '../../../actors/commands/schedules-commands.ts'
 import { createSystemClock } from '../../../core/clock.ts'
 import { fromUsdc } from '../../../core/money.ts'
 import { createScheduleTime, waitUntilTrue } from './due-slots.ts'

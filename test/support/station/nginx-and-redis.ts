@@ -1,7 +1,11 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { findInstalledProgram, startNginxProcess, type NginxProcess } from '../../../chaos/nginx.ts'
+import {
+  findInstalledProgram,
+  startNginxProcess,
+  type NginxProcess,
+} from '../../../chaos/nginx-process.ts'
 import { findFreePort } from '../../../chaos/free-port.ts'
 import {
   findRedisProgram,

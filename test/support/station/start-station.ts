@@ -7,7 +7,7 @@ import {
   composeStation,
   type StationOverrides,
   type Station,
-} from '../../../app/compose/station.ts'
+} from '../../../app/compose/compose-station.ts'
 import { loadConfig } from '../../../app/config.ts'
 import type { Sql } from '../../../persistence/data-plane.ts'
 import { verifyInvariants } from '../../../persistence/verify/verify-invariants.ts'

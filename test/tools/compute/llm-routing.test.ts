@@ -10,7 +10,7 @@ import {
 import type { LlmSpendReservation } from '../../../domain/llm-spend.ts'
 import { explainMissingMaterial } from '../../../providers/llm/extractive-answer.ts'
 import { createLlmClient, type LlmClientDeps } from '../../../providers/llm/llm-client.ts'
-import type { LlmRequest } from '../../../providers/llm/port.ts'
+import type { LlmRequest } from '../../../providers/llm/llm-port.ts'
 import { parseLlmProviders } from '../../../providers/llm/provider-settings.ts'
 import { createStreamingPostClient } from '../../../providers/upstream/streaming-post-client.ts'
 import { calculateExpression } from '../../../providers/text/calculator.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { composeReleaseNotes } from '../../../app/compose/release-notes.ts'
+import { composeReleaseNotes } from '../../../app/compose/compose-release-notes.ts'
 import { diffCatalogues, type CatalogueOffer } from '../../../domain/catalogue-diff.ts'
 import { HOUR, MINUTE } from '../../../core/clock.ts'
 import { createToolCatalogue, NATIVE_TOOLS } from '../../../tools/catalogue.ts'

@@ -3,7 +3,7 @@ import agentAct from '../../../tools/perception/agent-act.ts'
 import { parseAddressAllowlist } from '../../../providers/egress/public-address.ts'
 import { createEgressClient } from '../../../providers/egress/guarded-egress-client.ts'
 import { createPageReader } from '../../../providers/pages/page-reader.ts'
-import type { PageSource } from '../../../providers/pages/port.ts'
+import type { PageSource } from '../../../providers/pages/pages-port.ts'
 import { startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 import { createRecordingContext, rejectionDetailsOf } from '../../support/tools/tool-context.ts'
 

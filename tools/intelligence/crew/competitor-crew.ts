@@ -1,6 +1,6 @@
 import type { CitedStatement } from '../../web/research/cited-answer.ts'
 import type { ResearchSource } from '../../web/research/gather-sources.ts'
-import type { TextAnalyzer } from '../../../providers/text/port.ts'
+import type { TextAnalyzer } from '../../../providers/text/text-port.ts'
 import type { CrewInput } from './crew-input.ts'
 import { crewFieldText } from './crew-input.ts'
 import {

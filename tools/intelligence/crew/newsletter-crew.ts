@@ -1,7 +1,7 @@
 import { ServiceError } from '../../../core/errors.ts'
 import { extractStatements } from '../../web/research/cited-answer.ts'
 import type { ResearchSource } from '../../web/research/gather-sources.ts'
-import type { TextAnalyzer } from '../../../providers/text/port.ts'
+import type { TextAnalyzer } from '../../../providers/text/text-port.ts'
 import { crewFieldText, type CrewInput } from './crew-input.ts'
 import {
   fetchSocialSentiment,

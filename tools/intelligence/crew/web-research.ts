@@ -6,8 +6,8 @@ import {
   readSourcePage,
   type ResearchSource,
 } from '../../web/research/gather-sources.ts'
-import type { WebSearchResult } from '../../../providers/search/port.ts'
-import type { SocialPost } from '../../../providers/social/port.ts'
+import type { WebSearchResult } from '../../../providers/search/search-port.ts'
+import type { SocialPost } from '../../../providers/social/social-port.ts'
 
 /** Web and social searches of crews. */
 

@@ -1,5 +1,5 @@
 import { Script } from 'node:vm'
-import type { TaskPlan } from '../planner/port.ts'
+import type { TaskPlan } from '../planner/planner-port.ts'
 import type { CatalogueEntry } from '../../tool-ports.ts'
 import type { AgentFramework, AgentBundleFile } from './agent-blueprint.ts'
 import { generateAgentProgram } from './agent-program.ts'

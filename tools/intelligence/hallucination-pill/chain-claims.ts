@@ -1,4 +1,7 @@
-import { READABLE_CHAIN_NAMES, type ReadableChainName } from '../../../providers/chain-data/port.ts'
+import {
+  READABLE_CHAIN_NAMES,
+  type ReadableChainName,
+} from '../../../providers/chain-data/chain-data-port.ts'
 import { KNOWN_CHAINS_SOURCE, KNOWN_CHAINS, type KnownChain } from './known-chains.ts'
 import {
   exactFinding,

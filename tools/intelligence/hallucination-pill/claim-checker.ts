@@ -1,4 +1,4 @@
-import type { ReadableChainName } from '../../../providers/chain-data/port.ts'
+import type { ReadableChainName } from '../../../providers/chain-data/chain-data-port.ts'
 import type { ToolPorts } from '../../tool-ports.ts'
 
 /** What a checker may read. */

@@ -1,4 +1,4 @@
-import type { ReadableChainName, EvmHex } from '../../../providers/chain-data/port.ts'
+import type { ReadableChainName, EvmHex } from '../../../providers/chain-data/chain-data-port.ts'
 import { atomicUnitsToNumber } from '../../../providers/chain-data/schemas.ts'
 import { LISTED_TOKENS } from '../../../providers/chain-data/listed-tokens.ts'
 import { findReadableChain } from './chain-claims.ts'

@@ -3,7 +3,7 @@ import type {
   ReadableChainName,
   EvmHex,
   TokenContractInfo,
-} from '../../../providers/chain-data/port.ts'
+} from '../../../providers/chain-data/chain-data-port.ts'
 import { atomicUnitsToNumber } from '../../../providers/chain-data/schemas.ts'
 import {
   LISTED_TOKENS,

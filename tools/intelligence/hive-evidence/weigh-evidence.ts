@@ -1,6 +1,6 @@
 import { DAY } from '../../../core/clock.ts'
-import type { Stance, TextAnalyzer } from '../../../providers/text/port.ts'
-import type { HiveEvidenceItem } from './port.ts'
+import type { Stance, TextAnalyzer } from '../../../providers/text/text-port.ts'
+import type { HiveEvidenceItem } from './hive-evidence-port.ts'
 
 /** An entry about a thesis, and its stance. */
 export interface WeighedEvidence {

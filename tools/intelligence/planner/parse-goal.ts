@@ -1,4 +1,4 @@
-import { READABLE_CHAIN_NAMES } from '../../../providers/chain-data/port.ts'
+import { READABLE_CHAIN_NAMES } from '../../../providers/chain-data/chain-data-port.ts'
 import { SYMBOL_LISTINGS } from '../../../providers/prices/symbol-listings.ts'
 import { findRequestedCrew, type RequestedCrew } from './crew-step.ts'
 

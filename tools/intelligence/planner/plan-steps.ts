@@ -5,7 +5,7 @@ import { CREW_ROUTE, crewRequestExample, crewPriceUsdc, type RequestedCrew } fro
 import { parseGoal, type ParsedGoal } from './parse-goal.ts'
 import { STEP_INPUT_BUILDERS, listOpenFields } from './step-inputs.ts'
 import { GOAL_TOOL_PATTERNS, type GoalToolPattern } from './goal-tool-patterns.ts'
-import type { PlannedStep } from './port.ts'
+import type { PlannedStep } from './planner-port.ts'
 
 /** A requested step, without its pattern. */
 export type RequestedStep = Pick<GoalToolPattern, 'intent' | 'by' | 'purpose' | 'phase'>

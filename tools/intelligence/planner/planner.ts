@@ -2,7 +2,7 @@ import type MiniSearch from 'minisearch'
 import type { CatalogueEntry } from '../../tool-ports.ts'
 import { parseGoal, type ParsedGoal } from './parse-goal.ts'
 import { TASK_INTENTS } from './task-intents.ts'
-import type { PlannedStep, TaskPlanner } from './port.ts'
+import type { PlannedStep, TaskPlanner } from './planner-port.ts'
 import { selectRequestedSteps, toPlannedSteps, type RequestedStep } from './plan-steps.ts'
 import { isSmallTalk } from './small-talk.ts'
 

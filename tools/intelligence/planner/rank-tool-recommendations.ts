@@ -1,6 +1,6 @@
 import type { ToolCoUsage } from '../../../domain/usage-stats.ts'
 import type { CatalogueEntry } from '../../tool-ports.ts'
-import type { ToolRecommendation } from './port.ts'
+import type { ToolRecommendation } from './planner-port.ts'
 
 /** Ranks the tools recommended to an agent. */
 

@@ -1,4 +1,4 @@
-import type { ChangelogRelease } from './port.ts'
+import type { ChangelogRelease } from './station-updates-port.ts'
 
 /** Parses the changelog of the station. */
 

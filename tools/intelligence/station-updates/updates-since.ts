@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { invalidInputError } from '../../../core/errors.ts'
 import { NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
-import type { StationUpdates } from './port.ts'
+import type { StationUpdates } from './station-updates-port.ts'
 import type { CatalogueRevision } from '../../../domain/catalogue-diff.ts'
 
 /** The version of the service that the caller knows. */

@@ -1,7 +1,7 @@
 import { DAY } from '../../../core/clock.ts'
 import { micros, sumMicros, toUsdc, ZERO, type Micros } from '../../../core/money.ts'
 import type { ToolUsageStats } from '../../../domain/usage-stats.ts'
-import type { AgentActivityReport } from './port.ts'
+import type { AgentActivityReport } from './usage-advice-port.ts'
 
 /** Rules that audit an agent's usage. */
 

@@ -1,7 +1,7 @@
 import { micros, toUsdc, ZERO, type Micros } from '../../../core/money.ts'
 import type { BackpackUsageStats, ScheduleUsageStats } from '../../../domain/usage-stats.ts'
 import { toMonthlyUsdc, totalSpentOf } from './audit-findings.ts'
-import type { AgentActivityReport } from './port.ts'
+import type { AgentActivityReport } from './usage-advice-port.ts'
 
 /** A JSON Patch operation (RFC 6902) on the agent's settings, and the request that applies it. */
 export interface SettingsChange {

@@ -1,6 +1,6 @@
 import { ServiceError } from '../../../core/errors.ts'
 import type { ToolContext } from '../../define-tool.ts'
-import type { HiveTextReservation } from '../../../providers/hive/port.ts'
+import type { HiveTextReservation } from '../../../providers/hive/hive-port.ts'
 
 /**
  * Reserves a text for an entry until the call ends, and returns the id of the entry, or the author's own

@@ -1,4 +1,4 @@
-import type { TextAnalyzer } from '../../../providers/text/port.ts'
+import type { TextAnalyzer } from '../../../providers/text/text-port.ts'
 
 /** Finds contradictions between two texts. */
 

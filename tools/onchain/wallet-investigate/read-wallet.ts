@@ -1,5 +1,5 @@
 import { ServiceError } from '../../../core/errors.ts'
-import type { ReadableChainName, EvmHex } from '../../../providers/chain-data/port.ts'
+import type { ReadableChainName, EvmHex } from '../../../providers/chain-data/chain-data-port.ts'
 import { atomicUnitsToNumber } from '../../../providers/chain-data/schemas.ts'
 import { listedTokensOn, type ListedToken } from '../../../providers/chain-data/listed-tokens.ts'
 import type { ToolContext } from '../../define-tool.ts'

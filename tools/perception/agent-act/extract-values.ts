@@ -1,5 +1,5 @@
-import type { RenderedPage } from '../../../providers/browser/port.ts'
-import type { PageReader, PageContent, PageSource } from '../../../providers/pages/port.ts'
+import type { RenderedPage } from '../../../providers/browser/browser-port.ts'
+import type { PageReader, PageContent, PageSource } from '../../../providers/pages/pages-port.ts'
 import { EXTRACTABLE_PARTS } from './page-steps.ts'
 
 /** Extracts named values from a page. */

@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ServiceError } from '../../../core/errors.ts'
-import type { BrowserSession, RenderedPage } from '../../../providers/browser/port.ts'
+import type { BrowserSession, RenderedPage } from '../../../providers/browser/browser-port.ts'
 import type { EgressClient, SingleHopReply } from '../../../providers/egress/egress-client.ts'
 import type {
   FormWithControls,
   FormControl,
   FormsAndLinks,
 } from '../../../providers/pages/content/form-controls.ts'
-import type { PageReader } from '../../../providers/pages/port.ts'
+import type { PageReader } from '../../../providers/pages/pages-port.ts'
 import {
   findClickable,
   findControls,

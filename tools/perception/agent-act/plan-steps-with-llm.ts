@@ -1,7 +1,7 @@
 import Type, { type Static } from 'typebox'
 import { ServiceError } from '../../../core/errors.ts'
 import type { ToolContext } from '../../define-tool.ts'
-import type { LlmClient } from '../../../providers/llm/port.ts'
+import type { LlmClient } from '../../../providers/llm/llm-port.ts'
 import { isNavigableUrl, MAX_PAGE_WAIT_MS, PAGE_STEP_OPS, type PageStep } from './page-steps.ts'
 
 /** Plans page steps with a language model. */

@@ -1,5 +1,5 @@
 import { ServiceError } from '../../../core/errors.ts'
-import type { BrowserSession, RenderedPage } from '../../../providers/browser/port.ts'
+import type { BrowserSession, RenderedPage } from '../../../providers/browser/browser-port.ts'
 import { RequestNotSentError } from '../../../providers/egress/egress-client.ts'
 import type { PageStep } from './page-steps.ts'
 

@@ -1,6 +1,6 @@
 import type { ToolContext } from '../../define-tool.ts'
 import { tryLlmCompletion } from '../../optional-llm.ts'
-import type { TextAnalyzer } from '../../../providers/text/port.ts'
+import type { TextAnalyzer } from '../../../providers/text/text-port.ts'
 import type { ResearchSource } from './gather-sources.ts'
 
 /** A statement and its sources. */

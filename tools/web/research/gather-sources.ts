@@ -2,7 +2,7 @@ import { ServiceError } from '../../../core/errors.ts'
 import { callerIdOf, type ToolContext } from '../../define-tool.ts'
 import { parseResponseBody } from '../../../providers/egress/parse-response-body.ts'
 import { extractPageText } from '../../../providers/pages/page-text.ts'
-import type { WebSearchResult, WebSearchAnswer } from '../../../providers/search/port.ts'
+import type { WebSearchResult, WebSearchAnswer } from '../../../providers/search/search-port.ts'
 
 /** A source of an answer. */
 export interface ResearchSource {

@@ -1,0 +1,92 @@
+import { getAddress, isAddress, type Hex } from 'viem'
+import {
+  readAccount,
+  readTokenBalances,
+  findFirstTransactionTime,
+} from '../../chain/evm/read-account.ts'
+import { findBlock, findOracleRound, findTransaction } from '../../chain/evm/read-block.ts'
+import {
+  broadcastRawTransaction,
+  decodeSignedTransaction,
+} from '../../chain/evm/broadcast-raw-transaction.ts'
+import { resolveEnsName, reverseResolveEns } from '../../chain/evm/ens.ts'
+import {
+  withPublicNodeErrors,
+  networkKindOfUrls,
+  EVM_READ_CHAINS,
+  createReadClient,
+  type EvmReadClient,
+} from '../../chain/evm/read-client.ts'
+import { simulateEvmCall } from '../../chain/evm/simulate-call.ts'
+import {
+  readLargeTransfers,
+  readRecentTransfers,
+  readTokenMetadata,
+} from '../../chain/evm/token-metadata.ts'
+import {
+  READABLE_CHAIN_NAMES,
+  type ChainReader,
+  type ReadableChainName,
+} from '../../providers/chain-data/chain-data-port.ts'
+import type { Config } from '../config.ts'
+
+/**
+ * Creates the chain reader. Each chain is read through the operator's RPC nodes, else through
+ * public ones.
+ */
+export function composeChainReads(rpc: Config['reads']): ChainReader {
+  const urlsOf = (name: ReadableChainName): readonly string[] => {
+    const set = rpc[name]?.reveal()
+    return set === undefined
+      ? EVM_READ_CHAINS[name].publicUrls
+      : set.split(',').map((url) => url.trim())
+  }
+  const clients = new Map<ReadableChainName, EvmReadClient>()
+  const clientOf = (name: ReadableChainName): EvmReadClient => {
+    const client =
+      clients.get(name) ?? createReadClient(EVM_READ_CHAINS[name].chainId, urlsOf(name))
+    clients.set(name, client)
+    return client
+  }
+  const on = <T>(
+    name: ReadableChainName,
+    work: (client: EvmReadClient) => Promise<T>,
+  ): Promise<T> => withPublicNodeErrors(name, work(clientOf(name)))
+  const views = new Map(
+    READABLE_CHAIN_NAMES.map((name) => {
+      const { chainId, native, explorer } = EVM_READ_CHAINS[name]
+      return [
+        name,
+        { chainId, native, explorer, network: networkKindOfUrls(urlsOf(name)) },
+      ] as const
+    }),
+  )
+  return {
+    about(name) {
+      const view = views.get(name)
+      if (view === undefined) throw new Error(`${name} is not read`)
+      return view
+    },
+    simulate: (name, call) =>
+      on(name, (client) => simulateEvmCall(client, EVM_READ_CHAINS[name], call)),
+    decode: decodeSignedTransaction,
+    send: (name, raw, hash) => on(name, (client) => broadcastRawTransaction(client, raw, hash)),
+    account: (name, address) => on(name, (client) => readAccount(client, address)),
+    firstSentAt: (name, address, nonce) =>
+      on(name, (client) => findFirstTransactionTime(client, address, nonce)),
+    balances: (name, address, tokens) =>
+      on(name, (client) => readTokenBalances(client, address, tokens)),
+    movements: (name, address, tokens) =>
+      on(name, (client) => readRecentTransfers(client, address, tokens)),
+    ensName: (address) => on('ethereum', (client) => reverseResolveEns(client, address)),
+    ensAddress: (name) => on('ethereum', (client) => resolveEnsName(client, name)),
+    token: (name, address) => on(name, (client) => readTokenMetadata(client, address)),
+    largeTransfers: (name, token, minimum) =>
+      on(name, (client) => readLargeTransfers(client, token, minimum)),
+    block: (name, number) => on(name, (client) => findBlock(client, number)),
+    transaction: (name, hash) => on(name, (client) => findTransaction(client, hash)),
+    round: (name, feed) => on(name, (client) => findOracleRound(client, feed)),
+    checksum: (address) =>
+      isAddress(address, { strict: false }) ? getAddress(address as Hex) : null,
+  }
+}

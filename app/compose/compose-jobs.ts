@@ -1,0 +1,79 @@
+import type { ActorSystem } from '../../actors/command.ts'
+import { SCHEDULE_RUN_TIMER } from '../../actors/commands/schedules-commands.ts'
+import type { CallService } from '../../calls/call-types.ts'
+import { createScheduleRunner } from '../../calls/schedule-runner.ts'
+import { DAY, type Clock } from '../../core/clock.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { isDatabaseUnavailableError } from '../../http/database-unavailable-error.ts'
+import { startJobQueues } from '../../jobs/queues/job-queues.ts'
+import { createScheduleJob } from '../../jobs/schedule-job.ts'
+import { createUnderfundedScheduleJob } from '../../jobs/underfunded-schedule-job.ts'
+import type { EncryptionKeys } from '../../core/crypto.ts'
+import type { AggregateChanges } from '../../persistence/commit-batch.ts'
+import { migrateBullmqSchema } from '../../persistence/bullmq-connections.ts'
+import type { ApiKeyStore } from '../../persistence/agents/api-key-store.ts'
+import type { DataPlane } from '../../persistence/data-plane.ts'
+import { createScheduleStore } from '../../persistence/schedules/schedule-store.ts'
+import { createOperatorDeadLetterStore } from '../cli/dead-letters.ts'
+
+/** Composes job queues, schedules and dead letters. */
+
+export interface ComposeJobsDeps {
+  readonly plane: DataPlane
+  readonly clock: Clock
+  readonly log: (message: string, error: unknown) => void
+  readonly sealingFor: (purpose: 'keyring') => EncryptionKeys
+}
+
+interface StartSchedulesDeps {
+  readonly actors: ActorSystem
+  readonly calls: Pick<CallService, 'refuel'>
+  readonly keys: Pick<ApiKeyStore, 'successorOf'>
+}
+
+/** Creates the job queues and the schedule services. */
+export async function composeJobs({ plane, clock, log, sealingFor }: ComposeJobsDeps) {
+  const { sql, queues } = plane
+  if (queues.redis === null) await migrateBullmqSchema(sql)
+  const jobs = startJobQueues({ ...queues, clock, log })
+  plane.bus.onDeadConnections(jobs.renew)
+  const letters = createOperatorDeadLetterStore(sql)
+  const store = createScheduleStore(sql, sealingFor('keyring'))
+  let short: ReturnType<typeof createUnderfundedScheduleJob> | null = null
+  return {
+    letters,
+    /** Called after each commit of this node. */
+    committed: (changes: readonly AggregateChanges[]) => short?.committed(changes),
+    /** Services for the routes. */
+    served: { schedules: { filesOf: store.filesOf, seal: store.seal } },
+    /** Timers that the timer runner must leave to the queues. */
+    timers: { elsewhere: [SCHEDULE_RUN_TIMER], bury: letters.bury },
+
+    /** Creates the schedule jobs; they run after `start`. */
+    schedules({ actors, calls, keys }: StartSchedulesDeps) {
+      const { successorOf: findKeySuccessor } = keys
+      const runner = createScheduleRunner({
+        actors,
+        calls,
+        findKeySuccessor,
+        isOutage: isDatabaseUnavailableError,
+        log,
+      })
+      const runs = createScheduleJob({ clock, store, jobs, runner, log })
+      short = createUnderfundedScheduleJob({ store, actors, log })
+      const { start, stop } = short
+      return {
+        wakeAt: runs.wakeAt,
+        start() {
+          runs.start()
+          start()
+        },
+        stop: () => Promise.all([runs.stop(), stop()]),
+      }
+    },
+
+    /** Deletes expired results. */
+    forget: () => store.forgetResults(new Date(clock.now() - LIMITS.scheduleResultDays * DAY)),
+    stop: jobs.stop,
+  }
+}

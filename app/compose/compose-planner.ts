@@ -1,0 +1,57 @@
+import type { Clock } from '../../core/clock.ts'
+import { ServiceError } from '../../core/errors.ts'
+import { createHiveEvidence } from '../../memory/hive/hive-evidence.ts'
+import { createUsageStatsService } from '../../memory/agents/usage-stats-service.ts'
+import { createHiveEvidenceStore } from '../../persistence/hive/hive-evidence-store.ts'
+import type { Sql } from '../../persistence/data-plane.ts'
+import { createAgentProfileStore } from '../../persistence/agents/agent-profile-store.ts'
+import { createUsageStatsStore } from '../../persistence/calls/usage-stats-store.ts'
+import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
+import type { CatalogueView, ToolPorts } from '../../tools/tool-ports.ts'
+import { createTaskPlanner } from '../../tools/intelligence/planner/planner.ts'
+import type { TaskPlanningService } from '../../tools/intelligence/planner/planner-port.ts'
+import { rankToolRecommendations } from '../../tools/intelligence/planner/rank-tool-recommendations.ts'
+
+/** Composes evidence, usage statistics and planning. */
+
+export interface ComposePlannerDeps {
+  readonly sql: Sql
+  readonly clock: Clock
+  readonly catalogue: CatalogueView
+  readonly publicUrl: string
+}
+
+/** Creates the services for tools that assess and plan. */
+export function composePlanner({ sql, clock, catalogue, publicUrl }: ComposePlannerDeps) {
+  const evidence = createHiveEvidence(createHiveEvidenceStore(sql), clock)
+  const usageStats = createUsageStatsService(createUsageStatsStore(sql), clock)
+  const profiles = createAgentProfileStore(sql)
+  const planner = createTaskPlanner(() => catalogue.entries(), publicUrl)
+  const ports: Pick<ToolPorts, 'evidence' | 'facts' | 'planner'> = {
+    evidence: { about: (text, wanted) => withUnavailableTimeout(evidence.about(text, wanted)) },
+    facts: {
+      readActivity: (agentId, since) => withUnavailableTimeout(usageStats.of(agentId, since)),
+    },
+    planner,
+  }
+  const planning: TaskPlanningService = {
+    plan: planner.plan,
+    async recommend(agentId, { own }) {
+      const profile = await withUnavailableTimeout(profiles.of(agentId))
+      if (profile === null) throw new ServiceError('agent_not_found', { agent_id: agentId })
+      if (!own)
+        return { used: [], suggestions: rankToolRecommendations([], [], [], catalogue.entries()) }
+      const [used, together] = await Promise.all([
+        withUnavailableTimeout(usageStats.publicTools(agentId)),
+        withUnavailableTimeout(usageStats.together()),
+      ])
+      const words = [profile.description, profile.toolCategory].filter((one) => one !== null)
+      const fitting = words.length === 0 ? [] : await planner.toolsFor(words.join(' '), 5)
+      return {
+        used,
+        suggestions: rankToolRecommendations(used, together, fitting, catalogue.entries()),
+      }
+    },
+  }
+  return { ports, planning }
+}

@@ -1,0 +1,47 @@
+import { createAggregateStore } from '../../persistence/aggregate-store.ts'
+import { createBackpackStatementStore } from '../../persistence/statement/backpack-statement-store.ts'
+import { createCallLogStore } from '../../persistence/calls/call-log-store.ts'
+import { createClipboardStore } from '../../persistence/agents/clipboard-store.ts'
+import { createDropStore } from '../../persistence/payments/drop-store.ts'
+import { createKeyringStore } from '../../persistence/agents/keyring-store.ts'
+import { createApiKeyStore } from '../../persistence/agents/api-key-store.ts'
+import { createAgentMessageStore } from '../../persistence/agents/agent-message-store.ts'
+import { createIdempotentWrites } from '../../persistence/idempotency/idempotent-writes.ts'
+import { createTaskBackpackListStore } from '../../persistence/agents/task-backpack-list-store.ts'
+import { createAgentProfileStore } from '../../persistence/agents/agent-profile-store.ts'
+import { createReferralStore } from '../../persistence/agents/referral-store.ts'
+import { createStatementStore } from '../../persistence/statement/statement-store.ts'
+import { createAgentTransferStore } from '../../persistence/payments/agent-transfer-store.ts'
+import type { StationInfrastructure } from './compose-infrastructure.ts'
+
+/** Composes stores that several parts share. */
+
+export type ComposeStoresDeps = Pick<
+  StationInfrastructure,
+  'clock' | 'plane' | 'sql' | 'own' | 'sealingFor'
+>
+
+/** Creates the stores that several parts or the routes use. */
+export function composeStores({ clock, plane, sql, own, sealingFor }: ComposeStoresDeps) {
+  return {
+    aggregates: createAggregateStore(plane.commitSql),
+    /** Stores for the routes. */
+    served: {
+      callLog: createCallLogStore(sql),
+      keys: createApiKeyStore(sql, own.pepper),
+      profiles: createAgentProfileStore(sql),
+      keyring: createKeyringStore(sql, sealingFor('keyring')),
+      clipboard: createClipboardStore(sql),
+      messages: createAgentMessageStore(sql),
+      once: createIdempotentWrites(sql, clock, sealingFor('answers')),
+      referrals: createReferralStore(sql),
+      drops: createDropStore(sql),
+      ledger: createAgentTransferStore(sql),
+      ownLists: createTaskBackpackListStore(sql),
+      statements: createStatementStore(sql),
+      backpackStatements: createBackpackStatementStore(sql),
+    },
+  }
+}
+
+export type StationStores = ReturnType<typeof composeStores>

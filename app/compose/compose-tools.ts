@@ -1,0 +1,189 @@
+import { summarizeX402Document } from '../../chain/x402/summarize-document.ts'
+import { SECOND, type Clock } from '../../core/clock.ts'
+import { createReputationService } from '../../memory/agents/reputation.ts'
+import { createTextAnalysis } from '../../memory/text/text-analysis.ts'
+import type { CallLogStore } from '../../persistence/calls/call-log-store.ts'
+import { createAgentDirectory } from '../../persistence/agents/agent-directory.ts'
+import { createMailSuppressionStore } from '../../persistence/notifications/mail-suppression-store.ts'
+import type { Sql } from '../../persistence/data-plane.ts'
+import { createReputationStore } from '../../persistence/agents/reputation-store.ts'
+import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
+import {
+  createToolCatalogue,
+  NATIVE_TOOLS,
+  type CatalogueToolStats,
+} from '../../tools/catalogue.ts'
+import { parseAddressAllowlist } from '../../providers/egress/public-address.ts'
+import { createEgressClient } from '../../providers/egress/guarded-egress-client.ts'
+import { createAtMostOnceMailer } from '../../providers/mail/at-most-once-mailer.ts'
+import { createPageReader } from '../../providers/pages/page-reader.ts'
+import type { ToolPorts } from '../../tools/tool-ports.ts'
+import { createPoolFinder } from '../../providers/liquidity-pools/pool-finder.ts'
+import { createSandbox } from '../../providers/sandbox/sandbox.ts'
+import { createUpstreamClient } from '../../providers/upstream/upstream-client.ts'
+import { composeBrowser } from './compose-browser.ts'
+import { composeChainReads } from './compose-chain-reads.ts'
+import { composePlanner } from './compose-planner.ts'
+import { composeLlm } from './compose-llm.ts'
+import { composeReleaseNotes } from './compose-release-notes.ts'
+import { composePrices } from './compose-prices.ts'
+import { composeSearch } from './compose-search.ts'
+import { composeVault } from './compose-vault.ts'
+import type { Config } from '../config.ts'
+
+/** Composes the tools and their ports. */
+
+export interface ComposeToolsDeps {
+  readonly config: Config
+  readonly clock: Clock
+  readonly sql: Sql
+  readonly publicUrl: string
+  readonly userAgent: string
+  readonly callLog: Pick<CallLogStore, 'toolStats'>
+  readonly log: (message: string, error: unknown) => void
+  readonly hive: Pick<ToolPorts, 'embeddings' | 'hive' | 'hiveBoard' | 'hiveTexts' | 'strategies'>
+}
+
+/** Creates the tool catalogue and the ports that tools use. */
+export function composeTools(parts: ComposeToolsDeps) {
+  const { config, clock, sql, publicUrl, userAgent, callLog, log, hive } = parts
+  const egress = createEgressClient({ allow: parseAddressAllowlist(config.ssrfAllow), userAgent })
+  const upstream = createUpstreamClient({ clock, userAgent })
+  const chain = composeChainReads(config.reads)
+  const { prices, welcome } = composePrices({ config, clock, upstream, chain })
+  const { searchPath, sandboxMinIsolation: minIsolation } = config
+  const sandboxes = createSandbox({ clock, searchPath, minIsolation, log })
+  const browsing = composeBrowser({ config, clock, userAgent, log })
+  const pages = createPageReader()
+  const models = composeLlm({ config: config.llm, clock, sql, userAgent, log })
+  const catalogue = createToolCatalogue({
+    tools: NATIVE_TOOLS.map((tool) => withFreeTier(tool, config.freeTierPerDay)),
+    baseUrl: publicUrl,
+    stats: createToolStatsCache(() => callLog.toolStats(), clock),
+    ports: () => ({ ...ports, secrets: NO_SECRETS }),
+  })
+  const intelligence = composePlanner({ sql, clock, catalogue, publicUrl })
+  const memories = composeVault(sql)
+  const { news, record } = composeReleaseNotes({ sql, clock, publicUrl })
+  const directory = createAgentDirectory(sql)
+  const usage = createReputationService(createReputationStore(sql), clock)
+  // Database reads of tools have a timeout, so that a hanging database fails the call.
+  const ports: Omit<ToolPorts, 'secrets'> = {
+    egress,
+    upstream,
+    prices,
+    ...composeSearch({ config, upstream, hive: hive.hive, clock, publicUrl }),
+    mail: composeMail(parts),
+    browser: browsing.browser,
+    pages,
+    sandbox: sandboxes.sandbox,
+    chain,
+    pools: createPoolFinder(upstream, config.pools),
+    text: createTextAnalysis(),
+    llm: models.llm,
+    ...intelligence.ports,
+    ...hive,
+    hive: withTrendOfTools(hive.hive, (slug) => catalogue.find(slug) !== undefined),
+    ...memories.ports,
+    news,
+    directory: {
+      has: (agentId) => withUnavailableTimeout(directory.has(agentId)),
+      activeSince: (at, limit, except) =>
+        withUnavailableTimeout(directory.activeSince(at, limit, except)),
+    },
+    usage: { reputation: (agentId) => withUnavailableTimeout(usage.reputation(agentId)) },
+    x402: { parse: summarizeX402Document },
+    catalogue,
+  }
+  return {
+    catalogue,
+    ports,
+    /** Services for the routes. */
+    served: {
+      catalogue,
+      planning: intelligence.planning,
+      ...memories.served,
+      sandboxHealth: sandboxes.health,
+      prices: welcome,
+    },
+    recordCatalogue: () => record(catalogue),
+    close: async (): Promise<void> => {
+      await Promise.allSettled([
+        egress.close(),
+        upstream.close(),
+        models.close(),
+        sandboxes.close(),
+        browsing.close(),
+        pages.close(),
+      ])
+    },
+  }
+}
+
+/** The call log also has paid writes: only tools belong in trending. */
+const withTrendOfTools = (
+  hive: ToolPorts['hive'],
+  isTool: (slug: string) => boolean,
+): ToolPorts['hive'] => ({
+  ...hive,
+  async trending(limit) {
+    const { domains, tools, generatedAt } = await hive.trending(Number.MAX_SAFE_INTEGER)
+    const callable = tools.filter(({ slug }) => isTool(slug))
+    return { domains: domains.slice(0, limit), tools: callable.slice(0, limit), generatedAt }
+  },
+})
+
+/** Sends e-mail for callers; null without a mail server. */
+function composeMail({ config: { mail }, sql, publicUrl, log }: ComposeToolsDeps) {
+  if (mail.url === null) return null
+  const { of, bounced } = createMailSuppressionStore(sql)
+  const suppressions = {
+    of: (address: string) => withUnavailableTimeout(of(address)),
+    bounced: (address: string, status: number) => withUnavailableTimeout(bounced(address, status)),
+  }
+  return createAtMostOnceMailer(mailSettings(mail, publicUrl), suppressions, log)
+}
+
+const mailSettings = ({ url, from }: Config['mail'], publicUrl: string) => ({
+  url: url?.reveal() ?? '',
+  from: from ?? `gas-station@${new URL(publicUrl).hostname}`,
+})
+
+const NO_SECRETS = { resolve: async () => null }
+const STANDARD_FREE_CALLS = 10
+
+/** `FREE_TIER_PER_DAY` replaces the default number of free calls. */
+function withFreeTier(tool: (typeof NATIVE_TOOLS)[number], perDay: number) {
+  if (tool.free?.perDay !== STANDARD_FREE_CALLS) return tool
+  return { ...tool, free: { ...tool.free, perDay } }
+}
+
+/** Caches tool statistics. A read refreshes them in the background. */
+function createToolStatsCache(
+  read: () => Promise<Map<string, { successRate: number; avgLatencyMs: number }>>,
+  clock: Clock,
+): (slug: string) => CatalogueToolStats | null {
+  let known = new Map<string, CatalogueToolStats>()
+  let nextAt = -Infinity
+  const refresh = async () => {
+    const startedAt = clock.mono()
+    const rows = await read().finally(() => {
+      // Reads a week of calls: never concurrently, and at most a tenth of the time.
+      nextAt = clock.mono() + Math.max(10 * SECOND, 10 * (clock.mono() - startedAt))
+    })
+    known = new Map(
+      [...rows].map(([slug, { successRate, avgLatencyMs }]) => [
+        slug,
+        { successRate, averageMs: Math.round(avgLatencyMs) },
+      ]),
+    )
+  }
+  return (slug) => {
+    if (clock.mono() > nextAt) {
+      nextAt = Infinity
+      // The catalogue works without fresh statistics.
+      refresh().catch(() => {})
+    }
+    return known.get(slug) ?? null
+  }
+}

@@ -1,0 +1,171 @@
+import type { ActorSystem } from '../actors/command.ts'
+import type { CallService } from '../calls/call-types.ts'
+import type { BackpackRefusalLog } from '../calls/backpack-refusal-log.ts'
+import type { CallReceipts } from '../calls/call-receipts.ts'
+import type { Clock } from '../core/clock.ts'
+import type { FundingStatus, FundingPageData, HtmlPage } from '../domain/funding-status.ts'
+import type { Micros } from '../core/money.ts'
+import type { WebhookDeliverer } from '../jobs/webhook-deliverer.ts'
+import type { DepositScanHealth } from '../jobs/deposit-scan-job.ts'
+import type { OwnerAlerts } from '../jobs/owner-alerts/owner-alerts.ts'
+import type { AgentOnboarding } from '../payments/agent-onboarding.ts'
+import type { BountyService } from '../payments/bounty-service.ts'
+import type { FleetService } from '../payments/fleets/fleet-service.ts'
+import type { OnboardingRateLimit } from '../payments/limits/onboarding-rate-limit.ts'
+import type { WalletFunding } from '../payments/deposits/wallet-funding.ts'
+import type { PaymentService } from '../payments/payment-service-types.ts'
+import type { WalletExports } from '../payments/deposits/wallet-export.ts'
+import type { OwnerAlertStore } from '../persistence/notifications/owner-alert-store.ts'
+import type { BackpackStatementStore } from '../persistence/statement/backpack-statement-store.ts'
+import type { MessageBus } from '../persistence/message-bus.ts'
+import type { CallLogStore } from '../persistence/calls/call-log-store.ts'
+import type { ClipboardStore } from '../persistence/agents/clipboard-store.ts'
+import type { WebhookDeliveryStore } from '../persistence/webhooks/webhook-delivery-store.ts'
+import type { DepositStore } from '../persistence/payments/deposit-store.ts'
+import type { DropStore } from '../persistence/payments/drop-store.ts'
+import type { KeyringStore } from '../persistence/agents/keyring-store.ts'
+import type { ApiKeyStore } from '../persistence/agents/api-key-store.ts'
+import type { AgentMessageStore } from '../persistence/agents/agent-message-store.ts'
+import type { IdempotentWrites } from '../persistence/idempotency/idempotent-writes.ts'
+import type { TaskBackpackListStore } from '../persistence/agents/task-backpack-list-store.ts'
+import type { OutboxStore } from '../persistence/outbox-store.ts'
+import type { RoyaltyStore } from '../persistence/hive/royalty-store.ts'
+import type { DataPlane } from '../persistence/data-plane.ts'
+import type { AgentProfileStore } from '../persistence/agents/agent-profile-store.ts'
+import type { PulseStore } from '../persistence/realtime/pulse-store.ts'
+import type { ReferralStore } from '../persistence/agents/referral-store.ts'
+import type { ScheduleStore } from '../persistence/schedules/schedule-store.ts'
+import type { SettlementStore } from '../persistence/payments/settlement-store.ts'
+import type { SignalStore } from '../persistence/realtime/signal-store.ts'
+import type { AgentSpendingStore } from '../persistence/statement/agent-spending-store.ts'
+import type { StatementStore } from '../persistence/statement/statement-store.ts'
+import type { StrategyStore } from '../persistence/hive/strategy-store.ts'
+import type { AgentTransferStore } from '../persistence/payments/agent-transfer-store.ts'
+import type { HiveOverview } from '../memory/hive/hive-overview.ts'
+import type { VaultService } from '../memory/vault/vault.ts'
+import type { RealtimeService } from '../realtime/realtime-service.ts'
+import type { PackInstallation } from '../persistence/vault/vault-sharing.ts'
+import type { VaultStore } from '../persistence/vault/vault-store.ts'
+import type { WebhookStore } from '../persistence/webhooks/webhook-store.ts'
+import type { ToolCatalogue } from '../tools/catalogue.ts'
+import type { MemoryPackCatalogue } from '../tools/memory/packs/packs-port.ts'
+import type { ToolPorts } from '../tools/tool-ports.ts'
+import type { SandboxHealth } from '../providers/sandbox/sandbox.ts'
+import type { TaskPlanningService } from '../tools/intelligence/planner/planner-port.ts'
+import type { createSendMessage } from './actions/send-message.ts'
+import type { createPublishSignal } from './actions/publish-signal.ts'
+import type { createPublishPulse } from './actions/publish-pulse.ts'
+
+/** Settings that the HTTP layer uses. */
+export interface HttpConfig {
+  readonly production: boolean
+  /** The public base URL without a trailing slash; never taken from a Host header. */
+  readonly publicUrl: string
+  /** Whether agents can be funded by deposits. */
+  readonly deposits: boolean
+  readonly version: string
+  /** Proxies whose `X-Forwarded-For` is trusted; false for none. */
+  readonly trustProxy: false | number | string[]
+  readonly operatorToken: { reveal(): string } | null
+  readonly rateLimits: boolean
+  readonly onboardPerHourPerIp: number
+  readonly bulkOnboardMax: number
+  readonly starterCredits: Micros
+  /** The maximum exposure to calls that run before their payment settles. */
+  readonly exposure: Micros
+  /** Whether promotional credits may be sent to another agent (decision 25). */
+  readonly promoTransferable: boolean
+  readonly logLevel: string
+  /** Key that turns addresses into visitor ids (purpose `visitor`). */
+  readonly visitorKey: Buffer
+  /**
+   * Key that fingerprints requests with an Idempotency-Key (purpose `fingerprints`): bodies may hold secrets.
+   */
+  readonly fingerprintKey: Buffer
+}
+
+/** Everything that routes depend on; built by `app/compose/compose-station.ts`, passed to `buildHttpServer`. */
+export interface HttpServices {
+  readonly config: HttpConfig
+  readonly clock: Clock
+  readonly actors: ActorSystem
+  readonly calls: CallService
+  readonly receipts: CallReceipts
+  /** Refusals by Backpacks. Calls log their own; other spending logs here. */
+  readonly refusals: BackpackRefusalLog
+  readonly catalogue: ToolCatalogue
+  readonly planning: TaskPlanningService
+  /** How untrusted programs are isolated on this node. */
+  readonly sandboxHealth: () => SandboxHealth
+  readonly accounts: AgentOnboarding
+  readonly newcomers: OnboardingRateLimit
+  readonly paying: PaymentService
+  /** For each chain: whether payments on it are enabled, or why not. */
+  readonly rails: () => Record<string, string>
+  readonly settlements: Pick<SettlementStore, 'counts'>
+  readonly fleets: FleetService
+  readonly drops: DropStore
+  readonly schedules: Pick<ScheduleStore, 'filesOf' | 'seal'>
+  readonly bounties: BountyService
+  readonly referrals: ReferralStore
+  /** The Hive over HTTP: searches, stats and digest. */
+  readonly hive: Pick<HiveOverview, 'stats' | 'digest'> & Pick<ToolPorts['hive'], 'search'>
+  /** Memories of agents, as their owners see them. */
+  readonly vault: Pick<VaultService, 'stats'> & Pick<VaultStore, 'all' | 'received'>
+  readonly packs: Pick<MemoryPackCatalogue, 'packs' | 'bundle'> & {
+    installs(agentId: string): Promise<PackInstallation[]>
+  }
+  readonly royalties: Pick<RoyaltyStore, 'of'>
+  readonly strategies: StrategyStore
+  readonly keys: ApiKeyStore
+  readonly profiles: AgentProfileStore
+  readonly keyring: KeyringStore
+  readonly clipboard: ClipboardStore
+  readonly events: OutboxStore
+  readonly messages: AgentMessageStore
+  readonly signals: SignalStore
+  readonly pulses: PulseStore
+  readonly realtime: RealtimeService
+  /** Writes shared by REST and the WebSocket. */
+  readonly publish: ReturnType<typeof createPublishSignal>
+  readonly pulse: ReturnType<typeof createPublishPulse>
+  readonly send: ReturnType<typeof createSendMessage>
+  readonly webhooks: {
+    readonly store: WebhookStore
+    readonly deliveries: WebhookDeliveryStore
+    /** Throws `blocked_url` for an address that may not be fetched. */
+    checkUrl(url: string): Promise<void>
+    /** The same check by spelling alone; `pointer` is the field of the address. */
+    checkSpelling(url: string, pointer: string): void
+    /** Wakes the scheduler after something due was added. */
+    wake(): void
+    readonly deliverer: Pick<WebhookDeliverer, 'health' | 'onAttempt'>
+  }
+  readonly owners: {
+    readonly store: OwnerAlertStore
+    readonly alerts: OwnerAlerts
+    readonly spending: AgentSpendingStore
+  }
+  readonly ledger: AgentTransferStore
+  readonly ownLists: TaskBackpackListStore
+  readonly statements: StatementStore
+  readonly backpackStatements: BackpackStatementStore
+  readonly deposits: DepositStore
+  readonly depositHealth: () => DepositScanHealth
+  readonly funding: WalletFunding
+  readonly walletExports: WalletExports
+  /** HTML pages, rendered by `web/`. */
+  readonly pages: {
+    fund(view: FundingPageData): Promise<HtmlPage>
+    /** Texts of the funding page that change while it is open. */
+    fundTexts(status: FundingStatus): { balance: string; deposits: string }
+    noAgent(): HtmlPage
+  }
+  readonly callLog: CallLogStore
+  readonly once: IdempotentWrites
+  readonly plane: Pick<DataPlane, 'health' | 'redis' | 'kinds' | 'storage'> & {
+    readonly bus: MessageBus
+  }
+  /** A few live prices for the welcome message; null when no source answers. */
+  prices(): Promise<Record<string, unknown> | null>
+}

@@ -1,0 +1,37 @@
+import type { Command } from '../../actors/command.ts'
+import {
+  isRepeatedPaymentRequest,
+  type PaymentRequestIdentity,
+} from '../../domain/requester-identity.ts'
+import type { SettlementDeliveryState, SettlementMoneyState } from './payment-commands.ts'
+
+/** Looks up an earlier claim of a payment before the payment is verified. */
+
+export interface PaymentLookupInput extends PaymentRequestIdentity {
+  readonly settlement: string
+}
+
+/** The state of an earlier claim, and whether the same request made it. */
+export interface PaymentLookupResult {
+  readonly money: SettlementMoneyState
+  readonly delivery: SettlementDeliveryState
+  readonly callId: string
+  readonly agentId: string | null
+  readonly txHash: string | null
+  readonly sameRequest: boolean
+}
+
+/** Finds the claim of a payment before any cost of verification; null if unclaimed. */
+export const lookUpPaymentCommand: Command<PaymentLookupInput, PaymentLookupResult | null> = {
+  name: 'payment.look',
+  kind: 'payer',
+  creates: true,
+  apply(ctx, { settlement, ...asking }) {
+    if (!ctx.has('settlement', settlement)) return null
+    const { value, context } = ctx.snapshotOf('settlement', settlement)
+    if (value.money === 'released') return null
+    const { callId, agentId, txHash } = context
+    const sameRequest = isRepeatedPaymentRequest(context, asking)
+    return { ...value, callId, agentId, txHash, sameRequest }
+  },
+}
