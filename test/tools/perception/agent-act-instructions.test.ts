@@ -115,7 +115,7 @@ t.test('behind its seal no call is refunded for what its answer looks like', asy
       ports: {},
       log: () => {},
       lookInHive: async () => [],
-      failedVisits: { note: () => {} },
+      failedVisits: { recordFailure: () => {} },
     }
     const { signal } = new AbortController()
     const caller = { agentId: null, visitorId: 'v' }
