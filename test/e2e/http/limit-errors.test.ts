@@ -213,8 +213,8 @@ t.test('of fleets made at once none is beyond the limit', async (t) => {
   const main = await startStation(t)
   const owner = await main.onboard()
   await main.sql`
-    insert into fleets (fleet_id, owner_id, place, name, created_at)
-    select gen_random_uuid(), ${owner.id}, place, 'before', now() from generate_series(1, 97) place`
+    insert into fleets (fleet_id, owner_id, ordinal, name, created_at)
+    select gen_random_uuid(), ${owner.id}, n, 'before', now() from generate_series(1, 97) n`
   const one = () =>
     main.ask('POST', '/api/fleet/create', { key: owner.key, json: { name: 'crew' } })
   const answers = await Promise.all(Array.from({ length: 8 }, one))
