@@ -72,6 +72,9 @@ import { installSchemaValidation } from './plugins/schema-validation.ts'
 /** Above this share of the heap new requests get 503, so that running ones can finish. */
 const MAX_HEAP_SHARE = 0.95
 
+/** Where Fastify looks for the name of a plugin. */
+const PLUGIN_NAME = Symbol.for('fastify.display-name')
+
 const ROUTE_PLUGINS = [
   apiRootRoutes,
   onboardingRoutes,
@@ -121,7 +124,11 @@ export async function buildHttpServer(services: HttpServices): Promise<FastifyIn
   const app = createServerWithoutRoutes(services)
   await installOpenApi(app, services)
   await installWebSockets(app)
-  for (const routes of ROUTE_PLUGINS) await app.register(routes)
+  for (const routes of ROUTE_PLUGINS) {
+    // Without it Fastify searches every loaded module for the name of each plugin.
+    Object.assign(routes, { [PLUGIN_NAME]: routes.name })
+    await app.register(routes)
+  }
   installMetrics(app)
   await installApiReference(app)
   await app.ready()
