@@ -14,11 +14,19 @@ export interface TestGroup {
 }
 
 const MAX_FILES_PER_GROUP = 8
+const MAX_FILES_PER_LONG_GROUP = 3
+/** Long suites that stop databases, nodes or browsers: each has a process of its own. */
+const ISOLATED = new Set(
+  'adversary browser chaos deployment fleets jobs keys outages persistence schedules webhooks'.split(
+    ' ',
+  ),
+)
 
 /**
  * Sorts test files into groups by their folder: `test/chain/evm/*.test.ts` into `chain`,
- * `test/e2e/keys/*.test.ts` into `e2e-keys`. A long suite is a group by itself. Returns the groups with
- * the most source text first, so that no long one starts last.
+ * `test/e2e/keys/*.test.ts` into `e2e-keys`. Of both kinds the groups with the most source text come
+ * first, so that none of them starts last. Long ones, which mostly wait, alternate with the others,
+ * which mostly compute.
  */
 export function groupTestFiles(files: readonly string[]): TestGroup[] {
   const byName = new Map<string, string[]>()
@@ -27,26 +35,30 @@ export function groupTestFiles(files: readonly string[]): TestGroup[] {
     byName.set(name, [...(byName.get(name) ?? []), file])
   }
   const groups = Array.from(byName).flatMap(([name, members]) => splitGroup(name, members))
-  return groups
-    .map((group) => ({ group, size: group.files.reduce((sum, file) => sum + sizeOf(file), 0) }))
-    .toSorted((a, b) => b.size - a.size)
+  const [long, short] = [true, false].map((kind) =>
+    groups.filter((group) => group.long === kind).toSorted((a, b) => sizeOf(b) - sizeOf(a)),
+  ) as [Group[], Group[]]
+  return [long, short]
+    .flatMap((kind) => kind.map((group, index) => ({ group, place: (index + 0.5) / kind.length })))
+    .toSorted((a, b) => a.place - b.place)
     .map(({ group }, index) => ({
       ...group,
-      entry: `${String(index).padStart(2, '0')}-${group.name}`,
+      entry: `${String(index).padStart(3, '0')}-${group.name}`,
     }))
 }
 
+type Group = Omit<TestGroup, 'entry'>
+
 function groupName(file: string): string {
-  const [, folder = '', domain = '', ...rest] = file.split('/')
+  const [, folder = '', domain = ''] = file.split('/')
   if (folder.endsWith('.test.ts')) return 'repository'
-  if (folder === 'e2e') return `e2e-${domain}`
-  return folder === 'long' ? `long-${domain}-${rest.join('-').replace('.test.ts', '')}` : folder
+  return folder === 'e2e' || folder === 'long' ? `${folder}-${domain}` : folder
 }
 
-/** Groups of equal size, none of more files than one process should run. */
-function splitGroup(name: string, files: readonly string[]): Omit<TestGroup, 'entry'>[] {
+/** Groups of about equal size, none of more files than one process should run. */
+function splitGroup(name: string, files: readonly string[]): Group[] {
   const long = name.startsWith('long-')
-  const parts = Math.ceil(files.length / MAX_FILES_PER_GROUP)
+  const parts = Math.ceil(files.length / maxFilesOf(name))
   if (parts === 1) return [{ name, files, long }]
   return Array.from({ length: parts }, (_, part) => ({
     name: `${name}-${part + 1}`,
@@ -55,4 +67,11 @@ function splitGroup(name: string, files: readonly string[]): Omit<TestGroup, 'en
   }))
 }
 
-const sizeOf = (file: string): number => statSync(join(REPOSITORY_ROOT, file)).size
+function maxFilesOf(name: string): number {
+  if (!name.startsWith('long-')) return MAX_FILES_PER_GROUP
+  return ISOLATED.has(name.slice('long-'.length)) ? 1 : MAX_FILES_PER_LONG_GROUP
+}
+
+/** Bytes of source text. */
+const sizeOf = ({ files }: Group): number =>
+  files.reduce((sum, file) => sum + statSync(join(REPOSITORY_ROOT, file)).size, 0)
