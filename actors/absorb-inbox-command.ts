@@ -1,13 +1,13 @@
 import type { AnyEventObject } from 'xstate'
 import { parseWithBigints } from '../core/bigint-json.ts'
 import type { AggregateKind } from '../core/commit-rows.ts'
-import type { Command, CommandContext } from './command.ts'
+import type { AggregateCommand, CommandContext } from './aggregate-command-types.ts'
 import type { RecordingCommandContext } from './command-context.ts'
 
 /** Applies one inbox message to the aggregate that receives it. Must not reject. */
 export type InboxMessageHandler = (ctx: CommandContext, event: AnyEventObject) => void
 
-export type AbsorbInboxCommand = Command<readonly { id: string; event: unknown }[], void>
+export type AbsorbInboxCommand = AggregateCommand<readonly { id: string; event: unknown }[], void>
 
 /** Applies all messages of the inbox in order, each once. */
 export const createAbsorbInboxCommand = (absorb: InboxMessageHandler): AbsorbInboxCommand => ({
@@ -25,7 +25,7 @@ export const createAbsorbInboxCommand = (absorb: InboxMessageHandler): AbsorbInb
 })
 
 /** A command without effects. Its answer means that the inbox has been absorbed. */
-export const createWakeCommand = (kind: AggregateKind): Command<undefined, void> => ({
+export const createWakeCommand = (kind: AggregateKind): AggregateCommand<undefined, void> => ({
   name: 'aggregate.wake',
   kind,
   creates: true,

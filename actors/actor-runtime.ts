@@ -13,8 +13,8 @@ import {
   removeInMemoryHoldByCall,
   evictArchivedActors,
   type Aggregate,
-} from './aggregate.ts'
-import type { ActorSystem, CommandOptions, Command } from './command.ts'
+} from './in-memory-aggregate.ts'
+import type { ActorSystem, AggregateCommandOptions, AggregateCommand } from './aggregate-command-types.ts'
 import {
   createAbsorbInboxCommand,
   createWakeCommand,
@@ -23,17 +23,17 @@ import {
 } from './absorb-inbox-command.ts'
 import { createGroupCommit, type CommitBatchEntry } from './group-commit.ts'
 import {
-  createMailbox,
+  createAggregateMailbox,
   createPendingCommand,
-  type Mailbox,
+  type AggregateMailbox,
   type PendingCommand,
-} from './mailbox.ts'
-import { createHydrator, type HydratorDeps } from './hydrator.ts'
-import { executeCommand, type ExecutedCommand } from './execute-command.ts'
+} from './aggregate-mailbox.ts'
+import { createCommandStateLoader, type CommandStateLoaderDeps } from './command-state-loader.ts'
+import { executeAggregateCommand, type CommandNextStep } from './execute-aggregate-command.ts'
 
 /** Runs the commands of all aggregates on this node: mailboxes, commits, conflicts, timeouts. */
 
-export interface ActorRuntimeDeps extends HydratorDeps {
+export interface ActorRuntimeDeps extends CommandStateLoaderDeps {
   readonly commit: (
     changes: readonly AggregateChanges[],
     assertions: readonly VersionAssertion[],
@@ -58,21 +58,21 @@ const unavailable = (cause?: unknown) =>
 export function createActorRuntime(parts: ActorRuntimeDeps) {
   const { clock, cache } = parts
   const resident = parts.resident ?? LIMITS.residentAggregates
-  const mailboxes = new Map<string, Mailbox>()
+  const mailboxes = new Map<string, AggregateMailbox>()
   const open = new Set<PendingCommand>()
-  const read = createHydrator(parts, settle)
+  const read = createCommandStateLoader(parts, settle)
   const commits = createGroupCommit(parts.commit, { committed, stale, failed })
   const watch = setInterval(expireOverdue, 250)
   watch.unref()
-  const absorbing = createAbsorbInboxCommand(parts.absorb) as Command<unknown, unknown>
+  const absorbing = createAbsorbInboxCommand(parts.absorb) as AggregateCommand<unknown, unknown>
   let closed = false
   let lastNow = 0
 
   function ask<I, R>(
     id: string,
-    command: Command<I, R>,
+    command: AggregateCommand<I, R>,
     input: I,
-    options: CommandOptions = {},
+    options: AggregateCommandOptions = {},
   ): Promise<R> {
     const mailbox = mailboxOf(id, command.kind)
     if (closed) return Promise.reject(unavailable())
@@ -80,7 +80,7 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
       return Promise.reject(new ServiceError('overloaded', { retry_after: 1 }))
     }
     return new Promise<R>((resolve, reject) => {
-      const job = toPending(mailbox, command as Command<unknown, unknown>, input, options)
+      const job = toPending(mailbox, command as AggregateCommand<unknown, unknown>, input, options)
       job.resolve = resolve as (result: unknown) => void
       job.reject = reject
       if (options.fresh === true && mailbox.state === null && mailbox.queue.length === 0) {
@@ -93,10 +93,10 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
   }
 
   const toPending = (
-    mailbox: Mailbox,
-    command: Command<unknown, unknown>,
+    mailbox: AggregateMailbox,
+    command: AggregateCommand<unknown, unknown>,
     input: unknown,
-    options: CommandOptions,
+    options: AggregateCommandOptions,
   ): PendingCommand =>
     createPendingCommand({
       id: newUuidV7(clock.now()),
@@ -120,14 +120,14 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
     answer()
   }
 
-  function mailboxOf(id: string, kind: AggregateKind): Mailbox {
+  function mailboxOf(id: string, kind: AggregateKind): AggregateMailbox {
     const known = mailboxes.get(id)
     mailboxes.delete(id)
     if (known !== undefined && !isOutdated(known)) {
       mailboxes.set(id, known)
       return known
     }
-    const mailbox = createMailbox(id, kind)
+    const mailbox = createAggregateMailbox(id, kind)
     // Passivate first: the new mailbox is idle still, and an aggregate must never have two.
     if (mailboxes.size >= resident) passivate()
     mailboxes.set(id, mailbox)
@@ -142,19 +142,19 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
     }
   }
 
-  const isIdle = (mailbox: Mailbox): boolean =>
+  const isIdle = (mailbox: AggregateMailbox): boolean =>
     mailbox.openCommands === 0 &&
     mailbox.pendingLoads === 0 &&
     mailbox.inMemoryHolds.holds.size === 0 &&
     !commits.busyWith(mailbox)
 
   /** True when the state is too old to trust: a deleted visitor starts again at version 1. */
-  const isOutdated = (mailbox: Mailbox): boolean =>
+  const isOutdated = (mailbox: AggregateMailbox): boolean =>
     isIdle(mailbox) &&
     mailbox.state !== null &&
     clock.mono() - mailbox.lastAnsweredAt > LIMITS.stateMaxAgeMs
 
-  function pump(mailbox: Mailbox): void {
+  function pump(mailbox: AggregateMailbox): void {
     while (mailbox.pendingLoads === 0) {
       const job = mailbox.queue[0]
       if (job === undefined) return
@@ -168,13 +168,13 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
         pauseQueueFor(mailbox, read.fetchActors(mailbox, mailbox.state, job))
       } else {
         mailbox.queue.shift()
-        addToBatch(mailbox, mailbox.state, job, executeCommand(job, mailbox.state, now()))
+        addToBatch(mailbox, mailbox.state, job, executeAggregateCommand(job, mailbox.state, now()))
       }
     }
   }
 
   /** Stops the queue until `work` is done. If it fails, rejects every queued command. */
-  function pauseQueueFor(mailbox: Mailbox, work: Promise<void>): void {
+  function pauseQueueFor(mailbox: AggregateMailbox, work: Promise<void>): void {
     mailbox.pendingLoads += 1
     work
       .then(() => markAnswered(mailbox))
@@ -196,10 +196,10 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
 
   /** Applies the command to the state at once and adds its effects to the open batch. */
   function addToBatch(
-    mailbox: Mailbox,
+    mailbox: AggregateMailbox,
     state: Aggregate,
     pendingCommand: PendingCommand,
-    stepped: ExecutedCommand,
+    stepped: CommandNextStep,
   ): void {
     if (stepped.then === 'answer') return settle(pendingCommand, pendingCommand.answer)
     const oldVersion = state.version
@@ -216,7 +216,7 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
     commits.add({ ...step, newVersion, journal, actors, effects })
   }
 
-  const markAnswered = (mailbox: Mailbox): void => void (mailbox.lastAnsweredAt = clock.mono())
+  const markAnswered = (mailbox: AggregateMailbox): void => void (mailbox.lastAnsweredAt = clock.mono())
 
   function committed(entry: CommitBatchEntry, outcome: CommitBatchResult): void {
     const { mailbox } = entry
@@ -253,13 +253,13 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
   }
 
   /** Absorbs the inbox first, then runs the commands again. */
-  function absorbFor(mailbox: Mailbox, jobs: PendingCommand[]): void {
+  function absorbFor(mailbox: AggregateMailbox, jobs: PendingCommand[]): void {
     for (const job of jobs) job.absorbed = true
     requeue(mailbox, jobs)
     pauseQueueFor(mailbox, absorb(mailbox))
   }
 
-  async function absorb(mailbox: Mailbox): Promise<void> {
+  async function absorb(mailbox: AggregateMailbox): Promise<void> {
     const { epoch, state } = mailbox
     const gone = new Set<string>()
     mailbox.inboxReads.add(gone)
@@ -288,7 +288,7 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
   }
 
   /** Puts commands back at the front of the queue in their order, behind inbox commands. */
-  function requeue(mailbox: Mailbox, jobs: readonly PendingCommand[]): void {
+  function requeue(mailbox: AggregateMailbox, jobs: readonly PendingCommand[]): void {
     const front = mailbox.queue.findIndex(({ command }) => command !== absorbing)
     const unsettled = jobs.filter((job) => !job.settled)
     mailbox.queue.splice(front < 0 ? mailbox.queue.length : front, 0, ...unsettled)
@@ -300,7 +300,7 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
     evict(entry.mailbox, entry.pendingCommands)
   }
 
-  function evict(mailbox: Mailbox, jobs: readonly PendingCommand[]): void {
+  function evict(mailbox: AggregateMailbox, jobs: readonly PendingCommand[]): void {
     const withdrawn = commits.withdraw(mailbox)
     for (const job of jobs) job.attempts += 1
     for (const job of [...jobs, ...withdrawn]) {
@@ -318,14 +318,14 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
   }
 
   /** Discards what was read from the inbox: another node may have absorbed it since. */
-  function forgetInbox(mailbox: Mailbox): void {
+  function forgetInbox(mailbox: AggregateMailbox): void {
     mailbox.absorbing.clear()
     for (const job of mailbox.queue) if (job.command === absorbing) settle(job, () => {})
     recheckInbox(mailbox)
   }
 
   /** Makes queued commands check the inbox again. */
-  function recheckInbox(mailbox: Mailbox): void {
+  function recheckInbox(mailbox: AggregateMailbox): void {
     for (const job of mailbox.queue) if (job.command !== absorbing) job.absorbed = false
   }
 
@@ -358,7 +358,7 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
   function expireOverdue(): void {
     const limit = clock.mono() - LIMITS.commitTimeoutMs
     const last = clock.mono() - LIMITS.contendedTimeoutMs
-    const expired = new Set<Mailbox>()
+    const expired = new Set<AggregateMailbox>()
     for (const job of open) {
       if (job.askedAt > limit) break
       if (job.mailbox.lastAnsweredAt > limit && job.askedAt > last) continue

@@ -1,6 +1,6 @@
 import type { AggregateStore } from '../persistence/aggregate-store.ts'
-import type { SnapshotCache } from '../persistence/redis/snapshot-cache.ts'
-import { hydrateAggregate, type Aggregate } from './aggregate.ts'
+import type { SnapshotCache } from '../persistence/redis/aggregate-snapshot-cache.ts'
+import { hydrateAggregate, type Aggregate } from './in-memory-aggregate.ts'
 
 /** Loads aggregates in batches, from the cache or from Postgres. */
 

@@ -13,8 +13,8 @@ import {
   type ActorKey,
   type Aggregate,
   type InMemoryHoldChanges,
-} from './aggregate.ts'
-import type { CommandContext } from './command.ts'
+} from './in-memory-aggregate.ts'
+import type { CommandContext } from './aggregate-command-types.ts'
 import { machineRegistryEntry, type ActorKind } from './machine-registry.ts'
 import { createMachineStepper, type MachineStep, type MachineStepper } from './machine-stepper.ts'
 

@@ -1,6 +1,6 @@
 import { stringifyWithBigints } from '../core/bigint-json.ts'
-import { toStoredActor, createInMemoryHoldBook, createInMemoryHoldChanges } from './aggregate.ts'
-import type { Command, CommandContext } from './command.ts'
+import { toStoredActor, createInMemoryHoldBook, createInMemoryHoldChanges } from './in-memory-aggregate.ts'
+import type { AggregateCommand, CommandContext } from './aggregate-command-types.ts'
 import {
   serializeChangedActors,
   serializeCommand,
@@ -15,7 +15,7 @@ import {
 export function createChildAggregate<I, R>(
   ctx: CommandContext,
   id: string,
-  creation: Command<I, R>,
+  creation: AggregateCommand<I, R>,
   input: I,
 ): R {
   const child = createCommandContext(

@@ -6,13 +6,13 @@ import type {
 } from '../persistence/commit-batch.ts'
 import type { JournalRow } from '../core/commit-rows.ts'
 import type { StoredActor } from '../persistence/stored-aggregate.ts'
-import type { Aggregate } from './aggregate.ts'
-import type { Mailbox, PendingCommand } from './mailbox.ts'
+import type { Aggregate } from './in-memory-aggregate.ts'
+import type { AggregateMailbox, PendingCommand } from './aggregate-mailbox.ts'
 import type { CommandEffects } from './command-context.ts'
 
 /** The part of one aggregate in one batch. */
 export interface CommitBatchEntry {
-  readonly mailbox: Mailbox
+  readonly mailbox: AggregateMailbox
   /** The state the commands ran on. The mailbox may have a newer one. */
   readonly state: Aggregate
   readonly oldVersion: number
@@ -41,7 +41,7 @@ export interface GroupCommitHandlers {
 }
 
 export interface CommitBatchAddition {
-  readonly mailbox: Mailbox
+  readonly mailbox: AggregateMailbox
   readonly state: Aggregate
   readonly pendingCommand: PendingCommand
   readonly oldVersion: number
@@ -123,7 +123,7 @@ export function createGroupCommit(commit: CommitBatchFunction, events: GroupComm
     },
 
     /** Removes an aggregate from every unsent batch. Returns its commands in order. */
-    withdraw(mailbox: Mailbox): PendingCommand[] {
+    withdraw(mailbox: AggregateMailbox): PendingCommand[] {
       return waiting.flatMap((batch) => {
         const entry = batch.entries.get(mailbox.id)
         batch.entries.delete(mailbox.id)
@@ -131,8 +131,8 @@ export function createGroupCommit(commit: CommitBatchFunction, events: GroupComm
       })
     },
 
-    holds: (mailbox: Mailbox): boolean => waiting.some((batch) => batch.entries.has(mailbox.id)),
-    busyWith: (mailbox: Mailbox): boolean => inFlight?.entries.has(mailbox.id) ?? false,
+    holds: (mailbox: AggregateMailbox): boolean => waiting.some((batch) => batch.entries.has(mailbox.id)),
+    busyWith: (mailbox: AggregateMailbox): boolean => inFlight?.entries.has(mailbox.id) ?? false,
 
     /** True while the effects of a command are in a batch. */
     carries: (job: PendingCommand): boolean =>

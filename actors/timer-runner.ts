@@ -4,7 +4,7 @@ import { parseWithBigints } from '../core/bigint-json.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { AggregateStore, DueTimer } from '../persistence/aggregate-store.ts'
 import type { AggregateKind } from '../core/commit-rows.ts'
-import { IdempotentReplayError, type CommandOptions, type Command } from './command.ts'
+import { IdempotentReplayError, type AggregateCommandOptions, type AggregateCommand } from './aggregate-command-types.ts'
 import { createTimerFailureTracker, type MoveTimerToDeadLetters } from './timer-failure-tracker.ts'
 import { machineRegistryEntry, type ActorKind } from './machine-registry.ts'
 import type { ActorRuntime } from './actor-runtime.ts'
@@ -14,7 +14,7 @@ import { CommandRejectedError } from './command-context.ts'
 
 /** Input of a timer, with the actors that may be archived when it fires. */
 interface TimerInput extends Record<string, unknown> {
-  readonly touch?: NonNullable<CommandOptions['touch']>
+  readonly touch?: NonNullable<AggregateCommandOptions['touch']>
   /**
    * The Idempotency-Key of the command. If it has been answered, the command gets `answered: true`.
    */
@@ -30,7 +30,7 @@ interface DelayedActorEvent {
 }
 
 /** Delivers a delayed machine event. Events that come late or twice are dropped. */
-const delayedActorEventCommand: Command<DelayedActorEvent, void> = {
+const delayedActorEventCommand: AggregateCommand<DelayedActorEvent, void> = {
   name: 'actor.event',
   kind: 'agent',
   apply(ctx, { kind, id, event, timer, setAt }) {
@@ -55,7 +55,7 @@ export interface TimerRunnerDeps {
   readonly actors: Pick<ActorRuntime, 'ask' | 'wake'>
   readonly store: AggregateStore
   /** Commands that timers may run, besides delayed machine events. */
-  readonly commands: readonly Command<never, void>[]
+  readonly commands: readonly AggregateCommand<never, void>[]
   readonly log: (message: string, error: unknown) => void
   /** Commands whose timers another component runs. */
   readonly elsewhere?: readonly string[]
@@ -147,15 +147,15 @@ export function createTimerRunner(parts: TimerRunnerDeps) {
 
 /** Runs the command of one timer in its aggregate. */
 function createTimerHandler({ clock, actors, commands, log, bury }: TimerRunnerDeps) {
-  const byName = new Map<string, Command<never, void>>(
-    [delayedActorEventCommand as Command<never, void>, ...commands].map((one) => [one.name, one]),
+  const byName = new Map<string, AggregateCommand<never, void>>(
+    [delayedActorEventCommand as AggregateCommand<never, void>, ...commands].map((one) => [one.name, one]),
   )
   const failing = createTimerFailureTracker(clock, bury)
 
   return async (due: DueTimer): Promise<void> => {
     const command = byName.get(due.command)
     const { touch = [], key, ...input } = parseWithBigints<TimerInput>(due.input)
-    const ask = async (given: object, keyed: Pick<CommandOptions, 'key'>) => {
+    const ask = async (given: object, keyed: Pick<AggregateCommandOptions, 'key'>) => {
       if (command === undefined) throw new Error(`no command ${due.command}`)
       // Delayed machine events run on every kind of aggregate.
       const kind = due.aggregateKind as AggregateKind

@@ -2,11 +2,11 @@ import { isIP } from 'node:net'
 import { resolve } from 'node:path'
 import type { Static } from 'typebox'
 import { Errors } from 'typebox/value'
-import { parseMasterKey } from '../core/crypto.ts'
+import { parseMasterKey } from '../core/key-derivation-and-encryption.ts'
 import { fromUsdc } from '../core/money.ts'
-import { parseAddressAllowlist } from '../providers/egress/public-address.ts'
-import { parseLlmProviders, type LlmProvider } from '../providers/llm/provider-settings.ts'
-import type { IsolationLevel } from '../providers/sandbox/sandbox-port.ts'
+import { parseIpAddressAllowlist } from '../providers/egress/public-ip-address.ts'
+import { parseLlmProviders, type LlmProvider } from '../providers/llm/llm-provider-settings.ts'
+import type { SandboxIsolationLevel } from '../providers/sandbox/sandbox-port.ts'
 import { SecretString } from './secret-string.ts'
 import { SettingsSchema, type SettingAnnotations } from './settings.ts'
 
@@ -67,7 +67,7 @@ function otherProblems(values: Record<string, unknown>, env: Env): string[] {
     ...accepts('MASTER_KEY', isMasterKey),
     ...accepts('MASTER_KEY_PREVIOUS', isMasterKey),
     ...accepts('TRUST_PROXY', (value) => parseTrustProxy(value) !== null),
-    ...accepts('SSRF_ALLOW', (value) => parsesWithoutError(parseAddressAllowlist, value)),
+    ...accepts('SSRF_ALLOW', (value) => parsesWithoutError(parseIpAddressAllowlist, value)),
     ...accepts('LLM_PROVIDERS', (value) =>
       parsesWithoutError((text) => providersOf(text, env), value),
     ),
@@ -161,7 +161,7 @@ function toConfig(values: Values, env: Env) {
     }),
     /** `none` where there shall be no browser; null means it is looked for. */
     chromiumPath: values.CHROMIUM_PATH ?? null,
-    sandboxMinIsolation: values.SANDBOX_MIN_ISOLATION as IsolationLevel,
+    sandboxMinIsolation: values.SANDBOX_MIN_ISOLATION as SandboxIsolationLevel,
     ssrfAllow: values.SSRF_ALLOW ?? '',
     logLevel: values.LOG_LEVEL,
   }

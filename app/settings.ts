@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { LIMITS } from '../core/limits.ts'
 import { PUBLIC_POOL_SOURCES } from '../providers/liquidity-pools/liquidity-pools-port.ts'
 import { PUBLIC_PRICE_SOURCES } from '../providers/prices/price-sources.ts'
-import { PUBLIC_SEARCH_URLS } from '../providers/search/search-adapters.ts'
+import { PUBLIC_SEARCH_URLS } from '../providers/search/select-search-engines.ts'
 import { PUBLIC_SOCIAL_URLS } from '../providers/social/social-platforms.ts'
 
 /** `must` completes the sentence "NAME must be …"; `unset` describes a default that is computed. */

@@ -1,4 +1,4 @@
-import { loadAverage } from '../chaos/statistics.ts'
+import { loadAverage } from '../chaos/statistics-and-table-columns.ts'
 
 /** One row of the results table: a measurement and its target. */
 export interface BenchmarkRow {

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
-import { quantile } from '../chaos/statistics.ts'
+import { quantile } from '../chaos/statistics-and-table-columns.ts'
 
 /** The plan of one load generator process. */
 export interface HttpLoadPlan {

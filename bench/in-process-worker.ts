@@ -1,11 +1,11 @@
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { CallRequest } from '../calls/call-types.ts'
+import type { CallRequest } from '../calls/call-request-and-reply-types.ts'
 import type * as Compose from '../app/compose/compose-station.ts'
 import type * as Configuration from '../app/config.ts'
 import type * as Purse from '../payments/commands/agent-account-commands.ts'
-import { PAID_TOOL_BODY } from '../chaos/station-client.ts'
+import { PAID_TOOL_BODY } from '../chaos/station-http-client.ts'
 import { STATION_BUILD_DIR, OFFLINE_STATION_SETTINGS } from '../chaos/station-process.ts'
 
 /**

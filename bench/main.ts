@@ -2,8 +2,8 @@ import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import type { Sql } from '../persistence/postgres/connection-pool.ts'
-import { createStationClient } from '../chaos/station-client.ts'
-import { loadAverage, describeMachine } from '../chaos/statistics.ts'
+import { createStationClient } from '../chaos/station-http-client.ts'
+import { loadAverage, describeMachine } from '../chaos/statistics-and-table-columns.ts'
 import {
   buildStation,
   createDataDirectory,
@@ -25,7 +25,7 @@ import { benchmarkDiskFlush, benchmarkMemoryPerAgent } from './suites/in-process
 import { benchmarkPageParsing } from './suites/page-parsing-benchmark.ts'
 import { benchmarkPayments } from './suites/payments-benchmark.ts'
 import { seedApiKeys, seedAgents } from './seed-agents.ts'
-import { spawnChildProgram } from './child-processes.ts'
+import { spawnChildProgram } from './benchmark-child-processes.ts'
 import { renderBenchmarkResults } from './results-document.ts'
 import type { BenchmarkRow, BenchmarkScale } from './benchmark-row.ts'
 import { benchmarkSandbox } from './suites/sandbox-benchmark.ts'

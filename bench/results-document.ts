@@ -1,4 +1,4 @@
-import { describeMachine } from '../chaos/statistics.ts'
+import { describeMachine } from '../chaos/statistics-and-table-columns.ts'
 import { markdownTable } from '../scripts/docs/write-generated.ts'
 import type { BenchmarkRow } from './benchmark-row.ts'
 

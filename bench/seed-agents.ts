@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseMasterKey } from '../core/crypto.ts'
+import { parseMasterKey } from '../core/key-derivation-and-encryption.ts'
 import { openStationKeys } from '../persistence/station-keys.ts'
 import { newApiKey, newUuidV7 } from '../core/ids.ts'
-import { UNLIMITED_KEY_TERMS } from '../domain/api-key-terms.ts'
+import { UNLIMITED_API_KEY_SPENDING } from '../domain/api-key-spending-limits.ts'
 import { toApiKeyRow } from '../persistence/agents/api-key-store.ts'
 import type { Sql } from '../persistence/postgres/connection-pool.ts'
-import { onboardAgents, type StationClient } from '../chaos/station-client.ts'
+import { onboardAgents, type StationClient } from '../chaos/station-http-client.ts'
 
 /**
  * Inserts copies of an onboarded agent with the same snapshot, journal row and grant as a normal
@@ -66,7 +66,7 @@ export async function seedApiKeys(
       ...key,
       name: 'bench',
       scopes: ['*'],
-      ...UNLIMITED_KEY_TERMS,
+      ...UNLIMITED_API_KEY_SPENDING,
       expiresAt: null,
       createdAt: at,
     }),

@@ -1,12 +1,12 @@
-import type { CommandOptions } from '../actors/command.ts'
+import type { AggregateCommandOptions } from '../actors/aggregate-command-types.ts'
 import { ServiceError, httpStatusOf, type ErrorDetails } from '../core/errors.ts'
 import { toProblemDocument } from '../core/problem-document.ts'
 import { toUsdc, ZERO, type Micros } from '../core/money.ts'
-import type { CallAdmission, OutcomeUnknownReply } from '../payments/call-admission.ts'
+import type { CallAdmissionRequest, OutcomeUnknownReply } from '../payments/call-admission-request.ts'
 import type { ClaimedPayment } from '../payments/payment-service-types.ts'
 import { PaymentRequiredError } from '../payments/payment-required-error.ts'
-import type { CallDeps } from './call-types.ts'
-import { freeTierDetails, agentFundingUrl, callPaymentOffer, type CallPlan } from './call-plan.ts'
+import type { CallDeps } from './call-request-and-reply-types.ts'
+import { usedUpFreeCallDetails, agentFundingUrl, callPaymentOffer, type CallPlan } from './call-plan.ts'
 
 /** An admitted call with everything it holds until it is settled or released. */
 export interface AdmittedCall {
@@ -28,12 +28,12 @@ export interface AdmittedCall {
 }
 
 /** The request to the owner's limits and balance. */
-export const toAdmissionRequest = (
+export const toCallAdmissionRequest = (
   { request, tool }: CallPlan,
   callId: string,
   amount: Micros,
   expiresAt: number | null,
-): CallAdmission => ({
+): CallAdmissionRequest => ({
   callId,
   tool: tool.slug,
   amount,
@@ -77,7 +77,7 @@ function toCallIntent(
 /** Actors of a call that may be at rest and must be loaded first. */
 export function actorsToLoad({
   request,
-}: CallPlan): CommandOptions & { touch: NonNullable<CommandOptions['touch']> } {
+}: CallPlan): AggregateCommandOptions & { touch: NonNullable<AggregateCommandOptions['touch']> } {
   const { taskId, backpackId, idempotency, run } = request
   return {
     touch: [
@@ -101,7 +101,7 @@ export function addRefusalDetails(
   const { agentId } = plan.request.caller
   Object.assign(error.details, { call_id: callId, tool: plan.tool.slug })
   if (error.code !== 'payment_required' || agentId === null) return error
-  const free = freeTierDetails(parts, plan)
+  const free = usedUpFreeCallDetails(parts, plan)
   const details = {
     ...error.details,
     detail: [...free.notes, describeShortfall(plan, error.details)].join(' '),

@@ -1,4 +1,4 @@
-import { getRemainingAllowanceCommand } from '../actors/commands/entitlements-commands.ts'
+import { getLifetimeFreeCallsLeftCommand } from '../actors/commands/entitlements-commands.ts'
 import { msUntilNextUtcDay } from '../core/clock.ts'
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
@@ -8,13 +8,13 @@ import {
   releaseCallHoldCommand,
   quoteCallCommand,
 } from '../payments/commands/call-commands.ts'
-import type { CallDeps } from './call-types.ts'
+import type { CallDeps } from './call-request-and-reply-types.ts'
 import { canBorrowFromFleet, withFleetCredit } from './fleet-credit.ts'
 import { admitPaidCall } from './paid-call-admission.ts'
-import { freeTierDetails, callPaymentRequired, type CallPlan } from './call-plan.ts'
-import { releaseFreeSlot, countFreeSlots, holdFreeSlot } from './free-call-slots.ts'
+import { usedUpFreeCallDetails, callPaymentRequired, type CallPlan } from './call-plan.ts'
+import { releaseDailyFreeCall, countFreeCallsLeftToday, holdDailyFreeCall } from './daily-free-calls.ts'
 import {
-  toAdmissionRequest,
+  toCallAdmissionRequest,
   addRefusalDetails,
   actorsToLoad,
   type AdmittedCall,
@@ -29,7 +29,7 @@ export async function admitCall(
   callId: string,
   durable: boolean,
 ): Promise<AdmittedCall> {
-  const slot = await holdFreeSlot(parts, plan, callId)
+  const slot = await holdDailyFreeCall(parts, plan, callId)
   const allowed = (await lifetimeCallsLeft(parts, plan)) > 0
   const amount = priceFor(plan, slot, allowed)
   try {
@@ -40,7 +40,7 @@ export async function admitCall(
     const rail = amount === ZERO ? 'free' : 'credits'
     return { callId, plan, amount, slot, allowed, rail, paid: null, ...entry }
   } catch (error) {
-    if (slot) releaseFreeSlot(parts, plan, callId)
+    if (slot) releaseDailyFreeCall(parts, plan, callId)
     parts.refusals.noteError(plan.request.backpackId, plan.tool.slug, error)
     throw addRefusalDetails(parts, plan, callId, error)
   }
@@ -58,7 +58,7 @@ function priceFor(plan: CallPlan, slot: boolean, allowed: boolean): Micros | nul
 async function lifetimeCallsLeft(parts: CallDeps, { allowance, request, tool }: CallPlan) {
   const { agentId } = request.caller
   if (allowance === null || agentId === null) return 0
-  return parts.actors.ask(agentId, getRemainingAllowanceCommand, {
+  return parts.actors.ask(agentId, getLifetimeFreeCallsLeftCommand, {
     name: tool.slug,
     most: allowance.calls,
   })
@@ -68,7 +68,7 @@ async function lifetimeCallsLeft(parts: CallDeps, { allowance, request, tool }: 
 export async function releaseAdmittedCall(parts: CallDeps, ticket: AdmittedCall): Promise<void> {
   const { plan, callId } = ticket
   const { agentId } = plan.request.caller
-  if (ticket.slot) releaseFreeSlot(parts, plan, callId)
+  if (ticket.slot) releaseDailyFreeCall(parts, plan, callId)
   if (agentId === null) {
     if (ticket.paid !== null) await parts.paying.release(ticket.paid.ref, callId, null)
     return
@@ -83,13 +83,13 @@ export async function releaseAdmittedCall(parts: CallDeps, ticket: AdmittedCall)
  * Returns the free calls left and the error that would reject the call (`early` first). Holds
  * nothing.
  */
-export async function previewAdmission(
+export async function previewCallAdmission(
   parts: CallDeps,
   plan: CallPlan,
   callId: string,
   early: ServiceError | null,
-): Promise<AdmissionPreview> {
-  const left = plan.allowance === null ? await countFreeSlots(parts, plan) : null
+): Promise<CallAdmissionPreview> {
+  const left = plan.allowance === null ? await countFreeCallsLeftToday(parts, plan) : null
   const forLife = await lifetimeCallsLeft(parts, plan)
   const amount = priceFor(plan, left !== null && left > 0, forLife > 0)
   return {
@@ -98,7 +98,7 @@ export async function previewAdmission(
     refusal: early ?? (await refusalOf(parts, plan, callId, amount)),
   }
 }
-export interface AdmissionPreview {
+export interface CallAdmissionPreview {
   /** Null for tools without free calls. */
   readonly left: number | null
   /** Null when the call cannot be bought. */
@@ -115,7 +115,7 @@ async function refusalOf(
   const { agentId } = plan.request.caller
   if (amount === null) return freeTierExhausted(parts, plan, callId)
   if (agentId === null) return amount === ZERO ? null : callPaymentRequired(parts, plan, callId)
-  const holdRequest = toAdmissionRequest(plan, callId, amount, null)
+  const holdRequest = toCallAdmissionRequest(plan, callId, amount, null)
   const { refusal } = await parts.actors.ask(
     agentId,
     quoteCallCommand,
@@ -144,7 +144,7 @@ async function placeHold(
     // Fleet loans are held in the ledger: every node sees them, and they return if this node
     // crashes.
     const kept = durable || lent > ZERO
-    const entry = toAdmissionRequest(plan, callId, amount, kept ? expiresAt : null)
+    const entry = toCallAdmissionRequest(plan, callId, amount, kept ? expiresAt : null)
     const holdRequest = { ...entry, lent }
     const { at } = await parts.actors.ask(
       agentId,
@@ -158,7 +158,7 @@ async function placeHold(
 
 const freeTierExhausted = (parts: CallDeps, plan: CallPlan, callId: string): ServiceError =>
   new ServiceError('free_tier_exhausted', {
-    ...freeTierDetails(parts, plan).fields,
+    ...usedUpFreeCallDetails(parts, plan).fields,
     call_id: callId,
     tool: plan.tool.slug,
     limit_source: 'free_tier',

@@ -1,13 +1,13 @@
-import type { JsonFields } from './tool-input.ts'
+import type { JsonFields } from './extract-tool-input.ts'
 import { msUntilNextUtcDay } from '../core/clock.ts'
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
 import { PaymentRequiredError } from '../payments/payment-required-error.ts'
 import { addMicros, toUsdc, ZERO, type Micros } from '../core/money.ts'
-import type { ToolCatalogue } from '../tools/catalogue.ts'
+import type { ToolCatalogue } from '../tools/tool-catalogue.ts'
 import type { Tool } from '../tools/define-tool.ts'
-import type { CallDeps, CallRequest, ScheduledRun } from './call-types.ts'
-import { extractToolInput } from './tool-input.ts'
+import type { CallDeps, CallRequest, ScheduledCall } from './call-request-and-reply-types.ts'
+import { extractToolInput } from './extract-tool-input.ts'
 import { createPreflightContext } from './tool-context.ts'
 
 /** A parsed call: its tool, validated input and price. */
@@ -82,7 +82,7 @@ const allowanceOf = ({ allowance }: Tool, price: Micros): CallPlan['allowance'] 
   allowance === undefined ? null : { calls: allowance.calls, price }
 
 /** Throws `schedule_budget_exceeded` before anything is held. */
-function priceOfRun({ scheduleId, fee, budget }: ScheduledRun, bare: Micros): Micros {
+function priceOfRun({ scheduleId, fee, budget }: ScheduledCall, bare: Micros): Micros {
   const price = addMicros(bare, fee)
   if (price <= budget) return price
   throw new ServiceError('schedule_budget_exceeded', {
@@ -135,13 +135,13 @@ export function callPaymentOffer(
 const deadlineOf = ({ timeoutMs }: Tool): number => Math.min(timeoutMs, LIMITS.toolDeadlineMs)
 
 /** Maximum lifetime of a durable hold in milliseconds: settlement, then the tool. */
-export const holdTimeoutMs = ({ tool }: CallPlan): number =>
+export const callHoldTimeoutMs = ({ tool }: CallPlan): number =>
   deadlineOf(tool) + LIMITS.settleWaitMs + LIMITS.holdGraceMs
 
 /** Builds the 402 of a call: price, payment options and funding address. */
 export function callPaymentRequired(parts: CallDeps, plan: CallPlan, callId: string): ServiceError {
   const { caller } = plan.request
-  const free = freeTierDetails(parts, plan)
+  const free = usedUpFreeCallDetails(parts, plan)
   const details = {
     detail: [
       ...(caller.keyStatus === 'invalid' ? [INVALID_KEY_NOTE] : []),
@@ -165,7 +165,7 @@ const describeCost = ({ price }: CallPlan): string =>
   `This call costs ${toUsdc(price ?? ZERO)} USDC.`
 
 /** Used-up free calls, for a rejection: their number and reset time. */
-export function freeTierDetails(
+export function usedUpFreeCallDetails(
   { clock }: Pick<CallDeps, 'clock'>,
   { freePerDay, tool }: CallPlan,
 ) {

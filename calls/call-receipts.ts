@@ -1,4 +1,4 @@
-import { hmacSha256, timingSafeTextEqual } from '../core/crypto.ts'
+import { hmacSha256, timingSafeTextEqual } from '../core/key-derivation-and-encryption.ts'
 import { isUuid } from '../core/ids.ts'
 import { formatUsdc, type Micros } from '../core/money.ts'
 import type { CallRow } from '../core/commit-rows.ts'

@@ -1,6 +1,6 @@
 import { toUsdc, ZERO, type Micros } from '../core/money.ts'
 import type { CallRow } from '../core/commit-rows.ts'
-import type { GhostMode } from './call-types.ts'
+import type { GhostMode } from './call-request-and-reply-types.ts'
 import { signCallReceipt } from './call-receipts.ts'
 import type { ToolRunResult } from './run-tool.ts'
 

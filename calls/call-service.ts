@@ -1,10 +1,10 @@
-import { IdempotentReplayError } from '../actors/command.ts'
+import { IdempotentReplayError } from '../actors/aggregate-command-types.ts'
 import { ServiceError, httpStatusOf } from '../core/errors.ts'
 import { toProblemDocument } from '../core/problem-document.ts'
 import { newUuidV7 } from '../core/ids.ts'
 import { createIdempotencySingleflight } from '../core/concurrency/idempotency-singleflight.ts'
 import { toUsdc, ZERO } from '../core/money.ts'
-import { previewAdmission } from './call-admission.ts'
+import { previewCallAdmission } from './call-admission.ts'
 import type { AdmittedCall } from './admitted-call.ts'
 import type {
   CallDeps,
@@ -14,10 +14,10 @@ import type {
   EmitStreamEvent,
   OnStreamOpened,
   CallPriceQuote,
-} from './call-types.ts'
+} from './call-request-and-reply-types.ts'
 import { toCallError } from './to-call-error.ts'
-import { NOOP_CALL_OBSERVER, executeCall, replayStoredReply } from './execute-call.ts'
-import { createPipeline } from './pipeline/pipeline.ts'
+import { NOOP_CALL_OBSERVER, executeToolCall, replayStoredReply } from './execute-tool-call.ts'
+import { createToolCallBatchRunner } from './pipeline/tool-call-batch.ts'
 import { preflightCall, callPaymentOffer, planCall, parseCall, type CallPlan } from './call-plan.ts'
 
 /** The entry point of all calls: single, streamed and batched. */
@@ -30,8 +30,8 @@ type RunOnce = (request: CallRequest, run: RunCall) => Promise<CallReply>
 export function createCallService(parts: CallDeps): CallService {
   const once = createIdempotentRunner(parts)
   const refuel = (request: CallRequest) =>
-    once(request, (keyed) => executeCall(parts, keyed, NOOP_CALL_OBSERVER))
-  const pipeline = createPipeline(parts, refuel)
+    once(request, (keyed) => executeToolCall(parts, keyed, NOOP_CALL_OBSERVER))
+  const pipeline = createToolCallBatchRunner(parts, refuel)
   return {
     refuel,
     quote: (request) => quoteCall(parts, request),
@@ -74,7 +74,7 @@ function createIdempotentRunner({ callLog, clock }: CallDeps): RunOnce {
 async function quoteCall(parts: CallDeps, request: CallRequest): Promise<CallPriceQuote> {
   const plan = parseCall(parts, request)
   const early = await earlyRefusal(parts, plan)
-  const { left, amount, refusal } = await previewAdmission(
+  const { left, amount, refusal } = await previewCallAdmission(
     parts,
     plan,
     newUuidV7(parts.clock.now()),
@@ -129,7 +129,7 @@ async function streamToolCall(
         begin(false, { call_id: callId }, settledBefore(parts, paid)),
       progress: ({ type, ...event }: { type: string }) => emit(type, event),
     }
-    return once(request, (keyed) => executeCall(parts, keyed, watcher))
+    return once(request, (keyed) => executeToolCall(parts, keyed, watcher))
   })
 }
 

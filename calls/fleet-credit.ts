@@ -1,4 +1,4 @@
-import { IdempotentReplayError } from '../actors/command.ts'
+import { IdempotentReplayError } from '../actors/aggregate-command-types.ts'
 import { ServiceError } from '../core/errors.ts'
 import { newUuidV7 } from '../core/ids.ts'
 import { addMicros, micros, ZERO, type Micros } from '../core/money.ts'
@@ -10,7 +10,7 @@ import {
   type FleetDrawInput,
 } from '../payments/commands/fleet-commands.ts'
 import type { PromoCashAmounts } from '../payments/ledger-accounts.ts'
-import type { CallDeps } from './call-types.ts'
+import type { CallDeps } from './call-request-and-reply-types.ts'
 
 /** Lends credits of a fleet's pool to a call of a member. */
 

@@ -6,16 +6,16 @@ import {
   releaseCallHoldCommand,
   quoteCallCommand,
 } from '../payments/commands/call-commands.ts'
-import type { ClaimedPayment, PaymentContext } from '../payments/payment-service-types.ts'
+import type { ClaimedPayment, PaymentRequestContext } from '../payments/payment-service-types.ts'
 import { PaymentRequiredError } from '../payments/payment-required-error.ts'
 import {
-  toAdmissionRequest,
+  toCallAdmissionRequest,
   addRefusalDetails,
   actorsToLoad,
   type AdmittedCall,
 } from './admitted-call.ts'
-import type { CallDeps, CallReply } from './call-types.ts'
-import { callPaymentOffer, holdTimeoutMs, type CallPlan } from './call-plan.ts'
+import type { CallDeps, CallReply } from './call-request-and-reply-types.ts'
+import { callPaymentOffer, callHoldTimeoutMs, type CallPlan } from './call-plan.ts'
 
 /** The payment of this request has bought a response already. */
 export class PaymentReplayError extends Error {
@@ -46,16 +46,16 @@ export async function admitPaidCall(
   const before = await look()
   if (before !== null) throw new PaymentReplayError(before)
   const at = await holdForPayment(parts, plan, callId, amount, paying.refOf(payment)).catch(
-    orRacingPaidReply(look),
+    catchWithRacingPaidReply(look),
   )
   if (typeof at !== 'number') throw new PaymentReplayError(at)
   try {
-    const patienceMs = holdTimeoutMs(plan)
+    const patienceMs = callHoldTimeoutMs(plan)
     // Settlement, tool and commit must fit in the time after this.
     const claimBy = agentId === null ? Infinity : at + LIMITS.holdGraceMs
     const { sharesPrice = false } = plan.tool
     const buyer = { agentId, callId, patienceMs, claimBy, sharesPrice }
-    const paid = await paying.claim(payment, door, buyer, offer).catch(orRacingPaidReply(look))
+    const paid = await paying.claim(payment, door, buyer, offer).catch(catchWithRacingPaidReply(look))
     if ('status' in paid) throw new PaymentReplayError(paid)
     // A payment made before a price change is charged as made.
     return toPaidCall(plan, callId, payment.price, paid, at)
@@ -69,7 +69,7 @@ export async function admitPaidCall(
 export async function findPaidReply(
   { paying }: CallDeps,
   payment: ClaimedPayment['payment'],
-  door: PaymentContext,
+  door: PaymentRequestContext,
   agentId: string | null,
   offer: PaymentRequiredError['offer'],
 ): Promise<CallReply | null> {
@@ -84,7 +84,7 @@ export async function findPaidReply(
  * Two requests with one payment: the other one may have caused this error and have a response by
  * now, which is then the response of both.
  */
-export const orRacingPaidReply =
+export const catchWithRacingPaidReply =
   (look: () => Promise<CallReply | null>) =>
   async (error: unknown): Promise<CallReply> => {
     const refused = error instanceof ServiceError && httpStatusOf(error.code) < 500
@@ -121,7 +121,7 @@ async function preferLimitRefusal(
   const { agentId } = plan.request.caller
   if (!(error instanceof PaymentRequiredError) || agentId === null || plan.price === null)
     return error
-  const admission = toAdmissionRequest(plan, callId, plan.price, null)
+  const admission = toCallAdmissionRequest(plan, callId, plan.price, null)
   const { refusal } = await parts.actors.ask(
     agentId,
     quoteCallCommand,
@@ -146,7 +146,7 @@ async function holdForPayment(
   const now = Math.floor(parts.clock.now())
   const { agentId } = plan.request.caller
   if (agentId === null) return now
-  const admission = toAdmissionRequest(plan, callId, amount, now + holdTimeoutMs(plan))
+  const admission = toCallAdmissionRequest(plan, callId, amount, now + callHoldTimeoutMs(plan))
   const admitted = await parts.actors.ask(
     agentId,
     admitCallCommand,

@@ -2,15 +2,15 @@ import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { Tool, ToolEvent } from '../tools/define-tool.ts'
 import type { AdmittedCall } from './admitted-call.ts'
-import type { CallDeps, HiveExcerpt } from './call-types.ts'
+import type { CallDeps, HiveExcerpt } from './call-request-and-reply-types.ts'
 import {
   createToolContext,
   createStagedEffects,
   releaseToolClaims,
   type StagedEffects,
 } from './tool-context.ts'
-import { startHiveEnrichment } from './hive-enrichment.ts'
-import type { JsonFields } from './tool-input.ts'
+import { startHiveLookupForCall } from './call-hive-lookup.ts'
+import type { JsonFields } from './extract-tool-input.ts'
 
 /** Validated output of a tool and its duration. */
 export interface ToolRunResult {
@@ -55,7 +55,7 @@ export async function runTool(
       emit,
       deadline.seal,
     )
-    const look = startHiveEnrichment(parts, plan)
+    const look = startHiveLookupForCall(parts, plan)
     const output = await deadline
       .race(tool.run(input, context) as Promise<JsonFields>)
       .catch((error: unknown) => {

@@ -1,8 +1,8 @@
-import type { ActorSystem, CommandContext } from '../actors/command.ts'
+import type { ActorSystem, CommandContext } from '../actors/aggregate-command-types.ts'
 import {
   completeScheduleRun,
   canEndScheduleRun,
-  canRunPublishToHive,
+  canScheduleRunPublishToHive,
   getScheduleCommand,
   failScheduleRunCommand,
   isScheduleRunRetryable,
@@ -11,11 +11,11 @@ import {
 } from '../actors/commands/schedules-commands.ts'
 import { ServiceError, type ErrorCode } from '../core/errors.ts'
 import { newUuidV7 } from '../core/ids.ts'
-import type { ApiKeyTerms } from '../domain/api-key-terms.ts'
+import type { ApiKeySpendingLimits } from '../domain/api-key-spending-limits.ts'
 import { LIMITS } from '../core/limits.ts'
 import { fromUsdc, ZERO, type Micros } from '../core/money.ts'
 import { SCHEDULE_RUN_FEE } from '../domain/pricing.ts'
-import type { CallDeps, CallReply, CallRequest, CallService, CallOutcome } from './call-types.ts'
+import type { CallDeps, CallReply, CallRequest, CallService, CallOutcome } from './call-request-and-reply-types.ts'
 import { toCallError } from './to-call-error.ts'
 
 /** A due slot of a schedule with the tool's params. */
@@ -30,7 +30,7 @@ export interface DueScheduleSlot {
 
 /** The current key of a rotation chain. */
 interface KeySuccessor {
-  readonly terms: ApiKeyTerms
+  readonly terms: ApiKeySpendingLimits
   readonly endReason: 'key_revoked' | 'key_expired' | null
 }
 
@@ -81,7 +81,7 @@ export function createScheduleRunner(parts: ScheduleRunnerDeps) {
 export type ScheduleRunner = ReturnType<typeof createScheduleRunner>
 
 /** Throws when the key has ended. */
-function workingKey(successor: KeySuccessor | null): ApiKeyTerms {
+function workingKey(successor: KeySuccessor | null): ApiKeySpendingLimits {
   if (successor === null) throw new ServiceError('key_revoked')
   if (successor.endReason !== null)
     throw new ServiceError(successor.endReason, { key_id: successor.terms.id })
@@ -106,7 +106,7 @@ const SCHEDULE_PAYMENT_CONTEXT = {
 function toCallRequest(
   due: DueScheduleSlot,
   { tool, budget, backpackId }: ScheduleView,
-  key: ApiKeyTerms | null,
+  key: ApiKeySpendingLimits | null,
   signal: AbortSignal,
 ): CallRequest {
   const { agentId, scheduleId } = due
@@ -167,7 +167,7 @@ function endScheduleSlot(
   const { context } = ctx.snapshotOf('schedule', scheduleId)
   const { name, tool } = context
   completeScheduleRun(ctx, { scheduleId, slot, at, callId, cost, budget, result, error: null })
-  if (canRunPublishToHive(ctx, context))
+  if (canScheduleRunPublishToHive(ctx, context))
     ctx.row('hive_entries', toHiveEntry(ctx, { name, tool, callId, at, text }))
 }
 

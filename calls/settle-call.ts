@@ -1,4 +1,4 @@
-import type { CommandContext } from '../actors/command.ts'
+import type { CommandContext } from '../actors/aggregate-command-types.ts'
 import { updateEntitlements } from '../actors/commands/entitlements-commands.ts'
 import { updateHiveWatchList } from '../actors/commands/hive-watch-list.ts'
 import { httpStatusOf, type ErrorCode, type ServiceError } from '../core/errors.ts'
@@ -9,14 +9,14 @@ import {
   unstoredResponsePlaceholder,
   describeUnstoredReason,
   type UnstoredResponseReason,
-} from '../domain/unstored-response.ts'
+} from '../domain/unstored-response-reasons.ts'
 import { describeProviderError } from './provider-error-message.ts'
 import { failCallCommand, settleCallCommand } from '../payments/commands/call-commands.ts'
 import type { CallRow } from '../core/commit-rows.ts'
 import type { ClaimedPayment } from '../payments/payment-service-types.ts'
-import { refundFreeSlot, releaseFreeSlot, consumeFreeSlot } from './free-call-slots.ts'
+import { refundDailyFreeCall, releaseDailyFreeCall, consumeDailyFreeCall } from './daily-free-calls.ts'
 import { addRefusalDetails, actorsToLoad, type AdmittedCall } from './admitted-call.ts'
-import type { CallDeps, CallReply } from './call-types.ts'
+import type { CallDeps, CallReply } from './call-request-and-reply-types.ts'
 import { chargeableCost } from './tool-context.ts'
 import { withFleetCredit } from './fleet-credit.ts'
 import { toCallError } from './to-call-error.ts'
@@ -75,7 +75,7 @@ export async function settleSuccessfulCall(
         actorsToLoad(plan),
       ),
     ).catch(async (error: unknown) => {
-      if (usedAt !== null) await refundFreeSlot(parts, ticket, usedAt, null)
+      if (usedAt !== null) await refundDailyFreeCall(parts, ticket, usedAt, null)
       throw error
     })
   }
@@ -160,9 +160,9 @@ export async function settleFailedCall(
     const left = await parts.paying.release(ticket.paid.ref, callId, (at) => row({ at }))
     if (left === 'kept') addRetainedPaymentDetails(parts, callError, ticket.paid.ref)
   } else if (agentId === null) {
-    await refundFreeSlot(parts, ticket, null, row({ at: ticket.at }))
+    await refundDailyFreeCall(parts, ticket, null, row({ at: ticket.at }))
   } else {
-    if (ticket.slot) releaseFreeSlot(parts, plan, callId)
+    if (ticket.slot) releaseDailyFreeCall(parts, plan, callId)
     const ended = toEndCallback(ticket, null, callError)
     await parts.actors.ask(agentId, failCallCommand, { callId, row, ended }, actorsToLoad(plan))
     // Credit a settled payment before the caller gets the error.
@@ -323,9 +323,9 @@ async function settleVisitor(
   const { slot } = ticket
   const { rows, events } = traces
   if (slot && traces.waived === null) {
-    await consumeFreeSlot(parts, ticket, { row, rows, events })
+    await consumeDailyFreeCall(parts, ticket, { row, rows, events })
   } else {
-    await refundFreeSlot(parts, ticket, null, row(ticket.at))
+    await refundDailyFreeCall(parts, ticket, null, row(ticket.at))
   }
 }
 
@@ -335,7 +335,7 @@ async function consumeSlotUnlessWaived(
   ticket: AdmittedCall,
   { traces }: ToolRunResult,
 ): Promise<number | null> {
-  if (traces.waived === null) return consumeFreeSlot(parts, ticket, null)
-  releaseFreeSlot(parts, ticket.plan, ticket.callId)
+  if (traces.waived === null) return consumeDailyFreeCall(parts, ticket, null)
+  releaseDailyFreeCall(parts, ticket.plan, ticket.callId)
   return null
 }

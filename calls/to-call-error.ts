@@ -1,5 +1,5 @@
 import { ServiceError } from '../core/errors.ts'
-import type { CallDeps } from './call-types.ts'
+import type { CallDeps } from './call-request-and-reply-types.ts'
 
 /**
  * Converts an error for the caller: `unavailable` for a lost database, `internal` without details

@@ -1,6 +1,6 @@
 import type {
   PreflightContext,
-  ToolCallMeter,
+  ToolProviderAndFeeWaiver,
   StagedWrites,
   ToolContext,
   ToolEvent,
@@ -8,15 +8,15 @@ import type {
 import type { Micros } from '../core/money.ts'
 import { ZERO } from '../core/money.ts'
 import type { DomainEvent } from '../core/domain-events.ts'
-import type { PriceShare, EntitlementChange, WatchListChange } from '../core/commit-rows.ts'
-import type { CallDeps, CallRequest } from './call-types.ts'
+import type { PriceShare, EntitlementChange, HiveWatchListChange } from '../core/commit-rows.ts'
+import type { CallDeps, CallRequest } from './call-request-and-reply-types.ts'
 
 /** Effects staged by a running tool. The commit of the call writes all or none of them. */
 export interface StagedEffects {
   readonly rows: { table: string; row: Record<string, unknown> }[]
   readonly events: DomainEvent[]
   readonly shares: PriceShare[]
-  readonly watches: WatchListChange[]
+  readonly watches: HiveWatchListChange[]
   readonly tallies: EntitlementChange[]
   readonly undos: (() => Promise<void>)[]
   provider: string | null
@@ -84,7 +84,7 @@ export function createToolContext(
   }
 }
 
-const createMeter = (traces: StagedEffects): ToolCallMeter => ({
+const createMeter = (traces: StagedEffects): ToolProviderAndFeeWaiver => ({
   served(provider, mode) {
     traces.provider = provider
     traces.mode = mode

@@ -58,18 +58,18 @@ function countKeys(value: unknown, depth: number): number {
 }
 
 /** Reads typed fields of a payment object; throws if one is malformed. */
-export interface FieldReader {
+export interface PaymentFieldReader {
   text(name: string): string
   /** 0x and 20 bytes; in lower case, because viem throws on a wrong checksum. */
   address(name: string): string
   uint(name: string): bigint
   /** 0x and `least` to `most` bytes, in lower case. */
   bytes(name: string, least: number, most: number): `0x${string}`
-  nested(name: string): FieldReader
+  nested(name: string): PaymentFieldReader
 }
 
 /** Creates a reader of the object at `at`; throws `invalid_payload` if it is not an object. */
-export function createFieldReader(value: unknown, at: string): FieldReader {
+export function createPaymentFieldReader(value: unknown, at: string): PaymentFieldReader {
   if (!isRecord(value)) throw malformed(`${at} must be an object`)
   const read = (name: string) => (Object.hasOwn(value, name) ? value[name] : undefined)
   const text = (name: string) => {
@@ -95,7 +95,7 @@ export function createFieldReader(value: unknown, at: string): FieldReader {
       throw malformed(`${at}.${name} must be a decimal string below 2^256`)
     },
     bytes: hex,
-    nested: (name) => createFieldReader(read(name), `${at}.${name}`),
+    nested: (name) => createPaymentFieldReader(read(name), `${at}.${name}`),
   }
 }
 

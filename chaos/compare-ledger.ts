@@ -1,5 +1,5 @@
 import type { Sql } from '../persistence/postgres/connection-pool.ts'
-import type { AgentOperation } from './agent-operations.ts'
+import type { AgentOperation } from './retried-agent-requests.ts'
 
 /** Acknowledged operations compared with the database. */
 export interface LedgerComparison {

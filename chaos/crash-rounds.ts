@@ -1,15 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Sql } from '../persistence/postgres/connection-pool.ts'
-import { createStationClient, onboardAgents, type StationClient } from './station-client.ts'
+import { createStationClient, onboardAgents, type StationClient } from './station-http-client.ts'
 import type { SeededRandom } from './seeded-random.ts'
 import { compareWithLedger, findDatabaseBackend, type LedgerComparison } from './compare-ledger.ts'
 import {
-  acknowledgedIdOf,
-  retryOperation,
-  randomOperation,
-  sendOperation,
+  acknowledgedOperationIdOf,
+  retryAgentOperation,
+  randomAgentOperation,
+  sendAgentOperation,
   type AgentOperation,
-} from './agent-operations.ts'
+} from './retried-agent-requests.ts'
 import {
   readPostmasterPid,
   spawnStationProcess,
@@ -77,7 +77,7 @@ interface CrashLoad {
 
 function startCrashLoad(
   client: StationClient,
-  agents: Parameters<typeof randomOperation>[0],
+  agents: Parameters<typeof randomAgentOperation>[0],
   chance: SeededRandom,
   name: string,
 ): CrashLoad {
@@ -86,11 +86,11 @@ function startCrashLoad(
   let stopping = false
   const run = async (): Promise<void> => {
     while (!stopping) {
-      const operation = randomOperation(agents, `${name}-${operations.length}`, chance)
+      const operation = randomAgentOperation(agents, `${name}-${operations.length}`, chance)
       operations.push(operation)
       // An interrupted stream keeps its key longer than a round, so it is retried at the end.
-      if (operation.kind === 'stream') await sendOperation(client, operation)
-      else await retryOperation(client, operation)
+      if (operation.kind === 'stream') await sendAgentOperation(client, operation)
+      else await retryAgentOperation(client, operation)
       for (const heard of listeners) heard(operation, performance.now())
     }
   }
@@ -193,8 +193,8 @@ async function countChangedReplies(
   let changed = 0
   for (const operation of operations) {
     const first = operation.acknowledged
-    const answer = await sendOperation(client, operation)
-    if (answer === null || answer.status !== 200 || acknowledgedIdOf(answer) !== first) changed += 1
+    const answer = await sendAgentOperation(client, operation)
+    if (answer === null || answer.status !== 200 || acknowledgedOperationIdOf(answer) !== first) changed += 1
     operation.acknowledged = first
   }
   return changed
@@ -208,7 +208,7 @@ export async function finishInterruptedStreams(
 ): Promise<LedgerComparison> {
   const client = createStationClient(station.url, CLIENTS)
   await Promise.all(
-    rounds.flatMap(({ open }) => open).map((operation) => retryOperation(client, operation)),
+    rounds.flatMap(({ open }) => open).map((operation) => retryAgentOperation(client, operation)),
   )
   await client.close()
   const all = rounds.flatMap(({ settled, open }) => [...settled, ...open])

@@ -5,10 +5,10 @@ import {
   onboardAgents,
   PAID_TOOL_BODY,
   PAID_TOOL_PRICE_USDC,
-  type ApiAgent,
+  type AgentIdAndApiKey,
   type StationReply,
   type StationClient,
-} from './station-client.ts'
+} from './station-http-client.ts'
 import type { SeededRandom } from './seeded-random.ts'
 
 /** The outcome of a race and its expected values. */
@@ -58,17 +58,17 @@ function sendAllAtOnce(
 
 const firstClient = ({ clients }: RaceContext): StationClient => clients[0] as StationClient
 
-async function onboardAgent(course: RaceContext): Promise<ApiAgent> {
+async function onboardAgent(course: RaceContext): Promise<AgentIdAndApiKey> {
   const [agent] = await onboardAgents(firstClient(course), 1)
-  return agent as ApiAgent
+  return agent as AgentIdAndApiKey
 }
 
 const paidCall =
-  (agent: ApiAgent, headers: Record<string, string> = {}, body: object = PAID_TOOL_BODY) =>
+  (agent: AgentIdAndApiKey, headers: Record<string, string> = {}, body: object = PAID_TOOL_BODY) =>
   (client: StationClient): Promise<StationReply> =>
     client.send('POST', '/api/refuel', { ...apiKeyHeader(agent), ...headers }, body)
 
-async function spendableMicros(course: RaceContext, agent: ApiAgent): Promise<number> {
+async function spendableMicros(course: RaceContext, agent: AgentIdAndApiKey): Promise<number> {
   const { balance_usdc } = await expectAccepted(
     firstClient(course).send('GET', '/api/credits/balance', apiKeyHeader(agent)),
   )
@@ -105,8 +105,8 @@ function evaluateRace(
 const faultUnless = (holds: boolean, fault: string): string[] => (holds ? [] : [fault])
 
 /** Creates an agent with a balance for exactly `calls` calls; the rest goes to another agent. */
-async function agentWithBalanceFor(course: RaceContext, calls: number): Promise<ApiAgent> {
-  const [agent, sink] = (await onboardAgents(firstClient(course), 2)) as [ApiAgent, ApiAgent]
+async function agentWithBalanceFor(course: RaceContext, calls: number): Promise<AgentIdAndApiKey> {
+  const [agent, sink] = (await onboardAgents(firstClient(course), 2)) as [AgentIdAndApiKey, AgentIdAndApiKey]
   const surplus = usdcToMicros(course.starter) - calls * usdcToMicros(PAID_TOOL_PRICE_USDC)
   const gift = { to_agent_id: sink.id, amount_usdc: surplus / 1_000_000 }
   await expectAccepted(
@@ -164,7 +164,7 @@ async function taskRace(course: RaceContext): Promise<LimitRaceResult> {
 async function agentWithBackpack(
   course: RaceContext,
   fuse: object,
-): Promise<{ agent: ApiAgent; backpack: string }> {
+): Promise<{ agent: AgentIdAndApiKey; backpack: string }> {
   const agent = await onboardAgent(course)
   const asked = { agent_name: 'racer', fuse }
   const made = await expectAccepted(
@@ -220,7 +220,7 @@ async function callRace(course: RaceContext): Promise<LimitRaceResult> {
 
 async function countFuseTrips(
   course: RaceContext,
-  agent: ApiAgent,
+  agent: AgentIdAndApiKey,
   backpack: string,
 ): Promise<number> {
   const path = `/api/backpack/${backpack}/notifications?limit=200`
@@ -242,7 +242,7 @@ async function retryWhileInFlight(request: () => Promise<StationReply>): Promise
 async function duplicateRequestRace(
   course: RaceContext,
   name: string,
-  agent: ApiAgent,
+  agent: AgentIdAndApiKey,
   cost: number,
   request: (client: StationClient) => Promise<StationReply>,
 ): Promise<LimitRaceResult> {
@@ -268,7 +268,7 @@ async function keyRace(course: RaceContext): Promise<LimitRaceResult> {
 }
 
 async function sendRace(course: RaceContext): Promise<LimitRaceResult> {
-  const [agent, friend] = (await onboardAgents(firstClient(course), 2)) as [ApiAgent, ApiAgent]
+  const [agent, friend] = (await onboardAgents(firstClient(course), 2)) as [AgentIdAndApiKey, AgentIdAndApiKey]
   const body = { to_agent_id: friend.id, amount_usdc: 0.01 }
   const headers = { ...apiKeyHeader(agent), 'idempotency-key': 'one-transfer' }
   return duplicateRequestRace(course, 'one key, 64 equal transfers', agent, 10_000, (client) =>

@@ -10,14 +10,14 @@ import {
 } from './cluster/cluster-report.ts'
 import { proveCluster, missingClusterPrograms } from './cluster/prove-cluster.ts'
 import { runCrashRounds, finishInterruptedStreams } from './crash-rounds.ts'
-import { loadAverage, describeMachine } from './statistics.ts'
+import { loadAverage, describeMachine } from './statistics-and-table-columns.ts'
 import { runPaymentRounds, type PaymentProofOptions } from './payment-rounds.ts'
 import {
-  buildMutatedCopy,
-  CRASH_PROOF_MUTATIONS,
-  type ProofRounds,
-} from './crash-proof-mutations.ts'
-import { raceOn, type Proof } from '../scripts/prove/race-stations.ts'
+  buildMutantOfService,
+  CHAOS_PROOF_MUTANTS,
+  type ChaosProofRepetitions,
+} from './chaos-proof-mutants.ts'
+import { raceLimitsOnStations, type StationRaceSetup } from '../scripts/prove/race-stations.ts'
 import type { LimitRaceResult } from './limit-races.ts'
 import {
   formatCrashRound,
@@ -27,8 +27,8 @@ import {
   printPaymentSummary,
   formatRaceTable,
   printCrashSummary,
-  type CrashProofResult,
-} from './proof-report.ts'
+  type CrashRoundsAndVerifyResult,
+} from './race-crash-and-payment-report.ts'
 import {
   buildStation,
   STATION_BUILD_DIR,
@@ -56,13 +56,13 @@ const { values } = parseArgs({
     plant: { type: 'string' },
   },
 })
-const DEFAULT_PROOF_ROUNDS: ProofRounds = { rounds: 20, races: 3, payments: 10, cluster: 20 }
+const DEFAULT_PROOF_ROUNDS: ChaosProofRepetitions = { rounds: 20, races: 3, payments: 10, cluster: 20 }
 await main(Number(values.seed), values.plant)
 
 async function main(seed: number, asked?: string): Promise<void> {
   console.log(`seed ${seed}, load ${loadAverage()}, ${describeMachine()}`)
   buildStation()
-  const names = asked === 'all' ? Object.keys(CRASH_PROOF_MUTATIONS) : asked?.split(',')
+  const names = asked === 'all' ? Object.keys(CHAOS_PROOF_MUTANTS) : asked?.split(',')
   const good =
     names === undefined
       ? await runProofs(STATION_BUILD_DIR, DEFAULT_PROOF_ROUNDS, seed)
@@ -75,11 +75,11 @@ async function proveMutationsFound(names: readonly string[], seed: number): Prom
   const verdicts: string[] = []
   let missed = 0
   for (const name of names) {
-    const plant = CRASH_PROOF_MUTATIONS[name]
+    const plant = CHAOS_PROOF_MUTANTS[name]
     if (plant === undefined)
-      throw new Error(`no bug ${name}: ${Object.keys(CRASH_PROOF_MUTATIONS).join(', ')}`)
+      throw new Error(`no bug ${name}: ${Object.keys(CHAOS_PROOF_MUTANTS).join(', ')}`)
     console.log(`\nplanted bug: ${plant.description}`)
-    const green = await runProofs(await buildMutatedCopy(plant), plant.rounds, seed)
+    const green = await runProofs(await buildMutantOfService(plant), plant.rounds, seed)
     if (green) missed += 1
     verdicts.push(`${name} (${plant.description}): ${green ? 'NOT FOUND' : 'found'}`)
   }
@@ -88,7 +88,7 @@ async function proveMutationsFound(names: readonly string[], seed: number): Prom
 }
 
 /** Counts from the options, else the given defaults. */
-function proofRoundsOf(usual: ProofRounds): ProofRounds {
+function proofRoundsOf(usual: ChaosProofRepetitions): ChaosProofRepetitions {
   return {
     rounds: Number(values.rounds ?? usual.rounds),
     races: Number(values.races ?? usual.races),
@@ -98,7 +98,7 @@ function proofRoundsOf(usual: ProofRounds): ProofRounds {
 }
 
 /** Runs the parts of the proof on one build; returns true when every guarantee holds. */
-async function runProofs(code: string, usual: ProofRounds, seed: number): Promise<boolean> {
+async function runProofs(code: string, usual: ChaosProofRepetitions, seed: number): Promise<boolean> {
   const startedAt = performance.now()
   const dataDir = createDataDirectory()
   const times = proofRoundsOf(usual)
@@ -118,8 +118,8 @@ async function runProofs(code: string, usual: ProofRounds, seed: number): Promis
 }
 
 async function proveRacesAndCrashes(
-  { rounds, races: times }: ProofRounds,
-  proof: Proof,
+  { rounds, races: times }: ChaosProofRepetitions,
+  proof: StationRaceSetup,
 ): Promise<boolean> {
   if (rounds === 0 && times === 0) return true
   const races = [...(await racesOn(1, times, proof)), ...(await racesOn(2, times, proof))]
@@ -129,7 +129,7 @@ async function proveRacesAndCrashes(
 }
 
 /** Payments use a separate database, so that no other operation affects the comparison. */
-async function provePayments(rounds: number, { code, chance }: Proof): Promise<boolean> {
+async function provePayments(rounds: number, { code, chance }: StationRaceSetup): Promise<boolean> {
   if (rounds === 0) return true
   const dataDir = createDataDirectory()
   const sql = openEmbeddedDatabase(dataDir)
@@ -147,7 +147,7 @@ async function provePayments(rounds: number, { code, chance }: Proof): Promise<b
 }
 
 /** Needs nginx and Redis: skipped without them unless requested explicitly. */
-async function proveClusterIfInstalled(rounds: number, { code, chance }: Proof): Promise<boolean> {
+async function proveClusterIfInstalled(rounds: number, { code, chance }: StationRaceSetup): Promise<boolean> {
   if (rounds === 0) return true
   const missing = missingClusterPrograms()
   if (missing !== null) {
@@ -167,8 +167,8 @@ async function proveClusterIfInstalled(rounds: number, { code, chance }: Proof):
 }
 
 /** Runs the races on a number of processes and prints their table. */
-async function racesOn(nodes: number, times: number, proof: Proof): Promise<LimitRaceResult[]> {
-  const races = await raceOn(nodes, times, proof, (plane) =>
+async function racesOn(nodes: number, times: number, proof: StationRaceSetup): Promise<LimitRaceResult[]> {
+  const races = await raceLimitsOnStations(nodes, times, proof, (plane) =>
     console.log(`\nRaces on ${nodes} process${nodes > 1 ? 'es' : ''}, ${plane}`),
   )
   console.log(formatRaceTable(races))
@@ -178,8 +178,8 @@ async function racesOn(nodes: number, times: number, proof: Proof): Promise<Limi
 /** Kills under load, then compares the ledger and runs `gas verify`. */
 async function proveCrashes(
   rounds: number,
-  { code, dataDir, chance }: Proof,
-): Promise<CrashProofResult> {
+  { code, dataDir, chance }: StationRaceSetup,
+): Promise<CrashRoundsAndVerifyResult> {
   const env = { STARTER_CREDITS_USDC: String(CRASH_CREDITS) }
   const options = { code, dataDir, port: await findFreePort(), env }
   const sql = openEmbeddedDatabase(dataDir)

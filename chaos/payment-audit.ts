@@ -3,7 +3,7 @@ import type { LocalChain } from '../test/support/chain/local-chain.ts'
 import type { X402Purchase } from './x402-purchases.ts'
 
 /** Settled payments compared with the database and the chain. */
-export interface PaymentAudit {
+export interface PaymentAuditResult {
   /** Headers with a final reply. */
   readonly ended: number
   /**
@@ -72,7 +72,7 @@ export async function auditPayments(
   chain: LocalChain,
   treasury: string,
   purchases: readonly X402Purchase[],
-): Promise<PaymentAudit> {
+): Promise<PaymentAuditResult> {
   const rows = new Map((await listSettlementRows(sql)).map((row) => [row.id, row]))
   const isPaid = (purchase: X402Purchase): boolean => {
     const row = rows.get(purchase.settlement)

@@ -2,8 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import type { HexString } from '../chain/onchain-payment.ts'
 import type { Sql } from '../persistence/postgres/connection-pool.ts'
-import { startEmbeddedPostgres } from '../persistence/postgres/embedded-server.ts'
-import { verifyInvariants } from '../persistence/verify/verify-invariants.ts'
+import { startEmbeddedPostgres } from '../persistence/postgres/embedded-postgres-server.ts'
+import { verifyDatabaseInvariants } from '../persistence/verify/verify-database-invariants.ts'
 import { startLocalBase, type LocalChain } from '../test/support/chain/local-chain.ts'
 import {
   apiKeyHeader,
@@ -11,9 +11,9 @@ import {
   expectAccepted,
   onboardAgents,
   type StationClient,
-} from './station-client.ts'
+} from './station-http-client.ts'
 import type { SeededRandom } from './seeded-random.ts'
-import { auditPayments, type PaymentAudit } from './payment-audit.ts'
+import { auditPayments, type PaymentAuditResult } from './payment-audit.ts'
 import {
   retryPurchase,
   isSettlementPending,
@@ -24,7 +24,7 @@ import {
   type PurchaseContext,
   type X402Purchase,
 } from './x402-purchases.ts'
-import { startRpcProxy, type RpcProxy } from './rpc-proxy.ts'
+import { startRpcProxy, type RpcProxy } from './rpc-delay-proxy.ts'
 import { readPostmasterPid, spawnStationProcess, type StationProcess } from './station-process.ts'
 import { findFreePort } from './free-port.ts'
 import { createFundedPayers } from './payer-wallets.ts'
@@ -51,7 +51,7 @@ interface InterruptedSettlements {
   readonly unseen: number
 }
 
-export interface PaymentRound extends PaymentAudit {
+export interface PaymentRound extends PaymentAuditResult {
   readonly trouble: PaymentFaultKind
   readonly afterMs: number
   readonly asked: number
@@ -363,7 +363,7 @@ async function auditRound(
   for (const purchase of purchases)
     if (!purchase.authorizationUsed) await checkPurchaseOnChain(chain, purchase)
   const found = await auditPayments(sql, chain, treasury, purchases)
-  const broken = (await verifyInvariants(sql)).filter((finding) => finding.broken.length > 0)
+  const broken = (await verifyDatabaseInvariants(sql)).filter((finding) => finding.broken.length > 0)
   const open = purchases.filter(isClaimOrphaned).length
   return {
     ...seen,

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openPostgresPool, type Sql } from '../persistence/postgres/connection-pool.ts'
-import { readPostmasterPidFile } from '../persistence/postgres/pid-file.ts'
+import { readPostmasterPidFile } from '../persistence/postgres/postmaster-pid-file.ts'
 import { REPOSITORY_ROOT } from '../scripts/repository-root.ts'
 
 /** Build folder of the service for proofs and benchmarks, separate from `dist`. */

@@ -1,14 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { PAYMENT_NETWORKS } from '../chain/payment-networks.ts'
-import { toSettlementId } from '../payments/commands/payment-commands.ts'
+import { toSettlementId } from '../payments/commands/payment-claim-commands.ts'
 import type { HexString } from '../chain/onchain-payment.ts'
 import type { LocalChain } from '../test/support/chain/local-chain.ts'
 import {
   apiKeyHeader,
-  type ApiAgent,
+  type AgentIdAndApiKey,
   type StationReply,
   type StationClient,
-} from './station-client.ts'
+} from './station-http-client.ts'
 import type { SeededRandom } from './seeded-random.ts'
 import {
   signPaymentHeader,
@@ -21,7 +21,7 @@ import {
 
 /** A task whose budget is exhausted before the load ends. */
 interface AgentTask {
-  readonly agent: ApiAgent
+  readonly agent: AgentIdAndApiKey
   readonly taskId: string
 }
 
@@ -30,7 +30,7 @@ export interface PurchaseContext {
   readonly chain: LocalChain
   readonly treasury: HexString
   readonly payers: readonly PayerAccount[]
-  readonly agents: readonly ApiAgent[]
+  readonly agents: readonly AgentIdAndApiKey[]
   readonly tasks: readonly AgentTask[]
   readonly chance: SeededRandom
 }
@@ -48,7 +48,7 @@ export interface X402Purchase {
   readonly headers: Readonly<Record<string, string>>
   /** Sent to both stations concurrently. */
   readonly sentTwice: boolean
-  readonly agent: ApiAgent | null
+  readonly agent: AgentIdAndApiKey | null
   tries: number
   /** Number of connections lost before a reply. */
   lostConnections: number

@@ -70,7 +70,7 @@ export interface PriceShare {
 }
 
 /** A watch that starts or ends with the call. The number of watches is limited. */
-export interface WatchListChange {
+export interface HiveWatchListChange {
   readonly type: 'BEGIN' | 'END'
   readonly watchId: string
 }

@@ -1,5 +1,5 @@
 /** The public properties of a tool that are compared between revisions. */
-export interface CatalogueOffer {
+export interface CatalogueToolProperties {
   readonly slug: string
   readonly name: string
   readonly category: string
@@ -46,8 +46,8 @@ const COMPARED_FIELDS = [
 
 /** Changes between two catalogues, by slug; empty without changes. */
 export function diffCatalogues(
-  before: readonly CatalogueOffer[],
-  after: readonly CatalogueOffer[],
+  before: readonly CatalogueToolProperties[],
+  after: readonly CatalogueToolProperties[],
 ): CatalogueOfferChange[] {
   const [old, now] = [before, after].map((all) => new Map(all.map((one) => [one.slug, one])))
   const changes = after.flatMap((tool): CatalogueOfferChange[] => {

@@ -25,26 +25,26 @@ export type LedgerAccountClass =
  * Whether a movement moves value to another agent. `no`: agents on both sides are the same.
  * `switch`: promotional credits move between agents, which `PROMO_TRANSFERABLE` must allow.
  */
-export type AgentCrossing = 'no' | 'yes' | 'switch'
+export type CrossAgentMovementKind = 'no' | 'yes' | 'switch'
 
-export interface MovementRoute {
+export interface LedgerMovementRoute {
   readonly from: LedgerAccountClass
   readonly to: LedgerAccountClass
-  readonly crosses: AgentCrossing
+  readonly crosses: CrossAgentMovementKind
 }
 
-export interface MovementRule {
+export interface LedgerMovementRule {
   /** One sentence for the documentation. */
   readonly description: string
-  readonly routes: readonly MovementRoute[]
+  readonly routes: readonly LedgerMovementRoute[]
 }
 
-const routeWithinAgent = (from: LedgerAccountClass, to: LedgerAccountClass): MovementRoute => ({
+const routeWithinAgent = (from: LedgerAccountClass, to: LedgerAccountClass): LedgerMovementRoute => ({
   from,
   to,
   crosses: 'no',
 })
-const routeBetweenAgents = (from: LedgerAccountClass, to: LedgerAccountClass): MovementRoute => ({
+const routeBetweenAgents = (from: LedgerAccountClass, to: LedgerAccountClass): LedgerMovementRoute => ({
   from,
   to,
   crosses: 'yes',
@@ -52,8 +52,8 @@ const routeBetweenAgents = (from: LedgerAccountClass, to: LedgerAccountClass): M
 const promoRouteBetweenAgents = (
   from: LedgerAccountClass,
   to: LedgerAccountClass,
-): MovementRoute => ({ from, to, crosses: 'switch' })
-const reverseRoute = ({ from, to, crosses }: MovementRoute): MovementRoute => ({
+): LedgerMovementRoute => ({ from, to, crosses: 'switch' })
+const reverseRoute = ({ from, to, crosses }: LedgerMovementRoute): LedgerMovementRoute => ({
   from: to,
   to: from,
   crosses,
@@ -84,7 +84,7 @@ const ESCROW_RELEASE_ROUTES = [
  * Every movement that the ledger accepts (docs/credits.md, decision 152). None moves promotional
  * credits to a cash account; they return to the station.
  */
-export const LEDGER_MOVEMENT_RULES: Readonly<Record<LedgerTransferKind, MovementRule>> = {
+export const LEDGER_MOVEMENT_RULES: Readonly<Record<LedgerTransferKind, LedgerMovementRule>> = {
   grant: {
     description: 'Starter credits, and credits that the operator gives with `gas grant`.',
     routes: [routeWithinAgent('grants:promo', 'agent:promo')],
@@ -223,7 +223,7 @@ export const LEDGER_MOVEMENT_RULES: Readonly<Record<LedgerTransferKind, Movement
 const accountClassOf = (account: string): string =>
   account.replace(/^(?:(agent|fleet|bounty|referral):[^:]+|(world|owed):.+)/, '$1$2')
 
-const crossings: ReadonlyMap<string, AgentCrossing> = new Map(
+const crossings: ReadonlyMap<string, CrossAgentMovementKind> = new Map(
   Object.entries(LEDGER_MOVEMENT_RULES).flatMap(([kind, { routes }]) =>
     routes.map(({ from, to, crosses }) => [`${kind} ${from} ${to}` as string, crosses] as const),
   ),

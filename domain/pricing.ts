@@ -35,8 +35,8 @@ export const DROP_CREDIT_AMOUNT = fromUsdc(0.1)
  * maximum per payer. A setting limits the sum over all payers.
  */
 export const MAX_OPTIMISTIC_CALL_PRICE = fromUsdc(0.1)
-export const INITIAL_PAYER_CAP = fromUsdc(0.1)
-export const MAX_PAYER_CAP = fromUsdc(2)
+export const INITIAL_OPTIMISTIC_PAYER_CAP = fromUsdc(0.1)
+export const MAX_OPTIMISTIC_PAYER_CAP = fromUsdc(2)
 
 /** Paid to the author when another agent reads a Hive entry (decision 24). */
 export const HIVE_READ_ROYALTY = fromUsdc(0.02)
@@ -54,13 +54,13 @@ export const VAULT_SHARE_PRICE = fromUsdc(0.01)
 export const VAULT_PROMOTE_PRICE = fromUsdc(0.1)
 
 /** Memory packs and their bundle. */
-export const PACK_PRICES = {
+export const MEMORY_PACK_PRICES = {
   'iagent-core': fromUsdc(4.99),
   'alpha-stim': fromUsdc(9.99),
   'focus-stack': fromUsdc(4.99),
   'secret-sauce': fromUsdc(14.99),
 } as const
-export const PACK_BUNDLE_PRICE = fromUsdc(24.99)
+export const MEMORY_PACK_BUNDLE_PRICE = fromUsdc(24.99)
 
 /** Crews (decision 50). */
 export const CREW_PRICES = {
@@ -75,4 +75,4 @@ export const SIGNAL_PRICE = fromUsdc(0.001)
 
 /** A schedule's fee per run, and the maximum budget of a run. */
 export const SCHEDULE_RUN_FEE = fromUsdc(0.001)
-export const MAX_RUN_BUDGET = fromUsdc(1)
+export const MAX_SCHEDULE_RUN_BUDGET = fromUsdc(1)

@@ -1,9 +1,9 @@
 import type {} from '@fastify/swagger'
-import type { Caller } from '../calls/call-types.ts'
+import type { Caller } from '../calls/call-request-and-reply-types.ts'
 import type { TokenBucketClass } from '../core/limits.ts'
 import type { ApiKeyRecord, ApiKeyScope } from '../persistence/agents/api-key-store.ts'
 import type { ApiKeyVerifier } from './auth/api-key-verifier.ts'
-import type { RequestRateLimiter } from './plugins/rate-limits.ts'
+import type { RequestRateLimiter } from './plugins/http-request-rate-limits.ts'
 import type { HttpServices } from './http-services.ts'
 
 /**

@@ -9,7 +9,7 @@ import { installBodyParser } from './plugins/body-parser.ts'
 import { installAuthorisation, installAuthentication } from './plugins/auth.ts'
 import { installCors } from './plugins/cors.ts'
 import { installApiReference } from './plugins/api-reference.ts'
-import { installMetrics } from './plugins/metrics.ts'
+import { installHttpRequestMetrics } from './plugins/http-request-metrics.ts'
 import { installOpenApi } from './plugins/openapi.ts'
 import { installDatabaseOutageGuard } from './plugins/database-outage-guard.ts'
 import {
@@ -17,7 +17,7 @@ import {
   installErrorHandler,
   sendProblemDetails,
 } from './plugins/error-handler.ts'
-import { installRateLimits } from './plugins/rate-limits.ts'
+import { installRateLimits } from './plugins/http-request-rate-limits.ts'
 import { installRequestLog, createLoggerOptions } from './plugins/request-log.ts'
 import { agentProfileAndTransferRoutes } from './routes/agents/agent-profile-and-transfer-routes.ts'
 import { backpackLogRoutes } from './routes/backpacks/backpack-log-routes.ts'
@@ -60,9 +60,9 @@ import { webhookRoutes } from './routes/webhooks/webhook-routes.ts'
 import { apiRootRoutes } from './routes/service/api-root-routes.ts'
 import type { HttpServices } from './http-services.ts'
 import { discardSocketInput, installLingeringClose } from './plugins/lingering-close.ts'
-import { createClientErrorHandler } from './plugins/client-error-handler.ts'
-import { installSendTimeout } from './plugins/send-timeout.ts'
-import { signalStreamRoutes } from './sse/signal-stream.ts'
+import { createSocketClientErrorHandler } from './plugins/socket-client-error-handler.ts'
+import { installSlowReaderTimeout } from './plugins/slow-reader-timeout.ts'
+import { signalStreamRoutes } from './sse/signal-stream-routes.ts'
 import { installWebSockets, webSocketRoutes } from './websocket/websocket-server.ts'
 import type {} from './fastify-augmentation.ts'
 import { installSchemaValidation } from './plugins/schema-validation.ts'
@@ -129,7 +129,7 @@ export async function buildHttpServer(services: HttpServices): Promise<FastifyIn
     Object.assign(routes, { [PLUGIN_NAME]: routes.name })
     await app.register(routes)
   }
-  installMetrics(app)
+  installHttpRequestMetrics(app)
   await installApiReference(app)
   await app.ready()
   return app
@@ -138,7 +138,7 @@ export async function buildHttpServer(services: HttpServices): Promise<FastifyIn
 /** Builds a server with all plugins and no routes. */
 export function createServerWithoutRoutes(services: HttpServices): FastifyInstance {
   const { config } = services
-  const refusals = createClientErrorHandler()
+  const refusals = createSocketClientErrorHandler()
   const app = fastify({
     logger: createLoggerOptions(config.logLevel),
     logController: new LogController({ disableRequestLogging: true }),
@@ -166,7 +166,7 @@ export function createServerWithoutRoutes(services: HttpServices): FastifyInstan
       void sendProblemDetails(reply as never, known, config)
     },
   }).withTypeProvider<TypeBoxTypeProvider>()
-  installSendTimeout(app.server)
+  installSlowReaderTimeout(app.server)
   installLingeringClose(app.server)
   refusals.watch(app.server)
   app.decorate('services', services)

@@ -1,5 +1,5 @@
-import type { ActorSystem } from '../actors/command.ts'
-import type { CallService } from '../calls/call-types.ts'
+import type { ActorSystem } from '../actors/aggregate-command-types.ts'
+import type { CallService } from '../calls/call-request-and-reply-types.ts'
 import type { BackpackRefusalLog } from '../calls/backpack-refusal-log.ts'
 import type { CallReceipts } from '../calls/call-receipts.ts'
 import type { Clock } from '../core/clock.ts'
@@ -12,7 +12,7 @@ import type { AgentOnboarding } from '../payments/agent-onboarding.ts'
 import type { BountyService } from '../payments/bounty-service.ts'
 import type { FleetService } from '../payments/fleets/fleet-service.ts'
 import type { OnboardingRateLimit } from '../payments/limits/onboarding-rate-limit.ts'
-import type { WalletFunding } from '../payments/deposits/wallet-funding.ts'
+import type { WalletFundingStatusReader } from '../payments/deposits/wallet-funding-status.ts'
 import type { PaymentService } from '../payments/payment-service-types.ts'
 import type { WalletExports } from '../payments/deposits/wallet-export.ts'
 import type { OwnerAlertStore } from '../persistence/notifications/owner-alert-store.ts'
@@ -22,7 +22,7 @@ import type { CallLogStore } from '../persistence/calls/call-log-store.ts'
 import type { ClipboardStore } from '../persistence/agents/clipboard-store.ts'
 import type { WebhookDeliveryStore } from '../persistence/webhooks/webhook-delivery-store.ts'
 import type { DepositStore } from '../persistence/payments/deposit-store.ts'
-import type { DropStore } from '../persistence/payments/drop-store.ts'
+import type { CreditDropStore } from '../persistence/payments/credit-drop-store.ts'
 import type { KeyringStore } from '../persistence/agents/keyring-store.ts'
 import type { ApiKeyStore } from '../persistence/agents/api-key-store.ts'
 import type { AgentMessageStore } from '../persistence/agents/agent-message-store.ts'
@@ -30,7 +30,7 @@ import type { IdempotentWrites } from '../persistence/idempotency/idempotent-wri
 import type { TaskBackpackListStore } from '../persistence/agents/task-backpack-list-store.ts'
 import type { OutboxStore } from '../persistence/outbox-store.ts'
 import type { RoyaltyStore } from '../persistence/hive/royalty-store.ts'
-import type { DataPlane } from '../persistence/data-plane.ts'
+import type { PostgresAndRedis } from '../persistence/start-postgres-and-redis.ts'
 import type { AgentProfileStore } from '../persistence/agents/agent-profile-store.ts'
 import type { PulseStore } from '../persistence/realtime/pulse-store.ts'
 import type { ReferralStore } from '../persistence/agents/referral-store.ts'
@@ -38,21 +38,21 @@ import type { ScheduleStore } from '../persistence/schedules/schedule-store.ts'
 import type { SettlementStore } from '../persistence/payments/settlement-store.ts'
 import type { SignalStore } from '../persistence/realtime/signal-store.ts'
 import type { AgentSpendingStore } from '../persistence/statement/agent-spending-store.ts'
-import type { StatementStore } from '../persistence/statement/statement-store.ts'
+import type { CreditStatementStore } from '../persistence/statement/credit-statement-store.ts'
 import type { StrategyStore } from '../persistence/hive/strategy-store.ts'
 import type { AgentTransferStore } from '../persistence/payments/agent-transfer-store.ts'
 import type { HiveOverview } from '../memory/hive/hive-overview.ts'
-import type { VaultService } from '../memory/vault/vault.ts'
+import type { MemoryVaultService } from '../memory/vault/memory-vault-service.ts'
 import type { RealtimeService } from '../realtime/realtime-service.ts'
 import type { PackInstallation } from '../persistence/vault/vault-sharing.ts'
 import type { VaultStore } from '../persistence/vault/vault-store.ts'
 import type { WebhookStore } from '../persistence/webhooks/webhook-store.ts'
-import type { ToolCatalogue } from '../tools/catalogue.ts'
+import type { ToolCatalogue } from '../tools/tool-catalogue.ts'
 import type { MemoryPackCatalogue } from '../tools/memory/packs/packs-port.ts'
 import type { ToolPorts } from '../tools/tool-ports.ts'
 import type { SandboxHealth } from '../providers/sandbox/sandbox.ts'
 import type { TaskPlanningService } from '../tools/intelligence/planner/planner-port.ts'
-import type { createSendMessage } from './actions/send-message.ts'
+import type { createSendAgentMessage } from './actions/send-agent-message.ts'
 import type { createPublishSignal } from './actions/publish-signal.ts'
 import type { createPublishPulse } from './actions/publish-pulse.ts'
 
@@ -104,14 +104,14 @@ export interface HttpServices {
   readonly rails: () => Record<string, string>
   readonly settlements: Pick<SettlementStore, 'counts'>
   readonly fleets: FleetService
-  readonly drops: DropStore
+  readonly drops: CreditDropStore
   readonly schedules: Pick<ScheduleStore, 'filesOf' | 'seal'>
   readonly bounties: BountyService
   readonly referrals: ReferralStore
   /** The Hive over HTTP: searches, stats and digest. */
   readonly hive: Pick<HiveOverview, 'stats' | 'digest'> & Pick<ToolPorts['hive'], 'search'>
   /** Memories of agents, as their owners see them. */
-  readonly vault: Pick<VaultService, 'stats'> & Pick<VaultStore, 'all' | 'received'>
+  readonly vault: Pick<MemoryVaultService, 'stats'> & Pick<VaultStore, 'all' | 'received'>
   readonly packs: Pick<MemoryPackCatalogue, 'packs' | 'bundle'> & {
     installs(agentId: string): Promise<PackInstallation[]>
   }
@@ -129,7 +129,7 @@ export interface HttpServices {
   /** Writes shared by REST and the WebSocket. */
   readonly publish: ReturnType<typeof createPublishSignal>
   readonly pulse: ReturnType<typeof createPublishPulse>
-  readonly send: ReturnType<typeof createSendMessage>
+  readonly send: ReturnType<typeof createSendAgentMessage>
   readonly webhooks: {
     readonly store: WebhookStore
     readonly deliveries: WebhookDeliveryStore
@@ -148,11 +148,11 @@ export interface HttpServices {
   }
   readonly ledger: AgentTransferStore
   readonly ownLists: TaskBackpackListStore
-  readonly statements: StatementStore
+  readonly statements: CreditStatementStore
   readonly backpackStatements: BackpackStatementStore
   readonly deposits: DepositStore
   readonly depositHealth: () => DepositScanHealth
-  readonly funding: WalletFunding
+  readonly funding: WalletFundingStatusReader
   readonly walletExports: WalletExports
   /** HTML pages, rendered by `web/`. */
   readonly pages: {
@@ -163,7 +163,7 @@ export interface HttpServices {
   }
   readonly callLog: CallLogStore
   readonly once: IdempotentWrites
-  readonly plane: Pick<DataPlane, 'health' | 'redis' | 'kinds' | 'storage'> & {
+  readonly plane: Pick<PostgresAndRedis, 'health' | 'redis' | 'kinds' | 'storage'> & {
     readonly bus: MessageBus
   }
   /** A few live prices for the welcome message; null when no source answers. */

@@ -1,8 +1,8 @@
 import { assertEvent, assign, emit, setup } from 'xstate'
 import type { ErrorCode } from '../core/errors.ts'
 import { addMicros, subtractMicros, ZERO } from '../core/money.ts'
-import type { AgentEmittedEvent, AgentEvent, AgentInput } from './agent/agent-events.ts'
-import { hasKeyCap, addKeySpending, type KeyLimit } from './agent/key-limits.ts'
+import type { AgentMachineEmittedEvent, AgentMachineEvent, AgentMachineInput } from './agent/agent-machine-events.ts'
+import { hasKeyCap, addKeySpending, type ApiKeyCapPeriod } from './agent/api-key-spend-caps.ts'
 import {
   agentOwnBalance,
   applyDepositToAgent,
@@ -18,7 +18,7 @@ import {
   subtractPromoCash,
   addPromoCash,
   ZERO_PROMO_CASH,
-  ownRefund,
+  agentOwnRefund,
   ownShareOfAmount,
   takePromoFirst,
   balanceTier,
@@ -26,7 +26,7 @@ import {
   omitHold,
   agentHoldTotal,
 } from './agent/agent-balance.ts'
-import type { AgentBalanceTier, AgentContext } from './agent/agent-balance.ts'
+import type { AgentBalanceTier, AgentMachineContext } from './agent/agent-balance.ts'
 
 /** The balance of an agent: holds, charges, credits, key caps, balance tiers. */
 
@@ -43,10 +43,10 @@ const keyCapRejections = (['total', 'per_day', 'per_month'] as const).map((limit
  */
 export const agentMachine = setup({
   types: {} as {
-    context: AgentContext
-    events: AgentEvent
-    input: AgentInput
-    emitted: AgentEmittedEvent
+    context: AgentMachineContext
+    events: AgentMachineEvent
+    input: AgentMachineInput
+    emitted: AgentMachineEmittedEvent
   },
   guards: {
     inTier: ({ context }, { tier }: { tier: AgentBalanceTier }) =>
@@ -76,7 +76,7 @@ export const agentMachine = setup({
         findAgentExceededKeyCap(context, event) === undefined && coversAmount(context, own, ZERO)
       )
     },
-    exceedsCap: ({ context, event }, { limit }: { limit: KeyLimit }) => {
+    exceedsCap: ({ context, event }, { limit }: { limit: ApiKeyCapPeriod }) => {
       assertEvent(event, ['ASK', 'HOLD', 'CHARGE', 'DEBIT'])
       return findAgentExceededKeyCap(context, event) === limit
     },
@@ -105,7 +105,7 @@ export const agentMachine = setup({
   },
   actions: {
     /** Does nothing. Its presence among the actions of a step means rejection. */
-    refuse: (_, _params: { code: ErrorCode; limit?: KeyLimit }) => {},
+    refuse: (_, _params: { code: ErrorCode; limit?: ApiKeyCapPeriod }) => {},
     /** Does nothing: the call would be accepted. */
     accept: () => {},
     tellLow: emit(
@@ -146,7 +146,7 @@ export const agentMachine = setup({
       assertEvent(event, 'CAPTURE')
       const hold = requireAgentHold(context, event.callId)
       return {
-        ...addPromoCash(context, ownRefund(hold, event.amount)),
+        ...addPromoCash(context, agentOwnRefund(hold, event.amount)),
         held: subtractMicros(context.held, sumPromoAndCash(hold)),
         holds: omitHold(context.holds, event.callId),
         ...addKeySpending(context, hold, { amount: event.amount, heldAt: hold.at, at: event.at }),
@@ -156,7 +156,7 @@ export const agentMachine = setup({
       assertEvent(event, 'RELEASE')
       const hold = requireAgentHold(context, event.callId)
       return {
-        ...addPromoCash(context, ownRefund(hold, ZERO)),
+        ...addPromoCash(context, agentOwnRefund(hold, ZERO)),
         held: subtractMicros(context.held, sumPromoAndCash(hold)),
         holds: omitHold(context.holds, event.callId),
       }

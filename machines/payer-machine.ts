@@ -1,7 +1,7 @@
 import { assertEvent, assign, setup } from 'xstate'
 import type { ErrorCode } from '../core/errors.ts'
 import { addMicros, minMicros, subtractMicros, ZERO, type Micros } from '../core/money.ts'
-import { MAX_OPTIMISTIC_CALL_PRICE, MAX_PAYER_CAP, INITIAL_PAYER_CAP } from '../domain/pricing.ts'
+import { MAX_OPTIMISTIC_CALL_PRICE, MAX_OPTIMISTIC_PAYER_CAP, INITIAL_OPTIMISTIC_PAYER_CAP } from '../domain/pricing.ts'
 
 /** A payer address: reservations of its balance and the limit on unsettled calls. */
 
@@ -157,7 +157,7 @@ export const payerMachine = setup({
       }
     }),
     growCap: assign(({ context }) => ({
-      cap: minMicros(MAX_PAYER_CAP, addMicros(INITIAL_PAYER_CAP, context.settledTotal)),
+      cap: minMicros(MAX_OPTIMISTIC_PAYER_CAP, addMicros(INITIAL_OPTIMISTIC_PAYER_CAP, context.settledTotal)),
     })),
     countLoss: assign(({ context, event }) => {
       assertEvent(event, 'LOSE')
@@ -176,7 +176,7 @@ export const payerMachine = setup({
     inFlight: ZERO,
     settledTotal: ZERO,
     losses: ZERO,
-    cap: INITIAL_PAYER_CAP,
+    cap: INITIAL_OPTIMISTIC_PAYER_CAP,
     lastSettledBlock: 0n,
   }),
   initial: 'trusted',

@@ -14,7 +14,7 @@ export type SettlementPurpose =
   | { readonly kind: 'topup'; readonly agentId: string }
 
 /** The call that currently uses the payment. There is one at a time. */
-export interface SettlementRunner {
+export interface CallUsingPayment {
   readonly callId: string
   /** Milliseconds. After this time a runner without an agent counts as dead. */
   readonly until: number
@@ -49,7 +49,7 @@ export interface SettlementInput extends SettlementClaimFields {
 }
 
 export interface SettlementContext extends Omit<SettlementInput, 'at' | 'expiresAt'> {
-  readonly runner: SettlementRunner | null
+  readonly runner: CallUsingPayment | null
   /** Number of claims: a released payment may be used again. */
   readonly claims: number
   readonly txHash: string | null

@@ -1,10 +1,10 @@
 import { createCustodialWallet } from '../chain/custody/custodial-wallets.ts'
 import { DAY, type Clock } from '../core/clock.ts'
-import type { EncryptionKeys } from '../core/crypto.ts'
+import type { EncryptionKeys } from '../core/key-derivation-and-encryption.ts'
 import { newApiKey, newUuidV7, newPrefixedId } from '../core/ids.ts'
-import { UNLIMITED_KEY_TERMS } from '../domain/api-key-terms.ts'
+import { UNLIMITED_API_KEY_SPENDING } from '../domain/api-key-spending-limits.ts'
 import { ZERO, type Micros } from '../core/money.ts'
-import type { ActorSystem } from '../actors/command.ts'
+import type { ActorSystem } from '../actors/aggregate-command-types.ts'
 import type { NewBackpack } from '../actors/commands/backpacks-commands.ts'
 import { invalidInputError } from '../core/errors.ts'
 import {
@@ -161,7 +161,7 @@ function toAgentRows(
   const terms = {
     name: 'first key',
     scopes: [WILDCARD_SCOPE],
-    ...UNLIMITED_KEY_TERMS,
+    ...UNLIMITED_API_KEY_SPENDING,
     expiresAt: null,
   }
   const walletRow = {
@@ -184,7 +184,7 @@ function toBoundKeyRows(pepper: Buffer, { agentId, at, agentKey }: GeneratedAgen
   if (agentKey === undefined) return []
   const { keyId: id, secret, backpackId } = agentKey
   const terms = { name: 'agent key', scopes: BACKPACK_KEY_SCOPES, expiresAt: null }
-  const key = { ...UNLIMITED_KEY_TERMS, ...terms, id, agentId, secret, backpackId }
+  const key = { ...UNLIMITED_API_KEY_SPENDING, ...terms, id, agentId, secret, backpackId }
   return [{ table: 'api_keys', row: toApiKeyRow(pepper, { ...key, createdAt: new Date(at) }) }]
 }
 export type AgentOnboarding = ReturnType<typeof createAgentOnboarding>

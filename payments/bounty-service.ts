@@ -1,4 +1,4 @@
-import type { ActorSystem, CommandOptions } from '../actors/command.ts'
+import type { ActorSystem, AggregateCommandOptions } from '../actors/aggregate-command-types.ts'
 import { invalidInputError, ServiceError } from '../core/errors.ts'
 import { isUuid } from '../core/ids.ts'
 import type { BountyRecord, BountyStore } from '../persistence/payments/bounty-store.ts'
@@ -37,7 +37,7 @@ export function createBountyService({ actors, store, promoTransferable }: Bounty
     async post(
       posterId: string,
       wanted: PostBountyInput,
-      options: CommandOptions,
+      options: AggregateCommandOptions,
     ): Promise<PostBountyResult> {
       const blank = wanted.requiredKeywords.findIndex(
         (keyword) => toNormalizedWords(keyword).length === 0,
@@ -58,14 +58,14 @@ export function createBountyService({ actors, store, promoTransferable }: Bounty
       { bountyId, requiredKeywords }: BountyRecord,
       agentId: string,
       content: string,
-      options: CommandOptions,
+      options: AggregateCommandOptions,
     ): Promise<ClaimBountyResult> {
       const appraisal = scoreBountyContent(content, requiredKeywords)
       return actors.ask(bountyId, claimBountyCommand, { agentId, content, appraisal }, options)
     },
 
     /** Returns the escrow of an open bounty to its poster. */
-    cancel: ({ bountyId }: BountyRecord, agentId: string, options: CommandOptions) =>
+    cancel: ({ bountyId }: BountyRecord, agentId: string, options: AggregateCommandOptions) =>
       actors.ask(bountyId, cancelBountyCommand, { agentId }, options),
   }
 }

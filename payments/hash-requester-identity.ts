@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { readPaymentSecrets } from '../chain/x402/challenge-nonce.ts'
 import type { RequesterIdentity } from '../domain/requester-identity.ts'
-import type { PaymentContext } from './payment-service-types.ts'
+import type { PaymentRequestContext } from './payment-service-types.ts'
 
 /** Hashes the identity of a requester together with its payment credential. */
 
@@ -13,7 +13,7 @@ const MIN_SECRET_KEY_CHARS = 16
  * `now` is set at the first use, which requires a fresh ticket.
  */
 export function hashRequesterIdentity(
-  { headers, address, key = null }: PaymentContext,
+  { headers, address, key = null }: PaymentRequestContext,
   credential: string,
   now: number | null,
 ): RequesterIdentity {

@@ -1,6 +1,6 @@
 import type { AnyEventObject } from 'xstate'
 import type { InboxMessageHandler } from '../actors/absorb-inbox-command.ts'
-import type { CommandContext } from '../actors/command.ts'
+import type { CommandContext } from '../actors/aggregate-command-types.ts'
 import {
   makeSchedulesWaitForFleetPool,
   resumeFundedSchedules,
@@ -10,13 +10,13 @@ import {
   applyReversedDepositMessage,
   type DepositMessage,
   type ReversedDepositMessage,
-} from './commands/agent-deposit.ts'
-import { applyFleetLoanMessage, type FleetLoanMessage } from './commands/fleet-loan.ts'
+} from './commands/agent-deposit-messages.ts'
+import { applyFleetLoanMessage, type FleetLoanMessage } from './commands/fleet-loan-message.ts'
 import {
   applyCallDeliveredMessage,
   applyCallReleasedMessage,
   type PayerCallMessage,
-} from './commands/payment-commands.ts'
+} from './commands/payment-claim-commands.ts'
 
 /** Applies messages of other aggregates: arrived money, and events of the own actor. */
 export const handleInboxMessage: InboxMessageHandler = (ctx, event) => {

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { hashPaymentCredential, PaymentProblem } from '../chain/onchain-payment.ts'
 import type { PaymentOffer, OnchainPayment, PresentedPayment } from '../chain/onchain-payment.ts'
-import type { ActorSystem } from '../actors/command.ts'
+import type { ActorSystem } from '../actors/aggregate-command-types.ts'
 import type { Clock } from '../core/clock.ts'
 import { ServiceError, type ErrorDetails } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
@@ -9,21 +9,21 @@ import { ZERO, type Micros } from '../core/money.ts'
 import { MAX_OPTIMISTIC_CALL_PRICE } from '../domain/pricing.ts'
 import type { CallLogStore } from '../persistence/calls/call-log-store.ts'
 import type { SettlementStore } from '../persistence/payments/settlement-store.ts'
-import type { PaymentRef } from './call-admission.ts'
+import type { PaymentRef } from './call-admission-request.ts'
 import { toPaymentChainName } from './payment-chains.ts'
 import {
   toPayerAggregateId,
   claimPaymentCommand,
   toSettlementId,
   settlementLoadOptions,
-} from './commands/payment-commands.ts'
+} from './commands/payment-claim-commands.ts'
 import type {
   PaymentClaimInput,
   PaymentClaimResult as Answer,
   PaymentClaimMode,
   PaymentClaimPurpose,
-} from './commands/payment-commands.ts'
-import { createExposureLimit, type ExposureReservation } from './limits/exposure-limit.ts'
+} from './commands/payment-claim-commands.ts'
+import { createUnpaidExposureLimit, type ExposureReservation } from './limits/unpaid-exposure-limit.ts'
 import {
   lookUpPaymentCommand,
   type PaymentLookupResult,
@@ -32,7 +32,7 @@ import { hashRequesterIdentity } from './hash-requester-identity.ts'
 import type {
   PaymentBuyer,
   ClaimedPayment,
-  PaymentContext,
+  PaymentRequestContext,
   EarlierPaidReply,
 } from './payment-service-types.ts'
 import { toPaymentRejectionError, PaymentRequiredError } from './payment-required-error.ts'
@@ -61,7 +61,7 @@ export interface PaymentClaimsDeps {
 /** A payment and the request that brought it. */
 export interface PaymentClaimRequest {
   readonly payment: OnchainPayment
-  readonly request: PaymentContext
+  readonly request: PaymentRequestContext
   readonly buyer: PaymentBuyer
   readonly purpose: PaymentClaimPurpose
   readonly offer: PaymentOffer | null
@@ -110,7 +110,7 @@ export function createPaymentClaims(parts: PaymentClaimsDeps) {
   const { actors, settlements, settler } = parts
   const { look, earlier, repeated } = createKnownPayments(parts)
   const toldOf = (ref: PaymentRef) => settlementDetails(parts, ref)
-  const meter = createExposureLimit(() => settlements.exposure(), parts.clock)
+  const meter = createUnpaidExposureLimit(() => settlements.exposure(), parts.clock)
 
   /** Claims the payment; if it has to settle first, resolves after settlement. */
   async function claim(use: PaymentClaimRequest): Promise<PaymentClaimOutcome> {
@@ -258,7 +258,7 @@ interface ExposureDecision {
 /** A small payment of a plain key may settle after the call while the exposure is low. */
 async function chooseClaimMode(
   { settler, exposure }: PaymentClaimsDeps,
-  meter: ReturnType<typeof createExposureLimit>,
+  meter: ReturnType<typeof createUnpaidExposureLimit>,
   { payment, buyer }: Pick<PaymentClaimRequest, 'payment' | 'buyer'>,
   { plainKey }: PayerFunds,
 ): Promise<ExposureDecision & { place: ExposureReservation | null }> {

@@ -1,7 +1,7 @@
 import { mppChallengeHeader } from '../chain/mpp/mpp-challenge.ts'
 import { findPaymentCredential, PaymentProblem } from '../chain/onchain-payment.ts'
 import type { PaymentOffer, OnchainPayment, PresentedPayment } from '../chain/onchain-payment.ts'
-import { readRequestPayment } from '../chain/x402/read-payment.ts'
+import { readRequestPayment } from '../chain/x402/read-request-payment.ts'
 import { findPresentedPayment } from '../chain/x402/presented-payment.ts'
 import {
   encodePaymentRequiredHeader,
@@ -12,9 +12,9 @@ import { createPaymentOffer } from '../chain/x402/payment-requirements.ts'
 import { createChallengeNonce } from '../chain/x402/challenge-nonce.ts'
 import type { Clock } from '../core/clock.ts'
 import { ServiceError } from '../core/errors.ts'
-import type { PaymentRef } from './call-admission.ts'
+import type { PaymentRef } from './call-admission-request.ts'
 import { isPaymentChain, type PaymentChains } from './payment-chains.ts'
-import type { PaymentContext, PayableItem, PaymentService } from './payment-service-types.ts'
+import type { PaymentRequestContext, PayableItem, PaymentService } from './payment-service-types.ts'
 import { toPaymentRejectionError } from './payment-required-error.ts'
 
 /** Renders payment offers, challenges and receipts, and reads payments, in every dialect. */
@@ -30,7 +30,7 @@ interface PaymentOffers extends Pick<
   'offer' | 'hasPayment' | 'read' | 'challenge' | 'replyHeaders' | 'settlementUrl'
 > {
   /** The payment a request presents, whether or not it fits the current offer. */
-  presented(request: Pick<PaymentContext, 'headers'>): Promise<PresentedPayment | null>
+  presented(request: Pick<PaymentRequestContext, 'headers'>): Promise<PresentedPayment | null>
 }
 
 /** Creates the reader and renderer of payment dialects. */
@@ -49,7 +49,7 @@ export function createPaymentOffers({
   }
 
   async function read(
-    { headers, body }: PaymentContext,
+    { headers, body }: PaymentRequestContext,
     offered: PaymentOffer | null,
   ): Promise<OnchainPayment> {
     if (offered === null) throw new ServiceError('rail_disabled')
@@ -64,7 +64,7 @@ export function createPaymentOffers({
 
   async function presented({
     headers,
-  }: Pick<PaymentContext, 'headers'>): Promise<PresentedPayment | null> {
+  }: Pick<PaymentRequestContext, 'headers'>): Promise<PresentedPayment | null> {
     const shown = await findPresentedPayment(headers, chains.assets)
     return shown !== null && isPaymentChain(shown.chain) ? shown : null
   }

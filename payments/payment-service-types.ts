@@ -2,10 +2,10 @@ import type { RequestHeaders, PaymentOffer, OnchainPayment } from '../chain/onch
 import type { DomainEvent } from '../core/domain-events.ts'
 import type { Micros } from '../core/money.ts'
 import type { CallRow, PriceShare } from '../core/commit-rows.ts'
-import type { PaymentRef } from './call-admission.ts'
+import type { PaymentRef } from './call-admission-request.ts'
 
 /** One request as the payment service sees it. */
-export interface PaymentContext {
+export interface PaymentRequestContext {
   /** The path, for `resource.url` and for the fingerprint. */
   readonly path: string
   /** The raw body: MPP challenges are bound to it. */
@@ -97,14 +97,14 @@ export interface PaymentService {
   /** What to pay; null while no rail is on. */
   offer(path: string, item: PayableItem): PaymentOffer | null
   /** Whether a request brings a payment. */
-  hasPayment(request: Pick<PaymentContext, 'headers'>): boolean
+  hasPayment(request: Pick<PaymentRequestContext, 'headers'>): boolean
   /** The payment of a request if it was used before, whatever the current offer; else null. */
-  findUsedPayment(request: PaymentContext): Promise<OnchainPayment | null>
+  findUsedPayment(request: PaymentRequestContext): Promise<OnchainPayment | null>
   /**
    * The payment of a request. Rejects with a ServiceError if it is invalid, unless it was used
    * before: its outcome does not depend on the current offer.
    */
-  read(request: PaymentContext, offer: PaymentOffer | null): Promise<OnchainPayment>
+  read(request: PaymentRequestContext, offer: PaymentOffer | null): Promise<OnchainPayment>
   refOf(payment: OnchainPayment): PaymentRef
   /**
    * What an earlier request bought with this payment; null if it is unused. Rejects if it is in
@@ -112,14 +112,14 @@ export interface PaymentService {
    */
   findEarlierReply(
     payment: OnchainPayment,
-    request: PaymentContext,
+    request: PaymentRequestContext,
     agentId: string | null,
     offer: PaymentOffer | null,
   ): Promise<EarlierPaidReply | null>
   /** Verifies and claims the payment; waits for the chain if it has to settle first. */
   claim(
     payment: OnchainPayment,
-    request: PaymentContext,
+    request: PaymentRequestContext,
     buyer: PaymentBuyer,
     offer: PaymentOffer | null,
   ): Promise<ClaimedPayment>
@@ -145,7 +145,7 @@ export interface PaymentService {
   replyHeaders(payment: OnchainPayment, ref: PaymentRef, tx: string | null): Record<string, string>
   settlementUrl(ref: PaymentRef): string
   /** Buys credits for an agent; settles first. Rejects as a paid call does. */
-  topUp(request: PaymentContext, agentId: string, amount: Micros): Promise<CreditTopUpResult>
+  topUp(request: PaymentRequestContext, agentId: string, amount: Micros): Promise<CreditTopUpResult>
   /** The settlement with this id, or null. */
   settlement(id: string): Promise<PublicSettlement | null>
   /** A 402 in every dialect at once. */

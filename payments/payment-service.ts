@@ -4,23 +4,23 @@ import {
   type PaymentOffer,
   type OnchainPayment,
 } from '../chain/onchain-payment.ts'
-import type { ActorSystem } from '../actors/command.ts'
+import type { ActorSystem } from '../actors/aggregate-command-types.ts'
 import { newUuidV7 } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
 import { toUsdc, type Micros } from '../core/money.ts'
 import { ServiceError } from '../core/errors.ts'
 import type { PublicSettlementRecord as Stored } from '../persistence/payments/settlement-store.ts'
-import type { PaymentRef } from './call-admission.ts'
+import type { PaymentRef } from './call-admission-request.ts'
 import { createPaymentClaims, toPaymentRef, type PaymentClaimsDeps } from './payment-claims.ts'
 import {
   deliverPaymentCommand,
   failPaymentCommand,
   settlementLoadOptions,
-} from './commands/payment-commands.ts'
+} from './commands/payment-claim-commands.ts'
 import { createPaymentOffers, type PaymentOffersDeps } from './payment-offers.ts'
 import type {
   PaidCallsDelivery,
-  PaymentContext,
+  PaymentRequestContext,
   PaymentService,
   PublicSettlement,
   CreditTopUpResult,
@@ -42,7 +42,7 @@ export function createPaymentService(parts: PaymentServiceDeps): PaymentService 
   const claims = createPaymentClaims({ ...parts, settlementUrl: offers.settlementUrl })
 
   /** A used payment is recognised by its nonce, whatever the current offer. */
-  async function known(request: PaymentContext): Promise<OnchainPayment | null> {
+  async function known(request: PaymentRequestContext): Promise<OnchainPayment | null> {
     const shown = await offers.presented(request)
     if (shown === null) return null
     const seen = await claims.look({ payment: shown, request, buyer: LOOKUP_ONLY_BUYER })
@@ -51,7 +51,7 @@ export function createPaymentService(parts: PaymentServiceDeps): PaymentService 
   }
 
   async function read(
-    request: PaymentContext,
+    request: PaymentRequestContext,
     offer: PaymentOffer | null,
   ): Promise<OnchainPayment> {
     try {
@@ -64,7 +64,7 @@ export function createPaymentService(parts: PaymentServiceDeps): PaymentService 
   }
 
   async function topUp(
-    request: PaymentContext,
+    request: PaymentRequestContext,
     agentId: string,
     amount: Micros,
   ): Promise<CreditTopUpResult> {

@@ -1,4 +1,4 @@
-import type { CommandContext } from '../actors/command.ts'
+import type { CommandContext } from '../actors/aggregate-command-types.ts'
 import {
   addMicros,
   minMicros,

@@ -1,5 +1,5 @@
-import { toUnquotedArrayLiteral, toTextArrayLiteral } from './postgres/array-literal.ts'
-import type { Sql } from './data-plane.ts'
+import { toUnquotedArrayLiteral, toTextArrayLiteral } from './postgres/postgres-array-literal.ts'
+import type { Sql } from './start-postgres-and-redis.ts'
 import type { StoredActor, StoredAggregate } from './stored-aggregate.ts'
 
 /** Reads aggregates, their inboxes and their journal; commits write them. */

@@ -1,9 +1,9 @@
 import type {
   CatalogueRevision,
   CatalogueOfferChange,
-  CatalogueOffer,
+  CatalogueToolProperties,
 } from '../domain/catalogue-diff.ts'
-import type { Sql } from './data-plane.ts'
+import type { Sql } from './start-postgres-and-redis.ts'
 
 /** Stores the revisions of this station's tool catalogue. */
 export function createCatalogueRevisionStore(sql: Sql) {
@@ -18,7 +18,7 @@ export function createCatalogueRevisionStore(sql: Sql) {
 
     /** Revisions that were current at that instant or later, with their tools, newest first. */
     async currentSince(at: number): Promise<CatalogueRevisionWithTools[]> {
-      const rows = await sql<(RevisionRow & { tools: CatalogueOffer[] })[]>`
+      const rows = await sql<(RevisionRow & { tools: CatalogueToolProperties[] })[]>`
         select revision, at, version, changes, tools from catalogue_revisions
          where revision >= coalesce((
            select max(revision) from catalogue_revisions where at <= ${new Date(at)}), 0)
@@ -27,7 +27,7 @@ export function createCatalogueRevisionStore(sql: Sql) {
     },
 
     /** False if another node has already written this revision. */
-    async append(next: CatalogueRevision, tools: readonly CatalogueOffer[]): Promise<boolean> {
+    async append(next: CatalogueRevision, tools: readonly CatalogueToolProperties[]): Promise<boolean> {
       const { count } = await sql`
         insert into catalogue_revisions (revision, at, version, tools, changes)
         values (${next.revision}, ${new Date(next.at)}, ${next.version},
@@ -47,7 +47,7 @@ export function createCatalogueRevisionStore(sql: Sql) {
 }
 
 interface CatalogueRevisionWithTools extends CatalogueRevision {
-  readonly tools: readonly CatalogueOffer[]
+  readonly tools: readonly CatalogueToolProperties[]
 }
 
 interface RevisionRow {

@@ -1,7 +1,7 @@
 import { stringifyWithBigints } from '../core/bigint-json.ts'
 import type { DomainEvent } from '../core/domain-events.ts'
-import { toUnquotedArrayLiteral, toTextArrayLiteral } from './postgres/array-literal.ts'
-import type { Sql } from './data-plane.ts'
+import { toUnquotedArrayLiteral, toTextArrayLiteral } from './postgres/postgres-array-literal.ts'
+import type { Sql } from './start-postgres-and-redis.ts'
 import type {
   CallRow,
   InboxMessage,

@@ -2,7 +2,7 @@ import type { TransactionSql } from 'postgres'
 import { msUntilNextUtcDay } from '../core/clock.ts'
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
-import type { Sql } from './data-plane.ts'
+import type { Sql } from './start-postgres-and-redis.ts'
 
 /**
  * Counts the stored reply of a plain write against an agent's UTC day; false if it exceeds the

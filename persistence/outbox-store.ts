@@ -1,4 +1,4 @@
-import type { Sql } from './data-plane.ts'
+import type { Sql } from './start-postgres-and-redis.ts'
 import { createTableTail } from './table-tail.ts'
 
 /** Events that commits have published. */

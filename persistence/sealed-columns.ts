@@ -1,6 +1,6 @@
-import type { EncryptionPurpose } from '../core/crypto.ts'
-import { toTextArrayLiteral } from './postgres/array-literal.ts'
-import type { Sql } from './data-plane.ts'
+import type { EncryptionPurpose } from '../core/key-derivation-and-encryption.ts'
+import { toTextArrayLiteral } from './postgres/postgres-array-literal.ts'
+import type { Sql } from './start-postgres-and-redis.ts'
 
 /** A stored envelope. */
 export interface StoredEnvelope {

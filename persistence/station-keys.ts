@@ -10,9 +10,9 @@ import {
   type MasterKey,
   type MasterKeys,
   type StationKeyPurpose,
-} from '../core/crypto.ts'
+} from '../core/key-derivation-and-encryption.ts'
 import type { DatabaseTransaction } from './idempotency/idempotent-writes.ts'
-import type { Sql } from './data-plane.ts'
+import type { Sql } from './start-postgres-and-redis.ts'
 
 /** The keys of a station that do not change with its master key. */
 export type StationKeys = Readonly<Record<StationKeyPurpose, Buffer>>

@@ -1,4 +1,4 @@
-import type { Sql } from './data-plane.ts'
+import type { Sql } from './start-postgres-and-redis.ts'
 
 /** An append-only table with an identity column `id`, and the columns to read. */
 export interface AppendOnlyTable {

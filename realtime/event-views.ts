@@ -1,7 +1,7 @@
 import type { AgentOutboxEvent } from '../persistence/outbox-store.ts'
 import type { AgentPulse } from '../persistence/realtime/pulse-store.ts'
 import type { AgentSignal } from '../persistence/realtime/signal-store.ts'
-import { inboxChannelOf, PULSES_CHANNEL } from './channel-names.ts'
+import { inboxChannelOf, PULSES_CHANNEL } from './signal-channel-names.ts'
 
 /** Kinds of socket events. Signals have one cursor, all other kinds share another. */
 export type SocketEventKind =

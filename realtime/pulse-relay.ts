@@ -1,6 +1,6 @@
 import type { Clock } from '../core/clock.ts'
 import type { AgentPulse, PulseStore } from '../persistence/realtime/pulse-store.ts'
-import { PULSES_CHANNEL } from './channel-names.ts'
+import { PULSES_CHANNEL } from './signal-channel-names.ts'
 import type { BroadcastHub } from './broadcast-hub.ts'
 
 /** Delivers the pulses of announced agents. */

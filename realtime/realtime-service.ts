@@ -12,16 +12,16 @@ import type {
   AgentSignal,
   SignalStore,
 } from '../persistence/realtime/signal-store.ts'
-import { createThrottledAnnouncer, createIdAnnouncer, TABLE_GROWTH_TOPIC } from './bus-announcer.ts'
+import { createThrottledBusAnnouncer, createBusIdAnnouncer, NEW_TABLE_ROWS_TOPIC } from './throttled-bus-announcer.ts'
 import { catchUpOutboxEvents, catchUpSignals, type CatchUpSubscriber } from './stream-catch-up.ts'
-import { inboxChannelOf, PULSES_CHANNEL } from './channel-names.ts'
+import { inboxChannelOf, PULSES_CHANNEL } from './signal-channel-names.ts'
 import { createBroadcastHub } from './broadcast-hub.ts'
-import { createKeyRevocationWatcher } from './key-revocation-watcher.ts'
+import { createRevokedKeyStreamEnder } from './end-streams-of-revoked-keys.ts'
 import { createOpenStreamRegistry, type OpenStream } from './open-stream-registry.ts'
 import { createPulseRelay } from './pulse-relay.ts'
-import { createTableReader } from './table-reader.ts'
-import { createReplayLimiter } from './replay-limiter.ts'
-import { createSocketSessions } from './socket-sessions.ts'
+import { createNewRowReader } from './new-row-reader.ts'
+import { createStreamReplayLimiter } from './stream-replay-limiter.ts'
+import { createWebSocketSessionTakeover } from './websocket-session-takeover.ts'
 import { createEventEncoder } from './event-bundle.ts'
 import { toOutboxEventFrame, toPulseFrame, toSignalSseEvent, toSignalFrame } from './event-views.ts'
 
@@ -65,31 +65,31 @@ export async function startRealtimeService(parts: RealtimeServiceDeps) {
     }),
   }
   const openStreams = createOpenStreamRegistry()
-  const socketSessions = createSocketSessions(bus, clock)
-  const historyOf = createReplayLimiter(parts)
-  const watch = createKeyRevocationWatcher({ ...parts, presence: openStreams })
+  const socketSessions = createWebSocketSessionTakeover(bus, clock)
+  const historyOf = createStreamReplayLimiter(parts)
+  const watch = createRevokedKeyStreamEnder({ ...parts, presence: openStreams })
   const [signalTail, outboxTail] = await Promise.all([signals.tail(), outbox.tail()])
   const readers = {
-    signals: createTableReader({ clock, log, tail: signalTail, hub: hubs.signals }),
-    outbox: createTableReader({ clock, log, tail: outboxTail, hub: hubs.outbox }),
+    signals: createNewRowReader({ clock, log, tail: signalTail, hub: hubs.signals }),
+    outbox: createNewRowReader({ clock, log, tail: outboxTail, hub: hubs.outbox }),
   }
   const liveSignals = { mark: hubs.signals.mark, recent: readers.signals.recent }
   const liveOutbox = { mark: hubs.outbox.mark, recent: readers.outbox.recent }
   const announcers = {
-    signals: createThrottledAnnouncer(() => bus.publish(TABLE_GROWTH_TOPIC, 'signals')),
-    outbox: createThrottledAnnouncer(() => bus.publish(TABLE_GROWTH_TOPIC, 'outbox')),
+    signals: createThrottledBusAnnouncer(() => bus.publish(NEW_TABLE_ROWS_TOPIC, 'signals')),
+    outbox: createThrottledBusAnnouncer(() => bus.publish(NEW_TABLE_ROWS_TOPIC, 'outbox')),
   }
   const wakeAll = () => Object.values(readers).forEach(({ wake }) => wake())
   const passPulses = createPulseRelay({ clock, pulses, hub: hubs.pulses, log })
   const unsubscribers = [
     bus.subscribe(
-      TABLE_GROWTH_TOPIC,
+      NEW_TABLE_ROWS_TOPIC,
       (table) => (table === 'signals' || table === 'outbox') && readers[table].wake(),
       wakeAll,
     ),
     bus.subscribe(PULSED_AGENTS_TOPIC, (ids) => passPulses.of(ids.split(','))),
   ]
-  const pulsed = createIdAnnouncer(bus, PULSED_AGENTS_TOPIC, passPulses.of)
+  const pulsed = createBusIdAnnouncer(bus, PULSED_AGENTS_TOPIC, passPulses.of)
 
   return {
     /** A commit of this node added rows: wakes all nodes. */

@@ -2,7 +2,7 @@ import type { Clock } from '../core/clock.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { AgentOutboxEvent, OutboxStore } from '../persistence/outbox-store.ts'
 import type { AgentSignal, SignalStore } from '../persistence/realtime/signal-store.ts'
-import { inboxChannelOf } from './channel-names.ts'
+import { inboxChannelOf } from './signal-channel-names.ts'
 
 /** History that cannot be replayed. The client reads it over REST. */
 export interface ReplayGap {
@@ -30,14 +30,14 @@ export interface CatchUpSubscriber<T> {
 const PAGE_ROWS = 20
 
 /** Rows that this node has delivered. */
-export interface LiveFeed<T> {
+export interface DeliveredRowFeed<T> {
   /** Id of the last one. */
   mark(): bigint
   /** Cached rows after an id; null if it is too old for the cache. */
   recent(after: bigint): readonly T[] | null
 }
 
-interface ReplaySource<T> extends LiveFeed<T> {
+interface ReplaySource<T> extends DeliveredRowFeed<T> {
   between(after: bigint, through: bigint, limit: number): Promise<T[]>
 }
 
@@ -68,7 +68,7 @@ async function replayUntilLive<T extends { id: bigint }>(
 export async function catchUpSignals(
   store: Pick<SignalStore, 'between' | 'crowded'>,
   clock: Clock,
-  present: LiveFeed<AgentSignal>,
+  present: DeliveredRowFeed<AgentSignal>,
   channels: readonly string[],
   subscriber: CatchUpSubscriber<AgentSignal>,
 ): Promise<void> {
@@ -97,7 +97,7 @@ export async function catchUpSignals(
 /** Replays an agent's events. Too many, or events that have been deleted, give a gap. */
 export async function catchUpOutboxEvents(
   store: Pick<OutboxStore, 'between' | 'oldest'>,
-  present: LiveFeed<AgentOutboxEvent>,
+  present: DeliveredRowFeed<AgentOutboxEvent>,
   agentId: string,
   subscriber: CatchUpSubscriber<AgentOutboxEvent>,
 ): Promise<void> {

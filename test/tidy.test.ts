@@ -232,7 +232,7 @@ t.test('every error code in the table is used', async (t) => {
 
 t.test('every tool file is in the catalogue', async (t) => {
   const tools = sources.filter((path) => /^tools\/[\w-]+\/[\w-]+\.ts$/.test(path))
-  const listing = read('tools/catalogue.ts')
+  const listing = read('tools/tool-catalogue.ts')
   const withTool = tools.filter((path) => /^export default\b/m.test(read(path)))
   t.ok(withTool.length > 0)
   for (const path of withTool) {

@@ -1,7 +1,7 @@
 import type { Static, TSchema } from 'typebox'
 import type { DomainEvent } from '../core/domain-events.ts'
 import type { Micros } from '../core/money.ts'
-import type { PriceShare, EntitlementChange, WatchListChange } from '../core/commit-rows.ts'
+import type { PriceShare, EntitlementChange, HiveWatchListChange } from '../core/commit-rows.ts'
 import type { ToolAvailability, ToolPorts } from './tool-ports.ts'
 
 /** The contract of a tool: its metadata, context and staged writes. */
@@ -99,7 +99,7 @@ export interface ToolContext extends PreflightContext {
    * finished and charged.
    */
   readonly callerGone: AbortSignal
-  readonly meter: ToolCallMeter
+  readonly meter: ToolProviderAndFeeWaiver
   readonly stage: StagedWrites
   /**
    * For `external` tools: marks that side effects follow, so nothing aborts the call from here on. If it then
@@ -108,7 +108,7 @@ export interface ToolContext extends PreflightContext {
   readonly seal: (known?: Readonly<Record<string, unknown>>) => void
 }
 
-export interface ToolCallMeter {
+export interface ToolProviderAndFeeWaiver {
   /** Sets `_meta.provider` and `_meta.mode`. */
   served(provider: string, mode: ProviderMode): void
   /** Makes a successful call free. */
@@ -124,7 +124,7 @@ export interface StagedWrites {
   /** Credits a share of the price to another agent; nothing where the call is free. */
   credit(share: PriceShare): void
   /** Starts or ends a watch of the caller; the call fails above its limit. */
-  watch(change: WatchListChange): void
+  watch(change: HiveWatchListChange): void
   /**
    * Registers the release of a claim made outside the commit. It runs, best effort, when the call has failed
    * and nothing is committed. Where the outcome is unknown, the claim must expire by itself.

@@ -2,7 +2,7 @@ import { READABLE_CHAIN_NAMES } from '../providers/chain-data/chain-data-port.ts
 import type { ToolAvailability, ToolPorts } from './tool-ports.ts'
 
 /** Availability of a tool with a built-in method, named by `otherwise`, that a model improves. */
-export const llmAvailability =
+export const llmToolAvailability =
   (otherwise: string) =>
   ({ llm }: Pick<ToolPorts, 'llm'>): ToolAvailability => ({
     available: true,
@@ -12,7 +12,7 @@ export const llmAvailability =
   })
 
 /** Availability of chain reads; nodes on this machine count as fixtures. */
-export function chainAvailability({ chain }: Pick<ToolPorts, 'chain'>): ToolAvailability {
+export function chainReadToolAvailability({ chain }: Pick<ToolPorts, 'chain'>): ToolAvailability {
   const real = READABLE_CHAIN_NAMES.some((name) => chain.about(name).network === 'mainnet')
   const providers = READABLE_CHAIN_NAMES.map((name) => `rpc:${name}`)
   return { available: true, mode: real ? 'live' : 'fixture', requires: [], providers }

@@ -3,23 +3,23 @@ import type { EgressClient, KeyringSecretResolver } from '../providers/egress/eg
 import type { ChainReader } from '../providers/chain-data/chain-data-port.ts'
 import type { EmbeddingsClient } from '../providers/embeddings/embeddings-port.ts'
 import type {
-  HiveWatchesAndFeature,
+  HiveWatchesAndFeaturedSlot,
   HiveTextReservations,
   StrategyReader,
   HiveReader,
 } from '../providers/hive/hive-port.ts'
 import type { HiveEvidenceSearch } from './intelligence/hive-evidence/hive-evidence-port.ts'
-import type { AgentActivityReader } from './intelligence/usage-advice/usage-advice-port.ts'
+import type { AgentActivityReader } from './intelligence/usage-advice/agent-activity-port.ts'
 import type { LlmClient } from '../providers/llm/llm-port.ts'
 import type { Mailer } from '../providers/mail/mail-port.ts'
 import type { StationUpdates } from './intelligence/station-updates/station-updates-port.ts'
 import type { MemoryPackCatalogue } from './memory/packs/packs-port.ts'
-import type { PageReader } from '../providers/pages/pages-port.ts'
+import type { PageParser } from '../providers/pages/pages-port.ts'
 import type { TaskPlanner } from './intelligence/planner/planner-port.ts'
 import type { PoolFinder } from '../providers/liquidity-pools/liquidity-pools-port.ts'
 import type { PriceService } from '../providers/prices/price-service.ts'
 import type { Sandbox } from '../providers/sandbox/sandbox-port.ts'
-import type { WebSearchClient } from '../providers/search/search-port.ts'
+import type { WebSearchClient } from '../providers/search/web-search-port.ts'
 import type { SocialSearch } from '../providers/social/social-port.ts'
 import type { TextAnalyzer } from '../providers/text/text-port.ts'
 import type { UpstreamClient } from '../providers/upstream/upstream-client.ts'
@@ -39,7 +39,7 @@ export interface ToolPorts {
   /** Renders pages with scripts; null without a usable Chromium on this node. */
   readonly browser: HeadlessBrowser | null
   /** Parses untrusted pages in isolation. */
-  readonly pages: PageReader
+  readonly pages: PageParser
   /** Runs untrusted programs in isolation. */
   readonly sandbox: Sandbox
   /** Reads the current state of public chains. */
@@ -58,7 +58,7 @@ export interface ToolPorts {
   /** Text embeddings; null without a configured provider. */
   readonly embeddings: EmbeddingsClient | null
   readonly hive: HiveReader
-  readonly hiveBoard: HiveWatchesAndFeature
+  readonly hiveBoard: HiveWatchesAndFeaturedSlot
   readonly hiveTexts: HiveTextReservations
   readonly strategies: StrategyReader
   /** The caller's private memories. */

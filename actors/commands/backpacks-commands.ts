@@ -4,7 +4,7 @@ import { LIMITS } from '../../core/limits.ts'
 import type { Micros } from '../../core/money.ts'
 import type { BackpackState, PagerContacts } from '../../machines/backpack-machine.ts'
 import { spendWindowsAt, type Fuse } from '../../machines/backpack/fuse-limits.ts'
-import type { Command, CommandContext } from '../command.ts'
+import type { AggregateCommand, CommandContext } from '../aggregate-command-types.ts'
 import type { ActorSnapshot } from '../machine-registry.ts'
 
 /** A Backpack as its owner sees it. Spending is that of the current UTC day and month. */
@@ -31,7 +31,7 @@ export interface NewBackpack {
   readonly expiresAt: number
 }
 
-export const createBackpackCommand: Command<NewBackpack, BackpackView> = {
+export const createBackpackCommand: AggregateCommand<NewBackpack, BackpackView> = {
   name: 'backpack.create',
   kind: 'agent',
   apply(ctx, input) {
@@ -67,7 +67,7 @@ interface BackpackInputById {
   readonly backpackId: string
 }
 
-export const getBackpackCommand: Command<BackpackInputById, BackpackView> = {
+export const getBackpackCommand: AggregateCommand<BackpackInputById, BackpackView> = {
   name: 'backpack.get',
   kind: 'agent',
   apply: (ctx, { backpackId }) =>
@@ -75,7 +75,7 @@ export const getBackpackCommand: Command<BackpackInputById, BackpackView> = {
 }
 
 /** Returns the Backpacks that exist, in the order of the ids. */
-export const listBackpacksCommand: Command<{ backpackIds: readonly string[] }, BackpackView[]> = {
+export const listBackpacksCommand: AggregateCommand<{ backpackIds: readonly string[] }, BackpackView[]> = {
   name: 'backpack.list',
   kind: 'agent',
   apply: (ctx, { backpackIds }) =>
@@ -91,7 +91,7 @@ export interface BackpackChange extends BackpackInputById {
   readonly pager?: Partial<PagerContacts>
 }
 
-export const updateBackpackCommand: Command<BackpackChange, BackpackView> = {
+export const updateBackpackCommand: AggregateCommand<BackpackChange, BackpackView> = {
   name: 'backpack.set',
   kind: 'agent',
   apply(ctx, { backpackId, tools, fuse, pager }) {
@@ -109,7 +109,7 @@ export const updateBackpackCommand: Command<BackpackChange, BackpackView> = {
 }
 
 /** Final: no node accepts a call afterwards. */
-export const revokeBackpackCommand: Command<BackpackInputById, BackpackView> = {
+export const revokeBackpackCommand: AggregateCommand<BackpackInputById, BackpackView> = {
   name: 'backpack.revoke',
   kind: 'agent',
   apply(ctx, { backpackId }) {
@@ -119,7 +119,7 @@ export const revokeBackpackCommand: Command<BackpackInputById, BackpackView> = {
   note: ({ backpackId }) => ({ backpackId }),
 }
 
-export const renewBackpackCommand: Command<
+export const renewBackpackCommand: AggregateCommand<
   BackpackInputById & { expiresAt: number },
   BackpackView
 > = {

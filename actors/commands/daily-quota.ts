@@ -1,9 +1,9 @@
 import { msUntilNextUtcDay, utcDay } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { UnstoredResponseReason } from '../../domain/unstored-response.ts'
+import type { UnstoredResponseReason } from '../../domain/unstored-response-reasons.ts'
 import type { DailyToolQuota } from '../../core/commit-rows.ts'
-import type { CommandContext } from '../command.ts'
+import type { CommandContext } from '../aggregate-command-types.ts'
 import type { ActorMachineEvent } from '../machine-registry.ts'
 
 /** Daily call quotas of tools and the daily volume of stored responses, per agent. */
@@ -44,7 +44,7 @@ export function settleDailyQuota(
  * volume is used up. Runs in the commit of the call, so that nodes cannot exceed the limit
  * together.
  */
-export function countStoredAnswerBytes(
+export function countStoredReplyBytesToday(
   ctx: CommandContext,
   bytes: number,
 ): UnstoredResponseReason | null {

@@ -1,8 +1,8 @@
 import type { LifetimeFreeCalls, EntitlementChange } from '../../core/commit-rows.ts'
-import type { Command, CommandContext } from '../command.ts'
+import type { AggregateCommand, CommandContext } from '../aggregate-command-types.ts'
 
 /** Uses one of the agent's lifetime free calls. Returns how many are left; rejects when none is. */
-export function consumeLifetimeAllowance(
+export function consumeLifetimeFreeCall(
   ctx: CommandContext,
   { name, most: limit }: LifetimeFreeCalls,
 ): number {
@@ -16,7 +16,7 @@ export function updateEntitlements(ctx: CommandContext, change: EntitlementChang
 }
 
 /** Returns how many lifetime free calls the agent has left. */
-export const getRemainingAllowanceCommand: Command<LifetimeFreeCalls, number> = {
+export const getLifetimeFreeCallsLeftCommand: AggregateCommand<LifetimeFreeCalls, number> = {
   name: 'allowance.left',
   kind: 'agent',
   apply(ctx, { name, most: limit }) {

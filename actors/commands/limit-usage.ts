@@ -5,13 +5,13 @@ import {
   type FuseLimit,
   type SpendWindows,
 } from '../../machines/backpack/fuse-limits.ts'
-import { keySpendWindowsAt, type KeyLimit } from '../../machines/agent/key-limits.ts'
+import { keySpendWindowsAt, type ApiKeyCapPeriod } from '../../machines/agent/api-key-spend-caps.ts'
 import { agentKeyHolds, agentHoldTotal } from '../../machines/agent/agent-balance.ts'
-import type { CommandContext } from '../command.ts'
+import type { CommandContext } from '../aggregate-command-types.ts'
 
 /** Reads how much of a spend limit is used, for Backpacks and API keys. */
 
-export type { FuseLimit, KeyLimit }
+export type { FuseLimit, ApiKeyCapPeriod }
 
 /** Usage of a spend limit at the time of a command. */
 export interface SpendLimitUsage {
@@ -37,7 +37,7 @@ export function fuseLimitUsage(
 export function keyLimitUsage(
   ctx: CommandContext,
   keyId: string,
-  limit: KeyLimit,
+  limit: ApiKeyCapPeriod,
 ): SpendLimitUsage {
   const { context } = ctx.snapshotOf('agent', ctx.aggregateId)
   if (limit !== 'total')

@@ -5,7 +5,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { addMicros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
 import { agentOwnBalance } from '../../machines/agent/agent-balance.ts'
 import type { SchedulePauseReason } from '../../machines/schedule-machine.ts'
-import type { Command, CommandContext } from '../command.ts'
+import type { AggregateCommand, CommandContext } from '../aggregate-command-types.ts'
 import type { ActorSnapshot } from '../machine-registry.ts'
 
 /** Intervals of schedules, in milliseconds. */
@@ -57,7 +57,7 @@ export interface NewSchedule {
   readonly backpackId: string | null
 }
 
-export const createScheduleCommand: Command<NewSchedule, ScheduleView> = {
+export const createScheduleCommand: AggregateCommand<NewSchedule, ScheduleView> = {
   name: 'schedule.create',
   kind: 'agent',
   apply(ctx, { interval, params, sealed, ...fields }) {
@@ -113,7 +113,7 @@ function assertBackpackAllows(
 }
 
 /** Whether a run may publish its result: its Backpack may have changed since the creation. */
-export function canRunPublishToHive(
+export function canScheduleRunPublishToHive(
   ctx: CommandContext,
   { writeToHive, backpackId }: HivePublishing,
 ): boolean {
@@ -132,7 +132,7 @@ interface BackpackFilter {
 }
 
 /** Schedules that are not cancelled, oldest first. */
-export const listSchedulesCommand: Command<BackpackFilter, ScheduleView[]> = {
+export const listSchedulesCommand: AggregateCommand<BackpackFilter, ScheduleView[]> = {
   name: 'schedule.list',
   kind: 'agent',
   apply: (ctx, { within = null }) =>
@@ -146,7 +146,7 @@ interface ScheduleInputById extends BackpackFilter {
   readonly scheduleId: string
 }
 
-export const getScheduleCommand: Command<ScheduleInputById, ScheduleView> = {
+export const getScheduleCommand: AggregateCommand<ScheduleInputById, ScheduleView> = {
   name: 'schedule.get',
   kind: 'agent',
   apply: (ctx, named) => toScheduleView(ctx.snapshotOf('schedule', requireScheduleId(ctx, named))),
@@ -161,7 +161,7 @@ export interface ScheduleChange extends ScheduleInputById {
   readonly keyId?: string | null
 }
 
-export const updateScheduleCommand: Command<ScheduleChange, ScheduleView> = {
+export const updateScheduleCommand: AggregateCommand<ScheduleChange, ScheduleView> = {
   name: 'schedule.set',
   kind: 'agent',
   apply(ctx, { scheduleId, enabled, within = null, keyId, ...change }) {
@@ -182,7 +182,7 @@ export const updateScheduleCommand: Command<ScheduleChange, ScheduleView> = {
 }
 
 /** No further run starts. A run under way finishes and is charged. */
-export const cancelScheduleCommand: Command<ScheduleInputById, ScheduleView> = {
+export const cancelScheduleCommand: AggregateCommand<ScheduleInputById, ScheduleView> = {
   name: 'schedule.cancel',
   kind: 'agent',
   apply(ctx, named) {
@@ -194,7 +194,7 @@ export const cancelScheduleCommand: Command<ScheduleInputById, ScheduleView> = {
 }
 
 /** Pauses the enabled schedules that run under a key. Returns their ids. */
-export const pauseSchedulesOfKeyCommand: Command<
+export const pauseSchedulesOfKeyCommand: AggregateCommand<
   { keyId: string; reason: SchedulePauseReason },
   string[]
 > = {
@@ -229,7 +229,7 @@ export interface ScheduleRunOutcome extends ScheduleInputById {
 }
 
 /** Ends a slot whose run was rejected and held nothing. */
-export const failScheduleRunCommand: Command<ScheduleRunOutcome, void> = {
+export const failScheduleRunCommand: AggregateCommand<ScheduleRunOutcome, void> = {
   name: 'schedule.miss',
   kind: 'agent',
   apply(ctx, end) {
@@ -330,7 +330,7 @@ export function makeSchedulesWaitForFleetPool(ctx: CommandContext): void {
 }
 
 /** Resumes an underfunded schedule when the pool can lend enough. */
-export const resumeScheduleWithPoolCommand: Command<ScheduleInputById & { pool: Micros }, void> = {
+export const resumeScheduleWithPoolCommand: AggregateCommand<ScheduleInputById & { pool: Micros }, void> = {
   name: 'schedule.fund',
   kind: 'agent',
   apply(ctx, { scheduleId, pool }) {

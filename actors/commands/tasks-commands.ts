@@ -1,7 +1,7 @@
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { toUsdc, type Micros } from '../../core/money.ts'
-import type { Command, CommandContext } from '../command.ts'
+import type { AggregateCommand, CommandContext } from '../aggregate-command-types.ts'
 import type { ActorSnapshot } from '../machine-registry.ts'
 
 /** A task with a budget, as its owner sees it. */
@@ -25,7 +25,7 @@ export interface NewTask {
   readonly backpackId?: string | null
 }
 
-export const startTaskCommand: Command<NewTask, TaskView> = {
+export const startTaskCommand: AggregateCommand<NewTask, TaskView> = {
   name: 'task.start',
   kind: 'agent',
   apply(ctx, { name, budget, backpackId = null }) {
@@ -50,7 +50,7 @@ interface TaskInputById extends TaskScope {
   readonly taskId: string | null
 }
 
-export const endTaskCommand: Command<TaskInputById, TaskView> = {
+export const endTaskCommand: AggregateCommand<TaskInputById, TaskView> = {
   name: 'task.end',
   kind: 'agent',
   apply: (ctx, input) =>
@@ -58,7 +58,7 @@ export const endTaskCommand: Command<TaskInputById, TaskView> = {
   note: ({ taskId }) => ({ taskId }),
 }
 
-export const cancelTaskCommand: Command<TaskInputById, TaskView> = {
+export const cancelTaskCommand: AggregateCommand<TaskInputById, TaskView> = {
   name: 'task.cancel',
   kind: 'agent',
   apply: (ctx, input) =>
@@ -67,7 +67,7 @@ export const cancelTaskCommand: Command<TaskInputById, TaskView> = {
 }
 
 /** Sets the total budget. Throws `budget_below_spent` below the spent and held amount. */
-export const setTaskBudgetCommand: Command<
+export const setTaskBudgetCommand: AggregateCommand<
   TaskScope & { taskId: string; budget: Micros },
   TaskView
 > = {
@@ -93,14 +93,14 @@ export const setTaskBudgetCommand: Command<
   note: ({ taskId, budget }) => ({ taskId, budget }),
 }
 
-export const getActiveTaskCommand: Command<TaskScope, TaskView> = {
+export const getActiveTaskCommand: AggregateCommand<TaskScope, TaskView> = {
   name: 'task.active',
   kind: 'agent',
   apply: (ctx, { within = null }) =>
     toTaskView(ctx.snapshotOf('taskSession', resolveTaskId(ctx, { taskId: null, within }))),
 }
 
-export const getTaskCommand: Command<TaskScope & { taskId: string }, TaskView> = {
+export const getTaskCommand: AggregateCommand<TaskScope & { taskId: string }, TaskView> = {
   name: 'task.get',
   kind: 'agent',
   apply: (ctx, { taskId, within }) =>
@@ -108,7 +108,7 @@ export const getTaskCommand: Command<TaskScope & { taskId: string }, TaskView> =
 }
 
 /** Returns the tasks that exist, in the order of the ids. */
-export const listTasksCommand: Command<{ taskIds: readonly string[] }, TaskView[]> = {
+export const listTasksCommand: AggregateCommand<{ taskIds: readonly string[] }, TaskView[]> = {
   name: 'task.list',
   kind: 'agent',
   apply: (ctx, { taskIds }) =>

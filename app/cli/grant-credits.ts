@@ -9,7 +9,7 @@ import {
   createOperatorGrantStore,
   type OperatorGrantRecord,
 } from '../../persistence/payments/operator-grant-store.ts'
-import type { Sql } from '../../persistence/data-plane.ts'
+import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import { createAgentProfileStore } from '../../persistence/agents/agent-profile-store.ts'
 import { withActorRuntime } from './with-actor-runtime.ts'
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { parseArgs } from 'node:util'
-import { CLI_COMMANDS } from './commands.ts'
+import { CLI_COMMANDS } from './gas-cli-commands.ts'
 
 /** Entry point of the `gas` CLI. */
 

@@ -6,8 +6,8 @@ import {
   deriveEncryptionKeys,
   type MasterKeys,
   type EncryptionKeys,
-} from '../../core/crypto.ts'
-import type { Sql } from '../../persistence/data-plane.ts'
+} from '../../core/key-derivation-and-encryption.ts'
+import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import {
   isMasterKeyRetired,
   retireMasterKey,
@@ -24,14 +24,14 @@ import { openStationKeys } from '../../persistence/station-keys.ts'
 const ROTATION_PAGE_ROWS = 200
 
 /** Thrown when the rotation is rejected or incomplete; the message says why. */
-export class RotationAbortedError extends Error {
+export class MasterKeyRotationAbortedError extends Error {
   override readonly name = 'RotationAbortedError'
 }
 
 /**
  * Re-encrypts all secrets with the first of two master keys and retires the second. Can be
  * interrupted and repeated; stations with both keys serve meanwhile. Resolves when every envelope
- * has been read back with the new key alone. Throws `RotationAbortedError` (nothing was changed, or
+ * has been read back with the new key alone. Throws `MasterKeyRotationAbortedError` (nothing was changed, or
  * some envelopes cannot be decrypted) or `MasterKeyMismatchError`.
  */
 export async function rotateMasterKey(
@@ -41,7 +41,7 @@ export async function rotateMasterKey(
 ): Promise<void> {
   const [current, previous] = masters.map(masterKeyId)
   if (current === undefined || previous === undefined)
-    throw new RotationAbortedError(SINGLE_KEY_MESSAGE)
+    throw new MasterKeyRotationAbortedError(SINGLE_KEY_MESSAGE)
   await openStationKeys(sql, masters)
   const places = listSealedColumns(sql)
   await assertCanRotate(sql, places, { current, previous })
@@ -77,18 +77,18 @@ async function assertCanRotate(
   }
   const unknown = [...used].filter((id) => id !== current && id !== previous)
   if (unknown.length > 0) {
-    throw new RotationAbortedError(
+    throw new MasterKeyRotationAbortedError(
       `nothing was changed: secrets are sealed under ${unknown.join(', ')} too, which was not given`,
     )
   }
   if (!used.has(previous) && !(await isMasterKeyRetired(sql, previous))) {
-    throw new RotationAbortedError(
+    throw new MasterKeyRotationAbortedError(
       `nothing was changed: no secret is sealed under MASTER_KEY_PREVIOUS (${previous}); are the two exchanged?`,
     )
   }
   const without = await countConnectionsWithoutMasterKey(sql, current)
   if (without > 0) {
-    throw new RotationAbortedError(
+    throw new MasterKeyRotationAbortedError(
       `nothing was changed: a running station does not hold MASTER_KEY (${current}); restart it with both keys`,
     )
   }
@@ -145,7 +145,7 @@ async function readBack(places: readonly SealedColumn[], masters: MasterKeys): P
       closed.push(`${place.name} ${row.join(' ')}`)
   }
   if (closed.length === 0) return count
-  throw new RotationAbortedError(
+  throw new MasterKeyRotationAbortedError(
     `${closed.length} of ${count} secrets do not open under the new key, so keep the old one: ` +
       closed.slice(0, MAX_NAMED_FAILURES).join('; '),
   )

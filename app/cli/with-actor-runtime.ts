@@ -5,7 +5,7 @@ import { handleInboxMessage } from '../../payments/inbox-message-handler.ts'
 import { createAggregateStore } from '../../persistence/aggregate-store.ts'
 import { createCallLogStore } from '../../persistence/calls/call-log-store.ts'
 import { commitBatch } from '../../persistence/commit-batch.ts'
-import type { Sql } from '../../persistence/data-plane.ts'
+import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import { createDatabaseTimeSync } from '../database-time-sync.ts'
 
 /**

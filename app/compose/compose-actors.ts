@@ -5,9 +5,9 @@ import { isDatabaseUnavailableError } from '../../http/database-unavailable-erro
 import { handleInboxMessage } from '../../payments/inbox-message-handler.ts'
 import { expireBountyCommand } from '../../payments/commands/bounty-commands.ts'
 import { expireCallHoldCommand } from '../../payments/commands/call-commands.ts'
-import { expirePaymentClaimCommand } from '../../payments/commands/payment-commands.ts'
+import { expirePaymentClaimCommand } from '../../payments/commands/payment-claim-commands.ts'
 import { commitBatch, type AggregateChanges } from '../../persistence/commit-batch.ts'
-import type { DataPlane } from '../../persistence/data-plane.ts'
+import type { PostgresAndRedis } from '../../persistence/start-postgres-and-redis.ts'
 import { withSilentConnectionTimeout } from '../../persistence/query-timeout.ts'
 import { createDatabaseTimeSync, type DatabaseTimeSync } from '../database-time-sync.ts'
 import type { StationStores } from './compose-stores.ts'
@@ -18,7 +18,7 @@ import type { Config } from '../config.ts'
 export interface ComposeActorsDeps {
   readonly config: Pick<Config, 'residentAgents'>
   readonly clock: Clock
-  readonly plane: Pick<DataPlane, 'commitSql' | 'redis' | 'cache' | 'storage'>
+  readonly plane: Pick<PostgresAndRedis, 'commitSql' | 'redis' | 'cache' | 'storage'>
   readonly stores: StationStores
   /** Called after every commit of this node, in order. */
   readonly listeners: readonly { committed(changes: readonly AggregateChanges[]): void }[]

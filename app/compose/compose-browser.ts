@@ -2,7 +2,7 @@ import type { Clock } from '../../core/clock.ts'
 import { createHeadlessBrowser } from '../../providers/browser/headless-browser.ts'
 import { findChromium } from '../../providers/browser/find-chromium.ts'
 import type { HeadlessBrowser } from '../../providers/browser/browser-port.ts'
-import { parseAddressAllowlist } from '../../providers/egress/public-address.ts'
+import { parseIpAddressAllowlist } from '../../providers/egress/public-ip-address.ts'
 import type { ResolveAddresses } from '../../providers/egress/dns-resolver.ts'
 import type { Config } from '../config.ts'
 
@@ -28,6 +28,6 @@ export function composeBrowser({ config, ...parts }: ComposeBrowserDeps): {
       parts.log('CHROMIUM_PATH is no program', new Error(chromiumPath))
     return { browser: null, close: async () => {} }
   }
-  const allow = parseAddressAllowlist(ssrfAllow)
+  const allow = parseIpAddressAllowlist(ssrfAllow)
   return createHeadlessBrowser({ ...parts, executable, searchPath, production, allow })
 }

@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events'
-import type { CallDeps, CallService } from '../../calls/call-types.ts'
+import type { CallDeps, CallService } from '../../calls/call-request-and-reply-types.ts'
 import { createCallReceipts, type CallReceipts } from '../../calls/call-receipts.ts'
 import {
   createFailedCallLimiter,

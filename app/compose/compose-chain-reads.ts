@@ -1,10 +1,10 @@
 import { getAddress, isAddress, type Hex } from 'viem'
 import {
-  readAccount,
+  readEvmAccount,
   readTokenBalances,
   findFirstTransactionTime,
-} from '../../chain/evm/read-account.ts'
-import { findBlock, findOracleRound, findTransaction } from '../../chain/evm/read-block.ts'
+} from '../../chain/evm/evm-account-lookup.ts'
+import { findEvmBlock, findChainlinkOracleRound, findEvmTransaction } from '../../chain/evm/block-and-transaction-lookup.ts'
 import {
   broadcastRawTransaction,
   decodeSignedTransaction,
@@ -12,17 +12,17 @@ import {
 import { resolveEnsName, reverseResolveEns } from '../../chain/evm/ens.ts'
 import {
   withPublicNodeErrors,
-  networkKindOfUrls,
+  evmNetworkKindOfNodeUrls,
   EVM_READ_CHAINS,
   createReadClient,
   type EvmReadClient,
-} from '../../chain/evm/read-client.ts'
-import { simulateEvmCall } from '../../chain/evm/simulate-call.ts'
+} from '../../chain/evm/evm-read-client.ts'
+import { simulateEvmCall } from '../../chain/evm/simulate-evm-call.ts'
 import {
   readLargeTransfers,
   readRecentTransfers,
   readTokenMetadata,
-} from '../../chain/evm/token-metadata.ts'
+} from '../../chain/evm/token-metadata-and-transfers.ts'
 import {
   READABLE_CHAIN_NAMES,
   type ChainReader,
@@ -57,7 +57,7 @@ export function composeChainReads(rpc: Config['reads']): ChainReader {
       const { chainId, native, explorer } = EVM_READ_CHAINS[name]
       return [
         name,
-        { chainId, native, explorer, network: networkKindOfUrls(urlsOf(name)) },
+        { chainId, native, explorer, network: evmNetworkKindOfNodeUrls(urlsOf(name)) },
       ] as const
     }),
   )
@@ -71,7 +71,7 @@ export function composeChainReads(rpc: Config['reads']): ChainReader {
       on(name, (client) => simulateEvmCall(client, EVM_READ_CHAINS[name], call)),
     decode: decodeSignedTransaction,
     send: (name, raw, hash) => on(name, (client) => broadcastRawTransaction(client, raw, hash)),
-    account: (name, address) => on(name, (client) => readAccount(client, address)),
+    account: (name, address) => on(name, (client) => readEvmAccount(client, address)),
     firstSentAt: (name, address, nonce) =>
       on(name, (client) => findFirstTransactionTime(client, address, nonce)),
     balances: (name, address, tokens) =>
@@ -83,9 +83,9 @@ export function composeChainReads(rpc: Config['reads']): ChainReader {
     token: (name, address) => on(name, (client) => readTokenMetadata(client, address)),
     largeTransfers: (name, token, minimum) =>
       on(name, (client) => readLargeTransfers(client, token, minimum)),
-    block: (name, number) => on(name, (client) => findBlock(client, number)),
-    transaction: (name, hash) => on(name, (client) => findTransaction(client, hash)),
-    round: (name, feed) => on(name, (client) => findOracleRound(client, feed)),
+    block: (name, number) => on(name, (client) => findEvmBlock(client, number)),
+    transaction: (name, hash) => on(name, (client) => findEvmTransaction(client, hash)),
+    round: (name, feed) => on(name, (client) => findChainlinkOracleRound(client, feed)),
     checksum: (address) =>
       isAddress(address, { strict: false }) ? getAddress(address as Hex) : null,
   }

@@ -1,28 +1,28 @@
 import {
   readTokenHoldings,
   findBlockHash,
-  readChainHeads,
+  readLatestAndFinalBlocks,
   readIncomingTransfers,
 } from '../../chain/evm/incoming-transfers.ts'
 import type { EvmClient } from '../../chain/evm/evm-client.ts'
 import { PAYMENT_NETWORKS } from '../../chain/payment-networks.ts'
 import type { ActorRuntime } from '../../actors/actor-runtime.ts'
 import type { Clock } from '../../core/clock.ts'
-import type { EncryptionKeys } from '../../core/crypto.ts'
+import type { EncryptionKeys } from '../../core/key-derivation-and-encryption.ts'
 import { createDepositScanJob, DEPOSITS_DISABLED_HEALTH } from '../../jobs/deposit-scan-job.ts'
 import type { PaymentChains } from '../../payments/payment-chains.ts'
 import {
   createDepositScanner,
   type DepositChainSource,
 } from '../../payments/deposits/deposit-scanner.ts'
-import { createWalletFunding } from '../../payments/deposits/wallet-funding.ts'
+import { createWalletFundingStatusReader } from '../../payments/deposits/wallet-funding-status.ts'
 import type { Settler } from '../../payments/settlement/settler.ts'
 import { createWalletSweeper, type WalletSweeper } from '../../payments/deposits/wallet-sweeper.ts'
 import { createUnconfirmedDeposits } from '../../payments/deposits/unconfirmed-deposits.ts'
 import { createWalletExports } from '../../payments/deposits/wallet-export.ts'
 import { createDepositStore } from '../../persistence/payments/deposit-store.ts'
-import type { Sql } from '../../persistence/data-plane.ts'
-import { createSweepStore } from '../../persistence/payments/sweep-store.ts'
+import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
+import { createWalletSweepStore } from '../../persistence/payments/wallet-sweep-store.ts'
 import { createWalletStore } from '../../persistence/payments/wallet-store.ts'
 
 /** Composes deposits, wallets and sweeps on Base. */
@@ -45,7 +45,7 @@ export function composeDeposits(parts: ComposeDepositsDeps) {
   const [wallets, deposits, sweeps] = [
     createWalletStore(sql),
     createDepositStore(sql),
-    createSweepStore(sql),
+    createWalletSweepStore(sql),
   ]
   const { chainId, asset } = PAYMENT_NETWORKS.base
   const own = { chain: 'base', clock, log } as const
@@ -68,7 +68,7 @@ export function composeDeposits(parts: ComposeDepositsDeps) {
     served: {
       deposits,
       walletExports: exporting,
-      funding: createWalletFunding({
+      funding: createWalletFundingStatusReader({
         wallets,
         deposits,
         unconfirmed,
@@ -88,7 +88,7 @@ export function composeDeposits(parts: ComposeDepositsDeps) {
 
 function sourceOf(client: EvmClient, token: string): DepositChainSource {
   return {
-    heads: () => readChainHeads(client),
+    heads: () => readLatestAndFinalBlocks(client),
     blockHash: (block) => findBlockHash(client, block),
     transfersTo: (addresses, from, to) => readIncomingTransfers(client, token, addresses, from, to),
     balancesOf: (addresses, block) => readTokenHoldings(client, token, addresses, block),
@@ -105,7 +105,7 @@ function sweeperOf(
   { chains, settler, sealing, clock, log }: ComposeDepositsDeps,
   stores: {
     wallets: ReturnType<typeof createWalletStore>
-    sweeps: ReturnType<typeof createSweepStore>
+    sweeps: ReturnType<typeof createWalletSweepStore>
   },
 ): WalletSweeper | null {
   const { token, settings } = chains

@@ -1,13 +1,13 @@
 import { createEvmClient } from '../../chain/evm/evm-client.ts'
 import { PAYMENT_NETWORKS } from '../../chain/payment-networks.ts'
-import { findTransactionReceipt } from '../../chain/evm/transactions.ts'
+import { findTransactionReceipt } from '../../chain/evm/settler-evm-transactions.ts'
 import { MINUTE, SECOND, type Clock } from '../../core/clock.ts'
 import { createPollingLoop } from '../../jobs/polling-loop.ts'
 import { createHiveOverview } from '../../memory/hive/hive-overview.ts'
 import { createHiveLookup } from '../../memory/hive/hive-lookup.ts'
 import { createHiveVectorIndex, type HiveVectorIndex } from '../../memory/hive/hive-vector-index.ts'
 import { createHiveTextClaims } from '../../memory/hive/hive-text-claims.ts'
-import { createHiveSearchService } from '../../memory/hive/hive-search.ts'
+import { createHiveSearchService } from '../../memory/hive/hive-search-and-trends.ts'
 import type { AggregateChanges } from '../../persistence/commit-batch.ts'
 import { createHiveOverviewStore } from '../../persistence/hive/hive-overview-store.ts'
 import { createRoyaltyStore, type RoyaltyStore } from '../../persistence/hive/royalty-store.ts'
@@ -18,13 +18,13 @@ import {
   type HiveWatchStore,
 } from '../../persistence/hive/hive-watch-store.ts'
 import { createHiveStore } from '../../persistence/hive/hive-store.ts'
-import type { Sql } from '../../persistence/data-plane.ts'
+import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import { createStrategyStore } from '../../persistence/hive/strategy-store.ts'
 import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
 import { createEmbeddingsClient } from '../../providers/embeddings/embeddings-client.ts'
 import type { EmbeddingsClient } from '../../providers/embeddings/embeddings-port.ts'
 import type {
-  HiveWatchesAndFeature,
+  HiveWatchesAndFeaturedSlot,
   HiveTextReservations,
   StrategyReader,
 } from '../../providers/hive/hive-port.ts'
@@ -65,7 +65,7 @@ export function composeHive({ config, userAgent, sql, clock, log }: ComposeHiveD
   const ports: {
     embeddings: EmbeddingsClient | null
     hive: HiveReader
-    hiveBoard: HiveWatchesAndFeature
+    hiveBoard: HiveWatchesAndFeaturedSlot
     hiveTexts: HiveTextReservations
     strategies: StrategyReader
   } = {

@@ -5,8 +5,8 @@ import {
   deriveEncryptionKeys,
   type EncryptionPurpose,
   type EncryptionKeys,
-} from '../../core/crypto.ts'
-import { startDataPlane, type DataPlane, type Sql } from '../../persistence/data-plane.ts'
+} from '../../core/key-derivation-and-encryption.ts'
+import { startPostgresAndRedis, type PostgresAndRedis, type Sql } from '../../persistence/start-postgres-and-redis.ts'
 import type { StationKeys } from '../../persistence/station-keys.ts'
 import type { Config } from '../config.ts'
 import { loadMasterKeys, loadStationKeys } from '../master-key.ts'
@@ -28,7 +28,7 @@ export interface StationInfrastructure {
   /** Public URL of the service, without a trailing slash. */
   readonly publicUrl: string
   readonly userAgent: string
-  readonly plane: DataPlane
+  readonly plane: PostgresAndRedis
   readonly sql: Sql
   /** Keys that do not change with the master key. */
   readonly own: StationKeys
@@ -46,7 +46,7 @@ export async function composeInfrastructure({
   const { clock = createSystemClock(), log = () => {} } = given
   const publicUrl = config.publicUrl ?? `http://${config.host}:${config.port}`
   const masters = loadMasterKeys(config)
-  const plane = await startDataPlane({
+  const plane = await startPostgresAndRedis({
     databaseUrl: config.databaseUrl?.reveal() ?? null,
     redisUrl: config.redisUrl?.reveal() ?? null,
     dataDir: config.dataDir,

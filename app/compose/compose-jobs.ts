@@ -1,25 +1,25 @@
-import type { ActorSystem } from '../../actors/command.ts'
+import type { ActorSystem } from '../../actors/aggregate-command-types.ts'
 import { SCHEDULE_RUN_TIMER } from '../../actors/commands/schedules-commands.ts'
-import type { CallService } from '../../calls/call-types.ts'
+import type { CallService } from '../../calls/call-request-and-reply-types.ts'
 import { createScheduleRunner } from '../../calls/schedule-runner.ts'
 import { DAY, type Clock } from '../../core/clock.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { isDatabaseUnavailableError } from '../../http/database-unavailable-error.ts'
 import { startJobQueues } from '../../jobs/queues/job-queues.ts'
-import { createScheduleJob } from '../../jobs/schedule-job.ts'
-import { createUnderfundedScheduleJob } from '../../jobs/underfunded-schedule-job.ts'
-import type { EncryptionKeys } from '../../core/crypto.ts'
+import { createDueScheduleJob } from '../../jobs/due-schedule-job.ts'
+import { createResumeUnderfundedSchedulesJob } from '../../jobs/resume-underfunded-schedules-job.ts'
+import type { EncryptionKeys } from '../../core/key-derivation-and-encryption.ts'
 import type { AggregateChanges } from '../../persistence/commit-batch.ts'
 import { migrateBullmqSchema } from '../../persistence/bullmq-connections.ts'
 import type { ApiKeyStore } from '../../persistence/agents/api-key-store.ts'
-import type { DataPlane } from '../../persistence/data-plane.ts'
+import type { PostgresAndRedis } from '../../persistence/start-postgres-and-redis.ts'
 import { createScheduleStore } from '../../persistence/schedules/schedule-store.ts'
-import { createOperatorDeadLetterStore } from '../cli/dead-letters.ts'
+import { createOperatorDeadLetterStore } from '../cli/dead-letter-cli-command.ts'
 
 /** Composes job queues, schedules and dead letters. */
 
 export interface ComposeJobsDeps {
-  readonly plane: DataPlane
+  readonly plane: PostgresAndRedis
   readonly clock: Clock
   readonly log: (message: string, error: unknown) => void
   readonly sealingFor: (purpose: 'keyring') => EncryptionKeys
@@ -39,7 +39,7 @@ export async function composeJobs({ plane, clock, log, sealingFor }: ComposeJobs
   plane.bus.onDeadConnections(jobs.renew)
   const letters = createOperatorDeadLetterStore(sql)
   const store = createScheduleStore(sql, sealingFor('keyring'))
-  let short: ReturnType<typeof createUnderfundedScheduleJob> | null = null
+  let short: ReturnType<typeof createResumeUnderfundedSchedulesJob> | null = null
   return {
     letters,
     /** Called after each commit of this node. */
@@ -59,8 +59,8 @@ export async function composeJobs({ plane, clock, log, sealingFor }: ComposeJobs
         isOutage: isDatabaseUnavailableError,
         log,
       })
-      const runs = createScheduleJob({ clock, store, jobs, runner, log })
-      short = createUnderfundedScheduleJob({ store, actors, log })
+      const runs = createDueScheduleJob({ clock, store, jobs, runner, log })
+      short = createResumeUnderfundedSchedulesJob({ store, actors, log })
       const { start, stop } = short
       return {
         wakeAt: runs.wakeAt,

@@ -1,5 +1,5 @@
 import { HOUR, MINUTE, SECOND, type Clock } from '../../core/clock.ts'
-import type { Sql } from '../../persistence/data-plane.ts'
+import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import { createRetentionSweeper } from '../../persistence/retention-sweeper.ts'
 import type { StationStores } from './compose-stores.ts'
 import type { DatabaseTimeSync } from '../database-time-sync.ts'

@@ -3,9 +3,9 @@ import { PAYMENT_NETWORKS } from '../../chain/payment-networks.ts'
 import { createSignerRecoveryPool } from '../../chain/evm/signer-recovery-pool.ts'
 import { createSolanaPaymentFinder } from '../../chain/solana/find-solana-payment.ts'
 import { createSolanaRpc } from '../../chain/solana/solana-rpc.ts'
-import { accountFromPrivateKey, findTransactionReceipt } from '../../chain/evm/transactions.ts'
+import { accountFromPrivateKey, findTransactionReceipt } from '../../chain/evm/settler-evm-transactions.ts'
 import { createFacilitatorClient } from '../../chain/x402/facilitator-client.ts'
-import { findBlockHash, readChainHeads } from '../../chain/evm/incoming-transfers.ts'
+import { findBlockHash, readLatestAndFinalBlocks } from '../../chain/evm/incoming-transfers.ts'
 import type { ActorRuntime } from '../../actors/actor-runtime.ts'
 import { SECOND, type Clock } from '../../core/clock.ts'
 import { startFinalityJob } from '../../jobs/finality-job.ts'
@@ -24,7 +24,7 @@ import { createSettler, type Settler } from '../../payments/settlement/settler.t
 import { createPaymentVerifier } from '../../payments/payment-verifier.ts'
 import type { CallLogStore } from '../../persistence/calls/call-log-store.ts'
 import { createFinalityStore } from '../../persistence/payments/finality-store.ts'
-import type { Sql } from '../../persistence/data-plane.ts'
+import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import {
   createSettlementStore,
   type SettlementStore,
@@ -152,7 +152,7 @@ function watchesOf(
     const { settler: address } = settings
     if (client === undefined || address === null) continue
     const source = {
-      heads: () => readChainHeads(client),
+      heads: () => readLatestAndFinalBlocks(client),
       blockHash: (block: bigint) => findBlockHash(client, block),
       receiptOf: (tx: string) => findTransactionReceipt(client, tx as `0x${string}`),
       sentCount: () =>

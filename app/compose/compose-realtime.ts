@@ -1,6 +1,6 @@
-import type { ActorSystem } from '../../actors/command.ts'
+import type { ActorSystem } from '../../actors/aggregate-command-types.ts'
 import type { Clock } from '../../core/clock.ts'
-import { createSendMessage } from '../../http/actions/send-message.ts'
+import { createSendAgentMessage } from '../../http/actions/send-agent-message.ts'
 import { createPublishSignal } from '../../http/actions/publish-signal.ts'
 import { createPublishPulse } from '../../http/actions/publish-pulse.ts'
 import type { AggregateChanges } from '../../persistence/commit-batch.ts'
@@ -8,7 +8,7 @@ import type { ApiKeyStore } from '../../persistence/agents/api-key-store.ts'
 import type { AgentMessageStore } from '../../persistence/agents/agent-message-store.ts'
 import type { IdempotentWrites } from '../../persistence/idempotency/idempotent-writes.ts'
 import { createOutboxStore } from '../../persistence/outbox-store.ts'
-import type { DataPlane } from '../../persistence/data-plane.ts'
+import type { PostgresAndRedis } from '../../persistence/start-postgres-and-redis.ts'
 import type { AgentProfileStore } from '../../persistence/agents/agent-profile-store.ts'
 import { createPulseStore } from '../../persistence/realtime/pulse-store.ts'
 import { createSignalStore } from '../../persistence/realtime/signal-store.ts'
@@ -20,13 +20,13 @@ import type { Config } from '../config.ts'
 export interface ComposeRealtimeDeps {
   readonly config: Pick<Config, 'promoTransferable'>
   readonly clock: Clock
-  readonly plane: Pick<DataPlane, 'sql' | 'bus'>
+  readonly plane: Pick<PostgresAndRedis, 'sql' | 'bus'>
   readonly keys: Pick<ApiKeyStore, 'find'>
   readonly log: (message: string, error: unknown) => void
 }
 
 /** Services that publishing needs. */
-export interface RealtimeRouteDeps {
+export interface RealtimePublishingDeps {
   readonly actors: ActorSystem
   readonly once: IdempotentWrites
   readonly profiles: Pick<AgentProfileStore, 'has'>
@@ -44,7 +44,7 @@ export async function composeRealtime({ config, clock, plane, keys, log }: Compo
   const live = await startRealtimeService({ clock, bus, signals, outbox, pulses, keys, log })
   return {
     /** Services for the routes. */
-    served(deps: RealtimeRouteDeps) {
+    served(deps: RealtimePublishingDeps) {
       const parts = { ...deps, clock, signals, pulses, realtime: live }
       return {
         messages: deps.messages,
@@ -54,7 +54,7 @@ export async function composeRealtime({ config, clock, plane, keys, log }: Compo
         realtime: live,
         publish: createPublishSignal({ ...parts, promoTransferable: config.promoTransferable }),
         pulse: createPublishPulse(parts),
-        send: createSendMessage(parts),
+        send: createSendAgentMessage(parts),
       }
     },
     /** Called after each commit: announces its events and signals. */

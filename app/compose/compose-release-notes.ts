@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto'
 import {
   diffCatalogues,
   type CatalogueRevision,
-  type CatalogueOffer,
+  type CatalogueToolProperties,
 } from '../../domain/catalogue-diff.ts'
 import { HOUR, type Clock } from '../../core/clock.ts'
 import { createCatalogueRevisionStore } from '../../persistence/catalogue-revision-store.ts'
-import type { Sql } from '../../persistence/data-plane.ts'
+import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
 import { parseChangelog } from '../../tools/intelligence/station-updates/parse-changelog.ts'
 import type { CatalogueEntry, CatalogueView, ToolPorts } from '../../tools/tool-ports.ts'
@@ -69,7 +69,7 @@ export function composeReleaseNotes({ sql, clock, publicUrl }: ComposeReleaseNot
   }
 }
 
-const toCatalogueOffer = (entry: CatalogueEntry): CatalogueOffer => ({
+const toCatalogueOffer = (entry: CatalogueEntry): CatalogueToolProperties => ({
   slug: entry.slug,
   name: entry.name,
   category: entry.category,

@@ -1,9 +1,9 @@
 import type { FastifyInstance } from 'fastify'
 import type { ActorRuntime } from '../../actors/actor-runtime.ts'
 import { SECOND, type Clock } from '../../core/clock.ts'
-import type { DataPlane } from '../../persistence/data-plane.ts'
+import type { PostgresAndRedis } from '../../persistence/start-postgres-and-redis.ts'
 import type { ResolveAddresses } from '../../providers/egress/dns-resolver.ts'
-import { composeAccounts } from './compose-accounts.ts'
+import { composeOnboardingFleetsAndBounties } from './compose-onboarding-fleets-and-bounties.ts'
 import { createBackpackRefusalLog } from '../../calls/backpack-refusal-log.ts'
 import { createBackpackRefusalStore } from '../../persistence/calls/backpack-refusal-store.ts'
 import { composeActors } from './compose-actors.ts'
@@ -25,7 +25,7 @@ import type { Config } from '../config.ts'
 
 export interface Station {
   readonly server: FastifyInstance
-  readonly plane: DataPlane
+  readonly plane: PostgresAndRedis
   readonly actors: ActorRuntime
   readonly publicUrl: string
   /** Stops accepting requests, finishes running ones and releases all resources. */
@@ -78,7 +78,7 @@ export async function composeStation(
   const chain = await composePayments({ ...base, actors, callLog, mppSecret })
   const { chains, settler } = chain
   const funds = composeDeposits({ ...base, actors, chains, settler, sealing: wallets })
-  const agents = composeAccounts({
+  const agents = composeOnboardingFleetsAndBounties({
     ...base,
     actors,
     chains,

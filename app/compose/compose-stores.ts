@@ -2,7 +2,7 @@ import { createAggregateStore } from '../../persistence/aggregate-store.ts'
 import { createBackpackStatementStore } from '../../persistence/statement/backpack-statement-store.ts'
 import { createCallLogStore } from '../../persistence/calls/call-log-store.ts'
 import { createClipboardStore } from '../../persistence/agents/clipboard-store.ts'
-import { createDropStore } from '../../persistence/payments/drop-store.ts'
+import { createCreditDropStore } from '../../persistence/payments/credit-drop-store.ts'
 import { createKeyringStore } from '../../persistence/agents/keyring-store.ts'
 import { createApiKeyStore } from '../../persistence/agents/api-key-store.ts'
 import { createAgentMessageStore } from '../../persistence/agents/agent-message-store.ts'
@@ -10,7 +10,7 @@ import { createIdempotentWrites } from '../../persistence/idempotency/idempotent
 import { createTaskBackpackListStore } from '../../persistence/agents/task-backpack-list-store.ts'
 import { createAgentProfileStore } from '../../persistence/agents/agent-profile-store.ts'
 import { createReferralStore } from '../../persistence/agents/referral-store.ts'
-import { createStatementStore } from '../../persistence/statement/statement-store.ts'
+import { createCreditStatementStore } from '../../persistence/statement/credit-statement-store.ts'
 import { createAgentTransferStore } from '../../persistence/payments/agent-transfer-store.ts'
 import type { StationInfrastructure } from './compose-infrastructure.ts'
 
@@ -35,10 +35,10 @@ export function composeStores({ clock, plane, sql, own, sealingFor }: ComposeSto
       messages: createAgentMessageStore(sql),
       once: createIdempotentWrites(sql, clock, sealingFor('answers')),
       referrals: createReferralStore(sql),
-      drops: createDropStore(sql),
+      drops: createCreditDropStore(sql),
       ledger: createAgentTransferStore(sql),
       ownLists: createTaskBackpackListStore(sql),
-      statements: createStatementStore(sql),
+      statements: createCreditStatementStore(sql),
       backpackStatements: createBackpackStatementStore(sql),
     },
   }

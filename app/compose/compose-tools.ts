@@ -1,22 +1,22 @@
-import { summarizeX402Document } from '../../chain/x402/summarize-document.ts'
+import { summarizeX402Document } from '../../chain/x402/summarize-x402-document.ts'
 import { SECOND, type Clock } from '../../core/clock.ts'
 import { createReputationService } from '../../memory/agents/reputation.ts'
 import { createTextAnalysis } from '../../memory/text/text-analysis.ts'
 import type { CallLogStore } from '../../persistence/calls/call-log-store.ts'
 import { createAgentDirectory } from '../../persistence/agents/agent-directory.ts'
 import { createMailSuppressionStore } from '../../persistence/notifications/mail-suppression-store.ts'
-import type { Sql } from '../../persistence/data-plane.ts'
+import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import { createReputationStore } from '../../persistence/agents/reputation-store.ts'
 import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
 import {
   createToolCatalogue,
   NATIVE_TOOLS,
   type CatalogueToolStats,
-} from '../../tools/catalogue.ts'
-import { parseAddressAllowlist } from '../../providers/egress/public-address.ts'
+} from '../../tools/tool-catalogue.ts'
+import { parseIpAddressAllowlist } from '../../providers/egress/public-ip-address.ts'
 import { createEgressClient } from '../../providers/egress/guarded-egress-client.ts'
 import { createAtMostOnceMailer } from '../../providers/mail/at-most-once-mailer.ts'
-import { createPageReader } from '../../providers/pages/page-reader.ts'
+import { createPageParserPool } from '../../providers/pages/page-parser-pool.ts'
 import type { ToolPorts } from '../../tools/tool-ports.ts'
 import { createPoolFinder } from '../../providers/liquidity-pools/pool-finder.ts'
 import { createSandbox } from '../../providers/sandbox/sandbox.ts'
@@ -26,9 +26,9 @@ import { composeChainReads } from './compose-chain-reads.ts'
 import { composePlanner } from './compose-planner.ts'
 import { composeLlm } from './compose-llm.ts'
 import { composeReleaseNotes } from './compose-release-notes.ts'
-import { composePrices } from './compose-prices.ts'
+import { composeCoinPrices } from './compose-coin-prices.ts'
 import { composeSearch } from './compose-search.ts'
-import { composeVault } from './compose-vault.ts'
+import { composeVaultAndMemoryPacks } from './compose-vault-and-memory-packs.ts'
 import type { Config } from '../config.ts'
 
 /** Composes the tools and their ports. */
@@ -47,14 +47,14 @@ export interface ComposeToolsDeps {
 /** Creates the tool catalogue and the ports that tools use. */
 export function composeTools(parts: ComposeToolsDeps) {
   const { config, clock, sql, publicUrl, userAgent, callLog, log, hive } = parts
-  const egress = createEgressClient({ allow: parseAddressAllowlist(config.ssrfAllow), userAgent })
+  const egress = createEgressClient({ allow: parseIpAddressAllowlist(config.ssrfAllow), userAgent })
   const upstream = createUpstreamClient({ clock, userAgent })
   const chain = composeChainReads(config.reads)
-  const { prices, welcome } = composePrices({ config, clock, upstream, chain })
+  const { prices, welcome } = composeCoinPrices({ config, clock, upstream, chain })
   const { searchPath, sandboxMinIsolation: minIsolation } = config
   const sandboxes = createSandbox({ clock, searchPath, minIsolation, log })
   const browsing = composeBrowser({ config, clock, userAgent, log })
-  const pages = createPageReader()
+  const pages = createPageParserPool()
   const models = composeLlm({ config: config.llm, clock, sql, userAgent, log })
   const catalogue = createToolCatalogue({
     tools: NATIVE_TOOLS.map((tool) => withFreeTier(tool, config.freeTierPerDay)),
@@ -63,7 +63,7 @@ export function composeTools(parts: ComposeToolsDeps) {
     ports: () => ({ ...ports, secrets: NO_SECRETS }),
   })
   const intelligence = composePlanner({ sql, clock, catalogue, publicUrl })
-  const memories = composeVault(sql)
+  const memories = composeVaultAndMemoryPacks(sql)
   const { news, record } = composeReleaseNotes({ sql, clock, publicUrl })
   const directory = createAgentDirectory(sql)
   const usage = createReputationService(createReputationStore(sql), clock)

@@ -1,10 +1,10 @@
 import { DAY, HOUR, type Clock } from '../../core/clock.ts'
-import type { EncryptionKeys } from '../../core/crypto.ts'
+import type { EncryptionKeys } from '../../core/key-derivation-and-encryption.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { NotificationChannel } from '../../domain/notifications.ts'
 import { isDatabaseUnavailableError as isOutage } from '../../http/database-unavailable-error.ts'
 import { createWebhookDeliverer } from '../../jobs/webhook-deliverer.ts'
-import { createEventRouter } from '../../jobs/event-router.ts'
+import { createOutboxEventRouter } from '../../jobs/outbox-event-router.ts'
 import { createOwnerAlerts } from '../../jobs/owner-alerts/owner-alerts.ts'
 import { createOwnerAlertStore } from '../../persistence/notifications/owner-alert-store.ts'
 import type { AggregateChanges } from '../../persistence/commit-batch.ts'
@@ -12,11 +12,11 @@ import type { DeadLetterStore } from '../../persistence/dead-letter-store.ts'
 import { createWebhookDeliveryStore } from '../../persistence/webhooks/webhook-delivery-store.ts'
 import { createEventRoutingStore } from '../../persistence/webhooks/event-routing-store.ts'
 import { createMailSuppressionStore } from '../../persistence/notifications/mail-suppression-store.ts'
-import type { Sql } from '../../persistence/data-plane.ts'
+import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import { createAgentSpendingStore } from '../../persistence/statement/agent-spending-store.ts'
 import { createWebhookStore } from '../../persistence/webhooks/webhook-store.ts'
 import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
-import { parseAddressAllowlist } from '../../providers/egress/public-address.ts'
+import { parseIpAddressAllowlist } from '../../providers/egress/public-ip-address.ts'
 import { createGuardedPostClient } from '../../providers/egress/guarded-post-client.ts'
 import type { ResolveAddresses } from '../../providers/egress/dns-resolver.ts'
 import { createSmtpNotificationChannel } from '../../providers/mail/smtp-notification-channel.ts'
@@ -49,7 +49,7 @@ export function composeWebhooks(parts: ComposeWebhooksDeps) {
   const { sql, clock, sealing, letters, publicUrl, userAgent, resolve, log } = parts
   const deliveries = createWebhookDeliveryStore(sql, sealing, letters)
   const post = createGuardedPostClient({
-    allow: parseAddressAllowlist(parts.config.ssrfAllow),
+    allow: parseIpAddressAllowlist(parts.config.ssrfAllow),
     userAgent,
     timeoutMs: LIMITS.webhookAttemptMs,
     maxBytes: LIMITS.webhookAnswerBytes,
@@ -69,7 +69,7 @@ export function composeWebhooks(parts: ComposeWebhooksDeps) {
     isOutage,
     log,
   })
-  const eventRouter = createEventRouter({
+  const eventRouter = createOutboxEventRouter({
     store: createEventRoutingStore(sql, sealing),
     owners: owners.tells,
     letters,

@@ -1,13 +1,13 @@
 import { rmSync } from 'node:fs'
 import { newUuidV7 } from '../../core/ids.ts'
 import { createSystemClock } from '../../core/clock.ts'
-import { createHiveSearchService } from '../../memory/hive/hive-search.ts'
+import { createHiveSearchService } from '../../memory/hive/hive-search-and-trends.ts'
 import type { HiveVectorIndex } from '../../memory/hive/hive-vector-index.ts'
 import { createHiveStore } from '../../persistence/hive/hive-store.ts'
 import { migrateSchema } from '../../persistence/migrate-schema.ts'
 import { openPostgresPool, type Sql } from '../../persistence/postgres/connection-pool.ts'
-import { startEmbeddedPostgres } from '../../persistence/postgres/embedded-server.ts'
-import { quantile } from '../../chaos/statistics.ts'
+import { startEmbeddedPostgres } from '../../persistence/postgres/embedded-postgres-server.ts'
+import { quantile } from '../../chaos/statistics-and-table-columns.ts'
 import { createDataDirectory } from '../../chaos/station-process.ts'
 import {
   formatMilliseconds,

@@ -1,7 +1,7 @@
-import { median } from '../../chaos/statistics.ts'
-import { PAID_TOOL_BODY } from '../../chaos/station-client.ts'
+import { median } from '../../chaos/statistics-and-table-columns.ts'
+import { PAID_TOOL_BODY } from '../../chaos/station-http-client.ts'
 import type { HttpLoadPlan, HttpLoadResult } from '../http-load-generator.ts'
-import { runLoadGenerator } from '../child-processes.ts'
+import { runLoadGenerator } from '../benchmark-child-processes.ts'
 import {
   formatMilliseconds,
   createBenchmarkRow,

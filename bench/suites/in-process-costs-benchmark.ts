@@ -1,6 +1,6 @@
-import { median } from '../../chaos/statistics.ts'
+import { median } from '../../chaos/statistics-and-table-columns.ts'
 import type { Sql } from '../../persistence/postgres/connection-pool.ts'
-import { spawnChildProgram } from '../child-processes.ts'
+import { spawnChildProgram } from '../benchmark-child-processes.ts'
 import {
   createBenchmarkRow,
   formatThousands,

@@ -1,7 +1,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { quantile } from '../../chaos/statistics.ts'
-import { createPageReader } from '../../providers/pages/page-reader.ts'
-import type { PageReader } from '../../providers/pages/pages-port.ts'
+import { quantile } from '../../chaos/statistics-and-table-columns.ts'
+import { createPageParserPool } from '../../providers/pages/page-parser-pool.ts'
+import type { PageParser } from '../../providers/pages/pages-port.ts'
 import { parsePageContent } from '../../providers/pages/parse-page.ts'
 import {
   formatMilliseconds,
@@ -24,7 +24,7 @@ export async function benchmarkPageParsing({
   measureMs,
   rounds,
 }: BenchmarkScale): Promise<BenchmarkRow[]> {
-  const pages = createPageReader()
+  const pages = createPageParserPool()
   try {
     return [await shopRow(pages, measureMs, rounds), await hostileRow(pages)]
   } finally {
@@ -35,14 +35,14 @@ export async function benchmarkPageParsing({
 const quiet = new AbortController().signal
 
 /** Duration of one read in milliseconds. */
-async function read(pages: PageReader, body: string | Buffer): Promise<number> {
+async function read(pages: PageParser, body: string | Buffer): Promise<number> {
   const startedAt = performance.now()
   await pages.read({ body, contentType: 'text/html; charset=utf-8', url: URL }, quiet)
   return performance.now() - startedAt
 }
 
 async function shopRow(
-  pages: PageReader,
+  pages: PageParser,
   measureMs: number,
   rounds: number,
 ): Promise<BenchmarkRow> {
@@ -78,7 +78,7 @@ function heldHere(body: Buffer, rounds: number): number {
   return quantile(taken.slice(rounds), 0.5)
 }
 
-async function hostileRow(pages: PageReader): Promise<BenchmarkRow> {
+async function hostileRow(pages: PageParser): Promise<BenchmarkRow> {
   const hold = monitorEventLoopDelay({ resolution: 1 })
   hold.enable()
   const taken: [string, number][] = []

@@ -8,8 +8,8 @@ import {
   createStationClient,
   PAID_TOOL_BODY,
   PAID_TOOL_PRICE_USDC,
-} from '../../chaos/station-client.ts'
-import { median } from '../../chaos/statistics.ts'
+} from '../../chaos/station-http-client.ts'
+import { median } from '../../chaos/statistics-and-table-columns.ts'
 import {
   createDataDirectory,
   openEmbeddedDatabase,
@@ -21,10 +21,10 @@ import {
   fundPayerAccounts,
   signPaymentHeaders,
   type PaymentBill,
-  type PayerAccounts,
-} from '../payer-fixtures.ts'
+  type BenchmarkPayerAccounts,
+} from '../benchmark-payer-wallets.ts'
 import { seedApiKeys, seedAgents } from '../seed-agents.ts'
-import { runLoadGenerator, spawnChildProgram, type ChildProgram } from '../child-processes.ts'
+import { runLoadGenerator, spawnChildProgram, type ChildProgram } from '../benchmark-child-processes.ts'
 import {
   formatMilliseconds,
   createBenchmarkRow,
@@ -55,7 +55,7 @@ interface PaymentContestant {
 
 interface PaymentsBenchSetup {
   readonly base: LocalChain
-  readonly payers: PayerAccounts
+  readonly payers: BenchmarkPayerAccounts
   readonly ours: PaymentContestant
   readonly theirs: PaymentContestant
   /** Keys of agents of the station that pay with credits. */
@@ -130,7 +130,7 @@ async function prepare(later: (close: () => unknown) => void): Promise<PaymentsB
 }
 
 /** Length of a response of the station: the baseline returns one of the same length. */
-async function bytesOf(url: string, payers: PayerAccounts, bill: PaymentBill): Promise<string> {
+async function bytesOf(url: string, payers: BenchmarkPayerAccounts, bill: PaymentBill): Promise<string> {
   const [header = ''] = await signPaymentHeaders(payers, bill, 1)
   const headers = { 'content-type': 'application/json', 'payment-signature': header }
   const response = await fetch(`${url}${PATH}`, {

@@ -6,8 +6,8 @@ import {
   onboardAgents,
   PAID_TOOL_BODY,
   type StationReply,
-} from '../../chaos/station-client.ts'
-import { quantile } from '../../chaos/statistics.ts'
+} from '../../chaos/station-http-client.ts'
+import { quantile } from '../../chaos/statistics-and-table-columns.ts'
 import { createDataDirectory, spawnStationProcess } from '../../chaos/station-process.ts'
 import { findFreePort } from '../../chaos/free-port.ts'
 import {

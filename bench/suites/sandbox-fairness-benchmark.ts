@@ -7,8 +7,8 @@ import {
   usdcToMicros,
   expectAccepted,
   onboardAgents,
-  type ApiAgent,
-} from '../../chaos/station-client.ts'
+  type AgentIdAndApiKey,
+} from '../../chaos/station-http-client.ts'
 import { createDataDirectory, spawnStationProcess } from '../../chaos/station-process.ts'
 import { findFreePort } from '../../chaos/free-port.ts'
 import { formatMilliseconds, createBenchmarkRow, type BenchmarkRow } from '../benchmark-row.ts'
@@ -52,7 +52,7 @@ export async function benchmarkSandboxFairness(): Promise<BenchmarkRow[]> {
   try {
     const [greedy, victim] = await onboardAgents(client, 2)
     if (greedy === undefined || victim === undefined) throw new Error('no agents were made')
-    const ask = async (by: ApiAgent, path: string, language: Language, code: string) => {
+    const ask = async (by: AgentIdAndApiKey, path: string, language: Language, code: string) => {
       const started = performance.now()
       const reply = await request(`${station.url}${path}`, {
         method: 'POST',

@@ -3,7 +3,7 @@ import { createSystemClock } from '../../core/clock.ts'
 import { quantizeVector } from '../../domain/vector-quantization.ts'
 import { createHiveVectorIndex } from '../../memory/hive/hive-vector-index.ts'
 import { createTextAnalysis } from '../../memory/text/text-analysis.ts'
-import { createVaultService } from '../../memory/vault/vault.ts'
+import { createMemoryVaultService } from '../../memory/vault/memory-vault-service.ts'
 import { createHiveVectorStore } from '../../persistence/hive/hive-vector-store.ts'
 import type { Sql } from '../../persistence/postgres/connection-pool.ts'
 import { createVaultStore } from '../../persistence/vault/vault-store.ts'
@@ -19,7 +19,7 @@ import {
   measureSearchQuality,
   loadSearchQualitySet,
   type SearchQualitySet,
-} from '../search-quality.ts'
+} from '../measure-search-quality.ts'
 import { createBenchmarkRow, type BenchmarkRow } from '../benchmark-row.ts'
 
 /** Benchmarks the recall of Hive and vault search over one labelled set. */
@@ -91,7 +91,7 @@ async function vaultRow(set: SearchQualitySet, sql: Sql): Promise<BenchmarkRow> 
   )
   await sql`insert into vault_memories select r.* from
     jsonb_populate_recordset(null::vault_memories, ${JSON.stringify(memories)}::text::jsonb) r`
-  const vault = createVaultService(createVaultStore(sql))
+  const vault = createMemoryVaultService(createVaultStore(sql))
   const asked = { agentId: OWNER, type: null, tag: null, limit: 10, at }
   return qualityRow(set, 'vault search by words and trigrams', async (query) => {
     const vector = await text.vector(query)

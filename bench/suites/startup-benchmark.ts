@@ -5,8 +5,8 @@ import {
   expectAccepted,
   onboardAgents,
   PAID_TOOL_BODY,
-} from '../../chaos/station-client.ts'
-import { median } from '../../chaos/statistics.ts'
+} from '../../chaos/station-http-client.ts'
+import { median } from '../../chaos/statistics-and-table-columns.ts'
 import { createDataDirectory, spawnStationProcess } from '../../chaos/station-process.ts'
 import { findFreePort } from '../../chaos/free-port.ts'
 import { createBenchmarkRow, type BenchmarkRow } from '../benchmark-row.ts'

@@ -1,5 +1,5 @@
 import { rmSync } from 'node:fs'
-import { createStationClient, PAID_TOOL_BODY } from '../../chaos/station-client.ts'
+import { createStationClient, PAID_TOOL_BODY } from '../../chaos/station-http-client.ts'
 import {
   createDataDirectory,
   openEmbeddedDatabase,
@@ -8,7 +8,7 @@ import {
 import { findFreePort } from '../../chaos/free-port.ts'
 import { runContestantsByTurns } from './http-throughput-benchmark.ts'
 import { seedApiKeys, seedAgents } from '../seed-agents.ts'
-import { runLoadGenerator } from '../child-processes.ts'
+import { runLoadGenerator } from '../benchmark-child-processes.ts'
 import {
   createBenchmarkRow,
   formatThousands,

@@ -2,8 +2,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { createStationClient, type StationClient } from '../../chaos/station-client.ts'
-import { quantile } from '../../chaos/statistics.ts'
+import { createStationClient, type StationClient } from '../../chaos/station-http-client.ts'
+import { quantile } from '../../chaos/statistics-and-table-columns.ts'
 import {
   createDataDirectory,
   openEmbeddedDatabase,
@@ -13,7 +13,7 @@ import { findFreePort } from '../../chaos/free-port.ts'
 import { measureFsyncDuring, type FsyncLatencies } from '../fsync-probe.ts'
 import type { WebSocketListenersReport } from '../websocket-listeners.ts'
 import { seedApiKeys, seedAgents } from '../seed-agents.ts'
-import { spawnChildProgram, type ChildProgram } from '../child-processes.ts'
+import { spawnChildProgram, type ChildProgram } from '../benchmark-child-processes.ts'
 import {
   formatMilliseconds,
   createBenchmarkRow,

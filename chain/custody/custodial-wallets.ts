@@ -5,7 +5,7 @@ import {
   encryptEnvelope,
   primaryEncryptionKey,
   type EncryptionKeys,
-} from '../../core/crypto.ts'
+} from '../../core/key-derivation-and-encryption.ts'
 import type { HexString } from '../onchain-payment.ts'
 
 /** A stored custodial wallet: its private key exists only in the envelope. */

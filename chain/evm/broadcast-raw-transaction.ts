@@ -9,7 +9,7 @@ import {
 } from 'viem'
 import { invalidInputError, ServiceError } from '../../core/errors.ts'
 import { findRpcError } from './evm-client.ts'
-import type { EvmReadClient } from './read-client.ts'
+import type { EvmReadClient } from './evm-read-client.ts'
 
 /** Broadcasts raw transactions that callers have signed. */
 

@@ -15,10 +15,10 @@ import {
   type EvmEventLog,
   readLogsInChunks,
   ERC20_TRANSFER_TOPIC,
-} from './event-logs.ts'
+} from './evm-event-logs.ts'
 import type { HexString } from '../onchain-payment.ts'
 import { isEcdsaSignature, splitSignature } from './ecdsa-signatures.ts'
-import { findTransactionReceipt } from './transactions.ts'
+import { findTransactionReceipt } from './settler-evm-transactions.ts'
 import { encodeCallData, encodeUintWord, encodeHexWord } from './abi-words.ts'
 
 /** A transfer by signature (EIP-3009); addresses in lower case, times in seconds. */

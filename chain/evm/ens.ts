@@ -1,6 +1,6 @@
 import { namehash, parseAbi, type Hex } from 'viem'
 import { isRpcUnavailable } from './evm-client.ts'
-import type { EvmReadClient } from './read-client.ts'
+import type { EvmReadClient } from './evm-read-client.ts'
 
 /** Resolves ENS names and addresses. */
 

@@ -7,8 +7,8 @@ import {
   type EventLogFilter,
   readLogsInChunks,
   ERC20_TRANSFER_TOPIC,
-} from './event-logs.ts'
-import { readBatchAtBlock } from './multicall.ts'
+} from './evm-event-logs.ts'
+import { readMulticallAtBlock } from './multicall.ts'
 import type { HexString } from '../onchain-payment.ts'
 import { balanceOfCall } from './eip3009.ts'
 
@@ -79,7 +79,7 @@ const transferOf = (log: EvmEventLog): IncomingTransferLog => ({
   value: BigInt(log.data),
 })
 
-export interface ChainHeads {
+export interface LatestAndFinalBlocks {
   readonly latest: bigint
   readonly finalized: bigint
   /** Seconds since the epoch. */
@@ -87,7 +87,7 @@ export interface ChainHeads {
 }
 
 /** The latest and the final block of the chain. */
-export async function readChainHeads(client: EvmClient): Promise<ChainHeads> {
+export async function readLatestAndFinalBlocks(client: EvmClient): Promise<LatestAndFinalBlocks> {
   const [latest, finalized] = await Promise.all([
     findBlockHeader(client, 'latest'),
     findBlockHeader(client, 'finalized'),
@@ -118,7 +118,7 @@ export async function readTokenHoldings(
   const owners = [...new Set(addresses.map((address) => address.toLowerCase()))]
   for (const some of slices(owners, BALANCES_A_CALL)) {
     const reads = some.map((owner) => balanceOfCall(token, owner))
-    const { results } = await readBatchAtBlock(client, reads, block)
+    const { results } = await readMulticallAtBlock(client, reads, block)
     some.forEach((owner, at) => balances.set(owner, BigInt(results[at] ?? 0)))
   }
   return balances

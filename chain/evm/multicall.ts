@@ -70,7 +70,7 @@ export function decodeMulticallEntries({ to, data }: EvmCall): EvmCall[] | null 
 }
 
 /** Reads the number of the block that a batch runs on. */
-export const BLOCK_NUMBER_ENTRY: MulticallEntry = {
+export const MULTICALL_BLOCK_NUMBER_ENTRY: MulticallEntry = {
   to: MULTICALL3_ADDRESS,
   data: GET_BLOCK_NUMBER,
   fails: 'never',
@@ -80,13 +80,13 @@ export const BLOCK_NUMBER_ENTRY: MulticallEntry = {
  * Reads at one block, whose number is part of the result: separate requests may be answered by
  * different nodes or at different blocks. Throws if a read reverts.
  */
-export async function readBatchAtBlock(
+export async function readMulticallAtBlock(
   client: EvmClient,
   reads: readonly EvmCall[],
   block: bigint | 'latest' = 'latest',
 ): Promise<{ block: bigint; results: HexString[] }> {
   const members = [
-    BLOCK_NUMBER_ENTRY,
+    MULTICALL_BLOCK_NUMBER_ENTRY,
     ...reads.map((read) => ({ ...read, fails: 'never' as const })),
   ]
   const answer = await ethCall(client, encodeMulticall(members), block)
@@ -99,7 +99,7 @@ export async function readBatchAtBlock(
  * Simulates calls in one transaction with a gas limit and fees; returns which of them succeed. Null
  * if they cannot run this way at all; throws if the node did not run them.
  */
-export async function simulateCallBatch(
+export async function simulateMulticallBatch(
   client: EvmClient,
   calls: readonly EvmCall[],
   bounds: { readonly from: string; readonly gas: bigint; readonly fees: Eip1559Fees },

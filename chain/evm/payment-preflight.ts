@@ -8,17 +8,17 @@ import {
   revertReasonFromError,
 } from './evm-client.ts'
 import {
-  BLOCK_NUMBER_ENTRY,
+  MULTICALL_BLOCK_NUMBER_ENTRY,
   decodeMulticallResults,
-  readBatchAtBlock,
+  readMulticallAtBlock,
   encodeMulticall,
   type MulticallEntry,
 } from './multicall.ts'
 import type { HexString } from '../onchain-payment.ts'
-import { readCurrentFees, MAX_TRANSACTION_GAS } from './transactions.ts'
+import { readCurrentFees, MAX_TRANSACTION_GAS } from './settler-evm-transactions.ts'
 
 /** The chain checks before a payment is accepted. */
-export interface PreflightQuery {
+export interface PaymentPreflightQuery {
   /** The payer. */
   readonly from: string
   /** None of them may revert. */
@@ -37,7 +37,7 @@ export interface PreflightReading {
   readonly simulation: string | null
 }
 
-export type PaymentPreflight = (question: PreflightQuery) => Promise<PreflightReading>
+export type PaymentPreflight = (question: PaymentPreflightQuery) => Promise<PreflightReading>
 
 /**
  * Payments per request, and concurrent requests. Both are small: all payments of a request continue
@@ -53,7 +53,7 @@ const BATCH_OPTIONS = { most: 8, atOnce: 4 }
  */
 export function createPaymentPreflight(client: EvmClient, settler: string): PaymentPreflight {
   async function answer(
-    questions: readonly PreflightQuery[],
+    questions: readonly PaymentPreflightQuery[],
   ): Promise<Promise<PreflightReading>[]> {
     const codes = Promise.all(questions.map(({ from }) => hasContractCode(client, from)))
     const [hasCode, seen] = await Promise.all([codes, run(questions)])
@@ -66,9 +66,9 @@ export function createPaymentPreflight(client: EvmClient, settler: string): Paym
   }
 
   /** Null if they cannot run together: a settlement may use up the gas of those after it. */
-  async function run(questions: readonly PreflightQuery[]): Promise<PreflightRun[] | null> {
+  async function run(questions: readonly PaymentPreflightQuery[]): Promise<PreflightRun[] | null> {
     const members = [
-      BLOCK_NUMBER_ENTRY,
+      MULTICALL_BLOCK_NUMBER_ENTRY,
       ...questions.flatMap(readsOf),
       ...questions.map(settlementOf),
     ]
@@ -85,11 +85,11 @@ export function createPaymentPreflight(client: EvmClient, settler: string): Paym
     }))
   }
 
-  async function alone({ reads }: PreflightQuery): Promise<PreflightRun> {
-    return { ...(await readBatchAtBlock(client, reads)), succeeds: false }
+  async function alone({ reads }: PaymentPreflightQuery): Promise<PreflightRun> {
+    return { ...(await readMulticallAtBlock(client, reads)), succeeds: false }
   }
 
-  async function reasonOf({ settlement }: PreflightQuery, coded: boolean): Promise<string | null> {
+  async function reasonOf({ settlement }: PaymentPreflightQuery, coded: boolean): Promise<string | null> {
     const price = coded ? { gas: MAX_TRANSACTION_GAS, fees: await readCurrentFees(client) } : {}
     return findRevertReason(client, { ...settlement, from: settler, ...price })
   }
@@ -103,9 +103,9 @@ interface PreflightRun {
   readonly succeeds: boolean
 }
 
-const readsOf = ({ reads }: PreflightQuery): MulticallEntry[] =>
+const readsOf = ({ reads }: PaymentPreflightQuery): MulticallEntry[] =>
   reads.map((read) => ({ ...read, fails: 'never' }))
-const settlementOf = ({ settlement }: PreflightQuery): MulticallEntry => ({
+const settlementOf = ({ settlement }: PaymentPreflightQuery): MulticallEntry => ({
   ...settlement,
   fails: 'may',
 })

@@ -14,7 +14,7 @@ import {
   type EventLogFilter,
   readLogsInChunks,
   ERC20_TRANSFER_TOPIC,
-} from './event-logs.ts'
+} from './evm-event-logs.ts'
 import type { HexString } from '../onchain-payment.ts'
 import { isEcdsaSignature, splitSignature } from './ecdsa-signatures.ts'
 import { balanceOfCall, type SignedPaymentStatus, type Eip3009Preflight } from './eip3009.ts'

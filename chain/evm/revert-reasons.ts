@@ -42,7 +42,7 @@ export function decodeRevertReason(data: string | null): string | null {
 }
 
 /** Why a call stopped, from the node's error; null if the node did not run it. */
-export function haltReason(error: unknown): string | null {
+export function evmCallHaltReason(error: unknown): string | null {
   const reason = revertReasonFromError(error)
   if (reason === null) return null
   return (/^0x/.test(reason) ? decodeRevertReason(reason) : null) ?? reason

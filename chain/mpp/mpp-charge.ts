@@ -1,7 +1,7 @@
 import { keccak256, stringToHex } from 'viem'
 import { isRpcUnavailable, type EvmClient } from '../evm/evm-client.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { timingSafeTextEqual } from '../../core/crypto.ts'
+import { timingSafeTextEqual } from '../../core/key-derivation-and-encryption.ts'
 import {
   PaymentProblem,
   type HexString,
@@ -10,10 +10,10 @@ import {
   type OnchainPayment,
 } from '../onchain-payment.ts'
 import {
-  createFieldReader,
+  createPaymentFieldReader,
   isRecord,
   parseUntrustedJson,
-  type FieldReader,
+  type PaymentFieldReader,
 } from '../untrusted-json.ts'
 import {
   mppBodyDigest,
@@ -73,18 +73,18 @@ const chargeRejection = (reason: string, detail: string) => new PaymentProblem(4
 const verificationFailure = (detail: string) => chargeRejection('verification-failed', detail)
 
 interface Echo {
-  readonly challenge: FieldReader
+  readonly challenge: PaymentFieldReader
   readonly opaque: string | undefined
 }
 
-function parseCredential(text: string): Echo & { payload: FieldReader } {
+function parseCredential(text: string): Echo & { payload: PaymentFieldReader } {
   const document = parseUntrustedJson(text)
   if (document === null)
     throw chargeRejection('malformed-credential', 'it must be base64url of JSON')
   return readable(() => ({
-    challenge: createFieldReader(document['challenge'], 'challenge'),
+    challenge: createPaymentFieldReader(document['challenge'], 'challenge'),
     opaque: opaqueIn(document['challenge']),
-    payload: createFieldReader(document['payload'], 'payload'),
+    payload: createPaymentFieldReader(document['payload'], 'payload'),
   }))
 }
 
@@ -141,7 +141,7 @@ function assertOwnChallenge(
   }
 }
 
-function rawOf(payload: FieldReader): HexString {
+function rawOf(payload: PaymentFieldReader): HexString {
   const type = readable(() => payload.text('type'))
   if (type !== 'transaction')
     throw verificationFailure('the payload must be of the type transaction')

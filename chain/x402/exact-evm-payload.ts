@@ -1,7 +1,7 @@
 import { LIMITS } from '../../core/limits.ts'
 import { PaymentProblem, type OnchainPayment, type PaymentRequirement } from '../onchain-payment.ts'
 import { X402_EXACT_PROXY_ADDRESS } from '../evm/permit2.ts'
-import type { FieldReader } from '../untrusted-json.ts'
+import type { PaymentFieldReader } from '../untrusted-json.ts'
 
 /** The terms of a signed payload, in normal form. */
 export type SignedPaymentTerms = Pick<
@@ -35,7 +35,7 @@ const WORD = 32
 
 /** Reads an EIP-3009 authorization; throws on another recipient or value, or invalid times. */
 export function readEip3009Payload(
-  payload: FieldReader,
+  payload: PaymentFieldReader,
   requirement: PaymentRequirement,
   window: PaymentValidityWindow,
 ): SignedPaymentTerms {
@@ -70,7 +70,7 @@ export function readEip3009Payload(
  * Reads a Permit2 payload for the x402 exact proxy: the checks of EIP-3009, plus spender and token.
  */
 export function readPermit2Payload(
-  payload: FieldReader,
+  payload: PaymentFieldReader,
   requirement: PaymentRequirement,
   window: PaymentValidityWindow,
 ): SignedPaymentTerms {

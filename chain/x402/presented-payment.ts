@@ -1,10 +1,10 @@
 import { LIMITS } from '../../core/limits.ts'
 import {
-  createFieldReader,
+  createPaymentFieldReader,
   decodeStrictBase64,
   parseUntrustedJson,
   type UntrustedJsonObject,
-  type FieldReader,
+  type PaymentFieldReader,
 } from '../untrusted-json.ts'
 import { decodeTempoTransaction } from '../mpp/tempo-transactions.ts'
 import { PAYMENT_NETWORKS } from '../payment-networks.ts'
@@ -50,13 +50,13 @@ interface NamedAsset {
 function namedAssetOf(document: UntrustedJsonObject): NamedAsset | null {
   const version = document['x402Version']
   if (version === 1) {
-    const network = findCaip2Id(createFieldReader(document, 'the payment').text('network'))
+    const network = findCaip2Id(createPaymentFieldReader(document, 'the payment').text('network'))
     return network === null ? null : { wire: 'v1', chain: network, asset: null }
   }
   if (version !== 2) return null
   if (document['accepted'] === undefined)
     return { wire: 'short', chain: PAYMENT_NETWORKS.base.caip2, asset: null }
-  const accepted = createFieldReader(document['accepted'], 'accepted')
+  const accepted = createPaymentFieldReader(document['accepted'], 'accepted')
   return { wire: 'v2', chain: accepted.text('network'), asset: accepted.text('asset') }
 }
 
@@ -69,7 +69,7 @@ function presentedX402Payment(
   const { wire, chain } = named
   const asset = named.asset ?? assets.get(chain)
   if (asset === undefined) return null
-  const payload = createFieldReader(document['payload'], 'payload')
+  const payload = createPaymentFieldReader(document['payload'], 'payload')
   const about = { rail: wire === 'short' ? ('eip3009' as const) : ('x402' as const), wire, chain }
   if (!isEvm(chain)) {
     const shown = transactionIn(payload)
@@ -84,10 +84,10 @@ function presentedX402Payment(
   }
 }
 
-const signatureIn = (payload: FieldReader) =>
+const signatureIn = (payload: PaymentFieldReader) =>
   payload.bytes('signature', SIGNATURE_BYTE_BOUNDS.least, SIGNATURE_BYTE_BOUNDS.most)
 
-function authorizationIn(payload: FieldReader) {
+function authorizationIn(payload: PaymentFieldReader) {
   const authorization = payload.nested('authorization')
   return {
     from: authorization.address('from'),
@@ -96,7 +96,7 @@ function authorizationIn(payload: FieldReader) {
   }
 }
 
-function permitIn(payload: FieldReader) {
+function permitIn(payload: PaymentFieldReader) {
   const permit = payload.nested('permit2Authorization')
   return {
     asset: permit.nested('permitted').address('token'),
@@ -106,7 +106,7 @@ function permitIn(payload: FieldReader) {
   }
 }
 
-function transactionIn(payload: FieldReader) {
+function transactionIn(payload: PaymentFieldReader) {
   const bytes = decodeStrictBase64(payload.text('transaction'))
   const read = bytes === null ? null : parseSolanaTransfer(bytes)
   if (bytes === null || read === null) return null
@@ -118,9 +118,9 @@ function transactionIn(payload: FieldReader) {
 async function presentedMppPayment(
   document: UntrustedJsonObject,
 ): Promise<PresentedPayment | null> {
-  const challenge = createFieldReader(document['challenge'], 'challenge')
+  const challenge = createPaymentFieldReader(document['challenge'], 'challenge')
   const request = parseUntrustedJson(challenge.text('request'))
-  const payload = createFieldReader(document['payload'], 'payload')
+  const payload = createPaymentFieldReader(document['payload'], 'payload')
   const raw = payload.bytes('signature', 1, LIMITS.paymentHeaderBytes)
   const transaction = await decodeTempoTransaction(raw)
   if (request === null || transaction === null) return null
@@ -128,7 +128,7 @@ async function presentedMppPayment(
     rail: 'mpp',
     wire: 'mpp',
     chain: `eip155:${transaction.chainId}`,
-    asset: createFieldReader(request, 'request').text('currency').toLowerCase(),
+    asset: createPaymentFieldReader(request, 'request').text('currency').toLowerCase(),
     from: transaction.from,
     nonce: challenge.text('id'),
     proof: { kind: 'mpp', raw },

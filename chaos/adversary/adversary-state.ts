@@ -1,5 +1,5 @@
 import type { SeededRandom } from '../seeded-random.ts'
-import type { AdversaryRequest, AdversaryReply } from './http-client.ts'
+import type { AdversaryRequest, AdversaryReply } from './adversary-http-client.ts'
 
 /** An API key with what its holder knows about it. */
 export interface AdversaryKey {
@@ -41,7 +41,7 @@ export interface AdversaryBounty {
 }
 
 /** A violated rule with the request that showed it. */
-export interface RuleViolation {
+export interface AdversaryRuleViolation {
   readonly rule: string
   readonly description: string
   readonly operation: number
@@ -58,7 +58,7 @@ export interface AdvertisedToolPrice {
 /**
  * A result or partial result that reached its reader, whether or not the call succeeded afterwards.
  */
-export interface ObservedDelivery {
+export interface ObservedResultDelivery {
   readonly callId: string
   readonly tool: string
   readonly address: string
@@ -78,7 +78,7 @@ export interface AdversaryOperation {
 }
 
 /** Creates an operation of one kind; null while the state offers no target for it. */
-export type OperationGenerator = (world: AdversaryState) => AdversaryOperation | null
+export type AdversaryOperationGenerator = (world: AdversaryState) => AdversaryOperation | null
 
 /** The shared knowledge of all adversaries. */
 export interface AdversaryState {
@@ -98,8 +98,8 @@ export interface AdversaryState {
   /** Requests that carried an Idempotency-Key. */
   readonly repeatable: AdversaryOperation[]
   /** By call id. */
-  readonly deliveries: Map<string, ObservedDelivery>
-  readonly violations: RuleViolation[]
+  readonly deliveries: Map<string, ObservedResultDelivery>
+  readonly violations: AdversaryRuleViolation[]
   /** Revoked keys and the schedules they created. */
   readonly orphanedSchedules: { scheduleId: string; keyId: string }[]
   /** Onboarding addresses by agent. */
@@ -194,9 +194,9 @@ export function operationWithKey(
   return { kind, request: whole, credentialHolder: key.id, key: key, ...told }
 }
 
-export const postRequest = (path: string, json: object = {}, headers = {}) =>
+export const adversaryPostRequest = (path: string, json: object = {}, headers = {}) =>
   ({ method: 'POST', path, json, headers }) as const
 
 /** A call over a WebSocket. */
-export const socketCallRequest = (fields: object) =>
+export const adversarySocketCallRequest = (fields: object) =>
   ({ method: 'GET', path: '/api/ws', frame: { type: 'refuel', ...fields } }) as const

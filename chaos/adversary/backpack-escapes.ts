@@ -1,17 +1,17 @@
 import { randomUUID } from 'node:crypto'
-import type { AdversaryRequest, AdversaryReply } from './http-client.ts'
+import type { AdversaryRequest, AdversaryReply } from './adversary-http-client.ts'
 import {
   addAdversaryAgent,
   usableBoundKeys,
   mainKeyOf,
   BACKPACK_PERMITTED_TOOLS,
-  postRequest,
-  socketCallRequest,
+  adversaryPostRequest,
+  adversarySocketCallRequest,
   operationWithKey,
   type AdversaryAgent,
   type AdversaryBackpack,
   type AdversaryKey,
-  type OperationGenerator,
+  type AdversaryOperationGenerator,
   type AdversaryOperation,
   type AdversaryState,
 } from './adversary-state.ts'
@@ -30,47 +30,47 @@ function limitEscapes(own: string, elsewhere: string | null): UnauthenticatedReq
   const limits = [
     { method: 'PATCH', path: `/api/backpack/${own}`, json: { fuse: { per_day_usdc: 100 } } },
     { method: 'PATCH', path: `/api/backpack/${own}`, json: { tools: null } },
-    postRequest(`/api/backpack/${own}/renew`, { expiry_days: 300 }),
-    postRequest(`/api/backpack/${own}/revoke`),
-    postRequest(`/api/backpack/${own}/keyring`, { name: 'X', secret: 'x', hosts: ['a.example'] }),
+    adversaryPostRequest(`/api/backpack/${own}/renew`, { expiry_days: 300 }),
+    adversaryPostRequest(`/api/backpack/${own}/revoke`),
+    adversaryPostRequest(`/api/backpack/${own}/keyring`, { name: 'X', secret: 'x', hosts: ['a.example'] }),
     remove(`/api/backpack/${own}/keyring`, { name: 'X' }),
-    postRequest('/api/backpack/create', { agent_name: 'free' }),
+    adversaryPostRequest('/api/backpack/create', { agent_name: 'free' }),
   ] as const
   if (elsewhere === null) return [...limits]
   const there = { 'x-backpack-id': elsewhere }
   return [
     ...limits,
-    postRequest('/api/refuel', CALL, there),
-    postRequest('/api/refuel/stream', CALL, there),
-    postRequest('/api/t/hive-trending', {}, there),
-    postRequest('/api/pipeline', { calls: [CALL] }, there),
-    postRequest('/api/task/start', { name: 'free', budget_usdc: 1 }, there),
+    adversaryPostRequest('/api/refuel', CALL, there),
+    adversaryPostRequest('/api/refuel/stream', CALL, there),
+    adversaryPostRequest('/api/t/hive-trending', {}, there),
+    adversaryPostRequest('/api/pipeline', { calls: [CALL] }, there),
+    adversaryPostRequest('/api/task/start', { name: 'free', budget_usdc: 1 }, there),
     { ...get('/api/credits/balance'), headers: there },
     get(`/api/backpack/${elsewhere}/state`),
     get(`/api/backpack/${elsewhere}/spend`),
-    socketCallRequest({ ...CALL, backpack_id: elsewhere }),
+    adversarySocketCallRequest({ ...CALL, backpack_id: elsewhere }),
   ]
 }
 
 /** Requests reserved for the owner: keys, contact, wallet, webhooks, fleets, referrals. */
 const ownerOnlyRequests = (key: AdversaryKey): UnauthenticatedRequest[] => [
   get(KEYS),
-  postRequest(KEYS, {}),
-  postRequest(KEYS, { backpack_id: key.backpack?.id }),
-  postRequest('/api/keys/rotate'),
-  postRequest('/api/keys/rotate', { compromised: true }),
+  adversaryPostRequest(KEYS, {}),
+  adversaryPostRequest(KEYS, { backpack_id: key.backpack?.id }),
+  adversaryPostRequest('/api/keys/rotate'),
+  adversaryPostRequest('/api/keys/rotate', { compromised: true }),
   remove(`${KEYS}/${key.id}`),
   remove(`${KEYS}/${mainKeyOf(key.agent).id}`),
-  postRequest('/api/agent/set-contact', { owner_email: 'thief@example.com' }),
-  postRequest('/api/agent/recommend'),
-  postRequest('/api/wallet/export', { confirm: true }),
+  adversaryPostRequest('/api/agent/set-contact', { owner_email: 'thief@example.com' }),
+  adversaryPostRequest('/api/agent/recommend'),
+  adversaryPostRequest('/api/wallet/export', { confirm: true }),
   get('/api/wallet/deposits'),
-  postRequest('/api/webhook/register', { url: 'https://thief.example/', events: ['topup'] }),
+  adversaryPostRequest('/api/webhook/register', { url: 'https://thief.example/', events: ['topup'] }),
   get('/api/webhook'),
-  postRequest('/api/webhook/test'),
-  postRequest('/api/fleet/create', { name: 'mine' }),
+  adversaryPostRequest('/api/webhook/test'),
+  adversaryPostRequest('/api/fleet/create', { name: 'mine' }),
   get('/api/fleet/list'),
-  postRequest('/api/referrals/create'),
+  adversaryPostRequest('/api/referrals/create'),
   get('/api/referrals/me'),
   get('/api/bounties/mine'),
 ]
@@ -97,7 +97,7 @@ const escapeOperation = (key: AdversaryKey, ask: UnauthenticatedRequest): Advers
   operationWithKey('escape', key, ask)
 
 /** One escape attempt with any bound key. */
-const escape: OperationGenerator = (world) => {
+const escape: AdversaryOperationGenerator = (world) => {
   const bound = usableBoundKeys(world)
   if (bound.length === 0) return null
   const key = world.chance.pick(bound)
@@ -107,14 +107,14 @@ const escape: OperationGenerator = (world) => {
 const LISTS = ['/api/calls', '/api/tasks', '/api/backpacks', '/api/task/schedules']
 
 /** Reads of a bound key; everything returned must belong to its Backpack. */
-const look: OperationGenerator = (world) => {
+const look: AdversaryOperationGenerator = (world) => {
   const bound = usableBoundKeys(world)
   if (bound.length === 0) return null
   return operationWithKey('bound look', world.chance.pick(bound), get(world.chance.pick(LISTS)))
 }
 
 /** Onboards an agent with a bound key, then tries every escape with that key. */
-const onboardBound: OperationGenerator = (world) => {
+const onboardBound: AdversaryOperationGenerator = (world) => {
   const { chance } = world
   const address = `198.51.100.${chance.integer(1, 250)}`
   const perDay = chance.pick([0.01, 0.02, 0.06])
@@ -124,7 +124,7 @@ const onboardBound: OperationGenerator = (world) => {
     kind: 'onboard bound',
     credentialHolder: `newcomer ${world.nextNumber()}`,
     key: null,
-    request: { ...postRequest('/api/onboard', json), address },
+    request: { ...adversaryPostRequest('/api/onboard', json), address },
     learn: ({ status, body }) => {
       if (status !== 201) return
       const agent = addAdversaryAgent(world, body, address)
@@ -172,8 +172,8 @@ function ownerOperationsToReuse(world: AdversaryState, key: AdversaryKey): Adver
         world.followUps.push(...asks(reply).map((ask) => escapeOperation(key, ask)))
     }
   const repeated = [
-    postRequest(KEYS, { scopes: ['*'] }),
-    postRequest('/api/refuel', CALL),
+    adversaryPostRequest(KEYS, { scopes: ['*'] }),
+    adversaryPostRequest('/api/refuel', CALL),
     EXPORT,
   ].map((ask) => {
     const named = { ...ask, headers: { 'idempotency-key': randomUUID() } }
@@ -184,9 +184,9 @@ function ownerOperationsToReuse(world: AdversaryState, key: AdversaryKey): Adver
       then(() => [named]),
     )
   })
-  const task = postRequest('/api/task/start', { name: 'of the owner', budget_usdc: 0.2 })
-  const plan = postRequest('/api/task/schedule', { name: 'of the owner', interval: '1d', ...CALL })
-  const free = postRequest('/api/backpack/create', { agent_name: 'free' })
+  const task = adversaryPostRequest('/api/task/start', { name: 'of the owner', budget_usdc: 0.2 })
+  const plan = adversaryPostRequest('/api/task/schedule', { name: 'of the owner', interval: '1d', ...CALL })
+  const free = adversaryPostRequest('/api/backpack/create', { agent_name: 'free' })
   return [
     ...repeated,
     operationWithKey(
@@ -210,14 +210,14 @@ function ownerOperationsToReuse(world: AdversaryState, key: AdversaryKey): Adver
   ]
 }
 
-const EXPORT = postRequest('/api/wallet/export', { confirm: true })
+const EXPORT = adversaryPostRequest('/api/wallet/export', { confirm: true })
 
 const withTask = (id: string): UnauthenticatedRequest[] => [
-  postRequest('/api/refuel', CALL, { 'x-task-id': id }),
-  postRequest('/api/task/end', { task_id: id }),
+  adversaryPostRequest('/api/refuel', CALL, { 'x-task-id': id }),
+  adversaryPostRequest('/api/task/end', { task_id: id }),
   { method: 'PATCH', path: `/api/task/${id}/budget`, json: { budget_usdc: 0.5 } },
   get(`/api/task/${id}`),
-  socketCallRequest({ ...CALL, task_id: id }),
+  adversarySocketCallRequest({ ...CALL, task_id: id }),
 ]
 
 const withPlan = (id: string): UnauthenticatedRequest[] => [
@@ -227,7 +227,7 @@ const withPlan = (id: string): UnauthenticatedRequest[] => [
 ]
 
 /** Bound keys and every escape from their Backpack. */
-export const backpackEscapeGenerators: Readonly<Record<string, OperationGenerator>> = {
+export const backpackEscapeGenerators: Readonly<Record<string, AdversaryOperationGenerator>> = {
   escape,
   look,
   onboardBound,

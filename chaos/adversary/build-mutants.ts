@@ -7,7 +7,7 @@ import {
   listTypeScriptSources,
 } from '../../scripts/build/esbuild-options.ts'
 import { REPOSITORY_ROOT } from '../../scripts/repository-root.ts'
-import type { SourceEdit, ServiceMutation } from './service-mutation.ts'
+import type { SourceEdit, ServiceMutant } from './service-mutant.ts'
 
 /** Returns the edited sources by path. Throws unless each text occurs exactly once. */
 export function applySourceEdits(edits: readonly SourceEdit[]): Map<string, string> {
@@ -42,7 +42,7 @@ export async function buildUnmodifiedService(parent = BUILD_DIR): Promise<string
 /** Copies the build of `buildUnmodifiedService` and applies the edits of a mutation. */
 export async function buildMutatedService(
   name: string,
-  { edits }: ServiceMutation,
+  { edits }: ServiceMutant,
 ): Promise<string> {
   const home = join(BUILD_DIR, name)
   mkdirSync(home, { recursive: true })

@@ -1,4 +1,4 @@
-import type { Sql } from '../../persistence/data-plane.ts'
+import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 
 /** A second audit of the ledger from its rows alone: traces promotional credits and cash. */
 
@@ -29,7 +29,7 @@ interface Hold {
   toHouse: bigint
 }
 
-export interface CreditFlows {
+export interface CreditFlowTotals {
   /** Promotional credits granted, and those still in an account. */
   readonly granted: bigint
   readonly held: bigint
@@ -44,7 +44,7 @@ export interface CreditFlows {
  * Traces promotional credits and cash from account to account, through the holds of calls. Reports
  * rows where one became the other.
  */
-export async function readCreditFlows(sql: Sql): Promise<CreditFlows> {
+export async function readCreditFlows(sql: Sql): Promise<CreditFlowTotals> {
   const rows = await sql<Row[]>`
     select debit, credit, amount_micros as amount, call_id::text as "callId"
       from transfers order by at, id`
@@ -129,7 +129,7 @@ function createFlowReader() {
   }
 
   /** The remainder of each hold was captured: promotional credits pay the house first. */
-  function end(): CreditFlows {
+  function end(): CreditFlowTotals {
     for (const [name, { promo, cash, toCash, toHouse }] of holds) {
       const captured = toCash + toHouse
       const open = promo + cash - captured

@@ -3,11 +3,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { buildMutatedService, buildUnmodifiedService } from './build-mutants.ts'
-import type { ServiceMutation } from './service-mutation.ts'
-import { ADVERSARY_MUTATIONS } from './adversary-mutations.ts'
+import type { ServiceMutant } from './service-mutant.ts'
+import { ADVERSARY_SERVICE_MUTANTS } from './adversary-service-mutants.ts'
 import { formatAdversaryReport } from './adversary-report.ts'
 import { startTargetWebsite } from './target-website.ts'
-import { adversaryStationSettings, createOperatorActions } from './operator-actions.ts'
+import { adversaryStationSettings, createOperatorActions } from './adversary-operator-actions.ts'
 import {
   ALL_OPERATION_WEIGHTS,
   runAdversary,
@@ -15,7 +15,7 @@ import {
   type AdversaryRunResult,
 } from './run-adversary.ts'
 import { createTestDatabase } from '../../test/support/postgres/test-database.ts'
-import { spawnStation } from '../../test/support/station/start-station.ts'
+import { spawnStation } from '../../test/support/station/start-test-station.ts'
 
 /**
  * Runs the adversary suite against a build of the service, then against mutants that it must
@@ -85,7 +85,7 @@ async function runUnmodified(home: string, seed: number, operations: number): Pr
   return outcome.violations.length === 0
 }
 
-async function findMutation(name: string, plant: ServiceMutation, seed: number): Promise<boolean> {
+async function findMutation(name: string, plant: ServiceMutant, seed: number): Promise<boolean> {
   const startedAt = performance.now()
   const outcome = await runAgainstBuild(await buildMutatedService(name, plant), { seed, ...plant })
   const found = outcome.violations.find(({ rule }) => plant.rules.includes(rule))
@@ -103,14 +103,14 @@ const secondsSince = (at: number) => Math.round((performance.now() - at) / 1_000
 async function main(): Promise<void> {
   const [seed, operations] = [Number(values.seed), Number(values.operations)]
   const names =
-    values.plants === 'all' ? Object.keys(ADVERSARY_MUTATIONS) : values.plants.split(',')
+    values.plants === 'all' ? Object.keys(ADVERSARY_SERVICE_MUTANTS) : values.plants.split(',')
   console.log(`seed ${seed}`)
   const home = await buildUnmodifiedService()
   let good = operations === 0 || (await runUnmodified(home, seed, operations))
   for (const name of names.filter((one) => one !== 'none')) {
-    const plant = ADVERSARY_MUTATIONS[name]
+    const plant = ADVERSARY_SERVICE_MUTANTS[name]
     if (plant === undefined)
-      throw new Error(`no plant ${name}: ${Object.keys(ADVERSARY_MUTATIONS).join(', ')}`)
+      throw new Error(`no plant ${name}: ${Object.keys(ADVERSARY_SERVICE_MUTANTS).join(', ')}`)
     good = (await findMutation(name, plant, seed)) && good
   }
   process.exitCode = good ? 0 : 1

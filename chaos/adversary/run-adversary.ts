@@ -1,22 +1,22 @@
-import type { Sql } from '../../persistence/data-plane.ts'
+import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import { createSeededRandom, type SeededRandom } from '../seeded-random.ts'
 import {
   auditAdversaryRun,
   type AdversaryAuditTotals,
-  type AdversaryAuditTerms,
-} from './database-audit.ts'
-import { callOperationGenerators } from './call-operations.ts'
-import { createAdversaryClient, type AdversaryClient, type AdversaryReply } from './http-client.ts'
+  type AuditQuietTimeAndStarterLimit,
+} from './adversary-database-audit.ts'
+import { callOperationGenerators } from './adversary-call-operations.ts'
+import { createAdversaryClient, type AdversaryClient, type AdversaryReply } from './adversary-http-client.ts'
 import { backpackEscapeGenerators } from './backpack-escapes.ts'
-import { keyOperationGenerators } from './key-operations.ts'
-import { checkReply } from './reply-checks.ts'
-import { secretOperationGenerators } from './secret-operations.ts'
-import { storageOperationGenerators } from './storage-operations.ts'
-import { valueOperationGenerators } from './value-operations.ts'
+import { keyOperationGenerators } from './adversary-key-operations.ts'
+import { checkAdversaryReply } from './adversary-reply-checks.ts'
+import { secretOperationGenerators } from './adversary-secret-operations.ts'
+import { storageOperationGenerators } from './adversary-storage-operations.ts'
+import { valueOperationGenerators } from './adversary-value-transfer-operations.ts'
 import {
   addAdversaryAgent,
   createAdversaryState,
-  type OperationGenerator,
+  type AdversaryOperationGenerator,
   type AdversaryOperation,
   type AdversaryState,
 } from './adversary-state.ts'
@@ -25,7 +25,7 @@ import {
 export type OperationWeights = Readonly<Record<string, number>>
 
 /** All kinds of operations. */
-export const OPERATION_GENERATORS: Readonly<Record<string, OperationGenerator>> = {
+export const ADVERSARY_OPERATION_GENERATORS: Readonly<Record<string, AdversaryOperationGenerator>> = {
   ...callOperationGenerators,
   ...valueOperationGenerators,
   ...keyOperationGenerators,
@@ -86,7 +86,7 @@ export interface OperatorActions {
   readonly nodes: readonly string[]
   readonly sql: Sql
   readonly site: string
-  readonly terms: Omit<AdversaryAuditTerms, 'quietSince'>
+  readonly terms: Omit<AuditQuietTimeAndStarterLimit, 'quietSince'>
   /** Credits a deposit to an agent. */
   deposit(agentId: string, usdc: number): Promise<unknown>
   /** Credits a top-up to the pool of a fleet. */
@@ -229,7 +229,7 @@ function drawOperations(
     const following = followUps.length > 0 && chance.integer(1, 2) === 1
     const drawn = following
       ? followUps.splice(chance.integer(0, followUps.length - 1), 1)[0]
-      : (OPERATION_GENERATORS[chance.pick(hat)] as OperationGenerator)(world)
+      : (ADVERSARY_OPERATION_GENERATORS[chance.pick(hat)] as AdversaryOperationGenerator)(world)
     if (drawn !== undefined && drawn !== null) operations.push(drawn)
   }
   return operations
@@ -254,7 +254,7 @@ async function runBatch(
     count(kinds, operation.kind)
     count(answers, answerOf(reply))
     if (world.violations.length === 0) recordTrace(trace, world.operation, operation, reply)
-    checkReply(world, operation, reply)
+    checkAdversaryReply(world, operation, reply)
     operation.learn?.(reply)
   }
 }

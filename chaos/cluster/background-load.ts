@@ -9,11 +9,11 @@ import {
   expectAccepted,
   onboardAgents,
   PAID_TOOL_BODY,
-  type ApiAgent,
-} from '../station-client.ts'
+  type AgentIdAndApiKey,
+} from '../station-http-client.ts'
 import type { ClusterEnvironment } from './cluster-environment.ts'
-import { CLUSTER_SIGNAL_CHANNEL } from './client-load.ts'
-import { openSignalReader, type SignalStreamReader } from '../signal-reader.ts'
+import { CLUSTER_SIGNAL_CHANNEL } from './cluster-client-load.ts'
+import { openSignalReader, type SignalStreamReader } from '../signal-stream-reader.ts'
 
 /** Load through all rounds: schedules, webhooks and stream readers. */
 export interface BackgroundLoad {
@@ -34,7 +34,7 @@ const SWEEP_MS = 250
 export async function startBackgroundLoad(ground: ClusterEnvironment): Promise<BackgroundLoad> {
   const { client, nginx, receiver, sql } = ground
   const agents = await onboardAgents(client, BACKGROUND_AGENTS)
-  const post = (agent: ApiAgent, path: string, body: object) =>
+  const post = (agent: AgentIdAndApiKey, path: string, body: object) =>
     expectAccepted(client.send('POST', path, apiKeyHeader(agent), body))
   const { tool, ...params } = PAID_TOOL_BODY
   for (const agent of agents) {

@@ -1,14 +1,14 @@
 import type { Sql } from '../../persistence/postgres/connection-pool.ts'
-import { verifyInvariants } from '../../persistence/verify/verify-invariants.ts'
+import { verifyDatabaseInvariants } from '../../persistence/verify/verify-database-invariants.ts'
 import type { BackgroundLoad } from './background-load.ts'
 import {
   CLUSTER_SIGNAL_CHANNEL,
   PAID_TOOL_PRICE_MICROS,
   type ClusterRoundAgents,
-} from './client-load.ts'
-import type { WebhookReceiver } from '../webhook-receiver.ts'
+} from './cluster-client-load.ts'
+import type { WebhookReceiver } from '../accepting-webhook-receiver.ts'
 import { compareWithLedger, type LedgerComparison } from '../compare-ledger.ts'
-import type { AgentOperation } from '../agent-operations.ts'
+import type { AgentOperation } from '../retried-agent-requests.ts'
 
 /** The agents of one round and their operations. */
 export interface ClusterRoundOperations {
@@ -17,7 +17,7 @@ export interface ClusterRoundOperations {
 }
 
 /** Compares the replies to clients with the data of the stations. */
-export interface ClusterAudit extends LedgerComparison {
+export interface ClusterAuditResult extends LedgerComparison {
   readonly unanswered: number
   /** Micro-USDC served beyond a task, a fuse or a balance. */
   readonly overspent: number
@@ -41,7 +41,7 @@ export interface ClusterAuditInput {
   readonly slotsLeft: number
 }
 
-export async function auditCluster(audited: ClusterAuditInput): Promise<ClusterAudit> {
+export async function auditCluster(audited: ClusterAuditInput): Promise<ClusterAuditResult> {
   const { sql, rounds, slotsLeft } = audited
   const operations = rounds.flatMap((one) => one.operations)
   // A claim is stored with its bounty, not with its claimant.
@@ -49,7 +49,7 @@ export async function auditCluster(audited: ClusterAuditInput): Promise<ClusterA
     sql,
     operations.filter(({ kind }) => kind !== 'claim'),
   )
-  const broken = (await verifyInvariants(sql)).filter((finding) => finding.broken.length > 0)
+  const broken = (await verifyDatabaseInvariants(sql)).filter((finding) => finding.broken.length > 0)
   return {
     ...compared,
     operations: operations.length,

@@ -1,5 +1,5 @@
-import type { ClusterProofResult, ClusterRound, NginxTraffic } from './prove-cluster.ts'
-import { alignColumns, loadAverage } from '../statistics.ts'
+import type { ClusterProofResult, ClusterRound, NginxRequestAndErrorCounts } from './prove-cluster.ts'
+import { alignColumns, loadAverage } from '../statistics-and-table-columns.ts'
 
 /** Prints the results of the cluster proof. */
 
@@ -21,15 +21,15 @@ export function formatClusterRound(round: ClusterRound, at: number): string {
   return cells.map(([value, width]) => String(value).padEnd(width)).join('  ')
 }
 
-const errorsIn = ({ errors }: NginxTraffic): number =>
+const errorsIn = ({ errors }: NginxRequestAndErrorCounts): number =>
   Object.values(errors).reduce((sum, count) => sum + count, 0)
 
-const byStatus = ({ errors }: NginxTraffic): string =>
+const byStatus = ({ errors }: NginxRequestAndErrorCounts): string =>
   Object.entries(errors)
     .map(([status, count]) => `${count} x ${status}`)
     .join(', ')
 
-function formatErrorRate(traffic: NginxTraffic): string {
+function formatErrorRate(traffic: NginxRequestAndErrorCounts): string {
   const statuses = byStatus(traffic)
   return `${errorsIn(traffic)} of ${traffic.requests}${statuses === '' ? '' : ` (${statuses})`}`
 }
@@ -103,7 +103,7 @@ function errorRatesByFault(rounds: readonly ClusterRound[]): string[][] {
   })
 }
 
-function sumTraffic(parts: readonly NginxTraffic[]): NginxTraffic {
+function sumTraffic(parts: readonly NginxRequestAndErrorCounts[]): NginxRequestAndErrorCounts {
   const errors: Record<string, number> = {}
   for (const part of parts)
     for (const [status, count] of Object.entries(part.errors))

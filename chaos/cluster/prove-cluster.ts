@@ -1,22 +1,22 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { auditCluster, type ClusterAudit, type ClusterRoundOperations } from './cluster-audit.ts'
+import { auditCluster, type ClusterAuditResult, type ClusterRoundOperations } from './cluster-audit.ts'
 import {
   withClusterEnvironment,
   type ClusterOptions,
   type ClusterEnvironment,
 } from './cluster-environment.ts'
 import { startBackgroundLoad, type BackgroundLoad } from './background-load.ts'
-import { createRoundAgents, startClientLoad } from './client-load.ts'
+import { createRoundAgents, startClientLoad } from './cluster-client-load.ts'
 import {
   CLUSTER_FAULT_INJECTORS,
   CLUSTER_FAULT_KINDS,
   type ClusterFaultKind,
-} from './fault-injection.ts'
+} from './cluster-fault-injection.ts'
 import { findInstalledProgram, type NginxRequest } from '../nginx-process.ts'
 import { findRedisProgram } from '../redis-server.ts'
 
 /** Requests in the nginx log from the fault to the end of the round. */
-export interface NginxTraffic {
+export interface NginxRequestAndErrorCounts {
   readonly requests: number
   /** Statuses of 500 and above, and requests that clients aborted. */
   readonly errors: Readonly<Record<string, number>>
@@ -29,14 +29,14 @@ export interface ClusterRound {
   readonly answered: number
   /** The longest time from the first attempt to the reply. */
   readonly slowestMs: number
-  readonly all: NginxTraffic
+  readonly all: NginxRequestAndErrorCounts
   /** Requests answered by unaffected stations. */
-  readonly survivors: NginxTraffic
+  readonly survivors: NginxRequestAndErrorCounts
 }
 
 export interface ClusterProofResult {
   readonly rounds: readonly ClusterRound[]
-  readonly audit: ClusterAudit
+  readonly audit: ClusterAuditResult
   /** Reconnects of signal readers. */
   readonly returns: number
   /** Errors that nginx logged, except unreachable stations. */
@@ -145,7 +145,7 @@ async function runClusterRound(
 
 const NGINX_CLIENT_CLOSED_REQUEST = 499
 
-function trafficOf(passed: readonly NginxRequest[]): NginxTraffic {
+function trafficOf(passed: readonly NginxRequest[]): NginxRequestAndErrorCounts {
   const errors: Record<string, number> = {}
   for (const { status } of passed)
     if (status >= NGINX_CLIENT_CLOSED_REQUEST) errors[status] = (errors[status] ?? 0) + 1

@@ -24,7 +24,7 @@ export interface SchemaNode {
   readonly properties?: Readonly<Record<string, SchemaNode>>
 }
 
-export const CHARACTER_NOUNS = ['character', 'characters'] as const
+export const CHARACTER_SINGULAR_AND_PLURAL = ['character', 'characters'] as const
 
 /** Suffix of descriptions of USDC amounts. Marks the field as an amount. */
 export const USDC_DESCRIPTION_SUFFIX = 'in USDC with at most six decimals.'
@@ -93,7 +93,7 @@ const alternatives = (nouns: readonly string[]): string => [...new Set(nouns)].j
 const ofLength = ({ minLength, maxLength }: SchemaNode): string =>
   minLength === undefined && maxLength === undefined
     ? ''
-    : ` of ${describeCountRange(CHARACTER_NOUNS, minLength, maxLength)}`
+    : ` of ${describeCountRange(CHARACTER_SINGULAR_AND_PLURAL, minLength, maxLength)}`
 
 function range({ minimum, maximum, exclusiveMinimum, exclusiveMaximum }: SchemaNode): string {
   if (minimum !== undefined && maximum !== undefined) return ` from ${minimum} to ${maximum}`

@@ -1,7 +1,7 @@
 import { findClosestWord } from './did-you-mean.ts'
 import { patternErrorMessage } from './schema-patterns.ts'
 import {
-  CHARACTER_NOUNS,
+  CHARACTER_SINGULAR_AND_PLURAL,
   describeCountRange,
   describeValueType,
   describeSchema,
@@ -130,7 +130,7 @@ function detailOf({ keyword, schema, value, message, isTextInput }: SchemaViolat
       return `must be ${describeSchema(schema)}`
     case 'minLength':
     case 'maxLength':
-      return `must have ${describeCountRange(CHARACTER_NOUNS, schema.minLength, schema.maxLength)}`
+      return `must have ${describeCountRange(CHARACTER_SINGULAR_AND_PLURAL, schema.minLength, schema.maxLength)}`
     case 'minItems':
     case 'maxItems':
       return `must have ${describeCountRange(ENTRIES, schema.minItems, schema.maxItems)}`

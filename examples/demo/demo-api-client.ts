@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { assertExpectation } from './console-output.ts'
+import { assertExpectation } from './demo-console-output.ts'
 
 /** HTTP client of the demo. */
 

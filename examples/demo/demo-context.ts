@@ -1,4 +1,4 @@
-import { assertExpectation, printStep } from './console-output.ts'
+import { assertExpectation, printDemoOutputLine } from './demo-console-output.ts'
 import type { DemoReply, DemoApiClient } from './demo-api-client.ts'
 import type { DemoEnvironment } from './demo-environment.ts'
 
@@ -37,7 +37,7 @@ export async function onboardDemoAgent(
   })
   const { agent_id: id, api_key: key, wallet_address: wallet } = body
   const remaining = formatCredits(body.starter_credits_usdc)
-  printStep({
+  printDemoOutputLine({
     call: 'POST /api/onboard',
     status: 201,
     result: `${name}: ${said}`,
@@ -75,7 +75,7 @@ export async function callDemoTool(
   const { _meta: meta } = body
   assertExpectation(meta.cost_usdc === expected.cost, `${json.tool} costs ${expected.cost}`, meta)
   const remaining = formatCredits(meta.balance_usdc)
-  printStep({
+  printDemoOutputLine({
     call: `POST /api/refuel  ${json.tool}`,
     status: 200,
     result: expected.said,
@@ -111,7 +111,7 @@ export async function expectRejectedCall(
     after,
   )
   const [remaining, result] = [formatCredits(after.balance_usdc), `${body.code}: ${expected.said}`]
-  printStep({
+  printDemoOutputLine({
     call: `POST /api/refuel  ${tool}`,
     status: expected.status,
     result,

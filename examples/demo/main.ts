@@ -1,15 +1,15 @@
-import { runLedgerAuditChapter } from './chapter-ledger-audit.ts'
-import { runCatalogueChapter } from './chapter-catalogue.ts'
+import { runDemoLedgerAuditChapter } from './demo-chapter-ledger-audit.ts'
+import { runDemoCatalogueChapter } from './demo-chapter-catalogue.ts'
 import type { DemoContext } from './demo-context.ts'
 import { createDemoApiClient } from './demo-api-client.ts'
-import { runSharingChapter, runFundingChapter } from './chapter-funding.ts'
-import { runPaymentChapter } from './chapter-payments.ts'
+import { runDemoSharingChapter, runDemoFundingChapter } from './demo-chapter-funding-and-sharing.ts'
+import { runDemoPaymentChapter } from './demo-chapter-payments.ts'
 import { startDemoEnvironment, type DemoEnvironment } from './demo-environment.ts'
 import {
-  runOnboardingChapter,
-  runLimitsChapter,
-  runToolsChapter,
-} from './chapter-tools-and-limits.ts'
+  runDemoOnboardingChapter,
+  runDemoLimitsChapter,
+  runDemoToolsChapter,
+} from './demo-chapter-onboarding-tools-limits.ts'
 
 /** Runs the demo: starts a local environment, runs the chapters and audits the ledger. */
 
@@ -39,14 +39,14 @@ async function runChapters({ url, bootLine }: DemoEnvironment): Promise<void> {
     request: createDemoApiClient(url),
     settlements: new Set(),
   }
-  const { mentor, scout } = await runOnboardingChapter(demo)
-  await runToolsChapter(demo, scout, mentor)
-  await runLimitsChapter(demo, scout)
-  await runPaymentChapter(demo)
-  const owner = await runFundingChapter(demo, scout, mentor)
-  await runSharingChapter(demo, owner, scout, mentor)
-  await runCatalogueChapter(demo, scout)
-  await runLedgerAuditChapter(demo)
+  const { mentor, scout } = await runDemoOnboardingChapter(demo)
+  await runDemoToolsChapter(demo, scout, mentor)
+  await runDemoLimitsChapter(demo, scout)
+  await runDemoPaymentChapter(demo)
+  const owner = await runDemoFundingChapter(demo, scout, mentor)
+  await runDemoSharingChapter(demo, owner, scout, mentor)
+  await runDemoCatalogueChapter(demo, scout)
+  await runDemoLedgerAuditChapter(demo)
 }
 
 function messageOf(error: unknown): string {

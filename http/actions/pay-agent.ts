@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Command } from '../../actors/command.ts'
+import type { AggregateCommand } from '../../actors/aggregate-command-types.ts'
 import type { SpendingPermission } from '../../domain/backpack-permissions.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { fromUsdc, type Micros } from '../../core/money.ts'
@@ -8,7 +8,7 @@ import type {
   CreditTransferInput,
 } from '../../payments/commands/agent-account-commands.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../idempotency.ts'
-import { assertKeyMaySpend, withRefusalLogging, toRequestSpender } from '../auth/request-spender.ts'
+import { assertKeyMaySpend, withBackpackRefusalLogging, toRequestKeyAndBackpack } from '../auth/request-spending-limits.ts'
 import { toBackpackLoadOptions } from './backpack-load-options.ts'
 
 /** Payments from one agent's credits to another: tips and transfers share this code. */
@@ -25,7 +25,7 @@ interface PayAgentOptions {
   readonly deed: string
   /** The permission that the Backpack must grant. */
   readonly permission: SpendingPermission
-  readonly command: Command<CreditTransferInput, CreditTransferResult>
+  readonly command: AggregateCommand<CreditTransferInput, CreditTransferResult>
   readonly memo: string | null
   present(paid: CreditTransferResult, toAgentId: string, amount: Micros): object
 }
@@ -41,7 +41,7 @@ export async function payAgent(
   const toAgentId = request.body.to_agent_id.toLowerCase()
   const amount = fromUsdc(request.body.amount_usdc, '/amount_usdc')
   if (!(await profiles.has(toAgentId))) throw new ServiceError('agent_not_found')
-  const spender = toRequestSpender(request)
+  const spender = toRequestKeyAndBackpack(request)
   const payment = { toAgentId, amount, memo, promoTransferable: config.promoTransferable, spender }
   const touch = toBackpackLoadOptions(spender.backpackId)
   return sendIdempotentReply(
@@ -50,7 +50,7 @@ export async function payAgent(
       toIdempotentRequest(request),
       (paid: CreditTransferResult) => ({ status: 200, body: present(paid, toAgentId, amount) }),
       (options) =>
-        withRefusalLogging(request, permission, () =>
+        withBackpackRefusalLogging(request, permission, () =>
           actors.ask(request.agentId, command, payment, { ...touch, ...options }),
         ),
     ),

@@ -1,10 +1,10 @@
-import type { ActorSystem } from '../../actors/command.ts'
+import type { ActorSystem } from '../../actors/aggregate-command-types.ts'
 import { invalidInputError, ServiceError } from '../../core/errors.ts'
 import { newUuidV7 } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { toUsdc } from '../../core/money.ts'
 import { SIGNAL_PRICE } from '../../domain/pricing.ts'
-import type { Spender } from '../../payments/call-admission.ts'
+import type { Spender } from '../../payments/call-admission-request.ts'
 import {
   chargeFixedFeeCommand,
   type FixedFeeResult,
@@ -22,7 +22,7 @@ import {
 } from '../../persistence/realtime/signal-store.ts'
 import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
 import { toBackpackLoadOptions } from './backpack-load-options.ts'
-import { parseChannelName, findInboxOwner, PULSES_CHANNEL } from '../../realtime/channel-names.ts'
+import { parseChannelName, findInboxOwner, PULSES_CHANNEL } from '../../realtime/signal-channel-names.ts'
 import { assertMaxBytes } from '../plugins/body-parser.ts'
 
 /** A signal to publish, from REST or WebSocket. */

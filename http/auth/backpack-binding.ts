@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import type { ActorSystem } from '../../actors/command.ts'
+import type { ActorSystem } from '../../actors/aggregate-command-types.ts'
 import type { BackpackRefusalLog } from '../../calls/backpack-refusal-log.ts'
 import { getBackpackCommand } from '../../actors/commands/backpacks-commands.ts'
 import { invalidInputError, ServiceError } from '../../core/errors.ts'

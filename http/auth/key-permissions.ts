@@ -1,5 +1,5 @@
 import { ServiceError } from '../../core/errors.ts'
-import type { ApiKeyTerms } from '../../domain/api-key-terms.ts'
+import type { ApiKeySpendingLimits } from '../../domain/api-key-spending-limits.ts'
 import { WILDCARD_SCOPE, type ApiKeyRecord } from '../../persistence/agents/api-key-store.ts'
 
 /** Returns whether a key has a scope. */
@@ -7,11 +7,11 @@ export const hasKeyScope = ({ scopes }: Pick<ApiKeyRecord, 'scopes'>, scope: str
   scopes.includes(WILDCARD_SCOPE) || scopes.includes(scope)
 
 /** Returns whether a key has a spending cap: in total, per day or per month. */
-export const hasSpendingCap = ({ cap, capPerDay, capPerMonth }: ApiKeyTerms): boolean =>
+export const hasSpendingCap = ({ cap, capPerDay, capPerMonth }: ApiKeySpendingLimits): boolean =>
   cap !== null || capPerDay !== null || capPerMonth !== null
 
 /** The terms that decide whether, and for how long, a key can manage its agent's keys. */
-interface ManagerKey extends ApiKeyTerms {
+interface ManagerKey extends ApiKeySpendingLimits {
   readonly scopes: readonly string[]
   readonly expiresAt: Date | null
 }

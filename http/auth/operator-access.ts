@@ -1,8 +1,8 @@
 import type { FastifyRequest } from 'fastify'
 import ipaddr from 'ipaddr.js'
-import { timingSafeTextEqual } from '../../core/crypto.ts'
+import { timingSafeTextEqual } from '../../core/key-derivation-and-encryption.ts'
 import { ServiceError } from '../../core/errors.ts'
-import { parseBearerToken } from './credentials.ts'
+import { parseBearerToken } from './request-api-key-extraction.ts'
 
 /** Access to the operator's routes, by token or from this machine. */
 

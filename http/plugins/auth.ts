@@ -1,11 +1,11 @@
 import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
 import ipaddr from 'ipaddr.js'
-import type { Caller } from '../../calls/call-types.ts'
-import { hmacSha256 } from '../../core/crypto.ts'
+import type { Caller } from '../../calls/call-request-and-reply-types.ts'
+import { hmacSha256 } from '../../core/key-derivation-and-encryption.ts'
 import { ServiceError } from '../../core/errors.ts'
-import { toKeyTerms } from '../../persistence/agents/api-key-store.ts'
+import { toApiKeySpendingLimits } from '../../persistence/agents/api-key-store.ts'
 import { assertKeyBinding } from '../auth/backpack-binding.ts'
-import { extractApiKey } from '../auth/credentials.ts'
+import { extractApiKey } from '../auth/request-api-key-extraction.ts'
 import { hasKeyScope, hasSpendingCap } from '../auth/key-permissions.ts'
 import { createApiKeyVerifier } from '../auth/api-key-verifier.ts'
 import { assertOperatorAccess } from '../auth/operator-access.ts'
@@ -47,7 +47,7 @@ export function installAuthentication(app: FastifyInstance, services: HttpServic
     }
     request.apiKey = key
     request.agentId = key.agentId
-    request.caller = { agentId: key.agentId, key: toKeyTerms(key), keyStatus: 'valid', ...visitor }
+    request.caller = { agentId: key.agentId, key: toApiKeySpendingLimits(key), keyStatus: 'valid', ...visitor }
   })
 }
 

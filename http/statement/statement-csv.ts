@@ -1,4 +1,4 @@
-import type { StatementReadPosition } from '../../persistence/statement/statement-store.ts'
+import type { StatementReadPosition } from '../../persistence/statement/credit-statement-store.ts'
 import { formatCsvRecord, type CsvCell } from './csv-record.ts'
 import type { StatementEntry, StatementSource } from './statement-source.ts'
 

@@ -1,10 +1,10 @@
 import { invalidInputError } from '../../core/errors.ts'
 import { micros } from '../../core/money.ts'
-import type { StatementReadPosition } from '../../persistence/statement/statement-store.ts'
+import type { StatementReadPosition } from '../../persistence/statement/credit-statement-store.ts'
 import type { TimeBounds } from '../schemas/time-range.ts'
 
 /** The statement and time range that a cursor continues. */
-export interface StatementSubject {
+export interface StatementCursorScope {
   /** The agent, or one of its Backpacks. */
   readonly id: string
   readonly timeBounds: TimeBounds
@@ -16,7 +16,7 @@ const XID = /^\d{1,18}$/
 
 /** Encodes the `next_cursor` of a page. It continues the same walk of the same subject only. */
 export function encodeStatementCursor(
-  subject: StatementSubject,
+  subject: StatementCursorScope,
   { before, snapshot, balances }: StatementReadPosition,
 ): string {
   const { promo, cash, held } = balances
@@ -26,7 +26,7 @@ export function encodeStatementCursor(
 
 /** Decodes a cursor. Throws `invalid_input` for one of another statement. */
 export function decodeStatementCursor(
-  subject: StatementSubject,
+  subject: StatementCursorScope,
   cursor: string,
 ): StatementReadPosition {
   const words = Buffer.from(cursor, 'base64url').toString('utf8').split(' ')
@@ -47,7 +47,7 @@ export function decodeStatementCursor(
   }
 }
 
-const subjectWords = ({ id, timeBounds: { from, to } }: StatementSubject) => [
+const subjectWords = ({ id, timeBounds: { from, to } }: StatementCursorScope) => [
   id,
   from === undefined ? '-' : String(+from),
   to === undefined ? '-' : String(+to),

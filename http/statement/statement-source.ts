@@ -2,18 +2,18 @@ import { toUsdc, ZERO, type Micros } from '../../core/money.ts'
 import type { BackpackSpendLine } from '../../persistence/statement/backpack-statement-store.ts'
 import type {
   StatementCallDetails,
-  StatementLine,
-  StatementPage,
+  CreditStatementLine,
+  CreditStatementPage,
   StatementReadPosition,
-} from '../../persistence/statement/statement-store.ts'
+} from '../../persistence/statement/credit-statement-store.ts'
 import {
-  totalBalance,
+  totalCreditBalance,
   type CreditBalances,
-} from '../../persistence/statement/statement-movements.ts'
+} from '../../persistence/statement/credit-statement-movements.ts'
 import { toIsoTime } from '../schemas/shared-schemas.ts'
 import type { HttpServices } from '../http-services.ts'
-import type { StatementSubject } from './statement-cursor.ts'
-import { describeMovement, type MovementDescription } from './movement-description.ts'
+import type { StatementCursorScope } from './statement-cursor.ts'
+import { describeLedgerMovement, type LedgerMovementDescription } from './ledger-movement-description.ts'
 
 /** A movement as the API returns it. */
 export interface StatementEntry {
@@ -31,16 +31,16 @@ export interface StatementEntry {
   readonly tool: string | null
   readonly task_id: string | null
   readonly backpack_id: string | null
-  readonly counterparty: MovementDescription['counterparty']
+  readonly counterparty: LedgerMovementDescription['counterparty']
   readonly agent_id: string | null
   readonly reference: string | null
   readonly memo: string | null
-  readonly balance: StatementBalances | null
+  readonly balance: PromoCashHeldTotalUsdc | null
   readonly spent_total_usdc: number | null
   readonly created_at: string
 }
 
-export interface StatementBalances {
+export interface PromoCashHeldTotalUsdc {
   readonly promo_usdc: number
   readonly cash_usdc: number
   readonly held_usdc: number
@@ -60,7 +60,7 @@ export interface StatementSource {
 export function createAgentStatementSource(
   { statements }: HttpServices,
   agentId: string,
-  { timeBounds }: StatementSubject,
+  { timeBounds }: StatementCursorScope,
 ): StatementSource {
   return {
     begin: () => statements.begin(agentId, timeBounds),
@@ -80,7 +80,7 @@ export function createBackpackStatementSource(
   { backpackStatements: store }: HttpServices,
   agentId: string,
   backpackId: string,
-  { timeBounds }: StatementSubject,
+  { timeBounds }: StatementCursorScope,
 ): StatementSource {
   return {
     begin: () => store.begin(agentId, backpackId, timeBounds),
@@ -95,7 +95,7 @@ export function createBackpackStatementSource(
 function readCallCauses(
   statements: HttpServices['statements'],
   agentId: string,
-  { lines }: StatementPage,
+  { lines }: CreditStatementPage,
 ): Promise<Map<string, StatementCallDetails>> {
   const ids = lines.flatMap(({ owner, callId }) =>
     owner === agentId && callId !== null ? [callId] : [],
@@ -106,7 +106,7 @@ function readCallCauses(
 const TRANSFERS: ReadonlySet<string> = new Set(['send', 'tip'])
 
 function presentLine(
-  line: StatementLine,
+  line: CreditStatementLine,
   agentId: string,
   cause: StatementCallDetails | null,
 ): StatementEntry {
@@ -116,7 +116,7 @@ function presentLine(
     counterparty,
     agentId: other,
     reference,
-  } = describeMovement(line, agentId, cause)
+  } = describeLedgerMovement(line, agentId, cause)
   const { promo, cash, held } = line.change
   const isTransfer = TRANSFERS.has(line.kind)
   return {
@@ -124,7 +124,7 @@ function presentLine(
     id: line.id,
     kind,
     description,
-    amount_usdc: toUsdc(totalBalance(line.change)),
+    amount_usdc: toUsdc(totalCreditBalance(line.change)),
     promo_usdc: toUsdc(promo),
     cash_usdc: toUsdc(cash),
     held_usdc: toUsdc(held),
@@ -139,7 +139,7 @@ function presentLine(
     agent_id: other,
     reference: isTransfer ? line.callId : reference,
     memo: isTransfer ? line.memo : null,
-    balance: toStatementBalances(line.after),
+    balance: toPromoCashHeldTotalUsdc(line.after),
     spent_total_usdc: null,
     created_at: toIsoTime(line.at),
   }
@@ -174,9 +174,9 @@ const presentSpend = (line: BackpackSpendLine, backpackId: string): StatementEnt
   created_at: toIsoTime(line.at),
 })
 
-export const toStatementBalances = (balances: CreditBalances): StatementBalances => ({
+export const toPromoCashHeldTotalUsdc = (balances: CreditBalances): PromoCashHeldTotalUsdc => ({
   promo_usdc: toUsdc(balances.promo),
   cash_usdc: toUsdc(balances.cash),
   held_usdc: toUsdc(balances.held),
-  total_usdc: toUsdc(totalBalance(balances)),
+  total_usdc: toUsdc(totalCreditBalance(balances)),
 })

@@ -6,12 +6,12 @@ import type { WebSocket } from 'ws'
 import { Type } from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { extractApiKey } from '../auth/credentials.ts'
+import { extractApiKey } from '../auth/request-api-key-extraction.ts'
 import { errorResponses } from '../schemas/shared-schemas.ts'
-import { WS_CLOSE_CODES, WS_SUBPROTOCOL } from './client-frames.ts'
-import { acquireStreamSlot, type StreamSlot } from './stream-slot.ts'
-import { openWebSocketSession } from './session.ts'
-import { createWebSocketUpgradeFilter } from './upgrade-filter.ts'
+import { WS_CLOSE_CODES, WS_SUBPROTOCOL } from './websocket-client-frames.ts'
+import { acquireStreamSlot, type StreamSlot } from './websocket-stream-slot.ts'
+import { openWebSocketSession } from './open-websocket-session.ts'
+import { createWebSocketUpgradeFilter } from './websocket-upgrade-filter.ts'
 
 /** WebSocket endpoint: upgrades, slots and shutdown. */
 

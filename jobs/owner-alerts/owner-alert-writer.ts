@@ -10,7 +10,7 @@ import {
 } from '../../persistence/notifications/owner-alert-store.ts'
 import type { OutboxEvent } from '../../persistence/webhooks/event-routing-store.ts'
 import type { DatabaseTransaction } from '../../persistence/idempotency/idempotent-writes.ts'
-import type { PagerEvent } from '../event-router.ts'
+import type { OutboxEventWithPager } from '../outbox-event-router.ts'
 import {
   LOW_BALANCE_CHANNELS,
   findCrossedBalanceLevel,
@@ -144,7 +144,7 @@ export function createOwnerAlertWriter({
   return async function facts(
     tx: DatabaseTransaction,
     events: readonly OutboxEvent[],
-    paged: readonly PagerEvent[],
+    paged: readonly OutboxEventWithPager[],
   ): Promise<void> {
     const alertable = events.filter(
       ({ type }) => type === 'low_balance' || Object.hasOwn(OWNER_ALERT_FORMATTERS, type),
@@ -166,7 +166,7 @@ function createPagerAlertWriter({
   missing,
   clock,
 }: Omit<OwnerAlertWriterDeps, 'publicUrl' | 'deposits'>) {
-  return async function page(tx: DatabaseTransaction, { event, pager }: PagerEvent): Promise<void> {
+  return async function page(tx: DatabaseTransaction, { event, pager }: OutboxEventWithPager): Promise<void> {
     const ways = { email: pager.ownerEmail, telegram: pager.ownerTelegram }
     for (const channel of ['email', 'telegram'] as const) {
       const address = ways[channel]

@@ -5,7 +5,7 @@ import type {
   NotificationSendResult,
 } from '../../domain/notifications.ts'
 import type { OwnerAlertStore } from '../../persistence/notifications/owner-alert-store.ts'
-import type { OwnerNotifier } from '../event-router.ts'
+import type { OwnerAlertEventSink } from '../outbox-event-router.ts'
 import { createOwnerAlertWriter } from './owner-alert-writer.ts'
 import { createOwnerAlertSender, type OwnerAlertSender } from './owner-alert-sender.ts'
 
@@ -61,7 +61,7 @@ export function createOwnerAlerts(alerting: OwnerAlertsDeps) {
 
   return {
     /** Writes alerts in the transaction that routes events. */
-    tells: { notify, wake } satisfies OwnerNotifier,
+    tells: { notify, wake } satisfies OwnerAlertEventSink,
     start: () => all().forEach((sender) => sender.start()),
 
     /** Sends a stored alert at once; null when the result is not known in time. */

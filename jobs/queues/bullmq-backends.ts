@@ -21,24 +21,24 @@ export interface QueuedJobRequest {
 /** The parts of BullMQ that jobs use, equal on both backends. */
 export interface QueueBackend {
   readonly kind: 'redis' | 'postgres'
-  queue(name: string): BackendQueue
+  queue(name: string): BullmqBackendQueue
   worker(
     name: string,
     handle: (data: QueuedJobData) => Promise<void>,
     concurrency: number,
-  ): BackendWorker
+  ): BullmqBackendWorker
   /** Drops all Postgres connections, because they hang. */
   renew(): void
   close(): Promise<void>
 }
 
-export interface BackendQueue {
+export interface BullmqBackendQueue {
   add(wanted: readonly QueuedJobRequest[]): Promise<unknown>
   counts(): Promise<Record<string, number>>
   close(): Promise<void>
 }
 
-export interface BackendWorker {
+export interface BullmqBackendWorker {
   ready(): Promise<unknown>
   /** Takes no more jobs and waits for running ones. */
   close(): Promise<void>
@@ -65,7 +65,7 @@ const WORKER_TIMING = {
 const COUNTED_JOB_STATES = ['waiting', 'active', 'delayed', 'failed'] as const
 
 /** Maximum queues per node, and workers among them. */
-export const MAX_QUEUES = 8
+export const MAX_JOB_QUEUES_PER_NODE = 8
 const EXTRA_CONNECTIONS = 4
 
 /** BullMQ on Postgres, with its own pool: each worker keeps one connection for LISTEN. */
@@ -73,7 +73,7 @@ export function createPostgresQueueBackend(
   target: DatabaseAddress,
   failed: QueueErrorHandler,
 ): QueueBackend {
-  const connection = createBullmqPostgresPool(target, MAX_QUEUES + EXTRA_CONNECTIONS)
+  const connection = createBullmqPostgresPool(target, MAX_JOB_QUEUES_PER_NODE + EXTRA_CONNECTIONS)
   return {
     kind: 'postgres',
     queue: (name) =>
@@ -122,7 +122,7 @@ interface BullmqQueue {
   close(): Promise<void>
 }
 
-function wrapBullmqQueue(queue: BullmqQueue, failed: QueueErrorHandler): BackendQueue {
+function wrapBullmqQueue(queue: BullmqQueue, failed: QueueErrorHandler): BullmqBackendQueue {
   queue.on('error', failed) // an unhandled `error` event would end the process
   return {
     add: (wanted) =>
@@ -148,7 +148,7 @@ function wrapBullmqWorker(
   worker: BullmqWorker,
   failed: QueueErrorHandler,
   answers: () => boolean,
-): BackendWorker {
+): BullmqBackendWorker {
   worker.on('error', failed)
   return {
     ready: () => worker.waitUntilReady(),

@@ -3,11 +3,11 @@ import type { DatabaseAddress } from '../../persistence/postgres/connection-pool
 import type { RedisAddress } from '../../persistence/redis/redis-address.ts'
 import { succeedsWithin } from '../../persistence/query-timeout.ts'
 import {
-  MAX_QUEUES,
+  MAX_JOB_QUEUES_PER_NODE,
   createPostgresQueueBackend,
   createRedisQueueBackend,
   type QueueBackend,
-  type BackendQueue,
+  type BullmqBackendQueue,
 } from './bullmq-backends.ts'
 import { createQueueWorkers, type JobHandler, type JobData } from './queue-workers.ts'
 
@@ -83,13 +83,13 @@ export function startJobQueues(parts: JobQueuesDeps): JobQueues {
   const { clock, log } = parts
   const backend = createQueueBackend(parts, createThrottledErrorLog(clock, log))
   const queueWorkers = createQueueWorkers(backend, log)
-  const queues = new Map<string, BackendQueue>()
+  const queues = new Map<string, BullmqBackendQueue>()
   let stopped = false
 
-  function queueOf(name: string): BackendQueue {
+  function queueOf(name: string): BullmqBackendQueue {
     const known = queues.get(name)
     if (known !== undefined) return known
-    if (queues.size >= MAX_QUEUES) throw new Error(`more than ${MAX_QUEUES} queues`)
+    if (queues.size >= MAX_JOB_QUEUES_PER_NODE) throw new Error(`more than ${MAX_JOB_QUEUES_PER_NODE} queues`)
     const made = backend.queue(name)
     queues.set(name, made)
     return made
@@ -108,7 +108,7 @@ export function startJobQueues(parts: JobQueuesDeps): JobQueues {
     })
   }
 
-  function forget(name: string, queue: BackendQueue): Promise<boolean> {
+  function forget(name: string, queue: BullmqBackendQueue): Promise<boolean> {
     if (queues.get(name) === queue) queues.delete(name)
     return succeedsWithin(queue.close(), CLOSE_TIMEOUT_MS)
   }
@@ -123,7 +123,7 @@ export function startJobQueues(parts: JobQueuesDeps): JobQueues {
     },
     async counts() {
       const counted: Record<string, JobCounts> = {}
-      const count = async (name: string, queue: BackendQueue) => {
+      const count = async (name: string, queue: BullmqBackendQueue) => {
         const { waiting = 0, active = 0, delayed = 0, failed = 0 } = await queue.counts()
         counted[name] = { waiting, active, delayed, failed }
       }

@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { SECOND } from '../../core/clock.ts'
 import { succeedsWithin } from '../../persistence/query-timeout.ts'
-import type { QueueBackend, BackendWorker } from './bullmq-backends.ts'
-import { createLocalQueue, type LocalQueue } from './local-queue.ts'
+import type { QueueBackend, BullmqBackendWorker } from './bullmq-backends.ts'
+import { createLocalFallbackJobQueue, type LocalFallbackJobQueue } from './local-fallback-job-queue.ts'
 
 /** The queue workers of this node. */
 
@@ -13,8 +13,8 @@ export type JobHandler = (data: JobData, signal: AbortSignal) => Promise<void>
 
 interface QueueWorker {
   readonly handle: JobHandler
-  readonly localQueue: LocalQueue
-  worker: BackendWorker | null
+  readonly localQueue: LocalFallbackJobQueue
+  worker: BullmqBackendWorker | null
 }
 
 const DEFAULT_CONCURRENCY = 10
@@ -72,7 +72,7 @@ export function createQueueWorkers(
       if (queueWorkers.has(name)) throw new Error(`${name} has a worker on this node already`)
       const queueWorker: QueueWorker = {
         handle,
-        localQueue: createLocalQueue(concurrency),
+        localQueue: createLocalFallbackJobQueue(concurrency),
         worker: null,
       }
       queueWorkers.set(name, queueWorker)

@@ -17,9 +17,9 @@ import {
 import {
   findExceededKeyCap,
   type KeySpendCounters,
-  type KeyLimit,
+  type ApiKeyCapPeriod,
   type KeySpendRequest,
-} from './key-limits.ts'
+} from './api-key-spend-caps.ts'
 
 /** The arithmetic of an agent's balance: promotional credits, cash, holds, loans and deposits. */
 
@@ -53,7 +53,7 @@ export interface AgentHold {
   readonly idempotencyKey: string | null
 }
 
-export interface AgentContext extends KeySpendCounters {
+export interface AgentMachineContext extends KeySpendCounters {
   readonly agentId: string
   /** Available promotional credits, without held ones. */
   readonly promo: Micros
@@ -80,7 +80,7 @@ interface PromoCash {
 
 export const sumPromoAndCash = ({ promo, cash }: PromoCash): Micros => addMicros(promo, cash)
 /** Balance and held money without loans of pools. */
-export const agentOwnBalance = (context: AgentContext): Micros =>
+export const agentOwnBalance = (context: AgentMachineContext): Micros =>
   subtractMicros(
     addMicros(sumPromoAndCash(context), context.held),
     sumMicros(Object.values(context.holds).map(lentAmountOfHold)),
@@ -111,12 +111,12 @@ export const addPromoCash = (purse: PromoCash, part: PromoCash): PromoCash => ({
 
 /** The first cap of the key that an amount would exceed, counting the key's holds. */
 export const findAgentExceededKeyCap = (
-  context: AgentContext,
+  context: AgentMachineContext,
   spend: KeySpendRequest,
-): KeyLimit | undefined => findExceededKeyCap(context, agentKeyHolds(context), spend)
+): ApiKeyCapPeriod | undefined => findExceededKeyCap(context, agentKeyHolds(context), spend)
 
 /** Durable holds of an agent in the form that key caps count. */
-export const agentKeyHolds = ({ holds }: AgentContext) =>
+export const agentKeyHolds = ({ holds }: AgentMachineContext) =>
   Object.values(holds).map((hold) => ({
     keyId: hold.keyId,
     worth: agentHoldTotal(hold),
@@ -139,18 +139,18 @@ export const isAdmittedHold = (hold: AgentHold | undefined): hold is AgentHold &
   hold !== undefined && hold.tool !== null
 
 /** Loans of pools for a call that is not admitted yet. */
-export const pendingCallLoans = (context: AgentContext, callId: string): readonly FleetLoan[] => {
+export const pendingCallLoans = (context: AgentMachineContext, callId: string): readonly FleetLoan[] => {
   const hold = context.holds[callId]
   return hold === undefined || isAdmittedHold(hold) ? [] : hold.loans
 }
 
 /** Sum of the loans for a call that is not admitted yet. */
-export const pendingLentAmount = (context: AgentContext, callId: string): PromoCash =>
+export const pendingLentAmount = (context: AgentMachineContext, callId: string): PromoCash =>
   totalFleetLoans(pendingCallLoans(context, callId))
 
 /** The part of an amount that the agent itself must pay. */
 export function ownShareOfAmount(
-  context: AgentContext,
+  context: AgentMachineContext,
   callId: string | undefined,
   amount: Micros,
 ): Micros {
@@ -166,7 +166,7 @@ const ownShareOfHold = (hold: AgentHold): PromoCash =>
   subtractPromoCash(hold, totalFleetLoans(hold.loans))
 
 /** The part of a hold that returns to the agent after a call with this cost. */
-export function ownRefund(hold: AgentHold, cost: Micros): PromoCash {
+export function agentOwnRefund(hold: AgentHold, cost: Micros): PromoCash {
   if (hold.payment !== null) return ZERO_PROMO_CASH
   const own = ownShareOfHold(hold)
   return subtractPromoCash(own, takePromoFirst(own, minMicros(sumPromoAndCash(own), cost)))
@@ -174,7 +174,7 @@ export function ownRefund(hold: AgentHold, cost: Micros): PromoCash {
 
 /** A hold of lent money for a call that is not admitted yet. */
 export function createLentHold(
-  context: AgentContext,
+  context: AgentMachineContext,
   callId: string,
   loan: FleetLoan,
   at: number,
@@ -200,10 +200,10 @@ export const ZERO_PROMO_CASH: PromoCash = { promo: ZERO, cash: ZERO }
  * Applies a deposit. Amounts accumulate below the minimum; the first credited one brings a bonus.
  */
 export function applyDepositToAgent(
-  context: AgentContext,
+  context: AgentMachineContext,
   id: string,
   amount: Micros,
-): Partial<AgentContext> {
+): Partial<AgentMachineContext> {
   const pending = addMicros(context.pending, amount)
   if (pending < MIN_DEPOSIT) return { pending }
   const cash = addMicros(context.cash, pending)
@@ -219,7 +219,7 @@ export function applyDepositToAgent(
   }
 }
 
-type AgentFreeBalance = Pick<AgentContext, 'pending' | 'promo' | 'cash'>
+type AgentFreeBalance = Pick<AgentMachineContext, 'pending' | 'promo' | 'cash'>
 
 function subtractReversedDeposit(purse: AgentFreeBalance, amount: Micros): AgentFreeBalance {
   const pending = minMicros(purse.pending, amount)
@@ -233,10 +233,10 @@ function subtractReversedDeposit(purse: AgentFreeBalance, amount: Micros): Agent
 }
 
 export function reverseAgentDeposit(
-  context: AgentContext,
+  context: AgentMachineContext,
   id: string,
   amount: Micros,
-): Partial<AgentContext> {
+): Partial<AgentMachineContext> {
   const { firstDeposit } = context
   if (firstDeposit?.id !== id) return subtractReversedDeposit(context, amount)
   // Remove the bonus first, so that the remaining promotional credits can replace missing cash.
@@ -244,11 +244,11 @@ export function reverseAgentDeposit(
   return { ...subtractReversedDeposit({ ...context, promo }, amount), firstDeposit: null }
 }
 
-export function omitHold(holds: AgentContext['holds'], callId: string): AgentContext['holds'] {
+export function omitHold(holds: AgentMachineContext['holds'], callId: string): AgentMachineContext['holds'] {
   return Object.fromEntries(Object.entries(holds).filter(([id]) => id !== callId))
 }
 
-export function requireAgentHold(context: AgentContext, callId: string): AgentHold {
+export function requireAgentHold(context: AgentMachineContext, callId: string): AgentHold {
   const hold = context.holds[callId]
   if (hold === undefined) throw new Error(`no hold of call ${callId}`)
   return hold

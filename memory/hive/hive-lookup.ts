@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/clock.ts'
 import { MINUTE } from '../../core/clock.ts'
-import type { RankedHiveEntry, HiveSearchInput } from './hive-search.ts'
+import type { RankedHiveEntry, HiveSearchInput } from './hive-search-and-trends.ts'
 
 /** An entry that is added to the result of a call. */
 export interface HiveLookupHit {

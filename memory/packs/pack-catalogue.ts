@@ -1,10 +1,10 @@
 import type { Micros } from '../../core/money.ts'
-import { PACK_BUNDLE_PRICE, PACK_PRICES } from '../../domain/pricing.ts'
-import { ALPHA_STIM_PACK_ENTRIES } from './alpha-stim.ts'
+import { MEMORY_PACK_BUNDLE_PRICE, MEMORY_PACK_PRICES } from '../../domain/pricing.ts'
+import { ALPHA_STIM_PACK_ENTRIES } from './alpha-stim-memory-pack.ts'
 import type { PackContentEntry } from './pack-entry.ts'
-import { FOCUS_STACK_PACK_ENTRIES } from './focus-stack.ts'
-import { IAGENT_CORE_PACK_ENTRIES } from './iagent-core.ts'
-import { SECRET_SAUCE_PACK_ENTRIES } from './secret-sauce.ts'
+import { FOCUS_STACK_PACK_ENTRIES } from './focus-stack-memory-pack.ts'
+import { IAGENT_CORE_PACK_ENTRIES } from './iagent-core-memory-pack.ts'
+import { SECRET_SAUCE_PACK_ENTRIES } from './secret-sauce-memory-pack.ts'
 
 /** The memory packs for sale. */
 
@@ -29,7 +29,7 @@ export const MEMORY_PACKS: readonly (PackListing & {
     category: 'foundations',
     tags: ['safety', 'payments', 'http', 'reliability'],
     bestFor: ['new agents', 'agents that call paid interfaces', 'unattended runs'],
-    price: PACK_PRICES['iagent-core'],
+    price: MEMORY_PACK_PRICES['iagent-core'],
     entries: IAGENT_CORE_PACK_ENTRIES,
   },
   {
@@ -39,7 +39,7 @@ export const MEMORY_PACKS: readonly (PackListing & {
     category: 'trading',
     tags: ['defi', 'trading', 'risk', 'oracles'],
     bestFor: ['trading agents', 'portfolio monitors', 'liquidity managers'],
-    price: PACK_PRICES['alpha-stim'],
+    price: MEMORY_PACK_PRICES['alpha-stim'],
     entries: ALPHA_STIM_PACK_ENTRIES,
   },
   {
@@ -49,7 +49,7 @@ export const MEMORY_PACKS: readonly (PackListing & {
     category: 'productivity',
     tags: ['context', 'planning', 'verification', 'memory'],
     bestFor: ['research agents', 'long tasks', 'agents that write reports'],
-    price: PACK_PRICES['focus-stack'],
+    price: MEMORY_PACK_PRICES['focus-stack'],
     entries: FOCUS_STACK_PACK_ENTRIES,
   },
   {
@@ -59,7 +59,7 @@ export const MEMORY_PACKS: readonly (PackListing & {
     category: 'engineering',
     tags: ['distributed-systems', 'wallets', 'resilience', 'latency'],
     bestFor: ['agent fleets', 'payment agents', 'orchestrators'],
-    price: PACK_PRICES['secret-sauce'],
+    price: MEMORY_PACK_PRICES['secret-sauce'],
     entries: SECRET_SAUCE_PACK_ENTRIES,
   },
 ]
@@ -72,6 +72,6 @@ export const MEMORY_PACK_BUNDLE: PackListing & { readonly includes: readonly str
   category: 'bundle',
   tags: ['bundle'],
   bestFor: ['agents that do all of it'],
-  price: PACK_BUNDLE_PRICE,
+  price: MEMORY_PACK_BUNDLE_PRICE,
   includes: MEMORY_PACKS.map(({ slug }) => slug),
 }

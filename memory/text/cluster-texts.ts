@@ -1,5 +1,5 @@
 import type { YieldToEventLoop } from './tokenizer.ts'
-import { termVectorSimilarity, weighTerms, type TermVector } from './term-weights.ts'
+import { termVectorSimilarity, weighTerms, type TermVector } from './tf-idf-term-vectors.ts'
 
 /** Clusters texts by similarity. */
 

@@ -1,5 +1,5 @@
 import type { YieldToEventLoop, TokenizedSentence } from './tokenizer.ts'
-import { termVectorSimilarity, weighTerms, type TermVector } from './term-weights.ts'
+import { termVectorSimilarity, weighTerms, type TermVector } from './tf-idf-term-vectors.ts'
 
 /** Extractive summaries of texts. */
 

@@ -8,10 +8,10 @@ import {
   type Micros,
 } from '../../core/money.ts'
 import { TIP_FEE_BPS } from '../../domain/pricing.ts'
-import type { Command, CommandContext } from '../../actors/command.ts'
+import type { AggregateCommand, CommandContext } from '../../actors/aggregate-command-types.ts'
 import { createBackpackActor, type NewBackpack } from '../../actors/commands/backpacks-commands.ts'
 import type { ActorSnapshot } from '../../actors/machine-registry.ts'
-import type { Spender } from '../call-admission.ts'
+import type { Spender } from '../call-admission-request.ts'
 import {
   agentCashAccount,
   PROMO_GRANTS_ACCOUNT,
@@ -34,7 +34,7 @@ export interface CreateAgentInput {
   readonly rows: readonly { table: string; row: Record<string, unknown> }[]
 }
 
-export const createAgentCommand: Command<CreateAgentInput, void> = {
+export const createAgentCommand: AggregateCommand<CreateAgentInput, void> = {
   name: 'agent.create',
   kind: 'agent',
   creates: true,
@@ -66,7 +66,7 @@ export interface AgentBalance extends PromoCashAmounts {
 }
 
 /** The credits of an agent, after absorbing its inbox. */
-export const getAgentBalanceCommand: Command<Record<string, never>, AgentBalance> = {
+export const getAgentBalanceCommand: AggregateCommand<Record<string, never>, AgentBalance> = {
   name: 'balance',
   kind: 'agent',
   apply(ctx) {
@@ -95,7 +95,7 @@ export interface CreditTransferResult {
 }
 
 /** Transfers credits without a fee; the limits of the spender count them. */
-export const sendCreditsCommand: Command<CreditTransferInput, CreditTransferResult> = {
+export const sendCreditsCommand: AggregateCommand<CreditTransferInput, CreditTransferResult> = {
   name: 'transfer.send',
   kind: 'agent',
   apply: (ctx, payment) => transferCredits(ctx, payment, ZERO, 'agent_send'),
@@ -103,7 +103,7 @@ export const sendCreditsCommand: Command<CreditTransferInput, CreditTransferResu
 }
 
 /** A tip: 5 % to the treasury, the rest to the recipient. */
-export const tipAgentCommand: Command<CreditTransferInput, CreditTransferResult> = {
+export const tipAgentCommand: AggregateCommand<CreditTransferInput, CreditTransferResult> = {
   name: 'tip',
   kind: 'agent',
   apply(ctx, payment) {

@@ -1,5 +1,5 @@
 import { addMicros, type Micros } from '../../core/money.ts'
-import type { Command } from '../../actors/command.ts'
+import type { AggregateCommand } from '../../actors/aggregate-command-types.ts'
 import { getAgentBalanceCommand, type AgentBalance } from './agent-account-commands.ts'
 
 /** The credits of an agent and its pending deposits. */
@@ -13,7 +13,7 @@ export interface AgentFunds extends AgentBalance {
 }
 
 /** The credits and deposits of an agent, after absorbing its inbox. */
-export const getAgentFundsCommand: Command<Record<string, never>, AgentFunds> = {
+export const getAgentFundsCommand: AggregateCommand<Record<string, never>, AgentFunds> = {
   name: 'funds',
   kind: 'agent',
   apply(ctx, input) {

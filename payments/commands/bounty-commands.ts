@@ -10,7 +10,7 @@ import {
 } from '../../core/money.ts'
 import type { LedgerTransferKind } from '../../core/commit-rows.ts'
 import { createChildAggregate } from '../../actors/create-child-aggregate.ts'
-import type { Command, CommandContext } from '../../actors/command.ts'
+import type { AggregateCommand, CommandContext } from '../../actors/aggregate-command-types.ts'
 import type { ActorSnapshot } from '../../actors/machine-registry.ts'
 import {
   toBountyRow,
@@ -19,7 +19,7 @@ import {
   type BountyStatus,
   type PostedBountyRecord,
 } from '../../persistence/payments/bounty-store.ts'
-import type { Spender } from '../call-admission.ts'
+import type { Spender } from '../call-admission-request.ts'
 import type { BountyContentScore } from '../bounty-scoring.ts'
 import {
   bountyEscrowAccount,
@@ -67,7 +67,7 @@ const OPEN_BOUNTY_FIELDS = {
 } as const
 
 /** Creates a bounty, in the commit of its poster. */
-const openBountyCommand: Command<PostedBountyRecord, void> = {
+const openBountyCommand: AggregateCommand<PostedBountyRecord, void> = {
   name: 'bounty.open',
   kind: 'bounty',
   creates: true,
@@ -93,7 +93,7 @@ const openBountyCommand: Command<PostedBountyRecord, void> = {
  * returned. The spender's limits count the reward when it is posted; a return does not restore
  * them. Throws `payment_required` if the poster has too few eligible credits.
  */
-export const postBountyCommand: Command<PostBountyInput & BountyRewardRules, PostBountyResult> = {
+export const postBountyCommand: AggregateCommand<PostBountyInput & BountyRewardRules, PostBountyResult> = {
   name: 'bounty.post',
   kind: 'agent',
   apply(ctx, { ttlHours, promoTransferable, spender, ...wanted }) {
@@ -131,7 +131,7 @@ export interface ClaimBountyResult {
 }
 
 /** Pays the escrow to the first agent whose content meets the bounty. */
-export const claimBountyCommand: Command<ClaimBountyInput, ClaimBountyResult> = {
+export const claimBountyCommand: AggregateCommand<ClaimBountyInput, ClaimBountyResult> = {
   name: 'bounty.claim',
   kind: 'bounty',
   apply(ctx, claim) {
@@ -167,7 +167,7 @@ export const claimBountyCommand: Command<ClaimBountyInput, ClaimBountyResult> = 
 }
 
 /** Cancels an open bounty and returns the whole escrow to its poster. */
-export const cancelBountyCommand: Command<{ agentId: string }, { at: number }> = {
+export const cancelBountyCommand: AggregateCommand<{ agentId: string }, { at: number }> = {
   name: 'bounty.cancel',
   kind: 'bounty',
   apply(ctx, { agentId }) {
@@ -183,7 +183,7 @@ export const cancelBountyCommand: Command<{ agentId: string }, { at: number }> =
 }
 
 /** Closes an unclaimed bounty when its timer fires; the whole escrow is returned. */
-export const expireBountyCommand: Command<Record<string, never>, void> = {
+export const expireBountyCommand: AggregateCommand<Record<string, never>, void> = {
   name: 'bounty.expire',
   kind: 'bounty',
   apply(ctx) {

@@ -1,6 +1,6 @@
 import { unspentFleetLoans, totalFleetLoans, type FleetLoan } from '../../domain/fleet-loans.ts'
 import { addMicros, minMicros, subtractMicros, ZERO, type Micros } from '../../core/money.ts'
-import type { InMemoryHold, CommandContext } from '../../actors/command.ts'
+import type { InMemoryHold, CommandContext } from '../../actors/aggregate-command-types.ts'
 import { settleDailyQuota } from '../../actors/commands/daily-quota.ts'
 import type { PriceShare } from '../../core/commit-rows.ts'
 import {
@@ -10,9 +10,9 @@ import {
   agentPromoAccount,
   creditsTaken,
 } from '../ledger-accounts.ts'
-import type { CallAdmission } from '../call-admission.ts'
-import { toKeyLimits, NO_RESERVED_AMOUNTS } from '../limits/reserved-amounts.ts'
-import { explainRejection } from '../limits/explain-rejection.ts'
+import type { CallAdmissionRequest } from '../call-admission-request.ts'
+import { toApiKeySpendCaps, NO_CREDITS_HELD_BY_OTHER_CALLS } from '../limits/credits-held-by-other-calls.ts'
+import { explainSpendLimitRejection } from '../limits/explain-spend-limit-rejection.ts'
 import { activeReferrerOf, bookCallPrice } from '../price-split.ts'
 import {
   returnHeldCredits,
@@ -38,7 +38,7 @@ interface PriceSharing {
 /** The price of a call and the key it is charged to. */
 interface CallCharge extends PriceSharing {
   readonly cost: Micros
-  readonly key: CallAdmission['key']
+  readonly key: CallAdmissionRequest['key']
 }
 
 /**
@@ -57,7 +57,7 @@ export function chargeInMemoryHold(
   } catch (error) {
     const asked = { callId, tool, amount: cost, key, taskId, backpackId }
     const rest = { idempotencyKey: null, expiresAt: null, payment: null }
-    throw explainRejection(error, ctx, { ...asked, ...rest }, NO_RESERVED_AMOUNTS)
+    throw explainSpendLimitRejection(error, ctx, { ...asked, ...rest }, NO_CREDITS_HELD_BY_OTHER_CALLS)
   }
 }
 
@@ -82,7 +82,7 @@ function chargeCall(
     type: 'CHARGE',
     callId: hold.callId,
     amount: cost,
-    ...toKeyLimits(key),
+    ...toApiKeySpendCaps(key),
     heldAt,
     at: ctx.now,
   } as const
@@ -118,7 +118,7 @@ function endCallLoans(
 }
 
 /** Charges the durable hold of a call; returns when the call was admitted. */
-export function captureHold(
+export function chargeDurableCallHold(
   ctx: CommandContext,
   callId: string,
   cost: Micros,

@@ -2,16 +2,16 @@ import { ServiceError } from '../../core/errors.ts'
 import type { DomainEvent } from '../../core/domain-events.ts'
 import { totalFleetLoans } from '../../domain/fleet-loans.ts'
 import { addMicros, ZERO, type Micros } from '../../core/money.ts'
-import type { Command, InMemoryHold, CommandContext } from '../../actors/command.ts'
+import type { AggregateCommand, InMemoryHold, CommandContext } from '../../actors/aggregate-command-types.ts'
 import { requireTaskId } from '../../actors/commands/tasks-commands.ts'
 import {
   checkDailyQuota,
   settleDailyQuota,
-  countStoredAnswerBytes,
+  countStoredReplyBytesToday,
   reserveDailyQuota,
 } from '../../actors/commands/daily-quota.ts'
-import { consumeLifetimeAllowance } from '../../actors/commands/entitlements-commands.ts'
-import type { UnstoredResponseReason } from '../../domain/unstored-response.ts'
+import { consumeLifetimeFreeCall } from '../../actors/commands/entitlements-commands.ts'
+import type { UnstoredResponseReason } from '../../domain/unstored-response-reasons.ts'
 import type {
   LifetimeFreeCalls,
   CallRow,
@@ -26,15 +26,15 @@ import {
   toNonZeroTransfers,
   creditsTaken,
 } from '../ledger-accounts.ts'
-import type { CallAdmission, ReservedAmounts } from '../call-admission.ts'
+import type { CallAdmissionRequest, CreditsHeldByOtherCalls } from '../call-admission-request.ts'
 import {
-  toKeyLimits,
+  toApiKeySpendCaps,
   toKeyReservedSpend,
-  reservedByOtherCalls,
-} from '../limits/reserved-amounts.ts'
-import { explainRejection } from '../limits/explain-rejection.ts'
+  sumCreditsHeldByOtherCalls,
+} from '../limits/credits-held-by-other-calls.ts'
+import { explainSpendLimitRejection } from '../limits/explain-spend-limit-rejection.ts'
 import {
-  captureHold,
+  chargeDurableCallHold,
   chargeInMemoryHold,
   releaseDurableHold,
   releaseInMemoryHold,
@@ -56,11 +56,11 @@ export interface AdmitCallResult {
 }
 
 /** Admits a call and holds its price: in memory, or in the ledger with an expiry. */
-export const admitCallCommand: Command<CallAdmission, AdmitCallResult> = {
+export const admitCallCommand: AggregateCommand<CallAdmissionRequest, AdmitCallResult> = {
   name: 'call.admit',
   kind: 'agent',
   apply(ctx, asked) {
-    const reserved = reservedByOtherCalls(ctx, asked)
+    const reserved = sumCreditsHeldByOtherCalls(ctx, asked)
     try {
       if (asked.expiresAt === null) {
         sendToEveryLimit(ctx, asked, reserved, 'ASK')
@@ -74,7 +74,7 @@ export const admitCallCommand: Command<CallAdmission, AdmitCallResult> = {
         reserveDailyQuota(ctx, asked)
       }
     } catch (error) {
-      throw explainRejection(error, ctx, asked, reserved)
+      throw explainSpendLimitRejection(error, ctx, asked, reserved)
     }
     return { at: ctx.now }
   },
@@ -88,17 +88,17 @@ export const admitCallCommand: Command<CallAdmission, AdmitCallResult> = {
 }
 
 /** Runs the same checks without a hold or an event; for quotes and dry runs. */
-export const quoteCallCommand: Command<CallAdmission, { refusal: ServiceError | null }> = {
+export const quoteCallCommand: AggregateCommand<CallAdmissionRequest, { refusal: ServiceError | null }> = {
   name: 'call.quote',
   kind: 'agent',
   apply(ctx, asked) {
-    const reserved = reservedByOtherCalls(ctx, asked)
+    const reserved = sumCreditsHeldByOtherCalls(ctx, asked)
     try {
       sendToEveryLimit(ctx, asked, reserved, 'ASK')
       checkDailyQuota(ctx, asked)
       return { refusal: null }
     } catch (error) {
-      const explained = explainRejection(error, ctx, asked, reserved)
+      const explained = explainSpendLimitRejection(error, ctx, asked, reserved)
       if (explained instanceof ServiceError) return { refusal: explained }
       throw explained
     }
@@ -118,7 +118,7 @@ export interface CommittedCallInfo {
 export interface SettleCallInput {
   readonly callId: string
   readonly cost: Micros
-  readonly key: CallAdmission['key']
+  readonly key: CallAdmissionRequest['key']
   /** Credits a fleet's pool has lent to charge it. */
   readonly lent?: Micros
   /** Uses a lifetime free call; throws if none is left. */
@@ -138,18 +138,18 @@ export interface SettleCallInput {
 }
 
 /** Charges a finished call and writes everything the tool staged, in one commit. */
-export const settleCallCommand: Command<SettleCallInput, { balance: Micros }> = {
+export const settleCallCommand: AggregateCommand<SettleCallInput, { balance: Micros }> = {
   name: 'call.settle',
   kind: 'agent',
   apply(ctx, { callId, cost, key, lent = ZERO, allowance, row, rows, events, ...asked }) {
     const { shares = [], promoTransferable, ended, quota } = asked
     const sharing = { shares, promoTransferable }
     assertLoanReceived(ctx, { callId, lent })
-    const left = allowance === undefined ? 0 : consumeLifetimeAllowance(ctx, allowance)
+    const left = allowance === undefined ? 0 : consumeLifetimeFreeCall(ctx, allowance)
     const soft = ctx.inMemoryHolds.get(callId)
     const at =
       soft === undefined
-        ? captureHold(ctx, callId, cost, sharing)
+        ? chargeDurableCallHold(ctx, callId, cost, sharing)
         : chargeInMemoryHold(ctx, soft, { cost, key, ...sharing })
     if (soft !== undefined && quota !== undefined) {
       reserveDailyQuota(ctx, { callId, tool: soft.tool, quota })
@@ -158,7 +158,7 @@ export const settleCallCommand: Command<SettleCallInput, { balance: Micros }> = 
     for (const staged of rows) ctx.row(staged.table, staged.row)
     for (const event of events) ctx.event(event)
     const balance = freeBalance(ctx)
-    const call = row({ balance, at, left, store: (bytes) => countStoredAnswerBytes(ctx, bytes) })
+    const call = row({ balance, at, left, store: (bytes) => countStoredReplyBytesToday(ctx, bytes) })
     ctx.call(call)
     emitToolCallEvent(ctx, call)
     ended?.(ctx, call)
@@ -168,7 +168,7 @@ export const settleCallCommand: Command<SettleCallInput, { balance: Micros }> = 
 }
 
 /** Releases the hold of a failed call and records the call. */
-export const failCallCommand: Command<
+export const failCallCommand: AggregateCommand<
   Pick<SettleCallInput, 'callId' | 'row' | 'ended'>,
   { balance: Micros }
 > = {
@@ -189,7 +189,7 @@ export const failCallCommand: Command<
 }
 
 /** Releases a durable hold without recording the call: its outcome is unknown. */
-export const releaseCallHoldCommand: Command<{ callId: string }, void> = {
+export const releaseCallHoldCommand: AggregateCommand<{ callId: string }, void> = {
   name: 'call.forget',
   kind: 'agent',
   apply(ctx, { callId }) {
@@ -199,7 +199,7 @@ export const releaseCallHoldCommand: Command<{ callId: string }, void> = {
 }
 
 /** Expires a durable hold or a loan whose node died or whose tool never returned. */
-export const expireCallHoldCommand: Command<CallHoldExpiryInput, void> = {
+export const expireCallHoldCommand: AggregateCommand<CallHoldExpiryInput, void> = {
   name: 'hold.expire',
   kind: 'agent',
   apply(ctx, { callId, lent = false, intent, answered = false }) {
@@ -219,12 +219,12 @@ const freeBalance = (ctx: CommandContext): Micros => {
   return addMicros(promo, cash)
 }
 
-const toInMemoryHold = (ctx: CommandContext, asked: CallAdmission): InMemoryHold => ({
+const toInMemoryHold = (ctx: CommandContext, asked: CallAdmissionRequest): InMemoryHold => ({
   callId: asked.callId,
   at: ctx.now,
   amount: asked.amount,
   tool: asked.tool,
-  keyId: toKeyLimits(asked.key).keyId,
+  keyId: toApiKeySpendCaps(asked.key).keyId,
   taskId: asked.taskId,
   backpackId: asked.backpackId,
 })
@@ -232,8 +232,8 @@ const toInMemoryHold = (ctx: CommandContext, asked: CallAdmission): InMemoryHold
 /** Sends the event to the Backpack, the task and the agent; each checks its limits. */
 function sendToEveryLimit(
   ctx: CommandContext,
-  asked: CallAdmission,
-  reserved: ReservedAmounts,
+  asked: CallAdmissionRequest,
+  reserved: CreditsHeldByOtherCalls,
   type: 'ASK' | 'HOLD',
 ): void {
   const { callId, tool, amount, key, taskId, backpackId, idempotencyKey, payment } = asked
@@ -260,7 +260,7 @@ function sendToEveryLimit(
     callId,
     amount,
     reserved: reserved.agent,
-    ...toKeyLimits(key),
+    ...toApiKeySpendCaps(key),
     ...toKeyReservedSpend(reserved),
     at: ctx.now,
     taskId,
@@ -272,7 +272,7 @@ function sendToEveryLimit(
 }
 
 /** A durable hold with the same key means the first request still runs, perhaps on another node. */
-function assertKeyNotInFlight(ctx: CommandContext, { idempotencyKey }: CallAdmission): void {
+function assertKeyNotInFlight(ctx: CommandContext, { idempotencyKey }: CallAdmissionRequest): void {
   if (idempotencyKey === null) return
   const holds = Object.values(ctx.snapshotOf('agent', ctx.aggregateId).context.holds)
   if (holds.some((hold) => hold.idempotencyKey === idempotencyKey)) {
@@ -282,7 +282,7 @@ function assertKeyNotInFlight(ctx: CommandContext, { idempotencyKey }: CallAdmis
 
 function bookCallHold(
   ctx: CommandContext,
-  { callId, intent }: CallAdmission,
+  { callId, intent }: CallAdmissionRequest,
   expiresAt: number,
 ): void {
   const agentId = ctx.aggregateId

@@ -6,10 +6,10 @@ import {
 } from '../../domain/fleet-loans.ts'
 import { addMicros, subtractMicros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
 import type { CallRow } from '../../core/commit-rows.ts'
-import type { CommandContext } from '../../actors/command.ts'
+import type { CommandContext } from '../../actors/aggregate-command-types.ts'
 import { ServiceError } from '../../core/errors.ts'
 import type { ActorSnapshot } from '../../actors/machine-registry.ts'
-import type { CallAdmission, OutcomeUnknownReply, PaymentRef } from '../call-admission.ts'
+import type { CallAdmissionRequest, OutcomeUnknownReply, PaymentRef } from '../call-admission-request.ts'
 import {
   agentCashAccount,
   fleetPoolAccount,
@@ -93,7 +93,7 @@ export const callHoldTimerId = (callId: string) => `hold:${callId}`
  */
 export function assertLoanReceived(
   ctx: CommandContext,
-  { callId, lent = ZERO }: Pick<CallAdmission, 'callId' | 'lent'>,
+  { callId, lent = ZERO }: Pick<CallAdmissionRequest, 'callId' | 'lent'>,
 ): void {
   const { promo, cash } = totalFleetLoans(callHoldLoans(ctx, callId))
   if (promo + cash >= lent) return

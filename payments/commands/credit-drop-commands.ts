@@ -2,8 +2,8 @@ import { HOUR } from '../../core/clock.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { toUsdc, ZERO, type Micros } from '../../core/money.ts'
 import { DROP_CREDIT_AMOUNT } from '../../domain/pricing.ts'
-import type { Command, CommandContext } from '../../actors/command.ts'
-import { toDropRow } from '../../persistence/payments/drop-store.ts'
+import type { AggregateCommand, CommandContext } from '../../actors/aggregate-command-types.ts'
+import { toCreditDropRow } from '../../persistence/payments/credit-drop-store.ts'
 import { PROMO_GRANTS_ACCOUNT, agentPromoAccount } from '../ledger-accounts.ts'
 
 /** The public view of a radio drop. */
@@ -17,7 +17,7 @@ export interface CreditDropView {
 }
 
 /** Creates a drop; its aggregate id is its code. */
-export const openCreditDropCommand: Command<Record<string, never>, CreditDropView> = {
+export const openCreditDropCommand: AggregateCommand<Record<string, never>, CreditDropView> = {
   name: 'drop.open',
   kind: 'drop',
   creates: true,
@@ -25,13 +25,13 @@ export const openCreditDropCommand: Command<Record<string, never>, CreditDropVie
     const [code, slots, credit] = [ctx.aggregateId, LIMITS.dropSlots, DROP_CREDIT_AMOUNT]
     const expiresAt = ctx.now + LIMITS.dropHours * HOUR
     ctx.create('drop', code, { code, slots, credit, at: ctx.now, expiresAt })
-    ctx.row('drops', toDropRow({ code, openedAt: ctx.now, expiresAt }))
+    ctx.row('drops', toCreditDropRow({ code, openedAt: ctx.now, expiresAt }))
     return toCreditDropView(ctx)
   },
 }
 
 /** Takes a slot for an agent and puts the credits into its inbox, in one commit. */
-export const redeemCreditDropCommand: Command<{ agentId: string }, { credit: Micros }> = {
+export const redeemCreditDropCommand: AggregateCommand<{ agentId: string }, { credit: Micros }> = {
   name: 'drop.redeem',
   kind: 'drop',
   apply(ctx, { agentId }) {
@@ -61,7 +61,7 @@ export const redeemCreditDropCommand: Command<{ agentId: string }, { credit: Mic
   note: ({ agentId }) => ({ agentId }),
 }
 
-export const getCreditDropCommand: Command<Record<string, never>, CreditDropView> = {
+export const getCreditDropCommand: AggregateCommand<Record<string, never>, CreditDropView> = {
   name: 'drop.get',
   kind: 'drop',
   apply: toCreditDropView,

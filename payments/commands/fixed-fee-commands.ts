@@ -1,13 +1,13 @@
-import type { Command, CommandContext } from '../../actors/command.ts'
+import type { AggregateCommand, CommandContext } from '../../actors/aggregate-command-types.ts'
 import { addMicros, type Micros } from '../../core/money.ts'
-import type { Spender } from '../call-admission.ts'
+import type { Spender } from '../call-admission-request.ts'
 import { agentCashAccount, agentPromoAccount, creditsTaken } from '../ledger-accounts.ts'
 import {
-  toKeyLimits,
+  toApiKeySpendCaps,
   toKeyReservedSpend,
-  reservedByOtherCalls,
-} from '../limits/reserved-amounts.ts'
-import { explainRejection } from '../limits/explain-rejection.ts'
+  sumCreditsHeldByOtherCalls,
+} from '../limits/credits-held-by-other-calls.ts'
+import { explainSpendLimitRejection } from '../limits/explain-spend-limit-rejection.ts'
 import { activeReferrerOf, bookCallPrice } from '../price-split.ts'
 import { emitToolCallEvent } from './call-holds.ts'
 import { chargeBackpack, toCreditsCallRow } from './spend-credits.ts'
@@ -35,7 +35,7 @@ export interface FixedFeeResult {
  * running calls hold in memory are not available to it. The request's Backpack and the caps of its
  * key count it.
  */
-export const chargeFixedFeeCommand: Command<FixedFeeInput, FixedFeeResult> = {
+export const chargeFixedFeeCommand: AggregateCommand<FixedFeeInput, FixedFeeResult> = {
   name: 'fee.take',
   kind: 'agent',
   apply(ctx, fee) {
@@ -64,8 +64,8 @@ function chargeSpender(ctx: CommandContext, { callId, name, amount, spender }: F
   const { key, backpackId } = spender
   const under = { key, backpackId, taskId: null }
   const before = ctx.snapshotOf('agent', agentId).context
-  const reserved = reservedByOtherCalls(ctx, under)
-  const wanted = { amount, ...toKeyLimits(key), at: ctx.now }
+  const reserved = sumCreditsHeldByOtherCalls(ctx, under)
+  const wanted = { amount, ...toApiKeySpendCaps(key), at: ctx.now }
   try {
     if (backpackId !== null) chargeBackpack(ctx, backpackId, { tool: name, amount, reserved })
     const beside = { reserved: reserved.agent, ...toKeyReservedSpend(reserved) }
@@ -74,7 +74,7 @@ function chargeSpender(ctx: CommandContext, { callId, name, amount, spender }: F
     return { before, after: ctx.send('agent', agentId, event).context }
   } catch (error) {
     const nothing = { idempotencyKey: null, expiresAt: null, payment: null }
-    throw explainRejection(
+    throw explainSpendLimitRejection(
       error,
       ctx,
       { callId, tool: name, amount, ...under, ...nothing },

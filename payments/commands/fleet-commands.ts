@@ -11,7 +11,7 @@ import {
 import { ServiceError } from '../../core/errors.ts'
 import { totalFleetLoans } from '../../domain/fleet-loans.ts'
 import type { LedgerTransferKind } from '../../core/commit-rows.ts'
-import type { Command, CommandContext } from '../../actors/command.ts'
+import type { AggregateCommand, CommandContext } from '../../actors/aggregate-command-types.ts'
 import { toFleetMemberRow } from '../../persistence/fleets/fleet-store.ts'
 import {
   fleetPoolAccount,
@@ -31,7 +31,7 @@ export interface CreateFleetInput {
   readonly rows: readonly { table: string; row: Record<string, unknown> }[]
 }
 
-export const createFleetCommand: Command<CreateFleetInput, void> = {
+export const createFleetCommand: AggregateCommand<CreateFleetInput, void> = {
   name: 'fleet.create',
   kind: 'fleet',
   creates: true,
@@ -44,7 +44,7 @@ export const createFleetCommand: Command<CreateFleetInput, void> = {
 }
 
 /** Credits a pool can lend. */
-export const getFleetPoolCommand: Command<Record<string, never>, PromoCashAmounts> = {
+export const getFleetPoolCommand: AggregateCommand<Record<string, never>, PromoCashAmounts> = {
   name: 'fleet.pool',
   kind: 'fleet',
   apply(ctx) {
@@ -57,7 +57,7 @@ export const getFleetPoolCommand: Command<Record<string, never>, PromoCashAmount
  * Adds an agent to a fleet. The key of its directory row ensures that it is in no other fleet, so
  * messages in its inbox are never rejected.
  */
-export const joinFleetCommand: Command<{ agentId: string }, void> = {
+export const joinFleetCommand: AggregateCommand<{ agentId: string }, void> = {
   name: 'fleet.join',
   kind: 'fleet',
   apply(ctx, { agentId }) {
@@ -84,7 +84,7 @@ export interface FleetDrawInput {
 }
 
 /** Lends a member all the credits it lacks for this one call, or none. */
-export const drawFromFleetCommand: Command<FleetDrawInput, PromoCashAmounts> = {
+export const drawFromFleetCommand: AggregateCommand<FleetDrawInput, PromoCashAmounts> = {
   name: 'fleet.draw',
   kind: 'fleet',
   apply(ctx, { id, agentId, callId, amount }) {
@@ -129,7 +129,7 @@ interface CreditShortageInput {
  * `beside` counts credits that other calls hold in memory here, as admission does; capture does
  * not. `whole` leaves the agent's own credits to those calls.
  */
-export const getCreditShortageCommand: Command<CreditShortageInput, CreditShortage> = {
+export const getCreditShortageCommand: AggregateCommand<CreditShortageInput, CreditShortage> = {
   name: 'draw.shortage',
   kind: 'agent',
   apply(ctx, { callId, amount: price, beside, whole = false }) {
@@ -161,7 +161,7 @@ export interface FleetTopUpResult {
  * (decision 31). The check that any are left runs here, after the Idempotency-Key lookup: the same
  * request may have taken them on another node.
  */
-export const topUpFleetCommand: Command<FleetTopUpInput, FleetTopUpResult> = {
+export const topUpFleetCommand: AggregateCommand<FleetTopUpInput, FleetTopUpResult> = {
   name: 'fleet.topup',
   kind: 'fleet',
   apply(ctx, { tx, transfers }) {

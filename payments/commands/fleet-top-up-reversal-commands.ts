@@ -1,5 +1,5 @@
 import { micros, subtractMicros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
-import type { Command, CommandContext } from '../../actors/command.ts'
+import type { AggregateCommand, CommandContext } from '../../actors/aggregate-command-types.ts'
 import {
   fleetPoolAccount,
   fleetPoolPromoAccount,
@@ -19,7 +19,7 @@ export interface ReverseFleetTopUpInput {
  * already lent and spent are the treasury's loss (decision 30). USDC on Base has the ledger's
  * decimals.
  */
-export const reverseFleetTopUpCommand: Command<ReverseFleetTopUpInput, void> = {
+export const reverseFleetTopUpCommand: AggregateCommand<ReverseFleetTopUpInput, void> = {
   name: 'fleet.topup_undone',
   kind: 'fleet',
   apply(ctx, { move }) {

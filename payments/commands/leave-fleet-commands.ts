@@ -1,4 +1,4 @@
-import type { Command } from '../../actors/command.ts'
+import type { AggregateCommand } from '../../actors/aggregate-command-types.ts'
 import { toFleetLeaveRow } from '../../persistence/fleets/fleet-store.ts'
 
 /** The fleet an agent leaves. */
@@ -15,7 +15,7 @@ export interface LeaveFleetInput {
  * money moves: loans for running calls stay, and their unused part returns to the pool. Throws
  * `not_in_fleet`.
  */
-export const leaveFleetCommand: Command<LeaveFleetInput, { fleetId: string }> = {
+export const leaveFleetCommand: AggregateCommand<LeaveFleetInput, { fleetId: string }> = {
   name: 'fleet.leave',
   kind: 'agent',
   apply(ctx, { fleetId: asked, removedBy }) {

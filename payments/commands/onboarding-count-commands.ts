@@ -1,4 +1,4 @@
-import type { Command } from '../../actors/command.ts'
+import type { AggregateCommand } from '../../actors/aggregate-command-types.ts'
 import type { ActorSnapshot } from '../../actors/machine-registry.ts'
 
 /** The agents a visitor onboarded in an hour; the hour may be over. */
@@ -13,7 +13,7 @@ export interface CountOnboardingInput {
 }
 
 /** Counts new agents in the visitor's hour; returns the hour before the count. */
-export const countOnboardedAgentsCommand: Command<CountOnboardingInput, OnboardingHour> = {
+export const countOnboardedAgentsCommand: AggregateCommand<CountOnboardingInput, OnboardingHour> = {
   name: 'newcomers.join',
   kind: 'visitor',
   creates: true,
@@ -28,7 +28,7 @@ export const countOnboardedAgentsCommand: Command<CountOnboardingInput, Onboardi
 }
 
 /** Undoes a count in the hour that began at `since`. */
-export const uncountOnboardedAgentsCommand: Command<{ agents: number; since: number }, void> = {
+export const uncountOnboardedAgentsCommand: AggregateCommand<{ agents: number; since: number }, void> = {
   name: 'newcomers.leave',
   kind: 'visitor',
   apply(ctx, { agents, since }) {
@@ -38,7 +38,7 @@ export const uncountOnboardedAgentsCommand: Command<{ agents: number; since: num
 }
 
 /** The last hour in which agents joined from a visitor. */
-export const getOnboardingHourCommand: Command<Record<string, never>, OnboardingHour> = {
+export const getOnboardingHourCommand: AggregateCommand<Record<string, never>, OnboardingHour> = {
   name: 'newcomers.last',
   kind: 'visitor',
   creates: true,

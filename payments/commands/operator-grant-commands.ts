@@ -1,5 +1,5 @@
 import { resumeFundedSchedules } from '../../actors/commands/schedules-commands.ts'
-import type { Command } from '../../actors/command.ts'
+import type { AggregateCommand } from '../../actors/aggregate-command-types.ts'
 import { addMicros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
 import {
   toOperatorGrantRow,
@@ -14,7 +14,7 @@ export type OperatorGrantInput = Omit<OperatorGrantRecord, 'agentId' | 'at'>
  * Credits a grant and records it with its note, in one commit. A grant id counts once: its row
  * rejects the commit of a second one (`isTaken(error, 'operator_grants')`).
  */
-export const giveOperatorGrantCommand: Command<OperatorGrantInput, { balance: Micros }> = {
+export const giveOperatorGrantCommand: AggregateCommand<OperatorGrantInput, { balance: Micros }> = {
   name: 'grant.give',
   kind: 'agent',
   apply(ctx, { grantId, amount, note, grantedBy }) {

@@ -1,9 +1,9 @@
-import type { Command } from '../../actors/command.ts'
+import type { AggregateCommand } from '../../actors/aggregate-command-types.ts'
 import {
   isRepeatedPaymentRequest,
   type PaymentRequestIdentity,
 } from '../../domain/requester-identity.ts'
-import type { SettlementDeliveryState, SettlementMoneyState } from './payment-commands.ts'
+import type { SettlementDeliveryState, SettlementMoneyState } from './payment-claim-commands.ts'
 
 /** Looks up an earlier claim of a payment before the payment is verified. */
 
@@ -22,7 +22,7 @@ export interface PaymentLookupResult {
 }
 
 /** Finds the claim of a payment before any cost of verification; null if unclaimed. */
-export const lookUpPaymentCommand: Command<PaymentLookupInput, PaymentLookupResult | null> = {
+export const lookUpPaymentCommand: AggregateCommand<PaymentLookupInput, PaymentLookupResult | null> = {
   name: 'payment.look',
   kind: 'payer',
   creates: true,

@@ -1,5 +1,5 @@
 import { toUsdc, ZERO } from '../../core/money.ts'
-import type { Command, CommandContext } from '../../actors/command.ts'
+import type { AggregateCommand, CommandContext } from '../../actors/aggregate-command-types.ts'
 import type { ActorMachineEvent, ActorSnapshot } from '../../actors/machine-registry.ts'
 import {
   agentCashAccount,
@@ -26,7 +26,7 @@ interface SettlementById {
 const settlementNote = ({ settlement }: SettlementById) => ({ settlement })
 
 /** Recorded before the payment is sent. On Solana the transaction hash follows later. */
-export const recordPaymentSubmittedCommand: Command<
+export const recordPaymentSubmittedCommand: AggregateCommand<
   SettlementById & { txHash: string | null },
   SettlementStateValue
 > = {
@@ -38,7 +38,7 @@ export const recordPaymentSubmittedCommand: Command<
 }
 
 /** The outcome is unknown: claim and reservation stay until the chain answers. */
-export const recordPaymentUnknownCommand: Command<SettlementById, SettlementStateValue> = {
+export const recordPaymentUnknownCommand: AggregateCommand<SettlementById, SettlementStateValue> = {
   name: 'payment.unknown',
   kind: 'payer',
   apply: (ctx, { settlement }) => sendToSettlement(ctx, settlement, { type: 'UNKNOWN' }),
@@ -46,7 +46,7 @@ export const recordPaymentUnknownCommand: Command<SettlementById, SettlementStat
 }
 
 /** The submission failed for certain and the payment is still valid: it is due again. */
-export const retryPaymentCommand: Command<
+export const retryPaymentCommand: AggregateCommand<
   SettlementById & { failed: boolean },
   SettlementStateValue
 > = {
@@ -77,7 +77,7 @@ export interface PaymentArrival extends SettlementById {
  * Books the arrived money: ledger, claim on (chain, tx, log index), reservation and trust in one
  * commit.
  */
-export const recordPaymentSettledCommand: Command<PaymentArrival, SettlementStateValue> = {
+export const recordPaymentSettledCommand: AggregateCommand<PaymentArrival, SettlementStateValue> = {
   name: 'payment.settled',
   kind: 'payer',
   apply(ctx, { settlement, tx, logIndex, block }) {
@@ -107,7 +107,7 @@ export const recordPaymentSettledCommand: Command<PaymentArrival, SettlementStat
 /**
  * Reverses a settlement that a reorganisation has undone: it is owed, and searched by its nonce.
  */
-export const reversePaymentCommand: Command<
+export const reversePaymentCommand: AggregateCommand<
   SettlementById & { move: ReversedChainTransfer },
   SettlementStateValue
 > = {
@@ -135,7 +135,7 @@ export const reversePaymentCommand: Command<
 }
 
 /** It can no longer settle; `lookAt` schedules one final check, in milliseconds. */
-export const recordPaymentLostCommand: Command<
+export const recordPaymentLostCommand: AggregateCommand<
   SettlementById & { lookAt: number | null },
   SettlementStateValue
 > = {

@@ -2,15 +2,15 @@ import type { SpendingPermission } from '../../domain/backpack-permissions.ts'
 import { ServiceError } from '../../core/errors.ts'
 import type { Micros } from '../../core/money.ts'
 import type { CallRow } from '../../core/commit-rows.ts'
-import type { CommandContext } from '../../actors/command.ts'
-import type { CallAdmission, ReservedAmounts, Spender } from '../call-admission.ts'
+import type { CommandContext } from '../../actors/aggregate-command-types.ts'
+import type { CallAdmissionRequest, CreditsHeldByOtherCalls, Spender } from '../call-admission-request.ts'
 import { creditsTaken, type PromoCashAmounts } from '../ledger-accounts.ts'
 import {
-  toKeyLimits,
+  toApiKeySpendCaps,
   toKeyReservedSpend,
-  reservedByOtherCalls,
-} from '../limits/reserved-amounts.ts'
-import { explainRejection } from '../limits/explain-rejection.ts'
+  sumCreditsHeldByOtherCalls,
+} from '../limits/credits-held-by-other-calls.ts'
+import { explainSpendLimitRejection } from '../limits/explain-spend-limit-rejection.ts'
 import { emitToolCallEvent } from './call-holds.ts'
 
 /** Credits an agent spends outside a tool: a transfer, a tip or a bounty reward. */
@@ -37,16 +37,16 @@ export function spendCredits(
 ): PromoCashAmounts {
   const { amount, from, permission } = outlay
   const under = { ...spender, taskId: null }
-  const reserved = reservedByOtherCalls(ctx, under)
+  const reserved = sumCreditsHeldByOtherCalls(ctx, under)
   const { agentId, before } = { agentId: ctx.aggregateId, before: agentCredits(ctx) }
-  const limits = { ...toKeyLimits(spender.key), ...toKeyReservedSpend(reserved) }
+  const limits = { ...toApiKeySpendCaps(spender.key), ...toKeyReservedSpend(reserved) }
   try {
     if (spender.backpackId !== null)
       chargeBackpack(ctx, spender.backpackId, { tool: permission, amount, reserved })
     const event = { type: 'DEBIT', amount, reserved: reserved.agent, from, at: ctx.now } as const
     ctx.send('agent', agentId, { ...event, ...limits })
   } catch (error) {
-    throw explainRejection(error, ctx, toSpendAdmission(under, outlay), reserved)
+    throw explainSpendLimitRejection(error, ctx, toSpendAdmission(under, outlay), reserved)
   }
   if (spender.backpackId !== null) recordBackpackSpend(ctx, spender, outlay)
   return creditsTaken(before, agentCredits(ctx))
@@ -56,7 +56,7 @@ export function spendCredits(
 export interface ImmediateBackpackCharge {
   readonly tool: string
   readonly amount: Micros
-  readonly reserved: ReservedAmounts
+  readonly reserved: CreditsHeldByOtherCalls
 }
 
 /** Charges a Backpack, counting what running calls hold of it. */
@@ -78,9 +78,9 @@ const agentCredits = (ctx: CommandContext): PromoCashAmounts =>
   ctx.snapshotOf('agent', ctx.aggregateId).context
 
 const toSpendAdmission = (
-  under: Pick<CallAdmission, 'key' | 'taskId' | 'backpackId'>,
+  under: Pick<CallAdmissionRequest, 'key' | 'taskId' | 'backpackId'>,
   { id, permission, amount }: CreditSpend,
-): CallAdmission => ({
+): CallAdmissionRequest => ({
   ...under,
   callId: id,
   tool: permission,

@@ -1,4 +1,4 @@
-import type { CommandContext } from '../../actors/command.ts'
+import type { CommandContext } from '../../actors/aggregate-command-types.ts'
 import type { Micros } from '../../core/money.ts'
 import type { PaymentChainName } from '../ledger-accounts.ts'
 

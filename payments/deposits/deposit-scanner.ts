@@ -1,4 +1,4 @@
-import type { ChainHeads, IncomingTransferLog } from '../../chain/evm/incoming-transfers.ts'
+import type { LatestAndFinalBlocks, IncomingTransferLog } from '../../chain/evm/incoming-transfers.ts'
 import type { Clock } from '../../core/clock.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { micros } from '../../core/money.ts'
@@ -16,7 +16,7 @@ import type { WalletStore } from '../../persistence/payments/wallet-store.ts'
 import type {
   DepositMessage as DepositEvent,
   ReversedDepositMessage,
-} from '../commands/agent-deposit.ts'
+} from '../commands/agent-deposit-messages.ts'
 import {
   agentPendingAccount,
   externalChainAccount,
@@ -25,7 +25,7 @@ import {
 
 /** Chain queries of the deposit scanner (`chain/evm/incoming-transfers.ts`). */
 export interface DepositChainSource {
-  heads(): Promise<ChainHeads>
+  heads(): Promise<LatestAndFinalBlocks>
   /** Null if the node has no block of that number. */
   blockHash(block: bigint): Promise<string | null>
   transfersTo(
@@ -113,7 +113,7 @@ export function createDepositScanner(parts: DepositScannerDeps) {
     known: ChainCheckpoint,
     tip: ChainBlockId | null,
     confirmed: bigint,
-    heads: ChainHeads,
+    heads: LatestAndFinalBlocks,
   ) {
     const { next: from } = known
     const { finalized, latest: head } = heads

@@ -6,13 +6,13 @@ import {
   decryptWalletKey,
 } from '../../chain/custody/custodial-wallets.ts'
 import { HOUR, SECOND, type Clock } from '../../core/clock.ts'
-import type { EncryptionKeys } from '../../core/crypto.ts'
+import type { EncryptionKeys } from '../../core/key-derivation-and-encryption.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { newUuidV7 } from '../../core/ids.ts'
 import { rateLimitError } from '../../core/rate-limit-error.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { toUsdc, ZERO, type Micros } from '../../core/money.ts'
-import type { SweepStore } from '../../persistence/payments/sweep-store.ts'
+import type { WalletSweepStore } from '../../persistence/payments/wallet-sweep-store.ts'
 import type { WalletExport, WalletStore } from '../../persistence/payments/wallet-store.ts'
 import type { PaymentChainName } from '../ledger-accounts.ts'
 import type { WalletSweeper } from './wallet-sweeper.ts'
@@ -28,7 +28,7 @@ export interface ExportedWallet {
 export interface WalletExportDeps {
   readonly chain: PaymentChainName
   readonly wallets: WalletStore
-  readonly sweeps: SweepStore
+  readonly sweeps: WalletSweepStore
   /** Null if nothing can be submitted to the chain. */
   readonly sweeper: Pick<WalletSweeper, 'empty' | 'unsure'> | null
   readonly sealing: EncryptionKeys

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { privateKeyToAccount } from 'viem/accounts'
 import type { EvmCall, EvmClient } from '../../chain/evm/evm-client.ts'
-import { readChainHead } from '../../chain/evm/event-logs.ts'
-import { WouldRevertError } from '../../chain/evm/transactions.ts'
+import { readChainHead } from '../../chain/evm/evm-event-logs.ts'
+import { WouldRevertError } from '../../chain/evm/settler-evm-transactions.ts'
 import {
   readEip3009Status,
   signEip3009Authorization,
@@ -12,18 +12,18 @@ import {
 } from '../../chain/evm/eip3009.ts'
 import { decryptWalletKey } from '../../chain/custody/custodial-wallets.ts'
 import { DAY, HOUR, SECOND, type Clock } from '../../core/clock.ts'
-import type { EncryptionKeys } from '../../core/crypto.ts'
+import type { EncryptionKeys } from '../../core/key-derivation-and-encryption.ts'
 import { newUuidV7 } from '../../core/ids.ts'
 import type { Micros } from '../../core/money.ts'
 import { MIN_DEPOSIT } from '../../domain/pricing.ts'
 import type {
   WalletSweepRecord,
-  SweepStore,
-  SweepAuthorizationTerms,
-} from '../../persistence/payments/sweep-store.ts'
+  WalletSweepStore,
+  WalletSweepAuthorizationTerms,
+} from '../../persistence/payments/wallet-sweep-store.ts'
 import type { WalletStore } from '../../persistence/payments/wallet-store.ts'
 import type { PaymentChainName } from '../ledger-accounts.ts'
-import { toSweepAuthorization, createSweepConfirmer } from './sweep-finality.ts'
+import { toWalletSweepAuthorization, createWalletSweepConfirmer } from './wallet-sweep-finality.ts'
 import { locateFleetTopUps } from '../fleets/locate-fleet-top-ups.ts'
 
 /** Moves credited money from deposit wallets to the treasury. */
@@ -33,7 +33,7 @@ export interface WalletSweeperDeps {
   readonly client: EvmClient
   readonly token: Eip3009Token
   readonly treasury: string
-  readonly store: SweepStore
+  readonly store: WalletSweepStore
   readonly wallets: Pick<WalletStore, 'find'>
   readonly sealing: EncryptionKeys
   /**
@@ -70,7 +70,7 @@ export function createWalletSweeper(parts: WalletSweeperDeps) {
     basis: SweepableBasis,
   ): Promise<WalletSweepRecord | null> {
     const { head, headTime } = await readChainHead(client)
-    const terms: SweepAuthorizationTerms = {
+    const terms: WalletSweepAuthorizationTerms = {
       to: treasury,
       nonce: `0x${randomBytes(32).toString('hex')}`,
       validBefore: Number(headTime) + AUTHORIZATION_VALID_SECONDS,
@@ -84,7 +84,7 @@ export function createWalletSweeper(parts: WalletSweeperDeps) {
    * have submitted it.
    */
   async function push(sweep: WalletSweepRecord): Promise<void> {
-    const authorization = toSweepAuthorization(sweep)
+    const authorization = toWalletSweepAuthorization(sweep)
     if (await settle(sweep, authorization)) return
     const call = await signSweepCall(parts, sweep, authorization)
     try {
@@ -121,7 +121,7 @@ export function createWalletSweeper(parts: WalletSweeperDeps) {
     (error: unknown) =>
       log(`sweep ${id} waits`, error)
 
-  const confirmAll = createSweepConfirmer(parts, push, late)
+  const confirmAll = createWalletSweepConfirmer(parts, push, late)
 
   async function pushAll(sweeps: readonly WalletSweepRecord[]): Promise<void> {
     await Promise.all(sweeps.map((sweep) => push(sweep).catch(late(sweep))))

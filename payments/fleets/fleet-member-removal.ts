@@ -1,4 +1,4 @@
-import type { ActorSystem, CommandOptions } from '../../actors/command.ts'
+import type { ActorSystem, AggregateCommandOptions } from '../../actors/aggregate-command-types.ts'
 import { ServiceError } from '../../core/errors.ts'
 import type { FleetStore } from '../../persistence/fleets/fleet-store.ts'
 import { leaveFleetCommand } from '../commands/leave-fleet-commands.ts'
@@ -36,7 +36,7 @@ export function createFleetMemberRemoval({ actors, store }: FleetMemberRemovalDe
     async leave(
       agentId: string,
       fleetId: string | null,
-      options: CommandOptions,
+      options: AggregateCommandOptions,
     ): Promise<{ fleetId: string }> {
       const leaving = { fleetId, removedBy: null }
       return actors
@@ -61,7 +61,7 @@ export function createFleetMemberRemoval({ actors, store }: FleetMemberRemovalDe
     async remove(
       removedBy: string,
       { agentId, fleetId: asked }: { agentId: string; fleetId: string | null },
-      options: CommandOptions,
+      options: AggregateCommandOptions,
     ): Promise<{ fleetId: string }> {
       const fleetId = asked ?? (await store.membershipOf(agentId))
       const fleet = fleetId === null ? null : await store.find(fleetId)

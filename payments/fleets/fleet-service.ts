@@ -5,11 +5,11 @@ import {
   readTransactionTransfers,
   type TokenTransfer,
   type TransactionTransfers,
-} from '../../chain/evm/transaction-transfers.ts'
+} from '../../chain/evm/token-transfers-in-transaction.ts'
 import { createCustodialWallet } from '../../chain/custody/custodial-wallets.ts'
-import type { ActorSystem, CommandOptions } from '../../actors/command.ts'
+import type { ActorSystem, AggregateCommandOptions } from '../../actors/aggregate-command-types.ts'
 import type { Clock } from '../../core/clock.ts'
-import type { EncryptionKeys } from '../../core/crypto.ts'
+import type { EncryptionKeys } from '../../core/key-derivation-and-encryption.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { newUuidV7 } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -106,7 +106,7 @@ export function createFleetService({
     },
 
     /** Adds an agent that has agreed; an agent is in one fleet at most. */
-    async join(fleetId: string, agentId: string, options: CommandOptions): Promise<void> {
+    async join(fleetId: string, agentId: string, options: AggregateCommandOptions): Promise<void> {
       const already = new ServiceError('already_in_fleet', { agent_id: agentId })
       const present = await store.membershipOf(agentId)
       // For its own fleet the machine throws, after the Idempotency-Key lookup.
@@ -144,7 +144,7 @@ export function createFleetService({
     async topUp(
       fleetId: string,
       found: FleetTopUpInput,
-      options: CommandOptions,
+      options: AggregateCommandOptions,
     ): Promise<FleetTopUpResult> {
       for (let left = found; ; left = await withoutBookedTransfers(store, left)) {
         try {

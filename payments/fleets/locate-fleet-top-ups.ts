@@ -1,11 +1,11 @@
-import { readChainHeads } from '../../chain/evm/incoming-transfers.ts'
+import { readLatestAndFinalBlocks } from '../../chain/evm/incoming-transfers.ts'
 import type { EvmClient } from '../../chain/evm/evm-client.ts'
 import { fromAtomicUnits, PAYMENT_NETWORKS } from '../../chain/payment-networks.ts'
 import type { HexString } from '../../chain/onchain-payment.ts'
-import { readTransactionTransfers } from '../../chain/evm/transaction-transfers.ts'
+import { readTransactionTransfers } from '../../chain/evm/token-transfers-in-transaction.ts'
 import type { Eip3009Token } from '../../chain/evm/eip3009.ts'
 import type { Clock } from '../../core/clock.ts'
-import type { SweepStore, FleetTopUpTransfer } from '../../persistence/payments/sweep-store.ts'
+import type { WalletSweepStore, FleetTopUpTransfer } from '../../persistence/payments/wallet-sweep-store.ts'
 import type { PaymentChainName } from '../ledger-accounts.ts'
 
 /** Finds out which fleet top-ups arrived in the fleet's own wallet and can be swept from there. */
@@ -14,7 +14,7 @@ interface LocateFleetTopUpsDeps {
   readonly chain: PaymentChainName
   readonly client: EvmClient
   readonly token: Eip3009Token
-  readonly store: Pick<SweepStore, 'unplaced' | 'place'>
+  readonly store: Pick<WalletSweepStore, 'unplaced' | 'place'>
   readonly clock: Clock
   readonly log: (message: string, error: unknown) => void
 }
@@ -29,7 +29,7 @@ export async function locateFleetTopUps(parts: LocateFleetTopUpsDeps): Promise<v
   const { chain, client, store, log } = parts
   const moves = await store.unplaced(chain, MAX_TOP_UPS_PER_ROUND)
   if (moves.length === 0) return
-  const { latest, finalized } = await readChainHeads(client)
+  const { latest, finalized } = await readLatestAndFinalBlocks(client)
   const deep = latest - finalized + 1n
   for (const move of moves)
     await locateTopUp(parts, move, deep).catch((error: unknown) =>

@@ -1,15 +1,15 @@
 import type { ErrorDetails } from '../../core/errors.ts'
-import { keySpendingId } from '../../domain/api-key-terms.ts'
+import { keySpendingId } from '../../domain/api-key-spending-limits.ts'
 import { addMicros, toUsdc, type Micros } from '../../core/money.ts'
-import type { CommandContext } from '../../actors/command.ts'
+import type { CommandContext } from '../../actors/aggregate-command-types.ts'
 import {
   fuseLimitUsage,
   keyLimitUsage,
   type FuseLimit,
-  type KeyLimit,
+  type ApiKeyCapPeriod,
   type SpendLimitUsage,
 } from '../../actors/commands/limit-usage.ts'
-import type { CallAdmission, ReservedAmounts } from '../call-admission.ts'
+import type { CallAdmissionRequest, CreditsHeldByOtherCalls } from '../call-admission-request.ts'
 
 /** Error details of reached spending limits. */
 
@@ -23,8 +23,8 @@ interface ReachedLimit extends SpendLimitUsage {
 export function fuseTrippedDetails(
   ctx: CommandContext,
   limit: FuseLimit,
-  { amount, backpackId }: CallAdmission,
-  reserved: ReservedAmounts,
+  { amount, backpackId }: CallAdmissionRequest,
+  reserved: CreditsHeldByOtherCalls,
 ): ErrorDetails {
   const id = backpackId ?? ''
   const { fuse } = ctx.snapshotOf('backpack', id).context
@@ -41,9 +41,9 @@ export function fuseTrippedDetails(
 /** Details of an exceeded key cap. */
 export function keyCapExceededDetails(
   ctx: CommandContext,
-  limit: KeyLimit,
-  { amount, key }: CallAdmission,
-  reserved: ReservedAmounts,
+  limit: ApiKeyCapPeriod,
+  { amount, key }: CallAdmissionRequest,
+  reserved: CreditsHeldByOtherCalls,
 ): ErrorDetails {
   const max = {
     total: key?.cap ?? null,
@@ -62,8 +62,8 @@ export function keyCapExceededDetails(
 /** Details of a task budget that is too small for a call. */
 export function taskBudgetExceededDetails(
   ctx: CommandContext,
-  { amount, taskId }: CallAdmission,
-  reserved: ReservedAmounts,
+  { amount, taskId }: CallAdmissionRequest,
+  reserved: CreditsHeldByOtherCalls,
 ): ErrorDetails {
   const { budget, spent, held: durable } = ctx.snapshotOf('taskSession', taskId ?? '').context
   const held = addMicros(durable, reserved.task)

@@ -1,4 +1,4 @@
-import type { ActorSystem } from '../../actors/command.ts'
+import type { ActorSystem } from '../../actors/aggregate-command-types.ts'
 import { HOUR, type Clock } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { rateLimitError, type RateLimitRule } from '../../core/rate-limit-error.ts'

@@ -1,12 +1,12 @@
 import type { EvmClient } from '../../chain/evm/evm-client.ts'
 import type { OnchainPayment } from '../../chain/onchain-payment.ts'
-import { WouldRevertError } from '../../chain/evm/transactions.ts'
+import { WouldRevertError } from '../../chain/evm/settler-evm-transactions.ts'
 import type { Eip3009Token } from '../../chain/evm/eip3009.ts'
 import { SECOND, type Clock } from '../../core/clock.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { StoredSettlerTransaction } from '../../persistence/payments/settler-transaction-store.ts'
-import { MAX_REORG_BLOCKS } from '../commands/payment-commands.ts'
-import { createTransactionBatcher } from './transaction-batcher.ts'
+import { MAX_REORG_BLOCKS } from '../commands/payment-claim-commands.ts'
+import { createSettlementTransactionBatcher } from './settlement-transaction-batcher.ts'
 import {
   finalCheckAt,
   PAYMENT_EXPIRY_MARGIN_SECONDS,
@@ -17,15 +17,15 @@ import {
 } from './settlement-rail.ts'
 import { createSettlementStateAge, type SettlementStateAge } from './settlement-state-age.ts'
 import { toEvmPaymentMethod, type EvmPaymentMethod } from './evm-payment-method.ts'
-import type { TransactionSender } from './transaction-sender.ts'
-import type { TransactionOutcome } from './transaction-outcomes.ts'
+import type { SettlerTransactionSender } from './settler-transaction-sender.ts'
+import type { SettlerTransactionOutcome } from './settler-transaction-outcomes.ts'
 
 /** Settles EIP-3009 and Permit2 payments by transactions of our own key. */
 
 export interface EvmSettlementRailDeps {
   readonly client: EvmClient
   readonly token: Eip3009Token
-  readonly transmitter: TransactionSender
+  readonly transmitter: SettlerTransactionSender
   readonly clock: Clock
   readonly reporter: SettlementReporter
   readonly log: (message: string, error: unknown) => void
@@ -50,7 +50,7 @@ interface EvmRailContext extends EvmSettlementRailDeps {
 /** Creates the settlement rail of one EVM chain. */
 export function createEvmSettlementRail(parts: EvmSettlementRailDeps): SettlementRail {
   const { client, token, transmitter, bookedFor } = parts
-  const shared = createTransactionBatcher(parts)
+  const shared = createSettlementTransactionBatcher(parts)
   // A caller that waits for its payment sends it alone: a batch is never cancelled for one member.
   const prepare = (
     { id: purpose, delivery, payment }: SettlementTask,
@@ -142,7 +142,7 @@ async function conclude(
   rail: EvmRailContext,
   work: SettlementTask,
   terms: EvmPaymentMethod,
-  verdict: TransactionOutcome,
+  verdict: SettlerTransactionOutcome,
 ): Promise<SettlementNextStep> {
   const where = findArrival(terms, verdict)
   if (where !== null) return toNextStep(rail.reporter.settled(work, where))
@@ -150,7 +150,7 @@ async function conclude(
   return work.money === 'unknown' ? 'later' : 'on'
 }
 
-function findArrival(terms: EvmPaymentMethod, { receipt }: TransactionOutcome) {
+function findArrival(terms: EvmPaymentMethod, { receipt }: SettlerTransactionOutcome) {
   const logIndex = receipt === null ? null : terms.findPaymentLogIndex(receipt)
   if (receipt === null || logIndex === null) return null
   return { tx: receipt.transactionHash, logIndex, block: receipt.blockNumber }
@@ -192,7 +192,7 @@ async function retryUnusedPayment(
   rail: EvmRailContext,
   work: SettlementTask,
   terms: EvmPaymentMethod,
-  verdict: TransactionOutcome,
+  verdict: SettlerTransactionOutcome,
 ): Promise<SettlementNextStep> {
   const { transmitter, reporter, log } = rail
   const delivered = work.delivery === 'delivered'

@@ -1,7 +1,7 @@
 import type { TransactionReceipt } from 'viem'
-import type { ActorSystem } from '../../actors/command.ts'
-import type { ChainHeads } from '../../chain/evm/incoming-transfers.ts'
-import { receiptHasTransfer } from '../../chain/evm/match-transfer.ts'
+import type { ActorSystem } from '../../actors/aggregate-command-types.ts'
+import type { LatestAndFinalBlocks } from '../../chain/evm/incoming-transfers.ts'
+import { receiptHasTransfer } from '../../chain/evm/match-transfer-in-receipt.ts'
 import { SECOND, type Clock } from '../../core/clock.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type {
@@ -10,13 +10,13 @@ import type {
   UnfinalizedTransfer,
 } from '../../persistence/payments/finality-store.ts'
 import { reverseFleetTopUpCommand } from '../commands/fleet-top-up-reversal-commands.ts'
-import { settlementLoadOptions } from '../commands/payment-commands.ts'
+import { settlementLoadOptions } from '../commands/payment-claim-commands.ts'
 import { reversePaymentCommand } from '../commands/settlement-commands.ts'
 import type { PaymentChainName } from '../ledger-accounts.ts'
 
 /** Chain queries of the finality watcher. */
 export interface FinalityChainSource {
-  heads(): Promise<ChainHeads>
+  heads(): Promise<LatestAndFinalBlocks>
   /** Null if the node has no block of that number. */
   blockHash(block: bigint): Promise<string | null>
   receiptOf(tx: string): Promise<TransactionReceipt | null>
@@ -43,7 +43,7 @@ const MAX_NEWEST_BLOCKS = 16
 /** Used if a node knows no `finalized` block, or it does not advance: an hour of Base. */
 const FALLBACK_FINAL_DEPTH_BLOCKS = 1_800n
 /** The newest final block. */
-export const latestFinalBlock = ({ latest, finalized }: ChainHeads): bigint =>
+export const latestFinalBlock = ({ latest, finalized }: LatestAndFinalBlocks): bigint =>
   finalized > latest - FALLBACK_FINAL_DEPTH_BLOCKS
     ? finalized
     : latest - FALLBACK_FINAL_DEPTH_BLOCKS
@@ -75,7 +75,7 @@ export function createFinalityWatcher(parts: FinalityWatcherDeps) {
   /** Reads the block of each new transfer from its transaction; returns those without a block. */
   async function anchorAll(
     moves: readonly UnfinalizedTransfer[],
-    heads: ChainHeads,
+    heads: LatestAndFinalBlocks,
   ): Promise<UnfinalizedTransfer[]> {
     const gone: UnfinalizedTransfer[] = []
     const receipts = await receiptsOf(moves)
@@ -98,13 +98,13 @@ export function createFinalityWatcher(parts: FinalityWatcherDeps) {
   }
 
   /** The new chain is far enough past it that a missing transfer may not return. */
-  const isPast = ({ block, at }: UnfinalizedTransfer, { latest }: ChainHeads): boolean =>
+  const isPast = ({ block, at }: UnfinalizedTransfer, { latest }: LatestAndFinalBlocks): boolean =>
     block === null
       ? clock.now() - at.getTime() >= GRACE_MS
       : latest >= block + BigInt(LIMITS.depositConfirmations)
 
   /** The blocks that are no longer part of the chain; completes those that are and are final. */
-  async function replaced(heads: ChainHeads): Promise<ObservedBlock[]> {
+  async function replaced(heads: LatestAndFinalBlocks): Promise<ObservedBlock[]> {
     const final = latestFinalBlock(heads)
     const blocks = await store.blocks(chain, final, MAX_NEWEST_BLOCKS)
     const hashes = await Promise.all(blocks.map(({ number }) => source.blockHash(number)))
@@ -122,7 +122,7 @@ export function createFinalityWatcher(parts: FinalityWatcherDeps) {
   /** Transfers of replaced blocks. A top-up that is in another block is kept. */
   async function leftBehind(
     block: ObservedBlock,
-    heads: ChainHeads,
+    heads: LatestAndFinalBlocks,
   ): Promise<UnfinalizedTransfer[]> {
     const gone: UnfinalizedTransfer[] = []
     for (const move of await store.movesIn(chain, block)) {

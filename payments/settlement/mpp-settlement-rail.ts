@@ -1,7 +1,7 @@
 import type { EvmClient } from '../../chain/evm/evm-client.ts'
-import { readChainHead } from '../../chain/evm/event-logs.ts'
+import { readChainHead } from '../../chain/evm/evm-event-logs.ts'
 import { sendMppCharge } from '../../chain/mpp/mpp-charge.ts'
-import { findTransactionReceipt } from '../../chain/evm/transactions.ts'
+import { findTransactionReceipt } from '../../chain/evm/settler-evm-transactions.ts'
 import {
   PAYMENT_EXPIRY_MARGIN_SECONDS,
   type SettlementNextStep,

@@ -10,7 +10,7 @@ import type {
   SettlerTransactionStore,
   StoredSettlerTransaction,
 } from '../../persistence/payments/settler-transaction-store.ts'
-import type { TransactionOutcomes } from './transaction-outcomes.ts'
+import type { SettlerTransactionOutcomes } from './settler-transaction-outcomes.ts'
 
 /** Reconciles the nonces a settler key has used with the chain. */
 
@@ -23,7 +23,7 @@ export interface NonceReconcilerDeps {
   readonly signal: AbortSignal
   /** The reconciled key. */
   readonly own: SettlerAddress
-  readonly outcomes: Pick<TransactionOutcomes, 'lookAt'>
+  readonly outcomes: Pick<SettlerTransactionOutcomes, 'lookAt'>
   readonly send: (tx: StoredSettlerTransaction) => Promise<unknown>
   /** Sends it again at a higher fee, or cancels it. */
   readonly push: (tx: StoredSettlerTransaction) => Promise<void>

@@ -1,7 +1,7 @@
-import type { Command } from '../../actors/command.ts'
+import type { AggregateCommand } from '../../actors/aggregate-command-types.ts'
 import type { ActorRuntime } from '../../actors/actor-runtime.ts'
 import { createYieldQueue } from '../../core/concurrency/yield-queue.ts'
-import { settlementLoadOptions } from '../commands/payment-commands.ts'
+import { settlementLoadOptions } from '../commands/payment-claim-commands.ts'
 import {
   recordPaymentLostCommand,
   retryPaymentCommand,
@@ -19,7 +19,7 @@ export function createSettlementReporter(actors: Pick<ActorRuntime, 'ask'>): Set
   const turn = createYieldQueue()
   const ask = async <I extends { settlement: string }>(
     { payer }: SettlementTask,
-    command: Command<I, { money: string }>,
+    command: AggregateCommand<I, { money: string }>,
     input: I,
   ) => {
     await turn()

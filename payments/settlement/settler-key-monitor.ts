@@ -1,5 +1,5 @@
 import type { Eip1559Fees } from '../../chain/evm/evm-client.ts'
-import { readConfirmedNonce, readNativeBalance } from '../../chain/evm/transactions.ts'
+import { readConfirmedNonce, readNativeBalance } from '../../chain/evm/settler-evm-transactions.ts'
 import { createNonceReconciler, type NonceReconcilerDeps } from './nonce-reconciler.ts'
 
 /** Monitors a settler key: its nonces, its pending transactions and its gas balance. */

@@ -16,11 +16,11 @@ import { createSolanaSettlementRail } from './solana-settlement-rail.ts'
 import { createSettlementReporter } from './settlement-reporter.ts'
 import { createSettlementWorker } from './settlement-worker.ts'
 import {
-  createCoalescedRounds,
-  type BackgroundRoundTask,
-  type CoalescedRounds,
-} from './coalesced-rounds.ts'
-import { createTransactionSender, type TransactionSender } from './transaction-sender.ts'
+  createSettlementRoundCoalescer,
+  type SettlementRoundTask,
+  type SettlementRoundCoalescer,
+} from './settlement-round-coalescer.ts'
+import { createSettlerTransactionSender, type SettlerTransactionSender } from './settler-transaction-sender.ts'
 
 /** A chain on which our key submits signed payments. */
 export interface EvmSettlementChain {
@@ -47,7 +47,7 @@ export interface SettlerDeps {
   readonly sweepMs?: number | null
 }
 
-export interface TransactionSubmission {
+export interface SettlerTransactionSubmission {
   readonly state: 'mined' | 'reverted' | 'pending'
   readonly receipt: TransactionReceipt | null
 }
@@ -67,30 +67,30 @@ export function createSettler(parts: SettlerDeps) {
   const { signal } = closing
   const { rails, transmitters } = createSettlementRails({ ...parts, receiptMs, signal })
   const works = createSettlementWorker({ actors, store, clock, log, rails, signal })
-  const notification = createCoalescedRounds(notifyPayers, (error) =>
+  const notification = createSettlementRoundCoalescer(notifyPayers, (error) =>
     log('payers were not notified', error),
   )
   const all = [notification, ...[...rails.keys()].map(roundsOf)]
 
-  async function notifyPayers(): Promise<BackgroundRoundTask[]> {
+  async function notifyPayers(): Promise<SettlementRoundTask[]> {
     for (const payer of await store.payersToNotify(MAX_SETTLEMENTS_PER_SWEEP))
       await actors.wake(payer, 'payer').catch(late)
     return []
   }
 
-  function roundsOf(chain: string): CoalescedRounds {
+  function roundsOf(chain: string): SettlementRoundCoalescer {
     const tend = async () => transmitters.get(chain)?.tend().catch(down(chain))
-    const round = async (): Promise<BackgroundRoundTask[]> => {
+    const round = async (): Promise<SettlementRoundTask[]> => {
       await Promise.all([tend(), notification.begin()])
       if (signal.aborted) return []
       const open = await store.toWorkOn(chain, clock.now(), MAX_SETTLEMENTS_PER_SWEEP, works.busy())
       return open.map(({ id }) => works.work(id))
     }
-    return createCoalescedRounds(round, (error) => log(`settlements on ${chain} not swept`, error))
+    return createSettlementRoundCoalescer(round, (error) => log(`settlements on ${chain} not swept`, error))
   }
 
   /** Starts all due work; resolves to what has been started. */
-  async function lookAround(): Promise<BackgroundRoundTask[]> {
+  async function lookAround(): Promise<SettlementRoundTask[]> {
     return (await Promise.all(all.map(({ begin }) => begin()))).flat()
   }
 
@@ -129,7 +129,7 @@ export function createSettler(parts: SettlerDeps) {
     async submit({
       chain,
       ...call
-    }: PurposeCall & { chain: PaymentChainName }): Promise<TransactionSubmission> {
+    }: PurposeCall & { chain: PaymentChainName }): Promise<SettlerTransactionSubmission> {
       const sender = transmitters.get(chain)
       if (sender === undefined) throw new Error(`nothing can be submitted on ${chain}`)
       return submitOwnCall(sender, call, receiptMs, signal)
@@ -160,13 +160,13 @@ export type Settler = ReturnType<typeof createSettler>
 /** One rail for each configured chain, and the keys that submit. */
 function createSettlementRails(parts: SettlerDeps & { receiptMs: number; signal: AbortSignal }) {
   const { store, clock, log, transactions, receiptMs, signal, tempo, facilitator } = parts
-  const transmitters = new Map<string, TransactionSender>()
+  const transmitters = new Map<string, SettlerTransactionSender>()
   const rails = new Map<string, SettlementRail>()
   const reporter = createSettlementReporter(parts.actors)
   for (const chain of ['base', 'bsc'] as const) {
     const settling = parts[chain]
     if (settling === null) continue
-    const sender = createTransactionSender({ chain, ...settling, transactions, clock, log, signal })
+    const sender = createSettlerTransactionSender({ chain, ...settling, transactions, clock, log, signal })
     const bookedFor = (tx: string, logIndex: number) => store.bookedFor(chain, tx, logIndex)
     const shared = { transmitter: sender, reporter, clock, log, bookedFor, receiptMs, signal }
     transmitters.set(chain, sender)
@@ -185,11 +185,11 @@ interface PurposeCall extends EvmCall {
 }
 
 async function submitOwnCall(
-  sender: TransactionSender,
+  sender: SettlerTransactionSender,
   { purpose, to, data }: PurposeCall,
   receiptMs: number,
   signal: AbortSignal,
-): Promise<TransactionSubmission> {
+): Promise<SettlerTransactionSubmission> {
   const before = await sender.look(purpose)
   if (before.state === 'mined') return { state: 'mined', receipt: before.receipt }
   // A block may contain it although a lagging node does not know.

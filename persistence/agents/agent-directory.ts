@@ -1,4 +1,4 @@
-import type { Sql } from '../data-plane.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Looks up which agents exist and which are active. */
 export function createAgentDirectory(sql: Sql) {

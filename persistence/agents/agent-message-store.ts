@@ -1,6 +1,6 @@
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
-import { toTextArrayLiteral } from '../postgres/array-literal.ts'
-import type { Sql } from '../data-plane.ts'
+import { toTextArrayLiteral } from '../postgres/postgres-array-literal.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Messages between agents. */
 

@@ -1,5 +1,5 @@
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
-import type { Sql } from '../data-plane.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Public profiles of agents and the contact addresses of their owners. */
 

@@ -1,9 +1,9 @@
-import { hmacSha256 } from '../../core/crypto.ts'
-import { keyFamilyId, keySpendingId, type ApiKeyTerms } from '../../domain/api-key-terms.ts'
+import { hmacSha256 } from '../../core/key-derivation-and-encryption.ts'
+import { keyFamilyId, keySpendingId, type ApiKeySpendingLimits } from '../../domain/api-key-spending-limits.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { micros, type Micros } from '../../core/money.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
-import type { Sql } from '../data-plane.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** The scopes of a key; `*` is all of them. */
 export const API_KEY_SCOPES = ['tools', 'read', 'tasks', 'backpacks', 'funds', 'keys'] as const
@@ -14,7 +14,7 @@ export const BACKPACK_KEY_SCOPES: readonly ApiKeyScope[] = API_KEY_SCOPES.filter
   (scope) => scope !== 'keys',
 )
 
-export interface ApiKeyRecord extends ApiKeyTerms {
+export interface ApiKeyRecord extends ApiKeySpendingLimits {
   readonly agentId: string
   /** The first characters of the key, by which its owner recognises it. */
   readonly prefix: string
@@ -26,7 +26,7 @@ export interface ApiKeyRecord extends ApiKeyTerms {
 }
 
 /** A key about to be stored; of `secret` only the hash is stored. */
-export interface NewApiKey extends ApiKeyTerms {
+export interface NewApiKey extends ApiKeySpendingLimits {
   readonly agentId: string
   readonly secret: string
   readonly name: string
@@ -37,7 +37,7 @@ export interface NewApiKey extends ApiKeyTerms {
 
 /** A key, and how it ended if it has. */
 export interface LatestFamilyKey {
-  readonly terms: ApiKeyTerms
+  readonly terms: ApiKeySpendingLimits
   readonly endReason: 'key_revoked' | 'key_expired' | null
 }
 
@@ -45,7 +45,7 @@ export interface LatestFamilyKey {
 export const API_KEY_CHANGES_TOPIC = 'keys'
 
 /** Picks the terms of a key, which is all a call carries of it. */
-export const toKeyTerms = (key: ApiKeyTerms): ApiKeyTerms => ({
+export const toApiKeySpendingLimits = (key: ApiKeySpendingLimits): ApiKeySpendingLimits => ({
   id: key.id,
   spendingId: keySpendingId(key),
   familyId: keyFamilyId(key),
@@ -101,7 +101,7 @@ export function createApiKeyStore(sql: Sql, pepper: Buffer) {
          where coalesce(family_id, spending_id, id) = ${familyId} order by id desc limit 1`
       if (row === undefined) return null
       const endReason = row.revoked_at !== null ? 'key_revoked' : row.over ? 'key_expired' : null
-      return { terms: toKeyTerms(fromRow(row)), endReason }
+      return { terms: toApiKeySpendingLimits(fromRow(row)), endReason }
     },
 
     /** An agent's keys that are not revoked, oldest first. */

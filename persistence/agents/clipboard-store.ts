@@ -1,6 +1,6 @@
 import { reserveStoredBytes } from '../daily-byte-quotas.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
-import type { Sql } from '../data-plane.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Key-value notes of a Backpack. */
 

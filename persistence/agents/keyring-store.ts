@@ -1,7 +1,7 @@
 import { reserveStoredBytes } from '../daily-byte-quotas.ts'
-import { decryptEnvelope, encryptEnvelope, type EncryptionKeys } from '../../core/crypto.ts'
+import { decryptEnvelope, encryptEnvelope, type EncryptionKeys } from '../../core/key-derivation-and-encryption.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
-import type { Sql } from '../data-plane.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Third-party secrets of a Backpack. */
 

@@ -2,7 +2,7 @@ import { stringifyWithBigints } from '../../core/bigint-json.ts'
 import { newUuidV7 } from '../../core/ids.ts'
 import { addMicros, micros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
-import type { Sql } from '../data-plane.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** The results of a referrer's code. */
 export interface ReferralEarningsSummary {

@@ -1,6 +1,6 @@
 import type { Micros } from '../../core/money.ts'
 import { micros } from '../../core/money.ts'
-import type { Sql } from '../data-plane.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Public figures of an agent from the ledger; private calls and entries are excluded. */
 export interface AgentTrackRecord {

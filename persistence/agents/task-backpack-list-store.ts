@@ -1,4 +1,4 @@
-import type { Sql } from '../data-plane.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** The states of a task, as its actor stores them. */
 export type TaskSessionState = 'active' | 'completed' | 'abandoned'

@@ -1,6 +1,6 @@
 import { LIMITS } from '../../core/limits.ts'
 import type { BackpackRefusalCount } from '../../core/commit-rows.ts'
-import type { Sql } from '../data-plane.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Stores rejected calls of Backpacks, as their spend logs list them. */
 export function createBackpackRefusalStore(sql: Sql) {

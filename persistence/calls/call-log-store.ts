@@ -1,7 +1,7 @@
 import { CALLER_ERROR_CODES } from '../../core/errors.ts'
 import { micros, type Micros } from '../../core/money.ts'
 import type { IdempotentResponse } from '../../core/commit-rows.ts'
-import type { Sql } from '../data-plane.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Reads of the call log. */
 

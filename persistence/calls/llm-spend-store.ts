@@ -4,7 +4,7 @@ import type {
   LlmSpendReservation,
 } from '../../domain/llm-spend.ts'
 import type { Micros } from '../../core/money.ts'
-import type { Sql } from '../data-plane.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Limits on LLM spending per UTC day, over all nodes: in total and per spender. */
 export interface LlmSpendLimits {

@@ -7,7 +7,7 @@ import type {
   ToolCoUsage,
   ToolUsageStats,
 } from '../../domain/usage-stats.ts'
-import type { Sql } from '../data-plane.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Usage statistics of one agent, from the call log and the ledger. */
 

@@ -1,6 +1,6 @@
 import type { AgentTrackRecord } from '../agents/reputation-store.ts'
 import { micros } from '../../core/money.ts'
-import type { Sql } from '../data-plane.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** A public entry on a topic. */
 export interface HiveEvidenceEntry {

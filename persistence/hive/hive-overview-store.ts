@@ -1,5 +1,5 @@
 import { DAY } from '../../core/clock.ts'
-import type { Sql } from '../data-plane.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** The featured Hive entry and the figures of the Hive. */
 

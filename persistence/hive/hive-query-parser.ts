@@ -1,6 +1,6 @@
 import { maxEditDistanceFor, editDistance } from '../../core/validation/edit-distance.ts'
-import { toTextArrayLiteral } from '../postgres/array-literal.ts'
-import type { Sql } from '../data-plane.ts'
+import { toTextArrayLiteral } from '../postgres/postgres-array-literal.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** A question in the terms of the index. */
 export interface ParsedHiveQuery {

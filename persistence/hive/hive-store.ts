@@ -1,6 +1,6 @@
 import type postgres from 'postgres'
-import { createHiveSearch } from './hive-search.ts'
-import type { Sql } from '../data-plane.ts'
+import { createHiveSearch } from './hive-full-text-search.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** The number of events of one name, `daysAgo` periods of 24 hours before an instant. */
 export interface DailyActivityCount {

@@ -1,4 +1,4 @@
-import type { Sql } from '../data-plane.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** A text that an author is about to write. */
 export interface HiveTextDraft {

@@ -1,5 +1,5 @@
-import { toTextArrayLiteral } from '../postgres/array-literal.ts'
-import type { Sql } from '../data-plane.ts'
+import { toTextArrayLiteral } from '../postgres/postgres-array-literal.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Embedding vectors of public Hive entries. */
 

@@ -5,8 +5,8 @@ import { assertLedgerMovement, movesPromoBetweenAgents } from '../../domain/ledg
 import { HIVE_READ_ROYALTY } from '../../domain/pricing.ts'
 import type { LedgerTransferKind } from '../../core/commit-rows.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
-import { toTextArrayLiteral } from '../postgres/array-literal.ts'
-import type { Sql } from '../data-plane.ts'
+import { toTextArrayLiteral } from '../postgres/postgres-array-literal.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** The royalties of an author's entries (decision 24). */
 export interface RoyaltyBalance {

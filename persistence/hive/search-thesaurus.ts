@@ -1,5 +1,5 @@
-import { SEARCH_STOP_WORDS, SYNONYM_GROUPS } from './synonym-groups.ts'
-import type { Sql } from '../data-plane.ts'
+import { SEARCH_STOP_WORDS, SYNONYM_GROUPS } from './hive-search-synonyms.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Synonyms of search stems. */
 
@@ -12,7 +12,7 @@ interface SynonymQuery {
   readonly stems: readonly string[]
 }
 
-/** The synonym groups (persistence/hive/synonym-groups.ts) as stems of the index. */
+/** The synonym groups (persistence/hive/hive-search-synonyms.ts) as stems of the index. */
 export interface SearchThesaurus {
   /** Question words have a low weight. */
   isQuestionWord(stem: string): boolean

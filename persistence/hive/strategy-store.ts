@@ -1,5 +1,5 @@
 import { micros, type Micros } from '../../core/money.ts'
-import type { Sql } from '../data-plane.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Published strategies and their forks. */
 

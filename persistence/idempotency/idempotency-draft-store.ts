@@ -1,7 +1,7 @@
-import { decryptEnvelope, encryptEnvelope, type EncryptionKeys } from '../../core/crypto.ts'
+import { decryptEnvelope, encryptEnvelope, type EncryptionKeys } from '../../core/key-derivation-and-encryption.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { Sql } from '../data-plane.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** The random values of a write, and whether an earlier attempt may have started with them. */
 export interface IdempotencyDraft {

@@ -4,7 +4,7 @@ import {
   encryptEnvelope,
   primaryEncryptionKey,
   type EncryptionKeys,
-} from '../../core/crypto.ts'
+} from '../../core/key-derivation-and-encryption.ts'
 import type { Clock } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { newUuidV7 } from '../../core/ids.ts'
@@ -13,10 +13,10 @@ import { createIdempotencySingleflight } from '../../core/concurrency/idempotenc
 import {
   unstoredResponsePlaceholder,
   type UnstoredResponseReason,
-} from '../../domain/unstored-response.ts'
+} from '../../domain/unstored-response-reasons.ts'
 import { createIdempotencyDraftStore } from './idempotency-draft-store.ts'
 import { reserveReplyBytes } from '../daily-byte-quotas.ts'
-import type { Sql } from '../data-plane.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Runs writes under an Idempotency-Key and repeats their stored replies. */
 

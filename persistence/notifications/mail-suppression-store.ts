@@ -1,5 +1,5 @@
 import { LIMITS } from '../../core/limits.ts'
-import type { Sql } from '../data-plane.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Why an address gets no more mail. */
 export interface MailSuppressionRecord {

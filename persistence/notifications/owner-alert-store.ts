@@ -5,8 +5,8 @@ import {
   type NotificationChannelName,
 } from '../../domain/notifications.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
-import { toUnquotedArrayLiteral } from '../postgres/array-literal.ts'
-import type { Sql } from '../data-plane.ts'
+import { toUnquotedArrayLiteral } from '../postgres/postgres-array-literal.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Alerts to the owners of agents and Backpacks. */
 

@@ -1,6 +1,6 @@
 import { minUuidV7At, uuidV7Timestamp } from '../../core/ids.ts'
 import { addMicros, micros, ZERO, type Micros } from '../../core/money.ts'
-import type { Sql } from '../data-plane.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** A transfer or a tip between two agents, from the view of one of them. */
 export interface AgentTransferRecord {

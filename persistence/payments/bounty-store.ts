@@ -1,5 +1,5 @@
 import { micros, type Micros } from '../../core/money.ts'
-import type { Sql } from '../data-plane.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** The states of a bounty. */
 export type BountyStatus = 'open' | 'claimed' | 'expired'

@@ -4,7 +4,7 @@ import { micros, type Micros } from '../../core/money.ts'
 import { assertLedgerMovement } from '../../domain/ledger-movements.ts'
 import type { InboxMessage, LedgerTransfer } from '../../core/commit-rows.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
-import type { Sql } from '../data-plane.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Deposits, and the read position of each chain. */
 

@@ -1,6 +1,6 @@
 import { micros, type Micros } from '../../core/money.ts'
-import { toTextArrayLiteral } from '../postgres/array-literal.ts'
-import type { Sql } from '../data-plane.ts'
+import { toTextArrayLiteral } from '../postgres/postgres-array-literal.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** A booked transfer whose block may still be replaced. */
 export interface UnfinalizedTransfer {

@@ -1,7 +1,7 @@
 import { LIMITS } from '../../core/limits.ts'
 import { micros, type Micros } from '../../core/money.ts'
-import { toTextArrayLiteral } from '../postgres/array-literal.ts'
-import type { Sql } from '../data-plane.ts'
+import { toTextArrayLiteral } from '../postgres/postgres-array-literal.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** A settlement in progress, or a lost one with a final check ahead. */
 export interface OpenSettlement {

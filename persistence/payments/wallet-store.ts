@@ -1,7 +1,7 @@
 import type { DomainEventType } from '../../core/domain-events.ts'
 import { micros, ZERO, type Micros } from '../../core/money.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
-import type { Sql } from '../data-plane.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Custodial deposit wallets. */
 

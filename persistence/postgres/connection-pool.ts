@@ -1,7 +1,7 @@
 import { connect as connectSocket } from 'node:net'
 import postgres from 'postgres'
-import { ARRAY_TYPES } from './array-types.ts'
-import { postgresSocketPath } from './pid-file.ts'
+import { POSTGRES_ARRAY_TYPES } from './postgres-array-types.ts'
+import { postgresSocketPath } from './postmaster-pid-file.ts'
 import {
   createRenewablePool,
   type PostgresClientEvents,
@@ -88,7 +88,7 @@ function openClient(
   const options = {
     ...hooks,
     max,
-    types: { bigint: postgres.BigInt, ...ARRAY_TYPES },
+    types: { bigint: postgres.BigInt, ...POSTGRES_ARRAY_TYPES },
     fetch_types: false,
     ...(standing ? { max_lifetime: null, idle_timeout: 0 } : {}),
     // Long enough that a briefly busy process does not report itself as disconnected.

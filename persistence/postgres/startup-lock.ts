@@ -5,7 +5,7 @@ import type { Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { acceptsConnections } from './pid-file.ts'
+import { acceptsPostgresConnections } from './postmaster-pid-file.ts'
 
 /** A start lock between the processes of a machine. */
 
@@ -20,7 +20,7 @@ export async function withStartupLock<T>(subject: string, work: () => Promise<T>
   const path = process.platform === 'linux' ? `\0${name}` : join(tmpdir(), name)
   let held = await tryBind(path)
   while (held === null) {
-    if (!path.startsWith('\0') && !(await acceptsConnections(path))) rmSync(path, { force: true })
+    if (!path.startsWith('\0') && !(await acceptsPostgresConnections(path))) rmSync(path, { force: true })
     await sleep(RETRY_MS)
     held = await tryBind(path)
   }

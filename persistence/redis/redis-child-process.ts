@@ -3,7 +3,7 @@ import { accessSync, constants, lstatSync, mkdirSync, mkdtempSync } from 'node:f
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { acceptsConnections } from '../postgres/pid-file.ts'
+import { acceptsPostgresConnections } from '../postgres/postmaster-pid-file.ts'
 import { withStartupLock } from '../postgres/startup-lock.ts'
 import { removeDirectoryIfEmpty, spawnWatchedProcess } from '../postgres/process-watchdog.ts'
 import type { WatchedProcess } from '../postgres/process-watchdog.ts'
@@ -68,7 +68,7 @@ export async function startRedisChildProcess({
   const raise = (): Promise<boolean> =>
     withStartupLock(path, async () => {
       child = null
-      if (await acceptsConnections(path)) return true
+      if (await acceptsPostgresConnections(path)) return true
       const started = spawnWatchedProcess(program, args, {
         identity: null,
         logFile: join(home, 'redis.log'),
@@ -77,14 +77,14 @@ export async function startRedisChildProcess({
       let ended = false
       void started.exited.then(() => (ended = true))
       while (!ended && !stopping) {
-        if (await acceptsConnections(path)) return true
+        if (await acceptsPostgresConnections(path)) return true
         await sleep(REDIS_READY_POLL_MS)
       }
       return false
     })
   const lost = async (): Promise<void> => {
     if (child !== null) return child.exited
-    while (!stopping && (await acceptsConnections(path)))
+    while (!stopping && (await acceptsPostgresConnections(path)))
       await Promise.race([sleep(FOLLOW_POLL_MS, undefined, { ref: false }), end])
   }
   async function supervise(): Promise<void> {

@@ -1,9 +1,9 @@
-import { decryptEnvelope, encryptEnvelope, type EncryptionKeys } from '../../core/crypto.ts'
+import { decryptEnvelope, encryptEnvelope, type EncryptionKeys } from '../../core/key-derivation-and-encryption.ts'
 import { isUuid } from '../../core/ids.ts'
 import { micros, type Micros } from '../../core/money.ts'
 import { redactSecrets } from '../../core/validation/redact-secrets.ts'
-import { toUnquotedArrayLiteral } from '../postgres/array-literal.ts'
-import type { Sql } from '../data-plane.ts'
+import { toUnquotedArrayLiteral } from '../postgres/postgres-array-literal.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** A slot whose run has not ended, as its timer identifies it. */
 export interface DueScheduleRun {

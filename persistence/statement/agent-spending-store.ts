@@ -1,5 +1,5 @@
 import { micros, type Micros } from '../../core/money.ts'
-import type { Sql } from '../data-plane.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** What an agent's calls took from its accounts in a period. */
 export interface AgentSpending {

@@ -1,6 +1,6 @@
 import { micros, subtractMicros, ZERO, type Micros } from '../../core/money.ts'
-import type { Sql } from '../data-plane.ts'
-import type { StatementPeriod, StatementReadPosition } from './statement-store.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
+import type { StatementPeriod, StatementReadPosition } from './credit-statement-store.ts'
 
 /** A call's part of a Backpack's spend, and the Backpack's total after it. */
 export interface BackpackSpendLine {

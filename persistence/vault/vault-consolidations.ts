@@ -1,5 +1,5 @@
 import type { DreamInsight, VaultMemory } from '../../domain/vault-memory.ts'
-import type { Sql } from '../data-plane.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 import { toVaultMemory, liveMemoriesSql, type VaultMemoryRow } from './vault-memory-row.ts'
 
 /** Reads for compressions and dreams of a vault. */

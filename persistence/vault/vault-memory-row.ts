@@ -1,7 +1,7 @@
 import type { MemoryType } from '../../domain/memory-decay.ts'
 import type { VaultMemory } from '../../domain/vault-memory.ts'
 import { dequantizeVector } from '../../domain/vector-quantization.ts'
-import type { Sql } from '../data-plane.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** A row of `vault_memories` as the driver returns it. */
 export interface VaultMemoryRow {

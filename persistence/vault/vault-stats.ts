@@ -1,5 +1,5 @@
 import type { MemoryType } from '../../domain/memory-decay.ts'
-import type { Sql } from '../data-plane.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Statistics of a vault's queries. */
 

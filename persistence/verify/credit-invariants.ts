@@ -1,5 +1,5 @@
 import { LEDGER_MOVEMENT_RULES } from '../../domain/ledger-movements.ts'
-import type { DatabaseInvariant } from './invariant.ts'
+import type { DatabaseInvariant } from './database-invariant.ts'
 
 /** Invariants of promotional and cash credits. */
 

@@ -1,4 +1,4 @@
-import type { DatabaseInvariant } from './invariant.ts'
+import type { DatabaseInvariant } from './database-invariant.ts'
 
 /** Invariants of memories, their free writes and purchased packs. */
 export const VAULT_INVARIANTS: readonly DatabaseInvariant[] = [

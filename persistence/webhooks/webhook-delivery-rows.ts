@@ -1,4 +1,4 @@
-import type { EncryptionKeys } from '../../core/crypto.ts'
+import type { EncryptionKeys } from '../../core/key-derivation-and-encryption.ts'
 import { openWebhookSecret } from './webhook-store.ts'
 
 /** Webhook deliveries, and how they are read from rows. */
@@ -44,7 +44,7 @@ export interface ClaimedWebhookDelivery extends Pick<
 }
 
 /** A row of a claim; `id` is null without a due delivery. */
-export interface ClaimedDeliveryRow {
+export interface ClaimedWebhookDeliveryRow {
   webhook_id: string
   agent_id: string
   sealed: Buffer
@@ -60,8 +60,8 @@ export interface ClaimedDeliveryRow {
 }
 
 /** The claimed delivery of a row; empty without a due delivery. */
-export function toClaimedDeliveries(
-  row: ClaimedDeliveryRow,
+export function toClaimedWebhookDeliveries(
+  row: ClaimedWebhookDeliveryRow,
   key: EncryptionKeys,
   lease: string,
 ): ClaimedWebhookDelivery[] {
@@ -74,7 +74,7 @@ export function toClaimedDeliveries(
 }
 
 /** Empty if they cannot be decrypted: only that receiver's attempt fails. */
-function openSecrets(row: ClaimedDeliveryRow, key: EncryptionKeys): string[] {
+function openSecrets(row: ClaimedWebhookDeliveryRow, key: EncryptionKeys): string[] {
   try {
     return [row.sealed, row.sealed_before].flatMap((sealed) =>
       sealed === null ? [] : [openWebhookSecret(key, row.agent_id, row.webhook_id, sealed)],
@@ -85,7 +85,7 @@ function openSecrets(row: ClaimedDeliveryRow, key: EncryptionKeys): string[] {
 }
 
 /** A row of a delivery as the driver returns it. */
-export interface DeliveryRow {
+export interface WebhookDeliveryRow {
   id: string
   seq: bigint
   type: string
@@ -101,7 +101,7 @@ export interface DeliveryRow {
 }
 
 /** A delivery from its row. */
-export const toWebhookDelivery = (row: DeliveryRow): WebhookDelivery => ({
+export const toWebhookDelivery = (row: WebhookDeliveryRow): WebhookDelivery => ({
   id: row.id,
   seq: row.seq,
   type: row.type,

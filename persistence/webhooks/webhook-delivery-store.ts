@@ -1,14 +1,14 @@
-import type { EncryptionKeys } from '../../core/crypto.ts'
+import type { EncryptionKeys } from '../../core/key-derivation-and-encryption.ts'
 import { newPrefixedId } from '../../core/ids.ts'
 import type { DeadLetterStore, DeadLetterRequeuer } from '../dead-letter-store.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
-import type { Sql } from '../data-plane.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 import {
-  toClaimedDeliveries,
+  toClaimedWebhookDeliveries,
   toWebhookDelivery,
-  type ClaimedDeliveryRow,
+  type ClaimedWebhookDeliveryRow,
   type ClaimedWebhookDelivery,
-  type DeliveryRow,
+  type WebhookDeliveryRow,
   type WebhookDelivery,
   type WebhookDeliveryState,
 } from './webhook-delivery-rows.ts'
@@ -93,7 +93,7 @@ export function createWebhookDeliveryStore(
       if (taken.length === 0) return []
       const ids = taken.map(({ id }) => id)
       // A separate statement: the claiming one does not see what was settled since it began.
-      const rows = await sql<ClaimedDeliveryRow[]>`
+      const rows = await sql<ClaimedWebhookDeliveryRow[]>`
         select w.id as webhook_id, w.agent_id, w.sealed, w.failing_since,
                case when w.before_until > ${now} then w.sealed_before end as sealed_before,
                case when w.backpack_id is null then w.url
@@ -110,7 +110,7 @@ export function createWebhookDeliveryStore(
          where w.id = any(${ids}::text[]) and w.lease = ${lease}`
       const idle = rows.filter(({ id }) => id === null)
       for (const { webhook_id: webhookId } of idle) await letGo({ webhookId, lease }, now)
-      return rows.flatMap((row) => toClaimedDeliveries(row, key, lease))
+      return rows.flatMap((row) => toClaimedWebhookDeliveries(row, key, lease))
     },
 
     /** Records an attempt and releases the receiver. Idempotent. */
@@ -134,7 +134,7 @@ export function createWebhookDeliveryStore(
       limit: number,
       before: string | null,
     ): Promise<WebhookDelivery[]> {
-      const rows = await sql<DeliveryRow[]>`
+      const rows = await sql<WebhookDeliveryRow[]>`
         select * from deliveries where webhook_id = ${webhookId}
            and (${filter.state}::text is null or state = ${filter.state})
            and (${before}::bigint is null or seq < ${before}::bigint)
@@ -151,7 +151,7 @@ export function createWebhookDeliveryStore(
     ): Promise<WebhookDelivery | null> {
       const again = await requeueDelivery(tx, webhookId, id, at)
       if (again !== null) return again
-      const [waiting] = await tx<DeliveryRow[]>`
+      const [waiting] = await tx<WebhookDeliveryRow[]>`
         select * from deliveries where id = ${id} and webhook_id = ${webhookId}`
       return waiting === undefined ? null : toWebhookDelivery(waiting)
     },
@@ -234,7 +234,7 @@ async function requeueDelivery(
   at: Date | null,
 ): Promise<WebhookDelivery | null> {
   await tx`update webhooks set due_at = coalesce(due_at, ${at}, clock_timestamp()) where id = ${webhookId}`
-  const [row] = await tx<DeliveryRow[]>`
+  const [row] = await tx<WebhookDeliveryRow[]>`
     update deliveries set state = 'pending', attempts = 0, answered = 0, aside = false,
            due_at = coalesce(${at}, clock_timestamp()), settled_at = null, seq = default,
            created_at = coalesce(${at}, clock_timestamp())

@@ -1,8 +1,8 @@
-import { decryptEnvelope, encryptEnvelope, type EncryptionKeys } from '../../core/crypto.ts'
+import { decryptEnvelope, encryptEnvelope, type EncryptionKeys } from '../../core/key-derivation-and-encryption.ts'
 import { newPrefixedId } from '../../core/ids.ts'
 import { newWebhookSecret } from '../../core/webhook-signature.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
-import type { Sql } from '../data-plane.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** A receiver of events, as its agent sees it. */
 export interface Webhook {

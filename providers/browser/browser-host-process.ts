@@ -15,7 +15,7 @@ import {
   type LaunchedChromium,
   type PageSnapshot,
   type MessageToBrowserHost,
-} from './host/ipc-protocol.ts'
+} from './host/browser-host-protocol.ts'
 
 /** A browser host process: one Chromium with any number of sessions. */
 export interface BrowserHostProcess {

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { ServiceError } from '../../core/errors.ts'
 import type { GuardedProxy } from '../egress/guarded-proxy.ts'
 import { BrowserHostError, type BrowserHostProcess } from './browser-host-process.ts'
-import type { BrowserHostRequest, PageFailure, PageSnapshot } from './host/ipc-protocol.ts'
+import type { BrowserHostRequest, PageFailure, PageSnapshot } from './host/browser-host-protocol.ts'
 import type { BrowserSession } from './browser-port.ts'
 
 /** Sessions of the browser host, with its failures mapped to service errors. */

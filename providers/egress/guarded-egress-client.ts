@@ -2,16 +2,16 @@ import { isIP } from 'node:net'
 import { fetch, type Agent, type Response } from 'undici'
 import { SECOND } from '../../core/clock.ts'
 import { invalidInputError, ServiceError } from '../../core/errors.ts'
-import type { AddressAllowlist } from './public-address.ts'
-import { isMetadataHostname, isPublicAddress } from './public-address.ts'
+import type { IpAddressAllowlist } from './public-ip-address.ts'
+import { isMetadataHostname, isPublicIpAddress } from './public-ip-address.ts'
 import type { EgressClient, EgressReply, EgressRequest } from './egress-client.ts'
 import { sendSingleHopRequest } from './single-hop-request.ts'
-import type { ConnectionTimeouts } from './guarded-agent.ts'
-import { createGuardedAgent } from './guarded-agent.ts'
-import { blockedUrlError, toFetchError, readLimitedBody } from './fetch-errors.ts'
-import type { CallerHeaders, RedirectHopHeaders } from './caller-headers.ts'
-import { parseCallerHeaders, resolveHopHeaders } from './caller-headers.ts'
-import { isWebPort } from './web-ports.ts'
+import type { ConnectionTimeouts } from './guarded-http-agent.ts'
+import { createGuardedHttpAgent } from './guarded-http-agent.ts'
+import { blockedUrlError, toFetchError, readLimitedBody } from './fetch-errors-and-body-limit.ts'
+import type { OutboundCallerHeaders, RedirectHopHeaders } from './outbound-caller-headers.ts'
+import { parseOutboundCallerHeaders, resolveHopHeaders } from './outbound-caller-headers.ts'
+import { isFetchableTcpPort } from './fetchable-tcp-ports.ts'
 import { createSecretRedactor } from './secret-redactor.ts'
 import type { ResolveAddresses } from './dns-resolver.ts'
 import { createDnsResolver } from './dns-resolver.ts'
@@ -20,7 +20,7 @@ import { createDnsResolver } from './dns-resolver.ts'
 
 export interface EgressClientSettings {
   /** Private addresses allowed in development; none in production. */
-  readonly allow?: AddressAllowlist
+  readonly allow?: IpAddressAllowlist
   readonly resolve?: ResolveAddresses
   readonly timeouts?: Partial<ConnectionTimeouts>
   readonly userAgent: string
@@ -43,12 +43,12 @@ export interface ClosableEgressClient extends EgressClient {
 export function createEgressClient(settings: EgressClientSettings): ClosableEgressClient {
   const allow = settings.allow ?? (() => false)
   const timeouts = { ...DEFAULT_CONNECTION_TIMEOUTS, ...settings.timeouts }
-  const agent = createGuardedAgent(allow, settings.resolve ?? createDnsResolver(), timeouts)
+  const agent = createGuardedHttpAgent(allow, settings.resolve ?? createDnsResolver(), timeouts)
   const check = (url: string) => parseFetchableUrl(url, allow)
   return {
     async preflight({ url, headers, secrets }) {
       const first = parseFetchableUrl(url, allow)
-      await resolveHopHeaders(parseCallerHeaders(headers ?? {}), secrets, { url: first, first })
+      await resolveHopHeaders(parseOutboundCallerHeaders(headers ?? {}), secrets, { url: first, first })
     },
     fetch: (request) =>
       new RedirectedFetch(request, { agent, allow, userAgent: settings.userAgent }).run(),
@@ -60,7 +60,7 @@ export function createEgressClient(settings: EgressClientSettings): ClosableEgre
 
 interface RedirectedFetchDeps {
   readonly agent: Agent
-  readonly allow: AddressAllowlist
+  readonly allow: IpAddressAllowlist
   readonly userAgent: string
 }
 
@@ -82,7 +82,7 @@ class RedirectedFetch {
   async run(): Promise<EgressReply> {
     const { url, headers, maxRedirects = MAX_REDIRECTS } = this.#request
     const first = parseFetchableUrl(url, this.#means.allow)
-    const checked = parseCallerHeaders(headers ?? {})
+    const checked = parseOutboundCallerHeaders(headers ?? {})
     let at = first
     for (let hops = 0; ; hops += 1) {
       const response = await this.#hop(at, first, checked)
@@ -113,7 +113,7 @@ class RedirectedFetch {
     return next
   }
 
-  async #hop(url: URL, first: URL, checked: CallerHeaders): Promise<Response> {
+  async #hop(url: URL, first: URL, checked: OutboundCallerHeaders): Promise<Response> {
     const { headers, usedSecrets }: RedirectHopHeaders = await resolveHopHeaders(
       checked,
       this.#request.secrets,
@@ -161,7 +161,7 @@ class RedirectedFetch {
 }
 
 /** Parses a URL and checks scheme, userinfo, port and literal addresses; names are checked on connection. */
-export function parseFetchableUrl(text: string, allow: AddressAllowlist): URL {
+export function parseFetchableUrl(text: string, allow: IpAddressAllowlist): URL {
   if (!URL.canParse(text)) throw invalidInputError('/url', 'must be an absolute URL')
   const url = new URL(text)
   const host = url.hostname.replace(/^\[|\]$/g, '')
@@ -172,8 +172,8 @@ export function parseFetchableUrl(text: string, allow: AddressAllowlist): URL {
   const port = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port)
   const literal = isIP(host) !== 0
   if (literal && allow(host, port)) return url
-  if (!isWebPort(port)) throw refuse('port')
-  if (literal ? !isPublicAddress(host) : isMetadataHostname(host)) throw refuse('address')
+  if (!isFetchableTcpPort(port)) throw refuse('port')
+  if (literal ? !isPublicIpAddress(host) : isMetadataHostname(host)) throw refuse('address')
   return url
 }
 

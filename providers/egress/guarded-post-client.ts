@@ -2,10 +2,10 @@ import { isIP } from 'node:net'
 import { fetch, type Agent, type Response } from 'undici'
 import { SECOND } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
-import { isPublicAddress, type AddressAllowlist } from './public-address.ts'
-import { toFetchError } from './fetch-errors.ts'
+import { isPublicIpAddress, type IpAddressAllowlist } from './public-ip-address.ts'
+import { toFetchError } from './fetch-errors-and-body-limit.ts'
 import { parseFetchableUrl } from './guarded-egress-client.ts'
-import { createGuardedAgent } from './guarded-agent.ts'
+import { createGuardedHttpAgent } from './guarded-http-agent.ts'
 import { createDnsResolver, type ResolveAddresses } from './dns-resolver.ts'
 
 /** Posts to URLs chosen by callers, such as webhooks. */
@@ -35,7 +35,7 @@ export interface GuardedPostClient {
 }
 
 export interface GuardedPostClientSettings {
-  readonly allow: AddressAllowlist
+  readonly allow: IpAddressAllowlist
   readonly resolve?: ResolveAddresses
   readonly userAgent: string
   /** Limit of a whole attempt, connection and response. */
@@ -49,7 +49,7 @@ export interface GuardedPostClientSettings {
 export function createGuardedPostClient(settings: GuardedPostClientSettings): GuardedPostClient {
   const { allow, timeoutMs, resolve = createDnsResolver() } = settings
   const timeouts = { connectMs: 3 * SECOND, headersMs: timeoutMs, bodyMs: timeoutMs }
-  const agent = createGuardedAgent(allow, resolve, timeouts, settings.connections)
+  const agent = createGuardedHttpAgent(allow, resolve, timeouts, settings.connections)
   return {
     async check(url) {
       const { hostname: host, port, protocol } = parseFetchableUrl(url, allow)
@@ -57,7 +57,7 @@ export function createGuardedPostClient(settings: GuardedPostClientSettings): Gu
       const at = Number(port) || (protocol === 'https:' ? 443 : 80)
       // An unknown name may resolve by the first delivery.
       const addresses = await resolve(host).catch(() => [])
-      if (!addresses.every(({ address }) => isPublicAddress(address) || allow(address, at)))
+      if (!addresses.every(({ address }) => isPublicIpAddress(address) || allow(address, at)))
         throw new ServiceError('blocked_url', { host, reason: 'address' })
     },
     checkWithoutDns(url, pointer) {

@@ -2,14 +2,14 @@ import { Agent } from 'node:http'
 import { isIP, type LookupFunction } from 'node:net'
 import type { LookupAddress } from 'node:dns'
 import { ServiceError } from '../../core/errors.ts'
-import { isMetadataHostname, isPublicAddress, type AddressAllowlist } from './public-address.ts'
-import { isWebPort } from './web-ports.ts'
+import { isMetadataHostname, isPublicIpAddress, type IpAddressAllowlist } from './public-ip-address.ts'
+import { isFetchableTcpPort } from './fetchable-tcp-ports.ts'
 import type { ResolveAddresses } from './dns-resolver.ts'
 
 /** The proxy between Chromium and the internet, limited to public addresses. */
 
 export interface GuardedProxySettings {
-  readonly allow: AddressAllowlist
+  readonly allow: IpAddressAllowlist
   readonly resolve: ResolveAddresses
   /** Bytes of all its connections in both directions before they are closed. */
   readonly maxBytes: number
@@ -83,10 +83,10 @@ export async function startGuardedProxy(settings: GuardedProxySettings): Promise
     { resolve }: GuardedProxySettings,
   ): Promise<readonly LookupAddress[]> {
     const refuse = (reason: string) => new ServiceError('blocked_url', { host, reason })
-    const may = (address: string) => isPublicAddress(address) || allow(address, port)
+    const may = (address: string) => isPublicIpAddress(address) || allow(address, port)
     const literal = isIP(host) !== 0
     if (literal && allow(host, port)) return []
-    if (!isWebPort(port)) throw refuse('port')
+    if (!isFetchableTcpPort(port)) throw refuse('port')
     if (literal ? !may(host) : isMetadataHostname(host)) throw refuse('address')
     if (literal) return []
     if (CHROMIUM_SERVICE_HOSTS.test(host)) throw refuse('name')

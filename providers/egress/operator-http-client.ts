@@ -1,6 +1,6 @@
 import { Agent, fetch } from 'undici'
 import { SECOND } from '../../core/clock.ts'
-import { toFetchError, readLimitedBody } from './fetch-errors.ts'
+import { toFetchError, readLimitedBody } from './fetch-errors-and-body-limit.ts'
 import { createOperatorDnsLookup } from './operator-dns-lookup.ts'
 import type { ResolveAddresses } from './dns-resolver.ts'
 

@@ -3,7 +3,7 @@ import {
   extractBase64Characters,
   decodeCharacterEscapes,
   extractHexDigits,
-} from './character-escapes.ts'
+} from './decode-character-escapes.ts'
 
 /** Redacts secrets of callers from responses. */
 

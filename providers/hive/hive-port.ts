@@ -73,7 +73,7 @@ export interface WatchedEntryMatch {
 }
 
 /** The featured slot of the Hive, and the watches of agents. */
-export interface HiveWatchesAndFeature {
+export interface HiveWatchesAndFeaturedSlot {
   entry(id: string): Promise<HiveEntrySummary | null>
   /** Returns when the featured slot becomes free, in milliseconds; null when it is free. */
   featureFreeAt(at: number): Promise<number | null>

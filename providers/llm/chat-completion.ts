@@ -4,7 +4,7 @@ import { ServiceError } from '../../core/errors.ts'
 import type { StreamedReply, StreamingPostClient } from '../upstream/streaming-post-client.ts'
 import { parseSseData, decodeTextChunks } from './sse-parser.ts'
 import type { LlmRequest } from './llm-port.ts'
-import type { LlmModel, LlmProvider } from './provider-settings.ts'
+import type { LlmModel, LlmProvider } from './llm-provider-settings.ts'
 
 /** A model of a provider. */
 export interface ProviderModel {
@@ -12,7 +12,7 @@ export interface ProviderModel {
   readonly model: LlmModel
 }
 
-export interface TokenTimeouts {
+export interface StreamedTokenTimeouts {
   /** Until the first token. */
   readonly firstTokenMs: number
   /** Between two chunks. */
@@ -64,7 +64,7 @@ export async function requestChatCompletion(
   postClient: StreamingPostClient,
   { provider, model }: ProviderModel,
   request: LlmRequest,
-  timeouts: TokenTimeouts,
+  timeouts: StreamedTokenTimeouts,
   signal: AbortSignal,
   listener: CompletionListener,
 ): Promise<{ readonly mode: 'live' | 'fixture' }> {

@@ -96,7 +96,7 @@ const isText = (material: string): boolean => /\p{L}/u.test(material.replace(ADD
 const ADDRESS = /\b[a-z][a-z0-9+.-]{0,20}:\/\/\S+/gi
 
 /** Explains why a prompt has no extractive answer, where the reason is more than a missing model. */
-export function explainMissingMaterial(prompt: string, system = ''): string | null {
+export function explainNoExtractiveAnswer(prompt: string, system = ''): string | null {
   if (!SUMMARY_PROMPT.test(prompt) && !KEYWORDS_PROMPT.test(prompt)) return null
   if (splitTaskAndMaterial(prompt, system) !== null) return null
   return /:\/\//.test(prompt)

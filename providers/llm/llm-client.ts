@@ -13,7 +13,7 @@ import type { StreamingPostClient } from '../upstream/streaming-post-client.ts'
 import {
   requestChatCompletion,
   type ProviderModel,
-  type TokenTimeouts,
+  type StreamedTokenTimeouts,
   type CompletionUsage,
 } from './chat-completion.ts'
 import {
@@ -28,7 +28,7 @@ import {
 import type { ModelAttemptFailure } from './llm-errors.ts'
 import { parseJsonAnswer } from './parse-json-answer.ts'
 import type { LlmClient, LlmAnswer, LlmRequest } from './llm-port.ts'
-import type { LlmProvider } from './provider-settings.ts'
+import type { LlmProvider } from './llm-provider-settings.ts'
 import { createModelRouting, maxCompletionCost, actualCompletionCost } from './model-routing.ts'
 
 /** The operator's daily (UTC) budget for models over all nodes. */
@@ -46,12 +46,12 @@ export interface LlmClientDeps {
   readonly clock: Clock
   /** Returns numbers from 0 to 1. */
   readonly random: () => number
-  readonly timeouts?: TokenTimeouts
+  readonly timeouts?: StreamedTokenTimeouts
   readonly log: (message: string, error: unknown) => void
 }
 
 /** Allows for reasoning; three attempts must fit the deadline of a tool. */
-const DEFAULT_TOKEN_TIMEOUTS: TokenTimeouts = {
+const DEFAULT_TOKEN_TIMEOUTS: StreamedTokenTimeouts = {
   firstTokenMs: 20 * SECOND,
   betweenTokensMs: 20 * SECOND,
 }

@@ -1,4 +1,4 @@
-import type { FormsAndLinks } from './content/form-controls.ts'
+import type { FormsAndLinks } from './content/parse-page-forms-and-links.ts'
 
 /** A page as received: bytes, or text serialized by a browser. */
 export interface PageSource {
@@ -90,7 +90,7 @@ export interface PageContent {
 }
 
 /** Parses pages in isolation, so that an untrusted page blocks nothing else. */
-export interface PageReader {
+export interface PageParser {
   /**
    * Parses a page. Rejects with `upstream_error` when it takes too much time or memory, with `unavailable`
    * when the queue is full, and with the signal's reason.

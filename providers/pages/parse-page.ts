@@ -1,11 +1,11 @@
 import { findBaseUrl } from './html/page-urls.ts'
 import { parseMoneyAmounts } from './content/money-amounts.ts'
-import { detectPageAnomalies } from './anomalies/detect-anomalies.ts'
+import { detectPageAnomalies } from './anomalies/detect-page-anomalies.ts'
 import { decodePage } from './html/decode-page.ts'
 import { parsePageHeadings, parsePageLinks, parsePageTitle } from './content/headings-and-links.ts'
 import { summarizeForms } from './content/form-summaries.ts'
 import { findHiddenElements } from './html/hidden-elements.ts'
-import { detectContentKind } from './html/content-kind.ts'
+import { detectContentKind } from './html/detect-html-text-or-binary.ts'
 import type { PageContent, PageSource } from './pages-port.ts'
 import { parseJsonLdPrices, parsePagePrices } from './content/page-prices.ts'
 import {
@@ -17,7 +17,7 @@ import {
 import { parseHtmlTree, type PageElement, type PageTree } from './html/html-parser.ts'
 
 /**
- * Parses a text page of any kind. Takes time that grows with the page, so `createPageReader` runs it in a
+ * Parses a text page of any kind. Takes time that grows with the page, so `createPageParserPool` runs it in a
  * thread.
  */
 export function parsePageContent({ body, contentType, url }: PageSource): PageContent {

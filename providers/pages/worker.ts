@@ -2,8 +2,8 @@ import { setPriority } from 'node:os'
 import { parentPort } from 'node:worker_threads'
 import { findBaseUrl } from './html/page-urls.ts'
 import { decodePage } from './html/decode-page.ts'
-import { extractNamedValues } from './content/extract-values.ts'
-import { parseFormsAndLinks, type FormsAndLinks } from './content/form-controls.ts'
+import { extractNamedValues } from './content/extract-page-values-by-selector.ts'
+import { parseFormsAndLinks, type FormsAndLinks } from './content/parse-page-forms-and-links.ts'
 import type { PageContent, PageSource } from './pages-port.ts'
 import { parsePageContent } from './parse-page.ts'
 import { parseHtmlTree } from './html/html-parser.ts'
@@ -33,7 +33,7 @@ if (process.platform === 'linux') setPriority(0, WORKER_NICENESS)
 
 const postWorkerMessage = (message: PageWorkerMessage) => parentPort?.postMessage(message)
 
-/** Runs in a thread of `createPageReader`, one page at a time. */
+/** Runs in a thread of `createPageParserPool`, one page at a time. */
 parentPort?.on('message', (request: PageWorkerRequest) => {
   try {
     postWorkerMessage({ type: 'done', answer: handleWorkerRequest(request) })

@@ -1,12 +1,12 @@
 import type { Clock } from '../../core/clock.ts'
 import { createFairQueue, type FairQueueLease } from '../../core/concurrency/fair-queue.ts'
 import {
-  toStartFailure,
+  toSandboxStartFailure,
   type SandboxHostProcess,
   type SandboxJobOutcome,
   type SandboxStartFailure,
 } from './sandbox-host-process.ts'
-import type { SandboxHostJob } from './host/job-protocol.ts'
+import type { SandboxHostJob } from './host/sandbox-job-protocol.ts'
 import type { SandboxListener } from './sandbox-port.ts'
 import { sandboxBusyError, sandboxUnavailableError } from './sandbox-errors.ts'
 
@@ -86,7 +86,7 @@ export function createSandboxHostPool({
   async function begin(): Promise<void> {
     count += 1
     starting += 1
-    const child = await start().catch(toStartFailure)
+    const child = await start().catch(toSandboxStartFailure)
     if ('reason' in child) count -= 1
     else watch(child)
     const wrong = await readHostFailure(child)

@@ -8,8 +8,8 @@ import {
   type SandboxHostJob,
   type SandboxHostResult,
   type SandboxHostMessage,
-} from './host/job-protocol.ts'
-import { NOBODY_UID, type SandboxLauncher } from './launchers.ts'
+} from './host/sandbox-job-protocol.ts'
+import { NOBODY_UID, type SandboxLauncher } from './sandbox-launchers.ts'
 import type { SandboxLanguage, SandboxListener } from './sandbox-port.ts'
 
 /**
@@ -217,11 +217,11 @@ function describeSpawnError(error: unknown): string {
 }
 
 /** Formats a failure in one line, for the operator. */
-export const formatStartFailure = ({ reason, detail }: SandboxStartFailure): string =>
+export const formatSandboxStartFailure = ({ reason, detail }: SandboxStartFailure): string =>
   detail === '' ? reason : `${reason}: ${detail}`
 
 /** A failure before a host could be started. */
-export const toStartFailure = (error: unknown): SandboxStartFailure => ({
+export const toSandboxStartFailure = (error: unknown): SandboxStartFailure => ({
   reason: describeSpawnError(error),
   detail: error instanceof Error ? error.message : String(error),
 })

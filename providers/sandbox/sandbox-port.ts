@@ -3,8 +3,8 @@
 export type SandboxLanguage = 'python' | 'javascript' | 'bash'
 
 /** What the operating system adds to the interpreter and Node's permission model; weakest first. */
-export const ISOLATION_LEVELS = ['process', 'unshare', 'bwrap'] as const
-export type IsolationLevel = (typeof ISOLATION_LEVELS)[number]
+export const SANDBOX_ISOLATION_LEVELS = ['process', 'unshare', 'bwrap'] as const
+export type SandboxIsolationLevel = (typeof SANDBOX_ISOLATION_LEVELS)[number]
 
 export interface SandboxJob {
   /** The owner of the program; hosts are shared by owner. */
@@ -39,7 +39,7 @@ export interface SandboxResult {
   /** Output beyond the limit was dropped. */
   readonly truncated: boolean
   readonly ms: number
-  readonly isolation: IsolationLevel
+  readonly isolation: SandboxIsolationLevel
 }
 
 /** Runs untrusted programs, each in its own interpreter. */
@@ -49,7 +49,7 @@ export interface Sandbox {
    * whether a host can start, as far as was tried.
    */
   level(): {
-    readonly isolation: IsolationLevel | null
+    readonly isolation: SandboxIsolationLevel | null
     readonly allowed: boolean
     readonly starts: boolean
   }

@@ -7,12 +7,12 @@ import {
   type SandboxJobOutcome,
   type SandboxStartFailure,
 } from './sandbox-host-process.ts'
-import { createStartFailureLog } from './start-failure-log.ts'
+import { createSandboxStartFailureLog } from './sandbox-start-failure-log.ts'
 import { sandboxUnavailableError } from './sandbox-errors.ts'
 import { createSandboxHostPool } from './sandbox-host-pool.ts'
 import {
-  ISOLATION_LEVELS,
-  type IsolationLevel,
+  SANDBOX_ISOLATION_LEVELS,
+  type SandboxIsolationLevel,
   type SandboxLanguage,
   type Sandbox,
   type SandboxListener,
@@ -20,7 +20,7 @@ import {
   type SandboxResult,
   type SandboxAbortSignals,
 } from './sandbox-port.ts'
-import { createLauncherSelection } from './launcher-selection.ts'
+import { createSandboxLauncherSelection } from './sandbox-launcher-selection.ts'
 
 /** The sandbox: runs untrusted programs in disposable processes. */
 
@@ -28,7 +28,7 @@ export interface SandboxDeps {
   readonly clock: Clock
   /** Where `bwrap` and `unshare` are searched. */
   readonly searchPath: string
-  readonly minIsolation: IsolationLevel
+  readonly minIsolation: SandboxIsolationLevel
   readonly log: (message: string, error: unknown) => void
   /** Delay before a failed start is retried, also without a job. */
   readonly againMs?: number
@@ -42,12 +42,12 @@ export interface SandboxHealth {
 
 const LANGUAGES: readonly SandboxLanguage[] = ['python', 'javascript', 'bash']
 
-const isolationRank = (isolation: IsolationLevel): number => ISOLATION_LEVELS.indexOf(isolation)
+const isolationRank = (isolation: SandboxIsolationLevel): number => SANDBOX_ISOLATION_LEVELS.indexOf(isolation)
 
 /** Creates the sandbox. No process starts before the first job. */
 export function createSandbox(deps: SandboxDeps) {
   const { clock, searchPath, minIsolation, log, againMs } = deps
-  const launcherSelection = createLauncherSelection({ clock, searchPath, log })
+  const launcherSelection = createSandboxLauncherSelection({ clock, searchPath, log })
   const size = Math.max(1, availableParallelism() - 1)
   const isolation = () => launcherSelection.selected()?.isolation ?? null
 
@@ -66,7 +66,7 @@ export function createSandbox(deps: SandboxDeps) {
     return startSandboxHostProcess(launch, language)
   }
 
-  const faults = createStartFailureLog(launcherSelection, log)
+  const faults = createSandboxStartFailureLog(launcherSelection, log)
   const pools = new Map(
     LANGUAGES.map((language) => [
       language,
@@ -166,7 +166,7 @@ function toJobResult(outcome: SandboxJobOutcome, timeoutMs: number) {
   }
 }
 
-const isolationTooWeakError = (minIsolation: IsolationLevel) =>
+const isolationTooWeakError = (minIsolation: SandboxIsolationLevel) =>
   new ServiceError('provider_not_configured', {
     requires: ['bubblewrap'],
     detail: `Programs run here only with the isolation "${minIsolation}", which this machine does not offer.`,

@@ -1,7 +1,7 @@
 import Type, { type Static, type TSchema } from 'typebox'
 import type { UpstreamClient } from '../upstream/upstream-client.ts'
 import { toTruncatedLine, htmlSnippetToText } from '../text/html-snippet.ts'
-import type { WebSearchResult, WebSearchQuery } from './search-port.ts'
+import type { WebSearchResult, WebSearchQuery } from './web-search-port.ts'
 
 /** Builds search adapters from a request and a response mapping. */
 

@@ -8,7 +8,7 @@ import type {
   WebSearchClient,
   WebSearchAnswer,
   WebSearchQuery,
-} from './search-port.ts'
+} from './web-search-port.ts'
 import type { SearchAdapter } from './define-search-adapter.ts'
 
 /** Web search over several engines, with the Hive as fallback. */

@@ -8,12 +8,12 @@ export interface SocialSearch {
   search(
     wanted: SocialSearchQuery,
     signal: AbortSignal,
-    onStatus?: (status: SocialPlatformStatus) => void,
+    onStatus?: (status: SocialPlatformQueryOutcome) => void,
   ): Promise<SocialSearchAnswer>
 }
 
 /** The status of a queried platform: its number of posts, or its failure. */
-export interface SocialPlatformStatus {
+export interface SocialPlatformQueryOutcome {
   readonly platform: string
   readonly outcome: string
 }

@@ -3,13 +3,13 @@ import type { SocialSearch } from './social-port.ts'
 import type { PlatformPosts, SocialPlatform } from './social-platform.ts'
 
 /** A platform that is not queried, and what it needs. */
-export interface UnavailablePlatform {
+export interface UnavailableSocialPlatform {
   readonly name: string
   readonly reason: string
 }
 
 /** Platforms that need an account, which this station does not have. */
-export const UNCONNECTED_PLATFORMS: readonly UnavailablePlatform[] = [
+export const UNCONNECTED_SOCIAL_PLATFORMS: readonly UnavailableSocialPlatform[] = [
   'reddit',
   'farcaster',
   'x',
@@ -20,7 +20,7 @@ export const UNCONNECTED_PLATFORMS: readonly UnavailablePlatform[] = [
 
 export function createSocialSearch(
   platforms: readonly SocialPlatform[],
-  unavailable: readonly UnavailablePlatform[] = UNCONNECTED_PLATFORMS,
+  unavailable: readonly UnavailableSocialPlatform[] = UNCONNECTED_SOCIAL_PLATFORMS,
 ): SocialSearch {
   return {
     platforms: platforms.map(({ name }) => name),

@@ -1,6 +1,6 @@
 import { Agent, fetch } from 'undici'
 import { SECOND } from '../../core/clock.ts'
-import { toFetchError } from '../egress/fetch-errors.ts'
+import { toFetchError } from '../egress/fetch-errors-and-body-limit.ts'
 import { createOperatorDnsLookup } from '../egress/operator-dns-lookup.ts'
 
 /** HTTP client that streams responses of configured providers. */

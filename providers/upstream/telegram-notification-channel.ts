@@ -6,7 +6,7 @@ import {
   type OutgoingNotification,
   type NotificationSendResult,
 } from '../../domain/notifications.ts'
-import { readLimitedBody } from '../egress/fetch-errors.ts'
+import { readLimitedBody } from '../egress/fetch-errors-and-body-limit.ts'
 import { createOperatorDnsLookup } from '../egress/operator-dns-lookup.ts'
 
 /** Notifications by Telegram. */

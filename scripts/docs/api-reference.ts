@@ -1,6 +1,6 @@
 import { ERROR_DEFINITIONS as errors } from '../../core/errors.ts'
 import { toUsdc, ZERO } from '../../core/money.ts'
-import { NATIVE_TOOLS } from '../../tools/catalogue.ts'
+import { NATIVE_TOOLS } from '../../tools/tool-catalogue.ts'
 import type { Tool } from '../../tools/define-tool.ts'
 import { writeGeneratedFile, markdownTable } from './write-generated.ts'
 import { renderLimitsDocument } from './limits-document.ts'

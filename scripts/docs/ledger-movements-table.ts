@@ -1,7 +1,7 @@
 import {
   LEDGER_MOVEMENT_RULES,
   type LedgerAccountClass,
-  type MovementRoute,
+  type LedgerMovementRoute,
 } from '../../domain/ledger-movements.ts'
 import { writeGeneratedSection, markdownTable } from './write-generated.ts'
 
@@ -12,21 +12,21 @@ const isPromo = (account: LedgerAccountClass) => account.endsWith(':promo')
 
 /** Groups source accounts with the same targets into one row. */
 function groupMovements(
-  ways: readonly MovementRoute[],
-): readonly { from: string; to: string; ways: readonly MovementRoute[] }[] {
-  const groups = new Map<string, MovementRoute[]>()
+  ways: readonly LedgerMovementRoute[],
+): readonly { from: string; to: string; ways: readonly LedgerMovementRoute[] }[] {
+  const groups = new Map<string, LedgerMovementRoute[]>()
   for (const way of ways) {
     const key = `${way.to} ${way.crosses} ${isPromo(way.from)}`
     groups.set(key, [...(groups.get(key) ?? []), way])
   }
   return [...groups.values()].map((same) => ({
     from: same.map(({ from }) => `\`${from}\``).join(', '),
-    to: `\`${(same[0] as MovementRoute).to}\``,
+    to: `\`${(same[0] as LedgerMovementRoute).to}\``,
     ways: same,
   }))
 }
 
-function creditKindOf({ from, to }: MovementRoute): string {
+function creditKindOf({ from, to }: LedgerMovementRoute): string {
   if (isPromo(from)) return 'promotional'
   return isPromo(to) ? 'promotional' : 'cash'
 }
@@ -37,8 +37,8 @@ const rows = Object.entries(LEDGER_MOVEMENT_RULES).flatMap(([kind, { description
     at === 0 ? description : '',
     from,
     to,
-    creditKindOf(first as MovementRoute),
-    TRANSFERABLE_LABELS[(first as MovementRoute).crosses],
+    creditKindOf(first as LedgerMovementRoute),
+    TRANSFERABLE_LABELS[(first as LedgerMovementRoute).crosses],
   ]),
 )
 

@@ -2,12 +2,12 @@ import { LIMITS, TOKEN_BUCKET_RATES } from '../../core/limits.ts'
 import { toUsdc } from '../../core/money.ts'
 import { MAX_BUDGET } from '../../domain/pricing.ts'
 import {
-  CHARACTER_NOUNS,
+  CHARACTER_SINGULAR_AND_PLURAL,
   describeCountRange,
   describeSchema,
   type SchemaNode,
 } from '../../core/validation/describe-schema.ts'
-import { NATIVE_TOOLS } from '../../tools/catalogue.ts'
+import { NATIVE_TOOLS } from '../../tools/tool-catalogue.ts'
 import { markdownTable } from './write-generated.ts'
 import type { RegisteredRoute } from './list-routes.ts'
 
@@ -152,7 +152,7 @@ function boundedFields(path: string, shape: SchemaField): [string, string][] {
     own.push([path, describeCountRange(['entry', 'entries'], minItems, maxItems)])
   if (shape.maximum !== undefined) own.push([path, describeSchema(shape)])
   else if (shape.maxLength !== undefined)
-    own.push([path, describeCountRange(CHARACTER_NOUNS, shape.minLength, shape.maxLength)])
+    own.push([path, describeCountRange(CHARACTER_SINGULAR_AND_PLURAL, shape.minLength, shape.maxLength)])
   const at = (name: string) => (path === '' ? name : `${path}.${name}`)
   return [
     ...own,

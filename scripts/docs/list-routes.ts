@@ -6,7 +6,7 @@ import { createSystemClock } from '../../core/clock.ts'
 import { buildHttpServer } from '../../http/http-server.ts'
 import type { HttpServices } from '../../http/http-services.ts'
 import type { RouteAuth, BoundKeyAccess } from '../../http/fastify-augmentation.ts'
-import { createToolCatalogue } from '../../tools/catalogue.ts'
+import { createToolCatalogue } from '../../tools/tool-catalogue.ts'
 
 /** One route of the service, as the server registers it. */
 export interface RegisteredRoute {

@@ -1,5 +1,5 @@
 import { LIMITS } from '../../core/limits.ts'
-import { createStationClient, type StationClient } from '../../chaos/station-client.ts'
+import { createStationClient, type StationClient } from '../../chaos/station-http-client.ts'
 import type { SeededRandom } from '../../chaos/seeded-random.ts'
 import { runLimitRaces, type LimitRaceResult } from '../../chaos/limit-races.ts'
 import { spawnStationProcess, type StationProcess } from '../../chaos/station-process.ts'
@@ -14,7 +14,7 @@ const RACE_CREDITS = 1
  */
 const ANSWER_MS = LIMITS.contendedTimeoutMs + 5_000
 
-export interface Proof {
+export interface StationRaceSetup {
   /** The folder of the built service. */
   readonly code: string
   readonly dataDir: string
@@ -22,10 +22,10 @@ export interface Proof {
 }
 
 /** Runs each race the given number of times; reports the plane of the stations. */
-export async function raceOn(
+export async function raceLimitsOnStations(
   nodes: number,
   times: number,
-  { code, dataDir, chance }: Proof,
+  { code, dataDir, chance }: StationRaceSetup,
   reportPlane: (plane: string) => void,
 ): Promise<LimitRaceResult[]> {
   const stations: StationProcess[] = []

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { spawnSecondNode, startStation } from '../support/station/start-station.ts'
+import { spawnSecondNode, startStation } from '../support/station/start-test-station.ts'
 
 t.test('a port that is taken is named, and the start ends in order', async (t) => {
   const main = await startStation(t)

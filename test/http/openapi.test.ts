@@ -3,7 +3,7 @@ import { Ajv } from 'ajv'
 import t from 'tap'
 import { ERROR_DEFINITIONS, type ErrorCode } from '../../core/errors.ts'
 import { buildHttpServer } from '../../http/http-server.ts'
-import { createTestServer } from '../support/http/http-server.ts'
+import { createTestServer } from '../support/http/test-http-server.ts'
 
 interface Operation {
   operationId: string

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { createAgentObjects } from '../support/agents/agent-objects.ts'
-import { startStation } from '../support/station/start-station.ts'
+import { createAgentObjects } from '../support/agents/write-route-agent-objects.ts'
+import { startStation } from '../support/station/start-test-station.ts'
 import { writeRouteCases } from '../support/write-routes/write-route-cases.ts'
 
 interface Schema {

@@ -5,7 +5,7 @@ import { Type } from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import { isDatabaseUnavailableError } from '../../http/database-unavailable-error.ts'
 import { errorResponses } from '../../http/schemas/shared-schemas.ts'
-import { createTestServer } from '../support/http/http-server.ts'
+import { createTestServer } from '../support/http/test-http-server.ts'
 
 const open = { config: { auth: 'none' } } as const
 const json = { 'content-type': 'application/json' }

@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { createSystemClock } from '../../core/clock.ts'
-import { parseMasterKey, deriveEncryptionKey } from '../../core/crypto.ts'
+import { parseMasterKey, deriveEncryptionKey } from '../../core/key-derivation-and-encryption.ts'
 import { newUuidV7 } from '../../core/ids.ts'
 import { startJobQueues, type JobHint } from '../../jobs/queues/job-queues.ts'
-import { createScheduleJob } from '../../jobs/schedule-job.ts'
+import { createDueScheduleJob } from '../../jobs/due-schedule-job.ts'
 import { parseDatabaseUrl } from '../../persistence/postgres/connection-pool.ts'
 import { createScheduleStore } from '../../persistence/schedules/schedule-store.ts'
 import { createTestDatabase } from '../support/postgres/test-database.ts'
@@ -32,7 +32,7 @@ async function lookout(t: Test, clock = createSystemClock()) {
   let deaf = false
   let [open, gate] = [() => {}, Promise.resolve()]
   let meanwhile = async () => {}
-  const node = createScheduleJob({
+  const node = createDueScheduleJob({
     clock,
     store: {
       ...store,

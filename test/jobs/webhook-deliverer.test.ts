@@ -2,19 +2,19 @@ import { randomUUID } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
 import { DAY, HOUR, SECOND } from '../../core/clock.ts'
-import { parseMasterKey, deriveEncryptionKey } from '../../core/crypto.ts'
+import { parseMasterKey, deriveEncryptionKey } from '../../core/key-derivation-and-encryption.ts'
 import { isDatabaseUnavailableError } from '../../http/database-unavailable-error.ts'
 import { createWebhookDeliverer } from '../../jobs/webhook-deliverer.ts'
 import { createDeadLetterStore } from '../../persistence/dead-letter-store.ts'
 import { createWebhookDeliveryStore } from '../../persistence/webhooks/webhook-delivery-store.ts'
 import { createWebhookStore } from '../../persistence/webhooks/webhook-store.ts'
-import { parseAddressAllowlist } from '../../providers/egress/public-address.ts'
+import { parseIpAddressAllowlist } from '../../providers/egress/public-ip-address.ts'
 import { createGuardedPostClient } from '../../providers/egress/guarded-post-client.ts'
 import { createTestDatabase } from '../support/postgres/test-database.ts'
 import { eventually } from '../support/mail/mail-and-telegram-servers.ts'
-import { startWebhookReceivers } from '../support/webhooks/webhook-receivers.ts'
-import { createTestClock } from '../support/actors/actor-node.ts'
-import { pauseNextRead } from '../support/postgres/pause-read.ts'
+import { startWebhookReceivers } from '../support/webhooks/test-webhook-receivers.ts'
+import { createTestClock } from '../support/actors/test-actor-node.ts'
+import { pauseNextStatementReading } from '../support/postgres/pause-postgres-statement.ts'
 
 const AGENTS = ['a', 'b', 'c']
 const HOOKS = 20
@@ -31,7 +31,7 @@ async function sending(t: Test) {
   const [hooks, clock] = [createWebhookStore(sql, key), createTestClock()]
   const store = createWebhookDeliveryStore(sql, key, createDeadLetterStore(sql))
   const post = createGuardedPostClient({
-    allow: parseAddressAllowlist(`127.0.0.1:${house.port}`),
+    allow: parseIpAddressAllowlist(`127.0.0.1:${house.port}`),
     userAgent: 'test/1',
     timeoutMs: HOUR,
     maxBytes: MAX_READ_BYTES,
@@ -209,7 +209,7 @@ t.test('a delivery made by another node during the poll is not repeated', async 
     const told = { at, ms: 1, status: 200, error: null, dueAt: at, aside: false, disable: null }
     await store.settle(claimed, { ...told, state: 'delivered' })
   }
-  const mine = await pauseNextRead(sql, 'webhooks', () => claim(randomUUID()), delivered)
+  const mine = await pauseNextStatementReading(sql, 'webhooks', () => claim(randomUUID()), delivered)
   t.equal(sent.length, 1)
   t.strictSame(
     mine.map(({ id }) => sent.includes(id)),

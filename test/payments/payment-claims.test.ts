@@ -13,22 +13,22 @@ import {
   toPaymentRef,
   type PaymentClaimRequest,
 } from '../../payments/payment-claims.ts'
-import { deliverPaymentCommand } from '../../payments/commands/payment-commands.ts'
+import { deliverPaymentCommand } from '../../payments/commands/payment-claim-commands.ts'
 import { createPaymentVerifier } from '../../payments/payment-verifier.ts'
 import { createCallLogStore } from '../../persistence/calls/call-log-store.ts'
 import { createWalletStore } from '../../persistence/payments/wallet-store.ts'
 import { startRpcFaultProxy } from '../support/chain/rpc-fault-proxy.ts'
 import {
-  askAboutSettlement,
+  runSettlementCommand,
   sampleClaim,
   sampleCallOutcome,
   samplePayment,
   TEST_TREASURY,
-} from '../support/payments/payment-claims.ts'
-import { toSettlementId } from '../../payments/commands/payment-commands.ts'
+} from '../support/payments/sample-payment-claims.ts'
+import { toSettlementId } from '../../payments/commands/payment-claim-commands.ts'
 import {
   sendTransactionFrom,
-  settlementCallOf,
+  settlementTransferCallOf,
   createRandomAccount,
   spinUntil,
   startSettlerScenario,
@@ -107,7 +107,7 @@ async function begin(t: Parameters<typeof startSettlerScenario>[0], exposureUsdc
     const use = useOf(payment)
     await claim(use)
     const claimed = sampleClaim(payment, { callId: use.buyer.callId })
-    await askAboutSettlement(actors, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
+    await runSettlementCommand(actors, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
   }
 
   const settled = async (payment: OnchainPayment): Promise<void> => {
@@ -222,7 +222,7 @@ t.test('a repeated header is never asked for a new payment', async (t) => {
 t.test('a header used up by another claim must be replaced', async (t) => {
   const all = await begin(t)
   const payment = await all.signed(await all.payer(0.01), 0.01)
-  await sendTransactionFrom(all.chain, createRandomAccount(), settlementCallOf(payment))
+  await sendTransactionFrom(all.chain, createRandomAccount(), settlementTransferCallOf(payment))
   const used = { code: 'payment_invalid', details: { reason: /nonce_already_used/ } }
   await t.rejects(all.claim(all.useOf(payment)), used)
   t.equal(await all.look(all.useOf(payment)), null, 'nothing is kept of it')

@@ -6,11 +6,11 @@ import {
   waitForFinalSettlement,
   assertPaymentsBalance,
   postPaidCall,
-  HIVE_TRENDING_ATOMIC,
+  HIVE_TRENDING_PRICE_ATOMIC,
   paymentSignatureHeader,
   startStationWithChain,
-} from '../support/payments/paid-station.ts'
-import { decodePaymentResponse, settlementIdOfReply } from '../support/payments/paid-station.ts'
+} from '../support/payments/test-station-with-payment-chain.ts'
+import { decodePaymentResponse, settlementIdOfReply } from '../support/payments/test-station-with-payment-chain.ts'
 import { startSettlerScenario, type SettlerScenario } from '../support/payments/settler-scenario.ts'
 
 /**
@@ -47,8 +47,8 @@ t.test(
       return Number(row?.sent)
     }
     async function coded(bytecode: HexString) {
-      const payer = await till.createPayer(HIVE_TRENDING_ATOMIC)
-      const header = await paymentSignatureHeader(payer, till, HIVE_TRENDING_ATOMIC)
+      const payer = await till.createPayer(HIVE_TRENDING_PRICE_ATOMIC)
+      const header = await paymentSignatureHeader(payer, till, HIVE_TRENDING_PRICE_ATOMIC)
       await client.setCode({ address: payer.address, bytecode })
       return postPaidCall(main, header)
     }
@@ -59,7 +59,7 @@ t.test(
       decodePaymentResponse(honest.headers['payment-response'])['transaction'],
       /^0x[0-9a-f]{64}$/,
     )
-    t.equal(await till.treasuryBalance(), HIVE_TRENDING_ATOMIC, 'before the call ran')
+    t.equal(await till.treasuryBalance(), HIVE_TRENDING_PRICE_ATOMIC, 'before the call ran')
     t.match(await waitForFinalSettlement(main, settlementIdOfReply(honest)), { state: 'settled' })
     const sent = await settler()
 
@@ -68,7 +68,7 @@ t.test(
       t.match(await coded(bytecode), { status: 402, body: { reason } }, name)
     }
     t.equal(await settler(), sent, 'nothing was signed for them')
-    await assertPaymentsBalance(t, main, till, HIVE_TRENDING_ATOMIC)
+    await assertPaymentsBalance(t, main, till, HIVE_TRENDING_PRICE_ATOMIC)
   },
 )
 

@@ -1,45 +1,45 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import type { CommandContext } from '../../actors/command.ts'
+import type { CommandContext } from '../../actors/aggregate-command-types.ts'
 import { updateHiveWatchList } from '../../actors/commands/hive-watch-list.ts'
 import { DAY, SECOND } from '../../core/clock.ts'
 import { newUuidV7 } from '../../core/ids.ts'
 import {
   deliverPaymentCommand,
   type PaymentClaimInput,
-} from '../../payments/commands/payment-commands.ts'
+} from '../../payments/commands/payment-claim-commands.ts'
 import { admitCallCommand, settleCallCommand } from '../../payments/commands/call-commands.ts'
 import {
   getFreeCallsLeftCommand,
   reserveFreeCallCommand,
   consumeFreeCallCommand,
-} from '../../payments/commands/free-call-slots-commands.ts'
+} from '../../payments/commands/daily-free-call-commands.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { Sql } from '../../persistence/data-plane.ts'
+import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import { createRetentionSweeper } from '../../persistence/retention-sweeper.ts'
 import { createDeadLetterStore } from '../../persistence/dead-letter-store.ts'
 import { createVaultStore } from '../../persistence/vault/vault-store.ts'
-import { verifyInvariants } from '../../persistence/verify/verify-invariants.ts'
+import { verifyDatabaseInvariants } from '../../persistence/verify/verify-database-invariants.ts'
 import {
   createNodePair,
   createSingleNode,
   assertNoViolations,
-} from '../support/actors/node-pairs.ts'
+} from '../support/actors/test-actor-node-pairs.ts'
 import {
-  askAboutSettlement,
+  runSettlementCommand,
   claimPaymentOn,
   sampleClaim,
   sampleCallOutcome,
   samplePayment,
   settleClaimedPayment,
   PAYMENT_TIMER_COMMANDS,
-} from '../support/payments/payment-claims.ts'
-import { toSettlementId } from '../../payments/commands/payment-commands.ts'
+} from '../support/payments/sample-payment-claims.ts'
+import { toSettlementId } from '../../payments/commands/payment-claim-commands.ts'
 import {
   sampleAdmission,
-  settlementOfAdmission,
+  settleCallInputOfAdmission,
   type ActorNode,
-} from '../support/actors/actor-node.ts'
+} from '../support/actors/test-actor-node.ts'
 
 const days = (sql: Sql, count: number) => sql`make_interval(days => ${count})`
 const eventIds = async (sql: Sql) =>
@@ -156,7 +156,7 @@ async function watch({ ask }: ActorNode, agentId: string, type: 'BEGIN' | 'END',
   await ask(
     agentId,
     settleCallCommand,
-    settlementOfAdmission(asked, agentId, asked.amount, { rows, ended }),
+    settleCallInputOfAdmission(asked, agentId, asked.amount, { rows, ended }),
   )
 }
 
@@ -177,7 +177,7 @@ t.test('watches are forgotten a month after they ended, and never before', async
   t.match(await ids('hive_watches'), [{ id: late }, { id: open }])
   t.match(await ids('hive_watch_closures'), [{ id: late }])
   await assertNoViolations(t, sql)
-  const counts = (await verifyInvariants(sql)).find(({ rule }) => rule === 'W1')
+  const counts = (await verifyDatabaseInvariants(sql)).find(({ rule }) => rule === 'W1')
   t.equal(counts?.checked, 1, 'what the rule looks at')
 })
 
@@ -244,7 +244,7 @@ t.test('signed transactions are deleted with their payments, after the end', asy
   const claims = [0, 1, 2].map(() => sampleClaim(samplePayment(0.01)))
   for (const claimed of claims) {
     await claimPaymentOn(one, claimed)
-    await askAboutSettlement(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
+    await runSettlementCommand(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
   }
   const [settled, undoable, open] = claims as [
     PaymentClaimInput,

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { createTableTail } from '../../persistence/table-tail.ts'
 import { createTestDatabase } from '../support/postgres/test-database.ts'
-import { createGate } from '../support/actors/actor-node.ts'
+import { createGate } from '../support/actors/test-actor-node.ts'
 
 type Test = Parameters<typeof createTestDatabase>[0]
 

@@ -3,7 +3,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { fromUsdc } from '../../core/money.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
 import { defineTool, callerIdOf } from '../define-tool.ts'
-import { ISOLATION_LEVELS } from '../../providers/sandbox/sandbox-port.ts'
+import { SANDBOX_ISOLATION_LEVELS } from '../../providers/sandbox/sandbox-port.ts'
 
 /** The tool `code-sandbox`: runs a program in isolation. */
 
@@ -54,7 +54,7 @@ export default defineTool({
     }),
     execution_time_ms: Type.Integer({ minimum: 0 }),
     success: Type.Boolean(),
-    isolation: Type.Enum([...ISOLATION_LEVELS], {
+    isolation: Type.Enum([...SANDBOX_ISOLATION_LEVELS], {
       description:
         'Isolation by the operating system, in addition to the interpreter and the permission model.',
     }),

@@ -7,7 +7,7 @@ import { defineTool, type PreflightContext } from '../define-tool.ts'
 import {
   EXTRACTIVE_MODEL,
   answerExtractively,
-  explainMissingMaterial,
+  explainNoExtractiveAnswer,
 } from '../../providers/llm/extractive-answer.ts'
 
 /** The tool `llm-routing`: answers a prompt with a language model. */
@@ -37,7 +37,7 @@ async function answerWithoutLlm(
   }
   const answer = await answerExtractively(request, asking)
   if (answer !== null) return answer
-  const missing = explainMissingMaterial(prompt, system)
+  const missing = explainNoExtractiveAnswer(prompt, system)
   throw new ServiceError('provider_not_configured', {
     requires: ['LLM_PROVIDERS'],
     detail: [

@@ -2,11 +2,11 @@ import Type from 'typebox'
 import { fromUsdc } from '../../core/money.ts'
 import { defineTool } from '../define-tool.ts'
 import { tryLlmCompletion } from '../optional-llm.ts'
-import { proposeSettingsChanges, toCurrentSettings } from './usage-advice/settings-changes.ts'
+import { proposeAgentSettingsChanges, toCurrentAgentSettings } from './usage-advice/propose-agent-settings-changes.ts'
 import {
   OWN_USAGE_TOOL_DEFAULTS,
   readOwnUsage,
-  DEFAULT_WINDOW_DAYS,
+  DEFAULT_USAGE_WINDOW_DAYS,
 } from './usage-advice/own-usage.ts'
 
 /** The tool `agent-evolve`: proposes changes to the agent's own settings. */
@@ -51,9 +51,9 @@ export default defineTool({
     summary: Type.String(),
     method: Type.Enum(['rules', 'rules+llm']),
   }),
-  async run({ days = DEFAULT_WINDOW_DAYS }, context) {
+  async run({ days = DEFAULT_USAGE_WINDOW_DAYS }, context) {
     const { agentId, known } = await readOwnUsage(days, context)
-    const changes = proposeSettingsChanges(known, days)
+    const changes = proposeAgentSettingsChanges(known, days)
     const saving =
       changes.reduce((all, one) => all + Math.round(one.saving_usdc_per_month * 1e6), 0) / 1e6
     const plain =
@@ -73,7 +73,7 @@ export default defineTool({
     return {
       agent_id: agentId,
       window_days: days,
-      settings: toCurrentSettings(known),
+      settings: toCurrentAgentSettings(known),
       patch: changes.map(({ op, path, value }) => ({ op, path, value })),
       changes: changes.map(({ path, why, saving_usdc_per_month, apply }) => ({
         path,

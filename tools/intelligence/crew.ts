@@ -2,7 +2,7 @@ import Type from 'typebox'
 import { invalidInputError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { LETTER_OR_DIGIT_PATTERN } from '../../core/validation/schema-patterns.ts'
-import { llmAvailability } from '../tool-availability.ts'
+import { llmToolAvailability } from '../tool-availability.ts'
 import {
   assertCrewFields,
   crewKindOf,
@@ -12,7 +12,7 @@ import {
 } from './crew/crew-input.ts'
 import { runColdEmailCrew } from './crew/cold-email-crew.ts'
 import { runCompetitorCrew } from './crew/competitor-crew.ts'
-import { runCustomCrew, assertPlannable } from './crew/custom-crew.ts'
+import { runCustomCrew, assertCustomCrewPlannable } from './crew/custom-crew.ts'
 import { CREW_KINDS, CREW_FIELDS, CREW_DEFINITIONS } from './crew/crew-definitions.ts'
 import { runNewsletterCrew } from './crew/newsletter-crew.ts'
 import type { CrewReport } from './crew/crew-report.ts'
@@ -111,14 +111,14 @@ export default defineTool({
     pages_unread: Type.Array(Type.Object({ url: Text, code: Text })),
   }),
   availability({ search, llm }) {
-    const answers = llmAvailability('extractive')({ llm })
+    const answers = llmToolAvailability('extractive')({ llm })
     return { ...answers, providers: [...search.providers, ...answers.providers] }
   },
   async preflight(given, asking) {
     const input = given as CrewInput
     assertCrewFields(input)
     const kind = crewKindOf(input)
-    if (kind === 'custom') await assertPlannable(crewFieldText(input, 'goal'), asking)
+    if (kind === 'custom') await assertCustomCrewPlannable(crewFieldText(input, 'goal'), asking)
     if (kind === 'competitor') {
       const url = toSiteUrl(crewFieldText(input, 'domain'))
       if (!URL.canParse(url))

@@ -7,9 +7,9 @@ import type { CatalogueRevision } from '../../domain/catalogue-diff.ts'
 import {
   assertUpdatesSinceInput,
   isoTimestampOf,
-  listNewRevisions,
+  listNewCatalogueRevisions,
   UpdatesSinceFields,
-} from './station-updates/updates-since.ts'
+} from './station-updates/station-updates-since.ts'
 import type { CatalogueEntry } from '../tool-ports.ts'
 
 /** The tool `discover-new-tools`: changes of the catalogue. */
@@ -118,7 +118,7 @@ export default defineTool({
     const bySlug = new Map(catalogue.entries().map((entry) => [entry.slug, entry]))
     const wanted = (slug: string) =>
       category === undefined || bySlug.get(slug)?.category === category
-    const words = latestChangePerTool(await listNewRevisions(news, latest, since)).filter(
+    const words = latestChangePerTool(await listNewCatalogueRevisions(news, latest, since)).filter(
       ({ slug, change }) => wanted(slug) && bySlug.has(slug) === (change !== 'removed'),
     )
     const entries = words.slice(0, limit).map(({ slug, change, fields, revision, at }) => ({

@@ -2,16 +2,16 @@ import Type from 'typebox'
 import { newUuidV7 } from '../../core/ids.ts'
 import { fromUsdc } from '../../core/money.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
-import { llmAvailability } from '../tool-availability.ts'
+import { llmToolAvailability } from '../tool-availability.ts'
 import { defineTool, type ToolContext } from '../define-tool.ts'
 import { tryLlmCompletion } from '../optional-llm.ts'
-import { createAgentBundle } from './genesis-forge/agent-bundle.ts'
+import { createAgentBundle } from './genesis-forge/agent-starter-bundle.ts'
 import { AGENT_FRAMEWORKS } from './genesis-forge/agent-blueprint.ts'
 import {
   NOTES_SYSTEM_PROMPT,
   buildNotesPrompt,
   buildAgentSystemPrompt,
-} from './genesis-forge/system-prompt.ts'
+} from './genesis-forge/new-agent-system-prompt.ts'
 import type { PlannedStep } from './planner/planner-port.ts'
 import type { CatalogueEntry } from '../tool-ports.ts'
 
@@ -99,7 +99,7 @@ export default defineTool({
     method: Type.Enum(['template', 'template+llm']),
     created_at: Type.String({ format: 'date-time' }),
   }),
-  availability: llmAvailability('template'),
+  availability: llmToolAvailability('template'),
   async run({ prompt, framework = 'http' }, context) {
     const { caller, callId, catalogue, planner, text, now, stage } = context
     const at = now().getTime()

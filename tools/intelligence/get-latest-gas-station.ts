@@ -6,7 +6,7 @@ import {
   listAnnouncements,
   isoTimestampOf,
   KnownVersionField,
-} from './station-updates/updates-since.ts'
+} from './station-updates/station-updates-since.ts'
 import type { CatalogueEntry } from '../tool-ports.ts'
 
 /** The tool `get-latest-gas-station`: version and news of this station. */

@@ -2,13 +2,13 @@ import Type from 'typebox'
 import { invalidInputError } from '../../core/errors.ts'
 import { ZERO } from '../../core/money.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
-import { ChainNameField } from '../../providers/chain-data/schemas.ts'
+import { ChainNameField } from '../../providers/chain-data/chain-tool-schemas.ts'
 import { defineTool } from '../define-tool.ts'
 import {
-  checkClaim,
+  factCheckClaim,
   type HallucinationRisk,
-  type ClaimCheckResult,
-} from './hallucination-pill/check-claim.ts'
+  type FactCheckResult,
+} from './hallucination-pill/fact-check-claim.ts'
 
 /** The tool `hallucination-pill`: checks claims against sources. */
 
@@ -31,15 +31,15 @@ const Result = {
 }
 
 const RISKS: readonly HallucinationRisk[] = ['none', 'low', 'medium', 'high', 'critical']
-const rank = ({ hallucination_risk: risk }: ClaimCheckResult): number => RISKS.indexOf(risk)
+const rank = ({ hallucination_risk: risk }: FactCheckResult): number => RISKS.indexOf(risk)
 
-const present = ({ checks, ...rest }: ClaimCheckResult) => ({ ...rest, checks: [...checks] })
+const present = ({ checks, ...rest }: FactCheckResult) => ({ ...rest, checks: [...checks] })
 
 /**
  * Returns the worst verdict of all claims. Its confidence is the lowest among the claims that could be
  * verified; an unverifiable claim says nothing of the others.
  */
-function summary(results: readonly ClaimCheckResult[]) {
+function summary(results: readonly FactCheckResult[]) {
   const [worst] = results.toSorted((one, other) => rank(other) - rank(one))
   if (worst === undefined) throw invalidInputError('/claim', 'or claims must be given')
   const { claim: _claim, ...fields } = present(worst)
@@ -118,7 +118,7 @@ export default defineTool({
     } as const
     const results = await Promise.all(
       listClaims(input).map(async (claim, at) => {
-        const result = await checkClaim(claim, claimContext, context)
+        const result = await factCheckClaim(claim, claimContext, context)
         emit({ type: 'partial', path: `/results/${at}`, value: present(result) })
         return result
       }),

@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { fromUsdc } from '../../core/money.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
-import { llmAvailability } from '../tool-availability.ts'
+import { llmToolAvailability } from '../tool-availability.ts'
 import { defineTool } from '../define-tool.ts'
 import { judgeStancesWithLlm } from '../optional-llm.ts'
 import {
@@ -9,7 +9,7 @@ import {
   hasConsensusQuorum,
   roundEvidenceScore,
   stanceLabelOf,
-  computeConsensus,
+  computeStanceConsensus,
   weighEvidence,
   type EvidenceConsensus,
 } from './hive-evidence/weigh-evidence.ts'
@@ -75,7 +75,7 @@ export default defineTool({
       description: 'The method that determined the stances.',
     }),
   }),
-  availability: llmAvailability('statistical'),
+  availability: llmToolAvailability('statistical'),
   async run({ thesis, namespace }, context) {
     const { evidence, text, meter, now, emit } = context
     const wanted = { namespace: namespace?.toLowerCase() ?? null, limit: MAX_ENTRIES }
@@ -88,7 +88,7 @@ export default defineTool({
     })
     const judged = hasSeveralAuthors(read) ? await judgeStancesWithLlm(read, thesis, context) : null
     const witnesses = judged ?? read
-    const verdict = computeConsensus(witnesses)
+    const verdict = computeStanceConsensus(witnesses)
     const summary = summarizeConsensus(verdict, witnesses.length)
     if (!hasConsensusQuorum(verdict)) meter.waive(summary)
     const best = [...witnesses].sort(

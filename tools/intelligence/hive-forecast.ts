@@ -3,7 +3,7 @@ import { DAY, utcDay } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { fromUsdc } from '../../core/money.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
-import { llmAvailability } from '../tool-availability.ts'
+import { llmToolAvailability } from '../tool-availability.ts'
 import { defineTool } from '../define-tool.ts'
 import { tryLlmCompletion } from '../optional-llm.ts'
 import { betaBinomialEstimate, holtForecast } from './hive-evidence/statistical-forecast.ts'
@@ -96,7 +96,7 @@ export default defineTool({
     method: Type.Enum(['statistical', 'statistical+llm']),
     generated_at: Type.String({ format: 'date-time' }),
   }),
-  availability: llmAvailability('statistical'),
+  availability: llmToolAvailability('statistical'),
   async run({ query, horizon_days: days = 7, namespace }, context) {
     const { evidence, text, now, emit } = context
     const at = now().getTime()

@@ -7,10 +7,10 @@ import {
   assertUpdatesSinceInput,
   isoTimestampOf,
   parseSinceInstant,
-  listNewRevisions,
+  listNewCatalogueRevisions,
   KnownVersionField,
   UpdatesSinceFields,
-} from './station-updates/updates-since.ts'
+} from './station-updates/station-updates-since.ts'
 
 /** The tool `ping-for-updates`: whether anything is new on this station. */
 
@@ -58,7 +58,7 @@ export default defineTool({
     const { version: known } = input
     const latest = await news.latestRevision()
     const dated = input.since !== undefined || input.since_revision !== undefined
-    const revisions = dated ? await listNewRevisions(news, latest, input) : []
+    const revisions = dated ? await listNewCatalogueRevisions(news, latest, input) : []
     const changes = revisions.flatMap((revision) => revision.changes)
     const count = (kind: string) => changes.filter(({ change }) => change === kind).length
     const at = parseSinceInstant(input)

@@ -5,14 +5,14 @@ import { defineTool } from '../define-tool.ts'
 import { tryLlmCompletion } from '../optional-llm.ts'
 import {
   dailyBurnRateOf,
-  listAuditFindings,
+  listUsageAuditFindings,
   usageHealthScoreOf,
   totalSpentOf,
-} from './usage-advice/audit-findings.ts'
+} from './usage-advice/usage-audit-findings.ts'
 import {
   OWN_USAGE_TOOL_DEFAULTS,
   readOwnUsage,
-  DEFAULT_WINDOW_DAYS,
+  DEFAULT_USAGE_WINDOW_DAYS,
 } from './usage-advice/own-usage.ts'
 
 /** The tool `self-audit`: findings about the agent's own usage. */
@@ -79,13 +79,13 @@ export default defineTool({
     summary: Type.String(),
     method: Type.Enum(['rules', 'rules+llm']),
   }),
-  async run({ days = DEFAULT_WINDOW_DAYS }, context) {
+  async run({ days = DEFAULT_USAGE_WINDOW_DAYS }, context) {
     const { agentId, at, known } = await readOwnUsage(days, context)
     const total = (count: (one: ToolUsageStats) => number) =>
       known.tools.reduce((all, one) => all + count(one), 0)
     const calls = total((one) => one.calls)
     const callerErrors = total((one) => one.callerErrors)
-    const findings = listAuditFindings(known, days, at)
+    const findings = listUsageAuditFindings(known, days, at)
     const [spent, daily] = [totalSpentOf(known), dailyBurnRateOf(known, at)]
     const rate = successRateOf({ calls, failed: total((one) => one.failed), callerErrors })
     const plain = [

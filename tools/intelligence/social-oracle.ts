@@ -3,7 +3,7 @@ import { ServiceError } from '../../core/errors.ts'
 import { fromUsdc } from '../../core/money.ts'
 import { LETTER_OR_DIGIT_PATTERN } from '../../core/validation/schema-patterns.ts'
 import { defineTool, callerIdOf } from '../define-tool.ts'
-import type { HiveEntryResult } from '../../providers/search/search-port.ts'
+import type { HiveEntryResult } from '../../providers/search/web-search-port.ts'
 import type { SocialPost } from '../../providers/social/social-port.ts'
 import type { TextAnalyzer } from '../../providers/text/text-port.ts'
 

@@ -1,16 +1,16 @@
 import Type from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import { ZERO, type Micros } from '../../core/money.ts'
-import { PACK_BUNDLE_PRICE, PACK_PRICES } from '../../domain/pricing.ts'
+import { MEMORY_PACK_BUNDLE_PRICE, MEMORY_PACK_PRICES } from '../../domain/pricing.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
 import { defineTool, type PreflightContext, type ToolContext } from '../define-tool.ts'
 import type { MemoryPack } from './packs/packs-port.ts'
-import { DateTimeField, stageMemory, vaultAgentIdOf } from './vault/stage-memory.ts'
+import { DateTimeField, stageMemory, vaultAgentIdOf } from './vault/memory-schemas-and-staging.ts'
 
 /** The tool `pack-install`: buys a memory pack or a bundle. */
 
 const BUNDLE = 'full-stack-bundle'
-const prices: Readonly<Record<string, Micros>> = { ...PACK_PRICES, [BUNDLE]: PACK_BUNDLE_PRICE }
+const prices: Readonly<Record<string, Micros>> = { ...MEMORY_PACK_PRICES, [BUNDLE]: MEMORY_PACK_BUNDLE_PRICE }
 
 export default defineTool({
   slug: 'pack_install',

@@ -2,7 +2,7 @@ import Type from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { VAULT_COMPRESS_PRICE } from '../../domain/pricing.ts'
-import { llmAvailability } from '../tool-availability.ts'
+import { llmToolAvailability } from '../tool-availability.ts'
 import { defineTool, type ToolContext } from '../define-tool.ts'
 import {
   stageMemoryArchival,
@@ -11,7 +11,7 @@ import {
   MemorySchema,
   vaultAgentIdOf,
   UuidField,
-} from './vault/stage-memory.ts'
+} from './vault/memory-schemas-and-staging.ts'
 import {
   consolidateMemories,
   mergedMemoryFields,
@@ -58,7 +58,7 @@ export default defineTool({
     ),
     method: Type.Enum(['embedded/clusters-1', 'clusters+llm']),
   }),
-  availability: llmAvailability('clusters'),
+  availability: llmToolAvailability('clusters'),
   async run(_input, context) {
     const { callId, now, stage, vault, emit } = context
     const agentId = vaultAgentIdOf(context)

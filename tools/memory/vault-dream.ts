@@ -2,7 +2,7 @@ import Type from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { VAULT_DREAM_PRICE } from '../../domain/pricing.ts'
-import { llmAvailability } from '../tool-availability.ts'
+import { llmToolAvailability } from '../tool-availability.ts'
 import { defineTool, type ToolContext } from '../define-tool.ts'
 import {
   recommendDreamActions,
@@ -27,7 +27,7 @@ import {
   MemorySchema,
   vaultAgentIdOf,
   UuidField,
-} from './vault/stage-memory.ts'
+} from './vault/memory-schemas-and-staging.ts'
 import type { VaultMemory } from '../../domain/vault-memory.ts'
 
 /** The tool `vault-dream`: derives insights from recent memories. */
@@ -92,7 +92,7 @@ export default defineTool({
     memories_analyzed: Type.Integer({ minimum: MIN_MEMORIES, maximum: LIMITS.vaultDream }),
     method: Type.Enum(['embedded/clusters-1', 'clusters+llm']),
   }),
-  availability: llmAvailability('clusters'),
+  availability: llmToolAvailability('clusters'),
   async run(_input, context) {
     const { now, vault, emit } = context
     const at = now().getTime()

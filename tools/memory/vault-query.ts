@@ -10,7 +10,7 @@ import {
   MemorySchema,
   vaultAgentIdOf,
   toMemoryView,
-} from './vault/stage-memory.ts'
+} from './vault/memory-schemas-and-staging.ts'
 
 /** The tool `vault-query`: searches the caller's memories. */
 

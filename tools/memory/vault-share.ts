@@ -4,7 +4,7 @@ import { newUuidV7 } from '../../core/ids.ts'
 import { VAULT_SHARE_PRICE } from '../../domain/pricing.ts'
 import { LABEL_PATTERN } from '../../core/validation/schema-patterns.ts'
 import { defineTool, type PreflightContext } from '../define-tool.ts'
-import { DateTimeField, UuidField } from './vault/stage-memory.ts'
+import { DateTimeField, UuidField } from './vault/memory-schemas-and-staging.ts'
 import { loadOwnMemory } from './vault/load-own-memories.ts'
 import type { VaultMemory } from '../../domain/vault-memory.ts'
 

@@ -14,7 +14,7 @@ import {
   vaultAgentIdOf,
   SupersededMemorySchema,
   UuidField,
-} from './vault/stage-memory.ts'
+} from './vault/memory-schemas-and-staging.ts'
 import { loadOwnMemories } from './vault/load-own-memories.ts'
 import type { VaultMemory } from '../../domain/vault-memory.ts'
 

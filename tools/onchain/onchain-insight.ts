@@ -15,9 +15,9 @@ import {
   NullableText,
   toValidChecksumAddress,
   atomicUnitsToNumber,
-} from '../../providers/chain-data/schemas.ts'
+} from '../../providers/chain-data/chain-tool-schemas.ts'
 import { listedTokensOn } from '../../providers/chain-data/listed-tokens.ts'
-import { chainAvailability } from '../tool-availability.ts'
+import { chainReadToolAvailability } from '../tool-availability.ts'
 import { defineTool, callerIdOf } from '../define-tool.ts'
 import type {
   LiquidityPool,
@@ -171,7 +171,7 @@ export default defineTool({
     chain: Type.String(),
     network: NullableText,
   }),
-  availability: chainAvailability,
+  availability: chainReadToolAvailability,
   preflight({ query }, { chain }) {
     if (ADDRESS.test(query.trim())) toValidChecksumAddress(chain, query.trim(), '/query')
   },

@@ -7,8 +7,8 @@ import {
   chainProviderMode,
   ReadableNetworkField,
   NullableText,
-} from '../../providers/chain-data/schemas.ts'
-import { chainAvailability } from '../tool-availability.ts'
+} from '../../providers/chain-data/chain-tool-schemas.ts'
+import { chainReadToolAvailability } from '../tool-availability.ts'
 import { defineTool, type PreflightContext } from '../define-tool.ts'
 
 /** The tool `tx-broadcast`: sends a signed transaction. */
@@ -78,7 +78,7 @@ export default defineTool({
     chain_id: Type.Integer(),
     network: ReadableNetworkField,
   }),
-  availability: chainAvailability,
+  availability: chainReadToolAvailability,
   async preflight(input, asking) {
     await decodeForChain(input, asking)
   },

@@ -15,8 +15,8 @@ import {
   NullableText,
   toValidChecksumAddress,
   atomicUnitsToNumber,
-} from '../../providers/chain-data/schemas.ts'
-import { chainAvailability } from '../tool-availability.ts'
+} from '../../providers/chain-data/chain-tool-schemas.ts'
+import { chainReadToolAvailability } from '../tool-availability.ts'
 import { defineTool } from '../define-tool.ts'
 import { fetchUsdPrices } from '../../providers/prices/usd-prices.ts'
 
@@ -108,7 +108,7 @@ export default defineTool({
     chain_id: Type.Integer(),
     network: ReadableNetworkField,
   }),
-  availability: chainAvailability,
+  availability: chainReadToolAvailability,
   preflight({ value_wei = '0', to, from = DEFAULT_SENDER }, { chain }) {
     toValidChecksumAddress(chain, to, '/to')
     toValidChecksumAddress(chain, from, '/from')

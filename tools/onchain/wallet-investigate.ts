@@ -2,7 +2,7 @@ import Type from 'typebox'
 import { DAY } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { fromUsdc } from '../../core/money.ts'
-import { findAddressLabel } from '../../providers/chain-data/known-addresses.ts'
+import { findAddressLabel } from '../../providers/chain-data/ethereum-address-labels.ts'
 import {
   READABLE_CHAIN_NAMES,
   type ReadableChainName,
@@ -14,8 +14,8 @@ import {
   NullableNumber,
   NullableText,
   toValidChecksumAddress,
-} from '../../providers/chain-data/schemas.ts'
-import { chainAvailability } from '../tool-availability.ts'
+} from '../../providers/chain-data/chain-tool-schemas.ts'
+import { chainReadToolAvailability } from '../tool-availability.ts'
 import { defineTool } from '../define-tool.ts'
 import { fetchUsdPrices } from '../../providers/prices/usd-prices.ts'
 import { readWalletSnapshot, type WalletSnapshot } from './wallet-investigate/read-wallet.ts'
@@ -158,7 +158,7 @@ export default defineTool({
     chains_checked: Type.Array(Type.String()),
     chains_failed: Type.Array(Type.String()),
   }),
-  availability: chainAvailability,
+  availability: chainReadToolAvailability,
   preflight({ address }, { chain }) {
     toValidChecksumAddress(chain, address, '/address')
   },

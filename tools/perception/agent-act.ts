@@ -4,15 +4,15 @@ import { SECOND } from '../../core/clock.ts'
 import { invalidInputError, ServiceError } from '../../core/errors.ts'
 import { fromUsdc } from '../../core/money.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
-import { planPageStepsWithLlm } from './agent-act/plan-steps-with-llm.ts'
-import { extractPageValues, isHtmlContentType, toPageSource } from './agent-act/extract-values.ts'
-import { parseInstruction, type InstructionParseResult } from './agent-act/parse-instruction.ts'
-import { createHttpSession } from './agent-act/http-session.ts'
-import { runPageSteps, type PageStepsResult } from './agent-act/run-steps.ts'
+import { planPageStepsWithLlm } from './agent-act/plan-page-steps-with-llm.ts'
+import { extractPageValues, isHtmlContentType, toPageSource } from './agent-act/agent-act-extract-values.ts'
+import { parsePageInstruction, type PageInstructionParseResult } from './agent-act/parse-page-instruction.ts'
+import { createHttpBrowsingSession } from './agent-act/http-browsing-session.ts'
+import { runPageSteps, type PageStepsResult } from './agent-act/run-page-steps.ts'
 import { MAX_PAGE_STEPS, PAGE_STEP_OPS, type PageStep } from './agent-act/page-steps.ts'
 import type { BrowserSession } from '../../providers/browser/browser-port.ts'
 import { defineTool, callerIdOf, type ToolContext } from '../define-tool.ts'
-import { detectLiveOrFixture } from '../../providers/egress/public-address.ts'
+import { providerModeOfUrl } from '../../providers/egress/public-ip-address.ts'
 
 /** The tool `agent-act`: performs steps on a web page. */
 
@@ -27,7 +27,7 @@ type Engine = 'http' | 'browser'
 function instructionNotUnderstood({
   unknown,
   why,
-}: Extract<InstructionParseResult, { unknown: string }>): ServiceError {
+}: Extract<PageInstructionParseResult, { unknown: string }>): ServiceError {
   const clause = unknown.slice(0, 200)
   const detail = `"${clause}" is not understood: ${why}.`
   return new ServiceError('instruction_not_understood', { clause, detail })
@@ -40,7 +40,7 @@ function assertStepCount(steps: readonly PageStep[]): readonly PageStep[] {
 
 /** Parses the instruction by its grammar, else with a model. */
 async function stepsFor(instruction: string, context: ToolContext): Promise<readonly PageStep[]> {
-  const reading = parseInstruction(instruction)
+  const reading = parsePageInstruction(instruction)
   if ('steps' in reading) return assertStepCount(reading.steps)
   const { llm } = context
   if (llm === null) throw instructionNotUnderstood(reading)
@@ -69,7 +69,7 @@ async function openSession(
     }
   }
   const boundary = `----gas${randomBytes(16).toString('hex')}`
-  return { session: createHttpSession({ egress, pages, now, signal, boundary }), engine: 'http' }
+  return { session: createHttpBrowsingSession({ egress, pages, now, signal, boundary }), engine: 'http' }
 }
 
 const noBrowser = () =>
@@ -174,7 +174,7 @@ export default defineTool({
     }
   },
   async preflight({ url, instruction, engine }, { egress, secrets, signal, browser, llm }) {
-    const reading = parseInstruction(instruction)
+    const reading = parsePageInstruction(instruction)
     if (!('steps' in reading) && llm === null) throw instructionNotUnderstood(reading)
     if (engine === 'browser' && browser === null) throw noBrowser()
     const steps = 'steps' in reading ? assertStepCount(reading.steps) : []
@@ -201,7 +201,7 @@ export default defineTool({
       const { page, extracted } = performed
       meter.served(
         engine === 'browser' ? 'chromium' : 'http',
-        detectLiveOrFixture(page?.url ?? url),
+        providerModeOfUrl(page?.url ?? url),
       )
       return {
         ok: performed.complete && performed.steps.every(({ ok }) => ok),

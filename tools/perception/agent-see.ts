@@ -2,8 +2,8 @@ import Type from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import { fromUsdc } from '../../core/money.ts'
 import { defineTool, callerIdOf, type ToolContext } from '../define-tool.ts'
-import { detectLiveOrFixture } from '../../providers/egress/public-address.ts'
-import { detectContentKind } from '../../providers/pages/html/content-kind.ts'
+import { providerModeOfUrl } from '../../providers/egress/public-ip-address.ts'
+import { detectContentKind } from '../../providers/pages/html/detect-html-text-or-binary.ts'
 import {
   PAGE_ANOMALY_TYPES,
   type PageContent,
@@ -127,7 +127,7 @@ export default defineTool({
     const best = better ?? loaded
     context.meter.served(
       best.engine === 'browser' ? 'chromium' : 'http',
-      detectLiveOrFixture(best.url),
+      providerModeOfUrl(best.url),
     )
     return toOutput(best, extract)
   },

@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { fromUsdc, ZERO } from '../../core/money.ts'
 import { defineTool } from '../define-tool.ts'
-import { detectLiveOrFixture } from '../../providers/egress/public-address.ts'
+import { providerModeOfUrl } from '../../providers/egress/public-ip-address.ts'
 import { parseResponseBody } from '../../providers/egress/parse-response-body.ts'
 
 /** The tool `data-retrieval`: fetches a URL. */
@@ -60,7 +60,7 @@ export default defineTool({
       maxBytes: MAX_RESPONSE_BYTES,
     })
     const contentType = reply.headers['content-type'] ?? null
-    meter.served(new URL(reply.url).host, detectLiveOrFixture(reply.url))
+    meter.served(new URL(reply.url).host, providerModeOfUrl(reply.url))
     return {
       ...parseResponseBody(format, reply.body, contentType),
       status_code: reply.status,

@@ -2,14 +2,14 @@ import Type from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import { fromUsdc } from '../../core/money.ts'
 import { LETTER_OR_DIGIT_PATTERN } from '../../core/validation/schema-patterns.ts'
-import { llmAvailability } from '../tool-availability.ts'
+import { llmToolAvailability } from '../tool-availability.ts'
 import { defineTool } from '../define-tool.ts'
 import {
   toCitedAnswer,
-  extractStatements,
-  writeStatementsWithLlm,
+  extractCitedStatements,
+  writeCitedStatementsWithLlm,
 } from './research/cited-answer.ts'
-import { gatherSources } from './research/gather-sources.ts'
+import { gatherWebSources } from './research/gather-web-sources.ts'
 
 /** The tool `deep-search`: answers a question with cited web sources. */
 
@@ -68,14 +68,14 @@ export default defineTool({
     ),
   }),
   availability({ search, llm }) {
-    const answers = llmAvailability('extractive')({ llm })
+    const answers = llmToolAvailability('extractive')({ llm })
     return { ...answers, providers: [...search.providers, ...answers.providers] }
   },
   async run({ query }, context) {
-    const { sources, searches, unread, served, failed } = await gatherSources(query, context)
+    const { sources, searches, unread, served, failed } = await gatherWebSources(query, context)
     const missed = failed.length > 0 ? { sources_failed: [...failed] } : {}
     const statements =
-      sources.length === 0 ? [] : await extractStatements(query, sources, context.text)
+      sources.length === 0 ? [] : await extractCitedStatements(query, sources, context.text)
     // Sources without a relevant statement are dropped.
     if (statements.length === 0) {
       if (served !== null) throw new ServiceError('no_evidence', { query, searches, ...missed })
@@ -84,7 +84,7 @@ export default defineTool({
     if (served !== null) context.meter.served(served.source, served.mode)
     else context.meter.waive('no source of the web answered')
     // No model is called for an answer that is not charged.
-    const model = served === null ? null : await writeStatementsWithLlm(query, sources, context)
+    const model = served === null ? null : await writeCitedStatementsWithLlm(query, sources, context)
     return {
       query,
       ...toCitedAnswer(model?.statements ?? statements, sources),

@@ -4,7 +4,7 @@ import { getBackpackCommand } from '../../../actors/commands/backpacks-commands.
 import { pauseSchedulesOfKeyCommand } from '../../../actors/commands/schedules-commands.ts'
 import { invalidInputError, ServiceError } from '../../../core/errors.ts'
 import { isUuid } from '../../../core/ids.ts'
-import { keyFamilyId } from '../../../domain/api-key-terms.ts'
+import { keyFamilyId } from '../../../domain/api-key-spending-limits.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { toUsdc, type Micros } from '../../../core/money.ts'
 import {
@@ -20,7 +20,7 @@ import {
   requireUncappedApiKey,
   NewApiKeyBody,
   toNewApiKey,
-} from '../../auth/new-api-key.ts'
+} from '../../auth/new-api-key-request.ts'
 import { assertUncappedKey } from '../../plugins/auth.ts'
 import {
   StrictBody,

@@ -11,15 +11,15 @@ import type {
 import type { OnboardingAdmission } from '../../../payments/limits/onboarding-rate-limit.ts'
 import type { ResumableWrite } from '../../../persistence/idempotency/idempotent-writes.ts'
 import {
-  ExpiryDaysSchema,
+  BackpackExpiryDaysSchema,
   toFuseLimits,
   FuseLimitsSchema,
-  resolveToolList,
+  resolveBackpackToolList,
   EMPTY_PAGER,
-  ToolListSchema,
-  TOOL_LIST_DESCRIPTION,
+  BackpackToolListSchema,
+  BACKPACK_TOOL_LIST_DESCRIPTION,
   UNLIMITED_FUSE,
-} from '../../schemas/backpack-limits.ts'
+} from '../../schemas/backpack-limit-schemas.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
 import {
   StrictBody,
@@ -37,13 +37,13 @@ const PRICES_TIMEOUT_MS = 1_000
 
 const AgentKeyBody = Type.Object(
   {
-    tools: Type.Optional(ToolListSchema),
+    tools: Type.Optional(BackpackToolListSchema),
     fuse: Type.Optional(FuseLimitsSchema),
-    expiry_days: Type.Optional(ExpiryDaysSchema),
+    expiry_days: Type.Optional(BackpackExpiryDaysSchema),
   },
   {
     additionalProperties: false,
-    description: `Requests a second key, for the agent itself. It is bound to a new Backpack with these limits, spends only there, and cannot change them. tools: ${TOOL_LIST_DESCRIPTION}`,
+    description: `Requests a second key, for the agent itself. It is bound to a new Backpack with these limits, spends only there, and cannot change them. tools: ${BACKPACK_TOOL_LIST_DESCRIPTION}`,
   },
 )
 
@@ -311,7 +311,7 @@ function toAgentKeyTerms(
   if (wanted === undefined) return null
   const { tools = null, fuse = {}, expiry_days: expiryDays = LIMITS.backpackExpiryDays } = wanted
   return {
-    tools: resolveToolList(services, tools, `${pointer}/tools`),
+    tools: resolveBackpackToolList(services, tools, `${pointer}/tools`),
     fuse: { ...UNLIMITED_FUSE, ...toFuseLimits(fuse, `${pointer}/fuse`) },
     pager: EMPTY_PAGER,
     expiryDays,

@@ -17,7 +17,7 @@ import {
   readOwnBackpack,
   BackpackPathParams,
   backpackRouteTags,
-} from './subresource-config.ts'
+} from './shared-by-backpack-subresource-routes.ts'
 
 /** Routes for the logs of a Backpack. */
 

@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type, type Static } from 'typebox'
-import type { Command } from '../../../actors/command.ts'
+import type { AggregateCommand } from '../../../actors/aggregate-command-types.ts'
 import {
   createBackpackCommand,
   getBackpackCommand,
@@ -18,15 +18,15 @@ import { toUsdc, type Micros } from '../../../core/money.ts'
 import { LABEL_PATTERN } from '../../../core/validation/schema-patterns.ts'
 import { toBackpackCursor } from '../../../persistence/agents/task-backpack-list-store.ts'
 import {
-  ExpiryDaysSchema,
+  BackpackExpiryDaysSchema,
   toFuseLimits,
   FuseLimitsSchema,
-  resolveToolList,
+  resolveBackpackToolList,
   EMPTY_PAGER,
-  ToolListSchema,
-  TOOL_LIST_DESCRIPTION,
+  BackpackToolListSchema,
+  BACKPACK_TOOL_LIST_DESCRIPTION,
   UNLIMITED_FUSE,
-} from '../../schemas/backpack-limits.ts'
+} from '../../schemas/backpack-limit-schemas.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
 import {
@@ -62,7 +62,7 @@ const BackpackSchema = Type.Object(
     id: Type.String(),
     agent_name: Type.String(),
     state: Type.Enum(['active', 'expired', 'revoked']),
-    tools: Nullable(Type.Array(Type.String(), { description: TOOL_LIST_DESCRIPTION })),
+    tools: Nullable(Type.Array(Type.String(), { description: BACKPACK_TOOL_LIST_DESCRIPTION })),
     fuse: Type.Object({
       per_call_usdc: Nullable(UsdcSchema),
       per_day_usdc: Nullable(UsdcSchema),
@@ -92,14 +92,14 @@ const NewBackpackBody = StrictBody({
       description: 'The name of the agent when absent.',
     }),
   ),
-  tools: Type.Optional(ToolListSchema),
-  expiry_days: Type.Optional(ExpiryDaysSchema),
+  tools: Type.Optional(BackpackToolListSchema),
+  expiry_days: Type.Optional(BackpackExpiryDaysSchema),
   fuse: Type.Optional(FuseLimitsSchema),
   pager: Type.Optional(PagerBody),
 })
 const BackpackChangeBody = Type.Object(
   {
-    tools: Type.Optional(ToolListSchema),
+    tools: Type.Optional(BackpackToolListSchema),
     fuse: Type.Optional(FuseLimitsSchema),
     pager: Type.Optional(PagerBody),
   },
@@ -183,7 +183,7 @@ const renewBackpack = {
     description:
       'Never shortens the lifetime: a later current end is kept. `expires_at` is the resulting end.',
     params,
-    body: StrictBody({ expiry_days: Type.Optional(ExpiryDaysSchema) }),
+    body: StrictBody({ expiry_days: Type.Optional(BackpackExpiryDaysSchema) }),
   },
 }
 
@@ -266,7 +266,7 @@ export const backpackRoutes: FastifyPluginAsyncTypebox = async (app) => {
 async function runBackpackCommand<I extends { readonly backpackId: string }>(
   request: FastifyRequest,
   reply: FastifyReply,
-  command: Command<I, BackpackView>,
+  command: AggregateCommand<I, BackpackView>,
   input: I,
 ): Promise<never> {
   const { actors, once } = request.server.services
@@ -293,7 +293,7 @@ function toNewBackpack(services: HttpServices, body: NamedBackpackBody) {
   const { agent_name: agentName, expiry_days: days = LIMITS.backpackExpiryDays } = body
   return {
     agentName,
-    tools: resolveToolList(services, body.tools ?? null),
+    tools: resolveBackpackToolList(services, body.tools ?? null),
     fuse: { ...UNLIMITED_FUSE, ...toFuseLimits(body.fuse ?? {}) },
     pager: { ...EMPTY_PAGER, ...toPager(services, body.pager ?? {}) },
     expiresAt: services.clock.now() + days * DAY,
@@ -305,7 +305,7 @@ const toBackpackChange = (
   services: HttpServices,
   { tools, fuse, pager }: Static<typeof BackpackChangeBody>,
 ) => ({
-  ...(tools === undefined ? {} : { tools: resolveToolList(services, tools) }),
+  ...(tools === undefined ? {} : { tools: resolveBackpackToolList(services, tools) }),
   ...(fuse === undefined ? {} : { fuse: toFuseLimits(fuse) }),
   ...(pager === undefined ? {} : { pager: toPager(services, pager) }),
 })

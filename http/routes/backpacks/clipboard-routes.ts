@@ -23,7 +23,7 @@ import {
   BackpackPathParams,
   RemovedResponse,
   backpackRouteTags,
-} from './subresource-config.ts'
+} from './shared-by-backpack-subresource-routes.ts'
 
 /** Routes for the clipboard of a Backpack (decision 39). */
 

@@ -20,7 +20,7 @@ import {
   BackpackPathParams,
   RemovedResponse,
   backpackRouteTags,
-} from './subresource-config.ts'
+} from './shared-by-backpack-subresource-routes.ts'
 
 /** Routes for the keyring of a Backpack (decision 39). */
 

@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
 import type { HiveEntryRecord } from '../../../persistence/hive/hive-overview-store.ts'
-import { toBaseCallRequest, sendCallReply } from '../../call-request.ts'
+import { toBaseCallRequest, sendCallReply } from '../../http-tool-call-request.ts'
 import {
   errorResponses,
   DateTimeSchema,

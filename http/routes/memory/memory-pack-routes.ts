@@ -3,7 +3,7 @@ import { Type } from 'typebox'
 import { subtractMicros, sumMicros, toUsdc } from '../../../core/money.ts'
 import { NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
 import type { MemoryPackBundle, MemoryPack } from '../../../tools/memory/packs/packs-port.ts'
-import { toBaseCallRequest, sendCallReply } from '../../call-request.ts'
+import { toBaseCallRequest, sendCallReply } from '../../http-tool-call-request.ts'
 import {
   StrictBody,
   errorResponses,

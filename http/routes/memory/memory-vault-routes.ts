@@ -6,7 +6,7 @@ import { LIMITS } from '../../../core/limits.ts'
 import { NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
 import type { SharedVaultMemory } from '../../../persistence/vault/vault-sharing.ts'
 import type { VaultMemoryRecord } from '../../../persistence/vault/vault-store.ts'
-import { toBaseCallRequest, sendCallReply } from '../../call-request.ts'
+import { toBaseCallRequest, sendCallReply } from '../../http-tool-call-request.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
 import type { HttpServices } from '../../http-services.ts'
 import {

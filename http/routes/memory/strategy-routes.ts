@@ -9,7 +9,7 @@ import {
   STRATEGY_PUBLISH_PRICE,
 } from '../../../domain/pricing.ts'
 import type { StrategyRecord } from '../../../persistence/hive/strategy-store.ts'
-import { toBaseCallRequest, sendCallReply } from '../../call-request.ts'
+import { toBaseCallRequest, sendCallReply } from '../../http-tool-call-request.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
 import {
   errorResponses,

@@ -5,8 +5,8 @@ import { Type } from 'typebox'
 import { utcDay } from '../../../core/clock.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { toUsdc } from '../../../core/money.ts'
-import type { StatementReadPosition } from '../../../persistence/statement/statement-store.ts'
-import { totalBalance } from '../../../persistence/statement/statement-movements.ts'
+import type { StatementReadPosition } from '../../../persistence/statement/credit-statement-store.ts'
+import { totalCreditBalance } from '../../../persistence/statement/credit-statement-movements.ts'
 import { PaginationQuery } from '../../schemas/pagination.ts'
 import {
   errorResponses,
@@ -20,7 +20,7 @@ import { generateStatementCsv } from '../../statement/statement-csv.ts'
 import {
   createAgentStatementSource,
   createBackpackStatementSource,
-  toStatementBalances,
+  toPromoCashHeldTotalUsdc,
   type StatementSource,
 } from '../../statement/statement-source.ts'
 import { TimeRangeQuery, parseTimeRange } from '../../schemas/time-range.ts'
@@ -121,8 +121,8 @@ export const accountStatementRoutes: FastifyPluginAsyncTypebox = async (app) => 
     const { entries, next } = await source.page(walk, limit)
     return {
       backpack_id: bound,
-      balance: bound === null ? toStatementBalances(walk.balances) : null,
-      spent_total_usdc: bound === null ? null : toUsdc(totalBalance(walk.balances)),
+      balance: bound === null ? toPromoCashHeldTotalUsdc(walk.balances) : null,
+      spent_total_usdc: bound === null ? null : toUsdc(totalCreditBalance(walk.balances)),
       movements: entries,
       count: entries.length,
       next_cursor: next === null ? null : encodeStatementCursor(subject, next),

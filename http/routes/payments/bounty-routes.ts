@@ -32,9 +32,9 @@ import {
 import type { HttpServices } from '../../http-services.ts'
 import {
   assertKeyMaySpend,
-  withRefusalLogging,
-  toRequestSpender,
-} from '../../auth/request-spender.ts'
+  withBackpackRefusalLogging,
+  toRequestKeyAndBackpack,
+} from '../../auth/request-spending-limits.ts'
 import { toBackpackLoadOptions } from '../../actions/backpack-load-options.ts'
 
 /** Routes for bounties: rewards held in escrow (decision 36). */
@@ -257,13 +257,13 @@ export const bountyRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.post('/api/bounties', postBounty, async (request, reply) => {
     assertKeyMaySpend(request, 'post bounties')
-    const spender = toRequestSpender(request)
+    const spender = toRequestKeyAndBackpack(request)
     const wanted = { ...toNewBounty(request.body), spender }
     const touch = toBackpackLoadOptions(spender.backpackId)
     return sendIdempotentReply(
       reply,
       once.runCommand(toIdempotentRequest(request), presentPosted, (options) =>
-        withRefusalLogging(request, 'bounty', () =>
+        withBackpackRefusalLogging(request, 'bounty', () =>
           bounties.post(request.agentId, wanted, { ...touch, ...options }),
         ),
       ),

@@ -5,7 +5,7 @@ import { ServiceError } from '../../../core/errors.ts'
 import { fromUsdc, subtractMicros, toUsdc, ZERO } from '../../../core/money.ts'
 import { MIN_DEPOSIT } from '../../../domain/pricing.ts'
 import { getAgentBalanceCommand } from '../../../payments/commands/agent-account-commands.ts'
-import { toRequestPaymentContext } from '../../payment-context.ts'
+import { toRequestPaymentContext } from '../../request-payment-context.ts'
 import { parseIdempotencyKey } from '../../idempotency.ts'
 import {
   UsdcAmountSchema,

@@ -3,7 +3,7 @@ import { Type } from 'typebox'
 import { LIMITS } from '../../../core/limits.ts'
 import { NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
 import { SIGNAL_TYPES } from '../../../persistence/realtime/signal-store.ts'
-import { parseChannelName, assertChannelReadable } from '../../../realtime/channel-names.ts'
+import { parseChannelName, assertChannelReadable } from '../../../realtime/signal-channel-names.ts'
 import { toSignalView } from '../../../realtime/event-views.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
@@ -16,7 +16,7 @@ import {
   UsdcSchema,
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
-import { withRefusalLogging, toRequestSpender } from '../../auth/request-spender.ts'
+import { withBackpackRefusalLogging, toRequestKeyAndBackpack } from '../../auth/request-spending-limits.ts'
 
 /** Routes for signals, the publish/subscribe bus of agents. */
 
@@ -134,10 +134,10 @@ export const signalRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.post('/api/signal/publish', publishSignal, async (request, reply) => {
     const { channel, type, payload, ttl_seconds: ttlSeconds } = request.body
-    const publisher = { agentId: request.agentId, ...toRequestSpender(request) }
+    const publisher = { agentId: request.agentId, ...toRequestKeyAndBackpack(request) }
     const wanted = { channel, type, payload, ttlSeconds }
     const work = () => publish(toIdempotentRequest(request), publisher, wanted)
-    return sendIdempotentReply(reply, withRefusalLogging(request, 'signal_publish', work))
+    return sendIdempotentReply(reply, withBackpackRefusalLogging(request, 'signal_publish', work))
   })
 
   app.get('/api/signal/recent', recentSignals, async (request) => {

@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import type { DataPlaneHealth } from '../../../persistence/data-plane.ts'
+import type { PostgresAndRedisHealth } from '../../../persistence/start-postgres-and-redis.ts'
 import { errorResponses } from '../../schemas/shared-schemas.ts'
 import type { HttpServices } from '../../http-services.ts'
 
@@ -55,10 +55,10 @@ export const healthRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { services } = app
   const { clock, config, plane } = services
   const startedAt = clock.mono()
-  let asking: Promise<DataPlaneHealth> | null = null
+  let asking: Promise<PostgresAndRedisHealth> | null = null
 
   /** Concurrent requests share one database check. */
-  function checkOnce(): Promise<DataPlaneHealth> {
+  function checkOnce(): Promise<PostgresAndRedisHealth> {
     asking ??= withHealthTimeout(plane.health()).finally(() => {
       asking = null
     })
@@ -97,13 +97,13 @@ function notifierHealth({ owners, webhooks }: HttpServices) {
 
 const busHealth = ({ plane }: HttpServices) => ({ ok: plane.bus.healthy(), kind: 'postgres' })
 
-async function withHealthTimeout(health: Promise<DataPlaneHealth>): Promise<DataPlaneHealth> {
+async function withHealthTimeout(health: Promise<PostgresAndRedisHealth>): Promise<PostgresAndRedisHealth> {
   let late: NodeJS.Timeout | undefined
-  const silent: DataPlaneHealth = {
+  const silent: PostgresAndRedisHealth = {
     postgres: { ok: false, kind: 'unknown', detail: 'did not answer in time' },
     redis: { ok: false, kind: 'none', detail: 'did not answer in time' },
   }
-  const patience = new Promise<DataPlaneHealth>((resolve) => {
+  const patience = new Promise<PostgresAndRedisHealth>((resolve) => {
     late = setTimeout(resolve, HEALTH_CHECK_TIMEOUT_MS, silent)
   })
   try {

@@ -13,24 +13,24 @@ import {
   type ScheduleView,
 } from '../../../actors/commands/schedules-commands.ts'
 import { ERROR_DEFINITIONS as errors, ServiceError, type ErrorCode } from '../../../core/errors.ts'
-import { keyFamilyId } from '../../../domain/api-key-terms.ts'
+import { keyFamilyId } from '../../../domain/api-key-spending-limits.ts'
 import { fromUsdc, toUsdc } from '../../../core/money.ts'
-import { MAX_RUN_BUDGET, SCHEDULE_RUN_FEE } from '../../../domain/pricing.ts'
+import { MAX_SCHEDULE_RUN_BUDGET, SCHEDULE_RUN_FEE } from '../../../domain/pricing.ts'
 import { LABEL_PATTERN, NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
 import type {
   LastScheduleRun,
   ScheduleRecord,
 } from '../../../persistence/schedules/schedule-store.ts'
 import { resolveRequestBackpackId, boundBackpackIdOf } from '../../auth/backpack-binding.ts'
-import { toBaseCallRequest } from '../../call-request.ts'
+import { toBaseCallRequest } from '../../http-tool-call-request.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
 import { hasKeyScope, hasSpendingCap } from '../../auth/key-permissions.ts'
 import { assertUncappedKey } from '../../plugins/auth.ts'
 import {
-  assertRunBudget,
-  assertToolRunnable,
-  toScheduledToolRun,
-} from '../../actions/scheduled-tool-run.ts'
+  assertBudgetCoversScheduledRun,
+  assertToolSchedulable,
+  toValidatedScheduledCall,
+} from '../../actions/scheduled-call-validation.ts'
 import {
   UsdcAmountSchema,
   errorResponses,
@@ -43,7 +43,7 @@ import {
   UsdcSchema,
 } from '../../schemas/shared-schemas.ts'
 import type { HttpServices } from '../../http-services.ts'
-import { withRefusalLogging } from '../../auth/request-spender.ts'
+import { withBackpackRefusalLogging } from '../../auth/request-spending-limits.ts'
 import { toBackpackLoadOptions } from '../../actions/backpack-load-options.ts'
 
 /** Routes for schedules: tools called at an interval (decision 37). */
@@ -98,7 +98,7 @@ const route = (operationId: string, summary: string) => ({
 
 const ScheduleName = Type.String({ minLength: 1, maxLength: 128, pattern: LABEL_PATTERN })
 const RunBudgetSchema = UsdcAmountSchema('What one run may cost', {
-  maximum: toUsdc(MAX_RUN_BUDGET),
+  maximum: toUsdc(MAX_SCHEDULE_RUN_BUDGET),
 })
 const parseRunBudget = (usdc: number) => fromUsdc(usdc, '/budget_usdc')
 const touchSchedule = (id: string) => ({ touch: [{ kind: 'schedule', id }] as const })
@@ -183,12 +183,12 @@ export const scheduleRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.post('/api/task/schedule', createSchedule, async (request, reply) => {
     const { agentId, apiKey, body } = request
     assertToolsScope(apiKey)
-    const run = toScheduledToolRun(catalogue, body.tool, body.params ?? {})
+    const run = toValidatedScheduledCall(catalogue, body.tool, body.params ?? {})
     const { tool } = run
     const { shown, sealed } = schedules.seal(agentId, run.params)
     const budget =
-      body.budget_usdc === undefined ? MAX_RUN_BUDGET : parseRunBudget(body.budget_usdc)
-    assertRunBudget(run, budget)
+      body.budget_usdc === undefined ? MAX_SCHEDULE_RUN_BUDGET : parseRunBudget(body.budget_usdc)
+    assertBudgetCoversScheduledRun(run, budget)
     const wanted = {
       name: body.name ?? tool.slug,
       interval: body.interval,
@@ -202,13 +202,13 @@ export const scheduleRoutes: FastifyPluginAsyncTypebox = async (app) => {
     }
     // Skipped on a replay: its schedule exists.
     const runCommand = async (options: object) => {
-      await assertToolRunnable(calls, run, toBaseCallRequest(request, reply))
+      await assertToolSchedulable(calls, run, toBaseCallRequest(request, reply))
       const create = () =>
         actors.ask(agentId, createScheduleCommand, wanted, {
           ...toBackpackLoadOptions(wanted.backpackId),
           ...options,
         })
-      return withRefusalLogging(request, tool.slug, create)
+      return withBackpackRefusalLogging(request, tool.slug, create)
     }
     return sendIdempotentReply(
       reply,
@@ -303,7 +303,7 @@ function createChangeCheck({ actors, catalogue }: Pick<HttpServices, 'actors' | 
     )
     if (canSpendMore(before, change)) assertMaySpendMore(request, before, change)
     if (budget === undefined || catalogue.find(before.tool) === undefined) return
-    assertRunBudget(toScheduledToolRun(catalogue, before.tool, params), budget)
+    assertBudgetCoversScheduledRun(toValidatedScheduledCall(catalogue, before.tool, params), budget)
   }
 }
 

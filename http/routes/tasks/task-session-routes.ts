@@ -17,7 +17,7 @@ import {
   boundBackpackIdOf,
 } from '../../auth/backpack-binding.ts'
 import { LABEL_PATTERN } from '../../../core/validation/schema-patterns.ts'
-import { parseTaskIdHeader } from '../../call-request.ts'
+import { parseTaskIdHeader } from '../../http-tool-call-request.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
 import {

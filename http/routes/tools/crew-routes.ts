@@ -7,9 +7,9 @@ import {
   CREW_DEFINITIONS,
   type CrewKind,
 } from '../../../tools/intelligence/crew/crew-definitions.ts'
-import { toBaseCallRequest, sendCallReply } from '../../call-request.ts'
+import { toBaseCallRequest, sendCallReply } from '../../http-tool-call-request.ts'
 import { errorResponses, UsdcSchema } from '../../schemas/shared-schemas.ts'
-import { DryRunBody } from './tool-call-routes.ts'
+import { ToolFieldsWithDryRunBody } from './tool-call-routes.ts'
 
 /** Route for crews: several tools that work on one goal. */
 
@@ -25,7 +25,7 @@ const runCrew = {
     description:
       'Fields: type (competitor, newsletter, cold_email, custom; inferred when absent) and those of its type: domain; topic and targetAudience; icpDescription and offerDescription; goal. Responds when it is done, within 90 seconds. `POST /api/refuel/stream` with the tool `crew` streams the progress of its stages.',
     tags,
-    body: DryRunBody,
+    body: ToolFieldsWithDryRunBody,
     response: { 200: AnyObject, ...errorResponses },
   },
 }

@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { toBaseCallRequest, sendCallReply } from '../../call-request.ts'
+import { toBaseCallRequest, sendCallReply } from '../../http-tool-call-request.ts'
 import { errorResponses } from '../../schemas/shared-schemas.ts'
 
 /** Routes for the hallucination checker. */

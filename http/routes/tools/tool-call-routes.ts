@@ -8,8 +8,8 @@ import {
   sendCallReply,
   type ToolCallBody,
   type CallRequestDeps,
-} from '../../call-request.ts'
-import { streamCallOverSse } from '../../sse/call-stream.ts'
+} from '../../http-tool-call-request.ts'
+import { streamCallOverSse } from '../../sse/tool-call-sse-stream.ts'
 import { StrictBody, errorResponses, Nullable, UsdcSchema } from '../../schemas/shared-schemas.ts'
 
 /** Routes for tool calls and batches (decisions 18 and 19). */
@@ -31,7 +31,7 @@ const dryRun = {
   dry_run: Type.Optional(Type.Boolean({ description: 'Return a quote without running the tool.' })),
 }
 /** Body of a call whose tool is in the address. */
-export const DryRunBody = Type.Object(dryRun, { additionalProperties: true })
+export const ToolFieldsWithDryRunBody = Type.Object(dryRun, { additionalProperties: true })
 const ToolCallSchema = Type.Object(
   { ...toolCallFields, ...dryRun },
   { additionalProperties: true, description: "The tool's fields are beside `tool`." },
@@ -126,7 +126,7 @@ const callTool = {
       'Call a tool at an address of its own, and pay for it in one request',
     ),
     params: Type.Object({ slug: Type.String({ minLength: 1, maxLength: 64 }) }),
-    body: DryRunBody,
+    body: ToolFieldsWithDryRunBody,
   },
 }
 

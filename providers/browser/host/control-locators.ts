@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Locator, Page } from 'playwright-core'
-import { PageActionError } from './ipc-protocol.ts'
+import { PageActionError } from './browser-host-protocol.ts'
 
 /** Locates controls in a page by the names that people use. */
 

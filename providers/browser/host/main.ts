@@ -12,7 +12,7 @@ import {
   type LaunchedChromium,
   type PageSnapshot,
   type MessageToBrowserHost,
-} from './ipc-protocol.ts'
+} from './browser-host-protocol.ts'
 
 /**
  * The program of a browser host: it drives one Chromium for the station that started it. It is a separate

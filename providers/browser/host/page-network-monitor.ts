@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Page, Request, Response } from 'playwright-core'
-import { PageActionError } from './ipc-protocol.ts'
+import { PageActionError } from './browser-host-protocol.ts'
 
 /** Tracks the requests of a page and the response of its document. */
 export interface PageNetworkMonitor {

@@ -7,12 +7,12 @@ import {
   locateClickTarget,
 } from './control-locators.ts'
 import {
-  watchSideEffects,
+  watchPageSideEffects,
   stripRequestUrlHash,
-  type SideEffectWatcher,
-} from './side-effect-watcher.ts'
+  type PageSideEffectWatcher,
+} from './page-side-effect-watcher.ts'
 import { monitorPageNetwork, type PageNetworkMonitor } from './page-network-monitor.ts'
-import { PageActionError, type PageSnapshot } from './ipc-protocol.ts'
+import { PageActionError, type PageSnapshot } from './browser-host-protocol.ts'
 
 /** A browser context with the page that is acted on. */
 export interface PlaywrightSession {
@@ -20,14 +20,14 @@ export interface PlaywrightSession {
   fill(name: string, value: string): Promise<void>
   select(name: string, option: string): Promise<void>
   check(name: string): Promise<void>
-  click(name: string, before: BeforeSideEffect): Promise<void>
-  submit(name: string | null, before: BeforeSideEffect): Promise<void>
+  click(name: string, before: AwaitSideEffectPermission): Promise<void>
+  submit(name: string | null, before: AwaitSideEffectPermission): Promise<void>
   page(maxLength: number): Promise<PageSnapshot>
   close(): Promise<void>
 }
 
 /** Waits for permission to perform an action with possible side effects; rejects without it. */
-export type BeforeSideEffect = () => Promise<void>
+export type AwaitSideEffectPermission = () => Promise<void>
 
 interface MonitoredPage {
   readonly page: Page
@@ -65,7 +65,7 @@ export async function openPlaywrightSession(
   })
   context.setDefaultTimeout(ACTION_TIMEOUT_MS)
   let told = false
-  const sends = watchSideEffects(context, () => {
+  const sends = watchPageSideEffects(context, () => {
     if (!told) sent()
     told = true
   })
@@ -82,7 +82,7 @@ const toMonitoredPage = (page: Page): MonitoredPage => ({ page, traffic: monitor
 function createPlaywrightSession(
   context: BrowserContext,
   first: MonitoredPage,
-  sends: SideEffectWatcher,
+  sends: PageSideEffectWatcher,
 ): PlaywrightSession {
   let tab = first
   /** Windows that the page opened, newest last. */

@@ -9,7 +9,7 @@ import {
   parseStyleSheets,
   type CssDeclarations,
   type StyleRules,
-} from './style-sheets.ts'
+} from './parse-css-style-sheets.ts'
 import { descendantElements, elementTextLine, directText, type PageElement } from './html-parser.ts'
 
 /** The outermost elements that are not visible. */

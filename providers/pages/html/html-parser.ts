@@ -1,5 +1,5 @@
 import { decodeHtmlEntities } from './html-entities.ts'
-import { parseTagAttributes, rawTextEndIndex, nextMarkupIndex } from './tokenizer.ts'
+import { parseTagAttributes, rawTextEndIndex, nextMarkupIndex } from './html-tokenizer.ts'
 
 /** An element with its tag name in lower case. */
 export interface PageElement {

@@ -2,23 +2,23 @@ import { isMainThread, Worker } from 'node:worker_threads'
 import { lowerCpuPriority } from './cpu-priority.ts'
 import { limitWasmMemory } from './wasm-memory.ts'
 import {
-  createJobOutput,
+  createSandboxJobOutput,
   readProtocolLine,
   writeHostMessage,
   truncateToJsonBytes,
   type SandboxHostJob,
-  type JobInterpreter,
-} from './job-protocol.ts'
+  type SandboxJobInterpreter,
+} from './sandbox-job-protocol.ts'
 
 /**
  * The program of a sandbox host: `main.js <language> [watch]`. It prepares an interpreter, reports `ready`,
  * waits for a job, runs it, and starts again with a fresh interpreter. It ends with its station.
  */
 
-const interpreterFactories: Record<string, () => Promise<() => Promise<JobInterpreter>>> = {
-  python: async () => (await import('./python.ts')).createPythonInterpreterFactory(),
-  javascript: async () => (await import('./javascript.ts')).createJavascriptInterpreterFactory(),
-  bash: async () => (await import('./bash.ts')).createBashInterpreterFactory(),
+const interpreterFactories: Record<string, () => Promise<() => Promise<SandboxJobInterpreter>>> = {
+  python: async () => (await import('./sandbox-python-interpreter.ts')).createPythonInterpreterFactory(),
+  javascript: async () => (await import('./sandbox-javascript-interpreter.ts')).createJavascriptInterpreterFactory(),
+  bash: async () => (await import('./sandbox-bash-interpreter.ts')).createBashInterpreterFactory(),
 }
 
 async function serveJobs(language: string): Promise<never> {
@@ -28,7 +28,7 @@ async function serveJobs(language: string): Promise<never> {
   for (;;) {
     const run = await make()
     isBack ||= lowerCpuPriority()
-    const output = createJobOutput()
+    const output = createSandboxJobOutput()
     let asked = false
     const ended = await run(() => {
       asked = true

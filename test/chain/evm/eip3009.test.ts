@@ -12,7 +12,7 @@ import {
   broadcastSignedTransaction,
   findTransactionReceipt,
   signEvmCall,
-} from '../../../chain/evm/transactions.ts'
+} from '../../../chain/evm/settler-evm-transactions.ts'
 import {
   type Eip3009Authorization,
   eip3009Digest,

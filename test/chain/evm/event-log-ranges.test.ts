@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers'
 import t from 'tap'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { createEvmClient, isRpcUnavailable } from '../../../chain/evm/evm-client.ts'
-import { readLogsInChunks, ERC20_TRANSFER_TOPIC } from '../../../chain/evm/event-logs.ts'
+import { readLogsInChunks, ERC20_TRANSFER_TOPIC } from '../../../chain/evm/evm-event-logs.ts'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import {
   readEip3009Status,
@@ -13,7 +13,7 @@ import {
 } from '../../../chain/evm/eip3009.ts'
 import { startLocalBase } from '../../support/chain/local-chain.ts'
 import { sendTransactionFrom } from '../../support/payments/settler-scenario.ts'
-import { TEST_TREASURY } from '../../support/payments/payment-claims.ts'
+import { TEST_TREASURY } from '../../support/payments/sample-payment-claims.ts'
 
 interface Asked {
   readonly method: string

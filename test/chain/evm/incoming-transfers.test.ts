@@ -5,7 +5,7 @@ import { encodeFunctionData, pad, toHex } from 'viem'
 import {
   readTokenHoldings,
   findBlockHash,
-  readChainHeads,
+  readLatestAndFinalBlocks,
   readIncomingTransfers,
   type IncomingTransferLog,
 } from '../../../chain/evm/incoming-transfers.ts'
@@ -184,7 +184,7 @@ t.test('a reorganisation changes the hash and takes the transfer back', async (t
   const { chain, client } = await chainFor(t)
   await chain.mine(5)
   await chain.mint(wallet(1), 5n)
-  const { latest, finalized, latestTime } = await readChainHeads(client)
+  const { latest, finalized, latestTime } = await readLatestAndFinalBlocks(client)
   t.equal(latestTime, (await chain.client.getBlock()).timestamp)
   t.equal(latest, await chain.client.getBlockNumber())
   t.equal(finalized, latest - 4n, 'two epochs of two slots')

@@ -24,7 +24,7 @@ import {
   broadcastSignedTransaction,
   findTransactionReceipt,
   signEvmCall,
-} from '../../../chain/evm/transactions.ts'
+} from '../../../chain/evm/settler-evm-transactions.ts'
 import { findPaymentLogIndex } from '../../../chain/evm/eip3009.ts'
 import { micros } from '../../../core/money.ts'
 import { startLocalBsc } from '../../support/chain/local-chain.ts'

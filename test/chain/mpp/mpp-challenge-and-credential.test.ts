@@ -20,13 +20,13 @@ import { fromUsdc } from '../../../core/money.ts'
 import {
   TEMPO_DEV_ACCOUNT,
   CHARGED_REQUEST_BODY,
-  createChargeCredential,
-  chargeMemoFor,
+  createTempoChargeCredential,
+  tempoChargeMemoFor,
   PATH_USD_ADDRESS,
-  readChargePayment,
+  readTempoChargePayment,
   encodeTransferWithMemo,
-  type ChargeOverrides,
-} from '../../support/payments/tempo-charges.ts'
+  type TempoChargeOverrides,
+} from '../../support/payments/sample-tempo-charges.ts'
 import {
   EMPTY_BODY,
   FIXED_NOW_MS,
@@ -35,7 +35,7 @@ import {
   ALL_TEST_RAILS,
   FIXED_NOW_SECONDS,
   OFFER_TREASURY,
-} from '../../support/payments/payment-offers.ts'
+} from '../../support/payments/sample-payment-offer.ts'
 
 const SECRET = '0123456789abcdef0123456789abcdef'
 const bytes = (text: string) => new TextEncoder().encode(text)
@@ -120,8 +120,8 @@ async function reasonOf(reading: Promise<unknown>): Promise<string> {
 }
 
 t.test('a credential becomes a payment', async (t) => {
-  const { id, raw, text } = await createChargeCredential()
-  const payment = await readChargePayment(text)
+  const { id, raw, text } = await createTempoChargeCredential()
+  const payment = await readTempoChargePayment(text)
   t.strictSame(payment, {
     rail: 'mpp',
     wire: 'mpp',
@@ -140,11 +140,11 @@ t.test('a credential becomes a payment', async (t) => {
   if (payment === null) return
   t.strictSame(decodePayment(encodePayment(payment)), payment)
   t.match(hashPaymentCredential(payment), /^[0-9a-f]{64}$/)
-  t.match(await readChargePayment(`Bearer gas_key, ${text}`), { nonce: id })
+  t.match(await readTempoChargePayment(`Bearer gas_key, ${text}`), { nonce: id })
 })
 
 t.test('an invalid credential is malformed', async (t) => {
-  const { text } = await createChargeCredential()
+  const { text } = await createTempoChargeCredential()
   const document = JSON.parse(Buffer.from(text.slice(8), 'base64url').toString())
   const spelled = (value: unknown) =>
     `Payment ${Buffer.from(JSON.stringify(value)).toString('base64url')}`
@@ -168,30 +168,30 @@ t.test('an invalid credential is malformed', async (t) => {
     }),
   }
   for (const [what, header] of Object.entries(table)) {
-    t.equal(await reasonOf(readChargePayment(header)), 'malformed-credential', what)
+    t.equal(await reasonOf(readTempoChargePayment(header)), 'malformed-credential', what)
   }
 })
 
 t.test('only a challenge of ours, for this body, price and time', async (t) => {
-  const { text } = await createChargeCredential()
+  const { text } = await createTempoChargeCredential()
   t.equal(
-    await reasonOf(readChargePayment(text, { body: bytes('{"url":"https://other"}') })),
+    await reasonOf(readTempoChargePayment(text, { body: bytes('{"url":"https://other"}') })),
     'invalid-challenge',
   )
   t.equal(
-    await reasonOf(readChargePayment(text, { asked: sampleOffer(ALL_TEST_RAILS, 0.05) })),
+    await reasonOf(readTempoChargePayment(text, { asked: sampleOffer(ALL_TEST_RAILS, 0.05) })),
     'payment-insufficient',
   )
-  const lasting = await createChargeCredential({
+  const lasting = await createTempoChargeCredential({
     transaction: { validBefore: FIXED_NOW_SECONDS + 900 },
   })
-  t.match(await readChargePayment(lasting.text, { now: FIXED_NOW_MS + 299_999 }), { wire: 'mpp' })
+  t.match(await readTempoChargePayment(lasting.text, { now: FIXED_NOW_MS + 299_999 }), { wire: 'mpp' })
   t.equal(
-    await reasonOf(readChargePayment(lasting.text, { now: FIXED_NOW_MS + 300_000 })),
+    await reasonOf(readTempoChargePayment(lasting.text, { now: FIXED_NOW_MS + 300_000 })),
     'payment-expired',
   )
   for (const [name, value] of [
-    ['id', `${(await createChargeCredential()).id.slice(0, -1)}_`],
+    ['id', `${(await createTempoChargeCredential()).id.slice(0, -1)}_`],
     ['realm', 'other.example'],
     ['method', 'stripe'],
     ['intent', 'session'],
@@ -199,37 +199,37 @@ t.test('only a challenge of ours, for this body, price and time', async (t) => {
     ['digest', mppBodyDigest(bytes('{}'))],
     ['request', { amount: '1', currency: PATH_USD_ADDRESS, recipient: OFFER_TREASURY }],
   ] as const) {
-    const forged = await createChargeCredential({ challenge: { [name]: value } })
-    t.equal(await reasonOf(readChargePayment(forged.text)), 'invalid-challenge', name)
+    const forged = await createTempoChargeCredential({ challenge: { [name]: value } })
+    t.equal(await reasonOf(readTempoChargePayment(forged.text)), 'invalid-challenge', name)
   }
   const rails = {
     ...ALL_TEST_RAILS,
     tempo: ALL_TEST_RAILS.tempo && { ...ALL_TEST_RAILS.tempo, realm: 'b.example' },
   }
-  const elsewhere = await createChargeCredential({}, { asked: sampleOffer(rails) })
+  const elsewhere = await createTempoChargeCredential({}, { asked: sampleOffer(rails) })
   t.equal(
-    await reasonOf(readChargePayment(elsewhere.text)),
+    await reasonOf(readTempoChargePayment(elsewhere.text)),
     'invalid-challenge',
     'same secret, other realm',
   )
 })
 
 t.test('only a transaction that pays this challenge exactly', async (t) => {
-  const { id, raw } = await createChargeCredential()
+  const { id, raw } = await createTempoChargeCredential()
   const { server, challenge: end } = expectedMppMemo('gas.example', id)
   const client = `${server}${'77'.repeat(10)}${end}` as HexString
   const paying = {
     to: PATH_USD_ADDRESS as HexString,
-    data: encodeTransferWithMemo(OFFER_TREASURY, 30_000n, chargeMemoFor(id)),
+    data: encodeTransferWithMemo(OFFER_TREASURY, 30_000n, tempoChargeMemoFor(id)),
   }
   const free = { to: PATH_USD_ADDRESS as HexString, data: '0xa9059cbb' as HexString }
-  t.match(await readChargePayment((await createChargeCredential({ memo: client })).text), {
+  t.match(await readTempoChargePayment((await createTempoChargeCredential({ memo: client })).text), {
     amount: 30_000n,
   })
-  t.match(await readChargePayment((await createChargeCredential({ calls: [free, paying] })).text), {
+  t.match(await readTempoChargePayment((await createTempoChargeCredential({ calls: [free, paying] })).text), {
     amount: 30_000n,
   })
-  const table: [string, ChargeOverrides][] = [
+  const table: [string, TempoChargeOverrides][] = [
     ['underpaid', { amount: 29_999n }],
     ['overpaid', { amount: 30_001n }],
     ['other recipient', { to: TEMPO_DEV_ACCOUNT.address }],
@@ -241,8 +241,8 @@ t.test('only a transaction that pays this challenge exactly', async (t) => {
       'other function',
       { call: { data: paying.data.replace('95777d59', 'a9059cbb') as HexString } },
     ],
-    ['memo of another server', { memo: chargeMemoFor(id, 'other.example') }],
-    ['memo of another challenge', { memo: chargeMemoFor('another') }],
+    ['memo of another server', { memo: tempoChargeMemoFor(id, 'other.example') }],
+    ['memo of another challenge', { memo: tempoChargeMemoFor('another') }],
     ['paid twice', { calls: [paying, paying] }],
     [
       'two challenges in one',
@@ -251,7 +251,7 @@ t.test('only a transaction that pays this challenge exactly', async (t) => {
           paying,
           {
             ...paying,
-            data: encodeTransferWithMemo(OFFER_TREASURY, 30_000n, chargeMemoFor('another')),
+            data: encodeTransferWithMemo(OFFER_TREASURY, 30_000n, tempoChargeMemoFor('another')),
           },
         ],
       },
@@ -269,24 +269,24 @@ t.test('only a transaction that pays this challenge exactly', async (t) => {
   ]
   for (const [what, change] of table) {
     t.equal(
-      await reasonOf(readChargePayment((await createChargeCredential(change)).text)),
+      await reasonOf(readTempoChargePayment((await createTempoChargeCredential(change)).text)),
       'verification-failed',
       what,
     )
   }
-  const late = await createChargeCredential({ transaction: { validBefore: FIXED_NOW_SECONDS + 1 } })
-  t.equal(await reasonOf(readChargePayment(late.text)), 'payment-expired')
+  const late = await createTempoChargeCredential({ transaction: { validBefore: FIXED_NOW_SECONDS + 1 } })
+  t.equal(await reasonOf(readTempoChargePayment(late.text)), 'payment-expired')
 })
 
 t.test('a payer cannot be named, only recovered', async (t) => {
   // the slot of the sponsor's signature holds an address: a stranger as the sender
-  const { raw } = await createChargeCredential({ transaction: { feePayerSignature: null } })
+  const { raw } = await createTempoChargeCredential({ transaction: { feePayerSignature: null } })
   const named = await Transaction.serialize({
     ...Transaction.deserialize(raw as `0x76${string}`),
     from: '0x70997970C51812dc3A010C7d01b50e0d17dc79C8',
   } as never)
   for (const signature of [named, `0x76${named.slice(4)}`]) {
-    const { text } = await createChargeCredential({ credential: { signature } })
-    t.equal(await reasonOf(readChargePayment(text)), 'verification-failed')
+    const { text } = await createTempoChargeCredential({ credential: { signature } })
+    t.equal(await reasonOf(readTempoChargePayment(text)), 'verification-failed')
   }
 })

@@ -8,7 +8,7 @@ import {
   createFacilitatorClient,
   FacilitatorUnavailableError,
 } from '../../../chain/x402/facilitator-client.ts'
-import { sampleOffer } from '../../support/payments/payment-offers.ts'
+import { sampleOffer } from '../../support/payments/sample-payment-offer.ts'
 
 const asked = { name: 'FacilitatorUnavailableError', requestSent: true }
 const unasked = { name: 'FacilitatorUnavailableError', requestSent: false }

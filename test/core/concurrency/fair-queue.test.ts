@@ -5,7 +5,7 @@ import {
   type FairQueueOptions,
   type FairQueueLease,
 } from '../../../core/concurrency/fair-queue.ts'
-import { createManualClock } from '../../support/tools/tool-context.ts'
+import { createManualClock } from '../../support/tools/test-tool-context.ts'
 
 const settings = (more: Partial<FairQueueOptions> = {}) => {
   const clock = createManualClock()

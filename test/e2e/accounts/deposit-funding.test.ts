@@ -3,15 +3,15 @@ import { once } from 'node:events'
 import { text as readAll } from 'node:stream/consumers'
 import t from 'tap'
 import { LIMITS } from '../../../core/limits.ts'
-import { serviceProgramArgs } from '../../support/station/program-arguments.ts'
+import { serviceProgramArgs } from '../../support/station/service-program-arguments.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
-import { startStation, type InProcessStation } from '../../support/station/start-station.ts'
+import { startStation, type InProcessStation } from '../../support/station/start-test-station.ts'
 import {
   paymentSignatureHeader,
   startStationWithChain,
-  startPaymentChain,
-} from '../../support/payments/paid-station.ts'
-import { pollUntil, usdcToMicrosBigint } from '../../support/payments/wallet-owners.ts'
+  startTestPaymentChain,
+} from '../../support/payments/test-station-with-payment-chain.ts'
+import { pollUntil, usdcToMicrosBigint } from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 
 const HTML = { accept: 'text/html' }
@@ -148,7 +148,7 @@ t.test('a top-up returns the bonus and the credits it released', async (t) => {
 })
 
 t.test('a token that is not USDC ends the start with one line', async (t) => {
-  const till = await startPaymentChain(t)
+  const till = await startTestPaymentChain(t)
   const { settings } = await createTestDatabase(t)
   const station = spawn(process.execPath, serviceProgramArgs('main'), {
     cwd: REPOSITORY_ROOT,
@@ -169,7 +169,7 @@ t.test('a token that is not USDC ends the start with one line', async (t) => {
 })
 
 t.test('health names the setting that a rail lacks', async (t) => {
-  const till = await startPaymentChain(t)
+  const till = await startTestPaymentChain(t)
   const { SETTLER_PRIVATE_KEY: _left, ...settings } = till.settings
   const main = await startStation(t, settings)
   const { body } = await main.ask('GET', '/api/network/health')

@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import QRCode from 'qrcode'
 import t from 'tap'
-import { startStation } from '../../support/station/start-station.ts'
-import { startStationWithChain } from '../../support/payments/paid-station.ts'
-import { pollUntil, usdcToMicrosBigint } from '../../support/payments/wallet-owners.ts'
+import { startStation } from '../../support/station/start-test-station.ts'
+import { startStationWithChain } from '../../support/payments/test-station-with-payment-chain.ts'
+import { pollUntil, usdcToMicrosBigint } from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
 
 const run = promisify(execFile)
 const CHROMIUM = '/usr/bin/chromium'

@@ -8,9 +8,9 @@ import {
   startStation,
   type TestAgent,
   type TestStation,
-} from '../../support/station/start-station.ts'
-import { startStationWithChain } from '../../support/payments/paid-station.ts'
-import { pollUntil, usdcToMicrosBigint } from '../../support/payments/wallet-owners.ts'
+} from '../../support/station/start-test-station.ts'
+import { startStationWithChain } from '../../support/payments/test-station-with-payment-chain.ts'
+import { pollUntil, usdcToMicrosBigint } from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
 
 const handed = (
   node: TestStation,

@@ -1,10 +1,10 @@
 import t from 'tap'
-import { countReplies, type TestReply } from '../../support/http/http-client.ts'
+import { countReplies, type TestReply } from '../../support/http/test-http-client.ts'
 import {
   spawnSecondNode,
   startStation,
   type TestAgent,
-} from '../../support/station/start-station.ts'
+} from '../../support/station/start-test-station.ts'
 import { readWholeStatement } from '../../support/ledger/statement-assertions.ts'
 
 const TOOL = 'hive_trending'

@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import t from 'tap'
 import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
-import { startStation, type TestAgent } from '../../support/station/start-station.ts'
+import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
 import { isToolOutput, isProgressStep, openRefuelStream } from '../../support/http/refuel-stream.ts'
 import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 

@@ -2,11 +2,11 @@ import { once } from 'node:events'
 import type { Server } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import t from 'tap'
-import { createGate, type TestGate } from '../../support/actors/actor-node.ts'
-import { startStation } from '../../support/station/start-station.ts'
-import { startSearchApis } from '../../support/upstreams/search-apis.ts'
+import { createGate, type TestGate } from '../../support/actors/test-actor-node.ts'
+import { startStation } from '../../support/station/start-test-station.ts'
+import { startSearchApis } from '../../support/upstreams/test-search-apis.ts'
 import { startFixtureServer } from '../../support/upstreams/fixture-server.ts'
-import { startSocialApis } from '../../support/upstreams/social-apis.ts'
+import { startSocialApis } from '../../support/upstreams/test-social-apis.ts'
 
 const ISSUE = { topic: 'Account abstraction gas fees', targetAudience: 'Developers of wallets' }
 

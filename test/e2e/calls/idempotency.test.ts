@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { countReplies, type TestReply } from '../../support/http/http-client.ts'
+import { countReplies, type TestReply } from '../../support/http/test-http-client.ts'
 import {
   spawnSecondNode,
   startStation,
   type TestAgent,
   type TestStation,
   type InProcessStation,
-} from '../../support/station/start-station.ts'
+} from '../../support/station/start-test-station.ts'
 
 const N = 64
 const TOOL = 'hive_trending'

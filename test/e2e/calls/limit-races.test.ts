@@ -1,11 +1,11 @@
 import t, { type Test } from 'tap'
-import { countReplies, type TestReply } from '../../support/http/http-client.ts'
+import { countReplies, type TestReply } from '../../support/http/test-http-client.ts'
 import {
   spawnSecondNode,
   startStation,
   type TestAgent,
   type TestStation,
-} from '../../support/station/start-station.ts'
+} from '../../support/station/start-test-station.ts'
 import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 
 const N = 64

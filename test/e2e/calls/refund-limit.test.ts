@@ -1,7 +1,7 @@
 import t from 'tap'
 import { LIMITS } from '../../../core/limits.ts'
 import { createSystemClock } from '../../../core/clock.ts'
-import { startStation } from '../../support/station/start-station.ts'
+import { startStation } from '../../support/station/start-test-station.ts'
 import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 
 /** Failures that a caller can bring about are refunded, and bounded (decision 151). */

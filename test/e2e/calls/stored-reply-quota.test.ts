@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { LIMITS } from '../../../core/limits.ts'
-import { countReplies, type TestReply } from '../../support/http/http-client.ts'
+import { countReplies, type TestReply } from '../../support/http/test-http-client.ts'
 import {
   startStation,
   type TestAgent,
   type TestStation,
-} from '../../support/station/start-station.ts'
+} from '../../support/station/start-test-station.ts'
 import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 
 /** Answers `/1000` with about a thousand bytes of JSON. */

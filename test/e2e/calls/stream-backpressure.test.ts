@@ -3,8 +3,8 @@ import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
 import { LIMITS } from '../../../core/limits.ts'
-import { startStation, type TestAgent } from '../../support/station/start-station.ts'
-import { startLlmApi } from '../../support/upstreams/llm-api.ts'
+import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
+import { startLlmApi } from '../../support/upstreams/test-llm-api.ts'
 
 /** More than the system and a stream hold together before their reader is behind, in less than one answer may have. */
 const WORDS = Array.from({ length: 30 }, (_, n) => `${n}`.padStart(32_000, 'x'))

@@ -8,8 +8,8 @@ import {
   startLocalBase,
   type LocalChain,
 } from '../../support/chain/local-chain.ts'
-import { countReplies, type TestReply } from '../../support/http/http-client.ts'
-import { startStation, type TestAgent } from '../../support/station/start-station.ts'
+import { countReplies, type TestReply } from '../../support/http/test-http-client.ts'
+import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
 
 /** Sends dollars from an account that the node signs for. */
 async function pay(chain: LocalChain, from: string, to: string, amount: number) {

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { newUuidV7 } from '../../../core/ids.ts'
-import { countReplies, type TestReply } from '../../support/http/http-client.ts'
+import { countReplies, type TestReply } from '../../support/http/test-http-client.ts'
 import {
   agentRequester,
   createFundedFleet,
@@ -14,8 +14,8 @@ import {
   startStation,
   type TestAgent,
   type InProcessStation,
-} from '../../support/station/start-station.ts'
-import { pollUntil } from '../../support/payments/wallet-owners.ts'
+} from '../../support/station/start-test-station.ts'
+import { pollUntil } from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
 
 const main = await startStation(t)
 const beside = await spawnSecondNode(t, main)

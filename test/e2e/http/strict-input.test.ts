@@ -1,7 +1,7 @@
 import t from 'tap'
 import { LIMITS } from '../../../core/limits.ts'
 import { connectWebSocket } from '../../support/http/websocket-and-sse-clients.ts'
-import { startStation } from '../../support/station/start-station.ts'
+import { startStation } from '../../support/station/start-test-station.ts'
 
 const main = await startStation(t, { FREE_TIER_PER_DAY: '1', STARTER_CREDITS_USDC: '5' })
 const guest = await main.onboard()

@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
-import { createAgentObjects } from '../../support/agents/agent-objects.ts'
+import { createAgentObjects } from '../../support/agents/write-route-agent-objects.ts'
 import { createAgentBackpack, createBoundKey } from '../../support/agents/bound-keys.ts'
-import { startStation } from '../../support/station/start-station.ts'
+import { startStation } from '../../support/station/start-test-station.ts'
 import { writeRouteCases } from '../../support/write-routes/write-route-cases.ts'
 
 interface Expected {

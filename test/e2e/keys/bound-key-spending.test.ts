@@ -7,13 +7,13 @@ import {
   createAgentBackpack as backpack,
   createBoundKey as bound,
 } from '../../support/agents/bound-keys.ts'
-import { countReplies } from '../../support/http/http-client.ts'
+import { countReplies } from '../../support/http/test-http-client.ts'
 import {
   startStation,
   spawnSecondNode,
   type TestAgent,
   type TestStation,
-} from '../../support/station/start-station.ts'
+} from '../../support/station/start-test-station.ts'
 
 const TOOL = 'hive_trending'
 const PACK = 'iagent-core'

@@ -3,9 +3,9 @@ import {
   createAgentBackpack as backpack,
   createBoundKey as bound,
 } from '../../support/agents/bound-keys.ts'
-import type { TestRequestOptions } from '../../support/http/http-client.ts'
+import type { TestRequestOptions } from '../../support/http/test-http-client.ts'
 import { connectWebSocket } from '../../support/http/websocket-and-sse-clients.ts'
-import { startStation } from '../../support/station/start-station.ts'
+import { startStation } from '../../support/station/start-test-station.ts'
 
 const TOOL = 'hive_trending'
 const PRICE = 0.005

@@ -1,11 +1,11 @@
 import t from 'tap'
-import type { TestReply, TestRequestOptions } from '../../support/http/http-client.ts'
+import type { TestReply, TestRequestOptions } from '../../support/http/test-http-client.ts'
 import {
   spawnSecondNode,
   startStation,
   type TestAgent,
   type TestStation,
-} from '../../support/station/start-station.ts'
+} from '../../support/station/start-test-station.ts'
 
 const TOOL = 'hive_trending'
 const PRICE = 0.005

@@ -6,23 +6,23 @@ import { tempo as tempoChain } from 'viem/tempo/chains'
 import { fromUsdc, type Micros } from '../../../core/money.ts'
 import { startLocalTempo } from '../../support/chain/local-chain.ts'
 import hiveTrending from '../../../tools/intelligence/hive-trending.ts'
-import { countReplies, type TestReply } from '../../support/http/http-client.ts'
-import { startStation, type TestStation } from '../../support/station/start-station.ts'
+import { countReplies, type TestReply } from '../../support/http/test-http-client.ts'
+import { startStation, type TestStation } from '../../support/station/start-test-station.ts'
 import {
   waitForFinalSettlement,
   assertPaymentsBalance,
   signTreasuryAuthorization,
   encodeBase64Json,
   HIVE_TRENDING_PATH,
-  HIVE_TRENDING_ATOMIC,
+  HIVE_TRENDING_PRICE_ATOMIC,
   decodePaymentResponse,
   settlementIdOfReply,
-  startPaymentChain,
-} from '../../support/payments/paid-station.ts'
+  startTestPaymentChain,
+} from '../../support/payments/test-station-with-payment-chain.ts'
 
 type Headers = Record<string, string>
 
-const till = await startPaymentChain(t)
+const till = await startTestPaymentChain(t)
 const node = await startLocalTempo()
 t.teardown(node.stop)
 const settings = {
@@ -38,9 +38,9 @@ const ask = (headers: Headers, at: TestStation = main, json: object = {}) =>
   at.ask('POST', HIVE_TRENDING_PATH, { json, headers })
 const signed = async () => {
   return signTreasuryAuthorization(
-    await till.createPayer(HIVE_TRENDING_ATOMIC),
+    await till.createPayer(HIVE_TRENDING_PRICE_ATOMIC),
     till,
-    HIVE_TRENDING_ATOMIC,
+    HIVE_TRENDING_PRICE_ATOMIC,
   )
 }
 const short = (payload: unknown): Headers => ({

@@ -3,13 +3,13 @@ import { createAgentMessageStore } from '../../../persistence/agents/agent-messa
 import {
   readDeliveries,
   settingsAllowingReceivers,
-  postWebhook,
+  registerTestWebhook,
   waitForDeliveries,
   type RegisteredWebhook,
-} from '../../support/webhooks/webhook-client.ts'
-import { startWebhookReceivers } from '../../support/webhooks/webhook-receivers.ts'
-import { startStation, type TestAgent } from '../../support/station/start-station.ts'
-import { createTestClock } from '../../support/actors/actor-node.ts'
+} from '../../support/webhooks/test-webhook-client.ts'
+import { startWebhookReceivers } from '../../support/webhooks/test-webhook-receivers.ts'
+import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
+import { createTestClock } from '../../support/actors/test-actor-node.ts'
 import { assertRejected, UNKNOWN_ID } from '../../support/write-routes/write-route-cases.ts'
 
 interface Shown {
@@ -83,7 +83,7 @@ t.test('messages and pulses', async (t) => {
 
   t.test('a removed or expired message is not returned by any route', async (t) => {
     const [reader, other] = [await main.onboard(), await main.onboard()]
-    const hooks = [reader, other].map((one) => postWebhook(main, house, one, `/${one.id}`))
+    const hooks = [reader, other].map((one) => registerTestWebhook(main, house, one, `/${one.id}`))
     const [hook, others] = (await Promise.all(hooks)) as [RegisteredWebhook, RegisteredWebhook]
     const sent = async (to: TestAgent, message: string) =>
       (await write(ann, { to: to.id, message, subject: message })).body['message_id']

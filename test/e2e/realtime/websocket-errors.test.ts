@@ -2,14 +2,14 @@ import { request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { WebSocket, WebSocketServer } from 'ws'
-import { startSocketHeartbeat } from '../../../http/websocket/heartbeat.ts'
+import { startSocketHeartbeat } from '../../../http/websocket/websocket-heartbeat.ts'
 import {
   connectWebSocket,
   connectReadyWebSocket,
   type WebSocketTestClient,
   type ReceivedFrame,
 } from '../../support/http/websocket-and-sse-clients.ts'
-import { startStation } from '../../support/station/start-station.ts'
+import { startStation } from '../../support/station/start-test-station.ts'
 import { UNKNOWN_ID } from '../../support/write-routes/write-route-cases.ts'
 
 const numbers = (client: WebSocketTestClient, channel: string) =>

@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os'
 import t from 'tap'
-import { startStation } from '../../support/station/start-station.ts'
+import { startStation } from '../../support/station/start-test-station.ts'
 import { isProgressStep, openRefuelStream } from '../../support/http/refuel-stream.ts'
 
 /** Hosts of a sandbox are shared out by agent (decision 150). */

@@ -2,7 +2,7 @@ import t from 'tap'
 import { DAY, HOUR } from '../../../core/clock.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { eventually, waitForOwnerAlerts } from '../../support/mail/mail-and-telegram-servers.ts'
-import { type TestAgent, type InProcessStation } from '../../support/station/start-station.ts'
+import { type TestAgent, type InProcessStation } from '../../support/station/start-test-station.ts'
 import {
   startOwnerAlertNodes,
   setOwnerContact,

@@ -8,17 +8,17 @@ import {
   waitForIdleWebhooks,
   listInReply,
   settingsAllowingReceivers,
-  postWebhook,
+  registerTestWebhook,
   waitForDeliveries,
   type RegisteredWebhook,
-} from '../../support/webhooks/webhook-client.ts'
+} from '../../support/webhooks/test-webhook-client.ts'
 import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
 import {
   startWebhookReceivers,
   type WebhookReceivers,
-} from '../../support/webhooks/webhook-receivers.ts'
-import { createTestClock } from '../../support/actors/actor-node.ts'
-import { startStation } from '../../support/station/start-station.ts'
+} from '../../support/webhooks/test-webhook-receivers.ts'
+import { createTestClock } from '../../support/actors/test-actor-node.ts'
+import { startStation } from '../../support/station/start-test-station.ts'
 
 const TOOL = 'hive_trending'
 
@@ -32,8 +32,8 @@ async function past(t: Test, house: WebhookReceivers, ms: number) {
 t.test('a receiver that was down for an hour gets everything, in order, each once', async (t) => {
   const house = await startWebhookReceivers(t)
   const { clock, main, guest } = await past(t, house, 2 * HOUR + 35 * MINUTE + 5 * SECOND)
-  const hook = await postWebhook(main, house, guest, '/down', ['tool_call'])
-  const beside = await postWebhook(main, house, guest, '/up', ['tool_call'])
+  const hook = await registerTestWebhook(main, house, guest, '/down', ['tool_call'])
+  const beside = await registerTestWebhook(main, house, guest, '/up', ['tool_call'])
   house.answers('/down', 503)
   const calls: string[] = []
   const call = async () => calls.push((await main.call(guest, TOOL)).body._meta.call_id)
@@ -81,10 +81,10 @@ t.test(
     const main = await startStation(t, settingsAllowingReceivers(house), { clock })
     const guest = await main.onboard()
     const [gone, dead] = [
-      await postWebhook(main, house, guest, '/gone', ['tool_call']),
-      await postWebhook(main, house, guest, '/dead', ['tool_call']),
+      await registerTestWebhook(main, house, guest, '/gone', ['tool_call']),
+      await registerTestWebhook(main, house, guest, '/dead', ['tool_call']),
     ]
-    await postWebhook(main, house, guest, '/watch')
+    await registerTestWebhook(main, house, guest, '/watch')
     house.answers('/gone', 410)
     house.answers('/dead', 500)
     const stateOf = async ({ id }: RegisteredWebhook) =>
@@ -158,8 +158,8 @@ t.test(
     const clock = createTestClock()
     const main = await startStation(t, settingsAllowingReceivers(house), { clock })
     const guest = await main.onboard()
-    const hook = await postWebhook(main, house, guest, '/tested', ['topup'])
-    const full = await postWebhook(main, house, guest, '/full', ['topup'])
+    const hook = await registerTestWebhook(main, house, guest, '/tested', ['topup'])
+    const full = await registerTestWebhook(main, house, guest, '/full', ['topup'])
     house.answers('/full', 500)
     await main.sql`
     insert into deliveries (id, webhook_id, type, data, at, state, due_at, created_at)
@@ -183,7 +183,7 @@ t.test(
     t.match(refused, { status: 429, body: { code: 'rate_limited', retry_after: 3_600 } })
     t.equal(refused.headers['retry-after'], '3600')
     const other = await main.onboard()
-    await postWebhook(main, house, other, '/other', ['topup'])
+    await registerTestWebhook(main, house, other, '/other', ['topup'])
     t.equal((await main.ask('POST', '/api/webhook/test', { key: other.key, json: {} })).status, 200)
     clock.pass(HOUR - SECOND)
     t.match(await ask(), { status: 429, body: { retry_after: 1 } })

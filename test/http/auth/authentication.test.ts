@@ -1,11 +1,11 @@
 import t from 'tap'
 import { createSystemClock } from '../../../core/clock.ts'
 import { createApiKeyVerifier } from '../../../http/auth/api-key-verifier.ts'
-import { extractApiKey } from '../../../http/auth/credentials.ts'
+import { extractApiKey } from '../../../http/auth/request-api-key-extraction.ts'
 import { toIpv6SiteId, toVisitorId } from '../../../http/plugins/auth.ts'
 import { TOKEN_BUCKET_RATES } from '../../../core/limits.ts'
 import type { MessageBus } from '../../../persistence/message-bus.ts'
-import { TEST_HTTP_CONFIG, createTestServer } from '../../support/http/http-server.ts'
+import { TEST_HTTP_CONFIG, createTestServer } from '../../support/http/test-http-server.ts'
 
 const ask = (secret: string) => ({ 'x-api-key': secret })
 

@@ -5,8 +5,8 @@ import t from 'tap'
 import { installGracefulClose } from '../../../app/graceful-close.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { installLingeringClose } from '../../../http/plugins/lingering-close.ts'
-import { createWebSocketUpgradeFilter } from '../../../http/websocket/upgrade-filter.ts'
-import { createTestServer } from '../../support/http/http-server.ts'
+import { createWebSocketUpgradeFilter } from '../../../http/websocket/websocket-upgrade-filter.ts'
+import { createTestServer } from '../../support/http/test-http-server.ts'
 
 const MIB = 1_048_576
 /** More than the system holds between the two ends of a connection. */

@@ -2,8 +2,8 @@ import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { createSeededRandom } from '../../../chaos/seeded-random.ts'
-import { buildMutatedCopy, CRASH_PROOF_MUTATIONS } from '../../../chaos/crash-proof-mutations.ts'
-import { raceOn } from '../../../scripts/prove/race-stations.ts'
+import { buildMutantOfService, CHAOS_PROOF_MUTANTS } from '../../../chaos/chaos-proof-mutants.ts'
+import { raceLimitsOnStations } from '../../../scripts/prove/race-stations.ts'
 import type { LimitRaceResult } from '../../../chaos/limit-races.ts'
 import { createDataDirectory } from '../../../chaos/station-process.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
@@ -19,7 +19,7 @@ const sound = await buildUnmodifiedService(join(REPOSITORY_ROOT, '.cache/mutatio
 async function faultsOf(code: string): Promise<string[]> {
   const dataDir = createDataDirectory()
   try {
-    const races = await raceOn(
+    const races = await raceLimitsOnStations(
       NODES,
       1,
       { code, dataDir, chance: createSeededRandom(SEED) },
@@ -40,10 +40,10 @@ t.test('the races find nothing in the service as it is', async (t) => {
 
 /** What the races find in seconds; the others take longer: `npm run prove -- --plant all`. */
 for (const name of ['version', 'greedy', 'budget']) {
-  const plant = CRASH_PROOF_MUTATIONS[name]
+  const plant = CHAOS_PROOF_MUTANTS[name]
   if (plant === undefined) throw new Error(`no bug ${name}`)
   t.test(`the races find ${name}: ${plant.description}`, async (t) => {
-    const broken = await faultsOf(await buildMutatedCopy(plant, sound))
+    const broken = await faultsOf(await buildMutantOfService(plant, sound))
     t.comment(broken.join(', '))
     t.not(broken.length, 0)
   })

@@ -9,9 +9,9 @@ import {
   encodeTokenCall,
   spinUntil,
 } from '../../support/payments/settler-scenario.ts'
-import { countReplies, type TestReply } from '../../support/http/http-client.ts'
+import { countReplies, type TestReply } from '../../support/http/test-http-client.ts'
 import { startRpcFaultProxy, type RpcFault } from '../../support/chain/rpc-fault-proxy.ts'
-import { startStation, type TestStation } from '../../support/station/start-station.ts'
+import { startStation, type TestStation } from '../../support/station/start-test-station.ts'
 
 const treasury = '0x00000000000000000000000000000000000beef1'
 const dollars = (amount: number) => BigInt(amount * 1e6)

@@ -14,19 +14,19 @@ import {
   deriveEncryptionKey,
   deriveSubkey,
   type MasterKey,
-} from '../../../core/crypto.ts'
+} from '../../../core/key-derivation-and-encryption.ts'
 import { createKeyringStore } from '../../../persistence/agents/keyring-store.ts'
-import type { Sql } from '../../../persistence/data-plane.ts'
+import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import {
   assertLedgerSound,
   spawnStation,
   startStation,
   type TestStation,
-} from '../../support/station/start-station.ts'
+} from '../../support/station/start-test-station.ts'
 import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fixture-server.ts'
-import { pollUntil } from '../../support/payments/wallet-owners.ts'
-import { serviceProgramArgs } from '../../support/station/program-arguments.ts'
+import { pollUntil } from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
+import { serviceProgramArgs } from '../../support/station/service-program-arguments.ts'
 
 const fresh = () => randomBytes(32).toString('base64')
 const [OLD, NEW, STRANGE] = [fresh(), fresh(), fresh()]

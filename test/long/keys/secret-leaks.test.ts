@@ -5,25 +5,25 @@ import { delimiter, join } from 'node:path'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import { decryptWalletKey } from '../../../chain/custody/custodial-wallets.ts'
-import { parseMasterKey, deriveEncryptionKey } from '../../../core/crypto.ts'
-import type { Sql } from '../../../persistence/data-plane.ts'
+import { parseMasterKey, deriveEncryptionKey } from '../../../core/key-derivation-and-encryption.ts'
+import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import { startLocalTempo } from '../../support/chain/local-chain.ts'
-import type { TestReply, TestRequestOptions } from '../../support/http/http-client.ts'
+import type { TestReply, TestRequestOptions } from '../../support/http/test-http-client.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import { startRpcFaultProxy } from '../../support/chain/rpc-fault-proxy.ts'
 import {
   assertLedgerSound,
   spawnStation,
   type ChildProcessStation,
-} from '../../support/station/start-station.ts'
+} from '../../support/station/start-test-station.ts'
 import { findFreePort } from '../../../chaos/free-port.ts'
 import {
   paymentSignatureHeader,
-  startPaymentChain,
-  type PaymentChain,
-} from '../../support/payments/paid-station.ts'
+  startTestPaymentChain,
+  type TestPaymentChain,
+} from '../../support/payments/test-station-with-payment-chain.ts'
 import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fixture-server.ts'
-import { pollUntil } from '../../support/payments/wallet-owners.ts'
+import { pollUntil } from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
 
 const PATH = process.env['PATH'] ?? ''
 const hasRedis = PATH.split(delimiter).some((dir) => existsSync(join(dir, 'redis-server')))
@@ -130,7 +130,7 @@ type Ask = ReturnType<typeof recorder>['ask']
 
 interface Scene {
   readonly ask: Ask
-  readonly till: PaymentChain
+  readonly till: TestPaymentChain
   readonly secrets: Secrets
   readonly sql: Sql
   /** The log so far. */
@@ -279,7 +279,7 @@ async function crowd({ ask }: Scene): Promise<void> {
 
 t.test('known secrets are nowhere but in the one answer that shows them', async (t) => {
   const { settings, sql } = await createTestDatabase(t)
-  const till = await startPaymentChain(t)
+  const till = await startTestPaymentChain(t)
   const tempo = await startLocalTempo()
   t.teardown(tempo.stop)
   const gate = await startRpcFaultProxy(t, till.base.rpcUrl)

@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import { mountSmallDisk } from '../../support/postgres/small-disk.ts'
-import { startStation, type InProcessStation } from '../../support/station/start-station.ts'
+import { startStation, type InProcessStation } from '../../support/station/start-test-station.ts'
 
 const health = async (main: InProcessStation) => {
   const { status, body } = await main.ask('GET', '/api/network/health')

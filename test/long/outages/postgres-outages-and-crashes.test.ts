@@ -7,10 +7,10 @@ import {
   openPostgresPool,
   parseDatabaseUrl,
 } from '../../../persistence/postgres/connection-pool.ts'
-import { readPostmasterPidFile } from '../../../persistence/postgres/pid-file.ts'
+import { readPostmasterPidFile } from '../../../persistence/postgres/postmaster-pid-file.ts'
 import { getAgentBalanceCommand } from '../../../payments/commands/agent-account-commands.ts'
-import type { TestReply } from '../../support/http/http-client.ts'
-import { startPostgresProxy } from '../../support/postgres/postgres-proxy.ts'
+import type { TestReply } from '../../support/http/test-http-client.ts'
+import { startPostgresProxy } from '../../support/postgres/postgres-fault-proxy.ts'
 import { createStationDataDir } from '../../support/station/data-directory.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import {
@@ -19,7 +19,7 @@ import {
   startStation,
   type TestAgent,
   type TestStation,
-} from '../../support/station/start-station.ts'
+} from '../../support/station/start-test-station.ts'
 import { findFreePort } from '../../../chaos/free-port.ts'
 import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 

@@ -3,14 +3,14 @@ import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { countReplies, type TestReply } from '../../support/http/http-client.ts'
+import { countReplies, type TestReply } from '../../support/http/test-http-client.ts'
 import {
   spawnStation,
   startStation,
   type TestAgent,
   type TestStation,
   type InProcessStation,
-} from '../../support/station/start-station.ts'
+} from '../../support/station/start-test-station.ts'
 
 const TOOL = 'hive_trending'
 const PRICE = 5_000

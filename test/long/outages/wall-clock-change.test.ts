@@ -1,7 +1,7 @@
 import t from 'tap'
 import { DAY, HOUR, createSystemClock } from '../../../core/clock.ts'
 import x402Parse from '../../../tools/finance/x402-parse.ts'
-import { startStation } from '../../support/station/start-station.ts'
+import { startStation } from '../../support/station/start-test-station.ts'
 
 let moved = 0
 const clock = createSystemClock({ wall: () => Date.now() + moved, mono: () => performance.now() })

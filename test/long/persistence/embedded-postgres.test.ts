@@ -17,15 +17,15 @@ import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
-import { startDataPlane } from '../../../persistence/data-plane.ts'
-import type { DataPlane, DataPlaneSettings } from '../../../persistence/data-plane.ts'
-import { locatePostgresBinaries } from '../../../persistence/postgres/binaries.ts'
+import { startPostgresAndRedis } from '../../../persistence/start-postgres-and-redis.ts'
+import type { PostgresAndRedis, PostgresAndRedisSettings } from '../../../persistence/start-postgres-and-redis.ts'
+import { locatePostgresBinaries } from '../../../persistence/postgres/locate-postgres-binaries.ts'
 import {
   locateDatabaseCluster,
   initDatabaseCluster,
-} from '../../../persistence/postgres/database-cluster.ts'
+} from '../../../persistence/postgres/embedded-postgres-cluster.ts'
 import { chooseDatabaseOsUser, runsSuccessfullyAs } from '../../../persistence/postgres/os-user.ts'
-import { readPostmasterPidFile } from '../../../persistence/postgres/pid-file.ts'
+import { readPostmasterPidFile } from '../../../persistence/postgres/postmaster-pid-file.ts'
 import { createStationDataDir } from '../../support/station/data-directory.ts'
 import { spawnDataPlane } from '../../support/postgres/data-plane-process.ts'
 
@@ -67,9 +67,9 @@ function initialized(): string {
 
 async function plane(
   t: Test,
-  settings: Partial<DataPlaneSettings> & { dataDir: string },
-): Promise<DataPlane> {
-  const started = await startDataPlane({
+  settings: Partial<PostgresAndRedisSettings> & { dataDir: string },
+): Promise<PostgresAndRedis> {
+  const started = await startPostgresAndRedis({
     databaseUrl: null,
     redisUrl: null,
     redis: 'none',

@@ -6,16 +6,16 @@ import { queryObjects } from 'node:v8'
 import { Redis } from 'ioredis'
 import t from 'tap'
 import type { Test } from 'tap'
-import { startDataPlane } from '../../../persistence/data-plane.ts'
-import type { DataPlane, DataPlaneSettings } from '../../../persistence/data-plane.ts'
+import { startPostgresAndRedis } from '../../../persistence/start-postgres-and-redis.ts'
+import type { PostgresAndRedis, PostgresAndRedisSettings } from '../../../persistence/start-postgres-and-redis.ts'
 import { startRedisChildProcess } from '../../../persistence/redis/redis-child-process.ts'
 import {
   createDisabledSnapshotCache,
   createRedisSnapshotCache,
-} from '../../../persistence/redis/snapshot-cache.ts'
+} from '../../../persistence/redis/aggregate-snapshot-cache.ts'
 import type { StoredAggregate } from '../../../persistence/stored-aggregate.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
-import { startRedisProxy } from '../../support/redis/redis-proxy.ts'
+import { startRedisBehindProxy } from '../../support/redis/redis-fault-proxy.ts'
 
 /** Generous: they tell an answer from a hang, not a quick machine from a busy one. */
 const CACHE_TIMEOUT_MS = 10_000
@@ -94,9 +94,9 @@ function pidOf(path: string): number {
   throw new Error(`nobody serves ${path}`)
 }
 
-async function plane(t: Test, settings: Partial<DataPlaneSettings>): Promise<DataPlane> {
+async function plane(t: Test, settings: Partial<PostgresAndRedisSettings>): Promise<PostgresAndRedis> {
   const { settings: database } = await createTestDatabase(t)
-  const started = await startDataPlane({
+  const started = await startPostgresAndRedis({
     ...database,
     redisUrl: null,
     dataDir: dir(t),
@@ -207,7 +207,7 @@ t.test('Redis restarts after kill -9 with its persisted data', { skip }, async (
 })
 
 t.test('a dead connection is replaced by a working one', { skip }, async (t) => {
-  const redis = await startRedisProxy(t)
+  const redis = await startRedisBehindProxy(t)
   const cache = await createRedisSnapshotCache({ url: redis.url }, 'test:')
   t.teardown(() => cache.stop())
   const answers = (version: number) =>
@@ -222,7 +222,7 @@ t.test('a dead connection is replaced by a working one', { skip }, async (t) => 
 })
 
 t.test('a dead connection is dropped without a request', { skip }, async (t) => {
-  const redis = await startRedisProxy(t)
+  const redis = await startRedisBehindProxy(t)
   const cache = await createRedisSnapshotCache({ url: redis.url }, 'test:')
   t.teardown(() => cache.stop())
   await eventually(t, async () => {
@@ -236,7 +236,7 @@ t.test('a dead connection is dropped without a request', { skip }, async (t) => 
 })
 
 t.test('an accepted but unresponsive connection is dropped too', { skip }, async (t) => {
-  const redis = await startRedisProxy(t)
+  const redis = await startRedisBehindProxy(t)
   redis.set('silent')
   const cache = await createRedisSnapshotCache({ url: redis.url }, 'test:')
   t.teardown(() => cache.stop())

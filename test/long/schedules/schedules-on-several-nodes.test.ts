@@ -1,13 +1,13 @@
 import { randomInt } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { MINUTE, createSystemClock, type Clock } from '../../../core/clock.ts'
-import { createScheduleTime, waitUntilTrue } from '../../support/schedules/due-slots.ts'
+import { createScheduleSlotDriver, waitUntilTrue } from '../../support/schedules/due-slots.ts'
 import {
   spawnSecondNode,
   startStation,
   type TestAgent,
   type ChildProcessStation,
-} from '../../support/station/start-station.ts'
+} from '../../support/station/start-test-station.ts'
 import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 
 const AGENTS = 10
@@ -31,7 +31,7 @@ const settings = {
   STARTER_CREDITS_USDC: String(START),
 }
 const main = await startStation(t, settings, { clock: wrongClock() })
-const time = createScheduleTime(t, main.database)
+const time = createScheduleSlotDriver(t, main.database)
 const { sql } = main
 const spawned = () => spawnSecondNode(t, main, settings)
 const [doomed, alsoDoomed] = await Promise.all([spawned(), spawned()])

@@ -1,10 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import type { Command } from '../../../actors/command.ts'
+import type { AggregateCommand } from '../../../actors/aggregate-command-types.ts'
 import { SCHEDULE_RUN_TIMER } from '../../../actors/commands/schedules-commands.ts'
 import { MINUTE, SECOND, createSystemClock } from '../../../core/clock.ts'
 import { waitUntilTrue } from '../../support/schedules/due-slots.ts'
-import { startRedisProxy, redisServerPath } from '../../support/redis/redis-proxy.ts'
+import { startRedisBehindProxy, redisServerPath } from '../../support/redis/redis-fault-proxy.ts'
 import {
   connectReadyWebSocket,
   openSseReader,
@@ -13,7 +13,7 @@ import {
   spawnSecondNode,
   startStation,
   type TestAgent,
-} from '../../support/station/start-station.ts'
+} from '../../support/station/start-test-station.ts'
 import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 
 const AGENTS = 4
@@ -36,7 +36,7 @@ const PACE_MS = 25
 type Slots = ReadonlyMap<string, number>
 
 /** Makes the next slots of an agent's schedules due, or those of `only`; its node hears of it. */
-const comeDue: Command<Slots | null, Slots> = {
+const comeDue: AggregateCommand<Slots | null, Slots> = {
   name: 'test.due',
   kind: 'agent',
   apply(turn, only) {
@@ -59,7 +59,7 @@ async function world(t: Test) {
     if (headers['user-agent']?.includes('beside.test')) besides += 1
     setTimeout(() => sendJsonFixture(response, { answer: 42 }), TOOL_MS)
   })
-  const redis = await startRedisProxy(t)
+  const redis = await startRedisBehindProxy(t)
   const settings = {
     REDIS_URL: redis.url,
     SSRF_ALLOW: `127.0.0.1:${upstream.port}`,

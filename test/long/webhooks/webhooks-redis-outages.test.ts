@@ -9,17 +9,17 @@ import {
   deliveredCallIds,
   waitForIdleWebhooks,
   settingsAllowingReceivers,
-  postWebhook,
+  registerTestWebhook,
   waitForDeliveries,
-} from '../../support/webhooks/webhook-client.ts'
+} from '../../support/webhooks/test-webhook-client.ts'
 import {
   startTestTelegram,
   eventually,
   startTestMailServer,
 } from '../../support/mail/mail-and-telegram-servers.ts'
-import { startWebhookReceivers } from '../../support/webhooks/webhook-receivers.ts'
-import { createTestClock } from '../../support/actors/actor-node.ts'
-import { startStation, type InProcessStation } from '../../support/station/start-station.ts'
+import { startWebhookReceivers } from '../../support/webhooks/test-webhook-receivers.ts'
+import { createTestClock } from '../../support/actors/test-actor-node.ts'
+import { startStation, type InProcessStation } from '../../support/station/start-test-station.ts'
 
 const TOOL = 'hive_trending'
 const AWAY_MS = 30 * SECOND
@@ -67,8 +67,8 @@ t.test(
       key: guest.key,
       json: { owner_email: 'owner@gas.test', owner_telegram: '4711' },
     })
-    const steady = await postWebhook(one, house, guest, '/steady', ['tool_call'])
-    const shaky = await postWebhook(two, house, guest, '/shaky', ['tool_call'])
+    const steady = await registerTestWebhook(one, house, guest, '/steady', ['tool_call'])
+    const shaky = await registerTestWebhook(two, house, guest, '/shaky', ['tool_call'])
     const made = await one.ask('POST', '/api/backpack/create', {
       key: guest.key,
       json: { agent_name: 'scout', pager: { webhook_url: `${house.base}/pager` } },

@@ -8,18 +8,18 @@ import { contractArtifacts } from '../../support/chain/local-chain.ts'
 import {
   startDepositScenario,
   BLOCKS_TO_CONFIRM,
-  withoutFinality,
+  chainSourceWithoutFinality,
   startUnfinalizedScenario,
   readDepositStates,
 } from '../../support/payments/deposit-scenario.ts'
-import { transferInput } from '../../support/actors/node-pairs.ts'
-import { findInvariantViolations, createActorNode } from '../../support/actors/actor-node.ts'
+import { transferInput } from '../../support/actors/test-actor-node-pairs.ts'
+import { findInvariantViolations, createActorNode } from '../../support/actors/test-actor-node.ts'
 import {
   readCreditBalances,
   depositSourceOf,
   usdcToMicrosBigint,
   createDepositWatcher,
-} from '../../support/payments/wallet-owners.ts'
+} from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
 
 type Hex = `0x${string}`
 
@@ -95,7 +95,7 @@ t.test('a reorganisation found by two watchers at once is undone once', async (t
   const other = createDepositWatcher(
     createActorNode(t, sql),
     sql,
-    depositSourceOf(base, withoutFinality(base)),
+    depositSourceOf(base, chainSourceWithoutFinality(base)),
   )
   const [kept, gone] = [await owner(), await owner()]
   await base.mint(kept.address, usdcToMicrosBigint(1))
@@ -174,7 +174,7 @@ t.test('a chain that changes while it is read is read again', async (t) => {
   await base.mint(address, usdcToMicrosBigint(1))
   await base.mine(BLOCKS_TO_CONFIRM)
   let changes = 1
-  const plain = depositSourceOf(base, withoutFinality(base))
+  const plain = depositSourceOf(base, chainSourceWithoutFinality(base))
   const shaken = createDepositWatcher(one, sql, {
     ...plain,
     async transfersTo(...asked) {

@@ -11,14 +11,14 @@ import {
   startUnfinalizedScenario,
   readDepositStates,
 } from '../../support/payments/deposit-scenario.ts'
-import { findInvariantViolations, createActorNode } from '../../support/actors/actor-node.ts'
+import { findInvariantViolations, createActorNode } from '../../support/actors/test-actor-node.ts'
 import {
   readCreditBalances,
   depositSourceOf,
   pollUntil,
   usdcToMicrosBigint,
   createDepositWatcher,
-} from '../../support/payments/wallet-owners.ts'
+} from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
 
 type Hex = `0x${string}`
 

@@ -16,7 +16,7 @@ import {
 import { toFleetRows } from '../../../persistence/fleets/fleet-store.ts'
 import { createSettlementStore } from '../../../persistence/payments/settlement-store.ts'
 import { createSettlerTransactionStore } from '../../../persistence/payments/settler-transaction-store.ts'
-import { createSweepStore } from '../../../persistence/payments/sweep-store.ts'
+import { createWalletSweepStore } from '../../../persistence/payments/wallet-sweep-store.ts'
 import { createWalletStore } from '../../../persistence/payments/wallet-store.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import { startRpcFaultProxy, type RpcFault } from '../../support/chain/rpc-fault-proxy.ts'
@@ -24,22 +24,22 @@ import {
   findInvariantViolations,
   createActorNode,
   createTestClock,
-} from '../../support/actors/actor-node.ts'
-import { startPaymentChain } from '../../support/payments/paid-station.ts'
+} from '../../support/actors/test-actor-node.ts'
+import { startTestPaymentChain } from '../../support/payments/test-station-with-payment-chain.ts'
 import {
   evmClientOf,
   readCreditBalances,
   WALLET_SEALING_KEY,
   depositSourceOf,
-  tokenDomainOf,
+  usdcTokenDomainOf,
   usdcToMicrosBigint,
   createWalletOwner,
   createDepositWatcher,
-} from '../../support/payments/wallet-owners.ts'
+} from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
 
 /** A chain with a treasury and a settler, a database, and as many nodes that sweep as are asked for. */
 async function begin(t: Pick<TAP, 'teardown' | 'testdir' | 'strictSame' | 'comment'>) {
-  const [till, { sql }] = await Promise.all([startPaymentChain(t), createTestDatabase(t)])
+  const [till, { sql }] = await Promise.all([startTestPaymentChain(t), createTestDatabase(t)])
   const { base, treasury } = till
   const own = { client: evmClientOf(base) }
   const one = createActorNode(t, sql)
@@ -54,7 +54,7 @@ async function begin(t: Pick<TAP, 'teardown' | 'testdir' | 'strictSame' | 'comme
       store: createSettlementStore(sql),
       transactions: createSettlerTransactionStore(sql),
       clock,
-      base: { client, account, token: tokenDomainOf(base) },
+      base: { client, account, token: usdcTokenDomainOf(base) },
       bsc: null,
       tempo: null,
       facilitator: null,
@@ -65,11 +65,11 @@ async function begin(t: Pick<TAP, 'teardown' | 'testdir' | 'strictSame' | 'comme
     const submit = (purpose: string, call: Parameters<WalletSweeperDeps['submit']>[1]) =>
       settling.submit({ ...call, chain: 'base', purpose })
     const wallets = createWalletStore(sql)
-    const store = createSweepStore(sql)
+    const store = createWalletSweepStore(sql)
     const on = {
       chain: 'base',
       client,
-      token: tokenDomainOf(base),
+      token: usdcTokenDomainOf(base),
       treasury,
       store,
       wallets,

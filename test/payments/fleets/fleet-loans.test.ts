@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { Command } from '../../../actors/command.ts'
+import type { AggregateCommand } from '../../../actors/aggregate-command-types.ts'
 import {
   createScheduleCommand,
   failScheduleRunCommand,
@@ -8,7 +8,7 @@ import { withFleetCredit } from '../../../calls/fleet-credit.ts'
 import { ServiceError } from '../../../core/errors.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { fromUsdc, toUsdc } from '../../../core/money.ts'
-import type { CallAdmission } from '../../../payments/call-admission.ts'
+import type { CallAdmissionRequest } from '../../../payments/call-admission-request.ts'
 import {
   admitCallCommand,
   failCallCommand,
@@ -32,17 +32,17 @@ import {
   transferInput,
   createSingleNode,
   assertNoViolations,
-} from '../../support/actors/node-pairs.ts'
+} from '../../support/actors/test-actor-node-pairs.ts'
 import {
   sampleAdmission,
   errorCodeOf,
-  failureOfAdmission,
-  loseAfterCommit,
-  loseBeforeCommit,
+  failCallInputOfAdmission,
+  loseReplyAfterCommit,
+  loseConnectionBeforeCommit,
   createTickingClock,
-  settlementOfAdmission,
+  settleCallInputOfAdmission,
   type ActorNode,
-} from '../../support/actors/actor-node.ts'
+} from '../../support/actors/test-actor-node.ts'
 
 const HOUR = 3_600_000
 
@@ -92,7 +92,7 @@ const partsOf = (
  * leaves, and is taken into the second fleet before it is let in.
  */
 async function lentByTwo(one: ActorNode): Promise<{
-  asked: CallAdmission
+  asked: CallAdmissionRequest
   agentId: string
   fleets: readonly [string, string]
 }> {
@@ -124,7 +124,7 @@ t.test('a call that two pools have lent for', async (t) => {
     t.strictSame(await poolOf(one, fleets[1]), { promo: 0.5, cash: 4 })
     await assertNoViolations(t, sql)
 
-    await one.ask(agentId, settleCallCommand, settlementOfAdmission(asked, agentId, fromUsdc(1)))
+    await one.ask(agentId, settleCallCommand, settleCallInputOfAdmission(asked, agentId, fromUsdc(1)))
     // 0.75 of it was promotional: 0.25 of the first pool and 0.5 of the second. Then the cash of the first.
     t.strictSame(await poolOf(one, fleets[0]), { promo: 0, cash: 0.75 })
     t.strictSame(await poolOf(one, fleets[1]), { promo: 0.5, cash: 4 })
@@ -136,7 +136,7 @@ t.test('a call that two pools have lent for', async (t) => {
       const { sql, one } = await createSingleNode(t)
       const { asked, agentId, fleets } = await lentByTwo(one)
       if (end === 'fails')
-        await one.ask(agentId, failCallCommand, failureOfAdmission(asked, agentId))
+        await one.ask(agentId, failCallCommand, failCallInputOfAdmission(asked, agentId))
       else await one.ask(agentId, releaseCallHoldCommand, { callId: asked.callId })
       t.strictSame(await poolOf(one, fleets[0]), { promo: 0.25, cash: 1 })
       t.strictSame(await poolOf(one, fleets[1]), { promo: 1, cash: 4 })
@@ -154,7 +154,7 @@ t.test('an agent that leaves between the look and the draw', async (t) => {
   ): Pick<ActorNode, 'ask' | 'releaseHold'> {
     let done = false
     const ask: ActorNode['ask'] = async (id, command, input, options) => {
-      if ((command as Command<never, unknown>) === (drawFromFleetCommand as unknown) && !done) {
+      if ((command as AggregateCommand<never, unknown>) === (drawFromFleetCommand as unknown) && !done) {
         done = true
         await act()
       }
@@ -237,8 +237,8 @@ t.test('an agent moves between fleets on two nodes, and none is mistaken', async
 })
 
 for (const [fault, name] of [
-  [loseBeforeCommit, 'before it is sent'],
-  [loseAfterCommit, 'after it has landed'],
+  [loseConnectionBeforeCommit, 'before it is sent'],
+  [loseReplyAfterCommit, 'after it has landed'],
 ] as const) {
   t.test(`a leave whose commit is lost ${name} happens once`, async (t) => {
     const { sql, one } = await createSingleNode(t)

@@ -23,21 +23,21 @@ import { createSettler, type SettlerDeps } from '../../../payments/settlement/se
 import { createSettlementStore } from '../../../persistence/payments/settlement-store.ts'
 import { createSettlerTransactionStore } from '../../../persistence/payments/settler-transaction-store.ts'
 import { startLocalBsc, startLocalTempo } from '../../support/chain/local-chain.ts'
-import { createChargeCredential, readChargePayment } from '../../support/payments/tempo-charges.ts'
-import { sampleOffer } from '../../support/payments/payment-offers.ts'
+import { createTempoChargeCredential, readTempoChargePayment } from '../../support/payments/sample-tempo-charges.ts'
+import { sampleOffer } from '../../support/payments/sample-payment-offer.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
-import { assertNoViolations } from '../../support/actors/node-pairs.ts'
+import { assertNoViolations } from '../../support/actors/test-actor-node-pairs.ts'
 import {
-  askAboutSettlement,
+  runSettlementCommand,
   claimPaymentOn,
   sampleClaim,
   samplePayment,
   PAYMENT_TIMER_COMMANDS,
   TEST_TREASURY,
-} from '../../support/payments/payment-claims.ts'
-import { toSettlementId } from '../../../payments/commands/payment-commands.ts'
+} from '../../support/payments/sample-payment-claims.ts'
+import { toSettlementId } from '../../../payments/commands/payment-claim-commands.ts'
 import { startRpcFaultProxy } from '../../support/chain/rpc-fault-proxy.ts'
-import { createActorNode } from '../../support/actors/actor-node.ts'
+import { createActorNode } from '../../support/actors/test-actor-node.ts'
 import { createOffsetClock, sendTransactionFrom } from '../../support/payments/settler-scenario.ts'
 
 /** A settler with these rails and no other one. */
@@ -72,8 +72,8 @@ async function settling(t: Test, rails: Partial<SettlerDeps>) {
 /** What the unmodified client of MPP would send now. */
 async function charge(account: PrivateKeyAccount): Promise<OnchainPayment & { hash: HexString }> {
   const now = Date.now()
-  const payment = await readChargePayment(
-    (await createChargeCredential({ account }, { now })).text,
+  const payment = await readTempoChargePayment(
+    (await createTempoChargeCredential({ account }, { now })).text,
     { now },
   )
   if (payment?.proof.kind !== 'mpp') throw new Error('it can be read')
@@ -122,7 +122,7 @@ t.test('MPP: an unsent payment is lost once the chain is past its expiry', async
   t.equal(await at.settler.settled(id, 500), 'pending', 'a node refuses it, another one might not')
   const begun = await poor()
   const left = await at.claimed(begun, 'tempo')
-  await askAboutSettlement(at.actors, { payment: begun }, recordPaymentSubmittedCommand, {
+  await runSettlementCommand(at.actors, { payment: begun }, recordPaymentSubmittedCommand, {
     txHash: begun.hash,
   })
   const { timestamp } = await chain.client.getBlock()

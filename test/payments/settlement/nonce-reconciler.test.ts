@@ -6,14 +6,14 @@ import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import type { HexString } from '../../../chain/onchain-payment.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { createSettler } from '../../../payments/settlement/settler.ts'
-import type { Sql } from '../../../persistence/data-plane.ts'
+import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import {
   createSettlerTransactionStore,
   type StoredSettlerTransaction,
 } from '../../../persistence/payments/settler-transaction-store.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
-import { assertNoViolations } from '../../support/actors/node-pairs.ts'
-import { TEST_TREASURY } from '../../support/payments/payment-claims.ts'
+import { assertNoViolations } from '../../support/actors/test-actor-node-pairs.ts'
+import { TEST_TREASURY } from '../../support/payments/sample-payment-claims.ts'
 import {
   NODE_HANDOVER_MS,
   countPoolTransactions,

@@ -1,8 +1,8 @@
 import t from 'tap'
 import { fromUsdc } from '../../../core/money.ts'
-import { assertNoViolations } from '../../support/actors/node-pairs.ts'
+import { assertNoViolations } from '../../support/actors/test-actor-node-pairs.ts'
 import {
-  advanceTime,
+  advanceChainAndNodeTime,
   NODE_HANDOVER_MS,
   sendTransactionFrom,
   createRandomAccount,
@@ -32,12 +32,12 @@ t.test('a payment given up by one node is not taken by a slower one', async (t) 
   const hoard = createRandomAccount().address
   await sendTransactionFrom(at.chain, payer, encodeTokenCall('transfer', [hoard, payment.amount]))
   t.equal(await one.settler.settled(id, 300), 'pending')
-  await advanceTime(at, NODE_HANDOVER_MS)
+  await advanceChainAndNodeTime(at, NODE_HANDOVER_MS)
   t.equal(await one.settler.settled(id, 10_000), 'lost', 'its payer has nothing')
   go()
   t.equal(await slow, 'lost')
   await at.chain.mint(payer.address, payment.amount)
-  await advanceTime(at, NODE_HANDOVER_MS)
+  await advanceChainAndNodeTime(at, NODE_HANDOVER_MS)
   await two.settler.sweep()
   await one.settler.sweep()
   t.equal(

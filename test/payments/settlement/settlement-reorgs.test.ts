@@ -1,27 +1,27 @@
 import t, { type Test } from 'tap'
-import { findBlockHash, readChainHeads } from '../../../chain/evm/incoming-transfers.ts'
+import { findBlockHash, readLatestAndFinalBlocks } from '../../../chain/evm/incoming-transfers.ts'
 import { createEvmClient } from '../../../chain/evm/evm-client.ts'
 import type { HexString } from '../../../chain/onchain-payment.ts'
-import { findTransactionReceipt } from '../../../chain/evm/transactions.ts'
+import { findTransactionReceipt } from '../../../chain/evm/settler-evm-transactions.ts'
 import { fromUsdc } from '../../../core/money.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { createFleetCommand, topUpFleetCommand } from '../../../payments/commands/fleet-commands.ts'
 import { sendCreditsCommand } from '../../../payments/commands/agent-account-commands.ts'
 import { createFinalityWatcher } from '../../../payments/settlement/finality-watcher.ts'
 import { createFinalityStore } from '../../../persistence/payments/finality-store.ts'
-import { TEST_TREASURY } from '../../support/payments/payment-claims.ts'
-import { transferInput, assertNoViolations } from '../../support/actors/node-pairs.ts'
+import { TEST_TREASURY } from '../../support/payments/sample-payment-claims.ts'
+import { transferInput, assertNoViolations } from '../../support/actors/test-actor-node-pairs.ts'
 import {
   waitForFinalSettlement,
   postPaidCall,
-  HIVE_TRENDING_ATOMIC,
+  HIVE_TRENDING_PRICE_ATOMIC,
   settlementIdOfReply,
   paymentSignatureHeader,
   startStationWithChain,
-} from '../../support/payments/paid-station.ts'
-import { readCreditBalances, pollUntil } from '../../support/payments/wallet-owners.ts'
+} from '../../support/payments/test-station-with-payment-chain.ts'
+import { readCreditBalances, pollUntil } from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
 import {
-  advanceTime,
+  advanceChainAndNodeTime,
   NODE_HANDOVER_MS,
   sendTransactionFrom,
   createRandomAccount,
@@ -41,7 +41,7 @@ function watching(at: SettlerScenario, node = at.all[0] as SettlerScenario['all'
     chain: 'base',
     source: {
       // No block of this chain is final as long as it is asked like this.
-      heads: async () => ({ ...(await readChainHeads(client)), finalized: 0n }),
+      heads: async () => ({ ...(await readLatestAndFinalBlocks(client)), finalized: 0n }),
       blockHash: (block) => findBlockHash(client, block),
       receiptOf: (tx) => findTransactionReceipt(client, tx as HexString),
       sentCount: () => client.getTransactionCount({ address: at.account.address }),
@@ -172,7 +172,7 @@ t.test('a payer that moved the money meanwhile is a loss and must settle first',
   await at.chain.mine(PAST)
   t.equal(await watch.look(), 1)
   t.equal(await at.settler.settled(made.id, 500), 'pending', 'it may come back until it expires')
-  await advanceTime(at, AUTHORIZATION_LIFETIME_MS)
+  await advanceChainAndNodeTime(at, AUTHORIZATION_LIFETIME_MS)
   t.equal(await at.settler.settled(made.id, 10_000), 'lost')
   const [loss] = await at.sql<{ debit: string; amount_micros: bigint }[]>`
     select debit, amount_micros from transfers where kind = 'loss' and memo = ${made.id}`
@@ -212,7 +212,7 @@ t.test('credits that were bought stand until their payment is lost', async (t) =
   const friend = await at.actors.born(0)
   const gift = { ...transferInput(friend, 3), promoTransferable: false }
   await at.actors.ask(agentId, sendCreditsCommand, gift)
-  await advanceTime(at, AUTHORIZATION_LIFETIME_MS)
+  await advanceChainAndNodeTime(at, AUTHORIZATION_LIFETIME_MS)
   t.equal(await at.settler.settled(id, 10_000), 'lost')
   t.equal(await at.stateOf(claimed), 'lost/delivered')
   t.strictSame(
@@ -238,7 +238,7 @@ t.test('final transactions are no longer watched', async (t) => {
     chain: 'base',
     source: {
       heads: async () => {
-        const seen = await readChainHeads(client)
+        const seen = await readLatestAndFinalBlocks(client)
         return { ...seen, finalized: seen.latest }
       },
       blockHash: (block) => findBlockHash(client, block),
@@ -289,9 +289,9 @@ t.test('a top-up of a fleet that the chain undoes is taken out of its pool', asy
 t.test('a whole station finds out by itself, and settles again', async (t) => {
   const { main, till } = await startStationWithChain(t)
   const header = await paymentSignatureHeader(
-    await till.createPayer(HIVE_TRENDING_ATOMIC),
+    await till.createPayer(HIVE_TRENDING_PRICE_ATOMIC),
     till,
-    HIVE_TRENDING_ATOMIC,
+    HIVE_TRENDING_PRICE_ATOMIC,
   )
   const answer = await postPaidCall(main, header)
   const id = settlementIdOfReply(answer)
@@ -305,7 +305,7 @@ t.test('a whole station finds out by itself, and settles again', async (t) => {
   await till.base.reorg(1)
   t.equal(await till.treasuryBalance(), 0n)
   await till.base.mine(PAST)
-  await pollUntil(till.treasuryBalance, (value) => value === HIVE_TRENDING_ATOMIC)
+  await pollUntil(till.treasuryBalance, (value) => value === HIVE_TRENDING_PRICE_ATOMIC)
   t.match(await waitForFinalSettlement(main, id), { state: 'settled', delivery: 'delivered' })
   t.equal((await postPaidCall(main, header)).text, answer.text)
   await main.verify()

@@ -1,11 +1,11 @@
 import t from 'tap'
-import { assertNoViolations } from '../../support/actors/node-pairs.ts'
+import { assertNoViolations } from '../../support/actors/test-actor-node-pairs.ts'
 import {
   signCancellation,
-  advanceTime,
+  advanceChainAndNodeTime,
   countPoolTransactions,
   sendTransactionFrom,
-  settlementCallOf,
+  settlementTransferCallOf,
   createRandomAccount,
   encodeTokenCall,
   encodeCancelAuthorization,
@@ -44,10 +44,10 @@ t.test('a cancellation dropped by a reorg: the later settlement is counted', asy
   })
   t.equal(await at.settler.settled(id, 10_000), 'lost')
   await at.chain.reorg(1)
-  await sendTransactionFrom(at.chain, createRandomAccount(), settlementCallOf(payment))
+  await sendTransactionFrom(at.chain, createRandomAccount(), settlementTransferCallOf(payment))
   await at.settler.sweep()
   t.equal(await at.stateOf(claimed), 'lost/delivered', 'it is looked at when it can land no more')
-  await advanceTime(at, AUTHORIZATION_LIFETIME_MS)
+  await advanceChainAndNodeTime(at, AUTHORIZATION_LIFETIME_MS)
   await at.settler.sweep()
   t.equal(await at.stateOf(claimed), 'settled/delivered')
   t.equal(await at.sent(), 0)
@@ -57,7 +57,7 @@ t.test('a cancellation dropped by a reorg: the later settlement is counted', asy
 t.test('a third party submits it first: the money has arrived all the same', async (t) => {
   const at = await startSettlerScenario(t)
   const { claimed, id, payment } = await at.paid(0.03)
-  const tx = await sendTransactionFrom(at.chain, createRandomAccount(), settlementCallOf(payment))
+  const tx = await sendTransactionFrom(at.chain, createRandomAccount(), settlementTransferCallOf(payment))
   t.equal(await at.settler.settled(id, 10_000), 'settled')
   t.equal((await at.find(claimed))?.txHash, tx)
   t.equal(await at.sent(), 0)
@@ -77,7 +77,7 @@ t.test(
     const tx = await sendTransactionFrom(
       at.chain,
       createRandomAccount(),
-      settlementCallOf(payment),
+      settlementTransferCallOf(payment),
       more,
     )
     await at.chain.mine(1)
@@ -119,7 +119,7 @@ t.test('it expires before a block takes it: ours reverts, and it is lost', async
   await at.chain.client.setAutomine(false)
   const waiting = at.settler.settled(id, 20_000)
   await spinUntil(async () => (await countPoolTransactions(at)) === 1)
-  await advanceTime(at, AUTHORIZATION_LIFETIME_MS)
+  await advanceChainAndNodeTime(at, AUTHORIZATION_LIFETIME_MS)
   t.equal(await waiting, 'lost')
   t.equal(await at.stateOf(claimed), 'lost/delivered')
   await assertNoViolations(t, at.sql)
@@ -131,7 +131,7 @@ t.test('code appears on the payer: the signature is void, the loss is counted', 
   await at.chain.client.setCode({ address: payer.address, bytecode: '0xfe' })
   t.equal(await at.settler.settled(id, 500), 'pending')
   t.equal(await at.sent(), 0)
-  await advanceTime(at, AUTHORIZATION_LIFETIME_MS)
+  await advanceChainAndNodeTime(at, AUTHORIZATION_LIFETIME_MS)
   t.equal(await at.settler.settled(id, 10_000), 'lost')
   t.equal(await at.stateOf(claimed), 'lost/delivered')
   await assertNoViolations(t, at.sql)

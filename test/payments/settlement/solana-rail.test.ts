@@ -9,23 +9,23 @@ import { MINUTE, SECOND } from '../../../core/clock.ts'
 import { createSettler } from '../../../payments/settlement/settler.ts'
 import { createSettlementStore } from '../../../persistence/payments/settlement-store.ts'
 import { createSettlerTransactionStore } from '../../../persistence/payments/settler-transaction-store.ts'
-import { sampleOffer } from '../../support/payments/payment-offers.ts'
+import { sampleOffer } from '../../support/payments/sample-payment-offer.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import {
-  createSolanaTransaction,
+  createSignedSolanaTransfer,
   startTestFacilitator,
   type FacilitatorBehaviour,
-} from '../../support/chain/solana-facilitator.ts'
-import { assertNoViolations } from '../../support/actors/node-pairs.ts'
+} from '../../support/chain/test-solana-facilitator.ts'
+import { assertNoViolations } from '../../support/actors/test-actor-node-pairs.ts'
 import {
   claimPaymentOn,
   sampleClaim,
   samplePayment,
   PAYMENT_TIMER_COMMANDS,
-} from '../../support/payments/payment-claims.ts'
-import { toSettlementId } from '../../../payments/commands/payment-commands.ts'
-import { createActorNode } from '../../support/actors/actor-node.ts'
-import { startTestSolanaRpc, type LandedTransfer } from '../../support/chain/solana-rpc-server.ts'
+} from '../../support/payments/sample-payment-claims.ts'
+import { toSettlementId } from '../../../payments/commands/payment-claim-commands.ts'
+import { createActorNode } from '../../support/actors/test-actor-node.ts'
+import { startTestSolanaRpc, type LandedTransfer } from '../../support/chain/test-solana-rpc-server.ts'
 import { createOffsetClock } from '../../support/payments/settler-scenario.ts'
 
 const [, , requirement] = sampleOffer().requirements
@@ -93,7 +93,7 @@ async function settling(t: Test, { withNode = true } = {}) {
   }
 }
 
-function signed(now: number, transaction = createSolanaTransaction()): OnchainPayment {
+function signed(now: number, transaction = createSignedSolanaTransfer()): OnchainPayment {
   const read = parseSolanaTransfer(Buffer.from(transaction, 'base64'))
   if (read === null || requirement === undefined) throw new Error('it cannot be read')
   return samplePayment(0.03, {

@@ -4,16 +4,16 @@ import { decodeMulticallEntries } from '../../../chain/evm/multicall.ts'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import type { HexString } from '../../../chain/onchain-payment.ts'
 import { SECOND } from '../../../core/clock.ts'
-import { createTransactionSender } from '../../../payments/settlement/transaction-sender.ts'
-import type { Sql } from '../../../persistence/data-plane.ts'
-import { assertNoViolations } from '../../support/actors/node-pairs.ts'
-import { TEST_TREASURY } from '../../support/payments/payment-claims.ts'
+import { createSettlerTransactionSender } from '../../../payments/settlement/settler-transaction-sender.ts'
+import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
+import { assertNoViolations } from '../../support/actors/test-actor-node-pairs.ts'
+import { TEST_TREASURY } from '../../support/payments/sample-payment-claims.ts'
 import {
   signCancellation,
   NODE_HANDOVER_MS,
   countPoolTransactions,
   sendTransactionFrom,
-  settlementCallOf,
+  settlementTransferCallOf,
   createRandomAccount,
   encodeTokenCall,
   encodeCancelAuthorization,
@@ -118,7 +118,7 @@ t.test('a payment that fails in a batch is handled and sent again alone', async 
   const theirs = await sendTransactionFrom(
     at.chain,
     createRandomAccount(),
-    settlementCallOf(taken.payment),
+    settlementTransferCallOf(taken.payment),
     sooner,
   )
   await at.chain.mine(1)
@@ -156,7 +156,7 @@ t.test('a node crashes between storing a batch and reporting it', async (t) => {
   const settling = at.parts.base
   if (settling === null) throw new Error('there is a chain')
   const { signal } = new AbortController()
-  const dead = createTransactionSender({
+  const dead = createSettlerTransactionSender({
     chain: 'base',
     ...settling,
     transactions,
@@ -164,7 +164,7 @@ t.test('a node crashes between storing a batch and reporting it', async (t) => {
     log,
     signal,
   })
-  const calls = new Map(made.map(({ id, payment }) => [id, settlementCallOf(payment)]))
+  const calls = new Map(made.map(({ id, payment }) => [id, settlementTransferCallOf(payment)]))
   await dead.prepareTogether(calls, (members) => 200_000n * BigInt(members))
   t.equal(await at.stateOf((made[0] as Paid).claimed), 'due/delivered')
   const more = await due(at, 2)

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { SECOND } from '../../../core/clock.ts'
-import { assertNoViolations } from '../../support/actors/node-pairs.ts'
-import { TEST_TREASURY } from '../../support/payments/payment-claims.ts'
+import { assertNoViolations } from '../../support/actors/test-actor-node-pairs.ts'
+import { TEST_TREASURY } from '../../support/payments/sample-payment-claims.ts'
 import {
   signCancellation,
   NODE_HANDOVER_MS,

@@ -1,14 +1,14 @@
 import t from 'tap'
 import { createSystemClock } from '../../../core/clock.ts'
-import { deriveEncryptionKey } from '../../../core/crypto.ts'
+import { deriveEncryptionKey } from '../../../core/key-derivation-and-encryption.ts'
 import { ServiceError } from '../../../core/errors.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
-import { IdempotentReplayError } from '../../../actors/command.ts'
+import { IdempotentReplayError } from '../../../actors/aggregate-command-types.ts'
 import {
   createIdempotentWrites,
   type IdempotentRequest,
 } from '../../../persistence/idempotency/idempotent-writes.ts'
-import { createTestServer, TEST_MASTER_KEY } from '../../support/http/http-server.ts'
+import { createTestServer, TEST_MASTER_KEY } from '../../support/http/test-http-server.ts'
 
 const write = (fields: Partial<IdempotentRequest> = {}): IdempotentRequest => ({
   owner: 'owner',

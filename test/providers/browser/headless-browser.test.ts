@@ -10,9 +10,9 @@ import {
   type BrowserHostSettings,
 } from '../../../providers/browser/browser-host-process.ts'
 import { findChromium } from '../../../providers/browser/find-chromium.ts'
-import { parseAddressAllowlist } from '../../../providers/egress/public-address.ts'
+import { parseIpAddressAllowlist } from '../../../providers/egress/public-ip-address.ts'
 import { startFixtureServer } from '../../support/upstreams/fixture-server.ts'
-import { rejectionDetailsOf } from '../../support/tools/tool-context.ts'
+import { rejectionDetailsOf } from '../../support/tools/test-tool-context.ts'
 
 const CHROMIUM = '/usr/bin/chromium'
 const skip = existsSync(CHROMIUM) ? false : `there is no ${CHROMIUM}`
@@ -110,7 +110,7 @@ t.test('pages in a fence', { skip }, async (t) => {
     searchPath: '/usr/bin:/bin',
     userAgent: 'gas-test/1',
     production: false,
-    allow: parseAddressAllowlist(`127.0.0.1:${site.port}`),
+    allow: parseIpAddressAllowlist(`127.0.0.1:${site.port}`),
     resolve: async (name: string) =>
       (address[name as keyof typeof address] ?? ['127.0.0.1']).map((one) => ({
         address: one,

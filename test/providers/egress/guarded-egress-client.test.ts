@@ -1,15 +1,15 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
-import { isPublicAddress, parseAddressAllowlist } from '../../../providers/egress/public-address.ts'
+import { isPublicIpAddress, parseIpAddressAllowlist } from '../../../providers/egress/public-ip-address.ts'
 import { RequestNotSentError } from '../../../providers/egress/egress-client.ts'
 import { createEgressClient } from '../../../providers/egress/guarded-egress-client.ts'
-import { createGuardedAgent } from '../../../providers/egress/guarded-agent.ts'
+import { createGuardedHttpAgent } from '../../../providers/egress/guarded-http-agent.ts'
 import type { EgressClientSettings } from '../../../providers/egress/guarded-egress-client.ts'
-import { parseCallerHeaders, resolveHopHeaders } from '../../../providers/egress/caller-headers.ts'
-import { startDataWebsite } from '../../support/upstreams/data-website.ts'
+import { parseOutboundCallerHeaders, resolveHopHeaders } from '../../../providers/egress/outbound-caller-headers.ts'
+import { startDataRetrievalWebsite } from '../../support/upstreams/test-data-retrieval-website.ts'
 import type { FixtureServer } from '../../support/upstreams/fixture-server.ts'
-import { rejectionDetailsOf } from '../../support/tools/tool-context.ts'
+import { rejectionDetailsOf } from '../../support/tools/test-tool-context.ts'
 
 const signal = new AbortController().signal
 const PUBLIC = '93.184.216.34'
@@ -28,7 +28,7 @@ function egress(
 }
 
 const allowing = (...sites: FixtureServer[]) =>
-  parseAddressAllowlist(sites.map(({ port }) => `127.0.0.1:${port}`).join(','))
+  parseIpAddressAllowlist(sites.map(({ port }) => `127.0.0.1:${port}`).join(','))
 
 t.test('only globally routable unicast addresses are public', async (t) => {
   const private_ = `127.0.0.1 0.0.0.0 10.0.0.1 172.16.0.1 192.168.0.1 169.254.169.254 100.64.0.1 198.18.0.1
@@ -36,14 +36,14 @@ t.test('only globally routable unicast addresses are public', async (t) => {
     ::ffff:127.0.0.1 ::ffff:10.0.0.1 fc00::1 fe80::1 fec0::1 ff02::1 100::1 2001:db8::1 2002:7f00:1::1
     168.63.129.16 192.0.0.192 100.100.100.200 fd00:ec2::254 ::ffff:168.63.129.16
     2001:0:1::1 4000::1 e000::1 1::1 64:ff9b::7f00:1 64:ff9b:1::1 3fff::1 5f00::1 2001:2::1 localhost 1 x`
-  for (const address of private_.split(/\s+/)) t.equal(isPublicAddress(address), false, address)
+  for (const address of private_.split(/\s+/)) t.equal(isPublicIpAddress(address), false, address)
   for (const address of [PUBLIC, '1.1.1.1', '2606:4700:4700::1111', '::ffff:1.1.1.1']) {
-    t.equal(isPublicAddress(address), true, address)
+    t.equal(isPublicIpAddress(address), true, address)
   }
 })
 
 t.test('the allow list opens the ports it names and nothing else', async (t) => {
-  const allow = parseAddressAllowlist('127.0.0.1:8000-8010, [::1]:9000')
+  const allow = parseIpAddressAllowlist('127.0.0.1:8000-8010, [::1]:9000')
   t.same(
     [8000, 8010, 7999, 8011].map((port) => allow('127.0.0.1', port)),
     [true, true, false, false],
@@ -53,9 +53,9 @@ t.test('the allow list opens the ports it names and nothing else', async (t) => 
     [true, true, false],
   )
   t.equal(allow('127.0.0.2', 8000), false)
-  t.equal(parseAddressAllowlist('')('127.0.0.1', 80), false)
+  t.equal(parseIpAddressAllowlist('')('127.0.0.1', 80), false)
   for (const bad of ['localhost:80', '127.0.0.1', '127.0.0.1:x'])
-    t.throws(() => parseAddressAllowlist(bad), bad)
+    t.throws(() => parseIpAddressAllowlist(bad), bad)
 })
 
 t.test(
@@ -140,7 +140,7 @@ t.test('the agent itself opens no connection to a private literal', async (t) =>
   t.teardown(() => server.close())
   const resolve = async () => []
   const patience = { connectMs: 2_000, headersMs: 2_000, bodyMs: 2_000 }
-  const agent = createGuardedAgent(() => false, resolve, patience)
+  const agent = createGuardedHttpAgent(() => false, resolve, patience)
   t.teardown(() => agent.destroy())
   const { port } = server.address() as AddressInfo
   const asked = agent.request({ origin: `http://127.0.0.1:${port}`, path: '/', method: 'GET' })
@@ -151,7 +151,7 @@ t.test('the agent itself opens no connection to a private literal', async (t) =>
 t.test(
   'a resolver that changes its answer between check and connection gets nowhere',
   async (t) => {
-    const inner = await startDataWebsite(t)
+    const inner = await startDataRetrievalWebsite(t)
     let asked = 0
     const resolve = async () => [{ address: (asked += 1) === 1 ? PUBLIC : '127.0.0.1', family: 4 }]
     const guard = egress(t, { resolve })
@@ -166,7 +166,7 @@ t.test(
 )
 
 t.test('redirects are followed five times and each hop is checked', async (t) => {
-  const web = await startDataWebsite(t)
+  const web = await startDataRetrievalWebsite(t)
   const guard = egress(t, { allow: allowing(web) })
   const get = (path: string, maxRedirects?: number) =>
     guard.fetch({
@@ -197,7 +197,7 @@ t.test('redirects are followed five times and each hop is checked', async (t) =>
 })
 
 t.test('a body is cut off by its decoded size, by its time and by the caller', async (t) => {
-  const web = await startDataWebsite(t)
+  const web = await startDataRetrievalWebsite(t)
   const guard = egress(t, { allow: allowing(web) })
   const hasty = egress(t, { allow: allowing(web), timeouts: { headersMs: 500 } })
   const get = (path: string, more = {}, by = guard) =>
@@ -225,7 +225,7 @@ t.test('a host that refuses or does not exist is an upstream error with its reas
     })
   })
   const guard = egress(t, {
-    allow: parseAddressAllowlist(`127.0.0.1:${closed}`),
+    allow: parseIpAddressAllowlist(`127.0.0.1:${closed}`),
     resolve: async () => [],
   })
   const get = (url: string) => rejectionDetailsOf(guard.fetch({ url, maxBytes: 10, signal }))
@@ -247,7 +247,7 @@ t.test('a failed visit reports whether it certainly reached no host', async (t) 
   const breaking = createServer((request) => request.socket.destroy())
   await new Promise<void>((ready) => breaking.listen(0, '127.0.0.1', ready))
   const { port } = breaking.address() as AddressInfo
-  const guard = egress(t, { allow: parseAddressAllowlist(`127.0.0.1:${port}`) })
+  const guard = egress(t, { allow: parseIpAddressAllowlist(`127.0.0.1:${port}`) })
   const post = (url: string): Promise<unknown> =>
     guard
       .sendSingleHop({ url, method: 'POST', headers: {}, body: 'x', maxBytes: 10, signal })
@@ -312,7 +312,7 @@ t.test('only listed headers may be set, none that route or forge a request', asy
 })
 
 t.test('a keyring secret is sent to its hosts only, hop by hop, and never returned', async (t) => {
-  const [home, abroad] = [await startDataWebsite(t), await startDataWebsite(t)]
+  const [home, abroad] = [await startDataRetrievalWebsite(t), await startDataRetrievalWebsite(t)]
   const guard = egress(t, { allow: allowing(home, abroad) })
   const owned: Record<string, string> = { 'TOKEN 127.0.0.1': 's3cret-value-1' }
   const secrets = {
@@ -355,7 +355,7 @@ t.test('a keyring secret is sent to its hosts only, hop by hop, and never return
 
   const down = { url: new URL('http://127.0.0.1/'), first: new URL('https://127.0.0.1/') }
   t.strictSame(
-    await resolveHopHeaders(parseCallerHeaders(headers), secrets, down),
+    await resolveHopHeaders(parseOutboundCallerHeaders(headers), secrets, down),
     { headers: { accept: 'application/json' }, usedSecrets: [] },
     'no secret leaves https for http',
   )

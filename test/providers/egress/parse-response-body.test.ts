@@ -1,19 +1,19 @@
 import t from 'tap'
 import dataRetrieval from '../../../tools/web/data-retrieval.ts'
-import { parseAddressAllowlist } from '../../../providers/egress/public-address.ts'
+import { parseIpAddressAllowlist } from '../../../providers/egress/public-ip-address.ts'
 import { createEgressClient } from '../../../providers/egress/guarded-egress-client.ts'
 import { parseResponseBody } from '../../../providers/egress/parse-response-body.ts'
-import { startDataWebsite } from '../../support/upstreams/data-website.ts'
-import { createRecordingContext, rejectionDetailsOf } from '../../support/tools/tool-context.ts'
+import { startDataRetrievalWebsite } from '../../support/upstreams/test-data-retrieval-website.ts'
+import { createRecordingContext, rejectionDetailsOf } from '../../support/tools/test-tool-context.ts'
 
 t.test(
   'bodies are read as json, text in their charset, or csv; else as text with the reason',
   async (t) => {
-    const web = await startDataWebsite(t)
+    const web = await startDataRetrievalWebsite(t)
     const guard = createEgressClient({
       userAgent: 'test/1',
       resolve: async () => [{ address: '127.0.0.1', family: 4 }],
-      allow: parseAddressAllowlist(`127.0.0.1:${web.port}`),
+      allow: parseIpAddressAllowlist(`127.0.0.1:${web.port}`),
     })
     t.teardown(() => guard.close())
     const run = async (path: string, format?: 'json' | 'text' | 'csv') => {

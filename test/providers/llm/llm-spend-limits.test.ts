@@ -3,29 +3,29 @@ import { ServiceError } from '../../../core/errors.ts'
 import type { LlmAttemptCost, LlmReservationResult } from '../../../domain/llm-spend.ts'
 import { micros } from '../../../core/money.ts'
 import { createLlmSpendStore } from '../../../persistence/calls/llm-spend-store.ts'
-import type { Sql } from '../../../persistence/data-plane.ts'
+import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import {
   openPostgresPool,
   parseDatabaseUrl,
 } from '../../../persistence/postgres/connection-pool.ts'
 import { createLlmClient, type ModelBudget } from '../../../providers/llm/llm-client.ts'
 import type { LlmRequest } from '../../../providers/llm/llm-port.ts'
-import { parseLlmProviders } from '../../../providers/llm/provider-settings.ts'
+import { parseLlmProviders } from '../../../providers/llm/llm-provider-settings.ts'
 import { createStreamingPostClient } from '../../../providers/upstream/streaming-post-client.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import {
   startStation,
   type TestAgent,
   type InProcessStation,
-} from '../../support/station/start-station.ts'
-import { startLlmApi, type LlmApiServer } from '../../support/upstreams/llm-api.ts'
+} from '../../support/station/start-test-station.ts'
+import { startLlmApi, type LlmApiServer } from '../../support/upstreams/test-llm-api.ts'
 import { waitUntilTrue } from '../../support/schedules/due-slots.ts'
 import {
-  AUTHOR_ID,
+  TEST_AUTHOR_AGENT_ID,
   TOOL_CALL_ID,
   createManualClock,
   rejectionDetailsOf,
-} from '../../support/tools/tool-context.ts'
+} from '../../support/tools/test-tool-context.ts'
 
 const DAY = '2026-11-21'
 const BOUNDS = { budget: micros(450n), share: micros(100n) }
@@ -125,7 +125,7 @@ function meter(house: Pick<LlmApiServer, 'providers'>, budget: Partial<ModelBudg
         prompt: 'say hello',
         maxTokens: 100,
         preference: 'cheapest',
-        caller: { agentId: AUTHOR_ID, visitor: 'visitor-1' },
+        caller: { agentId: TEST_AUTHOR_AGENT_ID, visitor: 'visitor-1' },
         callId: TOOL_CALL_ID,
         ...more,
       },

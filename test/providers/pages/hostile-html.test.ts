@@ -1,17 +1,17 @@
 import t from 'tap'
-import { findControls } from '../../../tools/perception/agent-act/find-control.ts'
+import { findControls } from '../../../tools/perception/agent-act/find-page-control.ts'
 import { decodePage } from '../../../providers/pages/html/decode-page.ts'
-import { createPageReader } from '../../../providers/pages/page-reader.ts'
-import { rejectionDetailsOf } from '../../support/tools/tool-context.ts'
+import { createPageParserPool } from '../../../providers/pages/page-parser-pool.ts'
+import { rejectionDetailsOf } from '../../support/tools/test-tool-context.ts'
 import {
   repeatToSize,
   HOSTILE_HTML_PAGES,
   BYTES_PER_MIB,
   SUPERLINEAR_HTML_PAGES,
-} from '../../support/tools/html-samples.ts'
+} from '../../support/tools/html-and-price-text-samples.ts'
 
 const quiet = new AbortController().signal
-const pages = createPageReader()
+const pages = createPageParserPool()
 t.teardown(() => pages.close())
 
 const source = (body: string) => ({

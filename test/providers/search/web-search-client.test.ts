@@ -1,11 +1,11 @@
 import t from 'tap'
-import { startStation } from '../../support/station/start-station.ts'
-import { SEARCH_API_NAMES, startSearchApis } from '../../support/upstreams/search-apis.ts'
-import { createSearchAdapters } from '../../../providers/search/search-adapters.ts'
+import { startStation } from '../../support/station/start-test-station.ts'
+import { SEARCH_API_NAMES, startSearchApis } from '../../support/upstreams/test-search-apis.ts'
+import { createSearchAdapters } from '../../../providers/search/select-search-engines.ts'
 import { htmlSnippetToText } from '../../../providers/text/html-snippet.ts'
 import { createWebSearchClient } from '../../../providers/search/web-search-client.ts'
 import { createUpstreamClient } from '../../../providers/upstream/upstream-client.ts'
-import { createManualClock } from '../../support/tools/tool-context.ts'
+import { createManualClock } from '../../support/tools/test-tool-context.ts'
 
 const QUIET = new AbortController().signal
 

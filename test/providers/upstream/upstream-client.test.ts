@@ -7,7 +7,7 @@ import {
   UPSTREAM_FAULTS,
 } from '../../support/upstreams/fixture-server.ts'
 import type { UpstreamFault } from '../../support/upstreams/fixture-server.ts'
-import { createManualClock, rejectionDetailsOf } from '../../support/tools/tool-context.ts'
+import { createManualClock, rejectionDetailsOf } from '../../support/tools/test-tool-context.ts'
 
 const signal = new AbortController().signal
 

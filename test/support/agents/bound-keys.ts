@@ -1,5 +1,5 @@
-import type { TestReply, TestRequestOptions } from '../http/http-client.ts'
-import type { TestAgent, TestStation } from '../station/start-station.ts'
+import type { TestReply, TestRequestOptions } from '../http/test-http-client.ts'
+import type { TestAgent, TestStation } from '../station/start-test-station.ts'
 
 /** Creates a Backpack of an agent and returns its id. */
 export async function createAgentBackpack(

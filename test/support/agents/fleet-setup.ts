@@ -1,7 +1,7 @@
 import { fromUsdc } from '../../../core/money.ts'
 import { topUpFleetCommand } from '../../../payments/commands/fleet-commands.ts'
-import type { TestReply } from '../http/http-client.ts'
-import type { TestAgent, TestStation, InProcessStation } from '../station/start-station.ts'
+import type { TestReply } from '../http/test-http-client.ts'
+import type { TestAgent, TestStation, InProcessStation } from '../station/start-test-station.ts'
 
 /** Creates fleets with members and credits through the public API. */
 

@@ -1,5 +1,5 @@
-import { SSE_FRAME_PATTERN, type TestReplyBody, type SseFrame } from './http-client.ts'
-import type { TestAgent, TestStation } from '../station/start-station.ts'
+import { SSE_FRAME_PATTERN, type TestReplyBody, type SseFrame } from './test-http-client.ts'
+import type { TestAgent, TestStation } from '../station/start-test-station.ts'
 
 /** A call of `POST /api/refuel/stream`, read frame by frame. */
 export interface RefuelStreamReader {

@@ -1,36 +1,36 @@
-import type { ModelOperation, ModelSettleOperation } from './model-operations.ts'
+import type { LedgerModelOperation, LedgerModelSettleOperation } from './ledger-model-operations.ts'
 import {
-  ModelRejection,
-  type ModelAgent,
-  type ModelBackpack,
-  type ModelCall,
-  type ModelPurse,
-  type ModelTask,
-} from './model-state.ts'
+  LedgerModelRejection,
+  type LedgerModelAgent,
+  type LedgerModelBackpack,
+  type LedgerModelCall,
+  type LedgerModelPurse,
+  type LedgerModelTask,
+} from './ledger-model-state.ts'
 
 /** A simple model of the ledger that the real one is compared with. Amounts are bigints. */
 
-export const MODEL_KEY_CAP_MICROS = 300n
+export const LEDGER_MODEL_KEY_CAP_MICROS = 300n
 
 /** The referrer of the other two agents; it performs no operations. */
-export const MODEL_REFERRER = 2
+export const LEDGER_MODEL_REFERRER = 2
 const REFERRAL_REWARD_MICROS = 210_000n
 
 const minAmount = (a: bigint, b: bigint) => (a < b ? a : b)
 const sum = (all: bigint[]) => all.reduce((total, one) => total + one, 0n)
-const promoFirst = (purse: ModelPurse, amount: bigint): ModelPurse => {
+const promoFirst = (purse: LedgerModelPurse, amount: bigint): LedgerModelPurse => {
   const promo = minAmount(purse.promo, amount)
   return { promo, cash: amount - promo }
 }
 
 export class ReferenceLedger {
-  readonly agents: ModelAgent[]
-  readonly tasks: ModelTask[] = []
-  readonly calls = new Map<number, ModelCall>()
+  readonly agents: LedgerModelAgent[]
+  readonly tasks: LedgerModelTask[] = []
+  readonly calls = new Map<number, LedgerModelCall>()
   platform = 0n
   treasury = 0n
   /** Rewards not yet paid to the referrer. */
-  readonly referral: ModelPurse = { promo: 0n, cash: 0n }
+  readonly referral: LedgerModelPurse = { promo: 0n, cash: 0n }
   /** Granted credits minus returned ones. */
   granted = 0n
 
@@ -50,7 +50,7 @@ export class ReferenceLedger {
   }
 
   /** Returns `ok` or the error code of the rejection. */
-  apply(op: ModelOperation, id: number): string {
+  apply(op: LedgerModelOperation, id: number): string {
     const of = this.agentOf(op)
     if (of === null) return 'skipped'
     // Operations without a commit absorb the inbox first.
@@ -63,13 +63,13 @@ export class ReferenceLedger {
       try {
         this.once(op, id)
       } catch (error) {
-        if (!(error instanceof ModelRejection) || error.isPersisted) throw error
+        if (!(error instanceof LedgerModelRejection) || error.isPersisted) throw error
         this.absorb(of)
         this.once(op, id)
       }
       return 'ok'
     } catch (error) {
-      if (error instanceof ModelRejection) return error.code
+      if (error instanceof LedgerModelRejection) return error.code
       throw error
     }
   }
@@ -77,25 +77,25 @@ export class ReferenceLedger {
   held(agent: number): bigint {
     return this.heldOf(agent, 'promo') + this.heldOf(agent, 'cash')
   }
-  heldOf(agent: number, part: keyof ModelPurse): bigint {
+  heldOf(agent: number, part: keyof LedgerModelPurse): bigint {
     return sum(this.durable(agent).map(({ taken }) => taken?.[part] ?? 0n))
   }
-  inMemoryHolds(agent: number, node: number): ModelCall[] {
+  inMemoryHolds(agent: number, node: number): LedgerModelCall[] {
     return [...this.calls.values()].filter(
       (call) => call.agent === agent && call.node === node && call.taken === null,
     )
   }
-  private durable(agent: number): ModelCall[] {
+  private durable(agent: number): LedgerModelCall[] {
     return [...this.calls.values()].filter((call) => call.agent === agent && call.taken !== null)
   }
 
-  agentOf(op: ModelOperation): number | null {
+  agentOf(op: LedgerModelOperation): number | null {
     if ('agent' in op) return op.agent
     if ('task' in op) return this.tasks[op.task]?.agent ?? null
     return this.owner.get(op.call) ?? null
   }
   /** The operation with existing calls and tasks: numbers count from the newest and wrap around. */
-  resolveOperation(op: ModelOperation): ModelOperation {
+  resolveOperation(op: LedgerModelOperation): LedgerModelOperation {
     const known = [...this.owner.keys()].toReversed()
     if ('call' in op) return { ...op, call: known[op.call % Math.max(1, known.length)] ?? -1 }
     if (!('task' in op) || op.task === null || this.tasks.length === 0) return op
@@ -105,14 +105,14 @@ export class ReferenceLedger {
   private readonly durables = new Set<number>()
 
   private absorb(agent: number): void {
-    const own = this.agents[agent] as ModelAgent
+    const own = this.agents[agent] as LedgerModelAgent
     for (const { promo, cash } of own.inbox.splice(0)) {
       own.promo += promo
       own.cash += cash
     }
   }
 
-  private once(op: ModelOperation, id: number): void {
+  private once(op: LedgerModelOperation, id: number): void {
     switch (op.type) {
       case 'admit':
         return this.admit(op, id)
@@ -127,10 +127,10 @@ export class ReferenceLedger {
       case 'tip':
         return this.pay(op)
       case 'deposit':
-        ;(this.agents[op.agent] as ModelAgent).cash += op.amount
+        ;(this.agents[op.agent] as LedgerModelAgent).cash += op.amount
         return
       case 'activate': {
-        const own = this.agents[op.agent] as ModelAgent
+        const own = this.agents[op.agent] as LedgerModelAgent
         if (!own.activated) this.reward()
         own.activated = true
         return
@@ -149,27 +149,27 @@ export class ReferenceLedger {
       case 'budget':
         return this.budget(op.node, op.task, op.amount)
       case 'end': {
-        const task = this.tasks[op.task] as ModelTask
-        if (task.state !== 'active') throw new ModelRejection('task_not_active')
+        const task = this.tasks[op.task] as LedgerModelTask
+        if (task.state !== 'active') throw new LedgerModelRejection('task_not_active')
         task.state = op.cancel ? 'abandoned' : 'completed'
         return
       }
       case 'fuse': {
-        const { pack } = this.agents[op.agent] as ModelAgent
-        if (pack.revoked) throw new ModelRejection('REVOKED')
+        const { pack } = this.agents[op.agent] as LedgerModelAgent
+        if (pack.revoked) throw new LedgerModelRejection('REVOKED')
         pack.perCall = op.perCall
         pack.perDay = op.perDay
         return
       }
       case 'revoke': {
-        const { pack } = this.agents[op.agent] as ModelAgent
+        const { pack } = this.agents[op.agent] as LedgerModelAgent
         pack.revoked = true
       }
     }
   }
 
   private trip(
-    pack: ModelBackpack,
+    pack: LedgerModelBackpack,
     limit: 'perCall' | 'perDay',
     gone: bigint,
     amount: bigint,
@@ -178,28 +178,28 @@ export class ReferenceLedger {
     if (max === null || amount === 0n || gone + amount <= max) return
     const first = !pack.persistedRejections.has(limit)
     pack.persistedRejections.add(limit)
-    throw new ModelRejection('FUSE_TRIPPED', first)
+    throw new LedgerModelRejection('FUSE_TRIPPED', first)
   }
 
-  private admit(op: ModelOperation & { type: 'admit' }, id: number): void {
+  private admit(op: LedgerModelOperation & { type: 'admit' }, id: number): void {
     const { agent, node, amount, key, task: taskAt, durable } = op
-    const own = this.agents[agent] as ModelAgent
+    const own = this.agents[agent] as LedgerModelAgent
     const soft = this.inMemoryHolds(agent, node)
-    const reserved = (match: (call: ModelCall) => boolean) =>
+    const reserved = (match: (call: LedgerModelCall) => boolean) =>
       sum(soft.filter(match).map((call) => call.amount))
-    const task = taskAt === null ? null : (this.tasks[taskAt] as ModelTask | undefined)
+    const task = taskAt === null ? null : (this.tasks[taskAt] as LedgerModelTask | undefined)
     const known = task !== null && task !== undefined && task.agent === agent ? task : null
     if (op.pack) {
-      if (own.pack.revoked) throw new ModelRejection('REVOKED')
+      if (own.pack.revoked) throw new LedgerModelRejection('REVOKED')
       this.trip(own.pack, 'perCall', 0n, amount)
       const gone = own.pack.spent + own.pack.held + reserved((call) => call.pack)
       this.trip(own.pack, 'perDay', gone, amount)
     }
     if (known !== null) {
-      if (known.state !== 'active') throw new ModelRejection('task_not_active')
+      if (known.state !== 'active') throw new LedgerModelRejection('task_not_active')
       const gone = known.spent + known.held + reserved((call) => call.task === taskAt)
       if (amount > 0n && gone + amount > known.budget)
-        throw new ModelRejection('task_budget_exceeded')
+        throw new LedgerModelRejection('task_budget_exceeded')
     }
     if (amount > 0n && key) {
       const held = this.durable(agent).filter((call) => call.key)
@@ -207,11 +207,11 @@ export class ReferenceLedger {
         own.keySpent +
         sum(held.map(({ taken }) => (taken?.promo ?? 0n) + (taken?.cash ?? 0n))) +
         reserved((call) => call.key)
-      if (gone + amount > MODEL_KEY_CAP_MICROS) throw new ModelRejection('key_cap_exceeded')
+      if (gone + amount > LEDGER_MODEL_KEY_CAP_MICROS) throw new LedgerModelRejection('key_cap_exceeded')
     }
     const free = own.promo + own.cash - reserved(() => true)
-    if (amount > 0n && free < amount) throw new ModelRejection('payment_required')
-    let taken: ModelPurse | null = null
+    if (amount > 0n && free < amount) throw new LedgerModelRejection('payment_required')
+    let taken: LedgerModelPurse | null = null
     if (durable) {
       taken = promoFirst(own, amount)
       own.promo -= taken.promo
@@ -233,24 +233,24 @@ export class ReferenceLedger {
     if (durable) this.durables.add(id)
   }
 
-  private open(node: number, id: number): ModelCall | undefined {
+  private open(node: number, id: number): LedgerModelCall | undefined {
     const call = this.calls.get(id)
     return call !== undefined && call.taken === null && call.node !== node ? undefined : call
   }
 
   private reward(): void {
     this.granted += REFERRAL_REWARD_MICROS
-    this.agents[MODEL_REFERRER]?.inbox.push({ promo: REFERRAL_REWARD_MICROS, cash: 0n })
+    this.agents[LEDGER_MODEL_REFERRER]?.inbox.push({ promo: REFERRAL_REWARD_MICROS, cash: 0n })
   }
 
-  private settle(op: ModelSettleOperation): void {
+  private settle(op: LedgerModelSettleOperation): void {
     const { node, call: id, part } = op
     const call = this.open(node, id)
-    if (call === undefined) throw new ModelRejection('call_settled')
+    if (call === undefined) throw new LedgerModelRejection('call_settled')
     const cost = (call.amount * part) / 4n
-    const own = this.agents[call.agent] as ModelAgent
-    const task = call.task === null ? null : (this.tasks[call.task] as ModelTask)
-    let used: ModelPurse
+    const own = this.agents[call.agent] as LedgerModelAgent
+    const task = call.task === null ? null : (this.tasks[call.task] as LedgerModelTask)
+    let used: LedgerModelPurse
     if (call.taken === null) used = this.charge(call, own, task, cost)
     else {
       if (call.pack) {
@@ -271,7 +271,7 @@ export class ReferenceLedger {
   }
 
   /** Divides a price among its recipients, by kind of credits. */
-  private divide(agent: number, cost: bigint, paid: ModelPurse, op: ModelSettleOperation): void {
+  private divide(agent: number, cost: bigint, paid: LedgerModelPurse, op: LedgerModelSettleOperation): void {
     const share = (cost * op.share) / 4n
     const left = { ...paid }
     const shared = { cash: minAmount(share, paid.cash), promo: share - minAmount(share, paid.cash) }
@@ -296,25 +296,25 @@ export class ReferenceLedger {
   }
 
   private charge(
-    call: ModelCall,
-    own: ModelAgent,
-    task: ModelTask | null,
+    call: LedgerModelCall,
+    own: LedgerModelAgent,
+    task: LedgerModelTask | null,
     cost: bigint,
-  ): ModelPurse {
+  ): LedgerModelPurse {
     if (call.pack) {
-      if (own.pack.revoked) throw new ModelRejection('REVOKED')
+      if (own.pack.revoked) throw new LedgerModelRejection('REVOKED')
       this.trip(own.pack, 'perCall', 0n, cost)
       this.trip(own.pack, 'perDay', own.pack.spent + own.pack.held, cost)
     }
     if (task !== null && cost > 0n && task.spent + task.held + cost > task.budget)
-      throw new ModelRejection('task_budget_exceeded')
+      throw new LedgerModelRejection('task_budget_exceeded')
     if (cost > 0n && call.key) {
       const held = this.durable(call.agent).filter((one) => one.key)
       const gone =
         own.keySpent + sum(held.map(({ taken }) => (taken?.promo ?? 0n) + (taken?.cash ?? 0n)))
-      if (gone + cost > MODEL_KEY_CAP_MICROS) throw new ModelRejection('key_cap_exceeded')
+      if (gone + cost > LEDGER_MODEL_KEY_CAP_MICROS) throw new LedgerModelRejection('key_cap_exceeded')
     }
-    if (cost > own.promo + own.cash) throw new ModelRejection('payment_required')
+    if (cost > own.promo + own.cash) throw new LedgerModelRejection('payment_required')
     if (call.pack) own.pack.spent += cost
     if (task !== null) task.spent += cost
     const { promo, cash } = promoFirst(own, cost)
@@ -327,16 +327,16 @@ export class ReferenceLedger {
   private release(node: number, id: number, must: boolean, softToo = must): void {
     const call = this.open(node, id)
     if (call === undefined || (call.taken === null && !softToo)) {
-      if (must) throw new ModelRejection('call_settled')
+      if (must) throw new LedgerModelRejection('call_settled')
       return
     }
     this.calls.delete(id)
     if (call.taken === null) return
-    const own = this.agents[call.agent] as ModelAgent
+    const own = this.agents[call.agent] as LedgerModelAgent
     own.promo += call.taken.promo
     own.cash += call.taken.cash
     if (call.pack) own.pack.held -= call.amount
-    if (call.task !== null) (this.tasks[call.task] as ModelTask).held -= call.amount
+    if (call.task !== null) (this.tasks[call.task] as LedgerModelTask).held -= call.amount
   }
 
   private pay({
@@ -345,18 +345,18 @@ export class ReferenceLedger {
     node,
     amount,
     promoToo,
-  }: ModelOperation & { type: 'send' | 'tip' }): void {
-    const own = this.agents[agent] as ModelAgent
-    const other = this.agents[1 - agent] as ModelAgent
+  }: LedgerModelOperation & { type: 'send' | 'tip' }): void {
+    const own = this.agents[agent] as LedgerModelAgent
+    const other = this.agents[1 - agent] as LedgerModelAgent
     const reserved = sum(this.inMemoryHolds(agent, node).map((call) => call.amount))
     const covered = own.promo + own.cash - reserved >= amount
     let parts = promoFirst(own, amount)
     if (!promoToo) {
       const freeCash = reserved > own.promo ? own.cash - (reserved - own.promo) : own.cash
       if (freeCash < amount)
-        throw new ModelRejection(covered ? 'promo_not_transferable' : 'payment_required')
+        throw new LedgerModelRejection(covered ? 'promo_not_transferable' : 'payment_required')
       parts = { promo: 0n, cash: amount }
-    } else if (!covered) throw new ModelRejection('payment_required')
+    } else if (!covered) throw new LedgerModelRejection('payment_required')
     own.promo -= parts.promo
     own.cash -= parts.cash
     const fee = type === 'tip' ? amount - (amount * 95n) / 100n : 0n
@@ -366,14 +366,14 @@ export class ReferenceLedger {
   }
 
   private budget(node: number, at: number, amount: bigint): void {
-    const task = this.tasks[at] as ModelTask
-    if (task.state !== 'active') throw new ModelRejection('task_not_active')
+    const task = this.tasks[at] as LedgerModelTask
+    if (task.state !== 'active') throw new LedgerModelRejection('task_not_active')
     const reserved = sum(
       this.inMemoryHolds(task.agent, node)
         .filter((call) => call.task === at)
         .map((call) => call.amount),
     )
-    if (amount < task.spent + task.held + reserved) throw new ModelRejection('budget_below_spent')
+    if (amount < task.spent + task.held + reserved) throw new LedgerModelRejection('budget_below_spent')
     task.budget = amount
   }
 }

@@ -1,15 +1,15 @@
 import { ZERO } from '../../../core/money.ts'
-import { describeMovement } from '../../../http/statement/movement-description.ts'
-import type { Sql } from '../../../persistence/data-plane.ts'
+import { describeLedgerMovement } from '../../../http/statement/ledger-movement-description.ts'
+import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import {
-  subtractBalances,
-  totalBalance,
-} from '../../../persistence/statement/statement-movements.ts'
+  subtractMovementsFromBalances,
+  totalCreditBalance,
+} from '../../../persistence/statement/credit-statement-movements.ts'
 import {
-  createStatementStore,
-  type StatementLine,
+  createCreditStatementStore,
+  type CreditStatementLine,
   type StatementReadPosition,
-} from '../../../persistence/statement/statement-store.ts'
+} from '../../../persistence/statement/credit-statement-store.ts'
 
 /** Finds faults in the account statements of a database. */
 
@@ -29,8 +29,8 @@ export async function findStatementFaults(sql: Sql): Promise<string[]> {
 }
 
 async function findAgentStatementFaults(sql: Sql, agentId: string): Promise<string[]> {
-  const store = createStatementStore(sql)
-  const lines: StatementLine[] = []
+  const store = createCreditStatementStore(sql)
+  const lines: CreditStatementLine[] = []
   let walk: StatementReadPosition | null = await store.begin(agentId, {})
   let left = walk.balances
   while (walk !== null) {
@@ -46,11 +46,11 @@ async function findAgentStatementFaults(sql: Sql, agentId: string): Promise<stri
           `${agentId} ${line.id}: ${part} after it is ${line.after[part]}, not ${left[part]}`,
         )
     }
-    left = subtractBalances(left, line.change)
-    const { description } = describeMovement(line, agentId, null)
+    left = subtractMovementsFromBalances(left, line.change)
+    const { description } = describeLedgerMovement(line, agentId, null)
     if (!/^[A-Z]/.test(description)) faults.push(`${agentId} ${line.id}: no words for ${line.kind}`)
   }
-  if (totalBalance(left) !== ZERO || left.held !== ZERO || left.cash !== ZERO)
-    faults.push(`${agentId}: begins with ${totalBalance(left)}`)
+  if (totalCreditBalance(left) !== ZERO || left.held !== ZERO || left.cash !== ZERO)
+    faults.push(`${agentId}: begins with ${totalCreditBalance(left)}`)
   return faults
 }

@@ -1,5 +1,5 @@
 import { newUuidV7 } from '../../../core/ids.ts'
-import type { Sql } from '../../../persistence/data-plane.ts'
+import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import { hiveCorruptions } from './hive-corruptions.ts'
 import {
   creditCorruptions,

@@ -1,4 +1,4 @@
-import type { Sql } from '../../../persistence/data-plane.ts'
+import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import type { SampleLedger } from './sample-ledger.ts'
 
 /** A corruption and the rule that must report it. */

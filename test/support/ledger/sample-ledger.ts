@@ -1,4 +1,4 @@
-import type { Command } from '../../../actors/command.ts'
+import type { AggregateCommand } from '../../../actors/aggregate-command-types.ts'
 import { createBackpackCommand } from '../../../actors/commands/backpacks-commands.ts'
 import {
   completeScheduleRun,
@@ -9,7 +9,7 @@ import { startTaskCommand } from '../../../actors/commands/tasks-commands.ts'
 import { updateHiveWatchList } from '../../../actors/commands/hive-watch-list.ts'
 import { DAY, HOUR, utcDay } from '../../../core/clock.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
-import { UNLIMITED_KEY_TERMS } from '../../../domain/api-key-terms.ts'
+import { UNLIMITED_API_KEY_SPENDING } from '../../../domain/api-key-spending-limits.ts'
 import { fromUsdc } from '../../../core/money.ts'
 import { scoreBountyContent } from '../../../payments/bounty-scoring.ts'
 import {
@@ -23,7 +23,7 @@ import {
   releaseCallHoldCommand,
   settleCallCommand,
 } from '../../../payments/commands/call-commands.ts'
-import { applyDepositMessage } from '../../../payments/commands/agent-deposit.ts'
+import { applyDepositMessage } from '../../../payments/commands/agent-deposit-messages.ts'
 import {
   openCreditDropCommand,
   redeemCreditDropCommand,
@@ -37,7 +37,7 @@ import {
 import {
   deliverPaymentCommand,
   type PaymentClaimInput,
-} from '../../../payments/commands/payment-commands.ts'
+} from '../../../payments/commands/payment-claim-commands.ts'
 import { giveOperatorGrantCommand } from '../../../payments/commands/operator-grant-commands.ts'
 import {
   createAgentCommand,
@@ -47,26 +47,26 @@ import {
 } from '../../../payments/commands/agent-account-commands.ts'
 import { agentPendingAccount, externalChainAccount } from '../../../payments/ledger-accounts.ts'
 import { createRoyaltyStore } from '../../../persistence/hive/royalty-store.ts'
-import type { Sql } from '../../../persistence/data-plane.ts'
+import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import { createTestDatabase } from '../postgres/test-database.ts'
 import { addVaultActivity } from './sample-vault-activity.ts'
 import {
-  askAboutSettlement,
+  runSettlementCommand,
   claimPaymentOn,
   sampleClaim,
   sampleCallOutcome,
   samplePayment,
   settleClaimedPayment,
-} from '../payments/payment-claims.ts'
-import { transferInput, UNLIMITED_SPENDER } from '../actors/node-pairs.ts'
+} from '../payments/sample-payment-claims.ts'
+import { transferInput, UNLIMITED_SPENDER } from '../actors/test-actor-node-pairs.ts'
 import {
   sampleAdmission,
-  failureOfAdmission,
+  failCallInputOfAdmission,
   createActorNode,
-  settlementOfAdmission,
-  actorLoadOptions,
+  settleCallInputOfAdmission,
+  touchedAggregatesOfAdmission,
   type ActorNode,
-} from '../actors/actor-node.ts'
+} from '../actors/test-actor-node.ts'
 
 /** A database with at least one object for every rule of `gas verify`. */
 
@@ -96,15 +96,15 @@ export async function createSampleLedger(t: Parameters<typeof createTestDatabase
     sampleAdmission(0.01),
   ]
   for (const one of [soft, durable, open, failed])
-    await ask(id, admitCallCommand, one, actorLoadOptions(one))
-  await ask(id, settleCallCommand, settlementOfAdmission(soft, id), actorLoadOptions(soft))
+    await ask(id, admitCallCommand, one, touchedAggregatesOfAdmission(one))
+  await ask(id, settleCallCommand, settleCallInputOfAdmission(soft, id), touchedAggregatesOfAdmission(soft))
   await ask(
     id,
     settleCallCommand,
-    settlementOfAdmission(durable, id, fromUsdc(0.07)),
-    actorLoadOptions(durable),
+    settleCallInputOfAdmission(durable, id, fromUsdc(0.07)),
+    touchedAggregatesOfAdmission(durable),
   )
-  await ask(id, failCallCommand, failureOfAdmission(failed, id))
+  await ask(id, failCallCommand, failCallInputOfAdmission(failed, id))
   const payment = transferInput(id, 0.1)
   await ask(other, sendCreditsCommand, payment)
   await ask(id, getAgentBalanceCommand, {})
@@ -157,18 +157,18 @@ async function addCappedKeySpend(
     expiresAt: Date.now() + 90 * DAY,
   })
   const caps = { cap: fromUsdc(0.3), capPerDay: fromUsdc(0.2) }
-  const key = { ...UNLIMITED_KEY_TERMS, ...caps, id: newUuidV7(Date.now()), backpackId }
+  const key = { ...UNLIMITED_API_KEY_SPENDING, ...caps, id: newUuidV7(Date.now()), backpackId }
   await ask(agentId, sendCreditsCommand, {
     ...transferInput(toAgentId, 0.1),
     spender: { key, backpackId },
   })
   const call = sampleAdmission(0.05, { key, backpackId })
-  await ask(agentId, admitCallCommand, call, actorLoadOptions(call))
+  await ask(agentId, admitCallCommand, call, touchedAggregatesOfAdmission(call))
   await ask(
     agentId,
     settleCallCommand,
-    settlementOfAdmission(call, agentId),
-    actorLoadOptions(call),
+    settleCallInputOfAdmission(call, agentId),
+    touchedAggregatesOfAdmission(call),
   )
 }
 
@@ -193,7 +193,7 @@ async function addStrategyAndHiveRead(
   }
   const rows = [{ table: 'strategy_forks', row: forked }]
   await ask(agentId, admitCallCommand, fork)
-  const told = settlementOfAdmission(fork, agentId, fork.amount, { rows, shares: [share] })
+  const told = settleCallInputOfAdmission(fork, agentId, fork.amount, { rows, shares: [share] })
   await ask(agentId, settleCallCommand, told)
 
   const [watched, watchId] = [sampleAdmission(0.02), newUuidV7(Date.now())]
@@ -207,7 +207,7 @@ async function addStrategyAndHiveRead(
     ended_at: null,
   }
   await ask(agentId, admitCallCommand, watched)
-  const began = settlementOfAdmission(watched, agentId, watched.amount, {
+  const began = settleCallInputOfAdmission(watched, agentId, watched.amount, {
     rows: [{ table: 'hive_watches', row: watch }],
     ended: (turn) => updateHiveWatchList(turn, { type: 'BEGIN', watchId }),
   })
@@ -243,7 +243,7 @@ async function addPaidHiveRead(
   await ask(
     agentId,
     settleCallCommand,
-    settlementOfAdmission(reading, agentId, reading.amount, { rows }),
+    settleCallInputOfAdmission(reading, agentId, reading.amount, { rows }),
   )
   await sql`update royalty_pool set fed_until = ${new Date(at.getTime() - DAY)}`
   await royalties.pay(new Date(at.getTime() + HOUR), true)
@@ -265,14 +265,14 @@ async function addReferredAgent({ ask }: ActorNode, referrer: string): Promise<v
     await ask(
       agentId,
       settleCallCommand,
-      settlementOfAdmission(asked, agentId, asked.amount, sharing),
+      settleCallInputOfAdmission(asked, agentId, asked.amount, sharing),
     )
   }
   await ask(referrer, getAgentBalanceCommand, {})
 }
 
 /** Credits a deposit of one dollar as the agent's inbox does. */
-const bookDeposit: Command<{ id: string; tx: string }, void> = {
+const bookDeposit: AggregateCommand<{ id: string; tx: string }, void> = {
   name: 'test.deposit',
   kind: 'agent',
   apply(turn, { id, tx }) {
@@ -295,7 +295,7 @@ async function addScheduledRun({ ask }: ActorNode, agentId: string): Promise<voi
   const { callId, amount: cost } = run
   const { budget } = bounds
   const end = { scheduleId, slot: at, at, callId, cost, budget, result: null, error: null }
-  const told = settlementOfAdmission(run, agentId, cost, {
+  const told = settleCallInputOfAdmission(run, agentId, cost, {
     ended: (turn) => completeScheduleRun(turn, end),
   })
   await ask(agentId, settleCallCommand, told, touching)
@@ -335,7 +335,7 @@ async function addPayments(one: ActorNode): Promise<void> {
   ) as [PaymentClaimInput, PaymentClaimInput, PaymentClaimInput]
   for (const claimed of [settled, due, waiting]) await claimPaymentOn(one, claimed)
   for (const claimed of [settled, due])
-    await askAboutSettlement(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
+    await runSettlementCommand(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
   for (const claimed of [settled, waiting]) await settleClaimedPayment(one, claimed)
 }
 export type SampleLedger = Awaited<ReturnType<typeof createSampleLedger>>

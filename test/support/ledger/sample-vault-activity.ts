@@ -1,7 +1,7 @@
 import { updateEntitlements } from '../../../actors/commands/entitlements-commands.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { admitCallCommand, settleCallCommand } from '../../../payments/commands/call-commands.ts'
-import { sampleAdmission, settlementOfAdmission, type ActorNode } from '../actors/actor-node.ts'
+import { sampleAdmission, settleCallInputOfAdmission, type ActorNode } from '../actors/test-actor-node.ts'
 
 /** A free write, a pack of one entry, and consolidated memories. */
 export async function addVaultActivity({ ask }: ActorNode, agentId: string): Promise<void> {
@@ -39,7 +39,7 @@ export async function addVaultActivity({ ask }: ActorNode, agentId: string): Pro
     at,
   }
   for (const one of [writing, buying, ordering]) await ask(agentId, admitCallCommand, one)
-  const free = settlementOfAdmission(writing, agentId, writing.amount, {
+  const free = settleCallInputOfAdmission(writing, agentId, writing.amount, {
     rows: [{ table: 'vault_memories', row: written }],
   })
   await ask(agentId, settleCallCommand, {
@@ -47,7 +47,7 @@ export async function addVaultActivity({ ask }: ActorNode, agentId: string): Pro
     allowance: { name: 'vault_write', most: 500 },
     row: (money) => ({ ...free.row(money), tool: 'vault_write' }),
   })
-  const bought = settlementOfAdmission(buying, agentId, buying.amount, {
+  const bought = settleCallInputOfAdmission(buying, agentId, buying.amount, {
     rows: [
       { table: 'vault_memories', row: entry },
       { table: 'pack_installs', row: install },
@@ -56,7 +56,7 @@ export async function addVaultActivity({ ask }: ActorNode, agentId: string): Pro
   })
   await ask(agentId, settleCallCommand, bought)
   const order = { agent_id: agentId, call_id: ordering.callId, at }
-  const ordered = settlementOfAdmission(ordering, agentId, ordering.amount, {
+  const ordered = settleCallInputOfAdmission(ordering, agentId, ordering.amount, {
     rows: [{ table: 'vault_consolidations', row: order }],
     ended: (turn) => updateEntitlements(turn, { type: 'ORDER', seen: 0 }),
   })

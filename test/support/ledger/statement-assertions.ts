@@ -1,8 +1,8 @@
 import type { Test } from 'tap'
-import type { TestAgent, TestStation, InProcessStation } from '../station/start-station.ts'
+import type { TestAgent, TestStation, InProcessStation } from '../station/start-test-station.ts'
 
 /** Balances of a statement, in USDC. */
-export interface StatementBalanceFields {
+export interface PromoCashHeldBalances {
   readonly promo_usdc: number
   readonly cash_usdc: number
   readonly held_usdc: number
@@ -10,7 +10,7 @@ export interface StatementBalanceFields {
 }
 
 /** Fields of a statement movement that tests read. */
-export interface StatementMovementFields extends StatementBalanceFields {
+export interface StatementMovementFields extends PromoCashHeldBalances {
   readonly movement_id: string
   readonly kind: string
   readonly amount_usdc: number
@@ -20,7 +20,7 @@ export interface StatementMovementFields extends StatementBalanceFields {
   readonly agent_id: string | null
   readonly reference: string | null
   readonly memo: string | null
-  readonly balance: StatementBalanceFields
+  readonly balance: PromoCashHeldBalances
   readonly spent_total_usdc: number | null
   readonly created_at: string
 }

@@ -7,7 +7,7 @@ import {
   startFixtureServer,
   type TeardownScope,
 } from '../upstreams/fixture-server.ts'
-import type { Sql } from '../../../persistence/data-plane.ts'
+import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 
 /** Local SMTP and Telegram servers that record messages. */
 

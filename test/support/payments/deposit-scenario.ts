@@ -1,10 +1,10 @@
 import { LIMITS } from '../../../core/limits.ts'
 import type { DepositChainSource } from '../../../payments/deposits/deposit-scanner.ts'
-import type { Sql } from '../../../persistence/data-plane.ts'
+import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import { startLocalBase, type LocalChain } from '../chain/local-chain.ts'
 import { createTestDatabase } from '../postgres/test-database.ts'
-import { createActorNode } from '../actors/actor-node.ts'
-import { depositSourceOf, createWalletOwner, createDepositWatcher } from './wallet-owners.ts'
+import { createActorNode } from '../actors/test-actor-node.ts'
+import { depositSourceOf, createWalletOwner, createDepositWatcher } from './deposit-wallet-owners-and-watchers.ts'
 
 /** Blocks after a deposit until it is credited. */
 export const BLOCKS_TO_CONFIRM = LIMITS.depositConfirmations - 1
@@ -26,7 +26,7 @@ export async function startDepositScenario(
 }
 
 /** A chain source that reports no block as final. */
-export const withoutFinality = (base: LocalChain): Partial<DepositChainSource> => ({
+export const chainSourceWithoutFinality = (base: LocalChain): Partial<DepositChainSource> => ({
   heads: async () => ({ ...(await depositSourceOf(base).heads()), finalized: 0n }),
 })
 
@@ -35,7 +35,7 @@ export async function startUnfinalizedScenario(t: Parameters<typeof createTestDa
   const started = await startDepositScenario(t)
   const { base, sql, one } = started
   await sql`truncate chain_checkpoints, chain_blocks`
-  const watch = createDepositWatcher(one, sql, depositSourceOf(base, withoutFinality(base)))
+  const watch = createDepositWatcher(one, sql, depositSourceOf(base, chainSourceWithoutFinality(base)))
   await watch.catchUp()
   return { ...started, watch }
 }

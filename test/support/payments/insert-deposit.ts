@@ -1,7 +1,7 @@
 import { stringifyWithBigints } from '../../../core/bigint-json.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { fromUsdc } from '../../../core/money.ts'
-import type { InProcessStation } from '../station/start-station.ts'
+import type { InProcessStation } from '../station/start-test-station.ts'
 
 /**
  * Inserts a deposit as the chain watcher does: ledger row and message in one commit. Resolves to

@@ -5,31 +5,31 @@ import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { createEvmClient } from '../../../chain/evm/evm-client.ts'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import type { HexString, OnchainPayment } from '../../../chain/onchain-payment.ts'
-import { accountFromPrivateKey } from '../../../chain/evm/transactions.ts'
+import { accountFromPrivateKey } from '../../../chain/evm/settler-evm-transactions.ts'
 import { signEip3009Authorization, eip3009TransferCall } from '../../../chain/evm/eip3009.ts'
 import { SECOND, type Clock } from '../../../core/clock.ts'
 import {
   deliverPaymentCommand,
   type PaymentClaimInput,
-} from '../../../payments/commands/payment-commands.ts'
+} from '../../../payments/commands/payment-claim-commands.ts'
 import { createSettler, type SettlerDeps } from '../../../payments/settlement/settler.ts'
-import type { Sql } from '../../../persistence/data-plane.ts'
+import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import { createSettlementStore } from '../../../persistence/payments/settlement-store.ts'
 import { createSettlerTransactionStore } from '../../../persistence/payments/settler-transaction-store.ts'
 import { contractArtifacts, startLocalBase, type LocalChain } from '../chain/local-chain.ts'
 import { createTestDatabase } from '../postgres/test-database.ts'
 import { startRpcFaultProxy } from '../chain/rpc-fault-proxy.ts'
 import {
-  askAboutSettlement,
+  runSettlementCommand,
   claimPaymentOn,
   sampleClaim,
   sampleCallOutcome,
   samplePayment,
   PAYMENT_TIMER_COMMANDS,
   TEST_TREASURY,
-} from './payment-claims.ts'
-import { toSettlementId } from '../../../payments/commands/payment-commands.ts'
-import { createActorNode } from '../actors/actor-node.ts'
+} from './sample-payment-claims.ts'
+import { toSettlementId } from '../../../payments/commands/payment-claim-commands.ts'
+import { createActorNode } from '../actors/test-actor-node.ts'
 
 /** The real time plus an offset. */
 export function createOffsetClock(): Clock & { pass(ms: number): void } {
@@ -115,7 +115,7 @@ export async function startSettlerScenario(t: Test, options: SettlerScenarioOpti
       })
       await claimPaymentOn(one.actors, claimed)
       if (how.mode !== 'first' && how.delivered !== false)
-        await askAboutSettlement(
+        await runSettlementCommand(
           one.actors,
           claimed,
           deliverPaymentCommand,
@@ -164,7 +164,7 @@ const authorizationOf = ({
   nonce: nonce as HexString,
 })
 
-export const settlementCallOf = (payment: OnchainPayment) => {
+export const settlementTransferCallOf = (payment: OnchainPayment) => {
   if (payment.proof.kind !== 'eip3009') throw new Error('no authorization')
   return eip3009TransferCall(token, authorizationOf(payment), payment.proof.signature)
 }
@@ -227,7 +227,7 @@ export const listSettlerTransactions = (sql: Sql) =>
         from settler_tx_settlements group by nonce) c on c.nonce = t.nonce
     order by t.nonce, t.created_at`
 /** Advances the time of the chain and of the nodes. */
-export async function advanceTime({ chain, clock }: SettlerScenario, ms: number): Promise<void> {
+export async function advanceChainAndNodeTime({ chain, clock }: SettlerScenario, ms: number): Promise<void> {
   clock.pass(ms)
   await chain.client.increaseTime({ seconds: ms / SECOND })
   await chain.mine(1)

@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { startDataPlane } from '../../../persistence/data-plane.ts'
-import { typescriptLoaderArgs } from '../station/program-arguments.ts'
+import { startPostgresAndRedis } from '../../../persistence/start-postgres-and-redis.ts'
+import { typescriptLoaderArgs } from '../station/service-program-arguments.ts'
 
 /** A plane in a process of its own, to be killed without a chance to clean up. */
 export interface DataPlaneProcess {
@@ -55,7 +55,7 @@ async function run(dataDir: string, migrations: string): Promise<void> {
     migrations,
     redis: 'none',
   } as const
-  const plane = await startDataPlane({ ...settings, log: (line) => console.error(`# ${line}`) })
+  const plane = await startPostgresAndRedis({ ...settings, log: (line) => console.error(`# ${line}`) })
   console.log(plane.description)
   for await (const text of createInterface(process.stdin)) {
     const answer = await plane.sql.unsafe(text).then(

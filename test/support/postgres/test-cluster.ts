@@ -17,10 +17,10 @@ import { migrateBullmqSchema } from '../../../persistence/bullmq-connections.ts'
 import { migrateSchema } from '../../../persistence/migrate-schema.ts'
 import { openPostgresPool } from '../../../persistence/postgres/connection-pool.ts'
 import type { Sql } from '../../../persistence/postgres/connection-pool.ts'
-import { isProcessAlive } from '../../../persistence/postgres/pid-file.ts'
-import { startEmbeddedPostgres } from '../../../persistence/postgres/embedded-server.ts'
+import { isProcessAlive } from '../../../persistence/postgres/postmaster-pid-file.ts'
+import { startEmbeddedPostgres } from '../../../persistence/postgres/embedded-postgres-server.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
-import { typescriptLoaderArgs } from '../station/program-arguments.ts'
+import { typescriptLoaderArgs } from '../station/service-program-arguments.ts'
 
 /**
  * tap's `before`: one throw-away cluster for the run, migrated once into the database `tmpl`. A keeper
@@ -35,13 +35,13 @@ const THIS_FILE = fileURLToPath(import.meta.url)
 const POLL_MS = 200
 
 /** Where the cluster of a run is written down: by the process that the run is. */
-export const clusterNotePath = (runPid: number): string =>
+export const postgresClusterNotePath = (runPid: number): string =>
   join(tmpdir(), `gas-station-test-${runPid}.json`)
 
-export function readClusterNote(runPid: number): TestPostgresCluster | null {
+export function readPostgresClusterNote(runPid: number): TestPostgresCluster | null {
   try {
     const note = JSON.parse(
-      readFileSync(clusterNotePath(runPid), 'utf8'),
+      readFileSync(postgresClusterNotePath(runPid), 'utf8'),
     ) as TestPostgresCluster & {
       error?: string
     }
@@ -54,7 +54,7 @@ export function readClusterNote(runPid: number): TestPostgresCluster | null {
 }
 
 /** Starts a keeper for that run and waits until its cluster can be used. */
-export async function startClusterKeeper(runPid: number): Promise<TestPostgresCluster> {
+export async function startPostgresClusterKeeper(runPid: number): Promise<TestPostgresCluster> {
   const home = mkdtempSync(join(tmpdir(), 'gas-station-test-'))
   chmodSync(home, 0o755) // as root the database runs as another user
   const log = openSync(join(home, 'keeper.log'), 'a')
@@ -71,7 +71,7 @@ export async function startClusterKeeper(runPid: number): Promise<TestPostgresCl
   keeper.once('exit', () => (ended = true))
   keeper.unref()
   for (;;) {
-    const note = readClusterNote(runPid)
+    const note = readPostgresClusterNote(runPid)
     if (note !== null) return note
     if (ended)
       throw new Error(
@@ -87,7 +87,7 @@ async function runClusterKeeper(runPid: number, home: string): Promise<void> {
     log: (line) => console.log(line),
     throwAway: true,
   })
-  const note = clusterNotePath(runPid)
+  const note = postgresClusterNotePath(runPid)
   try {
     writeClusterNote(note, await prepareTemplate(server.socketDir()))
     while (isProcessAlive(runPid)) await sleep(POLL_MS)
@@ -126,5 +126,5 @@ if (process.argv[1] === THIS_FILE) {
   const [, , role, runPid, home] = process.argv
   if (role === 'keep' && runPid !== undefined && home !== undefined)
     await runClusterKeeper(Number(runPid), home)
-  else await startClusterKeeper(process.ppid)
+  else await startPostgresClusterKeeper(process.ppid)
 }

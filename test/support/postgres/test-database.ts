@@ -4,7 +4,7 @@ import {
   parseDatabaseUrl,
 } from '../../../persistence/postgres/connection-pool.ts'
 import type { Sql } from '../../../persistence/postgres/connection-pool.ts'
-import { readClusterNote, startClusterKeeper } from './test-cluster.ts'
+import { readPostgresClusterNote, startPostgresClusterKeeper } from './test-cluster.ts'
 import type { TestPostgresCluster } from './test-cluster.ts'
 
 /** Creates a database of its own for each test, from a migrated template. */
@@ -67,7 +67,7 @@ async function createInTablespace(
 /** The cluster of this tap run; for a file that is run by itself, one of its own. */
 function testCluster(): Promise<TestPostgresCluster> {
   cluster ??= (async () =>
-    readClusterNote(process.ppid) ?? (await startClusterKeeper(process.pid)))()
+    readPostgresClusterNote(process.ppid) ?? (await startPostgresClusterKeeper(process.pid)))()
   return cluster
 }
 

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { createSystemClock } from '../../../core/clock.ts'
-import { parseMasterKey, deriveEncryptionKey } from '../../../core/crypto.ts'
+import { parseMasterKey, deriveEncryptionKey } from '../../../core/key-derivation-and-encryption.ts'
 import { startJobQueues } from '../../../jobs/queues/job-queues.ts'
 import { parseDatabaseUrl } from '../../../persistence/postgres/connection-pool.ts'
 import { createScheduleStore } from '../../../persistence/schedules/schedule-store.ts'
@@ -22,7 +22,7 @@ const POLL_MS = 20
 const SWEEP_MS = 250
 
 /** Makes slots due and enqueues them as the sweep does. */
-export function createScheduleTime(t: Teardown, { settings, sql }: TestDatabase) {
+export function createScheduleSlotDriver(t: Teardown, { settings, sql }: TestDatabase) {
   const target = parseDatabaseUrl(settings.databaseUrl)
   const parts = { target, redis: null, prefix: '', clock: createSystemClock(), log: () => {} }
   const jobs = startJobQueues(parts)

@@ -1,8 +1,8 @@
 import { updateScheduleCommand } from '../../../actors/commands/schedules-commands.ts'
 import { createSystemClock } from '../../../core/clock.ts'
 import { fromUsdc } from '../../../core/money.ts'
-import { createScheduleTime, waitUntilTrue } from './due-slots.ts'
-import { startStation, type TestAgent } from '../station/start-station.ts'
+import { createScheduleSlotDriver, waitUntilTrue } from './due-slots.ts'
+import { startStation, type TestAgent } from '../station/start-test-station.ts'
 import { sendJsonFixture, startFixtureServer } from '../upstreams/fixture-server.ts'
 
 /** A station with schedules and a site that their tools call. */
@@ -13,7 +13,7 @@ export const SCHEDULED_TOOL = 'hive_trending'
 export const SCHEDULED_RUN_USDC = 0.006
 
 /** An agent with a schedule. */
-export interface CreatedSchedule {
+export interface AgentWithSchedule {
   readonly guest: TestAgent
   readonly id: string
 }
@@ -45,7 +45,7 @@ export async function startScheduleStation(
   const own = `127.0.0.1:${upstream.port}`
   const reached = [own, settings['SSRF_ALLOW']].filter((one) => one !== undefined).join()
   const main = await startStation(t, { ...settings, SSRF_ALLOW: reached }, { clock })
-  const time = createScheduleTime(t, main.database)
+  const time = createScheduleSlotDriver(t, main.database)
   const { ask, sql } = main
 
   const create = (guest: TestAgent, fields: object = {}) =>
@@ -54,17 +54,17 @@ export async function startScheduleStation(
       json: { interval: '5m', tool: SCHEDULED_TOOL, ...fields },
     })
 
-  async function made(fields: object = {}, usdc?: number): Promise<CreatedSchedule> {
+  async function made(fields: object = {}, usdc?: number): Promise<AgentWithSchedule> {
     const guest = await main.onboard(usdc)
     const { status, text, body } = await create(guest, fields)
     if (status !== 200) throw new Error(`${status} ${text}`)
     return { guest, id: String(body['schedule_id']) }
   }
 
-  const look = async ({ guest, id }: CreatedSchedule) =>
+  const look = async ({ guest, id }: AgentWithSchedule) =>
     (await ask('GET', `${SCHEDULES_PATH}/${id}`, { key: guest.key }))
       .body as unknown as ScheduleReply
-  const ran = (one: CreatedSchedule, runs: number) =>
+  const ran = (one: AgentWithSchedule, runs: number) =>
     waitUntilTrue(`run ${runs}`, async () => (await look(one))['runs'] === runs)
 
   return {
@@ -76,11 +76,11 @@ export async function startScheduleStation(
     open: () => open(),
     /** Advances the clock of the node. */
     putOn: (ms: number) => void (ahead = ms),
-    patch: ({ guest, id }: CreatedSchedule, change: object) =>
+    patch: ({ guest, id }: AgentWithSchedule, change: object) =>
       ask('PATCH', `${SCHEDULES_PATH}/${id}`, { key: guest.key, json: change }),
 
     /** Sets a budget below the tool's price, as after a price increase. */
-    budgeted: ({ guest, id: scheduleId }: CreatedSchedule, usdc: number) =>
+    budgeted: ({ guest, id: scheduleId }: AgentWithSchedule, usdc: number) =>
       main.station.actors.ask(
         guest.id,
         updateScheduleCommand,
@@ -89,21 +89,21 @@ export async function startScheduleStation(
       ),
 
     /** Waits until the tool runs and calls the site. */
-    async begun(one: CreatedSchedule): Promise<void> {
+    async begun(one: AgentWithSchedule): Promise<void> {
       const before = upstream.requests.length
       await time.pass(one.id)
       await waitUntilTrue('the tool runs', () => upstream.requests.length > before)
     },
 
     /** Charges of its agent, in USDC. */
-    charges: async ({ guest }: CreatedSchedule) =>
+    charges: async ({ guest }: AgentWithSchedule) =>
       (
         await sql`select cost_micros from calls
           where owner = ${guest.id} and tool is not null and status = 'ok' order by at`
       ).map(({ cost_micros: cost }) => Number(cost) / 1e6),
 
     /** Runs the next slot once. */
-    async run(one: CreatedSchedule): Promise<void> {
+    async run(one: AgentWithSchedule): Promise<void> {
       const runs = Number((await look(one))['runs'])
       await time.pass(one.id)
       await ran(one, runs + 1)

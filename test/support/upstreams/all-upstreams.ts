@@ -1,10 +1,10 @@
 import type { ServerResponse } from 'node:http'
 import { startTestMailServer, type ReceivedMail } from '../mail/mail-and-telegram-servers.ts'
-import { startPoolApis, type SamplePool } from './liquidity-pool-apis.ts'
-import { startPriceApis } from './price-apis.ts'
-import { startSearchApis } from './search-apis.ts'
+import { startPoolApis, type SamplePool } from './test-liquidity-pool-apis.ts'
+import { startPriceApis } from './test-price-apis.ts'
+import { startSearchApis } from './test-search-apis.ts'
 import { sendJsonFixture, startFixtureServer, type TeardownScope } from './fixture-server.ts'
-import { startSocialApis } from './social-apis.ts'
+import { startSocialApis } from './test-social-apis.ts'
 
 /** Local replacements of all upstreams that need no key. */
 export interface AllUpstreams {

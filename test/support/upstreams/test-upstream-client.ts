@@ -1,5 +1,5 @@
 import { createUpstreamClient } from '../../../providers/upstream/upstream-client.ts'
-import { createManualClock } from '../tools/tool-context.ts'
+import { createManualClock } from '../tools/test-tool-context.ts'
 import type { TeardownScope } from './fixture-server.ts'
 
 /** An upstream client with a manual clock by default; it closes with the test. */

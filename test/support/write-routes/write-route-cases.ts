@@ -1,10 +1,10 @@
 import type { Test } from 'tap'
-import type { TestReply } from '../http/http-client.ts'
-import { PAID_CALL_BODY, type AgentObjects } from '../agents/agent-objects.ts'
-import type { InProcessStation } from '../station/start-station.ts'
-import { callWriteCases } from './call-write-cases.ts'
-import type { WriteRouteCase } from './write-route-case.ts'
-import { memoryWriteCases } from './memory-write-cases.ts'
+import type { TestReply } from '../http/test-http-client.ts'
+import { PAID_CALL_BODY, type AgentObjects } from '../agents/write-route-agent-objects.ts'
+import type { InProcessStation } from '../station/start-test-station.ts'
+import { callWriteCases } from './write-route-call-cases.ts'
+import type { WriteRouteCase } from './write-route-case-shape.ts'
+import { memoryWriteCases } from './write-route-memory-cases.ts'
 
 /** Test cases of every write route, and assertions on rejections. */
 

@@ -1,15 +1,15 @@
 import t from 'tap'
-import { summarizeX402Document } from '../../../chain/x402/summarize-document.ts'
-import { createToolCatalogue } from '../../../tools/catalogue.ts'
+import { summarizeX402Document } from '../../../chain/x402/summarize-x402-document.ts'
+import { createToolCatalogue } from '../../../tools/tool-catalogue.ts'
 import type { Tool } from '../../../tools/define-tool.ts'
 import type { ToolPorts } from '../../../tools/tool-ports.ts'
 import {
-  AUTHOR_ID,
+  TEST_AUTHOR_AGENT_ID,
   TOOL_CALL_ID,
   createRecordingContext,
-  READER_ID,
+  TEST_READER_AGENT_ID,
   rejectionDetailsOf,
-} from '../../support/tools/tool-context.ts'
+} from '../../support/tools/test-tool-context.ts'
 
 const catalogue = createToolCatalogue({
   baseUrl: 'https://gas.test',
@@ -32,8 +32,8 @@ const FIRST = [
 ].map(tool)
 
 const directory = {
-  has: async (agentId: string) => agentId === READER_ID,
-  activeSince: async () => [READER_ID, AUTHOR_ID],
+  has: async (agentId: string) => agentId === TEST_READER_AGENT_ID,
+  activeSince: async () => [TEST_READER_AGENT_ID, TEST_AUTHOR_AGENT_ID],
 }
 const run = async (one: Tool, input: unknown, given: ReturnType<typeof createRecordingContext>) => {
   await one.preflight?.(input, given.context)
@@ -43,7 +43,7 @@ const run = async (one: Tool, input: unknown, given: ReturnType<typeof createRec
 }
 
 t.test('agent_ping stages a message for seven days and tells the agent', async (t) => {
-  const input = { target_agent_id: READER_ID.toUpperCase(), message: 'hello' }
+  const input = { target_agent_id: TEST_READER_AGENT_ID.toUpperCase(), message: 'hello' }
   const known = { ...directory, has: async () => true }
   const { output, rows, events } = await run(
     tool('agent_ping'),
@@ -55,7 +55,7 @@ t.test('agent_ping stages a message for seven days and tells the agent', async (
   t.strictSame(output, {
     delivered: true,
     message_id: id,
-    target_agent_id: READER_ID,
+    target_agent_id: TEST_READER_AGENT_ID,
     timestamp: at,
   })
   t.strictSame(rows, [
@@ -63,8 +63,8 @@ t.test('agent_ping stages a message for seven days and tells the agent', async (
       table: 'messages',
       row: {
         id,
-        to_agent: READER_ID,
-        from_agent: AUTHOR_ID,
+        to_agent: TEST_READER_AGENT_ID,
+        from_agent: TEST_AUTHOR_AGENT_ID,
         kind: 'ping',
         subject: null,
         body: 'hello',
@@ -76,8 +76,8 @@ t.test('agent_ping stages a message for seven days and tells the agent', async (
   t.strictSame(events, [
     {
       type: 'agent_ping',
-      to: READER_ID,
-      data: { kind: 'ping', message_id: id, from_agent_id: AUTHOR_ID, message: 'hello', at },
+      to: TEST_READER_AGENT_ID,
+      data: { kind: 'ping', message_id: id, from_agent_id: TEST_AUTHOR_AGENT_ID, message: 'hello', at },
     },
   ])
 })
@@ -106,22 +106,22 @@ t.test(
     const two = await run(
       tool('swarm_broadcast'),
       input,
-      createRecordingContext({ directory: about(READER_ID, TOOL_CALL_ID) }),
+      createRecordingContext({ directory: about(TEST_READER_AGENT_ID, TOOL_CALL_ID) }),
     )
     t.match(two.output, { topic: 'defi', recipients_notified: 2 })
     t.match(two.rows, [
       {
         table: 'broadcasts',
-        row: { from_agent: AUTHOR_ID, topic: 'defi', body: 'hi', recipients: 2 },
+        row: { from_agent: TEST_AUTHOR_AGENT_ID, topic: 'defi', body: 'hi', recipients: 2 },
       },
     ])
     t.strictSame(
       two.events.map(({ to }) => to),
-      [READER_ID, TOOL_CALL_ID],
+      [TEST_READER_AGENT_ID, TOOL_CALL_ID],
     )
-    t.match(two.events[0]?.data, { kind: 'broadcast', from_agent_id: AUTHOR_ID, message: 'hi' })
+    t.match(two.events[0]?.data, { kind: 'broadcast', from_agent_id: TEST_AUTHOR_AGENT_ID, message: 'hi' })
     t.strictSame(two.waivedReasons, [])
-    t.strictSame(asked, [[Date.UTC(2026, 10, 20, 10), 1000, AUTHOR_ID]])
+    t.strictSame(asked, [[Date.UTC(2026, 10, 20, 10), 1000, TEST_AUTHOR_AGENT_ID]])
     const none = await run(
       tool('swarm_broadcast'),
       input,
@@ -147,11 +147,11 @@ t.test('agent_reputation answers for agents that exist', async (t) => {
   const usage = { reputation: async () => found }
   const { output } = await run(
     tool('agent_reputation'),
-    { agent_id: READER_ID },
+    { agent_id: TEST_READER_AGENT_ID },
     createRecordingContext({ directory, usage }),
   )
   t.strictSame(output, {
-    agent_id: READER_ID,
+    agent_id: TEST_READER_AGENT_ID,
     score: 50,
     tier: 'trusted',
     reliability: 0.9,
@@ -163,13 +163,13 @@ t.test('agent_reputation answers for agents that exist', async (t) => {
   })
   const unknown = run(
     tool('agent_reputation'),
-    { agent_id: AUTHOR_ID },
+    { agent_id: TEST_AUTHOR_AGENT_ID },
     createRecordingContext({ directory, usage }),
   )
   t.match(await rejectionDetailsOf(unknown), { code: 'agent_not_found' })
   const gone = run(
     tool('agent_reputation'),
-    { agent_id: READER_ID },
+    { agent_id: TEST_READER_AGENT_ID },
     createRecordingContext({ directory, usage: { reputation: async () => null } }),
   )
   t.match(await rejectionDetailsOf(gone), { code: 'agent_not_found' })
@@ -208,7 +208,7 @@ t.test('every example of every tool runs and fits its own output', async (t) => 
     content: 'c',
     confidence: 1,
     namespace: 'n',
-    agentId: AUTHOR_ID,
+    agentId: TEST_AUTHOR_AGENT_ID,
     at: '2026-11-21T10:00:00.000Z',
     firstReadToday: true,
   }

@@ -4,18 +4,18 @@ import t from 'tap'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { waitUntilTrue } from '../../support/schedules/due-slots.ts'
 import { startTestMailServer } from '../../support/mail/mail-and-telegram-servers.ts'
-import { createGate } from '../../support/actors/actor-node.ts'
+import { createGate } from '../../support/actors/test-actor-node.ts'
 import {
   startStation,
   type TestAgent,
   type InProcessStation,
-} from '../../support/station/start-station.ts'
+} from '../../support/station/start-test-station.ts'
 import type { TeardownScope } from '../../support/upstreams/fixture-server.ts'
 import { createRetentionSweeper } from '../../../persistence/retention-sweeper.ts'
 import { createMailSuppressionStore } from '../../../persistence/notifications/mail-suppression-store.ts'
 import emailSend from '../../../tools/comms/email-send.ts'
 import { parseBounceStatus } from '../../../providers/mail/smtp-bounce.ts'
-import { createRecordingContext, rejectionDetailsOf } from '../../support/tools/tool-context.ts'
+import { createRecordingContext, rejectionDetailsOf } from '../../support/tools/test-tool-context.ts'
 
 const LETTER = { to: 'owner@example.com', subject: 'Report', body: 'All is well.\n.\nReally.' }
 const RICH = { STARTER_CREDITS_USDC: '2', MAIL_FROM: 'The Station <station@gas.test>' }

@@ -4,17 +4,17 @@ import { existsSync, readFileSync } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
 import { availableParallelism } from 'node:os'
 import t from 'tap'
-import { listSandboxLaunchers } from '../../../providers/sandbox/launchers.ts'
+import { listSandboxLaunchers } from '../../../providers/sandbox/sandbox-launchers.ts'
 import type { SandboxLanguage } from '../../../providers/sandbox/sandbox-port.ts'
-import { prepareSandboxHostProgram } from '../../../providers/sandbox/host-program.ts'
-import type { TestReply, TestReplyBody } from '../../support/http/http-client.ts'
+import { prepareSandboxHostProgram } from '../../../providers/sandbox/sandbox-host-program.ts'
+import type { TestReply, TestReplyBody } from '../../support/http/test-http-client.ts'
 import { isProgressStep, openRefuelStream } from '../../support/http/refuel-stream.ts'
 import {
   spawnSecondNode,
   startStation,
   type TestAgent,
   type TestStation,
-} from '../../support/station/start-station.ts'
+} from '../../support/station/start-test-station.ts'
 import {
   sandboxAttacks,
   TIMED_OUT_PATTERN,

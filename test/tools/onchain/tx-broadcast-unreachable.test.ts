@@ -2,7 +2,7 @@ import t from 'tap'
 import { keccak256 } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
 import { startRpcFaultProxy } from '../../support/chain/rpc-fault-proxy.ts'
-import { startStation } from '../../support/station/start-station.ts'
+import { startStation } from '../../support/station/start-test-station.ts'
 import { findFreePort } from '../../../chaos/free-port.ts'
 
 const SENDER = privateKeyToAccount(

@@ -8,11 +8,11 @@ import { createSystemClock } from '../../../core/clock.ts'
 import agentAct from '../../../tools/perception/agent-act.ts'
 import { createHeadlessBrowser } from '../../../providers/browser/headless-browser.ts'
 import { isAnalyticsRequest } from '../../../providers/browser/host/analytics-hosts.ts'
-import { parseAddressAllowlist } from '../../../providers/egress/public-address.ts'
-import { createPageReader } from '../../../providers/pages/page-reader.ts'
+import { parseIpAddressAllowlist } from '../../../providers/egress/public-ip-address.ts'
+import { createPageParserPool } from '../../../providers/pages/page-parser-pool.ts'
 import { waitUntilTrue } from '../../support/schedules/due-slots.ts'
 import { startFixtureServer } from '../../support/upstreams/fixture-server.ts'
-import { createRecordingContext, rejectionDetailsOf } from '../../support/tools/tool-context.ts'
+import { createRecordingContext, rejectionDetailsOf } from '../../support/tools/test-tool-context.ts'
 
 const CHROMIUM = '/usr/bin/chromium'
 const skip = existsSync(CHROMIUM) ? false : `there is no ${CHROMIUM}`
@@ -97,11 +97,11 @@ t.test('acts of a browser', { skip }, async (t) => {
     searchPath: '/usr/bin:/bin',
     userAgent: 'gas-test/1',
     production: false,
-    allow: parseAddressAllowlist(`127.0.0.1:${site.port}`),
+    allow: parseIpAddressAllowlist(`127.0.0.1:${site.port}`),
     resolve: async () => [{ address: '127.0.0.1', family: 4 }],
     log: (message: string, error: unknown) => t.comment(`${message}: ${String(error)}`),
   })
-  const pages = createPageReader()
+  const pages = createPageParserPool()
   t.teardown(() => Promise.all([made.close(), pages.close()]))
 
   /** A link is clicked, and what was to arrive has arrived; whether the page has sent something. */

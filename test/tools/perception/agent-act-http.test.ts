@@ -1,11 +1,11 @@
 import t from 'tap'
 import agentAct from '../../../tools/perception/agent-act.ts'
-import { parseAddressAllowlist } from '../../../providers/egress/public-address.ts'
+import { parseIpAddressAllowlist } from '../../../providers/egress/public-ip-address.ts'
 import { createEgressClient } from '../../../providers/egress/guarded-egress-client.ts'
-import { createPageReader } from '../../../providers/pages/page-reader.ts'
+import { createPageParserPool } from '../../../providers/pages/page-parser-pool.ts'
 import type { PageSource } from '../../../providers/pages/pages-port.ts'
 import { startFixtureServer } from '../../support/upstreams/fixture-server.ts'
-import { createRecordingContext, rejectionDetailsOf } from '../../support/tools/tool-context.ts'
+import { createRecordingContext, rejectionDetailsOf } from '../../support/tools/test-tool-context.ts'
 
 /** A website of one page a path. */
 const website: Record<string, { type: string; body: string | Buffer }> = {}
@@ -18,9 +18,9 @@ const site = await startFixtureServer(t, (request, response) => {
 })
 const egress = createEgressClient({
   userAgent: 'test/1',
-  allow: parseAddressAllowlist(`127.0.0.1:${site.port}`),
+  allow: parseIpAddressAllowlist(`127.0.0.1:${site.port}`),
 })
-const pages = createPageReader()
+const pages = createPageParserPool()
 t.teardown(() => Promise.all([egress.close(), pages.close()]))
 
 /** What the threads were given. */

@@ -4,14 +4,14 @@ import { runTool } from '../../../calls/run-tool.ts'
 import { createSystemClock } from '../../../core/clock.ts'
 import { ServiceError } from '../../../core/errors.ts'
 import { createCookieJar } from '../../../tools/perception/agent-act/cookie-jar.ts'
-import { parseInstruction } from '../../../tools/perception/agent-act/parse-instruction.ts'
+import { parsePageInstruction } from '../../../tools/perception/agent-act/parse-page-instruction.ts'
 import agentAct from '../../../tools/perception/agent-act.ts'
-import { createToolCatalogue } from '../../../tools/catalogue.ts'
-import { TOOL_CALL_ID } from '../../support/tools/tool-context.ts'
+import { createToolCatalogue } from '../../../tools/tool-catalogue.ts'
+import { TOOL_CALL_ID } from '../../support/tools/test-tool-context.ts'
 
 t.test('an instruction is read clause by clause, and quotes protect what is in them', async (t) => {
   const steps = (text: string) => {
-    const reading = parseInstruction(text)
+    const reading = parsePageInstruction(text)
     return 'steps' in reading ? reading.steps : reading
   }
   t.strictSame(
@@ -70,7 +70,7 @@ t.test('what may be read in two ways is not understood, unless it is quoted', as
     'click Sign in and get started',
   ]
   for (const text of doubtful)
-    t.match(parseInstruction(text), { unknown: String, why: String }, text)
+    t.match(parsePageInstruction(text), { unknown: String, why: String }, text)
   const plain = {
     'check "out", submit "it"': ['check', 'submit'],
     'click "Read" and submit': ['click', 'submit'],
@@ -81,7 +81,7 @@ t.test('what may be read in two ways is not understood, unless it is quoted', as
     [`fill in [name="a"] with 'it's "x"'`]: ['fill'],
   }
   for (const [text, ops] of Object.entries(plain)) {
-    const reading = parseInstruction(text)
+    const reading = parsePageInstruction(text)
     t.strictSame('steps' in reading && reading.steps.map(({ op }) => op), ops, text)
   }
 })

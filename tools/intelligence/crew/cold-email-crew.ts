@@ -2,7 +2,7 @@ import Type from 'typebox'
 import type { ToolContext } from '../../define-tool.ts'
 import { tryLlmCompletion } from '../../optional-llm.ts'
 import { crewFieldText, type CrewInput } from './crew-input.ts'
-import { withLlmTimeout } from './llm-timeout.ts'
+import { withLlmTimeout } from './crew-llm-timeout.ts'
 import type { ColdEmail, CrewReport } from './crew-report.ts'
 import type { CrewStages } from './crew-stages.ts'
 

@@ -1,5 +1,5 @@
 import type { CitedStatement } from '../../web/research/cited-answer.ts'
-import type { ResearchSource } from '../../web/research/gather-sources.ts'
+import type { ResearchSource } from '../../web/research/gather-web-sources.ts'
 import type { TextAnalyzer } from '../../../providers/text/text-port.ts'
 import type { CrewInput } from './crew-input.ts'
 import { crewFieldText } from './crew-input.ts'
@@ -12,7 +12,7 @@ import {
 import type { CrewReport } from './crew-report.ts'
 import { readCompanySite } from './read-company-site.ts'
 import type { CrewStages } from './crew-stages.ts'
-import { toReportMarkdown, writeSections, type SectionDraft } from './write-sections.ts'
+import { toReportMarkdown, writeSections, type SectionDraft } from './write-report-sections.ts'
 
 /** The crew that analyses a competitor. */
 

@@ -1,5 +1,5 @@
-import type { UnreadPage } from './web-research.ts'
-import type { WrittenSections } from './write-sections.ts'
+import type { UnreadableResultPage } from './web-research.ts'
+import type { WrittenSections } from './write-report-sections.ts'
 
 /** The result of a crew. */
 export interface CrewReport extends Omit<WrittenSections, 'method'> {
@@ -7,7 +7,7 @@ export interface CrewReport extends Omit<WrittenSections, 'method'> {
   readonly title: string
   /** The whole report as Markdown. */
   readonly text: string
-  readonly unread: readonly UnreadPage[]
+  readonly unread: readonly UnreadableResultPage[]
   /** Subject line of a newsletter. */
   readonly subject?: string
   readonly emails?: readonly ColdEmail[]

@@ -2,13 +2,13 @@ import Type from 'typebox'
 import { ServiceError } from '../../../core/errors.ts'
 import type { PreflightContext, ToolContext } from '../../define-tool.ts'
 import { tryLlmCompletion } from '../../optional-llm.ts'
-import type { ResearchSource } from '../../web/research/gather-sources.ts'
+import type { ResearchSource } from '../../web/research/gather-web-sources.ts'
 import { crewFieldText, type CrewInput } from './crew-input.ts'
-import { RUNNABLE_TOOLS, type CrewToolTask } from './runnable-tools.ts'
-import { withLlmTimeout } from './llm-timeout.ts'
+import { CREW_RUNNABLE_TOOLS, type CrewToolTask } from './crew-runnable-tools.ts'
+import { withLlmTimeout } from './crew-llm-timeout.ts'
 import type { CrewReport, CrewToolRun } from './crew-report.ts'
 import type { CrewStages } from './crew-stages.ts'
-import { toReportMarkdown, writeSections, type SectionDraft } from './write-sections.ts'
+import { toReportMarkdown, writeSections, type SectionDraft } from './write-report-sections.ts'
 
 /** The crew that picks tools for a goal in plain words. */
 
@@ -25,7 +25,7 @@ async function planTasks(
   if (!matched) return []
   const words = (await text.keywords(goal, 5)).map((one) => one.text)
   const tasks = steps.flatMap(({ tool }) => {
-    const bench = tool === null ? undefined : RUNNABLE_TOOLS.get(tool)
+    const bench = tool === null ? undefined : CREW_RUNNABLE_TOOLS.get(tool)
     const input = bench?.inputForGoal(goal, words) ?? null
     return bench === undefined || input === null ? [] : [{ bench, input }]
   })
@@ -39,7 +39,7 @@ async function planTasks(
 }
 
 /** Throws before anything is held when no tool serves the goal and no model can choose one. */
-export async function assertPlannable(goal: string, asking: PreflightContext): Promise<void> {
+export async function assertCustomCrewPlannable(goal: string, asking: PreflightContext): Promise<void> {
   if (asking.llm !== null || (await planTasks(goal, asking)).length > 0) return
   throw new ServiceError('provider_not_configured', {
     requires: ['LLM_PROVIDERS'],
@@ -68,7 +68,7 @@ export async function runCustomCrew(input: CrewInput, stages: CrewStages): Promi
       throw new ServiceError('no_evidence', { goal, reason: 'the tools found nothing' })
     const found = delivered.map(({ tool, output }) => ({
       tool,
-      ...(RUNNABLE_TOOLS.get(tool)?.quoteOutput(output) ?? NO_QUOTES),
+      ...(CREW_RUNNABLE_TOOLS.get(tool)?.quoteOutput(output) ?? NO_QUOTES),
     }))
     const sources = found.flatMap((one): readonly ResearchSource[] => one.sources)
     const drafts: SectionDraft[] = [
@@ -137,7 +137,7 @@ const CHOOSER_SYSTEM_PROMPT =
 
 /** Lets a model choose tools; only tools that take a query. */
 async function planTasksWithLlm(goal: string, context: ToolContext): Promise<CrewToolTask[]> {
-  const choosable = [...RUNNABLE_TOOLS.values()].filter(
+  const choosable = [...CREW_RUNNABLE_TOOLS.values()].filter(
     ({ inputForQuery }) => inputForQuery !== undefined,
   )
   const list = choosable.map(({ tool }) => `- ${tool.slug}: ${tool.description}`)
@@ -159,7 +159,7 @@ async function planTasksWithLlm(goal: string, context: ToolContext): Promise<Cre
   const { tools } = (answer?.json ?? { tools: [] }) as { tools: { tool: string; query: string }[] }
   const bySlug = new Map(tools.map((one) => [one.tool, one.query]))
   return [...bySlug].flatMap(([slug, query]) => {
-    const bench = RUNNABLE_TOOLS.get(slug)
+    const bench = CREW_RUNNABLE_TOOLS.get(slug)
     return bench?.inputForQuery === undefined ? [] : [{ bench, input: bench.inputForQuery(query) }]
   })
 }

@@ -1,6 +1,6 @@
 import { ServiceError } from '../../../core/errors.ts'
-import { extractStatements } from '../../web/research/cited-answer.ts'
-import type { ResearchSource } from '../../web/research/gather-sources.ts'
+import { extractCitedStatements } from '../../web/research/cited-answer.ts'
+import type { ResearchSource } from '../../web/research/gather-web-sources.ts'
 import type { TextAnalyzer } from '../../../providers/text/text-port.ts'
 import { crewFieldText, type CrewInput } from './crew-input.ts'
 import {
@@ -11,7 +11,7 @@ import {
 } from './web-research.ts'
 import type { CrewReport } from './crew-report.ts'
 import type { CrewStages } from './crew-stages.ts'
-import { toReportMarkdown, writeSections, type SectionDraft } from './write-sections.ts'
+import { toReportMarkdown, writeSections, type SectionDraft } from './write-report-sections.ts'
 
 /** The crew that writes a newsletter issue. */
 
@@ -97,7 +97,7 @@ async function selectStories(
   const wanted = await text.vector(`${topic}. ${audience}`)
   const near: { source: ResearchSource; score: number }[] = []
   for (const source of sources) {
-    if ((await extractStatements(topic, [source], text)).length === 0) continue
+    if ((await extractCitedStatements(topic, [source], text)).length === 0) continue
     const vector = await text.vector(`${source.title}. ${source.text.slice(0, MAX_COMPARED_CHARS)}`)
     near.push({ source, score: text.similarity(wanted, vector) })
   }

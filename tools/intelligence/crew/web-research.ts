@@ -5,8 +5,8 @@ import {
   toSnippetSource,
   readSourcePage,
   type ResearchSource,
-} from '../../web/research/gather-sources.ts'
-import type { WebSearchResult } from '../../../providers/search/search-port.ts'
+} from '../../web/research/gather-web-sources.ts'
+import type { WebSearchResult } from '../../../providers/search/web-search-port.ts'
 import type { SocialPost } from '../../../providers/social/social-port.ts'
 
 /** Web and social searches of crews. */
@@ -19,7 +19,7 @@ const MAX_QUOTE_CHARS = 200
 /** A mean below this absolute value is neutral. */
 const NEUTRAL_THRESHOLD = 0.05
 
-export interface UnreadPage {
+export interface UnreadableResultPage {
   readonly url: string
   readonly code: string
 }
@@ -79,9 +79,9 @@ export async function readResultPages(
   context: ToolContext,
 ): Promise<{
   readonly sources: readonly ResearchSource[]
-  readonly unread: readonly UnreadPage[]
+  readonly unread: readonly UnreadableResultPage[]
 }> {
-  const unread: UnreadPage[] = []
+  const unread: UnreadableResultPage[] = []
   const pages = await Promise.all(
     found.map(async (one) => {
       const page = await readSourcePage(one, context, unread)

@@ -80,7 +80,7 @@ export const hasSeveralAuthors = (witnesses: readonly WeighedEvidence[]): boolea
  * grows with the number of votes of similar weight, so one heavy vote among many light ones counts as one.
  * With fewer than two votes that take a side the result is uncertain, with confidence 0.
  */
-export function computeConsensus(witnesses: readonly WeighedEvidence[]): EvidenceConsensus {
+export function computeStanceConsensus(witnesses: readonly WeighedEvidence[]): EvidenceConsensus {
   const authors = averageStancePerAuthor(witnesses)
   const total = authors.reduce((sum, { weight }) => sum + weight, 0)
   const squares = authors.reduce((sum, { weight }) => sum + weight ** 2, 0)

@@ -1,6 +1,6 @@
 import { READABLE_CHAIN_NAMES } from '../../../providers/chain-data/chain-data-port.ts'
 import { SYMBOL_LISTINGS } from '../../../providers/prices/symbol-listings.ts'
-import { findRequestedCrew, type RequestedCrew } from './crew-step.ts'
+import { findRequestedCrew, type RequestedCrew } from './crew-request-for-goal.ts'
 
 /** What a goal names, in its own words. */
 export interface ParsedGoal {

@@ -3,7 +3,7 @@ import type { CatalogueEntry } from '../../tool-ports.ts'
 import { parseGoal, type ParsedGoal } from './parse-goal.ts'
 import { TASK_INTENTS } from './task-intents.ts'
 import type { PlannedStep, TaskPlanner } from './planner-port.ts'
-import { selectRequestedSteps, toPlannedSteps, type RequestedStep } from './plan-steps.ts'
+import { selectRequestedSteps, toPlannedSteps, type RequestedStep } from './plan-goal-steps.ts'
 import { isSmallTalk } from './small-talk.ts'
 
 /** Plans the tools for a goal. */

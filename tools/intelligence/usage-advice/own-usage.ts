@@ -1,17 +1,17 @@
 import Type from 'typebox'
 import { DAY } from '../../../core/clock.ts'
 import { ServiceError } from '../../../core/errors.ts'
-import { llmAvailability } from '../../tool-availability.ts'
+import { llmToolAvailability } from '../../tool-availability.ts'
 import type { PreflightContext } from '../../define-tool.ts'
 
 /** What the tools about an agent's own usage share. */
 
-export const DEFAULT_WINDOW_DAYS = 30
+export const DEFAULT_USAGE_WINDOW_DAYS = 30
 
 /** Defaults of the tools that report on an agent's calls over some days. */
 export const OWN_USAGE_TOOL_DEFAULTS = {
   category: 'intelligence',
-  examples: [{ days: DEFAULT_WINDOW_DAYS }, {}],
+  examples: [{ days: DEFAULT_USAGE_WINDOW_DAYS }, {}],
   access: 'paid',
   keyRequired: true,
   wholeAgent: true,
@@ -19,11 +19,11 @@ export const OWN_USAGE_TOOL_DEFAULTS = {
   timeoutMs: 30_000,
   input: Type.Object(
     {
-      days: Type.Optional(Type.Integer({ minimum: 1, maximum: 90, default: DEFAULT_WINDOW_DAYS })),
+      days: Type.Optional(Type.Integer({ minimum: 1, maximum: 90, default: DEFAULT_USAGE_WINDOW_DAYS })),
     },
     { additionalProperties: false },
   ),
-  availability: llmAvailability('rules'),
+  availability: llmToolAvailability('rules'),
 } as const
 
 /** Returns the caller's activity of the last days; throws without any call. */

@@ -1,7 +1,7 @@
 import { LIMITS } from '../../../core/limits.ts'
 import type { ToolContext } from '../../define-tool.ts'
 import type { ProposedInsight } from './dream-analysis.ts'
-import { vaultAgentIdOf, toMemoryView } from './stage-memory.ts'
+import { vaultAgentIdOf, toMemoryView } from './memory-schemas-and-staging.ts'
 import type { VaultMemory } from '../../../domain/vault-memory.ts'
 import type { DreamInsight } from '../../../domain/vault-memory.ts'
 

@@ -1,6 +1,6 @@
 import { ServiceError } from '../../../core/errors.ts'
 import type { ReadableChainName, EvmHex } from '../../../providers/chain-data/chain-data-port.ts'
-import { atomicUnitsToNumber } from '../../../providers/chain-data/schemas.ts'
+import { atomicUnitsToNumber } from '../../../providers/chain-data/chain-tool-schemas.ts'
 import { listedTokensOn, type ListedToken } from '../../../providers/chain-data/listed-tokens.ts'
 import type { ToolContext } from '../../define-tool.ts'
 

@@ -1,7 +1,7 @@
 import type { ToolContext } from '../../define-tool.ts'
 import { tryLlmCompletion } from '../../optional-llm.ts'
 import type { TextAnalyzer } from '../../../providers/text/text-port.ts'
-import type { ResearchSource } from './gather-sources.ts'
+import type { ResearchSource } from './gather-web-sources.ts'
 
 /** A statement and its sources. */
 export interface CitedStatement {
@@ -18,7 +18,7 @@ const MIN_GROUNDED_SHARE = 0.5
 const CITATION_MARK = /\[(\d+(?:\s*,\s*\d+)*)\]/g
 
 /** Returns the most relevant sentences of the sources; irrelevant ones are dropped. */
-export async function extractStatements(
+export async function extractCitedStatements(
   query: string,
   sources: readonly ResearchSource[],
   text: TextAnalyzer,
@@ -45,7 +45,7 @@ const ANSWER_SYSTEM_PROMPT =
  * Writes an answer with a model and keeps its grounded statements; returns null without any, or without a
  * response.
  */
-export async function writeStatementsWithLlm(
+export async function writeCitedStatementsWithLlm(
   query: string,
   sources: readonly ResearchSource[],
   context: ToolContext,

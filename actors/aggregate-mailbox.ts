@@ -1,0 +1,117 @@
+import type { AggregateKind } from '../core/commit-rows.ts'
+import {
+  createInMemoryHoldBook,
+  type Aggregate,
+  type InMemoryHoldChanges,
+  type InMemoryHoldBook,
+} from './in-memory-aggregate.ts'
+import type { AggregateCommandOptions, AggregateCommand } from './aggregate-command-types.ts'
+
+/** One run of a command with an interrupted commit. The commit may have landed. */
+export interface CommandAttempt {
+  readonly id: string
+  /** The commit cannot be at or below this version. */
+  readonly afterVersion: number
+  readonly answer: () => void
+  readonly holdChanges: InMemoryHoldChanges | null
+}
+
+/** A command that is queued, running or waiting for its commit. */
+export interface PendingCommand {
+  /** The id in the journal. Changes after each interrupted commit. */
+  id: string
+  readonly mailbox: AggregateMailbox
+  readonly command: AggregateCommand<unknown, unknown>
+  readonly input: unknown
+  readonly options: AggregateCommandOptions
+  readonly askedAt: number
+  /** Resolves or rejects with the result of the last run. Called after its commit. */
+  answer: () => void
+  resolve: (result: unknown) => void
+  reject: (error: unknown) => void
+  /** Changes of the last run to in-memory holds. Reverted if the commit fails. */
+  holdChanges: InMemoryHoldChanges | null
+  /** The loaded state for which resting actors were fetched. */
+  fetchedFor: Aggregate | null
+  /** The loaded state for which the Idempotency-Key was looked up. */
+  lookedUpFor: Aggregate | null
+  /** Idempotency-Keys in the call rows of the last run. */
+  writtenKeys: readonly string[]
+  /** Looked up in Postgres before the command runs again. */
+  readonly earlierAttempts: CommandAttempt[]
+  /** The database rejected its batch: the command is now committed alone. */
+  commitsAlone: boolean
+  /** The inbox was absorbed for this command already. */
+  absorbed: boolean
+  attempts: number
+  /** The version its last run started from. */
+  afterVersion: number
+  settled: boolean
+}
+
+/** The queue of an aggregate, with its last known state. */
+export interface AggregateMailbox {
+  readonly id: string
+  readonly kind: AggregateKind
+  state: Aggregate | null
+  /** End of the last load, by `clock.mono()`. */
+  loadedAt: number
+  /** Last database response about this aggregate, by `clock.mono()`. */
+  lastAnsweredAt: number
+  /** After a conflict, load from Postgres only. */
+  bypassCache: boolean
+  inMemoryHolds: InMemoryHoldBook
+  readonly queue: PendingCommand[]
+  /** Commands not yet answered. */
+  openCommands: number
+  /** Inbox messages that an open command of this node is absorbing. */
+  readonly absorbing: Set<string>
+  /** Inbox reads under way, each with the messages absorbed since it began. */
+  readonly inboxReads: Set<Set<string>>
+  /** Loads under way. The queue pauses while there are any. */
+  pendingLoads: number
+  /** Counts evictions. A load from an earlier epoch is stale. */
+  epoch: number
+}
+
+export const createAggregateMailbox = (id: string, kind: AggregateKind): AggregateMailbox => ({
+  id,
+  kind,
+  state: null,
+  loadedAt: 0,
+  lastAnsweredAt: -Infinity,
+  bypassCache: false,
+  inMemoryHolds: createInMemoryHoldBook(),
+  queue: [],
+  openCommands: 0,
+  absorbing: new Set(),
+  inboxReads: new Set(),
+  pendingLoads: 0,
+  epoch: 0,
+})
+
+export const createPendingCommand = (
+  fields: Pick<PendingCommand, 'id' | 'mailbox' | 'command' | 'input' | 'options' | 'askedAt'>,
+): PendingCommand => ({
+  id: fields.id,
+  mailbox: fields.mailbox,
+  command: fields.command,
+  input: fields.input,
+  options: fields.options,
+  askedAt: fields.askedAt,
+  resolve: noop,
+  reject: noop,
+  answer: noop,
+  holdChanges: null,
+  fetchedFor: null,
+  lookedUpFor: null,
+  writtenKeys: [],
+  earlierAttempts: [],
+  commitsAlone: false,
+  absorbed: false,
+  attempts: 0,
+  afterVersion: 0,
+  settled: false,
+})
+
+const noop = (): void => {}

@@ -1,0 +1,65 @@
+import type { ActorSystem } from '../../actors/aggregate-command-types.ts'
+import type { Clock } from '../../core/clock.ts'
+import type { EncryptionKeys } from '../../core/key-derivation-and-encryption.ts'
+import { createAgentOnboarding } from '../../payments/agent-onboarding.ts'
+import { createBountyService } from '../../payments/bounty-service.ts'
+import type { PaymentChains } from '../../payments/payment-chains.ts'
+import { createFleetService } from '../../payments/fleets/fleet-service.ts'
+import { createOnboardingRateLimit } from '../../payments/limits/onboarding-rate-limit.ts'
+import { createBountyStore } from '../../persistence/payments/bounty-store.ts'
+import { createFleetStore } from '../../persistence/fleets/fleet-store.ts'
+import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
+import type { ReferralStore } from '../../persistence/agents/referral-store.ts'
+import type { StationKeys } from '../../persistence/station-keys.ts'
+import type { Config } from '../config.ts'
+
+/** Composes onboarding, fleets and bounties. */
+
+export interface ComposeOnboardingFleetsAndBountiesDeps {
+  readonly config: Pick<
+    Config,
+    'starterCredits' | 'chain' | 'onboardPerHourPerIp' | 'bulkOnboardMax' | 'promoTransferable'
+  >
+  readonly clock: Clock
+  readonly sql: Sql
+  readonly own: Pick<StationKeys, 'pepper'>
+  readonly actors: ActorSystem
+  readonly chains: PaymentChains
+  readonly referrals: Pick<ReferralStore, 'ownerOf'>
+  /** Encrypts the keys of new wallets. */
+  readonly walletKey: EncryptionKeys
+}
+
+/** Creates the services for agents: onboarding, fleets, bounties. */
+export function composeOnboardingFleetsAndBounties(parts: ComposeOnboardingFleetsAndBountiesDeps) {
+  const { config, clock, sql, own, actors, chains, referrals, walletKey } = parts
+  return {
+    accounts: createAgentOnboarding({
+      actors,
+      clock,
+      starter: config.starterCredits,
+      pepper: own.pepper,
+      walletKey,
+      referrals,
+    }),
+    newcomers: createOnboardingRateLimit({
+      actors,
+      clock,
+      perHour: config.onboardPerHourPerIp,
+      batch: config.bulkOnboardMax,
+    }),
+    fleets: createFleetService({
+      actors,
+      clock,
+      store: createFleetStore(sql),
+      walletKey,
+      base: chains.settings.base,
+      treasury: config.chain.treasury,
+    }),
+    bounties: createBountyService({
+      actors,
+      store: createBountyStore(sql),
+      promoTransferable: config.promoTransferable,
+    }),
+  }
+}

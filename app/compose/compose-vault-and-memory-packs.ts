@@ -1,0 +1,41 @@
+import { MEMORY_PACK_BUNDLE, MEMORY_PACKS } from '../../memory/packs/pack-catalogue.ts'
+import { createMemoryVaultService } from '../../memory/vault/memory-vault-service.ts'
+import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
+import { createVaultStore } from '../../persistence/vault/vault-store.ts'
+import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
+import type { ToolPorts } from '../../tools/tool-ports.ts'
+
+/** Creates the private memory of agents and the memory packs, for tools and routes. */
+export function composeVaultAndMemoryPacks(sql: Sql) {
+  const store = createVaultStore(sql)
+  const vault = createMemoryVaultService(store)
+  const installs = (agentId: string) => withUnavailableTimeout(store.installed(agentId))
+  const ports: Pick<ToolPorts, 'vault' | 'packs'> = {
+    vault: {
+      recall: (recallQuery) => withUnavailableTimeout(vault.recall(recallQuery)),
+      byIds: (agentId, ids, at) => withUnavailableTimeout(vault.these(agentId, ids, at)),
+      successorOf: (agentId, memoryId) =>
+        withUnavailableTimeout(vault.successorOf(agentId, memoryId)),
+      oldest: (agentId, limit, at) => withUnavailableTimeout(vault.oldest(agentId, limit, at)),
+      newest: (agentId, limit, at) => withUnavailableTimeout(vault.newest(agentId, limit, at)),
+      insights: (agentId, limit, at) => withUnavailableTimeout(vault.insights(agentId, limit, at)),
+      unansweredQueries: (agentId, limit) => withUnavailableTimeout(vault.misses(agentId, limit)),
+      isPromoted: (memoryId) => withUnavailableTimeout(vault.isPromoted(memoryId)),
+      reservePromotion: (memoryId, callId, at) =>
+        withUnavailableTimeout(vault.takePromotion(memoryId, callId, at)),
+    },
+    packs: {
+      packs: MEMORY_PACKS,
+      bundle: MEMORY_PACK_BUNDLE,
+      listInstalled: async (agentId) => (await installs(agentId)).map(({ pack }) => pack),
+    },
+  }
+  const { all, received } = store
+  return {
+    ports,
+    served: {
+      vault: { stats: vault.stats, all, received },
+      packs: { packs: MEMORY_PACKS, bundle: MEMORY_PACK_BUNDLE, installs },
+    },
+  }
+}

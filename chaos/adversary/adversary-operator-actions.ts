@@ -1,0 +1,71 @@
+import { randomBytes } from 'node:crypto'
+import { openRadioDrop } from '../../app/cli/radio-drop-cli-command.ts'
+import { withActorRuntime } from '../../app/cli/with-actor-runtime.ts'
+import { stringifyWithBigints } from '../../core/bigint-json.ts'
+import { newUuidV7 } from '../../core/ids.ts'
+import { fromUsdc } from '../../core/money.ts'
+import { topUpFleetCommand } from '../../payments/commands/fleet-commands.ts'
+import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
+import type { TestDatabase } from '../../test/support/postgres/test-database.ts'
+import { createScheduleSlotDriver } from '../../test/support/schedules/due-slots.ts'
+import type { startTargetWebsite } from './target-website.ts'
+import type { OperatorActions } from './run-adversary.ts'
+
+/** Settings and operator actions of the adversary suite. */
+
+interface Teardown {
+  teardown(work: () => unknown): unknown
+}
+
+const ONBOARD_PER_HOUR = 10
+
+/** Settings of every station of the suite. */
+export const adversaryStationSettings = (site: { base: string; port: number }) => ({
+  PROMO_TRANSFERABLE: 'false',
+  ONBOARD_PER_HOUR_PER_IP: String(ONBOARD_PER_HOUR),
+  SSRF_ALLOW: `127.0.0.1:${site.port}`,
+  SEARXNG_URL: site.base,
+  COINGECKO_BASE: site.base,
+})
+
+/** Operator actions on running stations. */
+export function createOperatorActions(
+  t: Teardown,
+  nodes: readonly string[],
+  database: TestDatabase,
+  site: Awaited<ReturnType<typeof startTargetWebsite>>,
+): OperatorActions {
+  const { sql } = database
+  const time = createScheduleSlotDriver(t, database)
+  return {
+    nodes,
+    sql,
+    site: site.base,
+    terms: { startersAnAddress: ONBOARD_PER_HOUR },
+    deposit: (agentId, usdc) => deposit(sql, agentId, usdc),
+    fundFleet: (fleetId, usdc) => fundFleet(sql, fleetId, usdc),
+    openDrop: async () => (await openRadioDrop(sql))[0]?.code ?? '',
+    makeSlotsDue: () => time.pass(),
+    waitForSlots: () => time.settled(),
+  }
+}
+
+/** Credits a top-up as the service does after it finds the transaction. */
+async function fundFleet(sql: Sql, fleetId: string, usdc: number): Promise<void> {
+  const tx = `0x${randomBytes(32).toString('hex')}`
+  const transfers = [{ logIndex: 0, amount: fromUsdc(usdc) }]
+  await withActorRuntime(sql, ({ ask }) => ask(fleetId, topUpFleetCommand, { tx, transfers }))
+}
+
+/** Credits a deposit as the chain watcher does: ledger row and message in one commit. */
+async function deposit(sql: Sql, agentId: string, usdc: number): Promise<void> {
+  const [amount, arrival] = [fromUsdc(usdc), newUuidV7(Date.now())]
+  const event = { type: 'DEPOSIT', id: arrival, pending: amount, chain: 'base', tx: '0x1' }
+  await sql.begin(async (tx) => {
+    await tx`insert into transfers (id, owner, debit, credit, amount_micros, kind, at)
+      values (${arrival}, ${agentId}, 'world:base', ${`agent:${agentId}:pending`}, ${amount}, 'deposit', now())`
+    await tx`insert into inbox (receiver, receiver_kind, id, event, at)
+      values (${agentId}, 'agent', ${`deposit:${arrival}`},
+              ${stringifyWithBigints({ ...event, source: 'deposit' })}::text::jsonb, now())`
+  })
+}

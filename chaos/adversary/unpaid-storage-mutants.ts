@@ -1,0 +1,31 @@
+import type { ServiceMutant } from './service-mutant.ts'
+
+/** Mutations that store bytes without payment. */
+export const unpaidStorageMutants: Readonly<Record<string, ServiceMutant>> = {
+  bodies: {
+    description: 'large answers of free calls are kept',
+    edits: [
+      {
+        file: 'calls/settle-call.ts',
+        from: 'const reason = cost > ZERO ? null : store(Buffer.byteLength(response))',
+        to: 'const reason = null as UnstoredResponseReason | null',
+      },
+    ],
+    rules: ['bytes-kept'],
+    operationWeights: { bigAnswer: 1 },
+    operations: 24,
+  },
+  twins: {
+    description: 'a text stands in the Hive as often as it is written',
+    edits: [
+      {
+        file: 'tools/memory/hive/reserve-hive-text.ts',
+        from: 'const claim = await hiveTexts.claim(text, entryId, claimant)',
+        to: "await hiveTexts.claim(text, entryId, claimant)\n  const claim = { state: 'taken', id: entryId } as HiveTextReservation",
+      },
+    ],
+    rules: ['hive-duplicate'],
+    operationWeights: { writeHive: 1 },
+    operations: 80,
+  },
+}

@@ -1,0 +1,198 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  apiKeyHeader,
+  expectAccepted,
+  onboardAgents,
+  PAID_TOOL_BODY,
+  PAID_TOOL_PRICE_USDC,
+  type AgentIdAndApiKey,
+  type StationClient,
+} from '../station-http-client.ts'
+import type { SeededRandom } from '../seeded-random.ts'
+import { CLUSTER_STARTER_USDC, type ClusterEnvironment } from './cluster-environment.ts'
+import {
+  operationRequestsTo,
+  createAgentOperation,
+  sendAgentOperation,
+  type AgentOperationRequest,
+  type AgentOperationKind,
+  type AgentOperation,
+} from '../retried-agent-requests.ts'
+
+/** A spend limit and the calls made under it. */
+export interface SpendLimitCase {
+  readonly kind: 'task' | 'pack' | 'poor'
+  readonly agent: AgentIdAndApiKey
+  readonly request: AgentOperationRequest
+  /** Micro-USDC. */
+  readonly maxMicros: number
+}
+
+/** The agents of a round and their limits. */
+export interface ClusterRoundAgents {
+  readonly agents: readonly AgentIdAndApiKey[]
+  readonly limits: readonly SpendLimitCase[]
+  /** Posted by the first agent, for the others. */
+  readonly bounties: readonly string[]
+}
+
+export const CLUSTER_SIGNAL_CHANNEL = 'prove:cluster'
+const AGENTS = 6
+const BOUNTIES = 4
+/** The unit price of all calls. */
+export const PAID_TOOL_PRICE_MICROS = Math.round(PAID_TOOL_PRICE_USDC * 1_000_000)
+const CLIENTS = 14
+/** Clients that bypass nginx and use each node in turn: the worst case of routing. */
+const DIRECT_CLIENTS = 4
+const THINK_TIME_MS = { least: 10, most: 70 }
+const RETRY_PAUSE_MS = 50
+const RETRY_TIMEOUT_MS = 90_000
+
+const OPERATION_MIX: readonly AgentOperationKind[] = [
+  ...Array<AgentOperationKind>(5).fill('call'),
+  ...Array<AgentOperationKind>(2).fill('ping'),
+  ...Array<AgentOperationKind>(2).fill('send'),
+  ...Array<AgentOperationKind>(1).fill('tip'),
+  ...Array<AgentOperationKind>(3).fill('task'),
+  ...Array<AgentOperationKind>(3).fill('pack'),
+  ...Array<AgentOperationKind>(2).fill('poor'),
+  ...Array<AgentOperationKind>(3).fill('publish'),
+  ...Array<AgentOperationKind>(1).fill('claim'),
+]
+
+const call = (headers: Record<string, string>, refusal: string): AgentOperationRequest => ({
+  path: '/api/refuel',
+  body: PAID_TOOL_BODY,
+  headers,
+  allowed: [refusal],
+})
+
+/** Creates agents, a task, a Backpack, an agent with a small balance, and bounties. */
+export async function createRoundAgents({
+  client,
+  chance,
+  receiver,
+}: ClusterEnvironment): Promise<ClusterRoundAgents> {
+  const [poor, ...agents] = (await onboardAgents(client, AGENTS + 1)) as [AgentIdAndApiKey, ...AgentIdAndApiKey[]]
+  const [first, second, third] = agents as [AgentIdAndApiKey, AgentIdAndApiKey, AgentIdAndApiKey]
+  const post = (agent: AgentIdAndApiKey, path: string, body: object) =>
+    expectAccepted(client.send('POST', path, apiKeyHeader(agent), body))
+  const [ofTask, ofPack, ofPoor] = [1, 2, 3].map(() => chance.integer(5, 60)) as [
+    number,
+    number,
+    number,
+  ]
+  const usdc = (calls: number) => (calls * PAID_TOOL_PRICE_MICROS) / 1_000_000
+  const task = await post(first, '/api/task/start', { name: 'c', budget_usdc: usdc(ofTask) })
+  const fuse = { per_day_usdc: usdc(ofPack) }
+  const pack = await post(second, '/api/backpack/create', { agent_name: 'c', fuse })
+  const surplus = Math.round((CLUSTER_STARTER_USDC - usdc(ofPoor)) * 1e6) / 1e6
+  const gift = { to_agent_id: third.id, amount_usdc: surplus }
+  const once = { ...apiKeyHeader(poor), 'idempotency-key': 'surplus' }
+  await expectAccepted(client.send('POST', '/api/agent/send', once, gift))
+  for (const agent of [first, second])
+    await post(agent, '/api/webhook/register', {
+      url: receiver.url,
+      events: ['tool_call', 'topup'],
+    })
+  const bounty = { title: 'c', description: 'c', domain: 'base', required_keywords: ['fuel'] }
+  const posted = Array.from({ length: BOUNTIES }, () =>
+    post(first, '/api/bounties', { ...bounty, reward_usdc: 0.05 }),
+  )
+  const [taskId, packId] = [String(task['task_id']), String(pack['backpack_id'])]
+  const limit = (
+    kind: SpendLimitCase['kind'],
+    agent: AgentIdAndApiKey,
+    calls: number,
+    request: AgentOperationRequest,
+  ): SpendLimitCase => ({
+    kind,
+    agent,
+    request,
+    maxMicros: calls * PAID_TOOL_PRICE_MICROS,
+  })
+  return {
+    agents,
+    limits: [
+      limit('task', first, ofTask, call({ 'x-task-id': taskId }, 'task_budget_exceeded')),
+      limit('pack', second, ofPack, call({ 'x-backpack-id': packId }, 'FUSE_TRIPPED')),
+      limit('poor', poor, ofPoor, call({}, 'payment_required')),
+    ],
+    bounties: (await Promise.all(posted)).map(({ bounty_id: id }) => String(id)),
+  }
+}
+
+function randomClusterOperation(
+  { agents, limits, bounties }: ClusterRoundAgents,
+  key: string,
+  chance: SeededRandom,
+): AgentOperation {
+  const kind = chance.pick(OPERATION_MIX)
+  const limit = limits.find((one) => one.kind === kind)
+  if (limit !== undefined) return createAgentOperation(limit.agent, key, kind, limit.request)
+  const at = chance.integer(kind === 'claim' ? 1 : 0, agents.length - 1)
+  const agent = agents[at] as AgentIdAndApiKey
+  const forms: Partial<Record<AgentOperationKind, AgentOperationRequest>> = {
+    ...operationRequestsTo(agents[(at + 1) % agents.length] as AgentIdAndApiKey),
+    publish: {
+      path: '/api/signal/publish',
+      body: { channel: CLUSTER_SIGNAL_CHANNEL, type: 'insight', payload: { key } },
+    },
+    claim: {
+      path: `/api/bounties/${chance.pick(bounties)}/claim`,
+      body: { content: 'fuel' },
+      allowed: ['already_claimed'],
+    },
+  }
+  return createAgentOperation(agent, key, kind, forms[kind] as AgentOperationRequest)
+}
+
+export interface ClientLoad {
+  readonly operations: readonly AgentOperation[]
+  /** Resolves when every started request has its reply. */
+  stop(): Promise<void>
+  /** Time of the slowest request from the first attempt to the reply. */
+  slowestMs(): number
+}
+
+/** Starts clients that retry with the same key until a reply arrives. */
+export function startClientLoad(
+  ground: ClusterEnvironment,
+  cast: ClusterRoundAgents,
+  name: string,
+): ClientLoad {
+  const { chance, client, direct } = ground
+  const operations: AgentOperation[] = []
+  let stopping = false
+  let slowest = 0
+  const run = async (next: () => StationClient): Promise<void> => {
+    while (!stopping) {
+      const one = randomClusterOperation(cast, `${name}-${operations.length}`, chance)
+      operations.push(one)
+      await retryOverClients(next, one)
+      slowest = Math.max(slowest, performance.now() - one.startedAt)
+      await sleep(chance.integer(THINK_TIME_MS.least, THINK_TIME_MS.most))
+    }
+  }
+  const running = Promise.all([
+    ...Array.from({ length: CLIENTS }, () => run(() => client)),
+    ...Array.from({ length: DIRECT_CLIENTS }, () => run(() => chance.pick(direct))),
+  ])
+  return {
+    operations,
+    slowestMs: () => slowest,
+    async stop() {
+      stopping = true
+      await running
+    },
+  }
+}
+
+async function retryOverClients(next: () => StationClient, one: AgentOperation): Promise<void> {
+  const until = performance.now() + RETRY_TIMEOUT_MS
+  while (performance.now() < until) {
+    await sendAgentOperation(next(), one)
+    if ((one.acknowledged ?? one.limited ?? one.refused) !== null) return
+    await sleep(RETRY_PAUSE_MS)
+  }
+}

@@ -1,0 +1,99 @@
+import { ZERO } from '../../core/money.ts'
+import type {
+  StatementCallDetails,
+  CreditStatementLine,
+} from '../../persistence/statement/credit-statement-store.ts'
+
+/** Names and describes a ledger entry for the API. */
+export interface LedgerMovementDescription {
+  readonly kind: string
+  readonly description: string
+  readonly counterparty: 'agent' | 'bounty' | 'fleet' | 'station'
+  /** The counterparty, where both sides know each other. */
+  readonly agentId: string | null
+  /** The id of what the movement belongs to: a bounty, a fleet, a deposit or a drop. */
+  readonly reference: string | null
+}
+
+interface KindDescription {
+  readonly kind: string
+  readonly text: string
+}
+
+/** Ledger kinds that only need another name. */
+const DESCRIPTIONS: Readonly<Record<string, KindDescription>> = {
+  hold: { kind: 'hold', text: 'Held for a call that runs' },
+  share: { kind: 'share', text: 'Share of the price of a call of another agent' },
+  referral: { kind: 'referral_reward', text: 'Reward: an agent you referred is active' },
+  payout: { kind: 'referral_share', text: 'Shares of the calls of agents you referred' },
+  royalty: { kind: 'royalty', text: 'Royalties for reads of your Hive entries' },
+  drop: { kind: 'drop', text: 'Credits of a radio drop' },
+  escrow: { kind: 'bounty_escrow', text: 'Reward of a bounty, put into escrow' },
+  bounty: { kind: 'bounty_payout', text: 'Reward of a bounty you claimed' },
+  escrow_back: { kind: 'bounty_refund', text: 'Reward of a bounty that ended unclaimed' },
+  bonus: { kind: 'deposit_bonus', text: 'Bonus of the first deposit' },
+  reorg: { kind: 'deposit_undone', text: 'A deposit that its chain has undone' },
+  refund: { kind: 'refund', text: 'Payment of a call that failed, kept as credits' },
+  draw: { kind: 'fleet_draw', text: 'Lent by the pool of your fleet for a call' },
+  draw_back: { kind: 'fleet_return', text: 'Returned to the pool of your fleet' },
+}
+
+/** Describes a movement of an agent. `cause` is the call it belongs to, if any. */
+export function describeLedgerMovement(
+  line: CreditStatementLine,
+  agentId: string,
+  cause: StatementCallDetails | null,
+): LedgerMovementDescription {
+  const { kind, description } = describeKind(line, agentId, cause)
+  const [type = null, id = null] = line.party?.split(':') ?? []
+  const counterparty =
+    type === 'agent' || type === 'bounty' || type === 'fleet' ? type : ('station' as const)
+  // A caller stays unknown to an agent that gets a share of the price.
+  const isKnown = type === 'agent' && line.kind !== 'share'
+  return {
+    kind,
+    description,
+    counterparty,
+    agentId: isKnown ? id : null,
+    reference: type === 'bounty' || type === 'fleet' ? id : referenceOf(line),
+  }
+}
+
+const WITH_REFERENCE: ReadonlySet<string> = new Set(['topup', 'drop', 'royalty'])
+const referenceOf = ({ kind, memo }: CreditStatementLine): string | null =>
+  WITH_REFERENCE.has(kind) ? memo : null
+
+function describeKind(line: CreditStatementLine, agentId: string, cause: StatementCallDetails | null) {
+  const plain = DESCRIPTIONS[line.kind]
+  if (plain !== undefined) return { kind: plain.kind, description: plain.text }
+  switch (line.kind) {
+    case 'call':
+      return describeCall(line, cause)
+    case 'grant':
+      return line.memo === null
+        ? { kind: 'starter_credits', description: 'Starter credits' }
+        : { kind: 'grant', description: `Granted by the operator: ${line.memo}` }
+    case 'topup':
+      return line.memo?.startsWith('stl_') === true
+        ? { kind: 'topup', description: 'Credits bought with a payment' }
+        : { kind: 'deposit', description: 'Deposit of USDC' }
+    case 'send':
+    case 'tip':
+      return describeTransfer(line, agentId)
+    default:
+      return { kind: line.kind, description: line.kind.replaceAll('_', ' ') }
+  }
+}
+
+function describeCall({ charged }: CreditStatementLine, cause: StatementCallDetails | null) {
+  const name = cause?.tool ?? 'a call'
+  if (charged === ZERO)
+    return { kind: 'hold_released', description: `Released the hold for ${name}` }
+  return { kind: 'call', description: `Price of ${name}` }
+}
+
+function describeTransfer({ kind, owner }: CreditStatementLine, agentId: string) {
+  const noun = kind === 'tip' ? 'Tip' : 'Credits'
+  const description = owner === agentId ? `${noun} sent to an agent` : `${noun} from an agent`
+  return { kind, description }
+}

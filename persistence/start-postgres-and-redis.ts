@@ -1,0 +1,268 @@
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { Redis } from 'ioredis'
+import { createSystemClock } from '../core/clock.ts'
+import { startMessageBus } from './message-bus.ts'
+import type { MessageBus } from './message-bus.ts'
+import { migrateSchema } from './migrate-schema.ts'
+import { openPostgresPool, parseDatabaseUrl } from './postgres/connection-pool.ts'
+import type { Sql, DatabaseAddress } from './postgres/connection-pool.ts'
+import { startEmbeddedPostgres } from './postgres/embedded-postgres-server.ts'
+import { REDIS_SOCKET_TIMEOUT_MS, type RedisAddress } from './redis/redis-address.ts'
+import { startRedisChildProcess } from './redis/redis-child-process.ts'
+import { createDisabledSnapshotCache, createRedisSnapshotCache } from './redis/aggregate-snapshot-cache.ts'
+import type { SnapshotCache } from './redis/aggregate-snapshot-cache.ts'
+import { startStorageMonitor, type StorageMonitor } from './storage-monitor.ts'
+import { succeedsWithin } from './query-timeout.ts'
+
+/** Starts the databases of the service: Postgres, which holds all data, and Redis, a cache. */
+
+export type { Sql } from './postgres/connection-pool.ts'
+
+export interface PostgresAndRedisSettings {
+  readonly databaseUrl: string | null
+  readonly redisUrl: string | null
+  readonly dataDir: string
+  readonly redis: 'auto' | 'none'
+  readonly log: (line: string) => void
+  readonly maxConnections?: number
+  /** The ids of this station's master keys, shown to other stations on the same database. */
+  readonly keyIds?: readonly string[]
+  /** Where to search for a Redis server, as in PATH. */
+  readonly searchPath?: string
+  /** For tests: other migrations than the service's. */
+  readonly migrations?: string
+  /** For tests: an embedded database without fsync. */
+  readonly throwAway?: boolean
+}
+
+interface DataPlanePartHealth {
+  readonly ok: boolean
+  readonly detail?: string
+}
+
+export interface PostgresAndRedisHealth {
+  readonly postgres: DataPlanePartHealth & { readonly kind: string }
+  readonly redis: DataPlanePartHealth & { readonly kind: 'none' | 'url' | 'child' }
+}
+
+/** The databases of the service. Postgres is authoritative; Redis only speeds things up. */
+export interface PostgresAndRedis {
+  readonly sql: Sql
+  /** Connections reserved for commits and hydration: lists and statistics cannot block them. */
+  readonly commitSql: Sql
+  readonly cache: SnapshotCache
+  readonly bus: MessageBus
+  /** Whether Postgres can store data; receives failed writes. */
+  readonly storage: Pick<StorageMonitor, 'failed'>
+  /** For rate counters: fails fast and queues nothing. Null without Redis. */
+  readonly redis: Redis | null
+  /** The job queues: in Redis if available, else in Postgres. */
+  readonly queues: {
+    readonly target: DatabaseAddress
+    readonly redis: RedisAddress | null
+    readonly prefix: string
+  }
+  /** One log line: the databases, their location and version. */
+  readonly description: string
+  /** The same for the public: kinds only. */
+  readonly kinds: string
+  /** Never rejects, never takes longer than a second. */
+  health(): Promise<PostgresAndRedisHealth>
+  stop(): Promise<void>
+}
+
+interface PostgresHandle {
+  readonly kind: string
+  readonly target: DatabaseAddress
+  describe(ms: number): string
+  stop(): Promise<void>
+}
+
+interface RedisHandle {
+  readonly kind: 'url' | 'child'
+  readonly address: RedisAddress
+  stop(): Promise<void>
+}
+
+const HEALTH_TIMEOUT_MS = 900
+const COMMIT_CONNECTIONS = 3
+const REDIS_START_TIMEOUT_MS = 500
+const DEFAULT_SEARCH_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/opt/homebrew/bin'
+
+/** Starts or joins the configured databases and migrates the schema. */
+export async function startPostgresAndRedis(settings: PostgresAndRedisSettings): Promise<PostgresAndRedis> {
+  const opened: (() => Promise<unknown>)[] = []
+  const close = async (): Promise<void> => {
+    for (const stop of opened.splice(0).reverse()) await stop()
+  }
+  try {
+    const startedAt = createSystemClock().mono()
+    const database = await startPostgres(settings)
+    opened.push(database.stop)
+    const redisPart = startRedis(settings)
+    redisPart.catch(() => undefined)
+    opened.push(async () => (await redisPart)?.stop())
+    const { maxConnections = 16, keyIds = [] } = settings
+    const sql = openPostgresPool(database.target, { max: maxConnections, keyIds })
+    opened.push(() => sql.end({ timeout: 2 }))
+    const commitSql = openPostgresPool(database.target, { max: COMMIT_CONNECTIONS, keyIds })
+    opened.push(() => commitSql.end({ timeout: 2 }))
+    await ensureDatabase(sql, database.target)
+    const namespace = await readRedisNamespace(sql)
+    const ms = Math.round(createSystemClock().mono() - startedAt)
+    await migrateSchema(sql, settings.migrations)
+    const bus = await startMessageBus({ sql, target: database.target, log: settings.log })
+    opened.push(bus.stop)
+    bus.onDeadConnections(() => [sql, commitSql].forEach((pool) => pool.renew()))
+    const part = await redisPart
+    const redis = part === null ? null : connectCounterRedis(part.address, namespace)
+    opened.push(async () => redis?.disconnect())
+    const [cache] = await Promise.all([
+      part === null
+        ? createDisabledSnapshotCache()
+        : createRedisSnapshotCache(part.address, namespace),
+      redis === null ? null : succeedsWithin(waitForRedisReady(redis), REDIS_START_TIMEOUT_MS),
+    ])
+    opened.push(cache.stop)
+    const storage = startStorageMonitor(sql)
+    opened.push(async () => storage.stop())
+    const redisKind = part?.kind ?? 'none'
+    const description = `plane: postgres=${database.describe(ms)} redis=${redisKind}`
+    return {
+      sql,
+      commitSql,
+      cache,
+      bus,
+      redis,
+      queues: {
+        target: database.target,
+        redis: part?.address ?? null,
+        prefix: `${namespace}jobs`,
+      },
+      description,
+      kinds: `postgres=${database.kind} redis=${redisKind}`,
+      storage,
+      health: () => checkHealth({ sql, database, redis, part, storage }),
+      stop: close,
+    }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+async function startPostgres(settings: PostgresAndRedisSettings): Promise<PostgresHandle> {
+  if (settings.databaseUrl !== null) {
+    return {
+      kind: 'url',
+      target: parseDatabaseUrl(settings.databaseUrl),
+      describe: (ms) => `url (${ms} ms)`,
+      stop: async () => undefined,
+    }
+  }
+  const { dataDir, log, throwAway = false } = settings
+  const server = await startEmbeddedPostgres({ dataDir, log, throwAway })
+  const role = (): string => (server.isOwned() ? '' : ', run by another process')
+  return {
+    kind: 'embedded',
+    target: { socketDir: server.socketDir, database: 'gas', user: 'gas' },
+    describe: (ms) =>
+      `embedded ${server.version} (socket ${server.socketDir()}, ${ms} ms${role()})`,
+    stop: server.stop,
+  }
+}
+
+async function startRedis(settings: PostgresAndRedisSettings): Promise<RedisHandle | null> {
+  const { redisUrl, dataDir, log, searchPath = DEFAULT_SEARCH_PATH } = settings
+  if (redisUrl !== null)
+    return { kind: 'url', address: { url: redisUrl }, stop: async () => undefined }
+  if (settings.redis === 'none') return null
+  const child = await startRedisChildProcess({ dataDir, log, searchPath })
+  return child === null ? null : { kind: 'child', address: { path: child.path }, stop: child.stop }
+}
+
+/** A new cluster lacks our database; another process may create it at the same moment. */
+async function ensureDatabase(sql: Sql, target: DatabaseAddress): Promise<void> {
+  try {
+    await sql`select 1`
+  } catch (error) {
+    if (readErrorCode(error) !== '3D000' || 'url' in target) throw error
+    const admin = openPostgresPool({ ...target, database: 'postgres' }, { max: 1 })
+    try {
+      await admin`create database ${admin(target.database)}`
+    } catch (cause) {
+      if (!['42P04', '23505'].includes(readErrorCode(cause))) throw cause
+    } finally {
+      await admin.end({ timeout: 1 })
+    }
+  }
+}
+
+const readErrorCode = (error: unknown): string => (error as { code?: string }).code ?? ''
+
+/** Separates databases that share a Redis, and a restored copy if the server identifies it. */
+async function readRedisNamespace(sql: Sql): Promise<string> {
+  const [database] = await sql<
+    { oid: string }[]
+  >`select oid::text as oid from pg_database where datname = current_database()`
+  const [cluster] = await sql<
+    { id: string }[]
+  >`select system_identifier::text as id from pg_control_system()`.catch(() => [])
+  const identity = `${cluster?.id ?? 'unknown'}/${database?.oid ?? ''}`
+  return `gas:${createHash('sha256').update(identity).digest('hex').slice(0, 12)}:`
+}
+
+function connectCounterRedis({ url, path }: RedisAddress, keyPrefix: string): Redis {
+  const options = {
+    keyPrefix,
+    maxRetriesPerRequest: 1,
+    enableOfflineQueue: false,
+    connectTimeout: 1_000,
+    commandTimeout: 250,
+    socketTimeout: REDIS_SOCKET_TIMEOUT_MS,
+    retryStrategy: (times: number) => Math.min(50 * times, 1_000),
+  }
+  const redis = path === undefined ? new Redis(url ?? '', options) : new Redis(path, options)
+  redis.on('error', () => undefined) // the failing command reports it; without a listener the process would end
+  return redis
+}
+
+/** The service starts without a reachable Redis. */
+const waitForRedisReady = (redis: Redis): Promise<unknown> =>
+  redis.status === 'ready' ? Promise.resolve() : once(redis, 'ready')
+
+interface HealthCheckDeps {
+  readonly sql: Sql
+  readonly database: PostgresHandle
+  readonly redis: Redis | null
+  readonly part: RedisHandle | null
+  readonly storage: StorageMonitor
+}
+
+async function checkHealth({
+  sql,
+  database,
+  redis,
+  part,
+  storage,
+}: HealthCheckDeps): Promise<PostgresAndRedisHealth> {
+  const [postgresOk, redisOk] = await Promise.all([
+    succeedsWithin(sql`select 1`, HEALTH_TIMEOUT_MS),
+    redis === null ? true : succeedsWithin(redis.ping(), HEALTH_TIMEOUT_MS),
+  ])
+  const fault = storage.fault()
+  const detail = postgresOk ? `cannot store anything: ${fault}` : 'does not answer'
+  return {
+    postgres: {
+      ok: postgresOk && fault === null,
+      kind: database.kind,
+      ...(postgresOk && fault === null ? {} : { detail }),
+    },
+    redis: {
+      ok: redisOk,
+      kind: part?.kind ?? 'none',
+      ...(redisOk ? {} : { detail: 'does not answer' }),
+    },
+  }
+}

@@ -1,0 +1,302 @@
+import t from 'tap'
+import { ZERO } from '../../core/money.ts'
+import { CRITICAL_BALANCE_MICROS, WARNING_BALANCE_MICROS } from '../../domain/pricing.ts'
+import { agentMachine } from '../../machines/agent-machine.ts'
+import {
+  startStateMachine,
+  playEvents,
+  stepStateMachine,
+  microUsd,
+} from '../support/machines/state-machine-stepper.ts'
+import {
+  sampleAgentSnapshot,
+  agentDebitEvent,
+  agentRejectionOf,
+  AGENT_NOON_MS,
+  agentHoldEvent,
+  agentReleaseEvent,
+  agentCaptureEvent,
+  agentChargeEvent,
+  agentCheckEvent,
+  agentCreditEvent,
+} from '../support/machines/agent-machine-sample-events.ts'
+
+t.test('an agent starts in the tier of its balance and emits nothing', async (t) => {
+  const tiers = [
+    [0, 'empty'],
+    [1, 'critical'],
+    [Number(CRITICAL_BALANCE_MICROS), 'critical'],
+    [Number(CRITICAL_BALANCE_MICROS) + 1, 'warning'],
+    [Number(WARNING_BALANCE_MICROS), 'warning'],
+    [Number(WARNING_BALANCE_MICROS) + 1, 'healthy'],
+  ] as const
+  for (const [cash, tier] of tiers) {
+    const opened = startStateMachine(agentMachine, {
+      agentId: 'agent-1',
+      promo: ZERO,
+      cash: microUsd(cash),
+    })
+    t.equal(opened.snapshot.value, tier)
+    t.strictSame(opened.emitted, [])
+  }
+})
+
+t.test('falling into a tier emits one event, rising emits none', async (t) => {
+  const { snapshot, emitted } = stepStateMachine(
+    agentMachine,
+    sampleAgentSnapshot(0, 250_001),
+    agentChargeEvent(1),
+  )
+  t.strictSame(emitted, [
+    { type: 'low_balance', tier: 'warning', from: 'healthy', balance: 250_000n },
+  ])
+  const lower = stepStateMachine(agentMachine, snapshot, agentChargeEvent(1))
+  t.equal(lower.snapshot.value, 'warning')
+  t.strictSame(lower.emitted, [], 'the same tier again')
+  const critical = stepStateMachine(agentMachine, lower.snapshot, agentChargeEvent(200_000))
+  t.match(critical.emitted, [{ tier: 'critical', balance: 49_999n }])
+  const up = stepStateMachine(agentMachine, critical.snapshot, agentCreditEvent(0, 1_000_000))
+  t.equal(up.snapshot.value, 'healthy')
+  t.strictSame(up.emitted, [])
+  const empty = stepStateMachine(agentMachine, up.snapshot, agentChargeEvent(1_049_999))
+  t.strictSame(
+    empty.emitted,
+    [{ type: 'low_balance', tier: 'empty', from: 'healthy', balance: 0n }],
+    'tiers passed are not told',
+  )
+})
+
+t.test('a balance change reaches every tier from every other', async (t) => {
+  const balances = { empty: 0, critical: 1, warning: 100_000, healthy: 300_000 }
+  const order = Object.keys(balances)
+  for (const [from, has] of Object.entries(balances)) {
+    for (const [to, gets] of Object.entries(balances)) {
+      const change = gets >= has ? agentCreditEvent(0, gets - has) : agentChargeEvent(has - gets)
+      const { snapshot, emitted } = stepStateMachine(agentMachine, sampleAgentSnapshot(0, has), change)
+      t.equal(snapshot.value, to, `${from} to ${to}`)
+      t.equal(
+        emitted.length,
+        order.indexOf(to) < order.indexOf(from) ? 1 : 0,
+        `${from} to ${to} told`,
+      )
+    }
+  }
+})
+
+t.test('held money still belongs to the balance that makes the tier', async (t) => {
+  const { snapshot, emitted } = stepStateMachine(
+    agentMachine,
+    sampleAgentSnapshot(0, 300_000),
+    agentHoldEvent('call-1', 300_000),
+  )
+  t.equal(snapshot.value, 'healthy')
+  t.strictSame(emitted, [])
+})
+
+t.test(
+  'a check accepts up to the balance without holds in memory, and changes nothing',
+  async (t) => {
+    const start = sampleAgentSnapshot(30, 70)
+    const exact = stepStateMachine(agentMachine, start, agentCheckEvent(60, { reserved: microUsd(40) }))
+    t.equal(exact.refused, null)
+    t.strictSame(exact.snapshot.context, start.context)
+    t.equal(
+      agentRejectionOf(start, agentCheckEvent(61, { reserved: microUsd(40) })),
+      'payment_required',
+    )
+    t.equal(
+      agentRejectionOf(start, agentHoldEvent('call-1', 61, { reserved: microUsd(40) })),
+      'payment_required',
+    )
+  },
+)
+
+t.test('a free call is covered with nothing in the purse and with a key at its cap', async (t) => {
+  const spent = stepStateMachine(
+    agentMachine,
+    sampleAgentSnapshot(0, 10),
+    agentChargeEvent(10, 'key-1', 10),
+  ).snapshot
+  const keyed = {
+    keyId: 'key-1',
+    keyCap: microUsd(5),
+    reserved: microUsd(3),
+    keyReserved: microUsd(3),
+  }
+  t.equal(agentRejectionOf(spent, agentCheckEvent(0, keyed)), null)
+  t.equal(agentRejectionOf(spent, agentHoldEvent('call-1', 0, keyed)), null)
+  t.equal(agentRejectionOf(spent, agentChargeEvent(0, 'key-1', 5)), null)
+})
+
+t.test('the cap of a key counts its spend, durable holds and holds in memory', async (t) => {
+  const keyed = { keyId: 'key-1', keyCap: microUsd(100) }
+  const { snapshot } = playEvents(agentMachine, sampleAgentSnapshot(0, 1_000), [
+    agentChargeEvent(20, 'key-1', 100),
+    agentHoldEvent('call-1', 30, keyed),
+    agentHoldEvent('call-2', 500, { keyId: 'key-2', keyCap: null }),
+  ])
+  t.equal(
+    agentRejectionOf(snapshot, agentCheckEvent(10, { ...keyed, keyReserved: microUsd(40) })),
+    null,
+    'exactly the cap',
+  )
+  t.equal(
+    agentRejectionOf(snapshot, agentCheckEvent(11, { ...keyed, keyReserved: microUsd(40) })),
+    'key_cap_exceeded',
+  )
+  t.equal(agentRejectionOf(snapshot, agentHoldEvent('call-3', 51, keyed)), 'key_cap_exceeded')
+  t.equal(
+    agentRejectionOf(snapshot, agentChargeEvent(50, 'key-1', 100)),
+    null,
+    'a charge counts no memory',
+  )
+  t.equal(agentRejectionOf(snapshot, agentChargeEvent(51, 'key-1', 100)), 'key_cap_exceeded')
+  t.equal(
+    agentRejectionOf(snapshot, agentCheckEvent(51, { keyId: 'key-1', keyCap: null })),
+    null,
+    'a cap that was lifted',
+  )
+  t.equal(
+    agentRejectionOf(snapshot, agentCheckEvent(2_000, keyed)),
+    'key_cap_exceeded',
+    'the cap is asked before the funds',
+  )
+})
+
+t.test('only keys with a cap are counted', async (t) => {
+  const { snapshot } = playEvents(agentMachine, sampleAgentSnapshot(0, 1_000), [
+    agentChargeEvent(10, 'free-key', null),
+    agentHoldEvent('call-1', 20, { keyId: 'free-key' }),
+    agentCaptureEvent('call-1', 20),
+    agentHoldEvent('call-2', 30, { keyId: 'key-1', keyCap: microUsd(100) }),
+    agentCaptureEvent('call-2', 25),
+    agentChargeEvent(5, 'key-1', 100),
+    agentChargeEvent(5, null, null),
+  ])
+  t.strictSame(snapshot.context.keySpent, { 'key-1': 30n })
+})
+
+t.test('a charge takes promotional credits first and refuses one micro too much', async (t) => {
+  const start = sampleAgentSnapshot(30, 70)
+  t.match(stepStateMachine(agentMachine, start, agentChargeEvent(40)).snapshot.context, {
+    promo: 0n,
+    cash: 60n,
+  })
+  t.match(stepStateMachine(agentMachine, start, agentChargeEvent(100)).snapshot, {
+    value: 'empty',
+    context: { promo: 0n, cash: 0n },
+  })
+  t.equal(agentRejectionOf(start, agentChargeEvent(101)), 'payment_required')
+})
+
+t.test('a hold moves promo then cash aside and records the call', async (t) => {
+  const { snapshot } = stepStateMachine(
+    agentMachine,
+    sampleAgentSnapshot(30, 70),
+    agentHoldEvent('call-1', 40, { keyId: 'key-1', keyCap: microUsd(50) }),
+  )
+  t.match(snapshot.context, { promo: 0n, cash: 60n, held: 40n })
+  t.strictSame(snapshot.context.holds['call-1'], {
+    promo: 30n,
+    cash: 10n,
+    external: 0n,
+    payment: null,
+    loans: [],
+    keyId: 'key-1',
+    capped: true,
+    taskId: 'task-1',
+    backpackId: null,
+    at: AGENT_NOON_MS,
+    tool: 'web_search',
+    idempotencyKey: null,
+  })
+})
+
+t.test('a call cannot hold twice', async (t) => {
+  const { snapshot } = stepStateMachine(
+    agentMachine,
+    sampleAgentSnapshot(30, 70),
+    agentHoldEvent('call-1', 40),
+  )
+  const again = stepStateMachine(agentMachine, snapshot, agentHoldEvent('call-1', 10))
+  t.equal(again.refused, 'call_settled')
+  t.strictSame(again.snapshot.context, snapshot.context)
+})
+
+t.test(
+  'a capture spends the promo part first and gives the rest back where it came from',
+  async (t) => {
+    const { snapshot } = stepStateMachine(
+      agentMachine,
+      sampleAgentSnapshot(30, 70),
+      agentHoldEvent('call-1', 40),
+    )
+    const captured = (amount: number) =>
+      stepStateMachine(agentMachine, snapshot, agentCaptureEvent('call-1', amount)).snapshot.context
+    t.match(captured(0), { promo: 30n, cash: 70n, held: 0n, holds: {} })
+    t.match(captured(25), { promo: 5n, cash: 70n, held: 0n })
+    t.match(captured(35), { promo: 0n, cash: 65n, held: 0n })
+    t.match(captured(40), { promo: 0n, cash: 60n, held: 0n })
+    t.strictSame(captured(40).holds, {})
+  },
+)
+
+t.test('a call settles once and never above its hold', async (t) => {
+  const { snapshot } = stepStateMachine(
+    agentMachine,
+    sampleAgentSnapshot(30, 70),
+    agentHoldEvent('call-1', 40),
+  )
+  t.equal(agentRejectionOf(snapshot, agentCaptureEvent('call-1', 41)), 'call_settled')
+  t.equal(agentRejectionOf(snapshot, agentCaptureEvent('call-2', 1)), 'call_settled')
+  t.equal(agentRejectionOf(snapshot, agentReleaseEvent('call-2')), 'call_settled')
+  const settled = stepStateMachine(agentMachine, snapshot, agentCaptureEvent('call-1', 40)).snapshot
+  t.equal(agentRejectionOf(settled, agentCaptureEvent('call-1', 40)), 'call_settled')
+  t.equal(agentRejectionOf(settled, agentReleaseEvent('call-1')), 'call_settled')
+})
+
+t.test('a release returns the whole hold and leaves other holds unchanged', async (t) => {
+  const { snapshot } = playEvents(agentMachine, sampleAgentSnapshot(30, 70), [
+    agentHoldEvent('call-1', 40),
+    agentHoldEvent('call-2', 20),
+    agentReleaseEvent('call-1'),
+  ])
+  t.match(snapshot.context, { promo: 30n, cash: 50n, held: 20n })
+  t.strictSame(Object.keys(snapshot.context.holds), ['call-2'])
+})
+
+t.test('a transfer takes cash only, and calls in memory use promo before that cash', async (t) => {
+  const start = sampleAgentSnapshot(30, 70)
+  t.match(stepStateMachine(agentMachine, start, agentDebitEvent(70, 'cash')).snapshot.context, {
+    promo: 30n,
+    cash: 0n,
+  })
+  t.equal(agentRejectionOf(start, agentDebitEvent(71, 'cash')), 'promo_not_transferable')
+  t.equal(agentRejectionOf(start, agentDebitEvent(100, 'cash')), 'promo_not_transferable')
+  t.equal(agentRejectionOf(start, agentDebitEvent(101, 'cash')), 'payment_required')
+  t.equal(
+    agentRejectionOf(start, agentDebitEvent(70, 'cash', 30)),
+    null,
+    'promo covers what is in memory',
+  )
+  t.equal(agentRejectionOf(start, agentDebitEvent(69, 'cash', 31)), null)
+  t.equal(agentRejectionOf(start, agentDebitEvent(70, 'cash', 31)), 'payment_required')
+  t.equal(agentRejectionOf(start, agentDebitEvent(71, 'cash', 29)), 'promo_not_transferable')
+})
+
+t.test('a debit from any credits takes promo first', async (t) => {
+  const start = sampleAgentSnapshot(30, 70)
+  t.match(stepStateMachine(agentMachine, start, agentDebitEvent(40, 'any')).snapshot.context, {
+    promo: 0n,
+    cash: 60n,
+  })
+  t.equal(agentRejectionOf(start, agentDebitEvent(90, 'any', 10)), null)
+  t.equal(agentRejectionOf(start, agentDebitEvent(91, 'any', 10)), 'payment_required')
+})
+
+t.test('an unknown event is refused and changes nothing', async (t) => {
+  const start = sampleAgentSnapshot(30, 70)
+  const outcome = stepStateMachine(agentMachine, start, { type: 'NO_SUCH_EVENT' } as never)
+  t.equal(outcome.refused, 'internal')
+  t.strictSame(outcome.snapshot.context, start.context)
+})

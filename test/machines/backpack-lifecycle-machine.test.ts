@@ -1,0 +1,373 @@
+import t from 'tap'
+import { DAY } from '../../core/clock.ts'
+import { stringifyWithBigints } from '../../core/bigint-json.ts'
+import { minMicros, ZERO } from '../../core/money.ts'
+import { backpackMachine, type BackpackEvent } from '../../machines/backpack-machine.ts'
+import {
+  type BackpackSnapshot,
+  BACKPACK_TEST_NOON_MS,
+  NEXT_MIDNIGHT_MS,
+  BACKPACK_EXPIRY_MS,
+  fuseLimitsOf,
+  sampleBackpackInput,
+  createBackpackSnapshot,
+  backpackCheckEvent,
+  backpackHoldEvent,
+  backpackChargeEvent,
+  backpackCaptureEvent,
+  backpackReleaseEvent,
+  backpackRevokeEvent,
+  backpackRenewEvent,
+  backpackExpiryTimerEvent,
+  backpackRejectionOf,
+  trippedFuseLimitOf,
+} from '../support/machines/backpack-machine-sample-events.ts'
+import {
+  startStateMachine,
+  readGoldenSnapshots,
+  shortestEventPaths,
+  playEvents,
+  restoreSnapshot,
+  stepStateMachine,
+  microUsd,
+} from '../support/machines/state-machine-stepper.ts'
+
+t.test('a new Backpack is far from its expiry and sets its three timers', async (t) => {
+  const { snapshot, timers } = startStateMachine(backpackMachine, sampleBackpackInput())
+  t.strictSame(snapshot.value, { active: 'far' })
+  t.strictSame(timers, {
+    'xstate.after.weekBefore.backpack.active': 83 * DAY,
+    'xstate.after.dayBefore.backpack.active': 89 * DAY,
+    'xstate.after.expiry.backpack.active': 90 * DAY,
+  })
+  t.match(snapshot.context, {
+    day: '2026-11-21',
+    month: '2026-11',
+    spentTotal: 0n,
+    calls: 0,
+    told: {},
+  })
+})
+
+t.test('a Backpack created shortly before its expiry starts there and emits nothing', async (t) => {
+  const cases = [
+    [7 * DAY, 'far'],
+    [7 * DAY - 1, 'week'],
+    [DAY, 'week'],
+    [DAY - 1, 'day'],
+  ] as const
+  for (const [left, state] of cases) {
+    const { snapshot, emitted, timers } = startStateMachine(
+      backpackMachine,
+      sampleBackpackInput({ expiresAt: BACKPACK_TEST_NOON_MS + left }),
+    )
+    t.strictSame(snapshot.value, { active: state })
+    t.strictSame(emitted, [])
+    t.equal(timers['xstate.after.expiry.backpack.active'], left)
+  }
+})
+
+t.test('timers warn 7 days and 1 day before, then it expires', async (t) => {
+  const week = stepStateMachine(
+    backpackMachine,
+    createBackpackSnapshot(),
+    backpackExpiryTimerEvent('weekBefore'),
+  )
+  t.strictSame(week.snapshot.value, { active: 'week' })
+  t.strictSame(week.emitted, [{ type: 'backpack.expiring', days: 7 }])
+  t.strictSame(week.cancelled, [], 'the other timers go on')
+  const day = stepStateMachine(backpackMachine, week.snapshot, backpackExpiryTimerEvent('dayBefore'))
+  t.strictSame(day.snapshot.value, { active: 'day' })
+  t.strictSame(day.emitted, [{ type: 'backpack.expiring', days: 1 }])
+  const expired = stepStateMachine(backpackMachine, day.snapshot, backpackExpiryTimerEvent('expiry'))
+  t.equal(expired.snapshot.value, 'expired')
+  t.strictSame(expired.emitted, [])
+})
+
+t.test('a late or repeated timer emits no warning', async (t) => {
+  const { snapshot } = stepStateMachine(
+    backpackMachine,
+    createBackpackSnapshot(),
+    backpackExpiryTimerEvent('dayBefore'),
+  )
+  for (const late of [backpackExpiryTimerEvent('weekBefore'), backpackExpiryTimerEvent('dayBefore')]) {
+    const outcome = stepStateMachine(backpackMachine, snapshot, late)
+    t.strictSame([outcome.refused, outcome.emitted], [null, []])
+    t.strictSame(outcome.snapshot.value, { active: 'day' })
+  }
+  const revoked = stepStateMachine(backpackMachine, snapshot, backpackRevokeEvent).snapshot
+  t.equal(
+    stepStateMachine(backpackMachine, revoked, backpackExpiryTimerEvent('expiry')).snapshot.value,
+    'revoked',
+  )
+})
+
+t.test('expiry by the clock refuses before the alarm has come, in the right order', async (t) => {
+  const strict = createBackpackSnapshot({ tools: ['price_feed'], fuse: fuseLimitsOf(0, 0, 0) })
+  t.equal(backpackRejectionOf(strict, backpackCheckEvent(1, BACKPACK_EXPIRY_MS)), 'EXPIRED')
+  t.equal(backpackRejectionOf(strict, backpackHoldEvent(1, BACKPACK_EXPIRY_MS)), 'EXPIRED')
+  t.equal(backpackRejectionOf(strict, backpackCheckEvent(1, BACKPACK_EXPIRY_MS - 1)), 'TOOL_NOT_ALLOWED')
+  t.equal(
+    backpackRejectionOf(strict, backpackCheckEvent(0, BACKPACK_EXPIRY_MS - 1)),
+    'TOOL_NOT_ALLOWED',
+    'a free call too',
+  )
+  t.equal(
+    trippedFuseLimitOf(strict, backpackCheckEvent(1, BACKPACK_EXPIRY_MS - 1, {}, 'price_feed')),
+    'per_call',
+  )
+  t.equal(backpackRejectionOf(strict, { type: 'SET', tools: null, at: BACKPACK_EXPIRY_MS }), 'EXPIRED')
+  t.equal(backpackRejectionOf(strict, { type: 'SET', tools: null, at: BACKPACK_EXPIRY_MS - 1 }), null)
+})
+
+t.test('SET changes only the named fields', async (t) => {
+  const { snapshot } = stepStateMachine(backpackMachine, createBackpackSnapshot(), {
+    type: 'SET',
+    fuse: fuseLimitsOf(1, null, null),
+    at: BACKPACK_TEST_NOON_MS,
+  })
+  t.equal(snapshot.context.tools, null)
+  t.equal(trippedFuseLimitOf(snapshot, backpackCheckEvent(2)), 'per_call')
+  const listed = stepStateMachine(backpackMachine, snapshot, {
+    type: 'SET',
+    tools: ['price_feed'],
+    at: BACKPACK_TEST_NOON_MS,
+  }).snapshot
+  t.equal(backpackRejectionOf(listed, backpackCheckEvent(0)), 'TOOL_NOT_ALLOWED')
+  t.equal(listed.context.fuse.perCall, 1n)
+  const pager = { webhookUrl: 'https://example.com/hook', ownerEmail: null, ownerTelegram: null }
+  const all = stepStateMachine(backpackMachine, listed, {
+    type: 'SET',
+    tools: null,
+    pager,
+    at: BACKPACK_TEST_NOON_MS,
+  }).snapshot
+  t.match(all.context, { tools: null, pager })
+})
+
+t.test('an expired Backpack settles admitted calls and rejects new ones', async (t) => {
+  const { snapshot } = playEvents(backpackMachine, createBackpackSnapshot(), [
+    backpackHoldEvent(40),
+    backpackExpiryTimerEvent('expiry'),
+  ])
+  for (const event of [
+    backpackCheckEvent(0),
+    backpackHoldEvent(0),
+    { type: 'SET', tools: [], at: BACKPACK_TEST_NOON_MS } as const,
+  ]) {
+    t.equal(backpackRejectionOf(snapshot, event), 'EXPIRED', event.type)
+  }
+  t.equal(backpackRejectionOf(snapshot, backpackChargeEvent(10)), null)
+  t.equal(trippedFuseLimitOf(snapshot, backpackChargeEvent(51)), 'per_call')
+  t.equal(backpackRejectionOf(snapshot, backpackCaptureEvent(40, 40)), null)
+  t.equal(backpackRejectionOf(snapshot, backpackReleaseEvent(40)), null)
+  t.equal(stepStateMachine(backpackMachine, snapshot, backpackRevokeEvent).snapshot.value, 'revoked')
+})
+
+t.test('a revoked Backpack stops charges at once and only settles durable holds', async (t) => {
+  const { snapshot, cancelled } = playEvents(backpackMachine, createBackpackSnapshot(), [
+    backpackHoldEvent(40),
+    backpackRevokeEvent,
+  ])
+  t.equal(cancelled.length, 3, 'its timers are gone')
+  const set = { type: 'SET', tools: [], at: BACKPACK_TEST_NOON_MS } as const
+  for (const event of [
+    backpackCheckEvent(0),
+    backpackHoldEvent(0),
+    backpackChargeEvent(0),
+    set,
+    backpackRenewEvent(BACKPACK_EXPIRY_MS + DAY),
+  ]) {
+    const outcome = stepStateMachine(backpackMachine, snapshot, event)
+    t.equal(outcome.refused, 'REVOKED', event.type)
+    t.equal(outcome.snapshot.value, 'revoked')
+  }
+  t.equal(
+    stepStateMachine(backpackMachine, snapshot, backpackRevokeEvent).refused,
+    null,
+    'to say it twice is no fault',
+  )
+  t.match(stepStateMachine(backpackMachine, snapshot, backpackCaptureEvent(40, 30)).snapshot, {
+    value: 'revoked',
+    context: { heldDay: 0n, spentDay: 30n },
+  })
+  t.equal(backpackRejectionOf(snapshot, backpackReleaseEvent(40)), null)
+})
+
+t.test('renewal restarts the timers from the new expiry', async (t) => {
+  const warned = stepStateMachine(
+    backpackMachine,
+    createBackpackSnapshot(),
+    backpackExpiryTimerEvent('weekBefore'),
+  ).snapshot
+  const at = BACKPACK_EXPIRY_MS - 3 * DAY
+  const renewed = stepStateMachine(backpackMachine, warned, backpackRenewEvent(at + 30 * DAY, at))
+  t.strictSame(renewed.snapshot.value, { active: 'far' })
+  t.strictSame(renewed.timers, {
+    'xstate.after.weekBefore.backpack.active': 23 * DAY,
+    'xstate.after.dayBefore.backpack.active': 29 * DAY,
+    'xstate.after.expiry.backpack.active': 30 * DAY,
+  })
+  t.strictSame(renewed.cancelled, Object.keys(renewed.timers))
+  t.match(
+    stepStateMachine(backpackMachine, renewed.snapshot, backpackExpiryTimerEvent('weekBefore')).emitted,
+    [{ days: 7 }],
+    'warned anew',
+  )
+  const short = stepStateMachine(
+    backpackMachine,
+    createBackpackSnapshot({ expiresAt: BACKPACK_TEST_NOON_MS + DAY }),
+    backpackRenewEvent(BACKPACK_TEST_NOON_MS + 2 * DAY),
+  )
+  t.strictSame([short.snapshot.value, short.emitted], [{ active: 'week' }, []])
+})
+
+t.test('a renewal that ends earlier changes nothing: the later end holds', async (t) => {
+  for (const end of [BACKPACK_TEST_NOON_MS + 1, BACKPACK_EXPIRY_MS - 1, BACKPACK_EXPIRY_MS]) {
+    const kept = stepStateMachine(backpackMachine, createBackpackSnapshot(), backpackRenewEvent(end))
+    t.equal(kept.refused, null)
+    t.equal(kept.snapshot.context.expiresAt, BACKPACK_EXPIRY_MS)
+    t.strictSame([kept.timers, kept.cancelled, kept.emitted], [{}, [], []])
+  }
+  t.equal(
+    stepStateMachine(backpackMachine, createBackpackSnapshot(), backpackRenewEvent(BACKPACK_EXPIRY_MS + 1))
+      .snapshot.context.expiresAt,
+    BACKPACK_EXPIRY_MS + 1,
+  )
+})
+
+t.test('spending beside tools is permitted by its name only', async (t) => {
+  const named = createBackpackSnapshot({ tools: ['price_feed', 'agent_send', 'purchase'] })
+  t.equal(backpackRejectionOf(named, backpackCheckEvent(1, BACKPACK_TEST_NOON_MS, {}, 'agent_send')), null)
+  t.equal(backpackRejectionOf(named, backpackCheckEvent(1, BACKPACK_TEST_NOON_MS, {}, 'purchase')), null)
+  t.equal(
+    backpackRejectionOf(named, backpackCheckEvent(1, BACKPACK_TEST_NOON_MS, {}, 'pack_install')),
+    null,
+    'a pack is a purchase',
+  )
+  t.equal(backpackRejectionOf(named, backpackCheckEvent(1, BACKPACK_TEST_NOON_MS, {}, 'tip')), 'TOOL_NOT_ALLOWED')
+  t.equal(
+    backpackRejectionOf(
+      createBackpackSnapshot({ tools: ['pack_install'] }),
+      backpackCheckEvent(1, BACKPACK_TEST_NOON_MS, {}, 'pack_install'),
+    ),
+    null,
+  )
+  t.equal(
+    backpackRejectionOf(
+      createBackpackSnapshot({ tools: ['pack_install'] }),
+      backpackCheckEvent(1, BACKPACK_TEST_NOON_MS, {}, 'purchase'),
+    ),
+    'TOOL_NOT_ALLOWED',
+  )
+  const all = createBackpackSnapshot({ tools: null })
+  for (const name of ['agent_send', 'tip', 'bounty', 'purchase', 'pack_install'])
+    t.equal(
+      backpackRejectionOf(all, backpackCheckEvent(1, BACKPACK_TEST_NOON_MS, {}, name)),
+      'TOOL_NOT_ALLOWED',
+      `${name} is not among all`,
+    )
+})
+
+t.test('renewal revives an expired Backpack with its counters', async (t) => {
+  const { snapshot } = playEvents(backpackMachine, createBackpackSnapshot(), [
+    backpackChargeEvent(30),
+    backpackExpiryTimerEvent('expiry'),
+  ])
+  const renewed = stepStateMachine(
+    backpackMachine,
+    snapshot,
+    backpackRenewEvent(BACKPACK_EXPIRY_MS + 90 * DAY, BACKPACK_EXPIRY_MS),
+  )
+  t.strictSame(renewed.snapshot.value, { active: 'far' })
+  t.equal(Object.keys(renewed.timers).length, 3)
+  t.equal(renewed.snapshot.context.spentTotal, 30n)
+  t.equal(backpackRejectionOf(renewed.snapshot, backpackCheckEvent(1, BACKPACK_EXPIRY_MS)), null)
+})
+
+t.test('renewal into the past is refused', async (t) => {
+  const expired = stepStateMachine(
+    backpackMachine,
+    createBackpackSnapshot(),
+    backpackExpiryTimerEvent('expiry'),
+  ).snapshot
+  for (const snapshot of [createBackpackSnapshot(), expired]) {
+    const outcome = stepStateMachine(backpackMachine, snapshot, backpackRenewEvent(BACKPACK_TEST_NOON_MS, BACKPACK_TEST_NOON_MS))
+    t.equal(outcome.refused, 'invalid_input')
+    t.strictSame(outcome.snapshot.context, snapshot.context)
+    t.equal(backpackRejectionOf(snapshot, backpackRenewEvent(BACKPACK_TEST_NOON_MS + 1, BACKPACK_TEST_NOON_MS)), null)
+  }
+})
+
+t.test('unknown events are refused by every state', async (t) => {
+  const unknown = { type: 'NO_SUCH_EVENT' } as never
+  t.equal(backpackRejectionOf(createBackpackSnapshot(), unknown), 'internal')
+  t.equal(
+    backpackRejectionOf(
+      stepStateMachine(backpackMachine, createBackpackSnapshot(), backpackExpiryTimerEvent('expiry')).snapshot,
+      unknown,
+    ),
+    'EXPIRED',
+  )
+  t.equal(
+    backpackRejectionOf(
+      stepStateMachine(backpackMachine, createBackpackSnapshot(), backpackRevokeEvent).snapshot,
+      unknown,
+    ),
+    'REVOKED',
+  )
+})
+
+t.test('on all paths limits hold, nothing is negative and no window reopens', async (t) => {
+  const events = [
+    ...[BACKPACK_TEST_NOON_MS, NEXT_MIDNIGHT_MS].flatMap((at): BackpackEvent[] => [
+      backpackCheckEvent(51, at),
+      backpackHoldEvent(40, at),
+      backpackChargeEvent(40, at, BACKPACK_TEST_NOON_MS),
+      backpackChargeEvent(30, at),
+      backpackCaptureEvent(40, 30, at, BACKPACK_TEST_NOON_MS),
+      backpackReleaseEvent(40, at),
+    ]),
+    backpackRevokeEvent,
+    backpackRenewEvent(BACKPACK_EXPIRY_MS + DAY),
+    backpackExpiryTimerEvent('weekBefore'),
+    backpackExpiryTimerEvent('dayBefore'),
+    backpackExpiryTimerEvent('expiry'),
+  ]
+  const bucket = ({ value, context: { day, spentDay, heldDay } }: BackpackSnapshot) => {
+    const [spent, held] = [minMicros(spentDay, microUsd(120)), minMicros(heldDay, microUsd(80))]
+    return `${JSON.stringify(value)} ${day} ${spent} ${held}`
+  }
+  const stocked = () => createBackpackSnapshot({ fuse: fuseLimitsOf(50, 100, 200) })
+  const walks = shortestEventPaths(backpackMachine, stocked(), events, bucket, 20_000)
+  t.ok(walks.length > 100, `${walks.length} paths`)
+  const inDay = ({ context: { spentDay, heldDay } }: BackpackSnapshot) => spentDay + heldDay
+  for (const walk of walks) {
+    let snapshot = stocked()
+    for (const event of walk) {
+      const next = stepStateMachine(backpackMachine, snapshot, event).snapshot
+      const { day, spentDay, heldDay, spentMonth, heldMonth } = next.context
+      if (day < snapshot.context.day) t.fail('a day came back', { walk })
+      if ([spentDay, heldDay, spentMonth, heldMonth].some((one) => one < ZERO)) {
+        t.fail('a negative amount', { walk })
+      }
+      const admits = event.type === 'HOLD' || event.type === 'CHARGE'
+      if (admits && inDay(next) > inDay(snapshot) && inDay(next) > 100n) {
+        t.fail('beyond the day', { walk })
+      }
+      snapshot = next
+    }
+  }
+})
+
+t.test('snapshots of version 1 still resolve and go on', async (t) => {
+  for (const stored of readGoldenSnapshots('backpack-v1.json')) {
+    const snapshot = restoreSnapshot(backpackMachine, stored)
+    t.strictSame(snapshot.value, stored.value, stored.name)
+    t.equal(stringifyWithBigints(snapshot.context), stringifyWithBigints(stored.context))
+    const { value } = snapshot
+    const code = typeof value === 'string' ? value.toUpperCase() : null
+    t.equal(backpackRejectionOf(snapshot, backpackCheckEvent(0, BACKPACK_TEST_NOON_MS + DAY, {}, 'price_feed')), code)
+    t.equal(backpackRejectionOf(snapshot, backpackReleaseEvent(0, BACKPACK_TEST_NOON_MS + DAY)), null)
+  }
+})

@@ -1,0 +1,295 @@
+import t from 'tap'
+import {
+  deliverPaymentCommand,
+  failPaymentCommand,
+  type PaymentClaimInput,
+  type PaymentClaimResult,
+} from '../../payments/commands/payment-claim-commands.ts'
+import {
+  recordPaymentLostCommand,
+  recordPaymentSettledCommand,
+  reversePaymentCommand,
+  recordPaymentUnknownCommand,
+} from '../../payments/commands/settlement-commands.ts'
+import { getAgentFundsCommand } from '../../payments/commands/agent-funds-commands.ts'
+import { getAgentBalanceCommand } from '../../payments/commands/agent-account-commands.ts'
+import { MINUTE } from '../../core/clock.ts'
+import { ServiceError } from '../../core/errors.ts'
+import { createSettlementStore } from '../../persistence/payments/settlement-store.ts'
+import {
+  createNodePair,
+  createSingleNode,
+  assertNoViolations,
+} from '../support/actors/test-actor-node-pairs.ts'
+import {
+  runSettlementCommand,
+  claimPaymentOn,
+  sampleClaim,
+  sampleFailedOutcome,
+  sampleCallOutcome,
+  samplePayment,
+  settleClaimedPayment,
+  PAYMENT_TIMER_COMMANDS,
+} from '../support/payments/sample-payment-claims.ts'
+import { toSettlementId } from '../../payments/commands/payment-claim-commands.ts'
+import { toPayerAggregateId } from '../../payments/commands/payment-claim-commands.ts'
+import { errorCodeOf, createTestClock } from '../support/actors/test-actor-node.ts'
+import {
+  readSettlementState,
+  readLedgerBalance,
+  readPayerState,
+} from '../support/payments/settlement-and-payer-state-readers.ts'
+
+const options = { timerCommands: PAYMENT_TIMER_COMMANDS }
+const count = (claims: readonly PaymentClaimResult[], what: string) =>
+  claims.filter((one) => one.claim === what).length
+
+t.test('of 64 claims of one payment on two nodes one is new', async (t) => {
+  const { sql, one, two } = await createNodePair(t, options)
+  const payment = samplePayment(0.03)
+  const claims = await Promise.all(
+    Array.from({ length: 64 }, (_, index) =>
+      claimPaymentOn(index % 2 ? one : two, sampleClaim(payment)),
+    ),
+  )
+  t.equal(count(claims, 'new'), 1)
+  const known = claims.filter((found) => found.claim === 'known')
+  t.equal(known.length, 63)
+  for (const found of known) {
+    t.match(found, { refusal: 'payment_in_progress', money: 'claimed', sameRequest: true })
+  }
+  t.equal(await createSettlementStore(sql).exposure(), 30_000n)
+  await assertNoViolations(t, sql)
+})
+
+t.test('six authorizations over a balance for five: one is refused', async (t) => {
+  const { sql, one, two } = await createNodePair(t, options)
+  const claims = Array.from({ length: 6 }, () =>
+    sampleClaim(samplePayment(0.01), { balance: 50_000n }),
+  )
+  const codes = await Promise.all(
+    claims.map((claimed, index) => errorCodeOf(claimPaymentOn(index % 2 ? one : two, claimed))),
+  )
+  t.strictSame(
+    codes.filter((code) => code !== 'ok'),
+    ['payment_invalid'],
+  )
+  await t.rejects(claimPaymentOn(one, sampleClaim(samplePayment(0.01), { balance: 50_000n })), {
+    code: 'payment_invalid',
+    details: { reason: 'insufficient_balance' },
+  })
+  t.match(await createSettlementStore(sql).counts(), { open: 5, lost: 0, exposure: 50_000n })
+  await assertNoViolations(t, sql)
+})
+
+t.test('over its cap a payment settles first', async (t) => {
+  const { one } = await createSingleNode(t, options)
+  const modes = []
+  for (let n = 0; n < 4; n += 1)
+    modes.push(await claimPaymentOn(one, sampleClaim(samplePayment(0.03))))
+  t.strictSame(
+    modes.map((found) => 'mode' in found && found.mode),
+    ['optimistic', 'optimistic', 'optimistic', 'first'],
+  )
+})
+
+t.test('a call without an agent: claimed, delivered, settled', async (t) => {
+  const { sql, one } = await createSingleNode(t, options)
+  const claimed = sampleClaim(samplePayment(0.03))
+  await claimPaymentOn(one, claimed)
+  t.match(
+    await runSettlementCommand(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed)),
+    { money: 'due' },
+  )
+  t.equal(await readLedgerBalance(sql, 'owed:base'), -30_000)
+  t.equal(await readLedgerBalance(sql, 'platform:tools'), 24_600)
+  await assertNoViolations(t, sql)
+  await settleClaimedPayment(one, claimed)
+  t.equal(await readLedgerBalance(sql, 'owed:base'), 0)
+  t.equal(await readLedgerBalance(sql, 'world:base'), -30_000)
+  t.equal(await readSettlementState(sql, claimed), 'settled/delivered')
+  await assertNoViolations(t, sql)
+  const again = await claimPaymentOn(one, sampleClaim(claimed.payment))
+  t.match(again, { claim: 'known', refusal: null, callId: claimed.callId, sameRequest: true })
+  const other = await claimPaymentOn(one, sampleClaim(claimed.payment, { fingerprint: 'another' }))
+  t.match(other, { claim: 'known', refusal: 'payment_already_used', sameRequest: false })
+  t.equal(
+    await errorCodeOf(
+      runSettlementCommand(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed)),
+    ),
+    'call_settled',
+  )
+  await settleClaimedPayment(one, claimed)
+  t.equal(await readLedgerBalance(sql, 'world:base'), -30_000, 'it settles once')
+  t.match(await createSettlementStore(sql).view(toSettlementId(claimed.payment)), {
+    money: 'settled',
+    price: 30_000n,
+    amount: '30000',
+    callId: claimed.callId,
+    agentId: null,
+  })
+})
+
+t.test('a failed call releases the payment for another use', async (t) => {
+  const { sql, one } = await createSingleNode(t, options)
+  const payment = samplePayment(0.03)
+  const first = sampleClaim(payment)
+  await claimPaymentOn(one, first)
+  t.match(await runSettlementCommand(one, first, failPaymentCommand, sampleFailedOutcome(first)), {
+    money: 'released',
+  })
+  const second = sampleClaim(payment, { fingerprint: 'another' })
+  t.match(await claimPaymentOn(one, second), { claim: 'new', mode: 'optimistic' })
+  t.equal(
+    await errorCodeOf(
+      runSettlementCommand(one, first, deliverPaymentCommand, sampleCallOutcome(first)),
+    ),
+    'call_settled',
+  )
+  await runSettlementCommand(one, second, deliverPaymentCommand, sampleCallOutcome(second))
+  await settleClaimedPayment(one, second)
+  await assertNoViolations(t, sql)
+})
+
+t.test('a claim of a dead process is released by its timer', async (t) => {
+  const clock = createTestClock()
+  const { sql, one } = await createSingleNode(t, { ...options, clock })
+  const claimed = sampleClaim(samplePayment(0.03), { expiresAt: clock.now() + MINUTE })
+  await claimPaymentOn(one, claimed)
+  clock.pass(MINUTE + 1)
+  await one.alarms.sweep()
+  t.equal(await readSettlementState(sql, claimed), 'released/waiting')
+  const late = runSettlementCommand(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
+  t.equal(await errorCodeOf(late), 'call_settled')
+  t.equal(await createSettlementStore(sql).exposure(), 0n)
+  await assertNoViolations(t, sql)
+})
+
+t.test('a loss is charged to the treasury and reverted if the money arrives later', async (t) => {
+  const { sql, one } = await createSingleNode(t, options)
+  const claimed = sampleClaim(samplePayment(0.03))
+  await claimPaymentOn(one, claimed)
+  await runSettlementCommand(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
+  await runSettlementCommand(one, claimed, recordPaymentUnknownCommand, {})
+  await runSettlementCommand(one, claimed, recordPaymentLostCommand, { lookAt: Date.now() + MINUTE })
+  t.equal(await readLedgerBalance(sql, 'treasury:fees'), 5_400 - 30_000)
+  t.strictSame(await readPayerState(sql), { value: 'blocked', losses: 30_000 })
+  t.match(await createSettlementStore(sql).counts(), { lost: 1, lostValue: 30_000n, exposure: 0n })
+  await assertNoViolations(t, sql)
+  t.match(
+    await claimPaymentOn(one, sampleClaim(samplePayment(0.01))),
+    { mode: 'first' },
+    'blocked for good',
+  )
+  await runSettlementCommand(one, claimed, recordPaymentSettledCommand, {
+    tx: '0x1',
+    logIndex: 0,
+    block: 5n,
+  })
+  t.equal(await readLedgerBalance(sql, 'treasury:fees'), 5_400)
+  await assertNoViolations(t, sql)
+})
+
+t.test('a settled, undelivered payment runs again, one of 64 at a time', async (t) => {
+  const { sql, one, two } = await createNodePair(t, options)
+  const first = sampleClaim(samplePayment(0.03), { mode: 'first' })
+  await claimPaymentOn(one, first)
+  await settleClaimedPayment(one, first)
+  await assertNoViolations(t, sql)
+  await runSettlementCommand(one, first, failPaymentCommand, sampleFailedOutcome(first))
+  const reruns = Array.from({ length: 64 }, () => sampleClaim(first.payment))
+  const found = await Promise.all(
+    reruns.map((rerun, n) => claimPaymentOn(n % 2 ? one : two, rerun)),
+  )
+  t.equal(count(found, 'prepaid'), 1)
+  t.equal(count(found, 'known'), 63)
+  const runner = reruns[found.findIndex((one) => one.claim === 'prepaid')] as PaymentClaimInput
+  await runSettlementCommand(two, runner, deliverPaymentCommand, sampleCallOutcome(runner))
+  t.equal(await readLedgerBalance(sql, 'owed:base'), 0)
+  t.equal(await readSettlementState(sql, first), 'settled/delivered')
+  await assertNoViolations(t, sql)
+})
+
+t.test('a top-up is credited in the commit that settles it', async (t) => {
+  const { sql, one } = await createSingleNode(t, options)
+  const agentId = await one.born(0)
+  const purpose = { kind: 'topup', agentId } as const
+  const claimed = sampleClaim(samplePayment(2), { purpose, agentId })
+  t.match(await claimPaymentOn(one, claimed), { mode: 'first' })
+  await settleClaimedPayment(one, claimed)
+  await assertNoViolations(t, sql)
+  t.match(await one.ask(agentId, getAgentBalanceCommand, {}), { cash: 2_000_000n, promo: 500_000n })
+  t.equal(await readSettlementState(sql, claimed), 'settled/delivered')
+  await assertNoViolations(t, sql)
+})
+
+t.test('one movement on a chain settles one payment (I7)', async (t) => {
+  const { sql, one } = await createSingleNode(t, options)
+  const [first, second] = [sampleClaim(samplePayment(0.01)), sampleClaim(samplePayment(0.01))]
+  for (const claimed of [first, second]) {
+    await claimPaymentOn(one, claimed)
+    await runSettlementCommand(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
+  }
+  await settleClaimedPayment(one, first, '0xsame')
+  const stolen = await settleClaimedPayment(one, second, '0xsame').catch((error: unknown) => error)
+  t.ok(stolen instanceof Error && !(stolen instanceof ServiceError), String(stolen))
+  t.equal(await readSettlementState(sql, second), 'submitted/delivered')
+  await assertNoViolations(t, sql)
+})
+
+t.test('the proof is stored per claim, and the call with its owner', async (t) => {
+  const { sql, one } = await createSingleNode(t, options)
+  const claimed = sampleClaim(samplePayment(0.03))
+  await claimPaymentOn(one, claimed)
+  await runSettlementCommand(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
+  const proof = await createSettlementStore(sql).proof(toSettlementId(claimed.payment))
+  t.equal(proof?.fromBlock, 36n, 'a reorganisation may put it below the block of its balance')
+  t.match(proof?.payment, claimed.payment.nonce)
+  await t.rejects(sql`update settlements set payment = ''`, /append-only/)
+  const [row] = await sql`select owner, cost_micros from calls`
+  t.match(row, { owner: toPayerAggregateId(claimed.payment), cost_micros: 30_000n })
+})
+
+t.test('the credit for a failed call is taken back when its payment is reverted', async (t) => {
+  const { sql, one } = await createSingleNode(t, { timerCommands: PAYMENT_TIMER_COMMANDS })
+  const agentId = await one.born(0)
+  const claimed = sampleClaim(samplePayment(0.03), { mode: 'first', agentId })
+  await claimPaymentOn(one, claimed)
+  await settleClaimedPayment(one, claimed, '0xaa')
+  await runSettlementCommand(one, claimed, failPaymentCommand, {
+    ...sampleFailedOutcome(claimed),
+    row: null,
+  })
+  t.equal((await one.ask(agentId, getAgentFundsCommand, {})).cash, 30_000n)
+  const [row] = await sql<{ id: string }[]>`select id from unfinalized_transfers`
+  const settlement = toSettlementId(claimed.payment)
+  const move = {
+    id: row?.id ?? '',
+    chain: 'base',
+    tx: '0xaa',
+    logIndex: 0,
+    kind: 'settlement',
+    ref: settlement,
+  }
+  await runSettlementCommand(one, claimed, reversePaymentCommand, { move })
+  t.equal((await one.ask(agentId, getAgentFundsCommand, {})).cash, 30_000n, 'it may settle again')
+  await assertNoViolations(t, sql)
+  await runSettlementCommand(one, claimed, recordPaymentLostCommand, { lookAt: null })
+  t.equal((await one.ask(agentId, getAgentFundsCommand, {})).cash, 0n)
+  await assertNoViolations(t, sql)
+  await settleClaimedPayment(one, claimed, '0xbb')
+  t.equal((await one.ask(agentId, getAgentFundsCommand, {})).cash, 30_000n, 'it landed after all')
+  await assertNoViolations(t, sql)
+})
+
+t.test('the store reads the attempts of a settlement', async (t) => {
+  const { sql, one } = await createSingleNode(t, options)
+  const claimed = sampleClaim(samplePayment(0.03))
+  await claimPaymentOn(one, claimed)
+  await sql`
+    update actors set state = jsonb_set(state, '{context,attempts}', '7') where kind = 'settlement'`
+  const id = toSettlementId(claimed.payment)
+  const store = createSettlementStore(sql)
+  const [proven] = await store.proven([id])
+  t.strictSame([(await store.find(id))?.attempts, proven?.attempts], [7, 7])
+})

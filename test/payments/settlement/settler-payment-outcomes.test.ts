@@ -1,0 +1,285 @@
+import t, { type Test } from 'tap'
+import { failPaymentCommand } from '../../../payments/commands/payment-claim-commands.ts'
+import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
+import { assertNoViolations } from '../../support/actors/test-actor-node-pairs.ts'
+import {
+  runSettlementCommand,
+  claimPaymentOn,
+  sampleClaim,
+  sampleFailedOutcome,
+  TEST_TREASURY,
+} from '../../support/payments/sample-payment-claims.ts'
+import {
+  advanceChainAndNodeTime,
+  NODE_HANDOVER_MS,
+  countPoolTransactions,
+  sendTransactionFrom,
+  settlementTransferCallOf,
+  createRandomAccount,
+  encodeTokenCall,
+  listSettlerTransactions,
+  AUTHORIZATION_LIFETIME_MS,
+  startSettlerScenario,
+} from '../../support/payments/settler-scenario.ts'
+
+const payerOf = async (sql: Sql) => {
+  const [row] = await sql<{ value: string }[]>`
+    select state->>'value' as value from actors where kind = 'payer'`
+  return row?.value
+}
+t.test('a delivered payment is settled by the settler alone', async (t) => {
+  const at = await startSettlerScenario(t)
+  const { claimed, id } = await at.paid(0.03)
+  t.equal(await at.settler.settled(id, 10_000), 'settled')
+  t.equal(await at.chain.balanceOf(TEST_TREASURY), 30_000n)
+  t.equal(await at.stateOf(claimed), 'settled/delivered')
+  const found = await at.find(claimed)
+  const { status } = await at.chain.client.getTransactionReceipt({
+    hash: found?.txHash as `0x${string}`,
+  })
+  t.equal(status, 'success')
+  t.match(await listSettlerTransactions(at.sql), [{ nonce: 0n, attempt: 1, state: 'mined' }])
+  await assertNoViolations(t, at.sql)
+})
+
+t.test(
+  'settle first: the waiting caller is notified, and only then the call may run',
+  async (t) => {
+    const at = await startSettlerScenario(t)
+    const { claimed, id } = await at.paid(0.03, { mode: 'first' })
+    t.equal(await at.stateOf(claimed), 'due/waiting')
+    t.equal(await at.settler.settled(id, 10_000), 'settled')
+    t.equal(await at.stateOf(claimed), 'settled/waiting')
+    await assertNoViolations(t, at.sql)
+  },
+)
+
+t.test('the tool failed: nothing is ever sent', async (t) => {
+  const at = await startSettlerScenario(t)
+  const { claimed, id } = await at.paid(0.03, { delivered: false })
+  t.equal(await at.settler.settled(id, 300), 'pending', 'not due before it is delivered')
+  await runSettlementCommand(at.actors, claimed, failPaymentCommand, sampleFailedOutcome(claimed))
+  at.settler.kick(id)
+  await at.settler.sweep()
+  t.equal(await at.stateOf(claimed), 'released/waiting')
+  t.equal(await at.sent(), 0)
+  await assertNoViolations(t, at.sql)
+})
+
+t.test(
+  'the balance moved after the call ran: no gas is spent, and it settles when it is back',
+  async (t) => {
+    const at = await startSettlerScenario(t)
+    const { claimed, id, payer } = await at.paid(0.03)
+    await sendTransactionFrom(
+      at.chain,
+      payer,
+      encodeTokenCall('transfer', [createRandomAccount().address, 30_000n]),
+    )
+    t.equal(await at.settler.settled(id, 1_000), 'pending')
+    t.equal(await at.stateOf(claimed), 'unknown/delivered')
+    t.equal(await at.sent(), 0)
+    await assertNoViolations(t, at.sql)
+    await at.chain.mint(payer.address, 30_000n)
+    t.equal(await at.settler.settled(id, 10_000), 'settled')
+    await assertNoViolations(t, at.sql)
+  },
+)
+
+t.test('a delivered payment that expires unpaid is a loss, and the payer is blocked', async (t) => {
+  const at = await startSettlerScenario(t)
+  const { claimed, id, payer } = await at.paid(0.03)
+  await sendTransactionFrom(
+    at.chain,
+    payer,
+    encodeTokenCall('transfer', [createRandomAccount().address, 30_000n]),
+  )
+  t.equal(await at.settler.settled(id, 500), 'pending')
+  await advanceChainAndNodeTime(at, AUTHORIZATION_LIFETIME_MS)
+  t.equal(await at.settler.settled(id, 20_000), 'lost')
+  t.equal(await at.stateOf(claimed), 'lost/delivered')
+  t.equal(await payerOf(at.sql), 'blocked')
+  await assertNoViolations(t, at.sql)
+})
+
+/** What was told to be lost is not taken any more, and counts all the same when somebody else sends it. */
+async function landsAfterAll(
+  t: Test,
+  at: World,
+  { claimed, id, payer, payment }: Awaited<ReturnType<World['paid']>>,
+): Promise<void> {
+  await at.chain.mint(payer.address, 30_000n)
+  at.settler.kick(id)
+  await at.settler.sweep()
+  t.equal(await at.sent(), 0, 'its sender was told that it failed')
+  await sendTransactionFrom(at.chain, createRandomAccount(), settlementTransferCallOf(payment))
+  await advanceChainAndNodeTime(at, AUTHORIZATION_LIFETIME_MS)
+  await at.settler.sweep()
+  t.equal(await at.stateOf(claimed), 'settled/waiting', 'it landed after all')
+  await assertNoViolations(t, at.sql)
+}
+type World = Awaited<ReturnType<typeof startSettlerScenario>>
+
+t.test('settle first and refused: lost, never taken later, looked for once more', async (t) => {
+  const at = await startSettlerScenario(t)
+  const paid = await at.paid(0.03, { mode: 'first' })
+  const { id, payer } = paid
+  await sendTransactionFrom(
+    at.chain,
+    payer,
+    encodeTokenCall('transfer', [createRandomAccount().address, 30_000n]),
+  )
+  t.equal(await at.settler.settled(id, 500), 'pending', 'not at the first look')
+  await at.settler.sweep()
+  at.clock.pass(NODE_HANDOVER_MS)
+  t.equal(await at.settler.settled(id, 10_000), 'lost')
+  t.equal(await payerOf(at.sql), 'trusted', 'nothing was delivered')
+  await landsAfterAll(t, at, paid)
+})
+
+t.test('settle first, and the balance is gone at a final block: lost at once', async (t) => {
+  const at = await startSettlerScenario(t)
+  await at.chain.mine(100)
+  const paid = await at.paid(0.03, { mode: 'first' })
+  const { claimed, id, payer } = paid
+  await sendTransactionFrom(
+    at.chain,
+    payer,
+    encodeTokenCall('transfer', [createRandomAccount().address, 30_000n]),
+  )
+  t.equal(await at.settler.settled(id, 3_000), 'lost')
+  t.equal(await at.stateOf(claimed), 'lost/waiting')
+  await landsAfterAll(t, at, paid)
+})
+
+t.test('a node that does not know yet where the money came from loses nothing', async (t) => {
+  const at = await startSettlerScenario(t)
+  await at.chain.mine(100)
+  const early = await at.chain.client.getBlockNumber()
+  const { claimed, id } = await at.paid(0.03, { mode: 'first' })
+  at.gate.behind(early)
+  t.equal(await at.settler.settled(id, 1_000), 'pending')
+  t.ok(at.gate.seen.includes('eth_estimateGas'), 'it was tried')
+  t.equal(await at.stateOf(claimed), 'unknown/waiting')
+  at.gate.behind(null)
+  at.clock.pass(NODE_HANDOVER_MS)
+  t.equal(await at.settler.settled(id, 10_000), 'settled')
+  await assertNoViolations(t, at.sql)
+})
+
+t.test('the answer to a broadcast is lost: the payment is found, and paid once', async (t) => {
+  const at = await startSettlerScenario(t)
+  const { id } = await at.paid(0.03)
+  at.gate.decide((method) => (method === 'eth_sendRawTransaction' ? 'unanswered' : 'pass'))
+  t.equal(await at.settler.settled(id, 10_000), 'settled')
+  t.equal(await at.sent(), 1)
+  await assertNoViolations(t, at.sql)
+})
+
+t.test('a chain that does not answer loses nothing and fails nothing', async (t) => {
+  const at = await startSettlerScenario(t)
+  const { claimed, id } = await at.paid(0.03)
+  const first = await at.paid(0.05, { mode: 'first' })
+  await at.settler.sweep()
+  at.gate.decide(() => 'lost')
+  const other = await at.paid(0.02)
+  for (const one of [id, first.id, other.id]) at.settler.kick(one)
+  await at.settler.sweep()
+  t.equal(at.settler.optimistic('base'), false)
+  t.equal(await at.stateOf(other.claimed), 'due/delivered')
+  at.gate.decide(() => 'pass')
+  at.clock.pass(NODE_HANDOVER_MS)
+  await at.settler.sweep()
+  t.equal(await at.settler.settled(other.id, 10_000), 'settled')
+  t.equal(await at.settler.settled(first.id, 10_000), 'settled')
+  t.equal(await at.stateOf(claimed), 'settled/delivered')
+  t.equal(at.settler.optimistic('base'), true)
+  await assertNoViolations(t, at.sql)
+})
+
+t.test('the sweep of any node finds an agent’s delivery', async (t) => {
+  const at = await startSettlerScenario(t, { nodes: 2 })
+  const { claimed } = await at.paid(0.03, { delivered: false })
+  const agentId = await at.actors.born(0)
+  const { id } = await at.paid(0.02, { delivered: false })
+  await at.sql`insert into inbox (receiver, id, receiver_kind, event, at) values
+    (${`eip155:8453:${claimed.payment.from}`}, 'x', 'payer', ${at.sql.json({
+      type: 'RELEASED',
+      settlement: id,
+      callId: agentId,
+    })}, now())`
+  await at.all[1]?.settler.sweep()
+  const [row] = await at.sql`select absorbed_at from inbox where id = 'x'`
+  t.ok(row?.['absorbed_at'])
+})
+
+t.test('a payment claimed again after a release settles with its new signature', async (t) => {
+  const at = await startSettlerScenario(t)
+  const { claimed, id } = await at.paid(0.03, { delivered: false })
+  await runSettlementCommand(at.actors, claimed, failPaymentCommand, sampleFailedOutcome(claimed))
+  const again = sampleClaim(claimed.payment, { mode: 'first', balance: 30_000n })
+  t.match(await claimPaymentOn(at.actors, again), { claim: 'new', mode: 'first' })
+  t.equal(await at.settler.settled(id, 10_000), 'settled')
+  await assertNoViolations(t, at.sql)
+})
+
+t.test('a node one block behind does not make a paid settlement fail', async (t) => {
+  const at = await startSettlerScenario(t, { receiptMs: 200 })
+  await at.chain.mine(100)
+  const { claimed, id } = await at.paid(0.03, { mode: 'first' })
+  const early = await at.chain.client.getBlockNumber()
+  // The node that tries it knows the block that has it, the one that is asked after it does not.
+  at.gate.behind(early, (method) => method !== 'eth_call')
+  t.equal(await at.settler.settled(id, 2_000), 'pending')
+  t.ok(at.gate.seen.filter((method) => method === 'eth_call').length > 1, 'it was tried')
+  t.equal(await at.stateOf(claimed), 'unknown/waiting')
+  at.gate.behind(null)
+  at.clock.pass(NODE_HANDOVER_MS)
+  t.equal(await at.settler.settled(id, 10_000), 'settled')
+  t.equal(await at.sent(), 1)
+  await assertNoViolations(t, at.sql)
+})
+
+t.test('a node that has not seen a third party’s payment loses nothing', async (t) => {
+  const at = await startSettlerScenario(t)
+  await at.chain.mine(100)
+  const { claimed, id, payment } = await at.paid(0.03, { mode: 'first' })
+  const early = await at.chain.client.getBlockNumber()
+  const tx = await sendTransactionFrom(at.chain, createRandomAccount(), settlementTransferCallOf(payment))
+  // The node that estimates it knows the block that has it, the one that looks for it does not.
+  at.gate.behind(early, (method) => method !== 'eth_estimateGas')
+  t.equal(await at.settler.settled(id, 1_000), 'pending')
+  await at.settler.sweep()
+  t.ok(at.gate.seen.includes('eth_estimateGas'), 'it was tried')
+  t.equal(await at.stateOf(claimed), 'unknown/waiting')
+  at.gate.behind(null)
+  at.clock.pass(NODE_HANDOVER_MS)
+  t.equal(await at.settler.settled(id, 10_000), 'settled')
+  t.equal((await at.find(claimed))?.txHash, tx)
+  t.equal(await at.sent(), 0)
+  await assertNoViolations(t, at.sql)
+})
+
+t.test('an undelivered payment that no node can settle for long is given up', async (t) => {
+  const at = await startSettlerScenario(t, { receiptMs: 200 })
+  const { claimed, id, payer } = await at.paid(0.03, { mode: 'first' })
+  await at.chain.client.setAutomine(false)
+  t.equal(await at.settler.settled(id, 1_000), 'pending')
+  t.equal(await countPoolTransactions(at), 1)
+  const more = { wait: false, tip: 10n ** 11n }
+  await at.chain.client.dropTransaction({
+    hash: ((await at.find(claimed))?.txHash ?? '0x') as '0x',
+  })
+  await sendTransactionFrom(
+    at.chain,
+    payer,
+    encodeTokenCall('transfer', [createRandomAccount().address, 30_000n]),
+    more,
+  )
+  await at.chain.mine(1)
+  t.equal(await at.settler.settled(id, 1_000), 'pending', 'not at the first look')
+  at.clock.pass(NODE_HANDOVER_MS)
+  t.equal(await at.settler.settled(id, 10_000), 'lost')
+  t.equal(await at.stateOf(claimed), 'lost/waiting')
+  await assertNoViolations(t, at.sql)
+})

@@ -1,0 +1,399 @@
+import { createAbsorbInboxCommand } from '../../../actors/absorb-inbox-command.ts'
+import { handleInboxMessage } from '../../../payments/inbox-message-handler.ts'
+import {
+  actorKey,
+  createInMemoryHoldBook,
+  createInMemoryHoldChanges,
+  type Aggregate,
+} from '../../../actors/in-memory-aggregate.ts'
+import type { AggregateCommandOptions, AggregateCommand } from '../../../actors/aggregate-command-types.ts'
+import {
+  createBackpackCommand,
+  revokeBackpackCommand,
+  updateBackpackCommand,
+} from '../../../actors/commands/backpacks-commands.ts'
+import {
+  cancelTaskCommand,
+  endTaskCommand,
+  setTaskBudgetCommand,
+  startTaskCommand,
+} from '../../../actors/commands/tasks-commands.ts'
+import {
+  hasNoEffects,
+  createCommandContext,
+  CommandRejectedError,
+} from '../../../actors/command-context.ts'
+import { DAY } from '../../../core/clock.ts'
+import { ServiceError } from '../../../core/errors.ts'
+import { newUuidV7 } from '../../../core/ids.ts'
+import { UNLIMITED_API_KEY_SPENDING } from '../../../domain/api-key-spending-limits.ts'
+import { micros, ZERO } from '../../../core/money.ts'
+import { MIN_DEPOSIT } from '../../../domain/pricing.ts'
+import type { CallAdmissionRequest } from '../../../payments/call-admission-request.ts'
+import {
+  admitCallCommand,
+  failCallCommand,
+  releaseCallHoldCommand,
+  settleCallCommand,
+  expireCallHoldCommand,
+} from '../../../payments/commands/call-commands.ts'
+import {
+  createAgentCommand,
+  getAgentBalanceCommand,
+  tipAgentCommand,
+  sendCreditsCommand,
+} from '../../../payments/commands/agent-account-commands.ts'
+import {
+  applyDepositMessage,
+  applyReversedDepositMessage,
+} from '../../../payments/commands/agent-deposit-messages.ts'
+import {
+  agentCashAccount,
+  agentPendingAccount,
+  externalChainAccount,
+} from '../../../payments/ledger-accounts.ts'
+import {
+  sampleAdmission,
+  failCallInputOfAdmission,
+  settleCallInputOfAdmission,
+  touchedAggregatesOfAdmission,
+  type ActorNode,
+} from '../actors/test-actor-node.ts'
+import type { LedgerModelOperation } from './ledger-model-operations.ts'
+import { LEDGER_MODEL_KEY_CAP_MICROS, LEDGER_MODEL_REFERRER } from './reference-ledger.ts'
+
+/** Runs model operations on the real state machines in memory, and on two nodes over a database. */
+
+const KEY = { ...UNLIMITED_API_KEY_SPENDING, id: newUuidV7(Date.now()), cap: micros(LEDGER_MODEL_KEY_CAP_MICROS) }
+
+/** Credits cash to an agent, because the model has no deposits. */
+const deposit: AggregateCommand<bigint, void> = {
+  name: 'test.deposit',
+  kind: 'agent',
+  apply(turn, amount) {
+    const cash = micros(amount)
+    turn.send('agent', turn.aggregateId, { type: 'CREDIT', promo: ZERO, cash })
+    const pending = agentPendingAccount(turn.aggregateId)
+    turn.transfer({ debit: 'world:test', credit: pending, amount: cash, kind: 'deposit' })
+    const credit = agentCashAccount(turn.aggregateId)
+    turn.transfer({ debit: pending, credit, amount: cash, kind: 'topup' })
+  },
+}
+
+/** A first deposit reverted at once: no money remains, and the agent is activated. */
+const activate: AggregateCommand<object, void> = {
+  name: 'test.activate',
+  kind: 'agent',
+  apply(turn) {
+    const [id, amount, chain] = [turn.newId(), MIN_DEPOSIT, 'base'] as const
+    const pending = agentPendingAccount(turn.aggregateId)
+    turn.transfer({ debit: externalChainAccount(chain), credit: pending, amount, kind: 'deposit' })
+    const where = { id, chain, tx: null, source: 'deposit' } as const
+    applyDepositMessage(turn, { type: 'DEPOSIT', pending: amount, ...where })
+    applyReversedDepositMessage(turn, { type: 'UNDO_DEPOSIT', amount, ...where })
+  },
+}
+
+interface CommandRequest {
+  readonly command: AggregateCommand<never, unknown>
+  readonly input: unknown
+  readonly options: AggregateCommandOptions
+  readonly done?: (result: never) => void
+}
+const toCommandRequest = <I, R>(
+  command: AggregateCommand<I, R>,
+  input: I,
+  options: AggregateCommandOptions = {},
+  done?: (result: R) => void,
+): CommandRequest => ({
+  command: command as AggregateCommand<never, unknown>,
+  input,
+  options,
+  ...(done === undefined ? {} : { done: done as (result: never) => void }),
+})
+
+const absorbing = createAbsorbInboxCommand(handleInboxMessage)
+
+export interface LedgerModelFuse {
+  readonly perCall: bigint | null
+  readonly perDay: bigint | null
+}
+const limit = (amount: bigint | null) => (amount === null ? null : micros(amount))
+
+/** Maps the numbers of a sequence to ids, and operations to commands. */
+export class LedgerModelIds {
+  readonly agents: string[]
+  readonly packs: string[] = []
+  readonly tasks: { id: string; agent: number }[] = []
+  readonly calls = new Map<number, CallAdmissionRequest>()
+
+  constructor(count: number) {
+    this.agents = Array.from({ length: count + 1 }, () => newUuidV7(Date.now()))
+  }
+
+  createAgent(agent: number, starter: bigint): CommandRequest {
+    const referrer = agent === LEDGER_MODEL_REFERRER ? null : (this.agents[LEDGER_MODEL_REFERRER] as string)
+    const agentId = this.agents[agent] as string
+    const birth = { agentId, starter: micros(starter), referrer, rows: [] }
+    return toCommandRequest(createAgentCommand, birth, { fresh: true })
+  }
+  createBackpack(agent: number, { perCall, perDay }: LedgerModelFuse): CommandRequest {
+    const fuse = { perCall: limit(perCall), perDay: limit(perDay), perMonth: null }
+    const pager = { webhookUrl: null, ownerEmail: null, ownerTelegram: null }
+    const input = { agentName: 'x', tools: null, fuse, pager, expiresAt: Date.now() + 400 * DAY }
+    return toCommandRequest(
+      createBackpackCommand,
+      input,
+      {},
+      ({ backpackId }) => void (this.packs[agent] = backpackId),
+    )
+  }
+
+  /** The command of an operation for this agent. */
+  commandFor(op: LedgerModelOperation, agent: number, id: number): CommandRequest {
+    const agentId = this.agents[agent] as string
+    const backpackId = this.packs[agent] as string
+    const pack = { touch: [{ kind: 'backpack' as const, id: backpackId }] }
+    switch (op.type) {
+      case 'admit': {
+        const task = op.task === null ? undefined : this.tasks[op.task]
+        const one = sampleAdmission(0, {
+          amount: micros(op.amount),
+          key: op.key ? KEY : null,
+          taskId: task?.agent === agent ? task.id : null,
+          backpackId: op.pack ? backpackId : null,
+          expiresAt: op.durable ? Date.now() + DAY : null,
+        })
+        return toCommandRequest(
+          admitCallCommand,
+          one,
+          touchedAggregatesOfAdmission(one),
+          () => void this.calls.set(id, one),
+        )
+      }
+      case 'settle': {
+        const one = this.call(op.call)
+        const cost = micros((one.amount * op.part) / 4n)
+        const to = this.agents[1 - agent] as string
+        const share = { to, amount: micros((cost * op.share) / 4n), withoutFee: !op.withFee }
+        const shares = share.amount === ZERO ? [] : [share]
+        const sharing = { shares, promoTransferable: op.promoToo }
+        return toCommandRequest(
+          settleCallCommand,
+          settleCallInputOfAdmission(one, agentId, cost, sharing),
+          touchedAggregatesOfAdmission(one),
+        )
+      }
+      case 'fail':
+        return toCommandRequest(
+          failCallCommand,
+          failCallInputOfAdmission(this.call(op.call), agentId),
+          touchedAggregatesOfAdmission(this.call(op.call)),
+        )
+      case 'expire':
+      case 'forget': {
+        const one = this.call(op.call)
+        const command = op.type === 'expire' ? expireCallHoldCommand : releaseCallHoldCommand
+        return toCommandRequest(command, { callId: one.callId }, touchedAggregatesOfAdmission(one))
+      }
+      case 'send':
+      case 'tip': {
+        const toAgentId = this.agents[1 - agent] as string
+        const { amount, promoToo } = op
+        const payment = {
+          toAgentId,
+          amount: micros(amount),
+          memo: null,
+          promoTransferable: promoToo,
+          spender: { key: null, backpackId: null },
+        }
+        return toCommandRequest(op.type === 'send' ? sendCreditsCommand : tipAgentCommand, payment)
+      }
+      case 'deposit':
+        return toCommandRequest(deposit, op.amount)
+      case 'activate':
+        return toCommandRequest(activate, {})
+      case 'look':
+        return toCommandRequest(getAgentBalanceCommand, {})
+      case 'start':
+        return toCommandRequest(
+          startTaskCommand,
+          { name: 'x', budget: micros(op.amount) },
+          {},
+          ({ taskId }) => {
+            this.tasks.push({ id: taskId, agent })
+          },
+        )
+      case 'budget': {
+        const taskId = this.task(op.task)
+        return toCommandRequest(
+          setTaskBudgetCommand,
+          { taskId, budget: micros(op.amount) },
+          touchTask(taskId),
+        )
+      }
+      case 'end': {
+        const taskId = this.task(op.task)
+        return toCommandRequest(
+          op.cancel ? cancelTaskCommand : endTaskCommand,
+          { taskId },
+          touchTask(taskId),
+        )
+      }
+      case 'fuse': {
+        const fuse = { perCall: limit(op.perCall), perDay: limit(op.perDay), perMonth: null }
+        return toCommandRequest(updateBackpackCommand, { backpackId, fuse }, pack)
+      }
+      case 'revoke':
+        return toCommandRequest(revokeBackpackCommand, { backpackId }, pack)
+    }
+  }
+
+  /** Held in memory only. */
+  readonly isInMemoryHold = (call: number): boolean => this.call(call).expiresAt === null
+  private call(at: number): CallAdmissionRequest {
+    return this.calls.get(at) as CallAdmissionRequest
+  }
+  private task(at: number): string {
+    return this.tasks[at]?.id as string
+  }
+}
+const touchTask = (id: string) => touchedAggregatesOfAdmission({ taskId: id, backpackId: null })
+
+/** The real commands and machines over states in memory: two nodes that always agree. */
+export class InMemoryOperationRunner {
+  readonly ids: LedgerModelIds
+  readonly ledger = new Map<string, bigint>()
+  readonly states: Aggregate[]
+  readonly held: [
+    ReturnType<typeof createInMemoryHoldBook>,
+    ReturnType<typeof createInMemoryHoldBook>,
+  ][]
+  private readonly inboxes: { id: string; event: unknown }[][]
+
+  constructor(starters: readonly bigint[], fuse: LedgerModelFuse) {
+    this.ids = new LedgerModelIds(starters.length)
+    this.states = this.ids.agents.map(() => ({ version: 0, actors: new Map() }))
+    this.held = this.ids.agents.map(() => [createInMemoryHoldBook(), createInMemoryHoldBook()])
+    this.inboxes = this.ids.agents.map(() => [])
+    ;[...starters, 0n].forEach((starter, agent) => {
+      this.ask(agent, 0, this.ids.createAgent(agent, starter))
+      this.ask(agent, 0, this.ids.createBackpack(agent, fuse))
+    })
+  }
+
+  apply(op: LedgerModelOperation, agent: number, id: number): string {
+    const { node } = op
+    if (op.type === 'admit' && !op.durable) this.absorb(agent)
+    if (op.type === 'forget' && this.ids.isInMemoryHold(op.call)) {
+      const soft = createInMemoryHoldChanges(this.held[agent]?.[node] as never)
+      soft.remove(this.ids.calls.get(op.call)?.callId ?? '')
+      soft.apply()
+      return 'ok'
+    }
+    return this.ask(agent, node, this.ids.commandFor(op, agent, id))
+  }
+
+  private ask(agent: number, node: number, wanted: CommandRequest, again = false): string {
+    const state = this.states[agent] as Aggregate
+    const soft = createInMemoryHoldChanges(this.held[agent]?.[node] as never)
+    const turn = createCommandContext(this.ids.agents[agent] as string, state, soft, Date.now())
+    try {
+      const result = wanted.command.apply(turn, wanted.input as never)
+      if (hasNoEffects(turn.effects) && !soft.changed && !again && this.absorb(agent))
+        return this.ask(agent, node, wanted, true)
+      soft.apply()
+      this.keep(state, turn.effects)
+      wanted.done?.(result as never)
+      return 'ok'
+    } catch (error) {
+      if (!(error instanceof ServiceError)) throw error
+      if (error instanceof CommandRejectedError && error.emittedEffects !== null)
+        this.keep(state, error.emittedEffects)
+      else if (!again && this.absorb(agent)) return this.ask(agent, node, wanted, true)
+      return error.code
+    }
+  }
+
+  private keep(
+    state: Aggregate,
+    effects: ReturnType<typeof createCommandContext>['effects'],
+  ): void {
+    state.version += 1
+    for (const [key, entry] of effects.dirty) state.actors.set(key, entry)
+    for (const { debit, credit, amount } of effects.transfers) {
+      if (amount <= ZERO || debit === credit) throw new Error('an impossible transfer')
+      this.ledger.set(debit, (this.ledger.get(debit) ?? 0n) - amount)
+      this.ledger.set(credit, (this.ledger.get(credit) ?? 0n) + amount)
+    }
+    for (const { receiver, id, event } of effects.inbox)
+      this.inboxes[this.ids.agents.indexOf(receiver)]?.push({ id, event })
+  }
+
+  private absorb(agent: number): boolean {
+    const messages = this.inboxes[agent]?.splice(0) ?? []
+    if (messages.length > 0) this.ask(agent, 0, toCommandRequest(absorbing, messages), true)
+    return messages.length > 0
+  }
+
+  context(agent: number, kind: 'agent' | 'backpack' | 'taskSession', id: string) {
+    return this.states[agent]?.actors.get(actorKey(kind, id))?.snapshot
+  }
+}
+
+/** The same operations on two nodes over one database. */
+export class DatabaseOperationRunner {
+  readonly ids: LedgerModelIds
+  readonly nodes: readonly [ActorNode, ActorNode]
+
+  private constructor(nodes: readonly [ActorNode, ActorNode], count: number) {
+    this.nodes = nodes
+    this.ids = new LedgerModelIds(count)
+  }
+
+  static async open(
+    nodes: readonly [ActorNode, ActorNode],
+    starters: readonly bigint[],
+    fuse: LedgerModelFuse,
+  ): Promise<DatabaseOperationRunner> {
+    const world = new DatabaseOperationRunner(nodes, starters.length)
+    for (const [agent, starter] of [...starters, 0n].entries()) {
+      await world.ask(agent, 0, world.ids.createAgent(agent, starter))
+      await world.ask(agent, 0, world.ids.createBackpack(agent, fuse))
+    }
+    return world
+  }
+
+  async apply(op: LedgerModelOperation, agent: number, id: number): Promise<string> {
+    const node = this.nodes[op.node] as ActorNode
+    const agentId = this.ids.agents[agent] as string
+    // A hold in memory depends on the state its node has loaded, so the node loads the agent first.
+    if (op.type === 'admit' && !op.durable) await node.ask(agentId, getAgentBalanceCommand, {})
+    if (op.type === 'forget' && this.ids.isInMemoryHold(op.call)) {
+      node.releaseHold(agentId, this.ids.calls.get(op.call)?.callId ?? '')
+      return 'ok'
+    }
+    return this.ask(agent, op.node, this.ids.commandFor(op, agent, id))
+  }
+
+  private async ask(
+    agent: number,
+    at: number,
+    { command, input, options, done }: CommandRequest,
+  ): Promise<string> {
+    const node = this.nodes[at] as ActorNode
+    try {
+      const result = await node.ask(
+        this.ids.agents[agent] as string,
+        command,
+        input as never,
+        options,
+      )
+      done?.(result as never)
+      return 'ok'
+    } catch (error) {
+      if (error instanceof ServiceError) return error.code
+      throw error
+    }
+  }
+}

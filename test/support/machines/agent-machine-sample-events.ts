@@ -1,0 +1,67 @@
+import type { SnapshotFrom } from 'xstate'
+import { ZERO } from '../../../core/money.ts'
+import { agentMachine } from '../../../machines/agent-machine.ts'
+import type { AgentMachineEvent } from '../../../machines/agent/agent-machine-events.ts'
+import { startStateMachine, stepStateMachine, microUsd } from './state-machine-stepper.ts'
+
+/** Sample events and snapshots of the agent machine. */
+
+export const AGENT_NOON_MS = Date.UTC(2026, 10, 21, 12)
+export type AgentCheckEvent = Extract<AgentMachineEvent, { type: 'ASK' }>
+export type AgentMachineSnapshot = SnapshotFrom<typeof agentMachine>
+
+export const sampleAgentSnapshot = (promo: number, cash: number): AgentMachineSnapshot =>
+  startStateMachine(agentMachine, { agentId: 'agent-1', promo: microUsd(promo), cash: microUsd(cash) })
+    .snapshot
+export const UNCAPPED_SPEND_FIELDS = {
+  reserved: ZERO,
+  keyId: null,
+  keyCap: null,
+  keyReserved: ZERO,
+  at: AGENT_NOON_MS,
+}
+export const agentCheckEvent = (
+  amount: number,
+  more: Partial<AgentCheckEvent> = {},
+): AgentMachineEvent => ({
+  type: 'ASK',
+  amount: microUsd(amount),
+  ...UNCAPPED_SPEND_FIELDS,
+  ...more,
+})
+export const agentHoldEvent = (
+  callId: string,
+  amount: number,
+  more: Partial<AgentCheckEvent> = {},
+): AgentMachineEvent => {
+  const call = { taskId: 'task-1', backpackId: null, tool: 'web_search', idempotencyKey: null }
+  return { type: 'HOLD', amount: microUsd(amount), ...UNCAPPED_SPEND_FIELDS, ...call, ...more, callId }
+}
+export const agentChargeEvent = (
+  amount: number,
+  keyId: string | null = null,
+  cap: number | null = null,
+) =>
+  ({
+    type: 'CHARGE',
+    amount: microUsd(amount),
+    keyId,
+    keyCap: cap === null ? null : microUsd(cap),
+    heldAt: AGENT_NOON_MS,
+    at: AGENT_NOON_MS,
+  }) as const
+export const agentCaptureEvent = (callId: string, amount: number) =>
+  ({ type: 'CAPTURE', callId, amount: microUsd(amount), at: AGENT_NOON_MS }) as const
+export const agentReleaseEvent = (callId: string) => ({ type: 'RELEASE', callId }) as const
+export const agentCreditEvent = (promo: number, cash: number) =>
+  ({ type: 'CREDIT', promo: microUsd(promo), cash: microUsd(cash) }) as const
+export const agentDebitEvent = (amount: number, from: 'cash' | 'any', reserved = 0) =>
+  ({
+    type: 'DEBIT',
+    amount: microUsd(amount),
+    ...UNCAPPED_SPEND_FIELDS,
+    reserved: microUsd(reserved),
+    from,
+  }) as const
+export const agentRejectionOf = (snapshot: AgentMachineSnapshot, event: AgentMachineEvent) =>
+  stepStateMachine(agentMachine, snapshot, event).refused

@@ -1,0 +1,41 @@
+import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
+import { waitUntilTrue } from '../schedules/due-slots.ts'
+
+/** Pauses a statement of PostgreSQL while it runs, to order a race. */
+
+/** Any two constants. */
+const [FIRST, GATE] = [7_001, 7_002]
+
+/**
+ * Stops the next statement that reads a table in its middle, as a busy machine does: what it sees is
+ * decided, what it locks and writes is not. All others go past it. `begin` starts the one that is
+ * stopped; what happens meanwhile is seen by what comes after it alone.
+ */
+export async function pauseNextStatementReading<T>(
+  sql: Sql,
+  table: string,
+  begin: () => Promise<T>,
+  meanwhile: () => Promise<unknown>,
+): Promise<T> {
+  await sql.unsafe(`
+    create function stopped() returns boolean language plpgsql as $$
+    begin
+      if pg_try_advisory_xact_lock(${FIRST}) then perform pg_advisory_xact_lock_shared(${GATE}); end if;
+      return true;
+    end $$;
+    alter table ${table} rename to ${table}_kept;
+    create view ${table} as select * from ${table}_kept where stopped()`)
+  const begun = await sql.begin(async (gate) => {
+    await gate`select pg_advisory_xact_lock(${GATE})`
+    const answer = begin()
+    await waitUntilTrue('a statement is stopped', async () => {
+      const rows = await gate`
+        select from pg_locks where locktype = 'advisory' and objid = ${GATE} and not granted
+           and database = (select oid from pg_database where datname = current_database())`
+      return rows.length > 0
+    })
+    await meanwhile()
+    return { answer }
+  })
+  return begun.answer
+}

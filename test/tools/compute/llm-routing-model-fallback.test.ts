@@ -1,0 +1,275 @@
+import { inspect } from 'node:util'
+import t from 'tap'
+import { loadConfig } from '../../../app/config.ts'
+import {
+  startLlmApi,
+  REPORTED_COST_USD,
+  SAMPLE_MODEL_CARDS,
+  type LlmApiServer,
+} from '../../support/upstreams/test-llm-api.ts'
+import type { LlmSpendReservation } from '../../../domain/llm-spend.ts'
+import { explainNoExtractiveAnswer } from '../../../providers/llm/extractive-answer.ts'
+import { createLlmClient, type LlmClientDeps } from '../../../providers/llm/llm-client.ts'
+import type { LlmRequest } from '../../../providers/llm/llm-port.ts'
+import { parseLlmProviders } from '../../../providers/llm/llm-provider-settings.ts'
+import { createStreamingPostClient } from '../../../providers/upstream/streaming-post-client.ts'
+import { calculateExpression } from '../../../providers/text/calculator.ts'
+import { parseSseData } from '../../../providers/llm/sse-parser.ts'
+import {
+  TEST_AUTHOR_AGENT_ID,
+  TOOL_CALL_ID,
+  createManualClock,
+  rejectionDetailsOf,
+} from '../../support/tools/test-tool-context.ts'
+
+const BY_AUTHOR = { caller: { agentId: TEST_AUTHOR_AGENT_ID, visitor: 'visitor-1' }, callId: TOOL_CALL_ID }
+const QUIET = new AbortController().signal
+const posting = createStreamingPostClient('test')
+t.teardown(() => posting.close())
+
+/** The models of a house as a tool gets them, without a station around them. */
+function models(house: LlmApiServer, given: Partial<LlmClientDeps> & { cards?: object } = {}) {
+  const cards = given.cards ?? SAMPLE_MODEL_CARDS
+  const taken: LlmSpendReservation[] = []
+  const settled: [taken: number, cost: number][] = []
+  const llm = createLlmClient({
+    providers: parseLlmProviders(house.providers(cards as typeof SAMPLE_MODEL_CARDS), () => null),
+    postClient: posting,
+    clock: createManualClock(),
+    random: () => 0.5,
+    timeouts: { firstTokenMs: 400, betweenTokensMs: 400 },
+    log: (message, error) => t.comment(message, error),
+    budget: {
+      reserve: async (taking) => (taken.push(taking), 'taken'),
+      settle: async ({ amount }, { cost }) => void settled.push([Number(amount), Number(cost)]),
+    },
+    ...given,
+  })
+  if (llm === null) throw new Error('no models')
+  const ask = (request: Partial<LlmRequest> = {}, tokens?: string[]) =>
+    llm.complete(
+      { prompt: 'say hello', maxTokens: 100, preference: 'cheapest', ...BY_AUTHOR, ...request },
+      QUIET,
+      (delta) => void tokens?.push(delta),
+    )
+  return { llm, ask, settled }
+}
+
+t.test('each preference has its order, and fastest learns', async (t) => {
+  const house = await startLlmApi(t)
+  const clock = createManualClock()
+  const { ask } = models(house, { clock })
+  t.match(await ask(), { model: 'cheap', provider: 'local', text: 'hello hello hello' })
+  t.match(await ask({ preference: 'smartest' }), { model: 'clever' })
+  // The answer itself moves the clock: so long did the model take.
+  const paces: Record<string, number> = { cheap: 300, middling: 30, clever: 900 }
+  house.answer = ({ model }) => {
+    clock.pass(paces[model] ?? 0)
+    return 'one two three'
+  }
+  const fastest = async () => (await ask({ preference: 'fastest' })).model
+  const first = new Set<string>()
+  // Cheap and clever were measured at no time at all: everybody is tried, then measured.
+  for (let n = 0; n < 12; n += 1) first.add(await fastest())
+  t.equal(first.size, 3)
+  t.equal(await fastest(), 'middling')
+  paces['middling'] = 3_000
+  for (let n = 0; n < 8; n += 1) await fastest()
+  t.equal(await fastest(), 'cheap', 'an average that moves')
+})
+
+t.test('one in twenty of the fastest is drawn by lot', async (t) => {
+  const house = await startLlmApi(t)
+  const chances = [0.049, 0.99, 0.051]
+  const { ask } = models(house, { random: () => chances.shift() ?? 0.5 })
+  t.equal((await ask({ preference: 'fastest' })).model, 'clever')
+  t.equal((await ask({ preference: 'fastest' })).model, 'cheap')
+})
+
+t.test('another model answers after 429, 5xx, a refused key, garbage, silence', async (t) => {
+  const house = await startLlmApi(t)
+  for (const mood of ['429', '500', 'badkey', 'garbage', 'drift', 'hang', 'empty'] as const) {
+    house.behaviours['cheap'] = mood
+    const { ask } = models(house)
+    const tokens: string[] = []
+    t.match(await ask({}, tokens), { model: 'middling', text: 'hello hello hello' }, mood)
+    t.equal(tokens.join(''), 'hello hello hello')
+  }
+  house.behaviours['cheap'] = 'refuses'
+  const refused = await rejectionDetailsOf(models(house).ask())
+  t.match(refused, { code: 'upstream_error', upstream_status: 400, model: 'cheap' })
+})
+
+t.test('no other model starts after a token was sent', async (t) => {
+  const house = await startLlmApi(t)
+  for (const [mood, code] of [
+    ['cut', 'upstream_error'],
+    ['error', 'upstream_error'],
+    ['stall', 'upstream_timeout'],
+  ] as const) {
+    house.behaviours['cheap'] = mood
+    const { ask, settled } = models(house)
+    const tokens: string[] = []
+    t.match(await rejectionDetailsOf(ask({}, tokens)), { code, model: 'cheap' }, mood)
+    t.strictSame(tokens, ['hello '])
+    t.equal(settled.length, 1)
+    t.ok((settled[0]?.[1] ?? 0) > 0, 'what was said may be billed, and counts')
+  }
+  t.equal(house.requestsByModel['middling'], undefined)
+})
+
+t.test('when all models fail the error names them, and a limit has a retry time', async (t) => {
+  const house = await startLlmApi(t)
+  Object.assign(house.behaviours, { cheap: '429', middling: '429', clever: '429' })
+  t.match(await rejectionDetailsOf(models(house).ask()), {
+    code: 'upstream_rate_limited',
+    retry_after: 7,
+    tried: [{ model: 'cheap' }, { model: 'middling' }, { model: 'clever' }],
+  })
+  house.behaviours['clever'] = '500'
+  t.match(await rejectionDetailsOf(models(house).ask()), {
+    code: 'upstream_error',
+    tried: [{ code: 'upstream_rate_limited' }, {}, { code: 'upstream_error' }],
+  })
+})
+
+t.test('a model that fails again and again is left alone, and tried again later', async (t) => {
+  const house = await startLlmApi(t)
+  const clock = createManualClock()
+  house.behaviours['cheap'] = '500'
+  const { ask } = models(house, { clock })
+  for (let n = 0; n < 7; n += 1) await ask()
+  t.equal(house.requestsByModel['cheap']?.length, 5)
+  house.behaviours['cheap'] = 'ok'
+  clock.pass(16_000)
+  t.match(await ask(), { model: 'cheap' })
+})
+
+t.test(
+  'the cost is what the provider says, else its tokens by the table, else an estimate',
+  async (t) => {
+    const house = await startLlmApi(t)
+    const cards = { priced: {}, plain: {}, uncounted: {} }
+    const one = (mood: 'priced' | 'plain' | 'uncounted') => {
+      house.behaviours[mood] = mood
+      return models(house, { cards: { [mood]: cards[mood] } })
+    }
+    t.match(await one('priced').ask(), {
+      costUsd: REPORTED_COST_USD,
+      estimated: false,
+      mode: 'fixture',
+    })
+    const table = one('plain')
+    // Ten tokens at 1 USD a million and three at 2.
+    t.match(await table.ask(), {
+      costUsd: 0.000016,
+      tokens: { prompt: 10, completion: 3, total: 13 },
+    })
+    // Taken: 3 tokens of prompt and 100 of answer.
+    t.strictSame(table.settled, [[203, 16]])
+    t.match(await one('uncounted').ask(), { costUsd: 0.000013, estimated: true })
+  },
+)
+
+t.test('a JSON answer is validated, and another model is tried for it', async (t) => {
+  const house = await startLlmApi(t)
+  const schema = {
+    type: 'object',
+    required: ['n'],
+    properties: { n: { type: 'integer' } },
+  } as const
+  house.answer = ({ model }) => (model === 'cheap' ? '{"n":"no"}' : '```json\n{"n": 4}\n```')
+  const tokens: string[] = []
+  const answer = await models(house).ask({ schema, system: 'Count.' }, tokens)
+  t.match(answer, { model: 'middling', json: { n: 4 } })
+  t.strictSame(tokens, [])
+  t.match(house.requestsByModel['cheap']?.[0]?.body, {
+    response_format: { type: 'json_object' },
+    messages: [{ role: 'system', content: /^Count\.[^]*"integer"/ }, { role: 'user' }],
+  })
+})
+
+t.test(
+  'calls per caller and prompt lengths are limited, and an operator may opt out',
+  async (t) => {
+    const house = await startLlmApi(t)
+    const clock = createManualClock()
+    const { llm, ask } = models(house, { clock })
+    t.match(await rejectionDetailsOf(ask({ prompt: 'x'.repeat(70_000) })), {
+      code: 'invalid_input',
+    })
+    for (let n = 0; n < 29; n += 1) await ask()
+    t.match(await rejectionDetailsOf(ask()), { code: 'rate_limited', limit: 30, retry_after: 60 })
+    t.match(await ask({ caller: { agentId: null, visitor: 'visitor-1' } }), { model: 'cheap' })
+    clock.pass(60_000)
+    t.match(await ask(), { model: 'cheap' })
+    house.behaviours['cheap'] = 'hang'
+    const leaving = new AbortController()
+    const request = { prompt: 'hm', maxTokens: 5, preference: 'cheapest', ...BY_AUTHOR } as const
+    const left = llm.complete(request, leaving.signal)
+    leaving.abort(new Error('left'))
+    await t.rejects(left, /left/)
+    t.equal(house.requestsByModel['middling'], undefined)
+  },
+)
+
+t.test('providers are settings: wrong ones are named, keys are never shown', async (t) => {
+  const one = (more: object) =>
+    JSON.stringify([
+      {
+        id: 'a',
+        base_url: 'https://a.test/v1/',
+        models: [{ id: 'm', in_per_mtok: 1, out_per_mtok: 2, quality: 1, ctx: 1000 }],
+        ...more,
+      },
+    ])
+  const refused = ['x', '{}', one({ id: 'A b' }), one({ models: [] }), one({ key_env: 'UNSET' })]
+  for (const LLM_PROVIDERS of refused)
+    t.throws(() => loadConfig({ LLM_PROVIDERS }), /LLM_PROVIDERS must be JSON of this form/)
+  const { llm } = loadConfig({ LLM_PROVIDERS: one({ key_env: 'MY_KEY' }), MY_KEY: 'sk-secret' })
+  t.equal(llm.providers[0]?.key?.reveal(), 'sk-secret')
+  t.notMatch(inspect(llm, { depth: 9 }) + JSON.stringify(llm.providers), /sk-secret/)
+  t.strictSame(loadConfig({}).llm.providers, [])
+})
+
+t.test('events are read whole, however they come in pieces', async (t) => {
+  const text = ': hi\n\ndata: {"a":\r\ndata:"é😀"}\r\n\r\nevent: x\ndata: two\n\ndata: last'
+  const bytes = new TextEncoder().encode(text)
+  for (const size of [1, 3, 7, bytes.length]) {
+    const pieces = async function* () {
+      for (let at = 0; at < bytes.length; at += size) yield bytes.slice(at, at + size)
+    }
+    const found: string[] = []
+    for await (const data of parseSseData(pieces(), 1_000)) found.push(data)
+    t.strictSame(found, ['{"a":\n"é😀"}', 'two', 'last'], `pieces of ${size}`)
+    await t.rejects(parseSseData(pieces(), 10).next(), { code: 'response_too_large' })
+  }
+})
+
+t.test('sums are exact, and nothing else is a sum', async (t) => {
+  const cases: Record<string, string | null> = {
+    '0.1 + 0.2': '0.3',
+    '(17 + 4) * 2.5': '52.5',
+    '2^10 - 1,000': '24',
+    '-3 * -(2 - 5)': '-9',
+    '15% * 80': '12',
+    '1/3': 'about 0.333333333333',
+    '2^-2': '0.25',
+    '1/0': null,
+    '9^9^9^9': null,
+    '10^999': null,
+    '2 +': null,
+    '(1': null,
+    hello: null,
+    '42': null,
+    'process.exit()': null,
+  }
+  for (const [text, value] of Object.entries(cases)) t.equal(calculateExpression(text), value, text)
+})
+
+t.test('a text without a blank is read in one go', async (t) => {
+  // Tried from each of its letters, it would take longer than any test may.
+  const word = '1'.repeat(1_000_000)
+  t.match(explainNoExtractiveAnswer(`summarize: ${word}`), /The text itself is missing/)
+  t.match(explainNoExtractiveAnswer('summarize: https://gas.test/a'), /No page is read here/)
+})

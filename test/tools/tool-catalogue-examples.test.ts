@@ -1,0 +1,182 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { TSchema } from 'typebox'
+import t, { type Test } from 'tap'
+import { createSystemClock } from '../../core/clock.ts'
+import { toUsdc } from '../../core/money.ts'
+import { startLocalBase } from '../support/chain/local-chain.ts'
+import { REPOSITORY_ROOT } from '../../scripts/repository-root.ts'
+import { NATIVE_TOOLS, RESERVED_OUTPUT_FIELDS } from '../../tools/tool-catalogue.ts'
+import type { CatalogueEntry } from '../../tools/tool-ports.ts'
+import { findChromium } from '../../providers/browser/find-chromium.ts'
+import { compileSchemaValidator } from '../../tools/schema-validator.ts'
+import type { TestReplyBody } from '../support/http/test-http-client.ts'
+import {
+  seedCatalogueExamples,
+  type ExampleAgent,
+  type ExampleJson,
+} from '../support/tools/seed-catalogue-example-data.ts'
+import { eventually } from '../support/mail/mail-and-telegram-servers.ts'
+import { startStation } from '../support/station/start-test-station.ts'
+import { startLlmApi } from '../support/upstreams/test-llm-api.ts'
+import { startAllUpstreams } from '../support/upstreams/all-upstreams.ts'
+
+interface Specified {
+  readonly slug: string
+  readonly access: string
+  readonly price_usdc: number
+}
+
+/** The price and the access of each tool, kept apart from the code. */
+const { tools: SPECIFIED } = JSON.parse(
+  readFileSync(join(REPOSITORY_ROOT, 'test/fixtures/spec-tools.json'), 'utf8'),
+) as { tools: readonly Specified[] }
+
+const base = await startLocalBase()
+t.teardown(() => base.stop())
+const here = await startAllUpstreams(t, base.rpcUrl)
+const models = await startLlmApi(t)
+const chromium = findChromium(null, process.env['PATH'] ?? '')
+let later = 0
+/** What read and acted on pages: `engine` of each answer. */
+const engines = new Map<string, unknown[]>()
+const clock = createSystemClock()
+const on = await startStation(
+  t,
+  {
+    ...here.settings,
+    LLM_PROVIDERS: models.providers({ small: {} }),
+    CHROMIUM_PATH: chromium ?? 'none',
+    STARTER_CREDITS_USDC: '10',
+  },
+  { clock: { ...clock, mono: () => clock.mono() + later } },
+)
+const { ask, onboard, balance } = on
+
+const self = await onboard()
+const translate = await seedCatalogueExamples(
+  async (key, path, json) => {
+    const { status, body, text } = await ask('POST', path, { key: key ?? undefined, json })
+    if (status >= 300) throw new Error(`${path} answered ${status}: ${text}`)
+    return body
+  },
+  self,
+  here.site,
+)
+
+const listed = async () => {
+  const { status, body } = await ask('GET', '/api/tools')
+  if (status !== 200) throw new Error(`the catalogue answered ${status}`)
+  return body['tools'] as readonly CatalogueEntry[]
+}
+
+/** What a call costs here, beyond the price of its tool: the first writes to a vault are free, as is looking at watches. */
+function chargeOf({ slug, price_usdc }: Specified, example: ExampleJson): number {
+  if (slug === 'vault_write') return 0
+  return slug === 'hive_watch' && example['action'] !== 'subscribe' ? 0 : price_usdc
+}
+
+const RESERVED = new Set<string>(RESERVED_OUTPUT_FIELDS)
+const ownFields = (body: TestReplyBody) =>
+  Object.fromEntries(Object.entries(body).filter(([name]) => !RESERVED.has(name)))
+
+t.test('every tool of the interface is listed with its price and its access', async (t) => {
+  const entries = new Map((await listed()).map((entry) => [entry.slug, entry]))
+  t.equal(SPECIFIED.length, 38)
+  for (const { slug, access, price_usdc } of SPECIFIED) {
+    const entry = entries.get(slug)
+    t.strictSame(
+      [entry?.access, entry?.price_usdc, entry?.type],
+      [access, price_usdc, 'native'],
+      slug,
+    )
+    t.match(entry?.availability, { available: true, mode: String, requires: Array }, slug)
+  }
+  const specified = new Set(SPECIFIED.map(({ slug }) => slug))
+  const more = [...entries.keys()].filter((slug) => !specified.has(slug))
+  t.strictSame(more, [], 'and no other')
+})
+
+interface Example {
+  readonly tool: string
+  readonly example: ExampleJson
+  readonly takes: unknown
+  readonly gives: unknown
+  readonly cost: number
+}
+
+/** Runs one example for an agent and looks at its answer and its price; answers what is left. */
+async function walk(t: Test, self: ExampleAgent, left: number, one: Example): Promise<number> {
+  const { tool, example, takes, gives, cost } = one
+  const told = `${tool} ${JSON.stringify(example)}`
+  t.strictSame(compileSchemaValidator(takes as TSchema)(example), [], `${told} fits its schema`)
+  const json = { tool, ...translate(example) }
+  const { status, body, text } = await ask('POST', '/api/refuel', { key: self.key, json })
+  if (status !== 200) {
+    t.fail(`${told} answers ${status}: ${text}`)
+    return left
+  }
+  engines.set(tool, [...(engines.get(tool) ?? []), body['engine']])
+  const misfits = compileSchemaValidator(gives as TSchema)(ownFields(body))
+  t.strictSame(misfits, [], `${told} answers as its schema says`)
+  const due = Math.round((left - cost) * 1e6) / 1e6
+  t.match(body._meta, { cost_usdc: cost, balance_usdc: due }, `${told} costs ${cost}`)
+  return body._meta.balance_usdc ?? NaN
+}
+
+t.test('every example runs, answers as its schema says and costs what it should', async (t) => {
+  let left = await balance(self)
+  const entries = await listed()
+  for (const specified of SPECIFIED) {
+    const entry = entries.find(({ slug }) => slug === specified.slug)
+    if (entry === undefined) t.fail(`${specified.slug} is missing`)
+    for (const { tool, ...example } of entry?.example_calls ?? []) {
+      const cost = chargeOf(specified, example)
+      const [takes, gives] = [entry?.input_schema, entry?.output_schema]
+      left = await walk(t, self, left, { tool: String(tool), example, takes, gives, cost })
+    }
+  }
+  t.equal(await balance(self), left)
+  t.equal(here.mails.length, 1, 'a letter was sent')
+  await on.verify()
+})
+
+t.test('so do the examples of operations that have an address of their own', async (t) => {
+  let left = await balance(self)
+  for (const { slug: tool, input: takes, output: gives, ...one } of NATIVE_TOOLS) {
+    if (one.unlisted !== true) continue
+    for (const example of one.examples as ExampleJson[]) {
+      const price = typeof one.price === 'function' ? one.price(example) : one.price
+      left = await walk(t, self, left, { tool, example, takes, gives, cost: toUsdc(price) })
+    }
+  }
+  t.equal(await balance(self), left)
+  await on.verify()
+})
+
+t.test(
+  'pages that scripts write are shown by Chromium, and forms are sent by it',
+  { skip: chromium === null ? 'no Chromium on this machine' : false },
+  async (t) => {
+    t.strictSame(engines.get('agent_see'), ['http', 'browser'])
+    t.strictSame(engines.get('agent_act'), ['browser', 'browser'])
+  },
+)
+
+t.test('what the catalogue says of success and speed was measured', async (t) => {
+  later += 60_000
+  const called = async () => (await listed()).filter((one) => one.success_rate !== null)
+  // Older figures are shown until newer ones are there: those know the last tool too.
+  const last = SPECIFIED.at(-1)?.slug
+  await eventually(async () => (await called()).some(({ slug }) => slug === last), 'figures')
+  for (const { slug, success_rate, avg_latency_ms } of await called()) {
+    t.equal(success_rate, 1, slug)
+    t.ok(Number.isInteger(avg_latency_ms) && (avg_latency_ms ?? -1) >= 0, slug)
+  }
+  const measured = (await called()).map(({ slug }) => slug)
+  t.strictSame(
+    SPECIFIED.map(({ slug }) => slug).filter((slug) => !measured.includes(slug)),
+    [],
+    'every tool has been measured',
+  )
+})

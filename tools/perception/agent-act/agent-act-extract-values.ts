@@ -1,0 +1,59 @@
+import type { RenderedPage } from '../../../providers/browser/browser-port.ts'
+import type { PageParser, PageContent, PageSource } from '../../../providers/pages/pages-port.ts'
+import { EXTRACTABLE_PARTS } from './page-steps.ts'
+
+/** Extracts named values from a page. */
+
+const MAX_VALUES = 50
+const MAX_TEXT_CHARS = 20_000
+
+/** Returns the values under a name: a part that every page has, else elements with that name. */
+export async function extractPageValues(
+  page: RenderedPage,
+  what: string,
+  pages: Pick<PageParser, 'read' | 'extract'>,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const source = toPageSource(page)
+  const known = EXTRACTABLE_PARTS.find(
+    (name) => name === what.toLowerCase() || name === `${what.toLowerCase()}s`,
+  )
+  if (known === undefined) return pages.extract(source, what, signal)
+  // A page may have an element called `title` that says more than the document title.
+  const own = known === 'title' ? [] : await pages.extract(source, what, signal)
+  return own.length > 0 ? own : valuesOf(known, await pages.read(source, signal))
+}
+
+/** Decides by media type; a missing one counts as HTML. */
+export const isHtmlContentType = (contentType: string | null): boolean =>
+  contentType === null ||
+  /^\s*(text\/html|(text|application)\/([\w.-]+\+)?xml)\s*(;|$)/i.test(contentType)
+
+/** Converts a rendered page to a source: always HTML, with its own charset. */
+export const toPageSource = ({ html, contentType, url }: RenderedPage): PageSource => ({
+  body: html,
+  contentType: (contentType ?? '').replace(/^[^;]*/, 'text/html'),
+  url,
+})
+
+function valuesOf(
+  known: (typeof EXTRACTABLE_PARTS)[number],
+  reading: PageContent,
+): readonly string[] {
+  switch (known) {
+    case 'title':
+      return reading.title === '' ? [] : [reading.title]
+    case 'headings':
+      return reading.headings.slice(0, MAX_VALUES).map(({ text }) => text)
+    case 'links':
+      return reading.links.slice(0, MAX_VALUES).map(({ url }) => url)
+    case 'prices':
+      return reading.prices
+        .slice(0, MAX_VALUES)
+        .map(({ amount, currency }) => (currency === null ? `${amount}` : `${amount} ${currency}`))
+    case 'forms':
+      return reading.forms.slice(0, MAX_VALUES).map(({ method, action }) => `${method} ${action}`)
+    case 'text':
+      return reading.text === '' ? [] : [reading.text.slice(0, MAX_TEXT_CHARS)]
+  }
+}
