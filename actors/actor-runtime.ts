@@ -14,7 +14,11 @@ import {
   evictArchivedActors,
   type Aggregate,
 } from './in-memory-aggregate.ts'
-import type { ActorSystem, AggregateCommandOptions, AggregateCommand } from './aggregate-command-types.ts'
+import type {
+  ActorSystem,
+  AggregateCommandOptions,
+  AggregateCommand,
+} from './aggregate-command-types.ts'
 import {
   createAbsorbInboxCommand,
   createWakeCommand,
@@ -216,7 +220,8 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
     commits.add({ ...step, newVersion, journal, actors, effects })
   }
 
-  const markAnswered = (mailbox: AggregateMailbox): void => void (mailbox.lastAnsweredAt = clock.mono())
+  const markAnswered = (mailbox: AggregateMailbox): void =>
+    void (mailbox.lastAnsweredAt = clock.mono())
 
   function committed(entry: CommitBatchEntry, outcome: CommitBatchResult): void {
     const { mailbox } = entry

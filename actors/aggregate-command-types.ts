@@ -129,7 +129,12 @@ export interface ActorSystem {
    * ServiceError of a rejection, `overloaded` when the mailbox is full, `unavailable` when the
    * database does not answer in time.
    */
-  ask<I, R>(id: string, command: AggregateCommand<I, R>, input: I, options?: AggregateCommandOptions): Promise<R>
+  ask<I, R>(
+    id: string,
+    command: AggregateCommand<I, R>,
+    input: I,
+    options?: AggregateCommandOptions,
+  ): Promise<R>
   /** Removes an in-memory hold at once, even during a database outage. */
   releaseHold(id: string, callId: string): void
 }

@@ -77,7 +77,11 @@ export function createCommandStateLoader(
 
     missing: missingActors,
 
-    async fetchActors(mailbox: AggregateMailbox, state: Aggregate, job: PendingCommand): Promise<void> {
+    async fetchActors(
+      mailbox: AggregateMailbox,
+      state: Aggregate,
+      job: PendingCommand,
+    ): Promise<void> {
       const wanted = missingActors(state, job)
       job.fetchedFor = state
       for (const actor of await store.loadActors(mailbox.id, wanted)) {

@@ -1,5 +1,9 @@
 import { stringifyWithBigints } from '../core/bigint-json.ts'
-import { toStoredActor, createInMemoryHoldBook, createInMemoryHoldChanges } from './in-memory-aggregate.ts'
+import {
+  toStoredActor,
+  createInMemoryHoldBook,
+  createInMemoryHoldChanges,
+} from './in-memory-aggregate.ts'
 import type { AggregateCommand, CommandContext } from './aggregate-command-types.ts'
 import {
   serializeChangedActors,

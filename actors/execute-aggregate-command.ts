@@ -90,7 +90,9 @@ function toIdempotencyRow(
   const { operation, key, hash, keyId, present } = receipt
   const response = JSON.stringify(present(result))
   const reason =
-    job.mailbox.kind === 'agent' ? countStoredReplyBytesToday(ctx, Buffer.byteLength(response)) : null
+    job.mailbox.kind === 'agent'
+      ? countStoredReplyBytesToday(ctx, Buffer.byteLength(response))
+      : null
   receipt.stored?.(reason)
   return {
     callId: job.id,

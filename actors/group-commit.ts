@@ -131,7 +131,8 @@ export function createGroupCommit(commit: CommitBatchFunction, events: GroupComm
       })
     },
 
-    holds: (mailbox: AggregateMailbox): boolean => waiting.some((batch) => batch.entries.has(mailbox.id)),
+    holds: (mailbox: AggregateMailbox): boolean =>
+      waiting.some((batch) => batch.entries.has(mailbox.id)),
     busyWith: (mailbox: AggregateMailbox): boolean => inFlight?.entries.has(mailbox.id) ?? false,
 
     /** True while the effects of a command are in a batch. */

@@ -4,7 +4,11 @@ import { parseWithBigints } from '../core/bigint-json.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { AggregateStore, DueTimer } from '../persistence/aggregate-store.ts'
 import type { AggregateKind } from '../core/commit-rows.ts'
-import { IdempotentReplayError, type AggregateCommandOptions, type AggregateCommand } from './aggregate-command-types.ts'
+import {
+  IdempotentReplayError,
+  type AggregateCommandOptions,
+  type AggregateCommand,
+} from './aggregate-command-types.ts'
 import { createTimerFailureTracker, type MoveTimerToDeadLetters } from './timer-failure-tracker.ts'
 import { machineRegistryEntry, type ActorKind } from './machine-registry.ts'
 import type { ActorRuntime } from './actor-runtime.ts'
@@ -148,7 +152,10 @@ export function createTimerRunner(parts: TimerRunnerDeps) {
 /** Runs the command of one timer in its aggregate. */
 function createTimerHandler({ clock, actors, commands, log, bury }: TimerRunnerDeps) {
   const byName = new Map<string, AggregateCommand<never, void>>(
-    [delayedActorEventCommand as AggregateCommand<never, void>, ...commands].map((one) => [one.name, one]),
+    [delayedActorEventCommand as AggregateCommand<never, void>, ...commands].map((one) => [
+      one.name,
+      one,
+    ]),
   )
   const failing = createTimerFailureTracker(clock, bury)
 

@@ -1,7 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseMasterKey, masterKeyId, type MasterKey, type MasterKeys } from '../core/key-derivation-and-encryption.ts'
+import {
+  parseMasterKey,
+  masterKeyId,
+  type MasterKey,
+  type MasterKeys,
+} from '../core/key-derivation-and-encryption.ts'
 import type { Sql } from '../persistence/start-postgres-and-redis.ts'
 import {
   MasterKeyMismatchError,

@@ -2,11 +2,19 @@ import type { AggregateCommandOptions } from '../actors/aggregate-command-types.
 import { ServiceError, httpStatusOf, type ErrorDetails } from '../core/errors.ts'
 import { toProblemDocument } from '../core/problem-document.ts'
 import { toUsdc, ZERO, type Micros } from '../core/money.ts'
-import type { CallAdmissionRequest, OutcomeUnknownReply } from '../payments/call-admission-request.ts'
+import type {
+  CallAdmissionRequest,
+  OutcomeUnknownReply,
+} from '../payments/call-admission-request.ts'
 import type { ClaimedPayment } from '../payments/payment-service-types.ts'
 import { PaymentRequiredError } from '../payments/payment-required-error.ts'
 import type { CallDeps } from './call-request-and-reply-types.ts'
-import { usedUpFreeCallDetails, agentFundingUrl, callPaymentOffer, type CallPlan } from './call-plan.ts'
+import {
+  usedUpFreeCallDetails,
+  agentFundingUrl,
+  callPaymentOffer,
+  type CallPlan,
+} from './call-plan.ts'
 
 /** An admitted call with everything it holds until it is settled or released. */
 export interface AdmittedCall {

@@ -12,7 +12,11 @@ import type { CallDeps } from './call-request-and-reply-types.ts'
 import { canBorrowFromFleet, withFleetCredit } from './fleet-credit.ts'
 import { admitPaidCall } from './paid-call-admission.ts'
 import { usedUpFreeCallDetails, callPaymentRequired, type CallPlan } from './call-plan.ts'
-import { releaseDailyFreeCall, countFreeCallsLeftToday, holdDailyFreeCall } from './daily-free-calls.ts'
+import {
+  releaseDailyFreeCall,
+  countFreeCallsLeftToday,
+  holdDailyFreeCall,
+} from './daily-free-calls.ts'
 import {
   toCallAdmissionRequest,
   addRefusalDetails,

@@ -49,7 +49,10 @@ export async function holdDailyFreeCall(
 }
 
 /** Free calls left today; null for tools without any. */
-export async function countFreeCallsLeftToday(parts: CallDeps, plan: CallPlan): Promise<number | null> {
+export async function countFreeCallsLeftToday(
+  parts: CallDeps,
+  plan: CallPlan,
+): Promise<number | null> {
   if (plan.freePerDay === null) return null
   const left = listVisitors(plan).map(({ id, limit }) =>
     parts.actors.ask(id, getFreeCallsLeftCommand, { tool: plan.tool.slug, limit }),

@@ -55,7 +55,9 @@ export async function admitPaidCall(
     const claimBy = agentId === null ? Infinity : at + LIMITS.holdGraceMs
     const { sharesPrice = false } = plan.tool
     const buyer = { agentId, callId, patienceMs, claimBy, sharesPrice }
-    const paid = await paying.claim(payment, door, buyer, offer).catch(catchWithRacingPaidReply(look))
+    const paid = await paying
+      .claim(payment, door, buyer, offer)
+      .catch(catchWithRacingPaidReply(look))
     if ('status' in paid) throw new PaymentReplayError(paid)
     // A payment made before a price change is charged as made.
     return toPaidCall(plan, callId, payment.price, paid, at)

@@ -15,7 +15,13 @@ import type { ApiKeySpendingLimits } from '../domain/api-key-spending-limits.ts'
 import { LIMITS } from '../core/limits.ts'
 import { fromUsdc, ZERO, type Micros } from '../core/money.ts'
 import { SCHEDULE_RUN_FEE } from '../domain/pricing.ts'
-import type { CallDeps, CallReply, CallRequest, CallService, CallOutcome } from './call-request-and-reply-types.ts'
+import type {
+  CallDeps,
+  CallReply,
+  CallRequest,
+  CallService,
+  CallOutcome,
+} from './call-request-and-reply-types.ts'
 import { toCallError } from './to-call-error.ts'
 
 /** A due slot of a schedule with the tool's params. */

@@ -14,7 +14,11 @@ import { describeProviderError } from './provider-error-message.ts'
 import { failCallCommand, settleCallCommand } from '../payments/commands/call-commands.ts'
 import type { CallRow } from '../core/commit-rows.ts'
 import type { ClaimedPayment } from '../payments/payment-service-types.ts'
-import { refundDailyFreeCall, releaseDailyFreeCall, consumeDailyFreeCall } from './daily-free-calls.ts'
+import {
+  refundDailyFreeCall,
+  releaseDailyFreeCall,
+  consumeDailyFreeCall,
+} from './daily-free-calls.ts'
 import { addRefusalDetails, actorsToLoad, type AdmittedCall } from './admitted-call.ts'
 import type { CallDeps, CallReply } from './call-request-and-reply-types.ts'
 import { chargeableCost } from './tool-context.ts'

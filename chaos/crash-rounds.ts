@@ -194,7 +194,8 @@ async function countChangedReplies(
   for (const operation of operations) {
     const first = operation.acknowledged
     const answer = await sendAgentOperation(client, operation)
-    if (answer === null || answer.status !== 200 || acknowledgedOperationIdOf(answer) !== first) changed += 1
+    if (answer === null || answer.status !== 200 || acknowledgedOperationIdOf(answer) !== first)
+      changed += 1
     operation.acknowledged = first
   }
   return changed

@@ -106,7 +106,10 @@ const faultUnless = (holds: boolean, fault: string): string[] => (holds ? [] : [
 
 /** Creates an agent with a balance for exactly `calls` calls; the rest goes to another agent. */
 async function agentWithBalanceFor(course: RaceContext, calls: number): Promise<AgentIdAndApiKey> {
-  const [agent, sink] = (await onboardAgents(firstClient(course), 2)) as [AgentIdAndApiKey, AgentIdAndApiKey]
+  const [agent, sink] = (await onboardAgents(firstClient(course), 2)) as [
+    AgentIdAndApiKey,
+    AgentIdAndApiKey,
+  ]
   const surplus = usdcToMicros(course.starter) - calls * usdcToMicros(PAID_TOOL_PRICE_USDC)
   const gift = { to_agent_id: sink.id, amount_usdc: surplus / 1_000_000 }
   await expectAccepted(
@@ -268,7 +271,10 @@ async function keyRace(course: RaceContext): Promise<LimitRaceResult> {
 }
 
 async function sendRace(course: RaceContext): Promise<LimitRaceResult> {
-  const [agent, friend] = (await onboardAgents(firstClient(course), 2)) as [AgentIdAndApiKey, AgentIdAndApiKey]
+  const [agent, friend] = (await onboardAgents(firstClient(course), 2)) as [
+    AgentIdAndApiKey,
+    AgentIdAndApiKey,
+  ]
   const body = { to_agent_id: friend.id, amount_usdc: 0.01 }
   const headers = { ...apiKeyHeader(agent), 'idempotency-key': 'one-transfer' }
   return duplicateRequestRace(course, 'one key, 64 equal transfers', agent, 10_000, (client) =>

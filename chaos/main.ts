@@ -56,7 +56,12 @@ const { values } = parseArgs({
     plant: { type: 'string' },
   },
 })
-const DEFAULT_PROOF_ROUNDS: ChaosProofRepetitions = { rounds: 20, races: 3, payments: 10, cluster: 20 }
+const DEFAULT_PROOF_ROUNDS: ChaosProofRepetitions = {
+  rounds: 20,
+  races: 3,
+  payments: 10,
+  cluster: 20,
+}
 await main(Number(values.seed), values.plant)
 
 async function main(seed: number, asked?: string): Promise<void> {
@@ -98,7 +103,11 @@ function proofRoundsOf(usual: ChaosProofRepetitions): ChaosProofRepetitions {
 }
 
 /** Runs the parts of the proof on one build; returns true when every guarantee holds. */
-async function runProofs(code: string, usual: ChaosProofRepetitions, seed: number): Promise<boolean> {
+async function runProofs(
+  code: string,
+  usual: ChaosProofRepetitions,
+  seed: number,
+): Promise<boolean> {
   const startedAt = performance.now()
   const dataDir = createDataDirectory()
   const times = proofRoundsOf(usual)
@@ -147,7 +156,10 @@ async function provePayments(rounds: number, { code, chance }: StationRaceSetup)
 }
 
 /** Needs nginx and Redis: skipped without them unless requested explicitly. */
-async function proveClusterIfInstalled(rounds: number, { code, chance }: StationRaceSetup): Promise<boolean> {
+async function proveClusterIfInstalled(
+  rounds: number,
+  { code, chance }: StationRaceSetup,
+): Promise<boolean> {
   if (rounds === 0) return true
   const missing = missingClusterPrograms()
   if (missing !== null) {
@@ -167,7 +179,11 @@ async function proveClusterIfInstalled(rounds: number, { code, chance }: Station
 }
 
 /** Runs the races on a number of processes and prints their table. */
-async function racesOn(nodes: number, times: number, proof: StationRaceSetup): Promise<LimitRaceResult[]> {
+async function racesOn(
+  nodes: number,
+  times: number,
+  proof: StationRaceSetup,
+): Promise<LimitRaceResult[]> {
   const races = await raceLimitsOnStations(nodes, times, proof, (plane) =>
     console.log(`\nRaces on ${nodes} process${nodes > 1 ? 'es' : ''}, ${plane}`),
   )

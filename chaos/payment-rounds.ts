@@ -363,7 +363,9 @@ async function auditRound(
   for (const purchase of purchases)
     if (!purchase.authorizationUsed) await checkPurchaseOnChain(chain, purchase)
   const found = await auditPayments(sql, chain, treasury, purchases)
-  const broken = (await verifyDatabaseInvariants(sql)).filter((finding) => finding.broken.length > 0)
+  const broken = (await verifyDatabaseInvariants(sql)).filter(
+    (finding) => finding.broken.length > 0,
+  )
   const open = purchases.filter(isClaimOrphaned).length
   return {
     ...seen,

@@ -69,7 +69,10 @@ function parseFinalEvent(text: string): Record<string, unknown> {
 }
 
 /** Registers agents with the station's starter credits. */
-export async function onboardAgents(client: StationClient, count: number): Promise<AgentIdAndApiKey[]> {
+export async function onboardAgents(
+  client: StationClient,
+  count: number,
+): Promise<AgentIdAndApiKey[]> {
   const agents = Array.from({ length: count }, (_, at) => ({ name: `agent-${at}` }))
   const { status, body } = await client.send('POST', '/api/onboard/bulk', {}, { agents })
   if (status !== 200) throw new Error(`agents could not be made: ${JSON.stringify(body)}`)

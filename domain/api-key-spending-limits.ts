@@ -24,10 +24,14 @@ export interface ApiKeySpendingLimits {
 export const keySpendingId = ({ id, spendingId = id }: ApiKeySpendingLimits): string => spendingId
 
 /** The id under which the schedules of a key run. */
-export const keyFamilyId = (terms: ApiKeySpendingLimits): string => terms.familyId ?? keySpendingId(terms)
+export const keyFamilyId = (terms: ApiKeySpendingLimits): string =>
+  terms.familyId ?? keySpendingId(terms)
 
 /** Terms of a key without limits. */
-export const UNLIMITED_API_KEY_SPENDING: Omit<ApiKeySpendingLimits, 'id' | 'spendingId' | 'familyId'> = {
+export const UNLIMITED_API_KEY_SPENDING: Omit<
+  ApiKeySpendingLimits,
+  'id' | 'spendingId' | 'familyId'
+> = {
   cap: null,
   capPerDay: null,
   capPerMonth: null,

@@ -39,12 +39,18 @@ export interface LedgerMovementRule {
   readonly routes: readonly LedgerMovementRoute[]
 }
 
-const routeWithinAgent = (from: LedgerAccountClass, to: LedgerAccountClass): LedgerMovementRoute => ({
+const routeWithinAgent = (
+  from: LedgerAccountClass,
+  to: LedgerAccountClass,
+): LedgerMovementRoute => ({
   from,
   to,
   crosses: 'no',
 })
-const routeBetweenAgents = (from: LedgerAccountClass, to: LedgerAccountClass): LedgerMovementRoute => ({
+const routeBetweenAgents = (
+  from: LedgerAccountClass,
+  to: LedgerAccountClass,
+): LedgerMovementRoute => ({
   from,
   to,
   crosses: 'yes',

@@ -1,5 +1,9 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { CallReply, CallRequest, ToolCallBatchRequest } from '../calls/call-request-and-reply-types.ts'
+import type {
+  CallReply,
+  CallRequest,
+  ToolCallBatchRequest,
+} from '../calls/call-request-and-reply-types.ts'
 import { invalidInputError, ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { ToolCatalogue } from '../tools/tool-catalogue.ts'

@@ -21,7 +21,11 @@ const BATCH = 100
  * Resumes schedules that lacked credits of their agent and its fleet pool (decision 37). Each node
  * checks every 30 s and soon after a top-up. Each schedule resumes in a commit of its agent.
  */
-export function createResumeUnderfundedSchedulesJob({ store, actors, log }: ResumeUnderfundedSchedulesJobDeps) {
+export function createResumeUnderfundedSchedulesJob({
+  store,
+  actors,
+  log,
+}: ResumeUnderfundedSchedulesJobDeps) {
   const { start, wake, stop } = createPollingLoop({
     async work(stopping) {
       await store.forgetShort()

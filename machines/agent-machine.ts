@@ -1,7 +1,11 @@
 import { assertEvent, assign, emit, setup } from 'xstate'
 import type { ErrorCode } from '../core/errors.ts'
 import { addMicros, subtractMicros, ZERO } from '../core/money.ts'
-import type { AgentMachineEmittedEvent, AgentMachineEvent, AgentMachineInput } from './agent/agent-machine-events.ts'
+import type {
+  AgentMachineEmittedEvent,
+  AgentMachineEvent,
+  AgentMachineInput,
+} from './agent/agent-machine-events.ts'
 import { hasKeyCap, addKeySpending, type ApiKeyCapPeriod } from './agent/api-key-spend-caps.ts'
 import {
   agentOwnBalance,

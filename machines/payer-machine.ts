@@ -1,7 +1,11 @@
 import { assertEvent, assign, setup } from 'xstate'
 import type { ErrorCode } from '../core/errors.ts'
 import { addMicros, minMicros, subtractMicros, ZERO, type Micros } from '../core/money.ts'
-import { MAX_OPTIMISTIC_CALL_PRICE, MAX_OPTIMISTIC_PAYER_CAP, INITIAL_OPTIMISTIC_PAYER_CAP } from '../domain/pricing.ts'
+import {
+  MAX_OPTIMISTIC_CALL_PRICE,
+  MAX_OPTIMISTIC_PAYER_CAP,
+  INITIAL_OPTIMISTIC_PAYER_CAP,
+} from '../domain/pricing.ts'
 
 /** A payer address: reservations of its balance and the limit on unsettled calls. */
 
@@ -157,7 +161,10 @@ export const payerMachine = setup({
       }
     }),
     growCap: assign(({ context }) => ({
-      cap: minMicros(MAX_OPTIMISTIC_PAYER_CAP, addMicros(INITIAL_OPTIMISTIC_PAYER_CAP, context.settledTotal)),
+      cap: minMicros(
+        MAX_OPTIMISTIC_PAYER_CAP,
+        addMicros(INITIAL_OPTIMISTIC_PAYER_CAP, context.settledTotal),
+      ),
     })),
     countLoss: assign(({ context, event }) => {
       assertEvent(event, 'LOSE')

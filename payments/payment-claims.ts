@@ -23,7 +23,10 @@ import type {
   PaymentClaimMode,
   PaymentClaimPurpose,
 } from './commands/payment-claim-commands.ts'
-import { createUnpaidExposureLimit, type ExposureReservation } from './limits/unpaid-exposure-limit.ts'
+import {
+  createUnpaidExposureLimit,
+  type ExposureReservation,
+} from './limits/unpaid-exposure-limit.ts'
 import {
   lookUpPaymentCommand,
   type PaymentLookupResult,

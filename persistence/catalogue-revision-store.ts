@@ -27,7 +27,10 @@ export function createCatalogueRevisionStore(sql: Sql) {
     },
 
     /** False if another node has already written this revision. */
-    async append(next: CatalogueRevision, tools: readonly CatalogueToolProperties[]): Promise<boolean> {
+    async append(
+      next: CatalogueRevision,
+      tools: readonly CatalogueToolProperties[],
+    ): Promise<boolean> {
       const { count } = await sql`
         insert into catalogue_revisions (revision, at, version, tools, changes)
         values (${next.revision}, ${new Date(next.at)}, ${next.version},

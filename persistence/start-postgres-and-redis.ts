@@ -10,7 +10,10 @@ import type { Sql, DatabaseAddress } from './postgres/connection-pool.ts'
 import { startEmbeddedPostgres } from './postgres/embedded-postgres-server.ts'
 import { REDIS_SOCKET_TIMEOUT_MS, type RedisAddress } from './redis/redis-address.ts'
 import { startRedisChildProcess } from './redis/redis-child-process.ts'
-import { createDisabledSnapshotCache, createRedisSnapshotCache } from './redis/aggregate-snapshot-cache.ts'
+import {
+  createDisabledSnapshotCache,
+  createRedisSnapshotCache,
+} from './redis/aggregate-snapshot-cache.ts'
 import type { SnapshotCache } from './redis/aggregate-snapshot-cache.ts'
 import { startStorageMonitor, type StorageMonitor } from './storage-monitor.ts'
 import { succeedsWithin } from './query-timeout.ts'
@@ -91,7 +94,9 @@ const REDIS_START_TIMEOUT_MS = 500
 const DEFAULT_SEARCH_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/opt/homebrew/bin'
 
 /** Starts or joins the configured databases and migrates the schema. */
-export async function startPostgresAndRedis(settings: PostgresAndRedisSettings): Promise<PostgresAndRedis> {
+export async function startPostgresAndRedis(
+  settings: PostgresAndRedisSettings,
+): Promise<PostgresAndRedis> {
   const opened: (() => Promise<unknown>)[] = []
   const close = async (): Promise<void> => {
     for (const stop of opened.splice(0).reverse()) await stop()

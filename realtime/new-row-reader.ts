@@ -51,7 +51,9 @@ const STOP_TIMEOUT_MS = SECOND
  * Reads at every wake-up and every two seconds, and hands rows on in order. Pauses while too many
  * rows are queued for delivery.
  */
-export function createNewRowReader<R extends TableRow>(parts: NewRowReaderDeps<R>): NewRowReader<R> {
+export function createNewRowReader<R extends TableRow>(
+  parts: NewRowReaderDeps<R>,
+): NewRowReader<R> {
   const { clock, tail, hub, log } = parts
   const recent = createRecentlyDeliveredRows<R>(tail.mark())
   let stopped = false

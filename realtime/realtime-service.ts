@@ -12,7 +12,11 @@ import type {
   AgentSignal,
   SignalStore,
 } from '../persistence/realtime/signal-store.ts'
-import { createThrottledBusAnnouncer, createBusIdAnnouncer, NEW_TABLE_ROWS_TOPIC } from './throttled-bus-announcer.ts'
+import {
+  createThrottledBusAnnouncer,
+  createBusIdAnnouncer,
+  NEW_TABLE_ROWS_TOPIC,
+} from './throttled-bus-announcer.ts'
 import { catchUpOutboxEvents, catchUpSignals, type CatchUpSubscriber } from './stream-catch-up.ts'
 import { inboxChannelOf, PULSES_CHANNEL } from './signal-channel-names.ts'
 import { createBroadcastHub } from './broadcast-hub.ts'

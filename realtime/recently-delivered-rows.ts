@@ -9,7 +9,9 @@ export interface RecentlyDeliveredRows<R> {
 const MAX_ROWS = 512
 
 /** `start` is the id before the first row. */
-export function createRecentlyDeliveredRows<R extends { readonly id: bigint }>(start: bigint): RecentlyDeliveredRows<R> {
+export function createRecentlyDeliveredRows<R extends { readonly id: bigint }>(
+  start: bigint,
+): RecentlyDeliveredRows<R> {
   const rows: R[] = []
   let dropped = start
   return {

@@ -75,7 +75,10 @@ export const getBackpackCommand: AggregateCommand<BackpackInputById, BackpackVie
 }
 
 /** Returns the Backpacks that exist, in the order of the ids. */
-export const listBackpacksCommand: AggregateCommand<{ backpackIds: readonly string[] }, BackpackView[]> = {
+export const listBackpacksCommand: AggregateCommand<
+  { backpackIds: readonly string[] },
+  BackpackView[]
+> = {
   name: 'backpack.list',
   kind: 'agent',
   apply: (ctx, { backpackIds }) =>

@@ -4,7 +4,10 @@ import type { HiveWatchListChange } from '../../core/commit-rows.ts'
 import type { CommandContext } from '../aggregate-command-types.ts'
 
 /** Adds or removes a Hive watch of the agent. Throws `limit_reached` above `LIMITS.hiveWatches`. */
-export function updateHiveWatchList(ctx: CommandContext, { watchId, type }: HiveWatchListChange): void {
+export function updateHiveWatchList(
+  ctx: CommandContext,
+  { watchId, type }: HiveWatchListChange,
+): void {
   const agentId = ctx.aggregateId
   if (!ctx.has('watchList', agentId))
     ctx.create('watchList', agentId, { agentId, most: LIMITS.hiveWatches })

@@ -330,7 +330,10 @@ export function makeSchedulesWaitForFleetPool(ctx: CommandContext): void {
 }
 
 /** Resumes an underfunded schedule when the pool can lend enough. */
-export const resumeScheduleWithPoolCommand: AggregateCommand<ScheduleInputById & { pool: Micros }, void> = {
+export const resumeScheduleWithPoolCommand: AggregateCommand<
+  ScheduleInputById & { pool: Micros },
+  void
+> = {
   name: 'schedule.fund',
   kind: 'agent',
   apply(ctx, { scheduleId, pool }) {

@@ -9,7 +9,10 @@ import {
 } from '../../persistence/calls/call-log-store.ts'
 import { migrateBullmqSchema } from '../../persistence/bullmq-connections.ts'
 import { migrateSchema } from '../../persistence/migrate-schema.ts'
-import { startPostgresAndRedis, type PostgresAndRedis } from '../../persistence/start-postgres-and-redis.ts'
+import {
+  startPostgresAndRedis,
+  type PostgresAndRedis,
+} from '../../persistence/start-postgres-and-redis.ts'
 import { MasterKeyMismatchError } from '../../persistence/station-keys.ts'
 import { verifyDatabaseInvariants } from '../../persistence/verify/verify-database-invariants.ts'
 import { createCliHttpClient } from './cli-http-client.ts'

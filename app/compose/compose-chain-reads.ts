@@ -4,7 +4,11 @@ import {
   readTokenBalances,
   findFirstTransactionTime,
 } from '../../chain/evm/evm-account-lookup.ts'
-import { findEvmBlock, findChainlinkOracleRound, findEvmTransaction } from '../../chain/evm/block-and-transaction-lookup.ts'
+import {
+  findEvmBlock,
+  findChainlinkOracleRound,
+  findEvmTransaction,
+} from '../../chain/evm/block-and-transaction-lookup.ts'
 import {
   broadcastRawTransaction,
   decodeSignedTransaction,

@@ -6,7 +6,11 @@ import {
   type EncryptionPurpose,
   type EncryptionKeys,
 } from '../../core/key-derivation-and-encryption.ts'
-import { startPostgresAndRedis, type PostgresAndRedis, type Sql } from '../../persistence/start-postgres-and-redis.ts'
+import {
+  startPostgresAndRedis,
+  type PostgresAndRedis,
+  type Sql,
+} from '../../persistence/start-postgres-and-redis.ts'
 import type { StationKeys } from '../../persistence/station-keys.ts'
 import type { Config } from '../config.ts'
 import { loadMasterKeys, loadStationKeys } from '../master-key.ts'

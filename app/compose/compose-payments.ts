@@ -3,7 +3,10 @@ import { PAYMENT_NETWORKS } from '../../chain/payment-networks.ts'
 import { createSignerRecoveryPool } from '../../chain/evm/signer-recovery-pool.ts'
 import { createSolanaPaymentFinder } from '../../chain/solana/find-solana-payment.ts'
 import { createSolanaRpc } from '../../chain/solana/solana-rpc.ts'
-import { accountFromPrivateKey, findTransactionReceipt } from '../../chain/evm/settler-evm-transactions.ts'
+import {
+  accountFromPrivateKey,
+  findTransactionReceipt,
+} from '../../chain/evm/settler-evm-transactions.ts'
 import { createFacilitatorClient } from '../../chain/x402/facilitator-client.ts'
 import { findBlockHash, readLatestAndFinalBlocks } from '../../chain/evm/incoming-transfers.ts'
 import type { ActorRuntime } from '../../actors/actor-runtime.ts'

@@ -5,7 +5,10 @@ import type { WebSearchClient } from '../../providers/search/web-search-port.ts'
 import { createWebSearchClient } from '../../providers/search/web-search-client.ts'
 import { createSocialPlatforms } from '../../providers/social/social-platforms.ts'
 import type { SocialSearch } from '../../providers/social/social-port.ts'
-import { createSocialSearch, UNCONNECTED_SOCIAL_PLATFORMS } from '../../providers/social/social-search.ts'
+import {
+  createSocialSearch,
+  UNCONNECTED_SOCIAL_PLATFORMS,
+} from '../../providers/social/social-search.ts'
 import type { UpstreamClient } from '../../providers/upstream/upstream-client.ts'
 import type { Config } from '../config.ts'
 
@@ -41,7 +44,9 @@ export function composeSearch({ config, upstream, hive, clock, publicUrl }: Comp
     search: createWebSearchClient({ adapters, hive, clock, publicUrl }),
     social: createSocialSearch(
       createSocialPlatforms(upstream, bases),
-      blueskyLogin === null ? [withoutLogin, ...UNCONNECTED_SOCIAL_PLATFORMS] : UNCONNECTED_SOCIAL_PLATFORMS,
+      blueskyLogin === null
+        ? [withoutLogin, ...UNCONNECTED_SOCIAL_PLATFORMS]
+        : UNCONNECTED_SOCIAL_PLATFORMS,
     ),
   }
 }

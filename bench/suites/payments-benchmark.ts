@@ -24,7 +24,11 @@ import {
   type BenchmarkPayerAccounts,
 } from '../benchmark-payer-wallets.ts'
 import { seedApiKeys, seedAgents } from '../seed-agents.ts'
-import { runLoadGenerator, spawnChildProgram, type ChildProgram } from '../benchmark-child-processes.ts'
+import {
+  runLoadGenerator,
+  spawnChildProgram,
+  type ChildProgram,
+} from '../benchmark-child-processes.ts'
 import {
   formatMilliseconds,
   createBenchmarkRow,
@@ -130,7 +134,11 @@ async function prepare(later: (close: () => unknown) => void): Promise<PaymentsB
 }
 
 /** Length of a response of the station: the baseline returns one of the same length. */
-async function bytesOf(url: string, payers: BenchmarkPayerAccounts, bill: PaymentBill): Promise<string> {
+async function bytesOf(
+  url: string,
+  payers: BenchmarkPayerAccounts,
+  bill: PaymentBill,
+): Promise<string> {
   const [header = ''] = await signPaymentHeaders(payers, bill, 1)
   const headers = { 'content-type': 'application/json', 'payment-signature': header }
   const response = await fetch(`${url}${PATH}`, {

@@ -36,7 +36,9 @@ export interface PricedToolCallBatch {
   readonly price: Micros
 }
 
-export const toPricedToolCallBatch = (priced: readonly (CallPlan | null)[]): PricedToolCallBatch => ({
+export const toPricedToolCallBatch = (
+  priced: readonly (CallPlan | null)[],
+): PricedToolCallBatch => ({
   priced,
   price: sumMicros(priced.map((plan) => plan?.price ?? ZERO)),
 })

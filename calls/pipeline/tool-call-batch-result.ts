@@ -10,7 +10,11 @@ export interface ToolCallBatchItem {
   readonly error?: unknown
 }
 
-export const failedToolCallBatchItem = (tool: string, error: unknown, ms: number): ToolCallBatchItem => ({
+export const failedToolCallBatchItem = (
+  tool: string,
+  error: unknown,
+  ms: number,
+): ToolCallBatchItem => ({
   tool,
   ok: false,
   result: null,
@@ -20,7 +24,10 @@ export const failedToolCallBatchItem = (tool: string, error: unknown, ms: number
 })
 
 /** The entry of a successful call, from its own response body. */
-export function succeededToolCallBatchItem(tool: string, body: Record<string, unknown>): ToolCallBatchItem {
+export function succeededToolCallBatchItem(
+  tool: string,
+  body: Record<string, unknown>,
+): ToolCallBatchItem {
   const { _meta: meta, ...result } = body as { _meta: { cost_usdc: number; ms: number } }
   const { cost_usdc, ms } = meta
   return { tool, ok: true, result: { ...result, _meta: meta }, cost_usdc, ms }

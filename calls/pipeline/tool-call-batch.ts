@@ -3,7 +3,12 @@ import { toProblemDocument } from '../../core/problem-document.ts'
 import { newUuidV7 } from '../../core/ids.ts'
 import { createIdempotencySingleflight } from '../../core/concurrency/idempotency-singleflight.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { CallDeps, CallReply, CallRequest, ToolCallBatchRequest } from '../call-request-and-reply-types.ts'
+import type {
+  CallDeps,
+  CallReply,
+  CallRequest,
+  ToolCallBatchRequest,
+} from '../call-request-and-reply-types.ts'
 import { toCallError } from '../to-call-error.ts'
 import {
   toPricedToolCallBatch,
@@ -41,7 +46,8 @@ export function createToolCallBatchRunner(
     const elapsed = () => Math.round(parts.clock.mono() - started)
     try {
       const { body, status, replayed } = await refuel(request)
-      if (status >= 400) return { ...failedToolCallBatchItem(request.tool, body, elapsed()), replayed }
+      if (status >= 400)
+        return { ...failedToolCallBatchItem(request.tool, body, elapsed()), replayed }
       return { ...succeededToolCallBatchItem(request.tool, body), replayed }
     } catch (error) {
       // Failures are reported per call: other calls may have been charged.
@@ -72,7 +78,10 @@ export function createToolCallBatchRunner(
   }
 
   /** Runs only after payment; one payment buys the whole batch. */
-  async function buy(priced: PricedToolCallBatch, requests: readonly CallRequest[]): Promise<CallReply> {
+  async function buy(
+    priced: PricedToolCallBatch,
+    requests: readonly CallRequest[],
+  ): Promise<CallReply> {
     const [{ door }] = requests as [CallRequest]
     if (!parts.paying.hasPayment(door)) throw toolCallBatchPaymentRequired(parts, priced, door.path)
     const free = async (request: CallRequest): Promise<ToolCallBatchItem> => {

@@ -89,7 +89,10 @@ export function createPaymentPreflight(client: EvmClient, settler: string): Paym
     return { ...(await readMulticallAtBlock(client, reads)), succeeds: false }
   }
 
-  async function reasonOf({ settlement }: PaymentPreflightQuery, coded: boolean): Promise<string | null> {
+  async function reasonOf(
+    { settlement }: PaymentPreflightQuery,
+    coded: boolean,
+  ): Promise<string | null> {
     const price = coded ? { gas: MAX_TRANSACTION_GAS, fees: await readCurrentFees(client) } : {}
     return findRevertReason(client, { ...settlement, from: settler, ...price })
   }

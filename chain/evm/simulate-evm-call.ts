@@ -94,7 +94,10 @@ async function runSimulateV1(
   }
 }
 
-async function runEthCall(client: EvmReadClient, call: EvmSimulationCall): Promise<SimulationResult> {
+async function runEthCall(
+  client: EvmReadClient,
+  call: EvmSimulationCall,
+): Promise<SimulationResult> {
   try {
     const params = [toRpcCall(call), 'latest']
     const returnData = (await client.request({ method: 'eth_call', params } as never)) as Hex

@@ -3,7 +3,11 @@ import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import { verifyDatabaseInvariants } from '../../persistence/verify/verify-database-invariants.ts'
 import { findStatementFaults } from '../../test/support/ledger/find-statement-faults.ts'
 import { readCreditFlows } from './credit-flow-audit.ts'
-import type { AdversaryBackpack, ObservedResultDelivery, AdversaryState } from './adversary-state.ts'
+import type {
+  AdversaryBackpack,
+  ObservedResultDelivery,
+  AdversaryState,
+} from './adversary-state.ts'
 
 /** Audits the database after an adversary run. */
 
@@ -111,7 +115,10 @@ async function auditDeliveries(
   return { offered: sums.offered / 1e6, paid: sums.paid / 1e6 }
 }
 
-function countFreeSlot(slots: Map<string, number>, { tool, address }: ObservedResultDelivery): void {
+function countFreeSlot(
+  slots: Map<string, number>,
+  { tool, address }: ObservedResultDelivery,
+): void {
   const slot = `${tool} ${address}`
   slots.set(slot, (slots.get(slot) ?? 0) + 1)
 }

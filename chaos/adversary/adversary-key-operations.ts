@@ -147,7 +147,11 @@ const changeTask: AdversaryOperationGenerator = (world) => {
   if (task === undefined) return null
   const key = randomUsableKey(world, agent)
   if (world.chance.integer(1, 3) === 1)
-    return operationWithKey('end task', key, adversaryPostRequest('/api/task/end', { task_id: task }))
+    return operationWithKey(
+      'end task',
+      key,
+      adversaryPostRequest('/api/task/end', { task_id: task }),
+    )
   const path = `/api/task/${task}/budget`
   return operationWithKey('task budget', key, { method: 'PATCH', path, json: { budget_usdc: 0.1 } })
 }

@@ -35,7 +35,9 @@ const send: AdversaryOperationGenerator = (world) => {
   const path = chance.pick(['/api/agent/send', '/api/tip'])
   const count = faceValueCounter(key, usdc, 200)
   const json = { to_agent_id: to.id, amount_usdc: usdc }
-  return operationWithKey('send', key, adversaryPostRequest(path, json), ({ status }) => count(status))
+  return operationWithKey('send', key, adversaryPostRequest(path, json), ({ status }) =>
+    count(status),
+  )
 }
 
 const postBounty: AdversaryOperationGenerator = (world) => {
@@ -46,13 +48,18 @@ const postBounty: AdversaryOperationGenerator = (world) => {
   const about = { title: 'anything', description: 'anything', domain: 'base' }
   const count = faceValueCounter(key, usdc, 201)
   const json = { ...about, reward_usdc: usdc, ttl_hours: 1 }
-  return operationWithKey('bounty', key, adversaryPostRequest('/api/bounties', json), ({ status, body }) => {
-    count(status)
-    if (status !== 201) return
-    const bounty = { id: String(body['bounty_id']), poster: agent }
-    if (key.backpack === null) world.bounties.push(bounty)
-    world.followUps.push(claimOf(bounty.id, other(world, agent)))
-  })
+  return operationWithKey(
+    'bounty',
+    key,
+    adversaryPostRequest('/api/bounties', json),
+    ({ status, body }) => {
+      count(status)
+      if (status !== 201) return
+      const bounty = { id: String(body['bounty_id']), poster: agent }
+      if (key.backpack === null) world.bounties.push(bounty)
+      world.followUps.push(claimOf(bounty.id, other(world, agent)))
+    },
+  )
 }
 
 function claimOf(id: string, agent: AdversaryAgent): AdversaryOperation {
@@ -152,7 +159,11 @@ const forkStrategy: AdversaryOperationGenerator = (world) => {
   const { chance, strategies } = world
   if (strategies.length === 0) return null
   const path = `/api/strategies/${chance.pick(strategies).id}/fork`
-  return operationWithKey('fork', randomUsableKey(world, agentOf(world)), adversaryPostRequest(path))
+  return operationWithKey(
+    'fork',
+    randomUsableKey(world, agentOf(world)),
+    adversaryPostRequest(path),
+  )
 }
 
 const createFleet: AdversaryOperationGenerator = (world) => {
@@ -171,7 +182,11 @@ const joinFleet: AdversaryOperationGenerator = (world) => {
   if (fleetId === undefined) return null
   const member = agentOf(world)
   const json = { fleet_id: fleetId, agent_id: member.id, agent_key: mainKeyOf(member).secret }
-  return operationWithKey('join fleet', mainKeyOf(owner), adversaryPostRequest('/api/fleet/add-agent', json))
+  return operationWithKey(
+    'join fleet',
+    mainKeyOf(owner),
+    adversaryPostRequest('/api/fleet/add-agent', json),
+  )
 }
 
 /** Buys a pack that costs more than the starter credits. */

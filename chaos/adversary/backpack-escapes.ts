@@ -32,7 +32,11 @@ function limitEscapes(own: string, elsewhere: string | null): UnauthenticatedReq
     { method: 'PATCH', path: `/api/backpack/${own}`, json: { tools: null } },
     adversaryPostRequest(`/api/backpack/${own}/renew`, { expiry_days: 300 }),
     adversaryPostRequest(`/api/backpack/${own}/revoke`),
-    adversaryPostRequest(`/api/backpack/${own}/keyring`, { name: 'X', secret: 'x', hosts: ['a.example'] }),
+    adversaryPostRequest(`/api/backpack/${own}/keyring`, {
+      name: 'X',
+      secret: 'x',
+      hosts: ['a.example'],
+    }),
     remove(`/api/backpack/${own}/keyring`, { name: 'X' }),
     adversaryPostRequest('/api/backpack/create', { agent_name: 'free' }),
   ] as const
@@ -65,7 +69,10 @@ const ownerOnlyRequests = (key: AdversaryKey): UnauthenticatedRequest[] => [
   adversaryPostRequest('/api/agent/recommend'),
   adversaryPostRequest('/api/wallet/export', { confirm: true }),
   get('/api/wallet/deposits'),
-  adversaryPostRequest('/api/webhook/register', { url: 'https://thief.example/', events: ['topup'] }),
+  adversaryPostRequest('/api/webhook/register', {
+    url: 'https://thief.example/',
+    events: ['topup'],
+  }),
   get('/api/webhook'),
   adversaryPostRequest('/api/webhook/test'),
   adversaryPostRequest('/api/fleet/create', { name: 'mine' }),
@@ -185,7 +192,11 @@ function ownerOperationsToReuse(world: AdversaryState, key: AdversaryKey): Adver
     )
   })
   const task = adversaryPostRequest('/api/task/start', { name: 'of the owner', budget_usdc: 0.2 })
-  const plan = adversaryPostRequest('/api/task/schedule', { name: 'of the owner', interval: '1d', ...CALL })
+  const plan = adversaryPostRequest('/api/task/schedule', {
+    name: 'of the owner',
+    interval: '1d',
+    ...CALL,
+  })
   const free = adversaryPostRequest('/api/backpack/create', { agent_name: 'free' })
   return [
     ...repeated,

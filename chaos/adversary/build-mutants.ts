@@ -40,10 +40,7 @@ export async function buildUnmodifiedService(parent = BUILD_DIR): Promise<string
 }
 
 /** Copies the build of `buildUnmodifiedService` and applies the edits of a mutation. */
-export async function buildMutatedService(
-  name: string,
-  { edits }: ServiceMutant,
-): Promise<string> {
+export async function buildMutatedService(name: string, { edits }: ServiceMutant): Promise<string> {
   const home = join(BUILD_DIR, name)
   mkdirSync(home, { recursive: true })
   cpSync(join(BUILD_DIR, 'sound'), home, { recursive: true })

@@ -6,7 +6,11 @@ import {
   type AuditQuietTimeAndStarterLimit,
 } from './adversary-database-audit.ts'
 import { callOperationGenerators } from './adversary-call-operations.ts'
-import { createAdversaryClient, type AdversaryClient, type AdversaryReply } from './adversary-http-client.ts'
+import {
+  createAdversaryClient,
+  type AdversaryClient,
+  type AdversaryReply,
+} from './adversary-http-client.ts'
 import { backpackEscapeGenerators } from './backpack-escapes.ts'
 import { keyOperationGenerators } from './adversary-key-operations.ts'
 import { checkAdversaryReply } from './adversary-reply-checks.ts'
@@ -25,14 +29,15 @@ import {
 export type OperationWeights = Readonly<Record<string, number>>
 
 /** All kinds of operations. */
-export const ADVERSARY_OPERATION_GENERATORS: Readonly<Record<string, AdversaryOperationGenerator>> = {
-  ...callOperationGenerators,
-  ...valueOperationGenerators,
-  ...keyOperationGenerators,
-  ...backpackEscapeGenerators,
-  ...secretOperationGenerators,
-  ...storageOperationGenerators,
-}
+export const ADVERSARY_OPERATION_GENERATORS: Readonly<Record<string, AdversaryOperationGenerator>> =
+  {
+    ...callOperationGenerators,
+    ...valueOperationGenerators,
+    ...keyOperationGenerators,
+    ...backpackEscapeGenerators,
+    ...secretOperationGenerators,
+    ...storageOperationGenerators,
+  }
 
 /** Draws all kinds; slow kinds are rare. */
 export const ALL_OPERATION_WEIGHTS: OperationWeights = {

@@ -49,7 +49,9 @@ export async function auditCluster(audited: ClusterAuditInput): Promise<ClusterA
     sql,
     operations.filter(({ kind }) => kind !== 'claim'),
   )
-  const broken = (await verifyDatabaseInvariants(sql)).filter((finding) => finding.broken.length > 0)
+  const broken = (await verifyDatabaseInvariants(sql)).filter(
+    (finding) => finding.broken.length > 0,
+  )
   return {
     ...compared,
     operations: operations.length,

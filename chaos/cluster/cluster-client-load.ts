@@ -73,7 +73,10 @@ export async function createRoundAgents({
   chance,
   receiver,
 }: ClusterEnvironment): Promise<ClusterRoundAgents> {
-  const [poor, ...agents] = (await onboardAgents(client, AGENTS + 1)) as [AgentIdAndApiKey, ...AgentIdAndApiKey[]]
+  const [poor, ...agents] = (await onboardAgents(client, AGENTS + 1)) as [
+    AgentIdAndApiKey,
+    ...AgentIdAndApiKey[],
+  ]
   const [first, second, third] = agents as [AgentIdAndApiKey, AgentIdAndApiKey, AgentIdAndApiKey]
   const post = (agent: AgentIdAndApiKey, path: string, body: object) =>
     expectAccepted(client.send('POST', path, apiKeyHeader(agent), body))

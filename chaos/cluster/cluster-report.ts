@@ -1,4 +1,8 @@
-import type { ClusterProofResult, ClusterRound, NginxRequestAndErrorCounts } from './prove-cluster.ts'
+import type {
+  ClusterProofResult,
+  ClusterRound,
+  NginxRequestAndErrorCounts,
+} from './prove-cluster.ts'
 import { alignColumns, loadAverage } from '../statistics-and-table-columns.ts'
 
 /** Prints the results of the cluster proof. */

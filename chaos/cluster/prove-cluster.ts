@@ -1,5 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { auditCluster, type ClusterAuditResult, type ClusterRoundOperations } from './cluster-audit.ts'
+import {
+  auditCluster,
+  type ClusterAuditResult,
+  type ClusterRoundOperations,
+} from './cluster-audit.ts'
 import {
   withClusterEnvironment,
   type ClusterOptions,

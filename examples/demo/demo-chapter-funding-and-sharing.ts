@@ -12,7 +12,12 @@ import {
 } from './demo-context.ts'
 import { pollUntilExpected } from './demo-api-client.ts'
 import { createPayingFetch } from './demo-chapter-payments.ts'
-import { shortenHex, printChapterTitle, assertExpectation, printDemoOutputLine } from './demo-console-output.ts'
+import {
+  shortenHex,
+  printChapterTitle,
+  assertExpectation,
+  printDemoOutputLine,
+} from './demo-console-output.ts'
 
 /** Demo chapters: deposits, referrals, transfers and a fleet pool. */
 
@@ -116,7 +121,12 @@ async function referral(demo: DemoContext, mentor: DemoAgent): Promise<void> {
   assertExpectation(body.rewards_usdc === 0.21, "mentor has earned 0.21 by scout's deposit", body)
   const { balance_usdc: left } = await readDemoBalance(demo, mentor)
   const result = `mentor earned 0.21 and ${body.shares_usdc} of scout's calls`
-  printDemoOutputLine({ call: 'GET /api/referrals/me', status: 200, result, remaining: formatCredits(left) })
+  printDemoOutputLine({
+    call: 'GET /api/referrals/me',
+    status: 200,
+    result,
+    remaining: formatCredits(left),
+  })
 }
 
 interface TipReply {
@@ -184,7 +194,12 @@ async function createDemoFleet(
     body,
   )
   const result = `4 sent in ${shortenHex(hash)}, and 25 % on top`
-  printDemoOutputLine({ call: 'POST /api/fleet/topup', status: 200, result, remaining: '5 in the pool' })
+  printDemoOutputLine({
+    call: 'POST /api/fleet/topup',
+    status: 200,
+    result,
+    remaining: '5 in the pool',
+  })
   return fleet
 }
 

@@ -54,5 +54,9 @@ async function assertLedgerMatchesChain(
   const inWallets = wallets.reduce<number>((sum, balance) => roundUsdc(sum + Number(balance)), 0)
   const result = `treasury ${treasury}${wallets.length === 0 ? '' : `, wallets ${inWallets}`}`
   const call = `USDC.balanceOf(…)  on ${name === 'base' ? 'Base' : 'Tempo'}`
-  printDemoOutputLine({ call, result, remaining: `ledger ${roundUsdc(Number(onChain) / 1e6)}: the same` })
+  printDemoOutputLine({
+    call,
+    result,
+    remaining: `ledger ${roundUsdc(Number(onChain) / 1e6)}: the same`,
+  })
 }

@@ -65,7 +65,11 @@ export async function runDemoLimitsChapter(demo: DemoContext, scout: DemoAgent):
     key,
     json: task,
   })
-  printDemoOutputLine({ call: 'POST /api/task/start', status: 200, result: 'a task with a budget of 0.01' })
+  printDemoOutputLine({
+    call: 'POST /api/task/start',
+    status: 200,
+    result: 'a task with a budget of 0.01',
+  })
   const inTask = { headers: { 'x-task-id': body.task_id } }
   for (const left of ['0.005 of the budget left', 'nothing left of the budget'])
     await callDemoTool(

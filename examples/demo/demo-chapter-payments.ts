@@ -8,7 +8,12 @@ import { PAYMENT_NETWORKS } from '../../chain/payment-networks.ts'
 import { signEip3009Authorization } from '../../chain/evm/eip3009.ts'
 import { roundUsdc, type DemoContext } from './demo-context.ts'
 import { pollUntilExpected, type DemoReply } from './demo-api-client.ts'
-import { shortenHex, printChapterTitle, assertExpectation, printDemoOutputLine } from './demo-console-output.ts'
+import {
+  shortenHex,
+  printChapterTitle,
+  assertExpectation,
+  printDemoOutputLine,
+} from './demo-console-output.ts'
 import type { LocalChain } from '../../test/support/chain/local-chain.ts'
 
 /** Demo chapter: a wallet without an account pays per call. */
@@ -103,7 +108,12 @@ async function payBySignatureHeader(demo: DemoContext, stranger: PrivateKeyAccou
   const first = await demo.request(200, PAID_CALL, { json: {}, headers })
   const { settlement_id: id = '' } = readPaymentResponse(demo, first)
   const cost = first.body._meta.cost_usdc
-  printDemoOutputLine({ call: PAID_CALL, status: 200, result: 'by the header Payment-Signature', cost })
+  printDemoOutputLine({
+    call: PAID_CALL,
+    status: 200,
+    result: 'by the header Payment-Signature',
+    cost,
+  })
   const { tx_hash: tx } = await waitForDemoSettlement(demo, id)
   const remaining = await formatWalletBalance(base, stranger)
   printDemoOutputLine({

@@ -14,7 +14,13 @@ const COLUMN_WIDTHS = { call: 32, said: 48, cost: 10 } as const
 
 export const printChapterTitle = (title: string): void => console.log(`\n${title}`)
 
-export function printDemoOutputLine({ call, status, result, cost, remaining = '' }: DemoOutputLine): void {
+export function printDemoOutputLine({
+  call,
+  status,
+  result,
+  cost,
+  remaining = '',
+}: DemoOutputLine): void {
   const price = cost === undefined ? '' : cost === 0 ? 'free' : `cost ${cost}`
   const cells = [
     call.padEnd(COLUMN_WIDTHS.call),

@@ -8,7 +8,11 @@ import type {
   CreditTransferInput,
 } from '../../payments/commands/agent-account-commands.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../idempotency.ts'
-import { assertKeyMaySpend, withBackpackRefusalLogging, toRequestKeyAndBackpack } from '../auth/request-spending-limits.ts'
+import {
+  assertKeyMaySpend,
+  withBackpackRefusalLogging,
+  toRequestKeyAndBackpack,
+} from '../auth/request-spending-limits.ts'
 import { toBackpackLoadOptions } from './backpack-load-options.ts'
 
 /** Payments from one agent's credits to another: tips and transfers share this code. */

@@ -22,7 +22,11 @@ import {
 } from '../../persistence/realtime/signal-store.ts'
 import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
 import { toBackpackLoadOptions } from './backpack-load-options.ts'
-import { parseChannelName, findInboxOwner, PULSES_CHANNEL } from '../../realtime/signal-channel-names.ts'
+import {
+  parseChannelName,
+  findInboxOwner,
+  PULSES_CHANNEL,
+} from '../../realtime/signal-channel-names.ts'
 import { assertMaxBytes } from '../plugins/body-parser.ts'
 
 /** A signal to publish, from REST or WebSocket. */

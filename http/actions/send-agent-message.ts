@@ -28,7 +28,13 @@ export interface OutgoingAgentMessage {
 }
 
 /** Stores a message; the commit notifies its recipient. */
-export function createSendAgentMessage({ once, clock, profiles, messages, realtime }: SendAgentMessageDeps) {
+export function createSendAgentMessage({
+  once,
+  clock,
+  profiles,
+  messages,
+  realtime,
+}: SendAgentMessageDeps) {
   return async function send(
     idempotentRequest: IdempotentRequest,
     from: string,

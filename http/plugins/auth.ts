@@ -47,7 +47,12 @@ export function installAuthentication(app: FastifyInstance, services: HttpServic
     }
     request.apiKey = key
     request.agentId = key.agentId
-    request.caller = { agentId: key.agentId, key: toApiKeySpendingLimits(key), keyStatus: 'valid', ...visitor }
+    request.caller = {
+      agentId: key.agentId,
+      key: toApiKeySpendingLimits(key),
+      keyStatus: 'valid',
+      ...visitor,
+    }
   })
 }
 

@@ -14,7 +14,11 @@ import { extractApiKey } from '../auth/request-api-key-extraction.ts'
 import { toHttpServiceError } from '../plugins/error-handler.ts'
 import { errorResponses } from '../schemas/shared-schemas.ts'
 import { SSE_HEARTBEAT_MS, onReplyClosed, openSseStream, type SseStream } from './sse-stream.ts'
-import { STREAM_CURSOR_PATTERN, parseLastEventId, toStreamApiKey } from '../stream-api-key-and-cursor.ts'
+import {
+  STREAM_CURSOR_PATTERN,
+  parseLastEventId,
+  toStreamApiKey,
+} from '../stream-api-key-and-cursor.ts'
 
 /** Routes that stream signals as server-sent events (decision 43). */
 

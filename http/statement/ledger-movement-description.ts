@@ -63,7 +63,11 @@ const WITH_REFERENCE: ReadonlySet<string> = new Set(['topup', 'drop', 'royalty']
 const referenceOf = ({ kind, memo }: CreditStatementLine): string | null =>
   WITH_REFERENCE.has(kind) ? memo : null
 
-function describeKind(line: CreditStatementLine, agentId: string, cause: StatementCallDetails | null) {
+function describeKind(
+  line: CreditStatementLine,
+  agentId: string,
+  cause: StatementCallDetails | null,
+) {
   const plain = DESCRIPTIONS[line.kind]
   if (plain !== undefined) return { kind: plain.kind, description: plain.text }
   switch (line.kind) {

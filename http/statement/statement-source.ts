@@ -13,7 +13,10 @@ import {
 import { toIsoTime } from '../schemas/shared-schemas.ts'
 import type { HttpServices } from '../http-services.ts'
 import type { StatementCursorScope } from './statement-cursor.ts'
-import { describeLedgerMovement, type LedgerMovementDescription } from './ledger-movement-description.ts'
+import {
+  describeLedgerMovement,
+  type LedgerMovementDescription,
+} from './ledger-movement-description.ts'
 
 /** A movement as the API returns it. */
 export interface StatementEntry {

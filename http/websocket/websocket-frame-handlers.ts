@@ -1,7 +1,10 @@
 import type { FastifyInstance } from 'fastify'
 import { ServiceError } from '../../core/errors.ts'
 import type { TokenBucketClass } from '../../core/limits.ts'
-import { toApiKeySpendingLimits, type ApiKeyRecord } from '../../persistence/agents/api-key-store.ts'
+import {
+  toApiKeySpendingLimits,
+  type ApiKeyRecord,
+} from '../../persistence/agents/api-key-store.ts'
 import type { IdempotentRequest } from '../../persistence/idempotency/idempotent-writes.ts'
 import { createCrewRateLimit } from '../http-tool-call-request.ts'
 import { assertBackpackActive, resolveBoundBackpackId } from '../auth/backpack-binding.ts'

@@ -35,7 +35,10 @@ const FRAME_RATE_LIMIT = {
  * Handles frames one after the other, so that each response reflects all frames before it. Must be called
  * before the first await, or frames are lost.
  */
-export function createWsFrameQueue(socket: WebSocket, { clock, out, handle, fail }: WsFrameQueueDeps) {
+export function createWsFrameQueue(
+  socket: WebSocket,
+  { clock, out, handle, fail }: WsFrameQueueDeps,
+) {
   const take = createWsFrameRateLimiter(clock)
   let last = Promise.resolve()
   let waiting = 0

@@ -166,7 +166,10 @@ function createPagerAlertWriter({
   missing,
   clock,
 }: Omit<OwnerAlertWriterDeps, 'publicUrl' | 'deposits'>) {
-  return async function page(tx: DatabaseTransaction, { event, pager }: OutboxEventWithPager): Promise<void> {
+  return async function page(
+    tx: DatabaseTransaction,
+    { event, pager }: OutboxEventWithPager,
+  ): Promise<void> {
     const ways = { email: pager.ownerEmail, telegram: pager.ownerTelegram }
     for (const channel of ['email', 'telegram'] as const) {
       const address = ways[channel]

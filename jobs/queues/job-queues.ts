@@ -89,7 +89,8 @@ export function startJobQueues(parts: JobQueuesDeps): JobQueues {
   function queueOf(name: string): BullmqBackendQueue {
     const known = queues.get(name)
     if (known !== undefined) return known
-    if (queues.size >= MAX_JOB_QUEUES_PER_NODE) throw new Error(`more than ${MAX_JOB_QUEUES_PER_NODE} queues`)
+    if (queues.size >= MAX_JOB_QUEUES_PER_NODE)
+      throw new Error(`more than ${MAX_JOB_QUEUES_PER_NODE} queues`)
     const made = backend.queue(name)
     queues.set(name, made)
     return made

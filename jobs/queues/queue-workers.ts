@@ -2,7 +2,10 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { SECOND } from '../../core/clock.ts'
 import { succeedsWithin } from '../../persistence/query-timeout.ts'
 import type { QueueBackend, BullmqBackendWorker } from './bullmq-backends.ts'
-import { createLocalFallbackJobQueue, type LocalFallbackJobQueue } from './local-fallback-job-queue.ts'
+import {
+  createLocalFallbackJobQueue,
+  type LocalFallbackJobQueue,
+} from './local-fallback-job-queue.ts'
 
 /** The queue workers of this node. */
 

@@ -139,7 +139,10 @@ export const isAdmittedHold = (hold: AgentHold | undefined): hold is AgentHold &
   hold !== undefined && hold.tool !== null
 
 /** Loans of pools for a call that is not admitted yet. */
-export const pendingCallLoans = (context: AgentMachineContext, callId: string): readonly FleetLoan[] => {
+export const pendingCallLoans = (
+  context: AgentMachineContext,
+  callId: string,
+): readonly FleetLoan[] => {
   const hold = context.holds[callId]
   return hold === undefined || isAdmittedHold(hold) ? [] : hold.loans
 }
@@ -244,7 +247,10 @@ export function reverseAgentDeposit(
   return { ...subtractReversedDeposit({ ...context, promo }, amount), firstDeposit: null }
 }
 
-export function omitHold(holds: AgentMachineContext['holds'], callId: string): AgentMachineContext['holds'] {
+export function omitHold(
+  holds: AgentMachineContext['holds'],
+  callId: string,
+): AgentMachineContext['holds'] {
   return Object.fromEntries(Object.entries(holds).filter(([id]) => id !== callId))
 }
 

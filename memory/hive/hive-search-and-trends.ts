@@ -1,6 +1,9 @@
 import type { Clock } from '../../core/clock.ts'
 import { DAY, MINUTE, utcDay } from '../../core/clock.ts'
-import type { StemFrequencies, HiveSearchCandidate } from '../../persistence/hive/hive-full-text-search.ts'
+import type {
+  StemFrequencies,
+  HiveSearchCandidate,
+} from '../../persistence/hive/hive-full-text-search.ts'
 import type { DailyActivityCount, HiveStore } from '../../persistence/hive/hive-store.ts'
 import { HIVE_DOMAINS } from './hive-domains.ts'
 import type { HiveVectorIndex } from './hive-vector-index.ts'

@@ -93,7 +93,10 @@ const openBountyCommand: AggregateCommand<PostedBountyRecord, void> = {
  * returned. The spender's limits count the reward when it is posted; a return does not restore
  * them. Throws `payment_required` if the poster has too few eligible credits.
  */
-export const postBountyCommand: AggregateCommand<PostBountyInput & BountyRewardRules, PostBountyResult> = {
+export const postBountyCommand: AggregateCommand<
+  PostBountyInput & BountyRewardRules,
+  PostBountyResult
+> = {
   name: 'bounty.post',
   kind: 'agent',
   apply(ctx, { ttlHours, promoTransferable, spender, ...wanted }) {

@@ -11,7 +11,10 @@ import {
   creditsTaken,
 } from '../ledger-accounts.ts'
 import type { CallAdmissionRequest } from '../call-admission-request.ts'
-import { toApiKeySpendCaps, NO_CREDITS_HELD_BY_OTHER_CALLS } from '../limits/credits-held-by-other-calls.ts'
+import {
+  toApiKeySpendCaps,
+  NO_CREDITS_HELD_BY_OTHER_CALLS,
+} from '../limits/credits-held-by-other-calls.ts'
 import { explainSpendLimitRejection } from '../limits/explain-spend-limit-rejection.ts'
 import { activeReferrerOf, bookCallPrice } from '../price-split.ts'
 import {
@@ -57,7 +60,12 @@ export function chargeInMemoryHold(
   } catch (error) {
     const asked = { callId, tool, amount: cost, key, taskId, backpackId }
     const rest = { idempotencyKey: null, expiresAt: null, payment: null }
-    throw explainSpendLimitRejection(error, ctx, { ...asked, ...rest }, NO_CREDITS_HELD_BY_OTHER_CALLS)
+    throw explainSpendLimitRejection(
+      error,
+      ctx,
+      { ...asked, ...rest },
+      NO_CREDITS_HELD_BY_OTHER_CALLS,
+    )
   }
 }
 

@@ -2,7 +2,11 @@ import { ServiceError } from '../../core/errors.ts'
 import type { DomainEvent } from '../../core/domain-events.ts'
 import { totalFleetLoans } from '../../domain/fleet-loans.ts'
 import { addMicros, ZERO, type Micros } from '../../core/money.ts'
-import type { AggregateCommand, InMemoryHold, CommandContext } from '../../actors/aggregate-command-types.ts'
+import type {
+  AggregateCommand,
+  InMemoryHold,
+  CommandContext,
+} from '../../actors/aggregate-command-types.ts'
 import { requireTaskId } from '../../actors/commands/tasks-commands.ts'
 import {
   checkDailyQuota,
@@ -88,7 +92,10 @@ export const admitCallCommand: AggregateCommand<CallAdmissionRequest, AdmitCallR
 }
 
 /** Runs the same checks without a hold or an event; for quotes and dry runs. */
-export const quoteCallCommand: AggregateCommand<CallAdmissionRequest, { refusal: ServiceError | null }> = {
+export const quoteCallCommand: AggregateCommand<
+  CallAdmissionRequest,
+  { refusal: ServiceError | null }
+> = {
   name: 'call.quote',
   kind: 'agent',
   apply(ctx, asked) {
@@ -158,7 +165,12 @@ export const settleCallCommand: AggregateCommand<SettleCallInput, { balance: Mic
     for (const staged of rows) ctx.row(staged.table, staged.row)
     for (const event of events) ctx.event(event)
     const balance = freeBalance(ctx)
-    const call = row({ balance, at, left, store: (bytes) => countStoredReplyBytesToday(ctx, bytes) })
+    const call = row({
+      balance,
+      at,
+      left,
+      store: (bytes) => countStoredReplyBytesToday(ctx, bytes),
+    })
     ctx.call(call)
     emitToolCallEvent(ctx, call)
     ended?.(ctx, call)

@@ -9,7 +9,11 @@ import type { CallRow } from '../../core/commit-rows.ts'
 import type { CommandContext } from '../../actors/aggregate-command-types.ts'
 import { ServiceError } from '../../core/errors.ts'
 import type { ActorSnapshot } from '../../actors/machine-registry.ts'
-import type { CallAdmissionRequest, OutcomeUnknownReply, PaymentRef } from '../call-admission-request.ts'
+import type {
+  CallAdmissionRequest,
+  OutcomeUnknownReply,
+  PaymentRef,
+} from '../call-admission-request.ts'
 import {
   agentCashAccount,
   fleetPoolAccount,

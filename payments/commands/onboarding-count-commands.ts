@@ -28,7 +28,10 @@ export const countOnboardedAgentsCommand: AggregateCommand<CountOnboardingInput,
 }
 
 /** Undoes a count in the hour that began at `since`. */
-export const uncountOnboardedAgentsCommand: AggregateCommand<{ agents: number; since: number }, void> = {
+export const uncountOnboardedAgentsCommand: AggregateCommand<
+  { agents: number; since: number },
+  void
+> = {
   name: 'newcomers.leave',
   kind: 'visitor',
   apply(ctx, { agents, since }) {

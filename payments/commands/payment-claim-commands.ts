@@ -9,7 +9,11 @@ import {
 } from '../../domain/requester-identity.ts'
 import { sumMicros } from '../../core/money.ts'
 import type { CallRow, PriceShare } from '../../core/commit-rows.ts'
-import type { AggregateCommandOptions, AggregateCommand, CommandContext } from '../../actors/aggregate-command-types.ts'
+import type {
+  AggregateCommandOptions,
+  AggregateCommand,
+  CommandContext,
+} from '../../actors/aggregate-command-types.ts'
 import type { ActorInput, ActorSnapshot } from '../../actors/machine-registry.ts'
 import { CommandRejectedError } from '../../actors/command-context.ts'
 import { paymentClearingAccount, type PaymentChainName } from '../ledger-accounts.ts'
@@ -38,7 +42,9 @@ export function toSettlementId({ chain, asset, from, nonce }: PaymentKey): strin
 type PaymentKey = Pick<OnchainPayment, 'chain' | 'asset' | 'from' | 'nonce'>
 
 /** The named settlement may not be loaded: it is loaded first. */
-export const settlementLoadOptions = (settlement: string): Pick<AggregateCommandOptions, 'touch'> => ({
+export const settlementLoadOptions = (
+  settlement: string,
+): Pick<AggregateCommandOptions, 'touch'> => ({
   touch: [{ kind: 'settlement', id: settlement }],
 })
 
@@ -244,7 +250,10 @@ function setClaimExpiry(ctx: CommandContext, settlement: string, claim: PaymentC
 }
 
 /** Expires a claim whose call never returned: nothing was sent, nothing is charged. */
-export const expirePaymentClaimCommand: AggregateCommand<{ settlement: string; callId: string }, void> = {
+export const expirePaymentClaimCommand: AggregateCommand<
+  { settlement: string; callId: string },
+  void
+> = {
   name: 'payment.expire',
   kind: 'payer',
   apply(ctx, { settlement, callId }) {
@@ -281,30 +290,31 @@ export interface PaymentSettlementState {
  * Stores the result of a call without an agent and everything the tool staged; the payment becomes
  * due. Throws `call_settled` if the claim was given up before.
  */
-export const deliverPaymentCommand: AggregateCommand<DeliverPaymentInput, PaymentSettlementState> = {
-  name: 'payment.deliver',
-  kind: 'payer',
-  apply(ctx, { settlement, callId, calls, rows, events, shares = [] }) {
-    const { chain, price, claimedAt } = ctx.snapshotOf('settlement', settlement).context
-    deliverSettlement(ctx, settlement, callId)
-    const made = calls.map((row) => row({ at: claimedAt }))
-    if (sumMicros(made.map(({ cost }) => cost)) !== price)
-      throw new Error(`settlement ${settlement} pays another price than its calls cost`)
-    for (const row of made) {
-      const { cost, callId: id } = row
-      const own = shares.filter((share) => share.callId === id)
-      const payers = [{ account: paymentClearingAccount(chain), amount: cost }]
-      // A chain pays in cash: no part is promotional.
-      const sharing = { referrer: null, shares: own, promoTransferable: false }
-      bookCallPrice(ctx, { payers, cost, callId: id, ...sharing })
-      ctx.call(row)
-    }
-    for (const staged of rows) ctx.row(staged.table, staged.row)
-    for (const event of events) ctx.event(event)
-    return readPaymentState(ctx, settlement)
-  },
-  note: ({ settlement, callId }) => ({ settlement, callId }),
-}
+export const deliverPaymentCommand: AggregateCommand<DeliverPaymentInput, PaymentSettlementState> =
+  {
+    name: 'payment.deliver',
+    kind: 'payer',
+    apply(ctx, { settlement, callId, calls, rows, events, shares = [] }) {
+      const { chain, price, claimedAt } = ctx.snapshotOf('settlement', settlement).context
+      deliverSettlement(ctx, settlement, callId)
+      const made = calls.map((row) => row({ at: claimedAt }))
+      if (sumMicros(made.map(({ cost }) => cost)) !== price)
+        throw new Error(`settlement ${settlement} pays another price than its calls cost`)
+      for (const row of made) {
+        const { cost, callId: id } = row
+        const own = shares.filter((share) => share.callId === id)
+        const payers = [{ account: paymentClearingAccount(chain), amount: cost }]
+        // A chain pays in cash: no part is promotional.
+        const sharing = { referrer: null, shares: own, promoTransferable: false }
+        bookCallPrice(ctx, { payers, cost, callId: id, ...sharing })
+        ctx.call(row)
+      }
+      for (const staged of rows) ctx.row(staged.table, staged.row)
+      for (const event of events) ctx.event(event)
+      return readPaymentState(ctx, settlement)
+    },
+    note: ({ settlement, callId }) => ({ settlement, callId }),
+  }
 
 /**
  * Ends the claim of a failed call: an unsent payment becomes free, a submitted one is reserved for

@@ -22,7 +22,10 @@ export interface PaymentLookupResult {
 }
 
 /** Finds the claim of a payment before any cost of verification; null if unclaimed. */
-export const lookUpPaymentCommand: AggregateCommand<PaymentLookupInput, PaymentLookupResult | null> = {
+export const lookUpPaymentCommand: AggregateCommand<
+  PaymentLookupInput,
+  PaymentLookupResult | null
+> = {
   name: 'payment.look',
   kind: 'payer',
   creates: true,

@@ -3,7 +3,11 @@ import { ServiceError } from '../../core/errors.ts'
 import type { Micros } from '../../core/money.ts'
 import type { CallRow } from '../../core/commit-rows.ts'
 import type { CommandContext } from '../../actors/aggregate-command-types.ts'
-import type { CallAdmissionRequest, CreditsHeldByOtherCalls, Spender } from '../call-admission-request.ts'
+import type {
+  CallAdmissionRequest,
+  CreditsHeldByOtherCalls,
+  Spender,
+} from '../call-admission-request.ts'
 import { creditsTaken, type PromoCashAmounts } from '../ledger-accounts.ts'
 import {
   toApiKeySpendCaps,

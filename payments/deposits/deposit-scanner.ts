@@ -1,4 +1,7 @@
-import type { LatestAndFinalBlocks, IncomingTransferLog } from '../../chain/evm/incoming-transfers.ts'
+import type {
+  LatestAndFinalBlocks,
+  IncomingTransferLog,
+} from '../../chain/evm/incoming-transfers.ts'
 import type { Clock } from '../../core/clock.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { micros } from '../../core/money.ts'

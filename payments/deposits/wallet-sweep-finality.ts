@@ -6,7 +6,10 @@ import {
   type Eip3009Token,
 } from '../../chain/evm/eip3009.ts'
 import type { Clock } from '../../core/clock.ts'
-import type { WalletSweepRecord, WalletSweepStore } from '../../persistence/payments/wallet-sweep-store.ts'
+import type {
+  WalletSweepRecord,
+  WalletSweepStore,
+} from '../../persistence/payments/wallet-sweep-store.ts'
 import { latestFinalBlock } from '../settlement/finality-watcher.ts'
 import type { PaymentChainName } from '../ledger-accounts.ts'
 

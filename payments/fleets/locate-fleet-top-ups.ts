@@ -5,7 +5,10 @@ import type { HexString } from '../../chain/onchain-payment.ts'
 import { readTransactionTransfers } from '../../chain/evm/token-transfers-in-transaction.ts'
 import type { Eip3009Token } from '../../chain/evm/eip3009.ts'
 import type { Clock } from '../../core/clock.ts'
-import type { WalletSweepStore, FleetTopUpTransfer } from '../../persistence/payments/wallet-sweep-store.ts'
+import type {
+  WalletSweepStore,
+  FleetTopUpTransfer,
+} from '../../persistence/payments/wallet-sweep-store.ts'
 import type { PaymentChainName } from '../ledger-accounts.ts'
 
 /** Finds out which fleet top-ups arrived in the fleet's own wallet and can be swept from there. */

@@ -40,7 +40,11 @@ const batchGas = (members: number): bigint => BATCH_GAS.once + BATCH_GAS.each * 
  * member is not batched again. A payer with code is sent alone, too: its signature check may change
  * until the block and use up the gas of the others. Throws `WouldRevertError` as `prepare` does.
  */
-export function createSettlementTransactionBatcher({ client, transmitter, clock }: SettlementTransactionBatcherDeps) {
+export function createSettlementTransactionBatcher({
+  client,
+  transmitter,
+  clock,
+}: SettlementTransactionBatcherDeps) {
   const waiting: DuePayment[] = []
   let [begunAt, running] = [-Infinity, false]
   let timer: NodeJS.Timeout | null = null

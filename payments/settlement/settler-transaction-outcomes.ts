@@ -31,7 +31,9 @@ export function createSettlerTransactionOutcomes(
    * Any transaction signed for a nonce may have been mined; checks the newest first. The stored
    * result counts only without a block: a block may have appeared or vanished since.
    */
-  async function verdictOf(all: readonly StoredSettlerTransaction[]): Promise<SettlerTransactionOutcome> {
+  async function verdictOf(
+    all: readonly StoredSettlerTransaction[],
+  ): Promise<SettlerTransactionOutcome> {
     const receipts = await Promise.all(
       all.map(({ hash }) => findTransactionReceipt(client, hash as HexString)),
     )

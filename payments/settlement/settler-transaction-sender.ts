@@ -145,7 +145,10 @@ export function createSettlerTransactionSender(parts: SettlerTransactionSenderDe
     const at = maxFeesOf(toReplacementFees(old), now)
     const isSame = parseSignedCall(tx).data === call.data
     // Nodes reject a smaller increase; a cancellation replaces the call once at most.
-    if (isSame && at.maxFeePerGas > scaleEip1559Fees(now, MAX_FEE_OVER_MARKET_FACTOR).maxFeePerGas) {
+    if (
+      isSame &&
+      at.maxFeePerGas > scaleEip1559Fees(now, MAX_FEE_OVER_MARKET_FACTOR).maxFeePerGas
+    ) {
       await send(tx)
       return
     }

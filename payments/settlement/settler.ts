@@ -20,7 +20,10 @@ import {
   type SettlementRoundTask,
   type SettlementRoundCoalescer,
 } from './settlement-round-coalescer.ts'
-import { createSettlerTransactionSender, type SettlerTransactionSender } from './settler-transaction-sender.ts'
+import {
+  createSettlerTransactionSender,
+  type SettlerTransactionSender,
+} from './settler-transaction-sender.ts'
 
 /** A chain on which our key submits signed payments. */
 export interface EvmSettlementChain {
@@ -86,7 +89,9 @@ export function createSettler(parts: SettlerDeps) {
       const open = await store.toWorkOn(chain, clock.now(), MAX_SETTLEMENTS_PER_SWEEP, works.busy())
       return open.map(({ id }) => works.work(id))
     }
-    return createSettlementRoundCoalescer(round, (error) => log(`settlements on ${chain} not swept`, error))
+    return createSettlementRoundCoalescer(round, (error) =>
+      log(`settlements on ${chain} not swept`, error),
+    )
   }
 
   /** Starts all due work; resolves to what has been started. */
@@ -166,7 +171,14 @@ function createSettlementRails(parts: SettlerDeps & { receiptMs: number; signal:
   for (const chain of ['base', 'bsc'] as const) {
     const settling = parts[chain]
     if (settling === null) continue
-    const sender = createSettlerTransactionSender({ chain, ...settling, transactions, clock, log, signal })
+    const sender = createSettlerTransactionSender({
+      chain,
+      ...settling,
+      transactions,
+      clock,
+      log,
+      signal,
+    })
     const bookedFor = (tx: string, logIndex: number) => store.bookedFor(chain, tx, logIndex)
     const shared = { transmitter: sender, reporter, clock, log, bookedFor, receiptMs, signal }
     transmitters.set(chain, sender)

@@ -1,5 +1,9 @@
 import { hmacSha256 } from '../../core/key-derivation-and-encryption.ts'
-import { keyFamilyId, keySpendingId, type ApiKeySpendingLimits } from '../../domain/api-key-spending-limits.ts'
+import {
+  keyFamilyId,
+  keySpendingId,
+  type ApiKeySpendingLimits,
+} from '../../domain/api-key-spending-limits.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { micros, type Micros } from '../../core/money.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'

@@ -1,5 +1,9 @@
 import { reserveStoredBytes } from '../daily-byte-quotas.ts'
-import { decryptEnvelope, encryptEnvelope, type EncryptionKeys } from '../../core/key-derivation-and-encryption.ts'
+import {
+  decryptEnvelope,
+  encryptEnvelope,
+  type EncryptionKeys,
+} from '../../core/key-derivation-and-encryption.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 

@@ -1,4 +1,8 @@
-import { decryptEnvelope, encryptEnvelope, type EncryptionKeys } from '../../core/key-derivation-and-encryption.ts'
+import {
+  decryptEnvelope,
+  encryptEnvelope,
+  type EncryptionKeys,
+} from '../../core/key-derivation-and-encryption.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'

@@ -286,5 +286,9 @@ const fromRow = (row: SweepRow): WalletSweepRecord => ({
   swept: toSweepTransfer(row),
 })
 
-const toSweepTransfer = ({ tx, log_index: logIndex, block }: SweepRow): WalletSweepTransfer | null =>
+const toSweepTransfer = ({
+  tx,
+  log_index: logIndex,
+  block,
+}: SweepRow): WalletSweepTransfer | null =>
   tx === null || logIndex === null || block === null ? null : { tx, logIndex, block }

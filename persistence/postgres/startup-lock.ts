@@ -20,7 +20,8 @@ export async function withStartupLock<T>(subject: string, work: () => Promise<T>
   const path = process.platform === 'linux' ? `\0${name}` : join(tmpdir(), name)
   let held = await tryBind(path)
   while (held === null) {
-    if (!path.startsWith('\0') && !(await acceptsPostgresConnections(path))) rmSync(path, { force: true })
+    if (!path.startsWith('\0') && !(await acceptsPostgresConnections(path)))
+      rmSync(path, { force: true })
     await sleep(RETRY_MS)
     held = await tryBind(path)
   }

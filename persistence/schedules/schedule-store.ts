@@ -1,4 +1,8 @@
-import { decryptEnvelope, encryptEnvelope, type EncryptionKeys } from '../../core/key-derivation-and-encryption.ts'
+import {
+  decryptEnvelope,
+  encryptEnvelope,
+  type EncryptionKeys,
+} from '../../core/key-derivation-and-encryption.ts'
 import { isUuid } from '../../core/ids.ts'
 import { micros, type Micros } from '../../core/money.ts'
 import { redactSecrets } from '../../core/validation/redact-secrets.ts'

@@ -1,4 +1,8 @@
-import { snapshotAmountSql, ACCOUNT_BALANCES_SQL, type DatabaseInvariant } from './database-invariant.ts'
+import {
+  snapshotAmountSql,
+  ACCOUNT_BALANCES_SQL,
+  type DatabaseInvariant,
+} from './database-invariant.ts'
 
 /** Invariants of fleets. */
 

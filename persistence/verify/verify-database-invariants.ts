@@ -3,7 +3,11 @@ import { FLEET_INVARIANTS } from './fleet-invariants.ts'
 import { HIVE_INVARIANTS } from './hive-invariants.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 import { VAULT_INVARIANTS } from './vault-invariants.ts'
-import { snapshotAmountSql, ACCOUNT_BALANCES_SQL, type DatabaseInvariant } from './database-invariant.ts'
+import {
+  snapshotAmountSql,
+  ACCOUNT_BALANCES_SQL,
+  type DatabaseInvariant,
+} from './database-invariant.ts'
 
 /** The result of one invariant. */
 export interface InvariantCheckResult {

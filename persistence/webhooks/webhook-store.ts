@@ -1,4 +1,8 @@
-import { decryptEnvelope, encryptEnvelope, type EncryptionKeys } from '../../core/key-derivation-and-encryption.ts'
+import {
+  decryptEnvelope,
+  encryptEnvelope,
+  type EncryptionKeys,
+} from '../../core/key-derivation-and-encryption.ts'
 import { newPrefixedId } from '../../core/ids.ts'
 import { newWebhookSecret } from '../../core/webhook-signature.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'

@@ -48,7 +48,10 @@ export function createEgressClient(settings: EgressClientSettings): ClosableEgre
   return {
     async preflight({ url, headers, secrets }) {
       const first = parseFetchableUrl(url, allow)
-      await resolveHopHeaders(parseOutboundCallerHeaders(headers ?? {}), secrets, { url: first, first })
+      await resolveHopHeaders(parseOutboundCallerHeaders(headers ?? {}), secrets, {
+        url: first,
+        first,
+      })
     },
     fetch: (request) =>
       new RedirectedFetch(request, { agent, allow, userAgent: settings.userAgent }).run(),

@@ -2,7 +2,11 @@ import { Agent } from 'node:http'
 import { isIP, type LookupFunction } from 'node:net'
 import type { LookupAddress } from 'node:dns'
 import { ServiceError } from '../../core/errors.ts'
-import { isMetadataHostname, isPublicIpAddress, type IpAddressAllowlist } from './public-ip-address.ts'
+import {
+  isMetadataHostname,
+  isPublicIpAddress,
+  type IpAddressAllowlist,
+} from './public-ip-address.ts'
 import { isFetchableTcpPort } from './fetchable-tcp-ports.ts'
 import type { ResolveAddresses } from './dns-resolver.ts'
 

@@ -32,7 +32,9 @@ const CREDENTIAL_HEADER = /^x-|(^|-)(api-?key|key|token|version|id|secret|organi
 export type OutboundCallerHeaders = ReadonlyMap<string, string>
 
 /** Throws for any header outside the allow list: none may control the connection or claim an origin. */
-export function parseOutboundCallerHeaders(headers: Readonly<Record<string, string>>): OutboundCallerHeaders {
+export function parseOutboundCallerHeaders(
+  headers: Readonly<Record<string, string>>,
+): OutboundCallerHeaders {
   const entries = Object.entries(headers)
   if (entries.length > MAX_CALLER_HEADERS)
     throw invalidInputError('/headers', `has more than ${MAX_CALLER_HEADERS} fields`)

@@ -22,7 +22,10 @@ export function createSandboxStartFailureLog(
       if (failure === null || launcherSelection.failure() !== null)
         return void broken.delete(language)
       if (broken.get(language) !== failure.reason)
-        log(`sandbox hosts for ${language} do not start`, new Error(formatSandboxStartFailure(failure)))
+        log(
+          `sandbox hosts for ${language} do not start`,
+          new Error(formatSandboxStartFailure(failure)),
+        )
       broken.set(language, failure.reason)
     },
     list() {

@@ -42,7 +42,8 @@ export interface SandboxHealth {
 
 const LANGUAGES: readonly SandboxLanguage[] = ['python', 'javascript', 'bash']
 
-const isolationRank = (isolation: SandboxIsolationLevel): number => SANDBOX_ISOLATION_LEVELS.indexOf(isolation)
+const isolationRank = (isolation: SandboxIsolationLevel): number =>
+  SANDBOX_ISOLATION_LEVELS.indexOf(isolation)
 
 /** Creates the sandbox. No process starts before the first job. */
 export function createSandbox(deps: SandboxDeps) {

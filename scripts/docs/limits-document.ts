@@ -152,7 +152,10 @@ function boundedFields(path: string, shape: SchemaField): [string, string][] {
     own.push([path, describeCountRange(['entry', 'entries'], minItems, maxItems)])
   if (shape.maximum !== undefined) own.push([path, describeSchema(shape)])
   else if (shape.maxLength !== undefined)
-    own.push([path, describeCountRange(CHARACTER_SINGULAR_AND_PLURAL, shape.minLength, shape.maxLength)])
+    own.push([
+      path,
+      describeCountRange(CHARACTER_SINGULAR_AND_PLURAL, shape.minLength, shape.maxLength),
+    ])
   const at = (name: string) => (path === '' ? name : `${path}.${name}`)
   return [
     ...own,

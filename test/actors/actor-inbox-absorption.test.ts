@@ -214,7 +214,9 @@ t.test('an Idempotency-Key is answered once, even on a node that looked too earl
   await one.ask(id, settleCallCommand, settleCallInputOfAdmission(first, id), { key: 'k1' })
   // The second node loads its state only now: no version tells it of the answer.
   await two.ask(id, admitCallCommand, second)
-  const asked = two.ask(id, settleCallCommand, settleCallInputOfAdmission(second, id), { key: 'k1' })
+  const asked = two.ask(id, settleCallCommand, settleCallInputOfAdmission(second, id), {
+    key: 'k1',
+  })
   const error = await asked.then(
     () => null,
     (reason: unknown) => reason,

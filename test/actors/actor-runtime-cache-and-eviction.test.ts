@@ -211,7 +211,8 @@ t.test('a failed load of an actor does not affect a commit in progress', async (
     store: (store) => ({
       ...store,
       loadActors: async (id, wanted) => {
-        if (broken) return loseConnectionBeforeCommit(() => Promise.reject(new Error()), []) as never
+        if (broken)
+          return loseConnectionBeforeCommit(() => Promise.reject(new Error()), []) as never
         return store.loadActors(id, wanted)
       },
     }),

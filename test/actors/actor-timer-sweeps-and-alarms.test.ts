@@ -68,7 +68,12 @@ t.test('an overdue hold is released once by two nodes that sweep together', asyn
   t.equal((await sql`select 1 from timers where id like 'hold:%'`).length, 0)
   t.equal(
     await errorCodeOf(
-      one.ask(id, settleCallCommand, settleCallInputOfAdmission(asked, id), touchedAggregatesOfAdmission(asked)),
+      one.ask(
+        id,
+        settleCallCommand,
+        settleCallInputOfAdmission(asked, id),
+        touchedAggregatesOfAdmission(asked),
+      ),
     ),
     'call_settled',
   )

@@ -209,7 +209,12 @@ t.test('a delivery made by another node during the poll is not repeated', async 
     const told = { at, ms: 1, status: 200, error: null, dueAt: at, aside: false, disable: null }
     await store.settle(claimed, { ...told, state: 'delivered' })
   }
-  const mine = await pauseNextStatementReading(sql, 'webhooks', () => claim(randomUUID()), delivered)
+  const mine = await pauseNextStatementReading(
+    sql,
+    'webhooks',
+    () => claim(randomUUID()),
+    delivered,
+  )
   t.equal(sent.length, 1)
   t.strictSame(
     mine.map(({ id }) => sent.includes(id)),

@@ -30,7 +30,8 @@ const limits = ({ total, day, month }: Caps, keyId = 'key-1') => ({
   keyCapPerMonth: month === undefined ? null : microUsd(month),
 })
 const open = (cash = 1_000_000): Snapshot =>
-  startStateMachine(agentMachine, { agentId: 'agent-1', promo: ZERO, cash: microUsd(cash) }).snapshot
+  startStateMachine(agentMachine, { agentId: 'agent-1', promo: ZERO, cash: microUsd(cash) })
+    .snapshot
 const ask = (
   amount: number,
   caps: Caps,
@@ -194,4 +195,5 @@ t.test('over any events no key ever spends more than its caps in their windows',
   t.pass('within the caps')
 })
 
-const heldNow = (event: AgentMachineEvent, at: number) => (event.type === 'CHARGE' ? { heldAt: at } : {})
+const heldNow = (event: AgentMachineEvent, at: number) =>
+  event.type === 'CHARGE' ? { heldAt: at } : {}

@@ -8,7 +8,11 @@ import {
   sampleAgentSnapshot,
   type AgentMachineSnapshot,
 } from '../support/machines/agent-machine-sample-events.ts'
-import { playEvents, stepStateMachine, microUsd } from '../support/machines/state-machine-stepper.ts'
+import {
+  playEvents,
+  stepStateMachine,
+  microUsd,
+} from '../support/machines/state-machine-stepper.ts'
 
 const NO_KEY = { keyId: null, keyCap: null, keyReserved: ZERO } as const
 const charge = (amount: number) =>
@@ -56,7 +60,11 @@ const deposit = (amount: number, id = `deposit-${amount}`): AgentMachineEvent =>
 t.test(
   'deposits accumulate to the smallest one, and the first credited brings a bonus',
   async (t) => {
-    const small = stepStateMachine(agentMachine, sampleAgentSnapshot(0, 0), deposit(999_999)).snapshot
+    const small = stepStateMachine(
+      agentMachine,
+      sampleAgentSnapshot(0, 0),
+      deposit(999_999),
+    ).snapshot
     t.match(small.context, { pending: 999_999n, cash: 0n, promo: 0n, firstDeposit: null })
     t.equal(small.value, 'empty')
     const { context } = stepStateMachine(agentMachine, small, deposit(1, 'b')).snapshot
@@ -111,7 +119,11 @@ t.test('an agent joins one fleet', async (t) => {
 
 t.test('an agent leaves only its own fleet and may join again', async (t) => {
   t.equal(refusal(sampleAgentSnapshot(0, 0), leave('fleet-1')), 'not_in_fleet')
-  t.equal(refusal(sampleAgentSnapshot(0, 0), leave(null)), 'not_in_fleet', 'whichever that would be')
+  t.equal(
+    refusal(sampleAgentSnapshot(0, 0), leave(null)),
+    'not_in_fleet',
+    'whichever that would be',
+  )
   const { snapshot } = stepStateMachine(agentMachine, sampleAgentSnapshot(0, 0), join)
   t.equal(refusal(snapshot, leave('fleet-2')), 'not_in_fleet')
   t.equal(refusal(snapshot, leave(null)), 'not_in_fleet', 'nobody leaves unnamed')
@@ -170,7 +182,11 @@ t.test('a loan belongs to one call, and no balance grows by it', async (t) => {
 })
 
 t.test('a hold uses the loan and the own credits, own credits first', async (t) => {
-  const lent = stepStateMachine(agentMachine, sampleAgentSnapshot(4, 10), lend('call-1', 30, 5)).snapshot
+  const lent = stepStateMachine(
+    agentMachine,
+    sampleAgentSnapshot(4, 10),
+    lend('call-1', 30, 5),
+  ).snapshot
   t.equal(refusal(lent, agentHoldEvent('call-1', 45)), 'payment_required')
   const held = stepStateMachine(agentMachine, lent, agentHoldEvent('call-1', 40)).snapshot
   t.strictSame(own(held), { promo: 0n, cash: 4n, held: 40n, open: ['call-1'] })
@@ -191,7 +207,11 @@ t.test('a hold uses the loan and the own credits, own credits first', async (t) 
 })
 
 t.test('a call in memory is charged to its loan, then to the own credits', async (t) => {
-  const lent = stepStateMachine(agentMachine, sampleAgentSnapshot(4, 10), lend('call-1', 30, 5)).snapshot
+  const lent = stepStateMachine(
+    agentMachine,
+    sampleAgentSnapshot(4, 10),
+    lend('call-1', 30, 5),
+  ).snapshot
   const paid = stepStateMachine(agentMachine, lent, { ...charge(36), callId: 'call-1' }).snapshot
   t.strictSame(own(paid), { promo: 0n, cash: 8n, held: 0n, open: [] })
   t.equal(refusal(lent, { ...charge(45), callId: 'call-1' }), 'payment_required')

@@ -72,7 +72,11 @@ t.test('a balance change reaches every tier from every other', async (t) => {
   for (const [from, has] of Object.entries(balances)) {
     for (const [to, gets] of Object.entries(balances)) {
       const change = gets >= has ? agentCreditEvent(0, gets - has) : agentChargeEvent(has - gets)
-      const { snapshot, emitted } = stepStateMachine(agentMachine, sampleAgentSnapshot(0, has), change)
+      const { snapshot, emitted } = stepStateMachine(
+        agentMachine,
+        sampleAgentSnapshot(0, has),
+        change,
+      )
       t.equal(snapshot.value, to, `${from} to ${to}`)
       t.equal(
         emitted.length,
@@ -97,7 +101,11 @@ t.test(
   'a check accepts up to the balance without holds in memory, and changes nothing',
   async (t) => {
     const start = sampleAgentSnapshot(30, 70)
-    const exact = stepStateMachine(agentMachine, start, agentCheckEvent(60, { reserved: microUsd(40) }))
+    const exact = stepStateMachine(
+      agentMachine,
+      start,
+      agentCheckEvent(60, { reserved: microUsd(40) }),
+    )
     t.equal(exact.refused, null)
     t.strictSame(exact.snapshot.context, start.context)
     t.equal(

@@ -21,7 +21,10 @@ import {
 import { playEvents, stepStateMachine } from '../support/machines/state-machine-stepper.ts'
 
 t.test('an empty tool list allows none, null allows all', async (t) => {
-  t.equal(backpackRejectionOf(createBackpackSnapshot({ tools: [] }), backpackCheckEvent(0)), 'TOOL_NOT_ALLOWED')
+  t.equal(
+    backpackRejectionOf(createBackpackSnapshot({ tools: [] }), backpackCheckEvent(0)),
+    'TOOL_NOT_ALLOWED',
+  )
   t.equal(backpackRejectionOf(createBackpackSnapshot({ tools: null }), backpackCheckEvent(0)), null)
 })
 
@@ -29,18 +32,42 @@ t.test('each limit allows exactly its amount and refuses one micro more', async 
   const start = createBackpackSnapshot()
   t.equal(trippedFuseLimitOf(start, backpackCheckEvent(50)), null)
   t.equal(trippedFuseLimitOf(start, backpackCheckEvent(51)), 'per_call')
-  const spent = playEvents(backpackMachine, start, [backpackChargeEvent(30), backpackHoldEvent(20)]).snapshot
-  t.equal(trippedFuseLimitOf(spent, backpackCheckEvent(40, BACKPACK_TEST_NOON_MS, { day: 10 })), null)
-  t.equal(trippedFuseLimitOf(spent, backpackCheckEvent(41, BACKPACK_TEST_NOON_MS, { day: 10 })), 'per_day')
-  t.equal(trippedFuseLimitOf(spent, backpackHoldEvent(41, BACKPACK_TEST_NOON_MS, { day: 10 })), 'per_day')
+  const spent = playEvents(backpackMachine, start, [
+    backpackChargeEvent(30),
+    backpackHoldEvent(20),
+  ]).snapshot
+  t.equal(
+    trippedFuseLimitOf(spent, backpackCheckEvent(40, BACKPACK_TEST_NOON_MS, { day: 10 })),
+    null,
+  )
+  t.equal(
+    trippedFuseLimitOf(spent, backpackCheckEvent(41, BACKPACK_TEST_NOON_MS, { day: 10 })),
+    'per_day',
+  )
+  t.equal(
+    trippedFuseLimitOf(spent, backpackHoldEvent(41, BACKPACK_TEST_NOON_MS, { day: 10 })),
+    'per_day',
+  )
   t.equal(
     trippedFuseLimitOf(spent, backpackCheckEvent(51, BACKPACK_TEST_NOON_MS, { day: 100 })),
     'per_call',
     'the smallest window first',
   )
   const monthly = createBackpackSnapshot({ fuse: fuseLimitsOf(null, null, 100) })
-  t.equal(trippedFuseLimitOf(monthly, backpackCheckEvent(60, BACKPACK_TEST_NOON_MS, { day: 0, month: 40 })), null)
-  t.equal(trippedFuseLimitOf(monthly, backpackCheckEvent(61, BACKPACK_TEST_NOON_MS, { day: 0, month: 40 })), 'per_month')
+  t.equal(
+    trippedFuseLimitOf(
+      monthly,
+      backpackCheckEvent(60, BACKPACK_TEST_NOON_MS, { day: 0, month: 40 }),
+    ),
+    null,
+  )
+  t.equal(
+    trippedFuseLimitOf(
+      monthly,
+      backpackCheckEvent(61, BACKPACK_TEST_NOON_MS, { day: 0, month: 40 }),
+    ),
+    'per_month',
+  )
   t.equal(
     trippedFuseLimitOf(
       createBackpackSnapshot({ fuse: fuseLimitsOf(null, null, null) }),
@@ -53,14 +80,18 @@ t.test('each limit allows exactly its amount and refuses one micro more', async 
 t.test('asking changes nothing', async (t) => {
   const start = createBackpackSnapshot()
   t.strictSame(
-    stepStateMachine(backpackMachine, start, backpackCheckEvent(50, NEXT_MIDNIGHT_MS)).snapshot.context,
+    stepStateMachine(backpackMachine, start, backpackCheckEvent(50, NEXT_MIDNIGHT_MS)).snapshot
+      .context,
     start.context,
   )
 })
 
 t.test('a free call trips no fuse', async (t) => {
   const start = createBackpackSnapshot({ fuse: fuseLimitsOf(0, 0, 0) })
-  t.equal(backpackRejectionOf(start, backpackCheckEvent(0, BACKPACK_TEST_NOON_MS, { day: 10 })), null)
+  t.equal(
+    backpackRejectionOf(start, backpackCheckEvent(0, BACKPACK_TEST_NOON_MS, { day: 10 })),
+    null,
+  )
   t.equal(backpackRejectionOf(start, backpackHoldEvent(0)), null)
   t.match(stepStateMachine(backpackMachine, start, backpackChargeEvent(0)).snapshot.context, {
     calls: 1,
@@ -73,7 +104,11 @@ t.test('a tripped fuse emits once per window and limit, with its numbers', async
     backpackChargeEvent(30),
     backpackHoldEvent(20),
   ]).snapshot
-  const first = stepStateMachine(backpackMachine, start, backpackCheckEvent(45, BACKPACK_TEST_NOON_MS, { day: 10 }))
+  const first = stepStateMachine(
+    backpackMachine,
+    start,
+    backpackCheckEvent(45, BACKPACK_TEST_NOON_MS, { day: 10 }),
+  )
   t.strictSame(first.emitted, [
     {
       type: 'fuse.tripped',
@@ -86,12 +121,20 @@ t.test('a tripped fuse emits once per window and limit, with its numbers', async
     },
   ])
   t.strictSame(first.snapshot.context, { ...start.context, told: { per_day: '2026-11-21' } })
-  const again = stepStateMachine(backpackMachine, first.snapshot, backpackHoldEvent(45, BACKPACK_TEST_NOON_MS, { day: 10 }))
+  const again = stepStateMachine(
+    backpackMachine,
+    first.snapshot,
+    backpackHoldEvent(45, BACKPACK_TEST_NOON_MS, { day: 10 }),
+  )
   t.strictSame([again.limit, again.emitted], ['per_day', []])
   t.strictSame(again.snapshot.context, first.snapshot.context)
   const other = stepStateMachine(backpackMachine, first.snapshot, backpackCheckEvent(51))
   t.match(other.emitted, [{ limit: 'per_call', spent: 0n, limitAmount: 50n }], 'another limit')
-  const tomorrow = stepStateMachine(backpackMachine, other.snapshot, backpackCheckEvent(51, NEXT_MIDNIGHT_MS))
+  const tomorrow = stepStateMachine(
+    backpackMachine,
+    other.snapshot,
+    backpackCheckEvent(51, NEXT_MIDNIGHT_MS),
+  )
   t.match(tomorrow.emitted, [{ limit: 'per_call', window: '2026-11-22' }], 'another day')
 })
 
@@ -99,10 +142,18 @@ t.test('the monthly limit emits once per month', async (t) => {
   const start = createBackpackSnapshot({ fuse: fuseLimitsOf(null, null, 100) })
   const first = stepStateMachine(backpackMachine, start, backpackCheckEvent(101))
   t.match(first.emitted, [{ limit: 'per_month', window: '2026-11', spent: 0n, limitAmount: 100n }])
-  const nextDay = stepStateMachine(backpackMachine, first.snapshot, backpackCheckEvent(101, NEXT_MIDNIGHT_MS))
+  const nextDay = stepStateMachine(
+    backpackMachine,
+    first.snapshot,
+    backpackCheckEvent(101, NEXT_MIDNIGHT_MS),
+  )
   t.strictSame([nextDay.limit, nextDay.emitted], ['per_month', []])
   t.match(
-    stepStateMachine(backpackMachine, nextDay.snapshot, backpackCheckEvent(101, START_OF_DECEMBER_MS)).emitted,
+    stepStateMachine(
+      backpackMachine,
+      nextDay.snapshot,
+      backpackCheckEvent(101, START_OF_DECEMBER_MS),
+    ).emitted,
     [{ window: '2026-12' }],
   )
 })
@@ -114,7 +165,10 @@ t.test('a fuse emitted on a later day is not emitted again when the clock goes b
     backpackCheckEvent(51, NEXT_MIDNIGHT_MS),
   ).snapshot
   t.equal(told.context.day, '2026-11-22')
-  t.strictSame(stepStateMachine(backpackMachine, told, backpackCheckEvent(51, END_OF_DAY_MS)).emitted, [])
+  t.strictSame(
+    stepStateMachine(backpackMachine, told, backpackCheckEvent(51, END_OF_DAY_MS)).emitted,
+    [],
+  )
 })
 
 t.test('a charge checks the limits again, without the reservations of other calls', async (t) => {
@@ -129,7 +183,10 @@ t.test('a charge checks the limits again, without the reservations of other call
   t.match(tripped.emitted, [{ type: 'fuse.tripped', spent: 70n, needed: 31n }])
   t.equal(tripped.snapshot.context.spentDay, 50n)
   t.equal(
-    trippedFuseLimitOf(createBackpackSnapshot({ fuse: fuseLimitsOf(null, null, 10) }), backpackChargeEvent(11)),
+    trippedFuseLimitOf(
+      createBackpackSnapshot({ fuse: fuseLimitsOf(null, null, 10) }),
+      backpackChargeEvent(11),
+    ),
     'per_month',
   )
 })
@@ -141,8 +198,8 @@ t.test('days and months roll at UTC midnight', async (t) => {
   ]).snapshot
   t.equal(trippedFuseLimitOf(start, backpackCheckEvent(1, END_OF_DAY_MS)), 'per_day')
   t.equal(trippedFuseLimitOf(start, backpackCheckEvent(50, NEXT_MIDNIGHT_MS)), null)
-  const rolled = stepStateMachine(backpackMachine, start, backpackHoldEvent(40, NEXT_MIDNIGHT_MS)).snapshot
-    .context
+  const rolled = stepStateMachine(backpackMachine, start, backpackHoldEvent(40, NEXT_MIDNIGHT_MS))
+    .snapshot.context
   t.match(rolled, {
     day: '2026-11-22',
     spentDay: 0n,
@@ -155,7 +212,8 @@ t.test('days and months roll at UTC midnight', async (t) => {
   t.equal(trippedFuseLimitOf(month, backpackCheckEvent(1, END_OF_MONTH_MS)), 'per_month')
   t.equal(trippedFuseLimitOf(month, backpackCheckEvent(1, START_OF_DECEMBER_MS)), null)
   t.match(
-    stepStateMachine(backpackMachine, month, backpackChargeEvent(10, START_OF_DECEMBER_MS)).snapshot.context,
+    stepStateMachine(backpackMachine, month, backpackChargeEvent(10, START_OF_DECEMBER_MS)).snapshot
+      .context,
     {
       month: '2026-12',
       spentMonth: 10n,
@@ -173,7 +231,8 @@ t.test('a clock that goes back reopens no window', async (t) => {
   t.equal(trippedFuseLimitOf(start, backpackCheckEvent(1, END_OF_DAY_MS)), 'per_day')
   t.equal(trippedFuseLimitOf(start, backpackHoldEvent(1, BACKPACK_TEST_NOON_MS)), 'per_day')
   t.equal(
-    stepStateMachine(backpackMachine, start, backpackReleaseEvent(0, BACKPACK_TEST_NOON_MS)).snapshot.context.day,
+    stepStateMachine(backpackMachine, start, backpackReleaseEvent(0, BACKPACK_TEST_NOON_MS))
+      .snapshot.context.day,
     '2026-11-22',
   )
   const later = createBackpackSnapshot({
@@ -181,7 +240,11 @@ t.test('a clock that goes back reopens no window', async (t) => {
     expiresAt: START_OF_DECEMBER_MS + 90 * DAY,
     fuse: fuseLimitsOf(null, null, 5),
   })
-  const spent = stepStateMachine(backpackMachine, later, backpackChargeEvent(5, START_OF_DECEMBER_MS)).snapshot
+  const spent = stepStateMachine(
+    backpackMachine,
+    later,
+    backpackChargeEvent(5, START_OF_DECEMBER_MS),
+  ).snapshot
   t.equal(trippedFuseLimitOf(spent, backpackCheckEvent(1, END_OF_MONTH_MS)), 'per_month')
 })
 
@@ -224,7 +287,10 @@ t.test("yesterday's charge is not stopped by today's spending", async (t) => {
     backpackChargeEvent(50, NEXT_MIDNIGHT_MS),
   ]).snapshot
   t.equal(trippedFuseLimitOf(full, backpackChargeEvent(30, NEXT_MIDNIGHT_MS, END_OF_DAY_MS)), null)
-  t.equal(trippedFuseLimitOf(full, backpackChargeEvent(51, NEXT_MIDNIGHT_MS, END_OF_DAY_MS)), 'per_call')
+  t.equal(
+    trippedFuseLimitOf(full, backpackChargeEvent(51, NEXT_MIDNIGHT_MS, END_OF_DAY_MS)),
+    'per_call',
+  )
 })
 
 t.test(
@@ -245,7 +311,11 @@ t.test(
 )
 
 t.test('capture and release reduce the held amount, never below zero', async (t) => {
-  const held = stepStateMachine(backpackMachine, createBackpackSnapshot(), backpackHoldEvent(40)).snapshot
+  const held = stepStateMachine(
+    backpackMachine,
+    createBackpackSnapshot(),
+    backpackHoldEvent(40),
+  ).snapshot
   t.match(stepStateMachine(backpackMachine, held, backpackCaptureEvent(40, 25)).snapshot.context, {
     heldDay: 0n,
     spentDay: 25n,

@@ -76,10 +76,18 @@ t.test('timers warn 7 days and 1 day before, then it expires', async (t) => {
   t.strictSame(week.snapshot.value, { active: 'week' })
   t.strictSame(week.emitted, [{ type: 'backpack.expiring', days: 7 }])
   t.strictSame(week.cancelled, [], 'the other timers go on')
-  const day = stepStateMachine(backpackMachine, week.snapshot, backpackExpiryTimerEvent('dayBefore'))
+  const day = stepStateMachine(
+    backpackMachine,
+    week.snapshot,
+    backpackExpiryTimerEvent('dayBefore'),
+  )
   t.strictSame(day.snapshot.value, { active: 'day' })
   t.strictSame(day.emitted, [{ type: 'backpack.expiring', days: 1 }])
-  const expired = stepStateMachine(backpackMachine, day.snapshot, backpackExpiryTimerEvent('expiry'))
+  const expired = stepStateMachine(
+    backpackMachine,
+    day.snapshot,
+    backpackExpiryTimerEvent('expiry'),
+  )
   t.equal(expired.snapshot.value, 'expired')
   t.strictSame(expired.emitted, [])
 })
@@ -90,7 +98,10 @@ t.test('a late or repeated timer emits no warning', async (t) => {
     createBackpackSnapshot(),
     backpackExpiryTimerEvent('dayBefore'),
   )
-  for (const late of [backpackExpiryTimerEvent('weekBefore'), backpackExpiryTimerEvent('dayBefore')]) {
+  for (const late of [
+    backpackExpiryTimerEvent('weekBefore'),
+    backpackExpiryTimerEvent('dayBefore'),
+  ]) {
     const outcome = stepStateMachine(backpackMachine, snapshot, late)
     t.strictSame([outcome.refused, outcome.emitted], [null, []])
     t.strictSame(outcome.snapshot.value, { active: 'day' })
@@ -106,7 +117,10 @@ t.test('expiry by the clock refuses before the alarm has come, in the right orde
   const strict = createBackpackSnapshot({ tools: ['price_feed'], fuse: fuseLimitsOf(0, 0, 0) })
   t.equal(backpackRejectionOf(strict, backpackCheckEvent(1, BACKPACK_EXPIRY_MS)), 'EXPIRED')
   t.equal(backpackRejectionOf(strict, backpackHoldEvent(1, BACKPACK_EXPIRY_MS)), 'EXPIRED')
-  t.equal(backpackRejectionOf(strict, backpackCheckEvent(1, BACKPACK_EXPIRY_MS - 1)), 'TOOL_NOT_ALLOWED')
+  t.equal(
+    backpackRejectionOf(strict, backpackCheckEvent(1, BACKPACK_EXPIRY_MS - 1)),
+    'TOOL_NOT_ALLOWED',
+  )
   t.equal(
     backpackRejectionOf(strict, backpackCheckEvent(0, BACKPACK_EXPIRY_MS - 1)),
     'TOOL_NOT_ALLOWED',
@@ -116,8 +130,14 @@ t.test('expiry by the clock refuses before the alarm has come, in the right orde
     trippedFuseLimitOf(strict, backpackCheckEvent(1, BACKPACK_EXPIRY_MS - 1, {}, 'price_feed')),
     'per_call',
   )
-  t.equal(backpackRejectionOf(strict, { type: 'SET', tools: null, at: BACKPACK_EXPIRY_MS }), 'EXPIRED')
-  t.equal(backpackRejectionOf(strict, { type: 'SET', tools: null, at: BACKPACK_EXPIRY_MS - 1 }), null)
+  t.equal(
+    backpackRejectionOf(strict, { type: 'SET', tools: null, at: BACKPACK_EXPIRY_MS }),
+    'EXPIRED',
+  )
+  t.equal(
+    backpackRejectionOf(strict, { type: 'SET', tools: null, at: BACKPACK_EXPIRY_MS - 1 }),
+    null,
+  )
 })
 
 t.test('SET changes only the named fields', async (t) => {
@@ -161,7 +181,10 @@ t.test('an expired Backpack settles admitted calls and rejects new ones', async 
   t.equal(trippedFuseLimitOf(snapshot, backpackChargeEvent(51)), 'per_call')
   t.equal(backpackRejectionOf(snapshot, backpackCaptureEvent(40, 40)), null)
   t.equal(backpackRejectionOf(snapshot, backpackReleaseEvent(40)), null)
-  t.equal(stepStateMachine(backpackMachine, snapshot, backpackRevokeEvent).snapshot.value, 'revoked')
+  t.equal(
+    stepStateMachine(backpackMachine, snapshot, backpackRevokeEvent).snapshot.value,
+    'revoked',
+  )
 })
 
 t.test('a revoked Backpack stops charges at once and only settles durable holds', async (t) => {
@@ -210,7 +233,8 @@ t.test('renewal restarts the timers from the new expiry', async (t) => {
   })
   t.strictSame(renewed.cancelled, Object.keys(renewed.timers))
   t.match(
-    stepStateMachine(backpackMachine, renewed.snapshot, backpackExpiryTimerEvent('weekBefore')).emitted,
+    stepStateMachine(backpackMachine, renewed.snapshot, backpackExpiryTimerEvent('weekBefore'))
+      .emitted,
     [{ days: 7 }],
     'warned anew',
   )
@@ -224,28 +248,44 @@ t.test('renewal restarts the timers from the new expiry', async (t) => {
 
 t.test('a renewal that ends earlier changes nothing: the later end holds', async (t) => {
   for (const end of [BACKPACK_TEST_NOON_MS + 1, BACKPACK_EXPIRY_MS - 1, BACKPACK_EXPIRY_MS]) {
-    const kept = stepStateMachine(backpackMachine, createBackpackSnapshot(), backpackRenewEvent(end))
+    const kept = stepStateMachine(
+      backpackMachine,
+      createBackpackSnapshot(),
+      backpackRenewEvent(end),
+    )
     t.equal(kept.refused, null)
     t.equal(kept.snapshot.context.expiresAt, BACKPACK_EXPIRY_MS)
     t.strictSame([kept.timers, kept.cancelled, kept.emitted], [{}, [], []])
   }
   t.equal(
-    stepStateMachine(backpackMachine, createBackpackSnapshot(), backpackRenewEvent(BACKPACK_EXPIRY_MS + 1))
-      .snapshot.context.expiresAt,
+    stepStateMachine(
+      backpackMachine,
+      createBackpackSnapshot(),
+      backpackRenewEvent(BACKPACK_EXPIRY_MS + 1),
+    ).snapshot.context.expiresAt,
     BACKPACK_EXPIRY_MS + 1,
   )
 })
 
 t.test('spending beside tools is permitted by its name only', async (t) => {
   const named = createBackpackSnapshot({ tools: ['price_feed', 'agent_send', 'purchase'] })
-  t.equal(backpackRejectionOf(named, backpackCheckEvent(1, BACKPACK_TEST_NOON_MS, {}, 'agent_send')), null)
-  t.equal(backpackRejectionOf(named, backpackCheckEvent(1, BACKPACK_TEST_NOON_MS, {}, 'purchase')), null)
+  t.equal(
+    backpackRejectionOf(named, backpackCheckEvent(1, BACKPACK_TEST_NOON_MS, {}, 'agent_send')),
+    null,
+  )
+  t.equal(
+    backpackRejectionOf(named, backpackCheckEvent(1, BACKPACK_TEST_NOON_MS, {}, 'purchase')),
+    null,
+  )
   t.equal(
     backpackRejectionOf(named, backpackCheckEvent(1, BACKPACK_TEST_NOON_MS, {}, 'pack_install')),
     null,
     'a pack is a purchase',
   )
-  t.equal(backpackRejectionOf(named, backpackCheckEvent(1, BACKPACK_TEST_NOON_MS, {}, 'tip')), 'TOOL_NOT_ALLOWED')
+  t.equal(
+    backpackRejectionOf(named, backpackCheckEvent(1, BACKPACK_TEST_NOON_MS, {}, 'tip')),
+    'TOOL_NOT_ALLOWED',
+  )
   t.equal(
     backpackRejectionOf(
       createBackpackSnapshot({ tools: ['pack_install'] }),
@@ -292,10 +332,20 @@ t.test('renewal into the past is refused', async (t) => {
     backpackExpiryTimerEvent('expiry'),
   ).snapshot
   for (const snapshot of [createBackpackSnapshot(), expired]) {
-    const outcome = stepStateMachine(backpackMachine, snapshot, backpackRenewEvent(BACKPACK_TEST_NOON_MS, BACKPACK_TEST_NOON_MS))
+    const outcome = stepStateMachine(
+      backpackMachine,
+      snapshot,
+      backpackRenewEvent(BACKPACK_TEST_NOON_MS, BACKPACK_TEST_NOON_MS),
+    )
     t.equal(outcome.refused, 'invalid_input')
     t.strictSame(outcome.snapshot.context, snapshot.context)
-    t.equal(backpackRejectionOf(snapshot, backpackRenewEvent(BACKPACK_TEST_NOON_MS + 1, BACKPACK_TEST_NOON_MS)), null)
+    t.equal(
+      backpackRejectionOf(
+        snapshot,
+        backpackRenewEvent(BACKPACK_TEST_NOON_MS + 1, BACKPACK_TEST_NOON_MS),
+      ),
+      null,
+    )
   }
 })
 
@@ -304,7 +354,11 @@ t.test('unknown events are refused by every state', async (t) => {
   t.equal(backpackRejectionOf(createBackpackSnapshot(), unknown), 'internal')
   t.equal(
     backpackRejectionOf(
-      stepStateMachine(backpackMachine, createBackpackSnapshot(), backpackExpiryTimerEvent('expiry')).snapshot,
+      stepStateMachine(
+        backpackMachine,
+        createBackpackSnapshot(),
+        backpackExpiryTimerEvent('expiry'),
+      ).snapshot,
       unknown,
     ),
     'EXPIRED',
@@ -367,7 +421,16 @@ t.test('snapshots of version 1 still resolve and go on', async (t) => {
     t.equal(stringifyWithBigints(snapshot.context), stringifyWithBigints(stored.context))
     const { value } = snapshot
     const code = typeof value === 'string' ? value.toUpperCase() : null
-    t.equal(backpackRejectionOf(snapshot, backpackCheckEvent(0, BACKPACK_TEST_NOON_MS + DAY, {}, 'price_feed')), code)
-    t.equal(backpackRejectionOf(snapshot, backpackReleaseEvent(0, BACKPACK_TEST_NOON_MS + DAY)), null)
+    t.equal(
+      backpackRejectionOf(
+        snapshot,
+        backpackCheckEvent(0, BACKPACK_TEST_NOON_MS + DAY, {}, 'price_feed'),
+      ),
+      code,
+    )
+    t.equal(
+      backpackRejectionOf(snapshot, backpackReleaseEvent(0, BACKPACK_TEST_NOON_MS + DAY)),
+      null,
+    )
   }
 })

@@ -15,7 +15,8 @@ import {
 
 type Snapshot = SnapshotFrom<typeof fleetMachine>
 
-const start = (): Snapshot => startStateMachine(fleetMachine, { fleetId: 'f', ownerId: 'ann' }).snapshot
+const start = (): Snapshot =>
+  startStateMachine(fleetMachine, { fleetId: 'f', ownerId: 'ann' }).snapshot
 const join = (agentId: string) => ({ type: 'JOIN', agentId }) as const
 const leave = (agentId: string) => ({ type: 'LEAVE', agentId }) as const
 const draw = (amount: number, agentId = 'bob') =>
@@ -84,7 +85,10 @@ t.test('a draw takes the bonus first, then cash, and is all or nothing', async (
   const short = stepStateMachine(fleetMachine, once, draw(950_001))
   t.equal(short.refused, 'payment_required')
   t.strictSame(short.snapshot.context, once.context)
-  t.match(stepStateMachine(fleetMachine, once, draw(950_000)).snapshot.context, { promo: 0n, cash: 0n })
+  t.match(stepStateMachine(fleetMachine, once, draw(950_000)).snapshot.context, {
+    promo: 0n,
+    cash: 0n,
+  })
 })
 
 t.test(

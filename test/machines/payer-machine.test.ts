@@ -18,7 +18,8 @@ import {
 type Snapshot = SnapshotFrom<typeof payerMachine>
 const USDC = '0xusdc'
 
-const start = (): Snapshot => startStateMachine(payerMachine, { payer: 'eip155:8453:0xabc' }).snapshot
+const start = (): Snapshot =>
+  startStateMachine(payerMachine, { payer: 'eip155:8453:0xabc' }).snapshot
 const reserve = (settlement: string, price: number, more: object = {}) => ({
   type: 'RESERVE' as const,
   settlement,
@@ -46,7 +47,8 @@ const release = (settlement: string) => ({ type: 'RELEASE', settlement }) as con
 const lose = (settlement: string, price: number, delivered: boolean) =>
   ({ type: 'LOSE', settlement, price: microUsd(price), delivered }) as const
 const modeOf = (snapshot: Snapshot, event: ReturnType<typeof reserve>) =>
-  stepStateMachine(payerMachine, snapshot, event).snapshot.context.reservations[event.settlement]?.mode
+  stepStateMachine(payerMachine, snapshot, event).snapshot.context.reservations[event.settlement]
+    ?.mode
 const refusal = (snapshot: Snapshot, event: PayerEvent) =>
   stepStateMachine(payerMachine, snapshot, event).refused
 
@@ -134,7 +136,10 @@ t.test('a loss ends the trust for good; money that was lost undelivered does not
     reserve('a', 50_000),
     lose('a', 50_000, false),
   ]).snapshot
-  t.match(kept, { value: 'trusted', context: { inFlight: 0n, losses: 0n, cap: INITIAL_OPTIMISTIC_PAYER_CAP } })
+  t.match(kept, {
+    value: 'trusted',
+    context: { inFlight: 0n, losses: 0n, cap: INITIAL_OPTIMISTIC_PAYER_CAP },
+  })
   const { snapshot } = playEvents(payerMachine, start(), [
     reserve('a', 50_000),
     lose('a', 50_000, true),

@@ -61,7 +61,10 @@ t.test(
       exhausted(1),
       pause('key_revoked'),
     ]).snapshot
-    t.equal(stepStateMachine(scheduleMachine, short, funded(1_000_000, at(3))).snapshot.value, 'paused')
+    t.equal(
+      stepStateMachine(scheduleMachine, short, funded(1_000_000, at(3))).snapshot.value,
+      'paused',
+    )
   },
 )
 
@@ -102,10 +105,16 @@ t.test('a run that is barred ends its slot and pauses', async (t) => {
 
 t.test('a key that enables it takes it over, and its pause is over', async (t) => {
   const paused = stepStateMachine(scheduleMachine, start(), pause('key_revoked')).snapshot
-  const taken = stepStateMachine(scheduleMachine, paused, { ...enable(at(1) + 1), keyId: 'k2' }).snapshot
+  const taken = stepStateMachine(scheduleMachine, paused, {
+    ...enable(at(1) + 1),
+    keyId: 'k2',
+  }).snapshot
   t.match(taken, { value: 'enabled', context: { keyId: 'k2', pausedFor: null, slot: at(2) } })
   t.equal(taken.context.backpackId, 'bp_1', 'its Backpack stays')
-  const running = stepStateMachine(scheduleMachine, start(), { ...enable(NOON), keyId: 'k2' }).snapshot
+  const running = stepStateMachine(scheduleMachine, start(), {
+    ...enable(NOON),
+    keyId: 'k2',
+  }).snapshot
   t.match(running, { value: 'enabled', context: { keyId: 'k2', slot: at(1) } })
   const same = stepStateMachine(scheduleMachine, start(), { ...enable(NOON), keyId: 'k1' }).snapshot
   t.strictSame(same, start())

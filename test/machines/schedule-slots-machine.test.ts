@@ -113,7 +113,10 @@ t.test('a paused schedule resumes when a run can be paid, with the next slot', a
     value: 'enabled',
     context: { slot: at(4), needed: null },
   })
-  t.equal(stepStateMachine(scheduleMachine, start(), funded(9_999, at(3))).snapshot.context.slot, at(1))
+  t.equal(
+    stepStateMachine(scheduleMachine, start(), funded(9_999, at(3))).snapshot.context.slot,
+    at(1),
+  )
 })
 
 t.test('after a disable the current run may end; none starts before an enable', async (t) => {
@@ -162,7 +165,10 @@ t.test('more than one run may be in progress, up to a limit', async (t) => {
 t.test('enabled again before its slot was due, it is the same slot and one run', async (t) => {
   const { snapshot } = playEvents(scheduleMachine, start(), [disable, enable(NOON + 1)])
   t.match(snapshot.context, { slot: at(1), late: [] })
-  t.equal(refusal(stepStateMachine(scheduleMachine, snapshot, ran(1)).snapshot, ran(1)), 'call_settled')
+  t.equal(
+    refusal(stepStateMachine(scheduleMachine, snapshot, ran(1)).snapshot, ran(1)),
+    'call_settled',
+  )
 })
 
 t.test('a run without credits pauses only its own slot', async (t) => {
@@ -183,7 +189,10 @@ t.test('cancelled, a run under way ends once and everything else is refused', as
   for (const event of [enable(NOON), disable, { type: 'CHANGE', name: 'x' } as const]) {
     t.equal(refusal(snapshot, event), 'schedule_cancelled', event.type)
   }
-  t.equal(stepStateMachine(scheduleMachine, snapshot, funded(9_999, at(2))).snapshot.value, 'cancelled')
+  t.equal(
+    stepStateMachine(scheduleMachine, snapshot, funded(9_999, at(2))).snapshot.value,
+    'cancelled',
+  )
   t.equal(refusal(snapshot, cancel), null)
   for (const end of [ran(1), exhausted(1)]) {
     const ended = stepStateMachine(scheduleMachine, snapshot, end).snapshot

@@ -102,7 +102,11 @@ t.test('nothing is sent before it is due, and a final state stays final', async 
     t.equal(at(after(start(), release(), event)), 'released/waiting', event.type)
     if (event === undone) continue
     const over = after(start(), deliver(), submitted, settled)
-    t.equal(stepStateMachine(settlementMachine, over, event).snapshot.context, over.context, event.type)
+    t.equal(
+      stepStateMachine(settlementMachine, over, event).snapshot.context,
+      over.context,
+      event.type,
+    )
   }
   t.equal(refusal(start(), { type: 'NO_SUCH_EVENT' } as never), 'internal')
 })
@@ -155,7 +159,11 @@ for (const [where, from, same, other] of repetitions) {
     t.equal(refusal(from, claim({ agentId, callId: 'c2', credential: 'k2' })), other, 'credential')
     t.equal(refusal(from, claim({ agentId: 'a2', callId: 'c2' })), other, 'somebody else')
     if (same === null) {
-      const { snapshot } = stepStateMachine(settlementMachine, from, claim({ agentId, callId: 'c2' }))
+      const { snapshot } = stepStateMachine(
+        settlementMachine,
+        from,
+        claim({ agentId, callId: 'c2' }),
+      )
       t.equal(snapshot.context, from.context, 'the first answer is repeated')
     }
   })

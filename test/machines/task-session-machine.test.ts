@@ -88,9 +88,15 @@ t.test('no settlement exceeds its hold', async (t) => {
 
 t.test('a budget may be lowered to the spent, held and reserved amounts, not below', async (t) => {
   const { snapshot } = playEvents(taskSessionMachine, start(100), [charge(20), hold(30)])
-  t.equal(stepStateMachine(taskSessionMachine, snapshot, setBudget(60, 10)).snapshot.context.budget, 60n)
+  t.equal(
+    stepStateMachine(taskSessionMachine, snapshot, setBudget(60, 10)).snapshot.context.budget,
+    60n,
+  )
   t.equal(refusal(snapshot, setBudget(59, 10)), 'budget_below_spent')
-  t.equal(stepStateMachine(taskSessionMachine, snapshot, setBudget(500)).snapshot.context.budget, 500n)
+  t.equal(
+    stepStateMachine(taskSessionMachine, snapshot, setBudget(500)).snapshot.context.budget,
+    500n,
+  )
 })
 
 t.test('end completes and cancel abandons', async (t) => {

@@ -117,7 +117,11 @@ t.test('a batch above the hourly limit needs an unused hour and fills it', async
   t.strictSame(fits.context.newcomers, { since: NOON, agents: 10 })
   const small = stepStateMachine(visitorMachine, start(), join(2)).snapshot
   t.equal(refusal(small, join(1)), 'rate_limited', 'a small one fills it too')
-  const counted = stepStateMachine(visitorMachine, start(), join(2, NOON, { fills: false })).snapshot
+  const counted = stepStateMachine(
+    visitorMachine,
+    start(),
+    join(2, NOON, { fills: false }),
+  ).snapshot
   t.strictSame(counted.context.newcomers, { since: NOON, agents: 2 })
 })
 

@@ -171,7 +171,9 @@ t.test('a loss is charged to the treasury and reverted if the money arrives late
   await claimPaymentOn(one, claimed)
   await runSettlementCommand(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
   await runSettlementCommand(one, claimed, recordPaymentUnknownCommand, {})
-  await runSettlementCommand(one, claimed, recordPaymentLostCommand, { lookAt: Date.now() + MINUTE })
+  await runSettlementCommand(one, claimed, recordPaymentLostCommand, {
+    lookAt: Date.now() + MINUTE,
+  })
   t.equal(await readLedgerBalance(sql, 'treasury:fees'), 5_400 - 30_000)
   t.strictSame(await readPayerState(sql), { value: 'blocked', losses: 30_000 })
   t.match(await createSettlementStore(sql).counts(), { lost: 1, lostValue: 30_000n, exposure: 0n })

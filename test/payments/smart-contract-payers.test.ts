@@ -10,7 +10,10 @@ import {
   paymentSignatureHeader,
   startStationWithChain,
 } from '../support/payments/test-station-with-payment-chain.ts'
-import { decodePaymentResponse, settlementIdOfReply } from '../support/payments/test-station-with-payment-chain.ts'
+import {
+  decodePaymentResponse,
+  settlementIdOfReply,
+} from '../support/payments/test-station-with-payment-chain.ts'
 import { startSettlerScenario, type SettlerScenario } from '../support/payments/settler-scenario.ts'
 
 /**

@@ -1,5 +1,9 @@
 import t from 'tap'
-import { parseMasterKey, masterKeyId, deriveEncryptionKeys } from '../../core/key-derivation-and-encryption.ts'
+import {
+  parseMasterKey,
+  masterKeyId,
+  deriveEncryptionKeys,
+} from '../../core/key-derivation-and-encryption.ts'
 import { retireMasterKey } from '../../persistence/sealed-columns.ts'
 import { openWebhookSecret, createWebhookStore } from '../../persistence/webhooks/webhook-store.ts'
 import { createTestDatabase } from '../support/postgres/test-database.ts'

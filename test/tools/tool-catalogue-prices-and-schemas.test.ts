@@ -5,7 +5,11 @@ import t from 'tap'
 import { ServiceError } from '../../core/errors.ts'
 import { fromUsdc, ZERO } from '../../core/money.ts'
 import { REPOSITORY_ROOT } from '../../scripts/repository-root.ts'
-import { createToolCatalogue, NATIVE_TOOLS, RESERVED_OUTPUT_FIELDS } from '../../tools/tool-catalogue.ts'
+import {
+  createToolCatalogue,
+  NATIVE_TOOLS,
+  RESERVED_OUTPUT_FIELDS,
+} from '../../tools/tool-catalogue.ts'
 import type { ToolPorts } from '../../tools/tool-ports.ts'
 import { TEST_AUTHOR_AGENT_ID } from '../support/tools/test-tool-context.ts'
 
@@ -218,7 +222,11 @@ t.test('the bounds of the interface hold to the character', async (t) => {
   for (const value of [-0.01, 1.01])
     refused('hive_read', { query: 'x', min_confidence: value }, '/min_confidence')
   taken('agent_ping', { target_agent_id: TEST_AUTHOR_AGENT_ID, message: '😀'.repeat(1000) })
-  refused('agent_ping', { target_agent_id: TEST_AUTHOR_AGENT_ID, message: 'x'.repeat(1001) }, '/message')
+  refused(
+    'agent_ping',
+    { target_agent_id: TEST_AUTHOR_AGENT_ID, message: 'x'.repeat(1001) },
+    '/message',
+  )
   taken('swarm_broadcast', { topic: 't', message: 'x'.repeat(2000) })
   refused('swarm_broadcast', { topic: 't', message: 'x'.repeat(2001) }, '/message')
   refused('swarm_broadcast', { topic: '', message: 'x' }, '/topic')

@@ -2,7 +2,10 @@ import Type from 'typebox'
 import { fromUsdc } from '../../core/money.ts'
 import { defineTool } from '../define-tool.ts'
 import { tryLlmCompletion } from '../optional-llm.ts'
-import { proposeAgentSettingsChanges, toCurrentAgentSettings } from './usage-advice/propose-agent-settings-changes.ts'
+import {
+  proposeAgentSettingsChanges,
+  toCurrentAgentSettings,
+} from './usage-advice/propose-agent-settings-changes.ts'
 import {
   OWN_USAGE_TOOL_DEFAULTS,
   readOwnUsage,

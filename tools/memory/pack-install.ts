@@ -10,7 +10,10 @@ import { DateTimeField, stageMemory, vaultAgentIdOf } from './vault/memory-schem
 /** The tool `pack-install`: buys a memory pack or a bundle. */
 
 const BUNDLE = 'full-stack-bundle'
-const prices: Readonly<Record<string, Micros>> = { ...MEMORY_PACK_PRICES, [BUNDLE]: MEMORY_PACK_BUNDLE_PRICE }
+const prices: Readonly<Record<string, Micros>> = {
+  ...MEMORY_PACK_PRICES,
+  [BUNDLE]: MEMORY_PACK_BUNDLE_PRICE,
+}
 
 export default defineTool({
   slug: 'pack_install',

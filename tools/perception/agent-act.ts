@@ -5,8 +5,15 @@ import { invalidInputError, ServiceError } from '../../core/errors.ts'
 import { fromUsdc } from '../../core/money.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
 import { planPageStepsWithLlm } from './agent-act/plan-page-steps-with-llm.ts'
-import { extractPageValues, isHtmlContentType, toPageSource } from './agent-act/agent-act-extract-values.ts'
-import { parsePageInstruction, type PageInstructionParseResult } from './agent-act/parse-page-instruction.ts'
+import {
+  extractPageValues,
+  isHtmlContentType,
+  toPageSource,
+} from './agent-act/agent-act-extract-values.ts'
+import {
+  parsePageInstruction,
+  type PageInstructionParseResult,
+} from './agent-act/parse-page-instruction.ts'
 import { createHttpBrowsingSession } from './agent-act/http-browsing-session.ts'
 import { runPageSteps, type PageStepsResult } from './agent-act/run-page-steps.ts'
 import { MAX_PAGE_STEPS, PAGE_STEP_OPS, type PageStep } from './agent-act/page-steps.ts'
@@ -69,7 +76,10 @@ async function openSession(
     }
   }
   const boundary = `----gas${randomBytes(16).toString('hex')}`
-  return { session: createHttpBrowsingSession({ egress, pages, now, signal, boundary }), engine: 'http' }
+  return {
+    session: createHttpBrowsingSession({ egress, pages, now, signal, boundary }),
+    engine: 'http',
+  }
 }
 
 const noBrowser = () =>
@@ -199,10 +209,7 @@ export default defineTool({
         },
       })
       const { page, extracted } = performed
-      meter.served(
-        engine === 'browser' ? 'chromium' : 'http',
-        providerModeOfUrl(page?.url ?? url),
-      )
+      meter.served(engine === 'browser' ? 'chromium' : 'http', providerModeOfUrl(page?.url ?? url))
       return {
         ok: performed.complete && performed.steps.every(({ ok }) => ok),
         steps: performed.steps.map((step) => ({ ...step, detail: toStorableText(step.detail) })),

@@ -84,7 +84,8 @@ export default defineTool({
     if (served !== null) context.meter.served(served.source, served.mode)
     else context.meter.waive('no source of the web answered')
     // No model is called for an answer that is not charged.
-    const model = served === null ? null : await writeCitedStatementsWithLlm(query, sources, context)
+    const model =
+      served === null ? null : await writeCitedStatementsWithLlm(query, sources, context)
     return {
       query,
       ...toCitedAnswer(model?.statements ?? statements, sources),

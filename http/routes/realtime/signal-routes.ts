@@ -16,7 +16,10 @@ import {
   UsdcSchema,
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
-import { withBackpackRefusalLogging, toRequestKeyAndBackpack } from '../../auth/request-spending-limits.ts'
+import {
+  withBackpackRefusalLogging,
+  toRequestKeyAndBackpack,
+} from '../../auth/request-spending-limits.ts'
 
 /** Routes for signals, the publish/subscribe bus of agents. */
 

@@ -97,7 +97,9 @@ function notifierHealth({ owners, webhooks }: HttpServices) {
 
 const busHealth = ({ plane }: HttpServices) => ({ ok: plane.bus.healthy(), kind: 'postgres' })
 
-async function withHealthTimeout(health: Promise<PostgresAndRedisHealth>): Promise<PostgresAndRedisHealth> {
+async function withHealthTimeout(
+  health: Promise<PostgresAndRedisHealth>,
+): Promise<PostgresAndRedisHealth> {
   let late: NodeJS.Timeout | undefined
   const silent: PostgresAndRedisHealth = {
     postgres: { ok: false, kind: 'unknown', detail: 'did not answer in time' },

@@ -16,7 +16,10 @@ const SAFE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS'])
 const ANY_DESTINATION = Symbol('anywhere')
 
 /** Calls `tell` for each such request; a page can disguise its elements, but not its requests. */
-export function watchPageSideEffects(context: BrowserContext, report: () => void): PageSideEffectWatcher {
+export function watchPageSideEffects(
+  context: BrowserContext,
+  report: () => void,
+): PageSideEffectWatcher {
   let isActing = false
   let expected: string | null | typeof ANY_DESTINATION = ANY_DESTINATION
 

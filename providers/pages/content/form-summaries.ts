@@ -1,5 +1,9 @@
 import type { BoundedList } from './headings-and-links.ts'
-import { parseFormsAndLinks, type FormWithControls, type FormControl } from './parse-page-forms-and-links.ts'
+import {
+  parseFormsAndLinks,
+  type FormWithControls,
+  type FormControl,
+} from './parse-page-forms-and-links.ts'
 import type { PageField, PageForm } from '../pages-port.ts'
 import type { PageElement } from '../html/html-parser.ts'
 

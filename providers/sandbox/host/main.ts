@@ -16,8 +16,10 @@ import {
  */
 
 const interpreterFactories: Record<string, () => Promise<() => Promise<SandboxJobInterpreter>>> = {
-  python: async () => (await import('./sandbox-python-interpreter.ts')).createPythonInterpreterFactory(),
-  javascript: async () => (await import('./sandbox-javascript-interpreter.ts')).createJavascriptInterpreterFactory(),
+  python: async () =>
+    (await import('./sandbox-python-interpreter.ts')).createPythonInterpreterFactory(),
+  javascript: async () =>
+    (await import('./sandbox-javascript-interpreter.ts')).createJavascriptInterpreterFactory(),
   bash: async () => (await import('./sandbox-bash-interpreter.ts')).createBashInterpreterFactory(),
 }
 

@@ -27,7 +27,9 @@ const BASH_LIMITS = {
 const EXCLUDED_COMMANDS = new Set(['sqlite3', 'python', 'python3', 'js-exec', 'node'])
 
 /** Creates shells with an in-memory file system and without network or binaries. */
-export async function createBashInterpreterFactory(): Promise<() => Promise<SandboxJobInterpreter>> {
+export async function createBashInterpreterFactory(): Promise<
+  () => Promise<SandboxJobInterpreter>
+> {
   const commands = getCommandNames().filter((name) => !EXCLUDED_COMMANDS.has(name)) as CommandName[]
   const fresh = (maxExecutionTimeMs: number) =>
     new Bash({

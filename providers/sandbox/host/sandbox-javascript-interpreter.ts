@@ -48,7 +48,9 @@ const PRELUDE = `(print => {
 })`
 
 /** Creates interpreters; QuickJS is compiled once and gets new memory for each job. */
-export async function createJavascriptInterpreterFactory(): Promise<() => Promise<SandboxJobInterpreter>> {
+export async function createJavascriptInterpreterFactory(): Promise<
+  () => Promise<SandboxJobInterpreter>
+> {
   const from = createRequire(createRequire(import.meta.url).resolve('quickjs-emscripten'))
   const wasm = from.resolve('@jitl/quickjs-wasmfile-release-sync/wasm')
   const wasmModule = await compileWasmFile(wasm)

@@ -37,7 +37,9 @@ const ENOTSUP = 138
 const ALLOWED_MODULES = new Set(['node:fs', 'node:crypto'])
 
 /** Creates interpreters: CPython is compiled once, and starts with empty files for each job. */
-export async function createPythonInterpreterFactory(): Promise<() => Promise<SandboxJobInterpreter>> {
+export async function createPythonInterpreterFactory(): Promise<
+  () => Promise<SandboxJobInterpreter>
+> {
   const require = createRequire(import.meta.url)
   const home = join(dirname(require.resolve('just-bash')), '../../vendor/cpython-emscripten')
   const create = require(join(home, 'python.cjs')) as CreatePython

@@ -5,7 +5,11 @@ import {
   createCustodialWallet,
   decryptWalletKey,
 } from '../../../chain/custody/custodial-wallets.ts'
-import { envelopeKeyId, parseMasterKey, deriveEncryptionKey } from '../../../core/key-derivation-and-encryption.ts'
+import {
+  envelopeKeyId,
+  parseMasterKey,
+  deriveEncryptionKey,
+} from '../../../core/key-derivation-and-encryption.ts'
 
 const AGENT = '018f0000-0000-7000-8000-000000000001'
 const OTHER = '018f0000-0000-7000-8000-000000000002'

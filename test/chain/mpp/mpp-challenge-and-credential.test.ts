@@ -185,7 +185,9 @@ t.test('only a challenge of ours, for this body, price and time', async (t) => {
   const lasting = await createTempoChargeCredential({
     transaction: { validBefore: FIXED_NOW_SECONDS + 900 },
   })
-  t.match(await readTempoChargePayment(lasting.text, { now: FIXED_NOW_MS + 299_999 }), { wire: 'mpp' })
+  t.match(await readTempoChargePayment(lasting.text, { now: FIXED_NOW_MS + 299_999 }), {
+    wire: 'mpp',
+  })
   t.equal(
     await reasonOf(readTempoChargePayment(lasting.text, { now: FIXED_NOW_MS + 300_000 })),
     'payment-expired',
@@ -223,12 +225,20 @@ t.test('only a transaction that pays this challenge exactly', async (t) => {
     data: encodeTransferWithMemo(OFFER_TREASURY, 30_000n, tempoChargeMemoFor(id)),
   }
   const free = { to: PATH_USD_ADDRESS as HexString, data: '0xa9059cbb' as HexString }
-  t.match(await readTempoChargePayment((await createTempoChargeCredential({ memo: client })).text), {
-    amount: 30_000n,
-  })
-  t.match(await readTempoChargePayment((await createTempoChargeCredential({ calls: [free, paying] })).text), {
-    amount: 30_000n,
-  })
+  t.match(
+    await readTempoChargePayment((await createTempoChargeCredential({ memo: client })).text),
+    {
+      amount: 30_000n,
+    },
+  )
+  t.match(
+    await readTempoChargePayment(
+      (await createTempoChargeCredential({ calls: [free, paying] })).text,
+    ),
+    {
+      amount: 30_000n,
+    },
+  )
   const table: [string, TempoChargeOverrides][] = [
     ['underpaid', { amount: 29_999n }],
     ['overpaid', { amount: 30_001n }],
@@ -274,7 +284,9 @@ t.test('only a transaction that pays this challenge exactly', async (t) => {
       what,
     )
   }
-  const late = await createTempoChargeCredential({ transaction: { validBefore: FIXED_NOW_SECONDS + 1 } })
+  const late = await createTempoChargeCredential({
+    transaction: { validBefore: FIXED_NOW_SECONDS + 1 },
+  })
   t.equal(await reasonOf(readTempoChargePayment(late.text)), 'payment-expired')
 })
 

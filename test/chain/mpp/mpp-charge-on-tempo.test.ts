@@ -111,7 +111,10 @@ t.test('a charge whose reply was lost is found by its hash', async (t) => {
   const { port } = lossy.address() as AddressInfo
   const client = createEvmClient({ rpcUrl: `http://127.0.0.1:${port}`, chainId: 4217 })
   const now = Date.now()
-  const payment = await readTempoChargePayment((await createTempoChargeCredential({}, { now })).text, { now })
+  const payment = await readTempoChargePayment(
+    (await createTempoChargeCredential({}, { now })).text,
+    { now },
+  )
   if (payment === null) throw new Error('it can be read')
   t.match(await sendMppCharge(client, rawOf(payment)), { status: 'success' })
 })
@@ -141,7 +144,10 @@ t.test('a charge without the money is refused before, and fails after', async (t
 t.test('an expired charge is rejected, which is not a node failure', async (t) => {
   const { chain, client } = await tempoShop(t)
   const now = Date.now()
-  const payment = await readTempoChargePayment((await createTempoChargeCredential({}, { now })).text, { now })
+  const payment = await readTempoChargePayment(
+    (await createTempoChargeCredential({}, { now })).text,
+    { now },
+  )
   if (payment === null) throw new Error('it can be read')
   await chain.client.increaseTime({ seconds: 3_600 })
   await chain.mine(1)

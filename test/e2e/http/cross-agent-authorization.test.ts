@@ -1,7 +1,10 @@
 import t from 'tap'
 import type { TestRequestOptions } from '../../support/http/test-http-client.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
-import { createAgentObjects, PAID_CALL_BODY } from '../../support/agents/write-route-agent-objects.ts'
+import {
+  createAgentObjects,
+  PAID_CALL_BODY,
+} from '../../support/agents/write-route-agent-objects.ts'
 import { readDatabaseFootprint, UNKNOWN_ID } from '../../support/write-routes/write-route-cases.ts'
 
 t.test('money and identity fields of a body are ignored', async (t) => {

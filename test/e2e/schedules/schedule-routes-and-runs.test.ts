@@ -375,8 +375,11 @@ t.test('gas verify finds nothing, and would find a slot charged twice', async (t
     const before = row?.[column]
     await sql`update schedule_runs set ${sql(column)} = ${value}
       where schedule_id = ${row?.['schedule_id']} and slot = ${row?.['slot']}`
-    const { verifyDatabaseInvariants } = await import('../../../persistence/verify/verify-database-invariants.ts')
-    const broken = (await verifyDatabaseInvariants(sql)).filter((finding) => finding.broken.length > 0)
+    const { verifyDatabaseInvariants } =
+      await import('../../../persistence/verify/verify-database-invariants.ts')
+    const broken = (await verifyDatabaseInvariants(sql)).filter(
+      (finding) => finding.broken.length > 0,
+    )
     t.strictSame(
       broken.map(({ rule }) => rule),
       ['I5c'],

@@ -70,7 +70,10 @@ t.test('webhooks', async (t) => {
       all: await registerTestWebhook(main, house, him, '/all'),
       calls: await registerTestWebhook(main, house, him, '/calls', ['tool_call']),
       money: await registerTestWebhook(main, house, him, '/money', ['topup', 'low_balance']),
-      pings: await registerTestWebhook(main, house, him, '/pings', ['agent_ping', 'bounty_received']),
+      pings: await registerTestWebhook(main, house, him, '/pings', [
+        'agent_ping',
+        'bounty_received',
+      ]),
     }
     await main.call(him, TOOL)
     t.equal((await main.call(him, 'price_feed', { query: 'BTC' })).status, 503)

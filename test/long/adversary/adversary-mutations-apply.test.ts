@@ -13,7 +13,9 @@ t.test('every planted bug has a place in the sources, and its copy is a program'
       for (const [file, text] of applySourceEdits(edits))
         await t.resolves(transform(text, { loader: 'ts' }), file)
       t.strictSame(
-        Object.keys(operationWeights).filter((kind) => ADVERSARY_OPERATION_GENERATORS[kind] === undefined),
+        Object.keys(operationWeights).filter(
+          (kind) => ADVERSARY_OPERATION_GENERATORS[kind] === undefined,
+        ),
         [],
       )
     })
@@ -25,5 +27,8 @@ t.test('every planted bug has a place in the sources, and its copy is a program'
 })
 
 t.test('every kind of operation is drawn in the long course', async (t) => {
-  t.strictSame(Object.keys(ALL_OPERATION_WEIGHTS).sort(), Object.keys(ADVERSARY_OPERATION_GENERATORS).sort())
+  t.strictSame(
+    Object.keys(ALL_OPERATION_WEIGHTS).sort(),
+    Object.keys(ADVERSARY_OPERATION_GENERATORS).sort(),
+  )
 })

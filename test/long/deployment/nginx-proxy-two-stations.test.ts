@@ -4,7 +4,10 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { Agent, request } from 'undici'
-import { createTestHttpClient, type TestRequestOptions } from '../../support/http/test-http-client.ts'
+import {
+  createTestHttpClient,
+  type TestRequestOptions,
+} from '../../support/http/test-http-client.ts'
 import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
 import {
   startNginxBalancer,

@@ -18,7 +18,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
 import { startPostgresAndRedis } from '../../../persistence/start-postgres-and-redis.ts'
-import type { PostgresAndRedis, PostgresAndRedisSettings } from '../../../persistence/start-postgres-and-redis.ts'
+import type {
+  PostgresAndRedis,
+  PostgresAndRedisSettings,
+} from '../../../persistence/start-postgres-and-redis.ts'
 import { locatePostgresBinaries } from '../../../persistence/postgres/locate-postgres-binaries.ts'
 import {
   locateDatabaseCluster,

@@ -7,7 +7,10 @@ import { Redis } from 'ioredis'
 import t from 'tap'
 import type { Test } from 'tap'
 import { startPostgresAndRedis } from '../../../persistence/start-postgres-and-redis.ts'
-import type { PostgresAndRedis, PostgresAndRedisSettings } from '../../../persistence/start-postgres-and-redis.ts'
+import type {
+  PostgresAndRedis,
+  PostgresAndRedisSettings,
+} from '../../../persistence/start-postgres-and-redis.ts'
 import { startRedisChildProcess } from '../../../persistence/redis/redis-child-process.ts'
 import {
   createDisabledSnapshotCache,
@@ -94,7 +97,10 @@ function pidOf(path: string): number {
   throw new Error(`nobody serves ${path}`)
 }
 
-async function plane(t: Test, settings: Partial<PostgresAndRedisSettings>): Promise<PostgresAndRedis> {
+async function plane(
+  t: Test,
+  settings: Partial<PostgresAndRedisSettings>,
+): Promise<PostgresAndRedis> {
   const { settings: database } = await createTestDatabase(t)
   const started = await startPostgresAndRedis({
     ...database,

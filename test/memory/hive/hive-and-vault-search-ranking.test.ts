@@ -9,7 +9,11 @@ import { createHiveStore } from '../../../persistence/hive/hive-store.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import { createVaultStore } from '../../../persistence/vault/vault-store.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
-import { TEST_AUTHOR_AGENT_ID, TOOL_CALL_ID, createManualClock } from '../../support/tools/test-tool-context.ts'
+import {
+  TEST_AUTHOR_AGENT_ID,
+  TOOL_CALL_ID,
+  createManualClock,
+} from '../../support/tools/test-tool-context.ts'
 
 type Vectors = Parameters<typeof createHiveSearchService>[2]
 const NOBODY = { namespace: null, minConfidence: 0, agentId: null }
@@ -117,7 +121,14 @@ t.test('a vault weighs rare words more and knows synonyms', async (t) => {
         origin, vector, call_id, at) values (${newUuidV7(1)}, ${TEST_AUTHOR_AGENT_ID}, ${content}, 'fact', '{}', 0.5, false,
         'vault', '{}', ${quantizeVector(await text.vector(content))}::text::bytea, ${TOOL_CALL_ID}, ${new Date(1_000)})`
   const find = async (asked: string) => {
-    const question = { agentId: TEST_AUTHOR_AGENT_ID, type: null, tag: null, limit: 5, at: 2_000, text: asked }
+    const question = {
+      agentId: TEST_AUTHOR_AGENT_ID,
+      type: null,
+      tag: null,
+      limit: 5,
+      at: 2_000,
+      text: asked,
+    }
     const found = await vault.recall({ ...question, vector: await text.vector(asked) })
     return found.map(({ memory }) => memory.content)
   }

@@ -179,7 +179,11 @@ t.test('the earnings of an author are exact and read without a full scan', async
 })
 
 async function watchers(sql: Sql) {
-  const begin = async (keywords: readonly string[], agentId = TEST_READER_AGENT_ID, at = new Date(2_000)) => {
+  const begin = async (
+    keywords: readonly string[],
+    agentId = TEST_READER_AGENT_ID,
+    at = new Date(2_000),
+  ) => {
     const rows = keywords.map((keyword) => ({
       watch_id: newUuidV7(2_000),
       agent_id: agentId,
@@ -216,13 +220,21 @@ t.test('a commit matches some hundred watches, the rest follow: none is lost', a
   await begin(words)
   await write(words.join(' '))
   t.match(await found(), { n: 0 }, 'as many were compared as a write may be')
-  const [late] = await begin(['X699 blobfish'], TEST_AUTHOR_AGENT_ID.replace(/.$/, 'f'), new Date(2_600))
+  const [late] = await begin(
+    ['X699 blobfish'],
+    TEST_AUTHOR_AGENT_ID.replace(/.$/, 'f'),
+    new Date(2_600),
+  )
   t.ok(late)
   t.equal(await store.matchMore(), true)
   t.match(await found(), { n: 300 })
   while (await store.matchMore());
   t.match(await found(), { n: 700, queries: 700 }, 'each once')
-  t.match(await store.of(TEST_AUTHOR_AGENT_ID.replace(/.$/, 'f')), [{ matches: 0 }], 'what it began after')
+  t.match(
+    await store.of(TEST_AUTHOR_AGENT_ID.replace(/.$/, 'f')),
+    [{ matches: 0 }],
+    'what it began after',
+  )
   const watches = await store.of(TEST_READER_AGENT_ID)
   t.ok(watches.every(({ matches }) => matches === 1))
   const asked = { agentId: TEST_READER_AGENT_ID, watchId: null, limit: 50, day: '2026-11-21' }

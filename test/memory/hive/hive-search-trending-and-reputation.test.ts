@@ -181,7 +181,10 @@ t.test("a read counts once a reader, entry and UTC day, and never the author's o
     },
   ])
   t.strictSame((await read({ query: 'monad validators' })).staged, [])
-  t.strictSame((await read({ query: 'monad validators' }, { agentId: TEST_AUTHOR_AGENT_ID })).staged, [])
+  t.strictSame(
+    (await read({ query: 'monad validators' }, { agentId: TEST_AUTHOR_AGENT_ID })).staged,
+    [],
+  )
   const visitor = await read({ query: 'monad validators' }, { agentId: null, visitor: 'v1' })
   t.match(visitor.staged, [{ row: { reader: 'v1', has_key: false } }])
   clock.pass(14 * HOUR)
@@ -292,7 +295,14 @@ t.test('a message is in the inbox until it expires', async (t) => {
   await commit(sql, recorded)
   const now = () => new Date(clock.now())
   t.match(await messages.inboxOf(TEST_READER_AGENT_ID, now(), 10, null), [
-    { id, from: TEST_AUTHOR_AGENT_ID, to: TEST_READER_AGENT_ID, kind: 'ping', subject: null, body: 'hi' },
+    {
+      id,
+      from: TEST_AUTHOR_AGENT_ID,
+      to: TEST_READER_AGENT_ID,
+      kind: 'ping',
+      subject: null,
+      body: 'hi',
+    },
   ])
   t.strictSame(await messages.inboxOf(TEST_READER_AGENT_ID, now(), 10, id), [])
   t.strictSame(await messages.inboxOf(TEST_AUTHOR_AGENT_ID, now(), 10, null), [])
@@ -319,8 +329,13 @@ t.test('the directory lists agents by last activity', async (t) => {
   await callOf(sql, TEST_AUTHOR_AGENT_ID, now - HOUR)
   await callOf(sql, TEST_READER_AGENT_ID, now - 2 * HOUR)
   await callOf(sql, TOOL_CALL_ID, now - DAY - 1)
-  t.strictSame(await directory.activeSince(now - DAY, 10, null), [TEST_AUTHOR_AGENT_ID, TEST_READER_AGENT_ID])
-  t.strictSame(await directory.activeSince(now - DAY, 10, TEST_AUTHOR_AGENT_ID), [TEST_READER_AGENT_ID])
+  t.strictSame(await directory.activeSince(now - DAY, 10, null), [
+    TEST_AUTHOR_AGENT_ID,
+    TEST_READER_AGENT_ID,
+  ])
+  t.strictSame(await directory.activeSince(now - DAY, 10, TEST_AUTHOR_AGENT_ID), [
+    TEST_READER_AGENT_ID,
+  ])
   t.strictSame(await directory.activeSince(now - DAY, 1, null), [TEST_AUTHOR_AGENT_ID])
 
   const { context: given, recorded } = createRecordingContext({

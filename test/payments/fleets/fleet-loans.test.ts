@@ -124,7 +124,11 @@ t.test('a call that two pools have lent for', async (t) => {
     t.strictSame(await poolOf(one, fleets[1]), { promo: 0.5, cash: 4 })
     await assertNoViolations(t, sql)
 
-    await one.ask(agentId, settleCallCommand, settleCallInputOfAdmission(asked, agentId, fromUsdc(1)))
+    await one.ask(
+      agentId,
+      settleCallCommand,
+      settleCallInputOfAdmission(asked, agentId, fromUsdc(1)),
+    )
     // 0.75 of it was promotional: 0.25 of the first pool and 0.5 of the second. Then the cash of the first.
     t.strictSame(await poolOf(one, fleets[0]), { promo: 0, cash: 0.75 })
     t.strictSame(await poolOf(one, fleets[1]), { promo: 0.5, cash: 4 })
@@ -154,7 +158,10 @@ t.test('an agent that leaves between the look and the draw', async (t) => {
   ): Pick<ActorNode, 'ask' | 'releaseHold'> {
     let done = false
     const ask: ActorNode['ask'] = async (id, command, input, options) => {
-      if ((command as AggregateCommand<never, unknown>) === (drawFromFleetCommand as unknown) && !done) {
+      if (
+        (command as AggregateCommand<never, unknown>) === (drawFromFleetCommand as unknown) &&
+        !done
+      ) {
         done = true
         await act()
       }

@@ -23,7 +23,10 @@ import { createSettler, type SettlerDeps } from '../../../payments/settlement/se
 import { createSettlementStore } from '../../../persistence/payments/settlement-store.ts'
 import { createSettlerTransactionStore } from '../../../persistence/payments/settler-transaction-store.ts'
 import { startLocalBsc, startLocalTempo } from '../../support/chain/local-chain.ts'
-import { createTempoChargeCredential, readTempoChargePayment } from '../../support/payments/sample-tempo-charges.ts'
+import {
+  createTempoChargeCredential,
+  readTempoChargePayment,
+} from '../../support/payments/sample-tempo-charges.ts'
 import { sampleOffer } from '../../support/payments/sample-payment-offer.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import { assertNoViolations } from '../../support/actors/test-actor-node-pairs.ts'

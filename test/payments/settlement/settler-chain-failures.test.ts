@@ -57,7 +57,11 @@ t.test('a cancellation dropped by a reorg: the later settlement is counted', asy
 t.test('a third party submits it first: the money has arrived all the same', async (t) => {
   const at = await startSettlerScenario(t)
   const { claimed, id, payment } = await at.paid(0.03)
-  const tx = await sendTransactionFrom(at.chain, createRandomAccount(), settlementTransferCallOf(payment))
+  const tx = await sendTransactionFrom(
+    at.chain,
+    createRandomAccount(),
+    settlementTransferCallOf(payment),
+  )
   t.equal(await at.settler.settled(id, 10_000), 'settled')
   t.equal((await at.find(claimed))?.txHash, tx)
   t.equal(await at.sent(), 0)

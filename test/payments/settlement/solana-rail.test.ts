@@ -25,7 +25,10 @@ import {
 } from '../../support/payments/sample-payment-claims.ts'
 import { toSettlementId } from '../../../payments/commands/payment-claim-commands.ts'
 import { createActorNode } from '../../support/actors/test-actor-node.ts'
-import { startTestSolanaRpc, type LandedTransfer } from '../../support/chain/test-solana-rpc-server.ts'
+import {
+  startTestSolanaRpc,
+  type LandedTransfer,
+} from '../../support/chain/test-solana-rpc-server.ts'
 import { createOffsetClock } from '../../support/payments/settler-scenario.ts'
 
 const [, , requirement] = sampleOffer().requirements

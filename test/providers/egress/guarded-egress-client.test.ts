@@ -1,12 +1,18 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
-import { isPublicIpAddress, parseIpAddressAllowlist } from '../../../providers/egress/public-ip-address.ts'
+import {
+  isPublicIpAddress,
+  parseIpAddressAllowlist,
+} from '../../../providers/egress/public-ip-address.ts'
 import { RequestNotSentError } from '../../../providers/egress/egress-client.ts'
 import { createEgressClient } from '../../../providers/egress/guarded-egress-client.ts'
 import { createGuardedHttpAgent } from '../../../providers/egress/guarded-http-agent.ts'
 import type { EgressClientSettings } from '../../../providers/egress/guarded-egress-client.ts'
-import { parseOutboundCallerHeaders, resolveHopHeaders } from '../../../providers/egress/outbound-caller-headers.ts'
+import {
+  parseOutboundCallerHeaders,
+  resolveHopHeaders,
+} from '../../../providers/egress/outbound-caller-headers.ts'
 import { startDataRetrievalWebsite } from '../../support/upstreams/test-data-retrieval-website.ts'
 import type { FixtureServer } from '../../support/upstreams/fixture-server.ts'
 import { rejectionDetailsOf } from '../../support/tools/test-tool-context.ts'

@@ -4,7 +4,10 @@ import { parseIpAddressAllowlist } from '../../../providers/egress/public-ip-add
 import { createEgressClient } from '../../../providers/egress/guarded-egress-client.ts'
 import { parseResponseBody } from '../../../providers/egress/parse-response-body.ts'
 import { startDataRetrievalWebsite } from '../../support/upstreams/test-data-retrieval-website.ts'
-import { createRecordingContext, rejectionDetailsOf } from '../../support/tools/test-tool-context.ts'
+import {
+  createRecordingContext,
+  rejectionDetailsOf,
+} from '../../support/tools/test-tool-context.ts'
 
 t.test(
   'bodies are read as json, text in their charset, or csv; else as text with the reason',

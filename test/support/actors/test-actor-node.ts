@@ -230,7 +230,9 @@ export const failCallInputOfAdmission = (asked: CallAdmissionRequest, agentId: s
     }),
 })
 
-export const touchedAggregatesOfAdmission = (asked: Pick<CallAdmissionRequest, 'taskId' | 'backpackId'>) => ({
+export const touchedAggregatesOfAdmission = (
+  asked: Pick<CallAdmissionRequest, 'taskId' | 'backpackId'>,
+) => ({
   touch: [
     ...(asked.taskId === null ? [] : [{ kind: 'taskSession' as const, id: asked.taskId }]),
     ...(asked.backpackId === null ? [] : [{ kind: 'backpack' as const, id: asked.backpackId }]),

@@ -1,7 +1,11 @@
 import { composeWebhooks } from '../../../app/compose/compose-webhooks.ts'
 import { loadConfig } from '../../../app/config.ts'
 import { createSystemClock, type Clock } from '../../../core/clock.ts'
-import { parseMasterKey, deriveEncryptionKeys, deriveSubkey } from '../../../core/key-derivation-and-encryption.ts'
+import {
+  parseMasterKey,
+  deriveEncryptionKeys,
+  deriveSubkey,
+} from '../../../core/key-derivation-and-encryption.ts'
 import { newApiKey, newUuidV7 } from '../../../core/ids.ts'
 import { UNLIMITED_API_KEY_SPENDING } from '../../../domain/api-key-spending-limits.ts'
 import { fromUsdc, ZERO } from '../../../core/money.ts'

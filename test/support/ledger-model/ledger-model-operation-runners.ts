@@ -6,7 +6,10 @@ import {
   createInMemoryHoldChanges,
   type Aggregate,
 } from '../../../actors/in-memory-aggregate.ts'
-import type { AggregateCommandOptions, AggregateCommand } from '../../../actors/aggregate-command-types.ts'
+import type {
+  AggregateCommandOptions,
+  AggregateCommand,
+} from '../../../actors/aggregate-command-types.ts'
 import {
   createBackpackCommand,
   revokeBackpackCommand,
@@ -64,7 +67,11 @@ import { LEDGER_MODEL_KEY_CAP_MICROS, LEDGER_MODEL_REFERRER } from './reference-
 
 /** Runs model operations on the real state machines in memory, and on two nodes over a database. */
 
-const KEY = { ...UNLIMITED_API_KEY_SPENDING, id: newUuidV7(Date.now()), cap: micros(LEDGER_MODEL_KEY_CAP_MICROS) }
+const KEY = {
+  ...UNLIMITED_API_KEY_SPENDING,
+  id: newUuidV7(Date.now()),
+  cap: micros(LEDGER_MODEL_KEY_CAP_MICROS),
+}
 
 /** Credits cash to an agent, because the model has no deposits. */
 const deposit: AggregateCommand<bigint, void> = {
@@ -132,7 +139,8 @@ export class LedgerModelIds {
   }
 
   createAgent(agent: number, starter: bigint): CommandRequest {
-    const referrer = agent === LEDGER_MODEL_REFERRER ? null : (this.agents[LEDGER_MODEL_REFERRER] as string)
+    const referrer =
+      agent === LEDGER_MODEL_REFERRER ? null : (this.agents[LEDGER_MODEL_REFERRER] as string)
     const agentId = this.agents[agent] as string
     const birth = { agentId, starter: micros(starter), referrer, rows: [] }
     return toCommandRequest(createAgentCommand, birth, { fresh: true })

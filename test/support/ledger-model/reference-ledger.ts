@@ -207,7 +207,8 @@ export class ReferenceLedger {
         own.keySpent +
         sum(held.map(({ taken }) => (taken?.promo ?? 0n) + (taken?.cash ?? 0n))) +
         reserved((call) => call.key)
-      if (gone + amount > LEDGER_MODEL_KEY_CAP_MICROS) throw new LedgerModelRejection('key_cap_exceeded')
+      if (gone + amount > LEDGER_MODEL_KEY_CAP_MICROS)
+        throw new LedgerModelRejection('key_cap_exceeded')
     }
     const free = own.promo + own.cash - reserved(() => true)
     if (amount > 0n && free < amount) throw new LedgerModelRejection('payment_required')
@@ -271,7 +272,12 @@ export class ReferenceLedger {
   }
 
   /** Divides a price among its recipients, by kind of credits. */
-  private divide(agent: number, cost: bigint, paid: LedgerModelPurse, op: LedgerModelSettleOperation): void {
+  private divide(
+    agent: number,
+    cost: bigint,
+    paid: LedgerModelPurse,
+    op: LedgerModelSettleOperation,
+  ): void {
     const share = (cost * op.share) / 4n
     const left = { ...paid }
     const shared = { cash: minAmount(share, paid.cash), promo: share - minAmount(share, paid.cash) }
@@ -312,7 +318,8 @@ export class ReferenceLedger {
       const held = this.durable(call.agent).filter((one) => one.key)
       const gone =
         own.keySpent + sum(held.map(({ taken }) => (taken?.promo ?? 0n) + (taken?.cash ?? 0n)))
-      if (gone + cost > LEDGER_MODEL_KEY_CAP_MICROS) throw new LedgerModelRejection('key_cap_exceeded')
+      if (gone + cost > LEDGER_MODEL_KEY_CAP_MICROS)
+        throw new LedgerModelRejection('key_cap_exceeded')
     }
     if (cost > own.promo + own.cash) throw new LedgerModelRejection('payment_required')
     if (call.pack) own.pack.spent += cost
@@ -373,7 +380,8 @@ export class ReferenceLedger {
         .filter((call) => call.task === at)
         .map((call) => call.amount),
     )
-    if (amount < task.spent + task.held + reserved) throw new LedgerModelRejection('budget_below_spent')
+    if (amount < task.spent + task.held + reserved)
+      throw new LedgerModelRejection('budget_below_spent')
     task.budget = amount
   }
 }

@@ -97,7 +97,12 @@ export async function createSampleLedger(t: Parameters<typeof createTestDatabase
   ]
   for (const one of [soft, durable, open, failed])
     await ask(id, admitCallCommand, one, touchedAggregatesOfAdmission(one))
-  await ask(id, settleCallCommand, settleCallInputOfAdmission(soft, id), touchedAggregatesOfAdmission(soft))
+  await ask(
+    id,
+    settleCallCommand,
+    settleCallInputOfAdmission(soft, id),
+    touchedAggregatesOfAdmission(soft),
+  )
   await ask(
     id,
     settleCallCommand,

@@ -1,7 +1,11 @@
 import { updateEntitlements } from '../../../actors/commands/entitlements-commands.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { admitCallCommand, settleCallCommand } from '../../../payments/commands/call-commands.ts'
-import { sampleAdmission, settleCallInputOfAdmission, type ActorNode } from '../actors/test-actor-node.ts'
+import {
+  sampleAdmission,
+  settleCallInputOfAdmission,
+  type ActorNode,
+} from '../actors/test-actor-node.ts'
 
 /** A free write, a pack of one entry, and consolidated memories. */
 export async function addVaultActivity({ ask }: ActorNode, agentId: string): Promise<void> {

@@ -11,8 +11,11 @@ export type AgentCheckEvent = Extract<AgentMachineEvent, { type: 'ASK' }>
 export type AgentMachineSnapshot = SnapshotFrom<typeof agentMachine>
 
 export const sampleAgentSnapshot = (promo: number, cash: number): AgentMachineSnapshot =>
-  startStateMachine(agentMachine, { agentId: 'agent-1', promo: microUsd(promo), cash: microUsd(cash) })
-    .snapshot
+  startStateMachine(agentMachine, {
+    agentId: 'agent-1',
+    promo: microUsd(promo),
+    cash: microUsd(cash),
+  }).snapshot
 export const UNCAPPED_SPEND_FIELDS = {
   reserved: ZERO,
   keyId: null,
@@ -35,7 +38,14 @@ export const agentHoldEvent = (
   more: Partial<AgentCheckEvent> = {},
 ): AgentMachineEvent => {
   const call = { taskId: 'task-1', backpackId: null, tool: 'web_search', idempotencyKey: null }
-  return { type: 'HOLD', amount: microUsd(amount), ...UNCAPPED_SPEND_FIELDS, ...call, ...more, callId }
+  return {
+    type: 'HOLD',
+    amount: microUsd(amount),
+    ...UNCAPPED_SPEND_FIELDS,
+    ...call,
+    ...more,
+    callId,
+  }
 }
 export const agentChargeEvent = (
   amount: number,

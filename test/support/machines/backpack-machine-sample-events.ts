@@ -69,8 +69,12 @@ export const backpackHoldEvent = (
 ) => ({ type: 'HOLD', ...spendFields(amount, at, reserved, tool) }) as const
 export const backpackChargeEvent = (amount: number, at = BACKPACK_TEST_NOON_MS, heldAt = at) =>
   ({ type: 'CHARGE', tool: 'web_search', amount: microUsd(amount), heldAt, at }) as const
-export const backpackCaptureEvent = (held: number, amount: number, at = BACKPACK_TEST_NOON_MS, heldAt = at) =>
-  ({ type: 'CAPTURE', held: microUsd(held), amount: microUsd(amount), heldAt, at }) as const
+export const backpackCaptureEvent = (
+  held: number,
+  amount: number,
+  at = BACKPACK_TEST_NOON_MS,
+  heldAt = at,
+) => ({ type: 'CAPTURE', held: microUsd(held), amount: microUsd(amount), heldAt, at }) as const
 export const backpackReleaseEvent = (held: number, at = BACKPACK_TEST_NOON_MS, heldAt = at) =>
   ({ type: 'RELEASE', held: microUsd(held), heldAt, at }) as const
 export const backpackRevokeEvent = { type: 'REVOKE', at: BACKPACK_TEST_NOON_MS } as const

@@ -1,7 +1,11 @@
 import type { Test } from 'tap'
 import { startTestTelegram, startTestMailServer } from './mail-and-telegram-servers.ts'
 import { createTestClock } from '../actors/test-actor-node.ts'
-import { startStation, type TestAgent, type InProcessStation } from '../station/start-test-station.ts'
+import {
+  startStation,
+  type TestAgent,
+  type InProcessStation,
+} from '../station/start-test-station.ts'
 
 /** Starts two nodes over one database with a mail server and a Telegram server. */
 export async function startOwnerAlertNodes(t: Test) {

@@ -4,7 +4,11 @@ import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import { startLocalBase, type LocalChain } from '../chain/local-chain.ts'
 import { createTestDatabase } from '../postgres/test-database.ts'
 import { createActorNode } from '../actors/test-actor-node.ts'
-import { depositSourceOf, createWalletOwner, createDepositWatcher } from './deposit-wallet-owners-and-watchers.ts'
+import {
+  depositSourceOf,
+  createWalletOwner,
+  createDepositWatcher,
+} from './deposit-wallet-owners-and-watchers.ts'
 
 /** Blocks after a deposit until it is credited. */
 export const BLOCKS_TO_CONFIRM = LIMITS.depositConfirmations - 1
@@ -35,7 +39,11 @@ export async function startUnfinalizedScenario(t: Parameters<typeof createTestDa
   const started = await startDepositScenario(t)
   const { base, sql, one } = started
   await sql`truncate chain_checkpoints, chain_blocks`
-  const watch = createDepositWatcher(one, sql, depositSourceOf(base, chainSourceWithoutFinality(base)))
+  const watch = createDepositWatcher(
+    one,
+    sql,
+    depositSourceOf(base, chainSourceWithoutFinality(base)),
+  )
   await watch.catchUp()
   return { ...started, watch }
 }

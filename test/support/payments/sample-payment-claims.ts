@@ -29,10 +29,10 @@ const BASE = 'eip155:8453'
 const USDC = '0x833589fcd6edb6e08f4c7c32d4f71b54bda02913'
 const PAYER = '0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266'
 export const TEST_TREASURY = '0x00000000000000000000000000000000000beef1'
-export const PAYMENT_TIMER_COMMANDS = [expireCallHoldCommand, expirePaymentClaimCommand] as AggregateCommand<
-  never,
-  void
->[]
+export const PAYMENT_TIMER_COMMANDS = [
+  expireCallHoldCommand,
+  expirePaymentClaimCommand,
+] as AggregateCommand<never, void>[]
 
 let made = 0
 

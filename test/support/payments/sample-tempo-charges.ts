@@ -6,7 +6,12 @@ import { expectedMppMemo } from '../../../chain/mpp/mpp-charge.ts'
 import { mppChallengeHeader } from '../../../chain/mpp/mpp-challenge.ts'
 import type { HexString } from '../../../chain/onchain-payment.ts'
 import { readRequestPayment } from '../../../chain/x402/read-request-payment.ts'
-import { FIXED_NOW_MS, sampleOffer, ALL_TEST_RAILS, OFFER_TREASURY } from './sample-payment-offer.ts'
+import {
+  FIXED_NOW_MS,
+  sampleOffer,
+  ALL_TEST_RAILS,
+  OFFER_TREASURY,
+} from './sample-payment-offer.ts'
 
 /** Charge credentials of the Machine Payments Protocol on Tempo. */
 

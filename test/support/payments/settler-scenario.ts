@@ -227,7 +227,10 @@ export const listSettlerTransactions = (sql: Sql) =>
         from settler_tx_settlements group by nonce) c on c.nonce = t.nonce
     order by t.nonce, t.created_at`
 /** Advances the time of the chain and of the nodes. */
-export async function advanceChainAndNodeTime({ chain, clock }: SettlerScenario, ms: number): Promise<void> {
+export async function advanceChainAndNodeTime(
+  { chain, clock }: SettlerScenario,
+  ms: number,
+): Promise<void> {
   clock.pass(ms)
   await chain.client.increaseTime({ seconds: ms / SECOND })
   await chain.mine(1)

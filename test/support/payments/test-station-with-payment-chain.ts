@@ -12,7 +12,11 @@ import {
 } from '../../../chain/evm/eip3009.ts'
 import { startLocalBase, type LocalChain } from '../chain/local-chain.ts'
 import type { TestReply } from '../http/test-http-client.ts'
-import { startStation, type TestStation, type InProcessStation } from '../station/start-test-station.ts'
+import {
+  startStation,
+  type TestStation,
+  type InProcessStation,
+} from '../station/start-test-station.ts'
 
 /** Stations with a local payment chain, and x402 payments to them. */
 

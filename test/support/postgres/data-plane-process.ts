@@ -55,7 +55,10 @@ async function run(dataDir: string, migrations: string): Promise<void> {
     migrations,
     redis: 'none',
   } as const
-  const plane = await startPostgresAndRedis({ ...settings, log: (line) => console.error(`# ${line}`) })
+  const plane = await startPostgresAndRedis({
+    ...settings,
+    log: (line) => console.error(`# ${line}`),
+  })
   console.log(plane.description)
   for await (const text of createInterface(process.stdin)) {
     const answer = await plane.sql.unsafe(text).then(

@@ -12,7 +12,11 @@ import { loadConfig } from '../../../app/config.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import { verifyDatabaseInvariants } from '../../../persistence/verify/verify-database-invariants.ts'
 import { findStatementFaults } from '../ledger/find-statement-faults.ts'
-import { createTestHttpClient, type TestReply, type TestHttpClient } from '../http/test-http-client.ts'
+import {
+  createTestHttpClient,
+  type TestReply,
+  type TestHttpClient,
+} from '../http/test-http-client.ts'
 import { createTestDatabase, type TestDatabase } from '../postgres/test-database.ts'
 import { waitPastMidnight } from './wait-past-midnight.ts'
 import { findFreePort } from '../../../chaos/free-port.ts'

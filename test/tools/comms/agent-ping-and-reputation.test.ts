@@ -77,7 +77,13 @@ t.test('agent_ping stages a message for seven days and tells the agent', async (
     {
       type: 'agent_ping',
       to: TEST_READER_AGENT_ID,
-      data: { kind: 'ping', message_id: id, from_agent_id: TEST_AUTHOR_AGENT_ID, message: 'hello', at },
+      data: {
+        kind: 'ping',
+        message_id: id,
+        from_agent_id: TEST_AUTHOR_AGENT_ID,
+        message: 'hello',
+        at,
+      },
     },
   ])
 })
@@ -119,7 +125,11 @@ t.test(
       two.events.map(({ to }) => to),
       [TEST_READER_AGENT_ID, TOOL_CALL_ID],
     )
-    t.match(two.events[0]?.data, { kind: 'broadcast', from_agent_id: TEST_AUTHOR_AGENT_ID, message: 'hi' })
+    t.match(two.events[0]?.data, {
+      kind: 'broadcast',
+      from_agent_id: TEST_AUTHOR_AGENT_ID,
+      message: 'hi',
+    })
     t.strictSame(two.waivedReasons, [])
     t.strictSame(asked, [[Date.UTC(2026, 10, 20, 10), 1000, TEST_AUTHOR_AGENT_ID]])
     const none = await run(

@@ -15,7 +15,10 @@ import { createRetentionSweeper } from '../../../persistence/retention-sweeper.t
 import { createMailSuppressionStore } from '../../../persistence/notifications/mail-suppression-store.ts'
 import emailSend from '../../../tools/comms/email-send.ts'
 import { parseBounceStatus } from '../../../providers/mail/smtp-bounce.ts'
-import { createRecordingContext, rejectionDetailsOf } from '../../support/tools/test-tool-context.ts'
+import {
+  createRecordingContext,
+  rejectionDetailsOf,
+} from '../../support/tools/test-tool-context.ts'
 
 const LETTER = { to: 'owner@example.com', subject: 'Report', body: 'All is well.\n.\nReally.' }
 const RICH = { STARTER_CREDITS_USDC: '2', MAIL_FROM: 'The Station <station@gas.test>' }

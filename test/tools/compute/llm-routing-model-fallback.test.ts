@@ -22,7 +22,10 @@ import {
   rejectionDetailsOf,
 } from '../../support/tools/test-tool-context.ts'
 
-const BY_AUTHOR = { caller: { agentId: TEST_AUTHOR_AGENT_ID, visitor: 'visitor-1' }, callId: TOOL_CALL_ID }
+const BY_AUTHOR = {
+  caller: { agentId: TEST_AUTHOR_AGENT_ID, visitor: 'visitor-1' },
+  callId: TOOL_CALL_ID,
+}
 const QUIET = new AbortController().signal
 const posting = createStreamingPostClient('test')
 t.teardown(() => posting.close())

@@ -1,7 +1,10 @@
 import t from 'tap'
 import { summarizeX402Document } from '../../../chain/x402/summarize-x402-document.ts'
 import x402Parse from '../../../tools/finance/x402-parse.ts'
-import { createRecordingContext, rejectionDetailsOf } from '../../support/tools/test-tool-context.ts'
+import {
+  createRecordingContext,
+  rejectionDetailsOf,
+} from '../../support/tools/test-tool-context.ts'
 
 const base64 = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64')
 const USDC = '0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913'

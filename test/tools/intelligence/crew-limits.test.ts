@@ -5,7 +5,10 @@ import crew from '../../../tools/intelligence/crew.ts'
 import { withLlmTimeout } from '../../../tools/intelligence/crew/crew-llm-timeout.ts'
 import { connectReadyWebSocket } from '../../support/http/websocket-and-sse-clients.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
-import { createRecordingContext, rejectionDetailsOf } from '../../support/tools/test-tool-context.ts'
+import {
+  createRecordingContext,
+  rejectionDetailsOf,
+} from '../../support/tools/test-tool-context.ts'
 
 const COLD = {
   icpDescription: 'Heads of operations at small logistics companies who plan routes by hand',

@@ -9,7 +9,10 @@ import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import { startStation, type InProcessStation } from '../../support/station/start-test-station.ts'
 import { createManualClock } from '../../support/tools/test-tool-context.ts'
 
-const offered = (slug: string, more: Partial<CatalogueToolProperties> = {}): CatalogueToolProperties => ({
+const offered = (
+  slug: string,
+  more: Partial<CatalogueToolProperties> = {},
+): CatalogueToolProperties => ({
   slug,
   name: slug,
   category: 'web',

@@ -1,5 +1,8 @@
 import t from 'tap'
-import { measureSearchQuality, loadSearchQualitySet } from '../../../bench/measure-search-quality.ts'
+import {
+  measureSearchQuality,
+  loadSearchQualitySet,
+} from '../../../bench/measure-search-quality.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { createHiveVectorIndex } from '../../../memory/hive/hive-vector-index.ts'
 import { createHiveVectorStore } from '../../../persistence/hive/hive-vector-store.ts'
@@ -197,7 +200,9 @@ t.test('a watch says what it lacks before it costs anything', async (t) => {
   t.match(await refused({ action: 'subscribe' }), { errors: [{ pointer: '/keyword' }] })
   t.match(await refused({ action: 'subscribe', keyword: 'the' }), { code: 'invalid_input' })
   t.match(await refused({ action: 'unsubscribe' }), { errors: [{ pointer: '/watch_id' }] })
-  t.match(await refused({ action: 'matches', watch_id: TEST_READER_AGENT_ID }), { code: 'watch_not_found' })
+  t.match(await refused({ action: 'matches', watch_id: TEST_READER_AGENT_ID }), {
+    code: 'watch_not_found',
+  })
   t.match(await refused({ action: 'list' }), { code: 'not refused' })
 })
 

@@ -5,7 +5,10 @@ import { createEgressClient } from '../../../providers/egress/guarded-egress-cli
 import { createPageParserPool } from '../../../providers/pages/page-parser-pool.ts'
 import type { PageSource } from '../../../providers/pages/pages-port.ts'
 import { startFixtureServer } from '../../support/upstreams/fixture-server.ts'
-import { createRecordingContext, rejectionDetailsOf } from '../../support/tools/test-tool-context.ts'
+import {
+  createRecordingContext,
+  rejectionDetailsOf,
+} from '../../support/tools/test-tool-context.ts'
 
 /** A website of one page a path. */
 const website: Record<string, { type: string; body: string | Buffer }> = {}

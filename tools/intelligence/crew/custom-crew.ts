@@ -39,7 +39,10 @@ async function planTasks(
 }
 
 /** Throws before anything is held when no tool serves the goal and no model can choose one. */
-export async function assertCustomCrewPlannable(goal: string, asking: PreflightContext): Promise<void> {
+export async function assertCustomCrewPlannable(
+  goal: string,
+  asking: PreflightContext,
+): Promise<void> {
   if (asking.llm !== null || (await planTasks(goal, asking)).length > 0) return
   throw new ServiceError('provider_not_configured', {
     requires: ['LLM_PROVIDERS'],

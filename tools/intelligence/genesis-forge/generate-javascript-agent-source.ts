@@ -7,7 +7,11 @@ import type { AgentBlueprint } from './agent-blueprint.ts'
 const GENERATED_GLOBALS = { process: 'process', console: 'console', fetch: 'fetch' }
 
 /** Generates `agent.cjs`, which executes the planned steps of a task like `agent.py`. */
-export function generateJavascriptAgentSource({ name, framework, baseUrl }: AgentBlueprint): string {
+export function generateJavascriptAgentSource({
+  name,
+  framework,
+  baseUrl,
+}: AgentBlueprint): string {
   const { process, console, fetch } = GENERATED_GLOBALS
   return String.raw`// ${name}: needs Node 20 and GAS_API_KEY in its environment.
 //

@@ -51,7 +51,10 @@ const symbolOf = (name: string): string | undefined => NAMES.get(normalizeName(n
 export const factCheckAssetPrices: FactChecker = async (claim, claimContext) =>
   (await checkPriceComparison(claim, claimContext)) ?? checkPrice(claim, claimContext)
 
-async function checkPrice(claim: string, claimContext: FactCheckContext): Promise<FactCheckFinding | null> {
+async function checkPrice(
+  claim: string,
+  claimContext: FactCheckContext,
+): Promise<FactCheckFinding | null> {
   for (const form of FORMS) {
     const [, asset = '', text = ''] = form.exec(claim) ?? []
     const [symbol, claimed] = [symbolOf(asset), parseClaimedQuantity(text)]

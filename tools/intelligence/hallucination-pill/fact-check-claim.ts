@@ -72,7 +72,10 @@ export async function factCheckClaim(
   return holds ? supported(claim, found, checks) : contradicted(claim, found, checks)
 }
 
-async function runCheckers(text: string, claimContext: FactCheckContext): Promise<FactCheckFinding | null> {
+async function runCheckers(
+  text: string,
+  claimContext: FactCheckContext,
+): Promise<FactCheckFinding | null> {
   let unknown: FactCheckFinding | null = null
   for (const checker of CHECKERS) {
     const found = await checker(text, claimContext)

@@ -1,4 +1,8 @@
-import { exactFinding, type FactChecker, type FactCheckFinding } from './fact-checker-types-and-normalization.ts'
+import {
+  exactFinding,
+  type FactChecker,
+  type FactCheckFinding,
+} from './fact-checker-types-and-normalization.ts'
 
 /** Checks claims about dates. */
 

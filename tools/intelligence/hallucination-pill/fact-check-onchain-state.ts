@@ -60,7 +60,10 @@ const chainNamed = (
 ): ReadableChainName | null => (text === undefined ? claimContext.home : findReadableChain(text))
 const integer = (text = ''): bigint => BigInt(text.replaceAll(',', ''))
 
-async function latest(claim: string, claimContext: FactCheckContext): Promise<FactCheckFinding | null> {
+async function latest(
+  claim: string,
+  claimContext: FactCheckContext,
+): Promise<FactCheckFinding | null> {
   const [, on, claimed = ''] = LATEST.exec(claim) ?? []
   const [chain, quantity] = [chainNamed(on, claimContext), parseClaimedQuantity(claimed)]
   if (claimed === '' || chain === null || quantity === null) return null
@@ -76,7 +79,10 @@ async function latest(claim: string, claimContext: FactCheckContext): Promise<Fa
   })
 }
 
-async function block(claim: string, claimContext: FactCheckContext): Promise<FactCheckFinding | null> {
+async function block(
+  claim: string,
+  claimContext: FactCheckContext,
+): Promise<FactCheckFinding | null> {
   const [, number, on, hash, count] = BLOCK.exec(claim) ?? []
   const chain = chainNamed(on, claimContext)
   if (number === undefined || chain === null) return null
@@ -154,7 +160,10 @@ function movedEther(text: string, value: bigint, source: string): FactCheckFindi
     : exactFinding(holds, toDisplayNumber(is), source, 'The value of the transaction in ETH.')
 }
 
-async function name(claim: string, claimContext: FactCheckContext): Promise<FactCheckFinding | null> {
+async function name(
+  claim: string,
+  claimContext: FactCheckContext,
+): Promise<FactCheckFinding | null> {
   const [, forward, to] = NAME.exec(claim) ?? []
   const [, from, back] = OWN.exec(claim) ?? []
   const [ens, address] = [forward ?? back, to ?? from]
@@ -176,7 +185,10 @@ async function name(claim: string, claimContext: FactCheckContext): Promise<Fact
   })
 }
 
-async function balance(claim: string, claimContext: FactCheckContext): Promise<FactCheckFinding | null> {
+async function balance(
+  claim: string,
+  claimContext: FactCheckContext,
+): Promise<FactCheckFinding | null> {
   for (const one of BALANCE) {
     const [, holder, text = '', on] = one.exec(claim) ?? []
     const [claimed, chain] = [parseClaimedQuantity(text), chainNamed(on, claimContext)]

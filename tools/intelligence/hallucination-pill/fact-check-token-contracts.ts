@@ -149,7 +149,10 @@ function contractOf(name: string, on: string | undefined, claimContext: FactChec
   return token === undefined ? null : { chain, address: token.address, token }
 }
 
-async function decimals(claim: string, claimContext: FactCheckContext): Promise<FactCheckFinding | null> {
+async function decimals(
+  claim: string,
+  claimContext: FactCheckContext,
+): Promise<FactCheckFinding | null> {
   for (const one of DECIMALS) {
     const [, name, on, claimed] = one.exec(claim) ?? []
     if (name === undefined) continue
@@ -175,7 +178,10 @@ async function decimals(claim: string, claimContext: FactCheckContext): Promise<
   return null
 }
 
-async function facts(claim: string, claimContext: FactCheckContext): Promise<FactCheckFinding | null> {
+async function facts(
+  claim: string,
+  claimContext: FactCheckContext,
+): Promise<FactCheckFinding | null> {
   const [, field = '', address = '', where, text = ''] = TEXT.exec(claim) ?? []
   if (field !== '') {
     const contract = contractOf(address, where, claimContext)

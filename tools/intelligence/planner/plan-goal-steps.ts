@@ -1,7 +1,12 @@
 import { SCHEDULE_RUN_FEE } from '../../../domain/pricing.ts'
 import { toUsdc } from '../../../core/money.ts'
 import type { CatalogueEntry } from '../../tool-ports.ts'
-import { CREW_ROUTE, crewRequestExample, crewPriceUsdc, type RequestedCrew } from './crew-request-for-goal.ts'
+import {
+  CREW_ROUTE,
+  crewRequestExample,
+  crewPriceUsdc,
+  type RequestedCrew,
+} from './crew-request-for-goal.ts'
 import { parseGoal, type ParsedGoal } from './parse-goal.ts'
 import { STEP_INPUT_BUILDERS, listOpenFields } from './planned-step-inputs.ts'
 import { GOAL_TOOL_PATTERNS, type GoalToolPattern } from './goal-tool-patterns.ts'

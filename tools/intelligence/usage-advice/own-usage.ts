@@ -19,7 +19,9 @@ export const OWN_USAGE_TOOL_DEFAULTS = {
   timeoutMs: 30_000,
   input: Type.Object(
     {
-      days: Type.Optional(Type.Integer({ minimum: 1, maximum: 90, default: DEFAULT_USAGE_WINDOW_DAYS })),
+      days: Type.Optional(
+        Type.Integer({ minimum: 1, maximum: 90, default: DEFAULT_USAGE_WINDOW_DAYS }),
+      ),
     },
     { additionalProperties: false },
   ),

@@ -119,7 +119,10 @@ function proposeNewBackpack({ tools }: AgentActivityReport, busiest: Micros): Ag
   }
 }
 
-function proposeScheduleChanges(facts: ScheduleUsageStats, windowDays: number): AgentSettingsChange[] {
+function proposeScheduleChanges(
+  facts: ScheduleUsageStats,
+  windowDays: number,
+): AgentSettingsChange[] {
   const { id, runs, consecutiveFailures, unchangedRuns, spent, budget, maxRunCost } = facts
   const change = (
     path: string,

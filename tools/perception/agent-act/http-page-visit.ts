@@ -33,7 +33,11 @@ const REDIRECTS = new Set([301, 302, 303, 307, 308])
 const ACCEPT = 'text/html,application/xhtml+xml,*/*;q=0.8'
 
 /** Creates a navigator with one cookie jar. Each hop is guarded like an address of the caller. */
-export function createHttpPageVisit({ egress, now, signal }: HttpPageVisitDeps): SendPageVisitRequest {
+export function createHttpPageVisit({
+  egress,
+  now,
+  signal,
+}: HttpPageVisitDeps): SendPageVisitRequest {
   const jar = createCookieJar()
 
   async function hop(
@@ -84,7 +88,11 @@ function targetOf(reply: SingleHopReply, from: URL): URL | null {
 }
 
 /** Returns the redirected request as browsers build it: after a POST a GET, except for 307 and 308. */
-function redirected(request: HttpPageVisitRequest, status: number, target: URL): HttpPageVisitRequest {
+function redirected(
+  request: HttpPageVisitRequest,
+  status: number,
+  target: URL,
+): HttpPageVisitRequest {
   const url = urlWithoutFragment(target)
   if (status === 307 || status === 308) return { ...request, url }
   return { method: 'GET', url, headers: {} }

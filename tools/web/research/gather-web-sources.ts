@@ -34,7 +34,10 @@ const PAGE_TIMEOUT_MS = 8_000
 const MIN_SNIPPET_CHARS = 40
 
 /** Runs three searches in parallel, then reads their pages in parallel. */
-export async function gatherWebSources(query: string, context: ToolContext): Promise<GatheredWebSources> {
+export async function gatherWebSources(
+  query: string,
+  context: ToolContext,
+): Promise<GatheredWebSources> {
   const { search, text, caller, signal, emit } = context
   const owner = callerIdOf(caller)
   const words = (await text.keywords(query, MAX_KEYWORDS)).map((one) => one.text).join(' ')

@@ -245,7 +245,11 @@ t.test('a node that has not seen a third party’s payment loses nothing', async
   await at.chain.mine(100)
   const { claimed, id, payment } = await at.paid(0.03, { mode: 'first' })
   const early = await at.chain.client.getBlockNumber()
-  const tx = await sendTransactionFrom(at.chain, createRandomAccount(), settlementTransferCallOf(payment))
+  const tx = await sendTransactionFrom(
+    at.chain,
+    createRandomAccount(),
+    settlementTransferCallOf(payment),
+  )
   // The node that estimates it knows the block that has it, the one that looks for it does not.
   at.gate.behind(early, (method) => method !== 'eth_estimateGas')
   t.equal(await at.settler.settled(id, 1_000), 'pending')

@@ -7,7 +7,10 @@ import QRCode from 'qrcode'
 import t from 'tap'
 import { startStation } from '../../support/station/start-test-station.ts'
 import { startStationWithChain } from '../../support/payments/test-station-with-payment-chain.ts'
-import { pollUntil, usdcToMicrosBigint } from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
+import {
+  pollUntil,
+  usdcToMicrosBigint,
+} from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
 
 const run = promisify(execFile)
 const CHROMIUM = '/usr/bin/chromium'

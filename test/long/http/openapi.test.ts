@@ -1,9 +1,9 @@
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { Ajv } from 'ajv'
 import t from 'tap'
-import { ERROR_DEFINITIONS, type ErrorCode } from '../../core/errors.ts'
-import { buildHttpServer } from '../../http/http-server.ts'
-import { createTestServer } from '../support/http/test-http-server.ts'
+import { ERROR_DEFINITIONS, type ErrorCode } from '../../../core/errors.ts'
+import { buildHttpServer } from '../../../http/http-server.ts'
+import { createTestServer } from '../../support/http/test-http-server.ts'
 
 interface Operation {
   operationId: string

@@ -2,7 +2,10 @@ import { connect } from 'node:net'
 import t from 'tap'
 import type { TestRequestOptions } from '../../support/http/test-http-client.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
-import { createAgentObjects, PAID_CALL_BODY } from '../../support/agents/write-route-agent-objects.ts'
+import {
+  createAgentObjects,
+  PAID_CALL_BODY,
+} from '../../support/agents/write-route-agent-objects.ts'
 import {
   writeRouteCases,
   readDatabaseFootprint,

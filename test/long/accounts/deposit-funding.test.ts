@@ -11,7 +11,10 @@ import {
   startStationWithChain,
   startTestPaymentChain,
 } from '../../support/payments/test-station-with-payment-chain.ts'
-import { pollUntil, usdcToMicrosBigint } from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
+import {
+  pollUntil,
+  usdcToMicrosBigint,
+} from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 
 const HTML = { accept: 'text/html' }

@@ -32,7 +32,8 @@ const {
   upstream,
 } = does
 
-const slotOf = async (one: AgentWithSchedule) => Date.parse(String((await look(one))['next_run_at']))
+const slotOf = async (one: AgentWithSchedule) =>
+  Date.parse(String((await look(one))['next_run_at']))
 
 /** The run of a slot finds too little, and that is what its node says of it. */
 const missed = (
@@ -124,7 +125,9 @@ t.test(
     const [timer] = await sql<{ at: string }[]>`
       select due_at::text as at from timers where aggregate_id = ${aggregateId} and id = ${id}`
     await letters.bury({ aggregateId, id, dueAt: timer?.at ?? '', reason: 'a test' })
-    const broken = (await verifyDatabaseInvariants(sql)).filter(({ broken: rows }) => rows.length > 0)
+    const broken = (await verifyDatabaseInvariants(sql)).filter(
+      ({ broken: rows }) => rows.length > 0,
+    )
     t.match(broken, [{ rule: 'S1', broken: [{ id: one.id, timer: null }] }])
     await time.pass(one.id)
     await time.settled()

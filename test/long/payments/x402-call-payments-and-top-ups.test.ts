@@ -148,7 +148,9 @@ t.test('one balance behind six authorizations pays once', async (t) => {
   const { main, till } = await startStationWithChain(t)
   const payer = await till.createPayer(HIVE_TRENDING_PRICE_ATOMIC)
   const headers = await Promise.all(
-    Array.from({ length: 6 }, () => paymentSignatureHeader(payer, till, HIVE_TRENDING_PRICE_ATOMIC)),
+    Array.from({ length: 6 }, () =>
+      paymentSignatureHeader(payer, till, HIVE_TRENDING_PRICE_ATOMIC),
+    ),
   )
   const answers = await Promise.all(headers.map((header) => postPaidCall(main, header)))
   t.equal(answers.filter(({ status }) => status === 200).length, 1)
@@ -184,8 +186,16 @@ t.test('a payment that is not right is refused with its reason, and nothing happ
   const now = BigInt(Math.floor(Date.now() / 1000))
   const stranger = privateKeyToAccount(generatePrivateKey())
   const forged = async () => {
-    const { authorization } = await signTreasuryAuthorization(payer, till, HIVE_TRENDING_PRICE_ATOMIC)
-    const { signature } = await signTreasuryAuthorization(stranger, till, HIVE_TRENDING_PRICE_ATOMIC)
+    const { authorization } = await signTreasuryAuthorization(
+      payer,
+      till,
+      HIVE_TRENDING_PRICE_ATOMIC,
+    )
+    const { signature } = await signTreasuryAuthorization(
+      stranger,
+      till,
+      HIVE_TRENDING_PRICE_ATOMIC,
+    )
     return {
       'payment-signature': encodeBase64Json({
         x402Version: 2,
@@ -208,19 +218,25 @@ t.test('a payment that is not right is refused with its reason, and nothing happ
     ],
     [
       'expired',
-      await paymentSignatureHeader(payer, till, HIVE_TRENDING_PRICE_ATOMIC, { validBefore: now - 1n }),
+      await paymentSignatureHeader(payer, till, HIVE_TRENDING_PRICE_ATOMIC, {
+        validBefore: now - 1n,
+      }),
       402,
       /valid_before/,
     ],
     [
       'too short',
-      await paymentSignatureHeader(payer, till, HIVE_TRENDING_PRICE_ATOMIC, { validBefore: now + 20n }),
+      await paymentSignatureHeader(payer, till, HIVE_TRENDING_PRICE_ATOMIC, {
+        validBefore: now + 20n,
+      }),
       402,
       /valid_before/,
     ],
     [
       'not yet',
-      await paymentSignatureHeader(payer, till, HIVE_TRENDING_PRICE_ATOMIC, { validAfter: now + 60n }),
+      await paymentSignatureHeader(payer, till, HIVE_TRENDING_PRICE_ATOMIC, {
+        validAfter: now + 60n,
+      }),
       402,
       /valid_after/,
     ],

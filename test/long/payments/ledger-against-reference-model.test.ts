@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { parseWithBigints } from '../../core/bigint-json.ts'
+import { parseWithBigints } from '../../../core/bigint-json.ts'
 import {
   agentCashAccount,
   PROMO_GRANTS_ACCOUNT,
@@ -9,22 +9,25 @@ import {
   agentPromoAccount,
   referralCashAccount,
   referralPromoAccount,
-} from '../../payments/ledger-accounts.ts'
-import { getAgentBalanceCommand } from '../../payments/commands/agent-account-commands.ts'
-import { createTestDatabase } from '../support/postgres/test-database.ts'
+} from '../../../payments/ledger-accounts.ts'
+import { getAgentBalanceCommand } from '../../../payments/commands/agent-account-commands.ts'
+import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import {
   findInvariantViolations,
   createActorNode,
   createTestClock,
-} from '../support/actors/test-actor-node.ts'
-import type { LedgerModelOperation } from '../support/ledger-model/ledger-model-operations.ts'
-import { LEDGER_MODEL_REFERRER, ReferenceLedger } from '../support/ledger-model/reference-ledger.ts'
+} from '../../support/actors/test-actor-node.ts'
+import type { LedgerModelOperation } from '../../support/ledger-model/ledger-model-operations.ts'
+import {
+  LEDGER_MODEL_REFERRER,
+  ReferenceLedger,
+} from '../../support/ledger-model/reference-ledger.ts'
 import {
   InMemoryOperationRunner,
   DatabaseOperationRunner,
   type LedgerModelFuse,
   type LedgerModelIds,
-} from '../support/ledger-model/ledger-model-operation-runners.ts'
+} from '../../support/ledger-model/ledger-model-operation-runners.ts'
 
 const SEED = Number(process.env['FC_SEED'] ?? Date.now() % 2 ** 31)
 const PURE_RUNS = 10_000
@@ -137,7 +140,10 @@ const finalLooks = (node: number): LedgerModelOperation[] =>
   [0, 1, LEDGER_MODEL_REFERRER].map((agent) => ({ type: 'look', agent, node }))
 
 /** What the mentor's agents have brought and nobody has paid out, by its accounts. */
-function referralOfMentor({ referral }: ReferenceLedger, names: LedgerModelIds): [string, bigint][] {
+function referralOfMentor(
+  { referral }: ReferenceLedger,
+  names: LedgerModelIds,
+): [string, bigint][] {
   const mentor = names.agents[LEDGER_MODEL_REFERRER] as string
   return [
     [referralCashAccount(mentor), referral.cash],

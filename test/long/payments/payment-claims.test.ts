@@ -1,38 +1,38 @@
 import t from 'tap'
 import type { PrivateKeyAccount } from 'viem'
-import { createEvmClient } from '../../chain/evm/evm-client.ts'
-import { PAYMENT_NETWORKS } from '../../chain/payment-networks.ts'
-import type { HexString, OnchainPayment } from '../../chain/onchain-payment.ts'
-import { createSignerRecoveryPool } from '../../chain/evm/signer-recovery-pool.ts'
-import { signEip3009Authorization } from '../../chain/evm/eip3009.ts'
-import { newUuidV7 } from '../../core/ids.ts'
-import { fromUsdc } from '../../core/money.ts'
-import { createPaymentChains } from '../../payments/payment-chains.ts'
+import { createEvmClient } from '../../../chain/evm/evm-client.ts'
+import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
+import type { HexString, OnchainPayment } from '../../../chain/onchain-payment.ts'
+import { createSignerRecoveryPool } from '../../../chain/evm/signer-recovery-pool.ts'
+import { signEip3009Authorization } from '../../../chain/evm/eip3009.ts'
+import { newUuidV7 } from '../../../core/ids.ts'
+import { fromUsdc } from '../../../core/money.ts'
+import { createPaymentChains } from '../../../payments/payment-chains.ts'
 import {
   createPaymentClaims,
   toPaymentRef,
   type PaymentClaimRequest,
-} from '../../payments/payment-claims.ts'
-import { deliverPaymentCommand } from '../../payments/commands/payment-claim-commands.ts'
-import { createPaymentVerifier } from '../../payments/payment-verifier.ts'
-import { createCallLogStore } from '../../persistence/calls/call-log-store.ts'
-import { createWalletStore } from '../../persistence/payments/wallet-store.ts'
-import { startRpcFaultProxy } from '../support/chain/rpc-fault-proxy.ts'
+} from '../../../payments/payment-claims.ts'
+import { deliverPaymentCommand } from '../../../payments/commands/payment-claim-commands.ts'
+import { createPaymentVerifier } from '../../../payments/payment-verifier.ts'
+import { createCallLogStore } from '../../../persistence/calls/call-log-store.ts'
+import { createWalletStore } from '../../../persistence/payments/wallet-store.ts'
+import { startRpcFaultProxy } from '../../support/chain/rpc-fault-proxy.ts'
 import {
   runSettlementCommand,
   sampleClaim,
   sampleCallOutcome,
   samplePayment,
   TEST_TREASURY,
-} from '../support/payments/sample-payment-claims.ts'
-import { toSettlementId } from '../../payments/commands/payment-claim-commands.ts'
+} from '../../support/payments/sample-payment-claims.ts'
+import { toSettlementId } from '../../../payments/commands/payment-claim-commands.ts'
 import {
   sendTransactionFrom,
   settlementTransferCallOf,
   createRandomAccount,
   spinUntil,
   startSettlerScenario,
-} from '../support/payments/settler-scenario.ts'
+} from '../../support/payments/settler-scenario.ts'
 
 const { asset, chainId, domain } = PAYMENT_NETWORKS.base
 const token = { address: asset, chainId, ...domain }

@@ -2,24 +2,24 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { TSchema } from 'typebox'
 import t, { type Test } from 'tap'
-import { createSystemClock } from '../../core/clock.ts'
-import { toUsdc } from '../../core/money.ts'
-import { startLocalBase } from '../support/chain/local-chain.ts'
-import { REPOSITORY_ROOT } from '../../scripts/repository-root.ts'
-import { NATIVE_TOOLS, RESERVED_OUTPUT_FIELDS } from '../../tools/tool-catalogue.ts'
-import type { CatalogueEntry } from '../../tools/tool-ports.ts'
-import { findChromium } from '../../providers/browser/find-chromium.ts'
-import { compileSchemaValidator } from '../../tools/schema-validator.ts'
-import type { TestReplyBody } from '../support/http/test-http-client.ts'
+import { createSystemClock } from '../../../core/clock.ts'
+import { toUsdc } from '../../../core/money.ts'
+import { startLocalBase } from '../../support/chain/local-chain.ts'
+import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
+import { NATIVE_TOOLS, RESERVED_OUTPUT_FIELDS } from '../../../tools/tool-catalogue.ts'
+import type { CatalogueEntry } from '../../../tools/tool-ports.ts'
+import { findChromium } from '../../../providers/browser/find-chromium.ts'
+import { compileSchemaValidator } from '../../../tools/schema-validator.ts'
+import type { TestReplyBody } from '../../support/http/test-http-client.ts'
 import {
   seedCatalogueExamples,
   type ExampleAgent,
   type ExampleJson,
-} from '../support/tools/seed-catalogue-example-data.ts'
-import { eventually } from '../support/mail/mail-and-telegram-servers.ts'
-import { startStation } from '../support/station/start-test-station.ts'
-import { startLlmApi } from '../support/upstreams/test-llm-api.ts'
-import { startAllUpstreams } from '../support/upstreams/all-upstreams.ts'
+} from '../../support/tools/seed-catalogue-example-data.ts'
+import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
+import { startStation } from '../../support/station/start-test-station.ts'
+import { startLlmApi } from '../../support/upstreams/test-llm-api.ts'
+import { startAllUpstreams } from '../../support/upstreams/all-upstreams.ts'
 
 interface Specified {
   readonly slug: string

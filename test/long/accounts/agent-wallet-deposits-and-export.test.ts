@@ -13,7 +13,10 @@ import {
   startTestPaymentChain,
   type TestPaymentChain,
 } from '../../support/payments/test-station-with-payment-chain.ts'
-import { pollUntil, usdcToMicrosBigint } from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
+import {
+  pollUntil,
+  usdcToMicrosBigint,
+} from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
 
 const OLD = '/api/wallet'
 const confirm = { confirm: true }

@@ -10,7 +10,10 @@ import {
   type TestStation,
 } from '../../support/station/start-test-station.ts'
 import { startStationWithChain } from '../../support/payments/test-station-with-payment-chain.ts'
-import { pollUntil, usdcToMicrosBigint } from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
+import {
+  pollUntil,
+  usdcToMicrosBigint,
+} from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
 
 const handed = (
   node: TestStation,

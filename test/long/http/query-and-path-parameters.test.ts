@@ -1,7 +1,7 @@
 import t from 'tap'
-import { createAgentObjects } from '../support/agents/write-route-agent-objects.ts'
-import { startStation } from '../support/station/start-test-station.ts'
-import { writeRouteCases } from '../support/write-routes/write-route-cases.ts'
+import { createAgentObjects } from '../../support/agents/write-route-agent-objects.ts'
+import { startStation } from '../../support/station/start-test-station.ts'
+import { writeRouteCases } from '../../support/write-routes/write-route-cases.ts'
 
 interface Schema {
   readonly type?: string

@@ -1,11 +1,14 @@
 import t, { type Test } from 'tap'
-import { startLocalBase } from '../support/chain/local-chain.ts'
-import { NATIVE_TOOLS } from '../../tools/tool-catalogue.ts'
-import { seedCatalogueExamples, type ExampleJson } from '../support/tools/seed-catalogue-example-data.ts'
-import { startStation } from '../support/station/start-test-station.ts'
-import { isToolOutput, isProgressStep, openRefuelStream } from '../support/http/refuel-stream.ts'
-import { startLlmApi } from '../support/upstreams/test-llm-api.ts'
-import { startAllUpstreams } from '../support/upstreams/all-upstreams.ts'
+import { startLocalBase } from '../../support/chain/local-chain.ts'
+import { NATIVE_TOOLS } from '../../../tools/tool-catalogue.ts'
+import {
+  seedCatalogueExamples,
+  type ExampleJson,
+} from '../../support/tools/seed-catalogue-example-data.ts'
+import { startStation } from '../../support/station/start-test-station.ts'
+import { isToolOutput, isProgressStep, openRefuelStream } from '../../support/http/refuel-stream.ts'
+import { startLlmApi } from '../../support/upstreams/test-llm-api.ts'
+import { startAllUpstreams } from '../../support/upstreams/all-upstreams.ts'
 
 /** What a tool delivers leaves when its charge has committed (decision 149): the database is asked. */
 

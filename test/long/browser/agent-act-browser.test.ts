@@ -12,7 +12,10 @@ import { parseIpAddressAllowlist } from '../../../providers/egress/public-ip-add
 import { createPageParserPool } from '../../../providers/pages/page-parser-pool.ts'
 import { waitUntilTrue } from '../../support/schedules/due-slots.ts'
 import { startFixtureServer } from '../../support/upstreams/fixture-server.ts'
-import { createRecordingContext, rejectionDetailsOf } from '../../support/tools/test-tool-context.ts'
+import {
+  createRecordingContext,
+  rejectionDetailsOf,
+} from '../../support/tools/test-tool-context.ts'
 
 const CHROMIUM = '/usr/bin/chromium'
 const skip = existsSync(CHROMIUM) ? false : `there is no ${CHROMIUM}`

@@ -9,7 +9,10 @@ import {
 import { startLlmApi, type LlmApiServer } from '../../support/upstreams/test-llm-api.ts'
 import { startFixtureServer, type TeardownScope } from '../../support/upstreams/fixture-server.ts'
 import { startShopWebsite, type ShopWebsite } from '../../support/upstreams/shop-website.ts'
-import { createRecordingContext, rejectionDetailsOf } from '../../support/tools/test-tool-context.ts'
+import {
+  createRecordingContext,
+  rejectionDetailsOf,
+} from '../../support/tools/test-tool-context.ts'
 
 const CHROMIUM = '/usr/bin/chromium'
 const NO_BROWSER = existsSync(CHROMIUM) ? false : `there is no ${CHROMIUM}`

@@ -120,7 +120,10 @@ t.test('a batch without a key is bought whole by one payment, or not at all', as
   t.match(answer.body, { ok: true, succeeded: 2, total_cost_usdc: 0.01 }, 'it was not used up')
   t.equal((await batch(good, header)).text, answer.text)
   const mixed = [{ tool: 'hive_trending' }, { tool: 'x402_parse', input: 'x' }]
-  const partly = await batch(mixed, await paymentSignatureHeader(payer, till, HIVE_TRENDING_PRICE_ATOMIC))
+  const partly = await batch(
+    mixed,
+    await paymentSignatureHeader(payer, till, HIVE_TRENDING_PRICE_ATOMIC),
+  )
   t.match(
     partly.body,
     { ok: false, succeeded: 1, total_cost_usdc: 0.005 },

@@ -14,7 +14,10 @@ import {
   UPSTREAM_FAULTS,
   type UpstreamFault,
 } from '../../support/upstreams/fixture-server.ts'
-import { createRecordingContext, rejectionDetailsOf } from '../../support/tools/test-tool-context.ts'
+import {
+  createRecordingContext,
+  rejectionDetailsOf,
+} from '../../support/tools/test-tool-context.ts'
 import {
   HARMLESS_PAGES,
   BYTES_PER_MIB,

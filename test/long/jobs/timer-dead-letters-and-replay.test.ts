@@ -1,23 +1,23 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
-import type { AggregateCommand } from '../../actors/aggregate-command-types.ts'
-import { createTimerRunner } from '../../actors/timer-runner.ts'
-import { MINUTE } from '../../core/clock.ts'
-import { ServiceError } from '../../core/errors.ts'
-import type { DueTimer } from '../../persistence/aggregate-store.ts'
-import { createDeadLetterStore } from '../../persistence/dead-letter-store.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres/test-database.ts'
+import type { AggregateCommand } from '../../../actors/aggregate-command-types.ts'
+import { createTimerRunner } from '../../../actors/timer-runner.ts'
+import { MINUTE } from '../../../core/clock.ts'
+import { ServiceError } from '../../../core/errors.ts'
+import type { DueTimer } from '../../../persistence/aggregate-store.ts'
+import { createDeadLetterStore } from '../../../persistence/dead-letter-store.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/postgres/test-database.ts'
 import {
   settingsAllowingReceivers,
   registerTestWebhook,
   waitForDeliveries,
-} from '../support/webhooks/test-webhook-client.ts'
-import { eventually } from '../support/mail/mail-and-telegram-servers.ts'
-import { startWebhookReceivers } from '../support/webhooks/test-webhook-receivers.ts'
-import { createActorNode, createTestClock } from '../support/actors/test-actor-node.ts'
-import { startStation } from '../support/station/start-test-station.ts'
-import { serviceProgramArgs } from '../support/station/service-program-arguments.ts'
+} from '../../support/webhooks/test-webhook-client.ts'
+import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
+import { startWebhookReceivers } from '../../support/webhooks/test-webhook-receivers.ts'
+import { createActorNode, createTestClock } from '../../support/actors/test-actor-node.ts'
+import { startStation } from '../../support/station/start-test-station.ts'
+import { serviceProgramArgs } from '../../support/station/service-program-arguments.ts'
 
 const letter = { kind: 'timer', key: 'a timer', reason: 'it broke', payload: {} }
 

@@ -19,7 +19,10 @@ import {
   paymentSignatureHeader,
   startStationWithChain,
 } from '../../support/payments/test-station-with-payment-chain.ts'
-import { readCreditBalances, pollUntil } from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
+import {
+  readCreditBalances,
+  pollUntil,
+} from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
 import {
   advanceChainAndNodeTime,
   NODE_HANDOVER_MS,
