@@ -329,7 +329,6 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
     recheckInbox(mailbox)
   }
 
-  /** Makes queued commands check the inbox again. */
   function recheckInbox(mailbox: AggregateMailbox): void {
     for (const job of mailbox.queue) if (job.command !== absorbing) job.absorbed = false
   }
@@ -356,10 +355,7 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
     job.id = newUuidV7(clock.now())
   }
 
-  /**
-   * Rejects commands after `commitTimeoutMs` when the database hangs. While it answers and other
-   * nodes win the version, a command may retry until `contendedTimeoutMs`.
-   */
+  /** Rejects overdue commands; one that loses to other nodes may retry until `contendedTimeoutMs`. */
   function expireOverdue(): void {
     const limit = clock.mono() - LIMITS.commitTimeoutMs
     const last = clock.mono() - LIMITS.contendedTimeoutMs

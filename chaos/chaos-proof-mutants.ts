@@ -101,8 +101,8 @@ export const CHAOS_PROOF_MUTANTS: Readonly<Record<string, CrashProofMutation>> =
     edits: [
       {
         file: 'calls/paid-call-admission.ts',
-        from: 'await paying.claim(payment, door, buyer, offer).catch(orRacingPaidReply(look))',
-        to: '{ payment, ref: paying.toPaymentRef(payment), tx: null }',
+        from: 'await paying\n      .claim(payment, door, buyer, offer)\n      .catch(catchWithRacingPaidReply(look))',
+        to: '{ payment, ref: paying.refOf(payment), tx: null }',
       },
     ],
     rounds: PAYMENTS_ONLY,

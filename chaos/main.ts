@@ -17,7 +17,7 @@ import {
   CHAOS_PROOF_MUTANTS,
   type ChaosProofRepetitions,
 } from './chaos-proof-mutants.ts'
-import { raceLimitsOnStations, type StationRaceSetup } from '../scripts/prove/race-stations.ts'
+import { raceLimitsOnStations, type StationRaceSetup } from './limit-race-stations.ts'
 import type { LimitRaceResult } from './limit-races.ts'
 import {
   formatCrashRound,

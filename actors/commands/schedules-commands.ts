@@ -30,9 +30,7 @@ export interface ScheduleView {
   readonly tool: string
   readonly budget: Micros
   readonly writeToHive: boolean
-  /** The key it runs under: the id that the spending is counted under. */
   readonly keyId: string | null
-  /** The Backpack its runs use. */
   readonly backpackId: string | null
   /** Why it is paused; null when it lacks credits. */
   readonly pausedFor: { readonly reason: SchedulePauseReason; readonly at: number } | null

@@ -267,7 +267,7 @@ function rateRowsOf(ours: Medians, theirs: Medians, { rounds }: BenchmarkScale):
     `${formatThousands(rate)}/s, p50 ${formatMilliseconds(p50)}, p99 ${formatMilliseconds(p99)}`
   return [
     createBenchmarkRow({
-      what: `calls paid by Payment-Signature, ${CONNECTIONS} connections, 256 payers, settled after the answer, against @x402/core and @x402/evm (bench/reference.ts)`,
+      what: `calls paid by Payment-Signature, ${CONNECTIONS} connections, 256 payers, settled after the answer, against @x402/core and @x402/evm (bench/x402-reference-server.ts)`,
       measured: said(ours),
       baseline: said(theirs),
       result: formatFactor(ratio),

@@ -13,7 +13,7 @@ create table vault_memories (
   namespace text not null,
   -- Provenance: operation, source memories, method, source.
   origin jsonb not null,
-  -- 256 signed bytes (core/int8-vector.ts): similarity of words, not of meaning.
+  -- 256 signed bytes (domain/vector-quantization.ts): similarity of words, not of meaning.
   vector bytea not null,
   call_id uuid not null,
   at timestamptz not null,

@@ -84,7 +84,12 @@ function createInertServices(): HttpServices {
     stats: () => null,
     ports: createInertProxy,
   })
-  const plane = { redis: null, line: '', bus: createInertProxy(), health: createInertProxy() }
+  const plane = {
+    redis: null,
+    description: '',
+    bus: createInertProxy(),
+    health: createInertProxy(),
+  }
   const known: Record<string, unknown> = { config, catalogue, plane, clock: createSystemClock() }
   return new Proxy(known, {
     get: (target, name) => target[String(name)] ?? createInertProxy(),

@@ -1,12 +1,8 @@
 import t from 'tap'
 import { DAY } from '../../core/clock.ts'
-import { stringifyWithBigints } from '../../core/bigint-json.ts'
-import { minMicros, ZERO } from '../../core/money.ts'
-import { backpackMachine, type BackpackEvent } from '../../machines/backpack-machine.ts'
+import { backpackMachine } from '../../machines/backpack-machine.ts'
 import {
-  type BackpackSnapshot,
   BACKPACK_TEST_NOON_MS,
-  NEXT_MIDNIGHT_MS,
   BACKPACK_EXPIRY_MS,
   fuseLimitsOf,
   sampleBackpackInput,
@@ -24,12 +20,8 @@ import {
 } from '../support/machines/backpack-machine-sample-events.ts'
 import {
   startStateMachine,
-  readGoldenSnapshots,
-  shortestEventPaths,
   playEvents,
-  restoreSnapshot,
   stepStateMachine,
-  microUsd,
 } from '../support/machines/state-machine-stepper.ts'
 
 t.test('a new Backpack is far from its expiry and sets its three timers', async (t) => {
@@ -344,92 +336,6 @@ t.test('renewal into the past is refused', async (t) => {
         snapshot,
         backpackRenewEvent(BACKPACK_TEST_NOON_MS + 1, BACKPACK_TEST_NOON_MS),
       ),
-      null,
-    )
-  }
-})
-
-t.test('unknown events are refused by every state', async (t) => {
-  const unknown = { type: 'NO_SUCH_EVENT' } as never
-  t.equal(backpackRejectionOf(createBackpackSnapshot(), unknown), 'internal')
-  t.equal(
-    backpackRejectionOf(
-      stepStateMachine(
-        backpackMachine,
-        createBackpackSnapshot(),
-        backpackExpiryTimerEvent('expiry'),
-      ).snapshot,
-      unknown,
-    ),
-    'EXPIRED',
-  )
-  t.equal(
-    backpackRejectionOf(
-      stepStateMachine(backpackMachine, createBackpackSnapshot(), backpackRevokeEvent).snapshot,
-      unknown,
-    ),
-    'REVOKED',
-  )
-})
-
-t.test('on all paths limits hold, nothing is negative and no window reopens', async (t) => {
-  const events = [
-    ...[BACKPACK_TEST_NOON_MS, NEXT_MIDNIGHT_MS].flatMap((at): BackpackEvent[] => [
-      backpackCheckEvent(51, at),
-      backpackHoldEvent(40, at),
-      backpackChargeEvent(40, at, BACKPACK_TEST_NOON_MS),
-      backpackChargeEvent(30, at),
-      backpackCaptureEvent(40, 30, at, BACKPACK_TEST_NOON_MS),
-      backpackReleaseEvent(40, at),
-    ]),
-    backpackRevokeEvent,
-    backpackRenewEvent(BACKPACK_EXPIRY_MS + DAY),
-    backpackExpiryTimerEvent('weekBefore'),
-    backpackExpiryTimerEvent('dayBefore'),
-    backpackExpiryTimerEvent('expiry'),
-  ]
-  const bucket = ({ value, context: { day, spentDay, heldDay } }: BackpackSnapshot) => {
-    const [spent, held] = [minMicros(spentDay, microUsd(120)), minMicros(heldDay, microUsd(80))]
-    return `${JSON.stringify(value)} ${day} ${spent} ${held}`
-  }
-  const stocked = () => createBackpackSnapshot({ fuse: fuseLimitsOf(50, 100, 200) })
-  const walks = shortestEventPaths(backpackMachine, stocked(), events, bucket, 20_000)
-  t.ok(walks.length > 100, `${walks.length} paths`)
-  const inDay = ({ context: { spentDay, heldDay } }: BackpackSnapshot) => spentDay + heldDay
-  for (const walk of walks) {
-    let snapshot = stocked()
-    for (const event of walk) {
-      const next = stepStateMachine(backpackMachine, snapshot, event).snapshot
-      const { day, spentDay, heldDay, spentMonth, heldMonth } = next.context
-      if (day < snapshot.context.day) t.fail('a day came back', { walk })
-      if ([spentDay, heldDay, spentMonth, heldMonth].some((one) => one < ZERO)) {
-        t.fail('a negative amount', { walk })
-      }
-      const admits = event.type === 'HOLD' || event.type === 'CHARGE'
-      if (admits && inDay(next) > inDay(snapshot) && inDay(next) > 100n) {
-        t.fail('beyond the day', { walk })
-      }
-      snapshot = next
-    }
-  }
-})
-
-t.test('snapshots of version 1 still resolve and go on', async (t) => {
-  for (const stored of readGoldenSnapshots('backpack-v1.json')) {
-    const snapshot = restoreSnapshot(backpackMachine, stored)
-    t.strictSame(snapshot.value, stored.value, stored.name)
-    t.equal(stringifyWithBigints(snapshot.context), stringifyWithBigints(stored.context))
-    const { value } = snapshot
-    const code = typeof value === 'string' ? value.toUpperCase() : null
-    t.equal(
-      backpackRejectionOf(
-        snapshot,
-        backpackCheckEvent(0, BACKPACK_TEST_NOON_MS + DAY, {}, 'price_feed'),
-      ),
-      code,
-    )
-    t.equal(
-      backpackRejectionOf(snapshot, backpackReleaseEvent(0, BACKPACK_TEST_NOON_MS + DAY)),
       null,
     )
   }

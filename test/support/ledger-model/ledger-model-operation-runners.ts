@@ -31,7 +31,6 @@ import { ServiceError } from '../../../core/errors.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { UNLIMITED_API_KEY_SPENDING } from '../../../domain/api-key-spending-limits.ts'
 import { micros, ZERO } from '../../../core/money.ts'
-import { MIN_DEPOSIT } from '../../../domain/pricing.ts'
 import type { CallAdmissionRequest } from '../../../payments/call-admission-request.ts'
 import {
   admitCallCommand,
@@ -47,21 +46,13 @@ import {
   sendCreditsCommand,
 } from '../../../payments/commands/agent-account-commands.ts'
 import {
-  applyDepositMessage,
-  applyReversedDepositMessage,
-} from '../../../payments/commands/agent-deposit-messages.ts'
-import {
-  agentCashAccount,
-  agentPendingAccount,
-  externalChainAccount,
-} from '../../../payments/ledger-accounts.ts'
-import {
   sampleAdmission,
   failCallInputOfAdmission,
   settleCallInputOfAdmission,
   touchedAggregatesOfAdmission,
   type ActorNode,
 } from '../actors/test-actor-node.ts'
+import { creditTestCash, activateByReversedDeposit } from './ledger-model-test-commands.ts'
 import type { LedgerModelOperation } from './ledger-model-operations.ts'
 import { LEDGER_MODEL_KEY_CAP_MICROS, LEDGER_MODEL_REFERRER } from './reference-ledger.ts'
 
@@ -71,34 +62,6 @@ const KEY = {
   ...UNLIMITED_API_KEY_SPENDING,
   id: newUuidV7(Date.now()),
   cap: micros(LEDGER_MODEL_KEY_CAP_MICROS),
-}
-
-/** Credits cash to an agent, because the model has no deposits. */
-const deposit: AggregateCommand<bigint, void> = {
-  name: 'test.deposit',
-  kind: 'agent',
-  apply(turn, amount) {
-    const cash = micros(amount)
-    turn.send('agent', turn.aggregateId, { type: 'CREDIT', promo: ZERO, cash })
-    const pending = agentPendingAccount(turn.aggregateId)
-    turn.transfer({ debit: 'world:test', credit: pending, amount: cash, kind: 'deposit' })
-    const credit = agentCashAccount(turn.aggregateId)
-    turn.transfer({ debit: pending, credit, amount: cash, kind: 'topup' })
-  },
-}
-
-/** A first deposit reverted at once: no money remains, and the agent is activated. */
-const activate: AggregateCommand<object, void> = {
-  name: 'test.activate',
-  kind: 'agent',
-  apply(turn) {
-    const [id, amount, chain] = [turn.newId(), MIN_DEPOSIT, 'base'] as const
-    const pending = agentPendingAccount(turn.aggregateId)
-    turn.transfer({ debit: externalChainAccount(chain), credit: pending, amount, kind: 'deposit' })
-    const where = { id, chain, tx: null, source: 'deposit' } as const
-    applyDepositMessage(turn, { type: 'DEPOSIT', pending: amount, ...where })
-    applyReversedDepositMessage(turn, { type: 'UNDO_DEPOSIT', amount, ...where })
-  },
 }
 
 interface CommandRequest {
@@ -218,9 +181,9 @@ export class LedgerModelIds {
         return toCommandRequest(op.type === 'send' ? sendCreditsCommand : tipAgentCommand, payment)
       }
       case 'deposit':
-        return toCommandRequest(deposit, op.amount)
+        return toCommandRequest(creditTestCash, op.amount)
       case 'activate':
-        return toCommandRequest(activate, {})
+        return toCommandRequest(activateByReversedDeposit, {})
       case 'look':
         return toCommandRequest(getAgentBalanceCommand, {})
       case 'start':

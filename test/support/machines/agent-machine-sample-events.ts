@@ -16,7 +16,7 @@ export const sampleAgentSnapshot = (promo: number, cash: number): AgentMachineSn
     promo: microUsd(promo),
     cash: microUsd(cash),
   }).snapshot
-export const UNCAPPED_SPEND_FIELDS = {
+const UNCAPPED_SPEND_FIELDS = {
   reserved: ZERO,
   keyId: null,
   keyCap: null,

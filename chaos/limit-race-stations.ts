@@ -1,9 +1,9 @@
-import { LIMITS } from '../../core/limits.ts'
-import { createStationClient, type StationClient } from '../../chaos/station-http-client.ts'
-import type { SeededRandom } from '../../chaos/seeded-random.ts'
-import { runLimitRaces, type LimitRaceResult } from '../../chaos/limit-races.ts'
-import { spawnStationProcess, type StationProcess } from '../../chaos/station-process.ts'
-import { findFreePort } from '../../chaos/free-port.ts'
+import { LIMITS } from '../core/limits.ts'
+import { createStationClient, type StationClient } from './station-http-client.ts'
+import type { SeededRandom } from './seeded-random.ts'
+import { runLimitRaces, type LimitRaceResult } from './limit-races.ts'
+import { spawnStationProcess, type StationProcess } from './station-process.ts'
+import { findFreePort } from './free-port.ts'
 
 /** Runs the limit races against several station processes over one database. */
 
