@@ -44,7 +44,11 @@ t.test('the stream of signals', async (t) => {
     reader.next(({ data }) => (data['payload'] as { n?: number } | undefined)?.n === n)
 
   t.test('sends its start position, then later signals', async (t) => {
+    // A stream begins where its node has read to: that includes what another listener has received.
+    const earlier = await stream('channels=one')
     const before = await publish('one', 0)
+    await reaches(earlier, 0)
+    earlier.close()
     const reader = await stream('channels=one,two')
     t.match(reader, { status: 200, type: 'text/event-stream; charset=utf-8' })
     const ready = await reader.next(({ event }) => event === 'ready')
