@@ -2,7 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Sql } from '../persistence/postgres/connection-pool.ts'
 import { createStationClient, onboardAgents, type StationClient } from './station-http-client.ts'
 import type { SeededRandom } from './seeded-random.ts'
-import { compareWithLedger, findDatabaseBackend, type LedgerComparison } from './compare-ledger.ts'
+import {
+  compareOperationsWithLedger,
+  findDatabaseBackend,
+  type LedgerComparison,
+} from './compare-operations-with-ledger.ts'
 import {
   acknowledgedOperationIdOf,
   retryAgentOperation,
@@ -146,7 +150,7 @@ async function runCrashRound(
   const open = load.operations.filter((one) => one.acknowledged === null && one.refused === null)
   const settled = load.operations.filter((one) => !open.includes(one))
   const comparison = await withTimeout(
-    compareWithLedger(sql, load.operations),
+    compareOperationsWithLedger(sql, load.operations),
     'the ledger to be read',
   )
   await client.close()
@@ -213,5 +217,5 @@ export async function finishInterruptedStreams(
   )
   await client.close()
   const all = rounds.flatMap(({ settled, open }) => [...settled, ...open])
-  return compareWithLedger(sql, all)
+  return compareOperationsWithLedger(sql, all)
 }

@@ -1,6 +1,6 @@
 import { CRASH_TARGETS, type CrashRound } from './crash-rounds.ts'
 import { alignColumns, loadAverage, median } from './statistics-and-table-columns.ts'
-import type { LedgerComparison } from './compare-ledger.ts'
+import type { LedgerComparison } from './compare-operations-with-ledger.ts'
 import type { PaymentProofResult, PaymentRound } from './payment-rounds.ts'
 import type { LimitRaceResult } from './limit-races.ts'
 

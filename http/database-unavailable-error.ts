@@ -1,4 +1,4 @@
-import { findStorageFault } from '../persistence/storage-monitor.ts'
+import { findStorageFault } from '../persistence/database-writability-monitor.ts'
 
 /** Recognises errors that mean Postgres is unavailable. */
 

@@ -15,7 +15,10 @@ import {
   createRedisSnapshotCache,
 } from './redis/aggregate-snapshot-cache.ts'
 import type { SnapshotCache } from './redis/aggregate-snapshot-cache.ts'
-import { startStorageMonitor, type StorageMonitor } from './storage-monitor.ts'
+import {
+  startStorageMonitor,
+  type DatabaseWritabilityMonitor,
+} from './database-writability-monitor.ts'
 import { succeedsWithin } from './query-timeout.ts'
 
 /** Starts the databases of the service: Postgres, which holds all data, and Redis, a cache. */
@@ -57,7 +60,7 @@ export interface PostgresAndRedis {
   readonly cache: SnapshotCache
   readonly bus: MessageBus
   /** Whether Postgres can store data; receives failed writes. */
-  readonly storage: Pick<StorageMonitor, 'failed'>
+  readonly storage: Pick<DatabaseWritabilityMonitor, 'failed'>
   /** For rate counters: fails fast and queues nothing. Null without Redis. */
   readonly redis: Redis | null
   /** The job queues: in Redis if available, else in Postgres. */
@@ -242,7 +245,7 @@ interface HealthCheckDeps {
   readonly database: PostgresHandle
   readonly redis: Redis | null
   readonly part: RedisHandle | null
-  readonly storage: StorageMonitor
+  readonly storage: DatabaseWritabilityMonitor
 }
 
 async function checkHealth({

@@ -2,7 +2,7 @@ import type { Clock } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { createHiveEvidence } from '../../memory/hive/hive-evidence.ts'
 import { createUsageStatsService } from '../../memory/agents/usage-stats-service.ts'
-import { createHiveEvidenceStore } from '../../persistence/hive/hive-evidence-store.ts'
+import { createHiveEvidenceReader } from '../../persistence/hive/hive-evidence-reader.ts'
 import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import { createAgentProfileStore } from '../../persistence/agents/agent-profile-store.ts'
 import { createUsageStatsStore } from '../../persistence/calls/usage-stats-store.ts'
@@ -23,7 +23,7 @@ export interface ComposePlannerDeps {
 
 /** Creates the services for tools that assess and plan. */
 export function composePlanner({ sql, clock, catalogue, publicUrl }: ComposePlannerDeps) {
-  const evidence = createHiveEvidence(createHiveEvidenceStore(sql), clock)
+  const evidence = createHiveEvidence(createHiveEvidenceReader(sql), clock)
   const usageStats = createUsageStatsService(createUsageStatsStore(sql), clock)
   const profiles = createAgentProfileStore(sql)
   const planner = createTaskPlanner(() => catalogue.entries(), publicUrl)

@@ -1,7 +1,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { quantile } from '../../chaos/statistics-and-table-columns.ts'
 import { createPageParserPool } from '../../providers/pages/page-parser-pool.ts'
-import type { PageParser } from '../../providers/pages/pages-port.ts'
+import type { PageParser } from '../../providers/pages/page-parser-port.ts'
 import { parsePageContent } from '../../providers/pages/parse-page.ts'
 import {
   formatMilliseconds,

@@ -74,7 +74,7 @@ export const keyPermissionMutants: Readonly<Record<string, ServiceMutant>> = {
     description: 'what a bound key sends, tips and offers counts in no fuse',
     edits: [
       {
-        file: 'payments/commands/spend-credits.ts',
+        file: 'payments/commands/debit-transfers-tips-and-bounties.ts',
         from: 'if (spender.backpackId !== null)\n      chargeBackpack(ctx, spender.backpackId, { tool: permission, amount, reserved })',
         to: '',
       },

@@ -7,7 +7,10 @@ import {
   type ClusterRoundAgents,
 } from './cluster-client-load.ts'
 import type { WebhookReceiver } from '../accepting-webhook-receiver.ts'
-import { compareWithLedger, type LedgerComparison } from '../compare-ledger.ts'
+import {
+  compareOperationsWithLedger,
+  type LedgerComparison,
+} from '../compare-operations-with-ledger.ts'
 import type { AgentOperation } from '../retried-agent-requests.ts'
 
 /** The agents of one round and their operations. */
@@ -45,7 +48,7 @@ export async function auditCluster(audited: ClusterAuditInput): Promise<ClusterA
   const { sql, rounds, slotsLeft } = audited
   const operations = rounds.flatMap((one) => one.operations)
   // A claim is stored with its bounty, not with its claimant.
-  const compared = await compareWithLedger(
+  const compared = await compareOperationsWithLedger(
     sql,
     operations.filter(({ kind }) => kind !== 'claim'),
   )

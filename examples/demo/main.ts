@@ -1,5 +1,5 @@
 import { runDemoLedgerAuditChapter } from './demo-chapter-ledger-audit.ts'
-import { runDemoCatalogueChapter } from './demo-chapter-catalogue.ts'
+import { runDemoCatalogueChapter } from './demo-chapter-every-tool.ts'
 import type { DemoContext } from './demo-context.ts'
 import { createDemoApiClient } from './demo-api-client.ts'
 import { runDemoSharingChapter, runDemoFundingChapter } from './demo-chapter-funding-and-sharing.ts'

@@ -7,7 +7,7 @@ import type { ApiKeyRecord } from '../../persistence/agents/api-key-store.ts'
 import { hasKeyScope } from '../auth/key-permissions.ts'
 import { toHttpServiceError } from '../plugins/error-handler.ts'
 import { createWsFrameHandlers, type WsCallerContext } from './websocket-frame-handlers.ts'
-import { createWsFrameQueue } from './websocket-frame-queue.ts'
+import { createWsFrameQueue } from './websocket-incoming-frame-queue.ts'
 import {
   WS_CLOSE_CODES,
   validateClientFrame,

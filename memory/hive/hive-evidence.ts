@@ -1,5 +1,5 @@
 import type { Clock } from '../../core/clock.ts'
-import type { HiveEvidenceStore } from '../../persistence/hive/hive-evidence-store.ts'
+import type { HiveEvidenceStore } from '../../persistence/hive/hive-evidence-reader.ts'
 import { computeReputation } from '../agents/reputation.ts'
 
 /** Public entries with the track records of their authors (port `evidence`). */

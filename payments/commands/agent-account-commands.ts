@@ -21,7 +21,7 @@ import {
   type PromoCashAmounts,
   type DebitSource,
 } from '../ledger-accounts.ts'
-import { spendCredits } from './spend-credits.ts'
+import { spendCredits } from './debit-transfers-tips-and-bounties.ts'
 
 /** A new agent with its starter credits and the rows that describe it. */
 export interface CreateAgentInput {

@@ -9,7 +9,7 @@ import {
   type Micros,
 } from '../../core/money.ts'
 import type { LedgerTransferKind } from '../../core/commit-rows.ts'
-import { createChildAggregate } from '../../actors/create-child-aggregate.ts'
+import { createAggregateInSameCommit } from '../../actors/create-aggregate-in-same-commit.ts'
 import type { AggregateCommand, CommandContext } from '../../actors/aggregate-command-types.ts'
 import type { ActorSnapshot } from '../../actors/machine-registry.ts'
 import {
@@ -28,7 +28,7 @@ import {
   agentPromoAccount,
   type PromoCashAmounts,
 } from '../ledger-accounts.ts'
-import { spendCredits, type CreditSpend } from './spend-credits.ts'
+import { spendCredits, type CreditSpend } from './debit-transfers-tips-and-bounties.ts'
 
 /** The terms of a bounty that its poster sets. */
 export interface NewBounty {
@@ -112,7 +112,7 @@ export const postBountyCommand: AggregateCommand<
       kind: 'escrow',
       promoAllowed: promoTransferable,
     })
-    createChildAggregate(ctx, bountyId, openBountyCommand, posted)
+    createAggregateInSameCommit(ctx, bountyId, openBountyCommand, posted)
     const { promo, cash } = ctx.snapshotOf('agent', posterId).context
     return { bounty: { ...posted, ...OPEN_BOUNTY_FIELDS }, balance: addMicros(promo, cash) }
   },

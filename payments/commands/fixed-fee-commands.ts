@@ -10,7 +10,7 @@ import {
 import { explainSpendLimitRejection } from '../limits/explain-spend-limit-rejection.ts'
 import { activeReferrerOf, bookCallPrice } from '../price-split.ts'
 import { emitToolCallEvent } from './call-holds.ts'
-import { chargeBackpack, toCreditsCallRow } from './spend-credits.ts'
+import { chargeBackpack, toCreditsCallRow } from './debit-transfers-tips-and-bounties.ts'
 
 /** A paid write that is not a tool: its price and the rows it writes. */
 export interface FixedFeeInput {

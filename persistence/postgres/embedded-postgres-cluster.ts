@@ -23,7 +23,7 @@ import { chooseDatabaseOsUser, readDirectoryOwner, canEnterDirectory } from './o
 import type { DatabaseOsUser } from './os-user.ts'
 
 /** The location of a database cluster, with its user and programs. */
-export interface DatabaseCluster {
+export interface DatabaseClusterLocation {
   readonly dir: string
   readonly logFile: string
   readonly identity: DatabaseOsUser
@@ -40,7 +40,7 @@ const MAX_SOCKET_DIR_BYTES = 90
 export function locateDatabaseCluster(
   dataDir: string,
   log: (line: string) => void,
-): DatabaseCluster {
+): DatabaseClusterLocation {
   const home = resolve(dataDir)
   ensureDir(home)
   const fallback = chooseDatabaseOsUser()
@@ -86,7 +86,7 @@ function ensureDir(dir: string): void {
 }
 
 /** Creates the cluster if there is none. It gets its final name only when it is complete. */
-export function initDatabaseCluster(cluster: DatabaseCluster, throwAway: boolean): void {
+export function initDatabaseCluster(cluster: DatabaseClusterLocation, throwAway: boolean): void {
   const { dir, identity, binaries } = cluster
   if (existsSync(dir)) return assertClusterVersion(dir)
   removeIncompleteClusters(dir)
@@ -141,7 +141,7 @@ function assertClusterVersion(dir: string): void {
  * Creates the directory of the unix socket, accessible only to the database's user: file
  * permissions replace port and password. The same path at every start, unless another user owns it.
  */
-export function ensurePostgresSocketDir(cluster: DatabaseCluster): string {
+export function ensurePostgresSocketDir(cluster: DatabaseClusterLocation): string {
   const base = chooseSocketBase(cluster.identity)
   const dir = join(
     base,

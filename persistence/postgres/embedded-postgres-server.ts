@@ -5,7 +5,7 @@ import {
   initDatabaseCluster,
   ensurePostgresSocketDir,
 } from './embedded-postgres-cluster.ts'
-import type { DatabaseCluster } from './embedded-postgres-cluster.ts'
+import type { DatabaseClusterLocation } from './embedded-postgres-cluster.ts'
 import {
   acceptsPostgresConnections,
   isProcessAlive,
@@ -127,7 +127,7 @@ export async function startEmbeddedPostgres(
  * live.
  */
 async function adoptOrStartServer(
-  cluster: DatabaseCluster,
+  cluster: DatabaseClusterLocation,
   throwAway: boolean,
   stopping: () => boolean,
 ): Promise<RunningPostgres> {
@@ -149,13 +149,13 @@ async function adoptOrStartServer(
 
 const isServingCluster = async (
   found: PostmasterPidFile,
-  cluster: DatabaseCluster,
+  cluster: DatabaseClusterLocation,
 ): Promise<boolean> =>
   found.ready &&
   identifyPidHolder(found.pid, cluster.dir) !== 'other' &&
   (await acceptsPostgresConnections(postgresSocketPath(found.socketDir)))
 
-function followServer(found: PostmasterPidFile, cluster: DatabaseCluster): RunningPostgres {
+function followServer(found: PostmasterPidFile, cluster: DatabaseClusterLocation): RunningPostgres {
   let timer: NodeJS.Timeout
   const exited = new Promise<void>((resolve) => {
     timer = setInterval(() => {
@@ -171,7 +171,7 @@ function followServer(found: PostmasterPidFile, cluster: DatabaseCluster): Runni
 
 /** Null if the server ended before it was ready. */
 async function launchServer(
-  cluster: DatabaseCluster,
+  cluster: DatabaseClusterLocation,
   throwAway: boolean,
   stale: string | undefined,
 ): Promise<RunningPostgres | null> {

@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { SECOND } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
-import type { PageParser } from './pages-port.ts'
+import type { PageParser } from './page-parser-port.ts'
 import { startPageWorker, type PageWorkerHandle } from './page-worker-handle.ts'
 import type { PageWorkerAnswers, PageWorkerRequest } from './worker.ts'
 

@@ -6,7 +6,7 @@ import { parsePageHeadings, parsePageLinks, parsePageTitle } from './content/hea
 import { summarizeForms } from './content/form-summaries.ts'
 import { findHiddenElements } from './html/hidden-elements.ts'
 import { detectContentKind } from './html/detect-html-text-or-binary.ts'
-import type { PageContent, PageSource } from './pages-port.ts'
+import type { PageContent, PageSource } from './page-parser-port.ts'
 import { parseJsonLdPrices, parsePagePrices } from './content/page-prices.ts'
 import {
   MAX_PAGE_TEXT_CHARS,
@@ -14,7 +14,7 @@ import {
   stripInvisibleCharacters,
   trimTextLines,
 } from './html/page-text-renderer.ts'
-import { parseHtmlTree, type PageElement, type PageTree } from './html/html-parser.ts'
+import { parseHtmlTree, type HtmlElement, type HtmlTree } from './html/html-parser.ts'
 
 /**
  * Parses a text page of any kind. Takes time that grows with the page, so `createPageParserPool` runs it in a
@@ -75,7 +75,7 @@ function parseHtmlContent(html: string, url: string): PageContent {
   }
 }
 
-const EMPTY_TREE: PageTree = {
+const EMPTY_TREE: HtmlTree = {
   root: { name: '', attributes: new Map(), parent: null, children: [] },
   comments: [],
   truncated: false,
@@ -85,7 +85,7 @@ const EMPTY_TREE: PageTree = {
 function parsePlainTextContent(all: string, url: string): PageContent {
   const text = trimTextLines(all)
   const shownAmounts = parseMoneyAmounts(text)
-  const [hidden, page] = [new Set<PageElement>(), new URL(url)]
+  const [hidden, page] = [new Set<HtmlElement>(), new URL(url)]
   const outline = { title: '', headings: [], links: [], forms: [] }
   const [tree, base, declaredPrices] = [EMPTY_TREE, page, []]
   return {

@@ -4,7 +4,7 @@ import { findBaseUrl } from './html/page-urls.ts'
 import { decodePage } from './html/decode-page.ts'
 import { extractNamedValues } from './content/extract-page-values-by-selector.ts'
 import { parseFormsAndLinks, type FormsAndLinks } from './content/parse-page-forms-and-links.ts'
-import type { PageContent, PageSource } from './pages-port.ts'
+import type { PageContent, PageSource } from './page-parser-port.ts'
 import { parsePageContent } from './parse-page.ts'
 import { parseHtmlTree } from './html/html-parser.ts'
 

@@ -4,7 +4,7 @@ import { agentMachine } from '../../machines/agent-machine.ts'
 import type { AgentMachineEvent } from '../../machines/agent/agent-machine-events.ts'
 import {
   AGENT_NOON_MS,
-  agentHoldEvent,
+  sampleHoldEvent,
   sampleAgentSnapshot,
   type AgentMachineSnapshot,
 } from '../support/machines/agent-machine-sample-events.ts'
@@ -38,11 +38,11 @@ t.test(
     const { snapshot } = stepStateMachine(
       agentMachine,
       sampleAgentSnapshot(0, 0),
-      agentHoldEvent('call-1', 40, cap),
+      sampleHoldEvent('call-1', 40, cap),
     )
     t.match(snapshot.context, { promo: 0n, cash: 0n, held: 0n })
     t.match(snapshot.context.holds['call-1'], { promo: 0n, cash: 0n, external: 40n, payment })
-    t.equal(refusal(snapshot, agentHoldEvent('call-2', 11, cap)), 'key_cap_exceeded')
+    t.equal(refusal(snapshot, sampleHoldEvent('call-2', 11, cap)), 'key_cap_exceeded')
     t.equal(refusal(snapshot, capture('call-1', 41)), 'call_settled', 'never above what was held')
     const { context } = stepStateMachine(agentMachine, snapshot, capture('call-1', 40)).snapshot
     t.match(context, { promo: 0n, cash: 0n, held: 0n, holds: {}, keySpent: { 'key-1': 40n } })
@@ -145,7 +145,7 @@ t.test('an agent that leaves keeps the loans of its calls, by lender', async (t)
     { ...join, fleetId: 'fleet-2' },
     lend('call-1', 8, 2, 'fleet-2'),
     lend('call-1', 1, 0, 'fleet-1'),
-    agentHoldEvent('call-1', 45),
+    sampleHoldEvent('call-1', 45),
   ]).snapshot
   t.strictSame(next.context.holds['call-1']?.loans, [
     { fleetId: 'fleet-1', promo: 5n, cash: 26n },
@@ -166,7 +166,7 @@ t.test('a loan belongs to one call, and no balance grows by it', async (t) => {
   t.equal(snapshot.value, 'critical')
   t.strictSame(emitted, [])
   t.equal(
-    refusal(snapshot, agentHoldEvent('call-2', 11)),
+    refusal(snapshot, sampleHoldEvent('call-2', 11)),
     'payment_required',
     'no other call can use it',
   )
@@ -187,8 +187,8 @@ t.test('a hold uses the loan and the own credits, own credits first', async (t) 
     sampleAgentSnapshot(4, 10),
     lend('call-1', 30, 5),
   ).snapshot
-  t.equal(refusal(lent, agentHoldEvent('call-1', 45)), 'payment_required')
-  const held = stepStateMachine(agentMachine, lent, agentHoldEvent('call-1', 40)).snapshot
+  t.equal(refusal(lent, sampleHoldEvent('call-1', 45)), 'payment_required')
+  const held = stepStateMachine(agentMachine, lent, sampleHoldEvent('call-1', 40)).snapshot
   t.strictSame(own(held), { promo: 0n, cash: 4n, held: 40n, open: ['call-1'] })
   t.match(held.context.holds['call-1'], {
     promo: 9n,
@@ -228,7 +228,7 @@ t.test('calls with loans report a low balance once, when the own balance falls',
   take(charge(60_000))
   for (const callId of ['a', 'b', 'c']) {
     take(lend(callId, 300_000))
-    take(agentHoldEvent(callId, 300_000))
+    take(sampleHoldEvent(callId, 300_000))
     take(callId === 'b' ? release(callId) : capture(callId, 200_000))
   }
   t.equal(told.length, 1)

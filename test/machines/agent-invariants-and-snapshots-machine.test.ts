@@ -16,30 +16,30 @@ import {
   agentRejectionOf,
   sampleAgentSnapshot,
   type AgentMachineSnapshot,
-  agentDebitEvent,
-  agentHoldEvent,
-  agentReleaseEvent,
-  agentCaptureEvent,
-  agentChargeEvent,
-  agentCheckEvent,
-  agentCreditEvent,
+  sampleDebitEvent,
+  sampleHoldEvent,
+  sampleHoldReleaseEvent,
+  sampleHoldCaptureEvent,
+  sampleChargeEvent,
+  sampleAffordabilityCheckEvent,
+  sampleCreditEvent,
 } from '../support/machines/agent-machine-sample-events.ts'
 
 const total = ({ promo, cash, held }: AgentMachineContext): Micros => sumMicros([promo, cash, held])
 
 t.test('on all paths nothing is negative and held is the sum of the holds', async (t) => {
   const events = [
-    agentCreditEvent(50_000, 0),
-    agentCreditEvent(0, 60_000),
-    agentHoldEvent('call-1', 50_000, { keyId: 'key-1', keyCap: microUsd(90_000) }),
-    agentHoldEvent('call-2', 30_000),
-    agentCaptureEvent('call-1', 20_000),
-    agentCaptureEvent('call-2', 30_000),
-    agentReleaseEvent('call-1'),
-    agentReleaseEvent('call-2'),
-    agentChargeEvent(40_000, 'key-1', 90_000),
-    agentDebitEvent(60_000, 'cash'),
-    agentDebitEvent(10_000, 'any', 20_000),
+    sampleCreditEvent(50_000, 0),
+    sampleCreditEvent(0, 60_000),
+    sampleHoldEvent('call-1', 50_000, { keyId: 'key-1', keyCap: microUsd(90_000) }),
+    sampleHoldEvent('call-2', 30_000),
+    sampleHoldCaptureEvent('call-1', 20_000),
+    sampleHoldCaptureEvent('call-2', 30_000),
+    sampleHoldReleaseEvent('call-1'),
+    sampleHoldReleaseEvent('call-2'),
+    sampleChargeEvent(40_000, 'key-1', 90_000),
+    sampleDebitEvent(60_000, 'cash'),
+    sampleDebitEvent(10_000, 'any', 20_000),
   ]
   const bucket = ({ value, context }: AgentMachineSnapshot) => {
     const { promo, cash, holds } = context
@@ -71,21 +71,23 @@ const key = fc.constantFrom(null, 'key-1', 'key-2')
 const anyEvent: fc.Arbitrary<AgentMachineEvent> = fc.oneof(
   fc
     .tuple(amount, amount)
-    .map(([wanted, reserved]) => agentCheckEvent(wanted, { reserved: microUsd(reserved) })),
+    .map(([wanted, reserved]) =>
+      sampleAffordabilityCheckEvent(wanted, { reserved: microUsd(reserved) }),
+    ),
   fc
     .tuple(call, amount, key, fc.option(amount))
     .map(([callId, wanted, keyId, cap]) =>
-      agentHoldEvent(callId, wanted, { keyId, keyCap: cap === null ? null : microUsd(cap) }),
+      sampleHoldEvent(callId, wanted, { keyId, keyCap: cap === null ? null : microUsd(cap) }),
     ),
   fc
     .tuple(amount, key, fc.option(amount))
-    .map(([cost, keyId, cap]) => agentChargeEvent(cost, keyId, cap)),
-  fc.tuple(call, amount).map(([callId, cost]) => agentCaptureEvent(callId, cost)),
-  call.map(agentReleaseEvent),
-  fc.tuple(amount, amount).map(([promo, cash]) => agentCreditEvent(promo, cash)),
+    .map(([cost, keyId, cap]) => sampleChargeEvent(cost, keyId, cap)),
+  fc.tuple(call, amount).map(([callId, cost]) => sampleHoldCaptureEvent(callId, cost)),
+  call.map(sampleHoldReleaseEvent),
+  fc.tuple(amount, amount).map(([promo, cash]) => sampleCreditEvent(promo, cash)),
   fc
     .tuple(amount, fc.constantFrom('cash' as const, 'any' as const), amount)
-    .map(([wanted, from, reserved]) => agentDebitEvent(wanted, from, reserved)),
+    .map(([wanted, from, reserved]) => sampleDebitEvent(wanted, from, reserved)),
 )
 
 /** How much an accepted event changes promo + cash + held. */
@@ -119,12 +121,12 @@ t.test('snapshots of version 1 still resolve and go on', async (t) => {
     t.equal(snapshot.value, stored.value, stored.name)
     t.equal(stringifyWithBigints(snapshot.context), stringifyWithBigints(stored.context))
     t.equal(
-      stepStateMachine(agentMachine, snapshot, agentCreditEvent(0, 1_000_000)).snapshot.value,
+      stepStateMachine(agentMachine, snapshot, sampleCreditEvent(0, 1_000_000)).snapshot.value,
       'healthy',
     )
     for (const callId of Object.keys(snapshot.context.holds)) {
       t.equal(
-        agentRejectionOf(snapshot, agentReleaseEvent(callId)),
+        agentRejectionOf(snapshot, sampleHoldReleaseEvent(callId)),
         null,
         `${stored.name} releases ${callId}`,
       )
@@ -136,7 +138,7 @@ t.test('a context survives the codec', async (t) => {
   const { snapshot } = stepStateMachine(
     agentMachine,
     sampleAgentSnapshot(30, 70),
-    agentHoldEvent('call-1', 40),
+    sampleHoldEvent('call-1', 40),
   )
   t.strictSame(
     parseWithBigints<AgentMachineContext>(stringifyWithBigints(snapshot.context)),

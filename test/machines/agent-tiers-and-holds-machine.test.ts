@@ -10,15 +10,15 @@ import {
 } from '../support/machines/state-machine-stepper.ts'
 import {
   sampleAgentSnapshot,
-  agentDebitEvent,
+  sampleDebitEvent,
   agentRejectionOf,
   AGENT_NOON_MS,
-  agentHoldEvent,
-  agentReleaseEvent,
-  agentCaptureEvent,
-  agentChargeEvent,
-  agentCheckEvent,
-  agentCreditEvent,
+  sampleHoldEvent,
+  sampleHoldReleaseEvent,
+  sampleHoldCaptureEvent,
+  sampleChargeEvent,
+  sampleAffordabilityCheckEvent,
+  sampleCreditEvent,
 } from '../support/machines/agent-machine-sample-events.ts'
 
 t.test('an agent starts in the tier of its balance and emits nothing', async (t) => {
@@ -45,20 +45,20 @@ t.test('falling into a tier emits one event, rising emits none', async (t) => {
   const { snapshot, emitted } = stepStateMachine(
     agentMachine,
     sampleAgentSnapshot(0, 250_001),
-    agentChargeEvent(1),
+    sampleChargeEvent(1),
   )
   t.strictSame(emitted, [
     { type: 'low_balance', tier: 'warning', from: 'healthy', balance: 250_000n },
   ])
-  const lower = stepStateMachine(agentMachine, snapshot, agentChargeEvent(1))
+  const lower = stepStateMachine(agentMachine, snapshot, sampleChargeEvent(1))
   t.equal(lower.snapshot.value, 'warning')
   t.strictSame(lower.emitted, [], 'the same tier again')
-  const critical = stepStateMachine(agentMachine, lower.snapshot, agentChargeEvent(200_000))
+  const critical = stepStateMachine(agentMachine, lower.snapshot, sampleChargeEvent(200_000))
   t.match(critical.emitted, [{ tier: 'critical', balance: 49_999n }])
-  const up = stepStateMachine(agentMachine, critical.snapshot, agentCreditEvent(0, 1_000_000))
+  const up = stepStateMachine(agentMachine, critical.snapshot, sampleCreditEvent(0, 1_000_000))
   t.equal(up.snapshot.value, 'healthy')
   t.strictSame(up.emitted, [])
-  const empty = stepStateMachine(agentMachine, up.snapshot, agentChargeEvent(1_049_999))
+  const empty = stepStateMachine(agentMachine, up.snapshot, sampleChargeEvent(1_049_999))
   t.strictSame(
     empty.emitted,
     [{ type: 'low_balance', tier: 'empty', from: 'healthy', balance: 0n }],
@@ -71,7 +71,7 @@ t.test('a balance change reaches every tier from every other', async (t) => {
   const order = Object.keys(balances)
   for (const [from, has] of Object.entries(balances)) {
     for (const [to, gets] of Object.entries(balances)) {
-      const change = gets >= has ? agentCreditEvent(0, gets - has) : agentChargeEvent(has - gets)
+      const change = gets >= has ? sampleCreditEvent(0, gets - has) : sampleChargeEvent(has - gets)
       const { snapshot, emitted } = stepStateMachine(
         agentMachine,
         sampleAgentSnapshot(0, has),
@@ -91,7 +91,7 @@ t.test('held money still belongs to the balance that makes the tier', async (t) 
   const { snapshot, emitted } = stepStateMachine(
     agentMachine,
     sampleAgentSnapshot(0, 300_000),
-    agentHoldEvent('call-1', 300_000),
+    sampleHoldEvent('call-1', 300_000),
   )
   t.equal(snapshot.value, 'healthy')
   t.strictSame(emitted, [])
@@ -104,16 +104,16 @@ t.test(
     const exact = stepStateMachine(
       agentMachine,
       start,
-      agentCheckEvent(60, { reserved: microUsd(40) }),
+      sampleAffordabilityCheckEvent(60, { reserved: microUsd(40) }),
     )
     t.equal(exact.refused, null)
     t.strictSame(exact.snapshot.context, start.context)
     t.equal(
-      agentRejectionOf(start, agentCheckEvent(61, { reserved: microUsd(40) })),
+      agentRejectionOf(start, sampleAffordabilityCheckEvent(61, { reserved: microUsd(40) })),
       'payment_required',
     )
     t.equal(
-      agentRejectionOf(start, agentHoldEvent('call-1', 61, { reserved: microUsd(40) })),
+      agentRejectionOf(start, sampleHoldEvent('call-1', 61, { reserved: microUsd(40) })),
       'payment_required',
     )
   },
@@ -123,7 +123,7 @@ t.test('a free call is covered with nothing in the purse and with a key at its c
   const spent = stepStateMachine(
     agentMachine,
     sampleAgentSnapshot(0, 10),
-    agentChargeEvent(10, 'key-1', 10),
+    sampleChargeEvent(10, 'key-1', 10),
   ).snapshot
   const keyed = {
     keyId: 'key-1',
@@ -131,41 +131,47 @@ t.test('a free call is covered with nothing in the purse and with a key at its c
     reserved: microUsd(3),
     keyReserved: microUsd(3),
   }
-  t.equal(agentRejectionOf(spent, agentCheckEvent(0, keyed)), null)
-  t.equal(agentRejectionOf(spent, agentHoldEvent('call-1', 0, keyed)), null)
-  t.equal(agentRejectionOf(spent, agentChargeEvent(0, 'key-1', 5)), null)
+  t.equal(agentRejectionOf(spent, sampleAffordabilityCheckEvent(0, keyed)), null)
+  t.equal(agentRejectionOf(spent, sampleHoldEvent('call-1', 0, keyed)), null)
+  t.equal(agentRejectionOf(spent, sampleChargeEvent(0, 'key-1', 5)), null)
 })
 
 t.test('the cap of a key counts its spend, durable holds and holds in memory', async (t) => {
   const keyed = { keyId: 'key-1', keyCap: microUsd(100) }
   const { snapshot } = playEvents(agentMachine, sampleAgentSnapshot(0, 1_000), [
-    agentChargeEvent(20, 'key-1', 100),
-    agentHoldEvent('call-1', 30, keyed),
-    agentHoldEvent('call-2', 500, { keyId: 'key-2', keyCap: null }),
+    sampleChargeEvent(20, 'key-1', 100),
+    sampleHoldEvent('call-1', 30, keyed),
+    sampleHoldEvent('call-2', 500, { keyId: 'key-2', keyCap: null }),
   ])
   t.equal(
-    agentRejectionOf(snapshot, agentCheckEvent(10, { ...keyed, keyReserved: microUsd(40) })),
+    agentRejectionOf(
+      snapshot,
+      sampleAffordabilityCheckEvent(10, { ...keyed, keyReserved: microUsd(40) }),
+    ),
     null,
     'exactly the cap',
   )
   t.equal(
-    agentRejectionOf(snapshot, agentCheckEvent(11, { ...keyed, keyReserved: microUsd(40) })),
+    agentRejectionOf(
+      snapshot,
+      sampleAffordabilityCheckEvent(11, { ...keyed, keyReserved: microUsd(40) }),
+    ),
     'key_cap_exceeded',
   )
-  t.equal(agentRejectionOf(snapshot, agentHoldEvent('call-3', 51, keyed)), 'key_cap_exceeded')
+  t.equal(agentRejectionOf(snapshot, sampleHoldEvent('call-3', 51, keyed)), 'key_cap_exceeded')
   t.equal(
-    agentRejectionOf(snapshot, agentChargeEvent(50, 'key-1', 100)),
+    agentRejectionOf(snapshot, sampleChargeEvent(50, 'key-1', 100)),
     null,
     'a charge counts no memory',
   )
-  t.equal(agentRejectionOf(snapshot, agentChargeEvent(51, 'key-1', 100)), 'key_cap_exceeded')
+  t.equal(agentRejectionOf(snapshot, sampleChargeEvent(51, 'key-1', 100)), 'key_cap_exceeded')
   t.equal(
-    agentRejectionOf(snapshot, agentCheckEvent(51, { keyId: 'key-1', keyCap: null })),
+    agentRejectionOf(snapshot, sampleAffordabilityCheckEvent(51, { keyId: 'key-1', keyCap: null })),
     null,
     'a cap that was lifted',
   )
   t.equal(
-    agentRejectionOf(snapshot, agentCheckEvent(2_000, keyed)),
+    agentRejectionOf(snapshot, sampleAffordabilityCheckEvent(2_000, keyed)),
     'key_cap_exceeded',
     'the cap is asked before the funds',
   )
@@ -173,35 +179,35 @@ t.test('the cap of a key counts its spend, durable holds and holds in memory', a
 
 t.test('only keys with a cap are counted', async (t) => {
   const { snapshot } = playEvents(agentMachine, sampleAgentSnapshot(0, 1_000), [
-    agentChargeEvent(10, 'free-key', null),
-    agentHoldEvent('call-1', 20, { keyId: 'free-key' }),
-    agentCaptureEvent('call-1', 20),
-    agentHoldEvent('call-2', 30, { keyId: 'key-1', keyCap: microUsd(100) }),
-    agentCaptureEvent('call-2', 25),
-    agentChargeEvent(5, 'key-1', 100),
-    agentChargeEvent(5, null, null),
+    sampleChargeEvent(10, 'free-key', null),
+    sampleHoldEvent('call-1', 20, { keyId: 'free-key' }),
+    sampleHoldCaptureEvent('call-1', 20),
+    sampleHoldEvent('call-2', 30, { keyId: 'key-1', keyCap: microUsd(100) }),
+    sampleHoldCaptureEvent('call-2', 25),
+    sampleChargeEvent(5, 'key-1', 100),
+    sampleChargeEvent(5, null, null),
   ])
   t.strictSame(snapshot.context.keySpent, { 'key-1': 30n })
 })
 
 t.test('a charge takes promotional credits first and refuses one micro too much', async (t) => {
   const start = sampleAgentSnapshot(30, 70)
-  t.match(stepStateMachine(agentMachine, start, agentChargeEvent(40)).snapshot.context, {
+  t.match(stepStateMachine(agentMachine, start, sampleChargeEvent(40)).snapshot.context, {
     promo: 0n,
     cash: 60n,
   })
-  t.match(stepStateMachine(agentMachine, start, agentChargeEvent(100)).snapshot, {
+  t.match(stepStateMachine(agentMachine, start, sampleChargeEvent(100)).snapshot, {
     value: 'empty',
     context: { promo: 0n, cash: 0n },
   })
-  t.equal(agentRejectionOf(start, agentChargeEvent(101)), 'payment_required')
+  t.equal(agentRejectionOf(start, sampleChargeEvent(101)), 'payment_required')
 })
 
 t.test('a hold moves promo then cash aside and records the call', async (t) => {
   const { snapshot } = stepStateMachine(
     agentMachine,
     sampleAgentSnapshot(30, 70),
-    agentHoldEvent('call-1', 40, { keyId: 'key-1', keyCap: microUsd(50) }),
+    sampleHoldEvent('call-1', 40, { keyId: 'key-1', keyCap: microUsd(50) }),
   )
   t.match(snapshot.context, { promo: 0n, cash: 60n, held: 40n })
   t.strictSame(snapshot.context.holds['call-1'], {
@@ -224,9 +230,9 @@ t.test('a call cannot hold twice', async (t) => {
   const { snapshot } = stepStateMachine(
     agentMachine,
     sampleAgentSnapshot(30, 70),
-    agentHoldEvent('call-1', 40),
+    sampleHoldEvent('call-1', 40),
   )
-  const again = stepStateMachine(agentMachine, snapshot, agentHoldEvent('call-1', 10))
+  const again = stepStateMachine(agentMachine, snapshot, sampleHoldEvent('call-1', 10))
   t.equal(again.refused, 'call_settled')
   t.strictSame(again.snapshot.context, snapshot.context)
 })
@@ -237,10 +243,11 @@ t.test(
     const { snapshot } = stepStateMachine(
       agentMachine,
       sampleAgentSnapshot(30, 70),
-      agentHoldEvent('call-1', 40),
+      sampleHoldEvent('call-1', 40),
     )
     const captured = (amount: number) =>
-      stepStateMachine(agentMachine, snapshot, agentCaptureEvent('call-1', amount)).snapshot.context
+      stepStateMachine(agentMachine, snapshot, sampleHoldCaptureEvent('call-1', amount)).snapshot
+        .context
     t.match(captured(0), { promo: 30n, cash: 70n, held: 0n, holds: {} })
     t.match(captured(25), { promo: 5n, cash: 70n, held: 0n })
     t.match(captured(35), { promo: 0n, cash: 65n, held: 0n })
@@ -253,21 +260,25 @@ t.test('a call settles once and never above its hold', async (t) => {
   const { snapshot } = stepStateMachine(
     agentMachine,
     sampleAgentSnapshot(30, 70),
-    agentHoldEvent('call-1', 40),
+    sampleHoldEvent('call-1', 40),
   )
-  t.equal(agentRejectionOf(snapshot, agentCaptureEvent('call-1', 41)), 'call_settled')
-  t.equal(agentRejectionOf(snapshot, agentCaptureEvent('call-2', 1)), 'call_settled')
-  t.equal(agentRejectionOf(snapshot, agentReleaseEvent('call-2')), 'call_settled')
-  const settled = stepStateMachine(agentMachine, snapshot, agentCaptureEvent('call-1', 40)).snapshot
-  t.equal(agentRejectionOf(settled, agentCaptureEvent('call-1', 40)), 'call_settled')
-  t.equal(agentRejectionOf(settled, agentReleaseEvent('call-1')), 'call_settled')
+  t.equal(agentRejectionOf(snapshot, sampleHoldCaptureEvent('call-1', 41)), 'call_settled')
+  t.equal(agentRejectionOf(snapshot, sampleHoldCaptureEvent('call-2', 1)), 'call_settled')
+  t.equal(agentRejectionOf(snapshot, sampleHoldReleaseEvent('call-2')), 'call_settled')
+  const settled = stepStateMachine(
+    agentMachine,
+    snapshot,
+    sampleHoldCaptureEvent('call-1', 40),
+  ).snapshot
+  t.equal(agentRejectionOf(settled, sampleHoldCaptureEvent('call-1', 40)), 'call_settled')
+  t.equal(agentRejectionOf(settled, sampleHoldReleaseEvent('call-1')), 'call_settled')
 })
 
 t.test('a release returns the whole hold and leaves other holds unchanged', async (t) => {
   const { snapshot } = playEvents(agentMachine, sampleAgentSnapshot(30, 70), [
-    agentHoldEvent('call-1', 40),
-    agentHoldEvent('call-2', 20),
-    agentReleaseEvent('call-1'),
+    sampleHoldEvent('call-1', 40),
+    sampleHoldEvent('call-2', 20),
+    sampleHoldReleaseEvent('call-1'),
   ])
   t.match(snapshot.context, { promo: 30n, cash: 50n, held: 20n })
   t.strictSame(Object.keys(snapshot.context.holds), ['call-2'])
@@ -275,31 +286,31 @@ t.test('a release returns the whole hold and leaves other holds unchanged', asyn
 
 t.test('a transfer takes cash only, and calls in memory use promo before that cash', async (t) => {
   const start = sampleAgentSnapshot(30, 70)
-  t.match(stepStateMachine(agentMachine, start, agentDebitEvent(70, 'cash')).snapshot.context, {
+  t.match(stepStateMachine(agentMachine, start, sampleDebitEvent(70, 'cash')).snapshot.context, {
     promo: 30n,
     cash: 0n,
   })
-  t.equal(agentRejectionOf(start, agentDebitEvent(71, 'cash')), 'promo_not_transferable')
-  t.equal(agentRejectionOf(start, agentDebitEvent(100, 'cash')), 'promo_not_transferable')
-  t.equal(agentRejectionOf(start, agentDebitEvent(101, 'cash')), 'payment_required')
+  t.equal(agentRejectionOf(start, sampleDebitEvent(71, 'cash')), 'promo_not_transferable')
+  t.equal(agentRejectionOf(start, sampleDebitEvent(100, 'cash')), 'promo_not_transferable')
+  t.equal(agentRejectionOf(start, sampleDebitEvent(101, 'cash')), 'payment_required')
   t.equal(
-    agentRejectionOf(start, agentDebitEvent(70, 'cash', 30)),
+    agentRejectionOf(start, sampleDebitEvent(70, 'cash', 30)),
     null,
     'promo covers what is in memory',
   )
-  t.equal(agentRejectionOf(start, agentDebitEvent(69, 'cash', 31)), null)
-  t.equal(agentRejectionOf(start, agentDebitEvent(70, 'cash', 31)), 'payment_required')
-  t.equal(agentRejectionOf(start, agentDebitEvent(71, 'cash', 29)), 'promo_not_transferable')
+  t.equal(agentRejectionOf(start, sampleDebitEvent(69, 'cash', 31)), null)
+  t.equal(agentRejectionOf(start, sampleDebitEvent(70, 'cash', 31)), 'payment_required')
+  t.equal(agentRejectionOf(start, sampleDebitEvent(71, 'cash', 29)), 'promo_not_transferable')
 })
 
 t.test('a debit from any credits takes promo first', async (t) => {
   const start = sampleAgentSnapshot(30, 70)
-  t.match(stepStateMachine(agentMachine, start, agentDebitEvent(40, 'any')).snapshot.context, {
+  t.match(stepStateMachine(agentMachine, start, sampleDebitEvent(40, 'any')).snapshot.context, {
     promo: 0n,
     cash: 60n,
   })
-  t.equal(agentRejectionOf(start, agentDebitEvent(90, 'any', 10)), null)
-  t.equal(agentRejectionOf(start, agentDebitEvent(91, 'any', 10)), 'payment_required')
+  t.equal(agentRejectionOf(start, sampleDebitEvent(90, 'any', 10)), null)
+  t.equal(agentRejectionOf(start, sampleDebitEvent(91, 'any', 10)), 'payment_required')
 })
 
 t.test('an unknown event is refused and changes nothing', async (t) => {

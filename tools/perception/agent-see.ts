@@ -8,7 +8,7 @@ import {
   PAGE_ANOMALY_TYPES,
   type PageContent,
   type PageSource,
-} from '../../providers/pages/pages-port.ts'
+} from '../../providers/pages/page-parser-port.ts'
 
 /** The tool `agent-see`: reads a web page. */
 

@@ -1,8 +1,8 @@
 import { domainToUnicode } from 'node:url'
 import { parsePageUrl, formActionUrl } from '../html/page-urls.ts'
 import type { MoneyAmount } from '../content/money-amounts.ts'
-import type { PageAnomaly, PagePrice } from '../pages-port.ts'
-import { descendantElements, elementTextLine, type PageElement } from '../html/html-parser.ts'
+import type { PageAnomaly, PagePrice } from '../page-parser-port.ts'
+import { descendantElements, elementTextLine, type HtmlElement } from '../html/html-parser.ts'
 
 /** Detects links, forms and prices that mislead. */
 
@@ -24,7 +24,7 @@ const MAX_HARMLESS_SCRIPT_CHARS = 200
 
 /** Detects links, forms and frames whose target differs from what they show. */
 export function* detectDeceptiveLinks(
-  root: PageElement,
+  root: HtmlElement,
   page: URL,
   base: URL,
 ): Generator<PageAnomaly> {
@@ -59,7 +59,7 @@ function isHarmlessScript(target: string): boolean {
   return bare.length <= MAX_HARMLESS_SCRIPT_CHARS && HARMLESS_SCRIPT_URL.test(bare)
 }
 
-function* detectFormTargets(form: PageElement, page: URL, base: URL): Generator<PageAnomaly> {
+function* detectFormTargets(form: HtmlElement, page: URL, base: URL): Generator<PageAnomaly> {
   const inputs = [...descendantElements(form)].filter(({ name }) => name === 'input')
   const secret = inputs.some(
     ({ attributes }) => attributes.get('type')?.toLowerCase() === 'password',
@@ -87,7 +87,7 @@ function* detectFormTargets(form: PageElement, page: URL, base: URL): Generator<
 }
 
 function* detectMetaRefresh(
-  { attributes }: PageElement,
+  { attributes }: HtmlElement,
   page: URL,
   base: URL,
 ): Generator<PageAnomaly> {

@@ -1,5 +1,5 @@
 import { detectPromptInjectionPhrases } from './prompt-injection-phrases.ts'
-import type { PageAnomaly } from '../pages-port.ts'
+import type { PageAnomaly } from '../page-parser-port.ts'
 
 /** Detects encoded payloads in texts. */
 

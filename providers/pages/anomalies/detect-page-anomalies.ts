@@ -3,7 +3,7 @@ import { detectInvisibleCharacters, escapeInvisibleCharacters } from './invisibl
 import { detectEncodedPayloads } from './detect-encoded-payloads.ts'
 import { collectHiddenTexts, type HiddenElements } from '../html/hidden-elements.ts'
 import { detectPromptInjectionPhrases } from './prompt-injection-phrases.ts'
-import type { PageAnomaly, PagePrice } from '../pages-port.ts'
+import type { PageAnomaly, PagePrice } from '../page-parser-port.ts'
 import { detectPriceMismatches, detectDeceptiveLinks } from './deceptive-links-and-prices.ts'
 import {
   renderSrcdocTexts,
@@ -11,7 +11,7 @@ import {
   parseFieldValues,
   type PageOutline,
 } from './page-outline-field-and-srcdoc-texts.ts'
-import { descendantElements, type PageElement, type PageTree } from '../html/html-parser.ts'
+import { descendantElements, type HtmlElement, type HtmlTree } from '../html/html-parser.ts'
 
 /** Runs all anomaly detectors on a page. */
 
@@ -22,7 +22,7 @@ const MAX_ATTRIBUTE_TEXT_CHARS = 200_000
 const MAX_COMMENT_TEXT_CHARS = 200_000
 
 export interface AnomalyDetectionInput {
-  readonly tree: PageTree
+  readonly tree: HtmlTree
   readonly hidden: HiddenElements
   /** All visible text. */
   readonly text: string
@@ -104,7 +104,7 @@ function* detectVisiblePhrases(text: string): Generator<PageAnomaly> {
 const TEXT_ATTRIBUTES = ['alt', 'title', 'aria-label', 'aria-description', 'placeholder', 'content']
 
 /** Returns texts in attributes, which are not visible. */
-function collectAttributeTexts(root: PageElement): string[] {
+function collectAttributeTexts(root: HtmlElement): string[] {
   const texts: string[] = []
   let left = MAX_ATTRIBUTE_TEXT_CHARS
   for (const { attributes } of descendantElements(root)) {

@@ -1,4 +1,4 @@
-import type { PageAnomaly } from '../pages-port.ts'
+import type { PageAnomaly } from '../page-parser-port.ts'
 
 /** Detects characters that are invisible or reverse text. */
 

@@ -1,10 +1,10 @@
 import { renderPageText } from '../html/page-text-renderer.ts'
-import type { PageContent } from '../pages-port.ts'
+import type { PageContent } from '../page-parser-port.ts'
 import {
   descendantElements,
   parseHtmlTree,
   directText,
-  type PageElement,
+  type HtmlElement,
 } from '../html/html-parser.ts'
 
 /** What a page contains besides its text. */
@@ -30,7 +30,7 @@ export interface FieldValues {
 }
 
 /** Returns field values, which are submitted and can be extracted. */
-export function parseFieldValues(root: PageElement): FieldValues {
+export function parseFieldValues(root: HtmlElement): FieldValues {
   const [shown, unseen] = [new Set<string>(), new Set<string>()]
   for (const element of descendantElements(root)) {
     const { name, attributes } = element
@@ -45,7 +45,7 @@ export function parseFieldValues(root: PageElement): FieldValues {
 }
 
 /** Returns the visible text and all texts of `srcdoc` pages. */
-export function renderSrcdocTexts(root: PageElement): string[] {
+export function renderSrcdocTexts(root: HtmlElement): string[] {
   const texts: string[] = []
   for (const { name, attributes } of descendantElements(root)) {
     const inner = name === 'iframe' ? attributes.get('srcdoc') : undefined

@@ -1,5 +1,5 @@
 import { parsePageUrl } from '../html/page-urls.ts'
-import { descendantElements, elementTextLine, type PageElement } from '../html/html-parser.ts'
+import { descendantElements, elementTextLine, type HtmlElement } from '../html/html-parser.ts'
 
 /** Extracts values from a page by name or selector. */
 
@@ -24,7 +24,7 @@ const SELECTOR =
  * Returns values by a simple selector (`#id`, `.class`, `[name=value]`, a tag), by id, name or other
  * attributes, and values beside a label (a term and its definition, a header and its cell, `Total: 5`).
  */
-export function extractNamedValues(root: PageElement, base: URL, what: string): string[] {
+export function extractNamedValues(root: HtmlElement, base: URL, what: string): string[] {
   const wanted = what.trim()
   const matches = parseSelector(wanted)
   const elements = [...descendantElements(root)]
@@ -51,7 +51,7 @@ const normalizeWords = (text: string): string =>
     .trim()
 
 /** Returns the value of an element: its text, or the value it holds. */
-function elementValue({ name, attributes, ...element }: PageElement, base: URL): string {
+function elementValue({ name, attributes, ...element }: HtmlElement, base: URL): string {
   const of = (attribute: string) => attributes.get(attribute) ?? ''
   if (name === 'meta') return of('content').slice(0, MAX_EXTRACTED_VALUE_CHARS)
   if (name === 'input') return of('value').slice(0, MAX_EXTRACTED_VALUE_CHARS)
@@ -61,16 +61,16 @@ function elementValue({ name, attributes, ...element }: PageElement, base: URL):
 }
 
 /** Returns null for a plain name. */
-function parseSelector(text: string): ((element: PageElement) => boolean) | null {
+function parseSelector(text: string): ((element: HtmlElement) => boolean) | null {
   if (SELECTABLE_TAGS.has(text.toLowerCase())) return ({ name }) => name === text.toLowerCase()
   const [, tag, rest = ''] = SELECTOR.exec(text) ?? []
   if (rest === '') return null
   const tests = [...rest.matchAll(/#([\w-]+)|\.([\w-]+)|\[([\w-]+)(?:=([^\]]*))?\]/g)].map(
     ([, id, css, name = '', value]) => {
-      if (id !== undefined) return ({ attributes }: PageElement) => attributes.get('id') === id
-      if (css !== undefined) return (element: PageElement) => classesOf(element).includes(css)
+      if (id !== undefined) return ({ attributes }: HtmlElement) => attributes.get('id') === id
+      if (css !== undefined) return (element: HtmlElement) => classesOf(element).includes(css)
       const plain = value?.replace(/^["']|["']$/g, '')
-      return ({ attributes }: PageElement) => {
+      return ({ attributes }: HtmlElement) => {
         const given = attributes.get(name.toLowerCase())
         return given !== undefined && (plain === undefined || given === plain)
       }
@@ -81,10 +81,10 @@ function parseSelector(text: string): ((element: PageElement) => boolean) | null
     tests.every((test) => test(element))
 }
 
-const classesOf = ({ attributes }: PageElement): string[] =>
+const classesOf = ({ attributes }: HtmlElement): string[] =>
   (attributes.get('class') ?? '').split(/\s+/)
 
-function findNamedElements(elements: readonly PageElement[], wanted: string): PageElement[] {
+function findNamedElements(elements: readonly HtmlElement[], wanted: string): HtmlElement[] {
   if (wanted === '') return []
   const isCalled = (text: string) =>
     text.length <= MAX_EXTRACTED_VALUE_CHARS && normalizeWords(text) === wanted
@@ -97,11 +97,11 @@ function findNamedElements(elements: readonly PageElement[], wanted: string): Pa
 
 /** Returns what follows an element with exactly this text, or this text and a colon. */
 function findAdjacentValues(
-  elements: readonly PageElement[],
+  elements: readonly HtmlElement[],
   wanted: string,
-): (PageElement | string)[] {
+): (HtmlElement | string)[] {
   if (wanted === '') return []
-  const found: (PageElement | string)[] = []
+  const found: (HtmlElement | string)[] = []
   for (const element of elements) {
     if (found.length >= MAX_EXTRACTED_VALUES) break
     // Only short elements can be labels, so large ones are skipped.
@@ -124,7 +124,7 @@ function findAdjacentValues(
   return found
 }
 
-function nextSiblingContent(element: PageElement): PageElement | string | null {
+function nextSiblingContent(element: HtmlElement): HtmlElement | string | null {
   const siblings = element.parent?.children ?? []
   for (let at = siblings.indexOf(element) + 1; at > 0 && at < siblings.length; at += 1) {
     const sibling = siblings[at]

@@ -4,8 +4,8 @@ import {
   type FormWithControls,
   type FormControl,
 } from './parse-page-forms-and-links.ts'
-import type { PageField, PageForm } from '../pages-port.ts'
-import type { PageElement } from '../html/html-parser.ts'
+import type { PageField, PageForm } from '../page-parser-port.ts'
+import type { HtmlElement } from '../html/html-parser.ts'
 
 /** Summaries of the forms of a page. */
 
@@ -16,7 +16,7 @@ const MAX_FIELD_TEXT_CHARS = 200
 const BUTTON_KINDS = new Set<FormControl['kind']>(['submit', 'other'])
 
 /** Returns the forms of a page as a person would fill them in. */
-export function summarizeForms(root: PageElement, page: URL, base: URL): BoundedList<PageForm> {
+export function summarizeForms(root: HtmlElement, page: URL, base: URL): BoundedList<PageForm> {
   // Forms without a valid target are skipped: they serve scripts only.
   const all = parseFormsAndLinks(root, page, base).forms
   const forms = all.filter(({ action }) => action !== null)

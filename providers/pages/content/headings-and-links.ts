@@ -1,7 +1,7 @@
 import { parsePageUrl } from '../html/page-urls.ts'
 import { collectVisibleElements, type HiddenElements } from '../html/hidden-elements.ts'
-import type { PageHeading, PageLink } from '../pages-port.ts'
-import { descendantElements, elementTextLine, type PageElement } from '../html/html-parser.ts'
+import type { PageHeading, PageLink } from '../page-parser-port.ts'
+import { descendantElements, elementTextLine, type HtmlElement } from '../html/html-parser.ts'
 
 /** Title, headings and links of a page. */
 
@@ -18,7 +18,7 @@ export interface BoundedList<T> {
 }
 
 /** Returns the first `<title>`, else the title for sharing, else the first heading. */
-export function parsePageTitle(root: PageElement, headings: readonly PageHeading[]): string {
+export function parsePageTitle(root: HtmlElement, headings: readonly PageHeading[]): string {
   let shared = ''
   for (const element of descendantElements(root)) {
     const { name, attributes } = element
@@ -36,7 +36,7 @@ export function parsePageTitle(root: PageElement, headings: readonly PageHeading
 const cut = (text: string): string => text.replace(/\s+/g, ' ').trim().slice(0, MAX_LINE_CHARS)
 
 export function parsePageHeadings(
-  root: PageElement,
+  root: HtmlElement,
   hidden: HiddenElements,
 ): BoundedList<PageHeading> {
   const items: PageHeading[] = []
@@ -54,7 +54,7 @@ const LINK_PROTOCOLS = new Set(['http:', 'https:', 'mailto:', 'tel:'])
 
 /** Returns distinct links, without anchors of the page itself. */
 export function parsePageLinks(
-  root: PageElement,
+  root: HtmlElement,
   hidden: HiddenElements,
   base: URL,
 ): BoundedList<PageLink> {
@@ -76,7 +76,7 @@ export function parsePageLinks(
 }
 
 /** Returns the text of a link, else its label, else that of its image. */
-function linkText(element: PageElement): string {
+function linkText(element: HtmlElement): string {
   const text = elementTextLine(element, MAX_LINE_CHARS)
   if (text !== '') return text
   const called = element.attributes.get('aria-label') ?? element.attributes.get('title')
@@ -85,9 +85,9 @@ function linkText(element: PageElement): string {
 }
 
 /** Returns the first image in a link; the depth is limited, since links may nest arbitrarily. */
-function findLinkImage(link: PageElement): PageElement | null {
+function findLinkImage(link: HtmlElement): HtmlElement | null {
   let left = MAX_LINK_NODES
-  const first = ({ children }: PageElement): PageElement | null => {
+  const first = ({ children }: HtmlElement): HtmlElement | null => {
     for (const child of children) {
       left -= 1
       if (left < 0) return null

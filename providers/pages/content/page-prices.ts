@@ -5,12 +5,12 @@ import {
   type MoneyAmount,
 } from './money-amounts.ts'
 import { collectVisibleElements, type HiddenElements } from '../html/hidden-elements.ts'
-import type { PagePrice } from '../pages-port.ts'
+import type { PagePrice } from '../page-parser-port.ts'
 import {
   descendantElements,
   elementTextLine,
   directText,
-  type PageElement,
+  type HtmlElement,
 } from '../html/html-parser.ts'
 
 /** Finds the prices on a page. */
@@ -27,7 +27,7 @@ const META_CURRENCY_PROPERTIES = new Set(['product:price:currency', 'og:price:cu
 
 /** Returns each price once: metadata first, then visible text. */
 export function parsePagePrices(
-  root: PageElement,
+  root: HtmlElement,
   hidden: HiddenElements,
   declared: readonly PagePrice[],
   shown: readonly MoneyAmount[],
@@ -50,7 +50,7 @@ export function parsePagePrices(
 }
 
 /** Reads `offers.price` of schema.org from JSON-LD. */
-export function parseJsonLdPrices(root: PageElement): PagePrice[] {
+export function parseJsonLdPrices(root: HtmlElement): PagePrice[] {
   const prices: PagePrice[] = []
   for (const element of descendantElements(root)) {
     const { name, attributes } = element
@@ -109,7 +109,7 @@ const parseCurrencyCode = (value: unknown): string | null =>
     ? value.trim().toUpperCase()
     : null
 
-function microdataPrices(root: PageElement, hidden: HiddenElements): PagePrice[] {
+function microdataPrices(root: HtmlElement, hidden: HiddenElements): PagePrice[] {
   const prices: PagePrice[] = []
   let currency: string | null = null
   const open: { currency: string | null; text: string }[] = []
@@ -134,7 +134,7 @@ function microdataPrices(root: PageElement, hidden: HiddenElements): PagePrice[]
   return prices
 }
 
-function metaPrices(root: PageElement): PagePrice[] {
+function metaPrices(root: HtmlElement): PagePrice[] {
   const amounts: string[] = []
   let currency: string | null = null
   for (const { name, attributes } of descendantElements(root)) {

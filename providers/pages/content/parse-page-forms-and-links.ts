@@ -3,7 +3,7 @@ import {
   descendantElements,
   elementTextLine,
   directText,
-  type PageElement,
+  type HtmlElement,
 } from '../html/html-parser.ts'
 
 /** Parses forms, controls and links of a page. */
@@ -91,7 +91,7 @@ interface PageUrls {
 
 /** A form whose controls are being collected. */
 interface CollectedForm {
-  readonly element: PageElement | null
+  readonly element: HtmlElement | null
   readonly controls: FormControl[]
   /** Some of its controls are missing. */
   cut: boolean
@@ -101,7 +101,7 @@ interface CollectedForm {
  * Returns every form as it would be submitted now, and every link; forms come first where the limit is
  * reached.
  */
-export function parseFormsAndLinks(root: PageElement, page: URL, base: URL): FormsAndLinks {
+export function parseFormsAndLinks(root: HtmlElement, page: URL, base: URL): FormsAndLinks {
   const place = { page, base }
   const labels = indexLabels(root)
   const elements = descendantElements(root)
@@ -129,9 +129,9 @@ export function parseFormsAndLinks(root: PageElement, page: URL, base: URL): For
   return { forms: found, links: parseAnchors(elements, base, left) }
 }
 
-function collectForms(elements: readonly PageElement[]) {
+function collectForms(elements: readonly HtmlElement[]) {
   const forms: CollectedForm[] = []
-  const byElement = new Map<PageElement, CollectedForm>()
+  const byElement = new Map<HtmlElement, CollectedForm>()
   const byId = new Map<string, CollectedForm>()
   for (const element of elements) {
     if (element.name !== 'form' || forms.length >= MAX_PARSED_FORMS) continue
@@ -144,7 +144,7 @@ function collectForms(elements: readonly PageElement[]) {
   return { forms, byElement, byId }
 }
 
-function parseAnchors(elements: readonly PageElement[], base: URL, limit: number): PageAnchor[] {
+function parseAnchors(elements: readonly HtmlElement[], base: URL, limit: number): PageAnchor[] {
   const links: PageAnchor[] = []
   let left = limit
   for (const element of elements) {
@@ -165,7 +165,7 @@ function textChars(value: unknown): number {
   return Object.values(value).reduce((sum: number, one) => sum + textChars(one), 0)
 }
 
-function findEnclosing<T>(element: PageElement, forms: ReadonlyMap<PageElement, T>): T | undefined {
+function findEnclosing<T>(element: HtmlElement, forms: ReadonlyMap<HtmlElement, T>): T | undefined {
   for (let at = element.parent; at !== null; at = at.parent) {
     const form = forms.get(at)
     if (form !== undefined) return form
@@ -194,7 +194,7 @@ function toFormWithControls(
   }
 }
 
-function toPageAnchor(element: PageElement, base: URL): PageAnchor {
+function toPageAnchor(element: HtmlElement, base: URL): PageAnchor {
   const { attributes } = element
   const shown = elementTextLine(element, MAX_LABEL_CHARS)
   const text =
@@ -208,7 +208,7 @@ const toHttpHref = (url: URL | null): string | null =>
   url !== null && /^https?:$/.test(url.protocol) ? url.href : null
 
 function toFormControl(
-  element: PageElement,
+  element: HtmlElement,
   { page, base }: PageUrls,
   labels: LabelIndex,
   mostOptions: number,
@@ -239,7 +239,7 @@ function toFormControl(
   }
 }
 
-function controlKind({ name: tag, attributes }: PageElement, type: string): FormControl['kind'] {
+function controlKind({ name: tag, attributes }: HtmlElement, type: string): FormControl['kind'] {
   if (tag === 'select') return 'choice'
   if (tag === 'textarea') return 'text'
   if (tag === 'button') {
@@ -253,14 +253,14 @@ function controlKind({ name: tag, attributes }: PageElement, type: string): Form
   return 'text'
 }
 
-function isDisabled(element: PageElement): boolean {
+function isDisabled(element: HtmlElement): boolean {
   if (element.attributes.has('disabled')) return true
   for (let at = element.parent; at !== null; at = at.parent)
     if (at.name === 'fieldset' && at.attributes.has('disabled')) return true
   return false
 }
 
-function parseControlOptions(list: PageElement, limit: number): FormControlOption[] {
+function parseControlOptions(list: HtmlElement, limit: number): FormControlOption[] {
   const options: FormControlOption[] = []
   for (const element of descendantElements(list)) {
     if (options.length >= limit) break
@@ -281,12 +281,12 @@ interface LabelIndex {
   /** Label texts by the id they are for. */
   readonly named: ReadonlyMap<string, string>
   /** Elements by id, for `aria-labelledby`. */
-  readonly elements: ReadonlyMap<string, PageElement>
+  readonly elements: ReadonlyMap<string, HtmlElement>
 }
 
-function indexLabels(root: PageElement): LabelIndex {
+function indexLabels(root: HtmlElement): LabelIndex {
   const named = new Map<string, string>()
-  const elements = new Map<string, PageElement>()
+  const elements = new Map<string, HtmlElement>()
   for (const element of descendantElements(root)) {
     const id = element.attributes.get('id')
     if (id !== undefined && !elements.has(id)) elements.set(id, element)
@@ -297,7 +297,7 @@ function indexLabels(root: PageElement): LabelIndex {
 }
 
 function controlLabels(
-  element: PageElement,
+  element: HtmlElement,
   labels: LabelIndex,
   kind: FormControl['kind'],
 ): string[] {
@@ -319,12 +319,12 @@ function controlLabels(
   )
 }
 
-const buttonText = (element: PageElement): string | undefined =>
+const buttonText = (element: HtmlElement): string | undefined =>
   element.name === 'button'
     ? elementTextLine(element, MAX_LABEL_CHARS)
     : (element.attributes.get('value') ?? element.attributes.get('alt'))
 
-function findEnclosingLabel(element: PageElement): PageElement | null {
+function findEnclosingLabel(element: HtmlElement): HtmlElement | null {
   for (let at = element.parent; at !== null && at.name !== 'form'; at = at.parent)
     if (at.name === 'label') return at
   return null

@@ -10,10 +10,10 @@ import {
   type CssDeclarations,
   type StyleRules,
 } from './parse-css-style-sheets.ts'
-import { descendantElements, elementTextLine, directText, type PageElement } from './html-parser.ts'
+import { descendantElements, elementTextLine, directText, type HtmlElement } from './html-parser.ts'
 
 /** The outermost elements that are not visible. */
-export type HiddenElements = ReadonlySet<PageElement>
+export type HiddenElements = ReadonlySet<HtmlElement>
 
 /** Elements whose text is never rendered. */
 export const NON_TEXT_ELEMENTS: ReadonlySet<string> = new Set(
@@ -27,8 +27,8 @@ interface InheritedColors {
 }
 
 /** Finds invisible elements by attributes, styles and the style sheets in the page. */
-export function findHiddenElements(root: PageElement): HiddenElements {
-  const hidden = new Set<PageElement>()
+export function findHiddenElements(root: HtmlElement): HiddenElements {
+  const hidden = new Set<HtmlElement>()
   const sheets: string[] = []
   let linked = false
   for (const element of descendantElements(root)) {
@@ -44,11 +44,11 @@ export function findHiddenElements(root: PageElement): HiddenElements {
 
 interface HiddenScan {
   readonly styles: StyleRules
-  readonly hidden: Set<PageElement>
+  readonly hidden: Set<HtmlElement>
 }
 
 function scanHiddenChildren(
-  element: PageElement,
+  element: HtmlElement,
   around: InheritedColors,
   looking: HiddenScan,
 ): void {
@@ -62,7 +62,7 @@ function scanHiddenChildren(
   }
 }
 
-function isHiddenByAttribute({ name, attributes }: PageElement): boolean {
+function isHiddenByAttribute({ name, attributes }: HtmlElement): boolean {
   if (name === 'template' || name === 'noscript' || attributes.has('hidden')) return true
   if (name === 'dialog' && !attributes.has('open')) return true
   return attributes.get('aria-hidden')?.toLowerCase() === 'true'
@@ -136,11 +136,11 @@ export function collectHiddenTexts(hidden: HiddenElements): string[] {
 
 /** Returns the visible elements in document order. */
 export function collectVisibleElements(
-  element: PageElement,
+  element: HtmlElement,
   hidden: HiddenElements,
-): PageElement[] {
-  const found: PageElement[] = []
-  const collect = ({ children }: PageElement): void => {
+): HtmlElement[] {
+  const found: HtmlElement[] = []
+  const collect = ({ children }: HtmlElement): void => {
     for (const child of children) {
       if (typeof child === 'string' || hidden.has(child)) continue
       found.push(child)

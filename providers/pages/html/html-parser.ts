@@ -2,24 +2,24 @@ import { decodeHtmlEntities } from './html-entities.ts'
 import { parseTagAttributes, rawTextEndIndex, nextMarkupIndex } from './html-tokenizer.ts'
 
 /** An element with its tag name in lower case. */
-export interface PageElement {
+export interface HtmlElement {
   readonly name: string
   /** Attributes by lower-case name, decoded; the first of duplicates counts. */
   readonly attributes: ReadonlyMap<string, string>
-  readonly parent: PageElement | null
-  readonly children: readonly (PageElement | string)[]
+  readonly parent: HtmlElement | null
+  readonly children: readonly (HtmlElement | string)[]
 }
 
-export interface PageTree {
+export interface HtmlTree {
   /** The nameless root that contains the page. */
-  readonly root: PageElement
+  readonly root: HtmlElement
   readonly comments: readonly string[]
   /** The page exceeds the limits of elements or depth. */
   readonly truncated: boolean
 }
 
-interface MutablePageElement extends PageElement {
-  readonly children: (PageElement | string)[]
+interface MutablePageElement extends HtmlElement {
+  readonly children: (HtmlElement | string)[]
 }
 
 /** As in browsers, deeper elements become children at the limit. */
@@ -68,7 +68,7 @@ const OPTIONS = named('option optgroup')
  * Parses any HTML, however broken, into a tree in one pass of linear time. Simpler than a browser for invalid
  * pages: nothing is moved.
  */
-export function parseHtmlTree(html: string): PageTree {
+export function parseHtmlTree(html: string): HtmlTree {
   const tree = new HtmlTreeBuilder()
   for (let at = 0; at < html.length && !tree.full;) {
     const begin = nextMarkupIndex(html, at)
@@ -90,7 +90,7 @@ class HtmlTreeBuilder {
   }
   readonly comments: string[] = []
   /** In document order. */
-  readonly elements: PageElement[] = []
+  readonly elements: HtmlElement[] = []
   full = false
   tooDeep = false
   readonly #open: MutablePageElement[] = [this.root]
@@ -249,14 +249,14 @@ function tagNameAt(html: string, at: number): string {
 }
 
 /** Caches the elements of whole pages, which are read repeatedly. */
-const pageElementsCache = new WeakMap<PageElement, readonly PageElement[]>()
+const pageElementsCache = new WeakMap<HtmlElement, readonly HtmlElement[]>()
 
 /** Returns all descendants in document order. */
-export function descendantElements(element: PageElement): readonly PageElement[] {
+export function descendantElements(element: HtmlElement): readonly HtmlElement[] {
   const known = pageElementsCache.get(element)
   if (known !== undefined) return known
-  const found: PageElement[] = []
-  const collect = ({ children }: PageElement): void => {
+  const found: HtmlElement[] = []
+  const collect = ({ children }: HtmlElement): void => {
     for (const child of children) {
       if (typeof child === 'string') continue
       found.push(child)
@@ -268,14 +268,14 @@ export function descendantElements(element: PageElement): readonly PageElement[]
 }
 
 /** Returns the direct text of an element, which is all of it in raw text elements. */
-export const directText = ({ children }: PageElement): string =>
+export const directText = ({ children }: HtmlElement): string =>
   children.filter((child) => typeof child === 'string').join('')
 
 /** Returns the text of an element on one line, cut at `maxChars`; scripts and styles are skipped. */
-export function elementTextLine(element: PageElement, maxChars: number): string {
+export function elementTextLine(element: HtmlElement, maxChars: number): string {
   const pieces: string[] = []
   let left = 4 * maxChars
-  const collect = ({ children }: PageElement) => {
+  const collect = ({ children }: HtmlElement) => {
     for (const child of children) {
       if (left <= 0) return
       left -= 1

@@ -1,5 +1,5 @@
 import { NON_TEXT_ELEMENTS, type HiddenElements } from './hidden-elements.ts'
-import type { PageElement } from './html-parser.ts'
+import type { HtmlElement } from './html-parser.ts'
 
 /** Renders the visible text of a page. */
 
@@ -15,9 +15,9 @@ const SKIPPED_ELEMENTS = named('nav select textarea template noscript')
 const LINE_ENDS = /[\n\r\u2028\u2029]+/g
 
 /** Renders all visible text, with a line per block. */
-export function renderPageText(root: PageElement, hidden: HiddenElements): string {
+export function renderPageText(root: HtmlElement, hidden: HiddenElements): string {
   const pieces: string[] = []
-  const say = (element: PageElement, kept: boolean): void => {
+  const say = (element: HtmlElement, kept: boolean): void => {
     for (const child of element.children) {
       if (typeof child === 'string') pieces.push(kept ? child : child.replace(LINE_ENDS, ' '))
       else if (child.name === 'br') pieces.push('\n')

@@ -1,4 +1,4 @@
-import type { PageElement } from './html-parser.ts'
+import type { HtmlElement } from './html-parser.ts'
 
 /** Properties and values in lower case. */
 export type CssDeclarations = ReadonlyMap<string, string>
@@ -65,7 +65,7 @@ export function parseStyleSheets(sheets: readonly string[]): StyleRules {
 
 /** Returns the declarations of an element: those of the style sheets, then its inline style. */
 export function computeElementStyle(
-  { name, attributes }: PageElement,
+  { name, attributes }: HtmlElement,
   styles: StyleRules,
 ): CssDeclarations {
   const own = attributes.get('style')

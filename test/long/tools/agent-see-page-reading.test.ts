@@ -6,7 +6,7 @@ import type { HeadlessBrowser } from '../../../providers/browser/browser-port.ts
 import { parseIpAddressAllowlist } from '../../../providers/egress/public-ip-address.ts'
 import { createEgressClient } from '../../../providers/egress/guarded-egress-client.ts'
 import { createPageParserPool } from '../../../providers/pages/page-parser-pool.ts'
-import { PAGE_ANOMALY_TYPES } from '../../../providers/pages/pages-port.ts'
+import { PAGE_ANOMALY_TYPES } from '../../../providers/pages/page-parser-port.ts'
 import type { TestReply } from '../../support/http/test-http-client.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
 import {

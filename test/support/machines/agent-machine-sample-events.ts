@@ -23,7 +23,7 @@ const UNCAPPED_SPEND_FIELDS = {
   keyReserved: ZERO,
   at: AGENT_NOON_MS,
 }
-export const agentCheckEvent = (
+export const sampleAffordabilityCheckEvent = (
   amount: number,
   more: Partial<AgentCheckEvent> = {},
 ): AgentMachineEvent => ({
@@ -32,7 +32,7 @@ export const agentCheckEvent = (
   ...UNCAPPED_SPEND_FIELDS,
   ...more,
 })
-export const agentHoldEvent = (
+export const sampleHoldEvent = (
   callId: string,
   amount: number,
   more: Partial<AgentCheckEvent> = {},
@@ -47,7 +47,7 @@ export const agentHoldEvent = (
     callId,
   }
 }
-export const agentChargeEvent = (
+export const sampleChargeEvent = (
   amount: number,
   keyId: string | null = null,
   cap: number | null = null,
@@ -60,12 +60,12 @@ export const agentChargeEvent = (
     heldAt: AGENT_NOON_MS,
     at: AGENT_NOON_MS,
   }) as const
-export const agentCaptureEvent = (callId: string, amount: number) =>
+export const sampleHoldCaptureEvent = (callId: string, amount: number) =>
   ({ type: 'CAPTURE', callId, amount: microUsd(amount), at: AGENT_NOON_MS }) as const
-export const agentReleaseEvent = (callId: string) => ({ type: 'RELEASE', callId }) as const
-export const agentCreditEvent = (promo: number, cash: number) =>
+export const sampleHoldReleaseEvent = (callId: string) => ({ type: 'RELEASE', callId }) as const
+export const sampleCreditEvent = (promo: number, cash: number) =>
   ({ type: 'CREDIT', promo: microUsd(promo), cash: microUsd(cash) }) as const
-export const agentDebitEvent = (amount: number, from: 'cash' | 'any', reserved = 0) =>
+export const sampleDebitEvent = (amount: number, from: 'cash' | 'any', reserved = 0) =>
   ({
     type: 'DEBIT',
     amount: microUsd(amount),

@@ -1,4 +1,4 @@
-import type { PageAnomaly } from '../../../providers/pages/pages-port.ts'
+import type { PageAnomaly } from '../../../providers/pages/page-parser-port.ts'
 
 /** Pages with the type and a part of the excerpt of the expected warning. */
 export const SUSPICIOUS_PAGES: [type: PageAnomaly['type'], html: string, excerpt: RegExp][] = [

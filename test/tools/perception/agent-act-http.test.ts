@@ -3,7 +3,7 @@ import agentAct from '../../../tools/perception/agent-act.ts'
 import { parseIpAddressAllowlist } from '../../../providers/egress/public-ip-address.ts'
 import { createEgressClient } from '../../../providers/egress/guarded-egress-client.ts'
 import { createPageParserPool } from '../../../providers/pages/page-parser-pool.ts'
-import type { PageSource } from '../../../providers/pages/pages-port.ts'
+import type { PageSource } from '../../../providers/pages/page-parser-port.ts'
 import { startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 import {
   createRecordingContext,

@@ -2,7 +2,7 @@ import {
   READABLE_CHAIN_NAMES,
   type ReadableChainName,
 } from '../../../providers/chain-data/chain-data-port.ts'
-import { KNOWN_CHAINS_SOURCE, KNOWN_CHAINS, type KnownChain } from './known-chains.ts'
+import { KNOWN_CHAINS_SOURCE, KNOWN_CHAINS, type KnownChain } from './chain-ids-and-fee-tokens.ts'
 import {
   exactFinding,
   normalizeName,

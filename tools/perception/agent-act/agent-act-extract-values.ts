@@ -1,5 +1,9 @@
 import type { RenderedPage } from '../../../providers/browser/browser-port.ts'
-import type { PageParser, PageContent, PageSource } from '../../../providers/pages/pages-port.ts'
+import type {
+  PageParser,
+  PageContent,
+  PageSource,
+} from '../../../providers/pages/page-parser-port.ts'
 import { EXTRACTABLE_PARTS } from './page-steps.ts'
 
 /** Extracts named values from a page. */

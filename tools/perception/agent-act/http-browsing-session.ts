@@ -7,7 +7,7 @@ import type {
   FormControl,
   FormsAndLinks,
 } from '../../../providers/pages/content/parse-page-forms-and-links.ts'
-import type { PageParser } from '../../../providers/pages/pages-port.ts'
+import type { PageParser } from '../../../providers/pages/page-parser-port.ts'
 import {
   findClickable,
   findControls,

@@ -16,7 +16,7 @@ import {
  * unpublished: no version is checked. The command may create actors, rows and timers, and must not
  * move money.
  */
-export function createChildAggregate<I, R>(
+export function createAggregateInSameCommit<I, R>(
   ctx: CommandContext,
   id: string,
   creation: AggregateCommand<I, R>,

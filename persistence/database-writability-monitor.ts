@@ -23,7 +23,7 @@ export function findStorageFault(error: unknown): string | null {
 }
 
 /** Whether Postgres can store data, from its last storage error and the probes since. */
-export interface StorageMonitor {
+export interface DatabaseWritabilityMonitor {
   /** Reports a failed write; errors other than storage errors are ignored. */
   failed(error: unknown): void
   /** What is wrong, until a write works again. */
@@ -35,7 +35,7 @@ export interface StorageMonitor {
  * A station whose health is 503 may get no writes, so it probes: each second it writes a megabyte
  * that is rolled back, until that works.
  */
-export function startStorageMonitor(sql: Sql): StorageMonitor {
+export function startStorageMonitor(sql: Sql): DatabaseWritabilityMonitor {
   let fault: string | null = null
   let next: NodeJS.Timeout | undefined
   let stopped = false

@@ -26,7 +26,7 @@ interface MovedTransferRow {
 }
 
 /** Compares acknowledged with committed operations, in both directions. */
-export async function compareWithLedger(
+export async function compareOperationsWithLedger(
   sql: Sql,
   operations: readonly AgentOperation[],
 ): Promise<LedgerComparison> {

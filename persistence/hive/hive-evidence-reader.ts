@@ -19,7 +19,7 @@ const COMMON_QUERY_MATCHES = 3_000
 const MAX_NEWEST_ENTRIES = 20_000
 
 /** Reads public entries as evidence, and the track records of their authors. */
-export function createHiveEvidenceStore(sql: Sql) {
+export function createHiveEvidenceReader(sql: Sql) {
   return {
     /**
      * Entries with any of the words, best matches first: an entry that denies a thesis rarely has
@@ -68,7 +68,7 @@ export function createHiveEvidenceStore(sql: Sql) {
     },
   }
 }
-export type HiveEvidenceStore = ReturnType<typeof createHiveEvidenceStore>
+export type HiveEvidenceStore = ReturnType<typeof createHiveEvidenceReader>
 
 interface EvidenceRow {
   id: string
