@@ -60,7 +60,7 @@ t.test('a statement of 100,000 movements', async (t) => {
 
   t.test('as CSV it is read as fast as it is taken, a page at a time', async (t) => {
     const before = kept()
-    let [records, chunks, most] = [0, 0, 0]
+    let [records, chunks, looks, most] = [0, 0, 0, 0]
     await new Promise<void>((resolve, reject) => {
       const url = `${main.url}/api/agent/statement?format=csv`
       const asked = request(url, { headers: { 'x-api-key': ann.key } }, (reply) => {
@@ -68,14 +68,16 @@ t.test('a statement of 100,000 movements', async (t) => {
         reply.on('data', (chunk: Buffer) => {
           records += chunk.reduce((count, byte) => count + Number(byte === NEW_LINE), 0)
           chunks += 1
-          if (chunks % 100 === 0) most = Math.max(most, kept() - before)
+          if (chunks % 100 !== 0) return
+          looks += 1
+          most = Math.max(most, kept() - before)
         })
         reply.on('end', resolve).on('error', reject)
       })
       asked.on('error', reject).end()
     })
     t.equal(records, ROWS + 2, 'the header, the calls and the starter credits')
-    t.ok(chunks > 200 && most > 0, 'it was looked at on the way')
+    t.ok(looks > 2, 'it was looked at on the way')
     t.comment(`${Math.round(most / 1e6)} MB more in use at most`)
     t.ok(most < 30e6, 'far below the whole of it')
   })
