@@ -1,8 +1,8 @@
 import type { AnyEventObject } from 'xstate'
 import { parseWithBigints } from '../core/bigint-json.ts'
-import type { AggregateKind } from '../core/commit-rows.ts'
+import type { AggregateKind } from '../core/aggregate-commit-row-types.ts'
 import type { AggregateCommand, CommandContext } from './aggregate-command-types.ts'
-import type { RecordingCommandContext } from './command-context.ts'
+import type { CommandContextWithEffects } from './command-context.ts'
 
 /** Applies one inbox message to the aggregate that receives it. Must not reject. */
 export type InboxMessageHandler = (ctx: CommandContext, event: AnyEventObject) => void
@@ -18,14 +18,16 @@ export const createAbsorbInboxCommand = (absorb: InboxMessageHandler): AbsorbInb
   apply(ctx, messages) {
     for (const { id, event } of messages) {
       absorb(ctx, parseWithBigints<AnyEventObject>(event))
-      ;(ctx as RecordingCommandContext).markAbsorbed(id)
+      ;(ctx as CommandContextWithEffects).markAbsorbed(id)
     }
   },
   note: (messages) => ({ messages: messages.map(({ id }) => id) }),
 })
 
 /** A command without effects. Its answer means that the inbox has been absorbed. */
-export const createWakeCommand = (kind: AggregateKind): AggregateCommand<undefined, void> => ({
+export const createNoopAbsorbInboxCommand = (
+  kind: AggregateKind,
+): AggregateCommand<undefined, void> => ({
   name: 'aggregate.wake',
   kind,
   creates: true,

@@ -1,39 +1,45 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { ServiceError } from '../core/errors.ts'
+import { createIntervalWhileNeeded } from '../core/concurrency/interval-while-needed.ts'
 import { newUuidV7 } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
-import type { AggregateKind } from '../core/commit-rows.ts'
+import type { AggregateKind } from '../core/aggregate-commit-row-types.ts'
 import type {
   AggregateChanges,
   VersionAssertion,
   CommitBatchResult,
 } from '../persistence/commit-batch.ts'
 import {
-  toStoredActor,
   removeInMemoryHoldByCall,
   evictArchivedActors,
-  type Aggregate,
-} from './in-memory-aggregate.ts'
+  type LoadedAggregateActors,
+} from './loaded-aggregate-state.ts'
 import type {
   ActorSystem,
   AggregateCommandOptions,
   AggregateCommand,
 } from './aggregate-command-types.ts'
+import { CommandNotSentError, commitUnavailableError } from './command-unavailable-errors.ts'
 import {
   createAbsorbInboxCommand,
-  createWakeCommand,
+  createNoopAbsorbInboxCommand,
   type InboxMessageHandler,
   type AbsorbInboxCommand,
 } from './absorb-inbox-command.ts'
-import { createGroupCommit, type CommitBatchEntry } from './group-commit.ts'
+import { createGroupCommit, storedActorsAfter, type CommitBatchEntry } from './group-commit.ts'
+import { createResidentMailboxes } from './resident-mailboxes.ts'
 import {
-  createAggregateMailbox,
   createPendingCommand,
   type AggregateMailbox,
   type PendingCommand,
 } from './aggregate-mailbox.ts'
 import { createCommandStateLoader, type CommandStateLoaderDeps } from './command-state-loader.ts'
-import { executeAggregateCommand, type CommandNextStep } from './execute-aggregate-command.ts'
+import { tellWatchers } from './inspection/tell-watchers.ts'
+import { NO_RECORDER, type CommandRecorder } from './inspection/recorded-steps.ts'
+import {
+  executeAggregateCommand,
+  type ActorRuntimeStepAfterCommand,
+} from './execute-aggregate-command.ts'
 
 /** Runs the commands of all aggregates on this node: mailboxes, commits, conflicts, timeouts. */
 
@@ -47,27 +53,21 @@ export interface ActorRuntimeDeps extends CommandStateLoaderDeps {
   readonly log: (message: string, error: unknown) => void
   readonly absorb: InboxMessageHandler
   readonly resident?: number
+  /** Told of every command while somebody watches. */
+  readonly recorder?: CommandRecorder
   /** Called after each commit that set timers, with the earliest due time in milliseconds. */
   readonly onTimer?: (dueAt: number) => void
 }
 
-const unavailable = (cause?: unknown) =>
-  new ServiceError(
-    'unavailable',
-    { retry_after: 2, detail: 'The database does not answer.' },
-    cause,
-  )
-
 /** Creates the node's actor system. Nodes coordinate only through the version check in Postgres. */
 export function createActorRuntime(parts: ActorRuntimeDeps) {
-  const { clock, cache } = parts
+  const { clock, cache, recorder = NO_RECORDER } = parts
   const resident = parts.resident ?? LIMITS.residentAggregates
-  const mailboxes = new Map<string, AggregateMailbox>()
+  const mailboxes = createResidentMailboxes(clock, resident, (one) => commits.busyWith(one))
   const open = new Set<PendingCommand>()
   const read = createCommandStateLoader(parts, settle)
   const commits = createGroupCommit(parts.commit, { committed, stale, failed })
-  const watch = setInterval(expireOverdue, 250)
-  watch.unref()
+  const watch = createIntervalWhileNeeded(expireOverdue, 250, () => open.size > 0)
   const absorbing = createAbsorbInboxCommand(parts.absorb) as AggregateCommand<unknown, unknown>
   let closed = false
   let lastNow = 0
@@ -78,8 +78,8 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
     input: I,
     options: AggregateCommandOptions = {},
   ): Promise<R> {
-    const mailbox = mailboxOf(id, command.kind)
-    if (closed) return Promise.reject(unavailable())
+    const mailbox = mailboxes.of(id, command.kind)
+    if (closed) return Promise.reject(new CommandNotSentError())
     if (mailbox.openCommands >= LIMITS.mailboxMaxCommands) {
       return Promise.reject(new ServiceError('overloaded', { retry_after: 1 }))
     }
@@ -109,10 +109,12 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
       input,
       options,
       askedAt: clock.mono(),
+      requestId: recorder.watched && command !== absorbing ? recorder.requestId() : null,
     })
 
   function track(job: PendingCommand): void {
     open.add(job)
+    watch.start()
     job.mailbox.openCommands += 1
   }
 
@@ -123,40 +125,6 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
     job.mailbox.openCommands -= 1
     answer()
   }
-
-  function mailboxOf(id: string, kind: AggregateKind): AggregateMailbox {
-    const known = mailboxes.get(id)
-    mailboxes.delete(id)
-    if (known !== undefined && !isOutdated(known)) {
-      mailboxes.set(id, known)
-      return known
-    }
-    const mailbox = createAggregateMailbox(id, kind)
-    // Passivate first: the new mailbox is idle still, and an aggregate must never have two.
-    if (mailboxes.size >= resident) passivate()
-    mailboxes.set(id, mailbox)
-    return mailbox
-  }
-
-  /** Removes the least recently used aggregates without open holds, commands or commits. */
-  function passivate(): void {
-    for (const [id, mailbox] of mailboxes) {
-      if (mailboxes.size < resident) return
-      if (isIdle(mailbox)) mailboxes.delete(id)
-    }
-  }
-
-  const isIdle = (mailbox: AggregateMailbox): boolean =>
-    mailbox.openCommands === 0 &&
-    mailbox.pendingLoads === 0 &&
-    mailbox.inMemoryHolds.holds.size === 0 &&
-    !commits.busyWith(mailbox)
-
-  /** True when the state is too old to trust: a deleted visitor starts again at version 1. */
-  const isOutdated = (mailbox: AggregateMailbox): boolean =>
-    isIdle(mailbox) &&
-    mailbox.state !== null &&
-    clock.mono() - mailbox.lastAnsweredAt > LIMITS.stateMaxAgeMs
 
   function pump(mailbox: AggregateMailbox): void {
     while (mailbox.pendingLoads === 0) {
@@ -172,7 +140,13 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
         pauseQueueFor(mailbox, read.fetchActors(mailbox, mailbox.state, job))
       } else {
         mailbox.queue.shift()
-        addToBatch(mailbox, mailbox.state, job, executeAggregateCommand(job, mailbox.state, now()))
+        const { state } = mailbox
+        addToBatch(
+          mailbox,
+          state,
+          job,
+          executeAggregateCommand(job, state, now(), recorder.watched),
+        )
       }
     }
   }
@@ -183,10 +157,12 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
     work
       .then(() => markAnswered(mailbox))
       .catch((error: unknown) => {
-        const reason = parts.isOutage(error) ? unavailable(error) : error
+        const outage = parts.isOutage(error)
         for (const job of mailbox.queue.splice(0)) {
           job.holdChanges?.abandon()
-          settle(job, () => job.reject(reason))
+          const isSent = job.earlierAttempts.length > 0
+          const reason = isSent ? commitUnavailableError(error) : new CommandNotSentError(error)
+          settle(job, () => job.reject(outage ? reason : error))
         }
       })
       .finally(() => {
@@ -201,11 +177,11 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
   /** Applies the command to the state at once and adds its effects to the open batch. */
   function addToBatch(
     mailbox: AggregateMailbox,
-    state: Aggregate,
+    state: LoadedAggregateActors,
     pendingCommand: PendingCommand,
-    stepped: CommandNextStep,
+    stepped: ActorRuntimeStepAfterCommand,
   ): void {
-    if (stepped.then === 'answer') return settle(pendingCommand, pendingCommand.answer)
+    if (stepped.then === 'answer') return answer(pendingCommand)
     const oldVersion = state.version
     const step = { mailbox, state, pendingCommand, oldVersion }
     if (stepped.then === 'assert') {
@@ -220,6 +196,11 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
     commits.add({ ...step, newVersion, journal, actors, effects })
   }
 
+  function answer(job: PendingCommand): void {
+    settle(job, job.answer)
+    if (job.recorded !== null) tellWatchers(recorder, job, job.command === absorbing)
+  }
+
   const markAnswered = (mailbox: AggregateMailbox): void =>
     void (mailbox.lastAnsweredAt = clock.mono())
 
@@ -232,7 +213,7 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
         : [],
     )
     if (unabsorbed.size > 0) absorbFor(mailbox, [...unabsorbed])
-    for (const job of entry.pendingCommands) if (!unabsorbed.has(job)) settle(job, job.answer)
+    for (const job of entry.pendingCommands) if (!unabsorbed.has(job)) answer(job)
     for (const job of entry.pendingCommands) if (job.command === absorbing) unmark(job)
     for (const { absorbed } of entry.effects)
       for (const gone of mailbox.inboxReads) for (const id of absorbed) gone.add(id)
@@ -243,23 +224,29 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
   const settledByJournal = (entry: CommitBatchEntry, job: PendingCommand) =>
     entry.journal.some((row) => row.commandId === job.id)
 
-  function afterCommit({ mailbox, state, newVersion, effects }: CommitBatchEntry): void {
+  function afterCommit(entry: CommitBatchEntry): void {
+    const { mailbox, state, newVersion, effects } = entry
     const dues = effects.flatMap((one) =>
       [...one.timers.values()].flatMap((timer) => (timer === null ? [] : [timer.dueAt])),
     )
-    if (dues.length > 0) parts.onTimer?.(Math.min(...dues))
+    // What a timer runs later does not belong to the request that has set it.
+    if (dues.length > 0) recorder.withoutRequest(() => parts.onTimer?.(Math.min(...dues)))
     // Only a state without later changes equals the committed one.
     if (mailbox.state !== state || state.version !== newVersion) return
     if (mailbox.queue.length === 0) evictArchivedActors(state)
     if (cache !== null) {
-      const actors = [...state.actors.values()].map(toStoredActor).filter((one) => !one.archived)
+      const actors = storedActorsAfter(entry).filter((one) => !one.archived)
       cache.put({ id: mailbox.id, kind: mailbox.kind, version: newVersion, actors })
     }
   }
 
   /** Absorbs the inbox first, then runs the commands again. */
   function absorbFor(mailbox: AggregateMailbox, jobs: PendingCommand[]): void {
-    for (const job of jobs) job.absorbed = true
+    for (const job of jobs) {
+      job.absorbed = true
+      // An ended actor that it fetched may have been removed from memory since.
+      job.fetchedFor = null
+    }
     requeue(mailbox, jobs)
     pauseQueueFor(mailbox, absorb(mailbox))
   }
@@ -340,7 +327,7 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
       const alone = entries.length === 1 && entry.pendingCommands.every((job) => job.commitsAlone)
       for (const job of entry.pendingCommands) {
         if (settledByJournal(entry, job)) recordAttempt(job)
-        if (outage && job.attempts > 0) settle(job, () => job.reject(unavailable(error)))
+        if (outage && job.attempts > 0) settle(job, () => job.reject(commitUnavailableError(error)))
         else if (!outage && alone) settle(job, () => job.reject(error))
         else if (!outage) job.commitsAlone = true
       }
@@ -364,7 +351,7 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
       if (job.askedAt > limit) break
       if (job.mailbox.lastAnsweredAt > limit && job.askedAt > last) continue
       job.holdChanges?.abandon()
-      settle(job, () => job.reject(unavailable()))
+      settle(job, () => job.reject(commitUnavailableError()))
       expired.add(job.mailbox)
     }
     // A commit that was not sent yet must not land after its caller got 503.
@@ -379,7 +366,7 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
     },
     /** Absorbs waiting inbox messages when no command does. */
     async wake(id: string, kind: AggregateKind): Promise<void> {
-      await ask(id, createWakeCommand(kind), undefined)
+      await ask(id, createNoopAbsorbInboxCommand(kind), undefined)
     },
     stats: () => ({ resident: mailboxes.size, open: open.size }),
     /** Rejects new commands and waits for those under way. */
@@ -391,7 +378,7 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
         commits.settled(),
         pause(LIMITS.commitTimeoutMs, undefined, { ref: false }),
       ])
-      clearInterval(watch)
+      watch.stop()
     },
   } satisfies ActorSystem & Record<string, unknown>
 }

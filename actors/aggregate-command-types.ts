@@ -8,7 +8,9 @@ import type {
   IdempotentResponse,
   DurableTimer,
   LedgerTransfer,
-} from '../core/commit-rows.ts'
+  CallPriceSplitInput,
+} from '../core/aggregate-commit-row-types.ts'
+import type { RecordedStep } from './inspection/recorded-steps.ts'
 import type { ActorKind, ActorMachineEvent, ActorSnapshot, ActorInput } from './machine-registry.ts'
 
 /** A hold kept in memory only. Every guard counts it until it is settled or released. */
@@ -20,6 +22,8 @@ export interface InMemoryHold {
   readonly keyId: string | null
   readonly taskId: string | null
   readonly backpackId: string | null
+  /** The task pass that pays. The amount then counts in every limit, and not in the balance. */
+  readonly passId: string | null
 }
 
 /**
@@ -43,6 +47,8 @@ export interface CommandContext {
   /** Sends the events this command emits from now on to the pager of this Backpack too. */
   notifyPagerOf(backpackId: string): void
   transfer(transfer: LedgerTransfer): void
+  /** Books the price of a call in one row. */
+  price(price: CallPriceSplitInput): void
   call(row: CallRow): void
   inbox(message: InboxMessage): void
   event(event: DomainEvent): void
@@ -52,6 +58,8 @@ export interface CommandContext {
   cancelTimer(id: string): void
   /** In-memory holds with the changes of this command. */
   readonly inMemoryHolds: InMemoryHolds
+  /** The steps so far, while somebody watches; else null. */
+  readonly recorded: RecordedStep[] | null
 }
 
 export interface InMemoryHolds {
@@ -59,8 +67,10 @@ export interface InMemoryHolds {
   /** Removes a hold. Returns false when there was none. */
   remove(callId: string): boolean
   get(callId: string): InMemoryHold | undefined
-  /** Sum of all amounts held in memory for this aggregate. */
+  /** Sum of the amounts that are held in memory of the balance of this aggregate. */
   readonly total: Micros
+  /** Whether no call holds anything in memory. */
+  readonly isEmpty: boolean
   /** Sum of the amounts of matching holds. */
   sum(match: (hold: InMemoryHold) => boolean): Micros
   count(match: (hold: InMemoryHold) => boolean): number

@@ -1,13 +1,13 @@
 import type { AggregateStore } from '../persistence/aggregate-store.ts'
-import type { SnapshotCache } from '../persistence/redis/aggregate-snapshot-cache.ts'
-import { hydrateAggregate, type Aggregate } from './in-memory-aggregate.ts'
+import type { SnapshotCache } from '../persistence/redis/redis-aggregate-snapshot-cache.ts'
+import { hydrateAggregate, type LoadedAggregateActors } from './loaded-aggregate-state.ts'
 
 /** Loads aggregates in batches, from the cache or from Postgres. */
 
 interface PendingAggregateLoad {
   readonly id: string
   readonly bypassCache: boolean
-  readonly resolve: (aggregate: Aggregate) => void
+  readonly resolve: (aggregate: LoadedAggregateActors) => void
   readonly reject: (error: unknown) => void
 }
 
@@ -33,7 +33,7 @@ export function createAggregateLoader(
     }
   }
 
-  return (id: string, bypassCache: boolean): Promise<Aggregate> =>
+  return (id: string, bypassCache: boolean): Promise<LoadedAggregateActors> =>
     new Promise((resolve, reject) => {
       if (pendingLoads.length === 0) {
         setImmediate(() => {

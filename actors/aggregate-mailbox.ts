@@ -1,14 +1,15 @@
-import type { AggregateKind } from '../core/commit-rows.ts'
+import type { AggregateKind } from '../core/aggregate-commit-row-types.ts'
 import {
   createInMemoryHoldBook,
-  type Aggregate,
+  type LoadedAggregateActors,
   type InMemoryHoldChanges,
   type InMemoryHoldBook,
-} from './in-memory-aggregate.ts'
+} from './loaded-aggregate-state.ts'
 import type { AggregateCommandOptions, AggregateCommand } from './aggregate-command-types.ts'
+import type { RecordedStep } from './inspection/recorded-steps.ts'
 
 /** One run of a command with an interrupted commit. The commit may have landed. */
-export interface CommandAttempt {
+export interface InterruptedCommitAttempt {
   readonly id: string
   /** The commit cannot be at or below this version. */
   readonly afterVersion: number
@@ -32,13 +33,13 @@ export interface PendingCommand {
   /** Changes of the last run to in-memory holds. Reverted if the commit fails. */
   holdChanges: InMemoryHoldChanges | null
   /** The loaded state for which resting actors were fetched. */
-  fetchedFor: Aggregate | null
+  fetchedFor: LoadedAggregateActors | null
   /** The loaded state for which the Idempotency-Key was looked up. */
-  lookedUpFor: Aggregate | null
+  lookedUpFor: LoadedAggregateActors | null
   /** Idempotency-Keys in the call rows of the last run. */
   writtenKeys: readonly string[]
   /** Looked up in Postgres before the command runs again. */
-  readonly earlierAttempts: CommandAttempt[]
+  readonly earlierAttempts: InterruptedCommitAttempt[]
   /** The database rejected its batch: the command is now committed alone. */
   commitsAlone: boolean
   /** The inbox was absorbed for this command already. */
@@ -47,13 +48,17 @@ export interface PendingCommand {
   /** The version its last run started from. */
   afterVersion: number
   settled: boolean
+  /** The request it came from, if somebody watches. */
+  readonly requestId: string | null
+  /** The steps of its last run, if somebody watches. */
+  recorded: { readonly at: number; version: number; readonly steps: RecordedStep[] } | null
 }
 
 /** The queue of an aggregate, with its last known state. */
 export interface AggregateMailbox {
   readonly id: string
   readonly kind: AggregateKind
-  state: Aggregate | null
+  state: LoadedAggregateActors | null
   /** End of the last load, by `clock.mono()`. */
   loadedAt: number
   /** Last database response about this aggregate, by `clock.mono()`. */
@@ -91,7 +96,10 @@ export const createAggregateMailbox = (id: string, kind: AggregateKind): Aggrega
 })
 
 export const createPendingCommand = (
-  fields: Pick<PendingCommand, 'id' | 'mailbox' | 'command' | 'input' | 'options' | 'askedAt'>,
+  fields: Pick<
+    PendingCommand,
+    'id' | 'mailbox' | 'command' | 'input' | 'options' | 'askedAt' | 'requestId'
+  >,
 ): PendingCommand => ({
   id: fields.id,
   mailbox: fields.mailbox,
@@ -112,6 +120,8 @@ export const createPendingCommand = (
   attempts: 0,
   afterVersion: 0,
   settled: false,
+  requestId: fields.requestId,
+  recorded: null,
 })
 
 const noop = (): void => {}

@@ -4,24 +4,37 @@ import { ServiceError, type ErrorCode } from '../core/errors.ts'
 import type { DomainEvent, DomainEventType } from '../core/domain-events.ts'
 import { newUuidV7 } from '../core/ids.ts'
 import { toUsdc, type Micros } from '../core/money.ts'
-import { assertLedgerMovement, movesPromoBetweenAgents } from '../domain/ledger-movements.ts'
-import type { CallRow, InboxMessage, DurableTimer, LedgerTransfer } from '../core/commit-rows.ts'
-import type { StoredActor } from '../persistence/stored-aggregate.ts'
+import type { Rejection } from '../machines/rejection.ts'
+import {
+  assertLedgerMovementPermitted,
+  movesPromoBetweenAgents,
+} from '../domain/ledger-movements.ts'
+import { toCallPriceMovements } from '../domain/call-price-movements.ts'
+import type {
+  CallPriceSplitInput,
+  CallRow,
+  InboxMessage,
+  DurableTimer,
+  LedgerTransfer,
+} from '../core/aggregate-commit-row-types.ts'
 import {
   actorKey,
   type ActorEntry,
   type ActorKey,
-  type Aggregate,
+  type LoadedAggregateActors,
   type InMemoryHoldChanges,
-} from './in-memory-aggregate.ts'
+} from './loaded-aggregate-state.ts'
 import type { CommandContext } from './aggregate-command-types.ts'
-import { machineRegistryEntry, type ActorKind } from './machine-registry.ts'
-import { createMachineStepper, type MachineStep, type MachineStepper } from './machine-stepper.ts'
+import { recordStep } from './inspection/record-step.ts'
+import type { RecordedStep } from './inspection/recorded-steps.ts'
+import { machineRegistryEntry, stepperOf, type ActorKind } from './machine-registry.ts'
+import type { MachineStep, StepSnapshot } from './pure-machine-transition.ts'
 
 /** Everything a command changed, as data for one commit. */
 export interface CommandEffects {
   readonly dirty: Map<ActorKey, ActorEntry>
   readonly transfers: (LedgerTransfer & { id: string; at: number })[]
+  readonly prices: (CallPriceSplitInput & { id: string; at: number })[]
   readonly calls: CallRow[]
   readonly inbox: (InboxMessage & { at: number })[]
   readonly absorbed: string[]
@@ -33,6 +46,7 @@ export interface CommandEffects {
 const createCommandEffects = (): CommandEffects => ({
   dirty: new Map(),
   transfers: [],
+  prices: [],
   calls: [],
   inbox: [],
   absorbed: [],
@@ -44,6 +58,7 @@ const createCommandEffects = (): CommandEffects => ({
 export const hasNoEffects = (effects: CommandEffects): boolean =>
   effects.dirty.size === 0 &&
   effects.transfers.length === 0 &&
+  effects.prices.length === 0 &&
   effects.calls.length === 0 &&
   effects.inbox.length === 0 &&
   effects.absorbed.length === 0 &&
@@ -56,122 +71,46 @@ export const hasNoEffects = (effects: CommandEffects): boolean =>
  */
 export class CommandRejectedError extends ServiceError {
   readonly emittedEffects: CommandEffects | null
-  constructor(code: ErrorCode, details: Record<string, unknown>, facts: CommandEffects | null) {
+  readonly rejected: RejectedStep
+  constructor(
+    code: ErrorCode,
+    details: Record<string, unknown>,
+    facts: CommandEffects | null,
+    rejected: RejectedStep,
+  ) {
     super(code, details)
     this.emittedEffects = facts
+    this.rejected = rejected
   }
 }
 
-export interface RecordingCommandContext extends CommandContext {
+/** The event that an actor rejected, and the actor as it was. */
+export interface RejectedStep {
+  readonly actor: ActorEntry
+  readonly aggregateId: string
+  readonly event: AnyEventObject
+  /** Milliseconds. */
+  readonly at: number
+}
+
+export interface CommandContextWithEffects extends CommandContext {
   readonly effects: CommandEffects
   readonly inMemoryHolds: InMemoryHoldChanges
   markAbsorbed(messageId: string): void
-}
-
-const steppers = new Map<ActorKind, MachineStepper>()
-function stepperOf(kind: ActorKind): MachineStepper {
-  const known = steppers.get(kind)
-  if (known !== undefined) return known
-  const made = createMachineStepper(machineRegistryEntry(kind).machine)
-  steppers.set(kind, made)
-  return made
 }
 
 /**
  * Starts a command over the aggregate's current state. The state changes only when the runtime
  * applies the effects.
  */
-export function createCommandContext(
+export const createCommandContext = (
   aggregateId: string,
-  aggregate: Aggregate,
+  aggregate: LoadedAggregateActors,
   inMemoryHolds: InMemoryHoldChanges,
   now: number,
-): RecordingCommandContext {
-  const effects = createCommandEffects()
-  let pagerOf: string | null = null
-
-  const find = (kind: ActorKind, id: string): ActorEntry | undefined => {
-    const key = actorKey(kind, id)
-    return effects.dirty.get(key) ?? aggregate.actors.get(key)
-  }
-  const present = (kind: ActorKind, id: string): ActorEntry => {
-    const entry = find(kind, id)
-    if (entry === undefined) throw new Error(`${kind} ${id} is not in aggregate ${aggregateId}`)
-    return entry
-  }
-  const keep = (kind: ActorKind, id: string, step: MachineStep, into: CommandEffects) => {
-    const entry = { kind, id, snapshot: step.snapshot }
-    into.dirty.set(actorKey(kind, id), entry)
-    collectStepEffects(into, entry, step, { aggregateId, now, pagerOf })
-    return entry.snapshot
-  }
-  const step = (kind: ActorKind, id: string, event: AnyEventObject) => {
-    const before = present(kind, id).snapshot
-    const taken = stepperOf(kind).step(before, event)
-    const refusal = taken.actions.find((action) => action.type === 'refuse')
-    if (refusal !== undefined) throw refuse(kind, id, taken, refusal.params)
-    if (taken.snapshot === before && taken.actions.length === 0) return before
-    return taken.snapshot.context === before.context && taken.snapshot.value === before.value
-      ? (collectStepEffects(effects, { kind, id, snapshot: before }, taken, {
-          aggregateId,
-          now,
-          pagerOf,
-        }),
-        before)
-      : keep(kind, id, taken, effects)
-  }
-  const refuse = (
-    kind: ActorKind,
-    id: string,
-    taken: MachineStep,
-    params: unknown,
-  ): CommandRejectedError => {
-    const { code, ...details } = params as { code: ErrorCode }
-    const facts = createCommandEffects()
-    const emitsEvents = taken.actions.some((action) => action.type === 'xstate.emit')
-    if (emitsEvents) keep(kind, id, taken, facts)
-    return new CommandRejectedError(code, details, emitsEvents ? facts : null)
-  }
-
-  return {
-    now,
-    aggregateId,
-    inMemoryHolds,
-    effects,
-    newId: () => newUuidV7(now),
-    has: (kind, id) => find(kind, id) !== undefined,
-    snapshotOf: (kind, id) => present(kind, id).snapshot as never,
-    all(kind) {
-      const keys = new Set([...aggregate.actors.keys(), ...effects.dirty.keys()])
-      const entries = [...keys].flatMap((key) => {
-        const entry = effects.dirty.get(key) ?? aggregate.actors.get(key)
-        return entry?.kind === kind ? [{ id: entry.id, snapshot: entry.snapshot as never }] : []
-      })
-      return entries
-    },
-    create: (kind, id, input) => keep(kind, id, stepperOf(kind).initial(input), effects) as never,
-    send: step as never,
-    notifyPagerOf(backpackId) {
-      pagerOf = backpackId
-    },
-    transfer(transfer) {
-      assertLedgerMovement(transfer)
-      const id = newUuidV7(now)
-      effects.transfers.push({ ...transfer, id, at: now })
-      if (movesPromoBetweenAgents(transfer)) {
-        const row = { transfer_id: id, at: new Date(now).toISOString() }
-        effects.rows.push({ table: 'promo_transfers', row })
-      }
-    },
-    call: (row) => void effects.calls.push(row),
-    inbox: (message) => void effects.inbox.push({ ...message, at: now }),
-    event: (event) => void effects.events.push({ ...event, at: now }),
-    row: (table, row) => void effects.rows.push({ table, row }),
-    timer: (timer) => void effects.timers.set(timer.id, timer),
-    cancelTimer: (id) => void effects.timers.set(id, null),
-    markAbsorbed: (messageId) => void effects.absorbed.push(messageId),
-  }
-}
+  recorded: RecordedStep[] | null = null,
+): CommandContextWithEffects =>
+  new CommandOverAggregate(aggregateId, aggregate, inMemoryHolds, now, recorded)
 
 interface CommandScope {
   readonly aggregateId: string
@@ -179,10 +118,168 @@ interface CommandScope {
   readonly pagerOf: string | null
 }
 
-/** Actions that a machine may use. `accept` has no effect. */
-export const SUPPORTED_MACHINE_ACTIONS: ReadonlySet<string> = new Set([
-  'refuse',
-  'accept',
+/** A class, since every call makes one: closures would be made anew for each. */
+class CommandOverAggregate implements CommandContextWithEffects, CommandScope {
+  readonly aggregateId: string
+  readonly now: number
+  readonly inMemoryHolds: InMemoryHoldChanges
+  readonly recorded: RecordedStep[] | null
+  readonly effects: CommandEffects
+  readonly #aggregate: LoadedAggregateActors
+  pagerOf: string | null
+
+  constructor(
+    aggregateId: string,
+    aggregate: LoadedAggregateActors,
+    inMemoryHolds: InMemoryHoldChanges,
+    now: number,
+    recorded: RecordedStep[] | null,
+  ) {
+    this.aggregateId = aggregateId
+    this.now = now
+    this.inMemoryHolds = inMemoryHolds
+    this.recorded = recorded
+    this.effects = createCommandEffects()
+    this.#aggregate = aggregate
+    this.pagerOf = null
+  }
+
+  newId(): string {
+    return newUuidV7(this.now)
+  }
+
+  has(kind: ActorKind, id: string): boolean {
+    return this.#find(actorKey(kind, id)) !== undefined
+  }
+
+  snapshotOf(kind: ActorKind, id: string): never {
+    return this.#present(kind, id).snapshot as never
+  }
+
+  all(kind: ActorKind): { id: string; snapshot: never }[] {
+    const found: { id: string; snapshot: never }[] = []
+    const add = ({ id, snapshot, kind: its }: ActorEntry) => {
+      if (its === kind) found.push({ id, snapshot: snapshot as never })
+    }
+    const { dirty } = this.effects
+    for (const [key, entry] of this.#aggregate.actors) add(dirty.get(key) ?? entry)
+    for (const [key, entry] of dirty) if (!this.#aggregate.actors.has(key)) add(entry)
+    return found
+  }
+
+  create(kind: ActorKind, id: string, input: unknown): never {
+    const step = stepperOf(kind).initial(input)
+    const { snapshot } = step
+    const event = { type: 'xstate.init', input }
+    this.recorded?.push({
+      ...{ kind, id, aggregateId: this.aggregateId, event, snapshot, edges: [] },
+      ...{ refused: null, isNew: true },
+    })
+    return this.#keep(kind, id, step, this.effects) as never
+  }
+
+  send(kind: ActorKind, id: string, event: AnyEventObject): never {
+    const entry = this.#present(kind, id)
+    const before = entry.snapshot
+    const taken =
+      this.recorded === null
+        ? stepperOf(kind).step(before, event)
+        : recordStep(this.recorded, entry, this.aggregateId, event)
+    if (taken.rejected !== null) throw this.#refuse(entry, event, taken, taken.rejected)
+    const { snapshot, actions } = taken
+    if (snapshot === before && actions.length === 0) return before as never
+    if (snapshot.context !== before.context || snapshot.value !== before.value)
+      return this.#keep(kind, id, taken, this.effects) as never
+    collectStepEffects(this.effects, entry, taken, this)
+    return before as never
+  }
+
+  notifyPagerOf(backpackId: string): void {
+    this.pagerOf = backpackId
+  }
+
+  transfer(transfer: LedgerTransfer): void {
+    assertLedgerMovementPermitted(transfer)
+    const { now } = this
+    const id = newUuidV7(now)
+    this.effects.transfers.push({ ...transfer, id, at: now })
+    if (movesPromoBetweenAgents(transfer)) {
+      const row = { transfer_id: id, at: new Date(now).toISOString() }
+      this.row('promo_transfers', row)
+    }
+  }
+
+  price(price: CallPriceSplitInput): void {
+    for (const movement of toCallPriceMovements(this.aggregateId, price))
+      assertLedgerMovementPermitted(movement)
+    this.effects.prices.push({ ...price, id: newUuidV7(this.now), at: this.now })
+  }
+
+  call(row: CallRow): void {
+    this.effects.calls.push(row)
+  }
+
+  inbox(message: InboxMessage): void {
+    this.effects.inbox.push({ ...message, at: this.now })
+  }
+
+  event(event: DomainEvent): void {
+    this.effects.events.push({ ...event, at: this.now })
+  }
+
+  row(table: string, row: Record<string, unknown>): void {
+    this.effects.rows.push({ table, row })
+  }
+
+  timer(timer: DurableTimer): void {
+    this.effects.timers.set(timer.id, timer)
+  }
+
+  cancelTimer(id: string): void {
+    this.effects.timers.set(id, null)
+  }
+
+  markAbsorbed(messageId: string): void {
+    this.effects.absorbed.push(messageId)
+  }
+
+  #find(key: ActorKey): ActorEntry | undefined {
+    return this.effects.dirty.get(key) ?? this.#aggregate.actors.get(key)
+  }
+
+  #present(kind: ActorKind, id: string): ActorEntry {
+    const entry = this.#find(actorKey(kind, id))
+    if (entry === undefined)
+      throw new Error(`${kind} ${id} is not in aggregate ${this.aggregateId}`)
+    return entry
+  }
+
+  #keep(kind: ActorKind, id: string, step: MachineStep, into: CommandEffects): StepSnapshot {
+    const { version: machineVersion } = machineRegistryEntry(kind)
+    const { snapshot } = step
+    const entry: ActorEntry = { kind, id, snapshot, machineVersion, fullStateAt: null, maxChars: 0 }
+    into.dirty.set(actorKey(kind, id), entry)
+    collectStepEffects(into, entry, step, this)
+    return snapshot
+  }
+
+  #refuse(
+    actor: ActorEntry,
+    event: AnyEventObject,
+    taken: MachineStep,
+    { code, ...details }: Rejection,
+  ): CommandRejectedError {
+    const { kind, id } = actor
+    const facts = createCommandEffects()
+    const emitsEvents = taken.actions.some((action) => action.type === 'xstate.emit')
+    if (emitsEvents) this.#keep(kind, id, taken, facts)
+    const rejected = { actor, aggregateId: this.aggregateId, event, at: this.now }
+    return new CommandRejectedError(code, details, emitsEvents ? facts : null, rejected)
+  }
+}
+
+/** Actions that a step may return. */
+export const SUPPORTED_XSTATE_ACTIONS: ReadonlySet<string> = new Set([
   'xstate.emit',
   'xstate.raise',
   'xstate.cancel',
@@ -208,7 +305,7 @@ function collectStepEffects(
       into.timers.set(timer, { id: timer, dueAt: at.now + delay, command: 'actor.event', input })
     } else if (type === 'xstate.cancel') {
       into.timers.set(actorTimerId(actor, (params as { sendId: string }).sendId), null)
-    } else if (!SUPPORTED_MACHINE_ACTIONS.has(type)) {
+    } else if (!SUPPORTED_XSTATE_ACTIONS.has(type)) {
       throw new Error(`${actor.kind} uses the unsupported action ${type}`)
     }
   }
@@ -234,10 +331,8 @@ function toDomainEvent(
   return { type: type as DomainEventType, to: at.aggregateId, backpackId, data, at: at.now }
 }
 
-/** The changed actors as JSON for the journal. */
-export const serializeChangedActors = (stored: readonly StoredActor[]): string =>
-  `[${stored.map(({ kind, id, state }) => `{"kind":"${kind}","id":${JSON.stringify(id)},"state":${state}}`).join(',')}]`
-
 /** The command as JSON for the journal. */
-export const serializeCommand = (name: string, note: Record<string, unknown> | undefined): string =>
-  stringifyWithBigints(note === undefined ? { name } : { name, input: note })
+export const serializeCommandForJournal = (
+  name: string,
+  note: Record<string, unknown> | undefined,
+): string => stringifyWithBigints(note === undefined ? { name } : { name, input: note })

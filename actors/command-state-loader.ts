@@ -3,8 +3,8 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { Clock } from '../core/clock.ts'
 import type { AggregateStore } from '../persistence/aggregate-store.ts'
 import type { CallLogStore } from '../persistence/calls/call-log-store.ts'
-import type { SnapshotCache } from '../persistence/redis/aggregate-snapshot-cache.ts'
-import { actorKey, hydrateActor, type Aggregate } from './in-memory-aggregate.ts'
+import type { SnapshotCache } from '../persistence/redis/redis-aggregate-snapshot-cache.ts'
+import { actorKey, hydrateActor, type LoadedAggregateActors } from './loaded-aggregate-state.ts'
 import { IdempotentReplayError } from './aggregate-command-types.ts'
 import { createAggregateLoader } from './aggregate-loader.ts'
 import type { AggregateMailbox, PendingCommand } from './aggregate-mailbox.ts'
@@ -67,7 +67,7 @@ export function createCommandStateLoader(
       job.lookedUpFor !== mailbox.state &&
       (job.options.lookedUpAt ?? -1) < mailbox.loadedAt,
 
-    async lookUpKey(state: Aggregate, job: PendingCommand): Promise<void> {
+    async lookUpKey(state: LoadedAggregateActors, job: PendingCommand): Promise<void> {
       job.lookedUpFor = state
       for (const key of idempotencyKeysOf(job)) {
         const stored = await callLog.findAnswer(job.mailbox.id, key)
@@ -79,7 +79,7 @@ export function createCommandStateLoader(
 
     async fetchActors(
       mailbox: AggregateMailbox,
-      state: Aggregate,
+      state: LoadedAggregateActors,
       job: PendingCommand,
     ): Promise<void> {
       const wanted = missingActors(state, job)
@@ -109,7 +109,7 @@ function idempotencyKeysOf({ options, writtenKeys }: PendingCommand): readonly s
 }
 
 /** Actors the command names that are not in memory. Fetched once per loaded state. */
-const missingActors = (state: Aggregate, job: PendingCommand) =>
+const missingActors = (state: LoadedAggregateActors, job: PendingCommand) =>
   job.fetchedFor === state
     ? []
     : (job.options.touch ?? []).filter(({ kind, id }) => !state.actors.has(actorKey(kind, id)))

@@ -1,15 +1,8 @@
 import { stringifyWithBigints } from '../core/bigint-json.ts'
-import {
-  toStoredActor,
-  createInMemoryHoldBook,
-  createInMemoryHoldChanges,
-} from './in-memory-aggregate.ts'
+import { createInMemoryHoldBook, createInMemoryHoldChanges } from './loaded-aggregate-state.ts'
+import { journalChanges, storedFormOf } from './journal-changes.ts'
 import type { AggregateCommand, CommandContext } from './aggregate-command-types.ts'
-import {
-  serializeChangedActors,
-  serializeCommand,
-  createCommandContext,
-} from './command-context.ts'
+import { serializeCommandForJournal, createCommandContext } from './command-context.ts'
 
 /**
  * Creates another aggregate in the commit of this command, as rows. Its id must be new and
@@ -27,6 +20,7 @@ export function createAggregateInSameCommit<I, R>(
     { version: 0, actors: new Map() },
     createInMemoryHoldChanges(createInMemoryHoldBook()),
     ctx.now,
+    ctx.recorded,
   )
   const made = creation.apply(child, input)
   const { dirty, rows, timers, ...rest } = child.effects
@@ -34,8 +28,8 @@ export function createAggregateInSameCommit<I, R>(
   if (more !== undefined) throw new Error(`${creation.name} may not make ${more}`)
   const at = new Date(ctx.now).toISOString()
   ctx.row('aggregates', { id, kind: creation.kind, version: 1 })
-  const actors = [...dirty.values()].map(toStoredActor)
-  for (const actor of actors) {
+  const { changed, actors } = journalChanges(id, 1, new Map(), dirty)
+  for (const actor of actors.map(storedFormOf)) {
     ctx.row('actors', {
       aggregate_id: id,
       kind: actor.kind,
@@ -49,8 +43,8 @@ export function createAggregateInSameCommit<I, R>(
     aggregate_id: id,
     version: 1,
     command_id: ctx.newId(),
-    command: JSON.parse(serializeCommand(creation.name, creation.note?.(input))),
-    changed: JSON.parse(serializeChangedActors(actors)),
+    command: JSON.parse(serializeCommandForJournal(creation.name, creation.note?.(input))),
+    changed: JSON.parse(changed),
     at,
   })
   // The timer runner finds these at its next sweep.

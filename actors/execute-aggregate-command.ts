@@ -1,23 +1,23 @@
 import { ServiceError } from '../core/errors.ts'
 import { ZERO } from '../core/money.ts'
 import { unstoredResponsePlaceholder } from '../domain/unstored-response-reasons.ts'
-import type { CallRow, JournalRow } from '../core/commit-rows.ts'
-import type { StoredActor } from '../persistence/stored-aggregate.ts'
-import { toStoredActor, createInMemoryHoldChanges, type Aggregate } from './in-memory-aggregate.ts'
+import type { CallRow, AggregateCommandJournalRow } from '../core/aggregate-commit-row-types.ts'
+import { createInMemoryHoldChanges, type LoadedAggregateActors } from './loaded-aggregate-state.ts'
+import { journalChanges, type ChangedActor } from './journal-changes.ts'
 import type { CommandIdempotency, CommandContext } from './aggregate-command-types.ts'
 import { countStoredReplyBytesToday } from './commands/daily-quota.ts'
 import type { PendingCommand } from './aggregate-mailbox.ts'
 import {
-  serializeChangedActors,
-  serializeCommand,
+  serializeCommandForJournal,
   hasNoEffects,
   createCommandContext,
   CommandRejectedError,
 } from './command-context.ts'
 import type { CommandEffects } from './command-context.ts'
+import { keepRejections } from './inspection/record-step.ts'
 
 /** What the runtime does next with a command that has run. */
-export type CommandNextStep =
+export type ActorRuntimeStepAfterCommand =
   /** It changed state: goes into the next commit. */
   | ({ readonly then: 'commit' } & CommandChanges)
   /** It changed nothing: answered after its version is checked. */
@@ -27,19 +27,21 @@ export type CommandNextStep =
 
 interface CommandChanges {
   readonly effects: CommandEffects
-  readonly actors: readonly (StoredActor & { readonly archived: boolean })[]
-  readonly journal: JournalRow
+  readonly actors: readonly ChangedActor[]
+  readonly journal: AggregateCommandJournalRow
 }
 
 /** Runs a command on local variables over the state. Sets the command's `answer`. */
 export function executeAggregateCommand(
   job: PendingCommand,
-  state: Aggregate,
+  state: LoadedAggregateActors,
   now: number,
-): CommandNextStep {
+  isWatched: boolean,
+): ActorRuntimeStepAfterCommand {
   const { mailbox, command, options } = job
+  job.recorded = isWatched ? { at: now, version: state.version, steps: [] } : null
   const soft = createInMemoryHoldChanges(mailbox.inMemoryHolds)
-  const ctx = createCommandContext(mailbox.id, state, soft, now)
+  const ctx = createCommandContext(mailbox.id, state, soft, now, job.recorded?.steps ?? null)
   job.holdChanges = null
   try {
     if (state.version === 0 && command.creates !== true) {
@@ -47,7 +49,7 @@ export function executeAggregateCommand(
     }
     const result = command.apply(ctx, job.input)
     if (options.receipt !== undefined) ctx.call(toIdempotencyRow(ctx, job, options.receipt, result))
-    const stepped: CommandNextStep = hasNoEffects(ctx.effects)
+    const stepped: ActorRuntimeStepAfterCommand = hasNoEffects(ctx.effects)
       ? { then: soft.changed ? 'answer' : 'assert' }
       : toCommit(job, state, ctx.effects, now)
     job.answer = () => job.resolve(result)
@@ -57,6 +59,7 @@ export function executeAggregateCommand(
   } catch (error) {
     job.answer = () => job.reject(error)
     const emitted = error instanceof CommandRejectedError ? error.emittedEffects : null
+    if (job.recorded !== null) keepRejections(job.recorded.steps, emitted?.dirty)
     if (emitted !== null) return toCommit(job, state, emitted, now)
     return { then: error instanceof ServiceError ? 'assert' : 'answer' }
   }
@@ -64,18 +67,20 @@ export function executeAggregateCommand(
 
 function toCommit(
   job: PendingCommand,
-  state: Aggregate,
+  state: LoadedAggregateActors,
   effects: CommandEffects,
   at: number,
-): CommandNextStep {
-  const actors = [...effects.dirty.values()].map(toStoredActor)
+): ActorRuntimeStepAfterCommand {
+  const version = state.version + 1
+  const { changed, actors } = journalChanges(job.mailbox.id, version, state.actors, effects.dirty)
+  if (job.recorded !== null) job.recorded.version = version
   job.writtenKeys = effects.calls.flatMap(({ idempotencyKey: key }) => (key === null ? [] : [key]))
   const journal = {
-    version: state.version + 1,
+    version,
     commandId: job.id,
     at,
-    command: serializeCommand(job.command.name, job.command.note?.(job.input)),
-    changed: serializeChangedActors(actors),
+    command: serializeCommandForJournal(job.command.name, job.command.note?.(job.input)),
+    changed,
   }
   return { then: 'commit', effects, actors, journal }
 }

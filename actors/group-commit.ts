@@ -4,9 +4,14 @@ import type {
   VersionAssertion,
   CommitBatchResult,
 } from '../persistence/commit-batch.ts'
-import type { JournalRow } from '../core/commit-rows.ts'
-import type { StoredActor } from '../persistence/stored-aggregate.ts'
-import type { Aggregate } from './in-memory-aggregate.ts'
+import type { AggregateCommandJournalRow } from '../core/aggregate-commit-row-types.ts'
+import {
+  actorKey,
+  toStoredActor,
+  type ActorKey,
+  type LoadedAggregateActors,
+} from './loaded-aggregate-state.ts'
+import { storedFormOf, type ChangedActor } from './journal-changes.ts'
 import type { AggregateMailbox, PendingCommand } from './aggregate-mailbox.ts'
 import type { CommandEffects } from './command-context.ts'
 
@@ -14,21 +19,22 @@ import type { CommandEffects } from './command-context.ts'
 export interface CommitBatchEntry {
   readonly mailbox: AggregateMailbox
   /** The state the commands ran on. The mailbox may have a newer one. */
-  readonly state: Aggregate
+  readonly state: LoadedAggregateActors
   readonly oldVersion: number
   newVersion: number
   /** At least one answer changed nothing and needs a check for unabsorbed inbox rows. */
   asserted: boolean
   readonly pendingCommands: PendingCommand[]
-  readonly journal: JournalRow[]
-  readonly actors: Map<string, StoredActor & { readonly archived: boolean }>
+  readonly journal: AggregateCommandJournalRow[]
+  /** Each changed actor as the last command left it. */
+  readonly actors: Map<ActorKey, ChangedActor>
   readonly effects: CommandEffects[]
 }
 
 interface CommitBatch {
   readonly entries: Map<string, CommitBatchEntry>
   commands: number
-  /** Characters of the texts in the batch. */
+  /** Upper limit of the characters of the texts in the batch. */
   size: number
   /** A suspect command is committed alone, so that it cannot fail other commands. */
   readonly alone: boolean
@@ -42,12 +48,12 @@ export interface GroupCommitHandlers {
 
 export interface CommitBatchAddition {
   readonly mailbox: AggregateMailbox
-  readonly state: Aggregate
+  readonly state: LoadedAggregateActors
   readonly pendingCommand: PendingCommand
   readonly oldVersion: number
   readonly newVersion: number
-  readonly journal: JournalRow | null
-  readonly actors: readonly (StoredActor & { readonly archived: boolean })[]
+  readonly journal: AggregateCommandJournalRow | null
+  readonly actors: readonly ChangedActor[]
   readonly effects: CommandEffects | null
 }
 
@@ -117,7 +123,12 @@ export function createGroupCommit(commit: CommitBatchFunction, events: GroupComm
       entry.newVersion = addition.newVersion
       if (addition.journal === null) entry.asserted = true
       else entry.journal.push(addition.journal)
-      for (const actor of addition.actors) entry.actors.set(`${actor.kind}:${actor.id}`, actor)
+      for (const changed of addition.actors) {
+        const key = actorKey(changed.entry.kind, changed.entry.id)
+        const replaced = entry.actors.get(key)?.entry.maxChars ?? 0
+        batch.size += changed.entry.maxChars - replaced
+        entry.actors.set(key, changed)
+      }
       if (addition.effects !== null) entry.effects.push(addition.effects)
       running ??= new Promise<void>((done) => setImmediate(done)).then(drain)
     },
@@ -148,12 +159,16 @@ export function createGroupCommit(commit: CommitBatchFunction, events: GroupComm
   }
 }
 
-/** Counts only what can be large: states, stored responses and staged rows. */
+/** Counts only what can be large, besides states: deltas, stored responses and staged rows. */
 function additionChars({ journal, effects }: CommitBatchAddition): number {
   const answers = effects?.calls.reduce((all, call) => all + (call.response?.length ?? 0), 0) ?? 0
   const rows = effects?.rows.reduce((all, { row }) => all + JSON.stringify(row).length, 0) ?? 0
   return (journal?.changed.length ?? 0) + answers + rows
 }
+
+/** The stored forms of all actors after a batch. No later command may have changed the state. */
+export const storedActorsAfter = ({ state, actors }: CommitBatchEntry) =>
+  [...state.actors].map(([key, actor]) => actors.get(key)?.stored ?? toStoredActor(actor))
 
 const createBatchEntry = ({
   mailbox,
@@ -185,8 +200,9 @@ function toAggregateChanges(entry: CommitBatchEntry): AggregateChanges {
     oldVersion: entry.oldVersion,
     newVersion: entry.newVersion,
     journal: entry.journal,
-    actors: [...entry.actors.values()],
+    actors: [...entry.actors.values()].map(storedFormOf),
     transfers: all((effects) => effects.transfers),
+    prices: all((effects) => effects.prices),
     calls: all((effects) => effects.calls),
     inbox: all((effects) => effects.inbox),
     absorbed: all((effects) => effects.absorbed),

@@ -1,23 +1,34 @@
-import type {
-  AnyMachineSnapshot,
-  AnyStateMachine,
-  EventFrom,
-  InputFrom,
-  SnapshotFrom,
-} from 'xstate'
+import type { AnyStateMachine, EventFrom, InputFrom, SnapshotFrom } from 'xstate'
 import { agentMachine } from '../machines/agent-machine.ts'
 import { backpackMachine } from '../machines/backpack-machine.ts'
 import { bountyMachine } from '../machines/bounty-machine.ts'
+import { communityToolMachine } from '../machines/community-tool-machine.ts'
 import { creditDropMachine } from '../machines/credit-drop-machine.ts'
-import { fleetMachine } from '../machines/fleet-machine.ts'
+import { dailyQuotaReducer } from '../machines/daily-quota-reducer.ts'
+import { entitlementsReducer } from '../machines/entitlements-reducer.ts'
+import { fleetPoolReducer } from '../machines/fleet-pool-reducer.ts'
+import { hiveWatchListReducer } from '../machines/hive-watch-list-reducer.ts'
+import { listingMachine } from '../machines/listing-machine.ts'
 import { payerMachine } from '../machines/payer-machine.ts'
-import { dailyQuotaMachine } from '../machines/daily-quota-machine.ts'
+import {
+  toReducerSnapshot,
+  type AnyReducer,
+  type ReducerContext,
+  type ReducerEventOf,
+  type ReducerInput,
+  type ReducerSnapshot,
+} from '../machines/reducer.ts'
 import { scheduleMachine } from '../machines/schedule-machine.ts'
 import { settlementMachine } from '../machines/settlement-machine.ts'
-import { entitlementsMachine } from '../machines/entitlements-machine.ts'
+import { taskPassesReducer } from '../machines/task-passes-reducer.ts'
 import { taskSessionMachine } from '../machines/task-session-machine.ts'
-import { visitorMachine } from '../machines/visitor-machine.ts'
-import { hiveWatchListMachine } from '../machines/hive-watch-list-machine.ts'
+import { visitorReducer } from '../machines/visitor-free-allowance-reducer.ts'
+import {
+  createMachineStepper,
+  type MachineStepper,
+  type StepSnapshot,
+} from './pure-machine-transition.ts'
+import { createReducerStepper } from './reducer-stepper.ts'
 
 /** The stored form of a snapshot: the input of `machine.resolveState`. */
 export interface StoredMachineState {
@@ -25,88 +36,152 @@ export interface StoredMachineState {
   context: unknown
 }
 
-interface MachineRegistryEntry {
-  readonly machine: AnyStateMachine
+interface ActorLogic {
   /** Increases when context or states change. Stored with each snapshot. */
   readonly version: number
   /** Upcasters from version n to n + 1. */
   readonly upcasters: Readonly<Record<number, (state: StoredMachineState) => StoredMachineState>>
-  /** True when the actor has ended with nothing open: stays in Postgres, not loaded by default. */
-  readonly isArchived: (snapshot: AnyMachineSnapshot) => boolean
   /** When its timers were last set. Older timers that were read before must not fire. */
-  readonly timersSetAt?: (snapshot: AnyMachineSnapshot) => number
+  readonly timersSetAt?: (context: never) => number
+  /** True while an ended actor still waits for something. */
+  readonly hasOpenWork?: (snapshot: never) => boolean
+  /** The actor that its aggregate exists for: it is loaded whenever the aggregate is. */
+  readonly isOwnAggregate?: true
 }
 
-const never = () => false
+interface MachineRegistryEntry extends ActorLogic {
+  readonly type: 'machine'
+  readonly machine: AnyStateMachine
+}
 
-/** True when neither the payment nor the call can change any more. */
-function isSettlementArchived({ value, context }: AnyMachineSnapshot): boolean {
-  const { money, delivery } = value as { money: string; delivery: string }
-  if (money === 'settled') return delivery !== 'waiting'
-  return (
-    (money === 'released' && context.runner === null) ||
-    (money === 'lost' && context.lookAt === null)
-  )
+/** An actor without states. */
+interface ReducerRegistryEntry extends ActorLogic {
+  readonly type: 'reducer'
+  readonly reducer: AnyReducer
+}
+
+/** An ended payment is open while its call may still change, or the chain is looked at again. */
+function hasOpenPaymentWork({ value, context }: SnapshotFrom<typeof settlementMachine>): boolean {
+  const { money, delivery } = value
+  if (money === 'settled') return delivery === 'waiting'
+  return money === 'released' ? context.runner !== null : context.lookAt !== null
 }
 
 /** All actor kinds. A new machine adds one entry here. */
 export const machineRegistry = {
-  agent: {
-    machine: agentMachine,
-    version: 1,
-    upcasters: {},
-    isArchived: never,
-  },
+  agent: { type: 'machine', machine: agentMachine, version: 1, upcasters: {} },
   backpack: {
+    type: 'machine',
     machine: backpackMachine,
     version: 1,
     upcasters: {},
-    isArchived: (snapshot) => snapshot.value === 'revoked',
-    timersSetAt: (snapshot) => snapshot.context.seenAt,
+    timersSetAt: (context: { readonly seenAt: number }) => context.seenAt,
   },
   taskSession: {
+    type: 'machine',
     machine: taskSessionMachine,
     version: 1,
     upcasters: {},
-    isArchived: (snapshot) => snapshot.value !== 'active' && snapshot.context.held === 0n,
+    hasOpenWork: ({ context }: SnapshotFrom<typeof taskSessionMachine>) => context.held !== 0n,
   },
-  schedule: {
-    machine: scheduleMachine,
-    version: 1,
-    upcasters: {},
-    isArchived: (snapshot) => snapshot.value === 'cancelled',
-  },
-  visitor: {
-    machine: visitorMachine,
-    version: 1,
-    upcasters: {},
-    isArchived: never,
-  },
-  payer: { machine: payerMachine, version: 1, upcasters: {}, isArchived: never },
+  schedule: { type: 'machine', machine: scheduleMachine, version: 1, upcasters: {} },
+  visitor: { type: 'reducer', reducer: visitorReducer, version: 1, upcasters: {} },
+  payer: { type: 'machine', machine: payerMachine, version: 1, upcasters: {} },
   settlement: {
+    type: 'machine',
     machine: settlementMachine,
     version: 1,
     upcasters: {},
-    isArchived: isSettlementArchived,
+    hasOpenWork: hasOpenPaymentWork,
   },
-  fleet: { machine: fleetMachine, version: 1, upcasters: {}, isArchived: never },
-  drop: { machine: creditDropMachine, version: 1, upcasters: {}, isArchived: never },
-  bounty: { machine: bountyMachine, version: 1, upcasters: {}, isArchived: never },
-  watchList: { machine: hiveWatchListMachine, version: 1, upcasters: {}, isArchived: never },
-  quota: {
-    machine: dailyQuotaMachine,
+  fleet: { type: 'reducer', reducer: fleetPoolReducer, version: 1, upcasters: {} },
+  drop: {
+    type: 'machine',
+    machine: creditDropMachine,
     version: 1,
     upcasters: {},
-    isArchived: never,
+    isOwnAggregate: true,
   },
-  tally: { machine: entitlementsMachine, version: 1, upcasters: {}, isArchived: never },
-} as const satisfies Record<string, MachineRegistryEntry>
+  bounty: {
+    type: 'machine',
+    machine: bountyMachine,
+    version: 1,
+    upcasters: {},
+    isOwnAggregate: true,
+  },
+  tool: {
+    type: 'machine',
+    machine: communityToolMachine,
+    version: 1,
+    upcasters: {},
+    isOwnAggregate: true,
+  },
+  listing: {
+    type: 'machine',
+    machine: listingMachine,
+    version: 1,
+    upcasters: {},
+    isOwnAggregate: true,
+  },
+  watchList: { type: 'reducer', reducer: hiveWatchListReducer, version: 1, upcasters: {} },
+  quota: { type: 'reducer', reducer: dailyQuotaReducer, version: 1, upcasters: {} },
+  taskPasses: { type: 'reducer', reducer: taskPassesReducer, version: 1, upcasters: {} },
+  tally: { type: 'reducer', reducer: entitlementsReducer, version: 1, upcasters: {} },
+} as const satisfies Record<string, MachineRegistryEntry | ReducerRegistryEntry>
 
 export type ActorKind = keyof typeof machineRegistry
-type MachineOf<K extends ActorKind> = (typeof machineRegistry)[K]['machine']
-export type ActorSnapshot<K extends ActorKind> = SnapshotFrom<MachineOf<K>>
-export type ActorMachineEvent<K extends ActorKind> = EventFrom<MachineOf<K>>
-export type ActorInput<K extends ActorKind> = InputFrom<MachineOf<K>>
+type LogicOf<K extends ActorKind> = (typeof machineRegistry)[K]
+
+type SnapshotOf<L> = L extends { reducer: infer R extends AnyReducer }
+  ? ReducerSnapshot<ReducerContext<R>>
+  : L extends { machine: infer M extends AnyStateMachine }
+    ? SnapshotFrom<M>
+    : never
+type EventOf<L> = L extends { reducer: infer R extends AnyReducer }
+  ? ReducerEventOf<R>
+  : L extends { machine: infer M extends AnyStateMachine }
+    ? EventFrom<M>
+    : never
+type InputOf<L> = L extends { reducer: infer R extends AnyReducer }
+  ? ReducerInput<R>
+  : L extends { machine: infer M extends AnyStateMachine }
+    ? InputFrom<M>
+    : never
+
+export type ActorSnapshot<K extends ActorKind> = SnapshotOf<LogicOf<K>>
+export type ActorMachineEvent<K extends ActorKind> = EventOf<LogicOf<K>>
+export type ActorInput<K extends ActorKind> = InputOf<LogicOf<K>>
 
 export const isActorKind = (kind: string): kind is ActorKind => Object.hasOwn(machineRegistry, kind)
-export const machineRegistryEntry = (kind: ActorKind): MachineRegistryEntry => machineRegistry[kind]
+export const machineRegistryEntry = (
+  kind: ActorKind,
+): MachineRegistryEntry | ReducerRegistryEntry => machineRegistry[kind]
+
+/** True when the actor has ended with nothing open: stays in Postgres, not loaded by default. */
+export function isArchived(kind: ActorKind, snapshot: StepSnapshot): boolean {
+  if (!snapshot.tags.has('ended')) return false
+  const { isOwnAggregate = false, hasOpenWork } = machineRegistryEntry(kind)
+  return !isOwnAggregate && hasOpenWork?.(snapshot as never) !== true
+}
+
+/** The snapshot of a stored state. Throws for a state that the machine does not have. */
+export function resolveActorState(kind: ActorKind, state: StoredMachineState): StepSnapshot {
+  const entry = machineRegistryEntry(kind)
+  return entry.type === 'reducer'
+    ? toReducerSnapshot(state.context)
+    : entry.machine.resolveState(state as never)
+}
+
+const steppers = new Map<ActorKind, MachineStepper>()
+/** The stepper of a kind of actor, made once. */
+export function stepperOf(kind: ActorKind): MachineStepper {
+  const known = steppers.get(kind)
+  if (known !== undefined) return known
+  const entry = machineRegistryEntry(kind)
+  const made =
+    entry.type === 'reducer'
+      ? createReducerStepper(entry.reducer)
+      : createMachineStepper(entry.machine)
+  steppers.set(kind, made)
+  return made
+}

@@ -3,13 +3,16 @@ import type { Clock } from '../core/clock.ts'
 import { parseWithBigints } from '../core/bigint-json.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { AggregateStore, DueTimer } from '../persistence/aggregate-store.ts'
-import type { AggregateKind } from '../core/commit-rows.ts'
+import type { AggregateKind } from '../core/aggregate-commit-row-types.ts'
 import {
   IdempotentReplayError,
   type AggregateCommandOptions,
   type AggregateCommand,
 } from './aggregate-command-types.ts'
-import { createTimerFailureTracker, type MoveTimerToDeadLetters } from './timer-failure-tracker.ts'
+import {
+  createTimerFailureTracker,
+  type MoveTimerToDeadLetters,
+} from './move-failing-timers-to-dead-letters.ts'
 import { machineRegistryEntry, type ActorKind } from './machine-registry.ts'
 import type { ActorRuntime } from './actor-runtime.ts'
 import { CommandRejectedError } from './command-context.ts'
@@ -39,7 +42,7 @@ const delayedActorEventCommand: AggregateCommand<DelayedActorEvent, void> = {
   kind: 'agent',
   apply(ctx, { kind, id, event, timer, setAt }) {
     const renewedAt = ctx.has(kind, id)
-      ? machineRegistryEntry(kind).timersSetAt?.(ctx.snapshotOf(kind, id))
+      ? machineRegistryEntry(kind).timersSetAt?.(ctx.snapshotOf(kind, id).context as never)
       : 0
     // The timer was read before a renewal: the row of that name belongs to the renewal.
     if (renewedAt !== undefined && setAt < renewedAt) return

@@ -34,7 +34,7 @@ const MIN_JUMP_MS = 1_000
  * Adds monotonic time to the last measurement. Setting the wall clock changes nothing, so no day,
  * limit or key ends before the database clock says so.
  */
-export function createSystemClock({ wall, mono }: ClockSources = MACHINE): Clock {
+export function createDatabaseAdjustedClock({ wall, mono }: ClockSources = MACHINE): Clock {
   const apart = () => wall() - mono()
   let base = apart()
   let anchored = base
@@ -56,10 +56,20 @@ export const MINUTE = 60 * SECOND
 export const HOUR = 60 * MINUTE
 export const DAY = 24 * HOUR
 
-/** The UTC day, as `2026-11-21`. */
-export const utcDay = (at: number): string => new Date(at).toISOString().slice(0, 10)
+let formattedDay = Number.NaN
+let dayText = ''
+
+/** The UTC day, as `2026-11-21`. The last day is kept: a call asks for it several times. */
+export function utcDay(at: number): string {
+  const day = Math.floor(at / DAY)
+  if (day !== formattedDay) {
+    dayText = new Date(at).toISOString().slice(0, 10)
+    formattedDay = day
+  }
+  return dayText
+}
 /** The UTC month, as `2026-11`. */
-export const utcMonth = (at: number): string => new Date(at).toISOString().slice(0, 7)
+export const utcMonth = (at: number): string => utcDay(at).slice(0, 7)
 /** Milliseconds to the next UTC midnight. */
 export const msUntilNextUtcDay = (at: number): number => DAY - (at % DAY)
 /** Milliseconds to the first day of the next UTC month. */

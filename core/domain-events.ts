@@ -14,10 +14,15 @@ export type DomainEventType =
   | 'backpack.created'
   | 'backpack.expiring'
   | 'wallet.exported'
+  // its owner froze the agent, or let it go on
+  | 'agent.frozen'
+  | 'agent.unfrozen'
   | 'webhook.disabled'
   // a run of a schedule ended; a schedule stopped for lack of credits
   | 'schedule.result'
   | 'schedule.paused'
+  // a tool that the agent sells was listed, suspended or reviewed
+  | 'tool.judged'
 
 export interface DomainEvent {
   readonly type: DomainEventType
@@ -27,4 +32,6 @@ export interface DomainEvent {
   readonly backpackId?: string | null
   /** JSON values only; amounts as USDC numbers. */
   readonly data: Record<string, unknown>
+  /** Stored only if the agent has a webhook or a stream (decision 189). */
+  readonly onlyIfHeard?: boolean
 }

@@ -1,3 +1,6 @@
+import { MARKETPLACE_ERROR_DEFINITIONS } from './marketplace-error-definitions.ts'
+import { RECEIPT_ERROR_DEFINITIONS } from './receipt-error-definitions.ts'
+
 /** All public errors of the service. */
 
 export interface ErrorRemedy {
@@ -14,6 +17,7 @@ export interface ErrorDefinition {
 
 /** Nothing was charged. The failed call stays stored under its Idempotency-Key. */
 const RETRY_NEW_KEY: ErrorRemedy = { action: 'repeat_with_another_idempotency_key' }
+const ASK_OWNER: ErrorRemedy = { action: 'ask_owner' }
 const WAIT_AND_RETRY: ErrorRemedy = { action: 'wait' }
 
 /**
@@ -25,6 +29,8 @@ export const ERROR_DEFINITIONS = {
   invalid_input: { status: 400, title: 'The request does not match its schema.' },
   conflicting_credentials: { status: 400, title: 'Two different API keys were sent.' },
   body_too_large: { status: 413, title: 'The request is larger than this route accepts.' },
+  origin_not_allowed: { status: 403, title: 'A page of another site may not use this address.' },
+  csrf_token_invalid: { status: 403, title: 'The token of the session is missing or wrong.' },
   unsupported_media_type: { status: 415, title: 'The body must be application/json.' },
   not_found: { status: 404, title: 'There is nothing at this address.' },
   method_not_allowed: { status: 405, title: 'This address does not answer that method.' },
@@ -39,12 +45,13 @@ export const ERROR_DEFINITIONS = {
   key_bound: {
     status: 403,
     title: 'This key acts in one Backpack and may not do that.',
-    remedy: { action: 'ask_owner' },
+    remedy: ASK_OWNER,
   },
   key_cap_exceeded: { status: 403, title: 'The call would exceed the spending cap of this key.' },
   key_revoked: { status: 403, title: 'The key this runs under has been revoked.' },
   key_expired: { status: 403, title: 'The key this runs under has expired.' },
   key_not_found: { status: 404, title: 'There is no such key.' },
+  agent_frozen: { status: 403, title: 'This agent is frozen by its owner.', remedy: ASK_OWNER },
   last_key: {
     status: 409,
     title:
@@ -52,12 +59,16 @@ export const ERROR_DEFINITIONS = {
     remedy: { action: 'make_another_key', method: 'POST', url: '/api/keys' },
   },
   agent_not_found: { status: 404, title: 'There is no such agent.' },
-  call_not_found: { status: 404, title: 'There is no such call.' },
-  receipt_not_found: { status: 404, title: 'This is no receipt of this service.' },
+  ...RECEIPT_ERROR_DEFINITIONS,
   // money
   payment_required: {
     status: 402,
     title: 'Payment Required',
+    remedy: { action: 'fund', method: 'GET', url: '/fund/{agent_id}' },
+  },
+  cash_required: {
+    status: 402,
+    title: 'Only deposited credits pay for this; promotional credits do not.',
     remedy: { action: 'fund', method: 'GET', url: '/fund/{agent_id}' },
   },
   task_budget_exceeded: {
@@ -137,19 +148,34 @@ export const ERROR_DEFINITIONS = {
     remedy: { action: 'repeat' },
   },
   allowance_used: { status: 409, title: 'The free calls of this tool are used up.' },
-  pack_content: { status: 403, title: 'The content of a pack is for its buyer only.' },
+  pack_content: { status: 403, title: 'Bought content is for its buyer only.' },
+  ...MARKETPLACE_ERROR_DEFINITIONS,
   hive_copy: { status: 409, title: 'Another author has published nearly the same text.' },
   hive_write_pending: {
     status: 409,
-    title: 'The same text, or one much like it, is being written right now.',
+    title: 'The same text, or a near copy of it, is being written right now.',
     remedy: WAIT_AND_RETRY,
   },
-  already_promoted: { status: 409, title: 'This memory stands in the Hive already.' },
+  already_promoted: { status: 409, title: 'This memory has been published in the Hive already.' },
   pack_not_found: { status: 404, title: 'There is no such pack.' },
   already_owned: { status: 409, title: 'This agent has it already.' },
   strategy_not_found: { status: 404, title: 'There is no such strategy.' },
+  recipe_not_found: { status: 404, title: 'There is no such recipe.' },
+  recipe_not_run: { status: 422, title: 'The agent has not called every tool of this recipe.' },
   own_strategy: { status: 409, title: 'An agent cannot fork a strategy of its own.' },
   proof_invalid: { status: 422, title: 'The transaction is no proof of this strategy.' },
+  // the registry of pay-per-call APIs
+  api_not_found: { status: 404, title: 'There is no such API in the registry.' },
+  api_listed: {
+    status: 409,
+    title: 'Another agent has listed this address. Prove that the origin is yours to take it over.',
+  },
+  not_payable: { status: 422, title: 'This address does not ask for a payment in a known form.' },
+  origin_unproven: {
+    status: 422,
+    title: 'The origin does not show the token of this agent.',
+    remedy: { action: 'publish_token' },
+  },
   // tasks
   no_active_task: {
     status: 404,
@@ -189,7 +215,10 @@ export const ERROR_DEFINITIONS = {
   // signals, messages and streams
   channel_private: { status: 403, title: 'Only its owner may read this channel.' },
   message_not_found: { status: 404, title: 'There is no such message.' },
-  upgrade_required: { status: 426, title: 'This address speaks WebSocket, subprotocol gas.v1.' },
+  upgrade_required: {
+    status: 426,
+    title: 'This address accepts WebSockets only, subprotocol gas.v1.',
+  },
   // webhooks and owners
   webhook_not_found: { status: 404, title: 'There is no such webhook.' },
   webhook_exists: {
@@ -205,10 +234,11 @@ export const ERROR_DEFINITIONS = {
   delivery_not_found: { status: 404, title: 'There is no such delivery.' },
   no_owner_contact: {
     status: 409,
-    title: 'The owner has left no chat to write to.',
+    title: 'The owner has set no chat.',
     remedy: { action: 'set_contact', method: 'POST', url: '/api/agent/set-contact' },
   },
   owner_unreachable: { status: 422, title: 'The chat of the owner does not accept messages.' },
+  mail_unavailable: { status: 503, title: 'This station is not configured to send e-mail.' },
   chat_unavailable: { status: 503, title: 'This station is not configured to write to chats.' },
   // tools and calls
   unknown_tool: {
@@ -216,6 +246,24 @@ export const ERROR_DEFINITIONS = {
     title: 'There is no such tool.',
     remedy: { action: 'list_tools', method: 'GET', url: '/api/tools' },
   },
+  slug_taken: {
+    status: 409,
+    title: 'Another tool has this name, or one that looks the same.',
+  },
+  tool_unavailable: {
+    status: 503,
+    title: 'The builder of this tool does not answer its calls at the moment.',
+    remedy: WAIT_AND_RETRY,
+  },
+  import_refused: { status: 422, title: 'This document or server cannot be imported.' },
+  builder_refused: { status: 422, title: 'The builder of this tool refuses this input.' },
+  tool_not_yours: { status: 403, title: 'Only its builder may change this tool.' },
+  tool_not_active: {
+    status: 409,
+    title: 'This tool cannot be called: it is not proven yet, or suspended.',
+  },
+  tool_retired: { status: 410, title: 'The builder of this tool has retired it.' },
+  tool_already_verified: { status: 409, title: 'This tool has the mark already.' },
   free_tier_exhausted: { status: 429, title: 'The free calls of today are used up.' },
   quota_exceeded: { status: 429, title: 'The calls of today to this tool are used up.' },
   daily_bytes_exceeded: {

@@ -1,3 +1,3 @@
 /** The CLI command that grants promotional credits to an agent, for messages. */
-export const grantCliCommand = (agentId: string): string =>
+export const grantCliCommandText = (agentId: string): string =>
   `gas grant ${agentId} <usdc> --note <why>`

@@ -1,4 +1,4 @@
-import { createHash, randomBytes, randomFillSync } from 'node:crypto'
+import { hash, randomBytes, randomFillSync } from 'node:crypto'
 
 /** Creates and checks ids and API keys. */
 
@@ -6,11 +6,13 @@ const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const KEY_PREFIX = 'gas'
 const SECRET_LENGTH = 43
 const CHECKSUM_LENGTH = 6
-const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'))
 
 const pool = Buffer.alloc(4096)
-let used = pool.length
+/** The pool in hex, of which each id takes 16 digits: the variant, then 62 random bits. */
+let digits = ''
+let used = 0
 let lastMs = 0
+let time = ''
 let counter = 0
 
 /**
@@ -18,24 +20,31 @@ let counter = 0
  * millisecond. Ids of one process sort by creation. `at` is the current time in milliseconds.
  */
 export function newUuidV7(at: number): string {
-  if (used + 8 > pool.length) {
-    randomFillSync(pool)
-    used = 0
-  }
+  if (used === digits.length) refillPool()
   if (at > lastMs) {
-    lastMs = at
-    counter = pool.readUInt16BE(used) & 0x7ff
+    setTime(at)
+    counter = parseInt(digits.slice(used + 12, used + 15), 16) & 0x7ff
   } else if (++counter > 0xfff) {
-    lastMs += 1
+    setTime(lastMs + 1)
     counter = 0
   }
-  const time = lastMs.toString(16).padStart(12, '0')
   const sequence = (0x7000 | counter).toString(16)
-  const b = (offset: number) => HEX[pool[used + offset] ?? 0] ?? '00'
-  const variant = HEX[((pool[used] ?? 0) & 0x3f) | 0x80] ?? '80'
-  const id = `${time.slice(0, 8)}-${time.slice(8)}-${sequence}-${variant}${b(1)}-${b(2)}${b(3)}${b(4)}${b(5)}${b(6)}${b(7)}`
-  used += 8
+  const id = `${time}-${sequence}-${digits.slice(used, used + 4)}-${digits.slice(used + 4, used + 16)}`
+  used += 16
   return id
+}
+
+function refillPool(): void {
+  randomFillSync(pool)
+  for (let at = 0; at < pool.length; at += 8) pool[at] = ((pool[at] ?? 0) & 0x3f) | 0x80
+  digits = pool.toString('hex')
+  used = 0
+}
+
+function setTime(ms: number): void {
+  lastMs = ms
+  const text = ms.toString(16).padStart(12, '0')
+  time = `${text.slice(0, 8)}-${text.slice(8)}`
 }
 
 const LAST_MS = 2 ** 48 - 1
@@ -88,7 +97,7 @@ function randomBase62(length: number): string {
 }
 
 function checksum(secret: string): string {
-  let rest = createHash('sha256').update(secret).digest().readUIntBE(0, 6)
+  let rest = parseInt(hash('sha256', secret).slice(0, 12), 16)
   let text = ''
   while (text.length < CHECKSUM_LENGTH) {
     text += BASE62[rest % 62]

@@ -3,9 +3,12 @@ import {
   createDecipheriv,
   createHash,
   createHmac,
+  createSecretKey,
+  hash,
   hkdfSync,
   randomBytes,
   timingSafeEqual,
+  type KeyObject,
 } from 'node:crypto'
 
 /** Key derivation from the master key, AES-256-GCM envelopes and HMAC. */
@@ -37,6 +40,9 @@ export const STATION_KEY_PURPOSES = [
   'mpp',
   'fingerprints',
   'receipts',
+  'inspector',
+  'origins',
+  'builders',
 ] as const
 export type StationKeyPurpose = (typeof STATION_KEY_PURPOSES)[number]
 /** The purpose of a key. No two purposes share a key. */
@@ -165,8 +171,62 @@ function lengthOf(part: Buffer): Buffer {
   return length
 }
 
+const keyObjects = new WeakMap<Buffer, KeyObject>()
+
+/** Preparing a key takes longer than a short HMAC. */
+function keyObjectOf(key: Buffer): KeyObject {
+  const known = keyObjects.get(key)
+  if (known !== undefined) return known
+  const made = createSecretKey(key)
+  keyObjects.set(key, made)
+  return made
+}
+
+const BLOCK_BYTES = 64
+const DIGEST_BYTES = 32
+/** Longer texts gain nothing. */
+const MAX_SHORT_TEXT = 512
+
+/** The two inputs of an HMAC (RFC 2104) behind their padded keys, each in its own buffer. */
+interface HmacInputs {
+  readonly inner: Buffer
+  readonly outer: Buffer
+}
+
+const hmacInputs = new WeakMap<Buffer, HmacInputs>()
+
+function hmacInputsOf(key: Buffer): HmacInputs {
+  const known = hmacInputs.get(key)
+  if (known !== undefined) return known
+  const inner = Buffer.alloc(BLOCK_BYTES + MAX_SHORT_TEXT * 3)
+  const outer = Buffer.alloc(BLOCK_BYTES + DIGEST_BYTES)
+  for (let at = 0; at < BLOCK_BYTES; at++) {
+    inner[at] = (key[at] ?? 0) ^ 0x36
+    outer[at] = (key[at] ?? 0) ^ 0x5c
+  }
+  const made = { inner, outer }
+  hmacInputs.set(key, made)
+  return made
+}
+
+/**
+ * An HMAC as text: a buffer of its own costs as much as the HMAC. `binary` has a character for each byte.
+ * For a short text two plain hashes take less than two thirds of the time of an HMAC object.
+ */
+export function hmacSha256Text(key: Buffer, text: string, encoding: 'hex' | 'binary'): string {
+  if (text.length > MAX_SHORT_TEXT || key.length > BLOCK_BYTES)
+    return createHmac('sha256', keyObjectOf(key)).update(text, 'utf8').digest(encoding)
+  const { inner, outer } = hmacInputsOf(key)
+  const end = BLOCK_BYTES + inner.write(text, BLOCK_BYTES, 'utf8')
+  outer.write(hash('sha256', inner.subarray(0, end), 'binary'), BLOCK_BYTES, 'latin1')
+  return hash('sha256', outer, encoding)
+}
+
 export const hmacSha256 = (key: Buffer, text: string): Buffer =>
-  createHmac('sha256', key).update(text, 'utf8').digest()
+  createHmac('sha256', keyObjectOf(key)).update(text, 'utf8').digest()
+
+/** A SHA-256 in hex. */
+export const sha256Hex = (text: string): string => hash('sha256', text)
 
 /** Compares two secrets in constant time, for any lengths. */
 export function timingSafeTextEqual(a: string, b: string): boolean {

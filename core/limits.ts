@@ -18,8 +18,11 @@ export const LIMITS = {
   groupCommitMaxChars: 1024 * KIB,
   residentAggregates: 100_000,
   activeTasks: 1_000,
+  openTaskPasses: 20,
   backpacks: 1_000,
   keys: 100,
+  /** Links that an address gets by e-mail, to sign in to the owner's page or to be confirmed. */
+  ownerLinksPerHour: 5,
   pipelineCalls: 10,
   pageDefault: 50,
   pageMax: 200,
@@ -140,6 +143,37 @@ export const LIMITS = {
   llmPerMinute: 30,
   /** Hive entries of an agent with a key per UTC day. */
   hiveWritesPerDay: 500,
+  /** Tools that an agent sells, and how often it registers or changes one per hour. */
+  communityTools: 20,
+  communityToolChangesPerHour: 60,
+  /** A schema of a community tool. */
+  communitySchemaBytes: 32 * KIB,
+  communitySchemaDepth: 12,
+  /** Subschemas that a validation applies, through all references. */
+  communitySchemaNodes: 2_000,
+  communitySchemaPatterns: 16,
+  /** Characters of one text in it. */
+  communitySchemaProse: 500,
+  communityUniqueItems: 256,
+  /** Tools of agents with an operation of their own in the OpenAPI document. */
+  communityOperations: 200,
+  /** A call of a builder, and its answer. */
+  communityCallMs: 15_000,
+  communityAnswerBytes: 1024 * KIB,
+  /** Calls of one builder's tools that run at once on a node. */
+  communityCallsInFlight: 64,
+  /** A document or a list of tools that is imported, and its operations. */
+  importedDocumentBytes: 2 * 1024 * KIB,
+  importedOperations: 1_000,
+  /** Refunded calls of community tools. */
+  communityRefundDays: 30,
+  /** Days that an answer is kept whose payment has ended. */
+  withheldAnswerDays: 1,
+  /** Notice of a higher price, and how long a quoted one still applies. */
+  communityPriceNoticeHours: 24,
+  communityPriceHoldSeconds: 60,
+  /** Input that the builder refuses is refunded so often per agent, tool and hour. */
+  communityCallerErrorsPerHour: 20,
   /** Concurrent Hive watches. */
   hiveWatches: 10,
   /** Matches of watches, and ended watches. */
@@ -148,6 +182,12 @@ export const LIMITS = {
   hiveFeatureDays: 90,
   /** Searches of the public Hive per address. */
   hiveSearchesPerHour: 20,
+  /** Ranked agents that are read at once. */
+  milestonesMax: 100,
+  leaderboardMax: 100,
+  /** Streams of public figures of one address, and of a node. */
+  statsStreamsPerAddress: 5,
+  statsStreams: 500,
   /** Free vault writes in an agent's lifetime. */
   vaultFreeWrites: 500,
   vaultContent: 4_000,
@@ -166,10 +206,37 @@ export const LIMITS = {
   strategyParamsBytes: 8 * KIB,
   /** Unknown e-mail addresses get no mail for this time; they may be assigned later. */
   mailBounceDays: 30,
+  /** Addresses that an agent lists in the registry of pay-per-call APIs. */
+  registeredApis: 20,
+  /** Probes of one host, of all callers and nodes, and how long the answer of one is repeated. */
+  probeSeconds: 60,
+  /** Probes and proofs of origin that an address asks for. */
+  probesPerMinute: 10,
+  probeAnswerBytes: 128 * KIB,
+  /** Listed addresses with a proven owner are probed each hour. */
+  apiProbeHours: 1,
+  /** An address that has not asked for a payment for this time is listed no more. */
+  apiUnseenDays: 3,
+  /** Probes of listed addresses, which make their uptime and their price history. */
+  apiHistoryDays: 30,
+  apiUptimeDays: 7,
+  apiPriceChanges: 50,
+  /** Resources of one other Bazaar. */
+  bazaarResources: 1_000,
+  /** The file by which the owner of an origin proves that he controls it. */
+  originChallengeBytes: 16 * KIB,
+  /** Open sockets of the inspector on a node. */
+  inspectorWatchers: 20,
+  /** Latest rejections of an agent that `why_url` explains, and their lifetime. */
+  explainedRefusals: 100,
+  explainedRefusalDays: 7,
   bountyHours: 168,
   bountyMaxHours: 720,
   bountyKeywords: 20,
   bountyContent: 20_000,
+  /** Memories of a listing, and new listings of an agent per UTC day. */
+  listingEntries: 200,
+  listingsPerDay: 20,
 } as const
 
 /** Token buckets (decision 14). `perSecond` is the refill rate, `burst` the capacity. */

@@ -8,19 +8,19 @@ declare const unit: unique symbol
 export type Micros = bigint & { readonly [unit]: 'micro-usdc' }
 
 /** Brands a bigint of micro-USDC. */
-export const micros = (value: bigint): Micros => value as Micros
+export const asMicros = (value: bigint): Micros => value as Micros
 
-export const ZERO = micros(0n)
+export const ZERO = asMicros(0n)
 const PER_USDC = 1_000_000n
 const FULL_SHARE = 10_000n
 
-export const addMicros = (a: Micros, b: Micros): Micros => micros(a + b)
-export const subtractMicros = (a: Micros, b: Micros): Micros => micros(a - b)
+export const addMicros = (a: Micros, b: Micros): Micros => asMicros(a + b)
+export const subtractMicros = (a: Micros, b: Micros): Micros => asMicros(a - b)
 export const minMicros = (a: Micros, b: Micros): Micros => (a < b ? a : b)
 export const sumMicros = (amounts: Iterable<Micros>): Micros => {
   let total = 0n
   for (const amount of amounts) total += amount
-  return micros(total)
+  return asMicros(total)
 }
 
 /**
@@ -30,7 +30,7 @@ export const sumMicros = (amounts: Iterable<Micros>): Micros => {
 export function fromUsdc(usdc: number, pointer = ''): Micros {
   const [spelling, whole = '', fraction = ''] = /^(\d+)(?:\.(\d{1,6}))?$/.exec(String(usdc)) ?? []
   if (spelling !== undefined && usdc <= MAX_USDC) {
-    return micros(BigInt(whole + fraction.padEnd(6, '0')))
+    return asMicros(BigInt(whole + fraction.padEnd(6, '0')))
   }
   throw invalidInputError(pointer, `must be a USDC amount ${describeUsdcError(usdc)}`)
 }
@@ -64,7 +64,7 @@ export function splitByBps(
 ): SplitShare[] {
   const parts = Object.entries(shares).map(([account, bps]) => ({
     account,
-    amount: micros((amount * bps) / FULL_SHARE),
+    amount: asMicros((amount * bps) / FULL_SHARE),
   }))
   const rest = parts.reduce((left, part) => subtractMicros(left, part.amount), amount)
   return [...parts, { account: last, amount: rest }].filter((part) => part.amount > ZERO)

@@ -1,6 +1,6 @@
 import { ERROR_DEFINITIONS } from './errors.ts'
 import type { ErrorDefinition, ErrorRemedy, ServiceError } from './errors.ts'
-import { grantCliCommand } from './grant-cli-command.ts'
+import { grantCliCommandText } from './grant-cli-command.ts'
 
 /** Properties of the station that a problem document depends on. */
 export interface ProblemDocumentContext {
@@ -43,8 +43,9 @@ function resolveRemedy(
   if (code === 'payment_required' && !deposits && typeof agentId === 'string') {
     // A grant adds promotional credits, which do not help when cash is required.
     if (details['promo_not_transferable'] === true) return undefined
-    return { action: 'ask_operator', command: grantCliCommand(agentId) }
+    return { action: 'ask_operator', command: grantCliCommandText(agentId) }
   }
+  if (code === 'cash_required' && !deposits) return undefined
   const { remedy }: ErrorDefinition = ERROR_DEFINITIONS[code]
   return remedy === undefined ? undefined : fillRemedyPlaceholders(remedy, details, publicUrl)
 }

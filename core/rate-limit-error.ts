@@ -6,7 +6,7 @@ export interface RateLimitRule {
   readonly name: string
   readonly subject: string
   readonly max: number
-  readonly per: 'API key' | 'agent' | 'address' | 'network' | 'caller' | 'socket'
+  readonly per: 'API key' | 'agent' | 'address' | 'host' | 'network' | 'caller' | 'socket'
   readonly windowSeconds: number
 }
 

@@ -15,7 +15,7 @@ export interface FleetLoan {
 }
 
 /** Sum of all loans of a call. */
-export const totalFleetLoans = (loans: readonly FleetLoan[]) => ({
+export const sumFleetLoansOfCall = (loans: readonly FleetLoan[]) => ({
   promo: sumMicros(loans.map(({ promo }) => promo)),
   cash: sumMicros(loans.map(({ cash }) => cash)),
 })
@@ -42,7 +42,7 @@ export function unspentFleetLoans(
   loans: readonly FleetLoan[],
   spent: Micros,
 ): readonly FleetLoan[] {
-  let promo = minMicros(totalFleetLoans(loans).promo, spent)
+  let promo = minMicros(sumFleetLoansOfCall(loans).promo, spent)
   let cash = subtractMicros(spent, promo)
   return loans.map((loan) => {
     const byPromo = minMicros(loan.promo, promo)

@@ -1,7 +1,7 @@
-import type { LedgerTransfer, LedgerTransferKind } from '../core/commit-rows.ts'
+import type { LedgerTransfer, LedgerTransferKind } from '../core/aggregate-commit-row-types.ts'
 
 /** An account without its ids. The suffix `:promo` marks promotional credits. */
-export type LedgerAccountClass =
+export type LedgerAccountKind =
   | 'agent:promo'
   | 'agent:cash'
   | 'agent:held'
@@ -13,6 +13,8 @@ export type LedgerAccountClass =
   | 'bounty:promo'
   | 'referral'
   | 'referral:promo'
+  | 'pass'
+  | 'pass:promo'
   | 'royalty:pool'
   | 'royalty:pool:promo'
   | 'platform:tools'
@@ -25,12 +27,12 @@ export type LedgerAccountClass =
  * Whether a movement moves value to another agent. `no`: agents on both sides are the same.
  * `switch`: promotional credits move between agents, which `PROMO_TRANSFERABLE` must allow.
  */
-export type CrossAgentMovementKind = 'no' | 'yes' | 'switch'
+export type LedgerMovementAgentCrossing = 'no' | 'yes' | 'switch'
 
 export interface LedgerMovementRoute {
-  readonly from: LedgerAccountClass
-  readonly to: LedgerAccountClass
-  readonly crosses: CrossAgentMovementKind
+  readonly from: LedgerAccountKind
+  readonly to: LedgerAccountKind
+  readonly crosses: LedgerMovementAgentCrossing
 }
 
 export interface LedgerMovementRule {
@@ -39,25 +41,22 @@ export interface LedgerMovementRule {
   readonly routes: readonly LedgerMovementRoute[]
 }
 
-const routeWithinAgent = (
-  from: LedgerAccountClass,
-  to: LedgerAccountClass,
-): LedgerMovementRoute => ({
+const routeWithinAgent = (from: LedgerAccountKind, to: LedgerAccountKind): LedgerMovementRoute => ({
   from,
   to,
   crosses: 'no',
 })
 const routeBetweenAgents = (
-  from: LedgerAccountClass,
-  to: LedgerAccountClass,
+  from: LedgerAccountKind,
+  to: LedgerAccountKind,
 ): LedgerMovementRoute => ({
   from,
   to,
   crosses: 'yes',
 })
 const promoRouteBetweenAgents = (
-  from: LedgerAccountClass,
-  to: LedgerAccountClass,
+  from: LedgerAccountKind,
+  to: LedgerAccountKind,
 ): LedgerMovementRoute => ({ from, to, crosses: 'switch' })
 const reverseRoute = ({ from, to, crosses }: LedgerMovementRoute): LedgerMovementRoute => ({
   from: to,
@@ -65,8 +64,8 @@ const reverseRoute = ({ from, to, crosses }: LedgerMovementRoute): LedgerMovemen
   crosses,
 })
 
-const CASH_PAYING_ACCOUNTS = ['agent:cash', 'agent:held', 'owed'] as const
-const PROMO_PAYING_ACCOUNTS = ['agent:promo', 'agent:held:promo'] as const
+const CASH_PAYING_ACCOUNTS = ['agent:cash', 'agent:held', 'pass', 'owed'] as const
+const PROMO_PAYING_ACCOUNTS = ['agent:promo', 'agent:held:promo', 'pass:promo'] as const
 const PAYING_ACCOUNTS = [...CASH_PAYING_ACCOUNTS, ...PROMO_PAYING_ACCOUNTS]
 
 const HOLD_ROUTES = [
@@ -170,8 +169,13 @@ export const LEDGER_MOVEMENT_RULES: Readonly<Record<LedgerTransferKind, LedgerMo
     ],
   },
   fee: {
-    description: 'The part of a price for the treasury.',
-    routes: PAYING_ACCOUNTS.map((from) => routeWithinAgent(from, 'treasury:fees')),
+    description: 'The part of a price for the treasury, and its half for the creator of the agent.',
+    routes: [
+      ...PAYING_ACCOUNTS.map((from) => routeWithinAgent(from, 'treasury:fees')),
+      ...CASH_PAYING_ACCOUNTS.map((from) => routeBetweenAgents(from, 'referral')),
+      ...PROMO_PAYING_ACCOUNTS.map((from) => promoRouteBetweenAgents(from, 'referral:promo')),
+      ...PROMO_PAYING_ACCOUNTS.map((from) => routeWithinAgent(from, 'grants:promo')),
+    ],
   },
   share: {
     description: 'The part of a price for another agent, such as the author of a forked strategy.',
@@ -179,6 +183,21 @@ export const LEDGER_MOVEMENT_RULES: Readonly<Record<LedgerTransferKind, LedgerMo
       ...CASH_PAYING_ACCOUNTS.map((from) => routeBetweenAgents(from, 'agent:cash')),
       ...PROMO_PAYING_ACCOUNTS.map((from) => promoRouteBetweenAgents(from, 'agent:promo')),
       ...PROMO_PAYING_ACCOUNTS.map((from) => routeWithinAgent(from, 'grants:promo')),
+    ],
+  },
+  pass: {
+    description: 'The price of a task pass that is bought.',
+    routes: [routeWithinAgent('agent:cash', 'pass'), routeWithinAgent('agent:promo', 'pass:promo')],
+  },
+  pass_back: {
+    description: 'The price of a call that has failed after its task pass has expired.',
+    routes: [routeWithinAgent('pass', 'agent:cash'), routeWithinAgent('pass:promo', 'agent:promo')],
+  },
+  breakage: {
+    description: 'What is left of a task pass at its end.',
+    routes: [
+      routeWithinAgent('pass', 'platform:tools'),
+      routeWithinAgent('pass:promo', 'platform:tools'),
     ],
   },
   send: { description: 'Credits that an agent sends to another.', routes: AGENT_TO_AGENT_ROUTES },
@@ -202,8 +221,19 @@ export const LEDGER_MOVEMENT_RULES: Readonly<Record<LedgerTransferKind, LedgerMo
     description: 'The reward of a bounty back to its poster.',
     routes: ESCROW_RELEASE_ROUTES,
   },
+  sale: {
+    description: 'The price of a listing of the marketplace, without the fee.',
+    routes: AGENT_TO_AGENT_ROUTES,
+  },
+  sale_fee: {
+    description: 'The fee of a sale.',
+    routes: [
+      routeWithinAgent('agent:cash', 'treasury:fees'),
+      routeWithinAgent('agent:promo', 'treasury:fees'),
+    ],
+  },
   payout: {
-    description: "The payout of a referrer's share.",
+    description: 'The payout of the shares of a referrer, and of the creator of agents.',
     routes: [
       routeBetweenAgents('referral', 'agent:cash'),
       routeBetweenAgents('referral:promo', 'agent:promo'),
@@ -226,10 +256,22 @@ export const LEDGER_MOVEMENT_RULES: Readonly<Record<LedgerTransferKind, LedgerMo
   },
 }
 
-const accountClassOf = (account: string): string =>
-  account.replace(/^(?:(agent|fleet|bounty|referral):[^:]+|(world|owed):.+)/, '$1$2')
+const OWNED_CLASSES: ReadonlySet<string> = new Set(['agent', 'fleet', 'bounty', 'referral', 'pass'])
+const CHAIN_CLASSES: ReadonlySet<string> = new Set(['world', 'owed'])
 
-const crossings: ReadonlyMap<string, CrossAgentMovementKind> = new Map(
+/** The account without its owner or chain: `agent:<id>:cash` is of the class `agent:cash`. */
+function accountClassOf(account: string): string {
+  const end = account.indexOf(':')
+  if (end < 0) return account
+  const name = account.slice(0, end)
+  if (CHAIN_CLASSES.has(name)) return end + 1 < account.length ? name : account
+  if (!OWNED_CLASSES.has(name)) return account
+  const ownerEnd = account.indexOf(':', end + 1)
+  if (ownerEnd === end + 1 || end + 1 === account.length) return account
+  return ownerEnd < 0 ? name : name + account.slice(ownerEnd)
+}
+
+const crossings: ReadonlyMap<string, LedgerMovementAgentCrossing> = new Map(
   Object.entries(LEDGER_MOVEMENT_RULES).flatMap(([kind, { routes }]) =>
     routes.map(({ from, to, crosses }) => [`${kind} ${from} ${to}` as string, crosses] as const),
   ),
@@ -243,7 +285,7 @@ export const movesPromoBetweenAgents = ({ kind, debit, credit }: LedgerTransfer)
  * Throws for a movement that is not in `LEDGER_MOVEMENT_RULES` or lacks its permission. That is a
  * bug, and nothing of the command is committed.
  */
-export function assertLedgerMovement(transfer: LedgerTransfer): void {
+export function assertLedgerMovementPermitted(transfer: LedgerTransfer): void {
   const { kind, debit, credit, promoAllowed = false } = transfer
   const crosses = crossings.get(`${kind} ${accountClassOf(debit)} ${accountClassOf(credit)}`)
   const named = `${kind} from ${debit} to ${credit}`

@@ -1,4 +1,4 @@
-import { fromUsdc } from '../core/money.ts'
+import { asMicros, fromUsdc, type Micros } from '../core/money.ts'
 
 /** Prices, fees and money limits. */
 
@@ -14,7 +14,7 @@ export const MIN_CREDIT_TRANSFER = fromUsdc(0.01)
 export const MAX_CREDIT_TRANSFER = fromUsdc(50)
 export const MIN_TIP = fromUsdc(0.01)
 /** Upper limit of an agent's balance, budget and limits: far below where doubles are inexact. */
-export const MAX_BUDGET = fromUsdc(1_000_000)
+export const MAX_CREDIT_AMOUNT = fromUsdc(1_000_000)
 
 /** Promotional credits for the first credited deposit (decision 30). */
 export const FIRST_DEPOSIT_BONUS_BPS = 2_500n
@@ -26,6 +26,13 @@ export const REFERRAL_REWARD = fromUsdc(0.21)
 export const REFERRAL_SHARE_BPS = 100n
 
 export const MIN_BOUNTY_REWARD = fromUsdc(0.05)
+
+/** The price of a listing of the marketplace. Its seller gets it without the platform fee. */
+export const MIN_LISTING_PRICE = fromUsdc(0.1)
+export const MAX_LISTING_PRICE = fromUsdc(100)
+/** What a sale brings its seller, rounded down. */
+export const listingSellerShare = (price: Micros): Micros =>
+  asMicros((price * (10_000n - PLATFORM_FEE_BPS)) / 10_000n)
 
 /** Promotional credits of a radio drop slot. */
 export const DROP_CREDIT_AMOUNT = fromUsdc(0.1)
@@ -76,3 +83,7 @@ export const SIGNAL_PRICE = fromUsdc(0.001)
 /** A schedule's fee per run, and the maximum budget of a run. */
 export const SCHEDULE_RUN_FEE = fromUsdc(0.001)
 export const MAX_SCHEDULE_RUN_BUDGET = fromUsdc(1)
+
+/** A call of a tool that an agent sells. */
+export const MIN_COMMUNITY_TOOL_PRICE = fromUsdc(0.001)
+export const MAX_COMMUNITY_TOOL_PRICE = fromUsdc(100)

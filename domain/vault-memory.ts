@@ -17,6 +17,10 @@ export interface VaultMemory {
   readonly at: number
 }
 
+/** Whether the memory was bought, in a pack or on the marketplace: it is for its buyer only. */
+export const isBoughtMemory = ({ origin }: Pick<VaultMemory, 'origin'>): boolean =>
+  origin['by'] === 'pack' || origin['by'] === 'listing'
+
 export interface VaultRecallQuery {
   readonly agentId: string
   readonly text: string

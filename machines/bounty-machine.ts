@@ -1,10 +1,10 @@
-import { assertEvent, assign, setup } from 'xstate'
-import type { ErrorCode } from '../core/errors.ts'
+import { assign } from 'xstate'
 import type { Micros } from '../core/money.ts'
+import { machineSetup, type EventOfType } from './machine-setup.ts'
 
 /** A bounty: a reward in escrow for the first matching content. */
 
-export interface BountyInput {
+export interface BountyMachineInput {
   readonly bountyId: string
   readonly posterId: string
   /** The reward as it was taken from the poster's balance. */
@@ -15,7 +15,7 @@ export interface BountyInput {
   readonly expiresAt: number
 }
 
-export interface BountyContext {
+export interface BountyMachineContext {
   readonly bountyId: string
   readonly posterId: string
   /** The escrow while the bounty is open; then the amount paid or returned. */
@@ -30,7 +30,7 @@ export interface BountyContext {
   readonly closedReason: 'claimed' | 'cancelled' | 'expired' | null
 }
 
-export type BountyEvent =
+export type BountyMachineEvent =
   | {
       readonly type: 'CLAIM'
       readonly agentId: string
@@ -42,55 +42,45 @@ export type BountyEvent =
   | { readonly type: 'CANCEL'; readonly agentId: string; readonly at: number }
   | { readonly type: 'EXPIRE'; readonly at: number }
 
+const bountySetup = machineSetup<
+  BountyMachineContext,
+  BountyMachineEvent,
+  BountyMachineInput
+>().extend({
+  guards: {
+    isPoster: ({ context }, event: EventOfType<BountyMachineEvent, 'CLAIM' | 'CANCEL'>) =>
+      event.agentId === context.posterId,
+    wasCancelled: ({ context }, event: EventOfType<BountyMachineEvent, 'CANCEL'>) =>
+      event.agentId === context.posterId && context.closedReason === 'cancelled',
+    isStranger: ({ context }, event: EventOfType<BountyMachineEvent, 'CLAIM' | 'CANCEL'>) =>
+      event.agentId !== context.posterId,
+    // The timer may be late: the time of the request decides.
+    hasPassed: ({ context }, event: EventOfType<BountyMachineEvent, 'CLAIM' | 'EXPIRE'>) =>
+      event.at >= context.expiresAt,
+    matches: ({ context }, event: EventOfType<BountyMachineEvent, 'CLAIM'>) =>
+      event.missing === 0 && event.quality >= context.minQuality,
+  },
+  actions: {
+    claim: assign((_, event: EventOfType<BountyMachineEvent, 'CLAIM'>) => {
+      const { agentId, quality, at } = event
+      return { claimerId: agentId, quality, closedAt: at, closedReason: 'claimed' as const }
+    }),
+    cancel: assign((_, event: EventOfType<BountyMachineEvent, 'CANCEL'>) => ({
+      closedAt: event.at,
+      closedReason: 'cancelled' as const,
+    })),
+    expire: assign((_, event: EventOfType<BountyMachineEvent, 'EXPIRE'>) => ({
+      closedAt: event.at,
+      closedReason: 'expired' as const,
+    })),
+  },
+})
+
 /**
  * A reward in escrow for the first matching content. It leaves `open` once: paid to the claimer, or
  * returned to the poster in full after expiry or cancellation (decision 36).
  */
-export const bountyMachine = setup({
-  types: {} as { context: BountyContext; events: BountyEvent; input: BountyInput },
-  guards: {
-    isPoster: ({ context, event }) => {
-      assertEvent(event, ['CLAIM', 'CANCEL'])
-      return event.agentId === context.posterId
-    },
-    wasCancelled: ({ context, event }) => {
-      assertEvent(event, 'CANCEL')
-      return event.agentId === context.posterId && context.closedReason === 'cancelled'
-    },
-    isStranger: ({ context, event }) => {
-      assertEvent(event, ['CLAIM', 'CANCEL'])
-      return event.agentId !== context.posterId
-    },
-    // The timer may be late: the time of the request decides.
-    hasPassed: ({ context, event }) => {
-      assertEvent(event, ['CLAIM', 'EXPIRE'])
-      return event.at >= context.expiresAt
-    },
-    matches: ({ context, event }) => {
-      assertEvent(event, 'CLAIM')
-      return event.missing === 0 && event.quality >= context.minQuality
-    },
-  },
-  actions: {
-    /** Does nothing. Its presence among the actions of a step means rejection. */
-    refuse: (_, _params: { code: ErrorCode }) => {},
-    /** Does nothing: the timer fired too early or too late. */
-    accept: () => {},
-    claim: assign(({ event }) => {
-      assertEvent(event, 'CLAIM')
-      const { agentId, quality, at } = event
-      return { claimerId: agentId, quality, closedAt: at, closedReason: 'claimed' as const }
-    }),
-    cancel: assign(({ event }) => {
-      assertEvent(event, 'CANCEL')
-      return { closedAt: event.at, closedReason: 'cancelled' as const }
-    }),
-    expire: assign(({ event }) => {
-      assertEvent(event, 'EXPIRE')
-      return { closedAt: event.at, closedReason: 'expired' as const }
-    }),
-  },
-}).createMachine({
+export const bountyMachine = bountySetup.createMachine({
   id: 'bounty',
   context: ({ input: { at, ...posted } }) => ({
     ...posted,
@@ -102,48 +92,76 @@ export const bountyMachine = setup({
   }),
   initial: 'open',
   on: {
-    CLAIM: { guard: 'isPoster', actions: { type: 'refuse', params: { code: 'own_bounty' } } },
-    CANCEL: {
-      guard: 'isStranger',
-      actions: { type: 'refuse', params: { code: 'bounty_not_yours' } },
+    CLAIM: {
+      guard: { type: 'isPoster', params: ({ event }) => event },
+      actions: { type: 'reject', params: { code: 'own_bounty' } },
     },
-    EXPIRE: { actions: 'accept' },
-    '*': { actions: { type: 'refuse', params: { code: 'internal' } } },
+    CANCEL: {
+      guard: { type: 'isStranger', params: ({ event }) => event },
+      actions: { type: 'reject', params: { code: 'bounty_not_yours' } },
+    },
+    EXPIRE: {},
+    '*': { actions: { type: 'reject', params: { code: 'internal' } } },
   },
   states: {
     open: {
       on: {
         CLAIM: [
-          { guard: 'isPoster', actions: { type: 'refuse', params: { code: 'own_bounty' } } },
-          { guard: 'hasPassed', actions: { type: 'refuse', params: { code: 'bounty_ended' } } },
-          { guard: 'matches', target: 'claimed', actions: 'claim' },
-          { actions: { type: 'refuse', params: { code: 'bounty_mismatch' } } },
+          {
+            guard: { type: 'isPoster', params: ({ event }) => event },
+            actions: { type: 'reject', params: { code: 'own_bounty' } },
+          },
+          {
+            guard: { type: 'hasPassed', params: ({ event }) => event },
+            actions: { type: 'reject', params: { code: 'bounty_ended' } },
+          },
+          {
+            guard: { type: 'matches', params: ({ event }) => event },
+            target: 'claimed',
+            actions: { type: 'claim', params: ({ event }) => event },
+          },
+          { actions: { type: 'reject', params: { code: 'bounty_mismatch' } } },
         ],
-        CANCEL: { guard: 'isPoster', target: 'expired', actions: 'cancel' },
-        EXPIRE: { guard: 'hasPassed', target: 'expired', actions: 'expire' },
+        CANCEL: {
+          guard: { type: 'isPoster', params: ({ event }) => event },
+          target: 'expired',
+          actions: { type: 'cancel', params: ({ event }) => event },
+        },
+        EXPIRE: {
+          guard: { type: 'hasPassed', params: ({ event }) => event },
+          target: 'expired',
+          actions: { type: 'expire', params: ({ event }) => event },
+        },
       },
     },
     claimed: {
+      tags: 'ended',
       on: {
         CLAIM: {
-          guard: 'isStranger',
-          actions: { type: 'refuse', params: { code: 'already_claimed' } },
+          guard: { type: 'isStranger', params: ({ event }) => event },
+          actions: { type: 'reject', params: { code: 'already_claimed' } },
         },
         CANCEL: {
-          guard: 'isPoster',
-          actions: { type: 'refuse', params: { code: 'already_claimed' } },
+          guard: { type: 'isPoster', params: ({ event }) => event },
+          actions: { type: 'reject', params: { code: 'already_claimed' } },
         },
       },
     },
     expired: {
+      tags: 'ended',
       on: {
         CLAIM: {
-          guard: 'isStranger',
-          actions: { type: 'refuse', params: { code: 'bounty_ended' } },
+          guard: { type: 'isStranger', params: ({ event }) => event },
+          actions: { type: 'reject', params: { code: 'bounty_ended' } },
         },
         CANCEL: [
-          { guard: 'wasCancelled', actions: 'accept' },
-          { guard: 'isPoster', actions: { type: 'refuse', params: { code: 'bounty_ended' } } },
+          {
+            guard: { type: 'wasCancelled', params: ({ event }) => event },
+          },
+          {
+            guard: { type: 'isPoster', params: ({ event }) => event },
+            actions: { type: 'reject', params: { code: 'bounty_ended' } },
+          },
         ],
       },
     },

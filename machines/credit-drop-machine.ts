@@ -1,10 +1,10 @@
-import { assertEvent, assign, setup } from 'xstate'
-import type { ErrorCode } from '../core/errors.ts'
+import { assign } from 'xstate'
 import type { Micros } from '../core/money.ts'
+import { machineSetup, type EventOfType } from './machine-setup.ts'
 
 /** A credit drop: a limited number of promotional credits, first come, first served. */
 
-export interface CreditDropInput {
+export interface CreditDropMachineInput {
   readonly code: string
   readonly slots: number
   /** Promotional credits per slot. */
@@ -13,7 +13,7 @@ export interface CreditDropInput {
   readonly expiresAt: number
 }
 
-export interface CreditDropContext {
+export interface CreditDropMachineContext {
   readonly code: string
   readonly slots: number
   readonly credit: Micros
@@ -23,42 +23,40 @@ export interface CreditDropContext {
   readonly redeemers: readonly string[]
 }
 
-export interface CreditDropEvent {
+export interface CreditDropMachineEvent {
   readonly type: 'REDEEM'
   readonly agentId: string
   readonly at: number
 }
 
-/**
- * Promotional credits for the first agents that redeem the code: one slot per agent, for a limited
- * time.
- */
-export const creditDropMachine = setup({
-  types: {} as { context: CreditDropContext; events: CreditDropEvent; input: CreditDropInput },
+const creditDropSetup = machineSetup<
+  CreditDropMachineContext,
+  CreditDropMachineEvent,
+  CreditDropMachineInput
+>().extend({
   delays: {
     life: ({ context: { openedAt, expiresAt } }) => expiresAt - openedAt,
   },
   guards: {
-    hasRedeemed: ({ context, event }) => {
-      assertEvent(event, 'REDEEM')
-      return context.redeemers.includes(event.agentId)
-    },
+    hasRedeemed: ({ context }, event: EventOfType<CreditDropMachineEvent, 'REDEEM'>) =>
+      context.redeemers.includes(event.agentId),
     // The timer may be late: the time of the request decides.
-    hasPassed: ({ context, event }) => {
-      assertEvent(event, 'REDEEM')
-      return event.at >= context.expiresAt
-    },
+    hasPassed: ({ context }, event: EventOfType<CreditDropMachineEvent, 'REDEEM'>) =>
+      event.at >= context.expiresAt,
     isLastSlot: ({ context }) => context.redeemers.length + 1 === context.slots,
   },
   actions: {
-    /** Does nothing. Its presence among the actions of a step means rejection. */
-    refuse: (_, _params: { code: ErrorCode }) => {},
-    redeem: assign(({ context, event }) => {
-      assertEvent(event, 'REDEEM')
-      return { redeemers: [...context.redeemers, event.agentId] }
-    }),
+    redeem: assign(({ context }, event: EventOfType<CreditDropMachineEvent, 'REDEEM'>) => ({
+      redeemers: [...context.redeemers, event.agentId],
+    })),
   },
-}).createMachine({
+})
+
+/**
+ * Promotional credits for the first agents that redeem the code: one slot per agent, for a limited
+ * time.
+ */
+export const creditDropMachine = creditDropSetup.createMachine({
   id: 'drop',
   context: ({ input: { code, slots, credit, at, expiresAt } }) => ({
     code,
@@ -71,23 +69,38 @@ export const creditDropMachine = setup({
   initial: 'open',
   on: {
     REDEEM: [
-      { guard: 'hasRedeemed', actions: { type: 'refuse', params: { code: 'drop_redeemed' } } },
-      { actions: { type: 'refuse', params: { code: 'drop_ended' } } },
+      {
+        guard: { type: 'hasRedeemed', params: ({ event }) => event },
+        actions: { type: 'reject', params: { code: 'drop_redeemed' } },
+      },
+      { actions: { type: 'reject', params: { code: 'drop_ended' } } },
     ],
-    '*': { actions: { type: 'refuse', params: { code: 'internal' } } },
+    '*': { actions: { type: 'reject', params: { code: 'internal' } } },
   },
   states: {
     open: {
       after: { life: 'ended' },
       on: {
         REDEEM: [
-          { guard: 'hasRedeemed', actions: { type: 'refuse', params: { code: 'drop_redeemed' } } },
-          { guard: 'hasPassed', actions: { type: 'refuse', params: { code: 'drop_ended' } } },
-          { guard: 'isLastSlot', target: 'ended', actions: 'redeem' },
-          { actions: 'redeem' },
+          {
+            guard: { type: 'hasRedeemed', params: ({ event }) => event },
+            actions: { type: 'reject', params: { code: 'drop_redeemed' } },
+          },
+          {
+            guard: { type: 'hasPassed', params: ({ event }) => event },
+            actions: { type: 'reject', params: { code: 'drop_ended' } },
+          },
+          {
+            guard: 'isLastSlot',
+            target: 'ended',
+            actions: { type: 'redeem', params: ({ event }) => event },
+          },
+          {
+            actions: { type: 'redeem', params: ({ event }) => event },
+          },
         ],
       },
     },
-    ended: {},
+    ended: { tags: 'ended' },
   },
 })

@@ -1,15 +1,16 @@
-import { assertEvent, assign, setup } from 'xstate'
-import type { ErrorCode } from '../core/errors.ts'
+import { assign } from 'xstate'
 import { addMicros, minMicros, subtractMicros, ZERO, type Micros } from '../core/money.ts'
 import {
   MAX_OPTIMISTIC_CALL_PRICE,
   MAX_OPTIMISTIC_PAYER_CAP,
   INITIAL_OPTIMISTIC_PAYER_CAP,
 } from '../domain/pricing.ts'
+import { machineSetup, type EventOfType } from './machine-setup.ts'
+import type { SettlementMode } from './settlement/settlement-guards-and-actions.ts'
 
 /** A payer address: reservations of its balance and the limit on unsettled calls. */
 
-export interface PayerInput {
+export interface PayerMachineInput {
   /** CAIP-10 account id. */
   readonly payer: string
 }
@@ -20,10 +21,10 @@ export interface PayerReservation {
   /** Atomic units of the asset. */
   readonly amount: bigint
   readonly price: Micros
-  readonly mode: 'optimistic' | 'first'
+  readonly mode: SettlementMode
 }
 
-export interface PayerContext {
+export interface PayerMachineContext {
   readonly payer: string
   /** By settlement: claimed, and not settled, released or lost. */
   readonly reservations: Readonly<Record<string, PayerReservation>>
@@ -43,7 +44,7 @@ interface PayerReserveRequest {
   readonly asset: string
   readonly amount: bigint
   readonly price: Micros
-  readonly mode: 'optimistic' | 'first'
+  readonly mode: SettlementMode
   /** The payer's balance of the asset; null when unknown, which forces settlement first. */
   readonly balance: bigint | null
   /** The block of the balance. */
@@ -52,7 +53,7 @@ interface PayerReserveRequest {
   readonly globalRoom: boolean
 }
 
-export type PayerEvent =
+export type PayerMachineEvent =
   | ({ readonly type: 'RESERVE' } & PayerReserveRequest)
   | { readonly type: 'RELEASE'; readonly settlement: string }
   | {
@@ -70,26 +71,26 @@ export type PayerEvent =
       readonly delivered: boolean
     }
 
-const reservedAmount = ({ reservations }: PayerContext, asset: string): bigint =>
+const reservedAmount = ({ reservations }: PayerMachineContext, asset: string): bigint =>
   Object.values(reservations)
     .filter((one) => one.asset === asset)
     .reduce((all, { amount }) => all + amount, 0n)
 
-const isReserved = ({ reservations }: PayerContext, settlement: string): boolean =>
+const isReserved = ({ reservations }: PayerMachineContext, settlement: string): boolean =>
   Object.hasOwn(reservations, settlement)
 
 const isStaleBalance = (
-  context: PayerContext,
+  context: PayerMachineContext,
   { balance, balanceBlock }: PayerReserveRequest,
 ): boolean => balance !== null && balanceBlock < context.lastSettledBlock
 
 const coversPayment = (
-  context: PayerContext,
+  context: PayerMachineContext,
   { balance, asset, amount }: PayerReserveRequest,
 ): boolean => balance === null || reservedAmount(context, asset) + amount <= balance
 
 function canRunBeforeSettlement(
-  { inFlight, cap }: PayerContext,
+  { inFlight, cap }: PayerMachineContext,
   wanted: PayerReserveRequest,
 ): boolean {
   const { mode, balance, globalRoom, price } = wanted
@@ -97,85 +98,89 @@ function canRunBeforeSettlement(
   return wished && price <= MAX_OPTIMISTIC_CALL_PRICE && inFlight + price <= cap
 }
 
-function withoutReservation(context: PayerContext, settlement: string) {
+function withReservation(
+  context: PayerMachineContext,
+  {
+    settlement,
+    asset,
+    amount,
+    price,
+  }: Omit<PayerReservation, 'mode'> & { readonly settlement: string },
+  mode: PayerReservation['mode'],
+) {
+  return {
+    reservations: { ...context.reservations, [settlement]: { asset, amount, price, mode } },
+    inFlight: addMicros(context.inFlight, price),
+  }
+}
+
+function withoutReservation(context: PayerMachineContext, settlement: string) {
   const { [settlement]: gone, ...reservations } = context.reservations
   return gone === undefined
     ? {}
     : { reservations, inFlight: subtractMicros(context.inFlight, gone.price) }
 }
 
-/**
- * A payer address: the balance that open payments reserve, and the limit on calls that run before
- * settlement. The limit grows with settled payments; one loss ends optimistic calls permanently.
- */
-export const payerMachine = setup({
-  types: {} as { context: PayerContext; events: PayerEvent; input: PayerInput },
-  guards: {
-    isReserved: ({ context, event }) => isReserved(context, event.settlement),
-    readTooEarly: ({ context, event }) => {
-      assertEvent(event, 'RESERVE')
-      return isStaleBalance(context, event)
+const payerSetup = machineSetup<PayerMachineContext, PayerMachineEvent, PayerMachineInput>().extend(
+  {
+    guards: {
+      isReserved: ({ context }, event: PayerMachineEvent) => isReserved(context, event.settlement),
+      readTooEarly: ({ context }, event: EventOfType<PayerMachineEvent, 'RESERVE'>) =>
+        isStaleBalance(context, event),
+      lacksBalance: ({ context }, event: EventOfType<PayerMachineEvent, 'RESERVE'>) =>
+        !coversPayment(context, event),
+      mayRunFirst: ({ context }, event: EventOfType<PayerMachineEvent, 'RESERVE'>) =>
+        canRunBeforeSettlement(context, event),
+      withholdsAnswer: (_, event: EventOfType<PayerMachineEvent, 'RESERVE'>) =>
+        event.mode === 'withheld',
+      wasDelivered: (_, event: EventOfType<PayerMachineEvent, 'LOSE'>) => event.delivered,
     },
-    lacksBalance: ({ context, event }) => {
-      assertEvent(event, 'RESERVE')
-      return !coversPayment(context, event)
-    },
-    mayRunFirst: ({ context, event }) => {
-      assertEvent(event, 'RESERVE')
-      return canRunBeforeSettlement(context, event)
-    },
-    wasDelivered: ({ event }) => {
-      assertEvent(event, 'LOSE')
-      return event.delivered
-    },
-  },
-  actions: {
-    /** Does nothing. Its presence among the actions of a step means rejection. */
-    refuse: (_, _params: { code: ErrorCode; reason?: string; stale_balance?: true }) => {},
-    reserve: assign(({ context, event }, { mode }: { mode: 'optimistic' | 'first' }) => {
-      assertEvent(event, 'RESERVE')
-      const { settlement, asset, amount, price } = event
-      return {
-        reservations: { ...context.reservations, [settlement]: { asset, amount, price, mode } },
-        inFlight: addMicros(context.inFlight, price),
-      }
-    }),
-    free: assign(({ context, event }) => withoutReservation(context, event.settlement)),
-    settle: assign(({ context, event }) => {
-      assertEvent(event, 'SETTLE')
-      const settledTotal = addMicros(context.settledTotal, event.price)
-      const { lastSettledBlock } = context
-      return {
-        ...withoutReservation(context, event.settlement),
-        settledTotal,
-        lastSettledBlock: event.block > lastSettledBlock ? event.block : lastSettledBlock,
-      }
-    }),
-    unsettle: assign(({ context, event }) => {
-      assertEvent(event, 'UNSETTLE')
-      const { settlement, asset, amount, price, mode } = event
-      return {
-        reservations: { ...context.reservations, [settlement]: { asset, amount, price, mode } },
-        inFlight: addMicros(context.inFlight, price),
-        settledTotal: subtractMicros(context.settledTotal, price),
-      }
-    }),
-    growCap: assign(({ context }) => ({
-      cap: minMicros(
-        MAX_OPTIMISTIC_PAYER_CAP,
-        addMicros(INITIAL_OPTIMISTIC_PAYER_CAP, context.settledTotal),
+    actions: {
+      reserveOptimistic: assign(({ context }, event: EventOfType<PayerMachineEvent, 'RESERVE'>) =>
+        withReservation(context, event, 'optimistic'),
       ),
-    })),
-    countLoss: assign(({ context, event }) => {
-      assertEvent(event, 'LOSE')
-      return {
+      reserveWithheld: assign(({ context }, event: EventOfType<PayerMachineEvent, 'RESERVE'>) =>
+        withReservation(context, event, 'withheld'),
+      ),
+      reserveFirst: assign(({ context }, event: EventOfType<PayerMachineEvent, 'RESERVE'>) =>
+        withReservation(context, event, 'first'),
+      ),
+      free: assign(({ context }, event: PayerMachineEvent) =>
+        withoutReservation(context, event.settlement),
+      ),
+      settle: assign(({ context }, event: EventOfType<PayerMachineEvent, 'SETTLE'>) => {
+        const settledTotal = addMicros(context.settledTotal, event.price)
+        const { lastSettledBlock } = context
+        return {
+          ...withoutReservation(context, event.settlement),
+          settledTotal,
+          lastSettledBlock: event.block > lastSettledBlock ? event.block : lastSettledBlock,
+        }
+      }),
+      unsettle: assign(({ context }, event: EventOfType<PayerMachineEvent, 'UNSETTLE'>) => ({
+        ...withReservation(context, event, event.mode),
+        settledTotal: subtractMicros(context.settledTotal, event.price),
+      })),
+      growCap: assign(({ context }) => ({
+        cap: minMicros(
+          MAX_OPTIMISTIC_PAYER_CAP,
+          addMicros(INITIAL_OPTIMISTIC_PAYER_CAP, context.settledTotal),
+        ),
+      })),
+      countLoss: assign(({ context }, event: EventOfType<PayerMachineEvent, 'LOSE'>) => ({
         ...withoutReservation(context, event.settlement),
         losses: addMicros(context.losses, event.price),
         cap: ZERO,
-      }
-    }),
+      })),
+    },
   },
-}).createMachine({
+)
+
+/**
+ * A payer address: the balance that open payments reserve, and the limit on calls that run before
+ * settlement. The limit grows with settled payments; one loss ends such calls permanently.
+ */
+export const payerMachine = payerSetup.createMachine({
   id: 'payer',
   context: ({ input }) => ({
     payer: input.payer,
@@ -188,21 +193,21 @@ export const payerMachine = setup({
   }),
   initial: 'trusted',
   on: {
-    RELEASE: { actions: 'free' },
-    '*': { actions: { type: 'refuse', params: { code: 'internal' } } },
+    RELEASE: { actions: { type: 'free', params: ({ event }) => event } },
+    '*': { actions: { type: 'reject', params: { code: 'internal' } } },
   },
   states: {
     trusted: {
       on: {
         RESERVE: [
           {
-            guard: 'isReserved',
-            actions: { type: 'refuse', params: { code: 'payment_in_progress' } },
+            guard: { type: 'isReserved', params: ({ event }) => event },
+            actions: { type: 'reject', params: { code: 'payment_in_progress' } },
           },
           {
-            guard: 'readTooEarly',
+            guard: { type: 'readTooEarly', params: ({ event }) => event },
             actions: {
-              type: 'refuse',
+              type: 'reject',
               params: {
                 code: 'payment_invalid',
                 reason: 'insufficient_balance',
@@ -211,23 +216,31 @@ export const payerMachine = setup({
             },
           },
           {
-            guard: 'lacksBalance',
+            guard: { type: 'lacksBalance', params: ({ event }) => event },
             actions: {
-              type: 'refuse',
+              type: 'reject',
               params: { code: 'payment_invalid', reason: 'insufficient_balance' },
             },
           },
           {
-            guard: 'mayRunFirst',
-            actions: { type: 'reserve', params: { mode: 'optimistic' } },
+            guard: { type: 'withholdsAnswer', params: ({ event }) => event },
+            actions: { type: 'reserveWithheld', params: ({ event }) => event },
           },
-          { actions: { type: 'reserve', params: { mode: 'first' } } },
+          {
+            guard: { type: 'mayRunFirst', params: ({ event }) => event },
+            actions: { type: 'reserveOptimistic', params: ({ event }) => event },
+          },
+          { actions: { type: 'reserveFirst', params: ({ event }) => event } },
         ],
-        SETTLE: { actions: ['settle', 'growCap'] },
-        UNSETTLE: { actions: ['unsettle', 'growCap'] },
+        SETTLE: { actions: [{ type: 'settle', params: ({ event }) => event }, 'growCap'] },
+        UNSETTLE: { actions: [{ type: 'unsettle', params: ({ event }) => event }, 'growCap'] },
         LOSE: [
-          { guard: 'wasDelivered', target: 'blocked', actions: 'countLoss' },
-          { actions: 'free' },
+          {
+            guard: { type: 'wasDelivered', params: ({ event }) => event },
+            target: 'blocked',
+            actions: { type: 'countLoss', params: ({ event }) => event },
+          },
+          { actions: { type: 'free', params: ({ event }) => event } },
         ],
       },
     },
@@ -235,13 +248,25 @@ export const payerMachine = setup({
       on: {
         RESERVE: [
           {
-            guard: 'isReserved',
-            actions: { type: 'refuse', params: { code: 'payment_in_progress' } },
+            guard: { type: 'isReserved', params: ({ event }) => event },
+            actions: { type: 'reject', params: { code: 'payment_in_progress' } },
           },
           {
-            guard: 'readTooEarly',
+            guard: { type: 'withholdsAnswer', params: ({ event }) => event },
             actions: {
-              type: 'refuse',
+              type: 'reject',
+              params: {
+                code: 'payment_invalid',
+                reason: 'payer_blocked',
+                detail:
+                  'a payment of this address was lost after its call: tools of other agents need an API key',
+              },
+            },
+          },
+          {
+            guard: { type: 'readTooEarly', params: ({ event }) => event },
+            actions: {
+              type: 'reject',
               params: {
                 code: 'payment_invalid',
                 reason: 'insufficient_balance',
@@ -250,17 +275,23 @@ export const payerMachine = setup({
             },
           },
           {
-            guard: 'lacksBalance',
+            guard: { type: 'lacksBalance', params: ({ event }) => event },
             actions: {
-              type: 'refuse',
+              type: 'reject',
               params: { code: 'payment_invalid', reason: 'insufficient_balance' },
             },
           },
-          { actions: { type: 'reserve', params: { mode: 'first' } } },
+          { actions: { type: 'reserveFirst', params: ({ event }) => event } },
         ],
-        SETTLE: { actions: 'settle' },
-        UNSETTLE: { actions: 'unsettle' },
-        LOSE: [{ guard: 'wasDelivered', actions: 'countLoss' }, { actions: 'free' }],
+        SETTLE: { actions: { type: 'settle', params: ({ event }) => event } },
+        UNSETTLE: { actions: { type: 'unsettle', params: ({ event }) => event } },
+        LOSE: [
+          {
+            guard: { type: 'wasDelivered', params: ({ event }) => event },
+            actions: { type: 'countLoss', params: ({ event }) => event },
+          },
+          { actions: { type: 'free', params: ({ event }) => event } },
+        ],
       },
     },
   },

@@ -1,10 +1,10 @@
-import { assertEvent, assign, emit, setup } from 'xstate'
-import type { ErrorCode } from '../core/errors.ts'
+import { assign, emit } from 'xstate'
 import type { Micros } from '../core/money.ts'
+import { machineSetup, type EventOfType } from './machine-setup.ts'
 
 /** A schedule: runs a tool at an interval. */
 
-export interface ScheduleInput {
+export interface ScheduleMachineInput {
   readonly scheduleId: string
   readonly name: string
   readonly tool: string
@@ -20,9 +20,9 @@ export interface ScheduleInput {
 }
 
 /** Why a schedule is paused that credits cannot resume: its key or Backpack has ended. */
-export type SchedulePauseReason = 'key_revoked' | 'key_expired' | 'REVOKED'
+export type SchedulePauseErrorCode = 'key_revoked' | 'key_expired' | 'REVOKED'
 
-export interface ScheduleContext extends Omit<ScheduleInput, 'at'> {
+export interface ScheduleMachineContext extends Omit<ScheduleMachineInput, 'at'> {
   readonly createdAt: number
   /** Due time of the next run. A run of this slot may still end after the last one. */
   readonly slot: number | null
@@ -34,10 +34,13 @@ export interface ScheduleContext extends Omit<ScheduleInput, 'at'> {
   /** Cost of the run that lacked credits. */
   readonly needed: Micros | null
   /** Set while it is paused for another reason than credits. */
-  readonly pausedFor: { readonly reason: SchedulePauseReason; readonly at: number } | null
+  readonly pausedFor: {
+    readonly reason: SchedulePauseErrorCode
+    readonly at: number
+  } | null
 }
 
-export type ScheduleEvent =
+export type ScheduleMachineEvent =
   /** The run of a slot ended; `at` is database time. */
   | { readonly type: 'RAN'; readonly slot: number; readonly at: number }
   | { readonly type: 'EXHAUSTED'; readonly slot: number; readonly needed: Micros }
@@ -45,11 +48,15 @@ export type ScheduleEvent =
   | {
       readonly type: 'BARRED'
       readonly slot: number
-      readonly reason: SchedulePauseReason
+      readonly reason: SchedulePauseErrorCode
       readonly at: number
     }
   /** No further run starts. A run of the current slot may still end. */
-  | { readonly type: 'PAUSE'; readonly reason: SchedulePauseReason; readonly at: number }
+  | {
+      readonly type: 'PAUSE'
+      readonly reason: SchedulePauseErrorCode
+      readonly at: number
+    }
   | { readonly type: 'FUNDED'; readonly balance: Micros; readonly at: number }
   /** With a key, later runs use that key. */
   | { readonly type: 'ENABLE'; readonly at: number; readonly keyId?: string | null }
@@ -62,12 +69,12 @@ export type ScheduleEvent =
     }
   | { readonly type: 'CANCEL' }
 
-export interface ScheduleEmittedEvent {
+export interface ScheduleMachineEmittedEvent {
   readonly type: 'schedule.paused'
   readonly scheduleId: string
   readonly name: string
   readonly tool: string
-  readonly reason: 'payment_required' | SchedulePauseReason
+  readonly reason: 'payment_required' | SchedulePauseErrorCode
   /** Cost of a run, when credits were missing. */
   readonly needed?: Micros
 }
@@ -76,7 +83,7 @@ export interface ScheduleEmittedEvent {
  * The first slot after a point in time. Slots are multiples of the interval since creation, so
  * there is no drift.
  */
-function slotAfter({ createdAt, every, ended }: ScheduleContext, at: number): number {
+function slotAfter({ createdAt, every, ended }: ScheduleMachineContext, at: number): number {
   const passed = Math.floor((Math.max(at, ended) - createdAt) / every)
   return createdAt + every * (passed + 1)
 }
@@ -85,106 +92,105 @@ function slotAfter({ createdAt, every, ended }: ScheduleContext, at: number): nu
 const MAX_LATE_SLOTS = 8
 
 /** Resumes with the next slot. A run of the previous slot may still end. */
-function resumeSchedule(context: ScheduleContext, at: number) {
+function resumeSchedule(context: ScheduleMachineContext, at: number) {
   const { slot: before, late } = context
   const slot = Math.max(slotAfter(context, Math.max(at, ...late)), before ?? 0)
   const open = before === null || before === slot ? late : [...late, before].slice(-MAX_LATE_SLOTS)
   return { slot, late: open, needed: null, pausedFor: null }
 }
 
-/**
- * A tool that runs at an interval. Each slot ends once: a second end is rejected together with its
- * charge. A started run may end after any change of the schedule. Missed slots run once.
- */
-export const scheduleMachine = setup({
-  types: {} as {
-    context: ScheduleContext
-    events: ScheduleEvent
-    input: ScheduleInput
-    emitted: ScheduleEmittedEvent
-  },
+const scheduleSetup = machineSetup<
+  ScheduleMachineContext,
+  ScheduleMachineEvent,
+  ScheduleMachineInput,
+  ScheduleMachineEmittedEvent
+>().extend({
   guards: {
-    isSlot: ({ context, event }) => {
-      assertEvent(event, ['RAN', 'EXHAUSTED', 'BARRED'])
-      return event.slot === context.slot
-    },
-    isLate: ({ context, event }) => {
-      assertEvent(event, ['RAN', 'EXHAUSTED', 'BARRED'])
-      return context.late.includes(event.slot)
-    },
-    changesHands: ({ context, event }) => {
-      assertEvent(event, 'ENABLE')
-      return event.keyId !== undefined && event.keyId !== context.keyId
-    },
-    coversRun: ({ context, event }) => {
-      assertEvent(event, 'FUNDED')
-      return context.needed !== null && event.balance >= context.needed
-    },
+    isSlot: (
+      { context },
+      event: EventOfType<ScheduleMachineEvent, 'RAN' | 'EXHAUSTED' | 'BARRED'>,
+    ) => event.slot === context.slot,
+    isLate: (
+      { context },
+      event: EventOfType<ScheduleMachineEvent, 'RAN' | 'EXHAUSTED' | 'BARRED'>,
+    ) => context.late.includes(event.slot),
+    changesHands: ({ context }, event: EventOfType<ScheduleMachineEvent, 'ENABLE'>) =>
+      event.keyId !== undefined && event.keyId !== context.keyId,
+    coversRun: ({ context }, event: EventOfType<ScheduleMachineEvent, 'FUNDED'>) =>
+      context.needed !== null && event.balance >= context.needed,
   },
   actions: {
-    /** Does nothing. Its presence among the actions of a step means rejection. */
-    refuse: (_, _params: { code: ErrorCode }) => {},
-    /** Does nothing: the schedule is in this state already, or the event no longer matters. */
-    accept: () => {},
-    advance: assign(({ context, event }) => {
-      assertEvent(event, 'RAN')
+    advance: assign(({ context }, event: EventOfType<ScheduleMachineEvent, 'RAN'>) => {
       const { slot: ended, at } = event
       return { ended, slot: slotAfter({ ...context, ended }, at) }
     }),
     /** The current slot has ended and no other follows. */
-    endLast: assign(({ event }) => {
-      assertEvent(event, ['RAN', 'EXHAUSTED', 'BARRED'])
-      return { slot: null, ended: event.slot }
-    }),
-    endLate: assign(({ context, event }) => {
-      assertEvent(event, ['RAN', 'EXHAUSTED', 'BARRED'])
-      const { slot } = event
-      return {
-        late: context.late.filter((other) => other !== slot),
-        ended: Math.max(context.ended, slot),
-      }
-    }),
+    endLast: assign(
+      (_, event: EventOfType<ScheduleMachineEvent, 'RAN' | 'EXHAUSTED' | 'BARRED'>) => ({
+        slot: null,
+        ended: event.slot,
+      }),
+    ),
+    endLate: assign(
+      ({ context }, event: EventOfType<ScheduleMachineEvent, 'RAN' | 'EXHAUSTED' | 'BARRED'>) => {
+        const { slot } = event
+        return {
+          late: context.late.filter((other) => other !== slot),
+          ended: Math.max(context.ended, slot),
+        }
+      },
+    ),
     count: assign(({ context }) => ({ runs: context.runs + 1 })),
-    noteNeed: assign(({ event }) => {
-      assertEvent(event, 'EXHAUSTED')
-      return { slot: null, ended: event.slot, needed: event.needed }
-    }),
-    tellPaused: emit(({ context: { scheduleId, name, tool }, event }) => {
-      assertEvent(event, 'EXHAUSTED')
-      const reason = 'payment_required' as const
-      return {
-        type: 'schedule.paused' as const,
-        scheduleId,
-        name,
-        tool,
-        reason,
-        needed: event.needed,
-      }
-    }),
-    notePause: assign(({ event }) => {
-      assertEvent(event, ['BARRED', 'PAUSE'])
-      return { needed: null, pausedFor: { reason: event.reason, at: event.at } }
-    }),
-    tellBarred: emit(({ context: { scheduleId, name, tool }, event }) => {
-      assertEvent(event, ['BARRED', 'PAUSE'])
-      return { type: 'schedule.paused' as const, scheduleId, name, tool, reason: event.reason }
-    }),
-    takeOver: assign(({ context, event }) => {
-      assertEvent(event, 'ENABLE')
-      return { keyId: event.keyId === undefined ? context.keyId : event.keyId }
-    }),
-    resume: assign(({ context, event }) => {
-      assertEvent(event, ['ENABLE', 'FUNDED'])
-      return resumeSchedule(context, event.at)
-    }),
-    change: assign(({ context, event }) => {
-      assertEvent(event, 'CHANGE')
+    noteNeed: assign((_, event: EventOfType<ScheduleMachineEvent, 'EXHAUSTED'>) => ({
+      slot: null,
+      ended: event.slot,
+      needed: event.needed,
+    })),
+    tellPaused: emit(
+      (
+        { context: { scheduleId, name, tool } },
+        event: EventOfType<ScheduleMachineEvent, 'EXHAUSTED'>,
+      ) => {
+        const reason = 'payment_required' as const
+        return {
+          type: 'schedule.paused' as const,
+          scheduleId,
+          name,
+          tool,
+          reason,
+          needed: event.needed,
+        }
+      },
+    ),
+    notePause: assign((_, event: EventOfType<ScheduleMachineEvent, 'BARRED' | 'PAUSE'>) => ({
+      needed: null,
+      pausedFor: { reason: event.reason, at: event.at },
+    })),
+    tellBarred: emit(
+      (
+        { context: { scheduleId, name, tool } },
+        event: EventOfType<ScheduleMachineEvent, 'BARRED' | 'PAUSE'>,
+      ) => ({ type: 'schedule.paused' as const, scheduleId, name, tool, reason: event.reason }),
+    ),
+    takeOver: assign(({ context }, event: EventOfType<ScheduleMachineEvent, 'ENABLE'>) => ({
+      keyId: event.keyId === undefined ? context.keyId : event.keyId,
+    })),
+    resume: assign(({ context }, event: EventOfType<ScheduleMachineEvent, 'ENABLE' | 'FUNDED'>) =>
+      resumeSchedule(context, event.at),
+    ),
+    change: assign(({ context }, event: EventOfType<ScheduleMachineEvent, 'CHANGE'>) => {
       const { name = context.name, budget = context.budget } = event
       const { writeToHive = context.writeToHive } = event
       return { name, budget, writeToHive }
     }),
   },
-}).createMachine({
+})
+
+/**
+ * A tool that runs at an interval. Each slot ends once: a second end is rejected together with its
+ * charge. A started run may end after any change of the schedule. Missed slots run once.
+ */
+export const scheduleMachine = scheduleSetup.createMachine({
   id: 'schedule',
   context: ({ input: { at, ...asked } }) => ({
     ...asked,
@@ -199,73 +205,151 @@ export const scheduleMachine = setup({
   initial: 'enabled',
   on: {
     RAN: [
-      { guard: 'isSlot', actions: ['endLast', 'count'] },
-      { guard: 'isLate', actions: ['endLate', 'count'] },
-      { actions: { type: 'refuse', params: { code: 'call_settled' } } },
+      {
+        guard: { type: 'isSlot', params: ({ event }) => event },
+        actions: [{ type: 'endLast', params: ({ event }) => event }, 'count'],
+      },
+      {
+        guard: { type: 'isLate', params: ({ event }) => event },
+        actions: [{ type: 'endLate', params: ({ event }) => event }, 'count'],
+      },
+      { actions: { type: 'reject', params: { code: 'call_settled' } } },
     ],
     EXHAUSTED: [
-      { guard: 'isSlot', actions: 'endLast' },
-      { guard: 'isLate', actions: 'endLate' },
-      { actions: 'accept' },
+      {
+        guard: { type: 'isSlot', params: ({ event }) => event },
+        actions: { type: 'endLast', params: ({ event }) => event },
+      },
+      {
+        guard: { type: 'isLate', params: ({ event }) => event },
+        actions: { type: 'endLate', params: ({ event }) => event },
+      },
+      {},
     ],
     BARRED: [
-      { guard: 'isSlot', actions: 'endLast' },
-      { guard: 'isLate', actions: 'endLate' },
-      { actions: 'accept' },
+      {
+        guard: { type: 'isSlot', params: ({ event }) => event },
+        actions: { type: 'endLast', params: ({ event }) => event },
+      },
+      {
+        guard: { type: 'isLate', params: ({ event }) => event },
+        actions: { type: 'endLate', params: ({ event }) => event },
+      },
+      {},
     ],
-    PAUSE: { actions: 'accept' },
-    FUNDED: { actions: 'accept' },
-    CHANGE: { actions: 'change' },
+    PAUSE: {},
+    FUNDED: {},
+    CHANGE: {
+      actions: { type: 'change', params: ({ event }) => event },
+    },
     CANCEL: { target: '.cancelled' },
   },
   states: {
     enabled: {
       on: {
         RAN: [
-          { guard: 'isSlot', actions: ['advance', 'count'] },
-          { guard: 'isLate', actions: ['endLate', 'count'] },
-          { actions: { type: 'refuse', params: { code: 'call_settled' } } },
+          {
+            guard: { type: 'isSlot', params: ({ event }) => event },
+            actions: [{ type: 'advance', params: ({ event }) => event }, 'count'],
+          },
+          {
+            guard: { type: 'isLate', params: ({ event }) => event },
+            actions: [{ type: 'endLate', params: ({ event }) => event }, 'count'],
+          },
+          { actions: { type: 'reject', params: { code: 'call_settled' } } },
         ],
         EXHAUSTED: [
-          { guard: 'isSlot', target: 'paused', actions: ['noteNeed', 'tellPaused'] },
+          {
+            guard: { type: 'isSlot', params: ({ event }) => event },
+            target: 'paused',
+            actions: [
+              { type: 'noteNeed', params: ({ event }) => event },
+              { type: 'tellPaused', params: ({ event }) => event },
+            ],
+          },
           // The next run determines the remaining credits itself.
-          { guard: 'isLate', actions: 'endLate' },
-          { actions: 'accept' },
+          {
+            guard: { type: 'isLate', params: ({ event }) => event },
+            actions: { type: 'endLate', params: ({ event }) => event },
+          },
+          {},
         ],
         BARRED: [
-          { guard: 'isSlot', target: 'paused', actions: ['endLast', 'notePause', 'tellBarred'] },
-          { guard: 'isLate', actions: 'endLate' },
-          { actions: 'accept' },
+          {
+            guard: { type: 'isSlot', params: ({ event }) => event },
+            target: 'paused',
+            actions: [
+              { type: 'endLast', params: ({ event }) => event },
+              { type: 'notePause', params: ({ event }) => event },
+              { type: 'tellBarred', params: ({ event }) => event },
+            ],
+          },
+          {
+            guard: { type: 'isLate', params: ({ event }) => event },
+            actions: { type: 'endLate', params: ({ event }) => event },
+          },
+          {},
         ],
-        PAUSE: { target: 'paused', actions: ['notePause', 'tellBarred'] },
-        ENABLE: [{ guard: 'changesHands', actions: 'takeOver' }, { actions: 'accept' }],
+        PAUSE: {
+          target: 'paused',
+          actions: [
+            { type: 'notePause', params: ({ event }) => event },
+            { type: 'tellBarred', params: ({ event }) => event },
+          ],
+        },
+        ENABLE: [
+          {
+            guard: { type: 'changesHands', params: ({ event }) => event },
+            actions: { type: 'takeOver', params: ({ event }) => event },
+          },
+          {},
+        ],
         DISABLE: 'disabled',
       },
     },
     disabled: {
       on: {
-        ENABLE: { target: 'enabled', actions: ['resume', 'takeOver'] },
-        DISABLE: { actions: 'accept' },
+        ENABLE: {
+          target: 'enabled',
+          actions: [
+            { type: 'resume', params: ({ event }) => event },
+            { type: 'takeOver', params: ({ event }) => event },
+          ],
+        },
+        DISABLE: {},
       },
     },
     paused: {
       on: {
-        ENABLE: { target: 'enabled', actions: ['resume', 'takeOver'] },
+        ENABLE: {
+          target: 'enabled',
+          actions: [
+            { type: 'resume', params: ({ event }) => event },
+            { type: 'takeOver', params: ({ event }) => event },
+          ],
+        },
         // From now on, credits do not resume it.
-        PAUSE: { actions: 'notePause' },
+        PAUSE: {
+          actions: { type: 'notePause', params: ({ event }) => event },
+        },
         FUNDED: [
-          { guard: 'coversRun', target: 'enabled', actions: 'resume' },
-          { actions: 'accept' },
+          {
+            guard: { type: 'coversRun', params: ({ event }) => event },
+            target: 'enabled',
+            actions: { type: 'resume', params: ({ event }) => event },
+          },
+          {},
         ],
         DISABLE: 'disabled',
       },
     },
     cancelled: {
+      tags: 'ended',
       on: {
-        ENABLE: { actions: { type: 'refuse', params: { code: 'schedule_cancelled' } } },
-        DISABLE: { actions: { type: 'refuse', params: { code: 'schedule_cancelled' } } },
-        CHANGE: { actions: { type: 'refuse', params: { code: 'schedule_cancelled' } } },
-        CANCEL: { actions: 'accept' },
+        ENABLE: { actions: { type: 'reject', params: { code: 'schedule_cancelled' } } },
+        DISABLE: { actions: { type: 'reject', params: { code: 'schedule_cancelled' } } },
+        CHANGE: { actions: { type: 'reject', params: { code: 'schedule_cancelled' } } },
+        CANCEL: {},
       },
     },
   },

@@ -1,10 +1,10 @@
-import { assertEvent, assign, setup } from 'xstate'
-import type { ErrorCode } from '../core/errors.ts'
+import { assign } from 'xstate'
 import { addMicros, subtractMicros, ZERO, type Micros } from '../core/money.ts'
+import { machineSetup, type EventOfType } from './machine-setup.ts'
 
 /** A task: a work session with a budget. */
 
-export interface TaskSessionInput {
+export interface TaskSessionMachineInput {
   readonly taskId: string
   readonly name: string
   readonly budget: Micros
@@ -13,7 +13,7 @@ export interface TaskSessionInput {
   readonly at: number
 }
 
-export interface TaskSessionContext {
+export interface TaskSessionMachineContext {
   readonly taskId: string
   readonly name: string
   readonly budget: Micros
@@ -26,9 +26,11 @@ export interface TaskSessionContext {
   readonly endedAt: number | null
 }
 
-export type TaskSessionEvent =
+export type TaskSessionMachineEvent =
   | { readonly type: 'ASK'; readonly amount: Micros; readonly reserved: Micros }
   | { readonly type: 'HOLD'; readonly amount: Micros; readonly reserved: Micros }
+  /** Admits and charges at once: nothing is held in between. */
+  | { readonly type: 'SPEND'; readonly amount: Micros; readonly reserved: Micros }
   | { readonly type: 'CHARGE'; readonly amount: Micros }
   | { readonly type: 'CAPTURE'; readonly held: Micros; readonly amount: Micros }
   | { readonly type: 'RELEASE'; readonly held: Micros }
@@ -36,7 +38,7 @@ export type TaskSessionEvent =
   | { readonly type: 'END'; readonly at: number }
   | { readonly type: 'CANCEL'; readonly at: number }
 
-type TaskSpending = Pick<TaskSessionContext, 'spent' | 'held' | 'budget'>
+type TaskSpending = Pick<TaskSessionMachineContext, 'spent' | 'held' | 'budget'>
 
 const fitsTaskBudget = (
   { spent, held, budget }: TaskSpending,
@@ -44,69 +46,57 @@ const fitsTaskBudget = (
   reserved: Micros,
 ): boolean => amount === ZERO || spent + held + reserved + amount <= budget
 
+const taskSessionSetup = machineSetup<
+  TaskSessionMachineContext,
+  TaskSessionMachineEvent,
+  TaskSessionMachineInput
+>().extend({
+  guards: {
+    fitsBudget: (
+      { context },
+      event: EventOfType<TaskSessionMachineEvent, 'ASK' | 'HOLD' | 'SPEND'>,
+    ) => fitsTaskBudget(context, event.amount, event.reserved),
+    chargeFits: ({ context }, event: EventOfType<TaskSessionMachineEvent, 'CHARGE'>) =>
+      fitsTaskBudget(context, event.amount, ZERO),
+    coversCapture: ({ context }, event: EventOfType<TaskSessionMachineEvent, 'CAPTURE'>) =>
+      event.held <= context.held && event.amount <= event.held,
+    coversRelease: ({ context }, event: EventOfType<TaskSessionMachineEvent, 'RELEASE'>) =>
+      event.held <= context.held,
+    coversSpent: ({ context }, event: EventOfType<TaskSessionMachineEvent, 'SET_BUDGET'>) =>
+      event.budget >= context.spent + context.held + event.reserved,
+  },
+  actions: {
+    hold: assign(({ context }, event: EventOfType<TaskSessionMachineEvent, 'HOLD'>) => ({
+      held: addMicros(context.held, event.amount),
+    })),
+    charge: assign(
+      ({ context }, event: EventOfType<TaskSessionMachineEvent, 'CHARGE' | 'SPEND'>) => ({
+        spent: addMicros(context.spent, event.amount),
+        calls: context.calls + 1,
+      }),
+    ),
+    capture: assign(({ context }, event: EventOfType<TaskSessionMachineEvent, 'CAPTURE'>) => ({
+      held: subtractMicros(context.held, event.held),
+      spent: addMicros(context.spent, event.amount),
+      calls: context.calls + 1,
+    })),
+    release: assign(({ context }, event: EventOfType<TaskSessionMachineEvent, 'RELEASE'>) => ({
+      held: subtractMicros(context.held, event.held),
+    })),
+    replaceBudget: assign((_, event: EventOfType<TaskSessionMachineEvent, 'SET_BUDGET'>) => ({
+      budget: event.budget,
+    })),
+    noteEnd: assign((_, event: EventOfType<TaskSessionMachineEvent, 'END' | 'CANCEL'>) => ({
+      endedAt: event.at,
+    })),
+  },
+})
+
 /**
  * A work session with a budget: spent + held never exceeds it. A task that has ended still settles
  * calls admitted while it was active.
  */
-export const taskSessionMachine = setup({
-  types: {} as { context: TaskSessionContext; events: TaskSessionEvent; input: TaskSessionInput },
-  guards: {
-    fitsBudget: ({ context, event }) => {
-      assertEvent(event, ['ASK', 'HOLD'])
-      return fitsTaskBudget(context, event.amount, event.reserved)
-    },
-    chargeFits: ({ context, event }) => {
-      assertEvent(event, 'CHARGE')
-      return fitsTaskBudget(context, event.amount, ZERO)
-    },
-    coversCapture: ({ context, event }) => {
-      assertEvent(event, 'CAPTURE')
-      return event.held <= context.held && event.amount <= event.held
-    },
-    coversRelease: ({ context, event }) => {
-      assertEvent(event, 'RELEASE')
-      return event.held <= context.held
-    },
-    coversSpent: ({ context, event }) => {
-      assertEvent(event, 'SET_BUDGET')
-      return event.budget >= context.spent + context.held + event.reserved
-    },
-  },
-  actions: {
-    /** Does nothing. Its presence among the actions of a step means rejection. */
-    refuse: (_, _params: { code: ErrorCode }) => {},
-    /** Does nothing: the call would be accepted. */
-    accept: () => {},
-    hold: assign(({ context, event }) => {
-      assertEvent(event, 'HOLD')
-      return { held: addMicros(context.held, event.amount) }
-    }),
-    charge: assign(({ context, event }) => {
-      assertEvent(event, 'CHARGE')
-      return { spent: addMicros(context.spent, event.amount), calls: context.calls + 1 }
-    }),
-    capture: assign(({ context, event }) => {
-      assertEvent(event, 'CAPTURE')
-      return {
-        held: subtractMicros(context.held, event.held),
-        spent: addMicros(context.spent, event.amount),
-        calls: context.calls + 1,
-      }
-    }),
-    release: assign(({ context, event }) => {
-      assertEvent(event, 'RELEASE')
-      return { held: subtractMicros(context.held, event.held) }
-    }),
-    replaceBudget: assign(({ event }) => {
-      assertEvent(event, 'SET_BUDGET')
-      return { budget: event.budget }
-    }),
-    noteEnd: assign(({ event }) => {
-      assertEvent(event, ['END', 'CANCEL'])
-      return { endedAt: event.at }
-    }),
-  },
-}).createMachine({
+export const taskSessionMachine = taskSessionSetup.createMachine({
   id: 'taskSession',
   context: ({ input: { taskId, name, budget, backpackId = null, at } }) => ({
     taskId,
@@ -122,39 +112,69 @@ export const taskSessionMachine = setup({
   initial: 'active',
   on: {
     CHARGE: [
-      { guard: 'chargeFits', actions: 'charge' },
-      { actions: { type: 'refuse', params: { code: 'task_budget_exceeded' } } },
+      {
+        guard: { type: 'chargeFits', params: ({ event }) => event },
+        actions: { type: 'charge', params: ({ event }) => event },
+      },
+      { actions: { type: 'reject', params: { code: 'task_budget_exceeded' } } },
     ],
     CAPTURE: [
-      { guard: 'coversCapture', actions: 'capture' },
-      { actions: { type: 'refuse', params: { code: 'call_settled' } } },
+      {
+        guard: { type: 'coversCapture', params: ({ event }) => event },
+        actions: { type: 'capture', params: ({ event }) => event },
+      },
+      { actions: { type: 'reject', params: { code: 'call_settled' } } },
     ],
     RELEASE: [
-      { guard: 'coversRelease', actions: 'release' },
-      { actions: { type: 'refuse', params: { code: 'call_settled' } } },
+      {
+        guard: { type: 'coversRelease', params: ({ event }) => event },
+        actions: { type: 'release', params: ({ event }) => event },
+      },
+      { actions: { type: 'reject', params: { code: 'call_settled' } } },
     ],
-    '*': { actions: { type: 'refuse', params: { code: 'task_not_active' } } },
+    '*': { actions: { type: 'reject', params: { code: 'task_not_active' } } },
   },
   states: {
     active: {
       on: {
         ASK: [
-          { guard: 'fitsBudget', actions: 'accept' },
-          { actions: { type: 'refuse', params: { code: 'task_budget_exceeded' } } },
+          {
+            guard: { type: 'fitsBudget', params: ({ event }) => event },
+          },
+          { actions: { type: 'reject', params: { code: 'task_budget_exceeded' } } },
         ],
         HOLD: [
-          { guard: 'fitsBudget', actions: 'hold' },
-          { actions: { type: 'refuse', params: { code: 'task_budget_exceeded' } } },
+          {
+            guard: { type: 'fitsBudget', params: ({ event }) => event },
+            actions: { type: 'hold', params: ({ event }) => event },
+          },
+          { actions: { type: 'reject', params: { code: 'task_budget_exceeded' } } },
+        ],
+        SPEND: [
+          {
+            guard: { type: 'fitsBudget', params: ({ event }) => event },
+            actions: { type: 'charge', params: ({ event }) => event },
+          },
+          { actions: { type: 'reject', params: { code: 'task_budget_exceeded' } } },
         ],
         SET_BUDGET: [
-          { guard: 'coversSpent', actions: 'replaceBudget' },
-          { actions: { type: 'refuse', params: { code: 'budget_below_spent' } } },
+          {
+            guard: { type: 'coversSpent', params: ({ event }) => event },
+            actions: { type: 'replaceBudget', params: ({ event }) => event },
+          },
+          { actions: { type: 'reject', params: { code: 'budget_below_spent' } } },
         ],
-        END: { target: 'completed', actions: 'noteEnd' },
-        CANCEL: { target: 'abandoned', actions: 'noteEnd' },
+        END: {
+          target: 'completed',
+          actions: { type: 'noteEnd', params: ({ event }) => event },
+        },
+        CANCEL: {
+          target: 'abandoned',
+          actions: { type: 'noteEnd', params: ({ event }) => event },
+        },
       },
     },
-    completed: {},
-    abandoned: {},
+    completed: { tags: 'ended' },
+    abandoned: { tags: 'ended' },
   },
 })

@@ -2,7 +2,10 @@ import { ServiceError } from '../../core/errors.ts'
 import { newPrefixedId } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { Micros } from '../../core/money.ts'
-import type { BackpackState, PagerContacts } from '../../machines/backpack-machine.ts'
+import type {
+  BackpackState,
+  PagerContacts,
+} from '../../machines/backpack/backpack-guards-and-actions.ts'
 import { spendWindowsAt, type Fuse } from '../../machines/backpack/fuse-limits.ts'
 import type { AggregateCommand, CommandContext } from '../aggregate-command-types.ts'
 import type { ActorSnapshot } from '../machine-registry.ts'
@@ -39,12 +42,12 @@ export const createBackpackCommand: AggregateCommand<NewBackpack, BackpackView> 
     if (open.length >= LIMITS.backpacks) {
       throw new ServiceError('limit_reached', { limit: LIMITS.backpacks, of: 'Backpacks' })
     }
-    return toBackpackView(createBackpackActor(ctx, newPrefixedId('bp'), input), ctx.now)
+    return toBackpackView(createBackpackAndEmitEvent(ctx, newPrefixedId('bp'), input), ctx.now)
   },
 }
 
 /** Creates a Backpack under a new id and emits `backpack.created`. */
-export function createBackpackActor(
+export function createBackpackAndEmitEvent(
   ctx: CommandContext,
   backpackId: string,
   input: NewBackpack,

@@ -2,7 +2,7 @@ import { msUntilNextUtcDay, utcDay } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { UnstoredResponseReason } from '../../domain/unstored-response-reasons.ts'
-import type { DailyToolQuota } from '../../core/commit-rows.ts'
+import type { DailyToolQuota } from '../../core/aggregate-commit-row-types.ts'
 import type { CommandContext } from '../aggregate-command-types.ts'
 import type { ActorMachineEvent } from '../machine-registry.ts'
 

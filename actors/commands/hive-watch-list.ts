@@ -1,6 +1,6 @@
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { HiveWatchListChange } from '../../core/commit-rows.ts'
+import type { HiveWatchListChange } from '../../core/aggregate-commit-row-types.ts'
 import type { CommandContext } from '../aggregate-command-types.ts'
 
 /** Adds or removes a Hive watch of the agent. Throws `limit_reached` above `LIMITS.hiveWatches`. */

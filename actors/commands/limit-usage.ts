@@ -2,16 +2,22 @@ import { msUntilNextUtcDay, msUntilNextUtcMonth } from '../../core/clock.ts'
 import { addMicros, ZERO, type Micros } from '../../core/money.ts'
 import {
   spendWindowsAt,
-  type FuseLimit,
+  type FuseLimitKind,
   type SpendWindows,
 } from '../../machines/backpack/fuse-limits.ts'
 import { keySpendWindowsAt, type ApiKeyCapPeriod } from '../../machines/agent/api-key-spend-caps.ts'
-import { agentKeyHolds, agentHoldTotal } from '../../machines/agent/agent-balance.ts'
+import {
+  agentHoldsForKeyCaps,
+  agentOwnBalance,
+  balanceTier,
+  holdTotalFromAllSources,
+  type AgentBalanceTier,
+} from '../../machines/agent/agent-balance.ts'
 import type { CommandContext } from '../aggregate-command-types.ts'
 
 /** Reads how much of a spend limit is used, for Backpacks and API keys. */
 
-export type { FuseLimit, ApiKeyCapPeriod }
+export type { AgentBalanceTier, FuseLimitKind, ApiKeyCapPeriod }
 
 /** Usage of a spend limit at the time of a command. */
 export interface SpendLimitUsage {
@@ -27,7 +33,7 @@ export interface SpendLimitUsage {
 export function fuseLimitUsage(
   ctx: CommandContext,
   backpackId: string,
-  limit: FuseLimit,
+  limit: FuseLimitKind,
 ): SpendLimitUsage {
   const windows = spendWindowsAt(ctx.snapshotOf('backpack', backpackId).context, ctx.now)
   return windowLimitUsage(windows, limit, ctx.now)
@@ -42,19 +48,27 @@ export function keyLimitUsage(
   const { context } = ctx.snapshotOf('agent', ctx.aggregateId)
   if (limit !== 'total')
     return windowLimitUsage(
-      keySpendWindowsAt(context, agentKeyHolds(context), keyId, ctx.now),
+      keySpendWindowsAt(context, agentHoldsForKeyCaps(context), keyId, ctx.now),
       limit,
       ctx.now,
     )
   const own = Object.values(context.holds).filter((hold) => hold.keyId === keyId)
-  const held = own.map(agentHoldTotal).reduce(addMicros, ZERO)
+  const held = own.map(holdTotalFromAllSources).reduce(addMicros, ZERO)
   return { spent: context.keySpent[keyId] ?? ZERO, held, endsAt: null }
 }
 
-function windowLimitUsage(windows: SpendWindows, limit: FuseLimit, now: number): SpendLimitUsage {
+function windowLimitUsage(
+  windows: SpendWindows,
+  limit: FuseLimitKind,
+  now: number,
+): SpendLimitUsage {
   const { spentDay, heldDay, spentMonth, heldMonth } = windows
   if (limit === 'per_month')
     return { spent: spentMonth, held: heldMonth, endsAt: now + msUntilNextUtcMonth(now) }
   const endsAt = limit === 'per_day' ? now + msUntilNextUtcDay(now) : null
   return { spent: spentDay, held: heldDay, endsAt }
 }
+
+/** The alert level of the agent's own balance; its state names it too, but for a frozen agent. */
+export const getAgentBalanceTier = (ctx: CommandContext): AgentBalanceTier =>
+  balanceTier(agentOwnBalance(ctx.snapshotOf('agent', ctx.aggregateId).context))

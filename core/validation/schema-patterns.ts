@@ -29,6 +29,15 @@ const PATTERN_DESCRIPTIONS: ReadonlyMap<unknown, string> = new Map([
   [EMAIL_PATTERN, 'an e-mail address'],
   ['^[A-Za-z0-9_-]{1,64}$', '1 to 64 letters, digits, dashes or underscores'],
   ['^[A-Za-z0-9:_-]{1,64}$', '1 to 64 letters, digits, colons, dashes or underscores'],
+  [
+    '^[a-z0-9][a-z0-9-]{2,47}$',
+    '3 to 48 lower-case letters, digits or dashes, and begin with a letter or a digit',
+  ],
+  ['^[A-Za-z0-9-]{1,64}$', '1 to 64 letters, digits or dashes'],
+  [
+    '^[\\x21-\\x7e]([\\x20-\\x7e]*[\\x21-\\x7e])?$',
+    'visible ASCII characters, with blanks between them only',
+  ],
   ['^[A-Za-z0-9_-]+$', 'letters, digits, dashes and underscores'],
   ['^[A-Za-z0-9][A-Za-z0-9:_.-]{0,63}$', NAMESPACE_DESCRIPTION],
   [

@@ -1,8 +1,8 @@
-import { totalFleetLoans, addFleetLoan, type FleetLoan } from '../../domain/fleet-loans.ts'
+import { sumFleetLoansOfCall, addFleetLoan, type FleetLoan } from '../../domain/fleet-loans.ts'
 import {
   addMicros,
   minMicros,
-  micros,
+  asMicros,
   subtractMicros,
   sumMicros,
   ZERO,
@@ -37,9 +37,11 @@ export interface HoldPaymentRef {
 export interface AgentHold {
   readonly promo: Micros
   readonly cash: Micros
-  /** Paid by an on-chain payment: counts in every limit and is not part of the balance. */
+  /** Paid by an on-chain payment or a task pass: counts in every limit and is not part of the balance. */
   readonly external: Micros
   readonly payment: HoldPaymentRef | null
+  /** The task pass that pays: the amount is external. */
+  readonly passId: string | null
   /** The parts that fleet pools lent. No other call can use them; the rest returns to the pools. */
   readonly loans: readonly FleetLoan[]
   readonly keyId: string | null
@@ -69,8 +71,12 @@ export interface AgentMachineContext extends KeySpendCounters {
   readonly activated: boolean
   /** The agent that earns a share of this agent's calls. */
   readonly referrer: string | null
+  /** The agent whose bundle made this one. It earns half of the fee of each call. */
+  readonly parent: string | null
   /** The fleet whose pool it draws on; null without a fleet. */
   readonly fleetId: string | null
+  /** Since when its owner lets it spend nothing, and the tier then; null unless it is frozen. */
+  readonly frozen: { readonly at: number; readonly tier: AgentBalanceTier } | null
 }
 
 interface PromoCash {
@@ -85,7 +91,8 @@ export const agentOwnBalance = (context: AgentMachineContext): Micros =>
     addMicros(sumPromoAndCash(context), context.held),
     sumMicros(Object.values(context.holds).map(lentAmountOfHold)),
   )
-const lentAmountOfHold = ({ loans }: AgentHold): Micros => sumPromoAndCash(totalFleetLoans(loans))
+const lentAmountOfHold = ({ loans }: AgentHold): Micros =>
+  sumPromoAndCash(sumFleetLoansOfCall(loans))
 
 export function balanceTier(balance: Micros): AgentBalanceTier {
   if (balance <= ZERO) return 'empty'
@@ -99,7 +106,7 @@ export function takePromoFirst(purse: PromoCash, amount: Micros): PromoCash {
   return { promo, cash: subtractMicros(amount, promo) }
 }
 
-export const subtractPromoCash = (purse: PromoCash, part: PromoCash): PromoCash => ({
+export const subtractPromoAndCash = (purse: PromoCash, part: PromoCash): PromoCash => ({
   promo: subtractMicros(purse.promo, part.promo),
   cash: subtractMicros(purse.cash, part.cash),
 })
@@ -110,21 +117,21 @@ export const addPromoCash = (purse: PromoCash, part: PromoCash): PromoCash => ({
 })
 
 /** The first cap of the key that an amount would exceed, counting the key's holds. */
-export const findAgentExceededKeyCap = (
+export const findKeyCapExceededByAgentSpend = (
   context: AgentMachineContext,
   spend: KeySpendRequest,
-): ApiKeyCapPeriod | undefined => findExceededKeyCap(context, agentKeyHolds(context), spend)
+): ApiKeyCapPeriod | undefined => findExceededKeyCap(context, agentHoldsForKeyCaps(context), spend)
 
 /** Durable holds of an agent in the form that key caps count. */
-export const agentKeyHolds = ({ holds }: AgentMachineContext) =>
+export const agentHoldsForKeyCaps = ({ holds }: AgentMachineContext) =>
   Object.values(holds).map((hold) => ({
     keyId: hold.keyId,
-    worth: agentHoldTotal(hold),
+    worth: holdTotalFromAllSources(hold),
     at: hold.at,
   }))
 
 /** Total amount of a hold, from all sources. */
-export const agentHoldTotal = (hold: AgentHold): Micros =>
+export const holdTotalFromAllSources = (hold: AgentHold): Micros =>
   addMicros(sumPromoAndCash(hold), hold.external)
 
 export const coversAmount = (purse: PromoCash, amount: Micros, reserved: Micros): boolean =>
@@ -132,7 +139,7 @@ export const coversAmount = (purse: PromoCash, amount: Micros, reserved: Micros)
 
 /** Cash left after in-memory holds, which use promotional credits first. */
 export function spendableCash({ promo, cash }: PromoCash, reserved: Micros): Micros {
-  return reserved > promo ? micros(cash - (reserved - promo)) : cash
+  return reserved > promo ? asMicros(cash - (reserved - promo)) : cash
 }
 
 export const isAdmittedHold = (hold: AgentHold | undefined): hold is AgentHold & { tool: string } =>
@@ -148,8 +155,16 @@ export const pendingCallLoans = (
 }
 
 /** Sum of the loans for a call that is not admitted yet. */
-export const pendingLentAmount = (context: AgentMachineContext, callId: string): PromoCash =>
-  totalFleetLoans(pendingCallLoans(context, callId))
+export const totalLoansOfUnadmittedCall = (
+  context: AgentMachineContext,
+  callId: string,
+): PromoCash => sumFleetLoansOfCall(pendingCallLoans(context, callId))
+
+/** Whether something else than the balance pays: an on-chain payment, or a task pass. */
+export const isPaidOutside = (by: {
+  readonly payment?: HoldPaymentRef | null
+  readonly passId?: string | null
+}): boolean => (by.payment ?? null) !== null || (by.passId ?? null) !== null
 
 /** The part of an amount that the agent itself must pay. */
 export function ownShareOfAmount(
@@ -160,19 +175,19 @@ export function ownShareOfAmount(
   if (callId === undefined) return amount
   return subtractMicros(
     amount,
-    minMicros(amount, sumPromoAndCash(pendingLentAmount(context, callId))),
+    minMicros(amount, sumPromoAndCash(totalLoansOfUnadmittedCall(context, callId))),
   )
 }
 
 /** The agent's own part of a hold. It is spent before loans. */
 const ownShareOfHold = (hold: AgentHold): PromoCash =>
-  subtractPromoCash(hold, totalFleetLoans(hold.loans))
+  subtractPromoAndCash(hold, sumFleetLoansOfCall(hold.loans))
 
 /** The part of a hold that returns to the agent after a call with this cost. */
 export function agentOwnRefund(hold: AgentHold, cost: Micros): PromoCash {
-  if (hold.payment !== null) return ZERO_PROMO_CASH
+  if (isPaidOutside(hold)) return ZERO_PROMO_CASH
   const own = ownShareOfHold(hold)
-  return subtractPromoCash(own, takePromoFirst(own, minMicros(sumPromoAndCash(own), cost)))
+  return subtractPromoAndCash(own, takePromoFirst(own, minMicros(sumPromoAndCash(own), cost)))
 }
 
 /** A hold of lent money for a call that is not admitted yet. */
@@ -183,12 +198,13 @@ export function createLentHold(
   at: number,
 ): AgentHold {
   const loans = addFleetLoan(pendingCallLoans(context, callId), loan)
-  return { ...UNADMITTED_CALL, ...totalFleetLoans(loans), loans, at }
+  return { ...UNADMITTED_CALL, ...sumFleetLoansOfCall(loans), loans, at }
 }
 
 const UNADMITTED_CALL = {
   external: ZERO,
   payment: null,
+  passId: null,
   keyId: null,
   capped: false,
   taskId: null,
@@ -211,7 +227,7 @@ export function applyDepositToAgent(
   if (pending < MIN_DEPOSIT) return { pending }
   const cash = addMicros(context.cash, pending)
   if (context.firstDeposit !== null) return { pending: ZERO, cash }
-  const bonus = micros((pending * FIRST_DEPOSIT_BONUS_BPS) / 10_000n)
+  const bonus = asMicros((pending * FIRST_DEPOSIT_BONUS_BPS) / 10_000n)
   const firstDeposit = { id, bonus }
   return {
     pending: ZERO,

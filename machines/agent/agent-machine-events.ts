@@ -9,6 +9,7 @@ export interface AgentMachineInput {
   readonly promo: Micros
   readonly cash: Micros
   readonly referrer?: string | null
+  readonly parent?: string | null
 }
 
 interface AgentSpendRequest extends ApiKeySpendCaps, KeyReservedSpend {
@@ -16,8 +17,12 @@ interface AgentSpendRequest extends ApiKeySpendCaps, KeyReservedSpend {
   /** Amount that other calls hold in memory now. */
   readonly reserved: Micros
   readonly at: number
+  /** `cash` leaves promotional credits untouched; by default they are spent first. */
+  readonly from?: 'cash'
   /** An on-chain payment pays: the balance is not checked. */
   readonly payment?: HoldPaymentRef | null
+  /** A task pass pays: the balance is not checked. */
+  readonly passId?: string | null
 }
 
 export type AgentMachineEvent =
@@ -30,10 +35,14 @@ export type AgentMachineEvent =
       readonly tool: string
       readonly idempotencyKey: string | null
     } & AgentSpendRequest)
+  /** Admits and charges at once: nothing is held in between. */
+  | ({ readonly type: 'SPEND'; readonly callId: string } & AgentSpendRequest)
   | ({
       readonly type: 'CHARGE'
       readonly callId?: string
       readonly amount: Micros
+      /** A task pass pays: the caps of the key count the amount, and the balance is not charged. */
+      readonly passId?: string | null
       /** When the call was admitted. The spend windows of that time count it. */
       readonly heldAt: number
       readonly at: number
@@ -73,6 +82,9 @@ export type AgentMachineEvent =
   | { readonly type: 'JOIN_FLEET'; readonly fleetId: string }
   /** The fleet to leave; null when the agent was in none. Its loans stay. */
   | { readonly type: 'LEAVE_FLEET'; readonly fleetId: string | null }
+  /** Its owner lets it spend nothing from now on. */
+  | { readonly type: 'FREEZE'; readonly at: number }
+  | { readonly type: 'UNFREEZE' }
 
 export interface AgentMachineEmittedEvent {
   readonly type: 'low_balance'

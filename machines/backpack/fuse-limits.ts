@@ -3,7 +3,7 @@ import { addMicros, minMicros, subtractMicros, ZERO, type Micros } from '../../c
 
 /** Spend windows of a UTC day and month, and the limits on them. */
 
-export type FuseLimit = 'per_call' | 'per_day' | 'per_month'
+export type FuseLimitKind = 'per_call' | 'per_day' | 'per_month'
 
 /** Spend limits; null means no limit. */
 export interface Fuse {
@@ -58,7 +58,7 @@ interface FusedWindows extends SpendWindows {
 
 /** A call to admit, with the in-memory holds of others. */
 interface SpendAdmission {
-  readonly type: 'ASK' | 'HOLD'
+  readonly type: 'ASK' | 'HOLD' | 'SPEND'
   readonly amount: Micros
   readonly reservedDay: Micros
   readonly reservedMonth: Micros
@@ -76,7 +76,7 @@ interface SpendCharge {
 type SpendAttempt = SpendAdmission | SpendCharge
 
 interface FuseLimitReading {
-  readonly limit: FuseLimit
+  readonly limit: FuseLimitKind
   readonly window: string
   readonly limitAmount: Micros | null
   readonly spent: Micros

@@ -8,7 +8,7 @@ export interface HiveLookupHit {
   readonly excerpt: string
   readonly namespace: string
   readonly confidence: number
-  readonly agent_id: string
+  readonly agent_id: string | null
   readonly created_at: string
 }
 
@@ -73,13 +73,13 @@ const noteOf = ({
   content,
   namespace,
   confidence,
-  agentId,
+  author,
   at,
 }: RankedHiveEntry): HiveLookupHit => ({
   id,
   excerpt: content.length <= EXCERPT ? content : `${content.slice(0, EXCERPT - 1)}…`,
   namespace,
   confidence,
-  agent_id: agentId,
+  agent_id: author,
   created_at: at,
 })

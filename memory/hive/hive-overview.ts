@@ -1,5 +1,6 @@
 import type { Clock } from '../../core/clock.ts'
 import { MINUTE, utcDay } from '../../core/clock.ts'
+import { createTimedCache } from '../../core/concurrency/timed-cache.ts'
 import type {
   HiveOverviewStore,
   HiveDigestEntry,
@@ -32,15 +33,18 @@ export function createHiveOverview(
   watches: HiveWatchStore,
   clock: Clock,
 ) {
-  const totals = cacheResult(clock, () => store.totals())
-  const chosen = cacheResult(clock, () => store.digest(new Date(clock.now())))
+  const totals = createTimedCache(clock, OVERVIEW_CACHE_TTL_MS, () => store.totals())
+  const chosen = createTimedCache(clock, OVERVIEW_CACHE_TTL_MS, () =>
+    store.digest(new Date(clock.now())),
+  )
   const featured = () => store.featured(new Date(clock.now()))
   /** Read counts, by featured entry. */
   let counts = new Map<string, () => Promise<number>>()
 
   /** Reads of an entry, counted once a minute at most. */
   const countOf = (id: string) =>
-    counts.get(id) ?? cacheResult(clock, () => store.readsOf(id, new Date(clock.now())))
+    counts.get(id) ??
+    createTimedCache(clock, OVERVIEW_CACHE_TTL_MS, () => store.readsOf(id, new Date(clock.now())))
 
   async function counted(entries: readonly FeaturedHiveEntry[]): Promise<HiveDigest['featured']> {
     counts = new Map(entries.map(({ id }) => [id, countOf(id)]))
@@ -109,22 +113,8 @@ const presentMatch = (row: HiveWatchMatch) => ({
     content: row.content,
     confidence: row.confidence,
     namespace: row.namespace,
-    agentId: row.agentId,
+    author: row.author,
     at: row.at.toISOString(),
     firstReadToday: !row.readToday,
   },
 })
-
-/** Caches the result of some work for a minute; failures are not cached. */
-function cacheResult<T>(clock: Clock, work: () => Promise<T>): () => Promise<T> {
-  let last: { readonly until: number; readonly ready: Promise<T> } | undefined
-  return () => {
-    const now = clock.now()
-    if (last === undefined || now >= last.until) {
-      const ready = work()
-      last = { until: now + OVERVIEW_CACHE_TTL_MS, ready }
-      ready.catch(() => (last = undefined))
-    }
-    return last.ready
-  }
-}

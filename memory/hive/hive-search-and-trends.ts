@@ -30,17 +30,19 @@ export interface RankedHiveEntry {
   readonly confidence: number
   readonly namespace: string
   readonly agentId: string
+  /** The author's id where public places name it, and for the author. */
+  readonly author: string | null
   readonly at: string
   /** False if this reader has read it today already, or wrote it. */
   readonly firstReadToday: boolean
 }
 
 export interface HiveTrendReport {
-  readonly domains: readonly HiveDomainTrend[]
+  readonly domains: readonly HiveNamespaceTrend[]
   readonly tools: readonly ToolCallTrend[]
   readonly generatedAt: number
 }
-export interface HiveDomainTrend {
+export interface HiveNamespaceTrend {
   readonly namespace: string
   readonly reads: number
   readonly writes: number
@@ -125,6 +127,15 @@ export function createHiveSearchService(
       const { domains, tools, generatedAt } = await trend.ready
       return { domains: domains.slice(0, limit), tools: tools.slice(0, limit), generatedAt }
     },
+
+    /**
+     * Computes the trends before anybody asks. Nothing is kept of a station without calls, whose first ones would be
+     * missing for a minute.
+     */
+    async warm(): Promise<void> {
+      const { tools } = await this.trending(Number.MAX_SAFE_INTEGER)
+      if (tools.length === 0) trend = undefined
+    },
   }
 }
 
@@ -175,6 +186,7 @@ const toSearchHit = (entry: HiveSearchCandidate, agentId: string | null): Ranked
   confidence: entry.confidence,
   namespace: entry.namespace,
   agentId: entry.agentId,
+  author: entry.agentId === agentId ? agentId : entry.author,
   at: entry.at.toISOString(),
   firstReadToday: !entry.readToday && entry.agentId !== agentId,
 })
@@ -217,7 +229,7 @@ export function computeHiveTrends(
 }
 
 const NO_ACTIVITY: readonly number[] = Array<number>(BASE_DAYS + 1).fill(0)
-const totalActivity = (domain: HiveDomainTrend): number => domain.reads + domain.writes
+const totalActivity = (domain: HiveNamespaceTrend): number => domain.reads + domain.writes
 
 function byName(counts: readonly DailyActivityCount[]): Map<string, number[]> {
   const days = new Map<string, number[]>()

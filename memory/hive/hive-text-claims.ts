@@ -4,7 +4,7 @@ import type {
   HiveTextDraft,
   HiveTextStore,
   ExistingHiveText,
-} from '../../persistence/hive/hive-text-store.ts'
+} from '../../persistence/hive/hive-duplicate-text-store.ts'
 import { ANTONYM_AXES, NEGATION_WORDS } from '../text/stance-lexicon.ts'
 import { minHashBands, jaccardSimilarity, toWordSet } from '../text/min-hash.ts'
 

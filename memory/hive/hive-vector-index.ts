@@ -1,5 +1,5 @@
 import { ServiceError } from '../../core/errors.ts'
-import { createYieldQueue } from '../../core/concurrency/yield-queue.ts'
+import { createEventLoopYieldQueue } from '../../core/concurrency/event-loop-yield-queue.ts'
 import type { HiveVectorStore } from '../../persistence/hive/hive-vector-store.ts'
 
 /** Computes embedding vectors of texts; passed in by the caller. */
@@ -47,7 +47,7 @@ const MIN_COSINE = 0.3
  */
 export function createHiveVectorIndex(store: HiveVectorStore, embedder: TextEmbedder) {
   const known = new Map<string, IndexedEntry>()
-  const turn = createYieldQueue()
+  const turn = createEventLoopYieldQueue()
   let last: bigint | null = null
 
   /**

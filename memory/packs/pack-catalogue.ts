@@ -1,10 +1,10 @@
 import type { Micros } from '../../core/money.ts'
 import { MEMORY_PACK_BUNDLE_PRICE, MEMORY_PACK_PRICES } from '../../domain/pricing.ts'
-import { ALPHA_STIM_PACK_ENTRIES } from './alpha-stim-memory-pack.ts'
+import { ALPHA_STIM_PACK_ENTRIES } from './alpha-stim-onchain-trading-memory-pack.ts'
 import type { PackContentEntry } from './pack-entry.ts'
-import { FOCUS_STACK_PACK_ENTRIES } from './focus-stack-memory-pack.ts'
+import { FOCUS_STACK_PACK_ENTRIES } from './focus-stack-attention-memory-pack.ts'
 import { IAGENT_CORE_PACK_ENTRIES } from './iagent-core-memory-pack.ts'
-import { SECRET_SAUCE_PACK_ENTRIES } from './secret-sauce-memory-pack.ts'
+import { SECRET_SAUCE_PACK_ENTRIES } from './secret-sauce-reliability-memory-pack.ts'
 
 /** The memory packs for sale. */
 

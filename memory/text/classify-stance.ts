@@ -17,7 +17,7 @@ export interface StanceClassification {
 }
 
 /** The axes of antonyms of a stem, and its side on each. */
-export type AntonymSides = ReadonlyMap<string, readonly { axis: number; side: 1 | -1 }[]>
+export type AntonymSidesByStem = ReadonlyMap<string, readonly { axis: number; side: 1 | -1 }[]>
 
 /** A parsed statement: its subject, its sides and its negation. */
 interface ParsedStatement {
@@ -58,7 +58,7 @@ export async function buildAntonymSides(stemsOf: (line: string) => Promise<reado
 export function classifyStance(
   text: readonly TokenizedSentence[],
   thesis: readonly TokenizedSentence[],
-  sides: AntonymSides,
+  sides: AntonymSidesByStem,
 ): StanceClassification {
   const asked = parseStatement(
     thesis.flatMap(({ tokens }) => tokens),
@@ -87,7 +87,7 @@ const weight = ({ relevance, value }: StanceClassification): number =>
 function compare(
   sentence: TokenizedSentence,
   asked: ParsedStatement,
-  sides: AntonymSides,
+  sides: AntonymSidesByStem,
 ): StanceClassification {
   const said = parseStatement(sentence.tokens, sentence.sentiment, sides, asked)
   const relevance = round(coverage(said, asked))
@@ -149,7 +149,7 @@ function coverage(said: ParsedStatement, asked: ParsedStatement): number {
 function parseStatement(
   tokens: readonly TextToken[],
   sentiment: number,
-  sides: AntonymSides,
+  sides: AntonymSidesByStem,
   asked: ParsedStatement | null,
 ): ParsedStatement {
   const about = new Set<string>()
@@ -173,7 +173,11 @@ function parseStatement(
   return { about, sides: found, negated: negations % 2 === 1, numbers, sentiment }
 }
 
-function isAbout(token: TextToken, asked: ParsedStatement | null, sides: AntonymSides): boolean {
+function isAbout(
+  token: TextToken,
+  asked: ParsedStatement | null,
+  sides: AntonymSidesByStem,
+): boolean {
   if (NEGATION_WORDS.has(token.word) || token.kind === 'sign') return false
   const stands = sides.get(token.stem) ?? []
   if (asked === null) return !token.stop || stands.length > 0

@@ -3,7 +3,7 @@ import { termVectorSimilarity, weighTerms, type TermVector } from './tf-idf-term
 
 /** Clusters texts by similarity. */
 
-export interface TextClusterResult {
+export interface TextCluster {
   readonly members: readonly number[]
   readonly centre: number
   readonly keywords: readonly string[]
@@ -23,7 +23,7 @@ export async function clusterTexts(
   texts: readonly (readonly string[])[],
   { threshold, maxClusters }: { threshold: number; maxClusters: number },
   breathe: YieldToEventLoop,
-): Promise<TextClusterResult[]> {
+): Promise<TextCluster[]> {
   const bags = weighTerms(texts.slice(0, MAX_CLUSTERED_TEXTS))
   const likeness = await likenesses(bags, breathe)
   let groups = bags.map((_, index) => [index])

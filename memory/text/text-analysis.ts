@@ -1,7 +1,7 @@
 import { clusterTexts } from './cluster-texts.ts'
 import { extractKeywords } from './extract-keywords.ts'
 import { createTextTokenizer, MAX_TOKENIZED_CHARS, type TokenizedSentence } from './tokenizer.ts'
-import { classifyStance, buildAntonymSides, type AntonymSides } from './classify-stance.ts'
+import { classifyStance, buildAntonymSides, type AntonymSidesByStem } from './classify-stance.ts'
 import { summarizeTexts } from './summarize-texts.ts'
 import { unitVectorSimilarity, toHashedVector } from './hashed-vector.ts'
 
@@ -14,7 +14,7 @@ const NEUTRAL = 0.2
 /** The built-in text analysis (port `text`): rules and counts, no weights, no network. */
 export function createTextAnalysis() {
   const reader = createTextTokenizer()
-  let sides: Promise<AntonymSides> | undefined
+  let sides: Promise<AntonymSidesByStem> | undefined
 
   /** Many texts share the length limit of one. */
   async function readAll(texts: readonly string[]): Promise<(readonly TokenizedSentence[])[]> {

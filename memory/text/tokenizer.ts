@@ -1,6 +1,6 @@
 import { setImmediate as turnOfLoop } from 'node:timers/promises'
 import type { ItemSentence, ItemToken, ItsFunction, ItsHelpers, WinkMethods } from 'wink-nlp'
-import { createYieldQueue } from '../../core/concurrency/yield-queue.ts'
+import { createEventLoopYieldQueue } from '../../core/concurrency/event-loop-yield-queue.ts'
 
 /** One word or sign of a sentence. */
 export interface TextToken {
@@ -59,7 +59,7 @@ async function load(): Promise<Language> {
 }
 
 export function createTextTokenizer(): TextTokenizer {
-  const yieldToEventLoop = createYieldQueue()
+  const yieldToEventLoop = createEventLoopYieldQueue()
   return {
     yieldToEventLoop,
     async tokenize(text, characters = MAX_TOKENIZED_CHARS) {

@@ -14,7 +14,7 @@ const MAX_QUERY_CHARS = 500
 const TOP = 10
 
 /** Creates the vault service: recalls memories and reports statistics. */
-export function createMemoryVaultService(store: VaultStore) {
+export function createVaultRecallAndStatsService(store: VaultStore) {
   return {
     oldest: (agentId: string, limit: number, at: number) =>
       store.oldest(agentId, limit, new Date(at)),
@@ -79,7 +79,7 @@ export function createMemoryVaultService(store: VaultStore) {
     },
   }
 }
-export type MemoryVaultService = ReturnType<typeof createMemoryVaultService>
+export type MemoryVaultService = ReturnType<typeof createVaultRecallAndStatsService>
 
 /** Combines common words with common stems and trigrams, which tolerate spelling variants. */
 const combineSimilarity = (words: number, cosine: number): number =>

@@ -1,0 +1,120 @@
+import { LIMITS } from '../core/limits.ts'
+import { addMicros, minMicros, asMicros, subtractMicros, ZERO, type Micros } from '../core/money.ts'
+import { FIRST_DEPOSIT_BONUS_BPS, MIN_DEPOSIT } from '../domain/pricing.ts'
+import { rejectWith, type Reducer } from './reducer.ts'
+
+/** The credit pool of a fleet. */
+
+export interface FleetInput {
+  readonly fleetId: string
+  /** The agent that created the fleet. */
+  readonly ownerId: string
+}
+
+export interface FleetContext {
+  readonly fleetId: string
+  readonly ownerId: string
+  /** Deposited credits that members can draw. */
+  readonly cash: Micros
+  /** Promotional credits that members can draw. They stay promotional after a draw. */
+  readonly promo: Micros
+  readonly members: readonly string[]
+  /** The bonus of the first top-up was credited. */
+  readonly rewarded: boolean
+}
+
+export type FleetEvent =
+  | { readonly type: 'JOIN'; readonly agentId: string }
+  /** A member left. It draws nothing more; what it borrowed returns as `CREDIT`. */
+  | { readonly type: 'LEAVE'; readonly agentId: string }
+  /** A member lacks this amount for a call. */
+  | {
+      readonly type: 'DRAW'
+      readonly agentId: string
+      readonly amount: Micros
+      /** Promotional credits stay in the pool. */
+      readonly from?: 'cash'
+    }
+  /** The unused part of a draw. Promotional credits return as such. */
+  | { readonly type: 'CREDIT'; readonly amount: Micros; readonly promo?: Micros }
+  | { readonly type: 'TOP_UP'; readonly amount: Micros }
+  /** A top-up that the chain has undone, with its bonus. */
+  | { readonly type: 'UNDO_TOP_UP'; readonly amount: Micros; readonly bonus: Micros }
+
+type FleetPoolBalance = Pick<FleetContext, 'promo' | 'cash'>
+
+/** Takes a draw from promotional credits first, then from cash. */
+function subtractDraw({ promo, cash }: FleetPoolBalance, amount: Micros): FleetPoolBalance {
+  const part = minMicros(promo, amount)
+  return {
+    promo: subtractMicros(promo, part),
+    cash: subtractMicros(cash, subtractMicros(amount, part)),
+  }
+}
+
+const isFleetMember = ({ members }: FleetContext, agentId: string) => members.includes(agentId)
+
+function joinFleet(context: FleetContext, agentId: string) {
+  const { members } = context
+  if (members.includes(agentId)) return rejectWith('already_in_fleet')
+  const limit = LIMITS.fleetMembers
+  return members.length < limit
+    ? { ...context, members: [...members, agentId] }
+    : rejectWith('limit_reached', { of: 'members', limit })
+}
+
+function topUpFleet(context: FleetContext, amount: Micros): FleetContext {
+  const cash = addMicros(context.cash, amount)
+  if (context.rewarded || amount < MIN_DEPOSIT) return { ...context, cash }
+  const bonus = asMicros((amount * FIRST_DEPOSIT_BONUS_BPS) / 10_000n)
+  return { ...context, cash, promo: addMicros(context.promo, bonus), rewarded: true }
+}
+
+function undoFleetTopUp(context: FleetContext, amount: Micros, bonus: Micros): FleetContext {
+  // Remove the bonus first, so that the remaining promotional credits can replace lent cash.
+  const promo = subtractMicros(context.promo, minMicros(context.promo, bonus))
+  const cash = minMicros(context.cash, amount)
+  return {
+    ...context,
+    cash: subtractMicros(context.cash, cash),
+    promo: subtractMicros(promo, minMicros(promo, subtractMicros(amount, cash))),
+    rewarded: context.rewarded && bonus === ZERO,
+  }
+}
+
+/**
+ * The pool that an owner's agents share. It lends at most its balance. The first top-up of at least
+ * the minimum deposit brings a bonus. A reducer: it has no states.
+ */
+export const fleetPoolReducer: Reducer<FleetContext, FleetEvent, FleetInput> = {
+  id: 'fleet',
+  initial: ({ fleetId, ownerId }) => ({
+    fleetId,
+    ownerId,
+    cash: ZERO,
+    promo: ZERO,
+    members: [],
+    rewarded: false,
+  }),
+  on: {
+    JOIN: (context, { agentId }) => joinFleet(context, agentId),
+    LEAVE: (context, { agentId }) =>
+      isFleetMember(context, agentId)
+        ? { ...context, members: context.members.filter((member) => member !== agentId) }
+        : rejectWith('not_in_fleet'),
+    DRAW(context, { agentId, amount, from }) {
+      if (!isFleetMember(context, agentId)) return rejectWith('not_in_fleet')
+      const usable = from === 'cash' ? { ...context, promo: ZERO } : context
+      if (amount > addMicros(usable.promo, usable.cash)) return rejectWith('payment_required')
+      const { promo, cash } = subtractDraw(usable, amount)
+      return { ...context, cash, promo: from === 'cash' ? context.promo : promo }
+    },
+    CREDIT: (context, { amount, promo = ZERO }) => ({
+      ...context,
+      cash: addMicros(context.cash, amount),
+      promo: addMicros(context.promo, promo),
+    }),
+    TOP_UP: (context, { amount }) => topUpFleet(context, amount),
+    UNDO_TOP_UP: (context, { amount, bonus }) => undoFleetTopUp(context, amount, bonus),
+  },
+}

@@ -1,0 +1,40 @@
+import { rejectWith, type Reducer } from './reducer.ts'
+
+/** The Hive watches of one agent. */
+
+export interface HiveWatchListInput {
+  readonly agentId: string
+  /** Maximum number of concurrent watches. */
+  readonly most: number
+}
+
+export interface HiveWatchListContext extends HiveWatchListInput {
+  /** Active watches, oldest first. */
+  readonly watches: readonly string[]
+}
+
+export type HiveWatchListEvent =
+  | { readonly type: 'BEGIN'; readonly watchId: string }
+  | { readonly type: 'END'; readonly watchId: string }
+
+/**
+ * The watches of one agent: at most `most` at once; each ends once. A reducer: it has no states.
+ */
+export const hiveWatchListReducer: Reducer<
+  HiveWatchListContext,
+  HiveWatchListEvent,
+  HiveWatchListInput
+> = {
+  id: 'watchList',
+  initial: (input) => ({ ...input, watches: [] }),
+  on: {
+    BEGIN: (context, { watchId }) =>
+      context.watches.length < context.most
+        ? { ...context, watches: [...context.watches, watchId] }
+        : rejectWith('limit_reached'),
+    END: (context, { watchId }) =>
+      context.watches.includes(watchId)
+        ? { ...context, watches: context.watches.filter((id) => id !== watchId) }
+        : rejectWith('watch_not_found'),
+  },
+}
