@@ -1,14 +1,19 @@
 import { stringifyWithBigints } from '../core/bigint-json.ts'
 import type { DomainEvent } from '../core/domain-events.ts'
-import { toUnquotedArrayLiteral, toTextArrayLiteral } from './postgres/postgres-array-literal.ts'
+import {
+  joinedJsonColumn,
+  plainColumnLiteral,
+  textColumnLiteral,
+} from './postgres/postgres-array-literal.ts'
 import type { Sql } from './start-postgres-and-redis.ts'
 import type {
   CallRow,
   InboxMessage,
-  JournalRow,
+  AggregateCommandJournalRow,
   DurableTimer,
   LedgerTransfer,
-} from '../core/commit-rows.ts'
+  CallPriceSplitInput,
+} from '../core/aggregate-commit-row-types.ts'
 import type { StoredActor } from './stored-aggregate.ts'
 
 /** The changes of one aggregate in a batch; all are skipped if its version has changed. */
@@ -17,9 +22,10 @@ export interface AggregateChanges {
   readonly kind: string
   readonly oldVersion: number
   readonly newVersion: number
-  readonly journal: readonly JournalRow[]
+  readonly journal: readonly AggregateCommandJournalRow[]
   readonly actors: readonly (StoredActor & { readonly archived: boolean })[]
   readonly transfers: readonly (LedgerTransfer & { readonly id: string; readonly at: number })[]
+  readonly prices: readonly (CallPriceSplitInput & { readonly id: string; readonly at: number })[]
   readonly calls: readonly CallRow[]
   readonly inbox: readonly (InboxMessage & { readonly at: number })[]
   readonly absorbed: readonly string[]
@@ -40,6 +46,7 @@ export interface CommitBatchResult {
   readonly bad: ReadonlySet<string>
   /** Asserted aggregates with unabsorbed inbox rows. */
   readonly waiting: ReadonlySet<string>
+  readonly storedEvents: number
 }
 
 /**
@@ -51,69 +58,127 @@ export async function commitBatch(
   changes: readonly AggregateChanges[],
   assertions: readonly VersionAssertion[],
 ): Promise<CommitBatchResult> {
-  const texts = <T>(rows: readonly T[], get: (row: T) => string | null) =>
-    toTextArrayLiteral(rows.map(get))
-  const plain = <T>(
-    rows: readonly T[],
-    get: (row: T) => string | number | bigint | boolean | null,
-  ) => toUnquotedArrayLiteral(rows.map(get))
-  const j = withAggregateId(changes, (c) => c.journal)
-  const a = withAggregateId(changes, (c) => c.actors)
-  const t = withAggregateId(changes, (c) => c.transfers)
-  const c = withAggregateId(changes, (one) => one.calls)
-  const i = withAggregateId(changes, (one) => one.inbox)
-  const x = withAggregateId(changes, (one) => one.absorbed)
-  const o = withAggregateId(changes, (one) => one.events)
-  const d = withAggregateId(changes, (one) => one.removedTimers)
-  const m = changes.flatMap((one) => one.timers.map((row) => ({ of: one.id, kind: one.kind, row })))
-  const r = withAggregateId(changes, (one) => one.rows)
-  const [outcome] = await sql<{ bad: string[]; waiting: string[] }[]>`
-    select * from commit_batch(
-      ${texts(changes, (one) => one.id)}::text[], ${texts(changes, (one) => one.kind)}::text[],
-      ${plain(changes, (one) => one.oldVersion)}::bigint[],
-      ${plain(changes, (one) => one.newVersion)}::bigint[],
-      ${texts(assertions, (one) => one.id)}::text[],
-      ${plain(assertions, (one) => one.version)}::bigint[],
-      ${texts(j, (e) => e.of)}::text[], ${plain(j, (e) => e.row.version)}::bigint[],
-      ${plain(j, (e) => e.row.commandId)}::uuid[], ${plain(j, (e) => e.row.at)}::bigint[],
-      ${texts(j, (e) => e.row.command)}::text[], ${texts(j, (e) => e.row.changed)}::text[],
-      ${texts(a, (e) => e.of)}::text[], ${texts(a, (e) => e.row.kind)}::text[],
-      ${texts(a, (e) => e.row.id)}::text[], ${plain(a, (e) => e.row.machineVersion)}::int[],
-      ${texts(a, (e) => e.row.state)}::text[], ${plain(a, (e) => e.row.archived)}::boolean[],
-      ${texts(t, (e) => e.of)}::text[], ${plain(t, (e) => e.row.id)}::uuid[],
-      ${texts(t, (e) => e.row.debit)}::text[], ${texts(t, (e) => e.row.credit)}::text[],
-      ${plain(t, (e) => e.row.amount)}::bigint[], ${texts(t, (e) => e.row.kind)}::text[],
-      ${plain(t, (e) => e.row.callId ?? null)}::uuid[],
-      ${texts(t, (e) => e.row.memo ?? null)}::text[], ${plain(t, (e) => e.row.at)}::bigint[],
-      ${texts(c, (e) => e.of)}::text[], ${plain(c, (e) => e.row.callId)}::uuid[],
-      ${plain(c, (e) => e.row.agentId)}::uuid[], ${plain(c, (e) => e.row.keyId)}::uuid[],
-      ${texts(c, (e) => e.row.operation)}::text[], ${texts(c, (e) => e.row.tool)}::text[],
-      ${texts(c, (e) => e.row.rail)}::text[], ${plain(c, (e) => e.row.cost)}::bigint[],
-      ${texts(c, (e) => e.row.status)}::text[], ${texts(c, (e) => e.row.errorCode)}::text[],
-      ${plain(c, (e) => e.row.ms)}::int[], ${plain(c, (e) => e.row.taskId)}::uuid[],
-      ${texts(c, (e) => e.row.backpackId)}::text[], ${plain(c, (e) => e.row.ghost)}::boolean[],
-      ${texts(c, (e) => e.row.idempotencyKey)}::text[],
-      ${texts(c, (e) => e.row.requestHash)}::text[], ${texts(c, (e) => e.row.response)}::text[],
-      ${plain(c, (e) => e.row.at)}::bigint[],
-      ${texts(i, (e) => e.of)}::text[], ${texts(i, (e) => e.row.receiver)}::text[],
-      ${texts(i, (e) => e.row.receiverKind)}::text[], ${texts(i, (e) => e.row.id)}::text[],
-      ${texts(i, (e) => stringifyWithBigints(e.row.event))}::text[], ${plain(i, (e) => e.row.at)}::bigint[],
-      ${texts(x, (e) => e.of)}::text[], ${texts(x, (e) => e.row)}::text[],
-      ${texts(o, (e) => e.of)}::text[], ${texts(o, (e) => e.row.to)}::text[],
-      ${texts(o, (e) => e.row.backpackId ?? null)}::text[], ${texts(o, (e) => e.row.type)}::text[],
-      ${texts(o, (e) => JSON.stringify(e.row.data))}::text[], ${plain(o, (e) => e.row.at)}::bigint[],
-      ${texts(d, (e) => e.of)}::text[], ${texts(d, (e) => e.row)}::text[],
-      ${texts(m, (e) => e.of)}::text[], ${texts(m, (e) => e.kind)}::text[],
-      ${texts(m, (e) => e.row.id)}::text[], ${plain(m, (e) => e.row.dueAt)}::bigint[],
-      ${texts(m, (e) => e.row.command)}::text[], ${texts(m, (e) => stringifyWithBigints(e.row.input))}::text[],
-      ${texts(r, (e) => e.of)}::text[], ${texts(r, (e) => e.row.table)}::text[],
-      ${texts(r, (e) => JSON.stringify(e.row.row))}::text[])`
-  return { bad: new Set(outcome?.bad), waiting: new Set(outcome?.waiting) }
+  const [outcome] = await sql.unsafe<{ bad: string[]; waiting: string[]; stored_events: number }[]>(
+    COMMIT_TEXT,
+    toParameters(changes, assertions),
+    { prepare: true },
+  )
+  const { bad, waiting, stored_events: storedEvents = 0 } = outcome ?? {}
+  return { bad: new Set(bad), waiting: new Set(waiting), storedEvents }
 }
 
-function withAggregateId<T>(
+/** The columns of a batch as array literals in the order of the SQL function, and what is rare. */
+function toParameters(
   changes: readonly AggregateChanges[],
-  rows: (one: AggregateChanges) => readonly T[],
-): { of: string; row: T }[] {
-  return changes.flatMap((one) => rows(one).map((row) => ({ of: one.id, row })))
+  assertions: readonly VersionAssertion[],
+): (string | null)[] {
+  const j = collectRows(changes, (one) => one.journal)
+  const a = collectRows(changes, (one) => one.actors)
+  const p = collectRows(changes, (one) => one.prices)
+  const c = collectRows(changes, (one) => one.calls)
+  const o = collectRows(changes, (one) => one.events)
+  return [
+    textColumnLiteral(changes, (one) => one.id),
+    plainColumnLiteral(changes, (one) => one.kind),
+    plainColumnLiteral(changes, (one) => one.oldVersion),
+    plainColumnLiteral(changes, (one) => one.newVersion),
+    textColumnLiteral(assertions, (one) => one.id),
+    plainColumnLiteral(assertions, (one) => one.version),
+    textColumnLiteral(j.of, (at) => changes[at - 1]?.id ?? null),
+    plainColumnLiteral(j.rows, (row) => row.version),
+    plainColumnLiteral(j.rows, (row) => row.commandId),
+    plainColumnLiteral(j.rows, (row) => row.at),
+    joinedJsonColumn(j.rows, (row) => row.command),
+    joinedJsonColumn(j.rows, (row) => row.changed),
+    plainColumnLiteral(a.of, (at) => at),
+    plainColumnLiteral(a.rows, (row) => row.kind),
+    textColumnLiteral(a.rows, (row) => row.id),
+    plainColumnLiteral(a.rows, (row) => row.machineVersion),
+    joinedJsonColumn(a.rows, (row) => row.state),
+    plainColumnLiteral(a.rows, (row) => row.archived),
+    plainColumnLiteral(p.of, (at) => at),
+    plainColumnLiteral(p.rows, (row) => row.id),
+    textColumnLiteral(p.rows, (row) => row.source),
+    plainColumnLiteral(p.rows, (row) => row.amount),
+    plainColumnLiteral(p.rows, (row) => row.fee),
+    plainColumnLiteral(p.rows, (row) => row.promo),
+    plainColumnLiteral(p.rows, (row) => row.callId),
+    plainColumnLiteral(p.rows, (row) => row.at),
+    plainColumnLiteral(c.of, (at) => at),
+    plainColumnLiteral(c.rows, (row) => row.callId),
+    plainColumnLiteral(c.rows, (row) => row.agentId),
+    plainColumnLiteral(c.rows, (row) => row.keyId),
+    textColumnLiteral(c.rows, (row) => row.operation),
+    textColumnLiteral(c.rows, (row) => row.tool),
+    plainColumnLiteral(c.rows, (row) => row.rail),
+    plainColumnLiteral(c.rows, (row) => row.cost),
+    plainColumnLiteral(c.rows, (row) => row.status),
+    textColumnLiteral(c.rows, (row) => row.errorCode),
+    plainColumnLiteral(c.rows, (row) => row.ms),
+    plainColumnLiteral(c.rows, (row) => row.taskId),
+    textColumnLiteral(c.rows, (row) => row.backpackId),
+    plainColumnLiteral(c.rows, (row) => row.ghost),
+    textColumnLiteral(c.rows, (row) => row.idempotencyKey),
+    textColumnLiteral(c.rows, (row) => row.requestHash),
+    textColumnLiteral(c.rows, (row) => row.response),
+    plainColumnLiteral(c.rows, (row) => row.at),
+    plainColumnLiteral(o.of, (at) => at),
+    textColumnLiteral(o.rows, (row) => row.to),
+    textColumnLiteral(o.rows, (row) => row.backpackId ?? null),
+    plainColumnLiteral(o.rows, (row) => row.type),
+    joinedJsonColumn(o.rows, (row) => JSON.stringify(row.data)),
+    plainColumnLiteral(o.rows, (row) => row.at),
+    plainColumnLiteral(o.rows, (row) => row.onlyIfHeard ?? false),
+    toRareRows(changes),
+  ]
 }
+
+/** The rows of a kind in a batch, and the position of the aggregate of each, from 1. */
+function collectRows<T>(
+  changes: readonly AggregateChanges[],
+  get: (one: AggregateChanges) => readonly T[],
+): { of: readonly number[]; rows: readonly T[] } {
+  const of: number[] = []
+  const rows: T[] = []
+  for (const [at, one] of changes.entries())
+    for (const row of get(one)) {
+      of.push(at + 1)
+      rows.push(row)
+    }
+  return { of, rows }
+}
+
+/** What most commands do not write, as JSON; null if the batch has none of it. */
+function toRareRows(changes: readonly AggregateChanges[]): string | null {
+  const rare: Record<string, Record<string, unknown>[]> = {}
+  const add = (group: string, row: Record<string, unknown>) => (rare[group] ??= []).push(row)
+  for (const one of changes) {
+    const o = one.id
+    for (const { callId = null, memo = null, amount, id, debit, credit, kind, at } of one.transfers)
+      add('transfers', {
+        o,
+        id,
+        debit,
+        credit,
+        amount: String(amount),
+        kind,
+        call: callId,
+        memo,
+        at,
+      })
+    for (const { event, ...message } of one.inbox)
+      add('inbox', { o, ...message, event: stringifyWithBigints(event) })
+    for (const id of one.absorbed) add('absorbed', { o, id })
+    for (const id of one.removedTimers) add('removed', { o, id })
+    for (const { id, dueAt, command, input } of one.timers)
+      add('timers', { o, k: one.kind, id, due: dueAt, command, input: stringifyWithBigints(input) })
+    for (const { table, row } of one.rows) add('rows', { o, table, row })
+  }
+  for (const _ in rare) return JSON.stringify(rare)
+  return null
+}
+
+/** Built once, without types: they are those of the function. */
+const COMMIT_TEXT = `select * from commit_batch(${toParameters([], [])
+  .map((_, at) => `$${at + 1}`)
+  .join()})`

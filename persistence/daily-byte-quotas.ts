@@ -8,7 +8,7 @@ import type { Sql } from './start-postgres-and-redis.ts'
  * Counts the stored reply of a plain write against an agent's UTC day; false if it exceeds the
  * quota. Runs in the transaction that stores the reply: exact over any number of nodes.
  */
-export async function reserveReplyBytes(
+export async function reserveDailyStoredReplyBytes(
   db: Sql | TransactionSql<{ bigint: bigint }>,
   agentId: string,
   bytes: number,

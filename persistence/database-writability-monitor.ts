@@ -35,7 +35,7 @@ export interface DatabaseWritabilityMonitor {
  * A station whose health is 503 may get no writes, so it probes: each second it writes a megabyte
  * that is rolled back, until that works.
  */
-export function startStorageMonitor(sql: Sql): DatabaseWritabilityMonitor {
+export function startDatabaseWritabilityMonitor(sql: Sql): DatabaseWritabilityMonitor {
   let fault: string | null = null
   let next: NodeJS.Timeout | undefined
   let stopped = false

@@ -2,7 +2,7 @@ import type { DatabaseTransaction } from './idempotency/idempotent-writes.ts'
 import type { Sql } from './start-postgres-and-redis.ts'
 
 /** Work that failed for good, with the data needed to redo it. */
-export interface DeadLetter {
+export interface DeadLetteredWork {
   readonly id: string
   /** The kind of work: `timer`, `webhook`. */
   readonly kind: string
@@ -15,10 +15,13 @@ export interface DeadLetter {
   readonly replayedAt: Date | null
 }
 
-export type NewDeadLetter = Pick<DeadLetter, 'kind' | 'key' | 'reason' | 'payload'>
+export type NewDeadLetter = Pick<DeadLetteredWork, 'kind' | 'key' | 'reason' | 'payload'>
 
 /** Makes the work of a letter due again, in the transaction that marks it as replayed. */
-export type DeadLetterRequeuer = (tx: DatabaseTransaction, letter: DeadLetter) => Promise<void>
+export type DeadLetterRequeuer = (
+  tx: DatabaseTransaction,
+  letter: DeadLetteredWork,
+) => Promise<void>
 
 /** The failed timer, before it becomes a letter. */
 interface FailedTimer {
@@ -56,7 +59,7 @@ export function createDeadLetterStore(
     },
 
     /** Newest first; without replayed ones by default. */
-    async list({ replayed = false, limit = 100 } = {}): Promise<DeadLetter[]> {
+    async list({ replayed = false, limit = 100 } = {}): Promise<DeadLetteredWork[]> {
       const rows = await sql<LetterRow[]>`
         select * from dead_letters where ${replayed} or replayed_at is null
          order by at desc, id desc limit ${limit}`
@@ -66,7 +69,7 @@ export function createDeadLetterStore(
     /**
      * Makes its work due again, once; null if there is no such letter or it was replayed before.
      */
-    async replay(id: string): Promise<DeadLetter | null> {
+    async replay(id: string): Promise<DeadLetteredWork | null> {
       return sql.begin(async (tx) => {
         const [row] = await tx<LetterRow[]>`
           update dead_letters set replayed_at = clock_timestamp()
@@ -74,7 +77,7 @@ export function createDeadLetterStore(
         if (row === undefined) return null
         const letter = fromRow(row)
         const revive = known[letter.kind]
-        if (revive === undefined) throw new Error(`nobody revives a ${letter.kind}`)
+        if (revive === undefined) throw new Error(`no handler revives a ${letter.kind}`)
         await revive(tx, letter)
         return letter
       })
@@ -94,7 +97,7 @@ async function insertDeadLetter(
 }
 
 /** Restores the timer, due now; a timer of the same id set since then takes precedence. */
-async function requeueTimer(tx: DatabaseTransaction, { payload }: DeadLetter): Promise<void> {
+async function requeueTimer(tx: DatabaseTransaction, { payload }: DeadLetteredWork): Promise<void> {
   await tx`
     insert into timers (aggregate_id, aggregate_kind, id, due_at, command, input)
     select t.aggregate_id, t.aggregate_kind, t.id, clock_timestamp(), t.command, t.input
@@ -112,7 +115,7 @@ interface LetterRow {
   replayed_at: Date | null
 }
 
-const fromRow = (row: LetterRow): DeadLetter => ({
+const fromRow = (row: LetterRow): DeadLetteredWork => ({
   id: row.id,
   kind: row.kind,
   key: row.key,

@@ -1,3 +1,4 @@
+import { createDatabaseAdjustedClock, SECOND } from '../core/clock.ts'
 import { succeedsWithin } from './query-timeout.ts'
 import { openDedicatedConnection } from './postgres/connection-pool.ts'
 import type { Sql, DatabaseAddress } from './postgres/connection-pool.ts'
@@ -15,8 +16,13 @@ export interface MessageBus {
    * connections opened before are probably dead, too, and would stay open for many minutes.
    */
   onDeadConnections(heard: () => void): void
-  /** False while a message could be missed: caches that rely on messages must not be trusted. */
+  /**
+   * False while a message could be missed: caches that rely on messages must not be trusted. The line is asked
+   * rarely while nobody calls this, so the first call after a while may return false and have it asked at once.
+   */
   healthy(): boolean
+  /** Whether the line answers within `ms`; asks it if the last answer is old. */
+  answers(ms: number): Promise<boolean>
   stop(): Promise<void>
 }
 
@@ -32,20 +38,32 @@ const RECONNECT_DELAY_MS = 50
 /** A dead connection is detected within the sum of both. */
 const PROBE_INTERVAL_MS = 1_000
 const PROBE_TIMEOUT_MS = 1_000
+/** While nobody relies on the line. */
+const IDLE_PROBE_INTERVAL_MS = 15 * SECOND
+/** How long somebody relies on the line who has asked for its health. */
+const RELIED_ON_MS = 10 * SECOND
 
-export interface MessageBusDeps {
+export interface PostgresNotifyBusDeps {
   readonly sql: Sql
   readonly target: DatabaseAddress
   readonly log: (line: string) => void
 }
 
 /** LISTEN and NOTIFY on a dedicated connection. Rejects only if the first LISTEN fails. */
-export async function startMessageBus({ sql, target, log }: MessageBusDeps): Promise<MessageBus> {
+export async function startMessageBus({
+  sql,
+  target,
+  log,
+}: PostgresNotifyBusDeps): Promise<MessageBus> {
   const topics = new Map<string, Set<BusSubscriber>>()
   const onDead: (() => void)[] = []
   let healthy = false
   let stopped = false
-  let probing: NodeJS.Timeout | undefined
+  let nextProbe: NodeJS.Timeout | undefined
+  let probing: Promise<void> | null = null
+  let answeredAt = -Infinity
+  let reliedOnUntil = -Infinity
+  const { mono } = createDatabaseAdjustedClock()
   let line = open()
 
   function open(): Sql {
@@ -95,25 +113,45 @@ export async function startMessageBus({ sql, target, log }: MessageBusDeps): Pro
   async function listen(): Promise<void> {
     await line.unsafe(`listen ${NOTIFY_CHANNEL}`)
     for (const listeners of topics.values()) for (const { missed } of listeners) guarded(missed)
+    answeredAt = mono()
     healthy = true
   }
-  async function probe(): Promise<void> {
-    if (healthy) {
-      const asked = line`select 1`.execute()
-      const heard = asked.then(
-        () => {},
-        () => {}, // closed, so not a dead connection
-      )
-      if (!(await succeedsWithin(asked, PROBE_TIMEOUT_MS))) lost(heard)
-    }
-    if (!stopped) probing = setTimeout(() => void probe(), PROBE_INTERVAL_MS).unref()
+  async function ask(): Promise<void> {
+    const asked = line`select 1`.execute()
+    const heard = asked.then(
+      () => {},
+      () => {}, // closed, so not a dead connection
+    )
+    if (await succeedsWithin(asked, PROBE_TIMEOUT_MS)) answeredAt = mono()
+    else lost(heard)
+  }
+  function probe(): Promise<void> {
+    clearTimeout(nextProbe)
+    probing ??= (healthy ? ask() : Promise.resolve()).finally(() => {
+      probing = null
+      scheduleProbe()
+    })
+    return probing
+  }
+  function scheduleProbe(): void {
+    if (stopped) return
+    clearTimeout(nextProbe)
+    const everyMs = mono() < reliedOnUntil ? PROBE_INTERVAL_MS : IDLE_PROBE_INTERVAL_MS
+    nextProbe = setTimeout(() => void probe(), everyMs).unref()
+  }
+  /** Whether a message missed before now would be known. */
+  function isCurrent(): boolean {
+    const now = mono()
+    if (now >= reliedOnUntil && probing === null) void probe()
+    reliedOnUntil = now + RELIED_ON_MS
+    return healthy && now - answeredAt <= PROBE_INTERVAL_MS + PROBE_TIMEOUT_MS
   }
 
   await listen().catch(async (error: unknown) => {
     await line.end({ timeout: 0 })
     throw error
   })
-  probing = setTimeout(() => void probe(), PROBE_INTERVAL_MS).unref()
+  scheduleProbe()
   return {
     async publish(topic, message) {
       const payload = JSON.stringify({ topic, message })
@@ -131,11 +169,16 @@ export async function startMessageBus({ sql, target, log }: MessageBusDeps): Pro
       }
     },
     onDeadConnections: (heard) => void onDead.push(heard),
-    healthy: () => healthy,
+    healthy: isCurrent,
+    async answers(ms) {
+      if (isCurrent()) return true
+      await succeedsWithin(probe(), ms)
+      return isCurrent()
+    },
     async stop() {
       stopped = true
       healthy = false
-      clearTimeout(probing)
+      clearTimeout(nextProbe)
       await line.end({ timeout: 0 })
     },
   }

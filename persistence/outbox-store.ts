@@ -1,3 +1,5 @@
+import { LIMITS } from '../core/limits.ts'
+import { toTextArrayLiteral } from './postgres/postgres-array-literal.ts'
 import type { Sql } from './start-postgres-and-redis.ts'
 import { createTableTail } from './table-tail.ts'
 
@@ -47,6 +49,24 @@ export function createOutboxStore(sql: Sql) {
          where agent_id = ${agentId} and id > ${after} and id <= ${through}
          order by id limit ${limit}`
       return rows.map(fromRow)
+    },
+
+    /**
+     * From now on commits store every event of the agent, until `eventDays` after the last call of
+     * this. Resolves to an id: cursors below it are from before and have a gap.
+     */
+    async listen(agentId: string): Promise<bigint> {
+      const [row] = await sql<{ lost: bigint }[]>`
+        select listen_to_events(${agentId}, ${LIMITS.eventDays}) as lost`
+      return row?.lost ?? 0n
+    },
+
+    /** The same for agents that listen already. */
+    async keepListening(agentIds: readonly string[]): Promise<Map<string, bigint>> {
+      const rows = await sql<{ agent_id: string; lost: bigint }[]>`
+        select agent_id, listen_to_events(agent_id, ${LIMITS.eventDays}) as lost
+          from (select unnest(${toTextArrayLiteral(agentIds)}::text[]) as agent_id order by 1) x`
+      return new Map(rows.map((row) => [row.agent_id, row.lost]))
     },
 
     /** The id of the oldest stored event. */

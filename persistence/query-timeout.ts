@@ -2,27 +2,36 @@ import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
 
 /** The work's result; throws `unavailable` if the database does not answer in time. */
-export async function withUnavailableTimeout<T>(work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_, reject) => {
-    const silent = () => reject(new ServiceError('unavailable', { retry_after: 2 }))
-    timer = setTimeout(silent, LIMITS.commitTimeoutMs)
-  })
-  return Promise.race([work, late]).finally(() => clearTimeout(timer))
-}
+export const withUnavailableTimeout = <T>(work: Promise<T>): Promise<T> =>
+  rejectLate(
+    work,
+    LIMITS.commitTimeoutMs,
+    () => new ServiceError('unavailable', { retry_after: 2 }),
+  )
 
 /**
  * The commit's result, or an interrupted connection after a timeout: a silent connection must not
  * block later commits.
  */
-export async function withSilentConnectionTimeout<T>(work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_, reject) => {
-    const silent = () =>
-      reject(Object.assign(new Error('no answer'), { code: 'CONNECTION_SILENT' }))
-    timer = setTimeout(silent, LIMITS.commitAbandonMs)
+export const withUnansweredCommitTimeout = <T>(work: Promise<T>): Promise<T> =>
+  rejectLate(work, LIMITS.commitAbandonMs, () =>
+    Object.assign(new Error('no answer'), { code: 'CONNECTION_SILENT' }),
+  )
+
+function rejectLate<T>(work: Promise<T>, ms: number, toError: () => Error): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(toError()), ms)
+    work.then(
+      (result) => {
+        clearTimeout(timer)
+        resolve(result)
+      },
+      (error: unknown) => {
+        clearTimeout(timer)
+        reject(error as Error)
+      },
+    )
   })
-  return Promise.race([work, late]).finally(() => clearTimeout(timer))
 }
 
 /** Whether the work succeeded in time. */

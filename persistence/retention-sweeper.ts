@@ -4,6 +4,10 @@ import type { Sql } from './start-postgres-and-redis.ts'
 /** Deletes expired rows. */
 
 const SWEEP_BATCH_SIZE = 2_000
+/** Later heads of a day are kept this long; a trigger refuses less. */
+const HEAD_DAYS = 8
+/** Figures of tools span at most eight days. */
+const SUMMED_DAYS = 9
 
 /**
  * Deletes rows after their retention period. None of them is money: ledger, calls and journals of
@@ -37,6 +41,9 @@ export function createRetentionSweeper(sql: Sql) {
     return gone?.n ?? 0
   }
 
+  /** Ends agents whose last cursor is older than any event. */
+  const listeners = () => deleteOlderThan(sql, 'event_listeners', 'until', 0)
+
   /** Deletes queries of vaults. */
   const questions = () => deleteOlderThan(sql, 'vault_queries', 'at', LIMITS.vaultQueryDays)
 
@@ -50,14 +57,60 @@ export function createRetentionSweeper(sql: Sql) {
     return gone.count
   }
 
+  /** Deletes refunds of community tools. Charged calls stay: `gas verify` checks their shares. */
+  const builderRefunds = async (): Promise<number> => {
+    const gone = await sql`
+      with oldest as materialized (
+        select call_id from community_tool_calls
+         where not ok and at < now() - make_interval(days => ${LIMITS.communityRefundDays})
+         limit ${SWEEP_BATCH_SIZE} for update skip locked)
+      delete from community_tool_calls c using oldest where c.call_id = oldest.call_id`
+    return gone.count
+  }
+
   /** Deletes ended watches and what ended them. */
   const watches = () => deleteOlderThan(sql, 'hive_watches', 'ended_at', LIMITS.hiveMatchDays)
   const watchEnds = () => deleteOlderThan(sql, 'hive_watch_closures', 'at', LIMITS.hiveMatchDays)
 
+  /** Deletes answers whose payment has ended; a paid one is in the row of its call. */
+  const withheldAnswers = async (): Promise<number> => {
+    const gone = await sql`
+      delete from withheld_answers where settlement = any(array(
+        select w.settlement from withheld_answers w join settlements s on s.id = w.settlement
+          join actors a on a.kind = 'settlement' and a.id = s.id and a.aggregate_id = s.payer
+         where a.archived and w.at < now() - make_interval(days => ${LIMITS.withheldAnswerDays})
+         limit ${SWEEP_BATCH_SIZE}))`
+    return gone.count
+  }
+
   /** Deletes rejections of Backpacks. */
   const refusals = () => deleteOlderThan(sql, 'backpack_refusals', 'last_at', LIMITS.refusalDays)
 
+  /** Deletes explanations of refusals. */
+  const explained = () => deleteOlderThan(sql, 'refusals', 'last_at', LIMITS.explainedRefusalDays)
+
   const features = () => deleteOlderThan(sql, 'hive_features', 'ends_at', LIMITS.hiveFeatureDays)
+
+  /** Deletes old probes, and listings that nobody has seen for days. */
+  const probes = () => deleteOlderThan(sql, 'x402_api_probes', 'at', LIMITS.apiHistoryDays)
+  const hostProbes = () => deleteOlderThan(sql, 'x402_host_probes', 'at', 1)
+  const apis = () => deleteOlderThan(sql, 'x402_apis', 'last_seen_at', LIMITS.apiUnseenDays)
+
+  /** Deletes all signed heads of past days but the last of each; the roots of the others follow from the leaves. */
+  const heads = async (): Promise<number> => {
+    const gone = await sql`
+      delete from attestation_heads h where tree_size = any(array(
+        select tree_size from (
+          select tree_size, signed_at, lead(signed_at) over (order by tree_size) as next
+            from attestation_heads where signed_at < now() - make_interval(days => ${HEAD_DAYS})) old
+         where (next at time zone 'UTC')::date = (signed_at at time zone 'UTC')::date limit ${SWEEP_BATCH_SIZE}))`
+    return gone.count
+  }
+
+  /** Deletes sums of hours that no figure reads any more. */
+  const toolHours = () => deleteOlderThan(sql, 'tool_hours', 'hour', SUMMED_DAYS)
+  const soldHours = () => deleteOlderThan(sql, 'community_tool_hours', 'hour', SUMMED_DAYS)
+  const payers = () => deleteOlderThan(sql, 'community_tool_payers', 'last_at', SUMMED_DAYS)
 
   const drafts = async (): Promise<number> => {
     const gone = await sql`
@@ -89,12 +142,23 @@ export function createRetentionSweeper(sql: Sql) {
     async sweep(): Promise<void> {
       while ((await sweepSettlerTransactions(sql)) === SWEEP_BATCH_SIZE);
       while ((await events()) === SWEEP_BATCH_SIZE);
+      while ((await listeners()) === SWEEP_BATCH_SIZE);
       while ((await visitors()) === SWEEP_BATCH_SIZE);
       while ((await questions()) === SWEEP_BATCH_SIZE);
       while ((await matches()) === SWEEP_BATCH_SIZE);
       while ((await watches()) === SWEEP_BATCH_SIZE);
       while ((await watchEnds()) === SWEEP_BATCH_SIZE);
+      while ((await builderRefunds()) === SWEEP_BATCH_SIZE);
+      while ((await withheldAnswers()) === SWEEP_BATCH_SIZE);
       while ((await refusals()) === SWEEP_BATCH_SIZE);
+      while ((await explained()) === SWEEP_BATCH_SIZE);
+      while ((await probes()) === SWEEP_BATCH_SIZE);
+      while ((await hostProbes()) === SWEEP_BATCH_SIZE);
+      while ((await apis()) === SWEEP_BATCH_SIZE);
+      while ((await heads()) === SWEEP_BATCH_SIZE);
+      while ((await toolHours()) === SWEEP_BATCH_SIZE);
+      while ((await soldHours()) === SWEEP_BATCH_SIZE);
+      while ((await payers()) === SWEEP_BATCH_SIZE);
       await features()
       await sweepPromotionClaims(sql)
       await drafts()

@@ -36,6 +36,10 @@ export const listSealedColumns = (sql: Sql): readonly SealedColumn[] => [
     key: { purpose: 'text' },
     aad: ['k.purpose'],
   }),
+  createSealedColumn(sql, 'station', 'attestation_keys', {
+    key: { number: 'int' },
+    aad: [`'attestation'`, 'k.number'],
+  }),
   createSealedColumn(sql, 'wallet', 'wallets', { ...walletColumnSpec('agent_id'), named: true }),
   createSealedColumn(sql, 'wallet', 'fleet_wallets', {
     ...walletColumnSpec('fleet_id'),
@@ -48,6 +52,10 @@ export const listSealedColumns = (sql: Sql): readonly SealedColumn[] => [
   createSealedColumn(sql, 'keyring', 'schedule_params', {
     key: { schedule_id: 'uuid' },
     aad: [`'schedule'`, 'k.agent_id'],
+  }),
+  createSealedColumn(sql, 'keyring', 'tool_credentials', {
+    key: { builder_id: 'uuid', origin: 'text' },
+    aad: ['k.builder_id', 'k.origin', 'k.header'],
   }),
   createSealedColumn(sql, 'webhook', 'webhooks', WEBHOOK_COLUMN_SPEC),
   createSealedColumn(sql, 'webhook', 'webhooks', {
@@ -197,7 +205,7 @@ export async function isMasterKeyRetired(sql: Sql, keyId: string): Promise<boole
 }
 
 /** Counts connections of running stations without this master key: each names the keys it holds. */
-export async function countConnectionsWithoutMasterKey(sql: Sql, keyId: string): Promise<number> {
+export async function countStationsWithoutMasterKey(sql: Sql, keyId: string): Promise<number> {
   const [row] = await sql<{ n: number }[]>`
     select count(*)::int as n from pg_stat_activity where datname = current_database()
        and application_name like 'gas-station key %' and application_name not like ${`% ${keyId}%`}`

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { Redis } from 'ioredis'
-import { createSystemClock } from '../core/clock.ts'
+import { createDatabaseAdjustedClock } from '../core/clock.ts'
 import { startMessageBus } from './message-bus.ts'
 import type { MessageBus } from './message-bus.ts'
 import { migrateSchema } from './migrate-schema.ts'
@@ -13,10 +13,10 @@ import { startRedisChildProcess } from './redis/redis-child-process.ts'
 import {
   createDisabledSnapshotCache,
   createRedisSnapshotCache,
-} from './redis/aggregate-snapshot-cache.ts'
-import type { SnapshotCache } from './redis/aggregate-snapshot-cache.ts'
+} from './redis/redis-aggregate-snapshot-cache.ts'
+import type { SnapshotCache } from './redis/redis-aggregate-snapshot-cache.ts'
 import {
-  startStorageMonitor,
+  startDatabaseWritabilityMonitor,
   type DatabaseWritabilityMonitor,
 } from './database-writability-monitor.ts'
 import { succeedsWithin } from './query-timeout.ts'
@@ -53,7 +53,7 @@ export interface PostgresAndRedisHealth {
 }
 
 /** The databases of the service. Postgres is authoritative; Redis only speeds things up. */
-export interface PostgresAndRedis {
+export interface StationPostgresAndRedis {
   readonly sql: Sql
   /** Connections reserved for commits and hydration: lists and statistics cannot block them. */
   readonly commitSql: Sql
@@ -99,13 +99,13 @@ const DEFAULT_SEARCH_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/
 /** Starts or joins the configured databases and migrates the schema. */
 export async function startPostgresAndRedis(
   settings: PostgresAndRedisSettings,
-): Promise<PostgresAndRedis> {
+): Promise<StationPostgresAndRedis> {
   const opened: (() => Promise<unknown>)[] = []
   const close = async (): Promise<void> => {
     for (const stop of opened.splice(0).reverse()) await stop()
   }
   try {
-    const startedAt = createSystemClock().mono()
+    const startedAt = createDatabaseAdjustedClock().mono()
     const database = await startPostgres(settings)
     opened.push(database.stop)
     const redisPart = startRedis(settings)
@@ -118,7 +118,7 @@ export async function startPostgresAndRedis(
     opened.push(() => commitSql.end({ timeout: 2 }))
     await ensureDatabase(sql, database.target)
     const namespace = await readRedisNamespace(sql)
-    const ms = Math.round(createSystemClock().mono() - startedAt)
+    const ms = Math.round(createDatabaseAdjustedClock().mono() - startedAt)
     await migrateSchema(sql, settings.migrations)
     const bus = await startMessageBus({ sql, target: database.target, log: settings.log })
     opened.push(bus.stop)
@@ -133,7 +133,7 @@ export async function startPostgresAndRedis(
       redis === null ? null : succeedsWithin(waitForRedisReady(redis), REDIS_START_TIMEOUT_MS),
     ])
     opened.push(cache.stop)
-    const storage = startStorageMonitor(sql)
+    const storage = startDatabaseWritabilityMonitor(sql)
     opened.push(async () => storage.stop())
     const redisKind = part?.kind ?? 'none'
     const description = `plane: postgres=${database.describe(ms)} redis=${redisKind}`

@@ -1,3 +1,4 @@
+import { ServiceError } from '../../core/errors.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
@@ -16,8 +17,26 @@ export interface AgentProfileRecord {
   readonly ownerTelegram: string | null
   readonly source: string | null
   readonly createdAt: Date
+  /** Whether the owner agreed that public pages name the agent. */
+  readonly discoverable: boolean
   /** The current deposit address. */
   readonly walletAddress: string | null
+  /** Whether its owner has opened a link that was sent to `contactEmail`. */
+  readonly isContactConfirmed: boolean
+}
+
+/** What an owner decides of a public profile. */
+export interface PublicAgentProfile {
+  readonly description: string | null
+  readonly framework: string | null
+  readonly discoverable: boolean
+}
+
+/** A change of it; undefined keeps a field. */
+export interface AgentProfileChange {
+  readonly description?: string | null | undefined
+  readonly framework?: string | null | undefined
+  readonly discoverable?: boolean | undefined
 }
 
 export interface OwnerContactChange {
@@ -27,7 +46,7 @@ export interface OwnerContactChange {
 
 /** Row of a new agent, as a command stages it with `ctx.row`. */
 export function toAgentRow(
-  profile: Omit<AgentProfileRecord, 'walletAddress'>,
+  profile: Omit<AgentProfileRecord, 'walletAddress' | 'isContactConfirmed'>,
 ): Record<string, unknown> {
   return {
     agent_id: profile.agentId,
@@ -42,6 +61,7 @@ export function toAgentRow(
     owner_telegram: profile.ownerTelegram,
     source: profile.source,
     created_at: profile.createdAt.toISOString(),
+    discoverable: profile.discoverable,
   }
 }
 
@@ -51,7 +71,9 @@ export function createAgentProfileStore(sql: Sql) {
     async of(agentId: string): Promise<AgentProfileRecord | null> {
       const [row] = await sql<ProfileRow[]>`
         select a.*, (select address from wallets w where w.agent_id = a.agent_id
-                        and w.status = 'active' order by created_at desc limit 1) as wallet_address
+                        and w.status = 'active' order by created_at desc limit 1) as wallet_address,
+               exists (select from confirmed_contacts c where c.agent_id = a.agent_id
+                          and c.email = lower(a.contact_email)) as contact_confirmed
           from agents a where a.agent_id = ${agentId}`
       return row === undefined ? null : fromRow(row)
     },
@@ -60,6 +82,29 @@ export function createAgentProfileStore(sql: Sql) {
     async has(agentId: string): Promise<boolean> {
       const [row] = await sql`select from agents where agent_id = ${agentId}`
       return row !== undefined
+    },
+
+    /** Updates the public profile. */
+    async update(
+      tx: DatabaseTransaction,
+      agentId: string,
+      { description, framework, discoverable }: AgentProfileChange,
+    ): Promise<PublicAgentProfile> {
+      const [row] = await tx<PublicAgentProfile[]>`
+        update agents set
+          description = case when ${description === undefined} then description
+                             else ${description ?? null} end,
+          framework = case when ${framework === undefined} then framework
+                           else ${framework ?? null} end,
+          discoverable = coalesce(${discoverable ?? null}, discoverable)
+         where agent_id = ${agentId} returning description, framework, discoverable`
+      if (row === undefined) throw new ServiceError('agent_not_found')
+      return row
+    },
+
+    /** Sets the address of the digest, by which its owner may sign in once it is confirmed. */
+    async setContactEmail(agentId: string, email: string): Promise<void> {
+      await sql`update agents set contact_email = ${email} where agent_id = ${agentId}`
     },
 
     /** Updates the owner's addresses; undefined keeps an address, null removes it. */
@@ -97,7 +142,9 @@ interface ProfileRow {
   owner_telegram: string | null
   source: string | null
   created_at: Date
+  discoverable: boolean
   wallet_address: string | null
+  contact_confirmed: boolean
 }
 
 const fromRow = (row: ProfileRow): AgentProfileRecord => ({
@@ -113,5 +160,7 @@ const fromRow = (row: ProfileRow): AgentProfileRecord => ({
   ownerTelegram: row.owner_telegram,
   source: row.source,
   createdAt: row.created_at,
+  discoverable: row.discoverable,
+  isContactConfirmed: row.contact_confirmed,
   walletAddress: row.wallet_address,
 })

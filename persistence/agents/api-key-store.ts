@@ -1,11 +1,12 @@
-import { hmacSha256 } from '../../core/key-derivation-and-encryption.ts'
+import { hmacSha256, hmacSha256Text } from '../../core/key-derivation-and-encryption.ts'
 import {
   keyFamilyId,
   keySpendingId,
   type ApiKeySpendingLimits,
 } from '../../domain/api-key-spending-limits.ts'
+import { isUuid } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { micros, type Micros } from '../../core/money.ts'
+import { asMicros, type Micros } from '../../core/money.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
@@ -14,7 +15,7 @@ export const API_KEY_SCOPES = ['tools', 'read', 'tasks', 'backpacks', 'funds', '
 export type ApiKeyScope = (typeof API_KEY_SCOPES)[number]
 export const WILDCARD_SCOPE = '*'
 /** The largest scopes of a key bound to a Backpack: it manages no keys. */
-export const BACKPACK_KEY_SCOPES: readonly ApiKeyScope[] = API_KEY_SCOPES.filter(
+export const MAX_BACKPACK_BOUND_KEY_SCOPES: readonly ApiKeyScope[] = API_KEY_SCOPES.filter(
   (scope) => scope !== 'keys',
 )
 
@@ -40,7 +41,7 @@ export interface NewApiKey extends ApiKeySpendingLimits {
 }
 
 /** A key, and how it ended if it has. */
-export interface LatestFamilyKey {
+export interface LatestApiKeyInRotation {
   readonly terms: ApiKeySpendingLimits
   readonly endReason: 'key_revoked' | 'key_expired' | null
 }
@@ -67,7 +68,7 @@ export function toApiKeyRow(pepper: Buffer, key: NewApiKey): Record<string, unkn
   return {
     id: key.id,
     agent_id: key.agentId,
-    hash: `\\x${hmacSha256(pepper, key.secret).toString('hex')}`,
+    hash: `\\x${hmacSha256Text(pepper, key.secret, 'hex')}`,
     prefix: apiKeyDisplayPrefix(key.secret),
     name: key.name,
     scopes: key.scopes,
@@ -87,7 +88,7 @@ export function toApiKeyRow(pepper: Buffer, key: NewApiKey): Record<string, unkn
 export function createApiKeyStore(sql: Sql, pepper: Buffer) {
   return {
     /** The hash that identifies a key in the table and in caches. */
-    hash: (secret: string): string => hmacSha256(pepper, secret).toString('hex'),
+    hash: (secret: string): string => hmacSha256Text(pepper, secret, 'hex'),
 
     /** The key with this hash, including revoked and expired keys. */
     async find(hash: string): Promise<ApiKeyRecord | null> {
@@ -95,11 +96,22 @@ export function createApiKeyStore(sql: Sql, pepper: Buffer) {
       return row === undefined ? null : fromRow(row)
     },
 
+    /** The working key that a session of an owner acts as for this agent (`owner-session-store.ts`). */
+    async findForSession(sessionHash: string, agentId: string): Promise<ApiKeyRecord | null> {
+      if (!isUuid(agentId)) return null
+      const [row] = await sql<KeyRow[]>`
+        select k.* from owner_sessions s join owner_session_agents m using (hash)
+          join api_keys k on k.id = m.key_id
+         where s.hash = ${sessionHash} and s.expires_at > now() and m.agent_id = ${agentId}
+           and k.revoked_at is null and (k.expires_at is null or k.expires_at > now())`
+      return row === undefined ? null : fromRow(row)
+    },
+
     /**
      * The current key of a family: the latest rotation, also if it has ended. `ended` says how, by
      * the database's clock. Null if there is no such key.
      */
-    async successorOf(familyId: string): Promise<LatestFamilyKey | null> {
+    async successorOf(familyId: string): Promise<LatestApiKeyInRotation | null> {
       const [row] = await sql<(KeyRow & { over: boolean })[]>`
         select *, coalesce(expires_at <= clock_timestamp(), false) as over from api_keys
          where coalesce(family_id, spending_id, id) = ${familyId} order by id desc limit 1`
@@ -219,7 +231,7 @@ interface KeyRow {
 }
 
 const toOptionalMicros = (value: bigint | null): Micros | null =>
-  value === null ? null : micros(value)
+  value === null ? null : asMicros(value)
 
 const fromRow = (row: KeyRow): ApiKeyRecord => ({
   id: row.id,

@@ -1,6 +1,6 @@
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
 import { newUuidV7 } from '../../core/ids.ts'
-import { addMicros, micros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import { addMicros, asMicros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
@@ -14,6 +14,9 @@ export interface ReferralEarningsSummary {
   /** Paid-out shares of calls, and their promotional part. */
   readonly paidOut: Micros
   readonly paidOutPromo: Micros
+  /** Agents made with its bundles, and what their calls have earned it. */
+  readonly children: number
+  readonly genesisShares: Micros
 }
 
 /** Stores referral codes and pays out what they earn. */
@@ -24,6 +27,13 @@ export function createReferralStore(sql: Sql) {
       const [row] = await sql<{ agent_id: string }[]>`
         select agent_id from referral_codes where code = ${code}`
       return row?.agent_id ?? null
+    },
+
+    /** The agent that bought a bundle of a new agent; null without one. */
+    async creatorOfBundle(bundleId: string): Promise<string | null> {
+      const [row] = await sql<{ creator_id: string | null }[]>`
+        select creator_id from forged_bundles where id = ${bundleId}::uuid`
+      return row?.creator_id ?? null
     },
 
     async codeOf(agentId: string): Promise<string | null> {
@@ -52,22 +62,29 @@ export function createReferralStore(sql: Sql) {
         select (select count(*) from agents
                  where referral_code = (select code from referral_codes where agent_id = ${agentId})
                ) as referred,
-               (select count(*) from transfers
+               (select count(*) from ledger
                  where kind = 'referral' and credit = ${promoAccount(agentId)}) as activated,
-               (select coalesce(sum(amount_micros), 0)::bigint from transfers
+               (select coalesce(sum(amount_micros), 0)::bigint from ledger
                  where kind = 'referral' and credit = ${promoAccount(agentId)}) as rewards,
-               (select coalesce(sum(amount_micros), 0)::bigint from transfers
+               (select coalesce(sum(amount_micros), 0)::bigint from ledger
                  where debit = ${referralAccount(agentId, 'cash')} and debit like 'referral:%'
                    and kind = 'payout') as paid_out,
-               (select coalesce(sum(amount_micros), 0)::bigint from transfers
+               (select coalesce(sum(amount_micros), 0)::bigint from ledger
                  where debit = ${referralAccount(agentId, 'promo')} and debit like 'referral:%'
-                   and kind = 'payout') as paid_out_promo`
+                   and kind = 'payout') as paid_out_promo,
+               (select count(*) from forged_bundles f join agents a on a.source = 'genesis:' || f.id
+                 where f.creator_id = ${agentId}) as children,
+               (select coalesce(sum(amount_micros), 0)::bigint from ledger
+                 where credit in (${referralAccount(agentId, 'cash')}, ${referralAccount(agentId, 'promo')})
+                   and credit like 'referral:%' and kind = 'fee') as genesis_shares`
       return {
         referred: Number(row?.referred ?? 0n),
         activated: Number(row?.activated ?? 0n),
-        rewards: micros(row?.rewards ?? 0n),
-        paidOut: micros((row?.paid_out ?? 0n) + (row?.paid_out_promo ?? 0n)),
-        paidOutPromo: micros(row?.paid_out_promo ?? 0n),
+        rewards: asMicros(row?.rewards ?? 0n),
+        paidOut: asMicros((row?.paid_out ?? 0n) + (row?.paid_out_promo ?? 0n)),
+        paidOutPromo: asMicros(row?.paid_out_promo ?? 0n),
+        children: Number(row?.children ?? 0n),
+        genesisShares: asMicros(row?.genesis_shares ?? 0n),
       }
     },
 
@@ -84,7 +101,7 @@ export function createReferralStore(sql: Sql) {
           const amount = await readAccruedBalance(tx, account)
           if (amount <= ZERO) continue
           await tx`
-            insert into transfers (id, owner, debit, credit, amount_micros, kind, at)
+            insert into ledger (id, owner, debit, credit, amount_micros, kind, at)
             values (${newUuidV7(at.getTime())}, ${agentId}, ${account}, ${`agent:${agentId}:${part}`},
                     ${amount}, 'payout', ${at})`
           parts[part] = amount
@@ -115,11 +132,11 @@ const promoAccount = (agentId: string) => `agent:${agentId}:promo`
 /** The condition on the prefix matches the index. */
 async function readAccruedBalance(tx: DatabaseTransaction, account: string): Promise<Micros> {
   const [row] = await tx<{ balance: bigint }[]>`
-    select (coalesce((select sum(amount_micros) from transfers
+    select (coalesce((select sum(amount_micros) from ledger
                        where credit = ${account} and credit like 'referral:%'), 0)
-          - coalesce((select sum(amount_micros) from transfers
+          - coalesce((select sum(amount_micros) from ledger
                        where debit = ${account} and debit like 'referral:%'), 0))::bigint as balance`
-  return micros(row?.balance ?? 0n)
+  return asMicros(row?.balance ?? 0n)
 }
 
 interface EarningsRow {
@@ -128,4 +145,6 @@ interface EarningsRow {
   rewards: bigint
   paid_out: bigint
   paid_out_promo: bigint
+  children: bigint
+  genesis_shares: bigint
 }

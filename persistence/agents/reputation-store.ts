@@ -1,5 +1,5 @@
 import type { Micros } from '../../core/money.ts'
-import { micros } from '../../core/money.ts'
+import { asMicros } from '../../core/money.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Public figures of an agent from the ledger; private calls and entries are excluded. */
@@ -21,7 +21,7 @@ export function createReputationStore(sql: Sql) {
       const accounts = [`agent:${id}:promo`, `agent:${id}:cash`]
       const [row] = await sql<TrackRecordRow[]>`
         select a.created_at, c.calls, c.succeeded,
-          (select coalesce(sum(amount_micros), 0)::bigint from transfers
+          (select coalesce(sum(amount_micros), 0)::bigint from ledger
             where credit = any(${accounts}) and kind = 'tip'
               and credit like 'agent:%' and split_part(credit, ':', 2) <> owner) as tips,
           (select count(*)::int from hive_entries
@@ -53,7 +53,7 @@ const fromRow = (row: TrackRecordRow): AgentTrackRecord => ({
   createdAt: row.created_at,
   calls: row.calls,
   succeeded: row.succeeded,
-  tipsReceived: micros(row.tips),
+  tipsReceived: asMicros(row.tips),
   hiveEntries: row.entries,
   hiveReads: row.reads,
 })

@@ -13,7 +13,7 @@ export interface BackpackListPosition {
  * Lists an agent's tasks and Backpacks, including those that are not loaded; their actors hold the
  * details.
  */
-export function createTaskBackpackListStore(sql: Sql) {
+export function createTasksAndBackpacksListStore(sql: Sql) {
   return {
     /** Ids of an agent's tasks, newest first; `before` is the id of the last one seen. */
     async tasksOf(
@@ -53,7 +53,7 @@ export function createTaskBackpackListStore(sql: Sql) {
     },
   }
 }
-export type TaskBackpackListStore = ReturnType<typeof createTaskBackpackListStore>
+export type TaskBackpackListStore = ReturnType<typeof createTasksAndBackpacksListStore>
 
 /** The cursor that continues a list of Backpacks after this one. */
 export const toBackpackCursor = ({ id, createdAt }: BackpackListPosition): string =>

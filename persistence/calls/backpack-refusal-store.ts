@@ -1,5 +1,5 @@
 import { LIMITS } from '../../core/limits.ts'
-import type { BackpackRefusalCount } from '../../core/commit-rows.ts'
+import type { BackpackRefusalCount } from '../../core/aggregate-commit-row-types.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Stores rejected calls of Backpacks, as their spend logs list them. */

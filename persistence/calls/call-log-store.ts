@@ -1,7 +1,8 @@
-import { CALLER_ERROR_CODES } from '../../core/errors.ts'
-import { micros, type Micros } from '../../core/money.ts'
-import type { IdempotentResponse } from '../../core/commit-rows.ts'
+import { asMicros, type Micros } from '../../core/money.ts'
+import type { IdempotentResponse } from '../../core/aggregate-commit-row-types.ts'
+import { forgetStoredAnswers } from './call-answer-hashes.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
+import { rollUpStatistics } from '../statistics/roll-up-statistics.ts'
 
 /** Reads of the call log. */
 
@@ -119,9 +120,9 @@ export function createCallLogStore(sql: Sql) {
                   from usage_daily where owner = ${agentId}) mine`
       return {
         callsToday: Number(row?.calls_today ?? 0n),
-        spentToday: micros(row?.spent_today ?? 0n),
+        spentToday: asMicros(row?.spent_today ?? 0n),
         callsTotal: Number(row?.calls_total ?? 0n),
-        spentTotal: micros(row?.spent_total ?? 0n),
+        spentTotal: asMicros(row?.spent_total ?? 0n),
       }
     },
 
@@ -141,22 +142,19 @@ export function createCallLogStore(sql: Sql) {
       return rows.length > 0
     },
 
-    /** Deletes the text of replies that can no longer be repeated; their keys stay. */
-    async forgetAnswers(): Promise<void> {
-      await sql`update calls set response = null
-        where response is not null and at < now() - interval '24 hours'`
-    },
+    /** Deletes the text of replies that can no longer be repeated. */
+    forgetAnswers: () => forgetStoredAnswers(sql),
 
     /**
      * Success rate and latency of each tool over the last seven days. Counts valid, paid calls
      * (`CALLER_ERROR_CODES`) and excludes private ones.
      */
     async toolStats(): Promise<Map<string, LoggedToolStats>> {
+      await rollUpStatistics(sql)
       const rows = await sql<{ tool: string; ok: number; ms: number; calls: bigint }[]>`
-        select tool, avg((status = 'ok')::int)::float8 as ok, avg(ms)::float8 as ms, count(*) as calls
-          from calls where tool is not null and not ghost and at > now() - interval '7 days'
-           and (error_code is null or error_code <> all(${CALLER_ERROR_CODES as string[]}))
-         group by tool`
+        select tool, (sum(ok) / sum(judged))::float8 as ok, (sum(judged_ms) / sum(judged))::float8 as ms,
+               sum(judged)::bigint as calls
+          from tool_hours where hour > now() - interval '7 days' group by tool having sum(judged) > 0`
       return new Map(
         rows.map((row) => [
           row.tool,
@@ -248,7 +246,7 @@ const fromRow = (row: CallLogRow): CallLogEntry => ({
   tool: row.tool,
   operation: row.operation,
   rail: row.rail,
-  cost: micros(row.cost_micros),
+  cost: asMicros(row.cost_micros),
   ok: row.status === 'ok',
   errorCode: row.error_code,
   ms: row.ms,

@@ -2,7 +2,7 @@ import type {
   LlmAttemptCost,
   LlmReservationResult,
   LlmSpendReservation,
-} from '../../domain/llm-spend.ts'
+} from '../../domain/llm-budget-reservation-and-cost-types.ts'
 import type { Micros } from '../../core/money.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 

@@ -146,16 +146,28 @@ export function createFleetStore(sql: Sql) {
 }
 export type FleetStore = ReturnType<typeof createFleetStore>
 
+const UNIQUE_VIOLATION = '23505'
+/** Tables whose unique rows decide which of several commits comes first. */
+const CONTESTED_TABLES = [
+  'fleets',
+  'fleet_members',
+  'chain_transfers',
+  'operator_grants',
+  'community_tool_places',
+] as const
+
 /** Whether a commit was rejected because a row of this table existed before. */
 export const isUniqueViolation = (
   error: unknown,
-  table: 'fleets' | 'fleet_members' | 'chain_transfers' | 'operator_grants',
+  table: (typeof CONTESTED_TABLES)[number],
 ): boolean =>
   error instanceof Error &&
   (error as Error & { code?: string }).code === UNIQUE_VIOLATION &&
   (error as Error & { table_name?: string }).table_name === table
 
-const UNIQUE_VIOLATION = '23505'
+/** Whether a commit was rejected because another one came first; its command handles that. */
+export const isLostRace = (error: unknown): boolean =>
+  CONTESTED_TABLES.some((table) => isUniqueViolation(error, table))
 
 const selectFleets = (sql: Sql) => sql`
   select f.*, w.address,

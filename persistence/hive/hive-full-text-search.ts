@@ -2,7 +2,8 @@ import type postgres from 'postgres'
 import { createHiveQueryParser, type ParsedHiveQuery } from './hive-query-parser.ts'
 import { toTextArrayLiteral } from '../postgres/postgres-array-literal.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
-import { expandSearchTerms, type WeightedSearchTerm } from './search-terms.ts'
+import { publicAuthor } from '../agents/public-agents.ts'
+import { expandSearchTerms, type WeightedSearchTerm } from './expand-search-terms-with-synonyms.ts'
 import { createThesaurusLoader } from './search-thesaurus.ts'
 
 /** Full-text search over Hive entries. */
@@ -29,6 +30,8 @@ export interface HiveSearchCandidate {
   readonly confidence: number
   readonly namespace: string
   readonly agentId: string
+  /** The author's id where public places name it. */
+  readonly author: string | null
   readonly at: Date
   readonly rank: number
   readonly readToday: boolean
@@ -61,7 +64,7 @@ const PROXIMITY_RANKED_MATCHES = 60
  * Full-text search whose cost does not grow with the table: entries with all words, else with any
  * of them after correcting typing errors; rare words weigh most.
  */
-export function createHiveSearch(sql: Sql) {
+export function createHiveFullTextSearch(sql: Sql) {
   const asking = createHiveQueryParser(sql)
   const glossary = createThesaurusLoader(sql)
 
@@ -104,7 +107,7 @@ export function createHiveSearch(sql: Sql) {
             from (select w.at, w.factor, greatest(w.known, count(h.id)) as df
                     from words w left join hits h using (at) group by w.at, w.factor, w.known) w,
                  (select greatest(${frequencies.entries}::float8, count(*)) as n from matches) total),
-        -- What is said in two ways is said once.
+        -- A meaning counts once, with its best weight.
         meanings as (
           select h.id, max(weight) as weight from hits h join weights using (at) group by h.id, h.meaning),
         scored as (
@@ -139,7 +142,7 @@ export function createHiveSearch(sql: Sql) {
     /** Public entries by their ids, as a search shows them; unordered. */
     async these(search: Pick<HiveSearchQuery, 'reader' | 'day'>, ids: readonly string[]) {
       const rows = await sql<CandidateRow[]>`
-        select e.id, e.content, e.confidence, e.namespace, e.agent_id, e.at, 0 as rank, 0 as total,
+        select e.id, e.content, e.confidence, e.namespace, e.agent_id, ${publicAuthor(sql)} as author, e.at, 0 as rank, 0 as total,
                exists (select from hive_reads r where r.entry_id = e.id and r.reader = ${search.reader}
                           and r.day = ${search.day}::date) as read_today
           from hive_entries e where e.id = any(${toTextArrayLiteral(ids)}::uuid[]) and e.is_public`
@@ -306,7 +309,7 @@ const selectBestCandidates = (
   sql: Sql,
   { reader, day, candidates }: HiveSearchQuery,
 ): Fragment => sql`
-  select e.id, e.content, e.confidence, e.namespace, e.agent_id, e.at, f.rank, f.total,
+  select e.id, e.content, e.confidence, e.namespace, e.agent_id, ${publicAuthor(sql)} as author, e.at, f.rank, f.total,
          exists (select from hive_reads r where r.entry_id = e.id and r.reader = ${reader}
                     and r.day = ${day}::date) as read_today
     from (select id, rank, (count(*) over ())::int as total from found
@@ -327,6 +330,7 @@ interface CandidateRow {
   confidence: number
   namespace: string
   agent_id: string
+  author: string | null
   at: Date
   rank: number
   read_today: boolean
@@ -341,6 +345,7 @@ const toRankedHiveEntries = (rows: readonly CandidateRow[]): RankedHiveEntries =
     confidence: row.confidence,
     namespace: row.namespace,
     agentId: row.agent_id,
+    author: row.author,
     at: row.at,
     rank: row.rank,
     readToday: row.read_today,

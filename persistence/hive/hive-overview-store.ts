@@ -1,4 +1,5 @@
 import { DAY } from '../../core/clock.ts'
+import { publicAuthor } from '../agents/public-agents.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** The featured Hive entry and the figures of the Hive. */
@@ -9,6 +10,8 @@ export interface HiveEntryRecord {
   readonly confidence: number
   readonly namespace: string
   readonly agentId: string
+  /** The author's id where public places name it. */
+  readonly author: string | null
   readonly isPublic: boolean
   readonly at: Date
 }
@@ -125,7 +128,8 @@ export type HiveOverviewStore = ReturnType<typeof createHiveOverviewStore>
 const dayBefore = (at: Date): Date => new Date(at.getTime() - DAY)
 
 const entryColumns = (sql: Sql) =>
-  sql`e.id, e.content, e.confidence, e.namespace, e.agent_id, e.is_public, e.at`
+  sql`e.id, e.content, e.confidence, e.namespace, e.agent_id, ${publicAuthor(sql)} as author,
+    e.is_public, e.at`
 
 interface EntryRow {
   id: string
@@ -133,6 +137,7 @@ interface EntryRow {
   confidence: number
   namespace: string
   agent_id: string
+  author: string | null
   is_public: boolean
   at: Date
 }
@@ -143,6 +148,7 @@ const fromRow = (row: EntryRow): HiveEntryRecord => ({
   confidence: row.confidence,
   namespace: row.namespace,
   agentId: row.agent_id,
+  author: row.author,
   isPublic: row.is_public,
   at: row.at,
 })

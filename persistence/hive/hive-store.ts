@@ -1,6 +1,7 @@
 import type postgres from 'postgres'
-import { createHiveSearch } from './hive-full-text-search.ts'
+import { createHiveFullTextSearch } from './hive-full-text-search.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
+import { rollUpStatistics } from '../statistics/roll-up-statistics.ts'
 
 /** The number of events of one name, `daysAgo` periods of 24 hours before an instant. */
 export interface DailyActivityCount {
@@ -12,10 +13,14 @@ export interface DailyActivityCount {
 /** Reads the Hive; commits write it. */
 export function createHiveStore(sql: Sql) {
   return {
-    ...createHiveSearch(sql),
+    ...createHiveFullTextSearch(sql),
 
-    /** Public reads, public writes and calls by name and day, over the eight days before `at`. */
+    /**
+     * Public reads, public writes and calls by name and day, over the eight days before `at`. Calls count by the
+     * hour in which they began.
+     */
     async activity(at: Date) {
+      await rollUpStatistics(sql)
       const since = new Date(at.getTime() - 8 * 86_400_000)
       const [reads, writes, calls] = await Promise.all([
         sql<CountRow[]>`
@@ -27,10 +32,8 @@ export function createHiveStore(sql: Sql) {
             from hive_entries
            where at > ${since} and at <= ${at} and is_public group by 1, 2`,
         sql<CountRow[]>`
-          select tool as name, ${daysAgo(sql, at, sql`at`)} as days_ago, count(*)::int
-            from calls
-           where at > ${since} and at <= ${at} and tool is not null and not ghost
-             and status = 'ok' group by 1, 2`,
+          select tool as name, ${daysAgo(sql, at, sql`hour`)} as days_ago, sum(ok)::int as count
+            from tool_hours where hour > ${since} and hour <= ${at} and ok > 0 group by 1, 2`,
       ])
       const fromRows = (rows: readonly CountRow[]): DailyActivityCount[] =>
         rows.map((row) => ({ name: row.name, daysAgo: row.days_ago, count: row.count }))

@@ -1,3 +1,4 @@
+import { publicAuthor } from '../agents/public-agents.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Standing searches of agents over new Hive entries. */
@@ -19,12 +20,13 @@ export interface HiveWatchMatch {
   readonly content: string
   readonly confidence: number
   readonly namespace: string
-  readonly agentId: string
+  /** The author's id where public places name it. */
+  readonly author: string | null
   readonly at: Date
   readonly readToday: boolean
 }
 
-export interface HiveWatchMatchQuery {
+export interface AgentHiveWatchMatchesQuery {
   readonly agentId: string
   readonly watchId: string | null
   readonly after: bigint
@@ -73,7 +75,7 @@ export function createHiveWatchStore(sql: Sql) {
       after,
       limit,
       day,
-    }: HiveWatchMatchQuery): Promise<HiveWatchMatch[]> {
+    }: AgentHiveWatchMatchesQuery): Promise<HiveWatchMatch[]> {
       return sql<HiveWatchMatch[]>`
         with found as (
           select distinct on (m.id) m.id, m.at, m.entry_id, w.watch_id
@@ -86,7 +88,7 @@ export function createHiveWatchStore(sql: Sql) {
              and (${watchId}::uuid is null or w.watch_id = ${watchId}::uuid)
            order by m.id, w.watch_id limit ${limit})
         select f.id, f.watch_id as "watchId", f.at as "matchedAt", e.id as "entryId", e.content,
-               e.confidence, e.namespace, e.agent_id as "agentId", e.at,
+               e.confidence, e.namespace, ${publicAuthor(sql)} as author, e.at,
                exists (select from hive_reads r where r.entry_id = e.id and r.reader = ${agentId}
                           and r.day = ${day}::date) as "readToday"
           from found f join hive_entries e on e.id = f.entry_id order by f.id`

@@ -1,9 +1,12 @@
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
 import { newUuidV7 } from '../../core/ids.ts'
-import { micros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
-import { assertLedgerMovement, movesPromoBetweenAgents } from '../../domain/ledger-movements.ts'
+import { asMicros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import {
+  assertLedgerMovementPermitted,
+  movesPromoBetweenAgents,
+} from '../../domain/ledger-movements.ts'
 import { HIVE_READ_ROYALTY } from '../../domain/pricing.ts'
-import type { LedgerTransferKind } from '../../core/commit-rows.ts'
+import type { LedgerTransferKind } from '../../core/aggregate-commit-row-types.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import { toTextArrayLiteral } from '../postgres/postgres-array-literal.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
@@ -35,7 +38,7 @@ export function createRoyaltyStore(sql: Sql) {
             union all
             select earned_micros, paid_micros from royalty_changes where author = ${agentId}) s`
       const { earned, paid } = row ?? { earned: 0n, paid: 0n }
-      return { earned: micros(earned), pending: micros(earned - paid) }
+      return { earned: asMicros(earned), pending: asMicros(earned - paid) }
     },
 
     /**
@@ -114,7 +117,7 @@ async function feedPool(
   at: Date,
   promoTransferable: boolean,
 ): Promise<RoyaltyPoolBalances> {
-  const pool = { promo: micros(before.promo), cash: micros(before.cash) }
+  const pool = { promo: asMicros(before.promo), cash: asMicros(before.cash) }
   const until = new Date(at.getTime() - COMMIT_VISIBILITY_DELAY_MS)
   if (before.fed_until !== null && until <= before.fed_until) return pool
   await tx`update royalty_pool set fed_until = ${until}`
@@ -127,7 +130,7 @@ async function feedPool(
               from transfers where kind = 'fee' and credit = ${TREASURY_ACCOUNT}
                and at >= ${before.fed_until} and at < ${until}) f`
   for (const part of CREDIT_PARTS) {
-    const share = micros(((fees?.[part] ?? 0n) * POOL_SHARE_BPS) / 10_000n)
+    const share = asMicros(((fees?.[part] ?? 0n) * POOL_SHARE_BPS) / 10_000n)
     if (share === ZERO) continue
     const fed = { from: TREASURY_ACCOUNT, amount: share, kind: 'royalty_feed', at } as const
     if (part === 'promo' && !promoTransferable) {
@@ -135,7 +138,7 @@ async function feedPool(
       continue
     }
     await insertTransfer(tx, { ...fed, to: POOL_ACCOUNTS[part], promoAllowed: promoTransferable })
-    pool[part] = micros(pool[part] + share)
+    pool[part] = asMicros(pool[part] + share)
   }
   return pool
 }
@@ -221,9 +224,9 @@ async function payAuthor(
   { part, author, ones, at }: AuthorPayment,
 ): Promise<void> {
   const id = newUuidV7(at.getTime())
-  const amount = micros(ones.reduce((sum, one) => sum + one.amount, 0n))
+  const amount = asMicros(ones.reduce((sum, one) => sum + one.amount, 0n))
   const parts: RoyaltyPoolBalances = { promo: ZERO, cash: ZERO, [part]: amount }
-  pool[part] = micros(pool[part] - amount)
+  pool[part] = asMicros(pool[part] - amount)
   const accounts = { from: POOL_ACCOUNTS[part], to: agentAccount(author, part) }
   await insertTransfer(tx, { ...accounts, amount, kind: 'royalty', at, memo: id })
   const column = (get: (one: OwedRoyalty) => string) => toTextArrayLiteral(ones.map(get))
@@ -258,9 +261,9 @@ async function insertTransfer(
 ) {
   const id = newUuidV7(at.getTime())
   const transfer = { debit: from, credit: to, amount, kind, promoAllowed: promoAllowed ?? false }
-  assertLedgerMovement(transfer)
+  assertLedgerMovementPermitted(transfer)
   await tx`
-    insert into transfers (id, owner, debit, credit, amount_micros, kind, memo, at)
+    insert into ledger (id, owner, debit, credit, amount_micros, kind, memo, at)
     values (${id}, 'royalty:pool', ${from}, ${to}, ${amount}, ${kind}, ${memo ?? null}, ${at})`
   if (movesPromoBetweenAgents(transfer))
     await tx`insert into promo_transfers (transfer_id, at) values (${id}, ${at})`

@@ -1,4 +1,5 @@
-import { micros, type Micros } from '../../core/money.ts'
+import { asMicros, type Micros } from '../../core/money.ts'
+import { isPublic } from '../agents/public-agents.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Published strategies and their forks. */
@@ -6,6 +7,8 @@ import type { Sql } from '../start-postgres-and-redis.ts'
 export interface StrategyRecord {
   readonly id: string
   readonly agentId: string
+  /** Whether public places name its author with it. */
+  readonly isAuthorPublic: boolean
   readonly agentName: string | null
   readonly title: string
   readonly description: string
@@ -41,7 +44,7 @@ export function createStrategyStore(sql: Sql) {
 export type StrategyStore = ReturnType<typeof createStrategyStore>
 
 const selectStrategies = (sql: Sql) => sql`
-  select s.*, a.name as agent_name, f.forks, f.royalties
+  select s.*, coalesce(not s.ghost and ${isPublic(sql)}, false) as is_author_public, a.name as agent_name, f.forks, f.royalties
     from strategies s left join agents a on a.agent_id = s.agent_id
     cross join lateral (
       select count(*)::int as forks, coalesce(sum(royalty_micros), 0)::bigint as royalties
@@ -50,6 +53,7 @@ const selectStrategies = (sql: Sql) => sql`
 interface StrategyRow {
   id: string
   agent_id: string
+  is_author_public: boolean
   agent_name: string | null
   title: string
   description: string
@@ -68,6 +72,7 @@ interface StrategyRow {
 const fromRow = (row: StrategyRow): StrategyRecord => ({
   id: row.id,
   agentId: row.agent_id,
+  isAuthorPublic: row.is_author_public,
   agentName: row.agent_name,
   title: row.title,
   description: row.description,
@@ -80,5 +85,5 @@ const fromRow = (row: StrategyRow): StrategyRecord => ({
   forkedFrom: row.forked_from,
   createdAt: row.created_at,
   forks: row.forks,
-  royalties: micros(row.royalties),
+  royalties: asMicros(row.royalties),
 })

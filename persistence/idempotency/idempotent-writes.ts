@@ -14,8 +14,8 @@ import {
   unstoredResponsePlaceholder,
   type UnstoredResponseReason,
 } from '../../domain/unstored-response-reasons.ts'
-import { createIdempotencyDraftStore } from './idempotency-draft-store.ts'
-import { reserveReplyBytes } from '../daily-byte-quotas.ts'
+import { createIdempotencyDraftStore } from './idempotent-retry-random-values-store.ts'
+import { reserveDailyStoredReplyBytes } from '../daily-byte-quotas.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Runs writes under an Idempotency-Key and repeats their stored replies. */
@@ -273,7 +273,7 @@ async function checkReplyQuota(
 ): Promise<UnstoredResponseReason | null> {
   if (secret === true || agentId === null || bytes <= LIMITS.uncountedResponseBytes) return null
   if (bytes > LIMITS.storedResponseMaxBytes) return 'too_large'
-  return (await reserveReplyBytes(db, agentId, bytes)) ? null : 'daily_bytes'
+  return (await reserveDailyStoredReplyBytes(db, agentId, bytes)) ? null : 'daily_bytes'
 }
 
 const toFreshReply = ({ status, body }: WriteReply): IdempotentReply => ({

@@ -20,66 +20,113 @@ create table actors (
   primary key (aggregate_id, kind, id)
 ) with (fillfactor = 80);
 
--- One row a command: its input and the actors it changed.
+-- What the inspector lists: each kind, the newest first where ids sort by time.
+create index actors_listed on actors (kind, id desc);
+
+-- One row a command: its input and the actors it changed (core/journal-change.ts).
 create table journal (
   aggregate_id text not null,
   version bigint not null,
   command_id uuid not null,
   command jsonb not null,
-  changed jsonb not null,
+  changed json not null,
   at timestamptz not null,
   primary key (aggregate_id, version, at)
 ) partition by range (at);
 
--- The ledger: append-only, one movement a row, so every row balances by construction.
-create table transfers (
-  id uuid not null,
-  owner text not null,
-  debit text not null,
-  credit text not null,
-  amount_micros bigint not null check (amount_micros > 0),
-  kind text not null,
-  call_id uuid,
-  memo text,
+-- The ledger: append-only. A row is one movement from `debit` to `credit`, or the price of a call, which
+-- the view `transfers` shows as its movements: every row balances by construction.
+create table ledger (
   at timestamptz not null,
+  amount_micros bigint not null check (amount_micros > 0),
+  -- Of a price: the part for treasury:fees, and the part that promotional credits pay.
+  fee_micros bigint,
+  promo_micros bigint,
+  id uuid not null,
+  call_id uuid,
+  owner text not null,
+  kind text not null,
+  -- Of a price: the free or held credits of the owner, or the clearing account of a chain.
+  source text,
+  debit text,
+  credit text,
+  memo text,
   check (debit <> credit),
+  check (case when kind <> 'price'
+    then debit is not null and credit is not null and num_nonnulls(fee_micros, promo_micros, source) = 0
+    else num_nulls(fee_micros, promo_micros, source, call_id) = 0 and num_nonnulls(debit, credit, memo) = 0
+      and fee_micros between 0 and amount_micros and promo_micros between 0 and amount_micros
+      and (source in ('free', 'held') or source like 'owed:_%' and promo_micros = 0) end),
   primary key (owner, id, at)
 ) partition by range (at);
-create index transfers_sent on transfers (debit, id) where kind in ('send', 'tip', 'tip_fee');
+create index ledger_sent on ledger (debit, id) where kind in ('send', 'tip', 'tip_fee');
 -- Credits from others in ledger order, for statements and transfer lists. The owner's own commits add no
 -- entry, so a call costs nothing more.
-create index transfers_received on transfers (credit, id)
+create index ledger_received on ledger (credit, id)
   where credit like 'agent:%' and split_part(credit, ':', 2) <> owner;
-create index transfers_by_time on transfers using brin (at) with (autosummarize = on);
+create index ledger_by_time on ledger using brin (at) with (autosummarize = on);
+
+-- The account that pays a part of a price.
+create function paying_account(owner text, source text, promo boolean) returns text language sql immutable as $$
+  select case source when 'free' then 'agent:' || owner || case when promo then ':promo' else ':cash' end
+    when 'held' then 'agent:' || owner || case when promo then ':held:promo' else ':held' end else source end
+$$;
+-- The part of a price for the tools that promotional credits pay: they pay the tools before the fee.
+create function promo_charge(amount bigint, fee bigint, promo bigint) returns bigint language sql immutable as $$
+  select least(promo, amount - fee)
+$$;
+-- Every movement of the ledger, for sums and audits; the parts of a price share its id. What reads some
+-- rows in their order, or looks for an account, reads `ledger`.
+create view transfers as
+  select id, 0 as part, owner, debit, credit, amount_micros, kind, call_id, memo, at
+    from ledger where kind <> 'price'
+  union all
+  select id, 1, owner, paying_account(owner, source, true), 'platform:tools',
+         promo_charge(amount_micros, fee_micros, promo_micros), 'charge', call_id, memo, at
+    from ledger where kind = 'price' and promo_charge(amount_micros, fee_micros, promo_micros) <> 0
+  union all
+  select id, 2, owner, paying_account(owner, source, false), 'platform:tools',
+         amount_micros - fee_micros - promo_charge(amount_micros, fee_micros, promo_micros), 'charge', call_id, memo, at
+    from ledger where kind = 'price'
+     and amount_micros - fee_micros <> promo_charge(amount_micros, fee_micros, promo_micros)
+  union all
+  select id, 3, owner, paying_account(owner, source, true), 'treasury:fees',
+         promo_micros - promo_charge(amount_micros, fee_micros, promo_micros), 'fee', call_id, memo, at
+    from ledger where kind = 'price' and promo_micros <> promo_charge(amount_micros, fee_micros, promo_micros)
+  union all
+  select id, 4, owner, paying_account(owner, source, false), 'treasury:fees',
+         fee_micros - promo_micros + promo_charge(amount_micros, fee_micros, promo_micros), 'fee', call_id, memo, at
+    from ledger where kind = 'price'
+     and fee_micros <> promo_micros - promo_charge(amount_micros, fee_micros, promo_micros);
 
 -- One row a tool call, and one a write with an Idempotency-Key.
 create table calls (
-  owner text not null,
+  at timestamptz not null,
+  cost_micros bigint not null check (cost_micros >= 0),
+  -- The inserting transaction. Statements page by it, because xmin changes when a stored response is removed.
+  written xid8 default pg_current_xact_id(),
+  ms int not null,
+  ghost boolean not null,
   call_id uuid not null,
   agent_id uuid,
   key_id uuid,
+  task_id uuid,
+  owner text not null,
   operation text not null,
   tool text,
   rail text not null,
-  cost_micros bigint not null check (cost_micros >= 0),
   status text not null check (status in ('ok', 'failed')),
   error_code text,
-  ms int not null,
-  task_id uuid,
   backpack_id text,
-  ghost boolean not null,
   idempotency_key text,
   request_hash text,
   response text,
-  at timestamptz not null,
-  -- The inserting transaction. Statements page by it, because xmin changes when a stored response is removed.
-  written xid8 default pg_current_xact_id(),
+  -- Ids sort by time: it has the calls of an owner in their order too.
   primary key (owner, call_id, at)
 ) partition by range (at);
-create index calls_by_owner on calls (owner, at);
 create index calls_by_key on calls (owner, idempotency_key) where idempotency_key is not null;
 create index calls_by_backpack on calls (backpack_id, call_id) where backpack_id is not null;
-create index calls_by_time on calls using brin (at);
+create index calls_by_time on calls using brin (at) with (autosummarize = on);
 -- Stored responses expire after a day.
 create index calls_answers on calls (at) where response is not null;
 
@@ -95,7 +142,8 @@ create table usage_daily (
   last_at timestamptz not null,
   primary key (owner, day)
 ) with (fillfactor = 80);
-create index usage_recent on usage_daily (last_at);
+-- A summary of pages: an update of `last_at` adds no entry to an index.
+create index usage_recent on usage_daily using brin (last_at) with (pages_per_range = 8);
 
 -- `calls` counts successful calls. Public figures leave out ghost calls.
 create function count_usage() returns trigger language plpgsql as $$
@@ -175,9 +223,9 @@ create function refuse_change() returns trigger language plpgsql as $$
 begin
   raise exception 'table % is append-only', tg_table_name;
 end $$;
-create trigger transfers_append_only before update or delete on transfers
+create trigger ledger_append_only before update or delete on ledger
   for each row execute function refuse_change();
-create trigger transfers_no_truncate before truncate on transfers
+create trigger ledger_no_truncate before truncate on ledger
   for each statement execute function refuse_change();
 
 -- Whether a visible row was visible in an earlier snapshot, by its xmin. An xmin has the low 32 of the 64
@@ -190,7 +238,7 @@ $$;
 
 -- Monthly partitions from last month to `months` ahead; the default partition catches the rest.
 create table journal_default partition of journal default;
-create table transfers_default partition of transfers default;
+create table ledger_default partition of ledger default;
 create table calls_default partition of calls default;
 create function ensure_partitions(months int) returns void language plpgsql as $$
 declare
@@ -199,7 +247,7 @@ declare
   part text;
 begin
   perform pg_advisory_xact_lock(hashtext('ensure_partitions'));
-  foreach parent in array array['journal', 'transfers', 'calls'] loop
+  foreach parent in array array['journal', 'ledger', 'calls'] loop
     for start in select generate_series(
       date_trunc('month', now() at time zone 'UTC') - interval '1 month',
       date_trunc('month', now() at time zone 'UTC') + make_interval(months => months),
@@ -218,38 +266,43 @@ select ensure_partitions(3);
 -- Commits a batch of commands in one transaction. Aggregates whose version has changed are returned in
 -- `bad` and their effects left out; the others are applied whole. Assertions (`ro_`) change nothing:
 -- they check that a reply still holds on the newest state, and `waiting` names those with unabsorbed
--- inbox rows.
+-- inbox rows. Columns `_of` are positions in `ids`; `more` has what few commands write, as JSON.
 create function commit_batch(
   ids text[], kinds text[], old_v bigint[], new_v bigint[],
   ro_ids text[], ro_v bigint[],
-  j_of text[], j_v bigint[], j_id uuid[], j_at bigint[], j_cmd text[], j_changed text[],
-  a_of text[], a_kind text[], a_id text[], a_mv int[], a_state text[], a_rest boolean[],
-  t_of text[], t_id uuid[], t_debit text[], t_credit text[], t_amount bigint[], t_kind text[],
-  t_call uuid[], t_memo text[], t_at bigint[],
-  c_of text[], c_id uuid[], c_agent uuid[], c_key uuid[], c_operation text[], c_tool text[],
+  j_of text[], j_v bigint[], j_id uuid[], j_at bigint[], j_cmd text, j_changed text,
+  a_of int[], a_kind text[], a_id text[], a_mv int[], a_state text, a_rest boolean[],
+  p_of int[], p_id uuid[], p_source text[], p_amount bigint[], p_fee bigint[], p_promo bigint[],
+  p_call uuid[], p_at bigint[],
+  c_of int[], c_id uuid[], c_agent uuid[], c_key uuid[], c_operation text[], c_tool text[],
   c_rail text[], c_cost bigint[], c_status text[], c_error text[], c_ms int[], c_task uuid[],
   c_backpack text[], c_ghost boolean[], c_idem text[], c_hash text[], c_response text[],
   c_at bigint[],
-  i_of text[], i_receiver text[], i_kind text[], i_id text[], i_event text[], i_at bigint[],
-  x_of text[], x_id text[],
-  o_of text[], o_agent text[], o_backpack text[], o_type text[], o_data text[], o_at bigint[],
-  d_of text[], d_id text[],
-  m_of text[], m_kind text[], m_id text[], m_due bigint[], m_command text[], m_input text[],
-  r_of text[], r_table text[], r_row text[],
-  out bad text[], out waiting text[]
+  o_of int[], o_agent text[], o_backpack text[], o_type text[], o_data text, o_at bigint[],
+  o_if_heard boolean[], more text,
+  out bad text[], out waiting text[], out stored_events int
 ) language plpgsql as $$
 declare
+  rare jsonb := more;
+  -- JSON contains no control characters, so columns of it are joined and need no quoting.
+  sep constant text := E'\x1f';
   tb text;
+  heard text[];
 begin
   if cardinality(ids) > 0 then
-    insert into aggregates select i, k, 0 from unnest(ids, kinds, old_v) x(i, k, o)
-      where o = 0 order by i on conflict do nothing;
+    if 0 = any(old_v) then
+      insert into aggregates select i, k, 0 from unnest(ids, kinds, old_v) x(i, k, o)
+        where o = 0 order by i on conflict do nothing;
+    end if;
     perform from aggregates where id = any(ids) order by id for update;
   end if;
   -- The inbox is read before the versions, and each statement sees the commits before it: a message that
   -- another node absorbs in between makes the reply stale. In the other order it would be missed.
-  select coalesce(array_agg(distinct receiver), '{}') into waiting from inbox
-    where receiver = any(ro_ids) and absorbed_at is null;
+  waiting := '{}';
+  if cardinality(ro_ids) > 0 then
+    select coalesce(array_agg(distinct receiver), '{}') into waiting from inbox
+      where receiver = any(ro_ids) and absorbed_at is null;
+  end if;
   -- Left joins: an aggregate without a row must be reported, not overlooked.
   select coalesce(array_agg(i), '{}') into bad from (
     select i from unnest(ids, old_v) x(i, o) left join aggregates a on a.id = i
@@ -259,73 +312,85 @@ begin
       where coalesce(a.version, 0) is distinct from o
     union
     -- A message that another node has absorbed must not be credited again.
-    select o from unnest(x_of, x_id) x(o, i) join inbox n on n.receiver = o and n.id = i
+    select o from jsonb_to_recordset(rare->'absorbed') x(o text, id text) join inbox n on n.receiver = o and n.id = x.id
       where n.absorbed_at is not null
     union
     -- Nor twice by this batch.
-    select o from unnest(x_of, x_id) x(o, i) group by o, i having count(*) > 1) stale;
+    select o from jsonb_to_recordset(rare->'absorbed') x(o text, id text) group by o, id having count(*) > 1) stale;
   -- An Idempotency-Key is answered once. The version alone does not detect a node that checked too early.
   if exists (select from unnest(c_idem) k where k is not null) then
-    select bad || coalesce(array_agg(distinct o), '{}') into bad from unnest(c_of, c_idem) x(o, k)
-      where exists (select from calls c where c.owner = o and c.idempotency_key = k
+    select bad || coalesce(array_agg(distinct ids[o]), '{}') into bad from unnest(c_of, c_idem) x(o, k)
+      where k is not null and exists (select from calls c where c.owner = ids[o] and c.idempotency_key = k
         and c.at > now() - interval '24 hours');
   end if;
 
   if cardinality(ids) > 0 then
     update aggregates a set version = n from unnest(ids, new_v) x(i, n)
       where a.id = i and i <> all(bad);
-    insert into journal select o, v, i, c::jsonb, d::jsonb, to_timestamp(t / 1000.0)
-      from unnest(j_of, j_v, j_id, j_at, j_cmd, j_changed) x(o, v, i, t, c, d) where o <> all(bad);
-    insert into actors select o, k, i, m, s::jsonb, r
-      from unnest(a_of, a_kind, a_id, a_mv, a_state, a_rest) x(o, k, i, m, s, r)
-      where o <> all(bad) on conflict (aggregate_id, kind, id) do update
+    insert into journal select o, v, i, c::jsonb, d::json, to_timestamp(t / 1000.0)
+      from unnest(j_of, j_v, j_id, j_at, string_to_array(j_cmd, sep), string_to_array(j_changed, sep)) x(o, v, i, t, c, d) where o <> all(bad);
+    insert into actors select ids[o], k, i, m, s::jsonb, r
+      from unnest(a_of, a_kind, a_id, a_mv, string_to_array(a_state, sep), a_rest) x(o, k, i, m, s, r)
+      where ids[o] <> all(bad) on conflict (aggregate_id, kind, id) do update
       set machine_version = excluded.machine_version, state = excluded.state,
           archived = excluded.archived;
   end if;
-  if cardinality(t_of) > 0 then
-    insert into transfers select i, o, d, c, a, k, l, m, to_timestamp(t / 1000.0)
-      from unnest(t_of, t_id, t_debit, t_credit, t_amount, t_kind, t_call, t_memo, t_at)
-        x(o, i, d, c, a, k, l, m, t) where o <> all(bad);
+  if cardinality(p_of) > 0 then
+    insert into ledger (id, owner, kind, source, amount_micros, fee_micros, promo_micros, call_id, at)
+      select i, ids[o], 'price', s, a, f, p, l, to_timestamp(t / 1000.0::float8)
+      from unnest(p_of, p_id, p_source, p_amount, p_fee, p_promo, p_call, p_at)
+        x(o, i, s, a, f, p, l, t) where ids[o] <> all(bad);
   end if;
   if cardinality(c_of) > 0 then
-    insert into calls select o, i, ag, ky, op, tl, ra, co, st, er, ms, ta, ba, gh, ik, rh, re,
-        to_timestamp(t / 1000.0)
+    insert into calls (owner, call_id, agent_id, key_id, operation, tool, rail, cost_micros, status,
+        error_code, ms, task_id, backpack_id, ghost, idempotency_key, request_hash, response, at)
+      select ids[o], i, ag, ky, op, tl, ra, co, st, er, ms, ta, ba, gh, ik, rh, re,
+        to_timestamp(t / 1000.0::float8)
       from unnest(c_of, c_id, c_agent, c_key, c_operation, c_tool, c_rail, c_cost, c_status,
         c_error, c_ms, c_task, c_backpack, c_ghost, c_idem, c_hash, c_response, c_at)
         x(o, i, ag, ky, op, tl, ra, co, st, er, ms, ta, ba, gh, ik, rh, re, t)
-      where o <> all(bad);
+      where ids[o] <> all(bad);
   end if;
-  if cardinality(i_of) > 0 then
-    insert into inbox select r, i, k, e::jsonb, to_timestamp(t / 1000.0)
-      from unnest(i_of, i_receiver, i_kind, i_id, i_event, i_at) x(o, r, k, i, e, t)
-      where o <> all(bad) order by r, i on conflict do nothing;
-  end if;
-  if cardinality(x_of) > 0 then
-    update inbox n set absorbed_at = clock_timestamp() from unnest(x_of, x_id) x(o, i)
-      where n.receiver = o and n.id = i and o <> all(bad);
-  end if;
+  stored_events := 0;
   if cardinality(o_of) > 0 then
-    insert into outbox (agent_id, backpack_id, type, data, at)
-      select a, b, y, d::jsonb, to_timestamp(t / 1000.0)
-      from unnest(o_of, o_agent, o_backpack, o_type, o_data, o_at) x(o, a, b, y, d, t)
-      where o <> all(bad);
+    -- Who begins to listen waits for this lock of the aggregate, or is seen here.
+    select coalesce(array_agg(a), '{}') into heard
+      from (select distinct a from unnest(o_agent, o_if_heard) x(a, q) where q) y
+      where exists (select from event_listeners l where l.agent_id = a)
+         or exists (select from webhooks w where w.agent_id = a and w.backpack_id is null);
+    if cardinality(heard) > 0 or false = any(o_if_heard) then
+      insert into outbox (agent_id, backpack_id, type, data, at)
+        select a, b, y, d::jsonb, to_timestamp(t / 1000.0::float8)
+        from unnest(o_of, o_agent, o_backpack, o_type, string_to_array(o_data, sep), o_at, o_if_heard) x(o, a, b, y, d, t, q)
+        where ids[o] <> all(bad) and (not q or a = any(heard));
+      get diagnostics stored_events = row_count;
+    end if;
   end if;
-  if cardinality(d_of) > 0 then
-    delete from timers t using unnest(d_of, d_id) x(o, i)
-      where t.aggregate_id = o and t.id = i and o <> all(bad);
+  if rare is null then
+    return;
   end if;
-  if cardinality(m_of) > 0 then
-    insert into timers select o, k, i, to_timestamp(t / 1000.0), c, j::jsonb
-      from unnest(m_of, m_kind, m_id, m_due, m_command, m_input) x(o, k, i, t, c, j)
-      where o <> all(bad) on conflict (aggregate_id, id) do update
-      set due_at = excluded.due_at, command = excluded.command, input = excluded.input;
-  end if;
-  for tb in select distinct n from unnest(r_table) x(n) loop
+  insert into ledger (id, owner, debit, credit, amount_micros, kind, call_id, memo, at)
+    select id, o, debit, credit, amount, kind, call, memo, to_timestamp(at / 1000.0)
+    from jsonb_to_recordset(rare->'transfers') x(o text, id uuid, debit text, credit text, amount bigint,
+      kind text, call uuid, memo text, at bigint) where o <> all(bad);
+  insert into inbox select receiver, id, "receiverKind", event::jsonb, to_timestamp(at / 1000.0)
+    from jsonb_to_recordset(rare->'inbox') x(o text, receiver text, "receiverKind" text, id text, event text,
+      at bigint) where o <> all(bad) order by receiver, id on conflict do nothing;
+  update inbox n set absorbed_at = clock_timestamp()
+    from jsonb_to_recordset(rare->'absorbed') x(o text, id text)
+    where n.receiver = o and n.id = x.id and o <> all(bad);
+  delete from timers t using jsonb_to_recordset(rare->'removed') x(o text, id text)
+    where t.aggregate_id = o and t.id = x.id and o <> all(bad);
+  insert into timers select o, k, id, to_timestamp(due / 1000.0), command, input::jsonb
+    from jsonb_to_recordset(rare->'timers') x(o text, k text, id text, due bigint, command text, input text)
+    where o <> all(bad) on conflict (aggregate_id, id) do update
+    set due_at = excluded.due_at, command = excluded.command, input = excluded.input;
+  for tb in select distinct x."table" from jsonb_to_recordset(rare->'rows') x("table" text) loop
     if not exists (select from stageable where name = tb) then
       raise exception 'table % takes no staged rows', tb;
     end if;
-    execute format('insert into %1$I select r.* from unnest($1, $2, $3) x(o, n, j),
-      jsonb_populate_record(null::%1$I, j::jsonb) r where n = %1$L and o <> all($4)', tb)
-      using r_of, r_table, r_row, bad;
+    execute format('insert into %1$I select r.* from jsonb_to_recordset($1) x(o text, "table" text, "row" jsonb),
+      jsonb_populate_record(null::%1$I, "row") r where "table" = %1$L and o <> all($2)', tb)
+      using rare->'rows', bad;
   end loop;
 end $$;

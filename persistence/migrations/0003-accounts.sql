@@ -12,8 +12,11 @@ create table agents (
   owner_email text,
   owner_telegram text,
   source text,
-  created_at timestamptz not null
+  created_at timestamptz not null,
+  -- Whether the owner agreed that public pages name the agent.
+  discoverable boolean not null default false
 );
+create index agents_discoverable on agents (agent_id) where discoverable;
 create index agents_by_referral on agents (referral_code) where referral_code is not null;
 
 -- A key is stored as its HMAC only; `prefix` lets its owner recognise it.
@@ -93,6 +96,26 @@ create table backpack_refusals (
 create index backpack_refusals_listed on backpack_refusals (backpack_id, id);
 create index backpack_refusals_by_time on backpack_refusals (last_at);
 
+-- The latest rejections of each agent by machines, equal ones counted: what `why_url` explains.
+create table refusals (
+  id uuid primary key,
+  agent_id uuid not null,
+  key_id uuid,
+  code text not null,
+  times int not null,
+  first_at timestamptz not null,
+  last_at timestamptz not null,
+  data jsonb not null
+);
+create index refusals_by_agent on refusals (agent_id, last_at desc);
+create index refusals_by_time on refusals (last_at);
+
+-- One-time codes that open the inspector, by their hashes.
+create table inspector_codes (
+  hash text primary key,
+  expires_at timestamptz not null
+);
+
 -- Bytes an agent stored in clipboards and keyrings, by UTC day.
 create table daily_storage_bytes (
   agent_id uuid   not null,
@@ -128,11 +151,11 @@ create table referral_codes (
   created_at timestamptz not null
 );
 -- Referral rewards: accrued, paid out, and earned.
-create index transfers_accrued on transfers (credit) include (amount_micros)
+create index ledger_accrued on ledger (credit) include (amount_micros)
   where credit like 'referral:%';
-create index transfers_paid_out on transfers (debit) include (amount_micros)
+create index ledger_paid_out on ledger (debit) include (amount_micros)
   where debit like 'referral:%';
-create index transfers_rewards on transfers (credit) include (amount_micros)
+create index ledger_rewards on ledger (credit) include (amount_micros)
   where kind = 'referral';
 
 select guard_sealed('wallets', 'sealed');

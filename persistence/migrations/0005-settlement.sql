@@ -22,6 +22,13 @@ create table settlements (
 create index settlements_by_nonce on settlements (chain, asset, payer, nonce);
 create trigger settlements_append_only before update or delete on settlements
   for each row execute function refuse_change();
+-- Answers of calls that wait for their payment: the rows that its settlement writes.
+create table withheld_answers (
+  settlement text primary key,
+  answer text not null,
+  at timestamptz not null
+);
+
 -- Settlements with open work.
 create index settlements_open on actors (aggregate_id, id)
   where kind = 'settlement' and not archived;
@@ -137,4 +144,4 @@ create table settler_tx_settlements (
 );
 create index settler_tx_settlements_by_nonce on settler_tx_settlements (chain, settler, nonce);
 
-insert into stageable values ('settlements'), ('chain_transfers'), ('unfinalized_transfers'), ('reverted_transfers');
+insert into stageable values ('settlements'), ('withheld_answers'), ('chain_transfers'), ('unfinalized_transfers'), ('reverted_transfers');

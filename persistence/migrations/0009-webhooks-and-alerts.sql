@@ -62,6 +62,46 @@ create table webhook_tests (
 create index webhook_tests_by_agent on webhook_tests (agent_id, at);
 create index webhook_tests_by_time on webhook_tests (at);
 
+-- Agents with a stream of events, or with a cursor of one that may still be resumed. Only with a row here,
+-- or with a webhook, do commits store events that nobody else is told. Cursors below `lost_through`
+-- are older than the row: they have a gap.
+create table event_listeners (
+  agent_id text primary key,
+  until timestamptz not null,
+  lost_through bigint not null
+);
+create index event_listeners_by_time on event_listeners (until);
+
+-- Begins to listen, or goes on. A commit that cannot have seen the row has ended before it is there.
+create function listen_to_events(agent text, days int) returns bigint language plpgsql as $$
+declare
+  lost bigint;
+begin
+  select lost_through into lost from event_listeners
+   where agent_id = agent and until > now() + make_interval(days => days + 1);
+  if found then
+    return lost;
+  end if;
+  update event_listeners set until = now() + make_interval(days => days + 2)
+   where agent_id = agent returning lost_through into lost;
+  if found then
+    return lost;
+  end if;
+  perform from aggregates where id = agent for share;
+  insert into event_listeners values (agent, now() + make_interval(days => days + 2),
+      coalesce(pg_sequence_last_value(pg_get_serial_sequence('outbox', 'id')::regclass), 0))
+    on conflict (agent_id) do update set until = excluded.until returning lost_through into lost;
+  return lost;
+end $$;
+
+create function webhook_listens() returns trigger language plpgsql as $$
+begin
+  perform from aggregates where id = new.agent_id for share;
+  return new;
+end $$;
+create trigger webhooks_listen before insert on webhooks
+  for each row when (new.backpack_id is null) execute function webhook_listens();
+
 -- The last outbox event that was routed to receivers. Its row lock lets one node at a time route.
 create table event_routing_cursor (
   name text primary key,
@@ -93,7 +133,9 @@ create table alerts (
   created_at timestamptz not null,
   settled_at timestamptz,
   -- Critical alerts have a limit of their own.
-  critical boolean not null default false
+  critical boolean not null default false,
+  -- Where a POST ends messages of this kind to the address (RFC 8058).
+  unsubscribe_url text
 ) with (fillfactor = 80);
 create index alerts_by_agent on alerts (agent_id, created_at);
 create index alerts_sent on alerts (channel, address, settled_at) where state = 'sent';

@@ -11,7 +11,9 @@ create table hive_entries (
   is_public boolean not null,
   call_id uuid not null,
   at timestamptz not null,
-  content_search tsvector
+  content_search tsvector,
+  -- Written by a private call: no public place names the author.
+  ghost boolean not null default false
 );
 create index hive_entries_by_agent on hive_entries (agent_id, id);
 create index hive_entries_by_time on hive_entries (at);

@@ -18,9 +18,9 @@ create index royalties_open on royalties (promo, author, at, entry_id, reader) i
   where paid_by is null;
 create index royalties_by_reader on royalties (reader, day);
 create index royalties_paid on royalties (paid_by) include (amount_micros) where paid_by is not null;
-create index transfers_paid_in_cash on transfers (call_id) include (amount_micros)
-  where kind in ('charge', 'fee', 'share')
-    and (debit like 'agent:%:cash' or debit like 'agent:%:held' or debit like 'owed:%');
+create index ledger_paid_in_cash on ledger (call_id)
+  where (kind = 'price' and promo_micros < amount_micros) or (kind in ('charge', 'fee', 'share')
+    and (debit like 'agent:%:cash' or debit like 'agent:%:held' or debit like 'owed:%'));
 
 -- Whether two agents are in, or own, a common fleet.
 create function share_fleet(agent_a uuid, agent_b uuid) returns boolean language sql stable as $$
@@ -45,9 +45,9 @@ begin
                  r.entry_id, r.reader::uuid as reader, r.day, e.agent_id as author, r.place, r.at, r.owes_promo,
                  exists (select from calls c where c.owner = r.reader and c.call_id = r.call_id
                     and c.at > r.at - interval '1 day' and c.cost_micros > 0 and c.cost_micros <= (
-                      select sum(t.amount_micros) from transfers t where t.call_id = c.call_id
-                         and t.kind in ('charge', 'fee', 'share')
-                         and (t.debit like 'agent:%:cash' or t.debit like 'agent:%:held' or t.debit like 'owed:%'))) as cash
+                      select sum(l.amount_micros - coalesce(l.promo_micros, 0)) from ledger l where l.call_id = c.call_id
+                         and ((l.kind = 'price' and l.promo_micros < l.amount_micros) or (l.kind in ('charge', 'fee', 'share')
+                           and (l.debit like 'agent:%:cash' or l.debit like 'agent:%:held' or l.debit like 'owed:%'))))) as cash
             from fresh r join hive_entries e on e.id = r.entry_id
            where r.has_key and e.is_public and e.agent_id::text <> r.reader and coalesce(r.place, 1) <= 3
              and exists (select from aggregates a where a.id = e.agent_id::text and a.kind = 'agent')
@@ -124,7 +124,9 @@ create table strategies (
   is_public boolean not null,
   forked_from uuid,
   call_id uuid not null,
-  created_at timestamptz not null
+  created_at timestamptz not null,
+  -- Published by a private call: no public place names the author.
+  ghost boolean not null default false
 );
 create index strategies_listed on strategies (id) where is_public;
 create index strategies_by_agent on strategies (agent_id, id);

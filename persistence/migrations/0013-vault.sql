@@ -32,8 +32,9 @@ begin
   new.content_search := to_tsvector('english', searchable_text(new.content, new.tags));
   return new;
 end $$;
+-- A copy of a sold memory brings the words of the original.
 create trigger vault_memories_words before insert on vault_memories
-  for each row execute function index_vault_memory();
+  for each row when (new.content_search is null) execute function index_vault_memory();
 
 -- Memories that were summarised or superseded by another one. They stay in the export. Two calls that
 -- archive one memory archive it once.

@@ -3,14 +3,14 @@ import { isUuid, newUuidV7 } from '../../core/ids.ts'
 import {
   normalizeContactAddress,
   type NotificationChannelName,
-} from '../../domain/notifications.ts'
+} from '../../domain/notification-channel-types.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import { toUnquotedArrayLiteral } from '../postgres/postgres-array-literal.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Alerts to the owners of agents and Backpacks. */
 
-export type OwnerAlertState = 'pending' | 'sent' | 'failed' | 'not_sent'
+export type OwnerAlertDeliveryState = 'pending' | 'sent' | 'failed' | 'not_sent'
 
 /** An alert to the owner of an agent, or of a Backpack. */
 export interface NewOwnerAlert {
@@ -28,6 +28,8 @@ export interface NewOwnerAlert {
   readonly critical?: boolean
   /** Why it is only recorded: no recipient, or no channel. */
   readonly notSent?: string
+  /** Ends messages of this kind. */
+  readonly unsubscribeUrl?: string
 }
 
 export interface OwnerAlert {
@@ -42,6 +44,7 @@ export interface OwnerAlert {
   /** Lines beyond those in the body. */
   readonly omittedLines: number
   readonly attempts: number
+  readonly unsubscribeUrl: string | null
 }
 
 /** A claim on alerts, exclusive to this node until `until`. */
@@ -63,10 +66,10 @@ export interface OwnerAlertDailyLimits {
 }
 
 /** The last alert, to show whether delivery works. */
-export interface LastOwnerAlert {
+export interface LastOwnerAlertDeliveryState {
   readonly topic: string
   readonly channel: NotificationChannelName
-  readonly state: OwnerAlertState
+  readonly state: OwnerAlertDeliveryState
   readonly reason: string | null
   readonly at: Date
 }
@@ -85,6 +88,8 @@ export interface AgentOwnerContact {
 const MAX_DIGEST_LINES = 50
 /** The topic of alerts of Backpack pagers. */
 export const PAGER_ALERT_TOPIC = 'pager'
+/** The topic of weekly digests: they go to the confirmed address, until it is unsubscribed. */
+export const WEEKLY_DIGEST_TOPIC = 'weekly_digest'
 
 /** Stores alerts. Each is sent by one node at a time until it is settled. */
 export function createOwnerAlertStore(sql: Sql) {
@@ -109,11 +114,12 @@ export function createOwnerAlertStore(sql: Sql) {
 
     /**
      * An alert as it is sent now, to the owner's current address; null without one. A Backpack
-     * pager's alert keeps its original address.
+     * pager's alert keeps its original address, and so does a digest while that takes digests.
      */
     async toOwner(alert: OwnerAlert): Promise<OwnerAlert | null> {
       const { id, agentId, channel, topic, attempts } = alert
       if (topic === PAGER_ALERT_TOPIC) return alert
+      if (topic === WEEKLY_DIGEST_TOPIC) return (await takesDigests(sql, alert)) ? alert : null
       const owner = (await ownersOf([agentId])).get(agentId)
       const address = (channel === 'email' ? owner?.email : owner?.telegram) ?? null
       if (address === null) return null
@@ -171,6 +177,14 @@ export function createOwnerAlertStore(sql: Sql) {
       return rows.map(fromRow)
     },
 
+    /** When the next alert of a channel is due, or its lease ends; null while none waits. */
+    async nextDueAt(channel: NotificationChannelName): Promise<Date | null> {
+      const [row] = await sql<{ due: Date | null }[]>`
+        select min(greatest(due_at, lease_until)) as due from alerts
+         where state = 'pending' and channel = ${channel}`
+      return row?.due ?? null
+    },
+
     /** Extends this node's claim on alerts that are still being sent. */
     async renew(ids: readonly string[], until: Date): Promise<void> {
       await sql`update alerts set lease_until = ${until}
@@ -191,7 +205,7 @@ export function createOwnerAlertStore(sql: Sql) {
      */
     async settle(
       { id, attempts }: Pick<OwnerAlert, 'id' | 'attempts'>,
-      done: { state: OwnerAlertState; reason: string | null; at: Date; dueAt?: Date },
+      done: { state: OwnerAlertDeliveryState; reason: string | null; at: Date; dueAt?: Date },
     ): Promise<void> {
       const { state, reason, at, dueAt = at } = done
       await sql`
@@ -275,8 +289,8 @@ export function createOwnerAlertStore(sql: Sql) {
     },
 
     /** The newest alert about an agent. */
-    async lastOf(agentId: string): Promise<LastOwnerAlert | null> {
-      const [row] = await sql<LastOwnerAlert[]>`
+    async lastOf(agentId: string): Promise<LastOwnerAlertDeliveryState | null> {
+      const [row] = await sql<LastOwnerAlertDeliveryState[]>`
         select topic, channel, state, reason, coalesce(settled_at, created_at) as at from alerts
          where agent_id = ${agentId} order by created_at desc, id desc limit 1`
       return row ?? null
@@ -289,17 +303,27 @@ export function createOwnerAlertStore(sql: Sql) {
 }
 export type OwnerAlertStore = ReturnType<typeof createOwnerAlertStore>
 
+/** Whether the address is the confirmed one of the agent and is not unsubscribed. */
+async function takesDigests(sql: Sql, { agentId, address }: OwnerAlert): Promise<boolean> {
+  const [row] = await sql`
+    select from confirmed_contacts c join agents a using (agent_id)
+      join digest_addresses d on d.email = c.email
+     where c.agent_id = ${agentId} and c.email = ${address} and lower(a.contact_email) = c.email
+       and d.unsubscribed_at is null`
+  return row !== undefined
+}
+
 /** Its id; null if the same alert existed. */
 async function insertAlert(tx: DatabaseTransaction, alert: NewOwnerAlert): Promise<string | null> {
   const { key, agentId, topic, channel, address, subject, body, at } = alert
-  const { dueAt = at, notSent = null, critical = false } = alert
-  const state: OwnerAlertState = notSent === null ? 'pending' : 'not_sent'
+  const { dueAt = at, notSent = null, critical = false, unsubscribeUrl = null } = alert
+  const state: OwnerAlertDeliveryState = notSent === null ? 'pending' : 'not_sent'
   const [row] = await tx<{ id: string }[]>`
     insert into alerts (id, key, agent_id, topic, channel, address, subject, body, critical, state,
-                        reason, due_at, created_at, settled_at)
+                        reason, due_at, created_at, settled_at, unsubscribe_url)
     values (${newUuidV7(at.getTime())}, ${key}, ${agentId}, ${topic}, ${channel}, ${address},
             ${subject}, ${body}, ${critical}, ${state}, ${notSent}, ${dueAt}, ${at},
-            ${notSent === null ? null : at})
+            ${notSent === null ? null : at}, ${unsubscribeUrl})
     on conflict (key) do nothing returning id`
   return row?.id ?? null
 }
@@ -332,6 +356,7 @@ interface AlertRow {
   body: string
   lines: number
   attempts: number
+  unsubscribe_url: string | null
 }
 
 const fromRow = (row: AlertRow): OwnerAlert => ({
@@ -345,4 +370,5 @@ const fromRow = (row: AlertRow): OwnerAlert => ({
   body: row.body,
   omittedLines: Math.max(0, row.lines - MAX_DIGEST_LINES),
   attempts: row.attempts,
+  unsubscribeUrl: row.unsubscribe_url,
 })

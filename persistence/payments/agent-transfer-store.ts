@@ -1,5 +1,5 @@
 import { minUuidV7At, uuidV7Timestamp } from '../../core/ids.ts'
-import { addMicros, micros, ZERO, type Micros } from '../../core/money.ts'
+import { addMicros, asMicros, ZERO, type Micros } from '../../core/money.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** A transfer or a tip between two agents, from the view of one of them. */
@@ -29,7 +29,7 @@ const INTERLEAVED_ROW_MARGIN = 32
 export const MAX_TRANSFER_ID_SPREAD_MS = 5
 
 /** The agent, or one of its Backpacks, whose transfers are read. */
-export interface TransferScope {
+export interface AgentOrBackpackTransferScope {
   readonly agentId: string
   readonly backpackId: string | null
 }
@@ -49,7 +49,7 @@ export function createAgentTransferStore(sql: Sql) {
      * seen. For a Backpack: what was sent in it.
      */
     async movementsOf(
-      { agentId, backpackId }: TransferScope,
+      { agentId, backpackId }: AgentOrBackpackTransferScope,
       limit: number,
       before: string | null,
     ): Promise<AgentTransferRecord[]> {
@@ -65,19 +65,19 @@ export function createAgentTransferStore(sql: Sql) {
           : minUuidV7At(uuidV7Timestamp(before) + MAX_TRANSFER_ID_SPREAD_MS)
       const rows = await sql<AgentTransferRow[]>`
         with seen as (
-          (select call_id, owner from transfers where debit = any(${mine})
+          (select call_id, owner from ledger where debit = any(${mine})
               and kind in ('send', 'tip', 'tip_fee') and id < ${bound}::uuid and call_id < ${end}::uuid
               and ${ours}
             order by id desc limit ${most})
           union all
-          (select call_id, owner from transfers where credit = any(${mine})
+          (select call_id, owner from ledger where credit = any(${mine})
               and credit like 'agent:%' and split_part(credit, ':', 2) <> owner
               and kind in ('send', 'tip') and id < ${bound}::uuid and call_id < ${end}::uuid
               and ${ours}
             order by id desc limit ${most})),
         chosen as (select distinct call_id, owner from seen order by call_id desc limit ${limit})
         select c.call_id as id, c.owner, t.debit, t.credit, t.kind, t.amount_micros, t.memo, t.at
-          from chosen c join transfers t on t.owner = c.owner and t.call_id = c.call_id
+          from chosen c join ledger t on t.owner = c.owner and t.call_id = c.call_id
            and t.id > c.call_id and t.kind in ('send', 'tip', 'tip_fee')
            and t.id < (lpad(to_hex(('x' || left(replace(c.call_id::text, '-', ''), 12))::bit(48)::bigint
              + ${MAX_TRANSFER_ID_SPREAD_MS}), 12, '0') || repeat('0', 20))::uuid
@@ -89,16 +89,16 @@ export function createAgentTransferStore(sql: Sql) {
     async totalsOf({
       agentId,
       backpackId,
-    }: TransferScope): Promise<{ sent: Micros; received: Micros }> {
+    }: AgentOrBackpackTransferScope): Promise<{ sent: Micros; received: Micros }> {
       const mine = creditAccounts(agentId)
       const ours = within(agentId, backpackId)
       const [row] = await sql<{ sent: bigint; received: bigint }[]>`
-        select (select coalesce(sum(amount_micros), 0)::bigint from transfers
+        select (select coalesce(sum(amount_micros), 0)::bigint from ledger
                  where debit = any(${mine}) and kind in ('send', 'tip', 'tip_fee') and ${ours}) as sent,
-               (select coalesce(sum(amount_micros), 0)::bigint from transfers
+               (select coalesce(sum(amount_micros), 0)::bigint from ledger
                  where credit = any(${mine}) and kind in ('send', 'tip')
                    and credit like 'agent:%' and split_part(credit, ':', 2) <> owner and ${ours}) as received`
-      return { sent: micros(row?.sent ?? 0n), received: micros(row?.received ?? 0n) }
+      return { sent: asMicros(row?.sent ?? 0n), received: asMicros(row?.received ?? 0n) }
     },
   }
 }
@@ -128,7 +128,7 @@ function groupTransferRows(
   const movements = new Map<string, AgentTransferRecord>()
   for (const row of rows) {
     const before = movements.get(row.id) ?? toEmptyTransfer(row, agentId)
-    const amount = micros(row.amount_micros)
+    const amount = asMicros(row.amount_micros)
     const isFee = row.kind === 'tip_fee'
     movements.set(row.id, {
       ...before,

@@ -1,4 +1,5 @@
-import { micros, type Micros } from '../../core/money.ts'
+import { asMicros, type Micros } from '../../core/money.ts'
+import { publicAgentsOf } from '../agents/public-agents.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** The states of a bounty. */
@@ -25,6 +26,8 @@ export interface BountyRecord extends PostedBountyRecord {
   readonly closedReason: string | null
   readonly closedAt: Date | null
   readonly claimedBy: string | null
+  /** Its poster and its claimer, where public places name them. */
+  readonly publicAgents: readonly string[]
 }
 
 /** The winning content; shown to the poster. */
@@ -78,9 +81,11 @@ const MAX_BOUNTY_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 
 /** Reads bounties; commits write them. */
 export function createBountyStore(sql: Sql) {
+  const columns = sql`b.*, ${publicAgentsOf(sql, sql`b.poster_id`, sql`b.claimed_by`)} as public_agents`
   return {
     async find(bountyId: string): Promise<BountyRecord | null> {
-      const [row] = await sql<BountyRow[]>`select * from bounties where bounty_id = ${bountyId}`
+      const [row] = await sql<BountyRow[]>`
+        select ${columns} from bounties b where bounty_id = ${bountyId}`
       return row === undefined ? null : fromRow(row)
     },
 
@@ -90,9 +95,9 @@ export function createBountyStore(sql: Sql) {
       const rows =
         status === null
           ? await sql<BountyRow[]>`
-              select * from bounties where ${earlier} order by bounty_id desc limit ${limit}`
+              select ${columns} from bounties b where ${earlier} order by bounty_id desc limit ${limit}`
           : await sql<BountyRow[]>`
-              select * from bounties where status = ${status} and ${earlier}
+              select ${columns} from bounties b where status = ${status} and ${earlier}
                order by bounty_id desc limit ${limit}`
       return rows.map(fromRow)
     },
@@ -106,7 +111,7 @@ export function createBountyStore(sql: Sql) {
     ) {
       const own = role === 'posted' ? sql`poster_id` : sql`claimed_by`
       const rows = await sql<BountyRow[]>`
-        select * from bounties where ${own} = ${agentId} and bounty_id < ${before ?? MAX_BOUNTY_ID}
+        select ${columns} from bounties b where ${own} = ${agentId} and bounty_id < ${before ?? MAX_BOUNTY_ID}
            and (${status}::text is null or status = ${status})
          order by bounty_id desc limit ${limit}`
       return rows.map(fromRow)
@@ -139,6 +144,7 @@ interface BountyRow {
   closed_reason: string | null
   closed_at: Date | null
   claimed_by: string | null
+  public_agents: string[]
 }
 
 const fromRow = (row: BountyRow): BountyRecord => ({
@@ -149,12 +155,13 @@ const fromRow = (row: BountyRow): BountyRecord => ({
   domain: row.domain,
   requiredKeywords: row.required_keywords,
   minQuality: row.min_quality,
-  reward: micros(row.reward_micros),
-  promo: micros(row.promo_micros),
+  reward: asMicros(row.reward_micros),
+  promo: asMicros(row.promo_micros),
   createdAt: row.created_at,
   expiresAt: row.expires_at,
   status: row.status,
   closedReason: row.closed_reason,
   closedAt: row.closed_at,
   claimedBy: row.claimed_by,
+  publicAgents: row.public_agents,
 })

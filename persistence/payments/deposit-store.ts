@@ -1,8 +1,8 @@
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
 import { newUuidV7 } from '../../core/ids.ts'
-import { micros, type Micros } from '../../core/money.ts'
-import { assertLedgerMovement } from '../../domain/ledger-movements.ts'
-import type { InboxMessage, LedgerTransfer } from '../../core/commit-rows.ts'
+import { asMicros, type Micros } from '../../core/money.ts'
+import { assertLedgerMovementPermitted } from '../../domain/ledger-movements.ts'
+import type { InboxMessage, LedgerTransfer } from '../../core/aggregate-commit-row-types.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
@@ -43,7 +43,7 @@ export interface DepositRecord extends DepositLogPosition {
 }
 
 /** A deposit as its agent sees it. */
-export interface DepositListing extends DepositRecord {
+export interface ListedDeposit extends DepositRecord {
   /** When its amount became credits; null while it waits below the minimum, or for its agent. */
   readonly creditedAt: Date | null
   /** The promotional credits added to it. */
@@ -184,7 +184,7 @@ export function createDepositStore(sql: Sql) {
     },
 
     /** The deposits of an agent, newest first; `before` is the id of the last one seen. */
-    async listOf(agentId: string, limit: number, before: string | null): Promise<DepositListing[]> {
+    async listOf(agentId: string, limit: number, before: string | null): Promise<ListedDeposit[]> {
       const rows = await sql<DepositListingRow[]>`
         select d.*, ${creditedAtSql(sql)} as credited_at, coalesce(c.bonus_micros, 0)::bigint as bonus
           from deposits d ${joinCreditsSql(sql)}
@@ -199,7 +199,7 @@ export function createDepositStore(sql: Sql) {
         select credited_micros, bonus_micros from deposit_credits
          where arrival = ${arrival} order by at desc, id desc limit 1`
       if (row === undefined) return null
-      return { credited: micros(row.credited_micros), bonus: micros(row.bonus_micros) }
+      return { credited: asMicros(row.credited_micros), bonus: asMicros(row.bonus_micros) }
     },
 
     /** The total of an agent's valid arrivals. */
@@ -207,7 +207,7 @@ export function createDepositStore(sql: Sql) {
       const [row] = await sql<{ total: bigint }[]>`
         select coalesce(sum(amount_micros), 0)::bigint as total from deposits
          where agent_id = ${agentId} and state <> 'reorged'`
-      return micros(row?.total ?? 0n)
+      return asMicros(row?.total ?? 0n)
     },
 
     /** What each deposit wallet should have held at a block; excludes wallets being swept. */
@@ -223,7 +223,7 @@ export function createDepositStore(sql: Sql) {
       return rows.map((row) => ({
         agentId: row.agent_id,
         address: row.address,
-        amount: micros(row.amount),
+        amount: asMicros(row.amount),
       }))
     },
   }
@@ -271,8 +271,8 @@ async function bookTransfers(
     const deposit = await insertDeposit(tx, chain, arrival, at)
     if (deposit === null) continue
     const { transfer, message } = book(deposit)
-    assertLedgerMovement(transfer)
-    await tx`insert into transfers (id, owner, debit, credit, amount_micros, kind, call_id, memo, at)
+    assertLedgerMovementPermitted(transfer)
+    await tx`insert into ledger (id, owner, debit, credit, amount_micros, kind, call_id, memo, at)
       values (${newUuidV7(at.getTime())}, ${deposit.agentId}, ${transfer.debit}, ${transfer.credit},
               ${transfer.amount}, ${transfer.kind}, null, null, clock_timestamp())`
     await insertInboxMessage(tx, message)
@@ -384,7 +384,7 @@ const fromRow = (row: DepositRow): DepositRecord => ({
   agentId: row.agent_id,
   address: row.address,
   from: row.sender,
-  amount: micros(row.amount_micros),
+  amount: asMicros(row.amount_micros),
   block: row.block,
   blockHash: row.block_hash,
   state: row.state,
@@ -392,8 +392,8 @@ const fromRow = (row: DepositRow): DepositRecord => ({
   seenAt: row.seen_at,
 })
 
-const toDepositListing = (row: DepositListingRow): DepositListing => ({
+const toDepositListing = (row: DepositListingRow): ListedDeposit => ({
   ...fromRow(row),
   creditedAt: row.credited_at,
-  bonus: micros(row.bonus),
+  bonus: asMicros(row.bonus),
 })

@@ -1,4 +1,4 @@
-import { micros, type Micros } from '../../core/money.ts'
+import { asMicros, type Micros } from '../../core/money.ts'
 import { toTextArrayLiteral } from '../postgres/postgres-array-literal.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
@@ -116,7 +116,7 @@ const fromRow = (row: UnfinalizedTransferRow): UnfinalizedTransfer => ({
   asset: row.asset,
   sender: row.sender,
   amount: BigInt(row.amount),
-  bonus: micros(row.bonus_micros),
+  bonus: asMicros(row.bonus_micros),
   block: row.block,
   blockHash: row.block_hash,
   at: row.at,

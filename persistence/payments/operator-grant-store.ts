@@ -1,4 +1,4 @@
-import { micros, type Micros } from '../../core/money.ts'
+import { asMicros, type Micros } from '../../core/money.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Promotional credits that the operator gave an agent: the audit record of `gas grant`. */
@@ -43,7 +43,7 @@ interface GrantRow {
 const fromRow = (row: GrantRow): OperatorGrantRecord => ({
   grantId: row.grant_id,
   agentId: row.agent_id,
-  amount: micros(row.amount_micros),
+  amount: asMicros(row.amount_micros),
   note: row.note,
   grantedBy: row.granted_by,
   at: row.at,

@@ -1,5 +1,5 @@
 import type { DomainEventType } from '../../core/domain-events.ts'
-import { micros, ZERO, type Micros } from '../../core/money.ts'
+import { asMicros, ZERO, type Micros } from '../../core/money.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
@@ -28,7 +28,7 @@ export interface NewWalletRecord {
 }
 
 /** One export of a wallet's key. */
-export interface WalletExport {
+export interface WalletExportRecord {
   readonly id: string
   readonly address: string
   readonly state: 'started' | 'done'
@@ -96,7 +96,7 @@ export function createWalletStore(sql: Sql) {
     async startExport(
       request: WalletExportRequest,
       approve: (tx: DatabaseTransaction, address: string) => Promise<void>,
-    ): Promise<WalletExport | WalletExportLimitReached | null> {
+    ): Promise<WalletExportRecord | WalletExportLimitReached | null> {
       const { id, agentId, keyId, name, most, at } = request
       return sql.begin(async (tx) => {
         await lockAgentWallets(tx, agentId)
@@ -136,7 +136,7 @@ export function createWalletStore(sql: Sql) {
     async finishExport(
       exported: { id: string; agentId: string; at: Date },
       wallet: NewWalletRecord,
-    ): Promise<WalletExport | null> {
+    ): Promise<WalletExportRecord | null> {
       const { id, agentId, at } = exported
       return sql.begin(async (tx) => {
         await lockAgentWallets(tx, agentId)
@@ -200,7 +200,7 @@ export function createWalletStore(sql: Sql) {
       const [row] = await sql<
         { name: string; tier: string | null; pending: string | null; credited: boolean }[]
       >`
-        select g.name, a.state->>'value' as tier, a.state#>>'{context,pending,$n}' as pending,
+        select g.name, coalesce(a.state#>>'{context,frozen,tier}', a.state->>'value') as tier, a.state#>>'{context,pending,$n}' as pending,
                coalesce(jsonb_typeof(a.state#>'{context,firstDeposit}') = 'object', false) as credited
           from agents g
           left join actors a on a.aggregate_id = g.agent_id::text and a.kind = 'agent'
@@ -211,7 +211,7 @@ export function createWalletStore(sql: Sql) {
       return {
         name,
         tier: tier ?? 'empty',
-        pending: micros(BigInt(pending ?? 0)),
+        pending: asMicros(BigInt(pending ?? 0)),
         bonusAhead: !credited,
       }
     },
@@ -270,10 +270,10 @@ const fromRow = (row: WalletRow): CustodialWalletRecord => ({
   createdAt: row.created_at,
 })
 
-const toWalletExport = (row: ExportRow): WalletExport => ({
+const toWalletExport = (row: ExportRow): WalletExportRecord => ({
   id: row.id,
   address: row.address,
   state: row.state,
   newAddress: row.new_address,
-  swept: row.swept_micros === null ? ZERO : micros(row.swept_micros),
+  swept: row.swept_micros === null ? ZERO : asMicros(row.swept_micros),
 })

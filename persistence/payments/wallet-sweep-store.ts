@@ -1,4 +1,4 @@
-import { micros, type Micros } from '../../core/money.ts'
+import { asMicros, type Micros } from '../../core/money.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
@@ -33,7 +33,7 @@ export interface WalletSweepTransfer {
 }
 
 /** A log entry that was credited to a fleet, and the fleet's wallet in lower case. */
-export interface FleetTopUpTransfer {
+export interface FleetOnchainTopUpTransfer {
   readonly tx: string
   readonly logIndex: number
   readonly fleetId: string
@@ -96,12 +96,12 @@ export function createWalletSweepStore(sql: Sql) {
       return rows.map((row) => ({
         agentId: row.agent_id,
         address: row.address,
-        amount: micros(row.amount),
+        amount: asMicros(row.amount),
       }))
     },
 
     /** Fleet top-ups whose destination is not looked up yet, oldest first. */
-    async unplaced(chain: string, limit: number): Promise<FleetTopUpTransfer[]> {
+    async unplaced(chain: string, limit: number): Promise<FleetOnchainTopUpTransfer[]> {
       const rows = await sql<
         { tx: string; log_index: number; fleet_id: string; address: string }[]
       >`
@@ -124,7 +124,7 @@ export function createWalletSweepStore(sql: Sql) {
      */
     async place(
       chain: string,
-      { tx, logIndex, fleetId }: FleetTopUpTransfer,
+      { tx, logIndex, fleetId }: FleetOnchainTopUpTransfer,
       arrived: { into: string | null; amount: Micros; at: Date },
     ): Promise<void> {
       const { into, amount, at } = arrived
@@ -205,7 +205,7 @@ export function createWalletSweepStore(sql: Sql) {
       })
     },
 
-    /** Marks a sweep as done and claims its log, so that it is credited to nobody. */
+    /** Marks a sweep as done and claims its log, so that it is not credited as a deposit. */
     async done(
       chain: string,
       { id }: WalletSweepRecord,
@@ -261,7 +261,7 @@ async function readRemainingAmount(
           - coalesce((select sum(amount_micros) from sweeps where chain = ${chain}
                and address = ${address} and state = 'done'
                and (final_at is not null or ${gone === 'done'})), 0))::bigint as left`
-  return micros(row?.left ?? 0n)
+  return asMicros(row?.left ?? 0n)
 }
 
 interface SweepRow {
@@ -280,7 +280,7 @@ const fromRow = (row: SweepRow): WalletSweepRecord => ({
   id: row.id,
   agentId: row.agent_id,
   address: row.address,
-  amount: micros(row.amount_micros),
+  amount: asMicros(row.amount_micros),
   terms: row.authorization_terms,
   startedAt: row.started_at,
   swept: toSweepTransfer(row),

@@ -1,12 +1,12 @@
 import { connect as connectSocket } from 'node:net'
 import postgres from 'postgres'
-import { POSTGRES_ARRAY_TYPES } from './postgres-array-types.ts'
+import { POSTGRES_ARRAY_TYPES } from './postgres-driver-array-type-codecs.ts'
 import { postgresSocketPath } from './postmaster-pid-file.ts'
 import {
-  createRenewablePool,
+  createSelfReplacingPostgresClient,
   type PostgresClientEvents,
   type RenewableConnections,
-} from './renewable-pool.ts'
+} from './self-replacing-postgres-client.ts'
 import { createTransactionSessions } from './transaction-sessions.ts'
 
 /** int8 comes back as bigint; sums need a cast to `::bigint`. */
@@ -55,7 +55,9 @@ export function openPostgresPool(
   options: PostgresPoolOptions,
 ): Sql & RenewableConnections {
   const { keyIds = [] } = options
-  const pool = createRenewablePool((events) => openClient(target, { ...options, ...events }))
+  const pool = createSelfReplacingPostgresClient((events) =>
+    openClient(target, { ...options, ...events }),
+  )
   const session = (onclose: () => void) =>
     openClient(target, { max: 1, standing: true, keyIds, onclose })
   const { begin, drop, end } = createTransactionSessions(pool, session, MAX_CONCURRENT_TRANSACTIONS)

@@ -15,8 +15,11 @@ import {
   identifyPidHolder,
 } from './postmaster-pid-file.ts'
 import type { PostmasterPidFile } from './postmaster-pid-file.ts'
-import { withStartupLock } from './startup-lock.ts'
-import { removeDirectoryIfEmpty, spawnWatchedProcess } from './process-watchdog.ts'
+import { withStartupLock } from './same-host-process-startup-lock.ts'
+import {
+  removeDirectoryIfEmpty,
+  spawnProcessEndingWithParent,
+} from './spawn-process-ending-with-parent.ts'
 
 /** Runs the embedded PostgreSQL server. */
 
@@ -65,6 +68,12 @@ const EPHEMERAL_SETTINGS = [
   'fsync=off',
   'synchronous_commit=off',
   'full_page_writes=off',
+  'wal_level=minimal',
+  'max_wal_senders=0',
+  'wal_compression=off',
+  'checkpoint_timeout=1h',
+  'bgwriter_lru_maxpages=0',
+  'max_parallel_workers_per_gather=0',
   'max_connections=300',
   'autovacuum=off',
 ]
@@ -184,7 +193,7 @@ async function launchServer(
     socketDir,
     ...settings.flatMap((setting) => ['-c', setting]),
   ]
-  const child = spawnWatchedProcess(cluster.binaries.postgres, args, cluster)
+  const child = spawnProcessEndingWithParent(cluster.binaries.postgres, args, cluster)
   let ended = false
   void child.exited.then(() => (ended = true))
   const pid = await child.pid.catch(() => null)

@@ -1,4 +1,5 @@
 import { DAY } from '../../core/clock.ts'
+import { publicAgentsOf } from '../agents/public-agents.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 import { createTableTail } from '../table-tail.ts'
 
@@ -79,14 +80,17 @@ export function createSignalStore(sql: Sql) {
       return row?.id ?? null
     },
 
-    /** Unexpired signals, newest first; of every public channel if none is named. */
+    /**
+     * Unexpired signals, newest first; of every public channel if none is named. `isPublic`: whether public
+     * places name the sender.
+     */
     async recent(channel: string | null, now: Date, limit: number, before: string | null) {
-      const rows = await sql<SignalRow[]>`
-        select ${columns()} from signals
+      const rows = await sql<(SignalRow & { public_agents: string[] })[]>`
+        select ${columns()}, ${publicAgentsOf(sql, sql`signals.agent_id`)} as public_agents from signals
          where ${channel === null ? sql`channel not like 'agent:%'` : sql`channel = ${channel}`}
            and expires_at > ${now} and (${before}::bigint is null or id < ${before}::bigint)
          order by id desc limit ${limit}`
-      return rows.map(fromRow)
+      return rows.map((row) => ({ ...fromRow(row), isPublic: row.public_agents.length > 0 }))
     },
 
     /** Public channels with signals since then, latest first. */

@@ -4,9 +4,12 @@ import { tmpdir } from 'node:os'
 import { delimiter, dirname, join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { acceptsPostgresConnections } from '../postgres/postmaster-pid-file.ts'
-import { withStartupLock } from '../postgres/startup-lock.ts'
-import { removeDirectoryIfEmpty, spawnWatchedProcess } from '../postgres/process-watchdog.ts'
-import type { WatchedProcess } from '../postgres/process-watchdog.ts'
+import { withStartupLock } from '../postgres/same-host-process-startup-lock.ts'
+import {
+  removeDirectoryIfEmpty,
+  spawnProcessEndingWithParent,
+} from '../postgres/spawn-process-ending-with-parent.ts'
+import type { WatchedProcess } from '../postgres/spawn-process-ending-with-parent.ts'
 
 /** A Redis child process on a unix socket, kept running until `stop`. */
 export interface RedisChildProcess {
@@ -69,7 +72,7 @@ export async function startRedisChildProcess({
     withStartupLock(path, async () => {
       child = null
       if (await acceptsPostgresConnections(path)) return true
-      const started = spawnWatchedProcess(program, args, {
+      const started = spawnProcessEndingWithParent(program, args, {
         identity: null,
         logFile: join(home, 'redis.log'),
       })

@@ -4,7 +4,7 @@ import {
   type EncryptionKeys,
 } from '../../core/key-derivation-and-encryption.ts'
 import { isUuid } from '../../core/ids.ts'
-import { micros, type Micros } from '../../core/money.ts'
+import { asMicros, type Micros } from '../../core/money.ts'
 import { redactSecrets } from '../../core/validation/redact-secrets.ts'
 import { toUnquotedArrayLiteral } from '../postgres/postgres-array-literal.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
@@ -86,7 +86,7 @@ export function createScheduleStore(sql: Sql, sealing: EncryptionKeys) {
     },
 
     /** Paused schedules that their agent and its fleet's pool can pay again, by id. */
-    async payable(after: string | null, limit: number): Promise<PayableSchedule[]> {
+    async payable(after: string | null, limit: number): Promise<ScheduleResumableByFleetPool[]> {
       const rows = await sql<{ schedule_id: string; agent_id: string; pool: bigint }[]>`
         select w.schedule_id, w.agent_id, p.pool
           from underfunded_schedules w
@@ -107,7 +107,7 @@ export function createScheduleStore(sql: Sql, sealing: EncryptionKeys) {
       return rows.map((row) => ({
         scheduleId: row.schedule_id,
         agentId: row.agent_id,
-        pool: micros(row.pool),
+        pool: asMicros(row.pool),
       }))
     },
 
@@ -160,7 +160,7 @@ function sealScheduleParams(
 const scheduleParamsAad = (agentId: string) => ['schedule', agentId]
 
 /** A schedule that can resume, and the credits its agent's fleet pool can lend. */
-export interface PayableSchedule {
+export interface ScheduleResumableByFleetPool {
   readonly scheduleId: string
   readonly agentId: string
   readonly pool: Micros
@@ -213,7 +213,7 @@ const fromRow = (row: ScheduleRecordRow): ScheduleRecord => ({
           ok: row.ok,
           errorCode: row.error_code,
           callId: row.call_id,
-          cost: micros(row.cost_micros),
+          cost: asMicros(row.cost_micros),
           result: row.result === null ? null : (JSON.parse(row.result) as unknown),
         },
 })

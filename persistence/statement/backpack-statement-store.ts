@@ -1,4 +1,4 @@
-import { micros, subtractMicros, ZERO, type Micros } from '../../core/money.ts'
+import { asMicros, subtractMicros, ZERO, type Micros } from '../../core/money.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 import type { StatementPeriod, StatementReadPosition } from './credit-statement-store.ts'
 
@@ -33,7 +33,7 @@ export function createBackpackStatementStore(sql: Sql) {
             select (a.state->'context'->'spentTotal'->>'$n')::bigint from actors a
              where a.aggregate_id = ${agentId} and a.kind = 'backpack' and a.id = ${backpackId}), 0)
           - ${later})::bigint as spent`
-      const cash = micros(row?.spent ?? 0n)
+      const cash = asMicros(row?.spent ?? 0n)
       return {
         snapshot: row?.snapshot ?? '',
         before: null,
@@ -61,7 +61,7 @@ export function createBackpackStatementStore(sql: Sql) {
       let spent = balances.cash
       const lines = rows.slice(0, limit).map((row) => {
         const spentAfter = spent
-        const cost = micros(row.cost_micros)
+        const cost = asMicros(row.cost_micros)
         spent = subtractMicros(spent, cost)
         return toSpendLine(row, cost, spentAfter)
       })

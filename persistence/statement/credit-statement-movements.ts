@@ -1,4 +1,4 @@
-import { addMicros, micros, subtractMicros, ZERO, type Micros } from '../../core/money.ts'
+import { addMicros, asMicros, subtractMicros, ZERO, type Micros } from '../../core/money.ts'
 
 /** An agent's credits: free promotional, free cash, and what durable holds keep of both. */
 export interface CreditBalances {
@@ -25,7 +25,10 @@ export interface AgentLedgerRow {
 export interface StatementMovement {
   /** The id of its last row: its position in the ledger. */
   readonly id: string
-  /** The kind of its first row, or `call` for all that the end of a call books. */
+  /**
+   * The kind of its first row, `call` for all that the end of a call books, or `pass_call` for a call that a task
+   * pass has paid: it changes no balance.
+   */
   readonly kind: string
   /** The aggregate whose commit wrote it: the agent itself, or its creditor. */
   readonly owner: string
@@ -36,7 +39,7 @@ export interface StatementMovement {
   readonly change: CreditBalances
   /** The part that was a price, a share of one, or a fee. */
   readonly charged: Micros
-  /** The part of a tip that the station keeps. */
+  /** The part of a tip or a purchase that the station keeps. */
   readonly fee: Micros
   /** The other side's account in the ledger, unless it is the station's own. */
   readonly party: string | null
@@ -62,9 +65,13 @@ export function toStatementMovements(
   return [...movements.values()].sort((a, b) => (a.id < b.id ? 1 : -1))
 }
 
+/** Fees that are part of another movement. */
+const KIND_OF_FEE: Readonly<Record<string, string>> = { tip_fee: 'tip', sale_fee: 'sale' }
+
 const movementKind = (row: AgentLedgerRow, agentId: string): string => {
+  if (PRICE_TRANSFER_KINDS.has(row.kind) && row.debit.startsWith('pass:')) return 'pass_call'
   if (row.owner === agentId && CALL_TRANSFER_KINDS.has(row.kind)) return 'call'
-  return row.kind === 'tip_fee' ? 'tip' : row.kind
+  return KIND_OF_FEE[row.kind] ?? row.kind
 }
 
 /** Rows of one commit for one cause share instant, owner and cause. */
@@ -94,7 +101,7 @@ function addLedgerRow(
     id: row.id > movement.id ? row.id : movement.id,
     change: applyLedgerRow(movement.change, row, agentId),
     charged: isPrice ? addMicros(movement.charged, amount) : movement.charged,
-    fee: row.kind === 'tip_fee' ? addMicros(movement.fee, amount) : movement.fee,
+    fee: row.kind in KIND_OF_FEE ? addMicros(movement.fee, amount) : movement.fee,
     party: movement.party ?? findCounterparty(row, agentId),
   }
 }
@@ -143,4 +150,4 @@ export const subtractMovementsFromBalances = (
 
 /** Free and held credits together. */
 export const totalCreditBalance = ({ promo, cash, held }: CreditBalances): Micros =>
-  micros(promo + cash + held)
+  asMicros(promo + cash + held)

@@ -1,5 +1,7 @@
 import { minUuidV7At, uuidV7Timestamp } from '../../core/ids.ts'
-import { micros, type Micros } from '../../core/money.ts'
+import type { CallPriceSource, LedgerTransferKind } from '../../core/aggregate-commit-row-types.ts'
+import { asMicros, type Micros } from '../../core/money.ts'
+import { toCallPriceMovements } from '../../domain/call-price-movements.ts'
 import { toTextArrayLiteral } from '../postgres/postgres-array-literal.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 import {
@@ -63,7 +65,7 @@ export function createCreditStatementStore(sql: Sql) {
     { from, to }: StatementPeriod,
     { snapshot, before }: StatementReadPosition,
     most: number,
-  ): Promise<AgentLedgerRow[]> {
+  ): Promise<LedgerRow[]> {
     const accounts = toTextArrayLiteral(agentCreditAccounts(agentId))
     // The rows of the last movement seen may be around its position: they are read again with it.
     const bound =
@@ -72,18 +74,19 @@ export function createCreditStatementStore(sql: Sql) {
     const until = to === undefined ? sql`` : sql`and at < ${to}`
     const seen = sql`id < ${bound}::uuid and was_visible(xmin, ${snapshot}::text::pg_snapshot)
       ${since} ${until}`
-    const rows = await sql<LedgerTransferRow[]>`
+    return sql<LedgerRow[]>`
       select * from (
-        (select ${transferColumns(sql)} from transfers where owner = ${agentId}
-            and (debit = any(${accounts}::text[]) or credit = any(${accounts}::text[])) and ${seen}
+        (select ${ledgerColumns(sql)} from ledger where owner = ${agentId}
+            and (source in ('free', 'held') or debit = any(${accounts}::text[]) or credit = any(${accounts}::text[])
+              or debit like 'pass:%')
+            and ${seen}
           order by id desc limit ${most})
         union all
         (select r.* from unnest(${accounts}::text[]) a(account) cross join lateral (
-           select ${transferColumns(sql)} from transfers
+           select ${ledgerColumns(sql)} from ledger
             where credit = a.account and ${creditedByOthersSql(sql)} and ${seen}
             order by id desc limit ${most}) r)) mine
        order by id desc limit ${most}`
-    return rows.map(fromRow)
   }
 
   return {
@@ -101,7 +104,7 @@ export function createCreditStatementStore(sql: Sql) {
                 from transfers where owner = ${agentId} and at >= ${to}
                  and (debit = any(m.accounts) or credit = any(m.accounts))
               union all
-              select amount_micros from transfers
+              select amount_micros from ledger
                where credit = any(m.accounts) and ${creditedByOthersSql(sql)} and at >= ${to}) t)`
       const rows = await sql<{ snapshot: string; part: keyof CreditBalances; amount: bigint }[]>`
         with mine as (
@@ -116,7 +119,7 @@ export function createCreditStatementStore(sql: Sql) {
                - ${later})::bigint as amount
           from mine m`
       const amountOf = (part: keyof CreditBalances): Micros =>
-        micros(rows.find((row) => row.part === part)?.amount ?? 0n)
+        asMicros(rows.find((row) => row.part === part)?.amount ?? 0n)
       const balances = { promo: amountOf('promo'), cash: amountOf('cash'), held: amountOf('held') }
       return { snapshot: rows[0]?.snapshot ?? '', before: null, balances }
     },
@@ -154,16 +157,16 @@ export type CreditStatementStore = ReturnType<typeof createCreditStatementStore>
 const agentCreditAccounts = (agentId: string) =>
   ['promo', 'cash', 'held', 'held:promo'].map((part) => `agent:${agentId}:${part}`)
 
-const transferColumns = (sql: Sql) =>
-  sql`id, owner, debit, credit, amount_micros, kind, call_id, memo, at`
+const ledgerColumns = (sql: Sql) =>
+  sql`id, owner, debit, credit, amount_micros, fee_micros, promo_micros, source, kind, call_id, memo, at`
 
-/** Credited by the commit of another aggregate: the condition of the index `transfers_received`. */
+/** Credited by the commit of another aggregate: the condition of the index `ledger_received`. */
 const creditedByOthersSql = (sql: Sql) =>
   sql`credit like 'agent:%' and split_part(credit, ':', 2) <> owner`
 
 /** The movements after a position whose rows were all read. */
 function completeMovements(
-  rows: readonly AgentLedgerRow[],
+  rows: readonly LedgerRow[],
   agentId: string,
   { before }: StatementReadPosition,
   isCut: boolean,
@@ -173,7 +176,7 @@ function completeMovements(
     isCut && end !== undefined
       ? minUuidV7At(uuidV7Timestamp(end.id) + MAX_TRANSFER_ID_SPREAD_MS)
       : ''
-  return toStatementMovements(rows, agentId).filter(
+  return toStatementMovements(rows.flatMap(toMovements), agentId).filter(
     ({ id }) => id >= floor && (before === null || id < before),
   )
 }
@@ -194,29 +197,42 @@ function toStatementPage(
   return { lines, next: { snapshot: walk.snapshot, before: last.id, balances } }
 }
 
-interface LedgerTransferRow {
+interface CommonLedgerColumns {
   id: string
   owner: string
-  debit: string
-  credit: string
   amount_micros: bigint
-  kind: string
-  call_id: string | null
   memo: string | null
   at: Date
 }
+interface PriceRow extends CommonLedgerColumns {
+  kind: 'price'
+  source: CallPriceSource
+  fee_micros: bigint
+  promo_micros: bigint
+  call_id: string
+}
+interface MovementRow extends CommonLedgerColumns {
+  kind: LedgerTransferKind
+  debit: string
+  credit: string
+  call_id: string | null
+}
+type LedgerRow = PriceRow | MovementRow
 
-const fromRow = (row: LedgerTransferRow): AgentLedgerRow => ({
-  id: row.id,
-  owner: row.owner,
-  debit: row.debit,
-  credit: row.credit,
-  amount: micros(row.amount_micros),
-  kind: row.kind,
-  callId: row.call_id,
-  memo: row.memo,
-  at: row.at,
-})
+/** The movements of a row. Those of a price share its id. */
+function toMovements(row: LedgerRow): AgentLedgerRow[] {
+  const { id, owner, memo, at, call_id: callId } = row
+  const amount = asMicros(row.amount_micros)
+  if (row.kind !== 'price') {
+    const { debit, credit, kind } = row
+    return [{ id, owner, debit, credit, amount, kind, callId, memo, at }]
+  }
+  const { source, call_id, fee_micros, promo_micros } = row
+  const parts = { fee: asMicros(fee_micros), promo: asMicros(promo_micros) }
+  return toCallPriceMovements(owner, { callId: call_id, source, amount, ...parts }).map(
+    (movement) => ({ ...movement, id, owner, callId, memo, at }),
+  )
+}
 
 interface CallDetailsRow {
   call_id: string

@@ -3,10 +3,10 @@ import type { ReplacementMemory, VaultMemory } from '../../domain/vault-memory.t
 import { dequantizeVector } from '../../domain/vector-quantization.ts'
 import { toTextArrayLiteral } from '../postgres/postgres-array-literal.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
-import { expandSearchTerms } from '../hive/search-terms.ts'
+import { expandSearchTerms } from '../hive/expand-search-terms-with-synonyms.ts'
 import { createThesaurusLoader } from '../hive/search-thesaurus.ts'
-import { createVaultSharing } from './vault-sharing.ts'
-import { createVaultConsolidations } from './vault-consolidations.ts'
+import { createVaultShareAndPromotionStore } from './vault-share-promotion-and-pack-store.ts'
+import { createConsolidationCandidatesReader } from './vault-consolidation-candidates.ts'
 import { toVaultMemory, liveMemoriesSql, type VaultMemoryRow } from './vault-memory-row.ts'
 import { createVaultStats } from './vault-stats.ts'
 
@@ -34,8 +34,8 @@ export function createVaultStore(sql: Sql) {
 
   return {
     ...createVaultStats(sql),
-    ...createVaultConsolidations(sql),
-    ...createVaultSharing(sql),
+    ...createConsolidationCandidatesReader(sql),
+    ...createVaultShareAndPromotionStore(sql),
 
     /**
      * The newest live memories with their vectors, and how well each matches the words of a text:

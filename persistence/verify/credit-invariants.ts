@@ -5,7 +5,7 @@ import type { DatabaseInvariant } from './database-invariant.ts'
 
 /** The class of an account (`domain/ledger-movements.ts`), as SQL. */
 const accountClassSql = (account: string): string =>
-  `regexp_replace(${account}, '^((agent|fleet|bounty|referral):[^:]+|(world|owed):.+)', '\\2\\3')`
+  `regexp_replace(${account}, '^((agent|fleet|bounty|referral|pass):[^:]+|(world|owed):.+)', '\\2\\3')`
 
 /** The listed movements as rows. */
 const LISTED_MOVEMENTS_SQL = `listed(kind, source, target, crosses) as (values ${Object.entries(
@@ -21,7 +21,7 @@ const MOVEMENTS_SQL = `moves as materialized (
     select id, debit, credit, amount_micros as amount, kind, ${accountClassSql('debit')} as source, ${accountClassSql('credit')} as target
       from transfers)`
 
-const CASH_ACCOUNTS_SQL = `('agent:cash', 'agent:held', 'agent:pending', 'fleet', 'bounty', 'referral', 'royalty:pool')`
+const CASH_ACCOUNTS_SQL = `('agent:cash', 'agent:held', 'agent:pending', 'fleet', 'bounty', 'referral', 'pass', 'royalty:pool')`
 const isPromoSql = (part: string) => `(${part} like '%:promo' and ${part} <> 'grants:promo')`
 const totalSql = (condition: string) =>
   `coalesce(sum(amount) filter (where ${condition}), 0)::bigint`
@@ -80,6 +80,19 @@ export const CREDIT_INVARIANTS: readonly DatabaseInvariant[] = [
             - ${totalSql(`source = 'owed' and target = 'treasury:fees' and kind = 'loss'`)}
             + ${totalSql(`${isPromoSql('source')} and target in ('world', 'owed')`)} as came from moves) t
        where has_and_gave > came`,
+  },
+  {
+    id: 'G2',
+    description: 'half of the fee of each call went to the creator of its agent, where it has one',
+    countSql: `select count(*) as n from transfers where kind = 'fee' and credit <> 'treasury:fees'`,
+    violationsSql: `with fees as (select owner, call_id, sum(amount_micros)::bigint as fee,
+          coalesce(sum(amount_micros) filter (where credit <> 'treasury:fees'), 0)::bigint as share,
+          max(split_part(credit, ':', 2)) filter (where credit like 'referral:%') as receiver
+          from transfers where kind = 'fee' and call_id is not null group by 1, 2)
+      select f.*, a.state->'context'->>'parent' as parent from fees f
+        left join actors a on a.kind = 'agent' and a.id = f.owner and a.aggregate_id = f.owner
+       where f.share <> case when a.state->'context'->>'parent' is null then 0 else f.fee / 2 end
+          or f.receiver <> coalesce(a.state->'context'->>'parent', '')`,
   },
   {
     id: 'G1',

@@ -21,7 +21,7 @@ export const VAULT_INVARIANTS: readonly DatabaseInvariant[] = [
     description: 'a pack is installed once, was paid for, and has all of its entries',
     countSql: 'select count(*) as n from pack_installs',
     violationsSql: `with owned as (select a.aggregate_id as agent, o.name
-          from actors a, jsonb_array_elements_text(a.state->'context'->'owned') o(name) where a.kind = 'tally'),
+          from actors a, jsonb_array_elements_text(a.state->'context'->'owned') o(name) where a.kind = 'tally' and o.name like 'pack:%'),
         bought as (select agent_id::text as agent, 'pack:' || pack as name, count(*) as times, sum(entries) as entries,
             count(*) filter (where exists (select from calls c where c.call_id = p.call_id and c.status = 'ok'
               and c.cost_micros > 0)) as paid,

@@ -1,7 +1,16 @@
+import {
+  ATTESTATION_INVARIANTS,
+  ATTESTATION_TREE_RULE,
+  findAttestationTreeViolations,
+} from './attestation-invariants.ts'
 import { CREDIT_INVARIANTS } from './credit-invariants.ts'
 import { FLEET_INVARIANTS } from './fleet-invariants.ts'
+import { COMMUNITY_TOOL_INVARIANTS } from './community-tool-invariants.ts'
 import { HIVE_INVARIANTS } from './hive-invariants.ts'
+import { findJournalFoldViolations, JOURNAL_FOLD_RULE } from './journal-fold-invariant.ts'
+import { MARKETPLACE_INVARIANTS } from './marketplace-invariants.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
+import { TASK_PASS_INVARIANTS } from './task-pass-invariants.ts'
 import { VAULT_INVARIANTS } from './vault-invariants.ts'
 import {
   snapshotAmountSql,
@@ -36,7 +45,7 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
     description: 'no account of an agent, fleet, bounty or pool is below zero',
     countSql: `select count(*) as n from (${ACCOUNT_BALANCES_SQL}) b`,
     violationsSql: `select account, balance from (${ACCOUNT_BALANCES_SQL}) b where balance < 0
-      and (account like 'agent:%' or account like 'fleet:%' or account like 'referral:%' or account like 'bounty:%' or account like 'royalty:%')`,
+      and (account like 'agent:%' or account like 'fleet:%' or account like 'referral:%' or account like 'bounty:%' or account like 'pass:%' or account like 'royalty:%')`,
   },
   {
     id: 'I3',
@@ -165,9 +174,13 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
     id: 'I6',
     description: 'each call is charged once, exactly its price, and every charge belongs to a call',
     countSql: 'select count(*) as n from calls where tool is not null',
-    violationsSql: `with charged as (select call_id, sum(amount_micros)::bigint as amount from transfers
+    // A call that a task pass pays costs its limits the list price, and its pass the price of the pass.
+    violationsSql: `with charged as (select call_id, sum(amount_micros)::bigint as amount,
+            max(split_part(debit, ':', 2)) filter (where debit like 'pass:%') as pass_id from transfers
           where kind in ('charge', 'fee', 'share') group by call_id),
-        priced as (select call_id, sum(cost_micros)::bigint as cost, count(*) as rows from calls
+        priced as (select call_id, sum(case when rail = 'pass' and cost_micros > 0 then t.price_micros
+            else cost_micros end)::bigint as cost, count(*) as rows
+          from calls left join charged using (call_id) left join task_passes t on t.pass_id::text = charged.pass_id
           where tool is not null group by call_id)
       select call_id, p.cost, p.rows, c.amount from priced p full join charged c using (call_id)
        where coalesce(p.cost, 0) <> coalesce(c.amount, 0) or p.rows > 1 or (p.call_id is null)`,
@@ -256,8 +269,12 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
     description:
       'the shares of a price sum to it: 82 % rounded down to the tools and the referrer, the rest to the treasury',
     countSql: `select count(*) as n from calls where cost_micros > 0 and tool is not null`,
-    violationsSql: `select c.call_id, c.cost_micros, t.tools from calls c
-      left join (select call_id, sum(amount_micros) filter (where credit = 'platform:tools' or credit like 'referral:%' or credit = 'grants:promo')::bigint as tools
+    violationsSql: `select c.call_id, c.cost_micros, t.tools from (
+        select l.call_id, l.tool, case when l.rail = 'pass' then (select p.price_micros from task_passes p
+            where p.pass_id::text = (select split_part(m.debit, ':', 2) from ledger m
+              where m.owner = l.owner and m.call_id = l.call_id and m.debit like 'pass:%' limit 1))
+          else l.cost_micros end as cost_micros from calls l) c
+      left join (select call_id, sum(amount_micros) filter (where kind = 'charge')::bigint as tools
                    from transfers where kind in ('charge', 'fee') group by call_id) t using (call_id)
       where c.cost_micros > 0 and c.tool is not null and coalesce(t.tools, 0) <> c.cost_micros * 8200 / 10000
         and not exists (select from transfers s where s.kind = 'share' and s.call_id = c.call_id)`,
@@ -335,9 +352,13 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
           or coalesce(g.amount, 0) <> t.redeemed * t.credit`,
   },
   ...FLEET_INVARIANTS,
+  ...TASK_PASS_INVARIANTS,
   ...CREDIT_INVARIANTS,
   ...HIVE_INVARIANTS,
+  ...COMMUNITY_TOOL_INVARIANTS,
   ...VAULT_INVARIANTS,
+  ...MARKETPLACE_INVARIANTS,
+  ...ATTESTATION_INVARIANTS,
 ]
 
 /** Checks every invariant in one consistent snapshot of a live database; changes nothing. */
@@ -356,6 +377,15 @@ export function verifyDatabaseInvariants(sql: Sql): Promise<InvariantCheckResult
         broken: [...rows],
       })
     }
+    const { id, description } = JOURNAL_FOLD_RULE
+    const journal = await findJournalFoldViolations(tx as unknown as Sql, MAX_SAMPLES)
+    findings.push({ rule: id, says: description, ...journal })
+    const tree = await findAttestationTreeViolations(tx as unknown as Sql, MAX_SAMPLES)
+    findings.push({
+      rule: ATTESTATION_TREE_RULE.id,
+      says: ATTESTATION_TREE_RULE.description,
+      ...tree,
+    })
     return findings
   })
 }

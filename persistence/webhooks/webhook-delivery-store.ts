@@ -15,7 +15,7 @@ import {
 
 /** Webhook deliveries: claims, attempts and their results. */
 
-export interface WebhookDeliveryClaim {
+export interface ClaimWebhookDeliveriesInput {
   readonly now: Date
   /** End of the lease, after which another node may try. */
   readonly until: Date
@@ -73,7 +73,7 @@ export function createWebhookDeliveryStore(
     letGo,
 
     /** Claims due receivers, each with its next delivery. */
-    async claim(wanted: WebhookDeliveryClaim): Promise<ClaimedWebhookDelivery[]> {
+    async claim(wanted: ClaimWebhookDeliveriesInput): Promise<ClaimedWebhookDelivery[]> {
       const { now, until, lease, most, troubled, except, share, busy } = wanted
       const taken = await sql<{ id: string }[]>`
         with busy as (
@@ -111,6 +111,14 @@ export function createWebhookDeliveryStore(
       const idle = rows.filter(({ id }) => id === null)
       for (const { webhook_id: webhookId } of idle) await letGo({ webhookId, lease }, now)
       return rows.flatMap((row) => toClaimedWebhookDeliveries(row, key, lease))
+    },
+
+    /** When the next receiver is due, or its lease ends; null while none has a delivery. */
+    async nextDueAt(): Promise<Date | null> {
+      const [row] = await sql<{ due: Date | null }[]>`
+        select min(greatest(due_at, lease_until)) as due from webhooks
+         where state = 'active' and due_at is not null`
+      return row?.due ?? null
     },
 
     /** Records an attempt and releases the receiver. Idempotent. */

@@ -1,4 +1,3 @@
-import { BasicClientSideCache, createClient } from 'redis'
 import { REDIS_SOCKET_TIMEOUT_MS, type RedisAddress } from './redis-address.ts'
 import { succeedsWithin } from '../query-timeout.ts'
 import type { StoredAggregate } from '../stored-aggregate.ts'
@@ -49,6 +48,8 @@ export async function createRedisSnapshotCache(
   { url, path }: RedisAddress,
   namespace: string,
 ): Promise<SnapshotCache> {
+  // Loaded here: most stations have no Redis, and the client takes 20 MB.
+  const { BasicClientSideCache, createClient } = await import('redis')
   const nearby = new BasicClientSideCache({ ttl: 0, maxEntries: 10_000, evictPolicy: 'LRU' })
   const reconnectStrategy = (retries: number): number =>
     Math.min(50 * 2 ** Math.min(retries, 6), 1_000)

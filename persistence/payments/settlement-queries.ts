@@ -1,5 +1,5 @@
 import { LIMITS } from '../../core/limits.ts'
-import { micros, type Micros } from '../../core/money.ts'
+import { asMicros, type Micros } from '../../core/money.ts'
 import { toTextArrayLiteral } from '../postgres/postgres-array-literal.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
@@ -18,8 +18,8 @@ export interface OpenSettlement {
 }
 
 /** A settlement and its newest claim. */
-export interface SettlementWithProof extends OpenSettlement {
-  /** As `encodePayment` wrote it. */
+export interface SettlementWithPaymentProof extends OpenSettlement {
+  /** As `encodePaymentForStorage` wrote it. */
   readonly proof: string
   /** The payment was not used on its chain before this block. */
   readonly fromBlock: bigint
@@ -57,7 +57,7 @@ const IS_STUCK_SQL = `${MONEY_STATE_SQL} = 'unknown' and (${CONTEXT_SQL}->>'clai
   < extract(epoch from now()) * 1000 - ${LIMITS.settleStuckMs}`
 
 /** Reads the settlements of all payers; the payers' commits write them. */
-export function createSettlementStore(sql: Sql) {
+export function createSettlementQueries(sql: Sql) {
   const [money, context] = [sql.unsafe(MONEY_STATE_SQL), sql.unsafe(CONTEXT_SQL)]
   const open = sql.unsafe(IS_OPEN_SQL)
   const shown = sql`a.id, a.aggregate_id as payer, ${money} as money,
@@ -102,7 +102,7 @@ export function createSettlementStore(sql: Sql) {
       return row === undefined ? null : toPublicSettlementRecord(row)
     },
 
-    /** The newest claim: the payment as `encodePayment` wrote it, and the block to search from. */
+    /** The newest claim: the payment as `encodePaymentForStorage` wrote it, and the block to search from. */
     async proof(id: string): Promise<{ payment: string; fromBlock: bigint } | null> {
       const [row] = await sql<{ payment: string; from_block: bigint }[]>`
         select payment, from_block from settlements where id = ${id} order by claim desc limit 1`
@@ -110,7 +110,7 @@ export function createSettlementStore(sql: Sql) {
     },
 
     /** Settlements in any state with their claims, in the order of the ids. */
-    async proven(ids: readonly string[]): Promise<(SettlementWithProof | null)[]> {
+    async proven(ids: readonly string[]): Promise<(SettlementWithPaymentProof | null)[]> {
       const rows = await sql<(OpenSettlementRow & { payment: string; from_block: bigint })[]>`
         select distinct on (s.id) ${shown}, s.payment, s.from_block
           from settlements s join actors a
@@ -123,6 +123,13 @@ export function createSettlementStore(sql: Sql) {
         ]),
       )
       return ids.map((id) => found.get(id) ?? null)
+    },
+
+    /** The answer that waits for this payment, as its delivery stored it; else null. */
+    async withheldAnswer(id: string): Promise<string | null> {
+      const [row] = await sql<{ answer: string }[]>`
+        select answer from withheld_answers where settlement = ${id}`
+      return row?.answer ?? null
     },
 
     /** Payments with a long unknown outcome, oldest first. */
@@ -151,7 +158,7 @@ export function createSettlementStore(sql: Sql) {
     ...settlementTotals(sql),
   }
 }
-export type SettlementStore = ReturnType<typeof createSettlementStore>
+export type SettlementQueries = ReturnType<typeof createSettlementQueries>
 
 /** Sums over the settlements of all payers. */
 function settlementTotals(sql: Sql) {
@@ -164,7 +171,7 @@ function settlementTotals(sql: Sql) {
         select coalesce(sum((${context}->'price'->>'$n')::bigint), 0)::bigint as exposure
           from actors a where ${open} and ${context}->>'mode' = 'optimistic'
            and ${money} in ('claimed', 'due', 'submitted', 'unknown')`
-      return micros(row?.exposure ?? 0n)
+      return asMicros(row?.exposure ?? 0n)
     },
 
     /** For metrics and health. */
@@ -180,7 +187,7 @@ function settlementTotals(sql: Sql) {
         open: Number(row?.open ?? 0n),
         stuck: Number(row?.stuck ?? 0n),
         lost: Number(row?.lost ?? 0n),
-        lostValue: micros(row?.worth ?? 0n),
+        lostValue: asMicros(row?.worth ?? 0n),
         exposure: await this.exposure(),
       }
     },
@@ -223,7 +230,7 @@ const toPublicSettlementRecord = (row: PublicSettlementRow): PublicSettlementRec
   ...toOpenSettlement(row),
   asset: row.asset,
   amount: row.amount,
-  price: micros(BigInt(row.price)),
+  price: asMicros(BigInt(row.price)),
   purpose: row.purpose,
   callId: row.call_id,
   agentId: row.agent_id,

@@ -8,7 +8,7 @@ import { LIMITS } from '../../core/limits.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** The random values of a write, and whether an earlier attempt may have started with them. */
-export interface IdempotencyDraft {
+export interface IdempotentRetryRandomValues {
   readonly drawn: unknown
   readonly isRetry: boolean
 }
@@ -25,13 +25,13 @@ interface DraftRequest {
 export function createIdempotencyDraftStore(sql: Sql, sealing: EncryptionKeys) {
   const place = ({ owner, key }: DraftRequest) => ['draft', owner, key ?? '']
 
-  function opened(asked: DraftRequest, row: DraftRow): IdempotencyDraft {
+  function opened(asked: DraftRequest, row: DraftRow): IdempotentRetryRandomValues {
     if (row.request_hash !== asked.hash) throw new ServiceError('idempotency_key_reused')
     const text = decryptEnvelope(sealing, row.sealed, place(asked)).toString('utf8')
     return { drawn: JSON.parse(text) as unknown, isRetry: true }
   }
 
-  async function find(asked: DraftRequest): Promise<IdempotencyDraft | null> {
+  async function find(asked: DraftRequest): Promise<IdempotentRetryRandomValues | null> {
     const [row] = await sql<DraftRow[]>`
       select request_hash, sealed from idempotency_drafts
        where owner = ${asked.owner} and idempotency_key = ${asked.key}
@@ -40,7 +40,7 @@ export function createIdempotencyDraftStore(sql: Sql, sealing: EncryptionKeys) {
   }
 
   /** The valid draft under this key: this one, or an earlier one of another node. */
-  async function keep(asked: DraftRequest, drawn: unknown): Promise<IdempotencyDraft> {
+  async function keep(asked: DraftRequest, drawn: unknown): Promise<IdempotentRetryRandomValues> {
     for (;;) {
       const sealed = encryptEnvelope(sealing, JSON.stringify(drawn), place(asked))
       const kept = await sql`

@@ -1,6 +1,6 @@
 import type { EncryptionKeys } from '../../core/key-derivation-and-encryption.ts'
 import { newPrefixedId } from '../../core/ids.ts'
-import { normalizeContactAddress } from '../../domain/notifications.ts'
+import { normalizeContactAddress } from '../../domain/notification-channel-types.ts'
 import { newWebhookSecret } from '../../core/webhook-signature.ts'
 import type { DeadLetterRequeuer } from '../dead-letter-store.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
@@ -39,6 +39,8 @@ const OUTBOX_TABLE = { table: 'outbox', columns: ['agent_id', 'backpack_id', 'ty
 /** Routes outbox events to recipients: each event once, by one node at a time, in id order. */
 export function createEventRoutingStore(sql: Sql, key: EncryptionKeys) {
   let tail: TableTail<OutboxEventRow> | null = null
+  /** Whether an event was to be routed again when the position was last read. */
+  let hasRetries = false
 
   /** The settled rows after the shared position of all nodes. */
   async function settledAfter(position: bigint): Promise<TableTail<OutboxEventRow>> {
@@ -59,8 +61,10 @@ export function createEventRoutingStore(sql: Sql, key: EncryptionKeys) {
     ): Promise<number | null> {
       try {
         return await sql.begin(async (tx) => {
-          const [place] = await tx<{ position: bigint }[]>`
-            select position from event_routing_cursor where name = 'outbox' for update skip locked`
+          const [place] = await tx<{ position: bigint; retries: boolean }[]>`
+            select position, exists (select from event_routing_retries) as retries
+              from event_routing_cursor where name = 'outbox' for update skip locked`
+          hasRetries = place?.retries === true
           if (place === undefined) return null
           const reader = await settledAfter(place.position)
           const facts = (await reader.read()).map(fromRow)
@@ -78,6 +82,9 @@ export function createEventRoutingStore(sql: Sql, key: EncryptionKeys) {
         throw error
       }
     },
+
+    /** Whether an event was to be routed again at the last `next`. */
+    asked: (): boolean => hasRetries,
 
     /**
      * Passes a requeued event to `work`, in the transaction that deletes the request. False if

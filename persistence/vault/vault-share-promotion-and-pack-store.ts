@@ -16,7 +16,7 @@ export interface SharedVaultMemory {
   readonly at: Date
 }
 
-export interface PackInstallation {
+export interface InstalledMemoryPack {
   readonly pack: string
   readonly boughtAs: string
   readonly entries: number
@@ -27,7 +27,7 @@ export interface PackInstallation {
 const PROMOTION_CLAIM_MS = 60_000
 
 /** Reads what vaults receive and share. */
-export function createVaultSharing(sql: Sql) {
+export function createVaultShareAndPromotionStore(sql: Sql) {
   return {
     /** Memories that others have shared with the agent, latest first. */
     async received(agentId: string, limit: number, before: string | null) {
@@ -56,8 +56,8 @@ export function createVaultSharing(sql: Sql) {
     },
 
     /** Installed packs, oldest first. */
-    async installed(agentId: string): Promise<PackInstallation[]> {
-      return sql<PackInstallation[]>`
+    async installed(agentId: string): Promise<InstalledMemoryPack[]> {
+      return sql<InstalledMemoryPack[]>`
         select pack, bought_as as "boughtAs", entries, at from pack_installs
          where agent_id = ${agentId}::uuid order by at, pack`
     },

@@ -1,5 +1,6 @@
 import type { AgentTrackRecord } from '../agents/reputation-store.ts'
-import { micros } from '../../core/money.ts'
+import { publicAuthor } from '../agents/public-agents.ts'
+import { asMicros } from '../../core/money.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** A public entry on a topic. */
@@ -9,6 +10,8 @@ export interface HiveEvidenceEntry {
   readonly confidence: number
   readonly namespace: string
   readonly agentId: string
+  /** The author's id where public places name it. */
+  readonly author: string | null
   readonly at: Date
 }
 
@@ -48,7 +51,7 @@ export function createHiveEvidenceReader(sql: Sql) {
           select e.*, asked.query from ${among} e, asked
            where e.is_public and e.content_search @@ asked.query and ${here}
            order by e.at desc limit ${MAX_RANKED_MATCHES})
-        select id, content, confidence, namespace, agent_id, at from found
+        select id, content, confidence, namespace, agent_id, ${publicAuthor(sql)} as author, at from found e
          order by ts_rank_cd(content_search, query, 32) desc, at desc, id limit ${limit}`
       return rows.map(({ agent_id: agentId, ...row }) => ({ ...row, agentId }))
     },
@@ -76,6 +79,7 @@ interface EvidenceRow {
   confidence: number
   namespace: string
   agent_id: string
+  author: string | null
   at: Date
 }
 interface TrackRecordRow {
@@ -91,7 +95,7 @@ const toTrackRecord = (row: TrackRecordRow): AgentTrackRecord => ({
   createdAt: row.created_at,
   calls: row.calls,
   succeeded: row.succeeded,
-  tipsReceived: micros(0n),
+  tipsReceived: asMicros(0n),
   hiveEntries: row.entries,
   hiveReads: 0,
 })

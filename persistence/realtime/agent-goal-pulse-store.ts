@@ -1,8 +1,9 @@
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
+import { publicAgentsOf } from '../agents/public-agents.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** What an agent currently looks for; at most one per agent. */
-export interface AgentPulse {
+export interface AgentGoalPulse {
   readonly agentId: string
   readonly goalVector: string
   readonly confidence: number
@@ -11,6 +12,9 @@ export interface AgentPulse {
   readonly expiresAt: Date
 }
 
+/** A pulse, and whether public places name its agent. */
+export type PublicPulse = AgentGoalPulse & { readonly isPublic: boolean }
+
 /** The bus topic of new pulses; messages contain agent ids, separated by commas. */
 export const PULSED_AGENTS_TOPIC = 'pulses'
 
@@ -18,7 +22,7 @@ export const PULSED_AGENTS_TOPIC = 'pulses'
 export function createPulseStore(sql: Sql) {
   return {
     /** Replaces the agent's earlier pulse. */
-    async put(tx: DatabaseTransaction, pulse: AgentPulse): Promise<void> {
+    async put(tx: DatabaseTransaction, pulse: AgentGoalPulse): Promise<void> {
       await tx`
         insert into pulses (agent_id, goal_vector, confidence, idle_cycles, at, expires_at)
         values (${pulse.agentId}, ${pulse.goalVector}, ${pulse.confidence}, ${pulse.idleCycles},
@@ -28,13 +32,13 @@ export function createPulseStore(sql: Sql) {
           expires_at = excluded.expires_at`
     },
 
-    async of(agentId: string, now: Date): Promise<AgentPulse | null> {
+    async of(agentId: string, now: Date): Promise<AgentGoalPulse | null> {
       const [row] = await sql<PulseRow[]>`
         select * from pulses where agent_id = ${agentId} and expires_at > ${now}`
       return row === undefined ? null : fromRow(row)
     },
 
-    async ofAll(agentIds: readonly string[], now: Date): Promise<AgentPulse[]> {
+    async ofAll(agentIds: readonly string[], now: Date): Promise<AgentGoalPulse[]> {
       const rows = await sql<PulseRow[]>`
         select * from pulses where agent_id = any(${[...agentIds]}::text[]::uuid[])
            and expires_at > ${now} order by at`
@@ -42,17 +46,18 @@ export function createPulseStore(sql: Sql) {
     },
 
     /** Newest first; `before` is `positionOf` of the last pulse of the previous page. */
-    async live(now: Date, limit: number, before: string | null): Promise<AgentPulse[]> {
+    async live(now: Date, limit: number, before: string | null): Promise<PublicPulse[]> {
       const [ms = null, agentId = null] = before?.split(' ') ?? []
       const at = ms === null ? null : new Date(Number(ms))
-      const rows = await sql<PulseRow[]>`
-        select * from pulses where expires_at > ${now}
+      const rows = await sql<(PulseRow & { public_agents: string[] })[]>`
+        select *, ${publicAgentsOf(sql, sql`pulses.agent_id`)} as public_agents
+          from pulses where expires_at > ${now}
            and (${at}::timestamptz is null or (at, agent_id) < (${at}::timestamptz, ${agentId}::uuid))
          order by at desc, agent_id desc limit ${limit}`
-      return rows.map(fromRow)
+      return rows.map((row) => ({ ...fromRow(row), isPublic: row.public_agents.length > 0 }))
     },
 
-    positionOf: ({ at, agentId }: AgentPulse): string => `${at.getTime()} ${agentId}`,
+    positionOf: ({ at, agentId }: AgentGoalPulse): string => `${at.getTime()} ${agentId}`,
 
     /** Deletes expired pulses; returns their number. */
     async sweep(now: Date): Promise<number> {
@@ -72,7 +77,7 @@ interface PulseRow {
   expires_at: Date
 }
 
-const fromRow = (row: PulseRow): AgentPulse => ({
+const fromRow = (row: PulseRow): AgentGoalPulse => ({
   agentId: row.agent_id,
   goalVector: row.goal_vector,
   confidence: row.confidence,

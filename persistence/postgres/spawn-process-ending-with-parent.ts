@@ -38,7 +38,7 @@ exit $s`
 /**
  * Runs a program that ends with this process; detached, so that Ctrl-C reaches this process first.
  */
-export function spawnWatchedProcess(
+export function spawnProcessEndingWithParent(
   program: string,
   args: string[],
   options: { identity: DatabaseOsUser; logFile: string },

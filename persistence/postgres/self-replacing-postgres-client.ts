@@ -27,7 +27,7 @@ const DRAIN_SECONDS = 30
  * leave the next one in this state. A client that has lost a connection gets no new queries and
  * finishes the pending ones.
  */
-export function createRenewablePool(
+export function createSelfReplacingPostgresClient(
   open: (events: PostgresClientEvents) => Client,
   finishingMs = DRAIN_SECONDS * SECOND,
 ): Client & RenewableConnections {

@@ -1,12 +1,12 @@
 import { CALLER_ERROR_CODES } from '../../core/errors.ts'
-import { micros, type Micros } from '../../core/money.ts'
+import { asMicros, type Micros } from '../../core/money.ts'
 import type {
   BackpackUsageStats,
   DailyUsageStats,
-  ScheduleUsageStats,
+  AgentScheduleUsageStats,
   ToolCoUsage,
   ToolUsageStats,
-} from '../../domain/usage-stats.ts'
+} from '../../domain/agent-usage-stats-types.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Usage statistics of one agent, from the call log and the ledger. */
@@ -23,7 +23,7 @@ export function createUsageStatsStore(sql: Sql) {
         with mine as (
           select tool, status, error_code, cost_micros, ms, request_hash, call_id from calls
            where owner = ${agentId} and at >= ${since} and tool is not null
-           order by at desc limit ${MAX_CALLS}),
+           order by call_id desc limit ${MAX_CALLS}),
         numbered as (
           select *, row_number() over (partition by tool, request_hash order by call_id) as nth
             from mine)
@@ -47,11 +47,11 @@ export function createUsageStatsStore(sql: Sql) {
         calls: row.calls,
         failed: row.failed,
         callerErrors: row.caller_errors,
-        spent: micros(row.spent),
+        spent: asMicros(row.spent),
         p95Ms: row.p95,
         failures: row.failures,
         repeated: row.repeated,
-        repeatedSpent: micros(row.repeated_spent),
+        repeatedSpent: asMicros(row.repeated_spent),
       }))
     },
 
@@ -64,7 +64,7 @@ export function createUsageStatsStore(sql: Sql) {
       return rows.map((row) => ({
         day: row.day,
         calls: Number(row.calls),
-        spent: micros(row.spent_micros),
+        spent: asMicros(row.spent_micros),
       }))
     },
 
@@ -87,12 +87,12 @@ export function createUsageStatsStore(sql: Sql) {
         perDay: parseSnapshotAmount(row.context.fuse.perDay),
         perMonth: parseSnapshotAmount(row.context.fuse.perMonth),
         used: row.used,
-        spent: micros(row.spent),
-        maxCallCost: micros(row.dearest),
+        spent: asMicros(row.spent),
+        maxCallCost: asMicros(row.dearest),
       }))
     },
 
-    async schedulesOf(agentId: string, since: Date): Promise<ScheduleUsageStats[]> {
+    async schedulesOf(agentId: string, since: Date): Promise<AgentScheduleUsageStats[]> {
       const rows = await sql<ScheduleRow[]>`
         with runs as (
           select schedule_id, slot, ok, cost_micros,
@@ -115,12 +115,12 @@ export function createUsageStatsStore(sql: Sql) {
         id: row.id,
         tool: row.context.tool,
         state: row.value,
-        budget: parseSnapshotAmount(row.context.budget) ?? micros(0n),
+        budget: parseSnapshotAmount(row.context.budget) ?? asMicros(0n),
         everyMs: row.context.every,
         runs: row.runs,
         failed: row.failed,
-        spent: micros(row.spent),
-        maxRunCost: micros(row.dearest),
+        spent: asMicros(row.spent),
+        maxRunCost: asMicros(row.dearest),
         consecutiveFailures: row.failing,
         unchangedRuns: row.unchanged,
       }))
@@ -132,7 +132,7 @@ export function createUsageStatsStore(sql: Sql) {
         select state->'context' as context from actors
          where aggregate_id = ${agentId} and kind = 'agent' and id = ${agentId}`
       const { promo = null, cash = null } = row?.context ?? {}
-      return micros((parseSnapshotAmount(promo) ?? 0n) + (parseSnapshotAmount(cash) ?? 0n))
+      return asMicros((parseSnapshotAmount(promo) ?? 0n) + (parseSnapshotAmount(cash) ?? 0n))
     },
 
     /** Tools an agent has called publicly since then. */
@@ -140,7 +140,7 @@ export function createUsageStatsStore(sql: Sql) {
       const rows = await sql<{ tool: string }[]>`
         select distinct tool from (
           select tool from calls where owner = ${agentId} and at >= ${since}
-             and tool is not null and not ghost order by at desc limit ${MAX_CALLS}) mine`
+             and tool is not null and not ghost order by call_id desc limit ${MAX_CALLS}) mine`
       return rows.map(({ tool }) => tool)
     },
 
@@ -164,7 +164,7 @@ export type UsageStatsStore = ReturnType<typeof createUsageStatsStore>
 /** An amount as snapshots store it (core/bigint-json.ts). */
 type SnapshotAmount = { readonly $n: string } | null
 const parseSnapshotAmount = (stored: SnapshotAmount): Micros | null =>
-  stored === null ? null : micros(BigInt(stored.$n))
+  stored === null ? null : asMicros(BigInt(stored.$n))
 
 interface ToolRow {
   tool: string

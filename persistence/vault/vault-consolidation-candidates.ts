@@ -10,7 +10,7 @@ export interface ConsolidationCandidates {
 }
 
 /** Reads what compressions and dreams consolidate; each consolidation builds on the one before. */
-export function createVaultConsolidations(sql: Sql) {
+export function createConsolidationCandidatesReader(sql: Sql) {
   return {
     /**
      * The oldest live memories that may be consolidated, and the number of consolidations at that

@@ -1,0 +1,114 @@
+import type { ActorState } from '../../core/journal-change.ts'
+import { toTextArrayLiteral } from '../postgres/postgres-array-literal.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
+
+/** Finds stored actors, also those at rest. Reading never loads an aggregate into memory. */
+
+/** A stored actor with what people call it. */
+export interface DirectoryActor {
+  readonly kind: string
+  readonly id: string
+  readonly aggregateId: string
+  readonly aggregateKind: string
+  /** The version of the aggregate. */
+  readonly version: number
+  readonly machineVersion: number
+  readonly isArchived: boolean
+  readonly name: string
+  readonly state: ActorState
+}
+
+export interface ActorDirectoryQuery {
+  readonly kind?: string | undefined
+  /** A part of the id or of the name. */
+  readonly text?: string | undefined
+  /** An agent: its own aggregate, its bounties, listings, tools and payments. */
+  readonly agentId?: string | undefined
+  /** One actor, in every aggregate that has it. */
+  readonly actorId?: string | undefined
+}
+
+/** The last actor of a page. */
+export interface ActorDirectoryPosition {
+  readonly kind: string
+  readonly id: string
+  readonly aggregateId: string
+}
+
+/** Creates the directory. */
+export function createActorDirectoryStore(sql: Sql) {
+  /** The condition of a query, over `a` (actors) and the name `n`. */
+  const matching = ({ kind, text, agentId, actorId }: ActorDirectoryQuery) => sql`
+    (${kind === undefined} or a.kind = ${kind ?? ''})
+    and (${actorId === undefined} or a.id = ${actorId ?? ''})
+    and (${text === undefined} or a.id ilike ${toPattern(text)} or a.aggregate_id ilike ${toPattern(text)}
+         or n.name ilike ${toPattern(text)})
+    ${agentId === undefined ? sql`` : sql`and ${ofAgent(agentId)}`}`
+
+  const ofAgent = (agentId: string) => sql`(a.aggregate_id = ${agentId}
+    or (a.kind = 'bounty' and a.id in (
+      select bounty_id::text from bounties where poster_id::text = ${agentId} or claimed_by::text = ${agentId}))
+    or (a.kind = 'tool' and a.state->'context'->>'builderId' = ${agentId})
+    or (a.kind = 'listing' and a.state->'context'->>'sellerId' = ${agentId})
+    or (a.kind = 'settlement' and a.state->'context'->>'agentId' = ${agentId}))`
+
+  const named = sql`actors a join aggregates g on g.id = a.aggregate_id
+    left join agents p on a.kind = 'agent' and p.agent_id::text = a.id
+    left join bounties b on a.kind = 'bounty' and b.bounty_id::text = a.id
+    cross join lateral (select coalesce(p.name, b.title, nullif(a.state->'context'->>'name', ''),
+      nullif(a.state->'context'->>'agentName', ''), a.id) as name) n`
+
+  const columns = sql`a.kind, a.id, a.aggregate_id as "aggregateId", g.kind as "aggregateKind",
+    g.version::int, a.machine_version as "machineVersion", a.archived as "isArchived", n.name, a.state`
+
+  return {
+    /** One page, by kind, the newest first where ids sort by time. */
+    async list(
+      query: ActorDirectoryQuery,
+      limit: number,
+      after: ActorDirectoryPosition | null = null,
+    ): Promise<DirectoryActor[]> {
+      return sql<DirectoryActor[]>`
+        select ${columns} from ${named} where ${matching(query)}
+           ${
+             after === null
+               ? sql``
+               : sql`and (a.kind > ${after.kind} or a.kind = ${after.kind} and (a.id < ${after.id}
+                     or a.id = ${after.id} and a.aggregate_id < ${after.aggregateId}))`
+           }
+         order by a.kind, a.id desc, a.aggregate_id desc limit ${limit}`
+    },
+
+    /** The newest actors of each of these kinds, at most `limit` of a kind. */
+    async newest(
+      kinds: readonly string[],
+      query: ActorDirectoryQuery,
+      limit: number,
+    ): Promise<DirectoryActor[]> {
+      return sql<DirectoryActor[]>`
+        select x.* from unnest(${toTextArrayLiteral(kinds)}::text[]) k(kind), lateral (
+          select ${columns} from ${named} where a.kind = k.kind and ${matching(query)}
+           order by a.id desc, a.aggregate_id desc limit ${limit}) x`
+    },
+
+    /** How many actors of each kind match. */
+    async countByKind(query: ActorDirectoryQuery = {}): Promise<Record<string, number>> {
+      const isAll = Object.values(query).every((value) => value === undefined)
+      const rows = await sql<{ kind: string; n: number }[]>`
+        select a.kind, count(*)::int as n from ${isAll ? sql`actors a` : sql`${named} where ${matching(query)}`}
+         group by a.kind order by a.kind`
+      return Object.fromEntries(rows.map(({ kind, n }) => [kind, n]))
+    },
+
+    /** An actor in each aggregate that has it; ids are unique except for the counters of agents. */
+    async find(kind: string, id: string): Promise<DirectoryActor[]> {
+      return sql<DirectoryActor[]>`
+        select ${columns} from ${named} where a.kind = ${kind} and a.id = ${id}
+         order by a.aggregate_id limit 10`
+    },
+  }
+}
+export type ActorDirectoryStore = ReturnType<typeof createActorDirectoryStore>
+
+/** A pattern for ILIKE that finds the text anywhere. */
+const toPattern = (text = ''): string => `%${text.replace(/[\\%_]/g, '\\$&')}%`

@@ -1,0 +1,147 @@
+import { asMicros } from '../../core/money.ts'
+import type {
+  CommunityToolDefinition,
+  CommunityToolRecord,
+  CommunityToolReview,
+  CommunityToolState,
+} from '../../domain/community-tool.ts'
+import { publicAgentsOf } from '../agents/public-agents.ts'
+import type { Sql } from '../start-postgres-and-redis.ts'
+
+/** Reads the tools that agents sell. Commands write them as rows of `community_tool_changes`. */
+
+/** What a change says; fields of null stay as they were. */
+export interface CommunityToolChange extends Omit<
+  CommunityToolRecord,
+  'builderName' | 'isBuilderPublic' | 'builderVisitor' | 'definition'
+> {
+  readonly builderName: string | null
+  readonly builderVisitor: string | null
+  /** Of a new tool among those of its builder. */
+  readonly place: number | null
+  readonly definition: CommunityToolDefinition | null
+}
+
+/** The row of a tool that is new or has changed, at a time in milliseconds. */
+export const toCommunityToolChangeRow = (change: CommunityToolChange, at: number) => ({
+  change_id: change.changeId,
+  slug: change.slug,
+  tool_id: change.toolId,
+  builder_id: change.builderId,
+  builder_name: change.builderName,
+  builder_visitor: change.builderVisitor,
+  place: change.place,
+  state: change.state,
+  definition: change.definition,
+  price_micros: Number(change.price),
+  next_price_micros: change.nextPrice === null ? null : Number(change.nextPrice.price),
+  next_price_from: change.nextPrice === null ? null : toIso(change.nextPrice.from),
+  accepts_promo: change.acceptsPromo,
+  review: change.review,
+  review_reason: change.reviewReason,
+  secret_number: change.secretNumber,
+  measured_from: toIso(change.measuredFrom),
+  registered_at: toIso(change.registeredAt),
+  at: toIso(at),
+})
+
+const toIso = (at: number): string => new Date(at).toISOString()
+
+export function createCommunityToolStore(sql: Sql) {
+  const columns = sql`t.*, ${publicAgentsOf(sql, sql`t.builder_id`)} as public_agents`
+  return {
+    /** Null without a tool of this slug, retired ones included. */
+    async find(slug: string): Promise<CommunityToolRecord | null> {
+      const [row] = await sql<CommunityToolRow[]>`
+        select ${columns} from community_tools t where slug = ${slug}`
+      return row === undefined ? null : fromRow(row)
+    },
+
+    /** All tools that are not retired, oldest first. */
+    async active(): Promise<CommunityToolRecord[]> {
+      const rows = await sql<CommunityToolRow[]>`
+        select ${columns} from community_tools t where state <> 'retired' order by registered_at, slug`
+      return rows.map(fromRow)
+    },
+
+    /** Slugs that are taken, also by retired tools: no other tool may be mistaken for one. */
+    async slugs(): Promise<string[]> {
+      const rows = await sql<{ slug: string }[]>`select slug from community_tools`
+      return rows.map(({ slug }) => slug)
+    },
+
+    /** The tools of a builder, oldest first; retired ones too. */
+    async ofBuilder(builderId: string): Promise<CommunityToolRecord[]> {
+      const rows = await sql<CommunityToolRow[]>`
+        select ${columns} from community_tools t where builder_id::text = ${builderId}
+         order by registered_at, slug`
+      return rows.map(fromRow)
+    },
+
+    /** The places that tools of a builder take; retired ones take none. */
+    async placesOf(builderId: string): Promise<CommunityToolPlace[]> {
+      return sql<CommunityToolPlace[]>`
+        select p.place, t.tool_id as "toolId"
+          from community_tool_places p join community_tools t using (slug)
+         where p.builder_id::text = ${builderId}`
+    },
+
+    /** Tools whose builders ask for the mark `verified`, oldest first. */
+    async awaitingReview(): Promise<CommunityToolRecord[]> {
+      const rows = await sql<CommunityToolRow[]>`
+        select ${columns} from community_tools t where review = 'asked' and state <> 'retired'
+         order by registered_at, slug`
+      return rows.map(fromRow)
+    },
+  }
+}
+
+/** A place among the tools of a builder; two registrations at once cannot take the same one. */
+export interface CommunityToolPlace {
+  readonly place: number
+  readonly toolId: string
+}
+
+interface CommunityToolRow {
+  slug: string
+  change_id: string
+  tool_id: string
+  builder_id: string
+  builder_name: string
+  public_agents: string[]
+  builder_visitor: string
+  state: CommunityToolState
+  definition: CommunityToolDefinition
+  price_micros: bigint
+  next_price_micros: bigint | null
+  next_price_from: Date | null
+  accepts_promo: boolean
+  review: CommunityToolReview
+  review_reason: string | null
+  secret_number: number
+  measured_from: Date
+  registered_at: Date
+}
+
+const fromRow = (row: CommunityToolRow): CommunityToolRecord => ({
+  toolId: row.tool_id,
+  slug: row.slug,
+  builderId: row.builder_id,
+  builderName: row.builder_name,
+  isBuilderPublic: row.public_agents.length > 0,
+  builderVisitor: row.builder_visitor,
+  state: row.state,
+  definition: row.definition,
+  price: asMicros(row.price_micros),
+  nextPrice:
+    row.next_price_micros === null || row.next_price_from === null
+      ? null
+      : { price: asMicros(row.next_price_micros), from: row.next_price_from.getTime() },
+  acceptsPromo: row.accepts_promo,
+  review: row.review,
+  reviewReason: row.review_reason,
+  secretNumber: row.secret_number,
+  measuredFrom: row.measured_from.getTime(),
+  registeredAt: row.registered_at.getTime(),
+  changeId: row.change_id,
+})
