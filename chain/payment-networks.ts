@@ -1,4 +1,4 @@
-import { micros, type Micros } from '../core/money.ts'
+import { asMicros, type Micros } from '../core/money.ts'
 
 /** A payment network and its USDC. */
 export interface PaymentNetwork {
@@ -62,7 +62,7 @@ export const toAtomicUnits = (price: Micros, decimals: number): bigint =>
 
 /** Converts atomic units to the ledger's amount; throws if they are not whole micro-USDC. */
 export const fromAtomicUnits = (amount: bigint, decimals: number): Micros =>
-  micros(shiftDecimals(amount, LEDGER_DECIMALS - decimals))
+  asMicros(shiftDecimals(amount, LEDGER_DECIMALS - decimals))
 
 function shiftDecimals(amount: bigint, places: number): bigint {
   const factor = 10n ** BigInt(Math.abs(places))

@@ -1,9 +1,8 @@
 import { LIMITS } from '../core/limits.ts'
-import { PaymentProblem } from './onchain-payment.ts'
 
-/** Strict parsing of base64, JSON and payment fields from untrusted input. */
+/** Strict parsing of base64 and JSON from untrusted input. */
 
-export type UntrustedJsonObject = Readonly<Record<string, unknown>>
+type UntrustedJsonObject = Readonly<Record<string, unknown>>
 
 export const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -16,8 +15,6 @@ const UINT256_LIMIT = 2n ** 256n
 /** A decimal string of an integer below 2^256. */
 export const isUint256Text = (value: unknown): value is string =>
   typeof value === 'string' && /^\d{1,78}$/.test(value) && BigInt(value) < UINT256_LIMIT
-
-const malformed = (detail: string) => new PaymentProblem(400, 'invalid_payload', detail)
 
 /** Decodes strict base64 or base64url, padded or not; null for anything else. */
 export function decodeStrictBase64(text: string): Buffer | null {
@@ -56,47 +53,3 @@ function countKeys(value: unknown, depth: number): number {
   for (const inner of Object.values(value)) keys += countKeys(inner, depth + 1)
   return keys
 }
-
-/** Reads typed fields of a payment object; throws if one is malformed. */
-export interface PaymentFieldReader {
-  text(name: string): string
-  /** 0x and 20 bytes; in lower case, because viem throws on a wrong checksum. */
-  address(name: string): string
-  uint(name: string): bigint
-  /** 0x and `least` to `most` bytes, in lower case. */
-  bytes(name: string, least: number, most: number): `0x${string}`
-  nested(name: string): PaymentFieldReader
-}
-
-/** Creates a reader of the object at `at`; throws `invalid_payload` if it is not an object. */
-export function createPaymentFieldReader(value: unknown, at: string): PaymentFieldReader {
-  if (!isRecord(value)) throw malformed(`${at} must be an object`)
-  const read = (name: string) => (Object.hasOwn(value, name) ? value[name] : undefined)
-  const text = (name: string) => {
-    const given = read(name)
-    if (typeof given === 'string') return given
-    throw malformed(`${at}.${name} must be a string`)
-  }
-  const hex = (name: string, least: number, most: number): `0x${string}` => {
-    const given = text(name)
-    const bytes = (given.length - 2) / 2
-    if (/^0x(?:[0-9a-fA-F]{2})*$/.test(given) && bytes >= least && bytes <= most) {
-      return `0x${given.slice(2).toLowerCase()}`
-    }
-    const size = least === most ? least : `${least} to ${most}`
-    throw malformed(`${at}.${name} must be 0x and ${size} bytes of hex`)
-  }
-  return {
-    text,
-    address: (name) => hex(name, ADDRESS_BYTES, ADDRESS_BYTES),
-    uint(name) {
-      const given = read(name)
-      if (isUint256Text(given)) return BigInt(given)
-      throw malformed(`${at}.${name} must be a decimal string below 2^256`)
-    },
-    bytes: hex,
-    nested: (name) => createPaymentFieldReader(read(name), `${at}.${name}`),
-  }
-}
-
-const ADDRESS_BYTES = 20

@@ -9,7 +9,7 @@ import type { NewBackpack } from '../actors/commands/backpacks-commands.ts'
 import { invalidInputError } from '../core/errors.ts'
 import {
   WILDCARD_SCOPE,
-  BACKPACK_KEY_SCOPES,
+  MAX_BACKPACK_BOUND_KEY_SCOPES,
   toApiKeyRow,
 } from '../persistence/agents/api-key-store.ts'
 import { toAgentRow } from '../persistence/agents/agent-profile-store.ts'
@@ -28,6 +28,7 @@ export interface AgentProfileInput {
   readonly owner_email: string | null
   readonly owner_telegram: string | null
   readonly source: string | null
+  readonly discoverable: boolean
 }
 
 export interface OnboardedAgent {
@@ -66,8 +67,11 @@ export interface AgentOnboardingDeps {
   readonly starter: Micros
   readonly pepper: Buffer
   readonly walletKey: EncryptionKeys
-  readonly referrals: Pick<ReferralStore, 'ownerOf'>
+  readonly referrals: Pick<ReferralStore, 'ownerOf' | 'creatorOfBundle'>
 }
+
+/** What the body that `genesis_forge` prepares has as `source`. */
+const BUNDLE_SOURCE = /^genesis:([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$/
 
 /** Creates agents: key, wallet, profile and starter credits in one commit. */
 export function createAgentOnboarding(parts: AgentOnboardingDeps) {
@@ -79,6 +83,12 @@ export function createAgentOnboarding(parts: AgentOnboardingDeps) {
     const referrer = await referrals.ownerOf(code)
     if (referrer === null) throw invalidInputError(pointer, `names no referral code: ${code}`)
     return referrer
+  }
+
+  /** The creator of the bundle that the source names; null for any other source. */
+  async function parentOf(source: string | null): Promise<string | null> {
+    const bundleId = BUNDLE_SOURCE.exec(source ?? '')?.[1]
+    return bundleId === undefined ? null : referrals.creatorOfBundle(bundleId)
   }
 
   return {
@@ -113,7 +123,10 @@ export function createAgentOnboarding(parts: AgentOnboardingDeps) {
       newcomer: GeneratedAgentCredentials,
       { again = false, agentKey: terms = null }: OnboardingOptions = {},
     ): Promise<OnboardedAgent> {
-      const referrer = await referrerOf(profile.referral_code)
+      const [referrer, parent] = await Promise.all([
+        referrerOf(profile.referral_code),
+        parentOf(profile.source),
+      ])
       const { agentId, apiKey, wallet, startersFrom, agentKey } = newcomer
       const given = startersFrom === null ? starter : ZERO
       const rows = toAgentRows(pepper, profile, newcomer)
@@ -121,7 +134,7 @@ export function createAgentOnboarding(parts: AgentOnboardingDeps) {
         terms === null || agentKey === undefined
           ? {}
           : { backpack: toInitialBackpack(profile, newcomer, agentKey.backpackId, terms) }
-      const birth = { agentId, starter: given, referrer, rows, ...backpack }
+      const birth = { agentId, starter: given, referrer, parent, rows, ...backpack }
       await actors.ask(agentId, createAgentCommand, birth, again ? {} : { fresh: true })
       return {
         agentId,
@@ -183,7 +196,7 @@ function toAgentRows(
 function toBoundKeyRows(pepper: Buffer, { agentId, at, agentKey }: GeneratedAgentCredentials) {
   if (agentKey === undefined) return []
   const { keyId: id, secret, backpackId } = agentKey
-  const terms = { name: 'agent key', scopes: BACKPACK_KEY_SCOPES, expiresAt: null }
+  const terms = { name: 'agent key', scopes: MAX_BACKPACK_BOUND_KEY_SCOPES, expiresAt: null }
   const key = { ...UNLIMITED_API_KEY_SPENDING, ...terms, id, agentId, secret, backpackId }
   return [{ table: 'api_keys', row: toApiKeyRow(pepper, { ...key, createdAt: new Date(at) }) }]
 }
@@ -200,4 +213,5 @@ const toProfileFields = (profile: AgentProfileInput) => ({
   ownerEmail: profile.owner_email,
   ownerTelegram: profile.owner_telegram,
   source: profile.source,
+  discoverable: profile.discoverable,
 })

@@ -4,16 +4,19 @@ import type { CommandContext } from '../actors/aggregate-command-types.ts'
 import {
   makeSchedulesWaitForFleetPool,
   resumeFundedSchedules,
-} from '../actors/commands/schedules-commands.ts'
+} from '../actors/commands/schedule-aggregate-commands.ts'
 import {
   applyDepositMessage,
   applyReversedDepositMessage,
   type DepositMessage,
   type ReversedDepositMessage,
 } from './commands/agent-deposit-messages.ts'
-import { applyFleetLoanMessage, type FleetLoanMessage } from './commands/fleet-loan-message.ts'
 import {
-  applyCallDeliveredMessage,
+  applyFleetLoanMessage,
+  type FleetLoanMessage,
+} from './commands/fleet-loan-inbox-message.ts'
+import {
+  applyPaidCallDeliveredToSettlement,
   applyCallReleasedMessage,
   type PayerCallMessage,
 } from './commands/payment-claim-commands.ts'
@@ -37,7 +40,7 @@ function dispatchInboxMessage(ctx: CommandContext, event: AnyEventObject): void 
     case 'LEND':
       return applyFleetLoanMessage(ctx, event as unknown as FleetLoanMessage)
     case 'DELIVERED':
-      return applyCallDeliveredMessage(ctx, event as unknown as PayerCallMessage)
+      return applyPaidCallDeliveredToSettlement(ctx, event as unknown as PayerCallMessage)
     case 'RELEASED':
       return applyCallReleasedMessage(ctx, event as unknown as PayerCallMessage)
     default:
@@ -47,6 +50,7 @@ function dispatchInboxMessage(ctx: CommandContext, event: AnyEventObject): void 
 
 /** Sends the event to the actor that names the aggregate. */
 function sendToMainActor(ctx: CommandContext, event: AnyEventObject): void {
-  const kind = ctx.has('fleet', ctx.aggregateId) ? 'fleet' : 'agent'
-  ctx.send(kind, ctx.aggregateId, event as never)
+  const id = ctx.aggregateId
+  const kind = (['fleet', 'listing'] as const).find((one) => ctx.has(one, id)) ?? 'agent'
+  ctx.send(kind, id, event as never)
 }

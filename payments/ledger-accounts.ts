@@ -1,6 +1,6 @@
-import { unspentFleetLoans, totalFleetLoans, type FleetLoan } from '../domain/fleet-loans.ts'
-import { minMicros, micros, subtractMicros, ZERO, type Micros } from '../core/money.ts'
-import type { LedgerTransfer, LedgerTransferKind } from '../core/commit-rows.ts'
+import { unspentFleetLoans, sumFleetLoansOfCall, type FleetLoan } from '../domain/fleet-loans.ts'
+import { minMicros, asMicros, subtractMicros, ZERO, type Micros } from '../core/money.ts'
+import type { LedgerTransfer, LedgerTransferKind } from '../core/aggregate-commit-row-types.ts'
 
 /** The accounts of the ledger (docs/credits.md). */
 export const PLATFORM_TOOLS_ACCOUNT = 'platform:tools'
@@ -19,6 +19,9 @@ export const fleetPoolPromoAccount = (fleetId: string) => `fleet:${fleetId}:prom
 /** The escrow of a bounty, and its promotional part, which is never cash (decision 36). */
 export const bountyEscrowAccount = (bountyId: string) => `bounty:${bountyId}`
 export const bountyEscrowPromoAccount = (bountyId: string) => `bounty:${bountyId}:promo`
+/** The calls left of a task pass, and the part of them that promotional credits have paid. */
+export const taskPassAccount = (passId: string) => `pass:${passId}`
+export const taskPassPromoAccount = (passId: string) => `pass:${passId}:promo`
 /** Referral earnings that are not paid out yet: rows only, no snapshot. */
 export const referralCashAccount = (agentId: string) => `referral:${agentId}`
 export const referralPromoAccount = (agentId: string) => `referral:${agentId}:promo`
@@ -32,7 +35,9 @@ export const externalChainAccount = (chain: PaymentChainName) => `world:${chain}
  * Clearing account between an externally paid call and the settlement of its payment: negative by
  * what was delivered and is unsettled, positive by what has settled and was not delivered.
  */
-export const paymentClearingAccount = (chain: PaymentChainName) => `owed:${chain}`
+export const paymentClearingAccount = (chain: PaymentChainName) => `owed:${chain}` as const
+export const isClearingAccount = (account: string): account is `owed:${string}` =>
+  account.startsWith('owed:')
 
 /** An amount, split by origin. */
 export interface PromoCashAmounts {
@@ -57,8 +62,8 @@ export function splitUnusedHold(
   hold: PromoCashAmounts & { readonly loans: readonly FleetLoan[] },
   cost: Micros,
 ): { own: PromoCashAmounts; loans: readonly FleetLoan[] } {
-  const own = creditsTaken(hold, totalFleetLoans(hold.loans))
-  const byOwn = minMicros(cost, micros(own.promo + own.cash))
+  const own = creditsTaken(hold, sumFleetLoansOfCall(hold.loans))
+  const byOwn = minMicros(cost, asMicros(own.promo + own.cash))
   return {
     own: subtractPromoFirst(own, byOwn),
     loans: unspentFleetLoans(hold.loans, subtractMicros(cost, byOwn)),
@@ -77,7 +82,7 @@ export interface DebitSource {
 }
 
 /** Fills the amounts from the sources in order; both sides have the same sum. */
-export function allocateTransfers(
+export function drawLedgerTransfersFromSources(
   sources: readonly DebitSource[],
   wanted: readonly { account: string; amount: Micros; kind: LedgerTransferKind }[],
   callId: string,

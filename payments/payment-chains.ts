@@ -2,7 +2,7 @@ import type { EvmClient } from '../chain/evm/evm-client.ts'
 import { PAYMENT_NETWORKS } from '../chain/payment-networks.ts'
 import { hasExpectedDomain, type Eip3009Token } from '../chain/evm/eip3009.ts'
 import type { FacilitatorClient } from '../chain/x402/facilitator-client.ts'
-import { NO_PAYMENT_RAILS, type PaymentRails } from '../chain/x402/payment-requirements.ts'
+import { NO_PAYMENT_RAILS, type EnabledPaymentRails } from '../chain/x402/payment-requirements.ts'
 import type { PaymentChainName } from './ledger-accounts.ts'
 
 /** Settings of the operator; null turns a part off. */
@@ -33,7 +33,7 @@ export interface PaymentChains {
   /** By CAIP-2: the payment token of a chain, on or off. */
   readonly assets: ReadonlyMap<string, string>
   /** The rails to offer; a chain that has not answered yet is excluded. */
-  rails(): PaymentRails
+  rails(): EnabledPaymentRails
   /** One line per rail for health: on, or why it is off. */
   status(): Record<PaymentChainName, string>
   /**
@@ -60,7 +60,7 @@ export function toPaymentChainName(caip2: string): PaymentChainName {
  * The contract at the configured address is not USDC: signatures of payers would be for another
  * token.
  */
-export class WrongTokenError extends Error {
+export class ConfiguredTokenIsNotUsdcError extends Error {
   constructor({ address, name }: Eip3009Token) {
     super(
       `USDC_ADDRESS_BASE: the contract at ${address} is not ${name}: its EIP-712 domain is another one`,
@@ -73,7 +73,7 @@ export function createPaymentChains(settings: PaymentChainSettings): PaymentChai
   const { base, bsc, tempo, solana, treasury, settler, realm } = settings
   const token = base === null ? null : baseToken(base.usdc)
   const [payee, submitter] = [{ TREASURY_ADDRESS: treasury }, { SETTLER_PRIVATE_KEY: settler }]
-  let rails: PaymentRails = NO_PAYMENT_RAILS
+  let rails: EnabledPaymentRails = NO_PAYMENT_RAILS
 
   async function checkBase(): Promise<void> {
     if (base === null || token === null || treasury === null || settler === null) return
@@ -82,7 +82,7 @@ export function createPaymentChains(settings: PaymentChainSettings): PaymentChai
     const asked = async () => (matches = await hasExpectedDomain(base.client, token))
     if (!(await answers(asked))) return
     if (!matches) {
-      throw new WrongTokenError(token)
+      throw new ConfiguredTokenIsNotUsdcError(token)
     }
     const { name, version } = token
     const rail = { payTo: treasury, asset: token.address, domain: { name, version } }

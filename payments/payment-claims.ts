@@ -1,22 +1,15 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { hashPaymentCredential, PaymentProblem } from '../chain/onchain-payment.ts'
-import type { PaymentOffer, OnchainPayment, PresentedPayment } from '../chain/onchain-payment.ts'
+import { hashPaymentCredential, PaymentProblem } from '../chain/onchain-payment-types.ts'
+import type { PaymentOffer, NormalizedPayment } from '../chain/onchain-payment-types.ts'
 import type { ActorSystem } from '../actors/aggregate-command-types.ts'
 import type { Clock } from '../core/clock.ts'
-import { ServiceError, type ErrorDetails } from '../core/errors.ts'
+import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
 import { ZERO, type Micros } from '../core/money.ts'
 import { MAX_OPTIMISTIC_CALL_PRICE } from '../domain/pricing.ts'
-import type { CallLogStore } from '../persistence/calls/call-log-store.ts'
-import type { SettlementStore } from '../persistence/payments/settlement-store.ts'
-import type { PaymentRef } from './call-admission-request.ts'
-import { toPaymentChainName } from './payment-chains.ts'
-import {
-  toPayerAggregateId,
-  claimPaymentCommand,
-  toSettlementId,
-  settlementLoadOptions,
-} from './commands/payment-claim-commands.ts'
+import type { SettlementQueries } from '../persistence/payments/settlement-queries.ts'
+import type { PaymentRef } from './agent-call-admission-request-types.ts'
+import { claimPaymentCommand, settlementLoadOptions } from './commands/payment-claim-commands.ts'
 import type {
   PaymentClaimInput,
   PaymentClaimResult as Answer,
@@ -27,28 +20,30 @@ import {
   createUnpaidExposureLimit,
   type ExposureReservation,
 } from './limits/unpaid-exposure-limit.ts'
-import {
-  lookUpPaymentCommand,
-  type PaymentLookupResult,
-} from './commands/payment-lookup-commands.ts'
-import { hashRequesterIdentity } from './hash-requester-identity.ts'
+import type { PaymentLookupResult } from './commands/payment-lookup-commands.ts'
+import { fingerprintPaymentRequester } from './payment-requester-fingerprint.ts'
 import type {
-  PaymentBuyer,
+  PaymentBuyerAndCall,
   ClaimedPayment,
   PaymentRequestContext,
-  EarlierPaidReply,
 } from './payment-service-types.ts'
-import { toPaymentRejectionError, PaymentRequiredError } from './payment-required-error.ts'
-import type { PayerFunds } from './payment-verifier.ts'
+import { toPaymentRef, type PaymentLookup, type PaymentLookupRequest } from './payment-lookup.ts'
+import {
+  PaymentRequiredError,
+  settlementLostError,
+  settlementUnknownError,
+  toPaymentRejectionError,
+} from './payment-required-error.ts'
+import type { PayerFunds } from '../chain/evm/evm-payment-verifier.ts'
 
-/** Verifies and claims payments, and reports what a claimed payment has bought. */
+/** Verifies and claims payments. */
 
 export interface PaymentClaimsDeps {
   readonly clock: Clock
   readonly actors: ActorSystem
-  readonly verify: (payment: OnchainPayment) => Promise<PayerFunds>
-  readonly settlements: Pick<SettlementStore, 'view' | 'exposure' | 'proof'>
-  readonly callLog: Pick<CallLogStore, 'answerTo'>
+  readonly verify: (payment: NormalizedPayment) => Promise<PayerFunds>
+  readonly lookup: PaymentLookup
+  readonly settlements: Pick<SettlementQueries, 'view' | 'exposure'>
   readonly settler: {
     kick(settlement: string): void
     /** The end of a settlement; `pending` after the timeout. */
@@ -58,27 +53,27 @@ export interface PaymentClaimsDeps {
   }
   /** The exposure limit over all payers. */
   readonly exposure: Micros
-  readonly settlementUrl: (ref: PaymentRef) => string
 }
 
 /** A payment and the request that brought it. */
 export interface PaymentClaimRequest {
-  readonly payment: OnchainPayment
+  readonly payment: NormalizedPayment
   readonly request: PaymentRequestContext
-  readonly buyer: PaymentBuyer
+  readonly buyer: PaymentBuyerAndCall
   readonly purpose: PaymentClaimPurpose
   readonly offer: PaymentOffer | null
-}
-
-/** The same, before the payment is verified. */
-type UnverifiedPaymentClaimRequest = Pick<PaymentClaimRequest, 'request' | 'buyer'> & {
-  readonly payment: PresentedPayment
 }
 
 /** `again`: the credits were bought with it before, perhaps a moment ago on another node. */
 interface PaymentClaimOutcome extends ClaimedPayment {
   readonly again: boolean
 }
+
+const toLookup = ({ payment, request, buyer }: PaymentClaimRequest): PaymentLookupRequest => ({
+  payment,
+  request,
+  agentId: buyer.agentId,
+})
 
 const toRepeatedTopUp = (
   { payment }: PaymentClaimRequest,
@@ -89,12 +84,6 @@ const toRepeatedTopUp = (
   ref,
   tx: txHash,
   again: true,
-})
-
-export const toPaymentRef = (payment: PresentedPayment): PaymentRef => ({
-  payer: toPayerAggregateId(payment),
-  settlement: toSettlementId(payment),
-  chain: toPaymentChainName(payment.chain),
 })
 
 /** How often a balance is read for one claim. */
@@ -110,25 +99,23 @@ const VERIFIED_BEFORE: PayerFunds = { balance: null, block: 0n, plainKey: false 
 
 /** Claims payments: earlier claims first, then signatures, then the claim. */
 export function createPaymentClaims(parts: PaymentClaimsDeps) {
-  const { actors, settlements, settler } = parts
-  const { look, earlier, repeated } = createKnownPayments(parts)
-  const toldOf = (ref: PaymentRef) => settlementDetails(parts, ref)
+  const { actors, lookup, settlements, settler } = parts
   const meter = createUnpaidExposureLimit(() => settlements.exposure(), parts.clock)
 
   /** Claims the payment; if it has to settle first, resolves after settlement. */
   async function claim(use: PaymentClaimRequest): Promise<PaymentClaimOutcome> {
     const { payment, offer } = use
     const ref = toPaymentRef(payment)
-    const seen = await look(use)
+    const seen = await lookup.find(toLookup(use))
     if (seen !== null && hasBoughtTopUp(use, seen)) return toRepeatedTopUp(use, ref, seen)
-    if (seen !== null) await repeated(use, seen)
+    if (seen !== null) await lookup.repeatReply(payment, seen, offer)
     const claimed = await claimOnce(use, ref, seen).catch(unlessClaimed(use))
     if (claimed.claim === 'prepaid') return { payment, ref, tx: claimed.txHash, again: false }
     if (claimed.claim === 'known' && hasBoughtTopUp(use, claimed))
       return toRepeatedTopUp(use, ref, claimed)
     if (claimed.claim === 'known')
-      throw new ServiceError('payment_in_progress', { ...toldOf(ref), retry_after: 1 })
-    const tx = claimed.mode === 'first' ? await settledFirst(ref, offer) : null
+      throw new ServiceError('payment_in_progress', { ...lookup.detailsOf(ref), retry_after: 1 })
+    const tx = claimed.mode === 'first' ? await settled(ref, offer) : null
     return { payment, ref, tx, again: false }
   }
 
@@ -139,7 +126,7 @@ export function createPaymentClaims(parts: PaymentClaimsDeps) {
   const unlessClaimed =
     (use: PaymentClaimRequest) =>
     async (error: unknown): Promise<{ claim: 'known' } & PaymentLookupResult> => {
-      const seen = error instanceof PaymentRequiredError ? await look(use) : null
+      const seen = error instanceof PaymentRequiredError ? await lookup.find(toLookup(use)) : null
       if (seen === null) throw error
       return { claim: 'known', ...seen }
     }
@@ -182,75 +169,16 @@ export function createPaymentClaims(parts: PaymentClaimsDeps) {
     }
   }
 
-  /** Unknown is not failed: a payer asked to pay again would pay twice (decision 33). */
-  async function settledFirst(ref: PaymentRef, offer: PaymentOffer | null): Promise<string | null> {
+  /** Waits for the chain. Unknown is not failed: a payer asked to pay again would pay twice (decision 33). */
+  async function settled(ref: PaymentRef, offer: PaymentOffer | null): Promise<string | null> {
     settler.kick(ref.settlement)
     const outcome = await settler.settled(ref.settlement, LIMITS.settleWaitMs)
-    if (outcome === 'lost') throw settlementLostError(toldOf(ref), offer)
-    if (outcome === 'pending') throw settlementUnknownError(toldOf(ref))
+    if (outcome === 'lost') throw settlementLostError(lookup.detailsOf(ref), offer)
+    if (outcome === 'pending') throw settlementUnknownError(lookup.detailsOf(ref))
     return (await settlements.view(ref.settlement))?.txHash ?? null
   }
 
-  return { earlier, claim, look }
-}
-
-/** Reports what is known of a payment before verification. */
-function createKnownPayments(parts: PaymentClaimsDeps) {
-  function look({
-    payment,
-    request,
-    buyer,
-  }: UnverifiedPaymentClaimRequest): Promise<PaymentLookupResult | null> {
-    const { payer, settlement } = toPaymentRef(payment)
-    const { agentId } = buyer
-    const { fingerprint } = request
-    const credential = hashPaymentCredential(payment)
-    const marks = hashRequesterIdentity(request, credential, null)
-    const lookup = { settlement, fingerprint, credential, marks, agentId }
-    return parts.actors.ask(payer, lookUpPaymentCommand, lookup, settlementLoadOptions(settlement))
-  }
-
-  /** What the payment has bought before; null if it is unused, or settled and unused. */
-  async function earlier(
-    use: UnverifiedPaymentClaimRequest & Pick<PaymentClaimRequest, 'offer'>,
-  ): Promise<EarlierPaidReply | null> {
-    const seen = await look(use)
-    return seen === null ? null : repeated(use, seen)
-  }
-
-  async function repeated(
-    { payment, offer }: UnverifiedPaymentClaimRequest & Pick<PaymentClaimRequest, 'offer'>,
-    seen: PaymentLookupResult,
-  ) {
-    const ref = toPaymentRef(payment)
-    const at = settlementDetails(parts, ref)
-    const { money, delivery } = seen
-    if (money === 'lost' && delivery !== 'delivered') throw settlementLostError(at, offer)
-    if (!seen.sameRequest) throw alreadyUsedError(at)
-    if (delivery === 'failed')
-      throw new ServiceError('payment_credited', { ...at, call_id: seen.callId })
-    if (delivery === 'delivered') return answerOf(ref, seen)
-    if (money === 'settled') return null
-    if (money === 'claimed')
-      throw new ServiceError('payment_in_progress', { ...at, retry_after: 1 })
-    throw settlementUnknownError(at)
-  }
-
-  async function answerOf(
-    ref: PaymentRef,
-    { callId, agentId, money, txHash }: PaymentLookupResult,
-  ) {
-    const stored = await parts.callLog.answerTo(agentId ?? ref.payer, callId)
-    if (stored !== null) return { callId, ...stored, tx: money === 'settled' ? txHash : null }
-    const detail = 'Its reply is no longer stored.'
-    throw new ServiceError('payment_already_used', {
-      ...settlementDetails(parts, ref),
-      call_id: callId,
-      detail,
-    })
-  }
-
-  return { look, earlier, repeated }
+  return { claim, settled }
 }
 
 interface ExposureDecision {
@@ -258,13 +186,14 @@ interface ExposureDecision {
   readonly globalRoom: boolean
 }
 
-/** A small payment of a plain key may settle after the call while the exposure is low. */
+/** A small payment of a plain key may settle after the call while the exposure is low; a withheld answer risks nothing. */
 async function chooseClaimMode(
   { settler, exposure }: PaymentClaimsDeps,
   meter: ReturnType<typeof createUnpaidExposureLimit>,
   { payment, buyer }: Pick<PaymentClaimRequest, 'payment' | 'buyer'>,
   { plainKey }: PayerFunds,
 ): Promise<ExposureDecision & { place: ExposureReservation | null }> {
+  if (buyer.withholdsAnswer === true) return { mode: 'withheld', globalRoom: false, place: null }
   const { chain } = toPaymentRef(payment)
   const small = payment.price <= MAX_OPTIMISTIC_CALL_PRICE && buyer.sharesPrice !== true
   const may = plainKey && small && settler.optimistic(chain)
@@ -284,7 +213,7 @@ const toPaymentClaim = (
   chain: toPaymentRef(payment).chain,
   fingerprint: request.fingerprint,
   credential: hashPaymentCredential(payment),
-  marks: hashRequesterIdentity(
+  marks: fingerprintPaymentRequester(
     request,
     hashPaymentCredential(payment),
     isFirst ? clock.now() : null,
@@ -301,7 +230,7 @@ const toPaymentClaim = (
 
 async function verifyPayment(
   { verify }: PaymentClaimsDeps,
-  payment: OnchainPayment,
+  payment: NormalizedPayment,
   offer: PaymentOffer | null,
 ): Promise<PayerFunds> {
   try {
@@ -311,36 +240,16 @@ async function verifyPayment(
   }
 }
 
-const settlementDetails = (
-  { settlementUrl }: PaymentClaimsDeps,
-  ref: PaymentRef,
-): ErrorDetails => ({
-  settlement_id: ref.settlement,
-  settlement_url: settlementUrl(ref),
-})
-
 /** Credits are delivered with the settlement itself: there is no call to look up. */
 const hasBoughtTopUp = (
   { purpose }: PaymentClaimRequest,
   { money, sameRequest }: Pick<PaymentLookupResult, 'money' | 'sameRequest'>,
 ): boolean => purpose.kind === 'topup' && money === 'settled' && sameRequest
 
-/** One text for all causes: finding a payment on a chain must reveal nothing about its request. */
-const alreadyUsedError = (at: ErrorDetails) =>
-  new ServiceError('payment_already_used', { ...at, detail: REPLAY_DETAIL })
-const REPLAY_DETAIL =
-  'This payment has been used. Its reply is repeated only for the same request from the same sender: with the same API key, Idempotency-Key, `accepted` of its 402, or address.'
-
-const settlementUnknownError = (at: ErrorDetails) =>
-  new ServiceError('settlement_unknown', { ...at, retry_after: 5 })
-
-const settlementLostError = (at: ErrorDetails, offer: PaymentOffer | null) =>
-  new PaymentRequiredError('payment_invalid', { ...at, reason: 'settlement_failed' }, offer)
-
 /** The chain has the money for this payment, but other payments of the payer have reserved it. */
 const isFundsReserved = (
   error: unknown,
-  { amount }: OnchainPayment,
+  { amount }: NormalizedPayment,
   { balance }: PayerFunds,
 ): boolean =>
   error instanceof ServiceError &&

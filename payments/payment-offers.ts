@@ -1,80 +1,47 @@
 import { mppChallengeHeader } from '../chain/mpp/mpp-challenge.ts'
-import { findPaymentCredential, PaymentProblem } from '../chain/onchain-payment.ts'
-import type { PaymentOffer, OnchainPayment, PresentedPayment } from '../chain/onchain-payment.ts'
-import { readRequestPayment } from '../chain/x402/read-request-payment.ts'
-import { findPresentedPayment } from '../chain/x402/presented-payment.ts'
+import type { PaymentOffer } from '../chain/onchain-payment-types.ts'
 import {
   encodePaymentRequiredHeader,
   paymentResponseHeaders,
   toV1PaymentRequiredBody,
 } from '../chain/x402/payment-headers.ts'
 import { createPaymentOffer } from '../chain/x402/payment-requirements.ts'
-import { createChallengeNonce } from '../chain/x402/challenge-nonce.ts'
+import { createChallengeNonce } from '../chain/x402/payment-requester-secrets.ts'
 import type { Clock } from '../core/clock.ts'
-import { ServiceError } from '../core/errors.ts'
-import type { PaymentRef } from './call-admission-request.ts'
-import { isPaymentChain, type PaymentChains } from './payment-chains.ts'
-import type { PaymentRequestContext, PayableItem, PaymentService } from './payment-service-types.ts'
-import { toPaymentRejectionError } from './payment-required-error.ts'
+import type { PaymentRef } from './agent-call-admission-request-types.ts'
+import type { PaymentChains } from './payment-chains.ts'
+import type { PayableItem, PaymentService } from './payment-service-types.ts'
 
-/** Renders payment offers, challenges and receipts, and reads payments, in every dialect. */
+/** Renders payment offers, challenges and receipts, in every dialect. */
 
 export interface PaymentOffersDeps {
-  readonly chains: Pick<PaymentChains, 'rails' | 'assets'>
+  readonly chains: Pick<PaymentChains, 'rails'>
   readonly clock: Clock
   readonly publicUrl: string
 }
 
-interface PaymentOffers extends Pick<
-  PaymentService,
-  'offer' | 'hasPayment' | 'read' | 'challenge' | 'replyHeaders' | 'settlementUrl'
-> {
-  /** The payment a request presents, whether or not it fits the current offer. */
-  presented(request: Pick<PaymentRequestContext, 'headers'>): Promise<PresentedPayment | null>
-}
-
-/** Creates the reader and renderer of payment dialects. */
-export function createPaymentOffers({
+/** Creates the renderer of payment dialects. */
+export function createPaymentOfferReaderAndRenderer({
   chains,
   clock,
   publicUrl,
-}: PaymentOffersDeps): PaymentOffers {
+}: PaymentOffersDeps): Pick<
+  PaymentService,
+  'offer' | 'challenge' | 'replyHeaders' | 'settlementUrl'
+> {
   const settlementUrl = ({ settlement }: Pick<PaymentRef, 'settlement'>) =>
     `${publicUrl}/api/x402/settlements/${settlement}`
 
   function offer(path: string, item: PayableItem): PaymentOffer | null {
-    const resource = { url: `${publicUrl}${path}`, mimeType: 'application/json' }
+    const url = path.startsWith('/') ? `${publicUrl}${path}` : path
+    const resource = { url, mimeType: 'application/json' }
     const made = createPaymentOffer(chains.rails(), { ...item, ...resource })
     return made.requirements.length === 0 && made.mpp === null ? null : made
   }
 
-  async function read(
-    { headers, body }: PaymentRequestContext,
-    offered: PaymentOffer | null,
-  ): Promise<OnchainPayment> {
-    if (offered === null) throw new ServiceError('rail_disabled')
-    try {
-      const payment = await readRequestPayment(headers, offered, chains.rails(), clock.now(), body)
-      if (payment !== null) return payment
-    } catch (error) {
-      throw error instanceof PaymentProblem ? toPaymentRejectionError(error, offered) : error
-    }
-    throw new ServiceError('payment_malformed')
-  }
-
-  async function presented({
-    headers,
-  }: Pick<PaymentRequestContext, 'headers'>): Promise<PresentedPayment | null> {
-    const shown = await findPresentedPayment(headers, chains.assets)
-    return shown !== null && isPaymentChain(shown.chain) ? shown : null
-  }
-
   return {
     offer,
-    read,
-    presented,
     settlementUrl,
-    hasPayment: ({ headers }) => findPaymentCredential(headers) !== null,
     replyHeaders: (payment, { settlement }, tx) =>
       paymentResponseHeaders(payment, {
         success: true,
@@ -104,4 +71,34 @@ export function createPaymentOffers({
       }
     },
   }
+}
+
+/** What a payment on one network has to be: a client compares a 402 with it before it signs. */
+export interface PaymentTerms {
+  readonly protocol: 'x402' | 'mpp'
+  /** CAIP-2. */
+  readonly network: string
+  readonly asset: string
+  readonly pay_to: string
+  /** Atomic units of the asset, decimal. */
+  readonly amount: string
+}
+
+/** Lists the terms of an offer, one entry per network, in its order. */
+export function listPaymentTerms(offer: PaymentOffer | null): PaymentTerms[] {
+  if (offer === null) return []
+  const { requirements, mpp } = offer
+  const terms = requirements.map(({ network, asset, payTo, amount }) => ({
+    protocol: 'x402' as const,
+    network,
+    asset,
+    pay_to: payTo,
+    amount,
+  }))
+  if (mpp === null) return terms
+  const { chainId, currency: asset, recipient, amount } = mpp
+  return [
+    ...terms,
+    { protocol: 'mpp', network: `eip155:${chainId}`, asset, pay_to: recipient, amount },
+  ]
 }

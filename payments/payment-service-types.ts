@@ -1,17 +1,18 @@
-import type { RequestHeaders, PaymentOffer, OnchainPayment } from '../chain/onchain-payment.ts'
+import type { PaymentOffer, NormalizedPayment } from '../chain/onchain-payment-types.ts'
+import type { PaymentHeader } from '../chain/payment-header.ts'
 import type { DomainEvent } from '../core/domain-events.ts'
 import type { Micros } from '../core/money.ts'
-import type { CallRow, PriceShare } from '../core/commit-rows.ts'
-import type { PaymentRef } from './call-admission-request.ts'
+import type { CallRow, PriceShare } from '../core/aggregate-commit-row-types.ts'
+import type { PaymentRef } from './agent-call-admission-request-types.ts'
 
 /** One request as the payment service sees it. */
 export interface PaymentRequestContext {
-  /** The path, for `resource.url` and for the fingerprint. */
+  /** What is bought, for `resource.url`: a path of this station, or a whole address such as `mcp://tool/…`. */
   readonly path: string
   /** The raw body: MPP challenges are bound to it. */
   readonly body: Uint8Array
-  /** Names in lower case. */
-  readonly headers: RequestHeaders
+  /** Null if it brings no payment. */
+  readonly paymentHeader: PaymentHeader | null
   /** Identifies repeated requests. */
   readonly fingerprint: string
   /** The pseudonym of its network address; absent if it cannot bring a payment. */
@@ -26,10 +27,12 @@ export interface PayableItem {
   readonly price: Micros
   /** How long it may take to produce; a payment has to outlive it. */
   readonly deadlineMs: number
+  /** Its payment settles when the answer exists: rails that have to settle first do not sell it. */
+  readonly settlesAfterAnswer?: boolean
 }
 
 /** The buyer, and the call that the payment is for. */
-export interface PaymentBuyer {
+export interface PaymentBuyerAndCall {
   readonly agentId: string | null
   readonly callId: string
   /** Time after which an unfinished call is given up. */
@@ -38,11 +41,13 @@ export interface PaymentBuyer {
   readonly claimBy?: number
   /** It pays a share to another agent, which a lost payment cannot take back. */
   readonly sharesPrice?: boolean
+  /** The call runs before its payment settles, and its answer is kept until then. */
+  readonly withholdsAnswer?: boolean
 }
 
 /** A payment that has been claimed for a call. */
 export interface ClaimedPayment {
-  readonly payment: OnchainPayment
+  readonly payment: NormalizedPayment
   readonly ref: PaymentRef
   /** The transaction, if it settled before the call ran. */
   readonly tx: string | null
@@ -57,7 +62,7 @@ export interface EarlierPaidReply {
 }
 
 /** Finished calls of a keyless caller, stored with the payment. */
-export interface PaidCallsDelivery {
+export interface FinishedCallsOfPayment {
   readonly ref: PaymentRef
   /** The call that claimed the payment. */
   readonly callId: string
@@ -96,35 +101,41 @@ export interface PublicSettlement {
 export interface PaymentService {
   /** What to pay; null while no rail is on. */
   offer(path: string, item: PayableItem): PaymentOffer | null
-  /** Whether a request brings a payment. */
-  hasPayment(request: Pick<PaymentRequestContext, 'headers'>): boolean
   /** The payment of a request if it was used before, whatever the current offer; else null. */
-  findUsedPayment(request: PaymentRequestContext): Promise<OnchainPayment | null>
+  findUsedPayment(request: PaymentRequestContext): Promise<NormalizedPayment | null>
   /**
    * The payment of a request. Rejects with a ServiceError if it is invalid, unless it was used
    * before: its outcome does not depend on the current offer.
    */
-  read(request: PaymentRequestContext, offer: PaymentOffer | null): Promise<OnchainPayment>
-  refOf(payment: OnchainPayment): PaymentRef
+  read(request: PaymentRequestContext, offer: PaymentOffer | null): Promise<NormalizedPayment>
+  refOf(payment: NormalizedPayment): PaymentRef
   /**
    * What an earlier request bought with this payment; null if it is unused. Rejects if it is in
    * use, was used for something else, or its outcome is unknown.
    */
   findEarlierReply(
-    payment: OnchainPayment,
+    payment: NormalizedPayment,
     request: PaymentRequestContext,
     agentId: string | null,
     offer: PaymentOffer | null,
   ): Promise<EarlierPaidReply | null>
   /** Verifies and claims the payment; waits for the chain if it has to settle first. */
   claim(
-    payment: OnchainPayment,
+    payment: NormalizedPayment,
     request: PaymentRequestContext,
-    buyer: PaymentBuyer,
+    buyer: PaymentBuyerAndCall,
     offer: PaymentOffer | null,
   ): Promise<ClaimedPayment>
   /** Stores a keyless call and makes its payment due, in one commit. */
-  deliver(delivery: PaidCallsDelivery): Promise<void>
+  deliver(delivery: FinishedCallsOfPayment): Promise<void>
+  /**
+   * Stores a withheld answer, settles its payment, and resolves to the transaction: from then on the call exists.
+   * Rejects if the payment is lost or its outcome is not known yet.
+   */
+  deliverAfterSettlement(
+    delivery: FinishedCallsOfPayment,
+    offer: PaymentOffer | null,
+  ): Promise<string | null>
   /**
    * Ends a failed call: the payment is free again, or it has settled and stays valid for this
    * request. Resolves to which of them.
@@ -142,7 +153,11 @@ export interface PaymentService {
    */
   abandon(ref: PaymentRef, callId: string): Promise<void>
   /** The payment headers of a reply, in the payment's dialect. */
-  replyHeaders(payment: OnchainPayment, ref: PaymentRef, tx: string | null): Record<string, string>
+  replyHeaders(
+    payment: NormalizedPayment,
+    ref: PaymentRef,
+    tx: string | null,
+  ): Record<string, string>
   settlementUrl(ref: PaymentRef): string
   /** Buys credits for an agent; settles first. Rejects as a paid call does. */
   topUp(request: PaymentRequestContext, agentId: string, amount: Micros): Promise<CreditTopUpResult>

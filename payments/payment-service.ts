@@ -1,25 +1,20 @@
-import {
-  decodePayment,
-  withPresentedProof,
-  type PaymentOffer,
-  type OnchainPayment,
-} from '../chain/onchain-payment.ts'
-import type { ActorSystem } from '../actors/aggregate-command-types.ts'
 import { newUuidV7 } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
 import { toUsdc, type Micros } from '../core/money.ts'
 import { ServiceError } from '../core/errors.ts'
-import type { PublicSettlementRecord as Stored } from '../persistence/payments/settlement-store.ts'
-import type { PaymentRef } from './call-admission-request.ts'
-import { createPaymentClaims, toPaymentRef, type PaymentClaimsDeps } from './payment-claims.ts'
+import type { PublicSettlementRecord as Stored } from '../persistence/payments/settlement-queries.ts'
+import type { PaymentRef } from './agent-call-admission-request-types.ts'
+import { createPaymentClaims, type PaymentClaimsDeps } from './payment-claims.ts'
 import {
   deliverPaymentCommand,
-  failPaymentCommand,
+  releaseFailedCallPaymentCommand,
   settlementLoadOptions,
 } from './commands/payment-claim-commands.ts'
-import { createPaymentOffers, type PaymentOffersDeps } from './payment-offers.ts'
+import { createPaymentLookup, toPaymentRef, type PaymentLookupDeps } from './payment-lookup.ts'
+import { createPaymentOfferReaderAndRenderer, type PaymentOffersDeps } from './payment-offers.ts'
+import { createPaymentReader, type PaymentReaderDeps } from './payment-reader.ts'
 import type {
-  PaidCallsDelivery,
+  FinishedCallsOfPayment,
   PaymentRequestContext,
   PaymentService,
   PublicSettlement,
@@ -29,39 +24,22 @@ import { PaymentRequiredError } from './payment-required-error.ts'
 
 /** The payment service over the payers' aggregates and the settler. */
 
-export interface PaymentServiceDeps
-  extends Omit<PaymentClaimsDeps, 'settlementUrl'>, PaymentOffersDeps {
-  readonly actors: ActorSystem & { wake(id: string, kind: 'payer'): Promise<void> }
-  readonly log: (message: string, error: unknown) => void
-}
+export type PaymentServiceDeps = PaymentOffersDeps &
+  Omit<PaymentLookupDeps, 'settlementUrl'> &
+  Omit<PaymentReaderDeps, 'lookup'> &
+  Omit<PaymentClaimsDeps, 'lookup'> & {
+    readonly actors: { wake(id: string, kind: 'payer'): Promise<void> }
+    readonly log: (message: string, error: unknown) => void
+  }
 
 /** Creates the payment service. */
 export function createPaymentService(parts: PaymentServiceDeps): PaymentService {
   const { settlements, publicUrl } = parts
-  const offers = createPaymentOffers(parts)
-  const claims = createPaymentClaims({ ...parts, settlementUrl: offers.settlementUrl })
-
-  /** A used payment is recognised by its nonce, whatever the current offer. */
-  async function known(request: PaymentRequestContext): Promise<OnchainPayment | null> {
-    const shown = await offers.presented(request)
-    if (shown === null) return null
-    const seen = await claims.look({ payment: shown, request, buyer: LOOKUP_ONLY_BUYER })
-    const proof = seen === null ? null : await settlements.proof(toPaymentRef(shown).settlement)
-    return proof === null ? null : withPresentedProof(decodePayment(proof.payment), shown)
-  }
-
-  async function read(
-    request: PaymentRequestContext,
-    offer: PaymentOffer | null,
-  ): Promise<OnchainPayment> {
-    try {
-      return await offers.read(request, offer)
-    } catch (error) {
-      const payment = error instanceof ServiceError ? await known(request) : null
-      if (payment === null) throw error
-      return payment
-    }
-  }
+  const offers = createPaymentOfferReaderAndRenderer(parts)
+  const lookup = createPaymentLookup({ ...parts, settlementUrl: offers.settlementUrl })
+  const { read, findUsedPayment } = createPaymentReader({ ...parts, lookup })
+  const claims = createPaymentClaims({ ...parts, lookup })
+  const notifications = createPayerNotifications(parts)
 
   async function topUp(
     request: PaymentRequestContext,
@@ -71,7 +49,7 @@ export function createPaymentService(parts: PaymentServiceDeps): PaymentService 
     const item = { description: `${toUsdc(amount)} USDC of credits`, price: amount, deadlineMs: 0 }
     const offer = offers.offer(request.path, item)
     const fund = { agent_id: agentId, fund_url: `${publicUrl}/fund/${agentId}` }
-    const brings = offers.hasPayment(request)
+    const brings = request.paymentHeader !== null
     if (offer === null && !brings) throw new ServiceError('rail_disabled', fund)
     if (!brings)
       throw new PaymentRequiredError(
@@ -96,13 +74,17 @@ export function createPaymentService(parts: PaymentServiceDeps): PaymentService 
   return {
     ...offers,
     read,
-    findUsedPayment: known,
+    findUsedPayment,
     refOf: toPaymentRef,
     findEarlierReply: (payment, request, agentId, offer) =>
-      claims.earlier({ payment, request, offer, buyer: { ...LOOKUP_ONLY_BUYER, agentId } }),
+      lookup.findEarlierReply({ payment, request, agentId }, offer),
     claim: (payment, request, buyer, offer) =>
       claims.claim({ payment, request, buyer, offer, purpose: { kind: 'call' } }),
-    ...createPayerNotifications(parts),
+    ...notifications,
+    async deliverAfterSettlement(delivery, offer) {
+      await notifications.deliver(delivery)
+      return claims.settled(delivery.ref, offer)
+    },
     topUp,
     settlement: async (id) => toPublicSettlement(await settlements.view(id)),
   }
@@ -117,7 +99,7 @@ function createPayerNotifications({
   log,
 }: PaymentServiceDeps): PayerNotifications {
   /** For a keyless caller the payment's own commit stores the call or releases the payment. */
-  async function deliver({ ref, callId, calls, ...staged }: PaidCallsDelivery): Promise<void> {
+  async function deliver({ ref, callId, calls, ...staged }: FinishedCallsOfPayment): Promise<void> {
     const made = calls.map(
       (row) =>
         ({ at }: { at: number }) =>
@@ -131,13 +113,13 @@ function createPayerNotifications({
   async function release(
     ref: PaymentRef,
     callId: string,
-    row: PaidCallsDelivery['calls'][number] | null,
+    row: FinishedCallsOfPayment['calls'][number] | null,
   ) {
     const kept = row === null ? null : ({ at }: { at: number }) => row(at)
     const input = { settlement: ref.settlement, callId, row: kept }
     const { money } = await actors.ask(
       ref.payer,
-      failPaymentCommand,
+      releaseFailedCallPaymentCommand,
       input,
       settlementLoadOptions(ref.settlement),
     )
@@ -159,7 +141,12 @@ function createPayerNotifications({
     await actors.wake(ref.payer, 'payer')
     const input = { settlement: ref.settlement, callId, row: null }
     try {
-      await actors.ask(ref.payer, failPaymentCommand, input, settlementLoadOptions(ref.settlement))
+      await actors.ask(
+        ref.payer,
+        releaseFailedCallPaymentCommand,
+        input,
+        settlementLoadOptions(ref.settlement),
+      )
     } catch (error) {
       if (!(error instanceof ServiceError && error.code === 'call_settled')) throw error
     }
@@ -167,9 +154,6 @@ function createPayerNotifications({
 
   return { deliver, release, notifyPayer, abandon }
 }
-
-/** The buyer of a lookup that buys nothing. */
-const LOOKUP_ONLY_BUYER = { agentId: null, callId: '', patienceMs: 0 }
 
 function toPublicSettlement(stored: Stored | null): PublicSettlement | null {
   if (stored === null) return null

@@ -2,16 +2,23 @@ import type { CommandContext } from '../actors/aggregate-command-types.ts'
 import {
   addMicros,
   minMicros,
-  micros,
+  asMicros,
   subtractMicros,
   sumMicros,
   ZERO,
   type Micros,
 } from '../core/money.ts'
 import { PLATFORM_FEE_BPS, REFERRAL_SHARE_BPS } from '../domain/pricing.ts'
-import type { PriceShare, LedgerTransferKind } from '../core/commit-rows.ts'
+import type {
+  CallPriceSource,
+  PriceShare,
+  LedgerTransferKind,
+} from '../core/aggregate-commit-row-types.ts'
 import {
   agentCashAccount,
+  agentHeldAccount,
+  agentHeldPromoAccount,
+  isClearingAccount,
   PROMO_GRANTS_ACCOUNT,
   isPromoAccount,
   PLATFORM_TOOLS_ACCOUNT,
@@ -25,7 +32,7 @@ import {
 
 /** Splits the price of a call among shares, referrer, treasury and tools. */
 
-export interface CallPrice {
+export interface SplitCallPrice {
   /** The debited accounts; their amounts add up to the cost. */
   readonly payers: readonly DebitSource[]
   readonly cost: Micros
@@ -46,12 +53,12 @@ export const activeReferrerOf = (agent: {
 
 /**
  * Books the price of a call: the shares of other agents, the 1 % of a referrer from the tools'
- * part, 18 % rounded up to the treasury, the rest to the tools.
+ * part, 18 % rounded up to the treasury, half of which goes to the creator of the calling agent, the rest to the tools.
  *
  * A share takes cash before promotional credits. Promotional credits never become cash: if they may
  * not reach other agents, that part of a share returns to the grants.
  */
-export function bookCallPrice(ctx: CommandContext, price: CallPrice): void {
+export function bookCallPrice(ctx: CommandContext, price: SplitCallPrice): void {
   const { payers, cost, shares } = price
   const lots = sortCashFirst(payers)
   if (sumMicros(lots.map(({ amount }) => amount)) !== cost)
@@ -60,24 +67,54 @@ export function bookCallPrice(ctx: CommandContext, price: CallPrice): void {
   for (const share of shares) creditShare(ctx, lots, share, price)
   const left = sumRemainders(lots)
   const fee = withFee ? minMicros(platformFee(cost), left) : ZERO
-  const percent = payReferrer(ctx, lots, subtractMicros(left, fee), price)
-  const book = (to: string, amount: Micros, kind: LedgerTransferKind) => {
-    for (const part of takeFromSources(lots.toReversed(), amount))
-      ctx.transfer({
-        debit: part.account,
-        credit: to,
-        amount: part.amount,
-        kind,
-        callId: price.callId,
-      })
+  payReferrer(ctx, lots, subtractMicros(left, fee), price)
+  const given = payParent(ctx, lots, fee, price)
+  bookRest(ctx, lots, subtractMicros(fee, given), price.callId)
+}
+
+/** Books what the lots still hold: the fee to the treasury, the rest to the tools. */
+function bookRest(
+  ctx: CommandContext,
+  lots: readonly PriceSourceRemainder[],
+  fee: Micros,
+  callId: string,
+): void {
+  const amount = sumRemainders(lots)
+  if (amount === ZERO) return
+  const source = findCommonSource(ctx.aggregateId, lots)
+  if (source !== null) {
+    const promo = sumRemainders(lots.filter(({ account }) => isPromoAccount(account)))
+    return ctx.price({ callId, source, amount, fee, promo })
   }
-  book(PLATFORM_TOOLS_ACCOUNT, subtractMicros(subtractMicros(left, fee), percent), 'charge')
+  const book = (to: string, part: Micros, kind: LedgerTransferKind) => {
+    for (const taken of takeFromSources(lots.toReversed(), part))
+      ctx.transfer({ debit: taken.account, credit: to, amount: taken.amount, kind, callId })
+  }
+  book(PLATFORM_TOOLS_ACCOUNT, subtractMicros(amount, fee), 'charge')
   book(TREASURY_FEES_ACCOUNT, fee, 'fee')
+}
+
+/** The source of all lots; null for a price that free and held credits pay together. */
+function findCommonSource(
+  owner: string,
+  lots: readonly PriceSourceRemainder[],
+): CallPriceSource | null {
+  const sources = new Set(
+    lots.filter(({ amount }) => amount > ZERO).map(({ account }) => sourceOf(owner, account)),
+  )
+  const [source = null] = sources
+  return sources.size === 1 ? source : null
+}
+
+function sourceOf(owner: string, account: string): CallPriceSource | null {
+  if (account === agentPromoAccount(owner) || account === agentCashAccount(owner)) return 'free'
+  if (account === agentHeldPromoAccount(owner) || account === agentHeldAccount(owner)) return 'held'
+  return isClearingAccount(account) ? account : null
 }
 
 const BPS_PER_WHOLE = 10_000n
 const platformFee = (cost: Micros): Micros =>
-  subtractMicros(cost, micros((cost * (BPS_PER_WHOLE - PLATFORM_FEE_BPS)) / BPS_PER_WHOLE))
+  subtractMicros(cost, asMicros((cost * (BPS_PER_WHOLE - PLATFORM_FEE_BPS)) / BPS_PER_WHOLE))
 
 /** What is left of a payer's source. */
 interface PriceSourceRemainder {
@@ -115,8 +152,8 @@ function transferShare(
   ctx: CommandContext,
   parts: readonly DebitSource[],
   to: { readonly cash: string; readonly promo: string },
-  kind: LedgerTransferKind & ('share' | 'charge'),
-  { callId, promoTransferable }: CallPrice,
+  kind: LedgerTransferKind & ('share' | 'charge' | 'fee'),
+  { callId, promoTransferable }: SplitCallPrice,
 ): PromoCashAmounts {
   const got: Record<keyof PromoCashAmounts, Micros> = { promo: ZERO, cash: ZERO }
   for (const { account, amount } of parts) {
@@ -134,7 +171,7 @@ function creditShare(
   ctx: CommandContext,
   lots: readonly PriceSourceRemainder[],
   share: PriceShare,
-  price: CallPrice,
+  price: SplitCallPrice,
 ): void {
   const { to, stagedWrites } = share
   // A waived call pays no shares.
@@ -154,17 +191,17 @@ function creditShare(
 }
 
 /**
- * Pays one percent of the cash part as cash and of the promotional part as promotional credits;
- * returns what it takes of the tools' part.
+ * Pays one percent of the cash part as cash and of the promotional part as promotional credits, out
+ * of the tools' part.
  */
 function payReferrer(
   ctx: CommandContext,
   lots: readonly PriceSourceRemainder[],
   tools: Micros,
-  price: CallPrice,
-): Micros {
+  price: SplitCallPrice,
+): void {
   const { referrer, payers } = price
-  if (referrer === null) return ZERO
+  if (referrer === null) return
   const accounts = { cash: referralCashAccount(referrer), promo: referralPromoAccount(referrer) }
   let open = tools
   for (const promo of [false, true]) {
@@ -172,10 +209,29 @@ function payReferrer(
       parts.filter(({ account }) => isPromoAccount(account) === promo)
     const paid = sumMicros(of(payers).map(({ amount }) => amount))
     const own = lots.filter(({ account }) => isPromoAccount(account) === promo)
-    const percent = micros((paid * REFERRAL_SHARE_BPS) / BPS_PER_WHOLE)
+    const percent = asMicros((paid * REFERRAL_SHARE_BPS) / BPS_PER_WHOLE)
     const part = minMicros(minMicros(percent, sumRemainders(own)), open)
     transferShare(ctx, takeFromSources(own, part), accounts, 'charge', price)
     open = subtractMicros(open, part)
   }
-  return subtractMicros(tools, open)
+}
+
+/**
+ * Pays half of the fee, rounded down, to the agent whose bundle made the caller (decision 239). Cash
+ * comes first, as in the fee itself. Returns the part that the treasury does not get.
+ */
+function payParent(
+  ctx: CommandContext,
+  lots: readonly PriceSourceRemainder[],
+  fee: Micros,
+  price: SplitCallPrice,
+): Micros {
+  const { aggregateId } = ctx
+  if (!ctx.has('agent', aggregateId)) return ZERO
+  const { parent } = ctx.snapshotOf('agent', aggregateId).context
+  if (parent === null) return ZERO
+  const half = asMicros(fee / 2n)
+  const accounts = { cash: referralCashAccount(parent), promo: referralPromoAccount(parent) }
+  transferShare(ctx, takeFromSources(lots, half), accounts, 'fee', price)
+  return half
 }

@@ -6,7 +6,7 @@ import {
   primaryEncryptionKey,
   type EncryptionKeys,
 } from '../../core/key-derivation-and-encryption.ts'
-import type { HexString } from '../onchain-payment.ts'
+import type { HexString } from '../onchain-payment-types.ts'
 
 /** A stored custodial wallet: its private key exists only in the envelope. */
 export interface EncryptedWallet {

@@ -1,4 +1,4 @@
-import type { HexString } from '../onchain-payment.ts'
+import type { HexString } from '../onchain-payment-types.ts'
 
 /**
  * Encodes contract calls whose arguments are single words. A general ABI encoder would look up the
@@ -13,7 +13,7 @@ export const encodeUintWord = (value: bigint | number): string =>
   value.toString(16).padStart(DIGITS, '0')
 
 /** An address, or up to 32 bytes that a contract reads as a number, as 32 bytes. */
-export const encodeHexWord = (hex: string): string =>
+export const encodeHexStringAsAbiWord = (hex: string): string =>
   hex.slice(2).toLowerCase().padStart(DIGITS, '0')
 
 /** Bytes padded to whole words after their length, without a prefix. */

@@ -1,4 +1,5 @@
 import { getAddress, numberToHex, parseAbi, type Hex } from 'viem'
+import { ServiceError } from '../../core/errors.ts'
 import { isRpcUnavailable } from './evm-client.ts'
 import type { EvmReadClient } from './evm-read-client.ts'
 
@@ -15,6 +16,14 @@ export async function findEvmBlock(client: EvmReadClient, number: bigint | 'late
     transactions: found.transactions.length,
     miner: getAddress(found.miner),
   }
+}
+
+/** The base fee of the latest block, in wei per unit of gas; zero on a chain without one. */
+export async function readBaseFee(client: EvmReadClient) {
+  const params = ['latest', false] as ['latest', boolean]
+  const found = await client.request({ method: 'eth_getBlockByNumber', params })
+  if (found?.number == null) throw new ServiceError('upstream_error')
+  return { baseFeeWei: BigInt(found.baseFeePerGas ?? 0), block: BigInt(found.number) }
 }
 
 /** A transaction; null if the node does not know it. */
@@ -40,7 +49,7 @@ const AGGREGATOR = parseAbi([
 ])
 
 /** The latest round of a Chainlink price oracle; null if the contract is not one. */
-export async function findChainlinkOracleRound(client: EvmReadClient, address: Hex) {
+export async function findLatestChainlinkRound(client: EvmReadClient, address: Hex) {
   try {
     const feed = { address, abi: AGGREGATOR } as const
     const [[, answer, , updatedAt], decimals] = await Promise.all([

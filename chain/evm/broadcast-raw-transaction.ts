@@ -50,7 +50,7 @@ async function senderOf(raw: Hex): Promise<Hex> {
   }
 }
 
-export interface BroadcastResult {
+export interface RawTransactionBroadcastResult {
   readonly status: 'accepted' | 'already_known' | 'included'
   readonly block: bigint | null
 }
@@ -64,7 +64,7 @@ export async function broadcastRawTransaction(
   client: EvmReadClient,
   raw: Hex,
   hash: Hex,
-): Promise<BroadcastResult> {
+): Promise<RawTransactionBroadcastResult> {
   const failures = await sendToFirstNode(client, raw)
   if (failures === null) return { status: 'accepted', block: null }
   const found = await findOnChain(client, hash)
@@ -115,7 +115,7 @@ const UNSURE = new Set([-32005, -32016, 429])
 async function findOnChain(
   client: EvmReadClient,
   hash: Hex,
-): Promise<BroadcastResult | 'unreached' | null> {
+): Promise<RawTransactionBroadcastResult | 'unreached' | null> {
   try {
     const params = [hash] as [Hex]
     const found = await client.request({ method: 'eth_getTransactionByHash', params })

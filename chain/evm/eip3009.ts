@@ -16,10 +16,10 @@ import {
   readLogsInChunks,
   ERC20_TRANSFER_TOPIC,
 } from './evm-event-logs.ts'
-import type { HexString } from '../onchain-payment.ts'
-import { isEcdsaSignature, splitSignature } from './ecdsa-signatures.ts'
+import type { HexString } from '../onchain-payment-types.ts'
+import { isEcdsaSignature, splitSignature } from './ecdsa-signature-format.ts'
 import { findTransactionReceipt } from './settler-evm-transactions.ts'
-import { encodeCallData, encodeUintWord, encodeHexWord } from './abi-words.ts'
+import { encodeCallData, encodeUintWord, encodeHexStringAsAbiWord } from './abi-words.ts'
 
 /** A transfer by signature (EIP-3009); addresses in lower case, times in seconds. */
 export interface Eip3009Authorization {
@@ -87,12 +87,12 @@ const encodeAuthorizationWords = ({
   validBefore,
   nonce,
 }: Eip3009Authorization): string[] => [
-  encodeHexWord(from),
-  encodeHexWord(to),
+  encodeHexStringAsAbiWord(from),
+  encodeHexStringAsAbiWord(to),
   encodeUintWord(value),
   encodeUintWord(validAfter),
   encodeUintWord(validBefore),
-  encodeHexWord(nonce),
+  encodeHexStringAsAbiWord(nonce),
 ]
 
 const TYPE_HASH = keccak256(
@@ -125,8 +125,8 @@ export function eip3009TransferCall(
     const words = [
       ...encodeAuthorizationWords(authorization),
       encodeUintWord(v),
-      encodeHexWord(r),
-      encodeHexWord(s),
+      encodeHexStringAsAbiWord(r),
+      encodeHexStringAsAbiWord(s),
     ]
     return { to: address, data: encodeCallData(SELECTORS.transfer, ...words) }
   }
@@ -163,7 +163,7 @@ export function tokenDomainHash(token: Eip3009Token): HexString {
 
 export const balanceOfCall = (token: string, owner: string): EvmCall => ({
   to: token,
-  data: encodeCallData(SELECTORS.balance, encodeHexWord(owner)),
+  data: encodeCallData(SELECTORS.balance, encodeHexStringAsAbiWord(owner)),
 })
 
 const authorizationStateCall = (
@@ -171,7 +171,11 @@ const authorizationStateCall = (
   { from, nonce }: Pick<Eip3009Authorization, 'from' | 'nonce'>,
 ): EvmCall => ({
   to: address,
-  data: encodeCallData(SELECTORS.state, encodeHexWord(from), encodeHexWord(nonce)),
+  data: encodeCallData(
+    SELECTORS.state,
+    encodeHexStringAsAbiWord(from),
+    encodeHexStringAsAbiWord(nonce),
+  ),
 })
 
 export interface Eip3009Preflight {

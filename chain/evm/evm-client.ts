@@ -13,7 +13,7 @@ import {
   TimeoutError,
   UnknownRpcError,
 } from 'viem'
-import type { HexString } from '../onchain-payment.ts'
+import type { HexString } from '../onchain-payment-types.ts'
 
 /** A JSON-RPC client for one EVM node, and the classification of its errors. */
 
@@ -54,7 +54,7 @@ export function createEvmClient({
   timeoutMs = TIMEOUT_MS,
 }: EvmClientOptions): EvmClient {
   const local = isLocalNode(rpcUrl)
-  const { shown, fetchFn } = toNodeEndpoint(rpcUrl, chainId)
+  const { shown, fetchFn } = toNodePublicNameAndFetch(rpcUrl, chainId)
   return createPublicClient({
     chain: defineChain({
       id: chainId,
@@ -76,7 +76,7 @@ export const isLocalNode = (rpcUrl: string): boolean =>
  * A node's public name: its host, since the path of a hosted node is its key. The chain's number
  * keeps two chains of one host in separate batches.
  */
-export function toNodeEndpoint(rpcUrl: string, chainId: number) {
+export function toNodePublicNameAndFetch(rpcUrl: string, chainId: number) {
   const url = new URL(rpcUrl)
   const { username, password } = url
   url.username = url.password = ''
@@ -118,7 +118,7 @@ export async function hasContractCode(client: EvmClient, address: string): Promi
 }
 
 /** Null if a call would succeed, else why it reverts; throws if the node did not run it. */
-export async function findRevertReason(
+export async function simulateCallForRevertReason(
   client: EvmClient,
   call: EvmCall,
   block: bigint | 'latest' = 'latest',

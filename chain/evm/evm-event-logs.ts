@@ -1,6 +1,6 @@
 import { HttpRequestError, pad } from 'viem'
 import type { EvmClient } from './evm-client.ts'
-import type { HexString } from '../onchain-payment.ts'
+import type { HexString } from '../onchain-payment-types.ts'
 
 /** Of the event `Transfer(address indexed from, address indexed to, uint256 value)`. */
 export const ERC20_TRANSFER_TOPIC: HexString =

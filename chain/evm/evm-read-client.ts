@@ -11,7 +11,7 @@ import {
   TimeoutError,
 } from 'viem'
 import { ServiceError } from '../../core/errors.ts'
-import { findRpcError, isLocalNode, isNodeFailure, toNodeEndpoint } from './evm-client.ts'
+import { findRpcError, isLocalNode, isNodeFailure, toNodePublicNameAndFetch } from './evm-client.ts'
 
 /** Clients of chains that are only read, over several nodes. */
 
@@ -82,7 +82,7 @@ export function createReadClient(
   timeoutMs = TIMEOUT_MS,
 ): EvmReadClient {
   const transports = urls.map((url) => {
-    const { shown, fetchFn } = toNodeEndpoint(url, chainId)
+    const { shown, fetchFn } = toNodePublicNameAndFetch(url, chainId)
     const batch = { batchSize: BATCH }
     return http(shown, { batch, retryCount: 0, timeout: timeoutMs, fetchFn })
   })

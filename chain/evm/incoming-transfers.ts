@@ -9,7 +9,7 @@ import {
   ERC20_TRANSFER_TOPIC,
 } from './evm-event-logs.ts'
 import { readMulticallAtBlock } from './multicall.ts'
-import type { HexString } from '../onchain-payment.ts'
+import type { HexString } from '../onchain-payment-types.ts'
 import { balanceOfCall } from './eip3009.ts'
 
 /** An incoming transfer; addresses in lower case, the value in atomic units. */

@@ -1,8 +1,13 @@
 import { decodeFunctionData, parseAbi } from 'viem'
 import { ethCall, ethCallWithFees, revertReasonFromError } from './evm-client.ts'
 import type { EvmCall, EvmClient, Eip1559Fees } from './evm-client.ts'
-import type { HexString } from '../onchain-payment.ts'
-import { encodeCallData, encodeUintWord, encodeHexWord, encodeBytesWords } from './abi-words.ts'
+import type { HexString } from '../onchain-payment-types.ts'
+import {
+  encodeCallData,
+  encodeUintWord,
+  encodeHexStringAsAbiWord,
+  encodeBytesWords,
+} from './abi-words.ts'
 
 /** Multicall3, at one address on nearly every chain, with viem's definitions. */
 export const MULTICALL3_ADDRESS = '0xca11bde05977b3631167028862be2a173976ca11'
@@ -30,7 +35,7 @@ export function encodeMulticall(
 ): EvmCall & { readonly data: HexString } {
   const parts = members.map(
     ({ to, data, fails }) =>
-      encodeHexWord(to) +
+      encodeHexStringAsAbiWord(to) +
       encodeUintWord(fails === 'may' ? 1 : 0) +
       encodeUintWord(3 * WORD_BYTES) +
       encodeBytesWords(data),
@@ -63,7 +68,7 @@ export function decodeMulticallResults(answer: HexString, count: number): Multic
 }
 
 /** The calls of a batch transaction; null for any other transaction. */
-export function decodeMulticallEntries({ to, data }: EvmCall): EvmCall[] | null {
+export function decodeMulticallCalls({ to, data }: EvmCall): EvmCall[] | null {
   if (to.toLowerCase() !== MULTICALL3_ADDRESS || !data.startsWith(AGGREGATE3)) return null
   const [members] = decodeFunctionData({ abi, data }).args
   return members.map((one) => ({ to: one.target.toLowerCase(), data: one.callData }))

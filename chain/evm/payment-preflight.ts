@@ -4,7 +4,7 @@ import {
   hasContractCode,
   ethCall,
   type EvmClient,
-  findRevertReason,
+  simulateCallForRevertReason,
   revertReasonFromError,
 } from './evm-client.ts'
 import {
@@ -14,7 +14,7 @@ import {
   encodeMulticall,
   type MulticallEntry,
 } from './multicall.ts'
-import type { HexString } from '../onchain-payment.ts'
+import type { HexString } from '../onchain-payment-types.ts'
 import { readCurrentFees, MAX_TRANSACTION_GAS } from './settler-evm-transactions.ts'
 
 /** The chain checks before a payment is accepted. */
@@ -94,7 +94,7 @@ export function createPaymentPreflight(client: EvmClient, settler: string): Paym
     coded: boolean,
   ): Promise<string | null> {
     const price = coded ? { gas: MAX_TRANSACTION_GAS, fees: await readCurrentFees(client) } : {}
-    return findRevertReason(client, { ...settlement, from: settler, ...price })
+    return simulateCallForRevertReason(client, { ...settlement, from: settler, ...price })
   }
 
   return createBatchLoader(answer, BATCH_OPTIONS)

@@ -15,8 +15,8 @@ import {
   readLogsInChunks,
   ERC20_TRANSFER_TOPIC,
 } from './evm-event-logs.ts'
-import type { HexString } from '../onchain-payment.ts'
-import { isEcdsaSignature, splitSignature } from './ecdsa-signatures.ts'
+import type { HexString } from '../onchain-payment-types.ts'
+import { isEcdsaSignature, splitSignature } from './ecdsa-signature-format.ts'
 import { balanceOfCall, type SignedPaymentStatus, type Eip3009Preflight } from './eip3009.ts'
 
 /** One address on every chain, from Uniswap's deployments (checked in 2026-11). */
@@ -164,7 +164,7 @@ export type IsLogUnclaimed = (tx: HexString, logIndex: number) => Promise<boolea
  * `spent` if none of these is found since `fromBlock`: the owner may have used the nonce for
  * another permit. Throws if the node is down.
  */
-export async function readPermit2Status(
+export async function readPermit2PaymentOutcome(
   client: EvmClient,
   permit: Permit2Transfer,
   fromBlock: bigint,

@@ -9,12 +9,12 @@ import { privateKeyToAccount } from 'viem/accounts'
 import {
   findRpcError,
   isRpcUnavailable,
-  findRevertReason,
+  simulateCallForRevertReason,
   revertReasonFromError,
 } from './evm-client.ts'
 import type { EvmCall, EvmClient, Eip1559Fees } from './evm-client.ts'
 import { findBlockHeader } from './evm-event-logs.ts'
-import type { HexString } from '../onchain-payment.ts'
+import type { HexString } from '../onchain-payment-types.ts'
 
 /** Builds, signs and broadcasts the transactions of settler keys. */
 
@@ -97,7 +97,7 @@ export async function estimateGasOrThrow(
 ): Promise<bigint> {
   const from = account.address
   const gas = await estimateGasWithMargin(client, { to, data, from })
-  const reason = await findRevertReason(client, { to, data, from, gas, fees })
+  const reason = await simulateCallForRevertReason(client, { to, data, from, gas, fees })
   if (reason !== null) throw new WouldRevertError(reason)
   return gas
 }
@@ -135,7 +135,7 @@ export async function readCurrentFees(client: EvmClient): Promise<Eip1559Fees> {
 }
 
 /** The higher one of each fee. */
-export const maxFeesOf = (a: Eip1559Fees, b: Eip1559Fees): Eip1559Fees => ({
+export const higherOfEachEip1559Fee = (a: Eip1559Fees, b: Eip1559Fees): Eip1559Fees => ({
   maxFeePerGas: largerBigint(a.maxFeePerGas, b.maxFeePerGas),
   maxPriorityFeePerGas: largerBigint(a.maxPriorityFeePerGas, b.maxPriorityFeePerGas),
 })

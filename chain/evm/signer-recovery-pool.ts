@@ -1,9 +1,9 @@
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
 import { ServiceError } from '../../core/errors.ts'
-import type { HexString } from '../onchain-payment.ts'
+import type { HexString } from '../onchain-payment-types.ts'
 import type { SignerRecoveryResult, SignerRecoveryJob } from './signer-recovery-worker.ts'
-import { isCanonicalSignature } from './ecdsa-signatures.ts'
+import { isCanonicalSignature } from './ecdsa-signature-format.ts'
 
 /** A pool of threads that recover signers. */
 
@@ -43,7 +43,8 @@ const [compiler, program] = require('node:worker_threads').workerData
 import(compiler).then(({ register }) => (register(), import(program)))`
 
 function startThread(): Worker {
-  if (BUILT) return new Worker(new URL(PROGRAM))
+  // Without what this process preloads.
+  if (BUILT) return new Worker(new URL(PROGRAM), { execArgv: [] })
   const workerData = [import.meta.resolve('tsx/esm/api'), PROGRAM]
   return new Worker(FROM_SOURCE, { eval: true, execArgv: [], workerData })
 }

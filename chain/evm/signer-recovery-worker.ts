@@ -1,7 +1,7 @@
 import { setPriority } from 'node:os'
 import { parentPort } from 'node:worker_threads'
 import { recoverAddress } from 'viem/utils'
-import type { HexString } from '../onchain-payment.ts'
+import type { HexString } from '../onchain-payment-types.ts'
 
 /** The worker thread of `createSignerRecoveryPool`. */
 

@@ -1,7 +1,7 @@
 import { toEventSelector } from 'viem'
 import type { EvmClient } from './evm-client.ts'
 import { topicToAddress, readChainHead, ERC20_TRANSFER_TOPIC } from './evm-event-logs.ts'
-import type { HexString } from '../onchain-payment.ts'
+import type { HexString } from '../onchain-payment-types.ts'
 import { findTransactionReceipt } from './settler-evm-transactions.ts'
 
 /** One transfer of the token within a transaction; addresses in lower case, atomic units. */

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { LIMITS } from '../../core/limits.ts'
 import { SECOND } from '../../core/clock.ts'
-import type { MppOffer, PaymentOffer } from '../onchain-payment.ts'
+import type { MppOffer, PaymentOffer } from '../onchain-payment-types.ts'
 
 /** The parts of a challenge that its id is computed from, in wire spelling. */
 export interface MppChallenge {
@@ -36,7 +36,7 @@ export function mppChallengeHeader(
     request: encodeMppChargeRequest(mpp),
     digest: mppBodyDigest(body),
     expires: inSeconds(now + LIMITS.paymentSeconds * SECOND),
-    ...(ticket === undefined ? {} : { opaque: encodeCanonicalBase64({ ticket }) }),
+    ...(ticket === undefined ? {} : { opaque: encodeCanonicalJsonBase64Url({ ticket }) }),
   }
   const parts = Object.entries({ id: mppChallengeId(mpp, challenge), ...challenge })
   return `Payment ${parts.map(([name, value]) => `${name}=${quoted(value)}`).join(', ')}`
@@ -53,11 +53,11 @@ export function mppChallengeId({ mac }: Pick<MppOffer, 'mac'>, challenge: MppCha
  */
 export function encodeMppChargeRequest({ amount, currency, recipient, chainId }: MppOffer): string {
   const methodDetails = { chainId, supportedModes: ['pull'] }
-  return encodeCanonicalBase64({ amount, currency, methodDetails, recipient })
+  return encodeCanonicalJsonBase64Url({ amount, currency, methodDetails, recipient })
 }
 
 /** Unpadded base64url of canonical JSON. */
-export const encodeCanonicalBase64 = (request: unknown): string =>
+export const encodeCanonicalJsonBase64Url = (request: unknown): string =>
   Buffer.from(canonicalJson(request), 'utf8').toString('base64url')
 
 /** JSON without spaces and with sorted keys: one text per value. */

@@ -1,6 +1,6 @@
 import { isRecord } from '../untrusted-json.ts'
 import { PAYMENT_NETWORKS } from '../payment-networks.ts'
-import type { OnchainPayment } from '../onchain-payment.ts'
+import type { NormalizedPayment } from '../onchain-payment-types.ts'
 import {
   SOLANA_SIGNATURES_PAGE_SIZE,
   SolanaUnavailableError,
@@ -20,7 +20,7 @@ export type SolanaPaymentStatus =
   | { readonly state: 'open' }
 
 export interface SolanaPaymentQuery {
-  readonly payment: OnchainPayment
+  readonly payment: NormalizedPayment
   /** The transaction named by the facilitator, if any. */
   readonly named: string | null
   /** Milliseconds. */
@@ -51,7 +51,7 @@ export function createSolanaPaymentFinder(rpc: SolanaRpc): FindSolanaPayment {
   const messageOf = new Map<string, string>()
   let checked: Promise<void> | null = null
 
-  const isAnother = (payment: OnchainPayment, signature: string): boolean =>
+  const isAnother = (payment: NormalizedPayment, signature: string): boolean =>
     (messageOf.get(signature) ?? payment.nonce) !== payment.nonce
 
   /** Throws if the node belongs to another chain, which has none of our transactions. */
@@ -95,7 +95,7 @@ export function createSolanaPaymentFinder(rpc: SolanaRpc): FindSolanaPayment {
 
   /** `none`: all candidates were read, up to the block of `slot`. */
   async function among(
-    payment: OnchainPayment,
+    payment: NormalizedPayment,
     slot: number,
   ): Promise<SolanaPaymentStatus | 'none'> {
     let before: string | null = null
@@ -117,7 +117,7 @@ export function createSolanaPaymentFinder(rpc: SolanaRpc): FindSolanaPayment {
   }
 
   async function read(
-    payment: OnchainPayment,
+    payment: NormalizedPayment,
     signature: string,
   ): Promise<SolanaPaymentStatus | null> {
     const mined = await rpc.transaction(signature)
@@ -136,20 +136,20 @@ export function createSolanaPaymentFinder(rpc: SolanaRpc): FindSolanaPayment {
 
 const PAYMENT_OPEN: SolanaPaymentStatus = { state: 'open' }
 
-const earliestOf = ({ validBefore, proof }: OnchainPayment): number =>
+const earliestOf = ({ validBefore, proof }: NormalizedPayment): number =>
   Number(validBefore) - secondsOf(proof) - EARLIER_SECONDS
 
 /** Seconds between reading a payment and its end. */
-const secondsOf = (proof: OnchainPayment['proof']): number =>
+const secondsOf = (proof: NormalizedPayment['proof']): number =>
   proof.kind === 'solana' && isRecord(proof.requirement) ? proof.requirement.maxTimeoutSeconds : 0
 
 /** Whether a block time is possible for this payment. */
-const isPossibleBlockTime = (payment: OnchainPayment, blockTime: number | null): boolean =>
+const isPossibleBlockTime = (payment: NormalizedPayment, blockTime: number | null): boolean =>
   blockTime === null ||
   (blockTime >= earliestOf(payment) && blockTime <= Number(payment.validBefore) + EARLIER_SECONDS)
 
 function toPaymentStatus(
-  { to, asset, amount }: OnchainPayment,
+  { to, asset, amount }: NormalizedPayment,
   signature: string,
   mined: FinalizedSolanaTransaction,
 ): SolanaPaymentStatus {
@@ -159,7 +159,7 @@ function toPaymentStatus(
     : { state: 'unpaid', signature, arrived }
 }
 
-function signedIn({ proof }: OnchainPayment) {
+function signedIn({ proof }: NormalizedPayment) {
   if (proof.kind !== 'solana') throw new Error(`no payment of ${proof.kind} is on Solana`)
   const transaction = parseSolanaTransfer(Buffer.from(proof.transaction, 'base64'))
   if (transaction === null) throw new Error('the transaction of a payment cannot be read')

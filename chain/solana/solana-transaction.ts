@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { toBase58 } from '../../core/base58.ts'
 
 /** The fields read from a Solana transaction without a node. */
 export interface SolanaTransferTransaction {
@@ -73,8 +74,8 @@ function termsOf(
   if (versioned && message.byte() !== VERSIONED) return null
   const signers = message.byte()
   message.take(2)
-  const keys = Array.from({ length: message.length() }, () => base58(message.take(KEY_BYTES)))
-  const blockhash = base58(message.take(KEY_BYTES))
+  const keys = Array.from({ length: message.length() }, () => toBase58(message.take(KEY_BYTES)))
+  const blockhash = toBase58(message.take(KEY_BYTES))
   if (signers !== signatures || signers > keys.length) return null
   const instructions = instructionsIn(message)
   if (versioned) skipLookups(message)
@@ -141,14 +142,4 @@ function cursor(bytes: Uint8Array) {
     },
     rest: () => take(bytes.length - at),
   }
-}
-
-const ALPHABET = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'
-
-function base58(bytes: Uint8Array): string {
-  let value = BigInt(`0x${Buffer.from(bytes).toString('hex') || '0'}`)
-  let text = ''
-  for (; value > 0n; value /= 58n) text = `${ALPHABET[Number(value % 58n)]}${text}`
-  const zeros = bytes.findIndex((byte) => byte !== 0)
-  return '1'.repeat(zeros === -1 ? bytes.length : zeros) + text
 }

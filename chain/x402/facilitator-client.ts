@@ -1,5 +1,5 @@
 import { SECOND, type Clock } from '../../core/clock.ts'
-import type { OnchainPayment, PaymentRequirement } from '../onchain-payment.ts'
+import type { NormalizedPayment, PaymentRequirement } from '../onchain-payment-types.ts'
 import { isRecord } from '../untrusted-json.ts'
 import { requestJson } from '../json-http-client.ts'
 
@@ -46,9 +46,9 @@ export interface FacilitatorClient {
   available(): boolean
   supported(): Promise<FacilitatorPaymentKind[]>
   /** A rejection is a result. Throws `FacilitatorUnavailableError` if there is no answer. */
-  verify(payment: OnchainPayment): Promise<FacilitatorVerification>
+  verify(payment: NormalizedPayment): Promise<FacilitatorVerification>
   /** The same; after a throw the outcome is unknown. */
-  settle(payment: OnchainPayment): Promise<FacilitatorSettlement>
+  settle(payment: NormalizedPayment): Promise<FacilitatorSettlement>
 }
 
 export interface FacilitatorOptions {
@@ -91,7 +91,7 @@ export function createFacilitatorClient(options: FacilitatorOptions): Facilitato
 }
 
 /** Always version 2: a Solana transaction does not depend on the dialect. */
-function requestFor({ proof }: OnchainPayment) {
+function requestFor({ proof }: NormalizedPayment) {
   if (proof.kind !== 'solana') throw new Error(`a facilitator settles no ${proof.kind}`)
   const paymentRequirements: PaymentRequirement = proof.requirement
   const payload = { transaction: proof.transaction }

@@ -29,14 +29,17 @@ export function findCaip2Id(name: string): string | null {
   return Object.hasOwn(CAIP2, name) ? (CAIP2[name] ?? null) : null
 }
 
+/** Whether a CAIP-2 network is an EVM chain, whose addresses ignore case. */
+export const isEvmNetwork = (caip2: string): boolean => caip2.startsWith('eip155:')
+
 /** The version 1 name of a network; null if it has none. */
 export function findV1NetworkName(caip2: string): string | null {
   return Object.keys(CAIP2).find((name) => CAIP2[name] === caip2) ?? null
 }
 
 /**
- * Checked in 2026-11 against Circle's list of USDC contracts, and for BSC the Uniswap default token
- * list.
+ * Checked in 2026-11 against Circle's list of USDC contracts, for BSC the Uniswap default token list,
+ * and for Tempo mppx.
  */
 const USDC_DECIMALS: Readonly<Record<string, number>> = {
   'eip155:8453/0x833589fcd6edb6e08f4c7c32d4f71b54bda02913': 6,
@@ -47,6 +50,7 @@ const USDC_DECIMALS: Readonly<Record<string, number>> = {
   'eip155:137/0x3c499c542cef5e3811e1192ce70d8cc03d5c3359': 6,
   'eip155:43114/0xb97ef9ef8734c71904d8002f8b6bc66dd9c48a6e': 6,
   'eip155:56/0x8ac76a51cc950d9822d68b83fe1ad97b32cd580d': 18,
+  'eip155:4217/0x20c000000000000000000000b9537d11c60e8b50': 6,
   'solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp/EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v': 6,
 }
 
@@ -56,7 +60,7 @@ export const BASE_CAIP2_ID = 'eip155:8453'
 
 /** The decimals of USDC on a network; null for any other asset, whose value is unknown. */
 function usdcDecimals(network: string, asset: string): number | null {
-  const address = network.startsWith('eip155:') ? asset.toLowerCase() : asset
+  const address = isEvmNetwork(network) ? asset.toLowerCase() : asset
   return USDC_DECIMALS[`${network}/${address}`] ?? null
 }
 

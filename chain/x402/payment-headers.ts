@@ -1,4 +1,8 @@
-import type { PaymentOffer, OnchainPayment, PaymentRequirement } from '../onchain-payment.ts'
+import type {
+  PaymentOffer,
+  NormalizedPayment,
+  PaymentRequirement,
+} from '../onchain-payment-types.ts'
 import { findV1NetworkName } from './network-names.ts'
 
 /** Payment headers and 402 bodies of x402, and MPP receipts. */
@@ -8,7 +12,7 @@ const base64 = (value: unknown) => Buffer.from(JSON.stringify(value), 'utf8').to
 
 /**
  * An offer as the object of version 2; with a ticket, which a payment returns
- * (`challenge-nonce.ts`).
+ * (`payment-requester-secrets.ts`).
  */
 function paymentRequired(
   { requirements, resource }: PaymentOffer,
@@ -74,7 +78,7 @@ export interface PaymentSettlementReply {
 }
 
 /** The settlement as x402 formats it, with our id and URL. */
-function paymentResponse(payment: OnchainPayment, settlement: PaymentSettlementReply) {
+function paymentResponse(payment: NormalizedPayment, settlement: PaymentSettlementReply) {
   const { success, transaction, errorReason, settlementId, settlementUrl } = settlement
   return {
     success,
@@ -91,7 +95,7 @@ function paymentResponse(payment: OnchainPayment, settlement: PaymentSettlementR
 
 /** The reply headers for a payment, in its own dialect; an MPP receipt only after success. */
 export function paymentResponseHeaders(
-  payment: OnchainPayment,
+  payment: NormalizedPayment,
   settlement: PaymentSettlementReply,
 ): Record<string, string> {
   switch (payment.wire) {

@@ -7,10 +7,10 @@ import type {
   PaymentOffer,
   PaymentRequirement,
   PaidResource,
-} from '../onchain-payment.ts'
+} from '../onchain-payment-types.ts'
 
 /** A chain on which payers sign and our settler submits. */
-export interface EvmPaymentRail {
+export interface EvmPaymentRailSettings {
   readonly payTo: string
   readonly asset: string
   /** Of the token's EIP-712 domain. */
@@ -18,14 +18,14 @@ export interface EvmPaymentRail {
   readonly chainId: number
 }
 
-export interface SolanaPaymentRail {
+export interface SolanaPaymentRecipientAndFeePayer {
   /** Base58. */
   readonly payTo: string
   /** The facilitator's account that pays the fees, from its `/supported`. */
   readonly feePayer: string
 }
 
-export interface TempoPaymentRail {
+export interface TempoPaymentRailSettings {
   readonly recipient: string
   readonly currency: string
   /** Shared by all nodes: each verifies the challenges of the others. */
@@ -35,33 +35,44 @@ export interface TempoPaymentRail {
 }
 
 /** The rails that are on; null is off, and absent from every offer. */
-export interface PaymentRails {
-  readonly base: EvmPaymentRail | null
-  readonly bsc: EvmPaymentRail | null
-  readonly solana: SolanaPaymentRail | null
-  readonly tempo: TempoPaymentRail | null
+export interface EnabledPaymentRails {
+  readonly base: EvmPaymentRailSettings | null
+  readonly bsc: EvmPaymentRailSettings | null
+  readonly solana: SolanaPaymentRecipientAndFeePayer | null
+  readonly tempo: TempoPaymentRailSettings | null
 }
 
-export const NO_PAYMENT_RAILS: PaymentRails = { base: null, bsc: null, solana: null, tempo: null }
+export const NO_PAYMENT_RAILS: EnabledPaymentRails = {
+  base: null,
+  bsc: null,
+  solana: null,
+  tempo: null,
+}
 
 export interface PaymentOfferInput extends PaidResource {
   readonly price: Micros
   readonly deadlineMs: number
+  /** Leaves out what a facilitator settles before anything else. */
+  readonly settlesAfterAnswer?: boolean
 }
 
 /** The price of a request on each rail that is on: Base, BSC, Solana, in this order, and MPP. */
-export function createPaymentOffer(rails: PaymentRails, given: PaymentOfferInput): PaymentOffer {
-  const { url, description, mimeType, price, deadlineMs } = given
+export function createPaymentOffer(
+  rails: EnabledPaymentRails,
+  given: PaymentOfferInput,
+): PaymentOffer {
+  const { url, description, mimeType, price, deadlineMs, settlesAfterAnswer = false } = given
   return {
     resource: { url, description, mimeType },
     price,
     requirements: [
       ...(rails.base === null ? [] : [onBase(rails.base, price)]),
       ...(rails.bsc === null ? [] : [onBsc(rails.bsc, price)]),
-      ...(rails.solana === null ? [] : [onSolana(rails.solana, price)]),
+      ...(rails.solana === null || settlesAfterAnswer ? [] : [onSolana(rails.solana, price)]),
     ],
     mpp: rails.tempo === null ? null : onTempo(rails.tempo, price),
     deadlineMs,
+    settlesAfterAnswer,
   }
 }
 
@@ -71,7 +82,7 @@ const plain = (address: string) => address.toLowerCase()
 const terms = { scheme: 'exact', maxTimeoutSeconds: LIMITS.paymentSeconds } as const
 
 function onBase(
-  { payTo, asset, domain, chainId }: EvmPaymentRail,
+  { payTo, asset, domain, chainId }: EvmPaymentRailSettings,
   price: Micros,
 ): PaymentRequirement {
   const amount = toAtomicUnits(price, PAYMENT_NETWORKS.base.decimals).toString()
@@ -86,7 +97,7 @@ function onBase(
 }
 
 function onBsc(
-  { payTo, asset, domain, chainId }: EvmPaymentRail,
+  { payTo, asset, domain, chainId }: EvmPaymentRailSettings,
   price: Micros,
 ): PaymentRequirement {
   const { decimals } = PAYMENT_NETWORKS.bsc
@@ -101,13 +112,16 @@ function onBsc(
   }
 }
 
-function onSolana({ payTo, feePayer }: SolanaPaymentRail, price: Micros): PaymentRequirement {
+function onSolana(
+  { payTo, feePayer }: SolanaPaymentRecipientAndFeePayer,
+  price: Micros,
+): PaymentRequirement {
   const { caip2, asset, decimals } = PAYMENT_NETWORKS.solana
   const amount = toAtomicUnits(price, decimals).toString()
   return { ...terms, network: caip2, amount, asset, payTo, extra: { feePayer } }
 }
 
-function onTempo(rail: TempoPaymentRail, price: Micros): MppOffer {
+function onTempo(rail: TempoPaymentRailSettings, price: Micros): MppOffer {
   const { realm, chainId, currency, recipient, secret } = rail
   const amount = toAtomicUnits(price, PAYMENT_NETWORKS.tempo.decimals).toString()
   const mac = (text: string) =>

@@ -26,7 +26,7 @@ export interface X402DocumentSummary {
   readonly problems: readonly string[]
 }
 
-export interface X402DocumentSource {
+export interface X402DocumentInput {
   readonly header?: string
   readonly body?: unknown
   readonly headers?: Readonly<Record<string, unknown>>
@@ -47,7 +47,7 @@ const MAX_ACCEPTS_ENTRIES = 50
  * Parses an x402 header or body of version 1, 2 or the short form and lists its problems. Throws
  * `invalid_input` only if it is no x402 document at all.
  */
-export function summarizeX402Document(given: X402DocumentSource): X402DocumentSummary {
+export function summarizeX402Document(given: X402DocumentInput): X402DocumentSummary {
   const { document, pointer } = locateDocument(given)
   const problems: string[] = []
   const version = versionOf(document, problems)
@@ -84,7 +84,7 @@ function decodeHeader(value: string): Record<string, unknown> | null {
   return parseObject(Buffer.from(value, 'base64').toString())
 }
 
-function locateDocument(given: X402DocumentSource): {
+function locateDocument(given: X402DocumentInput): {
   document: Record<string, unknown>
   pointer: string
 } {

@@ -8,19 +8,24 @@ import {
   type Micros,
 } from '../../core/money.ts'
 import { TIP_FEE_BPS } from '../../domain/pricing.ts'
+import type { TaskPassView } from '../../domain/task-passes.ts'
 import type { AggregateCommand, CommandContext } from '../../actors/aggregate-command-types.ts'
-import { createBackpackActor, type NewBackpack } from '../../actors/commands/backpacks-commands.ts'
-import type { ActorSnapshot } from '../../actors/machine-registry.ts'
-import type { Spender } from '../call-admission-request.ts'
+import {
+  createBackpackAndEmitEvent,
+  type NewBackpack,
+} from '../../actors/commands/backpacks-commands.ts'
+import { getAgentBalanceTier, type AgentBalanceTier } from '../../actors/commands/limit-usage.ts'
+import type { Spender } from '../agent-call-admission-request-types.ts'
 import {
   agentCashAccount,
   PROMO_GRANTS_ACCOUNT,
-  allocateTransfers,
+  drawLedgerTransfersFromSources,
   agentPromoAccount,
   TREASURY_FEES_ACCOUNT,
   type PromoCashAmounts,
   type DebitSource,
 } from '../ledger-accounts.ts'
+import { listUsablePasses } from '../task-pass-payment.ts'
 import { spendCredits } from './debit-transfers-tips-and-bounties.ts'
 
 /** A new agent with its starter credits and the rows that describe it. */
@@ -29,6 +34,8 @@ export interface CreateAgentInput {
   readonly starter: Micros
   /** The agent that referred it. */
   readonly referrer?: string | null
+  /** The agent whose bundle made it (decision 239). */
+  readonly parent?: string | null
   /** The Backpack created with it, and its id. */
   readonly backpack?: { readonly id: string; readonly terms: NewBackpack }
   readonly rows: readonly { table: string; row: Record<string, unknown> }[]
@@ -38,10 +45,10 @@ export const createAgentCommand: AggregateCommand<CreateAgentInput, void> = {
   name: 'agent.create',
   kind: 'agent',
   creates: true,
-  apply(ctx, { agentId, starter, referrer = null, backpack, rows }) {
+  apply(ctx, { agentId, starter, referrer = null, parent = null, backpack, rows }) {
     // A repeated onboarding leaves the agent as it was created.
     if (ctx.has('agent', agentId)) return
-    ctx.create('agent', agentId, { agentId, promo: starter, cash: ZERO, referrer })
+    ctx.create('agent', agentId, { agentId, promo: starter, cash: ZERO, referrer, parent })
     if (starter > ZERO) {
       ctx.transfer({
         debit: PROMO_GRANTS_ACCOUNT,
@@ -50,7 +57,7 @@ export const createAgentCommand: AggregateCommand<CreateAgentInput, void> = {
         kind: 'grant',
       })
     }
-    if (backpack !== undefined) createBackpackActor(ctx, backpack.id, backpack.terms)
+    if (backpack !== undefined) createBackpackAndEmitEvent(ctx, backpack.id, backpack.terms)
     for (const { table, row } of rows) ctx.row(table, row)
   },
   note: ({ starter }) => ({ starter }),
@@ -62,7 +69,9 @@ export interface AgentBalance extends PromoCashAmounts {
   readonly reserved: Micros
   /** Credits a new call could spend now. */
   readonly available: Micros
-  readonly tier: ActorSnapshot<'agent'>['value']
+  /** The task passes that still pay calls. */
+  readonly passes: readonly TaskPassView[]
+  readonly tier: AgentBalanceTier
 }
 
 /** The credits of an agent, after absorbing its inbox. */
@@ -70,11 +79,13 @@ export const getAgentBalanceCommand: AggregateCommand<Record<string, never>, Age
   name: 'balance',
   kind: 'agent',
   apply(ctx) {
-    const { value, context } = ctx.snapshotOf('agent', ctx.aggregateId)
+    const { context } = ctx.snapshotOf('agent', ctx.aggregateId)
     const { promo, cash, held } = context
     const reserved = ctx.inMemoryHolds.total
     const available = subtractMicros(addMicros(promo, cash), reserved)
-    return { promo, cash, held, reserved, available, tier: value }
+    const passes = listUsablePasses(ctx)
+    const tier = getAgentBalanceTier(ctx)
+    return { promo, cash, held, reserved, available, passes, tier }
   },
 }
 
@@ -133,7 +144,7 @@ function transferCredits(
     { account: agentCashAccount(agentId), amount: parts.cash },
     { account: agentPromoAccount(agentId), amount: parts.promo },
   ]
-  const fees = allocateTransfers(
+  const fees = drawLedgerTransfersFromSources(
     sources,
     [{ account: TREASURY_FEES_ACCOUNT, amount: fee, kind: 'tip_fee' }],
     transferId,

@@ -1,6 +1,6 @@
-import { minMicros, micros, subtractMicros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import { minMicros, asMicros, subtractMicros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
 import { REFERRAL_REWARD } from '../../domain/pricing.ts'
-import type { LedgerTransferKind } from '../../core/commit-rows.ts'
+import type { LedgerTransferKind } from '../../core/aggregate-commit-row-types.ts'
 import type { CommandContext } from '../../actors/aggregate-command-types.ts'
 import {
   agentCashAccount,
@@ -125,7 +125,10 @@ export function applyReversedDepositMessage(
       amount: subtractMicros(before.pending, after.pending),
     },
     { account: agentCashAccount(agentId), amount: subtractMicros(before.cash, after.cash) },
-    { account: agentPromoAccount(agentId), amount: micros(before.promo - after.promo - returned) },
+    {
+      account: agentPromoAccount(agentId),
+      amount: asMicros(before.promo - after.promo - returned),
+    },
   ]
   const account = to === 'owed' ? paymentClearingAccount(chain) : externalChainAccount(chain)
   transferNonZero(ctx, agentPromoAccount(agentId), PROMO_GRANTS_ACCOUNT, returned, 'reorg')

@@ -1,14 +1,7 @@
 import { HOUR } from '../../core/clock.ts'
-import { ServiceError, type ErrorCode } from '../../core/errors.ts'
-import {
-  addMicros,
-  minMicros,
-  subtractMicros,
-  toUsdc,
-  ZERO,
-  type Micros,
-} from '../../core/money.ts'
-import type { LedgerTransferKind } from '../../core/commit-rows.ts'
+import { ServiceError } from '../../core/errors.ts'
+import { addMicros, subtractMicros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import type { LedgerTransferKind } from '../../core/aggregate-commit-row-types.ts'
 import { createAggregateInSameCommit } from '../../actors/create-aggregate-in-same-commit.ts'
 import type { AggregateCommand, CommandContext } from '../../actors/aggregate-command-types.ts'
 import type { ActorSnapshot } from '../../actors/machine-registry.ts'
@@ -19,7 +12,7 @@ import {
   type BountyStatus,
   type PostedBountyRecord,
 } from '../../persistence/payments/bounty-store.ts'
-import type { Spender } from '../call-admission-request.ts'
+import type { Spender } from '../agent-call-admission-request-types.ts'
 import type { BountyContentScore } from '../bounty-scoring.ts'
 import {
   bountyEscrowAccount,
@@ -28,7 +21,7 @@ import {
   agentPromoAccount,
   type PromoCashAmounts,
 } from '../ledger-accounts.ts'
-import { spendCredits, type CreditSpend } from './debit-transfers-tips-and-bounties.ts'
+import { spendCreditsOrCash } from './spend-credits-or-cash.ts'
 
 /** The terms of a bounty that its poster sets. */
 export interface NewBounty {
@@ -47,7 +40,7 @@ export interface PostBountyInput extends NewBounty {
 }
 
 /** Rules for funding a reward. */
-export interface BountyRewardRules {
+export interface BountyRewardFundingRules {
   /** Whether promotional credits may become the reward of another agent (decisions 83 and 152). */
   readonly promoTransferable: boolean
 }
@@ -58,12 +51,15 @@ export interface PostBountyResult {
   readonly balance: Micros
 }
 
+const CASH_ONLY =
+  'A bounty takes deposited credits here: promotional credits buy tools and cannot reach another agent.'
 const EXPIRY_TIMER_ID = 'expiry'
 const OPEN_BOUNTY_FIELDS = {
   status: 'open',
   closedReason: null,
   closedAt: null,
   claimedBy: null,
+  publicAgents: [],
 } as const
 
 /** Creates a bounty, in the commit of its poster. */
@@ -91,10 +87,10 @@ const openBountyCommand: AggregateCommand<PostedBountyRecord, void> = {
  * Moves the reward from the poster into escrow: cash, or promotional credits first if those may
  * reach other agents (decision 83). Promotional and cash parts stay separate when they are paid or
  * returned. The spender's limits count the reward when it is posted; a return does not restore
- * them. Throws `payment_required` if the poster has too few eligible credits.
+ * them. Throws `payment_required` or `cash_required` if the poster has too few eligible credits.
  */
 export const postBountyCommand: AggregateCommand<
-  PostBountyInput & BountyRewardRules,
+  PostBountyInput & BountyRewardFundingRules,
   PostBountyResult
 > = {
   name: 'bounty.post',
@@ -102,7 +98,11 @@ export const postBountyCommand: AggregateCommand<
   apply(ctx, { ttlHours, promoTransferable, spender, ...wanted }) {
     const [posterId, bountyId] = [ctx.aggregateId, ctx.newId()]
     const outlay = { id: bountyId, permission: 'bounty', amount: wanted.reward } as const
-    const parts = spendBountyReward(ctx, spender, outlay, promoTransferable)
+    const parts = spendCreditsOrCash(ctx, spender, {
+      ...outlay,
+      from: promoTransferable ? 'any' : 'cash',
+      cashOnly: CASH_ONLY,
+    })
     const createdAt = new Date(ctx.now)
     const expiresAt = new Date(ctx.now + ttlHours * HOUR)
     const posted = { ...wanted, bountyId, posterId, promo: parts.promo, createdAt, expiresAt }
@@ -272,45 +272,3 @@ function transferPromoAndCash(
     if (amount > ZERO) ctx.transfer({ debit: from[part], credit: to[part], amount, ...how })
   }
 }
-
-/** If promotional credits do not count, more money helps: throws a 402 with the missing amount. */
-function spendBountyReward(
-  ctx: CommandContext,
-  spender: Spender,
-  outlay: Omit<CreditSpend, 'from'>,
-  promoTransferable: boolean,
-): PromoCashAmounts {
-  const { promo, cash } = ctx.snapshotOf('agent', ctx.aggregateId).context
-  const reserved = subtractMicros(
-    ctx.inMemoryHolds.total,
-    minMicros(ctx.inMemoryHolds.total, promo),
-  )
-  const usable = subtractMicros(cash, minMicros(cash, reserved))
-  try {
-    return spendCredits(ctx, spender, { ...outlay, from: promoTransferable ? 'any' : 'cash' })
-  } catch (error) {
-    if (
-      promoTransferable ||
-      !(error instanceof ServiceError) ||
-      !INSUFFICIENT_FUNDS_CODES.has(error.code)
-    )
-      throw error
-    throw new ServiceError('payment_required', {
-      ...error.details,
-      limit_source: 'balance',
-      needed_usdc: toUsdc(outlay.amount),
-      detail:
-        'A bounty takes deposited credits here: promotional credits buy tools and cannot reach another agent.',
-      promo_not_transferable: true,
-      cash_usdc: toUsdc(cash),
-      promo_usdc: toUsdc(promo),
-      missing_usdc: toUsdc(subtractMicros(outlay.amount, minMicros(usable, outlay.amount))),
-    })
-  }
-}
-
-/** Codes for too few credits; other codes are spending limits. */
-const INSUFFICIENT_FUNDS_CODES: ReadonlySet<ErrorCode> = new Set([
-  'payment_required',
-  'promo_not_transferable',
-])

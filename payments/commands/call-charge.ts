@@ -1,8 +1,9 @@
-import { unspentFleetLoans, totalFleetLoans, type FleetLoan } from '../../domain/fleet-loans.ts'
+import { unspentFleetLoans, sumFleetLoansOfCall, type FleetLoan } from '../../domain/fleet-loans.ts'
 import { addMicros, minMicros, subtractMicros, ZERO, type Micros } from '../../core/money.ts'
 import type { InMemoryHold, CommandContext } from '../../actors/aggregate-command-types.ts'
 import { settleDailyQuota } from '../../actors/commands/daily-quota.ts'
-import type { PriceShare } from '../../core/commit-rows.ts'
+import type { TaskPassView } from '../../domain/task-passes.ts'
+import type { PriceShare } from '../../core/aggregate-commit-row-types.ts'
 import {
   agentCashAccount,
   splitUnusedHold,
@@ -10,7 +11,8 @@ import {
   agentPromoAccount,
   creditsTaken,
 } from '../ledger-accounts.ts'
-import type { CallAdmissionRequest } from '../call-admission-request.ts'
+import { isAgentFrozen } from '../../actors/commands/agent-freeze-commands.ts'
+import type { CallAdmissionRequest } from '../agent-call-admission-request-types.ts'
 import {
   toApiKeySpendCaps,
   NO_CREDITS_HELD_BY_OTHER_CALLS,
@@ -18,12 +20,18 @@ import {
 import { explainSpendLimitRejection } from '../limits/explain-spend-limit-rejection.ts'
 import { activeReferrerOf, bookCallPrice } from '../price-split.ts'
 import {
+  findPassOfInMemoryHold,
+  releasePassSlot,
+  returnSlotOfExpiredPass,
+  usePassSlot,
+} from '../task-pass-payment.ts'
+import {
   returnHeldCredits,
-  heldPriceSources,
+  heldPromoAndCashDebitSources,
   requireCallHold,
   findCallHold,
   callHoldLoans,
-  repayFleetLoans,
+  returnUnusedFleetLoans,
   callHoldTimerId,
   notifyPayerOfCallEnd,
   callHoldTotal,
@@ -44,6 +52,12 @@ interface CallCharge extends PriceSharing {
   readonly key: CallAdmissionRequest['key']
 }
 
+/** A charged call: when it was admitted, and the pass that has paid it. */
+export interface ChargedCall {
+  readonly at: number
+  readonly pass: TaskPassView | null
+}
+
 /**
  * Charges a call held in memory; returns when it was admitted. Another node may have used up a limit
  * since: the rejection names it.
@@ -52,7 +66,7 @@ export function chargeInMemoryHold(
   ctx: CommandContext,
   hold: InMemoryHold,
   due: CallCharge,
-): number {
+): ChargedCall {
   const { callId, tool, taskId, backpackId } = hold
   const { cost, key } = due
   try {
@@ -73,7 +87,7 @@ function chargeCall(
   ctx: CommandContext,
   hold: InMemoryHold,
   { cost, key, ...sharing }: CallCharge,
-): number {
+): ChargedCall {
   ctx.inMemoryHolds.remove(hold.callId)
   const { tool, taskId, backpackId, at: heldAt } = hold
   if (backpackId !== null) {
@@ -82,23 +96,35 @@ function chargeCall(
   }
   if (taskId !== null) ctx.send('taskSession', taskId, { type: 'CHARGE', amount: cost })
   const agentId = ctx.aggregateId
-  if (cost === ZERO) return heldAt
+  // A free call spends nothing; only a freeze since its admission refuses it.
+  if (cost === ZERO && !isAgentFrozen(ctx)) {
+    if (hold.passId !== null) returnSlotOfExpiredPass(ctx, hold.passId, hold.callId)
+    return { at: heldAt, pass: null }
+  }
   const loans = callHoldLoans(ctx, hold.callId)
-  const lent = totalFleetLoans(loans)
+  // A pool has lent for it because no pass could pay.
+  const passId = cost > ZERO && loans.length === 0 ? findPassOfInMemoryHold(ctx, hold) : null
+  const lent = sumFleetLoansOfCall(loans)
   const before = ctx.snapshotOf('agent', agentId).context
   const event = {
     type: 'CHARGE',
     callId: hold.callId,
     amount: cost,
+    passId,
     ...toApiKeySpendCaps(key),
     heldAt,
     at: ctx.now,
   } as const
   const after = ctx.send('agent', agentId, event).context
+  if (cost === ZERO) return { at: heldAt, pass: null }
+  if (passId !== null) {
+    const pass = chargePass(ctx, hold.callId, passId, 'USE', sharing)
+    return { at: heldAt, pass }
+  }
   const { promo, cash } = creditsTaken(before, after)
   const byLoan = minMicros(cost, addMicros(lent.promo, lent.cash))
   const payers = [
-    ...heldPriceSources(agentId, byLoan, minMicros(lent.promo, byLoan)),
+    ...heldPromoAndCashDebitSources(agentId, byLoan, minMicros(lent.promo, byLoan)),
     { account: agentPromoAccount(agentId), amount: promo },
     { account: agentCashAccount(agentId), amount: cash },
   ]
@@ -110,7 +136,21 @@ function chargeCall(
     ...sharing,
   })
   endCallLoans(ctx, hold.callId, loans, byLoan)
-  return heldAt
+  return { at: heldAt, pass: null }
+}
+
+/** Books the price of a slot. Shares are parts of it, not of the list price (decision 236). */
+export function chargePass(
+  ctx: CommandContext,
+  callId: string,
+  passId: string,
+  type: 'USE' | 'CAPTURE',
+  sharing: PriceSharing,
+): TaskPassView {
+  const { price, payers, view } = usePassSlot(ctx, passId, type)
+  const referrer = activeReferrerOf(ctx.snapshotOf('agent', ctx.aggregateId).context)
+  bookCallPrice(ctx, { payers, cost: price, callId, referrer, ...sharing })
+  return view
 }
 
 /** Ends loans made at the charge because another node had spent the credits. */
@@ -122,16 +162,16 @@ function endCallLoans(
 ): void {
   if (loans.length === 0) return
   ctx.cancelTimer(callHoldTimerId(callId))
-  repayFleetLoans(ctx, callId, unspentFleetLoans(loans, used))
+  returnUnusedFleetLoans(ctx, callId, unspentFleetLoans(loans, used))
 }
 
-/** Charges the durable hold of a call; returns when the call was admitted. */
+/** Charges the durable hold of a call. */
 export function chargeDurableCallHold(
   ctx: CommandContext,
   callId: string,
   cost: Micros,
   sharing: PriceSharing,
-): number {
+): ChargedCall {
   const hold = requireCallHold(ctx, callId)
   const held = callHoldTotal(hold)
   const { taskId, backpackId, at: heldAt } = hold
@@ -144,24 +184,30 @@ export function chargeDurableCallHold(
   ctx.cancelTimer(callHoldTimerId(callId))
   // A waived call does not count.
   settleDailyQuota(ctx, callId, cost === ZERO && held > ZERO ? 'GIVE_BACK' : 'KEEP')
-  const { payment } = hold
+  const { payment, passId } = hold
+  if (passId !== null) {
+    if (cost > ZERO)
+      return { at: heldAt, pass: chargePass(ctx, callId, passId, 'CAPTURE', sharing) }
+    releasePassSlot(ctx, passId, callId)
+    return { at: heldAt, pass: null }
+  }
   const agentId = ctx.aggregateId
   const referrer = activeReferrerOf(ctx.snapshotOf('agent', agentId).context)
   const left = splitUnusedHold(hold, cost)
   const promo = subtractMicros(
     hold.promo,
-    addMicros(left.own.promo, totalFleetLoans(left.loans).promo),
+    addMicros(left.own.promo, sumFleetLoansOfCall(left.loans).promo),
   )
   const payers =
     payment === null
-      ? heldPriceSources(agentId, cost, promo)
+      ? heldPromoAndCashDebitSources(agentId, cost, promo)
       : [{ account: paymentClearingAccount(payment.chain), amount: cost }]
   bookCallPrice(ctx, { payers, cost, callId, referrer, ...sharing })
   if (payment === null) {
     returnHeldCredits(ctx, callId, left.own)
-    repayFleetLoans(ctx, callId, left.loans)
+    returnUnusedFleetLoans(ctx, callId, left.loans)
   } else notifyPayerOfCallEnd(ctx, callId, payment, cost > ZERO ? 'DELIVERED' : 'RELEASED')
-  return heldAt
+  return { at: heldAt, pass: null }
 }
 
 /** Returns everything a durable hold reserves; throws `call_settled` if it has ended. */
@@ -178,12 +224,14 @@ export function releaseDurableHold(ctx: CommandContext, callId: string): void {
   ctx.cancelTimer(callHoldTimerId(callId))
   const left = splitUnusedHold(hold, ZERO)
   returnHeldCredits(ctx, callId, left.own)
-  repayFleetLoans(ctx, callId, left.loans)
+  returnUnusedFleetLoans(ctx, callId, left.loans)
   if (hold.payment !== null) notifyPayerOfCallEnd(ctx, callId, hold.payment, 'RELEASED')
+  if (hold.passId !== null) releasePassSlot(ctx, hold.passId, callId)
 }
 
 /** Drops a hold in memory, and a loan that was made for its charge. */
-export function releaseInMemoryHold(ctx: CommandContext, { callId }: InMemoryHold): void {
+export function releaseInMemoryHold(ctx: CommandContext, { callId, passId }: InMemoryHold): void {
   ctx.inMemoryHolds.remove(callId)
+  if (passId !== null) returnSlotOfExpiredPass(ctx, passId, callId)
   if (findCallHold(ctx, callId) !== undefined) releaseDurableHold(ctx, callId)
 }

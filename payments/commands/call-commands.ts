@@ -1,27 +1,29 @@
 import { ServiceError } from '../../core/errors.ts'
 import type { DomainEvent } from '../../core/domain-events.ts'
-import { totalFleetLoans } from '../../domain/fleet-loans.ts'
+import { sumFleetLoansOfCall } from '../../domain/fleet-loans.ts'
 import { addMicros, ZERO, type Micros } from '../../core/money.ts'
+import type { TaskPassView } from '../../domain/task-passes.ts'
 import type {
   AggregateCommand,
   InMemoryHold,
   CommandContext,
 } from '../../actors/aggregate-command-types.ts'
-import { requireTaskId } from '../../actors/commands/tasks-commands.ts'
+import { requireTaskInScope } from '../../actors/commands/task-session-actor-commands.ts'
 import {
   checkDailyQuota,
   settleDailyQuota,
   countStoredReplyBytesToday,
   reserveDailyQuota,
 } from '../../actors/commands/daily-quota.ts'
-import { consumeLifetimeFreeCall } from '../../actors/commands/entitlements-commands.ts'
+import { consumeLifetimeFreeCall } from '../../actors/commands/entitlements-aggregate-commands.ts'
+import { isAgentFrozen } from '../../actors/commands/agent-freeze-commands.ts'
 import type { UnstoredResponseReason } from '../../domain/unstored-response-reasons.ts'
 import type {
   LifetimeFreeCalls,
   CallRow,
   PriceShare,
   DailyToolQuota,
-} from '../../core/commit-rows.ts'
+} from '../../core/aggregate-commit-row-types.ts'
 import {
   agentCashAccount,
   agentHeldAccount,
@@ -30,15 +32,20 @@ import {
   toNonZeroTransfers,
   creditsTaken,
 } from '../ledger-accounts.ts'
-import type { CallAdmissionRequest, CreditsHeldByOtherCalls } from '../call-admission-request.ts'
+import type {
+  CallAdmissionRequest,
+  CreditsHeldByOtherCalls,
+} from '../agent-call-admission-request-types.ts'
+import { findPayingPass, openTaskPasses, viewTaskPass } from '../task-pass-payment.ts'
 import {
   toApiKeySpendCaps,
-  toKeyReservedSpend,
+  toKeySpendReservedInMemory,
   sumCreditsHeldByOtherCalls,
 } from '../limits/credits-held-by-other-calls.ts'
 import { explainSpendLimitRejection } from '../limits/explain-spend-limit-rejection.ts'
 import {
   chargeDurableCallHold,
+  type ChargedCall,
   chargeInMemoryHold,
   releaseDurableHold,
   releaseInMemoryHold,
@@ -65,15 +72,17 @@ export const admitCallCommand: AggregateCommand<CallAdmissionRequest, AdmitCallR
   kind: 'agent',
   apply(ctx, asked) {
     const reserved = sumCreditsHeldByOtherCalls(ctx, asked)
+    const passId = findPayingPass(ctx, asked)
     try {
       if (asked.expiresAt === null) {
-        sendToEveryLimit(ctx, asked, reserved, 'ASK')
+        sendToEveryLimit(ctx, { ...asked, passId }, reserved, 'ASK')
         checkDailyQuota(ctx, asked)
-        ctx.inMemoryHolds.add(toInMemoryHold(ctx, asked))
+        ctx.inMemoryHolds.add(toInMemoryHold(ctx, asked, passId))
       } else {
         assertKeyNotInFlight(ctx, asked)
         assertLoanReceived(ctx, asked)
-        sendToEveryLimit(ctx, asked, reserved, 'HOLD')
+        sendToEveryLimit(ctx, { ...asked, passId }, reserved, 'HOLD')
+        if (passId !== null) ctx.send('taskPasses', ctx.aggregateId, { type: 'HOLD', passId })
         bookCallHold(ctx, asked, asked.expiresAt)
         reserveDailyQuota(ctx, asked)
       }
@@ -91,22 +100,28 @@ export const admitCallCommand: AggregateCommand<CallAdmissionRequest, AdmitCallR
   }),
 }
 
+export interface CallQuoteResult {
+  readonly refusal: ServiceError | null
+  /** The task pass that would pay. */
+  readonly pass: TaskPassView | null
+}
+
 /** Runs the same checks without a hold or an event; for quotes and dry runs. */
-export const quoteCallCommand: AggregateCommand<
-  CallAdmissionRequest,
-  { refusal: ServiceError | null }
-> = {
+export const quoteCallCommand: AggregateCommand<CallAdmissionRequest, CallQuoteResult> = {
   name: 'call.quote',
   kind: 'agent',
   apply(ctx, asked) {
     const reserved = sumCreditsHeldByOtherCalls(ctx, asked)
+    const passId = findPayingPass(ctx, asked)
+    const paying = passId === null ? undefined : openTaskPasses(ctx)[passId]
+    const pass = passId === null || paying === undefined ? null : viewTaskPass(ctx, passId, paying)
     try {
-      sendToEveryLimit(ctx, asked, reserved, 'ASK')
+      sendToEveryLimit(ctx, { ...asked, passId }, reserved, 'ASK')
       checkDailyQuota(ctx, asked)
-      return { refusal: null }
+      return { refusal: null, pass }
     } catch (error) {
       const explained = explainSpendLimitRejection(error, ctx, asked, reserved)
-      if (explained instanceof ServiceError) return { refusal: explained }
+      if (explained instanceof ServiceError) return { refusal: explained, pass }
       throw explained
     }
   },
@@ -117,6 +132,8 @@ export interface CommittedCallInfo {
   readonly balance: Micros
   readonly at: number
   readonly left?: number
+  /** The task pass that has paid, with what it still pays. */
+  readonly pass?: TaskPassView | null
   /** Counts the bytes of a free reply; returns why the reply is not stored, or null. */
   readonly store?: (bytes: number) => UnstoredResponseReason | null
 }
@@ -154,7 +171,7 @@ export const settleCallCommand: AggregateCommand<SettleCallInput, { balance: Mic
     assertLoanReceived(ctx, { callId, lent })
     const left = allowance === undefined ? 0 : consumeLifetimeFreeCall(ctx, allowance)
     const soft = ctx.inMemoryHolds.get(callId)
-    const at =
+    const charged =
       soft === undefined
         ? chargeDurableCallHold(ctx, callId, cost, sharing)
         : chargeInMemoryHold(ctx, soft, { cost, key, ...sharing })
@@ -162,21 +179,26 @@ export const settleCallCommand: AggregateCommand<SettleCallInput, { balance: Mic
       reserveDailyQuota(ctx, { callId, tool: soft.tool, quota })
       settleDailyQuota(ctx, callId, 'KEEP')
     }
-    for (const staged of rows) ctx.row(staged.table, staged.row)
-    for (const event of events) ctx.event(event)
-    const balance = freeBalance(ctx)
-    const call = row({
-      balance,
-      at,
-      left,
-      store: (bytes) => countStoredReplyBytesToday(ctx, bytes),
-    })
-    ctx.call(call)
-    emitToolCallEvent(ctx, call)
-    ended?.(ctx, call)
-    return { balance }
+    return recordChargedCall(ctx, { row, rows, events, ended }, { ...charged, left })
   },
   note: ({ callId, cost }) => ({ callId, cost }),
+}
+
+/** Writes what the tool staged and the row of a charged call. Returns the balance after it. */
+export function recordChargedCall(
+  ctx: CommandContext,
+  { row, rows, events, ended }: Pick<SettleCallInput, 'row' | 'rows' | 'events' | 'ended'>,
+  { at, left, pass }: ChargedCall & { readonly left: number },
+): { balance: Micros } {
+  for (const staged of rows) ctx.row(staged.table, staged.row)
+  for (const event of events) ctx.event(event)
+  const balance = freeBalance(ctx)
+  const store = (bytes: number) => countStoredReplyBytesToday(ctx, bytes)
+  const call = row({ balance, at, left, pass, store })
+  ctx.call(call)
+  emitToolCallEvent(ctx, call)
+  ended?.(ctx, call)
+  return { balance }
 }
 
 /** Releases the hold of a failed call and records the call. */
@@ -231,7 +253,11 @@ const freeBalance = (ctx: CommandContext): Micros => {
   return addMicros(promo, cash)
 }
 
-const toInMemoryHold = (ctx: CommandContext, asked: CallAdmissionRequest): InMemoryHold => ({
+const toInMemoryHold = (
+  ctx: CommandContext,
+  asked: CallAdmissionRequest,
+  passId: string | null,
+): InMemoryHold => ({
   callId: asked.callId,
   at: ctx.now,
   amount: asked.amount,
@@ -239,16 +265,21 @@ const toInMemoryHold = (ctx: CommandContext, asked: CallAdmissionRequest): InMem
   keyId: toApiKeySpendCaps(asked.key).keyId,
   taskId: asked.taskId,
   backpackId: asked.backpackId,
+  passId,
 })
 
-/** Sends the event to the Backpack, the task and the agent; each checks its limits. */
-function sendToEveryLimit(
+/**
+ * Sends the event to the Backpack, the task and the agent; each checks its limits. A free call spends
+ * nothing of the balance, so its `SPEND` ends before the agent. A frozen agent refuses before any limit.
+ */
+export function sendToEveryLimit(
   ctx: CommandContext,
-  asked: CallAdmissionRequest,
+  asked: CallAdmissionRequest & { readonly passId: string | null },
   reserved: CreditsHeldByOtherCalls,
-  type: 'ASK' | 'HOLD',
+  type: 'ASK' | 'HOLD' | 'SPEND',
 ): void {
-  const { callId, tool, amount, key, taskId, backpackId, idempotencyKey, payment } = asked
+  const { callId, tool, amount, taskId, backpackId } = asked
+  if (isAgentFrozen(ctx)) sendToAgent(ctx, asked, reserved, type)
   if (backpackId !== null) {
     if (!ctx.has('backpack', backpackId))
       throw new ServiceError('NOT_FOUND', { backpack_id: backpackId })
@@ -264,22 +295,35 @@ function sendToEveryLimit(
     })
   }
   if (taskId !== null) {
-    requireTaskId(ctx, taskId, key?.backpackId)
+    requireTaskInScope(ctx, taskId, asked.key?.backpackId)
     ctx.send('taskSession', taskId, { type, amount, reserved: reserved.task })
   }
+  if (type === 'SPEND' && amount === ZERO) return
+  sendToAgent(ctx, asked, reserved, type)
+}
+
+function sendToAgent(
+  ctx: CommandContext,
+  asked: CallAdmissionRequest & { readonly passId: string | null },
+  reserved: CreditsHeldByOtherCalls,
+  type: 'ASK' | 'HOLD' | 'SPEND',
+): void {
+  const { callId, tool, amount, key, taskId, backpackId, idempotencyKey, payment, passId } = asked
   ctx.send('agent', ctx.aggregateId, {
     type,
     callId,
     amount,
     reserved: reserved.agent,
     ...toApiKeySpendCaps(key),
-    ...toKeyReservedSpend(reserved),
+    ...toKeySpendReservedInMemory(reserved),
+    ...(asked.from === undefined ? {} : { from: asked.from }),
     at: ctx.now,
     taskId,
     backpackId,
     tool,
     idempotencyKey,
     payment,
+    passId,
   })
 }
 
@@ -301,7 +345,7 @@ function bookCallHold(
   const hold = requireCallHold(ctx, callId)
   const { taskId, backpackId } = hold
   // Lent credits are already held.
-  const own = creditsTaken(hold, totalFleetLoans(hold.loans))
+  const own = creditsTaken(hold, sumFleetLoansOfCall(hold.loans))
   const parts = [
     {
       debit: agentPromoAccount(agentId),

@@ -1,11 +1,11 @@
 import {
   isNonZeroLoan,
   NO_FLEET_LOANS,
-  totalFleetLoans,
+  sumFleetLoansOfCall,
   type FleetLoan,
 } from '../../domain/fleet-loans.ts'
 import { addMicros, subtractMicros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
-import type { CallRow } from '../../core/commit-rows.ts'
+import type { CallRow } from '../../core/aggregate-commit-row-types.ts'
 import type { CommandContext } from '../../actors/aggregate-command-types.ts'
 import { ServiceError } from '../../core/errors.ts'
 import type { ActorSnapshot } from '../../actors/machine-registry.ts'
@@ -13,7 +13,7 @@ import type {
   CallAdmissionRequest,
   OutcomeUnknownReply,
   PaymentRef,
-} from '../call-admission-request.ts'
+} from '../agent-call-admission-request-types.ts'
 import {
   agentCashAccount,
   fleetPoolAccount,
@@ -37,7 +37,7 @@ export function notifyPayerOfCallEnd(
 }
 
 /** Returns unused loans to the fleet that lent them, even if the agent has changed fleets. */
-export function repayFleetLoans(
+export function returnUnusedFleetLoans(
   ctx: CommandContext,
   callId: string,
   loans: readonly FleetLoan[],
@@ -69,7 +69,10 @@ function repayFleetLoan(
   })
 }
 
-/** Emits an event for each finished call (decision 42); pagers hear of failures by `error` only. */
+/**
+ * Emits an event for each finished call (decision 42); pagers hear of failures by `error` only. What
+ * a Backpack shows is stored in any case.
+ */
 export function emitToolCallEvent(ctx: CommandContext, call: CallRow): void {
   const failed = call.status !== 'ok'
   const { backpackId } = call
@@ -84,7 +87,8 @@ export function emitToolCallEvent(ctx: CommandContext, call: CallRow): void {
     status: call.status,
     ...(call.errorCode === null ? {} : { code: call.errorCode }),
   }
-  ctx.event({ type: 'tool_call', to, backpackId: failed ? null : backpackId, data })
+  const onlyIfHeard = !failed && backpackId === null
+  ctx.event({ type: 'tool_call', to, backpackId: failed ? null : backpackId, data, onlyIfHeard })
   if (failed && backpackId !== null) ctx.event({ type: 'error', to, backpackId, data })
 }
 
@@ -99,7 +103,7 @@ export function assertLoanReceived(
   ctx: CommandContext,
   { callId, lent = ZERO }: Pick<CallAdmissionRequest, 'callId' | 'lent'>,
 ): void {
-  const { promo, cash } = totalFleetLoans(callHoldLoans(ctx, callId))
+  const { promo, cash } = sumFleetLoansOfCall(callHoldLoans(ctx, callId))
   if (promo + cash >= lent) return
   const { fleetId } = ctx.snapshotOf('agent', ctx.aggregateId).context
   // The agent may have left its fleet: no pool is short, the loan has just not arrived.
@@ -141,7 +145,7 @@ export function recordUnknownCallOutcome(
     keyId: intent.keyId,
     operation: 'refuel',
     tool: hold.tool,
-    rail: hold.payment === null ? 'credits' : 'x402',
+    rail: hold.payment !== null ? 'x402' : hold.passId === null ? 'credits' : 'pass',
     cost: ZERO,
     status: 'failed',
     errorCode: 'outcome_unknown',
@@ -177,7 +181,11 @@ export const callHoldTotal = (hold: CallHold): Micros =>
   addMicros(addMicros(hold.promo, hold.cash), hold.external)
 
 /** Splits a held price into its promotional and cash sources. */
-export const heldPriceSources = (agentId: string, amount: Micros, promo: Micros): DebitSource[] => [
+export const heldPromoAndCashDebitSources = (
+  agentId: string,
+  amount: Micros,
+  promo: Micros,
+): DebitSource[] => [
   { account: agentHeldPromoAccount(agentId), amount: promo },
   { account: agentHeldAccount(agentId), amount: subtractMicros(amount, promo) },
 ]

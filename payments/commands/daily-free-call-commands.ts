@@ -3,7 +3,7 @@ import type { DomainEvent } from '../../core/domain-events.ts'
 import { utcDay } from '../../core/clock.ts'
 import { ZERO } from '../../core/money.ts'
 import type { AggregateCommand, CommandContext } from '../../actors/aggregate-command-types.ts'
-import type { CallRow } from '../../core/commit-rows.ts'
+import type { CallRow } from '../../core/aggregate-commit-row-types.ts'
 
 /** One free call of a visitor (an address, or an IPv6 /64), per tool and UTC day (decision 20). */
 export interface VisitorFreeCall {
@@ -29,6 +29,7 @@ export const reserveFreeCallCommand: AggregateCommand<VisitorFreeCall, void> = {
       keyId: null,
       taskId: null,
       backpackId: null,
+      passId: null,
     })
   },
 }

@@ -1,58 +1,66 @@
-import type { SpendingPermission } from '../../domain/backpack-permissions.ts'
+import type { SpendingPermissionName } from '../../domain/backpack-spending-permissions.ts'
 import { ServiceError } from '../../core/errors.ts'
 import type { Micros } from '../../core/money.ts'
-import type { CallRow } from '../../core/commit-rows.ts'
+import type { CallRow } from '../../core/aggregate-commit-row-types.ts'
 import type { CommandContext } from '../../actors/aggregate-command-types.ts'
+import { requireTaskInScope } from '../../actors/commands/task-session-actor-commands.ts'
 import type {
   CallAdmissionRequest,
   CreditsHeldByOtherCalls,
   Spender,
-} from '../call-admission-request.ts'
+} from '../agent-call-admission-request-types.ts'
 import { creditsTaken, type PromoCashAmounts } from '../ledger-accounts.ts'
 import {
   toApiKeySpendCaps,
-  toKeyReservedSpend,
+  toKeySpendReservedInMemory,
   sumCreditsHeldByOtherCalls,
 } from '../limits/credits-held-by-other-calls.ts'
 import { explainSpendLimitRejection } from '../limits/explain-spend-limit-rejection.ts'
+import { isAgentFrozen } from '../../actors/commands/agent-freeze-commands.ts'
 import { emitToolCallEvent } from './call-holds.ts'
 
-/** Credits an agent spends outside a tool: a transfer, a tip or a bounty reward. */
-export interface CreditSpend {
-  /** Of the transfer or the bounty; its row in the call log has the same id. */
+/** Credits an agent spends outside a tool: a transfer, a tip, a bounty reward or a purchase. */
+export interface NonToolCreditSpend {
+  /** Of the transfer, bounty or purchase; its row in the call log has the same id. */
   readonly id: string
   /** The permission a Backpack must list. */
-  readonly permission: SpendingPermission
+  readonly permission: SpendingPermissionName
   /** The full amount, including a fee. */
   readonly amount: Micros
   /** `cash` leaves promotional credits untouched; `any` takes them first. */
   readonly from: 'cash' | 'any'
+  /** The task that counts it. */
+  readonly taskId?: string | null
 }
 
 /**
  * Debits the free credits within every limit of the spender: the Backpack (list, expiry, fuse), the
- * caps of its key and the balance, counting what running calls hold. Returns the promotional and
- * the cash part. A rejection changes nothing.
+ * task, the caps of its key and the balance, counting what running calls hold. Returns the
+ * promotional and the cash part. A rejection changes nothing. A frozen agent refuses before its
+ * Backpack and its task do.
  */
 export function spendCredits(
   ctx: CommandContext,
   spender: Spender,
-  outlay: CreditSpend,
+  outlay: NonToolCreditSpend,
 ): PromoCashAmounts {
-  const { amount, from, permission } = outlay
-  const under = { ...spender, taskId: null }
+  const { amount, from, permission, taskId = null } = outlay
+  const under = { ...spender, taskId }
   const reserved = sumCreditsHeldByOtherCalls(ctx, under)
   const { agentId, before } = { agentId: ctx.aggregateId, before: agentCredits(ctx) }
-  const limits = { ...toApiKeySpendCaps(spender.key), ...toKeyReservedSpend(reserved) }
+  const limits = { ...toApiKeySpendCaps(spender.key), ...toKeySpendReservedInMemory(reserved) }
   try {
-    if (spender.backpackId !== null)
+    if (spender.backpackId !== null && !isAgentFrozen(ctx))
       chargeBackpack(ctx, spender.backpackId, { tool: permission, amount, reserved })
+    if (taskId !== null && !isAgentFrozen(ctx))
+      chargeTask(ctx, taskId, spender, { amount, reserved: reserved.task })
     const event = { type: 'DEBIT', amount, reserved: reserved.agent, from, at: ctx.now } as const
     ctx.send('agent', agentId, { ...event, ...limits })
   } catch (error) {
     throw explainSpendLimitRejection(error, ctx, toSpendAdmission(under, outlay), reserved)
   }
-  if (spender.backpackId !== null) recordBackpackSpend(ctx, spender, outlay)
+  // Purchases are in the call log, where the spend of tasks and capped keys is counted.
+  if (spender.backpackId !== null || permission === 'purchase') recordSpend(ctx, spender, outlay)
   return creditsTaken(before, agentCredits(ctx))
 }
 
@@ -78,12 +86,22 @@ export function chargeBackpack(
   ctx.send('backpack', backpackId, { type: 'CHARGE', ...wanted, heldAt: ctx.now })
 }
 
+function chargeTask(
+  ctx: CommandContext,
+  taskId: string,
+  { key }: Spender,
+  cost: { readonly amount: Micros; readonly reserved: Micros },
+): void {
+  requireTaskInScope(ctx, taskId, key?.backpackId)
+  ctx.send('taskSession', taskId, { type: 'SPEND', ...cost })
+}
+
 const agentCredits = (ctx: CommandContext): PromoCashAmounts =>
   ctx.snapshotOf('agent', ctx.aggregateId).context
 
 const toSpendAdmission = (
   under: Pick<CallAdmissionRequest, 'key' | 'taskId' | 'backpackId'>,
-  { id, permission, amount }: CreditSpend,
+  { id, permission, amount }: NonToolCreditSpend,
 ): CallAdmissionRequest => ({
   ...under,
   callId: id,
@@ -95,12 +113,13 @@ const toSpendAdmission = (
 })
 
 /**
- * Records the spend in the Backpack's log and notifies its pager; the tool log does not list it.
+ * Records the spend in the call log, and notifies the pager of its Backpack; the tool log does not
+ * list it.
  */
-function recordBackpackSpend(
+function recordSpend(
   ctx: CommandContext,
   spender: Spender,
-  { id, permission, amount }: CreditSpend,
+  { id, permission, amount, taskId = null }: NonToolCreditSpend,
 ): void {
   const row = toCreditsCallRow(ctx, spender, {
     callId: id,
@@ -108,8 +127,8 @@ function recordBackpackSpend(
     tool: null,
     cost: amount,
   })
-  ctx.call(row)
-  emitToolCallEvent(ctx, row)
+  ctx.call({ ...row, taskId })
+  if (spender.backpackId !== null) emitToolCallEvent(ctx, row)
 }
 
 /** The call row of an immediate charge whose reply is stored elsewhere. */

@@ -1,10 +1,11 @@
 import type { AggregateCommand, CommandContext } from '../../actors/aggregate-command-types.ts'
 import { addMicros, type Micros } from '../../core/money.ts'
-import type { Spender } from '../call-admission-request.ts'
+import { isAgentFrozen } from '../../actors/commands/agent-freeze-commands.ts'
+import type { Spender } from '../agent-call-admission-request-types.ts'
 import { agentCashAccount, agentPromoAccount, creditsTaken } from '../ledger-accounts.ts'
 import {
   toApiKeySpendCaps,
-  toKeyReservedSpend,
+  toKeySpendReservedInMemory,
   sumCreditsHeldByOtherCalls,
 } from '../limits/credits-held-by-other-calls.ts'
 import { explainSpendLimitRejection } from '../limits/explain-spend-limit-rejection.ts'
@@ -13,7 +14,7 @@ import { emitToolCallEvent } from './call-holds.ts'
 import { chargeBackpack, toCreditsCallRow } from './debit-transfers-tips-and-bounties.ts'
 
 /** A paid write that is not a tool: its price and the rows it writes. */
-export interface FixedFeeInput {
+export interface FixedFeeWriteInput {
   readonly callId: string
   /** Its name in the call log and in the agent's spend. */
   readonly name: string
@@ -35,7 +36,7 @@ export interface FixedFeeResult {
  * running calls hold in memory are not available to it. The request's Backpack and the caps of its
  * key count it.
  */
-export const chargeFixedFeeCommand: AggregateCommand<FixedFeeInput, FixedFeeResult> = {
+export const chargeFixedFeeCommand: AggregateCommand<FixedFeeWriteInput, FixedFeeResult> = {
   name: 'fee.take',
   kind: 'agent',
   apply(ctx, fee) {
@@ -59,7 +60,7 @@ export const chargeFixedFeeCommand: AggregateCommand<FixedFeeInput, FixedFeeResu
 }
 
 /** Checks and charges every limit of the spender, counting what running calls hold. */
-function chargeSpender(ctx: CommandContext, { callId, name, amount, spender }: FixedFeeInput) {
+function chargeSpender(ctx: CommandContext, { callId, name, amount, spender }: FixedFeeWriteInput) {
   const agentId = ctx.aggregateId
   const { key, backpackId } = spender
   const under = { key, backpackId, taskId: null }
@@ -67,8 +68,9 @@ function chargeSpender(ctx: CommandContext, { callId, name, amount, spender }: F
   const reserved = sumCreditsHeldByOtherCalls(ctx, under)
   const wanted = { amount, ...toApiKeySpendCaps(key), at: ctx.now }
   try {
-    if (backpackId !== null) chargeBackpack(ctx, backpackId, { tool: name, amount, reserved })
-    const beside = { reserved: reserved.agent, ...toKeyReservedSpend(reserved) }
+    if (backpackId !== null && !isAgentFrozen(ctx))
+      chargeBackpack(ctx, backpackId, { tool: name, amount, reserved })
+    const beside = { reserved: reserved.agent, ...toKeySpendReservedInMemory(reserved) }
     ctx.send('agent', agentId, { type: 'ASK', ...wanted, ...beside })
     const event = { type: 'CHARGE', ...wanted, heldAt: ctx.now } as const
     return { before, after: ctx.send('agent', agentId, event).context }

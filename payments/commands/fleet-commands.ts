@@ -1,7 +1,7 @@
 import {
   addMicros,
   minMicros,
-  micros,
+  asMicros,
   subtractMicros,
   sumMicros,
   toUsdc,
@@ -9,8 +9,8 @@ import {
   type Micros,
 } from '../../core/money.ts'
 import { ServiceError } from '../../core/errors.ts'
-import { totalFleetLoans } from '../../domain/fleet-loans.ts'
-import type { LedgerTransferKind } from '../../core/commit-rows.ts'
+import { sumFleetLoansOfCall } from '../../domain/fleet-loans.ts'
+import type { LedgerTransferKind } from '../../core/aggregate-commit-row-types.ts'
 import type { AggregateCommand, CommandContext } from '../../actors/aggregate-command-types.ts'
 import { toFleetMemberRow } from '../../persistence/fleets/fleet-store.ts'
 import {
@@ -44,7 +44,10 @@ export const createFleetCommand: AggregateCommand<CreateFleetInput, void> = {
 }
 
 /** Credits a pool can lend. */
-export const getFleetPoolCommand: AggregateCommand<Record<string, never>, PromoCashAmounts> = {
+export const getFleetPoolAggregateCommand: AggregateCommand<
+  Record<string, never>,
+  PromoCashAmounts
+> = {
   name: 'fleet.pool',
   kind: 'fleet',
   apply(ctx) {
@@ -81,16 +84,23 @@ export interface FleetDrawInput {
   readonly agentId: string
   readonly callId: string
   readonly amount: Micros
+  /** The call takes no promotional credits, so the pool lends none. */
+  readonly from?: 'cash' | undefined
 }
 
 /** Lends a member all the credits it lacks for this one call, or none. */
 export const drawFromFleetCommand: AggregateCommand<FleetDrawInput, PromoCashAmounts> = {
   name: 'fleet.draw',
   kind: 'fleet',
-  apply(ctx, { id, agentId, callId, amount }) {
+  apply(ctx, { id, agentId, callId, amount, from }) {
     const fleetId = ctx.aggregateId
     const before = ctx.snapshotOf('fleet', fleetId).context
-    const after = ctx.send('fleet', fleetId, { type: 'DRAW', agentId, amount }).context
+    const after = ctx.send('fleet', fleetId, {
+      type: 'DRAW',
+      agentId,
+      amount,
+      ...(from === undefined ? {} : { from }),
+    }).context
     const { promo, cash } = creditsTaken(before, after)
     transferNonZero(
       ctx,
@@ -123,6 +133,8 @@ interface CreditShortageInput {
   readonly amount: Micros
   readonly beside: boolean
   readonly whole?: boolean
+  /** Only cash counts. */
+  readonly from?: 'cash' | undefined
 }
 
 /**
@@ -132,13 +144,16 @@ interface CreditShortageInput {
 export const getCreditShortageCommand: AggregateCommand<CreditShortageInput, CreditShortage> = {
   name: 'draw.shortage',
   kind: 'agent',
-  apply(ctx, { callId, amount: price, beside, whole = false }) {
+  apply(ctx, { callId, amount: price, beside, whole = false, from }) {
     const { promo, cash, fleetId, holds } = ctx.snapshotOf('agent', ctx.aggregateId).context
-    const lent = totalFleetLoans(holds[callId]?.loans ?? [])
+    const lent = sumFleetLoansOfCall(holds[callId]?.loans ?? [])
     const amount = subtractMicros(price, minMicros(price, addMicros(lent.promo, lent.cash)))
     if (whole) return { fleetId, amount }
     const reserved = beside ? ctx.inMemoryHolds.total : ZERO
-    const free = micros(promo + cash - reserved)
+    const free = asMicros(
+      // Other calls here use promotional credits first.
+      from === 'cash' ? cash - (reserved > promo ? reserved - promo : 0n) : promo + cash - reserved,
+    )
     // Below zero, another node has spent credits that calls here rely on; those calls draw their
     // own.
     return { fleetId, amount: subtractMicros(amount, minMicros(amount, free > ZERO ? free : ZERO)) }

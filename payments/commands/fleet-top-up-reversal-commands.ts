@@ -1,4 +1,4 @@
-import { micros, subtractMicros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import { asMicros, subtractMicros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
 import type { AggregateCommand, CommandContext } from '../../actors/aggregate-command-types.ts'
 import {
   fleetPoolAccount,
@@ -24,13 +24,13 @@ export const reverseFleetTopUpCommand: AggregateCommand<ReverseFleetTopUpInput, 
   kind: 'fleet',
   apply(ctx, { move }) {
     const fleetId = ctx.aggregateId
-    const [amount, { bonus }] = [micros(move.amount), move]
+    const [amount, { bonus }] = [asMicros(move.amount), move]
     recordReversedTransfer(ctx, move)
     const before = ctx.snapshotOf('fleet', fleetId).context
     const after = ctx.send('fleet', fleetId, { type: 'UNDO_TOP_UP', amount, bonus }).context
     const cash = subtractMicros(before.cash, after.cash)
     const returned = before.promo < bonus ? before.promo : bonus
-    const promo = micros(before.promo - after.promo - returned)
+    const promo = asMicros(before.promo - after.promo - returned)
     transferNonZero(ctx, fleetPoolPromoAccount(fleetId), PROMO_GRANTS_ACCOUNT, returned, 'reorg')
     transferNonZero(
       ctx,
@@ -44,7 +44,7 @@ export const reverseFleetTopUpCommand: AggregateCommand<ReverseFleetTopUpInput, 
       ctx,
       TREASURY_FEES_ACCOUNT,
       externalChainAccount('base'),
-      micros(amount - cash - promo),
+      asMicros(amount - cash - promo),
       'loss',
     )
     ctx.event({

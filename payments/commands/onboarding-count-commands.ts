@@ -41,7 +41,10 @@ export const uncountOnboardedAgentsCommand: AggregateCommand<
 }
 
 /** The last hour in which agents joined from a visitor. */
-export const getOnboardingHourCommand: AggregateCommand<Record<string, never>, OnboardingHour> = {
+export const getVisitorOnboardingCountCommand: AggregateCommand<
+  Record<string, never>,
+  OnboardingHour
+> = {
   name: 'newcomers.last',
   kind: 'visitor',
   creates: true,

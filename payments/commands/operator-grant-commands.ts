@@ -1,4 +1,4 @@
-import { resumeFundedSchedules } from '../../actors/commands/schedules-commands.ts'
+import { resumeFundedSchedules } from '../../actors/commands/schedule-aggregate-commands.ts'
 import type { AggregateCommand } from '../../actors/aggregate-command-types.ts'
 import { addMicros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
 import {

@@ -1,14 +1,17 @@
 import { createHash } from 'node:crypto'
-import { encodePayment, type OnchainPayment } from '../../chain/onchain-payment.ts'
+import {
+  encodePaymentForStorage,
+  type NormalizedPayment,
+} from '../../chain/onchain-payment-types.ts'
 import { SECOND } from '../../core/clock.ts'
 import { ServiceError, type ErrorCode } from '../../core/errors.ts'
 import type { DomainEvent } from '../../core/domain-events.ts'
 import {
-  isRepeatedPaymentRequest,
+  isSamePaymentRequest,
   type RequesterIdentity,
-} from '../../domain/requester-identity.ts'
+} from '../../domain/repeated-payment-request-check.ts'
 import { sumMicros } from '../../core/money.ts'
-import type { CallRow, PriceShare } from '../../core/commit-rows.ts'
+import type { CallRow, PriceShare } from '../../core/aggregate-commit-row-types.ts'
 import type {
   AggregateCommandOptions,
   AggregateCommand,
@@ -16,9 +19,9 @@ import type {
 } from '../../actors/aggregate-command-types.ts'
 import type { ActorInput, ActorSnapshot } from '../../actors/machine-registry.ts'
 import { CommandRejectedError } from '../../actors/command-context.ts'
-import { paymentClearingAccount, type PaymentChainName } from '../ledger-accounts.ts'
-import { bookCallPrice } from '../price-split.ts'
-import { bookPaymentDelivery, bookPaymentRelease } from './settlement-commands.ts'
+import type { PaymentChainName } from '../ledger-accounts.ts'
+import { bookPaidAnswer, keepWithheldAnswer } from '../paid-answer.ts'
+import { bookLossIfDeliveredPaymentIsLost, bookPaymentRelease } from './settlement-commands.ts'
 
 /** Commands of a payer's aggregate that claim, deliver and release a payment. */
 
@@ -32,14 +35,14 @@ export type SettlementDeliveryState = SettlementStateValue['delivery']
 export const toPayerAggregateId = ({
   chain,
   from,
-}: Pick<OnchainPayment, 'chain' | 'from'>): string => `${chain}:${from}`
+}: Pick<NormalizedPayment, 'chain' | 'from'>): string => `${chain}:${from}`
 
 /** One id for (chain, asset, payer, nonce): a payment has one settlement in any dialect. */
 export function toSettlementId({ chain, asset, from, nonce }: PaymentKey): string {
   const digest = createHash('sha256').update(`${chain}|${asset}|${from}|${nonce}`).digest('hex')
   return `stl_${digest.slice(0, 32)}`
 }
-type PaymentKey = Pick<OnchainPayment, 'chain' | 'asset' | 'from' | 'nonce'>
+type PaymentKey = Pick<NormalizedPayment, 'chain' | 'asset' | 'from' | 'nonce'>
 
 /** The named settlement may not be loaded: it is loaded first. */
 export const settlementLoadOptions = (
@@ -50,7 +53,7 @@ export const settlementLoadOptions = (
 
 /** A verified payment to claim for one call, or for credits. */
 export interface PaymentClaimInput {
-  readonly payment: OnchainPayment
+  readonly payment: NormalizedPayment
   readonly chain: PaymentChainName
   /** Of method, path and raw body. */
   readonly fingerprint: string
@@ -120,7 +123,7 @@ export const claimPaymentCommand: AggregateCommand<PaymentClaimInput, PaymentCla
       ctx.create('settlement', id, { ...toSettlementInput(ctx, id, claim), mode })
     else ctx.send('settlement', id, { type: 'CLAIM', ...toClaimFields(ctx, claim), mode })
     stageSettlementRow(ctx, id, claim)
-    if (mode === 'optimistic') setClaimExpiry(ctx, id, claim)
+    if (mode !== 'first') setClaimExpiry(ctx, id, claim)
     return { claim: 'new', mode }
   },
   note: ({ payment, callId, agentId, mode }) => ({
@@ -149,7 +152,7 @@ function repeatClaim(
   }
   const { callId, agentId, txHash } = before.context
   const { money, delivery } = before.value
-  const sameRequest = isRepeatedPaymentRequest(before.context, claim)
+  const sameRequest = isSamePaymentRequest(before.context, claim)
   return { claim: 'known', refusal, money, delivery, callId, agentId, txHash, sameRequest }
 }
 
@@ -217,7 +220,7 @@ function stageSettlementRow(ctx: CommandContext, id: string, claim: PaymentClaim
     amount: payment.amount.toString(),
     price_micros: payment.price.toString(),
     from_block: earliestSettlementBlock(balanceBlock).toString(),
-    payment: encodePayment(payment),
+    payment: encodePaymentForStorage(payment),
     agent_id: agentId,
     purpose: purpose.kind,
     created_at: new Date(ctx.now).toISOString(),
@@ -267,7 +270,7 @@ export const expirePaymentClaimCommand: AggregateCommand<
 }
 
 /** A finished call of a keyless caller, stored in the payer's aggregate. */
-export interface DeliverPaymentInput {
+export interface DeliverPaidCallsInput {
   readonly settlement: string
   /** The call that claimed the payment. */
   readonly callId: string
@@ -288,41 +291,37 @@ export interface PaymentSettlementState {
 
 /**
  * Stores the result of a call without an agent and everything the tool staged; the payment becomes
- * due. Throws `call_settled` if the claim was given up before.
+ * due. A withheld answer becomes a call when the payment settles. Throws `call_settled` if the claim was given up
+ * before.
  */
-export const deliverPaymentCommand: AggregateCommand<DeliverPaymentInput, PaymentSettlementState> =
-  {
-    name: 'payment.deliver',
-    kind: 'payer',
-    apply(ctx, { settlement, callId, calls, rows, events, shares = [] }) {
-      const { chain, price, claimedAt } = ctx.snapshotOf('settlement', settlement).context
-      deliverSettlement(ctx, settlement, callId)
-      const made = calls.map((row) => row({ at: claimedAt }))
-      if (sumMicros(made.map(({ cost }) => cost)) !== price)
-        throw new Error(`settlement ${settlement} pays another price than its calls cost`)
-      for (const row of made) {
-        const { cost, callId: id } = row
-        const own = shares.filter((share) => share.callId === id)
-        const payers = [{ account: paymentClearingAccount(chain), amount: cost }]
-        // A chain pays in cash: no part is promotional.
-        const sharing = { referrer: null, shares: own, promoTransferable: false }
-        bookCallPrice(ctx, { payers, cost, callId: id, ...sharing })
-        ctx.call(row)
-      }
-      for (const staged of rows) ctx.row(staged.table, staged.row)
-      for (const event of events) ctx.event(event)
-      return readPaymentState(ctx, settlement)
-    },
-    note: ({ settlement, callId }) => ({ settlement, callId }),
-  }
+export const deliverPaymentCommand: AggregateCommand<
+  DeliverPaidCallsInput,
+  PaymentSettlementState
+> = {
+  name: 'payment.deliver',
+  kind: 'payer',
+  apply(ctx, { settlement, callId, calls, rows, events, shares = [] }) {
+    const { chain, price, claimedAt } = ctx.snapshotOf('settlement', settlement).context
+    deliverSettlement(ctx, settlement, callId)
+    const made = calls.map((row) => row({ at: claimedAt }))
+    if (sumMicros(made.map(({ cost }) => cost)) !== price)
+      throw new Error(`settlement ${settlement} pays another price than its calls cost`)
+    const answer = { calls: made, rows, events, shares }
+    const state = readPaymentState(ctx, settlement)
+    if (state.delivery === 'withheld') keepWithheldAnswer(ctx, settlement, answer)
+    else bookPaidAnswer(ctx, chain, answer)
+    return state
+  },
+  note: ({ settlement, callId }) => ({ settlement, callId }),
+}
 
 /**
  * Ends the claim of a failed call: an unsent payment becomes free, a submitted one is reserved for
  * this request. `row` is the record of a call without an agent.
  */
-export const failPaymentCommand: AggregateCommand<
-  Pick<DeliverPaymentInput, 'settlement' | 'callId'> & {
-    row: DeliverPaymentInput['calls'][number] | null
+export const releaseFailedCallPaymentCommand: AggregateCommand<
+  Pick<DeliverPaidCallsInput, 'settlement' | 'callId'> & {
+    row: DeliverPaidCallsInput['calls'][number] | null
   },
   PaymentSettlementState
 > = {
@@ -345,7 +344,7 @@ function readPaymentState(ctx: CommandContext, settlement: string): PaymentSettl
 function deliverSettlement(ctx: CommandContext, settlement: string, callId: string): void {
   ctx.send('settlement', settlement, { type: 'DELIVER', callId })
   ctx.cancelTimer(claimTimerId(settlement))
-  bookPaymentDelivery(ctx, settlement)
+  bookLossIfDeliveredPaymentIsLost(ctx, settlement)
 }
 
 function releaseSettlement(ctx: CommandContext, settlement: string, callId: string): void {
@@ -368,7 +367,10 @@ const isRunnerOf = (ctx: CommandContext, { settlement, callId }: PayerCallMessag
   ctx.has('settlement', settlement) &&
   ctx.snapshotOf('settlement', settlement).context.runner?.callId === callId
 
-export function applyCallDeliveredMessage(ctx: CommandContext, message: PayerCallMessage): void {
+export function applyPaidCallDeliveredToSettlement(
+  ctx: CommandContext,
+  message: PayerCallMessage,
+): void {
   if (isRunnerOf(ctx, message)) deliverSettlement(ctx, message.settlement, message.callId)
 }
 

@@ -1,8 +1,8 @@
 import type { AggregateCommand } from '../../actors/aggregate-command-types.ts'
 import {
-  isRepeatedPaymentRequest,
+  isSamePaymentRequest,
   type PaymentRequestIdentity,
-} from '../../domain/requester-identity.ts'
+} from '../../domain/repeated-payment-request-check.ts'
 import type { SettlementDeliveryState, SettlementMoneyState } from './payment-claim-commands.ts'
 
 /** Looks up an earlier claim of a payment before the payment is verified. */
@@ -34,7 +34,7 @@ export const lookUpPaymentCommand: AggregateCommand<
     const { value, context } = ctx.snapshotOf('settlement', settlement)
     if (value.money === 'released') return null
     const { callId, agentId, txHash } = context
-    const sameRequest = isRepeatedPaymentRequest(context, asking)
+    const sameRequest = isSamePaymentRequest(context, asking)
     return { ...value, callId, agentId, txHash, sameRequest }
   },
 }

@@ -13,6 +13,7 @@ import {
   trackTransferFinality,
   type ReversedChainTransfer,
 } from './track-finality.ts'
+import { bookPaidAnswer, type PaidAnswer } from '../paid-answer.ts'
 
 /** Commands that record what the chain says about a payment, and book the money. */
 
@@ -71,16 +72,18 @@ export interface PaymentArrival extends SettlementById {
   /** Of the transfer's log; 0 on chains without logs. */
   readonly logIndex: number
   readonly block: bigint
+  /** The answer that waits for it; null or absent without one. */
+  readonly answer?: PaidAnswer | null
 }
 
 /**
  * Books the arrived money: ledger, claim on (chain, tx, log index), reservation and trust in one
- * commit.
+ * commit, and the call with its shares if its answer was withheld until now.
  */
 export const recordPaymentSettledCommand: AggregateCommand<PaymentArrival, SettlementStateValue> = {
   name: 'payment.settled',
   kind: 'payer',
-  apply(ctx, { settlement, tx, logIndex, block }) {
+  apply(ctx, { settlement, tx, logIndex, block, answer = null }) {
     const before = ctx.snapshotOf('settlement', settlement)
     const at = ctx.now
     const after = ctx.send('settlement', settlement, { type: 'SETTLED', txHash: tx, at })
@@ -99,6 +102,10 @@ export const recordPaymentSettledCommand: AggregateCommand<PaymentArrival, Settl
     const where = { chain, tx, logIndex, block, asset, sender, amount, bonus: ZERO }
     trackTransferFinality(ctx, { kind: 'settlement', ref: settlement, ...where })
     bookPaymentArrival(ctx, settlement, tx, before)
+    if (before.value.delivery === 'withheld') {
+      if (answer === null) throw new Error(`settlement ${settlement} has lost its answer`)
+      bookPaidAnswer(ctx, chain, answer)
+    }
     return after.value
   },
   note: ({ settlement, tx, logIndex }) => ({ settlement, tx, logIndex }),
@@ -107,7 +114,7 @@ export const recordPaymentSettledCommand: AggregateCommand<PaymentArrival, Settl
 /**
  * Reverses a settlement that a reorganisation has undone: it is owed, and searched by its nonce.
  */
-export const reversePaymentCommand: AggregateCommand<
+export const reverseReorgedSettlementCommand: AggregateCommand<
   SettlementById & { move: ReversedChainTransfer },
   SettlementStateValue
 > = {
@@ -153,7 +160,8 @@ export const recordPaymentLostCommand: AggregateCommand<
 
 /**
  * A delivered call that is never paid for is the treasury's loss. Credits are taken back as far as
- * available; their agent's aggregate books the missing part.
+ * available; their agent's aggregate books the missing part. A withheld answer costs only its builder's work, but
+ * its payer gets no other one.
  */
 function bookLostPayment(
   ctx: CommandContext,
@@ -164,7 +172,8 @@ function bookLostPayment(
   const { price, chain, purpose } = context
   const { credited } = before.context
   const delivered = value.delivery === 'delivered' && purpose.kind === 'call'
-  const worth = { price: delivered ? price : ZERO, delivered: delivered || credited }
+  const worked = delivered || value.delivery === 'withheld'
+  const worth = { price: delivered ? price : ZERO, delivered: worked || credited }
   ctx.send('payer', ctx.aggregateId, { type: 'LOSE', settlement, ...worth })
   if (delivered)
     transferPrice(ctx, settlement, TREASURY_FEES_ACCOUNT, paymentClearingAccount(chain), 'loss')
@@ -235,7 +244,7 @@ const repeatableMessageId = (settlement: string, undone: number): string =>
   undone === 0 ? settlement : `${settlement}:${undone}`
 
 /** After a delivery: an abandoned payment is lost, any other is due. */
-export function bookPaymentDelivery(ctx: CommandContext, settlement: string): void {
+export function bookLossIfDeliveredPaymentIsLost(ctx: CommandContext, settlement: string): void {
   const now = ctx.snapshotOf('settlement', settlement)
   if (now.value.money === 'lost') bookLostPayment(ctx, settlement, now)
 }

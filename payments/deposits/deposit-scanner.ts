@@ -4,7 +4,7 @@ import type {
 } from '../../chain/evm/incoming-transfers.ts'
 import type { Clock } from '../../core/clock.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { micros } from '../../core/money.ts'
+import { asMicros } from '../../core/money.ts'
 import {
   depositMessageId,
   type IncomingUsdcTransfer,
@@ -284,7 +284,7 @@ const isCreditableTransfer = ({ from, to, value }: IncomingTransferLog): boolean
 /** USDC on Base has the six decimals of the ledger. */
 const toArrival = ({ value, ...log }: IncomingTransferLog): IncomingUsdcTransfer => ({
   ...log,
-  amount: micros(value),
+  amount: asMicros(value),
 })
 
 function toDepositBooking(

@@ -1,6 +1,6 @@
 import type { IncomingTransferLog } from '../../chain/evm/incoming-transfers.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { micros, ZERO, type Micros } from '../../core/money.ts'
+import { asMicros, ZERO, type Micros } from '../../core/money.ts'
 import type { WalletStore } from '../../persistence/payments/wallet-store.ts'
 import type { DepositChainSource } from './deposit-scanner.ts'
 
@@ -51,7 +51,7 @@ export function createUnconfirmedDeposits({ source, wallets, log }: UnconfirmedD
         .map(({ tx, logIndex, block, value }) => ({
           tx,
           logIndex,
-          amount: micros(value),
+          amount: asMicros(value),
           confirmations: Math.min(Number(head - block) + 1, LIMITS.depositConfirmations - 1),
         }))
     },

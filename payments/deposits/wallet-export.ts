@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { HexString } from '../../chain/onchain-payment.ts'
+import type { HexString } from '../../chain/onchain-payment-types.ts'
 import {
   toChecksumAddress,
   createCustodialWallet,
@@ -13,7 +13,7 @@ import { rateLimitError } from '../../core/rate-limit-error.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { toUsdc, ZERO, type Micros } from '../../core/money.ts'
 import type { WalletSweepStore } from '../../persistence/payments/wallet-sweep-store.ts'
-import type { WalletExport, WalletStore } from '../../persistence/payments/wallet-store.ts'
+import type { WalletExportRecord, WalletStore } from '../../persistence/payments/wallet-store.ts'
 import type { PaymentChainName } from '../ledger-accounts.ts'
 import type { WalletSweeper } from './wallet-sweeper.ts'
 
@@ -70,7 +70,7 @@ export function createWalletExports(parts: WalletExportDeps) {
     keyId,
     key,
     meant,
-  }: WalletHandoverRequest): Promise<WalletExport> {
+  }: WalletHandoverRequest): Promise<WalletExportRecord> {
     const id = newUuidV7(clock.now())
     const name = key === null ? `by ${keyId}` : `key ${key}`
     const request = { id, agentId, keyId, name, most: LIMITS.walletExportsPerHour, at: at() }
@@ -168,7 +168,7 @@ export function createWalletExports(parts: WalletExportDeps) {
       wallets.forgetOld(new Date(clock.now() - LIMITS.idempotencyHours * HOUR), at()),
   }
 }
-export type WalletExports = ReturnType<typeof createWalletExports>
+export type WalletExportService = ReturnType<typeof createWalletExports>
 
 const confirmationRequiredError = (address: string): ServiceError =>
   new ServiceError('confirmation_required', {

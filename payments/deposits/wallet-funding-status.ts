@@ -1,6 +1,9 @@
 import { SECOND } from '../../core/clock.ts'
-import type { FundingStatus, FundingPageData } from '../../domain/funding-status.ts'
-import { micros, type Micros } from '../../core/money.ts'
+import type {
+  FundingStatus,
+  FundingPageData,
+} from '../../domain/agent-funding-info-and-instructions.ts'
+import { asMicros, type Micros } from '../../core/money.ts'
 import type { DepositRecord, DepositStore } from '../../persistence/payments/deposit-store.ts'
 import type { WalletStore } from '../../persistence/payments/wallet-store.ts'
 import type { UnconfirmedDeposit, UnconfirmedDeposits } from './unconfirmed-deposits.ts'
@@ -66,7 +69,7 @@ export function createWalletFundingStatusReader(parts: WalletFundingStatusDeps) 
       const patience = new Promise<null>((resolve) => {
         late = setTimeout(resolve, CHAIN_TIMEOUT_MS, null)
       })
-      const asked = balanceOf(address).then(micros, () => null)
+      const asked = balanceOf(address).then(asMicros, () => null)
       return Promise.race([asked, patience]).finally(() => clearTimeout(late))
     },
   }

@@ -24,7 +24,7 @@ import type {
 import type { WalletStore } from '../../persistence/payments/wallet-store.ts'
 import type { PaymentChainName } from '../ledger-accounts.ts'
 import { toWalletSweepAuthorization, createWalletSweepConfirmer } from './wallet-sweep-finality.ts'
-import { locateFleetTopUps } from '../fleets/locate-fleet-top-ups.ts'
+import { locateFleetTopUpsOnChain } from '../fleets/fleet-wallet-top-ups-to-sweep.ts'
 
 /** Moves credited money from deposit wallets to the treasury. */
 
@@ -132,7 +132,7 @@ export function createWalletSweeper(parts: WalletSweeperDeps) {
     async round(): Promise<void> {
       await pushAll(await store.open(chain, MAX_SWEEPS_PER_ROUND))
       await confirmAll()
-      await locateFleetTopUps(parts)
+      await locateFleetTopUpsOnChain(parts)
       const older = new Date(clock.now() - DAY)
       const full = await store.full(chain, MIN_DEPOSIT, older, MAX_SWEEPS_PER_ROUND)
       const started: WalletSweepRecord[] = []

@@ -1,6 +1,6 @@
 import { isRpcUnavailable, type EvmClient } from '../../chain/evm/evm-client.ts'
 import { fromAtomicUnits, PAYMENT_NETWORKS } from '../../chain/payment-networks.ts'
-import type { HexString } from '../../chain/onchain-payment.ts'
+import type { HexString } from '../../chain/onchain-payment-types.ts'
 import {
   readTransactionTransfers,
   type TokenTransfer,
@@ -81,6 +81,18 @@ export function createFleetService({
     return { fleetId, ownerId, name, address: wallet.address, members: 0, createdAt }
   }
 
+  const turns = new Map<string, Promise<unknown>>()
+  /**
+   * Creates fleets of an owner one after the other on this node, so that only another node can take the number first.
+   */
+  function inTurn<T>(ownerId: string, create: () => Promise<T>): Promise<T> {
+    const turn = (turns.get(ownerId) ?? Promise.resolve()).then(create, create)
+    turns.set(ownerId, turn)
+    const leave = () => turns.get(ownerId) === turn && turns.delete(ownerId)
+    turn.then(leave, leave)
+    return turn
+  }
+
   async function read(tx: HexString): Promise<TransactionTransfers> {
     if (base === null) throw new ServiceError('rail_disabled')
     const found = await readTransactionTransfers(base.client, base.usdc, tx).catch(
@@ -98,12 +110,13 @@ export function createFleetService({
     owned,
 
     /** Rejects with `limit_reached` above the maximum, also under concurrent requests. */
-    async create(ownerId: string, name: string): Promise<FleetRecord> {
-      for (;;) {
-        const created = await createAt((await store.ownedBy(ownerId)) + 1, ownerId, name)
-        if (created !== null) return created
-      }
-    },
+    create: (ownerId: string, name: string): Promise<FleetRecord> =>
+      inTurn(ownerId, async () => {
+        for (;;) {
+          const created = await createAt((await store.ownedBy(ownerId)) + 1, ownerId, name)
+          if (created !== null) return created
+        }
+      }),
 
     /** Adds an agent that has agreed; an agent is in one fleet at most. */
     async join(fleetId: string, agentId: string, options: AggregateCommandOptions): Promise<void> {

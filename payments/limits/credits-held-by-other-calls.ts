@@ -2,7 +2,10 @@ import { utcDay, utcMonth } from '../../core/clock.ts'
 import { keySpendingId } from '../../domain/api-key-spending-limits.ts'
 import { ZERO, type Micros } from '../../core/money.ts'
 import type { InMemoryHold, CommandContext } from '../../actors/aggregate-command-types.ts'
-import type { CallAdmissionRequest, CreditsHeldByOtherCalls } from '../call-admission-request.ts'
+import type {
+  CallAdmissionRequest,
+  CreditsHeldByOtherCalls,
+} from '../agent-call-admission-request-types.ts'
 
 /** The caps of a key, as the agent's machine reads them. */
 export const toApiKeySpendCaps = (key: CallAdmissionRequest['key']) => ({
@@ -13,13 +16,13 @@ export const toApiKeySpendCaps = (key: CallAdmissionRequest['key']) => ({
 })
 
 /** What calls hold in memory of a key's caps, as the agent's machine reads it. */
-export const toKeyReservedSpend = ({ key, keyDay, keyMonth }: CreditsHeldByOtherCalls) => ({
+export const toKeySpendReservedInMemory = ({ key, keyDay, keyMonth }: CreditsHeldByOtherCalls) => ({
   keyReserved: key,
   keyReservedDay: keyDay,
   keyReservedMonth: keyMonth,
 })
 
-/** Nothing else is held in memory when a call is charged. */
+/** No other call holds anything in memory. */
 export const NO_CREDITS_HELD_BY_OTHER_CALLS: CreditsHeldByOtherCalls = {
   agent: ZERO,
   key: ZERO,
@@ -35,6 +38,7 @@ export function sumCreditsHeldByOtherCalls(
   ctx: CommandContext,
   { key, taskId, backpackId }: Pick<CallAdmissionRequest, 'key' | 'taskId' | 'backpackId'>,
 ): CreditsHeldByOtherCalls {
+  if (ctx.inMemoryHolds.isEmpty) return NO_CREDITS_HELD_BY_OTHER_CALLS
   const [day, month] = [utcDay(ctx.now), utcMonth(ctx.now)]
   const sum = (match: ((hold: InMemoryHold) => boolean) | null): Micros =>
     match === null ? ZERO : ctx.inMemoryHolds.sum(match)

@@ -1,9 +1,13 @@
 import { ServiceError, type ErrorDetails, type ErrorCode } from '../../core/errors.ts'
 import { addMicros, subtractMicros, toUsdc, ZERO } from '../../core/money.ts'
 import type { CommandContext } from '../../actors/aggregate-command-types.ts'
-import type { FuseLimit, ApiKeyCapPeriod } from '../../actors/commands/limit-usage.ts'
+import { agentFrozenDetails } from '../../actors/commands/agent-freeze-commands.ts'
+import type { FuseLimitKind, ApiKeyCapPeriod } from '../../actors/commands/limit-usage.ts'
 import { CommandRejectedError } from '../../actors/command-context.ts'
-import type { CallAdmissionRequest, CreditsHeldByOtherCalls } from '../call-admission-request.ts'
+import type {
+  CallAdmissionRequest,
+  CreditsHeldByOtherCalls,
+} from '../agent-call-admission-request-types.ts'
 import {
   keyCapExceededDetails,
   fuseTrippedDetails,
@@ -87,12 +91,14 @@ function rejectionDetails(
   const needed_usdc = toUsdc(asked.amount)
   switch (error.code) {
     case 'promo_not_transferable':
+    case 'cash_required':
     case 'payment_required': {
       const { promo, cash, fleetId } = ctx.snapshotOf('agent', ctx.aggregateId).context
       const available = subtractMicros(addMicros(promo, cash), reserved.agent)
       return {
         limit_source: 'balance',
         balance_usdc: toUsdc(available < ZERO ? ZERO : available),
+        ...(asked.from === 'cash' ? { cash_usdc: toUsdc(cash), promo_usdc: toUsdc(promo) } : {}),
         needed_usdc,
         agent_id: ctx.aggregateId,
         ...(fleetId === null ? {} : { fleet_id: fleetId }),
@@ -102,6 +108,11 @@ function rejectionDetails(
       return keyCapExceededDetails(ctx, error.details['limit'] as ApiKeyCapPeriod, asked, reserved)
     case 'task_budget_exceeded':
       return taskBudgetExceededDetails(ctx, asked, reserved)
+    case 'agent_frozen':
+      return agentFrozenDetails(
+        ctx.aggregateId,
+        ctx.snapshotOf('agent', ctx.aggregateId).context.frozen?.at ?? ctx.now,
+      )
     case 'task_not_active':
       return { task_id: asked.taskId }
     case 'TOOL_NOT_ALLOWED': {
@@ -109,7 +120,7 @@ function rejectionDetails(
       return { backpack_id: asked.backpackId, tool: asked.tool, allowed_tools: tools }
     }
     case 'FUSE_TRIPPED':
-      return fuseTrippedDetails(ctx, error.details['limit'] as FuseLimit, asked, reserved)
+      return fuseTrippedDetails(ctx, error.details['limit'] as FuseLimitKind, asked, reserved)
     default:
       return asked.backpackId === null ? {} : { backpack_id: asked.backpackId }
   }

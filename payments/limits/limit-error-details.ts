@@ -5,11 +5,14 @@ import type { CommandContext } from '../../actors/aggregate-command-types.ts'
 import {
   fuseLimitUsage,
   keyLimitUsage,
-  type FuseLimit,
+  type FuseLimitKind,
   type ApiKeyCapPeriod,
   type SpendLimitUsage,
 } from '../../actors/commands/limit-usage.ts'
-import type { CallAdmissionRequest, CreditsHeldByOtherCalls } from '../call-admission-request.ts'
+import type {
+  CallAdmissionRequest,
+  CreditsHeldByOtherCalls,
+} from '../agent-call-admission-request-types.ts'
 
 /** Error details of reached spending limits. */
 
@@ -22,7 +25,7 @@ interface ReachedLimit extends SpendLimitUsage {
 /** Details of a tripped fuse: its limit, its usage, the needed amount and the reset time. */
 export function fuseTrippedDetails(
   ctx: CommandContext,
-  limit: FuseLimit,
+  limit: FuseLimitKind,
   { amount, backpackId }: CallAdmissionRequest,
   reserved: CreditsHeldByOtherCalls,
 ): ErrorDetails {

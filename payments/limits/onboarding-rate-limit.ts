@@ -5,7 +5,7 @@ import { rateLimitError, type RateLimitRule } from '../../core/rate-limit-error.
 import { LIMITS } from '../../core/limits.ts'
 import {
   countOnboardedAgentsCommand,
-  getOnboardingHourCommand,
+  getVisitorOnboardingCountCommand,
   uncountOnboardedAgentsCommand,
 } from '../commands/onboarding-count-commands.ts'
 
@@ -51,7 +51,7 @@ export function createOnboardingRateLimit({
       return await actors.ask(id, countOnboardedAgentsCommand, { ...joining, limit: limit.max })
     } catch (error) {
       if (!(error instanceof ServiceError) || error.code !== 'rate_limited') throw error
-      const { since, agents } = await actors.ask(id, getOnboardingHourCommand, {})
+      const { since, agents } = await actors.ask(id, getVisitorOnboardingCountCommand, {})
       throw onboardingRateLimitError(limit, joining.agents, agents, secondsUntil(since + HOUR))
     }
   }

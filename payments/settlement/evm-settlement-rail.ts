@@ -1,5 +1,5 @@
 import type { EvmClient } from '../../chain/evm/evm-client.ts'
-import type { OnchainPayment } from '../../chain/onchain-payment.ts'
+import type { NormalizedPayment } from '../../chain/onchain-payment-types.ts'
 import { WouldRevertError } from '../../chain/evm/settler-evm-transactions.ts'
 import type { Eip3009Token } from '../../chain/evm/eip3009.ts'
 import { SECOND, type Clock } from '../../core/clock.ts'
@@ -9,14 +9,17 @@ import { MAX_REORG_BLOCKS } from '../commands/payment-claim-commands.ts'
 import { createSettlementTransactionBatcher } from './settlement-transaction-batcher.ts'
 import {
   finalCheckAt,
-  PAYMENT_EXPIRY_MARGIN_SECONDS,
+  PAYMENT_GIVE_UP_SECONDS_AFTER_EXPIRY,
   type SettlementNextStep,
   type SettlementRail,
-  type SettlementReporter,
+  type SettlementEventRecorder,
   type SettlementTask,
 } from './settlement-rail.ts'
 import { createSettlementStateAge, type SettlementStateAge } from './settlement-state-age.ts'
-import { toEvmPaymentMethod, type EvmPaymentMethod } from './evm-payment-method.ts'
+import {
+  toEvmPaymentMethod,
+  type EvmPaymentSettlementMethod,
+} from './eip3009-permit2-settlement-method.ts'
 import type { SettlerTransactionSender } from './settler-transaction-sender.ts'
 import type { SettlerTransactionOutcome } from './settler-transaction-outcomes.ts'
 
@@ -27,7 +30,7 @@ export interface EvmSettlementRailDeps {
   readonly token: Eip3009Token
   readonly transmitter: SettlerTransactionSender
   readonly clock: Clock
-  readonly reporter: SettlementReporter
+  readonly reporter: SettlementEventRecorder
   readonly log: (message: string, error: unknown) => void
   /** The settlement or deposit a transfer on this chain is booked for, or null. */
   readonly bookedFor: (tx: string, logIndex: number) => Promise<string | null>
@@ -41,7 +44,7 @@ interface EvmRailContext extends EvmSettlementRailDeps {
   /** Signs and stores the transaction of a settlement, alone or in a batch. */
   readonly prepare: (
     work: SettlementTask,
-    terms: EvmPaymentMethod,
+    terms: EvmPaymentSettlementMethod,
   ) => Promise<StoredSettlerTransaction>
   /** Settlements whose last simulation failed. */
   readonly hopeless: SettlementStateAge
@@ -54,7 +57,7 @@ export function createEvmSettlementRail(parts: EvmSettlementRailDeps): Settlemen
   // A caller that waits for its payment sends it alone: a batch is never cancelled for one member.
   const prepare = (
     { id: purpose, delivery, payment }: SettlementTask,
-    { call, isBatchable }: EvmPaymentMethod,
+    { call, isBatchable }: EvmPaymentSettlementMethod,
   ) =>
     isBatchable && delivery === 'delivered'
       ? shared({ purpose, payer: payment.from, call })
@@ -64,7 +67,7 @@ export function createEvmSettlementRail(parts: EvmSettlementRailDeps): Settlemen
     prepare,
     hopeless: createSettlementStateAge(parts.clock, REVERT_RECHECK_MS),
   }
-  const termsFor = ({ id, payment }: { id: string; payment: OnchainPayment }) =>
+  const termsFor = ({ id, payment }: { id: string; payment: NormalizedPayment }) =>
     toEvmPaymentMethod(client, token, payment, async (tx, logIndex) => {
       const booked = await bookedFor(tx, logIndex)
       return booked === null || booked === id
@@ -85,7 +88,7 @@ const REVERT_RECHECK_MS = 12 * SECOND
 async function submit(
   rail: EvmRailContext,
   work: SettlementTask,
-  terms: EvmPaymentMethod,
+  terms: EvmPaymentSettlementMethod,
 ): Promise<SettlementNextStep> {
   const { reporter, prepare, transmitter } = rail
   const tx = await prepare(work, terms).catch(nullIfReverting)
@@ -114,7 +117,7 @@ async function sendTransaction(
 async function awaitReceipt(
   rail: EvmRailContext,
   work: SettlementTask,
-  terms: EvmPaymentMethod,
+  terms: EvmPaymentSettlementMethod,
   tx: StoredSettlerTransaction,
 ): Promise<SettlementNextStep> {
   const { transmitter, reporter, receiptMs, signal } = rail
@@ -128,7 +131,7 @@ async function awaitReceipt(
 async function confirm(
   rail: EvmRailContext,
   work: SettlementTask,
-  terms: EvmPaymentMethod,
+  terms: EvmPaymentSettlementMethod,
 ): Promise<SettlementNextStep> {
   const { transmitter, reporter } = rail
   const verdict = await transmitter.look(work.id)
@@ -141,7 +144,7 @@ async function confirm(
 async function conclude(
   rail: EvmRailContext,
   work: SettlementTask,
-  terms: EvmPaymentMethod,
+  terms: EvmPaymentSettlementMethod,
   verdict: SettlerTransactionOutcome,
 ): Promise<SettlementNextStep> {
   const where = findArrival(terms, verdict)
@@ -150,7 +153,7 @@ async function conclude(
   return work.money === 'unknown' ? 'later' : 'on'
 }
 
-function findArrival(terms: EvmPaymentMethod, { receipt }: SettlerTransactionOutcome) {
+function findArrival(terms: EvmPaymentSettlementMethod, { receipt }: SettlerTransactionOutcome) {
   const logIndex = receipt === null ? null : terms.findPaymentLogIndex(receipt)
   if (receipt === null || logIndex === null) return null
   return { tx: receipt.transactionHash, logIndex, block: receipt.blockNumber }
@@ -163,7 +166,7 @@ function findArrival(terms: EvmPaymentMethod, { receipt }: SettlerTransactionOut
 async function reconcile(
   rail: EvmRailContext,
   work: SettlementTask,
-  terms: EvmPaymentMethod,
+  terms: EvmPaymentSettlementMethod,
 ): Promise<SettlementNextStep> {
   const { reporter, log, transmitter } = rail
   const verdict = await transmitter.look(work.id)
@@ -176,7 +179,7 @@ async function reconcile(
     // The block may be replaced by one in which it is paid: one final check is left.
     return giveUp(rail, work, work.money === 'lost' ? null : finalCheckAt(work.payment))
   }
-  if (found.headTime >= work.payment.validBefore + BigInt(PAYMENT_EXPIRY_MARGIN_SECONDS)) {
+  if (found.headTime >= work.payment.validBefore + BigInt(PAYMENT_GIVE_UP_SECONDS_AFTER_EXPIRY)) {
     if (found.state === 'spent') log(`the nonce of ${work.id} was spent on something else`, null)
     return giveUp(rail, work, null)
   }
@@ -191,7 +194,7 @@ const FAILED_RETRY_MS = 2 * SECOND
 async function retryUnusedPayment(
   rail: EvmRailContext,
   work: SettlementTask,
-  terms: EvmPaymentMethod,
+  terms: EvmPaymentSettlementMethod,
   verdict: SettlerTransactionOutcome,
 ): Promise<SettlementNextStep> {
   const { transmitter, reporter, log } = rail
@@ -236,7 +239,7 @@ async function retryUnusedPayment(
 /** Simulates a signed transaction as it is, and an unsigned one as it would be signed. */
 async function isCertainToRevert(
   { transmitter }: EvmRailContext,
-  { call }: EvmPaymentMethod,
+  { call }: EvmPaymentSettlementMethod,
   tx: StoredSettlerTransaction | null,
 ) {
   if (tx !== null) return transmitter.wouldRevert(call, tx)
@@ -250,7 +253,7 @@ async function isCertainToRevert(
 async function revertsAtBlock(
   { transmitter }: EvmRailContext,
   { fromBlock }: SettlementTask,
-  { call }: EvmPaymentMethod,
+  { call }: EvmPaymentSettlementMethod,
   block: bigint,
 ): Promise<boolean> {
   if (fromBlock === 0n || block < fromBlock + MAX_REORG_BLOCKS) return false

@@ -11,7 +11,7 @@ import type {
 } from '../../persistence/payments/finality-store.ts'
 import { reverseFleetTopUpCommand } from '../commands/fleet-top-up-reversal-commands.ts'
 import { settlementLoadOptions } from '../commands/payment-claim-commands.ts'
-import { reversePaymentCommand } from '../commands/settlement-commands.ts'
+import { reverseReorgedSettlementCommand } from '../commands/settlement-commands.ts'
 import type { PaymentChainName } from '../ledger-accounts.ts'
 
 /** Chain queries of the finality watcher. */
@@ -155,7 +155,7 @@ async function reverseMove(
     if (kind === 'settlement') {
       await actors.ask(
         receiver,
-        reversePaymentCommand,
+        reverseReorgedSettlementCommand,
         { settlement: ref, move },
         settlementLoadOptions(ref),
       )

@@ -1,24 +1,24 @@
 import type { EvmClient } from '../../chain/evm/evm-client.ts'
 import { readChainHead } from '../../chain/evm/evm-event-logs.ts'
-import { sendMppCharge } from '../../chain/mpp/mpp-charge.ts'
+import { broadcastMppCharge } from '../../chain/mpp/mpp-charge.ts'
 import { findTransactionReceipt } from '../../chain/evm/settler-evm-transactions.ts'
 import {
-  PAYMENT_EXPIRY_MARGIN_SECONDS,
+  PAYMENT_GIVE_UP_SECONDS_AFTER_EXPIRY,
   type SettlementNextStep,
   type SettlementRail,
-  type SettlementReporter,
+  type SettlementEventRecorder,
   type SettlementTask,
 } from './settlement-rail.ts'
 
 /** Settles MPP payments: broadcasts the payer's own transaction and finds it by its hash. */
 export function createMppSettlementRail(
   client: EvmClient,
-  reporter: SettlementReporter,
+  reporter: SettlementEventRecorder,
 ): SettlementRail {
   async function submit(work: SettlementTask): Promise<SettlementNextStep> {
     const { raw, hash } = mppChargeOf(work)
     if ((await reporter.submitted(work, hash)) !== 'submitted') return 'on'
-    const { status, block } = await sendMppCharge(client, raw)
+    const { status, block } = await broadcastMppCharge(client, raw)
     if (status === 'success' && block !== undefined) await settled(work, block)
     else await reporter.unknown(work)
     return status === 'unknown' ? 'later' : 'on'
@@ -41,7 +41,7 @@ export function createMppSettlementRail(
     if (receipt?.status === 'success') await settled(work, receipt.blockNumber)
     else if (receipt !== null || isPaymentVoid(work, headTime)) await lost(work)
     else {
-      const { status, block } = await sendMppCharge(client, raw)
+      const { status, block } = await broadcastMppCharge(client, raw)
       if (status !== 'success' || block === undefined) return 'later'
       await settled(work, block)
     }
@@ -54,7 +54,7 @@ export function createMppSettlementRail(
 }
 
 const isPaymentVoid = ({ payment }: SettlementTask, headTime: bigint): boolean =>
-  headTime >= payment.validBefore + BigInt(PAYMENT_EXPIRY_MARGIN_SECONDS)
+  headTime >= payment.validBefore + BigInt(PAYMENT_GIVE_UP_SECONDS_AFTER_EXPIRY)
 
 function mppChargeOf({ payment: { proof } }: SettlementTask) {
   if (proof.kind !== 'mpp') throw new Error(`Tempo settles no payment of ${proof.kind}`)

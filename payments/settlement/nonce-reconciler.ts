@@ -3,14 +3,14 @@ import {
   readFinalizedNonce,
   readAccountNonce,
   type AccountNonceAtBlock,
-} from '../../chain/evm/account-nonces.ts'
+} from '../../chain/evm/read-account-nonce-from-chain.ts'
 import type { Clock } from '../../core/clock.ts'
 import type {
   SettlerAddress,
   SettlerTransactionStore,
   StoredSettlerTransaction,
 } from '../../persistence/payments/settler-transaction-store.ts'
-import type { SettlerTransactionOutcomes } from './settler-transaction-outcomes.ts'
+import type { SettlerTransactionOutcomeFinder } from './settler-transaction-outcomes.ts'
 
 /** Reconciles the nonces a settler key has used with the chain. */
 
@@ -23,7 +23,7 @@ export interface NonceReconcilerDeps {
   readonly signal: AbortSignal
   /** The reconciled key. */
   readonly own: SettlerAddress
-  readonly outcomes: Pick<SettlerTransactionOutcomes, 'lookAt'>
+  readonly outcomes: Pick<SettlerTransactionOutcomeFinder, 'lookAt'>
   readonly send: (tx: StoredSettlerTransaction) => Promise<unknown>
   /** Sends it again at a higher fee, or cancels it. */
   readonly push: (tx: StoredSettlerTransaction) => Promise<void>

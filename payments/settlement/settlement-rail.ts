@@ -1,9 +1,9 @@
-import type { OnchainPayment } from '../../chain/onchain-payment.ts'
-import type { OpenSettlement } from '../../persistence/payments/settlement-store.ts'
+import type { NormalizedPayment } from '../../chain/onchain-payment-types.ts'
+import type { OpenSettlement } from '../../persistence/payments/settlement-queries.ts'
 
 /** One settlement and its payment. */
 export interface SettlementTask extends OpenSettlement {
-  readonly payment: OnchainPayment
+  readonly payment: NormalizedPayment
   /** The payment was not used on its chain before this block. */
   readonly fromBlock: bigint
 }
@@ -15,7 +15,7 @@ export interface SettlementTask extends OpenSettlement {
 export type SettlementNextStep = 'on' | 'later' | 'done' | { readonly restMs: number }
 
 /** Records events of a settlement; each method returns the money state afterwards. */
-export interface SettlementReporter {
+export interface SettlementEventRecorder {
   submitted(work: SettlementTask, txHash: string | null): Promise<string>
   unknown(work: SettlementTask): Promise<string>
   /** `failed`: a block contains it, without a payment. */
@@ -36,10 +36,10 @@ export interface SettlementRail {
 }
 
 /** How far the chain's clock must be past the end of a payment before it is given up. */
-export const PAYMENT_EXPIRY_MARGIN_SECONDS = 10
+export const PAYMENT_GIVE_UP_SECONDS_AFTER_EXPIRY = 10
 /** Once a payment is void by our clock, after this it is void by the chain's clock too. */
 const FINAL_CHECK_MARGIN_MS = 60_000
 
 /** When to check for the last time whether somebody else has submitted a payment. */
-export const finalCheckAt = ({ validBefore }: OnchainPayment): number =>
+export const finalCheckAt = ({ validBefore }: NormalizedPayment): number =>
   Number(validBefore) * 1000 + FINAL_CHECK_MARGIN_MS

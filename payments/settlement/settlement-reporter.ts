@@ -1,6 +1,8 @@
 import type { AggregateCommand } from '../../actors/aggregate-command-types.ts'
 import type { ActorRuntime } from '../../actors/actor-runtime.ts'
-import { createYieldQueue } from '../../core/concurrency/yield-queue.ts'
+import { createEventLoopYieldQueue } from '../../core/concurrency/event-loop-yield-queue.ts'
+import type { SettlementQueries } from '../../persistence/payments/settlement-queries.ts'
+import { decodeWithheldAnswer } from '../paid-answer.ts'
 import { settlementLoadOptions } from '../commands/payment-claim-commands.ts'
 import {
   recordPaymentLostCommand,
@@ -9,14 +11,17 @@ import {
   recordPaymentSubmittedCommand,
   recordPaymentUnknownCommand,
 } from '../commands/settlement-commands.ts'
-import type { SettlementReporter, SettlementTask } from './settlement-rail.ts'
+import type { SettlementEventRecorder, SettlementTask } from './settlement-rail.ts'
 
 /**
  * Turns chain results into commands of the payer's aggregate. The payments of one block are
  * reported one by one, so that other calls and commits do not wait for all of them.
  */
-export function createSettlementReporter(actors: Pick<ActorRuntime, 'ask'>): SettlementReporter {
-  const turn = createYieldQueue()
+export function createSettlementReporter(
+  actors: Pick<ActorRuntime, 'ask'>,
+  store: Pick<SettlementQueries, 'withheldAnswer'>,
+): SettlementEventRecorder {
+  const turn = createEventLoopYieldQueue()
   const ask = async <I extends { settlement: string }>(
     { payer }: SettlementTask,
     command: AggregateCommand<I, { money: string }>,
@@ -30,8 +35,12 @@ export function createSettlementReporter(actors: Pick<ActorRuntime, 'ask'>): Set
       ask(work, recordPaymentSubmittedCommand, { settlement: work.id, txHash }),
     unknown: (work) => ask(work, recordPaymentUnknownCommand, { settlement: work.id }),
     retry: (work, failed) => ask(work, retryPaymentCommand, { settlement: work.id, failed }),
-    settled: (work, { tx, logIndex, block }) =>
-      ask(work, recordPaymentSettledCommand, { settlement: work.id, tx, logIndex, block }),
+    async settled(work, { tx, logIndex, block }) {
+      const kept = work.delivery === 'withheld' ? await store.withheldAnswer(work.id) : null
+      const answer = kept === null ? null : decodeWithheldAnswer(kept)
+      const arrival = { settlement: work.id, tx, logIndex, block, answer }
+      return ask(work, recordPaymentSettledCommand, arrival)
+    },
     lost: (work, lookAt) => ask(work, recordPaymentLostCommand, { settlement: work.id, lookAt }),
   }
 }

@@ -1,19 +1,19 @@
 import { setMaxListeners } from 'node:events'
 import type { ActorRuntime } from '../../actors/actor-runtime.ts'
-import { decodePayment } from '../../chain/onchain-payment.ts'
+import { decodeStoredPayment } from '../../chain/onchain-payment-types.ts'
 import { SECOND, type Clock } from '../../core/clock.ts'
 import { createBatchLoader } from '../../core/concurrency/batch-loader.ts'
 import type {
   OpenSettlement,
-  SettlementStore,
-} from '../../persistence/payments/settlement-store.ts'
+  SettlementQueries,
+} from '../../persistence/payments/settlement-queries.ts'
 import type { SettlementRail, SettlementTask } from './settlement-rail.ts'
 
 /** Drives open settlements through their rails, with backoff. */
 
 export interface SettlementWorkerDeps {
   readonly actors: Pick<ActorRuntime, 'wake'>
-  readonly store: Pick<SettlementStore, 'proven'>
+  readonly store: Pick<SettlementQueries, 'proven'>
   readonly clock: Clock
   readonly log: (message: string, error: unknown) => void
   /** By the ledger's name of the chain. */
@@ -78,7 +78,7 @@ export function createSettlementWorker({
       found = await read(id)
     }
     if (found === null || !isOpen(found)) return null
-    return { ...found, payment: decodePayment(found.proof) }
+    return { ...found, payment: decodeStoredPayment(found.proof) }
   }
 
   const isOpen = ({ money, lookAt }: OpenSettlement): boolean =>

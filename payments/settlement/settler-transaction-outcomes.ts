@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { TransactionReceipt } from 'viem'
 import type { EvmClient } from '../../chain/evm/evm-client.ts'
-import type { HexString } from '../../chain/onchain-payment.ts'
+import type { HexString } from '../../chain/onchain-payment-types.ts'
 import { findTransactionReceipt } from '../../chain/evm/settler-evm-transactions.ts'
 import type {
   SettlerTransactionStore,
@@ -101,4 +101,4 @@ export function createSettlerTransactionOutcomes(
     },
   }
 }
-export type SettlerTransactionOutcomes = ReturnType<typeof createSettlerTransactionOutcomes>
+export type SettlerTransactionOutcomeFinder = ReturnType<typeof createSettlerTransactionOutcomes>

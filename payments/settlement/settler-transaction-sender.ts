@@ -1,23 +1,23 @@
 import { parseTransaction, type PrivateKeyAccount } from 'viem'
 import {
-  findRevertReason,
+  simulateCallForRevertReason,
   type EvmCall,
   type EvmClient,
   type Eip1559Fees,
 } from '../../chain/evm/evm-client.ts'
 import {
-  decodeMulticallEntries,
+  decodeMulticallCalls,
   encodeMulticall,
   simulateMulticallBatch,
 } from '../../chain/evm/multicall.ts'
-import type { HexString } from '../../chain/onchain-payment.ts'
+import type { HexString } from '../../chain/onchain-payment-types.ts'
 import {
   broadcastSignedTransaction,
   BroadcastRejectedError,
   toReplacementFees,
   estimateGasOrThrow,
   readCurrentFees,
-  maxFeesOf,
+  higherOfEachEip1559Fee,
   scaleEip1559Fees,
   signEvmCall,
   MAX_TRANSACTION_GAS,
@@ -115,16 +115,21 @@ export function createSettlerTransactionSender(parts: SettlerTransactionSenderDe
   /** On the latest block: an estimate may include pending transactions, also this one. */
   async function wouldRevert(call: EvmCall, tx: StoredSettlerTransaction): Promise<boolean> {
     const signed = parseSignedCall(tx)
-    const gas = decodeMulticallEntries(signed) === null ? signed.gas : MAX_TRANSACTION_GAS
+    const gas = decodeMulticallCalls(signed) === null ? signed.gas : MAX_TRANSACTION_GAS
     return (
-      (await findRevertReason(client, { ...call, from: address, gas, fees: await fees() })) !== null
+      (await simulateCallForRevertReason(client, {
+        ...call,
+        from: address,
+        gas,
+        fees: await fees(),
+      })) !== null
     )
   }
 
   /** At one block number: throws if the node does not have it. */
   const revertsAt = async (call: EvmCall, block: bigint): Promise<boolean> => {
     const priced = { ...call, from: address, gas: MAX_TRANSACTION_GAS, fees: await fees() }
-    return (await findRevertReason(client, priced, block)) !== null
+    return (await simulateCallForRevertReason(client, priced, block)) !== null
   }
 
   /** Sends the same call at a higher fee, or cancels it if it would only revert. */
@@ -142,7 +147,7 @@ export function createSettlerTransactionSender(parts: SettlerTransactionSenderDe
   ): Promise<void> {
     const now = await fees()
     const old = { maxFeePerGas: tx.maxFee, maxPriorityFeePerGas: tx.priorityFee }
-    const at = maxFeesOf(toReplacementFees(old), now)
+    const at = higherOfEachEip1559Fee(toReplacementFees(old), now)
     const isSame = parseSignedCall(tx).data === call.data
     // Nodes reject a smaller increase; a cancellation replaces the call once at most.
     if (
@@ -192,7 +197,7 @@ export function createSettlerTransactionSender(parts: SettlerTransactionSenderDe
       const tx = await newest(purpose)
       if (tx?.state !== 'signed' || tx.settler !== address) return
       const call = parseSignedCall(tx)
-      if (call.to !== address && decodeMulticallEntries(call) === null) await replace(tx, nothing)
+      if (call.to !== address && decodeMulticallCalls(call) === null) await replace(tx, nothing)
     },
 
     /** Sent recently, perhaps by another node: wait before acting on it. */
@@ -227,9 +232,9 @@ async function wouldFullyRevert(
   from: string,
   { to, data, gas, fees }: EvmCall & { gas: bigint; fees: Eip1559Fees },
 ): Promise<boolean> {
-  const members = decodeMulticallEntries({ to, data })
+  const members = decodeMulticallCalls({ to, data })
   if (members === null)
-    return (await findRevertReason(client, { to, data, from, gas, fees })) !== null
+    return (await simulateCallForRevertReason(client, { to, data, from, gas, fees })) !== null
   const good = await simulateMulticallBatch(client, members, { from, gas, fees })
   return good === null || !good.includes(true)
 }

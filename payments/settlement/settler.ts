@@ -6,7 +6,7 @@ import type { Eip3009Token } from '../../chain/evm/eip3009.ts'
 import type { FacilitatorClient } from '../../chain/x402/facilitator-client.ts'
 import { SECOND, type Clock } from '../../core/clock.ts'
 import type { ActorRuntime } from '../../actors/actor-runtime.ts'
-import type { SettlementStore } from '../../persistence/payments/settlement-store.ts'
+import type { SettlementQueries } from '../../persistence/payments/settlement-queries.ts'
 import type { SettlerTransactionStore } from '../../persistence/payments/settler-transaction-store.ts'
 import type { PaymentChainName } from '../ledger-accounts.ts'
 import { createEvmSettlementRail } from './evm-settlement-rail.ts'
@@ -34,7 +34,7 @@ export interface EvmSettlementChain {
 
 export interface SettlerDeps {
   readonly actors: Pick<ActorRuntime, 'ask' | 'wake'>
-  readonly store: SettlementStore
+  readonly store: SettlementQueries
   readonly transactions: SettlerTransactionStore
   readonly clock: Clock
   readonly base: EvmSettlementChain | null
@@ -50,12 +50,14 @@ export interface SettlerDeps {
   readonly sweepMs?: number | null
 }
 
-export interface SettlerTransactionSubmission {
+export interface SettlerSubmissionResult {
   readonly state: 'mined' | 'reverted' | 'pending'
   readonly receipt: TransactionReceipt | null
 }
 
 const SWEEP_MS = 2 * SECOND
+/** Without a chain only payers are notified whose notification was lost. */
+const SWEEP_WITHOUT_CHAINS_MS = 30 * SECOND
 const RECEIPT_MS = 12 * SECOND
 const MAX_SETTLEMENTS_PER_SWEEP = 64
 const POLL_MS = 100
@@ -65,7 +67,7 @@ const POLL_MS = 100
  * sweep picks up what a node leaves behind. An unresponsive chain delays only its own payments.
  */
 export function createSettler(parts: SettlerDeps) {
-  const { actors, store, clock, log, receiptMs = RECEIPT_MS, sweepMs = SWEEP_MS } = parts
+  const { actors, store, clock, log, receiptMs = RECEIPT_MS } = parts
   const closing = new AbortController()
   const { signal } = closing
   const { rails, transmitters } = createSettlementRails({ ...parts, receiptMs, signal })
@@ -73,6 +75,7 @@ export function createSettler(parts: SettlerDeps) {
   const notification = createSettlementRoundCoalescer(notifyPayers, (error) =>
     log('payers were not notified', error),
   )
+  const { sweepMs = rails.size === 0 ? SWEEP_WITHOUT_CHAINS_MS : SWEEP_MS } = parts
   const all = [notification, ...[...rails.keys()].map(roundsOf)]
 
   async function notifyPayers(): Promise<SettlementRoundTask[]> {
@@ -134,7 +137,7 @@ export function createSettler(parts: SettlerDeps) {
     async submit({
       chain,
       ...call
-    }: PurposeCall & { chain: PaymentChainName }): Promise<SettlerTransactionSubmission> {
+    }: PurposeCall & { chain: PaymentChainName }): Promise<SettlerSubmissionResult> {
       const sender = transmitters.get(chain)
       if (sender === undefined) throw new Error(`nothing can be submitted on ${chain}`)
       return submitOwnCall(sender, call, receiptMs, signal)
@@ -167,7 +170,7 @@ function createSettlementRails(parts: SettlerDeps & { receiptMs: number; signal:
   const { store, clock, log, transactions, receiptMs, signal, tempo, facilitator } = parts
   const transmitters = new Map<string, SettlerTransactionSender>()
   const rails = new Map<string, SettlementRail>()
-  const reporter = createSettlementReporter(parts.actors)
+  const reporter = createSettlementReporter(parts.actors, store)
   for (const chain of ['base', 'bsc'] as const) {
     const settling = parts[chain]
     if (settling === null) continue
@@ -201,7 +204,7 @@ async function submitOwnCall(
   { purpose, to, data }: PurposeCall,
   receiptMs: number,
   signal: AbortSignal,
-): Promise<SettlerTransactionSubmission> {
+): Promise<SettlerSubmissionResult> {
   const before = await sender.look(purpose)
   if (before.state === 'mined') return { state: 'mined', receipt: before.receipt }
   // A block may contain it although a lagging node does not know.

@@ -14,7 +14,7 @@ import {
   finalCheckAt,
   type SettlementNextStep,
   type SettlementRail,
-  type SettlementReporter,
+  type SettlementEventRecorder,
   type SettlementTask,
 } from './settlement-rail.ts'
 import { createSettlementStateAge } from './settlement-state-age.ts'
@@ -26,7 +26,7 @@ export interface SolanaSettlementRailDeps {
   /** The chain itself; null if no node of it is configured. */
   readonly look: FindSolanaPayment | null
   readonly clock: Clock
-  readonly reporter: SettlementReporter
+  readonly reporter: SettlementEventRecorder
   readonly log: (message: string, error: unknown) => void
 }
 

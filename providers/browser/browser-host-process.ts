@@ -13,17 +13,17 @@ import {
   type PageFailure,
   type MessageFromBrowserHost,
   type LaunchedChromium,
-  type PageSnapshot,
+  type RenderedPageHtmlAndStatus,
   type MessageToBrowserHost,
 } from './host/browser-host-protocol.ts'
 
 /** A browser host process: one Chromium with any number of sessions. */
 export interface BrowserHostProcess {
-  /** Sends a request. Rejects with a `BrowserHostError`, or with `browser_busy` when the host has ended. */
+  /** Sends a request. Rejects with a `BrowserPageActionError`, or with `browser_busy` when the host has ended. */
   request(
     hostRequest: BrowserHostRequest,
     before?: () => void,
-  ): Promise<PageSnapshot | LaunchedChromium | null>
+  ): Promise<RenderedPageHtmlAndStatus | LaunchedChromium | null>
   /** Calls back when the page of a session sends a request by itself; null removes the callback. */
   onSideEffect(session: number, callback: (() => void) | null): void
   /** Ends the host gracefully, and kills it after a timeout. */
@@ -38,7 +38,7 @@ export interface BrowserHostProcess {
 }
 
 /** An action that failed in a page. */
-export class BrowserHostError extends Error {
+export class BrowserPageActionError extends Error {
   readonly fault: PageFailure
   constructor(failure: PageFailure) {
     super(failure.detail)
@@ -125,7 +125,7 @@ function spawnBrowserHostProcess({ nobody }: ChromiumLaunchMode) {
     if ('sent' in message) return senders.get(message.sent)?.()
     const question = open.get(message.id)
     open.delete(message.id)
-    if ('fault' in message) question?.reject(new BrowserHostError(message.fault))
+    if ('fault' in message) question?.reject(new BrowserPageActionError(message.fault))
     else question?.resolve(message.value)
   })
 
@@ -177,7 +177,7 @@ function spawnBrowserHostProcess({ nobody }: ChromiumLaunchMode) {
 }
 
 interface PendingHostRequest {
-  resolve(value: PageSnapshot | LaunchedChromium | null): void
+  resolve(value: RenderedPageHtmlAndStatus | LaunchedChromium | null): void
   reject(reason: unknown): void
   before(): void
 }
@@ -194,7 +194,12 @@ function killProcessGroup(leader: number): void {
 
 /** The built program beside this file, or its source run by tsx. */
 function hostProgramArguments(): string[] {
-  if (BUILT) return [fileURLToPath(new URL('./host/main.js', import.meta.url))]
+  if (BUILT)
+    return [fileURLToPath(new URL('./host/browser-host-child-process-entry.js', import.meta.url))]
   const tsx = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href
-  return ['--import', tsx, fileURLToPath(new URL('./host/main.ts', import.meta.url))]
+  return [
+    '--import',
+    tsx,
+    fileURLToPath(new URL('./host/browser-host-child-process-entry.ts', import.meta.url)),
+  ]
 }

@@ -11,7 +11,7 @@ export interface RenderedPage {
 }
 
 /** Names a control of a page: a name, label, placeholder or id. */
-export type ControlName = string
+export type PageControlName = string
 
 /** A page in a context of its own with its own cookies, until `close`. */
 export interface BrowserSession {
@@ -22,11 +22,11 @@ export interface BrowserSession {
    */
   onSideEffect(callback: () => void): void
   /** Enters a text into a field or text area. */
-  fill(control: ControlName, value: string): Promise<void>
+  fill(control: PageControlName, value: string): Promise<void>
   /** Selects an option by its text or value. */
-  select(control: ControlName, option: string): Promise<void>
+  select(control: PageControlName, option: string): Promise<void>
   /** Checks a checkbox or a radio button. */
-  check(control: ControlName): Promise<void>
+  check(control: PageControlName): Promise<void>
   /**
    * Clicks a link or a button by its text. `before` is called right before a click that may do more than
    * navigate.

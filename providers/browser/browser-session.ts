@@ -1,8 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ServiceError } from '../../core/errors.ts'
 import type { GuardedProxy } from '../egress/guarded-proxy.ts'
-import { BrowserHostError, type BrowserHostProcess } from './browser-host-process.ts'
-import type { BrowserHostRequest, PageFailure, PageSnapshot } from './host/browser-host-protocol.ts'
+import { BrowserPageActionError, type BrowserHostProcess } from './browser-host-process.ts'
+import type {
+  BrowserHostRequest,
+  PageFailure,
+  RenderedPageHtmlAndStatus,
+} from './host/browser-host-protocol.ts'
 import type { BrowserSession } from './browser-port.ts'
 
 /** Sessions of the browser host, with its failures mapped to service errors. */
@@ -44,7 +48,7 @@ export function createBrowserSession({
       return await host.request({ ...wish, session } as BrowserHostRequest, before)
     } catch (error) {
       if (signal.aborted) throw signal.reason
-      throw error instanceof BrowserHostError ? explain(error.fault) : error
+      throw error instanceof BrowserPageActionError ? explain(error.fault) : error
     }
   }
 
@@ -89,7 +93,10 @@ export function createBrowserSession({
       signal.throwIfAborted()
     },
     async page() {
-      const page = (await ask({ op: 'page', maxLength: MAX_RENDERED_HTML_CHARS })) as PageSnapshot
+      const page = (await ask({
+        op: 'page',
+        maxLength: MAX_RENDERED_HTML_CHARS,
+      })) as RenderedPageHtmlAndStatus
       at = page.url
       return page
     },

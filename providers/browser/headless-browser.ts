@@ -1,7 +1,7 @@
 import { SECOND } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { createFairSemaphore } from '../../core/concurrency/fair-semaphore.ts'
-import type { IpAddressAllowlist } from '../egress/public-ip-address.ts'
+import type { EgressPrivateIpAllowlist } from '../egress/public-ip-address.ts'
 import { parseFetchableUrl } from '../egress/guarded-egress-client.ts'
 import { startGuardedProxy, type GuardedProxy } from '../egress/guarded-proxy.ts'
 import { createDnsResolver, type ResolveAddresses } from '../egress/dns-resolver.ts'
@@ -22,7 +22,7 @@ import { createBrowserSession } from './browser-session.ts'
 /** Renders untrusted pages, each in its own context behind its own proxy. */
 
 export interface HeadlessBrowserDeps extends ChromiumManagerDeps {
-  readonly allow: IpAddressAllowlist
+  readonly allow: EgressPrivateIpAllowlist
   readonly resolve?: ResolveAddresses
   /** Concurrent pages. */
   readonly maxPages?: number

@@ -10,7 +10,7 @@ export type EvmHex = `0x${string}`
  */
 export interface ChainReader {
   about(chain: ReadableChainName): ReadableChainInfo
-  simulate(chain: ReadableChainName, call: SimulatedCall): Promise<CallSimulation>
+  simulate(chain: ReadableChainName, call: SimulatedCall): Promise<EvmCallSimulationResult>
   /** Decodes a signed transaction; throws `invalid_input` for an invalid one. */
   decode(raw: EvmHex): Promise<SignedTransaction>
   /**
@@ -48,6 +48,8 @@ export interface ChainReader {
   ): Promise<readonly OnchainTokenTransfer[] | null>
   /** Returns null for a future block. */
   block(chain: ReadableChainName, number: bigint | 'latest'): Promise<BlockInfo | null>
+  /** Returns the base fee per unit of gas of the latest block, in wei; zero on a chain without one. */
+  baseFee(chain: ReadableChainName): Promise<{ baseFeeWei: bigint; block: bigint }>
   /** Returns null for a transaction unknown to the node. */
   transaction(chain: ReadableChainName, hash: EvmHex): Promise<TransactionInfo | null>
   /** Returns the latest round of a price oracle; null for another contract. */
@@ -73,7 +75,7 @@ export interface SimulatedCall {
   readonly from: EvmHex
 }
 
-export interface CallSimulation {
+export interface EvmCallSimulationResult {
   readonly success: boolean
   /** Gas limit; null when the node gives no estimate. */
   readonly gas: bigint | null

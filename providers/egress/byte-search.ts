@@ -1,5 +1,5 @@
 /** Bytes decoded from a text, with the position of each in that text. */
-export interface BytesWithOffsets {
+export interface SourceMappedBytes {
   readonly bytes: Uint8Array
   /** Start and end of each byte's spelling in the text. */
   readonly starts: Uint32Array
@@ -7,7 +7,7 @@ export interface BytesWithOffsets {
 }
 
 /** Creates a byte buffer with offsets; it never grows beyond `capacity`. */
-export function createOffsetByteWriter(capacity: number) {
+export function createSourceMappedByteBuffer(capacity: number) {
   const [bytes, starts, ends] = [
     new Uint8Array(capacity),
     new Uint32Array(capacity),
@@ -22,7 +22,7 @@ export function createOffsetByteWriter(capacity: number) {
       length += 1
     },
     last: (): number => (length === 0 ? 0 : (bytes[length - 1] ?? 0)),
-    end: (): BytesWithOffsets => ({
+    end: (): SourceMappedBytes => ({
       bytes: bytes.subarray(0, length),
       starts: starts.subarray(0, length),
       ends: ends.subarray(0, length),

@@ -2,17 +2,20 @@ import { isIP } from 'node:net'
 import { fetch, type Agent, type Response } from 'undici'
 import { SECOND } from '../../core/clock.ts'
 import { invalidInputError, ServiceError } from '../../core/errors.ts'
-import type { IpAddressAllowlist } from './public-ip-address.ts'
+import type { EgressPrivateIpAllowlist } from './public-ip-address.ts'
 import { isMetadataHostname, isPublicIpAddress } from './public-ip-address.ts'
-import type { EgressClient, EgressReply, EgressRequest } from './egress-client.ts'
+import type { EgressClient, EgressReply, EgressRequest } from './egress-client-port.ts'
 import { sendSingleHopRequest } from './single-hop-request.ts'
-import type { ConnectionTimeouts } from './guarded-http-agent.ts'
+import type { OutboundHttpTimeouts } from './guarded-http-agent.ts'
 import { createGuardedHttpAgent } from './guarded-http-agent.ts'
 import { blockedUrlError, toFetchError, readLimitedBody } from './fetch-errors-and-body-limit.ts'
 import type { OutboundCallerHeaders, RedirectHopHeaders } from './outbound-caller-headers.ts'
-import { parseOutboundCallerHeaders, resolveHopHeaders } from './outbound-caller-headers.ts'
+import {
+  parseOutboundCallerHeaders,
+  resolveKeyringHeadersForHop,
+} from './outbound-caller-headers.ts'
 import { isFetchableTcpPort } from './fetchable-tcp-ports.ts'
-import { createSecretRedactor } from './secret-redactor.ts'
+import { createSecretRedactor } from './caller-secret-response-redactor.ts'
 import type { ResolveAddresses } from './dns-resolver.ts'
 import { createDnsResolver } from './dns-resolver.ts'
 
@@ -20,13 +23,15 @@ import { createDnsResolver } from './dns-resolver.ts'
 
 export interface EgressClientSettings {
   /** Private addresses allowed in development; none in production. */
-  readonly allow?: IpAddressAllowlist
+  readonly allow?: EgressPrivateIpAllowlist
   readonly resolve?: ResolveAddresses
-  readonly timeouts?: Partial<ConnectionTimeouts>
+  readonly timeouts?: Partial<OutboundHttpTimeouts>
   readonly userAgent: string
+  /** Concurrent connections per origin; 16 by default. */
+  readonly connections?: number
 }
 
-const DEFAULT_CONNECTION_TIMEOUTS: ConnectionTimeouts = {
+const DEFAULT_CONNECTION_TIMEOUTS: OutboundHttpTimeouts = {
   connectMs: 3 * SECOND,
   headersMs: 10 * SECOND,
   bodyMs: 10 * SECOND,
@@ -43,12 +48,13 @@ export interface ClosableEgressClient extends EgressClient {
 export function createEgressClient(settings: EgressClientSettings): ClosableEgressClient {
   const allow = settings.allow ?? (() => false)
   const timeouts = { ...DEFAULT_CONNECTION_TIMEOUTS, ...settings.timeouts }
-  const agent = createGuardedHttpAgent(allow, settings.resolve ?? createDnsResolver(), timeouts)
+  const { resolve = createDnsResolver(), connections } = settings
+  const agent = createGuardedHttpAgent(allow, resolve, timeouts, connections)
   const check = (url: string) => parseFetchableUrl(url, allow)
   return {
     async preflight({ url, headers, secrets }) {
       const first = parseFetchableUrl(url, allow)
-      await resolveHopHeaders(parseOutboundCallerHeaders(headers ?? {}), secrets, {
+      await resolveKeyringHeadersForHop(parseOutboundCallerHeaders(headers ?? {}), secrets, {
         url: first,
         first,
       })
@@ -63,7 +69,7 @@ export function createEgressClient(settings: EgressClientSettings): ClosableEgre
 
 interface RedirectedFetchDeps {
   readonly agent: Agent
-  readonly allow: IpAddressAllowlist
+  readonly allow: EgressPrivateIpAllowlist
   readonly userAgent: string
 }
 
@@ -117,7 +123,7 @@ class RedirectedFetch {
   }
 
   async #hop(url: URL, first: URL, checked: OutboundCallerHeaders): Promise<Response> {
-    const { headers, usedSecrets }: RedirectHopHeaders = await resolveHopHeaders(
+    const { headers, usedSecrets }: RedirectHopHeaders = await resolveKeyringHeadersForHop(
       checked,
       this.#request.secrets,
       {
@@ -164,7 +170,7 @@ class RedirectedFetch {
 }
 
 /** Parses a URL and checks scheme, userinfo, port and literal addresses; names are checked on connection. */
-export function parseFetchableUrl(text: string, allow: IpAddressAllowlist): URL {
+export function parseFetchableUrl(text: string, allow: EgressPrivateIpAllowlist): URL {
   if (!URL.canParse(text)) throw invalidInputError('/url', 'must be an absolute URL')
   const url = new URL(text)
   const host = url.hostname.replace(/^\[|\]$/g, '')

@@ -2,12 +2,12 @@ import type { LookupFunction } from 'node:net'
 import { isIP } from 'node:net'
 import { Agent, buildConnector } from 'undici'
 import { ServiceError } from '../../core/errors.ts'
-import type { IpAddressAllowlist } from './public-ip-address.ts'
+import type { EgressPrivateIpAllowlist } from './public-ip-address.ts'
 import { isPublicIpAddress } from './public-ip-address.ts'
 import type { ResolveAddresses } from './dns-resolver.ts'
 
 /** Timeouts of the parts of a connection, in milliseconds. */
-export interface ConnectionTimeouts {
+export interface OutboundHttpTimeouts {
   readonly connectMs: number
   readonly headersMs: number
   /** Between two chunks of the body. */
@@ -16,9 +16,9 @@ export interface ConnectionTimeouts {
 
 /** Creates an undici Agent that checks the address it connects to, which prevents DNS rebinding. */
 export function createGuardedHttpAgent(
-  allow: IpAddressAllowlist,
+  allow: EgressPrivateIpAllowlist,
   resolve: ResolveAddresses,
-  timeouts: ConnectionTimeouts,
+  timeouts: OutboundHttpTimeouts,
   connections = 16,
 ): Agent {
   const { connectMs: timeout, headersMs: headersTimeout, bodyMs: bodyTimeout } = timeouts

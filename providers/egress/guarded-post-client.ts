@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import { fetch, type Agent, type Response } from 'undici'
 import { SECOND } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
-import { isPublicIpAddress, type IpAddressAllowlist } from './public-ip-address.ts'
+import { isPublicIpAddress, type EgressPrivateIpAllowlist } from './public-ip-address.ts'
 import { toFetchError } from './fetch-errors-and-body-limit.ts'
 import { parseFetchableUrl } from './guarded-egress-client.ts'
 import { createGuardedHttpAgent } from './guarded-http-agent.ts'
@@ -35,7 +35,7 @@ export interface GuardedPostClient {
 }
 
 export interface GuardedPostClientSettings {
-  readonly allow: IpAddressAllowlist
+  readonly allow: EgressPrivateIpAllowlist
   readonly resolve?: ResolveAddresses
   readonly userAgent: string
   /** Limit of a whole attempt, connection and response. */

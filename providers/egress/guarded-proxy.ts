@@ -5,7 +5,7 @@ import { ServiceError } from '../../core/errors.ts'
 import {
   isMetadataHostname,
   isPublicIpAddress,
-  type IpAddressAllowlist,
+  type EgressPrivateIpAllowlist,
 } from './public-ip-address.ts'
 import { isFetchableTcpPort } from './fetchable-tcp-ports.ts'
 import type { ResolveAddresses } from './dns-resolver.ts'
@@ -13,7 +13,7 @@ import type { ResolveAddresses } from './dns-resolver.ts'
 /** The proxy between Chromium and the internet, limited to public addresses. */
 
 export interface GuardedProxySettings {
-  readonly allow: IpAddressAllowlist
+  readonly allow: EgressPrivateIpAllowlist
   readonly resolve: ResolveAddresses
   /** Bytes of all its connections in both directions before they are closed. */
   readonly maxBytes: number

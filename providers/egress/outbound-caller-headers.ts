@@ -1,5 +1,5 @@
 import { invalidInputError } from '../../core/errors.ts'
-import type { KeyringSecretResolver } from './egress-client.ts'
+import type { KeyringSecretResolver } from './egress-client-port.ts'
 
 /** Request headers given by callers, with secrets of their keyring. */
 
@@ -80,7 +80,7 @@ export interface RedirectHopHeaders {
  * Substitutes `{{keyring.NAME}}` for the host of this hop. Secrets go only to the origin that the caller
  * named; a redirect to another origin gets neutral headers only (decision 156).
  */
-export async function resolveHopHeaders(
+export async function resolveKeyringHeadersForHop(
   checked: OutboundCallerHeaders,
   secrets: KeyringSecretResolver | undefined,
   hop: RedirectHop,

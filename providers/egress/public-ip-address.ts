@@ -5,7 +5,7 @@ import ipaddr from 'ipaddr.js'
 const GLOBAL_V6 = ipaddr.parseCIDR('2000::/3')
 
 /** Returns whether a non-public address may be reached. */
-export type IpAddressAllowlist = (address: string, port: number) => boolean
+export type EgressPrivateIpAllowlist = (address: string, port: number) => boolean
 
 /** Metadata services of clouds, which hand out credentials; the first is in a public range. */
 const METADATA_ADDRESSES = [
@@ -21,7 +21,7 @@ const NORMALIZED_METADATA_ADDRESSES = new Set(
 const METADATA_NAMES =
   /^(metadata|instance-data|metadata\.goog|(metadata|instance-data)(\.[a-z0-9-]+)*\.internal|metadata\.(tencentyun|platformequinix)\.com)\.?$/i
 
-/** Returns whether a name belongs to a cloud's metadata service, whatever it resolves to. */
+/** Returns whether a name belongs to a cloud's metadata service, for any resolved address. */
 export const isMetadataHostname = (host: string): boolean => METADATA_NAMES.test(host)
 
 /** Returns true only for globally routable unicast addresses outside metadata services. */
@@ -39,7 +39,7 @@ export function providerModeOfUrl(url: string): 'live' | 'fixture' {
 }
 
 /** Parses `127.0.0.1:21500-21599,[::1]:8080`: addresses and ports allowed in development. */
-export function parseIpAddressAllowlist(list: string): IpAddressAllowlist {
+export function parseIpAddressAllowlist(list: string): EgressPrivateIpAllowlist {
   const entries = list
     .split(',')
     .flatMap((text) => (text.trim() === '' ? [] : [parseAllowlistEntry(text)]))

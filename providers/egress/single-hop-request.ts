@@ -2,7 +2,11 @@ import { subscribe } from 'node:diagnostics_channel'
 import { fetch, type Agent } from 'undici'
 import { SECOND } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
-import { RequestNotSentError, type SingleHopRequest, type SingleHopReply } from './egress-client.ts'
+import {
+  RequestNotSentError,
+  type SingleHopRequest,
+  type SingleHopReply,
+} from './egress-client-port.ts'
 import { toFetchError, readLimitedBody } from './fetch-errors-and-body-limit.ts'
 
 /** Sends one guarded request without redirects. */

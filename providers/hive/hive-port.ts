@@ -18,6 +18,8 @@ export interface HiveSearchHit {
   readonly confidence: number
   readonly namespace: string
   readonly agentId: string
+  /** The author's id where public places name it, and for the author. */
+  readonly author: string | null
   /** ISO 8601. */
   readonly at: string
   /** False when this reader has read it today already, or is its author. */
@@ -66,7 +68,8 @@ export interface WatchedEntryMatch {
     readonly content: string
     readonly confidence: number
     readonly namespace: string
-    readonly agentId: string
+    /** The author's id where public places name it. */
+    readonly author: string | null
     readonly at: string
     readonly firstReadToday: boolean
   }
@@ -135,6 +138,8 @@ export interface HiveTextReservations {
 export interface PublishedStrategy {
   readonly id: string
   readonly agentId: string
+  /** Whether public places name the author with it. */
+  readonly isAuthorPublic: boolean
   readonly title: string
   readonly description: string
   readonly tool: string | null

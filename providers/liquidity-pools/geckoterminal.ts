@@ -2,7 +2,7 @@ import Type, { type Static } from 'typebox'
 import type { ReadableChainName } from '../chain-data/chain-data-port.ts'
 import type { UpstreamClient } from '../upstream/upstream-client.ts'
 import { parsePositiveNumber } from './dexscreener.ts'
-import type { PoolQueryContext, LiquidityPool } from './liquidity-pools-port.ts'
+import type { PoolQueryOwnerAndSignal, DexLiquidityPool } from './liquidity-pools-port.ts'
 
 /** Liquidity pools from GeckoTerminal. */
 
@@ -39,10 +39,10 @@ const NETWORKS: Record<ReadableChainName, string> = {
 }
 
 /** Reads `/networks/{net}/tokens/{address}/pools` and `/search/pools`; 30 requests per minute. */
-export function createGeckoterminalSource(upstream: UpstreamClient, base: string) {
+export function createGeckoterminalPoolSource(upstream: UpstreamClient, base: string) {
   return {
     name: provider,
-    async find(chain: ReadableChainName, query: string, asker: PoolQueryContext) {
+    async find(chain: ReadableChainName, query: string, asker: PoolQueryOwnerAndSignal) {
       const network = NETWORKS[chain]
       const path = ADDRESS.test(query)
         ? `networks/${network}/tokens/${query.toLowerCase()}/pools`
@@ -62,7 +62,7 @@ export function createGeckoterminalSource(upstream: UpstreamClient, base: string
 function toGeckoterminalPool({
   attributes,
   relationships,
-}: Static<typeof Pools>['data'][number]): LiquidityPool {
+}: Static<typeof Pools>['data'][number]): DexLiquidityPool {
   const [symbol = '', quote = ''] = attributes.name.split(' / ')
   const { id } = relationships.base_token.data
   const created = Date.parse(attributes.pool_created_at ?? '')

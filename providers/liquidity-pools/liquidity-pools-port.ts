@@ -1,7 +1,7 @@
 import type { ReadableChainName } from '../chain-data/chain-data-port.ts'
 
 /** A liquidity pool; fields that its source lacks are null. */
-export interface LiquidityPool {
+export interface DexLiquidityPool {
   readonly dex: string
   readonly address: string
   /** The requested token, with its price in this pool. */
@@ -22,13 +22,13 @@ export interface LiquidityPool {
 
 export interface PoolSearchResult {
   /** Most liquid first. */
-  readonly pools: readonly LiquidityPool[]
+  readonly pools: readonly DexLiquidityPool[]
   readonly source: string
   readonly mode: 'live' | 'fixture'
 }
 
 /** Owner and signal of a query; the capacity of a source is shared by owner. */
-export interface PoolQueryContext {
+export interface PoolQueryOwnerAndSignal {
   readonly owner: string
   readonly signal: AbortSignal
 }
@@ -39,7 +39,11 @@ export interface PoolFinder {
    * Returns the pools of one token by address, symbol or words, from the first source that has any. Returns
    * none when all sources that answered have none; rejects when no source answered.
    */
-  find(chain: ReadableChainName, query: string, asker: PoolQueryContext): Promise<PoolSearchResult>
+  find(
+    chain: ReadableChainName,
+    query: string,
+    asker: PoolQueryOwnerAndSignal,
+  ): Promise<PoolSearchResult>
 }
 
 export interface PoolSourceUrls {
@@ -47,7 +51,7 @@ export interface PoolSourceUrls {
   readonly geckoterminal: string
 }
 
-export const PUBLIC_POOL_SOURCES: PoolSourceUrls = {
+export const PUBLIC_LIQUIDITY_POOL_API_URLS: PoolSourceUrls = {
   dexscreener: 'https://api.dexscreener.com',
   geckoterminal: 'https://api.geckoterminal.com',
 }

@@ -1,9 +1,9 @@
 import { ServiceError } from '../../core/errors.ts'
 import type { UpstreamClient } from '../upstream/upstream-client.ts'
-import { createDexscreenerSource } from './dexscreener.ts'
-import { createGeckoterminalSource } from './geckoterminal.ts'
+import { createDexscreenerPoolSource } from './dexscreener.ts'
+import { createGeckoterminalPoolSource } from './geckoterminal.ts'
 import type {
-  LiquidityPool,
+  DexLiquidityPool,
   PoolFinder,
   PoolSourceUrls,
   PoolSearchResult,
@@ -15,8 +15,8 @@ const NO_POOLS: PoolSearchResult = { pools: [], source: '', mode: 'live' }
 
 export function createPoolFinder(upstream: UpstreamClient, settings: PoolSourceUrls): PoolFinder {
   const sources = [
-    createDexscreenerSource(upstream, settings.dexscreener),
-    createGeckoterminalSource(upstream, settings.geckoterminal),
+    createDexscreenerPoolSource(upstream, settings.dexscreener),
+    createGeckoterminalPoolSource(upstream, settings.geckoterminal),
   ]
   return {
     async find(chain, query, asker) {
@@ -41,7 +41,7 @@ export function createPoolFinder(upstream: UpstreamClient, settings: PoolSourceU
 }
 
 /** Selects one token for an ambiguous symbol: the one with the deepest pool, exact spellings first. */
-function selectDeepestToken(pools: readonly LiquidityPool[], query: string): LiquidityPool[] {
+function selectDeepestToken(pools: readonly DexLiquidityPool[], query: string): DexLiquidityPool[] {
   const deep = pools.toSorted((one, other) => (other.liquidityUsd ?? 0) - (one.liquidityUsd ?? 0))
   const wanted = query.toLowerCase()
   const named = deep.filter(

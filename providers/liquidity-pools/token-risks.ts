@@ -1,6 +1,6 @@
 import { DAY } from '../../core/clock.ts'
 import type { TokenContractInfo } from '../chain-data/chain-data-port.ts'
-import type { LiquidityPool } from './liquidity-pools-port.ts'
+import type { DexLiquidityPool } from './liquidity-pools-port.ts'
 
 /** Risk indicators of tokens. */
 
@@ -19,14 +19,14 @@ const BURN_ADDRESS = /^0x0{40}$|^0x0{36}dead$/i
 
 /** Returns the observed risks of a token; unknown facts add none. */
 export function assessTokenRisks(
-  pools: readonly LiquidityPool[],
+  pools: readonly DexLiquidityPool[],
   facts: TokenContractInfo | null,
   now: number,
 ): TokenRisk[] {
   return [...poolRisks(pools, now), ...(facts === null ? [] : contractRisks(facts))]
 }
 
-function poolRisks(pools: readonly LiquidityPool[], now: number): TokenRisk[] {
+function poolRisks(pools: readonly DexLiquidityPool[], now: number): TokenRisk[] {
   if (pools.length === 0) return []
   const liquidity = totalLiquidityUsd(pools)
   const born = pools.flatMap(({ createdAt }) => createdAt ?? [])
@@ -87,19 +87,19 @@ const riskWhen = (
   detail: () => string,
 ): TokenRisk[] => (holds ? [{ code, severity, detail: detail() }] : [])
 
-export const totalLiquidityUsd = (pools: readonly LiquidityPool[]): number | null =>
+export const totalLiquidityUsd = (pools: readonly DexLiquidityPool[]): number | null =>
   sumPoolField(pools, 'liquidityUsd')
 
 /** Returns null when no pool has the field. */
 export function sumPoolField(
-  pools: readonly LiquidityPool[],
+  pools: readonly DexLiquidityPool[],
   field: 'liquidityUsd' | 'volume24hUsd' | 'buys24h' | 'sells24h',
 ): number | null {
   const known = pools.flatMap((pool) => pool[field] ?? [])
   return known.length === 0 ? null : known.reduce((total, one) => total + one, 0)
 }
 
-function priceSpread(pools: readonly LiquidityPool[]): number | null {
+function priceSpread(pools: readonly DexLiquidityPool[]): number | null {
   const prices = pools
     .filter(({ liquidityUsd }) => (liquidityUsd ?? 0) >= MIN_PRICED_POOL_USD)
     .flatMap(({ priceUsd }) => priceUsd ?? [])

@@ -4,12 +4,12 @@ import { ServiceError } from '../../core/errors.ts'
 import type { StreamedReply, StreamingPostClient } from '../upstream/streaming-post-client.ts'
 import { parseSseData, decodeTextChunks } from './sse-parser.ts'
 import type { LlmRequest } from './llm-port.ts'
-import type { LlmModel, LlmProvider } from './llm-provider-settings.ts'
+import type { LlmModelSettings, LlmProvider } from './llm-provider-settings.ts'
 
 /** A model of a provider. */
 export interface ProviderModel {
   readonly provider: LlmProvider
-  readonly model: LlmModel
+  readonly model: LlmModelSettings
 }
 
 export interface StreamedTokenTimeouts {
@@ -20,7 +20,7 @@ export interface StreamedTokenTimeouts {
 }
 
 /** Receives a completion as it streams. */
-export interface CompletionListener {
+export interface LlmCompletionStreamListener {
   /** Called with each chunk of text. */
   onToken(delta: string): void
   /** Called with the usage when the response ends, whether it is readable or not. */
@@ -66,7 +66,7 @@ export async function requestChatCompletion(
   request: LlmRequest,
   timeouts: StreamedTokenTimeouts,
   signal: AbortSignal,
-  listener: CompletionListener,
+  listener: LlmCompletionStreamListener,
 ): Promise<{ readonly mode: 'live' | 'fixture' }> {
   const details = { provider: provider.id, model: model.id }
   const watch = createWatchdog(signal, details)
@@ -82,7 +82,7 @@ export async function requestChatCompletion(
     if (reply.status !== 200) throw await toUpstreamRefusal(reply, details)
     const mode = FIXTURE_HEADER in reply.headers ? 'fixture' : 'live'
     const streams = (reply.headers['content-type'] ?? '').includes('text/event-stream')
-    const alive: CompletionListener = {
+    const alive: LlmCompletionStreamListener = {
       onToken(delta) {
         watch.within(timeouts.betweenTokensMs)
         if (delta !== '') listener.onToken(delta)
@@ -105,7 +105,7 @@ const headersOf = ({ key }: LlmProvider): Record<string, string> => ({
   ...(key === null ? {} : { authorization: `Bearer ${key.reveal()}` }),
 })
 
-function bodyOf(model: LlmModel, request: LlmRequest): Record<string, unknown> {
+function bodyOf(model: LlmModelSettings, request: LlmRequest): Record<string, unknown> {
   const { prompt, maxTokens, temperature, schema } = request
   const form =
     schema === undefined
@@ -155,7 +155,7 @@ async function discardReply({ body }: StreamedReply): Promise<void> {
 async function readStream(
   reply: StreamedReply,
   details: Record<string, unknown>,
-  listener: CompletionListener,
+  listener: LlmCompletionStreamListener,
 ): Promise<void> {
   let ended = false
   let usage: CompletionUsage | null = null
@@ -176,7 +176,7 @@ async function readStream(
 async function readJsonReply(
   reply: StreamedReply,
   details: Record<string, unknown>,
-  listener: CompletionListener,
+  listener: LlmCompletionStreamListener,
 ): Promise<void> {
   let body = ''
   for await (const piece of decodeTextChunks(reply.body, MAX_COMPLETION_BYTES)) body += piece

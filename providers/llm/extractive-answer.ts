@@ -1,5 +1,5 @@
 import type { HiveReader } from '../hive/hive-port.ts'
-import type { TextAnalyzer } from '../text/text-port.ts'
+import type { RuleBasedTextAnalyzer } from '../text/text-port.ts'
 import { calculateExpression } from '../text/calculator.ts'
 
 /** Answers prompts without a language model, by quoting given texts. */
@@ -37,7 +37,7 @@ const MIN_STEM_OVERLAP = 0.6
 /** Answers from given texts; returns null where it cannot. */
 export async function answerExtractively(
   { prompt, system = '', maxTokens, agentId, reader, at }: ExtractiveRequest,
-  { text, hive }: { readonly text: TextAnalyzer; readonly hive: HiveReader },
+  { text, hive }: { readonly text: RuleBasedTextAnalyzer; readonly hive: HiveReader },
 ): Promise<ExtractiveAnswer | null> {
   const given = splitTaskAndMaterial(prompt, system)
   if (given !== null && SUMMARY_PROMPT.test(given.task)) {
@@ -61,7 +61,7 @@ export async function answerExtractively(
 async function summaryOf(
   material: string,
   maxTokens: number,
-  text: TextAnalyzer,
+  text: RuleBasedTextAnalyzer,
 ): Promise<string | null> {
   const all = await text.sentences(material)
   const [first] = all
@@ -111,7 +111,7 @@ const truncateToTokens = (whole: string, maxTokens: number): string =>
 async function answerFromHive(
   prompt: string,
   { agentId, reader, at }: { agentId: string | null; reader: string; at: number },
-  text: TextAnalyzer,
+  text: RuleBasedTextAnalyzer,
   hive: HiveReader,
 ): Promise<ExtractiveAnswer | null> {
   const asked = new Set(await text.stems(prompt))

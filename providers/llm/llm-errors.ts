@@ -11,7 +11,7 @@ export interface ModelAttemptFailure {
   readonly hasStreamed: boolean
 }
 
-export const emptyAnswerError = ({ provider, model }: ProviderModel) =>
+export const emptyLlmAnswerError = ({ provider, model }: ProviderModel) =>
   new ServiceError('upstream_error', { provider: provider.id, model: model.id, reason: 'empty' })
 
 const BUDGET_DETAILS = {

@@ -29,7 +29,7 @@ const Provider = Type.Object(
 )
 const ProviderListValidator = Compile(Type.Array(Provider, { maxItems: 20 }))
 
-export type LlmModel = Static<typeof Model>
+export type LlmModelSettings = Static<typeof Model>
 
 /** An OpenAI-compatible service: a hosted vendor, Ollama, vLLM or llama.cpp. */
 export interface LlmProvider {
@@ -37,7 +37,7 @@ export interface LlmProvider {
   /** Without a trailing slash; `/chat/completions` is appended. */
   readonly baseUrl: string
   readonly key: { reveal(): string } | null
-  readonly models: readonly LlmModel[]
+  readonly models: readonly LlmModelSettings[]
 }
 
 /**

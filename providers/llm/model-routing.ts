@@ -1,5 +1,5 @@
 import { invalidInputError } from '../../core/errors.ts'
-import { micros, type Micros } from '../../core/money.ts'
+import { asMicros, type Micros } from '../../core/money.ts'
 import type { ProviderModel, CompletionUsage } from './chat-completion.ts'
 import type { LlmRequest } from './llm-port.ts'
 
@@ -29,7 +29,7 @@ const promptChars = ({ prompt, system = '', schema }: LlmRequest): number =>
 
 /** USD per million tokens equals micro-USD per token. Rounded up. */
 const tokenCost = ({ model }: ProviderModel, prompt: number, completion: number): Micros =>
-  micros(BigInt(Math.ceil(prompt * model.in_per_mtok + completion * model.out_per_mtok - 1e-9)))
+  asMicros(BigInt(Math.ceil(prompt * model.in_per_mtok + completion * model.out_per_mtok - 1e-9)))
 
 /** Returns the maximum cost of an answer, for the budget. */
 export const maxCompletionCost = (candidate: ProviderModel, request: LlmRequest): Micros =>
@@ -47,7 +47,7 @@ export function actualCompletionCost(
   const reported = usage?.cost
   const cost =
     typeof reported === 'number'
-      ? micros(BigInt(Math.ceil(reported * 1e6 - 1e-6)))
+      ? asMicros(BigInt(Math.ceil(reported * 1e6 - 1e-6)))
       : tokenCost(candidate, prompt, completion)
   const tokens = { prompt, completion, total: prompt + completion }
   return { cost, tokens, estimated: usage === null }

@@ -1,11 +1,9 @@
 import { Readable } from 'node:stream'
-import MailComposer from 'nodemailer/lib/mail-composer'
-import { parseConnectionUrl } from 'nodemailer/lib/shared'
-import SMTPConnection from 'nodemailer/lib/smtp-connection'
+import type SMTPConnection from 'nodemailer/lib/smtp-connection'
 import { SECOND } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
-import type { OutgoingNotification } from '../../domain/notifications.ts'
-import { parseBounceStatus } from './smtp-bounce.ts'
+import type { EmailOrTelegramMessage } from '../../domain/notification-channel-types.ts'
+import { unknownMailboxStatusOfSmtpError } from './smtp-bounce.ts'
 import type { Mailer, MailSuppressionList } from './mail-port.ts'
 import {
   senderHost,
@@ -33,13 +31,14 @@ export function createAtMostOnceMailer(
   return {
     findSuppression: (address) => suppressions.of(address),
     async send(notice, seal, signal) {
+      const { default: MailComposer } = await import('nodemailer/lib/mail-composer')
       const whole = await new MailComposer(toMailMessage(notice, from, host)).compile().build()
       signal.throwIfAborted()
       const { to } = notice
       try {
         return await deliverMail({ url, envelope: { from: sender, to }, whole, seal, signal })
       } catch (error) {
-        const status = parseBounceStatus(((error as Error).cause ?? {}) as SmtpError)
+        const status = unknownMailboxStatusOfSmtpError(((error as Error).cause ?? {}) as SmtpError)
         // Recorded before the rejection, since the caller may retry at once.
         if (status !== null)
           await suppressions
@@ -53,7 +52,7 @@ export function createAtMostOnceMailer(
 
 interface MailDelivery {
   readonly url: string
-  readonly envelope: { readonly from: string; readonly to: OutgoingNotification['to'] }
+  readonly envelope: { readonly from: string; readonly to: EmailOrTelegramMessage['to'] }
   readonly whole: Buffer
   readonly seal: () => void
   readonly signal: AbortSignal
@@ -61,15 +60,20 @@ interface MailDelivery {
 
 const FIXTURE_REPLY = /\bx-fixture\b/
 
-function deliverMail({
+async function deliverMail({
   url,
   envelope,
   whole,
   seal,
   signal,
 }: MailDelivery): Promise<'live' | 'fixture'> {
+  const [{ parseConnectionUrl }, { default: Connection }] = await Promise.all([
+    import('nodemailer/lib/shared'),
+    import('nodemailer/lib/smtp-connection'),
+  ])
+  signal.throwIfAborted()
   const options = parseConnectionUrl(url)
-  const connection = new SMTPConnection({
+  const connection = new Connection({
     ...options,
     connectionTimeout: CONNECT_MS,
     greetingTimeout: CONNECT_MS,

@@ -1,4 +1,4 @@
-import type { OutgoingNotification } from '../../domain/notifications.ts'
+import type { EmailOrTelegramMessage } from '../../domain/notification-channel-types.ts'
 
 /** Why an address gets no mail: its mailbox is unknown, or its owner unsubscribed. */
 export interface SuppressedMailbox {
@@ -27,7 +27,7 @@ export interface Mailer {
    * that is uncertain, and with the signal's reason before the seal.
    */
   send(
-    message: OutgoingNotification,
+    message: EmailOrTelegramMessage,
     seal: () => void,
     signal: AbortSignal,
   ): Promise<'live' | 'fixture'>

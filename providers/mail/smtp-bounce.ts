@@ -14,7 +14,7 @@ const LINK = /https?:/i
  * message, the station or the rate are not about the address: otherwise one caller could block an address for
  * all others.
  */
-export function parseBounceStatus({
+export function unknownMailboxStatusOfSmtpError({
   responseCode,
   response = '',
   command,

@@ -1,11 +1,10 @@
-import { createTransport } from 'nodemailer'
 import { SECOND } from '../../core/clock.ts'
 import {
   toSingleLine,
   type NotificationChannel,
-  type OutgoingNotification,
+  type EmailOrTelegramMessage,
   type NotificationSendResult,
-} from '../../domain/notifications.ts'
+} from '../../domain/notification-channel-types.ts'
 
 /** Notifications by e-mail. */
 
@@ -27,6 +26,29 @@ const MAX_SUBJECT_CHARS = 150
  * from callers: the subject is flattened to one line, and the address is never parsed as a list.
  */
 export function createSmtpNotificationChannel({ url, from }: MailSettings): NotificationChannel {
+  let opened: ReturnType<typeof openTransport> | undefined
+  const host = senderHost(from)
+  return {
+    maxConcurrent: CONNECTIONS,
+    async send(notice) {
+      try {
+        const transport = await (opened ??= openTransport(url))
+        await transport.sendMail(toMailMessage(notice, from, host))
+        return { outcome: 'sent' }
+      } catch (error) {
+        return toSendingFailure(error as SmtpError)
+      }
+    },
+    async close() {
+      const transport = await opened
+      transport?.close()
+    },
+  }
+}
+
+/** Loads the client with the first message: a station without mail does without it. */
+async function openTransport(url: string) {
+  const { createTransport } = await import('nodemailer')
   const transport = createTransport({
     url,
     pool: true,
@@ -40,26 +62,12 @@ export function createSmtpNotificationChannel({ url, from }: MailSettings): Noti
   })
   // An idle connection may break; without a listener that would end the process.
   transport.on('error', () => undefined)
-  const host = senderHost(from)
-  return {
-    maxConcurrent: CONNECTIONS,
-    async send(notice) {
-      try {
-        await transport.sendMail(toMailMessage(notice, from, host))
-        return { outcome: 'sent' }
-      } catch (error) {
-        return toSendingFailure(error as SmtpError)
-      }
-    },
-    async close() {
-      transport.close()
-    },
-  }
+  return transport
 }
 
 /** Returns the message of a notification; its id identifies a repeat. */
 export const toMailMessage = (
-  { id, to, subject, text }: OutgoingNotification,
+  { id, to, subject, text, unsubscribeUrl }: EmailOrTelegramMessage,
   from: string,
   host: string,
 ) => ({
@@ -68,7 +76,15 @@ export const toMailMessage = (
   subject: toSingleLine(subject, MAX_SUBJECT_CHARS),
   text,
   messageId: `<${id}@${host}>`,
-  headers: { 'Auto-Submitted': 'auto-generated' },
+  headers: {
+    'Auto-Submitted': 'auto-generated',
+    ...(unsubscribeUrl == null
+      ? {}
+      : {
+          'List-Unsubscribe': `<${unsubscribeUrl}>`,
+          'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click',
+        }),
+  },
 })
 
 /** Returns the host of the From address. */

@@ -3,7 +3,7 @@ import { SECOND } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import type { PageParser } from './page-parser-port.ts'
 import { startPageWorker, type PageWorkerHandle } from './page-worker-handle.ts'
-import type { PageWorkerAnswers, PageWorkerRequest } from './worker.ts'
+import type { PageWorkerAnswers, PageWorkerRequest } from './page-parser-worker-thread.ts'
 
 /** Parses untrusted pages in worker threads. */
 

@@ -1,7 +1,7 @@
 import type { FormsAndLinks } from './content/parse-page-forms-and-links.ts'
 
 /** A page as received: bytes, or text serialized by a browser. */
-export interface PageSource {
+export interface ReceivedWebPage {
   readonly body: Uint8Array | string
   readonly contentType: string | null
   /** Its address, which relative links are resolved against. */
@@ -95,11 +95,11 @@ export interface PageParser {
    * Parses a page. Rejects with `upstream_error` when it takes too much time or memory, with `unavailable`
    * when the queue is full, and with the signal's reason.
    */
-  read(source: PageSource, signal: AbortSignal): Promise<PageContent>
+  read(source: ReceivedWebPage, signal: AbortSignal): Promise<PageContent>
   /** Returns its links and its forms with everything they would submit; rejects as `read` does. */
-  forms(source: PageSource, signal: AbortSignal): Promise<FormsAndLinks>
+  forms(source: ReceivedWebPage, signal: AbortSignal): Promise<FormsAndLinks>
   /** Returns values by name or selector; rejects as `read` does. */
-  extract(source: PageSource, what: string, signal: AbortSignal): Promise<string[]>
+  extract(source: ReceivedWebPage, what: string, signal: AbortSignal): Promise<string[]>
   /** Returns the first decoded characters of the source; rejects as `read` does. */
-  decodeText(source: PageSource, most: number, signal: AbortSignal): Promise<string>
+  decodeText(source: ReceivedWebPage, most: number, signal: AbortSignal): Promise<string>
 }

@@ -1,7 +1,7 @@
 import { Worker } from 'node:worker_threads'
 import { SECOND } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
-import type { PageWorkerRequest, PageWorkerMessage } from './worker.ts'
+import type { PageWorkerRequest, PageWorkerMessage } from './page-parser-worker-thread.ts'
 
 /** A thread that parses one page at a time. An idle one does not keep the process alive. */
 export interface PageWorkerHandle {
@@ -20,7 +20,10 @@ const WORKER_RESOURCE_LIMITS = { maxOldGenerationSizeMb: 256, maxYoungGeneration
 
 /** The worker is beside this file and, like it, built or source. */
 const BUILT = !import.meta.url.endsWith('.ts')
-const WORKER_URL = new URL(BUILT ? './worker.js' : './worker.ts', import.meta.url).href
+const WORKER_URL = new URL(
+  BUILT ? './page-parser-worker-thread.js' : './page-parser-worker-thread.ts',
+  import.meta.url,
+).href
 
 /** From source a thread must load the compiler itself: it inherits no loader (tsx, tap). */
 const SOURCE_BOOTSTRAP = `
@@ -28,14 +31,11 @@ const [compiler, program] = require('node:worker_threads').workerData
 import(compiler).then(({ register }) => (register(), import(program)))`
 
 function startWorker(): Worker {
-  if (BUILT) return new Worker(new URL(WORKER_URL), { resourceLimits: WORKER_RESOURCE_LIMITS })
+  // Without what this process preloads.
+  const options = { execArgv: [], resourceLimits: WORKER_RESOURCE_LIMITS }
+  if (BUILT) return new Worker(new URL(WORKER_URL), options)
   const workerData = [import.meta.resolve('tsx/esm/api'), WORKER_URL]
-  return new Worker(SOURCE_BOOTSTRAP, {
-    eval: true,
-    execArgv: [],
-    workerData,
-    resourceLimits: WORKER_RESOURCE_LIMITS,
-  })
+  return new Worker(SOURCE_BOOTSTRAP, { ...options, eval: true, workerData })
 }
 
 export function startPageWorker(): PageWorkerHandle {

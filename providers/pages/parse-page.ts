@@ -1,12 +1,12 @@
 import { findBaseUrl } from './html/page-urls.ts'
-import { parseMoneyAmounts } from './content/money-amounts.ts'
+import { parseMoneyAmounts } from './content/parse-money-amounts-in-page-text.ts'
 import { detectPageAnomalies } from './anomalies/detect-page-anomalies.ts'
 import { decodePage } from './html/decode-page.ts'
 import { parsePageHeadings, parsePageLinks, parsePageTitle } from './content/headings-and-links.ts'
 import { summarizeForms } from './content/form-summaries.ts'
 import { findHiddenElements } from './html/hidden-elements.ts'
 import { detectContentKind } from './html/detect-html-text-or-binary.ts'
-import type { PageContent, PageSource } from './page-parser-port.ts'
+import type { PageContent, ReceivedWebPage } from './page-parser-port.ts'
 import { parseJsonLdPrices, parsePagePrices } from './content/page-prices.ts'
 import {
   MAX_PAGE_TEXT_CHARS,
@@ -20,7 +20,7 @@ import { parseHtmlTree, type HtmlElement, type HtmlTree } from './html/html-pars
  * Parses a text page of any kind. Takes time that grows with the page, so `createPageParserPool` runs it in a
  * thread.
  */
-export function parsePageContent({ body, contentType, url }: PageSource): PageContent {
+export function parsePageContent({ body, contentType, url }: ReceivedWebPage): PageContent {
   const text = decodePage(body, contentType)
   const plain = typeof body !== 'string' && detectContentKind(contentType, body) === 'text'
   return toStorable(plain ? parsePlainTextContent(text, url) : parseHtmlContent(text, url))

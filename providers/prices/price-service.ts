@@ -3,11 +3,11 @@ import { MINUTE, SECOND } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { fetchPricesHedged } from './hedged-price-fetch.ts'
 import type { PriceSource } from './price-sources.ts'
-import { SYMBOL_LISTINGS } from './symbol-listings.ts'
+import { SYMBOL_LISTINGS } from './price-source-ids-by-symbol.ts'
 
 /** Prices of assets, cached and shared between callers. */
 
-export interface PriceQuote {
+export interface CoinPriceQuote {
   readonly usd: number
   readonly usd24hChange: number | null
   readonly usdMarketCap: number | null
@@ -26,7 +26,7 @@ export interface PriceService {
   quote(
     symbols: readonly string[],
     signal: AbortSignal,
-  ): Promise<ReadonlyMap<string, PriceQuote | null>>
+  ): Promise<ReadonlyMap<string, CoinPriceQuote | null>>
   /** Names of the sources, in query order. */
   readonly providers: readonly string[]
 }
@@ -42,7 +42,7 @@ export interface PriceServiceSettings {
 
 const FRESH_MS = 15 * SECOND
 const STALE_MS = 10 * MINUTE
-type CachedPrice = Omit<PriceQuote, 'stale'>
+type CachedPrice = Omit<CoinPriceQuote, 'stale'>
 
 export function createPriceService(settings: PriceServiceSettings): PriceService {
   const { sources, clock, deadlineMs = 2_500, hedgeMs = 600 } = settings
@@ -82,7 +82,7 @@ export function createPriceService(settings: PriceServiceSettings): PriceService
     for (const symbol of due) pendingFetches.set(symbol, pendingFetch)
   }
 
-  function read(symbol: string): PriceQuote | null {
+  function read(symbol: string): CoinPriceQuote | null {
     const cached = recent(symbol, STALE_MS)
     return cached === undefined ? null : { ...cached, stale: clock.now() - cached.at > FRESH_MS }
   }

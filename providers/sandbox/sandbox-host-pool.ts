@@ -5,7 +5,7 @@ import {
   type SandboxHostProcess,
   type SandboxJobOutcome,
   type SandboxStartFailure,
-} from './sandbox-host-process.ts'
+} from './spawn-sandbox-host-process.ts'
 import type { SandboxHostJob } from './host/sandbox-job-protocol.ts'
 import type { SandboxListener } from './sandbox-port.ts'
 import { sandboxBusyError, sandboxUnavailableError } from './sandbox-errors.ts'

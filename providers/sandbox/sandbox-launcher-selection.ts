@@ -5,12 +5,12 @@ import {
   formatSandboxStartFailure,
   type SandboxHostProcess,
   type SandboxStartFailure,
-} from './sandbox-host-process.ts'
+} from './spawn-sandbox-host-process.ts'
 import { listSandboxLaunchers, type SandboxLauncher } from './sandbox-launchers.ts'
-import { prepareSandboxHostProgram } from './sandbox-host-program.ts'
+import { prepareSandboxHostProgram } from './prepare-sandbox-host-program.ts'
 
 /** Selects how hosts are started on this machine. */
-export interface SandboxLauncherSelection {
+export interface SandboxLauncherSelector {
   /** Null until a selection was made. */
   readonly selected: () => SandboxLauncher | null
   /** Why all launchers failed when last tried; null where one worked, or none was tried. */
@@ -36,7 +36,7 @@ export function createSandboxLauncherSelection({
   clock,
   searchPath,
   log,
-}: SandboxLauncherSelectionDeps): SandboxLauncherSelection {
+}: SandboxLauncherSelectionDeps): SandboxLauncherSelector {
   let found: SandboxLauncher | null = null
   let looking: Promise<SandboxLauncher | null> | null = null
   let trying: SandboxHostProcess | null = null

@@ -2,7 +2,7 @@ import { accessSync, constants } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { AUTOGROUP_FILE } from './host/cpu-priority.ts'
 import type { SandboxIsolationLevel, SandboxLanguage } from './sandbox-port.ts'
-import type { SandboxHostProgram } from './sandbox-host-program.ts'
+import type { SandboxHostProgram } from './prepare-sandbox-host-program.ts'
 
 /** A way to start a host. */
 export interface SandboxLauncher {

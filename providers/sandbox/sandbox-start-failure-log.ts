@@ -1,6 +1,9 @@
-import { formatSandboxStartFailure, type SandboxStartFailure } from './sandbox-host-process.ts'
+import {
+  formatSandboxStartFailure,
+  type SandboxStartFailure,
+} from './spawn-sandbox-host-process.ts'
 import type { SandboxLanguage } from './sandbox-port.ts'
-import type { SandboxLauncherSelection } from './sandbox-launcher-selection.ts'
+import type { SandboxLauncherSelector } from './sandbox-launcher-selection.ts'
 
 /** Records why hosts do not start. */
 export interface SandboxStartFailureLog {
@@ -13,7 +16,7 @@ export interface SandboxStartFailureLog {
 }
 
 export function createSandboxStartFailureLog(
-  launcherSelection: SandboxLauncherSelection,
+  launcherSelection: SandboxLauncherSelector,
   log: (message: string, error: unknown) => void,
 ): SandboxStartFailureLog {
   const broken = new Map<SandboxLanguage, string>()

@@ -6,7 +6,7 @@ import {
   type SandboxHostProcess,
   type SandboxJobOutcome,
   type SandboxStartFailure,
-} from './sandbox-host-process.ts'
+} from './spawn-sandbox-host-process.ts'
 import { createSandboxStartFailureLog } from './sandbox-start-failure-log.ts'
 import { sandboxUnavailableError } from './sandbox-errors.ts'
 import { createSandboxHostPool } from './sandbox-host-pool.ts'

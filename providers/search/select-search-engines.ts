@@ -1,5 +1,9 @@
 import type { UpstreamClient } from '../upstream/upstream-client.ts'
-import { braveAdapter, searxngAdapter, tavilyAdapter } from './configured-search-engines.ts'
+import {
+  braveAdapter,
+  searxngAdapter,
+  tavilyAdapter,
+} from './searxng-brave-tavily-search-adapters.ts'
 import {
   duckduckgoAdapter,
   hackernewsAdapter,

@@ -46,13 +46,13 @@ export function createWebSearchClient({
       reader: '',
       at: clock.now(),
     })
-    return entries.map(({ id, content, agentId, at }) => ({
+    return entries.map(({ id, content, author, at }) => ({
       title: toTruncatedLine(content, MAX_HIVE_TITLE_CHARS),
       url: `${publicUrl}/api/hive/public?q=${encodeURIComponent(query)}#${id}`,
       snippet: toTruncatedLine(content, MAX_HIVE_SNIPPET_CHARS),
       source: HIVE_SOURCE,
       content,
-      author: agentId,
+      author,
       at,
     }))
   }

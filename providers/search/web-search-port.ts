@@ -51,8 +51,8 @@ export interface WebSearchResult {
 /** A Hive entry as a search result. */
 export interface HiveEntryResult extends WebSearchResult {
   readonly content: string
-  /** The author's agent id. */
-  readonly author: string
+  /** The author's agent id where public places name it. */
+  readonly author: string | null
   /** ISO 8601. */
   readonly at: string
 }

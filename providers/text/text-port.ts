@@ -3,7 +3,7 @@
  * and results are deterministic. Work is done in slices, so that the event loop is never blocked. Text beyond
  * a limit is ignored.
  */
-export interface TextAnalyzer {
+export interface RuleBasedTextAnalyzer {
   /** Returns trimmed, non-empty sentences in order. */
   sentences(text: string): Promise<readonly string[]>
   /** Returns stems of meaningful words in order, without stop words and punctuation. */

@@ -3,9 +3,9 @@ import { DAY, MINUTE, SECOND } from '../../core/clock.ts'
 import {
   toSingleLine,
   type NotificationChannel,
-  type OutgoingNotification,
+  type EmailOrTelegramMessage,
   type NotificationSendResult,
-} from '../../domain/notifications.ts'
+} from '../../domain/notification-channel-types.ts'
 import { readLimitedBody } from '../egress/fetch-errors-and-body-limit.ts'
 import { createOperatorDnsLookup } from '../egress/operator-dns-lookup.ts'
 
@@ -37,7 +37,11 @@ export function createTelegramNotificationChannel({
   })
   const url = `${base}/bot${token}/sendMessage`
 
-  async function ask({ to, subject, text }: OutgoingNotification): Promise<NotificationSendResult> {
+  async function ask({
+    to,
+    subject,
+    text,
+  }: EmailOrTelegramMessage): Promise<NotificationSendResult> {
     const reply = await fetch(url, {
       method: 'POST',
       dispatcher: agent,

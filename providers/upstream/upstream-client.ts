@@ -3,8 +3,11 @@ import { Compile, type Validator } from 'typebox/compile'
 import type { Clock } from '../../core/clock.ts'
 import { SECOND } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
-import type { OperatorHttpClient, OperatorHttpReply } from '../egress/operator-http-client.ts'
-import { createOperatorHttpClient } from '../egress/operator-http-client.ts'
+import type {
+  OperatorConfiguredUrlHttpClient,
+  OperatorConfiguredUrlHttpReply,
+} from '../egress/unguarded-provider-http-client.ts'
+import { createUnguardedProviderHttpClient } from '../egress/unguarded-provider-http-client.ts'
 import type { ResolveAddresses } from '../egress/dns-resolver.ts'
 import { CircuitBreaker } from './circuit-breaker.ts'
 
@@ -61,7 +64,7 @@ const MAX_UPSTREAM_BYTES = 4 * 1024 * 1024
 
 export function createUpstreamClient(settings: UpstreamClientSettings): ClosableUpstreamClient {
   const { clock, userAgent, width = 16 } = settings
-  const direct = createOperatorHttpClient(settings.resolve, width)
+  const direct = createUnguardedProviderHttpClient(settings.resolve, width)
   const breakers = new Map<string, CircuitBreaker>()
   const validators = new WeakMap<TSchema, Validator>()
 
@@ -100,7 +103,7 @@ export function createUpstreamClient(settings: UpstreamClientSettings): Closable
 
 async function requestUpstream(
   request: UpstreamRequest<TSchema>,
-  direct: OperatorHttpClient,
+  direct: OperatorConfiguredUrlHttpClient,
   userAgent: string,
 ) {
   const { provider, url, timeoutMs = UPSTREAM_TIMEOUT_MS, maxBytes = MAX_UPSTREAM_BYTES } = request
@@ -139,7 +142,10 @@ class LimitedByProvider extends Error {
   }
 }
 
-function toUpstreamError(provider: string, { status, headers }: OperatorHttpReply): Error {
+function toUpstreamError(
+  provider: string,
+  { status, headers }: OperatorConfiguredUrlHttpReply,
+): Error {
   const retryAfter = headers['retry-after'] ?? null
   if (status === 429 || (status === 503 && retryAfter !== null)) {
     return new LimitedByProvider(provider, retryAfter)

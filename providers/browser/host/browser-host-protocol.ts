@@ -38,7 +38,7 @@ export interface PageFailure {
   readonly url?: string
 }
 
-export interface PageSnapshot {
+export interface RenderedPageHtmlAndStatus {
   readonly html: string
   readonly truncated: boolean
   readonly url: string
@@ -47,7 +47,7 @@ export interface PageSnapshot {
 }
 
 export type MessageFromBrowserHost =
-  | { readonly id: number; readonly value: PageSnapshot | LaunchedChromium | null }
+  | { readonly id: number; readonly value: RenderedPageHtmlAndStatus | LaunchedChromium | null }
   | { readonly id: number; readonly fault: PageFailure }
   /** The next action of this request may have side effects; the host waits for permission. */
   | { readonly before: number }

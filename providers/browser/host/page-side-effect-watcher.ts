@@ -1,11 +1,11 @@
 import type { BrowserContext, Request } from 'playwright-core'
-import { isAnalyticsRequest } from './analytics-hosts.ts'
+import { isAnalyticsRequest } from './analytics-requests-without-side-effect.ts'
 
 /**
- * Watches for requests with possible side effects, whatever in the page sends them. Beacons and analytics are
+ * Watches for requests with possible side effects from any part of the page. Beacons and analytics are
  * exempt.
  */
-export interface PageSideEffectWatcher {
+export interface PageSideEffectRequestWatcher {
   /** Stops: what a page sends until the next action is its own. */
   stopWatching(): void
   /** Starts: further requests result from an action. `leads` is the target of a followed link. */
@@ -19,7 +19,7 @@ const ANY_DESTINATION = Symbol('anywhere')
 export function watchPageSideEffects(
   context: BrowserContext,
   report: () => void,
-): PageSideEffectWatcher {
+): PageSideEffectRequestWatcher {
   let isActing = false
   let expected: string | null | typeof ANY_DESTINATION = ANY_DESTINATION
 

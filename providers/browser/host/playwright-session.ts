@@ -9,10 +9,10 @@ import {
 import {
   watchPageSideEffects,
   stripRequestUrlHash,
-  type PageSideEffectWatcher,
+  type PageSideEffectRequestWatcher,
 } from './page-side-effect-watcher.ts'
 import { monitorPageNetwork, type PageNetworkMonitor } from './page-network-monitor.ts'
-import { PageActionError, type PageSnapshot } from './browser-host-protocol.ts'
+import { PageActionError, type RenderedPageHtmlAndStatus } from './browser-host-protocol.ts'
 
 /** A browser context with the page that is acted on. */
 export interface PlaywrightSession {
@@ -22,7 +22,7 @@ export interface PlaywrightSession {
   check(name: string): Promise<void>
   click(name: string, before: AwaitSideEffectPermission): Promise<void>
   submit(name: string | null, before: AwaitSideEffectPermission): Promise<void>
-  page(maxLength: number): Promise<PageSnapshot>
+  page(maxLength: number): Promise<RenderedPageHtmlAndStatus>
   close(): Promise<void>
 }
 
@@ -82,7 +82,7 @@ const toMonitoredPage = (page: Page): MonitoredPage => ({ page, traffic: monitor
 function createPlaywrightSession(
   context: BrowserContext,
   first: MonitoredPage,
-  sends: PageSideEffectWatcher,
+  sends: PageSideEffectRequestWatcher,
 ): PlaywrightSession {
   let tab = first
   /** Windows that the page opened, newest last. */
@@ -264,7 +264,7 @@ async function readPageSnapshot(
   context: BrowserContext,
   { page, traffic }: MonitoredPage,
   maxLength: number,
-): Promise<PageSnapshot> {
+): Promise<RenderedPageHtmlAndStatus> {
   const protocol = await context.newCDPSession(page)
   try {
     const { frameTree } = await protocol.send('Page.getFrameTree')

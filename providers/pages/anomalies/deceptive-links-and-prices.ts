@@ -1,6 +1,6 @@
 import { domainToUnicode } from 'node:url'
 import { parsePageUrl, formActionUrl } from '../html/page-urls.ts'
-import type { MoneyAmount } from '../content/money-amounts.ts'
+import type { PageMoneyAmount } from '../content/parse-money-amounts-in-page-text.ts'
 import type { PageAnomaly, PagePrice } from '../page-parser-port.ts'
 import { descendantElements, elementTextLine, type HtmlElement } from '../html/html-parser.ts'
 
@@ -122,7 +122,7 @@ function* detectLookalikeHosts(host: string): Generator<PageAnomaly> {
 /** Detects prices in metadata that differ from the visible ones. */
 export function* detectPriceMismatches(
   declared: readonly PagePrice[],
-  visible: readonly MoneyAmount[],
+  visible: readonly PageMoneyAmount[],
 ): Generator<PageAnomaly> {
   for (const { amount, currency } of declared) {
     const comparable = visible.filter((one) => currency === null || one.currency === currency)

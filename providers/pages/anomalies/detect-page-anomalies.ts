@@ -1,4 +1,4 @@
-import type { MoneyAmount } from '../content/money-amounts.ts'
+import type { PageMoneyAmount } from '../content/parse-money-amounts-in-page-text.ts'
 import { detectInvisibleCharacters, escapeInvisibleCharacters } from './invisible-characters.ts'
 import { detectEncodedPayloads } from './detect-encoded-payloads.ts'
 import { collectHiddenTexts, type HiddenElements } from '../html/hidden-elements.ts'
@@ -7,8 +7,8 @@ import type { PageAnomaly, PagePrice } from '../page-parser-port.ts'
 import { detectPriceMismatches, detectDeceptiveLinks } from './deceptive-links-and-prices.ts'
 import {
   renderSrcdocTexts,
-  pageOutlineTexts,
-  parseFieldValues,
+  titleHeadingLinkAndFormTexts,
+  extractPageFormFieldValues,
   type PageOutline,
 } from './page-outline-field-and-srcdoc-texts.ts'
 import { descendantElements, type HtmlElement, type HtmlTree } from '../html/html-parser.ts'
@@ -33,7 +33,7 @@ export interface AnomalyDetectionInput {
   readonly base: URL
   /** Prices in metadata, and prices in the text. */
   readonly declaredPrices: readonly PagePrice[]
-  readonly shownAmounts: readonly MoneyAmount[]
+  readonly shownAmounts: readonly PageMoneyAmount[]
 }
 
 /**
@@ -60,8 +60,8 @@ const SEVERITY_RANK = { low: 0, medium: 1, high: 2 }
 
 function* detectAllAnomalies(seen: AnomalyDetectionInput): Generator<PageAnomaly> {
   const { tree, hidden, text, outline, page, base, declaredPrices, shownAmounts } = seen
-  const values = parseFieldValues(tree.root)
-  const besides = joinTexts(pageOutlineTexts(outline))
+  const values = extractPageFormFieldValues(tree.root)
+  const besides = joinTexts(titleHeadingLinkAndFormTexts(outline))
   const filled = joinTexts(values.visible)
   const unseen = joinTexts([...collectHiddenTexts(hidden), ...renderSrcdocTexts(tree.root)])
   const carried = joinTexts(values.hidden)

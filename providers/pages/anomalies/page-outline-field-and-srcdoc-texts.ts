@@ -11,7 +11,12 @@ import {
 export type PageOutline = Pick<PageContent, 'title' | 'headings' | 'links' | 'forms'>
 
 /** Returns the distinct texts of an outline. */
-export function pageOutlineTexts({ title, headings, links, forms }: PageOutline): string[] {
+export function titleHeadingLinkAndFormTexts({
+  title,
+  headings,
+  links,
+  forms,
+}: PageOutline): string[] {
   const fields = forms.flatMap((form) => form.fields)
   const texts = [
     title,
@@ -23,14 +28,14 @@ export function pageOutlineTexts({ title, headings, links, forms }: PageOutline)
   return [...new Set(texts)]
 }
 
-export interface FieldValues {
+export interface VisibleAndHiddenFieldValues {
   /** Values of visible fields. */
   readonly visible: readonly string[]
   readonly hidden: readonly string[]
 }
 
 /** Returns field values, which are submitted and can be extracted. */
-export function parseFieldValues(root: HtmlElement): FieldValues {
+export function extractPageFormFieldValues(root: HtmlElement): VisibleAndHiddenFieldValues {
   const [shown, unseen] = [new Set<string>(), new Set<string>()]
   for (const element of descendantElements(root)) {
     const { name, attributes } = element

@@ -24,7 +24,11 @@ const SELECTOR =
  * Returns values by a simple selector (`#id`, `.class`, `[name=value]`, a tag), by id, name or other
  * attributes, and values beside a label (a term and its definition, a header and its cell, `Total: 5`).
  */
-export function extractNamedValues(root: HtmlElement, base: URL, what: string): string[] {
+export function extractValuesBySelectorOrLabel(
+  root: HtmlElement,
+  base: URL,
+  what: string,
+): string[] {
   const wanted = what.trim()
   const matches = parseSelector(wanted)
   const elements = [...descendantElements(root)]

@@ -1,4 +1,4 @@
-import type { BoundedList } from './headings-and-links.ts'
+import type { ListWithTruncatedFlag } from './headings-and-links.ts'
 import {
   parseFormsAndLinks,
   type FormWithControls,
@@ -16,7 +16,11 @@ const MAX_FIELD_TEXT_CHARS = 200
 const BUTTON_KINDS = new Set<FormControl['kind']>(['submit', 'other'])
 
 /** Returns the forms of a page as a person would fill them in. */
-export function summarizeForms(root: HtmlElement, page: URL, base: URL): BoundedList<PageForm> {
+export function summarizeForms(
+  root: HtmlElement,
+  page: URL,
+  base: URL,
+): ListWithTruncatedFlag<PageForm> {
   // Forms without a valid target are skipped: they serve scripts only.
   const all = parseFormsAndLinks(root, page, base).forms
   const forms = all.filter(({ action }) => action !== null)

@@ -12,7 +12,7 @@ const MAX_LINK_URL_CHARS = 2_048
 const MAX_LINK_NODES = 200
 
 /** A list, and whether the page has more. */
-export interface BoundedList<T> {
+export interface ListWithTruncatedFlag<T> {
   readonly items: readonly T[]
   readonly isTruncated: boolean
 }
@@ -38,7 +38,7 @@ const cut = (text: string): string => text.replace(/\s+/g, ' ').trim().slice(0, 
 export function parsePageHeadings(
   root: HtmlElement,
   hidden: HiddenElements,
-): BoundedList<PageHeading> {
+): ListWithTruncatedFlag<PageHeading> {
   const items: PageHeading[] = []
   for (const element of collectVisibleElements(root, hidden)) {
     if (!/^h[1-6]$/.test(element.name)) continue
@@ -57,7 +57,7 @@ export function parsePageLinks(
   root: HtmlElement,
   hidden: HiddenElements,
   base: URL,
-): BoundedList<PageLink> {
+): ListWithTruncatedFlag<PageLink> {
   const links = new Map<string, PageLink>()
   for (const element of collectVisibleElements(root, hidden)) {
     if (element.name !== 'a' && element.name !== 'area') continue

@@ -2,8 +2,8 @@ import {
   parseMoneyAmounts,
   toPlausibleAmount,
   parseMoneyNumber,
-  type MoneyAmount,
-} from './money-amounts.ts'
+  type PageMoneyAmount,
+} from './parse-money-amounts-in-page-text.ts'
 import { collectVisibleElements, type HiddenElements } from '../html/hidden-elements.ts'
 import type { PagePrice } from '../page-parser-port.ts'
 import {
@@ -30,7 +30,7 @@ export function parsePagePrices(
   root: HtmlElement,
   hidden: HiddenElements,
   declared: readonly PagePrice[],
-  shown: readonly MoneyAmount[],
+  shown: readonly PageMoneyAmount[],
 ): PagePrice[] {
   const all = [
     ...declared,

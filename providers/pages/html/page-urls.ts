@@ -19,7 +19,7 @@ export function parsePageUrl(href: string, base: URL): URL | null {
   return URL.canParse(text, base.href) ? new URL(text, base) : null
 }
 
-/** Returns the target of a form; without an action it is the page, whatever its `<base>`. */
+/** Returns the target of a form; without an action it is the page, for any `<base>`. */
 export const formActionUrl = (written: string, page: URL, base: URL): URL | null =>
   written.trim() === '' ? page : parsePageUrl(written, base)
 

@@ -4,7 +4,7 @@ import {
   type InterpreterResult,
   type SandboxHostJob,
   type SandboxJobInterpreter,
-  type SandboxJobOutput,
+  type SandboxJobOutputCollector,
 } from './sandbox-job-protocol.ts'
 
 /** The bash interpreter of a sandbox host. */
@@ -49,7 +49,7 @@ export async function createBashInterpreterFactory(): Promise<
 async function runBash(
   shell: Bash,
   { code, timeoutMs }: SandboxHostJob,
-  output: SandboxJobOutput,
+  output: SandboxJobOutputCollector,
 ): Promise<InterpreterResult> {
   const late = process.uptime() + timeoutMs / 1_000
   const { stdout, stderr, exitCode } = await shell.exec(code, { rawScript: true })

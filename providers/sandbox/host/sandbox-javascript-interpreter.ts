@@ -14,7 +14,7 @@ import {
   type InterpreterResult,
   type SandboxHostJob,
   type SandboxJobInterpreter,
-  type SandboxJobOutput,
+  type SandboxJobOutputCollector,
 } from './sandbox-job-protocol.ts'
 
 /** The JavaScript interpreter of a sandbox host. */
@@ -65,12 +65,12 @@ export async function createJavascriptInterpreterFactory(): Promise<
   }
 }
 
-/** Nothing is disposed: the whole memory is dropped, whatever state the program left it in. */
+/** Nothing is disposed: the whole memory is dropped in any state of the program. */
 function runJavascript(
   runtime: QuickJSRuntime,
   context: QuickJSContext,
   next: () => SandboxHostJob,
-  output: SandboxJobOutput,
+  output: SandboxJobOutputCollector,
 ): InterpreterResult {
   const print = context.newFunction('print', (problem, text) => {
     const line = context.getString(text)

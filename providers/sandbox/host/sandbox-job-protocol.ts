@@ -24,7 +24,7 @@ export interface SandboxHostResult {
 /** A fresh interpreter: requests a job once it is ready, runs it, and is discarded. */
 export type SandboxJobInterpreter = (
   next: () => SandboxHostJob,
-  output: SandboxJobOutput,
+  output: SandboxJobOutputCollector,
 ) => Promise<InterpreterResult>
 export type InterpreterResult = Pick<SandboxHostResult, 'result' | 'error'>
 
@@ -78,7 +78,7 @@ function retryWhileBlocked(work: () => number): number {
   }
 }
 
-export interface SandboxJobOutput {
+export interface SandboxJobOutputCollector {
   /** Starts recording: earlier output belongs to the interpreter, not the job. */
   open(): void
   text(delta: string): void
@@ -89,7 +89,7 @@ export interface SandboxJobOutput {
 }
 
 /** Collects the output of a job, cut at its limits. */
-export function createSandboxJobOutput(): SandboxJobOutput {
+export function createSandboxJobOutput(): SandboxJobOutputCollector {
   let [truncated, stderr, held, writes] = [false, '', '', 0]
   const left = { stdout: 0, stderr: 0 }
   const take = (name: keyof typeof left, delta: string): string => {

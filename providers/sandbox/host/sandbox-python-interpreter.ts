@@ -9,7 +9,7 @@ import {
   type InterpreterResult,
   type SandboxHostJob,
   type SandboxJobInterpreter,
-  type SandboxJobOutput,
+  type SandboxJobOutputCollector,
 } from './sandbox-job-protocol.ts'
 
 /** The Python interpreter of a sandbox host. */
@@ -74,7 +74,7 @@ interface PythonDeps {
 async function runPython(
   parts: PythonDeps,
   next: () => SandboxHostJob,
-  output: SandboxJobOutput,
+  output: SandboxJobOutputCollector,
 ): Promise<InterpreterResult> {
   let files: EmscriptenRuntime['FS'] | null = null
   let asked = false

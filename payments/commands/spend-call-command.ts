@@ -1,0 +1,86 @@
+import { ZERO, type Micros } from '../../core/money.ts'
+import type { TaskPassView } from '../../domain/task-passes.ts'
+import type { AggregateCommand, CommandContext } from '../../actors/aggregate-command-types.ts'
+import type {
+  CallAdmissionRequest,
+  CreditsHeldByOtherCalls,
+} from '../agent-call-admission-request-types.ts'
+import { agentCashAccount, agentPromoAccount, creditsTaken } from '../ledger-accounts.ts'
+import { sumCreditsHeldByOtherCalls } from '../limits/credits-held-by-other-calls.ts'
+import { explainSpendLimitRejection } from '../limits/explain-spend-limit-rejection.ts'
+import { activeReferrerOf, bookCallPrice } from '../price-split.ts'
+import { findPayingPass } from '../task-pass-payment.ts'
+import { chargePass } from './call-charge.ts'
+import { recordChargedCall, sendToEveryLimit, type SettleCallInput } from './call-commands.ts'
+
+/** Admits and charges a call whose tool has run already, in one command and one commit. */
+
+export interface SpendCallInput extends Omit<
+  SettleCallInput,
+  'callId' | 'key' | 'lent' | 'allowance' | 'quota' | 'ended'
+> {
+  readonly admission: CallAdmissionRequest
+}
+
+/**
+ * Admits a call against every limit and charges it in the same step. Rejects as `admitCallCommand`
+ * does; nothing of a rejected call is written. What other calls hold in memory stays reserved for them.
+ */
+export const spendCallCommand: AggregateCommand<SpendCallInput, { balance: Micros }> = {
+  name: 'call.spend',
+  kind: 'agent',
+  apply(ctx, { admission, cost, row, rows, events, ...sharing }) {
+    const reserved = sumCreditsHeldByOtherCalls(ctx, admission)
+    const before = ctx.snapshotOf('agent', ctx.aggregateId).context
+    const passId = findPayingPass(ctx, admission)
+    try {
+      spendAtEveryLimit(ctx, { ...admission, passId }, reserved, cost)
+    } catch (error) {
+      throw explainSpendLimitRejection(error, ctx, admission, reserved)
+    }
+    const { callId } = admission
+    let pass: TaskPassView | null = null
+    if (cost > ZERO && passId !== null) {
+      const { shares = [], promoTransferable } = sharing
+      pass = chargePass(ctx, callId, passId, 'USE', { shares, promoTransferable })
+    } else if (cost > ZERO) bookSpentPrice(ctx, callId, before, cost, sharing)
+    return recordChargedCall(ctx, { row, rows, events }, { at: ctx.now, left: 0, pass })
+  },
+  note: ({ admission: { callId, tool, taskId, backpackId }, cost }) => ({
+    callId,
+    tool,
+    cost,
+    taskId,
+    backpackId,
+  }),
+}
+
+/** A waived call has to fit the limits at its price, and counts as a call that costs nothing. */
+function spendAtEveryLimit(
+  ctx: CommandContext,
+  admission: CallAdmissionRequest & { readonly passId: string | null },
+  reserved: CreditsHeldByOtherCalls,
+  cost: Micros,
+): void {
+  if (cost !== admission.amount) sendToEveryLimit(ctx, admission, reserved, 'ASK')
+  sendToEveryLimit(ctx, { ...admission, amount: cost }, reserved, 'SPEND')
+}
+
+function bookSpentPrice(
+  ctx: CommandContext,
+  callId: string,
+  before: { readonly promo: Micros; readonly cash: Micros },
+  cost: Micros,
+  sharing: Pick<SettleCallInput, 'shares' | 'promoTransferable'>,
+): void {
+  const agentId = ctx.aggregateId
+  const after = ctx.snapshotOf('agent', agentId).context
+  const { promo, cash } = creditsTaken(before, after)
+  const payers = [
+    { account: agentPromoAccount(agentId), amount: promo },
+    { account: agentCashAccount(agentId), amount: cash },
+  ]
+  const { shares = [], promoTransferable } = sharing
+  const referrer = activeReferrerOf(after)
+  bookCallPrice(ctx, { payers, cost, callId, referrer, shares, promoTransferable })
+}
