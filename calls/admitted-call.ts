@@ -5,21 +5,22 @@ import { toUsdc, ZERO, type Micros } from '../core/money.ts'
 import type {
   CallAdmissionRequest,
   OutcomeUnknownReply,
-} from '../payments/call-admission-request.ts'
+} from '../payments/agent-call-admission-request-types.ts'
 import type { ClaimedPayment } from '../payments/payment-service-types.ts'
 import { PaymentRequiredError } from '../payments/payment-required-error.ts'
+import type { Tool } from '../tools/define-tool.ts'
 import type { CallDeps } from './call-request-and-reply-types.ts'
 import {
   usedUpFreeCallDetails,
   agentFundingUrl,
   callPaymentOffer,
-  type CallPlan,
+  type ValidatedPricedCall,
 } from './call-plan.ts'
 
 /** An admitted call with everything it holds until it is settled or released. */
 export interface AdmittedCall {
   readonly callId: string
-  readonly plan: CallPlan
+  readonly plan: ValidatedPricedCall
   /** Amount held of the balance. */
   readonly amount: Micros
   /** It holds a free call of the day. */
@@ -37,34 +38,55 @@ export interface AdmittedCall {
 
 /** The request to the owner's limits and balance. */
 export const toCallAdmissionRequest = (
-  { request, tool }: CallPlan,
+  plan: ValidatedPricedCall,
   callId: string,
   amount: Micros,
   expiresAt: number | null,
-): CallAdmissionRequest => ({
-  callId,
-  tool: tool.slug,
-  amount,
-  key: request.caller.key,
-  taskId: request.taskId,
-  backpackId: request.backpackId,
-  idempotencyKey: request.idempotency?.key ?? null,
-  expiresAt,
-  payment: null,
-  ...(tool.quota !== undefined && { quota: { most: tool.quota.callsPerDay } }),
-  ...(expiresAt !== null &&
-    hasExternalEffect(tool, request) && { intent: toCallIntent(request, callId) }),
-})
+): CallAdmissionRequest => {
+  const { request, tool } = plan
+  return {
+    callId,
+    tool: tool.slug,
+    amount,
+    key: request.caller.key,
+    taskId: request.taskId,
+    backpackId: request.backpackId,
+    idempotencyKey: request.idempotency?.key ?? null,
+    expiresAt,
+    payment: null,
+    passable: isPaidByPasses(plan),
+    ...(tool.community?.takesCashOnly(request.caller) === true && { from: 'cash' as const }),
+    ...(tool.quota !== undefined && { quota: { most: tool.quota.callsPerDay } }),
+    ...(expiresAt !== null &&
+      mustNotRerunUnderIdempotencyKey(tool, request) && { intent: toCallIntent(request, callId) }),
+  }
+}
+
+/**
+ * Whether a task pass may pay the call, if its price allows (decision 235): its tool has one price for all inputs and
+ * shares it with nobody, and no schedule makes the call, which would add its fee.
+ */
+const isPaidByPasses = ({ request, tool }: ValidatedPricedCall): boolean =>
+  hasPassPrice(tool) && request.run === undefined
+
+/** Whether the price of a tool is the same for all inputs, and the station's alone. */
+export const hasPassPrice = ({
+  price,
+  sharesPrice,
+}: Pick<Tool, 'price' | 'sharesPrice'>): boolean =>
+  typeof price !== 'function' && sharesPrice !== true
 
 /** Whether the call must never run again under its key, even after a crash of its node. */
-export const hasExternalEffect = (tool: CallPlan['tool'], request: CallPlan['request']): boolean =>
-  tool.effect === 'external' && request.idempotency !== null
+export const mustNotRerunUnderIdempotencyKey = (
+  tool: ValidatedPricedCall['tool'],
+  request: ValidatedPricedCall['request'],
+): boolean => tool.effect === 'external' && request.idempotency !== null
 
 /** Timers do not know the station's URL, so links are relative. */
 const NO_ORIGIN = { publicUrl: '', deposits: true }
 
 function toCallIntent(
-  { idempotency, caller, ghost, requestId }: CallPlan['request'],
+  { idempotency, caller, ghost, requestId }: ValidatedPricedCall['request'],
   callId: string,
 ): OutcomeUnknownReply {
   const error = new ServiceError('outcome_unknown', {
@@ -83,9 +105,9 @@ function toCallIntent(
 }
 
 /** Actors of a call that may be at rest and must be loaded first. */
-export function actorsToLoad({
-  request,
-}: CallPlan): AggregateCommandOptions & { touch: NonNullable<AggregateCommandOptions['touch']> } {
+export function actorsToLoad({ request }: ValidatedPricedCall): AggregateCommandOptions & {
+  touch: NonNullable<AggregateCommandOptions['touch']>
+} {
   const { taskId, backpackId, idempotency, run } = request
   return {
     touch: [
@@ -98,17 +120,30 @@ export function actorsToLoad({
   }
 }
 
+/** Lets `why_url` explain a rejection by a machine. */
+export function noteRefusal(
+  { explained }: Pick<CallDeps, 'explained'>,
+  { request: { caller, requestId } }: ValidatedPricedCall,
+  callId: string,
+  error: unknown,
+): void {
+  if (!(error instanceof ServiceError) || caller.agentId === null) return
+  error.details['call_id'] ??= callId
+  explained.note(error, { agentId: caller.agentId, keyId: caller.key?.id ?? null, requestId })
+}
+
 /** Adds call details to a rejection, and payment options to a 402. */
 export function addRefusalDetails(
   parts: CallDeps,
-  plan: CallPlan,
+  plan: ValidatedPricedCall,
   callId: string,
   error: unknown,
 ): unknown {
   if (!(error instanceof ServiceError)) return error
   const { agentId } = plan.request.caller
   Object.assign(error.details, { call_id: callId, tool: plan.tool.slug })
-  if (error.code !== 'payment_required' || agentId === null) return error
+  if (agentId === null || !(error.code === 'payment_required' || error.code === 'cash_required'))
+    return error
   const free = usedUpFreeCallDetails(parts, plan)
   const details = {
     ...error.details,
@@ -118,13 +153,15 @@ export function addRefusalDetails(
     agent_id: agentId,
     fund_url: agentFundingUrl(parts, agentId),
   }
-  return new PaymentRequiredError('payment_required', details, callPaymentOffer(parts, plan))
+  return new PaymentRequiredError(error.code, details, callPaymentOffer(parts, plan))
 }
 
 function describeShortfall(
-  { price }: CallPlan,
-  { balance_usdc: balance, needed_usdc: needed }: ErrorDetails,
+  { price }: ValidatedPricedCall,
+  { balance_usdc: balance, needed_usdc: needed, cash_usdc: cash }: ErrorDetails,
 ): string {
   const cost = `This call costs ${Number(needed ?? toUsdc(price ?? ZERO))} USDC`
+  if (typeof cash === 'number')
+    return `${cost} of deposited credits and ${cash} USDC of them is available: promotional credits do not pay this tool.`
   return typeof balance === 'number' ? `${cost} and ${balance} USDC is available.` : `${cost}.`
 }

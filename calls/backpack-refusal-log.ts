@@ -1,7 +1,7 @@
 import type { Clock } from '../core/clock.ts'
 import { newUuidV7 } from '../core/ids.ts'
 import { ServiceError, type ErrorCode } from '../core/errors.ts'
-import type { BackpackRefusalCount } from '../core/commit-rows.ts'
+import type { BackpackRefusalCount } from '../core/aggregate-commit-row-types.ts'
 
 /** Counts rejections by Backpacks for their spend logs. */
 

@@ -1,25 +1,32 @@
-import { getLifetimeFreeCallsLeftCommand } from '../actors/commands/entitlements-commands.ts'
+import { getLifetimeFreeCallsLeftCommand } from '../actors/commands/entitlements-aggregate-commands.ts'
 import { msUntilNextUtcDay } from '../core/clock.ts'
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
 import { ZERO, type Micros } from '../core/money.ts'
+import type { TaskPassView } from '../domain/task-passes.ts'
 import {
   admitCallCommand,
   releaseCallHoldCommand,
   quoteCallCommand,
+  type CallQuoteResult,
 } from '../payments/commands/call-commands.ts'
 import type { CallDeps } from './call-request-and-reply-types.ts'
-import { canBorrowFromFleet, withFleetCredit } from './fleet-credit.ts'
+import { canBorrowFromFleet, retryWithFleetLoan } from './fleet-credit.ts'
 import { admitPaidCall } from './paid-call-admission.ts'
-import { usedUpFreeCallDetails, callPaymentRequired, type CallPlan } from './call-plan.ts'
+import {
+  usedUpFreeCallDetails,
+  callPaymentRequired,
+  type ValidatedPricedCall,
+} from './call-plan.ts'
 import {
   releaseDailyFreeCall,
   countFreeCallsLeftToday,
   holdDailyFreeCall,
-} from './daily-free-calls.ts'
+} from './visitor-daily-free-calls.ts'
 import {
   toCallAdmissionRequest,
   addRefusalDetails,
+  noteRefusal,
   actorsToLoad,
   type AdmittedCall,
 } from './admitted-call.ts'
@@ -29,7 +36,7 @@ import {
  */
 export async function admitCall(
   parts: CallDeps,
-  plan: CallPlan,
+  plan: ValidatedPricedCall,
   callId: string,
   durable: boolean,
 ): Promise<AdmittedCall> {
@@ -38,7 +45,7 @@ export async function admitCall(
   const amount = priceFor(plan, slot, allowed)
   try {
     if (amount === null) throw freeTierExhausted(parts, plan, callId)
-    if (amount > ZERO && parts.paying.hasPayment(plan.request.door))
+    if (amount > ZERO && plan.request.door.paymentHeader !== null)
       return await admitPaidCall(parts, plan, callId, amount)
     const entry = await placeHold(parts, plan, callId, amount, durable)
     const rail = amount === ZERO ? 'free' : 'credits'
@@ -46,11 +53,12 @@ export async function admitCall(
   } catch (error) {
     if (slot) releaseDailyFreeCall(parts, plan, callId)
     parts.refusals.noteError(plan.request.backpackId, plan.tool.slug, error)
+    noteRefusal(parts, plan, callId, error)
     throw addRefusalDetails(parts, plan, callId, error)
   }
 }
 
-function priceFor(plan: CallPlan, slot: boolean, allowed: boolean): Micros | null {
+function priceFor(plan: ValidatedPricedCall, slot: boolean, allowed: boolean): Micros | null {
   if (slot) return ZERO
   return allowed && plan.allowance !== null ? plan.allowance.price : plan.price
 }
@@ -59,7 +67,10 @@ function priceFor(plan: CallPlan, slot: boolean, allowed: boolean): Micros | nul
  * Lifetime free calls left. Only read here: the commit decides which of two concurrent calls gets
  * the last one, and the other is admitted again.
  */
-async function lifetimeCallsLeft(parts: CallDeps, { allowance, request, tool }: CallPlan) {
+async function lifetimeCallsLeft(
+  parts: CallDeps,
+  { allowance, request, tool }: ValidatedPricedCall,
+) {
   const { agentId } = request.caller
   if (allowance === null || agentId === null) return 0
   return parts.actors.ask(agentId, getLifetimeFreeCallsLeftCommand, {
@@ -89,17 +100,22 @@ export async function releaseAdmittedCall(parts: CallDeps, ticket: AdmittedCall)
  */
 export async function previewCallAdmission(
   parts: CallDeps,
-  plan: CallPlan,
+  plan: ValidatedPricedCall,
   callId: string,
   early: ServiceError | null,
 ): Promise<CallAdmissionPreview> {
   const left = plan.allowance === null ? await countFreeCallsLeftToday(parts, plan) : null
   const forLife = await lifetimeCallsLeft(parts, plan)
   const amount = priceFor(plan, left !== null && left > 0, forLife > 0)
+  const outcome =
+    early === null
+      ? await quoteAdmission(parts, plan, callId, amount)
+      : { refusal: early, pass: null }
   return {
     left: plan.allowance === null ? left : forLife,
     amount,
-    refusal: early ?? (await refusalOf(parts, plan, callId, amount)),
+    refusal: outcome.refusal,
+    pass: outcome.refusal === null ? outcome.pass : null,
   }
 }
 export interface CallAdmissionPreview {
@@ -108,32 +124,38 @@ export interface CallAdmissionPreview {
   /** Null when the call cannot be bought. */
   readonly amount: Micros | null
   readonly refusal: ServiceError | null
+  /** The task pass that would pay. */
+  readonly pass: TaskPassView | null
 }
 
-async function refusalOf(
+async function quoteAdmission(
   parts: CallDeps,
-  plan: CallPlan,
+  plan: ValidatedPricedCall,
   callId: string,
   amount: Micros | null,
-): Promise<ServiceError | null> {
+): Promise<CallQuoteResult> {
   const { agentId } = plan.request.caller
-  if (amount === null) return freeTierExhausted(parts, plan, callId)
-  if (agentId === null) return amount === ZERO ? null : callPaymentRequired(parts, plan, callId)
+  const refused = (refusal: ServiceError | null) => ({ refusal, pass: null })
+  if (amount === null) return refused(freeTierExhausted(parts, plan, callId))
+  if (agentId === null)
+    return refused(amount === ZERO ? null : callPaymentRequired(parts, plan, callId))
   const holdRequest = toCallAdmissionRequest(plan, callId, amount, null)
-  const { refusal } = await parts.actors.ask(
+  const { refusal, pass } = await parts.actors.ask(
     agentId,
     quoteCallCommand,
     holdRequest,
     actorsToLoad(plan),
   )
-  const drawing = { agentId, callId, amount, beside: true }
-  if (refusal !== null && (await canBorrowFromFleet(parts, drawing, refusal))) return null
-  return refusal === null ? null : (addRefusalDetails(parts, plan, callId, refusal) as ServiceError)
+  const drawing = { agentId, callId, amount, beside: true, from: holdRequest.from }
+  if (refusal !== null && (await canBorrowFromFleet(parts, drawing, refusal))) return refused(null)
+  return refusal === null
+    ? { refusal, pass }
+    : refused(addRefusalDetails(parts, plan, callId, refusal) as ServiceError)
 }
 
 async function placeHold(
   parts: CallDeps,
-  plan: CallPlan,
+  plan: ValidatedPricedCall,
   callId: string,
   amount: Micros,
   durable: boolean,
@@ -144,7 +166,9 @@ async function placeHold(
     return { at: Math.floor(parts.clock.now()), durable }
   }
   const expiresAt = Math.floor(parts.clock.now()) + plan.tool.timeoutMs + LIMITS.holdGraceMs
-  return withFleetCredit(parts, { agentId, callId, amount, beside: true }, async (lent) => {
+  const { from } = toCallAdmissionRequest(plan, callId, amount, null)
+  const drawing = { agentId, callId, amount, beside: true, from }
+  return retryWithFleetLoan(parts, drawing, async (lent) => {
     // Fleet loans are held in the ledger: every node sees them, and they return if this node
     // crashes.
     const kept = durable || lent > ZERO
@@ -160,7 +184,11 @@ async function placeHold(
   })
 }
 
-const freeTierExhausted = (parts: CallDeps, plan: CallPlan, callId: string): ServiceError =>
+const freeTierExhausted = (
+  parts: CallDeps,
+  plan: ValidatedPricedCall,
+  callId: string,
+): ServiceError =>
   new ServiceError('free_tier_exhausted', {
     ...usedUpFreeCallDetails(parts, plan).fields,
     call_id: callId,
@@ -171,7 +199,7 @@ const freeTierExhausted = (parts: CallDeps, plan: CallPlan, callId: string): Ser
     retry_after: Math.ceil(msUntilNextUtcDay(parts.clock.now()) / 1000),
   })
 
-const siteNote = ({ freePerDay, request }: CallPlan): string =>
+const siteNote = ({ freePerDay, request }: ValidatedPricedCall): string =>
   request.caller.siteId === null
     ? ''
     : `, and ${(freePerDay ?? 0) * LIMITS.ipv6SiteFactor} for each IPv6 /48`

@@ -1,4 +1,4 @@
-import type { JsonFields } from './extract-tool-input.ts'
+import type { JsonFields } from './tool-input-from-request-body.ts'
 import { msUntilNextUtcDay } from '../core/clock.ts'
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
@@ -7,11 +7,11 @@ import { addMicros, toUsdc, ZERO, type Micros } from '../core/money.ts'
 import type { ToolCatalogue } from '../tools/tool-catalogue.ts'
 import type { Tool } from '../tools/define-tool.ts'
 import type { CallDeps, CallRequest, ScheduledCall } from './call-request-and-reply-types.ts'
-import { extractToolInput } from './extract-tool-input.ts'
+import { extractToolInput } from './tool-input-from-request-body.ts'
 import { createPreflightContext } from './tool-context.ts'
 
 /** A parsed call: its tool, validated input and price. */
-export interface CallPlan {
+export interface ValidatedPricedCall {
   readonly request: CallRequest
   readonly tool: Tool
   readonly input: JsonFields
@@ -24,14 +24,27 @@ export interface CallPlan {
 }
 
 /** Parses and prices a call. Rejections cost and hold nothing. */
-export async function planCall(parts: CallDeps, request: CallRequest): Promise<CallPlan> {
+export async function parsePriceAndPreflightCall(
+  parts: CallDeps,
+  request: CallRequest,
+): Promise<ValidatedPricedCall> {
+  await loadToolOf(parts, request)
   const plan = parseCall(parts, request)
   await preflightCall(parts, plan)
   return plan
 }
 
+/** Reads a tool that was registered a moment ago on another node. */
+export async function loadToolOf(
+  { catalogue }: Pick<CallDeps, 'catalogue'>,
+  { tool }: Pick<CallRequest, 'tool'>,
+): Promise<void> {
+  const loading = catalogue.load(tool)
+  if (loading !== null) await loading
+}
+
 /** Parses and prices a request. Throws for invalid tools and input. */
-export function parseCall(parts: CallDeps, request: CallRequest): CallPlan {
+export function parseCall(parts: CallDeps, request: CallRequest): ValidatedPricedCall {
   const tool = parts.catalogue.get(request.tool)
   const fields = extractToolInput(request.body, tool)
   const input = tool.normalise?.(fields) ?? fields
@@ -40,14 +53,20 @@ export function parseCall(parts: CallDeps, request: CallRequest): CallPlan {
 }
 
 /** Throws for errors known before admission: missing key, missing provider. */
-export async function preflightCall(parts: CallDeps, plan: CallPlan): Promise<void> {
+export async function preflightCall(parts: CallDeps, plan: ValidatedPricedCall): Promise<void> {
   assertCallerKey(plan)
   parts.failedVisits.assertBelowLimit(plan)
   const { request, tool, input } = plan
-  await tool.preflight?.(input, createPreflightContext(parts, request, request.signal))
+  if (tool.preflight !== undefined)
+    await tool.preflight(input, createPreflightContext(parts, request))
 }
 
-function priceCall(parts: CallDeps, request: CallRequest, tool: Tool, input: JsonFields): CallPlan {
+function priceCall(
+  parts: CallDeps,
+  request: CallRequest,
+  tool: Tool,
+  input: JsonFields,
+): ValidatedPricedCall {
   const listed = parts.catalogue.priceOf(tool, input, request.caller.agentId !== null)
   const { free } = tool
   if (request.run !== undefined) {
@@ -78,7 +97,7 @@ export function scheduledRunBasePrice(
   return free === undefined ? catalogue.priceOf(tool, input, true) : (free.overage ?? ZERO)
 }
 
-const allowanceOf = ({ allowance }: Tool, price: Micros): CallPlan['allowance'] =>
+const allowanceOf = ({ allowance }: Tool, price: Micros): ValidatedPricedCall['allowance'] =>
   allowance === undefined ? null : { calls: allowance.calls, price }
 
 /** Throws `schedule_budget_exceeded` before anything is held. */
@@ -93,20 +112,23 @@ function priceOfRun({ scheduleId, fee, budget }: ScheduledCall, bare: Micros): M
 }
 
 /** Whether the call costs something without regard to free calls. */
-export const isAlwaysCharged = ({ freePerDay, price: amount }: CallPlan): boolean =>
-  freePerDay === null && amount !== null && amount > ZERO
+export const isPricedWithoutFreeQuota = ({
+  freePerDay,
+  price: amount,
+}: ValidatedPricedCall): boolean => freePerDay === null && amount !== null && amount > ZERO
 
 /**
  * An invalid key is never treated as anonymous; tasks and Backpacks need the owner's key (decision
  * 8).
  */
-function assertCallerKey(plan: CallPlan): void {
+function assertCallerKey(plan: ValidatedPricedCall): void {
   const { request, tool } = plan
   const { agentId, key, keyStatus } = request.caller
   if (tool.wholeAgent === true && key !== null && key.backpackId !== null)
     throw keyBoundError(tool, key.backpackId)
   if (agentId !== null) return
-  if (keyStatus === 'invalid' && !isAlwaysCharged(plan)) throw new ServiceError('unauthenticated')
+  if (keyStatus === 'invalid' && !isPricedWithoutFreeQuota(plan))
+    throw new ServiceError('unauthenticated')
   if (request.taskId !== null || request.backpackId !== null)
     throw new ServiceError('unauthenticated')
   // Payment cannot replace the key: the tool acts for an agent.
@@ -125,21 +147,40 @@ const keyBoundError = ({ slug }: Tool, backpackId: string): ServiceError =>
 /** The price of the call with the enabled payment methods. */
 export function callPaymentOffer(
   parts: Pick<CallDeps, 'paying'>,
-  { request, tool, price }: CallPlan,
+  { request, tool, price }: ValidatedPricedCall,
 ) {
   if (price === null || price === ZERO) return null
-  const item = { description: tool.description, price, deadlineMs: deadlineOf(tool) }
+  const item = {
+    description: tool.description,
+    price,
+    deadlineMs: deadlineOf(tool),
+    settlesAfterAnswer: isAnswerWithheld({ request, tool }),
+  }
   return parts.paying.offer(request.door.path, item)
 }
+
+/**
+ * Whether the answer of a call is kept until its payment has settled (decision 287): the builder of a tool is never
+ * paid for a failure, and a caller without a key has no credits to get a payment back.
+ */
+export const isAnswerWithheld = ({
+  request,
+  tool,
+}: Pick<ValidatedPricedCall, 'request' | 'tool'>): boolean =>
+  tool.community !== undefined && request.caller.agentId === null
 
 const deadlineOf = ({ timeoutMs }: Tool): number => Math.min(timeoutMs, LIMITS.toolDeadlineMs)
 
 /** Maximum lifetime of a durable hold in milliseconds: settlement, then the tool. */
-export const callHoldTimeoutMs = ({ tool }: CallPlan): number =>
+export const callHoldTimeoutMs = ({ tool }: ValidatedPricedCall): number =>
   deadlineOf(tool) + LIMITS.settleWaitMs + LIMITS.holdGraceMs
 
 /** Builds the 402 of a call: price, payment options and funding address. */
-export function callPaymentRequired(parts: CallDeps, plan: CallPlan, callId: string): ServiceError {
+export function callPaymentRequired(
+  parts: CallDeps,
+  plan: ValidatedPricedCall,
+  callId: string,
+): ServiceError {
   const { caller } = plan.request
   const free = usedUpFreeCallDetails(parts, plan)
   const details = {
@@ -161,13 +202,13 @@ export function callPaymentRequired(parts: CallDeps, plan: CallPlan, callId: str
 }
 
 const INVALID_KEY_NOTE = 'The API key that was sent is unknown, revoked or expired.'
-const describeCost = ({ price }: CallPlan): string =>
+const describeCost = ({ price }: ValidatedPricedCall): string =>
   `This call costs ${toUsdc(price ?? ZERO)} USDC.`
 
 /** Used-up free calls, for a rejection: their number and reset time. */
 export function usedUpFreeCallDetails(
   { clock }: Pick<CallDeps, 'clock'>,
-  { freePerDay, tool }: CallPlan,
+  { freePerDay, tool }: ValidatedPricedCall,
 ) {
   if (freePerDay === null || freePerDay === 0) return { notes: [], fields: {} }
   const now = clock.now()

@@ -1,7 +1,7 @@
-import { hmacSha256, timingSafeTextEqual } from '../core/key-derivation-and-encryption.ts'
+import { hmacSha256Text, timingSafeTextEqual } from '../core/key-derivation-and-encryption.ts'
 import { isUuid } from '../core/ids.ts'
 import { formatUsdc, type Micros } from '../core/money.ts'
-import type { CallRow } from '../core/commit-rows.ts'
+import type { CallRow } from '../core/aggregate-commit-row-types.ts'
 
 /** The call data that a receipt signs. */
 export type ReceiptFields = Pick<CallRow, 'callId' | 'agentId' | 'tool' | 'rail' | 'cost' | 'at'>
@@ -9,6 +9,7 @@ export type ReceiptFields = Pick<CallRow, 'callId' | 'agentId' | 'tool' | 'rail'
 const RECEIPT_VERSION = 'gr1'
 const MAC_BYTES = 32
 const ID_BYTES = 16
+const OWNER_AT = MAC_BYTES + ID_BYTES
 /** Encoding of the owner in a receipt. */
 const OWNER = { uuid: 0, hash: 1, text: 2 } as const
 
@@ -18,8 +19,15 @@ const OWNER = { uuid: 0, hash: 1, text: 2 } as const
  * owner is masked with the key, so that a receipt does not reveal the caller.
  */
 export function signCallReceipt(key: Buffer, row: ReceiptFields, owner: string): string {
-  const place = Buffer.concat([uuidBytes(row.callId), mask(key, row.callId, ownerBytes(owner))])
-  return `${RECEIPT_VERSION}.${Buffer.concat([macOf(key, row), place]).toString('base64url')}`
+  const [kind, encoding, text] = encodeOwner(owner)
+  const size = OWNER_AT + 1 + Buffer.byteLength(text, encoding)
+  const bytes = Buffer.allocUnsafe(size)
+  bytes.write(macOf(key, row), 0, 'latin1')
+  bytes.write(hexOfUuid(row.callId), MAC_BYTES, 'hex')
+  bytes[OWNER_AT] = kind
+  bytes.write(text, OWNER_AT + 1, encoding)
+  mask(key, row.callId, bytes, OWNER_AT)
+  return `${RECEIPT_VERSION}.${bytes.toString('base64url')}`
 }
 
 /** Whether a receipt belongs to a call. Also accepts the older form without call id and owner. */
@@ -29,7 +37,8 @@ export function verifyCallReceipt(
   owner: string,
   receipt: string,
 ): boolean {
-  const first = `${RECEIPT_VERSION}.${macOf(key, row).toString('base64url')}`
+  const mac = Buffer.from(macOf(key, row), 'latin1').toString('base64url')
+  const first = `${RECEIPT_VERSION}.${mac}`
   return [first, signCallReceipt(key, row, owner)].some((one) => timingSafeTextEqual(one, receipt))
 }
 
@@ -51,11 +60,14 @@ export interface ReceiptableCall {
   readonly at: Date
 }
 
+/** A call with the owner of its log: an agent, a visitor or a payer account. */
+export type OwnedCall = ReceiptableCall & { readonly owner: string }
+
 export interface CallReceipts {
   /** Returns the receipt of an owner's call; null for a failed call. */
   receiptFor(owner: string, call: ReceiptableCall): string | null
   /** Returns the call of a receipt; null for anything that is not a receipt of this service. */
-  findCall(receipt: string): Promise<ReceiptableCall | null>
+  findCall(receipt: string): Promise<OwnedCall | null>
 }
 
 interface CallFinder {
@@ -73,7 +85,7 @@ export function createCallReceipts(key: Buffer, callLog: CallFinder): CallReceip
       const call = await callLog.find(place.owner, place.callId)
       if (call === null || !call.ok) return null
       const genuine = signCallReceipt(key, receipted(place.owner, call), place.owner)
-      return timingSafeTextEqual(genuine, receipt) ? call : null
+      return timingSafeTextEqual(genuine, receipt) ? { ...call, owner: place.owner } : null
     },
   }
 }
@@ -84,10 +96,11 @@ const receipted = (owner: string, call: ReceiptableCall): ReceiptFields => ({
   at: call.at.getTime(),
 })
 
-function macOf(key: Buffer, row: ReceiptFields): Buffer {
+/** The MAC, with a character for each byte. */
+function macOf(key: Buffer, row: ReceiptFields): string {
   const { callId, agentId, tool, rail, cost, at } = row
-  const words = [RECEIPT_VERSION, callId, agentId ?? '-', tool ?? '-', rail, formatUsdc(cost), at]
-  return hmacSha256(key, words.join('|'))
+  const words = `${RECEIPT_VERSION}|${callId}|${agentId ?? '-'}|${tool ?? '-'}|${rail}|${formatUsdc(cost)}|${at}`
+  return hmacSha256Text(key, words, 'binary')
 }
 
 /** Decodes the owner and call id of a receipt. Returns null when malformed. */
@@ -95,30 +108,28 @@ function placeOf(key: Buffer, receipt: string): { owner: string; callId: string 
   const [form, text = ''] = receipt.split('.')
   const bytes = Buffer.from(text, 'base64url')
   if (form !== RECEIPT_VERSION || bytes.length <= MAC_BYTES + ID_BYTES + 1) return null
-  const callId = uuidText(bytes.subarray(MAC_BYTES, MAC_BYTES + ID_BYTES))
-  const owner = ownerText(mask(key, callId, bytes.subarray(MAC_BYTES + ID_BYTES)))
+  const callId = uuidText(bytes.subarray(MAC_BYTES, OWNER_AT))
+  mask(key, callId, bytes, OWNER_AT)
+  const owner = ownerText(bytes.subarray(OWNER_AT))
   return owner === null ? null : { owner, callId }
 }
 
-/** XOR with a key stream of the call: masks and unmasks. */
-function mask(key: Buffer, callId: string, bytes: Buffer): Buffer {
-  const masked = Buffer.from(bytes)
-  for (let at = 0; at < masked.length; at += MAC_BYTES) {
-    const stream = hmacSha256(key, `${RECEIPT_VERSION}-owner|${callId}|${at}`)
-    const end = Math.min(MAC_BYTES, masked.length - at)
+/** XORs the bytes behind `from` with a key stream of the call: masks and unmasks. */
+function mask(key: Buffer, callId: string, bytes: Buffer, from: number): void {
+  for (let at = from; at < bytes.length; at += MAC_BYTES) {
+    const stream = hmacSha256Text(key, `${RECEIPT_VERSION}-owner|${callId}|${at - from}`, 'binary')
+    const end = Math.min(MAC_BYTES, bytes.length - at)
     for (let byte = 0; byte < end; byte += 1)
-      masked[at + byte] = (masked[at + byte] ?? 0) ^ (stream[byte] ?? 0)
+      bytes[at + byte] = (bytes[at + byte] ?? 0) ^ stream.charCodeAt(byte)
   }
-  return masked
 }
 
 const HASH = /^[0-9a-f]{64}$/
 
-/** The owner is an agent, a visitor (a hash) or a payer account. */
-function ownerBytes(owner: string): Buffer {
-  if (isUuid(owner)) return Buffer.concat([Buffer.of(OWNER.uuid), uuidBytes(owner)])
-  if (HASH.test(owner)) return Buffer.concat([Buffer.of(OWNER.hash), Buffer.from(owner, 'hex')])
-  return Buffer.concat([Buffer.of(OWNER.text), Buffer.from(owner, 'utf8')])
+/** The owner is an agent, a visitor (a hash) or a payer account: its kind, and how its text is encoded. */
+function encodeOwner(owner: string): [kind: number, encoding: 'hex' | 'utf8', text: string] {
+  if (isUuid(owner)) return [OWNER.uuid, 'hex', hexOfUuid(owner)]
+  return HASH.test(owner) ? [OWNER.hash, 'hex', owner] : [OWNER.text, 'utf8', owner]
 }
 
 function ownerText(bytes: Buffer): string | null {
@@ -129,6 +140,7 @@ function ownerText(bytes: Buffer): string | null {
   return bytes[0] === OWNER.text && !text.includes('\0') ? text : null
 }
 
-const uuidBytes = (id: string): Buffer => Buffer.from(id.replaceAll('-', ''), 'hex')
+const hexOfUuid = (id: string): string =>
+  id.slice(0, 8) + id.slice(9, 13) + id.slice(14, 18) + id.slice(19, 23) + id.slice(24)
 const uuidText = (bytes: Buffer): string =>
   bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')

@@ -1,5 +1,6 @@
 import { toUsdc, ZERO, type Micros } from '../core/money.ts'
-import type { CallRow } from '../core/commit-rows.ts'
+import type { CallRow } from '../core/aggregate-commit-row-types.ts'
+import { presentTaskPass, type TaskPassView } from '../domain/task-passes.ts'
 import type { GhostMode } from './call-request-and-reply-types.ts'
 import { signCallReceipt } from './call-receipts.ts'
 import type { ToolRunResult } from './run-tool.ts'
@@ -13,10 +14,16 @@ const GHOST_NOTES: Record<GhostMode, string> = {
 }
 
 /** The signing key of a receipt and the owner of the call's log. */
-export interface ReceiptSigning {
+export interface ReceiptSigningKeyAndOwner {
   readonly key: Buffer
   /** An agent, a visitor or a payer account. */
   readonly owner: string
+}
+
+/** What paid the call besides credits. */
+interface CallPaymentDetails {
+  readonly settlementUrl: string | null
+  readonly pass: TaskPassView | null
 }
 
 /** Builds the response body: the tool's output, then reserved fields. */
@@ -25,8 +32,8 @@ export function toCallReplyBody(
   row: CallRow,
   ghost: GhostMode,
   balance: Micros | null,
-  { key, owner }: ReceiptSigning,
-  settlementUrl: string | null,
+  { key, owner }: ReceiptSigningKeyAndOwner,
+  { settlementUrl, pass }: CallPaymentDetails,
 ): Record<string, unknown> {
   return {
     ...output,
@@ -48,6 +55,7 @@ export function toCallReplyBody(
       ...(traces.mode === 'cache' && { cached: true }),
       ms: row.ms,
       ...(traces.waived === null ? {} : { waived: traces.waived }),
+      ...(pass === null ? {} : { pass: presentTaskPass(pass) }),
       ...(settlementUrl === null ? {} : { settlement_url: settlementUrl }),
       receipt: signCallReceipt(key, row, owner),
     },

@@ -3,13 +3,17 @@ import type { Clock } from '../core/clock.ts'
 import type { ServiceError } from '../core/errors.ts'
 import type { ApiKeySpendingLimits } from '../domain/api-key-spending-limits.ts'
 import type { Micros } from '../core/money.ts'
-import type { CallRow, IdempotentResponse } from '../core/commit-rows.ts'
+import type { CallRow, IdempotentResponse } from '../core/aggregate-commit-row-types.ts'
+import type { PaymentTerms } from '../payments/payment-offers.ts'
 import type { PaymentRequestContext, PaymentService } from '../payments/payment-service-types.ts'
 import type { ToolCatalogue } from '../tools/tool-catalogue.ts'
+import type { ToolEvent } from '../tools/define-tool.ts'
 import type { ToolPorts } from '../tools/tool-ports.ts'
 import type { FailedCallLimiter } from './failed-call-limiter.ts'
+import type { ExplainedRefusals } from './explained-refusals.ts'
 import type { BackpackRefusalLog } from './backpack-refusal-log.ts'
-import type { JsonFields } from './extract-tool-input.ts'
+import type { JsonFields } from './tool-input-from-request-body.ts'
+import type { PresentedTaskPass } from '../domain/task-passes.ts'
 
 /** Types of the call pipeline: requests, replies and dependencies. */
 
@@ -33,6 +37,22 @@ export interface CallIdempotency {
   readonly lookedUpAt?: number
 }
 
+/** The client's connection. The signal costs something, so it is created when it is read. */
+export interface CallerConnection {
+  /** Whether the client has disconnected. */
+  readonly closed: boolean
+  /** Aborted when the client disconnects. */
+  readonly closeSignal: AbortSignal
+}
+
+/** The connection of a client whose disconnect aborts a signal already. */
+export const connectionOf = (closeSignal: AbortSignal): CallerConnection => ({
+  get closed() {
+    return closeSignal.aborted
+  },
+  closeSignal,
+})
+
 /** A request for one tool. */
 export interface CallRequest {
   readonly tool: string
@@ -45,8 +65,7 @@ export interface CallRequest {
   readonly idempotency: CallIdempotency | null
   /** Transport data of the request, including a payment. */
   readonly door: PaymentRequestContext
-  /** Aborted when the client disconnects. */
-  readonly signal: AbortSignal
+  readonly connection: CallerConnection
   readonly requestId: string
   /**
    * Rate-limits this call. Runs after validation and before any hold is taken; throws
@@ -85,6 +104,8 @@ export interface CallReply {
 }
 
 export type EmitStreamEvent = (event: string, data: unknown) => void
+/** A step of a running tool. */
+export type ToolProgress = Extract<ToolEvent, { type: 'progress' }>
 /** Called when a stream starts, with the response headers known by then. */
 export type OnStreamOpened = (replayed: boolean, headers?: CallReply['headers']) => void
 
@@ -99,8 +120,12 @@ export type CallPriceQuote = {
   readonly tool: string
   readonly price_usdc: number
   /** `payment`: without a key, by any method that the 402 offers; null without one. */
-  readonly rail: 'free' | 'credits' | 'payment' | null
+  readonly rail: 'free' | 'pass' | 'credits' | 'payment' | null
+  /** The task pass that would pay, before the call. */
+  readonly pass: PresentedTaskPass | null
   readonly free_calls_left: number | null
+  /** How the price can be paid on a chain; empty for a free call and without chains (decision 210). */
+  readonly offers: PaymentTerms[]
   /** The problem document that the call would get. */
   readonly would_refuse: Record<string, unknown> | null
 }
@@ -109,9 +134,9 @@ export type CallPriceQuote = {
 export interface CallService {
   /**
    * Runs a call. Rejects with a ServiceError and charges nothing, except that `unavailable` may say
-   * the charge is unknown.
+   * the charge is unknown. `progress` hears the tool's steps while it runs, never its output.
    */
-  refuel(request: CallRequest): Promise<CallReply>
+  refuel(request: CallRequest, progress?: (step: ToolProgress) => void): Promise<CallReply>
   /** Returns price, payment method and possible rejection. Holds nothing. */
   quote(request: CallRequest): Promise<CallPriceQuote>
   /** Throws if the request itself is invalid. Holds, runs and charges nothing. */
@@ -140,7 +165,8 @@ export interface HiveExcerpt {
   readonly excerpt: string
   readonly namespace: string
   readonly confidence: number
-  readonly agent_id: string
+  /** The author where public places name it. */
+  readonly agent_id: string | null
   readonly created_at: string
 }
 
@@ -164,6 +190,8 @@ export interface CallDeps {
   readonly paying: PaymentService
   /** Records rejections by Backpacks for their spend logs. */
   readonly refusals: Pick<BackpackRefusalLog, 'noteError'>
+  /** Explains refusals by machines (`why_url`). */
+  readonly explained: Pick<ExplainedRefusals, 'note'>
   /** Whether price shares may move promotional credits to other agents (decision 152). */
   readonly promoTransferable: boolean
   /** Looks up the topic of a call in the public Hive. */

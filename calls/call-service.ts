@@ -3,7 +3,8 @@ import { ServiceError, httpStatusOf } from '../core/errors.ts'
 import { toProblemDocument } from '../core/problem-document.ts'
 import { newUuidV7 } from '../core/ids.ts'
 import { createIdempotencySingleflight } from '../core/concurrency/idempotency-singleflight.ts'
-import { toUsdc, ZERO } from '../core/money.ts'
+import { asMicros, toUsdc, ZERO } from '../core/money.ts'
+import { listPaymentTerms } from '../payments/payment-offers.ts'
 import { previewCallAdmission } from './call-admission.ts'
 import type { AdmittedCall } from './admitted-call.ts'
 import type {
@@ -14,11 +15,25 @@ import type {
   EmitStreamEvent,
   OnStreamOpened,
   CallPriceQuote,
+  ToolProgress,
 } from './call-request-and-reply-types.ts'
 import { toCallError } from './to-call-error.ts'
-import { NOOP_CALL_OBSERVER, executeToolCall, replayStoredReply } from './execute-tool-call.ts'
+import {
+  NOOP_CALL_OBSERVER,
+  executeToolCall,
+  replayStoredReply,
+  type CallObserver,
+} from './execute-tool-call.ts'
 import { createToolCallBatchRunner } from './pipeline/tool-call-batch.ts'
-import { preflightCall, callPaymentOffer, planCall, parseCall, type CallPlan } from './call-plan.ts'
+import {
+  loadToolOf,
+  preflightCall,
+  callPaymentOffer,
+  parsePriceAndPreflightCall,
+  parseCall,
+  type ValidatedPricedCall,
+} from './call-plan.ts'
+import { presentTaskPass } from '../domain/task-passes.ts'
 
 /** The entry point of all calls: single, streamed and batched. */
 
@@ -29,14 +44,20 @@ type RunOnce = (request: CallRequest, run: RunCall) => Promise<CallReply>
 /** Creates the call service, which all transports use. */
 export function createCallService(parts: CallDeps): CallService {
   const once = createIdempotentRunner(parts)
-  const refuel = (request: CallRequest) =>
-    once(request, (keyed) => executeToolCall(parts, keyed, NOOP_CALL_OBSERVER))
-  const pipeline = createToolCallBatchRunner(parts, refuel)
+  const refuel: CallService['refuel'] = (request, progress) =>
+    once(request, (keyed) =>
+      executeToolCall(
+        parts,
+        keyed,
+        progress === undefined ? NOOP_CALL_OBSERVER : observeProgress(progress),
+      ),
+    )
+  const pipeline = createToolCallBatchRunner(parts, (request) => refuel(request))
   return {
     refuel,
     quote: (request) => quoteCall(parts, request),
     async check(request) {
-      await planCall(parts, request)
+      await parsePriceAndPreflightCall(parts, request)
     },
     stream: (request, emit, opened) => streamToolCall(parts, once, request, emit, opened),
     pipeline: (request) => pipeline(request),
@@ -49,6 +70,14 @@ export function createCallService(parts: CallDeps): CallService {
       ),
   }
 }
+
+/** Steps reveal no output, so they need no durable hold. */
+const observeProgress = (progress: (step: ToolProgress) => void): CallObserver => ({
+  ...NOOP_CALL_OBSERVER,
+  progress: (event) => {
+    if (event.type === 'progress') progress(event)
+  },
+})
 
 /** Returns the stored response of a repeated request; runs a new one. */
 function createIdempotentRunner({ callLog, clock }: CallDeps): RunOnce {
@@ -72,9 +101,10 @@ function createIdempotentRunner({ callLog, clock }: CallDeps): RunOnce {
 }
 
 async function quoteCall(parts: CallDeps, request: CallRequest): Promise<CallPriceQuote> {
-  const plan = parseCall(parts, request)
+  await loadToolOf(parts, request)
+  const plan = withQuotedPrice(parseCall(parts, request))
   const early = await earlyRefusal(parts, plan)
-  const { left, amount, refusal } = await previewCallAdmission(
+  const { left, amount, refusal, pass } = await previewCallAdmission(
     parts,
     plan,
     newUuidV7(parts.clock.now()),
@@ -83,17 +113,29 @@ async function quoteCall(parts: CallDeps, request: CallRequest): Promise<CallPri
   return {
     tool: plan.tool.slug,
     price_usdc: toUsdc(amount ?? plan.price ?? ZERO),
-    rail: amount === ZERO ? 'free' : railOf(parts, plan),
+    rail: amount === ZERO ? 'free' : pass === null ? railOf(parts, plan) : 'pass',
+    pass: pass === null ? null : presentTaskPass(pass),
     free_calls_left: left,
+    offers: amount === ZERO ? [] : listPaymentTerms(callPaymentOffer(parts, plan)),
     would_refuse: refusal === null ? null : refusalView(refusal),
   }
+}
+
+/** A price that has risen is quoted at once; calls cost what was quoted before for a while. */
+function withQuotedPrice(plan: ValidatedPricedCall): ValidatedPricedCall {
+  const { community, price } = plan.tool
+  if (community === undefined || typeof price === 'function' || plan.price === null) return plan
+  return { ...plan, price: asMicros(plan.price + community.quotedPrice - price) }
 }
 
 /** Statuses of input that cannot become a call. */
 const BAD_INPUT: ReadonlySet<number> = new Set([400, 413, 422])
 
 /** Returns the rejection that precedes all limits. Throws for invalid input. */
-async function earlyRefusal(parts: CallDeps, plan: CallPlan): Promise<ServiceError | null> {
+async function earlyRefusal(
+  parts: CallDeps,
+  plan: ValidatedPricedCall,
+): Promise<ServiceError | null> {
   try {
     await preflightCall(parts, plan)
     return null
@@ -104,7 +146,7 @@ async function earlyRefusal(parts: CallDeps, plan: CallPlan): Promise<ServiceErr
 }
 
 /** `credits` with a key; `payment` without one if a payment is possible, else null. */
-function railOf(parts: CallDeps, plan: CallPlan): 'credits' | 'payment' | null {
+function railOf(parts: CallDeps, plan: ValidatedPricedCall): 'credits' | 'payment' | null {
   if (plan.request.caller.agentId !== null) return 'credits'
   return callPaymentOffer(parts, plan) === null ? null : 'payment'
 }

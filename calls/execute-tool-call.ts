@@ -1,16 +1,19 @@
 import { IdempotentReplayError } from '../actors/aggregate-command-types.ts'
 import { ServiceError } from '../core/errors.ts'
 import { newUuidV7 } from '../core/ids.ts'
-import type { IdempotentResponse } from '../core/commit-rows.ts'
+import type { IdempotentResponse } from '../core/aggregate-commit-row-types.ts'
 import type { ToolEvent } from '../tools/define-tool.ts'
 import { admitCall, releaseAdmittedCall } from './call-admission.ts'
-import { releaseToolClaims } from './tool-context.ts'
-import { hasExternalEffect, type AdmittedCall } from './admitted-call.ts'
+import { undoFailedCallClaims } from './tool-context.ts'
+import { mustNotRerunUnderIdempotencyKey, type AdmittedCall } from './admitted-call.ts'
 import type { CallDeps, CallReply, CallRequest } from './call-request-and-reply-types.ts'
 import { PaymentReplayError } from './paid-call-admission.ts'
-import { createToolOutputBuffer } from './tool-output-buffer.ts'
-import { planCall } from './call-plan.ts'
+import { createOutputBufferUntilCharge } from './tool-output-held-until-charge-commits.ts'
+import { executeInstantCall, isInstantCall } from './instant-call.ts'
+import { toUnknownChargeError } from './to-call-error.ts'
+import { parsePriceAndPreflightCall, type ValidatedPricedCall } from './call-plan.ts'
 import { runTool, type ToolRunResult } from './run-tool.ts'
+import { AnswerNotReleasedError } from './deliver-paid-call.ts'
 import { settleFailedCall, settleSuccessfulCall } from './settle-call.ts'
 
 /** Observes a call, for streaming. */
@@ -33,7 +36,22 @@ export async function executeToolCall(
   watcher: CallObserver,
 ): Promise<CallReply> {
   const callId = newUuidV7(parts.clock.now())
-  const plan = await planCall(parts, request)
+  const plan = await parsePriceAndPreflightCall(parts, request)
+  if (!watcher.durable && isInstantCall(plan)) {
+    const reply = await executeInstantCall(parts, plan, callId)
+    if (reply !== null) return reply
+  }
+  return executeHeldCall(parts, plan, callId, watcher)
+}
+
+/** Executes a call that holds its price while its tool runs. */
+async function executeHeldCall(
+  parts: CallDeps,
+  plan: ValidatedPricedCall,
+  callId: string,
+  watcher: CallObserver,
+): Promise<CallReply> {
+  const { request } = plan
   const { effect, slow = false } = plan.tool
   const durable = watcher.durable || effect === 'external' || slow
   const giveBack = await request.takeRateToken?.(plan.tool.slug)
@@ -56,7 +74,7 @@ export async function executeToolCall(
   let outcome: ToolRunResult | null = null
   try {
     watcher.progress({ type: 'progress', step: 'run' })
-    const output = createToolOutputBuffer(watcher.progress)
+    const output = createOutputBufferUntilCharge(watcher.progress)
     outcome = await runTool(parts, ticket, output.emit)
     watcher.progress({ type: 'progress', step: 'settle', note: `${outcome.ms} ms` })
     settling = true
@@ -74,8 +92,10 @@ export async function executeToolCall(
       ticket = await admitCall(parts, plan, callId, durable)
     }
   } catch (error) {
+    // The answer is stored and waits for its payment.
+    if (error instanceof AnswerNotReleasedError) throw addCall(error.reason, callId)
     const unknown = error instanceof ServiceError && error.code === 'unavailable'
-    if (outcome !== null && !unknown) await releaseToolClaims(parts, outcome.traces)
+    if (outcome !== null && !unknown) await undoFailedCallClaims(parts, outcome.traces)
     if (ticket === null) throw error
     if (error instanceof IdempotentReplayError) {
       await releaseHold(parts, ticket)
@@ -86,6 +106,11 @@ export async function executeToolCall(
   }
 }
 
+const addCall = (error: ServiceError, callId: string): ServiceError => (
+  Object.assign(error.details, { call_id: callId }),
+  error
+)
+
 /**
  * A call with external effects may have been admitted after an earlier one with its key was ended
  * by its timer. The hold exists now, so an earlier answer is visible.
@@ -93,7 +118,7 @@ export async function executeToolCall(
 async function findRacingReply(parts: CallDeps, ticket: AdmittedCall): Promise<CallReply | null> {
   const { tool, request } = ticket.plan
   const { idempotency, caller } = request
-  if (idempotency === null || !hasExternalEffect(tool, request)) return null
+  if (idempotency === null || !mustNotRerunUnderIdempotencyKey(tool, request)) return null
   const owner = caller.agentId ?? caller.visitorId
   const stored = await parts.callLog.findAnswer(owner, idempotency.key)
   if (stored === null) return null
@@ -116,18 +141,11 @@ function toUnavailableError(
   settling: boolean,
 ): ServiceError {
   // The timer of a call with external effects stores the answer for its key.
-  if (!hasExternalEffect(ticket.plan.tool, ticket.plan.request)) void releaseHold(parts, ticket)
-  const known = settling
-    ? {
-        detail:
-          'It is not known yet whether this call was charged. Repeat it with its Idempotency-Key to find out.',
-      }
-    : { refunded: true, cost_usdc: 0 }
-  return new ServiceError(
-    'unavailable',
-    { ...error.details, call_id: ticket.callId, ...known },
-    error,
-  )
+  if (!mustNotRerunUnderIdempotencyKey(ticket.plan.tool, ticket.plan.request))
+    void releaseHold(parts, ticket)
+  if (settling) return toUnknownChargeError(error, ticket.callId)
+  const known = { call_id: ticket.callId, refunded: true, cost_usdc: 0 }
+  return new ServiceError('unavailable', { ...error.details, ...known }, error)
 }
 
 /** Releases the holds of a failed call and returns its error. */

@@ -4,7 +4,7 @@ import { LIMITS } from '../core/limits.ts'
 import { createNodeRateLimiter } from '../core/concurrency/node-rate-limiter.ts'
 
 /** The parts of a call that its failures are counted by. */
-export interface FailedCallSource {
+export interface FailedCallCallerAndTool {
   readonly request: {
     readonly caller: { readonly agentId: string | null; readonly visitorId: string }
   }
@@ -17,9 +17,9 @@ export interface FailedCallSource {
  */
 export interface FailedCallLimiter {
   /** Throws `rate_limited` when the limit is reached. */
-  assertBelowLimit(plan: FailedCallSource): void
+  assertBelowLimit(plan: FailedCallCallerAndTool): void
   /** Counts the failure if the caller could have caused it. */
-  recordFailure(plan: FailedCallSource, error: unknown): void
+  recordFailure(plan: FailedCallCallerAndTool, error: unknown): void
 }
 
 export const NOOP_FAILED_CALL_LIMITER: FailedCallLimiter = {
@@ -35,7 +35,7 @@ export function createFailedCallLimiter(clock: Pick<Clock, 'mono'>): FailedCallL
     per: 'caller',
     windowSeconds: LIMITS.failedCallsWindowSeconds,
   })
-  const ownerOf = ({ request: { caller }, tool }: FailedCallSource) =>
+  const ownerOf = ({ request: { caller }, tool }: FailedCallCallerAndTool) =>
     `${caller.agentId ?? caller.visitorId} ${tool.slug}`
   return {
     assertBelowLimit: (plan) => rate.assertWithinLimit(ownerOf(plan)),

@@ -1,12 +1,12 @@
 import { IdempotentReplayError } from '../actors/aggregate-command-types.ts'
 import { ServiceError } from '../core/errors.ts'
 import { newUuidV7 } from '../core/ids.ts'
-import { addMicros, micros, ZERO, type Micros } from '../core/money.ts'
+import { addMicros, asMicros, ZERO, type Micros } from '../core/money.ts'
 import { releaseCallHoldCommand } from '../payments/commands/call-commands.ts'
 import {
   getCreditShortageCommand,
   drawFromFleetCommand,
-  getFleetPoolCommand,
+  getFleetPoolAggregateCommand,
   type FleetDrawInput,
 } from '../payments/commands/fleet-commands.ts'
 import type { PromoCashAmounts } from '../payments/ledger-accounts.ts'
@@ -30,6 +30,8 @@ export interface FleetCreditRequest {
   readonly amount: Micros
   /** Count concurrent in-memory holds, as admission does; a capture does not. */
   readonly beside: boolean
+  /** Only cash counts: the call takes no promotional credits. */
+  readonly from?: 'cash' | undefined
 }
 
 /**
@@ -37,7 +39,7 @@ export interface FleetCreditRequest {
  * `attempt` gets the amount lent so far. The loan belongs to this call. If the pool is too small,
  * rejects with the original error and returns the loan.
  */
-export async function withFleetCredit<T>(
+export async function retryWithFleetLoan<T>(
   parts: FleetCreditDeps,
   drawing: FleetCreditRequest,
   attempt: (lent: Micros) => Promise<T>,
@@ -65,15 +67,15 @@ export async function withFleetCredit<T>(
 /** Whether the pool could lend the shortfall now. Borrows nothing. */
 export async function canBorrowFromFleet(
   { actors }: FleetCreditDeps,
-  { agentId, callId, amount, beside }: FleetCreditRequest,
+  { agentId, callId, amount, beside, from }: FleetCreditRequest,
   refusal: ServiceError,
 ): Promise<boolean> {
   if (!isInsufficientFunds(refusal)) return false
-  const request = { callId, amount, beside }
+  const request = { callId, amount, beside, from }
   const { fleetId, amount: short } = await actors.ask(agentId, getCreditShortageCommand, request)
   if (fleetId === null) return false
-  const { promo, cash } = await actors.ask(fleetId, getFleetPoolCommand, {})
-  return short <= addMicros(promo, cash)
+  const { promo, cash } = await actors.ask(fleetId, getFleetPoolAggregateCommand, {})
+  return short <= (from === 'cash' ? cash : addMicros(promo, cash))
 }
 
 /**
@@ -81,7 +83,10 @@ export async function canBorrowFromFleet(
  * since.
  */
 function isInsufficientFunds(error: unknown): error is ServiceError {
-  return error instanceof ServiceError && error.code === 'payment_required'
+  return (
+    error instanceof ServiceError &&
+    (error.code === 'payment_required' || error.code === 'cash_required')
+  )
 }
 
 const isUnavailableError = (error: unknown): boolean =>
@@ -90,16 +95,16 @@ const isUnavailableError = (error: unknown): boolean =>
 /** Returns the amount lent; null if the pool has too little, which the error then says. */
 async function borrowShortfall(
   { actors, clock }: FleetCreditDeps,
-  { agentId, callId, amount, beside }: FleetCreditRequest,
+  { agentId, callId, amount, beside, from }: FleetCreditRequest,
   refusal: ServiceError,
   whole: boolean,
 ): Promise<Micros | null> {
-  const looked = { callId, amount, beside, whole }
+  const looked = { callId, amount, beside, whole, from }
   const { fleetId, amount: short } = await actors.ask(agentId, getCreditShortageCommand, looked)
   if (fleetId === null) return null
   if (short === ZERO) return ZERO
   try {
-    const request = { id: newUuidV7(clock.now()), agentId, callId, amount: short }
+    const request = { id: newUuidV7(clock.now()), agentId, callId, amount: short, from }
     const { promo, cash } = await requestLoan(actors, fleetId, request, clock.mono())
     return addMicros(promo, cash)
   } catch (error) {
@@ -127,7 +132,7 @@ async function requestLoan(
   } catch (error) {
     if (!(error instanceof IdempotentReplayError)) throw error
     const { promo, cash } = error.stored.response.body as ReturnType<typeof toLoanText>
-    return { promo: micros(BigInt(promo)), cash: micros(BigInt(cash)) }
+    return { promo: asMicros(BigInt(promo)), cash: asMicros(BigInt(cash)) }
   }
 }
 

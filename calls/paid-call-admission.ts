@@ -15,7 +15,12 @@ import {
   type AdmittedCall,
 } from './admitted-call.ts'
 import type { CallDeps, CallReply } from './call-request-and-reply-types.ts'
-import { callPaymentOffer, callHoldTimeoutMs, type CallPlan } from './call-plan.ts'
+import {
+  callPaymentOffer,
+  callHoldTimeoutMs,
+  isAnswerWithheld,
+  type ValidatedPricedCall,
+} from './call-plan.ts'
 
 /** The payment of this request has bought a response already. */
 export class PaymentReplayError extends Error {
@@ -29,7 +34,7 @@ export class PaymentReplayError extends Error {
 /** Admits a call with a payment: checks the owner's limits, then claims the payment. */
 export async function admitPaidCall(
   parts: CallDeps,
-  plan: CallPlan,
+  plan: ValidatedPricedCall,
   callId: string,
   amount: Micros,
 ): Promise<AdmittedCall> {
@@ -46,7 +51,7 @@ export async function admitPaidCall(
   const before = await look()
   if (before !== null) throw new PaymentReplayError(before)
   const at = await holdForPayment(parts, plan, callId, amount, paying.refOf(payment)).catch(
-    catchWithRacingPaidReply(look),
+    recoverReplyOfRacingPaidRequest(look),
   )
   if (typeof at !== 'number') throw new PaymentReplayError(at)
   try {
@@ -54,10 +59,11 @@ export async function admitPaidCall(
     // Settlement, tool and commit must fit in the time after this.
     const claimBy = agentId === null ? Infinity : at + LIMITS.holdGraceMs
     const { sharesPrice = false } = plan.tool
-    const buyer = { agentId, callId, patienceMs, claimBy, sharesPrice }
+    const withholdsAnswer = isAnswerWithheld(plan)
+    const buyer = { agentId, callId, patienceMs, claimBy, sharesPrice, withholdsAnswer }
     const paid = await paying
       .claim(payment, door, buyer, offer)
-      .catch(catchWithRacingPaidReply(look))
+      .catch(recoverReplyOfRacingPaidRequest(look))
     if ('status' in paid) throw new PaymentReplayError(paid)
     // A payment made before a price change is charged as made.
     return toPaidCall(plan, callId, payment.price, paid, at)
@@ -86,7 +92,7 @@ export async function findPaidReply(
  * Two requests with one payment: the other one may have caused this error and have a response by
  * now, which is then the response of both.
  */
-export const catchWithRacingPaidReply =
+export const recoverReplyOfRacingPaidRequest =
   (look: () => Promise<CallReply | null>) =>
   async (error: unknown): Promise<CallReply> => {
     const refused = error instanceof ServiceError && httpStatusOf(error.code) < 500
@@ -96,7 +102,7 @@ export const catchWithRacingPaidReply =
   }
 
 const toPaidCall = (
-  plan: CallPlan,
+  plan: ValidatedPricedCall,
   callId: string,
   amount: Micros,
   paid: ClaimedPayment,
@@ -116,7 +122,7 @@ const toPaidCall = (
 /** Reports a limit of the owner before a payment error, so that payment cannot bypass limits. */
 async function preferLimitRefusal(
   parts: CallDeps,
-  plan: CallPlan,
+  plan: ValidatedPricedCall,
   callId: string,
   error: unknown,
 ): Promise<unknown> {
@@ -140,7 +146,7 @@ async function preferLimitRefusal(
  */
 async function holdForPayment(
   parts: CallDeps,
-  plan: CallPlan,
+  plan: ValidatedPricedCall,
   callId: string,
   amount: Micros,
   payment: ReturnType<CallDeps['paying']['refOf']>,
@@ -158,7 +164,11 @@ async function holdForPayment(
   return admitted.at
 }
 
-async function releasePaidHold(parts: CallDeps, plan: CallPlan, callId: string): Promise<void> {
+async function releasePaidHold(
+  parts: CallDeps,
+  plan: ValidatedPricedCall,
+  callId: string,
+): Promise<void> {
   const { agentId } = plan.request.caller
   if (agentId === null) return
   await parts.actors

@@ -1,21 +1,25 @@
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
+import { minMicros, subtractMicros, ZERO } from '../core/money.ts'
+import { addSharedAbortListener } from '../core/concurrency/shared-abort-listener.ts'
 import type { Tool, ToolEvent } from '../tools/define-tool.ts'
 import type { AdmittedCall } from './admitted-call.ts'
+import type { ValidatedPricedCall } from './call-plan.ts'
 import type { CallDeps, HiveExcerpt } from './call-request-and-reply-types.ts'
 import {
   createToolContext,
   createStagedEffects,
-  releaseToolClaims,
-  type StagedEffects,
+  undoFailedCallClaims,
+  type ToolStagedEffects,
+  type ToolRunEnd,
 } from './tool-context.ts'
-import { startHiveLookupForCall } from './call-hive-lookup.ts'
-import type { JsonFields } from './extract-tool-input.ts'
+import { startHiveLookupForCall } from './hive-excerpts-for-call-result.ts'
+import type { JsonFields } from './tool-input-from-request-body.ts'
 
 /** Validated output of a tool and its duration. */
 export interface ToolRunResult {
   readonly output: JsonFields
-  readonly traces: StagedEffects
+  readonly traces: ToolStagedEffects
   readonly ms: number
   /** Matching Hive entries. */
   readonly notes: readonly HiveExcerpt[]
@@ -28,12 +32,12 @@ export interface ToolRunResult {
  */
 export async function runTool(
   parts: CallDeps,
-  { plan, callId }: AdmittedCall,
+  { plan, callId, amount }: AdmittedCall,
   emit: (event: ToolEvent) => void,
 ): Promise<ToolRunResult> {
   const { tool, input, request } = plan
-  if (request.signal.aborted) throw new ServiceError('cancelled')
-  const traces = createStagedEffects()
+  if (request.connection.closed) throw new ServiceError('cancelled')
+  const traces = createStagedEffects(tool)
   const started = parts.clock.mono()
   const deadline = createToolDeadline(
     Math.min(tool.timeoutMs, LIMITS.toolDeadlineMs),
@@ -46,15 +50,8 @@ export async function runTool(
     return new ServiceError('outcome_unknown', deadline.known(), error)
   }
   try {
-    const context = createToolContext(
-      parts,
-      request,
-      callId,
-      deadline.signal,
-      traces,
-      emit,
-      deadline.seal,
-    )
+    const price = subtractMicros(amount, minMicros(amount, request.run?.fee ?? ZERO))
+    const context = createToolContext(parts, request, { callId, price }, deadline, traces, emit)
     const look = startHiveLookupForCall(parts, plan)
     const output = await deadline
       .race(tool.run(input, context) as Promise<JsonFields>)
@@ -70,11 +67,44 @@ export async function runTool(
     return { output, traces, ms, notes: await look() }
   } catch (error) {
     parts.failedVisits.recordFailure(plan, error)
-    await releaseToolClaims(parts, traces)
+    await undoFailedCallClaims(parts, traces)
     throw error
   } finally {
     deadline.clear()
   }
+}
+
+/**
+ * Runs an instant tool: it ends at once, so it needs no deadline and nothing aborts it. Rejects with the
+ * tool's own error; its claims are released then.
+ */
+export async function runInstantTool(
+  parts: CallDeps,
+  plan: ValidatedPricedCall,
+  callId: string,
+): Promise<ToolRunResult> {
+  const { tool, input, request } = plan
+  if (request.connection.closed) throw new ServiceError('cancelled')
+  const traces = createStagedEffects(tool)
+  const started = parts.clock.mono()
+  try {
+    const end = { signal: parts.shutdown, seal: refuseSeal }
+    const call = { callId, price: plan.price ?? ZERO }
+    const context = createToolContext(parts, request, call, end, traces, ignoreEvent)
+    const look = startHiveLookupForCall(parts, plan)
+    const output = (await tool.run(input, context)) as JsonFields
+    checkOutput(parts, tool, output)
+    const ms = Math.round(parts.clock.mono() - started)
+    return { output, traces, ms, notes: await look() }
+  } catch (error) {
+    await undoFailedCallClaims(parts, traces)
+    throw error
+  }
+}
+
+const ignoreEvent = (): void => {}
+const refuseSeal = (): void => {
+  throw new Error('an instant tool has no external effects')
 }
 
 /**
@@ -86,19 +116,19 @@ function stopSignalsOf(
   { tool, request }: AdmittedCall['plan'],
 ): AbortSignal[] {
   const again = request.run !== undefined && tool.effect === 'none' && tool.slow !== true
-  return again ? [shutdown, request.signal] : [shutdown]
+  return again ? [shutdown, request.connection.closeSignal] : [shutdown]
 }
 
 function checkOutput({ catalogue }: CallDeps, tool: Tool, output: JsonFields): void {
   catalogue.validateOutput(tool, output)
-  if (Buffer.byteLength(JSON.stringify(output)) > LIMITS.toolOutputBytes)
+  const text = JSON.stringify(output)
+  // A character has at most three bytes.
+  if (text.length * 3 <= LIMITS.toolOutputBytes) return
+  if (Buffer.byteLength(text) > LIMITS.toolOutputBytes)
     throw new ServiceError('response_too_large', { limit_bytes: LIMITS.toolOutputBytes })
 }
 
-interface ToolDeadline {
-  readonly signal: AbortSignal
-  /** After this the work is not aborted. If it exceeds the deadline, its outcome is unknown. */
-  seal(known?: Readonly<Record<string, unknown>>): void
+interface ToolDeadline extends ToolRunEnd {
   sealed(): boolean
   /** Details passed to `seal`. */
   known(): Record<string, unknown>
@@ -109,22 +139,28 @@ interface ToolDeadline {
 
 /** One abort signal for deadline and shutdown, each with its reason. */
 function createToolDeadline(deadlineMs: number, stops: readonly AbortSignal[]): ToolDeadline {
-  const end = new AbortController()
+  let controller: AbortController | null = null
+  let abortReason: ServiceError | null = null
   let rejectHeld: (reason: ServiceError) => void = () => {}
   let sealed = false
   let knownDetails: Readonly<Record<string, unknown>> = {}
   const cut = (reason: ServiceError) => {
     if (sealed) return rejectHeld(new ServiceError('outcome_unknown', { ...knownDetails }, reason))
-    end.abort(reason)
+    abortReason ??= reason
+    controller?.abort(abortReason)
     rejectHeld(reason)
   }
   const late = setTimeout(() => cut(new ServiceError('tool_timeout')), deadlineMs)
   const stop = () => cut(new ServiceError('unavailable', { retry_after: 2 }))
-  for (const signal of stops) signal.addEventListener('abort', stop)
+  const removals = stops.map((signal) => addSharedAbortListener(signal, stop))
   return {
-    signal: end.signal,
+    get signal() {
+      controller ??= new AbortController()
+      if (abortReason !== null) controller.abort(abortReason)
+      return controller.signal
+    },
     seal(known = {}) {
-      end.signal.throwIfAborted()
+      if (abortReason !== null) throw abortReason
       knownDetails = known
       sealed = true
     },
@@ -134,13 +170,11 @@ function createToolDeadline(deadlineMs: number, stops: readonly AbortSignal[]): 
       new Promise((resolve, reject) => {
         rejectHeld = reject
         if (stops.some((signal) => signal.aborted)) stop()
-        work.then(resolve, (error: unknown) =>
-          reject(end.signal.aborted ? (end.signal.reason as ServiceError) : error),
-        )
+        work.then(resolve, (error: unknown) => reject(abortReason ?? error))
       }),
     clear() {
       clearTimeout(late)
-      for (const signal of stops) signal.removeEventListener('abort', stop)
+      for (const remove of removals) remove()
     },
   }
 }

@@ -8,19 +8,20 @@ import {
   isScheduleRunRetryable,
   type ScheduleRunOutcome,
   type ScheduleView,
-} from '../actors/commands/schedules-commands.ts'
+} from '../actors/commands/schedule-aggregate-commands.ts'
 import { ServiceError, type ErrorCode } from '../core/errors.ts'
 import { newUuidV7 } from '../core/ids.ts'
 import type { ApiKeySpendingLimits } from '../domain/api-key-spending-limits.ts'
 import { LIMITS } from '../core/limits.ts'
 import { fromUsdc, ZERO, type Micros } from '../core/money.ts'
 import { SCHEDULE_RUN_FEE } from '../domain/pricing.ts'
-import type {
-  CallDeps,
-  CallReply,
-  CallRequest,
-  CallService,
-  CallOutcome,
+import {
+  connectionOf,
+  type CallDeps,
+  type CallReply,
+  type CallRequest,
+  type CallService,
+  type CallOutcome,
 } from './call-request-and-reply-types.ts'
 import { toCallError } from './to-call-error.ts'
 
@@ -105,7 +106,7 @@ const runKey = ({ scheduleId, slot }: DueScheduleSlot): string => `schedule ${sc
 const SCHEDULE_PAYMENT_CONTEXT = {
   path: '/api/task/schedule',
   body: Buffer.alloc(0),
-  headers: {},
+  paymentHeader: null,
   fingerprint: '',
 }
 
@@ -132,7 +133,7 @@ function toCallRequest(
     ghost: 'off',
     idempotency: { key: slotKey, hash: slotKey },
     door: SCHEDULE_PAYMENT_CONTEXT,
-    signal,
+    connection: connectionOf(signal),
     requestId: scheduleId,
     run: {
       scheduleId,
@@ -218,6 +219,7 @@ function toHiveEntry(ctx: CommandContext, { name, tool, callId, at, text }: Sche
     is_public: true,
     call_id: callId,
     at: when,
+    ghost: false,
   }
 }
 

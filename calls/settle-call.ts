@@ -1,31 +1,73 @@
 import type { CommandContext } from '../actors/aggregate-command-types.ts'
-import { updateEntitlements } from '../actors/commands/entitlements-commands.ts'
+import { updateEntitlements } from '../actors/commands/entitlements-aggregate-commands.ts'
 import { updateHiveWatchList } from '../actors/commands/hive-watch-list.ts'
 import { httpStatusOf, type ErrorCode, type ServiceError } from '../core/errors.ts'
 import { toProblemDocument } from '../core/problem-document.ts'
 import { LIMITS } from '../core/limits.ts'
 import { ZERO, type Micros } from '../core/money.ts'
+import type { TaskPassView } from '../domain/task-passes.ts'
 import {
   unstoredResponsePlaceholder,
   describeUnstoredReason,
   type UnstoredResponseReason,
 } from '../domain/unstored-response-reasons.ts'
-import { describeProviderError } from './provider-error-message.ts'
+import { describeProviderError } from './describe-provider-failure.ts'
 import { failCallCommand, settleCallCommand } from '../payments/commands/call-commands.ts'
-import type { CallRow } from '../core/commit-rows.ts'
+import type { CallRow } from '../core/aggregate-commit-row-types.ts'
 import type { ClaimedPayment } from '../payments/payment-service-types.ts'
 import {
   refundDailyFreeCall,
   releaseDailyFreeCall,
   consumeDailyFreeCall,
-} from './daily-free-calls.ts'
-import { addRefusalDetails, actorsToLoad, type AdmittedCall } from './admitted-call.ts'
+} from './visitor-daily-free-calls.ts'
+import { addRefusalDetails, noteRefusal, actorsToLoad, type AdmittedCall } from './admitted-call.ts'
 import type { CallDeps, CallReply } from './call-request-and-reply-types.ts'
+import { deliverPaidCall } from './deliver-paid-call.ts'
 import { chargeableCost } from './tool-context.ts'
-import { withFleetCredit } from './fleet-credit.ts'
+import { retryWithFleetLoan } from './fleet-credit.ts'
 import { toCallError } from './to-call-error.ts'
 import { toCallReplyBody } from './call-reply-body.ts'
 import type { ToolRunResult } from './run-tool.ts'
+
+/** The row of a successful call and its reply, which exists once the row was made in the commit. */
+export interface CallRecord {
+  readonly row: (committed: CommittedCall) => CallRow
+  /** With the transaction that paid it, if it is known. */
+  readonly reply: (tx?: string | null) => CallReply
+}
+
+/** Builds the row of a successful call inside its commit, and the reply from it. */
+export function createCallRecord(
+  parts: CallDeps,
+  ticket: AdmittedCall,
+  outcome: ToolRunResult,
+): CallRecord {
+  const { plan, callId, paid } = ticket
+  const cost = chargeableCost(outcome.traces, ticket.amount)
+  let body: Record<string, unknown> = {}
+  return {
+    row({ balance, at, left = 0, pass = null, store = checkVisitorResponseSize }) {
+      const own = toCallRow(ticket, outcome.ms, cost, at, null)
+      const bare = pass === null ? own : { ...own, rail: 'pass' }
+      body = toCallReplyBody(
+        withAllowance(plan, outcome, left),
+        bare,
+        plan.request.ghost,
+        balance,
+        { key: parts.receiptKey, owner: callOwnerId(ticket) },
+        { settlementUrl: paid === null ? null : parts.paying.settlementUrl(paid.ref), pass },
+      )
+      return {
+        ...bare,
+        response: storesResponse(ticket) ? toStoredResponse(ticket, cost, body, store) : null,
+      }
+    },
+    reply(tx = paid?.tx ?? null) {
+      const headers = paid === null ? {} : parts.paying.replyHeaders(paid.payment, paid.ref, tx)
+      return { status: 200, body, headers, replayed: false, callId }
+    },
+  }
+}
 
 /** Commits the charge with all staged effects and returns the reply. */
 export async function settleSuccessfulCall(
@@ -37,32 +79,11 @@ export async function settleSuccessfulCall(
   const { agentId, key } = plan.request.caller
   const { traces } = outcome
   const cost = chargeableCost(traces, ticket.amount)
-  const settlement = ticket.paid === null ? null : parts.paying.settlementUrl(ticket.paid.ref)
-  let body: Record<string, unknown> = {}
-  const row = ({
-    balance,
-    at,
-    left = 0,
-    store = checkVisitorResponseSize,
-  }: CommittedCall): CallRow => {
-    const bare = toCallRow(ticket, outcome.ms, cost, at, null)
-    body = toCallReplyBody(
-      withAllowance(plan, outcome, left),
-      bare,
-      plan.request.ghost,
-      balance,
-      { key: parts.receiptKey, owner: callOwnerId(ticket) },
-      settlement,
-    )
-    return {
-      ...bare,
-      response: storesResponse(ticket) ? toStoredResponse(ticket, cost, body, store) : null,
-    }
-  }
+  const { row, reply } = createCallRecord(parts, ticket, outcome)
   if (agentId === null) {
     const anonymous = (at: number) => row({ balance: null, at })
     if (ticket.paid === null) await settleVisitor(parts, ticket, outcome, anonymous)
-    else await deliverPaidCall(parts, ticket, ticket.paid.ref, outcome, anonymous)
+    else return reply(await deliverPaidCall(parts, ticket, ticket.paid, outcome, anonymous))
   } else {
     const usedAt = ticket.slot ? await consumeSlotUnlessWaived(parts, ticket, outcome) : null
     const { rows, events, shares } = traces
@@ -71,7 +92,7 @@ export async function settleSuccessfulCall(
     const sharing = { shares, promoTransferable, ...callBounds(ticket, outcome) }
     const settlementInput = { callId, cost, key, row, rows, events, ended, ...sharing }
     const short = { agentId, callId, amount: cost, beside: false }
-    await withFleetCredit(parts, short, (lent) =>
+    await retryWithFleetLoan(parts, short, (lent) =>
       parts.actors.ask(
         agentId,
         settleCallCommand,
@@ -85,8 +106,7 @@ export async function settleSuccessfulCall(
   }
   const { paid } = ticket
   if (paid !== null && agentId !== null) void parts.paying.notifyPayer(paid.ref)
-  const headers = paid === null ? {} : parts.paying.replyHeaders(paid.payment, paid.ref, paid.tx)
-  return { status: 200, body, headers, replayed: false, callId }
+  return reply()
 }
 
 /** The aggregate that stores the call. */
@@ -100,6 +120,7 @@ interface CommittedCall {
   readonly balance: Micros | null
   readonly at: number
   readonly left?: number
+  readonly pass?: TaskPassView | null
   readonly store?: CountStoredBytes
 }
 
@@ -215,6 +236,8 @@ const SAME_KEY_RETRYABLE_ERRORS: ReadonlySet<ErrorCode> = new Set([
   'unavailable',
   'overloaded',
   'payment_required',
+  'cash_required',
+  'tool_unavailable',
   'quota_exceeded',
   'hive_write_pending',
   'key_cap_exceeded',
@@ -254,6 +277,7 @@ function toPublicCallError(
   error: unknown,
 ): ServiceError {
   const callError = toCallError(parts, `tool ${plan.tool.slug} failed`, error)
+  noteRefusal(parts, plan, callId, callError)
   addRefusalDetails(parts, plan, callId, callError)
   Object.assign(callError.details, {
     refunded: true,
@@ -300,22 +324,6 @@ export function toCallRow(
     response: null,
     at,
   }
-}
-
-/** Stores the call of an anonymous caller with its payment. */
-function deliverPaidCall(
-  parts: CallDeps,
-  { callId, amount }: AdmittedCall,
-  ref: ClaimedPayment['ref'],
-  { traces }: ToolRunResult,
-  row: (at: number) => CallRow,
-): Promise<void> {
-  const { rows, events } = traces
-  const shares = traces.shares.map((share) => ({ ...share, callId }))
-  // A waived call costs nothing: its payment is released.
-  if (chargeableCost(traces, amount) === ZERO)
-    return parts.paying.release(ref, callId, row).then(() => undefined)
-  return parts.paying.deliver({ ref, callId, calls: [row], rows, events, shares })
 }
 
 async function settleVisitor(

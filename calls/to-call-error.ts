@@ -16,3 +16,16 @@ export function toCallError(
     ? new ServiceError('unavailable', { retry_after: 2 }, error)
     : new ServiceError('internal', {}, error)
 }
+
+/** The database did not answer after the commit was sent: it may have landed. */
+export const toUnknownChargeError = (error: ServiceError, callId: string): ServiceError =>
+  new ServiceError(
+    'unavailable',
+    {
+      ...error.details,
+      call_id: callId,
+      detail:
+        'It is not known yet whether this call was charged. Repeat it with its Idempotency-Key to find out.',
+    },
+    error,
+  )

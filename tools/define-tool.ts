@@ -1,7 +1,13 @@
 import type { Static, TSchema } from 'typebox'
 import type { DomainEvent } from '../core/domain-events.ts'
 import type { Micros } from '../core/money.ts'
-import type { PriceShare, EntitlementChange, HiveWatchListChange } from '../core/commit-rows.ts'
+import type {
+  PriceShare,
+  EntitlementChange,
+  HiveWatchListChange,
+} from '../core/aggregate-commit-row-types.ts'
+import type { CommunityToolRecord } from '../domain/community-tool.ts'
+import type { SchemaValidator } from './schema-validator.ts'
 import type { ToolAvailability, ToolPorts } from './tool-ports.ts'
 
 /** The contract of a tool: its metadata, context and staged writes. */
@@ -17,7 +23,7 @@ export type ToolCategory =
   | 'comms'
 
 /** The caller as tools see it, without keys, headers or addresses. */
-export interface ToolCaller {
+export interface ToolCallerIdentity {
   readonly agentId: string | null
   readonly fleetId: string | null
   /** A pseudonym of the caller's address. */
@@ -25,7 +31,18 @@ export interface ToolCaller {
 }
 
 /** Returns the identity that shares capacity: the agent, or the address without a key. */
-export const callerIdOf = ({ agentId, visitor }: ToolCaller): string => agentId ?? visitor
+export const callerIdOf = ({ agentId, visitor }: ToolCallerIdentity): string => agentId ?? visitor
+
+/** What differs for a tool that an agent sells. */
+export interface CommunityToolTraits {
+  readonly record: CommunityToolRecord
+  /** The price that is shown: it may have risen, while calls still cost what was quoted before. */
+  readonly quotedPrice: Micros
+  /** Whether promotional credits do not pay the call of this caller. */
+  takesCashOnly(caller: Pick<ToolCallerIdentity, 'agentId'>): boolean
+  readonly validateInput: SchemaValidator
+  readonly validateOutput: SchemaValidator
+}
 
 /** A paid operation: its metadata, price, input and output. */
 export interface Tool<I extends TSchema = TSchema, O extends TSchema = TSchema> {
@@ -38,9 +55,9 @@ export interface Tool<I extends TSchema = TSchema, O extends TSchema = TSchema> 
   /** Working bodies; a test runs each one. */
   readonly examples: readonly Static<I>[]
   readonly access: 'paid' | 'free' | 'free_with_key'
-  /** Shares its price with another agent, so an on-chain payment settles before it runs. */
+  /** Shares its price with another agent, so an on-chain payment settles before it runs, or before its answer is released. */
   readonly sharesPrice?: true
-  /** Acts on the caller's own data: 401 without a key, whatever pays. */
+  /** Acts on the caller's own data: 401 without a key, also with a payment. */
   readonly keyRequired?: true
   /** Reports on all calls of the agent, so keys bound to a Backpack are refused. */
   readonly wholeAgent?: true
@@ -64,26 +81,41 @@ export interface Tool<I extends TSchema = TSchema, O extends TSchema = TSchema> 
   readonly actsOnOthers?: true
   /** Runs long: its charge is held in the ledger, visible to every node, until it ends or times out. */
   readonly slow?: true
+  /**
+   * Answers at once from its input and this node's memory, which it may have to fill, without external effects. The call is
+   * admitted and charged in one command after the run, so a rejected call has run it for nothing.
+   */
+  readonly instant?: true
   readonly timeoutMs: number
+  /** Set for a tool that an agent sells; absent for native tools. */
+  readonly community?: CommunityToolTraits
   /** Rewrites older forms of the body before validation. */
   readonly normalise?: (body: Record<string, unknown>) => Record<string, unknown>
   readonly availability?: (ports: ToolPorts) => ToolAvailability
   /** Validates without side effects; a refusal here is not charged. */
-  preflight?(input: Static<I>, context: PreflightContext): void | Promise<void>
+  preflight?(input: Static<I>, context: ToolPreflightContext): void | Promise<void>
   run(input: Static<I>, context: ToolContext): Promise<Static<O>>
 }
 
+/** A context with some fields replaced. It inherits the rest: a spread would lose the ports. */
+export const deriveToolContext = (
+  context: ToolContext,
+  changes: Partial<ToolContext>,
+): ToolContext => ({ __proto__: context, ...changes }) as unknown as ToolContext
+
 /** The context of `preflight`, which may read but not act. */
-export interface PreflightContext extends ToolPorts {
-  readonly caller: ToolCaller
+export interface ToolPreflightContext extends ToolPorts {
+  readonly caller: ToolCallerIdentity
   readonly ghost: 'off' | 'stealth' | 'observe'
   /** Aborted by the deadline or a shutdown; in `preflight` also when the caller disconnects. */
   readonly signal: AbortSignal
   readonly now: () => Date
 }
 
-export interface ToolContext extends PreflightContext {
+export interface ToolContext extends ToolPreflightContext {
   readonly callId: string
+  /** What the call costs for the tool itself, without the fee of a schedule. */
+  readonly price: Micros
   /**
    * Identifies the call for claims made before its commit. A retry with the same Idempotency-Key has the same
    * claimant, so only one of them can commit.
@@ -99,7 +131,7 @@ export interface ToolContext extends PreflightContext {
    * finished and charged.
    */
   readonly callerGone: AbortSignal
-  readonly meter: ToolProviderAndFeeWaiver
+  readonly meter: ToolProviderAndWaiverReporter
   readonly stage: StagedWrites
   /**
    * For `external` tools: marks that side effects follow, so nothing aborts the call from here on. If it then
@@ -108,7 +140,7 @@ export interface ToolContext extends PreflightContext {
   readonly seal: (known?: Readonly<Record<string, unknown>>) => void
 }
 
-export interface ToolProviderAndFeeWaiver {
+export interface ToolProviderAndWaiverReporter {
   /** Sets `_meta.provider` and `_meta.mode`. */
   served(provider: string, mode: ProviderMode): void
   /** Makes a successful call free. */

@@ -35,12 +35,14 @@ export function compileSchemaValidator(schema: TSchema): SchemaValidator {
 
 /** Compiles a validator of caller input, which also refuses text and depths that cannot be stored. */
 export function compileInputValidator(schema: TSchema): SchemaValidator {
-  const fits = compileSchemaValidator(schema)
-  return (value) => {
-    const unstorable = [...unstorableParts(value, '', 0)]
-    return unstorable.length > 0 ? unstorable : fits(value)
-  }
+  return withStorableValues(compileSchemaValidator(schema))
 }
+
+/** Refuses text and depths that cannot be stored before the validator sees the value. */
+export const withStorableValues =
+  (fits: SchemaValidator): SchemaValidator =>
+  (value) =>
+    isStorable(value, 0) ? fits(value) : [...unstorableParts(value, '', 0)]
 
 /** Throws `invalid_input` with every issue. */
 export function assertNoValidationIssues(misfits: readonly ValidationIssue[]): void {
@@ -100,6 +102,16 @@ function valueAtPointer(value: unknown, pointer: string): unknown {
     part = (part as Record<string, unknown>)[name]
   }
   return part
+}
+
+/** Whether `unstorableParts` finds nothing. */
+function isStorable(value: unknown, depth: number): boolean {
+  if (depth > LIMITS.jsonDepth) return false
+  if (typeof value === 'string') return !UNSTORABLE.test(value)
+  if (typeof value !== 'object' || value === null) return true
+  for (const [name, inner] of Object.entries(value))
+    if (UNSTORABLE.test(name) || !isStorable(inner, depth + 1)) return false
+  return true
 }
 
 /** Finds NUL and lone surrogates: Postgres stores neither, and one such row would fail a whole commit. */

@@ -2,7 +2,7 @@ import { READABLE_CHAIN_NAMES } from '../providers/chain-data/chain-data-port.ts
 import type { ToolAvailability, ToolPorts } from './tool-ports.ts'
 
 /** Availability of a tool with a built-in method, named by `otherwise`, that a model improves. */
-export const llmToolAvailability =
+export const llmOptionalToolAvailability =
   (otherwise: string) =>
   ({ llm }: Pick<ToolPorts, 'llm'>): ToolAvailability => ({
     available: true,

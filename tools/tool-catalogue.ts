@@ -12,6 +12,7 @@ import crew from './intelligence/crew.ts'
 import dataRetrieval from './web/data-retrieval.ts'
 import deepSearch from './web/deep-search.ts'
 import discoverNewTools from './intelligence/discover-new-tools.ts'
+import { describedInputOf } from './described-tool-input.ts'
 import type { Tool } from './define-tool.ts'
 import emailSend from './comms/email-send.ts'
 import genesisForge from './intelligence/genesis-forge.ts'
@@ -27,7 +28,17 @@ import hiveWrite from './memory/hive-write.ts'
 import llmRouting from './compute/llm-routing.ts'
 import onchainInsight from './onchain/onchain-insight.ts'
 import pingForUpdates from './intelligence/ping-for-updates.ts'
-import type { ToolAvailability, CatalogueEntry, CatalogueView, ToolPorts } from './tool-ports.ts'
+import {
+  toCommunityCatalogueEntry,
+  type CommunityToolFigures,
+} from './community/community-catalogue-entry.ts'
+import { toCommunitySlug, type CommunityToolSource } from './community/community-tool-registry.ts'
+import type {
+  ToolAvailability,
+  CatalogueEntry,
+  ToolCatalogueReader,
+  ToolPorts,
+} from './tool-ports.ts'
 import priceFeed from './finance/price-feed.ts'
 import selfAudit from './intelligence/self-audit.ts'
 import socialOracle from './intelligence/social-oracle.ts'
@@ -113,6 +124,10 @@ export interface ToolCatalogueSettings {
   readonly baseUrl: string
   /** Called each time an entry is shown; returns null for a tool without calls. */
   readonly stats: (slug: string) => CatalogueToolStats | null
+  /** Tools that agents sell; none by default. */
+  readonly community?: CommunityToolSource
+  /** Measured quality of community tools; null for a tool without counted calls. */
+  readonly figures?: (slug: string) => CommunityToolFigures | null
   /** Resolved late, because the ports include the catalogue. */
   readonly ports: () => ToolPorts
 }
@@ -125,10 +140,13 @@ export interface CatalogueListing {
   readonly tools: readonly CatalogueEntry[]
 }
 
-export interface ToolCatalogue extends CatalogueView {
+export interface ToolCatalogue extends ToolCatalogueReader {
+  /** The native tools. */
   readonly tools: readonly Tool[]
   /** Finds a tool by its slug, with underscores or dashes. */
   find(slug: string): Tool | undefined
+  /** Reads a tool that this node does not know yet; null if there is nothing to wait for. */
+  load(slug: string): Promise<void> | null
   /** Returns the listed slug closest to an unknown one, or null. */
   suggestSlug(slug: string): string | null
   /** Returns the tool; throws `unknown_tool`. */
@@ -150,10 +168,17 @@ export function createToolCatalogue(settings: ToolCatalogueSettings): ToolCatalo
   if (bySlug.size !== tools.length) throw new Error('two tools share a slug')
   const inputs = new Map(tools.map((tool) => [tool, compileInputValidator(tool.input)]))
   const outputs = new Map(tools.map((tool) => [tool, compileSchemaValidator(tool.output)]))
-  const find = (slug: string) => bySlug.get(slug.replaceAll('-', '_'))
-  const listed = tools.filter((tool) => tool.unlisted !== true)
-  const slugs = listed.map(({ slug }) => slug)
-  const suggestSlug = (slug: string) => findClosestWord(slug.replaceAll('-', '_'), slugs)
+  const { community } = settings
+  const find = (slug: string) => bySlug.get(slug.replaceAll('-', '_')) ?? community?.find(slug)
+  const native = tools.filter((tool) => tool.unlisted !== true)
+  const listed = () => [...native, ...(community?.list() ?? [])]
+  const slugs = native.map(({ slug }) => slug)
+  const suggestSlug = (slug: string) =>
+    findClosestWord(slug.replaceAll('-', '_'), slugs) ??
+    findClosestWord(
+      toCommunitySlug(slug),
+      (community?.list() ?? []).map((tool) => tool.slug),
+    )
   const toEntry = (tool: Tool) => toCatalogueEntry(tool, settings)
   return {
     tools,
@@ -164,14 +189,20 @@ export function createToolCatalogue(settings: ToolCatalogueSettings): ToolCatalo
       if (tool === undefined) throw unknownTool(slug, suggestSlug(slug))
       return tool
     },
+    load: (slug) => (find(slug) === undefined ? (community?.load(slug) ?? null) : null),
     toEntry,
-    entries: () => listed.map(toEntry),
+    entries: () => listed().map(toEntry),
     list: (category) =>
       toCatalogueListing(
-        listed.filter((tool) => category === undefined || tool.category === category).map(toEntry),
+        listed()
+          .filter((tool) => category === undefined || tool.category === category)
+          .map(toEntry),
       ),
-    validateInput: (tool, body) => assertNoValidationIssues(validatorOf(inputs, tool)(body)),
+    validateInput: (tool, body) =>
+      assertNoValidationIssues((tool.community?.validateInput ?? validatorOf(inputs, tool))(body)),
     validateOutput(tool, output) {
+      // The answer of a builder is validated when it arrives.
+      if (tool.community !== undefined) return
       const errors = validatorOf(outputs, tool)(output)
       if (errors.length > 0)
         throw new ServiceError('tool_output_invalid', { tool: tool.slug, errors })
@@ -219,8 +250,10 @@ const NATIVE_AVAILABILITY: ToolAvailability = {
 
 function toCatalogueEntry(
   tool: Tool,
-  { baseUrl, stats, ports }: ToolCatalogueSettings,
+  { baseUrl, stats, figures, ports }: ToolCatalogueSettings,
 ): CatalogueEntry {
+  if (tool.community !== undefined)
+    return toCommunityCatalogueEntry(tool.community, figures?.(tool.slug) ?? null, baseUrl)
   const measured = stats(tool.slug)
   const price = listPrice(tool)
   const overage = tool.free?.overage ?? tool.keyless ?? null
@@ -247,7 +280,7 @@ function toCatalogueEntry(
     tags: tool.tags,
     success_rate: measured?.successRate ?? null,
     avg_latency_ms: measured?.averageMs ?? null,
-    input_schema: tool.input,
+    input_schema: describedInputOf(tool),
     output_schema: tool.output,
     example_calls: tool.examples.map((body) => ({ tool: tool.slug, ...(body as object) })),
     use_cases: tool.useCases,

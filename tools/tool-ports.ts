@@ -1,5 +1,5 @@
 import type { HeadlessBrowser } from '../providers/browser/browser-port.ts'
-import type { EgressClient, KeyringSecretResolver } from '../providers/egress/egress-client.ts'
+import type { EgressClient, KeyringSecretResolver } from '../providers/egress/egress-client-port.ts'
 import type { ChainReader } from '../providers/chain-data/chain-data-port.ts'
 import type { EmbeddingsClient } from '../providers/embeddings/embeddings-port.ts'
 import type {
@@ -8,11 +8,11 @@ import type {
   StrategyReader,
   HiveReader,
 } from '../providers/hive/hive-port.ts'
-import type { HiveEvidenceSearch } from './intelligence/hive-evidence/hive-evidence-port.ts'
+import type { HiveEvidenceSearch } from './intelligence/hive-evidence/hive-evidence-search-port.ts'
 import type { AgentActivityReader } from './intelligence/usage-advice/agent-activity-port.ts'
 import type { LlmClient } from '../providers/llm/llm-port.ts'
 import type { Mailer } from '../providers/mail/mail-port.ts'
-import type { StationUpdates } from './intelligence/station-updates/station-updates-port.ts'
+import type { StationReleasesAndCatalogueRevisions } from './intelligence/station-updates/station-updates-port.ts'
 import type { MemoryPackCatalogue } from './memory/packs/packs-port.ts'
 import type { PageParser } from '../providers/pages/page-parser-port.ts'
 import type { TaskPlanner } from './intelligence/planner/planner-port.ts'
@@ -21,7 +21,7 @@ import type { PriceService } from '../providers/prices/price-service.ts'
 import type { Sandbox } from '../providers/sandbox/sandbox-port.ts'
 import type { WebSearchClient } from '../providers/search/web-search-port.ts'
 import type { SocialSearch } from '../providers/social/social-port.ts'
-import type { TextAnalyzer } from '../providers/text/text-port.ts'
+import type { RuleBasedTextAnalyzer } from '../providers/text/text-port.ts'
 import type { UpstreamClient } from '../providers/upstream/upstream-client.ts'
 import type { VaultPort } from './memory/vault/vault-port.ts'
 
@@ -47,7 +47,7 @@ export interface ToolPorts {
   /** Finds liquidity pools of tokens. */
   readonly pools: PoolFinder
   /** Rule-based text analysis; always available. */
-  readonly text: TextAnalyzer
+  readonly text: RuleBasedTextAnalyzer
   /** Language models; null without a configured one. */
   readonly llm: LlmClient | null
   /** Public Hive entries with the reputation of their authors. */
@@ -66,11 +66,11 @@ export interface ToolPorts {
   /** Memory packs for sale. */
   readonly packs: MemoryPackCatalogue
   /** News of this station. */
-  readonly news: StationUpdates
+  readonly news: StationReleasesAndCatalogueRevisions
   readonly directory: AgentDirectory
   readonly usage: ReputationReader
   readonly x402: X402Parser
-  readonly catalogue: CatalogueView
+  readonly catalogue: ToolCatalogueReader
   /** Keyring secrets of the caller; only egress resolves them, hop by hop (decision 39). */
   readonly secrets: KeyringSecretResolver
 }
@@ -133,6 +133,17 @@ export interface ParsedX402Message {
   readonly problems: readonly string[]
 }
 
+/** What the calls of a community tool show, without those of its builder. */
+export interface CommunityToolQuality {
+  readonly calls: number
+  readonly success_rate: number | null
+  readonly p50_ms: number
+  readonly p95_ms: number
+  readonly refunds: number
+  readonly payers: number
+  readonly schema_failures: number
+}
+
 /** A tool as `GET /api/tools` shows it. */
 export interface CatalogueEntry {
   readonly slug: string
@@ -141,6 +152,18 @@ export interface CatalogueEntry {
   readonly price_usdc: number
   readonly description: string
   readonly type: 'native' | 'community'
+  /** Who built a community tool, and whether the station has verified it; absent for native tools. */
+  readonly builder?: {
+    readonly name: string
+    readonly agent_id?: string
+    readonly verified: boolean
+  }
+  /** Of a community tool: its state, whether promotional credits pay, and an announced price. */
+  readonly state?: string
+  readonly accepts_promo?: boolean
+  readonly next_price?: { readonly price_usdc: number; readonly from: string } | null
+  /** Measured over the calls of seven days; null without any. */
+  readonly quality?: CommunityToolQuality | null
   readonly access: 'paid' | 'free' | 'free_with_key'
   readonly key_required: boolean
   readonly acts_on_others: boolean
@@ -172,6 +195,6 @@ export interface ToolAvailability {
 }
 
 /** The catalogue as tools see it. */
-export interface CatalogueView {
+export interface ToolCatalogueReader {
   entries(): readonly CatalogueEntry[]
 }

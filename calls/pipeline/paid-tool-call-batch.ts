@@ -4,26 +4,26 @@ import { newUuidV7 } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import {
   minMicros,
-  micros,
+  asMicros,
   subtractMicros,
   sumMicros,
   toUsdc,
   ZERO,
   type Micros,
 } from '../../core/money.ts'
-import type { CallRow } from '../../core/commit-rows.ts'
+import type { CallRow } from '../../core/aggregate-commit-row-types.ts'
 import type { ClaimedPayment, PaymentRequestContext } from '../../payments/payment-service-types.ts'
 import { PaymentRequiredError } from '../../payments/payment-required-error.ts'
 import type { CallDeps, CallReply, CallRequest } from '../call-request-and-reply-types.ts'
 import { toCallError } from '../to-call-error.ts'
-import { findPaidReply, catchWithRacingPaidReply } from '../paid-call-admission.ts'
+import { findPaidReply, recoverReplyOfRacingPaidRequest } from '../paid-call-admission.ts'
 import {
   succeededToolCallBatchItem,
   toolCallBatchResultBody,
   failedToolCallBatchItem,
-  type ToolCallBatchItem,
+  type ToolCallBatchItemResult,
 } from './tool-call-batch-result.ts'
-import { callHoldTimeoutMs, type CallPlan } from '../call-plan.ts'
+import { callHoldTimeoutMs, type ValidatedPricedCall } from '../call-plan.ts'
 import { toCallReplyBody } from '../call-reply-body.ts'
 import { runTool, type ToolRunResult } from '../run-tool.ts'
 import { toCallRow } from '../settle-call.ts'
@@ -32,12 +32,12 @@ import type { AdmittedCall } from '../admitted-call.ts'
 /** A keyless batch: priced calls, bought by one payment, and free ones. */
 export interface PricedToolCallBatch {
   /** One entry per call; null for a call that is free or already rejected. */
-  readonly priced: readonly (CallPlan | null)[]
+  readonly priced: readonly (ValidatedPricedCall | null)[]
   readonly price: Micros
 }
 
 export const toPricedToolCallBatch = (
-  priced: readonly (CallPlan | null)[],
+  priced: readonly (ValidatedPricedCall | null)[],
 ): PricedToolCallBatch => ({
   priced,
   price: sumMicros(priced.map((plan) => plan?.price ?? ZERO)),
@@ -73,7 +73,7 @@ export async function executePaidToolCallBatch(
   parts: CallDeps,
   pipeline: PricedToolCallBatch,
   requests: readonly CallRequest[],
-  free: (request: CallRequest) => Promise<ToolCallBatchItem>,
+  free: (request: CallRequest) => Promise<ToolCallBatchItemResult>,
 ): Promise<CallReply> {
   const { paying, clock } = parts
   const [first] = requests as [CallRequest]
@@ -87,7 +87,7 @@ export async function executePaidToolCallBatch(
   const buyer = { agentId: null, callId, patienceMs: pipelineTimeoutMs(pipeline) }
   const paid = await paying
     .claim(payment, door, buyer, offer)
-    .catch(catchWithRacingPaidReply(() => findPaidReply(parts, payment, door, null, offer)))
+    .catch(recoverReplyOfRacingPaidRequest(() => findPaidReply(parts, payment, door, null, offer)))
   if ('status' in paid) return paid
   const tries = await runPricedCalls(parts, pipeline, paid, callId)
   const whole = tries.every((one) => one === null || one.outcome !== null)
@@ -115,14 +115,14 @@ export async function findPurchasedToolCallBatch(
   parts: CallDeps,
   door: PaymentRequestContext,
 ): Promise<CallReply | null> {
-  const payment = parts.paying.hasPayment(door) ? await parts.paying.findUsedPayment(door) : null
+  const payment = await parts.paying.findUsedPayment(door)
   return payment === null ? null : findPaidReply(parts, payment, door, null, null)
 }
 
 /** The payment covers priced calls only. */
 export const withoutPaymentHeaders = (request: CallRequest): CallRequest => ({
   ...request,
-  door: { ...request.door, headers: {} },
+  door: { ...request.door, paymentHeader: null },
 })
 
 /** One executed priced call, with its output or error. */
@@ -163,7 +163,7 @@ function costsOf({ priced, price }: PricedToolCallBatch, paid: Micros): Micros[]
   const last = priced.findLastIndex((plan) => plan !== null)
   let left = paid
   return prices.map((own, at) => {
-    const part = at === last ? left : minMicros(left, micros((own * paid) / price))
+    const part = at === last ? left : minMicros(left, asMicros((own * paid) / price))
     left = subtractMicros(left, part)
     return part
   })
@@ -182,7 +182,7 @@ async function runPricedCall(parts: CallDeps, ticket: AdmittedCall): Promise<Pip
 
 const toPipelineCall = (
   parts: CallDeps,
-  plan: CallPlan,
+  plan: ValidatedPricedCall,
   callId: string,
   amount: Micros,
   paid: ClaimedPayment,
@@ -202,7 +202,11 @@ const rowOf = ({ ticket, ms }: PipelineAttempt, at: number): CallRow =>
   toCallRow(ticket, ms, ticket.amount, at, null)
 
 /** The batch entry of a priced call. Shows its output only if the whole batch was bought. */
-function toPipelineItem(parts: CallDeps, one: PipelineAttempt, whole: boolean): ToolCallBatchItem {
+function toPipelineItem(
+  parts: CallDeps,
+  one: PipelineAttempt,
+  whole: boolean,
+): ToolCallBatchItemResult {
   const { ticket, outcome, error, ms } = one
   const { tool, request } = ticket.plan
   if (!whole || outcome === null) {
@@ -218,7 +222,17 @@ function toPipelineItem(parts: CallDeps, one: PipelineAttempt, whole: boolean): 
   const owner = ticket.paid?.ref.payer ?? request.caller.visitorId
   return succeededToolCallBatchItem(
     tool.slug,
-    toCallReplyBody(outcome, row, request.ghost, null, { key: parts.receiptKey, owner }, url),
+    toCallReplyBody(
+      outcome,
+      row,
+      request.ghost,
+      null,
+      { key: parts.receiptKey, owner },
+      {
+        settlementUrl: url,
+        pass: null,
+      },
+    ),
   )
 }
 

@@ -1,7 +1,7 @@
 import type { CallReply } from '../call-request-and-reply-types.ts'
 
 /** The result of one call in a batch. */
-export interface ToolCallBatchItem {
+export interface ToolCallBatchItemResult {
   readonly tool: unknown
   readonly ok: boolean
   readonly result: unknown
@@ -14,7 +14,7 @@ export const failedToolCallBatchItem = (
   tool: string,
   error: unknown,
   ms: number,
-): ToolCallBatchItem => ({
+): ToolCallBatchItemResult => ({
   tool,
   ok: false,
   result: null,
@@ -27,7 +27,7 @@ export const failedToolCallBatchItem = (
 export function succeededToolCallBatchItem(
   tool: string,
   body: Record<string, unknown>,
-): ToolCallBatchItem {
+): ToolCallBatchItemResult {
   const { _meta: meta, ...result } = body as { _meta: { cost_usdc: number; ms: number } }
   const { cost_usdc, ms } = meta
   return { tool, ok: true, result: { ...result, _meta: meta }, cost_usdc, ms }
@@ -35,7 +35,7 @@ export function succeededToolCallBatchItem(
 
 /** The response body of a batch. */
 export function toolCallBatchResultBody(
-  results: readonly ToolCallBatchItem[],
+  results: readonly ToolCallBatchItemResult[],
   ms: number,
 ): CallReply['body'] {
   const succeeded = results.filter((item) => item.ok).length

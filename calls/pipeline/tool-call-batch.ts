@@ -21,16 +21,20 @@ import {
   succeededToolCallBatchItem,
   toolCallBatchResultBody,
   failedToolCallBatchItem,
-  type ToolCallBatchItem,
+  type ToolCallBatchItemResult,
 } from './tool-call-batch-result.ts'
-import { isAlwaysCharged, planCall, type CallPlan } from '../call-plan.ts'
+import {
+  isPricedWithoutFreeQuota,
+  parsePriceAndPreflightCall,
+  type ValidatedPricedCall,
+} from '../call-plan.ts'
 
 /** Observes a running batch. */
 export interface ToolCallBatchObserver {
   /** The batch can no longer be rejected as a whole. */
   onBegin(): void
   /** A call has finished; `at` is its index. */
-  onItem(at: number, item: ToolCallBatchItem): void
+  onItem(at: number, item: ToolCallBatchItemResult): void
 }
 const NOOP_PIPELINE_OBSERVER: ToolCallBatchObserver = { onBegin() {}, onItem() {} }
 
@@ -41,7 +45,9 @@ export function createToolCallBatchRunner(
 ) {
   const alone = createIdempotencySingleflight<CallReply>()
 
-  async function one(request: CallRequest): Promise<ToolCallBatchItem & { replayed: boolean }> {
+  async function one(
+    request: CallRequest,
+  ): Promise<ToolCallBatchItemResult & { replayed: boolean }> {
     const started = parts.clock.mono()
     const elapsed = () => Math.round(parts.clock.mono() - started)
     try {
@@ -83,8 +89,8 @@ export function createToolCallBatchRunner(
     requests: readonly CallRequest[],
   ): Promise<CallReply> {
     const [{ door }] = requests as [CallRequest]
-    if (!parts.paying.hasPayment(door)) throw toolCallBatchPaymentRequired(parts, priced, door.path)
-    const free = async (request: CallRequest): Promise<ToolCallBatchItem> => {
+    if (door.paymentHeader === null) throw toolCallBatchPaymentRequired(parts, priced, door.path)
+    const free = async (request: CallRequest): Promise<ToolCallBatchItemResult> => {
       const { replayed: _first, ...item } = await one(request)
       return item
     }
@@ -152,9 +158,11 @@ async function priceKeylessPipeline(
 ): Promise<PricedToolCallBatch | null> {
   if (requests.some(({ caller }) => caller.agentId !== null)) return null
   const plans = await Promise.all(
-    requests.map((request) => planCall(parts, request).catch(() => null)),
+    requests.map((request) => parsePriceAndPreflightCall(parts, request).catch(() => null)),
   )
-  const priced = plans.map((plan) => (plan !== null && isAlwaysCharged(plan) ? plan : null))
+  const priced = plans.map((plan) =>
+    plan !== null && isPricedWithoutFreeQuota(plan) ? plan : null,
+  )
   assertReadOnly(priced)
   return priced.every((plan) => plan === null) ? null : toPricedToolCallBatch(priced)
 }
@@ -163,7 +171,7 @@ async function priceKeylessPipeline(
  * A paid batch is delivered or refunded as a whole, but external effects cannot be undone (decision
  * 151).
  */
-function assertReadOnly(priced: readonly (CallPlan | null)[]): void {
+function assertReadOnly(priced: readonly (ValidatedPricedCall | null)[]): void {
   const at = priced.findIndex((plan) => plan?.tool.effect === 'external')
   const slug = priced[at]?.tool.slug
   if (slug !== undefined)

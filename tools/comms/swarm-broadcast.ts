@@ -41,7 +41,7 @@ export default defineTool({
     const at = now().getTime()
     const [id, timestamp] = [newUuidV7(at), new Date(at).toISOString()]
     const recipients = await directory.activeSince(at - DAY, MAX_RECIPIENTS, caller.agentId)
-    if (recipients.length === 0) meter.waive('nobody was active in the last 24 hours')
+    if (recipients.length === 0) meter.waive('no agent was active in the last 24 hours')
     stage.row('broadcasts', {
       id,
       from_agent: caller.agentId,

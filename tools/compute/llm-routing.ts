@@ -3,7 +3,7 @@ import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { fromUsdc, ZERO } from '../../core/money.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
-import { defineTool, type PreflightContext } from '../define-tool.ts'
+import { defineTool, type ToolPreflightContext } from '../define-tool.ts'
 import {
   EXTRACTIVE_MODEL,
   answerExtractively,
@@ -24,7 +24,7 @@ interface Input {
 /** Answers by built-in methods; throws `provider_not_configured` where they cannot. */
 async function answerWithoutLlm(
   { prompt, system, max_tokens = DEFAULT_MAX_TOKENS }: Input,
-  asking: PreflightContext,
+  asking: ToolPreflightContext,
 ) {
   const { caller, now } = asking
   const request = {
@@ -52,7 +52,7 @@ export default defineTool({
   name: 'LLM Routing',
   category: 'compute',
   description:
-    'Answers a prompt by the cheapest, fastest or smartest configured model and falls over to the next; without one it extracts, and says so.',
+    'Answers a prompt by the cheapest, fastest or smartest configured model and falls back to the next; without a model the answer is extractive and labelled as such.',
   tags: ['llm', 'routing', 'text'],
   useCases: ['Draft text', 'Summarise a document', 'Ask the model that is cheapest right now'],
   examples: [

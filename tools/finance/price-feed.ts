@@ -3,7 +3,7 @@ import { invalidInputError } from '../../core/errors.ts'
 import { fromUsdc, ZERO } from '../../core/money.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
 import { defineTool } from '../define-tool.ts'
-import type { PriceQuote } from '../../providers/prices/price-service.ts'
+import type { CoinPriceQuote } from '../../providers/prices/price-service.ts'
 
 /** The tool `price-feed`: current prices of assets. */
 
@@ -31,7 +31,7 @@ function parseSymbols({ query, symbols }: { query?: string; symbols?: string[] }
   return wanted
 }
 
-const toPriceOutput = (quote: PriceQuote) => ({
+const toPriceOutput = (quote: CoinPriceQuote) => ({
   usd: quote.usd,
   usd_24h_change: quote.usd24hChange,
   usd_market_cap: quote.usdMarketCap,
@@ -42,7 +42,7 @@ export default defineTool({
   name: 'Price Feed',
   category: 'finance',
   description:
-    'USD prices, 24 h change and market capitalisation of about 150 crypto assets; null for a symbol nobody knows.',
+    'USD prices, 24 h change and market capitalisation of about 150 crypto assets; null for an unknown symbol.',
   tags: ['prices', 'crypto', 'market-data'],
   useCases: ['Value a portfolio', 'Check a price before trading', 'Convert gas costs to dollars'],
   examples: [{ query: 'BTC,ETH' }, { symbols: ['SOL', 'USDC'] }],

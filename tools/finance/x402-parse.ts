@@ -14,7 +14,7 @@ export default defineTool({
   name: 'x402 Parser',
   category: 'finance',
   description:
-    'Reads x402 payment headers and 402 bodies of version 1 and 2 and says what they ask for.',
+    'Reads x402 payment headers and 402 bodies of version 1 and 2 and returns the payment they ask for.',
   tags: ['x402', 'payments', 'parsing'],
   useCases: ['Read what a 402 answer asks for', 'Check a payment header before sending it'],
   examples: [

@@ -10,7 +10,7 @@ import {
   OWN_USAGE_TOOL_DEFAULTS,
   readOwnUsage,
   DEFAULT_USAGE_WINDOW_DAYS,
-} from './usage-advice/own-usage.ts'
+} from './usage-advice/own-usage-tool-defaults.ts'
 
 /** The tool `agent-evolve`: proposes changes to the agent's own settings. */
 

@@ -13,7 +13,7 @@ export default defineTool({
   name: 'Agent Reputation',
   category: 'intelligence',
   description:
-    'Scores an agent from the ledger: how its calls end, its age, tips and hive entries.',
+    'Scores an agent from the ledger: the outcomes of its calls, its age, tips and hive entries.',
   tags: ['reputation', 'trust', 'agents'],
   useCases: ['Decide whether to trust a counterparty', 'Weigh hive entries by their author'],
   examples: [{ agent_id: '018f2f6e-7c1a-7b3a-9c55-3d0a3f1b2c4d' }],

@@ -2,7 +2,7 @@ import Type from 'typebox'
 import { invalidInputError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { LETTER_OR_DIGIT_PATTERN } from '../../core/validation/schema-patterns.ts'
-import { llmToolAvailability } from '../tool-availability.ts'
+import { llmOptionalToolAvailability } from '../tool-availability.ts'
 import {
   assertCrewFields,
   crewKindOf,
@@ -12,12 +12,15 @@ import {
 } from './crew/crew-input.ts'
 import { runColdEmailCrew } from './crew/cold-email-crew.ts'
 import { runCompetitorCrew } from './crew/competitor-crew.ts'
-import { runCustomCrew, assertCustomCrewPlannable } from './crew/custom-crew.ts'
+import {
+  runCrewPlannedFromGoal,
+  assertCustomCrewPlannable,
+} from './crew/crew-planned-from-free-text-goal.ts'
 import { CREW_KINDS, CREW_FIELDS, CREW_DEFINITIONS } from './crew/crew-definitions.ts'
 import { runNewsletterCrew } from './crew/newsletter-crew.ts'
-import type { CrewReport } from './crew/crew-report.ts'
+import type { CrewReport } from './crew/crew-report-types.ts'
 import { toSiteUrl } from './crew/read-company-site.ts'
-import { createCrewStages } from './crew/crew-stages.ts'
+import { createCrewStageRunner } from './crew/crew-stages.ts'
 import { defineTool } from '../define-tool.ts'
 
 /** The tool `crew`: several tools that work on one goal and write a report. */
@@ -27,7 +30,7 @@ const CREW_RUNNERS = {
   competitor: runCompetitorCrew,
   newsletter: runNewsletterCrew,
   cold_email: runColdEmailCrew,
-  custom: runCustomCrew,
+  custom: runCrewPlannedFromGoal,
 }
 
 const Text = Type.String()
@@ -45,7 +48,7 @@ export default defineTool({
   name: 'Crew',
   category: 'intelligence',
   description:
-    'Several tools as one piece of work, up to 90 seconds: a competitor report, a newsletter, cold e-mails, or a goal of your own. All of it or nothing is paid.',
+    'Runs several tools as one piece of work, up to 90 seconds: a competitor report, a newsletter, cold e-mails, or a goal of your own. A failed stage refunds the whole price.',
   tags: ['crew', 'research', 'writing'],
   useCases: ['Look at a competitor', 'Draft a newsletter', 'Write cold e-mails', 'Research a goal'],
   examples: [CREW_DEFINITIONS.cold_email.example, CREW_DEFINITIONS.newsletter.example],
@@ -111,7 +114,7 @@ export default defineTool({
     pages_unread: Type.Array(Type.Object({ url: Text, code: Text })),
   }),
   availability({ search, llm }) {
-    const answers = llmToolAvailability('extractive')({ llm })
+    const answers = llmOptionalToolAvailability('extractive')({ llm })
     return { ...answers, providers: [...search.providers, ...answers.providers] }
   },
   async preflight(given, asking) {
@@ -129,7 +132,7 @@ export default defineTool({
   async run(given, context) {
     const input = given as CrewInput
     const kind = crewKindOf(input)
-    const stages = createCrewStages(context, CREW_DEFINITIONS[kind].stages.length)
+    const stages = createCrewStageRunner(context, CREW_DEFINITIONS[kind].stages.length)
     const report: CrewReport = await CREW_RUNNERS[kind](input, stages)
     const { title, text, sections, sources, method, subject, emails, tools, unread } = report
     return {

@@ -5,8 +5,8 @@ import { defineTool } from '../define-tool.ts'
 import type { CatalogueOfferChange } from '../../domain/catalogue-diff.ts'
 import type { CatalogueRevision } from '../../domain/catalogue-diff.ts'
 import {
-  assertUpdatesSinceInput,
-  isoTimestampOf,
+  assertSinceOrRevisionNotBoth,
+  toIsoTimestampFromMs,
   listNewCatalogueRevisions,
   UpdatesSinceFields,
 } from './station-updates/station-updates-since.ts'
@@ -73,7 +73,7 @@ export default defineTool({
   name: 'Discover New Tools',
   category: 'intelligence',
   description:
-    'Which tools were added, changed or removed since a day or since the catalogue revision you know, and which ones serve an interest you name.',
+    'Lists the tools that were added, changed or removed since a day or a catalogue revision you know, and the tools that match an interest.',
   tags: ['discovery', 'beacon', 'tools'],
   useCases: ['Find tools you do not know yet', 'Notice that a price or a schema has changed'],
   examples: [{}, { since_revision: 0, interest: 'Read the price of a token' }],
@@ -112,7 +112,7 @@ export default defineTool({
       description: 'For the interest, best first.',
     }),
   }),
-  preflight: (input) => assertUpdatesSinceInput(input),
+  preflight: (input) => assertSinceOrRevisionNotBoth(input),
   async run({ interest, category, limit = DEFAULT_LIMIT, ...since }, { news, catalogue, planner }) {
     const latest = await news.latestRevision()
     const bySlug = new Map(catalogue.entries().map((entry) => [entry.slug, entry]))
@@ -126,7 +126,7 @@ export default defineTool({
       entry: bySlug.get(slug),
       slug,
       fields: [...fields],
-      when: { revision, at: isoTimestampOf(at) },
+      when: { revision, at: toIsoTimestampFromMs(at) },
     }))
     const listed = (kind: CatalogueOfferChange['change']) =>
       entries.flatMap(({ change, entry, fields, when }) =>

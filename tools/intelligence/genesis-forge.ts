@@ -2,14 +2,14 @@ import Type from 'typebox'
 import { newUuidV7 } from '../../core/ids.ts'
 import { fromUsdc } from '../../core/money.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
-import { llmToolAvailability } from '../tool-availability.ts'
+import { llmOptionalToolAvailability } from '../tool-availability.ts'
 import { defineTool, type ToolContext } from '../define-tool.ts'
 import { tryLlmCompletion } from '../optional-llm.ts'
 import { createAgentBundle } from './genesis-forge/agent-starter-bundle.ts'
 import { AGENT_FRAMEWORKS } from './genesis-forge/agent-blueprint.ts'
 import {
-  NOTES_SYSTEM_PROMPT,
-  buildNotesPrompt,
+  NEW_AGENT_TASK_NOTES_SYSTEM_PROMPT,
+  buildNewAgentTaskNotesPrompt,
   buildAgentSystemPrompt,
 } from './genesis-forge/new-agent-system-prompt.ts'
 import type { PlannedStep } from './planner/planner-port.ts'
@@ -45,8 +45,8 @@ async function writeNotesWithLlm(
   context: ToolContext,
 ) {
   const llmRequest = {
-    system: NOTES_SYSTEM_PROMPT,
-    prompt: buildNotesPrompt(prompt, tools),
+    system: NEW_AGENT_TASK_NOTES_SYSTEM_PROMPT,
+    prompt: buildNewAgentTaskNotesPrompt(prompt, tools),
     maxTokens: 400,
   }
   const answer = await tryLlmCompletion(context, llmRequest)
@@ -58,7 +58,7 @@ export default defineTool({
   name: 'Genesis Forge',
   category: 'intelligence',
   description:
-    'Makes the bundle of a new agent from a prompt: a program that does the task step by step, the system prompt, the chosen tools with their schemas and the body to onboard it with. What acts on others it does only when a person confirms it.',
+    'Generates the bundle of a new agent from a prompt: a program that does the task step by step, the system prompt, the chosen tools with their schemas and the body to onboard it with. Actions that affect others need the confirmation of a person.',
   tags: ['agents', 'templates', 'bootstrap'],
   useCases: ['Bootstrap a new agent', 'Turn an idea into runnable files', 'Spawn a specialist'],
   examples: [
@@ -88,8 +88,9 @@ export default defineTool({
       }),
     ),
     files: Type.Array(Type.Object({ path: Type.String(), content: Type.String() })),
-    mcp_config: Type.Union([Type.Unsafe<object>({ type: 'object' }), Type.Null()], {
-      description: 'Null while this station has no MCP endpoint.',
+    mcp_config: Type.Unsafe<object>({
+      type: 'object',
+      description: 'The tools of this station over MCP, for clients that read `mcpServers`.',
     }),
     onboard: Type.Object({
       method: Type.String(),
@@ -99,7 +100,7 @@ export default defineTool({
     method: Type.Enum(['template', 'template+llm']),
     created_at: Type.String({ format: 'date-time' }),
   }),
-  availability: llmToolAvailability('template'),
+  availability: llmOptionalToolAvailability('template'),
   async run({ prompt, framework = 'http' }, context) {
     const { caller, callId, catalogue, planner, text, now, stage } = context
     const at = now().getTime()
@@ -143,10 +144,17 @@ export default defineTool({
       system_prompt: systemPrompt,
       tools: tools.map(({ slug, price_usdc, description }) => ({ slug, price_usdc, description })),
       files,
-      mcp_config: null,
+      mcp_config: toMcpConfig(baseUrl),
       onboard,
       method: notes === null ? ('template' as const) : ('template+llm' as const),
       created_at: createdAt,
     }
+  },
+})
+
+/** The key is the one that onboarding returns. */
+const toMcpConfig = (baseUrl: string) => ({
+  mcpServers: {
+    gas: { type: 'http', url: `${baseUrl}/mcp`, headers: { 'X-API-Key': '${GAS_API_KEY}' } },
   },
 })

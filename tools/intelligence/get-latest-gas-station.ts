@@ -2,9 +2,9 @@ import Type from 'typebox'
 import { ZERO } from '../../core/money.ts'
 import { defineTool } from '../define-tool.ts'
 import {
-  AnnouncementSchema,
-  listAnnouncements,
-  isoTimestampOf,
+  ReleaseNoteSchema,
+  listReleaseNotesSince,
+  toIsoTimestampFromMs,
   KnownVersionField,
 } from './station-updates/station-updates-since.ts'
 import type { CatalogueEntry } from '../tool-ports.ts'
@@ -49,10 +49,10 @@ export default defineTool({
   name: 'Latest Gas Station',
   category: 'intelligence',
   description:
-    'What this station is right now: its version, its catalogue with revision and prices, what is called most, how its tools do, and what its changelog announces.',
+    'Describes this station right now: its version, its catalogue with revision and prices, the most called tools, their reliability, and the announcements of its changelog.',
   tags: ['discovery', 'beacon', 'version'],
   useCases: ['Learn what this station offers', 'See whether your version is the latest'],
-  examples: [{}, { known_version: '0.1.0' }],
+  examples: [{}, { known_version: '1.0.0' }],
   access: 'free',
   price: ZERO,
   effect: 'none',
@@ -91,7 +91,7 @@ export default defineTool({
       success_rate: Type.Union([Type.Number(), Type.Null()]),
       avg_latency_ms: Type.Union([Type.Number(), Type.Null()]),
     }),
-    announcements: Type.Array(AnnouncementSchema),
+    announcements: Type.Array(ReleaseNoteSchema),
     endpoints: Type.Record(Text, Text),
   }),
   async run({ known_version: known }, { news, catalogue, hive }) {
@@ -105,12 +105,12 @@ export default defineTool({
       is_latest: known === undefined ? null : known === version,
       catalogue: {
         revision: latest.revision,
-        changed_at: isoTimestampOf(latest.at),
+        changed_at: toIsoTimestampFromMs(latest.at),
         ...summarizeCatalogue(entries),
       },
       called_most: trend.tools.slice(0, TOP_TOOLS).map(({ slug, calls }) => ({ slug, calls })),
       measured: averageMeasurements(entries),
-      announcements: listAnnouncements(news, null).slice(0, MAX_ANNOUNCEMENTS),
+      announcements: listReleaseNotesSince(news, null).slice(0, MAX_ANNOUNCEMENTS),
       endpoints: {
         onboard: `${at}/api/onboard`,
         tools: `${at}/api/tools`,

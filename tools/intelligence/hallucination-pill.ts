@@ -69,7 +69,7 @@ export default defineTool({
   name: 'Hallucination Pill',
   category: 'intelligence',
   description:
-    'Checks claims against chains, prices, calendars, arithmetic, definitions and bundled facts. What it cannot know it calls unverifiable. Of several claims the worst verdict stands for all; `confidence` is the least of those that could be judged, null where none could.',
+    'Checks claims against chains, prices, calendars, arithmetic, definitions and bundled facts. Claims it cannot check are unverifiable. The verdict of several claims is the worst one; `confidence` is the lowest of the judged claims, null without any.',
   tags: ['fact-check', 'claims', 'verification'],
   useCases: [
     'Check an answer before acting on it',

@@ -1,7 +1,8 @@
+import { PublicAuthorField } from '../public-author-field.ts'
 import Type from 'typebox'
 import { fromUsdc } from '../../core/money.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
-import { llmToolAvailability } from '../tool-availability.ts'
+import { llmOptionalToolAvailability } from '../tool-availability.ts'
 import { defineTool } from '../define-tool.ts'
 import { judgeStancesWithLlm } from '../optional-llm.ts'
 import {
@@ -24,7 +25,7 @@ export default defineTool({
   name: 'Hive Consensus',
   category: 'intelligence',
   description:
-    'Weighs what public hive entries say to a thesis, one voice an author, by confidence, reputation, recency and relevance. Of fewer than two authors who take a side there is no consensus: the answer says what was found and costs nothing.',
+    'Weighs the stance of public hive entries on a thesis, one vote per author, by confidence, reputation, recency and relevance. With fewer than two authors who take a side there is no consensus: the answer lists the entries and is free.',
   tags: ['hive', 'consensus', 'evidence'],
   useCases: ['Check a belief against the hive', 'See who disagrees', 'Weigh a claim before acting'],
   examples: [{ thesis: 'Gas on Base is cheaper on weekends' }],
@@ -56,7 +57,7 @@ export default defineTool({
     evidence: Type.Array(
       Type.Object({
         entry_id: Type.String({ format: 'uuid' }),
-        agent_id: Type.String({ format: 'uuid' }),
+        agent_id: PublicAuthorField,
         stance: Type.Enum(['agree', 'disagree', 'neutral']),
         stance_score: Type.Number({ minimum: -1, maximum: 1 }),
         weight: Type.Number({ minimum: 0 }),
@@ -75,7 +76,7 @@ export default defineTool({
       description: 'The method that determined the stances.',
     }),
   }),
-  availability: llmToolAvailability('statistical'),
+  availability: llmOptionalToolAvailability('statistical'),
   async run({ thesis, namespace }, context) {
     const { evidence, text, meter, now, emit } = context
     const wanted = { namespace: namespace?.toLowerCase() ?? null, limit: MAX_ENTRIES }
@@ -100,7 +101,7 @@ export default defineTool({
       confidence: verdict.confidence,
       evidence: best.slice(0, MAX_EVIDENCE_SHOWN).map(({ entry, stance, weight, sentence }) => ({
         entry_id: entry.id,
-        agent_id: entry.agentId,
+        agent_id: entry.author,
         stance: stanceLabelOf(stance) as 'agree' | 'disagree' | 'neutral',
         stance_score: roundEvidenceScore(stance),
         weight: roundEvidenceScore(weight),

@@ -3,10 +3,13 @@ import { DAY, utcDay } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { fromUsdc } from '../../core/money.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
-import { llmToolAvailability } from '../tool-availability.ts'
+import { llmOptionalToolAvailability } from '../tool-availability.ts'
 import { defineTool } from '../define-tool.ts'
 import { tryLlmCompletion } from '../optional-llm.ts'
-import { betaBinomialEstimate, holtForecast } from './hive-evidence/statistical-forecast.ts'
+import {
+  betaBinomialEstimate,
+  holtForecast,
+} from './hive-evidence/holt-and-beta-binomial-forecast.ts'
 import {
   roundEvidenceScore,
   averageStancePerAuthor,
@@ -48,7 +51,7 @@ export default defineTool({
   name: 'Hive Forecast',
   category: 'intelligence',
   description:
-    'Forecasts from public hive entries: how likely the next voice affirms a statement, and how much will be written about it.',
+    'Forecasts from public hive entries: how likely the next author affirms a statement, and how many entries about it to expect.',
   tags: ['hive', 'forecast', 'probability'],
   useCases: ['Put a number on a rumour', 'See a topic heat up', 'Plan by expected attention'],
   examples: [{ query: 'Base gas fees will fall', horizon_days: 7 }],
@@ -96,7 +99,7 @@ export default defineTool({
     method: Type.Enum(['statistical', 'statistical+llm']),
     generated_at: Type.String({ format: 'date-time' }),
   }),
-  availability: llmToolAvailability('statistical'),
+  availability: llmOptionalToolAvailability('statistical'),
   async run({ query, horizon_days: days = 7, namespace }, context) {
     const { evidence, text, now, emit } = context
     const at = now().getTime()

@@ -14,13 +14,14 @@ export default defineTool({
   name: 'Hive Trending',
   category: 'intelligence',
   description:
-    'What heats up: hive domains and tools of the last 24 hours against the week before.',
+    'Lists trending hive domains and tools: the last 24 hours compared with the week before.',
   tags: ['hive', 'trends', 'intelligence'],
   useCases: ['Find where agents look now', 'Choose a topic to write about'],
   examples: [{}, { limit: 5 }],
   access: 'paid',
   price: fromUsdc(0.005),
   effect: 'none',
+  instant: true,
   timeoutMs: 8_000,
   input: Type.Object(
     { limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 50, default: 20 })) },

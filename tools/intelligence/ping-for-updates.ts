@@ -3,9 +3,9 @@ import { DAY } from '../../core/clock.ts'
 import { ZERO } from '../../core/money.ts'
 import { defineTool } from '../define-tool.ts'
 import {
-  listAnnouncements,
-  assertUpdatesSinceInput,
-  isoTimestampOf,
+  listReleaseNotesSince,
+  assertSinceOrRevisionNotBoth,
+  toIsoTimestampFromMs,
   parseSinceInstant,
   listNewCatalogueRevisions,
   KnownVersionField,
@@ -23,10 +23,10 @@ export default defineTool({
   name: 'Ping for Updates',
   category: 'intelligence',
   description:
-    'Whether anything is new since a day, a catalogue revision or a version: a short answer to poll for about once a day.',
+    'Reports whether anything is new since a day, a catalogue revision or a version: a short answer, meant to be polled about once a day.',
   tags: ['discovery', 'beacon', 'updates'],
   useCases: ['Poll once a day', 'Decide whether to read the catalogue again'],
-  examples: [{}, { since_revision: 0 }, { version: '0.1.0' }],
+  examples: [{}, { since_revision: 0 }, { version: '1.0.0' }],
   access: 'free',
   price: ZERO,
   effect: 'none',
@@ -53,7 +53,7 @@ export default defineTool({
     next_poll_seconds: Type.Integer({ minimum: 1 }),
     checked_at: Type.String({ format: 'date-time' }),
   }),
-  preflight: (input) => assertUpdatesSinceInput(input),
+  preflight: (input) => assertSinceOrRevisionNotBoth(input),
   async run(input, { news, now }) {
     const { version: known } = input
     const latest = await news.latestRevision()
@@ -63,14 +63,14 @@ export default defineTool({
     const count = (kind: string) => changes.filter(({ change }) => change === kind).length
     const at = parseSinceInstant(input)
     const released =
-      at === null ? [] : listAnnouncements(news, at).filter((one) => one.released_on !== null)
+      at === null ? [] : listReleaseNotesSince(news, at).filter((one) => one.released_on !== null)
     const newer = known !== undefined && known !== news.version
     const updates = revisions.length > 0 || released.length > 0 || newer
     return {
       updates: dated || known !== undefined ? updates : null,
       version: news.version,
       revision: latest.revision,
-      changed_at: isoTimestampOf(latest.at),
+      changed_at: toIsoTimestampFromMs(latest.at),
       tools: { added: count('added'), changed: count('changed'), removed: count('removed') },
       releases_since: new Set(released.map(({ version }) => version)).size,
       see: updates

@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { fromUsdc, toUsdc } from '../../core/money.ts'
-import type { ToolUsageStats } from '../../domain/usage-stats.ts'
+import type { ToolUsageStats } from '../../domain/agent-usage-stats-types.ts'
 import { defineTool } from '../define-tool.ts'
 import { tryLlmCompletion } from '../optional-llm.ts'
 import {
@@ -13,7 +13,7 @@ import {
   OWN_USAGE_TOOL_DEFAULTS,
   readOwnUsage,
   DEFAULT_USAGE_WINDOW_DAYS,
-} from './usage-advice/own-usage.ts'
+} from './usage-advice/own-usage-tool-defaults.ts'
 
 /** The tool `self-audit`: findings about the agent's own usage. */
 
@@ -38,7 +38,7 @@ export default defineTool({
   slug: 'self_audit',
   name: 'Self Audit',
   description:
-    "Audits the caller's own calls: money, success and p95 of each tool, repeated requests, burn rate, and which rules they break.",
+    "Audits the caller's own calls: cost, success and p95 of each tool, repeated requests, burn rate, and broken rules.",
   tags: ['audit', 'spend', 'reliability'],
   useCases: ['Find what fails', 'See how long the balance lasts', 'Report to the operator'],
   price: fromUsdc(0.08),

@@ -1,3 +1,4 @@
+import { UNNAMED_AGENT } from '../public-author-field.ts'
 import Type from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import { fromUsdc } from '../../core/money.ts'
@@ -5,7 +6,7 @@ import { LETTER_OR_DIGIT_PATTERN } from '../../core/validation/schema-patterns.t
 import { defineTool, callerIdOf } from '../define-tool.ts'
 import type { HiveEntryResult } from '../../providers/search/web-search-port.ts'
 import type { SocialPost } from '../../providers/social/social-port.ts'
-import type { TextAnalyzer } from '../../providers/text/text-port.ts'
+import type { RuleBasedTextAnalyzer } from '../../providers/text/text-port.ts'
 
 /** The tool `social-oracle`: posts about a topic and their sentiment. */
 
@@ -30,15 +31,15 @@ function averageSentiment(scored: readonly ScoredPost[]) {
   return { score, label: label as 'positive' | 'neutral' | 'negative', n: scored.length }
 }
 
-async function scorePosts(posts: readonly SocialPost[], text: TextAnalyzer) {
-  const scored: (SocialPost & Awaited<ReturnType<TextAnalyzer['sentiment']>>)[] = []
+async function scorePosts(posts: readonly SocialPost[], text: RuleBasedTextAnalyzer) {
+  const scored: (SocialPost & Awaited<ReturnType<RuleBasedTextAnalyzer['sentiment']>>)[] = []
   for (const post of posts) scored.push({ ...post, ...(await text.sentiment(post.text)) })
   return scored
 }
 
 const hiveEntryToPost = ({ content, author, url, at }: HiveEntryResult): SocialPost => ({
   platform: HIVE,
-  author,
+  author: author ?? UNNAMED_AGENT,
   text: content,
   url,
   at,
@@ -50,9 +51,9 @@ export default defineTool({
   name: 'Social Oracle',
   category: 'intelligence',
   description:
-    'What people say of something right now on open platforms and in the Hive, with the feeling in it by a lexicon.',
+    'Lists what people say about a topic right now on open platforms and in the Hive, with the sentiment of each post by a lexicon.',
   tags: ['social', 'sentiment', 'trends'],
-  useCases: ['Read the mood about a token', 'See what is said of a product', 'Watch a topic'],
+  useCases: ['Read the mood about a token', 'See what people say about a product', 'Watch a topic'],
   examples: [{ query: 'ethereum' }, { query: 'base network', max_posts: 10 }],
   access: 'paid',
   price: fromUsdc(0.02),
@@ -124,7 +125,7 @@ export default defineTool({
     if (checked.length === 0)
       throw new ServiceError('upstream_error', { reason: 'all_platforms_down', platforms: skipped })
     const posts = await scorePosts([...heard.posts, ...entries.map(hiveEntryToPost)], text)
-    if (posts.length === 0) meter.waive('nobody speaks of it')
+    if (posts.length === 0) meter.waive('no post mentions it')
     meter.served(checked.join(','), heard.mode)
     const platforms = [...checked, HIVE]
     return {

@@ -1,9 +1,10 @@
+import { PublicAuthorField } from '../public-author-field.ts'
 import Type from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import { newUuidV7 } from '../../core/ids.ts'
 import { toUsdc, ZERO, type Micros } from '../../core/money.ts'
 import { STRATEGY_FORK_PRICE, STRATEGY_FORK_ROYALTY } from '../../domain/pricing.ts'
-import type { PreflightContext } from '../define-tool.ts'
+import type { ToolPreflightContext } from '../define-tool.ts'
 import { defineTool } from '../define-tool.ts'
 import type { PublishedStrategy } from '../../providers/hive/hive-port.ts'
 
@@ -13,7 +14,7 @@ export default defineTool({
   slug: 'strategy_fork',
   name: 'Strategy Fork',
   category: 'intelligence',
-  description: "Takes a copy of a published strategy; 0.02 of the price is its author's.",
+  description: 'Copies a published strategy; 0.02 of the price goes to its author.',
   tags: ['strategies', 'royalties', 'sharing'],
   useCases: ['Start from what works for others', 'Adapt a strategy to another chain'],
   examples: [{ strategy_id: '018f2f6e-7c1a-7b3a-9c55-3d0a3f1b2c4f' }],
@@ -30,7 +31,7 @@ export default defineTool({
   output: Type.Object({
     fork_id: Type.String({ format: 'uuid' }),
     forked_from: Type.String({ format: 'uuid' }),
-    author_agent_id: Type.String({ format: 'uuid' }),
+    author_agent_id: PublicAuthorField,
     title: Type.String(),
     description: Type.String(),
     tool: Type.Union([Type.String(), Type.Null()]),
@@ -46,7 +47,7 @@ export default defineTool({
     await findForkableStrategy(strategy_id, context)
   },
   async run({ strategy_id }, context) {
-    const { caller, callId, now, stage } = context
+    const { caller, callId, ghost, now, stage } = context
     const strategy = await findForkableStrategy(strategy_id, context)
     const at = now().getTime()
     const [forkId, createdAt] = [newUuidV7(at), new Date(at).toISOString()]
@@ -62,6 +63,7 @@ export default defineTool({
       forked_from: id,
       call_id: callId,
       created_at: createdAt,
+      ghost: ghost !== 'off',
     })
     const fork = {
       fork_id: forkId,
@@ -81,7 +83,7 @@ export default defineTool({
     return {
       fork_id: forkId,
       forked_from: id,
-      author_agent_id: author,
+      author_agent_id: strategy.isAuthorPublic ? author : null,
       ...copy,
       royalty_usdc: toUsdc(STRATEGY_FORK_ROYALTY),
       created_at: createdAt,
@@ -92,7 +94,7 @@ export default defineTool({
 /** Throws for a missing or private strategy, and for the caller's own. */
 async function findForkableStrategy(
   id: string,
-  { caller, strategies }: PreflightContext,
+  { caller, strategies }: ToolPreflightContext,
 ): Promise<PublishedStrategy> {
   const strategy = await strategies.find(id.toLowerCase())
   const own = strategy?.agentId === caller.agentId

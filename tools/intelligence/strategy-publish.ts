@@ -17,9 +17,9 @@ export default defineTool({
   name: 'Strategy Publish',
   category: 'intelligence',
   description:
-    'Publishes a strategy that other agents can fork; each fork pays its author. A transaction may prove it.',
+    'Publishes a strategy that other agents can fork; each fork pays its author. A transaction hash may serve as proof.',
   tags: ['strategies', 'royalties', 'sharing'],
-  useCases: ['Earn from a way of working that proved itself', 'Share a setup with other agents'],
+  useCases: ['Earn from a proven way of working', 'Share a setup with other agents'],
   examples: [
     {
       title: 'Weekend gas batcher',
@@ -84,7 +84,7 @@ export default defineTool({
     if ((await strategies.verifyTransaction(chain.toLowerCase(), tx_hash.toLowerCase())) === 'bad')
       throw new ServiceError('proof_invalid', { tx_hash, chain })
   },
-  async run(input, { caller, callId, now, stage, strategies }) {
+  async run(input, { caller, callId, ghost, now, stage, strategies }) {
     const at = now().getTime()
     const [id, createdAt] = [newUuidV7(at), new Date(at).toISOString()]
     const chain = input.chain?.toLowerCase() ?? null
@@ -107,6 +107,7 @@ export default defineTool({
       forked_from: null,
       call_id: callId,
       created_at: createdAt,
+      ghost: ghost !== 'off',
     })
     return {
       id,

@@ -1,3 +1,4 @@
+import { PublicAuthorField } from '../public-author-field.ts'
 import Type from 'typebox'
 import { utcDay } from '../../core/clock.ts'
 import { fromUsdc, ZERO } from '../../core/money.ts'
@@ -11,7 +12,7 @@ export default defineTool({
   name: 'Hive Read',
   category: 'memory',
   description:
-    'Searches what agents have shared, best match first; private entries only for their author.',
+    'Searches the entries that agents have shared, best match first; private entries only for their author.',
   tags: ['hive', 'memory', 'search'],
   useCases: ['Look for what others found before working', 'Collect evidence on a topic'],
   examples: [
@@ -41,7 +42,7 @@ export default defineTool({
         content: Type.String(),
         confidence: Type.Number({ minimum: 0, maximum: 1 }),
         namespace: Type.String(),
-        agent_id: Type.String({ format: 'uuid' }),
+        agent_id: PublicAuthorField,
         created_at: Type.String({ format: 'date-time' }),
       }),
     ),
@@ -75,12 +76,12 @@ export default defineTool({
         at: new Date(at).toISOString(),
       })
     }
-    const shown = entries.map(({ id, content, confidence, agentId, ...entry }) => ({
+    const shown = entries.map(({ id, content, confidence, author, ...entry }) => ({
       id,
       content,
       confidence,
       namespace: entry.namespace,
-      agent_id: agentId,
+      agent_id: author,
       created_at: entry.at,
     }))
     return { entries: shown, total, query }

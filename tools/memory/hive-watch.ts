@@ -1,3 +1,4 @@
+import { PublicAuthorField } from '../public-author-field.ts'
 import Type from 'typebox'
 import { utcDay } from '../../core/clock.ts'
 import { invalidInputError, ServiceError } from '../../core/errors.ts'
@@ -28,7 +29,7 @@ const Match = Type.Object({
     content: Type.String(),
     confidence: Type.Number(),
     namespace: Type.String(),
-    agent_id: Uuid,
+    agent_id: PublicAuthorField,
     created_at: Instant,
   }),
 })
@@ -200,7 +201,7 @@ async function matches({ watch_id, cursor, limit = 20 }: Input, context: ToolCon
       content: entry.content,
       confidence: entry.confidence,
       namespace: entry.namespace,
-      agent_id: entry.agentId,
+      agent_id: entry.author,
       created_at: entry.at,
     },
   }))

@@ -75,7 +75,7 @@ export default defineTool({
     )
   },
   async run(input, context) {
-    const { caller, callId, meter, now, stage } = context
+    const { caller, callId, ghost, meter, now, stage } = context
     const at = now().getTime()
     const createdAt = new Date(at).toISOString()
     const text = { isPublic: input.is_public ?? true, content: input.content }
@@ -102,6 +102,7 @@ export default defineTool({
       is_public: input.is_public ?? true,
       call_id: callId,
       at: createdAt,
+      ghost: ghost !== 'off',
     })
     return {
       id,

@@ -3,9 +3,13 @@ import { ServiceError } from '../../core/errors.ts'
 import { ZERO, type Micros } from '../../core/money.ts'
 import { MEMORY_PACK_BUNDLE_PRICE, MEMORY_PACK_PRICES } from '../../domain/pricing.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
-import { defineTool, type PreflightContext, type ToolContext } from '../define-tool.ts'
+import { defineTool, type ToolPreflightContext, type ToolContext } from '../define-tool.ts'
 import type { MemoryPack } from './packs/packs-port.ts'
-import { DateTimeField, stageMemory, vaultAgentIdOf } from './vault/memory-schemas-and-staging.ts'
+import {
+  DateTimeField,
+  stageMemory,
+  vaultToolCallerAgentId,
+} from './vault/memory-schemas-and-staging.ts'
 
 /** The tool `pack-install`: buys a memory pack or a bundle. */
 
@@ -20,7 +24,7 @@ export default defineTool({
   name: 'Pack Install',
   category: 'memory',
   description:
-    'Buys a memory pack, once: its entries become memories of your own that never fade, and vault_query finds them.',
+    'Buys a memory pack, once: its entries become memories of your own that do not fade, and vault_query finds them.',
   tags: ['packs', 'vault', 'knowledge'],
   useCases: ['Start with proven knowledge', 'Equip a new agent'],
   examples: [{ slug: 'iagent-core' }],
@@ -73,7 +77,7 @@ export default defineTool({
 })
 
 /** Returns the packs of a slug that the caller lacks; throws when none is left. */
-async function selectMissingPacks(slug: string, { caller, packs: shelf }: PreflightContext) {
+async function selectMissingPacks(slug: string, { caller, packs: shelf }: ToolPreflightContext) {
   const { packs, bundle } = shelf
   const names = slug === bundle.slug ? bundle.includes : [slug]
   const meant = packs.filter((pack) => names.includes(pack.slug))
@@ -92,7 +96,7 @@ async function installPack(pack: MemoryPack, boughtAs: string, context: ToolCont
     await stageMemory(context, { ...entry, immortal: true, namespace, origin })
   }
   context.stage.row('pack_installs', {
-    agent_id: vaultAgentIdOf(context),
+    agent_id: vaultToolCallerAgentId(context),
     pack: pack.slug,
     bought_as: boughtAs,
     entries: pack.entries.length,

@@ -2,20 +2,20 @@ import Type from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { VAULT_COMPRESS_PRICE } from '../../domain/pricing.ts'
-import { llmToolAvailability } from '../tool-availability.ts'
+import { llmOptionalToolAvailability } from '../tool-availability.ts'
 import { defineTool, type ToolContext } from '../define-tool.ts'
 import {
   stageMemoryArchival,
-  MemoryDecaySchema,
+  MemoryDecayStateSchema,
   stageMemory,
   MemorySchema,
-  vaultAgentIdOf,
+  vaultToolCallerAgentId,
   UuidField,
 } from './vault/memory-schemas-and-staging.ts'
 import {
   consolidateMemories,
   mergedMemoryFields,
-  type MemoryDigest,
+  type ConsolidatedMemoryGroup,
 } from './vault/consolidate-memories.ts'
 
 /** The tool `vault-compress`: merges old memories into summaries. */
@@ -26,7 +26,7 @@ export default defineTool({
   slug: 'vault_compress',
   name: 'Vault Compress',
   category: 'memory',
-  description: `Puts the ${LIMITS.vaultCompress} oldest memories that are not immortal into at most ${LIMITS.vaultSummaries} summaries. The sources are archived, stay in the export, and are no answers any more.`,
+  description: `Compresses the ${LIMITS.vaultCompress} oldest memories that are not immortal into at most ${LIMITS.vaultSummaries} summaries. The sources are archived, stay in the export, and are no longer found.`,
   tags: ['vault', 'memory', 'summary'],
   useCases: ['Keep a vault small', 'Turn many notes into few', 'Spend fewer tokens on recall'],
   examples: [{}],
@@ -40,7 +40,7 @@ export default defineTool({
     summaries: Type.Array(
       Type.Object({
         ...MemorySchema.properties,
-        decay: MemoryDecaySchema,
+        decay: MemoryDecayStateSchema,
         sources: Type.Array(UuidField),
       }),
     ),
@@ -58,10 +58,10 @@ export default defineTool({
     ),
     method: Type.Enum(['embedded/clusters-1', 'clusters+llm']),
   }),
-  availability: llmToolAvailability('clusters'),
+  availability: llmOptionalToolAvailability('clusters'),
   async run(_input, context) {
     const { callId, now, stage, vault, emit } = context
-    const agentId = vaultAgentIdOf(context)
+    const agentId = vaultToolCallerAgentId(context)
     const at = now().getTime()
     const { seen, memories } = await vault.oldest(agentId, LIMITS.vaultCompress, at)
     if (memories.length < MIN_MEMORIES)
@@ -96,7 +96,7 @@ export default defineTool({
 })
 
 async function stageSummary(
-  { members, content, left }: MemoryDigest,
+  { members, content, left }: ConsolidatedMemoryGroup,
   method: string,
   context: ToolContext,
 ) {

@@ -2,7 +2,7 @@ import Type from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { VAULT_DREAM_PRICE } from '../../domain/pricing.ts'
-import { llmToolAvailability } from '../tool-availability.ts'
+import { llmOptionalToolAvailability } from '../tool-availability.ts'
 import { defineTool, type ToolContext } from '../define-tool.ts'
 import {
   recommendDreamActions,
@@ -25,7 +25,7 @@ import {
   DateTimeField,
   stageMemory,
   MemorySchema,
-  vaultAgentIdOf,
+  vaultToolCallerAgentId,
   UuidField,
 } from './vault/memory-schemas-and-staging.ts'
 import type { VaultMemory } from '../../domain/vault-memory.ts'
@@ -39,7 +39,7 @@ export default defineTool({
   slug: 'vault_dream',
   name: 'Vault Dream',
   category: 'memory',
-  description: `Looks at up to ${LIMITS.vaultDream} memories at once: patterns, contradictions, gaps, and up to seven insights that are written back, none of them twice. Where nothing is new since an earlier dream it says so and costs nothing.`,
+  description: `Analyses up to ${LIMITS.vaultDream} memories: patterns, contradictions, gaps, and up to seven insights that are written back, none of them twice. Without new memories since an earlier dream it names that dream and is free.`,
   tags: ['vault', 'memory', 'insight'],
   useCases: ['Reflect overnight', 'Find contradictions', 'See what is missing'],
   examples: [{}],
@@ -92,11 +92,15 @@ export default defineTool({
     memories_analyzed: Type.Integer({ minimum: MIN_MEMORIES, maximum: LIMITS.vaultDream }),
     method: Type.Enum(['embedded/clusters-1', 'clusters+llm']),
   }),
-  availability: llmToolAvailability('clusters'),
+  availability: llmOptionalToolAvailability('clusters'),
   async run(_input, context) {
     const { now, vault, emit } = context
     const at = now().getTime()
-    const { seen, memories } = await vault.newest(vaultAgentIdOf(context), LIMITS.vaultDream, at)
+    const { seen, memories } = await vault.newest(
+      vaultToolCallerAgentId(context),
+      LIMITS.vaultDream,
+      at,
+    )
     if (memories.length < MIN_MEMORIES)
       throw new ServiceError('not_enough_memories', {
         found: memories.length,

@@ -2,11 +2,11 @@ import Type from 'typebox'
 import { invalidInputError, ServiceError } from '../../core/errors.ts'
 import { newUuidV7 } from '../../core/ids.ts'
 import { VAULT_PROMOTE_PRICE } from '../../domain/pricing.ts'
-import { defineTool, type PreflightContext } from '../define-tool.ts'
+import { defineTool, type ToolPreflightContext } from '../define-tool.ts'
 import { reserveHiveText } from './hive/reserve-hive-text.ts'
 import { DateTimeField, UuidField } from './vault/memory-schemas-and-staging.ts'
 import { loadOwnMemory } from './vault/load-own-memories.ts'
-import type { VaultMemory } from '../../domain/vault-memory.ts'
+import { isBoughtMemory, type VaultMemory } from '../../domain/vault-memory.ts'
 
 /** The tool `vault-promote`: publishes a memory in the Hive. */
 
@@ -18,7 +18,7 @@ export default defineTool({
   name: 'Vault Promote',
   category: 'memory',
   description:
-    'Copies a memory of your own into the public Hive, where it earns royalties. The memory stays private and as it is.',
+    'Copies a memory of your own into the public Hive, where it earns royalties. The memory itself stays private and unchanged.',
   tags: ['vault', 'hive', 'sharing'],
   useCases: ['Publish what has proven right', 'Earn from private knowledge'],
   examples: [{ memory_id: '018f2f6e-7c1a-7b3a-9c55-3d0a3f1b2c50', namespace: 'base' }],
@@ -61,7 +61,7 @@ export default defineTool({
     await loadPromotableMemory(memory_id, context)
   },
   async run({ memory_id, namespace = 'general', confidence }, context) {
-    const { caller, callId, now, stage } = context
+    const { caller, callId, ghost, now, stage } = context
     const memory = await loadPromotableMemory(memory_id, context)
     const at = now().getTime()
     if (!(await context.vault.reservePromotion(memory.id, callId, at)))
@@ -85,6 +85,7 @@ export default defineTool({
       is_public: true,
       call_id: callId,
       at: createdAt,
+      ghost: ghost !== 'off',
     })
     stage.row('vault_promotions', {
       memory_id: memory.id,
@@ -110,9 +111,12 @@ export default defineTool({
 })
 
 /** Throws for another agent's memory, a bought one, and one that the Hive would refuse. */
-async function loadPromotableMemory(id: string, asking: PreflightContext): Promise<VaultMemory> {
+async function loadPromotableMemory(
+  id: string,
+  asking: ToolPreflightContext,
+): Promise<VaultMemory> {
   const memory = await loadOwnMemory(id, asking)
-  if (memory.origin['by'] === 'pack') throw new ServiceError('pack_content', { memory_id: id })
+  if (isBoughtMemory(memory)) throw new ServiceError('pack_content', { memory_id: id })
   if (await asking.vault.isPromoted(memory.id))
     throw new ServiceError('already_promoted', { memory_id: memory.id })
   const { length } = memory.content.trim()

@@ -5,10 +5,10 @@ import { ZERO } from '../../core/money.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
 import { defineTool } from '../define-tool.ts'
 import {
-  MemoryDecaySchema,
+  MemoryDecayStateSchema,
   MemoryTypeField,
   MemorySchema,
-  vaultAgentIdOf,
+  vaultToolCallerAgentId,
   toMemoryView,
 } from './vault/memory-schemas-and-staging.ts'
 
@@ -19,7 +19,7 @@ export default defineTool({
   name: 'Vault Query',
   category: 'memory',
   description:
-    'Searches your own memories, ranked by similarity, importance and what decay has left. What is asked in vain is remembered as a gap.',
+    'Searches your own memories, ranked by similarity, importance and remaining strength. Queries without results are recorded as gaps.',
   tags: ['vault', 'memory', 'search'],
   useCases: ['Recall what was learned', 'Look before asking the web', 'Find your own skills'],
   examples: [{ query: 'rate limits of the staging API', limit: 5 }],
@@ -52,7 +52,7 @@ export default defineTool({
         ...MemorySchema.properties,
         similarity: Type.Number({ minimum: 0, maximum: 1 }),
         score: Type.Number({ minimum: 0, maximum: 1 }),
-        decay: MemoryDecaySchema,
+        decay: MemoryDecayStateSchema,
         source: Type.Union([Type.String(), Type.Null()], {
           description: 'Reference to verify an entry of a pack.',
         }),
@@ -66,7 +66,7 @@ export default defineTool({
   async run({ query, limit = 10, type, tag }, context) {
     const { callId, now, stage, text, vault } = context
     const at = now().getTime()
-    const agentId = vaultAgentIdOf(context)
+    const agentId = vaultToolCallerAgentId(context)
     const found = await vault.recall({
       agentId,
       text: query,

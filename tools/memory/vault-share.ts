@@ -3,10 +3,10 @@ import { invalidInputError, ServiceError } from '../../core/errors.ts'
 import { newUuidV7 } from '../../core/ids.ts'
 import { VAULT_SHARE_PRICE } from '../../domain/pricing.ts'
 import { LABEL_PATTERN } from '../../core/validation/schema-patterns.ts'
-import { defineTool, type PreflightContext } from '../define-tool.ts'
+import { defineTool, type ToolPreflightContext } from '../define-tool.ts'
 import { DateTimeField, UuidField } from './vault/memory-schemas-and-staging.ts'
 import { loadOwnMemory } from './vault/load-own-memories.ts'
-import type { VaultMemory } from '../../domain/vault-memory.ts'
+import { isBoughtMemory, type VaultMemory } from '../../domain/vault-memory.ts'
 
 /** The tool `vault-share`: sends a memory to another agent. */
 
@@ -20,7 +20,7 @@ export default defineTool({
   name: 'Vault Share',
   category: 'memory',
   description:
-    'Gives another agent a copy of a memory as it is now. The copy is its own for good: nothing that happens to the memory later changes it.',
+    'Gives another agent a copy of a memory. The copy belongs to that agent: later changes of the memory do not affect it.',
   tags: ['vault', 'sharing'],
   useCases: ['Brief another agent', 'Hand over a finding'],
   examples: [
@@ -89,14 +89,13 @@ export default defineTool({
 /** Throws for another agent's memory, a bought one, and an unknown recipient. */
 async function loadShareableMemory(
   { entry_id, to_agent_id }: Input,
-  context: PreflightContext,
+  context: ToolPreflightContext,
 ): Promise<VaultMemory> {
   const { caller, directory } = context
   const to = to_agent_id.toLowerCase()
   if (to === caller.agentId) throw invalidInputError('/to_agent_id', 'must be another agent')
   const memory = await loadOwnMemory(entry_id, context)
-  if (memory.origin['by'] === 'pack')
-    throw new ServiceError('pack_content', { memory_id: entry_id })
+  if (isBoughtMemory(memory)) throw new ServiceError('pack_content', { memory_id: entry_id })
   if (!(await directory.has(to))) throw new ServiceError('agent_not_found', { agent_id: to })
   return memory
 }

@@ -2,16 +2,16 @@ import Type from 'typebox'
 import { LIMITS } from '../../core/limits.ts'
 import { VAULT_WRITE_PRICE } from '../../domain/pricing.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
-import { defineTool, type PreflightContext, type ToolContext } from '../define-tool.ts'
-import { findMemoryConflict } from './vault/find-contradiction.ts'
+import { defineTool, type ToolPreflightContext, type ToolContext } from '../define-tool.ts'
+import { compareMemoriesForContradiction } from './vault/memory-text-contradiction.ts'
 import {
   stageMemoryArchival,
-  MemoryDecaySchema,
+  MemoryDecayStateSchema,
   DateTimeField,
   stageMemory,
   MemoryTypeField,
   MemorySchema,
-  vaultAgentIdOf,
+  vaultToolCallerAgentId,
   SupersededMemorySchema,
   UuidField,
 } from './vault/memory-schemas-and-staging.ts'
@@ -27,7 +27,7 @@ export default defineTool({
   slug: 'vault_write',
   name: 'Vault Write',
   category: 'memory',
-  description: `Keeps a private memory. Facts live 365 days, insights 90, context 7, skills 180, immortal ones for good. The first ${LIMITS.vaultFreeWrites} writes of an agent are free.`,
+  description: `Stores a private memory. Facts live 365 days, insights 90, context 7, skills 180, immortal ones permanently. The first ${LIMITS.vaultFreeWrites} writes of an agent are free.`,
   tags: ['vault', 'memory', 'private'],
   useCases: ['Remember across sessions', 'Keep what a task has taught', 'Replace what is outdated'],
   examples: [
@@ -86,7 +86,7 @@ export default defineTool({
       created_at: DateTimeField,
     }),
     status: Type.Enum(['stored']),
-    decay: MemoryDecaySchema,
+    decay: MemoryDecayStateSchema,
     superseded: Type.Array(SupersededMemorySchema, {
       description: 'They stay stored and exported, but are no longer recalled.',
     }),
@@ -130,7 +130,7 @@ export default defineTool({
 /** Returns the caller's live memories by id; throws when one is missing. */
 async function loadSupersededMemories(
   ids: readonly string[],
-  context: PreflightContext,
+  context: ToolPreflightContext,
 ): Promise<readonly VaultMemory[]> {
   if (ids.length === 0) return []
   const wanted = [...new Set(ids.map((id) => id.toLowerCase()))]
@@ -141,7 +141,7 @@ async function loadSupersededMemories(
 async function findContradictedMemories(content: string, context: ToolContext) {
   const { text, vault, now } = context
   const near = await vault.recall({
-    agentId: vaultAgentIdOf(context),
+    agentId: vaultToolCallerAgentId(context),
     text: content,
     vector: await text.vector(content),
     type: null,
@@ -153,7 +153,7 @@ async function findContradictedMemories(content: string, context: ToolContext) {
   const found = []
   for (const { memory } of near) {
     if (memory.immortal) continue
-    const reason = await findMemoryConflict(text, memory.content, content)
+    const reason = await compareMemoriesForContradiction(text, memory.content, content)
     if (reason !== null) found.push({ memory, reason })
   }
   return found

@@ -16,11 +16,11 @@ import {
   toValidChecksumAddress,
   atomicUnitsToNumber,
 } from '../../providers/chain-data/chain-tool-schemas.ts'
-import { listedTokensOn } from '../../providers/chain-data/listed-tokens.ts'
+import { listedTokensOn } from '../../providers/chain-data/bundled-token-contract-list.ts'
 import { chainReadToolAvailability } from '../tool-availability.ts'
 import { defineTool, callerIdOf } from '../define-tool.ts'
 import type {
-  LiquidityPool,
+  DexLiquidityPool,
   PoolSearchResult,
 } from '../../providers/liquidity-pools/liquidity-pools-port.ts'
 import {
@@ -81,7 +81,7 @@ const poolView = ({
   liquidityUsd,
   volume24hUsd,
   createdAt,
-}: LiquidityPool) => ({
+}: DexLiquidityPool) => ({
   dex,
   address,
   quote,
@@ -93,7 +93,7 @@ const poolView = ({
 
 function tokenView(
   address: string,
-  pool: LiquidityPool | undefined,
+  pool: DexLiquidityPool | undefined,
   facts: TokenContractInfo | null,
 ) {
   const { name = null, symbol = null, decimals = null, supply = null } = facts ?? {}
@@ -130,7 +130,7 @@ export default defineTool({
   name: 'On-chain Insight',
   category: 'onchain',
   description:
-    'A token of one chain: price, volume and liquidity of its pools, large transfers, what its contract says, and signals of risk. What no source says is null.',
+    'Reports on a token of one chain: price, volume and liquidity of its pools, large transfers, properties of its contract, and signals of risk. Unknown values are null.',
   tags: ['tokens', 'dex', 'liquidity', 'risk', 'base'],
   useCases: [
     'Judge a token before buying it',

@@ -9,7 +9,7 @@ import {
   NullableText,
 } from '../../providers/chain-data/chain-tool-schemas.ts'
 import { chainReadToolAvailability } from '../tool-availability.ts'
-import { defineTool, type PreflightContext } from '../define-tool.ts'
+import { defineTool, type ToolPreflightContext } from '../define-tool.ts'
 
 /** The tool `tx-broadcast`: sends a signed transaction. */
 
@@ -18,7 +18,7 @@ const MAX_RAW_TX_CHARS = 2 * 131_072
 /** Decodes the transaction and checks that it is for this chain. */
 async function decodeForChain(
   { chain: name, raw_tx }: { chain: ReadableChainName; raw_tx: string },
-  { chain }: Pick<PreflightContext, 'chain'>,
+  { chain }: Pick<ToolPreflightContext, 'chain'>,
 ) {
   const signed = await chain.decode(raw_tx as EvmHex)
   const { chainId } = chain.about(name)
@@ -34,11 +34,11 @@ export default defineTool({
   name: 'Transaction Broadcaster',
   category: 'onchain',
   description:
-    'Sends a transaction you have signed. One that the chain has already counts as sent; one that it refuses is not charged.',
+    'Sends a transaction you have signed. A transaction that is already on the chain counts as sent; a rejected one is not charged.',
   tags: ['evm', 'broadcast', 'base', 'ethereum'],
   useCases: [
     'Send a signed transfer',
-    'Send again what may have been lost',
+    'Send a transaction again that may have been lost',
     'Submit without an RPC of your own',
   ],
   // A zero transfer to itself, by the last of anvil's ten public test accounts.

@@ -4,7 +4,7 @@ import { fromUsdc, ZERO } from '../../core/money.ts'
 import type {
   ReadableChainInfo,
   EvmHex,
-  CallSimulation,
+  EvmCallSimulationResult,
 } from '../../providers/chain-data/chain-data-port.ts'
 import {
   EvmAddressField,
@@ -28,7 +28,10 @@ const VALUE_WEI_LIMIT = 2n ** 256n
 const ETHER_DECIMALS = 18
 
 /** Returns the cost in USD; null without a price, or where part of the fee is unknown. */
-function gasCostUsd({ gas, gasPrice, l1Fee }: CallSimulation, usd: number | null): number | null {
+function gasCostUsd(
+  { gas, gasPrice, l1Fee }: EvmCallSimulationResult,
+  usd: number | null,
+): number | null {
   if (gas === null || l1Fee === null || usd === null) return null
   const cost = atomicUnitsToNumber(gas * gasPrice + l1Fee, ETHER_DECIMALS) * usd
   return Math.round(cost * 1e6) / 1e6
@@ -37,7 +40,7 @@ function gasCostUsd({ gas, gasPrice, l1Fee }: CallSimulation, usd: number | null
 const toOutput = (
   chain: string,
   about: ReadableChainInfo,
-  ran: CallSimulation,
+  ran: EvmCallSimulationResult,
   usd: number | null,
 ) => ({
   success: ran.success,
@@ -65,7 +68,7 @@ export default defineTool({
   name: 'Transaction Simulator',
   category: 'onchain',
   description:
-    'Runs a transaction on the latest block without sending it: whether it succeeds, its gas, what that costs and why it reverts.',
+    'Runs a transaction on the latest block without sending it: whether it succeeds, its gas, the cost of the gas and the reason of a revert.',
   tags: ['evm', 'simulation', 'gas', 'base', 'ethereum'],
   useCases: [
     'Test a swap before signing it',

@@ -121,7 +121,7 @@ export default defineTool({
   name: 'Wallet Investigator',
   category: 'onchain',
   description:
-    'What public chains say of an address: ENS name, known owner, age, balances in USD, recent token transfers and flags of risk.',
+    'Investigates an address on public chains: ENS name, known owner, age, balances in USD, recent token transfers and flags of risk.',
   tags: ['wallet', 'risk', 'ens', 'evm'],
   useCases: [
     'Check a counterparty before paying it',

@@ -8,7 +8,7 @@ import { planPageStepsWithLlm } from './agent-act/plan-page-steps-with-llm.ts'
 import {
   extractPageValues,
   isHtmlContentType,
-  toPageSource,
+  renderedPageToHtmlSource,
 } from './agent-act/agent-act-extract-values.ts'
 import {
   parsePageInstruction,
@@ -16,7 +16,7 @@ import {
 } from './agent-act/parse-page-instruction.ts'
 import { createHttpBrowsingSession } from './agent-act/http-browsing-session.ts'
 import { runPageSteps, type PageStepsResult } from './agent-act/run-page-steps.ts'
-import { MAX_PAGE_STEPS, PAGE_STEP_OPS, type PageStep } from './agent-act/page-steps.ts'
+import { MAX_PAGE_STEPS, PAGE_STEP_OPS, type PageStep } from './agent-act/page-step-types.ts'
 import type { BrowserSession } from '../../providers/browser/browser-port.ts'
 import { defineTool, callerIdOf, type ToolContext } from '../define-tool.ts'
 import { providerModeOfUrl } from '../../providers/egress/public-ip-address.ts'
@@ -98,7 +98,7 @@ async function readPageText(
   { pages, signal }: ToolContext,
 ) {
   if (page === null) return ''
-  const source = toPageSource(page)
+  const source = renderedPageToHtmlSource(page)
   // A browser renders any content as a page.
   if (engine !== 'browser' && !isHtmlContentType(page.contentType))
     return pages.decodeText(source, MAX_TEXT_CHARS, signal).catch(() => '')
@@ -111,7 +111,7 @@ export default defineTool({
   name: 'Agent Act',
   category: 'perception',
   description:
-    'Goes to a page, fills and submits its forms, clicks and extracts, as an instruction says; in a browser where there is one, else without scripts. What fails before anything was submitted is not charged.',
+    'Goes to a page, fills and submits its forms, clicks and extracts, following an instruction; in a browser if available, else without scripts. A failure before the first submission is not charged.',
   tags: ['browser', 'forms', 'automation', 'scrape'],
   useCases: ['Send a form', 'Log in and read a page behind it', 'Search a site that has no API'],
   examples: [

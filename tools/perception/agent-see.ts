@@ -7,7 +7,7 @@ import { detectContentKind } from '../../providers/pages/html/detect-html-text-o
 import {
   PAGE_ANOMALY_TYPES,
   type PageContent,
-  type PageSource,
+  type ReceivedWebPage,
 } from '../../providers/pages/page-parser-port.ts'
 
 /** The tool `agent-see`: reads a web page. */
@@ -46,7 +46,7 @@ export default defineTool({
   name: 'Agent See',
   category: 'perception',
   description:
-    'Reads a public web page: title, headings, text, links, prices, forms, and what on it may be meant to mislead a machine. A page of any status is a result.',
+    'Reads a public web page: title, headings, text, links, prices, forms, and anomalies that may be meant to mislead a machine. A page of any status is a result.',
   tags: ['web', 'page', 'scrape', 'prices', 'prompt-injection'],
   useCases: [
     'Read a page before acting on it',
@@ -150,7 +150,7 @@ async function loadOverHttp(
   const headers = { accept: ACCEPT, 'accept-language': 'en, *;q=0.5' }
   const reply = await egress.fetch({ url, headers, signal, maxBytes: MAX_PAGE_BYTES })
   const contentType = reply.headers['content-type'] ?? null
-  const source: PageSource = { body: reply.body, contentType, url: reply.url }
+  const source: ReceivedWebPage = { body: reply.body, contentType, url: reply.url }
   const kind = detectContentKind(contentType, reply.body)
   if (kind === null) {
     throw new ServiceError('upstream_schema', {
@@ -173,7 +173,7 @@ async function loadInBrowser(url: string, context: ToolContext): Promise<LoadedP
   const { browser, pages, signal, caller } = context
   if (browser === null) throw new ServiceError('provider_not_configured')
   const page = await browser.render({ url, owner: callerIdOf(caller), signal })
-  const source: PageSource = { body: page.html, contentType: 'text/html', url: page.url }
+  const source: ReceivedWebPage = { body: page.html, contentType: 'text/html', url: page.url }
   const reading = await pages.read(source, signal)
   return {
     engine: 'browser',

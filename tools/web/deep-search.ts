@@ -2,11 +2,11 @@ import Type from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import { fromUsdc } from '../../core/money.ts'
 import { LETTER_OR_DIGIT_PATTERN } from '../../core/validation/schema-patterns.ts'
-import { llmToolAvailability } from '../tool-availability.ts'
+import { llmOptionalToolAvailability } from '../tool-availability.ts'
 import { defineTool } from '../define-tool.ts'
 import {
   toCitedAnswer,
-  extractCitedStatements,
+  extractRelevantStatementsFromSources,
   writeCitedStatementsWithLlm,
 } from './research/cited-answer.ts'
 import { gatherWebSources } from './research/gather-web-sources.ts'
@@ -18,7 +18,7 @@ export default defineTool({
   name: 'Deep Search',
   category: 'web',
   description:
-    'Three searches at once, up to six pages read, and an answer whose every statement cites the source it was checked against.',
+    'Runs three searches at once, reads up to six pages, and answers with statements that each cite the source they were checked against.',
   tags: ['search', 'research', 'citations'],
   useCases: ['Answer a question with sources', 'Survey a topic', 'Check what is known'],
   examples: [{ query: 'How does account abstraction pay gas fees?' }],
@@ -68,14 +68,16 @@ export default defineTool({
     ),
   }),
   availability({ search, llm }) {
-    const answers = llmToolAvailability('extractive')({ llm })
+    const answers = llmOptionalToolAvailability('extractive')({ llm })
     return { ...answers, providers: [...search.providers, ...answers.providers] }
   },
   async run({ query }, context) {
     const { sources, searches, unread, served, failed } = await gatherWebSources(query, context)
     const missed = failed.length > 0 ? { sources_failed: [...failed] } : {}
     const statements =
-      sources.length === 0 ? [] : await extractCitedStatements(query, sources, context.text)
+      sources.length === 0
+        ? []
+        : await extractRelevantStatementsFromSources(query, sources, context.text)
     // Sources without a relevant statement are dropped.
     if (statements.length === 0) {
       if (served !== null) throw new ServiceError('no_evidence', { query, searches, ...missed })

@@ -12,7 +12,7 @@ export default defineTool({
   name: 'Web Search',
   category: 'web',
   description:
-    'Searches the web by the first source that answers; when none does, the public Hive answers, marked as degraded and free.',
+    'Searches the web with the first source that answers; if none does, the public Hive is searched, and the answer is marked as degraded and free.',
   tags: ['search', 'web', 'research'],
   useCases: ['Find sources for a question', 'Look up what is new', 'Find the page of a project'],
   examples: [{ query: 'account abstraction' }, { query: 'base gas fees', max_results: 3 }],

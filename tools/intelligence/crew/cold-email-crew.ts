@@ -3,8 +3,8 @@ import type { ToolContext } from '../../define-tool.ts'
 import { tryLlmCompletion } from '../../optional-llm.ts'
 import { crewFieldText, type CrewInput } from './crew-input.ts'
 import { withLlmTimeout } from './crew-llm-timeout.ts'
-import type { ColdEmail, CrewReport } from './crew-report.ts'
-import type { CrewStages } from './crew-stages.ts'
+import type { ColdEmail, CrewReport } from './crew-report-types.ts'
+import type { CrewStageRunner } from './crew-stages.ts'
 
 /** The crew that writes cold e-mails for an offer. */
 
@@ -18,7 +18,10 @@ const SPAM_TRIGGERS =
 const FIELD = /\{\{\s*(\w+)\s*\}\}/g
 
 /** Writes three e-mails about an offer to a prospect. */
-export async function runColdEmailCrew(input: CrewInput, stages: CrewStages): Promise<CrewReport> {
+export async function runColdEmailCrew(
+  input: CrewInput,
+  stages: CrewStageRunner,
+): Promise<CrewReport> {
   const { context } = stages
   const customer = crewFieldText(input, 'icpDescription')
   const offer = crewFieldText(input, 'offerDescription')

@@ -1,6 +1,6 @@
 import type { CitedStatement } from '../../web/research/cited-answer.ts'
 import type { ResearchSource } from '../../web/research/gather-web-sources.ts'
-import type { TextAnalyzer } from '../../../providers/text/text-port.ts'
+import type { RuleBasedTextAnalyzer } from '../../../providers/text/text-port.ts'
 import type { CrewInput } from './crew-input.ts'
 import { crewFieldText } from './crew-input.ts'
 import {
@@ -9,10 +9,14 @@ import {
   readResultPages,
   searchWebQueries,
 } from './web-research.ts'
-import type { CrewReport } from './crew-report.ts'
+import type { CrewReport } from './crew-report-types.ts'
 import { readCompanySite } from './read-company-site.ts'
-import type { CrewStages } from './crew-stages.ts'
-import { toReportMarkdown, writeSections, type SectionDraft } from './write-report-sections.ts'
+import type { CrewStageRunner } from './crew-stages.ts'
+import {
+  toReportMarkdown,
+  writeCitedCrewReportSections,
+  type SectionDraft,
+} from './write-report-sections.ts'
 
 /** The crew that analyses a competitor. */
 
@@ -27,7 +31,10 @@ const MAX_SENTENCES_PER_PAGE = 60
 const MAX_BRAND_CHARS = 40
 
 /** Reports what a company says of itself, what others say of it, and where it is weak. */
-export async function runCompetitorCrew(input: CrewInput, stages: CrewStages): Promise<CrewReport> {
+export async function runCompetitorCrew(
+  input: CrewInput,
+  stages: CrewStageRunner,
+): Promise<CrewReport> {
   const { context } = stages
   const { text } = context
   const domain = crewFieldText(input, 'domain')
@@ -64,16 +71,16 @@ export async function runCompetitorCrew(input: CrewInput, stages: CrewStages): P
         heading: 'What others say of it',
         query: brand,
         sourceIndexes: others,
-        fallbackText: 'No page of others that was read speaks of it.',
+        fallbackText: 'None of the other pages that were read mentions it.',
       },
       { heading: 'What people say', fixedText: describeSocialSentiment(mood) },
       {
         heading: 'Openings it leaves',
         statements: await complaints(sources, others, text),
-        fallbackText: 'Nobody complains of it in what was read.',
+        fallbackText: 'The pages that were read contain no complaints about it.',
       },
     ]
-    const written = await writeSections(drafts, sources, context)
+    const written = await writeCitedCrewReportSections(drafts, sources, context)
     const title = `Competitor report: ${brand}`
     const value = {
       ...written,
@@ -85,7 +92,7 @@ export async function runCompetitorCrew(input: CrewInput, stages: CrewStages): P
   })
 }
 
-async function searchAndReadPages(brand: string, own: string, stages: CrewStages) {
+async function searchAndReadPages(brand: string, own: string, stages: CrewStageRunner) {
   const { context } = stages
   const found = await stages.run('search', async () => {
     const all = await searchWebQueries(
@@ -119,7 +126,7 @@ function findBrand(title: string, name: string): string {
 async function sentencesOf(
   sources: readonly ResearchSource[],
   indexes: readonly number[],
-  text: TextAnalyzer,
+  text: RuleBasedTextAnalyzer,
   fits: (sentence: string) => boolean,
 ): Promise<CitedStatement[]> {
   const found: CitedStatement[] = []
@@ -135,7 +142,7 @@ async function sentencesOf(
 async function complaints(
   sources: readonly ResearchSource[],
   indexes: readonly number[],
-  text: TextAnalyzer,
+  text: RuleBasedTextAnalyzer,
 ): Promise<CitedStatement[]> {
   const scored: (CitedStatement & { score: number })[] = []
   for (const place of indexes) {

@@ -1,5 +1,5 @@
 import { ServiceError } from '../../../core/errors.ts'
-import type { ToolContext } from '../../define-tool.ts'
+import { deriveToolContext, type ToolContext } from '../../define-tool.ts'
 
 /** The time limit of language models in crews. */
 
@@ -15,7 +15,7 @@ export async function withLlmTimeout<T>(
   const late = AbortSignal.timeout(ms)
   const signal = AbortSignal.any([context.signal, late])
   try {
-    return await work({ ...context, signal })
+    return await work(deriveToolContext(context, { signal }))
   } catch (error) {
     context.signal.throwIfAborted()
     if (!late.aborted || (error !== late.reason && !(error instanceof ServiceError))) throw error

@@ -1,5 +1,5 @@
 import { ServiceError } from '../../../core/errors.ts'
-import type { ToolContext } from '../../define-tool.ts'
+import { deriveToolContext, type ToolContext } from '../../define-tool.ts'
 
 /** A finished stage. */
 export interface CrewStageResult {
@@ -15,7 +15,7 @@ export interface CrewStageOutput<T> {
   readonly note: string
 }
 
-export interface CrewStages {
+export interface CrewStageRunner {
   readonly done: readonly CrewStageResult[]
   /** The caller's context; its signal also aborts when a stage fails. */
   readonly context: ToolContext
@@ -27,10 +27,10 @@ export interface CrewStages {
 }
 
 /** Creates the stage runner of one crew. `expected` is the number of stages, as far as it is known. */
-export function createCrewStages(given: ToolContext, expected: number): CrewStages {
+export function createCrewStageRunner(given: ToolContext, expected: number): CrewStageRunner {
   const failing = new AbortController()
   const signal = AbortSignal.any([given.signal, failing.signal])
-  const context: ToolContext = { ...given, signal }
+  const context = deriveToolContext(given, { signal })
   const done: CrewStageResult[] = []
   const running = new Set<string>()
   // The call is answered with this reason at once, so it must name the stage by then.

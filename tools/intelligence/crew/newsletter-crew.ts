@@ -1,7 +1,7 @@
 import { ServiceError } from '../../../core/errors.ts'
-import { extractCitedStatements } from '../../web/research/cited-answer.ts'
+import { extractRelevantStatementsFromSources } from '../../web/research/cited-answer.ts'
 import type { ResearchSource } from '../../web/research/gather-web-sources.ts'
-import type { TextAnalyzer } from '../../../providers/text/text-port.ts'
+import type { RuleBasedTextAnalyzer } from '../../../providers/text/text-port.ts'
 import { crewFieldText, type CrewInput } from './crew-input.ts'
 import {
   fetchSocialSentiment,
@@ -9,9 +9,13 @@ import {
   readResultPages,
   searchWebQueries,
 } from './web-research.ts'
-import type { CrewReport } from './crew-report.ts'
-import type { CrewStages } from './crew-stages.ts'
-import { toReportMarkdown, writeSections, type SectionDraft } from './write-report-sections.ts'
+import type { CrewReport } from './crew-report-types.ts'
+import type { CrewStageRunner } from './crew-stages.ts'
+import {
+  toReportMarkdown,
+  writeCitedCrewReportSections,
+  type SectionDraft,
+} from './write-report-sections.ts'
 
 /** The crew that writes a newsletter issue. */
 
@@ -21,7 +25,10 @@ const STORIES = 5
 const MAX_COMPARED_CHARS = 4_000
 
 /** Writes an issue on a topic for an audience; each story has its source. */
-export async function runNewsletterCrew(input: CrewInput, stages: CrewStages): Promise<CrewReport> {
+export async function runNewsletterCrew(
+  input: CrewInput,
+  stages: CrewStageRunner,
+): Promise<CrewReport> {
   const { context } = stages
   const topic = crewFieldText(input, 'topic')
   const audience = crewFieldText(input, 'targetAudience')
@@ -53,7 +60,7 @@ export async function runNewsletterCrew(input: CrewInput, stages: CrewStages): P
       }),
       { heading: 'What people say', fixedText: describeSocialSentiment(mood) },
     ]
-    const written = await writeSections(drafts, stories, context)
+    const written = await writeCitedCrewReportSections(drafts, stories, context)
     const headline =
       lead === undefined || topic.toLowerCase().includes(lead.text) ? '' : `: ${lead.text}`
     const subject = `${topic[0]?.toUpperCase() ?? ''}${topic.slice(1)}${headline}`
@@ -68,7 +75,7 @@ export async function runNewsletterCrew(input: CrewInput, stages: CrewStages): P
   })
 }
 
-async function searchAndReadPages(topic: string, stages: CrewStages) {
+async function searchAndReadPages(topic: string, stages: CrewStageRunner) {
   const { context } = stages
   const found = await stages.run('search', async () => {
     const words = await context.text.keywords(topic, 4)
@@ -92,12 +99,12 @@ async function selectStories(
   topic: string,
   audience: string,
   sources: readonly ResearchSource[],
-  text: TextAnalyzer,
+  text: RuleBasedTextAnalyzer,
 ): Promise<ResearchSource[]> {
   const wanted = await text.vector(`${topic}. ${audience}`)
   const near: { source: ResearchSource; score: number }[] = []
   for (const source of sources) {
-    if ((await extractCitedStatements(topic, [source], text)).length === 0) continue
+    if ((await extractRelevantStatementsFromSources(topic, [source], text)).length === 0) continue
     const vector = await text.vector(`${source.title}. ${source.text.slice(0, MAX_COMPARED_CHARS)}`)
     near.push({ source, score: text.similarity(wanted, vector) })
   }

@@ -1,6 +1,6 @@
 import agentSee from '../../perception/agent-see.ts'
 import { ServiceError } from '../../../core/errors.ts'
-import type { ToolContext } from '../../define-tool.ts'
+import { deriveToolContext, type ToolContext } from '../../define-tool.ts'
 import type { ResearchSource } from '../../web/research/gather-web-sources.ts'
 import type { UnreadableResultPage } from './web-research.ts'
 
@@ -46,7 +46,7 @@ function nameOf(domain: string): string {
 /** Reads the home page, which must be readable, and up to three informative pages linked from it. */
 export async function readCompanySite(domain: string, given: ToolContext): Promise<CompanySite> {
   // The stage reports the provider, so the pages emit nothing.
-  const context = { ...given, emit: () => {} }
+  const context = deriveToolContext(given, { emit: () => {} })
   const first = await agentSee.run({ url: toSiteUrl(domain) }, context)
   const { url, status_code: status, title = '', body_text: text } = first
   if (status !== 200) throw new ServiceError('upstream_error', { url, upstream_status: status })

@@ -99,7 +99,7 @@ export function describeSocialSentiment({
   score,
   label,
 }: SocialSentiment): string {
-  if (posts.length === 0) return `Nobody speaks of it on ${platforms.join(', ')}.`
+  if (posts.length === 0) return `No post mentions it on ${platforms.join(', ')}.`
   const best = [...posts].sort((a, b) => b.likes - a.likes).slice(0, QUOTES)
   const quotes = best.map(({ platform, author, text, url }) => {
     const quote = text.length > MAX_QUOTE_CHARS ? `${text.slice(0, MAX_QUOTE_CHARS - 1)}…` : text

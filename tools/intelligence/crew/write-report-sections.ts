@@ -1,22 +1,22 @@
 import type { ToolContext } from '../../define-tool.ts'
 import { withLlmTimeout } from './crew-llm-timeout.ts'
 import {
-  extractCitedStatements,
+  extractRelevantStatementsFromSources,
   writeCitedStatementsWithLlm,
   type CitedStatement,
 } from '../../web/research/cited-answer.ts'
 import type { ResearchSource } from '../../web/research/gather-web-sources.ts'
 
 /** A section of a report. */
-export interface ReportSection {
+export interface CrewReportSection {
   readonly heading: string
   readonly text: string
   /** Numbers of its sources. */
   readonly citations: readonly number[]
 }
 
-export interface WrittenSections {
-  readonly sections: readonly ReportSection[]
+export interface WrittenCrewReportSections {
+  readonly sections: readonly CrewReportSection[]
   readonly sources: readonly Citation[]
   readonly method: 'extractive' | 'llm'
 }
@@ -47,14 +47,14 @@ export interface SectionDraft {
  * Writes the sections in parallel: with a model, of which only grounded statements are kept, else with
  * sentences of the sources. Every statement cites its sources, numbered once for all sections.
  */
-export async function writeSections(
+export async function writeCitedCrewReportSections(
   drafts: readonly SectionDraft[],
   sources: readonly ResearchSource[],
   context: ToolContext,
-): Promise<WrittenSections> {
+): Promise<WrittenCrewReportSections> {
   const parts = await Promise.all(drafts.map((draft) => resolveStatements(draft, sources, context)))
   const numbers = new Map<number, number>()
-  const sections: ReportSection[] = []
+  const sections: CrewReportSection[] = []
   for (const [at, { heading, fixedText, fallbackText = '' }] of drafts.entries()) {
     const fixedStatements = parts[at]?.statements ?? []
     for (const place of fixedStatements.flatMap((one) => one.sources))
@@ -89,7 +89,8 @@ async function resolveStatements(
   const model = await withLlmTimeout(context, (within) =>
     writeCitedStatementsWithLlm(query, sources, within),
   )
-  const found = model?.statements ?? (await extractCitedStatements(query, sources, context.text))
+  const found =
+    model?.statements ?? (await extractRelevantStatementsFromSources(query, sources, context.text))
   const placed = found.map(({ text, sources: cited }) => ({
     text,
     sources: cited.flatMap((at) => indexes[at] ?? []),
@@ -117,7 +118,7 @@ const toCitation = (n: number, { title, url, source, kind }: ResearchSource): Ci
 /** Formats the sections as Markdown. */
 export function toReportMarkdown(
   title: string,
-  { sections, sources }: Pick<WrittenSections, 'sections' | 'sources'>,
+  { sections, sources }: Pick<WrittenCrewReportSections, 'sections' | 'sources'>,
 ): string {
   const parts = sections.map(({ heading, text }) => `## ${heading}\n\n${text}`)
   const list = sources.map(({ n, title: name, url }) => `${n}. ${name === '' ? url : name}: ${url}`)

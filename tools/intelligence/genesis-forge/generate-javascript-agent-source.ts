@@ -28,7 +28,7 @@ const own = (file) => readFileSync(join(__dirname, file), 'utf8')
 const BASE_URL = (${process}.env.GAS_URL || ${JSON.stringify(baseUrl)}).replace(/\/+$/, '')
 const SYSTEM_PROMPT = own('system-prompt.md')
 const TOOLS = new Map(JSON.parse(own('tools.json')).map((tool) => [tool.name, tool]))
-// The one route of a plan that acts on nobody.
+// The one route of a plan without effects on others.
 const CREW = '/api/agent/crew'
 // After one of these the work ends: a limit is not to be worked around.
 const ENDING_CODES = ${JSON.stringify(AGENT_STOP_ERROR_CODES)}
@@ -56,7 +56,7 @@ async function post(path, fields, name) {
   throw new Refused(name, String(body.code ?? response.status), body.detail ?? response.statusText)
 }
 
-/** Calls one tool and asks nobody; throws Refused. */
+/** Calls one tool without a confirmation; throws Refused. */
 const callTool = (tool, fields) => post('/api/refuel', { ...fields, tool }, tool)
 
 /** Whether a call reaches others. What is not known is taken to. */
@@ -83,7 +83,7 @@ async function ask(name, fields) {
 /** Calls a tool or a route; one that acts on others only when confirm says yes to this call. */
 async function use(name, fields, confirm = ask) {
   if (actsOnOthers(name) && !(await confirm(name, fields))) {
-    const detail = 'it acts on others and nobody confirmed it; allow it with --allow ' + name
+    const detail = 'it acts on others and was not confirmed; allow it with --allow ' + name
     throw new Refused(name, 'not_confirmed', detail)
   }
   return name.startsWith('/') ? post(name, fields, name) : callTool(name, fields)
@@ -126,7 +126,7 @@ function givenAs(name, field, text) {
   }
 }
 
-/** The fields of one call; throws Refused where one is still open and nobody tells it. */
+/** The fields of one call; throws Refused if an open field is not given. */
 async function complete(name, example, answers, given) {
   const fields = {}
   for (const [field, wanted] of Object.entries(example)) {

@@ -27,7 +27,7 @@ HERE = Path(__file__).resolve().parent
 BASE_URL = (os.environ.get("GAS_URL") or ${JSON.stringify(baseUrl)}).rstrip("/")
 SYSTEM_PROMPT = (HERE / "system-prompt.md").read_text(encoding="utf-8")
 TOOLS = {one["name"]: one for one in json.loads((HERE / "tools.json").read_text(encoding="utf-8"))}
-# The one route of a plan that acts on nobody.
+# The one route of a plan without effects on others.
 CREW = "/api/agent/crew"
 # After one of these the work ends: a limit is not to be worked around.
 ENDING_CODES = ${JSON.stringify(AGENT_STOP_ERROR_CODES)}
@@ -68,7 +68,7 @@ def post(path: str, fields: dict, name: str) -> dict:
 
 
 def call_tool(tool: str, **fields) -> dict:
-    """Calls one tool and asks nobody; raises Refused."""
+    """Calls one tool without a confirmation; raises Refused."""
     return post("/api/refuel", {**fields, "tool": tool}, tool)
 
 
@@ -89,7 +89,7 @@ def ask(name: str, fields: dict) -> bool:
 def use(name: str, fields: dict, confirm=ask) -> dict:
     """Calls a tool or a route; one that acts on others only when confirm says yes to this call."""
     if acts_on_others(name) and not confirm(name, fields):
-        detail = f"it acts on others and nobody confirmed it; allow it with --allow {name}"
+        detail = f"it acts on others and was not confirmed; allow it with --allow {name}"
         raise Refused(name, "not_confirmed", detail)
     if name.startswith("/"):
         return post(name, fields, name)
@@ -135,7 +135,7 @@ def given_as(name: str, field: str, text: str):
 
 
 def complete(name: str, example: dict, answers: dict, given: dict) -> dict:
-    """The fields of one call; raises Refused where one is still open and nobody tells it."""
+    """The fields of one call; raises Refused if an open field is not given."""
     schema = TOOLS.get(name, {}).get("parameters", {}).get("properties", {})
     fields = {}
     for field, wanted in example.items():

@@ -31,7 +31,7 @@ const ONE = /^([-+]?)\$? ?(\d[\d,_]*(?:\.\d+)?)(?:e([+-]?\d+)|( ?\* ?10)?\^(\d+)
 export const AMBIGUOUS_COMMA = /\d,(?!\d{3}(?!\d))/
 
 /** Converts a number to an exact expression; returns null for other text. */
-export function toExactExpression(text: string): string | null {
+export function numberTextToExactExpression(text: string): string | null {
   const [matched, sign = '', digits = '', exponent, timesTen, power, scale] =
     ONE.exec(text.trim()) ?? []
   if (matched === undefined) return null
@@ -66,7 +66,7 @@ export function parseClaimedQuantity(text: string): ClaimedQuantity | null {
   let rest = text.trim()
   const [, low, high, tail = ''] = RANGE.exec(rest) ?? []
   if (low !== undefined && high !== undefined) {
-    const [value, upper] = [toExactExpression(low), toExactExpression(high)]
+    const [value, upper] = [numberTextToExactExpression(low), numberTextToExactExpression(high)]
     if (value === null || upper === null) return null
     return { mode: 'between', value, upper, decimals: 0, unit: tail.trim() }
   }
@@ -78,7 +78,7 @@ export function parseClaimedQuantity(text: string): ClaimedQuantity | null {
     break
   }
   const [, number = '', unit = ''] = HEAD.exec(rest) ?? []
-  const value = toExactExpression(number)
+  const value = numberTextToExactExpression(number)
   if (value === null) return null
   const decimals = /\.(\d+)/.exec(number)?.[1]?.length ?? 0
   return { mode, value, upper: null, decimals, unit: unit.trim() }

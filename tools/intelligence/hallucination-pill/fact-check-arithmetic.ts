@@ -2,13 +2,13 @@ import { calculateExpression } from '../../../providers/text/calculator.ts'
 import {
   exactFinding,
   approximateFinding,
-  type FactChecker,
+  type FactClaimCheckFunction,
   type FactCheckFinding,
-} from './fact-checker-types-and-normalization.ts'
+} from './fact-claim-normalizer-and-finding-types.ts'
 import {
   expressionDifference,
   matchesQuantityExactly,
-  toExactExpression,
+  numberTextToExactExpression,
   AMBIGUOUS_COMMA,
   parseClaimedQuantity,
   type ClaimedQuantity,
@@ -34,7 +34,7 @@ const EQUALS = / (?:is equal to|equals|equal|is|makes|gives|=|==) | ?= ?/i
 const MAX_PRIME_CHECKED = 10 ** 12
 
 /** Checks sums, powers and percentages with exact fractions; nothing is evaluated as code. */
-export const factCheckArithmetic: FactChecker = (claim) =>
+export const factCheckArithmetic: FactClaimCheckFunction = (claim) =>
   special(claim) ?? equation(claim) ?? inequality(claim)
 
 function spell(text: string): string {
@@ -107,7 +107,7 @@ function inequality(claim: string): FactCheckFinding | null {
 }
 
 type Special = readonly [RegExp, (...parts: string[]) => FactCheckFinding | null]
-const value = (text = ''): string => toExactExpression(text) ?? '(0)'
+const value = (text = ''): string => numberTextToExactExpression(text) ?? '(0)'
 const pattern = (text: string) => new RegExp(`^${text.replaceAll('#', `(${N})`)}$`, 'i')
 
 /** Claims with a wording of their own. */

@@ -1,15 +1,15 @@
 import type { PriceService } from '../../../providers/prices/price-service.ts'
-import { SYMBOL_LISTINGS } from '../../../providers/prices/symbol-listings.ts'
+import { SYMBOL_LISTINGS } from '../../../providers/prices/price-source-ids-by-symbol.ts'
 import { fetchUsdPrices } from '../../../providers/prices/usd-prices.ts'
 import {
   exactFinding,
   approximateFinding,
   normalizeName,
   unverifiableFinding,
-  type FactChecker,
+  type FactClaimCheckFunction,
   type FactCheckFinding,
   type FactCheckContext,
-} from './fact-checker-types-and-normalization.ts'
+} from './fact-claim-normalizer-and-finding-types.ts'
 import { matchesQuantity, parseClaimedQuantity } from './claimed-quantity.ts'
 
 /** Checks claims about asset prices. */
@@ -48,7 +48,7 @@ const NAMES: ReadonlyMap<string, string> = new Map([
 const symbolOf = (name: string): string | undefined => NAMES.get(normalizeName(name))
 
 /** Checks current prices; a claim about another time is not checked. */
-export const factCheckAssetPrices: FactChecker = async (claim, claimContext) =>
+export const factCheckAssetPrices: FactClaimCheckFunction = async (claim, claimContext) =>
   (await checkPriceComparison(claim, claimContext)) ?? checkPrice(claim, claimContext)
 
 async function checkPrice(

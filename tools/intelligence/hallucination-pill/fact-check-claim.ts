@@ -1,16 +1,16 @@
 import { ServiceError } from '../../../core/errors.ts'
-import type { PreflightContext } from '../../define-tool.ts'
+import type { ToolPreflightContext } from '../../define-tool.ts'
 import { factCheckArithmetic } from './fact-check-arithmetic.ts'
-import { factCheckChainIds } from './fact-check-chain-ids.ts'
+import { factCheckChainIds } from './fact-check-chain-id-and-gas-token-claims.ts'
 import {
   normalizeClaim,
-  type FactChecker,
+  type FactClaimCheckFunction,
   type FactCheckFinding,
   type ClaimValue,
   type FactCheckContext,
-} from './fact-checker-types-and-normalization.ts'
+} from './fact-claim-normalizer-and-finding-types.ts'
 import { factCheckDates } from './fact-check-dates.ts'
-import { factCheckBundledFacts } from './fact-check-bundled-facts.ts'
+import { factCheckBundledFacts } from './check-claim-against-bundled-facts.ts'
 import { factCheckStationPrices } from './fact-check-station-prices.ts'
 import { factCheckOnchainState } from './fact-check-onchain-state.ts'
 import { factCheckAssetPrices } from './fact-check-asset-prices.ts'
@@ -36,7 +36,7 @@ export interface FactCheckResult {
 }
 
 /** Each matches the whole claim or returns null; the first match decides. */
-const CHECKERS: readonly FactChecker[] = [
+const CHECKERS: readonly FactClaimCheckFunction[] = [
   factCheckDates,
   factCheckUnitConversions,
   factCheckArithmetic,
@@ -55,7 +55,7 @@ const CLAIM_TIMEOUT_MS = 6_000
 export async function factCheckClaim(
   claim: string,
   claimContext: FactCheckContext,
-  asking: PreflightContext,
+  asking: ToolPreflightContext,
 ): Promise<FactCheckResult> {
   const reading = normalizeClaim(claim)
   const found =
@@ -164,7 +164,7 @@ const MAX_HIVE_ENTRIES = 3
 /** Finds Hive entries about the claim: shown, but never enough for a verdict. */
 async function findHiveChecks(
   claim: string,
-  { evidence, text, now }: PreflightContext,
+  { evidence, text, now }: ToolPreflightContext,
 ): Promise<ClaimChecks> {
   try {
     const entries = await evidence.about(claim, { namespace: null, limit: MAX_HIVE_ENTRIES })

@@ -1,8 +1,8 @@
 import {
   exactFinding,
-  type FactChecker,
+  type FactClaimCheckFunction,
   type FactCheckFinding,
-} from './fact-checker-types-and-normalization.ts'
+} from './fact-claim-normalizer-and-finding-types.ts'
 
 /** Checks claims about dates. */
 
@@ -65,7 +65,7 @@ const TODAY = new RegExp(
 const EARLIER = form('@ (?:is|was) (before|after|earlier than|later than) @')
 
 /** Checks weekdays, leap years, spans and timestamps, in UTC. */
-export const factCheckDates: FactChecker = (claim, { now }) =>
+export const factCheckDates: FactClaimCheckFunction = (claim, { now }) =>
   weekday(claim) ??
   leap(claim) ??
   span(claim) ??

@@ -1,15 +1,15 @@
 import type { ReadableChainName, EvmHex } from '../../../providers/chain-data/chain-data-port.ts'
 import { atomicUnitsToNumber } from '../../../providers/chain-data/chain-tool-schemas.ts'
-import { LISTED_TOKENS } from '../../../providers/chain-data/listed-tokens.ts'
-import { findReadableChain } from './fact-check-chain-ids.ts'
+import { LISTED_TOKENS } from '../../../providers/chain-data/bundled-token-contract-list.ts'
+import { findReadableChainByName } from './fact-check-chain-id-and-gas-token-claims.ts'
 import {
   exactFinding,
   approximateFinding,
   unverifiableFinding,
-  type FactChecker,
+  type FactClaimCheckFunction,
   type FactCheckFinding,
   type FactCheckContext,
-} from './fact-checker-types-and-normalization.ts'
+} from './fact-claim-normalizer-and-finding-types.ts'
 import {
   matchesQuantity,
   parseClaimedQuantity,
@@ -47,7 +47,7 @@ const OWN = new RegExp(`^(${ADDRESS}) (?:is|owns|resolves to) (${ENS})$`, 'i')
 const ETHER_DECIMALS = 18
 
 /** Checks blocks, transactions, balances and names. */
-export const factCheckOnchainState: FactChecker = async (claim, claimContext) =>
+export const factCheckOnchainState: FactClaimCheckFunction = async (claim, claimContext) =>
   (await latest(claim, claimContext)) ??
   (await block(claim, claimContext)) ??
   (await transaction(claim, claimContext)) ??
@@ -57,7 +57,8 @@ export const factCheckOnchainState: FactChecker = async (claim, claimContext) =>
 const chainNamed = (
   text: string | undefined,
   claimContext: FactCheckContext,
-): ReadableChainName | null => (text === undefined ? claimContext.home : findReadableChain(text))
+): ReadableChainName | null =>
+  text === undefined ? claimContext.home : findReadableChainByName(text)
 const integer = (text = ''): bigint => BigInt(text.replaceAll(',', ''))
 
 async function latest(
@@ -132,7 +133,7 @@ async function transaction(
       const is = side?.toLowerCase() === 'to' ? found.to : found.from
       return exactFinding(
         is?.toLowerCase() === who.toLowerCase(),
-        is ?? 'nobody: it creates a contract',
+        is ?? 'no recipient: it creates a contract',
         source,
         'By the transaction itself.',
       )

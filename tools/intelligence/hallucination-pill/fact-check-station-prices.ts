@@ -10,9 +10,9 @@ import type { CatalogueEntry } from '../../tool-ports.ts'
 import {
   exactFinding,
   normalizeName,
-  type FactChecker,
+  type FactClaimCheckFunction,
   type FactCheckFinding,
-} from './fact-checker-types-and-normalization.ts'
+} from './fact-claim-normalizer-and-finding-types.ts'
 import { matchesQuantityExactly, parseClaimedQuantity } from './claimed-quantity.ts'
 
 /** Checks claims about this station. */
@@ -66,7 +66,7 @@ const STATION_LIMIT_CLAIMS: readonly (readonly [RegExp, string, string])[] = [
 ]
 
 /** Checks the prices and limits that are charged here. */
-export const factCheckStationPrices: FactChecker = (claim, { catalogue }) => {
+export const factCheckStationPrices: FactClaimCheckFunction = (claim, { catalogue }) => {
   const entries = catalogue.entries()
   const named = (text: string) =>
     entries.find(

@@ -9,17 +9,17 @@ import {
   LISTED_TOKENS,
   LISTED_TOKENS_AS_OF,
   type ListedToken,
-} from '../../../providers/chain-data/listed-tokens.ts'
-import { findReadableChain } from './fact-check-chain-ids.ts'
+} from '../../../providers/chain-data/bundled-token-contract-list.ts'
+import { findReadableChainByName } from './fact-check-chain-id-and-gas-token-claims.ts'
 import {
   exactFinding,
   approximateFinding,
   normalizeName,
   unverifiableFinding,
-  type FactChecker,
+  type FactClaimCheckFunction,
   type FactCheckFinding,
   type FactCheckContext,
-} from './fact-checker-types-and-normalization.ts'
+} from './fact-claim-normalizer-and-finding-types.ts'
 import { matchesQuantity, parseClaimedQuantity, toDisplayNumber } from './claimed-quantity.ts'
 
 /** Checks claims about tokens and their contracts. */
@@ -64,7 +64,7 @@ const CHECKSUM = form(
 )
 
 /** Checks canonical addresses, and what token contracts report. */
-export const factCheckTokenContracts: FactChecker = async (claim, claimContext) =>
+export const factCheckTokenContracts: FactClaimCheckFunction = async (claim, claimContext) =>
   validity(claim, claimContext) ??
   checksum(claim, claimContext) ??
   canonical(claim, claimContext) ??
@@ -103,7 +103,8 @@ const listed = (symbol: string, chain: ReadableChainName): ListedToken | undefin
 const chainNamed = (
   name: string | undefined,
   claimContext: FactCheckContext,
-): ReadableChainName | null => (name === undefined ? claimContext.home : findReadableChain(name))
+): ReadableChainName | null =>
+  name === undefined ? claimContext.home : findReadableChainByName(name)
 
 function canonical(claim: string, claimContext: FactCheckContext): FactCheckFinding | null {
   const [, address = '', symbol = '', on] = NAMED.exec(claim) ?? []

@@ -2,13 +2,13 @@ import { calculateExpression } from '../../../providers/text/calculator.ts'
 import {
   exactFinding,
   approximateFinding,
-  type FactChecker,
+  type FactClaimCheckFunction,
   type FactCheckFinding,
-} from './fact-checker-types-and-normalization.ts'
+} from './fact-claim-normalizer-and-finding-types.ts'
 import {
   matchesQuantityExactly,
   NUMBER_PATTERN,
-  toExactExpression,
+  numberTextToExactExpression,
   parseClaimedQuantity,
 } from './claimed-quantity.ts'
 
@@ -90,7 +90,7 @@ const DEGREES =
   /^(-?[\d.]+) ?(?:degrees? |°)?(c|f|k|celsius|fahrenheit|kelvin) (?:is|equals|=) (-?[\d.]+) ?(?:degrees? |°)?(c|f|k|celsius|fahrenheit|kelvin)$/i
 
 /** Checks conversions between units with exact definitions. */
-export const factCheckUnitConversions: FactChecker = (claim) => {
+export const factCheckUnitConversions: FactClaimCheckFunction = (claim) => {
   const warm = DEGREES.exec(claim)
   if (warm !== null) return degrees(warm.slice(1))
   const [, one = '', from = '', claimed = ''] = EQUAL.exec(claim) ?? []
@@ -102,7 +102,7 @@ export const factCheckUnitConversions: FactChecker = (claim) => {
 function converted(count: string, from: string, claimed: string): FactCheckFinding | null {
   const quantity = parseClaimedQuantity(claimed)
   const [one, other] = [unitOf(from), unitOf(quantity?.unit ?? '')]
-  const number = /^(?:one|an?)$/i.test(count) ? '1' : toExactExpression(count)
+  const number = /^(?:one|an?)$/i.test(count) ? '1' : numberTextToExactExpression(count)
   if (quantity === null || one === undefined || other === undefined || number === null) return null
   if (one.dimension !== other.dimension) return null
   const actual = `${number}*(${one.factor})/(${other.factor})`

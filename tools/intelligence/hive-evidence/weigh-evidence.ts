@@ -1,10 +1,10 @@
 import { DAY } from '../../../core/clock.ts'
-import type { Stance, TextAnalyzer } from '../../../providers/text/text-port.ts'
-import type { HiveEvidenceItem } from './hive-evidence-port.ts'
+import type { Stance, RuleBasedTextAnalyzer } from '../../../providers/text/text-port.ts'
+import type { HiveEntryWithAuthorReputation } from './hive-evidence-search-port.ts'
 
 /** An entry about a thesis, and its stance. */
 export interface WeighedEvidence {
-  readonly entry: HiveEvidenceItem
+  readonly entry: HiveEntryWithAuthorReputation
   /** -1 (denies) to 1 (affirms). */
   readonly stance: number
   readonly relevance: number
@@ -39,9 +39,9 @@ const MIN_RECENCY_WEIGHT = 0.1
 
 /** Scores the stance of each entry; entries that are not about the thesis are dropped. */
 export async function weighEvidence(
-  entries: readonly HiveEvidenceItem[],
+  entries: readonly HiveEntryWithAuthorReputation[],
   thesis: string,
-  text: TextAnalyzer,
+  text: RuleBasedTextAnalyzer,
   now: number,
 ): Promise<WeighedEvidence[]> {
   const found: WeighedEvidence[] = []
@@ -53,7 +53,7 @@ export async function weighEvidence(
 }
 
 function toWeighedEvidence(
-  entry: HiveEvidenceItem,
+  entry: HiveEntryWithAuthorReputation,
   { value, relevance, sentence }: Stance,
   now: number,
 ): WeighedEvidence {

@@ -6,7 +6,7 @@ import type { CrewKind } from '../crew/crew-definitions.ts'
 export const CREW_ROUTE = '/api/agent/crew'
 
 /** A crew named in a goal, and the rest of the goal. */
-export interface RequestedCrew {
+export interface CrewNamedInGoal {
   readonly kind: CrewKind
   /** The goal without the words that name the crew. */
   readonly remainingGoal: string
@@ -25,7 +25,7 @@ const NAMES = [
 ]
 
 /** Returns the crew that a text names; null for none. */
-export function findRequestedCrew(text: string): RequestedCrew | null {
+export function findRequestedCrew(text: string): CrewNamedInGoal | null {
   for (const name of NAMES) {
     const found = name.exec(text)
     if (found === null) continue
@@ -48,7 +48,7 @@ const OFFERING =
 const ABOUT = /\b(?:about|on)\s+(.+?)(?:\s+for\s+(.+))?$/i
 
 /** Returns an example request; `<…>` marks what the first clause of the goal leaves open. */
-export function crewRequestExample(
+export function crewRequestTemplateForGoal(
   kind: CrewKind,
   clause: string,
   urls: readonly string[],

@@ -1,6 +1,6 @@
 import { READABLE_CHAIN_NAMES } from '../../../providers/chain-data/chain-data-port.ts'
-import { SYMBOL_LISTINGS } from '../../../providers/prices/symbol-listings.ts'
-import { findRequestedCrew, type RequestedCrew } from './crew-request-for-goal.ts'
+import { SYMBOL_LISTINGS } from '../../../providers/prices/price-source-ids-by-symbol.ts'
+import { findRequestedCrew, type CrewNamedInGoal } from './crew-request-for-goal.ts'
 
 /** What a goal names, in its own words. */
 export interface ParsedGoal {
@@ -22,7 +22,7 @@ export interface ParsedGoal {
   readonly symbols: readonly string[]
   readonly chain: string | null
   /** The requested crew; the rest of the goal is for other tools. */
-  readonly crew: RequestedCrew | null
+  readonly crew: CrewNamedInGoal | null
 }
 
 const URL_IN_TEXT = /https?:\/\/[^\s"'<>`]{3,500}/g

@@ -3,9 +3,9 @@ import { toUsdc } from '../../../core/money.ts'
 import type { CatalogueEntry } from '../../tool-ports.ts'
 import {
   CREW_ROUTE,
-  crewRequestExample,
+  crewRequestTemplateForGoal,
   crewPriceUsdc,
-  type RequestedCrew,
+  type CrewNamedInGoal,
 } from './crew-request-for-goal.ts'
 import { parseGoal, type ParsedGoal } from './parse-goal.ts'
 import { STEP_INPUT_BUILDERS, listOpenFields } from './planned-step-inputs.ts'
@@ -13,15 +13,15 @@ import { GOAL_TOOL_PATTERNS, type GoalToolPattern } from './goal-tool-patterns.t
 import type { PlannedStep } from './planner-port.ts'
 
 /** A requested step, without its pattern. */
-export type RequestedStep = Pick<GoalToolPattern, 'intent' | 'by' | 'purpose' | 'phase'>
+export type RequestedPlannerStep = Pick<GoalToolPattern, 'intent' | 'by' | 'purpose' | 'phase'>
 
 const SCHEDULE_ROUTE = '/api/task/schedule'
 
 /** Selects the tools and routes that a goal asks for, in execution order. */
-export function selectRequestedSteps(
+export function selectPlanStepsForGoal(
   goal: ParsedGoal,
   tools: ReadonlySet<string>,
-): readonly RequestedStep[] {
+): readonly RequestedPlannerStep[] {
   if (goal.crew !== null) return withCrew(goal.crew, tools)
   const here = GOAL_TOOL_PATTERNS.filter(({ by }) => by.startsWith('/') || tools.has(by))
   const sure = here.filter((need) => need.isFallback !== true && need.matchesGoal(goal))
@@ -43,11 +43,11 @@ export function selectRequestedSteps(
 
 /** A crew reads and analyses by itself; the other steps come after it. */
 function withCrew(
-  { kind, remainingGoal }: RequestedCrew,
+  { kind, remainingGoal }: CrewNamedInGoal,
   tools: ReadonlySet<string>,
-): readonly RequestedStep[] {
+): readonly RequestedPlannerStep[] {
   const purpose = `Have the ${kind.replace('_', ' ')} crew do it`
-  const crew: RequestedStep = { intent: 'crew', by: CREW_ROUTE, purpose, phase: 2 }
+  const crew: RequestedPlannerStep = { intent: 'crew', by: CREW_ROUTE, purpose, phase: 2 }
   const others = { ...parseGoal(remainingGoal), crew: null }
   const after = GOAL_TOOL_PATTERNS.filter(
     ({ by, phase }) => phase > 2 && (by.startsWith('/') || tools.has(by)),
@@ -59,16 +59,18 @@ function withCrew(
 }
 
 /** Returns whether later steps can use its answer. */
-const producesAnswer = ({ by, phase }: RequestedStep): boolean =>
+const producesAnswer = ({ by, phase }: RequestedPlannerStep): boolean =>
   by === CREW_ROUTE || (phase <= 2 && !by.startsWith('/'))
 
 /** Returns the step that a schedule would repeat. */
-const findRepeatedStep = (requested: readonly RequestedStep[]): RequestedStep | undefined =>
+const findRepeatedStep = (
+  requested: readonly RequestedPlannerStep[],
+): RequestedPlannerStep | undefined =>
   requested.some(({ by }) => by === 'hive_watch') ? undefined : requested.find(producesAnswer)
 
 /** Fills the input of each step from the words of the goal. */
-export function toPlannedSteps(
-  requested: readonly RequestedStep[],
+export function fillPlannedStepInputs(
+  requested: readonly RequestedPlannerStep[],
   goal: ParsedGoal,
   entries: readonly CatalogueEntry[],
   baseUrl: string,
@@ -100,7 +102,7 @@ function routePrice(path: string, { crew }: ParsedGoal): number {
 }
 
 /** Returns `<what step 1 answered>`; null where no earlier step reads or analyses. */
-function answersBefore(requested: readonly RequestedStep[], at: number): string | null {
+function answersBefore(requested: readonly RequestedPlannerStep[], at: number): string | null {
   const phase = requested[at]?.phase ?? 1
   const earlier = requested.flatMap((one, index) =>
     index < at && one.phase <= Math.min(phase, 2) && producesAnswer(one) ? [index + 1] : [],
@@ -122,7 +124,7 @@ function toolExample(
 }
 
 interface ScheduleExampleContext {
-  readonly asked: readonly RequestedStep[]
+  readonly asked: readonly RequestedPlannerStep[]
   readonly bySlug: ReadonlyMap<string, CatalogueEntry>
 }
 
@@ -146,7 +148,7 @@ function routeExample(
 function crewFields({ crew, urls }: ParsedGoal): Record<string, unknown> | null {
   if (crew === null) return null
   const [clause = crew.remainingGoal] = parseGoal(crew.remainingGoal).clauses
-  return crewRequestExample(crew.kind, clause, urls)
+  return crewRequestTemplateForGoal(crew.kind, clause, urls)
 }
 
 function scheduleExample(

@@ -30,7 +30,7 @@ const agent = ({ agents: [id = '<id of the agent>'] }: ParsedGoal): string => id
 const symbol = ({ symbols: [one = '<symbol>'] }: ParsedGoal): string => one
 const statement = ({ quoted, topic }: ParsedGoal): string => quoted ?? topic
 
-/** An open value becomes `<what>`, never a value that nobody named. */
+/** An open value becomes `<what>`, never an invented value. */
 export const STEP_INPUT_BUILDERS: Readonly<Record<string, StepInputBuilder>> = {
   price_feed: ({ symbols }) => ({ symbols: symbols.length === 0 ? ['<symbol>'] : symbols }),
   onchain_insight: (goal) => ({

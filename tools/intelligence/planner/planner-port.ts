@@ -55,4 +55,6 @@ export interface ToolRecommendation {
   readonly confidence: number
   readonly reason: string
   readonly price_usdc: number
+  /** Measured over seven days; null without calls. */
+  readonly success_rate: number | null
 }

@@ -3,7 +3,11 @@ import type { CatalogueEntry } from '../../tool-ports.ts'
 import { parseGoal, type ParsedGoal } from './parse-goal.ts'
 import { TASK_INTENTS } from './task-intents.ts'
 import type { PlannedStep, TaskPlanner } from './planner-port.ts'
-import { selectRequestedSteps, toPlannedSteps, type RequestedStep } from './plan-goal-steps.ts'
+import {
+  selectPlanStepsForGoal,
+  fillPlannedStepInputs,
+  type RequestedPlannerStep,
+} from './plan-goal-steps.ts'
 import { isSmallTalk } from './small-talk.ts'
 
 /** Plans the tools for a goal. */
@@ -22,13 +26,13 @@ export function createTaskPlanner(
   const search = createToolSearch()
 
   /** Returns tools about a text with their purpose, most certain first. */
-  async function fitting(task: string): Promise<readonly RequestedStep[]> {
+  async function fitting(task: string): Promise<readonly RequestedPlannerStep[]> {
     const all = entries()
     const bySlug = new Map(all.map((tool) => [tool.slug, tool]))
     const intents = TASK_INTENTS.map((intent) => ({ intent, hits: hitsOf(intent.pattern, task) }))
       .filter(({ hits }) => hits > 0)
       .sort((a, b) => b.hits - a.hits)
-    const chosen = new Map<string, RequestedStep>()
+    const chosen = new Map<string, RequestedPlannerStep>()
     const add = (intent: string, by: string, purpose: string) => {
       if (bySlug.has(by) && !chosen.has(by)) chosen.set(by, { intent, by, purpose, phase: 1 })
     }
@@ -47,13 +51,13 @@ export function createTaskPlanner(
   }
 
   /** Returns tools that share several words with a task; one word is too weak. */
-  async function resembling(task: string): Promise<readonly RequestedStep[]> {
+  async function resembling(task: string): Promise<readonly RequestedPlannerStep[]> {
     const all = entries()
     const bySlug = new Map(all.map((tool) => [tool.slug, tool]))
     const found = (await search(all))(task).filter(
       ({ terms, queryTerms }) => terms.filter((one) => queryTerms.includes(one)).length > 1,
     )
-    return found.slice(0, MAX_GUESSED_STEPS).flatMap(({ id }): RequestedStep[] => {
+    return found.slice(0, MAX_GUESSED_STEPS).flatMap(({ id }): RequestedPlannerStep[] => {
       const tool = bySlug.get(String(id))
       if (tool === undefined) return []
       const purpose = tool.use_cases[0] ?? tool.description
@@ -62,10 +66,10 @@ export function createTaskPlanner(
   }
 
   /** Returns the steps that a goal names, else those that resemble it. */
-  async function asksIn(goal: ParsedGoal): Promise<readonly RequestedStep[]> {
+  async function asksIn(goal: ParsedGoal): Promise<readonly RequestedPlannerStep[]> {
     if (isSmallTalk(goal.text)) return []
     const known = new Set(entries().map(({ slug }) => slug))
-    const requested = selectRequestedSteps(goal, known)
+    const requested = selectPlanStepsForGoal(goal, known)
     return requested.length > 0 ? requested : resembling(goal.text)
   }
 
@@ -75,7 +79,7 @@ export function createTaskPlanner(
       const goal = crews ? read : { ...read, crew: null }
       const requested = (await asksIn(goal)).slice(0, MAX_STEPS)
       const matched = requested.length > 0
-      const steps = toPlannedSteps(
+      const steps = fillPlannedStepInputs(
         matched ? requested : generalSteps(goal),
         goal,
         entries(),
@@ -102,7 +106,7 @@ export function createTaskPlanner(
 }
 
 /** Returns the intent of most steps (the first on a tie), and its share. */
-function mainIntent(requested: readonly RequestedStep[]): { intent: string; share: number } {
+function mainIntent(requested: readonly RequestedPlannerStep[]): { intent: string; share: number } {
   const counts = new Map<string, number>()
   for (const { intent } of requested) counts.set(intent, (counts.get(intent) ?? 0) + 1)
   const [first] = [...counts].sort(([, a], [, b]) => b - a)
@@ -157,8 +161,12 @@ const SMALL_TALK_NOTE =
   'This asks for nothing that a tool does. Say what is to be found, read, computed, remembered or sent.'
 
 /** Returns three generally useful steps, and one that lists the catalogue. */
-function generalSteps({ text }: ParsedGoal): readonly RequestedStep[] {
-  const step = (by: string, purpose: string, phase: RequestedStep['phase']): RequestedStep => ({
+function generalSteps({ text }: ParsedGoal): readonly RequestedPlannerStep[] {
+  const step = (
+    by: string,
+    purpose: string,
+    phase: RequestedPlannerStep['phase'],
+  ): RequestedPlannerStep => ({
     intent: 'general',
     by,
     purpose,

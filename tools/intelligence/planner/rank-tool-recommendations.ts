@@ -1,17 +1,19 @@
-import type { ToolCoUsage } from '../../../domain/usage-stats.ts'
+import type { ToolCoUsage } from '../../../domain/agent-usage-stats-types.ts'
 import type { CatalogueEntry } from '../../tool-ports.ts'
 import type { ToolRecommendation } from './planner-port.ts'
 
 /** Ranks the tools recommended to an agent. */
 
 const MAX_RECOMMENDATIONS = 8
+/** Good calls that a tool is believed to have beside those that were measured, so that few calls decide little. */
+const ASSUMED_GOOD_CALLS = 10
 /** Number of agents from which co-usage counts in full. */
 const FULL_TRUST_AGENTS = 10
 
 /**
  * Ranks tools that the agent does not call yet: those called together with its tools, by their share and
  * discounted for few agents; then those that match its description; then those that most agents of this
- * station start with.
+ * station start with. The measured success of a tool is a factor of each.
  */
 export function rankToolRecommendations(
   used: readonly string[],
@@ -24,9 +26,15 @@ export function rankToolRecommendations(
   const add = (tool: string, confidence: number, reason: string) => {
     const entry = bySlug.get(tool)
     if (entry === undefined || used.includes(tool)) return
-    const rounded = Math.round(confidence * 100) / 100
+    const rounded = Math.round(confidence * expectedSuccess(entry) * 100) / 100
     if ((found.get(tool)?.confidence ?? -1) >= rounded) return
-    found.set(tool, { tool, confidence: rounded, reason, price_usdc: entry.price_usdc })
+    found.set(tool, {
+      tool,
+      confidence: rounded,
+      reason: `${reason}${describeQuality(entry)}`,
+      price_usdc: entry.price_usdc,
+      success_rate: entry.success_rate,
+    })
   }
   for (const { tool, other, agents, of } of together) {
     if (!used.includes(tool)) continue
@@ -43,4 +51,18 @@ export function rankToolRecommendations(
   return [...found.values()]
     .sort((a, b) => b.confidence - a.confidence || (a.tool < b.tool ? -1 : 1))
     .slice(0, MAX_RECOMMENDATIONS)
+}
+
+/** The rate at which a call is expected to succeed; 1 before any was measured. */
+function expectedSuccess({ quality, success_rate: rate }: CatalogueEntry): number {
+  if (rate === null) return 1
+  if (quality === undefined || quality === null) return rate
+  return (rate * quality.calls + ASSUMED_GOOD_CALLS) / (quality.calls + ASSUMED_GOOD_CALLS)
+}
+
+function describeQuality({ quality }: CatalogueEntry): string {
+  if (quality === undefined || quality === null || quality.success_rate === null) return ''
+  const percent = Math.floor(quality.success_rate * 100)
+  const half = percent === 0 ? '' : `, half of them within ${quality.p50_ms} ms`
+  return ` Of ${quality.calls} calls ${percent} % succeeded${half}.`
 }

@@ -1,12 +1,12 @@
 /** An intent: words that indicate it, and its tools in order of use. */
-export interface TaskIntent {
+export interface TaskIntentPatternAndTools {
   readonly name: string
   readonly pattern: RegExp
   readonly steps: readonly (readonly [tool: string, purpose: string])[]
 }
 
 /** Tools missing on a station are skipped. */
-export const TASK_INTENTS: readonly TaskIntent[] = [
+export const TASK_INTENTS: readonly TaskIntentPatternAndTools[] = [
   {
     name: 'research',
     pattern:

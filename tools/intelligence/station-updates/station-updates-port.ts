@@ -1,7 +1,7 @@
 import type { CatalogueRevision } from '../../../domain/catalogue-diff.ts'
 
 /** Version and news of this station. */
-export interface StationUpdates {
+export interface StationReleasesAndCatalogueRevisions {
   readonly version: string
   /** Public base URL without a trailing slash. */
   readonly publicUrl: string

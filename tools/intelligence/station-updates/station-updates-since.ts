@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { invalidInputError } from '../../../core/errors.ts'
 import { NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
-import type { StationUpdates } from './station-updates-port.ts'
+import type { StationReleasesAndCatalogueRevisions } from './station-updates-port.ts'
 import type { CatalogueRevision } from '../../../domain/catalogue-diff.ts'
 
 /** The version of the service that the caller knows. */
@@ -44,7 +44,7 @@ export function parseSinceInstant({ since }: UpdatesSinceInput): number | null {
 }
 
 /** Throws when both fields are set, which is ambiguous, and for a malformed instant. */
-export function assertUpdatesSinceInput(input: UpdatesSinceInput): void {
+export function assertSinceOrRevisionNotBoth(input: UpdatesSinceInput): void {
   if (input.since !== undefined && input.since_revision !== undefined)
     throw invalidInputError('/since', 'cannot be combined with since_revision')
   parseSinceInstant(input)
@@ -52,7 +52,7 @@ export function assertUpdatesSinceInput(input: UpdatesSinceInput): void {
 
 /** Returns the revisions new to the caller, newest first; all without a field. */
 export async function listNewCatalogueRevisions(
-  news: StationUpdates,
+  news: StationReleasesAndCatalogueRevisions,
   latest: CatalogueRevision,
   input: UpdatesSinceInput,
 ): Promise<readonly CatalogueRevision[]> {
@@ -67,7 +67,10 @@ export async function listNewCatalogueRevisions(
 }
 
 /** Returns the changelog of releases after an instant; without one, of the newest release. */
-export function listAnnouncements({ releases }: StationUpdates, since: number | null) {
+export function listReleaseNotesSince(
+  { releases }: StationReleasesAndCatalogueRevisions,
+  since: number | null,
+) {
   const fresh = releases.filter(
     ({ releasedOn }, at) =>
       (releasedOn === null && at === 0) ||
@@ -78,11 +81,11 @@ export function listAnnouncements({ releases }: StationUpdates, since: number | 
   )
 }
 
-export const AnnouncementSchema = Type.Object({
+export const ReleaseNoteSchema = Type.Object({
   version: Type.String(),
   released_on: Type.Union([Type.String(), Type.Null()]),
   about: Type.String(),
   text: Type.String(),
 })
 
-export const isoTimestampOf = (at: number): string => new Date(at).toISOString()
+export const toIsoTimestampFromMs = (at: number): string => new Date(at).toISOString()

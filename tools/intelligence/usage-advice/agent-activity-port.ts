@@ -2,16 +2,16 @@ import type { Micros } from '../../../core/money.ts'
 import type {
   BackpackUsageStats,
   DailyUsageStats,
-  ScheduleUsageStats,
+  AgentScheduleUsageStats,
   ToolUsageStats,
-} from '../../../domain/usage-stats.ts'
+} from '../../../domain/agent-usage-stats-types.ts'
 
 /** Activity of an agent since an instant, from the call log and the ledger. */
 export interface AgentActivityReport {
   readonly tools: readonly ToolUsageStats[]
   readonly days: readonly DailyUsageStats[]
   readonly backpacks: readonly BackpackUsageStats[]
-  readonly schedules: readonly ScheduleUsageStats[]
+  readonly schedules: readonly AgentScheduleUsageStats[]
   readonly balance: Micros
 }
 

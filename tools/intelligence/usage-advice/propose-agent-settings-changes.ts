@@ -1,10 +1,13 @@
-import { micros, toUsdc, ZERO, type Micros } from '../../../core/money.ts'
-import type { BackpackUsageStats, ScheduleUsageStats } from '../../../domain/usage-stats.ts'
+import { asMicros, toUsdc, ZERO, type Micros } from '../../../core/money.ts'
+import type {
+  BackpackUsageStats,
+  AgentScheduleUsageStats,
+} from '../../../domain/agent-usage-stats-types.ts'
 import { toMonthlyUsdc, totalSpentOf } from './usage-audit-findings.ts'
 import type { AgentActivityReport } from './agent-activity-port.ts'
 
 /** A JSON Patch operation (RFC 6902) on the agent's settings, and the request that applies it. */
-export interface AgentSettingsChange {
+export interface ProposedAgentSettingsChange {
   readonly op: 'add' | 'replace'
   readonly path: string
   readonly value: unknown
@@ -18,7 +21,7 @@ const RUNS_IN_A_ROW = 3
 const MIN_RUNS = 5
 /** A fuse allows twice the busiest day. */
 const HEADROOM_FACTOR = 2n
-const MIN_FUSE = micros(10_000n)
+const MIN_FUSE = asMicros(10_000n)
 
 /** Returns the current settings, which the patch applies to. */
 export const toCurrentAgentSettings = ({ backpacks, schedules }: AgentActivityReport) => ({
@@ -48,7 +51,7 @@ const usdc = (amount: Micros | null) => (amount === null ? null : toUsdc(amount)
 export function proposeAgentSettingsChanges(
   facts: AgentActivityReport,
   windowDays: number,
-): AgentSettingsChange[] {
+): ProposedAgentSettingsChange[] {
   const active = facts.backpacks.filter(({ state }) => state === 'active')
   const busiest = facts.days.reduce<Micros>(
     (most, { spent }) => (spent > most ? spent : most),
@@ -67,15 +70,15 @@ export function proposeAgentSettingsChanges(
 
 const fuseFor = (busiest: Micros): number => {
   const wide = busiest * HEADROOM_FACTOR
-  return toUsdc(micros(wide > MIN_FUSE ? wide : MIN_FUSE))
+  return toUsdc(asMicros(wide > MIN_FUSE ? wide : MIN_FUSE))
 }
 
 function proposeBackpackChanges(
   { id, tools, perDay, used, spent }: BackpackUsageStats,
   busiest: Micros,
-): AgentSettingsChange[] {
+): ProposedAgentSettingsChange[] {
   const apply = (body: object) => ({ method: 'PATCH', path: `/api/backpack/${id}`, body })
-  const found: AgentSettingsChange[] = []
+  const found: ProposedAgentSettingsChange[] = []
   if (perDay === null && spent > ZERO) {
     const value = fuseFor(busiest)
     found.push({
@@ -100,7 +103,10 @@ function proposeBackpackChanges(
   return found
 }
 
-function proposeNewBackpack({ tools }: AgentActivityReport, busiest: Micros): AgentSettingsChange {
+function proposeNewBackpack(
+  { tools }: AgentActivityReport,
+  busiest: Micros,
+): ProposedAgentSettingsChange {
   const value = {
     tools: tools.map(({ tool }) => tool),
     fuse: { per_day_usdc: fuseFor(busiest) },
@@ -120,9 +126,9 @@ function proposeNewBackpack({ tools }: AgentActivityReport, busiest: Micros): Ag
 }
 
 function proposeScheduleChanges(
-  facts: ScheduleUsageStats,
+  facts: AgentScheduleUsageStats,
   windowDays: number,
-): AgentSettingsChange[] {
+): ProposedAgentSettingsChange[] {
   const { id, runs, consecutiveFailures, unchangedRuns, spent, budget, maxRunCost } = facts
   const change = (
     path: string,
@@ -130,7 +136,7 @@ function proposeScheduleChanges(
     value: unknown,
     why: string,
     saving = 0,
-  ): AgentSettingsChange => ({
+  ): ProposedAgentSettingsChange => ({
     op: 'replace',
     path: `/schedules/${id}/${path}`,
     value,
@@ -147,7 +153,7 @@ function proposeScheduleChanges(
     const why = `${unchangedRuns} of ${runs} runs found what the run before had found; a longer interval, or none, loses little.`
     return [change('enabled', { enabled: false }, false, why, toMonthlyUsdc(spent, windowDays))]
   }
-  const enough = micros(maxRunCost * HEADROOM_FACTOR)
+  const enough = asMicros(maxRunCost * HEADROOM_FACTOR)
   if (runs >= MIN_RUNS && enough > ZERO && budget > enough) {
     const value = toUsdc(enough)
     const why = `The dearest run cost ${toUsdc(maxRunCost)} USDC; the budget bounds what a change of price may cost.`

@@ -1,6 +1,6 @@
 import { DAY } from '../../../core/clock.ts'
-import { micros, sumMicros, toUsdc, ZERO, type Micros } from '../../../core/money.ts'
-import type { ToolUsageStats } from '../../../domain/usage-stats.ts'
+import { asMicros, sumMicros, toUsdc, ZERO, type Micros } from '../../../core/money.ts'
+import type { ToolUsageStats } from '../../../domain/agent-usage-stats-types.ts'
 import type { AgentActivityReport } from './agent-activity-port.ts'
 
 /** Rules that audit an agent's usage. */
@@ -35,7 +35,7 @@ export function dailyBurnRateOf({ days }: AgentActivityReport, now: number): Mic
   const [first] = days
   if (first === undefined) return ZERO
   const span = Math.max(1, Math.ceil((now - Date.parse(first.day)) / DAY))
-  return micros(sumMicros(days.map(({ spent }) => spent)) / BigInt(span))
+  return asMicros(sumMicros(days.map(({ spent }) => spent)) / BigInt(span))
 }
 
 const SEVERITIES = ['high', 'medium', 'low'] as const

@@ -25,14 +25,14 @@ export interface MemoryPack {
 }
 
 /** Several packs at one price. */
-export interface MemoryPackBundle extends Omit<MemoryPack, 'entries'> {
+export interface BundleOfMemoryPacks extends Omit<MemoryPack, 'entries'> {
   /** Slugs of its packs. */
   readonly includes: readonly string[]
 }
 
 export interface MemoryPackCatalogue {
   readonly packs: readonly MemoryPack[]
-  readonly bundle: MemoryPackBundle
+  readonly bundle: BundleOfMemoryPacks
   /** Returns the slugs of the agent's packs. */
   listInstalled(agentId: string): Promise<readonly string[]>
 }

@@ -4,14 +4,14 @@ import { LIMITS } from '../../../core/limits.ts'
 import type { ToolContext } from '../../define-tool.ts'
 import { tryLlmCompletion } from '../../optional-llm.ts'
 import {
-  findMemoryConflict,
+  compareMemoriesForContradiction,
   type MemoryConflictReason,
-  type ParsedMemoryTexts,
-} from './find-contradiction.ts'
+  type ParsedMemoryTextCache,
+} from './memory-text-contradiction.ts'
 import type { VaultMemory } from '../../../domain/vault-memory.ts'
 
 /** Memories on one subject, the text that replaces them, and what it omits and why. */
-export interface MemoryDigest {
+export interface ConsolidatedMemoryGroup {
   readonly members: readonly VaultMemory[]
   readonly content: string
   readonly left: readonly {
@@ -45,7 +45,7 @@ export async function consolidateMemories(memories: readonly VaultMemory[], cont
     members.filter((memory) => !left.some(({ older }) => older.id === memory.id)),
   )
   const written = await summarizeWithLlm(told, context)
-  const digests: MemoryDigest[] = []
+  const digests: ConsolidatedMemoryGroup[] = []
   for (const [at, group] of groups.entries()) {
     const content = written?.[at] ?? (await extractSummary(told[at] ?? [], context))
     digests.push({ ...group, content })
@@ -56,13 +56,18 @@ export async function consolidateMemories(memories: readonly VaultMemory[], cont
 
 async function contradictionsIn(group: readonly VaultMemory[], { text }: ToolContext) {
   const left: { older: VaultMemory; newer: VaultMemory; why: MemoryConflictReason }[] = []
-  const readings: ParsedMemoryTexts = new Map()
+  const readings: ParsedMemoryTextCache = new Map()
   let compared = 0
   for (const [at, older] of group.entries()) {
     for (const newer of group.slice(at + 1)) {
       if (compared >= MAX_COMPARISONS || left.some((one) => one.older.id === older.id)) break
       compared += 1
-      const why = await findMemoryConflict(text, older.content, newer.content, readings)
+      const why = await compareMemoriesForContradiction(
+        text,
+        older.content,
+        newer.content,
+        readings,
+      )
       if (why !== null) left.push({ older, newer, why })
     }
   }

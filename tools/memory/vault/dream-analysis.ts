@@ -4,10 +4,10 @@ import { LIMITS } from '../../../core/limits.ts'
 import { cosineSimilarity } from '../../../domain/vector-quantization.ts'
 import type { ToolContext } from '../../define-tool.ts'
 import {
-  findMemoryConflict,
+  compareMemoriesForContradiction,
   type MemoryConflictReason,
-  type ParsedMemoryTexts,
-} from './find-contradiction.ts'
+  type ParsedMemoryTextCache,
+} from './memory-text-contradiction.ts'
 import type { VaultMemory } from '../../../domain/vault-memory.ts'
 
 /** Analyses a vault for contradictions, patterns and insights. */
@@ -76,10 +76,10 @@ async function contradictionsOf(memories: readonly VaultMemory[], { text }: Tool
     .map((pair) => ({ ...pair, like: cosineSimilarity(pair.first.vector, pair.second.vector) }))
     .filter(({ like }) => like > MIN_SAME_SUBJECT_COSINE)
     .sort((a, b) => b.like - a.like)
-  const readings: ParsedMemoryTexts = new Map()
+  const readings: ParsedMemoryTextCache = new Map()
   const found: MemoryContradiction[] = []
   for (const { first, second } of pairs.slice(0, MAX_COMPARED_PAIRS)) {
-    const why = await findMemoryConflict(text, first.content, second.content, readings)
+    const why = await compareMemoriesForContradiction(text, first.content, second.content, readings)
     if (why !== null) found.push({ first, second, why })
   }
   return found.slice(0, MAX_LISTED)

@@ -1,7 +1,7 @@
 import { LIMITS } from '../../../core/limits.ts'
 import type { ToolContext } from '../../define-tool.ts'
 import type { ProposedInsight } from './dream-analysis.ts'
-import { vaultAgentIdOf, toMemoryView } from './memory-schemas-and-staging.ts'
+import { vaultToolCallerAgentId, toMemoryView } from './memory-schemas-and-staging.ts'
 import type { VaultMemory } from '../../../domain/vault-memory.ts'
 import type { DreamInsight } from '../../../domain/vault-memory.ts'
 
@@ -15,7 +15,11 @@ export interface EarlierDream {
 /** Loads the insights of the caller's earlier dreams that are still live. */
 export async function loadEarlierDreams(context: ToolContext) {
   const at = context.now().getTime()
-  const insights = await context.vault.insights(vaultAgentIdOf(context), LIMITS.vaultDreamt, at)
+  const insights = await context.vault.insights(
+    vaultToolCallerAgentId(context),
+    LIMITS.vaultDreamt,
+    at,
+  )
   return {
     insights,
 

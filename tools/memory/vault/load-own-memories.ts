@@ -1,11 +1,11 @@
 import { ServiceError } from '../../../core/errors.ts'
-import type { PreflightContext } from '../../define-tool.ts'
+import type { ToolPreflightContext } from '../../define-tool.ts'
 import type { VaultMemory } from '../../../domain/vault-memory.ts'
 
 /** Returns the caller's live memories by id; throws when one is missing. */
 export async function loadOwnMemories(
   ids: readonly string[],
-  { caller, now, vault }: Pick<PreflightContext, 'caller' | 'now' | 'vault'>,
+  { caller, now, vault }: Pick<ToolPreflightContext, 'caller' | 'now' | 'vault'>,
 ): Promise<readonly VaultMemory[]> {
   const agentId = caller.agentId ?? ''
   const memories = await vault.byIds(agentId, ids, now().getTime())
@@ -25,7 +25,7 @@ export async function loadOwnMemories(
 /** Returns a live memory of the caller; throws when it is missing. */
 export async function loadOwnMemory(
   id: string,
-  asking: Pick<PreflightContext, 'caller' | 'now' | 'vault'>,
+  asking: Pick<ToolPreflightContext, 'caller' | 'now' | 'vault'>,
 ): Promise<VaultMemory> {
   const [memory] = await loadOwnMemories([id.toLowerCase()], asking)
   if (memory === undefined) throw new Error('an existing memory was not returned')

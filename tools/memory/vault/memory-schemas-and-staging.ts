@@ -24,7 +24,7 @@ export interface MemoryDraft {
 export const DateTimeField = Type.String({ format: 'date-time' })
 export const UuidField = Type.String({ format: 'uuid' })
 export const MemoryTypeField = Type.Enum([...MEMORY_TYPES])
-export const MemoryDecaySchema = Type.Object({
+export const MemoryDecayStateSchema = Type.Object({
   strength: Type.Number({ minimum: 0, maximum: 1 }),
   age_days: Type.Number({ minimum: 0 }),
   lifetime_days: Type.Union([Type.Number(), Type.Null()]),
@@ -108,5 +108,5 @@ export const toMemoryView = (memory: VaultMemory) => ({
 })
 
 /** Returns the agent of the vault; these tools require a key. */
-export const vaultAgentIdOf = ({ caller }: Pick<ToolContext, 'caller'>): string =>
+export const vaultToolCallerAgentId = ({ caller }: Pick<ToolContext, 'caller'>): string =>
   caller.agentId ?? ''

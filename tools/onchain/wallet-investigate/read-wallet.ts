@@ -1,7 +1,10 @@
 import { ServiceError } from '../../../core/errors.ts'
 import type { ReadableChainName, EvmHex } from '../../../providers/chain-data/chain-data-port.ts'
 import { atomicUnitsToNumber } from '../../../providers/chain-data/chain-tool-schemas.ts'
-import { listedTokensOn, type ListedToken } from '../../../providers/chain-data/listed-tokens.ts'
+import {
+  listedTokensOn,
+  type ListedToken,
+} from '../../../providers/chain-data/bundled-token-contract-list.ts'
 import type { ToolContext } from '../../define-tool.ts'
 
 /** The state of a wallet on one chain. */

@@ -2,9 +2,9 @@ import type { RenderedPage } from '../../../providers/browser/browser-port.ts'
 import type {
   PageParser,
   PageContent,
-  PageSource,
+  ReceivedWebPage,
 } from '../../../providers/pages/page-parser-port.ts'
-import { EXTRACTABLE_PARTS } from './page-steps.ts'
+import { EXTRACTABLE_PARTS } from './page-step-types.ts'
 
 /** Extracts named values from a page. */
 
@@ -18,7 +18,7 @@ export async function extractPageValues(
   pages: Pick<PageParser, 'read' | 'extract'>,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
-  const source = toPageSource(page)
+  const source = renderedPageToHtmlSource(page)
   const known = EXTRACTABLE_PARTS.find(
     (name) => name === what.toLowerCase() || name === `${what.toLowerCase()}s`,
   )
@@ -34,7 +34,11 @@ export const isHtmlContentType = (contentType: string | null): boolean =>
   /^\s*(text\/html|(text|application)\/([\w.-]+\+)?xml)\s*(;|$)/i.test(contentType)
 
 /** Converts a rendered page to a source: always HTML, with its own charset. */
-export const toPageSource = ({ html, contentType, url }: RenderedPage): PageSource => ({
+export const renderedPageToHtmlSource = ({
+  html,
+  contentType,
+  url,
+}: RenderedPage): ReceivedWebPage => ({
   body: html,
   contentType: (contentType ?? '').replace(/^[^;]*/, 'text/html'),
   url,

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ServiceError } from '../../../core/errors.ts'
 import type { BrowserSession, RenderedPage } from '../../../providers/browser/browser-port.ts'
-import type { EgressClient, SingleHopReply } from '../../../providers/egress/egress-client.ts'
+import type { EgressClient, SingleHopReply } from '../../../providers/egress/egress-client-port.ts'
 import type {
   FormWithControls,
   FormControl,
@@ -23,7 +23,7 @@ import {
   type ControlState,
   type FilledFormState,
 } from './filled-form-state.ts'
-import { isHtmlContentType, toPageSource } from './agent-act-extract-values.ts'
+import { isHtmlContentType, renderedPageToHtmlSource } from './agent-act-extract-values.ts'
 import {
   createHttpPageVisit,
   urlWithoutFragment,
@@ -66,7 +66,7 @@ export function createHttpBrowsingSession(deps: HttpBrowsingSessionDeps): Browse
     const contentType = reply.headers['content-type'] ?? null
     // Decoding some charsets is slow, so the bytes go to the page reader's threads, which decode them.
     const page = { html: reply.body, truncated: false, url: url.href, status: reply.status }
-    const source = toPageSource({ ...page, contentType })
+    const source = renderedPageToHtmlSource({ ...page, contentType })
     const controls = await pages.forms(
       isHtmlContentType(contentType) ? source : emptyPageAt(url),
       signal,

@@ -3,7 +3,7 @@ import {
   RequestNotSentError,
   type EgressClient,
   type SingleHopReply,
-} from '../../../providers/egress/egress-client.ts'
+} from '../../../providers/egress/egress-client-port.ts'
 import { createCookieJar } from './cookie-jar.ts'
 
 /** Requests of a visit, with cookies and redirects. */

@@ -1,4 +1,9 @@
-import { isNavigableUrl, EXTRACTABLE_PARTS, MAX_PAGE_WAIT_MS, type PageStep } from './page-steps.ts'
+import {
+  isUrlWithSchemeOrSitePath,
+  EXTRACTABLE_PARTS,
+  MAX_PAGE_WAIT_MS,
+  type PageStep,
+} from './page-step-types.ts'
 
 /** Parses instructions for `agent-act`. */
 
@@ -105,7 +110,7 @@ function findAmbiguity([verb, ...rest]: readonly Word[]): string | null {
   if (op === undefined) return null
   if (op === 'goto') {
     const [url] = dropLeadingWord(rest, 'to')
-    return url === undefined || rest.length > 2 || isNavigableUrl(url.text)
+    return url === undefined || rest.length > 2 || isUrlWithSchemeOrSitePath(url.text)
       ? null
       : 'an address begins with https://, or on the same site with /, ./, ? or #'
   }

@@ -2,7 +2,12 @@ import Type, { type Static } from 'typebox'
 import { ServiceError } from '../../../core/errors.ts'
 import type { ToolContext } from '../../define-tool.ts'
 import type { LlmClient } from '../../../providers/llm/llm-port.ts'
-import { isNavigableUrl, MAX_PAGE_WAIT_MS, PAGE_STEP_OPS, type PageStep } from './page-steps.ts'
+import {
+  isUrlWithSchemeOrSitePath,
+  MAX_PAGE_WAIT_MS,
+  PAGE_STEP_OPS,
+  type PageStep,
+} from './page-step-types.ts'
 
 /** Plans page steps with a language model. */
 
@@ -54,7 +59,7 @@ type LlmStep = Static<typeof LlmStepsSchema>['steps'][number]
 function toPageStep({ op, target = '', value = '' }: LlmStep, instruction: string): PageStep {
   switch (op) {
     case 'goto':
-      if (isNavigableUrl(value)) return { op, url: value }
+      if (isUrlWithSchemeOrSitePath(value)) return { op, url: value }
       break
     case 'fill':
       if (target !== '') return { op, field: target, value }

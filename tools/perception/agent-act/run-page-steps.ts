@@ -1,7 +1,7 @@
 import { ServiceError } from '../../../core/errors.ts'
 import type { BrowserSession, RenderedPage } from '../../../providers/browser/browser-port.ts'
-import { RequestNotSentError } from '../../../providers/egress/egress-client.ts'
-import type { PageStep } from './page-steps.ts'
+import { RequestNotSentError } from '../../../providers/egress/egress-client-port.ts'
+import type { PageStep } from './page-step-types.ts'
 
 /** Runs the steps of `agent-act`. */
 

@@ -1,6 +1,6 @@
 import type { ToolContext } from '../../define-tool.ts'
 import { tryLlmCompletion } from '../../optional-llm.ts'
-import type { TextAnalyzer } from '../../../providers/text/text-port.ts'
+import type { RuleBasedTextAnalyzer } from '../../../providers/text/text-port.ts'
 import type { ResearchSource } from './gather-web-sources.ts'
 
 /** A statement and its sources. */
@@ -18,10 +18,10 @@ const MIN_GROUNDED_SHARE = 0.5
 const CITATION_MARK = /\[(\d+(?:\s*,\s*\d+)*)\]/g
 
 /** Returns the most relevant sentences of the sources; irrelevant ones are dropped. */
-export async function extractCitedStatements(
+export async function extractRelevantStatementsFromSources(
   query: string,
   sources: readonly ResearchSource[],
-  text: TextAnalyzer,
+  text: RuleBasedTextAnalyzer,
 ): Promise<CitedStatement[]> {
   const queryStems = new Set(await text.stems(query))
   const chosen = await text.summary(
@@ -110,7 +110,7 @@ const numbersIn = (text: string): string[] => text.match(/\d+(?:[.,]\d+)*/g) ?? 
 async function keepGroundedSources(
   { text: said, sources: cited }: CitedStatement,
   sources: readonly ResearchSource[],
-  text: TextAnalyzer,
+  text: RuleBasedTextAnalyzer,
 ): Promise<CitedStatement> {
   const stems = [...new Set(await text.stems(said))]
   const numbers = numbersIn(said)

@@ -1,8 +1,8 @@
 import Type from 'typebox'
 import { DAY } from '../../../core/clock.ts'
 import { ServiceError } from '../../../core/errors.ts'
-import { llmToolAvailability } from '../../tool-availability.ts'
-import type { PreflightContext } from '../../define-tool.ts'
+import { llmOptionalToolAvailability } from '../../tool-availability.ts'
+import type { ToolPreflightContext } from '../../define-tool.ts'
 
 /** What the tools about an agent's own usage share. */
 
@@ -25,11 +25,11 @@ export const OWN_USAGE_TOOL_DEFAULTS = {
     },
     { additionalProperties: false },
   ),
-  availability: llmToolAvailability('rules'),
+  availability: llmOptionalToolAvailability('rules'),
 } as const
 
 /** Returns the caller's activity of the last days; throws without any call. */
-export async function readOwnUsage(days: number, { caller, facts, now }: PreflightContext) {
+export async function readOwnUsage(days: number, { caller, facts, now }: ToolPreflightContext) {
   const [agentId, at] = [caller.agentId ?? '', now().getTime()]
   const known = await facts.readActivity(agentId, at - days * DAY)
   if (known.tools.length === 0) {

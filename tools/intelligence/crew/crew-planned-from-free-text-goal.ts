@@ -1,14 +1,22 @@
 import Type from 'typebox'
 import { ServiceError } from '../../../core/errors.ts'
-import type { PreflightContext, ToolContext } from '../../define-tool.ts'
+import {
+  deriveToolContext,
+  type ToolPreflightContext,
+  type ToolContext,
+} from '../../define-tool.ts'
 import { tryLlmCompletion } from '../../optional-llm.ts'
 import type { ResearchSource } from '../../web/research/gather-web-sources.ts'
 import { crewFieldText, type CrewInput } from './crew-input.ts'
 import { CREW_RUNNABLE_TOOLS, type CrewToolTask } from './crew-runnable-tools.ts'
 import { withLlmTimeout } from './crew-llm-timeout.ts'
-import type { CrewReport, CrewToolRun } from './crew-report.ts'
-import type { CrewStages } from './crew-stages.ts'
-import { toReportMarkdown, writeSections, type SectionDraft } from './write-report-sections.ts'
+import type { CrewReport, CrewToolRun } from './crew-report-types.ts'
+import type { CrewStageRunner } from './crew-stages.ts'
+import {
+  toReportMarkdown,
+  writeCitedCrewReportSections,
+  type SectionDraft,
+} from './write-report-sections.ts'
 
 /** The crew that picks tools for a goal in plain words. */
 
@@ -19,7 +27,7 @@ const MAX_OUTPUT_TEXT_CHARS = 20_000
 /** Plans the tools for a goal: read-only ones whose input follows from the goal. */
 async function planTasks(
   goal: string,
-  { planner, text }: Pick<PreflightContext, 'planner' | 'text'>,
+  { planner, text }: Pick<ToolPreflightContext, 'planner' | 'text'>,
 ): Promise<CrewToolTask[]> {
   const { matched, steps } = await planner.plan(goal, { crews: false })
   if (!matched) return []
@@ -41,7 +49,7 @@ async function planTasks(
 /** Throws before anything is held when no tool serves the goal and no model can choose one. */
 export async function assertCustomCrewPlannable(
   goal: string,
-  asking: PreflightContext,
+  asking: ToolPreflightContext,
 ): Promise<void> {
   if (asking.llm !== null || (await planTasks(goal, asking)).length > 0) return
   throw new ServiceError('provider_not_configured', {
@@ -52,7 +60,10 @@ export async function assertCustomCrewPlannable(
 }
 
 /** Runs the tools for a goal side by side and reports what they found. */
-export async function runCustomCrew(input: CrewInput, stages: CrewStages): Promise<CrewReport> {
+export async function runCrewPlannedFromGoal(
+  input: CrewInput,
+  stages: CrewStageRunner,
+): Promise<CrewReport> {
   const { context } = stages
   const goal = crewFieldText(input, 'goal')
   const tasks = await stages.run('plan', async () => {
@@ -78,7 +89,7 @@ export async function runCustomCrew(input: CrewInput, stages: CrewStages): Promi
       { heading: 'What was found', query: goal, fallbackText: 'See what each tool says.' },
       ...found.map(({ tool, says }): SectionDraft => ({ heading: tool, fixedText: says })),
     ]
-    const written = await writeSections(drafts, sources, context)
+    const written = await writeCitedCrewReportSections(drafts, sources, context)
     const title = `Report: ${goal}`
     const value = {
       ...written,
@@ -96,7 +107,7 @@ const NO_QUOTES = { sources: [], says: '' }
 /** Runs a tool as a stage, with the caller's limits and signal, and without staged writes. */
 async function runTask(
   { bench: { tool }, input }: CrewToolTask,
-  stages: CrewStages,
+  stages: CrewStageRunner,
 ): Promise<CrewToolRun> {
   return stages.run(`tool:${tool.slug}`, async () => {
     const { context } = stages
@@ -106,7 +117,7 @@ async function runTask(
       // Its output is part of the report.
       if (event.type === 'progress') context.emit({ ...event, step: `${tool.slug}:${event.step}` })
     }
-    const within = { ...context, meter, emit }
+    const within = deriveToolContext(context, { meter, emit })
     await tool.preflight?.(input, within)
     const output = (await tool.run(input, within)) as Record<string, unknown>
     if (output['degraded'] === true)

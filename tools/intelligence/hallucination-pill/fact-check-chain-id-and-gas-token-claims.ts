@@ -7,9 +7,9 @@ import {
   exactFinding,
   normalizeName,
   unverifiableFinding,
-  type FactChecker,
+  type FactClaimCheckFunction,
   type FactCheckFinding,
-} from './fact-checker-types-and-normalization.ts'
+} from './fact-claim-normalizer-and-finding-types.ts'
 
 /** Checks claims about chain ids and fee tokens. */
 
@@ -43,7 +43,7 @@ const findChainsByName = (name: string): KnownChain[] =>
   )
 
 /** Checks the id of a chain and the token of its fees. */
-export const factCheckChainIds: FactChecker = (claim) => {
+export const factCheckChainIds: FactClaimCheckFunction = (claim) => {
   for (const one of IDS) {
     const [, name, id] = one.exec(claim) ?? []
     if (name !== undefined) return idOf(name, Number(id))
@@ -117,7 +117,7 @@ function nativeOf(name: string, claimed: string): FactCheckFinding {
 }
 
 /** Returns a readable chain by any of its names, or null. */
-export function findReadableChain(name: string): ReadableChainName | null {
+export function findReadableChainByName(name: string): ReadableChainName | null {
   const normalized = normalizeName(name)
   const [found] = findChainsByName(name)
   const byName = READABLE_CHAIN_NAMES.find((one) => one === normalized)

@@ -4,16 +4,18 @@ export interface HiveEvidenceSearch {
   about(
     text: string,
     wanted: { readonly namespace: string | null; readonly limit: number },
-  ): Promise<readonly HiveEvidenceItem[]>
+  ): Promise<readonly HiveEntryWithAuthorReputation[]>
 }
 
-export interface HiveEvidenceItem {
+export interface HiveEntryWithAuthorReputation {
   readonly id: string
   readonly content: string
   /** Confidence given by the author, 0 to 1. */
   readonly confidence: number
   readonly namespace: string
   readonly agentId: string
+  /** The author's id where public places name it. */
+  readonly author: string | null
   /** Milliseconds since the epoch. */
   readonly at: number
   /** Reputation of the author as a source, 0 to 1: calls, age and entries, without tips and reads. */

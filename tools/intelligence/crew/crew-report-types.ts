@@ -1,8 +1,8 @@
 import type { UnreadableResultPage } from './web-research.ts'
-import type { WrittenSections } from './write-report-sections.ts'
+import type { WrittenCrewReportSections } from './write-report-sections.ts'
 
 /** The result of a crew. */
-export interface CrewReport extends Omit<WrittenSections, 'method'> {
+export interface CrewReport extends Omit<WrittenCrewReportSections, 'method'> {
   readonly method: 'extractive' | 'template' | 'llm'
   readonly title: string
   /** The whole report as Markdown. */

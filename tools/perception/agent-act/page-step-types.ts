@@ -26,5 +26,5 @@ export const MAX_PAGE_WAIT_MS = 10_000
 export const EXTRACTABLE_PARTS = ['title', 'headings', 'links', 'prices', 'forms', 'text'] as const
 
 /** Returns whether a text has a scheme or is a path of the same site; `example.com` may be a file name. */
-export const isNavigableUrl = (text: string): boolean =>
+export const isUrlWithSchemeOrSitePath = (text: string): boolean =>
   /^([a-z][a-z0-9+.-]*:\/\/|[/?#]|\.{1,2}\/)/i.test(text)

@@ -1,6 +1,6 @@
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
-import type { CallRow } from '../core/commit-rows.ts'
+import type { CallRow } from '../core/aggregate-commit-row-types.ts'
 import {
   releaseFreeCallCommand,
   getFreeCallsLeftCommand,
@@ -9,7 +9,7 @@ import {
   type UseFreeCallInput,
 } from '../payments/commands/daily-free-call-commands.ts'
 import type { CallDeps } from './call-request-and-reply-types.ts'
-import type { CallPlan } from './call-plan.ts'
+import type { ValidatedPricedCall } from './call-plan.ts'
 import { actorsToLoad, type AdmittedCall } from './admitted-call.ts'
 
 /** Daily free calls of addresses: hold, use, return. */
@@ -20,20 +20,23 @@ interface SlotVisitor {
 }
 
 /** The counted visitors: the address, and its IPv6 /48 (decision 155). */
-function visitorsOf({ freePerDay, request: { caller } }: CallPlan): [SlotVisitor, SlotVisitor?] {
+function visitorsOf({
+  freePerDay,
+  request: { caller },
+}: ValidatedPricedCall): [SlotVisitor, SlotVisitor?] {
   const limit = freePerDay ?? 0
   const address = { id: caller.visitorId, limit }
   if (caller.siteId === null) return [address]
   return [address, { id: caller.siteId, limit: limit * LIMITS.ipv6SiteFactor }]
 }
 
-const listVisitors = (plan: CallPlan): SlotVisitor[] =>
+const listVisitors = (plan: ValidatedPricedCall): SlotVisitor[] =>
   visitorsOf(plan).filter((visitor) => visitor !== undefined)
 
 /** Holds a free call of the day. Returns false when none is left. */
 export async function holdDailyFreeCall(
   parts: CallDeps,
-  plan: CallPlan,
+  plan: ValidatedPricedCall,
   callId: string,
 ): Promise<boolean> {
   if (plan.freePerDay === null) return false
@@ -51,7 +54,7 @@ export async function holdDailyFreeCall(
 /** Free calls left today; null for tools without any. */
 export async function countFreeCallsLeftToday(
   parts: CallDeps,
-  plan: CallPlan,
+  plan: ValidatedPricedCall,
 ): Promise<number | null> {
   if (plan.freePerDay === null) return null
   const left = listVisitors(plan).map(({ id, limit }) =>
@@ -61,7 +64,11 @@ export async function countFreeCallsLeftToday(
 }
 
 /** Releases a held free call. */
-export function releaseDailyFreeCall(parts: CallDeps, plan: CallPlan, callId: string): void {
+export function releaseDailyFreeCall(
+  parts: CallDeps,
+  plan: ValidatedPricedCall,
+  callId: string,
+): void {
   for (const { id } of listVisitors(plan)) parts.actors.releaseHold(id, callId)
 }
 
@@ -116,7 +123,7 @@ export async function refundDailyFreeCall(
 
 const refundVisitorSlot = (
   parts: CallDeps,
-  { tool }: CallPlan,
+  { tool }: ValidatedPricedCall,
   id: string,
   freed: { callId: string; usedAt: number },
 ) => parts.actors.ask(id, releaseFreeCallCommand, { ...freed, tool: tool.slug, row: null })

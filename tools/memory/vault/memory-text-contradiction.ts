@@ -1,4 +1,4 @@
-import type { TextAnalyzer } from '../../../providers/text/text-port.ts'
+import type { RuleBasedTextAnalyzer } from '../../../providers/text/text-port.ts'
 
 /** Finds contradictions between two texts. */
 
@@ -14,12 +14,12 @@ const DATE_OR_TIME =
   /\b\d{4}-\d{2}(?:-\d{2})?\b|\b\d{1,2}:\d{2}\b|\b(?:19|20)\d{2}\b|\bq[1-4]\b|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.? \d{1,2}\b|\b(?:january|february|april|june|july|august|september|october|november|december)\b|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\b(?:last|this|next|previous) (?:night|week|month|quarter|year)\b|\b(?:yesterday|today|tomorrow)\b/gi
 
 /** Caches parsed texts, since each is compared with many others. */
-export type ParsedMemoryTexts = Map<string, Promise<ParsedMemoryText>>
+export type ParsedMemoryTextCache = Map<string, Promise<ParsedMemoryText>>
 
 function parseCached(
-  text: TextAnalyzer,
+  text: RuleBasedTextAnalyzer,
   content: string,
-  readings: ParsedMemoryTexts,
+  readings: ParsedMemoryTextCache,
 ): Promise<ParsedMemoryText> {
   const known = readings.get(content) ?? parseMemoryText(text, content)
   readings.set(content, known)
@@ -27,11 +27,11 @@ function parseCached(
 }
 
 /** Returns why the newer text contradicts the older one; null where it does not. */
-export async function findMemoryConflict(
-  text: TextAnalyzer,
+export async function compareMemoriesForContradiction(
+  text: RuleBasedTextAnalyzer,
   older: string,
   newer: string,
-  readings: ParsedMemoryTexts = new Map(),
+  readings: ParsedMemoryTextCache = new Map(),
 ) {
   const before = await parseCached(text, older, readings)
   const after = await parseCached(text, newer, readings)
@@ -59,7 +59,7 @@ const SEQUENCE = /\b(?:before|after|until|since)\b/gi
 const PLACE_PREFIX =
   /\b(?:of|for|in|on|at|by|from|with|to|under|per|via)\s+(?:(?:the|an?|its|our|my)\s+)?$/i
 
-async function parseMemoryText(text: TextAnalyzer, content: string) {
+async function parseMemoryText(text: RuleBasedTextAnalyzer, content: string) {
   const moments = new Set((content.match(DATE_OR_TIME) ?? []).map((one) => one.toLowerCase()))
   const rest = content.replace(DATE_OR_TIME, ' ')
   const numbers = [...rest.matchAll(NUMBER)].map(({ 0: found, index }) => ({
@@ -106,7 +106,7 @@ const namesOtherPlace = (content: string, own: Names, others: Names): boolean =>
 
 /** Returns whether the texts differ in one word only, and those words are opposites: `open` and `closed`. */
 async function differInOpposites(
-  text: TextAnalyzer,
+  text: RuleBasedTextAnalyzer,
   before: ParsedMemoryText,
   after: ParsedMemoryText,
 ): Promise<boolean> {
@@ -130,7 +130,7 @@ const wordsMissingIn = (own: Names, others: Names): string[] =>
   [...own].filter((one) => !others.has(one))
 
 /** Returns the word of a text with this stem, among those with the same prefix. */
-async function wordOf(text: TextAnalyzer, content: string, stem = '') {
+async function wordOf(text: RuleBasedTextAnalyzer, content: string, stem = '') {
   const beginning = stem.slice(0, STEM_PREFIX_CHARS).toLowerCase()
   for (const word of new Set(content.match(/[\p{L}-]{2,}/gu) ?? []))
     if (word.toLowerCase().startsWith(beginning) && (await text.stems(word)).includes(stem))

@@ -4,7 +4,7 @@ import type { ToolEvent } from '../tools/define-tool.ts'
  * Buffers a tool's events. Progress passes at once; output waits for the commit of the charge,
  * because a call that fails later is refunded (decision 149).
  */
-export function createToolOutputBuffer(pass: (event: ToolEvent) => void) {
+export function createOutputBufferUntilCharge(pass: (event: ToolEvent) => void) {
   const held: ToolEvent[] = []
   return {
     emit(event: ToolEvent): void {

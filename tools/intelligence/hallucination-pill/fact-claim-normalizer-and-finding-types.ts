@@ -23,7 +23,7 @@ export interface FactCheckFinding {
 }
 
 /** Returns null for a claim of another kind. It matches the whole claim or nothing. */
-export type FactChecker = (
+export type FactClaimCheckFunction = (
   claim: string,
   world: FactCheckContext,
 ) => FactCheckFinding | null | Promise<FactCheckFinding | null>

@@ -3,11 +3,11 @@ import type { ParsedGoal } from './parse-goal.ts'
 /** Predicates on parsed goals, used by the patterns that select tools. */
 
 /** Returns a predicate that tests the words of a goal. */
-export const matchesWords =
+export const goalMatchesPattern =
   (pattern: RegExp) =>
   ({ words }: ParsedGoal): boolean =>
     pattern.test(words)
-export const namesToken = ({ symbols }: ParsedGoal): boolean => symbols.length > 0
+export const goalNamesTokenSymbol = ({ symbols }: ParsedGoal): boolean => symbols.length > 0
 
 const SENDING = /\b(?:send|mail|forward|write|notify|tell|report|alert|let)\b/i
 const MAIL = /\be-?mail(?:s|ed|ing)?\b|\bmail (?:it|them|this|that|him|her|me|us|to|the|a)\b/i
@@ -24,7 +24,9 @@ export function asksForMail({ words, emails }: ParsedGoal): boolean {
   return MAIL.test(plain) || (/\bnewsletters?\b/i.test(plain) && /\bsend\b/i.test(plain))
 }
 
-export const asksForOwner = matchesWords(
+export const goalAsksToNotifyOwner = goalMatchesPattern(
   /\b(?:notify|alert|ping|warn|message|text) (?:me|us|my (?:owner|operator|human))\b|\b(?:tell me|tell us|let me know) (?:when|if|once|as soon)\b/i,
 )
-export const asksForAgents = matchesWords(/\b(?:all|every|other) (?:active )?agents?\b|\bswarm\b/i)
+export const asksForAgents = goalMatchesPattern(
+  /\b(?:all|every|other) (?:active )?agents?\b|\bswarm\b/i,
+)

@@ -5,9 +5,6 @@ import type { Tool } from '../tools/define-tool.ts'
 
 export type JsonFields = Record<string, unknown>
 
-/** Reserved fields of the request. */
-const REQUEST_FIELD_NAMES = new Set(['tool', 'dry_run'])
-
 /** A caller that asks for a dry run must not be charged by a route without quotes. */
 function assertNoDryRun(fields: JsonFields): void {
   const { dry_run: dry = false } = fields
@@ -15,19 +12,21 @@ function assertNoDryRun(fields: JsonFields): void {
 }
 
 /**
- * The fields of a tool: top-level fields override `params`; `query` only if the tool has it
- * (decision 18). Throws if `dry_run` is set: routes with quotes remove it before.
+ * The fields of a tool, without those of the request: top-level fields override `params`; `query` only if
+ * the tool has it (decision 18). Throws if `dry_run` is set: routes with quotes remove it before.
  */
 export function extractToolInput(body: JsonFields, tool: Tool): JsonFields {
   const named = (tool.input as { properties?: JsonFields }).properties ?? {}
-  const { params, ...top } = body
-  const merged = 'params' in named || params === undefined ? body : { ...asObject(params), ...top }
+  const { params } = body
+  const merged = 'params' in named || params === undefined ? body : withParams(body)
   assertNoDryRun(merged)
-  return Object.fromEntries(
-    Object.entries(merged).filter(
-      ([name]) => !REQUEST_FIELD_NAMES.has(name) && (name !== 'query' || 'query' in named),
-    ),
-  )
+  const { tool: _tool, dry_run: _dryRun, ...input } = merged
+  if (!('query' in named)) delete input['query']
+  return input
+}
+
+function withParams({ params, ...top }: JsonFields): JsonFields {
+  return { ...asObject(params), ...top }
 }
 
 function asObject(params: unknown): JsonFields {

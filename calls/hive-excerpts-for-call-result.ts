@@ -1,6 +1,6 @@
 import type { CallDeps, CallRequest, HiveExcerpt } from './call-request-and-reply-types.ts'
-import type { JsonFields } from './extract-tool-input.ts'
-import type { CallPlan } from './call-plan.ts'
+import type { JsonFields } from './tool-input-from-request-body.ts'
+import type { ValidatedPricedCall } from './call-plan.ts'
 
 /** Adds matching Hive entries to the result of a call. */
 
@@ -16,7 +16,7 @@ const HIVE_TIMEOUT_MS = 8
  */
 export function startHiveLookupForCall(
   parts: Pick<CallDeps, 'lookInHive'>,
-  { request, tool, input }: CallPlan,
+  { request, tool, input }: ValidatedPricedCall,
 ): () => Promise<readonly HiveExcerpt[]> {
   const topic = tool.category === 'memory' ? null : topicOf(request, input)
   if (topic === null) return NO_HIVE_EXCERPTS

@@ -3,9 +3,9 @@ import {
   exactFinding,
   normalizeName,
   unverifiableFinding,
-  type FactChecker,
+  type FactClaimCheckFunction,
   type FactCheckFinding,
-} from './fact-checker-types-and-normalization.ts'
+} from './fact-claim-normalizer-and-finding-types.ts'
 import { DATE_PATTERN, parseUtcDate } from './fact-check-dates.ts'
 import { BUNDLED_FACTS, FACT_PHRASES, type BundledFact } from './bundled-facts.ts'
 import {
@@ -38,7 +38,7 @@ const FORMS: readonly Form[] = Object.entries(FACT_PHRASES).flatMap(([relation, 
 const STATUS = /^(?:the )?(?:http )?(?:status )?(?:code )?(\d{3}) (?:means|stands for|is) (.+)$/i
 
 /** Checks a claim against the bundled facts, each of which has a source and a date. */
-export const factCheckBundledFacts: FactChecker = (claim) => status(claim) ?? fact(claim)
+export const factCheckBundledFacts: FactClaimCheckFunction = (claim) => status(claim) ?? fact(claim)
 
 /** A claim may be parsed in several ways; a right one counts before a wrong one. */
 function fact(claim: string): FactCheckFinding | null {

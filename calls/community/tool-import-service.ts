@@ -1,0 +1,268 @@
+import type { ActorSystem } from '../../actors/aggregate-command-types.ts'
+import {
+  registerInFreePlace,
+  toolLimitError,
+} from '../../actors/commands/register-community-tool-in-free-place.ts'
+import { SECOND } from '../../core/clock.ts'
+import { createEventLoopYieldQueue } from '../../core/concurrency/event-loop-yield-queue.ts'
+import type { NodeRateLimiter } from '../../core/concurrency/node-rate-limiter.ts'
+import { invalidInputError, ServiceError } from '../../core/errors.ts'
+import { newUuidV7 } from '../../core/ids.ts'
+import { LIMITS } from '../../core/limits.ts'
+import type { Micros } from '../../core/money.ts'
+import type { CommunityToolDefinition, CommunityToolState } from '../../domain/community-tool.ts'
+import {
+  RequestNotSentError,
+  type EgressClient,
+} from '../../providers/egress/egress-client-port.ts'
+import { listMcpTools } from '../../providers/mcp/streamable-http-client.ts'
+import { assertDefinitionAcceptable } from '../../tools/community/community-definition.ts'
+import { assertSlugFree } from '../../tools/community/community-slug.ts'
+import {
+  nameImportedTools,
+  selectImportedTools,
+  toSlugPrefix,
+  type ImportedTool,
+} from '../../tools/import/imported-tool.ts'
+import { toolOfMcp } from '../../tools/import/mcp-tools.ts'
+import { readOpenApiDocument, toOutputSchema } from '../../tools/import/openapi-operations.ts'
+import {
+  countToolChange,
+  type BuilderRequest,
+  type CommunityToolReads,
+} from './community-tool-service.ts'
+
+/** Imports the operations of an OpenAPI document, or the tools of an MCP server, as priced tools. */
+
+/** What is imported, and from where. Every address comes from the request. */
+export interface ToolImport {
+  readonly openApiUrl: string | null
+  /** Where operations are called; by default the origin of the document and the path of its server. */
+  readonly baseUrl: string | null
+  readonly mcpUrl: string | null
+  readonly prefix: string | null
+  /** Operation ids, `METHOD /path`, or names of MCP tools; null for every tool, or every GET. */
+  readonly include: readonly string[] | null
+  readonly price: Micros
+  readonly category: string
+  readonly acceptsPromo: boolean
+  /** A header that the service itself asks for. */
+  readonly credential: { readonly header: string; readonly value: string } | null
+}
+
+export interface ImportedToolResult {
+  readonly slug: string
+  readonly toolId: string
+  readonly operation: string
+  readonly state: CommunityToolState
+  /** False where an earlier import has made it. */
+  readonly isNew: boolean
+}
+
+export interface ToolImportServiceDeps {
+  readonly actors: Pick<ActorSystem, 'ask'>
+  readonly store: CommunityToolReads
+  readonly nativeSlugs: readonly string[]
+  readonly production: boolean
+  readonly egress: EgressClient
+  /** Throws `blocked_url` for an address that may not be called. */
+  readonly checkUrl: (url: string) => Promise<void>
+  readonly challenge: {
+    verify(agentId: string, url: string, signal: AbortSignal): Promise<void>
+  }
+  readonly credentials: {
+    put(
+      builderId: string,
+      origin: string,
+      credential: ToolImport['credential'],
+      at: Date,
+    ): Promise<void>
+  }
+  readonly clock: { now(): number }
+  /** Imports, registrations and changes of an agent. */
+  readonly changes: NodeRateLimiter
+  readonly announce: (slug: string) => Promise<void>
+}
+
+const FETCH_TIMEOUT_MS = 10_000
+/** Later than the time of a request, so that the request is the one to say that nobody answers. */
+const ABORT_MS = FETCH_TIMEOUT_MS + SECOND
+
+export function createToolImportService(deps: ToolImportServiceDeps) {
+  const { store, egress, challenge, clock, changes } = deps
+  /** A document with many operations holds up nobody else. */
+  const nextTurn = createEventLoopYieldQueue()
+
+  async function assertCallable(url: string, pointer: string): Promise<void> {
+    if (!URL.canParse(url)) throw invalidInputError(pointer, 'must be an absolute URL')
+    const { protocol, search, hash } = new URL(url)
+    if (deps.production && protocol !== 'https:')
+      throw invalidInputError(pointer, 'must be an https address')
+    if (hash !== '' || (pointer === '/base_url' && search !== ''))
+      throw invalidInputError(pointer, 'must have no query and no fragment')
+    await deps.checkUrl(url)
+  }
+
+  async function readOpenApi(documentUrl: string, { baseUrl, include }: ToolImport) {
+    await assertCallable(documentUrl, '/openapi_url')
+    if (baseUrl !== null) await assertCallable(baseUrl, '/base_url')
+    const text = await fetchDocument(egress, documentUrl)
+    const service = readOpenApiDocument(text, { documentUrl, baseUrl })
+    const wanted =
+      include === null
+        ? service.operations.filter(({ method }) => method === 'GET')
+        : service.operations.filter((one) => include.some((name) => isNamed(one, name)))
+    const tools: ImportedTool[] = []
+    for (const one of wanted) {
+      await nextTurn()
+      tools.push(one.toTool())
+    }
+    const selected = include === null ? tools : selectImportedTools(tools, include)
+    return { title: service.title, tools: selected }
+  }
+
+  async function readMcp(url: string, { include, credential }: ToolImport) {
+    await assertCallable(url, '/mcp_url')
+    const connection = {
+      url,
+      headers: credential === null ? {} : { [credential.header]: credential.value },
+      maxBytes: LIMITS.importedDocumentBytes,
+      timeoutMs: FETCH_TIMEOUT_MS,
+      signal: AbortSignal.timeout(ABORT_MS),
+    }
+    const { server, tools } = await listMcpTools(
+      egress,
+      connection,
+      LIMITS.importedOperations,
+    ).catch(toImportRefusal)
+    const chosen = include === null ? tools : tools.filter(({ name }) => include.includes(name))
+    const converted = chosen.map((tool) => toolOfMcp(url, tool))
+    const selected = include === null ? converted : selectImportedTools(converted, include)
+    return { title: server, tools: selected }
+  }
+
+  return {
+    /**
+     * Imports all tools or none: nothing is registered before each of them is acceptable. Tools that an earlier
+     * import has made stay as they are. `isOperator`: the origin needs no proof, and the number of tools no limit.
+     */
+    async run(
+      builder: BuilderRequest,
+      wanted: ToolImport,
+      isOperator: boolean,
+    ): Promise<ImportedToolResult[]> {
+      const { openApiUrl, mcpUrl } = wanted
+      if (!isOperator) countToolChange(changes, builder.builderId)
+      const { title, tools } =
+        openApiUrl !== null
+          ? await readOpenApi(openApiUrl, wanted)
+          : await readMcp(mcpUrl ?? '', wanted)
+      const [first] = tools
+      if (first === undefined)
+        throw new ServiceError('import_refused', { detail: 'There is nothing to import.' })
+      const called = new URL(first.forward.url)
+      if (!isOperator)
+        await challenge.verify(builder.builderId, called.href, AbortSignal.timeout(ABORT_MS))
+      const named = nameImportedTools(wanted.prefix ?? toSlugPrefix(title), tools)
+      const own = await store.ofBuilder(builder.builderId)
+      const known = new Map(own.map((tool) => [tool.slug, tool]))
+      const fresh = named.filter(({ slug }) => !known.has(slug))
+      const active = own.filter(({ state }) => state !== 'retired').length
+      if (!isOperator && active + fresh.length > LIMITS.communityTools) throw toolLimitError()
+      const slugs = await store.slugs()
+      const others = slugs.filter((slug) => !known.has(slug))
+      const definitions = new Map<string, CommunityToolDefinition>()
+      for (const { slug, tool } of fresh) {
+        assertSlugFree(slug, deps.nativeSlugs, others)
+        await nextTurn()
+        definitions.set(slug, toDefinition(tool, wanted.category))
+      }
+      if (wanted.credential !== null) {
+        const at = new Date(clock.now())
+        await deps.credentials.put(builder.builderId, called.origin, wanted.credential, at)
+      }
+      const results: ImportedToolResult[] = []
+      for (const { slug, tool } of named) {
+        const before = known.get(slug)
+        const definition = definitions.get(slug)
+        const { operation } = tool
+        if (before !== undefined || definition === undefined) {
+          const { toolId = '', state = 'retired' } = before ?? {}
+          results.push({ slug, toolId, operation, state, isNew: false })
+          continue
+        }
+        const { price, acceptsPromo } = wanted
+        const toolId = newUuidV7(clock.now())
+        const input = { ...builder, toolId, slug, definition, price, acceptsPromo, proven: true }
+        const view = await registerInFreePlace(deps, input, isOperator)
+        await deps.announce(slug)
+        results.push({ slug, toolId: view.toolId, operation, state: view.state, isNew: true })
+      }
+      return results
+    },
+  }
+}
+export type ToolImportService = ReturnType<typeof createToolImportService>
+
+const isNamed = (one: { operation: string; alias: string }, name: string): boolean =>
+  one.operation === name || one.alias === name
+
+/** An answer whose schema is not acceptable may be anything; an input has to be. */
+function toDefinition(tool: ImportedTool, category: string): CommunityToolDefinition {
+  const { name, description, inputSchema, outputSchema, forward, operation } = tool
+  const definition = { name, description, category, inputSchema, example: null, forward }
+  const whole = { ...definition, outputSchema }
+  if (isAcceptable(whole)) return whole
+  const plain = { ...definition, outputSchema: toOutputSchema(true, {}) }
+  const safe = forward.kind === 'mcp-tool' ? whole : plain
+  try {
+    assertDefinitionAcceptable(safe)
+    return safe
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error
+    throw new ServiceError(
+      'import_refused',
+      { operation, detail: `${operation}: ${error.message}` },
+      error,
+    )
+  }
+}
+
+function isAcceptable(definition: CommunityToolDefinition): boolean {
+  try {
+    assertDefinitionAcceptable(definition)
+    return true
+  } catch (error) {
+    if (error instanceof ServiceError) return false
+    throw error
+  }
+}
+
+async function fetchDocument(egress: EgressClient, url: string): Promise<string> {
+  const { status, body } = await egress
+    .fetch({
+      url,
+      headers: { accept: 'application/json' },
+      maxBytes: LIMITS.importedDocumentBytes,
+      timeoutMs: FETCH_TIMEOUT_MS,
+      maxRedirects: 0,
+      signal: AbortSignal.timeout(ABORT_MS),
+    })
+    .catch(toImportRefusal)
+  if (status === 200) return body.toString('utf8')
+  throw new ServiceError('import_refused', { detail: `The document answers ${status}.` })
+}
+
+/** What is wrong with an address of the caller is the fault of the request. */
+function toImportRefusal(error: unknown): never {
+  const reason = error instanceof RequestNotSentError ? error.reason : error
+  if (!(reason instanceof ServiceError) || reason.code === 'blocked_url') throw reason
+  if (reason.code === 'import_refused') throw reason
+  const { limit_bytes: limit } = reason.details
+  const size = typeof limit === 'number' ? ` It may have ${limit} bytes.` : ''
+  throw new ServiceError(
+    'import_refused',
+    { reason: reason.code, detail: `${reason.message}${size}` },
+    reason,
+  )
+}

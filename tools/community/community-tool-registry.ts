@@ -1,0 +1,102 @@
+import type { Clock } from '../../core/clock.ts'
+import { createNodeRateLimiter } from '../../core/concurrency/node-rate-limiter.ts'
+import { isCallableState, type CommunityToolRecord } from '../../domain/community-tool.ts'
+import type { Tool } from '../define-tool.ts'
+
+/** The community tools that this node knows, kept up to date by announcements of changes. */
+
+export interface CommunityToolRegistryDeps {
+  readonly clock: Pick<Clock, 'mono'>
+  readonly store: {
+    active(): Promise<readonly CommunityToolRecord[]>
+    find(slug: string): Promise<CommunityToolRecord | null>
+  }
+  /** Throws for a record whose schemas are not accepted any more. */
+  readonly makeTool: (record: CommunityToolRecord) => Tool
+  readonly log: (message: string, error: unknown) => void
+}
+
+/** What a catalogue reads of it. */
+export interface CommunityToolSource {
+  /** Returns a tool in any state; only of those that this node knows. */
+  find(slug: string): Tool | undefined
+  /** Tools that can be called, oldest first. */
+  list(): readonly Tool[]
+  /** Reads an unknown tool: its announcement may not have arrived yet. Null if there is nothing to wait for. */
+  load(slug: string): Promise<void> | null
+}
+
+export interface CommunityToolRegistry extends CommunityToolSource {
+  /** Reads all tools. */
+  reload(): Promise<void>
+  /** Reads one tool that has changed. */
+  refresh(slug: string): Promise<void>
+}
+
+export const COMMUNITY_SLUG_PATTERN = '^[a-z0-9][a-z0-9-]{2,47}$'
+const SLUG = new RegExp(COMMUNITY_SLUG_PATTERN)
+/** Unknown names cost a query each; nobody needs many of them. */
+const UNKNOWN_NAMES = {
+  name: 'unknown_tools',
+  subject: 'unknown names of tools',
+  max: 50,
+  per: 'caller',
+  windowSeconds: 1,
+} as const
+
+/** The slug as community tools spell it. */
+export const toCommunitySlug = (name: string): string => name.replaceAll('_', '-')
+
+export function createCommunityToolRegistry(
+  deps: CommunityToolRegistryDeps,
+): CommunityToolRegistry {
+  const { clock, store, makeTool, log } = deps
+  const tools = new Map<string, Tool>()
+  const lookups = createNodeRateLimiter(clock, UNKNOWN_NAMES)
+  let listed: readonly Tool[] | null = null
+
+  function put(record: CommunityToolRecord): void {
+    const known = tools.get(record.slug)?.community?.record
+    if (known !== undefined && known.changeId > record.changeId) return
+    try {
+      tools.set(record.slug, makeTool(record))
+      listed = null
+    } catch (error) {
+      log(`the tool ${record.slug} cannot be offered`, error)
+    }
+  }
+
+  const refresh = async (slug: string) => {
+    const record = await store.find(slug)
+    if (record !== null) put(record)
+  }
+
+  function mayLookUp(): boolean {
+    try {
+      lookups.assertWithinLimit('')
+      lookups.recordHit('')
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  return {
+    find: (name) => tools.get(toCommunitySlug(name)),
+    list() {
+      listed ??= [...tools.values()].filter(
+        ({ community }) => community !== undefined && isCallableState(community.record.state),
+      )
+      return listed
+    },
+    load(name) {
+      const slug = toCommunitySlug(name)
+      if (tools.has(slug) || !SLUG.test(slug) || !mayLookUp()) return null
+      return refresh(slug)
+    },
+    refresh,
+    async reload() {
+      for (const record of await store.active()) put(record)
+    },
+  }
+}

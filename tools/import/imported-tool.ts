@@ -1,0 +1,69 @@
+import { ServiceError } from '../../core/errors.ts'
+import type { CommunityToolForward } from '../../domain/community-tool.ts'
+import { cutText, type ForeignJson } from './imported-schema.ts'
+
+/** A tool as an import describes it, before it has a slug of its own. */
+
+export interface ImportedTool {
+  /** How `include` names it: an operation id, or the name of an MCP tool. */
+  readonly operation: string
+  /** `GET /pets/{petId}` for REST. */
+  readonly alias: string | null
+  readonly name: string
+  readonly description: string
+  readonly inputSchema: ForeignJson
+  readonly outputSchema: ForeignJson
+  readonly forward: CommunityToolForward
+}
+
+const MAX_SLUG_CHARS = 48
+const MAX_PREFIX_CHARS = 20
+
+/** Letters, digits and dashes of a name: `listPets` becomes `list-pets`. */
+const toKebab = (name: string): string =>
+  name
+    .replace(/([a-z0-9])([A-Z])/g, '$1-$2')
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, '-')
+    .replace(/^-+|-+$/g, '')
+
+export const toSlugPrefix = (title: string): string =>
+  toKebab(title).slice(0, MAX_PREFIX_CHARS).replace(/-+$/, '') || 'imported'
+
+/** Gives each tool a slug with the prefix; names that would be equal get a number. */
+export function nameImportedTools(
+  prefix: string,
+  tools: readonly ImportedTool[],
+): { readonly slug: string; readonly tool: ImportedTool }[] {
+  const taken = new Set<string>()
+  return tools.map((tool) => {
+    const whole = `${prefix}-${toKebab(tool.operation) || 'tool'}`
+    const base = whole.slice(0, MAX_SLUG_CHARS - 4).replace(/-+$/, '')
+    let slug = base
+    for (let n = 2; taken.has(slug); n += 1) slug = `${base}-${n}`
+    taken.add(slug)
+    return { slug, tool }
+  })
+}
+
+/** Returns the tools that `include` names; throws `import_refused` for a name without a tool. */
+export function selectImportedTools(
+  tools: readonly ImportedTool[],
+  include: readonly string[],
+): ImportedTool[] {
+  return include.map((wanted) => {
+    const found = tools.find(({ operation, alias }) => operation === wanted || alias === wanted)
+    if (found !== undefined) return found
+    throw new ServiceError('import_refused', {
+      operation: wanted,
+      known: tools.slice(0, 50).map(({ operation }) => operation),
+      detail: `There is no operation ${wanted}.`,
+    })
+  })
+}
+
+/** One line of text, as long as a field may be. */
+export function toPlainLine(text: unknown, fallback: string, maxChars: number): string {
+  const line = typeof text === 'string' ? text.replace(/[\p{C}\p{Z}]+/gu, ' ').trim() : ''
+  return cutText(line === '' ? fallback : line, maxChars)
+}
