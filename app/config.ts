@@ -1,5 +1,6 @@
 import { isIP } from 'node:net'
-import { resolve } from 'node:path'
+import { homedir } from 'node:os'
+import { join, resolve } from 'node:path'
 import type { Static } from 'typebox'
 import { Errors } from 'typebox/value'
 import { parseMasterKey } from '../core/key-derivation-and-encryption.ts'
@@ -8,7 +9,7 @@ import { parseIpAddressAllowlist } from '../providers/egress/public-ip-address.t
 import { parseLlmProviders, type LlmProvider } from '../providers/llm/llm-provider-settings.ts'
 import type { SandboxIsolationLevel } from '../providers/sandbox/sandbox-port.ts'
 import { SecretString } from './secret-string.ts'
-import { SettingsSchema, type SettingAnnotations } from './settings.ts'
+import { EnvironmentSettingsSchema, type SettingAnnotations } from './settings.ts'
 
 /** What is wrong with the settings, one line a problem; `main` prints them and exits 78. */
 export class ConfigError extends Error {
@@ -23,7 +24,9 @@ export class ConfigError extends Error {
 type Env = Readonly<Record<string, string | undefined>>
 type SettingSchema = Partial<SettingAnnotations> & { type?: string; default?: unknown }
 
-const schemas = Object.entries(SettingsSchema.properties as Record<string, SettingSchema>)
+const schemas = Object.entries(
+  EnvironmentSettingsSchema.properties as Record<string, SettingSchema>,
+)
 
 /** Reads and checks all settings; throws a ConfigError that names every problem at once. */
 export function loadConfig(env: Env = process.env): Config {
@@ -34,7 +37,7 @@ export function loadConfig(env: Env = process.env): Config {
   }
   const problems = [...schemaProblems(values), ...otherProblems(values, env)]
   if (problems.length > 0) throw new ConfigError(problems)
-  return Object.freeze(toConfig(values as Static<typeof SettingsSchema>, env))
+  return Object.freeze(toConfig(values as Static<typeof EnvironmentSettingsSchema>, env))
 }
 
 /** An empty variable counts as unset, since compose files and shells cannot say it otherwise. */
@@ -47,7 +50,9 @@ function parse(schema: SettingSchema, value = ''): unknown {
 }
 
 function schemaProblems(values: Record<string, unknown>): string[] {
-  const names = Errors(SettingsSchema, values).map(({ instancePath }) => instancePath.slice(1))
+  const names = Errors(EnvironmentSettingsSchema, values).map(({ instancePath }) =>
+    instancePath.slice(1),
+  )
   return [...new Set(names)].map((name) => problemOf(name, values))
 }
 
@@ -110,7 +115,7 @@ function parseTrustProxy(value: string): number | string[] | null {
   return ranges.every(known) ? ranges : null
 }
 
-type Values = Static<typeof SettingsSchema>
+type Values = Static<typeof EnvironmentSettingsSchema>
 
 /** The settings as the service uses them: camelCase, exact amounts, secrets wrapped. */
 export type Config = Readonly<ReturnType<typeof toConfig>>
@@ -133,6 +138,7 @@ function toConfig(values: Values, env: Env) {
     masterKey: secret(values.MASTER_KEY),
     masterKeyPrevious: secret(values.MASTER_KEY_PREVIOUS),
     operatorToken: secret(values.OPERATOR_TOKEN),
+    operatorContact: values.OPERATOR_CONTACT ?? null,
     trustProxy: parseTrustProxy(values.TRUST_PROXY ?? '0') || (false as const),
     starterCredits: fromUsdc(Number(values.STARTER_CREDITS_USDC)),
     promoTransferable: values.PROMO_TRANSFERABLE ?? !production,
@@ -162,7 +168,15 @@ function toConfig(values: Values, env: Env) {
     /** `none` where there shall be no browser; null means it is looked for. */
     chromiumPath: values.CHROMIUM_PATH ?? null,
     sandboxMinIsolation: values.SANDBOX_MIN_ISOLATION as SandboxIsolationLevel,
+    inspector: (values.INSPECTOR ?? (production ? 'off' : 'on')) === 'on',
     ssrfAllow: values.SSRF_ALLOW ?? '',
+    /** Without slashes at their ends. */
+    x402Bazaars: Object.freeze(
+      (values.X402_BAZAARS ?? '')
+        .split(',')
+        .map((url) => url.trim().replace(/\/+$/, ''))
+        .filter((url) => url !== ''),
+    ),
     logLevel: values.LOG_LEVEL,
   }
 }
@@ -238,12 +252,25 @@ function sourceSettings(values: Values) {
   }
 }
 
-/** Where the client commands of `gas` find their station, and the key they bring. */
-export function loadClientSettings(env: Env = process.env): {
-  url: string
+/** What the environment says to the verbs of `gas` that call a station. */
+export function loadClientEnvironment(env: Env = process.env): {
+  url: string | null
   apiKey: SecretString | null
+  /** Of the station: `gas tools import` then needs no proof of the origin. */
+  operatorToken: SecretString | null
+  /** The credential of a service that is imported. */
+  upstreamCredential: SecretString | null
+  /** The path of the file with the addresses and keys of stations. */
+  settingsFile: string
 } {
-  const key = env['GAS_API_KEY'] ?? ''
-  const url = (env['GAS_URL'] ?? '') === '' ? 'http://127.0.0.1:8402' : String(env['GAS_URL'])
-  return { url: url.replace(/\/+$/, ''), apiKey: key === '' ? null : new SecretString(key) }
+  const read = (name: string) => (env[name] ?? '').trim() || null
+  const key = read('GAS_API_KEY')
+  const home = read('XDG_CONFIG_HOME') ?? join(homedir(), '.config')
+  return {
+    url: read('GAS_URL'),
+    apiKey: key === null ? null : new SecretString(key),
+    operatorToken: secret(read('OPERATOR_TOKEN') ?? undefined),
+    upstreamCredential: secret(read('UPSTREAM_CREDENTIAL') ?? undefined),
+    settingsFile: join(home, 'gas', 'config.json'),
+  }
 }

@@ -7,6 +7,8 @@ import { ConfigError, loadConfig, type Config } from './config.ts'
 
 const EX_CONFIG = 78
 const STOP_MS = 30_000
+/** A minute for all schemas: their compilation takes as much processor time as the rest of a start. */
+const WARM_PAUSE_MS = 100
 
 try {
   await serve(await withPort(loadConfig()))
@@ -42,8 +44,10 @@ async function serve(config: Config): Promise<void> {
     return stop(station, 1)
   }
   console.log(`gas-station ready ${station.publicUrl}`)
+  const link = await station.inspectorLink().catch(() => null)
+  if (link !== null) console.error(`inspector ${link} (opens once)`)
   try {
-    await station.server.warm()
+    await station.server.warm(WARM_PAUSE_MS)
   } catch (error) {
     console.error(`a schema cannot be compiled: ${messageOf(error)}`)
     return stop(station, 1)

@@ -12,7 +12,7 @@ import {
   MasterKeyMismatchError,
   openStationKeys,
   type StationKeys,
-} from '../persistence/station-keys.ts'
+} from '../persistence/encrypted-station-key-store.ts'
 import { ConfigError, isMasterKey, type Config } from './config.ts'
 import { SecretString } from './secret-string.ts'
 
@@ -58,7 +58,7 @@ const fileOf = (dataDir: string, name: string) => join(dataDir, name)
  * Creates a new master key in the data directory and keeps the old one beside it for decryption.
  * Can be interrupted and repeated without losing a key.
  */
-export function replaceMasterKey(dataDir: string): void {
+export function replaceMasterKeyFile(dataDir: string): void {
   const [path, previous] = [fileOf(dataDir, FILE), fileOf(dataDir, PREVIOUS)]
   const old = ensureMasterKey(dataDir).reveal()
   const kept = readKey(previous)?.reveal() ?? null
@@ -73,7 +73,7 @@ export function replaceMasterKey(dataDir: string): void {
  * Renames the old key after a rotation. It is kept, because earlier backups need it. Returns its
  * path, or null without one.
  */
-export function retirePreviousMasterKey(dataDir: string): string | null {
+export function renameRetiredMasterKeyFile(dataDir: string): string | null {
   const previous = fileOf(dataDir, PREVIOUS)
   const key = readKey(previous)
   if (key === null) return null

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { LIMITS } from '../core/limits.ts'
-import { PUBLIC_POOL_SOURCES } from '../providers/liquidity-pools/liquidity-pools-port.ts'
+import { PUBLIC_LIQUIDITY_POOL_API_URLS } from '../providers/liquidity-pools/liquidity-pools-port.ts'
 import { PUBLIC_PRICE_SOURCES } from '../providers/prices/price-sources.ts'
 import { PUBLIC_SEARCH_URLS } from '../providers/search/select-search-engines.ts'
 import { PUBLIC_SOCIAL_URLS } from '../providers/social/social-platforms.ts'
@@ -58,7 +58,7 @@ const URL_LIST = '^https?://[^\\s,]+(, *https?://[^\\s,]+)*$'
 const ANYTHING = '^[^]+$'
 
 /** All settings, by the name of their environment variable. The tables of the documents are generated from it. */
-export const SettingsSchema = Type.Object({
+export const EnvironmentSettingsSchema = Type.Object({
   NODE_ENV: oneOf(
     ['development', 'test', 'production'],
     'development',
@@ -123,6 +123,12 @@ export const SettingsSchema = Type.Object({
     must: 'at least 16 characters',
     unset: 'loopback only, and not through a proxy',
     secret: true,
+  }),
+  OPERATOR_CONTACT: text('^[A-Za-z0-9._+-]{1,64}@[A-Za-z0-9.-]{1,190}$', {
+    description:
+      'The public e-mail address of the operator, for `/.well-known/security.txt` and `/.well-known/ai-plugin.json`.',
+    must: 'an e-mail address',
+    unset: 'these two addresses answer 404',
   }),
   TRUST_PROXY: text(ANYTHING, {
     description:
@@ -220,6 +226,12 @@ export const SettingsSchema = Type.Object({
     '50',
     'Maximum total of unsettled payments whose calls have already run; 0 settles every payment first.',
   ),
+  X402_BAZAARS: text(URL_LIST, {
+    description:
+      'Other Bazaars whose resources `/api/x402/apis` lists as theirs: the addresses before `/discovery/resources`.',
+    must: 'http or https URLs, separated by commas',
+    unset: 'none',
+  }),
   COINGECKO_API_KEY: text('^[^\\s]+$', {
     description: 'A demo key of CoinGecko, for a higher limit.',
     must: 'a key without spaces',
@@ -231,9 +243,12 @@ export const SettingsSchema = Type.Object({
   KRAKEN_BASE: base(PUBLIC_PRICE_SOURCES.kraken, 'Another source of prices.'),
   BINANCE_BASE: base(PUBLIC_PRICE_SOURCES.binance, 'Another source of prices.'),
   DEFILLAMA_BASE: base(PUBLIC_PRICE_SOURCES.defillama, 'Another source of prices.'),
-  DEXSCREENER_BASE: base(PUBLIC_POOL_SOURCES.dexscreener, 'The first source of pools and tokens.'),
+  DEXSCREENER_BASE: base(
+    PUBLIC_LIQUIDITY_POOL_API_URLS.dexscreener,
+    'The first source of pools and tokens.',
+  ),
   GECKOTERMINAL_BASE: base(
-    PUBLIC_POOL_SOURCES.geckoterminal,
+    PUBLIC_LIQUIDITY_POOL_API_URLS.geckoterminal,
     'The second source of pools and tokens.',
   ),
   SEARXNG_URL: text(HTTP_URL, {
@@ -345,6 +360,14 @@ export const SettingsSchema = Type.Object({
     must: 'address:port or address:port-port, several separated by commas',
     unset: 'none',
   }),
+  INSPECTOR: Type.Optional(
+    Type.Enum(['on', 'off'], {
+      description:
+        'Shows every machine live and back in time to the operator ([inspector](inspector.md)).',
+      must: 'one of on, off',
+      unset: 'on outside production',
+    }),
+  ),
   LOG_LEVEL: oneOf(
     ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'],
     'info',

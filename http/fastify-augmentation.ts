@@ -3,8 +3,9 @@ import type { Caller } from '../calls/call-request-and-reply-types.ts'
 import type { TokenBucketClass } from '../core/limits.ts'
 import type { ApiKeyRecord, ApiKeyScope } from '../persistence/agents/api-key-store.ts'
 import type { ApiKeyVerifier } from './auth/api-key-verifier.ts'
+import type { OwnerAccess } from './auth/owner-access.ts'
 import type { RequestRateLimiter } from './plugins/http-request-rate-limits.ts'
-import type { HttpServices } from './http-services.ts'
+import type { HttpServices } from './http-config-and-service-types.ts'
 
 /**
  * Who may call a route. `none`: anybody; `optional`: anybody, with or without a key; `key`: a key only;
@@ -28,6 +29,17 @@ declare module 'fastify' {
     rate?: TokenBucketClass | 'none'
     /** What a bound key may do here; refused when absent. */
     bound?: BoundKeyAccess
+    /**
+     * Serves a frozen agent as well: its owner manages it here. Without it, writes are refused unless they are
+     * paid (`bound: 'pays'`) or the handler calls tools: there the agent's machine refuses.
+     */
+    servesFrozen?: true
+    /** A session of the agent's owner may call it from a page of this station, beside a key. */
+    ownerSession?: true
+    /** The handler checks the binding of the key itself, so that its protocol can report a violation. */
+    checksBinding?: true
+    /** Runs tools although its rate is another: they have deadlines of their own. */
+    runsTools?: true
     /** Passes a bad key on to the handler instead of refusing it (decision 8). */
     passBadKey?: true
     /** For pages, feeds and images: their links carry parameters of campaigns and mailers. */
@@ -38,9 +50,10 @@ declare module 'fastify' {
   interface FastifyInstance {
     services: HttpServices
     keyRing: ApiKeyVerifier
+    ownerAccess: OwnerAccess
     limits: RequestRateLimiter
-    /** Compiles the schemas that are not compiled yet, a few per turn of the event loop. */
-    warm(): Promise<void>
+    /** Compiles the schemas that are not compiled yet, with a pause after each. */
+    warm(pauseMs?: number): Promise<void>
   }
   interface FastifyRequest {
     caller: Caller
@@ -52,5 +65,7 @@ declare module 'fastify' {
     bodyBytes: number
     /** The body as received. */
     rawBody: Buffer
+    /** Why the body could not be read. */
+    bodyError: Error | null
   }
 }

@@ -1,24 +1,33 @@
 import { randomUUID } from 'node:crypto'
-import { getHeapStatistics } from 'node:v8'
-import underPressure from '@fastify/under-pressure'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import fastify, { LogController, type FastifyError, type FastifyInstance } from 'fastify'
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
-import { installBodyParser } from './plugins/body-parser.ts'
-import { installAuthorisation, installAuthentication } from './plugins/auth.ts'
-import { installCors } from './plugins/cors.ts'
-import { installApiReference } from './plugins/api-reference.ts'
+import { assertReadable, installBodyParser } from './plugins/body-parser.ts'
+import { createAuthentication, createAuthorisation } from './plugins/auth.ts'
+import { installCorsPreflight, setCorsHeaders } from './plugins/cors.ts'
 import { installHttpRequestMetrics } from './plugins/http-request-metrics.ts'
+import { createMemoryPressureGuard } from './plugins/memory-pressure.ts'
 import { installOpenApi } from './plugins/openapi.ts'
-import { installDatabaseOutageGuard } from './plugins/database-outage-guard.ts'
+import { createDatabaseOutageGuard } from './plugins/database-outage-guard.ts'
 import {
   toHttpServiceError,
   installErrorHandler,
   sendProblemDetails,
 } from './plugins/error-handler.ts'
 import { installRateLimits } from './plugins/http-request-rate-limits.ts'
-import { installRequestLog, createLoggerOptions } from './plugins/request-log.ts'
+import { setRequestIdHeader } from './plugins/request-id-header.ts'
+import { createRequestLog, createLoggerOptions } from './plugins/request-log.ts'
+import {
+  installRequestSteps,
+  type RequestStep,
+  type ResponseStep,
+} from './plugins/request-steps.ts'
+import { mcpRoutes } from './mcp/mcp-routes.ts'
+import { agentOwnerRoutes } from './routes/agents/agent-owner-routes.ts'
+import { digestSubscriptionRoutes } from './routes/owner/digest-subscription-routes.ts'
+import { ownerSessionRoutes } from './routes/owner/owner-session-routes.ts'
+import { agentFreezeRoutes } from './routes/agents/agent-freeze-routes.ts'
 import { agentProfileAndTransferRoutes } from './routes/agents/agent-profile-and-transfer-routes.ts'
 import { backpackLogRoutes } from './routes/backpacks/backpack-log-routes.ts'
 import { backpackRoutes } from './routes/backpacks/backpack-routes.ts'
@@ -30,16 +39,23 @@ import { creditBalanceRoutes } from './routes/payments/credit-balance-routes.ts'
 import { fundPageRoutes } from './routes/payments/fund-page-routes.ts'
 import { fleetMemberRemovalRoutes } from './routes/fleets/fleet-member-removal-routes.ts'
 import { fleetRoutes } from './routes/fleets/fleet-routes.ts'
+import { inspectorPageRoutes } from './routes/inspector/inspector-page-routes.ts'
+import { actorHistoryRoutes } from './routes/inspector/actor-history-routes.ts'
+import { statelyBridgeRoutes } from './routes/inspector/stately-bridge-routes.ts'
+import { refusalRoutes } from './routes/inspector/refusal-routes.ts'
+import { machineConfigRoutes } from './routes/inspector/machine-config-routes.ts'
+import { inspectorFeedRoutes } from './routes/inspector/inspector-feed-routes.ts'
+import { inspectorSessionRoutes } from './routes/inspector/inspector-session-routes.ts'
 import { hiveMemoryRoutes } from './routes/memory/hive-memory-routes.ts'
 import { healthRoutes } from './routes/service/health-routes.ts'
 import { keyringSecretRoutes } from './routes/backpacks/keyring-secret-routes.ts'
 import { apiKeyRoutes } from './routes/agents/api-key-routes.ts'
 import { messageRoutes } from './routes/realtime/message-routes.ts'
 import { onboardingRoutes } from './routes/agents/onboarding-routes.ts'
-import { ownerMessageRoutes } from './routes/agents/owner-message-routes.ts'
+import { agentToOwnerMessageRoutes } from './routes/agents/notify-owner-routes.ts'
 import { topUpAndSettlementRoutes } from './routes/payments/top-up-and-settlement-routes.ts'
 import { toolPlanningRoutes } from './routes/tools/tool-planning-routes.ts'
-import { hallucinationPillRoutes } from './routes/tools/hallucination-pill-routes.ts'
+import { hallucinationPillRoutes } from './routes/tools/hallucination-check-routes.ts'
 import { errorCodeRoutes } from './routes/service/error-code-routes.ts'
 import { pulseRoutes } from './routes/realtime/pulse-routes.ts'
 import { radioDropRoutes } from './routes/payments/radio-drop-routes.ts'
@@ -47,19 +63,44 @@ import { referralRoutes } from './routes/agents/referral-routes.ts'
 import { toolCallRoutes } from './routes/tools/tool-call-routes.ts'
 import { signalRoutes } from './routes/realtime/signal-routes.ts'
 import { scheduleRoutes } from './routes/tasks/schedule-routes.ts'
+import { marketplaceRoutes } from './routes/memory/marketplace-routes.ts'
+import { mechRoutes } from './routes/tools/mech-routes.ts'
 import { memoryPackRoutes } from './routes/memory/memory-pack-routes.ts'
 import { accountStatementRoutes } from './routes/payments/account-statement-routes.ts'
 import { strategyRoutes } from './routes/memory/strategy-routes.ts'
 import { memoryVaultRoutes } from './routes/memory/memory-vault-routes.ts'
+import { taskPassRoutes } from './routes/tasks/task-pass-routes.ts'
 import { taskSessionRoutes } from './routes/tasks/task-session-routes.ts'
 import { tipRoutes } from './routes/payments/tip-routes.ts'
+import { builderRoutes } from './routes/tools/builder-routes.ts'
+import { toolImportRoutes } from './routes/tools/tool-import-routes.ts'
+import { communityToolRoutes } from './routes/tools/community-tool-routes.ts'
 import { toolCatalogueRoutes } from './routes/tools/tool-catalogue-routes.ts'
 import { walletRoutes } from './routes/payments/wallet-routes.ts'
 import { webhookDeliveryRoutes } from './routes/webhooks/webhook-delivery-routes.ts'
 import { webhookRoutes } from './routes/webhooks/webhook-routes.ts'
+import { descriptiveDocumentRoutes } from './routes/public/descriptive-document-routes.ts'
+import { attestationRoutes } from './routes/public/attestation-routes.ts'
+import { cookbookRoutes } from './routes/public/cookbook-routes.ts'
+import { discoveryDocumentRoutes } from './routes/public/discovery-document-routes.ts'
+import { discoveryRoutes } from './routes/public/discovery-routes.ts'
+import { manifestoRoutes } from './routes/public/manifesto-routes.ts'
+import { marketRoutes } from './routes/public/market-routes.ts'
+import { hallAndBadgeRoutes } from './routes/public/hall-and-badge-routes.ts'
+import { rssFeedRoutes } from './routes/public/rss-feed-routes.ts'
+import { statisticsRoutes } from './routes/public/statistics-routes.ts'
+import { liveStatisticsRoutes } from './sse/live-statistics-routes.ts'
+import { bountyPageRoutes } from './routes/pages/bounty-page-routes.ts'
+import { guidePageRoutes } from './routes/pages/guide-page-routes.ts'
+import { listingPageRoutes } from './routes/pages/listing-page-routes.ts'
+import { pageAssetRoutes } from './routes/pages/page-asset-routes.ts'
+import { toolPageRoutes } from './routes/pages/tool-page-routes.ts'
+import { bazaarDiscoveryRoutes } from './routes/x402/bazaar-discovery-routes.ts'
+import { payableApiRoutes } from './routes/x402/payable-api-routes.ts'
 import { apiRootRoutes } from './routes/service/api-root-routes.ts'
-import type { HttpServices } from './http-services.ts'
+import type { HttpServices } from './http-config-and-service-types.ts'
 import { discardSocketInput, installLingeringClose } from './plugins/lingering-close.ts'
+import { installPipeliningLimit } from './plugins/pipelined-requests.ts'
 import { createSocketClientErrorHandler } from './plugins/socket-client-error-handler.ts'
 import { installSlowReaderTimeout } from './plugins/slow-reader-timeout.ts'
 import { signalStreamRoutes } from './sse/signal-stream-routes.ts'
@@ -69,17 +110,22 @@ import { installSchemaValidation } from './plugins/schema-validation.ts'
 
 /** Builds the Fastify server: plugins, limits and routes. */
 
-/** Above this share of the heap new requests get 503, so that running ones can finish. */
-const MAX_HEAP_SHARE = 0.95
-
 /** Where Fastify looks for the name of a plugin. */
 const PLUGIN_NAME = Symbol.for('fastify.display-name')
 
 const ROUTE_PLUGINS = [
   apiRootRoutes,
+  toolPageRoutes,
+  pageAssetRoutes,
+  guidePageRoutes,
+  bountyPageRoutes,
+  listingPageRoutes,
   onboardingRoutes,
   toolCallRoutes,
   toolCatalogueRoutes,
+  communityToolRoutes,
+  toolImportRoutes,
+  builderRoutes,
   toolPlanningRoutes,
   crewRoutes,
   hallucinationPillRoutes,
@@ -90,7 +136,11 @@ const ROUTE_PLUGINS = [
   walletRoutes,
   fundPageRoutes,
   agentProfileAndTransferRoutes,
-  ownerMessageRoutes,
+  agentToOwnerMessageRoutes,
+  agentFreezeRoutes,
+  agentOwnerRoutes,
+  ownerSessionRoutes,
+  digestSubscriptionRoutes,
   tipRoutes,
   fleetRoutes,
   fleetMemberRemovalRoutes,
@@ -101,8 +151,10 @@ const ROUTE_PLUGINS = [
   strategyRoutes,
   memoryVaultRoutes,
   memoryPackRoutes,
+  marketplaceRoutes,
   apiKeyRoutes,
   taskSessionRoutes,
+  taskPassRoutes,
   scheduleRoutes,
   backpackRoutes,
   backpackLogRoutes,
@@ -113,15 +165,38 @@ const ROUTE_PLUGINS = [
   signalRoutes,
   signalStreamRoutes,
   webSocketRoutes,
+  mcpRoutes,
+  mechRoutes,
   pulseRoutes,
   messageRoutes,
+  statisticsRoutes,
+  liveStatisticsRoutes,
+  hallAndBadgeRoutes,
+  rssFeedRoutes,
+  descriptiveDocumentRoutes,
+  discoveryRoutes,
+  discoveryDocumentRoutes,
+  attestationRoutes,
+  cookbookRoutes,
+  manifestoRoutes,
+  marketRoutes,
+  payableApiRoutes,
+  bazaarDiscoveryRoutes,
   healthRoutes,
   errorCodeRoutes,
+  inspectorPageRoutes,
+  inspectorSessionRoutes,
+  inspectorFeedRoutes,
+  actorHistoryRoutes,
+  machineConfigRoutes,
+  refusalRoutes,
+  statelyBridgeRoutes,
 ]
 
 /** Builds the HTTP server, ready to listen. `close()` finishes running requests. */
 export async function buildHttpServer(services: HttpServices): Promise<FastifyInstance> {
-  const app = createServerWithoutRoutes(services)
+  const answered: ResponseStep[] = []
+  const app = createServerWithoutRoutes(services, answered)
   await installOpenApi(app, services)
   await installWebSockets(app)
   for (const routes of ROUTE_PLUGINS) {
@@ -129,19 +204,23 @@ export async function buildHttpServer(services: HttpServices): Promise<FastifyIn
     Object.assign(routes, { [PLUGIN_NAME]: routes.name })
     await app.register(routes)
   }
-  installHttpRequestMetrics(app)
-  await installApiReference(app)
+  answered.push(installHttpRequestMetrics(app))
   await app.ready()
   return app
 }
 
-/** Builds a server with all plugins and no routes. */
-export function createServerWithoutRoutes(services: HttpServices): FastifyInstance {
+/** Builds a server with all plugins and no routes. `answered` takes further looks at answers. */
+export function createServerWithoutRoutes(
+  services: HttpServices,
+  answered: ResponseStep[] = [],
+): FastifyInstance {
   const { config } = services
   const refusals = createSocketClientErrorHandler()
   const app = fastify({
     logger: createLoggerOptions(config.logLevel),
     logController: new LogController({ disableRequestLogging: true }),
+    // A logger of its own would cost every request; what is logged of one names its id.
+    childLoggerFactory: (logger) => logger,
     genReqId: () => randomUUID(),
     requestIdHeader: false,
     trustProxy: toTrustProxy(config.trustProxy),
@@ -166,31 +245,34 @@ export function createServerWithoutRoutes(services: HttpServices): FastifyInstan
       void sendProblemDetails(reply as never, known, config)
     },
   }).withTypeProvider<TypeBoxTypeProvider>()
+  installPipeliningLimit(app.server)
   installSlowReaderTimeout(app.server)
   installLingeringClose(app.server)
   refusals.watch(app.server)
   app.decorate('services', services)
-  ignoreRequestsAfterClose(app)
-  rejectWhileClosing(app)
-  assertHostHeader(app)
   installSchemaValidation(app)
   installBodyParser(app)
-  installRequestLog(app)
   installErrorHandler(app, services)
-  // Memory only: the plugin takes a window without samples for an endless event loop delay.
-  void app.register(underPressure, {
-    maxHeapUsedBytes: getHeapStatistics().heap_size_limit * MAX_HEAP_SHARE,
-    exposeStatusRoute: false,
-    pressureHandler: (request, _reply) => {
-      if (request.url !== '/api/network/health')
-        throw new ServiceError('unavailable', { retry_after: 2 })
-    },
+  installCorsPreflight(app)
+  const outages = createDatabaseOutageGuard(app, services)
+  answered.push(outages.forget, createRequestLog())
+  installRequestSteps(app, {
+    received: [
+      ignoreAfterClose,
+      setRequestIdHeader,
+      setCorsHeaders,
+      createClosingRefusal(app),
+      assertHostHeader,
+      outages.watch,
+      ...createNotesForWatchers(services),
+      createAuthentication(app, services),
+      installRateLimits(app, services),
+      createAuthorisation(services),
+      createMemoryPressureGuard(services),
+    ],
+    parsed: [assertReadable, outages.leaveToTool],
+    answered,
   })
-  installDatabaseOutageGuard(app, services)
-  installAuthentication(app, services)
-  installCors(app)
-  installRateLimits(app, services)
-  installAuthorisation(app, services)
   return app as unknown as FastifyInstance
 }
 
@@ -198,34 +280,35 @@ export function createServerWithoutRoutes(services: HttpServices): FastifyInstan
  * Ignores requests pipelined behind a response with `Connection: close` (RFC 9112, 9.6): their responses
  * would be lost, and they may cost something.
  */
-function ignoreRequestsAfterClose(app: { addHook: FastifyInstance['addHook'] }): void {
-  app.addHook('onRequest', (request, reply, done) => {
-    if (!request.raw.socket.writableEnded) return done()
-    reply.hijack()
-    discardSocketInput(request.raw.socket)
-  })
+const ignoreAfterClose: RequestStep = ({ raw }, reply) => {
+  if (!raw.socket.writableEnded) return
+  reply.hijack()
+  discardSocketInput(raw.socket)
+}
+
+/** While somebody watches the inspector, commands know the request they come from. */
+function createNotesForWatchers({ inspection }: HttpServices): RequestStep[] {
+  if (inspection === null) return []
+  return [({ id }) => (inspection.watched ? inspection.enterRequest(id) : undefined)]
 }
 
 /** HTTP/1.1 requires a Host header (RFC 9112, 3.2). */
-function assertHostHeader(app: { addHook: FastifyInstance['addHook'] }): void {
-  app.addHook('onRequest', (request, _reply, done) => {
-    const { headers, httpVersion } = request.raw
-    if (headers.host !== undefined || httpVersion !== '1.1') return done()
-    done(new ServiceError('invalid_input', { detail: 'The header Host is missing.' }))
-  })
+const assertHostHeader: RequestStep = ({ raw: { headers, httpVersion } }) => {
+  if (headers.host === undefined && httpVersion === '1.1')
+    throw new ServiceError('invalid_input', { detail: 'The header Host is missing.' })
 }
 
 /** Requests during shutdown get 503 with `Retry-After`. */
-function rejectWhileClosing(app: { addHook: FastifyInstance['addHook'] }): void {
+function createClosingRefusal(app: { addHook: FastifyInstance['addHook'] }): RequestStep {
   let closing = false
   app.addHook('preClose', async () => {
     closing = true
   })
-  app.addHook('onRequest', async (_request, reply) => {
+  return (_request, reply) => {
     if (!closing) return
     reply.header('connection', 'close')
     throw new ServiceError('unavailable', { retry_after: 2 })
-  })
+  }
 }
 
 /** A number counts the proxies in front of this node, nearest first. */

@@ -1,5 +1,7 @@
+import type { ServerResponse } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type {
+  CallerConnection,
   CallReply,
   CallRequest,
   ToolCallBatchRequest,
@@ -7,10 +9,10 @@ import type {
 import { invalidInputError, ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { ToolCatalogue } from '../tools/tool-catalogue.ts'
-import { resolveRequestBackpackId } from './auth/backpack-binding.ts'
+import { resolveRequestBackpackId } from './auth/request-backpack-and-key-binding-check.ts'
 import { bodyTooLargeError } from './plugins/body-parser.ts'
 import { toRequestPaymentContext } from './request-payment-context.ts'
-import { fingerprintRequest, parseIdempotencyKey } from './idempotency.ts'
+import { fingerprintToolCall, parseIdempotencyKey } from './idempotency.ts'
 import type { RequestRateLimiter } from './plugins/http-request-rate-limits.ts'
 import { isPathId } from './schemas/shared-schemas.ts'
 
@@ -22,27 +24,30 @@ const LARGE_BODY_TOOLS = new Set(['code_sandbox', 'code-sandbox'])
 export type ToolCallBody = { tool: string } & Record<string, unknown>
 
 /** What parsing a call needs of the server. */
-export type CallRequestDeps = Pick<FastifyInstance, 'services' | 'limits'>
+export type ParseToolCallRequestDeps = Pick<FastifyInstance, 'services' | 'limits'>
 
 /** Returns the call of a request with its fields. */
 export function parseCallRequest(
-  { services }: CallRequestDeps,
+  { services }: ParseToolCallRequestDeps,
   request: FastifyRequest,
   reply: FastifyReply,
   given: ToolCallBody,
 ): CallRequest {
   // `dry_run` is read already and is no field of the tool.
-  const { dry_run: _heard, ...rest } = given
-  const body: ToolCallBody = { ...rest, tool: given.tool }
+  const body = given['dry_run'] === undefined ? given : withoutDryRun(given)
   if (request.bodyBytes > LIMITS.bodyBytes && !LARGE_BODY_TOOLS.has(body.tool)) {
     throw bodyTooLargeError(LIMITS.bodyBytes, `The body of ${body.tool}`)
   }
-  return { ...toBaseCallRequest(request, reply), tool: slugOf(services.catalogue, body.tool), body }
+  return toToolCallRequest(request, reply, slugOf(services.catalogue, body.tool), body)
+}
+
+function withoutDryRun({ dry_run: _heard, tool, ...rest }: ToolCallBody): ToolCallBody {
+  return { ...rest, tool }
 }
 
 /** Validates the shape of a batch. Each of its calls counts against the caller's rate limit. */
 export async function parsePipelineRequest(
-  { services, limits }: CallRequestDeps,
+  { services, limits }: ParseToolCallRequestDeps,
   request: FastifyRequest,
   reply: FastifyReply,
   batch: unknown,
@@ -86,18 +91,26 @@ export const createCrewRateLimit =
   }
 
 /** Returns the part of a call that is common to all tools: caller, limits, privacy and deadline. */
-export function toBaseCallRequest(request: FastifyRequest, reply: FastifyReply): CallRequest {
+export const toBaseCallRequest = (request: FastifyRequest, reply: FastifyReply): CallRequest =>
+  toToolCallRequest(request, reply, '', {})
+
+function toToolCallRequest(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  tool: string,
+  body: Record<string, unknown>,
+): CallRequest {
   const key = parseIdempotencyKey(request)
   return {
-    tool: '',
-    body: {},
+    tool,
+    body,
     caller: request.caller,
     taskId: parseTaskIdHeader(request),
     backpackId: resolveRequestBackpackId(request),
-    ghost: parseGhostModeHeader(request),
-    idempotency: key === null ? null : { key, hash: fingerprintRequest(request) },
+    ghost: toGhostMode(request.headers['x-ghost-mode'], '/headers/x-ghost-mode'),
+    idempotency: key === null ? null : { key, hash: fingerprintToolCall(request) },
     door: toRequestPaymentContext(request),
-    signal: createDisconnectSignal(reply),
+    connection: toCallerConnection(reply),
     requestId: request.id,
     takeRateToken: createCrewRateLimit(request.server.limits, request.caller.agentId),
   }
@@ -111,8 +124,9 @@ export function parseTaskIdHeader({ headers }: FastifyRequest): string | null {
   throw invalidInputError('/headers/x-task-id', 'must be the id of a task')
 }
 
-function parseGhostModeHeader({ headers }: FastifyRequest): CallRequest['ghost'] {
-  switch (headers['x-ghost-mode']) {
+/** Returns the ghost mode of a header or field; throws 400 for an unknown one. */
+export function toGhostMode(mode: unknown, pointer: string): CallRequest['ghost'] {
+  switch (mode) {
     case undefined:
       return 'off'
     case 'stealth':
@@ -121,17 +135,38 @@ function parseGhostModeHeader({ headers }: FastifyRequest): CallRequest['ghost']
     case 'observe':
       return 'observe'
     default:
-      throw invalidInputError('/headers/x-ghost-mode', 'must be stealth, observe or shadow')
+      throw invalidInputError(pointer, 'must be stealth, observe or shadow')
   }
 }
 
-/** Returns a signal that aborts when the caller disconnects before the reply. */
-function createDisconnectSignal({ raw }: FastifyReply): AbortSignal {
-  const gone = new AbortController()
-  raw.once('close', () => {
-    if (!raw.writableFinished) gone.abort(new ServiceError('cancelled'))
-  })
-  return gone.signal
+/** Returns the connection that a reply is sent on. */
+export const toCallerConnection = ({ raw }: FastifyReply): CallerConnection =>
+  new HttpCallerConnection(raw)
+
+/** The connection of a request. It counts as closed when it closes before the reply is sent. */
+class HttpCallerConnection implements CallerConnection {
+  readonly #response: ServerResponse
+  #controller: AbortController | null = null
+
+  constructor(response: ServerResponse) {
+    this.#response = response
+  }
+
+  get closed(): boolean {
+    return this.#response.destroyed && !this.#response.writableFinished
+  }
+
+  get closeSignal(): AbortSignal {
+    const known = this.#controller
+    if (known !== null) return known.signal
+    const controller = (this.#controller = new AbortController())
+    const abortIfClosed = () => {
+      if (this.closed) controller.abort(new ServiceError('cancelled'))
+    }
+    abortIfClosed()
+    this.#response.once('close', abortIfClosed)
+    return controller.signal
+  }
 }
 
 /** Sends the reply of a call with its payment headers. */

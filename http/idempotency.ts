@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { toCanonicalJson } from '../core/canonical-json.ts'
 import { hmacSha256 } from '../core/key-derivation-and-encryption.ts'
 import { invalidInputError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
@@ -6,7 +7,10 @@ import type {
   IdempotentReply,
   IdempotentRequest,
 } from '../persistence/idempotency/idempotent-writes.ts'
-import { resolveRequestBackpackId, boundBackpackIdOf } from './auth/backpack-binding.ts'
+import {
+  resolveRequestBackpackId,
+  boundBackpackIdOf,
+} from './auth/request-backpack-and-key-binding-check.ts'
 
 /** Idempotency keys of HTTP writes: parsing, fingerprints and replays. */
 
@@ -17,9 +21,13 @@ const UNGUESSABLE_KEY_PATTERN = /^[A-Za-z0-9_-]{22,255}$/
 /** Returns the Idempotency-Key of a request, or null. */
 export function parseIdempotencyKey(request: FastifyRequest): string | null {
   const key = request.headers['idempotency-key']
-  if (key === undefined) return null
+  return key === undefined ? null : toIdempotencyKey(key, '/headers/idempotency-key')
+}
+
+/** Returns an Idempotency-Key as given; throws 400 for a malformed one. */
+export function toIdempotencyKey(key: unknown, pointer: string): string {
   if (typeof key === 'string' && KEY_PATTERN.test(key)) return key
-  throw invalidInputError('/headers/idempotency-key', 'must be 1 to 255 visible ASCII characters')
+  throw invalidInputError(pointer, 'must be 1 to 255 visible ASCII characters')
 }
 
 /** Converts a request into an idempotent write; its operation is the route's operationId. */
@@ -73,19 +81,35 @@ export async function sendIdempotentReply(
  * Hashes what makes two requests equal: method, address, body, the headers that affect a call, and the
  * audience of the reply.
  */
-export function fingerprintRequest(request: FastifyRequest): string {
+export function fingerprintRequest(
+  request: FastifyRequest,
+  key = request.server.services.config.fingerprintKey,
+): string {
   const { headers, method, url, body } = request
   const steering = [
     headers['x-task-id'] ?? null,
     resolveRequestBackpackId(request),
     headers['x-ghost-mode'] ?? null,
   ]
+  return hmacFingerprint([method, url, body ?? null, steering, ...replayAudienceOf(request)], key)
+}
+
+/**
+ * Fingerprints a call of a tool. The key of its agent lets the agent check the hash in a receipt, and nobody
+ * else guess requests from hashes.
+ */
+export function fingerprintToolCall(request: FastifyRequest): string {
   const { fingerprintKey } = request.server.services.config
-  return hmacFingerprint(
-    [method, url, body ?? null, steering, ...replayAudienceOf(request)],
-    fingerprintKey,
+  const { agentId } = request.caller
+  return fingerprintRequest(
+    request,
+    agentId === null ? fingerprintKey : callFingerprintKeyOf(fingerprintKey, agentId),
   )
 }
+
+/** The key that fingerprints the calls of an agent. */
+export const callFingerprintKeyOf = (fingerprintKey: Buffer, agentId: string): Buffer =>
+  hmacSha256(fingerprintKey, `calls of ${agentId}`)
 
 /**
  * Limits replays: the reply to a bound key goes to keys with the same binding, and a reply with a secret only
@@ -100,13 +124,4 @@ function replayAudienceOf(request: FastifyRequest): string[] {
 
 /** Returns an HMAC of a request: equal for equal requests, without revealing their content. */
 export const hmacFingerprint = (parts: unknown, key: Buffer): string =>
-  hmacSha256(key, sortedJson(parts)).toString('hex')
-
-/** JSON with sorted keys: field order is not part of the request. */
-function sortedJson(value: unknown): string {
-  return JSON.stringify(value, (_name, inner: unknown) =>
-    typeof inner === 'object' && inner !== null && !Array.isArray(inner)
-      ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : inner,
-  )
-}
+  hmacSha256(key, toCanonicalJson(parts)).toString('hex')

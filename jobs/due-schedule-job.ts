@@ -3,7 +3,7 @@ import type { ScheduleRunner } from '../calls/schedule-runner.ts'
 import type { Clock } from '../core/clock.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { DueScheduleRun, ScheduleStore } from '../persistence/schedules/schedule-store.ts'
-import type { JobHint, JobQueues } from './queues/job-queues.ts'
+import type { JobHint, JobQueues } from './queues/distributed-job-queue-service.ts'
 import type { JobHandler } from './queues/queue-workers.ts'
 import { createPerAgentRunLimiter } from './per-agent-run-limiter.ts'
 

@@ -7,7 +7,7 @@ import type {
   OutboxEvent,
   EventRoutingStore,
   BackpackPager,
-} from '../persistence/webhooks/event-routing-store.ts'
+} from '../persistence/webhooks/outbox-event-routing-store.ts'
 import { createPollingLoop, createFailureTransitionLog, type PollingLoop } from './polling-loop.ts'
 
 /** Routes outbox events to webhooks, pagers and owner alerts. */
@@ -55,6 +55,8 @@ export interface OutboxEventRouterDeps {
 }
 
 const POLL_INTERVAL_MS = 1_000
+/** While nothing is announced: what a node leaves whose announcement is lost waits this long. */
+const IDLE_POLL_INTERVAL_MS = 5_000
 /** Commits within this time are routed together. */
 const BATCH_WINDOW_MS = 25
 /** After this many consecutive rounds with the same failure, an event becomes a dead letter. */
@@ -74,21 +76,26 @@ export function createOutboxEventRouter(parts: OutboxEventRouterDeps): PollingLo
   const routeBatch = (tx: DatabaseTransaction, events: readonly OutboxEvent[]) =>
     routeEvents(parts, tx, events)
 
-  async function work(stopping: () => boolean): Promise<void> {
+  async function work(stopping: () => boolean): Promise<number> {
     let total = 0
+    let isElsewhere = false
     blocked = false
     for (let more = true; more;) {
       const count = await next()
       total += count ?? 0
+      isElsewhere = count === null
       more = count !== null && count > 0 && !blocked && !stopping()
     }
-    while (!stopping() && (await store.again(routeReplayed))) total += 1
+    while (!stopping() && store.asked() && (await store.again(routeReplayed))) total += 1
     if (total > 0) {
       wake()
       owners.wake()
     }
     // An id gap closes when its transaction ends, so the next round starts soon.
     if (store.waits()) pollingLoop.wake()
+    // A node that routes meanwhile may end before the newest events.
+    const isBusy = total > 0 || isElsewhere || blocked || isolateEvents
+    return isBusy ? everyMs : Infinity
   }
 
   async function next(): Promise<number | null> {
@@ -150,6 +157,7 @@ export function createOutboxEventRouter(parts: OutboxEventRouterDeps): PollingLo
   const pollingLoop = createPollingLoop({
     work,
     everyMs,
+    idleMs: Math.max(everyMs, IDLE_POLL_INTERVAL_MS),
     wakeDelayMs: BATCH_WINDOW_MS,
     log: createFailureTransitionLog(log, 'events are not routed', 'events are routed again'),
   })

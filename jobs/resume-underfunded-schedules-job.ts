@@ -1,9 +1,12 @@
 import type { ActorSystem } from '../actors/aggregate-command-types.ts'
-import { resumeScheduleWithPoolCommand } from '../actors/commands/schedules-commands.ts'
+import { resumeScheduleWithPoolCommand } from '../actors/commands/schedule-aggregate-commands.ts'
 import { SECOND } from '../core/clock.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { AggregateChanges } from '../persistence/commit-batch.ts'
-import type { PayableSchedule, ScheduleStore } from '../persistence/schedules/schedule-store.ts'
+import type {
+  ScheduleResumableByFleetPool,
+  ScheduleStore,
+} from '../persistence/schedules/schedule-store.ts'
 import { createPollingLoop } from './polling-loop.ts'
 
 /** Resumes schedules when a fleet pool can pay for them. */
@@ -31,7 +34,7 @@ export function createResumeUnderfundedSchedulesJob({
       await store.forgetShort()
       let after: string | null = null
       for (let full = true; full && !stopping();) {
-        const found: PayableSchedule[] = await store.payable(after, BATCH)
+        const found: ScheduleResumableByFleetPool[] = await store.payable(after, BATCH)
         await Promise.all(found.map(resume))
         after = found.at(-1)?.scheduleId ?? null
         full = found.length === BATCH
@@ -42,7 +45,11 @@ export function createResumeUnderfundedSchedulesJob({
     log: (error) => error !== null && log('paused schedules not looked at', error),
   })
 
-  async function resume({ agentId, scheduleId, pool }: PayableSchedule): Promise<void> {
+  async function resume({
+    agentId,
+    scheduleId,
+    pool,
+  }: ScheduleResumableByFleetPool): Promise<void> {
     const touch = [{ kind: 'schedule', id: scheduleId }] as const
     await actors
       .ask(agentId, resumeScheduleWithPoolCommand, { scheduleId, pool }, { touch })

@@ -8,14 +8,14 @@ import type {
   WebhookDeliveryStore,
 } from '../persistence/webhooks/webhook-delivery-store.ts'
 import type { GuardedPostClient } from '../providers/egress/guarded-post-client.ts'
-import { writeWithRetry } from './write-with-retry.ts'
+import { writeWithRetry } from './retry-write-during-database-outage.ts'
 import { createCooldownSet } from './cooldown-set.ts'
 import { createPollingLoop, createFailureTransitionLog } from './polling-loop.ts'
 
 /** Delivers webhooks with retries, in order per receiver. */
 
 export interface WebhookDelivererDeps {
-  readonly store: Pick<WebhookDeliveryStore, 'claim' | 'settle' | 'letGo'>
+  readonly store: Pick<WebhookDeliveryStore, 'claim' | 'settle' | 'letGo' | 'nextDueAt'>
   readonly post: Pick<GuardedPostClient, 'send'>
   readonly clock: Clock
   /** Whether the error means that the database is unreachable. */
@@ -46,6 +46,8 @@ const DISABLE_AFTER_FAILING_MS = 5 * DAY
 const UNBLOCK_AFTER_REJECTIONS = 5
 const LEASE_MS = 30 * SECOND
 const POLL_INTERVAL_MS = SECOND
+/** While nothing is due and nothing is announced. */
+const IDLE_POLL_INTERVAL_MS = 10 * SECOND
 const NO_PAGER_ADDRESS_ERROR = 'no_address: the Backpack has no pager address any more'
 /** Concurrent attempts on this node. Failing receivers have a separate pool. */
 const NODE_CONCURRENCY = { well: 48, troubled: 16 }
@@ -72,9 +74,12 @@ export function createWebhookDeliverer(parts: WebhookDelivererDeps) {
   const end = new AbortController()
   let lastRound: number | null = null
 
-  async function round(): Promise<void> {
-    for (const pool of ['well', 'troubled'] as const) await fill(pool)
+  async function round(): Promise<number> {
+    const dueAt = await store.nextDueAt()
+    const dueIn = dueAt === null ? Infinity : dueAt.getTime() - clock.now()
+    if (dueIn <= 0) for (const pool of ['well', 'troubled'] as const) await fill(pool)
     lastRound = clock.mono()
+    return dueIn
   }
 
   async function fill(pool: ReceiverHealth): Promise<void> {
@@ -132,6 +137,7 @@ export function createWebhookDeliverer(parts: WebhookDelivererDeps) {
   const pollingLoop = createPollingLoop({
     work: round,
     everyMs,
+    idleMs: Math.max(everyMs, IDLE_POLL_INTERVAL_MS),
     log: createFailureTransitionLog(
       log,
       'webhooks are not delivered',
@@ -143,6 +149,8 @@ export function createWebhookDeliverer(parts: WebhookDelivererDeps) {
     start: pollingLoop.start,
     /** Deliveries may be due. */
     wake: pollingLoop.wake,
+    /** Another node may leave deliveries. */
+    expect: pollingLoop.expect,
     onAttempt: (listener: (measured: WebhookAttemptMeasurement) => void) =>
       void listeners.push(listener),
     health: () => ({

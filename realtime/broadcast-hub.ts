@@ -2,17 +2,17 @@ import { SECOND, type Clock } from '../core/clock.ts'
 import { createRoundRobinScheduler } from './round-robin-scheduler.ts'
 import {
   createEventBundle,
-  type EventBundle,
-  type EncodedEvents,
-  type EventEncoder,
-} from './event-bundle.ts'
+  type EncodedWebSocketAndSseEventBatch,
+  type EncodedWebSocketAndSseEvents,
+  type WebSocketAndSseEventEncoder,
+} from './encoded-websocket-and-sse-events.ts'
 
 /** Distributes new rows to the streams of this node. */
 
 export interface BroadcastHubDeps<R> {
   readonly clock: Clock
   readonly channelOf: (row: R) => string
-  readonly encoder: EventEncoder<R>
+  readonly encoder: WebSocketAndSseEventEncoder<R>
   readonly log: (message: string, error: unknown) => void
 }
 
@@ -37,7 +37,7 @@ export interface BroadcastHub<R> {
    * replay what it missed. `wants` filters rows; default all.
    */
   addSubscriber(
-    deliver: (events: EncodedEvents) => void,
+    deliver: (events: EncodedWebSocketAndSseEvents) => void,
     failed: () => void,
     wants?: (row: R) => boolean,
   ): HubSubscriber
@@ -59,11 +59,11 @@ export interface BroadcastHub<R> {
 }
 
 interface QueuedSubscriber<R> {
-  readonly tell: (events: EncodedEvents) => void
+  readonly tell: (events: EncodedWebSocketAndSseEvents) => void
   readonly failed: () => void
   readonly wants: ((row: R) => boolean) | undefined
   readonly channels: Set<string>
-  bundles: EventBundle<R>[]
+  bundles: EncodedWebSocketAndSseEventBatch<R>[]
 }
 
 /** At most 32 KiB each in the send buffer of a connection. */
@@ -108,7 +108,10 @@ export function createBroadcastHub<R extends { readonly at: Date }>(
 
   /** Subscribers with equal queues share one bundle, encoded once. */
   function enqueueRow(row: R, subscribers: Iterable<QueuedSubscriber<R>>): void {
-    const grown = new Map<EventBundle<R> | null, EventBundle<R>>()
+    const grown = new Map<
+      EncodedWebSocketAndSseEventBatch<R> | null,
+      EncodedWebSocketAndSseEventBatch<R>
+    >()
     for (const subscriber of subscribers) {
       const { bundles } = subscriber
       const last = bundles.at(-1)
@@ -130,7 +133,10 @@ export function createBroadcastHub<R extends { readonly at: Date }>(
     deliver(subscriber, next)
   }
 
-  function deliver(subscriber: QueuedSubscriber<R>, next: EventBundle<R>): void {
+  function deliver(
+    subscriber: QueuedSubscriber<R>,
+    next: EncodedWebSocketAndSseEventBatch<R>,
+  ): void {
     const events = subscriber.wants === undefined ? next : next.filter(subscriber.wants)
     if (events === null) return
     try {

@@ -1,3 +1,4 @@
+import { createIntervalWhileNeeded } from '../core/concurrency/interval-while-needed.ts'
 import { SECOND, type Clock } from '../core/clock.ts'
 import type { MessageBus } from '../persistence/message-bus.ts'
 import { API_KEY_CHANGES_TOPIC, type ApiKeyStore } from '../persistence/agents/api-key-store.ts'
@@ -7,7 +8,7 @@ import type { OpenStream, OpenStreamRegistry } from './open-stream-registry.ts'
 
 export interface RevokedKeyStreamEnderDeps {
   readonly clock: Clock
-  readonly bus: Pick<MessageBus, 'subscribe'>
+  readonly bus: Pick<MessageBus, 'subscribe' | 'healthy'>
   readonly keys: Pick<ApiKeyStore, 'find'>
   readonly presence: OpenStreamRegistry
   readonly log: (message: string, error: unknown) => void
@@ -55,18 +56,26 @@ export function createRevokedKeyStreamEnder({
     // Messages during a connection loss were missed.
     () => checkAll(presence.all()),
   )
-  const look = setInterval(() => {
+  const lookAround = () => {
+    // Streams rely on the bus: it has to be asked whether it answers.
+    bus.healthy()
     for (const stream of presence.all()) {
       if (isOver(expiring.get(stream) ?? stream.key.expiresAt)) stream.end('revoked')
       else if (unsure.delete(stream)) checkAll([stream])
     }
-  }, EXPIRY_CHECK_MS)
-  look.unref()
+  }
+  const looks = createIntervalWhileNeeded(lookAround, EXPIRY_CHECK_MS, () => {
+    const { sockets, events } = presence.counts()
+    return sockets + events > 0
+  })
   return {
     /** The key may have been revoked between authentication and registration. */
-    opened: (stream: OpenStream) => checkAll([stream]),
+    opened(stream: OpenStream): void {
+      looks.start()
+      checkAll([stream])
+    },
     stop() {
-      clearInterval(look)
+      looks.stop()
       close()
     },
   }

@@ -1,5 +1,5 @@
 import type { AgentOutboxEvent } from '../persistence/outbox-store.ts'
-import type { AgentPulse } from '../persistence/realtime/pulse-store.ts'
+import type { AgentGoalPulse } from '../persistence/realtime/agent-goal-pulse-store.ts'
 import type { AgentSignal } from '../persistence/realtime/signal-store.ts'
 import { inboxChannelOf, PULSES_CHANNEL } from './signal-channel-names.ts'
 
@@ -42,7 +42,7 @@ function socketEventKind({
  * Filters events for a key bound to a Backpack: events of that Backpack and messages to the agent.
  * Events of the agent's other keys are hidden.
  */
-export const isVisibleToBackpackKey =
+export const isEventVisibleToBackpackKey =
   (backpackId: string) =>
   (event: AgentOutboxEvent): boolean =>
     event.backpackId === backpackId ||
@@ -61,7 +61,7 @@ export const toSignalView = (signal: AgentSignal) => ({
 })
 
 /** A pulse as all APIs return it. */
-export const toPulseView = (pulse: AgentPulse) => ({
+export const toPulseView = (pulse: AgentGoalPulse) => ({
   agent_id: pulse.agentId,
   goal_vector: pulse.goalVector,
   confidence: pulse.confidence,
@@ -86,7 +86,7 @@ export const toOutboxEventFrame = (event: AgentOutboxEvent): string =>
     data: { ...event.data, type: event.type },
   })
 
-export function toPulseFrame(pulse: AgentPulse): string {
+export function toPulseFrame(pulse: AgentGoalPulse): string {
   const { created_at: time, ...data } = toPulseView(pulse)
   return JSON.stringify({ type: 'event', channel: PULSES_CHANNEL, kind: 'pulse', time, data })
 }

@@ -4,7 +4,7 @@ import { ServiceError } from '../core/errors.ts'
 import { TAIL_PAGE_ROWS, type TableTail } from '../persistence/table-tail.ts'
 import { succeedsWithin } from '../persistence/query-timeout.ts'
 import type { BroadcastHub } from './broadcast-hub.ts'
-import { createRecentlyDeliveredRows } from './recently-delivered-rows.ts'
+import { createStreamReplayRowBuffer } from './stream-replay-row-buffer.ts'
 
 /** Reads new rows of a table and hands them to its hub. */
 
@@ -17,6 +17,8 @@ export interface NewRowReaderDeps<R extends TableRow> {
   readonly clock: Clock
   readonly tail: TableTail<R>
   readonly hub: Pick<BroadcastHub<R>, 'pass' | 'mark' | 'room' | 'lag'>
+  /** Whether anybody waits for rows. */
+  readonly isNeeded: () => boolean
   readonly log: (message: string, error: unknown) => void
 }
 
@@ -38,6 +40,8 @@ export interface NewRowReader<R> {
 
 /** Maximum delay after a lost wake-up. */
 const POLL_INTERVAL_MS = 2 * SECOND
+/** The same while nobody waits for rows. */
+const IDLE_POLL_INTERVAL_MS = 30 * SECOND
 /** Minimum time between reads, so that reads return several rows under load. */
 const MIN_READ_GAP_MS = 5
 /** An id gap closes with its commit, usually within milliseconds. */
@@ -48,14 +52,14 @@ const REACH_TIMEOUT_MS = 2 * SECOND
 const STOP_TIMEOUT_MS = SECOND
 
 /**
- * Reads at every wake-up and every two seconds, and hands rows on in order. Pauses while too many
- * rows are queued for delivery.
+ * Reads at every wake-up and, while rows are needed, every two seconds, and hands them on in order. Pauses
+ * while too many rows are queued for delivery. Wake it when rows begin to be needed.
  */
 export function createNewRowReader<R extends TableRow>(
   parts: NewRowReaderDeps<R>,
 ): NewRowReader<R> {
-  const { clock, tail, hub, log } = parts
-  const recent = createRecentlyDeliveredRows<R>(tail.mark())
+  const { clock, tail, hub, isNeeded, log } = parts
+  const recent = createStreamReplayRowBuffer<R>(tail.mark())
   let stopped = false
   let running: Promise<void> | null = null
   let again = false
@@ -146,7 +150,7 @@ export function createNewRowReader<R extends TableRow>(
     if (again) return wake()
     const hole = tail.waiting() > 0n
     const look = hole ? ID_GAP_POLL_MS[Math.min(gapPolls++, ID_GAP_POLL_MS.length - 1)] : undefined
-    pause = setTimeout(run, look ?? POLL_INTERVAL_MS)
+    pause = setTimeout(run, look ?? (isNeeded() ? POLL_INTERVAL_MS : IDLE_POLL_INTERVAL_MS))
     pause.unref()
   }
 

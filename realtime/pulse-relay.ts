@@ -1,14 +1,14 @@
 import type { Clock } from '../core/clock.ts'
-import type { AgentPulse, PulseStore } from '../persistence/realtime/pulse-store.ts'
+import type { AgentGoalPulse, PulseStore } from '../persistence/realtime/agent-goal-pulse-store.ts'
 import { PULSES_CHANNEL } from './signal-channel-names.ts'
 import type { BroadcastHub } from './broadcast-hub.ts'
 
 /** Delivers the pulses of announced agents. */
 
-export interface PulseRelayDeps {
+export interface PulseSubscriberRelayDeps {
   readonly clock: Clock
   readonly pulses: Pick<PulseStore, 'ofAll'>
-  readonly hub: Pick<BroadcastHub<AgentPulse>, 'has' | 'pass' | 'room'>
+  readonly hub: Pick<BroadcastHub<AgentGoalPulse>, 'has' | 'pass' | 'room'>
   readonly log: (message: string, error: unknown) => void
 }
 
@@ -19,7 +19,7 @@ const BATCH_SIZE = 8
  * Delivers pulses of announced agents. While subscribers are behind nothing is read, and only the
  * latest pulse of an agent is delivered.
  */
-export function createPulseRelay({ clock, pulses, hub, log }: PulseRelayDeps) {
+export function createPulseRelay({ clock, pulses, hub, log }: PulseSubscriberRelayDeps) {
   const waiting = new Set<string>()
   let running = false
 

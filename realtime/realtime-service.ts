@@ -4,9 +4,9 @@ import type { ApiKeyStore } from '../persistence/agents/api-key-store.ts'
 import type { AgentOutboxEvent, OutboxStore } from '../persistence/outbox-store.ts'
 import {
   PULSED_AGENTS_TOPIC,
-  type AgentPulse,
+  type AgentGoalPulse,
   type PulseStore,
-} from '../persistence/realtime/pulse-store.ts'
+} from '../persistence/realtime/agent-goal-pulse-store.ts'
 import type {
   ActiveSignalChannel,
   AgentSignal,
@@ -14,10 +14,16 @@ import type {
 } from '../persistence/realtime/signal-store.ts'
 import {
   createThrottledBusAnnouncer,
-  createBusIdAnnouncer,
+  createBatchedBusIdPublisher,
   NEW_TABLE_ROWS_TOPIC,
 } from './throttled-bus-announcer.ts'
-import { catchUpOutboxEvents, catchUpSignals, type CatchUpSubscriber } from './stream-catch-up.ts'
+import { createHeardAgents, type HeardAgent } from './heard-agents.ts'
+import {
+  catchUpOutboxEvents,
+  catchUpSignals,
+  type CatchUpSubscriber,
+  type EventListenerMark,
+} from './stream-catch-up.ts'
 import { inboxChannelOf, PULSES_CHANNEL } from './signal-channel-names.ts'
 import { createBroadcastHub } from './broadcast-hub.ts'
 import { createRevokedKeyStreamEnder } from './end-streams-of-revoked-keys.ts'
@@ -26,7 +32,7 @@ import { createPulseRelay } from './pulse-relay.ts'
 import { createNewRowReader } from './new-row-reader.ts'
 import { createStreamReplayLimiter } from './stream-replay-limiter.ts'
 import { createWebSocketSessionTakeover } from './websocket-session-takeover.ts'
-import { createEventEncoder } from './event-bundle.ts'
+import { createEventEncoder } from './encoded-websocket-and-sse-events.ts'
 import { toOutboxEventFrame, toPulseFrame, toSignalSseEvent, toSignalFrame } from './event-views.ts'
 
 /** Assembles the realtime delivery of one node. */
@@ -61,7 +67,7 @@ export async function startRealtimeService(parts: RealtimeServiceDeps) {
       channelOf: ({ agentId }) => inboxChannelOf(agentId),
       encoder: createEventEncoder(toOutboxEventFrame),
     }),
-    pulses: createBroadcastHub<AgentPulse>({
+    pulses: createBroadcastHub<AgentGoalPulse>({
       clock,
       log,
       channelOf: () => PULSES_CHANNEL,
@@ -70,12 +76,15 @@ export async function startRealtimeService(parts: RealtimeServiceDeps) {
   }
   const openStreams = createOpenStreamRegistry()
   const socketSessions = createWebSocketSessionTakeover(bus, clock)
+  const heard = createHeardAgents(outbox, clock)
   const historyOf = createStreamReplayLimiter(parts)
   const watch = createRevokedKeyStreamEnder({ ...parts, presence: openStreams })
   const [signalTail, outboxTail] = await Promise.all([signals.tail(), outbox.tail()])
+  const isNeeded = () => openStreams.counts().sockets + openStreams.counts().events > 0
+  const reading = { clock, log, isNeeded }
   const readers = {
-    signals: createNewRowReader({ clock, log, tail: signalTail, hub: hubs.signals }),
-    outbox: createNewRowReader({ clock, log, tail: outboxTail, hub: hubs.outbox }),
+    signals: createNewRowReader({ ...reading, tail: signalTail, hub: hubs.signals }),
+    outbox: createNewRowReader({ ...reading, tail: outboxTail, hub: hubs.outbox }),
   }
   const liveSignals = { mark: hubs.signals.mark, recent: readers.signals.recent }
   const liveOutbox = { mark: hubs.outbox.mark, recent: readers.outbox.recent }
@@ -93,7 +102,7 @@ export async function startRealtimeService(parts: RealtimeServiceDeps) {
     ),
     bus.subscribe(PULSED_AGENTS_TOPIC, (ids) => passPulses.of(ids.split(','))),
   ]
-  const pulsed = createBusIdAnnouncer(bus, PULSED_AGENTS_TOPIC, passPulses.of)
+  const pulsed = createBatchedBusIdPublisher(bus, PULSED_AGENTS_TOPIC, passPulses.of)
 
   return {
     /** A commit of this node added rows: wakes all nodes. */
@@ -119,13 +128,24 @@ export async function startRealtimeService(parts: RealtimeServiceDeps) {
       await readers.signals.waitUntilPassed(subscriber.since)
       await catchUpSignals(history.signals, clock, liveSignals, channels, subscriber)
     },
+    /**
+     * Makes commits store every event of the agent. Its stream may name a cursor after this. `end`
+     * is called if the station could not keep that up.
+     */
+    async hear(agentId: string, end: () => void): Promise<HeardAgent> {
+      const lostThrough = await outbox.listen(agentId)
+      // Cursors of this stream should be above it: below, a resume has a gap.
+      await readers.outbox.waitUntilPassed(lostThrough).catch(() => undefined)
+      return heard.add({ agentId, lostThrough }, end)
+    },
+    keepHearing: heard.keep,
     async replayFacts(
-      agentId: string,
+      listener: EventListenerMark,
       subscriber: CatchUpSubscriber<AgentOutboxEvent>,
     ): Promise<void> {
-      const history = historyOf(agentId)
+      const history = historyOf(listener.agentId)
       await readers.outbox.waitUntilPassed(subscriber.since)
-      await catchUpOutboxEvents(history.outbox, liveOutbox, agentId, subscriber)
+      await catchUpOutboxEvents(history.outbox, liveOutbox, listener, subscriber)
     },
     /** Public channels of the last 24 hours. */
     channels: createChannelSnapshot(
@@ -137,7 +157,9 @@ export async function startRealtimeService(parts: RealtimeServiceDeps) {
      * the key or agent.
      */
     enter(stream: OpenStream): () => void {
+      const wasNeeded = isNeeded()
       const leave = openStreams.register(stream)
+      if (!wasNeeded) wakeAll()
       watch.opened(stream)
       return leave
     },

@@ -1,7 +1,7 @@
 import { invalidInputError, ServiceError } from '../core/errors.ts'
 import { isUuid } from '../core/ids.ts'
 
-/** The channel of all pulses. Nobody can publish to it. */
+/** The channel of all pulses. It accepts no publications. */
 export const PULSES_CHANNEL = 'pulses'
 
 const INBOX_PREFIX = 'agent:'
@@ -31,12 +31,12 @@ export function parseChannelName(given: string, agentId: string | null, pointer:
 }
 
 /** The agent that owns an inbox channel; null for a public channel. */
-export const findInboxOwner = (channel: string): string | null =>
+export const findInboxChannelAgent = (channel: string): string | null =>
   channel.startsWith(INBOX_PREFIX) ? channel.slice(INBOX_PREFIX.length) : null
 
 /** Throws when the channel is another agent's inbox. Does not reveal whether that agent exists. */
 export function assertChannelReadable(channel: string, agentId: string | null): void {
-  const owner = findInboxOwner(channel)
+  const owner = findInboxChannelAgent(channel)
   if (owner === null || owner === agentId) return
   if (agentId === null) throw new ServiceError('unauthenticated', { channel })
   throw new ServiceError('channel_private', { channel })

@@ -11,6 +11,12 @@ export interface ReplayGap {
   readonly to: bigint
 }
 
+/** An agent and the id from which on all its events are stored. */
+export interface EventListenerMark {
+  readonly agentId: string
+  readonly lostThrough: bigint
+}
+
 /** A stream that catches up to the present. */
 export interface CatchUpSubscriber<T> {
   /** The last id it has received. */
@@ -94,19 +100,24 @@ export async function catchUpSignals(
   if (alive) await replayUntilLive({ ...present, recent, between }, subscriber, first)
 }
 
-/** Replays an agent's events. Too many, or events that have been deleted, give a gap. */
+/**
+ * Replays an agent's events. Too many, events that have been deleted, or a cursor from before the
+ * agent listened give a gap.
+ */
 export async function catchUpOutboxEvents(
   store: Pick<OutboxStore, 'between' | 'oldest'>,
   present: DeliveredRowFeed<AgentOutboxEvent>,
-  agentId: string,
+  { agentId, lostThrough }: EventListenerMark,
   subscriber: CatchUpSubscriber<AgentOutboxEvent>,
 ): Promise<void> {
   const first = present.mark()
   const between = (after: bigint, through: bigint, limit: number) =>
     store.between(agentId, after, through, limit)
-  const from = (await isReplayable(store, subscriber.since, first, between))
-    ? subscriber.since
-    : first
+  const known = subscriber.since >= lostThrough
+  const from =
+    known && (await isReplayable(store, subscriber.since, first, between))
+      ? subscriber.since
+      : first
   if (from !== subscriber.since)
     subscriber.onGap({ channel: inboxChannelOf(agentId), from: subscriber.since, to: first })
   const recent = (after: bigint) =>

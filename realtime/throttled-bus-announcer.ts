@@ -37,7 +37,7 @@ export function createThrottledBusAnnouncer(publish: () => Promise<void>) {
 }
 
 /** Announces ids on the bus. Ids that arrive meanwhile share a message. */
-export function createBusIdAnnouncer(
+export function createBatchedBusIdPublisher(
   bus: Pick<MessageBus, 'publish'>,
   topic: string,
   alone: (ids: string[]) => void,

@@ -7,7 +7,7 @@ import type { MessageBus } from '../persistence/message-bus.ts'
 const SESSION_TAKEOVER_TOPIC = 'sessions'
 
 /** A session has one socket: the newest one on any node. */
-export interface WebSocketSessionTakeover {
+export interface WebSocketSessionTakeoverService {
   /** Starts a session of an agent. `replaced` is called when a newer socket resumes it. */
   begin(agentId: string, replaced: () => void): HeldSession
   /** Takes over a session from its current socket. */
@@ -63,5 +63,5 @@ export function createWebSocketSessionTakeover(
       return held
     },
     stop: unsubscribe,
-  } satisfies WebSocketSessionTakeover & { stop(): void }
+  } satisfies WebSocketSessionTakeoverService & { stop(): void }
 }

@@ -1,41 +1,81 @@
 #!/usr/bin/env node
 import { parseArgs } from 'node:util'
-import { CLI_COMMANDS } from './gas-cli-commands.ts'
+import { findClosestWord } from '../../core/validation/did-you-mean.ts'
+import { isForPrograms, messageOf, printJson } from './cli-output.ts'
+import { usageLines, verbHelpText } from './cli-help-text.ts'
+import {
+  CliFailure,
+  CliUsageError,
+  toCliArguments,
+  toParseArgsOptions,
+  USAGE_EXIT_CODE,
+  type CliVerb,
+} from './cli-verb.ts'
+import { CLI_VERBS } from './cli-verb-table.ts'
 
 /** Entry point of the `gas` CLI. */
 
-const USAGE = 2
-const [name = 'help', ...args] = process.argv.slice(2)
-const command = CLI_COMMANDS[name]
-
-if (command === undefined) {
-  console.error(`gas: there is no command ${name}\n`)
-  console.error(usage())
-  process.exitCode = USAGE
-} else {
-  await runCommand(command)
+const EX_CONFIG = 78
+const FLAGS: Readonly<Record<string, string>> = {
+  '--help': 'help',
+  '-h': 'help',
+  '--version': 'version',
+  '-v': 'version',
 }
 
-async function runCommand({ options, run }: (typeof CLI_COMMANDS)[string]): Promise<void> {
-  let given: { values: Record<string, unknown>; positionals: string[] }
-  try {
-    given = parseArgs({ args, options, allowPositionals: true })
-  } catch (error) {
-    console.error(`gas ${name}: ${error instanceof Error ? error.message : String(error)}`)
-    process.exitCode = USAGE
-    return
+// A reader that goes away, as in `gas tools | head`, is no failure.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error
+  process.exit(0)
+})
+
+const [first = 'help', ...args] = process.argv.slice(2)
+process.exitCode = await runVerb(FLAGS[first] ?? first)
+
+async function runVerb(name: string): Promise<number> {
+  const entry = Object.hasOwn(CLI_VERBS, name) ? CLI_VERBS[name] : undefined
+  if (entry === undefined) {
+    const meant = findClosestWord(name, Object.keys(CLI_VERBS))
+    console.error(
+      `gas: there is no verb ${name}${meant === null ? '' : `: did you mean ${meant}?`}`,
+    )
+    console.error('gas help lists them.')
+    return USAGE_EXIT_CODE
   }
+  const verb = await entry.load()
   try {
-    process.exitCode = await run(given.positionals, given.values, usage)
+    return await runWithArguments(name, entry.summary, verb)
   } catch (error) {
-    console.error(`gas ${name}: ${error instanceof Error ? error.message : String(error)}`)
-    process.exitCode = error instanceof Error && error.name === 'ConfigError' ? 78 : 1
+    if (error instanceof CliUsageError) return rejectUsage(name, verb, error.message)
+    if (error instanceof CliFailure) return reportFailure(name, error)
+    console.error(`gas ${name}: ${messageOf(error)}`)
+    return error instanceof Error && error.name === 'ConfigError' ? EX_CONFIG : 1
   }
 }
 
-function usage(): string {
-  const lines = Object.entries(CLI_COMMANDS).map(([word, { usage: shape, summary }]) => {
-    return `  ${`gas ${word} ${shape}`.padEnd(44)} ${summary}`
-  })
-  return ['Usage:', ...lines].join('\n')
+async function runWithArguments(name: string, summary: string, verb: CliVerb): Promise<number> {
+  const { values, positionals } = parse(verb)
+  if (values['help'] !== true) return verb.run(toCliArguments(positionals, values), CLI_VERBS)
+  process.stdout.write(`${verbHelpText(name, summary, verb)}\n`)
+  return 0
+}
+
+function reportFailure(name: string, { message, document, exitCode }: CliFailure): number {
+  console.error(`gas ${name}: ${message}`)
+  if (document !== undefined && isForPrograms(args.includes('--json'))) printJson(document)
+  return exitCode
+}
+
+function parse({ options }: CliVerb) {
+  try {
+    return parseArgs({ args, options: toParseArgsOptions(options), allowPositionals: true })
+  } catch (error) {
+    throw new CliUsageError(messageOf(error))
+  }
+}
+
+function rejectUsage(name: string, { forms }: CliVerb, why: string): number {
+  if (why !== '') console.error(`gas ${name}: ${why}`)
+  console.error(`${usageLines(name, forms)}\ngas help ${name} describes it.`)
+  return USAGE_EXIT_CODE
 }

@@ -1,14 +1,21 @@
 import { createActorRuntime, type ActorRuntime } from '../../actors/actor-runtime.ts'
+import type { CommandRecorder } from '../../actors/inspection/recorded-steps.ts'
 import { createTimerRunner, type TimerRunnerDeps } from '../../actors/timer-runner.ts'
 import type { Clock } from '../../core/clock.ts'
 import { isDatabaseUnavailableError } from '../../http/database-unavailable-error.ts'
 import { handleInboxMessage } from '../../payments/inbox-message-handler.ts'
 import { expireBountyCommand } from '../../payments/commands/bounty-commands.ts'
+import { expireTaskPassCommand } from '../../payments/commands/task-pass-commands.ts'
 import { expireCallHoldCommand } from '../../payments/commands/call-commands.ts'
 import { expirePaymentClaimCommand } from '../../payments/commands/payment-claim-commands.ts'
-import { commitBatch, type AggregateChanges } from '../../persistence/commit-batch.ts'
-import type { PostgresAndRedis } from '../../persistence/start-postgres-and-redis.ts'
-import { withSilentConnectionTimeout } from '../../persistence/query-timeout.ts'
+import {
+  commitBatch,
+  type AggregateChanges,
+  type CommitBatchResult,
+} from '../../persistence/commit-batch.ts'
+import { isLostRace } from '../../persistence/fleets/fleet-store.ts'
+import type { StationPostgresAndRedis } from '../../persistence/start-postgres-and-redis.ts'
+import { withUnansweredCommitTimeout } from '../../persistence/query-timeout.ts'
 import { createDatabaseTimeSync, type DatabaseTimeSync } from '../database-time-sync.ts'
 import type { StationStores } from './compose-stores.ts'
 import type { Config } from '../config.ts'
@@ -18,14 +25,18 @@ import type { Config } from '../config.ts'
 export interface ComposeActorsDeps {
   readonly config: Pick<Config, 'residentAgents'>
   readonly clock: Clock
-  readonly plane: Pick<PostgresAndRedis, 'commitSql' | 'redis' | 'cache' | 'storage'>
+  readonly plane: Pick<StationPostgresAndRedis, 'commitSql' | 'redis' | 'cache' | 'storage'>
   readonly stores: StationStores
   /** Called after every commit of this node, in order. */
-  readonly listeners: readonly { committed(changes: readonly AggregateChanges[]): void }[]
+  readonly listeners: readonly {
+    committed(changes: readonly AggregateChanges[], outcome: CommitBatchResult): void
+  }[]
   /** Timers that other components run, and the dead letters. */
   readonly timers: Pick<TimerRunnerDeps, 'elsewhere' | 'bury'>
   /** Called after a commit that set timers, with the earliest due time. */
   readonly onTimer: (dueAt: number) => void
+  /** Told of every command while somebody watches; null without an inspector. */
+  readonly recorder: CommandRecorder | null
   readonly log: (message: string, error: unknown) => void
 }
 
@@ -45,17 +56,18 @@ export async function composeActors(parts: ComposeActorsDeps): Promise<{
     callLog: served.callLog,
     cache: plane.redis === null ? null : plane.cache,
     async commit(changes, assertions) {
-      const committing = withSilentConnectionTimeout(
+      const committing = withUnansweredCommitTimeout(
         commitBatch(plane.commitSql, changes, assertions),
       )
       committing.catch(plane.storage.failed)
       const outcome = await committing
-      for (const listener of parts.listeners) listener.committed(changes)
+      for (const listener of parts.listeners) listener.committed(changes, outcome)
       return outcome
     },
     isOutage: isDatabaseUnavailableError,
-    log,
+    log: (message, error) => (isLostRace(error) ? undefined : log(message, error)),
     absorb: handleInboxMessage,
+    ...(parts.recorder === null ? {} : { recorder: parts.recorder }),
     resident: parts.config.residentAgents,
     onTimer(dueAt) {
       alarms.wakeAt(dueAt)
@@ -66,7 +78,12 @@ export async function composeActors(parts: ComposeActorsDeps): Promise<{
     clock,
     actors,
     store,
-    commands: [expireCallHoldCommand, expirePaymentClaimCommand, expireBountyCommand],
+    commands: [
+      expireCallHoldCommand,
+      expirePaymentClaimCommand,
+      expireBountyCommand,
+      expireTaskPassCommand,
+    ],
     log,
     ...parts.timers,
   })

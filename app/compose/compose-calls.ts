@@ -7,7 +7,7 @@ import {
 } from '../../calls/failed-call-limiter.ts'
 import { createCallService } from '../../calls/call-service.ts'
 import { isDatabaseUnavailableError } from '../../http/database-unavailable-error.ts'
-import type { StationKeys } from '../../persistence/station-keys.ts'
+import type { StationKeys } from '../../persistence/encrypted-station-key-store.ts'
 import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
 import type { Config } from '../config.ts'
 import type { StationStores } from './compose-stores.ts'
@@ -16,7 +16,7 @@ import type { StationStores } from './compose-stores.ts'
 
 export interface ComposeCallsDeps extends Pick<
   CallDeps,
-  'clock' | 'actors' | 'publicUrl' | 'refusals' | 'log'
+  'clock' | 'actors' | 'publicUrl' | 'refusals' | 'explained' | 'log'
 > {
   readonly config: Pick<Config, 'promoTransferable' | 'rateLimits'> & {
     readonly chain: Pick<CallDeps, 'deposits'>
@@ -36,7 +36,7 @@ export function composeCalls(parts: ComposeCallsDeps): {
 } {
   const { config, clock, actors, publicUrl, own, tools, chain, hive, log } = parts
   const { callLog, keyring } = parts.stores.served
-  const { refusals } = parts
+  const { explained, refusals } = parts
   const shutdown = new AbortController()
   // Every running call adds a listener.
   setMaxListeners(0, shutdown.signal)
@@ -46,6 +46,7 @@ export function composeCalls(parts: ComposeCallsDeps): {
     paying: chain.served.paying,
     promoTransferable: config.promoTransferable,
     refusals,
+    explained,
     catalogue: tools.catalogue,
     ports: tools.ports,
     callLog: { findAnswer: (owner, key) => withUnavailableTimeout(callLog.findAnswer(owner, key)) },

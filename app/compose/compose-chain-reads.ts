@@ -6,7 +6,8 @@ import {
 } from '../../chain/evm/evm-account-lookup.ts'
 import {
   findEvmBlock,
-  findChainlinkOracleRound,
+  readBaseFee,
+  findLatestChainlinkRound,
   findEvmTransaction,
 } from '../../chain/evm/block-and-transaction-lookup.ts'
 import {
@@ -88,8 +89,9 @@ export function composeChainReads(rpc: Config['reads']): ChainReader {
     largeTransfers: (name, token, minimum) =>
       on(name, (client) => readLargeTransfers(client, token, minimum)),
     block: (name, number) => on(name, (client) => findEvmBlock(client, number)),
+    baseFee: (name) => on(name, readBaseFee),
     transaction: (name, hash) => on(name, (client) => findEvmTransaction(client, hash)),
-    round: (name, feed) => on(name, (client) => findChainlinkOracleRound(client, feed)),
+    round: (name, feed) => on(name, (client) => findLatestChainlinkRound(client, feed)),
     checksum: (address) =>
       isAddress(address, { strict: false }) ? getAddress(address as Hex) : null,
   }

@@ -11,7 +11,7 @@ import { createHiveSearchService } from '../../memory/hive/hive-search-and-trend
 import type { AggregateChanges } from '../../persistence/commit-batch.ts'
 import { createHiveOverviewStore } from '../../persistence/hive/hive-overview-store.ts'
 import { createRoyaltyStore, type RoyaltyStore } from '../../persistence/hive/royalty-store.ts'
-import { createHiveTextStore } from '../../persistence/hive/hive-text-store.ts'
+import { createHiveTextDuplicateStore } from '../../persistence/hive/hive-duplicate-text-store.ts'
 import { createHiveVectorStore } from '../../persistence/hive/hive-vector-store.ts'
 import {
   createHiveWatchStore,
@@ -45,6 +45,7 @@ export interface ComposeHiveDeps {
 /** Reads within this time are paid together. */
 const GATHER_MS = SECOND
 const PROOF_MS = 3 * SECOND
+const MATCH_INTERVAL_MS = 5 * SECOND
 
 /** Creates the Hive services, the strategy services and their background jobs. */
 export function composeHive({ config, userAgent, sql, clock, log }: ComposeHiveDeps) {
@@ -57,7 +58,7 @@ export function composeHive({ config, userAgent, sql, clock, log }: ComposeHiveD
   const hive = createHiveSearchService(createHiveStore(sql), clock, vectors)
   const watches = createHiveWatchStore(sql)
   const board = createHiveOverview(createHiveOverviewStore(sql), watches, clock)
-  const texts = createHiveTextClaims(createHiveTextStore(sql), clock)
+  const texts = createHiveTextClaims(createHiveTextDuplicateStore(sql), clock)
   const strategies = createStrategyStore(sql)
   const royalties = createRoyaltyStore(sql)
   const paying = createRoyaltyPayer(royalties, config.promoTransferable, clock, log)
@@ -97,12 +98,16 @@ export function composeHive({ config, userAgent, sql, clock, log }: ComposeHiveD
     ports,
     lookInHive: createHiveLookup(hive.search, clock),
     served: { hive: { ...board, search: ports.hive.search }, royalties, strategies },
-    /** Called after each commit: pays due royalties soon. */
+    /** Called after each commit: pays due royalties soon, and matches new entries. */
     committed(changes: readonly AggregateChanges[]): void {
-      if (changes.some(({ rows }) => rows.some(({ table }) => table === 'hive_reads')))
-        paying.wake()
+      for (const { rows } of changes)
+        for (const { table } of rows) {
+          if (table === 'hive_reads') paying.wake()
+          else if (table.startsWith('hive_')) matching.wake()
+        }
     },
     start(): void {
+      hive.warm().catch((error: unknown) => log('trends not computed', error))
       paying.start()
       matching.start()
       learning.start()
@@ -140,9 +145,13 @@ function createRoyaltyPayer(
 function createWatchMatcher(watches: HiveWatchStore, log: ComposeHiveDeps['log']) {
   return createPollingLoop({
     async work(isStopping) {
-      while (!isStopping() && (await watches.matchMore()));
+      let matched = 0
+      for (; !isStopping() && (await watches.matchMore()); matched += 1);
+      return matched > 0 ? undefined : Infinity
     },
-    everyMs: 5 * SECOND,
+    everyMs: MATCH_INTERVAL_MS,
+    idleMs: 2 * MATCH_INTERVAL_MS,
+    wakeDelayMs: SECOND,
     log(error) {
       if (error !== null) log('watches not matched', error)
     },

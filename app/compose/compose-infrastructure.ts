@@ -1,5 +1,5 @@
 import type { FastifyBaseLogger } from 'fastify'
-import { createSystemClock, type Clock } from '../../core/clock.ts'
+import { createDatabaseAdjustedClock, type Clock } from '../../core/clock.ts'
 import {
   masterKeyId,
   deriveEncryptionKeys,
@@ -8,10 +8,10 @@ import {
 } from '../../core/key-derivation-and-encryption.ts'
 import {
   startPostgresAndRedis,
-  type PostgresAndRedis,
+  type StationPostgresAndRedis,
   type Sql,
 } from '../../persistence/start-postgres-and-redis.ts'
-import type { StationKeys } from '../../persistence/station-keys.ts'
+import type { StationKeys } from '../../persistence/encrypted-station-key-store.ts'
 import type { Config } from '../config.ts'
 import { loadMasterKeys, loadStationKeys } from '../master-key.ts'
 import { VERSION } from '../version.ts'
@@ -32,7 +32,7 @@ export interface StationInfrastructure {
   /** Public URL of the service, without a trailing slash. */
   readonly publicUrl: string
   readonly userAgent: string
-  readonly plane: PostgresAndRedis
+  readonly plane: StationPostgresAndRedis
   readonly sql: Sql
   /** Keys that do not change with the master key. */
   readonly own: StationKeys
@@ -47,7 +47,7 @@ export async function composeInfrastructure({
   config,
   ...given
 }: ComposeInfrastructureDeps): Promise<StationInfrastructure> {
-  const { clock = createSystemClock(), log = () => {} } = given
+  const { clock = createDatabaseAdjustedClock(), log = () => {} } = given
   const publicUrl = config.publicUrl ?? `http://${config.host}:${config.port}`
   const masters = loadMasterKeys(config)
   const plane = await startPostgresAndRedis({

@@ -1,25 +1,25 @@
 import type { ActorSystem } from '../../actors/aggregate-command-types.ts'
-import { SCHEDULE_RUN_TIMER } from '../../actors/commands/schedules-commands.ts'
+import { SCHEDULE_RUN_TIMER } from '../../actors/commands/schedule-aggregate-commands.ts'
 import type { CallService } from '../../calls/call-request-and-reply-types.ts'
 import { createScheduleRunner } from '../../calls/schedule-runner.ts'
 import { DAY, type Clock } from '../../core/clock.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { isDatabaseUnavailableError } from '../../http/database-unavailable-error.ts'
-import { startJobQueues } from '../../jobs/queues/job-queues.ts'
+import { startJobQueues } from '../../jobs/queues/distributed-job-queue-service.ts'
 import { createDueScheduleJob } from '../../jobs/due-schedule-job.ts'
 import { createResumeUnderfundedSchedulesJob } from '../../jobs/resume-underfunded-schedules-job.ts'
 import type { EncryptionKeys } from '../../core/key-derivation-and-encryption.ts'
 import type { AggregateChanges } from '../../persistence/commit-batch.ts'
 import { migrateBullmqSchema } from '../../persistence/bullmq-connections.ts'
 import type { ApiKeyStore } from '../../persistence/agents/api-key-store.ts'
-import type { PostgresAndRedis } from '../../persistence/start-postgres-and-redis.ts'
+import type { StationPostgresAndRedis } from '../../persistence/start-postgres-and-redis.ts'
 import { createScheduleStore } from '../../persistence/schedules/schedule-store.ts'
-import { createOperatorDeadLetterStore } from '../cli/dead-letter-cli-command.ts'
+import { createOperatorDeadLetterStore } from '../cli/operator/dead-letters.ts'
 
 /** Composes job queues, schedules and dead letters. */
 
 export interface ComposeJobsDeps {
-  readonly plane: PostgresAndRedis
+  readonly plane: StationPostgresAndRedis
   readonly clock: Clock
   readonly log: (message: string, error: unknown) => void
   readonly sealingFor: (purpose: 'keyring') => EncryptionKeys

@@ -1,10 +1,10 @@
 import { randomInt } from 'node:crypto'
 import type { Clock } from '../../core/clock.ts'
-import { micros } from '../../core/money.ts'
+import { asMicros } from '../../core/money.ts'
 import { createLlmSpendStore } from '../../persistence/calls/llm-spend-store.ts'
 import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
-import { createLlmClient } from '../../providers/llm/llm-client.ts'
+import { createLlmClient } from '../../providers/llm/llm-client-with-failover-and-budget.ts'
 import type { LlmClient } from '../../providers/llm/llm-port.ts'
 import { createStreamingPostClient } from '../../providers/upstream/streaming-post-client.ts'
 import type { Config } from '../config.ts'
@@ -23,7 +23,7 @@ export interface ComposeLlmDeps {
 export function composeLlm({ config, clock, sql, userAgent, log }: ComposeLlmDeps) {
   const postClient = createStreamingPostClient(userAgent)
   const budget = config.dailyBudget
-  const share = micros((budget * BigInt(config.callerPercent)) / 100n)
+  const share = asMicros((budget * BigInt(config.callerPercent)) / 100n)
   const spend = createLlmSpendStore(sql, { budget, share })
   const llm: LlmClient | null = createLlmClient({
     providers: config.providers,

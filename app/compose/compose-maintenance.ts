@@ -42,6 +42,9 @@ export function composeMaintenance(parts: ComposeMaintenanceDeps): { stop(): voi
     served.messages.sweep(now).catch(failing('messages not swept'))
     served.callLog.forgetAnswers().catch(failing('answers not swept'))
     served.clipboard.sweep(now).catch(failing('clipboards not swept'))
+    served.ownerSessions.sweep().catch(failing('sessions of owners not swept'))
+    // Without readers nobody else posts milestones.
+    served.statistics.rollUp().catch(failing('figures not summed'))
     parts.queue.forget().catch(failing('results not swept'))
   }, MINUTE)
   minutely.unref()

@@ -2,18 +2,22 @@ import type { ActorSystem } from '../../actors/aggregate-command-types.ts'
 import type { Clock } from '../../core/clock.ts'
 import type { EncryptionKeys } from '../../core/key-derivation-and-encryption.ts'
 import { createAgentOnboarding } from '../../payments/agent-onboarding.ts'
+import { createSellerReputations } from '../../memory/marketplace/listings-with-seller-reputation.ts'
 import { createBountyService } from '../../payments/bounty-service.ts'
+import { createMarketplaceService } from '../../payments/marketplace-service.ts'
 import type { PaymentChains } from '../../payments/payment-chains.ts'
 import { createFleetService } from '../../payments/fleets/fleet-service.ts'
 import { createOnboardingRateLimit } from '../../payments/limits/onboarding-rate-limit.ts'
 import { createBountyStore } from '../../persistence/payments/bounty-store.ts'
 import { createFleetStore } from '../../persistence/fleets/fleet-store.ts'
+import { createHiveEvidenceReader } from '../../persistence/hive/hive-entries-about-topic-reader.ts'
+import { createMarketplaceStore } from '../../persistence/marketplace/marketplace-store.ts'
 import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import type { ReferralStore } from '../../persistence/agents/referral-store.ts'
-import type { StationKeys } from '../../persistence/station-keys.ts'
+import type { StationKeys } from '../../persistence/encrypted-station-key-store.ts'
 import type { Config } from '../config.ts'
 
-/** Composes onboarding, fleets and bounties. */
+/** Composes onboarding, fleets, bounties and the marketplace. */
 
 export interface ComposeOnboardingFleetsAndBountiesDeps {
   readonly config: Pick<
@@ -25,12 +29,12 @@ export interface ComposeOnboardingFleetsAndBountiesDeps {
   readonly own: Pick<StationKeys, 'pepper'>
   readonly actors: ActorSystem
   readonly chains: PaymentChains
-  readonly referrals: Pick<ReferralStore, 'ownerOf'>
+  readonly referrals: Pick<ReferralStore, 'ownerOf' | 'creatorOfBundle'>
   /** Encrypts the keys of new wallets. */
   readonly walletKey: EncryptionKeys
 }
 
-/** Creates the services for agents: onboarding, fleets, bounties. */
+/** Creates the services for agents: onboarding, fleets, bounties, the marketplace. */
 export function composeOnboardingFleetsAndBounties(parts: ComposeOnboardingFleetsAndBountiesDeps) {
   const { config, clock, sql, own, actors, chains, referrals, walletKey } = parts
   return {
@@ -61,5 +65,14 @@ export function composeOnboardingFleetsAndBounties(parts: ComposeOnboardingFleet
       store: createBountyStore(sql),
       promoTransferable: config.promoTransferable,
     }),
+    marketplace: {
+      ...createMarketplaceService({
+        actors,
+        clock,
+        store: createMarketplaceStore(sql),
+        promoTransferable: config.promoTransferable,
+      }),
+      withReputations: createSellerReputations(createHiveEvidenceReader(sql), clock),
+    },
   }
 }

@@ -11,10 +11,10 @@ import { createFacilitatorClient } from '../../chain/x402/facilitator-client.ts'
 import { findBlockHash, readLatestAndFinalBlocks } from '../../chain/evm/incoming-transfers.ts'
 import type { ActorRuntime } from '../../actors/actor-runtime.ts'
 import { SECOND, type Clock } from '../../core/clock.ts'
-import { startFinalityJob } from '../../jobs/finality-job.ts'
+import { startFinalityJob } from '../../jobs/finality-and-reorg-watch-job.ts'
 import {
   createPaymentChains,
-  WrongTokenError,
+  ConfiguredTokenIsNotUsdcError,
   type PaymentChains,
 } from '../../payments/payment-chains.ts'
 import {
@@ -29,9 +29,9 @@ import type { CallLogStore } from '../../persistence/calls/call-log-store.ts'
 import { createFinalityStore } from '../../persistence/payments/finality-store.ts'
 import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import {
-  createSettlementStore,
-  type SettlementStore,
-} from '../../persistence/payments/settlement-store.ts'
+  createSettlementQueries,
+  type SettlementQueries,
+} from '../../persistence/payments/settlement-queries.ts'
 import { createSettlerTransactionStore } from '../../persistence/payments/settler-transaction-store.ts'
 import { createWalletStore } from '../../persistence/payments/wallet-store.ts'
 import { ConfigError, type Config } from '../config.ts'
@@ -58,7 +58,7 @@ export interface StationPayments {
   readonly served: {
     readonly paying: PaymentService
     readonly rails: PaymentChains['status']
-    readonly settlements: SettlementStore
+    readonly settlements: SettlementQueries
   }
   close(): Promise<void>
 }
@@ -76,7 +76,7 @@ export async function composePayments(parts: ComposePaymentsDeps): Promise<Stati
     made.check().catch((error: unknown) => log('a chain is not usable', error))
   }, CHECK_EVERY_MS)
   watch.unref()
-  const settlements = createSettlementStore(sql)
+  const settlements = createSettlementQueries(sql)
   const settling = settlerOf(parts, made, settlements)
   const recovery = createSignerRecoveryPool()
   const finality = startFinalityJob({ watches: watchesOf(parts, made, settling), log })
@@ -188,7 +188,7 @@ async function assertChainsUsable(
   try {
     await Promise.race([check, timeout])
   } catch (error) {
-    throw error instanceof WrongTokenError ? new ConfigError([error.message]) : error
+    throw error instanceof ConfiguredTokenIsNotUsdcError ? new ConfigError([error.message]) : error
   } finally {
     started = true
     clearTimeout(late)
@@ -198,7 +198,7 @@ async function assertChainsUsable(
 function settlerOf(
   { config, clock, sql, actors, log }: ComposePaymentsDeps,
   { settings, token }: PaymentChains,
-  store: SettlementStore,
+  store: SettlementQueries,
 ): Settler {
   const key = config.chain.settlerKey
   const account = key === null ? null : accountFromPrivateKey(key.reveal())

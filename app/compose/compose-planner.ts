@@ -1,13 +1,13 @@
 import type { Clock } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
-import { createHiveEvidence } from '../../memory/hive/hive-evidence.ts'
-import { createUsageStatsService } from '../../memory/agents/usage-stats-service.ts'
-import { createHiveEvidenceReader } from '../../persistence/hive/hive-evidence-reader.ts'
+import { createHiveEvidenceLookup } from '../../memory/hive/hive-entries-with-author-reputation.ts'
+import { createUsageStatsService } from '../../memory/agents/agent-usage-stats-service.ts'
+import { createHiveEvidenceReader } from '../../persistence/hive/hive-entries-about-topic-reader.ts'
 import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import { createAgentProfileStore } from '../../persistence/agents/agent-profile-store.ts'
-import { createUsageStatsStore } from '../../persistence/calls/usage-stats-store.ts'
+import { createUsageStatsStore } from '../../persistence/calls/agent-usage-stats-queries.ts'
 import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
-import type { CatalogueView, ToolPorts } from '../../tools/tool-ports.ts'
+import type { ToolCatalogueReader, ToolPorts } from '../../tools/tool-ports.ts'
 import { createTaskPlanner } from '../../tools/intelligence/planner/planner.ts'
 import type { TaskPlanningService } from '../../tools/intelligence/planner/planner-port.ts'
 import { rankToolRecommendations } from '../../tools/intelligence/planner/rank-tool-recommendations.ts'
@@ -17,13 +17,13 @@ import { rankToolRecommendations } from '../../tools/intelligence/planner/rank-t
 export interface ComposePlannerDeps {
   readonly sql: Sql
   readonly clock: Clock
-  readonly catalogue: CatalogueView
+  readonly catalogue: ToolCatalogueReader
   readonly publicUrl: string
 }
 
 /** Creates the services for tools that assess and plan. */
 export function composePlanner({ sql, clock, catalogue, publicUrl }: ComposePlannerDeps) {
-  const evidence = createHiveEvidence(createHiveEvidenceReader(sql), clock)
+  const evidence = createHiveEvidenceLookup(createHiveEvidenceReader(sql), clock)
   const usageStats = createUsageStatsService(createUsageStatsStore(sql), clock)
   const profiles = createAgentProfileStore(sql)
   const planner = createTaskPlanner(() => catalogue.entries(), publicUrl)

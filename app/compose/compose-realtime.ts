@@ -2,15 +2,15 @@ import type { ActorSystem } from '../../actors/aggregate-command-types.ts'
 import type { Clock } from '../../core/clock.ts'
 import { createSendAgentMessage } from '../../http/actions/send-agent-message.ts'
 import { createPublishSignal } from '../../http/actions/publish-signal.ts'
-import { createPublishPulse } from '../../http/actions/publish-pulse.ts'
-import type { AggregateChanges } from '../../persistence/commit-batch.ts'
+import { createPublishAgentPulse } from '../../http/actions/publish-pulse.ts'
+import type { AggregateChanges, CommitBatchResult } from '../../persistence/commit-batch.ts'
 import type { ApiKeyStore } from '../../persistence/agents/api-key-store.ts'
 import type { AgentMessageStore } from '../../persistence/agents/agent-message-store.ts'
 import type { IdempotentWrites } from '../../persistence/idempotency/idempotent-writes.ts'
 import { createOutboxStore } from '../../persistence/outbox-store.ts'
-import type { PostgresAndRedis } from '../../persistence/start-postgres-and-redis.ts'
+import type { StationPostgresAndRedis } from '../../persistence/start-postgres-and-redis.ts'
 import type { AgentProfileStore } from '../../persistence/agents/agent-profile-store.ts'
-import { createPulseStore } from '../../persistence/realtime/pulse-store.ts'
+import { createPulseStore } from '../../persistence/realtime/agent-goal-pulse-store.ts'
 import { createSignalStore } from '../../persistence/realtime/signal-store.ts'
 import { startRealtimeService } from '../../realtime/realtime-service.ts'
 import type { Config } from '../config.ts'
@@ -20,7 +20,7 @@ import type { Config } from '../config.ts'
 export interface ComposeRealtimeDeps {
   readonly config: Pick<Config, 'promoTransferable'>
   readonly clock: Clock
-  readonly plane: Pick<PostgresAndRedis, 'sql' | 'bus'>
+  readonly plane: Pick<StationPostgresAndRedis, 'sql' | 'bus'>
   readonly keys: Pick<ApiKeyStore, 'find'>
   readonly log: (message: string, error: unknown) => void
 }
@@ -53,18 +53,18 @@ export async function composeRealtime({ config, clock, plane, keys, log }: Compo
         pulses,
         realtime: live,
         publish: createPublishSignal({ ...parts, promoTransferable: config.promoTransferable }),
-        pulse: createPublishPulse(parts),
+        pulse: createPublishAgentPulse(parts),
         send: createSendAgentMessage(parts),
       }
     },
     /** Called after each commit: announces its events and signals. */
-    committed(changes: readonly AggregateChanges[]): void {
-      if (changes.some(({ events }) => events.length > 0)) live.grew('outbox')
+    committed(changes: readonly AggregateChanges[], { storedEvents }: CommitBatchResult): void {
+      if (storedEvents > 0) live.grew('outbox')
       if (changes.some(({ rows }) => rows.some(({ table }) => table === 'signals')))
         live.grew('signals')
     },
     async sweep(now: Date): Promise<void> {
-      await Promise.all([signals.sweep(now), pulses.sweep(now)])
+      await Promise.all([signals.sweep(now), pulses.sweep(now), live.keepHearing()])
     },
     stop: live.stop,
   }

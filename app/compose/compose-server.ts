@@ -1,9 +1,31 @@
 import type { FastifyInstance } from 'fastify'
 import { buildHttpServer } from '../../http/http-server.ts'
-import type { HttpConfig, HttpServices } from '../../http/http-services.ts'
-import { renderFundPage, toFundStatusTexts, renderAgentNotFoundPage } from '../../web/fund-page.ts'
+import type { HttpConfig, HttpServices } from '../../http/http-config-and-service-types.ts'
+import { findGuideImage } from '../../web/guides/guide-files.ts'
+import {
+  listGuides,
+  readGuideMarkdown,
+  renderGuideListPage,
+  renderGuidePage,
+} from '../../web/pages/guide-pages.ts'
+import { renderDigestPage } from '../../web/pages/digest-page.ts'
+import { renderErrorPage } from '../../web/pages/error-page.ts'
+import { renderFundPage, toFundStatusTexts } from '../../web/pages/fund-page.ts'
+import { renderHallOfAgentsPage } from '../../web/pages/hall-of-agents-page.ts'
+import { renderHomePage } from '../../web/pages/home-page.ts'
+import { renderBountyListPage, renderBountyPage } from '../../web/pages/bounty-pages.ts'
+import { renderListingListPage, renderListingPage } from '../../web/pages/listing-pages.ts'
+import { renderProblemListPage, renderProblemPage } from '../../web/pages/problem-pages.ts'
+import { renderRecipeListPage, renderRecipePage } from '../../web/pages/recipe-pages.ts'
+import { renderReferencePage } from '../../web/pages/reference-page.ts'
+import { renderOwnerPage } from '../../web/pages/owner-page.ts'
+import { renderToolPage } from '../../web/pages/tool-page.ts'
+import { findPageAsset, pageAssetsVersion } from '../../web/page-assets.ts'
+import { renderBadge } from '../../web/svg-badge.ts'
+import { renderRssFeed } from '../../web/feeds/rss-feed.ts'
+import { findInspectorFile } from '../../web/inspector-files.ts'
 import type { StationInfrastructure } from './compose-infrastructure.ts'
-import { installGracefulClose } from '../graceful-close.ts'
+import { installGracefulClose } from '../finish-http-responses-on-close.ts'
 import { VERSION } from '../version.ts'
 
 /** Composes the HTTP server. */
@@ -22,7 +44,35 @@ export async function composeServer(
     config: httpConfig(base),
     clock,
     plane,
-    pages: { fund: renderFundPage, fundTexts: toFundStatusTexts, noAgent: renderAgentNotFoundPage },
+    pages: {
+      home: renderHomePage,
+      tool: renderToolPage,
+      guides: listGuides,
+      guideList: renderGuideListPage,
+      guide: renderGuidePage,
+      guideMarkdown: readGuideMarkdown,
+      guideImage: findGuideImage,
+      reference: renderReferencePage,
+      owner: renderOwnerPage,
+      digest: renderDigestPage,
+      problemList: renderProblemListPage,
+      problem: renderProblemPage,
+      recipeList: renderRecipeListPage,
+      recipe: renderRecipePage,
+      bountyList: renderBountyListPage,
+      bounty: renderBountyPage,
+      listingList: renderListingListPage,
+      listing: renderListingPage,
+      error: renderErrorPage,
+      fund: renderFundPage,
+      fundTexts: toFundStatusTexts,
+      hall: renderHallOfAgentsPage,
+      badge: renderBadge,
+      rss: renderRssFeed,
+      asset: findPageAsset,
+      assetsVersion: pageAssetsVersion,
+      inspectorFile: findInspectorFile,
+    },
   })
   installGracefulClose(server.server)
   return server
@@ -36,6 +86,7 @@ function httpConfig({ config, publicUrl, own }: StationInfrastructure): HttpConf
     version: VERSION,
     trustProxy: config.trustProxy,
     operatorToken: config.operatorToken,
+    operatorContact: config.operatorContact,
     rateLimits: config.rateLimits,
     onboardPerHourPerIp: config.onboardPerHourPerIp,
     bulkOnboardMax: config.bulkOnboardMax,

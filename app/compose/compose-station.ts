@@ -1,16 +1,26 @@
 import type { FastifyInstance } from 'fastify'
 import type { ActorRuntime } from '../../actors/actor-runtime.ts'
 import { SECOND, type Clock } from '../../core/clock.ts'
-import type { PostgresAndRedis } from '../../persistence/start-postgres-and-redis.ts'
+import type { StationPostgresAndRedis } from '../../persistence/start-postgres-and-redis.ts'
 import type { ResolveAddresses } from '../../providers/egress/dns-resolver.ts'
 import { composeOnboardingFleetsAndBounties } from './compose-onboarding-fleets-and-bounties.ts'
 import { createBackpackRefusalLog } from '../../calls/backpack-refusal-log.ts'
 import { createBackpackRefusalStore } from '../../persistence/calls/backpack-refusal-store.ts'
 import { composeActors } from './compose-actors.ts'
+import { composeAttestations } from './attestations/compose-attestations.ts'
 import { composeCalls } from './compose-calls.ts'
+import { composeCommunityTools } from './market/compose-community-tools.ts'
+import { createToolImportService } from '../../calls/community/tool-import-service.ts'
+import {
+  createCommunityToolService,
+  createToolChangeLimiter,
+} from '../../calls/community/community-tool-service.ts'
+import { createCommunityToolQualityJob } from '../../jobs/community-tool-quality-job.ts'
+import { createOriginChallenge } from '../../providers/egress/origin-challenge.ts'
 import { composePayments } from './compose-payments.ts'
 import { composeDeposits } from './compose-deposits.ts'
 import { composeInfrastructure } from './compose-infrastructure.ts'
+import { composeInspector } from './compose-inspector.ts'
 import { composeHive } from './compose-hive.ts'
 import { composeJobs } from './compose-jobs.ts'
 import { composeRealtime } from './compose-realtime.ts'
@@ -19,15 +29,18 @@ import { composeStores } from './compose-stores.ts'
 import { composeTools } from './compose-tools.ts'
 import { composeMaintenance } from './compose-maintenance.ts'
 import { composeWebhooks } from './compose-webhooks.ts'
+import { composeX402Registry } from './market/compose-x402-registry.ts'
 import type { Config } from '../config.ts'
 
 /** Composes the whole station. */
 
 export interface Station {
   readonly server: FastifyInstance
-  readonly plane: PostgresAndRedis
+  readonly plane: StationPostgresAndRedis
   readonly actors: ActorRuntime
   readonly publicUrl: string
+  /** A link to the inspector with a one-time code, or null. */
+  inspectorLink(): Promise<string | null>
   /** Stops accepting requests, finishes running ones and releases all resources. */
   close(): Promise<void>
 }
@@ -36,8 +49,12 @@ export interface Station {
 export interface StationOverrides {
   readonly clock?: Clock
   readonly log?: (line: string) => void
-  /** DNS resolution of webhook hosts. */
+  /** DNS resolution of the hosts of webhooks and builders. */
   readonly resolve?: ResolveAddresses
+  /** The time that the builder of a community tool has for a whole call, in milliseconds. */
+  readonly communityCallMs?: number
+  /** Fees of this time share a head of the attestations, in milliseconds. */
+  readonly gatherFeesMs?: number
 }
 
 const DRAIN_MS = 20 * SECOND
@@ -47,7 +64,7 @@ export async function composeStation(
   config: Config,
   overrides: StationOverrides = {},
 ): Promise<Station> {
-  const { clock, log, resolve } = overrides
+  const { clock, log, resolve, communityCallMs: callMs, gatherFeesMs } = overrides
   const base = await composeInfrastructure({ config, clock, log })
   const { plane, publicUrl, own, sealingFor } = base
   const wallets = sealingFor('wallet')
@@ -64,15 +81,25 @@ export async function composeStation(
     resolve,
   })
   const hive = composeHive(base)
+  const inspector = composeInspector(base)
+  const attested = composeAttestations({
+    ...base,
+    sealing: sealingFor('station'),
+    gatherMs: gatherFeesMs,
+  })
+  await attested.prepare()
   const { actors, alarms, databaseTime } = await composeActors({
     ...base,
     stores,
-    listeners: [streams, pages, hive, queue],
+    recorder: inspector.recorder,
+    listeners: [streams, pages, hive, queue, attested],
     timers: queue.timers,
     onTimer: (dueAt) => schedules.wakeAt(dueAt),
   })
 
-  const tools = composeTools({ ...base, callLog, hive: hive.ports })
+  const community = composeCommunityTools({ ...base, resolve, callMs })
+  await community.start()
+  const tools = composeTools({ ...base, callLog, hive: hive.ports, community })
   await tools.recordCatalogue()
   const mppSecret = own.mpp.toString('base64url')
   const chain = await composePayments({ ...base, actors, callLog, mppSecret })
@@ -94,12 +121,38 @@ export async function composeStation(
     ...base,
     actors,
     refusals,
+    explained: inspector.explained,
     stores,
     tools,
     chain,
     hive,
   })
+  const selling = {
+    actors,
+    store: community.store,
+    nativeSlugs: tools.catalogue.tools.map(({ slug }) => slug),
+    production: config.production,
+    checkUrl: pages.served.webhooks.checkUrl,
+    challenge: createOriginChallenge({ egress: community.egress, key: own.origins }),
+    announce: community.announce,
+    changes: createToolChangeLimiter(base.clock),
+  }
+  const builders = createCommunityToolService({ ...selling, key: own.builders })
+  const { egress, credentials } = community
+  const toolImports = createToolImportService({
+    ...selling,
+    egress,
+    credentials,
+    clock: base.clock,
+  })
+  const quality = createCommunityToolQualityJob({
+    actors,
+    takeRound: community.callStore.takeRound,
+    announce: community.announce,
+    log: base.log,
+  })
   const schedules = queue.schedules({ actors, calls, keys })
+  const registry = composeX402Registry({ ...base, resolve })
 
   const server = await composeServer(base, {
     actors,
@@ -108,17 +161,25 @@ export async function composeStation(
     refusals,
     ...stores.served,
     ...tools.served,
+    builders,
+    toolImports,
+    communityCalls: community.callStore,
+    ...attested.served,
     ...chain.served,
     ...funds.served,
     ...agents,
     ...queue.served,
     ...pages.served,
     ...hive.served,
+    ...registry.served,
+    hive: { ...hive.served.hive, trending: tools.ports.hive.trending },
+    ...inspector.served,
     ...streams.served({ actors, once, profiles, messages }),
   })
   base.logTo(server.log)
 
-  for (const part of [alarms, schedules, funds, pages, hive]) part.start()
+  for (const part of [alarms, schedules, funds, pages, hive, quality, attested, registry])
+    part.start()
   const upkeep = composeMaintenance({
     ...base,
     stores,
@@ -133,16 +194,20 @@ export async function composeStation(
     plane,
     actors,
     publicUrl,
+    inspectorLink: inspector.link,
     async close() {
       upkeep.stop()
+      inspector.stop()
       await drain(server, cutShort)
       await refusals.flush()
       await refusals.flush()
-      for (const part of [streams, pages, hive, schedules, queue, alarms]) await part.stop()
+      await inspector.explained.flush()
+      const parts = [streams, pages, hive, quality, attested, registry, schedules, queue, alarms]
+      for (const part of parts) await part.stop()
       // A sweep that waits for its receipt ends with the settler.
       await Promise.all([funds.stop(), chain.close()])
       await actors.close()
-      await tools.close()
+      await Promise.all([tools.close(), community.close()])
       await plane.stop()
     },
   }

@@ -7,11 +7,18 @@ import { createKeyringStore } from '../../persistence/agents/keyring-store.ts'
 import { createApiKeyStore } from '../../persistence/agents/api-key-store.ts'
 import { createAgentMessageStore } from '../../persistence/agents/agent-message-store.ts'
 import { createIdempotentWrites } from '../../persistence/idempotency/idempotent-writes.ts'
-import { createTaskBackpackListStore } from '../../persistence/agents/task-backpack-list-store.ts'
+import { createTasksAndBackpacksListStore } from '../../persistence/agents/task-backpack-list-store.ts'
 import { createAgentProfileStore } from '../../persistence/agents/agent-profile-store.ts'
+import { createOwnerSessionStore } from '../../persistence/agents/owner-session-store.ts'
 import { createReferralStore } from '../../persistence/agents/referral-store.ts'
 import { createCreditStatementStore } from '../../persistence/statement/credit-statement-store.ts'
 import { createAgentTransferStore } from '../../persistence/payments/agent-transfer-store.ts'
+import { createAgentDirectoryStore } from '../../persistence/agents/agent-directory-store.ts'
+import { createCookbookBadgeStore } from '../../persistence/agents/cookbook-badge-store.ts'
+import { createManifestoSignatureStore } from '../../persistence/agents/manifesto-signature-store.ts'
+import { createPublicStatistics } from '../../memory/statistics/public-statistics.ts'
+import { createPublicStatisticsStore } from '../../persistence/statistics/public-statistics-store.ts'
+import { createMilestoneStore } from '../../persistence/statistics/milestone-store.ts'
 import type { StationInfrastructure } from './compose-infrastructure.ts'
 
 /** Composes stores that several parts share. */
@@ -30,6 +37,7 @@ export function composeStores({ clock, plane, sql, own, sealingFor }: ComposeSto
       callLog: createCallLogStore(sql),
       keys: createApiKeyStore(sql, own.pepper),
       profiles: createAgentProfileStore(sql),
+      ownerSessions: createOwnerSessionStore(sql),
       keyring: createKeyringStore(sql, sealingFor('keyring')),
       clipboard: createClipboardStore(sql),
       messages: createAgentMessageStore(sql),
@@ -37,9 +45,17 @@ export function composeStores({ clock, plane, sql, own, sealingFor }: ComposeSto
       referrals: createReferralStore(sql),
       drops: createCreditDropStore(sql),
       ledger: createAgentTransferStore(sql),
-      ownLists: createTaskBackpackListStore(sql),
+      ownLists: createTasksAndBackpacksListStore(sql),
       statements: createCreditStatementStore(sql),
       backpackStatements: createBackpackStatementStore(sql),
+      directory: createAgentDirectoryStore(sql),
+      cookbook: createCookbookBadgeStore(sql),
+      manifesto: createManifestoSignatureStore(sql),
+      statistics: createPublicStatistics(
+        createPublicStatisticsStore(sql),
+        createMilestoneStore(sql),
+        clock,
+      ),
     },
   }
 }

@@ -3,21 +3,19 @@ import { SECOND, type Clock } from '../../core/clock.ts'
 import { createReputationService } from '../../memory/agents/reputation.ts'
 import { createTextAnalysis } from '../../memory/text/text-analysis.ts'
 import type { CallLogStore } from '../../persistence/calls/call-log-store.ts'
-import { createAgentDirectory } from '../../persistence/agents/agent-directory.ts'
+import { createAgentDirectory } from '../../persistence/agents/agent-existence-and-activity-reader.ts'
 import { createMailSuppressionStore } from '../../persistence/notifications/mail-suppression-store.ts'
 import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import { createReputationStore } from '../../persistence/agents/reputation-store.ts'
 import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
-import {
-  createToolCatalogue,
-  NATIVE_TOOLS,
-  type CatalogueToolStats,
-} from '../../tools/tool-catalogue.ts'
+import { createToolCatalogue, NATIVE_TOOLS } from '../../tools/tool-catalogue.ts'
+import { selectToolsForModels } from '../../tools/tools-shown-to-models.ts'
 import { parseIpAddressAllowlist } from '../../providers/egress/public-ip-address.ts'
 import { createEgressClient } from '../../providers/egress/guarded-egress-client.ts'
 import { createAtMostOnceMailer } from '../../providers/mail/at-most-once-mailer.ts'
 import { createPageParserPool } from '../../providers/pages/page-parser-pool.ts'
 import type { ToolPorts } from '../../tools/tool-ports.ts'
+import { createMarketOverview } from '../../providers/prices/market-overview.ts'
 import { createPoolFinder } from '../../providers/liquidity-pools/pool-finder.ts'
 import { createSandbox } from '../../providers/sandbox/sandbox.ts'
 import { createUpstreamClient } from '../../providers/upstream/upstream-client.ts'
@@ -25,9 +23,10 @@ import { composeBrowser } from './compose-browser.ts'
 import { composeChainReads } from './compose-chain-reads.ts'
 import { composePlanner } from './compose-planner.ts'
 import { composeLlm } from './compose-llm.ts'
-import { composeReleaseNotes } from './compose-release-notes.ts'
+import { composeReleaseNotesService } from './compose-changelog-and-catalogue-history.ts'
 import { composeCoinPrices } from './compose-coin-prices.ts'
 import { composeSearch } from './compose-search.ts'
+import type { composeCommunityTools } from './market/compose-community-tools.ts'
 import { composeVaultAndMemoryPacks } from './compose-vault-and-memory-packs.ts'
 import type { Config } from '../config.ts'
 
@@ -41,12 +40,13 @@ export interface ComposeToolsDeps {
   readonly userAgent: string
   readonly callLog: Pick<CallLogStore, 'toolStats'>
   readonly log: (message: string, error: unknown) => void
+  readonly community: Pick<ReturnType<typeof composeCommunityTools>, 'registry' | 'callStore'>
   readonly hive: Pick<ToolPorts, 'embeddings' | 'hive' | 'hiveBoard' | 'hiveTexts' | 'strategies'>
 }
 
 /** Creates the tool catalogue and the ports that tools use. */
 export function composeTools(parts: ComposeToolsDeps) {
-  const { config, clock, sql, publicUrl, userAgent, callLog, log, hive } = parts
+  const { config, clock, sql, publicUrl, userAgent, callLog, log, hive, community } = parts
   const egress = createEgressClient({ allow: parseIpAddressAllowlist(config.ssrfAllow), userAgent })
   const upstream = createUpstreamClient({ clock, userAgent })
   const chain = composeChainReads(config.reads)
@@ -59,12 +59,21 @@ export function composeTools(parts: ComposeToolsDeps) {
   const catalogue = createToolCatalogue({
     tools: NATIVE_TOOLS.map((tool) => withFreeTier(tool, config.freeTierPerDay)),
     baseUrl: publicUrl,
-    stats: createToolStatsCache(() => callLog.toolStats(), clock),
+    stats: createBackgroundRefreshedMap(
+      async () => toCatalogueStats(await callLog.toolStats()),
+      clock,
+    ),
+    community: community.registry,
+    figures: createBackgroundRefreshedMap(() => community.callStore.figures(), clock),
     ports: () => ({ ...ports, secrets: NO_SECRETS }),
   })
-  const intelligence = composePlanner({ sql, clock, catalogue, publicUrl })
+  // What planners and beacons say is read by models.
+  const shown: ToolPorts['catalogue'] = {
+    entries: () => selectToolsForModels(catalogue.entries(), { community: false }),
+  }
+  const intelligence = composePlanner({ sql, clock, catalogue: shown, publicUrl })
   const memories = composeVaultAndMemoryPacks(sql)
-  const { news, record } = composeReleaseNotes({ sql, clock, publicUrl })
+  const { news, record } = composeReleaseNotesService({ sql, clock, publicUrl })
   const directory = createAgentDirectory(sql)
   const usage = createReputationService(createReputationStore(sql), clock)
   // Database reads of tools have a timeout, so that a hanging database fails the call.
@@ -93,7 +102,7 @@ export function composeTools(parts: ComposeToolsDeps) {
     },
     usage: { reputation: (agentId) => withUnavailableTimeout(usage.reputation(agentId)) },
     x402: { parse: summarizeX402Document },
-    catalogue,
+    catalogue: shown,
   }
   return {
     catalogue,
@@ -104,6 +113,8 @@ export function composeTools(parts: ComposeToolsDeps) {
       planning: intelligence.planning,
       ...memories.served,
       sandboxHealth: sandboxes.health,
+      news,
+      market: createMarketOverview({ prices, chain, clock }),
       prices: welcome,
     },
     recordCatalogue: () => record(catalogue),
@@ -158,32 +169,36 @@ function withFreeTier(tool: (typeof NATIVE_TOOLS)[number], perDay: number) {
   return { ...tool, free: { ...tool.free, perDay } }
 }
 
-/** Caches tool statistics. A read refreshes them in the background. */
-function createToolStatsCache(
-  read: () => Promise<Map<string, { successRate: number; avgLatencyMs: number }>>,
+/** Figures by tool. A read refreshes them in the background; null for a tool without any. */
+function createBackgroundRefreshedMap<Figures>(
+  read: () => Promise<Map<string, Figures>>,
   clock: Clock,
-): (slug: string) => CatalogueToolStats | null {
-  let known = new Map<string, CatalogueToolStats>()
+): (slug: string) => Figures | null {
+  let known = new Map<string, Figures>()
   let nextAt = -Infinity
   const refresh = async () => {
     const startedAt = clock.mono()
-    const rows = await read().finally(() => {
+    known = await read().finally(() => {
       // Reads a week of calls: never concurrently, and at most a tenth of the time.
       nextAt = clock.mono() + Math.max(10 * SECOND, 10 * (clock.mono() - startedAt))
     })
-    known = new Map(
-      [...rows].map(([slug, { successRate, avgLatencyMs }]) => [
-        slug,
-        { successRate, averageMs: Math.round(avgLatencyMs) },
-      ]),
-    )
   }
   return (slug) => {
     if (clock.mono() > nextAt) {
       nextAt = Infinity
-      // The catalogue works without fresh statistics.
+      // The catalogue works without fresh figures.
       refresh().catch(() => {})
     }
     return known.get(slug) ?? null
   }
 }
+
+const toCatalogueStats = (
+  rows: ReadonlyMap<string, { readonly successRate: number; readonly avgLatencyMs: number }>,
+) =>
+  new Map(
+    [...rows].map(([slug, { successRate, avgLatencyMs }]) => [
+      slug,
+      { successRate, averageMs: Math.round(avgLatencyMs) },
+    ]),
+  )

@@ -1,5 +1,5 @@
 import { MEMORY_PACK_BUNDLE, MEMORY_PACKS } from '../../memory/packs/pack-catalogue.ts'
-import { createMemoryVaultService } from '../../memory/vault/memory-vault-service.ts'
+import { createVaultRecallAndStatsService } from '../../memory/vault/memory-vault-service.ts'
 import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import { createVaultStore } from '../../persistence/vault/vault-store.ts'
 import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
@@ -8,7 +8,7 @@ import type { ToolPorts } from '../../tools/tool-ports.ts'
 /** Creates the private memory of agents and the memory packs, for tools and routes. */
 export function composeVaultAndMemoryPacks(sql: Sql) {
   const store = createVaultStore(sql)
-  const vault = createMemoryVaultService(store)
+  const vault = createVaultRecallAndStatsService(store)
   const installs = (agentId: string) => withUnavailableTimeout(store.installed(agentId))
   const ports: Pick<ToolPorts, 'vault' | 'packs'> = {
     vault: {

@@ -1,19 +1,24 @@
 import { DAY, HOUR, type Clock } from '../../core/clock.ts'
 import type { EncryptionKeys } from '../../core/key-derivation-and-encryption.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { NotificationChannel } from '../../domain/notifications.ts'
+import type { NotificationChannel } from '../../domain/notification-channel-types.ts'
 import { isDatabaseUnavailableError as isOutage } from '../../http/database-unavailable-error.ts'
 import { createWebhookDeliverer } from '../../jobs/webhook-deliverer.ts'
 import { createOutboxEventRouter } from '../../jobs/outbox-event-router.ts'
-import { createOwnerAlerts } from '../../jobs/owner-alerts/owner-alerts.ts'
+import { createOwnerAlerts } from '../../jobs/owner-alerts/owner-alert-service.ts'
+import { createWeeklyDigestJob } from '../../jobs/owner-alerts/weekly-digest-job.ts'
+import { createWeeklyDigestStore } from '../../persistence/notifications/weekly-digest-store.ts'
+import { createPeriodFiguresReader } from '../../persistence/statement/weekly-digest-figures.ts'
 import { createOwnerAlertStore } from '../../persistence/notifications/owner-alert-store.ts'
-import type { AggregateChanges } from '../../persistence/commit-batch.ts'
+import type { AggregateChanges, CommitBatchResult } from '../../persistence/commit-batch.ts'
 import type { DeadLetterStore } from '../../persistence/dead-letter-store.ts'
 import { createWebhookDeliveryStore } from '../../persistence/webhooks/webhook-delivery-store.ts'
-import { createEventRoutingStore } from '../../persistence/webhooks/event-routing-store.ts'
+import { createEventRoutingStore } from '../../persistence/webhooks/outbox-event-routing-store.ts'
 import { createMailSuppressionStore } from '../../persistence/notifications/mail-suppression-store.ts'
 import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import { createAgentSpendingStore } from '../../persistence/statement/agent-spending-store.ts'
+import type { MessageBus } from '../../persistence/message-bus.ts'
+import { NEW_TABLE_ROWS_TOPIC } from '../../realtime/throttled-bus-announcer.ts'
 import { createWebhookStore } from '../../persistence/webhooks/webhook-store.ts'
 import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
 import { parseIpAddressAllowlist } from '../../providers/egress/public-ip-address.ts'
@@ -31,6 +36,7 @@ export interface ComposeWebhooksDeps {
   }
   readonly publicUrl: string
   readonly userAgent: string
+  readonly plane: { readonly bus: Pick<MessageBus, 'subscribe'> }
   readonly sql: Sql
   readonly clock: Clock
   /** Decrypts the webhook secrets. */
@@ -69,6 +75,16 @@ export function composeWebhooks(parts: ComposeWebhooksDeps) {
     isOutage,
     log,
   })
+  const digests = createWeeklyDigestStore(sql)
+  const digestJob = createWeeklyDigestJob({
+    digests,
+    alerts,
+    figuresOf: createPeriodFiguresReader(sql),
+    publicUrl,
+    clock,
+    wake: owners.tells.wake,
+    log,
+  })
   const eventRouter = createOutboxEventRouter({
     store: createEventRoutingStore(sql, sealing),
     owners: owners.tells,
@@ -78,6 +94,13 @@ export function composeWebhooks(parts: ComposeWebhooksDeps) {
     wake: sender.wake,
     log,
   })
+  /** Other nodes announce their events: what a node leaves that dies is found a second later. */
+  const expect = () => [eventRouter, sender, owners].forEach((part) => part.expect())
+  const unsubscribe = parts.plane.bus.subscribe(
+    NEW_TABLE_ROWS_TOPIC,
+    (table) => table === 'outbox' && expect(),
+    expect,
+  )
   const hooks = createWebhookStore(sql, sealing)
   const since = (now: Date, days: number) => new Date(now.getTime() - days * DAY)
   return {
@@ -91,11 +114,17 @@ export function composeWebhooks(parts: ComposeWebhooksDeps) {
         wake: sender.wake,
         deliverer: sender,
       },
-      owners: { store: alerts, alerts: owners, spending: createAgentSpendingStore(sql) },
+      owners: {
+        store: alerts,
+        alerts: owners,
+        spending: createAgentSpendingStore(sql),
+        digests,
+        mail: channels.email,
+      },
     },
     /** Called after each commit: routes its events at once. */
-    committed(changes: readonly AggregateChanges[]): void {
-      if (changes.some(({ events }) => events.length > 0)) eventRouter.wake()
+    committed(_: readonly AggregateChanges[], { storedEvents }: CommitBatchResult): void {
+      if (storedEvents > 0) eventRouter.wake()
     },
     async sweep(now: Date): Promise<void> {
       await deliveries.sweep(since(now, LIMITS.deliveryDays))
@@ -106,9 +135,12 @@ export function composeWebhooks(parts: ComposeWebhooksDeps) {
       eventRouter.start()
       sender.start()
       owners.start()
+      // Without mail the weeks stay open: an operator who sets it up later sends the last one.
+      if (channels.email !== null) digestJob.start()
     },
     async stop(): Promise<void> {
-      await eventRouter.stop()
+      unsubscribe()
+      await Promise.all([eventRouter.stop(), digestJob.stop()])
       await Promise.all([sender.stop(), owners.stop()])
       await post.close()
     },

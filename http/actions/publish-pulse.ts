@@ -5,7 +5,7 @@ import type {
   IdempotentRequest,
   IdempotentWrites,
 } from '../../persistence/idempotency/idempotent-writes.ts'
-import type { PulseStore } from '../../persistence/realtime/pulse-store.ts'
+import type { PulseStore } from '../../persistence/realtime/agent-goal-pulse-store.ts'
 import { toPulseView } from '../../realtime/event-views.ts'
 
 /** Publishing a pulse, shared by REST and WebSocket. */
@@ -18,18 +18,18 @@ export interface PublishPulseDeps {
 }
 
 /** Fields of a pulse; all are optional. */
-export interface PulseBody {
+export interface PublishPulseBody {
   readonly goal_vector?: string
   readonly confidence?: number
   readonly idle_cycles?: number
 }
 
 /** Stores the pulse of an agent and notifies its listeners. */
-export function createPublishPulse({ once, clock, pulses, realtime }: PublishPulseDeps) {
+export function createPublishAgentPulse({ once, clock, pulses, realtime }: PublishPulseDeps) {
   return async function pulse(
     idempotentRequest: IdempotentRequest,
     agentId: string,
-    body: PulseBody,
+    body: PublishPulseBody,
   ): Promise<IdempotentReply> {
     const answered = await once.runTransaction(idempotentRequest, async (tx) => {
       const at = new Date(clock.now())

@@ -4,7 +4,7 @@ import { newUuidV7 } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { toUsdc } from '../../core/money.ts'
 import { SIGNAL_PRICE } from '../../domain/pricing.ts'
-import type { Spender } from '../../payments/call-admission-request.ts'
+import type { Spender } from '../../payments/agent-call-admission-request-types.ts'
 import {
   chargeFixedFeeCommand,
   type FixedFeeResult,
@@ -21,10 +21,10 @@ import {
   type SignalType,
 } from '../../persistence/realtime/signal-store.ts'
 import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
-import { toBackpackLoadOptions } from './backpack-load-options.ts'
+import { toBackpackLoadOptions } from './backpack-actor-preload-options.ts'
 import {
   parseChannelName,
-  findInboxOwner,
+  findInboxChannelAgent,
   PULSES_CHANNEL,
 } from '../../realtime/signal-channel-names.ts'
 import { assertMaxBytes } from '../plugins/body-parser.ts'
@@ -38,7 +38,7 @@ export interface SignalPublication {
 }
 
 /** The publishing agent and the spending limits that apply to it. */
-export interface SignalPublisher extends Spender {
+export interface SignalPublishingAgent extends Spender {
   readonly agentId: string
 }
 
@@ -59,14 +59,14 @@ export function createPublishSignal(parts: PublishSignalDeps) {
   const { actors, once, clock, profiles, signals, promoTransferable } = parts
   return async function publish(
     idempotentRequest: IdempotentRequest,
-    { agentId, ...spender }: SignalPublisher,
+    { agentId, ...spender }: SignalPublishingAgent,
     wanted: SignalPublication,
   ): Promise<IdempotentReply> {
     const channel = parseChannelName(wanted.channel, agentId, '/channel')
     if (channel === PULSES_CHANNEL) throw invalidInputError('/channel', 'is reserved for pulses')
     const { type = 'broadcast', payload = {}, ttlSeconds = LIMITS.signalTtlSeconds } = wanted
     assertMaxBytes(JSON.stringify(payload), LIMITS.signalPayloadBytes, '/payload')
-    const owner = findInboxOwner(channel)
+    const owner = findInboxChannelAgent(channel)
     if (owner !== null && !(await withUnavailableTimeout(profiles.has(owner))))
       throw new ServiceError('agent_not_found', { agent_id: owner })
     const callId = newUuidV7(clock.now())

@@ -1,5 +1,5 @@
 import type { CallRequest, CallService } from '../../calls/call-request-and-reply-types.ts'
-import { extractToolInput, type JsonFields } from '../../calls/extract-tool-input.ts'
+import { extractToolInput, type JsonFields } from '../../calls/tool-input-from-request-body.ts'
 import { scheduledRunBasePrice } from '../../calls/call-plan.ts'
 import { invalidInputError, ServiceError, httpStatusOf } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'

@@ -1,4 +1,5 @@
 import type { Clock } from '../../core/clock.ts'
+import { sha256Hex } from '../../core/key-derivation-and-encryption.ts'
 import { isApiKey } from '../../core/ids.ts'
 import type { MessageBus } from '../../persistence/message-bus.ts'
 import {
@@ -21,14 +22,17 @@ interface CachedApiKey {
 export interface ApiKeyVerifier {
   /** Returns the record of a working key, else null. */
   verify(secret: string): Promise<ApiKeyRecord | null>
+  /** The same from this node's cache, without a promise; undefined where the store has to be read. */
+  verifyCached(secret: string): ApiKeyRecord | null | undefined
   /** Drops this node's copy of a changed key. Other nodes are notified by the commit. */
   invalidate(id: string): void
   close(): void
 }
 
 /**
- * Caches verified keys by hash (LRU). Changes of keys arrive over the bus; while the bus may have missed one,
- * every lookup reads Postgres.
+ * Caches verified keys (LRU) by SHA-256, which is cheaper than the keyed hash of the store and reveals
+ * nothing of 256 random bits. Changes of keys arrive over the bus; while the bus may have missed one, every
+ * lookup reads Postgres.
  */
 export function createApiKeyVerifier(
   keys: ApiKeyStore,
@@ -36,44 +40,52 @@ export function createApiKeyVerifier(
   clock: Clock,
 ): ApiKeyVerifier {
   const verified = new Map<string, CachedApiKey>()
-  const hashes = new Map<string, string>()
+  const digests = new Map<string, string>()
   let changes = 0
 
   function forget(id: string): void {
     changes += 1
-    const hash = hashes.get(id)
-    if (hash === undefined) return
-    verified.delete(hash)
-    hashes.delete(id)
+    const digest = digests.get(id)
+    if (digest === undefined) return
+    verified.delete(digest)
+    digests.delete(id)
   }
 
   function forgetAll(): void {
     changes += 1
     verified.clear()
-    hashes.clear()
+    digests.clear()
   }
 
-  function keep(hash: string, record: ApiKeyRecord): void {
-    verified.delete(hash)
-    verified.set(hash, { record, until: clock.mono() + CACHE_TTL_MS })
-    hashes.set(record.id, hash)
+  function keep(digest: string, record: ApiKeyRecord): void {
+    verified.delete(digest)
+    verified.set(digest, { record, until: clock.mono() + CACHE_TTL_MS })
+    digests.set(record.id, digest)
     const [oldest] = verified.size > MAX_CACHED_KEYS ? verified : []
     if (oldest === undefined) return
     verified.delete(oldest[0])
-    hashes.delete(oldest[1].record.id)
+    digests.delete(oldest[1].record.id)
   }
 
-  async function find(hash: string): Promise<ApiKeyRecord | null> {
+  /** The cached record; undefined without one, or while the bus may have missed a change. */
+  function findCached(digest: string): ApiKeyRecord | undefined {
+    const kept = verified.get(digest)
+    if (kept === undefined || kept.until <= clock.mono() || !bus.healthy()) return undefined
+    return kept.record
+  }
+
+  async function find(secret: string): Promise<ApiKeyRecord | null> {
     if (!bus.healthy()) {
       forgetAll()
-      return keys.find(hash)
+      return keys.find(keys.hash(secret))
     }
-    const kept = verified.get(hash)
-    if (kept !== undefined && kept.until > clock.mono()) return kept.record
+    const digest = sha256Hex(secret)
+    const kept = findCached(digest)
+    if (kept !== undefined) return kept
     const before = changes
-    const record = await keys.find(hash)
+    const record = await keys.find(keys.hash(secret))
     // A change received during the read may be newer than the row that was read.
-    if (record !== null && before === changes && bus.healthy()) keep(hash, record)
+    if (record !== null && before === changes && bus.healthy()) keep(digest, record)
     return record
   }
 
@@ -81,8 +93,13 @@ export function createApiKeyVerifier(
   return {
     async verify(secret) {
       if (!isApiKey(secret)) return null
-      const record = await find(keys.hash(secret))
+      const record = await find(secret)
       return record !== null && isKeyActive(record, clock.now()) ? record : null
+    },
+    verifyCached(secret) {
+      const record = findCached(sha256Hex(secret))
+      if (record !== undefined) return isKeyActive(record, clock.now()) ? record : null
+      return isApiKey(secret) ? undefined : null
     },
     invalidate: forget,
     close,

@@ -17,7 +17,7 @@ interface ManagerKey extends ApiKeySpendingLimits {
 }
 
 /** Returns whether a key can create, rotate and revoke keys: it has the scope, no cap and no binding. */
-const canManageKeys = (key: ManagerKey): boolean =>
+export const canManageKeys = (key: ManagerKey): boolean =>
   key.backpackId === null && !hasSpendingCap(key) && hasKeyScope(key, 'keys')
 
 /**

@@ -6,13 +6,13 @@ import { fromUsdc, type Micros } from '../../core/money.ts'
 import { LABEL_PATTERN } from '../../core/validation/schema-patterns.ts'
 import {
   WILDCARD_SCOPE,
-  BACKPACK_KEY_SCOPES,
+  MAX_BACKPACK_BOUND_KEY_SCOPES,
   API_KEY_SCOPES,
   toApiKeySpendingLimits,
   type ApiKeyRecord,
   type NewApiKey,
 } from '../../persistence/agents/api-key-store.ts'
-import { assertUnboundKey } from './backpack-binding.ts'
+import { assertUnboundKey } from './request-backpack-and-key-binding-check.ts'
 import { assertUncappedKey } from '../plugins/auth.ts'
 import {
   UsdcAmountSchema,
@@ -88,17 +88,17 @@ export function toNewApiKey(
 /** Returns the default scopes: those of the creating key, without `keys` for a bound key. */
 function defaultScopes({ scopes }: ApiKeyRecord, backpackId: string | null): string[] {
   if (backpackId === null) return [...scopes]
-  return BACKPACK_KEY_SCOPES.filter(
+  return MAX_BACKPACK_BOUND_KEY_SCOPES.filter(
     (scope) => scopes.includes(WILDCARD_SCOPE) || scopes.includes(scope),
   )
 }
 
 function assertBoundScopes(scopes: readonly string[]): void {
-  const known: readonly string[] = BACKPACK_KEY_SCOPES
+  const known: readonly string[] = MAX_BACKPACK_BOUND_KEY_SCOPES
   if (scopes.length > 0 && scopes.every((scope) => known.includes(scope))) return
   throw invalidInputError(
     '/scopes',
-    `of a bound key must be among ${BACKPACK_KEY_SCOPES.join(', ')}`,
+    `of a bound key must be among ${MAX_BACKPACK_BOUND_KEY_SCOPES.join(', ')}`,
   )
 }
 

@@ -1,83 +1,129 @@
-import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import ipaddr from 'ipaddr.js'
 import type { Caller } from '../../calls/call-request-and-reply-types.ts'
 import { hmacSha256 } from '../../core/key-derivation-and-encryption.ts'
 import { ServiceError } from '../../core/errors.ts'
-import { toApiKeySpendingLimits } from '../../persistence/agents/api-key-store.ts'
-import { assertKeyBinding } from '../auth/backpack-binding.ts'
+import {
+  toApiKeySpendingLimits,
+  type ApiKeyRecord,
+} from '../../persistence/agents/api-key-store.ts'
+import {
+  assertKeyBackpackBinding,
+  boundBackpackIdOf,
+} from '../auth/request-backpack-and-key-binding-check.ts'
 import { extractApiKey } from '../auth/request-api-key-extraction.ts'
 import { hasKeyScope, hasSpendingCap } from '../auth/key-permissions.ts'
 import { createApiKeyVerifier } from '../auth/api-key-verifier.ts'
+import { createOwnerAccess } from '../auth/owner-access.ts'
+import { assertAgentNotFrozen } from '../../actors/commands/agent-freeze-commands.ts'
 import { assertOperatorAccess } from '../auth/operator-access.ts'
-import type { HttpServices } from '../http-services.ts'
+import type { HttpServices } from '../http-config-and-service-types.ts'
 import type { RouteAuth } from '../fastify-augmentation.ts'
+import type { RequestStep } from './request-steps.ts'
 
-/** Authentication and authorisation hooks of every route. */
+/** Authentication and authorisation of every request. */
 
 const CREDENTIAL_HEADERS = 'X-API-Key, Authorization, Payment-Signature, X-Payment'
 const ROUTE_AUTHS: readonly RouteAuth[] = ['none', 'optional', 'key', 'operator']
 
 /**
- * Identifies the caller before anything else is parsed. `identify` authenticates and `authorise` decides; the
- * rate limits run between them, so that refused callers count too.
+ * Returns what identifies the caller before anything else is parsed. This authenticates and `createAuthorisation`
+ * decides; the rate limits run between them, so that refused callers count too.
  */
-export function installAuthentication(app: FastifyInstance, services: HttpServices): void {
+export function createAuthentication(app: FastifyInstance, services: HttpServices): RequestStep {
+  const owners = createOwnerAccess({
+    keys: services.keys,
+    sessions: services.ownerSessions,
+    mail: services.owners.mail,
+    publicUrl: services.config.publicUrl,
+  })
   const verifier = createApiKeyVerifier(services.keys, services.plane.bus, services.clock)
   app.decorate('keyRing', verifier)
+  app.decorate('ownerAccess', owners)
   app.decorateRequest('caller')
   app.decorateRequest('apiKey', null)
   app.decorateRequest('agentId', '')
   app.addHook('onClose', async () => verifier.close())
   const pseudonym = createVisitorIdCache(services.config.visitorKey)
   app.addHook('onRoute', assertRouteAuth)
-  app.addHook('onRequest', async (request, reply) => {
-    const visitor = pseudonym(request.ip)
-    const anonymous: Caller = { agentId: null, key: null, keyStatus: 'none', ...visitor }
-    request.caller = anonymous
+  return (request: FastifyRequest, reply: FastifyReply) => {
+    const { visitorId, siteId } = pseudonym(request.ip)
+    request.caller = { agentId: null, key: null, keyStatus: 'none', visitorId, siteId }
     const { auth } = request.routeOptions.config
     if (auth !== 'key' && auth !== 'optional') return
     // Shared caches could serve one caller's response to another.
     reply.header('cache-control', 'private, no-store').header('vary', CREDENTIAL_HEADERS)
     const secret = extractApiKey(request)
-    if (secret === null) return
-    const key = await verifier.verify(secret)
-    if (key === null) {
-      request.caller = { ...anonymous, keyStatus: 'invalid' }
-      return
+    if (secret === null) {
+      const { ownerSession } = request.routeOptions.config
+      if (ownerSession !== true || !owners.isSession(request)) return
+      return owners.keyOf(request).then((key) => identifyCaller(request, key))
     }
-    request.apiKey = key
-    request.agentId = key.agentId
-    request.caller = {
-      agentId: key.agentId,
-      key: toApiKeySpendingLimits(key),
-      keyStatus: 'valid',
-      ...visitor,
-    }
-  })
+    // Without a promise where the key is cached: every request passes here.
+    const cached = verifier.verifyCached(secret)
+    if (cached !== undefined) return identifyCaller(request, cached)
+    return verifier.verify(secret).then((key) => identifyCaller(request, key))
+  }
 }
 
-/** Throws 401 without a working key where one is required, and 403 without the scope. */
-export function installAuthorisation(app: FastifyInstance, services: HttpServices): void {
-  app.addHook('onRequest', async (request) => {
-    const { auth, scope, passBadKey } = request.routeOptions.config
-    if (auth === 'operator') return assertOperatorAccess(request, services.config.operatorToken)
-    const { keyStatus } = request.caller
-    if (auth === 'key' && keyStatus !== 'valid') {
-      throw new ServiceError('unauthenticated', { key_status: keyStatus })
-    }
-    if (keyStatus === 'invalid' && passBadKey !== true) {
-      throw new ServiceError('unauthenticated', { key_status: keyStatus })
-    }
-    await assertKeyBinding(request, services)
-    if (request.apiKey !== null && scope !== undefined && !hasKeyScope(request.apiKey, scope)) {
-      throw new ServiceError('insufficient_scope', { scope, scopes: request.apiKey.scopes })
-    }
-  })
+/** Sets the caller of a request to the agent of its key; null for a key that does not work. */
+function identifyCaller(request: FastifyRequest, key: ApiKeyRecord | null): void {
+  const { visitorId, siteId } = request.caller
+  if (key === null) {
+    request.caller = { agentId: null, key: null, keyStatus: 'invalid', visitorId, siteId }
+    return
+  }
+  request.apiKey = key
+  request.agentId = key.agentId
+  const limits = toApiKeySpendingLimits(key)
+  request.caller = { agentId: key.agentId, key: limits, keyStatus: 'valid', visitorId, siteId }
+}
+
+/** Returns what throws 401 without a working key where one is required, and 403 without the scope. */
+export const createAuthorisation =
+  (services: HttpServices): RequestStep =>
+  (request) => {
+    assertKeyStatus(request, services)
+    if (boundBackpackIdOf(request) !== null || isRefusedToFrozen(request))
+      return authoriseByAggregate(request, services)
+    return assertKeyScope(request)
+  }
+
+/** What only the agent's aggregate knows: whether a Backpack or the agent itself may act. */
+async function authoriseByAggregate(
+  request: FastifyRequest,
+  services: HttpServices,
+): Promise<void> {
+  await assertKeyBackpackBinding(request, services)
+  assertKeyScope(request)
+  if (isRefusedToFrozen(request)) await assertAgentNotFrozen(services.actors, request.agentId)
+}
+
+/** Whether a frozen agent may not use the route, and nothing else refuses it (decision 255). */
+function isRefusedToFrozen({ apiKey, method, routeOptions }: FastifyRequest): boolean {
+  if (apiKey === null || method === 'GET' || method === 'HEAD') return false
+  const { bound, servesFrozen } = routeOptions.config
+  return bound !== 'pays' && servesFrozen !== true
+}
+
+function assertKeyStatus(request: FastifyRequest, { config }: HttpServices): void {
+  const { auth, passBadKey } = request.routeOptions.config
+  if (auth === 'operator') return assertOperatorAccess(request, config.operatorToken)
+  const { keyStatus } = request.caller
+  const isRefused = keyStatus === 'invalid' && passBadKey !== true
+  if (isRefused || (auth === 'key' && keyStatus !== 'valid'))
+    throw new ServiceError('unauthenticated', { key_status: keyStatus })
+}
+
+function assertKeyScope({ apiKey, routeOptions }: FastifyRequest): void {
+  const { scope, auth } = routeOptions.config
+  if (auth === 'operator' || apiKey === null || scope === undefined) return
+  if (!hasKeyScope(apiKey, scope))
+    throw new ServiceError('insufficient_scope', { scope, scopes: apiKey.scopes })
 }
 
 /** Throws at start for a route without a declared audience. */
-function assertRouteAuth({ method, url, config, schema }: RouteOptions): void {
-  if (schema?.hide === true && url.startsWith('/docs')) return
+function assertRouteAuth({ method, url, config }: RouteOptions): void {
   if (config?.auth !== undefined && ROUTE_AUTHS.includes(config.auth)) return
   throw new Error(`${String(method)} ${url} states no config.auth`)
 }

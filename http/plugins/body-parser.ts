@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer'
-import type { FastifyError, FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { invalidInputError, ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import {
@@ -7,6 +7,7 @@ import {
   findUnsafeIntegers,
 } from '../../core/validation/unsafe-json-integers.ts'
 import { escapeJsonPointer } from '../../core/validation/validation-errors.ts'
+import type { RequestStep } from './request-steps.ts'
 
 /** The 413 error for a body or text above its limit. */
 export const bodyTooLargeError = (limitBytes: number, what = 'The body'): ServiceError =>
@@ -26,6 +27,8 @@ export function assertMaxBytes(text: string, limitBytes: number, pointer: string
   })
 }
 
+/** Only such an escape puts NUL or a lone surrogate into JSON of well-formed UTF-8. */
+const UNICODE_ESCAPE = '\\u'
 const UNSTORABLE = /\0|\p{Surrogate}/u
 const UNSTORABLE_DETAIL = 'must not contain NUL or lone surrogates'
 const JSON_TYPE = /^application\/json\s*(;|$)/i
@@ -41,15 +44,13 @@ export function installBodyParser(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
   app.decorateRequest('bodyBytes', 0)
   app.decorateRequest('rawBody')
-  // Fastify closes the connection when a parser fails, with the pipelined requests behind it. This parser has
-  // read the whole body, so the request is refused like any other invalid input.
-  const misread = new WeakMap<FastifyRequest, Error>()
+  app.decorateRequest('bodyError', null)
   app.addContentTypeParser(
     'application/json',
     { parseAs: 'buffer' },
     (request: FastifyRequest, bytes: Buffer, pass) => {
       const done = (error: Error | null, body?: unknown) => {
-        if (error !== null) misread.set(request, error)
+        if (error !== null) request.bodyError = error
         pass(null, body)
       }
       const type = request.headers['content-type'] ?? ''
@@ -65,7 +66,7 @@ export function installBodyParser(app: FastifyInstance): void {
       void parse(request, text, (error, body) => {
         if (error !== null) return done(error)
         try {
-          checkJson(body, '', 0, findUnsafeIntegers(text))
+          checkJson(body, '', 0, findUnsafeIntegers(text), text.includes(UNICODE_ESCAPE))
           done(null, body)
         } catch (refused) {
           done(refused as Error)
@@ -73,24 +74,18 @@ export function installBodyParser(app: FastifyInstance): void {
       })
     },
   )
-  app.addHook('preValidation', (request, _reply, done) =>
-    done(misread.get(request) as FastifyError | undefined),
-  )
-  app.addHook('preValidation', (request, _reply, done) => {
-    try {
-      checkQuery(request.query)
-      done()
-    } catch (refused) {
-      done(refused as FastifyError)
-    }
-  })
+}
+
+/**
+ * Refuses what cannot be read. Fastify closes the connection when a parser fails, with the pipelined requests
+ * behind it; the parser has read the whole body, so the request is refused here like any other invalid input.
+ */
+export const assertReadable: RequestStep = (request) => {
+  if (request.bodyError !== null) throw request.bodyError
+  checkQuery(request.query)
   // An absent body counts as an empty object, so that the schema names the missing fields.
-  app.addHook('preValidation', (request, _reply, done) => {
-    if (request.body === undefined && request.routeOptions.schema?.body !== undefined) {
-      request.body = {}
-    }
-    done()
-  })
+  if (request.body === undefined && request.routeOptions.schema?.body !== undefined)
+    request.body = {}
 }
 
 function checkJson(
@@ -98,12 +93,14 @@ function checkJson(
   pointer: string,
   depth: number,
   lost: ReadonlySet<number>,
+  hasEscapes: boolean,
 ): void {
-  if (typeof value === 'string') return checkText(value, pointer)
+  if (typeof value === 'string') return hasEscapes ? checkText(value, pointer) : undefined
   if (typeof value === 'number' && !Number.isFinite(value)) {
     throw invalidInputError(pointer, 'must be a finite number')
   }
-  if (lost.has(value as number)) throw invalidInputError(pointer, UNSAFE_INTEGER_MESSAGE)
+  if (lost.size > 0 && lost.has(value as number))
+    throw invalidInputError(pointer, UNSAFE_INTEGER_MESSAGE)
   if (typeof value !== 'object' || value === null) return
   if (depth >= LIMITS.jsonDepth) {
     throw invalidInputError(
@@ -113,12 +110,15 @@ function checkJson(
   }
   if (Array.isArray(value)) {
     for (let at = 0; at < value.length; at++)
-      checkJson(value[at], `${pointer}/${at}`, depth + 1, lost)
+      checkJson(value[at], `${pointer}/${at}`, depth + 1, lost, hasEscapes)
     return
   }
-  for (const [name, inner] of Object.entries(value)) {
-    checkText(name, pointer)
-    checkJson(inner, `${pointer}/${escapeJsonPointer(name)}`, depth + 1, lost)
+  for (const name of Object.keys(value)) {
+    if (hasEscapes) checkText(name, pointer)
+    const inner = (value as Record<string, unknown>)[name]
+    // The address of a text is needed only where it is checked.
+    if (typeof inner === 'string' && !hasEscapes) continue
+    checkJson(inner, `${pointer}/${escapeJsonPointer(name)}`, depth + 1, lost, hasEscapes)
   }
 }
 

@@ -1,8 +1,9 @@
 import type { FastifyInstance } from 'fastify'
+import type { RequestStep } from './request-steps.ts'
 
 /** CORS headers of the public API. */
 
-const PUBLIC_PATHS = /^\/(api|problems|mcp|openapi\.json)(?=[/?]|$)/
+const PUBLIC_PATHS = /^\/(api|problems|mcp|mech|hivecast|openapi\.json)(?=[/?]|$)/
 const EXPOSED_HEADERS = [
   'PAYMENT-REQUIRED',
   'PAYMENT-RESPONSE',
@@ -14,12 +15,16 @@ const EXPOSED_HEADERS = [
   'Retry-After',
   'Idempotency-Replayed',
   'Idempotency-Kept',
+  'X-Request-Id',
 ].join(', ')
 const ALLOWED_HEADERS = [
   'Authorization',
   'Content-Type',
   'Idempotency-Key',
   'Last-Event-ID',
+  'MCP-Protocol-Version',
+  'Mcp-Method',
+  'Mcp-Name',
   'PAYMENT-SIGNATURE',
   'X-API-Key',
   'X-Backpack-Id',
@@ -29,14 +34,14 @@ const ALLOWED_HEADERS = [
 ].join(', ')
 
 /** Allows any origin, since the API uses no cookies. Set early, because streams skip `onSend`. */
-export function installCors(app: FastifyInstance): void {
-  app.addHook('onRequest', (request, reply, done) => {
-    if (PUBLIC_PATHS.test(request.url)) {
-      reply.header('access-control-allow-origin', '*')
-      reply.header('access-control-expose-headers', EXPOSED_HEADERS)
-    }
-    done()
-  })
+export const setCorsHeaders: RequestStep = (request, reply) => {
+  if (!PUBLIC_PATHS.test(request.url)) return
+  reply.header('access-control-allow-origin', '*')
+  reply.header('access-control-expose-headers', EXPOSED_HEADERS)
+}
+
+/** Answers the requests that browsers send ahead of others. */
+export function installCorsPreflight(app: FastifyInstance): void {
   app.options(
     '/*',
     { config: { auth: 'none', rate: 'none', ignoresUnknownQuery: true }, schema: { hide: true } },

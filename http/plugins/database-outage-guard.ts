@@ -1,7 +1,9 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { SECOND } from '../../core/clock.ts'
+import { createIntervalWhileNeeded } from '../../core/concurrency/interval-while-needed.ts'
 import { ServiceError } from '../../core/errors.ts'
-import type { HttpServices } from '../http-services.ts'
+import type { HttpServices } from '../http-config-and-service-types.ts'
+import type { RequestStep, ResponseStep } from './request-steps.ts'
 import { sendProblemDetails } from './error-handler.ts'
 
 /** Fails waiting requests early when Postgres hangs. */
@@ -14,12 +16,12 @@ const OUTAGE_TIMEOUT_MS = 1.6 * SECOND
  * waiting requests get 503 within about two seconds. Running tools are left alone; their own deadline bounds
  * them.
  */
-export function installDatabaseOutageGuard(
+export function createDatabaseOutageGuard(
   app: FastifyInstance,
   { clock, config, plane }: HttpServices,
-): void {
+): { watch: RequestStep; leaveToTool: RequestStep; forget: ResponseStep } {
   const waiting = new Map<FastifyReply, number>()
-  const timer = setInterval(() => {
+  const check = () => {
     const silent = !plane.bus.healthy()
     const since = clock.mono() - OUTAGE_TIMEOUT_MS
     for (const [reply, startedAt] of waiting) {
@@ -28,19 +30,19 @@ export function installDatabaseOutageGuard(
       if (waiting.has(reply) || reply.raw.destroyed || reply.sent) continue
       sendProblemDetails(reply, new ServiceError('unavailable', { retry_after: 2 }), config)
     }
-  }, CHECK_INTERVAL_MS)
-  timer.unref()
-  app.addHook('onRequest', (_request, reply, done) => {
-    waiting.set(reply, clock.mono())
-    done()
-  })
-  app.addHook('preHandler', ({ routeOptions }, reply, done) => {
-    if (routeOptions.config.rate === 'refuel') waiting.delete(reply)
-    done()
-  })
-  app.addHook('onResponse', (_request, reply, done) => {
-    waiting.delete(reply)
-    done()
-  })
-  app.addHook('onClose', async () => clearInterval(timer))
+  }
+  const checks = createIntervalWhileNeeded(check, CHECK_INTERVAL_MS, () => waiting.size > 0)
+  app.addHook('onClose', async () => checks.stop())
+  return {
+    watch(_request, reply) {
+      waiting.set(reply, clock.mono())
+      checks.start()
+    },
+    /** Tools have deadlines of their own. */
+    leaveToTool({ routeOptions }, reply) {
+      const { rate, runsTools } = routeOptions.config
+      if (rate === 'refuel' || runsTools === true) waiting.delete(reply)
+    },
+    forget: (_request, reply) => void waiting.delete(reply),
+  }
 }

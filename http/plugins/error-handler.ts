@@ -4,12 +4,16 @@ import { ServiceError, httpStatusOf } from '../../core/errors.ts'
 import { toProblemDocument, type ProblemDocumentContext } from '../../core/problem-document.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PaymentRequiredError } from '../../payments/payment-required-error.ts'
+import { acceptsHtml } from '../accepts-html.ts'
+import type { PageRenderers } from '../page-renderers.ts'
+import { sendPage } from '../page-reply.ts'
 import { bodyTooLargeError } from './body-parser.ts'
 import { isDatabaseUnavailableError } from '../database-unavailable-error.ts'
 import { describeMalformedCredentials } from '../auth/request-api-key-extraction.ts'
-import { toRequestPaymentContext } from '../request-payment-context.ts'
-import { ProblemSchema } from '../schemas/shared-schemas.ts'
-import type { HttpServices } from '../http-services.ts'
+import { toRawBody } from '../request-payment-context.ts'
+import { ErrorCodeSchema, ProblemSchema } from '../schemas/shared-schemas.ts'
+import type { HttpServices } from '../http-config-and-service-types.ts'
+import { REQUEST_ID_HEADER } from './request-id-header.ts'
 import { toRequestValidationIssues } from './schema-validation.ts'
 
 /** Turns every error into an RFC 9457 problem document. */
@@ -22,12 +26,17 @@ const NOT_JSON = {
 
 /** Sends every failure as a problem document; `core/errors.ts` alone decides its status. */
 export function installErrorHandler(app: FastifyInstance, services: HttpServices): void {
+  app.addSchema(ErrorCodeSchema)
   app.addSchema(ProblemSchema)
   app.setErrorHandler((error: FastifyError, request, reply) => {
     const known = toHttpServiceError(error, request)
     services.plane.storage.failed(error)
-    if (known === null) request.log.error({ err: error }, 'unexpected error')
-    return sendProblemDetails(reply, known ?? new ServiceError('internal'), services.config)
+    if (known === null) request.log.error({ reqId: request.id, err: error }, 'unexpected error')
+    const { agentId, apiKey, id: requestId } = request
+    services.explained.note(known, { agentId, keyId: apiKey?.id ?? null, requestId })
+    const shown = known ?? new ServiceError('internal')
+    const page = isForBrowser(request) ? services.pages.error : null
+    return sendProblemDetails(reply, shown, services.config, page)
   })
   const routes = allowedMethods(app)
   app.setNotFoundHandler((request, reply) => {
@@ -39,13 +48,22 @@ export function installErrorHandler(app: FastifyInstance, services: HttpServices
   })
 }
 
+/** Browsers that open a page get an error as a page; below /api everybody gets the document. */
+const isForBrowser = (request: FastifyRequest): boolean =>
+  ['GET', 'HEAD'].includes(request.method) &&
+  acceptsHtml(request) &&
+  !/^\/api(?=[/?]|$)/.test(request.url)
+
 /** Sends a problem without the route's schema: a `4XX` schema would strip extension members. */
 export function sendProblemDetails(
   reply: FastifyReply,
   error: ServiceError,
   origin: ProblemDocumentContext,
+  page: PageRenderers['error'] | null = null,
 ): FastifyReply {
   const { request } = reply
+  // A URL that cannot be read is refused before any hook.
+  reply.header(REQUEST_ID_HEADER, request.id)
   const challenge = toPaymentChallenge(error, request)
   const document = { ...toRequestProblem(error, request, origin), ...challenge.body }
   reply.headers(challenge.headers)
@@ -53,7 +71,14 @@ export function sendProblemDetails(
   reply.headers(limitHeaders(error, reply.getHeader('ratelimit')))
   const { retry_after: retryAfter } = error.details
   if (retryAfter !== undefined) reply.header('retry-after', String(Math.ceil(retryAfter)))
-  reply.code(httpStatusOf(error.code)).type('application/problem+json')
+  reply.code(httpStatusOf(error.code))
+  if (page !== null) {
+    const { title, detail } = document as { title?: unknown; detail?: unknown }
+    const { code } = error
+    const words = { title: String(title), detail: String(detail), requestId: request.id }
+    return sendPage(reply, page({ code, status: httpStatusOf(code), ...words }))
+  }
+  reply.type('application/problem+json')
   return reply.serializer(JSON.stringify).send(document)
 }
 
@@ -84,18 +109,17 @@ const NO_CHALLENGE = { headers: {}, body: {} }
  */
 function toPaymentChallenge(error: ServiceError, request: FastifyRequest) {
   if (!(error instanceof PaymentRequiredError) || error.offer === null) return NO_CHALLENGE
-  const { body } = toRequestPaymentContext(request)
   const { reason } = error.details
   const { headers, body: fields } = request.server.services.paying.challenge(
     error.offer,
-    body,
+    toRawBody(request),
     typeof reason === 'string' ? reason : undefined,
   )
   return { headers: { 'cache-control': 'no-store', ...headers }, body: fields }
 }
 
-/** Returns the problem document of a request, also for streamed replies. */
-function toRequestProblem(
+/** Returns the problem document of a request, also for replies that are streamed or results of MCP. */
+export function toRequestProblem(
   error: ServiceError,
   request: FastifyRequest,
   origin: ProblemDocumentContext,
@@ -162,8 +186,6 @@ function fromFastifyError(
       return new ServiceError('invalid_input', { detail: message })
     case 'FST_ERR_NOT_FOUND':
       return new ServiceError('not_found')
-    case 'FST_UNDER_PRESSURE':
-      return new ServiceError('unavailable', { retry_after: RETRY_SECONDS })
     default:
       return null
   }

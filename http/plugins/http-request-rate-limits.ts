@@ -1,11 +1,12 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
-import { HOUR, SECOND } from '../../core/clock.ts'
+import { HOUR, MINUTE, SECOND } from '../../core/clock.ts'
 import { rateLimitError, type RateLimitRule } from '../../core/rate-limit-error.ts'
 import { LIMITS, TOKEN_BUCKET_RATES, type TokenBucketClass } from '../../core/limits.ts'
 import type { OnboardingAdmission } from '../../payments/limits/onboarding-rate-limit.ts'
-import type { HttpServices } from '../http-services.ts'
+import type { HttpServices } from '../http-config-and-service-types.ts'
 import { hasKeyScope } from '../auth/key-permissions.ts'
+import type { RequestStep } from './request-steps.ts'
 
 /** Request rate limits, counted in Redis and per node while Redis is down. */
 
@@ -13,7 +14,7 @@ const REDIS_TIMEOUT_MS = 250
 /** After a timeout Redis is skipped this long, so that not every request waits for it. */
 const REDIS_COOLDOWN_MS = 1_000
 /** What each bucket counts, for error details. */
-const BUCKET_DESCRIPTIONS: Readonly<Record<TokenBucketClass | 'hive', string>> = {
+const BUCKET_DESCRIPTIONS: Readonly<Record<TokenBucketClass | AddressBucketName, string>> = {
   refuel: 'calls of tools',
   write: 'writing requests',
   read: 'reading requests',
@@ -21,7 +22,11 @@ const BUCKET_DESCRIPTIONS: Readonly<Record<TokenBucketClass | 'hive', string>> =
   crew: 'crews',
   manage: 'requests to manage keys and Backpacks',
   hive: 'searches of the public Hive',
+  probe: 'probes of addresses',
 }
+
+/** Buckets that count by address, whether or not a key is sent. */
+type AddressBucketName = 'hive' | 'probe'
 
 /** Counts requests by agent over all its keys, or by visitor without a key (decision 14). */
 export interface RequestRateLimiter {
@@ -46,8 +51,12 @@ export interface RequestRateLimiter {
     agents: number,
     isBatch: boolean,
   ): Promise<OnboardingAdmission | null>
-  /** Counts a search of the public Hive against the hourly limit of its address. */
-  consumeHiveSearch(request: FastifyRequest, reply: FastifyReply): Promise<void>
+  /** Counts a search of the public Hive, or a probe of a server, against the limit of the caller's address. */
+  consumeForAddress(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    bucket: AddressBucketName,
+  ): Promise<void>
 }
 
 interface RateBucket {
@@ -58,8 +67,11 @@ interface RateBucket {
   refund(owner: string): Promise<void>
 }
 
-/** Installs token buckets of `burst` requests that refill in `burst / perSecond` seconds. */
-export function installRateLimits(app: FastifyInstance, services: HttpServices): void {
+/**
+ * Installs token buckets of `burst` requests that refill in `burst / perSecond` seconds; returns what counts
+ * each request.
+ */
+export function installRateLimits(app: FastifyInstance, services: HttpServices): RequestStep {
   const { config, newcomers, plane } = services
   const withTimeout = createRedisTimeout()
   const buckets = Object.fromEntries(
@@ -68,13 +80,12 @@ export function installRateLimits(app: FastifyInstance, services: HttpServices):
       createBucket(name as TokenBucketClass, burst, burst / perSecond, plane.redis, withTimeout),
     ]),
   ) as Record<TokenBucketClass, RateBucket>
-  const hiveSearchBucket = createBucket(
-    'hive',
-    LIMITS.hiveSearchesPerHour,
-    HOUR / SECOND,
-    plane.redis,
-    withTimeout,
-  )
+  const addressBucket = (name: AddressBucketName, size: number, seconds: number) =>
+    createBucket(name, size, seconds, plane.redis, withTimeout)
+  const addressBuckets: Record<AddressBucketName, RateBucket> = {
+    hive: addressBucket('hive', LIMITS.hiveSearchesPerHour, HOUR / SECOND),
+    probe: addressBucket('probe', LIMITS.probesPerMinute, MINUTE / SECOND),
+  }
 
   const limits: RequestRateLimiter = {
     async consume(request, reply, rate, points) {
@@ -108,21 +119,20 @@ export function installRateLimits(app: FastifyInstance, services: HttpServices):
       )
       return admitted
     },
-    async consumeHiveSearch(request, reply) {
+    async consumeForAddress(request, reply, name) {
       if (!config.rateLimits) return
-      const drawn = await hiveSearchBucket.consume(request.caller.visitorId, 1)
-      setBucketHeaders(reply, hiveSearchBucket, drawn, 'hive')
-      if (drawn.consumedPoints > hiveSearchBucket.size)
-        throw bucketEmptyError(hiveSearchBucket, drawn, 'address')
+      const bucket = addressBuckets[name]
+      const drawn = await bucket.consume(request.caller.visitorId, 1)
+      setBucketHeaders(reply, bucket, drawn, name)
+      if (drawn.consumedPoints > bucket.size) throw bucketEmptyError(bucket, drawn, 'address')
     },
   }
   app.decorate('limits', limits)
-  if (!config.rateLimits) return
-  app.addHook('onRequest', async (request, reply) => {
-    if (request.is404) return
+  return (request, reply) => {
+    if (!config.rateLimits || request.is404) return
     const rate = rateClassOf(request)
-    if (rate !== 'none') await limits.consume(request, reply, rate, 1)
-  })
+    return rate === 'none' ? undefined : limits.consume(request, reply, rate, 1)
+  }
 }
 
 /**

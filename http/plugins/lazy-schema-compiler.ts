@@ -1,4 +1,4 @@
-import { setImmediate as turn } from 'node:timers/promises'
+import { setTimeout as pause } from 'node:timers/promises'
 
 /** Compiles schemas on first use or while the server is idle. */
 
@@ -23,15 +23,16 @@ export function createLazySchemaCompiler() {
         return (made ??= make())
       }
       open.add(compiled)
-      const stands = (...args: never[]) => (made ?? compiled())(...args)
+      // One argument: a list of them would be an array for every request.
+      const stands = (value: never) => (made ?? compiled())(value)
       return Object.defineProperty(stands, 'errors', { get: () => made?.errors }) as unknown as F
     },
 
-    /** Compiles the rest, one per turn of the event loop. */
-    async warm(): Promise<void> {
+    /** Compiles the rest one by one, with a pause after each. */
+    async warm(pauseMs = 0): Promise<void> {
       for (const compiled of open) {
         compiled()
-        await turn()
+        await pause(pauseMs)
       }
     },
   }

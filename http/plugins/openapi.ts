@@ -1,21 +1,29 @@
 import swagger from '@fastify/swagger'
-import type { FastifyInstance, FastifySchema } from 'fastify'
+import type { FastifyInstance, FastifySchema, RouteOptions } from 'fastify'
 import { Type } from 'typebox'
-import type { HttpServices } from '../http-services.ts'
+import { MINUTE } from '../../core/clock.ts'
+import { asMicros } from '../../core/money.ts'
+import { selectToolsForModels } from '../../tools/tools-shown-to-models.ts'
+import { createCachedDocument } from '../cached-document.ts'
+import { withCommunityOperations } from '../openapi/community-operations.ts'
+import { completeOpenApiDocument } from '../openapi/complete-document.ts'
+import type { OpenApiDocument } from '../openapi/openapi-document-types.ts'
+import type { DocumentedRoute } from '../openapi/shared-responses.ts'
+import type { HttpServices } from '../http-config-and-service-types.ts'
 
 /** The OpenAPI document of the service. */
 
-const TAGS = [
-  { name: 'agents', description: 'Onboarding, identity and contacts.' },
-  { name: 'tools', description: 'The catalogue and calls.' },
-  { name: 'funds', description: 'Credits, transfers and tips.' },
-  { name: 'tasks', description: 'Budget-capped task sessions.' },
-  { name: 'backpacks', description: 'Tool lists, spend limits and stores of an identity.' },
-  { name: 'signals', description: 'Signals on channels, pulses, and the streams of both.' },
-  { name: 'messages', description: 'Messages between agents.' },
-  { name: 'keys', description: 'API keys.' },
-  { name: 'service', description: 'Health and documentation.' },
-]
+const MICRO = asMicros(1n)
+
+const INTRODUCTION = `A pay-per-call tool API for autonomous agents.
+
+1. \`POST /api/onboard\` with a \`name\` returns a key, a wallet and starter credits. Send the key as \`X-API-Key\`.
+2. \`POST /api/refuel\` with \`tool\` and the fields of the tool calls it; \`POST /api/quote\` says what it would cost.
+3. The reply has the fields of the tool, and \`_meta\` with the cost, the balance and a receipt.
+
+Every error is \`application/problem+json\`: act on \`code\`, and on \`remedy\` where there is one. A 402 says how to pay: with
+x402, with MPP, or by funding the agent at \`fund_url\`. Send an \`Idempotency-Key\` with every write, and repeat it after a
+lost answer: nothing is charged twice. Amounts are USDC numbers with at most six decimals.`
 
 /** Every write accepts an Idempotency-Key (decision 16). */
 const IdempotencyHeaders = Type.Object({
@@ -24,26 +32,58 @@ const IdempotencyHeaders = Type.Object({
   ),
 })
 
+const documentRoute = {
+  config: { auth: 'none' } as const,
+  schema: {
+    hide: true,
+    querystring: Type.Object({
+      community: Type.Optional(
+        Type.Literal('1', {
+          description:
+            'Also operations of tools of other agents that nobody has verified: 200 at most, `GET /api/tools` lists all.',
+        }),
+      ),
+    }),
+  },
+}
+
 /** Builds the OpenAPI 3.1 document from the schemas that also validate. Register it before the routes. */
 export async function installOpenApi(
   app: FastifyInstance,
-  { config }: HttpServices,
+  { config, clock, catalogue, paying }: HttpServices,
 ): Promise<void> {
+  const routes = new Map<string, DocumentedRoute>()
   await app.register(swagger, {
     openapi: {
       openapi: '3.1.0',
       info: {
         title: 'Gas Station',
-        version: '1.0.0',
-        description: 'A pay-per-call tool API for autonomous agents.',
+        version: config.version,
+        description: INTRODUCTION,
+        contact: { name: 'The operator of this station', url: config.publicUrl },
         license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
       },
       servers: [{ url: config.publicUrl }],
-      tags: TAGS,
       components: {
         securitySchemes: {
-          ApiKey: { type: 'apiKey', in: 'header', name: 'X-API-Key' },
-          Bearer: { type: 'http', scheme: 'bearer' },
+          ApiKey: {
+            type: 'apiKey',
+            in: 'header',
+            name: 'X-API-Key',
+            description: 'The key of an agent, `gas_…`, from POST /api/onboard.',
+          },
+          Bearer: {
+            type: 'http',
+            scheme: 'bearer',
+            description: 'The same key as `Authorization: Bearer gas_…`.',
+          },
+          OwnerSession: {
+            type: 'apiKey',
+            in: 'cookie',
+            name: config.publicUrl.startsWith('https:') ? '__Host-gas_owner' : 'gas_owner',
+            description:
+              'The session of the page /owner, for pages of this station: with `X-Owner-Agent` and `X-CSRF-Token`.',
+          },
         },
       },
     },
@@ -55,21 +95,92 @@ export async function installOpenApi(
       const hidden = route.method === 'HEAD' || schema?.hide === true || schema === undefined
       const audience = route.config?.auth
       const keyed = [{ ApiKey: [] }, { Bearer: [] }]
-      const security = audience === 'key' ? keyed : audience === 'optional' ? [{}, ...keyed] : []
+      const own = route.config?.ownerSession === true ? [{ OwnerSession: [] }] : []
+      const security =
+        audience === 'key' ? [...keyed, ...own] : audience === 'optional' ? [{}, ...keyed] : []
       const headers = schema?.headers ?? (route.method === 'GET' ? undefined : IdempotencyHeaders)
+      if (!hidden && schema.operationId !== undefined)
+        routes.set(schema.operationId, toDocumentedRoute(route))
       const documented = { ...schema, security, ...(headers === undefined ? {} : { headers }) }
       return { schema: { ...documented, ...(hidden ? { hide: true } : {}) } as FastifySchema, url }
     },
   })
-  for (const path of ['/api/openapi.json', '/openapi.json']) {
-    app.get(
-      path,
-      {
-        config: { auth: 'none' },
-        schema: { hide: true },
-      },
-      async (_request, reply) =>
-        reply.header('cache-control', 'public, max-age=60').send(app.swagger()),
-    )
+  const document = createOpenApiReader(() =>
+    completeOpenApiDocument({
+      generated: app.swagger(),
+      routes,
+      tools: catalogue.tools,
+      paying,
+      publicUrl: config.publicUrl,
+    }),
+  )
+  app.decorate('openApiDocument', () => document(railsOf(paying)))
+  const createSender = (community: boolean) =>
+    createCachedDocument({
+      clock,
+      read: () =>
+        withCommunityOperations({
+          document: app.openApiDocument(),
+          // Models read it.
+          entries: selectToolsForModels(catalogue.entries(), { community }),
+          find: (slug) => catalogue.find(slug),
+          paying,
+        }),
+      maxAgeMs: MINUTE,
+    })
+  const [send, sendWithCommunity] = [createSender(false), createSender(true)]
+  for (const path of ['/api/openapi.json', '/openapi.json'])
+    app.get<{ Querystring: { community?: '1' } }>(path, documentRoute, (request, reply) => {
+      reply.header('cache-control', 'public, max-age=60')
+      const answer = request.query.community === '1' ? sendWithCommunity : send
+      answer(request, reply)
+    })
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** The OpenAPI document without tools of other agents, once the server is ready. */
+    openApiDocument(): OpenApiDocument
+  }
+}
+
+/** Builds the document once, and again only after a rail was switched on or off. */
+function createOpenApiReader(build: () => OpenApiDocument): (rails: string) => OpenApiDocument {
+  let built: { rails: string; document: OpenApiDocument } | null = null
+  return (rails) => {
+    if (built?.rails !== rails) built = { rails, document: build() }
+    return built.document
+  }
+}
+
+/** What the document says about payments, in short. */
+function railsOf(paying: HttpServices['paying']): string {
+  const offer = paying.offer('/', { description: '', price: MICRO, deadlineMs: 0 })
+  return JSON.stringify([offer?.requirements.length ?? 0, offer?.mpp?.currency ?? null])
+}
+
+const AUDIENCES = {
+  none: 'Needs no key.',
+  optional: 'Works with and without a key.',
+  operator: 'For the operator.',
+} as const
+const BOUND = {
+  pays: 'A key bound to a Backpack may call it and pays within the limits of the Backpack.',
+  acts: 'A key bound to a Backpack may call it while the Backpack is active.',
+  reads: 'A key bound to a Backpack may call it.',
+} as const
+/** Reached with a payment, though it charges no call. */
+const PAYS_TOO = new Set(['topUp'])
+
+function toDocumentedRoute({ method, config, schema }: RouteOptions): DocumentedRoute {
+  const { auth = 'none', scope, bound, rate } = config ?? {}
+  const key = scope === undefined ? 'Needs a key.' : `Needs a key with the scope \`${scope}\`.`
+  const keyed = auth === 'key' || auth === 'optional'
+  const binding = bound === undefined ? 'Refuses keys bound to a Backpack.' : BOUND[bound]
+  return {
+    method: String(method),
+    access: `${auth === 'key' ? key : AUDIENCES[auth]}${keyed ? ` ${binding}` : ''}`,
+    pays: bound === 'pays' || PAYS_TOO.has(schema?.operationId ?? ''),
+    limited: rate !== 'none',
   }
 }

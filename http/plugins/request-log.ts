@@ -1,4 +1,5 @@
-import type { FastifyInstance, FastifyServerOptions } from 'fastify'
+import type { FastifyServerOptions } from 'fastify'
+import type { ResponseStep } from './request-steps.ts'
 
 /** The request log: JSON lines without credentials. */
 
@@ -31,17 +32,17 @@ export const createLoggerOptions = (
 })
 
 /** Logs one line per request, after its response. */
-export function installRequestLog(app: FastifyInstance): void {
+export function createRequestLog(): ResponseStep {
   let served = 0
-  app.addHook('onResponse', (request, reply, done) => {
-    done()
+  return (request, reply) => {
     const { statusCode: status } = reply
     if (status < 300 && served++ % SUCCESS_SAMPLE_INTERVAL !== 0) return
     // An unmatched path may hold anything, including an API key.
     const route = request.routeOptions.url ?? 'unknown'
     const ms = Math.round(reply.elapsedTime * 10) / 10
-    const line = { method: request.method, route, status, ms, agent: request.agentId || undefined }
+    const agent = request.agentId || undefined
+    const line = { reqId: request.id, method: request.method, route, status, ms, agent }
     if (status >= 500) request.log.warn(line, 'request')
     else request.log.info(line, 'request')
-  })
+  }
 }

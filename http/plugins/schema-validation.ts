@@ -13,7 +13,7 @@ import {
 } from '../../core/validation/validation-errors.ts'
 import type { SchemaNode } from '../../core/validation/describe-schema.ts'
 import { createLazySchemaCompiler } from './lazy-schema-compiler.ts'
-import { coerceParameters } from './parameter-coercion.ts'
+import { coerceParameters } from './query-and-path-parameter-coercion.ts'
 
 /** Validates requests with Ajv and reports every issue in plain words. */
 
@@ -64,7 +64,7 @@ function toStrictQuery(query: object): object {
 /**
  * Validates bodies as they are, and converts query, path and headers first (`coerceParameters`). Unknown
  * query parameters are refused like unknown body fields, unless the route sets `ignoresUnknownQuery`.
- * `app.warm()` compiles the remaining schemas.
+ * `app.warm()` compiles the remaining schemas in the background.
  */
 export function installSchemaValidation(app: FastifyInstance): void {
   const { later, warm } = createLazySchemaCompiler()
@@ -99,7 +99,7 @@ export function installSchemaValidation(app: FastifyInstance): void {
   app.setSchemaController({ compilersFactory })
   app.decorate('warm', warm)
   app.addHook('onRoute', (route) => {
-    if (route.url.startsWith('/docs') || route.config?.ignoresUnknownQuery === true) return
+    if (route.config?.ignoresUnknownQuery === true) return
     const { querystring = NO_PARAMETERS, ...schema } = route.schema ?? { hide: true }
     route.schema = { ...schema, querystring: toStrictQuery(querystring as object) }
   })
@@ -107,7 +107,7 @@ export function installSchemaValidation(app: FastifyInstance): void {
 
 type ValidateFunction = ((value: unknown) => boolean) & { errors?: unknown }
 
-/** A larger value reports its first error only: thousands of errors help nobody. */
+/** A larger value reports its first error only: thousands of errors are of no use. */
 const MAX_ALL_ERRORS_BYTES = 16 * 1024
 
 /** Validates with `first`, which stops at the first error, and validates a refused value again with `all`. */

@@ -1,6 +1,8 @@
+import { randomUUID } from 'node:crypto'
 import type { Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { closeSocketLingering } from './lingering-close.ts'
+import { isReadingPaused } from './pipelined-requests.ts'
 
 /** Replies to connections whose input never becomes a request. */
 
@@ -20,6 +22,8 @@ export function createSocketClientErrorHandler() {
   function refuse(error: Error & { code?: string }, socket: Socket): void {
     // Input after a refusal fails again; the reader has its response already.
     if (error.code === 'ECONNRESET' || socket.destroyed || socket.writableEnded) return
+    // The request is unfinished because this node does not read on.
+    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && isReadingPaused(socket)) return
     const ahead = [...(open.get(socket) ?? [])].findLast(isInProgress)
     if (ahead === undefined) {
       if (socket.writable) socket.write(toRawErrorResponse(error))
@@ -49,12 +53,21 @@ export function createSocketClientErrorHandler() {
  */
 const isInProgress = ({ req, headersSent }: ServerResponse): boolean => req.complete || headersSent
 
-function toRawErrorResponse({ code = '' }: { code?: string }): string {
-  const status = STATUS_LINES[code] ?? '400 Bad Request'
+const toRawErrorResponse = ({ code = '' }: { code?: string }): string =>
+  toRawProblemResponse(STATUS_LINES[code] ?? '400 Bad Request', randomUUID())
+
+/** Returns a whole response for a connection without a reply object, after which it has to close. */
+export function toRawProblemResponse(
+  status: string,
+  requestId: string,
+  { detail, headers = '' }: { detail?: string; headers?: string } = {},
+): string {
   const body = JSON.stringify({
     type: 'about:blank',
     title: status.slice(4),
     status: Number(status.slice(0, 3)),
+    ...(detail === undefined ? {} : { detail }),
+    instance: `urn:request:${requestId}`,
   })
-  return `HTTP/1.1 ${status}\r\nContent-Type: application/problem+json\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`
+  return `HTTP/1.1 ${status}\r\nContent-Type: application/problem+json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nX-Request-Id: ${requestId}\r\n${headers}Connection: close\r\n\r\n${body}`
 }

@@ -1,12 +1,15 @@
 import { Type, type Static } from 'typebox'
 import type { BackpackView } from '../../actors/commands/backpacks-commands.ts'
-import { BACKPACK_PERMISSIONS, SPENDING_PERMISSIONS } from '../../domain/backpack-permissions.ts'
+import {
+  BACKPACK_PERMISSIONS,
+  SPENDING_PERMISSIONS,
+} from '../../domain/backpack-spending-permissions.ts'
 import { invalidInputError, type ServiceError } from '../../core/errors.ts'
 import { fromUsdc, type Micros } from '../../core/money.ts'
 import { findClosestWord } from '../../core/validation/did-you-mean.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
 import { UsdcAmountSchema, Nullable } from './shared-schemas.ts'
-import type { HttpServices } from '../http-services.ts'
+import type { HttpServices } from '../http-config-and-service-types.ts'
 
 /** Schemas and parsers for the limits of a Backpack. */
 
@@ -47,7 +50,11 @@ export const BackpackExpiryDaysSchema = Type.Integer({ minimum: 1, maximum: MAX_
 export const UNLIMITED_FUSE: Fuse = { perCall: null, perDay: null, perMonth: null }
 
 /** A pager without channels. */
-export const EMPTY_PAGER: Pager = { webhookUrl: null, ownerEmail: null, ownerTelegram: null }
+export const PAGER_WITHOUT_CHANNELS: Pager = {
+  webhookUrl: null,
+  ownerEmail: null,
+  ownerTelegram: null,
+}
 
 /** Returns the given limits; null lifts one. Throws `invalid_input` at `pointer`. */
 export function toFuseLimits(

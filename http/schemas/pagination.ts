@@ -18,6 +18,8 @@ export const CURSOR_PATTERNS = {
   integer: /^\d{1,18}$/,
   /** Milliseconds and an id. */
   instantAndId: /^\d{1,15} [A-Za-z0-9_-]{1,64}$/,
+  /** The same with a UUID; bounded to instants that PostgreSQL and JavaScript write alike. */
+  instantAndUuid: /^\d{1,14} [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/,
   text: /^[^\0]{1,256}$/,
 }
 

@@ -1,5 +1,6 @@
 import { Type, type Static, type TObjectOptions, type TProperties, type TSchema } from 'typebox'
-import { MAX_BUDGET } from '../../domain/pricing.ts'
+import { MAX_CREDIT_AMOUNT } from '../../domain/pricing.ts'
+import { ERROR_DEFINITIONS } from '../../core/errors.ts'
 import { toUsdc } from '../../core/money.ts'
 import { USDC_DESCRIPTION_SUFFIX } from '../../core/validation/describe-schema.ts'
 
@@ -16,36 +17,56 @@ export const Nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Ty
 export const StrictBody = <T extends TProperties>(fields: T, options: TObjectOptions = {}) =>
   Type.Object(fields, { ...options, additionalProperties: false })
 
+/** Every error code, so that clients can switch over them. */
+export const ErrorCodeSchema = Type.Unsafe<string>({
+  $id: 'ErrorCode',
+  type: 'string',
+  enum: Object.keys(ERROR_DEFINITIONS),
+  description: 'What went wrong; `GET /problems/{code}` explains it.',
+})
+
 /** RFC 9457 problem: every error of the service, with what an agent needs to act on it. */
 export const ProblemSchema = Type.Object(
   {
     type: Type.String({ description: 'URL that documents this kind of problem.' }),
-    title: Type.String(),
-    status: Type.Integer(),
-    detail: Type.String(),
-    instance: Type.String(),
-    code: Type.String({ description: 'The code to act on.' }),
-    error: Type.String({ description: 'The same as code.' }),
+    title: Type.String({ description: 'What this code means.' }),
+    status: Type.Integer({ description: 'The HTTP status.' }),
+    detail: Type.String({ description: 'What was wrong with this request.' }),
+    instance: Type.String({ description: '`urn:request:` and the `X-Request-Id`.' }),
+    code: schemaRef(ErrorCodeSchema),
+    error: schemaRef(ErrorCodeSchema),
     errors: Type.Optional(
       Type.Array(
         Type.Object(
-          { pointer: Type.String(), detail: Type.String() },
+          {
+            pointer: Type.String({ description: 'JSON Pointer to the field.' }),
+            detail: Type.String({ description: 'What the field must be.' }),
+          },
           { additionalProperties: true },
         ),
+        { description: 'Every invalid field.' },
       ),
     ),
-    retry_after: Type.Optional(Type.Number({ description: 'Seconds.' })),
-    fund_url: Type.Optional(Type.String()),
-    call_id: Type.Optional(Type.String()),
-    refunded: Type.Optional(Type.Boolean()),
+    retry_after: Type.Optional(
+      Type.Number({ description: 'Seconds after which a repetition may succeed.' }),
+    ),
+    fund_url: Type.Optional(
+      Type.String({ description: 'A page to fund the agent, for its owner.' }),
+    ),
+    call_id: Type.Optional(Type.String({ description: 'The call that failed.' })),
+    refunded: Type.Optional(Type.Boolean({ description: 'Nothing was charged.' })),
+    limit_source: Type.Optional(Type.String({ description: 'Whose limit was reached.' })),
+    limit_usdc: Type.Optional(Type.Number({ description: 'The limit.' })),
+    spent_usdc: Type.Optional(Type.Number({ description: 'What is spent and held of the limit.' })),
+    needed_usdc: Type.Optional(Type.Number({ description: 'What the request would cost.' })),
     remedy: Type.Optional(
       Type.Object(
         {
-          action: Type.String(),
-          method: Type.Optional(Type.String()),
-          url: Type.Optional(Type.String()),
+          action: Type.String({ description: 'What to do.' }),
+          method: Type.Optional(Type.String({ description: 'The method of the request to make.' })),
+          url: Type.Optional(Type.String({ description: 'The address of the request to make.' })),
         },
-        { additionalProperties: true },
+        { additionalProperties: true, description: 'The next step.' },
       ),
     ),
   },
@@ -65,7 +86,7 @@ export const errorResponses = {
   },
 } as const
 
-const MAX_USDC_AMOUNT = toUsdc(MAX_BUDGET)
+const MAX_USDC_AMOUNT = toUsdc(MAX_CREDIT_AMOUNT)
 
 /** A requested amount of USDC: positive, at most six decimals. */
 export const UsdcAmountSchema = (

@@ -6,7 +6,7 @@ import type { ServerResponse } from 'node:http'
 const CHUNK_BYTES = 65_536
 
 /** Writes a response chunk by chunk, each after the one before is flushed. */
-export function createChunkedWriter(raw: ServerResponse) {
+export function createBackpressuredResponseWriter(raw: ServerResponse) {
   const waiting: Buffer[] = []
   let bytes = 0
   let ended = false

@@ -78,7 +78,8 @@ export const signalStreamRoutes: FastifyPluginAsyncTypebox = async (app) => {
     events.send('ready', ready, since)
     follow(events, request.agentId, channels, since, listening).catch((error: unknown) => {
       const known = toHttpServiceError(error as never)
-      if (known === null) request.log.error({ err: error }, 'a stream of signals failed')
+      if (known === null)
+        request.log.error({ reqId: request.id, err: error }, 'a stream of signals failed')
       sendFailure(events, request, known ?? new ServiceError('internal'))
       events?.end()
     })

@@ -1,5 +1,5 @@
 import type { FastifyReply } from 'fastify'
-import { createChunkedWriter } from './chunked-writer.ts'
+import { createBackpressuredResponseWriter } from './chunked-writer.ts'
 
 /** Server-sent event streams with backpressure. */
 
@@ -61,7 +61,7 @@ export function openSseStream(
     'cache-control': 'private, no-store',
     'x-accel-buffering': 'no',
   })
-  const pieces = createChunkedWriter(raw)
+  const pieces = createBackpressuredResponseWriter(raw)
   const gone = () => pieces.isEnded() || raw.destroyed
   const write = (frames: string | Buffer) => {
     if (gone()) return

@@ -10,25 +10,25 @@ import {
   parsePipelineRequest,
   parseCallRequest,
   type ToolCallBody,
-  type CallRequestDeps,
+  type ParseToolCallRequestDeps,
 } from '../http-tool-call-request.ts'
 import { openSseStream, type SseStream } from './sse-stream.ts'
 
 /** Runs a call or a batch and streams its output as events; a dry run returns a quote. */
 export async function streamCallOverSse(
-  deps: CallRequestDeps,
+  deps: ParseToolCallRequestDeps,
   request: FastifyRequest,
   reply: FastifyReply,
   body: ToolCallBody,
 ): Promise<FastifyReply> {
-  const { calls, catalogue, paying, realtime } = deps.services
+  const { calls, catalogue, realtime } = deps.services
   const isBatch = body.tool === 'pipeline' && catalogue.find(body.tool) === undefined
   if (body['dry_run'] === true && !isBatch) {
     return reply.send(await calls.quote(parseCallRequest(deps, request, reply, body)))
   }
   const batch = isBatch ? await parsePipelineRequest(deps, request, reply, body['calls']) : null
   const callRequest = batch ?? parseCallRequest(deps, request, reply, body)
-  assertRepeatable(request, callRequest, paying.hasPayment(callRequest.door))
+  assertRepeatable(request, callRequest, callRequest.door.paymentHeader !== null)
   const { key, agentId, visitorId } = request.caller
   const leave = realtime.count({ id: key?.id ?? visitorId, agentId })
   try {

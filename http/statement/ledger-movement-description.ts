@@ -11,7 +11,7 @@ export interface LedgerMovementDescription {
   readonly counterparty: 'agent' | 'bounty' | 'fleet' | 'station'
   /** The counterparty, where both sides know each other. */
   readonly agentId: string | null
-  /** The id of what the movement belongs to: a bounty, a fleet, a deposit or a drop. */
+  /** The id of what the movement belongs to: a bounty, a fleet, a task pass, a deposit or a drop. */
   readonly reference: string | null
 }
 
@@ -25,7 +25,7 @@ const DESCRIPTIONS: Readonly<Record<string, KindDescription>> = {
   hold: { kind: 'hold', text: 'Held for a call that runs' },
   share: { kind: 'share', text: 'Share of the price of a call of another agent' },
   referral: { kind: 'referral_reward', text: 'Reward: an agent you referred is active' },
-  payout: { kind: 'referral_share', text: 'Shares of the calls of agents you referred' },
+  payout: { kind: 'referral_share', text: 'Shares of the calls of agents you referred or made' },
   royalty: { kind: 'royalty', text: 'Royalties for reads of your Hive entries' },
   drop: { kind: 'drop', text: 'Credits of a radio drop' },
   escrow: { kind: 'bounty_escrow', text: 'Reward of a bounty, put into escrow' },
@@ -34,6 +34,9 @@ const DESCRIPTIONS: Readonly<Record<string, KindDescription>> = {
   bonus: { kind: 'deposit_bonus', text: 'Bonus of the first deposit' },
   reorg: { kind: 'deposit_undone', text: 'A deposit that its chain has undone' },
   refund: { kind: 'refund', text: 'Payment of a call that failed, kept as credits' },
+  pass: { kind: 'pass', text: 'A task pass' },
+  pass_back: { kind: 'pass_returned', text: 'Price of a failed call, from an expired task pass' },
+  breakage: { kind: 'pass_expired', text: 'What was left of an expired task pass' },
   draw: { kind: 'fleet_draw', text: 'Lent by the pool of your fleet for a call' },
   draw_back: { kind: 'fleet_return', text: 'Returned to the pool of your fleet' },
 }
@@ -48,18 +51,20 @@ export function describeLedgerMovement(
   const [type = null, id = null] = line.party?.split(':') ?? []
   const counterparty =
     type === 'agent' || type === 'bounty' || type === 'fleet' ? type : ('station' as const)
-  // A caller stays unknown to an agent that gets a share of the price.
-  const isKnown = type === 'agent' && line.kind !== 'share'
+  // A caller stays unknown to an agent that gets a share of the price, and a buyer to its seller.
+  const isKnown = type === 'agent' && line.kind !== 'share' && line.kind !== 'sale'
   return {
     kind,
     description,
     counterparty,
     agentId: isKnown ? id : null,
-    reference: type === 'bounty' || type === 'fleet' ? id : referenceOf(line),
+    reference: WITH_OWN_ID.has(type ?? '') ? id : referenceOf(line),
   }
 }
 
-const WITH_REFERENCE: ReadonlySet<string> = new Set(['topup', 'drop', 'royalty'])
+/** Kinds of accounts whose id is a reference. */
+const WITH_OWN_ID: ReadonlySet<string> = new Set(['bounty', 'fleet', 'pass'])
+const WITH_REFERENCE: ReadonlySet<string> = new Set(['topup', 'drop', 'royalty', 'sale'])
 const referenceOf = ({ kind, memo }: CreditStatementLine): string | null =>
   WITH_REFERENCE.has(kind) ? memo : null
 
@@ -73,6 +78,8 @@ function describeKind(
   switch (line.kind) {
     case 'call':
       return describeCall(line, cause)
+    case 'pass_call':
+      return { kind: 'pass_call', description: `${cause?.tool ?? 'A call'}, paid by a task pass` }
     case 'grant':
       return line.memo === null
         ? { kind: 'starter_credits', description: 'Starter credits' }
@@ -81,6 +88,10 @@ function describeKind(
       return line.memo?.startsWith('stl_') === true
         ? { kind: 'topup', description: 'Credits bought with a payment' }
         : { kind: 'deposit', description: 'Deposit of USDC' }
+    case 'sale':
+      return line.owner === agentId
+        ? { kind: 'purchase', description: 'Bought a listing of the marketplace' }
+        : { kind: 'sale', description: 'Sold a listing of the marketplace' }
     case 'send':
     case 'tip':
       return describeTransfer(line, agentId)

@@ -1,6 +1,6 @@
 import type { StatementReadPosition } from '../../persistence/statement/credit-statement-store.ts'
 import { formatCsvRecord, type CsvCell } from './csv-record.ts'
-import type { StatementEntry, StatementSource } from './statement-source.ts'
+import type { StatementEntry, StatementSource } from './statement-api-entry-pages.ts'
 
 /** Statements of account as CSV. */
 

@@ -1,5 +1,5 @@
 import { invalidInputError } from '../../core/errors.ts'
-import { micros } from '../../core/money.ts'
+import { asMicros } from '../../core/money.ts'
 import type { StatementReadPosition } from '../../persistence/statement/credit-statement-store.ts'
 import type { TimeBounds } from '../schemas/time-range.ts'
 
@@ -38,8 +38,8 @@ export function decodeStatementCursor(
       '/cursor',
       'must be the next_cursor of a page with the same from and to',
     )
-  const [promo, cash, held] = amounts.map((amount) => micros(BigInt(amount)))
-  const zero = micros(0n)
+  const [promo, cash, held] = amounts.map((amount) => asMicros(BigInt(amount)))
+  const zero = asMicros(0n)
   return {
     before,
     snapshot,

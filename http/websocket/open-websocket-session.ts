@@ -48,7 +48,7 @@ export function openWebSocketSession(
   request: FastifyRequest,
   opened: StreamSlot | null,
 ): void {
-  const { config, clock, realtime, keys } = app.services
+  const { config, clock, explained, realtime, keys } = app.services
   const acts = createWsFrameHandlers(app)
   const out = createWsFrameWriter(socket, request.raw.socket)
   const gone = new AbortController()
@@ -150,6 +150,7 @@ export function openWebSocketSession(
       closeSignal: gone.signal,
       send: out.send,
     }
+    await orSentAway(listening.hear())
     if (!later) await orSentAway(listening.subscribeOwnChannel(resume?.cursor ?? null))
     const now = listening.cursors()
     // Other channels are not resubscribed here; the client continues them from its signal cursor.
@@ -193,8 +194,12 @@ export function openWebSocketSession(
 
   function fail(ref: string | null, error: unknown): void {
     const known = toHttpServiceError(error as never)
-    if (known === null) request.log.error({ err: error }, 'a frame failed')
+    if (known === null) request.log.error({ reqId: request.id, err: error }, 'a frame failed')
     const sentError = known ?? new ServiceError('internal')
+    if (actor !== null) {
+      const { agentId, id: keyId } = actor.key
+      explained.note(known, { agentId, keyId, requestId: request.id })
+    }
     if (sentError.code === 'payment_required' && actor !== null) {
       const { agentId } = actor.key
       sentError.details['agent_id'] = agentId

@@ -13,7 +13,7 @@ import {
   compileInputValidator,
   type SchemaValidator,
 } from '../../tools/schema-validator.ts'
-import { MessageFieldSchemas } from '../routes/realtime/message-routes.ts'
+import { AgentMessageFieldSchemas } from '../routes/realtime/message-routes.ts'
 import { PulseFieldSchemas } from '../routes/realtime/pulse-routes.ts'
 import {
   SignalPayloadSchema,
@@ -67,7 +67,7 @@ const FRAME_SCHEMAS = {
     ttl_seconds: Type.Optional(SignalTtlSchema),
   }),
   pulse: StrictBody({ ref: Ref, ...PulseFieldSchemas }),
-  message: StrictBody({ ref: Ref, ...MessageFieldSchemas }),
+  message: StrictBody({ ref: Ref, ...AgentMessageFieldSchemas }),
   refuel: Type.Object({
     ref: Ref,
     tool: Type.String({ minLength: 1, maxLength: 64 }),

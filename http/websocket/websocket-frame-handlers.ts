@@ -1,4 +1,6 @@
 import type { FastifyInstance } from 'fastify'
+import { assertAgentNotFrozen } from '../../actors/commands/agent-freeze-commands.ts'
+import { connectionOf } from '../../calls/call-request-and-reply-types.ts'
 import { ServiceError } from '../../core/errors.ts'
 import type { TokenBucketClass } from '../../core/limits.ts'
 import {
@@ -7,8 +9,11 @@ import {
 } from '../../persistence/agents/api-key-store.ts'
 import type { IdempotentRequest } from '../../persistence/idempotency/idempotent-writes.ts'
 import { createCrewRateLimit } from '../http-tool-call-request.ts'
-import { assertBackpackActive, resolveBoundBackpackId } from '../auth/backpack-binding.ts'
-import { hmacFingerprint } from '../idempotency.ts'
+import {
+  assertBackpackActive,
+  requireBackpackWithinKeyBinding,
+} from '../auth/request-backpack-and-key-binding-check.ts'
+import { callFingerprintKeyOf, hmacFingerprint } from '../idempotency.ts'
 import { hasKeyScope } from '../auth/key-permissions.ts'
 import type { ClientFrame, ClientFrameType } from './websocket-client-frames.ts'
 import type { SocketSubscriptions } from './websocket-subscriptions.ts'
@@ -55,7 +60,7 @@ export function createWsFrameHandlers({ services, limits }: FastifyInstance): Fr
   const hashOf = ({ key }: WsCallerContext, frame: ClientFrame) =>
     hmacFingerprint(
       key.backpackId === null ? frame : [frame, key.backpackId],
-      config.fingerprintKey,
+      callFingerprintKeyOf(config.fingerprintKey, key.agentId),
     )
   const askedBy = (
     who: WsCallerContext,
@@ -111,6 +116,7 @@ export function createWsFrameHandlers({ services, limits }: FastifyInstance): Fr
     async pulse(frame, who) {
       const { ref } = frame
       await permit(who, 'write')
+      await assertAgentNotFrozen(actors, who.key.agentId)
       // A pulse replaces the one before, so it is not stored for replays.
       const idempotentRequest = { ...askedBy(who, frame, 'sendPulse'), key: null }
       await pulse(idempotentRequest, who.key.agentId, frame)
@@ -120,6 +126,7 @@ export function createWsFrameHandlers({ services, limits }: FastifyInstance): Fr
     async message(frame, who) {
       const { ref, to, message, subject = null } = frame
       await permit(who, 'write')
+      await assertAgentNotFrozen(actors, who.key.agentId)
       const idempotentRequest = askedBy(who, frame, 'sendMessage')
       const { body } = await send(idempotentRequest, who.key.agentId, { to, message, subject })
       ack(who, ref, { message_id: (body as { message_id: string }).message_id })
@@ -128,7 +135,7 @@ export function createWsFrameHandlers({ services, limits }: FastifyInstance): Fr
     async refuel(frame, who) {
       const { type: _type, ref, task_id: taskId = null, backpack_id: named, ...body } = frame
       const bound = who.key.backpackId
-      const backpackId = named === undefined ? bound : resolveBoundBackpackId(bound, named)
+      const backpackId = named === undefined ? bound : requireBackpackWithinKeyBinding(bound, named)
       await permit(who, 'refuel')
       const tool = catalogue.find(body.tool)?.slug ?? body.tool
       const reply = await calls.refuel({
@@ -139,8 +146,8 @@ export function createWsFrameHandlers({ services, limits }: FastifyInstance): Fr
         backpackId,
         ghost: 'off',
         idempotency: { key: keyOf(who, ref), hash: hashOf(who, frame) },
-        door: { path: '/api/refuel', body: Buffer.alloc(0), headers: {}, fingerprint: '' },
-        signal: who.closeSignal,
+        door: { path: '/api/refuel', body: Buffer.alloc(0), paymentHeader: null, fingerprint: '' },
+        connection: connectionOf(who.closeSignal),
         requestId: who.requestId,
         takeRateToken: createCrewRateLimit(limits, who.key.agentId),
       })

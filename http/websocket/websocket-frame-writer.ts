@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream'
 import type { WebSocket } from 'ws'
-import type { EncodedEvents } from '../../realtime/event-bundle.ts'
+import type { EncodedWebSocketAndSseEvents } from '../../realtime/encoded-websocket-and-sse-events.ts'
 import { WS_CLOSE_CODES, type WsCloseCode } from './websocket-client-frames.ts'
 
 /** Writes frames to a socket, and handles readers that are too slow. */
@@ -8,11 +8,11 @@ export interface WsFrameWriter {
   /** Sends a frame of the service. */
   send(frame: object): void
   /** Sends an event that must not be lost: a reader too far behind is closed and resumes by its cursor. */
-  sendEvent(encoded: EncodedEvents): void
+  sendEvent(encoded: EncodedWebSocketAndSseEvents): void
   /** Sends an encoded event of a replay. */
   sendRaw(frame: string): void
   /** Sends the state of another agent: a slow reader gets only the latest. */
-  sendLatest(encoded: EncodedEvents): void
+  sendLatest(encoded: EncodedWebSocketAndSseEvents): void
   /** Resolves to true when a replay may continue, to false when the socket is closing. */
   waitForRoom(): Promise<boolean>
   close(code: WsCloseCode, reason: string): void
@@ -29,7 +29,7 @@ const SOCKET_CLOSE_TIMEOUT_MS = 2_000
  * because without compression the socket writes its own messages synchronously.
  */
 export function createWsFrameWriter(socket: WebSocket, connection: Duplex): WsFrameWriter {
-  let latest: EncodedEvents | null = null
+  let latest: EncodedWebSocketAndSseEvents | null = null
   let look: NodeJS.Timeout | undefined
   const isOpen = () => socket.readyState === socket.OPEN
 
@@ -39,7 +39,7 @@ export function createWsFrameWriter(socket: WebSocket, connection: Duplex): WsFr
     closeIfSlow()
   }
 
-  function writeEvent(encoded: EncodedEvents): void {
+  function writeEvent(encoded: EncodedWebSocketAndSseEvents): void {
     if (!isOpen()) return
     const frames = encoded.frames()
     if (frames.length > 1) connection.cork()
@@ -59,7 +59,7 @@ export function createWsFrameWriter(socket: WebSocket, connection: Duplex): WsFr
     setTimeout(() => socket.terminate(), SOCKET_CLOSE_TIMEOUT_MS).unref()
   }
 
-  function writeLatest(encoded: EncodedEvents): void {
+  function writeLatest(encoded: EncodedWebSocketAndSseEvents): void {
     latest = encoded
     if (socket.bufferedAmount <= COALESCE_BYTES) return flush()
     clearTimeout(look)

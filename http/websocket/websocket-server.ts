@@ -1,4 +1,6 @@
-import type { Server } from 'node:http'
+import { randomUUID } from 'node:crypto'
+import type { IncomingMessage, Server } from 'node:http'
+import type { Duplex } from 'node:stream'
 import websocket from '@fastify/websocket'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
@@ -7,11 +9,12 @@ import { Type } from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { extractApiKey } from '../auth/request-api-key-extraction.ts'
+import { toRawProblemResponse } from '../plugins/socket-client-error-handler.ts'
 import { errorResponses } from '../schemas/shared-schemas.ts'
 import { WS_CLOSE_CODES, WS_SUBPROTOCOL } from './websocket-client-frames.ts'
 import { acquireStreamSlot, type StreamSlot } from './websocket-stream-slot.ts'
 import { openWebSocketSession } from './open-websocket-session.ts'
-import { createWebSocketUpgradeFilter } from './websocket-upgrade-filter.ts'
+import { createNonWebSocketUpgradeIgnorer } from './separate-websocket-from-other-upgrades.ts'
 
 /** WebSocket endpoint: upgrades, slots and shutdown. */
 
@@ -21,7 +24,7 @@ const BUFFER_RECHECK_MS = 20
 
 /** Register it before the routes: they must recognise an upgrade. */
 export async function installWebSockets(app: FastifyInstance): Promise<void> {
-  const upgrades = createWebSocketUpgradeFilter(app.server as Server)
+  const upgrades = createNonWebSocketUpgradeIgnorer(app.server as Server)
   // Nothing else ends the connection of a refused upgrade.
   app.addHook('onResponse', (request, _reply, done) => {
     if (upgrades.isOne(request.raw)) request.raw.socket.destroySoon()
@@ -35,11 +38,33 @@ export async function installWebSockets(app: FastifyInstance): Promise<void> {
       handleProtocols: (offered) => offered.has(WS_SUBPROTOCOL) && WS_SUBPROTOCOL,
     },
     errorHandler: (error, socket, request) => {
-      request.log.info({ err: error }, 'a socket failed')
+      request.log.info({ reqId: request.id, err: error }, 'a socket failed')
       socket.terminate()
     },
     preClose: () => drainWebSockets(app),
   })
+  nameUpgrades(app)
+}
+
+/** Names the request in the answers that the WebSocket library writes: 101, and refused handshakes. */
+function nameUpgrades(app: FastifyInstance): void {
+  const ids = new WeakMap<IncomingMessage, string>()
+  app.addHook('onRequest', (request, _reply, done) => {
+    if (request.ws) ids.set(request.raw, request.id)
+    done()
+  })
+  app.websocketServer.on('headers', (headers, request) => {
+    headers.push(`X-Request-Id: ${ids.get(request) ?? randomUUID()}`)
+  })
+  app.websocketServer.on(
+    'wsClientError',
+    (error: Error, socket: Duplex, request: IncomingMessage) => {
+      const id = ids.get(request) ?? randomUUID()
+      const told = { detail: `${error.message}.`, headers: 'Sec-WebSocket-Version: 13\r\n' }
+      socket.once('finish', () => socket.destroy())
+      socket.end(toRawProblemResponse('400 Bad Request', id, told))
+    },
+  )
 }
 
 /** Ends every stream and waits for the sockets to close; terminates those that do not answer. */

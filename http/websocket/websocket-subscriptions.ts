@@ -9,10 +9,11 @@ import {
   inboxChannelOf,
   PULSES_CHANNEL,
 } from '../../realtime/signal-channel-names.ts'
+import type { HeardAgent } from '../../realtime/heard-agents.ts'
 import type { RealtimeService } from '../../realtime/realtime-service.ts'
 import {
   toOutboxEventFrame,
-  isVisibleToBackpackKey,
+  isEventVisibleToBackpackKey,
   toSignalFrame,
 } from '../../realtime/event-views.ts'
 import { WS_CLOSE_CODES } from './websocket-client-frames.ts'
@@ -27,6 +28,8 @@ export interface SocketCursors {
 
 /** What one socket listens to. */
 export interface SocketSubscriptions {
+  /** Has the events of the agent stored. Before it the client may not be given a cursor. */
+  hear(): Promise<void>
   /** Subscribes to the agent's own channel and events, from now or from a cursor. */
   subscribeOwnChannel(from: SocketCursors | null): Promise<void>
   /** Returns the canonical names of the channels, and whether nothing was missed. */
@@ -53,10 +56,11 @@ export function createSocketSubscriptions(
   /** The client reconnects with its cursor. */
   const failed = () => out.close(WS_CLOSE_CODES.internal, 'internal error')
   const signals = realtime.listeners.signals(out.sendEvent, failed)
-  const isVisible = backpackId === null ? () => true : isVisibleToBackpackKey(backpackId)
+  const isVisible = backpackId === null ? () => true : isEventVisibleToBackpackKey(backpackId)
   const facts = realtime.listeners.facts(out.sendEvent, failed, isVisible)
   const pulses = realtime.listeners.pulses(out.sendLatest, failed)
   let ended = false
+  let heard: HeardAgent | null = null
 
   function listen(channel: string): void {
     if (ended || open.has(channel)) return
@@ -124,12 +128,17 @@ export function createSocketSubscriptions(
     names.map((name, at) => parseChannelName(name, agentId, `/channels/${at}`))
 
   return {
+    async hear() {
+      heard = await realtime.hear(agentId, failed)
+      if (ended) heard.release()
+    },
     async subscribeOwnChannel(from) {
-      if (from !== null) {
+      if (from !== null && heard !== null) {
+        const listener = heard
         await recover(
           from.outbox,
           (event: AgentOutboxEvent) => (isVisible(event) ? toOutboxEventFrame(event) : null),
-          (asking) => realtime.replayFacts(agentId, asking),
+          (asking) => realtime.replayFacts(listener, asking),
           listenToFacts,
         )
         await recoverSignals([own], from.signals)
@@ -161,6 +170,7 @@ export function createSocketSubscriptions(
     cursors: () => ({ signals: String(signals.cursor()), outbox: String(facts.cursor()) }),
     end() {
       ended = true
+      heard?.release()
       for (const listener of [signals, facts, pulses]) {
         listener.flush()
         listener.end()

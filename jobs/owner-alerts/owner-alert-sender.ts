@@ -4,14 +4,15 @@ import type {
   NotificationChannel,
   NotificationChannelName,
   NotificationSendResult,
-} from '../../domain/notifications.ts'
-import type {
-  OwnerAlert,
-  OwnerAlertState,
-  OwnerAlertStore,
+} from '../../domain/notification-channel-types.ts'
+import {
+  WEEKLY_DIGEST_TOPIC,
+  type OwnerAlert,
+  type OwnerAlertDeliveryState,
+  type OwnerAlertStore,
 } from '../../persistence/notifications/owner-alert-store.ts'
 import { succeedsWithin } from '../../persistence/query-timeout.ts'
-import { writeWithRetry } from '../write-with-retry.ts'
+import { writeWithRetry } from '../retry-write-during-database-outage.ts'
 import { createCooldownSet } from '../cooldown-set.ts'
 import { createPollingLoop, createFailureTransitionLog } from '../polling-loop.ts'
 
@@ -30,6 +31,10 @@ export interface OwnerAlertSenderDeps {
 }
 
 const RETRY_DELAYS_MS = [5 * SECOND, MINUTE, 5 * MINUTE, 30 * MINUTE, 2 * HOUR]
+/** A digest is worth reading for days: it outlasts a mail server that is down over a weekend. */
+const DIGEST_RETRY_DELAYS_MS = [...RETRY_DELAYS_MS, ...Array<number>(12).fill(6 * HOUR)]
+/** While nothing is due and nothing is announced. */
+const IDLE_POLL_INTERVAL_MS = 10 * SECOND
 const LEASE_MS = MINUTE
 const LEASE_RENEWAL_MS = LEASE_MS / 3
 const DISABLED_CHANNEL_CONCURRENCY = 20
@@ -62,13 +67,17 @@ export function createOwnerAlertSender({
   let trouble: string | null = null
   let ended = false
 
-  async function round(stopping: () => boolean): Promise<void> {
+  async function round(stopping: () => boolean): Promise<number> {
     await renew()
     const max = atOnce - inFlight.size
-    if (max <= 0 || stopping()) return
+    if (max <= 0 || stopping()) return everyMs
+    const dueAt = await store.nextDueAt(name)
+    const dueIn = dueAt === null ? Infinity : dueAt.getTime() - clock.now()
+    if (dueIn > 0) return inFlight.size > 0 ? everyMs : dueIn
     const except = [...inFlight.keys(), ...cooldowns.ids()]
     const claimed = await store.claim({ channel: name, ...alertLease(clock.now()), max, except })
     for (const alert of claimed) void take(alert)
+    return everyMs
   }
 
   function take(alert: OwnerAlert): Promise<NotificationSendResult> {
@@ -107,10 +116,11 @@ export function createOwnerAlertSender({
     subject,
     body,
     omittedLines,
+    unsubscribeUrl,
   }: OwnerAlert): Promise<NotificationSendResult> {
     if (channel === null) return { outcome: 'refused', reason: disabledReason }
     const text = omittedLines > 0 ? `${body}\nand ${omittedLines} more` : body
-    const result = await channel.send({ id, to: address, subject, text })
+    const result = await channel.send({ id, to: address, subject, text, unsubscribeUrl })
     trouble = result.outcome === 'later' ? result.reason : null
     return result
   }
@@ -118,6 +128,7 @@ export function createOwnerAlertSender({
   const pollingLoop = createPollingLoop({
     work: round,
     everyMs,
+    idleMs: Math.max(everyMs, IDLE_POLL_INTERVAL_MS),
     log: createFailureTransitionLog(
       log,
       `owners are not told by ${name}`,
@@ -128,6 +139,7 @@ export function createOwnerAlertSender({
   return {
     start: pollingLoop.start,
     wake: pollingLoop.wake,
+    expect: pollingLoop.expect,
     /**
      * Sends a stored alert at once. Returns null when the result is not known in time or another
      * node has claimed the alert.
@@ -196,8 +208,9 @@ async function recordSendResult(
 ): Promise<void> {
   const now = clock.now()
   const reason = result.outcome === 'sent' ? null : result.reason
-  const pause = result.outcome === 'later' ? RETRY_DELAYS_MS[alert.attempts] : undefined
-  const state: OwnerAlertState =
+  const delays = alert.topic === WEEKLY_DIGEST_TOPIC ? DIGEST_RETRY_DELAYS_MS : RETRY_DELAYS_MS
+  const pause = result.outcome === 'later' ? delays[alert.attempts] : undefined
+  const state: OwnerAlertDeliveryState =
     result.outcome === 'sent' ? 'sent' : pause === undefined ? 'failed' : 'pending'
   const wait = Math.max(pause ?? 0, result.outcome === 'later' ? (result.afterMs ?? 0) : 0)
   await store.settle(alert, { state, reason, at: new Date(now), dueAt: new Date(now + wait) })

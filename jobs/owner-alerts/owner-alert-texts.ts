@@ -1,9 +1,15 @@
-import { fundingInstructions, type FundingInstructionsInput } from '../../domain/funding-status.ts'
+import {
+  fundingInstructions,
+  type FundingInstructionsInput,
+} from '../../domain/agent-funding-info-and-instructions.ts'
 import { fromUsdc, toUsdc } from '../../core/money.ts'
-import { toSingleLine, type NotificationChannelName } from '../../domain/notifications.ts'
+import {
+  toSingleLine,
+  type NotificationChannelName,
+} from '../../domain/notification-channel-types.ts'
 import { CRITICAL_BALANCE_MICROS, WARNING_BALANCE_MICROS } from '../../domain/pricing.ts'
 import type { AgentOwnerContact } from '../../persistence/notifications/owner-alert-store.ts'
-import type { OutboxEvent } from '../../persistence/webhooks/event-routing-store.ts'
+import type { OutboxEvent } from '../../persistence/webhooks/outbox-event-routing-store.ts'
 
 /** Balance levels with an alert, and their channels. */
 export type LowBalanceLevel = 'warning' | 'critical'
@@ -75,6 +81,14 @@ export const OWNER_ALERT_FORMATTERS: Readonly<
       body: `The schedule ${toDisplayText(data['name'])} (${toDisplayText(data['schedule_id'])}) of your agent ${name} (${agentId}) was paused: ${why}`,
     }
   },
+  'agent.frozen': ({ agentId, data }, { name }) => ({
+    subject: `${name} is frozen`,
+    body: `Your agent ${name} (${agentId}) is frozen since ${toDisplayText(data['frozen_at'])}: no key of it can spend or act. Deposits are still credited. To let it go on: POST /api/agent/unfreeze with a key that manages its keys, or gas unfreeze.`,
+  }),
+  'agent.unfrozen': ({ agentId }, { name }) => ({
+    subject: `${name} goes on`,
+    body: `Your agent ${name} (${agentId}) is not frozen any more: its keys can spend again. If this was not you, freeze it and revoke its keys.`,
+  }),
   'wallet.exported': ({ agentId, data }, { name }) => ({
     subject: `The wallet of ${name} was exported`,
     body: `The private key of the wallet ${toDisplayText(data['wallet_address'])} of your agent ${name} (${agentId}) was handed out. Its new deposit address is ${toDisplayText(data['new_wallet_address'])}. If this was not you, revoke its API keys.`,

@@ -1,14 +1,14 @@
 import { MINUTE, type Clock } from '../../core/clock.ts'
-import type { FundingInstructionsInput } from '../../domain/funding-status.ts'
+import type { FundingInstructionsInput } from '../../domain/agent-funding-info-and-instructions.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { NotificationChannelName } from '../../domain/notifications.ts'
+import type { NotificationChannelName } from '../../domain/notification-channel-types.ts'
 import {
   PAGER_ALERT_TOPIC,
   type OwnerAlertStore,
   type NewOwnerAlert,
   type AgentOwnerContact,
 } from '../../persistence/notifications/owner-alert-store.ts'
-import type { OutboxEvent } from '../../persistence/webhooks/event-routing-store.ts'
+import type { OutboxEvent } from '../../persistence/webhooks/outbox-event-routing-store.ts'
 import type { DatabaseTransaction } from '../../persistence/idempotency/idempotent-writes.ts'
 import type { OutboxEventWithPager } from '../outbox-event-router.ts'
 import {
@@ -44,6 +44,8 @@ const CRITICAL_TOPICS: ReadonlySet<string> = new Set([
   'low_balance.critical',
   'fuse.tripped',
   'wallet.exported',
+  'agent.frozen',
+  'agent.unfrozen',
 ])
 
 /** Creates the writer. It adds rows in the transaction that routes the events. */

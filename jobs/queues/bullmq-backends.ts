@@ -54,13 +54,19 @@ const DEFAULT_JOB_OPTIONS: JobsOptions = {
   removeOnFail: true,
 }
 
-/** Equal on all nodes: the first worker of a queue sets the check interval for all. */
+/**
+ * Equal on all nodes: the first worker of a queue sets the check interval for all. The job of a killed node is
+ * taken over within the sum of both.
+ */
 const WORKER_TIMING = {
-  lockDuration: 10 * SECOND,
-  stalledInterval: 2 * SECOND,
+  lockDuration: 8 * SECOND,
+  stalledInterval: 4 * SECOND,
   maxStalledCount: 5,
   runRetryDelay: SECOND,
 }
+
+/** In seconds, without a notification from Postgres. */
+const IDLE_POLL_SECONDS = 15
 
 const COUNTED_JOB_STATES = ['waiting', 'active', 'delayed', 'failed'] as const
 
@@ -79,7 +85,7 @@ export function createPostgresQueueBackend(
     queue: (name) =>
       wrapBullmqQueue(new Queue(name, { connection }, createPostgresBackend), failed),
     worker(name, handle, concurrency) {
-      const options = { connection, concurrency, ...WORKER_TIMING }
+      const options = { connection, concurrency, drainDelay: IDLE_POLL_SECONDS, ...WORKER_TIMING }
       const work = (job: { data: unknown }) => handle(job.data as QueuedJobData)
       const worker = new Worker(name, work, options, createPostgresBackend)
       return wrapBullmqWorker(worker, failed, () => true)

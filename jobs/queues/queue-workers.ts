@@ -9,10 +9,10 @@ import {
 
 /** The queue workers of this node. */
 
-export type JobData = Record<string, unknown>
+export type JobPayload = Record<string, unknown>
 
 /** Processes a job. Must read the row first: the hint may be late or repeated. */
-export type JobHandler = (data: JobData, signal: AbortSignal) => Promise<void>
+export type JobHandler = (data: JobPayload, signal: AbortSignal) => Promise<void>
 
 interface QueueWorker {
   readonly handle: JobHandler
@@ -37,7 +37,7 @@ export function createQueueWorkers(
   const ending = new AbortController()
   let stopped = false
 
-  async function run(name: string, handle: JobHandler, data: JobData): Promise<void> {
+  async function run(name: string, handle: JobHandler, data: JobPayload): Promise<void> {
     if (stopped) throw new Error('this node stops')
     const work = handle(data, ending.signal).catch((error: unknown) => {
       log(`job of ${name} failed`, error)
@@ -83,7 +83,7 @@ export function createQueueWorkers(
     },
 
     /** Runs a job here while the queue is unreachable, if this node has a worker for it. */
-    doHere(name: string, id: string, data: JobData, delayMs: number): void {
+    doHere(name: string, id: string, data: JobPayload, delayMs: number): void {
       const queueWorker = queueWorkers.get(name)
       if (queueWorker === undefined) return
       const begin = () => queueWorker.localQueue.run(id, () => run(name, queueWorker.handle, data))

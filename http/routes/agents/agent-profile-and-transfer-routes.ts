@@ -1,5 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
+import { getAgentFreezeCommand } from '../../../actors/commands/agent-freeze-commands.ts'
 import { ServiceError } from '../../../core/errors.ts'
 import { subtractMicros, toUsdc, type Micros } from '../../../core/money.ts'
 import { MAX_CREDIT_TRANSFER, MIN_CREDIT_TRANSFER } from '../../../domain/pricing.ts'
@@ -8,10 +9,10 @@ import {
   sendCreditsCommand,
   type CreditTransferResult,
 } from '../../../payments/commands/agent-account-commands.ts'
-import type { LastOwnerAlert } from '../../../persistence/notifications/owner-alert-store.ts'
+import type { LastOwnerAlertDeliveryState } from '../../../persistence/notifications/owner-alert-store.ts'
 import type { AgentProfileRecord } from '../../../persistence/agents/agent-profile-store.ts'
 import type { AgentTransferRecord } from '../../../persistence/payments/agent-transfer-store.ts'
-import { boundBackpackIdOf } from '../../auth/backpack-binding.ts'
+import { boundBackpackIdOf } from '../../auth/request-backpack-and-key-binding-check.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
 import {
@@ -20,11 +21,13 @@ import {
   errorResponses,
   DateTimeSchema,
   toIsoTime,
+  toIsoTimeOrNull,
   Nullable,
   UsdcSchema,
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
-import { payAgent } from '../../actions/pay-agent.ts'
+import { PROFILE_FRAMEWORKS } from '../../schemas/profile-frameworks.ts'
+import { payAgent } from '../../actions/agent-tip-and-transfer-handler.ts'
 
 /** Routes for an agent's profile, its owner, and transfers between agents. */
 
@@ -62,17 +65,28 @@ const AgentProfileSchema = Type.Object({
   ),
   owner_email: NullableStringSchema,
   owner_telegram: NullableStringSchema,
+  contact_email: NullableStringSchema,
+  contact_email_confirmed: Type.Boolean({
+    description: 'Whether the owner can sign in at /owner with a link to it.',
+  }),
   backpack_id: Nullable(
     Type.String({
       description:
         'The Backpack that the key of this request is bound to; null for an unbound key.',
     }),
   ),
+  discoverable: Type.Boolean({ description: 'Whether public pages may name you.' }),
+  frozen_at: Nullable(
+    Type.String({
+      format: 'date-time',
+      description: 'Since when your owner has frozen you; null unless you are frozen.',
+    }),
+  ),
   created_at: DateTimeSchema,
 })
 
 const getMe = {
-  config: { auth: 'key', scope: 'read', bound: 'reads' } as const,
+  config: { auth: 'key', scope: 'read', bound: 'reads', ownerSession: true } as const,
   schema: {
     operationId: 'getMe',
     summary: 'Your profile',
@@ -81,8 +95,39 @@ const getMe = {
   },
 }
 
+const updateMe = {
+  config: { auth: 'key', scope: 'funds', servesFrozen: true } as const,
+  schema: {
+    operationId: 'updateMe',
+    summary: 'Change your public profile, and whether it is public at all',
+    tags,
+    body: StrictBody(
+      {
+        description: Type.Optional(Nullable(Type.String({ maxLength: 2_000 }))),
+        framework: Type.Optional(Nullable(Type.Enum([...PROFILE_FRAMEWORKS]))),
+        discoverable: Type.Optional(
+          Type.Boolean({
+            description:
+              'Whether public pages, such as the leaderboard and the directory, may name you.',
+          }),
+        ),
+      },
+      { minProperties: 1 },
+    ),
+    response: {
+      200: Type.Object({
+        agent_id: UuidSchema,
+        description: NullableStringSchema,
+        framework: NullableStringSchema,
+        discoverable: Type.Boolean(),
+      }),
+      ...errorResponses,
+    },
+  },
+}
+
 const setContact = {
-  config: { auth: 'key', scope: 'funds' } as const,
+  config: { auth: 'key', scope: 'funds', servesFrozen: true, ownerSession: true } as const,
   schema: {
     operationId: 'setContact',
     summary: 'Set who is alerted when credits run low',
@@ -172,18 +217,36 @@ interface OwnerChannelStatus {
 
 /** Profile, owner contacts and credit transfers. */
 export const agentProfileAndTransferRoutes: FastifyPluginAsyncTypebox = async (app) => {
-  const { config, ledger, once, owners, profiles } = app.services
+  const { actors, builders, config, ledger, once, owners, profiles } = app.services
 
   app.get('/api/agent/me', getMe, async (request) => {
     const { agentId } = request
-    const [profile, last] = await Promise.all([profiles.of(agentId), owners.store.lastOf(agentId)])
+    const [profile, last, { frozenAt }] = await Promise.all([
+      profiles.of(agentId),
+      owners.store.lastOf(agentId),
+      actors.ask(agentId, getAgentFreezeCommand, {}),
+    ])
     if (profile === null) throw new ServiceError('agent_not_found')
     const { can } = owners.alerts
     const can_send = { email: can('email'), telegram: can('telegram') }
     return {
       ...presentProfile(profile, config.publicUrl, { can_send, last: presentLastAlert(last) }),
       backpack_id: boundBackpackIdOf(request),
+      frozen_at: toIsoTimeOrNull(frozenAt),
     }
+  })
+
+  app.patch('/api/agent/me', updateMe, async (request, reply) => {
+    const { agentId, body } = request
+    const updated = async () => {
+      const answer = await once.runTransaction(toIdempotentRequest(request), async (tx) => {
+        const { description, framework, discoverable } = await profiles.update(tx, agentId, body)
+        return { status: 200, body: { agent_id: agentId, description, framework, discoverable } }
+      })
+      if (body.discoverable !== undefined) await builders.announceToolsOf(agentId)
+      return answer
+    }
+    return sendIdempotentReply(reply, updated())
   })
 
   app.post('/api/agent/set-contact', setContact, async (request, reply) => {
@@ -234,7 +297,7 @@ export const agentProfileAndTransferRoutes: FastifyPluginAsyncTypebox = async (a
   })
 }
 
-const presentLastAlert = (last: LastOwnerAlert | null) =>
+const presentLastAlert = (last: LastOwnerAlertDeliveryState | null) =>
   last === null ? null : { ...last, at: toIsoTime(last.at) }
 
 const presentProfile = (
@@ -255,6 +318,9 @@ const presentProfile = (
   },
   owner_email: profile.ownerEmail,
   owner_telegram: profile.ownerTelegram,
+  contact_email: profile.contactEmail,
+  contact_email_confirmed: profile.isContactConfirmed,
+  discoverable: profile.discoverable,
   created_at: toIsoTime(profile.createdAt),
 })
 

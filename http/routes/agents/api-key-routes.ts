@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type, type Static } from 'typebox'
 import { getBackpackCommand } from '../../../actors/commands/backpacks-commands.ts'
-import { pauseSchedulesOfKeyCommand } from '../../../actors/commands/schedules-commands.ts'
+import { pauseSchedulesOfKeyCommand } from '../../../actors/commands/schedule-aggregate-commands.ts'
 import { invalidInputError, ServiceError } from '../../../core/errors.ts'
 import { isUuid } from '../../../core/ids.ts'
 import { keyFamilyId } from '../../../domain/api-key-spending-limits.ts'
@@ -34,7 +34,7 @@ import {
   UsdcSchema,
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
-import type { HttpServices } from '../../http-services.ts'
+import type { HttpServices } from '../../http-config-and-service-types.ts'
 
 /** Routes for an agent's API keys (decision 40). */
 
@@ -63,7 +63,13 @@ const NewKeyResponse = Type.Intersect([
   Type.Omit(ApiKeySchema, ['current']),
 ])
 
-const config = { auth: 'key', scope: 'keys', rate: 'manage' } as const
+const config = {
+  auth: 'key',
+  scope: 'keys',
+  rate: 'manage',
+  servesFrozen: true,
+  ownerSession: true,
+} as const
 const tags = ['keys']
 
 const listKeys = {

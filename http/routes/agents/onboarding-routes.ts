@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type, type Static } from 'typebox'
-import { fundingInstructions } from '../../../domain/funding-status.ts'
+import { fundingInstructions } from '../../../domain/agent-funding-info-and-instructions.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { toUsdc, ZERO, type Micros } from '../../../core/money.ts'
 import type {
@@ -15,7 +15,7 @@ import {
   toFuseLimits,
   FuseLimitsSchema,
   resolveBackpackToolList,
-  EMPTY_PAGER,
+  PAGER_WITHOUT_CHANNELS,
   BackpackToolListSchema,
   BACKPACK_TOOL_LIST_DESCRIPTION,
   UNLIMITED_FUSE,
@@ -29,7 +29,8 @@ import {
   UsdcSchema,
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
-import type { HttpServices } from '../../http-services.ts'
+import { PROFILE_FRAMEWORKS } from '../../schemas/profile-frameworks.ts'
+import type { HttpServices } from '../../http-config-and-service-types.ts'
 
 /** Routes that create agents, alone or in batches. */
 
@@ -51,9 +52,7 @@ const NewAgentBody = StrictBody(
   {
     name: Type.String({ minLength: 2, maxLength: 64, pattern: '^[A-Za-z0-9_-]+$' }),
     description: Type.Optional(Type.String({ maxLength: 2_000 })),
-    framework: Type.Optional(
-      Type.Enum(['langchain', 'autogen', 'crewai', 'openai', 'http', 'fetch', 'eliza', 'virtuals']),
-    ),
+    framework: Type.Optional(Type.Enum([...PROFILE_FRAMEWORKS])),
     tool_category: Type.Optional(Type.String({ maxLength: 64 })),
     preferred_payment: Type.Optional(Type.Enum(['x402_base', 'x402_solana', 'api_key', 'free'])),
     referral_code: Type.Optional(Type.String({ maxLength: 64 })),
@@ -61,6 +60,13 @@ const NewAgentBody = StrictBody(
     owner_email: Type.Optional(Type.String({ format: 'email', maxLength: 254 })),
     owner_telegram: Type.Optional(Type.String({ pattern: '^-?[0-9]{1,20}$' })),
     source: Type.Optional(Type.String({ maxLength: 256 })),
+    discoverable: Type.Optional(
+      Type.Boolean({
+        default: false,
+        description:
+          'Whether public pages, such as the leaderboard and the directory, may name this agent.',
+      }),
+    ),
     agent_key: Type.Optional(AgentKeyBody),
   },
   { $id: 'NewAgent' },
@@ -283,6 +289,7 @@ async function completeOnboarding(
     owner_email: agent.owner_email ?? null,
     owner_telegram: agent.owner_telegram ?? null,
     source: agent.source ?? null,
+    discoverable: agent.discoverable ?? false,
   }
   const born = await accounts.onboard(profile, newcomer, joining)
   const { agentId, apiKey, walletAddress, starter, agentKey } = born
@@ -313,7 +320,7 @@ function toAgentKeyTerms(
   return {
     tools: resolveBackpackToolList(services, tools, `${pointer}/tools`),
     fuse: { ...UNLIMITED_FUSE, ...toFuseLimits(fuse, `${pointer}/fuse`) },
-    pager: EMPTY_PAGER,
+    pager: PAGER_WITHOUT_CHANNELS,
     expiryDays,
   }
 }

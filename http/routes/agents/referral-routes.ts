@@ -41,13 +41,19 @@ const getReferrals = {
         rewards_usdc: Type.Number({ description: 'For activations, as promotional credits.' }),
         shares_usdc: Type.Number({
           description:
-            'One percent of the paid calls of activated referrals; in cash for what they paid in cash.',
+            'Paid out so far: one percent of the paid calls of activated referrals, and the genesis shares; in cash for what they paid in cash.',
         }),
         shares_promo_usdc: Type.Number({
           description: 'The part of the shares that is promotional credits.',
         }),
         paid_out_usdc: Type.Number({
           description: 'Total paid out to your credits: rewards and shares.',
+        }),
+        children: Type.Integer({
+          description: 'Agents onboarded from bundles of genesis_forge that you bought.',
+        }),
+        genesis_shares_usdc: Type.Number({
+          description: 'Half of the fee of their calls, earned so far; paid out with the shares.',
         }),
         paid_now_usdc: Type.Number({ description: 'The part paid out by this request.' }),
       }),
@@ -106,7 +112,7 @@ export const referralRoutes: FastifyPluginAsyncTypebox = async (app) => {
       referrals.codeOf(agentId),
       referrals.earningsOf(agentId),
     ])
-    const { referred, activated, rewards, paidOut, paidOutPromo } = earned
+    const { referred, activated, rewards, paidOut, paidOutPromo, children } = earned
     return {
       referral_code: code,
       referred,
@@ -116,6 +122,8 @@ export const referralRoutes: FastifyPluginAsyncTypebox = async (app) => {
       shares_usdc: toUsdc(paidOut),
       shares_promo_usdc: toUsdc(paidOutPromo),
       paid_out_usdc: toUsdc(addMicros(rewards, paidOut)),
+      children,
+      genesis_shares_usdc: toUsdc(earned.genesisShares),
       paid_now_usdc: toUsdc(paid),
     }
   })

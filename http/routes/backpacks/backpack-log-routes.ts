@@ -14,7 +14,7 @@ import {
 } from '../../schemas/shared-schemas.ts'
 import {
   backpackRouteConfig,
-  readOwnBackpack,
+  requireOwnBackpackOfPath,
   BackpackPathParams,
   backpackRouteTags,
 } from './shared-by-backpack-subresource-routes.ts'
@@ -101,7 +101,7 @@ export const backpackLogRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { callLog, events, refusals } = services
 
   app.get('/api/backpack/:id/notifications', listNotifications, async (request) => {
-    const { backpackId } = await readOwnBackpack(services, request)
+    const { backpackId } = await requireOwnBackpackOfPath(services, request)
     const { rows, next_cursor } = await paginate(
       request.query,
       CURSOR_PATTERNS.integer,
@@ -121,7 +121,7 @@ export const backpackLogRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get('/api/backpack/:id/spend', listSpend, async (request) => {
     const { tool, success } = request.query
     const { from, to } = parseTimeRange(request.query)
-    const { backpackId, spentDay, spentMonth, spentTotal } = await readOwnBackpack(
+    const { backpackId, spentDay, spentMonth, spentTotal } = await requireOwnBackpackOfPath(
       services,
       request,
     )

@@ -22,7 +22,7 @@ import {
   toFuseLimits,
   FuseLimitsSchema,
   resolveBackpackToolList,
-  EMPTY_PAGER,
+  PAGER_WITHOUT_CHANNELS,
   BackpackToolListSchema,
   BACKPACK_TOOL_LIST_DESCRIPTION,
   UNLIMITED_FUSE,
@@ -39,7 +39,7 @@ import {
   schemaRef,
   UsdcSchema,
 } from '../../schemas/shared-schemas.ts'
-import type { HttpServices } from '../../http-services.ts'
+import type { HttpServices } from '../../http-config-and-service-types.ts'
 import { createBackpackUsageGuide } from './backpack-usage-guide.ts'
 
 /** Routes for Backpacks: what an agent may use and spend (decision 38). */
@@ -106,7 +106,12 @@ const BackpackChangeBody = Type.Object(
   { additionalProperties: false, minProperties: 1 },
 )
 
-const config = { auth: 'key', scope: 'backpacks' } as const
+const config = {
+  auth: 'key',
+  scope: 'backpacks',
+  servesFrozen: true,
+  ownerSession: true,
+} as const
 const route = (operationId: string, summary: string) => ({
   operationId,
   summary,
@@ -295,7 +300,7 @@ function toNewBackpack(services: HttpServices, body: NamedBackpackBody) {
     agentName,
     tools: resolveBackpackToolList(services, body.tools ?? null),
     fuse: { ...UNLIMITED_FUSE, ...toFuseLimits(body.fuse ?? {}) },
-    pager: { ...EMPTY_PAGER, ...toPager(services, body.pager ?? {}) },
+    pager: { ...PAGER_WITHOUT_CHANNELS, ...toPager(services, body.pager ?? {}) },
     expiresAt: services.clock.now() + days * DAY,
   }
 }

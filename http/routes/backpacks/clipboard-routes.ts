@@ -19,7 +19,7 @@ import {
 import {
   backpackRouteConfig,
   assertPathBackpackActive,
-  readOwnBackpack,
+  requireOwnBackpackOfPath,
   BackpackPathParams,
   RemovedResponse,
   backpackRouteTags,
@@ -114,7 +114,7 @@ export const clipboardRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 
   app.get('/api/backpack/:id/clipboard', readEntries, async (request) => {
-    const { backpackId } = await readOwnBackpack(services, request)
+    const { backpackId } = await requireOwnBackpackOfPath(services, request)
     const { key } = request.query
     const now = new Date(clock.now())
     if (key !== undefined) {
@@ -132,7 +132,7 @@ export const clipboardRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 
   app.delete('/api/backpack/:id/clipboard', removeEntry, async (request, reply) => {
-    const { backpackId } = await readOwnBackpack(services, request)
+    const { backpackId } = await requireOwnBackpackOfPath(services, request)
     return sendIdempotentReply(
       reply,
       once.runTransaction(toIdempotentRequest(request), async (tx) => {

@@ -16,7 +16,7 @@ import {
 import {
   backpackRouteConfig,
   assertPathBackpackActive,
-  readOwnBackpack,
+  requireOwnBackpackOfPath,
   BackpackPathParams,
   RemovedResponse,
   backpackRouteTags,
@@ -78,7 +78,7 @@ const listSecrets = {
 }
 
 const removeSecret = {
-  config: backpackRouteConfig,
+  config: { ...backpackRouteConfig, servesFrozen: true } as const,
   schema: {
     operationId: 'removeSecret',
     summary: 'Delete a secret',
@@ -113,13 +113,13 @@ export const keyringSecretRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 
   app.get('/api/backpack/:id/keyring', listSecrets, async (request) => {
-    const { backpackId } = await readOwnBackpack(services, request)
+    const { backpackId } = await requireOwnBackpackOfPath(services, request)
     const secrets = (await keyring.listOf(backpackId)).map(presentSecret)
     return { secrets, count: secrets.length, next_cursor: null }
   })
 
   app.delete('/api/backpack/:id/keyring', removeSecret, async (request, reply) => {
-    const { backpackId } = await readOwnBackpack(services, request)
+    const { backpackId } = await requireOwnBackpackOfPath(services, request)
     return sendIdempotentReply(
       reply,
       once.runTransaction(toIdempotentRequest(request), async (tx) => {

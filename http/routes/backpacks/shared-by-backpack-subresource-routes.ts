@@ -5,7 +5,7 @@ import {
 } from '../../../actors/commands/backpacks-commands.ts'
 import { ServiceError } from '../../../core/errors.ts'
 import { IdSchema } from '../../schemas/shared-schemas.ts'
-import type { HttpServices } from '../../http-services.ts'
+import type { HttpServices } from '../../http-config-and-service-types.ts'
 
 /** What the routes below `/api/backpack/:id` share. */
 
@@ -25,7 +25,7 @@ export const BackpackPathParams = Type.Object({ id: IdSchema })
 export const RemovedResponse = Type.Object({ removed: Type.Boolean() })
 
 /** Returns the Backpack of the path; throws the same `not_found` for a missing one and another agent's. */
-export const readOwnBackpack = (
+export const requireOwnBackpackOfPath = (
   { actors }: HttpServices,
   { agentId, params: { id } }: BackpackPathRequest,
 ): Promise<BackpackView> =>
@@ -36,7 +36,7 @@ export async function assertPathBackpackActive(
   services: HttpServices,
   request: BackpackPathRequest,
 ): Promise<void> {
-  const { state, backpackId } = await readOwnBackpack(services, request)
+  const { state, backpackId } = await requireOwnBackpackOfPath(services, request)
   if (state === 'active') return
   const details = { backpack_id: backpackId }
   throw new ServiceError(state === 'revoked' ? 'REVOKED' : 'EXPIRED', details)

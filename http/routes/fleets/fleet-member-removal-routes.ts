@@ -4,7 +4,7 @@ import { Type } from 'typebox'
 import { ServiceError } from '../../../core/errors.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
 import { StrictBody, errorResponses, UuidSchema } from '../../schemas/shared-schemas.ts'
-import { createFleetTablesCheck } from './fleet-routes.ts'
+import { createFleetTablesExistGuard } from './fleet-routes.ts'
 
 /** Routes by which agents leave a fleet or are removed by its owner (decisions 178 to 180). */
 
@@ -15,7 +15,7 @@ interface FleetDeparture {
 }
 
 const leaveFleet = {
-  config: { auth: 'key', scope: 'funds' } as const,
+  config: { auth: 'key', scope: 'funds', servesFrozen: true } as const,
   schema: {
     operationId: 'leaveFleet',
     summary: 'Leave the fleet you are in',
@@ -38,7 +38,7 @@ const leaveFleet = {
 }
 
 const removeAgent = {
-  config: { auth: 'key', scope: 'funds' } as const,
+  config: { auth: 'key', scope: 'funds', servesFrozen: true } as const,
   schema: {
     operationId: 'removeAgentFromFleet',
     summary: 'Remove an agent from a fleet of yours',
@@ -64,7 +64,7 @@ const removeAgent = {
 /** Leaving a fleet, and removal by its owner. */
 export const fleetMemberRemovalRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { fleets, once, profiles } = app.services
-  app.addHook('preHandler', createFleetTablesCheck(fleets))
+  app.addHook('preHandler', createFleetTablesExistGuard(fleets))
 
   app.post('/api/fleet/leave', leaveFleet, async (request, reply) => {
     const { agentId } = request

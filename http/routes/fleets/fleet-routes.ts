@@ -1,14 +1,14 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import type { HexString } from '../../../chain/onchain-payment.ts'
+import type { HexString } from '../../../chain/onchain-payment-types.ts'
 import { ServiceError } from '../../../core/errors.ts'
 import { isUuid } from '../../../core/ids.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { addMicros, toUsdc } from '../../../core/money.ts'
 import { EVM_TX_HASH_PATTERN, LABEL_PATTERN } from '../../../core/validation/schema-patterns.ts'
 import {
-  getFleetPoolCommand,
+  getFleetPoolAggregateCommand,
   type FleetTopUpResult,
 } from '../../../payments/commands/fleet-commands.ts'
 import type { FleetService } from '../../../payments/fleets/fleet-service.ts'
@@ -161,7 +161,7 @@ const listMembers = {
 }
 
 /** Returns a check that throws `fleet_unavailable` with instructions when the fleet tables are missing. */
-export const createFleetTablesCheck = (fleets: FleetService) => async (): Promise<void> => {
+export const createFleetTablesExistGuard = (fleets: FleetService) => async (): Promise<void> => {
   const missing = await fleets.store.missing()
   if (missing.length === 0) return
   const detail = `The database lacks the tables ${missing.join(', ')}: restore them, or run "gas migrate" on it.`
@@ -173,10 +173,10 @@ export const fleetRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { actors, fleets, once, profiles } = app.services
   app.addSchema(FleetView)
 
-  app.addHook('preHandler', createFleetTablesCheck(fleets))
+  app.addHook('preHandler', createFleetTablesExistGuard(fleets))
 
   const shown = async (fleet: FleetRecord) =>
-    presentFleet(fleet, await actors.ask(fleet.fleetId, getFleetPoolCommand, {}))
+    presentFleet(fleet, await actors.ask(fleet.fleetId, getFleetPoolAggregateCommand, {}))
 
   app.post('/api/fleet/create', createFleet, async (request, reply) =>
     sendIdempotentReply(
@@ -243,7 +243,7 @@ export const fleetRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const { fleetId } = await visible(agentId, params.id)
     const { rows, next_cursor } = await paginate(
       query,
-      CURSOR_PATTERNS.instantAndId,
+      CURSOR_PATTERNS.instantAndUuid,
       (limit, after) => fleets.store.membersOf(fleetId, limit, after),
       toFleetMemberCursor,
     )

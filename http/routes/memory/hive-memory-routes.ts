@@ -27,7 +27,9 @@ const HiveEntrySchema = Type.Object(
     content: Type.String(),
     confidence: Type.Number(),
     namespace: Type.String(),
-    agent_id: UuidSchema,
+    agent_id: Nullable(
+      Type.String({ format: 'uuid', description: 'Null unless the author is discoverable.' }),
+    ),
     created_at: DateTimeSchema,
   },
   { $id: 'HiveEntry' },
@@ -178,7 +180,7 @@ export const hiveMemoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 
   app.get('/api/hive/public', searchPublicHive, async (request, reply) => {
-    await app.limits.consumeHiveSearch(request, reply)
+    await app.limits.consumeForAddress(request, reply, 'hive')
     const { q, limit = 10 } = request.query
     const { entries, total } = await hive.search({
       text: q,
@@ -216,16 +218,16 @@ export const hiveMemoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
 type PresentableEntry = Pick<
   HiveEntryRecord,
-  'id' | 'content' | 'confidence' | 'namespace' | 'agentId'
+  'id' | 'content' | 'confidence' | 'namespace' | 'author'
 > & {
   readonly at: Date | string
 }
 
-const presentEntry = ({ id, content, confidence, namespace, agentId, at }: PresentableEntry) => ({
+const presentEntry = ({ id, content, confidence, namespace, author, at }: PresentableEntry) => ({
   id,
   content,
   confidence,
   namespace,
-  agent_id: agentId,
+  agent_id: author,
   created_at: typeof at === 'string' ? at : toIsoTime(at),
 })

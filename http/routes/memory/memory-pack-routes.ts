@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { subtractMicros, sumMicros, toUsdc } from '../../../core/money.ts'
 import { NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
-import type { MemoryPackBundle, MemoryPack } from '../../../tools/memory/packs/packs-port.ts'
+import type { BundleOfMemoryPacks, MemoryPack } from '../../../tools/memory/packs/packs-port.ts'
 import { toBaseCallRequest, sendCallReply } from '../../http-tool-call-request.ts'
 import {
   StrictBody,
@@ -82,7 +82,7 @@ const installedPacks = {
   config: { auth: 'key', scope: 'read', bound: 'reads' } as const,
   schema: {
     operationId: 'installedPacks',
-    summary: 'The packs you have',
+    summary: 'Your installed packs',
     tags,
     response: {
       200: Type.Object({
@@ -114,7 +114,7 @@ export const memoryPackRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get('/api/packs', packListRoute('listPacks', 'Memory packs and their bundle'), listed)
   app.get(
     '/api/marketplace/packs',
-    packListRoute('listMarketplacePacks', 'The packs of the house'),
+    packListRoute('listMarketplacePacks', 'The packs of this station'),
     listed,
   )
 
@@ -139,7 +139,11 @@ export const memoryPackRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 }
 
-function presentPackList(packs: readonly MemoryPack[], bundle: MemoryPackBundle, endpoint: string) {
+function presentPackList(
+  packs: readonly MemoryPack[],
+  bundle: BundleOfMemoryPacks,
+  endpoint: string,
+) {
   const included = packs.filter(({ slug }) => bundle.includes.includes(slug))
   const apart = sumMicros(included.map(({ price }) => price))
   const entries = (some: readonly MemoryPack[]) =>
@@ -157,7 +161,11 @@ function presentPackList(packs: readonly MemoryPack[], bundle: MemoryPackBundle,
   }
 }
 
-const presentPack = (pack: MemoryPack | MemoryPackBundle, entries: number, endpoint: string) => ({
+const presentPack = (
+  pack: MemoryPack | BundleOfMemoryPacks,
+  entries: number,
+  endpoint: string,
+) => ({
   slug: pack.slug,
   name: pack.name,
   tagline: pack.tagline,

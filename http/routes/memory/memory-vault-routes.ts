@@ -4,11 +4,11 @@ import { Type } from 'typebox'
 import { describeMemoryDecay, memoryStrength } from '../../../domain/memory-decay.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
-import type { SharedVaultMemory } from '../../../persistence/vault/vault-sharing.ts'
+import type { SharedVaultMemory } from '../../../persistence/vault/vault-share-promotion-and-pack-store.ts'
 import type { VaultMemoryRecord } from '../../../persistence/vault/vault-store.ts'
 import { toBaseCallRequest, sendCallReply } from '../../http-tool-call-request.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
-import type { HttpServices } from '../../http-services.ts'
+import type { HttpServices } from '../../http-config-and-service-types.ts'
 import {
   errorResponses,
   DateTimeSchema,
@@ -43,17 +43,17 @@ const toolRoute = (operationId: string, summary: string, description: string) =>
 
 const writeMemory = toolRoute(
   'writeVault',
-  `Keep a private memory; the first ${LIMITS.vaultFreeWrites} are free, then 0.01 USDC`,
+  `Store a private memory; the first ${LIMITS.vaultFreeWrites} are free, then 0.01 USDC`,
   'Its fields are those of the tool vault_write: content, type, tags, importance, immortal, supersedes, keep_contradicted.',
 )
 const compressVault = toolRoute(
   'compressVault',
-  `The ${LIMITS.vaultCompress} oldest memories as at most ${LIMITS.vaultSummaries} summaries, for 0.05 USDC`,
+  `Compress the ${LIMITS.vaultCompress} oldest memories into at most ${LIMITS.vaultSummaries} summaries, for 0.05 USDC`,
   'The sources are archived in the same commit. Refunded when there are fewer than five, and on any failure.',
 )
 const dreamVault = toolRoute(
   'dreamVault',
-  `Up to ${LIMITS.vaultDream} memories looked at as one, for 0.05 USDC: three to seven insights`,
+  `Derive three to seven insights from up to ${LIMITS.vaultDream} memories, for 0.05 USDC`,
   'Nothing is charged where nothing is new since an earlier dream (`earlier_dream`). Refunded when there are fewer than three memories, and on any failure.',
 )
 const shareMemory = toolRoute(

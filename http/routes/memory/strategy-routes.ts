@@ -32,7 +32,9 @@ const StrategyView = Type.Object(
     id: UuidSchema,
     title: Type.String(),
     description: Type.String(),
-    agent_name: Nullable(Type.String()),
+    agent_name: Nullable(
+      Type.String({ description: 'Null where its owner has not made the agent discoverable.' }),
+    ),
     tool: Nullable(Type.String()),
     chain: Nullable(Type.String()),
     tx_hash: Nullable(Type.String()),
@@ -78,7 +80,9 @@ const getStrategy = {
     response: {
       200: Type.Object({
         ...StrategyView.properties,
-        agent_id: UuidSchema,
+        agent_id: Nullable(
+          Type.String({ format: 'uuid', description: 'Null unless it is yours or discoverable.' }),
+        ),
         params: AnyObject,
         is_public: Type.Boolean(),
         forked_from: Nullable(UuidSchema),
@@ -143,7 +147,7 @@ export const strategyRoutes: FastifyPluginAsyncTypebox = async (app) => {
       throw new ServiceError('strategy_not_found', { strategy_id: id })
     return {
       ...presentStrategy(found),
-      agent_id: found.agentId,
+      agent_id: found.isAuthorPublic || found.agentId === agentId ? found.agentId : null,
       params: found.params,
       is_public: found.isPublic,
       forked_from: found.forkedFrom,
@@ -182,7 +186,7 @@ const presentStrategy = (strategy: StrategyRecord) => ({
   id: strategy.id,
   title: strategy.title,
   description: strategy.description,
-  agent_name: strategy.agentName,
+  agent_name: strategy.isAuthorPublic ? strategy.agentName : null,
   tool: strategy.tool,
   chain: strategy.chain,
   tx_hash: strategy.txHash,

@@ -20,9 +20,9 @@ import { generateStatementCsv } from '../../statement/statement-csv.ts'
 import {
   createAgentStatementSource,
   createBackpackStatementSource,
-  toPromoCashHeldTotalUsdc,
+  toCreditBalancesUsdc,
   type StatementSource,
-} from '../../statement/statement-source.ts'
+} from '../../statement/statement-api-entry-pages.ts'
 import { TimeRangeQuery, parseTimeRange } from '../../schemas/time-range.ts'
 
 /** Routes for statements of account, as JSON and CSV. */
@@ -50,7 +50,9 @@ const MovementSchema = Type.Object({
   held_usdc: Nullable(
     AmountPart('The change of what is held: a hold moves credits, and spends none.'),
   ),
-  fee_usdc: AmountPart('The part of a tip that the station took; `amount_usdc` includes it.'),
+  fee_usdc: AmountPart(
+    'The part of a tip or a purchase that the station took; `amount_usdc` includes it.',
+  ),
   rail: NullableStringSchema,
   call_id: NullableStringSchema,
   tool: NullableStringSchema,
@@ -59,7 +61,10 @@ const MovementSchema = Type.Object({
   counterparty: Type.Enum(['agent', 'bounty', 'fleet', 'station']),
   agent_id: NullableStringSchema,
   reference: Nullable(
-    Type.String({ description: 'The transfer, bounty, fleet, deposit or drop it belongs to.' }),
+    Type.String({
+      description:
+        'The transfer, bounty, listing, fleet, task pass, deposit or drop it belongs to.',
+    }),
   ),
   memo: NullableStringSchema,
   balance: Nullable(BalancesSchema),
@@ -68,12 +73,13 @@ const MovementSchema = Type.Object({
 })
 
 const getStatement = {
-  config: { auth: 'key', scope: 'read', bound: 'reads' } as const,
+  config: { auth: 'key', scope: 'read', bound: 'reads', ownerSession: true } as const,
   schema: {
     operationId: 'getStatement',
     summary: 'Every movement of your credits with its cause and the resulting balances',
     description: [
       'Latest first, in ledger order. All pages of one walk show the ledger as of the first page.',
+      'A call that a task pass has paid is listed with an amount of 0.',
       'Calls paid on another rail move no credits; `GET /api/calls` lists them.',
       'With a key bound to a Backpack, lists its paid calls on every rail, with `spent_total_usdc` instead of `balance`.',
       'With `format=csv`, returns all movements after the cursor as a file.',
@@ -121,7 +127,7 @@ export const accountStatementRoutes: FastifyPluginAsyncTypebox = async (app) => 
     const { entries, next } = await source.page(walk, limit)
     return {
       backpack_id: bound,
-      balance: bound === null ? toPromoCashHeldTotalUsdc(walk.balances) : null,
+      balance: bound === null ? toCreditBalancesUsdc(walk.balances) : null,
       spent_total_usdc: bound === null ? null : toUsdc(totalCreditBalance(walk.balances)),
       movements: entries,
       count: entries.length,

@@ -13,7 +13,7 @@ import type {
   PostBountyResult,
 } from '../../../payments/commands/bounty-commands.ts'
 import type { BountyRecord } from '../../../persistence/payments/bounty-store.ts'
-import { boundBackpackIdOf } from '../../auth/backpack-binding.ts'
+import { boundBackpackIdOf } from '../../auth/request-backpack-and-key-binding-check.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
 import {
@@ -29,19 +29,24 @@ import {
   UsdcSchema,
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
-import type { HttpServices } from '../../http-services.ts'
+import type { HttpServices } from '../../http-config-and-service-types.ts'
 import {
-  assertKeyMaySpend,
+  assertKeyUncappedOrBackpackBound,
   withBackpackRefusalLogging,
   toRequestKeyAndBackpack,
-} from '../../auth/request-spending-limits.ts'
-import { toBackpackLoadOptions } from '../../actions/backpack-load-options.ts'
+} from '../../auth/request-api-key-and-backpack.ts'
+import { toBackpackLoadOptions } from '../../actions/backpack-actor-preload-options.ts'
 
 /** Routes for bounties: rewards held in escrow (decision 36). */
 
 const tags = ['bounties']
 const Status = Type.Enum(['open', 'claimed', 'expired'])
 const Score = Type.Integer({ minimum: 0, maximum: 100 })
+
+/** Public places name discoverable agents only; the two parties of a bounty see each other. */
+const PartySchema = Nullable(
+  Type.String({ format: 'uuid', description: 'Null unless discoverable, or you are a party.' }),
+)
 
 const BountyView = Type.Object(
   {
@@ -57,10 +62,10 @@ const BountyView = Type.Object(
     ttl_hours: Type.Integer(),
     reward_usdc: UsdcSchema,
     promo_usdc: Type.Number({ description: 'The part of the reward that is promotional credits.' }),
-    posted_by: UuidSchema,
-    posted_by_agent_id: UuidSchema,
-    claimed_by: Nullable(UuidSchema),
-    claimed_by_agent_id: Nullable(UuidSchema),
+    posted_by: PartySchema,
+    posted_by_agent_id: PartySchema,
+    claimed_by: PartySchema,
+    claimed_by_agent_id: PartySchema,
     created_at: DateTimeSchema,
     expires_at: DateTimeSchema,
     closed_at: Nullable(DateTimeSchema),
@@ -199,7 +204,7 @@ const claimBounty = {
 }
 
 const cancelBounty = {
-  config: { auth: 'key', scope: 'funds', bound: 'acts' } as const,
+  config: { auth: 'key', scope: 'funds', bound: 'acts', servesFrozen: true } as const,
   schema: {
     operationId: 'cancelBounty',
     summary: 'Cancel your open bounty and refund its reward',
@@ -232,7 +237,11 @@ export const bountyRoutes: FastifyPluginAsyncTypebox = async (app) => {
       (limit, before) => bounties.store.list(query.status ?? null, limit, before),
       ({ bountyId }) => bountyId,
     )
-    return { bounties: rows.map(presentBounty), count: rows.length, next_cursor }
+    return {
+      bounties: rows.map((one) => presentBounty(one, null)),
+      count: rows.length,
+      next_cursor,
+    }
   })
 
   app.get('/api/bounties/mine', listOwnBounties, async ({ agentId, query }) => {
@@ -243,7 +252,11 @@ export const bountyRoutes: FastifyPluginAsyncTypebox = async (app) => {
       (limit, before) => bounties.store.ofAgent(agentId, { role, status }, limit, before),
       ({ bountyId }) => bountyId,
     )
-    return { bounties: rows.map(presentBounty), count: rows.length, next_cursor }
+    return {
+      bounties: rows.map((one) => presentBounty(one, agentId)),
+      count: rows.length,
+      next_cursor,
+    }
   })
 
   app.get('/api/bounties/:id', getBounty, async (request) => {
@@ -252,11 +265,11 @@ export const bountyRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const handedIn = isClaimVisible ? await bounties.store.contentOf(bounty.bountyId) : null
     const claim =
       handedIn === null ? null : { content: handedIn.content, quality_score: handedIn.quality }
-    return { ...presentBounty(bounty), claim }
+    return { ...presentBounty(bounty, request.agentId), claim }
   })
 
   app.post('/api/bounties', postBounty, async (request, reply) => {
-    assertKeyMaySpend(request, 'post bounties')
+    assertKeyUncappedOrBackpackBound(request, 'post bounties')
     const spender = toRequestKeyAndBackpack(request)
     const wanted = { ...toNewBounty(request.body), spender }
     const touch = toBackpackLoadOptions(spender.backpackId)
@@ -318,32 +331,38 @@ function scopeToBounty(request: FastifyRequest, { bountyId }: BountyRecord) {
   return { ...one, owner: bountyId, key: one.key === null ? null : `${request.agentId} ${one.key}` }
 }
 
-const presentBounty = (bounty: BountyRecord) => ({
-  bounty_id: bounty.bountyId,
-  id: bounty.bountyId,
-  status: bounty.status,
-  state: bounty.status,
-  title: bounty.title,
-  description: bounty.description,
-  domain: bounty.domain,
-  required_keywords: [...bounty.requiredKeywords],
-  min_quality_score: bounty.minQuality,
-  ttl_hours: Math.round((bounty.expiresAt.getTime() - bounty.createdAt.getTime()) / HOUR),
-  reward_usdc: toUsdc(bounty.reward),
-  promo_usdc: toUsdc(bounty.promo),
-  posted_by: bounty.posterId,
-  posted_by_agent_id: bounty.posterId,
-  claimed_by: bounty.claimedBy,
-  claimed_by_agent_id: bounty.claimedBy,
-  created_at: toIsoTime(bounty.createdAt),
-  expires_at: toIsoTime(bounty.expiresAt),
-  closed_at: toIsoTimeOrNull(bounty.closedAt),
-  closed_reason: bounty.closedReason as 'claimed' | 'cancelled' | 'expired' | null,
-})
+/** A bounty as the API and its page show it to an agent; null: to everybody. */
+export function presentBounty(bounty: BountyRecord, viewer: string | null) {
+  const isParty = viewer !== null && [bounty.posterId, bounty.claimedBy].includes(viewer)
+  const named = (id: string | null) =>
+    id !== null && (isParty || bounty.publicAgents.includes(id)) ? id : null
+  return {
+    bounty_id: bounty.bountyId,
+    id: bounty.bountyId,
+    status: bounty.status,
+    state: bounty.status,
+    title: bounty.title,
+    description: bounty.description,
+    domain: bounty.domain,
+    required_keywords: [...bounty.requiredKeywords],
+    min_quality_score: bounty.minQuality,
+    ttl_hours: Math.round((bounty.expiresAt.getTime() - bounty.createdAt.getTime()) / HOUR),
+    reward_usdc: toUsdc(bounty.reward),
+    promo_usdc: toUsdc(bounty.promo),
+    posted_by: named(bounty.posterId),
+    posted_by_agent_id: named(bounty.posterId),
+    claimed_by: named(bounty.claimedBy),
+    claimed_by_agent_id: named(bounty.claimedBy),
+    created_at: toIsoTime(bounty.createdAt),
+    expires_at: toIsoTime(bounty.expiresAt),
+    closed_at: toIsoTimeOrNull(bounty.closedAt),
+    closed_reason: bounty.closedReason as 'claimed' | 'cancelled' | 'expired' | null,
+  }
+}
 
 const presentPosted = ({ bounty, balance }: PostBountyResult) => ({
   status: 201,
-  body: { ...presentBounty(bounty), balance_usdc: toUsdc(balance) },
+  body: { ...presentBounty(bounty, bounty.posterId), balance_usdc: toUsdc(balance) },
 })
 
 const presentClaim =

@@ -4,16 +4,18 @@ import { Type } from 'typebox'
 import { getBackpackCommand } from '../../../actors/commands/backpacks-commands.ts'
 import { utcDay } from '../../../core/clock.ts'
 import { addMicros, subtractMicros, toUsdc } from '../../../core/money.ts'
+import { presentTaskPass } from '../../../domain/task-passes.ts'
 import { getAgentBalanceCommand } from '../../../payments/commands/agent-account-commands.ts'
 import type { AgentCallUsage } from '../../../persistence/calls/call-log-store.ts'
-import { boundBackpackIdOf } from '../../auth/backpack-binding.ts'
+import { boundBackpackIdOf } from '../../auth/request-backpack-and-key-binding-check.ts'
 import { errorResponses, UsdcSchema } from '../../schemas/shared-schemas.ts'
-import type { HttpServices } from '../../http-services.ts'
+import { TaskPassSchema } from '../../schemas/task-pass-schema.ts'
+import type { HttpServices } from '../../http-config-and-service-types.ts'
 
 /** Routes for an agent's balance and usage. */
 
 const getBalance = {
-  config: { auth: 'key', scope: 'read', bound: 'reads' } as const,
+  config: { auth: 'key', scope: 'read', bound: 'reads', ownerSession: true } as const,
   schema: {
     operationId: 'getBalance',
     summary: 'Your credits and usage',
@@ -40,6 +42,9 @@ const getBalance = {
           },
           { description: 'Of the whole agent; with a bound key, of its Backpack.' },
         ),
+        passes: Type.Array(TaskPassSchema, {
+          description: 'Task passes that still pay calls, the soonest to expire first.',
+        }),
         fund_url: Type.String(),
       }),
       ...errorResponses,
@@ -65,6 +70,7 @@ export const creditBalanceRoutes: FastifyPluginAsyncTypebox = async (app) => {
       royalties_usdc: toUsdc(subtractMicros(earned, pending)),
       pending_royalty_usdc: toUsdc(pending),
       tier: funds.tier,
+      passes: funds.passes.map(presentTaskPass),
       usage: {
         calls_today: usage.callsToday,
         spent_today_usdc: toUsdc(usage.spentToday),

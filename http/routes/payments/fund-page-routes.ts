@@ -1,15 +1,14 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
-import { ServiceError, httpStatusOf } from '../../../core/errors.ts'
+import { ServiceError } from '../../../core/errors.ts'
 import type {
   FundingStatus,
-  LastConfirmedDeposit,
-  HtmlPage,
-} from '../../../domain/funding-status.ts'
+  AgentLastConfirmedDeposit,
+} from '../../../domain/agent-funding-info-and-instructions.ts'
 import { isUuid } from '../../../core/ids.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { toUsdc } from '../../../core/money.ts'
+import { fromUsdc, toUsdc, ZERO, type Micros } from '../../../core/money.ts'
+import { sendPage } from '../../page-reply.ts'
 import {
   errorResponses,
   DateTimeSchema,
@@ -22,6 +21,7 @@ import {
 /** Routes for the public funding page of an agent. */
 
 const tags = ['funds']
+const MAX_OWN_AMOUNT = fromUsdc(1_000_000)
 const config = { auth: 'none' } as const
 const params = Type.Object({ agent_id: Type.String({ maxLength: 64 }) })
 
@@ -32,6 +32,14 @@ const getFundPage = {
     summary: 'A page for people who want to fund an agent',
     tags,
     params,
+    querystring: Type.Object({
+      amount: Type.Optional(
+        Type.String({
+          maxLength: 20,
+          description: 'An amount in USDC to show a code for, beside the suggested ones.',
+        }),
+      ),
+    }),
     response: {
       200: {
         description: 'Address, QR codes and suggested amounts.',
@@ -92,13 +100,13 @@ const getFundStatus = {
 export const fundPageRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { funding, pages } = app.services
 
-  app.get('/fund/:agent_id', getFundPage, async ({ params: { agent_id: id }, headers }, reply) => {
+  app.get('/fund/:agent_id', getFundPage, async ({ params, query }, reply) => {
+    const { agent_id: id } = params
     const view = isUuid(id) ? await funding.view(id) : null
-    if (view !== null) return sendPage(reply, await pages.fund(view), 200)
-    const people = (headers.accept ?? '').includes('text/html')
-    reply.header('vary', 'Accept')
-    if (!people) throw new ServiceError('agent_not_found')
-    return sendPage(reply, pages.noAgent(), httpStatusOf('agent_not_found'))
+    if (view === null) throw new ServiceError('agent_not_found')
+    // Not cacheable, since the deposit address may change.
+    reply.header('cache-control', 'no-store')
+    return sendPage(reply, await pages.fund(view, toOwnAmount(query.amount)))
   })
 
   app.get('/fund/:agent_id/status', getFundStatus, async ({ params: { agent_id: id } }, reply) => {
@@ -124,7 +132,13 @@ const presentFundStatus = (status: FundingStatus) => ({
   last_deposit: status.lastDeposit === null ? null : presentLastDeposit(status.lastDeposit),
 })
 
-const presentLastDeposit = ({ state, amount, tx, seenAt, creditedAt }: LastConfirmedDeposit) => ({
+const presentLastDeposit = ({
+  state,
+  amount,
+  tx,
+  seenAt,
+  creditedAt,
+}: AgentLastConfirmedDeposit) => ({
   state,
   amount_usdc: toUsdc(amount),
   tx_hash: tx,
@@ -132,19 +146,13 @@ const presentLastDeposit = ({ state, amount, tx, seenAt, creditedAt }: LastConfi
   credited_at: toIsoTimeOrNull(creditedAt),
 })
 
-/** Not cacheable, since the deposit address may change. */
-function sendPage(
-  reply: FastifyReply,
-  { html, contentSecurityPolicy }: HtmlPage,
-  status: number,
-): never {
-  return reply
-    .code(status)
-    .type('text/html; charset=utf-8')
-    .header('cache-control', 'no-store')
-    .header('content-security-policy', contentSecurityPolicy)
-    .header('referrer-policy', 'no-referrer')
-    .header('x-content-type-options', 'nosniff')
-    .serializer(String)
-    .send(html) as never
+/** An amount that a visitor entered; null for none, and for what is no amount. */
+function toOwnAmount(text: string | undefined): Micros | null {
+  if (text === undefined) return null
+  try {
+    const amount = fromUsdc(Number(text))
+    return amount > ZERO && amount <= MAX_OWN_AMOUNT ? amount : null
+  } catch {
+    return null
+  }
 }

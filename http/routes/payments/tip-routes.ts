@@ -14,7 +14,7 @@ import {
   UsdcSchema,
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
-import { payAgent } from '../../actions/pay-agent.ts'
+import { payAgent } from '../../actions/agent-tip-and-transfer-handler.ts'
 
 /** Route for tips between agents. */
 

@@ -37,8 +37,9 @@ const SettlementSchema = Type.Object({
   state: Type.Enum(['claimed', 'due', 'submitted', 'unknown', 'settled', 'released', 'lost'], {
     description: 'State of the payment. `unknown` resolves by itself: do not pay again.',
   }),
-  delivery: Type.Enum(['waiting', 'delivered', 'failed'], {
-    description: 'State of what was paid for.',
+  delivery: Type.Enum(['waiting', 'withheld', 'delivered', 'failed'], {
+    description:
+      'State of what was paid for. `withheld`: the answer exists and is released when the payment has settled.',
   }),
   network: Type.String(),
   network_id: Type.String({ description: 'The network in CAIP-2 form.' }),
@@ -53,7 +54,13 @@ const SettlementSchema = Type.Object({
 })
 
 const topUp = {
-  config: { auth: 'key', scope: 'tools', rate: 'write', bound: 'acts' } as const,
+  config: {
+    auth: 'key',
+    scope: 'tools',
+    rate: 'write',
+    bound: 'acts',
+    servesFrozen: true,
+  } as const,
   schema: {
     operationId: 'topUp',
     summary: 'Buy credits with a payment in the same request',

@@ -6,8 +6,8 @@ import { ServiceError } from '../../../core/errors.ts'
 import { toUsdc } from '../../../core/money.ts'
 import { MIN_DEPOSIT } from '../../../domain/pricing.ts'
 import { EVM_ADDRESS_PATTERN } from '../../../core/validation/schema-patterns.ts'
-import { getAgentFundsCommand } from '../../../payments/commands/agent-funds-commands.ts'
-import type { DepositListing } from '../../../persistence/payments/deposit-store.ts'
+import { getAgentFundsCommand } from '../../../payments/commands/agent-balance-and-pending-deposits-query.ts'
+import type { ListedDeposit } from '../../../persistence/payments/deposit-store.ts'
 import { WILDCARD_SCOPE } from '../../../persistence/agents/api-key-store.ts'
 import type { IdempotentReply } from '../../../persistence/idempotency/idempotent-writes.ts'
 import { sendIdempotentReply, toIdempotentRequest, parseIdempotencyKey } from '../../idempotency.ts'
@@ -24,7 +24,7 @@ import {
   UsdcSchema,
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
-import type { HttpServices } from '../../http-services.ts'
+import type { HttpServices } from '../../http-config-and-service-types.ts'
 
 /** Routes for an agent's custodial wallet (decisions 30 and 32). */
 
@@ -347,7 +347,7 @@ function assertUnrestrictedKey(request: FastifyRequest): string {
   throw new ServiceError('insufficient_scope', { detail, scope: WILDCARD_SCOPE })
 }
 
-const presentDeposit = (deposit: DepositListing) => ({
+const presentDeposit = (deposit: ListedDeposit) => ({
   deposit_id: deposit.id,
   id: deposit.id,
   state: deposit.state,

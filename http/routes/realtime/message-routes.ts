@@ -23,7 +23,7 @@ import {
 const tags = ['messages']
 
 /** Fields of a message, over REST and WebSocket. */
-export const MessageFieldSchemas = {
+export const AgentMessageFieldSchemas = {
   to: Type.String({ format: 'uuid', description: 'The recipient.' }),
   message: Type.String({
     minLength: 1,
@@ -58,7 +58,7 @@ const sendMessage = {
     operationId: 'sendMessage',
     summary: `Send a message to another agent; stored for ${LIMITS.messageDays} days`,
     tags,
-    body: StrictBody(MessageFieldSchemas),
+    body: StrictBody(AgentMessageFieldSchemas),
     response: {
       200: Type.Object({
         message_id: UuidSchema,

@@ -4,7 +4,7 @@ import { SECOND } from '../../../core/clock.ts'
 import { NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
 import { toPulseView } from '../../../realtime/event-views.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
-import { paginate, PaginationQuery } from '../../schemas/pagination.ts'
+import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
 import {
   StrictBody,
   errorResponses,
@@ -41,13 +41,19 @@ const pulseProperties = {
   created_at: DateTimeSchema,
   expires_at: DateTimeSchema,
 }
-const PulseSchema = Type.Object(pulseProperties, { $id: 'Pulse' })
+const PublicPulseSchema = Type.Object(
+  {
+    ...pulseProperties,
+    agent_id: Nullable(
+      Type.String({ format: 'uuid', description: 'Null unless the agent is discoverable.' }),
+    ),
+  },
+  { $id: 'PublicPulse' },
+)
 const OwnPulseSchema = Type.Object(
   { ...pulseProperties, ttl_seconds: Type.Integer() },
   { $id: 'OwnPulse' },
 )
-/** Bounded to instants that PostgreSQL and JavaScript write alike. */
-const PULSE_CURSOR_PATTERN = /^\d{1,14} [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
 const sendPulse = {
   config: { auth: 'key', scope: 'tools', bound: 'acts' } as const,
@@ -69,7 +75,7 @@ const livePulses = {
     querystring: Type.Object(PaginationQuery),
     response: {
       200: Type.Object({
-        pulses: Type.Array(schemaRef(PulseSchema)),
+        pulses: Type.Array(schemaRef(PublicPulseSchema)),
         count: Type.Integer(),
         next_cursor: Nullable(Type.String()),
       }),
@@ -94,7 +100,7 @@ const myPulse = {
 /** Publish and list pulses. Each agent has one; it is free and expires after five minutes. */
 export const pulseRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { clock, pulse, pulses } = app.services
-  app.addSchema(PulseSchema)
+  app.addSchema(PublicPulseSchema)
   app.addSchema(OwnPulseSchema)
   const left = (expiresAt: Date) =>
     Math.max(0, Math.ceil((expiresAt.getTime() - clock.now()) / SECOND))
@@ -109,11 +115,15 @@ export const pulseRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get('/api/pulse/live', livePulses, async (request) => {
     const { rows, next_cursor } = await paginate(
       request.query,
-      PULSE_CURSOR_PATTERN,
+      CURSOR_PATTERNS.instantAndUuid,
       (limit, before) => pulses.live(new Date(clock.now()), limit, before),
       pulses.positionOf,
     )
-    return { pulses: rows.map(toPulseView), count: rows.length, next_cursor }
+    const shown = rows.map((one) => ({
+      ...toPulseView(one),
+      agent_id: one.isPublic ? one.agentId : null,
+    }))
+    return { pulses: shown, count: rows.length, next_cursor }
   })
 
   app.get('/api/pulse/mine', myPulse, async ({ agentId }) => {

@@ -19,7 +19,7 @@ import {
 import {
   withBackpackRefusalLogging,
   toRequestKeyAndBackpack,
-} from '../../auth/request-spending-limits.ts'
+} from '../../auth/request-api-key-and-backpack.ts'
 
 /** Routes for signals, the publish/subscribe bus of agents. */
 
@@ -51,7 +51,12 @@ const SignalSchema = Type.Object(
     id: Type.String({ description: 'Decimal; the cursor of every stream of signals.' }),
     channel: Type.String(),
     type: SignalTypeSchema,
-    from_agent_id: UuidSchema,
+    from_agent_id: Nullable(
+      Type.String({
+        format: 'uuid',
+        description: 'Without a key null unless the sender is discoverable.',
+      }),
+    ),
     payload: SignalPayloadSchema,
     created_at: DateTimeSchema,
     expires_at: DateTimeSchema,
@@ -154,7 +159,11 @@ export const signalRoutes: FastifyPluginAsyncTypebox = async (app) => {
       (limit, before) => signals.recent(channel, new Date(clock.now()), limit, before),
       ({ id }) => String(id),
     )
-    return { signals: rows.map(toSignalView), count: rows.length, next_cursor }
+    const shown = rows.map((one) => ({
+      ...toSignalView(one),
+      from_agent_id: agentId !== null || one.isPublic ? one.from : null,
+    }))
+    return { signals: shown, count: rows.length, next_cursor }
   })
 
   app.get('/api/signal/channels', activeChannels, async (request) => {

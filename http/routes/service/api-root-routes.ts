@@ -1,8 +1,13 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
+import { toUsdc } from '../../../core/money.ts'
+import { acceptsHtml } from '../../accepts-html.ts'
+import { createCachedDocument } from '../../cached-document.ts'
+import { PAGE_TYPE, withPageHeaders } from '../../page-reply.ts'
 import { errorResponses } from '../../schemas/shared-schemas.ts'
+import { presentStationStats } from '../../schemas/statistics-schemas.ts'
 
-/** The root document of the API. */
+/** The root document of the API, and the first page for people. */
 
 const UrlSchema = Type.String()
 
@@ -11,6 +16,7 @@ const apiRoot = {
   schema: {
     operationId: 'welcome',
     summary: 'What this service is, and where to start',
+    description: 'A page for browsers, JSON for everything else.',
     tags: ['service'],
     response: {
       200: Type.Object({
@@ -20,6 +26,7 @@ const apiRoot = {
         links: Type.Object({
           tools: UrlSchema,
           onboard: UrlSchema,
+          mcp: UrlSchema,
           openapi: UrlSchema,
           docs: UrlSchema,
           health: UrlSchema,
@@ -35,6 +42,7 @@ const DESCRIPTION =
 const PATHS = {
   tools: '/api/tools',
   onboard: '/api/onboard',
+  mcp: '/mcp',
   openapi: '/api/openapi.json',
   docs: '/docs',
   health: '/api/network/health',
@@ -49,11 +57,30 @@ const LINK_HEADER = [
 
 /** Links to the documentation and the entry points of the API. */
 export const apiRootRoutes: FastifyPluginAsyncTypebox = async (app) => {
-  const { config } = app.services
+  const { catalogue, clock, config, pages, statistics } = app.services
+  const page = createCachedDocument({
+    clock,
+    type: PAGE_TYPE,
+    read: async () => {
+      const { total, tools } = catalogue.list()
+      const figures = await statistics.totals().then(
+        (totals) => presentStationStats(totals, total),
+        // The page is there without the database, and its figures follow by themselves.
+        () => null,
+      )
+      const starterUsdc = toUsdc(config.starterCredits)
+      return pages.home({ publicUrl: config.publicUrl, starterUsdc, tools, figures })
+    },
+  })
   const at = (path: string) => `${config.publicUrl}${path}`
 
-  app.get('/', apiRoot, async (_request, reply) => {
-    reply.header('cache-control', 'public, max-age=60').header('link', LINK_HEADER)
+  app.get('/', apiRoot, async (request, reply) => {
+    reply.header('vary', 'Accept').header('link', LINK_HEADER)
+    if (acceptsHtml(request)) {
+      page(request, withPageHeaders(reply))
+      return reply as never
+    }
+    reply.header('cache-control', 'public, max-age=60')
     return {
       name: 'Gas Station',
       version: config.version,
@@ -61,6 +88,7 @@ export const apiRootRoutes: FastifyPluginAsyncTypebox = async (app) => {
       links: {
         tools: at(PATHS.tools),
         onboard: at(PATHS.onboard),
+        mcp: at(PATHS.mcp),
         openapi: at(PATHS.openapi),
         docs: at(PATHS.docs),
         health: at(PATHS.health),

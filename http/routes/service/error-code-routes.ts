@@ -1,6 +1,9 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { ERROR_DEFINITIONS, ServiceError, type ErrorCode } from '../../../core/errors.ts'
+import { acceptsHtml } from '../../accepts-html.ts'
+import { createCachedDocument } from '../../cached-document.ts'
+import { PAGE_TYPE, sendPage, withPageHeaders } from '../../page-reply.ts'
 import { errorResponses, Nullable } from '../../schemas/shared-schemas.ts'
 
 /** Routes for the documentation of error codes. */
@@ -18,14 +21,12 @@ const ErrorCodeSchema = Type.Object({
   ),
 })
 
-const PAGE_CSS =
-  'body{font:16px/1.5 system-ui;max-width:40rem;margin:3rem auto;padding:0 1rem;color:#1d2329}code{font-family:ui-monospace,monospace}'
-
 const listProblems = {
   config: { auth: 'none' } as const,
   schema: {
     operationId: 'listProblems',
     summary: 'Every error code',
+    description: 'A page for browsers, JSON for everything else.',
     tags: ['service'],
     response: { 200: Type.Object({ problems: Type.Array(ErrorCodeSchema) }), ...errorResponses },
   },
@@ -36,6 +37,7 @@ const explainProblem = {
   schema: {
     operationId: 'explainProblem',
     summary: 'What an error code means',
+    description: 'A page for browsers, JSON for everything else.',
     tags: ['service'],
     params: Type.Object({ code: Type.String({ maxLength: 64 }) }),
     response: { 200: ErrorCodeSchema, ...errorResponses },
@@ -44,44 +46,38 @@ const explainProblem = {
 
 /** Documents every error code at the URL of its problem `type`, as JSON and HTML. */
 export const errorCodeRoutes: FastifyPluginAsyncTypebox = async (app) => {
-  app.get('/problems', listProblems, async () => ({
-    problems: Object.keys(ERROR_DEFINITIONS).map((code) => describeErrorCode(code as ErrorCode)),
-  }))
-
-  app.get(
-    '/problems/:code',
-    explainProblem,
-    async ({ params: { code }, headers: { accept = '' } }, reply) => {
-      if (!Object.hasOwn(ERROR_DEFINITIONS, code)) throw new ServiceError('not_found')
-      const explained = describeErrorCode(code as ErrorCode)
-      reply.header('vary', 'Accept')
-      if (!accept.includes('text/html')) return explained
-      return reply
-        .type('text/html; charset=utf-8')
-        .header('content-security-policy', "default-src 'none'; style-src 'unsafe-inline'")
-        .serializer(String)
-        .send(renderErrorCodePage(explained) as never)
-    },
+  const { clock, config, pages } = app.services
+  const problems = Object.keys(ERROR_DEFINITIONS).map((code) =>
+    describeErrorCode(code as ErrorCode),
   )
+  const document = createCachedDocument({
+    clock,
+    read: () => ({ problems }),
+    maxAgeMs: Infinity,
+  })
+  const page = createCachedDocument({
+    clock,
+    read: () => pages.problemList(problems),
+    maxAgeMs: Infinity,
+    type: PAGE_TYPE,
+  })
+  app.get('/problems', listProblems, (request, reply) => {
+    if (acceptsHtml(request)) page(request, withPageHeaders(reply))
+    else document(request, reply.header('vary', 'Accept'))
+  })
+
+  app.get('/problems/:code', explainProblem, async (request, reply) => {
+    const { code } = request.params
+    if (!Object.hasOwn(ERROR_DEFINITIONS, code)) throw new ServiceError('not_found')
+    const explained = describeErrorCode(code as ErrorCode)
+    reply.header('vary', 'Accept')
+    if (!acceptsHtml(request)) return explained
+    return sendPage(reply, pages.problem(explained, config.publicUrl))
+  })
 }
 
 function describeErrorCode(code: ErrorCode) {
   const { status, title, remedy }: { status: number; title: string; remedy?: object } =
     ERROR_DEFINITIONS[code]
   return { code, status, title, remedy: (remedy as { action: string } | undefined) ?? null }
-}
-
-/** Renders constants only, never caller input. */
-function renderErrorCodePage({
-  code,
-  status,
-  title,
-  remedy,
-}: ReturnType<typeof describeErrorCode>): string {
-  const { action, method = '', url = '' } = (remedy ?? {}) as Record<string, string>
-  const advice =
-    action === undefined
-      ? ''
-      : `<p>What to do: <b>${action.replaceAll('_', ' ')}</b> <code>${method} ${url}</code></p>`
-  return `<!doctype html><html lang="en"><meta charset="utf-8"><title>${code}</title><style>${PAGE_CSS}</style><h1><code>${code}</code></h1><p>HTTP ${status}. ${title}</p>${advice}<p><a href="/problems">All codes</a></p></html>`
 }

@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import type { PostgresAndRedisHealth } from '../../../persistence/start-postgres-and-redis.ts'
 import { errorResponses } from '../../schemas/shared-schemas.ts'
-import type { HttpServices } from '../../http-services.ts'
+import type { HttpServices } from '../../http-config-and-service-types.ts'
 
 /** Route for the health of the service (decision 46). */
 
@@ -66,10 +66,13 @@ export const healthRoutes: FastifyPluginAsyncTypebox = async (app) => {
   }
 
   app.get('/api/network/health', getHealth, async (_request, reply) => {
-    const health = await checkOnce()
+    const [health, ok] = await Promise.all([
+      checkOnce(),
+      plane.bus.answers(HEALTH_CHECK_TIMEOUT_MS),
+    ])
     const dependencies = {
       ...health,
-      bus: busHealth(services),
+      bus: { ok, kind: 'postgres' },
       deposits: services.depositHealth(),
       ...notifierHealth(services),
       sandbox: services.sandboxHealth(),
@@ -94,8 +97,6 @@ function notifierHealth({ owners, webhooks }: HttpServices) {
   const { email: mail, telegram: chat } = owners.alerts.health()
   return { mail, chat, webhooks: webhooks.deliverer.health() }
 }
-
-const busHealth = ({ plane }: HttpServices) => ({ ok: plane.bus.healthy(), kind: 'postgres' })
 
 async function withHealthTimeout(
   health: Promise<PostgresAndRedisHealth>,

@@ -11,7 +11,7 @@ import {
   type ScheduleInterval,
   type ScheduleChange,
   type ScheduleView,
-} from '../../../actors/commands/schedules-commands.ts'
+} from '../../../actors/commands/schedule-aggregate-commands.ts'
 import { ERROR_DEFINITIONS as errors, ServiceError, type ErrorCode } from '../../../core/errors.ts'
 import { keyFamilyId } from '../../../domain/api-key-spending-limits.ts'
 import { fromUsdc, toUsdc } from '../../../core/money.ts'
@@ -21,7 +21,10 @@ import type {
   LastScheduleRun,
   ScheduleRecord,
 } from '../../../persistence/schedules/schedule-store.ts'
-import { resolveRequestBackpackId, boundBackpackIdOf } from '../../auth/backpack-binding.ts'
+import {
+  resolveRequestBackpackId,
+  boundBackpackIdOf,
+} from '../../auth/request-backpack-and-key-binding-check.ts'
 import { toBaseCallRequest } from '../../http-tool-call-request.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
 import { hasKeyScope, hasSpendingCap } from '../../auth/key-permissions.ts'
@@ -42,9 +45,9 @@ import {
   schemaRef,
   UsdcSchema,
 } from '../../schemas/shared-schemas.ts'
-import type { HttpServices } from '../../http-services.ts'
-import { withBackpackRefusalLogging } from '../../auth/request-spending-limits.ts'
-import { toBackpackLoadOptions } from '../../actions/backpack-load-options.ts'
+import type { HttpServices } from '../../http-config-and-service-types.ts'
+import { withBackpackRefusalLogging } from '../../auth/request-api-key-and-backpack.ts'
+import { toBackpackLoadOptions } from '../../actions/backpack-actor-preload-options.ts'
 
 /** Routes for schedules: tools called at an interval (decision 37). */
 
@@ -143,7 +146,7 @@ const getSchedule = {
 }
 
 const setSchedule = {
-  config: { ...config, bound: 'acts' } as const,
+  config: { ...config, bound: 'acts', servesFrozen: true } as const,
   schema: {
     ...route('setSchedule', 'Change a schedule; `enabled: true` resumes a paused one'),
     ...scheduleParams,
@@ -160,7 +163,7 @@ const setSchedule = {
 }
 
 const cancelSchedule = {
-  config: { ...config, bound: 'acts' } as const,
+  config: { ...config, bound: 'acts', servesFrozen: true } as const,
   schema: {
     ...route('cancelSchedule', 'Cancel a schedule: no further run begins'),
     ...scheduleParams,

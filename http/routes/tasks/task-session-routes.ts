@@ -3,19 +3,19 @@ import { Type } from 'typebox'
 import {
   getActiveTaskCommand,
   cancelTaskCommand,
-  endTaskCommand,
+  endTaskAggregateCommand,
   getTaskCommand,
-  listTasksCommand,
+  listTasksAggregateCommand,
   setTaskBudgetCommand,
   startTaskCommand,
   type TaskView,
-} from '../../../actors/commands/tasks-commands.ts'
+} from '../../../actors/commands/task-session-actor-commands.ts'
 import { fromUsdc, subtractMicros, toUsdc } from '../../../core/money.ts'
 import {
   assertBackpackActive,
   resolveRequestBackpackId,
   boundBackpackIdOf,
-} from '../../auth/backpack-binding.ts'
+} from '../../auth/request-backpack-and-key-binding-check.ts'
 import { LABEL_PATTERN } from '../../../core/validation/schema-patterns.ts'
 import { parseTaskIdHeader } from '../../http-tool-call-request.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
@@ -89,12 +89,12 @@ const startTask = {
 }
 
 const endTask = {
-  config: { ...config, bound: 'acts' } as const,
-  schema: { ...route('endTask', 'Complete a task; says what it spent'), body: TaskSelectionBody },
+  config: { ...config, bound: 'acts', servesFrozen: true } as const,
+  schema: { ...route('endTask', 'Complete a task and get its spending'), body: TaskSelectionBody },
 }
 
 const cancelTask = {
-  config: { ...config, bound: 'acts' } as const,
+  config: { ...config, bound: 'acts', servesFrozen: true } as const,
   schema: { ...route('cancelTask', 'Abandon a task'), body: TaskSelectionBody },
 }
 
@@ -162,7 +162,7 @@ export const taskSessionRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 
   for (const [path, command, ending] of [
-    ['/api/task/end', endTaskCommand, endTask],
+    ['/api/task/end', endTaskAggregateCommand, endTask],
     ['/api/task/cancel', cancelTaskCommand, cancelTask],
   ] as const) {
     app.post(path, ending, async (request, reply) => {
@@ -205,7 +205,7 @@ export const taskSessionRoutes: FastifyPluginAsyncTypebox = async (app) => {
     )
     const tasks = await actors.ask(
       agentId,
-      listTasksCommand,
+      listTasksAggregateCommand,
       { taskIds },
       { touch: taskIds.flatMap(touchTask) },
     )

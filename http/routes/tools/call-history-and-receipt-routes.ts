@@ -5,7 +5,9 @@ import { isUuid } from '../../../core/ids.ts'
 import { toUsdc } from '../../../core/money.ts'
 import type { CallLogEntry } from '../../../persistence/calls/call-log-store.ts'
 import type { ApiKeyRecord } from '../../../persistence/agents/api-key-store.ts'
-import { outsideKeyBindingError } from '../../auth/backpack-binding.ts'
+import { outsideKeyBindingError } from '../../auth/request-backpack-and-key-binding-check.ts'
+import { attestCall } from '../../present-call-attestation.ts'
+import { CallAttestationSchema } from '../../schemas/attestation-schemas.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
 import {
   errorResponses,
@@ -44,7 +46,7 @@ const CallFields = {
 }
 
 const listCalls = {
-  config: { auth: 'key', scope: 'read', bound: 'reads' } as const,
+  config: { auth: 'key', scope: 'read', bound: 'reads', ownerSession: true } as const,
   schema: {
     operationId: 'listCalls',
     summary: 'Your calls, including private ones, newest first',
@@ -71,7 +73,7 @@ const listCalls = {
 }
 
 const getCall = {
-  config: { auth: 'key', scope: 'read', bound: 'reads' } as const,
+  config: { auth: 'key', scope: 'read', bound: 'reads', ownerSession: true } as const,
   schema: {
     operationId: 'getCall',
     summary: 'One of your calls, with its receipt',
@@ -90,7 +92,7 @@ const getReceipt = {
     operationId: 'getReceipt',
     summary: 'Verify a receipt, without a key',
     description:
-      'Returns the tool, time, price and rail of the call, but neither the caller nor the input. Anything but a valid receipt of this service is 404.',
+      'Returns the tool, time, price and rail of the call, but neither the caller nor the input, and a signed attestation with the place of its fee in the public ledger of fees. Anything but a valid receipt of this service is 404.',
     tags,
     params: Type.Object({ receipt: Type.String({ maxLength: 256 }) }),
     response: {
@@ -102,15 +104,30 @@ const getReceipt = {
         cost_usdc: UsdcSchema,
         rail: Type.String(),
         created_at: DateTimeSchema,
+        attestation: CallAttestationSchema,
       }),
       ...errorResponses,
     },
   },
 }
 
+const getCallReceipt = {
+  config: { auth: 'key', scope: 'read', bound: 'reads' } as const,
+  schema: {
+    operationId: 'getCallReceipt',
+    summary:
+      'The signed receipt of one of your calls, with the place of its fee in the attestations',
+    description:
+      'Signed when it is asked for, with a key of `/.well-known/did.json`. The hashes of request and answer are those of a call with an Idempotency-Key; a key bound to a Backpack gets no hash of the request. Anyone can check it offline: `gas attest verify`. Failed calls have none.',
+    tags,
+    params: Type.Object({ id: IdSchema }),
+    response: { 200: CallAttestationSchema, ...errorResponses },
+  },
+}
+
 /** The history is for the agent; a receipt is for any holder of its token. */
 export const callHistoryAndReceiptRoutes: FastifyPluginAsyncTypebox = async (app) => {
-  const { callLog, receipts } = app.services
+  const { attestations, callLog, config, receipts } = app.services
 
   app.get('/api/calls', listCalls, async ({ agentId, apiKey, query }) => {
     const { tool, status, task_id: taskId, backpack_id: requestedBackpackId } = query
@@ -134,6 +151,15 @@ export const callHistoryAndReceiptRoutes: FastifyPluginAsyncTypebox = async (app
     return { ...presentCall(call), receipt: receipts.receiptFor(agentId, call) }
   })
 
+  app.get('/api/calls/:id/receipt', getCallReceipt, async ({ agentId, apiKey, params }, reply) => {
+    const id = params.id.toLowerCase()
+    const bound = apiKey?.backpackId ?? null
+    const call = isUuid(id) ? await callLog.find(agentId, id, bound) : null
+    if (call === null || !call.ok) throw new ServiceError('call_not_found', { call_id: params.id })
+    reply.header('cache-control', 'private, no-store')
+    return attestCall({ attestations, config }, agentId, call, { showsRequest: bound === null })
+  })
+
   app.get('/api/receipts/:receipt', getReceipt, async ({ params: { receipt } }, reply) => {
     const call = await receipts.findCall(receipt)
     if (call === null) throw new ServiceError('receipt_not_found')
@@ -147,6 +173,9 @@ export const callHistoryAndReceiptRoutes: FastifyPluginAsyncTypebox = async (app
       cost_usdc: toUsdc(call.cost),
       rail: call.rail,
       created_at: toIsoTime(call.at),
+      attestation: await attestCall({ attestations, config }, call.owner, call, {
+        showsRequest: false,
+      }),
     }
   })
 }

@@ -7,10 +7,11 @@ import {
   parseCallRequest,
   sendCallReply,
   type ToolCallBody,
-  type CallRequestDeps,
+  type ParseToolCallRequestDeps,
 } from '../../http-tool-call-request.ts'
 import { streamCallOverSse } from '../../sse/tool-call-sse-stream.ts'
 import { StrictBody, errorResponses, Nullable, UsdcSchema } from '../../schemas/shared-schemas.ts'
+import { TaskPassFields } from '../../schemas/task-pass-schema.ts'
 
 /** Routes for tool calls and batches (decisions 18 and 19). */
 
@@ -86,10 +87,28 @@ const QuoteResponse = Type.Object({
   rail: Nullable(
     Type.String({
       description:
-        '`free`, `credits`, or `payment` without a key; null where the station takes no payments.',
+        '`free`, `pass`, `credits`, or `payment` without a key; null where the station takes no payments.',
+    }),
+  ),
+  pass: Nullable(
+    Type.Object(TaskPassFields, {
+      description: 'The task pass that would pay, as it is before the call.',
     }),
   ),
   free_calls_left: Nullable(Type.Integer()),
+  offers: Type.Array(
+    Type.Object({
+      protocol: Type.Enum(['x402', 'mpp']),
+      network: Type.String({ description: 'The network in CAIP-2 form.' }),
+      asset: Type.String(),
+      pay_to: Type.String(),
+      amount: Type.String({ description: 'In atomic units of the asset.' }),
+    }),
+    {
+      description:
+        'How the price can be paid on a chain: pay no 402 that differs from this. Empty for a free call.',
+    },
+  ),
   would_refuse: Nullable(
     Type.Unknown({ description: 'The problem that the call would return; null for none.' }),
   ),
@@ -121,10 +140,7 @@ const callTool = {
   config,
   bodyLimit,
   schema: {
-    ...callRouteSchema(
-      'callTool',
-      'Call a tool at an address of its own, and pay for it in one request',
-    ),
+    ...callRouteSchema('callTool', 'Call a tool at its own address and pay for it in one request'),
     params: Type.Object({ slug: Type.String({ minLength: 1, maxLength: 64 }) }),
     body: ToolFieldsWithDryRunBody,
   },
@@ -202,7 +218,7 @@ export const toolCallRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
 /** Returns the reply to a call; for a dry run, a quote. */
 async function callOrQuote(
-  deps: CallRequestDeps,
+  deps: ParseToolCallRequestDeps,
   request: FastifyRequest,
   reply: FastifyReply,
   body: ToolCallBody,
@@ -210,5 +226,7 @@ async function callOrQuote(
   const { calls } = deps.services
   const callRequest = parseCallRequest(deps, request, reply, body)
   if (body['dry_run'] === true) return calls.quote(callRequest)
+  // The schema allows every field, so a serializer made of it only takes longer.
+  reply.type('application/json; charset=utf-8').serializer(JSON.stringify)
   return sendCallReply(reply, await calls.refuel(callRequest))
 }

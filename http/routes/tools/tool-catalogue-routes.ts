@@ -1,19 +1,16 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
+import type { ToolCategory } from '../../../tools/define-tool.ts'
+import { selectToolsForModels } from '../../../tools/tools-shown-to-models.ts'
+import { createCachedDocument, type CachedDocument } from '../../cached-document.ts'
+import { toMcpTool } from '../../mcp/mcp-tool-list.ts'
 import { errorResponses, Nullable, schemaRef, UsdcSchema } from '../../schemas/shared-schemas.ts'
+
+import { TOOL_CATEGORIES } from './tool-categories.ts'
+import { TOOL_FORMATS, toModelTools, type ToolFormat } from './model-tool-formats.ts'
 
 /** Routes for the tool catalogue. */
 
-const CATEGORIES = [
-  'perception',
-  'web',
-  'finance',
-  'memory',
-  'intelligence',
-  'onchain',
-  'compute',
-  'comms',
-] as const
 const AnyJsonSchema = Type.Unsafe<unknown>({ type: 'object', additionalProperties: true })
 const Strings = Type.Array(Type.String())
 
@@ -25,6 +22,51 @@ const ToolEntry = Type.Object(
     price_usdc: UsdcSchema,
     description: Type.String(),
     type: Type.Enum(['native', 'community']),
+    builder: Type.Optional(
+      Type.Object(
+        {
+          name: Type.String(),
+          agent_id: Type.Optional(Type.String()),
+          verified: Type.Boolean({ description: 'The operator of this station has reviewed it.' }),
+        },
+        { description: 'Who sells a community tool.' },
+      ),
+    ),
+    state: Type.Optional(
+      Type.String({
+        description: '`probation`, or `listed` after good calls of several payers.',
+      }),
+    ),
+    accepts_promo: Type.Optional(
+      Type.Boolean({ description: 'Whether promotional credits pay for a community tool.' }),
+    ),
+    next_price: Type.Optional(
+      Nullable(
+        Type.Object(
+          { price_usdc: UsdcSchema, from: Type.String({ format: 'date-time' }) },
+          { description: 'A higher price that the builder has announced.' },
+        ),
+      ),
+    ),
+    quality: Type.Optional(
+      Nullable(
+        Type.Object(
+          {
+            calls: Type.Integer(),
+            success_rate: Nullable(Type.Number()),
+            p50_ms: Type.Integer(),
+            p95_ms: Type.Integer(),
+            refunds: Type.Integer(),
+            payers: Type.Integer(),
+            schema_failures: Type.Integer(),
+          },
+          {
+            description:
+              'Measured over seven days, without calls of the builder, its fleet and its address.',
+          },
+        ),
+      ),
+    ),
     access: Type.Enum(['paid', 'free', 'free_with_key']),
     key_required: Type.Boolean(),
     acts_on_others: Type.Boolean({
@@ -68,7 +110,22 @@ const listTools = {
     operationId: 'listTools',
     summary: 'Every tool, its price and its schemas',
     tags: ['tools'],
-    querystring: Type.Object({ category: Type.Optional(Type.Enum([...CATEGORIES])) }),
+    querystring: Type.Object({
+      category: Type.Optional(
+        Type.Enum([...TOOL_CATEGORIES], { description: 'Only the tools of this category.' }),
+      ),
+      format: Type.Optional(
+        Type.Enum([...TOOL_FORMATS], {
+          description:
+            'The tools as this kind of API takes them: `openai` (Chat Completions), `anthropic` (Messages) and `gemini` (generateContent) return the value of `tools` in a request to a model, `mcp` the result of tools/list.',
+        }),
+      ),
+      community: Type.Optional(
+        Type.Literal('1', {
+          description: 'With `format`: also tools of other agents that nobody has verified.',
+        }),
+      ),
+    }),
     response: {
       200: Type.Object({
         total: Type.Integer(),
@@ -93,16 +150,41 @@ const getTool = {
   },
 }
 
+interface ListQuery {
+  readonly category?: ToolCategory | undefined
+  readonly format?: ToolFormat | undefined
+  readonly community?: '1' | undefined
+}
+
 /** Lists tools, categories and prices. */
 export const toolCatalogueRoutes: FastifyPluginAsyncTypebox = async (app) => {
-  const { catalogue } = app.services
+  const { catalogue, clock } = app.services
   app.addSchema(ToolEntry)
+  const listings = new Map<string, CachedDocument>()
+  const read = ({ category, format, community }: ListQuery) => {
+    if (format === undefined) return catalogue.list(category)
+    const shown = selectToolsForModels(catalogue.entries(), {
+      community: community === '1',
+    }).filter((entry) => category === undefined || entry.category === category)
+    return format === 'mcp'
+      ? { tools: shown.map((entry) => toMcpTool(entry, catalogue.find(entry.slug))) }
+      : toModelTools(format, shown)
+  }
 
-  app.get('/api/tools', listTools, async ({ query }, reply) =>
-    reply.send(catalogue.list(query.category) as never),
-  )
+  app.get('/api/tools', listTools, (request, reply) => {
+    const { category, format, community } = request.query
+    const name = `${category} ${format} ${community}`
+    const listing =
+      listings.get(name) ??
+      createCachedDocument({ clock, read: () => read({ category, format, community }) })
+    listings.set(name, listing)
+    // The schema of the answer is that of the catalogue.
+    if (format !== undefined) reply.serializer(JSON.stringify)
+    listing(request, reply)
+  })
 
-  app.get('/api/tools/:slug', getTool, async ({ params }, reply) =>
-    reply.send(catalogue.toEntry(catalogue.get(params.slug)) as never),
-  )
+  app.get('/api/tools/:slug', getTool, async ({ params }, reply) => {
+    await catalogue.load(params.slug)
+    return reply.send(catalogue.toEntry(catalogue.get(params.slug)) as never)
+  })
 }

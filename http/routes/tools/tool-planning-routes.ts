@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
-import { boundBackpackIdOf } from '../../auth/backpack-binding.ts'
+import { boundBackpackIdOf } from '../../auth/request-backpack-and-key-binding-check.ts'
 import { errorResponses, Nullable, UsdcSchema, UuidSchema } from '../../schemas/shared-schemas.ts'
 
 /** Routes that find the tools for a goal. */
@@ -75,9 +75,16 @@ const recommendTools = {
         recommendations: Type.Array(
           Type.Object({
             tool: Type.String(),
-            confidence: Type.Number({ minimum: 0, maximum: 1 }),
+            confidence: Type.Number({
+              minimum: 0,
+              maximum: 1,
+              description: 'How well it fits, times the rate at which its calls succeed.',
+            }),
             reason: Type.String(),
             price_usdc: UsdcSchema,
+            success_rate: Nullable(
+              Type.Number({ description: 'Measured over seven days; null without calls.' }),
+            ),
           }),
         ),
         based_on: Type.Object({

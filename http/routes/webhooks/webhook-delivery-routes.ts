@@ -16,7 +16,7 @@ import {
   toIsoTimeOrNull,
   Nullable,
 } from '../../schemas/shared-schemas.ts'
-import type { HttpServices } from '../../http-services.ts'
+import type { HttpServices } from '../../http-config-and-service-types.ts'
 import { webhookNotFoundError } from './webhook-routes.ts'
 
 /** Routes for webhook deliveries (decision 41). */
@@ -42,7 +42,7 @@ const DeliveryView = Type.Object({
 const params = Type.Object({ id: IdSchema })
 
 const read = { auth: 'key', scope: 'read' } as const
-const write = { auth: 'key', scope: 'funds' } as const
+const write = { auth: 'key', scope: 'funds', servesFrozen: true } as const
 
 const testWebhooks = {
   config: write,

@@ -57,14 +57,14 @@ const params = Type.Object({ id: IdSchema })
 const WEBHOOK_CURSOR_PATTERN = /^\d{1,14} \w{1,64}$/
 
 const read = { auth: 'key', scope: 'read' } as const
-const write = { auth: 'key', scope: 'funds' } as const
+const write = { auth: 'key', scope: 'funds', servesFrozen: true } as const
 const secretWriteConfig = { ...write, secret: true } as const
 
 const registerWebhook = {
   config: secretWriteConfig,
   schema: {
     operationId: 'registerWebhook',
-    summary: 'Get events posted to your address',
+    summary: 'Register an address for events',
     description:
       'Standard Webhooks: `{type, timestamp, data}`, signed. The secret is returned only here.',
     tags,

@@ -1,0 +1,67 @@
+import { CliUsageError, type CliArguments, type CliVerb } from '../cli-verb.ts'
+import { isForPrograms, printDocument } from '../cli-output.ts'
+import { createCliStationClient } from './station-client.ts'
+
+/** `gas call`. */
+export const callVerb: CliVerb = {
+  forms: ['<tool> [key=value …] [--json {…}]'],
+  about:
+    'A value is JSON if it can be, else a text: n=1 is a number, q=news a text. A lost answer is asked for again with the same Idempotency-Key, so the call is charged once.',
+  options: {
+    json: { value: '{…}', description: 'the fields of the tool, instead of pairs' },
+    task: { value: 'ID', description: 'the task whose budget it counts in' },
+    backpack: { value: 'ID', description: 'the Backpack it is made in' },
+    'idempotency-key': { value: 'KEY', description: 'repetitions with the same key are one call' },
+  },
+  examples: ['gas call hive_trending', 'gas call web_search query="base fees" max_results=3'],
+  async run(given) {
+    const [tool, ...pairs] = given.words
+    if (tool === undefined) throw new CliUsageError('')
+    const json = given.text('json')
+    if (json !== null && pairs.length > 0) throw new CliUsageError('give pairs or --json, not both')
+    const fields = json === null ? parsePairs(pairs) : parseFields(json)
+    const key = given.text('idempotency-key')
+    const answer = await createCliStationClient().write('POST', '/api/refuel', {
+      body: { ...fields, tool },
+      headers: limitHeaders(given),
+      ...(key === null ? {} : { idempotencyKey: key }),
+    })
+    printDocument(answer, isForPrograms(false))
+    return 0
+  },
+}
+
+function limitHeaders({ text }: CliArguments): Record<string, string> {
+  const [task, backpack] = [text('task'), text('backpack')]
+  return {
+    ...(task === null ? {} : { 'x-task-id': task }),
+    ...(backpack === null ? {} : { 'x-backpack-id': backpack }),
+  }
+}
+
+/** Parses `key=value` words. Values are JSON if possible: `a=1` is a number, `a=x` a string. */
+export function parsePairs(pairs: readonly string[]): Record<string, unknown> {
+  return Object.fromEntries(
+    pairs.map((pair) => {
+      const at = pair.indexOf('=')
+      if (at < 1) throw new CliUsageError(`${pair} is not of the form key=value`)
+      const text = pair.slice(at + 1)
+      try {
+        return [pair.slice(0, at), JSON.parse(text) as unknown]
+      } catch {
+        return [pair.slice(0, at), text]
+      }
+    }),
+  )
+}
+
+function parseFields(text: string): Record<string, unknown> {
+  try {
+    const value = JSON.parse(text) as unknown
+    if (typeof value === 'object' && value !== null && !Array.isArray(value))
+      return value as Record<string, unknown>
+  } catch {
+    // Rejected below.
+  }
+  throw new CliUsageError('--json must be a JSON object')
+}

@@ -1,0 +1,27 @@
+import { CliUsageError, JSON_OPTION, type CliVerb } from '../cli-verb.ts'
+import { isForPrograms, printDocument } from '../cli-output.ts'
+import { createCliStationClient } from './station-client.ts'
+
+/** `gas freeze` and `gas unfreeze`. */
+
+const freezeVerbOf = (path: string, about: string): CliVerb => ({
+  about,
+  forms: [''],
+  options: JSON_OPTION,
+  async run({ words, has }) {
+    if (words.length > 0) throw new CliUsageError('')
+    const answer = await createCliStationClient().write('POST', path, {})
+    printDocument(answer, isForPrograms(has('json')))
+    return 0
+  },
+})
+
+export const freezeVerb = freezeVerbOf(
+  '/api/agent/freeze',
+  'Takes a key that manages the keys of the agent. Calls that run already end as usual; deposits are still credited; keys and Backpacks can still be changed.',
+)
+
+export const unfreezeVerb = freezeVerbOf(
+  '/api/agent/unfreeze',
+  'Takes a key that manages the keys of the agent. Schedules go on with their next run.',
+)

@@ -1,0 +1,76 @@
+/** What `gas` prints. */
+
+/** Prints a line to stdout. */
+export const printLine = (text: string): void => void process.stdout.write(`${text}\n`)
+
+/** Prints a value as JSON on one line. Amounts (bigint) become strings. */
+export const printJson = (value: unknown): void => printLine(toJsonText(value))
+
+/** JSON text. Characters that control a terminal or its reading direction are escaped. */
+export const toJsonText = (value: unknown, indent = 0): string =>
+  JSON.stringify(
+    value,
+    (_key, part: unknown) => (typeof part === 'bigint' ? String(part) : part),
+    indent,
+  ).replace(/[^\P{Cc}\n]|[\p{Cf}\u2028\u2029]/gu, escapeUnits)
+
+const escapeUnits = (characters: string): string =>
+  characters
+    .split('')
+    .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+    .join('')
+
+/** Prints a JSON document: indented for people, on one line for programs. */
+export const printDocument = (value: unknown, forPrograms: boolean): void =>
+  printLine(toJsonText(value, forPrograms ? 0 : 2))
+
+/** Agents' verbs print JSON with `--json` and whenever stdout is no terminal. */
+export const isForPrograms = (json: boolean): boolean => json || process.stdout.isTTY !== true
+
+type Row = Readonly<Record<string, unknown>>
+
+/**
+ * Prints objects: for programs one as JSON a line, for people a table with the named columns. A
+ * column is a field, or a path of fields (`fuse.per_day_usdc`).
+ */
+export function printRows(
+  rows: readonly Row[],
+  columns: readonly string[],
+  forPrograms: boolean,
+): void {
+  if (forPrograms) rows.forEach(printJson)
+  else if (rows.length === 0) console.error('none')
+  else printTable([columns, ...rows.map((row) => columns.map((column) => cellOf(row, column)))])
+}
+
+const MAX_CELL_CHARS = 60
+
+function printTable(lines: readonly (readonly string[])[]): void {
+  const widths = (lines[0] ?? []).map((_, column) =>
+    Math.max(...lines.map((cells) => (cells[column] ?? '').length)),
+  )
+  for (const cells of lines)
+    printLine(
+      cells
+        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+        .join('  ')
+        .trimEnd(),
+    )
+}
+
+function cellOf(row: Row, path: string): string {
+  let value: unknown = row
+  for (const field of path.split('.'))
+    value = typeof value === 'object' && value !== null ? (value as Row)[field] : undefined
+  if (value === undefined || value === null) return '-'
+  const text = typeof value === 'string' ? value : toJsonText(value)
+  const line = toPrintable(text)
+  return line.length > MAX_CELL_CHARS ? `${line.slice(0, MAX_CELL_CHARS - 1)}…` : line
+}
+
+/** Text of others must not control the terminal: no control characters, no direction overrides. */
+export const toPrintable = (text: string): string =>
+  text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, ' ')
+
+export const messageOf = (error: unknown): string =>
+  error instanceof Error ? error.message : String(error)

@@ -1,0 +1,236 @@
+import type { Duplex } from 'node:stream'
+import type { WebSocket } from 'ws'
+import type { CommandListener, InspectionFeed } from '../../actors/inspection/inspection-feed.ts'
+import {
+  sessionIdOf,
+  toActorFrame,
+  toStepFrames,
+  type ShownActor,
+  type StepFrames,
+} from '../../actors/inspection/inspector-frames.ts'
+import { isActorKind, machineRegistry } from '../../actors/machine-registry.ts'
+import type { RecordedCommand } from '../../actors/inspection/recorded-steps.ts'
+import { SECOND, type Clock } from '../../core/clock.ts'
+import type {
+  ActorDirectoryStore,
+  DirectoryActor,
+} from '../../persistence/inspector/actor-directory-store.ts'
+import { encodeWebSocketTextFrame } from '../../realtime/websocket-text-frame.ts'
+import { matchesInspectorFilter, type InspectorFilter } from './inspector-filter.ts'
+
+/** One watcher of the inspector: what it has seen, what it is sent, and how far behind it is. */
+
+export interface InspectorWatcherDeps {
+  readonly clock: Clock
+  readonly feed: Pick<InspectionFeed, 'watch'>
+  readonly directory: Pick<ActorDirectoryStore, 'newest' | 'countByKind'>
+  readonly framesOf: SharedStepFrames
+  readonly log: (message: string, error: unknown) => void
+}
+
+/** The socket of a watcher and the connection below it. */
+export interface WatcherSocket {
+  readonly socket: WebSocket
+  readonly connection: Pick<Duplex, 'write' | 'cork' | 'uncork'>
+}
+
+/** Actors that a watcher is sent when it joins. */
+const MAX_JOINED = 200
+/** Above this nothing more is sent until the reader has caught up. */
+const MAX_BUFFERED_BYTES = 1_048_576
+const MAX_BEHIND_MS = 30 * SECOND
+const CHECK_MS = 250
+/** Actors a watcher is known to have seen; then it is told of them again. */
+const MAX_SEEN = 20_000
+const TRY_AGAIN_LATER = 1013
+
+/** Sends the stored actors of the filter, then what happens to them. */
+export function startInspectorWatcher(
+  { clock, feed, directory, framesOf, log }: InspectorWatcherDeps,
+  { socket, connection }: WatcherSocket,
+  first: InspectorFilter,
+): { setFilter(filter: InspectorFilter): void } {
+  let filter = first
+  let joins = 0
+  let missed = 0
+  let behindSince: number | null = null
+  let checking: NodeJS.Timeout | undefined
+  let isCorked = false
+  const seen = new Set<string>()
+  const defined = new Set<string>()
+
+  /** Whether there is room for so many frames; else they are left out, and counted. */
+  function hasRoom(frames: number): boolean {
+    if (socket.readyState !== socket.OPEN) return false
+    const isLate = isBehind()
+    if (isLate) missed += frames
+    tellMissed()
+    return !isLate
+  }
+
+  function send(frame: string): boolean {
+    const isSent = hasRoom(1)
+    if (isSent) socket.send(frame)
+    return isSent
+  }
+
+  /** Writes what is encoded once for all watchers; what is told in one turn goes out together. */
+  function sendStep(frames: StepFrames): void {
+    if (!hasRoom(FRAMES_A_STEP)) return
+    if (!isCorked) {
+      isCorked = true
+      connection.cork()
+      process.nextTick(() => {
+        isCorked = false
+        connection.uncork()
+      })
+    }
+    connection.write(encodedStep(frames))
+  }
+
+  function isBehind(): boolean {
+    if (socket.bufferedAmount <= MAX_BUFFERED_BYTES) behindSince = null
+    else behindSince ??= clock.mono()
+    return behindSince !== null
+  }
+
+  /** Tells how much was left out, as soon as the reader has caught up: no frame may follow. */
+  function tellMissed(): void {
+    if (missed === 0 || socket.readyState !== socket.OPEN) return
+    if (isBehind()) {
+      if (clock.mono() - (behindSince ?? 0) > MAX_BEHIND_MS) return end('too slow')
+      checking ??= setTimeout(() => {
+        checking = undefined
+        tellMissed()
+      }, CHECK_MS).unref()
+      return
+    }
+    const frames = missed
+    missed = 0
+    socket.send(JSON.stringify({ type: 'gas.missed', frames }))
+  }
+
+  /** A reader that does not read does not answer a close either. */
+  function end(reason: string): void {
+    socket.close(TRY_AGAIN_LATER, reason)
+    setTimeout(() => socket.terminate(), 2 * SECOND).unref()
+  }
+
+  function introduce(kind: string, session: string, frame: (full: boolean) => string): void {
+    if (seen.has(session)) return
+    if (seen.size >= MAX_SEEN) seen.clear()
+    if (!send(frame(!defined.has(kind)))) return
+    seen.add(session)
+    defined.add(kind)
+  }
+
+  function tellStep(command: RecordedCommand, frames: StepFrames): void {
+    if (!matchesInspectorFilter(filter, frames.actor, command.aggregateId)) return
+    introduce(frames.actor.kind, frames.session, frames.actorFrame)
+    sendStep(frames)
+  }
+
+  const listener: CommandListener = {
+    heard(command) {
+      for (const frames of framesOf(command)) tellStep(command, frames)
+    },
+    missed(commands) {
+      missed += commands
+      tellMissed()
+    },
+  }
+
+  async function join(): Promise<void> {
+    const joining = ++joins
+    const wanted = filter
+    const kinds = wanted.machine === undefined ? Object.keys(machineRegistry) : [wanted.machine]
+    const query = toDirectoryQuery(wanted)
+    const each = Math.ceil(MAX_JOINED / kinds.length)
+    const [counts, actors] = await Promise.all([
+      directory.countByKind(query),
+      directory.newest(kinds, query, Math.max(each, MAX_JOINED_OF_KIND)),
+    ])
+    if (joining !== joins) return
+    const shown = actors.slice(0, MAX_JOINED).flatMap((actor) => toShownActor(actor) ?? [])
+    framesOf.remember(shown)
+    const at = Math.floor(clock.now())
+    for (const actor of shown) {
+      const session = sessionIdOf(actor.kind, actor.id)
+      seen.delete(session)
+      introduce(actor.kind, session, (full) => toActorFrame(actor, at, full))
+    }
+    const matched = Object.values(counts).reduce((sum, n) => sum + n, 0)
+    send(JSON.stringify({ type: 'gas.joined', matched, sent: shown.length, counts }))
+  }
+
+  function startJoin(): void {
+    join().catch((error: unknown) => {
+      log('inspector: actors not read', error)
+      send(JSON.stringify({ type: 'gas.error', code: 'unavailable', detail: 'Reload the page.' }))
+    })
+  }
+
+  // Before the stored actors are read, so that no change between is missed.
+  const leave = feed.watch(listener)
+  socket.once('close', leave)
+  startJoin()
+  return {
+    setFilter(next) {
+      filter = next
+      startJoin()
+    },
+  }
+}
+
+const MAX_JOINED_OF_KIND = 40
+/** `@xstate.event` and `@xstate.snapshot`. */
+const FRAMES_A_STEP = 2
+
+const encodedSteps = new WeakMap<StepFrames, Buffer>()
+/** Both frames of a step as the connection carries them. */
+export function encodedStep(frames: StepFrames): Buffer {
+  const known = encodedSteps.get(frames)
+  if (known !== undefined) return known
+  const encoded = Buffer.concat(frames.frames().map(encodeWebSocketTextFrame))
+  encodedSteps.set(frames, encoded)
+  return encoded
+}
+
+/** Builds the frames of a command once for all watchers, and knows names that contexts do not have. */
+export type SharedStepFrames = ((command: RecordedCommand) => readonly StepFrames[]) & {
+  remember(actors: readonly ShownActor[]): void
+}
+
+const MAX_NAMES = 10_000
+
+export function createSharedStepFrames(): SharedStepFrames {
+  const names = new Map<string, string>()
+  let last: { command: RecordedCommand; frames: readonly StepFrames[] } | null = null
+  let seq = 0
+  const nameOf = (kind: string, id: string) => names.get(sessionIdOf(kind, id))
+  const framesOf = (command: RecordedCommand): readonly StepFrames[] => {
+    if (last?.command === command) return last.frames
+    const frames = toStepFrames(command, nameOf, seq)
+    seq += frames.length
+    last = { command, frames }
+    return frames
+  }
+  return Object.assign(framesOf, {
+    remember(actors: readonly ShownActor[]) {
+      if (names.size > MAX_NAMES) names.clear()
+      for (const { kind, id, name } of actors) names.set(sessionIdOf(kind, id), name)
+    },
+  })
+}
+
+function toShownActor(actor: DirectoryActor): ShownActor | null {
+  const { kind } = actor
+  return isActorKind(kind) ? { ...actor, kind } : null
+}
+
+const toDirectoryQuery = ({ machine, q, actor, agent }: InspectorFilter) => ({
+  kind: actor?.kind ?? machine,
+  actorId: actor?.id,
+  text: q,
+  agentId: agent,
+})

@@ -1,0 +1,121 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { httpStatusOf, ServiceError } from '../../core/errors.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { toHttpServiceError, toRequestProblem } from '../plugins/error-handler.ts'
+import { createMcpMethods, type McpEndpoint } from './mcp-methods.ts'
+import { assertMcpOrigin } from './mcp-origin-check.ts'
+import {
+  JSON_RPC_CODES,
+  LEGACY_MCP_VERSIONS,
+  McpProtocolError,
+  MODERN_MCP_VERSION,
+} from './mcp-protocol.ts'
+import { sendMcpError, toMcpServerInfo } from './mcp-replies.ts'
+import { parseMcpMessage } from './parse-mcp-message.ts'
+
+/** Routes of the Model Context Protocol (decisions 45 and 201): both eras, without sessions. */
+
+const ENDPOINTS: readonly McpEndpoint[] = [
+  { path: '/mcp', discoveryOnly: false },
+  { path: '/hivecast/mcp', discoveryOnly: true },
+]
+
+const postMessage = {
+  bodyLimit: LIMITS.largeBodyBytes,
+  config: {
+    auth: 'optional',
+    rate: 'read',
+    bound: 'pays',
+    checksBinding: true,
+    runsTools: true,
+    passBadKey: true,
+    ignoresUnknownQuery: true,
+  } as const,
+  schema: { hide: true, summary: 'Send a message of the Model Context Protocol' },
+}
+
+const getMetadata = {
+  config: { auth: 'none', ignoresUnknownQuery: true } as const,
+  schema: { hide: true, summary: 'What this MCP endpoint offers' },
+}
+
+/** The MCP endpoints. Every failure is a JSON-RPC error, and never HTTP 401, which would start OAuth. */
+export const mcpRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  const { config } = app.services
+  app.addHook('onRequest', async (request) => assertMcpOrigin(request, config.publicUrl))
+  app.setErrorHandler((error: FastifyError, request, reply) =>
+    sendFailure(app, error, request, reply),
+  )
+
+  for (const endpoint of ENDPOINTS) {
+    const answer = createMcpMethods(app, endpoint)
+
+    app.post(endpoint.path, postMessage, async (request, reply) => {
+      const message = parseMcpMessage(request.body, request.headers)
+      if (message === null) return reply.code(202).send()
+      await answer(message, request, reply)
+      return reply
+    })
+
+    app.get(endpoint.path, getMetadata, async (request, reply) => {
+      if (wantsEventStream(request))
+        throw new ServiceError('method_not_allowed', { allow: ['POST'] })
+      return reply.header('cache-control', 'public, max-age=60').send({
+        ...toMcpServerInfo(config),
+        description: endpoint.discoveryOnly
+          ? 'Free tools that tell about this station. All its tools are at /mcp.'
+          : 'Pay-per-call tools for agents. A call is paid by the credits of an API key, or by x402.',
+        url: `${config.publicUrl}${endpoint.path}`,
+        transport: 'streamable-http',
+        protocol_versions: [MODERN_MCP_VERSION, ...LEGACY_MCP_VERSIONS],
+        authentication: {
+          required: false,
+          headers: ['X-API-Key', 'Authorization: Bearer'],
+          onboard: `${config.publicUrl}/api/onboard`,
+        },
+        payment: { x402: '_meta["x402/payment"]' },
+      })
+    })
+  }
+}
+
+/** A client of 2025 asks for a stream of messages of the server; there is none. */
+const wantsEventStream = ({ headers }: FastifyRequest): boolean =>
+  (headers.accept ?? '').includes('text/event-stream')
+
+function sendFailure(
+  app: FastifyInstance,
+  error: FastifyError,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply {
+  if (error instanceof McpProtocolError) {
+    sendMcpError(reply, error.status, [error.id, error.code, error.message, error.data])
+    return reply
+  }
+  const { plane, config } = app.services
+  const known = toHttpServiceError(error, request)
+  plane.storage.failed(error)
+  if (known === null) request.log.error({ reqId: request.id, err: error }, 'unexpected error')
+  const refusal = known ?? new ServiceError('internal')
+  const problem = toRequestProblem(refusal, request, config)
+  const { retry_after: retryAfter } = refusal.details
+  if (retryAfter !== undefined) reply.header('retry-after', String(Math.ceil(retryAfter)))
+  if (refusal.code === 'method_not_allowed') reply.header('allow', 'POST')
+  const status = httpStatusOf(refusal.code)
+  const code = status >= 500 ? JSON_RPC_CODES.internalError : toRequestErrorCode(error)
+  // A client that gets 401 looks for an OAuth server.
+  sendMcpError(reply, status === 401 ? 400 : status, [
+    null,
+    code,
+    String(problem['detail']),
+    problem,
+  ])
+  return reply
+}
+
+const toRequestErrorCode = ({ code }: FastifyError): number =>
+  code === 'FST_ERR_CTP_INVALID_JSON_BODY'
+    ? JSON_RPC_CODES.parseError
+    : JSON_RPC_CODES.invalidRequest

@@ -1,0 +1,13 @@
+import type { RequestStep } from './request-steps.ts'
+
+/** Names the request in every answer. */
+
+export const REQUEST_ID_HEADER = 'x-request-id'
+
+/**
+ * Sets `X-Request-Id`: the id that problems have as `instance` and the log as `reqId`. Set first and on the
+ * reply, so that refusals, 304 and streams have it too; input that never becomes a request gets one from
+ * `toRawErrorResponse`.
+ */
+export const setRequestIdHeader: RequestStep = (request, reply) =>
+  void reply.header(REQUEST_ID_HEADER, request.id)

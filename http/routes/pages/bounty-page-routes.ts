@@ -1,0 +1,52 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import { ServiceError } from '../../../core/errors.ts'
+import { isUuid } from '../../../core/ids.ts'
+import { acceptsHtml } from '../../accepts-html.ts'
+import { createCachedDocument } from '../../cached-document.ts'
+import { PAGE_TYPE, sendPage, withPageHeaders } from '../../page-reply.ts'
+import { presentBounty } from '../payments/bounty-routes.ts'
+
+/** Routes for the pages of bounties. Programs are sent to the API. */
+
+const config = { auth: 'none', ignoresUnknownQuery: true } as const
+const MAX_LISTED = 100
+
+const getBountyPage = {
+  config,
+  schema: { hide: true, params: Type.Object({ id: Type.String({ maxLength: 64 }) }) },
+} as const
+
+/** Open bounties, and each bounty by its id. */
+export const bountyPageRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  const { bounties, clock, config: settings, pages } = app.services
+  const list = createCachedDocument({
+    clock,
+    type: PAGE_TYPE,
+    read: async () =>
+      pages.bountyList(
+        (await bounties.store.list('open', MAX_LISTED, null)).map((one) =>
+          presentBounty(one, null),
+        ),
+      ),
+  })
+
+  app.get('/bounties', { config, schema: { hide: true } }, async (request, reply) => {
+    reply.header('vary', 'Accept')
+    if (!acceptsHtml(request)) return reply.redirect('/api/bounties', 302)
+    list(request, withPageHeaders(reply))
+    return reply
+  })
+
+  app.get('/bounties/:id', getBountyPage, async (request, reply) => {
+    const { id } = request.params
+    if (!isUuid(id)) throw new ServiceError('bounty_not_found')
+    reply.header('vary', 'Accept')
+    if (!acceptsHtml(request)) return reply.redirect(`/api/bounties/${id.toLowerCase()}`, 302)
+    const bounty = presentBounty(await bounties.find(id.toLowerCase()), null)
+    return sendPage(
+      reply.header('cache-control', 'no-store'),
+      pages.bounty(bounty, settings.publicUrl),
+    )
+  })
+}

@@ -1,0 +1,51 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import { toUsdc } from '../../../core/money.ts'
+import { acceptsHtml } from '../../accepts-html.ts'
+import { createCachedDocument, type CachedDocument } from '../../cached-document.ts'
+import { PAGE_TYPE, withPageHeaders } from '../../page-reply.ts'
+
+/** Routes for the pages of tools. Programs get what `/api/tools` answers. */
+
+const config = { auth: 'none', ignoresUnknownQuery: true } as const
+/** Pages that are kept with their compressed forms. */
+const MAX_KEPT_PAGES = 300
+
+const getToolPage = {
+  config,
+  schema: { hide: true, params: Type.Object({ name: Type.String({ maxLength: 64 }) }) },
+} as const
+
+/** The page of each tool, with a form that runs it. */
+export const toolPageRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  const { catalogue, clock, config: settings, pages } = app.services
+  const { publicUrl } = settings
+  const kept = new Map<string, CachedDocument>()
+
+  function pageOf(slug: string): CachedDocument {
+    const known = kept.get(slug)
+    if (known !== undefined) return known
+    if (kept.size >= MAX_KEPT_PAGES) kept.clear()
+    const read = async () => {
+      await catalogue.load(slug)
+      const tool = catalogue.toEntry(catalogue.get(slug))
+      return pages.tool({ publicUrl, starterUsdc: toUsdc(settings.starterCredits), tool })
+    }
+    const page = createCachedDocument({ clock, read, type: PAGE_TYPE })
+    kept.set(slug, page)
+    return page
+  }
+
+  app.get('/tools', { config, schema: { hide: true } }, async (request, reply) =>
+    reply.header('vary', 'Accept').redirect(acceptsHtml(request) ? '/#tools' : '/api/tools', 302),
+  )
+
+  app.get('/tools/:name', getToolPage, async (request, reply) => {
+    await catalogue.load(request.params.name)
+    const tool = catalogue.get(request.params.name)
+    reply.header('vary', 'Accept')
+    if (!acceptsHtml(request)) return catalogue.toEntry(tool)
+    pageOf(tool.slug)(request, withPageHeaders(reply))
+    return reply
+  })
+}

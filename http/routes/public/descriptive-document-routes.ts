@@ -1,0 +1,78 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import { selectToolsForModels } from '../../../tools/tools-shown-to-models.ts'
+import { createCachedDocument } from '../../cached-document.ts'
+import { describeApiStandard } from '../../documents/api-standard-document.ts'
+import { describePrices } from '../../documents/pricing-document.ts'
+import { describeWelcome } from '../../documents/agent-welcome-document.ts'
+import { describeStore } from '../../documents/store-document.ts'
+import { errorResponses, toIsoTime } from '../../schemas/shared-schemas.ts'
+
+/** Routes for documents that describe the station to agents: welcome, conventions, prices and news. */
+
+const tags = ['service']
+const AnyDocument = Type.Object({}, { additionalProperties: true })
+
+const documentRoute = (operationId: string, summary: string) => ({
+  config: { auth: 'none' } as const,
+  schema: { operationId, summary, tags, response: { 200: AnyDocument, ...errorResponses } },
+})
+
+const MAX_REVISIONS = 50
+/** Newest listings in the store; `/api/marketplace` has all. */
+const STORE_LISTINGS = 100
+const ANY_LISTING = { text: null, type: null, tag: null, maxPrice: null }
+
+/** Documents that are the same for every reader. */
+export const descriptiveDocumentRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  const { catalogue, clock, config, marketplace, news, packs } = app.services
+  const documents = {
+    '/api/agent-welcome': {
+      route: documentRoute('getAgentWelcome', 'What an agent needs to begin'),
+      read: () => describeWelcome(config, catalogue.list()),
+    },
+    '/api/standard': {
+      route: documentRoute('getApiStandard', 'The conventions of this API'),
+      read: () => describeApiStandard(config),
+    },
+    '/api/pricing.json': {
+      route: documentRoute('getPricing', 'Every price, in one document'),
+      read: () => describePrices(config, catalogue.list()),
+    },
+    '/api/store': {
+      route: documentRoute('getStore', 'Everything for sale, and the request that buys it'),
+      read: async () =>
+        describeStore({
+          publicUrl: config.publicUrl,
+          tools: selectToolsForModels(catalogue.entries(), { community: true }),
+          packs: packs.packs,
+          bundle: packs.bundle,
+          listings: await marketplace.store.open(ANY_LISTING, STORE_LISTINGS, null),
+        }),
+    },
+  } as const
+  for (const [path, { route, read }] of Object.entries(documents))
+    app.get(path, route, createCachedDocument({ clock, read }))
+
+  const whatsNew = documentRoute('getWhatsNew', 'Releases, and changes of the catalogue')
+  app.get('/api/whats-new', whatsNew, async (_request, reply) => {
+    const revisions = await news.revisionsAfter({ revision: 0 })
+    reply.header('cache-control', 'public, max-age=60')
+    return {
+      schema: 'gas/whats-new/v1',
+      version: news.version,
+      releases: news.releases.map(({ version, releasedOn, notes }) => ({
+        version,
+        released_on: releasedOn,
+        notes,
+      })),
+      catalogue: revisions.slice(0, MAX_REVISIONS).map(({ revision, at, version, changes }) => ({
+        revision,
+        at: toIsoTime(at),
+        version,
+        changes,
+      })),
+      links: { rss: `${config.publicUrl}/changelog.rss`, tools: `${config.publicUrl}/api/tools` },
+    }
+  })
+}

@@ -1,0 +1,132 @@
+/** Input schemas in the dialects of JSON Schema that language models accept. */
+
+type Schema = Readonly<Record<string, unknown>>
+
+const isSchema = (value: unknown): value is Schema =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** Applies `change` to the schemas directly below one. */
+function mapSubschemas(schema: Schema, change: (inner: Schema) => unknown): Schema {
+  const out: Record<string, unknown> = { ...schema }
+  const { properties, items, anyOf, additionalProperties } = schema
+  if (isSchema(properties))
+    out['properties'] = Object.fromEntries(
+      Object.entries(properties).map(([name, inner]) => [name, change(inner as Schema)]),
+    )
+  if (isSchema(items)) out['items'] = change(items)
+  if (isSchema(additionalProperties)) out['additionalProperties'] = change(additionalProperties)
+  if (Array.isArray(anyOf)) out['anyOf'] = anyOf.map((inner) => change(inner as Schema))
+  return out
+}
+
+/**
+ * A schema that every API parses: records as `additionalProperties`, types beside enums, and no patterns with
+ * Unicode properties. What is left out is checked when the tool is called.
+ */
+export function toPortableSchema(schema: Schema): Schema {
+  const { patternProperties, pattern, ...rest } = mapSubschemas(
+    JSON.parse(JSON.stringify(schema)) as Schema,
+    toPortableSchema,
+  )
+  const values = rest['enum']
+  return {
+    ...(Array.isArray(values) && rest['type'] === undefined ? { type: typeof values[0] } : {}),
+    ...rest,
+    ...(isSchema(patternProperties)
+      ? { additionalProperties: firstValueSchema(patternProperties) }
+      : {}),
+    ...(typeof pattern === 'string' && !/\\p\{|\[\^\]|\(\?/.test(pattern) ? { pattern } : {}),
+  }
+}
+
+/** The schema of the values of a record; any value where it demands nothing. */
+function firstValueSchema(patterns: Schema): unknown {
+  const [values] = Object.values(patterns)
+  return isSchema(values) && Object.keys(values).length > 0 ? toPortableSchema(values) : true
+}
+
+/** What strict function schemas of OpenAI may contain. */
+const STRICT_KEYWORDS = new Set([
+  'type',
+  'properties',
+  'required',
+  'additionalProperties',
+  'description',
+  'enum',
+  'const',
+  'items',
+  'anyOf',
+  'minimum',
+  'maximum',
+  'exclusiveMinimum',
+  'exclusiveMaximum',
+  'multipleOf',
+  'minItems',
+  'maxItems',
+  'pattern',
+  'format',
+])
+const STRICT_FORMATS = new Set([
+  'date-time',
+  'time',
+  'date',
+  'duration',
+  'email',
+  'hostname',
+  'ipv4',
+  'ipv6',
+  'uuid',
+])
+
+/** Whether a schema is valid as a strict one: every field required, no others, known keywords only. */
+export function isStrictSchema(schema: Schema): boolean {
+  if (Object.keys(schema).some((keyword) => !STRICT_KEYWORDS.has(keyword))) return false
+  const { type, properties, required, additionalProperties, items, anyOf, format } = schema
+  if (format !== undefined && !(typeof format === 'string' && STRICT_FORMATS.has(format)))
+    return false
+  if (type === 'object') {
+    const names = isSchema(properties) ? Object.keys(properties) : []
+    const demanded = Array.isArray(required) ? required : []
+    if (additionalProperties !== false || names.some((name) => !demanded.includes(name)))
+      return false
+  }
+  const inner = [
+    ...(isSchema(properties) ? Object.values(properties) : []),
+    ...(isSchema(items) ? [items] : []),
+    ...(Array.isArray(anyOf) ? (anyOf as unknown[]) : []),
+  ]
+  return inner.every((one) => isSchema(one) && isStrictSchema(one))
+}
+
+/** What a schema of Gemini may contain. */
+const GEMINI_KEYWORDS = [
+  'type',
+  'description',
+  'properties',
+  'required',
+  'items',
+  'anyOf',
+  'enum',
+  'minimum',
+  'maximum',
+  'minItems',
+  'maxItems',
+  'minLength',
+  'maxLength',
+  'pattern',
+]
+
+/** The subset of OpenAPI 3.0 that Gemini takes; an enum has texts only. */
+export function toGeminiSchema(schema: Schema): Schema {
+  const mapped = mapSubschemas(schema, toGeminiSchema)
+  const kept = Object.fromEntries(
+    GEMINI_KEYWORDS.filter((keyword) => mapped[keyword] !== undefined).map((keyword) => [
+      keyword,
+      mapped[keyword],
+    ]),
+  )
+  // Only these formats exist for texts.
+  if (mapped['format'] === 'date-time') kept['format'] = 'date-time'
+  if (typeof kept['type'] === 'string') kept['type'] = kept['type'].toUpperCase()
+  return kept
+}

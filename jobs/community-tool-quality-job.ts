@@ -1,0 +1,50 @@
+import { measureCommunityToolCommand } from '../actors/commands/community-tool-commands.ts'
+import type { ActorSystem } from '../actors/aggregate-command-types.ts'
+import { SECOND } from '../core/clock.ts'
+import {
+  COMMUNITY_TOOL_QUALITY,
+  communityToolAggregateId,
+  type MeasuredToolQuality,
+} from '../domain/community-tool.ts'
+import { createFailureTransitionLog, createPollingLoop, type PollingLoop } from './polling-loop.ts'
+
+/** Judges community tools by their measured calls: lists good ones and suspends bad ones. */
+
+const EVERY_MS = 20 * SECOND
+
+export interface CommunityToolQualityJobDeps {
+  readonly actors: Pick<ActorSystem, 'ask'>
+  /** Tools with at least so many counted calls in the last days; empty while another node judges. */
+  readonly takeRound: (
+    calls: number,
+  ) => Promise<ReadonlyMap<string, Omit<MeasuredToolQuality, 'since'> & { readonly since: Date }>>
+  /** Tells every node that a tool has changed. */
+  readonly announce: (slug: string) => Promise<void>
+  readonly log: (message: string, error: unknown) => void
+}
+
+/** Creates the loop. One node judges at a time; if two do, the machine decides and a second time changes nothing. */
+export function createCommunityToolQualityJob(deps: CommunityToolQualityJobDeps): PollingLoop {
+  const judged = new Map<string, string>()
+  return createPollingLoop({
+    everyMs: EVERY_MS,
+    async work(stopping) {
+      const tools = await deps.takeRound(COMMUNITY_TOOL_QUALITY.listedAfterCalls)
+      for (const [slug, { since, calls, successes, payers }] of tools) {
+        if (stopping()) return
+        const seen = `${since.getTime()} ${calls} ${successes} ${payers}`
+        if (judged.get(slug) === seen) continue
+        const quality = { since: since.getTime(), calls, successes, payers }
+        const id = communityToolAggregateId(slug)
+        const changed = await deps.actors.ask(id, measureCommunityToolCommand, quality)
+        judged.set(slug, seen)
+        if (changed !== null) await deps.announce(slug)
+      }
+    },
+    log: createFailureTransitionLog(
+      deps.log,
+      'community tools are not judged',
+      'community tools are judged again',
+    ),
+  })
+}

@@ -1,0 +1,96 @@
+import { SECOND, type Clock } from '../../core/clock.ts'
+import type {
+  NotificationChannel,
+  NotificationChannelName,
+  NotificationSendResult,
+} from '../../domain/notification-channel-types.ts'
+import type { OwnerAlertStore } from '../../persistence/notifications/owner-alert-store.ts'
+import type { OwnerAlertEventSink } from '../outbox-event-router.ts'
+import { createOwnerAlertWriter } from './owner-alert-writer.ts'
+import { createOwnerAlertSender, type OwnerAlertSender } from './owner-alert-sender.ts'
+
+/** Assembles owner alerts: writer, senders and health. */
+
+export interface OwnerAlertsDeps {
+  readonly store: OwnerAlertStore
+  /** Null for a channel that is not configured. */
+  readonly channels: Readonly<Record<NotificationChannelName, NotificationChannel | null>>
+  readonly publicUrl: string
+  /** Whether agents can be funded by deposits. */
+  readonly deposits: boolean
+  readonly clock: Clock
+  /** Whether the error means that the database is unreachable. */
+  readonly isOutage: (error: unknown) => boolean
+  readonly log: (message: string, error: unknown) => void
+  readonly everyMs?: number
+}
+
+export type AlertChannelHealth = {
+  readonly ok: boolean
+  readonly kind: string
+  readonly detail?: string
+}
+
+const POLL_INTERVAL_MS = SECOND
+const CHANNEL_SETTING_NAMES: Record<NotificationChannelName, string> = {
+  email: 'SMTP_URL',
+  telegram: 'TELEGRAM_BOT_TOKEN',
+}
+
+/** Alerts owners by e-mail and chat. Alerts that cannot be sent are stored with the reason. */
+export function createOwnerAlerts(alerting: OwnerAlertsDeps) {
+  const { channels, publicUrl, deposits, everyMs = POLL_INTERVAL_MS, ...parts } = alerting
+  const { store, clock } = parts
+  const lineOf = (name: NotificationChannelName) =>
+    createOwnerAlertSender({
+      ...parts,
+      name,
+      channel: channels[name],
+      disabledReason: `no ${CHANNEL_SETTING_NAMES[name]}`,
+      everyMs,
+    })
+  const senders: Record<NotificationChannelName, OwnerAlertSender> = {
+    email: lineOf('email'),
+    telegram: lineOf('telegram'),
+  }
+  const missing = (channel: NotificationChannelName): string | null =>
+    channels[channel] === null ? `no ${CHANNEL_SETTING_NAMES[channel]}` : null
+  const all = () => Object.values(senders)
+  const wake = () => all().forEach((sender) => sender.wake())
+  const notify = createOwnerAlertWriter({ store, missing, publicUrl, deposits, clock })
+
+  return {
+    /** Writes alerts in the transaction that routes events. */
+    tells: { notify, wake } satisfies OwnerAlertEventSink,
+    start: () => all().forEach((sender) => sender.start()),
+    /** Another node may leave alerts. */
+    expect: () => all().forEach((sender) => sender.expect()),
+
+    /** Sends a stored alert at once; null when the result is not known in time. */
+    sendNow: (
+      channel: NotificationChannelName,
+      id: string,
+    ): Promise<NotificationSendResult | null> => senders[channel].sendNow(id),
+
+    /** Why a channel cannot send; null if it can. */
+    missing,
+    /** Whether a channel can send. */
+    can: (channel: NotificationChannelName): boolean => channels[channel] !== null,
+
+    /** Health of each channel, as a dependency of the service. */
+    health(): Record<NotificationChannelName, AlertChannelHealth> {
+      const of = (channel: NotificationChannelName, kind: string): AlertChannelHealth => {
+        const reason = missing(channel)
+        if (reason !== null) return { ok: true, kind: `disabled: ${reason}` }
+        const detail = senders[channel].trouble()
+        return detail === null ? { ok: true, kind } : { ok: false, kind, detail }
+      }
+      return { email: of('email', 'smtp'), telegram: of('telegram', 'telegram') }
+    },
+
+    async stop(): Promise<void> {
+      await Promise.all(all().map((sender) => sender.stop()))
+    },
+  }
+}
+export type OwnerAlerts = ReturnType<typeof createOwnerAlerts>
