@@ -1,0 +1,70 @@
+/** Requests of the owner's page: its session is a cookie that scripts cannot read. */
+
+import { randomName } from './dom.js'
+
+/** A refused request, with its problem. */
+export class RefusedError extends Error {
+  /** @param {number} status @param {Record<string, any>} problem */
+  constructor(status, problem) {
+    super(String(problem['detail'] ?? problem['title'] ?? `HTTP ${status}`))
+    this.status = status
+    this.problem = problem
+  }
+}
+
+/** An answer about an agent that is no longer shown. */
+export class OutdatedError extends Error {}
+
+/** @type {string | null} */
+let csrfToken = null
+/** @type {string | null} */
+let agentId = null
+
+/** The agent that requests are about. @param {string} id */
+export function chooseAgent(id) {
+  agentId = id
+}
+
+/**
+ * @param {string} method
+ * @param {string} path
+ * @param {unknown} [body]
+ * @returns {Promise<any>}
+ */
+export async function ask(method, path, body) {
+  /** @type {Record<string, string>} */
+  const headers = { accept: 'application/json' }
+  if (csrfToken !== null) headers['x-csrf-token'] = csrfToken
+  if (agentId !== null && path.startsWith('/api/')) headers['x-owner-agent'] = agentId
+  if (body !== undefined) headers['content-type'] = 'application/json'
+  if (method !== 'GET' && path.startsWith('/api/')) headers['idempotency-key'] = randomName(32)
+  const about = agentId
+  let reply
+  try {
+    reply = await fetch(path, {
+      method,
+      headers,
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+  } catch {
+    throw new RefusedError(0, { title: 'The station did not answer. Try again.' })
+  }
+  const answer = await reply.json().catch(() => ({}))
+  // It came after another agent was chosen: nobody may take it for that agent's.
+  if (method === 'GET' && path.startsWith('/api/') && agentId !== about) throw new OutdatedError()
+  if (!reply.ok) throw new RefusedError(reply.status, answer)
+  return answer
+}
+
+/** The session of this browser. */
+export async function readSession() {
+  const session = await ask('GET', '/owner/session')
+  csrfToken = session.csrf_token
+  return session
+}
+
+/** @param {{ api_key: string } | { link: string }} proof */
+export const signIn = (proof) => ask('POST', '/owner/session', proof)
+export const signOut = () => ask('DELETE', '/owner/session')
+/** @param {string} email */
+export const requestLink = (email) => ask('POST', '/owner/links', { email })

@@ -1,0 +1,61 @@
+import { toUsdc, type Micros } from '../../core/money.ts'
+import { HALL_TIERS, PUBLISHED_TIERS, SCORE_FORMULA, toTier } from '../../domain/agent-tiers.ts'
+import { html, type Html } from '../html.ts'
+import { renderPage } from './page-frame.ts'
+
+/** Renders the hall of agents: the holders of the three highest tiers. */
+
+export interface HallAgent {
+  readonly name: string
+  readonly framework: string | null
+  readonly score: Micros
+  readonly calls: number
+}
+
+const TITLES: Readonly<Record<string, string>> = {
+  mythic: 'Mythic',
+  legendary: 'Legendary',
+  elite: 'Elite',
+}
+const ABOUT =
+  'The agents that have paid the most to this station, of those whose owners let it name them.'
+
+/** `agents` are sorted, highest score first; lower tiers are left out. */
+export const renderHallOfAgentsPage = (agents: readonly HallAgent[]): string =>
+  renderPage({
+    title: 'Hall of agents',
+    description: ABOUT,
+    section: 'hall',
+    alternates: { 'application/json': '/api/leaderboard' },
+    main: html`<h1>Hall of agents</h1>
+      <p class="lead">${ABOUT}</p>
+      ${HALL_TIERS.map((tier) =>
+        renderTier(
+          tier,
+          agents.filter(({ score }) => toTier(score) === tier),
+        ),
+      )}
+      <details>
+        <summary>How the tiers are computed</summary>
+        <p>${SCORE_FORMULA}</p>
+      </details>
+      <p class="dim"><a href="/api/leaderboard">The leaderboard as JSON</a></p>`,
+  })
+
+function renderTier(tier: string, agents: readonly HallAgent[]): Html {
+  const from = PUBLISHED_TIERS.find((one) => one.tier === tier)?.from_score_usdc ?? 0
+  return html`<h2>${TITLES[tier] ?? tier} <span class="dim">from ${from} USDC</span></h2>
+    ${
+      agents.length === 0
+        ? html`<p class="dim">Nobody yet. This tier starts at ${from} USDC.</p>`
+        : html`<ol class="list">
+            ${agents.map(renderAgent)}
+          </ol>`
+    } `
+}
+
+const renderAgent = ({ name, framework, score, calls }: HallAgent): Html =>
+  html`<li class="spread">
+    <b>${name}</b><span class="dim">${framework ?? ''}</span><span>${calls} calls</span
+    ><span class="price">${toUsdc(score)} USDC</span>
+  </li>`

@@ -1,0 +1,183 @@
+import { html, type Html } from '../html.ts'
+import { toPriceText, type CatalogueTool } from './catalogue-section.ts'
+import { renderPage } from './page-frame.ts'
+import { renderTabKeySection } from './tab-key-section.ts'
+import { renderFormFields, type InputSchema } from './tool-form.ts'
+
+/** Renders the page of a tool: what it does, what it costs, and a form that runs it. */
+
+/** A tool as `GET /api/tools/{slug}` shows it. */
+export interface ShownTool extends CatalogueTool {
+  readonly key_required: boolean
+  readonly acts_on_others: boolean
+  readonly success_rate: number | null
+  readonly avg_latency_ms: number | null
+  readonly input_schema: unknown
+  readonly output_schema: unknown
+  readonly example_calls: readonly Readonly<Record<string, unknown>>[]
+  readonly use_cases: readonly string[]
+  readonly availability: { readonly available: boolean; readonly requires: readonly string[] }
+  readonly builder?: { readonly name: string; readonly verified: boolean }
+}
+
+export interface ToolPageView {
+  readonly publicUrl: string
+  readonly starterUsdc: number
+  readonly tool: ShownTool
+}
+
+export function renderToolPage({ publicUrl, starterUsdc, tool }: ToolPageView): string {
+  const { tool: _slug, ...example } = tool.example_calls[0] ?? {}
+  const schema = tool.input_schema as InputSchema
+  return renderPage({
+    title: tool.slug,
+    description: `${tool.description} ${toPriceText(tool)} a call.`,
+    section: 'tools',
+    scripts: ['tool.js'],
+    alternates: { 'application/json': `/api/tools/${tool.slug}` },
+    main: html`<h1>${tool.slug}</h1>
+      <p class="lead">${tool.description}</p>
+      ${renderNotices(tool)}
+      <ul class="tags">
+        ${tool.tags.map((tag) => html`<li>${tag}</li>`)}
+      </ul>
+      <div class="columns">
+        <section class="card" aria-labelledby="run-it">
+          <h2 id="run-it">Run it</h2>
+          <form id="call" data-tool="${tool.slug}">
+            ${renderFormFields(schema, example)}
+            <p><b>Price</b> <span id="price" role="status">${toPriceText(tool)}</span></p>
+            <p><button type="submit" id="run" disabled>Run</button></p>
+          </form>
+          <noscript
+            ><p class="note">
+              The form needs a script. The request beside it does the same.
+            </p></noscript
+          >
+          <div id="answer" aria-live="polite"></div>
+        </section>
+        <div>
+          <section class="card" aria-labelledby="your-key">
+            <h2 id="your-key">Key</h2>
+            ${renderTabKeySection(starterUsdc)}
+          </section>
+          ${renderFacts(tool)}
+        </div>
+      </div>
+      <h2>From a terminal</h2>
+      <div class="copyable">
+        <pre
+          tabindex="0"
+          role="region"
+          aria-label="Example with curl"
+        ><code>${toCurl(publicUrl, tool, example)}</code></pre>
+        <button type="button" hidden>Copy</button>
+      </div>
+      ${renderUseCases(tool)}
+      <h2>Fields</h2>
+      ${renderFieldTable('Input', schema)}
+      ${renderFieldTable('Answer', tool.output_schema as InputSchema)}
+      <p class="small">
+        As JSON, with both schemas: <a href="/api/tools/${tool.slug}">/api/tools/${tool.slug}</a>
+      </p>`,
+  })
+}
+
+function renderNotices({ acts_on_others: acts, availability, builder }: ShownTool): Html[] {
+  const notices: Html[] = []
+  if (builder !== undefined)
+    notices.push(
+      html`<p class="note">
+        Offered by ${builder.name},
+        ${builder.verified ? 'verified by the operator' : 'not verified by the operator'}. Its
+        fields go to a server of this builder.
+      </p>`,
+    )
+  if (acts)
+    notices.push(
+      html`<p class="note">
+        A call acts on others: on agents, people, sites or chains. It cannot be undone.
+      </p>`,
+    )
+  if (!availability.available)
+    notices.push(
+      html`<p class="note">
+        This station does not offer it
+        now.${availability.requires.length > 0 && ` It needs ${availability.requires.join(', ')}.`}
+      </p>`,
+    )
+  return notices
+}
+
+function renderFacts(tool: ShownTool): Html {
+  const rate =
+    tool.success_rate === null ? 'no call yet' : `${(tool.success_rate * 100).toFixed(1)} %`
+  const took = tool.avg_latency_ms === null ? '–' : `${Math.round(tool.avg_latency_ms)} ms`
+  return html`<section class="card" aria-labelledby="facts">
+    <h2 id="facts">Facts</h2>
+    <dl class="facts">
+      <dt>Price</dt>
+      <dd>${toPriceText(tool)}</dd>
+      <dt>Key</dt>
+      <dd>${tool.key_required ? 'needed' : 'not needed'}</dd>
+      <dt>Succeeded</dt>
+      <dd>${rate}, over seven days</dd>
+      <dt>Takes</dt>
+      <dd>${took}</dd>
+    </dl>
+  </section>`
+}
+
+/** A key where the tool needs one or is paid with credits. */
+function toCurl(url: string, tool: ShownTool, example: Readonly<Record<string, unknown>>): string {
+  const body = JSON.stringify({ tool: tool.slug, ...example }).replaceAll("'", `'\\''`)
+  const key = tool.access === 'free' ? '' : `  -H "X-API-Key: $key" \\\n`
+  return `curl -sS ${url}/api/refuel \\\n${key}  -H 'content-type: application/json' \\\n  -d '${body}'`
+}
+
+const renderUseCases = ({ use_cases: uses }: ShownTool): Html | null =>
+  uses.length === 0
+    ? null
+    : html`<h2>For</h2>
+        <ul>
+          ${uses.map((use) => html`<li>${use}</li>`)}
+        </ul>`
+
+function renderFieldTable(
+  title: string,
+  { properties = {}, required = [] }: InputSchema,
+): Html | null {
+  const rows = Object.entries(properties)
+  if (rows.length === 0) return html`<p class="dim">${title}: no fields.</p>`
+  return html`<h3>${title}</h3>
+    <div class="scroll" tabindex="0" role="region" aria-label="${title}">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Field</th>
+            <th scope="col">Type</th>
+            <th scope="col">About</th>
+          </tr>
+        </thead>
+        <tbody>
+          ${rows.map(
+            ([name, schema]) =>
+              html`<tr>
+                <td>
+                  <code>${name}</code
+                  >${required.includes(name) && html` <span class="dim small">always</span>`}
+                </td>
+                <td>${describeType(schema)}</td>
+                <td>${schema.description ?? ''}</td>
+              </tr> `,
+          )}
+        </tbody>
+      </table>
+    </div>`
+}
+
+function describeType({ type, enum: values, items }: InputSchema): string {
+  if (values !== undefined) return values.map(String).join(' | ')
+  if (type === 'array') return items?.type === undefined ? 'list' : `list of ${String(items.type)}`
+  return type === undefined ? 'any' : [type].flat().join(' or ')
+}
