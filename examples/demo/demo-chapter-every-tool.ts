@@ -1,7 +1,7 @@
 import {
   seedCatalogueExamples,
   type ExampleJson,
-} from '../../test/support/tools/seed-catalogue-example-data.ts'
+} from '../../test/support/tools/seed-data-for-tool-examples.ts'
 import {
   readDemoBalance,
   formatCredits,
@@ -30,7 +30,7 @@ type ToolReply = ExampleJson & { readonly _meta: ToolCallMeta }
 /** Calls every tool of the catalogue. */
 export async function runDemoCatalogueChapter(demo: DemoContext, scout: DemoAgent): Promise<void> {
   printChapterTitle(
-    'scout tries every tool: `embedded` is the station itself, `fixture` a stand-in beside it',
+    'scout calls every tool: `embedded` is the station itself, `fixture` a local test server',
   )
   const translate = await seedCatalogueExamples(
     exampleRequester(demo),

@@ -11,7 +11,7 @@ import {
   type DemoContext,
 } from './demo-context.ts'
 import { pollUntilExpected } from './demo-api-client.ts'
-import { createPayingFetch } from './demo-chapter-payments.ts'
+import { createPayingFetch } from './demo-chapter-keyless-payments.ts'
 import {
   shortenHex,
   printChapterTitle,
@@ -99,7 +99,7 @@ async function topUp(demo: DemoContext, owner: Owner, scout: DemoAgent): Promise
     'a later top-up of 1 brings 1',
     body,
   )
-  const result = '1 by @x402/fetch; the bonus comes once'
+  const result = '1 by @x402/fetch; no second bonus'
   printDemoOutputLine({
     call: 'POST /api/credits/topup',
     status: 200,
@@ -141,7 +141,7 @@ interface FleetReply {
 }
 
 /** Agents pay each other, and one spends from a fleet pool. */
-export async function runDemoSharingChapter(
+export async function runDemoTipsAndFleetPoolChapter(
   demo: DemoContext,
   owner: Owner,
   scout: DemoAgent,
@@ -209,13 +209,13 @@ async function callFromFleetPool(
   scout: DemoAgent,
   { fleet_id: fleetId }: FleetReply,
 ): Promise<void> {
-  const worker = await onboardDemoAgent(demo, 'worker', 'a member to be')
+  const worker = await onboardDemoAgent(demo, 'worker', 'the future member')
   const member = { fleet_id: fleetId, agent_id: worker.id, agent_key: worker.key }
   await demo.request<object>(200, 'POST /api/fleet/add-agent', { key: scout.key, json: member })
   printDemoOutputLine({
     call: 'POST /api/fleet/add-agent',
     status: 200,
-    result: 'worker agrees with its key',
+    result: 'with a key of worker as consent',
     cost: 0,
   })
   const { balance_usdc: all } = await readDemoBalance(demo, worker)
@@ -241,7 +241,7 @@ async function callFromFleetPool(
   printDemoOutputLine({
     call: 'GET /api/fleet/balance',
     status: 200,
-    result: 'just the price was drawn',
+    result: 'exactly the price was drawn',
     remaining: `${body.balance_usdc} in the pool`,
   })
 }

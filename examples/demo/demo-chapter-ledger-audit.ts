@@ -1,6 +1,6 @@
 import type { LocalChain } from '../../test/support/chain/local-chain.ts'
 import { roundUsdc, type DemoContext } from './demo-context.ts'
-import { waitForDemoSettlement } from './demo-chapter-payments.ts'
+import { waitForDemoSettlement } from './demo-chapter-keyless-payments.ts'
 import { printChapterTitle, assertExpectation, printDemoOutputLine } from './demo-console-output.ts'
 
 /** Compares the ledger with the chains and checks its own rules. */

@@ -9,7 +9,10 @@ import {
   startLocalTempo,
   type LocalChain,
 } from '../../test/support/chain/local-chain.ts'
-import { openEmbeddedDatabase, spawnStationProcess } from '../../chaos/station-process.ts'
+import {
+  connectToEmbeddedStationDatabase,
+  spawnStationProcess,
+} from '../../chaos/station-process.ts'
 import { findFreePort } from '../../chaos/free-port.ts'
 import { REPOSITORY_ROOT } from '../../scripts/repository-root.ts'
 import { startAllUpstreams } from '../../test/support/upstreams/all-upstreams.ts'
@@ -98,7 +101,7 @@ async function buildEnvironment(
     },
   })
   later(station.stop)
-  const sql = openEmbeddedDatabase(dataDir)
+  const sql = connectToEmbeddedStationDatabase(dataDir)
   later(() => sql.end({ timeout: 1 }))
   const { url, bootLine } = station
   const ask = (command: string) => runGasCommand(command, dataDir)

@@ -2,8 +2,11 @@ import { runDemoLedgerAuditChapter } from './demo-chapter-ledger-audit.ts'
 import { runDemoCatalogueChapter } from './demo-chapter-every-tool.ts'
 import type { DemoContext } from './demo-context.ts'
 import { createDemoApiClient } from './demo-api-client.ts'
-import { runDemoSharingChapter, runDemoFundingChapter } from './demo-chapter-funding-and-sharing.ts'
-import { runDemoPaymentChapter } from './demo-chapter-payments.ts'
+import {
+  runDemoTipsAndFleetPoolChapter,
+  runDemoFundingChapter,
+} from './demo-chapter-funding-and-sharing.ts'
+import { runDemoPaymentChapter } from './demo-chapter-keyless-payments.ts'
 import { startDemoEnvironment, type DemoEnvironment } from './demo-environment.ts'
 import {
   runDemoOnboardingChapter,
@@ -15,9 +18,7 @@ import {
 
 const seconds = () => process.uptime().toFixed(1)
 
-console.log(
-  "A day of agents at the gas station: no network, no keys, every answer the service's own.",
-)
+console.log('A day of agents at the gas station, without a network and without provider keys.')
 const environment = await startDemoEnvironment()
 try {
   await runChapters(environment)
@@ -30,7 +31,7 @@ try {
 } finally {
   await environment.stop()
 }
-if (process.exitCode === undefined) console.log(`\nThe day is over after ${seconds()} s.`)
+if (process.exitCode === undefined) console.log(`\nFinished after ${seconds()} s.`)
 
 async function runChapters({ url, bootLine }: DemoEnvironment): Promise<void> {
   console.log(`A local Base, a local Tempo and a station are up after ${seconds()} s.\n${bootLine}`)
@@ -44,7 +45,7 @@ async function runChapters({ url, bootLine }: DemoEnvironment): Promise<void> {
   await runDemoLimitsChapter(demo, scout)
   await runDemoPaymentChapter(demo)
   const owner = await runDemoFundingChapter(demo, scout, mentor)
-  await runDemoSharingChapter(demo, owner, scout, mentor)
+  await runDemoTipsAndFleetPoolChapter(demo, owner, scout, mentor)
   await runDemoCatalogueChapter(demo, scout)
   await runDemoLedgerAuditChapter(demo)
 }

@@ -30,7 +30,7 @@ interface PaymentRequiredReply {
 
 /** Pays calls from a wallet without an account. */
 export async function runDemoPaymentChapter(demo: DemoContext): Promise<void> {
-  printChapterTitle('A stranger with a wallet pays by the call, without a key')
+  printChapterTitle('A wallet pays per call, without an API key')
   const { base, tempo: chain } = demo.environment
   const stranger = privateKeyToAccount(generatePrivateKey())
   await Promise.all([
