@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline'
 import fastify from 'fastify'
-import { openEmbeddedDatabase } from '../chaos/station-process.ts'
+import { connectToEmbeddedStationDatabase } from '../chaos/station-process.ts'
 
 /**
  * Baseline server: the same Fastify route over the same database with a row lock and one
@@ -11,7 +11,7 @@ const [, , dataDir = '', keyCount = '1'] = process.argv
 const PRICE = 5_000
 const CONNECTIONS = 10
 
-const sql = openEmbeddedDatabase(dataDir, CONNECTIONS)
+const sql = connectToEmbeddedStationDatabase(dataDir, CONNECTIONS)
 await sql`drop schema if exists naive cascade`
 await sql`create schema naive`
 await sql`create table naive.accounts (id int primary key, balance bigint not null check (balance >= 0))`

@@ -1,4 +1,4 @@
-import { loadAverage } from '../chaos/statistics-and-table-columns.ts'
+import { loadAverage } from '../chaos/quantiles-machine-info-and-text-tables.ts'
 
 /** One row of the results table: a measurement and its target. */
 export interface BenchmarkRow {
@@ -13,7 +13,7 @@ export interface BenchmarkRow {
   readonly load: string
 }
 
-export const createBenchmarkRow = (fields: Omit<BenchmarkRow, 'load'>): BenchmarkRow => ({
+export const createBenchmarkReportRow = (fields: Omit<BenchmarkRow, 'load'>): BenchmarkRow => ({
   ...fields,
   load: loadAverage(),
 })

@@ -1,14 +1,19 @@
 import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
-import { quantile } from '../chaos/statistics-and-table-columns.ts'
+import { quantile } from '../chaos/quantiles-machine-info-and-text-tables.ts'
 
 /** The plan of one load generator process. */
 export interface HttpLoadPlan {
   readonly port: number
   readonly path: string
-  readonly body: object
-  /** API keys, used in rotation. */
+  /** Sent with POST; without it the requests are GET. */
+  readonly body?: object
+  /** API keys, used in rotation; without any, one request without a key. */
   readonly keys: readonly string[]
+  /** Lines of all requests, as `Accept-Encoding: br`. */
+  readonly headerLines?: readonly string[]
+  /** The status that counts as success; default 200. */
+  readonly status?: number
   /** The header that carries the key; default `X-API-Key`. */
   readonly header?: string
   /** Uses each key for one request; the run fails when the keys run out. */
@@ -27,10 +32,12 @@ export interface HttpLoadResult {
   readonly p50: number
   readonly p99: number
   readonly answers: number
-  /** Responses other than 200. */
+  /** Responses of another status. */
   readonly failed: number
+  /** Bytes of a response, heads included; the mean. */
+  readonly bytes: number
   /**
-   * Responses of 200, including those outside the measured period, and the time they took together.
+   * Successes, including those outside the measured period, and the time they took together.
    */
   readonly all: { readonly good: number; readonly ms: number }
 }
@@ -39,9 +46,12 @@ type OnResponseStatus = (status: number) => void
 
 /** A keep-alive connection that parses only the necessary part of a response. */
 class Connection {
+  bytesRead = 0
   private socket: Socket
   private rest: Buffer = Buffer.alloc(0)
   private answered: OnResponseStatus | null = null
+  /** Bytes of the body that are still to come, and its status; the head is known. */
+  private body: { left: number; readonly status: number } | null = null
 
   constructor(port: number) {
     this.socket = connect(port, '127.0.0.1').setNoDelay(true)
@@ -65,25 +75,40 @@ class Connection {
   }
 
   private read(chunk: Buffer): void {
-    this.rest = this.rest.length === 0 ? chunk : Buffer.concat([this.rest, chunk])
-    const head = this.rest.indexOf('\r\n\r\n')
-    if (head < 0) return
-    const text = this.rest.toString('latin1', 0, head)
-    const length = Number(/content-length: (\d+)/i.exec(text)?.[1] ?? 0)
-    if (this.rest.length < head + 4 + length) return
-    this.rest = this.rest.subarray(head + 4 + length)
-    const { answered } = this
+    this.bytesRead += chunk.length
+    if (this.body === null) {
+      this.rest = this.rest.length === 0 ? chunk : Buffer.concat([this.rest, chunk])
+      const head = this.rest.indexOf('\r\n\r\n')
+      if (head < 0) return
+      const text = this.rest.toString('latin1', 0, head)
+      const length = Number(/content-length: (\d+)/i.exec(text)?.[1] ?? 0)
+      this.body = { left: length, status: Number(text.slice(9, 12)) }
+      chunk = this.rest.subarray(head + 4)
+    }
+    this.body.left -= chunk.length
+    if (this.body.left > 0) return
+    const { answered, body } = this
+    this.rest = Buffer.alloc(0)
     this.answered = null
-    answered?.(Number(text.slice(9, 12)))
+    this.body = null
+    answered?.(body.status)
   }
 }
 
-function requestsOf({ path, body, keys, header = 'X-API-Key' }: HttpLoadPlan): Buffer[] {
-  const text = JSON.stringify(body)
-  const form = (key: string) =>
-    `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n${header}: ${key}\r\n` +
-    `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(text)}\r\n\r\n${text}`
-  return keys.map((key) => Buffer.from(form(key)))
+function requestsOf(plan: HttpLoadPlan): Buffer[] {
+  const { path, body, keys, header = 'X-API-Key', headerLines = [] } = plan
+  const text = body === undefined ? '' : JSON.stringify(body)
+  const common = [
+    `${body === undefined ? 'GET' : 'POST'} ${path} HTTP/1.1`,
+    'Host: 127.0.0.1',
+    ...headerLines,
+    ...(body === undefined
+      ? []
+      : ['Content-Type: application/json', `Content-Length: ${Buffer.byteLength(text)}`]),
+  ]
+  const form = (lines: readonly string[]) => Buffer.from(`${lines.join('\r\n')}\r\n\r\n${text}`)
+  if (keys.length === 0) return [form(common)]
+  return keys.map((key) => form([...common, `${header}: ${key}`]))
 }
 
 async function run(plan: HttpLoadPlan): Promise<HttpLoadResult> {
@@ -91,9 +116,9 @@ async function run(plan: HttpLoadPlan): Promise<HttpLoadResult> {
   const connections = Array.from({ length: plan.connections }, () => new Connection(plan.port))
   const from = performance.now() + plan.warmUpMs
   const until = from + plan.measureMs
-  const total = plan.total ?? Number.POSITIVE_INFINITY
+  const { total = Number.POSITIVE_INFINITY, status: expected = 200 } = plan
   const times: number[] = []
-  let [next, failed, good] = [0, 0, 0]
+  let [next, failed, good, answered] = [0, 0, 0, 0]
   const request = () => {
     if (plan.once === true && next === requests.length) throw new Error('the keys did not last')
     return requests[next++ % requests.length] as Buffer
@@ -101,15 +126,17 @@ async function run(plan: HttpLoadPlan): Promise<HttpLoadResult> {
   const begunAt = performance.now()
   const note = (startedAt: number, status: number): void => {
     const at = performance.now()
-    if (status === 200) good += 1
+    answered += 1
+    if (status === expected) good += 1
     if (startedAt < from || at > until) return
     times.push(at - startedAt)
-    if (status !== 200) failed += 1
+    if (status !== expected) failed += 1
   }
   const over = () => next >= total || (plan.total === undefined && performance.now() > until)
   if (plan.rate === undefined) await closedLoop(connections, request, over, note)
   else await openLoop(connections, request, plan.rate, until, note)
   const all = { good, ms: performance.now() - begunAt }
+  const bytes = connections.reduce((sum, { bytesRead }) => sum + bytesRead, 0) / answered
   for (const connection of connections) connection.close()
   return {
     rate: times.length / (plan.measureMs / 1000),
@@ -117,6 +144,7 @@ async function run(plan: HttpLoadPlan): Promise<HttpLoadResult> {
     p99: quantile(times, 0.99),
     answers: times.length,
     failed,
+    bytes,
     all,
   }
 }

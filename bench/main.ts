@@ -3,11 +3,14 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import type { Sql } from '../persistence/postgres/connection-pool.ts'
 import { createStationClient } from '../chaos/station-http-client.ts'
-import { loadAverage, describeMachine } from '../chaos/statistics-and-table-columns.ts'
 import {
-  buildStation,
+  loadAverage,
+  describeHostHardware,
+} from '../chaos/quantiles-machine-info-and-text-tables.ts'
+import {
+  compileStationFromSources,
   createDataDirectory,
-  openEmbeddedDatabase,
+  connectToEmbeddedStationDatabase,
   spawnStationProcess,
   type StationProcess,
 } from '../chaos/station-process.ts'
@@ -19,19 +22,28 @@ import {
   benchmarkHotAgent,
   benchmarkSteadyLatency,
   benchmarkManyAgents,
-  type HttpBenchTargets,
+  type HttpBenchServerPortsAndKeys,
 } from './suites/http-throughput-benchmark.ts'
-import { benchmarkDiskFlush, benchmarkMemoryPerAgent } from './suites/in-process-costs-benchmark.ts'
+import {
+  benchmarkSynchronousCommit,
+  benchmarkMemoryPerAgent,
+} from './suites/disk-flush-and-agent-memory-benchmark.ts'
+import { benchmarkIdleStation } from './suites/idle-benchmark.ts'
+import { benchmarkInspector } from './suites/inspector-benchmark.ts'
+import { benchmarkInspectorWatchers } from './suites/inspector-watchers-benchmark.ts'
 import { benchmarkPageParsing } from './suites/page-parsing-benchmark.ts'
 import { benchmarkPayments } from './suites/payments-benchmark.ts'
 import { seedApiKeys, seedAgents } from './seed-agents.ts'
 import { spawnChildProgram } from './benchmark-child-processes.ts'
 import { renderBenchmarkResults } from './results-document.ts'
 import type { BenchmarkRow, BenchmarkScale } from './benchmark-row.ts'
+import { benchmarkCommunityTools } from './suites/community-tools-benchmark.ts'
+import { benchmarkPublicDocuments } from './suites/public-documents-benchmark.ts'
 import { benchmarkSandbox } from './suites/sandbox-benchmark.ts'
 import { benchmarkSearchRecall } from './suites/search-recall-benchmark.ts'
 import { benchmarkWebSockets } from './suites/websockets-benchmark.ts'
 import { benchmarkStartup } from './suites/startup-benchmark.ts'
+import { benchmarkStoredRows } from './suites/stored-rows-benchmark.ts'
 import { benchmarkStoredAgents } from './suites/stored-agents-benchmark.ts'
 
 /** Runs the benchmarks and writes `bench/results.md`. */
@@ -41,6 +53,7 @@ const GROUPS = [
   'hot',
   'spread',
   'latency',
+  'rows',
   'inside',
   'memory',
   'stored',
@@ -51,10 +64,15 @@ const GROUPS = [
   'sandbox',
   'sandbox-fairness',
   'pages',
+  'documents',
+  'idle',
+  'inspector',
+  'inspector-watchers',
+  'community',
 ] as const
 type Group = (typeof GROUPS)[number]
 /** Groups that share one station and one baseline. */
-const STATION_GROUPS: readonly Group[] = ['hot', 'spread', 'latency', 'inside', 'memory']
+const STATION_GROUPS: readonly Group[] = ['hot', 'spread', 'latency', 'rows', 'inside', 'memory']
 
 const { values } = parseArgs({
   options: {
@@ -67,7 +85,7 @@ const { values } = parseArgs({
   },
 })
 /** Groups that need no station. */
-const WITHOUT_STATION: readonly string[] = ['hive', 'search', 'pages']
+const WITHOUT_STATION: readonly string[] = ['hive', 'search', 'pages', 'inspector']
 const AGENTS = 10_000
 const ENTRIES = 100_000
 const SEARCHES = 2_000
@@ -80,8 +98,9 @@ const scale: BenchmarkScale = {
 }
 const wanted = (group: Group) => values.only === undefined || values.only.includes(group)
 
-console.log(`${describeMachine()}, load ${loadAverage()}`)
-if (values.only?.every((group) => WITHOUT_STATION.includes(group)) !== true) buildStation()
+console.log(`${describeHostHardware()}, load ${loadAverage()}`)
+if (values.only?.every((group) => WITHOUT_STATION.includes(group)) !== true)
+  compileStationFromSources()
 const rows: BenchmarkRow[] = []
 if (wanted('start')) note([await benchmarkStartup(scale.rounds)])
 const plane = STATION_GROUPS.some(wanted) ? await measureStationGroups() : ''
@@ -94,6 +113,11 @@ if (wanted('hive')) note([await benchmarkHiveSearch(ENTRIES, SEARCHES)])
 if (wanted('search')) note(await benchmarkSearchRecall())
 if (wanted('sandbox')) note(await benchmarkSandbox(scale))
 if (wanted('sandbox-fairness')) note(await benchmarkSandboxFairness())
+if (wanted('idle')) note([await benchmarkIdleStation(ENV)])
+if (wanted('documents')) note(await benchmarkPublicDocuments(ENV, scale))
+if (wanted('community')) note(await benchmarkCommunityTools(scale))
+if (wanted('inspector')) note(await benchmarkInspector())
+if (wanted('inspector-watchers')) note(await benchmarkInspectorWatchers(ENV, scale))
 if (wanted('pages')) note(await benchmarkPageParsing(scale))
 if (values.only === undefined)
   writeFileSync(join(REPOSITORY_ROOT, 'bench/results.md'), renderBenchmarkResults(rows, plane))
@@ -109,8 +133,15 @@ function note(added: readonly BenchmarkRow[]): void {
 /** Measures against a new station; returns its plane. */
 async function measureStationGroups(): Promise<string> {
   const dataDir = createDataDirectory()
-  const station = await spawnStationProcess({ dataDir, port: await findFreePort(), env: ENV })
-  const sql = openEmbeddedDatabase(dataDir)
+  const nodeArgs = ['--max-semi-space-size=16']
+  const station = await spawnStationProcess({
+    dataDir,
+    port: await findFreePort(),
+    env: ENV,
+    // As `npm start` and the image run it.
+    nodeArgs,
+  })
+  const sql = connectToEmbeddedStationDatabase(dataDir)
   try {
     console.log(station.bootLine)
     await measure(station, sql, dataDir)
@@ -127,17 +158,21 @@ async function measure({ url }: StationProcess, database: Sql, dataDir: string):
   const ids = await seedAgents(client, database, AGENTS)
   const keys = await seedApiKeys(dataDir, database, ids)
   const baseline = spawnChildProgram('baseline-server.ts', [dataDir, String(AGENTS)])
+  const floor = spawnChildProgram('floor-server.ts', [dataDir, String(AGENTS)])
   try {
-    const field: HttpBenchTargets = {
+    const field: HttpBenchServerPortsAndKeys = {
       station: Number(new URL(url).port),
       baseline: Number(await baseline.ask()),
+      floor: Number(await floor.ask()),
       keys,
       accounts: ids.map((_, at) => String(at)),
     }
     if (wanted('hot')) note(await benchmarkHotAgent(field, scale))
-    if (wanted('spread')) note([await benchmarkManyAgents(field, scale)])
-    if (wanted('latency')) note([await benchmarkSteadyLatency(field, scale)])
-    if (wanted('inside')) note([await benchmarkDiskFlush(dataDir, database, ids[0] ?? '', scale)])
+    if (wanted('spread')) note(await benchmarkManyAgents(field, scale))
+    if (wanted('latency')) note(await benchmarkSteadyLatency(field, scale))
+    if (wanted('rows')) note(await benchmarkStoredRows(field, database))
+    if (wanted('inside'))
+      note([await benchmarkSynchronousCommit(dataDir, database, ids[0] ?? '', scale)])
     if (wanted('memory')) {
       note([
         await benchmarkMemoryPerAgent(dataDir, await seedAgents(client, database, IDLE_AGENTS)),
@@ -145,6 +180,7 @@ async function measure({ url }: StationProcess, database: Sql, dataDir: string):
     }
   } finally {
     await baseline.stop()
+    await floor.stop()
     await client.close()
   }
 }

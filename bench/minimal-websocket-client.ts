@@ -6,7 +6,7 @@ import { connect } from 'node:net'
  * allocates no object per message. It supports single-frame text messages and pings (RFC 6455); any
  * other frame closes the connection.
  */
-export interface MinimalWebSocket {
+export interface BenchmarkWebSocketConnection {
   /** Sends a text of at most 65,535 bytes. */
   send(text: string): void
   end(): void
@@ -17,7 +17,7 @@ export interface MinimalWebSocketOptions {
   readonly protocol: string
   readonly headers: Readonly<Record<string, string>>
   /** Called with the payload of each message: a view that is valid only during the call. */
-  readonly hear: (payload: Buffer, on: MinimalWebSocket) => void
+  readonly hear: (payload: Buffer, on: BenchmarkWebSocketConnection) => void
   readonly fail: (error: Error) => void
 }
 
@@ -30,7 +30,7 @@ const [PING, PONG] = [0x89, 0x8a]
 /** Resolves once the server has switched protocols. */
 export function connectMinimalWebSocket(
   options: MinimalWebSocketOptions,
-): Promise<MinimalWebSocket> {
+): Promise<BenchmarkWebSocketConnection> {
   const { url, fail } = options
   const { hostname, port, pathname } = new URL(url)
   return new Promise((resolve, reject) => {
@@ -73,7 +73,7 @@ export function connectMinimalWebSocket(
       resolve(on)
       return take(all.subarray(end + HEAD_END.length))
     }
-    const on: MinimalWebSocket = {
+    const on: BenchmarkWebSocketConnection = {
       send: (text) => void socket.write(masked(TEXT, Buffer.from(text))),
       end: () => void socket.destroy(),
     }

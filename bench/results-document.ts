@@ -1,4 +1,4 @@
-import { describeMachine } from '../chaos/statistics-and-table-columns.ts'
+import { describeHostHardware } from '../chaos/quantiles-machine-info-and-text-tables.ts'
 import { markdownTable } from '../scripts/docs/write-generated.ts'
 import type { BenchmarkRow } from './benchmark-row.ts'
 
@@ -23,17 +23,17 @@ export function renderBenchmarkResults(rows: readonly BenchmarkRow[], plane: str
     'on) unless the row says otherwise. `load` is the load average of the last minute when the row was',
     'done, the measurement itself included.',
     '',
-    `Machine: ${describeMachine()}. ${plane.replace(/^plane: /, 'Plane: ').replace(/\(socket.*?\)/, '(socket)')}.`,
+    `Machine: ${describeHostHardware()}. ${plane.replace(/^plane: /, 'Plane: ').replace(/\(socket.*?\)/, '(socket)')}.`,
     '',
     'The naive transaction is a Fastify service with the same route that does BEGIN, SELECT FOR UPDATE,',
     'UPDATE, INSERT, COMMIT on the same server with as many connections (`bench/baseline-server.ts`). It writes a',
-    'balance and a ledger row; the station writes the call, its two transfers, the journal and the',
+    'balance and a ledger row; the station writes the call, its ledger row, the journal and the',
     'snapshot. On one agent the row lock makes the naive service wait for the disk once a call, while',
     'the station takes all waiting calls into one commit. Spread over many agents Postgres groups the',
     'commits of both.',
     '',
     'The reference of the payments is a Fastify service on @x402/core and @x402/evm, resource server and',
-    'facilitator in one process (`bench/x402-reference-server.ts`), on the same local chain. Both sides verify the same',
+    'facilitator in one process (`bench/baseline-x402-server.ts`), on the same local chain. Both sides verify the same',
     'kind of authorization of the same 256 wallets with the chain, answer a body of the same length and',
     'settle after the answer; no payment is used twice, and a row counts only if exactly what was answered',
     'has arrived at the treasury. The reference makes its answer out of nothing and keeps no record; the',

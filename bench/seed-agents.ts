@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseMasterKey } from '../core/key-derivation-and-encryption.ts'
-import { openStationKeys } from '../persistence/station-keys.ts'
+import { openStationKeys } from '../persistence/encrypted-station-key-store.ts'
 import { newApiKey, newUuidV7 } from '../core/ids.ts'
 import { UNLIMITED_API_KEY_SPENDING } from '../domain/api-key-spending-limits.ts'
 import { toApiKeyRow } from '../persistence/agents/api-key-store.ts'
@@ -43,12 +43,13 @@ async function copy(sql: Sql, model: string, ids: readonly string[]): Promise<vo
       from unnest(${list}::text[]) n cross join actors a where a.aggregate_id = ${model}`
   await sql`
     insert into journal
-    select n, 1, gen_random_uuid(), j.command, '[]', j.at
+    select n, 1, gen_random_uuid(), j.command,
+           jsonb_set(j.changed::jsonb, '{0,state,context,agentId}', to_jsonb(n))::json, j.at
       from unnest(${list}::text[]) n cross join journal j where j.aggregate_id = ${model}`
   await sql`
-    insert into transfers
-    select gen_random_uuid(), n, t.debit, 'agent:' || n || ':promo', t.amount_micros, t.kind, null, null, t.at
-      from unnest(${list}::text[]) n cross join transfers t where t.owner = ${model}`
+    insert into ledger (id, owner, debit, credit, amount_micros, kind, at)
+    select gen_random_uuid(), n, t.debit, 'agent:' || n || ':promo', t.amount_micros, t.kind, t.at
+      from unnest(${list}::text[]) n cross join ledger t where t.owner = ${model}`
 }
 
 /** Inserts an API key for each agent, in the form the service stores. */

@@ -53,7 +53,7 @@ export const CHAOS_PROOF_MUTANTS: Readonly<Record<string, CrashProofMutation>> =
     rounds: RACES_ONLY,
   },
   greedy: {
-    description: 'a balance never lets its last call through',
+    description: 'a balance rejects its last call',
     edits: [
       {
         file: 'machines/agent/agent-balance.ts',
@@ -64,12 +64,23 @@ export const CHAOS_PROOF_MUTANTS: Readonly<Record<string, CrashProofMutation>> =
     rounds: RACES_ONLY,
   },
   budget: {
-    description: 'a task does not look at its budget when it is charged',
+    description: 'a task does not check its budget',
     edits: [
       {
         file: 'machines/task-session-machine.ts',
-        from: 'return fitsTaskBudget(context, event.amount, ZERO)',
-        to: 'return true',
+        from: 'amount === ZERO || spent + held + reserved + amount <= budget',
+        to: 'amount >= ZERO',
+      },
+    ],
+    rounds: RACES_ONLY,
+  },
+  fuse: {
+    description: 'a call that is admitted and charged at once passes every fuse',
+    edits: [
+      {
+        file: 'machines/backpack-machine.ts',
+        from: "guard: { type: 'allowed', params: ({ event }) => event },\n            actions: { type: 'spend',",
+        to: "actions: { type: 'spend',",
       },
     ],
     rounds: RACES_ONLY,
@@ -101,14 +112,14 @@ export const CHAOS_PROOF_MUTANTS: Readonly<Record<string, CrashProofMutation>> =
     edits: [
       {
         file: 'calls/paid-call-admission.ts',
-        from: 'await paying\n      .claim(payment, door, buyer, offer)\n      .catch(catchWithRacingPaidReply(look))',
+        from: 'await paying\n      .claim(payment, door, buyer, offer)\n      .catch(recoverReplyOfRacingPaidRequest(look))',
         to: '{ payment, ref: paying.refOf(payment), tx: null }',
       },
     ],
     rounds: PAYMENTS_ONLY,
   },
   hasty: {
-    description: 'a payment is given up as soon as nobody knows what became of it',
+    description: 'a payment is given up as soon as its outcome is unknown',
     edits: [
       {
         file: 'payments/settlement/evm-settlement-rail.ts',

@@ -1,8 +1,8 @@
 import type { Sql } from '../persistence/postgres/connection-pool.ts'
-import type { AgentOperation } from './retried-agent-requests.ts'
+import type { RetriedAgentRequest } from './chaos-agent-operations-with-retries.ts'
 
 /** Acknowledged operations compared with the database. */
-export interface LedgerComparison {
+export interface OperationsLedgerComparison {
   readonly operations: number
   readonly acknowledged: number
   /** Acknowledged, but missing in the ledger or stored under another id. */
@@ -28,8 +28,8 @@ interface MovedTransferRow {
 /** Compares acknowledged with committed operations, in both directions. */
 export async function compareOperationsWithLedger(
   sql: Sql,
-  operations: readonly AgentOperation[],
-): Promise<LedgerComparison> {
+  operations: readonly RetriedAgentRequest[],
+): Promise<OperationsLedgerComparison> {
   const owners = [...new Set(operations.map(({ agent }) => agent.id))]
   const kept = await sql<StoredReplyRow[]>`
     select owner, idempotency_key as key, status,
@@ -44,7 +44,7 @@ export async function compareOperationsWithLedger(
   const answers = new Map(kept.map((row) => [nameOf(row), row]))
   const known = new Set(kept.map(({ owner, id }) => `${owner} ${id}`))
   const paid = new Set(moved.map(({ owner, id }) => `${owner} ${id}`))
-  const isLost = ({ agent, key, acknowledged }: AgentOperation) =>
+  const isLost = ({ agent, key, acknowledged }: RetriedAgentRequest) =>
     acknowledged !== null &&
     (answers.get(nameOf({ owner: agent.id, key }))?.id !== acknowledged ||
       !paid.has(`${agent.id} ${acknowledged}`))

@@ -5,15 +5,15 @@ import type { SeededRandom } from './seeded-random.ts'
 import {
   compareOperationsWithLedger,
   findDatabaseBackend,
-  type LedgerComparison,
+  type OperationsLedgerComparison,
 } from './compare-operations-with-ledger.ts'
 import {
   acknowledgedOperationIdOf,
-  retryAgentOperation,
-  randomAgentOperation,
-  sendAgentOperation,
-  type AgentOperation,
-} from './retried-agent-requests.ts'
+  retryWithSameIdempotencyKey,
+  randomRetriedAgentRequest,
+  sendAgentRequestAttempt,
+  type RetriedAgentRequest,
+} from './chaos-agent-operations-with-retries.ts'
 import {
   readPostmasterPid,
   spawnStationProcess,
@@ -25,7 +25,7 @@ import {
 export const CRASH_TARGETS = ['station', 'postgres', 'backend'] as const
 export type CrashTarget = (typeof CRASH_TARGETS)[number]
 
-export interface CrashRound extends LedgerComparison {
+export interface CrashRound extends OperationsLedgerComparison {
   readonly victim: CrashTarget
   /** Duration of the load before the kill. */
   readonly afterMs: number
@@ -36,9 +36,9 @@ export interface CrashRound extends LedgerComparison {
   /** Acknowledged operations repeated after the crash, and those with a different reply. */
   readonly replayed: number
   readonly changed: number
-  readonly settled: readonly AgentOperation[]
+  readonly settled: readonly RetriedAgentRequest[]
   /** Interrupted streams: their key is free again when their hold has expired. */
-  readonly open: readonly AgentOperation[]
+  readonly open: readonly RetriedAgentRequest[]
 }
 
 const CLIENTS = 24
@@ -73,7 +73,7 @@ export async function runCrashRounds(
 }
 
 interface CrashLoad {
-  readonly operations: AgentOperation[]
+  readonly operations: RetriedAgentRequest[]
   /** Resolves with the time of the first reply to a request sent after `instant`. */
   answeredAfter(instant: number): Promise<number>
   stop(): Promise<void>
@@ -81,20 +81,20 @@ interface CrashLoad {
 
 function startCrashLoad(
   client: StationClient,
-  agents: Parameters<typeof randomAgentOperation>[0],
+  agents: Parameters<typeof randomRetriedAgentRequest>[0],
   chance: SeededRandom,
   name: string,
 ): CrashLoad {
-  const operations: AgentOperation[] = []
-  const listeners = new Set<(operation: AgentOperation, at: number) => void>()
+  const operations: RetriedAgentRequest[] = []
+  const listeners = new Set<(operation: RetriedAgentRequest, at: number) => void>()
   let stopping = false
   const run = async (): Promise<void> => {
     while (!stopping) {
-      const operation = randomAgentOperation(agents, `${name}-${operations.length}`, chance)
+      const operation = randomRetriedAgentRequest(agents, `${name}-${operations.length}`, chance)
       operations.push(operation)
       // An interrupted stream keeps its key longer than a round, so it is retried at the end.
-      if (operation.kind === 'stream') await sendAgentOperation(client, operation)
-      else await retryAgentOperation(client, operation)
+      if (operation.kind === 'stream') await sendAgentRequestAttempt(client, operation)
+      else await retryWithSameIdempotencyKey(client, operation)
       for (const heard of listeners) heard(operation, performance.now())
     }
   }
@@ -103,7 +103,7 @@ function startCrashLoad(
     operations,
     answeredAfter: (instant) =>
       new Promise((resolve) => {
-        const heard = ({ startedAt, acknowledged }: AgentOperation, at: number): void => {
+        const heard = ({ startedAt, acknowledged }: RetriedAgentRequest, at: number): void => {
           if (startedAt < instant || acknowledged === null) return
           listeners.delete(heard)
           resolve(at)
@@ -192,12 +192,12 @@ async function killTarget(
 /** Repeats requests acknowledged before the crash; counts replies that differ from the first. */
 async function countChangedReplies(
   client: StationClient,
-  operations: readonly AgentOperation[],
+  operations: readonly RetriedAgentRequest[],
 ): Promise<number> {
   let changed = 0
   for (const operation of operations) {
     const first = operation.acknowledged
-    const answer = await sendAgentOperation(client, operation)
+    const answer = await sendAgentRequestAttempt(client, operation)
     if (answer === null || answer.status !== 200 || acknowledgedOperationIdOf(answer) !== first)
       changed += 1
     operation.acknowledged = first
@@ -206,14 +206,16 @@ async function countChangedReplies(
 }
 
 /** Retries the interrupted streams until their holds have expired. */
-export async function finishInterruptedStreams(
+export async function retryInterruptedStreamsAndCompareLedger(
   station: StationProcess,
   sql: Sql,
   rounds: readonly CrashRound[],
-): Promise<LedgerComparison> {
+): Promise<OperationsLedgerComparison> {
   const client = createStationClient(station.url, CLIENTS)
   await Promise.all(
-    rounds.flatMap(({ open }) => open).map((operation) => retryAgentOperation(client, operation)),
+    rounds
+      .flatMap(({ open }) => open)
+      .map((operation) => retryWithSameIdempotencyKey(client, operation)),
   )
   await client.close()
   const all = rounds.flatMap(({ settled, open }) => [...settled, ...open])

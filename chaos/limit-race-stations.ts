@@ -19,13 +19,15 @@ export interface StationRaceSetup {
   readonly code: string
   readonly dataDir: string
   readonly chance: SeededRandom
+  /** Runs no further race after one for which it returns true. */
+  readonly endsAfter?: (race: LimitRaceResult) => boolean
 }
 
 /** Runs each race the given number of times; reports the plane of the stations. */
 export async function raceLimitsOnStations(
   nodes: number,
   times: number,
-  { code, dataDir, chance }: StationRaceSetup,
+  { code, dataDir, chance, endsAfter }: StationRaceSetup,
   reportPlane: (plane: string) => void,
 ): Promise<LimitRaceResult[]> {
   const stations: StationProcess[] = []
@@ -40,7 +42,7 @@ export async function raceLimitsOnStations(
     reportPlane(stations[0]?.bootLine ?? '')
     const races: LimitRaceResult[] = []
     for (let at = 0; at < times; at++) {
-      races.push(...(await runLimitRaces({ clients, chance, starter: RACE_CREDITS })))
+      races.push(...(await runLimitRaces({ clients, chance, starter: RACE_CREDITS, endsAfter })))
     }
     return races
   } finally {

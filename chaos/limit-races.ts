@@ -30,6 +30,8 @@ interface RaceContext {
   readonly clients: readonly StationClient[]
   readonly chance: SeededRandom
   readonly starter: number
+  /** Runs no further race after one for which it returns true. */
+  readonly endsAfter?: ((race: LimitRaceResult) => boolean) | undefined
 }
 
 const RACERS = 64
@@ -39,10 +41,12 @@ const EXPENSIVE_CALL = { tool: 'swarm_broadcast', topic: 'race', message: 'too d
 /** Races each limit once with a random size, concurrently over all stations. */
 export async function runLimitRaces(course: RaceContext): Promise<LimitRaceResult[]> {
   const races: LimitRaceResult[] = []
-  for (const run of [balanceRace, taskRace, dayRace, monthRace, callRace, keyRace, sendRace]) {
-    races.push(await run(course))
+  const runs = [balanceRace, taskRace, dayRace, monthRace, callRace, keyRace, sendRace]
+  for (const run of [...runs, conservationRace]) {
+    const race = await run(course)
+    races.push(race)
+    if (course.endsAfter?.(race) === true) break
   }
-  races.push(await conservationRace(course))
   return races
 }
 
@@ -67,6 +71,18 @@ const paidCall =
   (agent: AgentIdAndApiKey, headers: Record<string, string> = {}, body: object = PAID_TOOL_BODY) =>
   (client: StationClient): Promise<StationReply> =>
     client.send('POST', '/api/refuel', { ...apiKeyHeader(agent), ...headers }, body)
+
+/** Calls at one price by turns: one command admits and charges the first, the next is held meanwhile. */
+const mixedPaidCalls = (agent: AgentIdAndApiKey, headers: Record<string, string> = {}) => {
+  const instant = paidCall(agent, headers)
+  const held = paidCall(agent, headers, {
+    tool: 'agent_ping',
+    target_agent_id: agent.id,
+    message: 'race',
+  })
+  return (client: StationClient, at: number): Promise<StationReply> =>
+    at % 3 === 0 ? held(client) : instant(client)
+}
 
 async function spendableMicros(course: RaceContext, agent: AgentIdAndApiKey): Promise<number> {
   const { balance_usdc } = await expectAccepted(
@@ -121,7 +137,7 @@ async function agentWithBalanceFor(course: RaceContext, calls: number): Promise<
 async function balanceRace(course: RaceContext): Promise<LimitRaceResult> {
   const allowed = course.chance.integer(1, RACERS - 1)
   const agent = await agentWithBalanceFor(course, allowed)
-  const answers = await sendAllAtOnce(course, paidCall(agent))
+  const answers = await sendAllAtOnce(course, mixedPaidCalls(agent))
   const left = await spendableMicros(course, agent)
   const unfunded = answers.filter(({ code, body }) => code !== '' && body['fund_url'] === undefined)
   const faults = [
@@ -147,7 +163,7 @@ async function taskRace(course: RaceContext): Promise<LimitRaceResult> {
     firstClient(course).send('POST', '/api/task/start', apiKeyHeader(agent), budget),
   )
   const taskId = String(started['task_id'])
-  const answers = await sendAllAtOnce(course, paidCall(agent, { 'x-task-id': taskId }))
+  const answers = await sendAllAtOnce(course, mixedPaidCalls(agent, { 'x-task-id': taskId }))
   const { spent_usdc, held_usdc } = await expectAccepted(
     firstClient(course).send('GET', `/api/task/${taskId}`, apiKeyHeader(agent)),
   )
@@ -186,7 +202,7 @@ async function windowRace(
     [limit]: (allowed * usdcToMicros(PAID_TOOL_PRICE_USDC)) / 1_000_000,
   })
   const before = await spendableMicros(course, agent)
-  const answers = await sendAllAtOnce(course, paidCall(agent, { 'x-backpack-id': backpack }))
+  const answers = await sendAllAtOnce(course, mixedPaidCalls(agent, { 'x-backpack-id': backpack }))
   const charged = before - (await spendableMicros(course, agent))
   const told = await countFuseTrips(course, agent, backpack)
   const faults = [

@@ -6,12 +6,15 @@ import { createSeededRandom } from './seeded-random.ts'
 import {
   formatClusterRound,
   printClusterSummary,
-  CLUSTER_TABLE_HEADER,
+  CLUSTER_PROOF_TABLE_HEADER,
 } from './cluster/cluster-report.ts'
 import { proveCluster, missingClusterPrograms } from './cluster/prove-cluster.ts'
-import { runCrashRounds, finishInterruptedStreams } from './crash-rounds.ts'
-import { loadAverage, describeMachine } from './statistics-and-table-columns.ts'
-import { runPaymentRounds, type PaymentProofOptions } from './payment-rounds.ts'
+import { runCrashRounds, retryInterruptedStreamsAndCompareLedger } from './crash-rounds.ts'
+import { loadAverage, describeHostHardware } from './quantiles-machine-info-and-text-tables.ts'
+import {
+  runPaymentFaultInjectionRounds,
+  type PaymentFaultRoundsOptions,
+} from './payment-fault-injection-rounds.ts'
 import {
   buildMutantOfService,
   CHAOS_PROOF_MUTANTS,
@@ -23,19 +26,20 @@ import {
   formatCrashRound,
   CRASH_TABLE_HEADER,
   PAYMENT_TABLE_HEADER,
-  formatPaymentRound,
-  printPaymentSummary,
+  formatPaymentProofRound,
+  printPaymentProofSummary,
   formatRaceTable,
   printCrashSummary,
   type CrashRoundsAndVerifyResult,
 } from './race-crash-and-payment-report.ts'
 import {
-  buildStation,
+  compileStationFromSources,
   STATION_BUILD_DIR,
   createDataDirectory,
-  openEmbeddedDatabase,
+  connectToEmbeddedStationDatabase,
 } from './station-process.ts'
 import { findFreePort } from './free-port.ts'
+import { REPOSITORY_ROOT } from '../scripts/repository-root.ts'
 
 /** Runs the proof: races, crashes, payments and cluster faults, or the same with mutations. */
 
@@ -51,6 +55,10 @@ const { values } = parseArgs({
     payments: { type: 'string' },
     /** Faults of three processes behind nginx. */
     cluster: { type: 'string' },
+    /** Random sequences of commands on the ledger and on its reference. */
+    sequences: { type: 'string', default: '10000' },
+    /** Random commands on two nodes, after which the journal makes each state. */
+    commands: { type: 'string', default: '100000' },
     seed: { type: 'string', default: String(Date.now() % 1_000_000) },
     /** Mutations that the proof must detect: `all`, or comma-separated names. */
     plant: { type: 'string' },
@@ -65,14 +73,45 @@ const DEFAULT_PROOF_ROUNDS: ChaosProofRepetitions = {
 await main(Number(values.seed), values.plant)
 
 async function main(seed: number, asked?: string): Promise<void> {
-  console.log(`seed ${seed}, load ${loadAverage()}, ${describeMachine()}`)
-  buildStation()
+  console.log(`seed ${seed}, load ${loadAverage()}, ${describeHostHardware()}`)
+  compileStationFromSources()
   const names = asked === 'all' ? Object.keys(CHAOS_PROOF_MUTANTS) : asked?.split(',')
   const good =
     names === undefined
-      ? await runProofs(STATION_BUILD_DIR, DEFAULT_PROOF_ROUNDS, seed)
+      ? proveLedgerModel(values.sequences, seed) &&
+        proveJournalReplay(values.commands, seed) &&
+        (await runProofs(STATION_BUILD_DIR, DEFAULT_PROOF_ROUNDS, seed))
       : await proveMutationsFound(names, seed)
   process.exitCode = good ? 0 : 1
+}
+
+/** Tests that the test suite runs with fewer draws. */
+const LEDGER_MODEL_TEST = 'test/long/payments/ledger-against-reference-model.test.ts'
+const JOURNAL_REPLAY_TEST = 'test/long/chaos/journal-replay-of-random-commands.test.ts'
+
+/** Runs the test of the ledger against its reference with all sequences. */
+function proveLedgerModel(sequences: string, seed: number): boolean {
+  if (sequences === '0') return true
+  const env = { FC_RUNS: sequences, FC_SEED: String(seed) }
+  return proveByTest(`Ledger and reference, ${sequences} sequences`, LEDGER_MODEL_TEST, env)
+}
+
+/** Runs the test of the journal with all commands. */
+function proveJournalReplay(commands: string, seed: number): boolean {
+  if (commands === '0') return true
+  const env = { REPLAY_COMMANDS: commands, REPLAY_SEED: String(seed) }
+  return proveByTest(`Journal and states, ${commands} commands`, JOURNAL_REPLAY_TEST, env)
+}
+
+function proveByTest(name: string, file: string, env: Readonly<Record<string, string>>): boolean {
+  const { status } = spawnSync(process.execPath, ['--import', 'tsx', file], {
+    cwd: REPOSITORY_ROOT,
+    stdio: ['ignore', 'inherit', 'inherit'],
+    // A test that is run by itself has half a minute otherwise.
+    env: { TAP_TIMEOUT: '3600', ...process.env, ...env },
+  })
+  console.log(`\n${name}: ${status === 0 ? 'equal' : 'DIFFERENT'}`)
+  return status === 0
 }
 
 /** Returns true when the proof fails with each mutation. */
@@ -141,13 +180,13 @@ async function proveRacesAndCrashes(
 async function provePayments(rounds: number, { code, chance }: StationRaceSetup): Promise<boolean> {
   if (rounds === 0) return true
   const dataDir = createDataDirectory()
-  const sql = openEmbeddedDatabase(dataDir)
+  const sql = connectToEmbeddedStationDatabase(dataDir)
   console.log(`\nPayments on a chain of their own, two processes\n${PAYMENT_TABLE_HEADER}`)
   try {
-    const onRound: PaymentProofOptions['onRound'] = (round, at) =>
-      console.log(formatPaymentRound(round, at))
-    return printPaymentSummary(
-      await runPaymentRounds({ code, dataDir, chance, rounds, sql, onRound }),
+    const onRound: PaymentFaultRoundsOptions['onRound'] = (round, at) =>
+      console.log(formatPaymentProofRound(round, at))
+    return printPaymentProofSummary(
+      await runPaymentFaultInjectionRounds({ code, dataDir, chance, rounds, sql, onRound }),
     )
   } finally {
     await sql.end({ timeout: 1 })
@@ -168,7 +207,9 @@ async function proveClusterIfInstalled(
     return !asked
   }
   const dataDir = createDataDirectory()
-  console.log(`\nThree processes, one PostgreSQL, one Redis, behind nginx\n${CLUSTER_TABLE_HEADER}`)
+  console.log(
+    `\nThree processes, one PostgreSQL, one Redis, behind nginx\n${CLUSTER_PROOF_TABLE_HEADER}`,
+  )
   try {
     const onRound = (...round: Parameters<typeof formatClusterRound>) =>
       console.log(formatClusterRound(...round))
@@ -198,14 +239,14 @@ async function proveCrashes(
 ): Promise<CrashRoundsAndVerifyResult> {
   const env = { STARTER_CREDITS_USDC: String(CRASH_CREDITS) }
   const options = { code, dataDir, port: await findFreePort(), env }
-  const sql = openEmbeddedDatabase(dataDir)
+  const sql = connectToEmbeddedStationDatabase(dataDir)
   console.log(`\nkill -9 under the load of 24 clients, fsync on\n${CRASH_TABLE_HEADER}`)
   const done = await runCrashRounds(options, sql, rounds, chance, (round, at) =>
     console.log(formatCrashRound(round, at)),
   )
   try {
     const cut = done.rounds.flatMap(({ open }) => open).length
-    const all = await finishInterruptedStreams(done.station, sql, done.rounds)
+    const all = await retryInterruptedStreamsAndCompareLedger(done.station, sql, done.rounds)
     console.log(`${cut} streams were cut; each was asked again until its hold had expired`)
     const verified = runGasVerify(code, dataDir)
     console.log(`\ngas verify\n${verified.stdout.trimEnd()}`)

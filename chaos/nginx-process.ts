@@ -2,7 +2,7 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'n
 import { connect } from 'node:net'
 import { delimiter, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { spawnWatchedProcess } from '../persistence/postgres/process-watchdog.ts'
+import { spawnProcessEndingWithParent } from '../persistence/postgres/spawn-process-ending-with-parent.ts'
 import { REPOSITORY_ROOT } from '../scripts/repository-root.ts'
 
 /** Starts nginx with the deployed configuration in front of local stations. */
@@ -94,7 +94,7 @@ export async function startNginxProcess(options: NginxProcessOptions): Promise<N
   writeFileSync(conf, nginxConfiguration(options))
   const args = ['-p', dir, '-e', join(dir, 'error.log'), '-c', conf]
   const logFile = join(dir, 'output.log')
-  const watched = spawnWatchedProcess(program, args, { identity: null, logFile })
+  const watched = spawnProcessEndingWithParent(program, args, { identity: null, logFile })
   let ended = false
   void watched.exited.then(() => (ended = true))
   const read = (name: string) =>

@@ -8,7 +8,7 @@ import type { LocalChain } from '../test/support/chain/local-chain.ts'
 type Hex = `0x${string}`
 
 /** A wallet with USDC on the chain and its signing key. */
-export type PayerAccount = PrivateKeyAccount
+export type FundedPayerWallet = PrivateKeyAccount
 
 /** A signed payment header: valid once, for any bearer. */
 export interface SignedPaymentHeader {
@@ -40,7 +40,7 @@ const PAYER_USDC_ATOMIC = 1_000_000_000n
 export async function createFundedPayers(
   chain: LocalChain,
   count: number,
-): Promise<PayerAccount[]> {
+): Promise<FundedPayerWallet[]> {
   const payers = Array.from({ length: count }, () => privateKeyToAccount(generatePrivateKey()))
   for (const { address } of payers) await chain.mint(address, PAYER_USDC_ATOMIC)
   return payers
@@ -48,7 +48,7 @@ export async function createFundedPayers(
 
 /** Signs from the public interface alone, without code of the service. */
 export async function signPaymentHeader(
-  payer: PayerAccount,
+  payer: FundedPayerWallet,
   chain: LocalChain,
   treasury: Hex,
   value: bigint,

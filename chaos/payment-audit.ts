@@ -1,6 +1,6 @@
 import type { Sql } from '../persistence/postgres/connection-pool.ts'
 import type { LocalChain } from '../test/support/chain/local-chain.ts'
-import type { X402Purchase } from './x402-purchases.ts'
+import type { X402Purchase } from './chaos-proof-x402-purchases.ts'
 
 /** Settled payments compared with the database and the chain. */
 export interface PaymentAuditResult {

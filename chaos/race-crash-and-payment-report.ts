@@ -1,14 +1,17 @@
 import { CRASH_TARGETS, type CrashRound } from './crash-rounds.ts'
-import { alignColumns, loadAverage, median } from './statistics-and-table-columns.ts'
-import type { LedgerComparison } from './compare-operations-with-ledger.ts'
-import type { PaymentProofResult, PaymentRound } from './payment-rounds.ts'
+import { alignColumns, loadAverage, median } from './quantiles-machine-info-and-text-tables.ts'
+import type { OperationsLedgerComparison } from './compare-operations-with-ledger.ts'
+import type {
+  PaymentFaultRoundsResult,
+  PaymentProofRound,
+} from './payment-fault-injection-rounds.ts'
 import type { LimitRaceResult } from './limit-races.ts'
 
 /** Results of the crash rounds and of the `gas verify` run after them. */
 export interface CrashRoundsAndVerifyResult {
   readonly rounds: readonly CrashRound[]
   /** All rounds, with the retried streams. */
-  readonly all: LedgerComparison
+  readonly all: OperationsLedgerComparison
   readonly verified: boolean
 }
 
@@ -98,7 +101,7 @@ export const PAYMENT_TABLE_HEADER =
   'round  trouble     after ms  asked  claimed/unsent/unseen  rest ms  open  unpaid  twice  told 402  wrong  adrift  drift  broken'
 
 /** Formats a round as a row under the header; counts are cumulative. */
-export function formatPaymentRound(round: PaymentRound, at: number | string): string {
+export function formatPaymentProofRound(round: PaymentProofRound, at: number | string): string {
   const { caught } = round
   const cells = [
     [at, 5],
@@ -122,11 +125,11 @@ export function formatPaymentRound(round: PaymentRound, at: number | string): st
     .trimEnd()
 }
 
-const formatViolations = ({ broken, unsettled }: PaymentRound): string =>
+const formatViolations = ({ broken, unsettled }: PaymentProofRound): string =>
   [...broken.map(({ rule }) => rule), ...(unsettled > 0 ? [`${unsettled} restless`] : [])].join(' ')
 
 /** Prints the payment summary; returns false when a guarantee is broken. */
-export function printPaymentSummary({ rounds, last }: PaymentProofResult): boolean {
+export function printPaymentProofSummary({ rounds, last }: PaymentFaultRoundsResult): boolean {
   const headers = rounds.reduce((sum, one) => sum + one.asked, 0)
   const caught = (name: 'claimed' | 'unsent' | 'unseen') =>
     rounds.reduce((sum, one) => sum + (one.caught?.[name] ?? 0), 0)

@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import {
-  spawnWatchedProcess,
+  spawnProcessEndingWithParent,
   type WatchedProcess,
-} from '../persistence/postgres/process-watchdog.ts'
+} from '../persistence/postgres/spawn-process-ending-with-parent.ts'
 import { isPortListening, findInstalledProgram } from './nginx-process.ts'
 
 /** Starts a Redis or Valkey server for a proof. */
@@ -40,7 +40,7 @@ export async function startRedisServer(dir: string, port: number): Promise<Redis
   let running: WatchedProcess | null = null
 
   async function start(): Promise<void> {
-    const watched = spawnWatchedProcess(program as string, args, {
+    const watched = spawnProcessEndingWithParent(program as string, args, {
       identity: null,
       logFile: join(dir, 'redis.log'),
     })

@@ -54,7 +54,7 @@ export const OFFLINE_STATION_SETTINGS = {
 }
 
 /** Builds the service from the current sources. */
-export function buildStation(): void {
+export function compileStationFromSources(): void {
   const info = join(REPOSITORY_ROOT, '.cache/station.tsbuildinfo')
   const options = [
     '-p',
@@ -143,9 +143,9 @@ async function waitForReady(child: ChildProcess, exited: Promise<void>): Promise
 }
 
 /** Connects to the database of an embedded station on its current port. */
-export function openEmbeddedDatabase(dataDir: string, max = 2): Sql {
+export function connectToEmbeddedStationDatabase(dataDir: string, max = 2, database = 'gas'): Sql {
   const socketDir = () => readPostmasterPidFile(join(dataDir, 'pg18'))?.socketDir ?? dataDir
-  return openPostgresPool({ socketDir, database: 'gas', user: 'gas' }, { max })
+  return openPostgresPool({ socketDir, database, user: 'gas' }, { max })
 }
 
 /** The process id of that database server. */

@@ -1,17 +1,17 @@
 import { rmSync } from 'node:fs'
 import { newUuidV7 } from '../../core/ids.ts'
-import { createSystemClock } from '../../core/clock.ts'
+import { createDatabaseAdjustedClock } from '../../core/clock.ts'
 import { createHiveSearchService } from '../../memory/hive/hive-search-and-trends.ts'
 import type { HiveVectorIndex } from '../../memory/hive/hive-vector-index.ts'
 import { createHiveStore } from '../../persistence/hive/hive-store.ts'
 import { migrateSchema } from '../../persistence/migrate-schema.ts'
 import { openPostgresPool, type Sql } from '../../persistence/postgres/connection-pool.ts'
 import { startEmbeddedPostgres } from '../../persistence/postgres/embedded-postgres-server.ts'
-import { quantile } from '../../chaos/statistics-and-table-columns.ts'
+import { quantile } from '../../chaos/quantiles-machine-info-and-text-tables.ts'
 import { createDataDirectory } from '../../chaos/station-process.ts'
 import {
   formatMilliseconds,
-  createBenchmarkRow,
+  createBenchmarkReportRow,
   formatThousands,
   type BenchmarkRow,
 } from '../benchmark-row.ts'
@@ -53,7 +53,7 @@ export async function benchmarkHiveSearch(
       const own = slowest.filter((one) => one.kind === kind).map((one) => one.ms)
       return `${kind} ${formatMilliseconds(quantile(own, 0.5))}/${formatMilliseconds(quantile(own, 0.99))}`
     })
-    return createBenchmarkRow({
+    return createBenchmarkReportRow({
       what: `hive search over ${formatThousands(entries)} entries, p99`,
       measured: `p50 ${formatMilliseconds(quantile(taken, 0.5))}, p99 ${formatMilliseconds(p99)}, slowest ${formatMilliseconds(Math.max(...taken))}`,
       baseline: `p50/p99 by kind: ${kinds.join(', ')}`,
@@ -67,7 +67,7 @@ export async function benchmarkHiveSearch(
 
 /** A searcher by words and, with vectors, by meaning, as the tools use it. */
 export function createBenchHiveSearcher(sql: Sql, vectors: HiveVectorIndex | null = null) {
-  const clock = createSystemClock()
+  const clock = createDatabaseAdjustedClock()
   const hive = createHiveSearchService(createHiveStore(sql), clock, vectors)
   return async (text: string) => {
     const asked = { text, namespace: null, minConfidence: 0, limit: 10, agentId: null }
@@ -97,7 +97,7 @@ export async function insertHiveEntries(
   sql: Sql,
   entries: readonly { content: string; namespace: string }[],
 ) {
-  const start = createSystemClock().now() - entries.length * 1_000
+  const start = createDatabaseAdjustedClock().now() - entries.length * 1_000
   for (let from = 0; from < entries.length; from += CHUNK) {
     const rows = entries.slice(from, from + CHUNK).map(({ content, namespace }, at) => ({
       id: newUuidV7(start),
@@ -109,6 +109,7 @@ export async function insertHiveEntries(
       is_public: true,
       call_id: AUTHOR,
       at: new Date(start + (from + at) * 1_000),
+      ghost: false,
     }))
     await sql`insert into hive_entries select r.* from
       jsonb_populate_recordset(null::hive_entries, ${JSON.stringify(rows)}::text::jsonb) r`

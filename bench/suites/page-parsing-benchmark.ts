@@ -1,11 +1,11 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { quantile } from '../../chaos/statistics-and-table-columns.ts'
+import { quantile } from '../../chaos/quantiles-machine-info-and-text-tables.ts'
 import { createPageParserPool } from '../../providers/pages/page-parser-pool.ts'
 import type { PageParser } from '../../providers/pages/page-parser-port.ts'
 import { parsePageContent } from '../../providers/pages/parse-page.ts'
 import {
   formatMilliseconds,
-  createBenchmarkRow,
+  createBenchmarkReportRow,
   type BenchmarkRow,
   type BenchmarkScale,
 } from '../benchmark-row.ts'
@@ -57,7 +57,7 @@ async function shopRow(
   hold.disable()
   const longest = hold.max / 1e6
   const [p50, p99] = [quantile(taken, 0.5), quantile(taken, 0.99)]
-  return createBenchmarkRow({
+  return createBenchmarkReportRow({
     what: 'agent_see reads a page of 1 MB, one after the other, p50',
     measured: `p50 ${formatMilliseconds(p50)}, p99 ${formatMilliseconds(p99)}, the first ${formatMilliseconds(cold)}; the event loop was held ${formatMilliseconds(longest)} at most`,
     baseline: `on the event loop it would be held ${formatMilliseconds(heldHere(page, rounds))}`,
@@ -92,7 +92,7 @@ async function hostileRow(pages: PageParser): Promise<BenchmarkRow> {
   hold.disable()
   const [name, slowest] = taken.reduce((most, one) => (one[1] > most[1] ? one : most))
   const longest = hold.max / 1e6
-  return createBenchmarkRow({
+  return createBenchmarkReportRow({
     what: 'agent_see reads hostile pages of 2 MiB, the slowest',
     measured: `${name} ${formatMilliseconds(slowest)}; p50 ${formatMilliseconds(
       quantile(

@@ -2,17 +2,17 @@ import { rmSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import type { Sql } from '../../persistence/postgres/connection-pool.ts'
-import { createSettlementStore } from '../../persistence/payments/settlement-store.ts'
+import { createSettlementQueries } from '../../persistence/payments/settlement-queries.ts'
 import { startLocalBase, type LocalChain } from '../../test/support/chain/local-chain.ts'
 import {
   createStationClient,
   PAID_TOOL_BODY,
   PAID_TOOL_PRICE_USDC,
 } from '../../chaos/station-http-client.ts'
-import { median } from '../../chaos/statistics-and-table-columns.ts'
+import { median } from '../../chaos/quantiles-machine-info-and-text-tables.ts'
 import {
   createDataDirectory,
-  openEmbeddedDatabase,
+  connectToEmbeddedStationDatabase,
   spawnStationProcess,
 } from '../../chaos/station-process.ts'
 import { findFreePort } from '../../chaos/free-port.ts'
@@ -31,7 +31,7 @@ import {
 } from '../benchmark-child-processes.ts'
 import {
   formatMilliseconds,
-  createBenchmarkRow,
+  createBenchmarkReportRow,
   formatThousands,
   formatFactor,
   type BenchmarkRow,
@@ -79,7 +79,7 @@ export async function benchmarkPayments(scale: BenchmarkScale): Promise<Benchmar
 
 const AGENTS = 100
 /** The options of `npm start`. */
-const NODE_ARGS = ['--max-semi-space-size=64']
+const NODE_ARGS = ['--max-semi-space-size=16']
 const addressOf = (key: `0x${string}`) => privateKeyToAccount(key).address.toLowerCase()
 
 async function prepare(later: (close: () => unknown) => void): Promise<PaymentsBenchSetup> {
@@ -104,7 +104,7 @@ async function prepare(later: (close: () => unknown) => void): Promise<PaymentsB
   }
   const station = await spawnStationProcess({ dataDir, port, env, nodeArgs: NODE_ARGS })
   later(station.stop)
-  const sql = openEmbeddedDatabase(dataDir)
+  const sql = connectToEmbeddedStationDatabase(dataDir)
   later(() => sql.end({ timeout: 1 }))
   const ours = {
     port,
@@ -155,7 +155,7 @@ const LOOK_MS = 100
 const SETTLE_MS = 120_000
 
 async function stationIsIdle(sql: Sql): Promise<void> {
-  const store = createSettlementStore(sql)
+  const store = createSettlementQueries(sql)
   const until = performance.now() + SETTLE_MS
   for (;;) {
     const { open, lost } = await store.counts()
@@ -266,8 +266,8 @@ function rateRowsOf(ours: Medians, theirs: Medians, { rounds }: BenchmarkScale):
   const said = ({ rate, p50, p99 }: Medians) =>
     `${formatThousands(rate)}/s, p50 ${formatMilliseconds(p50)}, p99 ${formatMilliseconds(p99)}`
   return [
-    createBenchmarkRow({
-      what: `calls paid by Payment-Signature, ${CONNECTIONS} connections, 256 payers, settled after the answer, against @x402/core and @x402/evm (bench/x402-reference-server.ts)`,
+    createBenchmarkReportRow({
+      what: `calls paid by Payment-Signature, ${CONNECTIONS} connections, 256 payers, settled after the answer, against @x402/core and @x402/evm (bench/baseline-x402-server.ts)`,
       measured: said(ours),
       baseline: said(theirs),
       result: formatFactor(ratio),
@@ -275,7 +275,7 @@ function rateRowsOf(ours: Medians, theirs: Medians, { rounds }: BenchmarkScale):
       met: ratio >= TARGET,
       n,
     }),
-    createBenchmarkRow({
+    createBenchmarkReportRow({
       what: 'the same to the last settlement on the chain',
       measured: `${formatThousands(ours.settledRate)}/s`,
       baseline: `${formatThousands(theirs.settledRate)}/s`,
@@ -322,7 +322,7 @@ async function neighbourRow(
   const of = (results: HttpLoadResult[], value: 'p50' | 'p99') =>
     median(results.map((result) => result[value]))
   const p99 = of(beside, 'p99')
-  return createBenchmarkRow({
+  return createBenchmarkReportRow({
     what: `${CREDIT_CALLS_PER_SECOND} credit-paid calls/s over ${AGENTS} agents while ${CONNECTIONS} connections pay on the chain without a pause, open loop`,
     measured: `p50 ${formatMilliseconds(of(beside, 'p50'))}, p99 ${formatMilliseconds(p99)}`,
     baseline: `without: p50 ${formatMilliseconds(of(alone, 'p50'))}, p99 ${formatMilliseconds(of(alone, 'p99'))}`,

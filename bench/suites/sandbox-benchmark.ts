@@ -7,12 +7,12 @@ import {
   PAID_TOOL_BODY,
   type StationReply,
 } from '../../chaos/station-http-client.ts'
-import { quantile } from '../../chaos/statistics-and-table-columns.ts'
+import { quantile } from '../../chaos/quantiles-machine-info-and-text-tables.ts'
 import { createDataDirectory, spawnStationProcess } from '../../chaos/station-process.ts'
 import { findFreePort } from '../../chaos/free-port.ts'
 import {
   formatMilliseconds,
-  createBenchmarkRow,
+  createBenchmarkReportRow,
   formatFactor,
   type BenchmarkRow,
   type BenchmarkScale,
@@ -81,7 +81,7 @@ async function languageRow(ask: Ask, language: Language, measureMs: number): Pro
   }
   const rate = (taken.length * 1_000) / (performance.now() - startedAt)
   const p50 = quantile(taken, 0.5)
-  return createBenchmarkRow({
+  return createBenchmarkReportRow({
     what: `code_sandbox, a trivial ${language} program, one after the other`,
     measured: `p50 ${formatMilliseconds(p50)}, p99 ${formatMilliseconds(quantile(taken, 0.99))}, ${rate.toFixed(1)}/s; the first ${formatMilliseconds(cold)}`,
     baseline: `isolation ${String(isolation)}`,
@@ -121,7 +121,7 @@ async function whileBusy<T>(ask: Ask, work: () => Promise<T>): Promise<T> {
 }
 
 const besideRow = (alone: number, beside: number): BenchmarkRow =>
-  createBenchmarkRow({
+  createBenchmarkReportRow({
     what: 'paid calls a second beside a sandbox that is busy in every language',
     measured: `${Math.round(beside)}/s`,
     baseline: `${Math.round(alone)}/s with an idle one`,

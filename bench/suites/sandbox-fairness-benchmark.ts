@@ -11,7 +11,11 @@ import {
 } from '../../chaos/station-http-client.ts'
 import { createDataDirectory, spawnStationProcess } from '../../chaos/station-process.ts'
 import { findFreePort } from '../../chaos/free-port.ts'
-import { formatMilliseconds, createBenchmarkRow, type BenchmarkRow } from '../benchmark-row.ts'
+import {
+  formatMilliseconds,
+  createBenchmarkReportRow,
+  type BenchmarkRow,
+} from '../benchmark-row.ts'
 
 /** Benchmarks the wait of one agent while another one occupies all sandbox slots it may hold. */
 
@@ -113,7 +117,7 @@ function fairnessRow(
   const longest = Math.max(...calls.map((call) => call.ms))
   const ran = held.filter(({ said }) => said.includes('worth it')).length
   const how = language === 'python' ? 'one after the other' : 'at once'
-  return createBenchmarkRow({
+  return createBenchmarkReportRow({
     what: `${CALLS} calls of code_sandbox (${language}), ${how}, while another agent holds ${STREAMS} streams of ${SECONDS} s`,
     measured: `${refused} refused, the longest ${formatMilliseconds(longest)}; all: ${calls.map((call) => formatMilliseconds(call.ms)).join(', ')}`,
     baseline: `of the other agent's ${STREAMS} programs ${ran} ran, ${paid} were paid`,

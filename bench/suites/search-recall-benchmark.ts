@@ -1,9 +1,9 @@
 import { newUuidV7 } from '../../core/ids.ts'
-import { createSystemClock } from '../../core/clock.ts'
+import { createDatabaseAdjustedClock } from '../../core/clock.ts'
 import { quantizeVector } from '../../domain/vector-quantization.ts'
 import { createHiveVectorIndex } from '../../memory/hive/hive-vector-index.ts'
 import { createTextAnalysis } from '../../memory/text/text-analysis.ts'
-import { createMemoryVaultService } from '../../memory/vault/memory-vault-service.ts'
+import { createVaultRecallAndStatsService } from '../../memory/vault/memory-vault-service.ts'
 import { createHiveVectorStore } from '../../persistence/hive/hive-vector-store.ts'
 import type { Sql } from '../../persistence/postgres/connection-pool.ts'
 import { createVaultStore } from '../../persistence/vault/vault-store.ts'
@@ -20,7 +20,7 @@ import {
   loadSearchQualitySet,
   type SearchQualitySet,
 } from '../measure-search-quality.ts'
-import { createBenchmarkRow, type BenchmarkRow } from '../benchmark-row.ts'
+import { createBenchmarkReportRow, type BenchmarkRow } from '../benchmark-row.ts'
 
 /** Benchmarks the recall of Hive and vault search over one labelled set. */
 
@@ -71,7 +71,7 @@ async function withVectors(set: SearchQualitySet, sql: Sql): Promise<BenchmarkRo
 /** The same texts as memories of one agent. */
 async function vaultRow(set: SearchQualitySet, sql: Sql): Promise<BenchmarkRow> {
   const text = createTextAnalysis()
-  const at = createSystemClock().now()
+  const at = createDatabaseAdjustedClock().now()
   const memories = await Promise.all(
     set.entries.map(async ({ content, namespace }) => ({
       id: newUuidV7(at),
@@ -91,7 +91,7 @@ async function vaultRow(set: SearchQualitySet, sql: Sql): Promise<BenchmarkRow> 
   )
   await sql`insert into vault_memories select r.* from
     jsonb_populate_recordset(null::vault_memories, ${JSON.stringify(memories)}::text::jsonb) r`
-  const vault = createMemoryVaultService(createVaultStore(sql))
+  const vault = createVaultRecallAndStatsService(createVaultStore(sql))
   const asked = { agentId: OWNER, type: null, tag: null, limit: 10, at }
   return qualityRow(set, 'vault search by words and trigrams', async (query) => {
     const vector = await text.vector(query)
@@ -108,7 +108,7 @@ async function qualityRow(
   const { recallAt5, halves, mrr, misses } = await measureSearchQuality(set, async (query) =>
     (await search(query)).map((content) => labels.get(content) ?? ''),
   )
-  return createBenchmarkRow({
+  return createBenchmarkReportRow({
     what: `${how}, labelled set of ${set.entries.length} entries: recall@5`,
     measured: `recall@5 ${recallAt5.toFixed(3)} (halves ${halves.map((one) => one.toFixed(3)).join(' and ')}), MRR ${mrr.toFixed(3)}`,
     baseline: misses.length === 0 ? '' : `missed: ${misses.join('; ')}`,

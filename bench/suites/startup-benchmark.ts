@@ -6,10 +6,10 @@ import {
   onboardAgents,
   PAID_TOOL_BODY,
 } from '../../chaos/station-http-client.ts'
-import { median } from '../../chaos/statistics-and-table-columns.ts'
+import { median } from '../../chaos/quantiles-machine-info-and-text-tables.ts'
 import { createDataDirectory, spawnStationProcess } from '../../chaos/station-process.ts'
 import { findFreePort } from '../../chaos/free-port.ts'
-import { createBenchmarkRow, type BenchmarkRow } from '../benchmark-row.ts'
+import { createBenchmarkReportRow, type BenchmarkRow } from '../benchmark-row.ts'
 
 /** Benchmarks the time from process start to the first paid call. */
 
@@ -43,7 +43,7 @@ export async function benchmarkStartup(rounds: number): Promise<BenchmarkRow> {
     }
   }
   const seconds = (of: readonly number[]) => (median(of) / 1000).toFixed(2)
-  return createBenchmarkRow({
+  return createBenchmarkReportRow({
     what: 'start of the built service to the answer of the first paid call, onboarding included',
     measured: `cold ${seconds(cold)} s, warm ${seconds(warm)} s`,
     baseline: '',

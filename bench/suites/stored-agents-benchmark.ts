@@ -2,7 +2,7 @@ import { rmSync } from 'node:fs'
 import { createStationClient, PAID_TOOL_BODY } from '../../chaos/station-http-client.ts'
 import {
   createDataDirectory,
-  openEmbeddedDatabase,
+  connectToEmbeddedStationDatabase,
   spawnStationProcess,
 } from '../../chaos/station-process.ts'
 import { findFreePort } from '../../chaos/free-port.ts'
@@ -10,7 +10,7 @@ import { runContestantsByTurns } from './http-throughput-benchmark.ts'
 import { seedApiKeys, seedAgents } from '../seed-agents.ts'
 import { runLoadGenerator } from '../benchmark-child-processes.ts'
 import {
-  createBenchmarkRow,
+  createBenchmarkReportRow,
   formatThousands,
   formatFactor,
   type BenchmarkRow,
@@ -35,7 +35,10 @@ async function startBenchStation(
 ): Promise<BenchStation> {
   const [dataDir, port] = [createDataDirectory(), await findFreePort()]
   const station = await spawnStationProcess({ dataDir, port, env })
-  const [sql, client] = [openEmbeddedDatabase(dataDir), createStationClient(station.url, 1)]
+  const [sql, client] = [
+    connectToEmbeddedStationDatabase(dataDir),
+    createStationClient(station.url, 1),
+  ]
   await sql`set statement_timeout = 0`
   const ids = await seedAgents(client, sql, CALLED)
   for (let have = CALLED; have < stored; have += CHUNK) {
@@ -79,7 +82,7 @@ export async function benchmarkStoredAgents(
       })
     const [large, small] = await runContestantsByTurns(plans, scale)
     const ratio = (large?.rate ?? 0) / (small?.rate ?? 1)
-    return createBenchmarkRow({
+    return createBenchmarkReportRow({
       what: `calls of ${formatThousands(CALLED)} agents with ${formatThousands(stored)} stored against ${formatThousands(CALLED)} stored`,
       measured: `${formatThousands(large?.rate ?? 0)}/s`,
       baseline: `${formatThousands(small?.rate ?? 0)}/s`,

@@ -3,20 +3,20 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createStationClient, type StationClient } from '../../chaos/station-http-client.ts'
-import { quantile } from '../../chaos/statistics-and-table-columns.ts'
+import { quantile } from '../../chaos/quantiles-machine-info-and-text-tables.ts'
 import {
   createDataDirectory,
-  openEmbeddedDatabase,
+  connectToEmbeddedStationDatabase,
   spawnStationProcess,
 } from '../../chaos/station-process.ts'
 import { findFreePort } from '../../chaos/free-port.ts'
 import { measureFsyncDuring, type FsyncLatencies } from '../fsync-probe.ts'
-import type { WebSocketListenersReport } from '../websocket-listeners.ts'
+import type { WebSocketListenerBenchmarkReport } from '../benchmark-websocket-listeners.ts'
 import { seedApiKeys, seedAgents } from '../seed-agents.ts'
 import { spawnChildProgram, type ChildProgram } from '../benchmark-child-processes.ts'
 import {
   formatMilliseconds,
-  createBenchmarkRow,
+  createBenchmarkReportRow,
   formatThousands,
   type BenchmarkRow,
   type BenchmarkScale,
@@ -52,7 +52,7 @@ export async function benchmarkWebSockets(
 }
 
 interface SocketMeasurement {
-  readonly heard: WebSocketListenersReport
+  readonly heard: WebSocketListenerBenchmarkReport
   readonly total: number
   readonly serverCpu: number
   readonly answered: readonly number[]
@@ -75,7 +75,7 @@ async function measureStation(
 ): Promise<SocketMeasurement> {
   const dataDir = createDataDirectory(where)
   const station = await spawnStationProcess({ dataDir, port: await findFreePort(), env })
-  const sql = openEmbeddedDatabase(dataDir)
+  const sql = connectToEmbeddedStationDatabase(dataDir)
   const client = createStationClient(station.url, PUBLISHERS)
   try {
     const keys = await seedApiKeys(dataDir, sql, await seedAgents(client, sql, SOCKETS + 1))
@@ -108,7 +108,7 @@ async function measured(server: Server, scale: BenchmarkScale): Promise<SocketMe
   const plans = mkdtempSync(join(tmpdir(), 'gas-station-listeners-'))
   const plan = join(plans, 'plan.json')
   writeFileSync(plan, JSON.stringify({ url, channel: CHANNEL, keys: keys.slice(1) }))
-  const listeners = spawnChildProgram('websocket-listeners.ts', [plan])
+  const listeners = spawnChildProgram('benchmark-websocket-listeners.ts', [plan])
   try {
     await listeners.ask()
     const total = Math.round((scale.measureMs / 1_000) * scale.rounds * RATE)
@@ -117,7 +117,9 @@ async function measured(server: Server, scale: BenchmarkScale): Promise<SocketMe
     const before = cpuOf(pid)
     const span = { from: WARM_UP, to: WARM_UP + total }
     const answered = await publish(client, keys[0] ?? '', span, catchesUp ? listeners : undefined)
-    const heard = JSON.parse(await listeners.ask(`end ${span.to}`)) as WebSocketListenersReport
+    const heard = JSON.parse(
+      await listeners.ask(`end ${span.to}`),
+    ) as WebSocketListenerBenchmarkReport
     return { heard, total, serverCpu: cpuOf(pid) - before, answered }
   } finally {
     await listeners.stop()
@@ -166,7 +168,7 @@ function resultOf(
     disk === null
       ? 'the database in memory'
       : `the disk alone p50 ${formatMilliseconds(disk.p50)}, p99 ${formatMilliseconds(disk.p99)}, at most ${formatMilliseconds(disk.max)}`
-  return createBenchmarkRow({
+  return createBenchmarkReportRow({
     what: `${formatThousands(SOCKETS)} sockets, one publisher at ${RATE} signals/s, request to frame; ${where}`,
     measured: `${told(measured)}; the publisher's own answers p50 ${formatMilliseconds(q50)}, p99 ${formatMilliseconds(q99)}; ${formatThousands(heard.frames)} frames, ${heard.wrong} sockets with one missing, double or out of order; a client away for a third of them was given ${heard.replayed} of ${heard.missed} it had not seen`,
     baseline: `a loop over the sockets, nothing kept: ${told(naive)}`,

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import { verifyDatabaseInvariants } from '../../persistence/verify/verify-database-invariants.ts'
 import { findStatementFaults } from '../../test/support/ledger/find-statement-faults.ts'
-import { readCreditFlows } from './credit-flow-audit.ts'
+import { auditPromoAndCashFlows } from './promo-and-cash-flow-audit.ts'
 import type {
   AdversaryBackpack,
   ObservedResultDelivery,
@@ -43,7 +43,7 @@ export async function auditAdversaryRun(
   const say = (rule: string, description: string) =>
     world.violations.push({ rule, description, operation: 0 })
   const value = await auditDeliveries(sql, world)
-  const flows = await readCreditFlows(sql)
+  const flows = await auditPromoAndCashFlows(sql)
   for (const { rule, says } of flows.faults) say(rule, says)
   if (flows.granted !== flows.spent + flows.held)
     say('promo-unbalanced', `${flows.granted} granted, ${flows.spent} spent, ${flows.held} held`)

@@ -33,7 +33,7 @@ export interface AdversaryReply {
   readonly frames: readonly AdversaryStreamEvent[]
 }
 
-export interface AdversaryClient {
+export interface AdversaryHttpClient {
   send(base: string, ask: AdversaryRequest): Promise<AdversaryReply>
   close(): Promise<void>
 }
@@ -44,7 +44,7 @@ const SOCKET_REPLY_TIMEOUT_MS = 30_000
 const DELIVERED_EVENT = /^event: (text|partial)\ndata: .*\n\n/m
 
 /** Sends requests over real sockets without a concurrency limit. */
-export function createAdversaryClient(): AdversaryClient {
+export function createAdversaryClient(): AdversaryHttpClient {
   const pool = new Pool({ headersTimeout: REQUEST_TIMEOUT_MS, bodyTimeout: REQUEST_TIMEOUT_MS })
   return {
     async send(base, ask) {

@@ -3,7 +3,7 @@ import type { AdversaryReply } from './adversary-http-client.ts'
 import {
   usableBoundKeys,
   mainKeyOf,
-  BACKPACK_PERMITTED_TOOLS,
+  ADVERSARY_BACKPACK_TOOLS,
   adversaryPostRequest,
   adversarySocketCallRequest,
   randomUsableKey,
@@ -160,7 +160,7 @@ const changeTask: AdversaryOperationGenerator = (world) => {
 const createBackpack: AdversaryOperationGenerator = (world) => {
   const agent = agentOf(world)
   const perDay = world.chance.pick([0.01, 0.02, 0.06])
-  const allowed = world.chance.integer(1, 4) === 1 ? {} : { tools: BACKPACK_PERMITTED_TOOLS }
+  const allowed = world.chance.integer(1, 4) === 1 ? {} : { tools: ADVERSARY_BACKPACK_TOOLS }
   const json = { agent_name: 'worker', fuse: { per_day_usdc: perDay }, ...allowed }
   return operationWithKey(
     'backpack',

@@ -1,14 +1,14 @@
 import { randomBytes } from 'node:crypto'
-import { openRadioDrop } from '../../app/cli/radio-drop-cli-command.ts'
-import { withActorRuntime } from '../../app/cli/with-actor-runtime.ts'
+import { openRadioDrop } from '../../app/cli/operator/radio-drops.ts'
+import { withCliActorRuntime } from '../../app/cli/operator/temporary-actor-runtime-for-cli.ts'
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
 import { newUuidV7 } from '../../core/ids.ts'
 import { fromUsdc } from '../../core/money.ts'
 import { topUpFleetCommand } from '../../payments/commands/fleet-commands.ts'
 import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import type { TestDatabase } from '../../test/support/postgres/test-database.ts'
-import { createScheduleSlotDriver } from '../../test/support/schedules/due-slots.ts'
-import type { startTargetWebsite } from './target-website.ts'
+import { createScheduleSlotDriver } from '../../test/support/schedules/make-schedule-slots-due.ts'
+import type { TargetWebsite } from './adversary-target-website.ts'
 import type { OperatorActions } from './run-adversary.ts'
 
 /** Settings and operator actions of the adversary suite. */
@@ -33,14 +33,14 @@ export function createOperatorActions(
   t: Teardown,
   nodes: readonly string[],
   database: TestDatabase,
-  site: Awaited<ReturnType<typeof startTargetWebsite>>,
+  site: TargetWebsite,
 ): OperatorActions {
   const { sql } = database
   const time = createScheduleSlotDriver(t, database)
   return {
     nodes,
     sql,
-    site: site.base,
+    site,
     terms: { startersAnAddress: ONBOARD_PER_HOUR },
     deposit: (agentId, usdc) => deposit(sql, agentId, usdc),
     fundFleet: (fleetId, usdc) => fundFleet(sql, fleetId, usdc),
@@ -54,7 +54,7 @@ export function createOperatorActions(
 async function fundFleet(sql: Sql, fleetId: string, usdc: number): Promise<void> {
   const tx = `0x${randomBytes(32).toString('hex')}`
   const transfers = [{ logIndex: 0, amount: fromUsdc(usdc) }]
-  await withActorRuntime(sql, ({ ask }) => ask(fleetId, topUpFleetCommand, { tx, transfers }))
+  await withCliActorRuntime(sql, ({ ask }) => ask(fleetId, topUpFleetCommand, { tx, transfers }))
 }
 
 /** Credits a deposit as the chain watcher does: ledger row and message in one commit. */
@@ -62,7 +62,7 @@ async function deposit(sql: Sql, agentId: string, usdc: number): Promise<void> {
   const [amount, arrival] = [fromUsdc(usdc), newUuidV7(Date.now())]
   const event = { type: 'DEPOSIT', id: arrival, pending: amount, chain: 'base', tx: '0x1' }
   await sql.begin(async (tx) => {
-    await tx`insert into transfers (id, owner, debit, credit, amount_micros, kind, at)
+    await tx`insert into ledger (id, owner, debit, credit, amount_micros, kind, at)
       values (${arrival}, ${agentId}, 'world:base', ${`agent:${agentId}:pending`}, ${amount}, 'deposit', now())`
     await tx`insert into inbox (receiver, receiver_kind, id, event, at)
       values (${agentId}, 'agent', ${`deposit:${arrival}`},

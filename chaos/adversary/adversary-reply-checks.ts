@@ -23,7 +23,7 @@ export function checkAdversaryReply(
     const line = `${kind}: ${request.method} ${request.path} answered ${reply.status}: ${says}`
     world.violations.push({ rule, description: line, operation: world.operation })
   }
-  if (reply.status >= 500 && (reply.status !== 503 || reply.body['code'] === undefined))
+  if (reply.status >= 500 && !isExplained(reply) && !isRefundedInvocation(operation, reply))
     say('server-error', reply.text.slice(0, 200))
   if (kind === 'escape' && reply.status < 300)
     say('bound-key-escaped', JSON.stringify(request.json))
@@ -35,6 +35,13 @@ export function checkAdversaryReply(
   if (request.path.startsWith('/api/onboard'))
     recordOnboardingAddress(world, request.address, reply)
 }
+
+const isExplained = ({ status, body }: AdversaryReply) =>
+  status === 503 && body['code'] !== undefined
+
+/** A builder that answers nothing valid is no fault of the station. */
+const isRefundedInvocation = ({ kind }: AdversaryOperation, { body }: AdversaryReply): boolean =>
+  kind === 'invoke' && body['code'] === 'upstream_error' && body['refunded'] === true
 
 type ReportViolation = (rule: string, says: string) => void
 

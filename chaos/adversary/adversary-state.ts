@@ -40,6 +40,12 @@ export interface AdversaryBounty {
   readonly poster: AdversaryAgent
 }
 
+export interface AdversaryCommunityTool {
+  readonly slug: string
+  readonly builder: AdversaryAgent
+  readonly endpointUrl: string
+}
+
 /** A violated rule with the request that showed it. */
 export interface AdversaryRuleViolation {
   readonly rule: string
@@ -84,9 +90,13 @@ export type AdversaryOperationGenerator = (world: AdversaryState) => AdversaryOp
 export interface AdversaryState {
   readonly chance: SeededRandom
   readonly site: string
+  /** The tokens that the website shows as proofs of its origin. */
+  readonly tokens: Set<string>
   readonly agents: AdversaryAgent[]
   readonly bounties: AdversaryBounty[]
   readonly strategies: { id: string; author: AdversaryAgent }[]
+  readonly listings: { id: string; seller: AdversaryAgent }[]
+  readonly communityTools: AdversaryCommunityTool[]
   readonly hiveTexts: string[]
   readonly drops: string[]
   /** Fleets that still need a top-up. */
@@ -114,15 +124,27 @@ export interface AdversaryState {
   nextNumber(): number
 }
 
+/** The website that adversaries make the station call. */
+export interface AdversaryWebsite {
+  readonly base: string
+  readonly tokens: Set<string>
+}
+
 /** Creates an empty state whose randomness comes from `chance` alone. */
-export function createAdversaryState(chance: SeededRandom, site: string): AdversaryState {
+export function createAdversaryState(
+  chance: SeededRandom,
+  { base: site, tokens }: AdversaryWebsite,
+): AdversaryState {
   let last = 0
   return {
     chance,
     site,
+    tokens,
     agents: [],
     bounties: [],
     strategies: [],
+    listings: [],
+    communityTools: [],
     hiveTexts: [],
     drops: [],
     unfundedFleets: [],
@@ -176,7 +198,7 @@ export const usableBoundKeys = ({ agents }: AdversaryState): AdversaryKey[] =>
   agents.flatMap(({ keys }) => keys.filter((key) => key.backpack !== null && !key.revoked))
 
 /** Tools a worker may call, and every way in which it may spend. */
-export const BACKPACK_PERMITTED_TOOLS = [
+export const ADVERSARY_BACKPACK_TOOLS = [
   ...['hive_trending', 'hive_read', 'x402_parse', 'agent_ping', 'signal_publish'],
   'data_retrieval',
   ...['agent_send', 'tip', 'bounty', 'purchase'],

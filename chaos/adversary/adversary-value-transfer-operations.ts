@@ -197,6 +197,25 @@ const installPack: AdversaryOperationGenerator = (world) => {
   return operationWithKey('pack', key, adversaryPostRequest('/api/packs/install', { slug }))
 }
 
+/** Buys a task pass, and makes calls that it pays. */
+const buyPass: AdversaryOperationGenerator = (world) => {
+  const { chance } = world
+  const key = randomUsableKey(world, agentOf(world))
+  const pass = chance.pick(['micro', 'micro', 'hour', 'day'] as const)
+  const count = faceValueCounter(key, PASS_PRICES[pass], 201)
+  const ask = adversaryPostRequest('/api/task/passes/buy', { pass })
+  return operationWithKey('pass', key, ask, ({ status }) => {
+    count(status)
+    if (status !== 201) return
+    const spent = { tool: 'strategy_publish', title: 'x', description: 'x' }
+    for (let call = 0; call < 3; call += 1)
+      world.followUps.push(
+        operationWithKey('call', key, adversaryPostRequest('/api/refuel', spent)),
+      )
+  })
+}
+const PASS_PRICES = { micro: 1.5, hour: 2.5, day: 8 } as const
+
 /** Operations that move value between agents or give it away. */
 export const valueOperationGenerators: Readonly<Record<string, AdversaryOperationGenerator>> = {
   send,
@@ -211,4 +230,5 @@ export const valueOperationGenerators: Readonly<Record<string, AdversaryOperatio
   createFleet,
   joinFleet,
   installPack,
+  buyPass,
 }

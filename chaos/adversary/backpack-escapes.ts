@@ -4,7 +4,7 @@ import {
   addAdversaryAgent,
   usableBoundKeys,
   mainKeyOf,
-  BACKPACK_PERMITTED_TOOLS,
+  ADVERSARY_BACKPACK_TOOLS,
   adversaryPostRequest,
   adversarySocketCallRequest,
   operationWithKey,
@@ -125,7 +125,7 @@ const onboardBound: AdversaryOperationGenerator = (world) => {
   const { chance } = world
   const address = `198.51.100.${chance.integer(1, 250)}`
   const perDay = chance.pick([0.01, 0.02, 0.06])
-  const terms = { tools: BACKPACK_PERMITTED_TOOLS, fuse: { per_day_usdc: perDay }, expiry_days: 30 }
+  const terms = { tools: ADVERSARY_BACKPACK_TOOLS, fuse: { per_day_usdc: perDay }, expiry_days: 30 }
   const json = { name: `bound-${world.nextNumber()}`, agent_key: terms }
   return {
     kind: 'onboard bound',

@@ -17,7 +17,7 @@ export const keyPermissionMutants: Readonly<Record<string, ServiceMutant>> = {
     operations: 60,
   },
   rotate: {
-    description: 'a narrow key gets a wide one by the Idempotency-Key of a rotation',
+    description: 'a narrow key gets a wide key with the Idempotency-Key of a rotation',
     edits: [
       {
         file: 'http/idempotency.ts',
@@ -44,16 +44,20 @@ export const keyPermissionMutants: Readonly<Record<string, ServiceMutant>> = {
     operations: 160,
   },
   lifts: {
-    description: 'a key that is bound to a Backpack changes its fuse, and leaves it',
+    description: 'a bound key changes the fuse of its Backpack and leaves it',
     edits: [
-      { file: 'http/plugins/auth.ts', from: 'await assertKeyBinding(request, services)', to: '' },
+      {
+        file: 'http/plugins/auth.ts',
+        from: 'await assertKeyBackpackBinding(request, services)',
+        to: '',
+      },
     ],
     rules: ['bound-key-escaped'],
     operationWeights: { createBackpack: 1, escape: 4 },
     operations: 120,
   },
   orphan: {
-    description: 'the schedules of a key that was revoked go on',
+    description: 'schedules of a revoked key continue',
     edits: [
       {
         file: 'calls/schedule-runner.ts',
@@ -71,11 +75,11 @@ export const keyPermissionMutants: Readonly<Record<string, ServiceMutant>> = {
     operations: 320,
   },
   face: {
-    description: 'what a bound key sends, tips and offers counts in no fuse',
+    description: 'sends, tips and bounties of a bound key do not count in the fuse',
     edits: [
       {
         file: 'payments/commands/debit-transfers-tips-and-bounties.ts',
-        from: 'if (spender.backpackId !== null)\n      chargeBackpack(ctx, spender.backpackId, { tool: permission, amount, reserved })',
+        from: 'if (spender.backpackId !== null && !isAgentFrozen(ctx))\n      chargeBackpack(ctx, spender.backpackId, { tool: permission, amount, reserved })',
         to: '',
       },
     ],
@@ -85,7 +89,7 @@ export const keyPermissionMutants: Readonly<Record<string, ServiceMutant>> = {
     depositors: 12,
   },
   names: {
-    description: "a name of somebody else's keyring is answered unlike one that does not exist",
+    description: 'a name in the keyring of another agent answers differently from an unknown name',
     edits: [
       {
         file: 'persistence/agents/keyring-store.ts',
@@ -98,7 +102,7 @@ export const keyPermissionMutants: Readonly<Record<string, ServiceMutant>> = {
     operations: 60,
   },
   echo: {
-    description: 'a secret of a keyring comes back in the address and the body of an answer',
+    description: 'a keyring secret is returned in the address and the body of an answer',
     edits: [
       {
         file: 'providers/egress/guarded-egress-client.ts',

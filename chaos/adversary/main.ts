@@ -6,7 +6,7 @@ import { buildMutatedService, buildUnmodifiedService } from './build-mutants.ts'
 import type { ServiceMutant } from './service-mutant.ts'
 import { ADVERSARY_SERVICE_MUTANTS } from './adversary-service-mutants.ts'
 import { formatAdversaryReport } from './adversary-report.ts'
-import { startTargetWebsite } from './target-website.ts'
+import { startTargetWebsite } from './adversary-target-website.ts'
 import { adversaryStationSettings, createOperatorActions } from './adversary-operator-actions.ts'
 import {
   ALL_OPERATION_WEIGHTS,

@@ -10,13 +10,20 @@ const SHARES_AS_CASH: readonly SourceEdit[] = [
     to: "const nature = 'cash' as keyof PromoCashAmounts",
   },
   // The movement rules would reject this bug, so the mutation removes the check.
-  { file: 'actors/command-context.ts', from: 'assertLedgerMovement(transfer)', to: '' },
+  { file: 'actors/command-context.ts', from: 'assertLedgerMovementPermitted(transfer)', to: '' },
 ]
+
+/** Community tools take promotional credits where these cannot reach other agents. */
+const PROMO_FOR_TOOLS: SourceEdit = {
+  file: 'tools/community/community-tool.ts',
+  from: '!(record.acceptsPromo && deps.promoTransferable)',
+  to: '!record.acceptsPromo',
+}
 
 /** Promotional credits that reach others or become cash. */
 export const promoCreditLeakMutants: Readonly<Record<string, ServiceMutant>> = {
   bulk: {
-    description: 'all agents of a batch begin with starter credits',
+    description: 'all agents of a batch get starter credits',
     edits: [
       {
         file: 'payments/agent-onboarding.ts',
@@ -29,7 +36,7 @@ export const promoCreditLeakMutants: Readonly<Record<string, ServiceMutant>> = {
     operations: 16,
   },
   reward: {
-    description: 'bounties take promotional credits, which their claimers keep',
+    description: 'bounties pay promotional credits to their claimers',
     edits: [
       {
         file: 'payments/commands/bounty-commands.ts',
@@ -47,8 +54,63 @@ export const promoCreditLeakMutants: Readonly<Record<string, ServiceMutant>> = {
     operations: 60,
     depositors: 0,
   },
+  listing: {
+    description: 'a listing takes promotional credits although they cannot reach other agents',
+    edits: [
+      {
+        file: 'payments/commands/listing-commands.ts',
+        from: 'const promoAllowed = listing.acceptsPromo && promoTransferable',
+        to: 'const promoAllowed = listing.acceptsPromo',
+      },
+    ],
+    rules: ['promo-received'],
+    operationWeights: { writeVault: 1, sellMemory: 1, buyListing: 2 },
+    operations: 80,
+    depositors: 0,
+  },
+  sale: {
+    description: 'a seller gets promotional credits as cash',
+    edits: [
+      {
+        file: 'payments/commands/listing-commands.ts',
+        from: 'const promoAllowed = listing.acceptsPromo && promoTransferable',
+        to: 'const promoAllowed = listing.acceptsPromo',
+      },
+      {
+        file: 'payments/commands/listing-commands.ts',
+        from: 'promo: [agentPromoAccount(buyerId), agentPromoAccount(sellerId)],',
+        to: 'promo: [agentPromoAccount(buyerId), agentCashAccount(sellerId)],',
+      },
+      {
+        file: 'actors/command-context.ts',
+        from: 'assertLedgerMovementPermitted(transfer)',
+        to: '',
+      },
+    ],
+    rules: ['promo-became-cash'],
+    operationWeights: { writeVault: 1, sellMemory: 1, buyListing: 2 },
+    operations: 80,
+    depositors: 0,
+  },
+  tool: {
+    description:
+      'a community tool takes promotional credits although they cannot reach other agents',
+    edits: [PROMO_FOR_TOOLS],
+    rules: ['promo-received'],
+    operationWeights: { registerTool: 1, invokeTool: 3 },
+    operations: 80,
+    depositors: 0,
+  },
+  builder: {
+    description: 'a builder is paid cash for calls that were paid with starter credits',
+    edits: [PROMO_FOR_TOOLS, ...SHARES_AS_CASH],
+    rules: ['promo-became-cash'],
+    operationWeights: { registerTool: 1, invokeTool: 3 },
+    operations: 80,
+    depositors: 0,
+  },
   percent: {
-    description: 'a referrer is paid cash for what its agents pay with starter credits',
+    description: 'a referrer is paid cash for calls paid with starter credits',
     edits: [
       {
         file: 'payments/price-split.ts',

@@ -8,11 +8,13 @@ import {
 import { callOperationGenerators } from './adversary-call-operations.ts'
 import {
   createAdversaryClient,
-  type AdversaryClient,
+  type AdversaryHttpClient,
   type AdversaryReply,
 } from './adversary-http-client.ts'
+import { communityToolOperationGenerators } from './adversary-community-tool-operations.ts'
 import { backpackEscapeGenerators } from './backpack-escapes.ts'
 import { keyOperationGenerators } from './adversary-key-operations.ts'
+import { marketplaceOperationGenerators } from './adversary-marketplace-operations.ts'
 import { checkAdversaryReply } from './adversary-reply-checks.ts'
 import { secretOperationGenerators } from './adversary-secret-operations.ts'
 import { storageOperationGenerators } from './adversary-storage-operations.ts'
@@ -23,6 +25,7 @@ import {
   type AdversaryOperationGenerator,
   type AdversaryOperation,
   type AdversaryState,
+  type AdversaryWebsite,
 } from './adversary-state.ts'
 
 /** Relative frequency of each kind of operation; a missing kind is never drawn. */
@@ -33,6 +36,8 @@ export const ADVERSARY_OPERATION_GENERATORS: Readonly<Record<string, AdversaryOp
   {
     ...callOperationGenerators,
     ...valueOperationGenerators,
+    ...marketplaceOperationGenerators,
+    ...communityToolOperationGenerators,
     ...keyOperationGenerators,
     ...backpackEscapeGenerators,
     ...secretOperationGenerators,
@@ -61,6 +66,13 @@ export const ALL_OPERATION_WEIGHTS: OperationWeights = {
   createFleet: 1,
   joinFleet: 1,
   installPack: 1,
+  buyPass: 1,
+  sellMemory: 2,
+  buyListing: 5,
+  withdrawListing: 1,
+  registerTool: 2,
+  invokeTool: 6,
+  changeTool: 1,
   createKey: 4,
   rotateAndReplay: 2,
   revokeKey: 2,
@@ -90,7 +102,7 @@ export interface OperatorActions {
   /** Stations over one database; only the last one limits rates and onboards agents. */
   readonly nodes: readonly string[]
   readonly sql: Sql
-  readonly site: string
+  readonly site: AdversaryWebsite
   readonly terms: Omit<AuditQuietTimeAndStarterLimit, 'quietSince'>
   /** Credits a deposit to an agent. */
   deposit(agentId: string, usdc: number): Promise<unknown>
@@ -183,7 +195,7 @@ const count = (tally: Map<string, number>, name: string) =>
 
 async function populate(
   { nodes, deposit }: OperatorActions,
-  client: AdversaryClient,
+  client: AdversaryHttpClient,
   world: AdversaryState,
   depositors: number,
 ): Promise<void> {
@@ -202,7 +214,7 @@ async function populate(
 /** The catalogue prices that deliveries are compared with. */
 async function readCatalogue(
   node: string,
-  client: AdversaryClient,
+  client: AdversaryHttpClient,
   world: AdversaryState,
 ): Promise<void> {
   const ask = { method: 'GET', path: '/api/tools', address: '198.51.100.1' } as const
@@ -243,7 +255,7 @@ function drawOperations(
 /** Sends a batch concurrently over all nodes, then judges the replies in order. */
 async function runBatch(
   { nodes }: OperatorActions,
-  client: AdversaryClient,
+  client: AdversaryHttpClient,
   world: AdversaryState,
   operations: readonly AdversaryOperation[],
   { kinds, answers, trace }: ReturnType<typeof createTallies>,

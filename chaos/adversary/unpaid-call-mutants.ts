@@ -5,7 +5,7 @@ import type { SourceEdit, ServiceMutant } from './service-mutant.ts'
 /** A stream delivers its result before the call is charged. */
 const DELIVER_BEFORE_CHARGE: SourceEdit = {
   file: 'calls/execute-tool-call.ts',
-  from: 'const output = createToolOutputBuffer(watcher.progress)',
+  from: 'const output = createOutputBufferUntilCharge(watcher.progress)',
   to: 'const output = { emit: watcher.progress, deliver: () => {} }',
 }
 /** A disconnect cancels the call without a charge. */
@@ -13,8 +13,8 @@ const CANCEL_ON_DISCONNECT: readonly SourceEdit[] = [
   DELIVER_BEFORE_CHARGE,
   {
     file: 'calls/run-tool.ts',
-    from: 'return again ? [shutdown, request.signal] : [shutdown]',
-    to: 'return [shutdown, request.signal]',
+    from: 'return again ? [shutdown, request.connection.closeSignal] : [shutdown]',
+    to: 'return [shutdown, request.connection.closeSignal]',
   },
   {
     file: 'calls/run-tool.ts',
@@ -26,7 +26,7 @@ const CANCEL_ON_DISCONNECT: readonly SourceEdit[] = [
 /** Calls that deliver without payment. */
 export const unpaidCallMutants: Readonly<Record<string, ServiceMutant>> = {
   exit: {
-    description: 'a program that breaks its result file is refunded, and what it printed was sent',
+    description: 'a program that corrupts its result file is refunded after its output was sent',
     edits: [
       DELIVER_BEFORE_CHARGE,
       {
@@ -35,12 +35,12 @@ export const unpaidCallMutants: Readonly<Record<string, ServiceMutant>> = {
         to: 'resultIn(left) ?? JSON.parse(left) ?? {',
       },
       {
-        file: 'providers/sandbox/host/main.ts',
+        file: 'providers/sandbox/host/sandbox-host-child-process-entry.ts',
         from: 'if (!asked) throw error',
         to: 'throw error',
       },
       {
-        file: 'providers/sandbox/sandbox-host-process.ts',
+        file: 'providers/sandbox/spawn-sandbox-host-process.ts',
         from: "if (!begun) return { kind: 'lost' }",
         to: "if (killed === null) return { kind: 'lost' }",
       },
@@ -50,14 +50,14 @@ export const unpaidCallMutants: Readonly<Record<string, ServiceMutant>> = {
     operations: 24,
   },
   cut: {
-    description: 'a connection that is cut once a program has printed gives its price back',
+    description: 'a connection cut after the output of a program is refunded',
     edits: CANCEL_ON_DISCONNECT,
     rules: ['delivered-unpaid'],
     operationWeights: { printAndCut: 1 },
     operations: 16,
   },
   pill: {
-    description: 'a connection that is cut after a verdict gives its free check back',
+    description: 'a connection cut after a verdict returns its free check',
     edits: CANCEL_ON_DISCONNECT,
     rules: ['delivered-unpaid'],
     operationWeights: { cutPill: 1 },

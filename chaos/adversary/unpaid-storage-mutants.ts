@@ -3,7 +3,7 @@ import type { ServiceMutant } from './service-mutant.ts'
 /** Mutations that store bytes without payment. */
 export const unpaidStorageMutants: Readonly<Record<string, ServiceMutant>> = {
   bodies: {
-    description: 'large answers of free calls are kept',
+    description: 'large answers of free calls are stored',
     edits: [
       {
         file: 'calls/settle-call.ts',
@@ -16,7 +16,7 @@ export const unpaidStorageMutants: Readonly<Record<string, ServiceMutant>> = {
     operations: 24,
   },
   twins: {
-    description: 'a text stands in the Hive as often as it is written',
+    description: 'every write of a text creates an entry in the Hive',
     edits: [
       {
         file: 'tools/memory/hive/reserve-hive-text.ts',

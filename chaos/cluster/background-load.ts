@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
-import { createSystemClock } from '../../core/clock.ts'
-import { startJobQueues } from '../../jobs/queues/job-queues.ts'
+import { createDatabaseAdjustedClock } from '../../core/clock.ts'
+import { startJobQueues } from '../../jobs/queues/distributed-job-queue-service.ts'
 import { parseDatabaseUrl } from '../../persistence/postgres/connection-pool.ts'
 import type { Sql } from '../../persistence/postgres/connection-pool.ts'
 import {
@@ -11,9 +11,9 @@ import {
   PAID_TOOL_BODY,
   type AgentIdAndApiKey,
 } from '../station-http-client.ts'
-import type { ClusterEnvironment } from './cluster-environment.ts'
-import { CLUSTER_SIGNAL_CHANNEL } from './cluster-client-load.ts'
-import { openSignalReader, type SignalStreamReader } from '../signal-stream-reader.ts'
+import type { ClusterEnvironment } from './start-three-station-cluster.ts'
+import { CLUSTER_PROOF_SIGNAL_CHANNEL } from './cluster-client-load.ts'
+import { openSignalReader, type SignalStreamReader } from '../chaos-proof-signal-sse-reader.ts'
 
 /** Load through all rounds: schedules, webhooks and stream readers. */
 export interface BackgroundLoad {
@@ -43,7 +43,7 @@ export async function startBackgroundLoad(ground: ClusterEnvironment): Promise<B
       await post(agent, '/api/task/schedule', { interval: '5m', tool, params })
   }
   const readers = await Promise.all(
-    agents.map((agent) => openSignalReader(nginx.url, agent, CLUSTER_SIGNAL_CHANNEL)),
+    agents.map((agent) => openSignalReader(nginx.url, agent, CLUSTER_PROOF_SIGNAL_CHANNEL)),
   )
   const hints = await connectJobQueue(ground)
 
@@ -89,7 +89,7 @@ async function connectJobQueue({ databaseUrl, redis }: ClusterEnvironment) {
     target,
     redis: { url: redis.url },
     prefix,
-    clock: createSystemClock(),
+    clock: createDatabaseAdjustedClock(),
     log: () => {},
   })
 }

@@ -2,25 +2,25 @@ import type { Sql } from '../../persistence/postgres/connection-pool.ts'
 import { verifyDatabaseInvariants } from '../../persistence/verify/verify-database-invariants.ts'
 import type { BackgroundLoad } from './background-load.ts'
 import {
-  CLUSTER_SIGNAL_CHANNEL,
+  CLUSTER_PROOF_SIGNAL_CHANNEL,
   PAID_TOOL_PRICE_MICROS,
   type ClusterRoundAgents,
 } from './cluster-client-load.ts'
 import type { WebhookReceiver } from '../accepting-webhook-receiver.ts'
 import {
   compareOperationsWithLedger,
-  type LedgerComparison,
+  type OperationsLedgerComparison,
 } from '../compare-operations-with-ledger.ts'
-import type { AgentOperation } from '../retried-agent-requests.ts'
+import type { RetriedAgentRequest } from '../chaos-agent-operations-with-retries.ts'
 
 /** The agents of one round and their operations. */
 export interface ClusterRoundOperations {
   readonly cast: ClusterRoundAgents
-  readonly operations: readonly AgentOperation[]
+  readonly operations: readonly RetriedAgentRequest[]
 }
 
 /** Compares the replies to clients with the data of the stations. */
-export interface ClusterAuditResult extends LedgerComparison {
+export interface ClusterAuditResult extends OperationsLedgerComparison {
   readonly unanswered: number
   /** Micro-USDC served beyond a task, a fuse or a balance. */
   readonly overspent: number
@@ -89,7 +89,7 @@ function overspentMicros({ cast, operations }: ClusterRoundOperations): number {
 
 async function countRejectedAndCharged(
   sql: Sql,
-  operations: readonly AgentOperation[],
+  operations: readonly RetriedAgentRequest[],
 ): Promise<number> {
   const refused = operations.filter(({ limited, kind }) => limited !== null && kind !== 'claim')
   const rows = await sql<{ owner: string; key: string }[]>`
@@ -101,7 +101,7 @@ async function countRejectedAndCharged(
 
 async function countWrongBounties(
   sql: Sql,
-  operations: readonly AgentOperation[],
+  operations: readonly RetriedAgentRequest[],
 ): Promise<number> {
   const rows = await sql<{ id: string; claimer: string | null }[]>`
     select bounty_id::text as id, claimed_by::text as claimer from bounties`
@@ -117,10 +117,10 @@ async function countWrongBounties(
 
 async function auditSignals(
   { sql, backgroundLoad }: ClusterAuditInput,
-  operations: readonly AgentOperation[],
+  operations: readonly RetriedAgentRequest[],
 ) {
   const rows = await sql<{ id: string; call: string }[]>`
-    select id::text, call_id::text as call from signals where channel = ${CLUSTER_SIGNAL_CHANNEL} order by id`
+    select id::text, call_id::text as call from signals where channel = ${CLUSTER_PROOF_SIGNAL_CHANNEL} order by id`
   const stored = new Set(rows.map(({ call }) => call))
   const told = operations.filter(
     ({ kind, acknowledged }) => kind === 'publish' && acknowledged !== null,
@@ -143,7 +143,7 @@ const isAfter = (id: string, before: string | undefined): boolean =>
 
 async function auditWebhooks(
   { sql, receiver }: ClusterAuditInput,
-  operations: readonly AgentOperation[],
+  operations: readonly RetriedAgentRequest[],
 ) {
   const due = await sql<{ id: string; state: string }[]>`select id, state from deliveries`
   const agents = await sql<{ id: string }[]>`

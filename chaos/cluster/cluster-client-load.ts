@@ -9,21 +9,21 @@ import {
   type StationClient,
 } from '../station-http-client.ts'
 import type { SeededRandom } from '../seeded-random.ts'
-import { CLUSTER_STARTER_USDC, type ClusterEnvironment } from './cluster-environment.ts'
+import { CLUSTER_STARTER_USDC, type ClusterEnvironment } from './start-three-station-cluster.ts'
 import {
   operationRequestsTo,
-  createAgentOperation,
-  sendAgentOperation,
-  type AgentOperationRequest,
+  createRetriedAgentRequest,
+  sendAgentRequestAttempt,
+  type AgentRequestWithAllowedErrors,
   type AgentOperationKind,
-  type AgentOperation,
-} from '../retried-agent-requests.ts'
+  type RetriedAgentRequest,
+} from '../chaos-agent-operations-with-retries.ts'
 
 /** A spend limit and the calls made under it. */
 export interface SpendLimitCase {
   readonly kind: 'task' | 'pack' | 'poor'
   readonly agent: AgentIdAndApiKey
-  readonly request: AgentOperationRequest
+  readonly request: AgentRequestWithAllowedErrors
   /** Micro-USDC. */
   readonly maxMicros: number
 }
@@ -36,7 +36,7 @@ export interface ClusterRoundAgents {
   readonly bounties: readonly string[]
 }
 
-export const CLUSTER_SIGNAL_CHANNEL = 'prove:cluster'
+export const CLUSTER_PROOF_SIGNAL_CHANNEL = 'prove:cluster'
 const AGENTS = 6
 const BOUNTIES = 4
 /** The unit price of all calls. */
@@ -60,7 +60,7 @@ const OPERATION_MIX: readonly AgentOperationKind[] = [
   ...Array<AgentOperationKind>(1).fill('claim'),
 ]
 
-const call = (headers: Record<string, string>, refusal: string): AgentOperationRequest => ({
+const call = (headers: Record<string, string>, refusal: string): AgentRequestWithAllowedErrors => ({
   path: '/api/refuel',
   body: PAID_TOOL_BODY,
   headers,
@@ -107,7 +107,7 @@ export async function createRoundAgents({
     kind: SpendLimitCase['kind'],
     agent: AgentIdAndApiKey,
     calls: number,
-    request: AgentOperationRequest,
+    request: AgentRequestWithAllowedErrors,
   ): SpendLimitCase => ({
     kind,
     agent,
@@ -129,17 +129,17 @@ function randomClusterOperation(
   { agents, limits, bounties }: ClusterRoundAgents,
   key: string,
   chance: SeededRandom,
-): AgentOperation {
+): RetriedAgentRequest {
   const kind = chance.pick(OPERATION_MIX)
   const limit = limits.find((one) => one.kind === kind)
-  if (limit !== undefined) return createAgentOperation(limit.agent, key, kind, limit.request)
+  if (limit !== undefined) return createRetriedAgentRequest(limit.agent, key, kind, limit.request)
   const at = chance.integer(kind === 'claim' ? 1 : 0, agents.length - 1)
   const agent = agents[at] as AgentIdAndApiKey
-  const forms: Partial<Record<AgentOperationKind, AgentOperationRequest>> = {
+  const forms: Partial<Record<AgentOperationKind, AgentRequestWithAllowedErrors>> = {
     ...operationRequestsTo(agents[(at + 1) % agents.length] as AgentIdAndApiKey),
     publish: {
       path: '/api/signal/publish',
-      body: { channel: CLUSTER_SIGNAL_CHANNEL, type: 'insight', payload: { key } },
+      body: { channel: CLUSTER_PROOF_SIGNAL_CHANNEL, type: 'insight', payload: { key } },
     },
     claim: {
       path: `/api/bounties/${chance.pick(bounties)}/claim`,
@@ -147,11 +147,11 @@ function randomClusterOperation(
       allowed: ['already_claimed'],
     },
   }
-  return createAgentOperation(agent, key, kind, forms[kind] as AgentOperationRequest)
+  return createRetriedAgentRequest(agent, key, kind, forms[kind] as AgentRequestWithAllowedErrors)
 }
 
-export interface ClientLoad {
-  readonly operations: readonly AgentOperation[]
+export interface RunningClientLoad {
+  readonly operations: readonly RetriedAgentRequest[]
   /** Resolves when every started request has its reply. */
   stop(): Promise<void>
   /** Time of the slowest request from the first attempt to the reply. */
@@ -163,9 +163,9 @@ export function startClientLoad(
   ground: ClusterEnvironment,
   cast: ClusterRoundAgents,
   name: string,
-): ClientLoad {
+): RunningClientLoad {
   const { chance, client, direct } = ground
-  const operations: AgentOperation[] = []
+  const operations: RetriedAgentRequest[] = []
   let stopping = false
   let slowest = 0
   const run = async (next: () => StationClient): Promise<void> => {
@@ -191,10 +191,13 @@ export function startClientLoad(
   }
 }
 
-async function retryOverClients(next: () => StationClient, one: AgentOperation): Promise<void> {
+async function retryOverClients(
+  next: () => StationClient,
+  one: RetriedAgentRequest,
+): Promise<void> {
   const until = performance.now() + RETRY_TIMEOUT_MS
   while (performance.now() < until) {
-    await sendAgentOperation(next(), one)
+    await sendAgentRequestAttempt(next(), one)
     if ((one.acknowledged ?? one.limited ?? one.refused) !== null) return
     await sleep(RETRY_PAUSE_MS)
   }

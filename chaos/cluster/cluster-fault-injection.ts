@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { ClusterEnvironment } from './cluster-environment.ts'
+import type { ClusterEnvironment } from './start-three-station-cluster.ts'
 import { readPostmasterPid } from '../station-process.ts'
 
 /** Faults during load; `none` is the baseline. */

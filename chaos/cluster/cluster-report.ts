@@ -3,14 +3,14 @@ import type {
   ClusterRound,
   NginxRequestAndErrorCounts,
 } from './prove-cluster.ts'
-import { alignColumns, loadAverage } from '../statistics-and-table-columns.ts'
+import { alignColumns, loadAverage } from '../quantiles-machine-info-and-text-tables.ts'
 
 /** Prints the results of the cluster proof. */
 
-export const CLUSTER_TABLE_HEADER =
+export const CLUSTER_PROOF_TABLE_HEADER =
   'round  trouble   after ms  asked  answered  slowest ms  survivors: errors of requests  load'
 
-/** Formats a round as a row under `CLUSTER_TABLE_HEADER`. */
+/** Formats a round as a row under `CLUSTER_PROOF_TABLE_HEADER`. */
 export function formatClusterRound(round: ClusterRound, at: number): string {
   const cells = [
     [at, 5],

@@ -8,7 +8,7 @@ import {
   withClusterEnvironment,
   type ClusterOptions,
   type ClusterEnvironment,
-} from './cluster-environment.ts'
+} from './start-three-station-cluster.ts'
 import { startBackgroundLoad, type BackgroundLoad } from './background-load.ts'
 import { createRoundAgents, startClientLoad } from './cluster-client-load.ts'
 import {

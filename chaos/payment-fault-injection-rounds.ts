@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
-import type { HexString } from '../chain/onchain-payment.ts'
+import type { HexString } from '../chain/onchain-payment-types.ts'
 import type { Sql } from '../persistence/postgres/connection-pool.ts'
 import { startEmbeddedPostgres } from '../persistence/postgres/embedded-postgres-server.ts'
 import { verifyDatabaseInvariants } from '../persistence/verify/verify-database-invariants.ts'
@@ -21,9 +21,9 @@ import {
   checkPurchaseOnChain,
   signPurchase,
   sendPurchase,
-  type PurchaseContext,
+  type X402PurchaseFixtures,
   type X402Purchase,
-} from './x402-purchases.ts'
+} from './chaos-proof-x402-purchases.ts'
 import { startRpcProxy, type RpcProxy } from './rpc-delay-proxy.ts'
 import { readPostmasterPid, spawnStationProcess, type StationProcess } from './station-process.ts'
 import { findFreePort } from './free-port.ts'
@@ -51,7 +51,7 @@ interface InterruptedSettlements {
   readonly unseen: number
 }
 
-export interface PaymentRound extends PaymentAuditResult {
+export interface PaymentProofRound extends PaymentAuditResult {
   readonly trouble: PaymentFaultKind
   readonly afterMs: number
   readonly asked: number
@@ -67,19 +67,19 @@ export interface PaymentRound extends PaymentAuditResult {
   readonly refusals: readonly string[]
 }
 
-export interface PaymentProofResult {
-  readonly rounds: readonly PaymentRound[]
+export interface PaymentFaultRoundsResult {
+  readonly rounds: readonly PaymentProofRound[]
   /** After all open payments have been retried. */
-  readonly last: PaymentRound
+  readonly last: PaymentProofRound
 }
 
-export interface PaymentProofOptions {
+export interface PaymentFaultRoundsOptions {
   readonly code: string
   readonly dataDir: string
   readonly chance: SeededRandom
   readonly rounds: number
   readonly sql: Sql
-  readonly onRound: (round: PaymentRound, at: number) => void
+  readonly onRound: (round: PaymentProofRound, at: number) => void
 }
 
 const NODES = 2
@@ -107,7 +107,7 @@ const FIRST_FAULTS: readonly PaymentFaultKind[] = [
   ...(['postgres', 'no gas', 'rpc silent', 'postgres', 'no blocks'] as const),
 ]
 
-interface PaymentEnvironment extends PurchaseContext {
+interface PaymentEnvironment extends X402PurchaseFixtures {
   readonly front: RpcProxy
   readonly settler: HexString
   readonly clients: readonly StationClient[]
@@ -119,7 +119,9 @@ interface PaymentEnvironment extends PurchaseContext {
 }
 
 /** Runs payments under load on a local chain while faults occur one after the other. */
-export async function runPaymentRounds(options: PaymentProofOptions): Promise<PaymentProofResult> {
+export async function runPaymentFaultInjectionRounds(
+  options: PaymentFaultRoundsOptions,
+): Promise<PaymentFaultRoundsResult> {
   const { code, dataDir, chance, sql } = options
   // The database belongs to neither station, so it survives the death of a node.
   const database = await startEmbeddedPostgres({ dataDir, log: () => {} })
@@ -164,10 +166,10 @@ export async function runPaymentRounds(options: PaymentProofOptions): Promise<Pa
 }
 
 async function runRounds(
-  { rounds, onRound, chance }: PaymentProofOptions,
+  { rounds, onRound, chance }: PaymentFaultRoundsOptions,
   ground: PaymentEnvironment,
 ) {
-  const done: PaymentRound[] = []
+  const done: PaymentProofRound[] = []
   for (let at = 1; at <= rounds; at++) {
     const trouble = FIRST_FAULTS[at - 1] ?? chance.pick(PAYMENT_FAULT_KINDS)
     const one = await runPaymentRound({ ...ground, tasks: await startTasks(ground) }, trouble)
@@ -203,7 +205,7 @@ async function startTasks({ agents, clients, chance }: PaymentEnvironment) {
 async function runPaymentRound(
   ground: PaymentEnvironment,
   trouble: PaymentFaultKind,
-): Promise<PaymentRound> {
+): Promise<PaymentProofRound> {
   const { chance, purchases } = ground
   const before = purchases.length
   const stop = startBuyers(ground)
@@ -352,13 +354,16 @@ function isPurchaseFinal({ result, state }: X402Purchase): boolean {
   return state === null || state === 'released' || state === 'settled' || state === 'lost'
 }
 
-type RoundObservation = Pick<PaymentRound, 'trouble' | 'afterMs' | 'asked' | 'caught' | 'restMs'>
+type RoundObservation = Pick<
+  PaymentProofRound,
+  'trouble' | 'afterMs' | 'asked' | 'caught' | 'restMs'
+>
 
 /** Compares all payments so far with the ledger and the chain. */
 async function auditRound(
   ground: PaymentEnvironment,
   seen: RoundObservation,
-): Promise<PaymentRound> {
+): Promise<PaymentProofRound> {
   const { sql, chain, treasury, purchases } = ground
   for (const purchase of purchases)
     if (!purchase.authorizationUsed) await checkPurchaseOnChain(chain, purchase)

@@ -1,8 +1,8 @@
-import { median } from '../../chaos/statistics-and-table-columns.ts'
+import { median } from '../../chaos/quantiles-machine-info-and-text-tables.ts'
 import type { Sql } from '../../persistence/postgres/connection-pool.ts'
 import { spawnChildProgram } from '../benchmark-child-processes.ts'
 import {
-  createBenchmarkRow,
+  createBenchmarkReportRow,
   formatThousands,
   formatFactor,
   type BenchmarkRow,
@@ -14,13 +14,13 @@ import {
 const CALLERS = 256
 
 /** Compares the same calls with and without `synchronous_commit`. */
-export async function benchmarkDiskFlush(
+export async function benchmarkSynchronousCommit(
   dataDir: string,
   sql: Sql,
   agentId: string,
   scale: BenchmarkScale,
 ): Promise<BenchmarkRow> {
-  const service = spawnChildProgram('in-process-worker.ts', [dataDir])
+  const service = spawnChildProgram('benchmarked-station-process-without-http.ts', [dataDir])
   const [flushed, unflushed] = [[] as number[], [] as number[]]
   try {
     await service.ask()
@@ -41,7 +41,7 @@ export async function benchmarkDiskFlush(
     await service.stop()
   }
   const ratio = median(flushed) / median(unflushed)
-  return createBenchmarkRow({
+  return createBenchmarkReportRow({
     what: `in process, one hot agent, ${CALLERS} callers, against synchronous_commit=off`,
     measured: `${formatThousands(median(flushed))}/s`,
     baseline: `${formatThousands(median(unflushed))}/s`,
@@ -59,7 +59,11 @@ export async function benchmarkMemoryPerAgent(
   dataDir: string,
   ids: readonly string[],
 ): Promise<BenchmarkRow> {
-  const service = spawnChildProgram('in-process-worker.ts', [dataDir], ['--expose-gc'])
+  const service = spawnChildProgram(
+    'benchmarked-station-process-without-http.ts',
+    [dataDir],
+    ['--expose-gc'],
+  )
   try {
     await service.ask()
     const { heap, rss, ms, resident } = JSON.parse(
@@ -71,7 +75,7 @@ export async function benchmarkMemoryPerAgent(
       resident: number
     }
     const mega = (bytes: number) => Math.round(bytes / 1e6)
-    return createBenchmarkRow({
+    return createBenchmarkReportRow({
       what: `memory of ${formatThousands(ids.length)} hydrated idle agents`,
       measured: `${mega(rss)} MB resident, ${mega(heap)} MB heap, read in ${(ms / 1000).toFixed(1)} s`,
       baseline: `${formatThousands(resident)} aggregates in memory`,

@@ -1,6 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
-import { connectMinimalWebSocket, type MinimalWebSocket } from './minimal-websocket-client.ts'
+import {
+  connectMinimalWebSocket,
+  type BenchmarkWebSocketConnection,
+} from './minimal-websocket-client.ts'
 
 /** Opens one WebSocket per key in a separate process; each counts the signals of a channel. */
 
@@ -12,7 +15,7 @@ export interface WebSocketListenersPlan {
   readonly keys: readonly string[]
 }
 
-export interface WebSocketListenersReport {
+export interface WebSocketListenerBenchmarkReport {
   /** Frames of all sockets. */
   readonly frames: number
   /** Sockets that did not receive every signal once and in order. */
@@ -34,7 +37,7 @@ const MAX_SIGNALS = 32_768
 const waits = new Uint32Array(MAX_DELAY_MS * BUCKETS_A_MS)
 
 interface Listener {
-  socket: MinimalWebSocket | null
+  socket: BenchmarkWebSocketConnection | null
   /** Received signals by number: a `Set` would pause now and then to grow its table. */
   readonly heard: Uint8Array
   /** Number of received signals. */
@@ -92,7 +95,7 @@ function open(
 ) {
   const timed = since === undefined
   return new Promise<void>((resolve, reject) => {
-    const hearing = (message: Buffer, on: MinimalWebSocket) => {
+    const hearing = (message: Buffer, on: BenchmarkWebSocketConnection) => {
       if (begins(message, EVENT)) hear(listener, message, timed)
       else if (begins(message, READY)) {
         const frame = { type: 'subscribe', ref: '1', channels: [channel], since }
@@ -160,7 +163,7 @@ async function run(plan: WebSocketListenersPlan): Promise<void> {
       const total = Number(of)
       await heardAll(total)
       const { user, system } = process.cpuUsage(cpu)
-      const heard: WebSocketListenersReport = {
+      const heard: WebSocketListenerBenchmarkReport = {
         frames: heardByAll() - warm,
         wrong: listeners.filter(({ count, wrong }) => wrong || count !== total).length,
         p50: quantile(0.5),

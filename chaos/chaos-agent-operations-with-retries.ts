@@ -16,7 +16,7 @@ export type AgentOperationKind =
   | ('task' | 'pack' | 'poor' | 'publish' | 'claim')
 
 /** One request of an agent with its own Idempotency-Key. */
-export interface AgentOperation {
+export interface RetriedAgentRequest {
   readonly agent: AgentIdAndApiKey
   readonly key: string
   readonly kind: AgentOperationKind
@@ -37,8 +37,8 @@ export interface AgentOperation {
 }
 
 /** A request and the error codes it may return. */
-export type AgentOperationRequest = Pick<AgentOperation, 'path' | 'body'> &
-  Partial<Pick<AgentOperation, 'headers' | 'allowed'>>
+export type AgentRequestWithAllowedErrors = Pick<RetriedAgentRequest, 'path' | 'body'> &
+  Partial<Pick<RetriedAgentRequest, 'headers' | 'allowed'>>
 
 /** Relative frequencies; streams keep holds in the ledger while they run. */
 const OPERATION_MIX: readonly (keyof ReturnType<typeof operationRequestsTo>)[] = [
@@ -51,15 +51,15 @@ const OPERATION_MIX: readonly (keyof ReturnType<typeof operationRequestsTo>)[] =
 const RETRY_PAUSE_MS = 20
 const RETRY_TIMEOUT_MS = 90_000
 
-export function randomAgentOperation(
+export function randomRetriedAgentRequest(
   agents: readonly AgentIdAndApiKey[],
   key: string,
   chance: SeededRandom,
-): AgentOperation {
+): RetriedAgentRequest {
   const agent = chance.pick(agents)
   const other = agents[(agents.indexOf(agent) + 1) % agents.length] as AgentIdAndApiKey
   const kind = chance.pick(OPERATION_MIX)
-  return createAgentOperation(agent, key, kind, operationRequestsTo(other)[kind])
+  return createRetriedAgentRequest(agent, key, kind, operationRequestsTo(other)[kind])
 }
 
 /** Requests that only a lack of credits may reject. */
@@ -77,21 +77,21 @@ export function operationRequestsTo(other: AgentIdAndApiKey) {
   }
 }
 
-export function createAgentOperation(
+export function createRetriedAgentRequest(
   agent: AgentIdAndApiKey,
   key: string,
   kind: AgentOperationKind,
-  form: AgentOperationRequest,
-): AgentOperation {
+  form: AgentRequestWithAllowedErrors,
+): RetriedAgentRequest {
   const state = { tries: 0, acknowledged: null, limited: null, refused: null }
   const startedAt = performance.now()
   return { agent, key, kind, headers: {}, allowed: [], ...form, startedAt, ...state }
 }
 
 /** Sends it once; returns the reply, if any. */
-export async function sendAgentOperation(
+export async function sendAgentRequestAttempt(
   client: StationClient,
-  operation: AgentOperation,
+  operation: RetriedAgentRequest,
 ): Promise<StationReply | null> {
   const { agent, key, path, body, headers, allowed } = operation
   const sent = { ...apiKeyHeader(agent), ...headers, 'idempotency-key': key }
@@ -108,14 +108,14 @@ export async function sendAgentOperation(
 }
 
 /** Retries with the same Idempotency-Key until a reply arrives, as a careful client does. */
-export async function retryAgentOperation(
+export async function retryWithSameIdempotencyKey(
   client: StationClient,
-  operation: AgentOperation,
+  operation: RetriedAgentRequest,
   giveUp: () => boolean = () => false,
 ): Promise<void> {
   const until = performance.now() + RETRY_TIMEOUT_MS
   while (performance.now() < until && !giveUp()) {
-    await sendAgentOperation(client, operation)
+    await sendAgentRequestAttempt(client, operation)
     const { acknowledged, limited, refused } = operation
     if ((acknowledged ?? limited ?? refused) !== null) return
     await sleep(RETRY_PAUSE_MS)

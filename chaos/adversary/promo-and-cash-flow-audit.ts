@@ -44,7 +44,7 @@ export interface CreditFlowTotals {
  * Traces promotional credits and cash from account to account, through the holds of calls. Reports
  * rows where one became the other.
  */
-export async function readCreditFlows(sql: Sql): Promise<CreditFlowTotals> {
+export async function auditPromoAndCashFlows(sql: Sql): Promise<CreditFlowTotals> {
   const rows = await sql<Row[]>`
     select debit, credit, amount_micros as amount, call_id::text as "callId"
       from transfers order by at, id`
@@ -55,7 +55,7 @@ export async function readCreditFlows(sql: Sql): Promise<CreditFlowTotals> {
 
 function createFlowReader() {
   const sums = { granted: 0n, held: 0n, spent: 0n, cashIn: 0n, cashOut: 0n }
-  /** Cash that the house earned, and cash that it gave away. */
+  /** Cash that the station earned, and cash that it paid. */
   const house = { earned: 0n, given: 0n }
   const holds = new Map<string, Hold>()
   const escrowOf = new Map<string, string>()
@@ -76,7 +76,7 @@ function createFlowReader() {
   function promoOwner(account: string): string | null {
     const [kind, id = ''] = account.split(':')
     if (kind === 'agent') return id
-    return kind === 'bounty' ? (escrowOf.get(id) ?? null) : null
+    return kind === 'bounty' || kind === 'pass' ? (escrowOf.get(id) ?? null) : null
   }
 
   function promoIn(row: Row): void {
@@ -85,7 +85,7 @@ function createFlowReader() {
     // A pool lends the bonus it received and gets its loans back.
     if (debit === 'grants:promo' || debit.startsWith('fleet:')) return
     const [from, to] = [promoOwner(debit), promoOwner(credit)]
-    if (credit.startsWith('bounty:') && from !== null)
+    if (/^(bounty|pass):/.test(credit) && from !== null)
       escrowOf.set(credit.split(':')[1] ?? '', from)
     else if (to !== null && from !== to) say('promo-received', row)
   }
@@ -119,7 +119,7 @@ function createFlowReader() {
     const [from, to] = [accountKindOf(row.debit), accountKindOf(row.credit)]
     if (row.credit === 'grants:promo') sums.granted -= row.amount
     else if (to === 'promo') promoIn(row)
-    // Promotional credits that leave the house as promotional credits are no longer spent.
+    // Promotional credits that the station pays out as promotional credits are no longer spent.
     if (from === 'house' && to === 'promo') sums.spent -= row.amount
     if (from === 'promo') fromPromo(row, to)
     else if (from === 'cash') fromCash(row, to)
@@ -128,7 +128,7 @@ function createFlowReader() {
     else if (from === 'house' && to === 'cash') house.given += row.amount
   }
 
-  /** The remainder of each hold was captured: promotional credits pay the house first. */
+  /** The remainder of each hold was captured: promotional credits pay the station first. */
   function end(): CreditFlowTotals {
     for (const [name, { promo, cash, toCash, toHouse }] of holds) {
       const captured = toCash + toHouse

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { PAYMENT_NETWORKS } from '../chain/payment-networks.ts'
 import { toSettlementId } from '../payments/commands/payment-claim-commands.ts'
-import type { HexString } from '../chain/onchain-payment.ts'
+import type { HexString } from '../chain/onchain-payment-types.ts'
 import type { LocalChain } from '../test/support/chain/local-chain.ts'
 import {
   apiKeyHeader,
@@ -14,7 +14,7 @@ import {
   signPaymentHeader,
   isAuthorizationUsed,
   type SignedPaymentHeader,
-  type PayerAccount,
+  type FundedPayerWallet,
 } from './payer-wallets.ts'
 
 /** Purchases with signed x402 payments, retried and checked on the chain. */
@@ -26,10 +26,10 @@ interface AgentTask {
 }
 
 /** The parts that purchases are made from. */
-export interface PurchaseContext {
+export interface X402PurchaseFixtures {
   readonly chain: LocalChain
   readonly treasury: HexString
-  readonly payers: readonly PayerAccount[]
+  readonly payers: readonly FundedPayerWallet[]
   readonly agents: readonly AgentIdAndApiKey[]
   readonly tasks: readonly AgentTask[]
   readonly chance: SeededRandom
@@ -76,7 +76,7 @@ const PURCHASE_MIX: readonly X402Purchase['kind'][] = [
 const RETRY_PAUSE_MS = 40
 
 /** Signs a payment and chooses how to send it. */
-export async function signPurchase(market: PurchaseContext): Promise<X402Purchase> {
+export async function signPurchase(market: X402PurchaseFixtures): Promise<X402Purchase> {
   const { chain, treasury, payers, agents, tasks, chance } = market
   const kind = chance.pick(PURCHASE_MIX)
   const task = chance.pick(tasks)

@@ -12,8 +12,16 @@ interface Teardown {
   teardown(work: () => unknown): unknown
 }
 
-/** Serves large pages, slow prices, redirects and echoes. */
-export async function startTargetWebsite(t: Teardown): Promise<{ base: string; port: number }> {
+/** The website, with the tokens that prove its origin to the station. */
+export interface TargetWebsite {
+  readonly base: string
+  readonly port: number
+  readonly tokens: Set<string>
+}
+
+/** Serves large pages, slow prices, redirects, echoes, and the calls of tools that are sold. */
+export async function startTargetWebsite(t: Teardown): Promise<TargetWebsite> {
+  const tokens = new Set<string>()
   const server = createServer((request, response) => {
     const url = new URL(request.url ?? '/', 'http://site')
     const sent = String(request.headers['x-token'] ?? '')
@@ -22,7 +30,12 @@ export async function startTargetWebsite(t: Teardown): Promise<{ base: string; p
       response.writeHead(302, { location }).end()
       return
     }
-    response.writeHead(200, { 'content-type': 'application/json', 'x-fixture': '1' })
+    if (url.pathname === '/.well-known/gas-station.txt') {
+      response.writeHead(200, { 'content-type': 'text/plain' }).end([...tokens].join('\n'))
+      return
+    }
+    const status = url.pathname === '/tool/fails' ? 500 : 200
+    response.writeHead(status, { 'content-type': 'application/json', 'x-fixture': '1' })
     const asked = url.searchParams.get('ids')
     if (asked === null) response.end(pageOf(url.pathname, sent))
     else setTimeout(() => response.end(pricesOf(asked)), PRICE_DELAY_MS)
@@ -33,7 +46,7 @@ export async function startTargetWebsite(t: Teardown): Promise<{ base: string; p
     return new Promise((done) => server.close(done))
   })
   const { port } = server.address() as AddressInfo
-  return { base: `http://127.0.0.1:${port}`, port }
+  return { base: `http://127.0.0.1:${port}`, port, tokens }
 }
 
 /** Prices in CoinGecko's format. */

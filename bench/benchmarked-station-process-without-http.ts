@@ -41,9 +41,9 @@ async function pay(agentId: string, callers: number, ms: number): Promise<number
     taskId: null,
     backpackId: null,
     ghost: 'off',
-    door: { path: '/api/refuel', body: Buffer.alloc(0), headers: {}, fingerprint: '' },
+    door: { path: '/api/refuel', body: Buffer.alloc(0), paymentHeader: null, fingerprint: '' },
     idempotency: null,
-    signal: new AbortController().signal,
+    connection: { closed: false, closeSignal: new AbortController().signal },
     requestId: 'bench',
   })
   let paid = 0

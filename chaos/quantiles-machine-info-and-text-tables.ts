@@ -11,7 +11,7 @@ export const median = (values: readonly number[]): number => quantile(values, 0.
 /** The load average of the last minute, printed as context for timings. */
 export const loadAverage = (): string => (loadavg()[0] ?? 0).toFixed(1)
 
-export function describeMachine(): string {
+export function describeHostHardware(): string {
   const [first, ...others] = cpus()
   const memory = Math.round(totalmem() / 2 ** 30)
   const processor = first?.model.trim() ?? ''

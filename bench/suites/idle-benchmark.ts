@@ -1,0 +1,68 @@
+import { readFileSync, rmSync } from 'node:fs'
+import { setTimeout as pause } from 'node:timers/promises'
+import {
+  createDataDirectory,
+  connectToEmbeddedStationDatabase,
+  spawnStationProcess,
+} from '../../chaos/station-process.ts'
+import { findFreePort } from '../../chaos/free-port.ts'
+import type { Sql } from '../../persistence/postgres/connection-pool.ts'
+import { createBenchmarkReportRow, type BenchmarkRow } from '../benchmark-row.ts'
+
+/** Benchmarks what a station costs that nobody calls. */
+
+/** After the start: schemas are compiled and the heap has settled. */
+const SETTLE_MS = 20_000
+const MEASURE_SECONDS = 60
+const CPU_TARGET_MS = 5
+const TRANSACTIONS_TARGET = 2
+
+/** CPU milliseconds a second, and transactions a second, of a new station without requests. */
+export async function benchmarkIdleStation(
+  env: Readonly<Record<string, string>>,
+): Promise<BenchmarkRow> {
+  const dataDir = createDataDirectory()
+  const station = await spawnStationProcess({ dataDir, port: await findFreePort(), env })
+  const sql = connectToEmbeddedStationDatabase(dataDir, 1)
+  try {
+    await pause(SETTLE_MS)
+    const before = { cpu: cpuMillisecondsOf(station.pid), commits: await countTransactions(sql) }
+    await pause(MEASURE_SECONDS * 1_000)
+    // The second count is one of the transactions itself.
+    const commits = (await countTransactions(sql)) - before.commits - 1
+    const cpu = (cpuMillisecondsOf(station.pid) - before.cpu) / MEASURE_SECONDS
+    const rate = commits / MEASURE_SECONDS
+    const text = `${cpu.toFixed(1)} ms of CPU and ${rate.toFixed(1)} transactions a second`
+    return createBenchmarkReportRow({
+      what: 'a station that nobody calls',
+      measured: `${text}, RSS ${residentMegabytesOf(station.pid)} MB`,
+      baseline: '',
+      result: text,
+      target: `<= ${CPU_TARGET_MS} ms, <= ${TRANSACTIONS_TARGET} transactions`,
+      met: cpu <= CPU_TARGET_MS && rate <= TRANSACTIONS_TARGET,
+      n: `${MEASURE_SECONDS} s`,
+    })
+  } finally {
+    await sql.end({ timeout: 1 })
+    await station.stop()
+    rmSync(dataDir, { recursive: true, force: true })
+  }
+}
+
+async function countTransactions(sql: Sql): Promise<number> {
+  const [row] = await sql<{ count: bigint }[]>`
+    select xact_commit + xact_rollback as count from pg_stat_database
+     where datname = current_database()`
+  return Number(row?.count ?? 0n)
+}
+
+/** Linux counts it in hundredths of a second. */
+function cpuMillisecondsOf(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
+  return (Number(fields[11]) + Number(fields[12])) * 10
+}
+
+function residentMegabytesOf(pid: number): number {
+  const [, kilobytes] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
+  return Math.round(Number(kilobytes) / 1_024)
+}
