@@ -1,23 +1,21 @@
-import { spawn } from 'node:child_process'
-import { join } from 'node:path'
-import { createInterface } from 'node:readline'
+import { execFileSync } from 'node:child_process'
 import { parseArgs } from 'node:util'
 import { REPOSITORY_ROOT } from '../repository-root.ts'
 import { buildTests } from './build-tests.ts'
-import type { TestGroup } from './test-groups.ts'
+import { runTestGroups } from './run-test-groups.ts'
+import type { TestGroup } from './group-test-files-by-process.ts'
 
 /**
- * `npm test [group…]` and `npm run test:all`: builds the tests and runs their groups with tap. The last
+ * `npm test [group…]` and `npm run test:all`: builds the tests and runs their groups. The last
  * line says how many assertions passed and failed, and in how long.
  */
 
-const BUILT = '.cache/test'
-/** Longest time of one group of files. */
-const GROUP_TIMEOUT_S = 900
+/** Starts the PostgreSQL cluster of its parent process, and ends with that cluster ready. */
+const START_CLUSTER = '.cache/test/test/support/postgres/test-postgres-cluster.js'
 const JOBS = 3
-/** Suites of outages measure time: with more beside them, calls wait longer than the service lets them. */
-const JOBS_WITH_LONG_SUITES = 2
-const SUMMARY = /^# \{ total: \d+.*\}$/
+/** Suites of outages mostly wait, and they measure time: they run by themselves, after the others. */
+const OUTAGE_JOBS = 4
+const isOutageGroup = ({ name }: TestGroup): boolean => name.startsWith('long-outages')
 
 const { values, positionals } = parseArgs({
   options: { all: { type: 'boolean', default: false }, list: { type: 'boolean', default: false } },
@@ -31,46 +29,22 @@ const chosen = groups.filter(({ name, long }) =>
     ? positionals.some((prefix) => name.startsWith(prefix))
     : values.all || !long,
 )
-if (values.list) {
+if (chosen.length === 0) {
+  console.error(`No test group begins with ${positionals.join(' or ')}.`)
+  process.exitCode = 1
+} else if (values.list) {
   for (const { name, files } of chosen) console.log(`${name}: ${files.join(' ')}`)
 } else {
-  const { code, summary } = await runTap(chosen)
-  const passed = countOf(summary, 'pass')
-  // Without a summary tap itself ended: that is a failure.
-  const failed = summary === '' ? 1 : countOf(summary, 'fail')
+  const outages = chosen.filter(isOutageGroup)
+  const others = chosen.filter((group) => !isOutageGroup(group))
+  execFileSync(process.execPath, [START_CLUSTER], { cwd: REPOSITORY_ROOT, stdio: 'inherit' })
+  const first = await runTestGroups(others, JOBS)
+  const second = await runTestGroups(outages, OUTAGE_JOBS)
+  const [passed, failed] = [first.passed + second.passed, first.failed + second.failed]
+  for (const failure of [...first.failures, ...second.failures]) console.log(failure)
   const seconds = Math.round((Date.now() - startedAt) / 1000)
   const time = `${Math.floor(seconds / 60)} min ${seconds % 60} s`
   console.log(`${chosen.length} groups in ${time}`)
   console.log(`${passed} passed, ${failed} failed`)
-  process.exitCode = code === 0 && failed > 0 ? 1 : code
-}
-
-/** Runs the groups; what tap prints goes through, but for its own summary, which is returned. */
-async function runTap(selected: readonly TestGroup[]): Promise<{ code: number; summary: string }> {
-  const program = join(REPOSITORY_ROOT, 'node_modules/.bin/tap')
-  const options = [
-    '--disable-coverage',
-    '--node-arg=--enable-source-maps',
-    `--timeout=${GROUP_TIMEOUT_S}`,
-    `--jobs=${values.all ? JOBS_WITH_LONG_SUITES : JOBS}`,
-    `--before=${BUILT}/test/support/postgres/test-cluster.js`,
-  ]
-  const files = selected.map(({ entry }) => `${BUILT}/groups/${entry}.js`)
-  const tap = spawn(process.execPath, [program, 'run', ...options, ...files], {
-    cwd: REPOSITORY_ROOT,
-    stdio: ['inherit', 'pipe', 'inherit'],
-  })
-  let summary = ''
-  createInterface(tap.stdout).on('line', (line) => {
-    if (SUMMARY.test(line)) summary = line
-    else if (!/^# time=/.test(line)) console.log(line)
-  })
-  const code = await new Promise<number>((resolve) => {
-    tap.once('close', (exitCode) => resolve(exitCode ?? 1))
-  })
-  return { code, summary }
-}
-
-function countOf(summary: string, kind: 'pass' | 'fail'): number {
-  return Number(new RegExp(`\\b${kind}: (\\d+)`).exec(summary)?.[1] ?? 0)
+  process.exitCode = failed > 0 ? 1 : 0
 }

@@ -22,7 +22,7 @@ function endpointTable(routes: readonly RegisteredRoute[]): string {
     CALLER_LABELS[auth],
     summary,
   ])
-  return markdownTable(['Endpoint', 'Who may call it', 'What it does'], rows)
+  return markdownTable(['Endpoint', 'Access', 'Effect'], rows)
 }
 
 function toolTable(tools: readonly Tool[]): string {
@@ -32,7 +32,7 @@ function toolTable(tools: readonly Tool[]): string {
     fieldsOf(tool),
     tool.description,
   ])
-  return markdownTable(['Tool', 'Price (USDC)', 'Fields', 'What it does'], rows)
+  return markdownTable(['Tool', 'Price (USDC)', 'Fields', 'Effect'], rows)
 }
 
 function priceOf({ access, price, free, keyless, keyRequired }: Tool): string {
@@ -41,7 +41,7 @@ function priceOf({ access, price, free, keyless, keyRequired }: Tool): string {
   ]
   if (free !== undefined) {
     const { perDay, overage } = free
-    const beyond = overage === null ? 'then refused' : `then ${toUsdc(overage)}`
+    const beyond = overage === null ? 'then rejected' : `then ${toUsdc(overage)}`
     parts.splice(0, parts[0] === 'free' ? 1 : 0, `${perDay} free a day`, beyond)
   }
   if (access === 'free_with_key' && keyless !== undefined)
@@ -89,15 +89,15 @@ ${endpointTable(routes)}
 
 ## Tools
 
-The ${listed.length} of \`GET /api/tools\`. Sent to \`POST /api/refuel\` as \`tool\`, its fields beside it. A star marks a
-field that is required.
+The ${listed.length} tools of \`GET /api/tools\`. \`POST /api/refuel\` takes the name as \`tool\`, beside the tool's fields. A star
+marks a required field.
 
 ${toolTable(listed)}
 
 ### Other priced operations
 
-Each has an endpoint of its own above, and is no tool: \`GET /api/tools\` does not count it. It may be
-sent to \`POST /api/refuel\` all the same, under this name.
+Each has its own endpoint above and is not listed in \`GET /api/tools\`. \`POST /api/refuel\` accepts these names
+too.
 
 ${toolTable(operations)}
 

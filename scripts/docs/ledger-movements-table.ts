@@ -1,6 +1,6 @@
 import {
   LEDGER_MOVEMENT_RULES,
-  type LedgerAccountClass,
+  type LedgerAccountKind,
   type LedgerMovementRoute,
 } from '../../domain/ledger-movements.ts'
 import { writeGeneratedSection, markdownTable } from './write-generated.ts'
@@ -8,7 +8,7 @@ import { writeGeneratedSection, markdownTable } from './write-generated.ts'
 /** Writes the table of permitted ledger movements. */
 
 const TRANSFERABLE_LABELS = { no: 'no', yes: 'yes', switch: '`PROMO_TRANSFERABLE`' } as const
-const isPromo = (account: LedgerAccountClass) => account.endsWith(':promo')
+const isPromo = (account: LedgerAccountKind) => account.endsWith(':promo')
 
 /** Groups source accounts with the same targets into one row. */
 function groupMovements(
@@ -45,5 +45,5 @@ const rows = Object.entries(LEDGER_MOVEMENT_RULES).flatMap(([kind, { description
 writeGeneratedSection(
   'docs/credits.md',
   'movements',
-  markdownTable(['Kind', 'What moves', 'From', 'To', 'Credits', 'To another agent'], rows),
+  markdownTable(['Kind', 'Movement', 'From', 'To', 'Credits', 'To another agent'], rows),
 )

@@ -1,6 +1,6 @@
 import { LIMITS, TOKEN_BUCKET_RATES } from '../../core/limits.ts'
 import { toUsdc } from '../../core/money.ts'
-import { MAX_BUDGET } from '../../domain/pricing.ts'
+import { MAX_CREDIT_AMOUNT } from '../../domain/pricing.ts'
 import {
   CHARACTER_SINGULAR_AND_PLURAL,
   describeCountRange,
@@ -41,6 +41,7 @@ const COUNT_LIMITS: readonly [string, number][] = [
   ['Secrets of a keyring', LIMITS.keyringSecrets],
   ['Schedules', LIMITS.schedules],
   ['Webhooks', LIMITS.webhooks],
+  ['Entries of the registry of APIs', LIMITS.registeredApis],
   ['Watches of the Hive', LIMITS.hiveWatches],
   ['Members of a fleet', LIMITS.fleetMembers],
   ['Streams of a key', LIMITS.streamsPerKey],
@@ -60,52 +61,52 @@ const DAILY_LIMITS: readonly [string, string, string][] = [
     '429 `daily_bytes_exceeded`',
   ],
   [
-    'Answers of free calls; as much of plain writes',
+    'Answers of free calls; the same again for plain writes',
     formatBytes(LIMITS.storedResponseBytesPerDay),
-    'given once: `_meta.kept` is false, a repetition is 410 `answer_not_kept`',
+    'not stored: `_meta.kept` is false, a repetition is 410 `answer_not_kept`',
   ],
-  ['One answer of a free call', formatBytes(LIMITS.storedResponseMaxBytes), 'given once, as above'],
+  ['One answer of a free call', formatBytes(LIMITS.storedResponseMaxBytes), 'not stored, as above'],
 ]
 
 /** Renders all upper bounds from the constants that define them. */
 export function renderLimitsDocument(routes: readonly RegisteredRoute[]): string {
   return `# Limits
 
-Generated from the code by \`npm run docs:reference\`. Every bound is answered by a problem that names the
-field or the limit; nothing is cut off in silence. Amounts of USDC have at most six decimals and are at most
-${toUsdc(MAX_BUDGET)}. An integer that a JSON number cannot hold exactly is 400: send it as a string.
+Generated from the code by \`npm run docs:reference\`. Input beyond a limit is rejected with a problem that names the
+field or the limit; no input is truncated. Amounts of USDC have at most six decimals and are at most
+${toUsdc(MAX_CREDIT_AMOUNT)}. An integer that a JSON number cannot hold exactly is 400: send it as a string.
 
 ## Sizes
 
-More is 413 \`body_too_large\` with \`limit_bytes\`; a tool whose answer is larger fails and is refunded.
+Larger input is 413 \`body_too_large\` with \`limit_bytes\`. A tool with a larger answer fails and is refunded.
 
 ${markdownTable(
-  ['What', 'At most'],
+  ['Subject', 'Maximum'],
   SIZE_LIMITS.map(([what, bytes]) => [what, formatBytes(bytes)]),
 )}
 
-## How many
+## Counts
 
-More is 409 \`limit_reached\`; within one request it is 400.
+Exceeding one is 409 \`limit_reached\`, or 400 within one request.
 
 ${markdownTable(
-  ['What', 'At most'],
+  ['Subject', 'Maximum'],
   COUNT_LIMITS.map(([what, count]) => [what, String(count)]),
 )}
 
-## What is kept, a day
+## Storage per day
 
-For each agent; days begin at midnight UTC.
+Per agent and UTC day.
 
-${markdownTable(['What', 'At most', 'More is'], DAILY_LIMITS)}
+${markdownTable(['Subject', 'Maximum', 'Beyond it'], DAILY_LIMITS)}
 
-## How often
+## Rates
 
-Token buckets: a bucket is full again after its size divided by its rate. Beyond them 429 with
-\`Retry-After\`, \`RateLimit\` and \`RateLimit-Policy\`.
+Token buckets. A request without a token is 429 with \`Retry-After\`, \`RateLimit\` and
+\`RateLimit-Policy\`.
 
 ${markdownTable(
-  ['Bucket', 'A second', 'At once'],
+  ['Bucket', 'Per second', 'Burst'],
   Object.entries(TOKEN_BUCKET_RATES).map(([name, { perSecond, burst }]) => [
     `\`${name}\``,
     String(Number(perSecond.toPrecision(3))),
@@ -115,14 +116,14 @@ ${markdownTable(
 
 ## Fields of requests
 
-What onboarding takes is the schema \`NewAgent\` of the OpenAPI description. \`[]\` stands for each entry of a list.
+The fields of onboarding are the schema \`NewAgent\` of the OpenAPI description. \`[]\` means each entry of a list.
 
-${markdownTable(['Request', 'Field', 'Takes'], routes.filter(({ hidden }) => !hidden).flatMap(routeFieldRows))}
+${markdownTable(['Request', 'Field', 'Accepts'], routes.filter(({ hidden }) => !hidden).flatMap(routeFieldRows))}
 
 ## Fields of tools
 
 ${markdownTable(
-  ['Tool', 'Field', 'Takes'],
+  ['Tool', 'Field', 'Accepts'],
   NATIVE_TOOLS.flatMap(({ slug, input }) => boundedFieldRows(`\`${slug}\``, input as SchemaField)),
 )}
 `

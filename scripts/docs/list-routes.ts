@@ -2,9 +2,9 @@ import { channel } from 'node:diagnostics_channel'
 import type { FastifyInstance } from 'fastify'
 import { ZERO } from '../../core/money.ts'
 import type { SchemaNode } from '../../core/validation/describe-schema.ts'
-import { createSystemClock } from '../../core/clock.ts'
+import { createDatabaseAdjustedClock } from '../../core/clock.ts'
 import { buildHttpServer } from '../../http/http-server.ts'
-import type { HttpServices } from '../../http/http-services.ts'
+import type { HttpServices } from '../../http/http-config-and-service-types.ts'
 import type { RouteAuth, BoundKeyAccess } from '../../http/fastify-augmentation.ts'
 import { createToolCatalogue } from '../../tools/tool-catalogue.ts'
 
@@ -69,6 +69,7 @@ function createInertServices(): HttpServices {
     version: '0',
     trustProxy: false,
     operatorToken: { reveal: () => 'x'.repeat(16) },
+    operatorContact: null,
     rateLimits: true,
     onboardPerHourPerIp: 10,
     bulkOnboardMax: 20,
@@ -90,7 +91,12 @@ function createInertServices(): HttpServices {
     bus: createInertProxy(),
     health: createInertProxy(),
   }
-  const known: Record<string, unknown> = { config, catalogue, plane, clock: createSystemClock() }
+  const known: Record<string, unknown> = {
+    config,
+    catalogue,
+    plane,
+    clock: createDatabaseAdjustedClock(),
+  }
   return new Proxy(known, {
     get: (target, name) => target[String(name)] ?? createInertProxy(),
   }) as unknown as HttpServices

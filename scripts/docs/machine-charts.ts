@@ -1,15 +1,22 @@
 import type { AnyStateMachine, AnyStateNode, AnyTransitionDefinition } from 'xstate'
 import { machineRegistry } from '../../actors/machine-registry.ts'
+import type { AnyReducer } from '../../machines/reducer.ts'
+import { writeMachineLayouts } from './machine-layouts.ts'
 import { writeGeneratedFile, markdownTable } from './write-generated.ts'
 
-/** Writes the Mermaid charts of all machines. */
+/** Writes the Mermaid charts of all machines, and the charts that the inspector draws. */
 
 const INTRO = `# The state machines
 
 Generated from \`actors/machine-registry.ts\`; do not edit. Each machine has a chart of its transitions
 and a table of the events that change no state. In the table the first row whose condition holds
-applies, and \`refuse\` with its code rejects the event. A labelled arrow from a start point inside a
-composite state is a transition of that composite state itself.
+applies; an empty last column accepts the event without a change, and \`reject\` with its code rejects
+it. In the chart a rejection is an arrow to \`rejected\`, which is no state: the machine stays where it
+is. A labelled arrow from a start point inside a composite state is a transition of that composite
+state itself. \`(ended)\` marks the end of a life.
+
+A guard or action without parameters in these charts receives the event. The config of each machine
+is one literal with named guards and actions: its JSON opens in an editor for state machines.
 `
 
 interface NamedAction {
@@ -81,21 +88,52 @@ function arrow(transition: AnyTransitionDefinition, target: AnyStateNode) {
 const arrows = (node: AnyStateNode) =>
   transitionsOf(node).flatMap((one) => (one.target ?? []).map((target) => arrow(one, target)))
 
+/** The code of a rejection and its details: `FUSE_TRIPPED per_day`; null for another transition. */
+function rejectionOf({ actions }: AnyTransitionDefinition): string | null {
+  const reject = (actions as unknown as NamedAction[]).find(({ type }) => type === 'reject')
+  return reject === undefined ? null : Object.values(reject.params ?? {}).join(' ')
+}
+
+/** One arrow for each code with which a state rejects events. */
+function rejections(node: AnyStateNode, from: string, to: string): string[] {
+  const events = new Map<string, Set<string>>()
+  for (const transition of transitionsOf(node)) {
+    const code = rejectionOf(transition)
+    if (code === null) continue
+    const ofCode = events.get(code) ?? new Set()
+    events.set(code, ofCode.add(eventName(transition.eventType)))
+  }
+  return [...events].map(([code, names]) => `${from} --> ${to}: ${[...names].join(', ')} / ${code}`)
+}
+
+/** The rejections of the children of a state, and at the top those of the machine itself. */
+function drawRejections(node: AnyStateNode): string[] {
+  const id = [...node.path, 'rejected'].join('_')
+  const lines = [
+    ...(node.parent === undefined ? rejections(node, '[*]', id) : []),
+    ...Object.values(node.states).flatMap((child) => rejections(child, mermaidId(child), id)),
+  ]
+  return lines.length === 0 ? [] : [`state "rejected" as ${id}`, `class ${id} rejected`, ...lines]
+}
+
 function draw(node: AnyStateNode): string[] {
   const children = Object.values(node.states)
   const body = [
+    ...(node.parent === undefined ? ['classDef rejected stroke:#c3332f,color:#c3332f'] : []),
     ...(node.type === 'compound' ? [`[*] --> ${mermaidId(entryOf(node))}`] : []),
     ...children.flatMap(drawChild),
     ...arrows(node).flatMap(({ inside, line }) => (inside ? [line] : [])),
     ...children.flatMap((child) =>
       arrows(child).flatMap(({ inside, line }) => (inside ? [] : [line])),
     ),
+    ...drawRejections(node),
   ]
   return body.map((line) => `  ${line}`)
 }
 
 function drawChild(node: AnyStateNode): string[] {
-  const title = `state "${node.key}" as ${mermaidId(node)}`
+  const name = node.tags.includes('ended') ? `${node.key} (ended)` : node.key
+  const title = `state "${name}" as ${mermaidId(node)}`
   return node.type === 'compound' ? [`${title} {`, ...draw(node), '}'] : [title]
 }
 
@@ -117,9 +155,18 @@ function machineSection({ id, root }: AnyStateMachine): string {
   return `## ${id}\n\n${chart}\n\n${markdownTable(['in', 'on', 'if', 'then'], transitionRows(root))}\n`
 }
 
+const reducerSection = ({ id, on }: AnyReducer): string => {
+  const events = Object.keys(on).map((event) => `\`${event}\``)
+  return `## ${id}\n\nA reducer: it has no states. Events: ${events.join(', ')}.\n`
+}
+
 writeGeneratedFile(
   'docs/machines.md',
-  [INTRO, ...Object.values(machineRegistry).map(({ machine }) => machineSection(machine))].join(
-    '\n',
-  ),
+  [
+    INTRO,
+    ...Object.values(machineRegistry).map((entry) =>
+      entry.type === 'reducer' ? reducerSection(entry.reducer) : machineSection(entry.machine),
+    ),
+  ].join('\n'),
 )
+await writeMachineLayouts()

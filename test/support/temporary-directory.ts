@@ -12,7 +12,7 @@ interface TeardownScope {
  * Makes a folder the temporary directory of this process until the test ends, so that the folders of
  * its child processes can be counted. Returns the folder; processes of other users may enter it.
  */
-export function useTemporaryDirectory(t: TeardownScope, prefix: string): string {
+export function overrideTmpdirDuringTest(t: TeardownScope, prefix: string): string {
   const previous = process.env['TMPDIR']
   const folder = mkdtempSync(join(tmpdir(), prefix))
   chmodSync(folder, 0o755)

@@ -6,7 +6,7 @@ import { fromUsdc } from '../../../core/money.ts'
 import { getAgentBalanceCommand } from '../../../payments/commands/agent-account-commands.ts'
 import { createTestDatabase } from '../postgres/test-database.ts'
 import {
-  type ActorNode,
+  type TestActorNode,
   type ActorNodeOptions,
   findInvariantViolations,
   createActorNode,
@@ -28,16 +28,16 @@ async function createNodes(t: Test, count: number, options: ActorNodeOptions = {
 }
 export async function createSingleNode(t: Test, options: ActorNodeOptions = {}) {
   const { sql, all } = await createNodes(t, 1, options)
-  return { sql, one: all[0] as ActorNode }
+  return { sql, one: all[0] as TestActorNode }
 }
 export async function createNodePair(t: Test, options: ActorNodeOptions = {}) {
   const { sql, all } = await createNodes(t, 2, options)
-  return { sql, one: all[0] as ActorNode, two: all[1] as ActorNode }
+  return { sql, one: all[0] as TestActorNode, two: all[1] as TestActorNode }
 }
 
 /** A spender without a key and outside every Backpack. */
 export const UNLIMITED_SPENDER = { key: null, backpackId: null } as const
-export const transferInput = (toAgentId: string, usdc: number) => ({
+export const sampleCreditTransferInput = (toAgentId: string, usdc: number) => ({
   toAgentId,
   amount: fromUsdc(usdc),
   memo: null,
@@ -45,7 +45,7 @@ export const transferInput = (toAgentId: string, usdc: number) => ({
   spender: UNLIMITED_SPENDER,
 })
 export const taskInput = (text: string) => ({ name: text, budget: fromUsdc(1) })
-export const readPromoBalance = async (at: ActorNode, id: string) =>
+export const readPromoBalance = async (at: TestActorNode, id: string) =>
   (await at.ask(id, getAgentBalanceCommand, {})).promo
 export const assertNoViolations = async (
   t: Tap,
@@ -53,7 +53,7 @@ export const assertNoViolations = async (
 ) => t.strictSame(await findInvariantViolations(sql), {}, 'gas verify finds nothing')
 
 /** A command that counts its executions and runs the given function. */
-export function createProbeCommand(
+export function createCountingAggregateCommand(
   apply: AggregateCommand<undefined, unknown>['apply'],
 ): AggregateCommand<undefined, unknown> & { runs: number } {
   const command = {
@@ -70,7 +70,7 @@ export function createProbeCommand(
 
 const PAGER = { webhookUrl: null, ownerEmail: null, ownerTelegram: null }
 export const createTestBackpack = (
-  at: ActorNode,
+  at: TestActorNode,
   id: string,
   perCall: number | null,
   days = 90,

@@ -5,9 +5,9 @@ import type { Clock } from '../../../core/clock.ts'
 import { ServiceError } from '../../../core/errors.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { fromUsdc, ZERO, type Micros } from '../../../core/money.ts'
-import type { CallRow } from '../../../core/commit-rows.ts'
+import type { CallRow } from '../../../core/aggregate-commit-row-types.ts'
 import { isDatabaseUnavailableError } from '../../../http/database-unavailable-error.ts'
-import type { CallAdmissionRequest } from '../../../payments/call-admission-request.ts'
+import type { CallAdmissionRequest } from '../../../payments/agent-call-admission-request-types.ts'
 import {
   expireCallHoldCommand,
   type SettleCallInput,
@@ -164,7 +164,7 @@ export function createActorNode(t: Teardown, sql: Sql, options: ActorNodeOptions
     },
   }
 }
-export type ActorNode = ReturnType<typeof createActorNode>
+export type TestActorNode = ReturnType<typeof createActorNode>
 
 export const sampleAdmission = (
   amount: number,
@@ -240,7 +240,7 @@ export const touchedAggregatesOfAdmission = (
 })
 
 /** Returns `ok` or the error code of a rejection; rethrows any other error. */
-export const errorCodeOf = (work: Promise<unknown>): Promise<string> =>
+export const awaitErrorCodeOrOk = (work: Promise<unknown>): Promise<string> =>
   work.then(
     () => 'ok',
     (error: unknown) => {

@@ -1,4 +1,4 @@
-import { openRadioDrop } from '../../../app/cli/radio-drop-cli-command.ts'
+import { openRadioDrop } from '../../../app/cli/operator/radio-drops.ts'
 import type { TestAgent, InProcessStation } from '../station/start-test-station.ts'
 
 /** A call paid from credits. */
@@ -29,6 +29,9 @@ export interface AgentObjects {
   readonly foreignStrategy: string
   /** Open, posted by another agent. */
   readonly foreignBounty: string
+  /** Open, of another agent, dearer than the starter credits. */
+  readonly foreignListing: string
+  readonly listingToWithdraw: string
 }
 
 export async function createAgentObjects(
@@ -51,6 +54,12 @@ export async function createAgentObjects(
   const friend = await main.onboard()
   const bounty = (key: string) =>
     made('/api/bounties', { title: 'x', description: 'x', domain: 'x', reward_usdc: 0.05 }, key)
+  const note = (key: string) => made('/api/vault/write', { content: 'x', type: 'context' }, key)
+  const sell = async (key: string, entry: string) => {
+    const terms = { name: 'x', description: 'x', price_usdc: 0.6, accepts_promo: true }
+    return made('/api/marketplace/list', { ...terms, entry_ids: [entry] }, key)
+  }
+  const [memory, theirs] = [await note(own), await note(friend.key)]
   return {
     friend,
     spareKey: await made('/api/keys', {}),
@@ -63,7 +72,9 @@ export async function createAgentObjects(
     backpack: await pack(),
     backpackToRevoke: await pack(),
     fleet: await made('/api/fleet/create', { name: 'x' }),
-    memory: await made('/api/vault/write', { content: 'x', type: 'context' }),
+    memory,
+    foreignListing: await sell(friend.key, theirs),
+    listingToWithdraw: await sell(own, memory),
     drop: (await openRadioDrop(main.sql))[0]?.code ?? '',
     referralCode: await made('/api/referrals/create', {}),
     webhook: await hook(),

@@ -1,11 +1,12 @@
 import { createAbsorbInboxCommand } from '../../../actors/absorb-inbox-command.ts'
+import { toCallPriceMovements } from '../../../domain/call-price-movements.ts'
 import { handleInboxMessage } from '../../../payments/inbox-message-handler.ts'
 import {
   actorKey,
   createInMemoryHoldBook,
   createInMemoryHoldChanges,
-  type Aggregate,
-} from '../../../actors/in-memory-aggregate.ts'
+  type LoadedAggregateActors,
+} from '../../../actors/loaded-aggregate-state.ts'
 import type {
   AggregateCommandOptions,
   AggregateCommand,
@@ -17,10 +18,10 @@ import {
 } from '../../../actors/commands/backpacks-commands.ts'
 import {
   cancelTaskCommand,
-  endTaskCommand,
+  endTaskAggregateCommand,
   setTaskBudgetCommand,
   startTaskCommand,
-} from '../../../actors/commands/tasks-commands.ts'
+} from '../../../actors/commands/task-session-actor-commands.ts'
 import {
   hasNoEffects,
   createCommandContext,
@@ -30,14 +31,15 @@ import { DAY } from '../../../core/clock.ts'
 import { ServiceError } from '../../../core/errors.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { UNLIMITED_API_KEY_SPENDING } from '../../../domain/api-key-spending-limits.ts'
-import { micros, ZERO } from '../../../core/money.ts'
-import type { CallAdmissionRequest } from '../../../payments/call-admission-request.ts'
+import { asMicros, ZERO } from '../../../core/money.ts'
+import type { CallAdmissionRequest } from '../../../payments/agent-call-admission-request-types.ts'
 import {
   admitCallCommand,
   failCallCommand,
   releaseCallHoldCommand,
   settleCallCommand,
   expireCallHoldCommand,
+  type CommittedCallInfo,
 } from '../../../payments/commands/call-commands.ts'
 import {
   createAgentCommand,
@@ -46,13 +48,18 @@ import {
   sendCreditsCommand,
 } from '../../../payments/commands/agent-account-commands.ts'
 import {
+  callRowOfAdmission,
   sampleAdmission,
   failCallInputOfAdmission,
   settleCallInputOfAdmission,
   touchedAggregatesOfAdmission,
-  type ActorNode,
+  type TestActorNode,
 } from '../actors/test-actor-node.ts'
-import { creditTestCash, activateByReversedDeposit } from './ledger-model-test-commands.ts'
+import {
+  activateByReversedDeposit,
+  buyModelPass,
+  creditTestCash,
+} from './ledger-model-test-commands.ts'
 import type { LedgerModelOperation } from './ledger-model-operations.ts'
 import { LEDGER_MODEL_KEY_CAP_MICROS, LEDGER_MODEL_REFERRER } from './reference-ledger.ts'
 
@@ -61,7 +68,7 @@ import { LEDGER_MODEL_KEY_CAP_MICROS, LEDGER_MODEL_REFERRER } from './reference-
 const KEY = {
   ...UNLIMITED_API_KEY_SPENDING,
   id: newUuidV7(Date.now()),
-  cap: micros(LEDGER_MODEL_KEY_CAP_MICROS),
+  cap: asMicros(LEDGER_MODEL_KEY_CAP_MICROS),
 }
 
 interface CommandRequest {
@@ -88,10 +95,10 @@ export interface LedgerModelFuse {
   readonly perCall: bigint | null
   readonly perDay: bigint | null
 }
-const limit = (amount: bigint | null) => (amount === null ? null : micros(amount))
+const limit = (amount: bigint | null) => (amount === null ? null : asMicros(amount))
 
 /** Maps the numbers of a sequence to ids, and operations to commands. */
-export class LedgerModelIds {
+export class LedgerModelCommandBuilder {
   readonly agents: string[]
   readonly packs: string[] = []
   readonly tasks: { id: string; agent: number }[] = []
@@ -105,7 +112,7 @@ export class LedgerModelIds {
     const referrer =
       agent === LEDGER_MODEL_REFERRER ? null : (this.agents[LEDGER_MODEL_REFERRER] as string)
     const agentId = this.agents[agent] as string
-    const birth = { agentId, starter: micros(starter), referrer, rows: [] }
+    const birth = { agentId, starter: asMicros(starter), referrer, rows: [] }
     return toCommandRequest(createAgentCommand, birth, { fresh: true })
   }
   createBackpack(agent: number, { perCall, perDay }: LedgerModelFuse): CommandRequest {
@@ -129,11 +136,12 @@ export class LedgerModelIds {
       case 'admit': {
         const task = op.task === null ? undefined : this.tasks[op.task]
         const one = sampleAdmission(0, {
-          amount: micros(op.amount),
+          amount: asMicros(op.amount),
           key: op.key ? KEY : null,
           taskId: task?.agent === agent ? task.id : null,
           backpackId: op.pack ? backpackId : null,
           expiresAt: op.durable ? Date.now() + DAY : null,
+          passable: op.passable,
         })
         return toCommandRequest(
           admitCallCommand,
@@ -144,11 +152,15 @@ export class LedgerModelIds {
       }
       case 'settle': {
         const one = this.call(op.call)
-        const cost = micros((one.amount * op.part) / 4n)
+        const cost = asMicros((one.amount * op.part) / 4n)
         const to = this.agents[1 - agent] as string
-        const share = { to, amount: micros((cost * op.share) / 4n), withoutFee: !op.withFee }
+        // Passes pay no calls with shares.
+        const quarters = one.passable === true ? 0n : op.share
+        const share = { to, amount: asMicros((cost * quarters) / 4n), withoutFee: !op.withFee }
         const shares = share.amount === ZERO ? [] : [share]
-        const sharing = { shares, promoTransferable: op.promoToo }
+        const row = ({ at, pass = null }: CommittedCallInfo) =>
+          callRowOfAdmission(one, agentId, { cost, at, rail: pass === null ? 'credits' : 'pass' })
+        const sharing = { shares, promoTransferable: op.promoToo, row }
         return toCommandRequest(
           settleCallCommand,
           settleCallInputOfAdmission(one, agentId, cost, sharing),
@@ -173,7 +185,7 @@ export class LedgerModelIds {
         const { amount, promoToo } = op
         const payment = {
           toAgentId,
-          amount: micros(amount),
+          amount: asMicros(amount),
           memo: null,
           promoTransferable: promoToo,
           spender: { key: null, backpackId: null },
@@ -184,12 +196,14 @@ export class LedgerModelIds {
         return toCommandRequest(creditTestCash, op.amount)
       case 'activate':
         return toCommandRequest(activateByReversedDeposit, {})
+      case 'buyPass':
+        return toCommandRequest(buyModelPass, {})
       case 'look':
         return toCommandRequest(getAgentBalanceCommand, {})
       case 'start':
         return toCommandRequest(
           startTaskCommand,
-          { name: 'x', budget: micros(op.amount) },
+          { name: 'x', budget: asMicros(op.amount) },
           {},
           ({ taskId }) => {
             this.tasks.push({ id: taskId, agent })
@@ -199,14 +213,14 @@ export class LedgerModelIds {
         const taskId = this.task(op.task)
         return toCommandRequest(
           setTaskBudgetCommand,
-          { taskId, budget: micros(op.amount) },
+          { taskId, budget: asMicros(op.amount) },
           touchTask(taskId),
         )
       }
       case 'end': {
         const taskId = this.task(op.task)
         return toCommandRequest(
-          op.cancel ? cancelTaskCommand : endTaskCommand,
+          op.cancel ? cancelTaskCommand : endTaskAggregateCommand,
           { taskId },
           touchTask(taskId),
         )
@@ -233,9 +247,9 @@ const touchTask = (id: string) => touchedAggregatesOfAdmission({ taskId: id, bac
 
 /** The real commands and machines over states in memory: two nodes that always agree. */
 export class InMemoryOperationRunner {
-  readonly ids: LedgerModelIds
+  readonly ids: LedgerModelCommandBuilder
   readonly ledger = new Map<string, bigint>()
-  readonly states: Aggregate[]
+  readonly states: LoadedAggregateActors[]
   readonly held: [
     ReturnType<typeof createInMemoryHoldBook>,
     ReturnType<typeof createInMemoryHoldBook>,
@@ -243,7 +257,7 @@ export class InMemoryOperationRunner {
   private readonly inboxes: { id: string; event: unknown }[][]
 
   constructor(starters: readonly bigint[], fuse: LedgerModelFuse) {
-    this.ids = new LedgerModelIds(starters.length)
+    this.ids = new LedgerModelCommandBuilder(starters.length)
     this.states = this.ids.agents.map(() => ({ version: 0, actors: new Map() }))
     this.held = this.ids.agents.map(() => [createInMemoryHoldBook(), createInMemoryHoldBook()])
     this.inboxes = this.ids.agents.map(() => [])
@@ -266,33 +280,36 @@ export class InMemoryOperationRunner {
   }
 
   private ask(agent: number, node: number, wanted: CommandRequest, again = false): string {
-    const state = this.states[agent] as Aggregate
+    const state = this.states[agent] as LoadedAggregateActors
     const soft = createInMemoryHoldChanges(this.held[agent]?.[node] as never)
-    const turn = createCommandContext(this.ids.agents[agent] as string, state, soft, Date.now())
+    const owner = this.ids.agents[agent] as string
+    const turn = createCommandContext(owner, state, soft, Date.now())
     try {
       const result = wanted.command.apply(turn, wanted.input as never)
       if (hasNoEffects(turn.effects) && !soft.changed && !again && this.absorb(agent))
         return this.ask(agent, node, wanted, true)
       soft.apply()
-      this.keep(state, turn.effects)
+      this.keep(owner, state, turn.effects)
       wanted.done?.(result as never)
       return 'ok'
     } catch (error) {
       if (!(error instanceof ServiceError)) throw error
       if (error instanceof CommandRejectedError && error.emittedEffects !== null)
-        this.keep(state, error.emittedEffects)
+        this.keep(owner, state, error.emittedEffects)
       else if (!again && this.absorb(agent)) return this.ask(agent, node, wanted, true)
       return error.code
     }
   }
 
   private keep(
-    state: Aggregate,
+    owner: string,
+    state: LoadedAggregateActors,
     effects: ReturnType<typeof createCommandContext>['effects'],
   ): void {
     state.version += 1
     for (const [key, entry] of effects.dirty) state.actors.set(key, entry)
-    for (const { debit, credit, amount } of effects.transfers) {
+    const prices = effects.prices.flatMap((price) => toCallPriceMovements(owner, price))
+    for (const { debit, credit, amount } of [...effects.transfers, ...prices]) {
       if (amount <= ZERO || debit === credit) throw new Error('an impossible transfer')
       this.ledger.set(debit, (this.ledger.get(debit) ?? 0n) - amount)
       this.ledger.set(credit, (this.ledger.get(credit) ?? 0n) + amount)
@@ -307,27 +324,27 @@ export class InMemoryOperationRunner {
     return messages.length > 0
   }
 
-  context(agent: number, kind: 'agent' | 'backpack' | 'taskSession', id: string) {
+  context(agent: number, kind: 'agent' | 'backpack' | 'taskSession' | 'taskPasses', id: string) {
     return this.states[agent]?.actors.get(actorKey(kind, id))?.snapshot
   }
 }
 
 /** The same operations on two nodes over one database. */
-export class DatabaseOperationRunner {
-  readonly ids: LedgerModelIds
-  readonly nodes: readonly [ActorNode, ActorNode]
+export class LedgerModelDatabaseRunner {
+  readonly ids: LedgerModelCommandBuilder
+  readonly nodes: readonly [TestActorNode, TestActorNode]
 
-  private constructor(nodes: readonly [ActorNode, ActorNode], count: number) {
+  private constructor(nodes: readonly [TestActorNode, TestActorNode], count: number) {
     this.nodes = nodes
-    this.ids = new LedgerModelIds(count)
+    this.ids = new LedgerModelCommandBuilder(count)
   }
 
   static async open(
-    nodes: readonly [ActorNode, ActorNode],
+    nodes: readonly [TestActorNode, TestActorNode],
     starters: readonly bigint[],
     fuse: LedgerModelFuse,
-  ): Promise<DatabaseOperationRunner> {
-    const world = new DatabaseOperationRunner(nodes, starters.length)
+  ): Promise<LedgerModelDatabaseRunner> {
+    const world = new LedgerModelDatabaseRunner(nodes, starters.length)
     for (const [agent, starter] of [...starters, 0n].entries()) {
       await world.ask(agent, 0, world.ids.createAgent(agent, starter))
       await world.ask(agent, 0, world.ids.createBackpack(agent, fuse))
@@ -336,7 +353,7 @@ export class DatabaseOperationRunner {
   }
 
   async apply(op: LedgerModelOperation, agent: number, id: number): Promise<string> {
-    const node = this.nodes[op.node] as ActorNode
+    const node = this.nodes[op.node] as TestActorNode
     const agentId = this.ids.agents[agent] as string
     // A hold in memory depends on the state its node has loaded, so the node loads the agent first.
     if (op.type === 'admit' && !op.durable) await node.ask(agentId, getAgentBalanceCommand, {})
@@ -352,7 +369,7 @@ export class DatabaseOperationRunner {
     at: number,
     { command, input, options, done }: CommandRequest,
   ): Promise<string> {
-    const node = this.nodes[at] as ActorNode
+    const node = this.nodes[at] as TestActorNode
     try {
       const result = await node.ask(
         this.ids.agents[agent] as string,

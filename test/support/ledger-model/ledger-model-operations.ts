@@ -9,6 +9,8 @@ export type LedgerModelOperation =
       task: number | null
       pack: boolean
       durable: boolean
+      /** A task pass may pay it. */
+      passable: boolean
     }
   | LedgerModelSettleOperation
   | { type: 'activate'; agent: number; node: number }
@@ -16,6 +18,8 @@ export type LedgerModelOperation =
   | { type: 'send' | 'tip'; agent: number; node: number; amount: bigint; promoToo: boolean }
   | { type: 'deposit'; agent: number; node: number; amount: bigint }
   | { type: 'look'; agent: number; node: number }
+  /** Buys a small task pass, unless the agent has an open one. */
+  | { type: 'buyPass'; agent: number; node: number }
   | { type: 'start'; agent: number; node: number; amount: bigint }
   | { type: 'budget'; node: number; task: number; amount: bigint }
   | { type: 'end'; node: number; task: number; cancel: boolean }

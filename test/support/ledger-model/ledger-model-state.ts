@@ -13,6 +13,16 @@ export interface LedgerModelCall {
   readonly pack: boolean
   /** The amount a durable hold took; null for a hold in memory. */
   readonly taken: LedgerModelPurse | null
+  readonly passable: boolean
+  /** The number of the pass that pays. */
+  readonly passNumber: number | null
+}
+
+/** The open task pass of an agent. */
+export interface LedgerModelPass extends LedgerModelPurse {
+  readonly number: number
+  left: number
+  held: number
 }
 
 export interface LedgerModelTask {
@@ -34,6 +44,7 @@ export interface LedgerModelBackpack {
 
 export interface LedgerModelAgent extends LedgerModelPurse {
   keySpent: bigint
+  openPass: LedgerModelPass | null
   pack: LedgerModelBackpack
   inbox: LedgerModelPurse[]
   /** True after the first deposit: from then on the referrer earns. */

@@ -7,6 +7,17 @@ import {
   type LedgerModelPurse,
   type LedgerModelTask,
 } from './ledger-model-state.ts'
+import {
+  buyReferencePass,
+  divideReferencePrice,
+  endHeldReferenceSlot,
+  findPassOfReferenceCall,
+  findUsableReferencePass,
+  moveReferenceSlots,
+  smallerAmount,
+  takeReferencePromoFirst,
+  takeReferenceSlot,
+} from './reference-prices-and-passes.ts'
 
 /** A simple model of the ledger that the real one is compared with. Amounts are bigints. */
 
@@ -16,12 +27,7 @@ export const LEDGER_MODEL_KEY_CAP_MICROS = 300n
 export const LEDGER_MODEL_REFERRER = 2
 const REFERRAL_REWARD_MICROS = 210_000n
 
-const minAmount = (a: bigint, b: bigint) => (a < b ? a : b)
 const sum = (all: bigint[]) => all.reduce((total, one) => total + one, 0n)
-const promoFirst = (purse: LedgerModelPurse, amount: bigint): LedgerModelPurse => {
-  const promo = minAmount(purse.promo, amount)
-  return { promo, cash: amount - promo }
-}
 
 export class ReferenceLedger {
   readonly agents: LedgerModelAgent[]
@@ -43,6 +49,7 @@ export class ReferenceLedger {
       promo,
       cash: 0n,
       keySpent: 0n,
+      openPass: null,
       inbox: [],
       activated: false,
       pack: { ...fuse, spent: 0n, held: 0n, revoked: false, persistedRejections: new Set() },
@@ -85,6 +92,19 @@ export class ReferenceLedger {
       (call) => call.agent === agent && call.node === node && call.taken === null,
     )
   }
+  /** What calls hold of the balance in the memory of a node. */
+  reserved(agent: number, node: number): bigint {
+    const soft = this.inMemoryHolds(agent, node).filter((call) => call.passNumber === null)
+    return sum(soft.map((call) => call.amount))
+  }
+
+  private buyPass(agent: number, node: number): void {
+    this.passes += 1
+    const own = this.agents[agent] as LedgerModelAgent
+    buyReferencePass(own, this.passes, this.reserved(agent, node))
+  }
+  private passes = 0
+
   private durable(agent: number): LedgerModelCall[] {
     return [...this.calls.values()].filter((call) => call.agent === agent && call.taken !== null)
   }
@@ -137,6 +157,8 @@ export class ReferenceLedger {
       }
       case 'look':
         return
+      case 'buyPass':
+        return this.buyPass(op.agent, op.node)
       case 'start':
         this.tasks.push({
           agent: op.agent,
@@ -182,13 +204,16 @@ export class ReferenceLedger {
   }
 
   private admit(op: LedgerModelOperation & { type: 'admit' }, id: number): void {
-    const { agent, node, amount, key, task: taskAt, durable } = op
+    const { agent, node, amount, key, task: taskAt, durable, passable } = op
     const own = this.agents[agent] as LedgerModelAgent
     const soft = this.inMemoryHolds(agent, node)
     const reserved = (match: (call: LedgerModelCall) => boolean) =>
       sum(soft.filter(match).map((call) => call.amount))
     const task = taskAt === null ? null : (this.tasks[taskAt] as LedgerModelTask | undefined)
     const known = task !== null && task !== undefined && task.agent === agent ? task : null
+    const open = passable
+      ? findUsableReferencePass(own, this.inMemoryHolds(agent, node), amount)
+      : null
     if (op.pack) {
       if (own.pack.revoked) throw new LedgerModelRejection('REVOKED')
       this.trip(own.pack, 'perCall', 0n, amount)
@@ -204,17 +229,17 @@ export class ReferenceLedger {
     if (amount > 0n && key) {
       const held = this.durable(agent).filter((call) => call.key)
       const gone =
-        own.keySpent +
-        sum(held.map(({ taken }) => (taken?.promo ?? 0n) + (taken?.cash ?? 0n))) +
-        reserved((call) => call.key)
+        own.keySpent + sum(held.map((call) => call.amount)) + reserved((call) => call.key)
       if (gone + amount > LEDGER_MODEL_KEY_CAP_MICROS)
         throw new LedgerModelRejection('key_cap_exceeded')
     }
-    const free = own.promo + own.cash - reserved(() => true)
-    if (amount > 0n && free < amount) throw new LedgerModelRejection('payment_required')
+    const free = own.promo + own.cash - this.reserved(agent, node)
+    if (amount > 0n && open === null && free < amount)
+      throw new LedgerModelRejection('payment_required')
     let taken: LedgerModelPurse | null = null
     if (durable) {
-      taken = promoFirst(own, amount)
+      taken = open === null ? takeReferencePromoFirst(own, amount) : { promo: 0n, cash: 0n }
+      if (open !== null) moveReferenceSlots(open, -1, 1)
       own.promo -= taken.promo
       own.cash -= taken.cash
       if (op.pack) own.pack.held += amount
@@ -228,6 +253,8 @@ export class ReferenceLedger {
       task: known === null ? null : taskAt,
       pack: op.pack,
       taken,
+      passable,
+      passNumber: open?.number ?? null,
     }
     this.calls.set(id, call)
     this.owner.set(id, agent)
@@ -262,43 +289,22 @@ export class ReferenceLedger {
         task.held -= call.amount
         task.spent += cost
       }
-      used = promoFirst(call.taken, cost)
-      own.promo += call.taken.promo - used.promo
-      own.cash += call.taken.cash - used.cash
+      used = takeReferencePromoFirst(call.taken, cost)
+      if (call.passNumber !== null) used = endHeldReferenceSlot(own, cost)
+      else {
+        own.promo += call.taken.promo - used.promo
+        own.cash += call.taken.cash - used.cash
+      }
       if (call.key) own.keySpent += cost
     }
     this.calls.delete(id)
-    this.divide(call.agent, cost, used, op)
-  }
-
-  /** Divides a price among its recipients, by kind of credits. */
-  private divide(
-    agent: number,
-    cost: bigint,
-    paid: LedgerModelPurse,
-    op: LedgerModelSettleOperation,
-  ): void {
-    const share = (cost * op.share) / 4n
-    const left = { ...paid }
-    const shared = { cash: minAmount(share, paid.cash), promo: share - minAmount(share, paid.cash) }
-    left.cash -= shared.cash
-    left.promo -= shared.promo
-    const arrives = { cash: shared.cash, promo: op.promoToo ? shared.promo : 0n }
-    this.granted -= shared.promo - arrives.promo
-    if (arrives.cash + arrives.promo > 0n) this.agents[1 - agent]?.inbox.push(arrives)
-    const keepsFee = share === 0n || op.withFee
-    const fee = keepsFee ? minAmount(cost - (cost * 82n) / 100n, left.cash + left.promo) : 0n
-    let tools = left.cash + left.promo - fee
-    if (this.agents[agent]?.activated === true) {
-      const cash = minAmount(paid.cash / 100n, minAmount(left.cash, tools))
-      const promo = minAmount(paid.promo / 100n, minAmount(left.promo, tools - cash))
-      tools -= cash + promo
-      this.referral.cash += cash
-      if (op.promoToo) this.referral.promo += promo
-      else this.granted -= promo
-    }
-    this.platform += tools
-    this.treasury += fee
+    divideReferencePrice(
+      this,
+      call.agent,
+      used.promo + used.cash,
+      used,
+      call.passable ? { ...op, share: 0n } : op,
+    )
   }
 
   private charge(
@@ -316,18 +322,23 @@ export class ReferenceLedger {
       throw new LedgerModelRejection('task_budget_exceeded')
     if (cost > 0n && call.key) {
       const held = this.durable(call.agent).filter((one) => one.key)
-      const gone =
-        own.keySpent + sum(held.map(({ taken }) => (taken?.promo ?? 0n) + (taken?.cash ?? 0n)))
+      const gone = own.keySpent + sum(held.map((one) => one.amount))
       if (gone + cost > LEDGER_MODEL_KEY_CAP_MICROS)
         throw new LedgerModelRejection('key_cap_exceeded')
     }
-    if (cost > own.promo + own.cash) throw new LedgerModelRejection('payment_required')
+    const open =
+      cost > 0n
+        ? findPassOfReferenceCall(own, call, this.inMemoryHolds(call.agent, call.node))
+        : null
+    if (open === null && cost > own.promo + own.cash)
+      throw new LedgerModelRejection('payment_required')
     if (call.pack) own.pack.spent += cost
     if (task !== null) task.spent += cost
-    const { promo, cash } = promoFirst(own, cost)
+    if (call.key) own.keySpent += cost
+    if (open !== null) return takeReferenceSlot(own, open, 'left')
+    const { promo, cash } = takeReferencePromoFirst(own, cost)
     own.promo -= promo
     own.cash -= cash
-    if (call.key) own.keySpent += cost
     return { promo, cash }
   }
 
@@ -342,6 +353,7 @@ export class ReferenceLedger {
     const own = this.agents[call.agent] as LedgerModelAgent
     own.promo += call.taken.promo
     own.cash += call.taken.cash
+    if (call.passNumber !== null && own.openPass !== null) moveReferenceSlots(own.openPass, 1, -1)
     if (call.pack) own.pack.held -= call.amount
     if (call.task !== null) (this.tasks[call.task] as LedgerModelTask).held -= call.amount
   }
@@ -355,9 +367,9 @@ export class ReferenceLedger {
   }: LedgerModelOperation & { type: 'send' | 'tip' }): void {
     const own = this.agents[agent] as LedgerModelAgent
     const other = this.agents[1 - agent] as LedgerModelAgent
-    const reserved = sum(this.inMemoryHolds(agent, node).map((call) => call.amount))
+    const reserved = this.reserved(agent, node)
     const covered = own.promo + own.cash - reserved >= amount
-    let parts = promoFirst(own, amount)
+    let parts = takeReferencePromoFirst(own, amount)
     if (!promoToo) {
       const freeCash = reserved > own.promo ? own.cash - (reserved - own.promo) : own.cash
       if (freeCash < amount)
@@ -367,7 +379,7 @@ export class ReferenceLedger {
     own.promo -= parts.promo
     own.cash -= parts.cash
     const fee = type === 'tip' ? amount - (amount * 95n) / 100n : 0n
-    const fromCash = minAmount(fee, parts.cash)
+    const fromCash = smallerAmount(fee, parts.cash)
     this.treasury += fee
     other.inbox.push({ promo: parts.promo - (fee - fromCash), cash: parts.cash - fromCash })
   }

@@ -1,6 +1,9 @@
 import { newUuidV7 } from '../../../core/ids.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
+import { attestationCorruptions } from './attestation-corruptions.ts'
+import { communityToolCorruptions } from './community-tool-corruptions.ts'
 import { hiveCorruptions } from './hive-corruptions.ts'
+import { journalCorruptions } from './journal-corruptions.ts'
 import {
   creditCorruptions,
   fleetCorruptions,
@@ -8,6 +11,8 @@ import {
   scheduleCorruptions,
   type LedgerCorruption,
 } from './ledger-corruptions.ts'
+import { taskPassCorruptions } from './task-pass-corruptions.ts'
+import { marketplaceCorruptions } from './marketplace-corruptions.ts'
 import { vaultCorruptions } from './vault-corruptions.ts'
 
 /** Corruptions of each invariant of `gas verify`. */
@@ -20,7 +25,7 @@ const transfer = (
   kind = 'send',
   callId: string | null = null,
 ) =>
-  sql`insert into transfers (id, owner, debit, credit, amount_micros, kind, call_id, at)
+  sql`insert into ledger (id, owner, debit, credit, amount_micros, kind, call_id, at)
     values (${newUuidV7(Date.now())}, 'x', ${debit}, ${credit}, ${amount}, ${kind}, ${callId}, now())`
 const context = (sql: Sql, kind: string, path: string, value: string) =>
   sql`update actors set state = jsonb_set(state, ${`{context,${path}}`}::text[], ${value}::text::jsonb)
@@ -29,7 +34,7 @@ const context = (sql: Sql, kind: string, path: string, value: string) =>
 /** At least one corruption of each invariant. */
 export const INVARIANT_CORRUPTIONS: readonly LedgerCorruption[] = [
   {
-    description: 'a transfer of nothing',
+    description: 'a transfer of zero',
     rule: 'I1',
     apply: async (sql) => {
       await unchecked(sql)
@@ -45,6 +50,24 @@ export const INVARIANT_CORRUPTIONS: readonly LedgerCorruption[] = [
     },
   },
   {
+    description: 'a price with a fee above it',
+    rule: 'I1',
+    apply: async (sql) => {
+      await unchecked(sql)
+      await mutable(sql)
+      await sql`update ledger set fee_micros = amount_micros + 1 where kind = 'price'`
+    },
+  },
+  {
+    description: 'a price that promotional credits pay, of an agent that has none left',
+    rule: 'I3',
+    apply: async (sql) => {
+      await mutable(sql)
+      await sql`update ledger set promo_micros = amount_micros - promo_micros
+        where kind = 'price' and source in ('free', 'held')`
+    },
+  },
+  {
     description: 'an account below zero',
     rule: 'I2',
     apply: (sql) => transfer(sql, 'royalty:pool', 'treasury:fees', 5_000_000),
@@ -55,23 +78,23 @@ export const INVARIANT_CORRUPTIONS: readonly LedgerCorruption[] = [
     apply: (sql, { id }) => transfer(sql, `agent:${id}:cash`, 'treasury:fees', 5),
   },
   {
-    description: 'a balance that the ledger does not know',
+    description: 'a balance that differs from the ledger',
     rule: 'I3',
     apply: (sql) => context(sql, 'agent', 'promo', '{"$n":"900000"}'),
   },
   {
-    description: 'money of an agent without a snapshot',
+    description: 'credits of an agent without a snapshot',
     rule: 'I3',
     apply: (sql) =>
       transfer(sql, 'grants:promo', `agent:${newUuidV7(Date.now())}:promo`, 5, 'grant'),
   },
   {
-    description: 'a message that was lost on its way',
+    description: 'a message that was lost in transit',
     rule: 'I3',
     apply: (sql) => sql`delete from inbox where absorbed_at is null`,
   },
   {
-    description: 'held money without a hold',
+    description: 'held credits without a hold',
     rule: 'I4',
     apply: (sql) => context(sql, 'agent', 'holds', '{}'),
   },
@@ -81,7 +104,7 @@ export const INVARIANT_CORRUPTIONS: readonly LedgerCorruption[] = [
     apply: (sql) => sql`delete from timers where id like 'hold:%'`,
   },
   {
-    description: 'a hold that outlived its expiry',
+    description: 'a hold after its expiry',
     rule: 'I4',
     apply: (sql) =>
       sql`update timers set due_at = now() - interval '10 minutes' where id like 'hold:%'`,
@@ -92,12 +115,12 @@ export const INVARIANT_CORRUPTIONS: readonly LedgerCorruption[] = [
     apply: (sql) => context(sql, 'taskSession', 'spent', '{"$n":"130000"}'),
   },
   {
-    description: 'a task beyond its budget',
+    description: 'a task above its budget',
     rule: 'I5a',
     apply: (sql) => context(sql, 'taskSession', 'budget', '{"$n":"119999"}'),
   },
   {
-    description: 'a Backpack that forgot a call',
+    description: 'a Backpack that did not count a call',
     rule: 'I5b',
     apply: (sql) => context(sql, 'backpack', 'spentDay', '{"$n":"70000"}'),
   },
@@ -107,12 +130,12 @@ export const INVARIANT_CORRUPTIONS: readonly LedgerCorruption[] = [
     apply: (sql) => context(sql, 'backpack', 'spentTotal', '{"$n":"1"}'),
   },
   {
-    description: 'a Backpack beyond its day',
+    description: 'a Backpack above its daily limit',
     rule: 'I5b',
     apply: (sql) => context(sql, 'backpack', 'fuse,perDay', '{"$n":"119999"}'),
   },
   {
-    description: 'a Backpack that let too large a call through',
+    description: 'a Backpack that admitted a call above its limit',
     rule: 'I5b',
     apply: (sql) => context(sql, 'backpack', 'fuse,perCall', '{"$n":"69999"}'),
   },
@@ -121,21 +144,27 @@ export const INVARIANT_CORRUPTIONS: readonly LedgerCorruption[] = [
   ...fleetCorruptions,
   ...hiveCorruptions,
   ...vaultCorruptions,
+  ...attestationCorruptions,
+  ...taskPassCorruptions,
+  ...communityToolCorruptions,
+  ...marketplaceCorruptions,
   {
     description: 'a call that was charged twice',
     rule: 'I6',
     apply: (
       sql,
-    ) => sql`insert into transfers select ${newUuidV7(Date.now())}, owner, debit, credit, amount_micros,
-      kind, call_id, memo, at from transfers where kind = 'charge' limit 1`,
+    ) => sql`insert into ledger (id, owner, kind, source, amount_micros, fee_micros, promo_micros, call_id, at)
+      select ${newUuidV7(Date.now())}, owner, kind, source, amount_micros, fee_micros, promo_micros, call_id, at
+        from ledger where kind = 'price' limit 1`,
   },
   {
     description: 'a call that was recorded twice',
     rule: 'I6',
     apply: (
       sql,
-    ) => sql`insert into calls select owner, call_id, agent_id, key_id, operation, tool, rail, 0, 'failed',
-      'internal', ms, null, null, ghost, null, null, null, at + interval '1 second' from calls limit 1`,
+    ) => sql`insert into calls (owner, call_id, operation, tool, rail, cost_micros, status, error_code, ms, ghost, at)
+      select owner, call_id, operation, tool, rail, 0, 'failed', 'internal', ms, ghost, at + interval '1 second'
+        from calls limit 1`,
   },
   {
     description: 'a charge without a call',
@@ -144,18 +173,18 @@ export const INVARIANT_CORRUPTIONS: readonly LedgerCorruption[] = [
       transfer(sql, `agent:${id}:promo`, 'treasury:fees', 5, 'fee', newUuidV7(Date.now())),
   },
   {
-    description: 'a payment that the ledger does not know',
+    description: 'a payment that is missing from the ledger',
     rule: 'I7',
     apply: (sql) => transfer(sql, 'world:base', 'owed:base', 5, 'settlement'),
   },
   {
-    description: 'a payment that settled out of nothing',
+    description: 'a settled payment without a transfer',
     rule: 'I7',
     apply: (sql) =>
       sql`delete from chain_transfers where ctid = (select min(ctid) from chain_transfers)`,
   },
   {
-    description: 'a nonce that was claimed under two names',
+    description: 'a nonce claimed under two ids',
     rule: 'I7',
     apply: (
       sql,
@@ -163,51 +192,42 @@ export const INVARIANT_CORRUPTIONS: readonly LedgerCorruption[] = [
       amount, price_micros, from_block, payment, agent_id, purpose, created_at from settlements limit 1`,
   },
   {
-    description: 'a delivery that nobody owes',
+    description: 'a delivery without an owed amount',
     rule: 'I7b',
     apply: (sql) => sql`update actors set state = jsonb_set(state, '{value,delivery}', '"waiting"')
       where kind = 'settlement' and state->'value'->>'money' = 'due'`,
   },
   {
-    description: 'money that went somewhere else on its way',
+    description: 'a payment credited to another account',
     rule: 'I7b',
     apply: (sql) => transfer(sql, 'owed:base', 'treasury:fees', 5, 'loss'),
   },
   {
-    description: 'a payer with a payment forgotten',
+    description: 'a payer without one of its payments',
     rule: 'I7c',
     apply: (sql) => context(sql, 'payer', 'inFlight', '{"$n":"0"}'),
   },
   {
-    description: 'a payer with a reservation too many',
+    description: 'a payer with an extra reservation',
     rule: 'I7c',
     apply: (sql) => context(sql, 'payer', 'reservations', '{}'),
   },
   {
-    description: 'shares that favour the treasury',
+    description: 'shares of a price with too much for the treasury',
     rule: 'I9',
     apply: async (sql) => {
       await mutable(sql)
-      await sql`update transfers set credit = 'treasury:fees' where kind = 'charge'`
+      await sql`update ledger set fee_micros = amount_micros where kind = 'price'`
     },
   },
+  ...journalCorruptions,
   {
-    description: 'a command without its history',
-    rule: 'I10',
-    apply: (sql, { id }) => sql`delete from journal where aggregate_id = ${id} and version = 3`,
-  },
-  {
-    description: 'a version that history does not know',
-    rule: 'I10',
-    apply: (sql, { id }) => sql`update aggregates set version = version + 1 where id = ${id}`,
-  },
-  {
-    description: 'promotional credits out of nowhere',
+    description: 'promotional credits without a grant',
     rule: 'I11',
     apply: (sql, { id }) => transfer(sql, 'world:base', `agent:${id}:promo`, 5),
   },
   {
-    description: 'promotional credits turned into cash',
+    description: 'promotional credits converted to cash',
     rule: 'I11',
     apply: (sql, { id, other }) => transfer(sql, `agent:${id}:promo`, `agent:${other}:cash`, 5),
   },
@@ -237,12 +257,12 @@ export const INVARIANT_CORRUPTIONS: readonly LedgerCorruption[] = [
       from journal where command->>'name' = 'inbox.absorb'`,
   },
   {
-    description: 'a message absorbed that still lies open',
+    description: 'an absorbed message that is still pending',
     rule: 'I12',
     apply: (sql) => sql`update inbox set absorbed_at = null where absorbed_at is not null`,
   },
   {
-    description: 'a day of usage that nobody called',
+    description: 'a day of usage without calls',
     rule: 'U1',
     apply: (sql) => sql`update usage_daily set calls = calls + 1`,
   },
@@ -251,33 +271,34 @@ export const INVARIANT_CORRUPTIONS: readonly LedgerCorruption[] = [
     rule: 'K1',
     apply: (
       sql,
-    ) => sql`insert into calls select owner, ${newUuidV7(Date.now())}, agent_id, key_id, operation, null, rail, 0,
-      status, null, ms, null, null, ghost, idempotency_key, request_hash, response, at from calls
-      where idempotency_key is not null`,
+    ) => sql`insert into calls (owner, call_id, operation, rail, cost_micros, status, ms, ghost, idempotency_key,
+        request_hash, response, at)
+      select owner, ${newUuidV7(Date.now())}, operation, rail, 0, status, ms, ghost, idempotency_key,
+             request_hash, response, at from calls where idempotency_key is not null`,
   },
   {
-    description: 'a pool that the ledger does not know',
+    description: 'a pool that differs from the ledger',
     rule: 'F1',
     apply: (sql) => context(sql, 'fleet', 'cash', '{"$n":"1"}'),
   },
   {
-    description: 'credits on their way back to a pool that were lost',
+    description: 'credits lost while returning to a pool',
     rule: 'F1',
     apply: (sql) => sql`delete from inbox where receiver_kind = 'fleet' and absorbed_at is null`,
   },
   {
-    description: 'a bonus of a pool out of nowhere',
+    description: 'a bonus of a pool without a grant',
     rule: 'I11',
     apply: (sql) => transfer(sql, 'world:base', `fleet:${newUuidV7(Date.now())}:promo`, 5),
   },
   {
-    description: 'a bonus of a pool turned into cash',
+    description: 'a bonus of a pool converted to cash',
     rule: 'I11',
     apply: (sql, { id }) =>
       transfer(sql, `fleet:${newUuidV7(Date.now())}:promo`, `agent:${id}:cash`, 5, 'draw'),
   },
   {
-    description: 'a member that no fleet counts',
+    description: 'a member that its fleet does not count',
     rule: 'F2',
     apply: (sql) =>
       sql`insert into fleet_members select ${newUuidV7(Date.now())}, fleet_id, now() from fleet_members limit 1`,
@@ -290,44 +311,48 @@ export const INVARIANT_CORRUPTIONS: readonly LedgerCorruption[] = [
   {
     description: 'a bounty that was paid twice',
     rule: 'I8',
-    apply: (sql) => sql`insert into transfers select ${newUuidV7(Date.now())}, owner, debit, credit,
-      amount_micros, kind, call_id, memo, at from transfers where kind = 'bounty'`,
+    apply: (
+      sql,
+    ) => sql`insert into ledger (id, owner, debit, credit, amount_micros, kind, call_id, memo, at) select ${newUuidV7(Date.now())}, owner, debit, credit,
+      amount_micros, kind, call_id, memo, at from ledger where kind = 'bounty'`,
   },
   {
-    description: 'a bounty that was paid to somebody else',
+    description: 'a bounty that was paid to another agent',
     rule: 'I8',
     apply: (sql, { id }) => sql`update actors set state =
       jsonb_set(state, '{context,claimerId}', to_jsonb(${id}::text))
       where kind = 'bounty' and state->>'value' = 'claimed'`,
   },
   {
-    description: 'an escrow that leaked',
+    description: 'an escrow with a missing amount',
     rule: 'I8',
-    apply: (sql) => sql`insert into transfers select ${newUuidV7(Date.now())}, owner, credit,
-      'treasury:fees', 1, 'fee', null, null, at from transfers where kind = 'escrow' limit 1`,
+    apply: (
+      sql,
+    ) => sql`insert into ledger (id, owner, debit, credit, amount_micros, kind, call_id, memo, at) select ${newUuidV7(Date.now())}, owner, credit,
+      'treasury:fees', 1, 'fee', null, null, at from ledger where kind = 'escrow' limit 1`,
   },
   {
-    description: 'an escrow that was never taken',
+    description: 'an escrow that was never debited',
     rule: 'I8',
     apply: async (sql) => {
       await mutable(sql)
-      await sql`delete from transfers where kind = 'escrow'`
+      await sql`delete from ledger where kind = 'escrow'`
     },
   },
   {
-    description: 'promotional credits turned into cash by a bounty',
+    description: 'promotional credits converted to cash by a bounty',
     rule: 'I11',
     apply: (sql, { id }) =>
       transfer(sql, `bounty:${newUuidV7(Date.now())}:promo`, `agent:${id}:cash`, 5, 'bounty'),
   },
   {
-    description: 'promotional credits that came into an escrow as cash',
+    description: 'promotional credits moved into an escrow as cash',
     rule: 'I11',
     apply: (sql, { id }) =>
       transfer(sql, `agent:${id}:promo`, `bounty:${newUuidV7(Date.now())}`, 5, 'escrow'),
   },
   {
-    description: 'a claimed bounty that lists show as open',
+    description: 'a claimed bounty that is listed as open',
     rule: 'B1',
     apply: (sql) => sql`update bounties set status = 'open', closed_reason = null`,
   },
@@ -339,22 +364,24 @@ export const INVARIANT_CORRUPTIONS: readonly LedgerCorruption[] = [
   {
     description: 'a slot of a drop that was given twice',
     rule: 'D1',
-    apply: (sql) => sql`insert into transfers select ${newUuidV7(Date.now())}, owner, debit, credit,
-      amount_micros, kind, call_id, memo, at from transfers where kind = 'drop'`,
+    apply: (
+      sql,
+    ) => sql`insert into ledger (id, owner, debit, credit, amount_micros, kind, call_id, memo, at) select ${newUuidV7(Date.now())}, owner, debit, credit,
+      amount_micros, kind, call_id, memo, at from ledger where kind = 'drop'`,
   },
   {
-    description: 'a drop with more slots taken than it had',
+    description: 'a drop with more claims than slots',
     rule: 'D1',
     apply: (sql) => context(sql, 'drop', 'slots', '0'),
   },
 ]
 
 /** Allows changes of the append-only ledger. */
-const mutable = (sql: Sql) => sql`alter table transfers disable trigger all`
+const mutable = (sql: Sql) => sql`alter table ledger disable trigger all`
 
 /** Drops the checks of the ledger's columns. */
 async function unchecked(sql: Sql): Promise<void> {
   const rows = await sql<{ conname: string }[]>`
-    select conname from pg_constraint where conrelid = 'transfers'::regclass and contype = 'c'`
-  for (const { conname } of rows) await sql`alter table transfers drop constraint ${sql(conname)}`
+    select conname from pg_constraint where conrelid = 'ledger'::regclass and contype = 'c'`
+  for (const { conname } of rows) await sql`alter table ledger drop constraint ${sql(conname)}`
 }

@@ -1,27 +1,27 @@
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
-import type { SampleLedger } from './sample-ledger.ts'
+import type { InvariantSampleDatabase } from './sample-database-for-invariants.ts'
 
 /** A corruption and the rule that must report it. */
 export interface LedgerCorruption {
   readonly description: string
   readonly rule: string
-  readonly apply: (sql: Sql, day: SampleLedger) => Promise<unknown>
+  readonly apply: (sql: Sql, day: InvariantSampleDatabase) => Promise<unknown>
 }
 
 /** Corruptions of the spend of bound keys. */
 export const keySpendCorruptions: readonly LedgerCorruption[] = [
   {
-    description: 'a send in a Backpack that its log does not list',
+    description: 'a send in a Backpack that is missing from its log',
     rule: 'I5b',
     apply: (sql) => sql`delete from calls where operation = 'agent_send'`,
   },
   {
-    description: 'a key with a cap that forgot a send',
+    description: 'a key with a cap that did not count a send',
     rule: 'I5d',
     apply: (sql) => sql`delete from calls where operation = 'agent_send'`,
   },
   {
-    description: 'a day of a key that forgot a call',
+    description: 'a day of a key that did not count a call',
     rule: 'I5d',
     apply: (sql) => sql`
       update actors set state = jsonb_set(state, array['context', 'keyWindows', k.id, 'spentDay'], '{"$n":"1"}')
@@ -34,17 +34,17 @@ export const keySpendCorruptions: readonly LedgerCorruption[] = [
 /** Corruptions of schedules. */
 export const scheduleCorruptions: readonly LedgerCorruption[] = [
   {
-    description: 'a run of a schedule that says another price',
+    description: 'a run of a schedule with another price',
     rule: 'I5c',
     apply: (sql) => sql`update schedule_runs set cost_micros = 1 where ok`,
   },
   {
-    description: 'a run of a schedule beyond its budget',
+    description: 'a run of a schedule above its budget',
     rule: 'I5c',
     apply: (sql) => sql`update schedule_runs set budget_micros = 19999`,
   },
   {
-    description: 'a slot of a schedule that was charged and not run',
+    description: 'a slot of a schedule that was charged without a run',
     rule: 'I5c',
     apply: (sql) => sql`delete from schedule_runs`,
   },
@@ -54,13 +54,13 @@ export const scheduleCorruptions: readonly LedgerCorruption[] = [
     apply: (sql) => sql`delete from timers where command = 'schedule.run'`,
   },
   {
-    description: 'the timer of another slot',
+    description: 'a timer for another slot',
     rule: 'S1',
     apply: (sql) => sql`update timers set input = jsonb_set(input, '{slot}', '1')
       where command = 'schedule.run'`,
   },
   {
-    description: 'the timer of a schedule that is disabled',
+    description: 'a timer of a disabled schedule',
     rule: 'S1',
     apply: (sql) => sql`update actors set state = jsonb_set(state, '{value}', '"disabled"')
       where kind = 'schedule' and state->>'value' = 'enabled'`,
@@ -73,7 +73,7 @@ export const scheduleCorruptions: readonly LedgerCorruption[] = [
         '{"scheduleId":"x","slot":1}' from actors where kind = 'schedule' limit 1`,
   },
   {
-    description: 'a paused schedule of a fleet that nobody looks after',
+    description: 'a paused schedule of a fleet without a row in underfunded_schedules',
     rule: 'S1',
     apply: (sql) => sql`delete from underfunded_schedules`,
   },
@@ -82,29 +82,29 @@ export const scheduleCorruptions: readonly LedgerCorruption[] = [
 /** Corruptions of fleet membership and loans. */
 export const fleetCorruptions: readonly LedgerCorruption[] = [
   {
-    description: 'an agent that draws on a fleet it is not in',
+    description: 'an agent that draws from a fleet without membership',
     rule: 'F2',
     apply: (sql, { other }) => sql`update actors
       set state = jsonb_set(state, '{context,fleetId}', '"018f6f7a-0000-7000-8000-00000000000f"')
       where kind = 'agent' and id = ${other}`,
   },
   {
-    description: 'a member that draws on nothing',
+    description: 'a member that draws without a pool',
     rule: 'F2',
     apply: (sql) => sql`update actors set state = jsonb_set(state, '{context,fleetId}', 'null')
       where kind = 'agent' and id in (select agent_id::text from fleet_members)`,
   },
   {
-    description: 'a loan that came back to a fleet that had not lent it',
+    description: 'a loan returned to another fleet',
     rule: 'F3',
     apply: (sql) => sql`
-      insert into transfers (id, owner, debit, credit, amount_micros, kind, call_id, at)
+      insert into ledger (id, owner, debit, credit, amount_micros, kind, call_id, at)
         select gen_random_uuid(), owner, debit, 'fleet:018f6f7a-0000-7000-8000-00000000000f',
                amount_micros, kind, call_id, at
           from transfers where kind = 'draw_back' limit 1`,
   },
   {
-    description: 'a loan in a snapshot that no fleet has made',
+    description: 'a loan in a snapshot without a draw',
     rule: 'F3',
     apply: (sql) => sql`
       update actors set state = jsonb_set(state, '{context,holds,x}',
@@ -114,13 +114,13 @@ export const fleetCorruptions: readonly LedgerCorruption[] = [
 ]
 
 const insertCorruptTransfer = (sql: Sql, debit: string, credit: string, kind: string) =>
-  sql`insert into transfers (id, owner, debit, credit, amount_micros, kind, at)
+  sql`insert into ledger (id, owner, debit, credit, amount_micros, kind, at)
     values (gen_random_uuid(), 'x', ${debit}, ${credit}, 5, ${kind}, now())`
 
 /** Corruptions that turn promotional credits into cash or move them to others, or create cash. */
 export const creditCorruptions: readonly LedgerCorruption[] = [
   {
-    description: 'promotional credits that a referrer is paid as cash',
+    description: 'promotional credits paid to a referrer as cash',
     rule: 'P1',
     apply: async (sql, { id, other }) => {
       await insertCorruptTransfer(sql, `agent:${id}:promo`, `referral:${other}`, 'charge')
@@ -128,49 +128,49 @@ export const creditCorruptions: readonly LedgerCorruption[] = [
     },
   },
   {
-    description: 'promotional credits that a hold gives back as cash',
+    description: 'promotional credits returned by a hold as cash',
     rule: 'P1',
     apply: (sql, { id }) =>
       insertCorruptTransfer(sql, `agent:${id}:held:promo`, `agent:${id}:cash`, 'release'),
   },
   {
-    description: 'promotional credits out of deposited ones',
+    description: 'promotional credits created from deposits',
     rule: 'P1',
     apply: (sql, { id }) =>
       insertCorruptTransfer(sql, `agent:${id}:cash`, `agent:${id}:promo`, 'send'),
   },
   {
-    description: 'promotional credits that were sent without the permission',
+    description: 'promotional credits sent without permission',
     rule: 'P2',
     apply: (sql, { id, other }) =>
       insertCorruptTransfer(sql, `agent:${id}:promo`, `agent:${other}:promo`, 'send'),
   },
   {
-    description: 'promotional credits that became a reward without the permission',
+    description: 'promotional credits used for a reward without permission',
     rule: 'P2',
     apply: (sql, { id }) =>
       sql`delete from promo_transfers c using transfers t
         where t.id = c.transfer_id and t.kind = 'escrow' and ${id}::text is not null`,
   },
   {
-    description: 'a permission for a movement that is not there',
+    description: 'a permission without its movement',
     rule: 'P2',
     apply: (sql) => sql`insert into promo_transfers values (gen_random_uuid(), now())`,
   },
   {
-    description: 'cash that the treasury gave away',
+    description: 'cash paid by the treasury',
     rule: 'C1',
     apply: (sql, { id }) =>
       insertCorruptTransfer(sql, 'treasury:fees', `agent:${id}:cash`, 'refund'),
   },
   {
-    description: 'cash that came from promotional credits',
+    description: 'cash created from promotional credits',
     rule: 'C1',
     apply: (sql, { id, other }) =>
       insertCorruptTransfer(sql, `agent:${id}:promo`, `referral:${other}`, 'charge'),
   },
   {
-    description: 'a grant that the ledger does not know',
+    description: 'a grant that is missing from the ledger',
     rule: 'G1',
     apply: (sql, { id }) => sql`insert into operator_grants
       values (gen_random_uuid(), ${id}, 5, 'x', 'gas grant', now())`,

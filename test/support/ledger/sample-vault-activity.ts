@@ -1,14 +1,17 @@
-import { updateEntitlements } from '../../../actors/commands/entitlements-commands.ts'
+import { updateEntitlements } from '../../../actors/commands/entitlements-aggregate-commands.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { admitCallCommand, settleCallCommand } from '../../../payments/commands/call-commands.ts'
 import {
   sampleAdmission,
   settleCallInputOfAdmission,
-  type ActorNode,
+  type TestActorNode,
 } from '../actors/test-actor-node.ts'
 
 /** A free write, a pack of one entry, and consolidated memories. */
-export async function addVaultActivity({ ask }: ActorNode, agentId: string): Promise<void> {
+export async function recordSampleVaultActivity(
+  { ask }: TestActorNode,
+  agentId: string,
+): Promise<void> {
   const at = new Date().toISOString()
   const [writing, buying, ordering] = [
     sampleAdmission(0),

@@ -7,7 +7,7 @@ import { startStateMachine, stepStateMachine, microUsd } from './state-machine-s
 /** Sample events and snapshots of the agent machine. */
 
 export const AGENT_NOON_MS = Date.UTC(2026, 10, 21, 12)
-export type AgentCheckEvent = Extract<AgentMachineEvent, { type: 'ASK' }>
+export type AgentSpendCheckEvent = Extract<AgentMachineEvent, { type: 'ASK' }>
 export type AgentMachineSnapshot = SnapshotFrom<typeof agentMachine>
 
 export const sampleAgentSnapshot = (promo: number, cash: number): AgentMachineSnapshot =>
@@ -25,7 +25,7 @@ const UNCAPPED_SPEND_FIELDS = {
 }
 export const sampleAffordabilityCheckEvent = (
   amount: number,
-  more: Partial<AgentCheckEvent> = {},
+  more: Partial<AgentSpendCheckEvent> = {},
 ): AgentMachineEvent => ({
   type: 'ASK',
   amount: microUsd(amount),
@@ -35,7 +35,7 @@ export const sampleAffordabilityCheckEvent = (
 export const sampleHoldEvent = (
   callId: string,
   amount: number,
-  more: Partial<AgentCheckEvent> = {},
+  more: Partial<AgentSpendCheckEvent> = {},
 ): AgentMachineEvent => {
   const call = { taskId: 'task-1', backpackId: null, tool: 'web_search', idempotencyKey: null }
   return {
@@ -47,7 +47,7 @@ export const sampleHoldEvent = (
     callId,
   }
 }
-export const sampleChargeEvent = (
+export const sampleAgentChargeEvent = (
   amount: number,
   keyId: string | null = null,
   cap: number | null = null,
@@ -62,7 +62,8 @@ export const sampleChargeEvent = (
   }) as const
 export const sampleHoldCaptureEvent = (callId: string, amount: number) =>
   ({ type: 'CAPTURE', callId, amount: microUsd(amount), at: AGENT_NOON_MS }) as const
-export const sampleHoldReleaseEvent = (callId: string) => ({ type: 'RELEASE', callId }) as const
+export const sampleAgentHoldReleaseEvent = (callId: string) =>
+  ({ type: 'RELEASE', callId }) as const
 export const sampleCreditEvent = (promo: number, cash: number) =>
   ({ type: 'CREDIT', promo: microUsd(promo), cash: microUsd(cash) }) as const
 export const sampleDebitEvent = (amount: number, from: 'cash' | 'any', reserved = 0) =>
@@ -73,5 +74,7 @@ export const sampleDebitEvent = (amount: number, from: 'cash' | 'any', reserved 
     reserved: microUsd(reserved),
     from,
   }) as const
-export const agentRejectionOf = (snapshot: AgentMachineSnapshot, event: AgentMachineEvent) =>
-  stepStateMachine(agentMachine, snapshot, event).refused
+export const stepAgentMachineForRefusal = (
+  snapshot: AgentMachineSnapshot,
+  event: AgentMachineEvent,
+) => stepStateMachine(agentMachine, snapshot, event).refused

@@ -1,10 +1,10 @@
 import type { SnapshotFrom } from 'xstate'
 import { DAY } from '../../../core/clock.ts'
-import {
-  backpackMachine,
-  type BackpackEvent,
-  type BackpackInput,
-} from '../../../machines/backpack-machine.ts'
+import { backpackMachine } from '../../../machines/backpack-machine.ts'
+import type {
+  BackpackMachineEvent,
+  BackpackMachineInput,
+} from '../../../machines/backpack/backpack-guards-and-actions.ts'
 import type { Fuse } from '../../../machines/backpack/fuse-limits.ts'
 import { startStateMachine, stepStateMachine, microUsd } from './state-machine-stepper.ts'
 
@@ -16,9 +16,9 @@ export const END_OF_DAY_MS = Date.UTC(2026, 10, 22) - 1
 export const NEXT_MIDNIGHT_MS = Date.UTC(2026, 10, 22)
 export const END_OF_MONTH_MS = Date.UTC(2026, 11, 1) - 1
 export const START_OF_DECEMBER_MS = Date.UTC(2026, 11, 1)
-export const BACKPACK_EXPIRY_MS = BACKPACK_TEST_NOON_MS + 90 * DAY
+export const BACKPACK_TEST_EXPIRES_AT_MS = BACKPACK_TEST_NOON_MS + 90 * DAY
 
-export const fuseLimitsOf = (
+export const fuseLimitsFromUsd = (
   perCall: number | null,
   perDay: number | null,
   perMonth: number | null,
@@ -26,18 +26,21 @@ export const fuseLimitsOf = (
   const limit = (amount: number | null) => (amount === null ? null : microUsd(amount))
   return { perCall: limit(perCall), perDay: limit(perDay), perMonth: limit(perMonth) }
 }
-export const sampleBackpackInput = (more: Partial<BackpackInput> = {}): BackpackInput => ({
+export const sampleBackpackInput = (
+  more: Partial<BackpackMachineInput> = {},
+): BackpackMachineInput => ({
   backpackId: 'bp_1',
   agentName: 'scout',
   tools: null,
-  fuse: fuseLimitsOf(50, 100, 300),
+  fuse: fuseLimitsFromUsd(50, 100, 300),
   pager: { webhookUrl: null, ownerEmail: 'owner@example.com', ownerTelegram: null },
   createdAt: BACKPACK_TEST_NOON_MS,
-  expiresAt: BACKPACK_EXPIRY_MS,
+  expiresAt: BACKPACK_TEST_EXPIRES_AT_MS,
   ...more,
 })
-export const createBackpackSnapshot = (more: Partial<BackpackInput> = {}): BackpackSnapshot =>
-  startStateMachine(backpackMachine, sampleBackpackInput(more)).snapshot
+export const createBackpackSnapshot = (
+  more: Partial<BackpackMachineInput> = {},
+): BackpackSnapshot => startStateMachine(backpackMachine, sampleBackpackInput(more)).snapshot
 
 export interface ReservedSpend {
   day?: number
@@ -81,10 +84,15 @@ export const backpackRevokeEvent = { type: 'REVOKE', at: BACKPACK_TEST_NOON_MS }
 export const backpackRenewEvent = (expiresAt: number, at = BACKPACK_TEST_NOON_MS) =>
   ({ type: 'RENEW', expiresAt, at }) as const
 export const backpackExpiryTimerEvent = (delay: 'weekBefore' | 'dayBefore' | 'expiry') =>
-  ({ type: `xstate.after.${delay}.backpack.active` }) as unknown as BackpackEvent
-export const backpackRejectionOf = (snapshot: BackpackSnapshot, event: BackpackEvent) =>
-  stepStateMachine(backpackMachine, snapshot, event).refused
-export const trippedFuseLimitOf = (snapshot: BackpackSnapshot, event: BackpackEvent) => {
+  ({ type: `xstate.after.${delay}.backpack.active` }) as unknown as BackpackMachineEvent
+export const backpackRejectionOfMachineStep = (
+  snapshot: BackpackSnapshot,
+  event: BackpackMachineEvent,
+) => stepStateMachine(backpackMachine, snapshot, event).refused
+export const trippedFuseLimitOfMachineStep = (
+  snapshot: BackpackSnapshot,
+  event: BackpackMachineEvent,
+) => {
   const { refused, limit } = stepStateMachine(backpackMachine, snapshot, event)
   return refused === 'FUSE_TRIPPED' ? limit : refused
 }

@@ -1,31 +1,57 @@
 import { join } from 'node:path'
 import { readFileSync } from 'node:fs'
-import {
-  initialTransition,
-  transition,
-  type AnyStateMachine,
-  type EventFromLogic,
-  type InputFrom,
-  type SnapshotFrom,
+import type {
+  AnyEventObject,
+  AnyStateMachine,
+  EventFromLogic,
+  InputFrom,
+  SnapshotFrom,
 } from 'xstate'
-import { getShortestPaths } from 'xstate/graph'
+import {
+  createMachineStepper,
+  type MachineStep,
+  type MachineStepper,
+  type StepSnapshot,
+} from '../../../actors/pure-machine-transition.ts'
+import { createReducerStepper } from '../../../actors/reducer-stepper.ts'
 import { parseWithBigints } from '../../../core/bigint-json.ts'
 import type { ErrorCode } from '../../../core/errors.ts'
-import { micros, type Micros } from '../../../core/money.ts'
+import { asMicros, type Micros } from '../../../core/money.ts'
+import {
+  toReducerSnapshot,
+  type AnyReducer,
+  type ReducerContext,
+  type ReducerEventOf,
+  type ReducerInput,
+  type ReducerSnapshot,
+} from '../../../machines/reducer.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 
-/** Runs machines step by step without the actor runtime. */
+/** Runs machines and reducers step by step without the actor runtime. */
 
-export const microUsd = (millionths: number): Micros => micros(BigInt(millionths))
+export const microUsd = (millionths: number): Micros => asMicros(BigInt(millionths))
 
-interface Action {
-  readonly type: string
-  readonly params?: unknown
-}
+/** A machine or a reducer. */
+export type Steppable = AnyStateMachine | AnyReducer
+export type SteppedSnapshot<L extends Steppable> = L extends AnyStateMachine
+  ? SnapshotFrom<L>
+  : L extends AnyReducer
+    ? ReducerSnapshot<ReducerContext<L>>
+    : never
+export type SteppedEvent<L extends Steppable> = L extends AnyStateMachine
+  ? EventFromLogic<L>
+  : L extends AnyReducer
+    ? ReducerEventOf<L>
+    : never
+type InputOf<L extends Steppable> = L extends AnyStateMachine
+  ? InputFrom<L>
+  : L extends AnyReducer
+    ? ReducerInput<L>
+    : never
 
 /** The result of one step, in the terms of the runtime. */
-export interface MachineStepResult<M extends AnyStateMachine> {
-  readonly snapshot: SnapshotFrom<M>
+export interface MachineStepResult<L extends Steppable> {
+  readonly snapshot: SteppedSnapshot<L>
   readonly refused: ErrorCode | null
   readonly limit: string | null
   readonly emitted: Record<string, unknown>[]
@@ -34,75 +60,84 @@ export interface MachineStepResult<M extends AnyStateMachine> {
   readonly cancelled: string[]
 }
 
-function toMachineStepResult<M extends AnyStateMachine>(
-  snapshot: SnapshotFrom<M>,
-  actions: Action[],
-): MachineStepResult<M> {
+function toMachineStepResult<L extends Steppable>(step: MachineStep): MachineStepResult<L> {
   const params = (type: string) =>
-    actions.filter((action) => action.type === type).map(({ params }) => params as never)
-  const refusals = params('refuse') as { code: ErrorCode; limit?: string }[]
+    step.actions.filter((action) => action.type === type).map(({ params }) => params as never)
   const raised = params('xstate.raise') as { id: string; delay: number }[]
   const emitted = params('xstate.emit') as { event: Record<string, unknown> }[]
   return {
-    snapshot,
-    refused: refusals[0]?.code ?? null,
-    limit: refusals[0]?.limit ?? null,
+    snapshot: step.snapshot as SteppedSnapshot<L>,
+    refused: step.rejected?.code ?? null,
+    limit: (step.rejected?.['limit'] as string | undefined) ?? null,
     emitted: emitted.map(({ event }) => event),
     timers: Object.fromEntries(raised.map(({ id, delay }) => [id, delay])),
     cancelled: (params('xstate.cancel') as { sendId: string }[]).map(({ sendId }) => sendId),
   }
 }
 
-export function startStateMachine<M extends AnyStateMachine>(
-  machine: M,
-  input: InputFrom<M>,
-): MachineStepResult<M> {
-  const [snapshot, actions] = initialTransition(machine, ...([input] as never))
-  return toMachineStepResult(snapshot as SnapshotFrom<M>, actions as Action[])
+const steppers = new Map<Steppable, MachineStepper>()
+function stepperFor(logic: Steppable): MachineStepper {
+  const stepper =
+    steppers.get(logic) ??
+    ('root' in logic
+      ? createMachineStepper(logic as AnyStateMachine)
+      : createReducerStepper(logic as AnyReducer))
+  steppers.set(logic, stepper)
+  return stepper
 }
 
-export function stepStateMachine<M extends AnyStateMachine>(
-  machine: M,
-  from: SnapshotFrom<M>,
-  event: EventFromLogic<M>,
-): MachineStepResult<M> {
-  const [snapshot, actions] = transition(machine, from, event)
-  return toMachineStepResult(snapshot as SnapshotFrom<M>, actions as Action[])
+export function startStateMachine<L extends Steppable>(
+  logic: L,
+  input: InputOf<L>,
+): MachineStepResult<L> {
+  return toMachineStepResult(stepperFor(logic).initial(input))
+}
+
+export function stepStateMachine<L extends Steppable>(
+  logic: L,
+  from: SteppedSnapshot<L>,
+  event: SteppedEvent<L>,
+): MachineStepResult<L> {
+  return toMachineStepResult(stepperFor(logic).step(from as StepSnapshot, event as AnyEventObject))
 }
 
 /** Applies all events in order; returns the result of the last. */
-export function playEvents<M extends AnyStateMachine>(
-  machine: M,
-  from: SnapshotFrom<M>,
-  events: EventFromLogic<M>[],
-): MachineStepResult<M> {
+export function playEvents<L extends Steppable>(
+  logic: L,
+  from: SteppedSnapshot<L>,
+  events: SteppedEvent<L>[],
+): MachineStepResult<L> {
+  const none: MachineStep = { snapshot: from as StepSnapshot, actions: [], rejected: null }
   return events.reduce(
-    (outcome, event) => stepStateMachine(machine, outcome.snapshot, event),
-    toMachineStepResult<M>(from, []),
+    (outcome, event) => stepStateMachine(logic, outcome.snapshot, event),
+    toMachineStepResult<L>(none),
   )
 }
 
-/** Event sequences of all shortest paths from `from` over an alphabet of events. */
-export function shortestEventPaths<M extends AnyStateMachine>(
-  machine: M,
-  from: SnapshotFrom<M>,
-  events: EventFromLogic<M>[],
-  bucket: (snapshot: SnapshotFrom<M>) => string,
+/** The shortest event sequence from `from` to each state, over an alphabet of events. */
+export function shortestEventPaths<L extends Steppable>(
+  logic: L,
+  from: SteppedSnapshot<L>,
+  events: SteppedEvent<L>[],
+  bucket: (snapshot: SteppedSnapshot<L>) => string,
   limit: number,
-): EventFromLogic<M>[][] {
-  const found = getShortestPaths(machine as AnyStateMachine, {
-    fromState: from as never,
-    events: events as never,
-    serializeState: (snapshot) => bucket(snapshot as SnapshotFrom<M>),
-    serializeEvent: (event) =>
-      JSON.stringify(event, (_, v) => (typeof v === 'bigint' ? `${v}n` : v)),
-    limit,
-  })
-  return found.map(({ steps }) =>
-    steps
-      .map(({ event }) => event as EventFromLogic<M>)
-      .filter(({ type }) => type !== 'xstate.init'),
-  )
+): SteppedEvent<L>[][] {
+  const { step } = stepperFor(logic)
+  const known = new Set([bucket(from)])
+  const found: { snapshot: SteppedSnapshot<L>; path: SteppedEvent<L>[] }[] = [
+    { snapshot: from, path: [] },
+  ]
+  for (const { snapshot, path } of found) {
+    for (const event of events) {
+      const next = step(snapshot as StepSnapshot, event as AnyEventObject).snapshot
+      const key = bucket(next as SteppedSnapshot<L>)
+      if (known.has(key)) continue
+      known.add(key)
+      found.push({ snapshot: next as SteppedSnapshot<L>, path: [...path, event] })
+      if (found.length > limit) throw new Error(`more than ${limit} states`)
+    }
+  }
+  return found.map(({ path }) => path)
 }
 
 interface GoldenSnapshot {
@@ -117,9 +152,13 @@ export const readGoldenSnapshots = (file: string): GoldenSnapshot[] =>
     readFileSync(join(REPOSITORY_ROOT, 'test/machines/golden', file), 'utf8'),
   )
 
-export function restoreSnapshot<M extends AnyStateMachine>(
-  machine: M,
+export function restoreSnapshot<L extends Steppable>(
+  logic: L,
   { value, context }: GoldenSnapshot,
-): SnapshotFrom<M> {
-  return machine.resolveState({ value: value as never, context }) as SnapshotFrom<M>
+): SteppedSnapshot<L> {
+  const snapshot =
+    'root' in logic
+      ? (logic as AnyStateMachine).resolveState({ value: value as never, context })
+      : toReducerSnapshot(context)
+  return snapshot as SteppedSnapshot<L>
 }

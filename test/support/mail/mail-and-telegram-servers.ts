@@ -19,7 +19,7 @@ export interface ReceivedMail {
   readonly raw: string
 }
 
-export interface ReceivedChatMessage {
+export interface ReceivedTelegramMessage {
   readonly chat: string
   readonly text: string
 }
@@ -90,7 +90,7 @@ export async function startTestMailServer(t: TeardownScope) {
 
 /** A server with the Bot API's `sendMessage`, optionally delayed. */
 export async function startTestTelegram(t: TeardownScope) {
-  const messages: ReceivedChatMessage[] = []
+  const messages: ReceivedTelegramMessage[] = []
   const mood: {
     answer: (chat: string) => { status: number; body: object } | null
     holds: () => Promise<void>
@@ -119,7 +119,7 @@ export async function startTestTelegram(t: TeardownScope) {
 export const waitForOwnerAlerts = ({ sql }: { readonly sql: Sql }, most = 0) =>
   eventually(async () => {
     const [row] = await sql`
-      select (select max(id) from outbox) <= (select position from event_routing_cursor) as handed,
+      select (select coalesce(max(id), 0) from outbox) <= (select position from event_routing_cursor) as handed,
              (select count(*)::int from alerts where state = 'pending') as waiting`
     return row?.['handed'] === true && row['waiting'] <= most
   }, 'the end of all alerts')

@@ -1,11 +1,11 @@
 import {
   hashPaymentCredential,
   type HexString,
-  type OnchainPayment,
-} from '../../../chain/onchain-payment.ts'
+  type NormalizedPayment,
+} from '../../../chain/onchain-payment-types.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { fromUsdc, ZERO } from '../../../core/money.ts'
-import type { CallRow } from '../../../core/commit-rows.ts'
+import type { CallRow } from '../../../core/aggregate-commit-row-types.ts'
 import {
   toPayerAggregateId,
   claimPaymentCommand,
@@ -13,7 +13,7 @@ import {
   toSettlementId,
   settlementLoadOptions,
   type PaymentClaimInput,
-  type DeliverPaymentInput,
+  type DeliverPaidCallsInput,
 } from '../../../payments/commands/payment-claim-commands.ts'
 import {
   recordPaymentSettledCommand,
@@ -21,7 +21,7 @@ import {
 } from '../../../payments/commands/settlement-commands.ts'
 import type { AggregateCommand } from '../../../actors/aggregate-command-types.ts'
 import { expireCallHoldCommand } from '../../../payments/commands/call-commands.ts'
-import type { ActorNode } from '../actors/test-actor-node.ts'
+import type { TestActorNode } from '../actors/test-actor-node.ts'
 
 /** Sample payments, claims and outcomes for payment commands. */
 
@@ -37,7 +37,10 @@ export const PAYMENT_TIMER_COMMANDS = [
 let made = 0
 
 /** A parsed payment; commands do not verify its signature. */
-export function samplePayment(usdc: number, more: Partial<OnchainPayment> = {}): OnchainPayment {
+export function samplePayment(
+  usdc: number,
+  more: Partial<NormalizedPayment> = {},
+): NormalizedPayment {
   const nonce: HexString = `0x${(made += 1).toString(16).padStart(64, '0')}`
   const now = BigInt(Math.floor(Date.now() / 1000))
   return {
@@ -59,7 +62,7 @@ export function samplePayment(usdc: number, more: Partial<OnchainPayment> = {}):
 }
 
 export function sampleClaim(
-  payment: OnchainPayment,
+  payment: NormalizedPayment,
   more: Partial<PaymentClaimInput> = {},
 ): PaymentClaimInput {
   return {
@@ -80,7 +83,7 @@ export function sampleClaim(
   }
 }
 
-export const claimPaymentOn = (at: ActorNode, claimed: PaymentClaimInput) =>
+export const claimPaymentOnTestNode = (at: TestActorNode, claimed: PaymentClaimInput) =>
   at.ask(
     toPayerAggregateId(claimed.payment),
     claimPaymentCommand,
@@ -92,7 +95,7 @@ export const claimPaymentOn = (at: ActorNode, claimed: PaymentClaimInput) =>
 export function sampleCallOutcome(
   claimed: PaymentClaimInput,
   more: Partial<CallRow> = {},
-): DeliverPaymentInput {
+): DeliverPaidCallsInput {
   const { payment, callId } = claimed
   const row = ({ at }: { at: number }): CallRow => ({
     callId,
@@ -125,7 +128,7 @@ export function sampleFailedOutcome(claimed: PaymentClaimInput) {
 
 /** Runs a command on the settlement of a payment. */
 export const runSettlementCommand = <I extends object, R>(
-  at: ActorNode,
+  at: TestActorNode,
   { payment }: Pick<PaymentClaimInput, 'payment'>,
   command: AggregateCommand<I & { settlement: string }, R>,
   input: I,
@@ -141,7 +144,7 @@ export const runSettlementCommand = <I extends object, R>(
 
 /** Applies the settler's reports of a successful settlement. */
 export async function settleClaimedPayment(
-  at: ActorNode,
+  at: TestActorNode,
   claimed: PaymentClaimInput,
   tx = `0x${newUuidV7(Date.now())}`,
 ) {

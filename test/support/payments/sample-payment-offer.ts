@@ -1,6 +1,11 @@
-import { PaymentProblem } from '../../../chain/onchain-payment.ts'
+import { PaymentProblem, type NormalizedPayment } from '../../../chain/onchain-payment-types.ts'
+import { readPaymentHeader, type RequestHeaders } from '../../../chain/payment-header.ts'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
-import { createPaymentOffer, type PaymentRails } from '../../../chain/x402/payment-requirements.ts'
+import { readRequestPayment } from '../../../chain/read-request-payment.ts'
+import {
+  createPaymentOffer,
+  type EnabledPaymentRails,
+} from '../../../chain/x402/payment-requirements.ts'
 import { fromUsdc } from '../../../core/money.ts'
 
 /** With an invalid checksum, as a setting may have. */
@@ -9,7 +14,7 @@ export const OFFER_URL = 'https://gas.example/api/t/agent_see'
 /** A fixed future time in milliseconds. */
 export const FIXED_NOW_MS = 1_800_000_000_000
 export const FIXED_NOW_SECONDS = FIXED_NOW_MS / 1000
-export const OFFER_DEADLINE_MS = 30_000
+export const SAMPLE_OFFER_TOOL_DEADLINE_MS = 30_000
 export const EMPTY_BODY = new Uint8Array()
 
 const evm = (network: typeof PAYMENT_NETWORKS.base | typeof PAYMENT_NETWORKS.bsc) => ({
@@ -20,7 +25,7 @@ const evm = (network: typeof PAYMENT_NETWORKS.base | typeof PAYMENT_NETWORKS.bsc
 })
 
 /** All rails enabled. */
-export const ALL_TEST_RAILS: PaymentRails = {
+export const ALL_TEST_RAILS: EnabledPaymentRails = {
   base: evm(PAYMENT_NETWORKS.base),
   bsc: evm(PAYMENT_NETWORKS.bsc),
   solana: {
@@ -37,9 +42,9 @@ export const ALL_TEST_RAILS: PaymentRails = {
 }
 
 export const sampleOffer = (
-  rails: PaymentRails = ALL_TEST_RAILS,
+  rails: EnabledPaymentRails = ALL_TEST_RAILS,
   usdc = 0.03,
-  deadlineMs = OFFER_DEADLINE_MS,
+  deadlineMs = SAMPLE_OFFER_TOOL_DEADLINE_MS,
 ) =>
   createPaymentOffer(rails, {
     url: OFFER_URL,
@@ -51,6 +56,20 @@ export const sampleOffer = (
 
 export const toBase64Text = (value: unknown) =>
   Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)).toString('base64')
+
+/** Reads the payment in the headers of a request; null if they have none. */
+export async function readPaymentOfHeaders(
+  headers: RequestHeaders,
+  {
+    offer = sampleOffer(),
+    rails = ALL_TEST_RAILS,
+    now = FIXED_NOW_MS,
+    body = EMPTY_BODY as Uint8Array,
+  } = {},
+): Promise<NormalizedPayment | null> {
+  const header = readPaymentHeader(headers)
+  return header === null ? null : readRequestPayment(header, offer, rails, now, body)
+}
 
 /** Returns status and reason of the problem; rethrows any other error. */
 export async function paymentProblemOf(reading: Promise<unknown>): Promise<[number, string]> {

@@ -2,14 +2,13 @@ import { Challenge, Credential } from 'mppx'
 import { concatHex, numberToHex, padHex } from 'viem'
 import { privateKeyToAccount, type PrivateKeyAccount } from 'viem/accounts'
 import { Transaction } from 'viem/tempo'
-import { expectedMppMemo } from '../../../chain/mpp/mpp-charge.ts'
+import { expectedMppMemo } from '../../../chain/mpp/read-mpp-payment.ts'
 import { mppChallengeHeader } from '../../../chain/mpp/mpp-challenge.ts'
-import type { HexString } from '../../../chain/onchain-payment.ts'
-import { readRequestPayment } from '../../../chain/x402/read-request-payment.ts'
+import type { HexString } from '../../../chain/onchain-payment-types.ts'
 import {
   FIXED_NOW_MS,
   sampleOffer,
-  ALL_TEST_RAILS,
+  readPaymentOfHeaders,
   OFFER_TREASURY,
 } from './sample-payment-offer.ts'
 
@@ -86,4 +85,4 @@ const signTempoTransaction = (transaction: object, by = TEMPO_DEV_ACCOUNT): Prom
 export const readTempoChargePayment = (
   authorization: string,
   { asked = sampleOffer(), now = FIXED_NOW_MS, body = CHARGED_REQUEST_BODY } = {},
-) => readRequestPayment({ authorization }, asked, ALL_TEST_RAILS, now, body)
+) => readPaymentOfHeaders({ authorization }, { offer: asked, now, body })

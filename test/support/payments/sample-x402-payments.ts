@@ -1,15 +1,15 @@
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
-import { type RequestHeaders, type PaymentOffer } from '../../../chain/onchain-payment.ts'
+import type { PaymentOffer } from '../../../chain/onchain-payment-types.ts'
+import type { RequestHeaders } from '../../../chain/payment-header.ts'
 import { X402_EXACT_PROXY_ADDRESS } from '../../../chain/evm/permit2.ts'
-import { readRequestPayment } from '../../../chain/x402/read-request-payment.ts'
-import type { PaymentRails } from '../../../chain/x402/payment-requirements.ts'
+import type { EnabledPaymentRails } from '../../../chain/x402/payment-requirements.ts'
 import { fromUsdc } from '../../../core/money.ts'
 import {
   toBase64Text,
-  EMPTY_BODY,
   FIXED_NOW_MS,
   sampleOffer,
   ALL_TEST_RAILS,
+  readPaymentOfHeaders,
   FIXED_NOW_SECONDS,
   OFFER_TREASURY,
 } from './sample-payment-offer.ts'
@@ -17,7 +17,7 @@ import {
 /** Sample x402 payments on Base and BNB Smart Chain, and readers for their headers. */
 
 export const X402_PAYER = '0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266'
-export const X402_SIGNATURE = `0x${'ab'.repeat(65)}`
+export const SAMPLE_X402_SIGNATURE = `0x${'ab'.repeat(65)}`
 export const [X402_BASE_REQUIREMENT, X402_BSC_REQUIREMENT, X402_SOLANA_REQUIREMENT] =
   sampleOffer().requirements
 
@@ -29,7 +29,7 @@ export const x402Authorization = {
   validBefore: String(FIXED_NOW_SECONDS + 300),
   nonce: `0x${'1F'.repeat(32)}`,
 }
-export const x402Payload = { signature: X402_SIGNATURE, authorization: x402Authorization }
+export const x402Payload = { signature: SAMPLE_X402_SIGNATURE, authorization: x402Authorization }
 export const x402V2Payment = {
   x402Version: 2,
   accepted: X402_BASE_REQUIREMENT,
@@ -54,22 +54,22 @@ export const x402Permit2Payment = (change: object = {}) => ({
   x402Version: 2,
   accepted: X402_BSC_REQUIREMENT,
   payload: {
-    signature: X402_SIGNATURE,
+    signature: SAMPLE_X402_SIGNATURE,
     permit2Authorization: { ...x402Permit2Authorization, ...change },
   },
 })
 
 export interface X402ReadOptions {
   readonly offer?: PaymentOffer
-  readonly rails?: PaymentRails
+  readonly rails?: EnabledPaymentRails
   readonly now?: number
 }
-export const readX402Headers = (
+export const readX402RequestHeaders = (
   headers: RequestHeaders,
   { rails = ALL_TEST_RAILS, now = FIXED_NOW_MS, ...rest }: X402ReadOptions = {},
-) => readRequestPayment(headers, rest.offer ?? sampleOffer(rails), rails, now, EMPTY_BODY)
-export const readX402Payment = (document: unknown, around?: X402ReadOptions) =>
-  readX402Headers({ 'payment-signature': toBase64Text(document) }, around)
+) => readPaymentOfHeaders(headers, { offer: rest.offer ?? sampleOffer(rails), rails, now })
+export const readSampleX402Payment = (document: unknown, around?: X402ReadOptions) =>
+  readX402RequestHeaders({ 'payment-signature': toBase64Text(document) }, around)
 
 export const NORMALIZED_X402_PAYMENT = {
   chain: 'eip155:8453',
@@ -82,5 +82,5 @@ export const NORMALIZED_X402_PAYMENT = {
   validBefore: BigInt(FIXED_NOW_SECONDS + 300),
   nonce: `0x${'1f'.repeat(32)}`,
   identifier: null,
-  proof: { kind: 'eip3009', signature: X402_SIGNATURE },
+  proof: { kind: 'eip3009', signature: SAMPLE_X402_SIGNATURE },
 }

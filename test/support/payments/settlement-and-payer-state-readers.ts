@@ -1,4 +1,4 @@
-import { createSettlementStore } from '../../../persistence/payments/settlement-store.ts'
+import { createSettlementQueries } from '../../../persistence/payments/settlement-queries.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import {
   toSettlementId,
@@ -18,11 +18,11 @@ export async function readSettlementState(
   sql: Sql,
   one: Pick<PaymentClaimInput, 'payment'>,
 ): Promise<string> {
-  const found = await createSettlementStore(sql).find(toSettlementId(one.payment))
+  const found = await createSettlementQueries(sql).find(toSettlementId(one.payment))
   return `${found?.money}/${found?.delivery}`
 }
 
-export const readPayerState = async (sql: Sql) => {
+export const readPayerMachineState = async (sql: Sql) => {
   const [row] = await sql<{ state: { value: string; context: Record<string, { $n: string }> } }[]>`
     select state from actors where kind = 'payer'`
   return { value: row?.state.value, losses: Number(row?.state.context['losses']?.$n) }

@@ -4,7 +4,7 @@ import { encodeFunctionData, type PrivateKeyAccount } from 'viem'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { createEvmClient } from '../../../chain/evm/evm-client.ts'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
-import type { HexString, OnchainPayment } from '../../../chain/onchain-payment.ts'
+import type { HexString, NormalizedPayment } from '../../../chain/onchain-payment-types.ts'
 import { accountFromPrivateKey } from '../../../chain/evm/settler-evm-transactions.ts'
 import { signEip3009Authorization, eip3009TransferCall } from '../../../chain/evm/eip3009.ts'
 import { SECOND, type Clock } from '../../../core/clock.ts'
@@ -14,14 +14,14 @@ import {
 } from '../../../payments/commands/payment-claim-commands.ts'
 import { createSettler, type SettlerDeps } from '../../../payments/settlement/settler.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
-import { createSettlementStore } from '../../../persistence/payments/settlement-store.ts'
+import { createSettlementQueries } from '../../../persistence/payments/settlement-queries.ts'
 import { createSettlerTransactionStore } from '../../../persistence/payments/settler-transaction-store.ts'
 import { contractArtifacts, startLocalBase, type LocalChain } from '../chain/local-chain.ts'
 import { createTestDatabase } from '../postgres/test-database.ts'
 import { startRpcFaultProxy } from '../chain/rpc-fault-proxy.ts'
 import {
   runSettlementCommand,
-  claimPaymentOn,
+  claimPaymentOnTestNode,
   sampleClaim,
   sampleCallOutcome,
   samplePayment,
@@ -63,7 +63,7 @@ export async function startSettlerScenario(t: Test, options: SettlerScenarioOpti
   const { sql } = await createTestDatabase(t)
   const account = accountFromPrivateKey(generatePrivateKey())
   await chain.fund(account.address, gas)
-  const store = createSettlementStore(sql)
+  const store = createSettlementQueries(sql)
   const logged: string[] = []
   const all = Array.from({ length: nodes }, () => {
     const actors = createActorNode(t, sql, { clock, timerCommands: PAYMENT_TIMER_COMMANDS })
@@ -113,7 +113,7 @@ export async function startSettlerScenario(t: Test, options: SettlerScenarioOpti
         balanceBlock: await chain.client.getBlockNumber(),
         balance: made.payment.amount,
       })
-      await claimPaymentOn(one.actors, claimed)
+      await claimPaymentOnTestNode(one.actors, claimed)
       if (how.mode !== 'first' && how.delivered !== false)
         await runSettlementCommand(
           one.actors,
@@ -145,7 +145,7 @@ async function signedPayment(chain: LocalChain, usdc: number, how: Partial<Payme
   const signature = await signEip3009Authorization(payer, token, authorizationOf(unsigned))
   return {
     payer,
-    payment: { ...unsigned, proof: { kind: 'eip3009', signature } } satisfies OnchainPayment,
+    payment: { ...unsigned, proof: { kind: 'eip3009', signature } } satisfies NormalizedPayment,
   }
 }
 
@@ -155,7 +155,7 @@ const authorizationOf = ({
   validAfter,
   validBefore,
   nonce,
-}: OnchainPayment) => ({
+}: NormalizedPayment) => ({
   from,
   to: TEST_TREASURY,
   value,
@@ -164,7 +164,7 @@ const authorizationOf = ({
   nonce: nonce as HexString,
 })
 
-export const settlementTransferCallOf = (payment: OnchainPayment) => {
+export const settlementTransferCallOf = (payment: NormalizedPayment) => {
   if (payment.proof.kind !== 'eip3009') throw new Error('no authorization')
   return eip3009TransferCall(token, authorizationOf(payment), payment.proof.signature)
 }
@@ -201,7 +201,7 @@ export const encodeTokenCall = (functionName: string, args: readonly unknown[]) 
 /** Signs the cancellation of an authorization. */
 export const signCancellation = (
   payer: PrivateKeyAccount,
-  { nonce }: OnchainPayment,
+  { nonce }: Pick<NormalizedPayment, 'nonce'>,
 ): Promise<HexString> =>
   payer.signTypedData({
     domain: { ...domain, chainId, verifyingContract: asset },
@@ -216,7 +216,7 @@ export const signCancellation = (
   })
 
 /** Longer than the time for which a node leaves a transaction to another node. */
-export const NODE_HANDOVER_MS = 13 * SECOND
+export const SETTLER_TRANSACTION_HANDOVER_MS = 13 * SECOND
 export const AUTHORIZATION_LIFETIME_MS = 400 * SECOND
 
 export const createRandomAccount = () => privateKeyToAccount(generatePrivateKey())
@@ -243,9 +243,12 @@ export const encodeCancelAuthorization = (from: string, nonce: string, signature
   return encodeTokenCall('cancelAuthorization', [from, nonce, v, r, s]).data
 }
 
-export const countPoolTransactions = async ({ chain }: SettlerScenario): Promise<number> =>
+export const countMempoolTransactions = async ({ chain }: SettlerScenario): Promise<number> =>
   (await chain.client.getTxpoolStatus()).pending
+
+const POLL_MS = 5
+
 /** Polls until the condition holds; the timeout of the test ends it. */
-export async function spinUntil(test: () => Promise<boolean>): Promise<void> {
-  while (!(await test())) await new Promise((resolve) => setImmediate(resolve))
+export async function pollUntilTrue(test: () => Promise<boolean>): Promise<void> {
+  while (!(await test())) await new Promise((resolve) => setTimeout(resolve, POLL_MS))
 }

@@ -4,7 +4,7 @@ import type { TAP } from 'tap'
 import { generatePrivateKey, privateKeyToAccount, type PrivateKeyAccount } from 'viem/accounts'
 import type { StationOverrides } from '../../../app/compose/compose-station.ts'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
-import type { HexString } from '../../../chain/onchain-payment.ts'
+import type { HexString } from '../../../chain/onchain-payment-types.ts'
 import {
   signEip3009Authorization,
   type Eip3009Authorization,
@@ -85,7 +85,7 @@ export async function startStationWithChain(
 const nonce = (): HexString => `0x${randomBytes(32).toString('hex')}`
 
 /** Signs an authorization for the treasury, valid for five minutes by default. */
-export async function signTreasuryAuthorization(
+export async function signAuthorizationPayingTreasury(
   payer: PrivateKeyAccount,
   { treasury }: Pick<TestPaymentChain, 'treasury'>,
   value: bigint,
@@ -111,9 +111,9 @@ export const encodeBase64Json = (value: unknown): string =>
 
 /** `Payment-Signature` in its short form: x402 version 2 without `accepted`. */
 export async function paymentSignatureHeader(
-  ...args: Parameters<typeof signTreasuryAuthorization>
+  ...args: Parameters<typeof signAuthorizationPayingTreasury>
 ): Promise<{ 'payment-signature': string }> {
-  const payload = await signTreasuryAuthorization(...args)
+  const payload = await signAuthorizationPayingTreasury(...args)
   return { 'payment-signature': encodeBase64Json({ x402Version: 2, payload }) }
 }
 

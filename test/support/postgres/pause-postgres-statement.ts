@@ -1,5 +1,5 @@
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
-import { waitUntilTrue } from '../schedules/due-slots.ts'
+import { waitUntilTrue } from '../schedules/make-schedule-slots-due.ts'
 
 /** Pauses a statement of PostgreSQL while it runs, to order a race. */
 
@@ -7,11 +7,11 @@ import { waitUntilTrue } from '../schedules/due-slots.ts'
 const [FIRST, GATE] = [7_001, 7_002]
 
 /**
- * Stops the next statement that reads a table in its middle, as a busy machine does: what it sees is
- * decided, what it locks and writes is not. All others go past it. `begin` starts the one that is
- * stopped; what happens meanwhile is seen by what comes after it alone.
+ * Pauses the next statement that reads a table, as a busy machine does: its snapshot is taken, its locks
+ * and writes are not. Other statements continue. `begin` starts the paused one; only later statements
+ * see what happens meanwhile.
  */
-export async function pauseNextStatementReading<T>(
+export async function pauseNextSqlStatementOnTable<T>(
   sql: Sql,
   table: string,
   begin: () => Promise<T>,

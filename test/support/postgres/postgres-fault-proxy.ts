@@ -44,7 +44,7 @@ export async function startPostgresProxy(t: TeardownScope, databaseUrl: string) 
   return {
     databaseUrl: `socket://${dir}?db=${target.database}&user=${target.user}`,
     connections: () => (pairs.size - dead.size) / 2,
-    /** Whatever is open now is never answered again. */
+    /** Requests on open connections are never answered again. */
     kill() {
       for (const socket of pairs) dead.add(socket.pause())
     },

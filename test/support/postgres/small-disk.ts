@@ -30,8 +30,8 @@ const SIZE_MIB = 192
 const PAGE = 4096
 
 /**
- * A database whose tables lie on a disk of their own that can be filled: Postgres itself says so then.
- * Null where this user may not mount one.
+ * Creates a database on a small disk of its own that can be filled, so that Postgres reports a full disk.
+ * Null if this user may not mount one.
  */
 export async function mountSmallDisk(t: Test): Promise<SmallDisk | null> {
   const dir = mkdtempSync(join(tmpdir(), 'gas-station-disk-'))

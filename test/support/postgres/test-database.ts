@@ -4,8 +4,12 @@ import {
   parseDatabaseUrl,
 } from '../../../persistence/postgres/connection-pool.ts'
 import type { Sql } from '../../../persistence/postgres/connection-pool.ts'
-import { readPostgresClusterNote, startPostgresClusterKeeper } from './test-cluster.ts'
-import type { TestPostgresCluster } from './test-cluster.ts'
+import {
+  readPostgresClusterNote,
+  startTestRunPostgresCluster,
+  testDatabaseName,
+} from './test-postgres-cluster.ts'
+import type { TestPostgresCluster } from './test-postgres-cluster.ts'
 
 /** Creates a database of its own for each test, from a migrated template. */
 
@@ -29,16 +33,18 @@ interface Tablespace {
   at(dataDirectory: string): string
 }
 
-/** A database of its own with the service's schema; it goes with the whole cluster after the run. */
+/** A database with the service's schema, dropped after its process has ended. */
 export async function createTestDatabase(t: Teardown, place?: Tablespace): Promise<TestDatabase> {
   const { socketDir } = await testCluster()
   const file = basename(process.argv[1] ?? 'repl')
     .replace(/\W.*/, '')
     .slice(0, 30)
     .toLowerCase()
-  const name = `t_${file}_${process.pid}_${(databaseCount += 1)}`
+  const name = testDatabaseName(file, process.pid, (databaseCount += 1))
   const admin = openPostgresPool(parseDatabaseUrl(urlOf(socketDir, 'postgres')), { max: 1 })
-  if (place === undefined) await admin`create database ${admin(name)} template tmpl`
+  // Copying its files takes a fifth of the time of copying its blocks through the log.
+  if (place === undefined)
+    await admin`create database ${admin(name)} template tmpl strategy file_copy`
   else await createInTablespace(t, admin, name, place)
   if (place === undefined) await admin.end()
   const databaseUrl = urlOf(socketDir, name)
@@ -67,7 +73,7 @@ async function createInTablespace(
 /** The cluster of this tap run; for a file that is run by itself, one of its own. */
 function testCluster(): Promise<TestPostgresCluster> {
   cluster ??= (async () =>
-    readPostgresClusterNote(process.ppid) ?? (await startPostgresClusterKeeper(process.pid)))()
+    readPostgresClusterNote(process.ppid) ?? (await startTestRunPostgresCluster(process.pid)))()
   return cluster
 }
 

@@ -1,5 +1,5 @@
 import { openSync } from 'node:fs'
-import { startSandboxHostProcess } from '../../../providers/sandbox/sandbox-host-process.ts'
+import { startSandboxHostProcess } from '../../../providers/sandbox/spawn-sandbox-host-process.ts'
 
 /** Starts a sandbox host without free file descriptors; exits with 0 when the start throws EMFILE. */
 

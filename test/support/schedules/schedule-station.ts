@@ -1,7 +1,7 @@
-import { updateScheduleCommand } from '../../../actors/commands/schedules-commands.ts'
-import { createSystemClock } from '../../../core/clock.ts'
+import { updateScheduleCommand } from '../../../actors/commands/schedule-aggregate-commands.ts'
+import { createDatabaseAdjustedClock } from '../../../core/clock.ts'
 import { fromUsdc } from '../../../core/money.ts'
-import { createScheduleSlotDriver, waitUntilTrue } from './due-slots.ts'
+import { createScheduleSlotDriver, waitUntilTrue } from './make-schedule-slots-due.ts'
 import { startStation, type TestAgent } from '../station/start-test-station.ts'
 import { sendJsonFixture, startFixtureServer } from '../upstreams/fixture-server.ts'
 
@@ -40,7 +40,7 @@ export async function startScheduleStation(
   })
   const slow = { tool: 'data_retrieval', params: { url: `${upstream.base}/` } }
   let ahead = 0
-  const { now, ...hands } = createSystemClock()
+  const { now, ...hands } = createDatabaseAdjustedClock()
   const clock = { ...hands, now: () => now() + ahead }
   const own = `127.0.0.1:${upstream.port}`
   const reached = [own, settings['SSRF_ALLOW']].filter((one) => one !== undefined).join()

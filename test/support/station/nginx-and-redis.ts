@@ -18,7 +18,7 @@ import type { TeardownScope } from '../upstreams/fixture-server.ts'
 export const nginxSkipReason: string | false =
   findInstalledProgram('nginx') === null ? 'no nginx is installed' : false
 
-/** nginx with the committed configuration in front of these stations; it goes with the test. */
+/** nginx with the committed configuration in front of these stations, for one test. */
 export async function startNginxBalancer(
   t: TeardownScope,
   urls: readonly string[],

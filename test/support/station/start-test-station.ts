@@ -20,7 +20,7 @@ import {
 import { createTestDatabase, type TestDatabase } from '../postgres/test-database.ts'
 import { waitPastMidnight } from './wait-past-midnight.ts'
 import { findFreePort } from '../../../chaos/free-port.ts'
-import { serviceProgramArgs } from './service-program-arguments.ts'
+import { serviceProgramArgs } from './node-args-to-spawn-service-or-cli.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 
 /** Starts the service for a test, in this process or as its own. */
@@ -29,18 +29,20 @@ type Test = Pick<TAP, 'teardown' | 'testdir' | 'strictSame' | 'comment'>
 
 type Settings = Readonly<Record<string, string>>
 
-/** Where nobody listens. */
+/** An address without a listener. */
 const UNREACHABLE_URL = 'http://127.0.0.1:1'
 
 const SETTINGS: Settings = {
   NODE_ENV: 'test',
   MASTER_KEY: Buffer.alloc(32, 7).toString('base64'),
   REDIS: 'none',
+  // Each connection is a process of PostgreSQL, and a station opens all at its start.
+  DATABASE_CONNECTIONS: '6',
   RATE_LIMITS: 'off',
   LOG_LEVEL: 'silent',
   // Each forwarded address is a visitor of its own.
   TRUST_PROXY: '1',
-  // A test that wants a browser says so.
+  // Tests with a browser set it explicitly.
   CHROMIUM_PATH: 'none',
   COINGECKO_BASE: UNREACHABLE_URL,
   COINBASE_BASE: UNREACHABLE_URL,
@@ -66,11 +68,11 @@ export interface TestAgent {
   readonly key: string
 }
 
-/** What can be done with a station, whichever process it runs in. */
+/** Operations on a station in this process or another one. */
 export interface TestStation {
   readonly url: string
   readonly ask: TestHttpClient
-  /** A new agent; with `usdc` it keeps just so much of its starter credits. */
+  /** A new agent; with `usdc` only this much of its starter credits remains. */
   onboard(usdc?: number): Promise<TestAgent>
   /** `POST /api/refuel`. */
   call(
@@ -126,7 +128,7 @@ export async function startStation(
 
 export interface ChildProcessStation extends TestStation {
   readonly child: ChildProcess
-  /** Everything it has said so far. */
+  /** Its output so far. */
   readonly outputLines: string[]
   /** Sends a signal and waits for the end: its exit code, or the signal that ended it. */
   end(signal: NodeJS.Signals): Promise<number | string>

@@ -1,8 +1,8 @@
 import type { Clock } from '../../../core/clock.ts'
 import { ServiceError } from '../../../core/errors.ts'
 import type { DomainEvent } from '../../../core/domain-events.ts'
-import type { PriceShare } from '../../../core/commit-rows.ts'
-import type { ToolCaller, ToolContext } from '../../../tools/define-tool.ts'
+import type { PriceShare } from '../../../core/aggregate-commit-row-types.ts'
+import type { ToolCallerIdentity, ToolContext } from '../../../tools/define-tool.ts'
 import type { ToolPorts } from '../../../tools/tool-ports.ts'
 
 /** A clock that moves only when the test advances it. */
@@ -36,7 +36,7 @@ export interface RecordedToolEffects {
 /** A context that records what a tool stages; ports that a test does not provide throw. */
 export function createRecordingContext(
   given: Partial<ToolPorts> & {
-    caller?: Partial<ToolCaller>
+    caller?: Partial<ToolCallerIdentity>
     ghost?: ToolContext['ghost']
     clock?: Clock
     signal?: AbortSignal
@@ -84,7 +84,7 @@ export function createRecordingContext(
 }
 
 /** The rejection of a promise in a form that tests compare. */
-export async function rejectionDetailsOf(work: Promise<unknown>) {
+export async function awaitRejectionDetails(work: Promise<unknown>) {
   try {
     await work
   } catch (error) {

@@ -17,17 +17,21 @@ export interface FixtureServer {
   readonly requests: string[]
 }
 
-/** Starts an HTTP server on a free loopback port; it closes with the test. */
+/**
+ * Starts an HTTP server on a free loopback port; it closes with the test. With the host `0.0.0.0` every
+ * address of 127.0.0.0/8 reaches it.
+ */
 export async function startFixtureServer(
   t: TeardownScope,
   answer: RequestListener,
+  host = '127.0.0.1',
 ): Promise<FixtureServer> {
   const requests: string[] = []
   const server = createServer((request, response) => {
     requests.push(`${request.method} ${request.url}`)
     answer(request, response)
   })
-  await new Promise<void>((ready) => server.listen(0, '127.0.0.1', ready))
+  await new Promise<void>((ready) => server.listen(0, host, ready))
   t.teardown(() => {
     server.closeAllConnections()
     return new Promise((done) => server.close(done))

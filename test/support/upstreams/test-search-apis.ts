@@ -20,7 +20,7 @@ export type SearchApiName =
   | 'duckduckgo'
 
 /** A page that searches find, served at `/wiki/<title>`. */
-export interface SearchArticle {
+export interface FakeWikipediaArticle {
   readonly title: string
   readonly snippet: string
   /** HTML of its body. */
@@ -32,7 +32,7 @@ export interface SearchApiServers {
   readonly moods: Partial<Record<SearchApiName, 'ok' | 'empty' | 'drift' | UpstreamFault>>
   readonly servers: Record<SearchApiName, FixtureServer>
   /** Articles of Wikipedia; a query finds those that share a word with it. */
-  articles: SearchArticle[]
+  articles: FakeWikipediaArticle[]
   /** Station settings that use only these upstreams. */
   readonly settings: Record<string, string>
   /** Headers and bodies that contained keys. */
@@ -172,14 +172,14 @@ const FORMS: Record<SearchApiName, (hits: readonly Hit[]) => unknown> = {
   }),
 }
 
-function html(response: ServerResponse, { title, html: body }: SearchArticle): void {
+function html(response: ServerResponse, { title, html: body }: FakeWikipediaArticle): void {
   response.writeHead(200, { 'content-type': 'text/html; charset=utf-8' })
   response.end(`<!doctype html><html><head><title>${title}</title><style>p{color:red}</style>
     <script>var ignored = "this must never be read"</script></head>
     <body><nav>Home About Contact</nav><h1>${title}</h1>${body}<footer>Imprint</footer></body></html>`)
 }
 
-const ARTICLES: SearchArticle[] = [
+const ARTICLES: FakeWikipediaArticle[] = [
   {
     title: 'Account abstraction',
     snippet: 'Account <span class="searchmatch">abstraction</span> lets a contract pay for gas.',

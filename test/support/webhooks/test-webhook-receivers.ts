@@ -89,7 +89,7 @@ function parse(body: string): { type?: string; data?: Record<string, unknown> } 
  * Answers 200 and then a gigabyte, or until the connection closes; appends the bytes written to
  * `bytesSent`.
  */
-export const floodReply =
+export const gigabyteWebhookReply =
   (bytesSent: number[]): WebhookReceiverBehaviour =>
   (response) => {
     const { socket } = response

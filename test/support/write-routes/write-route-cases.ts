@@ -2,9 +2,9 @@ import type { Test } from 'tap'
 import type { TestReply } from '../http/test-http-client.ts'
 import { PAID_CALL_BODY, type AgentObjects } from '../agents/write-route-agent-objects.ts'
 import type { InProcessStation } from '../station/start-test-station.ts'
-import { callWriteCases } from './write-route-call-cases.ts'
+import { callWriteCases } from './write-route-tool-call-cases.ts'
 import type { WriteRouteCase } from './write-route-case-shape.ts'
-import { memoryWriteCases } from './write-route-memory-cases.ts'
+import { memoryWriteCases } from './write-route-hive-and-vault-cases.ts'
 
 /** Test cases of every write route, and assertions on rejections. */
 
@@ -33,10 +33,44 @@ export const writeRouteCases = (her: AgentObjects): Record<string, WriteRouteCas
     anonymousAllowed: true,
   },
   ...callWriteCases(),
+  'PATCH /api/agent/me': {
+    path: '/api/agent/me',
+    method: 'PATCH',
+    body: { description: 'An agent.', discoverable: false },
+    texts: [],
+  },
+  // The agent has not run the recipe.
+  'POST /api/cookbook/{slug}/claim': { path: '/api/cookbook/market-brief/claim', status: 422 },
+  // Nothing answers there.
+  'POST /api/x402/register': {
+    path: '/api/x402/register',
+    body: { name: 'x', url: 'http://apis.invalid/', price_usdc: 0.01 },
+    amounts: ['price_usdc'],
+    texts: ['name', 'url'],
+    status: 422,
+  },
+  'POST /api/x402/apis/{id}/verify': {
+    path: `/api/x402/apis/${UNKNOWN_ID}/verify`,
+    status: 404,
+  },
+  'DELETE /api/x402/apis/{id}': {
+    path: `/api/x402/apis/${UNKNOWN_ID}`,
+    method: 'DELETE',
+    status: 404,
+  },
+  'POST /api/manifesto/sign': { path: '/api/manifesto/sign', status: 201 },
+  'DELETE /api/manifesto/sign': { path: '/api/manifesto/sign', method: 'DELETE' },
   'POST /api/agent/set-contact': {
     path: '/api/agent/set-contact',
     body: { owner_email: 'a@b.example' },
     texts: [],
+  },
+  // The station sends no mail.
+  'POST /api/agent/contact-email': {
+    path: '/api/agent/contact-email',
+    body: { contact_email: 'a@b.example' },
+    texts: ['contact_email'],
+    status: 503,
   },
   // The owner has no chat.
   'POST /api/agent/ping-owner': {
@@ -223,6 +257,13 @@ export const writeRouteCases = (her: AgentObjects): Record<string, WriteRouteCas
     method: 'DELETE',
   },
   ...memoryWriteCases(her),
+  // The agent has too few credits.
+  'POST /api/task/passes/buy': {
+    path: '/api/task/passes/buy',
+    body: { pass: 'micro' },
+    texts: [],
+    status: 402,
+  },
   'POST /api/bounties': {
     path: '/api/bounties',
     body: {
@@ -257,6 +298,9 @@ export const writeRouteCases = (her: AgentObjects): Record<string, WriteRouteCas
     texts: ['to', 'message', 'subject'],
   },
   'DELETE /api/messages/{id}': { path: `/api/messages/${her.message}`, method: 'DELETE' },
+  // Side by side: a frozen agent is refused everything else.
+  'POST /api/agent/freeze': { path: '/api/agent/freeze' },
+  'POST /api/agent/unfreeze': { path: '/api/agent/unfreeze' },
   // Last, because these leave messages in the agent's inbox that its next command absorbs.
   'DELETE /api/bounties/{id}': { path: `/api/bounties/${her.bountyToCancel}`, method: 'DELETE' },
   'POST /api/bounties/{id}/claim': {
@@ -291,7 +335,7 @@ export function assertRejected(t: Test, answer: TestReply, wanted: string, names
 }
 
 /** All rows that a request could have changed, without those of the station's own jobs. */
-export async function readDatabaseFootprint({ sql }: InProcessStation): Promise<unknown> {
+export async function countRowsWrittenByRequests({ sql }: InProcessStation): Promise<unknown> {
   const [row] = await sql`
     select (select count(*)::int from transfers where kind <> 'royalty_feed') as transfers, (select count(*)::int from calls) as calls,
       (select count(*)::int from journal where command->>'name' not in ('slot.free', 'actor.event', 'inbox.absorb')) as commands,

@@ -1,0 +1,70 @@
+import { EnvironmentSettingsSchema } from '../../app/settings.ts'
+import { markdownTable, writeGeneratedFile, writeGeneratedSection } from './write-generated.ts'
+
+/** Writes the tables of settings, from the schema that validates them. */
+
+type SettingName = keyof typeof EnvironmentSettingsSchema.properties
+
+interface Setting {
+  readonly description?: string
+  readonly must?: string
+  readonly unset?: string
+  readonly default?: unknown
+}
+
+/** The settings in the README: most stations need no others. */
+const README_SETTINGS: readonly SettingName[] = [
+  'PORT',
+  'PUBLIC_URL',
+  'DATABASE_URL',
+  'REDIS_URL',
+  'MASTER_KEY',
+  'OPERATOR_TOKEN',
+  'TRUST_PROXY',
+  'RPC_URL_BASE',
+  'TREASURY_ADDRESS',
+  'SETTLER_PRIVATE_KEY',
+]
+
+/** The first setting of each section, in the order of the schema. */
+const SECTION_TITLES: Partial<Record<SettingName, string>> = {
+  NODE_ENV: 'Service and storage',
+  MASTER_KEY: 'Keys and access',
+  STARTER_CREDITS_USDC: 'Credits, rates and memory',
+  RPC_URL_BASE: 'Chains and payments',
+  COINGECKO_API_KEY: 'Prices and pools',
+  SEARXNG_URL: 'Search and social',
+  EMBEDDINGS_URL: 'Models',
+  SMTP_URL: 'E-mail and chat',
+  CHROMIUM_PATH: 'Browser, sandbox and logs',
+}
+
+const settings = EnvironmentSettingsSchema.properties as Record<string, Setting>
+const names = Object.keys(settings) as SettingName[]
+
+function settingsTable(selected: readonly SettingName[]): string {
+  const rows = selected.map((name) => {
+    const { description = '', must = '', unset, default: standard } = settings[name] as Setting
+    const form = `${must.charAt(0).toUpperCase()}${must.slice(1)}.`
+    return [`\`${name}\``, unset ?? `\`${String(standard)}\``, `${description} ${form}`]
+  })
+  return markdownTable(['Setting', 'When unset', 'Meaning'], rows)
+}
+
+const starts = names.filter((name) => name in SECTION_TITLES)
+const sections = starts.map((start, index) => {
+  const next = starts[index + 1]
+  const end = next === undefined ? names.length : names.indexOf(next)
+  return `## ${SECTION_TITLES[start]}\n\n${settingsTable(names.slice(names.indexOf(start), end))}\n`
+})
+
+const document = `# Configuration
+
+Generated from \`app/settings.ts\` by \`npm run docs:config\`. The service reads its settings from environment
+variables and validates them when it starts: an invalid value ends the start with a message that names the setting.
+The verbs of \`gas\` for agents read \`GAS_URL\` and \`GAS_API_KEY\`: [cli.md](cli.md).
+
+${sections.join('\n')}`
+
+writeGeneratedFile('docs/configuration.md', document)
+writeGeneratedSection('README.md', 'config', settingsTable(README_SETTINGS))

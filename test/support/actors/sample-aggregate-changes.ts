@@ -1,0 +1,89 @@
+import { newUuidV7 } from '../../../core/ids.ts'
+import { asMicros } from '../../../core/money.ts'
+import type { AggregateChanges } from '../../../persistence/commit-batch.ts'
+
+/** Sample aggregate changes and rows for the batch writer. */
+
+export const COMMIT_TIME_MS = Date.now()
+
+/** The changes of one command of an aggregate after `oldVersion`, with the given rows. */
+export function sampleAggregateChanges(
+  id: string,
+  oldVersion: number,
+  more: Partial<AggregateChanges> = {},
+): AggregateChanges {
+  const version = oldVersion + 1
+  const journal = {
+    version,
+    commandId: newUuidV7(COMMIT_TIME_MS),
+    at: COMMIT_TIME_MS,
+    command: '{"name":"x"}',
+    changed: '[]',
+  }
+  return {
+    id,
+    kind: 'agent',
+    oldVersion,
+    newVersion: version,
+    journal: [journal],
+    actors: [],
+    transfers: [],
+    prices: [],
+    calls: [],
+    inbox: [],
+    absorbed: [],
+    events: [],
+    removedTimers: [],
+    timers: [],
+    rows: [],
+    ...more,
+  }
+}
+export const sampleActorRow = (id: string, state = '{"value":"x","context":{}}') => ({
+  kind: 'agent',
+  id,
+  machineVersion: 1,
+  state,
+  archived: false,
+})
+export const sampleTransferRow = (memo: string | null = null) => ({
+  id: newUuidV7(COMMIT_TIME_MS),
+  debit: 'a',
+  credit: 'b',
+  amount: asMicros(5n),
+  kind: 'send' as const,
+  memo,
+  at: COMMIT_TIME_MS,
+})
+export const sampleCallRow = (key: string | null = null) => ({
+  callId: newUuidV7(COMMIT_TIME_MS),
+  agentId: null,
+  keyId: null,
+  operation: 'refuel',
+  tool: null,
+  rail: 'none',
+  cost: asMicros(0n),
+  status: 'ok' as const,
+  errorCode: null,
+  ms: 1,
+  taskId: null,
+  backpackId: null,
+  ghost: false,
+  idempotencyKey: key,
+  requestHash: key,
+  response: key === null ? null : '{}',
+  at: COMMIT_TIME_MS,
+})
+export const sampleInboxMessage = (receiver: string, id: string) => ({
+  receiver,
+  receiverKind: 'agent' as const,
+  id,
+  event: { type: 'CREDIT', promo: 5n, cash: 0n },
+  at: COMMIT_TIME_MS,
+})
+export const sampleTimerRow = (id: string) => ({
+  id,
+  dueAt: COMMIT_TIME_MS,
+  command: 'x',
+  input: { amount: 5n },
+})

@@ -1,0 +1,22 @@
+import { createHash } from 'node:crypto'
+import { chmodSync, mkdtempSync, realpathSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { TeardownScope } from '../upstreams/fixture-server.ts'
+
+/**
+ * Creates a directory for embedded databases in /tmp, where their user has access, unlike `t.testdir()`
+ * in a checkout of root. It is removed with its test, including sockets of killed stations.
+ */
+export function createStationDataDir(t: TeardownScope): string {
+  const home = realpathSync(mkdtempSync(join(tmpdir(), 'gas-station-home-')))
+  chmodSync(home, 0o755)
+  t.teardown(() => {
+    for (const dataDir of [home, join(home, 'data')]) {
+      const name = createHash('sha1').update(join(dataDir, 'pg18')).digest('hex').slice(0, 8)
+      rmSync(join(tmpdir(), `gas-station-pg-${name}`), { recursive: true, force: true })
+    }
+    rmSync(home, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 })
+  })
+  return home
+}
