@@ -8,7 +8,7 @@ interface Expected {
   readonly method: string
   readonly path: string
   readonly auth: string
-  /** What a key bound to a Backpack may do; of routes that take a key. */
+  /** Access of a key bound to a Backpack, for routes that take a key. */
   readonly bound?: string
 }
 
@@ -27,7 +27,7 @@ const routes = await listRegisteredRoutes()
 const served = new Map(routes.map((route) => [keyOf(route), route]))
 const expected = [...fixture.specified, ...fixture.decided]
 
-t.test('every route of the interface is served with the documented parameters', async (t) => {
+t.test('every specified route is served with the documented parameters', async (t) => {
   for (const route of expected) t.equal(served.get(keyOf(route))?.auth, route.auth, keyOf(route))
 })
 
@@ -35,7 +35,7 @@ t.test('no route is registered twice', async (t) => {
   t.equal(served.size, routes.length)
 })
 
-t.test('every route under /api is in the interface', async (t) => {
+t.test('every route under /api is in the specification', async (t) => {
   const known = new Set(expected.map(keyOf))
   const own = routes.filter(({ path, hidden }) => path.startsWith('/api/') && !hidden)
   for (const route of own) t.ok(known.has(keyOf(route)), keyOf(route))

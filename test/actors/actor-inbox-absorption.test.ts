@@ -3,9 +3,13 @@ import t from 'tap'
 import { IdempotentReplayError } from '../../actors/aggregate-command-types.ts'
 import {
   getActiveTaskCommand,
-  endTaskCommand,
+  endTaskAggregateCommand,
   startTaskCommand,
-} from '../../actors/commands/tasks-commands.ts'
+} from '../../actors/commands/task-session-actor-commands.ts'
+import {
+  getBackpackCommand,
+  revokeBackpackCommand,
+} from '../../actors/commands/backpacks-commands.ts'
 import { DAY } from '../../core/clock.ts'
 import { ZERO, fromUsdc } from '../../core/money.ts'
 import type { AggregateStore } from '../../persistence/aggregate-store.ts'
@@ -19,14 +23,14 @@ import {
   taskInput,
   createTestBackpack,
   createNodePair,
-  createProbeCommand,
-  transferInput,
+  createCountingAggregateCommand,
+  sampleCreditTransferInput,
   createSingleNode,
   assertNoViolations,
 } from '../support/actors/test-actor-node-pairs.ts'
 import {
   sampleAdmission,
-  errorCodeOf,
+  awaitErrorCodeOrOk,
   createGate,
   blockAfterCommit,
   blockBeforeCommit,
@@ -38,14 +42,41 @@ t.test('a rejection from a stale node is evaluated again', async (t) => {
   const [poor, rich] = [await one.born(0.01), await one.born(0.5)]
   await two.ask(poor, getAgentBalanceCommand, {})
   await two.ask(rich, getAgentBalanceCommand, {})
-  await one.ask(rich, sendCreditsCommand, transferInput(poor, 0.4))
+  await one.ask(rich, sendCreditsCommand, sampleCreditTransferInput(poor, 0.4))
   t.equal(await readPromoBalance(one, poor), fromUsdc(0.41), 'absorbed on the first node')
   t.equal(
-    await errorCodeOf(two.ask(poor, admitCallCommand, sampleAdmission(0.2))),
+    await awaitErrorCodeOrOk(two.ask(poor, admitCallCommand, sampleAdmission(0.2))),
     'ok',
     'no wrong 402 on the second',
   )
-  t.equal(await errorCodeOf(two.ask(poor, getActiveTaskCommand, {})), 'no_active_task')
+  t.equal(await awaitErrorCodeOrOk(two.ask(poor, getActiveTaskCommand, {})), 'no_active_task')
+  await assertNoViolations(t, sql)
+})
+
+t.test('a command that waits for the inbox keeps the ended actor that it named', async (t) => {
+  const fetched = createGate()
+  const store = (from: AggregateStore): AggregateStore => ({
+    ...from,
+    loadActors: (...wanted) => from.loadActors(...wanted).finally(() => void fetched.pass()),
+  })
+  const { sql, one, two } = await createNodePair(t, { store })
+  const [id, rich] = [await one.born(0.5), await one.born(0.5)]
+  const { backpackId } = await createTestBackpack(one, id, null)
+  await one.ask(id, revokeBackpackCommand, { backpackId })
+  const landed = createGate()
+  one.faults.push(blockAfterCommit(landed))
+  const task = one.ask(id, startTaskCommand, taskInput('before'))
+  await landed.reached
+  await two.ask(rich, sendCreditsCommand, sampleCreditTransferInput(id, 0.1))
+  const touch = [{ kind: 'backpack' as const, id: backpackId }]
+  const read = one.ask(id, getBackpackCommand, { backpackId }, { touch })
+  await fetched.reached
+  await turn()
+  await turn()
+  // The end of this commit removes ended actors from memory, while the read waits in the next one.
+  landed.open()
+  await task
+  t.equal((await read).state, 'revoked')
   await assertNoViolations(t, sql)
 })
 
@@ -54,9 +85,9 @@ t.test('a settlement on a node that is behind never overspends', async (t) => {
   const [id, other] = [await one.born(0.5), await one.born(0)]
   const asked = sampleAdmission(0.4)
   await two.ask(id, admitCallCommand, asked)
-  await one.ask(id, sendCreditsCommand, transferInput(other, 0.3))
+  await one.ask(id, sendCreditsCommand, sampleCreditTransferInput(other, 0.3))
   t.equal(
-    await errorCodeOf(two.ask(id, settleCallCommand, settleCallInputOfAdmission(asked, id))),
+    await awaitErrorCodeOrOk(two.ask(id, settleCallCommand, settleCallInputOfAdmission(asked, id))),
     'payment_required',
   )
   t.equal(await readPromoBalance(two, id), fromUsdc(0.2))
@@ -66,14 +97,14 @@ t.test('a settlement on a node that is behind never overspends', async (t) => {
 t.test('the inbox is absorbed before a 402 and before a balance', async (t) => {
   const { sql, one } = await createSingleNode(t)
   const [poor, rich] = [await one.born(0.01), await one.born(0.5)]
-  await one.ask(rich, sendCreditsCommand, transferInput(poor, 0.1))
+  await one.ask(rich, sendCreditsCommand, sampleCreditTransferInput(poor, 0.1))
   t.equal(
-    await errorCodeOf(
+    await awaitErrorCodeOrOk(
       one.ask(poor, admitCallCommand, sampleAdmission(0.1, { expiresAt: Date.now() + DAY })),
     ),
     'ok',
   )
-  await one.ask(rich, sendCreditsCommand, transferInput(poor, 0.1))
+  await one.ask(rich, sendCreditsCommand, sampleCreditTransferInput(poor, 0.1))
   t.match(await one.ask(poor, getAgentBalanceCommand, {}), { promo: 110_000n, held: 100_000n })
   await assertNoViolations(t, sql)
 })
@@ -81,19 +112,19 @@ t.test('the inbox is absorbed before a 402 and before a balance', async (t) => {
 t.test('a message is absorbed once, however many replies of a node find it waiting', async (t) => {
   const { sql, one } = await createSingleNode(t)
   const [poor, rich] = [await one.born(0.01), await one.born(0.5)]
-  await one.ask(rich, sendCreditsCommand, transferInput(poor, 0.1))
+  await one.ask(rich, sendCreditsCommand, sampleCreditTransferInput(poor, 0.1))
   const at = createGate()
   one.faults.push(blockAfterCommit(at))
   const first = readPromoBalance(one, poor)
   await at.reached
   const second = readPromoBalance(one, poor)
-  const third = errorCodeOf(one.ask(poor, admitCallCommand, sampleAdmission(0.2)))
+  const third = awaitErrorCodeOrOk(one.ask(poor, admitCallCommand, sampleAdmission(0.2)))
   at.open()
   t.strictSame(await Promise.all([first, second, third]), [110_000n, 110_000n, 'payment_required'])
   await assertNoViolations(t, sql)
 })
 
-t.test('a message is absorbed once when two readings of the inbox come back at once', async (t) => {
+t.test('a message is absorbed once by two concurrent reads of the inbox', async (t) => {
   const waiting: (() => void)[] = []
   const inPairs = (store: AggregateStore): AggregateStore => ({
     ...store,
@@ -108,7 +139,7 @@ t.test('a message is absorbed once when two readings of the inbox come back at o
   })
   const { sql, one } = await createSingleNode(t, { store: inPairs })
   const [poor, rich] = [await one.born(0.01), await one.born(0.5)]
-  await one.ask(rich, sendCreditsCommand, transferInput(poor, 0.1))
+  await one.ask(rich, sendCreditsCommand, sampleCreditTransferInput(poor, 0.1))
   const at = createGate()
   one.faults.push(blockAfterCommit(at))
   const first = readPromoBalance(one, poor)
@@ -134,7 +165,7 @@ t.test('a late inbox read admits no call', async (t) => {
   })
   const { sql, one } = await createSingleNode(t, { store: secondLate })
   const [poor, rich] = [await one.born(0.01), await one.born(0.5)]
-  await one.ask(rich, sendCreditsCommand, transferInput(poor, 0.1))
+  await one.ask(rich, sendCreditsCommand, sampleCreditTransferInput(poor, 0.1))
   const [atFirst, atSecond, absorbed] = [createGate(), createGate(), createGate()]
   one.faults.push(blockAfterCommit(atFirst), blockAfterCommit(atSecond), async (commit) => {
     const outcome = await commit()
@@ -150,7 +181,7 @@ t.test('a late inbox read admits no call', async (t) => {
   atSecond.open()
   await Promise.all([late.reached, absorbed.reached])
   await turns()
-  const third = errorCodeOf(one.ask(poor, admitCallCommand, sampleAdmission(0.2)))
+  const third = awaitErrorCodeOrOk(one.ask(poor, admitCallCommand, sampleAdmission(0.2)))
   late.open()
   t.strictSame(await Promise.all([first, second, third]), [110_000n, 110_000n, 'payment_required'])
   await assertNoViolations(t, sql)
@@ -160,7 +191,7 @@ t.test('a message is absorbed once by two nodes that read it at the same time', 
   const { sql, one, two } = await createNodePair(t)
   const [poor, rich] = [await one.born(0.01), await one.born(0.5)]
   await two.ask(poor, getAgentBalanceCommand, {})
-  await one.ask(rich, sendCreditsCommand, transferInput(poor, 0.1))
+  await one.ask(rich, sendCreditsCommand, sampleCreditTransferInput(poor, 0.1))
   const at = createGate()
   one.faults.push((sendNow) => sendNow(), blockBeforeCommit(at))
   const first = readPromoBalance(one, poor)
@@ -174,10 +205,10 @@ t.test('a message is absorbed once by two nodes that read it at the same time', 
 t.test('a message that is delivered twice is credited once', async (t) => {
   const { sql, one } = await createSingleNode(t)
   const [poor, rich] = [await one.born(0.01), await one.born(0.5)]
-  await one.ask(rich, sendCreditsCommand, transferInput(poor, 0.1))
+  await one.ask(rich, sendCreditsCommand, sampleCreditTransferInput(poor, 0.1))
   const [sent] = await sql`select * from inbox`
   t.equal(await readPromoBalance(one, poor), fromUsdc(0.11))
-  const again = createProbeCommand((turn) =>
+  const again = createCountingAggregateCommand((turn) =>
     turn.inbox({
       receiver: poor,
       receiverKind: 'agent',
@@ -196,10 +227,10 @@ t.test('a message that cannot be absorbed blocks no other command', async (t) =>
   await sql`insert into inbox values (${id}, 'odd', 'agent', '{"type":"NONSENSE"}', now())`
   t.equal(await readPromoBalance(one, id), fromUsdc(0.2))
   t.equal(
-    await errorCodeOf(one.ask(id, admitCallCommand, sampleAdmission(0.3))),
+    await awaitErrorCodeOrOk(one.ask(id, admitCallCommand, sampleAdmission(0.3))),
     'payment_required',
   )
-  t.equal(await errorCodeOf(one.ask(other, admitCallCommand, sampleAdmission(0.3))), 'ok')
+  t.equal(await awaitErrorCodeOrOk(one.ask(other, admitCallCommand, sampleAdmission(0.3))), 'ok')
   t.match(one.logged, [{ message: 'inbox not absorbed' }])
 })
 
@@ -212,7 +243,7 @@ t.test('an Idempotency-Key is answered once, even on a node that looked too earl
   ]
   await one.ask(id, admitCallCommand, first)
   await one.ask(id, settleCallCommand, settleCallInputOfAdmission(first, id), { key: 'k1' })
-  // The second node loads its state only now: no version tells it of the answer.
+  // The second node loads its state only now, so its version does not reveal the answer.
   await two.ask(id, admitCallCommand, second)
   const asked = two.ask(id, settleCallCommand, settleCallInputOfAdmission(second, id), {
     key: 'k1',
@@ -244,30 +275,33 @@ t.test('two nodes that start with one key charge once', async (t) => {
   await assertNoViolations(t, sql)
 })
 
-t.test('a row under an answered key meets that answer, whatever key was named', async (t) => {
-  const { sql, one } = await createSingleNode(t)
-  const id = await one.born(0.5)
-  const keyed = () => sampleAdmission(0.1, { idempotencyKey: 'k1' })
-  const first = keyed()
-  await one.ask(id, admitCallCommand, first)
-  await one.ask(id, settleCallCommand, settleCallInputOfAdmission(first, id), { key: 'k1' })
-  for (const options of [{}, { key: 'k2' }]) {
-    const second = keyed()
-    await one.ask(id, admitCallCommand, second)
-    const [settled, started] = await Promise.allSettled([
-      one.ask(id, settleCallCommand, settleCallInputOfAdmission(second, id), options),
-      one.ask(id, startTaskCommand, taskInput('beside')),
-    ])
-    t.equal(started.status, 'fulfilled', 'what shares its commit goes on')
-    const error: unknown = settled.status === 'rejected' ? settled.reason : null
-    t.ok(error instanceof IdempotentReplayError)
-    t.match(error, { stored: { callId: first.callId, requestHash: 'hash' } })
-    one.releaseHold(id, second.callId)
-    await one.ask(id, endTaskCommand, await one.ask(id, getActiveTaskCommand, {}))
-  }
-  t.equal(await readPromoBalance(one, id), fromUsdc(0.4), 'one of them was charged')
-  await assertNoViolations(t, sql)
-})
+t.test(
+  'a row under an answered Idempotency-Key returns that answer for any key in the command',
+  async (t) => {
+    const { sql, one } = await createSingleNode(t)
+    const id = await one.born(0.5)
+    const keyed = () => sampleAdmission(0.1, { idempotencyKey: 'k1' })
+    const first = keyed()
+    await one.ask(id, admitCallCommand, first)
+    await one.ask(id, settleCallCommand, settleCallInputOfAdmission(first, id), { key: 'k1' })
+    for (const options of [{}, { key: 'k2' }]) {
+      const second = keyed()
+      await one.ask(id, admitCallCommand, second)
+      const [settled, started] = await Promise.allSettled([
+        one.ask(id, settleCallCommand, settleCallInputOfAdmission(second, id), options),
+        one.ask(id, startTaskCommand, taskInput('beside')),
+      ])
+      t.equal(started.status, 'fulfilled', 'what shares its commit goes on')
+      const error: unknown = settled.status === 'rejected' ? settled.reason : null
+      t.ok(error instanceof IdempotentReplayError)
+      t.match(error, { stored: { callId: first.callId, requestHash: 'hash' } })
+      one.releaseHold(id, second.callId)
+      await one.ask(id, endTaskAggregateCommand, await one.ask(id, getActiveTaskCommand, {}))
+    }
+    t.equal(await readPromoBalance(one, id), fromUsdc(0.4), 'one of them was charged')
+    await assertNoViolations(t, sql)
+  },
+)
 
 t.test('a receipt is stored with its command, and the second node finds it', async (t) => {
   const { sql, one, two } = await createNodePair(t)
@@ -299,7 +333,7 @@ t.test('the events of a rejection are stored once, whichever node rejects', asyn
   const { backpackId } = await createTestBackpack(one, id, 0.1)
   await two.ask(id, getAgentBalanceCommand, {})
   const asks = Array.from({ length: 6 }, (_, at) =>
-    errorCodeOf(
+    awaitErrorCodeOrOk(
       (at % 2 === 0 ? one : two).ask(id, admitCallCommand, sampleAdmission(0.2, { backpackId })),
     ),
   )

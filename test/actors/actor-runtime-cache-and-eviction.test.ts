@@ -5,10 +5,10 @@ import {
   revokeBackpackCommand,
 } from '../../actors/commands/backpacks-commands.ts'
 import {
-  endTaskCommand,
+  endTaskAggregateCommand,
   getTaskCommand,
   startTaskCommand,
-} from '../../actors/commands/tasks-commands.ts'
+} from '../../actors/commands/task-session-actor-commands.ts'
 import { machineRegistry } from '../../actors/machine-registry.ts'
 import { DAY } from '../../core/clock.ts'
 import { newUuidV7 } from '../../core/ids.ts'
@@ -29,21 +29,21 @@ import {
   consumeFreeCallCommand,
 } from '../../payments/commands/daily-free-call-commands.ts'
 import { createRetentionSweeper } from '../../persistence/retention-sweeper.ts'
-import type { SnapshotCache } from '../../persistence/redis/aggregate-snapshot-cache.ts'
+import type { SnapshotCache } from '../../persistence/redis/redis-aggregate-snapshot-cache.ts'
 import type { StoredAggregate } from '../../persistence/stored-aggregate.ts'
 import { createTestDatabase } from '../support/postgres/test-database.ts'
 import {
   taskInput,
   createTestBackpack,
   createNodePair,
-  createProbeCommand,
-  transferInput,
+  createCountingAggregateCommand,
+  sampleCreditTransferInput,
   createSingleNode,
   assertNoViolations,
 } from '../support/actors/test-actor-node-pairs.ts'
 import {
   sampleAdmission,
-  errorCodeOf,
+  awaitErrorCodeOrOk,
   failCallInputOfAdmission,
   createGate,
   blockBeforeCommit,
@@ -70,13 +70,13 @@ t.test('a cache never gets a state of which only the version is committed', asyn
   const id = await one.born(0.5)
   const at = createGate()
   one.faults.push(blockBeforeCommit(at))
-  const slow = errorCodeOf(one.ask(id, startTaskCommand, taskInput('slow')))
+  const slow = awaitErrorCodeOrOk(one.ask(id, startTaskCommand, taskInput('slow')))
   await at.reached
-  const unsent = errorCodeOf(one.ask(id, startTaskCommand, taskInput('unsent')))
+  const unsent = awaitErrorCodeOrOk(one.ask(id, startTaskCommand, taskInput('unsent')))
   clock.tick(LIMITS.commitTimeoutMs + 1)
   await Promise.all([slow, unsent])
   const stepped = createGate()
-  const waits = createProbeCommand((turn) => {
+  const waits = createCountingAggregateCommand((turn) => {
     void stepped.pass()
     turn.create('taskSession', turn.newId(), {
       taskId: 'x',
@@ -109,7 +109,7 @@ t.test('holds in memory outlive conflicts, evictions and lost connections', asyn
   await two.ask(id, startTaskCommand, taskInput('elsewhere'))
   one.faults.push(loseConnectionBeforeCommit)
   t.equal(
-    await errorCodeOf(one.ask(id, admitCallCommand, sampleAdmission(0.2))),
+    await awaitErrorCodeOrOk(one.ask(id, admitCallCommand, sampleAdmission(0.2))),
     'payment_required',
   )
   t.match(await one.ask(id, getAgentBalanceCommand, {}), {
@@ -121,14 +121,14 @@ t.test('holds in memory outlive conflicts, evictions and lost connections', asyn
   t.equal(settled.balance, fromUsdc(0.1))
   t.match(await one.ask(id, getAgentBalanceCommand, {}), { reserved: 0n, available: 100_000n })
   t.equal(
-    await errorCodeOf(one.ask(id, settleCallCommand, settleCallInputOfAdmission(asked, id))),
+    await awaitErrorCodeOrOk(one.ask(id, settleCallCommand, settleCallInputOfAdmission(asked, id))),
     'call_settled',
     'once only',
   )
   await assertNoViolations(t, sql)
 })
 
-t.test('a settlement that landed unheard ends its hold', async (t) => {
+t.test('a settlement that committed without a reply releases its hold', async (t) => {
   const { sql, one } = await createSingleNode(t)
   const id = await one.born(0.5)
   const asked = sampleAdmission(0.4)
@@ -140,7 +140,7 @@ t.test('a settlement that landed unheard ends its hold', async (t) => {
   )
   t.match(await one.ask(id, getAgentBalanceCommand, {}), { promo: 100_000n, reserved: 0n })
   t.equal(
-    await errorCodeOf(one.ask(id, failCallCommand, failCallInputOfAdmission(asked, id))),
+    await awaitErrorCodeOrOk(one.ask(id, failCallCommand, failCallInputOfAdmission(asked, id))),
     'call_settled',
   )
   await assertNoViolations(t, sql)
@@ -165,27 +165,29 @@ t.test('a settlement whose caller got 503 is never recorded as failed as well', 
   await one.ask(id, admitCallCommand, asked)
   slow = true
   one.faults.push(loseReplyAfterCommit)
-  const settled = errorCodeOf(one.ask(id, settleCallCommand, settleCallInputOfAdmission(asked, id)))
+  const settled = awaitErrorCodeOrOk(
+    one.ask(id, settleCallCommand, settleCallInputOfAdmission(asked, id)),
+  )
   await loading.reached
   clock.tick(LIMITS.commitTimeoutMs + 1)
   t.equal(await settled, 'unavailable')
   slow = false
   loading.open()
   t.equal(
-    await errorCodeOf(one.ask(id, failCallCommand, failCallInputOfAdmission(asked, id))),
+    await awaitErrorCodeOrOk(one.ask(id, failCallCommand, failCallInputOfAdmission(asked, id))),
     'call_settled',
   )
   t.match(await one.ask(id, getAgentBalanceCommand, {}), { promo: 100_000n, reserved: 0n })
   await assertNoViolations(t, sql)
 })
 
-t.test('an actor at rest is fetched for a command that names it', async (t) => {
+t.test('an ended actor is loaded for a command that names it', async (t) => {
   const { sql, one, two } = await createNodePair(t)
   const id = await one.born(0.5)
   const { taskId } = await one.ask(id, startTaskCommand, taskInput('done'))
-  await one.ask(id, endTaskCommand, { taskId })
+  await one.ask(id, endTaskAggregateCommand, { taskId })
   t.equal(
-    await errorCodeOf(two.ask(id, getTaskCommand, { taskId })),
+    await awaitErrorCodeOrOk(two.ask(id, getTaskCommand, { taskId })),
     'task_not_found',
     'it is not in memory',
   )
@@ -193,12 +195,16 @@ t.test('an actor at rest is fetched for a command that names it', async (t) => {
   t.match(await two.ask(id, getTaskCommand, { taskId }, options), { state: 'completed' })
   const asked = sampleAdmission(0.1, { taskId })
   t.equal(
-    await errorCodeOf(two.ask(id, admitCallCommand, asked, touchedAggregatesOfAdmission(asked))),
+    await awaitErrorCodeOrOk(
+      two.ask(id, admitCallCommand, asked, touchedAggregatesOfAdmission(asked)),
+    ),
     'task_not_active',
   )
   const unknown = { touch: [{ kind: 'taskSession' as const, id: newUuidV7(Date.now()) }] }
   t.equal(
-    await errorCodeOf(two.ask(id, getTaskCommand, { taskId: unknown.touch[0]?.id ?? '' }, unknown)),
+    await awaitErrorCodeOrOk(
+      two.ask(id, getTaskCommand, { taskId: unknown.touch[0]?.id ?? '' }, unknown),
+    ),
     'task_not_found',
   )
   await assertNoViolations(t, sql)
@@ -220,15 +226,22 @@ t.test('a failed load of an actor does not affect a commit in progress', async (
   const [id, other] = [await one.born(0.5), await one.born(0)]
   const at = createGate()
   one.faults.push(blockBeforeCommit(at))
-  // The lane is busy with somebody else, so that the first transfer waits unsent.
+  // The commit is busy with another agent, so the first transfer waits unsent.
   const busy = one.ask(other, startTaskCommand, taskInput('busy'))
   await at.reached
-  const first = errorCodeOf(one.ask(id, sendCreditsCommand, transferInput(other, 0.3)))
+  const first = awaitErrorCodeOrOk(
+    one.ask(id, sendCreditsCommand, sampleCreditTransferInput(other, 0.3)),
+  )
   broken = true
   const options = { touch: [{ kind: 'taskSession' as const, id: 'x' }] }
-  t.equal(await errorCodeOf(one.ask(id, getTaskCommand, { taskId: 'x' }, options)), 'unavailable')
+  t.equal(
+    await awaitErrorCodeOrOk(one.ask(id, getTaskCommand, { taskId: 'x' }, options)),
+    'unavailable',
+  )
   broken = false
-  const second = errorCodeOf(one.ask(id, sendCreditsCommand, transferInput(other, 0.3)))
+  const second = awaitErrorCodeOrOk(
+    one.ask(id, sendCreditsCommand, sampleCreditTransferInput(other, 0.3)),
+  )
   await new Promise((done) => setImmediate(done))
   at.open()
   await busy
@@ -236,7 +249,7 @@ t.test('a failed load of an actor does not affect a commit in progress', async (
   await assertNoViolations(t, sql)
 })
 
-t.test('the longest unused aggregates are forgotten, but never one with a hold', async (t) => {
+t.test('the least recently used aggregates are evicted, but never one with a hold', async (t) => {
   const { sql, one } = await createSingleNode(t, { resident: 3 })
   const first = await one.born(0.5)
   const asked = sampleAdmission(0.4)
@@ -281,8 +294,8 @@ t.test('an aggregate gets a mailbox even when all others are busy', async (t) =>
   ]
   const [busy, id, other] = [await one.born(0.5), await one.born(0.5), await one.born(0)]
   await two.ask(busy, admitCallCommand, sampleAdmission(0.1))
-  const sent = [transferInput(other, 0.3), transferInput(other, 0.3)].map((one) =>
-    errorCodeOf(two.ask(id, sendCreditsCommand, one)),
+  const sent = [sampleCreditTransferInput(other, 0.3), sampleCreditTransferInput(other, 0.3)].map(
+    (one) => awaitErrorCodeOrOk(two.ask(id, sendCreditsCommand, one)),
   )
   t.strictSame((await Promise.all(sent)).sort(), ['ok', 'payment_required'])
   await assertNoViolations(t, sql)
@@ -300,7 +313,7 @@ t.test('a snapshot of a newer machine is refused, a damaged one is set aside', a
   await sql`update actors set state = '{"value":"nowhere","context":{}}' where aggregate_id = ${damaged}`
   await sql`update actors set kind = 'dragon' where aggregate_id = ${odd}`
   const codes = [newer, damaged, odd, sound].map((id) =>
-    errorCodeOf(two.ask(id, getAgentBalanceCommand, {})),
+    awaitErrorCodeOrOk(two.ask(id, getAgentBalanceCommand, {})),
   )
   t.strictSame(await Promise.all(codes), [
     'snapshot_too_new',
@@ -308,8 +321,12 @@ t.test('a snapshot of a newer machine is refused, a damaged one is set aside', a
     'snapshot_too_new',
     'ok',
   ])
-  t.equal(await errorCodeOf(two.ask(damaged, getAgentBalanceCommand, {})), 'quarantined', 'again')
-  t.equal(await errorCodeOf(two.ask(sound, startTaskCommand, taskInput('next'))), 'ok')
+  t.equal(
+    await awaitErrorCodeOrOk(two.ask(damaged, getAgentBalanceCommand, {})),
+    'quarantined',
+    'again',
+  )
+  t.equal(await awaitErrorCodeOrOk(two.ask(sound, startTaskCommand, taskInput('next'))), 'ok')
 })
 
 t.test('an older snapshot passes the upcasters of its machine, one by one', async (t) => {
@@ -329,26 +346,26 @@ t.test('an older snapshot passes the upcasters of its machine, one by one', asyn
   const later = { [version]: renames(' b'), [version + 1]: renames(' c') }
   Object.assign(entry, { version: version + 2, upcasters: later })
   t.match(await two.ask(id, getTaskCommand, { taskId }), { name: 'old b c', budget: 1_000_000n })
-  await two.ask(id, endTaskCommand, { taskId })
+  await two.ask(id, endTaskAggregateCommand, { taskId })
   const [row] = await sql`select machine_version from actors where id = ${taskId}`
   t.equal(row?.['machine_version'], version + 2)
   Object.assign(entry, { version: version + 3, upcasters: {} })
   const fresh = createActorNode(t, sql)
   const options = { touch: [{ kind: 'taskSession' as const, id: taskId }] }
   t.equal(
-    await errorCodeOf(fresh.ask(id, getTaskCommand, { taskId }, options)),
+    await awaitErrorCodeOrOk(fresh.ask(id, getTaskCommand, { taskId }, options)),
     'quarantined',
     'a gap is no guess',
   )
 })
 
-t.test('ended actors leave memory, and count in no limit', async (t) => {
+t.test('ended actors are evicted and count in no limit', async (t) => {
   const { sql, one } = await createSingleNode(t)
   const id = await one.born(0.5)
   const packs = await Promise.all(
     Array.from({ length: LIMITS.backpacks }, () => createTestBackpack(one, id, null)),
   )
-  t.equal(await errorCodeOf(createTestBackpack(one, id, null)), 'limit_reached')
+  t.equal(await awaitErrorCodeOrOk(createTestBackpack(one, id, null)), 'limit_reached')
   for (const { backpackId } of packs) await one.ask(id, revokeBackpackCommand, { backpackId })
   t.match(await createTestBackpack(one, id, null), { state: 'active' })
   const census: AggregateCommand<undefined, number> = {
@@ -373,7 +390,7 @@ t.test('every command rejects an unknown agent', async (t) => {
     one.ask(id, admitCallCommand, asked),
     one.ask(id, settleCallCommand, settleCallInputOfAdmission(asked, id)),
     one.ask(id, startTaskCommand, taskInput('x')),
-  ].map(errorCodeOf)
+  ].map(awaitErrorCodeOrOk)
   t.strictSame(await Promise.all(codes), Array(4).fill('agent_not_found'))
   t.equal(callRowOfAdmission(asked, id).cost, asked.amount)
 })

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { startTaskCommand } from '../../actors/commands/tasks-commands.ts'
+import { startTaskCommand } from '../../actors/commands/task-session-actor-commands.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { ZERO, fromUsdc } from '../../core/money.ts'
@@ -11,13 +11,13 @@ import {
   readPromoBalance,
   taskInput,
   createNodePair,
-  createProbeCommand,
-  transferInput,
+  createCountingAggregateCommand,
+  sampleCreditTransferInput,
   createSingleNode,
   assertNoViolations,
 } from '../support/actors/test-actor-node-pairs.ts'
 import {
-  errorCodeOf,
+  awaitErrorCodeOrOk,
   createGate,
   blockBeforeCommit,
   loseReplyAfterCommit,
@@ -32,7 +32,7 @@ t.test('commands based on a replaced state run again, in order', async (t) => {
   await one.ask(id, startTaskCommand, taskInput('elsewhere'))
   const order: string[] = []
   const log = (text: string) =>
-    createProbeCommand((turn) => {
+    createCountingAggregateCommand((turn) => {
       order.push(text)
       turn.create('taskSession', turn.newId(), {
         taskId: text,
@@ -52,7 +52,7 @@ t.test('a command whose commit reply was lost is answered and not run again', as
   const { sql, one } = await createSingleNode(t)
   const [id, other] = [await one.born(0.5), await one.born(0)]
   one.faults.push(loseReplyAfterCommit)
-  const paid = await one.ask(id, sendCreditsCommand, transferInput(other, 0.2))
+  const paid = await one.ask(id, sendCreditsCommand, sampleCreditTransferInput(other, 0.2))
   const rows = await sql`select call_id from transfers where kind = 'send'`
   t.strictSame(
     rows.map((row) => row['call_id']),
@@ -68,11 +68,13 @@ t.test('a connection that breaks before the commit costs nothing: it is sent aga
   const { sql, one } = await createSingleNode(t)
   const [id, other] = [await one.born(0.5), await one.born(0)]
   one.faults.push(loseConnectionBeforeCommit)
-  await one.ask(id, sendCreditsCommand, transferInput(other, 0.2))
+  await one.ask(id, sendCreditsCommand, sampleCreditTransferInput(other, 0.2))
   t.equal(await readPromoBalance(one, id), fromUsdc(0.3))
   one.faults.push(loseConnectionBeforeCommit, loseConnectionBeforeCommit)
   t.equal(
-    await errorCodeOf(one.ask(id, sendCreditsCommand, transferInput(other, 0.2))),
+    await awaitErrorCodeOrOk(
+      one.ask(id, sendCreditsCommand, sampleCreditTransferInput(other, 0.2)),
+    ),
     'unavailable',
     'twice is enough',
   )
@@ -97,7 +99,7 @@ t.test(
       })
       return loseConnectionBeforeCommit(sendNow, [])
     })
-    const paid = await one.ask(id, sendCreditsCommand, transferInput(other, 0.2))
+    const paid = await one.ask(id, sendCreditsCommand, sampleCreditTransferInput(other, 0.2))
     await landing
     const rows = await sql`select call_id from transfers where kind = 'send'`
     t.strictSame(
@@ -110,10 +112,10 @@ t.test(
   },
 )
 
-t.test('a command that the database refuses falls alone', async (t) => {
+t.test('a command that the database rejects does not affect the others', async (t) => {
   const { sql, one } = await createSingleNode(t)
   const ids = [await one.born(0.5), await one.born(0.5), await one.born(0.5)] as const
-  const poison = createProbeCommand((turn) =>
+  const poison = createCountingAggregateCommand((turn) =>
     turn.transfer({
       debit: 'agent:x:cash',
       credit: 'agent:y:cash',
@@ -125,7 +127,7 @@ t.test('a command that the database refuses falls alone', async (t) => {
     one.ask(ids[0], startTaskCommand, taskInput('before')),
     one.ask(ids[0], poison, undefined),
     one.ask(ids[0], startTaskCommand, taskInput('after')),
-    one.ask(ids[1], sendCreditsCommand, transferInput(ids[2], 0.5)),
+    one.ask(ids[1], sendCreditsCommand, sampleCreditTransferInput(ids[2], 0.5)),
   ])
   t.match(bad, { status: 'rejected', reason: { code: '23514' } })
   t.notOk((bad as PromiseRejectedResult).reason instanceof ServiceError, 'a bug, not a refusal')
@@ -134,7 +136,7 @@ t.test('a command that the database refuses falls alone', async (t) => {
   await assertNoViolations(t, sql)
 })
 
-t.test('a mailbox has a bound', async (t) => {
+t.test('a full mailbox rejects commands', async (t) => {
   const { one } = await createSingleNode(t)
   const id = await one.born(0.5)
   const at = createGate()
@@ -142,12 +144,12 @@ t.test('a mailbox has a bound', async (t) => {
   const asked = Array.from({ length: LIMITS.mailboxMaxCommands }, () =>
     one.ask(id, getAgentBalanceCommand, {}),
   )
-  t.equal(await errorCodeOf(one.ask(id, getAgentBalanceCommand, {})), 'overloaded')
+  t.equal(await awaitErrorCodeOrOk(one.ask(id, getAgentBalanceCommand, {})), 'overloaded')
   const other = one.born(0)
   at.open()
   t.equal((await Promise.all(asked)).length, LIMITS.mailboxMaxCommands)
   await other
-  t.equal(await errorCodeOf(one.ask(id, getAgentBalanceCommand, {})), 'ok')
+  t.equal(await awaitErrorCodeOrOk(one.ask(id, getAgentBalanceCommand, {})), 'ok')
 })
 
 t.test(
@@ -158,9 +160,9 @@ t.test(
     const id = await one.born(0.5)
     const at = createGate()
     one.faults.push(blockBeforeCommit(at))
-    const sent = errorCodeOf(one.ask(id, startTaskCommand, taskInput('sent')))
+    const sent = awaitErrorCodeOrOk(one.ask(id, startTaskCommand, taskInput('sent')))
     await at.reached
-    const unsent = errorCodeOf(one.ask(id, startTaskCommand, taskInput('unsent')))
+    const unsent = awaitErrorCodeOrOk(one.ask(id, startTaskCommand, taskInput('unsent')))
     clock.tick(LIMITS.commitTimeoutMs + 1)
     t.strictSame(await Promise.all([sent, unsent]), ['unavailable', 'unavailable'])
     at.open()
@@ -178,9 +180,9 @@ t.test('a command that lost a race is retried while the database answers', async
   const [id, other] = [await one.born(0.5), await one.born(0.5)]
   const [first, second] = [createGate(), createGate()]
   one.faults.push(blockBeforeCommit(first), blockBeforeCommit(second))
-  const raced = errorCodeOf(one.ask(id, startTaskCommand, taskInput('raced')))
+  const raced = awaitErrorCodeOrOk(one.ask(id, startTaskCommand, taskInput('raced')))
   await first.reached
-  const silent = errorCodeOf(one.ask(other, startTaskCommand, taskInput('silent')))
+  const silent = awaitErrorCodeOrOk(one.ask(other, startTaskCommand, taskInput('silent')))
   await two.ask(id, startTaskCommand, taskInput('faster'))
   clock.tick(LIMITS.commitTimeoutMs - 500)
   first.open()
@@ -192,11 +194,11 @@ t.test('a command that lost a race is retried while the database answers', async
   await assertNoViolations(t, sql)
 })
 
-t.test('a command that never got its turn is rejected at the end', async (t) => {
+t.test('a command that loses every race is rejected at its deadline', async (t) => {
   const clock = createTestClock()
   const { sql, one, two } = await createNodePair(t, { clock })
   const id = await one.born(0.5)
-  const asked = errorCodeOf(one.ask(id, startTaskCommand, taskInput('unlucky')))
+  const asked = awaitErrorCodeOrOk(one.ask(id, startTaskCommand, taskInput('unlucky')))
   let over = false
   void asked.then(() => (over = true))
   for (let round = 0; !over; round += 1) {
@@ -216,10 +218,10 @@ t.test('a closing runtime answers every command and accepts no new one', async (
   const { sql, one } = await createSingleNode(t, { clock })
   const [id, other] = [await one.born(0.5), await one.born(0)]
   const sent = Array.from({ length: 5 }, () =>
-    errorCodeOf(one.ask(id, sendCreditsCommand, transferInput(other, 0.1))),
+    awaitErrorCodeOrOk(one.ask(id, sendCreditsCommand, sampleCreditTransferInput(other, 0.1))),
   )
   const closing = one.close()
-  t.equal(await errorCodeOf(one.ask(id, getAgentBalanceCommand, {})), 'unavailable')
+  t.equal(await awaitErrorCodeOrOk(one.ask(id, getAgentBalanceCommand, {})), 'unavailable')
   t.strictSame(await Promise.all(sent), Array(5).fill('ok'))
   await closing
   t.equal(one.stats().open, 0)
@@ -232,7 +234,7 @@ t.test('a runtime closes although the database hangs', async (t) => {
   const id = await one.born(0.5)
   const at = createGate()
   one.faults.push(blockBeforeCommit(at))
-  const asked = errorCodeOf(one.ask(id, startTaskCommand, taskInput('x')))
+  const asked = awaitErrorCodeOrOk(one.ask(id, startTaskCommand, taskInput('x')))
   await at.reached
   const closing = one.close()
   clock.tick(LIMITS.commitTimeoutMs + 1)

@@ -5,7 +5,10 @@ import {
   renewBackpackCommand,
   revokeBackpackCommand,
 } from '../../actors/commands/backpacks-commands.ts'
-import { getTaskCommand, startTaskCommand } from '../../actors/commands/tasks-commands.ts'
+import {
+  getTaskCommand,
+  startTaskCommand,
+} from '../../actors/commands/task-session-actor-commands.ts'
 import { DAY } from '../../core/clock.ts'
 import { fromUsdc } from '../../core/money.ts'
 import type { AggregateStore } from '../../persistence/aggregate-store.ts'
@@ -18,14 +21,14 @@ import {
   taskInput,
   createTestBackpack,
   createNodePair,
-  createProbeCommand,
-  transferInput,
+  createCountingAggregateCommand,
+  sampleCreditTransferInput,
   createSingleNode,
   assertNoViolations,
 } from '../support/actors/test-actor-node-pairs.ts'
 import {
   sampleAdmission,
-  errorCodeOf,
+  awaitErrorCodeOrOk,
   createGate,
   createActorNode,
   settleCallInputOfAdmission,
@@ -34,7 +37,7 @@ import {
   type TestGate,
 } from '../support/actors/test-actor-node.ts'
 
-/** A node that has looked for what is due, and fires it when the gate opens. */
+/** A node that has read the due timers and fires them when the gate opens. */
 const looksAndWaits =
   (at: TestGate) =>
   (store: AggregateStore): AggregateStore => ({
@@ -54,7 +57,7 @@ t.test('an overdue hold is released once by two nodes that sweep together', asyn
   const { taskId } = await one.ask(id, startTaskCommand, taskInput('work'))
   const asked = sampleAdmission(0.4, { taskId, backpackId, expiresAt: clock.now() + 1_000 })
   await one.ask(id, admitCallCommand, asked, touchedAggregatesOfAdmission(asked))
-  t.ok(one.dues.includes(clock.now() + 1_000), 'the alarm is told')
+  t.ok(one.dues.includes(clock.now() + 1_000), 'the alarm is set')
   t.match(await two.ask(id, getAgentBalanceCommand, {}), { promo: 100_000n, held: 400_000n })
   await Promise.all([one.alarms.sweep(), two.alarms.sweep()])
   t.match(await two.ask(id, getAgentBalanceCommand, {}), { held: 400_000n }, 'not before its time')
@@ -67,7 +70,7 @@ t.test('an overdue hold is released once by two nodes that sweep together', asyn
   t.equal(released.length, 1)
   t.equal((await sql`select 1 from timers where id like 'hold:%'`).length, 0)
   t.equal(
-    await errorCodeOf(
+    await awaitErrorCodeOrOk(
       one.ask(
         id,
         settleCallCommand,
@@ -80,7 +83,7 @@ t.test('an overdue hold is released once by two nodes that sweep together', asyn
   await assertNoViolations(t, sql)
 })
 
-t.test('a hold is released although its Backpack was revoked and is at rest', async (t) => {
+t.test('a hold is released although its Backpack is revoked and not loaded', async (t) => {
   const clock = createTestClock()
   const { sql, one, two } = await createNodePair(t, { clock })
   const id = await one.born(0.5)
@@ -95,7 +98,7 @@ t.test('a hold is released although its Backpack was revoked and is at rest', as
   await assertNoViolations(t, sql)
 })
 
-t.test('a captured hold is not released by the timer that was read before', async (t) => {
+t.test('a timer read before a capture does not release the hold', async (t) => {
   const clock = createTestClock()
   const at = createGate()
   const { sql, one } = await createSingleNode(t, { clock })
@@ -182,7 +185,7 @@ t.test('a Backpack warns and expires by its timers, once on two nodes', async (t
   await assertNoViolations(t, sql)
 })
 
-t.test('an expiry that was read before a renewal ends nothing', async (t) => {
+t.test('an expiry timer read before a renewal has no effect', async (t) => {
   const clock = createTestClock()
   const at = createGate()
   const { sql, one } = await createSingleNode(t, { clock })
@@ -254,7 +257,7 @@ t.test('an alarm runs the timers that are due when it fires', async (t) => {
   const { one } = await createSingleNode(t, { clock, timerCommands: [ring] })
   const id = await one.born(0.5)
   const dueAt = clock.now() + 5
-  const set = createProbeCommand((turn) =>
+  const set = createCountingAggregateCommand((turn) =>
     turn.timer({ id: 'bell', dueAt, command: 'ring', input: {} }),
   )
   await one.ask(id, set, undefined)
@@ -270,7 +273,7 @@ t.test('an alarm runs the timers that are due when it fires', async (t) => {
 t.test('a sweep absorbs an inbox that no command reads', async (t) => {
   const { sql, one } = await createSingleNode(t)
   const [poor, rich] = [await one.born(0.01), await one.born(0.5)]
-  await one.ask(rich, sendCreditsCommand, transferInput(poor, 0.1))
+  await one.ask(rich, sendCreditsCommand, sampleCreditTransferInput(poor, 0.1))
   await sql`update inbox set at = at - interval '1 minute'`
   await one.alarms.sweep()
   const [row] = await sql`select absorbed_at from inbox`

@@ -7,7 +7,7 @@ import t from 'tap'
 import { ConfigError, loadConfig } from '../../app/config.ts'
 import { ensureMasterKey } from '../../app/master-key.ts'
 import { SecretString } from '../../app/secret-string.ts'
-import { SettingsSchema } from '../../app/settings.ts'
+import { EnvironmentSettingsSchema } from '../../app/settings.ts'
 import { REPOSITORY_ROOT } from '../../scripts/repository-root.ts'
 
 const key = randomBytes(32).toString('base64')
@@ -28,7 +28,7 @@ function problemsOf(env: Record<string, string>): readonly string[] {
   return []
 }
 
-t.test('an empty environment is a complete embedded configuration', async (t) => {
+t.test('an empty environment gives a complete embedded configuration', async (t) => {
   const config = loadConfig({})
   t.match(config, {
     production: false,
@@ -86,7 +86,7 @@ t.test('a refused secret is not printed', async (t) => {
   for (const value of Object.values(env)) t.notOk(problems.join().includes(value))
 })
 
-t.test('a secret shows itself only when it is revealed', async (t) => {
+t.test('a secret is printed only when it is revealed', async (t) => {
   const { masterKey } = loadConfig(production)
   t.equal(masterKey?.reveal(), key)
   const shown = [
@@ -108,7 +108,7 @@ t.test('production starts with its three settings and refuses each one missing',
   t.equal(problemsOf({ NODE_ENV: 'production' }).length, 3)
 })
 
-t.test('production refuses to open private addresses to tools', async (t) => {
+t.test('production rejects private addresses for tools', async (t) => {
   const allowed = { SSRF_ALLOW: '127.0.0.1:21500-21599,127.0.0.1:80' }
   t.equal(loadConfig(allowed).ssrfAllow, allowed.SSRF_ALLOW)
   t.match(problemsOf({ SSRF_ALLOW: 'localhost:80' }), [/^SSRF_ALLOW must be address:port/])
@@ -125,18 +125,18 @@ t.test('proxies are trusted by number or by address, never all of them', async (
   }
 })
 
-t.test('the public address loses the slash at its end', async (t) => {
+t.test('the trailing slash of the public URL is removed', async (t) => {
   t.equal(loadConfig({ PUBLIC_URL: 'https://gas.example/' }).publicUrl, 'https://gas.example')
 })
 
 t.test('every setting has a description and a constraint', async (t) => {
-  for (const [name, schema] of Object.entries(SettingsSchema.properties)) {
+  for (const [name, schema] of Object.entries(EnvironmentSettingsSchema.properties)) {
     t.match(schema, { description: /\.$/, must: String }, name)
     t.ok('default' in schema || 'unset' in schema, `${name} has a default`)
   }
 })
 
-t.test('the master key is made once and only its owner can read it', async (t) => {
+t.test('the master key is generated once and only its owner can read it', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   const made = ensureMasterKey(dataDir)
   t.type(made, SecretString)
@@ -146,7 +146,7 @@ t.test('the master key is made once and only its owner can read it', async (t) =
   t.strictSame(readdirSync(dataDir), ['master.key'])
 })
 
-t.test('processes that start together end with one master key', async (t) => {
+t.test('processes that start concurrently share one master key', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   const module = JSON.stringify(join(REPOSITORY_ROOT, 'app/master-key.ts'))
   const script = `import(${module}).then(({ ensureMasterKey }) =>

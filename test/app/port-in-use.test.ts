@@ -1,7 +1,7 @@
 import t from 'tap'
 import { spawnSecondNode, startStation } from '../support/station/start-test-station.ts'
 
-t.test('a port that is taken is named, and the start ends in order', async (t) => {
+t.test('a port in use ends the start with an error that names it', async (t) => {
   const main = await startStation(t)
   const { port } = new URL(main.url)
   const beside = spawnSecondNode(t, main, { PORT: port })

@@ -7,7 +7,7 @@ import { REPOSITORY_ROOT } from '../../scripts/repository-root.ts'
 import { applySourceEdits } from '../../chaos/adversary/build-mutants.ts'
 
 for (const [name, { edits, rounds }] of Object.entries(CHAOS_PROOF_MUTANTS)) {
-  t.test(`${name} has one place in the sources, and its copy is a program`, async (t) => {
+  t.test(`${name} matches one place in the sources, and the mutated copy compiles`, async (t) => {
     const texts = applySourceEdits(edits)
     t.equal(texts.size, edits.length, 'one edit a file')
     for (const { file, from, to } of edits) {

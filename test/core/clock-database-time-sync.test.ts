@@ -1,13 +1,13 @@
 import t from 'tap'
 import { createDatabaseTimeSync } from '../../app/database-time-sync.ts'
-import { DAY, HOUR, SECOND, createSystemClock } from '../../core/clock.ts'
+import { DAY, HOUR, SECOND, createDatabaseAdjustedClock } from '../../core/clock.ts'
 
 const START = Date.UTC(2026, 10, 21, 22)
 
 /** A machine whose two hands are moved one by one, and a database that lives by the true time. */
 function machine({ ahead = 0 } = {}) {
   let [wall, mono, truth] = [START + ahead, 5_000.25, START]
-  const clock = createSystemClock({ wall: () => wall, mono: () => mono })
+  const clock = createDatabaseAdjustedClock({ wall: () => wall, mono: () => mono })
   let during = () => {}
   const asked: number[] = []
   const database = {
@@ -29,7 +29,7 @@ function machine({ ahead = 0 } = {}) {
       mono += ms
       truth += ms
     },
-    /** The monotonic clock of a machine that sleeps stands still. */
+    /** The monotonic clock stops while the machine is suspended. */
     sleep(ms: number) {
       wall += ms
       truth += ms
@@ -39,7 +39,7 @@ function machine({ ahead = 0 } = {}) {
   }
 }
 
-t.test('a wall clock that is set moves no time and makes the next look measure', async (t) => {
+t.test('a change of the wall clock changes no time and triggers a measurement', async (t) => {
   const { clock, measured, asked, truth, pass, set } = machine({ ahead: 3 * HOUR })
   await measured.syncInitially()
   t.equal(clock.now(), truth())
@@ -63,7 +63,7 @@ t.test('a wall clock that is set moves no time and makes the next look measure',
   t.ok(Number.isSafeInteger(clock.now()))
 })
 
-t.test('a machine that slept believes in no new day before it has measured', async (t) => {
+t.test('after a suspend no new day starts before a measurement', async (t) => {
   const { clock, measured, truth, sleep } = machine()
   await measured.syncInitially()
   sleep(8 * HOUR)
@@ -73,7 +73,7 @@ t.test('a machine that slept believes in no new day before it has measured', asy
   t.equal(clock.now(), truth())
 })
 
-t.test('a measurement in which the machine slept is not used, and made again', async (t) => {
+t.test('a measurement interrupted by a suspend is discarded and repeated', async (t) => {
   const { clock, measured, asked, truth, sleep, during } = machine()
   during(() => {
     if (asked.length === 1) sleep(6 * HOUR)
@@ -83,7 +83,7 @@ t.test('a measurement in which the machine slept is not used, and made again', a
   t.equal(clock.now(), truth())
 })
 
-t.test('a measurement that fails is made again at the next look', async (t) => {
+t.test('a failed measurement is repeated at the next check', async (t) => {
   const { clock, measured, truth, sleep, during } = machine()
   await measured.syncInitially()
   sleep(HOUR)

@@ -29,7 +29,7 @@ t.test('a master key is exactly 32 bytes of base64', async (t) => {
   }
 })
 
-t.test('every purpose has its own key, equal after each start', async (t) => {
+t.test('every purpose has its own key, the same after each start', async (t) => {
   t.notSame(deriveSubkey(master, 'pepper'), deriveSubkey(master, 'keyring'))
   t.notSame(deriveSubkey(master, 'pepper'), deriveSubkey(other, 'pepper'))
   t.same(
@@ -67,13 +67,16 @@ t.test('a flipped byte anywhere, a cut tag or a cut text does not open', async (
   t.throws(() => decryptEnvelope(keyring, sealed.subarray(0, 10), owner), /envelope/)
 })
 
-t.test('while the master key rotates, both keys open and the envelope names its own', async (t) => {
-  const next = deriveEncryptionKey(other, 'keyring')
-  const sealed = encryptEnvelope(keyring, 'secret', owner)
-  t.equal(decryptEnvelope([next, keyring], sealed, owner).toString(), 'secret')
-  t.equal(envelopeKeyId(sealed), keyring.id)
-  t.throws(() => decryptEnvelope(next, sealed, owner), /no key/)
-})
+t.test(
+  'during a rotation of the master key both keys open, and an envelope names its key',
+  async (t) => {
+    const next = deriveEncryptionKey(other, 'keyring')
+    const sealed = encryptEnvelope(keyring, 'secret', owner)
+    t.equal(decryptEnvelope([next, keyring], sealed, owner).toString(), 'secret')
+    t.equal(envelopeKeyId(sealed), keyring.id)
+    t.throws(() => decryptEnvelope(next, sealed, owner), /no key/)
+  },
+)
 
 t.test('an envelope read back as a plain Uint8Array view opens too', async (t) => {
   const sealed = encryptEnvelope(keyring, 'secret', owner)
@@ -82,7 +85,7 @@ t.test('an envelope read back as a plain Uint8Array view opens too', async (t) =
   t.equal(decryptEnvelope(keyring, wide.subarray(3, 3 + sealed.length), owner).toString(), 'secret')
 })
 
-t.test('HMACs depend on key and text; secrets compare whatever their lengths', async (t) => {
+t.test('HMACs depend on key and text; secrets of any length can be compared', async (t) => {
   t.notSame(hmacSha256(Buffer.alloc(32), 'a'), hmacSha256(Buffer.alloc(32), 'b'))
   t.notSame(hmacSha256(Buffer.alloc(32), 'a'), hmacSha256(Buffer.alloc(32, 1), 'a'))
   t.ok(timingSafeTextEqual('token', 'token'))

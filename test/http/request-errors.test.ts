@@ -5,7 +5,7 @@ import { Type } from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import { isDatabaseUnavailableError } from '../../http/database-unavailable-error.ts'
 import { errorResponses } from '../../http/schemas/shared-schemas.ts'
-import { createTestServer } from '../support/http/test-http-server.ts'
+import { createTestServer } from '../support/http/test-fastify-server-with-custom-routes.ts'
 
 const open = { config: { auth: 'none' } } as const
 const json = { 'content-type': 'application/json' }
@@ -75,7 +75,7 @@ t.test('a problem keeps its extension members, which cannot overwrite its status
   t.match(reply.json(), { code: 'FUSE_TRIPPED', limit_usdc: 1, status: 403 })
 })
 
-t.test('a body is taken as it is: nothing is coerced, and each misfit is named', async (t) => {
+t.test('body values are not coerced, and each invalid field is listed', async (t) => {
   const app = await house(t)
   const post = (body: unknown, query = '') =>
     app.inject({
@@ -121,7 +121,7 @@ t.test('a query with forbidden characters is rejected with its field', async (t)
   }
 })
 
-t.test('only sound JSON is read', async (t) => {
+t.test('only valid JSON is accepted', async (t) => {
   const app = await house(t)
   const post = (payload: string, type = 'application/json') =>
     app.inject({ method: 'POST', url: '/amount', headers: { 'content-type': type }, payload })
@@ -189,7 +189,7 @@ t.test('malformed requests are rejected with the reason', async (t) => {
   }
 })
 
-t.test('a lost database is known by its codes, and a missing file is not one', async (t) => {
+t.test('a lost database is recognised by its error codes, unlike a missing file', async (t) => {
   const error = (fields: object) => Object.assign(new Error('x'), fields)
   for (const code of [
     'CONNECTION_ENDED',

@@ -1,17 +1,17 @@
 import { randomBytes } from 'node:crypto'
 import t, { type Test } from 'tap'
-import { createSystemClock } from '../../core/clock.ts'
+import { createDatabaseAdjustedClock } from '../../core/clock.ts'
 import { parseMasterKey, deriveEncryptionKey } from '../../core/key-derivation-and-encryption.ts'
 import { newUuidV7 } from '../../core/ids.ts'
-import { startJobQueues, type JobHint } from '../../jobs/queues/job-queues.ts'
+import { startJobQueues, type JobHint } from '../../jobs/queues/distributed-job-queue-service.ts'
 import { createDueScheduleJob } from '../../jobs/due-schedule-job.ts'
 import { parseDatabaseUrl } from '../../persistence/postgres/connection-pool.ts'
 import { createScheduleStore } from '../../persistence/schedules/schedule-store.ts'
 import { createTestDatabase } from '../support/postgres/test-database.ts'
-import { waitUntilTrue } from '../support/schedules/due-slots.ts'
+import { waitUntilTrue } from '../support/schedules/make-schedule-slots-due.ts'
 
 const PAUSE_MS = 250
-/** It tells a slot that was overlooked, which waits for the next sweep, from a busy machine. */
+/** Distinguishes a missed slot, which waits for the next sweep, from a busy machine. */
 const HINT_TIMEOUT_MS = 10_000
 const [SLOW, SLOWER] = ['slow', 'slower']
 const SLOW_ONES: ReadonlySet<string> = new Set([SLOW, SLOWER])
@@ -19,7 +19,7 @@ const SLOW_ONES: ReadonlySet<string> = new Set([SLOW, SLOWER])
 const SHARE = 8
 
 /** A node's look-out over slots of its own, with a record of its looks and of its hints. */
-async function lookout(t: Test, clock = createSystemClock()) {
+async function lookout(t: Test, clock = createDatabaseAdjustedClock()) {
   const { sql, settings } = await createTestDatabase(t)
   const queue = { target: parseDatabaseUrl(settings.databaseUrl), redis: null, prefix: '' }
   const jobs = startJobQueues({ ...queue, clock, log: () => {} })
@@ -50,7 +50,7 @@ async function lookout(t: Test, clock = createSystemClock()) {
         if (!deaf) jobs.hintMany(name, more)
       },
     },
-    // A run ends its slot: the timer goes with it.
+    // A run ends its slot and removes the timer.
     runner: {
       async run({ agentId, scheduleId }, signal) {
         begun.push(agentId)
@@ -71,8 +71,8 @@ async function lookout(t: Test, clock = createSystemClock()) {
   })
 
   /**
-   * So many slots, each `apart` milliseconds after the one before, the first `ahead` from now; each of
-   * an agent of its own unless one is named.
+   * Creates `count` slots, `apart` milliseconds apart, the first one `ahead` from now; each has its own
+   * agent unless one is named.
    */
   async function slots(count: number, apart: number, ahead: number, agent: string | null = null) {
     const ids = Array.from({ length: count }, (_, at) => newUuidV7(Date.now() + at))
@@ -92,7 +92,7 @@ async function lookout(t: Test, clock = createSystemClock()) {
     open: () => open(),
     /** Hints are lost from here on, or not any more. */
     lose: (lost: boolean) => void (deaf = lost),
-    /** What happens once while a look is under way. */
+    /** Runs once during the next query. */
     during(work: () => Promise<void>): void {
       meanwhile = async () => {
         meanwhile = async () => {}
@@ -102,7 +102,7 @@ async function lookout(t: Test, clock = createSystemClock()) {
   }
 }
 
-t.test('many slots that lie close together are hinted at once each, by few looks', async (t) => {
+t.test('many slots close together are each enqueued on time with few queries', async (t) => {
   const { node, slots, looks, hints, ran } = await lookout(t)
   const count = 400
   await slots(count, 5, 300)
@@ -119,7 +119,7 @@ t.test('many slots that lie close together are hinted at once each, by few looks
   t.ok(Math.max(...ran) < HINT_TIMEOUT_MS, `the latest was ${Math.round(Math.max(...ran))} ms late`)
 })
 
-t.test('a slot that was stored during a look is not overlooked', async (t) => {
+t.test('a slot stored during a query is not missed', async (t) => {
   const { node, slots, ran, during } = await lookout(t)
   during(async () => {
     await slots(1, 0, 0)
@@ -131,7 +131,7 @@ t.test('a slot that was stored during a look is not overlooked', async (t) => {
 })
 
 t.test('a lost hint is enqueued again after half a minute', async (t) => {
-  const clock = createSystemClock()
+  const clock = createDatabaseAdjustedClock()
   let ahead = 0
   const mono = () => performance.now() + ahead
   const { node, slots, hints, ran, lose } = await lookout(t, { ...clock, mono })

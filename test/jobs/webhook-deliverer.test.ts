@@ -14,7 +14,7 @@ import { createTestDatabase } from '../support/postgres/test-database.ts'
 import { eventually } from '../support/mail/mail-and-telegram-servers.ts'
 import { startWebhookReceivers } from '../support/webhooks/test-webhook-receivers.ts'
 import { createTestClock } from '../support/actors/test-actor-node.ts'
-import { pauseNextStatementReading } from '../support/postgres/pause-postgres-statement.ts'
+import { pauseNextSqlStatementOnTable } from '../support/postgres/pause-postgres-statement.ts'
 
 const AGENTS = ['a', 'b', 'c']
 const HOOKS = 20
@@ -57,7 +57,7 @@ async function sending(t: Test) {
       const added = await sql.begin((tx) => hooks.add(tx, wanted, HOOKS))
       return added?.webhook.id ?? ''
     },
-    /** Something for it, `later` than what was there before. */
+    /** Adds an event for it, `later` than the previous ones. */
     async due(webhookId: string, later = 0): Promise<void> {
       const at = new Date(clock.now() + later)
       await sql.begin((tx) => store.addTest(tx, webhookId, { data: {}, most: 10, at }))
@@ -65,7 +65,7 @@ async function sending(t: Test) {
   }
 }
 
-/** Receivers that take a request and answer it when they are told to. */
+/** Receivers that answer a request on command. */
 function held() {
   const waiting = new Map<string, ServerResponse[]>()
   const of = (agent: string) => waiting.get(agent) ?? []
@@ -105,7 +105,7 @@ t.test('agents with unresponsive receivers use their own share only', async (t) 
   const seen = () => AGENTS.map((agent) => house.got.filter(({ path }) => path[1] === agent).length)
   await told(1)
   await house.until(() => seen().every((n) => n >= SHARE.well), 'the share of each')
-  /** Another round is over when what it finds has arrived. */
+  /** A round ends when its deliveries have arrived. */
   const nextRound = async (times: number) => {
     await due(other)
     node.wake()
@@ -122,7 +122,7 @@ t.test('agents with unresponsive receivers use their own share only', async (t) 
   await house.until(() => seen().every((n) => n === HOOKS), 'all of them')
 })
 
-t.test('failing receivers have a separate share and take nothing from the others', async (t) => {
+t.test('failing receivers have a separate share and do not reduce that of others', async (t) => {
   const { sql, house, clock, node, hook, due } = await sending(t)
   const line = held()
   for (const [kind, failures] of [
@@ -149,7 +149,7 @@ t.test('failing receivers have a separate share and take nothing from the others
   t.strictSame([line.count('troubled'), line.count('well')], [SHARE.troubled, SHARE.well])
 })
 
-t.test('an attempt that outlasts its lease is not repeated by its own node', async (t) => {
+t.test('an attempt that exceeds its lease is not repeated by its own node', async (t) => {
   const { house, clock, node, hook, due } = await sending(t)
   const line = held()
   house.answers('/held', line.manner('held'))
@@ -209,7 +209,7 @@ t.test('a delivery made by another node during the poll is not repeated', async 
     const told = { at, ms: 1, status: 200, error: null, dueAt: at, aside: false, disable: null }
     await store.settle(claimed, { ...told, state: 'delivered' })
   }
-  const mine = await pauseNextStatementReading(
+  const mine = await pauseNextSqlStatementOnTable(
     sql,
     'webhooks',
     () => claim(randomUUID()),

@@ -80,20 +80,17 @@ const refused = (snapshot: Snapshot, event: AgentMachineEvent) => {
 }
 const exceeds = (limit: string) => ['key_cap_exceeded', limit]
 
-t.test(
-  'each cap of a key allows exactly its amount and names itself when it refuses',
-  async (t) => {
-    const caps = { total: 100, day: 60, month: 80 }
-    const spent = stepStateMachine(agentMachine, open(), charge(30, caps)).snapshot
-    t.equal(refused(spent, ask(30, caps)), null)
-    t.strictSame(refused(spent, ask(31, caps)), exceeds('per_day'))
-    t.strictSame(refused(spent, ask(71, caps)), exceeds('total'))
-    t.strictSame(refused(spent, ask(51, { month: 80 })), exceeds('per_month'))
-    t.strictSame(refused(spent, charge(31, caps)), exceeds('per_day'), 'a charge asks again')
-    t.strictSame(refused(spent, debit(31, caps)), exceeds('per_day'), 'and so does money sent away')
-    t.equal(refused(spent, debit(30, caps)), null)
-  },
-)
+t.test('each cap of a key allows exactly its amount, and the error names it', async (t) => {
+  const caps = { total: 100, day: 60, month: 80 }
+  const spent = stepStateMachine(agentMachine, open(), charge(30, caps)).snapshot
+  t.equal(refused(spent, ask(30, caps)), null)
+  t.strictSame(refused(spent, ask(31, caps)), exceeds('per_day'))
+  t.strictSame(refused(spent, ask(71, caps)), exceeds('total'))
+  t.strictSame(refused(spent, ask(51, { month: 80 })), exceeds('per_month'))
+  t.strictSame(refused(spent, charge(31, caps)), exceeds('per_day'), 'a charge asks again')
+  t.strictSame(refused(spent, debit(31, caps)), exceeds('per_day'), 'and so does money sent away')
+  t.equal(refused(spent, debit(30, caps)), null)
+})
 
 t.test('holds of other calls count, in memory and in the ledger', async (t) => {
   const caps = { day: 60, month: 70 }
@@ -109,7 +106,7 @@ t.test('holds of other calls count, in memory and in the ledger', async (t) => {
   t.equal(refused(held, other), null, 'another key has windows of its own')
 })
 
-t.test('a day and a month of a key begin anew at UTC midnight', async (t) => {
+t.test('the day and the month of a key restart at UTC midnight', async (t) => {
   const caps = { day: 50, month: 80 }
   const full = stepStateMachine(agentMachine, open(), charge(50, caps)).snapshot
   t.strictSame(refused(full, ask(1, caps, MIDNIGHT - 1)), exceeds('per_day'))
@@ -121,7 +118,7 @@ t.test('a day and a month of a key begin anew at UTC midnight', async (t) => {
   t.match(month.context.keySpent, { 'key-1': 80n }, 'in all it goes on counting')
 })
 
-t.test('a clock that goes back reopens no window of a key', async (t) => {
+t.test('a clock that goes backwards reopens no window of a key', async (t) => {
   const caps = { day: 50 }
   const full = stepStateMachine(agentMachine, open(), charge(50, caps, MIDNIGHT)).snapshot
   t.strictSame(refused(full, ask(1, caps, NOON)), exceeds('per_day'))
@@ -147,7 +144,7 @@ t.test('a call counts in the window that admitted it', async (t) => {
   )
 })
 
-t.test('a hold that is captured within its amount needs no cap any more', async (t) => {
+t.test('a capture within its hold is not checked against the caps', async (t) => {
   const caps = { day: 50 }
   const held = playEvents(agentMachine, open(), [
     hold('call-1', 40, caps),
@@ -163,7 +160,7 @@ t.test('a key without caps is not counted', async (t) => {
   t.strictSame([context.keySpent, context.keyWindows], [{}, {}])
 })
 
-t.test('over any events no key ever spends more than its caps in their windows', async (t) => {
+t.test('no sequence of events exceeds the caps of a key in their windows', async (t) => {
   const caps = { total: 400, day: 100, month: 250 }
   const moments = fc.constantFrom(NOON, NOON + DAY, NOON + 2 * DAY, NOON + 20 * DAY)
   const amount = fc.nat(120)

@@ -31,25 +31,22 @@ const refusal = (snapshot: AgentMachineSnapshot, event: AgentMachineEvent) =>
 
 const payment = { payer: 'eip155:8453:0xaa', settlement: 'stl_1', chain: 'base' } as const
 
-t.test(
-  'a call that another rail pays leaves the purse alone and counts in every cap',
-  async (t) => {
-    const cap = { keyId: 'key-1', keyCap: microUsd(50), payment }
-    const { snapshot } = stepStateMachine(
-      agentMachine,
-      sampleAgentSnapshot(0, 0),
-      sampleHoldEvent('call-1', 40, cap),
-    )
-    t.match(snapshot.context, { promo: 0n, cash: 0n, held: 0n })
-    t.match(snapshot.context.holds['call-1'], { promo: 0n, cash: 0n, external: 40n, payment })
-    t.equal(refusal(snapshot, sampleHoldEvent('call-2', 11, cap)), 'key_cap_exceeded')
-    t.equal(refusal(snapshot, capture('call-1', 41)), 'call_settled', 'never above what was held')
-    const { context } = stepStateMachine(agentMachine, snapshot, capture('call-1', 40)).snapshot
-    t.match(context, { promo: 0n, cash: 0n, held: 0n, holds: {}, keySpent: { 'key-1': 40n } })
-    const freed = stepStateMachine(agentMachine, snapshot, release('call-1')).snapshot.context
-    t.match(freed, { promo: 0n, cash: 0n, held: 0n, keySpent: {} })
-  },
-)
+t.test('a call paid on another rail uses no credits and counts in every cap', async (t) => {
+  const cap = { keyId: 'key-1', keyCap: microUsd(50), payment }
+  const { snapshot } = stepStateMachine(
+    agentMachine,
+    sampleAgentSnapshot(0, 0),
+    sampleHoldEvent('call-1', 40, cap),
+  )
+  t.match(snapshot.context, { promo: 0n, cash: 0n, held: 0n })
+  t.match(snapshot.context.holds['call-1'], { promo: 0n, cash: 0n, external: 40n, payment })
+  t.equal(refusal(snapshot, sampleHoldEvent('call-2', 11, cap)), 'key_cap_exceeded')
+  t.equal(refusal(snapshot, capture('call-1', 41)), 'call_settled', 'never above what was held')
+  const { context } = stepStateMachine(agentMachine, snapshot, capture('call-1', 40)).snapshot
+  t.match(context, { promo: 0n, cash: 0n, held: 0n, holds: {}, keySpent: { 'key-1': 40n } })
+  const freed = stepStateMachine(agentMachine, snapshot, release('call-1')).snapshot.context
+  t.match(freed, { promo: 0n, cash: 0n, held: 0n, keySpent: {} })
+})
 
 const deposit = (amount: number, id = `deposit-${amount}`): AgentMachineEvent => ({
   type: 'DEPOSIT',
@@ -58,7 +55,7 @@ const deposit = (amount: number, id = `deposit-${amount}`): AgentMachineEvent =>
 })
 
 t.test(
-  'deposits accumulate to the smallest one, and the first credited brings a bonus',
+  'deposits accumulate to the minimum, and the first credited one brings a bonus',
   async (t) => {
     const small = stepStateMachine(
       agentMachine,
@@ -126,7 +123,7 @@ t.test('an agent leaves only its own fleet and may join again', async (t) => {
   )
   const { snapshot } = stepStateMachine(agentMachine, sampleAgentSnapshot(0, 0), join)
   t.equal(refusal(snapshot, leave('fleet-2')), 'not_in_fleet')
-  t.equal(refusal(snapshot, leave(null)), 'not_in_fleet', 'nobody leaves unnamed')
+  t.equal(refusal(snapshot, leave(null)), 'not_in_fleet', 'a fleet id is required')
   const left = stepStateMachine(agentMachine, snapshot, leave('fleet-1')).snapshot
   t.equal(left.context.fleetId, null)
   t.equal(refusal(left, leave('fleet-1')), 'not_in_fleet', 'once')
@@ -156,7 +153,7 @@ t.test('an agent that leaves keeps the loans of its calls, by lender', async (t)
   t.strictSame(own(paid), { promo: 0n, cash: 4n, held: 0n, open: [] }, 'none of it becomes its own')
 })
 
-t.test('a loan belongs to one call, and no balance grows by it', async (t) => {
+t.test('a loan belongs to one call and increases no balance', async (t) => {
   const { snapshot, emitted } = stepStateMachine(
     agentMachine,
     sampleAgentSnapshot(0, 10),
@@ -181,7 +178,7 @@ t.test('a loan belongs to one call, and no balance grows by it', async (t) => {
   t.strictSame(own(gone), { promo: 0n, cash: 10n, held: 0n, open: [] }, 'it leaves as it came')
 })
 
-t.test('a hold uses the loan and the own credits, own credits first', async (t) => {
+t.test('a hold uses the own credits first, then the loan', async (t) => {
   const lent = stepStateMachine(
     agentMachine,
     sampleAgentSnapshot(4, 10),

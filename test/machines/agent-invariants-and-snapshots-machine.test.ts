@@ -13,21 +13,21 @@ import {
   microUsd,
 } from '../support/machines/state-machine-stepper.ts'
 import {
-  agentRejectionOf,
+  stepAgentMachineForRefusal,
   sampleAgentSnapshot,
   type AgentMachineSnapshot,
   sampleDebitEvent,
   sampleHoldEvent,
-  sampleHoldReleaseEvent,
+  sampleAgentHoldReleaseEvent,
   sampleHoldCaptureEvent,
-  sampleChargeEvent,
+  sampleAgentChargeEvent,
   sampleAffordabilityCheckEvent,
   sampleCreditEvent,
 } from '../support/machines/agent-machine-sample-events.ts'
 
 const total = ({ promo, cash, held }: AgentMachineContext): Micros => sumMicros([promo, cash, held])
 
-t.test('on all paths nothing is negative and held is the sum of the holds', async (t) => {
+t.test('on all paths no balance is negative and held is the sum of the holds', async (t) => {
   const events = [
     sampleCreditEvent(50_000, 0),
     sampleCreditEvent(0, 60_000),
@@ -35,9 +35,9 @@ t.test('on all paths nothing is negative and held is the sum of the holds', asyn
     sampleHoldEvent('call-2', 30_000),
     sampleHoldCaptureEvent('call-1', 20_000),
     sampleHoldCaptureEvent('call-2', 30_000),
-    sampleHoldReleaseEvent('call-1'),
-    sampleHoldReleaseEvent('call-2'),
-    sampleChargeEvent(40_000, 'key-1', 90_000),
+    sampleAgentHoldReleaseEvent('call-1'),
+    sampleAgentHoldReleaseEvent('call-2'),
+    sampleAgentChargeEvent(40_000, 'key-1', 90_000),
     sampleDebitEvent(60_000, 'cash'),
     sampleDebitEvent(10_000, 'any', 20_000),
   ]
@@ -74,6 +74,11 @@ const anyEvent: fc.Arbitrary<AgentMachineEvent> = fc.oneof(
     .map(([wanted, reserved]) =>
       sampleAffordabilityCheckEvent(wanted, { reserved: microUsd(reserved) }),
     ),
+  fc.tuple(amount, amount).map(([wanted, reserved]) => ({
+    ...sampleHoldEvent('call-s', wanted, { reserved: microUsd(reserved) }),
+    type: 'SPEND' as const,
+    callId: 'call-s',
+  })) as fc.Arbitrary<AgentMachineEvent>,
   fc
     .tuple(call, amount, key, fc.option(amount))
     .map(([callId, wanted, keyId, cap]) =>
@@ -81,10 +86,11 @@ const anyEvent: fc.Arbitrary<AgentMachineEvent> = fc.oneof(
     ),
   fc
     .tuple(amount, key, fc.option(amount))
-    .map(([cost, keyId, cap]) => sampleChargeEvent(cost, keyId, cap)),
+    .map(([cost, keyId, cap]) => sampleAgentChargeEvent(cost, keyId, cap)),
   fc.tuple(call, amount).map(([callId, cost]) => sampleHoldCaptureEvent(callId, cost)),
-  call.map(sampleHoldReleaseEvent),
+  call.map(sampleAgentHoldReleaseEvent),
   fc.tuple(amount, amount).map(([promo, cash]) => sampleCreditEvent(promo, cash)),
+  fc.constantFrom<AgentMachineEvent>({ type: 'FREEZE', at: 1 }, { type: 'UNFREEZE' }),
   fc
     .tuple(amount, fc.constantFrom('cash' as const, 'any' as const), amount)
     .map(([wanted, from, reserved]) => sampleDebitEvent(wanted, from, reserved)),
@@ -93,11 +99,11 @@ const anyEvent: fc.Arbitrary<AgentMachineEvent> = fc.oneof(
 /** How much an accepted event changes promo + cash + held. */
 function flow(event: AgentMachineEvent): bigint {
   if (event.type === 'CREDIT') return event.promo + event.cash
-  const leaves = event.type === 'CHARGE' || event.type === 'CAPTURE' || event.type === 'DEBIT'
-  return leaves ? -event.amount : 0n
+  const leaves = ['CHARGE', 'SPEND', 'CAPTURE', 'DEBIT'].includes(event.type)
+  return leaves && 'amount' in event ? -event.amount : 0n
 }
 
-t.test('money only enters by credit and leaves by charge, capture and debit', async (t) => {
+t.test('money only enters by credit and leaves by charge, spend, capture and debit', async (t) => {
   const property = fc.property(fc.array(anyEvent, { maxLength: 40 }), (events) => {
     let snapshot = sampleAgentSnapshot(100_000, 100_000)
     for (const event of events) {
@@ -115,7 +121,7 @@ t.test('money only enters by credit and leaves by charge, capture and debit', as
   t.pass('the sum was kept')
 })
 
-t.test('snapshots of version 1 still resolve and go on', async (t) => {
+t.test('snapshots of version 1 still resolve and accept events', async (t) => {
   for (const stored of readGoldenSnapshots('agent-v1.json')) {
     const snapshot = restoreSnapshot(agentMachine, stored)
     t.equal(snapshot.value, stored.value, stored.name)
@@ -126,7 +132,7 @@ t.test('snapshots of version 1 still resolve and go on', async (t) => {
     )
     for (const callId of Object.keys(snapshot.context.holds)) {
       t.equal(
-        agentRejectionOf(snapshot, sampleHoldReleaseEvent(callId)),
+        stepAgentMachineForRefusal(snapshot, sampleAgentHoldReleaseEvent(callId)),
         null,
         `${stored.name} releases ${callId}`,
       )
@@ -134,7 +140,7 @@ t.test('snapshots of version 1 still resolve and go on', async (t) => {
   }
 })
 
-t.test('a context survives the codec', async (t) => {
+t.test('a context is equal after encoding and decoding', async (t) => {
   const { snapshot } = stepStateMachine(
     agentMachine,
     sampleAgentSnapshot(30, 70),

@@ -11,12 +11,12 @@ import {
 import {
   sampleAgentSnapshot,
   sampleDebitEvent,
-  agentRejectionOf,
+  stepAgentMachineForRefusal,
   AGENT_NOON_MS,
   sampleHoldEvent,
-  sampleHoldReleaseEvent,
+  sampleAgentHoldReleaseEvent,
   sampleHoldCaptureEvent,
-  sampleChargeEvent,
+  sampleAgentChargeEvent,
   sampleAffordabilityCheckEvent,
   sampleCreditEvent,
 } from '../support/machines/agent-machine-sample-events.ts'
@@ -45,24 +45,24 @@ t.test('falling into a tier emits one event, rising emits none', async (t) => {
   const { snapshot, emitted } = stepStateMachine(
     agentMachine,
     sampleAgentSnapshot(0, 250_001),
-    sampleChargeEvent(1),
+    sampleAgentChargeEvent(1),
   )
   t.strictSame(emitted, [
     { type: 'low_balance', tier: 'warning', from: 'healthy', balance: 250_000n },
   ])
-  const lower = stepStateMachine(agentMachine, snapshot, sampleChargeEvent(1))
+  const lower = stepStateMachine(agentMachine, snapshot, sampleAgentChargeEvent(1))
   t.equal(lower.snapshot.value, 'warning')
   t.strictSame(lower.emitted, [], 'the same tier again')
-  const critical = stepStateMachine(agentMachine, lower.snapshot, sampleChargeEvent(200_000))
+  const critical = stepStateMachine(agentMachine, lower.snapshot, sampleAgentChargeEvent(200_000))
   t.match(critical.emitted, [{ tier: 'critical', balance: 49_999n }])
   const up = stepStateMachine(agentMachine, critical.snapshot, sampleCreditEvent(0, 1_000_000))
   t.equal(up.snapshot.value, 'healthy')
   t.strictSame(up.emitted, [])
-  const empty = stepStateMachine(agentMachine, up.snapshot, sampleChargeEvent(1_049_999))
+  const empty = stepStateMachine(agentMachine, up.snapshot, sampleAgentChargeEvent(1_049_999))
   t.strictSame(
     empty.emitted,
     [{ type: 'low_balance', tier: 'empty', from: 'healthy', balance: 0n }],
-    'tiers passed are not told',
+    'skipped tiers emit nothing',
   )
 })
 
@@ -71,7 +71,8 @@ t.test('a balance change reaches every tier from every other', async (t) => {
   const order = Object.keys(balances)
   for (const [from, has] of Object.entries(balances)) {
     for (const [to, gets] of Object.entries(balances)) {
-      const change = gets >= has ? sampleCreditEvent(0, gets - has) : sampleChargeEvent(has - gets)
+      const change =
+        gets >= has ? sampleCreditEvent(0, gets - has) : sampleAgentChargeEvent(has - gets)
       const { snapshot, emitted } = stepStateMachine(
         agentMachine,
         sampleAgentSnapshot(0, has),
@@ -87,7 +88,7 @@ t.test('a balance change reaches every tier from every other', async (t) => {
   }
 })
 
-t.test('held money still belongs to the balance that makes the tier', async (t) => {
+t.test('held credits count in the balance that determines the tier', async (t) => {
   const { snapshot, emitted } = stepStateMachine(
     agentMachine,
     sampleAgentSnapshot(0, 300_000),
@@ -109,21 +110,24 @@ t.test(
     t.equal(exact.refused, null)
     t.strictSame(exact.snapshot.context, start.context)
     t.equal(
-      agentRejectionOf(start, sampleAffordabilityCheckEvent(61, { reserved: microUsd(40) })),
+      stepAgentMachineForRefusal(
+        start,
+        sampleAffordabilityCheckEvent(61, { reserved: microUsd(40) }),
+      ),
       'payment_required',
     )
     t.equal(
-      agentRejectionOf(start, sampleHoldEvent('call-1', 61, { reserved: microUsd(40) })),
+      stepAgentMachineForRefusal(start, sampleHoldEvent('call-1', 61, { reserved: microUsd(40) })),
       'payment_required',
     )
   },
 )
 
-t.test('a free call is covered with nothing in the purse and with a key at its cap', async (t) => {
+t.test('a free call is admitted without credits and with a key at its cap', async (t) => {
   const spent = stepStateMachine(
     agentMachine,
     sampleAgentSnapshot(0, 10),
-    sampleChargeEvent(10, 'key-1', 10),
+    sampleAgentChargeEvent(10, 'key-1', 10),
   ).snapshot
   const keyed = {
     keyId: 'key-1',
@@ -131,20 +135,20 @@ t.test('a free call is covered with nothing in the purse and with a key at its c
     reserved: microUsd(3),
     keyReserved: microUsd(3),
   }
-  t.equal(agentRejectionOf(spent, sampleAffordabilityCheckEvent(0, keyed)), null)
-  t.equal(agentRejectionOf(spent, sampleHoldEvent('call-1', 0, keyed)), null)
-  t.equal(agentRejectionOf(spent, sampleChargeEvent(0, 'key-1', 5)), null)
+  t.equal(stepAgentMachineForRefusal(spent, sampleAffordabilityCheckEvent(0, keyed)), null)
+  t.equal(stepAgentMachineForRefusal(spent, sampleHoldEvent('call-1', 0, keyed)), null)
+  t.equal(stepAgentMachineForRefusal(spent, sampleAgentChargeEvent(0, 'key-1', 5)), null)
 })
 
 t.test('the cap of a key counts its spend, durable holds and holds in memory', async (t) => {
   const keyed = { keyId: 'key-1', keyCap: microUsd(100) }
   const { snapshot } = playEvents(agentMachine, sampleAgentSnapshot(0, 1_000), [
-    sampleChargeEvent(20, 'key-1', 100),
+    sampleAgentChargeEvent(20, 'key-1', 100),
     sampleHoldEvent('call-1', 30, keyed),
     sampleHoldEvent('call-2', 500, { keyId: 'key-2', keyCap: null }),
   ])
   t.equal(
-    agentRejectionOf(
+    stepAgentMachineForRefusal(
       snapshot,
       sampleAffordabilityCheckEvent(10, { ...keyed, keyReserved: microUsd(40) }),
     ),
@@ -152,26 +156,35 @@ t.test('the cap of a key counts its spend, durable holds and holds in memory', a
     'exactly the cap',
   )
   t.equal(
-    agentRejectionOf(
+    stepAgentMachineForRefusal(
       snapshot,
       sampleAffordabilityCheckEvent(11, { ...keyed, keyReserved: microUsd(40) }),
     ),
     'key_cap_exceeded',
   )
-  t.equal(agentRejectionOf(snapshot, sampleHoldEvent('call-3', 51, keyed)), 'key_cap_exceeded')
   t.equal(
-    agentRejectionOf(snapshot, sampleChargeEvent(50, 'key-1', 100)),
+    stepAgentMachineForRefusal(snapshot, sampleHoldEvent('call-3', 51, keyed)),
+    'key_cap_exceeded',
+  )
+  t.equal(
+    stepAgentMachineForRefusal(snapshot, sampleAgentChargeEvent(50, 'key-1', 100)),
     null,
     'a charge counts no memory',
   )
-  t.equal(agentRejectionOf(snapshot, sampleChargeEvent(51, 'key-1', 100)), 'key_cap_exceeded')
   t.equal(
-    agentRejectionOf(snapshot, sampleAffordabilityCheckEvent(51, { keyId: 'key-1', keyCap: null })),
+    stepAgentMachineForRefusal(snapshot, sampleAgentChargeEvent(51, 'key-1', 100)),
+    'key_cap_exceeded',
+  )
+  t.equal(
+    stepAgentMachineForRefusal(
+      snapshot,
+      sampleAffordabilityCheckEvent(51, { keyId: 'key-1', keyCap: null }),
+    ),
     null,
     'a cap that was lifted',
   )
   t.equal(
-    agentRejectionOf(snapshot, sampleAffordabilityCheckEvent(2_000, keyed)),
+    stepAgentMachineForRefusal(snapshot, sampleAffordabilityCheckEvent(2_000, keyed)),
     'key_cap_exceeded',
     'the cap is asked before the funds',
   )
@@ -179,31 +192,31 @@ t.test('the cap of a key counts its spend, durable holds and holds in memory', a
 
 t.test('only keys with a cap are counted', async (t) => {
   const { snapshot } = playEvents(agentMachine, sampleAgentSnapshot(0, 1_000), [
-    sampleChargeEvent(10, 'free-key', null),
+    sampleAgentChargeEvent(10, 'free-key', null),
     sampleHoldEvent('call-1', 20, { keyId: 'free-key' }),
     sampleHoldCaptureEvent('call-1', 20),
     sampleHoldEvent('call-2', 30, { keyId: 'key-1', keyCap: microUsd(100) }),
     sampleHoldCaptureEvent('call-2', 25),
-    sampleChargeEvent(5, 'key-1', 100),
-    sampleChargeEvent(5, null, null),
+    sampleAgentChargeEvent(5, 'key-1', 100),
+    sampleAgentChargeEvent(5, null, null),
   ])
   t.strictSame(snapshot.context.keySpent, { 'key-1': 30n })
 })
 
-t.test('a charge takes promotional credits first and refuses one micro too much', async (t) => {
+t.test('a charge takes promotional credits first and rejects one micro too much', async (t) => {
   const start = sampleAgentSnapshot(30, 70)
-  t.match(stepStateMachine(agentMachine, start, sampleChargeEvent(40)).snapshot.context, {
+  t.match(stepStateMachine(agentMachine, start, sampleAgentChargeEvent(40)).snapshot.context, {
     promo: 0n,
     cash: 60n,
   })
-  t.match(stepStateMachine(agentMachine, start, sampleChargeEvent(100)).snapshot, {
+  t.match(stepStateMachine(agentMachine, start, sampleAgentChargeEvent(100)).snapshot, {
     value: 'empty',
     context: { promo: 0n, cash: 0n },
   })
-  t.equal(agentRejectionOf(start, sampleChargeEvent(101)), 'payment_required')
+  t.equal(stepAgentMachineForRefusal(start, sampleAgentChargeEvent(101)), 'payment_required')
 })
 
-t.test('a hold moves promo then cash aside and records the call', async (t) => {
+t.test('a hold reserves promo then cash and records the call', async (t) => {
   const { snapshot } = stepStateMachine(
     agentMachine,
     sampleAgentSnapshot(30, 70),
@@ -215,6 +228,7 @@ t.test('a hold moves promo then cash aside and records the call', async (t) => {
     cash: 10n,
     external: 0n,
     payment: null,
+    passId: null,
     loans: [],
     keyId: 'key-1',
     capped: true,
@@ -237,24 +251,21 @@ t.test('a call cannot hold twice', async (t) => {
   t.strictSame(again.snapshot.context, snapshot.context)
 })
 
-t.test(
-  'a capture spends the promo part first and gives the rest back where it came from',
-  async (t) => {
-    const { snapshot } = stepStateMachine(
-      agentMachine,
-      sampleAgentSnapshot(30, 70),
-      sampleHoldEvent('call-1', 40),
-    )
-    const captured = (amount: number) =>
-      stepStateMachine(agentMachine, snapshot, sampleHoldCaptureEvent('call-1', amount)).snapshot
-        .context
-    t.match(captured(0), { promo: 30n, cash: 70n, held: 0n, holds: {} })
-    t.match(captured(25), { promo: 5n, cash: 70n, held: 0n })
-    t.match(captured(35), { promo: 0n, cash: 65n, held: 0n })
-    t.match(captured(40), { promo: 0n, cash: 60n, held: 0n })
-    t.strictSame(captured(40).holds, {})
-  },
-)
+t.test('a capture spends the promo part first and returns the rest to its source', async (t) => {
+  const { snapshot } = stepStateMachine(
+    agentMachine,
+    sampleAgentSnapshot(30, 70),
+    sampleHoldEvent('call-1', 40),
+  )
+  const captured = (amount: number) =>
+    stepStateMachine(agentMachine, snapshot, sampleHoldCaptureEvent('call-1', amount)).snapshot
+      .context
+  t.match(captured(0), { promo: 30n, cash: 70n, held: 0n, holds: {} })
+  t.match(captured(25), { promo: 5n, cash: 70n, held: 0n })
+  t.match(captured(35), { promo: 0n, cash: 65n, held: 0n })
+  t.match(captured(40), { promo: 0n, cash: 60n, held: 0n })
+  t.strictSame(captured(40).holds, {})
+})
 
 t.test('a call settles once and never above its hold', async (t) => {
   const { snapshot } = stepStateMachine(
@@ -262,23 +273,32 @@ t.test('a call settles once and never above its hold', async (t) => {
     sampleAgentSnapshot(30, 70),
     sampleHoldEvent('call-1', 40),
   )
-  t.equal(agentRejectionOf(snapshot, sampleHoldCaptureEvent('call-1', 41)), 'call_settled')
-  t.equal(agentRejectionOf(snapshot, sampleHoldCaptureEvent('call-2', 1)), 'call_settled')
-  t.equal(agentRejectionOf(snapshot, sampleHoldReleaseEvent('call-2')), 'call_settled')
+  t.equal(
+    stepAgentMachineForRefusal(snapshot, sampleHoldCaptureEvent('call-1', 41)),
+    'call_settled',
+  )
+  t.equal(stepAgentMachineForRefusal(snapshot, sampleHoldCaptureEvent('call-2', 1)), 'call_settled')
+  t.equal(
+    stepAgentMachineForRefusal(snapshot, sampleAgentHoldReleaseEvent('call-2')),
+    'call_settled',
+  )
   const settled = stepStateMachine(
     agentMachine,
     snapshot,
     sampleHoldCaptureEvent('call-1', 40),
   ).snapshot
-  t.equal(agentRejectionOf(settled, sampleHoldCaptureEvent('call-1', 40)), 'call_settled')
-  t.equal(agentRejectionOf(settled, sampleHoldReleaseEvent('call-1')), 'call_settled')
+  t.equal(stepAgentMachineForRefusal(settled, sampleHoldCaptureEvent('call-1', 40)), 'call_settled')
+  t.equal(
+    stepAgentMachineForRefusal(settled, sampleAgentHoldReleaseEvent('call-1')),
+    'call_settled',
+  )
 })
 
 t.test('a release returns the whole hold and leaves other holds unchanged', async (t) => {
   const { snapshot } = playEvents(agentMachine, sampleAgentSnapshot(30, 70), [
     sampleHoldEvent('call-1', 40),
     sampleHoldEvent('call-2', 20),
-    sampleHoldReleaseEvent('call-1'),
+    sampleAgentHoldReleaseEvent('call-1'),
   ])
   t.match(snapshot.context, { promo: 30n, cash: 50n, held: 20n })
   t.strictSame(Object.keys(snapshot.context.holds), ['call-2'])
@@ -290,17 +310,23 @@ t.test('a transfer takes cash only, and calls in memory use promo before that ca
     promo: 30n,
     cash: 0n,
   })
-  t.equal(agentRejectionOf(start, sampleDebitEvent(71, 'cash')), 'promo_not_transferable')
-  t.equal(agentRejectionOf(start, sampleDebitEvent(100, 'cash')), 'promo_not_transferable')
-  t.equal(agentRejectionOf(start, sampleDebitEvent(101, 'cash')), 'payment_required')
+  t.equal(stepAgentMachineForRefusal(start, sampleDebitEvent(71, 'cash')), 'promo_not_transferable')
   t.equal(
-    agentRejectionOf(start, sampleDebitEvent(70, 'cash', 30)),
+    stepAgentMachineForRefusal(start, sampleDebitEvent(100, 'cash')),
+    'promo_not_transferable',
+  )
+  t.equal(stepAgentMachineForRefusal(start, sampleDebitEvent(101, 'cash')), 'payment_required')
+  t.equal(
+    stepAgentMachineForRefusal(start, sampleDebitEvent(70, 'cash', 30)),
     null,
     'promo covers what is in memory',
   )
-  t.equal(agentRejectionOf(start, sampleDebitEvent(69, 'cash', 31)), null)
-  t.equal(agentRejectionOf(start, sampleDebitEvent(70, 'cash', 31)), 'payment_required')
-  t.equal(agentRejectionOf(start, sampleDebitEvent(71, 'cash', 29)), 'promo_not_transferable')
+  t.equal(stepAgentMachineForRefusal(start, sampleDebitEvent(69, 'cash', 31)), null)
+  t.equal(stepAgentMachineForRefusal(start, sampleDebitEvent(70, 'cash', 31)), 'payment_required')
+  t.equal(
+    stepAgentMachineForRefusal(start, sampleDebitEvent(71, 'cash', 29)),
+    'promo_not_transferable',
+  )
 })
 
 t.test('a debit from any credits takes promo first', async (t) => {
@@ -309,11 +335,11 @@ t.test('a debit from any credits takes promo first', async (t) => {
     promo: 0n,
     cash: 60n,
   })
-  t.equal(agentRejectionOf(start, sampleDebitEvent(90, 'any', 10)), null)
-  t.equal(agentRejectionOf(start, sampleDebitEvent(91, 'any', 10)), 'payment_required')
+  t.equal(stepAgentMachineForRefusal(start, sampleDebitEvent(90, 'any', 10)), null)
+  t.equal(stepAgentMachineForRefusal(start, sampleDebitEvent(91, 'any', 10)), 'payment_required')
 })
 
-t.test('an unknown event is refused and changes nothing', async (t) => {
+t.test('an unknown event is rejected and changes nothing', async (t) => {
   const start = sampleAgentSnapshot(30, 70)
   const outcome = stepStateMachine(agentMachine, start, { type: 'NO_SUCH_EVENT' } as never)
   t.equal(outcome.refused, 'internal')

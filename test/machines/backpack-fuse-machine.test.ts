@@ -8,76 +8,88 @@ import {
   NEXT_MIDNIGHT_MS,
   END_OF_MONTH_MS,
   START_OF_DECEMBER_MS,
-  fuseLimitsOf,
+  fuseLimitsFromUsd,
   createBackpackSnapshot,
   backpackCheckEvent,
   backpackHoldEvent,
   backpackChargeEvent,
   backpackCaptureEvent,
   backpackReleaseEvent,
-  backpackRejectionOf,
-  trippedFuseLimitOf,
+  backpackRejectionOfMachineStep,
+  trippedFuseLimitOfMachineStep,
 } from '../support/machines/backpack-machine-sample-events.ts'
 import { playEvents, stepStateMachine } from '../support/machines/state-machine-stepper.ts'
 
 t.test('an empty tool list allows none, null allows all', async (t) => {
   t.equal(
-    backpackRejectionOf(createBackpackSnapshot({ tools: [] }), backpackCheckEvent(0)),
+    backpackRejectionOfMachineStep(createBackpackSnapshot({ tools: [] }), backpackCheckEvent(0)),
     'TOOL_NOT_ALLOWED',
   )
-  t.equal(backpackRejectionOf(createBackpackSnapshot({ tools: null }), backpackCheckEvent(0)), null)
+  t.equal(
+    backpackRejectionOfMachineStep(createBackpackSnapshot({ tools: null }), backpackCheckEvent(0)),
+    null,
+  )
 })
 
-t.test('each limit allows exactly its amount and refuses one micro more', async (t) => {
+t.test('each limit allows exactly its amount and rejects one micro more', async (t) => {
   const start = createBackpackSnapshot()
-  t.equal(trippedFuseLimitOf(start, backpackCheckEvent(50)), null)
-  t.equal(trippedFuseLimitOf(start, backpackCheckEvent(51)), 'per_call')
+  t.equal(trippedFuseLimitOfMachineStep(start, backpackCheckEvent(50)), null)
+  t.equal(trippedFuseLimitOfMachineStep(start, backpackCheckEvent(51)), 'per_call')
   const spent = playEvents(backpackMachine, start, [
     backpackChargeEvent(30),
     backpackHoldEvent(20),
   ]).snapshot
   t.equal(
-    trippedFuseLimitOf(spent, backpackCheckEvent(40, BACKPACK_TEST_NOON_MS, { day: 10 })),
+    trippedFuseLimitOfMachineStep(
+      spent,
+      backpackCheckEvent(40, BACKPACK_TEST_NOON_MS, { day: 10 }),
+    ),
     null,
   )
   t.equal(
-    trippedFuseLimitOf(spent, backpackCheckEvent(41, BACKPACK_TEST_NOON_MS, { day: 10 })),
+    trippedFuseLimitOfMachineStep(
+      spent,
+      backpackCheckEvent(41, BACKPACK_TEST_NOON_MS, { day: 10 }),
+    ),
     'per_day',
   )
   t.equal(
-    trippedFuseLimitOf(spent, backpackHoldEvent(41, BACKPACK_TEST_NOON_MS, { day: 10 })),
+    trippedFuseLimitOfMachineStep(spent, backpackHoldEvent(41, BACKPACK_TEST_NOON_MS, { day: 10 })),
     'per_day',
   )
   t.equal(
-    trippedFuseLimitOf(spent, backpackCheckEvent(51, BACKPACK_TEST_NOON_MS, { day: 100 })),
+    trippedFuseLimitOfMachineStep(
+      spent,
+      backpackCheckEvent(51, BACKPACK_TEST_NOON_MS, { day: 100 }),
+    ),
     'per_call',
     'the smallest window first',
   )
-  const monthly = createBackpackSnapshot({ fuse: fuseLimitsOf(null, null, 100) })
+  const monthly = createBackpackSnapshot({ fuse: fuseLimitsFromUsd(null, null, 100) })
   t.equal(
-    trippedFuseLimitOf(
+    trippedFuseLimitOfMachineStep(
       monthly,
       backpackCheckEvent(60, BACKPACK_TEST_NOON_MS, { day: 0, month: 40 }),
     ),
     null,
   )
   t.equal(
-    trippedFuseLimitOf(
+    trippedFuseLimitOfMachineStep(
       monthly,
       backpackCheckEvent(61, BACKPACK_TEST_NOON_MS, { day: 0, month: 40 }),
     ),
     'per_month',
   )
   t.equal(
-    trippedFuseLimitOf(
-      createBackpackSnapshot({ fuse: fuseLimitsOf(null, null, null) }),
+    trippedFuseLimitOfMachineStep(
+      createBackpackSnapshot({ fuse: fuseLimitsFromUsd(null, null, null) }),
       backpackCheckEvent(1_000_000_000),
     ),
     null,
   )
 })
 
-t.test('asking changes nothing', async (t) => {
+t.test('a check changes nothing', async (t) => {
   const start = createBackpackSnapshot()
   t.strictSame(
     stepStateMachine(backpackMachine, start, backpackCheckEvent(50, NEXT_MIDNIGHT_MS)).snapshot
@@ -87,12 +99,15 @@ t.test('asking changes nothing', async (t) => {
 })
 
 t.test('a free call trips no fuse', async (t) => {
-  const start = createBackpackSnapshot({ fuse: fuseLimitsOf(0, 0, 0) })
+  const start = createBackpackSnapshot({ fuse: fuseLimitsFromUsd(0, 0, 0) })
   t.equal(
-    backpackRejectionOf(start, backpackCheckEvent(0, BACKPACK_TEST_NOON_MS, { day: 10 })),
+    backpackRejectionOfMachineStep(
+      start,
+      backpackCheckEvent(0, BACKPACK_TEST_NOON_MS, { day: 10 }),
+    ),
     null,
   )
-  t.equal(backpackRejectionOf(start, backpackHoldEvent(0)), null)
+  t.equal(backpackRejectionOfMachineStep(start, backpackHoldEvent(0)), null)
   t.match(stepStateMachine(backpackMachine, start, backpackChargeEvent(0)).snapshot.context, {
     calls: 1,
     spentDay: 0n,
@@ -139,7 +154,7 @@ t.test('a tripped fuse emits once per window and limit, with its numbers', async
 })
 
 t.test('the monthly limit emits once per month', async (t) => {
-  const start = createBackpackSnapshot({ fuse: fuseLimitsOf(null, null, 100) })
+  const start = createBackpackSnapshot({ fuse: fuseLimitsFromUsd(null, null, 100) })
   const first = stepStateMachine(backpackMachine, start, backpackCheckEvent(101))
   t.match(first.emitted, [{ limit: 'per_month', window: '2026-11', spent: 0n, limitAmount: 100n }])
   const nextDay = stepStateMachine(
@@ -176,28 +191,28 @@ t.test('a charge checks the limits again, without the reservations of other call
     backpackChargeEvent(50),
     backpackHoldEvent(20),
   ]).snapshot
-  t.equal(trippedFuseLimitOf(start, backpackChargeEvent(30)), null)
-  t.equal(trippedFuseLimitOf(start, backpackChargeEvent(31)), 'per_day')
-  t.equal(trippedFuseLimitOf(start, backpackChargeEvent(51)), 'per_call')
+  t.equal(trippedFuseLimitOfMachineStep(start, backpackChargeEvent(30)), null)
+  t.equal(trippedFuseLimitOfMachineStep(start, backpackChargeEvent(31)), 'per_day')
+  t.equal(trippedFuseLimitOfMachineStep(start, backpackChargeEvent(51)), 'per_call')
   const tripped = stepStateMachine(backpackMachine, start, backpackChargeEvent(31))
   t.match(tripped.emitted, [{ type: 'fuse.tripped', spent: 70n, needed: 31n }])
   t.equal(tripped.snapshot.context.spentDay, 50n)
   t.equal(
-    trippedFuseLimitOf(
-      createBackpackSnapshot({ fuse: fuseLimitsOf(null, null, 10) }),
+    trippedFuseLimitOfMachineStep(
+      createBackpackSnapshot({ fuse: fuseLimitsFromUsd(null, null, 10) }),
       backpackChargeEvent(11),
     ),
     'per_month',
   )
 })
 
-t.test('days and months roll at UTC midnight', async (t) => {
+t.test('days and months restart at UTC midnight', async (t) => {
   const start = playEvents(backpackMachine, createBackpackSnapshot(), [
     backpackChargeEvent(50),
     backpackChargeEvent(50),
   ]).snapshot
-  t.equal(trippedFuseLimitOf(start, backpackCheckEvent(1, END_OF_DAY_MS)), 'per_day')
-  t.equal(trippedFuseLimitOf(start, backpackCheckEvent(50, NEXT_MIDNIGHT_MS)), null)
+  t.equal(trippedFuseLimitOfMachineStep(start, backpackCheckEvent(1, END_OF_DAY_MS)), 'per_day')
+  t.equal(trippedFuseLimitOfMachineStep(start, backpackCheckEvent(50, NEXT_MIDNIGHT_MS)), null)
   const rolled = stepStateMachine(backpackMachine, start, backpackHoldEvent(40, NEXT_MIDNIGHT_MS))
     .snapshot.context
   t.match(rolled, {
@@ -207,10 +222,10 @@ t.test('days and months roll at UTC midnight', async (t) => {
     spentMonth: 100n,
     heldMonth: 40n,
   })
-  const full = createBackpackSnapshot({ fuse: fuseLimitsOf(null, null, 100) })
+  const full = createBackpackSnapshot({ fuse: fuseLimitsFromUsd(null, null, 100) })
   const month = stepStateMachine(backpackMachine, full, backpackChargeEvent(100)).snapshot
-  t.equal(trippedFuseLimitOf(month, backpackCheckEvent(1, END_OF_MONTH_MS)), 'per_month')
-  t.equal(trippedFuseLimitOf(month, backpackCheckEvent(1, START_OF_DECEMBER_MS)), null)
+  t.equal(trippedFuseLimitOfMachineStep(month, backpackCheckEvent(1, END_OF_MONTH_MS)), 'per_month')
+  t.equal(trippedFuseLimitOfMachineStep(month, backpackCheckEvent(1, START_OF_DECEMBER_MS)), null)
   t.match(
     stepStateMachine(backpackMachine, month, backpackChargeEvent(10, START_OF_DECEMBER_MS)).snapshot
       .context,
@@ -223,13 +238,16 @@ t.test('days and months roll at UTC midnight', async (t) => {
   )
 })
 
-t.test('a clock that goes back reopens no window', async (t) => {
+t.test('a clock that goes backwards reopens no window', async (t) => {
   const start = playEvents(backpackMachine, createBackpackSnapshot(), [
     backpackChargeEvent(50, NEXT_MIDNIGHT_MS),
     backpackChargeEvent(50, NEXT_MIDNIGHT_MS),
   ]).snapshot
-  t.equal(trippedFuseLimitOf(start, backpackCheckEvent(1, END_OF_DAY_MS)), 'per_day')
-  t.equal(trippedFuseLimitOf(start, backpackHoldEvent(1, BACKPACK_TEST_NOON_MS)), 'per_day')
+  t.equal(trippedFuseLimitOfMachineStep(start, backpackCheckEvent(1, END_OF_DAY_MS)), 'per_day')
+  t.equal(
+    trippedFuseLimitOfMachineStep(start, backpackHoldEvent(1, BACKPACK_TEST_NOON_MS)),
+    'per_day',
+  )
   t.equal(
     stepStateMachine(backpackMachine, start, backpackReleaseEvent(0, BACKPACK_TEST_NOON_MS))
       .snapshot.context.day,
@@ -238,14 +256,14 @@ t.test('a clock that goes back reopens no window', async (t) => {
   const later = createBackpackSnapshot({
     createdAt: START_OF_DECEMBER_MS,
     expiresAt: START_OF_DECEMBER_MS + 90 * DAY,
-    fuse: fuseLimitsOf(null, null, 5),
+    fuse: fuseLimitsFromUsd(null, null, 5),
   })
   const spent = stepStateMachine(
     backpackMachine,
     later,
     backpackChargeEvent(5, START_OF_DECEMBER_MS),
   ).snapshot
-  t.equal(trippedFuseLimitOf(spent, backpackCheckEvent(1, END_OF_MONTH_MS)), 'per_month')
+  t.equal(trippedFuseLimitOfMachineStep(spent, backpackCheckEvent(1, END_OF_MONTH_MS)), 'per_month')
 })
 
 t.test('a call counts in the window that admitted it', async (t) => {
@@ -281,14 +299,17 @@ t.test('a call counts in the window that admitted it', async (t) => {
   t.match(lastMonth, { spentDay: 0n, spentMonth: 0n, spentTotal: 30n })
 })
 
-t.test("yesterday's charge is not stopped by today's spending", async (t) => {
+t.test('a charge of an earlier day is not limited by spending of today', async (t) => {
   const full = playEvents(backpackMachine, createBackpackSnapshot(), [
     backpackChargeEvent(50, NEXT_MIDNIGHT_MS),
     backpackChargeEvent(50, NEXT_MIDNIGHT_MS),
   ]).snapshot
-  t.equal(trippedFuseLimitOf(full, backpackChargeEvent(30, NEXT_MIDNIGHT_MS, END_OF_DAY_MS)), null)
   t.equal(
-    trippedFuseLimitOf(full, backpackChargeEvent(51, NEXT_MIDNIGHT_MS, END_OF_DAY_MS)),
+    trippedFuseLimitOfMachineStep(full, backpackChargeEvent(30, NEXT_MIDNIGHT_MS, END_OF_DAY_MS)),
+    null,
+  )
+  t.equal(
+    trippedFuseLimitOfMachineStep(full, backpackChargeEvent(51, NEXT_MIDNIGHT_MS, END_OF_DAY_MS)),
     'per_call',
   )
 })
@@ -334,7 +355,7 @@ t.test('capture and release reduce the held amount, never below zero', async (t)
   })
 })
 
-t.test('windowsAt shows the counters as they stand', async (t) => {
+t.test('windowsAt returns the current counters', async (t) => {
   const { context } = stepStateMachine(
     backpackMachine,
     createBackpackSnapshot(),

@@ -3,8 +3,8 @@ import { DAY } from '../../core/clock.ts'
 import { backpackMachine } from '../../machines/backpack-machine.ts'
 import {
   BACKPACK_TEST_NOON_MS,
-  BACKPACK_EXPIRY_MS,
-  fuseLimitsOf,
+  BACKPACK_TEST_EXPIRES_AT_MS,
+  fuseLimitsFromUsd,
   sampleBackpackInput,
   createBackpackSnapshot,
   backpackCheckEvent,
@@ -15,8 +15,8 @@ import {
   backpackRevokeEvent,
   backpackRenewEvent,
   backpackExpiryTimerEvent,
-  backpackRejectionOf,
-  trippedFuseLimitOf,
+  backpackRejectionOfMachineStep,
+  trippedFuseLimitOfMachineStep,
 } from '../support/machines/backpack-machine-sample-events.ts'
 import {
   startStateMachine,
@@ -105,47 +105,76 @@ t.test('a late or repeated timer emits no warning', async (t) => {
   )
 })
 
-t.test('expiry by the clock refuses before the alarm has come, in the right order', async (t) => {
-  const strict = createBackpackSnapshot({ tools: ['price_feed'], fuse: fuseLimitsOf(0, 0, 0) })
-  t.equal(backpackRejectionOf(strict, backpackCheckEvent(1, BACKPACK_EXPIRY_MS)), 'EXPIRED')
-  t.equal(backpackRejectionOf(strict, backpackHoldEvent(1, BACKPACK_EXPIRY_MS)), 'EXPIRED')
-  t.equal(
-    backpackRejectionOf(strict, backpackCheckEvent(1, BACKPACK_EXPIRY_MS - 1)),
-    'TOOL_NOT_ALLOWED',
-  )
-  t.equal(
-    backpackRejectionOf(strict, backpackCheckEvent(0, BACKPACK_EXPIRY_MS - 1)),
-    'TOOL_NOT_ALLOWED',
-    'a free call too',
-  )
-  t.equal(
-    trippedFuseLimitOf(strict, backpackCheckEvent(1, BACKPACK_EXPIRY_MS - 1, {}, 'price_feed')),
-    'per_call',
-  )
-  t.equal(
-    backpackRejectionOf(strict, { type: 'SET', tools: null, at: BACKPACK_EXPIRY_MS }),
-    'EXPIRED',
-  )
-  t.equal(
-    backpackRejectionOf(strict, { type: 'SET', tools: null, at: BACKPACK_EXPIRY_MS - 1 }),
-    null,
-  )
-})
+t.test(
+  'expiry by the clock rejects calls before its timer fires, in the right order',
+  async (t) => {
+    const strict = createBackpackSnapshot({
+      tools: ['price_feed'],
+      fuse: fuseLimitsFromUsd(0, 0, 0),
+    })
+    t.equal(
+      backpackRejectionOfMachineStep(strict, backpackCheckEvent(1, BACKPACK_TEST_EXPIRES_AT_MS)),
+      'EXPIRED',
+    )
+    t.equal(
+      backpackRejectionOfMachineStep(strict, backpackHoldEvent(1, BACKPACK_TEST_EXPIRES_AT_MS)),
+      'EXPIRED',
+    )
+    t.equal(
+      backpackRejectionOfMachineStep(
+        strict,
+        backpackCheckEvent(1, BACKPACK_TEST_EXPIRES_AT_MS - 1),
+      ),
+      'TOOL_NOT_ALLOWED',
+    )
+    t.equal(
+      backpackRejectionOfMachineStep(
+        strict,
+        backpackCheckEvent(0, BACKPACK_TEST_EXPIRES_AT_MS - 1),
+      ),
+      'TOOL_NOT_ALLOWED',
+      'a free call too',
+    )
+    t.equal(
+      trippedFuseLimitOfMachineStep(
+        strict,
+        backpackCheckEvent(1, BACKPACK_TEST_EXPIRES_AT_MS - 1, {}, 'price_feed'),
+      ),
+      'per_call',
+    )
+    t.equal(
+      backpackRejectionOfMachineStep(strict, {
+        type: 'SET',
+        tools: null,
+        at: BACKPACK_TEST_EXPIRES_AT_MS,
+      }),
+      'EXPIRED',
+    )
+    t.equal(
+      backpackRejectionOfMachineStep(strict, {
+        type: 'SET',
+        tools: null,
+        at: BACKPACK_TEST_EXPIRES_AT_MS - 1,
+      }),
+      null,
+    )
+  },
+)
 
 t.test('SET changes only the named fields', async (t) => {
   const { snapshot } = stepStateMachine(backpackMachine, createBackpackSnapshot(), {
     type: 'SET',
-    fuse: fuseLimitsOf(1, null, null),
+    fuse: fuseLimitsFromUsd(1, null, null),
     at: BACKPACK_TEST_NOON_MS,
   })
   t.equal(snapshot.context.tools, null)
-  t.equal(trippedFuseLimitOf(snapshot, backpackCheckEvent(2)), 'per_call')
+  t.equal(trippedFuseLimitOfMachineStep(snapshot, backpackCheckEvent(2)), 'per_call')
   const listed = stepStateMachine(backpackMachine, snapshot, {
     type: 'SET',
     tools: ['price_feed'],
     at: BACKPACK_TEST_NOON_MS,
   }).snapshot
-  t.equal(backpackRejectionOf(listed, backpackCheckEvent(0)), 'TOOL_NOT_ALLOWED')
+  t.equal(backpackRejectionOfMachineStep(listed, backpackCheckEvent(0)), 'TOOL_NOT_ALLOWED')
   t.equal(listed.context.fuse.perCall, 1n)
   const pager = { webhookUrl: 'https://example.com/hook', ownerEmail: null, ownerTelegram: null }
   const all = stepStateMachine(backpackMachine, listed, {
@@ -167,12 +196,12 @@ t.test('an expired Backpack settles admitted calls and rejects new ones', async 
     backpackHoldEvent(0),
     { type: 'SET', tools: [], at: BACKPACK_TEST_NOON_MS } as const,
   ]) {
-    t.equal(backpackRejectionOf(snapshot, event), 'EXPIRED', event.type)
+    t.equal(backpackRejectionOfMachineStep(snapshot, event), 'EXPIRED', event.type)
   }
-  t.equal(backpackRejectionOf(snapshot, backpackChargeEvent(10)), null)
-  t.equal(trippedFuseLimitOf(snapshot, backpackChargeEvent(51)), 'per_call')
-  t.equal(backpackRejectionOf(snapshot, backpackCaptureEvent(40, 40)), null)
-  t.equal(backpackRejectionOf(snapshot, backpackReleaseEvent(40)), null)
+  t.equal(backpackRejectionOfMachineStep(snapshot, backpackChargeEvent(10)), null)
+  t.equal(trippedFuseLimitOfMachineStep(snapshot, backpackChargeEvent(51)), 'per_call')
+  t.equal(backpackRejectionOfMachineStep(snapshot, backpackCaptureEvent(40, 40)), null)
+  t.equal(backpackRejectionOfMachineStep(snapshot, backpackReleaseEvent(40)), null)
   t.equal(
     stepStateMachine(backpackMachine, snapshot, backpackRevokeEvent).snapshot.value,
     'revoked',
@@ -191,7 +220,7 @@ t.test('a revoked Backpack stops charges at once and only settles durable holds'
     backpackHoldEvent(0),
     backpackChargeEvent(0),
     set,
-    backpackRenewEvent(BACKPACK_EXPIRY_MS + DAY),
+    backpackRenewEvent(BACKPACK_TEST_EXPIRES_AT_MS + DAY),
   ]) {
     const outcome = stepStateMachine(backpackMachine, snapshot, event)
     t.equal(outcome.refused, 'REVOKED', event.type)
@@ -206,7 +235,7 @@ t.test('a revoked Backpack stops charges at once and only settles durable holds'
     value: 'revoked',
     context: { heldDay: 0n, spentDay: 30n },
   })
-  t.equal(backpackRejectionOf(snapshot, backpackReleaseEvent(40)), null)
+  t.equal(backpackRejectionOfMachineStep(snapshot, backpackReleaseEvent(40)), null)
 })
 
 t.test('renewal restarts the timers from the new expiry', async (t) => {
@@ -215,7 +244,7 @@ t.test('renewal restarts the timers from the new expiry', async (t) => {
     createBackpackSnapshot(),
     backpackExpiryTimerEvent('weekBefore'),
   ).snapshot
-  const at = BACKPACK_EXPIRY_MS - 3 * DAY
+  const at = BACKPACK_TEST_EXPIRES_AT_MS - 3 * DAY
   const renewed = stepStateMachine(backpackMachine, warned, backpackRenewEvent(at + 30 * DAY, at))
   t.strictSame(renewed.snapshot.value, { active: 'far' })
   t.strictSame(renewed.timers, {
@@ -239,54 +268,67 @@ t.test('renewal restarts the timers from the new expiry', async (t) => {
 })
 
 t.test('a renewal that ends earlier changes nothing: the later end holds', async (t) => {
-  for (const end of [BACKPACK_TEST_NOON_MS + 1, BACKPACK_EXPIRY_MS - 1, BACKPACK_EXPIRY_MS]) {
+  for (const end of [
+    BACKPACK_TEST_NOON_MS + 1,
+    BACKPACK_TEST_EXPIRES_AT_MS - 1,
+    BACKPACK_TEST_EXPIRES_AT_MS,
+  ]) {
     const kept = stepStateMachine(
       backpackMachine,
       createBackpackSnapshot(),
       backpackRenewEvent(end),
     )
     t.equal(kept.refused, null)
-    t.equal(kept.snapshot.context.expiresAt, BACKPACK_EXPIRY_MS)
+    t.equal(kept.snapshot.context.expiresAt, BACKPACK_TEST_EXPIRES_AT_MS)
     t.strictSame([kept.timers, kept.cancelled, kept.emitted], [{}, [], []])
   }
   t.equal(
     stepStateMachine(
       backpackMachine,
       createBackpackSnapshot(),
-      backpackRenewEvent(BACKPACK_EXPIRY_MS + 1),
+      backpackRenewEvent(BACKPACK_TEST_EXPIRES_AT_MS + 1),
     ).snapshot.context.expiresAt,
-    BACKPACK_EXPIRY_MS + 1,
+    BACKPACK_TEST_EXPIRES_AT_MS + 1,
   )
 })
 
-t.test('spending beside tools is permitted by its name only', async (t) => {
+t.test('spending outside tools needs its name in the list', async (t) => {
   const named = createBackpackSnapshot({ tools: ['price_feed', 'agent_send', 'purchase'] })
   t.equal(
-    backpackRejectionOf(named, backpackCheckEvent(1, BACKPACK_TEST_NOON_MS, {}, 'agent_send')),
+    backpackRejectionOfMachineStep(
+      named,
+      backpackCheckEvent(1, BACKPACK_TEST_NOON_MS, {}, 'agent_send'),
+    ),
     null,
   )
   t.equal(
-    backpackRejectionOf(named, backpackCheckEvent(1, BACKPACK_TEST_NOON_MS, {}, 'purchase')),
+    backpackRejectionOfMachineStep(
+      named,
+      backpackCheckEvent(1, BACKPACK_TEST_NOON_MS, {}, 'purchase'),
+    ),
     null,
   )
   t.equal(
-    backpackRejectionOf(named, backpackCheckEvent(1, BACKPACK_TEST_NOON_MS, {}, 'pack_install')),
+    backpackRejectionOfMachineStep(
+      named,
+      backpackCheckEvent(1, BACKPACK_TEST_NOON_MS, {}, 'pack_install'),
+    ),
     null,
     'a pack is a purchase',
   )
   t.equal(
-    backpackRejectionOf(named, backpackCheckEvent(1, BACKPACK_TEST_NOON_MS, {}, 'tip')),
+    backpackRejectionOfMachineStep(named, backpackCheckEvent(1, BACKPACK_TEST_NOON_MS, {}, 'tip')),
     'TOOL_NOT_ALLOWED',
   )
   t.equal(
-    backpackRejectionOf(
+    backpackRejectionOfMachineStep(
       createBackpackSnapshot({ tools: ['pack_install'] }),
       backpackCheckEvent(1, BACKPACK_TEST_NOON_MS, {}, 'pack_install'),
     ),
     null,
   )
   t.equal(
-    backpackRejectionOf(
+    backpackRejectionOfMachineStep(
       createBackpackSnapshot({ tools: ['pack_install'] }),
       backpackCheckEvent(1, BACKPACK_TEST_NOON_MS, {}, 'purchase'),
     ),
@@ -295,13 +337,13 @@ t.test('spending beside tools is permitted by its name only', async (t) => {
   const all = createBackpackSnapshot({ tools: null })
   for (const name of ['agent_send', 'tip', 'bounty', 'purchase', 'pack_install'])
     t.equal(
-      backpackRejectionOf(all, backpackCheckEvent(1, BACKPACK_TEST_NOON_MS, {}, name)),
+      backpackRejectionOfMachineStep(all, backpackCheckEvent(1, BACKPACK_TEST_NOON_MS, {}, name)),
       'TOOL_NOT_ALLOWED',
       `${name} is not among all`,
     )
 })
 
-t.test('renewal revives an expired Backpack with its counters', async (t) => {
+t.test('renewal reactivates an expired Backpack with its counters', async (t) => {
   const { snapshot } = playEvents(backpackMachine, createBackpackSnapshot(), [
     backpackChargeEvent(30),
     backpackExpiryTimerEvent('expiry'),
@@ -309,15 +351,21 @@ t.test('renewal revives an expired Backpack with its counters', async (t) => {
   const renewed = stepStateMachine(
     backpackMachine,
     snapshot,
-    backpackRenewEvent(BACKPACK_EXPIRY_MS + 90 * DAY, BACKPACK_EXPIRY_MS),
+    backpackRenewEvent(BACKPACK_TEST_EXPIRES_AT_MS + 90 * DAY, BACKPACK_TEST_EXPIRES_AT_MS),
   )
   t.strictSame(renewed.snapshot.value, { active: 'far' })
   t.equal(Object.keys(renewed.timers).length, 3)
   t.equal(renewed.snapshot.context.spentTotal, 30n)
-  t.equal(backpackRejectionOf(renewed.snapshot, backpackCheckEvent(1, BACKPACK_EXPIRY_MS)), null)
+  t.equal(
+    backpackRejectionOfMachineStep(
+      renewed.snapshot,
+      backpackCheckEvent(1, BACKPACK_TEST_EXPIRES_AT_MS),
+    ),
+    null,
+  )
 })
 
-t.test('renewal into the past is refused', async (t) => {
+t.test('renewal into the past is rejected', async (t) => {
   const expired = stepStateMachine(
     backpackMachine,
     createBackpackSnapshot(),
@@ -332,7 +380,7 @@ t.test('renewal into the past is refused', async (t) => {
     t.equal(outcome.refused, 'invalid_input')
     t.strictSame(outcome.snapshot.context, snapshot.context)
     t.equal(
-      backpackRejectionOf(
+      backpackRejectionOfMachineStep(
         snapshot,
         backpackRenewEvent(BACKPACK_TEST_NOON_MS + 1, BACKPACK_TEST_NOON_MS),
       ),

@@ -2,13 +2,14 @@ import t from 'tap'
 import { DAY } from '../../core/clock.ts'
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
 import { minMicros, ZERO } from '../../core/money.ts'
-import { backpackMachine, type BackpackEvent } from '../../machines/backpack-machine.ts'
+import { backpackMachine } from '../../machines/backpack-machine.ts'
+import type { BackpackMachineEvent } from '../../machines/backpack/backpack-guards-and-actions.ts'
 import {
   type BackpackSnapshot,
   BACKPACK_TEST_NOON_MS,
   NEXT_MIDNIGHT_MS,
-  BACKPACK_EXPIRY_MS,
-  fuseLimitsOf,
+  BACKPACK_TEST_EXPIRES_AT_MS,
+  fuseLimitsFromUsd,
   createBackpackSnapshot,
   backpackCheckEvent,
   backpackHoldEvent,
@@ -18,7 +19,7 @@ import {
   backpackRevokeEvent,
   backpackRenewEvent,
   backpackExpiryTimerEvent,
-  backpackRejectionOf,
+  backpackRejectionOfMachineStep,
 } from '../support/machines/backpack-machine-sample-events.ts'
 import {
   readGoldenSnapshots,
@@ -28,11 +29,11 @@ import {
   microUsd,
 } from '../support/machines/state-machine-stepper.ts'
 
-t.test('unknown events are refused by every state', async (t) => {
+t.test('every state rejects unknown events', async (t) => {
   const unknown = { type: 'NO_SUCH_EVENT' } as never
-  t.equal(backpackRejectionOf(createBackpackSnapshot(), unknown), 'internal')
+  t.equal(backpackRejectionOfMachineStep(createBackpackSnapshot(), unknown), 'internal')
   t.equal(
-    backpackRejectionOf(
+    backpackRejectionOfMachineStep(
       stepStateMachine(
         backpackMachine,
         createBackpackSnapshot(),
@@ -43,7 +44,7 @@ t.test('unknown events are refused by every state', async (t) => {
     'EXPIRED',
   )
   t.equal(
-    backpackRejectionOf(
+    backpackRejectionOfMachineStep(
       stepStateMachine(backpackMachine, createBackpackSnapshot(), backpackRevokeEvent).snapshot,
       unknown,
     ),
@@ -51,9 +52,9 @@ t.test('unknown events are refused by every state', async (t) => {
   )
 })
 
-t.test('on all paths limits hold, nothing is negative and no window reopens', async (t) => {
+t.test('on all paths limits hold, no counter is negative and no window reopens', async (t) => {
   const events = [
-    ...[BACKPACK_TEST_NOON_MS, NEXT_MIDNIGHT_MS].flatMap((at): BackpackEvent[] => [
+    ...[BACKPACK_TEST_NOON_MS, NEXT_MIDNIGHT_MS].flatMap((at): BackpackMachineEvent[] => [
       backpackCheckEvent(51, at),
       backpackHoldEvent(40, at),
       backpackChargeEvent(40, at, BACKPACK_TEST_NOON_MS),
@@ -62,7 +63,7 @@ t.test('on all paths limits hold, nothing is negative and no window reopens', as
       backpackReleaseEvent(40, at),
     ]),
     backpackRevokeEvent,
-    backpackRenewEvent(BACKPACK_EXPIRY_MS + DAY),
+    backpackRenewEvent(BACKPACK_TEST_EXPIRES_AT_MS + DAY),
     backpackExpiryTimerEvent('weekBefore'),
     backpackExpiryTimerEvent('dayBefore'),
     backpackExpiryTimerEvent('expiry'),
@@ -71,7 +72,7 @@ t.test('on all paths limits hold, nothing is negative and no window reopens', as
     const [spent, held] = [minMicros(spentDay, microUsd(120)), minMicros(heldDay, microUsd(80))]
     return `${JSON.stringify(value)} ${day} ${spent} ${held}`
   }
-  const stocked = () => createBackpackSnapshot({ fuse: fuseLimitsOf(50, 100, 200) })
+  const stocked = () => createBackpackSnapshot({ fuse: fuseLimitsFromUsd(50, 100, 200) })
   const walks = shortestEventPaths(backpackMachine, stocked(), events, bucket, 20_000)
   t.ok(walks.length > 100, `${walks.length} paths`)
   const inDay = ({ context: { spentDay, heldDay } }: BackpackSnapshot) => spentDay + heldDay
@@ -93,7 +94,7 @@ t.test('on all paths limits hold, nothing is negative and no window reopens', as
   }
 })
 
-t.test('snapshots of version 1 still resolve and go on', async (t) => {
+t.test('snapshots of version 1 still resolve and accept events', async (t) => {
   for (const stored of readGoldenSnapshots('backpack-v1.json')) {
     const snapshot = restoreSnapshot(backpackMachine, stored)
     t.strictSame(snapshot.value, stored.value, stored.name)
@@ -101,14 +102,17 @@ t.test('snapshots of version 1 still resolve and go on', async (t) => {
     const { value } = snapshot
     const code = typeof value === 'string' ? value.toUpperCase() : null
     t.equal(
-      backpackRejectionOf(
+      backpackRejectionOfMachineStep(
         snapshot,
         backpackCheckEvent(0, BACKPACK_TEST_NOON_MS + DAY, {}, 'price_feed'),
       ),
       code,
     )
     t.equal(
-      backpackRejectionOf(snapshot, backpackReleaseEvent(0, BACKPACK_TEST_NOON_MS + DAY)),
+      backpackRejectionOfMachineStep(
+        snapshot,
+        backpackReleaseEvent(0, BACKPACK_TEST_NOON_MS + DAY),
+      ),
       null,
     )
   }

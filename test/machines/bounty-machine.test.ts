@@ -2,7 +2,7 @@ import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
 import { HOUR } from '../../core/clock.ts'
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
-import { bountyMachine, type BountyEvent } from '../../machines/bounty-machine.ts'
+import { bountyMachine, type BountyMachineEvent } from '../../machines/bounty-machine.ts'
 import {
   startStateMachine,
   readGoldenSnapshots,
@@ -27,21 +27,25 @@ const begun = startStateMachine(bountyMachine, {
   expiresAt: END,
 })
 const start = begun.snapshot
-const claim = (agentId: string, at = NOON, quality = 50, missing = 0): BountyEvent => ({
+const claim = (agentId: string, at = NOON, quality = 50, missing = 0): BountyMachineEvent => ({
   type: 'CLAIM',
   agentId,
   quality,
   missing,
   at,
 })
-const cancel = (agentId = POSTER, at = NOON): BountyEvent => ({ type: 'CANCEL', agentId, at })
-const expire = (at = END): BountyEvent => ({ type: 'EXPIRE', at })
-const after = (...events: BountyEvent[]): Snapshot =>
+const cancel = (agentId = POSTER, at = NOON): BountyMachineEvent => ({
+  type: 'CANCEL',
+  agentId,
+  at,
+})
+const expire = (at = END): BountyMachineEvent => ({ type: 'EXPIRE', at })
+const after = (...events: BountyMachineEvent[]): Snapshot =>
   events.reduce((from, event) => stepStateMachine(bountyMachine, from, event).snapshot, start)
-const refusal = (from: Snapshot, event: BountyEvent) =>
+const refusal = (from: Snapshot, event: BountyMachineEvent) =>
   stepStateMachine(bountyMachine, from, event).refused
 
-t.test('a bounty begins open, with its reward in two parts', async (t) => {
+t.test('a bounty starts open, with its reward in two parts', async (t) => {
   t.match(start, { value: 'open', context: { promo: 30_000n, cash: 70_000n, claimerId: null } })
   t.strictSame(begun.timers, {}, 'its timer is a command of its own: money moves with it')
 })
@@ -50,7 +54,7 @@ t.test('results of all events in each state', async (t) => {
   const claimed = after(claim(OTHER))
   const cancelled = after(cancel())
   const expired = after(expire())
-  const table: [string, Snapshot, BountyEvent, string | null, string][] = [
+  const table: [string, Snapshot, BountyMachineEvent, string | null, string][] = [
     ['a match is paid', start, claim(OTHER), null, 'claimed'],
     ['until the last instant', start, claim(OTHER, END - 1), null, 'claimed'],
     ['not after it, however late the timer', start, claim(OTHER, END), 'bounty_ended', 'open'],
@@ -65,12 +69,18 @@ t.test('results of all events in each state', async (t) => {
     ['a claim after it was taken back', cancelled, claim(OTHER), 'bounty_ended', 'expired'],
     ['its poster takes it back', start, cancel(), null, 'expired'],
     ['also while the timer is late', start, cancel(POSTER, END), null, 'expired'],
-    ['nobody else does', start, cancel(OTHER), 'bounty_not_yours', 'open'],
-    ['nobody else does later', claimed, cancel(OTHER), 'bounty_not_yours', 'claimed'],
+    ['another agent does not', start, cancel(OTHER), 'bounty_not_yours', 'open'],
+    ['another agent does not later either', claimed, cancel(OTHER), 'bounty_not_yours', 'claimed'],
     ['nothing to take back', claimed, cancel(), 'already_claimed', 'claimed'],
     ['taken back twice: it stays as it is', cancelled, cancel(), null, 'expired'],
     ['nothing to take back after its end', expired, cancel(), 'bounty_ended', 'expired'],
-    ['nobody else takes it back again', cancelled, cancel(OTHER), 'bounty_not_yours', 'expired'],
+    [
+      'another agent does not cancel it again',
+      cancelled,
+      cancel(OTHER),
+      'bounty_not_yours',
+      'expired',
+    ],
     ['the alarm', start, expire(), null, 'expired'],
     ['an early alarm', start, expire(END - 1), null, 'open'],
     ['a late alarm', claimed, expire(), null, 'claimed'],
@@ -114,7 +124,7 @@ t.test('on all paths it ends at most once, and its parts never change', async (t
   }
 })
 
-t.test('snapshots of version 1 still resolve and go on', async (t) => {
+t.test('snapshots of version 1 still resolve and accept events', async (t) => {
   const answers = { open: null, claimed: 'already_claimed', cancelled: 'bounty_ended' }
   for (const stored of readGoldenSnapshots('bounty-v1.json')) {
     const snapshot = restoreSnapshot(bountyMachine, stored)

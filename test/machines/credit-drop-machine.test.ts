@@ -2,7 +2,10 @@ import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
 import { HOUR } from '../../core/clock.ts'
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
-import { creditDropMachine, type CreditDropEvent } from '../../machines/credit-drop-machine.ts'
+import {
+  creditDropMachine,
+  type CreditDropMachineEvent,
+} from '../../machines/credit-drop-machine.ts'
 import {
   startStateMachine,
   readGoldenSnapshots,
@@ -27,11 +30,11 @@ const begun = (slots = 3) =>
   })
 const start = (slots = 3): Snapshot => begun(slots).snapshot
 const redeem = (agentId: string, at = NOON) => ({ type: 'REDEEM', agentId, at }) as const
-const expiry = { type: 'xstate.after.life.drop.open', at: END } as never as CreditDropEvent
-const refusal = (snapshot: Snapshot, event: CreditDropEvent) =>
+const expiry = { type: 'xstate.after.life.drop.open', at: END } as never as CreditDropMachineEvent
+const refusal = (snapshot: Snapshot, event: CreditDropMachineEvent) =>
   stepStateMachine(creditDropMachine, snapshot, event).refused
 
-t.test('a drop begins open, with a timer to its end', async (t) => {
+t.test('a drop starts open, with a timer for its end', async (t) => {
   t.match(start(), { value: 'open', context: { slots: 3, redeemers: [], expiresAt: END } })
   t.strictSame(Object.values(begun().timers), [2 * HOUR])
 })
@@ -44,10 +47,14 @@ t.test('an agent takes one slot, and its last one ends the drop', async (t) => {
   t.match(last.snapshot, { value: 'ended', context: { redeemers: ['a', 'b', 'c'] } })
   t.equal(last.cancelled.length, 1, 'its timer goes with it')
   t.equal(refusal(last.snapshot, redeem('d')), 'drop_ended')
-  t.equal(refusal(last.snapshot, redeem('a')), 'drop_redeemed', 'who had one is told so')
+  t.equal(
+    refusal(last.snapshot, redeem('a')),
+    'drop_redeemed',
+    'a second slot is reported as redeemed',
+  )
 })
 
-t.test('it ends by its timer, and by the clock where the timer is late', async (t) => {
+t.test('it ends by its timer, or by the clock if the timer is late', async (t) => {
   t.equal(refusal(start(), redeem('a', END - 1)), null)
   t.equal(refusal(start(), redeem('a', END)), 'drop_ended')
   const ended = stepStateMachine(creditDropMachine, start(), expiry).snapshot
@@ -60,7 +67,7 @@ t.test('it ends by its timer, and by the clock where the timer is late', async (
   )
 })
 
-t.test('an unknown event is refused', async (t) => {
+t.test('an unknown event is rejected', async (t) => {
   t.equal(refusal(start(), { type: 'NO_SUCH_EVENT' } as never), 'internal')
 })
 
@@ -89,7 +96,7 @@ t.test('on all paths no slot is claimed twice, and none after the end', async (t
   }
 })
 
-t.test('snapshots of version 1 still resolve and go on', async (t) => {
+t.test('snapshots of version 1 still resolve and accept events', async (t) => {
   for (const stored of readGoldenSnapshots('drop-v1.json')) {
     const snapshot = restoreSnapshot(creditDropMachine, stored)
     t.equal(snapshot.value, stored.value, stored.name)

@@ -4,7 +4,7 @@ import type { SnapshotFrom } from 'xstate'
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
 import { sumMicros } from '../../core/money.ts'
 import { MAX_OPTIMISTIC_PAYER_CAP, INITIAL_OPTIMISTIC_PAYER_CAP } from '../../domain/pricing.ts'
-import { payerMachine, type PayerEvent } from '../../machines/payer-machine.ts'
+import { payerMachine, type PayerMachineEvent } from '../../machines/payer-machine.ts'
 import {
   startStateMachine,
   readGoldenSnapshots,
@@ -49,10 +49,10 @@ const lose = (settlement: string, price: number, delivered: boolean) =>
 const modeOf = (snapshot: Snapshot, event: ReturnType<typeof reserve>) =>
   stepStateMachine(payerMachine, snapshot, event).snapshot.context.reservations[event.settlement]
     ?.mode
-const refusal = (snapshot: Snapshot, event: PayerEvent) =>
+const refusal = (snapshot: Snapshot, event: PayerMachineEvent) =>
   stepStateMachine(payerMachine, snapshot, event).refused
 
-t.test('a new payer is trusted with ten cents at once', async (t) => {
+t.test('a new payer has an unsettled limit of ten cents', async (t) => {
   t.match(start(), {
     value: 'trusted',
     context: { inFlight: 0n, settledTotal: 0n, losses: 0n, cap: INITIAL_OPTIMISTIC_PAYER_CAP },
@@ -92,11 +92,14 @@ t.test('a reverted payment is in flight again and loses its trust', async (t) =>
   t.match(again, { value: 'blocked', context: { inFlight: 5n, cap: 0n, settledTotal: 0n } })
 })
 
-t.test('nothing runs first without a balance, without room, or unasked', async (t) => {
-  t.equal(modeOf(start(), reserve('a', 1, { balance: null })), 'first')
-  t.equal(modeOf(start(), reserve('a', 1, { globalRoom: false })), 'first')
-  t.equal(modeOf(start(), reserve('a', 1, { mode: 'first' })), 'first')
-})
+t.test(
+  'a payment settles first without a balance, without room in the limit, or if requested',
+  async (t) => {
+    t.equal(modeOf(start(), reserve('a', 1, { balance: null })), 'first')
+    t.equal(modeOf(start(), reserve('a', 1, { globalRoom: false })), 'first')
+    t.equal(modeOf(start(), reserve('a', 1, { mode: 'first' })), 'first')
+  },
+)
 
 t.test('payments in flight and the new amount must fit the balance, per asset', async (t) => {
   const { snapshot } = stepStateMachine(
@@ -121,7 +124,7 @@ t.test('a balance read before the last settlement counts the same money twice', 
   t.equal(refusal(snapshot, reserve('b', 1, { balance: null })), null)
 })
 
-t.test('trust grows with settled payments, up to two dollars', async (t) => {
+t.test('the limit grows with settled payments, up to two dollars', async (t) => {
   const { snapshot } = playEvents(payerMachine, start(), [
     reserve('a', 70_000),
     settle('a', 70_000),
@@ -131,28 +134,31 @@ t.test('trust grows with settled payments, up to two dollars', async (t) => {
   t.equal(rich.snapshot.context.cap, MAX_OPTIMISTIC_PAYER_CAP)
 })
 
-t.test('a loss ends the trust for good; money that was lost undelivered does not', async (t) => {
-  const kept = playEvents(payerMachine, start(), [
-    reserve('a', 50_000),
-    lose('a', 50_000, false),
-  ]).snapshot
-  t.match(kept, {
-    value: 'trusted',
-    context: { inFlight: 0n, losses: 0n, cap: INITIAL_OPTIMISTIC_PAYER_CAP },
-  })
-  const { snapshot } = playEvents(payerMachine, start(), [
-    reserve('a', 50_000),
-    lose('a', 50_000, true),
-    reserve('b', 50_000),
-    settle('b', 50_000),
-  ])
-  t.match(snapshot, { value: 'blocked', context: { inFlight: 0n, losses: 50_000n, cap: 0n } })
-  t.equal(modeOf(snapshot, reserve('c', 1)), 'first')
-  t.equal(refusal(snapshot, reserve('c', 1, { balance: 0n })), 'payment_invalid')
-  t.equal(refusal(snapshot, reserve('c', 1, { balanceBlock: 1n })), 'payment_invalid')
-})
+t.test(
+  'a loss of a delivered payment ends the trust permanently, an undelivered one does not',
+  async (t) => {
+    const kept = playEvents(payerMachine, start(), [
+      reserve('a', 50_000),
+      lose('a', 50_000, false),
+    ]).snapshot
+    t.match(kept, {
+      value: 'trusted',
+      context: { inFlight: 0n, losses: 0n, cap: INITIAL_OPTIMISTIC_PAYER_CAP },
+    })
+    const { snapshot } = playEvents(payerMachine, start(), [
+      reserve('a', 50_000),
+      lose('a', 50_000, true),
+      reserve('b', 50_000),
+      settle('b', 50_000),
+    ])
+    t.match(snapshot, { value: 'blocked', context: { inFlight: 0n, losses: 50_000n, cap: 0n } })
+    t.equal(modeOf(snapshot, reserve('c', 1)), 'first')
+    t.equal(refusal(snapshot, reserve('c', 1, { balance: 0n })), 'payment_invalid')
+    t.equal(refusal(snapshot, reserve('c', 1, { balanceBlock: 1n })), 'payment_invalid')
+  },
+)
 
-t.test('a repeated end frees once, and an unknown event is rejected', async (t) => {
+t.test('a repeated end frees the reservation once, and an unknown event is rejected', async (t) => {
   const { snapshot } = playEvents(payerMachine, start(), [
     reserve('a', 5),
     release('a'),
@@ -195,8 +201,8 @@ t.test('on all paths reservations, trust and losses agree', async (t) => {
   for (const walk of walks) t.equal(sound(playEvents(payerMachine, start(), walk).snapshot), null)
 })
 
-t.test('no sequence of events breaks them', async (t) => {
-  const walks = fc.array(fc.constantFrom<PayerEvent>(...alphabet), { maxLength: 40 })
+t.test('no sequence of events violates these rules', async (t) => {
+  const walks = fc.array(fc.constantFrom<PayerMachineEvent>(...alphabet), { maxLength: 40 })
   fc.assert(
     fc.property(walks, (events) => {
       let snapshot = start()
@@ -211,7 +217,7 @@ t.test('no sequence of events breaks them', async (t) => {
   t.pass('sound')
 })
 
-t.test('snapshots of version 1 still resolve and go on', async (t) => {
+t.test('snapshots of version 1 still resolve and accept events', async (t) => {
   for (const stored of readGoldenSnapshots('payer-v1.json')) {
     const snapshot = restoreSnapshot(payerMachine, stored)
     t.equal(snapshot.value, stored.value, stored.name)

@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
 import { MINUTE } from '../../core/clock.ts'
-import { scheduleMachine, type ScheduleEvent } from '../../machines/schedule-machine.ts'
+import { scheduleMachine, type ScheduleMachineEvent } from '../../machines/schedule-machine.ts'
 import {
   startStateMachine,
   playEvents,
@@ -38,11 +38,11 @@ const funded = (balance: number, when: number) =>
   ({ type: 'FUNDED', balance: microUsd(balance), at: when }) as const
 const enable = (when: number) => ({ type: 'ENABLE', at: when }) as const
 const disable = { type: 'DISABLE' } as const
-const refusal = (snapshot: Snapshot, event: ScheduleEvent) =>
+const refusal = (snapshot: Snapshot, event: ScheduleMachineEvent) =>
   stepStateMachine(scheduleMachine, snapshot, event).refused
 
 t.test(
-  'a schedule paused with its key emits the reason once, and no credits resume it',
+  'a schedule paused with its key emits the reason once, and credits do not resume it',
   async (t) => {
     const paused = stepStateMachine(scheduleMachine, start(), pause('key_revoked'))
     t.match(paused.snapshot, {
@@ -81,7 +81,7 @@ t.test(
   },
 )
 
-t.test('a run that is barred ends its slot and pauses', async (t) => {
+t.test('a prohibited run ends its slot and pauses the schedule', async (t) => {
   const paused = stepStateMachine(scheduleMachine, start(), barred(1))
   t.match(paused.snapshot, {
     value: 'paused',
@@ -103,7 +103,7 @@ t.test('a run that is barred ends its slot and pauses', async (t) => {
   t.match(late, { value: 'enabled', context: { slot: at(2), late: [] } }, 'a late run alone')
 })
 
-t.test('a key that enables it takes it over, and its pause is over', async (t) => {
+t.test('a key that enables a schedule takes it over and ends its pause', async (t) => {
   const paused = stepStateMachine(scheduleMachine, start(), pause('key_revoked')).snapshot
   const taken = stepStateMachine(scheduleMachine, paused, {
     ...enable(at(1) + 1),

@@ -3,7 +3,7 @@ import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
 import { DAY, MINUTE } from '../../core/clock.ts'
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
-import { scheduleMachine, type ScheduleEvent } from '../../machines/schedule-machine.ts'
+import { scheduleMachine, type ScheduleMachineEvent } from '../../machines/schedule-machine.ts'
 import {
   startStateMachine,
   readGoldenSnapshots,
@@ -44,14 +44,14 @@ const funded = (balance: number, when: number) =>
 const enable = (when: number) => ({ type: 'ENABLE', at: when }) as const
 const disable = { type: 'DISABLE' } as const
 const cancel = { type: 'CANCEL' } as const
-const refusal = (snapshot: Snapshot, event: ScheduleEvent) =>
+const refusal = (snapshot: Snapshot, event: ScheduleMachineEvent) =>
   stepStateMachine(scheduleMachine, snapshot, event).refused
 
 t.test('the first slot is one interval after the creation', async (t) => {
   t.match(start(), { value: 'enabled', context: { slot: at(1), runs: 0, needed: null } })
 })
 
-t.test('a slot that has ended is followed by the next of the grid', async (t) => {
+t.test('an ended slot is followed by the next multiple of the interval', async (t) => {
   const first = stepStateMachine(scheduleMachine, start(), ran(1, 4_000))
   t.match(first.snapshot.context, { slot: at(2), ended: at(1), runs: 1 })
   t.equal(
@@ -60,19 +60,19 @@ t.test('a slot that has ended is followed by the next of the grid', async (t) =>
   )
 })
 
-t.test('missed slots run once, and the grid continues', async (t) => {
+t.test('missed slots run once, and later slots keep their times', async (t) => {
   const late = stepStateMachine(scheduleMachine, start(), ran(1, 7 * EVERY + 1))
   t.match(late.snapshot.context, { slot: at(9), runs: 1 })
 })
 
-t.test('a clock that is behind brings no slot a second time', async (t) => {
+t.test('a clock that is behind repeats no slot', async (t) => {
   const early = stepStateMachine(scheduleMachine, start(), ran(1, -DAY)).snapshot
   t.equal(early.context.slot, at(2))
   const again = playEvents(scheduleMachine, early, [disable, enable(NOON - DAY)]).snapshot
   t.equal(again.context.slot, at(2))
 })
 
-t.test('a slot ends once: another run of it, or of an earlier one, is refused', async (t) => {
+t.test('a slot ends once: a second or an earlier run is rejected', async (t) => {
   const { snapshot } = playEvents(scheduleMachine, start(), [ran(1), ran(2)])
   for (const n of [1, 2, 4]) t.equal(refusal(snapshot, ran(n)), 'call_settled', `slot ${n}`)
 })
@@ -162,14 +162,17 @@ t.test('more than one run may be in progress, up to a limit', async (t) => {
   t.equal(playEvents(scheduleMachine, start(), many).snapshot.context.late.length, 8)
 })
 
-t.test('enabled again before its slot was due, it is the same slot and one run', async (t) => {
-  const { snapshot } = playEvents(scheduleMachine, start(), [disable, enable(NOON + 1)])
-  t.match(snapshot.context, { slot: at(1), late: [] })
-  t.equal(
-    refusal(stepStateMachine(scheduleMachine, snapshot, ran(1)).snapshot, ran(1)),
-    'call_settled',
-  )
-})
+t.test(
+  'a schedule enabled again before its slot is due keeps the slot and runs once',
+  async (t) => {
+    const { snapshot } = playEvents(scheduleMachine, start(), [disable, enable(NOON + 1)])
+    t.match(snapshot.context, { slot: at(1), late: [] })
+    t.equal(
+      refusal(stepStateMachine(scheduleMachine, snapshot, ran(1)).snapshot, ran(1)),
+      'call_settled',
+    )
+  },
+)
 
 t.test('a run without credits pauses only its own slot', async (t) => {
   const { snapshot } = playEvents(scheduleMachine, start(), [
@@ -183,23 +186,26 @@ t.test('a run without credits pauses only its own slot', async (t) => {
   t.match(stopped, { value: 'disabled', context: { slot: null, runs: 0 } })
 })
 
-t.test('cancelled, a run under way ends once and everything else is refused', async (t) => {
-  const { snapshot } = stepStateMachine(scheduleMachine, start(), cancel)
-  t.equal(snapshot.value, 'cancelled')
-  for (const event of [enable(NOON), disable, { type: 'CHANGE', name: 'x' } as const]) {
-    t.equal(refusal(snapshot, event), 'schedule_cancelled', event.type)
-  }
-  t.equal(
-    stepStateMachine(scheduleMachine, snapshot, funded(9_999, at(2))).snapshot.value,
-    'cancelled',
-  )
-  t.equal(refusal(snapshot, cancel), null)
-  for (const end of [ran(1), exhausted(1)]) {
-    const ended = stepStateMachine(scheduleMachine, snapshot, end).snapshot
-    t.match(ended, { value: 'cancelled', context: { slot: null, ended: at(1) } })
-    t.equal(refusal(ended, ran(1)), 'call_settled')
-  }
-})
+t.test(
+  'after a cancellation a running slot ends once and all other events are rejected',
+  async (t) => {
+    const { snapshot } = stepStateMachine(scheduleMachine, start(), cancel)
+    t.equal(snapshot.value, 'cancelled')
+    for (const event of [enable(NOON), disable, { type: 'CHANGE', name: 'x' } as const]) {
+      t.equal(refusal(snapshot, event), 'schedule_cancelled', event.type)
+    }
+    t.equal(
+      stepStateMachine(scheduleMachine, snapshot, funded(9_999, at(2))).snapshot.value,
+      'cancelled',
+    )
+    t.equal(refusal(snapshot, cancel), null)
+    for (const end of [ran(1), exhausted(1)]) {
+      const ended = stepStateMachine(scheduleMachine, snapshot, end).snapshot
+      t.match(ended, { value: 'cancelled', context: { slot: null, ended: at(1) } })
+      t.equal(refusal(ended, ran(1)), 'call_settled')
+    }
+  },
+)
 
 t.test('only the mutable fields change', async (t) => {
   const change = { type: 'CHANGE', name: 'new', budget: microUsd(1), writeToHive: true } as const
@@ -211,7 +217,7 @@ t.test('only the mutable fields change', async (t) => {
   )
 })
 
-const events: ScheduleEvent[] = [
+const events: ScheduleMachineEvent[] = [
   ...[1, 2, 3].flatMap((n) => [ran(n), exhausted(n), barred(n)]),
   pause('key_revoked'),
   ran(1, 2 * EVERY),
@@ -223,7 +229,7 @@ const events: ScheduleEvent[] = [
 ]
 
 t.test(
-  'on all paths no slot ends twice, and only an enabled one waits for a new one',
+  'on all paths no slot ends twice, and only an enabled schedule waits for a new one',
   async (t) => {
     const bucket = ({ value, context: { slot, late, ended } }: Snapshot) =>
       `${String(value)} ${slot} ${late.join()} ${ended}`
@@ -255,7 +261,7 @@ t.test('for any sequence of run reports each slot is accepted once', async (t) =
   t.pass('once')
 })
 
-/** What happens to a schedule, its runs and the clock; `nth` picks one of the runs under way. */
+/** Events of a schedule, its runs and the clock; `nth` selects a running run. */
 const often = <T>(arbitrary: fc.Arbitrary<T>) => ({ arbitrary, weight: 5 })
 const happening = fc.oneof(
   often(
@@ -280,17 +286,17 @@ const happening = fc.oneof(
   { arbitrary: fc.record({ do: fc.constant('cancel' as const) }), weight: 1 },
 )
 type Happening = typeof happening extends fc.Arbitrary<infer H> ? H : never
-/** A run takes less: whatever is still open then has died with its node. */
+/** A run takes less: any that is still open has died with its node. */
 const MAX_RUN_MS = 4 * EVERY
 
-/** What a schedule may be asked for while runs of it are under way, and what then must hold. */
+/** Operations on a schedule with runs in progress, with the expected results. */
 function world() {
   let [now, snapshot] = [NOON, start()]
   let [begun, gone] = [[] as { slot: number; at: number }[], false]
   const settled = new Set<number>()
   const faults: string[] = []
   const demand = (holds: boolean, fault: string) => void (holds || faults.push(fault))
-  const tell = (event: ScheduleEvent) => {
+  const tell = (event: ScheduleMachineEvent) => {
     const outcome = stepStateMachine(scheduleMachine, snapshot, event)
     snapshot = outcome.snapshot
     return outcome.refused
@@ -313,7 +319,7 @@ function world() {
     const known = settled.has(run.slot)
     if (how === 'paid') {
       const refused = tell({ type: 'RAN', ...run })
-      demand(refused === (known ? 'call_settled' : null), 'charged once, whoever is first')
+      demand(refused === (known ? 'call_settled' : null), 'charged once in any order')
     } else tell({ type: 'EXHAUSTED', slot: run.slot, needed: microUsd(6_000) })
     settled.add(run.slot)
   }
@@ -362,7 +368,7 @@ t.test('for any sequence of events each started slot is charged once', async (t)
   t.pass('once')
 })
 
-t.test('snapshots of version 1 still resolve and go on', async (t) => {
+t.test('snapshots of version 1 still resolve and accept events', async (t) => {
   for (const stored of readGoldenSnapshots('schedule-v1.json')) {
     const snapshot = restoreSnapshot(scheduleMachine, stored)
     t.equal(snapshot.value, stored.value, stored.name)

@@ -1,13 +1,13 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
-import { machineRegistryEntry } from '../../actors/machine-registry.ts'
+import { isArchived as isActorArchived } from '../../actors/machine-registry.ts'
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
-import {
-  settlementMachine,
-  type SettlementEvent,
-  type SettlementInput,
-} from '../../machines/settlement-machine.ts'
+import { settlementMachine } from '../../machines/settlement-machine.ts'
+import type {
+  SettlementMachineEvent,
+  SettlementMachineInput,
+} from '../../machines/settlement/settlement-guards-and-actions.ts'
 import {
   startStateMachine,
   readGoldenSnapshots,
@@ -25,13 +25,13 @@ const facts = {
   amount: 30_000n,
   price: microUsd(30_000),
   validBefore: NOON / 1000 + 300,
-  mode: 'optimistic' as 'optimistic' | 'first',
-  purpose: { kind: 'call' } as SettlementInput['purpose'],
+  mode: 'optimistic' as SettlementMachineInput['mode'],
+  purpose: { kind: 'call' } as SettlementMachineInput['purpose'],
   agentId: null as string | null,
   callId: 'c1',
   fingerprint: 'f1',
   credential: 'k1',
-  marks: null as SettlementInput['marks'],
+  marks: null as SettlementMachineInput['marks'],
   expiresAt: NOON + 1_000,
   at: NOON,
 }
@@ -42,7 +42,7 @@ const input = {
   asset: '0xusdc',
   payer: 'eip155:8453:0xabc',
 }
-const start = (more: Partial<SettlementInput> = {}): Snapshot =>
+const start = (more: Partial<SettlementMachineInput> = {}): Snapshot =>
   startStateMachine(settlementMachine, { ...input, ...more }).snapshot
 const agents = { agentId: 'a1' }
 const first = { mode: 'first' as const }
@@ -60,13 +60,13 @@ const undone = { type: 'UNDONE' } as const
 const lostFor = { type: 'LOST', lookAt: NOON + 9 } as const
 
 const at = ({ value }: Snapshot) => `${value.money}/${value.delivery}`
-const after = (from: Snapshot, ...events: SettlementEvent[]) =>
+const after = (from: Snapshot, ...events: SettlementMachineEvent[]) =>
   playEvents(settlementMachine, from, events).snapshot
-const refusal = (snapshot: Snapshot, event: SettlementEvent) =>
+const refusal = (snapshot: Snapshot, event: SettlementMachineEvent) =>
   stepStateMachine(settlementMachine, snapshot, event).refused
-const isArchived = (snapshot: Snapshot) => machineRegistryEntry('settlement').isArchived(snapshot)
+const isArchived = (snapshot: Snapshot) => isActorArchived('settlement', snapshot)
 
-t.test('every transition of the money', async (t) => {
+t.test('every transition of the payment state', async (t) => {
   const claimed = start()
   t.equal(at(claimed), 'claimed/waiting')
   t.strictSame(claimed.context.runner, { callId: 'c1', until: NOON + 1_000 })
@@ -94,6 +94,24 @@ t.test('every transition of the money', async (t) => {
   t.equal(at(after(lostTrack, retry)), 'due/delivered')
   t.equal(at(after(lostTrack, lost)), 'lost/delivered')
   t.equal(at(after(lostTrack, lost, settled)), 'settled/delivered', 'it landed after all')
+})
+
+t.test('a withheld answer is delivered by its settlement alone', async (t) => {
+  const claimed = start({ mode: 'withheld' })
+  t.equal(at(claimed), 'claimed/waiting', 'the call runs first')
+  t.equal(at(after(claimed, expire())), 'released/waiting')
+  t.equal(at(after(claimed, release())), 'released/waiting')
+  const due = after(claimed, deliver())
+  t.equal(at(due), 'due/withheld')
+  t.equal(refusal(due, release()), 'call_settled')
+  t.equal(refusal(due, deliver()), 'call_settled')
+  t.equal(refusal(due, claim({ callId: 'c2' })), 'settlement_unknown')
+  t.equal(at(after(due, submitted, settled)), 'settled/delivered')
+  const gone = after(due, submitted, unknown, lost)
+  t.equal(at(gone), 'lost/withheld')
+  t.equal(refusal(gone, claim({ callId: 'c2' })), 'payment_invalid', 'not for another answer')
+  t.equal(at(after(gone, settled)), 'settled/delivered', 'it arrived after all')
+  t.equal(at(after(due, submitted, settled, undone)), 'unknown/delivered', 'a reorganisation')
 })
 
 t.test('nothing is sent before it is due, and a final state stays final', async (t) => {
@@ -151,7 +169,7 @@ const repetitions: [string, Snapshot, string | null, string | null][] = [
   ],
 ]
 for (const [where, from, same, other] of repetitions) {
-  t.test(`a payment shown again at ${where}`, async (t) => {
+  t.test(`a payment presented again at ${where}`, async (t) => {
     t.equal(at(from), where)
     const { agentId } = from.context
     t.equal(refusal(from, claim({ agentId, callId: 'c2' })), same)
@@ -198,7 +216,7 @@ t.test('a settled, undelivered payment runs again, one call at a time', async (t
   t.ok(isArchived(after(rerun, deliver('c2'))))
 })
 
-t.test('a failed call of an agent is credited once the money is there', async (t) => {
+t.test('a failed call of an agent is credited once the payment has settled', async (t) => {
   const keyed = start({ ...first, ...agents })
   for (const way of [
     [release(), settled],
@@ -212,10 +230,10 @@ t.test('a failed call of an agent is credited once the money is there', async (t
   t.equal(at(after(start(agents), release())), 'released/waiting', 'nothing was sent')
 })
 
-t.test('the hold of an agent has the last word on its call', async (t) => {
+t.test('the hold of an agent decides the outcome of its call', async (t) => {
   const expired = after(start(agents), expire())
   t.equal(at(expired), 'released/waiting')
-  t.notOk(isArchived(expired), 'it may still be told of a delivery')
+  t.notOk(isArchived(expired), 'a delivery may still arrive')
   t.equal(refusal(expired, claim({ ...agents, callId: 'c2' })), 'payment_in_progress')
   t.equal(at(after(expired, deliver())), 'lost/delivered')
   t.ok(isArchived(after(expired, release())))
@@ -250,7 +268,7 @@ t.test('a reverted payment is open again and settles again', async (t) => {
   t.equal(refusal(waiting, claim({ callId: 'c2' })), 'settlement_unknown')
 })
 
-t.test('credits of a payment that is undone stand until it settles again or is lost', async (t) => {
+t.test('credits of a reverted payment remain until it settles again or is lost', async (t) => {
   const topup = start({ ...first, purpose: { kind: 'topup', agentId: 'a1' } })
   const failed = after(start({ ...first, ...agents }), settled, release())
   for (const given of [after(topup, settled), failed]) {
@@ -265,7 +283,7 @@ t.test('credits of a payment that is undone stand until it settles again or is l
   t.equal(early.context.credited, false, 'it failed while nothing was there to credit')
 })
 
-const alphabet = (more: object): SettlementEvent[] => [
+const alphabet = (more: object): SettlementMachineEvent[] => [
   claim({ ...more, callId: 'c1' }),
   claim({ ...more, callId: 'c2', at: NOON + 2_000, expiresAt: NOON + 3_000 }),
   claim({ ...more, callId: 'c2', fingerprint: 'f2', mode: 'first' }),
@@ -284,7 +302,7 @@ const alphabet = (more: object): SettlementEvent[] => [
 ]
 
 /** Taken the way the runtime takes them: a refused event changes nothing. */
-function walked(from: Snapshot, events: readonly SettlementEvent[]): Snapshot[] {
+function walked(from: Snapshot, events: readonly SettlementMachineEvent[]): Snapshot[] {
   const seen = [from]
   for (const event of events) {
     const taken = stepStateMachine(settlementMachine, seen.at(-1) as Snapshot, event)
@@ -331,7 +349,7 @@ for (const more of [{}, agents, first, { ...first, ...agents }]) {
   })
 }
 
-t.test('snapshots of version 1 still resolve and go on', async (t) => {
+t.test('snapshots of version 1 still resolve and accept events', async (t) => {
   for (const stored of readGoldenSnapshots('settlement-v1.json')) {
     const snapshot = restoreSnapshot(settlementMachine, stored)
     t.strictSame(snapshot.value, stored.value, stored.name)
@@ -342,33 +360,30 @@ t.test('snapshots of version 1 still resolve and go on', async (t) => {
   }
 })
 
-t.test(
-  'decision 99: without an agent, a repetition is identified by data of its sender',
-  async (t) => {
-    const [no, yes] = ['payment_already_used', null]
-    const marks = (key: string | null, secrets: string[], address: string | null) => ({
-      marks: { key, secrets, address },
-    })
-    const cases: [string, object, object, string | null][] = [
-      ['its address', marks(null, [], 'home'), marks(null, [], 'home'), yes],
-      ['another address', marks(null, [], 'home'), marks(null, [], 'away'), no],
-      ['nothing at all', marks(null, [], null), marks(null, [], null), no],
-      ['a secret from elsewhere', marks(null, ['s'], 'home'), marks(null, ['r', 's'], 'away'), yes],
-      ['another secret', marks(null, ['s'], 'home'), marks(null, ['r'], 'away'), no],
-      ['no secret, at home', marks(null, ['s'], 'home'), marks(null, [], 'home'), yes],
-      ['its key', marks('k', [], 'home'), marks('k', [], 'home'), yes],
-      ['another key, at home', marks('k', ['s'], 'home'), marks('l', ['s'], 'home'), no],
-      ['no key any more', marks('k', ['s'], 'home'), marks(null, ['s'], 'home'), no],
-      ['a key that was not there', marks(null, [], 'home'), marks('k', [], 'home'), yes],
-      ['a key anybody may guess', marks('k', [], 'home'), marks('k', [], 'away'), no],
-      ['older than marks', { marks: null }, marks(null, [], 'away'), yes],
-    ]
-    for (const [name, one, again, refused] of cases) {
-      const bought = after(start(one), deliver(), submitted, settled)
-      t.equal(refusal(bought, claim({ callId: 'c2', ...again })), refused, name)
-    }
-    const hers = after(start({ ...agents, ...marks('k', ['s'], 'home') }), deliver(), submitted)
-    const elsewhere = claim({ ...agents, callId: 'c2', ...marks(null, [], 'away') })
-    t.equal(refusal(hers, elsewhere), yes, 'an agent is known by itself')
-  },
-)
+t.test('without an agent, a repetition is identified by data of its sender', async (t) => {
+  const [no, yes] = ['payment_already_used', null]
+  const marks = (key: string | null, secrets: string[], address: string | null) => ({
+    marks: { key, secrets, address },
+  })
+  const cases: [string, object, object, string | null][] = [
+    ['its address', marks(null, [], 'home'), marks(null, [], 'home'), yes],
+    ['another address', marks(null, [], 'home'), marks(null, [], 'away'), no],
+    ['nothing at all', marks(null, [], null), marks(null, [], null), no],
+    ['a secret from elsewhere', marks(null, ['s'], 'home'), marks(null, ['r', 's'], 'away'), yes],
+    ['another secret', marks(null, ['s'], 'home'), marks(null, ['r'], 'away'), no],
+    ['no secret, at home', marks(null, ['s'], 'home'), marks(null, [], 'home'), yes],
+    ['its key', marks('k', [], 'home'), marks('k', [], 'home'), yes],
+    ['another key, at home', marks('k', ['s'], 'home'), marks('l', ['s'], 'home'), no],
+    ['no key any more', marks('k', ['s'], 'home'), marks(null, ['s'], 'home'), no],
+    ['a key that was not there', marks(null, [], 'home'), marks('k', [], 'home'), yes],
+    ['a key anybody may guess', marks('k', [], 'home'), marks('k', [], 'away'), no],
+    ['older than marks', { marks: null }, marks(null, [], 'away'), yes],
+  ]
+  for (const [name, one, again, refused] of cases) {
+    const bought = after(start(one), deliver(), submitted, settled)
+    t.equal(refusal(bought, claim({ callId: 'c2', ...again })), refused, name)
+  }
+  const hers = after(start({ ...agents, ...marks('k', ['s'], 'home') }), deliver(), submitted)
+  const elsewhere = claim({ ...agents, callId: 'c2', ...marks(null, [], 'away') })
+  t.equal(refusal(hers, elsewhere), yes, 'an agent is known by itself')
+})

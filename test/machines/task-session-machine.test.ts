@@ -2,7 +2,10 @@ import fc from 'fast-check'
 import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
 import { ZERO } from '../../core/money.ts'
-import { taskSessionMachine, type TaskSessionEvent } from '../../machines/task-session-machine.ts'
+import {
+  taskSessionMachine,
+  type TaskSessionMachineEvent,
+} from '../../machines/task-session-machine.ts'
 import {
   startStateMachine,
   readGoldenSnapshots,
@@ -35,7 +38,7 @@ const setBudget = (budget: number, reserved = 0) =>
   ({ type: 'SET_BUDGET', budget: microUsd(budget), reserved: microUsd(reserved) }) as const
 const end = { type: 'END', at: NOON + 1 } as const
 const cancel = { type: 'CANCEL', at: NOON + 2 } as const
-const refusal = (snapshot: Snapshot, event: TaskSessionEvent) =>
+const refusal = (snapshot: Snapshot, event: TaskSessionMachineEvent) =>
   stepStateMachine(taskSessionMachine, snapshot, event).refused
 
 t.test('a task starts active with nothing spent', async (t) => {
@@ -65,7 +68,7 @@ t.test('a free call fits a task without budget', async (t) => {
   t.equal(stepStateMachine(taskSessionMachine, start(0), charge(0)).snapshot.context.calls, 1)
 })
 
-t.test('a capture spends what the call cost, a release nothing', async (t) => {
+t.test('a capture spends the price of the call, a release nothing', async (t) => {
   const held = stepStateMachine(taskSessionMachine, start(100), hold(60)).snapshot
   t.match(stepStateMachine(taskSessionMachine, held, capture(60, 25)).snapshot.context, {
     held: 0n,
@@ -128,7 +131,7 @@ for (const close of [end, cancel]) {
   })
 }
 
-t.test('an unknown event is refused', async (t) => {
+t.test('an unknown event is rejected', async (t) => {
   t.equal(refusal(start(1), { type: 'NO_SUCH_EVENT' } as never), 'task_not_active')
 })
 
@@ -162,15 +165,15 @@ t.test('on all paths spent and held stay within the budget', async (t) => {
   }
 })
 
-t.test('no sequence of events leaves the budget', async (t) => {
+t.test('no sequence of events exceeds the budget', async (t) => {
   const amount = fc.nat(120)
-  const anyEvent: fc.Arbitrary<TaskSessionEvent> = fc.oneof(
+  const anyEvent: fc.Arbitrary<TaskSessionMachineEvent> = fc.oneof(
     fc.tuple(amount, amount).map(([wanted, reserved]) => hold(wanted, reserved)),
     amount.map(charge),
     fc.tuple(amount, amount).map(([held, cost]) => capture(held, cost)),
     amount.map(release),
     fc.tuple(amount, amount).map(([budget, reserved]) => setBudget(budget, reserved)),
-    fc.constantFrom<TaskSessionEvent>(end, cancel),
+    fc.constantFrom<TaskSessionMachineEvent>(end, cancel),
   )
   const property = fc.property(fc.array(anyEvent, { maxLength: 30 }), (events) => {
     let snapshot = start(100)
@@ -184,7 +187,7 @@ t.test('no sequence of events leaves the budget', async (t) => {
   t.pass('within the budget')
 })
 
-t.test('snapshots of version 1 still resolve and go on', async (t) => {
+t.test('snapshots of version 1 still resolve and accept events', async (t) => {
   for (const stored of readGoldenSnapshots('task-session-v1.json')) {
     const snapshot = restoreSnapshot(taskSessionMachine, stored)
     t.equal(snapshot.value, stored.value, stored.name)

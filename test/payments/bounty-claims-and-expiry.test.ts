@@ -12,7 +12,7 @@ import {
   claimBountyCommand,
   expireBountyCommand,
   postBountyCommand,
-  type BountyRewardRules,
+  type BountyRewardFundingRules,
   type PostBountyInput,
 } from '../../payments/commands/bounty-commands.ts'
 import {
@@ -22,7 +22,7 @@ import {
   UNLIMITED_SPENDER,
 } from '../support/actors/test-actor-node-pairs.ts'
 import {
-  errorCodeOf,
+  awaitErrorCodeOrOk,
   createGate,
   blockAfterCommit,
   blockBeforeCommit,
@@ -30,13 +30,13 @@ import {
   loseConnectionBeforeCommit,
   createActorNode,
   createTestClock,
-  type ActorNode,
+  type TestActorNode,
 } from '../support/actors/test-actor-node.ts'
 
 const N = 64
 const REWARD = 0.25
 const timerCommands = [expireBountyCommand as AggregateCommand<never, void>]
-const wanted: PostBountyInput & BountyRewardRules = {
+const wanted: PostBountyInput & BountyRewardFundingRules = {
   spender: UNLIMITED_SPENDER,
   promoTransferable: true,
   title: 'A word',
@@ -60,7 +60,7 @@ const receipt = (key: string): CommandIdempotency => ({
   present: (body) => ({ status: 200, body: String(body) }),
 })
 
-/** Two nodes, each with a clock of its own that tells the same, an agent that has posted a bounty and one that wants it. */
+/** Two nodes with equal clocks of their own, an agent that has posted a bounty and one that claims it. */
 async function posted(t: Test) {
   const start = Date.now()
   const [clock, other] = [createTestClock(start), createTestClock(start)]
@@ -69,8 +69,8 @@ async function posted(t: Test) {
   const [poster, claimer] = [await one.born(0.5), await one.born(0.5)]
   const { bounty } = await one.ask(poster, postBountyCommand, wanted)
   const pass = (ms: number) => [clock, other].forEach((hand) => hand.pass(ms))
-  const claim = (at: ActorNode, by = claimer) =>
-    errorCodeOf(at.ask(bounty.bountyId, claimBountyCommand, claimOf(by)))
+  const claim = (at: TestActorNode, by = claimer) =>
+    awaitErrorCodeOrOk(at.ask(bounty.bountyId, claimBountyCommand, claimOf(by)))
   const purses = async (at = two) =>
     [await readPromoBalance(at, poster), await readPromoBalance(at, claimer)].map(usdc)
   return { sql, one, two, clock, pass, poster, claimer, id: bounty.bountyId, claim, purses }
@@ -83,7 +83,7 @@ const RETURNED = [0.5, 0.5]
 const timersOf = async ({ sql, id }: Awaited<ReturnType<typeof posted>>) =>
   (await sql`select from timers where aggregate_id = ${id}`).count
 
-t.test('the words of a text are compared without case, form or script in the way', async (t) => {
+t.test('words are compared independent of case, form and script', async (t) => {
   const same: [string, string][] = [
     ['straße', 'STRASSE'],
     ['ΟΔΟΣ', 'οδος'],
@@ -114,7 +114,7 @@ t.test('the words of a text are compared without case, form or script in the way
   t.notMatch(heap(30), heap(28))
 })
 
-t.test('quality is one point for each different word, and variety', async (t) => {
+t.test('quality is one point per different word, plus variety', async (t) => {
   const words = (different: number, times = 1) =>
     Array.from({ length: different * times }, (_, at) => `w${at % different}`).join(' ')
   const figures: [string, number, number][] = [
@@ -135,7 +135,7 @@ t.test('quality is one point for each different word, and variety', async (t) =>
   }
 })
 
-t.test(`of ${N} claims at once on two nodes one is paid`, async (t) => {
+t.test(`one of ${N} concurrent claims on two nodes is paid`, async (t) => {
   const made = await posted(t)
   const { one, two, claim, sql, id } = made
   const agents = await Promise.all(Array.from({ length: N }, () => one.born(0.1)))
@@ -154,7 +154,7 @@ t.test(`of ${N} claims at once on two nodes one is paid`, async (t) => {
   await assertNoViolations(t, sql)
 })
 
-t.test('it expires once, at its instant, whole', async (t) => {
+t.test('a bounty expires once, on time, with a full refund', async (t) => {
   const made = await posted(t)
   const { one, two, claim, pass, purses, sql } = made
   pass(HOUR - 1)
@@ -172,7 +172,7 @@ t.test('it expires once, at its instant, whole', async (t) => {
   await assertNoViolations(t, sql)
 })
 
-t.test('it expires although every node was down', async (t) => {
+t.test('a bounty expires although every node was down', async (t) => {
   const made = await posted(t)
   const { one, two, pass, purses, clock, sql } = made
   for (const down of [one, two]) {
@@ -187,8 +187,8 @@ t.test('it expires although every node was down', async (t) => {
   await assertNoViolations(t, sql)
 })
 
-t.test('a claim and the expiry that meet', async (t) => {
-  t.test('with the expiry first in the database nothing is paid', async (t) => {
+t.test('a concurrent claim and expiry', async (t) => {
+  t.test('if the expiry commits first, nothing is paid', async (t) => {
     const made = await posted(t)
     const { one, two, pass, claim, purses, sql } = made
     pass(HOUR - 1)
@@ -204,7 +204,7 @@ t.test('a claim and the expiry that meet', async (t) => {
     await assertNoViolations(t, sql)
   })
 
-  t.test('with the claim first in the database nothing is returned', async (t) => {
+  t.test('if the claim commits first, nothing is refunded', async (t) => {
     const made = await posted(t)
     const { one, two, clock, claim, purses, sql } = made
     // The clock of the first node is ahead.
@@ -222,11 +222,11 @@ t.test('a claim and the expiry that meet', async (t) => {
   })
 })
 
-t.test('a claim and a cancellation that meet: one of them counts', async (t) => {
+t.test('of a concurrent claim and cancellation one succeeds', async (t) => {
   for (const first of ['claim', 'cancel'] as const) {
     const { one, two, poster, id, claim, purses, sql } = await posted(t)
-    const cancel = (at: ActorNode) =>
-      errorCodeOf(at.ask(id, cancelBountyCommand, { agentId: poster }))
+    const cancel = (at: TestActorNode) =>
+      awaitErrorCodeOrOk(at.ask(id, cancelBountyCommand, { agentId: poster }))
     const at = createGate()
     one.faults.push(blockBeforeCommit(at))
     const late = first === 'claim' ? cancel(one) : claim(one)
@@ -260,41 +260,44 @@ t.test('a commit whose reply was lost counts once', async (t) => {
   }
 })
 
-t.test('a node that dies before it answers: the same key gets the answer elsewhere', async (t) => {
-  const { one, two, poster, claimer, id, purses, sql } = await posted(t)
-  const dying = async (ask: (at: ActorNode) => Promise<unknown>) => {
-    const at = createGate()
-    one.faults.push(blockAfterCommit(at))
-    // Nobody hears what it says.
-    const unheard = ask(one).catch(() => {})
-    await at.reached
-    const told = await ask(two).catch((error: unknown) => error)
-    t.ok(told instanceof IdempotentReplayError)
-    at.open()
-    await unheard
-  }
-  await dying((at) =>
-    at.ask(id, claimBountyCommand, claimOf(claimer), { receipt: receipt('claim') }),
-  )
-  t.strictSame(await purses(), PAID)
-  await dying((at) => at.ask(poster, postBountyCommand, wanted, { receipt: receipt('post') }))
-  t.equal((await sql`select from bounties`).count, 2)
-  await assertNoViolations(t, sql)
-})
+t.test(
+  'after a node dies before its reply the same key gets the answer on another node',
+  async (t) => {
+    const { one, two, poster, claimer, id, purses, sql } = await posted(t)
+    const dying = async (ask: (at: TestActorNode) => Promise<unknown>) => {
+      const at = createGate()
+      one.faults.push(blockAfterCommit(at))
+      // Its reply is lost.
+      const unheard = ask(one).catch(() => {})
+      await at.reached
+      const told = await ask(two).catch((error: unknown) => error)
+      t.ok(told instanceof IdempotentReplayError)
+      at.open()
+      await unheard
+    }
+    await dying((at) =>
+      at.ask(id, claimBountyCommand, claimOf(claimer), { receipt: receipt('claim') }),
+    )
+    t.strictSame(await purses(), PAID)
+    await dying((at) => at.ask(poster, postBountyCommand, wanted, { receipt: receipt('post') }))
+    t.equal((await sql`select from bounties`).count, 2)
+    await assertNoViolations(t, sql)
+  },
+)
 
-t.test('a reward beyond the credits leaves nothing behind', async (t) => {
+t.test('a reward above the balance stores nothing', async (t) => {
   const { one, poster, sql } = await posted(t)
   const before = await sql`select count(*)::int as n from aggregates`
   const beyond = { ...wanted, reward: fromUsdc(0.250001) }
   const refused = await Promise.all(
-    Array.from({ length: 8 }, () => errorCodeOf(one.ask(poster, postBountyCommand, beyond))),
+    Array.from({ length: 8 }, () => awaitErrorCodeOrOk(one.ask(poster, postBountyCommand, beyond))),
   )
   t.ok(refused.every((code) => code === 'payment_required'))
   t.strictSame(await sql`select count(*)::int as n from aggregates`, before)
   t.equal(usdc(await readPromoBalance(one, poster)), 0.5 - REWARD)
   const racing = { ...wanted, reward: fromUsdc(0.1) }
   const codes = await Promise.all(
-    Array.from({ length: 8 }, () => errorCodeOf(one.ask(poster, postBountyCommand, racing))),
+    Array.from({ length: 8 }, () => awaitErrorCodeOrOk(one.ask(poster, postBountyCommand, racing))),
   )
   t.equal(codes.filter((code) => code === 'ok').length, 2)
   t.equal(usdc(await readPromoBalance(one, poster)), 0.05)

@@ -1,21 +1,21 @@
 import t from 'tap'
 import {
   deliverPaymentCommand,
-  failPaymentCommand,
+  releaseFailedCallPaymentCommand,
   type PaymentClaimInput,
   type PaymentClaimResult,
 } from '../../payments/commands/payment-claim-commands.ts'
 import {
   recordPaymentLostCommand,
   recordPaymentSettledCommand,
-  reversePaymentCommand,
+  reverseReorgedSettlementCommand,
   recordPaymentUnknownCommand,
 } from '../../payments/commands/settlement-commands.ts'
-import { getAgentFundsCommand } from '../../payments/commands/agent-funds-commands.ts'
+import { getAgentFundsCommand } from '../../payments/commands/agent-balance-and-pending-deposits-query.ts'
 import { getAgentBalanceCommand } from '../../payments/commands/agent-account-commands.ts'
 import { MINUTE } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
-import { createSettlementStore } from '../../persistence/payments/settlement-store.ts'
+import { createSettlementQueries } from '../../persistence/payments/settlement-queries.ts'
 import {
   createNodePair,
   createSingleNode,
@@ -23,7 +23,7 @@ import {
 } from '../support/actors/test-actor-node-pairs.ts'
 import {
   runSettlementCommand,
-  claimPaymentOn,
+  claimPaymentOnTestNode,
   sampleClaim,
   sampleFailedOutcome,
   sampleCallOutcome,
@@ -33,23 +33,23 @@ import {
 } from '../support/payments/sample-payment-claims.ts'
 import { toSettlementId } from '../../payments/commands/payment-claim-commands.ts'
 import { toPayerAggregateId } from '../../payments/commands/payment-claim-commands.ts'
-import { errorCodeOf, createTestClock } from '../support/actors/test-actor-node.ts'
+import { awaitErrorCodeOrOk, createTestClock } from '../support/actors/test-actor-node.ts'
 import {
   readSettlementState,
   readLedgerBalance,
-  readPayerState,
+  readPayerMachineState,
 } from '../support/payments/settlement-and-payer-state-readers.ts'
 
 const options = { timerCommands: PAYMENT_TIMER_COMMANDS }
 const count = (claims: readonly PaymentClaimResult[], what: string) =>
   claims.filter((one) => one.claim === what).length
 
-t.test('of 64 claims of one payment on two nodes one is new', async (t) => {
+t.test('one of 64 claims of one payment on two nodes is new', async (t) => {
   const { sql, one, two } = await createNodePair(t, options)
   const payment = samplePayment(0.03)
   const claims = await Promise.all(
     Array.from({ length: 64 }, (_, index) =>
-      claimPaymentOn(index % 2 ? one : two, sampleClaim(payment)),
+      claimPaymentOnTestNode(index % 2 ? one : two, sampleClaim(payment)),
     ),
   )
   t.equal(count(claims, 'new'), 1)
@@ -58,35 +58,40 @@ t.test('of 64 claims of one payment on two nodes one is new', async (t) => {
   for (const found of known) {
     t.match(found, { refusal: 'payment_in_progress', money: 'claimed', sameRequest: true })
   }
-  t.equal(await createSettlementStore(sql).exposure(), 30_000n)
+  t.equal(await createSettlementQueries(sql).exposure(), 30_000n)
   await assertNoViolations(t, sql)
 })
 
-t.test('six authorizations over a balance for five: one is refused', async (t) => {
+t.test('of six authorizations over a balance for five one is rejected', async (t) => {
   const { sql, one, two } = await createNodePair(t, options)
   const claims = Array.from({ length: 6 }, () =>
     sampleClaim(samplePayment(0.01), { balance: 50_000n }),
   )
   const codes = await Promise.all(
-    claims.map((claimed, index) => errorCodeOf(claimPaymentOn(index % 2 ? one : two, claimed))),
+    claims.map((claimed, index) =>
+      awaitErrorCodeOrOk(claimPaymentOnTestNode(index % 2 ? one : two, claimed)),
+    ),
   )
   t.strictSame(
     codes.filter((code) => code !== 'ok'),
     ['payment_invalid'],
   )
-  await t.rejects(claimPaymentOn(one, sampleClaim(samplePayment(0.01), { balance: 50_000n })), {
-    code: 'payment_invalid',
-    details: { reason: 'insufficient_balance' },
-  })
-  t.match(await createSettlementStore(sql).counts(), { open: 5, lost: 0, exposure: 50_000n })
+  await t.rejects(
+    claimPaymentOnTestNode(one, sampleClaim(samplePayment(0.01), { balance: 50_000n })),
+    {
+      code: 'payment_invalid',
+      details: { reason: 'insufficient_balance' },
+    },
+  )
+  t.match(await createSettlementQueries(sql).counts(), { open: 5, lost: 0, exposure: 50_000n })
   await assertNoViolations(t, sql)
 })
 
-t.test('over its cap a payment settles first', async (t) => {
+t.test('a payment above its limit settles first', async (t) => {
   const { one } = await createSingleNode(t, options)
   const modes = []
   for (let n = 0; n < 4; n += 1)
-    modes.push(await claimPaymentOn(one, sampleClaim(samplePayment(0.03))))
+    modes.push(await claimPaymentOnTestNode(one, sampleClaim(samplePayment(0.03))))
   t.strictSame(
     modes.map((found) => 'mode' in found && found.mode),
     ['optimistic', 'optimistic', 'optimistic', 'first'],
@@ -96,7 +101,7 @@ t.test('over its cap a payment settles first', async (t) => {
 t.test('a call without an agent: claimed, delivered, settled', async (t) => {
   const { sql, one } = await createSingleNode(t, options)
   const claimed = sampleClaim(samplePayment(0.03))
-  await claimPaymentOn(one, claimed)
+  await claimPaymentOnTestNode(one, claimed)
   t.match(
     await runSettlementCommand(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed)),
     { money: 'due' },
@@ -109,19 +114,22 @@ t.test('a call without an agent: claimed, delivered, settled', async (t) => {
   t.equal(await readLedgerBalance(sql, 'world:base'), -30_000)
   t.equal(await readSettlementState(sql, claimed), 'settled/delivered')
   await assertNoViolations(t, sql)
-  const again = await claimPaymentOn(one, sampleClaim(claimed.payment))
+  const again = await claimPaymentOnTestNode(one, sampleClaim(claimed.payment))
   t.match(again, { claim: 'known', refusal: null, callId: claimed.callId, sameRequest: true })
-  const other = await claimPaymentOn(one, sampleClaim(claimed.payment, { fingerprint: 'another' }))
+  const other = await claimPaymentOnTestNode(
+    one,
+    sampleClaim(claimed.payment, { fingerprint: 'another' }),
+  )
   t.match(other, { claim: 'known', refusal: 'payment_already_used', sameRequest: false })
   t.equal(
-    await errorCodeOf(
+    await awaitErrorCodeOrOk(
       runSettlementCommand(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed)),
     ),
     'call_settled',
   )
   await settleClaimedPayment(one, claimed)
   t.equal(await readLedgerBalance(sql, 'world:base'), -30_000, 'it settles once')
-  t.match(await createSettlementStore(sql).view(toSettlementId(claimed.payment)), {
+  t.match(await createSettlementQueries(sql).view(toSettlementId(claimed.payment)), {
     money: 'settled',
     price: 30_000n,
     amount: '30000',
@@ -134,14 +142,22 @@ t.test('a failed call releases the payment for another use', async (t) => {
   const { sql, one } = await createSingleNode(t, options)
   const payment = samplePayment(0.03)
   const first = sampleClaim(payment)
-  await claimPaymentOn(one, first)
-  t.match(await runSettlementCommand(one, first, failPaymentCommand, sampleFailedOutcome(first)), {
-    money: 'released',
-  })
+  await claimPaymentOnTestNode(one, first)
+  t.match(
+    await runSettlementCommand(
+      one,
+      first,
+      releaseFailedCallPaymentCommand,
+      sampleFailedOutcome(first),
+    ),
+    {
+      money: 'released',
+    },
+  )
   const second = sampleClaim(payment, { fingerprint: 'another' })
-  t.match(await claimPaymentOn(one, second), { claim: 'new', mode: 'optimistic' })
+  t.match(await claimPaymentOnTestNode(one, second), { claim: 'new', mode: 'optimistic' })
   t.equal(
-    await errorCodeOf(
+    await awaitErrorCodeOrOk(
       runSettlementCommand(one, first, deliverPaymentCommand, sampleCallOutcome(first)),
     ),
     'call_settled',
@@ -155,31 +171,35 @@ t.test('a claim of a dead process is released by its timer', async (t) => {
   const clock = createTestClock()
   const { sql, one } = await createSingleNode(t, { ...options, clock })
   const claimed = sampleClaim(samplePayment(0.03), { expiresAt: clock.now() + MINUTE })
-  await claimPaymentOn(one, claimed)
+  await claimPaymentOnTestNode(one, claimed)
   clock.pass(MINUTE + 1)
   await one.alarms.sweep()
   t.equal(await readSettlementState(sql, claimed), 'released/waiting')
   const late = runSettlementCommand(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
-  t.equal(await errorCodeOf(late), 'call_settled')
-  t.equal(await createSettlementStore(sql).exposure(), 0n)
+  t.equal(await awaitErrorCodeOrOk(late), 'call_settled')
+  t.equal(await createSettlementQueries(sql).exposure(), 0n)
   await assertNoViolations(t, sql)
 })
 
 t.test('a loss is charged to the treasury and reverted if the money arrives later', async (t) => {
   const { sql, one } = await createSingleNode(t, options)
   const claimed = sampleClaim(samplePayment(0.03))
-  await claimPaymentOn(one, claimed)
+  await claimPaymentOnTestNode(one, claimed)
   await runSettlementCommand(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
   await runSettlementCommand(one, claimed, recordPaymentUnknownCommand, {})
   await runSettlementCommand(one, claimed, recordPaymentLostCommand, {
     lookAt: Date.now() + MINUTE,
   })
   t.equal(await readLedgerBalance(sql, 'treasury:fees'), 5_400 - 30_000)
-  t.strictSame(await readPayerState(sql), { value: 'blocked', losses: 30_000 })
-  t.match(await createSettlementStore(sql).counts(), { lost: 1, lostValue: 30_000n, exposure: 0n })
+  t.strictSame(await readPayerMachineState(sql), { value: 'blocked', losses: 30_000 })
+  t.match(await createSettlementQueries(sql).counts(), {
+    lost: 1,
+    lostValue: 30_000n,
+    exposure: 0n,
+  })
   await assertNoViolations(t, sql)
   t.match(
-    await claimPaymentOn(one, sampleClaim(samplePayment(0.01))),
+    await claimPaymentOnTestNode(one, sampleClaim(samplePayment(0.01))),
     { mode: 'first' },
     'blocked for good',
   )
@@ -195,13 +215,18 @@ t.test('a loss is charged to the treasury and reverted if the money arrives late
 t.test('a settled, undelivered payment runs again, one of 64 at a time', async (t) => {
   const { sql, one, two } = await createNodePair(t, options)
   const first = sampleClaim(samplePayment(0.03), { mode: 'first' })
-  await claimPaymentOn(one, first)
+  await claimPaymentOnTestNode(one, first)
   await settleClaimedPayment(one, first)
   await assertNoViolations(t, sql)
-  await runSettlementCommand(one, first, failPaymentCommand, sampleFailedOutcome(first))
+  await runSettlementCommand(
+    one,
+    first,
+    releaseFailedCallPaymentCommand,
+    sampleFailedOutcome(first),
+  )
   const reruns = Array.from({ length: 64 }, () => sampleClaim(first.payment))
   const found = await Promise.all(
-    reruns.map((rerun, n) => claimPaymentOn(n % 2 ? one : two, rerun)),
+    reruns.map((rerun, n) => claimPaymentOnTestNode(n % 2 ? one : two, rerun)),
   )
   t.equal(count(found, 'prepaid'), 1)
   t.equal(count(found, 'known'), 63)
@@ -217,7 +242,7 @@ t.test('a top-up is credited in the commit that settles it', async (t) => {
   const agentId = await one.born(0)
   const purpose = { kind: 'topup', agentId } as const
   const claimed = sampleClaim(samplePayment(2), { purpose, agentId })
-  t.match(await claimPaymentOn(one, claimed), { mode: 'first' })
+  t.match(await claimPaymentOnTestNode(one, claimed), { mode: 'first' })
   await settleClaimedPayment(one, claimed)
   await assertNoViolations(t, sql)
   t.match(await one.ask(agentId, getAgentBalanceCommand, {}), { cash: 2_000_000n, promo: 500_000n })
@@ -225,11 +250,11 @@ t.test('a top-up is credited in the commit that settles it', async (t) => {
   await assertNoViolations(t, sql)
 })
 
-t.test('one movement on a chain settles one payment (I7)', async (t) => {
+t.test('one transfer on a chain settles one payment', async (t) => {
   const { sql, one } = await createSingleNode(t, options)
   const [first, second] = [sampleClaim(samplePayment(0.01)), sampleClaim(samplePayment(0.01))]
   for (const claimed of [first, second]) {
-    await claimPaymentOn(one, claimed)
+    await claimPaymentOnTestNode(one, claimed)
     await runSettlementCommand(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
   }
   await settleClaimedPayment(one, first, '0xsame')
@@ -242,9 +267,9 @@ t.test('one movement on a chain settles one payment (I7)', async (t) => {
 t.test('the proof is stored per claim, and the call with its owner', async (t) => {
   const { sql, one } = await createSingleNode(t, options)
   const claimed = sampleClaim(samplePayment(0.03))
-  await claimPaymentOn(one, claimed)
+  await claimPaymentOnTestNode(one, claimed)
   await runSettlementCommand(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
-  const proof = await createSettlementStore(sql).proof(toSettlementId(claimed.payment))
+  const proof = await createSettlementQueries(sql).proof(toSettlementId(claimed.payment))
   t.equal(proof?.fromBlock, 36n, 'a reorganisation may put it below the block of its balance')
   t.match(proof?.payment, claimed.payment.nonce)
   await t.rejects(sql`update settlements set payment = ''`, /append-only/)
@@ -256,9 +281,9 @@ t.test('the credit for a failed call is taken back when its payment is reverted'
   const { sql, one } = await createSingleNode(t, { timerCommands: PAYMENT_TIMER_COMMANDS })
   const agentId = await one.born(0)
   const claimed = sampleClaim(samplePayment(0.03), { mode: 'first', agentId })
-  await claimPaymentOn(one, claimed)
+  await claimPaymentOnTestNode(one, claimed)
   await settleClaimedPayment(one, claimed, '0xaa')
-  await runSettlementCommand(one, claimed, failPaymentCommand, {
+  await runSettlementCommand(one, claimed, releaseFailedCallPaymentCommand, {
     ...sampleFailedOutcome(claimed),
     row: null,
   })
@@ -273,7 +298,7 @@ t.test('the credit for a failed call is taken back when its payment is reverted'
     kind: 'settlement',
     ref: settlement,
   }
-  await runSettlementCommand(one, claimed, reversePaymentCommand, { move })
+  await runSettlementCommand(one, claimed, reverseReorgedSettlementCommand, { move })
   t.equal((await one.ask(agentId, getAgentFundsCommand, {})).cash, 30_000n, 'it may settle again')
   await assertNoViolations(t, sql)
   await runSettlementCommand(one, claimed, recordPaymentLostCommand, { lookAt: null })
@@ -287,11 +312,11 @@ t.test('the credit for a failed call is taken back when its payment is reverted'
 t.test('the store reads the attempts of a settlement', async (t) => {
   const { sql, one } = await createSingleNode(t, options)
   const claimed = sampleClaim(samplePayment(0.03))
-  await claimPaymentOn(one, claimed)
+  await claimPaymentOnTestNode(one, claimed)
   await sql`
     update actors set state = jsonb_set(state, '{context,attempts}', '7') where kind = 'settlement'`
   const id = toSettlementId(claimed.payment)
-  const store = createSettlementStore(sql)
+  const store = createSettlementQueries(sql)
   const [proven] = await store.proven([id])
   t.strictSame([(await store.find(id))?.attempts, proven?.attempts], [7, 7])
 })

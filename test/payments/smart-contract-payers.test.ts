@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { HexString } from '../../chain/onchain-payment.ts'
+import type { HexString } from '../../chain/onchain-payment-types.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { MINUTE, SECOND } from '../../core/clock.ts'
 import {
@@ -30,13 +30,13 @@ function payerCode(doubt: string): HexString {
 }
 /** PUSH1 0: never. */
 const HONEST = payerCode('6000')
-/** GASPRICE: wherever gas costs anything, so in every block. */
+/** GASPRICE: true with a gas price, so in every block. */
 const IF_PRICED = payerCode('3a')
-/** PUSH3 1000000 GAS LT: where it has less than a node gives to whoever only asks. */
+/** PUSH3 1000000 GAS LT: true with less gas than a node grants to eth_call. */
 const IF_BOUND = payerCode('620f42405a10')
 /**
- * GASPRICE ISZERO ISZERO NUMBER PUSH1 1 AND AND: where it is paid, in every other block. A call is asked
- * at the newest block and carried out in the next one, so it may be right here and wrong there.
+ * GASPRICE ISZERO ISZERO NUMBER PUSH1 1 AND AND: with a gas price, true in every other block. A call is
+ * simulated at the newest block and executed in the next one, so the results may differ.
  */
 const IF_ODD = payerCode('3a15154360011616')
 
@@ -90,7 +90,7 @@ t.test('a payment whose simulation fails is not signed', async (t) => {
   t.equal(await at.sent(), 0)
 })
 
-t.test('a settler without gas blames no payer', async (t) => {
+t.test('a settler without gas does not block the payer', async (t) => {
   const at = await startSettlerScenario(t, { gas: 0n })
   const { claimed } = await at.paid(0.03)
   await at.settler.sweep()

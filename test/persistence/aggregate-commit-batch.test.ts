@@ -1,6 +1,6 @@
 import t from 'tap'
 import { newUuidV7 } from '../../core/ids.ts'
-import { micros } from '../../core/money.ts'
+import { asMicros } from '../../core/money.ts'
 import { commitBatch, type AggregateChanges } from '../../persistence/commit-batch.ts'
 import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import {
@@ -11,7 +11,7 @@ import {
   COMMIT_TIME_MS,
   sampleTimerRow,
   sampleTransferRow,
-} from '../support/actors/aggregate-changes.ts'
+} from '../support/actors/sample-aggregate-changes.ts'
 import { createTestDatabase } from '../support/postgres/test-database.ts'
 
 /** One of everything. */
@@ -42,7 +42,7 @@ const prepare = (sql: Sql, id: string) =>
 const commit = (sql: Sql, all: AggregateChanges[]) => commitBatch(sql, all, [])
 const versionOf = async (sql: Sql, id: string) =>
   (await sql`select version from aggregates where id = ${id}`)[0]?.['version'] ?? null
-const TABLES = ['journal', 'actors', 'transfers', 'calls', 'inbox', 'outbox', 'timers', 'staged']
+const TABLES = ['journal', 'actors', 'ledger', 'calls', 'inbox', 'outbox', 'timers', 'staged']
 async function counts(sql: Sql): Promise<Record<string, number>> {
   const found = await Promise.all(
     TABLES.map(async (name) => {
@@ -75,49 +75,55 @@ t.test(
   },
 )
 
-t.test('the stale one of a batch is left out whole, the fresh one is applied whole', async (t) => {
-  const sql = await database(t)
-  await commit(sql, [sampleAggregateChanges('fresh', 0), sampleAggregateChanges('stale', 0)])
-  await commit(sql, [sampleAggregateChanges('stale', 1)])
-  await Promise.all([prepare(sql, 'fresh'), prepare(sql, 'stale')])
-  const before = await counts(sql)
-  const outcome = await commit(sql, [everything('stale', 1, 'bad'), everything('fresh', 1, 'good')])
-  t.strictSame([...outcome.bad], ['stale'])
-  t.strictSame([await versionOf(sql, 'fresh'), await versionOf(sql, 'stale')], [2n, 2n])
-  const added = Object.entries(await counts(sql)).map(([name, n]) => [
-    name,
-    n - (before[name] ?? 0),
-  ])
-  t.strictSame(Object.fromEntries(added), {
-    journal: 1,
-    actors: 1,
-    transfers: 1,
-    calls: 1,
-    inbox: 1,
-    outbox: 1,
-    timers: 0, // one removed, one added
-    staged: 1,
-  })
-  const from = await sql`select body from staged union all select memo from transfers
+t.test(
+  'a stale command of a batch is skipped entirely, a fresh one is applied entirely',
+  async (t) => {
+    const sql = await database(t)
+    await commit(sql, [sampleAggregateChanges('fresh', 0), sampleAggregateChanges('stale', 0)])
+    await commit(sql, [sampleAggregateChanges('stale', 1)])
+    await Promise.all([prepare(sql, 'fresh'), prepare(sql, 'stale')])
+    const before = await counts(sql)
+    const outcome = await commit(sql, [
+      everything('stale', 1, 'bad'),
+      everything('fresh', 1, 'good'),
+    ])
+    t.strictSame([...outcome.bad], ['stale'])
+    t.strictSame([await versionOf(sql, 'fresh'), await versionOf(sql, 'stale')], [2n, 2n])
+    const added = Object.entries(await counts(sql)).map(([name, n]) => [
+      name,
+      n - (before[name] ?? 0),
+    ])
+    t.strictSame(Object.fromEntries(added), {
+      journal: 1,
+      actors: 1,
+      ledger: 1,
+      calls: 1,
+      inbox: 1,
+      outbox: 1,
+      timers: 0, // one removed, one added
+      staged: 1,
+    })
+    const from = await sql`select body from staged union all select memo from transfers
     union all select data->>'from' from outbox union all select id from inbox where receiver like '%-other'`
-  t.strictSame(
-    from.map((row) => row['body']),
-    Array(4).fill('good'),
-  )
-  const left = await sql`select id from timers order by id`
-  t.strictSame(
-    left.map((row) => row['id']),
-    ['fresh-new', 'stale-old'],
-  )
-  const open =
-    await sql`select receiver from inbox where absorbed_at is null and id like '%-waiting'`
-  t.strictSame(
-    open.map((row) => row['receiver']),
-    ['stale'],
-  )
-})
+    t.strictSame(
+      from.map((row) => row['body']),
+      Array(4).fill('good'),
+    )
+    const left = await sql`select id from timers order by id`
+    t.strictSame(
+      left.map((row) => row['id']),
+      ['fresh-new', 'stale-old'],
+    )
+    const open =
+      await sql`select receiver from inbox where absorbed_at is null and id like '%-waiting'`
+    t.strictSame(
+      open.map((row) => row['receiver']),
+      ['stale'],
+    )
+  },
+)
 
-t.test('an aggregate without a row is reported, and leaves nothing', async (t) => {
+t.test('an aggregate without a row is reported, and nothing is stored', async (t) => {
   const sql = await database(t)
   const outcome = await commit(sql, [everything('ghost', 3, 'bad')])
   t.strictSame([...outcome.bad], ['ghost'])
@@ -125,7 +131,7 @@ t.test('an aggregate without a row is reported, and leaves nothing', async (t) =
   t.equal(await versionOf(sql, 'ghost'), null)
 })
 
-t.test('of four racers on one version one wins, and so on one birth', async (t) => {
+t.test('one of four concurrent commits on one version succeeds, also at creation', async (t) => {
   const sql = await database(t)
   await commit(sql, [sampleAggregateChanges('a', 0)])
   const race = async (id: string, version: number) => {
@@ -168,12 +174,12 @@ t.test('batches that lock the same aggregates in another order do not deadlock',
   }
 })
 
-t.test('an empty batch is a batch', async (t) => {
+t.test('an empty batch is accepted', async (t) => {
   const sql = await database(t)
   t.match(await commit(sql, []), { bad: new Set(), waiting: new Set() })
 })
 
-t.test('a message is absorbed once: a second time its aggregate is stale', async (t) => {
+t.test('a message is absorbed once: the second time its aggregate is stale', async (t) => {
   const sql = await database(t)
   await commit(sql, [
     sampleAggregateChanges('a', 0, {
@@ -201,7 +207,7 @@ t.test('a message is stored once per receiver', async (t) => {
   t.match(await counts(sql), { inbox: 2 })
 })
 
-t.test('a key that was answered makes its aggregate stale, for a day', async (t) => {
+t.test('an answered key makes its aggregate stale, for a day', async (t) => {
   const sql = await database(t)
   await commit(sql, [sampleAggregateChanges('a', 0, { calls: [sampleCallRow('k')] })])
   t.strictSame(
@@ -220,7 +226,7 @@ t.test('a key that was answered makes its aggregate stale, for a day', async (t)
   )
 })
 
-t.test('a row for a table that is not listed is refused, with its whole batch', async (t) => {
+t.test('a row for an unlisted table is rejected with its whole batch', async (t) => {
   const sql = await database(t)
   for (const table of ['transfers', 'api_keys; drop table staged', 'nowhere']) {
     const rows = [{ table, row: {} }]
@@ -232,7 +238,7 @@ t.test('a row for a table that is not listed is refused, with its whole batch', 
   t.equal(await versionOf(sql, 'b'), null)
 })
 
-t.test('odd texts arrive as they are', async (t) => {
+t.test('unusual texts are stored unchanged', async (t) => {
   const sql = await database(t)
   const odd = [
     'plain',
@@ -245,9 +251,20 @@ t.test('odd texts arrive as they are', async (t) => {
     '{a,b}',
     '\\x41',
     'ünïcode 日本 🚀\n\t',
+    // The separator of joined columns, and what JSON escapes like it.
+    '\u001f',
+    '"\u001f","\\u001f\u001f',
+    '\\u0000 \u0001\u007f\u2028',
   ]
+  const journalOf = (text: string, at: number) =>
+    sampleAggregateChanges(`${at} ${text}`, 0).journal.map((row) => ({
+      ...row,
+      command: JSON.stringify({ name: 'x', input: { text, none: null } }),
+      changed: JSON.stringify([{ text }, null, []]),
+    }))
   const all = odd.map((text, at) =>
     sampleAggregateChanges(`${at} ${text}`, 0, {
+      journal: journalOf(text, at),
       actors: [sampleActorRow(`${at}`, JSON.stringify({ value: text, context: {} }))],
       transfers: [sampleTransferRow(text)],
       rows: [{ table: 'staged', row: { id: newUuidV7(COMMIT_TIME_MS), body: text } }],
@@ -274,13 +291,27 @@ t.test('odd texts arrive as they are', async (t) => {
     ),
     sorted,
   )
+  t.strictSame(
+    await texts(
+      sql<{ text: string }[]>`select command->'input'->>'text' as text from journal
+       where aggregate_id = split_part(aggregate_id, ' ', 1) || ' ' || (command->'input'->>'text')
+         and changed->0->>'text' = command->'input'->>'text' and json_array_length(changed) = 3`,
+    ),
+    sorted,
+    'each in the row of its aggregate',
+  )
+  const unstorable = { command: JSON.stringify({ name: '\0' }), changed: '[]' }
+  const [row] = sampleAggregateChanges('nul', 0).journal
+  const journal = row === undefined ? [] : [{ ...row, ...unstorable }]
+  await t.rejects(commit(sql, [sampleAggregateChanges('nul', 0, { journal })]), { code: '22P05' })
+  t.equal(await versionOf(sql, 'nul'), null, 'NUL is refused with its whole batch')
   await commit(sql, [sampleAggregateChanges('none', 0, { transfers: [sampleTransferRow(null)] })])
   t.equal((await sql`select 1 from transfers where memo is null`).length, 1, 'null stays null')
 })
 
-t.test('amounts beyond doubles keep every digit', async (t) => {
+t.test('amounts beyond the precision of doubles are exact', async (t) => {
   const sql = await database(t)
-  const amount = micros(9_007_199_254_740_993n)
+  const amount = asMicros(9_007_199_254_740_993n)
   await commit(sql, [
     sampleAggregateChanges('a', 0, { transfers: [{ ...sampleTransferRow(), amount }] }),
   ])
@@ -290,27 +321,27 @@ t.test('amounts beyond doubles keep every digit', async (t) => {
 t.test('a ledger row cannot be changed or deleted', async (t) => {
   const sql = await database(t)
   await commit(sql, [sampleAggregateChanges('a', 0, { transfers: [sampleTransferRow()] })])
-  await t.rejects(sql`update transfers set amount_micros = 1`, /append-only/)
-  await t.rejects(sql`delete from transfers`, /append-only/)
-  await t.rejects(sql`truncate transfers`, /append-only/)
-  for (const bad of [{ amount: micros(0n) }, { amount: micros(-1n) }, { credit: 'a' }]) {
+  await t.rejects(sql`update ledger set amount_micros = 1`, /append-only/)
+  await t.rejects(sql`delete from ledger`, /append-only/)
+  await t.rejects(sql`truncate ledger`, /append-only/)
+  for (const bad of [{ amount: asMicros(0n) }, { amount: asMicros(-1n) }, { credit: 'a' }]) {
     const transfers = [{ ...sampleTransferRow(), ...bad }]
     await t.rejects(commit(sql, [sampleAggregateChanges('a', 1, { transfers })]), { code: '23514' })
   }
   t.equal(await versionOf(sql, 'a'), 1n)
 })
 
-t.test('commands are filed under the month they ran in', async (t) => {
+t.test('commands are stored in the partition of their month', async (t) => {
   const sql = await database(t)
   await commit(sql, [
     sampleAggregateChanges('a', 0, { transfers: [sampleTransferRow()], calls: [sampleCallRow()] }),
   ])
   const rows = await sql`select tableoid::regclass::text as part from journal union
-    select tableoid::regclass::text from transfers union select tableoid::regclass::text from calls`
+    select tableoid::regclass::text from ledger union select tableoid::regclass::text from calls`
   const month = new Date(COMMIT_TIME_MS).toISOString().slice(0, 7).replace('-', '_')
   t.strictSame(rows.map((row) => String(row['part'])).sort(), [
     `calls_${month}`,
     `journal_${month}`,
-    `transfers_${month}`,
+    `ledger_${month}`,
   ])
 })

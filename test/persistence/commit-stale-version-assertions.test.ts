@@ -9,11 +9,11 @@ import {
   sampleCallRow,
   sampleAggregateChanges,
   sampleInboxMessage,
-} from '../support/actors/aggregate-changes.ts'
+} from '../support/actors/sample-aggregate-changes.ts'
 import { createTestDatabase } from '../support/postgres/test-database.ts'
-import { waitUntilTrue } from '../support/schedules/due-slots.ts'
+import { waitUntilTrue } from '../support/schedules/make-schedule-slots-due.ts'
 
-/** Replies that change nothing, and what they stand on. */
+/** Replies without changes, with the versions that they depend on. */
 const commit = (sql: Sql, all: AggregateChanges[], assertions: VersionAssertion[] = []) =>
   commitBatch(sql, all, assertions)
 const versionOf = async (sql: Sql, id: string) =>
@@ -39,7 +39,7 @@ t.test('an assertion detects a stale version and writes nothing', async (t) => {
 })
 
 t.test(
-  'an assertion beside a commit of the same aggregate expects the version before it',
+  'an assertion in a batch with a commit of the same aggregate expects the version before it',
   async (t) => {
     const sql = (await createTestDatabase(t)).sql
     await commit(sql, [sampleAggregateChanges('a', 0)])

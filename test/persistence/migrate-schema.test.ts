@@ -49,7 +49,7 @@ t.test('several nodes may migrate concurrently', async (t) => {
   t.same(await again()`select count(*) as n from a`, [{ n: 1n }])
 })
 
-t.test('a failing migration leaves nothing of itself, and earlier ones stay', async (t) => {
+t.test('a failing migration is rolled back, and earlier ones stay', async (t) => {
   const { sql } = await empty(t)
   const folder = t.testdir({ ...TWO, '0003-c.sql': 'create table c (); select 1/0' })
   await t.rejects(migrateSchema(sql, folder), /0003-c\.sql failed: division by zero/)
@@ -59,7 +59,7 @@ t.test('a failing migration leaves nothing of itself, and earlier ones stay', as
   )
 })
 
-t.test('a file edited after it ran is refused', async (t) => {
+t.test('a file edited after it ran is rejected', async (t) => {
   const { sql } = await empty(t)
   const folder = t.testdir(TWO)
   await migrateSchema(sql, folder)
@@ -67,7 +67,7 @@ t.test('a file edited after it ran is refused', async (t) => {
   await t.rejects(migrateSchema(sql, folder), /0001-a\.sql was applied with another content/)
 })
 
-t.test('a database newer than the code is refused', async (t) => {
+t.test('a database newer than the code is rejected', async (t) => {
   const { sql } = await empty(t)
   await migrateSchema(sql, t.testdir(TWO))
   await t.rejects(
@@ -76,7 +76,7 @@ t.test('a database newer than the code is refused', async (t) => {
   )
 })
 
-t.test('gaps, doubles and odd names are refused before anything runs', async (t) => {
+t.test('gaps, duplicates and invalid names are rejected before anything runs', async (t) => {
   const { sql } = await empty(t)
   const odd = [
     { '0002-a.sql': '' },

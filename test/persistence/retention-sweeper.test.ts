@@ -27,7 +27,7 @@ import {
 } from '../support/actors/test-actor-node-pairs.ts'
 import {
   runSettlementCommand,
-  claimPaymentOn,
+  claimPaymentOnTestNode,
   sampleClaim,
   sampleCallOutcome,
   samplePayment,
@@ -38,7 +38,7 @@ import { toSettlementId } from '../../payments/commands/payment-claim-commands.t
 import {
   sampleAdmission,
   settleCallInputOfAdmission,
-  type ActorNode,
+  type TestActorNode,
 } from '../support/actors/test-actor-node.ts'
 
 const days = (sql: Sql, count: number) => sql`make_interval(days => ${count})`
@@ -64,7 +64,7 @@ t.test('events are kept for a month and deleted oldest first', async (t) => {
 
 const slot = { tool: 'hive_read', limit: 10 }
 
-async function freeCall(at: ActorNode, visitor: string): Promise<void> {
+async function freeCall(at: TestActorNode, visitor: string): Promise<void> {
   const taken = { ...slot, callId: newUuidV7(Date.now()) }
   await at.ask(visitor, reserveFreeCallCommand, taken)
   await at.ask(visitor, consumeFreeCallCommand, { ...taken, record: null })
@@ -73,9 +73,9 @@ async function freeCall(at: ActorNode, visitor: string): Promise<void> {
 const age = (sql: Sql, visitor: string, count: number) =>
   sql`update journal set at = at - ${days(sql, count)} where aggregate_id = ${visitor}`
 
-const left = (at: ActorNode, visitor: string) => at.ask(visitor, getFreeCallsLeftCommand, slot)
+const left = (at: TestActorNode, visitor: string) => at.ask(visitor, getFreeCallsLeftCommand, slot)
 
-t.test('an address is forgotten a week after its last free call', async (t) => {
+t.test('an address is deleted a week after its last free call', async (t) => {
   const { sql, one, two } = await createNodePair(t)
   const agentId = await one.born(0.5)
   for (const visitor of ['gone', 'stays', 'returns']) {
@@ -101,7 +101,7 @@ t.test('an address is forgotten a week after its last free call', async (t) => {
   await assertNoViolations(t, sql)
 })
 
-t.test('drafts of onboardings are kept as long as their keys count', async (t) => {
+t.test('drafts of onboardings are kept for the lifetime of their keys', async (t) => {
   const { sql } = await createSingleNode(t)
   await sql`
     insert into idempotency_drafts (owner, idempotency_key, request_hash, sealed, at)
@@ -143,7 +143,12 @@ t.test('dead letters are deleted with their object, and a month after their repl
 })
 
 /** Begins or ends a watch, as the tool does. */
-async function watch({ ask }: ActorNode, agentId: string, type: 'BEGIN' | 'END', watchId: string) {
+async function watch(
+  { ask }: TestActorNode,
+  agentId: string,
+  type: 'BEGIN' | 'END',
+  watchId: string,
+) {
   const [asked, at] = [sampleAdmission(0.02), new Date().toISOString()]
   const of = { watch_id: watchId, agent_id: agentId }
   const begun = { ...of, keyword: 'gas', namespace: null, call_id: asked.callId, created_at: at }
@@ -160,7 +165,7 @@ async function watch({ ask }: ActorNode, agentId: string, type: 'BEGIN' | 'END',
   )
 }
 
-t.test('watches are forgotten a month after they ended, and never before', async (t) => {
+t.test('watches are deleted a month after their end, and not before', async (t) => {
   const { sql, one } = await createSingleNode(t)
   const agentId = await one.born(0.5)
   const [old, late, open] = [newUuidV7(1_000), newUuidV7(2_000), newUuidV7(3_000)]
@@ -192,7 +197,7 @@ t.test('vault queries are deleted after their retention', async (t) => {
   t.strictSame([...(await sql`select query from vault_queries`)], [{ query: '-1' }])
 })
 
-t.test('a memory that was taken for a promotion is let go of when its time is over', async (t) => {
+t.test('the lock of a memory for a promotion expires', async (t) => {
   const { sql } = await createSingleNode(t)
   const vault = createVaultStore(sql)
   const [over, held, call] = [newUuidV7(1_000), newUuidV7(2_000), newUuidV7(3_000)]
@@ -208,7 +213,7 @@ t.test('a memory that was taken for a promotion is let go of when its time is ov
   t.equal(await vault.takePromotion(over, newUuidV7(5_000), now), false, 'nor is it promoted twice')
 })
 
-/** A UUIDv7 of so many days ago. */
+/** A UUIDv7 with a timestamp the given number of days ago. */
 function idOf(daysAgo: number): string {
   const time = Math.floor(Date.now() - daysAgo * DAY)
     .toString(16)
@@ -216,7 +221,7 @@ function idOf(daysAgo: number): string {
   return `${time.slice(0, 8)}-${time.slice(8)}-7${randomUUID().slice(15)}`
 }
 
-/** A transaction of our key that carries something, signed so many days ago. */
+/** A transaction of the settler with a payload, signed the given number of days ago. */
 async function signed(
   sql: Sql,
   { nonce, state = 'mined', age = LIMITS.settlerDays + 1, carries }: Signed,
@@ -243,7 +248,7 @@ t.test('signed transactions are deleted with their payments, after the end', asy
   const { sql, one } = await createSingleNode(t, { timerCommands: PAYMENT_TIMER_COMMANDS })
   const claims = [0, 1, 2].map(() => sampleClaim(samplePayment(0.01)))
   for (const claimed of claims) {
-    await claimPaymentOn(one, claimed)
+    await claimPaymentOnTestNode(one, claimed)
     await runSettlementCommand(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
   }
   const [settled, undoable, open] = claims as [
@@ -276,4 +281,19 @@ t.test('signed transactions are deleted with their payments, after the end', asy
     )
   }
   await assertNoViolations(t, sql)
+})
+
+t.test('explanations of refusals are kept for a week', async (t) => {
+  const { sql } = await createSingleNode(t)
+  await sql`
+    insert into refusals (id, agent_id, code, times, first_at, last_at, data)
+    select gen_random_uuid(), gen_random_uuid(), age::text, 1, now() - interval '30 days',
+           now() - make_interval(days => age), '{}'
+      from unnest(${[0, LIMITS.explainedRefusalDays - 1, LIMITS.explainedRefusalDays + 1]}::int[]) age`
+  await createRetentionSweeper(sql).sweep()
+  const kept = await sql<{ code: string }[]>`select code from refusals order by code::int`
+  t.strictSame(
+    kept.map(({ code }) => Number(code)),
+    [0, LIMITS.explainedRefusalDays - 1],
+  )
 })

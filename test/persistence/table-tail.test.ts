@@ -45,7 +45,7 @@ async function pending(
   }
 }
 
-/** An answer is told from none by so many readings. */
+/** Number of reads after which a missing row counts as missing. */
 const MAX_READS = 20_000
 type Rows = readonly { word: string }[]
 const words = (rows: Rows) => rows.map(({ word }) => word)
@@ -79,7 +79,7 @@ t.test('rows are returned in order, each once', async (t) => {
   t.strictSame(words(await (await tail(1n)).read()), ['a', 'b', 'c'], 'from a cursor')
 })
 
-t.test('a row that commits late is not lost: later rows wait for it', async (t) => {
+t.test('a late commit is not lost: later rows wait for it', async (t) => {
   const at = await table(t)
   const reader = await at.tail()
   const first = await pending(at, 'late')
@@ -93,7 +93,7 @@ t.test('a row that commits late is not lost: later rows wait for it', async (t) 
   t.equal(reader.waiting(), 0n)
 })
 
-t.test('a row started after its successor is not lost either', async (t) => {
+t.test('a row whose transaction started after its successor is not lost either', async (t) => {
   const at = await table(t)
   const reader = await at.tail()
   // It is the newest of all transactions, and nothing that began after it has ended.
@@ -121,7 +121,7 @@ t.test('a gap that will never be filled is skipped once it is certain', async (t
   t.strictSame(await next(reader), ['slow', 'after'])
 })
 
-t.test('a hole that opens while another one is waited for is seen too', async (t) => {
+t.test('a gap that opens while another one is pending is detected too', async (t) => {
   const at = await table(t)
   const reader = await at.tail()
   const first = await pending(at, '1')
@@ -136,7 +136,7 @@ t.test('a hole that opens while another one is waited for is seen too', async (t
   t.strictSame(await next(reader), ['3', '4'])
 })
 
-t.test('a reader that starts beside an open transaction still gets its row', async (t) => {
+t.test('a reader that starts during an open transaction still gets its row', async (t) => {
   const at = await table(t)
   await at.add('old')
   const open = await pending(at, 'open')
@@ -148,7 +148,7 @@ t.test('a reader that starts beside an open transaction still gets its row', asy
   t.strictSame(await next(reader), ['open', 'newer'])
 })
 
-t.test('ids that were drawn and rows that were removed do not stop a new reader', async (t) => {
+t.test('unused ids and deleted rows do not block a new reader', async (t) => {
   const at = await table(t)
   for (const word of ['a', 'b', 'c']) await at.add(word)
   const failed = await pending(at, 'never')
@@ -160,7 +160,7 @@ t.test('ids that were drawn and rows that were removed do not stop a new reader'
   t.strictSame(await next(reader), ['d'])
 })
 
-t.test('more than one reading can carry is read in several', async (t) => {
+t.test('rows beyond the size of one read are read in several', async (t) => {
   const at = await table(t)
   const reader = await at.tail()
   const open = await pending(at, '0')

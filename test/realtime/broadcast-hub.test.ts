@@ -1,8 +1,11 @@
 import t from 'tap'
 import fc from 'fast-check'
-import { createSystemClock } from '../../core/clock.ts'
+import { createDatabaseAdjustedClock } from '../../core/clock.ts'
 import { createBroadcastHub, type HubSubscriber } from '../../realtime/broadcast-hub.ts'
-import { createEventEncoder, type EncodedEvents } from '../../realtime/event-bundle.ts'
+import {
+  createEventEncoder,
+  type EncodedWebSocketAndSseEvents,
+} from '../../realtime/encoded-websocket-and-sse-events.ts'
 
 interface Row {
   readonly id: bigint
@@ -14,13 +17,13 @@ const CHANNELS = ['a', 'b', 'c', 'd']
 
 const hubOf = () =>
   createBroadcastHub<Row>({
-    clock: createSystemClock(),
+    clock: createDatabaseAdjustedClock(),
     channelOf: ({ channel }) => channel,
     encoder: createEventEncoder(({ id }) => `${id} `),
     log: () => {},
   })
 
-const idsOf = (told: EncodedEvents): bigint[] =>
+const idsOf = (told: EncodedWebSocketAndSseEvents): bigint[] =>
   String(Buffer.concat(told.events())).trim().split(' ').map(BigInt)
 const unfailing = (): never => {
   throw new Error('it did not throw')
@@ -30,7 +33,7 @@ async function settled(condition: () => boolean): Promise<void> {
   while (!condition()) await quiet()
 }
 
-/** What a listener ought to have heard, kept beside what it did hear. */
+/** The expected events of a listener, beside the received ones. */
 class Model {
   readonly heard: bigint[] = []
   due: Row[] = []
@@ -54,7 +57,7 @@ class Model {
     if (!this.channels.has(channel)) this.channels.set(channel, this.listener.listen(channel))
   }
 
-  /** What waits on a channel that is left is not told. */
+  /** Pending events of a channel are dropped after unsubscribing. */
   leave(channel: string): void {
     const told = this.due.slice(0, this.heard.length)
     this.due = [...told, ...this.waits().filter((row) => row.channel !== channel)]
@@ -122,7 +125,7 @@ t.test('each listener gets the events of its subscription once and in order', as
   )
 })
 
-t.test('events that arrive during a broadcast go out together', async (t) => {
+t.test('events that arrive during a broadcast are sent together', async (t) => {
   const at = hubOf()
   const bundles: bigint[][] = []
   for (let n = 0; n < 10; n += 1) {
@@ -147,7 +150,7 @@ t.test('events that arrive during a broadcast go out together', async (t) => {
 t.test('a failing listener affects no other and gets nothing more', async (t) => {
   const logged: string[] = []
   const at = createBroadcastHub<Row>({
-    clock: createSystemClock(),
+    clock: createDatabaseAdjustedClock(),
     channelOf: ({ channel }) => channel,
     encoder: createEventEncoder(({ id }) => `${id} `),
     log: (message) => void logged.push(message),
@@ -168,10 +171,10 @@ t.test('a failing listener affects no other and gets nothing more', async (t) =>
   t.strictSame({ asked, failed }, { asked: 1, failed: 1 })
 })
 
-t.test('an event is written once, in whatever company it is told', async (t) => {
+t.test('an event is serialized once for all combinations', async (t) => {
   let written = 0
   const at = createBroadcastHub<Row>({
-    clock: createSystemClock(),
+    clock: createDatabaseAdjustedClock(),
     channelOf: ({ channel }) => channel,
     encoder: createEventEncoder(({ id }) => {
       written += 1
@@ -198,7 +201,7 @@ t.test('an event is written once, in whatever company it is told', async (t) => 
   t.equal(written, rows.length)
 })
 
-t.test('there is room when those who waited have been told', async (t) => {
+t.test('the queue has room again after waiting listeners were served', async (t) => {
   const at = hubOf()
   let told = 0
   const listener = at.addSubscriber((some) => {
@@ -220,7 +223,7 @@ t.test('there is room when those who waited have been told', async (t) => {
   await settled(() => told === 100)
 })
 
-t.test('whoever ends is told nothing more', async (t) => {
+t.test('a closed listener gets no further events', async (t) => {
   const at = hubOf()
   const heard: bigint[] = []
   const slow = at.addSubscriber(() => {
@@ -239,7 +242,7 @@ t.test('whoever ends is told nothing more', async (t) => {
   t.strictSame(heard, [])
 })
 
-t.test('the lag is that of what was told, not of what was not', async (t) => {
+t.test('the lag is that of the last delivered event', async (t) => {
   const at = hubOf()
   const listener = at.addSubscriber(() => {}, unfailing)
   listener.listen('a')

@@ -1,12 +1,12 @@
 import t, { type Test } from 'tap'
-import { createSystemClock } from '../../core/clock.ts'
+import { createDatabaseAdjustedClock } from '../../core/clock.ts'
 import { createApiKeyStore } from '../../persistence/agents/api-key-store.ts'
 import { createOutboxStore } from '../../persistence/outbox-store.ts'
 import { startPostgresAndRedis, type Sql } from '../../persistence/start-postgres-and-redis.ts'
-import { createPulseStore } from '../../persistence/realtime/pulse-store.ts'
+import { createPulseStore } from '../../persistence/realtime/agent-goal-pulse-store.ts'
 import { createSignalStore } from '../../persistence/realtime/signal-store.ts'
 import { startRealtimeService } from '../../realtime/realtime-service.ts'
-import type { EncodedEvents } from '../../realtime/event-bundle.ts'
+import type { EncodedWebSocketAndSseEvents } from '../../realtime/encoded-websocket-and-sse-events.ts'
 import type { WsFrameWriter } from '../../http/websocket/websocket-frame-writer.ts'
 import { createSocketSubscriptions } from '../../http/websocket/websocket-subscriptions.ts'
 import { createTestDatabase } from '../support/postgres/test-database.ts'
@@ -16,7 +16,7 @@ const unfailing = (): never => {
 }
 const NOBODY = '018f2f6e-7c1a-7b3a-9c55-3d0a3f1b2c4d'
 
-/** What agents hear on a node, over a database that others write to without a word. */
+/** Events that a node sends to agents, over a database that receives rows without a notification. */
 async function listeningNode(
   t: Test,
   meanwhile = async (_sql: Sql) => {},
@@ -28,7 +28,7 @@ async function listeningNode(
   const { sql, bus } = plane
   const signals = createSignalStore(sql)
   const node = await startRealtimeService({
-    clock: createSystemClock(),
+    clock: createDatabaseAdjustedClock(),
     bus,
     keys: createApiKeyStore(sql, Buffer.alloc(32, 1)),
     signals: {
@@ -54,7 +54,7 @@ async function listeningNode(
   return { node, sql }
 }
 
-/** So many signals in one commit, by turns on two channels; answers the id of the last. */
+/** Commits the given number of signals, alternating on two channels; returns the last id. */
 async function published(sql: Sql, count: number): Promise<bigint> {
   const [row] = await sql<{ last: bigint }[]>`
     with made as (
@@ -70,7 +70,7 @@ async function published(sql: Sql, count: number): Promise<bigint> {
 t.test('a client ahead of this node waits for it and gets no gap', async (t) => {
   const { node, sql } = await listeningNode(t)
   const last = await published(sql, 5)
-  t.ok(node.marks().signals < last, 'nobody has said that there is something new')
+  t.ok(node.marks().signals < last, 'no notification has arrived')
   const heard: string[] = []
   await node.replaySignals(NOBODY, ['turn:0', 'turn:1'], {
     since: last,
@@ -105,7 +105,7 @@ t.test('a client ahead of this node’s readable history is notified, without a 
   t.strictSame(heard, [`live ${last}`])
 })
 
-t.test('a cursor that no client can have is still a gap', async (t) => {
+t.test('an impossible cursor is still a gap', async (t) => {
   const { node, sql } = await listeningNode(t)
   const last = await published(sql, 2)
   const gaps: object[] = []
@@ -119,38 +119,35 @@ t.test('a cursor that no client can have is still a gap', async (t) => {
   t.strictSame(gaps, [{ channel: 'turn:0', from: last + 1_000n, to: last }])
 })
 
-t.test(
-  'a client that catches up finishes, even with events published during each read',
-  async (t) => {
-    let pages = 0
-    const heard: bigint[] = []
-    const { node, sql } = await listeningNode(t, async () => {
-      pages += 1
-      const last = await published(sql, 2)
-      node.grew('signals')
-      while (node.marks().signals < last) await new Promise((resolve) => setImmediate(resolve))
-    })
-    await published(sql, 45)
-    const last = await published(sql, 1)
+t.test('a replay finishes, even with events published during each read', async (t) => {
+  let pages = 0
+  const heard: bigint[] = []
+  const { node, sql } = await listeningNode(t, async () => {
+    pages += 1
+    const last = await published(sql, 2)
     node.grew('signals')
     while (node.marks().signals < last) await new Promise((resolve) => setImmediate(resolve))
-    let live: bigint | null = null
-    await node.replaySignals(NOBODY, ['turn:0', 'turn:1'], {
-      since: 0n,
-      onGap: () => t.fail('there is no gap'),
-      onRow: ({ id }) => void heard.push(id),
-      waitForRoom: async () => pages < 20,
-      onLive: (mark) => void (live = mark),
-    })
-    t.equal(live, node.marks().signals)
-    t.strictSame(
-      heard,
-      Array.from({ length: Number(live) }, (_, n) => BigInt(n + 1)),
-    )
-  },
-)
+  })
+  await published(sql, 45)
+  const last = await published(sql, 1)
+  node.grew('signals')
+  while (node.marks().signals < last) await new Promise((resolve) => setImmediate(resolve))
+  let live: bigint | null = null
+  await node.replaySignals(NOBODY, ['turn:0', 'turn:1'], {
+    since: 0n,
+    onGap: () => t.fail('there is no gap'),
+    onRow: ({ id }) => void heard.push(id),
+    waitForRoom: async () => pages < 20,
+    onLive: (mark) => void (live = mark),
+  })
+  t.equal(live, node.marks().signals)
+  t.strictSame(
+    heard,
+    Array.from({ length: Number(live) }, (_, n) => BigInt(n + 1)),
+  )
+})
 
-t.test('many short works in a row let everything else have its turns', async (t) => {
+t.test('many short tasks in a row yield to other work', async (t) => {
   const { node, sql } = await listeningNode(t)
   const count = 60
   let [told, turns, over] = [0, 0, false]
@@ -171,7 +168,7 @@ t.test('many short works in a row let everything else have its turns', async (t)
   t.ok(turns >= 5, `${turns} turns while ${count} were told`)
 })
 
-const idsOf = (told: EncodedEvents) =>
+const idsOf = (told: EncodedWebSocketAndSseEvents) =>
   [...String(Buffer.concat(told.events())).matchAll(/^id: (\d+)$/gm)].map(([, id = '']) => id)
 
 function busyFor(ms: number): void {
@@ -193,10 +190,10 @@ function slowListeners(node: Node, count: number) {
     while (!enough()) await new Promise((resolve) => setImmediate(resolve))
   }
   return {
-    /** Some have been told, others wait. */
+    /** Some listeners have the signal, others wait. */
     async amidst() {
       await until(() => told > 0)
-      if (told === count) throw new Error('all were told in one turn')
+      if (told === count) throw new Error('all were notified in one turn')
     },
     all: () => until(() => told === count),
     cursors: () => all.map((each) => each.cursor()),
@@ -204,7 +201,7 @@ function slowListeners(node: Node, count: number) {
 }
 type Node = Awaited<ReturnType<typeof listeningNode>>['node']
 
-t.test('one signal for many listeners lets everything else have its turns', async (t) => {
+t.test('one signal for many listeners yields to other work', async (t) => {
   const { node, sql } = await listeningNode(t)
   const slow = slowListeners(node, 60)
   const before = node.marks().signals
@@ -240,7 +237,7 @@ t.test('a client that subscribes during a broadcast gets the signal once', async
   t.strictSame(heard, [`again ${last}`])
 })
 
-/** A socket that listens behind many slow ones, while a signal is told; what it was sent. */
+/** A socket behind many slow listeners during a broadcast, with its received events. */
 async function lastInLine(t: Test) {
   const { node, sql } = await listeningNode(t)
   const heard: bigint[] = []
@@ -259,7 +256,7 @@ async function lastInLine(t: Test) {
   return { node, socket, heard, out, before, last, slow }
 }
 
-t.test('a socket whose turn has not come knows how far it is', async (t) => {
+t.test('a socket that waits for its turn reports its position', async (t) => {
   const { socket, heard, before, last, slow } = await lastInLine(t)
   t.equal(socket.cursors().signals, String(before))
   await slow.all()
@@ -268,10 +265,10 @@ t.test('a socket whose turn has not come knows how far it is', async (t) => {
   t.equal(socket.cursors().signals, String(last))
 })
 
-t.test('a socket that greets again or rejoins a channel gets each event once', async (t) => {
+t.test('a socket that repeats hello or a subscription gets each event once', async (t) => {
   const { node, socket, heard, before, last, slow, out } = await lastInLine(t)
   socket.end()
-  t.strictSame(heard, [last], 'what waited is told before it begins anew')
+  t.strictSame(heard, [last], 'pending events are sent before the restart')
   const greeted = createSocketSubscriptions(node, out, { agentId: NOBODY, backpackId: null })
   await greeted.subscribe(['turn:1'], String(before))
   t.strictSame(heard, [last, last], 'as it asked')
@@ -282,12 +279,15 @@ t.test('a socket that greets again or rejoins a channel gets each event once', a
   t.equal(greeted.cursors().signals, String(last))
 })
 
-t.test('whoever adds a channel is told before what waits on the others', async (t) => {
-  const { socket, heard, before, last, slow } = await lastInLine(t)
-  const { recovered } = await socket.subscribe(['turn:0'], String(before))
-  t.ok(recovered)
-  t.strictSame(heard, [last], 'the answer says that everything up to its cursor has been sent')
-  t.equal(socket.cursors().signals, String(last))
-  await slow.all()
-  t.strictSame(heard, [last])
-})
+t.test(
+  'a client that adds a channel gets its pending events of other channels first',
+  async (t) => {
+    const { socket, heard, before, last, slow } = await lastInLine(t)
+    const { recovered } = await socket.subscribe(['turn:0'], String(before))
+    t.ok(recovered)
+    t.strictSame(heard, [last], 'the answer says that everything up to its cursor has been sent')
+    t.equal(socket.cursors().signals, String(last))
+    await slow.all()
+    t.strictSame(heard, [last])
+  },
+)

@@ -10,7 +10,7 @@ import { createManualClock } from '../support/tools/test-tool-context.ts'
 const PLACES = 4
 const NOW = new Date()
 
-/** History of which each page is read when it is told to, or fails. */
+/** History whose pages are read, or fail, on command. */
 async function paged(t: Test) {
   const { sql } = await createTestDatabase(t)
   const [signals, outbox] = [createSignalStore(sql), createOutboxStore(sql)]
@@ -64,7 +64,7 @@ async function paged(t: Test) {
   }
 }
 
-t.test('four pages are read at a time, and agents that have none are served first', async (t) => {
+t.test('four pages are read at a time, and agents without one are served first', async (t) => {
   const { begun, gated, most, read, end, begins } = await paged(t)
   const pages = Array.from({ length: 8 }, (_, n) => `a${n}`)
   const all = pages.map((page) => read('a', page))
@@ -95,7 +95,7 @@ t.test('four pages are read at a time, and agents that have none are served firs
   t.equal(most(), PLACES)
 })
 
-t.test('a page that cannot be read leaves its place to the next', async (t) => {
+t.test('a page that cannot be read frees its slot', async (t) => {
   const { gated, most, read, end, break: fail, begins } = await paged(t)
   for (const round of [1, 2, 3]) {
     const all = ['a', 'b', 'c', 'd', 'e'].map((agent) => read(agent, `${agent}${round}`))

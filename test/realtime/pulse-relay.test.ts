@@ -1,11 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { createSystemClock } from '../../core/clock.ts'
-import { createPulseStore, type AgentPulse } from '../../persistence/realtime/pulse-store.ts'
+import { createDatabaseAdjustedClock } from '../../core/clock.ts'
+import {
+  createPulseStore,
+  type AgentGoalPulse,
+} from '../../persistence/realtime/agent-goal-pulse-store.ts'
 import { PULSES_CHANNEL } from '../../realtime/signal-channel-names.ts'
 import { createBroadcastHub } from '../../realtime/broadcast-hub.ts'
 import { createPulseRelay } from '../../realtime/pulse-relay.ts'
-import { createEventEncoder } from '../../realtime/event-bundle.ts'
+import { createEventEncoder } from '../../realtime/encoded-websocket-and-sse-events.ts'
 import { createTestDatabase } from '../support/postgres/test-database.ts'
 
 const AGENTS = 150
@@ -13,13 +16,13 @@ const TIMES = 5
 
 t.test('a slow listener gets the latest pulse of each agent only', async (t) => {
   const { sql } = await createTestDatabase(t)
-  const clock = createSystemClock()
+  const clock = createDatabaseAdjustedClock()
   const store = createPulseStore(sql)
   const log = (message: string) => t.fail(message)
-  const encoder = createEventEncoder<AgentPulse>(
+  const encoder = createEventEncoder<AgentGoalPulse>(
     ({ agentId, idleCycles }) => `${agentId} ${idleCycles}\n`,
   )
-  const at = createBroadcastHub<AgentPulse>({
+  const at = createBroadcastHub<AgentGoalPulse>({
     clock,
     channelOf: () => PULSES_CHANNEL,
     encoder,
@@ -40,7 +43,7 @@ t.test('a slow listener gets the latest pulse of each agent only', async (t) => 
     () => t.fail('it did not throw'),
   )
   listener.listen(PULSES_CHANNEL)
-  const pass = (rows: readonly AgentPulse[], through: bigint) => {
+  const pass = (rows: readonly AgentGoalPulse[], through: bigint) => {
     passed += rows.length
     most = Math.max(most, passed - lines.length)
     at.pass(rows, through)

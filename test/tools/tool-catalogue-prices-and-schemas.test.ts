@@ -66,7 +66,7 @@ t.test('a value that does not fit a pattern or format gets a plain message', asy
     t.strictSame(misfits(slug, body), [{ pointer, detail }], slug)
 })
 
-t.test('the catalogue states the prices and free tiers of the interface', async (t) => {
+t.test('the catalogue has the specified prices and free tiers', async (t) => {
   const of = (slug: string) => {
     const { price_usdc, access, key_required, free_tier, x402_compatible } = catalogue.toEntry(
       tool(slug),
@@ -104,7 +104,7 @@ t.test('a tool with external effects is marked, so that a program asks first', a
     if (effect === 'external') t.ok(catalogue.toEntry(tool(slug)).acts_on_others, slug)
 })
 
-t.test('every tool has the price and the access of the interface', async (t) => {
+t.test('every tool has the specified price and access', async (t) => {
   for (const { slug, access, price_usdc } of SPECIFIED) {
     const entry = catalogue.toEntry(tool(slug))
     t.strictSame([entry.access, entry.price_usdc], [access, price_usdc], slug)
@@ -132,7 +132,7 @@ t.test('slugs are unique and found with dashes and underscores', async (t) => {
   )
 })
 
-t.test('the envelope counts what it lists', async (t) => {
+t.test('the counts of the catalogue equal its lists', async (t) => {
   const all = catalogue.list()
   const listed = all.tools.length
   t.equal(listed, NATIVE_TOOLS.filter((one) => one.unlisted !== true).length)
@@ -144,31 +144,28 @@ t.test('the envelope counts what it lists', async (t) => {
   t.match(catalogue.list('nothing'), { total: 0, tools: [] })
 })
 
-t.test(
-  'an entry has every field of the interface, measured ones null until measured',
-  async (t) => {
-    for (const entry of catalogue.entries()) {
-      t.match(entry, {
-        slug: /^[a-z0-9]+(_[a-z0-9]+)*$/,
-        name: String,
-        category: /^(perception|web|finance|memory|intelligence|onchain|compute|comms)$/,
-        description: /\.$/,
-        type: 'native',
-        call_endpoint: 'https://gas.test/api/refuel',
-        docs_url: `https://gas.test/api/tools/${entry.slug}`,
-        input_schema: { type: 'object', additionalProperties: false },
-        output_schema: { type: 'object' },
-        availability: { available: Boolean },
-      })
-      t.ok(entry.tags.length > 0 && entry.use_cases.length > 0 && entry.example_calls.length > 0)
-      for (const example of entry.example_calls) t.equal(example['tool'], entry.slug)
-      t.doesNotThrow(() => JSON.stringify(entry))
-    }
-    t.match(catalogue.toEntry(tool('hive_read')), { success_rate: 0.5, avg_latency_ms: 12 })
-    t.match(catalogue.toEntry(tool('hive_write')), { success_rate: null, avg_latency_ms: null })
-    t.match(catalogue.toEntry(tool('price_feed')).availability, { providers: ['coingecko'] })
-  },
-)
+t.test('an entry has every specified field, measured ones null until measured', async (t) => {
+  for (const entry of catalogue.entries()) {
+    t.match(entry, {
+      slug: /^[a-z0-9]+(_[a-z0-9]+)*$/,
+      name: String,
+      category: /^(perception|web|finance|memory|intelligence|onchain|compute|comms)$/,
+      description: /\.$/,
+      type: 'native',
+      call_endpoint: 'https://gas.test/api/refuel',
+      docs_url: `https://gas.test/api/tools/${entry.slug}`,
+      input_schema: { type: 'object', additionalProperties: false },
+      output_schema: { type: 'object' },
+      availability: { available: Boolean },
+    })
+    t.ok(entry.tags.length > 0 && entry.use_cases.length > 0 && entry.example_calls.length > 0)
+    for (const example of entry.example_calls) t.equal(example['tool'], entry.slug)
+    t.doesNotThrow(() => JSON.stringify(entry))
+  }
+  t.match(catalogue.toEntry(tool('hive_read')), { success_rate: 0.5, avg_latency_ms: 12 })
+  t.match(catalogue.toEntry(tool('hive_write')), { success_rate: null, avg_latency_ms: null })
+  t.match(catalogue.toEntry(tool('price_feed')).availability, { providers: ['coingecko'] })
+})
 
 t.test('every example is a valid input, and no output uses a reserved name', async (t) => {
   for (const one of NATIVE_TOOLS) {
@@ -183,7 +180,7 @@ t.test('every example is a valid input, and no output uses a reserved name', asy
   }
 })
 
-t.test('a refused body lists each field by its pointer and is never coerced', async (t) => {
+t.test('an invalid body lists each field by its pointer and is never coerced', async (t) => {
   t.strictSame(misfits('agent_ping', {}), [
     { pointer: '/target_agent_id', detail: 'is required' },
     { pointer: '/message', detail: 'is required' },
@@ -209,7 +206,7 @@ t.test('a refused body lists each field by its pointer and is never coerced', as
   t.match(misfits('agent_reputation', { agent_id: 'me' }), [{ pointer: '/agent_id' }])
 })
 
-t.test('the bounds of the interface hold to the character', async (t) => {
+t.test('the specified limits are exact to the character', async (t) => {
   const taken = (slug: string, body: Record<string, unknown>) =>
     t.strictSame(misfits(slug, body), [])
   const refused = (slug: string, body: Record<string, unknown>, pointer: string) =>
@@ -232,7 +229,7 @@ t.test('the bounds of the interface hold to the character', async (t) => {
   refused('swarm_broadcast', { topic: '', message: 'x' }, '/topic')
 })
 
-t.test('text that Postgres cannot store is refused before it can spoil a commit', async (t) => {
+t.test('text that Postgres cannot store is rejected before a commit', async (t) => {
   t.match(misfits('agent_ping', { target_agent_id: TEST_AUTHOR_AGENT_ID, message: 'a\0b' }), [
     { pointer: '/message' },
   ])
@@ -245,7 +242,7 @@ t.test('text that Postgres cannot store is refused before it can spoil a commit'
   t.match(misfits('x402_parse', { body: deep }), [{ detail: /deeper/ }])
 })
 
-t.test('an output that does not fit is the fault of the tool', async (t) => {
+t.test('an invalid output is an error of the tool', async (t) => {
   const good = {
     domains: [],
     tools: [],

@@ -16,7 +16,7 @@ const OTHER = '018f0000-0000-7000-8000-000000000002'
 const master = () => parseMasterKey(randomBytes(32).toString('base64'))
 const key = deriveEncryptionKey(master(), 'wallet')
 
-t.test('a wallet opens to the key of its address', async (t) => {
+t.test('an opened wallet has the key of its address', async (t) => {
   const wallet = createCustodialWallet(key, AGENT)
   const privateKey = decryptWalletKey(key, AGENT, wallet)
   t.match(privateKey, /^0x[0-9a-f]{64}$/)
@@ -48,17 +48,20 @@ t.test('an error message never contains the key', async (t) => {
   }
 })
 
-t.test('while the master key rotates both keys open, and the first seals', async (t) => {
-  const next = deriveEncryptionKey(master(), 'wallet')
-  const [before, after] = [
-    createCustodialWallet(key, AGENT),
-    createCustodialWallet([next, key], AGENT),
-  ]
-  t.match(before, { keyId: key.id })
-  t.match(after, { keyId: next.id })
-  t.equal(envelopeKeyId(after.sealed), next.id)
-  for (const one of [before, after])
-    t.equal(privateKeyToAddress(decryptWalletKey([next, key], AGENT, one)), one.address)
-  t.throws(() => decryptWalletKey(key, AGENT, after), /no key/)
-  t.throws(() => decryptWalletKey(next, AGENT, before), /no key/)
-})
+t.test(
+  'during a rotation of the master key both keys open envelopes, and the first one seals',
+  async (t) => {
+    const next = deriveEncryptionKey(master(), 'wallet')
+    const [before, after] = [
+      createCustodialWallet(key, AGENT),
+      createCustodialWallet([next, key], AGENT),
+    ]
+    t.match(before, { keyId: key.id })
+    t.match(after, { keyId: next.id })
+    t.equal(envelopeKeyId(after.sealed), next.id)
+    for (const one of [before, after])
+      t.equal(privateKeyToAddress(decryptWalletKey([next, key], AGENT, one)), one.address)
+    t.throws(() => decryptWalletKey(key, AGENT, after), /no key/)
+    t.throws(() => decryptWalletKey(next, AGENT, before), /no key/)
+  },
+)

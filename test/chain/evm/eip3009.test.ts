@@ -6,7 +6,7 @@ import { encodeFunctionData, parseAbi, slice } from 'viem'
 import { createEvmClient, isRpcUnavailable, type EvmCall } from '../../../chain/evm/evm-client.ts'
 import { createPaymentPreflight } from '../../../chain/evm/payment-preflight.ts'
 import { MULTICALL3_ADDRESS } from '../../../chain/evm/multicall.ts'
-import type { HexString } from '../../../chain/onchain-payment.ts'
+import type { HexString } from '../../../chain/onchain-payment-types.ts'
 import {
   accountFromPrivateKey,
   broadcastSignedTransaction,
@@ -101,7 +101,7 @@ async function cancel(account: ReturnType<typeof privateKeyToAccount>, nonce: He
   return submit({ to: TOKEN.address, data })
 }
 
-t.test('domain, digest and signature are those of the golden vector', async (t) => {
+t.test('domain, digest and signature equal the golden vector', async (t) => {
   t.equal(
     tokenDomainHash(TOKEN),
     '0x02fa7265e7c5d81118673727957699e4d68f74cd74b7db77da710fe8a2c7834f',
@@ -113,7 +113,7 @@ t.test('domain, digest and signature are those of the golden vector', async (t) 
   t.equal(await signEip3009Authorization(privateKeyToAccount(KEY), TOKEN, GOLDEN), SIGNATURE)
 })
 
-t.test('a signature of 65 bytes is sent as v, r, s, any other as bytes', async (t) => {
+t.test('a signature of 65 bytes is sent as v, r, s, any other one as bytes', async (t) => {
   t.match(eip3009TransferCall(TOKEN, GOLDEN, SIGNATURE), { to: TOKEN.address, data: /^0xe3ee160e/ })
   t.match(eip3009TransferCall(TOKEN, GOLDEN, `${SIGNATURE}00`).data, /^0xcf092995/)
   const respelled: HexString = `${SIGNATURE.slice(0, -2) as HexString}00`
@@ -220,7 +220,7 @@ t.test('causes of a failing settlement are named', async (t) => {
   t.match((await inspect(good.authorization, good.signature)).simulation, /^Blacklistable/)
 })
 
-t.test('a cancelled authorization is found cancelled', async (t) => {
+t.test('a cancelled authorization is reported as cancelled', async (t) => {
   const { account, sign } = await payerWith(PRICE)
   const { authorization, signature } = await sign()
   const tx = await cancel(account, authorization.nonce)
@@ -229,7 +229,7 @@ t.test('a cancelled authorization is found cancelled', async (t) => {
   t.match(await inspect(authorization, signature), { used: true, balance: PRICE })
 })
 
-t.test('money that a third party submitted is found all the same', async (t) => {
+t.test('an authorization submitted by a third party is found', async (t) => {
   const { sign } = await payerWith(PRICE)
   const { authorization, signature } = await sign()
   const stranger = privateKeyToAccount(generatePrivateKey())
@@ -261,7 +261,7 @@ async function submitTogether(
 const find = (authorization: Eip3009Authorization, fromBlock = 0n) =>
   readEip3009Status(client, TOKEN, { ...authorization, fromBlock })
 
-t.test('each of two equal payments in one transaction has its own log', async (t) => {
+t.test('two equal payments in one transaction get one log each', async (t) => {
   const { sign } = await payerWith(2n * PRICE)
   const payments = [await sign(), await sign()] as const
   const tx = await submitTogether(payments)
@@ -270,7 +270,7 @@ t.test('each of two equal payments in one transaction has its own log', async (t
   t.match(await find(payments[1].authorization), { ...used, logIndex: 3 })
 })
 
-t.test('an equal payment in the same transaction does not stand for one that failed', async (t) => {
+t.test('an equal payment in the same transaction is not taken for one that failed', async (t) => {
   const { sign } = await payerWith(2n * PRICE)
   const { authorization } = await sign()
   const payments = [await sign({ ...authorization, to: MULTICALL3_ADDRESS }), await sign()] as const
@@ -279,7 +279,7 @@ t.test('an equal payment in the same transaction does not stand for one that fai
   t.match(await find(payments[1].authorization), { state: 'used', tx, paid: true, logIndex: 3 })
 })
 
-t.test('a nonce the payer spent on somebody else is used and not paid', async (t) => {
+t.test('a nonce used for another recipient counts as used and not paid', async (t) => {
   const { sign } = await payerWith(PRICE)
   const { authorization } = await sign()
   const elsewhere = await sign({ ...authorization, to: MULTICALL3_ADDRESS })
@@ -293,7 +293,7 @@ t.test('a nonce the payer spent on somebody else is used and not paid', async (t
 /** Code that answers every call with one word. */
 const answering = (word: string): HexString => `0x7f${word.padEnd(64, '0')}60005260206000f3`
 
-t.test('code on the payer is seen, and its own word decides about a signature', async (t) => {
+t.test('a payer with code is detected, and its contract checks the signature', async (t) => {
   const { from, sign } = await payerWith(PRICE)
   const { authorization, signature } = await sign()
   const digest = eip3009Digest(TOKEN, authorization)
@@ -383,7 +383,7 @@ t.test('an unreachable node is distinguished from a rejection', async (t) => {
   }
   const gone = await startLocalBase()
   await gone.stop()
-  t.equal(isRpcUnavailable(await errorOf(createEvmClient(gone))), true, 'nobody listens')
+  t.equal(isRpcUnavailable(await errorOf(createEvmClient(gone))), true, 'no listener')
   const call = eip3009TransferCall(TOKEN, authorization, signature)
   const revert = client.call({ to: call.to as HexString, data: call.data })
   t.equal(isRpcUnavailable(await revert.catch((error: unknown) => error)), false, 'a revert')

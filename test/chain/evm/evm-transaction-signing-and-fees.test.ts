@@ -4,7 +4,7 @@ import t from 'tap'
 import { encodeFunctionData, parseTransaction } from 'viem'
 import { generatePrivateKey } from 'viem/accounts'
 import { type EvmCall, createEvmClient, isRpcUnavailable } from '../../../chain/evm/evm-client.ts'
-import type { HexString } from '../../../chain/onchain-payment.ts'
+import type { HexString } from '../../../chain/onchain-payment-types.ts'
 import {
   accountFromPrivateKey,
   broadcastSignedTransaction,
@@ -34,13 +34,13 @@ async function settlerWith(wei = 10n ** 18n) {
   return { account, paying }
 }
 
-t.test('a key has one account object', async (t) => {
+t.test('one account object is cached per key', async (t) => {
   const key = generatePrivateKey()
   t.equal(accountFromPrivateKey(key), accountFromPrivateKey(key))
   t.not(accountFromPrivateKey(key), accountFromPrivateKey(generatePrivateKey()))
 })
 
-t.test('a call is signed with the nonce given, sent once and known by its hash', async (t) => {
+t.test('a call is signed with the given nonce, sent once and identified by its hash', async (t) => {
   const { account, paying } = await settlerWith()
   await chain.mint(account.address, 10n)
   const signed = await signEvmCall(client, account, { ...paying(4n), nonce: 0 })
@@ -108,7 +108,7 @@ t.test('fees rise by at least an eighth', async (t) => {
   t.equal(maxFeePerGas, 2n * (baseFeePerGas ?? 0n) + maxPriorityFeePerGas)
 })
 
-t.test('a call that must fail is reported before signing', async (t) => {
+t.test('a call that would fail is reported before signing', async (t) => {
   const { account, paying } = await settlerWith()
   const doomed = {
     name: 'WouldRevertError',
@@ -152,7 +152,7 @@ t.test('error messages of other nodes map to the same results', async (t) => {
   }
 })
 
-t.test('a settler without gas is refused by the node, which is not down', async (t) => {
+t.test('a settler without gas is rejected, and the node counts as available', async (t) => {
   const { account, paying } = await settlerWith(1n)
   await chain.mint(account.address, 1n)
   const call = { ...paying(1n), nonce: 0, gas: 100_000n }

@@ -27,7 +27,7 @@ async function chainFor(t: Test) {
   return { chain, client: createEvmClient(chain) }
 }
 
-/** A relay in front of a chain that refuses what `refuses` says; keeps what it was asked. */
+/** A proxy of a chain that rejects requests by `refuses` and records them. */
 async function relayFor(t: Test, chain: LocalChain, refuses: (body: string) => boolean) {
   const asked: string[] = []
   const serve = async (request: IncomingMessage, reply: ServerResponse) => {
@@ -180,7 +180,7 @@ t.test('the range is not halved when the node is unreachable', async (t) => {
   t.equal(connections, 1)
 })
 
-t.test('a reorganisation changes the hash and takes the transfer back', async (t) => {
+t.test('a reorganisation changes the block hash and removes the transfer', async (t) => {
   const { chain, client } = await chainFor(t)
   await chain.mine(5)
   await chain.mint(wallet(1), 5n)

@@ -4,13 +4,13 @@ import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { createEvmClient } from '../../../chain/evm/evm-client.ts'
 import { createPaymentPreflight } from '../../../chain/evm/payment-preflight.ts'
 import {
-  decodeMulticallEntries,
+  decodeMulticallCalls,
   MULTICALL3_ADDRESS,
   decodeMulticallResults,
   encodeMulticall,
 } from '../../../chain/evm/multicall.ts'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
-import type { HexString } from '../../../chain/onchain-payment.ts'
+import type { HexString } from '../../../chain/onchain-payment-types.ts'
 import {
   preflightEip3009,
   signEip3009Authorization,
@@ -124,10 +124,10 @@ t.test('several calls are encoded and read as the compiler would', async (t) => 
   t.equal(call.data, encodeFunctionData({ abi, args: [args] }))
   t.same(decodeFunctionData({ abi, data: call.data }).args[0].length, 3)
   t.strictSame(
-    decodeMulticallEntries(call),
+    decodeMulticallCalls(call),
     members.map((one) => ({ to: one.to, data: one.data })),
   )
-  t.equal(decodeMulticallEntries({ to, data }), null)
+  t.equal(decodeMulticallCalls({ to, data }), null)
   const said = [
     { success: true, returnData: '0x' },
     { success: false, returnData: `0x${'ab'.repeat(37)}` },

@@ -8,10 +8,10 @@ import {
   PAYMENT_NETWORKS,
   toAtomicUnits,
 } from '../../../chain/payment-networks.ts'
-import type { HexString } from '../../../chain/onchain-payment.ts'
+import type { HexString } from '../../../chain/onchain-payment-types.ts'
 import { createPaymentPreflight } from '../../../chain/evm/payment-preflight.ts'
 import {
-  readPermit2Status,
+  readPermit2PaymentOutcome,
   preflightPermit2,
   type Permit2Transfer,
   PERMIT2_ADDRESS,
@@ -26,11 +26,11 @@ import {
   signEvmCall,
 } from '../../../chain/evm/settler-evm-transactions.ts'
 import { findPaymentLogIndex } from '../../../chain/evm/eip3009.ts'
-import { micros } from '../../../core/money.ts'
+import { asMicros } from '../../../core/money.ts'
 import { startLocalBsc } from '../../support/chain/local-chain.ts'
 
 const TREASURY = '0x00000000000000000000000000000000000beef1'
-const PRICE = toAtomicUnits(micros(30_000n), PAYMENT_NETWORKS.bsc.decimals)
+const PRICE = toAtomicUnits(asMicros(30_000n), PAYMENT_NETWORKS.bsc.decimals)
 const GOLDEN: Permit2Transfer = {
   from: '0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266',
   token: PAYMENT_NETWORKS.bsc.asset,
@@ -93,7 +93,7 @@ async function payerWith(balance: bigint, approved = balance) {
 const inspect = (permit: Permit2Transfer, signature: HexString) =>
   preflightPermit2(createPaymentPreflight(client, settler.address), permit, signature)
 
-t.test('amounts become atomic units and back exactly, or not at all', async (t) => {
+t.test('amounts convert to atomic units and back exactly, or are rejected', async (t) => {
   for (const [amount, decimals, atomic] of [
     [30_000n, 6, 30_000n],
     [1n, 18, 10n ** 12n],
@@ -101,11 +101,11 @@ t.test('amounts become atomic units and back exactly, or not at all', async (t) 
     [30_000n, 2, 3n],
     [2n ** 63n, 18, 2n ** 63n * 10n ** 12n],
   ] as const) {
-    t.equal(toAtomicUnits(micros(amount), decimals), atomic)
+    t.equal(toAtomicUnits(asMicros(amount), decimals), atomic)
     t.equal(fromAtomicUnits(atomic, decimals), amount)
   }
   t.throws(() => fromAtomicUnits(10n ** 12n + 1n, 18), RangeError)
-  t.throws(() => toAtomicUnits(micros(30_001n), 2), RangeError)
+  t.throws(() => toAtomicUnits(asMicros(30_001n), 2), RangeError)
   for (const { asset, caip2, chainId } of Object.values(PAYMENT_NETWORKS)) {
     if (chainId === null) continue
     t.equal(caip2, `eip155:${chainId}`)
@@ -113,7 +113,7 @@ t.test('amounts become atomic units and back exactly, or not at all', async (t) 
   }
 })
 
-t.test('the digest is that of the golden vector', async (t) => {
+t.test('the digest equals the golden vector', async (t) => {
   t.equal(PRICE, 30_000_000_000_000_000n)
   t.equal(
     permit2Digest(56, GOLDEN),
@@ -121,7 +121,7 @@ t.test('the digest is that of the golden vector', async (t) => {
   )
 })
 
-t.test('a permit waits for its approval, is settled and found', async (t) => {
+t.test('a permit needs an approval, is settled and found', async (t) => {
   const { from, approve, sign } = await payerWith(PRICE * 2n, 0n)
   const { permit, signature } = await sign()
   t.match(await inspect(permit, signature), {
@@ -136,7 +136,7 @@ t.test('a permit waits for its approval, is settled and found', async (t) => {
   t.match(before, { allowance: PRICE, simulation: null })
   t.equal(before.block, await chain.client.getBlockNumber())
   const head = await chain.client.getBlock()
-  t.strictSame(await readPermit2Status(client, permit, 0n), {
+  t.strictSame(await readPermit2PaymentOutcome(client, permit, 0n), {
     state: 'unused',
     head: head.number,
     headTime: head.timestamp,
@@ -151,7 +151,7 @@ t.test('a permit waits for its approval, is settled and found', async (t) => {
   const logIndex = findPaymentLogIndex(receipt, permit.token, from, TREASURY, PRICE)
   t.type(logIndex, 'number')
   const found = { state: 'used', tx, block: receipt.blockNumber, logIndex, paid: true }
-  t.strictSame(await readPermit2Status(client, permit, before.block), found)
+  t.strictSame(await readPermit2PaymentOutcome(client, permit, before.block), found)
   t.match(await inspect(permit, signature), {
     used: true,
     balance: PRICE,
@@ -159,29 +159,31 @@ t.test('a permit waits for its approval, is settled and found', async (t) => {
   })
 })
 
-t.test('among equal payments each is found by its own terms', async (t) => {
+t.test('equal payments are distinguished by their terms', async (t) => {
   const { sign } = await payerWith(PRICE * 2n)
   const [first, second] = [await sign({ nonce: 1n }), await sign({ nonce: 2n })]
   const txs = [
     await submit(permit2SettleCall(second.permit, second.signature)),
     await submit(permit2SettleCall(first.permit, first.signature)),
   ]
-  t.match(await readPermit2Status(client, first.permit, 0n), { state: 'used', tx: txs[1] })
-  t.match(await readPermit2Status(client, second.permit, 0n), { state: 'used', tx: txs[0] })
-  t.match(await readPermit2Status(client, { ...first.permit, nonce: 3n }, 0n), { state: 'unused' })
+  t.match(await readPermit2PaymentOutcome(client, first.permit, 0n), { state: 'used', tx: txs[1] })
+  t.match(await readPermit2PaymentOutcome(client, second.permit, 0n), { state: 'used', tx: txs[0] })
+  t.match(await readPermit2PaymentOutcome(client, { ...first.permit, nonce: 3n }, 0n), {
+    state: 'unused',
+  })
   const other = { ...first.permit, amount: PRICE + 1n }
-  t.match(await readPermit2Status(client, other, 0n), { state: 'spent', headTime: BigInt })
+  t.match(await readPermit2PaymentOutcome(client, other, 0n), { state: 'spent', headTime: BigInt })
 })
 
 t.test('a log booked for another permit is not used twice', async (t) => {
   const { sign } = await payerWith(PRICE)
   const { permit, signature } = await sign()
   const tx = await submit(permit2SettleCall(permit, signature))
-  const found = await readPermit2Status(client, permit, 0n)
+  const found = await readPermit2PaymentOutcome(client, permit, 0n)
   t.match(found, { state: 'used', tx, paid: true })
   const asked: [string, number][] = []
   const taken = async (...at: [HexString, number]) => asked.push(at) === 0
-  t.match(await readPermit2Status(client, permit, 0n, taken), { state: 'spent' })
+  t.match(await readPermit2PaymentOutcome(client, permit, 0n, taken), { state: 'spent' })
   t.strictSame(asked, [[tx, found.state === 'used' ? found.logIndex : -1]])
 })
 
@@ -198,7 +200,7 @@ t.test('each payment of a transaction gets the log of its own amount', async (t)
   })
   const tx = await submit({ to: MULTICALL3_ADDRESS, data })
   const found = await Promise.all(
-    payments.map(({ permit }) => readPermit2Status(client, permit, 0n)),
+    payments.map(({ permit }) => readPermit2PaymentOutcome(client, permit, 0n)),
   )
   const logs =
     (await findTransactionReceipt(client, tx))?.logs.filter(({ data }) => data !== '0x') ?? []
@@ -209,16 +211,24 @@ t.test('each payment of a transaction gets the log of its own amount', async (t)
   t.equal(logs.length, 2)
 })
 
-t.test('a cancelled permit is found cancelled', async (t) => {
+t.test('a cancelled permit is reported as cancelled', async (t) => {
   const { sign, cancel } = await payerWith(PRICE)
   const nonce = (5n << 8n) + 200n
   const { permit, signature } = await sign({ nonce })
   await cancel(nonce + 1n)
-  t.match(await readPermit2Status(client, permit, 0n), { state: 'unused' }, 'the bit beside it')
+  t.match(
+    await readPermit2PaymentOutcome(client, permit, 0n),
+    { state: 'unused' },
+    'the bit beside it',
+  )
   await cancel(nonce + 256n)
-  t.match(await readPermit2Status(client, permit, 0n), { state: 'unused' }, 'the word beside it')
+  t.match(
+    await readPermit2PaymentOutcome(client, permit, 0n),
+    { state: 'unused' },
+    'the word beside it',
+  )
   const tx = await cancel(nonce)
-  t.strictSame(await readPermit2Status(client, permit, 0n), { state: 'canceled', tx })
+  t.strictSame(await readPermit2PaymentOutcome(client, permit, 0n), { state: 'canceled', tx })
   t.match(await inspect(permit, signature), { used: true, simulation: 'InvalidNonce' })
 })
 

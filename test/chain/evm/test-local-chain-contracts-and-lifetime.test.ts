@@ -23,7 +23,7 @@ t.test('the committed contracts are what their sources compile to', async (t) =>
   t.strictSame(contractArtifacts, await compileContracts())
 })
 
-t.test('Base has its dollar where clients expect it, and Multicall3', async (t) => {
+t.test('Base has USDC at its known address, and Multicall3', async (t) => {
   const chain = await startLocalBase()
   t.teardown(chain.stop)
   t.equal(await chain.client.getChainId(), 8453)
@@ -50,7 +50,7 @@ t.test('Base has its dollar where clients expect it, and Multicall3', async (t) 
   t.equal(await chain.balanceOf(SOMEBODY), 0n, 'the mint was in the fourth block from the end')
 })
 
-t.test('BSC has a dollar of 18 decimals, Permit2 and the proxy', async (t) => {
+t.test('BSC has USDC with 18 decimals, Permit2 and the proxy', async (t) => {
   const chain = await startLocalBsc()
   t.teardown(chain.stop)
   t.equal(await chain.client.getChainId(), 56)
@@ -63,7 +63,7 @@ t.test('BSC has a dollar of 18 decimals, Permit2 and the proxy', async (t) => {
   }
 })
 
-t.test('Tempo has its dollar, and a time that is not that of its genesis', async (t) => {
+t.test('Tempo has its token, and a clock that differs from its genesis', async (t) => {
   const chain = await startLocalTempo()
   t.teardown(chain.stop)
   t.equal(await chain.client.getChainId(), 4217)
@@ -73,7 +73,7 @@ t.test('Tempo has its dollar, and a time that is not that of its genesis', async
   t.equal(await chain.balanceOf(SOMEBODY), 7n)
 })
 
-/** Whether somebody listens there. */
+/** Whether a server listens there. */
 async function listens(rpcUrl: string): Promise<boolean> {
   const socket = connect(Number(new URL(rpcUrl).port), '127.0.0.1')
   try {
@@ -86,7 +86,7 @@ async function listens(rpcUrl: string): Promise<boolean> {
   }
 }
 
-t.test('a chain that was stopped is gone, and may be stopped again', async (t) => {
+t.test('a stopped chain does not answer, and may be stopped again', async (t) => {
   const chain = await startLocalBase()
   t.equal(await listens(chain.rpcUrl), true)
   await chain.stop()
@@ -94,14 +94,14 @@ t.test('a chain that was stopped is gone, and may be stopped again', async (t) =
   await chain.stop()
 })
 
-/** Starts a chain, says where it is, and then either ends or waits to be killed. */
+/** Starts a chain, prints its address, and then ends or waits to be killed. */
 const program = `
 import { startLocalBase } from ${JSON.stringify(join(REPOSITORY_ROOT, 'test/support/chain/local-chain.ts'))}
 const { rpcUrl } = await startLocalBase()
 process.stdout.write(rpcUrl + '\\n')
 if (process.env.WAIT === 'yes') setInterval(() => {}, 1000)`
 
-t.test('a chain ends with the process that started it, however that ends', async (t) => {
+t.test('a chain ends with its parent process in every case', async (t) => {
   for (const wait of ['no', 'yes']) {
     const options = ['--import', 'tsx', '--input-type=module', '-e', program]
     const env = { ...process.env, NODE_OPTIONS: '', TAP: '0', WAIT: wait }
@@ -120,7 +120,7 @@ t.test('a chain ends with the process that started it, however that ends', async
   }
 })
 
-/** Resolves when the node has closed the connection it had: nothing else tells that it ended. */
+/** Resolves when the node has closed its connection, the only sign of its end. */
 async function ended(rpcUrl: string): Promise<void> {
   const socket = connect(Number(new URL(rpcUrl).port), '127.0.0.1')
   socket.on('error', () => {}) // it was gone already, or is now

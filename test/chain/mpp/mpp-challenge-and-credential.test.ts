@@ -2,20 +2,20 @@ import { Challenge } from 'mppx'
 import t from 'tap'
 import { keccak256 } from 'viem'
 import { Transaction } from 'viem/tempo'
-import { expectedMppMemo } from '../../../chain/mpp/mpp-charge.ts'
+import { expectedMppMemo } from '../../../chain/mpp/read-mpp-payment.ts'
 import {
   mppBodyDigest,
   canonicalJson,
   mppChallengeHeader,
   mppChallengeId,
-  encodeCanonicalBase64,
+  encodeCanonicalJsonBase64Url,
 } from '../../../chain/mpp/mpp-challenge.ts'
 import {
   hashPaymentCredential,
-  decodePayment,
-  encodePayment,
+  decodeStoredPayment,
+  encodePaymentForStorage,
   type HexString,
-} from '../../../chain/onchain-payment.ts'
+} from '../../../chain/onchain-payment-types.ts'
 import { fromUsdc } from '../../../core/money.ts'
 import {
   TEMPO_DEV_ACCOUNT,
@@ -41,7 +41,7 @@ const SECRET = '0123456789abcdef0123456789abcdef'
 const bytes = (text: string) => new TextEncoder().encode(text)
 const mac = sampleOffer().mpp?.mac ?? (() => '')
 
-t.test('the golden challenge', async (t) => {
+t.test('the challenge equals the golden vector', async (t) => {
   const request = {
     recipient: '0x742d35Cc6634C0532925a3b844Bc9e7595f8fE00',
     methodDetails: { chainId: 4217 },
@@ -56,7 +56,7 @@ t.test('the golden challenge', async (t) => {
     realm: 'api.example.com',
     method: 'tempo',
     intent: 'charge',
-    request: encodeCanonicalBase64(request),
+    request: encodeCanonicalJsonBase64Url(request),
     expires: '2026-11-20T20:00:00Z',
   }
   const id = '0M3-Pp5UdyPKkuZnSSN_sEc-YMwsFhg-WkA4sbBQQOQ'
@@ -72,7 +72,7 @@ t.test('the golden challenge', async (t) => {
   )
 })
 
-t.test('our challenge is one to the reference, by every part of it', async (t) => {
+t.test('the reference implementation parses every part of our challenge', async (t) => {
   const header =
     mppChallengeHeader(sampleOffer(), { body: CHARGED_REQUEST_BODY, now: FIXED_NOW_MS }) ?? ''
   const challenge = Challenge.deserialize(header)
@@ -94,7 +94,7 @@ t.test('our challenge is one to the reference, by every part of it', async (t) =
   t.equal(Challenge.serialize(challenge), header)
 })
 
-t.test('a quote in the realm is escaped, and read back', async (t) => {
+t.test('a quotation mark in the realm is escaped and parsed back', async (t) => {
   const rails = {
     ...ALL_TEST_RAILS,
     tempo: ALL_TEST_RAILS.tempo && { ...ALL_TEST_RAILS.tempo, realm: 'a "b" \\c' },
@@ -119,7 +119,7 @@ async function reasonOf(reading: Promise<unknown>): Promise<string> {
   return `${status === 402 ? '' : status}${reason}`
 }
 
-t.test('a credential becomes a payment', async (t) => {
+t.test('a credential is parsed as a payment', async (t) => {
   const { id, raw, text } = await createTempoChargeCredential()
   const payment = await readTempoChargePayment(text)
   t.strictSame(payment, {
@@ -138,12 +138,12 @@ t.test('a credential becomes a payment', async (t) => {
     proof: { kind: 'mpp', raw, challengeId: id, hash: keccak256(raw) },
   })
   if (payment === null) return
-  t.strictSame(decodePayment(encodePayment(payment)), payment)
+  t.strictSame(decodeStoredPayment(encodePaymentForStorage(payment)), payment)
   t.match(hashPaymentCredential(payment), /^[0-9a-f]{64}$/)
   t.match(await readTempoChargePayment(`Bearer gas_key, ${text}`), { nonce: id })
 })
 
-t.test('an invalid credential is malformed', async (t) => {
+t.test('an invalid credential is rejected as malformed', async (t) => {
   const { text } = await createTempoChargeCredential()
   const document = JSON.parse(Buffer.from(text.slice(8), 'base64url').toString())
   const spelled = (value: unknown) =>
@@ -172,7 +172,7 @@ t.test('an invalid credential is malformed', async (t) => {
   }
 })
 
-t.test('only a challenge of ours, for this body, price and time', async (t) => {
+t.test('only our own challenge for this body, price and time is accepted', async (t) => {
   const { text } = await createTempoChargeCredential()
   t.equal(
     await reasonOf(readTempoChargePayment(text, { body: bytes('{"url":"https://other"}') })),
@@ -216,7 +216,7 @@ t.test('only a challenge of ours, for this body, price and time', async (t) => {
   )
 })
 
-t.test('only a transaction that pays this challenge exactly', async (t) => {
+t.test('only a transaction that pays exactly this challenge is accepted', async (t) => {
   const { id, raw } = await createTempoChargeCredential()
   const { server, challenge: end } = expectedMppMemo('gas.example', id)
   const client = `${server}${'77'.repeat(10)}${end}` as HexString
@@ -290,7 +290,7 @@ t.test('only a transaction that pays this challenge exactly', async (t) => {
   t.equal(await reasonOf(readTempoChargePayment(late.text)), 'payment-expired')
 })
 
-t.test('a payer cannot be named, only recovered', async (t) => {
+t.test('the payer is recovered from the signature and never read from a field', async (t) => {
   // the slot of the sponsor's signature holds an address: a stranger as the sender
   const { raw } = await createTempoChargeCredential({ transaction: { feePayerSignature: null } })
   const named = await Transaction.serialize({

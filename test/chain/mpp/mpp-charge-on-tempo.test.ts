@@ -11,16 +11,15 @@ import { tempo as tempoChain } from 'viem/tempo/chains'
 import { createEvmClient, isRpcUnavailable } from '../../../chain/evm/evm-client.ts'
 import {
   findMppChargeReceipt,
-  sendMppCharge,
+  broadcastMppCharge,
   simulateMppCharge,
 } from '../../../chain/mpp/mpp-charge.ts'
 import { mppChallengeHeader } from '../../../chain/mpp/mpp-challenge.ts'
 import {
   PaymentProblem,
   type HexString,
-  type OnchainPayment,
-} from '../../../chain/onchain-payment.ts'
-import { readRequestPayment } from '../../../chain/x402/read-request-payment.ts'
+  type NormalizedPayment,
+} from '../../../chain/onchain-payment-types.ts'
 import { paymentResponseHeaders } from '../../../chain/x402/payment-headers.ts'
 import { startLocalTempo } from '../../support/chain/local-chain.ts'
 import {
@@ -31,6 +30,7 @@ import {
 import {
   sampleOffer,
   ALL_TEST_RAILS,
+  readPaymentOfHeaders,
   OFFER_TREASURY,
   OFFER_URL,
 } from '../../support/payments/sample-payment-offer.ts'
@@ -41,12 +41,12 @@ async function tempoShop(t: Test, price = 0.03) {
   t.teardown(() => chain.stop())
   const client = createEvmClient({ rpcUrl: chain.rpcUrl, chainId: 4217 })
   const asked = sampleOffer(ALL_TEST_RAILS, price)
-  const paid: OnchainPayment[] = []
+  const paid: NormalizedPayment[] = []
   const serve = async (input: string | URL | Request, init?: RequestInit) => {
     const request = new Request(input, init)
     const body = new Uint8Array(await request.arrayBuffer())
     const headers = Object.fromEntries(request.headers)
-    const payment = await readRequestPayment(headers, asked, ALL_TEST_RAILS, Date.now(), body)
+    const payment = await readPaymentOfHeaders(headers, { offer: asked, now: Date.now(), body })
     if (payment === null) {
       const challenge = mppChallengeHeader(asked, { body, now: Date.now() }) ?? ''
       const others = `Bearer realm="gas.example", ${challenge}`
@@ -54,7 +54,7 @@ async function tempoShop(t: Test, price = 0.03) {
     }
     paid.push(payment)
     await simulateMppCharge(client, rawOf(payment))
-    const { status } = await sendMppCharge(client, rawOf(payment))
+    const { status } = await broadcastMppCharge(client, rawOf(payment))
     const settlement = {
       success: status === 'success',
       transaction: payment.proof.kind === 'mpp' ? payment.proof.hash : '',
@@ -67,7 +67,7 @@ async function tempoShop(t: Test, price = 0.03) {
   return { chain, client, paid, serve }
 }
 
-const rawOf = ({ proof }: OnchainPayment): HexString => {
+const rawOf = ({ proof }: NormalizedPayment): HexString => {
   if (proof.kind !== 'mpp') throw new Error('it is no charge')
   return proof.raw
 }
@@ -86,11 +86,11 @@ t.test('the unmodified client of MPP pays our challenge on Tempo', async (t) => 
   t.strictSame(await answer.json(), { status: 'success' })
   t.equal((await chain.balanceOf(OFFER_TREASURY.toLowerCase())) - before, 30_000n)
   const [payment] = paid
-  if (payment?.proof.kind !== 'mpp') throw new Error('nobody paid')
+  if (payment?.proof.kind !== 'mpp') throw new Error('no MPP payment')
   const { hash } = payment.proof
   t.match(Receipt.fromResponse(answer), { method: 'tempo', status: 'success', reference: hash })
 
-  const again = await sendMppCharge(client, rawOf(payment))
+  const again = await broadcastMppCharge(client, rawOf(payment))
   t.match(again, { status: 'success' }, 'sent again it is the same charge')
   t.strictSame(await findMppChargeReceipt(client, hash), again)
   t.equal((await chain.balanceOf(OFFER_TREASURY.toLowerCase())) - before, 30_000n)
@@ -116,10 +116,10 @@ t.test('a charge whose reply was lost is found by its hash', async (t) => {
     { now },
   )
   if (payment === null) throw new Error('it can be read')
-  t.match(await sendMppCharge(client, rawOf(payment)), { status: 'success' })
+  t.match(await broadcastMppCharge(client, rawOf(payment)), { status: 'success' })
 })
 
-t.test('a charge without the money is refused before, and fails after', async (t) => {
+t.test('a charge without funds is rejected before sending and fails after it', async (t) => {
   const { chain, client } = await tempoShop(t)
   const now = Date.now()
   const chargeOf = async (account: PrivateKeyAccount) => {
@@ -131,13 +131,13 @@ t.test('a charge without the money is refused before, and fails after', async (t
   const refused = { name: 'PaymentProblem', status: 402, reason: 'verification-failed' }
   await simulateMppCharge(client, await chargeOf(TEMPO_DEV_ACCOUNT))
   await t.rejects(simulateMppCharge(client, await chargeOf(poor)), refused)
-  t.strictSame(await sendMppCharge(client, await chargeOf(poor)), { status: 'unknown' })
+  t.strictSame(await broadcastMppCharge(client, await chargeOf(poor)), { status: 'unknown' })
 
   // enough for the fee, not for the price
   await chain.mint(poor.address, 25_000n)
   const before = await chain.balanceOf(OFFER_TREASURY.toLowerCase())
   await t.rejects(simulateMppCharge(client, await chargeOf(poor)), refused)
-  t.match(await sendMppCharge(client, await chargeOf(poor)), { status: 'reverted' })
+  t.match(await broadcastMppCharge(client, await chargeOf(poor)), { status: 'reverted' })
   t.equal(await chain.balanceOf(OFFER_TREASURY.toLowerCase()), before)
 })
 
@@ -155,7 +155,7 @@ t.test('an expired charge is rejected, which is not a node failure', async (t) =
   await t.rejects(simulateMppCharge(client, rawOf(payment)), refused)
 })
 
-t.test('a node that does not answer makes nothing fail, and nothing succeed', async (t) => {
+t.test('a node that does not answer leaves the outcome unknown', async (t) => {
   const { text } = await createTempoChargeCredential()
   const payment = await readTempoChargePayment(text)
   if (payment === null) throw new Error('it can be read')
@@ -163,5 +163,5 @@ t.test('a node that does not answer makes nothing fail, and nothing succeed', as
   const error = await simulateMppCharge(client, rawOf(payment)).catch((thrown: unknown) => thrown)
   t.notOk(error instanceof PaymentProblem)
   t.equal(isRpcUnavailable(error), true)
-  t.strictSame(await sendMppCharge(client, rawOf(payment)), { status: 'unknown' })
+  t.strictSame(await broadcastMppCharge(client, rawOf(payment)), { status: 'unknown' })
 })

@@ -3,29 +3,20 @@ import t from 'tap'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import {
   hashPaymentCredential,
-  decodePayment,
-  encodePayment,
-} from '../../../chain/onchain-payment.ts'
-import { readRequestPayment } from '../../../chain/x402/read-request-payment.ts'
+  decodeStoredPayment,
+  encodePaymentForStorage,
+} from '../../../chain/onchain-payment-types.ts'
 import {
   toBase64Text,
-  EMPTY_BODY,
-  FIXED_NOW_MS,
   sampleOffer,
   paymentProblemOf,
-  ALL_TEST_RAILS,
+  readPaymentOfHeaders,
   FIXED_NOW_SECONDS,
 } from '../../support/payments/sample-payment-offer.ts'
 
 const [, , SOLANA] = sampleOffer().requirements
 const pay = (document: unknown) =>
-  readRequestPayment(
-    { 'payment-signature': toBase64Text(document) },
-    sampleOffer(),
-    ALL_TEST_RAILS,
-    FIXED_NOW_MS,
-    EMPTY_BODY,
-  )
+  readPaymentOfHeaders({ 'payment-signature': toBase64Text(document) })
 
 /** A v0 message: header, keys, blockhash, one instruction of the token program. */
 function solanaTransaction({
@@ -66,30 +57,33 @@ function durable(): Buffer {
   ])
 }
 
-t.test('a transaction on Solana is claimed by its message and belongs to its owner', async (t) => {
-  const { message, bytes } = solanaTransaction()
-  const transaction = bytes.toString('base64')
-  const payment = await pay({ x402Version: 2, accepted: SOLANA, payload: { transaction } })
-  t.match(payment, {
-    rail: 'x402',
-    wire: 'v2',
-    chain: PAYMENT_NETWORKS.solana.caip2,
-    asset: PAYMENT_NETWORKS.solana.asset,
-    // base58 of 32 bytes of 2
-    from: '8qbHbw2BbbTHBW1sbeqakYXVKRQM8Ne7pLK7m6CVfeR',
-    amount: 30_000n,
-    validBefore: BigInt(FIXED_NOW_SECONDS + 300),
-    nonce: createHash('sha256').update(message).digest('hex'),
-    proof: { kind: 'solana', transaction, requirement: SOLANA },
-  })
-  const v1 = { x402Version: 1, scheme: 'exact', network: 'solana', payload: { transaction } }
-  t.match(await pay(v1), { wire: 'v1', nonce: payment?.nonce })
-  if (payment === null) throw new Error('there is a header')
-  t.strictSame(decodePayment(encodePayment(payment)), payment)
-  t.equal(hashPaymentCredential(payment), createHash('sha256').update(bytes).digest('hex'))
-})
+t.test(
+  'a Solana transaction is identified by its message and belongs to the token owner',
+  async (t) => {
+    const { message, bytes } = solanaTransaction()
+    const transaction = bytes.toString('base64')
+    const payment = await pay({ x402Version: 2, accepted: SOLANA, payload: { transaction } })
+    t.match(payment, {
+      rail: 'x402',
+      wire: 'v2',
+      chain: PAYMENT_NETWORKS.solana.caip2,
+      asset: PAYMENT_NETWORKS.solana.asset,
+      // base58 of 32 bytes of 2
+      from: '8qbHbw2BbbTHBW1sbeqakYXVKRQM8Ne7pLK7m6CVfeR',
+      amount: 30_000n,
+      validBefore: BigInt(FIXED_NOW_SECONDS + 300),
+      nonce: createHash('sha256').update(message).digest('hex'),
+      proof: { kind: 'solana', transaction, requirement: SOLANA },
+    })
+    const v1 = { x402Version: 1, scheme: 'exact', network: 'solana', payload: { transaction } }
+    t.match(await pay(v1), { wire: 'v1', nonce: payment?.nonce })
+    if (payment === null) throw new Error('there is a header')
+    t.strictSame(decodeStoredPayment(encodePaymentForStorage(payment)), payment)
+    t.equal(hashPaymentCredential(payment), createHash('sha256').update(bytes).digest('hex'))
+  },
+)
 
-t.test('anything but a token transfer on Solana is malformed', async (t) => {
+t.test('a Solana transaction other than a token transfer is malformed', async (t) => {
   const { bytes, message } = solanaTransaction()
   const broken = [
     bytes.subarray(0, -20),

@@ -3,7 +3,7 @@ import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
-import type { OnchainPayment } from '../../../chain/onchain-payment.ts'
+import type { NormalizedPayment } from '../../../chain/onchain-payment-types.ts'
 import {
   createFacilitatorClient,
   FacilitatorUnavailableError,
@@ -13,7 +13,7 @@ import { sampleOffer } from '../../support/payments/sample-payment-offer.ts'
 const asked = { name: 'FacilitatorUnavailableError', requestSent: true }
 const unasked = { name: 'FacilitatorUnavailableError', requestSent: false }
 const requirement = sampleOffer().requirements[2]
-const payment = { proof: { kind: 'solana', transaction: 'AQAB', requirement } } as OnchainPayment
+const payment = { proof: { kind: 'solana', transaction: 'AQAB', requirement } } as NormalizedPayment
 
 interface Seen {
   readonly method: string | undefined
@@ -21,7 +21,7 @@ interface Seen {
   readonly body: string
 }
 
-/** A facilitator that answers as it is told, and a client of it whose time stands still. */
+/** A facilitator with scripted replies, and a client with a stopped clock. */
 async function facing(t: Test, answer: RequestListener, timeoutMs = 5_000) {
   const seen: Seen[] = []
   const script = { answer }
@@ -60,7 +60,7 @@ const raw =
 
 const settled = { success: true, transaction: '5xyz', network: 'solana:x', payer: 'Payer' }
 
-t.test('asks in the form of version 2 and reads the answers', async (t) => {
+t.test('sends version 2 requests and parses the replies', async (t) => {
   const { client, seen, script } = await facing(t, json({ isValid: true, payer: 'Payer' }))
   t.strictSame(await client.verify(payment), { isValid: true, invalidReason: null, payer: 'Payer' })
   script.answer = json(settled)
@@ -103,7 +103,7 @@ t.test('lists the supported kinds and the fee payers', async (t) => {
   t.match(seen, [{ method: 'GET', path: '/supported' }])
 })
 
-t.test('a refusal is an answer, whatever status below 500 it has', async (t) => {
+t.test('a rejection with any status below 500 is a reply', async (t) => {
   const { client, script } = await facing(t, json({ isValid: false, invalidReason: 'bad' }))
   for (const status of [200, 400, 402, 422]) {
     script.answer = json({ isValid: false, invalidReason: 'bad' }, status)
@@ -181,12 +181,12 @@ for (const [what, answer] of useless) {
   })
 }
 
-t.test('a success that names no transaction is no answer', async (t) => {
+t.test('a success without a transaction is not a valid reply', async (t) => {
   const { client } = await facing(t, json({ ...settled, transaction: '' }))
   await t.rejects(client.settle(payment), asked)
 })
 
-t.test('waits no longer than its deadline, for a reply or its end', async (t) => {
+t.test('waits for the reply and its body no longer than the deadline', async (t) => {
   const { client, script } = await facing(t, silent, 50)
   await t.rejects(client.settle(payment), asked)
   script.answer = (_request, response) => response.writeHead(200).write('{')
@@ -202,7 +202,7 @@ t.test('follows no redirect', async (t) => {
   t.strictSame(elsewhere.seen, [])
 })
 
-t.test('is left alone after three failures in a row, then tried with one request', async (t) => {
+t.test('is not called after three consecutive failures, then tried with one request', async (t) => {
   const { client, seen, script, time } = await facing(t, raw('', 500))
   await t.rejects(client.verify(payment))
   script.answer = json({ isValid: true })
@@ -236,7 +236,7 @@ t.test('is left alone after three failures in a row, then tried with one request
 
 t.test('settles nothing but Solana', async (t) => {
   const { client, seen } = await facing(t, json(settled))
-  const other = { proof: { kind: 'eip3009' } } as OnchainPayment
+  const other = { proof: { kind: 'eip3009' } } as NormalizedPayment
   await t.rejects(client.settle(other), /settles no eip3009/)
   t.strictSame(seen, [])
   t.equal(client.available(), true)

@@ -3,9 +3,9 @@ import t from 'tap'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import {
   hashPaymentCredential,
-  decodePayment,
-  encodePayment,
-} from '../../../chain/onchain-payment.ts'
+  decodeStoredPayment,
+  encodePaymentForStorage,
+} from '../../../chain/onchain-payment-types.ts'
 import {
   toBase64Text,
   paymentProblemOf,
@@ -15,13 +15,13 @@ import {
 import {
   x402V2Payment,
   x402Permit2Payment,
-  readX402Payment,
-  readX402Headers,
+  readSampleX402Payment,
+  readX402RequestHeaders,
   X402_BASE_REQUIREMENT,
   X402_BSC_REQUIREMENT,
   X402_SOLANA_REQUIREMENT,
   x402Payload,
-  X402_SIGNATURE,
+  SAMPLE_X402_SIGNATURE,
   X402_PAYER,
   x402Authorization,
   x402V1Payment,
@@ -30,18 +30,18 @@ import {
 
 const short = { x402Version: 2, payload: x402Payload }
 
-t.test('the three dialects of Base become one payment', async (t) => {
-  t.strictSame(await readX402Payment(x402V2Payment), {
+t.test('the three dialects of Base give one payment', async (t) => {
+  t.strictSame(await readSampleX402Payment(x402V2Payment), {
     rail: 'x402',
     wire: 'v2',
     ...NORMALIZED_X402_PAYMENT,
   })
-  t.strictSame(await readX402Payment(short), {
+  t.strictSame(await readSampleX402Payment(short), {
     rail: 'eip3009',
     wire: 'short',
     ...NORMALIZED_X402_PAYMENT,
   })
-  t.strictSame(await readX402Headers({ 'x-payment': toBase64Text(x402V1Payment) }), {
+  t.strictSame(await readX402RequestHeaders({ 'x-payment': toBase64Text(x402V1Payment) }), {
     rail: 'x402',
     wire: 'v1',
     ...NORMALIZED_X402_PAYMENT,
@@ -49,33 +49,36 @@ t.test('the three dialects of Base become one payment', async (t) => {
 })
 
 t.test('without a payment header there is no payment', async (t) => {
-  t.equal(await readX402Headers({}), null)
-  t.equal(await readX402Headers({ authorization: 'Bearer gas_key' }), null)
+  t.equal(await readX402RequestHeaders({}), null)
+  t.equal(await readX402RequestHeaders({ authorization: 'Bearer gas_key' }), null)
 })
 
 t.test(
   'payment-signature takes precedence over x-payment, and x-payment over Authorization',
   async (t) => {
     const both = { 'x-payment': toBase64Text(x402V1Payment), authorization: 'Payment e30' }
-    t.match(await readX402Headers({ ...both, 'payment-signature': toBase64Text(x402V2Payment) }), {
-      wire: 'v2',
-    })
-    t.match(await readX402Headers(both), { wire: 'v1' })
+    t.match(
+      await readX402RequestHeaders({ ...both, 'payment-signature': toBase64Text(x402V2Payment) }),
+      {
+        wire: 'v2',
+      },
+    )
+    t.match(await readX402RequestHeaders(both), { wire: 'v1' })
     const key = { authorization: 'Bearer gas_key, Payment e30' }
-    t.strictSame(await paymentProblemOf(readX402Headers(key)), [402, 'malformed-credential'])
+    t.strictSame(await paymentProblemOf(readX402RequestHeaders(key)), [402, 'malformed-credential'])
   },
 )
 
-t.test('the alphabet of URLs is read too, padded or not', async (t) => {
+t.test('base64url is accepted, with or without padding', async (t) => {
   const text = JSON.stringify({ ...short, resource: { url: '???>>>' } })
   const url = Buffer.from(text).toString('base64url')
   t.match(url, /[-_]/)
-  t.match(await readX402Headers({ 'payment-signature': url }), { wire: 'short' })
+  t.match(await readX402RequestHeaders({ 'payment-signature': url }), { wire: 'short' })
   const padded = url.padEnd(Math.ceil(url.length / 4) * 4, '=')
-  t.match(await readX402Headers({ 'payment-signature': padded }), { wire: 'short' })
+  t.match(await readX402RequestHeaders({ 'payment-signature': padded }), { wire: 'short' })
 })
 
-t.test('addresses count by their bytes, whatever their case', async (t) => {
+t.test('addresses are compared by their bytes, in any case', async (t) => {
   const to = `0x${OFFER_TREASURY.slice(2).toUpperCase()}`
   const wrongChecksum = X402_PAYER.toLowerCase().replace('fd', 'FD')
   const signed = {
@@ -87,14 +90,14 @@ t.test('addresses count by their bytes, whatever their case', async (t) => {
     payTo: to,
     asset: X402_BASE_REQUIREMENT?.asset.toLowerCase(),
   }
-  t.match(await readX402Payment({ x402Version: 2, accepted, payload: signed }), {
+  t.match(await readSampleX402Payment({ x402Version: 2, accepted, payload: signed }), {
     to: OFFER_TREASURY.toLowerCase(),
     from: X402_PAYER.toLowerCase(),
   })
 })
 
 t.test('resource, extra and extensions of the client do not change the payment', async (t) => {
-  const payment = await readX402Payment({
+  const payment = await readSampleX402Payment({
     ...x402V2Payment,
     accepted: {
       ...X402_BASE_REQUIREMENT,
@@ -109,7 +112,7 @@ t.test('resource, extra and extensions of the client do not change the payment',
 
 t.test('an identifier of the client is stored, an invalid one rejected', async (t) => {
   const identified = (id: unknown) =>
-    readX402Payment({
+    readSampleX402Payment({
       ...x402V2Payment,
       extensions: { 'payment-identifier': { info: { required: false, id } } },
     })
@@ -119,7 +122,7 @@ t.test('an identifier of the client is stored, an invalid one rejected', async (
   }
 })
 
-t.test('an unreadable payment is malformed', async (t) => {
+t.test('an unreadable payment header is rejected as malformed', async (t) => {
   const text = JSON.stringify(x402V2Payment)
   const change = (fields: object) => ({
     ...x402V2Payment,
@@ -181,7 +184,7 @@ t.test('an unreadable payment is malformed', async (t) => {
     }),
     'an odd signature': toBase64Text({
       ...x402V2Payment,
-      payload: { authorization: x402Authorization, signature: `${X402_SIGNATURE}a` },
+      payload: { authorization: x402Authorization, signature: `${SAMPLE_X402_SIGNATURE}a` },
     }),
     'a value as a number': toBase64Text(change({ value: 30000 })),
     'a value in hex': toBase64Text(change({ value: '0x7530' })),
@@ -203,7 +206,7 @@ t.test('an unreadable payment is malformed', async (t) => {
   for (const [what, header] of Object.entries(headers)) {
     for (const name of ['payment-signature', 'x-payment']) {
       t.strictSame(
-        await paymentProblemOf(readX402Headers({ [name]: header })),
+        await paymentProblemOf(readX402RequestHeaders({ [name]: header })),
         [400, 'invalid_payload'],
         `${what} in ${name}`,
       )
@@ -211,12 +214,12 @@ t.test('an unreadable payment is malformed', async (t) => {
   }
 })
 
-t.test('the size is that of the header, and 8 KiB pass', async (t) => {
+t.test('the size limit applies to the header, and 8 KiB pass', async (t) => {
   const room = 8192 - toBase64Text({ ...x402V2Payment, more: '' }).length
   const more = 'x'.repeat(Math.floor((room * 3) / 4) - 2)
   const header = toBase64Text({ ...x402V2Payment, more })
   t.ok(header.length > 8180 && header.length <= 8192, String(header.length))
-  t.match(await readX402Headers({ 'payment-signature': header }), { wire: 'v2' })
+  t.match(await readX402RequestHeaders({ 'payment-signature': header }), { wire: 'v2' })
 })
 
 t.test('a mismatch with the offer returns its reason', async (t) => {
@@ -254,48 +257,54 @@ t.test('a mismatch with the offer returns its reason', async (t) => {
     ],
   ]
   for (const [what, document, reason] of table) {
-    t.strictSame(await paymentProblemOf(readX402Payment(document)), [402, reason], what)
+    t.strictSame(await paymentProblemOf(readSampleX402Payment(document)), [402, reason], what)
   }
 })
 
-t.test('a rail that is off takes no payment', async (t) => {
+t.test('a disabled rail accepts no payment', async (t) => {
   const mismatch = [402, 'invalid_exact_evm_network_mismatch']
   const rails = { ...ALL_TEST_RAILS, base: null, bsc: null, tempo: null }
   for (const document of [x402V2Payment, short, x402V1Payment, x402Permit2Payment()]) {
-    t.strictSame(await paymentProblemOf(readX402Payment(document, { rails })), mismatch)
+    t.strictSame(await paymentProblemOf(readSampleX402Payment(document, { rails })), mismatch)
   }
   const authorization = 'Payment e30'
-  t.strictSame(await paymentProblemOf(readX402Headers({ authorization }, { rails })), [
+  t.strictSame(await paymentProblemOf(readX402RequestHeaders({ authorization }, { rails })), [
     402,
     'invalid-challenge',
   ])
 })
 
-t.test('one signature is one credential in every dialect, and another is another', async (t) => {
-  const hash = async (document: unknown) => {
-    const payment = await readX402Payment(document)
-    if (payment === null) throw new Error('there is a header')
-    return hashPaymentCredential(payment)
-  }
-  const expected = createHash('sha256').update(Buffer.alloc(65, 0xab)).digest('hex')
-  const shouted = { ...x402Payload, signature: `0x${X402_SIGNATURE.slice(2).toUpperCase()}` }
-  for (const document of [
-    x402V2Payment,
-    short,
-    x402V1Payment,
-    x402Permit2Payment(),
-    { ...short, payload: shouted },
-  ]) {
-    t.equal(await hash(document), expected)
-  }
-  const other = { ...x402Payload, signature: `0x${'cd'.repeat(65)}` }
-  t.not(await hash({ ...x402V2Payment, payload: other }), expected)
-})
+t.test(
+  'one signature is the same credential in every dialect, and different signatures differ',
+  async (t) => {
+    const hash = async (document: unknown) => {
+      const payment = await readSampleX402Payment(document)
+      if (payment === null) throw new Error('there is a header')
+      return hashPaymentCredential(payment)
+    }
+    const expected = createHash('sha256').update(Buffer.alloc(65, 0xab)).digest('hex')
+    const shouted = {
+      ...x402Payload,
+      signature: `0x${SAMPLE_X402_SIGNATURE.slice(2).toUpperCase()}`,
+    }
+    for (const document of [
+      x402V2Payment,
+      short,
+      x402V1Payment,
+      x402Permit2Payment(),
+      { ...short, payload: shouted },
+    ]) {
+      t.equal(await hash(document), expected)
+    }
+    const other = { ...x402Payload, signature: `0x${'cd'.repeat(65)}` }
+    t.not(await hash({ ...x402V2Payment, payload: other }), expected)
+  },
+)
 
-t.test('a payment survives being text', async (t) => {
+t.test('a payment is equal after serialization', async (t) => {
   for (const document of [x402V2Payment, x402Permit2Payment()]) {
-    const payment = await readX402Payment(document)
+    const payment = await readSampleX402Payment(document)
     if (payment === null) throw new Error('there is a header')
-    t.strictSame(decodePayment(encodePayment(payment)), payment)
+    t.strictSame(decodeStoredPayment(encodePaymentForStorage(payment)), payment)
   }
 })

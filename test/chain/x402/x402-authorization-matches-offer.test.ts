@@ -2,7 +2,7 @@ import t from 'tap'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import { X402_EXACT_PROXY_ADDRESS } from '../../../chain/evm/permit2.ts'
 import {
-  OFFER_DEADLINE_MS,
+  SAMPLE_OFFER_TOOL_DEADLINE_MS,
   FIXED_NOW_MS,
   paymentProblemOf,
   FIXED_NOW_SECONDS,
@@ -10,9 +10,9 @@ import {
 import {
   x402V2Payment,
   x402Permit2Payment,
-  readX402Payment,
+  readSampleX402Payment,
   x402Payload,
-  X402_SIGNATURE,
+  SAMPLE_X402_SIGNATURE,
   x402Permit2Authorization,
   X402_PAYER,
   x402Authorization,
@@ -20,9 +20,9 @@ import {
   NORMALIZED_X402_PAYMENT,
 } from '../../support/payments/sample-x402-payments.ts'
 
-t.test('recipient, amount and times of an authorization', async (t) => {
+t.test('recipient, amount and times of an authorization must match the offer', async (t) => {
   const name = (part: string) => `invalid_exact_evm_${part}`
-  const earliest = FIXED_NOW_SECONDS + OFFER_DEADLINE_MS / 1000 + 45
+  const earliest = FIXED_NOW_SECONDS + SAMPLE_OFFER_TOOL_DEADLINE_MS / 1000 + 45
   const table: [string, object, string | null][] = [
     ['recipient', { to: X402_PAYER }, name('recipient_mismatch')],
     ['underpaid', { value: '29999' }, name('payload_authorization_value_mismatch')],
@@ -64,24 +64,25 @@ t.test('recipient, amount and times of an authorization', async (t) => {
       { ...x402V2Payment, payload: signed },
       { ...x402V1Payment, payload: signed },
     ]) {
-      if (reason === null) t.match(await readX402Payment(document), { amount: 30_000n }, what)
-      else t.strictSame(await paymentProblemOf(readX402Payment(document)), [402, reason], what)
+      if (reason === null) t.match(await readSampleX402Payment(document), { amount: 30_000n }, what)
+      else
+        t.strictSame(await paymentProblemOf(readSampleX402Payment(document)), [402, reason], what)
     }
   }
 })
 
-t.test('a fraction of a second counts against the payer', async (t) => {
-  const end = FIXED_NOW_SECONDS + OFFER_DEADLINE_MS / 1000 + 45
+t.test('times are rounded against the payer', async (t) => {
+  const end = FIXED_NOW_SECONDS + SAMPLE_OFFER_TOOL_DEADLINE_MS / 1000 + 45
   const signed = { ...x402Payload, authorization: { ...x402Authorization, validBefore: `${end}` } }
   const late = { now: FIXED_NOW_MS + 1 }
   t.strictSame(
-    await paymentProblemOf(readX402Payment({ ...x402V2Payment, payload: signed }, late)),
+    await paymentProblemOf(readSampleX402Payment({ ...x402V2Payment, payload: signed }, late)),
     [402, 'invalid_exact_evm_payload_authorization_valid_before'],
   )
 })
 
-t.test('Permit2 on BSC counts in 18 decimals', async (t) => {
-  t.strictSame(await readX402Payment(x402Permit2Payment()), {
+t.test('Permit2 on BSC uses 18 decimals', async (t) => {
+  t.strictSame(await readSampleX402Payment(x402Permit2Payment()), {
     ...NORMALIZED_X402_PAYMENT,
     rail: 'x402',
     wire: 'v2',
@@ -91,13 +92,13 @@ t.test('Permit2 on BSC counts in 18 decimals', async (t) => {
     nonce: '7',
     proof: {
       kind: 'permit2',
-      signature: X402_SIGNATURE,
+      signature: SAMPLE_X402_SIGNATURE,
       spender: X402_EXACT_PROXY_ADDRESS.toLowerCase(),
       deadline: BigInt(FIXED_NOW_SECONDS + 300),
     },
   })
   t.match(
-    await readX402Payment({
+    await readSampleX402Payment({
       ...x402Permit2Payment(),
       accepted: undefined,
       x402Version: 1,
@@ -120,10 +121,13 @@ t.test('Permit2 on BSC counts in 18 decimals', async (t) => {
     [{ witness: { ...witness, validAfter: `${FIXED_NOW_SECONDS}` } }, 'permit2_not_yet_valid'],
   ]
   for (const [change, reason] of table) {
-    t.strictSame(await paymentProblemOf(readX402Payment(x402Permit2Payment(change))), [402, reason])
+    t.strictSame(await paymentProblemOf(readSampleX402Payment(x402Permit2Payment(change))), [
+      402,
+      reason,
+    ])
   }
-  t.strictSame(await paymentProblemOf(readX402Payment(x402Permit2Payment({ nonce: '0x07' }))), [
-    400,
-    'invalid_payload',
-  ])
+  t.strictSame(
+    await paymentProblemOf(readSampleX402Payment(x402Permit2Payment({ nonce: '0x07' }))),
+    [400, 'invalid_payload'],
+  )
 })

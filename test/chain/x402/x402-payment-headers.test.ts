@@ -7,13 +7,11 @@ import { privateKeyToAccount } from 'viem/accounts'
 import { mppChallengeHeader } from '../../../chain/mpp/mpp-challenge.ts'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import type {
-  RequestHeaders as Given,
   HexString,
   PaymentOffer,
-  OnchainPayment,
-} from '../../../chain/onchain-payment.ts'
+  NormalizedPayment,
+} from '../../../chain/onchain-payment-types.ts'
 import { eip3009Digest } from '../../../chain/evm/eip3009.ts'
-import { readRequestPayment } from '../../../chain/x402/read-request-payment.ts'
 import {
   encodePaymentRequiredHeader,
   paymentResponseHeaders,
@@ -27,6 +25,7 @@ import {
   ALL_TEST_RAILS,
   OFFER_TREASURY,
   OFFER_URL,
+  readPaymentOfHeaders,
 } from '../../support/payments/sample-payment-offer.ts'
 
 /** The first dev account of anvil. */
@@ -36,7 +35,7 @@ const account = privateKeyToAccount(
 const decode = (header: string | undefined) =>
   JSON.parse(Buffer.from(header ?? '', 'base64').toString('utf8'))
 
-t.test('the golden 402 of version 2', async (t) => {
+t.test('the 402 of version 2 equals the golden vector', async (t) => {
   const header = encodePaymentRequiredHeader(sampleOffer(), 'invalid_exact_evm_signature')
   t.match(header, /^[A-Za-z0-9+/]+={0,2}$/, 'the only alphabet the SDK takes')
   t.match(header, /[+/]/, 'and not by chance')
@@ -83,7 +82,7 @@ t.test('the golden 402 of version 2', async (t) => {
   t.notOk('error' in decode(encodePaymentRequiredHeader(sampleOffer())))
 })
 
-t.test('the golden body of version 1 names only what its strict client knows', async (t) => {
+t.test('the body of version 1 has only the fields that its strict client accepts', async (t) => {
   const entry = {
     scheme: 'exact',
     maxAmountRequired: '30000',
@@ -122,7 +121,7 @@ t.test('all headers of a 402 stay under 8 KB', async (t) => {
   t.ok(size > 1000 && size < 8000, `${size} bytes`)
 })
 
-t.test('prices become atomic units once', async (t) => {
+t.test('each price is converted to atomic units once', async (t) => {
   for (const [usdc, six, eighteen] of [
     [0.000001, '1', '1000000000000'],
     [0.01, '10000', '10000000000000000'],
@@ -138,13 +137,13 @@ t.test('prices become atomic units once', async (t) => {
   }
 })
 
-/** A server that asks for payment and keeps what it was paid with. */
+/** A server that requests payments and records them. */
 function shop(asked: PaymentOffer, { v2 = true } = {}) {
-  const paid: OnchainPayment[] = []
+  const paid: NormalizedPayment[] = []
   const serve = async (input: string | URL | Request, init?: RequestInit) => {
     const request = new Request(input, init)
-    const headers: Given = Object.fromEntries(request.headers)
-    const payment = await readRequestPayment(headers, asked, ALL_TEST_RAILS, Date.now(), EMPTY_BODY)
+    const headers = Object.fromEntries(request.headers)
+    const payment = await readPaymentOfHeaders(headers, { offer: asked, now: Date.now() })
     if (payment === null) {
       const required = v2 ? { 'PAYMENT-REQUIRED': encodePaymentRequiredHeader(asked) } : {}
       return Response.json(
@@ -166,7 +165,7 @@ function shop(asked: PaymentOffer, { v2 = true } = {}) {
 }
 
 /** Who signed a payment, when the token has the name and version of the pinned table. */
-async function signerOf({ proof, ...payment }: OnchainPayment): Promise<string> {
+async function signerOf({ proof, ...payment }: NormalizedPayment): Promise<string> {
   if (proof.kind !== 'eip3009') throw new Error('it is no authorization')
   const token = { address: payment.asset, chainId: 8453, ...PAYMENT_NETWORKS.base.domain }
   const { amount: value, nonce } = payment
@@ -188,7 +187,7 @@ for (const [wire, reply] of [
     t.match(paid, [
       { wire, chain: 'eip155:8453', amount: 30_000n, from: account.address.toLowerCase() },
     ])
-    t.equal(await signerOf(paid[0] as OnchainPayment), account.address.toLowerCase())
+    t.equal(await signerOf(paid[0] as NormalizedPayment), account.address.toLowerCase())
     t.match(decodePaymentResponseHeader(answer.headers.get(reply) ?? ''), {
       success: true,
       transaction: `0x${'11'.repeat(32)}`,
@@ -200,7 +199,7 @@ for (const [wire, reply] of [
   })
 }
 
-t.test('the unmodified client signs Permit2 where BSC is all there is', async (t) => {
+t.test('the unmodified client signs Permit2 if only BSC is offered', async (t) => {
   const allowed = { network: 'eip155:56', asset: PAYMENT_NETWORKS.bsc.asset } as const
   const controlled = new x402Client().setSpendControls({ allowedAssets: [allowed] })
   const client = registerExactEvmScheme(controlled, { signer: account })
@@ -213,8 +212,8 @@ t.test('the unmodified client signs Permit2 where BSC is all there is', async (t
 })
 
 t.test('a reply contains the known fields, in the dialect of the payment', async (t) => {
-  const payment = (wire: OnchainPayment['wire']) =>
-    ({ wire, chain: 'eip155:8453', from: '0xf39f', amount: 30_000n }) as OnchainPayment
+  const payment = (wire: NormalizedPayment['wire']) =>
+    ({ wire, chain: 'eip155:8453', from: '0xf39f', amount: 30_000n }) as NormalizedPayment
   const settlement = {
     success: true,
     transaction: '0x12',

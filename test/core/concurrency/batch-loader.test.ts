@@ -1,7 +1,7 @@
 import t from 'tap'
 import { createBatchLoader } from '../../../core/concurrency/batch-loader.ts'
 
-/** Asks that are answered when they are told to. */
+/** A loader that answers on command. */
 function asking(options: { most: number; atOnce?: number }) {
   const asked: { items: readonly number[]; answer: () => void; fail: () => void }[] = []
   const ask = createBatchLoader<number, number>(
@@ -41,7 +41,7 @@ t.test('requests during a batch wait for the next one, up to its size', async (t
   t.strictSame(await Promise.all(all), [10, 20, 30, 40])
 })
 
-t.test('several are under way where that is allowed', async (t) => {
+t.test('several batches run concurrently where that is allowed', async (t) => {
   const { ask, begun, turn } = asking({ most: 2, atOnce: 2 })
   for (const item of [1, 2, 3, 4, 5]) void ask(item)
   await turn()
@@ -51,7 +51,7 @@ t.test('several are under way where that is allowed', async (t) => {
   ])
 })
 
-t.test('a failed batch fails its own requests and none after it', async (t) => {
+t.test('a failed batch fails only its own requests', async (t) => {
   const { ask, asked, turn } = asking({ most: 2 })
   const [first, second, third] = [ask(1), ask(2), ask(3)]
   await turn()

@@ -36,7 +36,7 @@ function served(more: Partial<FairQueueOptions> = {}) {
     await new Promise(setImmediate)
     return given
   }
-  /** The one who was served last has had it for so long. */
+  /** How long the owner served last has had its slot. */
   const end = (name: string, afterMs = 0) => {
     clock.pass(afterMs)
     leases.get(name)?.release()
@@ -49,7 +49,7 @@ t.test('callers of one owner are served in their order', async (t) => {
   for (const name of ['a1', 'a2', 'a3']) void wait(name)
   t.equal(queue.waiting(), 3)
   for (let n = 0; n < 3; n += 1) t.equal(await give(), true)
-  t.equal(await give(), false, 'nobody waits')
+  t.equal(await give(), false, 'no caller waits')
   t.strictSame(order, ['a1', 'a2', 'a3'])
 })
 
@@ -90,7 +90,7 @@ t.test(
     for (const name of ['a1', 'a2', 'a3']) void wait(name)
     await give()
     await give()
-    t.equal(await give(), false, 'nobody else wants one')
+    t.equal(await give(), false, 'no other caller waits')
     void wait('b1')
     t.equal(await give(), true)
     end('a1')
@@ -109,7 +109,7 @@ t.test('a full queue rejects the last caller of the largest owner', async (t) =>
   t.strictSame(refused, ['a4: full', 'a3: full'])
   void wait('b2')
   await new Promise(setImmediate)
-  t.strictSame(refused.slice(2), ['b2: full'], 'nobody has more than it would have')
+  t.strictSame(refused.slice(2), ['b2: full'], 'no owner has more than its share')
   t.equal(queue.waiting(), 4)
   while (await give());
   t.strictSame(new Set(order), new Set(['a1', 'a2', 'b1', 'c1']))
@@ -132,7 +132,7 @@ t.test('a caller that leaves or times out is not served and frees its place', as
   t.strictSame(order, ['a3'])
 })
 
-t.test('the next in turn can be refused', async (t) => {
+t.test('the next caller in turn can be rejected', async (t) => {
   const { wait, refused, queue } = served()
   const all = ['a1', 'b1'].map((name) => wait(name))
   t.strictSame([queue.rejectNext(), queue.rejectNext(), queue.rejectNext()], [true, true, false])
@@ -140,7 +140,7 @@ t.test('the next in turn can be refused', async (t) => {
   t.strictSame(refused, ['a1: full', 'b1: full'])
 })
 
-t.test('places are never more than there are, and each is handed on', async (t) => {
+t.test('the slots in use never exceed the maximum, and each freed slot is passed on', async (t) => {
   const { clock, options } = settings()
   const places = createFairSemaphore(2, options)
   let [inside, most] = [0, 0]

@@ -3,7 +3,7 @@ import { redactSecrets, REDACTED } from '../../../core/validation/redact-secrets
 
 const found = (value: unknown) => redactSecrets(value).found
 
-t.test('headers but the plain ones are credentials', async (t) => {
+t.test('all headers except the well-known plain ones are credentials', async (t) => {
   const headers = { Authorization: 'Bearer x', 'X-Custom': 'y', Accept: 'text/html' }
   t.strictSame(redactSecrets({ url: 'u', headers }), {
     shown: {
@@ -15,7 +15,7 @@ t.test('headers but the plain ones are credentials', async (t) => {
   t.notOk(found({ headers: { 'content-type': 'a/b', 'User-Agent': 'me' } }))
 })
 
-t.test('a field that is named as a credential is one, at any depth', async (t) => {
+t.test('a field with the name of a credential is redacted at any depth', async (t) => {
   for (const name of [
     'authorization',
     'Cookie',

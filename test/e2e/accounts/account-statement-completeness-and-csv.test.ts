@@ -1,9 +1,9 @@
 import t from 'tap'
-import { openRadioDrop } from '../../../app/cli/radio-drop-cli-command.ts'
+import { openRadioDrop } from '../../../app/cli/operator/radio-drops.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { fromUsdc } from '../../../core/money.ts'
 import { topUpFleetCommand } from '../../../payments/commands/fleet-commands.ts'
-import { insertBookedDeposit } from '../../support/payments/insert-deposit.ts'
+import { insertArrivedDeposit } from '../../support/payments/insert-deposit.ts'
 import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
 import {
   assertRunningBalances,
@@ -23,7 +23,7 @@ const find = (
   kind: string,
 ): StatementMovementFields | undefined => lines.find((line) => line.kind === kind)
 
-t.test('everything an agent can do with money is in its statement, and adds up', async (t) => {
+t.test('the statement contains every kind of movement and adds up', async (t) => {
   const main = await startStation(t)
   const post = async ({ key }: TestAgent, path: string, json: object = {}) => {
     const answer = await main.ask('POST', path, { key, json })
@@ -35,9 +35,9 @@ t.test('everything an agent can do with money is in its statement, and adds up',
   const join = { name: 'friend', referral_code: code }
   const joined = (await main.ask('POST', '/api/onboard', { json: join })).body
   const bob = { id: joined.agent_id, key: joined.api_key }
-  const deposit = await insertBookedDeposit(main, ann.id, 5)
-  await insertBookedDeposit(main, bob.id, 0.4)
-  await insertBookedDeposit(main, bob.id, 9.6)
+  const deposit = await insertArrivedDeposit(main, ann.id, 5)
+  await insertArrivedDeposit(main, bob.id, 0.4)
+  await insertArrivedDeposit(main, bob.id, 9.6)
 
   await main.call(ann, TOOL)
   await main.call(bob, TOOL, {}, { 'x-ghost-mode': 'stealth' })
@@ -118,7 +118,7 @@ t.test('everything an agent can do with money is in its statement, and adds up',
   await main.verify()
 })
 
-t.test('held and lent money is listed as such', async (t) => {
+t.test('held and lent credits are listed as such', async (t) => {
   const main = await startStation(t)
   const owner = await main.onboard()
   const member = await main.onboard(0.01)
@@ -150,11 +150,14 @@ t.test('held and lent money is listed as such', async (t) => {
   await main.verify()
 })
 
-t.test('a walk sees each movement once while new ones arrive from all sides', async (t) => {
+t.test('pagination returns each movement once while new ones arrive', async (t) => {
   const main = await startStation(t)
   const [ann, bob] = [await main.onboard(), await main.onboard()]
-  await insertBookedDeposit(main, ann.id, 5)
-  await insertBookedDeposit(main, bob.id, 5)
+  await insertArrivedDeposit(main, ann.id, 5)
+  await insertArrivedDeposit(main, bob.id, 5)
+  // Nothing was asked of the agent since: the statement itself credits what has arrived.
+  const begin = await assertStatementMatchesLedger(t, main, ann)
+  t.match(find(begin, 'deposit'), { cash_usdc: 5 }, 'an arrived deposit is listed at once')
   const act = () =>
     Promise.all([
       main.call(ann, TOOL),
@@ -191,7 +194,7 @@ t.test('a walk sees each movement once while new ones arrive from all sides', as
   await main.verify()
 })
 
-t.test('a late commit behind the cursor changes nothing in a walk that has begun', async (t) => {
+t.test('a late commit behind the cursor does not change a pagination in progress', async (t) => {
   const main = await startStation(t)
   const [ann, bob] = [await main.onboard(), await main.onboard()]
   for (let call = 0; call < 3; call += 1) await main.call(ann, TOOL)
@@ -205,13 +208,13 @@ t.test('a late commit behind the cursor changes nothing in a walk that has begun
     const at = new Date(Date.parse(String(late?.created_at)) - 2_000)
     const [id, transfer] = [newUuidV7(at.getTime()), newUuidV7(at.getTime())]
     const old = id.replace(/^.{8}-.{4}/, (late?.movement_id ?? '').slice(0, 13)).replace(/^./, '0')
-    await main.sql`insert into transfers (id, owner, debit, credit, amount_micros, kind, call_id, at)
+    await main.sql`insert into ledger (id, owner, debit, credit, amount_micros, kind, call_id, at)
       values (${old}, ${bob.id}, ${`agent:${bob.id}:promo`}, ${`agent:${ann.id}:promo`}, 10000, 'send', ${transfer}, ${at})`
   })
   t.strictSame(lines, before)
 })
 
-t.test('a span is cut out of it with the balances of its end', async (t) => {
+t.test('a time range is returned with the balances of its end', async (t) => {
   const main = await startStation(t)
   const ann = await main.onboard()
   for (let call = 0; call < 4; call += 1) await main.call(ann, TOOL)
@@ -270,10 +273,10 @@ t.test('a span is cut out of it with the balances of its end', async (t) => {
   }
 })
 
-t.test('as CSV it is one file that a spreadsheet reads as data', async (t) => {
+t.test('the CSV is one file that a spreadsheet reads as data', async (t) => {
   const main = await startStation(t)
   const [ann, bob] = [await main.onboard(), await main.onboard()]
-  await insertBookedDeposit(main, ann.id, 5)
+  await insertArrivedDeposit(main, ann.id, 5)
   for (const memo of ['=cmd|x', '+1', '-1', '@x', 'plain, "quoted"', ';semi']) {
     const json = { to_agent_id: bob.id, amount_usdc: 0.01, memo }
     const sent = await main.ask('POST', '/api/agent/send', { key: ann.key, json })
@@ -313,47 +316,50 @@ function parseCsv(text: string): string[][] {
   return rows
 }
 
-t.test('a tip is one transfer with its fee, on one page, and the sums are right', async (t) => {
-  const main = await startStation(t)
-  const [ann, bob] = [await main.onboard(), await main.onboard()]
-  await insertBookedDeposit(main, ann.id, 1)
-  const pay = (path: string, from: TestAgent, to: TestAgent, usdc: number, more: object = {}) =>
-    main.ask('POST', path, {
-      key: from.key,
-      json: { to_agent_id: to.id, amount_usdc: usdc, ...more },
-    })
-  const sent = await pay('/api/agent/send', ann, bob, 0.2)
-  // Takes both parts of the purse: four rows of the ledger.
-  const tip = await pay('/api/tip', ann, bob, 1, { note: 'thanks' })
-  const back = await pay('/api/tip', bob, ann, 0.1)
-  interface Row {
-    readonly transfer_id: string
-  }
-  const walk = async ({ key }: TestAgent, limit: number) => {
-    const rows: Row[] = []
-    let cursor: unknown = ''
-    for (; cursor !== null;) {
-      const at = cursor === '' ? '' : `&cursor=${cursor as string}`
-      const { body } = await main.ask('GET', `/api/agent/transfers?limit=${limit}${at}`, { key })
-      rows.push(...(body['transfers'] as Row[]))
-      cursor = body['next_cursor']
+t.test(
+  'a tip is listed as one transfer with its fee, on one page, with correct sums',
+  async (t) => {
+    const main = await startStation(t)
+    const [ann, bob] = [await main.onboard(), await main.onboard()]
+    await insertArrivedDeposit(main, ann.id, 1)
+    const pay = (path: string, from: TestAgent, to: TestAgent, usdc: number, more: object = {}) =>
+      main.ask('POST', path, {
+        key: from.key,
+        json: { to_agent_id: to.id, amount_usdc: usdc, ...more },
+      })
+    const sent = await pay('/api/agent/send', ann, bob, 0.2)
+    // Takes both parts of the purse: four rows of the ledger.
+    const tip = await pay('/api/tip', ann, bob, 1, { note: 'thanks' })
+    const back = await pay('/api/tip', bob, ann, 0.1)
+    interface Row {
+      readonly transfer_id: string
     }
-    return rows
-  }
-  const [first, second, third] = [back, tip, sent].map(({ body }) => body['transfer_id'])
-  const mine = await walk(ann, 1)
-  t.match(mine, [
-    { id: first, direction: 'received', amount_usdc: 0.1, fee_usdc: 0.005, received_usdc: 0.095 },
-    { id: second, direction: 'sent', amount_usdc: 1, fee_usdc: 0.05, received_usdc: 0.95 },
-    { id: third, direction: 'sent', amount_usdc: 0.2, fee_usdc: 0, received_usdc: 0.2 },
-  ])
-  t.equal(mine.length, 3)
-  t.match(mine[1], { kind: 'tip', memo: 'thanks', agent_id: bob.id, transfer_id: second })
-  t.strictSame(await walk(ann, 2), mine)
-  t.match(
-    (await walk(bob, 1)).map(({ transfer_id: id }) => id),
-    [first, second, third],
-  )
-  const { body } = await main.ask('GET', '/api/agent/transfers', { key: ann.key })
-  t.match(body, { count: 3, sent_usdc: 1.2, received_usdc: 0.095, net_usdc: -1.105 })
-})
+    const walk = async ({ key }: TestAgent, limit: number) => {
+      const rows: Row[] = []
+      let cursor: unknown = ''
+      for (; cursor !== null;) {
+        const at = cursor === '' ? '' : `&cursor=${cursor as string}`
+        const { body } = await main.ask('GET', `/api/agent/transfers?limit=${limit}${at}`, { key })
+        rows.push(...(body['transfers'] as Row[]))
+        cursor = body['next_cursor']
+      }
+      return rows
+    }
+    const [first, second, third] = [back, tip, sent].map(({ body }) => body['transfer_id'])
+    const mine = await walk(ann, 1)
+    t.match(mine, [
+      { id: first, direction: 'received', amount_usdc: 0.1, fee_usdc: 0.005, received_usdc: 0.095 },
+      { id: second, direction: 'sent', amount_usdc: 1, fee_usdc: 0.05, received_usdc: 0.95 },
+      { id: third, direction: 'sent', amount_usdc: 0.2, fee_usdc: 0, received_usdc: 0.2 },
+    ])
+    t.equal(mine.length, 3)
+    t.match(mine[1], { kind: 'tip', memo: 'thanks', agent_id: bob.id, transfer_id: second })
+    t.strictSame(await walk(ann, 2), mine)
+    t.match(
+      (await walk(bob, 1)).map(({ transfer_id: id }) => id),
+      [first, second, third],
+    )
+    const { body } = await main.ask('GET', '/api/agent/transfers', { key: ann.key })
+    t.match(body, { count: 3, sent_usdc: 1.2, received_usdc: 0.095, net_usdc: -1.105 })
+  },
+)

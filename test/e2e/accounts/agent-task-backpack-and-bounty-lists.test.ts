@@ -33,7 +33,7 @@ async function walk(guest: TestAgent, path: string, name: string, limit: number)
 }
 const idsOf = (items: readonly Item[]) => items.map(({ id }) => id)
 
-t.test('an agent finds all of its tasks again, ended ones too', async (t) => {
+t.test('an agent lists all of its tasks, ended ones too', async (t) => {
   const [ann, bob] = [await main.onboard(), await main.onboard()]
   const made: string[] = []
   for (let task = 0; task < 5; task += 1)
@@ -54,7 +54,7 @@ t.test('an agent finds all of its tasks again, ended ones too', async (t) => {
   t.equal((await get('/api/tasks?state=lost', ann)).status, 400)
 })
 
-t.test('and all of its Backpacks, and what one of them is', async (t) => {
+t.test('an agent lists all of its Backpacks and reads each', async (t) => {
   const ann = await main.onboard()
   const made: string[] = []
   for (let pack = 0; pack < 5; pack += 1)
@@ -74,7 +74,7 @@ t.test('and all of its Backpacks, and what one of them is', async (t) => {
   t.match((await get('/api/backpack')).body, {}, 'the manual stays')
 })
 
-t.test('and the bounties it posted or was paid for', async (t) => {
+t.test('an agent lists the bounties that it posted or was paid for', async (t) => {
   const [ann, bob] = [await main.onboard(), await main.onboard()]
   const bounty = { title: 'x', description: 'x', domain: 'x', reward_usdc: 0.05 }
   const made: string[] = []
@@ -94,7 +94,7 @@ t.test('and the bounties it posted or was paid for', async (t) => {
   t.equal((await get('/api/bounties/mine')).status, 401)
 })
 
-t.test('only its owner and its members see who is in a fleet', async (t) => {
+t.test('only the owner and the members list the members of a fleet', async (t) => {
   const owner = await main.onboard()
   const id = String((await post(owner, '/api/fleet/create', { name: 'crew' }))['fleet_id'])
   const members: TestAgent[] = []
@@ -151,7 +151,7 @@ t.test('every list returns items, count and cursor', async (t) => {
   t.equal(key?.['key_id'], key?.id)
 })
 
-t.test('a referral code leads to a page that says how to use it', async (t) => {
+t.test('the URL of a referral code returns instructions', async (t) => {
   const ann = await main.onboard()
   const { referral_code: code, onboard_url: url } = await post(ann, '/api/referrals/create')
   const path = String(url).replace('http://gas.test', '')
@@ -168,7 +168,7 @@ t.test('a referral code leads to a page that says how to use it', async (t) => {
 })
 
 t.test('only callable tools are trending', async (t) => {
-  // A trend is kept for a minute: this station has told none yet.
+  // Trends are cached for a minute: this station has returned none yet.
   const fresh = await startStation(t)
   const ann = await fresh.onboard()
   const json = { channel: 'news', type: 'insight', payload: {} }

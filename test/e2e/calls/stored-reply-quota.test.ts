@@ -72,7 +72,7 @@ t.test('the stored bytes of an agent per day are bounded exactly, on two nodes',
   const answers = await Promise.all(keys.map((key, at) => get(node(at), guest, 40_000, key)))
   t.ok(
     answers.every(({ status }) => status === 200),
-    'nobody is refused',
+    'no call is rejected',
   )
   const dropped = keys.filter((_, at) => note(answers[at] as TestReply) !== undefined)
   t.equal(dropped.length, 4, 'two of 40 KB fit')
@@ -124,7 +124,7 @@ t.test('the bytes of clipboards and keyrings per agent and day are bounded', asy
   t.equal(row?.['n'], 3)
 })
 
-t.test('plain writes have a bound of their own', async (t) => {
+t.test('plain writes have a separate limit', async (t) => {
   const main = await startStation(t)
   const guest = await main.onboard()
   const pack = await main.ask('POST', '/api/backpack/create', {

@@ -14,7 +14,7 @@ const models = await startLlmApi(t)
 models.answer = () => ANSWER
 const main = await startStation(t, { LLM_PROVIDERS: models.providers({ small: {} }) })
 
-/** A door of the station behind which little waits: the system's share of it does not grow. */
+/** A connection with small buffers, so that the system holds little. */
 const door = join(t.testdir(), 'door')
 const narrow = createServer((socket) => main.station.server.server.emit('connection', socket))
 await new Promise<void>((ready) => narrow.listen(door, ready))
@@ -22,7 +22,7 @@ t.teardown(() => new Promise((done) => narrow.close(done)))
 
 interface Slow {
   readonly socket: Socket
-  /** Reads what is left: the events in order. */
+  /** Reads the remaining events in order. */
   rest(): Promise<{ event: string; data: Record<string, unknown> }[]>
 }
 

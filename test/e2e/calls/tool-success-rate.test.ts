@@ -1,5 +1,5 @@
 import t from 'tap'
-import { MINUTE, createSystemClock } from '../../../core/clock.ts'
+import { MINUTE, createDatabaseAdjustedClock } from '../../../core/clock.ts'
 import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
 
@@ -9,7 +9,7 @@ interface Listed {
 
 t.test('the success rate counts failures of the tool, not errors of its callers', async (t) => {
   let later = 0
-  const clock = { ...createSystemClock(), mono: () => performance.now() + later }
+  const clock = { ...createDatabaseAdjustedClock(), mono: () => performance.now() + later }
   const station = await startStation(t, { STARTER_CREDITS_USDC: '2' }, { clock })
   const { ask, call, sql } = station
   const guest = await station.onboard()

@@ -19,10 +19,10 @@ interface Field {
 const blank = ({ minLength = 0, maxLength = 9 }: Field) =>
   ' \t\n\u00a0\u3000'.padEnd(minLength, ' ').slice(0, maxLength)
 
-/** What a text of no words does no harm to. */
+/** Fields that accept a text without words. */
 const FREE = new Set(['llm_routing.system'])
 
-t.test('no tool takes blank text, and none is charged for it', async (t) => {
+t.test('every tool rejects blank text without a charge', async (t) => {
   const before = await main.balance(guest)
   let fields = 0
   for (const tool of NATIVE_TOOLS) {
@@ -55,7 +55,7 @@ t.test('validation errors are sentences', async (t) => {
   })
 })
 
-t.test('no route takes blank text either', async (t) => {
+t.test('every route rejects blank text', async (t) => {
   const table = writeRouteCases(await createAgentObjects(main, guest))
   const before = await main.balance(guest)
   for (const [route, ...names] of [
@@ -96,7 +96,7 @@ t.test('no route takes blank text either', async (t) => {
   t.equal(await main.balance(guest), before)
 })
 
-t.test('blanks around and between words are taken as they are', async (t) => {
+t.test('blanks around and between words are kept', async (t) => {
   const answer = await main.call(guest, 'agent_ping', {
     target_agent_id: friend.id,
     message: '  two  words \n',

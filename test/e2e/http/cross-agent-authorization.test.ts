@@ -5,7 +5,10 @@ import {
   createAgentObjects,
   PAID_CALL_BODY,
 } from '../../support/agents/write-route-agent-objects.ts'
-import { readDatabaseFootprint, UNKNOWN_ID } from '../../support/write-routes/write-route-cases.ts'
+import {
+  countRowsWrittenByRequests,
+  UNKNOWN_ID,
+} from '../../support/write-routes/write-route-cases.ts'
 
 t.test('money and identity fields of a body are ignored', async (t) => {
   const main = await startStation(t)
@@ -24,7 +27,7 @@ t.test('money and identity fields of a body are ignored', async (t) => {
     price: 0,
     owner: UNKNOWN_ID,
   }
-  const before = await readDatabaseFootprint(main)
+  const before = await countRowsWrittenByRequests(main)
   const bodies: [string, object][] = [
     ['/api/onboard', { name: 'eve' }],
     ['/api/agents/register', { name: 'eve' }],
@@ -48,7 +51,7 @@ t.test('money and identity fields of a body are ignored', async (t) => {
     status: 400,
     body: { errors: [{ pointer: '/agents/0/balance_usdc' }] },
   })
-  t.strictSame(await readDatabaseFootprint(main), before, 'nothing was moved')
+  t.strictSame(await countRowsWrittenByRequests(main), before, 'nothing was moved')
   t.equal(await main.balance(her), 0.5)
   await main.verify()
 })
@@ -61,7 +64,7 @@ t.test('objects of another agent return not found', async (t) => {
   const note = { key: 'k', value: 'private' }
   await main.ask('POST', `/api/backpack/${hers.backpack}/keyring`, { key: ann.key, json: secret })
   await main.ask('POST', `/api/backpack/${hers.backpack}/clipboard`, { key: ann.key, json: note })
-  const before = await readDatabaseFootprint(main)
+  const before = await countRowsWrittenByRequests(main)
 
   const amount = { budget_usdc: 2 }
   const cells: [string, string, (id: string) => TestRequestOptions, 'task' | 'pack' | 'key'][] = [
@@ -148,9 +151,9 @@ t.test('objects of another agent return not found', async (t) => {
     })
     t.match(quote.body, { would_refuse: { status: 404 } })
     const stranger = await main.ask('POST', '/api/refuel', { json: PAID_CALL_BODY, headers })
-    t.match(stranger.status, 401, 'without a key nobody is under the limits of an owner')
+    t.match(stranger.status, 401, 'without a key the limits of an owner do not apply')
   }
-  t.strictSame(await readDatabaseFootprint(main), before, 'nothing was moved')
+  t.strictSame(await countRowsWrittenByRequests(main), before, 'nothing was moved')
   t.equal((await main.ask('GET', `/api/task/${hers.task}`, { key: ann.key })).status, 200)
   const kept = await main.ask('GET', `/api/backpack/${hers.backpack}/clipboard?key=k`, {
     key: ann.key,
@@ -159,7 +162,7 @@ t.test('objects of another agent return not found', async (t) => {
   await main.verify()
 })
 
-t.test('a bad key is never taken for no key', async (t) => {
+t.test('a request with a bad key is never treated as anonymous', async (t) => {
   const main = await startStation(t)
   const her = await main.onboard()
   const { body } = await main.ask('POST', '/api/keys', { key: her.key, json: {} })

@@ -162,7 +162,7 @@ t.test('an oversized input returns its maximum size', async (t) => {
   })
 })
 
-t.test('a webhook for the same events at the same address is there once', async (t) => {
+t.test('a second webhook for the same events and address returns 409', async (t) => {
   const main = await startStation(t)
   const [her, him] = [await main.onboard(), await main.onboard()]
   const register = (json: object, key = her.key) =>
@@ -209,7 +209,7 @@ t.test('a webhook for the same events at the same address is there once', async 
   t.equal((await register({ events: ['topup', 'tool_call'] })).status, 200)
 })
 
-t.test('of fleets made at once none is beyond the limit', async (t) => {
+t.test('concurrent requests create no fleet beyond the limit', async (t) => {
   const main = await startStation(t)
   const owner = await main.onboard()
   await main.sql`

@@ -12,7 +12,7 @@ const signal = { channel: 'x', type: 'ping', payload: {} }
 const pager = (fields: object) => ({ agent_name: 'x', pager: fields })
 const tool = (name: string, fields: object) => ({ tool: name, ...fields })
 
-/** By route, body, pointer and everything that is told of the field there; nothing else is told. */
+/** Route, body, pointer and the complete expected detail of the field. */
 const WORDS: readonly Told[] = [
   ['/api/onboard', { name: 'a b' }, '/name', 'must be letters, digits, dashes and underscores'],
   ['/api/onboard', { name: 'a' }, '/name', 'must have 2 to 64 characters'],
@@ -222,11 +222,11 @@ t.test('a misspelt field or tool gets a suggestion', async (t) => {
   for (const slug of ['teleport', 'crow', '__proto__', 'a']) {
     const { body } = await main.ask('GET', `/api/tools/${slug}`)
     t.equal(body['detail'], 'There is no such tool.')
-    t.notOk('did_you_mean' in body, `${slug}: what is not listed is nobody's guess`)
+    t.notOk('did_you_mean' in body, `${slug}: unlisted names are not suggested`)
   }
 })
 
-/** Every pattern below a value, with where it stands. */
+/** Every pattern below a value, with its path. */
 function* patternsIn(value: object, at = ''): Generator<[at: string, pattern: string]> {
   for (const [name, inner] of Object.entries(value)) {
     if (name === 'pattern' && typeof inner === 'string') yield [at, inner]
@@ -234,9 +234,9 @@ function* patternsIn(value: object, at = ''): Generator<[at: string, pattern: st
   }
 }
 
-t.test('every pattern that a request can miss has words', async (t) => {
+t.test('every schema pattern has a description in words', async (t) => {
   const main = await startStation(t)
-  const { body: document } = await main.ask('GET', '/api/openapi.json')
+  const document = main.station.server.swagger()
   const { body: tools } = await main.ask('GET', '/api/tools')
   const inputs = (tools['tools'] as { slug: string; input_schema: object }[]).map(
     ({ slug, input_schema }) => [slug, input_schema],

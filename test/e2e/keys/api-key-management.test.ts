@@ -1,6 +1,9 @@
 import t from 'tap'
 import { TOKEN_BUCKET_RATES } from '../../../core/limits.ts'
-import { createAgentBackpack, createBoundKey } from '../../support/agents/bound-keys.ts'
+import {
+  createAgentBackpack,
+  createBoundKey,
+} from '../../support/agents/test-backpack-bound-keys.ts'
 import type { TestRequestOptions } from '../../support/http/test-http-client.ts'
 import { startStation, type TestStation } from '../../support/station/start-test-station.ts'
 
@@ -47,7 +50,7 @@ t.test('managing keys', async (t) => {
     t.equal((await rotate(owner.key)).body.api_key, told.body.api_key, 'its own repetition')
   })
 
-  t.test('a compromised key ends at once on every node, with its stored secrets', async (t) => {
+  t.test('a compromised key and its stored secrets end at once on every node', async (t) => {
     const owner = await main.onboard()
     const leaked = await make(main, owner.key)
     await make(main, leaked.key, {}, { headers: { 'idempotency-key': 'secret' } })
@@ -67,7 +70,7 @@ t.test('managing keys', async (t) => {
     t.equal(kept.length, 0)
   })
 
-  t.test('the last lasting key that manages keys stays', async (t) => {
+  t.test('the last permanent key that manages keys cannot be revoked', async (t) => {
     const owner = await main.onboard()
     const id = await first(owner.key)
     const refused = async () => t.match(await revoke(main, owner.key, id), LAST)
@@ -85,7 +88,7 @@ t.test('managing keys', async (t) => {
     t.match(await revoke(main, keeper.key, keeper.id), LAST)
   })
 
-  t.test('of two last keys that are revoked at once on two nodes, one stays', async (t) => {
+  t.test('of two last keys revoked concurrently on two nodes one remains', async (t) => {
     const owner = await main.onboard()
     const id = await first(owner.key)
     const other = await make(main, owner.key)
@@ -99,7 +102,7 @@ t.test('managing keys', async (t) => {
   })
 })
 
-t.test('a busy agent cannot keep its owner from managing it', async (t) => {
+t.test('a busy agent cannot block key management by its owner', async (t) => {
   const main = await startStation(t, { RATE_LIMITS: 'on' })
   const owner = await main.onboard()
   const own = await createAgentBackpack(main, owner)
@@ -117,7 +120,7 @@ t.test('a busy agent cannot keep its owner from managing it', async (t) => {
   t.equal((await main.call(agent, TOOL)).body.code, 'payment_required', 'its key is gone')
 })
 
-t.test('an agent that is onboarded with a key of its own', async (t) => {
+t.test('an agent onboarded with agent_key', async (t) => {
   const main = await startStation(t)
   const wanted = { tools: [TOOL, 'agent_send'], fuse: { per_day_usdc: 0.01 }, expiry_days: 7 }
   const json = { name: 'scout', agent_key: wanted }
@@ -157,7 +160,7 @@ t.test('an agent that is onboarded with a key of its own', async (t) => {
     t.equal((await main.call(agent, TOOL)).status, 200)
   })
 
-  t.test('is the same one, keys included, where the answer was lost', async (t) => {
+  t.test('gets the same agent and keys again after a lost reply', async (t) => {
     t.same((await onboard()).body, body)
     await main.sql`delete from calls where operation = 'onboard'`
     const again = (await onboard()).body
@@ -167,7 +170,7 @@ t.test('an agent that is onboarded with a key of its own', async (t) => {
     t.equal(keys.length, 2)
   })
 
-  t.test('is not onboarded with an unknown tool', async (t) => {
+  t.test('rejects an unknown tool', async (t) => {
     const before = await main.sql`select from agents`
     for (const [name, meant] of [
       ['agent_sent', 'agent_send'],
@@ -186,7 +189,7 @@ t.test('an agent that is onboarded with a key of its own', async (t) => {
     t.equal((await main.sql`select from agents`).length, before.length)
   })
 
-  t.test('may be part of a batch', async (t) => {
+  t.test('may be onboarded in a batch', async (t) => {
     const agents = [{ name: 'plain' }, { name: 'packed', agent_key: {} }]
     const { body } = await main.ask('POST', '/api/onboard/bulk', { json: { agents } })
     const [plain, packed] = body['agents'] as Record<string, unknown>[]
@@ -194,5 +197,5 @@ t.test('an agent that is onboarded with a key of its own', async (t) => {
     t.match(packed, { agent_key: /^gas_/, backpack_id: /^bp_/ })
   })
 
-  t.test('and its books are sound', () => main.verify())
+  t.test('leaves a ledger that gas verify accepts', () => main.verify())
 })

@@ -2,7 +2,7 @@ import t from 'tap'
 import {
   createAgentBackpack as backpack,
   createBoundKey as bound,
-} from '../../support/agents/bound-keys.ts'
+} from '../../support/agents/test-backpack-bound-keys.ts'
 import type { TestRequestOptions } from '../../support/http/test-http-client.ts'
 import { connectWebSocket } from '../../support/http/websocket-and-sse-clients.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
@@ -47,7 +47,7 @@ t.test('a bound key', async (t) => {
     t.match(state.body, { calls: 2, spent_today_usdc: PRICE * 2 })
   })
 
-  t.test('is refused in another Backpack, whether it exists or not', async (t) => {
+  t.test('is rejected in another Backpack, existing or not', async (t) => {
     for (const id of [other, 'bp_none']) {
       const headers = { 'x-backpack-id': id }
       const refused = { code: 'key_bound', backpack_id: own, asked_backpack_id: id }
@@ -67,14 +67,14 @@ t.test('a bound key', async (t) => {
     t.match(await told(gone), { status: 403, body: { code: 'REVOKED' } })
   })
 
-  t.test('has no scope that manages', async (t) => {
+  t.test('has no management scope', async (t) => {
     for (const scopes of [['*'], ['tools', 'keys']]) {
       const { reply } = await bound(main, owner, own, { scopes })
       t.match(reply, { status: 400, body: { errors: [{ pointer: '/scopes' }] } })
     }
   })
 
-  t.test('repeats a request with and without the header as one', async (t) => {
+  t.test('treats a request with and without the header as the same', async (t) => {
     const spare = await backpack(main, owner)
     const key = await bound(main, owner, spare)
     const first = await main.call(key, TOOL, {}, { 'idempotency-key': 'one' })
@@ -131,7 +131,7 @@ t.test('a bound key', async (t) => {
       t.match(await main.call(one, tool), { status: 403, body: { code: 'key_bound' } })
   })
 
-  t.test('gets stored replies of its own binding only', async (t) => {
+  t.test('gets stored replies of keys with the same binding only', async (t) => {
     const [mine, theirs] = [await backpack(main, owner), await backpack(main, owner)]
     const [one, two] = [await bound(main, owner, mine), await bound(main, owner, theirs)]
     const again = (guest: { id: string; key: string }, headers: Record<string, string> = {}) =>
@@ -148,7 +148,7 @@ t.test('a bound key', async (t) => {
     t.same((await main.call(same, TOOL, {}, own)).body, answered.body)
   })
 
-  t.test('acts in its Backpack over a socket, which can name a task', async (t) => {
+  t.test('acts in its Backpack over a WebSocket, which can name a task', async (t) => {
     const mine = await backpack(main, owner)
     const one = await bound(main, owner, mine)
     const { body } = await main.ask('POST', '/api/task/start', { key: one.key, json: BUDGET })

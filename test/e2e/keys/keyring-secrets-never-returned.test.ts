@@ -69,7 +69,7 @@ const get = (url: string, name = 'TOKEN', guest = owner, inPack = pack) =>
     { 'x-backpack-id': inPack, 'idempotency-key': randomUUID() },
   )
 
-t.test('a secret is never returned, however its host encodes it', async (t) => {
+t.test('a secret is never returned in any encoding by its host', async (t) => {
   for (const how of Object.keys(SPELLINGS)) {
     const { status, body } = await get(`${home.base}/say/${how}`)
     t.equal(status, 200)
@@ -77,7 +77,7 @@ t.test('a secret is never returned, however its host encodes it', async (t) => {
   }
 })
 
-t.test('nor in the address where a redirect of its host has led', async (t) => {
+t.test('a secret is never in the final URL after a redirect of its host', async (t) => {
   for (const how of ['address', 'base64url', 'base64_in_address', 'hex', 'percent_twice']) {
     const { status, body, text } = await get(`${home.base}/to/${how}`)
     t.equal(status, 200, text)
@@ -88,7 +88,7 @@ t.test('nor in the address where a redirect of its host has led', async (t) => {
 })
 
 t.test(
-  'to another origin a redirect leads without it, and not with it in its address',
+  'a redirect to another origin is followed without the secret, and rejected if its URL contains it',
   async (t) => {
     const away = encodeURIComponent(`${abroad.base}/heard`)
     const without = await get(`${home.base}/to/plain?url=${away}`)
@@ -101,11 +101,11 @@ t.test(
         body: { code: 'upstream_error', reason: 'redirect_carries_secret', refunded: true },
       })
     }
-    t.equal(abroad.requests.length, before, 'nobody was asked')
+    t.equal(abroad.requests.length, before, 'no request was sent')
   },
 )
 
-t.test('and no stored reply contains it', async (t) => {
+t.test('no stored reply contains a secret', async (t) => {
   const rows = await main.sql<{ response: string }[]>`
     select response from calls where agent_id = ${owner.id} and response is not null`
   t.ok(rows.length > 20)
@@ -117,7 +117,7 @@ t.test('and no stored reply contains it', async (t) => {
     )
 })
 
-t.test("another agent's Backpack holds the same as none: nothing", async (t) => {
+t.test("another agent's Backpack answers like a missing one", async (t) => {
   const stranger = await main.onboard()
   const mine = await packOf(stranger)
   const asked = [

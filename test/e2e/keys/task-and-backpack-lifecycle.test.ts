@@ -28,7 +28,7 @@ const as =
   ): Promise<TestReply> =>
     node.ask(method, path, { key, ...(json === undefined ? {} : { json }), ...more })
 
-t.test('the life of a task', async (t) => {
+t.test('the lifecycle of a task', async (t) => {
   const main = await startStation(t)
   const her = await main.onboard()
   const ask = as(main, her)
@@ -82,7 +82,7 @@ t.test('the life of a task', async (t) => {
   await main.verify()
 })
 
-t.test('the life of a Backpack', async (t) => {
+t.test('the lifecycle of a Backpack', async (t) => {
   const upstream = await startDataRetrievalWebsite(t)
   const main = await startStation(t, { SSRF_ALLOW: `127.0.0.1:${upstream.port}` })
   const her = await main.onboard()
@@ -106,7 +106,7 @@ t.test('the life of a Backpack', async (t) => {
   const path = `/api/backpack/${id}`
   const packed = { 'x-backpack-id': id }
 
-  t.test('the tool list and the fuse stop calls before anything is charged', async (t) => {
+  t.test('the tool list and the fuse reject calls before a charge', async (t) => {
     const outside = await main.call(her, 'hive_read', { query: 'x' }, packed)
     t.match(outside, {
       status: 403,
@@ -263,5 +263,5 @@ t.test('the life of a Backpack', async (t) => {
     t.match(await main.call(her, TOOL, {}, packed), { status: 403, body: { code: 'REVOKED' } })
     t.equal((await ask('GET', `${path}/spend`)).status, 200, 'its log stays')
   })
-  t.test('nothing is broken afterwards', () => main.verify())
+  t.test('gas verify finds no difference afterwards', () => main.verify())
 })

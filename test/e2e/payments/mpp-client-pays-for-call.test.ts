@@ -16,7 +16,7 @@ const payer = privateKeyToAccount(
 )
 
 t.test(
-  'the unmodified client of MPP pays for a call, and its credential is good once',
+  'the unmodified MPP client pays for a call, and its credential is accepted once',
   async (t) => {
     const chain = await startLocalTempo()
     t.teardown(chain.stop)

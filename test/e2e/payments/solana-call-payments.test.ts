@@ -1,7 +1,7 @@
 import t from 'tap'
 import { x402Client, wrapFetchWithPayment, type SchemeNetworkClient } from '@x402/fetch'
-import { MINUTE, createSystemClock } from '../../../core/clock.ts'
-import { resolveSettlement } from '../../../app/cli/settlement-cli-command.ts'
+import { MINUTE, createDatabaseAdjustedClock } from '../../../core/clock.ts'
+import { resolveSolanaSettlementByOperator } from '../../../app/cli/operator/settlement-resolution.ts'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import {
   SOLANA_FEE_PAYER,
@@ -17,13 +17,13 @@ import {
   decodePaymentResponse,
   settlementIdOfReply,
 } from '../../support/payments/test-station-with-payment-chain.ts'
-import { pollUntil } from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
+import { pollUntil } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
 
 const PAY_TO = '2wKupLR9q6wXYppw8Gr2NvWxKBUqm4PPJKkQfoxHDBg4'
 const { caip2, asset } = PAYMENT_NETWORKS.solana
 
 const facilitator = await startTestFacilitator(t)
-const clock = createSystemClock()
+const clock = createDatabaseAdjustedClock()
 const main = await startStation(
   t,
   {
@@ -44,7 +44,7 @@ const offered = async (): Promise<Record<string, unknown> | undefined> => {
   return accepts.find(({ network }) => network === caip2)
 }
 
-/** The header of the client: the entry as it was offered, and what its wallet has signed. */
+/** The header of the client: the offered entry and the signature of its wallet. */
 async function header(): Promise<Record<string, string>> {
   const accepted = await offered()
   const payload = { transaction: createSignedSolanaTransfer() }
@@ -59,7 +59,7 @@ const stateOf = async (station: InProcessStation): Promise<{ id: string; money: 
   return row ?? { id: '', money: 'none' }
 }
 
-/** The facilitator has moved exactly what the ledger has, and nothing is broken. */
+/** Asserts that the facilitator moved the amount in the ledger, and that gas verify finds no difference. */
 async function exact(price = 5_000n): Promise<void> {
   const [row] = await main.sql<{ sum: bigint }[]>`
     select coalesce(sum(amount_micros), 0)::bigint as sum from transfers
@@ -68,7 +68,7 @@ async function exact(price = 5_000n): Promise<void> {
   await main.verify()
 }
 
-t.test('an unmodified client is offered Solana, and pays a call with it', async (t) => {
+t.test('an unmodified client gets an offer for Solana and pays for a call with it', async (t) => {
   t.match(await offered(), {
     scheme: 'exact',
     network: caip2,
@@ -134,29 +134,32 @@ t.test('an unverified payment, or one of another payer, is not claimed', async (
   await exact()
 })
 
-t.test('after the facilitator was called, no failure asks for a second payment', async (t) => {
-  const troubles = [
-    ['an error of the server', 'broken'],
-    ['garbage', 'garbage'],
-    ['an answer that is lost', 'unanswered'],
-    ['a failure that may have been sent', { refuses: 'transaction_failed', moves: true }],
-    ['an unknown name', { refuses: 'no_idea', moves: true }],
-  ] as const
-  for (const [what, fate] of troubles) {
-    // The repetition meets a facilitator that knows it already, and then one that says how it ended.
-    facilitator.decide([fate, { refuses: 'duplicate_settlement' }])
-    const paid = await header()
-    const answer = await postPaidCall(main, paid)
-    t.equal(answer.status, 200, `${what}: ${answer.text}`)
-    t.match(
-      await waitForFinalSettlement(main, settlementIdOfReply(answer)),
-      { state: 'settled' },
-      what,
-    )
-    t.equal((await postPaidCall(main, paid)).text, answer.text, `${what}: it is repeated`)
-  }
-  await exact()
-})
+t.test(
+  'no failure after the request to the facilitator leads to a second payment request',
+  async (t) => {
+    const troubles = [
+      ['an error of the server', 'broken'],
+      ['garbage', 'garbage'],
+      ['an answer that is lost', 'unanswered'],
+      ['a failure that may have been sent', { refuses: 'transaction_failed', moves: true }],
+      ['an unknown name', { refuses: 'no_idea', moves: true }],
+    ] as const
+    for (const [what, fate] of troubles) {
+      // The repetition gets "known" from the facilitator, and then the outcome.
+      facilitator.decide([fate, { refuses: 'duplicate_settlement' }])
+      const paid = await header()
+      const answer = await postPaidCall(main, paid)
+      t.equal(answer.status, 200, `${what}: ${answer.text}`)
+      t.match(
+        await waitForFinalSettlement(main, settlementIdOfReply(answer)),
+        { state: 'settled' },
+        what,
+      )
+      t.equal((await postPaidCall(main, paid)).text, answer.text, `${what}: it is repeated`)
+    }
+    await exact()
+  },
+)
 
 t.test('an open payment is reported to every request with the same header', async (t) => {
   facilitator.decide(['held'])
@@ -175,7 +178,7 @@ t.test('an open payment is reported to every request with the same header', asyn
   await exact()
 })
 
-t.test('a transaction that was never sent is lost at once, and a new one pays', async (t) => {
+t.test('an unsent transaction is lost at once, and a new one pays', async (t) => {
   facilitator.decide([{ refuses: 'invalid_exact_svm_payload_transaction_amount_mismatch' }])
   const paid = await header()
   const refused = await postPaidCall(main, paid)
@@ -201,17 +204,21 @@ t.test('a payment that may have been sent stays open until the operator ends it'
     { status: 503, body: { settlement_id: id } },
     'after its time',
   )
-  t.equal(await resolveSettlement(main.sql, `${id}0`, null), 1, 'no such settlement')
-  t.equal(await resolveSettlement(main.sql, id, 'not-a-name'), 1)
   t.equal(
-    await resolveSettlement(main.sql, id, [...facilitator.moved.values()][0] ?? ''),
+    await resolveSolanaSettlementByOperator(main.sql, `${id}0`, null),
+    1,
+    'no such settlement',
+  )
+  t.equal(await resolveSolanaSettlementByOperator(main.sql, id, 'not-a-name'), 1)
+  t.equal(
+    await resolveSolanaSettlementByOperator(main.sql, id, [...facilitator.moved.values()][0] ?? ''),
     1,
     'taken',
   )
-  t.equal(await resolveSettlement(main.sql, id, null), 0)
+  t.equal(await resolveSolanaSettlementByOperator(main.sql, id, null), 0)
   t.match(await waitForFinalSettlement(main, id), { state: 'lost', delivery: 'waiting' })
   t.match(await first, { status: 402, body: { reason: 'settlement_failed' } })
-  t.equal(await resolveSettlement(main.sql, id, null), 1, 'once')
+  t.equal(await resolveSolanaSettlementByOperator(main.sql, id, null), 1, 'once')
 
   const second = header().then((one) => postPaidCall(main, one))
   const open = await pollUntil(
@@ -219,7 +226,7 @@ t.test('a payment that may have been sent stays open until the operator ends it'
     ({ money }) => money === 'unknown',
   )
   const named = `5${'K'.repeat(87)}`
-  t.equal(await resolveSettlement(main.sql, open.id, named), 0)
+  t.equal(await resolveSolanaSettlementByOperator(main.sql, open.id, named), 0)
   t.equal((await second).status, 200)
   t.match(await waitForFinalSettlement(main, open.id), { state: 'settled', tx_hash: named })
   facilitator.moved.set('by hand', named)

@@ -6,7 +6,7 @@ import {
   registerTestWebhook,
   waitForDeliveries,
   type RegisteredWebhook,
-} from '../../support/webhooks/test-webhook-client.ts'
+} from '../../support/webhooks/test-webhook-registration-and-deliveries.ts'
 import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
 import {
   startWebhookReceivers,
@@ -21,7 +21,7 @@ import { startStation, type TestAgent } from '../../support/station/start-test-s
 
 const upTo = (n: number) => Array.from({ length: n }, (_, at) => at)
 
-t.test('limits of one agent on a node', async (t) => {
+t.test('limits per agent on a node', async (t) => {
   const house = await startWebhookReceivers(t)
   const main = await startStation(t, {
     ...settingsAllowingReceivers(house),
@@ -33,7 +33,7 @@ t.test('limits of one agent on a node', async (t) => {
     return { id: String(made.body['id']), key: made.body.api_key }
   }
 
-  t.test('many slow receivers of one agent delay no other agent', async (t) => {
+  t.test('many slow receivers of one agent do not delay other agents', async (t) => {
     const [her, him] = [await main.onboard(), await main.onboard()]
     const hooks: RegisteredWebhook[] = []
     for (const n of upTo(LIMITS.webhooks))
@@ -74,7 +74,7 @@ t.test('limits of one agent on a node', async (t) => {
     }
   })
 
-  t.test('the streams of an agent are bounded over all its keys', async (t) => {
+  t.test('the streams of an agent are limited over all its keys', async (t) => {
     const [her, him] = [await main.onboard(), await main.onboard()]
     const open = (key: string) => openSseReader(t, `${main.url}/api/signal/stream?channels=a`, key)
     const keys = [her.key]
@@ -129,7 +129,7 @@ t.test('limits of one agent on a node', async (t) => {
          and wait_event_type = 'Lock' and query like '%as channel from unnest%'`
     return Number(row?.['n'])
   }
-  /** Whoever reads signals waits from now on. */
+  /** Blocks all reads of signals from now on. */
   const locked = async () => {
     const [taken, freed] = [createGate(), createGate()]
     const over = main.sql.begin(async (tx) => {
@@ -166,7 +166,7 @@ t.test('limits of one agent on a node', async (t) => {
     await Promise.all(waiting)
   })
 
-  t.test('the one replay of an agent does not wait for the many of another', async (t) => {
+  t.test('the single replay of an agent does not wait for many replays of another', async (t) => {
     const [her, him] = [await main.onboard(), await main.onboard()]
     const { replay } = await published(her)
     const free = await locked()
@@ -202,5 +202,5 @@ t.test('limits of one agent on a node', async (t) => {
     t.equal(await client.closed, 4403)
   })
 
-  t.test('the ledger is sound', () => main.verify())
+  t.test('gas verify finds no difference', () => main.verify())
 })

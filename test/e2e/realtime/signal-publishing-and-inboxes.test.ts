@@ -28,23 +28,27 @@ t.test('signals', async (t) => {
     return body['signals'] as Listed
   }
 
-  t.test('costs exactly its price, once, with the row', async (t) => {
+  t.test('a signal is charged its exact price once, in the commit of its row', async (t) => {
     const before = await main.balance(her)
     const { status, body } = await publish(her)
     t.equal(status, 200)
     t.match(body, { cost_usdc: 0.001, balance_usdc: before - 0.001, channel: 'defi:eth' })
     t.equal(await main.balance(her), before - 0.001)
-    t.match(await recent('defi:eth'), [
-      { id: String(body['id']), type: 'insight', from_agent_id: her.id, payload: { n: 1 } },
-    ])
+    for (const [key, from] of [
+      [undefined, null],
+      [her.key, her.id],
+    ] as const)
+      t.match(await recent('defi:eth', key), [
+        { id: String(body['id']), type: 'insight', from_agent_id: from, payload: { n: 1 } },
+      ])
   })
 
-  t.test('all event types of the interface are accepted, others are not', async (t) => {
+  t.test('the specified event types are accepted, others are rejected', async (t) => {
     for (const type of SIGNAL_TYPES) t.equal((await publish(her, { type })).status, 200, type)
     assertRejected(t as never, await publish(her, { type: 'shout' }), 'an unknown type', '/type')
   })
 
-  t.test('the same Idempotency-Key publishes once, also long after it has expired', async (t) => {
+  t.test('the same Idempotency-Key publishes once, even long after expiry', async (t) => {
     const headers = { 'idempotency-key': 'one' }
     const fields = { channel: 'once', ttl_seconds: 60 }
     const first = await publish(her, fields, headers)
@@ -59,7 +63,7 @@ t.test('signals', async (t) => {
     t.match(other, { status: 422, body: { code: 'idempotency_key_reused' } })
   })
 
-  t.test('an agent without credits publishes nothing and gets the price', async (t) => {
+  t.test('an agent without credits gets 402 with the price and publishes nothing', async (t) => {
     const poor = await main.onboard(0.01)
     for (let at = 0; at < 10; at++) t.equal((await publish(poor, { channel: 'poor' })).status, 200)
     const answer = await publish(poor, { channel: 'poor' })
@@ -68,7 +72,7 @@ t.test('signals', async (t) => {
     t.equal((await recent('poor')).length, 10)
   })
 
-  t.test('many at once never spend more than there is', async (t) => {
+  t.test('concurrent signals never overspend the balance', async (t) => {
     const poor = await main.onboard(0.02)
     const answers = await Promise.all(
       Array.from({ length: 40 }, () => publish(poor, { channel: 'rush' })),
@@ -80,7 +84,7 @@ t.test('signals', async (t) => {
     t.equal(await main.balance(poor), 0)
   })
 
-  t.test('the cap of a key counts', async (t) => {
+  t.test('the cap of a key counts signals', async (t) => {
     const { body } = await main.ask('POST', '/api/keys', {
       key: her.key,
       json: { cap_usdc: 0.002 },
@@ -155,7 +159,7 @@ t.test('signals', async (t) => {
     t.notOk(names.some((name) => name.startsWith('agent:')))
   })
 
-  t.test('pages go back without gap or overlap', async (t) => {
+  t.test('pagination has no gap or overlap', async (t) => {
     const seen: string[] = []
     let cursor = ''
     do {
@@ -180,5 +184,5 @@ t.test('signals', async (t) => {
     t.equal(await createSignalStore(main.sql).sweep(new Date(clock.now())), count?.['n'])
   })
 
-  t.test('the ledger is sound', () => main.verify())
+  t.test('gas verify finds no difference', () => main.verify())
 })

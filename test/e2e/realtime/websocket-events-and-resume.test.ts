@@ -1,5 +1,5 @@
 import t from 'tap'
-import { openRadioDrop } from '../../../app/cli/radio-drop-cli-command.ts'
+import { openRadioDrop } from '../../../app/cli/operator/radio-drops.ts'
 import {
   spawnSecondNode,
   startStation,
@@ -40,7 +40,7 @@ t.test('the socket', async (t) => {
   const publish = (channel: string, n: number) => publishAt(main, channel, n)
   const is = (type: string) => (frame: ReceivedFrame) => frame.type === type
 
-  t.test('begins at once with a key in the upgrade, or with hello', async (t) => {
+  t.test('starts with a key in the upgrade, or with hello', async (t) => {
     for (const client of [
       await connectWebSocket(t, main.url, { key: her.key }),
       await connectWebSocket(t, main.url),
@@ -132,7 +132,7 @@ t.test('the socket', async (t) => {
       await send('two')
       await witness.next(({ type }) => type === 'event')
       if (performance.now() - openedAt > 900) return t.comment('too slow to come in time')
-      // Others have been told by now; this one has not said yet from where on.
+      // Other sockets have the event by now; this one has not sent its start position yet.
       again.send({ type: 'hello', resume: { session, cursor } })
       await send('three')
       const told = () => again.frames.filter(({ type }) => type === 'event').map(({ id }) => id)
@@ -147,7 +147,7 @@ t.test('the socket', async (t) => {
     },
   )
 
-  t.test('history that is gone is a gap', async (t) => {
+  t.test('reports deleted history as a gap', async (t) => {
     const witness = await connectReadyWebSocket(t, main.url, her.key)
     await witness.ask({ type: 'subscribe', channels: ['calm'] })
     const id = await publish('deep', 0)
@@ -278,7 +278,39 @@ t.test('the socket', async (t) => {
     for (const one of [listener, again]) await one.close()
   })
 
-  t.test('brings the facts of the agent by their kinds', async (t) => {
+  t.test('sends calls from the first socket on, and after a pause on another node', async (t) => {
+    const guest = await main.onboard()
+    const isCall = ({ data }: ReceivedFrame) => data?.['type'] === 'tool_call'
+    const events = async () =>
+      (await main.sql`select from outbox where agent_id = ${guest.id} and type = 'tool_call'`)
+        .length
+    await main.call(guest, 'hive_trending')
+    t.equal(await events(), 0, 'nobody can be told of it')
+    const client = await connectWebSocket(t, beside.url, { key: guest.key })
+    const { session, cursor } = await client.next(is('ready'))
+    await main.call(guest, 'hive_trending')
+    await client.next(isCall)
+    await client.close()
+    await main.call(guest, 'hive_trending')
+    await main.call(guest, 'hive_trending')
+    const resumed = async () => {
+      const again = await connectWebSocket(t, main.url)
+      again.send({ type: 'hello', api_key: guest.key, resume: { session, cursor } })
+      await again.next(is('ready'))
+      const calls = again.frames.filter(isCall).length
+      const gaps = again.frames.filter(is('gap')).length
+      await again.close()
+      return { calls, gaps }
+    }
+    t.strictSame(await resumed(), { calls: 3, gaps: 0 })
+    // As the sweeper does it, 32 days after the last socket.
+    await main.sql`delete from event_listeners where agent_id = ${guest.id}`
+    await main.call(guest, 'hive_trending')
+    t.equal(await events(), 3)
+    t.strictSame(await resumed(), { calls: 0, gaps: 1 }, 'the client is told that it missed some')
+  })
+
+  t.test('sends the events of the agent by kind', async (t) => {
     const guest = await main.onboard(0.256)
     const client = await connectReadyWebSocket(t, beside.url, guest.key)
     for (let at = 0; at < 2; at++) await main.call(guest, 'hive_trending')
@@ -308,7 +340,7 @@ t.test('the socket', async (t) => {
     await client.close()
   })
 
-  t.test('a key that is revoked ends its sockets on every node', async (t) => {
+  t.test('closes on every node when its key is revoked', async (t) => {
     const { body } = await main.ask('POST', '/api/keys', { key: her.key, json: {} })
     const clients = [
       await connectReadyWebSocket(t, main.url, body.api_key),
@@ -318,7 +350,7 @@ t.test('the socket', async (t) => {
     for (const client of clients) t.equal(await client.closed, 4403)
   })
 
-  t.test('a station that stops sends its clients elsewhere', async (t) => {
+  t.test('closes with 1012 when its station stops', async (t) => {
     const clients = await Promise.all(
       upTo(4).map(() => connectReadyWebSocket(t, beside.url, her.key)),
     )
@@ -330,5 +362,5 @@ t.test('the socket', async (t) => {
     t.strictSame(codes, [1012, 1012, 1012, 1012, 1012, 0])
   })
 
-  t.test('the ledger is sound', () => main.verify())
+  t.test('leaves a ledger that gas verify accepts', () => main.verify())
 })

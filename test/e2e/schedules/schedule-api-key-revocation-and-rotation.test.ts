@@ -1,11 +1,11 @@
 import t from 'tap'
-import { updateScheduleCommand } from '../../../actors/commands/schedules-commands.ts'
+import { updateScheduleCommand } from '../../../actors/commands/schedule-aggregate-commands.ts'
 import {
-  requesterWithKey,
+  createAgentKeyRequester,
   createAgentBackpack as backpack,
   createBoundKey as bound,
-} from '../../support/agents/bound-keys.ts'
-import { waitUntilTrue } from '../../support/schedules/due-slots.ts'
+} from '../../support/agents/test-backpack-bound-keys.ts'
+import { waitUntilTrue } from '../../support/schedules/make-schedule-slots-due.ts'
 import {
   SCHEDULED_RUN_USDC,
   startScheduleStation,
@@ -26,7 +26,7 @@ const { main, time, sql, create, look, run, charges, patch } = does
 
 /** Another key of an agent, as a guest with a key id. */
 async function another(owner: TestAgent, json: object = {}) {
-  const { body } = await requesterWithKey(main, owner)('POST', '/api/keys', json)
+  const { body } = await createAgentKeyRequester(main, owner)('POST', '/api/keys', json)
   return { id: owner.id, key: body.api_key, keyId: String(body['id']) }
 }
 /** A schedule made with a key, as its owner looks at it. */
@@ -50,7 +50,7 @@ const enabledLate = ({ guest, id: scheduleId }: AgentWithSchedule, keyId: string
     { touch: [{ kind: 'schedule', id: scheduleId }] },
   )
 const revoke = (owner: TestAgent, keyId: string) =>
-  requesterWithKey(main, owner)('DELETE', `/api/keys/${keyId}`)
+  createAgentKeyRequester(main, owner)('DELETE', `/api/keys/${keyId}`)
 const because = (code: string) => ({
   state: 'paused',
   next_run_at: null,
@@ -58,7 +58,7 @@ const because = (code: string) => ({
 })
 
 t.test(
-  'revoking a key pauses its schedules with the reason, and credits resume none',
+  'revoking a key pauses its schedules with the reason, and credits do not resume them',
   async (t) => {
     const owner = await main.onboard()
     const by = await another(owner)
@@ -76,7 +76,10 @@ t.test(
     t.match(await look(own), { state: 'enabled' })
     const friend = await main.onboard()
     const gift = { to_agent_id: owner.id, amount_usdc: 0.01 }
-    t.equal((await requesterWithKey(main, friend)('POST', '/api/agent/send', gift)).status, 200)
+    t.equal(
+      (await createAgentKeyRequester(main, friend)('POST', '/api/agent/send', gift)).status,
+      200,
+    )
     await main.balance(owner)
     t.match(await look(one), { state: 'paused' })
     const told = await sql`
@@ -86,7 +89,7 @@ t.test(
   },
 )
 
-t.test('a key that enables it takes it over, and its runs are charged again', async (t) => {
+t.test('a key that enables a schedule takes it over and is charged for its runs', async (t) => {
   const owner = await main.onboard()
   const by = await another(owner)
   const one = await scheduled(owner, by)
@@ -105,7 +108,7 @@ t.test('a key that enables it takes it over, and its runs are charged again', as
   })
 })
 
-t.test('a run is refused by the state of its key, on every node', async (t) => {
+t.test('a run is rejected by the state of its key on every node', async (t) => {
   for (const [code, end] of [
     ['key_revoked', (id: string) => sql`update api_keys set revoked_at = now() where id = ${id}`],
     [
@@ -126,11 +129,11 @@ t.test('a run is refused by the state of its key, on every node', async (t) => {
   await main.verify()
 })
 
-t.test('a rotation hands its schedules to the new key', async (t) => {
+t.test('a rotation hands the schedules to the new key', async (t) => {
   const owner = await main.onboard()
   const by = await another(owner)
   const one = await scheduled(owner, by)
-  const rotated = await requesterWithKey(main, owner)('POST', '/api/keys/rotate', {
+  const rotated = await createAgentKeyRequester(main, owner)('POST', '/api/keys/rotate', {
     key_id: by.keyId,
   })
   const next = String(rotated.body['id'])
@@ -156,7 +159,7 @@ t.test('a rotation after a leak pauses the schedules of the key, with the reason
   ]
   await patch(off, { enabled: false })
   const leaked = { key_id: by.keyId, compromised: true }
-  const rotated = await requesterWithKey(main, owner)('POST', '/api/keys/rotate', leaked)
+  const rotated = await createAgentKeyRequester(main, owner)('POST', '/api/keys/rotate', leaked)
   t.match(rotated, { status: 200, body: { replaced_key_id: by.keyId } })
   t.strictSame(rotated.body['paused_schedules'], [one.id], 'no disabled one, no other key')
   t.match(await look(one), because('key_revoked'))
@@ -172,30 +175,28 @@ t.test('a rotation after a leak pauses the schedules of the key, with the reason
   t.strictSame(await charges(one), [SCHEDULED_RUN_USDC])
   const [call] = await sql`
     select key_id from calls where owner = ${owner.id} and tool = ${SCHEDULED_TOOL} and cost_micros > 0`
-  t.equal(call?.['key_id'], heir.keyId, 'whoever enables it answers for it')
+  t.equal(call?.['key_id'], heir.keyId, 'charged to the key that enabled it')
   t.match((await revoke(owner, heir.keyId)).body, { paused_schedules: [one.id] })
   await main.verify()
 })
 
-t.test(
-  'a key in its grace that has leaked leaves nothing to the key that replaced it',
-  async (t) => {
-    const owner = await main.onboard()
-    const by = await another(owner)
-    const rotate = (json: object) => requesterWithKey(main, owner)('POST', '/api/keys/rotate', json)
-    const next = String((await rotate({ key_id: by.keyId })).body['id'])
-    const one = await scheduled(owner, by)
-    await run(one)
-    t.strictSame((await rotate({ key_id: next, grace_seconds: 60 })).body['paused_schedules'], [])
-    const { body } = await rotate({ key_id: by.keyId, compromised: true })
-    t.strictSame(body['paused_schedules'], [one.id])
-    await enabledLate(one, by.keyId)
-    await time.pass(one.id)
-    await paused(one)
-    t.match(await look(one), because('key_revoked'))
-    t.strictSame(await charges(one), [SCHEDULED_RUN_USDC])
-  },
-)
+t.test('a leaked key in its grace period hands no schedule to its replacement', async (t) => {
+  const owner = await main.onboard()
+  const by = await another(owner)
+  const rotate = (json: object) =>
+    createAgentKeyRequester(main, owner)('POST', '/api/keys/rotate', json)
+  const next = String((await rotate({ key_id: by.keyId })).body['id'])
+  const one = await scheduled(owner, by)
+  await run(one)
+  t.strictSame((await rotate({ key_id: next, grace_seconds: 60 })).body['paused_schedules'], [])
+  const { body } = await rotate({ key_id: by.keyId, compromised: true })
+  t.strictSame(body['paused_schedules'], [one.id])
+  await enabledLate(one, by.keyId)
+  await time.pass(one.id)
+  await paused(one)
+  t.match(await look(one), because('key_revoked'))
+  t.strictSame(await charges(one), [SCHEDULED_RUN_USDC])
+})
 
 t.test('a schedule of a bound key runs in its Backpack, within its fuse', async (t) => {
   const owner = await main.onboard()
@@ -205,19 +206,19 @@ t.test('a schedule of a bound key runs in its Backpack, within its fuse', async 
   t.match(await look(one), { backpack_id: id })
   await run(one)
   const state = async () =>
-    (await requesterWithKey(main, owner)('GET', `/api/backpack/${id}/state`)).body
+    (await createAgentKeyRequester(main, owner)('GET', `/api/backpack/${id}/state`)).body
   t.match(await state(), { spent_today_usdc: SCHEDULED_RUN_USDC, calls: 1 })
   await run(one)
   t.match((await look(one)).last_result, { ok: false, problem: { code: 'FUSE_TRIPPED' } })
   t.strictSame(await charges(one), [SCHEDULED_RUN_USDC])
-  await requesterWithKey(main, owner)('POST', `/api/backpack/${id}/revoke`, {})
+  await createAgentKeyRequester(main, owner)('POST', `/api/backpack/${id}/revoke`, {})
   await time.pass(one.id)
   await paused(one)
   t.match(await look(one), because('REVOKED'))
   await main.verify()
 })
 
-t.test('a bound key reaches the schedules of its Backpack alone', async (t) => {
+t.test('a bound key sees only the schedules of its Backpack', async (t) => {
   const owner = await main.onboard()
   const [id, other] = [await backpack(main, owner), await backpack(main, owner)]
   const by = await bound(main, owner, id)
@@ -226,7 +227,7 @@ t.test('a bound key reaches the schedules of its Backpack alone', async (t) => {
     await scheduled(owner, await bound(main, owner, other)),
     await scheduled(owner, owner),
   ]
-  const ask = requesterWithKey(main, by)
+  const ask = createAgentKeyRequester(main, by)
   const listed = (await ask('GET', '/api/task/schedules')).body['schedules'] as object[]
   t.match(listed, [{ schedule_id: mine.id }])
   t.equal(listed.length, 1)
@@ -246,20 +247,20 @@ t.test('a bound key reaches the schedules of its Backpack alone', async (t) => {
   t.match(await ask('DELETE', `${SCHEDULES_PATH}/${mine.id}`), { status: 200 })
 })
 
-t.test('an unbound key that names a Backpack has its schedule run in it', async (t) => {
+t.test('a schedule created by an unbound key with a Backpack runs in that Backpack', async (t) => {
   const owner = await main.onboard()
   const id = await backpack(main, owner)
   const json = { interval: '5m', tool: SCHEDULED_TOOL }
   const headers = { 'x-backpack-id': id }
-  const made = await requesterWithKey(main, owner)('POST', SCHEDULES_PATH, json, { headers })
+  const made = await createAgentKeyRequester(main, owner)('POST', SCHEDULES_PATH, json, { headers })
   t.match(made, { status: 200, body: { backpack_id: id } })
 })
 
-t.test('a schedule does nothing that its Backpack does not list', async (t) => {
+t.test('a schedule runs only tools that its Backpack lists', async (t) => {
   const owner = await main.onboard()
   const id = await backpack(main, owner, { tools: [SCHEDULED_TOOL] })
   const by = await bound(main, owner, id)
-  const ask = requesterWithKey(main, by)
+  const ask = createAgentKeyRequester(main, by)
   const asked = { interval: '5m', tool: SCHEDULED_TOOL }
   const unlisted = (tool: string) => ({
     status: 403,
@@ -279,7 +280,7 @@ t.test('a schedule does nothing that its Backpack does not list', async (t) => {
   t.match(await look(one), { write_to_hive: false })
 
   const list = (tools: string[]) =>
-    requesterWithKey(main, owner)('PATCH', `/api/backpack/${id}`, { tools })
+    createAgentKeyRequester(main, owner)('PATCH', `/api/backpack/${id}`, { tools })
   await list([SCHEDULED_TOOL, 'hive_write'])
   t.match(await ask('PATCH', path, { write_to_hive: true }), { body: { write_to_hive: true } })
   const published = async () => {
@@ -293,13 +294,15 @@ t.test('a schedule does nothing that its Backpack does not list', async (t) => {
   await run(one)
   t.equal(await published(), 1, 'a list that has changed since holds the next run')
   t.match((await look(one)).last_result, { ok: true })
-  await requesterWithKey(main, owner)('POST', `/api/backpack/${id}/revoke`, {})
-  t.match(await requesterWithKey(main, owner)('PATCH', path, { write_to_hive: true }), {
+  await createAgentKeyRequester(main, owner)('POST', `/api/backpack/${id}/revoke`, {})
+  t.match(await createAgentKeyRequester(main, owner)('PATCH', path, { write_to_hive: true }), {
     status: 403,
     body: { code: 'REVOKED' },
   })
-  t.match(await requesterWithKey(main, owner)('PATCH', path, { enabled: false }), { status: 200 })
-  const enabled = await requesterWithKey(main, owner)('PATCH', path, { enabled: true })
+  t.match(await createAgentKeyRequester(main, owner)('PATCH', path, { enabled: false }), {
+    status: 200,
+  })
+  const enabled = await createAgentKeyRequester(main, owner)('PATCH', path, { enabled: true })
   t.match(enabled, { status: 403, body: { code: 'REVOKED' } }, 'nothing is enabled that never runs')
   const stranger = await main.onboard()
   const headers = { 'x-backpack-id': id }
@@ -307,9 +310,9 @@ t.test('a schedule does nothing that its Backpack does not list', async (t) => {
     [SCHEDULES_PATH, asked],
     ['/api/task/start', { name: 'x', budget_usdc: 1 }],
   ] as const) {
-    const theirs = await requesterWithKey(main, stranger)('POST', route, json, { headers })
+    const theirs = await createAgentKeyRequester(main, stranger)('POST', route, json, { headers })
     t.match(theirs, { status: 404, body: { code: 'NOT_FOUND' } }, `${route} of another agent`)
-    const ended = await requesterWithKey(main, owner)('POST', route, json, { headers })
+    const ended = await createAgentKeyRequester(main, owner)('POST', route, json, { headers })
     t.match(ended, { status: 403, body: { code: 'REVOKED' } }, `${route} in one that has ended`)
   }
   await main.verify()

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { MINUTE } from '../../../core/clock.ts'
-import { waitUntilTrue } from '../../support/schedules/due-slots.ts'
+import { waitUntilTrue } from '../../support/schedules/make-schedule-slots-due.ts'
 import {
   SCHEDULED_RUN_USDC,
   SCHEDULES_PATH,
@@ -199,21 +199,24 @@ t.test('a due slot runs once, is charged once, and reports its result', async (t
   t.strictSame(await charges(one), [SCHEDULED_RUN_USDC, SCHEDULED_RUN_USDC])
 })
 
-t.test('a long finding is cut between two characters, and is no result to keep', async (t) => {
-  // One of them has its cut within a pair.
-  for (const name of ['even', 'odd']) {
-    const params = { url: `${upstream.base}/long` }
-    const one = await made({ ...slow, params, name, write_to_hive: true })
-    await run(one)
-    const { last_result: last } = await look(one)
-    t.match(last, { ok: true }, name)
-    t.notOk('result' in (last ?? {}), 'more than is kept')
-    const [entry] = await sql`select content from hive_entries where agent_id = ${one.guest.id}`
-    t.match(entry?.['content'], /\ud83d\ude00$/, name)
-  }
-})
+t.test(
+  'a long result is truncated between two characters in the Hive and not stored in last_result',
+  async (t) => {
+    // One of them has its cut within a pair.
+    for (const name of ['even', 'odd']) {
+      const params = { url: `${upstream.base}/long` }
+      const one = await made({ ...slow, params, name, write_to_hive: true })
+      await run(one)
+      const { last_result: last } = await look(one)
+      t.match(last, { ok: true }, name)
+      t.notOk('result' in (last ?? {}), 'more than is kept')
+      const [entry] = await sql`select content from hive_entries where agent_id = ${one.guest.id}`
+      t.match(entry?.['content'], /\ud83d\ude00$/, name)
+    }
+  },
+)
 
-t.test('many hints at one slot are one run', async (t) => {
+t.test('many queue hints for one slot cause one run', async (t) => {
   const one = await made(slow)
   shut()
   await does.begun(one)
@@ -238,7 +241,7 @@ t.test('a failed run costs nothing, and the next slot runs', async (t) => {
   t.equal((await told(one, 'schedule.result')).length, 2, 'and comes')
 })
 
-t.test('a tool that costs more than the budget is not run, with the reason', async (t) => {
+t.test('a tool above the budget is not run, and the reason is reported', async (t) => {
   const one = await made()
   await budgeted(one, 0.005999)
   await run(one)
@@ -360,7 +363,7 @@ t.test('a run disabled in progress ends; after enabling, the next slot runs', as
   t.strictSame(await charges(one), [0.001])
 })
 
-t.test('an Idempotency-Key of a caller is never that of a run', async (t) => {
+t.test('a caller cannot use the Idempotency-Key of a run', async (t) => {
   const one = await made()
   const [timer] = await sql`select input from timers where aggregate_id = ${one.guest.id}`
   const key = `schedule ${one.id} ${timer?.['input'].slot}`

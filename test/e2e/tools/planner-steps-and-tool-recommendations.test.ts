@@ -27,7 +27,7 @@ const SIGNED = `0x02f8b1827a69${'01'.repeat(90)}`
 const HASH = `0x${'ab'.repeat(32)}`
 const AGENT = '018f2f6e-7c1a-7b3a-9c55-3d0a3f1b2c4f'
 
-/** A goal, and what each step of its plan is and asks: tools by slug, routes by path. */
+/** A goal, and the expected steps with their inputs: tools by slug, routes by path. */
 const GOALS: Readonly<Record<string, readonly (readonly [string, object])[]>> = {
   'Check the price of SOL and e-mail it to bob@example.com': [
     ['price_feed', { symbols: ['SOL'] }],
@@ -142,7 +142,7 @@ const GOALS: Readonly<Record<string, readonly (readonly [string, object])[]>> = 
   'Translate "good morning" into French': [['llm_routing', {}]],
 }
 
-/** What asks for nothing that a tool does. */
+/** Goals that need no tool. */
 const TALK = [
   'Hello there, how are you?',
   'hello hello',
@@ -161,14 +161,14 @@ interface Listed {
   readonly tools: readonly { slug: string; price_usdc: number }[]
 }
 
-t.test('plans and recommendations', async (t) => {
+t.test('planner and recommendations', async (t) => {
   const station = await startStation(t, { RATE_LIMITS: 'on' })
   const { ask, call } = station
   let visitors = 0
   const plan = (task: unknown, from = `198.51.100.${(visitors += 1)}`) =>
     ask('POST', '/api/agent/plan', { json: { task }, headers: { 'x-forwarded-for': from } })
 
-  await t.test('a task is met by tools that exist, with prices that add up', async (t) => {
+  await t.test('a plan uses existing tools, and its prices add up', async (t) => {
     const answer = await plan('Check the price of BTC and ETH and tell me what to buy')
     const body = answer.body as unknown as Planned
     t.match(answer, { status: 200, body: { matched: true, note: null } })
@@ -191,7 +191,7 @@ t.test('plans and recommendations', async (t) => {
     t.ok(body.steps.length <= 5)
   })
 
-  await t.test('steps cover what a goal asks for, in its own words', async (t) => {
+  await t.test('steps cover the goal in its own words', async (t) => {
     const guest = await station.onboard()
     const inputs = new Map(
       NATIVE_TOOLS.map(({ slug, input }) => [slug, compileInputValidator(input)]),
@@ -218,7 +218,7 @@ t.test('plans and recommendations', async (t) => {
     }
   })
 
-  await t.test('small talk matches no tool, least of all a paid one', async (t) => {
+  await t.test('small talk matches no tool, paid or free', async (t) => {
     for (const said of TALK) {
       const { body } = await plan(said)
       t.match(body, { matched: false, estimated_budget_usdc: 0, note: /asks for nothing/ }, said)
@@ -227,7 +227,7 @@ t.test('plans and recommendations', async (t) => {
     }
   })
 
-  await t.test('words of a tool find it where no pattern does', async (t) => {
+  await t.test('words of the description match a tool without a pattern', async (t) => {
     const { body: answer } = await plan('bootstrap a specialist from one idea')
     const body = answer as unknown as Planned
     t.ok(
@@ -247,7 +247,7 @@ t.test('plans and recommendations', async (t) => {
     )
   })
 
-  await t.test('a text has 10 to 500 characters, an address 10 plans an hour', async (t) => {
+  await t.test('a task has 10 to 500 characters, and an address 10 plans an hour', async (t) => {
     for (const task of ['x'.repeat(9), 'x'.repeat(501), 7, undefined]) {
       t.match(await plan(task), { status: 400, body: { code: 'invalid_input' } })
     }
@@ -263,7 +263,7 @@ t.test('plans and recommendations', async (t) => {
   await t.test('an agent is recommended the tools of similar agents', async (t) => {
     const [her, ...others] = await Promise.all(Array.from({ length: 6 }, () => station.onboard()))
     const of = (id: string, key?: string) => ask('GET', `/api/recommendations/${id}`, { key })
-    if (her === undefined) throw new Error('nobody came')
+    if (her === undefined) throw new Error('no agent was onboarded')
     for (const one of [her, ...others]) await call(one, 'hive_read', { query: 'gas' })
     for (const one of others) await call(one, 'hive_trending')
     for (const one of others.slice(0, 1)) {
@@ -285,7 +285,7 @@ t.test('plans and recommendations', async (t) => {
     const begin = (await of(fresh.id, fresh.key)).body as unknown as Recommended
     t.ok(begin.recommendations.length >= 3)
     t.match(begin.recommendations[0], { confidence: 0.1 })
-    // Strangers, other agents and a key bound to a Backpack learn nothing of what she calls.
+    // Strangers, other agents and a key bound to a Backpack do not see the tools that she calls.
     const bound = await ask('POST', '/api/onboard', {
       json: { name: 'bounded', agent_key: { tools: ['hive_read'] } },
     })

@@ -53,7 +53,7 @@ t.test('a pack contains what it lists: 30 entries for 34.96, or 24.99 as a bundl
   t.equal(sum - MEMORY_PACK_BUNDLE.price, fromUsdc(9.97))
 })
 
-t.test('every entry can be acted on and checked: no two alike, each with its source', async (t) => {
+t.test('every entry is actionable, unique and names its source', async (t) => {
   const entries = MEMORY_PACKS.flatMap((pack) => pack.entries)
   t.equal(new Set(entries.map(({ content }) => content)).size, 30)
   for (const { content, source, tags, type, importance } of entries) {
@@ -96,7 +96,7 @@ t.test('the bundle adds missing packs and no duplicates', async (t) => {
   t.equal(await main.balance(guest), 20.02)
 })
 
-t.test('an agent without credits gets nothing, and unknown packs are not sold', async (t) => {
+t.test('an agent without credits buys nothing, and unknown packs are not sold', async (t) => {
   const poor = await main.onboard(4.98)
   t.match(await install(poor, 'iagent-core'), { status: 402, body: { price_usdc: 4.99 } })
   t.match(await install(poor, 'constructor'), { status: 404, body: { code: 'pack_not_found' } })
@@ -117,4 +117,4 @@ t.test('bought entries cannot be published', async (t) => {
   t.match(promoted, { status: 403, body: { code: 'pack_content' } })
 })
 
-t.test('after all of it the books are sound', async () => main.verify())
+t.test('gas verify finds no difference afterwards', async () => main.verify())

@@ -6,12 +6,12 @@ import { type TestAgent, type InProcessStation } from '../../support/station/sta
 import {
   startOwnerAlertNodes,
   setOwnerContact,
-  sendAgentCredits,
-} from '../../support/mail/owner-alert-nodes.ts'
+  postAgentCreditTransfer,
+} from '../../support/mail/start-two-owner-alert-test-stations.ts'
 
 const TOOL = 'hive_trending'
 
-/** So many messages that an agent has caused today, all of them sent. */
+/** The given number of sent messages of an agent today. */
 const toldToday = (
   main: InProcessStation,
   agentId: string,
@@ -68,7 +68,7 @@ t.test('alerts of one agent do not use up the owner’s limit for another agent'
   await setOwnerContact(one, third, { owner_email: 'owner@gas.test' })
   await advise(third)
   await eventually(async () => (await waitingOf(third))[0]?.reason !== null, 'the larger bound')
-  await sendAgentCredits(one, third, stranger, 0.04)
+  await postAgentCreditTransfer(one, third, stranger, 0.04)
   await eventually(() => told() === 3, 'what must be heard at once')
 
   clock.pass(DAY + HOUR)
@@ -91,7 +91,7 @@ t.test('urgent alerts have their own limit', async (t) => {
            'owner@gas.test', '', '', true, 'pending', at, at
       from (select ${new Date(clock.now() + days * DAY)}::timestamptz as at) x`
   const rich = await one.onboard()
-  await sendAgentCredits(one, her, rich, 0.03)
+  await postAgentCreditTransfer(one, her, rich, 0.03)
   const last = async () => {
     const { body } = await one.ask('GET', '/api/agent/me', { key: her.key })
     return (body['ping'] as { last: { state: string; reason: string | null } }).last

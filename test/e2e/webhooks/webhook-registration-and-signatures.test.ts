@@ -3,19 +3,19 @@ import t from 'tap'
 import { DAY, SECOND } from '../../../core/clock.ts'
 import { signWebhook } from '../../../core/webhook-signature.ts'
 import {
-  readDeliveries,
+  fetchWebhookDeliveries,
   listInReply,
   settingsAllowingReceivers,
   registerTestWebhook,
   waitForDeliveries,
-} from '../../support/webhooks/test-webhook-client.ts'
+} from '../../support/webhooks/test-webhook-registration-and-deliveries.ts'
 import { startWebhookReceivers } from '../../support/webhooks/test-webhook-receivers.ts'
 import { createTestClock } from '../../support/actors/test-actor-node.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
 
 const TOOL = 'hive_trending'
 
-t.test('the signature is that of the published vector', async (t) => {
+t.test('the signature equals the published vector', async (t) => {
   const signed = signWebhook(['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'], {
     id: 'msg_p5jXN8AQM9LWM0D4loKWxJek',
     timestamp: 1614265330,
@@ -55,7 +55,7 @@ t.test('webhooks', async (t) => {
       t.throws(() => other.verify(got?.body ?? '', { ...got?.headers }))
       t.throws(() => new Webhook(hook.secret).verify(`${got?.body} `, { ...got?.headers }))
       await waitForDeliveries(main, her, hook)
-      const [shown] = await readDeliveries(main, her, hook)
+      const [shown] = await fetchWebhookDeliveries(main, her, hook)
       t.match(shown, { id: got?.id, state: 'delivered', attempts: 1, last_status: 204 })
       const listed = await main.ask('GET', '/api/webhook', { key: her.key })
       t.notMatch(listed.text, /whsec_/, 'the secret is shown once')
@@ -97,7 +97,7 @@ t.test('webhooks', async (t) => {
     t.notOk(house.at('/verified').some(({ data }) => data['agent_id'] === him.id))
   })
 
-  t.test('a secret is rotated: both sign for a day, then the new one alone', async (t) => {
+  t.test('during a rotation both secrets sign for a day, then the new one alone', async (t) => {
     const clock = createTestClock()
     const shifted = await startStation(t, settingsAllowingReceivers(house), {
       clock,
@@ -159,7 +159,7 @@ t.test('webhooks', async (t) => {
     })
   })
 
-  t.test('outside development only https is taken', async (t) => {
+  t.test('outside development only https is accepted', async (t) => {
     const strict = await startStation(
       t,
       {
@@ -181,7 +181,7 @@ t.test('webhooks', async (t) => {
       t.match(await ask(url), same, 'the same address, spelt otherwise')
   })
 
-  t.test('a webhook is its agent’s alone', async (t) => {
+  t.test('a webhook is visible to its own agent only', async (t) => {
     const hook = await registerTestWebhook(main, house, her, '/hers', ['topup'])
     const absent = 'wh_0000000000000000000000'
     const requests: [string, string][] = [

@@ -1,11 +1,14 @@
 import t from 'tap'
-import { createSystemClock } from '../../../core/clock.ts'
+import { createDatabaseAdjustedClock } from '../../../core/clock.ts'
 import { createApiKeyVerifier } from '../../../http/auth/api-key-verifier.ts'
 import { extractApiKey } from '../../../http/auth/request-api-key-extraction.ts'
 import { toIpv6SiteId, toVisitorId } from '../../../http/plugins/auth.ts'
 import { TOKEN_BUCKET_RATES } from '../../../core/limits.ts'
 import type { MessageBus } from '../../../persistence/message-bus.ts'
-import { TEST_HTTP_CONFIG, createTestServer } from '../../support/http/test-http-server.ts'
+import {
+  TEST_HTTP_CONFIG,
+  createTestServer,
+} from '../../support/http/test-fastify-server-with-custom-routes.ts'
 
 const ask = (secret: string) => ({ 'x-api-key': secret })
 
@@ -73,7 +76,7 @@ t.test('a protected route rejects requests without a valid key', async (t) => {
   }
 })
 
-t.test('a bad key is never taken for no key', async (t) => {
+t.test('a request with a bad key is never treated as anonymous', async (t) => {
   const { app, key } = await house(t)
   const { secret } = await key()
   t.same((await app.inject('/either')).json(), { status: 'none', agentId: '' })
@@ -86,7 +89,7 @@ t.test('a bad key is never taken for no key', async (t) => {
 
 t.test('a key has the permissions of its scopes until it expires', async (t) => {
   let now = Date.now()
-  const clock = { ...createSystemClock(), now: () => now }
+  const clock = { ...createDatabaseAdjustedClock(), now: () => now }
   const { app, key } = await createTestServer(t, {}, clock)
   app.get('/mine', { config: { auth: 'key', scope: 'read' } }, async () => ({}))
   const status = async (secret: string) =>
@@ -113,7 +116,7 @@ t.test('a key revoked on another node stops working here with the commit', async
   t.equal((await app.inject({ url: '/mine', headers: ask(secret) })).statusCode, 401)
 })
 
-t.test('while a revocation could be missed every key is read from Postgres', async (t) => {
+t.test('every key is read from Postgres while a revocation could be missed', async (t) => {
   const { key, keys, sql } = await createTestServer(t)
   let healthy = true
   let missed = () => {}
@@ -125,9 +128,10 @@ t.test('while a revocation could be missed every key is read from Postgres', asy
     },
     onDeadConnections: () => {},
     healthy: () => healthy,
+    answers: async () => healthy,
     stop: async () => {},
   }
-  const ring = createApiKeyVerifier(keys, bus, createSystemClock())
+  const ring = createApiKeyVerifier(keys, bus, createDatabaseAdjustedClock())
   const [first, second] = [await key(), await key()]
   const behind = (id: string) => sql`update api_keys set revoked_at = now() where id = ${id}`
   t.ok(await ring.verify(first.secret))
@@ -146,55 +150,64 @@ t.test('while a revocation could be missed every key is read from Postgres', asy
   )
 })
 
-t.test('the operator is known by the token, or on this machine where there is none', async (t) => {
-  const token = 'operator-token-1234'
-  const { app } = await house(t, { operatorToken: { reveal: () => token } })
-  const get = (headers: Record<string, string>) => app.inject({ url: '/operator', headers })
-  t.equal((await get({ authorization: `Bearer ${token}` })).statusCode, 200)
-  t.equal((await get({ authorization: `Bearer ${token}x` })).statusCode, 401)
-  t.equal((await get({})).statusCode, 401)
-  const local = (await house(t)).app
-  t.equal((await local.inject('/operator')).statusCode, 200)
-  t.equal((await local.inject({ url: '/operator', remoteAddress: '203.0.113.9' })).statusCode, 404)
-  t.equal(
-    (await local.inject({ url: '/operator', headers: { 'x-forwarded-for': '203.0.113.9' } }))
-      .statusCode,
-    404,
-  )
-})
+t.test(
+  'the operator is identified by the token, or without one by a request from this machine',
+  async (t) => {
+    const token = 'operator-token-1234'
+    const { app } = await house(t, { operatorToken: { reveal: () => token } })
+    const get = (headers: Record<string, string>) => app.inject({ url: '/operator', headers })
+    t.equal((await get({ authorization: `Bearer ${token}` })).statusCode, 200)
+    t.equal((await get({ authorization: `Bearer ${token}x` })).statusCode, 401)
+    t.equal((await get({})).statusCode, 401)
+    const local = (await house(t)).app
+    t.equal((await local.inject('/operator')).statusCode, 200)
+    t.equal(
+      (await local.inject({ url: '/operator', remoteAddress: '203.0.113.9' })).statusCode,
+      404,
+    )
+    t.equal(
+      (await local.inject({ url: '/operator', headers: { 'x-forwarded-for': '203.0.113.9' } }))
+        .statusCode,
+      404,
+    )
+  },
+)
 
-t.test('a visitor is an address, or the /64 of an IPv6 one, whatever it claims', async (t) => {
-  const of = (address: string) => toVisitorId(address, TEST_HTTP_CONFIG.visitorKey)
-  t.equal(of('2001:db8:1:2::1'), of('2001:db8:1:2:ffff::9'))
-  t.not(of('2001:db8:1:2::1'), of('2001:db8:1:3::1'))
-  t.equal(of('::ffff:192.0.2.1'), of('192.0.2.1'))
-  t.not(of('192.0.2.1'), of('192.0.2.2'))
-  t.notMatch(of('192.0.2.1'), '192')
-  const site = (address: string) => toIpv6SiteId(address, TEST_HTTP_CONFIG.visitorKey)
-  t.equal(site('2001:db8:1:2::1'), site('2001:db8:1:ffff::9'))
-  t.not(site('2001:db8:1:2::1'), site('2001:db8:2:2::1'))
-  t.not(site('2001:db8:1::'), of('2001:db8:1::'))
-  for (const none of ['192.0.2.1', '::ffff:192.0.2.1', 'somewhere']) t.equal(site(none), null)
-  const seen = async (trustProxy: false | number, forwarded: string) => {
-    const { app } = await createTestServer(t, { trustProxy })
-    app.get('/who', { config: { auth: 'none' } }, async ({ caller }) => caller.visitorId)
-    const headers = { 'x-forwarded-for': forwarded }
-    return (await app.inject({ url: '/who', headers, remoteAddress: '198.51.100.1' })).body
-  }
-  t.equal(await seen(false, '192.0.2.7'), of('198.51.100.1'))
-  t.equal(
-    await seen(1, '203.0.113.1, 192.0.2.7'),
-    of('192.0.2.7'),
-    'the nearest hop is the proxy itself',
-  )
-})
+t.test(
+  'a visitor is identified by its address, or by the /64 of an IPv6 address, and by no header',
+  async (t) => {
+    const of = (address: string) => toVisitorId(address, TEST_HTTP_CONFIG.visitorKey)
+    t.equal(of('2001:db8:1:2::1'), of('2001:db8:1:2:ffff::9'))
+    t.not(of('2001:db8:1:2::1'), of('2001:db8:1:3::1'))
+    t.equal(of('::ffff:192.0.2.1'), of('192.0.2.1'))
+    t.not(of('192.0.2.1'), of('192.0.2.2'))
+    t.notMatch(of('192.0.2.1'), '192')
+    const site = (address: string) => toIpv6SiteId(address, TEST_HTTP_CONFIG.visitorKey)
+    t.equal(site('2001:db8:1:2::1'), site('2001:db8:1:ffff::9'))
+    t.not(site('2001:db8:1:2::1'), site('2001:db8:2:2::1'))
+    t.not(site('2001:db8:1::'), of('2001:db8:1::'))
+    for (const none of ['192.0.2.1', '::ffff:192.0.2.1', 'somewhere']) t.equal(site(none), null)
+    const seen = async (trustProxy: false | number, forwarded: string) => {
+      const { app } = await createTestServer(t, { trustProxy })
+      app.get('/who', { config: { auth: 'none' } }, async ({ caller }) => caller.visitorId)
+      const headers = { 'x-forwarded-for': forwarded }
+      return (await app.inject({ url: '/who', headers, remoteAddress: '198.51.100.1' })).body
+    }
+    t.equal(await seen(false, '192.0.2.7'), of('198.51.100.1'))
+    t.equal(
+      await seen(1, '203.0.113.1, 192.0.2.7'),
+      of('192.0.2.7'),
+      'the nearest hop is the proxy itself',
+    )
+  },
+)
 
 t.test('credentials of other schemes are ignored', async (t) => {
   t.equal(extractApiKey({ headers: { authorization: 'Payment abc' } }), null)
   t.equal(extractApiKey({ headers: { authorization: 'bearer  gas_x ' } }), 'gas_x')
 })
 
-t.test('a caller over its rate limit waits, other callers do not', async (t) => {
+t.test('a caller over its rate limit gets 429 and does not affect others', async (t) => {
   const { app, key } = await house(t, { rateLimits: true })
   const [busy, calm] = [await key(), await key()]
   const get = (secret: string) => app.inject({ url: '/mine', headers: ask(secret) })

@@ -3,7 +3,7 @@ import { startStation } from '../../support/station/start-test-station.ts'
 
 const TOKEN = 'o'.repeat(40)
 
-t.test('without a token only this machine itself reads the metrics', async (t) => {
+t.test('without a token only requests from this machine read the metrics', async (t) => {
   const main = await startStation(t)
   const { port } = new URL(main.url)
   const ask = async (headers: Record<string, string>) =>
@@ -53,14 +53,14 @@ t.test('without a token only this machine itself reads the metrics', async (t) =
     t.equal(await ask({ [name]: '127.0.0.1' }), 404, name)
 })
 
-t.test('with a token only the token counts', async (t) => {
+t.test('with a token only the token authorizes', async (t) => {
   const main = await startStation(t, { OPERATOR_TOKEN: TOKEN })
   const ask = (headers: Record<string, string>) => main.ask('GET', '/metrics', { headers })
   t.equal((await ask({})).status, 401)
   t.equal((await ask({ authorization: `Bearer ${TOKEN}`, via: '1.1 front' })).status, 200)
 })
 
-t.test('a rejection names what is wrong with the key', async (t) => {
+t.test('a rejection names the defect of the key', async (t) => {
   const main = await startStation(t)
   for (const [headers, detail] of [
     [{ 'x-api-key': '' }, /^X-API-Key is empty/],

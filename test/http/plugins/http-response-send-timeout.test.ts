@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net'
 import t from 'tap'
 import { LIMITS } from '../../../core/limits.ts'
 import { openSseStream } from '../../../http/sse/sse-stream.ts'
-import { createTestServer } from '../../support/http/test-http-server.ts'
+import { createTestServer } from '../../support/http/test-fastify-server-with-custom-routes.ts'
 import { connectWebSocket as joinSocket } from '../../support/http/websocket-and-sse-clients.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
 
@@ -12,7 +12,7 @@ const MIB = 1_048_576
 const PIECE = 16 * MIB
 const LARGE = Buffer.alloc(4 * PIECE, 'x')
 
-/** The time of a connection is over: what Node's own timer calls then. */
+/** Ends the time of a connection, by the callback of Node's own timer. */
 const timeIsOver = (socket: Socket) => (socket as unknown as { _onTimeout(): void })._onTimeout()
 
 /** A server with answers of every kind, and connections to it with both of their ends. */
@@ -46,7 +46,7 @@ async function house(t: Parameters<typeof createTestServer>[0]) {
   return { app, ask, begun, finish: () => late.emit('finish') }
 }
 
-/** Until so many bytes have come in all, or more. */
+/** Waits until at least the given number of bytes has arrived. */
 async function read(reader: Socket, bytes: number): Promise<void> {
   reader.resume()
   while (reader.bytesRead < bytes) await once(reader, 'data')
@@ -66,7 +66,7 @@ t.test('a client that reads nothing is disconnected', async (t) => {
   t.notOk(socket.destroyed, 'one that has more time')
 })
 
-t.test('a slow reader gets all of it', async (t) => {
+t.test('a slow reader gets the whole response', async (t) => {
   const { ask } = await house(t)
   const { reader, socket } = await ask('/large')
   for (let pieces = 1; pieces <= 3; pieces += 1) {
@@ -78,7 +78,7 @@ t.test('a slow reader gets all of it', async (t) => {
   t.notOk(socket.destroyed)
 })
 
-t.test('a client that stops reading in the middle is not', async (t) => {
+t.test('a client that stops reading in the middle is disconnected', async (t) => {
   const { ask } = await house(t)
   const { reader, socket } = await ask('/large')
   await read(reader, PIECE)
@@ -89,7 +89,7 @@ t.test('a client that stops reading in the middle is not', async (t) => {
   t.equal(socket.writableLength, 0)
 })
 
-t.test('a call that still runs has its time', async (t) => {
+t.test('a running call is not disconnected', async (t) => {
   const { ask, begun, finish } = await house(t)
   const { reader, socket } = await ask('/late')
   await begun
@@ -99,7 +99,7 @@ t.test('a call that still runs has its time', async (t) => {
   t.match(answer.toString(), /200 OK[^]*at last/)
 })
 
-t.test('event streams and sockets have rules of their own', async (t) => {
+t.test('event streams and WebSockets are exempt', async (t) => {
   const { ask, begun } = await house(t)
   const { socket } = await ask('/stream')
   await begun

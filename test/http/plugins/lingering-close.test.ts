@@ -2,11 +2,11 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { connect, type AddressInfo, type Socket } from 'node:net'
 import t from 'tap'
-import { installGracefulClose } from '../../../app/graceful-close.ts'
+import { installGracefulClose } from '../../../app/finish-http-responses-on-close.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { installLingeringClose } from '../../../http/plugins/lingering-close.ts'
-import { createWebSocketUpgradeFilter } from '../../../http/websocket/websocket-upgrade-filter.ts'
-import { createTestServer } from '../../support/http/test-http-server.ts'
+import { createNonWebSocketUpgradeIgnorer } from '../../../http/websocket/separate-websocket-from-other-upgrades.ts'
+import { createTestServer } from '../../support/http/test-fastify-server-with-custom-routes.ts'
 
 const MIB = 1_048_576
 /** More than the system holds between the two ends of a connection. */
@@ -32,41 +32,38 @@ async function sent(port: number, head: string, parts: readonly (Buffer | string
   return { answer, failure }
 }
 
-t.test(
-  'a client that sends more than a route accepts gets the reason, whatever it has sent',
-  async (t) => {
-    const { app } = await createTestServer(t)
-    app.post('/small', { config: { auth: 'none' } }, async () => ({}))
-    app.post('/mine', { config: { auth: 'key', scope: 'read' } }, async () => ({}))
-    await app.listen({ host: '127.0.0.1', port: 0 })
-    const { port } = app.server.address() as AddressInfo
-    const head = (path: string, ...more: string[]) =>
-      [`POST ${path} HTTP/1.1`, 'host: x', 'content-type: application/json', ...more, '', ''].join(
-        '\r\n',
-      )
-    const length = `content-length: ${LARGE.length}`
-    const chunk = [`${LARGE.length.toString(16)}\r\n`, LARGE, '\r\n0\r\n\r\n']
-    const cases = [
-      ['its length said', head('/small', length), [LARGE], 413],
-      ['in chunks', head('/small', 'transfer-encoding: chunked'), chunk, 413],
-      [
-        'without a key, on its last request',
-        head('/mine', length, 'connection: close'),
-        [LARGE],
-        401,
-      ],
-    ] as const
-    const header = `POST /small HTTP/1.1\r\nhost: x\r\nx: ${LARGE.toString()}\r\n\r\n`
-    t.match(await sent(port, header, []), { failure: null, answer: /^HTTP\/1\.1 431 / })
-    for (const [what, text, parts, status] of cases) {
-      const { answer, failure } = await sent(port, text, parts)
-      t.equal(failure, null, what)
-      t.match(answer, new RegExp(`^HTTP/1\\.1 ${status} `), what)
-      t.match(answer, /"code":"[a-z_]+"/, what)
-    }
-    t.ok(LARGE.length > LIMITS.bodyBytes)
-  },
-)
+t.test('a client that sends too much gets the reason', async (t) => {
+  const { app } = await createTestServer(t)
+  app.post('/small', { config: { auth: 'none' } }, async () => ({}))
+  app.post('/mine', { config: { auth: 'key', scope: 'read' } }, async () => ({}))
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const { port } = app.server.address() as AddressInfo
+  const head = (path: string, ...more: string[]) =>
+    [`POST ${path} HTTP/1.1`, 'host: x', 'content-type: application/json', ...more, '', ''].join(
+      '\r\n',
+    )
+  const length = `content-length: ${LARGE.length}`
+  const chunk = [`${LARGE.length.toString(16)}\r\n`, LARGE, '\r\n0\r\n\r\n']
+  const cases = [
+    ['its length said', head('/small', length), [LARGE], 413],
+    ['in chunks', head('/small', 'transfer-encoding: chunked'), chunk, 413],
+    [
+      'without a key, on its last request',
+      head('/mine', length, 'connection: close'),
+      [LARGE],
+      401,
+    ],
+  ] as const
+  const header = `POST /small HTTP/1.1\r\nhost: x\r\nx: ${LARGE.toString()}\r\n\r\n`
+  t.match(await sent(port, header, []), { failure: null, answer: /^HTTP\/1\.1 431 / })
+  for (const [what, text, parts, status] of cases) {
+    const { answer, failure } = await sent(port, text, parts)
+    t.equal(failure, null, what)
+    t.match(answer, new RegExp(`^HTTP/1\\.1 ${status} `), what)
+    t.match(answer, /"code":"[a-z_]+"/, what)
+  }
+  t.ok(LARGE.length > LIMITS.bodyBytes)
+})
 
 t.test('a client that never stops sending is disconnected', async (t) => {
   const server = createServer((_request, response) => {
@@ -85,10 +82,10 @@ t.test('a client that never stops sending is disconnected', async (t) => {
   t.pass('it was')
 })
 
-t.test('a connection may offer other protocols repeatedly', async (t) => {
+t.test('repeated upgrade requests on one connection leak no listeners', async (t) => {
   const server = createServer((_request, response) => response.end('done'))
   installLingeringClose(server)
-  createWebSocketUpgradeFilter(server)
+  createNonWebSocketUpgradeIgnorer(server)
   installGracefulClose(server)
   const came = once(server, 'connection')
   server.listen(0, '127.0.0.1')

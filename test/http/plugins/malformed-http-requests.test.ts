@@ -2,11 +2,11 @@ import { once } from 'node:events'
 import { connect, type AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { LIMITS } from '../../../core/limits.ts'
-import { createTestServer } from '../../support/http/test-http-server.ts'
+import { createTestServer } from '../../support/http/test-fastify-server-with-custom-routes.ts'
 
 const LARGE = 'x'.repeat(LIMITS.bodyBytes + 1)
 
-/** A server that says what it was asked for, and answers `/later` only when it is told to. */
+/** A server that records its requests and answers `/later` on command. */
 async function house(t: Test) {
   const { app } = await createTestServer(t)
   const seen: unknown[] = []
@@ -67,7 +67,7 @@ t.test('a request before malformed bytes is answered first', async (t) => {
   t.match(await all, { statuses: ['200', '400'], failure: null, text: /"later"[^]*Bad Request/ })
 })
 
-t.test('on its last request too', async (t) => {
+t.test('a last request before malformed bytes is answered too', async (t) => {
   const { app, port, asked, finish } = await house(t)
   const { socket, all } = client(t, port)
   const refused = once(app.server, 'clientError')
@@ -82,10 +82,10 @@ t.test('requests after a final response are not processed', async (t) => {
   const { socket, all } = client(t, port)
   socket.write(`${post('/now', LARGE)}${post('/now', '{}')}`)
   t.match(await all, { statuses: ['413'], failure: null })
-  t.strictSame(seen, [], 'nobody would have heard the answer')
+  t.strictSame(seen, [], 'the answer could not be delivered')
 })
 
-t.test('however much it is, little of it is looked at', async (t) => {
+t.test('a large amount of malformed bytes is dropped without parsing', async (t) => {
   const { app, port } = await house(t)
   const { socket, all } = client(t, port)
   let asked = 0

@@ -40,13 +40,13 @@ function tooMuch(events: SseStream): void {
   for (let n = 0; n < 5; n += 1) events.send('partial', 'x'.repeat(LARGE))
 }
 
-/** So much that some of it is held here, and not so much that a reader who can resume is let go. */
+/** Enough to fill the buffers of the server, and below the limit for resumable readers. */
 async function enough(events: SseStream): Promise<void> {
   for (; !events.isBehind(); await new Promise((done) => setImmediate(done)))
     events.send('signal', 'x'.repeat(32_768))
 }
 
-/** A stream of much that lies before its reader, who has taken nothing yet. */
+/** A long stream whose reader has read nothing yet. */
 async function unread(
   t: { teardown(work: () => unknown): unknown },
   resumes = false,
@@ -72,10 +72,10 @@ async function unread(
   const turn = () => new Promise((done) => setImmediate(done))
   return {
     events,
-    /** Looks at it so often, and says whether it is open then. */
+    /** Checks it the given number of times and returns whether it is still open. */
     async looks(count: number): Promise<boolean> {
       for (let n = 0; n < count; n += 1) mock.timers.tick(LOOK_MS)
-      // The end of a connection is told in a later turn.
+      // The end of a connection is reported in a later turn.
       for (let n = 0; n < 5; n += 1) await turn()
       return isOpen
     },
@@ -89,9 +89,9 @@ async function unread(
   }
 }
 
-t.test('a reader that takes something now and then is not let go', async (t) => {
+t.test('a reader that reads occasionally is not disconnected', async (t) => {
   const { looks, reads } = await unread(t)
-  // The first look only sees where it stands.
+  // The first check only records the position.
   t.ok(await looks(3))
   await reads()
   t.ok(await looks(3), 'it has taken something: the time begins again')
@@ -100,7 +100,7 @@ t.test('a reader that takes something now and then is not let go', async (t) => 
   t.notOk(await looks(1), 'three looks in a row have found it where it was')
 })
 
-t.test('after its end a stream is read for two minutes at most', async (t) => {
+t.test('a finished stream may be read for at most two minutes', async (t) => {
   const { events, looks, reads } = await unread(t)
   events.end()
   for (let n = 0; n < 11; n += 1) {

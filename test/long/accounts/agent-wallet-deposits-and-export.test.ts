@@ -16,7 +16,7 @@ import {
 import {
   pollUntil,
   usdcToMicrosBigint,
-} from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
+} from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
 
 const OLD = '/api/wallet'
 const confirm = { confirm: true }
@@ -34,7 +34,7 @@ const walletOf = async (
   path = OLD,
 ): Promise<WalletBody> => (await station.ask('GET', path, { key })).body as unknown as WalletBody
 
-/** A deposit, waited for until the ledger has it. */
+/** Makes a deposit and waits until it is in the ledger. */
 async function deposited(
   station: TestStation,
   till: TestPaymentChain,
@@ -59,7 +59,7 @@ const exported = (
   json: object = confirm,
 ) => station.ask('POST', '/api/wallet/export', { key: guest.key, json, headers })
 
-/** The same, with blocks that go by until what was swept is final. */
+/** The same, mining blocks until the sweep is final. */
 async function handedOver(
   station: TestStation,
   till: TestPaymentChain,
@@ -72,7 +72,7 @@ async function handedOver(
   }
 }
 
-t.test('without a chain the wallet says that nothing should be sent', async (t) => {
+t.test('without a chain the wallet reports that deposits are off', async (t) => {
   const main = await startStation(t)
   const her = await main.onboard()
   const wallet = await walletOf(main, her)
@@ -109,7 +109,7 @@ t.test('without a chain the wallet says that nothing should be sent', async (t) 
     t.match(await main.ask('GET', path), { status: 401 }, path)
 })
 
-t.test('a deposit shows up in the wallet, in its list and in the balance', async (t) => {
+t.test('a deposit appears in the wallet, in its list and in the balance', async (t) => {
   const { main, till } = await startStationWithChain(t)
   const her = await main.onboard()
   const address = await deposited(main, till, her, 4)
@@ -160,7 +160,7 @@ t.test('health reports an unreachable chain, and the wallet still answers', asyn
   await main.verify()
 })
 
-t.test('only the owner gets the key of a wallet', async (t) => {
+t.test('only the owner can export the key of a wallet', async (t) => {
   const main = await startStation(t)
   const her = await main.onboard()
   const keyWith = async (json: object) =>
@@ -263,7 +263,7 @@ t.test(
   },
 )
 
-t.test('many exports at once hand over one wallet each, and sweep it once', async (t) => {
+t.test('each of many concurrent exports returns one wallet and sweeps it once', async (t) => {
   const { main, till } = await startStationWithChain(t)
   const her = await main.onboard()
   const address = await deposited(main, till, her, 2)

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { text as readAll } from 'node:stream/consumers'
 import t from 'tap'
 import { LIMITS } from '../../../core/limits.ts'
-import { serviceProgramArgs } from '../../support/station/service-program-arguments.ts'
+import { serviceProgramArgs } from '../../support/station/node-args-to-spawn-service-or-cli.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import { startStation, type InProcessStation } from '../../support/station/start-test-station.ts'
 import {
@@ -14,7 +14,7 @@ import {
 import {
   pollUntil,
   usdcToMicrosBigint,
-} from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
+} from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 
 const HTML = { accept: 'text/html' }
@@ -57,7 +57,7 @@ t.test('a station without deposits names no deposit address', async (t) => {
   }
 })
 
-t.test('the same messages name the address where deposits are watched', async (t) => {
+t.test('a station with deposits names the deposit address in the same messages', async (t) => {
   const { main } = await startStationWithChain(t, { STARTER_CREDITS_USDC: '0' })
   const { body } = await joined(main)
   const [id, key] = [String(body['agent_id']), String(body['api_key'])]
@@ -69,7 +69,7 @@ t.test('the same messages name the address where deposits are watched', async (t
   t.match(refused.body, { remedy: { action: 'fund', method: 'GET', url } })
 })
 
-t.test('a deposit is seen, waits below the minimum, and is credited with the next', async (t) => {
+t.test('a deposit below the minimum is shown and credited with the next one', async (t) => {
   const { main, till } = await startStationWithChain(t, { STARTER_CREDITS_USDC: '0' })
   const her = await main.onboard()
   const status = async () => (await main.ask('GET', `/fund/${her.id}/status`)).body
@@ -114,7 +114,8 @@ t.test('a deposit is seen, waits below the minimum, and is credited with the nex
     new RegExp(`^0\\.7 USDC credited.*, transaction ${String(second?.['tx_hash'])}$`),
   )
   const page = await main.ask('GET', `/fund/${her.id}`, { headers: HTML })
-  t.ok(page.text.includes(String(lines(credited))), 'the page says the same')
+  const text = page.text.replace(/<[^>]+>/g, '')
+  t.ok(text.includes(String(lines(credited))), 'the page says the same')
 
   await till.mintUsdc(address, usdcToMicrosBigint(0.3))
   await till.base.mine(required)
@@ -150,7 +151,7 @@ t.test('a top-up returns the bonus and the credits it released', async (t) => {
   await main.verify()
 })
 
-t.test('a token that is not USDC ends the start with one line', async (t) => {
+t.test('a token other than USDC ends the start with one line', async (t) => {
   const till = await startTestPaymentChain(t)
   const { settings } = await createTestDatabase(t)
   const station = spawn(process.execPath, serviceProgramArgs('main'), {

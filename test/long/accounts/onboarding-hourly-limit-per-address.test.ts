@@ -26,7 +26,7 @@ const joined = ({ body }: TestReply) =>
 const credits = (answer: TestReply) =>
   joined(answer).map((agent) => agent['starter_credits_usdc'] as number)
 
-t.test('of the agents of an address in an hour', async (t) => {
+t.test('agents per address and hour', async (t) => {
   const main = await startStation(t, LIMITED)
   const beside = await spawnSecondNode(t, main, LIMITED)
   const nodes = [main, beside]
@@ -37,7 +37,7 @@ t.test('of the agents of an address in an hour', async (t) => {
     )
     const counts = countReplies(answers)
     const [admitted, refused] = [counts['201 undefined'] ?? 0, counts['429 rate_limited'] ?? 0]
-    // On a busy machine a commit may be answered too late to be told; it counts all the same.
+    // On a busy machine a commit may be confirmed too late; it counts all the same.
     t.equal(admitted + (counts['503 unavailable'] ?? 0) + refused, 16, JSON.stringify(counts))
     t.ok(admitted <= 10 && refused <= 6)
     const granted = answers.filter(({ status }) => status === 201).flatMap(credits)
@@ -49,7 +49,7 @@ t.test('of the agents of an address in an hour', async (t) => {
     t.ok((row?.agents ?? 11) <= 10)
   })
 
-  t.test('a batch is no second hour, whichever comes first', async (t) => {
+  t.test('a batch and single agents share one hour in either order', async (t) => {
     for (let count = 0; count < 9; count += 1) t.equal((await one(main, '192.0.2.2')).status, 201)
     const refused = await batch(beside, '192.0.2.2', 20)
     t.match(refused, {
@@ -88,7 +88,7 @@ t.test('of the agents of an address in an hour', async (t) => {
     )
   })
 
-  t.test('batches and single agents at once stay within one of both', async (t) => {
+  t.test('concurrent batches and single agents stay within the limit of one of them', async (t) => {
     const answers = await Promise.all(
       Array.from({ length: 12 }, (_, at) =>
         at % 3 === 0
@@ -111,7 +111,7 @@ t.test('of the agents of an address in an hour', async (t) => {
     })
     t.equal((await one(main, '2001:db8:8::1')).status, 201)
   })
-  t.test('nothing is broken afterwards', () => main.verify())
+  t.test('gas verify finds no difference afterwards', () => main.verify())
 })
 
 t.test('an onboarding rejected by the network does not count for the address', async (t) => {

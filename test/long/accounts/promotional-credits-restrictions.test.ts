@@ -1,13 +1,13 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { parseGrantArguments } from '../../../app/cli/grant-credits.ts'
+import { parseGrantArguments } from '../../../app/cli/operator/grant-credits.ts'
 import { stringifyWithBigints } from '../../../core/bigint-json.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { fromUsdc, toUsdc } from '../../../core/money.ts'
 import { MIN_BOUNTY_REWARD } from '../../../domain/pricing.ts'
 import { createRoyaltyStore } from '../../../persistence/hive/royalty-store.ts'
-import { serviceProgramArgs } from '../../support/station/service-program-arguments.ts'
+import { serviceProgramArgs } from '../../support/station/node-args-to-spawn-service-or-cli.ts'
 import {
   spawnSecondNode,
   startStation,
@@ -40,7 +40,7 @@ async function deposit({ sql }: InProcessStation, { id }: TestAgent, usdc: numbe
   const [amount, arrival] = [fromUsdc(usdc), newUuidV7(Date.now())]
   const event = { type: 'DEPOSIT', id: arrival, pending: amount, chain: 'base', tx: '0x1' }
   await sql.begin(async (tx) => {
-    await tx`insert into transfers (id, owner, debit, credit, amount_micros, kind, at)
+    await tx`insert into ledger (id, owner, debit, credit, amount_micros, kind, at)
       values (${arrival}, ${id}, 'world:base', ${`agent:${id}:pending`}, ${amount}, 'deposit', now())`
     await tx`insert into inbox (receiver, receiver_kind, id, event, at)
       values (${id}, 'agent', ${`deposit:${arrival}`},
@@ -48,7 +48,7 @@ async function deposit({ sql }: InProcessStation, { id }: TestAgent, usdc: numbe
   })
 }
 
-/** What the calls of an agent moved, by account. */
+/** Movements of an agent's calls, by account. */
 async function movedBy(
   { sql }: InProcessStation,
   { id }: TestAgent,
@@ -59,10 +59,10 @@ async function movedBy(
   return Object.fromEntries(rows.map(({ credit, amount }) => [credit, Number(amount)]))
 }
 
-t.test('where promotional credits cannot be sent', async (t) => {
+t.test('with PROMO_TRANSFERABLE=false', async (t) => {
   const main = await startStation(t, { PROMO_TRANSFERABLE: 'false' })
 
-  t.test('the starter credits of agents it has brought give a referrer nothing', async (t) => {
+  t.test('starter credits of referred agents give a referrer nothing', async (t) => {
     const [ann, friend] = [await main.onboard(), await main.onboard()]
     const made = await post(main, ann, '/api/referrals/create')
     for (let at = 0; at < AGENTS; at += 1) {
@@ -92,7 +92,7 @@ t.test('where promotional credits cannot be sent', async (t) => {
         ...asks,
         reward_usdc: at % 2 === 0 ? 0.5 : toUsdc(MIN_BOUNTY_REWARD),
       })
-      t.match(refused, { status: 402, body: { code: 'payment_required' } })
+      t.match(refused, { status: 402, body: { code: 'cash_required' } })
       t.notOk('remedy' in refused.body, 'a grant would not help')
       const id = refused.body['bounty_id']
       if (typeof id === 'string')
@@ -107,7 +107,7 @@ t.test('where promotional credits cannot be sent', async (t) => {
     t.strictSame(await purse(main, rich), [0.75, 1])
     const asks = { title: 'x', description: 'anything', domain: 'x' }
     const poor = await post(main, rich, '/api/bounties', { ...asks, reward_usdc: 1.2 })
-    t.match(poor, { status: 402, body: { code: 'payment_required', cash_usdc: 1 } })
+    t.match(poor, { status: 402, body: { code: 'cash_required', cash_usdc: 1 } })
     t.match(poor.body, { promo_usdc: 0.75, needed_usdc: 1.2, missing_usdc: 0.2 })
     t.match(String(poor.body['detail']), /promotional credits/)
     const made = await post(main, rich, '/api/bounties', { ...asks, reward_usdc: 0.6 })
@@ -118,7 +118,7 @@ t.test('where promotional credits cannot be sent', async (t) => {
     t.strictSame(await purse(main, claimer), [0.5, 0.6])
   })
 
-  t.test('a referrer earns of cash alone, from the first deposit on', async (t) => {
+  t.test('a referrer earns from cash only, from the first deposit on', async (t) => {
     const ann = await main.onboard()
     const code = (await post(main, ann, '/api/referrals/create')).body['referral_code']
     const guest = await brought(main, String(code))
@@ -135,7 +135,7 @@ t.test('where promotional credits cannot be sent', async (t) => {
       shares_usdc: 0.001,
       shares_promo_usdc: 0,
     })
-    t.strictSame(await purse(main, ann), [0.71, 0.001], 'and the reward, which nobody pays')
+    t.strictSame(await purse(main, ann), [0.71, 0.001], 'and the reward, paid by the grants')
     t.strictSame(await movedBy(main, guest), {
       'platform:tools': 17 * 41_000 - 8_000,
       'treasury:fees': 17 * 9_000,
@@ -166,7 +166,7 @@ t.test('where promotional credits cannot be sent', async (t) => {
     t.match(body, { fork_count: 26, royalty_earned_usdc: 0.02 })
   })
 
-  t.test('a read of the Hive owes cash for cash, and nothing else', async (t) => {
+  t.test('a read of the Hive earns cash if it was paid in cash, and nothing else', async (t) => {
     const [author, reader] = [await main.onboard(), await main.onboard()]
     const write = async (n: number) => {
       const content = `Blobfish fact ${n}: they live deep and look better under pressure than above it.`
@@ -190,7 +190,7 @@ t.test('where promotional credits cannot be sent', async (t) => {
     t.match(body, { entries: { length: 1 }, _meta: { cost_usdc: 0.005 } })
     t.match([...(await owed())], [{ promo: false }])
 
-    // What starter credits have paid in fees returns to the grants.
+    // Fees paid with starter credits return to the grants.
     const store = createRoyaltyStore(main.sql)
     await main.sql`update royalty_pool set fed_until = now() - interval '1 day'`
     await store.pay(new Date(Date.now() + 60_000), false)
@@ -226,7 +226,7 @@ t.test('a transfer that was once permitted stays valid after the setting changes
   await on.verify()
 })
 
-t.test('the operator gives promotional credits on a live station', async (t) => {
+t.test('the operator grants promotional credits on a live station', async (t) => {
   const main = await startStation(t, { PROMO_TRANSFERABLE: 'false' })
   const ann = await main.onboard()
   const env = {

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { openRadioDrop } from '../../../app/cli/radio-drop-cli-command.ts'
+import { openRadioDrop } from '../../../app/cli/operator/radio-drops.ts'
 import { HOUR, MINUTE } from '../../../core/clock.ts'
 import { stringifyWithBigints } from '../../../core/bigint-json.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
@@ -13,8 +13,8 @@ import {
 } from '../../../payments/commands/credit-drop-commands.ts'
 import { countReplies, type TestReply } from '../../support/http/test-http-client.ts'
 import { createNodePair } from '../../support/actors/test-actor-node-pairs.ts'
-import { serviceProgramArgs } from '../../support/station/service-program-arguments.ts'
-import { errorCodeOf, createTestClock } from '../../support/actors/test-actor-node.ts'
+import { serviceProgramArgs } from '../../support/station/node-args-to-spawn-service-or-cli.ts'
+import { awaitErrorCodeOrOk, createTestClock } from '../../support/actors/test-actor-node.ts'
 import {
   spawnSecondNode,
   startStation,
@@ -51,7 +51,7 @@ async function deposit({ sql }: InProcessStation, { id }: TestAgent, usdc: numbe
   const [amount, arrival] = [fromUsdc(usdc), newUuidV7(Date.now())]
   const event = { type: 'DEPOSIT', id: arrival, pending: amount, chain: 'base', tx: '0x1' }
   await sql.begin(async (tx) => {
-    await tx`insert into transfers (id, owner, debit, credit, amount_micros, kind, at)
+    await tx`insert into ledger (id, owner, debit, credit, amount_micros, kind, at)
       values (${arrival}, ${id}, 'world:base', ${`agent:${id}:pending`}, ${amount}, 'deposit', now())`
     await tx`insert into inbox (receiver, receiver_kind, id, event, at)
       values (${id}, 'agent', ${`deposit:${arrival}`},
@@ -59,7 +59,7 @@ async function deposit({ sql }: InProcessStation, { id }: TestAgent, usdc: numbe
   })
 }
 
-t.test('a referral code: made once, named when it is wrong', async (t) => {
+t.test('a referral code is created once, and a wrong one is named in the error', async (t) => {
   const main = await startStation(t)
   const ann = await main.onboard()
   t.match((await get(main, ann, '/api/referrals/me')).body, { referral_code: null, referred: 0 })
@@ -85,7 +85,7 @@ t.test('a referral code: made once, named when it is wrong', async (t) => {
     json: { agents: [{ name: 'one', referral_code: code }, wrong] },
   })
   t.match(bulk, { status: 400, body: { errors: [{ pointer: '/agents/1/referral_code' }] } })
-  t.equal((await main.sql`select from agents`).count, before.count, 'nobody has joined')
+  t.equal((await main.sql`select from agents`).count, before.count, 'no agent is created')
 })
 
 t.test('a first deposit rewards the referrer once', async (t) => {
@@ -151,7 +151,7 @@ const redeem = (
   headers = {},
 ): Promise<TestReply> => post(node, guest, '/api/radio-drop/redeem', { code }, headers)
 
-t.test('ten of 64 get a slot, each one once', async (t) => {
+t.test('ten of 64 agents get one slot each', async (t) => {
   const main = await startStation(t)
   const beside = await spawnSecondNode(t, main)
   t.match((await main.ask('GET', '/api/radio-drop/latest')).body, { active: false, drop: null })
@@ -206,39 +206,45 @@ t.test('a repeated request returns its stored reply, and only to the same agent'
   await main.verify()
 })
 
-t.test('a drop ends after two hours by its timer, and before it where that is late', async (t) => {
-  const clock = createTestClock()
-  const { one, two, sql } = await createNodePair(t, { clock })
-  const [early, late] = [await one.born(0.5), await one.born(0.5)]
-  const code = 'RADIODROP-TEST'
-  await one.ask(code, openCreditDropCommand, {}, { fresh: true })
-  // So far ahead that no alarm rings by itself while this lasts.
-  clock.pass(2 * HOUR - MINUTE)
-  await two.alarms.sweep()
-  t.equal(await errorCodeOf(two.ask(code, redeemCreditDropCommand, { agentId: early })), 'ok')
-  clock.pass(MINUTE)
-  t.equal(
-    await errorCodeOf(two.ask(code, redeemCreditDropCommand, { agentId: late })),
-    'drop_ended',
-  )
-  t.match(await sql`select state->>'value' as value from actors where id = ${code}`, [
-    { value: 'open' },
-  ])
-  await one.alarms.sweep()
-  t.match(await sql`select state->>'value' as value from actors where id = ${code}`, [
-    { value: 'ended' },
-  ])
-  t.equal((await sql`select from timers where aggregate_id = ${code}`).count, 0)
-  t.match(await two.ask(code, getCreditDropCommand, {}), { open: false, left: 9 })
-  t.equal(
-    await errorCodeOf(one.ask(code, redeemCreditDropCommand, { agentId: late })),
-    'drop_ended',
-  )
-  t.equal(
-    await errorCodeOf(one.ask(code, redeemCreditDropCommand, { agentId: early })),
-    'drop_redeemed',
-  )
-})
+t.test(
+  'a drop ends after two hours by its timer, or by the clock if the timer is late',
+  async (t) => {
+    const clock = createTestClock()
+    const { one, two, sql } = await createNodePair(t, { clock })
+    const [early, late] = [await one.born(0.5), await one.born(0.5)]
+    const code = 'RADIODROP-TEST'
+    await one.ask(code, openCreditDropCommand, {}, { fresh: true })
+    // So far ahead that no alarm rings by itself while this lasts.
+    clock.pass(2 * HOUR - MINUTE)
+    await two.alarms.sweep()
+    t.equal(
+      await awaitErrorCodeOrOk(two.ask(code, redeemCreditDropCommand, { agentId: early })),
+      'ok',
+    )
+    clock.pass(MINUTE)
+    t.equal(
+      await awaitErrorCodeOrOk(two.ask(code, redeemCreditDropCommand, { agentId: late })),
+      'drop_ended',
+    )
+    t.match(await sql`select state->>'value' as value from actors where id = ${code}`, [
+      { value: 'open' },
+    ])
+    await one.alarms.sweep()
+    t.match(await sql`select state->>'value' as value from actors where id = ${code}`, [
+      { value: 'ended' },
+    ])
+    t.equal((await sql`select from timers where aggregate_id = ${code}`).count, 0)
+    t.match(await two.ask(code, getCreditDropCommand, {}), { open: false, left: 9 })
+    t.equal(
+      await awaitErrorCodeOrOk(one.ask(code, redeemCreditDropCommand, { agentId: late })),
+      'drop_ended',
+    )
+    t.equal(
+      await awaitErrorCodeOrOk(one.ask(code, redeemCreditDropCommand, { agentId: early })),
+      'drop_redeemed',
+    )
+  },
+)
 
 t.test('the operator opens and lists drops from the command line', async (t) => {
   const main = await startStation(t)

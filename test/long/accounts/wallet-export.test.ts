@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { privateKeyToAddress } from 'viem/accounts'
-import { MINUTE, createSystemClock } from '../../../core/clock.ts'
+import { MINUTE, createDatabaseAdjustedClock } from '../../../core/clock.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { createWalletStore } from '../../../persistence/payments/wallet-store.ts'
 import {
@@ -13,7 +13,7 @@ import { startStationWithChain } from '../../support/payments/test-station-with-
 import {
   pollUntil,
   usdcToMicrosBigint,
-} from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
+} from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
 
 const handed = (
   node: TestStation,
@@ -24,7 +24,7 @@ const handed = (
 const received = (node: TestStation, { key }: TestAgent, wallet_address: unknown) =>
   node.ask('POST', '/api/wallet/export/received', { key, json: { wallet_address } })
 
-t.test('the key of a wallet survives an answer that was lost', async (t) => {
+t.test('the key of a wallet survives a lost answer', async (t) => {
   const main = await startStation(t)
   const two = await spawnSecondNode(t, main, { MASTER_KEY: Buffer.alloc(32, 7).toString('base64') })
   const exports = async (her: TestAgent) =>
@@ -116,7 +116,7 @@ t.test('the key of a wallet survives an answer that was lost', async (t) => {
     t.equal(next.body['wallet_address'], body['new_wallet_address'])
   })
 
-  t.test('a day after it was read it is forgotten by itself, and not before', async (t) => {
+  t.test('the key is deleted a day after it was read, and not before', async (t) => {
     const her = await main.onboard()
     const { body } = await handed(main, her)
     const store = createWalletStore(main.sql)
@@ -131,7 +131,7 @@ t.test('the key of a wallet survives an answer that was lost', async (t) => {
     }
     await main.sql`update wallet_exports set read_at = null where agent_id = ${her.id}`
     await store.forgetOld(later, later)
-    t.ok(await kept(), 'nobody has read it: the answer was lost before it was made')
+    t.ok(await kept(), 'unread: the answer was lost before it was created')
     t.equal((await handed(two, her)).body['private_key'], body['private_key'])
     await store.forgetOld(new Date(now - 60_000), later)
     t.ok(await kept(), 'read just now')
@@ -154,16 +154,16 @@ t.test('the key of a wallet survives an answer that was lost', async (t) => {
       [{ data: { wallet_address, new_wallet_address } }],
     )
   })
-  t.test('nothing is broken afterwards', () => main.verify())
+  t.test('gas verify finds no difference afterwards', () => main.verify())
 })
 
-t.test('a wallet whose money a reorg could return keeps its key', async (t) => {
-  const real = createSystemClock()
+t.test('the key of a wallet is not released while a reorg could return money', async (t) => {
+  const real = createDatabaseAdjustedClock()
   let ahead = 0
   const clock = { ...real, mono: () => real.mono() + ahead }
   const { main, till } = await startStationWithChain(t, {}, { clock })
   const { base } = till
-  /** An agent whose wallet has got so much, credited. */
+  /** An agent whose wallet has received and credited the given amount. */
   async function rich(amount: number) {
     const her = await main.onboard()
     const wallet = async () => (await main.ask('GET', '/api/wallet/status', { key: her.key })).body
@@ -247,5 +247,5 @@ t.test('a wallet whose money a reorg could return keeps its key', async (t) => {
     t.match(await handed(main, her), { status: 200, body: { swept_usdc: 2 } })
   })
 
-  t.test('nothing is broken afterwards', () => main.verify())
+  t.test('gas verify finds no difference afterwards', () => main.verify())
 })

@@ -7,7 +7,7 @@ import {
   ADVERSARY_OPERATION_GENERATORS,
 } from '../../../chaos/adversary/run-adversary.ts'
 
-t.test('every planted bug has a place in the sources, and its copy is a program', async (t) => {
+t.test('every mutation matches the sources, and the mutated copy compiles', async (t) => {
   for (const [name, { edits, operationWeights }] of Object.entries(ADVERSARY_SERVICE_MUTANTS)) {
     t.test(name, async (t) => {
       for (const [file, text] of applySourceEdits(edits))
@@ -26,7 +26,7 @@ t.test('every planted bug has a place in the sources, and its copy is a program'
   )
 })
 
-t.test('every kind of operation is drawn in the long course', async (t) => {
+t.test('the long run draws every kind of operation', async (t) => {
   t.strictSame(
     Object.keys(ALL_OPERATION_WEIGHTS).sort(),
     Object.keys(ADVERSARY_OPERATION_GENERATORS).sort(),

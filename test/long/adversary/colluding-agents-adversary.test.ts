@@ -1,6 +1,6 @@
 import t from 'tap'
 import { formatAdversaryReport } from '../../../chaos/adversary/adversary-report.ts'
-import { startTargetWebsite } from '../../../chaos/adversary/target-website.ts'
+import { startTargetWebsite } from '../../../chaos/adversary/adversary-target-website.ts'
 import {
   adversaryStationSettings,
   createOperatorActions,
@@ -13,7 +13,7 @@ const OPERATIONS = 2_000
 const SEED = 12
 
 t.test(
-  `${OPERATIONS} operations of colluding agents bring no value that is not paid for`,
+  `${OPERATIONS} operations of colluding agents get no unpaid value`,
   { timeout: 290_000 },
   async (t) => {
     const site = await startTargetWebsite(t)

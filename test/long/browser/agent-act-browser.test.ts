@@ -1,20 +1,20 @@
 import { chmodSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { once } from 'node:events'
 import { join } from 'node:path'
-import { useTemporaryDirectory } from '../../support/temporary-directory.ts'
+import { overrideTmpdirDuringTest } from '../../support/temporary-directory.ts'
 import t from 'tap'
 import { WebSocket } from 'ws'
-import { createSystemClock } from '../../../core/clock.ts'
+import { createDatabaseAdjustedClock } from '../../../core/clock.ts'
 import agentAct from '../../../tools/perception/agent-act.ts'
 import { createHeadlessBrowser } from '../../../providers/browser/headless-browser.ts'
-import { isAnalyticsRequest } from '../../../providers/browser/host/analytics-hosts.ts'
+import { isAnalyticsRequest } from '../../../providers/browser/host/analytics-requests-without-side-effect.ts'
 import { parseIpAddressAllowlist } from '../../../providers/egress/public-ip-address.ts'
 import { createPageParserPool } from '../../../providers/pages/page-parser-pool.ts'
-import { waitUntilTrue } from '../../support/schedules/due-slots.ts'
+import { waitUntilTrue } from '../../support/schedules/make-schedule-slots-due.ts'
 import { startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 import {
   createRecordingContext,
-  rejectionDetailsOf,
+  awaitRejectionDetails,
 } from '../../support/tools/test-tool-context.ts'
 
 const CHROMIUM = '/usr/bin/chromium'
@@ -22,8 +22,8 @@ const skip = existsSync(CHROMIUM) ? false : `there is no ${CHROMIUM}`
 const VAGUE = 'Please look around'
 const quiet = new AbortController().signal
 
-/** Where the browser of this file has its folder; uid nobody may go in. */
-const folder = useTemporaryDirectory(t, 'gc-')
+/** Folder of the browsers of this file, accessible for uid nobody. */
+const folder = overrideTmpdirDuringTest(t, 'gc-')
 
 /** Chromium with a second way in, by which its contexts can be counted. */
 function watched(): string {
@@ -33,7 +33,7 @@ function watched(): string {
   return program
 }
 
-/** How many contexts Chromium has; where it is asked stands in its profile. */
+/** The number of contexts of Chromium; its profile names the debugging port. */
 async function contexts(): Promise<number> {
   const files = readdirSync(folder, { recursive: true }).map(String)
   const name = files.find((one) => one.endsWith('DevToolsActivePort')) ?? ''
@@ -66,7 +66,7 @@ const PAGE = `<!doctype html><title>Links</title>
     frame.onclick = () => void inward.submit()
   </script>`
 
-t.test('a collector is one by its host, and none on pages of its own', async (t) => {
+t.test('an analytics host is recognised by its name, and not on its own pages', async (t) => {
   const from = 'https://shop.test/'
   t.ok(isAnalyticsRequest('https://region1.google-analytics.com/g/collect', from))
   t.ok(isAnalyticsRequest('wss://ws.hotjar.com/api', from))
@@ -81,12 +81,12 @@ t.test('a collector is one by its host, and none on pages of its own', async (t)
     'bat.bing.com',
   ])
     t.ok(isAnalyticsRequest(`https://${host}/`, from), host)
-  // Who has collectors and an interface: what is sent there may be what a visitor wants.
+  // Hosts that serve both analytics and an API: requests to them may be intended by the user.
   for (const host of ['app.posthog.com', 'mixpanel.com', 'app.segment.io', 'sentry.io', 'bing.com'])
     t.notOk(isAnalyticsRequest(`https://${host}/`, from), host)
 })
 
-t.test('acts of a browser', { skip }, async (t) => {
+t.test('actions in a browser', { skip }, async (t) => {
   const site = await startFixtureServer(t, (request, response) => {
     if (request.url === '/away')
       return void response.writeHead(303, { location: 'http://169.254.169.254/' }).end()
@@ -95,7 +95,7 @@ t.test('acts of a browser', { skip }, async (t) => {
     response.end(request.url === '/' ? PAGE.replaceAll('PORT', String(site.port)) : '<p>calm')
   })
   const made = createHeadlessBrowser({
-    clock: createSystemClock(),
+    clock: createDatabaseAdjustedClock(),
     executable: watched(),
     searchPath: '/usr/bin:/bin',
     userAgent: 'gas-test/1',
@@ -107,7 +107,7 @@ t.test('acts of a browser', { skip }, async (t) => {
   const pages = createPageParserPool()
   t.teardown(() => Promise.all([made.close(), pages.close()]))
 
-  /** A link is clicked, and what was to arrive has arrived; whether the page has sent something. */
+  /** Clicks a link, waits for its requests, and returns whether the page has sent something. */
   async function sends(name: string, arrives: string | null): Promise<boolean> {
     site.requests.length = 0
     const session = await made.browser.openSession({ owner: 'one', signal: quiet })
@@ -121,14 +121,14 @@ t.test('acts of a browser', { skip }, async (t) => {
     return sent
   }
 
-  await t.test('who only writes down that a link was followed was sent nothing', async (t) => {
+  await t.test('beacons, images, pings and analytics hosts do not count as sent', async (t) => {
     t.equal(await sends('Beacon', 'POST /beacon'), false, 'a beacon')
     t.equal(await sends('Collector', 'POST /collect'), false, 'a collector of another site')
     t.equal(await sends('Image', 'GET /image'), false, 'an image')
     t.equal(await sends('Ping', 'GET /calm'), false, 'a link that pings')
   })
 
-  await t.test('all else that is not asked for by GET counts as sent', async (t) => {
+  await t.test('every other request except GET counts as sent', async (t) => {
     t.equal(await sends('Same', 'POST /same'), true, 'the same site')
     t.equal(await sends('Other', 'POST /other'), true, 'another site that may well do something')
     t.equal(await sends('Request', 'PUT /xhr'), true)
@@ -136,7 +136,7 @@ t.test('acts of a browser', { skip }, async (t) => {
     t.equal(await sends('Button', null), true, 'a link that is more than one')
   })
 
-  await t.test('however an act ends, its context is closed', async (t) => {
+  await t.test('the browser context is closed after every outcome', async (t) => {
     const warm = await made.browser.openSession({ owner: 'one', signal: quiet })
     t.equal(await contexts(), 1, 'an open one is counted')
     await warm.close()
@@ -181,7 +181,7 @@ t.test('acts of a browser', { skip }, async (t) => {
     leaving.abort(new Error('gone'))
     t.equal(await left, 'left')
     t.equal(await contexts(), 0, 'a caller who goes away')
-    await rejectionDetailsOf(
+    await awaitRejectionDetails(
       made.browser.render({ url: `${site.base}/away`, owner: 'one', signal: quiet }),
     )
     t.equal(await contexts(), 0, 'a page that is not shown')

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { useTemporaryDirectory } from '../../support/temporary-directory.ts'
+import { overrideTmpdirDuringTest } from '../../support/temporary-directory.ts'
 import t from 'tap'
-import { createSystemClock } from '../../../core/clock.ts'
+import { createDatabaseAdjustedClock } from '../../../core/clock.ts'
 import { ServiceError } from '../../../core/errors.ts'
 import { createHeadlessBrowser } from '../../../providers/browser/headless-browser.ts'
 import {
@@ -12,7 +12,7 @@ import {
 import { findChromium } from '../../../providers/browser/find-chromium.ts'
 import { parseIpAddressAllowlist } from '../../../providers/egress/public-ip-address.ts'
 import { startFixtureServer } from '../../support/upstreams/fixture-server.ts'
-import { rejectionDetailsOf } from '../../support/tools/test-tool-context.ts'
+import { awaitRejectionDetails } from '../../support/tools/test-tool-context.ts'
 
 const CHROMIUM = '/usr/bin/chromium'
 const skip = existsSync(CHROMIUM) ? false : `there is no ${CHROMIUM}`
@@ -47,10 +47,10 @@ async function anyHost(parts: BrowserHostSettings): Promise<BrowserHostProcess> 
     .catch(() => startBrowserHostProcess(parts, { nobody: false, sandbox: false }))
 }
 
-/** Where browsers of this file have their folders, and no others; uid nobody may go in. */
-const folder = useTemporaryDirectory(t, 'gb-')
+/** Folder of the browsers of this file only, accessible for uid nobody. */
+const folder = overrideTmpdirDuringTest(t, 'gb-')
 
-t.test('a browser is looked for where the operator says, and nowhere else', async (t) => {
+t.test('a set CHROMIUM_PATH is the only place to search for the browser', async (t) => {
   t.equal(findChromium('none', '/usr/bin'), null)
   t.equal(findChromium('/no/such/program', '/usr/bin'), null)
   t.equal(findChromium('/etc/passwd', ''), null)
@@ -58,7 +58,7 @@ t.test('a browser is looked for where the operator says, and nowhere else', asyn
   t.equal(findChromium(null, '/no/such/folder:'), null)
 })
 
-t.test('pages in a fence', { skip }, async (t) => {
+t.test('isolated pages', { skip }, async (t) => {
   const inside = await startFixtureServer(t, (_, response) => response.end('secret'))
   const site = await startFixtureServer(t, (request, response) => {
     if (request.url === '/to')
@@ -105,7 +105,7 @@ t.test('pages in a fence', { skip }, async (t) => {
   }
   const address = { 'rebind.test': ['127.0.0.1'], 'two.test': ['93.184.216.34', '127.0.0.1'] }
   const parts = {
-    clock: createSystemClock(),
+    clock: createDatabaseAdjustedClock(),
     executable: CHROMIUM,
     searchPath: '/usr/bin:/bin',
     userAgent: 'gas-test/1',
@@ -140,12 +140,12 @@ t.test('pages in a fence', { skip }, async (t) => {
   const [first = 0] = chromiums()
   t.ok(first > 1, 'Chromium works for this process')
 
-  await t.test('a page reaches no private address in any way', async (t) => {
+  await t.test('a page cannot reach a private address', async (t) => {
     const { html } = await render('/reach')
     t.match(html, /<title>done<\/title>/)
     t.match(html, /<p id="out">\[\]<\/p>/)
     t.strictSame(inside.requests, [])
-    const refused = (url: string) => rejectionDetailsOf(render(url))
+    const refused = (url: string) => awaitRejectionDetails(render(url))
     t.match(await refused('http://rebind.test/'), { code: 'blocked_url', host: 'rebind.test' })
     t.match(await refused('https://two.test/'), { code: 'blocked_url', host: 'two.test' })
     t.match(await refused('http://169.254.169.254/'), { code: 'blocked_url' })
@@ -154,24 +154,26 @@ t.test('pages in a fence', { skip }, async (t) => {
     t.match(await refused('/file'), { code: 'step_failed' })
   })
 
-  await t.test('a page that never ends is closed, and others continue meanwhile', async (t) => {
-    const spinning = rejectionDetailsOf(render('/spin', { timeoutMs: 2_000 }))
+  await t.test('a page that never finishes is closed, and others continue', async (t) => {
+    const spinning = awaitRejectionDetails(render('/spin', { timeoutMs: 2_000 }))
     t.match(await render('/'), { status: 200 })
     t.match(await spinning, { code: 'upstream_timeout' })
     const { html, truncated } = await render('/long')
     t.ok(truncated && html.length <= 2 * 1024 * 1024)
-    const loud = await rejectionDetailsOf(render('/loud', { timeoutMs: 8_000 }))
+    const loud = await awaitRejectionDetails(render('/loud', { timeoutMs: 8_000 }))
     t.match(loud, { code: /not refused|browser_busy|upstream_timeout/ })
     t.match(await render('/'), { status: 200 }, 'what a page shouts brings nobody down')
   })
 
-  await t.test('places are shared out by owner, and no page has more than there are', async (t) => {
+  await t.test('slots are shared by owner, and the pages never exceed them', async (t) => {
     const open = (owner: string, by = signal) => made.browser.openSession({ owner, signal: by })
     const first = await open('one')
     const leaving = new AbortController()
     // Of two places an owner has one, and of those who wait eight are its own.
-    const waiting = Array.from({ length: 8 }, () => rejectionDetailsOf(open('one', leaving.signal)))
-    t.match(await rejectionDetailsOf(open('one')), { code: 'browser_busy', retry_after: 2 })
+    const waiting = Array.from({ length: 8 }, () =>
+      awaitRejectionDetails(open('one', leaving.signal)),
+    )
+    t.match(await awaitRejectionDetails(open('one')), { code: 'browser_busy', retry_after: 2 })
     const other = await open('other')
     t.ok(other, 'the other place is for others')
     leaving.abort(new ServiceError('cancelled'))
@@ -180,7 +182,7 @@ t.test('pages in a fence', { skip }, async (t) => {
     t.match(await render('/'), { status: 200 })
   })
 
-  await t.test('a page that is closed while it opens is closed', async (t) => {
+  await t.test('a page can be closed while it opens', async (t) => {
     const host = await anyHost(parts)
     const opening = host.request({ op: 'open', session: 1, proxy: 'http://127.0.0.1:9' })
     await Promise.all([opening, host.request({ op: 'close', session: 1 })])
@@ -193,30 +195,30 @@ t.test('pages in a fence', { skip }, async (t) => {
     const leaving = new AbortController()
     const cold = createHeadlessBrowser(parts)
     t.teardown(() => cold.close())
-    const starting = rejectionDetailsOf(
+    const starting = awaitRejectionDetails(
       cold.browser.openSession({ owner: 'one', signal: leaving.signal }),
     )
     leaving.abort(new ServiceError('cancelled'))
-    t.match(await starting, { code: 'cancelled' }, 'nobody waits for a start that he has left')
+    t.match(await starting, { code: 'cancelled' }, 'a cancelled caller does not wait for the start')
     await cold.close()
   })
 
-  await t.test('a Chromium that dies is replaced', async (t) => {
+  await t.test('a crashed Chromium is replaced', async (t) => {
     const session = await made.browser.openSession({ owner: 'one', signal })
     await session.goto(`${site.base}/`)
     const [pid = 0] = chromiums()
     process.kill(pid, 'SIGKILL')
-    t.match(await rejectionDetailsOf(session.page()), { code: 'browser_busy' })
+    t.match(await awaitRejectionDetails(session.page()), { code: 'browser_busy' })
     await session.close()
     t.match(await render('/'), { status: 200 })
     t.not(chromiums()[0], first)
   })
 
-  await t.test('a page that takes too much memory is closed', async (t) => {
+  await t.test('a page that uses too much memory is closed', async (t) => {
     const small = createHeadlessBrowser({ ...parts, maxMemoryBytes: 1 })
     t.teardown(() => small.close())
     const url = `${site.base}/spin`
-    t.match(await rejectionDetailsOf(small.browser.render({ url, owner: 'one', signal })), {
+    t.match(await awaitRejectionDetails(small.browser.render({ url, owner: 'one', signal })), {
       code: 'browser_busy',
     })
     await small.close()
@@ -225,7 +227,7 @@ t.test('pages in a fence', { skip }, async (t) => {
   await made.close()
   t.strictSame(chromiums(), [], 'no process is left')
   t.strictSame(readdirSync(folder), [], 'and no profile')
-  t.match(await rejectionDetailsOf(made.browser.openSession({ owner: 'one', signal })), {
+  t.match(await awaitRejectionDetails(made.browser.openSession({ owner: 'one', signal })), {
     code: 'provider_not_configured',
   })
 })

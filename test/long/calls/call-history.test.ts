@@ -127,7 +127,7 @@ t.test('a receipt verifies for any holder and reveals nothing else', async (t) =
   t.match([...answers][0], /^404 receipt_not_found/)
 })
 
-t.test('calls that a budget refuses at their end are no calls of the total', async (t) => {
+t.test('calls rejected by a budget at their end do not count in calls_total', async (t) => {
   const ann = await main.onboard()
   const { body } = await main.ask('POST', '/api/task/start', {
     key: ann.key,
@@ -148,7 +148,7 @@ t.test('calls that a budget refuses at their end are no calls of the total', asy
   await main.verify()
 })
 
-t.test('a bound key sees calls and statement of its Backpack only', async (t) => {
+t.test('a bound key sees the calls and the statement of its Backpack only', async (t) => {
   const owner = await main.onboard()
   const made = await main.ask('POST', '/api/backpack/create', {
     key: owner.key,

@@ -38,7 +38,7 @@ t.test('64 equal requests with one Idempotency-Key', async (t) => {
       (kind) => !['200', '409 idempotency_in_flight'].includes(kind),
     )
 
-  t.test('in one process all are answered alike and one is charged', async (t) => {
+  t.test('in one process all get the same reply and one is charged', async (t) => {
     const guest = await main.onboard()
     const { once, answers } = await repeat([main], guest, '/api/refuel', { tool: TOOL })
     t.strictSame(countReplies(answers), { 200: N })
@@ -59,7 +59,7 @@ t.test('64 equal requests with one Idempotency-Key', async (t) => {
     t.equal(await charges(guest), 1)
   })
 
-  t.test('over two processes a transfer is made once', async (t) => {
+  t.test('on two processes a transfer is made once', async (t) => {
     const [guest, other] = [await main.onboard(), await main.onboard()]
     const gift = { to_agent_id: other.id, amount_usdc: 0.01 }
     const { once, answers } = await repeat([main, beside], guest, '/api/agent/send', gift)
@@ -71,7 +71,7 @@ t.test('64 equal requests with one Idempotency-Key', async (t) => {
     t.equal(await beside.balance(other), 0.51)
   })
 
-  t.test('over two processes a batch is charged once for each of its calls', async (t) => {
+  t.test('on two processes each call of a batch is charged once', async (t) => {
     const guest = await main.onboard()
     const batch = { calls: [{ tool: TOOL }, { tool: TOOL, limit: 3 }] }
     const { once, answers } = await repeat([main, beside], guest, '/api/pipeline', batch)
@@ -87,7 +87,7 @@ t.test('64 equal requests with one Idempotency-Key', async (t) => {
     t.equal(await charges(guest), 2)
   })
 
-  t.test('another batch under the key is refused whole and charged nothing', async (t) => {
+  t.test('another batch under the key is rejected without a charge', async (t) => {
     const guest = await main.onboard()
     const headers = { 'idempotency-key': 'batch' }
     const batch = (...calls: object[]) =>
@@ -124,7 +124,7 @@ t.test('64 equal requests with one Idempotency-Key', async (t) => {
     t.equal(await charges(guest), 1)
   })
 
-  t.test('another request under the key is refused and charged nothing', async (t) => {
+  t.test('another request under the key is rejected without a charge', async (t) => {
     const guest = await main.onboard()
     const headers = { 'idempotency-key': 'two' }
     const first = await main.call(guest, TOOL, {}, headers)
@@ -150,19 +150,22 @@ t.test('64 equal requests with one Idempotency-Key', async (t) => {
     t.equal(await charges(guest), 1)
   })
 
-  t.test('a rejection is not stored: with money the same request succeeds', async (t) => {
-    const [poor, rich] = [await main.onboard(0.004), await main.onboard()]
-    const headers = { 'idempotency-key': 'three' }
-    t.match(await main.call(poor, TOOL, {}, headers), { status: 402 })
-    const gift = { to_agent_id: poor.id, amount_usdc: 0.01 }
-    await main.ask('POST', '/api/agent/send', { key: rich.key, json: gift })
-    t.match(await beside.call(poor, TOOL, {}, headers), { status: 200 })
-    t.equal(await main.balance(poor), 0.009)
-  })
-  t.test('nothing is broken afterwards', () => main.verify())
+  t.test(
+    'a rejection for lack of credits is not stored: the same request succeeds with credits',
+    async (t) => {
+      const [poor, rich] = [await main.onboard(0.004), await main.onboard()]
+      const headers = { 'idempotency-key': 'three' }
+      t.match(await main.call(poor, TOOL, {}, headers), { status: 402 })
+      const gift = { to_agent_id: poor.id, amount_usdc: 0.01 }
+      await main.ask('POST', '/api/agent/send', { key: rich.key, json: gift })
+      t.match(await beside.call(poor, TOOL, {}, headers), { status: 200 })
+      t.equal(await main.balance(poor), 0.009)
+    },
+  )
+  t.test('gas verify finds no difference afterwards', () => main.verify())
 })
 
-t.test('an onboarding under an Idempotency-Key', async (t) => {
+t.test('onboarding with an Idempotency-Key', async (t) => {
   const main = await startStation(t)
   const beside = await spawnSecondNode(t, main)
   const agents = async () => (await main.sql`select from agents`).count
@@ -181,7 +184,7 @@ t.test('an onboarding under an Idempotency-Key', async (t) => {
 
   const once = randomUUID()
 
-  t.test('makes one agent over two processes, however often it is sent', async (t) => {
+  t.test('creates one agent on two processes for any number of requests', async (t) => {
     const answers = await Promise.all(
       Array.from({ length: N }, (_, at) => join(at % 2 === 0 ? main : beside, once)),
     )
@@ -200,26 +203,32 @@ t.test('an onboarding under an Idempotency-Key', async (t) => {
     ['/api/onboard', { name: 'ann' }, 1, 201],
     ['/api/onboard/bulk', both, 2, 200],
   ] as const) {
-    t.test(`${path}: is found again after a crash before its answer was kept`, async (t) => {
-      const [before, key] = [await agents(), randomUUID()]
-      // Its agents are there, and then the process cannot say so.
-      await main.sql.unsafe(`
+    t.test(
+      `${path}: returns the same agent after a crash before its answer was stored`,
+      async (t) => {
+        const [before, key] = [await agents(), randomUUID()]
+        // Its agents are there, and then the process cannot say so.
+        await main.sql.unsafe(`
         create function lose() returns trigger language plpgsql as $$ begin raise 'lost'; end $$;
         create trigger lose before insert on calls for each row execute function lose()`)
-      t.equal((await join(main, key, path, json)).status, 500)
-      t.equal(await agents(), before + count)
-      await main.sql`drop function lose cascade`
-      const [here, there] = [await join(beside, key, path, json), await join(main, key, path, json)]
-      t.equal(here.status, status)
-      t.equal(there.text, here.text)
-      t.equal(await agents(), before + count, 'nobody has joined twice')
-      const joined = (here.body['agents'] as TestReply['body'][] | undefined) ?? [here.body]
-      t.equal(joined.length, count)
-      for (const one of joined) await known(one)
-      t.match(await join(main, key, path, { name: 'other' }), { status: count === 1 ? 422 : 400 })
-    })
+        t.equal((await join(main, key, path, json)).status, 500)
+        t.equal(await agents(), before + count)
+        await main.sql`drop function lose cascade`
+        const [here, there] = [
+          await join(beside, key, path, json),
+          await join(main, key, path, json),
+        ]
+        t.equal(here.status, status)
+        t.equal(there.text, here.text)
+        t.equal(await agents(), before + count, 'no agent is created twice')
+        const joined = (here.body['agents'] as TestReply['body'][] | undefined) ?? [here.body]
+        t.equal(joined.length, count)
+        for (const one of joined) await known(one)
+        t.match(await join(main, key, path, { name: 'other' }), { status: count === 1 ? 422 : 400 })
+      },
+    )
   }
-  t.test('is repeated for ten minutes, and then begins anew', async (t) => {
+  t.test('is repeated for ten minutes, and then creates a new agent', async (t) => {
     const key = randomUUID()
     const [first, repeated] = [await join(main, key), await join(beside, key)]
     t.equal(repeated.text, first.text)
@@ -260,10 +269,10 @@ t.test('an onboarding under an Idempotency-Key', async (t) => {
     for (const key of ['0123456789abcdef012345', 'nQ8-_zR5tK1mV3xW7yB9cD'])
       t.equal((await join(main, key)).status, 201, key)
   })
-  t.test('nothing is broken afterwards', () => main.verify())
+  t.test('gas verify finds no difference afterwards', () => main.verify())
 })
 
-/** What all agents have, as their snapshots and open inboxes say it in one consistent view. */
+/** Balances of all agents from snapshots and pending inboxes, in one consistent view. */
 async function wealth({ sql }: InProcessStation): Promise<{ total: bigint; least: bigint }> {
   const [row] = await sql<{ total: bigint; least: bigint }[]>`
     with purse as (select id, (state->'context'->'promo'->>'$n')::bigint
@@ -276,37 +285,44 @@ async function wealth({ sql }: InProcessStation): Promise<{ total: bigint; least
   return row as { total: bigint; least: bigint }
 }
 
-t.test('credits among agents', async (t) => {
+t.test('transfers between agents', async (t) => {
   const main = await startStation(t)
   const beside = await spawnSecondNode(t, main)
   const nodes = [main, beside]
 
-  t.test('calls, transfers and tips from one balance leave payer and payees exact', async (t) => {
-    const [payer, a, b] = [await main.onboard(0.3), await main.onboard(), await main.onboard()]
-    const pay = (node: TestStation, path: string, to: TestAgent) =>
-      node.ask('POST', path, { key: payer.key, json: { to_agent_id: to.id, amount_usdc: 0.011 } })
-    const deeds = Array.from({ length: 96 }, (_, at) => {
-      const node = nodes[at % 2] as TestStation
-      if (at % 3 === 0) return node.call(payer, TOOL)
-      return at % 3 === 1 ? pay(node, '/api/agent/send', a) : pay(node, '/api/tip', b)
-    })
-    const answers = await Promise.all(deeds)
-    const done = (kind: number) =>
-      answers.filter(({ status }, at) => status === 200 && at % 3 === kind).length
-    const [calls, sends, tips] = [done(0), done(1), done(2)]
-    t.strictSame(countReplies(answers), {
-      200: calls + sends + tips,
-      '402 payment_required': 96 - calls - sends - tips,
-    })
-    const left = 300_000 - calls * 5_000 - (sends + tips) * 11_000
-    t.ok(left >= 0 && left < 11_000, `${left} micro-USDC are left`)
-    t.equal(await main.balance(payer), usdc(left))
-    t.equal(await beside.balance(a), usdc(500_000 + sends * 11_000))
-    t.equal(await beside.balance(b), usdc(500_000 + tips * 10_450), 'a tip arrives without its 5 %')
-    await main.verify()
-  })
+  t.test(
+    'calls, transfers and tips from one balance give exact balances of payer and payees',
+    async (t) => {
+      const [payer, a, b] = [await main.onboard(0.3), await main.onboard(), await main.onboard()]
+      const pay = (node: TestStation, path: string, to: TestAgent) =>
+        node.ask('POST', path, { key: payer.key, json: { to_agent_id: to.id, amount_usdc: 0.011 } })
+      const deeds = Array.from({ length: 96 }, (_, at) => {
+        const node = nodes[at % 2] as TestStation
+        if (at % 3 === 0) return node.call(payer, TOOL)
+        return at % 3 === 1 ? pay(node, '/api/agent/send', a) : pay(node, '/api/tip', b)
+      })
+      const answers = await Promise.all(deeds)
+      const done = (kind: number) =>
+        answers.filter(({ status }, at) => status === 200 && at % 3 === kind).length
+      const [calls, sends, tips] = [done(0), done(1), done(2)]
+      t.strictSame(countReplies(answers), {
+        200: calls + sends + tips,
+        '402 payment_required': 96 - calls - sends - tips,
+      })
+      const left = 300_000 - calls * 5_000 - (sends + tips) * 11_000
+      t.ok(left >= 0 && left < 11_000, `${left} micro-USDC are left`)
+      t.equal(await main.balance(payer), usdc(left))
+      t.equal(await beside.balance(a), usdc(500_000 + sends * 11_000))
+      t.equal(
+        await beside.balance(b),
+        usdc(500_000 + tips * 10_450),
+        'a tip arrives without its 5 %',
+      )
+      await main.verify()
+    },
+  )
 
-  t.test('the sum of all balances is the same at every moment', async (t) => {
+  t.test('the sum of all balances is constant', async (t) => {
     const guests = await Promise.all(Array.from({ length: 8 }, () => main.onboard()))
     const { total } = await wealth(main)
     let seed = 20_261_121

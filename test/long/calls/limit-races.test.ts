@@ -24,7 +24,7 @@ interface Way {
   readonly path: '/api/refuel' | '/api/refuel/stream'
 }
 
-/** All calls at once, dealt over the nodes and keys; an ended stream counts as what it ended with. */
+/** All calls concurrently, spread over nodes and keys; a stream counts by its last event. */
 async function storm(way: Way, keys: readonly string[], headers = {}): Promise<TestReply[]> {
   const streams = way.path.endsWith('stream')
   const count = streams ? Math.min(N, keys.length * WIDTH) : N
@@ -161,7 +161,7 @@ function limits(t: Test, way: Way): void {
   })
 }
 
-t.test('limits hold among 64 calls at once', async (t) => {
+t.test('limits hold for 64 concurrent calls', async (t) => {
   const main = await startStation(t)
   const beside = await spawnSecondNode(t, main)
   const both = [main, beside]
@@ -172,10 +172,10 @@ t.test('limits hold among 64 calls at once', async (t) => {
     { name: 'two processes, held in the ledger', nodes: both, path: '/api/refuel/stream' },
   ]
   for (const way of ways) limits(t, way)
-  t.test('nothing is broken afterwards', () => main.verify())
+  t.test('gas verify finds no difference afterwards', () => main.verify())
 })
 
-/** A source of prices that answers when it is told to. */
+/** A price source that answers on command. */
 async function gate(t: Parameters<typeof startFixtureServer>[0]) {
   let status = 200
   let closed = true
@@ -200,7 +200,7 @@ async function gate(t: Parameters<typeof startFixtureServer>[0]) {
   }
 }
 
-t.test('calls that still run count in every limit', async (t) => {
+t.test('running calls count in every limit', async (t) => {
   for (const outcome of [200, 500]) {
     for (const limit of ['balance', 'task', 'fuse'] as const) {
       t.test(`by ${limit}, until they end with ${outcome}`, async (t) => {
@@ -228,12 +228,14 @@ t.test('calls that still run count in every limit', async (t) => {
           usdc(before * 1e6 - 20 * PRICE * 1e6),
           'held while they run',
         )
-        source.open(outcome)
         const code = {
           balance: '402 payment_required',
           task: '402 task_budget_exceeded',
           fuse: '403 FUSE_TRIPPED',
         }[limit]
+        const instant = await main.call(guest, TOOL, {}, headers)
+        t.strictSame(countReplies([instant]), { [code]: 1 }, 'an instant call takes nothing of it')
+        source.open(outcome)
         const answers = await Promise.all(calls)
         const ended = outcome === 200 ? '200' : '503 price_unavailable'
         t.strictSame(countReplies(answers), { [ended]: 20, [code]: N - 20 })
@@ -268,26 +270,29 @@ t.test('free calls of a day', async (t) => {
       )
       return Promise.all(calls)
     }
-    t.test(`${name}: ten, then nothing where there is no price`, async (t) => {
+    t.test(`${name}: ten free calls, then 429 without an overage price`, async (t) => {
       const answers = await all(null, 'x402_parse', { body: PAYMENT })
       t.strictSame(countReplies(answers), { 200: 10, '429 free_tier_exhausted': N - 10 })
       const last = answers.find(({ status }) => status === 429)
       t.ok(Number(last?.headers['retry-after']) > 0)
     })
-    t.test(`${name}: ten, then 402 without a key`, async (t) => {
+    t.test(`${name}: ten free calls, then 402 without a key`, async (t) => {
       const answers = await all(null, 'hive_read', { query: 'gas' })
       t.strictSame(countReplies(answers), { 200: 10, '402 payment_required': N - 10 })
     })
-    t.test(`${name}: ten, then the overage from credits while they last`, async (t) => {
-      const guest = await main.onboard(times(5, 700))
-      const answers = await all(guest, 'hive_read', { query: 'gas' })
-      t.strictSame(countReplies(answers), { 200: 15, '402 payment_required': N - 15 })
-      const rails = answers
-        .filter(({ status }) => status === 200)
-        .map(({ body }) => body._meta.rail)
-      t.equal(rails.filter((rail) => rail === 'free').length, 10)
-      t.equal(await main.balance(guest), 0.0007)
-    })
+    t.test(
+      `${name}: ten free calls, then the overage from credits until they are used up`,
+      async (t) => {
+        const guest = await main.onboard(times(5, 700))
+        const answers = await all(guest, 'hive_read', { query: 'gas' })
+        t.strictSame(countReplies(answers), { 200: 15, '402 payment_required': N - 15 })
+        const rails = answers
+          .filter(({ status }) => status === 200)
+          .map(({ body }) => body._meta.rail)
+        t.equal(rails.filter((rail) => rail === 'free').length, 10)
+        t.equal(await main.balance(guest), 0.0007)
+      },
+    )
     t.test(
       `${name}: ten free calls, then the overage price for callers that can pay it`,
       async (t) => {
@@ -296,7 +301,7 @@ t.test('free calls of a day', async (t) => {
         t.equal(await main.balance(guest), usdc(5e5 - (N - 10) * PRICE * 1e6))
       },
     )
-    t.test(`${name}: a call that fails gives its slot back`, async (t) => {
+    t.test(`${name}: a failed call returns its slot`, async (t) => {
       const guest = await main.onboard(times(1))
       const answers = await all(guest, 'price_feed', { query: 'BTC' })
       t.strictSame(Object.keys(countReplies(answers)).sort(), [
@@ -313,5 +318,5 @@ t.test('free calls of a day', async (t) => {
       t.equal(await main.balance(guest), PRICE)
     })
   }
-  t.test('nothing is broken afterwards', () => main.verify())
+  t.test('gas verify finds no difference afterwards', () => main.verify())
 })

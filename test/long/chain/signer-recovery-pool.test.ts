@@ -18,7 +18,7 @@ type Hex = `0x${string}`
 const R = SIGNATURE.slice(2, 66)
 const S = SIGNATURE.slice(66, 130)
 
-t.test('signers are recovered, many at a time and each its own', async (t) => {
+t.test('many signers are recovered concurrently, each for its own signature', async (t) => {
   const pool = createSignerRecoveryPool({ size: 2 })
   t.teardown(pool.close)
   t.equal(await pool.recover(DIGEST, SIGNATURE), SIGNER)
@@ -57,7 +57,7 @@ t.test('a signature no token would accept has no signer', async (t) => {
   }
 })
 
-/** Node says of a thread that it starts one tick after it did. */
+/** Node reports the start of a thread one tick late. */
 const tick = () => new Promise((resolve) => setImmediate(resolve))
 
 /** The threads that start from now on. */
@@ -69,7 +69,7 @@ function threadsOf(t: Test): Worker[] {
   return threads
 }
 
-t.test('a thread that dies is replaced, and its jobs are done once more', async (t) => {
+t.test('a crashed thread is replaced, and its jobs are run once more', async (t) => {
   const threads = threadsOf(t)
   const pool = createSignerRecoveryPool({ size: 1 })
   t.teardown(pool.close)
@@ -88,7 +88,7 @@ t.test('a thread that dies is replaced, and its jobs are done once more', async 
   t.equal(threads.length, 4)
 })
 
-t.test('threads start when they are needed, and not more than allowed', async (t) => {
+t.test('threads start on demand, up to the maximum', async (t) => {
   const threads = threadsOf(t)
   const pool = createSignerRecoveryPool({ size: 2 })
   t.teardown(pool.close)
@@ -99,7 +99,7 @@ t.test('threads start when they are needed, and not more than allowed', async (t
   t.equal(threads.length, 2)
 })
 
-t.test('a closed pool takes no jobs and fails those it has', async (t) => {
+t.test('a closed pool rejects new jobs and fails pending ones', async (t) => {
   const pool = createSignerRecoveryPool({ size: 1 })
   const pending = pool.recover(DIGEST, SIGNATURE)
   await Promise.all([t.rejects(pending, /has ended/), pool.close()])
@@ -112,33 +112,38 @@ const program = (pool: string) => `
 import { createSignerRecoveryPool } from ${JSON.stringify(pool)}
 process.stdout.write(String(await createSignerRecoveryPool().recover('${DIGEST}', '${SIGNATURE}')))`
 
-t.test('threads run from source and from the built files, and hold no process', async (t) => {
-  const folder = join(REPOSITORY_ROOT, '.cache', `recovery-${process.pid}`)
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
-  const run = (name: string, pool: string, options: readonly string[]) => {
-    const file = join(folder, name)
-    writeFileSync(file, program(pool))
-    const env = { ...process.env, NODE_OPTIONS: '', TAP: '0' }
-    return execFileSync(process.execPath, [...options, file], { env, timeout: 30_000 }).toString()
-  }
-  build(folder, [
-    'chain/evm/signer-recovery-pool',
-    'chain/evm/signer-recovery-worker',
-    'chain/evm/ecdsa-signatures',
-    'core/errors',
-    'core/grant-cli-command',
-  ])
-  t.equal(run('built.mjs', './chain/evm/signer-recovery-pool.js', []), SIGNER)
-  t.equal(
-    run('source.mts', join(REPOSITORY_ROOT, 'chain/evm/signer-recovery-pool.ts'), [
-      '--import',
-      'tsx',
-    ]),
-    SIGNER,
-  )
-})
+t.test(
+  'threads run from source and from built files, and do not keep the process alive',
+  async (t) => {
+    const folder = join(REPOSITORY_ROOT, '.cache', `recovery-${process.pid}`)
+    t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+    const run = (name: string, pool: string, options: readonly string[]) => {
+      const file = join(folder, name)
+      writeFileSync(file, program(pool))
+      const env = { ...process.env, NODE_OPTIONS: '', TAP: '0' }
+      return execFileSync(process.execPath, [...options, file], { env, timeout: 30_000 }).toString()
+    }
+    build(folder, [
+      'chain/evm/signer-recovery-pool',
+      'chain/evm/signer-recovery-worker',
+      'chain/evm/ecdsa-signature-format',
+      'core/errors',
+      'core/marketplace-error-definitions',
+      'core/receipt-error-definitions',
+      'core/grant-cli-command',
+    ])
+    t.equal(run('built.mjs', './chain/evm/signer-recovery-pool.js', []), SIGNER)
+    t.equal(
+      run('source.mts', join(REPOSITORY_ROOT, 'chain/evm/signer-recovery-pool.ts'), [
+        '--import',
+        'tsx',
+      ]),
+      SIGNER,
+    )
+  },
+)
 
-/** What the build makes of these files. */
+/** The build output of these files. */
 function build(folder: string, names: readonly string[]): void {
   const read = (file: string) => ts.sys.readFile(file)
   const { compilerOptions } = ts.readConfigFile(

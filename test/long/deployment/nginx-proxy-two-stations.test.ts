@@ -131,7 +131,7 @@ t.test('two stations behind nginx', { skip: nginxSkipReason }, async (t) => {
     await socket.close()
   })
 
-  t.test('a large body passes where the route takes it, and no further', async (t) => {
+  t.test('a large body passes only on routes that accept it', async (t) => {
     const [{ key }] = guests as [TestAgent]
     const padded = (bytes: number) =>
       `${JSON.stringify({ calls: [{ tool: 'hive_trending' }] })}${' '.repeat(bytes)}`
@@ -148,7 +148,7 @@ t.test('two stations behind nginx', { skip: nginxSkipReason }, async (t) => {
     )
   })
 
-  t.test('large headers pass, and a payment in them', async (t) => {
+  t.test('large headers pass, including a payment', async (t) => {
     const [{ key }] = guests as [TestAgent]
     const sized = (bytes: number) => ({ 'x-pad': 'x'.repeat(bytes) })
     const me = (bytes: number) => ask('GET', '/api/agent/me', { key, headers: sized(bytes) })
@@ -175,7 +175,7 @@ t.test('two stations behind nginx', { skip: nginxSkipReason }, async (t) => {
     t.match(await waitForFinalSettlement(main, id), { state: 'settled' })
   })
 
-  t.test('the station gets the caller’s address and not a forged one', async (t) => {
+  t.test('the station gets the address of the caller and not a forged one', async (t) => {
     const from = (address: string, forwarded: string) => {
       const dispatcher = new Agent({ localAddress: address })
       t.teardown(() => dispatcher.close())
@@ -207,7 +207,7 @@ t.test('two stations behind nginx', { skip: nginxSkipReason }, async (t) => {
     t.equal((await ask('GET', '/api/credits/balance', { key })).status, 401)
   })
 
-  t.test('when a station is killed, the other takes over', async (t) => {
+  t.test('the other station takes over when one is killed', async (t) => {
     t.equal(await beside.end('SIGKILL'), 'SIGKILL')
     const pay = (guest: TestAgent) =>
       ask('POST', '/api/refuel', {
@@ -227,7 +227,7 @@ t.test('two stations behind nginx', { skip: nginxSkipReason }, async (t) => {
   })
 })
 
-t.test('between two servers that break off', { skip: nginxSkipReason }, async (t) => {
+t.test('with two servers that break off', { skip: nginxSkipReason }, async (t) => {
   const seen: string[] = []
   const rude = await Promise.all(
     [0, 1].map(() =>
@@ -247,7 +247,7 @@ t.test('between two servers that break off', { skip: nginxSkipReason }, async (t
   const ask = createTestHttpClient(t, (await startNginxBalancer(t, rude)).url)
   const once = { json: { tool: 'hive_trending' } }
 
-  t.test('long headers of an answer pass', async (t) => {
+  t.test('long response headers pass', async (t) => {
     const { status, headers } = await ask('GET', '/long')
     t.equal(status, 200)
     t.equal(headers['payment-required']?.length, 12 * KIB)
@@ -255,7 +255,7 @@ t.test('between two servers that break off', { skip: nginxSkipReason }, async (t
 
   t.test('nginx sends a POST once and a GET to both', async (t) => {
     const away = { status: 503, headers: { 'retry-after': '2' }, body: { code: 'unavailable' } }
-    // A server that failed twice is left alone for a while: what is sent to both comes first.
+    // nginx skips a server after two failures, so requests to both come first.
     t.match(await ask('GET', '/api/tools'), away)
     t.strictSame(seen.splice(0), ['GET', 'GET'])
     t.match(await ask('POST', '/api/refuel', once), away)

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
-import { withFleetCredit } from '../../../calls/fleet-credit.ts'
-import { createSystemClock } from '../../../core/clock.ts'
+import { retryWithFleetLoan } from '../../../calls/fleet-credit.ts'
+import { createDatabaseAdjustedClock } from '../../../core/clock.ts'
 import { ServiceError } from '../../../core/errors.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { fromUsdc } from '../../../core/money.ts'
@@ -8,20 +8,20 @@ import { releaseCallHoldCommand } from '../../../payments/commands/call-commands
 import { drawFromFleetCommand } from '../../../payments/commands/fleet-commands.ts'
 import { countReplies } from '../../support/http/test-http-client.ts'
 import {
-  agentRequester,
+  createAgentRequestSender,
   createFundedFleet,
   bookFleetTopUps,
   fleetIdOfReply,
   createTestFleet,
   readPoolBalance,
-} from '../../support/agents/fleet-setup.ts'
+} from '../../support/agents/create-test-fleets.ts'
 import {
   spawnSecondNode,
   startStation,
   type TestAgent,
   type TestStation,
 } from '../../support/station/start-test-station.ts'
-import { pollUntil } from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
+import { pollUntil } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
 
 const N = 64
 const TOOL = 'hive_trending'
@@ -29,13 +29,13 @@ const PRICE = 0.005
 const usdc = (micros: number) => Math.round(micros) / 1e6
 const times = (count: number, more = 0) => usdc(count * PRICE * 1e6 + more)
 
-t.test('who makes a fleet, who joins it, who sees it', async (t) => {
+t.test('creating, joining and reading a fleet need the right keys', async (t) => {
   const main = await startStation(t)
   const [ann, bob, eve] = [await main.onboard(), await main.onboard(), await main.onboard()]
   const [asAnn, asBob, asEve] = [
-    agentRequester(main, ann),
-    agentRequester(main, bob),
-    agentRequester(main, eve),
+    createAgentRequestSender(main, ann),
+    createAgentRequestSender(main, bob),
+    createAgentRequestSender(main, eve),
   ]
   const made = await asAnn(
     'POST',
@@ -56,8 +56,11 @@ t.test('who makes a fleet, who joins it, who sees it', async (t) => {
   )
   const id = fleetIdOfReply(made)
   t.equal(fleetIdOfReply(again), id)
-  const add = (ask: ReturnType<typeof agentRequester>, agent: TestAgent, more: object = {}) =>
-    ask('POST', '/api/fleet/add-agent', { fleet_id: id, agent_id: agent.id, ...more })
+  const add = (
+    ask: ReturnType<typeof createAgentRequestSender>,
+    agent: TestAgent,
+    more: object = {},
+  ) => ask('POST', '/api/fleet/add-agent', { fleet_id: id, agent_id: agent.id, ...more })
 
   t.match(await add(asAnn, ann), { status: 200, body: { joined: true } }, 'the owner itself')
   t.match(await add(asAnn, ann), { status: 409, body: { code: 'already_in_fleet' } })
@@ -84,7 +87,7 @@ t.test('who makes a fleet, who joins it, who sees it', async (t) => {
   t.match(await asAnn('GET', path), { status: 200, body: { members: 2 } })
   t.match(await asBob('GET', path), { status: 200 }, 'a member sees it')
   t.match(await asEve('GET', path), { status: 404, body: { code: 'fleet_not_found' } })
-  const fleets = async (ask: ReturnType<typeof agentRequester>) =>
+  const fleets = async (ask: ReturnType<typeof createAgentRequestSender>) =>
     ((await ask('GET', '/api/fleet/list')).body['fleets'] as { fleet_id: string }[]).map(
       (one) => one.fleet_id,
     )
@@ -95,12 +98,12 @@ t.test('who makes a fleet, who joins it, who sees it', async (t) => {
   await main.verify()
 })
 
-t.test('of two fleets that take an agent at once one has it', async (t) => {
+t.test('of two fleets that add an agent concurrently one succeeds', async (t) => {
   const main = await startStation(t)
   const [ann, bob] = [await main.onboard(), await main.onboard()]
   const ids = await Promise.all(Array.from({ length: 8 }, () => createTestFleet(main, ann)))
   const joining = ids.map((fleet_id) =>
-    agentRequester(main, ann)('POST', '/api/fleet/add-agent', {
+    createAgentRequestSender(main, ann)('POST', '/api/fleet/add-agent', {
       fleet_id,
       agent_id: bob.id,
       agent_key: bob.key,
@@ -146,7 +149,10 @@ t.test('the bonus of the first top-up is lent first, as promotional credits', as
   const [member] = members as [TestAgent]
   t.equal(await readPoolBalance(main, owner, id), 1.25)
   for (let call = 0; call < 3; call += 1) t.equal((await main.call(member, TOOL)).status, 200)
-  const { body } = await agentRequester(main, owner)('GET', `/api/fleet/balance?fleet_id=${id}`)
+  const { body } = await createAgentRequestSender(main, owner)(
+    'GET',
+    `/api/fleet/balance?fleet_id=${id}`,
+  )
   t.match(body, { balance_usdc: 1.235, bonus_usdc: 0.235 })
   await bookFleetTopUps(main, id, [4])
   t.equal(await readPoolBalance(main, owner, id), 5.235, 'once')
@@ -171,7 +177,7 @@ t.test('a draw repeated under one id moves money once', async (t) => {
   await main.balance(member)
   const held = await main.sql`select state->'context'->'held'->>'$n' as held from actors
     where id = ${member.id}`
-  t.strictSame([...held], [{ held: '100000' }], 'held for its call, and for nobody else')
+  t.strictSame([...held], [{ held: '100000' }], 'held for its call only')
   await main.verify()
 })
 
@@ -182,8 +188,12 @@ t.test('a call admitted while it is being rejected still gets its loan', async (
   const { actors } = main.station
   const callId = newUuidV7(1)
   const drawing = { agentId: member.id, callId, amount: fromUsdc(0.1), beside: true }
-  const parts = { actors, clock: createSystemClock(), log: (message: string) => t.fail(message) }
-  const lent = await withFleetCredit(parts, drawing, async (more) => {
+  const parts = {
+    actors,
+    clock: createDatabaseAdjustedClock(),
+    log: (message: string) => t.fail(message),
+  }
+  const lent = await retryWithFleetLoan(parts, drawing, async (more) => {
     if (more > 0n) return more
     throw new ServiceError('payment_required', { limit_source: 'balance' })
   })
@@ -214,7 +224,7 @@ t.test('64 calls at once on two nodes', async (t) => {
   }
 
   for (const count of [1, 4]) {
-    t.test(`${count} members without a cent spend the pool to the last call`, async (t) => {
+    t.test(`${count} members without credits spend the pool to the last call`, async (t) => {
       const { answers, left, pool } = await race(t, 0, count, times(40, 1_000))
       t.strictSame(countReplies(answers), { 200: 40, '402 payment_required': N - 40 })
       const refused = answers.filter(({ status }) => status === 402)
@@ -229,14 +239,14 @@ t.test('64 calls at once on two nodes', async (t) => {
         left.map(() => 0),
       )
     })
-    t.test(`${count} members with money of their own, and a pool for the rest`, async (t) => {
+    t.test(`${count} members with their own credits draw the rest from the pool`, async (t) => {
       const { answers, left, pool } = await race(t, times(4), count, 0.4)
-      t.strictSame(countReplies(answers), { 200: N }, 'nobody is refused')
+      t.strictSame(countReplies(answers), { 200: N }, 'no call is rejected')
       const spent = left.reduce((sum, own) => sum + times(4) - own, 0) + 0.4 - pool
       t.equal(usdc(spent * 1e6), times(N), 'and nothing is gone but the price')
     })
   }
-  t.test('nothing is broken afterwards', () => main.verify())
+  t.test('gas verify finds no difference afterwards', () => main.verify())
 })
 
 t.test('the loans of failed calls return', async (t) => {
@@ -245,7 +255,7 @@ t.test('the loans of failed calls return', async (t) => {
   const purses = (members: readonly TestAgent[]) =>
     Promise.all(members.map((member) => main.balance(member)))
 
-  t.test('to the cent, from 64 calls of members without one', async (t) => {
+  t.test('exactly, from 64 calls of members without credits', async (t) => {
     const { owner, id, members } = await createFundedFleet(main, 0, 4, [0.5])
     const calls = Array.from({ length: N }, (_, at) => failing(members[at % 4] as TestAgent))
     t.strictSame(countReplies(await Promise.all(calls)), { '503 price_unavailable': N })
@@ -266,7 +276,7 @@ t.test('the loans of failed calls return', async (t) => {
       'nothing stays that was lent',
     )
   })
-  t.test('nothing is broken afterwards', () => main.verify())
+  t.test('gas verify finds no difference afterwards', () => main.verify())
 })
 
 t.test('each loan belongs to one call, with any number of concurrent calls', async (t) => {
@@ -274,7 +284,7 @@ t.test('each loan belongs to one call, with any number of concurrent calls', asy
   const nodes = [main, await spawnSecondNode(t, main, { FREE_TIER_PER_DAY: '0' })]
   const total = (own: number, money: number) => usdc((own + money) * 1e6)
 
-  t.test('20 calls of a member at once, some of which fail', async (t) => {
+  t.test('20 concurrent calls of a member, some of which fail', async (t) => {
     const { owner, id, members } = await createFundedFleet(main, 0.0075, 1, [0.2, 1])
     const [member] = members as [TestAgent]
     const before = total(await main.balance(member), await readPoolBalance(main, owner, id))
@@ -290,7 +300,10 @@ t.test('each loan belongs to one call, with any number of concurrent calls', asy
     const after = total(await main.balance(member), await readPoolBalance(main, owner, id))
     t.equal(after, usdc((before - times(10)) * 1e6), 'what is gone is what was spent')
     t.ok((await main.balance(member)) <= 0.0075, 'and nothing that was lent stays')
-    const { body } = await agentRequester(main, owner)('GET', `/api/fleet/balance?fleet_id=${id}`)
+    const { body } = await createAgentRequestSender(main, owner)(
+      'GET',
+      `/api/fleet/balance?fleet_id=${id}`,
+    )
     const [bonus = 0, money = 0] = [body['bonus_usdc'], body['balance_usdc']] as number[]
     t.ok(bonus <= 0.25 && money <= 1.45, 'nor has the pool gained')
     t.strictSame(
@@ -302,7 +315,7 @@ t.test('each loan belongs to one call, with any number of concurrent calls', asy
     )
   })
   t.test(
-    'a member without a cent has none afterwards, and the pool paid to the cent',
+    'a member without credits has none afterwards, and the pool paid the exact amount',
     async (t) => {
       const { owner, id, members } = await createFundedFleet(main, 0, 1, [0.5])
       const [member] = members as [TestAgent]
@@ -314,7 +327,7 @@ t.test('each loan belongs to one call, with any number of concurrent calls', asy
       t.equal(await readPoolBalance(main, owner, id), usdc((0.5 - times(20)) * 1e6))
     },
   )
-  t.test('a low balance is reported when it falls, not with every call on the pool', async (t) => {
+  t.test('a low balance is reported once, not with every call on the pool', async (t) => {
     const { members } = await createFundedFleet(main, 0.255, 1, [0.8])
     const [member] = members as [TestAgent]
     const told = () =>
@@ -325,7 +338,7 @@ t.test('each loan belongs to one call, with any number of concurrent calls', asy
     const tiers = (await told()).slice(before).map(({ data }) => data.tier)
     t.strictSame(tiers, ['warning', 'critical', 'empty'])
   })
-  t.test('nothing is broken afterwards', () => main.verify())
+  t.test('gas verify finds no difference afterwards', () => main.verify())
 })
 
 t.test('a loan whose call was never created returns by itself', async (t) => {
@@ -350,7 +363,7 @@ t.test('without its tables a fleet is unavailable, with instructions', async (t)
   const main = await startStation(t)
   const ann = await main.onboard()
   await main.sql`alter table fleet_members rename to elsewhere`
-  const { status, body } = await agentRequester(main, ann)('GET', '/api/fleet/list')
+  const { status, body } = await createAgentRequestSender(main, ann)('GET', '/api/fleet/list')
   t.match(
     { status, body },
     {
@@ -365,13 +378,13 @@ t.test('without its tables a fleet is unavailable, with instructions', async (t)
   t.match(String(body['detail']), /gas migrate/)
   t.equal((await main.ask('GET', '/api/fleet/list')).status, 401, 'strangers learn nothing')
   await main.sql`alter table elsewhere rename to fleet_members`
-  t.equal((await agentRequester(main, ann)('GET', '/api/fleet/list')).status, 200)
+  t.equal((await createAgentRequestSender(main, ann)('GET', '/api/fleet/list')).status, 200)
 })
 
-t.test('without an RPC of Base nothing can be topped up', async (t) => {
+t.test('without an RPC of Base a top-up is rejected', async (t) => {
   const main = await startStation(t)
   const ann = await main.onboard()
   const asked = { fleet_id: await createTestFleet(main, ann), tx_hash: `0x${'1'.repeat(64)}` }
-  const answer = await agentRequester(main, ann)('POST', '/api/fleet/topup', asked)
+  const answer = await createAgentRequestSender(main, ann)('POST', '/api/fleet/topup', asked)
   t.match(answer, { status: 503, body: { code: 'rail_disabled' } })
 })

@@ -7,7 +7,7 @@ import { startLocalBase, type LocalChain } from '../../support/chain/local-chain
 import {
   sendTransactionFrom,
   encodeTokenCall,
-  spinUntil,
+  pollUntilTrue,
 } from '../../support/payments/settler-scenario.ts'
 import { countReplies, type TestReply } from '../../support/http/test-http-client.ts'
 import { startRpcFaultProxy, type RpcFault } from '../../support/chain/rpc-fault-proxy.ts'
@@ -67,7 +67,7 @@ t.test('a top-up requested from two nodes concurrently', async (t) => {
   }
   const stranger = privateKeyToAccount(generatePrivateKey())
 
-  t.test('is answered alike by both under one key', async (t) => {
+  t.test('gets the same answer from both under one key', async (t) => {
     const { id, address } = await fleet()
     const tx = await spread(chain, stranger, [[address, 5]])
     const [first, second] = await behind(
@@ -85,7 +85,7 @@ t.test('a top-up requested from two nodes concurrently', async (t) => {
     t.match(other[1].body, { tx_hash: tx, fleet_id: id })
   })
 
-  t.test('leaves to the second what only that one can have', async (t) => {
+  t.test('does not take a transfer that only the second caller can claim', async (t) => {
     const wallet = privateKeyToAccount(generatePrivateKey())
     await main.sql`insert into wallets (agent_id, address, sealed, key_id, created_at, status)
       values (${ann}, ${wallet.address}, '', 'x', now(), 'exported')`
@@ -99,10 +99,10 @@ t.test('a top-up requested from two nodes concurrently', async (t) => {
     gate.decide(() => 'pass')
     let asked: Promise<TestReply[]> = Promise.resolve([])
     await main.sql.begin(async (locking) => {
-      // What is booked can be read, and nothing can be booked.
+      // Booked rows are readable, and new ones are blocked.
       await locking`lock table chain_transfers in exclusive mode`
       asked = Promise.all([topUp(main, tx, one.id), topUp(slow, tx, two.id)])
-      await spinUntil(async () => {
+      await pollUntilTrue(async () => {
         const [row] = await main.sql<{ n: number }[]>`select count(*)::int as n from pg_locks
           where relation = 'chain_transfers'::regclass and not granted`
         return row?.n === 2
@@ -112,5 +112,5 @@ t.test('a top-up requested from two nodes concurrently', async (t) => {
     t.ok(isDeepStrictEqual(credited, [6, 1]) || isDeepStrictEqual(credited, [2, 5]))
   })
 
-  t.test('nothing is broken afterwards', async () => main.verify())
+  t.test('gas verify finds no difference afterwards', async () => main.verify())
 })

@@ -2,20 +2,20 @@ import t, { type Test } from 'tap'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { countReplies, type TestReply } from '../../support/http/test-http-client.ts'
 import {
-  agentRequester,
+  createAgentRequestSender,
   createFundedFleet,
   bookFleetTopUps,
   addFleetMember,
   createTestFleet,
   readPoolBalance,
-} from '../../support/agents/fleet-setup.ts'
+} from '../../support/agents/create-test-fleets.ts'
 import {
   spawnSecondNode,
   startStation,
   type TestAgent,
   type InProcessStation,
 } from '../../support/station/start-test-station.ts'
-import { pollUntil } from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
+import { pollUntil } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
 
 const main = await startStation(t)
 const beside = await spawnSecondNode(t, main)
@@ -24,7 +24,7 @@ const PRICE = 0.005
 const usdc = (micros: number) => Math.round(micros) / 1e6
 const sumOf = (amounts: readonly number[]) => usdc(amounts.reduce((sum, one) => sum + one, 0) * 1e6)
 
-type Asking = ReturnType<typeof agentRequester>
+type Asking = ReturnType<typeof createAgentRequestSender>
 const leave = (ask: Asking, json: object = {}, headers = {}) =>
   ask('POST', '/api/fleet/leave', json, headers)
 const remove = (ask: Asking, json: object, headers = {}) =>
@@ -36,7 +36,7 @@ const membersOf = async (ask: Asking, id: string) =>
 
 t.test('an agent leaves its fleet by itself, and may join another one', async (t) => {
   const [ann, bob, eve] = [await main.onboard(), await main.onboard(), await main.onboard()]
-  const [asAnn, asBob] = [agentRequester(main, ann), agentRequester(main, bob)]
+  const [asAnn, asBob] = [createAgentRequestSender(main, ann), createAgentRequestSender(main, bob)]
   const [id, other] = [await createTestFleet(main, ann), await createTestFleet(main, eve)]
   const refused = (detail: RegExp) => ({ status: 409, body: { code: 'not_in_fleet', detail } })
   t.match(await leave(asBob), refused(/^You are in no fleet: there is nothing to leave\.$/))
@@ -47,7 +47,7 @@ t.test('an agent leaves its fleet by itself, and may join another one', async (t
   t.match(await leave(asBob, { fleet_id: other }), refused(/no member of this fleet/))
   t.strictSame(await membersOf(asAnn, id), [bob.id], 'nothing has changed by what was refused')
   const { body: narrow } = await asBob('POST', '/api/keys', { scopes: ['tools', 'read'] })
-  const weak = await leave(agentRequester(main, { ...bob, key: narrow.api_key }))
+  const weak = await leave(createAgentRequestSender(main, { ...bob, key: narrow.api_key }))
   t.match(weak, { status: 403, body: { code: 'insufficient_scope' } })
 
   const headers = { 'idempotency-key': 'bye' }
@@ -71,9 +71,9 @@ t.test('an agent leaves its fleet by itself, and may join another one', async (t
   await main.verify()
 })
 
-t.test('an owner that has added itself leaves as any other, and stays the owner', async (t) => {
+t.test('an owner that has added itself leaves like any member and stays the owner', async (t) => {
   const [ann, bob] = [await main.onboard(0), await main.onboard()]
-  const [asAnn, id] = [agentRequester(main, ann), await createTestFleet(main, ann)]
+  const [asAnn, id] = [createAgentRequestSender(main, ann), await createTestFleet(main, ann)]
   t.equal(
     (await asAnn('POST', '/api/fleet/add-agent', { fleet_id: id, agent_id: ann.id })).status,
     200,
@@ -99,7 +99,7 @@ t.test('only the owner can remove another agent', async (t) => {
     await main.onboard(),
   ]
   const [asAnn, asBob, asCid, asEve] = [ann, bob, cid, eve].map((one) =>
-    agentRequester(main, one),
+    createAgentRequestSender(main, one),
   ) as [Asking, Asking, Asking, Asking]
   const [id, other] = [await createTestFleet(main, ann), await createTestFleet(main, ann)]
   await addFleetMember(main, ann, id, bob)
@@ -110,7 +110,7 @@ t.test('only the owner can remove another agent', async (t) => {
   const nowhere = await remove(asEve, { agent_id: eve.id })
   const { instance: _a, agent_id: _b, ...told } = stranger.body
   const { instance: _c, agent_id: _d, ...same } = nowhere.body
-  t.strictSame(told, same, 'whether it is in a fleet of somebody else is not told')
+  t.strictSame(told, same, 'membership in another fleet is not revealed')
   t.match(await remove(asEve, named), { status: 404, body: { code: 'fleet_not_found' } })
   t.match(await remove(asCid, named), { status: 403, body: { code: 'fleet_not_yours' } })
   t.match(await remove(asBob, { agent_id }), {
@@ -139,7 +139,11 @@ t.test('only the owner can remove another agent', async (t) => {
   await main.verify()
 })
 
-/** What a call of `hive_trending` reads, kept from it: calls that have been let in wait there. */
+/** A tool at the same price whose call is held while it runs; it has no free calls here. */
+const HELD_CALL = ['hive_read', { query: 'gas' }] as const
+const HELD_CALL_SETTINGS = { FREE_TIER_PER_DAY: '0' }
+
+/** Locks the table that `hive_read` reads, so that admitted calls wait. */
 async function holding(main: InProcessStation, work: () => Promise<unknown>) {
   await main.sql.begin(async (locking) => {
     await locking`lock table hive_entries in access exclusive mode`
@@ -147,10 +151,10 @@ async function holding(main: InProcessStation, work: () => Promise<unknown>) {
   })
 }
 
-/** Two nodes of their own, on which no trend is known yet, and two fleets; the first has the one member, which has nothing of its own. */
+/** Two nodes of their own and two fleets; the first has the one member, which has nothing of its own. */
 async function between(t: Test) {
-  const main = await startStation(t)
-  const beside = await spawnSecondNode(t, main)
+  const main = await startStation(t, HELD_CALL_SETTINGS)
+  const beside = await spawnSecondNode(t, main, HELD_CALL_SETTINGS)
   const one = { main, ...(await createFundedFleet(main, 0, 1, [0.5])) }
   const two = { main, ...(await createFundedFleet(main, 0, 0, [0.3])) }
   const [member] = one.members as [TestAgent]
@@ -164,7 +168,7 @@ async function begin(
   { main, owner, id }: { main: InProcessStation; owner: TestAgent; id: string },
 ): Promise<{ answer: Promise<TestReply> }> {
   const before = await readPoolBalance(main, owner, id)
-  const answer = node.call(member, TOOL)
+  const answer = node.call(member, ...HELD_CALL)
   await pollUntil(
     () => readPoolBalance(main, owner, id),
     (money) => money === usdc((before - PRICE) * 1e6),
@@ -174,17 +178,17 @@ async function begin(
 
 for (const outcome of ['is paid', 'fails'] as const) {
   t.test(
-    `a call under way when its agent leaves ${outcome}, on the pool that lent for it`,
+    `a running call whose agent leaves ${outcome}, on the pool that lent for it`,
     async (t) => {
       const { main, beside, one, two, member } = await between(t)
       const calls: Promise<TestReply>[] = []
       await holding(main, async () => {
         calls.push((await begin(beside, member, one)).answer)
-        t.match(await leave(agentRequester(main, member)), {
+        t.match(await leave(createAgentRequestSender(main, member)), {
           status: 200,
           body: { fleet_id: one.id },
         })
-        const short = await main.call(member, TOOL)
+        const short = await main.call(member, ...HELD_CALL)
         t.match(short, { status: 402, body: { limit_source: 'balance' } }, 'no new call draws')
         await addFleetMember(main, two.owner, two.id, member)
         calls.push((await begin(main, member, two)).answer)
@@ -211,7 +215,7 @@ t.test(
     await holding(main, async () => {
       const { answer } = await begin(beside, member, one)
       const lost = answer.catch(() => null)
-      t.match(await remove(agentRequester(main, one.owner), { agent_id: member.id }), {
+      t.match(await remove(createAgentRequestSender(main, one.owner), { agent_id: member.id }), {
         status: 200,
       })
       await addFleetMember(main, two.owner, two.id, member)
@@ -242,14 +246,14 @@ t.test('of eight concurrent removals of one agent exactly one succeeds', async (
   const asked = Array.from({ length: 8 }, (_, at) => {
     const node = at % 2 === 0 ? main : beside
     return at % 4 < 2
-      ? leave(agentRequester(node, member))
-      : remove(agentRequester(node, owner), { agent_id: member.id })
+      ? leave(createAgentRequestSender(node, member))
+      : remove(createAgentRequestSender(node, owner), { agent_id: member.id })
   })
   t.strictSame(countReplies(await Promise.all(asked)), { 200: 1, '409 not_in_fleet': 7 })
   await main.verify()
 })
 
-t.test('leaving, drawing and topping up at once, on two nodes', async (t) => {
+t.test('concurrent leaving, drawing and topping up on two nodes', async (t) => {
   const nodes = [main, beside]
 
   /** Members call all the time while they move from one fleet to the other; top-ups arrive. */
@@ -264,8 +268,8 @@ t.test('leaving, drawing and topping up at once, on two nodes', async (t) => {
       const node = nodes[nth % 2] ?? main
       const left =
         nth < 2
-          ? await leave(agentRequester(node, member))
-          : await remove(agentRequester(node, one.owner), { agent_id: member.id })
+          ? await leave(createAgentRequestSender(node, member))
+          : await remove(createAgentRequestSender(node, one.owner), { agent_id: member.id })
       t.equal(left.status, 200, left.text)
       const first = nth % 2 === 0
       if (first) await addFleetMember(node, two.owner, two.id, member)
@@ -291,8 +295,8 @@ t.test('leaving, drawing and topping up at once, on two nodes', async (t) => {
       purses.every((left) => left <= own),
       'nothing that was lent stays',
     )
-    t.strictSame(await membersOf(agentRequester(main, one.owner), one.id), [])
-    t.equal((await membersOf(agentRequester(main, two.owner), two.id)).length, 2)
+    t.strictSame(await membersOf(createAgentRequestSender(main, one.owner), one.id), [])
+    t.equal((await membersOf(createAgentRequestSender(main, two.owner), two.id)).length, 2)
     const open = await main.sql`select id from actors where kind = 'agent'
       and state->'context'->'holds' <> '{}'`
     t.strictSame([...open], [])
@@ -304,6 +308,6 @@ t.test('leaving, drawing and topping up at once, on two nodes', async (t) => {
     t.equal(await readPoolBalance(main, one.owner, one.id), before, 'and no later call draws on it')
   }
 
-  for (const own of [0, 0.02]) t.test(`members with ${own} of their own`, (t) => race(t, own))
-  t.test('nothing is broken afterwards', () => main.verify())
+  for (const own of [0, 0.02]) t.test(`members with ${own} USDC of their own`, (t) => race(t, own))
+  t.test('gas verify finds no difference afterwards', () => main.verify())
 })

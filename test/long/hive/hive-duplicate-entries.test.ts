@@ -43,7 +43,7 @@ t.test('an author that repeats a text gets its existing entry and no second roya
   t.match(await write(her, `${TEXT} And one thing more.`), { body: { status: 'stored' } })
 })
 
-t.test('equal writes of one author at once are one entry, on two nodes', async (t) => {
+t.test('concurrent equal writes of one author create one entry on two nodes', async (t) => {
   const his = await main.onboard()
   const text = `${randomUUID()} ${'unlike any other text in the Hive so far. '.repeat(3)}`
   const answers = await Promise.all(
@@ -54,7 +54,7 @@ t.test('equal writes of one author at once are one entry, on two nodes', async (
   const good = answers.filter(({ status }) => status === 200)
   t.strictSame(new Set(good.map(({ body }) => body['id'])), new Set([stored[0]?.['id']]))
   t.equal(good.filter(({ body }) => body['status'] === 'stored').length, 1)
-  // On a busy machine one may be told to come again.
+  // On a busy machine one of them may get a retry.
   t.ok(answers.every(({ status, body }) => status === 200 || body.code === 'hive_write_pending'))
 })
 
@@ -62,7 +62,7 @@ t.test('of authors that publish one text concurrently on two nodes, one succeeds
   const authors = await Promise.all(Array.from({ length: 6 }, () => main.onboard()))
   for (let round = 0; round < 5; round += 1) {
     const text = `${TEXT} Seen in round ${round} by ${randomUUID()}, who looked at it for a whole week.`
-    // Equal, and with one word changed in a way that says the same.
+    // Equal texts, and one with a word replaced by a synonym.
     const near = ['', 'entire', 'full', '', 'complete', ''].map((word) =>
       word === '' ? text : text.replace('whole', word),
     )
@@ -77,7 +77,7 @@ t.test('of authors that publish one text concurrently on two nodes, one succeeds
     t.strictSame([stored?.body['status'], others], ['stored', []])
     for (const { status, body } of answers.filter((one) => one !== stored)) {
       t.equal(status, 409)
-      // On a busy machine one may be told to come again.
+      // On a busy machine one of them may get a retry.
       if (body.code !== 'hive_write_pending')
         t.match(body, { code: 'hive_copy', entry_id: stored?.body['id'] })
     }
@@ -85,7 +85,7 @@ t.test('of authors that publish one text concurrently on two nodes, one succeeds
   await main.verify()
 })
 
-t.test('the key that made a claim takes over after a lost commit', async (t) => {
+t.test('the Idempotency-Key of a claim takes it over after a lost commit', async (t) => {
   const [her, him] = [await main.onboard(), await main.onboard()]
   const text = `${TEXT} Written down by ${randomUUID()} after the day was over and nothing was left.`
   const claimed = randomUUID()
@@ -155,7 +155,7 @@ t.test('a text that contradicts another or has other numbers is not a copy', asy
   const secret = await main.onboard()
   const hidden = `${TEXT} Kept by ${randomUUID()} alone, and seen by nobody else so far today.`
   await write(secret, hidden, { is_public: false })
-  t.match(await write(him, hidden), { status: 200 }, 'a private text tells nothing of itself')
+  t.match(await write(him, hidden), { status: 200 }, 'a private text is not revealed')
 })
 
 t.test('an agent’s entries per day are limited', async (t) => {

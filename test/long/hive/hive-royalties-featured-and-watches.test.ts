@@ -1,5 +1,5 @@
 import t from 'tap'
-import { DAY, createSystemClock } from '../../../core/clock.ts'
+import { DAY, createDatabaseAdjustedClock } from '../../../core/clock.ts'
 import { createRoyaltyStore } from '../../../persistence/hive/royalty-store.ts'
 import { countReplies, type TestReply } from '../../support/http/test-http-client.ts'
 import {
@@ -9,7 +9,7 @@ import {
   type TestStation,
 } from '../../support/station/start-test-station.ts'
 import { startPriceApis } from '../../support/upstreams/test-price-apis.ts'
-import { pollUntil } from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
+import { pollUntil } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
 
 const house = await startPriceApis(t)
 /** The time of this station can be moved on. */
@@ -25,7 +25,7 @@ const [author, reader, mate, other] = [
 ] as [TestAgent, TestAgent, TestAgent, TestAgent]
 
 function movable() {
-  const clock = createSystemClock()
+  const clock = createDatabaseAdjustedClock()
   let ahead = 0
   return { ...clock, now: () => clock.now() + ahead, pass: (ms: number) => void (ahead += ms) }
 }
@@ -48,7 +48,7 @@ const royalties = () =>
   sql<{ reader: string; paid: boolean }[]>`
     select reader, paid_by is not null as paid from royalties order by reader`
 
-t.test('a read is owed for once a reader and day, on any number of nodes', async (t) => {
+t.test('a read earns one royalty per reader and day on any number of nodes', async (t) => {
   const fleet = await main.ask('POST', '/api/fleet/create', {
     key: author.key,
     json: { name: 'house' },
@@ -86,7 +86,7 @@ t.test('only a public entry of your own can be featured', async (t) => {
   t.equal(await main.balance(other), 0.5)
 })
 
-t.test('of concurrent requests for the featured place one wins, for a day', async (t) => {
+t.test('one of several concurrent requests gets the featured place, for a day', async (t) => {
   const wishes = await Promise.all(
     [author, reader, mate, other].map(async (guest, at) => ({
       guest,
@@ -107,7 +107,7 @@ t.test('of concurrent requests for the featured place one wins, for a day', asyn
   const { body: digest } = await main.ask('GET', '/api/hive/digest')
   t.match(digest, { window_hours: 24, entries: [{ id: winner, featured: true, reads_24h: 0 }] })
   const shown = (digest['entries'] as { id: string }[]).filter(({ id }) => id === winner)
-  t.equal(shown.length, 1, 'and is not told of twice')
+  t.equal(shown.length, 1, 'and is listed once')
   const { body: stats } = await main.ask('GET', '/api/hive/stats')
   t.match(stats, { total_entries: 6, public_entries: 5, featured_entries: [{ id: winner }] })
   t.match(
@@ -119,7 +119,7 @@ t.test('of concurrent requests for the featured place one wins, for a day', asyn
 const watch = (node: TestStation, guest: TestAgent, fields: Fields) =>
   node.call(guest, 'hive_watch', fields)
 
-t.test('twelve watches at once on two nodes: ten begin, and two cost nothing', async (t) => {
+t.test('of twelve concurrent watches on two nodes ten start, and two are free', async (t) => {
   const before = await main.balance(mate)
   const answers = await Promise.all(
     Array.from({ length: 12 }, (_, at) =>
@@ -135,7 +135,7 @@ t.test('twelve watches at once on two nodes: ten begin, and two cost nothing', a
   t.equal((await watch(main, mate, { action: 'subscribe', keyword: 'topic20' })).status, 200)
 })
 
-t.test('later entries queue for the watch, and no cursor loses one', async (t) => {
+t.test('later entries are queued for the watch, and no cursor loses one', async (t) => {
   t.match(await watch(main, other, { action: 'subscribe', keyword: 'the' }), { status: 400 })
   t.match(await watch(main, other, { action: 'subscribe' }), { status: 400 })
   const began = await watch(main, other, { action: 'subscribe', keyword: 'Blob fees' })
@@ -182,12 +182,12 @@ t.test('results include matching Hive entries, unless the call is private', asyn
       { query: 'BTC,ETH' },
       mode === null ? {} : { 'x-ghost-mode': mode },
     )
-  // What is not found within some milliseconds is left out, and is there the next time.
+  // A late look-up result is omitted and cached for the next call.
   const { body } = await pollUntil(
     () => ask(null),
     (answer) => answer.body['hive'] !== undefined,
   )
-  t.match(body, { hive: { entries: [{ excerpt: /no hedge/, agent_id: author.id }] } })
+  t.match(body, { hive: { entries: [{ excerpt: /no hedge/, agent_id: null }] } })
   t.match((await ask('observe')).body, { hive: { entries: { length: 1 } } })
   t.notOk('hive' in (await ask('stealth')).body)
 })
@@ -220,7 +220,7 @@ t.test('public entries can be searched without a key twenty times per hour', asy
   const answers: TestReply[] = []
   for (let at = 0; at < 21; at += 1)
     answers.push(await limited.ask('GET', '/api/hive/public?q=flashbloks'))
-  t.match(answers[0]?.body, { total: 1, entries: [{ agent_id: author.id }] })
+  t.match(answers[0]?.body, { total: 1, entries: [{ agent_id: null }] })
   t.strictSame(countReplies(answers), { '200': 20, '429 rate_limited': 1 })
   t.match((await main.ask('GET', '/api/hive/public')).status, 400)
 })

@@ -29,7 +29,7 @@ const fork = (node: TestStation, guest: TestAgent, id: string, headers = {}) =>
   node.ask('POST', `/api/strategies/${id}/fork`, { key: guest.key, headers })
 const usdc = (micros: number) => Math.round(micros) / 1e6
 
-t.test('published by tool or by route, a strategy is listed with what forking costs', async (t) => {
+t.test('a strategy published by tool or by route is listed with the price of a fork', async (t) => {
   const id = await publish({ ...ABOUT, tool: 'price_feed', chain: 'base' })
   const byTool = await main.call(author, 'strategy_publish', { ...ABOUT, is_public: false })
   t.match(byTool, { status: 200, body: { status: 'published', _meta: { cost_usdc: 0.05 } } })
@@ -41,8 +41,11 @@ t.test('published by tool or by route, a strategy is listed with what forking co
     royalty_per_fork_usdc: 0.02,
     publish_cost_usdc: 0.05,
     next_cursor: null,
-    strategies: [{ id, agent_name: 'tester', tool: 'price_feed', fork_count: 0, tx_hash: null }],
+    strategies: [{ id, agent_name: null, tool: 'price_feed', fork_count: 0, tx_hash: null }],
   })
+  await main.ask('PATCH', '/api/agent/me', { key: author.key, json: { discoverable: true } })
+  const named = await main.ask('GET', '/api/strategies')
+  t.match(named.body, { strategies: [{ agent_name: 'tester' }] }, 'named once its owner allows it')
   const hidden = String(byTool.body['id'])
   const wrapped = { params: { ...ABOUT, tool: 'hive_read', is_public: false } }
   const { body: third } = await main.call(author, 'strategy_publish', wrapped)
@@ -60,7 +63,7 @@ t.test('published by tool or by route, a strategy is listed with what forking co
   t.match(await fork(main, author, 'x'), { status: 404 })
 })
 
-t.test('a tool that is none is named as the field of the request it is in', async (t) => {
+t.test('an unknown tool is reported with its field in the request', async (t) => {
   const before = await main.balance(author)
   for (const tool of [5, null, '', 'no tool']) {
     const refused = await main.ask('POST', '/api/strategies', {
@@ -104,7 +107,7 @@ t.test('a fork pays two thirds to its author and one to the tools, once', async 
   t.match(mine.body, { forked_from: id, is_public: false, agent_id: forker.id })
 })
 
-t.test('a fork that is paid on a chain settles before its author has the share', async (t) => {
+t.test('a fork paid on a chain settles before its author gets the share', async (t) => {
   const [id, poor] = [await publish(), await main.onboard(0)]
   const payer = await till.createPayer(1_000_000n)
   const paid = async (path: string, price: bigint, json = {}) => {
@@ -137,7 +140,7 @@ t.test('a fork that is paid on a chain settles before its author has the share',
   t.strictSame([...shared], [{ credit: `agent:${author.id}:cash`, amount: 20_000 }], 'cash first')
 })
 
-t.test('every fork reaches its author once, on two nodes and through a crash', async (t) => {
+t.test('every fork pays its author once, on two nodes and through a crash', async (t) => {
   const id = await publish()
   const before = await main.balance(author)
   const doomed = await spawnSecondNode(t, main)
@@ -161,7 +164,7 @@ t.test('every fork reaches its author once, on two nodes and through a crash', a
   await main.verify()
 })
 
-t.test('a transaction is a proof if the chain has it and it succeeded', async (t) => {
+t.test('a transaction is a proof if it is on the chain and succeeded', async (t) => {
   const good = await mined()
   const id = await publish({ ...ABOUT, chain: 'base', tx_hash: good })
   t.match((await main.ask('GET', `/api/strategies/${id}`)).body, {

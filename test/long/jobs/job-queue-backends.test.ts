@@ -6,13 +6,13 @@ import { delimiter, join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
-import { createSystemClock } from '../../../core/clock.ts'
+import { createDatabaseAdjustedClock } from '../../../core/clock.ts'
 import {
   startJobQueues,
   type JobQueues,
   type JobQueuesDeps,
-} from '../../../jobs/queues/job-queues.ts'
-import type { JobData } from '../../../jobs/queues/queue-workers.ts'
+} from '../../../jobs/queues/distributed-job-queue-service.ts'
+import type { JobPayload } from '../../../jobs/queues/queue-workers.ts'
 import {
   openPostgresPool,
   parseDatabaseUrl,
@@ -26,7 +26,7 @@ const server = PATH.split(delimiter)
   .map((dir) => join(dir, 'redis-server'))
   .find((file) => existsSync(file))
 
-/** Waits for what must come; a hang is told from slowness by far. */
+/** Waits for an expected event; the limit is far above a slow run, so it detects a hang. */
 async function until(what: string, happened: () => boolean | Promise<boolean>): Promise<void> {
   const end = performance.now() + QUEUE_TIMEOUT_MS
   while (!(await happened())) {
@@ -46,19 +46,20 @@ function worldOf(place: Place): World {
   return {
     ...place,
     node(t) {
-      const jobs = startJobQueues({ ...place, clock: createSystemClock(), log: () => {} })
+      const jobs = startJobQueues({ ...place, clock: createDatabaseAdjustedClock(), log: () => {} })
       t.teardown(() => jobs.stop())
       return jobs
     },
   }
 }
 
-/** Keeps what it was told, and does nothing else. */
+/** Records the calls without an effect. */
 function ear() {
-  const heard: JobData[] = []
-  return { heard, handle: async (data: JobData) => void heard.push(data) }
+  const heard: JobPayload[] = []
+  return { heard, handle: async (data: JobPayload) => void heard.push(data) }
 }
-const numbers = (heard: readonly JobData[]) => heard.map(({ n }) => Number(n)).sort((a, b) => a - b)
+const numbers = (heard: readonly JobPayload[]) =>
+  heard.map(({ n }) => Number(n)).sort((a, b) => a - b)
 
 function contract(t: Test, world: World): void {
   t.test('a hint reaches a worker of any node, once', async (t) => {
@@ -188,13 +189,13 @@ t.test('on PostgreSQL', async (t) => {
   t.equal(world.node(t).kind, 'postgres')
   contract(t, world)
 
-  t.test('by a URL as by a socket', async (t) => {
+  t.test('connects by URL and by socket', async (t) => {
     const { socketDir, database } = world.target as Socket
     const url = `postgres://gas@localhost/${database}?host=${socketDir()}`
     const jobs = startJobQueues({
       ...world,
       target: { url },
-      clock: createSystemClock(),
+      clock: createDatabaseAdjustedClock(),
       log: () => {},
     })
     t.teardown(() => jobs.stop())
@@ -221,17 +222,17 @@ t.test('on PostgreSQL', async (t) => {
       target,
       redis: null,
       prefix: '',
-      clock: createSystemClock(),
+      clock: createDatabaseAdjustedClock(),
       log,
     })
     t.teardown(() => jobs.stop())
     const { heard, handle } = ear()
-    const slowly = async (data: JobData) => {
+    const slowly = async (data: JobPayload) => {
       await handle(data)
       await pause(5)
     }
     jobs.work('broken', slowly, { concurrency: 2 })
-    // It has not drained its queue when the server goes.
+    // It has not drained its queue when the server ends.
     jobs.hintMany(
       'broken',
       Array.from({ length: 1_000 }, (_, n) => ({ id: `broken-${n}`, data: { n } })),
@@ -256,7 +257,7 @@ t.test('on PostgreSQL', async (t) => {
   })
 })
 
-t.test('a slow Redis start is no error, a missing Redis is', async (t) => {
+t.test('a slow start of Redis is no error, a missing Redis is one', async (t) => {
   const { settings } = await createTestDatabase(t)
   const [told, tries] = [[] as string[], { count: 0, at: 0 }]
   const mono = () => {
@@ -267,7 +268,7 @@ t.test('a slow Redis start is no error, a missing Redis is', async (t) => {
     target: parseDatabaseUrl(settings.databaseUrl),
     redis: { path: join(t.testdir({}), 'nobody.sock') },
     prefix: 'away:',
-    clock: { ...createSystemClock(), mono },
+    clock: { ...createDatabaseAdjustedClock(), mono },
     log: (message) => void told.push(message),
   })
   t.teardown(() => jobs.stop())
@@ -346,7 +347,7 @@ t.test(
       t.strictSame(numbers(heard), [2])
     })
 
-    t.test('without Redis a node runs its own work, and returns to Redis afterwards', async (t) => {
+    t.test('without Redis a node runs its own jobs, and returns to Redis afterwards', async (t) => {
       const [one, two] = [world.node(t), world.node(t)]
       const [first, second] = [ear(), ear()]
       one.work('away', first.handle)

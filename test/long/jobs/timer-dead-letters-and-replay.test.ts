@@ -12,16 +12,16 @@ import {
   settingsAllowingReceivers,
   registerTestWebhook,
   waitForDeliveries,
-} from '../../support/webhooks/test-webhook-client.ts'
+} from '../../support/webhooks/test-webhook-registration-and-deliveries.ts'
 import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
 import { startWebhookReceivers } from '../../support/webhooks/test-webhook-receivers.ts'
 import { createActorNode, createTestClock } from '../../support/actors/test-actor-node.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
-import { serviceProgramArgs } from '../../support/station/service-program-arguments.ts'
+import { serviceProgramArgs } from '../../support/station/node-args-to-spawn-service-or-cli.ts'
 
 const letter = { kind: 'timer', key: 'a timer', reason: 'it broke', payload: {} }
 
-/** A node with a timer that fails for as long as it is told to. */
+/** A node with a timer that fails on command. */
 async function failing(t: Test, what: () => Error | null) {
   const database = await createTestDatabase(t)
   const { sql } = database
@@ -63,7 +63,7 @@ async function failing(t: Test, what: () => Error | null) {
       for (const timer of due) await letters.bury({ ...timer, reason })
     },
     timersLeft: async () => (await sql`select 1 from timers where aggregate_id = ${id}`).length,
-    /** So many sweeps, half a minute apart. */
+    /** Runs the given number of sweeps, half a minute apart. */
     async sweeps(count: number) {
       for (let sweep = 0; sweep < count; sweep += 1) {
         await alarms.sweep()
@@ -73,7 +73,7 @@ async function failing(t: Test, what: () => Error | null) {
   }
 }
 
-t.test('a timer that fails for good becomes a letter, and is replayed once', async (t) => {
+t.test('a timer that fails permanently becomes a dead letter and is replayed once', async (t) => {
   let error: Error | null = new Error('no such column')
   const { sql, clock, id, letters, alarms, sweeps, fired, timersLeft } = await failing(
     t,
@@ -82,7 +82,7 @@ t.test('a timer that fails for good becomes a letter, and is replayed once', asy
   await sweeps(9)
   t.strictSame([await timersLeft(), (await letters.list()).length], [1, 0], 'not at once')
   await sweeps(3)
-  t.equal(await timersLeft(), 0, 'it holds up nobody')
+  t.equal(await timersLeft(), 0, 'it delays no other timer')
   const [found, ...others] = await letters.list()
   t.strictSame(others, [])
   t.match(found, {
@@ -109,13 +109,13 @@ t.test('frequent failures within a short time create no dead letter', async (t) 
   t.strictSame([await timersLeft(), await letters.list()], [1, []])
 })
 
-t.test('an outage makes no letters, however long it lasts', async (t) => {
+t.test('an outage of any duration creates no dead letters', async (t) => {
   const { sweeps, letters, timersLeft } = await failing(t, () => new ServiceError('unavailable'))
   await sweeps(60)
   t.strictSame([await timersLeft(), await letters.list()], [1, []])
 })
 
-t.test('a timer set again while the old one fails is not given up with it', async (t) => {
+t.test('a timer set again while the old one fails is kept', async (t) => {
   const { clock, one, id, letters, set, timersLeft } = await failing(t, () => null)
   const [before] = await one.store.dueTimers(clock.now() + MINUTE, 1, 0)
   clock.pass(1)
@@ -124,7 +124,7 @@ t.test('a timer set again while the old one fails is not given up with it', asyn
   t.strictSame([await timersLeft(), await letters.list()], [1, []])
 })
 
-t.test('a timer that fails again after it was replayed becomes a letter again', async (t) => {
+t.test('a timer that fails again after its replay becomes a dead letter again', async (t) => {
   const { letters, bury, timersLeft } = await failing(t, () => null)
   await bury('broken')
   const [first] = await letters.list()
@@ -135,7 +135,7 @@ t.test('a timer that fails again after it was replayed becomes a letter again', 
   t.match(await letters.list(), [{ kind: 'timer', reason: 'still broken' }])
 })
 
-t.test('two nodes that give up on the same timer write one letter', async (t) => {
+t.test('two nodes that give up on the same timer write one dead letter', async (t) => {
   const { sql, id, letters, bury } = await failing(t, () => null)
   await Promise.all([1, 2, 3].map(() => bury('broken')))
   t.equal((await letters.list()).length, 1)
@@ -170,7 +170,7 @@ t.test('a dead letter exists once, and may be created again after its replay', a
   }
 })
 
-/** `gas dlq` on a database: its exit code and what it says. */
+/** Runs `gas dlq` on a database; returns its exit code and output. */
 const dlqOf =
   (t: Test, database: TestDatabase) =>
   async (...args: string[]) => {
@@ -197,7 +197,7 @@ const dlqOf =
     )
   }
 
-t.test('gas dlq lists letters and makes one due again', async (t) => {
+t.test('gas dlq lists dead letters and makes one due again', async (t) => {
   const { database, id, letters, bury, timersLeft } = await failing(t, () => null)
   await bury('a\nreason')
   const [found] = await letters.list()

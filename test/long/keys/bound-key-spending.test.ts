@@ -3,10 +3,10 @@ import { newUuidV7 } from '../../../core/ids.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { createBackpackRefusalStore } from '../../../persistence/calls/backpack-refusal-store.ts'
 import {
-  requesterWithKey,
+  createAgentKeyRequester,
   createAgentBackpack as backpack,
   createBoundKey as bound,
-} from '../../support/agents/bound-keys.ts'
+} from '../../support/agents/test-backpack-bound-keys.ts'
 import { countReplies } from '../../support/http/test-http-client.ts'
 import {
   startStation,
@@ -22,7 +22,7 @@ const ALL = ['agent_send', 'tip', 'bounty', 'purchase', TOOL]
 /** Method, path and body of a request. */
 type Order = readonly [string, string, object]
 
-/** Every way to spend beside tools, at a face value. */
+/** Every way to spend outside tools, with its face value. */
 const ways = (to: string) => ({
   agent_send: (usdc: number): Order => [
     'POST',
@@ -45,9 +45,9 @@ interface Listed {
   readonly times: number
 }
 
-/** What a Backpack has spent, as its owner sees it. */
+/** The spending of a Backpack, as its owner sees it. */
 const spentOf = async (node: TestStation, owner: TestAgent, id: string) => {
-  const { body } = await requesterWithKey(node, owner)('GET', `/api/backpack/${id}/state`)
+  const { body } = await createAgentKeyRequester(node, owner)('GET', `/api/backpack/${id}/state`)
   return [
     body['spent_today_usdc'],
     body['spent_month_usdc'],
@@ -65,7 +65,7 @@ t.test('sends of a bound key', async (t) => {
   t.test('counts in the fuse at face value, and the ledger lists it', async (t) => {
     const owner = await main.onboard()
     const id = await backpack(main, owner, { tools: ALL, fuse: { per_day_usdc: 0.3 } })
-    const ask = requesterWithKey(main, await bound(main, owner, id))
+    const ask = createAgentKeyRequester(main, await bound(main, owner, id))
     for (const name of names) t.ok((await ask(...spend[name](0.1))).status < 300, name)
     t.strictSame(await spentOf(main, owner, id), [0.3, 0.3, 0.3, 3])
     for (const name of names) {
@@ -86,7 +86,7 @@ t.test('sends of a bound key', async (t) => {
     t.match(await main.call({ ...owner, key: owner.key }, TOOL, {}, { 'x-backpack-id': id }), {
       body: { code: 'FUSE_TRIPPED' },
     })
-    const { body } = await requesterWithKey(main, owner)(
+    const { body } = await createAgentKeyRequester(main, owner)(
       'GET',
       `/api/backpack/${id}/spend?success=true`,
     )
@@ -95,7 +95,7 @@ t.test('sends of a bound key', async (t) => {
       rows.map(({ tool, cost_usdc, success }) => [tool, cost_usdc, success]),
       names.toReversed().map((name) => [name, 0.1, true]),
     )
-    const tips = await requesterWithKey(main, owner)(
+    const tips = await createAgentKeyRequester(main, owner)(
       'GET',
       `/api/backpack/${id}/spend?tool=tip&success=true`,
     )
@@ -106,10 +106,13 @@ t.test('sends of a bound key', async (t) => {
   t.test('are reported to the pager of its Backpack like calls', async (t) => {
     const owner = await main.onboard()
     const id = await backpack(main, owner, { tools: ALL, fuse: { per_call_usdc: 0.01 } })
-    const ask = requesterWithKey(main, await bound(main, owner, id))
+    const ask = createAgentKeyRequester(main, await bound(main, owner, id))
     await ask(...spend.agent_send(0.01))
     await ask(...spend.tip(0.02))
-    const { body } = await requesterWithKey(main, owner)('GET', `/api/backpack/${id}/notifications`)
+    const { body } = await createAgentKeyRequester(main, owner)(
+      'GET',
+      `/api/backpack/${id}/notifications`,
+    )
     const told = body['notifications'] as { type: string; data: object }[]
     t.match(
       told.filter(({ type }) => type !== 'backpack.created'),
@@ -120,11 +123,11 @@ t.test('sends of a bound key', async (t) => {
     )
   })
 
-  t.test('needs its name in the list, and nothing is among all', async (t) => {
+  t.test('needs its name in the list, which a null list does not include', async (t) => {
     const owner = await main.onboard()
     for (const tools of [[TOOL], [], null]) {
       const id = await backpack(main, owner, { tools })
-      const ask = requesterWithKey(main, await bound(main, owner, id))
+      const ask = createAgentKeyRequester(main, await bound(main, owner, id))
       for (const name of names) {
         const { status, body } = await ask(...spend[name](0.1))
         t.match({ status, body }, { status: 403, body: { code: 'TOOL_NOT_ALLOWED', tool: name } })
@@ -133,26 +136,26 @@ t.test('sends of a bound key', async (t) => {
       t.match(pack.body, { code: 'TOOL_NOT_ALLOWED', tool: 'pack_install' })
     }
     const only = await backpack(main, owner, { tools: ['tip'] })
-    const ask = requesterWithKey(main, await bound(main, owner, only))
+    const ask = createAgentKeyRequester(main, await bound(main, owner, only))
     t.equal((await ask(...spend.tip(0.01))).status, 200)
     t.match((await ask(...spend.agent_send(0.01))).body, { code: 'TOOL_NOT_ALLOWED' })
-    const { body } = await requesterWithKey(main, owner)('GET', '/api/credits/balance')
+    const { body } = await createAgentKeyRequester(main, owner)('GET', '/api/credits/balance')
     t.match(body, { balance_usdc: 0.49 }, 'what was refused cost nothing')
   })
 
-  t.test('is refused once the Backpack has ended', async (t) => {
+  t.test('is rejected after the end of the Backpack', async (t) => {
     const owner = await main.onboard()
     const id = await backpack(main, owner, { tools: ALL })
-    const ask = requesterWithKey(main, await bound(main, owner, id))
-    await requesterWithKey(main, owner)('POST', `/api/backpack/${id}/revoke`, {})
+    const ask = createAgentKeyRequester(main, await bound(main, owner, id))
+    await createAgentKeyRequester(main, owner)('POST', `/api/backpack/${id}/revoke`, {})
     for (const name of names)
       t.match(await ask(...spend[name](0.1)), { status: 403, body: { code: 'REVOKED' } }, name)
   })
 
-  t.test('is counted once, however often the request is repeated', async (t) => {
+  t.test('is counted once for any number of repetitions', async (t) => {
     const owner = await main.onboard()
     const id = await backpack(main, owner, { tools: ALL })
-    const ask = requesterWithKey(main, await bound(main, owner, id))
+    const ask = createAgentKeyRequester(main, await bound(main, owner, id))
     for (const name of names) {
       const headers = { 'idempotency-key': `once-${name}` }
       const first = await ask(...spend[name](0.1), { headers })
@@ -164,11 +167,11 @@ t.test('sends of a bound key', async (t) => {
     await main.verify()
   })
 
-  t.test('stay counted when a bounty returns', async (t) => {
+  t.test('stay counted when a bounty is refunded', async (t) => {
     const owner = await main.onboard()
     const id = await backpack(main, owner, { tools: ALL, fuse: { per_day_usdc: 0.1 } })
     const agent = await bound(main, owner, id)
-    const ask = requesterWithKey(main, agent)
+    const ask = createAgentKeyRequester(main, agent)
     const posted = await ask(...spend.bounty(0.1))
     const gone = await ask('DELETE', `/api/bounties/${String(posted.body['bounty_id'])}`)
     t.match(gone, { status: 200, body: { returned_usdc: 0.1 } })
@@ -176,10 +179,10 @@ t.test('sends of a bound key', async (t) => {
     await main.verify()
   })
 
-  t.test('counts under an unbound key that names a Backpack, and elsewhere does not', async (t) => {
+  t.test('counts under an unbound key that names a Backpack, and not elsewhere', async (t) => {
     const owner = await main.onboard()
     const id = await backpack(main, owner, { tools: ALL, fuse: { per_day_usdc: 0.05 } })
-    const ask = requesterWithKey(main, owner)
+    const ask = createAgentKeyRequester(main, owner)
     const within = { headers: { 'x-backpack-id': id } }
     t.equal((await ask(...spend.tip(0.05), within)).status, 200)
     t.match((await ask(...spend.tip(0.05), within)).body, { code: 'FUSE_TRIPPED' })
@@ -196,7 +199,10 @@ t.test('rejections in a Backpack', async (t) => {
   const friend = await main.onboard()
   const spend = ways(friend.id)
   const ledger = async (owner: TestAgent, id: string, query = '') => {
-    const { body } = await requesterWithKey(main, owner)('GET', `/api/backpack/${id}/spend${query}`)
+    const { body } = await createAgentKeyRequester(main, owner)(
+      'GET',
+      `/api/backpack/${id}/spend${query}`,
+    )
     return body as unknown as { calls: Listed[]; next_cursor: string | null }
   }
 
@@ -204,7 +210,7 @@ t.test('rejections in a Backpack', async (t) => {
     const owner = await main.onboard()
     const tools = [TOOL, 'tip', 'bounty']
     const id = await backpack(main, owner, { tools, fuse: { per_call_usdc: 0.01 } })
-    const ask = requesterWithKey(main, await bound(main, owner, id))
+    const ask = createAgentKeyRequester(main, await bound(main, owner, id))
     const versions = async () =>
       (await main.sql`select version from aggregates where id = ${owner.id}`)[0]?.['version']
     t.equal((await ask('POST', '/api/refuel', { tool: TOOL })).status, 200)
@@ -248,9 +254,9 @@ t.test('rejections in a Backpack', async (t) => {
   t.test('are listed after the Backpack ended, page by page with the payments', async (t) => {
     const owner = await main.onboard()
     const id = await backpack(main, owner, { tools: ['tip'] })
-    const ask = requesterWithKey(main, await bound(main, owner, id))
+    const ask = createAgentKeyRequester(main, await bound(main, owner, id))
     for (const usdc of [0.01, 0.01]) await ask(...spend.tip(usdc))
-    await requesterWithKey(main, owner)('POST', `/api/backpack/${id}/revoke`, {})
+    await createAgentKeyRequester(main, owner)('POST', `/api/backpack/${id}/revoke`, {})
     await ask(...spend.tip(0.01))
     await ask('POST', '/api/refuel', { tool: TOOL })
     const seen: string[] = []
@@ -283,7 +289,7 @@ t.test('rejections in a Backpack', async (t) => {
     t.match(kept, { n: LIMITS.backpackRefusals, times: LIMITS.backpackRefusals + 2 })
   })
 
-  t.test('do not include rejections of strangers', async (t) => {
+  t.test('do not include rejections of other agents', async (t) => {
     const owner = await main.onboard()
     const id = await backpack(main, owner, { tools: [] })
     const stranger = await main.onboard()
@@ -301,7 +307,7 @@ t.test('the caps of a key', async (t) => {
     const owner = await main.onboard()
     const id = await backpack(main, owner, { tools: ALL })
     const caps = { cap_usdc: 0.3, cap_per_day_usdc: 0.1, cap_per_month_usdc: 0.2 }
-    const ask = requesterWithKey(main, await bound(main, owner, id, caps))
+    const ask = createAgentKeyRequester(main, await bound(main, owner, id, caps))
     t.equal((await ask(...spend.agent_send(0.06))).status, 200)
     t.equal((await main.call({ ...owner, key: owner.key }, TOOL)).status, 200, 'another key')
     const refused = await ask(...spend.tip(0.05))
@@ -325,21 +331,21 @@ t.test('the caps of a key', async (t) => {
     await main.verify()
   })
 
-  t.test('keep a key that is bound to nothing from sending', async (t) => {
+  t.test('prevent sends with an unbound key', async (t) => {
     const owner = await main.onboard()
     for (const cap of [{ cap_usdc: 1 }, { cap_per_day_usdc: 1 }, { cap_per_month_usdc: 1 }]) {
-      const made = await requesterWithKey(main, owner)('POST', '/api/keys', cap)
-      const ask = requesterWithKey(main, { ...owner, key: made.body.api_key })
+      const made = await createAgentKeyRequester(main, owner)('POST', '/api/keys', cap)
+      const ask = createAgentKeyRequester(main, { ...owner, key: made.body.api_key })
       t.match((await ask(...spend.tip(0.01))).body, { code: 'insufficient_scope' })
     }
   })
 
-  t.test('go on counting under the key that replaces it', async (t) => {
+  t.test('continue under the replacement of the key', async (t) => {
     const owner = await main.onboard()
-    const made = await requesterWithKey(main, owner)('POST', '/api/keys', { cap_usdc: 0.01 })
+    const made = await createAgentKeyRequester(main, owner)('POST', '/api/keys', { cap_usdc: 0.01 })
     const first = { ...owner, key: made.body.api_key }
     t.equal((await main.call(first, TOOL)).status, 200)
-    const rotated = await requesterWithKey(main, owner)('POST', '/api/keys/rotate', {
+    const rotated = await createAgentKeyRequester(main, owner)('POST', '/api/keys/rotate', {
       key_id: made.body['id'],
     })
     const second = { ...owner, key: rotated.body.api_key }
@@ -350,7 +356,7 @@ t.test('the caps of a key', async (t) => {
   })
 })
 
-t.test('on two nodes at once', async (t) => {
+t.test('on two nodes', async (t) => {
   const main = await startStation(t, { STARTER_CREDITS_USDC: '9' })
   const beside = await spawnSecondNode(t, main)
   const friend = await main.onboard()
@@ -368,7 +374,7 @@ t.test('on two nodes at once', async (t) => {
         Array.from({ length: 48 }, (_, at) => {
           const node = at % 2 === 0 ? main : beside
           const by = at % 4 < 2 ? capped : free
-          return requesterWithKey(node, by)(...(orders[at % 3] as Order))
+          return createAgentKeyRequester(node, by)(...(orders[at % 3] as Order))
         }),
       )
       const done = answers.filter(({ status }) => status < 300).length

@@ -49,7 +49,7 @@ t.test('keys', async (t) => {
     )
   })
 
-  t.test('a cap bounds a key, also over a rotation', async (t) => {
+  t.test('a cap limits a key, also across a rotation', async (t) => {
     const { api_key: key, id } = await make({ cap_usdc: 0.007 })
     t.equal((await main.call({ ...her, key }, TOOL)).status, 200)
     t.match(await main.call({ ...her, key }, TOOL), {
@@ -64,7 +64,7 @@ t.test('keys', async (t) => {
     t.equal((await ask('DELETE', `/api/keys/${String(id)}`)).status, 200)
   })
 
-  t.test('an expired key is no key', async (t) => {
+  t.test('an expired key is rejected', async (t) => {
     const { api_key: key, id } = await make({ expires_in_seconds: 3_600 })
     t.equal((await main.ask('GET', '/api/agent/me', { key })).status, 200)
     t.match(await ask('POST', '/api/keys', { expires_at: '2020-01-01T00:00:00Z' }), { status: 400 })
@@ -72,7 +72,7 @@ t.test('keys', async (t) => {
     t.equal((await beside.ask('GET', '/api/agent/me', { key })).status, 401)
   })
 
-  t.test('a rotated key works until its grace is over', async (t) => {
+  t.test('a rotated key works until its grace period ends', async (t) => {
     const old = await make({ name: 'service' })
     const rotated = await ask('POST', '/api/keys/rotate', {
       key_id: old['id'],
@@ -90,7 +90,7 @@ t.test('keys', async (t) => {
     t.equal((await beside.ask('GET', '/api/agent/me', { key: again.body.api_key })).status, 200)
   })
 
-  t.test('a revoked key is refused by every process at once', async (t) => {
+  t.test('a revoked key is rejected by every process at once', async (t) => {
     for (const [revoker, other] of [
       [main, beside],
       [beside, main],
@@ -104,7 +104,7 @@ t.test('keys', async (t) => {
         401,
         'where it was revoked',
       )
-      // The news travels with the commit: a moment later the other process has heard it, too.
+      // The event is part of the commit; the other process receives it a moment later.
       await other.ask('GET', '/api/keys', { key: her.key })
       t.equal((await other.ask('GET', '/api/agent/me', { key })).status, 401, 'and on the other')
     }
@@ -119,7 +119,7 @@ t.test('keys', async (t) => {
     t.notMatch(String(row?.['response']), new RegExp(first.body.api_key))
   })
 
-  t.test('a key with a cap cannot go around it by sending, tipping or revoking', async (t) => {
+  t.test('a key with a cap cannot evade it by sending, tipping or revoking', async (t) => {
     const [payer, other] = [await main.onboard(), await main.onboard()]
     const own = (await as(main, payer)('POST', '/api/keys', { cap_usdc: 0.02 })).body
     const victim = (await as(main, payer)('POST', '/api/keys', {})).body
@@ -150,7 +150,7 @@ t.test('keys', async (t) => {
     t.equal((await main.ask('DELETE', itself, { key: own.api_key })).status, 200, 'or gives up')
   })
 
-  t.test('an Idempotency-Key of one secret answer does not open another', async (t) => {
+  t.test('the Idempotency-Key of one secret answer does not return another', async (t) => {
     const owner = await main.onboard()
     const headers = { 'idempotency-key': 'two-secrets' }
     const made = await as(main, owner)('POST', '/api/keys', {}, { headers })
@@ -166,10 +166,10 @@ t.test('keys', async (t) => {
     t.equal((await as(beside, owner)('POST', '/api/keys', {}, { headers })).text, made.text)
   })
 
-  t.test('nothing is broken afterwards', () => main.verify())
+  t.test('gas verify finds no difference afterwards', () => main.verify())
 })
 
-t.test('ghost mode keeps a call out of what is public', async (t) => {
+t.test('ghost mode keeps a call out of public statistics', async (t) => {
   const main = await startStation(t)
   const her = await main.onboard()
   const open = await main.call(her, TOOL)
@@ -199,7 +199,7 @@ t.test('ghost mode keeps a call out of what is public', async (t) => {
   await main.verify()
 })
 
-t.test('a pipeline answers each call for itself', async (t) => {
+t.test('a pipeline answers each call separately', async (t) => {
   const main = await startStation(t)
   const her = await main.onboard(0.027)
   const ask = as(main, her)
@@ -244,7 +244,7 @@ t.test('a pipeline answers each call for itself', async (t) => {
 })
 
 t.test(
-  'a stream is start, steps, result and done; after its opening also a failure is an event',
+  'a stream sends start, steps, result and done; after its start a failure is an event too',
   async (t) => {
     const main = await startStation(t)
     const her = await main.onboard(0.007)

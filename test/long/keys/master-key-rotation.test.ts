@@ -4,8 +4,8 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { privateKeyToAddress } from 'viem/accounts'
-import { ensureMasterKey, loadMasterKeys, replaceMasterKey } from '../../../app/master-key.ts'
-import { rotateMasterKey } from '../../../app/cli/rotate-master-key.ts'
+import { ensureMasterKey, loadMasterKeys, replaceMasterKeyFile } from '../../../app/master-key.ts'
+import { rotateMasterKey } from '../../../app/cli/operator/rotate-master-key.ts'
 import { SecretString } from '../../../app/secret-string.ts'
 import {
   hmacSha256,
@@ -25,8 +25,8 @@ import {
   type TestStation,
 } from '../../support/station/start-test-station.ts'
 import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fixture-server.ts'
-import { pollUntil } from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
-import { serviceProgramArgs } from '../../support/station/service-program-arguments.ts'
+import { pollUntil } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
+import { serviceProgramArgs } from '../../support/station/node-args-to-spawn-service-or-cli.ts'
 
 const fresh = () => randomBytes(32).toString('base64')
 const [OLD, NEW, STRANGE] = [fresh(), fresh(), fresh()]
@@ -69,7 +69,7 @@ async function keysIn(sql: Sql): Promise<Record<string, number>> {
   return Object.fromEntries(rows.map(({ id, n }) => [id, n]))
 }
 
-t.test('a master key is replaced under running stations, whatever ends on the way', async (t) => {
+t.test('a master key is replaced under running stations despite crashes', async (t) => {
   const database = await createTestDatabase(t)
   const { settings, sql } = database
   const dir = t.testdir()
@@ -157,7 +157,7 @@ t.test('a master key is replaced under running stations, whatever ends on the wa
   })
 
   const [one, two] = await Promise.all([station(t, both), spawnStation(t, { ...common, ...both })])
-  await t.test('ended by kill -9 in the middle, stations serve from both halves', async (t) => {
+  await t.test('after kill -9 in the middle stations read both halves', async (t) => {
     const [last] = await sql<{ agent_id: string }[]>`
       select agent_id from wallets order by agent_id desc limit 1`
     const killed = gas(['rotate-master-key'], { ...common, ...both })
@@ -198,7 +198,7 @@ t.test('a master key is replaced under running stations, whatever ends on the wa
       const after = await keysIn(sql)
       t.strictSame(Object.keys(after), [idOf(NEW)])
       await inHere(NEW, OLD)
-      t.strictSame(await keysIn(sql), after, 'once more, for whoever does not know')
+      t.strictSame(await keysIn(sql), after, 'repeating it changes nothing')
       t.strictSame(
         [...(await sql`select from wallets where key_id <> ${idOf(NEW)}`)],
         [],
@@ -209,7 +209,7 @@ t.test('a master key is replaced under running stations, whatever ends on the wa
   for (const on of [one, two]) t.equal((await use(on)).status, 200, 'the stations go on')
   await Promise.all([one.station.close(), two.end('SIGTERM')])
 
-  await t.test('with the new key alone everything is there', async (t) => {
+  await t.test('everything is readable with the new key alone', async (t) => {
     const only = await station(t, { MASTER_KEY: NEW })
     t.equal((await only.ask('GET', '/api/agent/me', { key })).status, 200, 'an API key')
     t.equal((await use(only)).status, 200)
@@ -228,7 +228,7 @@ t.test('a master key is replaced under running stations, whatever ends on the wa
     await only.station.close()
   })
 
-  await t.test('the old key opens no station any more', async (t) => {
+  await t.test('a station does not start with the old key', async (t) => {
     await t.rejects(station(t, { MASTER_KEY: OLD }), /rotated out of use/)
     const back = { MASTER_KEY: OLD, MASTER_KEY_PREVIOUS: NEW }
     await t.rejects(station(t, back), /rotated out of use/)
@@ -246,7 +246,7 @@ t.test('an envelope that no key opens is reported, and the old key is kept', asy
   await t.rejects(ran, new RegExp(`1 of .* do not open.*wallets ${thief.id}`))
 })
 
-t.test('an older station keeps the keys derived from its master key', async (t) => {
+t.test('an older station keeps the keys that were derived from its master key', async (t) => {
   const database = await createTestDatabase(t)
   const { sql } = database
   const before = await startStation(t, { MASTER_KEY: OLD }, { database })
@@ -266,16 +266,16 @@ t.test('an older station keeps the keys derived from its master key', async (t) 
   t.equal((await after.ask('GET', '/api/agent/me', { key: her.key })).status, 200)
 })
 
-t.test('a key in the data directory is replaced by files, and never lost', async (t) => {
+t.test('a key file in the data directory is replaced and never lost', async (t) => {
   const dataDir = t.testdir()
   const where = { masterKey: null, masterKeyPrevious: null, dataDir }
   const first = ensureMasterKey(dataDir).reveal()
   t.strictSame(loadMasterKeys(where).map(masterKeyId), [idOf(first)])
-  replaceMasterKey(dataDir)
+  replaceMasterKeyFile(dataDir)
   const second = ensureMasterKey(dataDir).reveal()
   t.not(second, first)
   t.strictSame(loadMasterKeys(where).map(masterKeyId), [idOf(second), idOf(first)])
-  t.throws(() => replaceMasterKey(dataDir), /finish that rotation/)
+  t.throws(() => replaceMasterKeyFile(dataDir), /finish that rotation/)
   t.strictSame(loadMasterKeys(where).map(masterKeyId), [idOf(second), idOf(first)])
   const given = { ...where, masterKey: new SecretString(OLD) }
   t.strictSame(

@@ -10,6 +10,7 @@ import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import { startLocalTempo } from '../../support/chain/local-chain.ts'
 import type { TestReply, TestRequestOptions } from '../../support/http/test-http-client.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
+import { connectInspector } from '../../support/inspector/inspector-socket.ts'
 import { startRpcFaultProxy } from '../../support/chain/rpc-fault-proxy.ts'
 import {
   assertLedgerSound,
@@ -23,7 +24,7 @@ import {
   type TestPaymentChain,
 } from '../../support/payments/test-station-with-payment-chain.ts'
 import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fixture-server.ts'
-import { pollUntil } from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
+import { pollUntil } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
 
 const PATH = process.env['PATH'] ?? ''
 const hasRedis = PATH.split(delimiter).some((dir) => existsSync(join(dir, 'redis-server')))
@@ -48,7 +49,7 @@ function spellings(bytes: Buffer): string[] {
   return [...new Set(found)]
 }
 
-/** A secret as it is written, and the bytes it stands for where it is an encoding itself. */
+/** A secret as text, and its bytes if it is an encoding itself. */
 function needles(secret: string): string[] {
   const bytes = [Buffer.from(secret, 'utf8')]
   if (/^0x[0-9a-f]+$/.test(secret)) bytes.push(Buffer.from(secret.slice(2), 'hex'))
@@ -74,7 +75,7 @@ async function tables(sql: Sql): Promise<[string, string][]> {
   )
 }
 
-/** Every key of a Redis with what it holds. */
+/** Every key of a Redis with its value. */
 async function keysOf(redis: Redis): Promise<[string, string][]> {
   const read: Record<string, (key: string) => Promise<unknown>> = {
     string: async (key) => (await redis.getBuffer(key))?.toString('latin1'),
@@ -110,7 +111,7 @@ async function ownRedis(t: Test, password: string): Promise<{ url: string; clien
   return { url, client }
 }
 
-/** A station that writes down what it answers, and which secrets each answer may show. */
+/** A station whose answers are recorded, with the secrets that each answer may show. */
 function recorder(main: ChildProcessStation) {
   const answers: { text: string; shows: readonly string[] }[] = []
   const ask = async (
@@ -210,7 +211,7 @@ async function keyring(t: Test, { ask, secrets }: Scene, key: string): Promise<v
   t.strictSame(seen, [secret], 'it did arrive where it belongs')
 }
 
-/** Paid calls, credits, and a wallet that goes to its owner. */
+/** Paid calls, credits, and the export of a wallet. */
 async function money(t: Test, { ask, till, secrets, said, chainLost }: Scene, key: string) {
   const payer = await till.createPayer(10_000_000n)
   const call = async (headers: Record<string, string>, asked: TestRequestOptions = {}) =>
@@ -227,7 +228,7 @@ async function money(t: Test, { ask, till, secrets, said, chainLost }: Scene, ke
   good(t, await ask('POST', '/api/credits/topup', topUp))
   chainLost(true)
   t.match(await call(await paymentSignatureHeader(payer, till, PRICE)), { status: 503 })
-  // The deposit watch has looked at a chain that is not there, and said so.
+  // The deposit scanner has logged that its chain is unreachable.
   await pollUntil(
     async () => said.some((line) => line.includes('cannot be read for deposits')),
     (told) => told,
@@ -241,8 +242,8 @@ async function money(t: Test, { ask, till, secrets, said, chainLost }: Scene, ke
 }
 
 /**
- * Everything that can be said wrong with a secret in it. An answer may name the path, the tool or the
- * field that there is not, to whoever has just named it; it repeats no value and no header.
+ * Sends every kind of invalid request with a secret in it. An error may name an unknown path, tool or
+ * field to its caller; it repeats no value and no header.
  */
 async function blunders({ ask, secrets }: Scene, key: string): Promise<void> {
   for (const [name, secret] of secrets) {
@@ -272,12 +273,30 @@ async function blunders({ ask, secrets }: Scene, key: string): Promise<void> {
 async function crowd({ ask }: Scene): Promise<void> {
   const agents = Array.from({ length: 30 }, () => ({ name: MARKER }))
   for (let at = 0; at < 5; at++) {
-    // Its answers show keys that nobody searches for.
+    // Its answers show keys that are not searched for.
     await ask('POST', '/api/onboard/bulk', { json: { agents } })
   }
 }
 
-t.test('known secrets are nowhere but in the one answer that shows them', async (t) => {
+/** What the inspector tells of all that: its feed so far, and what is read of the past. */
+async function inspect(t: Test, { ask, secrets }: Scene, key: string): Promise<void> {
+  const headers = { authorization: `Bearer ${secretOf(secrets, 'operator token')}` }
+  const { body: me } = await ask('GET', '/api/agent/me', { key })
+  const lists = ['kind=settlement', 'kind=payer', `agent=${me.agent_id}`]
+  for (const query of lists) {
+    const list = await ask('GET', `/api/actors?limit=20&${query}`, { headers })
+    const actors = list.body['actors'] as { kind: string; id: string }[]
+    t.ok(actors.length > 0, query)
+    for (const { kind, id } of actors)
+      good(
+        t,
+        await ask('GET', `/api/actors/${kind}/${encodeURIComponent(id)}/history`, { headers }),
+      )
+  }
+  good(t, await ask('GET', `/api/why?agent=${me.agent_id}`, { headers }))
+}
+
+t.test('known secrets are only in the one answer that shows them', async (t) => {
   const { settings, sql } = await createTestDatabase(t)
   const till = await startTestPaymentChain(t)
   const tempo = await startLocalTempo()
@@ -317,12 +336,14 @@ t.test('known secrets are nowhere but in the one answer that shows them', async 
   const chainLost = (lost: boolean) => gate.decide(() => (lost ? 'lost' : 'pass'))
   const scene: Scene = { ask, till, secrets, sql, said: main.outputLines, chainLost }
 
+  const headers = { authorization: `Bearer ${secretOf(secrets, 'operator token')}` }
+  const watch = await connectInspector(t, main.url, { headers })
   const key = await keys(t, scene)
   await keyring(t, scene, key)
   await crowd(scene)
   await money(t, scene, key)
   await blunders(scene, key)
-  const headers = { authorization: `Bearer ${secretOf(secrets, 'operator token')}` }
+  await inspect(t, scene, key)
   good(t, await ask('GET', '/metrics', { headers }))
   good(t, await ask('GET', '/api/network/health'))
   await assertLedgerSound(t, sql)
@@ -332,7 +353,13 @@ t.test('known secrets are nowhere but in the one answer that shows them', async 
     ...(redis === null ? [] : await keysOf(redis.client)),
     ...main.outputLines.map((line) => [`log ${line.slice(0, 300)}`, line] as [string, string]),
   ]
-  t.test('the search can see', async (t) => {
+  answers.push({ text: watch.text(), shows: [] })
+  t.test('the search finds a planted secret', async (t) => {
+    for (const kind of ['agent', 'backpack', 'settlement', 'payer'])
+      t.ok(
+        watch.frames.some(({ sessionId }) => sessionId?.startsWith(`${kind}:`)),
+        `the inspector has told of a ${kind}`,
+      )
     for (const kind of ['table', 'log', ...(redis === null ? [] : ['redis'])]) {
       const there = places.filter(([place]) => place.startsWith(kind))
       t.ok(there.length > 0, `${kind}: ${there.length} places`)
@@ -349,7 +376,7 @@ t.test('known secrets are nowhere but in the one answer that shows them', async 
     )
   })
   for (const [name, secret] of secrets) {
-    t.test(`${name} is nowhere else`, async (t) => {
+    t.test(`${name} is found nowhere else`, async (t) => {
       const kept = places.filter(([, text]) => holds(text, secret)).map(([place]) => place)
       t.strictSame(kept.slice(0, 5), [], 'kept')
       const told = answers.filter(({ text, shows }) => !shows.includes(name) && holds(text, secret))

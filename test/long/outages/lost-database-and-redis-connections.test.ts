@@ -1,11 +1,14 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
-import { createSystemClock } from '../../../core/clock.ts'
-import { startJobQueues, type JobQueuesDeps } from '../../../jobs/queues/job-queues.ts'
-import type { JobData } from '../../../jobs/queues/queue-workers.ts'
+import { createDatabaseAdjustedClock } from '../../../core/clock.ts'
+import {
+  startJobQueues,
+  type JobQueuesDeps,
+} from '../../../jobs/queues/distributed-job-queue-service.ts'
+import type { JobPayload } from '../../../jobs/queues/queue-workers.ts'
 import { parseDatabaseUrl } from '../../../persistence/postgres/connection-pool.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
-import { waitUntilTrue } from '../../support/schedules/due-slots.ts'
+import { waitUntilTrue } from '../../support/schedules/make-schedule-slots-due.ts'
 import { startPostgresProxy } from '../../support/postgres/postgres-fault-proxy.ts'
 import { startRedisBehindProxy, redisServerPath } from '../../support/redis/redis-fault-proxy.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
@@ -15,7 +18,7 @@ import { startStation } from '../../support/station/start-test-station.ts'
  * or a router that has forgotten its connections. Nothing ends such a line for a quarter of an hour.
  */
 const TOOL = 'hive_trending'
-/** Generous: what is told apart is an answer and a hang. */
+/** Generous: it distinguishes an answer from a hang. */
 const RECONNECT_TIMEOUT_MS = 15_000
 /** The pool by default and its transactions, the lane, the line that listens, and the jobs. */
 const CONNECTIONS = 10 + 6 + 3 + 1 + 12
@@ -23,7 +26,7 @@ const CONNECTIONS = 10 + 6 + 3 + 1 + 12
 /** Of the jobs: hints, and two of the workers. Beside them are snapshots and counters. */
 const JOBS_LINES = 3
 const ASKED_BY_CALLS = 2
-/** Each would wait so long at least for its count. */
+/** Minimum wait of each for its count. */
 const COUNTED_MS = 250
 const REQUESTS = 60
 const skip = redisServerPath === undefined ? 'no redis-server is installed' : false
@@ -76,7 +79,7 @@ t.test(
       (await main.ask('POST', '/api/task/schedule', { key: guest.key, json: schedule })).status,
       200,
     )
-    // Each is noticed by what is asked on it: snapshots, counts, the hint of the schedule, its worker.
+    // Each is detected by its own requests: snapshots, counts, the hint of the schedule, its worker.
     await waitUntilTrue('all have others', async () => {
       const { status, ms } = await main.call(guest, TOOL)
       if (status !== 200 || ms > RECONNECT_TIMEOUT_MS) throw new Error(`${status} after ${ms} ms`)
@@ -87,7 +90,7 @@ t.test(
   },
 )
 
-t.test('a Redis that is slow is not waited for by each request', { skip }, async (t) => {
+t.test('a slow Redis does not delay every request', { skip }, async (t) => {
   const redis = await startRedisBehindProxy(t)
   const main = await startStation(t, { REDIS_URL: redis.url, RATE_LIMITS: 'on' })
   const { key } = await main.onboard()
@@ -103,30 +106,36 @@ t.test('jobs on Postgres continue on new connections after a notice', async (t) 
   const { settings } = await createTestDatabase(t)
   const line = await startPostgresProxy(t, settings.databaseUrl)
   const target = parseDatabaseUrl(line.databaseUrl) as JobQueuesDeps['target']
-  const parts = { clock: createSystemClock(), target, redis: null, prefix: '', log: () => {} }
+  const parts = {
+    clock: createDatabaseAdjustedClock(),
+    target,
+    redis: null,
+    prefix: '',
+    log: () => {},
+  }
   const jobs = startJobQueues(parts)
   t.teardown(() => jobs.stop())
-  const heard: JobData[] = []
+  const heard: JobPayload[] = []
   jobs.work('lines', async (data) => void heard.push(data))
   jobs.hint('lines', 'lines-1', { n: 1 })
   await waitUntilTrue('the first', () => heard.length === 1)
   line.kill()
   jobs.renew()
   for (let n = 2; heard.length < 2; n += 1) {
-    // What was on its way when the lines were given up may be lost: rows are looked at again, too.
+    // Hints in transit may be lost with their connections, so rows are scanned too.
     jobs.hint('lines', `lines-${n}`, { n })
     await wait(200)
   }
   t.pass('a hint is heard again')
 })
 
-t.test('jobs on Redis continue on new connections by themselves', { skip }, async (t) => {
+t.test('jobs on Redis continue on new connections automatically', { skip }, async (t) => {
   const [{ settings }, redis] = [await createTestDatabase(t), await startRedisBehindProxy(t)]
   const target = parseDatabaseUrl(settings.databaseUrl) as JobQueuesDeps['target']
   const where = { target, redis: { url: redis.url }, prefix: 'lines' }
-  const jobs = startJobQueues({ clock: createSystemClock(), ...where, log: () => {} })
+  const jobs = startJobQueues({ clock: createDatabaseAdjustedClock(), ...where, log: () => {} })
   t.teardown(() => jobs.stop())
-  const heard: JobData[] = []
+  const heard: JobPayload[] = []
   jobs.work('lines', async (data) => void heard.push(data))
   jobs.hint('lines', 'lines-1', { n: 1 })
   await waitUntilTrue('the first', () => heard.length === 1 && redis.connections() === JOBS_LINES)
@@ -161,7 +170,7 @@ t.test('a database that only paused keeps its connections', async (t) => {
   })
   line.set('open')
   await waitUntilTrue('it serves again', async () => (await main.call(guest, TOOL)).status === 200)
-  // The line that listened is ended last, when it is known what becomes of the others.
+  // The listening connection is closed last, after the state of the others is known.
   let gone: number[] = []
   await waitUntilTrue('it listens on another line', async () => {
     const after = await lines()

@@ -11,7 +11,7 @@ import { readPostmasterPidFile } from '../../../persistence/postgres/postmaster-
 import { getAgentBalanceCommand } from '../../../payments/commands/agent-account-commands.ts'
 import type { TestReply } from '../../support/http/test-http-client.ts'
 import { startPostgresProxy } from '../../support/postgres/postgres-fault-proxy.ts'
-import { createStationDataDir } from '../../support/station/data-directory.ts'
+import { createStationDataDir } from '../../support/station/temporary-station-data-directory.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import {
   assertLedgerSound,
@@ -24,13 +24,13 @@ import { findFreePort } from '../../../chaos/free-port.ts'
 import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 
 const TOOL = 'hive_trending'
-/** Generous: what is told apart is an answer and a hang, not a quick machine and a busy one. */
+/** Generous: it distinguishes an answer from a hang, not a fast machine from a busy one. */
 const STATION_OUTAGE_TIMEOUT_MS = 10_000
 const RECOVERY_MS = 30_000
 /** The pool by default and its transactions, the lane, the line that listens, and the jobs. */
 const CONNECTIONS = 10 + 6 + 3 + 1 + 12
 
-/** What a lost database may look like to a caller: served, or told when to come back. */
+/** Replies that a caller may get without the database: a result, or 503 with a retry time. */
 function prompt(t: Test, answers: readonly TestReply[]): void {
   for (const { status, headers, body, ms, text } of answers) {
     if (status === 200) continue
@@ -40,7 +40,7 @@ function prompt(t: Test, answers: readonly TestReply[]): void {
   }
 }
 
-/** Asks until the service serves again, and says after how many milliseconds. */
+/** Sends requests until the service works again; returns the time in milliseconds. */
 async function recovery(station: TestStation, guest: TestAgent): Promise<number> {
   const started = performance.now()
   for (;;) {
@@ -51,7 +51,7 @@ async function recovery(station: TestStation, guest: TestAgent): Promise<number>
   }
 }
 
-/** What was cut is given back: a line that closes while its heir is open may be seen for a moment. */
+/** Cut connections are released; a closing one and its replacement may be seen together briefly. */
 async function givenBack(t: Test, connections: () => number, most: number): Promise<void> {
   const started = performance.now()
   while (connections() > most && performance.now() - started < RECOVERY_MS) await wait(50)
@@ -193,7 +193,7 @@ function pressure(station: () => TestStation, guest: TestAgent, width: number) {
   }
 }
 
-/** Every try ends as one charged call; what was acknowledged is answered as it was. */
+/** Every attempt ends as one charged call; acknowledged calls keep their answer. */
 async function settled(
   t: Test,
   station: TestStation,
@@ -277,7 +277,7 @@ t.test('a station with its own database', { skip }, async (t) => {
     t.match((await station.ask('GET', '/api/credits/balance', guest)).body, { held_usdc: 0 })
   })
 
-  t.test('answers while Postgres is frozen, and serves when it wakes', async (t) => {
+  t.test('answers while Postgres is frozen, and serves when it resumes', async (t) => {
     const pids = family(postmaster(dataDir)?.pid ?? 0)
     t.ok(pids.length > 5, `${pids.length} processes`)
     for (const pid of pids) process.kill(pid, 'SIGSTOP')
@@ -306,7 +306,7 @@ t.test('a station with its own database', { skip }, async (t) => {
     await look()
   })
 
-  t.test('loses nothing it has answered when it is killed under load', async (t) => {
+  t.test('loses no acknowledged operation when it is killed under load', async (t) => {
     const known = (await look()).n
     const load = pressure(() => station, guest, 8)
     for (let round = 0; round < 3; round += 1) {
@@ -326,7 +326,7 @@ t.test('a station with its own database', { skip }, async (t) => {
     t.equal((await look()).n - known, load.tries.length, 'each call was charged once')
   })
 
-  t.test('stops on SIGTERM after the running work, and starts again', async (t) => {
+  t.test('stops on SIGTERM after running requests, and starts again', async (t) => {
     const load = pressure(() => station, guest, 8)
     while (load.acknowledged().length < 40) await wait(5)
     const started = performance.now()
@@ -342,7 +342,7 @@ t.test('a station with its own database', { skip }, async (t) => {
   })
 })
 
-t.test('a hold of a killed stream is let go by its timer', async (t) => {
+t.test('a hold of a killed stream is released by its timer', async (t) => {
   let asked = () => {}
   const running = new Promise<void>((resolve) => (asked = resolve))
   const { base } = await startFixtureServer(t, (_, response) => {
@@ -383,7 +383,7 @@ t.test('a hold of a killed stream is let go by its timer', async (t) => {
 
   const moved = await main.sql`update timers set due_at = now() where id like 'hold:%' returning id`
   t.equal(moved.length, 1)
-  // A node that starts looks for what is due.
+  // A starting node reads due timers.
   await startStation(t, {}, { database: main.database })
   while ((await main.sql`select from timers where id like 'hold:%'`).length > 0) await wait(20)
   const freed = await main.ask('GET', '/api/credits/balance', { key: guest.key })

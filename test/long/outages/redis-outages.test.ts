@@ -26,7 +26,7 @@ const usdc = (micros: number) => Math.round(micros) / 1e6
 const installed = PATH.split(delimiter).some((dir) => existsSync(join(dir, 'redis-server')))
 const skip = installed ? false : 'no redis-server is installed'
 
-/** The directory whose private Redis is shared by whoever works in it. */
+/** The data directory; processes that use it share one private Redis. */
 function home(t: Test): string {
   const dir = mkdtempSync(join(tmpdir(), 'gas-station-redis-e2e-'))
   t.teardown(() => rmSync(dir, { recursive: true, force: true }))
@@ -89,7 +89,7 @@ function pressure(nodes: readonly TestStation[], purses: readonly Purse[]) {
   })
   return {
     paid,
-    /** Resolves when so many more calls have been answered. */
+    /** Resolves when the given number of further calls has been answered. */
     more: (calls: number) =>
       Promise.race([
         new Promise<void>((wake) => waiting.push({ count: paid.length + calls, wake })),
@@ -102,7 +102,7 @@ function pressure(nodes: readonly TestStation[], purses: readonly Purse[]) {
   }
 }
 
-/** Each call was answered in time, charged once, and told a balance that nobody else was told. */
+/** Each call was answered in time, charged once, and got a unique balance. */
 async function exact(
   t: Test,
   nodes: readonly TestStation[],
@@ -187,7 +187,7 @@ t.test('a station with its own Redis under paid load', { skip }, async (t) => {
     body: { status: 'ok', dependencies: { redis: { ok: true, kind: 'child' } } },
   })
 
-  t.test('does not notice when Redis forgets everything', async (t) => {
+  t.test('is not affected when Redis loses all data', async (t) => {
     const next = dice(t, 20_261_121)
     const load = pressure(nodes, purses)
     await load.more(2 * purses.length)
@@ -260,7 +260,7 @@ t.test('two stations with one Redis and one database', { skip }, async (t) => {
   const nodes = [main, beside]
   const purses = (await crowd(main)).map((guest) => ({ guest, calls: 0 }))
 
-  t.test('stay exact while it forgets everything at random moments', async (t) => {
+  t.test('stay exact while Redis loses all data at random moments', async (t) => {
     const next = dice(t, 20_261_123)
     const load = pressure(nodes, purses)
     await load.more(2 * purses.length)
@@ -273,7 +273,7 @@ t.test('two stations with one Redis and one database', { skip }, async (t) => {
     await main.verify()
   })
 
-  t.test('stay exact when few agents are called on both at once', async (t) => {
+  t.test('stay exact when few agents are called on both stations concurrently', async (t) => {
     const next = dice(t, 20_261_124)
     const few = purses.slice(0, 3)
     const load = pressure(nodes, few)

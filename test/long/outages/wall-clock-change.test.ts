@@ -1,13 +1,16 @@
 import t from 'tap'
-import { DAY, HOUR, createSystemClock } from '../../../core/clock.ts'
+import { DAY, HOUR, createDatabaseAdjustedClock } from '../../../core/clock.ts'
 import x402Parse from '../../../tools/finance/x402-parse.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
 
 let moved = 0
-const clock = createSystemClock({ wall: () => Date.now() + moved, mono: () => performance.now() })
+const clock = createDatabaseAdjustedClock({
+  wall: () => Date.now() + moved,
+  mono: () => performance.now(),
+})
 const main = await startStation(t, { FREE_TIER_PER_DAY: '2' }, { clock })
 
-t.test('a wall clock that is moved opens no new day, and ends no key', async (t) => {
+t.test('a change of the wall clock starts no new day and ends no key', async (t) => {
   const guest = await main.onboard()
   const made = await main.ask('POST', '/api/backpack/create', {
     key: guest.key,
@@ -20,7 +23,7 @@ t.test('a wall clock that is moved opens no new day, and ends no key', async (t)
     json: { expires_at: expires },
   })
   const paid = () => main.call(guest, 'hive_trending', {}, pack)
-  // Two free calls a day, and two paid ones for what the fuse holds.
+  // Two free calls a day, and two paid ones within the fuse.
   const free = (ip: string) =>
     main.ask('POST', '/api/refuel', {
       json: { tool: 'x402_parse', ...x402Parse.examples[0] },

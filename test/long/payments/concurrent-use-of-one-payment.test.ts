@@ -1,5 +1,5 @@
 import t from 'tap'
-import { spinUntil } from '../../support/payments/settler-scenario.ts'
+import { pollUntilTrue } from '../../support/payments/settler-scenario.ts'
 import type { TestReply } from '../../support/http/test-http-client.ts'
 import { startRpcFaultProxy, type RpcFault } from '../../support/chain/rpc-fault-proxy.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
@@ -23,7 +23,7 @@ const slow = await startStation(
 const payer = await till.createPayer(10_000_000n)
 let spent = 0n
 
-/** A request on each node: what the chain is asked for the second is answered when the first one is. */
+/** A request on each node; the chain answers the second one when the first has its reply. */
 async function behind(
   first: () => Promise<TestReply>,
   second: () => Promise<TestReply>,
@@ -39,7 +39,7 @@ async function behind(
   return [await (before as Promise<TestReply>), after]
 }
 
-t.test('of two requests with one payment the slower one has the answer as well', async (t) => {
+t.test('of two requests with one payment the slower one gets the answer too', async (t) => {
   const calls = [{ tool: 'hive_trending' }, { tool: 'hive_trending' }]
   for (const [path, json, price] of [
     [HIVE_TRENDING_PATH, {}, HIVE_TRENDING_PRICE_ATOMIC],
@@ -61,25 +61,22 @@ t.test('of two requests with one payment the slower one has the answer as well',
   }
 })
 
-t.test(
-  'credits bought concurrently by another request are reported as bought before',
-  async (t) => {
-    const her = await main.onboard()
-    const headers = await paymentSignatureHeader(payer, till, 2_000_000n)
-    spent += 2_000_000n
-    const asked = { key: her.key, json: { amount_usdc: 2 }, headers }
-    const [first, second] = await behind(
-      () => main.ask('POST', '/api/credits/topup', asked),
-      () => slow.ask('POST', '/api/credits/topup', asked),
-    )
-    t.match(first, { status: 200, headers: { 'idempotency-replayed': undefined } })
-    t.match(second, { status: 200, headers: { 'idempotency-replayed': 'true' } })
-    t.equal(second.body['settlement_id'], first.body['settlement_id'])
-    t.equal(await slow.balance(her), 0.5 + 2 + 0.5, 'with the bonus, once')
-  },
-)
+t.test('a concurrent second purchase with one payment reports the first one', async (t) => {
+  const her = await main.onboard()
+  const headers = await paymentSignatureHeader(payer, till, 2_000_000n)
+  spent += 2_000_000n
+  const asked = { key: her.key, json: { amount_usdc: 2 }, headers }
+  const [first, second] = await behind(
+    () => main.ask('POST', '/api/credits/topup', asked),
+    () => slow.ask('POST', '/api/credits/topup', asked),
+  )
+  t.match(first, { status: 200, headers: { 'idempotency-replayed': undefined } })
+  t.match(second, { status: 200, headers: { 'idempotency-replayed': 'true' } })
+  t.equal(second.body['settlement_id'], first.body['settlement_id'])
+  t.equal(await slow.balance(her), 0.5 + 2 + 0.5, 'with the bonus, once')
+})
 
-t.test('a payment that is sent twice trips no fuse by itself', async (t) => {
+t.test('a payment that is sent twice trips no fuse', async (t) => {
   const her = await main.onboard()
   const json = { agent_name: 'racer', fuse: { per_day_usdc: 0.005 } }
   const { body } = await main.ask('POST', '/api/backpack/create', { key: her.key, json })
@@ -94,7 +91,7 @@ t.test('a payment that is sent twice trips no fuse by itself', async (t) => {
   const held = new Promise<RpcFault>((resolve) => (go = () => resolve('pass')))
   gate.decide(() => held)
   const first = slow.ask('POST', HIVE_TRENDING_PATH, asked)
-  await spinUntil(async () => {
+  await pollUntilTrue(async () => {
     const [row] = await main.sql<
       { held: boolean }[]
     >`select state->'context'->'holds' <> '{}' as held
@@ -116,4 +113,6 @@ t.test('a payment that is sent twice trips no fuse by itself', async (t) => {
   t.strictSame(types.sort(), ['backpack.created', 'tool_call'])
 })
 
-t.test('nothing is broken afterwards', (t) => assertPaymentsBalance(t, main, till, spent))
+t.test('gas verify finds no difference afterwards', (t) =>
+  assertPaymentsBalance(t, main, till, spent),
+)

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { createEvmClient } from '../../../chain/evm/evm-client.ts'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
-import type { HexString } from '../../../chain/onchain-payment.ts'
+import type { HexString } from '../../../chain/onchain-payment-types.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { createSettler } from '../../../payments/settlement/settler.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
@@ -15,13 +15,13 @@ import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import { assertNoViolations } from '../../support/actors/test-actor-node-pairs.ts'
 import { TEST_TREASURY } from '../../support/payments/sample-payment-claims.ts'
 import {
-  NODE_HANDOVER_MS,
-  countPoolTransactions,
+  SETTLER_TRANSACTION_HANDOVER_MS,
+  countMempoolTransactions,
   sendTransactionFrom,
   createRandomAccount,
   encodeTokenCall,
   listSettlerTransactions,
-  spinUntil,
+  pollUntilTrue,
   startSettlerScenario,
   type SettlerScenario,
 } from '../../support/payments/settler-scenario.ts'
@@ -34,10 +34,10 @@ const own = (purpose: string) =>
     ...encodeTokenCall('approve', [createRandomAccount().address, 1n]),
   }) as const
 
-/** Looks twice, with time and a block in between: what is seen both times is believed. */
+/** Checks twice, with time and a block in between, to confirm the observation. */
 async function lookTwice(at: SettlerScenario, by = at.settler): Promise<void> {
   await by.sweep()
-  at.clock.pass(NODE_HANDOVER_MS)
+  at.clock.pass(SETTLER_TRANSACTION_HANDOVER_MS)
   await at.chain.mine(1)
   await by.sweep()
 }
@@ -55,7 +55,7 @@ async function exact(t: Test, at: SettlerScenario, usdc: bigint): Promise<void> 
   await assertNoViolations(t, at.sql)
 }
 
-/** What was said of nonces that nothing of ours has, or nothing at all. */
+/** Log lines about nonces used by other transactions. */
 const said = ({ logged }: SettlerScenario) =>
   logged.filter((line) => /used elsewhere|in no block any more/.test(line))
 
@@ -75,7 +75,7 @@ t.test('a node with an older view of the nonces is rejected and changes nothing'
   const first = await take(null)
   for (const seen of [null, first]) t.equal((await take(seen)).id, first.id, 'it is under way')
   await lane.mark(key, 0, 'reverted')
-  t.equal((await take(null)).id, first.id, 'it was made meanwhile, whatever became of it')
+  t.equal((await take(null)).id, first.id, 'the transaction created meanwhile is used')
   t.equal(await lane.replace(key, first, newUuidV7(Date.now()), sign), null, 'a block has it')
   await lane.mark(key, 0, 'void')
   t.match(await lane.ofNonce(key, 0), [{ id: first.id, state: 'reverted' }], 'a block has spoken')
@@ -83,7 +83,7 @@ t.test('a node with an older view of the nonces is rejected and changes nothing'
   t.equal((await take(first)).nonce, 1)
 })
 
-t.test('a dropped transaction is sent again even when it moved nothing watched', async (t) => {
+t.test('a dropped transaction is sent again even if it moved no watched payment', async (t) => {
   const at = await startSettlerScenario(t)
   await at.chain.mine(5)
   t.equal((await at.settler.submit(own('own:1'))).state, 'mined')
@@ -113,16 +113,16 @@ t.test('a dropped transaction is sent again even when it moved nothing watched',
   await exact(t, at, 10_000n)
 })
 
-t.test('of a failed transaction only the nonce is sent again, as an empty transfer', async (t) => {
+t.test('a failed transaction is replaced by an empty transfer with its nonce', async (t) => {
   const at = await startSettlerScenario(t)
   const first = await at.paid(0.01)
   await at.chain.client.setAutomine(false)
   at.settler.kick(first.id)
-  await spinUntil(async () => (await countPoolTransactions(at)) === 1)
+  await pollUntilTrue(async () => (await countMempoolTransactions(at)) === 1)
   const away = encodeTokenCall('transfer', [createRandomAccount().address, 10_000n])
   await sendTransactionFrom(at.chain, first.payer, away, { wait: false, tip: 10n ** 11n })
   await at.chain.mine(1)
-  await spinUntil(async () => (await at.stateOf(first.claimed)) === 'unknown/delivered')
+  await pollUntilTrue(async () => (await at.stateOf(first.claimed)) === 'unknown/delivered')
   await at.chain.client.setAutomine(true)
   t.match(await listSettlerTransactions(at.sql), [{ nonce: 0n, state: 'reverted' }])
   await at.chain.reorg(1)
@@ -146,11 +146,11 @@ t.test('a dropped batch is sent again, and no payment is booked twice', async (t
   const [poor] = made
   await at.chain.client.setAutomine(false)
   for (const { id } of made) at.settler.kick(id)
-  await spinUntil(async () => (await countPoolTransactions(at)) === 1)
+  await pollUntilTrue(async () => (await countMempoolTransactions(at)) === 1)
   const away = encodeTokenCall('transfer', [createRandomAccount().address, 10_000n])
   await sendTransactionFrom(at.chain, poor.payer, away, { wait: false, tip: 10n ** 11n })
   await at.chain.mine(1)
-  await spinUntil(async () => (await at.stateOf(poor.claimed)) === 'unknown/delivered')
+  await pollUntilTrue(async () => (await at.stateOf(poor.claimed)) === 'unknown/delivered')
   await at.chain.client.setAutomine(true)
   await at.chain.mint(poor.payer.address, 10_000n)
   const ends = await Promise.all(made.map(({ id }) => at.settler.settled(id, 10_000)))
@@ -185,9 +185,9 @@ t.test('a lagging node does not make mined transactions look reverted', async (t
   ]
   t.strictSame(at.gate.seen.includes('eth_sendRawTransaction'), false)
   t.match(await listSettlerTransactions(at.sql), as)
-  // One that goes on, far behind, may mislead whoever knows nothing else; no harm comes of it.
+  // A lagging node may mislead a node without other information; the outcome is still correct.
   await other.settler.sweep()
-  at.clock.pass(NODE_HANDOVER_MS)
+  at.clock.pass(SETTLER_TRANSACTION_HANDOVER_MS)
   await at.chain.mine(1)
   at.gate.behind(early + 1n)
   await here.settler.sweep()
@@ -218,7 +218,7 @@ t.test('a nonce without a visible receipt is not given up', async (t) => {
   t.match(
     await listSettlerTransactions(at.sql),
     [{ nonce: 0n, state: 'signed' }],
-    'whoever says so lags behind',
+    'the node that reports it lags behind',
   )
   at.gate.behind(null)
   await at.settler.sweep()
@@ -248,7 +248,7 @@ t.test('an abandoned transaction is found once its receipt appears', async (t) =
   await lookTwice(at)
   t.match(await listSettlerTransactions(at.sql), [{ state: 'mined' }, { nonce: 1n, state: 'void' }])
   hidden.show()
-  at.clock.pass(NODE_HANDOVER_MS)
+  at.clock.pass(SETTLER_TRANSACTION_HANDOVER_MS)
   await at.settler.sweep()
   t.match(await listSettlerTransactions(at.sql), [
     { state: 'mined' },
@@ -257,7 +257,7 @@ t.test('an abandoned transaction is found once its receipt appears', async (t) =
   t.equal(await at.sent(), 2)
 })
 
-/** Receipts are asked of a node that lags behind, how far it is of one that does not. */
+/** Receipts come from a node that lags behind, the block number from one that does not. */
 async function hiding(at: SettlerScenario) {
   const early = await headOf(at)
   const hide = () => at.gate.behind(early, (method) => method === 'eth_getTransactionReceipt')
@@ -273,10 +273,10 @@ t.test('a transaction resent during the second look is left unchanged', async (t
     await at.chain.mine(1)
     await at.chain.reorg(2)
     await at.settler.sweep()
-    at.clock.pass(NODE_HANDOVER_MS)
+    at.clock.pass(SETTLER_TRANSACTION_HANDOVER_MS)
     await at.chain.mine(1)
     const head = await headOf(at)
-    // The nonce was free when the chain was asked for it, and has been used since.
+    // The nonce was free when it was read from the chain, and has been used since.
     at.gate.beforeAnswers(async (methods) => {
       if (!methods.includes('eth_getTransactionCount') || (await at.sent()) === 1) return
       await at.chain.client.sendRawTransaction({ serializedTransaction: sent?.raw as HexString })
@@ -288,7 +288,7 @@ t.test('a transaction resent during the second look is left unchanged', async (t
     t.strictSame(
       [...(await listSettlerTransactions(at.sql))],
       as,
-      lagging ? 'whoever cannot know' : 'a block has it',
+      lagging ? 'the lagging node has no receipt' : 'a block has it',
     )
     t.strictSame(said(at), [])
     t.equal(await at.sent(), 1)
@@ -306,8 +306,8 @@ t.test('a hanging chain delays no other chain', async (t) => {
   const [one, two] = [await at.paid(0.01), await at.paid(0.02)]
   const both = createSettler({ ...at.parts, bsc, sweepMs: 50 })
   t.teardown(() => both.close())
-  await spinUntil(async () => (await at.stateOf(one.claimed)) === 'settled/delivered')
-  await spinUntil(async () => (await at.stateOf(two.claimed)) === 'settled/delivered')
+  await pollUntilTrue(async () => (await at.stateOf(one.claimed)) === 'settled/delivered')
+  await pollUntilTrue(async () => (await at.stateOf(two.claimed)) === 'settled/delivered')
   t.equal(both.optimistic('base'), true)
   t.equal(both.optimistic('bsc'), false)
   const closing = both.close()

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { MINUTE, createSystemClock } from '../../../core/clock.ts'
+import { MINUTE, createDatabaseAdjustedClock } from '../../../core/clock.ts'
 import { startRpcFaultProxy } from '../../support/chain/rpc-fault-proxy.ts'
 import {
   waitForFinalSettlement,
@@ -15,8 +15,8 @@ import {
 } from '../../support/payments/test-station-with-payment-chain.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
 
-t.test('a payment is known again after its time is over', async (t) => {
-  const clock = createSystemClock()
+t.test('a payment is recognised after its expiry', async (t) => {
+  const clock = createDatabaseAdjustedClock()
   const till = await startTestPaymentChain(t)
   const main = await startStation(t, till.settings, { clock })
   const header = await paymentSignatureHeader(
@@ -29,7 +29,7 @@ t.test('a payment is known again after its time is over', async (t) => {
   await waitForFinalSettlement(main, settlementIdOfReply(answer))
   clock.adjust(10 * MINUTE)
   const again = await postPaidCall(main, header)
-  t.match(again, { status: 200, text: answer.text }, 'nobody pays twice for a lost answer')
+  t.match(again, { status: 200, text: answer.text }, 'a lost answer is not charged twice')
   const fresh = await paymentSignatureHeader(
     await till.createPayer(HIVE_TRENDING_PRICE_ATOMIC),
     till,
@@ -80,7 +80,7 @@ t.test('a call that fails after its payment has settled is credited, or runs aga
   t.match(
     kept,
     { status: 500, body: { refunded: false, settlement_id: /^stl_/ } },
-    'and is told so',
+    'and the reply reports it',
   )
   t.equal(await till.treasuryBalance(), 2n * HIVE_TRENDING_PRICE_ATOMIC)
   t.equal((await call(header)).status, 500, 'without a key the same request may run again')
@@ -91,7 +91,7 @@ t.test('a call that fails after its payment has settled is credited, or runs aga
   await assertPaymentsBalance(t, main, till, 2n * HIVE_TRENDING_PRICE_ATOMIC)
 })
 
-t.test('a failed call costs its payer nothing, and the payment stays good', async (t) => {
+t.test('a failed call costs its payer nothing, and the payment can be used again', async (t) => {
   const { main, till } = await startStationWithChain(t)
   const fails = (headers: Record<string, string>) =>
     main.ask('POST', '/api/t/price-feed', { json: { query: 'BTC' }, headers })
@@ -103,7 +103,7 @@ t.test('a failed call costs its payer nothing, and the payment stays good', asyn
   await assertPaymentsBalance(t, main, till, 0n)
 })
 
-t.test('a batch without a key is bought whole by one payment, or not at all', async (t) => {
+t.test('a batch without a key is bought by one payment in full, or not at all', async (t) => {
   const { main, till } = await startStationWithChain(t)
   const good = [{ tool: 'hive_trending' }, { tool: 'hive_trending', limit: 2 }]
   const batch = (calls: object[], headers: Record<string, string> = {}) =>
@@ -189,7 +189,7 @@ t.test(
   },
 )
 
-t.test('a stream is paid in the same way', async (t) => {
+t.test('a stream is paid like a call', async (t) => {
   const { main, till } = await startStationWithChain(t)
   const stream = (headers: Record<string, string>) =>
     main.ask('POST', '/api/refuel/stream', { json: { tool: 'hive_trending' }, headers })

@@ -4,7 +4,7 @@ import { createClient, encodeFunctionData, http, parseAbi } from 'viem'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { tempo as tempoChain } from 'viem/tempo/chains'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
-import type { HexString } from '../../../chain/onchain-payment.ts'
+import type { HexString } from '../../../chain/onchain-payment-types.ts'
 import {
   PERMIT2_ADDRESS,
   signPermit2,
@@ -21,7 +21,7 @@ import { startRpcFaultProxy } from '../../support/chain/rpc-fault-proxy.ts'
 import { startStation, type InProcessStation } from '../../support/station/start-test-station.ts'
 import {
   waitForFinalSettlement,
-  signTreasuryAuthorization,
+  signAuthorizationPayingTreasury,
   encodeBase64Json,
   HIVE_TRENDING_PATH,
   postPaidCall,
@@ -31,7 +31,7 @@ import {
   paymentSignatureHeader,
   startTestPaymentChain,
 } from '../../support/payments/test-station-with-payment-chain.ts'
-import { pollUntil } from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
+import { pollUntil } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
 
 type Headers = Record<string, string>
 const PATH_USD = '0x20c0000000000000000000000000000000000000'
@@ -65,7 +65,7 @@ const acceptedOn = async (network: string): Promise<Record<string, unknown>> => 
 }
 
 async function authorized(form: 'v1' | 'v2'): Promise<Headers> {
-  const payload = await signTreasuryAuthorization(
+  const payload = await signAuthorizationPayingTreasury(
     await till.createPayer(HIVE_TRENDING_PRICE_ATOMIC),
     till,
     HIVE_TRENDING_PRICE_ATOMIC,
@@ -112,7 +112,7 @@ async function onSolana(): Promise<Headers> {
   return { 'payment-signature': encodeBase64Json({ x402Version: 2, accepted, payload }) }
 }
 
-/** What the unmodified client of MPP sends; it pays by itself, so its answer comes with it. */
+/** The payment of the unmodified MPP client, which pays automatically, with its answer. */
 async function charged(): Promise<{ headers: Headers; text: string }> {
   let authorization = ''
   const account = privateKeyToAccount(generatePrivateKey())
@@ -143,7 +143,7 @@ async function charged(): Promise<{ headers: Headers; text: string }> {
   return { headers: { authorization }, text: await answer.text() }
 }
 
-/** The same bytes but for the signature: whoever knows only the nonce has no more than this. */
+/** The same bytes with another signature: all that an observer of the nonce can produce. */
 function forged(headers: Headers): Headers | null {
   const { 'payment-signature': text = '' } = headers
   const document = text === '' ? null : decodePaymentResponse(text)
@@ -182,7 +182,7 @@ t.test('each rail and each dialect pays once', async (t) => {
     t.match(await waitForFinalSettlement(main, id), { state: 'settled' })
 })
 
-/** Every payment above is answered as it was, whatever this station offers. */
+/** Every payment above gets its stored answer, with any offer of this station. */
 async function answersAll(t: Test, at: InProcessStation) {
   for (const { name, headers, text } of answers) {
     const again = await postPaidCall(at, headers)
@@ -201,7 +201,7 @@ async function answersAll(t: Test, at: InProcessStation) {
   }
 }
 
-t.test('a station with no rail at all knows them', async (t) => {
+t.test('a station without any rail recognises them', async (t) => {
   const bare = await startStation(t, { FREE_TIER_PER_DAY: '0' }, { database })
   await answersAll(t, bare)
   const unknown = await postPaidCall(
@@ -215,28 +215,31 @@ t.test('a station with no rail at all knows them', async (t) => {
   t.match(unknown, { status: 503, body: { code: 'rail_disabled' } })
 })
 
-t.test('so does one with another treasury, another secret, and nodes that are down', async (t) => {
-  const settings = {
-    ...all,
-    TREASURY_ADDRESS: `0x${'7'.repeat(40)}`,
-    RPC_URL_BSC: 'http://127.0.0.1:1',
-    RPC_URL_TEMPO: 'http://127.0.0.1:1',
-    MPP_SECRET: 'n'.repeat(32),
-    X402_FACILITATOR_URL: 'http://127.0.0.1:1',
-  }
-  const moved = await startStation(t, settings, { database })
-  await answersAll(t, moved)
-  const old = await paymentSignatureHeader(
-    await till.createPayer(HIVE_TRENDING_PRICE_ATOMIC),
-    till,
-    HIVE_TRENDING_PRICE_ATOMIC,
-  )
-  t.match(await postPaidCall(moved, old), { status: 402, body: { reason: /recipient_mismatch/ } })
-})
+t.test(
+  'a station with another treasury, secret and unreachable nodes recognises them',
+  async (t) => {
+    const settings = {
+      ...all,
+      TREASURY_ADDRESS: `0x${'7'.repeat(40)}`,
+      RPC_URL_BSC: 'http://127.0.0.1:1',
+      RPC_URL_TEMPO: 'http://127.0.0.1:1',
+      MPP_SECRET: 'n'.repeat(32),
+      X402_FACILITATOR_URL: 'http://127.0.0.1:1',
+    }
+    const moved = await startStation(t, settings, { database })
+    await answersAll(t, moved)
+    const old = await paymentSignatureHeader(
+      await till.createPayer(HIVE_TRENDING_PRICE_ATOMIC),
+      till,
+      HIVE_TRENDING_PRICE_ATOMIC,
+    )
+    t.match(await postPaidCall(moved, old), { status: 402, body: { reason: /recipient_mismatch/ } })
+  },
+)
 
 const at = (price: Micros) => Object.assign(hiveTrending, { price })
 
-t.test('and one where the price has changed', async (t) => {
+t.test('a station with another price recognises them', async (t) => {
   const { price } = hiveTrending as { price: Micros }
   t.teardown(() => at(price))
   await main.sql`alter table hive_entries rename to elsewhere`
@@ -265,7 +268,7 @@ t.test('and one where the price has changed', async (t) => {
   await main.verify()
 })
 
-t.test('a batch that is planned differently now is answered as it was', async (t) => {
+t.test('a batch whose plan has changed gets its stored answer', async (t) => {
   const calls = [{ tool: 'hive_trending' }, { tool: 'hive_trending', limit: 2 }]
   const batch = (headers: Headers) =>
     main.ask('POST', '/api/pipeline', { json: { calls }, headers })

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { findBlockHash, readLatestAndFinalBlocks } from '../../../chain/evm/incoming-transfers.ts'
 import { createEvmClient } from '../../../chain/evm/evm-client.ts'
-import type { HexString } from '../../../chain/onchain-payment.ts'
+import type { HexString } from '../../../chain/onchain-payment-types.ts'
 import { findTransactionReceipt } from '../../../chain/evm/settler-evm-transactions.ts'
 import { fromUsdc } from '../../../core/money.ts'
 import { LIMITS } from '../../../core/limits.ts'
@@ -10,7 +10,10 @@ import { sendCreditsCommand } from '../../../payments/commands/agent-account-com
 import { createFinalityWatcher } from '../../../payments/settlement/finality-watcher.ts'
 import { createFinalityStore } from '../../../persistence/payments/finality-store.ts'
 import { TEST_TREASURY } from '../../support/payments/sample-payment-claims.ts'
-import { transferInput, assertNoViolations } from '../../support/actors/test-actor-node-pairs.ts'
+import {
+  sampleCreditTransferInput,
+  assertNoViolations,
+} from '../../support/actors/test-actor-node-pairs.ts'
 import {
   waitForFinalSettlement,
   postPaidCall,
@@ -22,10 +25,10 @@ import {
 import {
   readCreditBalances,
   pollUntil,
-} from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
+} from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
 import {
   advanceChainAndNodeTime,
-  NODE_HANDOVER_MS,
+  SETTLER_TRANSACTION_HANDOVER_MS,
   sendTransactionFrom,
   createRandomAccount,
   encodeTokenCall,
@@ -34,16 +37,16 @@ import {
   type SettlerScenario,
 } from '../../support/payments/settler-scenario.ts'
 
-/** Blocks until what the chain has undone is believed to be gone. */
+/** Number of blocks after which a reverted transaction counts as gone. */
 const PAST = LIMITS.depositConfirmations
 
-/** A watch of one node, asked by hand. */
+/** A watcher of one node, run by hand. */
 function watching(at: SettlerScenario, node = at.all[0] as SettlerScenario['all'][number]) {
   const client = createEvmClient({ rpcUrl: at.chain.rpcUrl, chainId: at.chain.chainId })
   return createFinalityWatcher({
     chain: 'base',
     source: {
-      // No block of this chain is final as long as it is asked like this.
+      // With this reply no block of the chain is final.
       heads: async () => ({ ...(await readLatestAndFinalBlocks(client)), finalized: 0n }),
       blockHash: (block) => findBlockHash(client, block),
       receiptOf: (tx) => findTransactionReceipt(client, tx as HexString),
@@ -63,7 +66,7 @@ const unfinal = async ({ sql }: SettlerScenario): Promise<number> => {
   return row?.n ?? 0
 }
 
-/** In the books, less what was taken off them. */
+/** Booked amount, less reversals. */
 async function arrived({ sql }: SettlerScenario): Promise<bigint> {
   const [row] = await sql<{ sum: bigint }[]>`
     select coalesce(sum(case when debit = 'world:base' then amount_micros else -amount_micros end), 0)::bigint as sum
@@ -71,7 +74,7 @@ async function arrived({ sql }: SettlerScenario): Promise<bigint> {
   return row?.sum ?? 0n
 }
 
-/** The money on the chain is what the ledger says, and nothing is broken. */
+/** Asserts that the balance on the chain equals the ledger, and that gas verify finds no difference. */
 async function exact(t: Test, at: SettlerScenario) {
   t.equal(await arrived(at), await at.chain.balanceOf(TEST_TREASURY), 'chain and ledger')
   await assertNoViolations(t, at.sql)
@@ -137,7 +140,7 @@ t.test('other transactions of the settler are resent too, in nonce order', async
   await emptied(at, one.payer)
   await at.chain.mine(PAST)
   t.equal(await watch.look(), 2)
-  at.clock.pass(NODE_HANDOVER_MS)
+  at.clock.pass(SETTLER_TRANSACTION_HANDOVER_MS)
   for (let round = 0; round < 3; round += 1) await at.settler.sweep()
   t.equal(await at.settler.settled(two.id, 10_000), 'settled', 'no gap holds it up')
   t.equal(await at.stateOf(one.claimed), 'unknown/delivered')
@@ -187,7 +190,7 @@ t.test('a payer that moved the money meanwhile is a loss and must settle first',
   await exact(t, at)
 })
 
-t.test('credits that were bought stand until their payment is lost', async (t) => {
+t.test('bought credits remain until their payment is lost', async (t) => {
   const at = await startSettlerScenario(t)
   const watch = watching(at)
   await at.chain.mine(10)
@@ -213,7 +216,7 @@ t.test('credits that were bought stand until their payment is lost', async (t) =
   await at.chain.mine(PAST)
   t.equal(await watch.look(), 1)
   const friend = await at.actors.born(0)
-  const gift = { ...transferInput(friend, 3), promoTransferable: false }
+  const gift = { ...sampleCreditTransferInput(friend, 3), promoTransferable: false }
   await at.actors.ask(agentId, sendCreditsCommand, gift)
   await advanceChainAndNodeTime(at, AUTHORIZATION_LIFETIME_MS)
   t.equal(await at.settler.settled(id, 10_000), 'lost')
@@ -259,7 +262,7 @@ t.test('final transactions are no longer watched', async (t) => {
   t.equal(await unfinal(at), 0)
 })
 
-t.test('a top-up of a fleet that the chain undoes is taken out of its pool', async (t) => {
+t.test('a reverted top-up of a fleet is taken out of its pool', async (t) => {
   const at = await startSettlerScenario(t)
   const watch = watching(at)
   await at.chain.mine(10)
@@ -289,7 +292,7 @@ t.test('a top-up of a fleet that the chain undoes is taken out of its pool', asy
   await exact(t, at)
 })
 
-t.test('a whole station finds out by itself, and settles again', async (t) => {
+t.test('a station detects the reorg and settles again', async (t) => {
   const { main, till } = await startStationWithChain(t)
   const header = await paymentSignatureHeader(
     await till.createPayer(HIVE_TRENDING_PRICE_ATOMIC),
@@ -314,7 +317,7 @@ t.test('a whole station finds out by itself, and settles again', async (t) => {
   await main.verify()
 })
 
-t.test('a payment to be claimed again is looked for in earlier blocks too', async (t) => {
+t.test('a payment that is claimed again is searched in earlier blocks too', async (t) => {
   const at = await startSettlerScenario(t)
   await at.chain.mine(100)
   const made = await at.paid(0.03, { mode: 'first' })

@@ -1,18 +1,18 @@
 import t, { type Test } from 'tap'
-import { failPaymentCommand } from '../../../payments/commands/payment-claim-commands.ts'
+import { releaseFailedCallPaymentCommand } from '../../../payments/commands/payment-claim-commands.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import { assertNoViolations } from '../../support/actors/test-actor-node-pairs.ts'
 import {
   runSettlementCommand,
-  claimPaymentOn,
+  claimPaymentOnTestNode,
   sampleClaim,
   sampleFailedOutcome,
   TEST_TREASURY,
 } from '../../support/payments/sample-payment-claims.ts'
 import {
   advanceChainAndNodeTime,
-  NODE_HANDOVER_MS,
-  countPoolTransactions,
+  SETTLER_TRANSACTION_HANDOVER_MS,
+  countMempoolTransactions,
   sendTransactionFrom,
   settlementTransferCallOf,
   createRandomAccount,
@@ -27,7 +27,7 @@ const payerOf = async (sql: Sql) => {
     select state->>'value' as value from actors where kind = 'payer'`
   return row?.value
 }
-t.test('a delivered payment is settled by the settler alone', async (t) => {
+t.test('a delivered payment is settled without its caller', async (t) => {
   const at = await startSettlerScenario(t)
   const { claimed, id } = await at.paid(0.03)
   t.equal(await at.settler.settled(id, 10_000), 'settled')
@@ -58,7 +58,12 @@ t.test('the tool failed: nothing is ever sent', async (t) => {
   const at = await startSettlerScenario(t)
   const { claimed, id } = await at.paid(0.03, { delivered: false })
   t.equal(await at.settler.settled(id, 300), 'pending', 'not due before it is delivered')
-  await runSettlementCommand(at.actors, claimed, failPaymentCommand, sampleFailedOutcome(claimed))
+  await runSettlementCommand(
+    at.actors,
+    claimed,
+    releaseFailedCallPaymentCommand,
+    sampleFailedOutcome(claimed),
+  )
   at.settler.kick(id)
   await at.settler.sweep()
   t.equal(await at.stateOf(claimed), 'released/waiting')
@@ -67,7 +72,7 @@ t.test('the tool failed: nothing is ever sent', async (t) => {
 })
 
 t.test(
-  'the balance moved after the call ran: no gas is spent, and it settles when it is back',
+  'the balance is spent after the call: no gas is spent, and it settles when funds return',
   async (t) => {
     const at = await startSettlerScenario(t)
     const { claimed, id, payer } = await at.paid(0.03)
@@ -102,7 +107,7 @@ t.test('a delivered payment that expires unpaid is a loss, and the payer is bloc
   await assertNoViolations(t, at.sql)
 })
 
-/** What was told to be lost is not taken any more, and counts all the same when somebody else sends it. */
+/** A payment reported as lost is no longer submitted, and is credited if a third party submits it. */
 async function landsAfterAll(
   t: Test,
   at: World,
@@ -111,7 +116,7 @@ async function landsAfterAll(
   await at.chain.mint(payer.address, 30_000n)
   at.settler.kick(id)
   await at.settler.sweep()
-  t.equal(await at.sent(), 0, 'its sender was told that it failed')
+  t.equal(await at.sent(), 0, 'its sender got a failure')
   await sendTransactionFrom(at.chain, createRandomAccount(), settlementTransferCallOf(payment))
   await advanceChainAndNodeTime(at, AUTHORIZATION_LIFETIME_MS)
   await at.settler.sweep()
@@ -120,7 +125,7 @@ async function landsAfterAll(
 }
 type World = Awaited<ReturnType<typeof startSettlerScenario>>
 
-t.test('settle first and refused: lost, never taken later, looked for once more', async (t) => {
+t.test('settle first and rejected: lost, never submitted later, checked once more', async (t) => {
   const at = await startSettlerScenario(t)
   const paid = await at.paid(0.03, { mode: 'first' })
   const { id, payer } = paid
@@ -131,13 +136,13 @@ t.test('settle first and refused: lost, never taken later, looked for once more'
   )
   t.equal(await at.settler.settled(id, 500), 'pending', 'not at the first look')
   await at.settler.sweep()
-  at.clock.pass(NODE_HANDOVER_MS)
+  at.clock.pass(SETTLER_TRANSACTION_HANDOVER_MS)
   t.equal(await at.settler.settled(id, 10_000), 'lost')
   t.equal(await payerOf(at.sql), 'trusted', 'nothing was delivered')
   await landsAfterAll(t, at, paid)
 })
 
-t.test('settle first, and the balance is gone at a final block: lost at once', async (t) => {
+t.test('settle first without balance at a final block: lost at once', async (t) => {
   const at = await startSettlerScenario(t)
   await at.chain.mine(100)
   const paid = await at.paid(0.03, { mode: 'first' })
@@ -152,7 +157,7 @@ t.test('settle first, and the balance is gone at a final block: lost at once', a
   await landsAfterAll(t, at, paid)
 })
 
-t.test('a node that does not know yet where the money came from loses nothing', async (t) => {
+t.test('a node that has not seen the payer’s funding yet loses nothing', async (t) => {
   const at = await startSettlerScenario(t)
   await at.chain.mine(100)
   const early = await at.chain.client.getBlockNumber()
@@ -162,7 +167,7 @@ t.test('a node that does not know yet where the money came from loses nothing', 
   t.ok(at.gate.seen.includes('eth_estimateGas'), 'it was tried')
   t.equal(await at.stateOf(claimed), 'unknown/waiting')
   at.gate.behind(null)
-  at.clock.pass(NODE_HANDOVER_MS)
+  at.clock.pass(SETTLER_TRANSACTION_HANDOVER_MS)
   t.equal(await at.settler.settled(id, 10_000), 'settled')
   await assertNoViolations(t, at.sql)
 })
@@ -176,7 +181,7 @@ t.test('the answer to a broadcast is lost: the payment is found, and paid once',
   await assertNoViolations(t, at.sql)
 })
 
-t.test('a chain that does not answer loses nothing and fails nothing', async (t) => {
+t.test('a chain that does not answer neither loses nor fails a payment', async (t) => {
   const at = await startSettlerScenario(t)
   const { claimed, id } = await at.paid(0.03)
   const first = await at.paid(0.05, { mode: 'first' })
@@ -188,7 +193,7 @@ t.test('a chain that does not answer loses nothing and fails nothing', async (t)
   t.equal(at.settler.optimistic('base'), false)
   t.equal(await at.stateOf(other.claimed), 'due/delivered')
   at.gate.decide(() => 'pass')
-  at.clock.pass(NODE_HANDOVER_MS)
+  at.clock.pass(SETTLER_TRANSACTION_HANDOVER_MS)
   await at.settler.sweep()
   t.equal(await at.settler.settled(other.id, 10_000), 'settled')
   t.equal(await at.settler.settled(first.id, 10_000), 'settled')
@@ -197,7 +202,7 @@ t.test('a chain that does not answer loses nothing and fails nothing', async (t)
   await assertNoViolations(t, at.sql)
 })
 
-t.test('the sweep of any node finds an agent’s delivery', async (t) => {
+t.test('the sweep of any node settles a delivery for an agent', async (t) => {
   const at = await startSettlerScenario(t, { nodes: 2 })
   const { claimed } = await at.paid(0.03, { delivered: false })
   const agentId = await at.actors.born(0)
@@ -216,9 +221,14 @@ t.test('the sweep of any node finds an agent’s delivery', async (t) => {
 t.test('a payment claimed again after a release settles with its new signature', async (t) => {
   const at = await startSettlerScenario(t)
   const { claimed, id } = await at.paid(0.03, { delivered: false })
-  await runSettlementCommand(at.actors, claimed, failPaymentCommand, sampleFailedOutcome(claimed))
+  await runSettlementCommand(
+    at.actors,
+    claimed,
+    releaseFailedCallPaymentCommand,
+    sampleFailedOutcome(claimed),
+  )
   const again = sampleClaim(claimed.payment, { mode: 'first', balance: 30_000n })
-  t.match(await claimPaymentOn(at.actors, again), { claim: 'new', mode: 'first' })
+  t.match(await claimPaymentOnTestNode(at.actors, again), { claim: 'new', mode: 'first' })
   t.equal(await at.settler.settled(id, 10_000), 'settled')
   await assertNoViolations(t, at.sql)
 })
@@ -228,13 +238,13 @@ t.test('a node one block behind does not make a paid settlement fail', async (t)
   await at.chain.mine(100)
   const { claimed, id } = await at.paid(0.03, { mode: 'first' })
   const early = await at.chain.client.getBlockNumber()
-  // The node that tries it knows the block that has it, the one that is asked after it does not.
+  // The node that simulates it has the block, the node that is queried next does not.
   at.gate.behind(early, (method) => method !== 'eth_call')
   t.equal(await at.settler.settled(id, 2_000), 'pending')
   t.ok(at.gate.seen.filter((method) => method === 'eth_call').length > 1, 'it was tried')
   t.equal(await at.stateOf(claimed), 'unknown/waiting')
   at.gate.behind(null)
-  at.clock.pass(NODE_HANDOVER_MS)
+  at.clock.pass(SETTLER_TRANSACTION_HANDOVER_MS)
   t.equal(await at.settler.settled(id, 10_000), 'settled')
   t.equal(await at.sent(), 1)
   await assertNoViolations(t, at.sql)
@@ -250,26 +260,26 @@ t.test('a node that has not seen a third party’s payment loses nothing', async
     createRandomAccount(),
     settlementTransferCallOf(payment),
   )
-  // The node that estimates it knows the block that has it, the one that looks for it does not.
+  // The node that estimates it has the block, the node that searches for it does not.
   at.gate.behind(early, (method) => method !== 'eth_estimateGas')
   t.equal(await at.settler.settled(id, 1_000), 'pending')
   await at.settler.sweep()
   t.ok(at.gate.seen.includes('eth_estimateGas'), 'it was tried')
   t.equal(await at.stateOf(claimed), 'unknown/waiting')
   at.gate.behind(null)
-  at.clock.pass(NODE_HANDOVER_MS)
+  at.clock.pass(SETTLER_TRANSACTION_HANDOVER_MS)
   t.equal(await at.settler.settled(id, 10_000), 'settled')
   t.equal((await at.find(claimed))?.txHash, tx)
   t.equal(await at.sent(), 0)
   await assertNoViolations(t, at.sql)
 })
 
-t.test('an undelivered payment that no node can settle for long is given up', async (t) => {
+t.test('an undelivered payment that stays unsettled is given up', async (t) => {
   const at = await startSettlerScenario(t, { receiptMs: 200 })
   const { claimed, id, payer } = await at.paid(0.03, { mode: 'first' })
   await at.chain.client.setAutomine(false)
   t.equal(await at.settler.settled(id, 1_000), 'pending')
-  t.equal(await countPoolTransactions(at), 1)
+  t.equal(await countMempoolTransactions(at), 1)
   const more = { wait: false, tip: 10n ** 11n }
   await at.chain.client.dropTransaction({
     hash: ((await at.find(claimed))?.txHash ?? '0x') as '0x',
@@ -282,7 +292,7 @@ t.test('an undelivered payment that no node can settle for long is given up', as
   )
   await at.chain.mine(1)
   t.equal(await at.settler.settled(id, 1_000), 'pending', 'not at the first look')
-  at.clock.pass(NODE_HANDOVER_MS)
+  at.clock.pass(SETTLER_TRANSACTION_HANDOVER_MS)
   t.equal(await at.settler.settled(id, 10_000), 'lost')
   t.equal(await at.stateOf(claimed), 'lost/waiting')
   await assertNoViolations(t, at.sql)

@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers'
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import type { PrivateKeyAccount } from 'viem/accounts'
-import { MINUTE, SECOND, createSystemClock } from '../../../core/clock.ts'
+import { MINUTE, SECOND, createDatabaseAdjustedClock } from '../../../core/clock.ts'
 import {
   waitForFinalSettlement,
   assertPaymentsBalance,
@@ -45,7 +45,7 @@ async function slowNode(target: string) {
   })
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    /** Resolves `asked` when something waits; nothing goes on before `letGo`. */
+    /** Resolves `asked` when a request waits; it continues after `letGo`. */
     hold() {
       let letGo = () => {}
       held = new Promise((resolve) => (letGo = resolve))
@@ -63,23 +63,23 @@ async function slowNode(target: string) {
 
 const till = await startTestPaymentChain(t)
 const slow = await slowNode(till.base.rpcUrl)
-const clock = createSystemClock()
+const clock = createDatabaseAdjustedClock()
 const main = await startStation(t, { ...till.settings, RPC_URL_BASE: slow.url }, { clock })
 let ahead = 0
-/** The station's time goes on; that of the chain goes with it. */
+/** Advances the clocks of the station and of the chain. */
 async function pass(ms: number): Promise<void> {
   ahead += ms
   clock.adjust(ahead)
   await till.base.client.increaseTime({ seconds: ms / SECOND })
   await till.base.mine(1)
 }
-/** Good for long: what is late here is not the payment. */
+/** Valid for a long time, so that the payment does not expire during the delay. */
 const signedBy = (payer: PrivateKeyAccount): Promise<Record<string, string>> =>
   paymentSignatureHeader(payer, till, HIVE_TRENDING_PRICE_ATOMIC, {
     validBefore: BigInt(Math.floor(clock.now() / 1000) + 1_200),
   })
 
-/** The second payment of a payer: whoever is known here hears at once what is said to him. */
+/** A second payment, so that the payer is known to the station. */
 async function signed(): Promise<Record<string, string>> {
   const payer = await till.createPayer(2n * HIVE_TRENDING_PRICE_ATOMIC)
   const first = await postPaidCall(main, await signedBy(payer))
@@ -94,7 +94,7 @@ const claims = async () => (await main.sql`select from actors where kind = 'sett
 async function expireHold(): Promise<void> {
   t.equal((await holds()).length, 1)
   await main.sql`update timers set due_at = now() where id like 'hold:%'`
-  // A node that starts looks for what is due.
+  // A starting node reads due timers.
   const other = await startStation(t, till.settings, { database: main.database })
   while ((await holds()).length > 0) await wait(20)
   while (
@@ -105,24 +105,27 @@ async function expireHold(): Promise<void> {
   await other.station.close()
 }
 
-t.test('a payment that takes too long to look at is not claimed, and stays free', async (t) => {
-  const { key } = await main.onboard(0)
-  const headers = await signed()
-  const { asked, letGo } = slow.hold()
-  const slowly = main.ask('POST', HIVE_TRENDING_PATH, { key, json: {}, headers })
-  await asked
-  await expireHold()
-  await pass(3 * MINUTE)
-  letGo()
-  const late = await slowly
-  t.match(late, { status: 503, body: { code: 'rail_unavailable' } }, late.text)
-  t.equal(await claims(), 1, 'the first one alone')
-  const answer = await main.ask('POST', HIVE_TRENDING_PATH, { key, json: {}, headers })
-  t.equal(answer.status, 200, answer.text)
-  await assertPaymentsBalance(t, main, till, 2n * HIVE_TRENDING_PRICE_ATOMIC)
-})
+t.test(
+  'a payment whose verification takes too long is not claimed and can be used again',
+  async (t) => {
+    const { key } = await main.onboard(0)
+    const headers = await signed()
+    const { asked, letGo } = slow.hold()
+    const slowly = main.ask('POST', HIVE_TRENDING_PATH, { key, json: {}, headers })
+    await asked
+    await expireHold()
+    await pass(3 * MINUTE)
+    letGo()
+    const late = await slowly
+    t.match(late, { status: 503, body: { code: 'rail_unavailable' } }, late.text)
+    t.equal(await claims(), 1, 'the first one alone')
+    const answer = await main.ask('POST', HIVE_TRENDING_PATH, { key, json: {}, headers })
+    t.equal(answer.status, 200, answer.text)
+    await assertPaymentsBalance(t, main, till, 2n * HIVE_TRENDING_PRICE_ATOMIC)
+  },
+)
 
-t.test('a hold that is gone before its time leaves the payment free as well', async (t) => {
+t.test('a hold that ends early leaves the payment usable too', async (t) => {
   const { key } = await main.onboard(0)
   const headers = await signed()
   const { asked, letGo } = slow.hold()
@@ -137,7 +140,7 @@ t.test('a hold that is gone before its time leaves the payment free as well', as
   await assertPaymentsBalance(t, main, till, 4n * HIVE_TRENDING_PRICE_ATOMIC)
 })
 
-t.test('a caller without a key has no hold to lose', async (t) => {
+t.test('a caller without a key needs no hold', async (t) => {
   const header = await signed()
   const { asked, letGo } = slow.hold()
   const slowly = postPaidCall(main, header)
@@ -168,32 +171,29 @@ t.test('a keep-alive client does not delay the shutdown', async (t) => {
   t.ok(took < 30 * SECOND, `gone after ${Math.round(took)} ms`)
 })
 
-t.test(
-  'replies in progress at shutdown arrive completely, however slowly they are read',
-  async (t) => {
-    const { base } = await startFixtureServer(t, (_, response) =>
-      sendJsonFixture(response, 'x'.repeat(1_000_000)),
-    )
-    const main = await startStation(t, { SSRF_ALLOW: '127.0.0.1:1024-65535' })
-    const { key } = await main.onboard()
-    const calls = Array.from({ length: 10 }, () => ({ tool: 'data_retrieval', url: base }))
-    const asked = request(`${main.url}/api/pipeline`, {
-      method: 'POST',
-      agent: new Agent({ keepAlive: true }),
-      headers: { 'x-api-key': key, 'content-type': 'application/json' },
-    })
-    asked.end(JSON.stringify({ calls }))
-    const [response] = (await once(asked, 'response')) as [IncomingMessage]
-    const closed = main.station.close()
-    let body = ''
-    for await (const part of response) {
-      body += String(part)
-      await wait(2) // a slow reader
-    }
-    t.equal(body.length, Number(response.headers['content-length']))
-    const { results } = JSON.parse(body) as { results: unknown[] }
-    t.equal(results.length, calls.length)
-    t.ok(body.length > calls.length * 1_000_000, 'all that was asked for')
-    await closed
-  },
-)
+t.test('replies in progress at shutdown arrive completely at slow readers too', async (t) => {
+  const { base } = await startFixtureServer(t, (_, response) =>
+    sendJsonFixture(response, 'x'.repeat(1_000_000)),
+  )
+  const main = await startStation(t, { SSRF_ALLOW: '127.0.0.1:1024-65535' })
+  const { key } = await main.onboard()
+  const calls = Array.from({ length: 10 }, () => ({ tool: 'data_retrieval', url: base }))
+  const asked = request(`${main.url}/api/pipeline`, {
+    method: 'POST',
+    agent: new Agent({ keepAlive: true }),
+    headers: { 'x-api-key': key, 'content-type': 'application/json' },
+  })
+  asked.end(JSON.stringify({ calls }))
+  const [response] = (await once(asked, 'response')) as [IncomingMessage]
+  const closed = main.station.close()
+  let body = ''
+  for await (const part of response) {
+    body += String(part)
+    await wait(2) // a slow reader
+  }
+  t.equal(body.length, Number(response.headers['content-length']))
+  const { results } = JSON.parse(body) as { results: unknown[] }
+  t.equal(results.length, calls.length)
+  t.ok(body.length > calls.length * 1_000_000, 'all that was asked for')
+  await closed
+})

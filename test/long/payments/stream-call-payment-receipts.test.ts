@@ -10,7 +10,7 @@ import { startStation, type TestStation } from '../../support/station/start-test
 import {
   waitForFinalSettlement,
   assertPaymentsBalance,
-  signTreasuryAuthorization,
+  signAuthorizationPayingTreasury,
   encodeBase64Json,
   HIVE_TRENDING_PRICE_ATOMIC,
   decodePaymentResponse,
@@ -25,7 +25,7 @@ const json = { tool: 'hive_trending' }
 const stream = (main: TestStation, headers: Record<string, string>) =>
   main.ask('POST', STREAM, { json, headers })
 
-/** What the result says of its call. */
+/** The metadata of the result. */
 const metaOf = ({ frames }: TestReply): Record<string, string> => ({
   ...(frames.find(({ event }) => event === 'result')?.data._meta as object),
 })
@@ -53,7 +53,7 @@ t.test('a stream that settles after its call reports the payment in its result',
   })
   t.notOk('payment_response' in metaOf(again), 'said once')
 
-  const payload = await signTreasuryAuthorization(payer, till, HIVE_TRENDING_PRICE_ATOMIC)
+  const payload = await signAuthorizationPayingTreasury(payer, till, HIVE_TRENDING_PRICE_ATOMIC)
   const first = { x402Version: 1, scheme: 'exact', network: 'base', payload }
   const old = await stream(main, { 'x-payment': encodeBase64Json(first) })
   t.equal(old.headers['x-payment-response'], undefined)
@@ -84,7 +84,7 @@ t.test('a stream whose payment settles first starts with it', async (t) => {
   await assertPaymentsBalance(t, main, till, HIVE_TRENDING_PRICE_ATOMIC)
 })
 
-t.test('the unmodified client of MPP gets the receipt of a stream', async (t) => {
+t.test('the unmodified MPP client gets the receipt of a stream', async (t) => {
   const chain = await startLocalTempo()
   t.teardown(chain.stop)
   const main = await startStation(t, {

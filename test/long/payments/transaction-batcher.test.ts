@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap'
 import { parseTransaction } from 'viem'
-import { decodeMulticallEntries } from '../../../chain/evm/multicall.ts'
+import { decodeMulticallCalls } from '../../../chain/evm/multicall.ts'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
-import type { HexString } from '../../../chain/onchain-payment.ts'
+import type { HexString } from '../../../chain/onchain-payment-types.ts'
 import { SECOND } from '../../../core/clock.ts'
 import { createSettlerTransactionSender } from '../../../payments/settlement/settler-transaction-sender.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
@@ -10,15 +10,15 @@ import { assertNoViolations } from '../../support/actors/test-actor-node-pairs.t
 import { TEST_TREASURY } from '../../support/payments/sample-payment-claims.ts'
 import {
   signCancellation,
-  NODE_HANDOVER_MS,
-  countPoolTransactions,
+  SETTLER_TRANSACTION_HANDOVER_MS,
+  countMempoolTransactions,
   sendTransactionFrom,
   settlementTransferCallOf,
   createRandomAccount,
   encodeTokenCall,
   encodeCancelAuthorization,
   listSettlerTransactions,
-  spinUntil,
+  pollUntilTrue,
   startSettlerScenario,
   type SettlerScenario,
 } from '../../support/payments/settler-scenario.ts'
@@ -42,7 +42,7 @@ const sizesOf = async (sql: Sql) => {
   >`select raw from settler_txs order by nonce, created_at`
   return rows.map(({ raw }) => {
     const { to, data = '0x' } = parseTransaction(raw)
-    return decodeMulticallEntries({ to: to ?? '', data })?.length ?? null
+    return decodeMulticallCalls({ to: to ?? '', data })?.length ?? null
   })
 }
 
@@ -111,7 +111,7 @@ t.test('a payment that fails in a batch is handled and sent again alone', async 
   const [poor, poorer, taken] = made as [Paid, Paid, Paid]
   await at.chain.client.setAutomine(false)
   for (const { id } of made) at.settler.kick(id)
-  await spinUntil(async () => (await countPoolTransactions(at)) === 1)
+  await pollUntilTrue(async () => (await countMempoolTransactions(at)) === 1)
   const sooner = { wait: false, tip: 10n ** 11n }
   const away = encodeTokenCall('transfer', [createRandomAccount().address, 10_000n])
   for (const { payer } of [poor, poorer]) await sendTransactionFrom(at.chain, payer, away, sooner)
@@ -123,7 +123,7 @@ t.test('a payment that fails in a batch is handled and sent again alone', async 
   )
   await at.chain.mine(1)
   for (const { claimed } of [poor, poorer])
-    await spinUntil(async () => (await at.stateOf(claimed)) === 'unknown/delivered')
+    await pollUntilTrue(async () => (await at.stateOf(claimed)) === 'unknown/delivered')
   await at.chain.client.setAutomine(true)
   for (const { payer } of [poor, poorer]) await at.chain.mint(payer.address, 10_000n)
   t.strictSame([...new Set(await settled(at, made))], ['settled'])
@@ -137,11 +137,11 @@ t.test('a node dies between storing a batch and sending it: another one sends it
   const made = await due(at, 3)
   at.gate.decide((method) => (method === 'eth_sendRawTransaction' ? 'lost' : 'pass'))
   for (const { id } of made) at.settler.kick(id)
-  await spinUntil(async () => at.gate.seen.includes('eth_sendRawTransaction'))
+  await pollUntilTrue(async () => at.gate.seen.includes('eth_sendRawTransaction'))
   await at.settler.close()
   t.equal(await at.sent(), 0)
   at.gate.decide(() => 'pass')
-  at.clock.pass(NODE_HANDOVER_MS)
+  at.clock.pass(SETTLER_TRANSACTION_HANDOVER_MS)
   const other = at.all[1]?.settler
   await other?.sweep()
   t.strictSame([...new Set(await settled(at, made, other))], ['settled'])
@@ -173,12 +173,14 @@ t.test('a node crashes between storing a batch and reporting it', async (t) => {
   await isWell(t, at, 5)
 })
 
-t.test('a batch that no block takes is sent again whole at a higher fee', async (t) => {
+t.test('a batch that is not mined is sent again in full at a higher fee', async (t) => {
   const at = await startSettlerScenario(t, { receiptMs: 200 })
   const made = await due(at, 3)
   await at.chain.client.setAutomine(false)
   for (const { id } of made) at.settler.kick(id)
-  await spinUntil(async () => (await at.stateOf((made[0] as Paid).claimed)) === 'unknown/delivered')
+  await pollUntilTrue(
+    async () => (await at.stateOf((made[0] as Paid).claimed)) === 'unknown/delivered',
+  )
   at.clock.pass(31 * SECOND)
   await at.settler.sweep()
   t.match(await listSettlerTransactions(at.sql), [
@@ -211,7 +213,7 @@ const YES_MAN = '0x631626ba7e60e01b60005260206000f3'
 /** Runs until there is no gas left. */
 const GLUTTON = '0x5b600056'
 
-/** The account of a payer becomes one that does as some code says (EIP-7702). */
+/** Installs code on the account of a payer (EIP-7702). */
 async function delegate(
   { chain }: SettlerScenario,
   { payer }: Paid,
@@ -225,29 +227,32 @@ async function delegate(
   })
 }
 
-t.test('a payer with code is sent alone, whatever its code returns', async (t) => {
-  const at = await startSettlerScenario(t)
-  const made = await due(at, 4)
-  await delegate(at, made[0] as Paid, YES_MAN)
-  await delegate(at, made[1] as Paid, GLUTTON)
-  const [good, bad, ...others] = made as [Paid, Paid, ...Paid[]]
-  t.strictSame([...new Set(await settled(at, [good, ...others]))], ['settled'])
-  t.equal(await at.settler.settled(bad.id, 500), 'pending')
-  t.strictSame(new Set(await sizesOf(at.sql)), new Set([null, 2]))
-  t.equal(
-    (await listSettlerTransactions(at.sql)).length,
-    2,
-    'and no gas is spent on what would fail',
-  )
-  await isWell(t, at, 3)
-})
+t.test(
+  'a payment of a payer with code is sent alone, for any return value of the code',
+  async (t) => {
+    const at = await startSettlerScenario(t)
+    const made = await due(at, 4)
+    await delegate(at, made[0] as Paid, YES_MAN)
+    await delegate(at, made[1] as Paid, GLUTTON)
+    const [good, bad, ...others] = made as [Paid, Paid, ...Paid[]]
+    t.strictSame([...new Set(await settled(at, [good, ...others]))], ['settled'])
+    t.equal(await at.settler.settled(bad.id, 500), 'pending')
+    t.strictSame(new Set(await sizesOf(at.sql)), new Set([null, 2]))
+    t.equal(
+      (await listSettlerTransactions(at.sql)).length,
+      2,
+      'and no gas is spent on what would fail',
+    )
+    await isWell(t, at, 3)
+  },
+)
 
 t.test('a payer whose code uses up the gas of a batch does not affect the others', async (t) => {
   const at = await startSettlerScenario(t, { receiptMs: 10_000 })
   const made = await due(at, 4)
   await at.chain.client.setAutomine(false)
   for (const { id } of made) at.settler.kick(id)
-  await spinUntil(async () => (await countPoolTransactions(at)) === 1)
+  await pollUntilTrue(async () => (await countMempoolTransactions(at)) === 1)
   const [bad, ...others] = made as [Paid, ...Paid[]]
   await delegate(at, bad, GLUTTON)
   await at.chain.mine(1)

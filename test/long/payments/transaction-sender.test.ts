@@ -4,13 +4,13 @@ import { assertNoViolations } from '../../support/actors/test-actor-node-pairs.t
 import { TEST_TREASURY } from '../../support/payments/sample-payment-claims.ts'
 import {
   signCancellation,
-  NODE_HANDOVER_MS,
+  SETTLER_TRANSACTION_HANDOVER_MS,
   sendTransactionFrom,
   createRandomAccount,
   encodeTokenCall,
   encodeCancelAuthorization,
   listSettlerTransactions,
-  spinUntil,
+  pollUntilTrue,
   startSettlerScenario,
 } from '../../support/payments/settler-scenario.ts'
 
@@ -46,7 +46,7 @@ t.test('one payment that three nodes settle at once is sent once', async (t) => 
   await assertNoViolations(t, at.sql)
 })
 
-t.test('a node overtaken by another sends nothing', async (t) => {
+t.test('a node with stale state sends nothing', async (t) => {
   const at = await startSettlerScenario(t, { nodes: 2 })
   const { id, claimed } = await at.paid(0.03)
   let [held, letGo] = [false, () => {}]
@@ -57,7 +57,7 @@ t.test('a node overtaken by another sends nothing', async (t) => {
     await overtaken
   })
   const slow = at.settler.settled(id, 20_000)
-  await spinUntil(async () => held)
+  await pollUntilTrue(async () => held)
   t.equal(await at.all[1]?.settler.settled(id, 10_000), 'settled')
   letGo()
   t.equal(await slow, 'settled')
@@ -74,11 +74,11 @@ t.test(
     const { claimed, id } = await at.paid(0.03)
     at.gate.decide((method) => (method === 'eth_sendRawTransaction' ? 'lost' : 'pass'))
     at.settler.kick(id)
-    await spinUntil(async () => at.gate.seen.includes('eth_sendRawTransaction'))
+    await pollUntilTrue(async () => at.gate.seen.includes('eth_sendRawTransaction'))
     await at.settler.close()
     t.equal(await at.sent(), 0)
     at.gate.decide(() => 'pass')
-    at.clock.pass(NODE_HANDOVER_MS)
+    at.clock.pass(SETTLER_TRANSACTION_HANDOVER_MS)
     await at.all[1]?.settler.sweep()
     t.equal(await at.all[1]?.settler.settled(id, 10_000), 'settled')
     t.equal(await at.stateOf(claimed), 'settled/delivered')
@@ -89,7 +89,7 @@ t.test(
 )
 
 t.test(
-  'a transaction that no block takes is sent again at a higher fee with its nonce',
+  'a transaction that is not mined is sent again at a higher fee with its nonce',
   async (t) => {
     const at = await startSettlerScenario(t, { receiptMs: 200 })
     const { id } = await at.paid(0.03)
@@ -114,14 +114,14 @@ t.test('the nonce of an obsolete transaction is used by an empty transfer', asyn
   const { claimed, id, payer, payment } = await at.paid(0.03)
   at.gate.decide((method) => (method === 'eth_sendRawTransaction' ? 'lost' : 'pass'))
   at.settler.kick(id)
-  await spinUntil(async () => (await at.stateOf(claimed)) === 'unknown/delivered')
+  await pollUntilTrue(async () => (await at.stateOf(claimed)) === 'unknown/delivered')
   at.gate.decide(() => 'pass')
   const signature = await signCancellation(payer, payment)
   await sendTransactionFrom(at.chain, createRandomAccount(), {
     to: payment.asset,
     data: encodeCancelAuthorization(payment.from, payment.nonce, signature),
   })
-  at.clock.pass(NODE_HANDOVER_MS)
+  at.clock.pass(SETTLER_TRANSACTION_HANDOVER_MS)
   t.equal(await at.settler.settled(id, 10_000), 'lost')
   t.equal(await at.sent(), 1)
   const next = await at.paid(0.02)
@@ -136,7 +136,7 @@ t.test('the nonce of an obsolete transaction is used by an empty transfer', asyn
   await assertNoViolations(t, at.sql)
 })
 
-t.test('a key that was used elsewhere: its nonces are passed over', async (t) => {
+t.test('nonces used elsewhere with the same key are skipped', async (t) => {
   const at = await startSettlerScenario(t)
   await sendTransactionFrom(at.chain, at.account, encodeTokenCall('transfer', [TEST_TREASURY, 0n]))
   const first = await at.paid(0.01)
@@ -144,21 +144,21 @@ t.test('a key that was used elsewhere: its nonces are passed over', async (t) =>
   await sendTransactionFrom(at.chain, at.account, encodeTokenCall('transfer', [TEST_TREASURY, 0n]))
   const { claimed, id } = await at.paid(0.03)
   t.equal(await at.settler.settled(id, 500), 'pending')
-  at.clock.pass(NODE_HANDOVER_MS)
+  at.clock.pass(SETTLER_TRANSACTION_HANDOVER_MS)
   await at.settler.sweep()
   t.match(
     (await listSettlerTransactions(at.sql)).at(-1),
     { state: 'signed' },
     'it is believed at a second look',
   )
-  at.clock.pass(NODE_HANDOVER_MS)
+  at.clock.pass(SETTLER_TRANSACTION_HANDOVER_MS)
   await at.settler.sweep()
   t.equal(await at.settler.settled(id, 10_000), 'settled')
   t.equal(await at.stateOf(claimed), 'settled/delivered')
   await assertNoViolations(t, at.sql)
 })
 
-t.test('fees climb to a bound, and there they stay', async (t) => {
+t.test('fees rise up to a maximum', async (t) => {
   const at = await startSettlerScenario(t, { receiptMs: 200 })
   const { id } = await at.paid(0.03)
   await at.chain.client.setAutomine(false)
@@ -201,14 +201,14 @@ t.test('without gas no settle-first call runs, and due payments wait', async (t)
   const { id } = await at.paid(0.03)
   t.equal(await at.settler.settled(id, 500), 'pending')
   await at.chain.fund(at.account.address, 10n ** 18n)
-  at.clock.pass(NODE_HANDOVER_MS)
+  at.clock.pass(SETTLER_TRANSACTION_HANDOVER_MS)
   await at.settler.sweep()
   t.equal(await at.settler.settled(id, 10_000), 'settled')
   t.equal(at.settler.optimistic('base'), true)
   await assertNoViolations(t, at.sql)
 })
 
-t.test('a call of our own is sent once for its purpose', async (t) => {
+t.test('a call of the station is sent once per purpose', async (t) => {
   const at = await startSettlerScenario(t)
   await at.chain.mint(at.account.address, 50n)
   const sweep = {

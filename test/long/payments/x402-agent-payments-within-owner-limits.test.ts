@@ -10,7 +10,7 @@ import {
 } from '../../support/payments/test-station-with-payment-chain.ts'
 import { startStation, type InProcessStation } from '../../support/station/start-test-station.ts'
 
-t.test('an agent pays a call on the chain within the limits of its owner', async (t) => {
+t.test('an agent pays a call on a chain within the limits of its owner', async (t) => {
   const { main, till } = await startStationWithChain(t)
   const payer = await till.createPayer(1_000_000n)
   const guest = await main.onboard(0)

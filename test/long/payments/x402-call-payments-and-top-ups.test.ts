@@ -5,7 +5,7 @@ import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import {
   waitForFinalSettlement,
   assertPaymentsBalance,
-  signTreasuryAuthorization,
+  signAuthorizationPayingTreasury,
   encodeBase64Json,
   BASE_USDC_TOKEN,
   HIVE_TRENDING_PATH,
@@ -50,6 +50,15 @@ t.test('one 402 contains the payment terms in every dialect', async (t) => {
     remedy: { action: 'onboard' },
   })
   t.equal(headers['www-authenticate'], undefined, 'a rail that is off is not offered')
+
+  const listed = await main.ask('GET', '/.well-known/x402')
+  const items = listed.body['items'] as { resource: string; accepts: object[] }[]
+  const ofTool = items.find(({ resource }) => resource === 'http://gas.test/api/t/hive_trending')
+  t.match(ofTool?.accepts, [entry], 'crawlers read the terms that a call answers')
+  t.strictSame(
+    listed.body['resources'],
+    items.map(({ resource }) => resource),
+  )
 })
 
 t.test('the short header of the interface pays, and is settled after the call', async (t) => {
@@ -134,7 +143,7 @@ t.test('one authorization sent 64 times to two nodes runs once and settles once'
   t.ok(good.length >= 1)
   t.equal(new Set(good.map(({ text }) => text)).size, 1, 'one answer')
   for (const { status, body } of answers) {
-    // On a busy machine a node may not answer in time; it has charged nobody then.
+    // On a busy machine a node may answer too late; then it has charged nothing.
     if (status !== 200)
       t.match(body.code, /^(payment_in_progress|idempotency_in_flight|unavailable)$/)
   }
@@ -144,7 +153,7 @@ t.test('one authorization sent 64 times to two nodes runs once and settles once'
   await assertPaymentsBalance(t, main, till, HIVE_TRENDING_PRICE_ATOMIC)
 })
 
-t.test('one balance behind six authorizations pays once', async (t) => {
+t.test('six authorizations over the balance for one pay once', async (t) => {
   const { main, till } = await startStationWithChain(t)
   const payer = await till.createPayer(HIVE_TRENDING_PRICE_ATOMIC)
   const headers = await Promise.all(
@@ -164,7 +173,7 @@ t.test('one balance behind six authorizations pays once', async (t) => {
   await assertPaymentsBalance(t, main, till, HIVE_TRENDING_PRICE_ATOMIC)
 })
 
-t.test('thirty payments of thirty payers at once all settle', async (t) => {
+t.test('thirty concurrent payments of thirty payers all settle', async (t) => {
   const { main, till } = await startStationWithChain(t)
   const headers = await Promise.all(
     Array.from({ length: 30 }, async () =>
@@ -180,18 +189,18 @@ t.test('thirty payments of thirty payers at once all settle', async (t) => {
   await assertPaymentsBalance(t, main, till, 30n * HIVE_TRENDING_PRICE_ATOMIC)
 })
 
-t.test('a payment that is not right is refused with its reason, and nothing happens', async (t) => {
+t.test('an invalid payment is rejected with its reason and changes nothing', async (t) => {
   const { main, till } = await startStationWithChain(t)
   const payer = await till.createPayer(1_000_000n)
   const now = BigInt(Math.floor(Date.now() / 1000))
   const stranger = privateKeyToAccount(generatePrivateKey())
   const forged = async () => {
-    const { authorization } = await signTreasuryAuthorization(
+    const { authorization } = await signAuthorizationPayingTreasury(
       payer,
       till,
       HIVE_TRENDING_PRICE_ATOMIC,
     )
-    const { signature } = await signTreasuryAuthorization(
+    const { signature } = await signAuthorizationPayingTreasury(
       stranger,
       till,
       HIVE_TRENDING_PRICE_ATOMIC,

@@ -22,15 +22,14 @@ async function plantCalls(
   agentId: string,
   count: number,
 ): Promise<void> {
-  const account = `agent:${agentId}:promo`
-  await sql`insert into transfers (id, owner, debit, credit, amount_micros, kind, call_id, at)
+  await sql`insert into ledger (id, owner, kind, source, amount_micros, fee_micros, promo_micros, call_id, at)
     select (lpad(to_hex(ms), 12, '0') || '7000' || '8' || lpad(to_hex(n), 15, '0'))::uuid, ${agentId},
-           ${account}, 'platform:tools', 5000, 'charge',
+           'price', 'free', 5000, 900, 5000,
            (lpad(to_hex(ms), 12, '0') || '7000' || '9' || lpad(to_hex(n), 15, '0'))::uuid,
            to_timestamp(ms / 1000.0)
       from generate_series(1, ${count}) n,
            lateral (select (extract(epoch from now()) * 1000)::bigint - ${count} + n as ms) x`
-  await sql`analyze transfers`
+  await sql`analyze ledger`
 }
 
 t.test('a statement of 100,000 movements', async (t) => {
@@ -39,26 +38,26 @@ t.test('a statement of 100,000 movements', async (t) => {
   await plantCalls(main, ann.id, ROWS)
   await plantCalls(main, bob.id, 1_000)
 
-  t.test('its pages are read by the indexes, however far behind', async (t) => {
+  t.test('its pages are read by the indexes at any depth', async (t) => {
     const store = createCreditStatementStore(main.sql)
     const walk = await store.begin(ann.id, {})
     const first = await store.page(ann.id, {}, walk, 50)
     const line = first.lines.at(-1)
     t.equal(first.lines.length, 50)
     const plan = await main.sql<{ 'QUERY PLAN': string }[]>`
-      explain select * from transfers where owner = ${ann.id} and id < ${line?.id ?? ''}::uuid
+      explain select * from ledger where owner = ${ann.id} and id < ${line?.id ?? ''}::uuid
         order by id desc limit 232`
     const text = plan.map((row) => row['QUERY PLAN']).join('\n')
     t.match(text, /Index Scan Backward/)
     t.notMatch(text, /Seq Scan|-> {2}Sort/)
     const received = await main.sql<{ 'QUERY PLAN': string }[]>`
-      explain select * from transfers where credit = ${`agent:${ann.id}:cash`}
+      explain select * from ledger where credit = ${`agent:${ann.id}:cash`}
          and credit like 'agent:%' and split_part(credit, ':', 2) <> owner
        order by id desc limit 232`
-    t.match(received.map((row) => row['QUERY PLAN']).join('\n'), /transfers_\w*credit/)
+    t.match(received.map((row) => row['QUERY PLAN']).join('\n'), /ledger_\w*credit/)
   })
 
-  t.test('as CSV it is read as fast as it is taken, a page at a time', async (t) => {
+  t.test('the CSV is read a page at a time, at the speed of its reader', async (t) => {
     const before = kept()
     let [records, chunks, looks, most] = [0, 0, 0, 0]
     await new Promise<void>((resolve, reject) => {

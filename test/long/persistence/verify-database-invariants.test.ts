@@ -3,18 +3,18 @@ import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import { verifyDatabaseInvariants } from '../../../persistence/verify/verify-database-invariants.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import { findInvariantViolations } from '../../support/actors/test-actor-node.ts'
-import { createSampleLedger } from '../../support/ledger/sample-ledger.ts'
+import { createSampleLedger } from '../../support/ledger/sample-database-for-invariants.ts'
 import type { LedgerCorruption } from '../../support/ledger/ledger-corruptions.ts'
 import { INVARIANT_CORRUPTIONS } from '../../support/ledger/invariant-corruptions.ts'
 
-t.test('a sound database has nothing broken, and something behind every rule', async (t) => {
+t.test('a valid database breaks no rule and has rows for every rule', async (t) => {
   const { sql } = await createSampleLedger(t)
   t.strictSame(await findInvariantViolations(sql), {})
   for (const { rule, checked } of await verifyDatabaseInvariants(sql))
     t.ok(checked > 0, `${rule} looked at ${checked}`)
 })
 
-t.test('an empty database is sound', async (t) => {
+t.test('an empty database is valid', async (t) => {
   const { sql } = await createTestDatabase(t)
   t.strictSame(await findInvariantViolations(sql), {})
 })
@@ -47,7 +47,7 @@ async function violationsWith(
   return found
 }
 
-t.test('each invariant finds its corruptions', async (t) => {
+t.test('each rule finds its corruptions', async (t) => {
   const ledger = await createSampleLedger(t)
   for (const { description, rule, apply } of INVARIANT_CORRUPTIONS) {
     await t.test(`${rule} finds ${description}`, async (t) => {
@@ -58,7 +58,7 @@ t.test('each invariant finds its corruptions', async (t) => {
   t.strictSame(await findInvariantViolations(ledger.sql), {}, 'the ledger itself stays sound')
 })
 
-t.test('every rule has a plant', async (t) => {
+t.test('every rule has a corruption', async (t) => {
   const { sql } = await createTestDatabase(t)
   const rules = (await verifyDatabaseInvariants(sql)).map(({ rule }) => rule)
   t.strictSame([...new Set(INVARIANT_CORRUPTIONS.map(({ rule }) => rule))].sort(), rules.sort())

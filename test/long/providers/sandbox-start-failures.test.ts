@@ -5,12 +5,12 @@ import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { createSystemClock } from '../../../core/clock.ts'
+import { createDatabaseAdjustedClock } from '../../../core/clock.ts'
 import type { SandboxLanguage } from '../../../providers/sandbox/sandbox-port.ts'
 import { createSandbox } from '../../../providers/sandbox/sandbox.ts'
 import type { TestReplyBody } from '../../support/http/test-http-client.ts'
 import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
-import { typescriptLoaderArgs } from '../../support/station/service-program-arguments.ts'
+import { typescriptLoaderArgs } from '../../support/station/node-args-to-spawn-service-or-cli.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
 
 t.test('a sandbox that cannot start reports the reason and costs nothing', async (t) => {
@@ -42,11 +42,11 @@ t.test('a sandbox that cannot start reports the reason and costs nothing', async
   }
 })
 
-t.test('it is tried again later, and a language that is broken is named', async (t) => {
+t.test('the start is retried later, and a failing language is named', async (t) => {
   const { execPath } = process
   t.teardown(() => (process.execPath = execPath))
   let later = 0
-  const clock = { ...createSystemClock(), mono: () => performance.now() + later }
+  const clock = { ...createDatabaseAdjustedClock(), mono: () => performance.now() + later }
   const lame = await startStation(t, { PATH: '', STARTER_CREDITS_USDC: '5' }, { clock })
   const guest = await lame.onboard()
   const go = (language: SandboxLanguage) =>
@@ -80,8 +80,11 @@ t.test('a failed start is retried automatically, and health recovers', async (t)
   const logged: string[] = []
   let looks = 0
   const { sandbox, health, close } = createSandbox({
-    // Half a minute goes by in 30 ms.
-    clock: { ...createSystemClock(), mono: () => ((looks += 1), performance.now() * 1_000) },
+    // Half a minute passes in 30 ms.
+    clock: {
+      ...createDatabaseAdjustedClock(),
+      mono: () => ((looks += 1), performance.now() * 1_000),
+    },
     ...{ searchPath: '', minIsolation: 'process', againMs: 50 },
     log: (message, error) => void logged.push(`${message}: ${String(error)}`),
   })
@@ -97,7 +100,7 @@ t.test('a failed start is retried automatically, and health recovers', async (t)
   t.match([health(), sandbox.level()], [{ ok: false, kind: 'none' }, { starts: false }])
   const before = [looks, logged.length] as const
   await eventually(() => looks > before[0] + 20, 'more tries')
-  t.equal(logged.length, before[1], 'the same is told once')
+  t.equal(logged.length, before[1], 'the same error is logged once')
   process.execPath = execPath
   await healthy()
   t.match(sandbox.level(), { starts: true, isolation: 'process' })
@@ -112,7 +115,7 @@ t.test('a failed start is retried automatically, and health recovers', async (t)
   for (const language of ['bash', 'python'] as const) await t.resolves(go(language))
 })
 
-t.test('it starts where the packages are a link to those of somewhere else', async (t) => {
+t.test('the sandbox starts if node_modules is a symbolic link', async (t) => {
   const root = new URL('../../../', import.meta.url)
   const { resolve } = createRequire(import.meta.url)
   const packages = resolve('just-bash').replace(/(?<=\/node_modules)\/.*/, '')
@@ -125,7 +128,12 @@ t.test('it starts where the packages are a link to those of somewhere else', asy
   const linked = (await import(file.href)) as { createSandbox: typeof createSandbox }
   for (const searchPath of [process.env['PATH'] ?? '', '']) {
     const log = () => {}
-    const made = { clock: createSystemClock(), searchPath, minIsolation: 'process', log } as const
+    const made = {
+      clock: createDatabaseAdjustedClock(),
+      searchPath,
+      minIsolation: 'process',
+      log,
+    } as const
     const { sandbox, close } = linked.createSandbox(made)
     t.teardown(close)
     for (const language of ['javascript', 'bash', 'python'] as const) {

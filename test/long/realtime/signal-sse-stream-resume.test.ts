@@ -44,7 +44,7 @@ t.test('the stream of signals', async (t) => {
     reader.next(({ data }) => (data['payload'] as { n?: number } | undefined)?.n === n)
 
   t.test('sends its start position, then later signals', async (t) => {
-    // A stream begins where its node has read to: that includes what another listener has received.
+    // A stream starts at the read position of its node, which includes events of other listeners.
     const earlier = await stream('channels=one')
     const before = await publish('one', 0)
     await reaches(earlier, 0)
@@ -65,7 +65,7 @@ t.test('the stream of signals', async (t) => {
     reader.close()
   })
 
-  t.test('a signal of another node arrives, in order', async (t) => {
+  t.test('signals of another node arrive in order', async (t) => {
     const [here, there] = await Promise.all([
       stream('channels=both'),
       stream('channels=both', {}, beside),
@@ -79,7 +79,7 @@ t.test('the stream of signals', async (t) => {
     for (const reader of [here, there]) reader.close()
   })
 
-  t.test('concurrent signals arrive together: all, once, in id order', async (t) => {
+  t.test('concurrent signals arrive together, each once and in id order', async (t) => {
     const reader = await stream('channels=rush:0,rush:1')
     const socket = await connectReadyWebSocket(t, main.url, her.key)
     await socket.ask({ type: 'subscribe', channels: ['rush:0', 'rush:1'] })
@@ -148,7 +148,7 @@ t.test('the stream of signals', async (t) => {
     }
   })
 
-  t.test('too much history, or a cursor from nowhere, is a gap', async (t) => {
+  t.test('too much history or an unknown cursor is a gap', async (t) => {
     const witness = await stream('channels=calm')
     await witness.next(({ event }) => event === 'ready')
     const id = await publish('flood', 0)
@@ -161,7 +161,7 @@ t.test('the stream of signals', async (t) => {
     witness.close()
     const reader = await stream(`channels=flood,calm&since=${id}`)
     const gap = await reader.next(({ event }) => event === 'gap')
-    t.notOk(gap.id, 'who breaks off before the end of the replay is told of it again')
+    t.notOk(gap.id, 'a client that disconnects during the replay gets the gap again')
     t.match(gap.data, { channel: 'flood', from: id, to: calm })
     await publish('flood', 7)
     await reaches(reader, 7)
@@ -176,7 +176,7 @@ t.test('the stream of signals', async (t) => {
     ahead.close()
   })
 
-  t.test('the own inbox is called agent:me', async (t) => {
+  t.test('agent:me is the own inbox', async (t) => {
     const other = await main.onboard()
     const reader = await stream('channels=agent:me')
     await reader.next(({ event }) => event === 'ready')
@@ -218,7 +218,7 @@ t.test('the stream of signals', async (t) => {
     most.close()
   })
 
-  t.test('a key has five streams', async (t) => {
+  t.test('a key may open five streams', async (t) => {
     const guest = await main.onboard()
     const open = () => stream('channels=a', {}, main, guest.key)
     const five = await Promise.all([1, 2, 3, 4, 5].map(open))
@@ -300,16 +300,16 @@ t.test('the stream of signals', async (t) => {
     t.equal(await openStreams(), before, 'their places are free')
   })
 
-  /** Looks until so many streams are open; the limit of the whole test ends it. */
+  /** Waits until the given number of streams is open; the timeout of the test limits it. */
   async function reach(count: number): Promise<void> {
     while ((await openStreams()) !== count) await new Promise((resolve) => setImmediate(resolve))
   }
 
-  t.test('a station that stops ends its streams', async () => {
+  t.test('a stopping station ends its streams', async () => {
     const reader = await stream('channels=a', {}, beside)
     await reader.next(({ event }) => event === 'ready')
     await Promise.all([reader.ended, beside.end('SIGTERM')])
   })
 
-  t.test('the ledger is sound', () => main.verify())
+  t.test('gas verify finds no difference', () => main.verify())
 })

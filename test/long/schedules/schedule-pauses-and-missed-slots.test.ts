@@ -1,12 +1,12 @@
 import t from 'tap'
-import { failScheduleRunCommand } from '../../../actors/commands/schedules-commands.ts'
+import { failScheduleRunCommand } from '../../../actors/commands/schedule-aggregate-commands.ts'
 import { MINUTE } from '../../../core/clock.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { fromUsdc, ZERO } from '../../../core/money.ts'
 import { topUpFleetCommand } from '../../../payments/commands/fleet-commands.ts'
 import { createDeadLetterStore } from '../../../persistence/dead-letter-store.ts'
 import { verifyDatabaseInvariants } from '../../../persistence/verify/verify-database-invariants.ts'
-import { waitUntilTrue } from '../../support/schedules/due-slots.ts'
+import { waitUntilTrue } from '../../support/schedules/make-schedule-slots-due.ts'
 import {
   SCHEDULED_RUN_USDC,
   startScheduleStation,
@@ -35,7 +35,7 @@ const {
 const slotOf = async (one: AgentWithSchedule) =>
   Date.parse(String((await look(one))['next_run_at']))
 
-/** The run of a slot finds too little, and that is what its node says of it. */
+/** The run of a slot finds too few credits and reports that. */
 const missed = (
   { guest, id: scheduleId }: AgentWithSchedule,
   slot: number,
@@ -84,7 +84,7 @@ async function shortOfPool() {
   return { both: [first, second] as const, fill }
 }
 
-t.test('a schedule paused for lack of credits resumes when the pool is filled', async (t) => {
+t.test('a schedule paused for lack of credits resumes when the pool is topped up', async (t) => {
   const { both, fill } = await shortOfPool()
   await main.verify()
   await fill(0.0059, 0)
@@ -102,7 +102,7 @@ t.test('a schedule paused for lack of credits resumes when the pool is filled', 
   await main.verify()
 })
 
-t.test('a budget that is lowered during a run is for the next one', async (t) => {
+t.test('a budget lowered during a run applies to the next one', async (t) => {
   const one = await made(slow)
   shut()
   await begun(one)
@@ -141,7 +141,7 @@ t.test(
 )
 
 t.test(
-  'a slot that the timer of its lost run has answered for is missed, and acts no more',
+  'a slot already answered under the key of its lost run is missed and has no further effect',
   async (t) => {
     const one = await made(slow)
     const { next_run_at: slot } = await look(one)
@@ -169,57 +169,57 @@ t.test(
   },
 )
 
-t.test('a run under way is charged once though it is disabled and enabled meanwhile', async (t) => {
-  const one = await made(slow)
-  shut()
-  await begun(one)
-  const { next_run_at: slot } = await look(one)
-  await patch(one, { enabled: false })
-  putOn(6 * MINUTE)
-  const { body } = await patch(one, { enabled: true })
-  t.not(body['next_run_at'], slot, 'its slot is over, and another comes')
-  open()
-  await ran(one, 1)
-  t.strictSame(await charges(one), [0.001])
-  t.match(await look(one), { state: 'enabled', next_run_at: body['next_run_at'] })
-  await run(one)
-  t.strictSame(await charges(one), [0.001, 0.001], 'and so is the next one')
-})
-
 t.test(
-  'a run that ends without credits while its schedule is paused announces nothing',
+  'a running slot is charged once although it is disabled and enabled meanwhile',
   async (t) => {
-    const guest = await main.onboard(0)
-    const { key, id: agent_id } = guest
-    const fleet = await ask('POST', '/api/fleet/create', { key, json: { name: 'x' } })
-    const json = { fleet_id: fleet.body['fleet_id'], agent_id, agent_key: key }
-    t.equal((await ask('POST', '/api/fleet/add-agent', { key, json })).status, 200)
-    await main.balance(guest)
-    const { body } = await create(guest)
-    const one = { guest, id: String(body['schedule_id']) }
-    const late = await slotOf(one)
+    const one = await made(slow)
+    shut()
+    await begun(one)
+    const { next_run_at: slot } = await look(one)
     await patch(one, { enabled: false })
-    putOn(late - Date.now() + MINUTE)
-    await patch(one, { enabled: true })
-    const slot = await slotOf(one)
-    t.ok(slot > late, 'one run is under way, and another comes')
-    await missed(one, slot)
-    t.match(await look(one), { state: 'paused' })
-    const waiting = () =>
-      main.sql`select slot from underfunded_schedules where schedule_id = ${one.id}`
-    t.match([...(await waiting())], [{ slot: BigInt(slot) }])
-    await missed(one, late)
-    t.match(await look(one), { state: 'paused' })
-    t.match([...(await waiting())], [{ slot: BigInt(slot) }])
-    const told = await main.sql`
-    select 1 from outbox where agent_id = ${guest.id} and type = 'schedule.paused'`
-    t.equal(told.length, 1)
-    await main.verify()
+    putOn(6 * MINUTE)
+    const { body } = await patch(one, { enabled: true })
+    t.not(body['next_run_at'], slot, 'its slot is over, and another comes')
+    open()
+    await ran(one, 1)
+    t.strictSame(await charges(one), [0.001])
+    t.match(await look(one), { state: 'enabled', next_run_at: body['next_run_at'] })
+    await run(one)
+    t.strictSame(await charges(one), [0.001, 0.001], 'and so is the next one')
   },
 )
 
+t.test('a run that ends without credits while its schedule is paused sends no event', async (t) => {
+  const guest = await main.onboard(0)
+  const { key, id: agent_id } = guest
+  const fleet = await ask('POST', '/api/fleet/create', { key, json: { name: 'x' } })
+  const json = { fleet_id: fleet.body['fleet_id'], agent_id, agent_key: key }
+  t.equal((await ask('POST', '/api/fleet/add-agent', { key, json })).status, 200)
+  await main.balance(guest)
+  const { body } = await create(guest)
+  const one = { guest, id: String(body['schedule_id']) }
+  const late = await slotOf(one)
+  await patch(one, { enabled: false })
+  putOn(late - Date.now() + MINUTE)
+  await patch(one, { enabled: true })
+  const slot = await slotOf(one)
+  t.ok(slot > late, 'one run is under way, and another comes')
+  await missed(one, slot)
+  t.match(await look(one), { state: 'paused' })
+  const waiting = () =>
+    main.sql`select slot from underfunded_schedules where schedule_id = ${one.id}`
+  t.match([...(await waiting())], [{ slot: BigInt(slot) }])
+  await missed(one, late)
+  t.match(await look(one), { state: 'paused' })
+  t.match([...(await waiting())], [{ slot: BigInt(slot) }])
+  const told = await main.sql`
+    select 1 from outbox where agent_id = ${guest.id} and type = 'schedule.paused'`
+  t.equal(told.length, 1)
+  await main.verify()
+})
+
 t.test(
-  'credits held by another call are not exhausted: the slot waits for that call',
+  'credits held by another call do not pause the schedule: the slot waits for that call',
   async (t) => {
     const one = await made({}, 0.03)
     shut()
@@ -238,7 +238,7 @@ t.test(
   },
 )
 
-t.test('credits that arrive while a run is refused for want of them are used', async (t) => {
+t.test('credits that arrive while a run is rejected for lack of credits are used', async (t) => {
   const one = await made({}, 0.001)
   const slot = await slotOf(one)
   await given(one, 0.01)

@@ -1,9 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { AggregateCommand } from '../../../actors/aggregate-command-types.ts'
-import { SCHEDULE_RUN_TIMER } from '../../../actors/commands/schedules-commands.ts'
-import { MINUTE, SECOND, createSystemClock } from '../../../core/clock.ts'
-import { waitUntilTrue } from '../../support/schedules/due-slots.ts'
+import { SCHEDULE_RUN_TIMER } from '../../../actors/commands/schedule-aggregate-commands.ts'
+import { MINUTE, SECOND, createDatabaseAdjustedClock } from '../../../core/clock.ts'
+import { waitUntilTrue } from '../../support/schedules/make-schedule-slots-due.ts'
 import { startRedisBehindProxy, redisServerPath } from '../../support/redis/redis-fault-proxy.ts'
 import {
   connectReadyWebSocket,
@@ -21,9 +21,9 @@ const EACH = 10
 const EVERY_MS = 5 * MINUTE
 const COST = 1_000
 const CHANNEL = 'test:redis'
-/** So long a run takes at least: what happens meanwhile happens to runs under way. */
+/** Minimum duration of a run, so that faults happen during runs. */
 const TOOL_MS = 50
-/** Of so many looks at the runs that saw nothing new the hints are lost. */
+/** After this many checks without a new run the hints count as lost. */
 const QUIET = 40
 /** So often half a minute passes at most until a lost hint is given again. */
 const MAX_MISSED_SLOTS = 10
@@ -35,7 +35,7 @@ const PACE_MS = 25
 /** Slots by their schedules. */
 type Slots = ReadonlyMap<string, number>
 
-/** Makes the next slots of an agent's schedules due, or those of `only`; its node hears of it. */
+/** Makes the next slots of an agent's schedules due, or those of `only`, and notifies its node. */
 const comeDue: AggregateCommand<Slots | null, Slots> = {
   name: 'test.due',
   kind: 'agent',
@@ -65,7 +65,7 @@ async function world(t: Test) {
     SSRF_ALLOW: `127.0.0.1:${upstream.port}`,
     STARTER_CREDITS_USDC: '5',
   }
-  const real = createSystemClock()
+  const real = createDatabaseAdjustedClock()
   let ahead = 0
   const clock = { ...real, mono: () => real.mono() + ahead }
   const main = await startStation(t, settings, { clock })
@@ -87,7 +87,7 @@ async function world(t: Test) {
   let rounds = 0
   return {
     ...{ main, beside, redis, guests },
-    /** One slot of each schedule, with what happens while they run. */
+    /** Runs one slot of each schedule, with a fault during the runs. */
     async round(meanwhile: () => Promise<void> = async () => {}): Promise<void> {
       rounds += 1
       const before = asked
@@ -102,7 +102,7 @@ async function world(t: Test) {
         last = done
         if (quiet === QUIET) {
           if (passed === MAX_MISSED_SLOTS) throw new Error('what is due is not hinted at again')
-          // Half a minute later, by the clock: what is still due is hinted at again.
+          // Half a minute later, by the clock, slots that are still due get a hint again.
           ahead += 30 * SECOND
           ;[quiet, passed] = [0, passed + 1]
           await due(slots)
@@ -140,7 +140,7 @@ async function exact(t: Test, { main, guests, rounds }: World): Promise<void> {
   await main.verify()
 }
 
-/** Readers on the other node, of a channel and of what is told to an agent. */
+/** Readers on the other node, of a channel and of the inbox of an agent. */
 async function readers(t: Test, { main, beside, guests }: World) {
   const [hearer] = guests as [TestAgent]
   const publisher = await main.onboard()
@@ -168,7 +168,7 @@ async function readers(t: Test, { main, beside, guests }: World) {
   return {
     socket,
     stream,
-    /** Stops publishing; both must have heard everything by then, in order. */
+    /** Stops publishing; both readers must have received everything by then, in order. */
     async end(): Promise<void> {
       running = false
       await publishing
@@ -193,7 +193,7 @@ async function readers(t: Test, { main, beside, guests }: World) {
       const told = await main.sql`
         select id::text from outbox where agent_id = ${hearer.id} and type = 'schedule.result' order by outbox.id`
       await waitUntilTrue(
-        'the results are told',
+        'the results are sent',
         () => socket.events('schedule').length >= told.length,
       )
       t.strictSame(
@@ -217,17 +217,17 @@ t.test('schedules on two nodes during Redis outages', { skip }, async (t) => {
     t.ok(besides() > 0, `${besides()} runs on the other node`)
   })
 
-  await t.test('do not notice that Redis forgets everything', async (t) => {
+  await t.test('continue when Redis loses all data', async (t) => {
     for (let rounds = 0; rounds < 3; rounds += 1) await round(() => redis.flush())
     await exact(t, all)
   })
 
-  await t.test('go on when Redis is killed', async (t) => {
+  await t.test('continue when Redis is killed', async (t) => {
     for (let rounds = 0; rounds < 3; rounds += 1) await round(() => redis.kill())
     await exact(t, all)
   })
 
-  await t.test('go on while Redis is away, and while it does not answer', async (t) => {
+  await t.test('continue while Redis is unreachable or unresponsive', async (t) => {
     for (const mood of ['cut', 'silent'] as const) {
       redis.set(mood)
       await round()
@@ -248,7 +248,7 @@ t.test('schedules on two nodes during Redis outages', { skip }, async (t) => {
     await exact(t, all)
   })
 
-  await t.test('readers on the other node miss nothing', async () => {
+  await t.test('send every event to readers on the other node', async () => {
     await heard.end()
   })
 })

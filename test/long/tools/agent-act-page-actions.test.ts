@@ -11,7 +11,7 @@ import { startFixtureServer, type TeardownScope } from '../../support/upstreams/
 import { startShopWebsite, type ShopWebsite } from '../../support/upstreams/shop-website.ts'
 import {
   createRecordingContext,
-  rejectionDetailsOf,
+  awaitRejectionDetails,
 } from '../../support/tools/test-tool-context.ts'
 
 const CHROMIUM = '/usr/bin/chromium'
@@ -25,26 +25,23 @@ const partsOf = (body: string): string[][] =>
     ([, name = '', value = '']) => [name, value],
   )
 
-t.test(
-  'what is not understood or may not be reached is refused before anything is held',
-  async (t) => {
-    const egress = { preflight: async () => {} } as never
-    const refused = (instruction: string, more = {}) => {
-      const { context: asking } = createRecordingContext({ llm: null, browser: null, egress })
-      const input = { url: 'https://a.test/', instruction, ...more }
-      return rejectionDetailsOf((async () => agentAct.preflight?.(input, asking))())
-    }
-    t.match(await refused('click a, sing "b"'), {
-      code: 'instruction_not_understood',
-      clause: 'sing "b"',
-    })
-    t.match(await refused('submit', { engine: 'browser' }), { code: 'provider_not_configured' })
-    t.match(await refused('submit,'.repeat(21).replaceAll(',', ', ')), { code: 'invalid_input' })
-    t.match(await refused('click a, submit'), { code: 'not refused' })
-  },
-)
+t.test('ambiguous instructions and blocked addresses are rejected before a hold', async (t) => {
+  const egress = { preflight: async () => {} } as never
+  const refused = (instruction: string, more = {}) => {
+    const { context: asking } = createRecordingContext({ llm: null, browser: null, egress })
+    const input = { url: 'https://a.test/', instruction, ...more }
+    return awaitRejectionDetails((async () => agentAct.preflight?.(input, asking))())
+  }
+  t.match(await refused('click a, sing "b"'), {
+    code: 'instruction_not_understood',
+    clause: 'sing "b"',
+  })
+  t.match(await refused('submit', { engine: 'browser' }), { code: 'provider_not_configured' })
+  t.match(await refused('submit,'.repeat(21).replaceAll(',', ', ')), { code: 'invalid_input' })
+  t.match(await refused('click a, submit'), { code: 'not refused' })
+})
 
-t.test('a page is acted on', async (t) => {
+t.test('actions on a page', async (t) => {
   const site = await startShopWebsite(t)
   const trap = await traps(t)
   const house = await startLlmApi(t)
@@ -61,7 +58,7 @@ t.test('a page is acted on', async (t) => {
     await acts(t, 'browser', acting)
     await scripted(t, acting)
   })
-  await t.test('as a model reads it', (t) => byModel(t, house, acting))
+  await t.test('with a model', (t) => byModel(t, house, acting))
   await station.verify()
 })
 
@@ -75,7 +72,7 @@ interface Acting {
 interface Traps {
   readonly base: string
   readonly port: number
-  /** What was sent to it beside the pages. */
+  /** Requests other than those for pages. */
   readonly sent: string[]
 }
 
@@ -97,7 +94,7 @@ const TRAP = `<!doctype html><title>Trap</title>
     d.onclick = () => ((location = '/buy?d'), false)
   </script>`
 
-/** A page on which nearly everything sends something, whatever it looks like. */
+/** A page on which nearly every control sends a request. */
 async function traps(t: TeardownScope): Promise<Traps> {
   const sent: string[] = []
   const site = await startFixtureServer(t, (request, response) => {
@@ -118,7 +115,7 @@ async function acts(t: Tap, engine: Engine, { site, trap, station, guest }: Acti
   const LOG_IN = `fill "E-mail address" with "ada@example.com", fill password with "secret, and more", submit`
 
   await t.test(
-    'a login is kept in a cookie, and every kind of control is sent as it stands',
+    'a login is kept in a cookie, and every kind of control is submitted with its value',
     async (t) => {
       const before = await station.balance(guest)
       const { status, body } = await act(
@@ -173,7 +170,7 @@ async function acts(t: Tap, engine: Engine, { site, trap, station, guest }: Acti
     },
   )
 
-  await t.test('a form that is sent by GET, and relative addresses', async (t) => {
+  await t.test('forms with GET and relative addresses', async (t) => {
     const { body } = await act(
       '/nowhere',
       'go to /login, fill "search the shop" with "red & blue", click Find, extract asked',
@@ -186,40 +183,37 @@ async function acts(t: Tap, engine: Engine, { site, trap, station, guest }: Acti
     t.match(lost.body, { ok: true, status: 404, extracted: { title: ['Lost'] } })
   })
 
-  await t.test(
-    'what fails before anything was submitted costs nothing and says where',
-    async (t) => {
-      const cash = await station.balance(guest)
-      const refused = async (path: string, instruction: string, code: string, fields = {}) => {
-        const { body } = await act(path, instruction)
-        t.match(body, { code, refunded: true, ...fields }, `${path} ${instruction}`)
-      }
-      await refused('/login', 'fill shoe size with "44", submit', 'step_failed', {
-        step: 2,
-        op: 'fill',
-      })
-      await refused('/login', 'fill password with "x", submit', 'step_failed', {
-        detail: /does not take/,
-      })
-      await refused('/to?http://169.254.169.254/latest/', 'extract text', 'blocked_url')
-      await refused('/hostile', 'click metadata', 'blocked_url', { step: 2, op: 'click' })
-      if (engine === 'http') {
-        await refused('/login', 'select "x" from email', 'step_failed')
-        await refused('/login', 'extract unicorns', 'step_failed', { step: 2 })
-        await refused('/to?http://localhost:8080/', 'extract text', 'blocked_url')
-        await refused('/to?http://2130706433/', 'extract text', 'blocked_url')
-        await refused('/to?/to?/to', 'extract text', 'upstream_error')
-        await refused('/hostile', 'click inwards', 'blocked_url', { step: 2 })
-        await refused('/hostile', 'click Run', 'step_failed', { detail: /script/ })
-        await refused('/hostile', 'click Nothing', 'step_failed', { detail: /script/ })
-        await refused('/scripted', 'fill name with "x"', 'step_failed')
-      }
-      t.equal(await station.balance(guest), cash)
-      t.strictSame(site.posted, [], 'and nothing was sent')
-    },
-  )
+  await t.test('a failure before the first submission is free and names its step', async (t) => {
+    const cash = await station.balance(guest)
+    const refused = async (path: string, instruction: string, code: string, fields = {}) => {
+      const { body } = await act(path, instruction)
+      t.match(body, { code, refunded: true, ...fields }, `${path} ${instruction}`)
+    }
+    await refused('/login', 'fill shoe size with "44", submit', 'step_failed', {
+      step: 2,
+      op: 'fill',
+    })
+    await refused('/login', 'fill password with "x", submit', 'step_failed', {
+      detail: /does not take/,
+    })
+    await refused('/to?http://169.254.169.254/latest/', 'extract text', 'blocked_url')
+    await refused('/hostile', 'click metadata', 'blocked_url', { step: 2, op: 'click' })
+    if (engine === 'http') {
+      await refused('/login', 'select "x" from email', 'step_failed')
+      await refused('/login', 'extract unicorns', 'step_failed', { step: 2 })
+      await refused('/to?http://localhost:8080/', 'extract text', 'blocked_url')
+      await refused('/to?http://2130706433/', 'extract text', 'blocked_url')
+      await refused('/to?/to?/to', 'extract text', 'upstream_error')
+      await refused('/hostile', 'click inwards', 'blocked_url', { step: 2 })
+      await refused('/hostile', 'click Run', 'step_failed', { detail: /script/ })
+      await refused('/hostile', 'click Nothing', 'step_failed', { detail: /script/ })
+      await refused('/scripted', 'fill name with "x"', 'step_failed')
+    }
+    t.equal(await station.balance(guest), cash)
+    t.strictSame(site.posted, [], 'and nothing was sent')
+  })
 
-  await t.test('what fails behind a submission is a result, told and charged', async (t) => {
+  await t.test('a failure after a submission is a charged result', async (t) => {
     const inside = (more: string) => act('/login', `${LOG_IN}, ${more}`)
     const wrong = await act(
       '/login',
@@ -250,7 +244,7 @@ async function acts(t: Tap, engine: Engine, { site, trap, station, guest }: Acti
     t.match(crashed.body, { status: 403, ok: true }, 'cookies end with their call')
   })
 
-  await t.test('what is called just so comes before what is called so in part', async (t) => {
+  await t.test('an exact name match precedes partial ones', async (t) => {
     const url = `${trap.base}/`
     const on = (instruction: string) =>
       station.call(guest, 'agent_act', { url, instruction, engine })
@@ -264,7 +258,7 @@ async function acts(t: Tap, engine: Engine, { site, trap, station, guest }: Acti
   })
 
   site.posted.length = 0
-  await t.test('a submission happens once, however often it is asked for', async (t) => {
+  await t.test('a submission happens once for any number of repeated requests', async (t) => {
     const once = { 'idempotency-key': `crash-${engine}` }
     const ask = () => act('/login', `${LOG_IN}, click Crash`, once)
     const first = await ask()
@@ -304,7 +298,7 @@ async function byModel(t: Tap, house: LlmApiServer, { site, station, guest }: Ac
   t.strictSame(site.posted, [])
 }
 
-/** What only a browser can. */
+/** Actions that need a browser. */
 async function scripted(t: Tap, { site, trap, station, guest }: Acting) {
   const call = (path: string, instruction: string) =>
     station.call(guest, 'agent_act', { url: `${site.base}${path}`, instruction })

@@ -16,7 +16,7 @@ import {
 } from '../../support/upstreams/fixture-server.ts'
 import {
   createRecordingContext,
-  rejectionDetailsOf,
+  awaitRejectionDetails,
 } from '../../support/tools/test-tool-context.ts'
 import {
   HARMLESS_PAGES,
@@ -33,7 +33,7 @@ type Sent =
   | Buffer
   | { status?: number; headers?: Record<string, string>; body: string | Buffer }
 
-/** A website of one page a path; what is not there is `/404`. */
+/** A website with one page per path; other paths return `/404`. */
 const website: Record<string, Sent> = {}
 const site = await startFixtureServer(t, (request, response) => {
   const path = request.url ?? '/'
@@ -74,7 +74,7 @@ async function seeHtml(html: Sent, input: Partial<Input> = {}) {
 const read = (html: string, url = 'https://shop.test/a/') =>
   pages.read({ body: html, contentType: 'text/html', url }, quiet)
 
-t.test('a page is read as people see it', async (t) => {
+t.test('the visible content of a page is read', async (t) => {
   website['/shop'] = `<!doctype html><html><head><title> Lamps &amp;
     more </title><base href="/catalogue/"><style>.away{display:none}</style></head><body>
     <nav><a href="/home">Home</a></nav><h1>Lamps</h1><p>The <b>desk</b> lamp&nbsp;costs <i>$24.50</i>.<p>It is
@@ -150,7 +150,7 @@ c</pre><h3><img alt="x">Details</h3>
   ])
 })
 
-t.test('pages of any status, packed ones and other texts are results', async (t) => {
+t.test('pages of any status, compressed pages and other texts are results', async (t) => {
   const gone = await see({ url: `${site.base}/nowhere` })
   t.match(gone, { status_code: 404, title: 'Gone', body_text: 'No such page.' })
   t.match(await see({ url: `${site.base}/500` }), { status_code: 500 })
@@ -168,13 +168,13 @@ t.test('pages of any status, packed ones and other texts are results', async (t)
     ['image/png', Buffer.of(0x89, 0x50, 0, 1)],
     ['text/html', ''],
   ] as const) {
-    const answer = rejectionDetailsOf(seeHtml({ headers: { 'content-type': type }, body }))
+    const answer = awaitRejectionDetails(seeHtml({ headers: { 'content-type': type }, body }))
     const code = type === 'text/html' ? 'not refused' : 'upstream_schema'
     t.match(await answer, { code }, type)
   }
 })
 
-t.test('texts are read in the charset their page has', async (t) => {
+t.test('texts are decoded with the charset of their page', async (t) => {
   const bytes = (...codes: number[]) => Buffer.concat([Buffer.from('<p>'), Buffer.from(codes)])
   const meta = (label: string, ...codes: number[]) =>
     Buffer.concat([Buffer.from(`<html><meta charset="${label}"><p>`), Buffer.from(codes)])
@@ -201,7 +201,7 @@ t.test('texts are read in the charset their page has', async (t) => {
   for (const [name, sent, text] of cases) t.equal((await seeHtml(sent)).body_text, text, name)
 })
 
-t.test('prices are found in data for machines and in what people read', async (t) => {
+t.test('prices are found in structured data and in visible text', async (t) => {
   const of = async (html: string) =>
     (await read(html)).prices.map(
       ({ amount, currency, source }) => `${amount} ${currency} ${source}`,
@@ -231,7 +231,7 @@ t.test('prices are found in data for machines and in what people read', async (t
   t.strictSame(await of(`<script type="application/ld+json">[${none.join()}]</script>`), [])
 })
 
-t.test('what may be meant to mislead a machine is told with the words it uses', async (t) => {
+t.test('anomalies are reported with an excerpt', async (t) => {
   for (const [type, html, excerpt] of SUSPICIOUS_PAGES) {
     const { anomalies, text } = await read(html)
     const found = anomalies.find((one) => one.type === type)
@@ -245,7 +245,7 @@ t.test('what may be meant to mislead a machine is told with the words it uses', 
   )
 })
 
-t.test('what pages commonly do is no anomaly', async (t) => {
+t.test('common page features are no anomalies', async (t) => {
   for (const html of HARMLESS_PAGES) {
     const { anomalies } = await read(html)
     t.strictSame(
@@ -260,7 +260,7 @@ t.test('what pages commonly do is no anomaly', async (t) => {
   )
 })
 
-t.test('addresses that are not public are refused, by every way that leads to them', async (t) => {
+t.test('private addresses are rejected on every path', async (t) => {
   for (const url of [
     'http://127.0.0.1:1/',
     'http://2130706433:8080/',
@@ -279,68 +279,65 @@ t.test('addresses that are not public are refused, by every way that leads to th
     `${site.base}/to?file:///etc/passwd`,
     `${site.base}/redirect`,
   ]) {
-    t.match(await rejectionDetailsOf(see({ url })), { code: 'blocked_url' }, url)
+    t.match(await awaitRejectionDetails(see({ url })), { code: 'blocked_url' }, url)
   }
-  t.match(await rejectionDetailsOf(see({ url: `${site.base}/bomb` })), {
+  t.match(await awaitRejectionDetails(see({ url: `${site.base}/bomb` })), {
     code: 'response_too_large',
     limit_bytes: 2 * BYTES_PER_MIB,
   })
-  t.match(await rejectionDetailsOf(see({ url: 'http://localhost:1/' })), {
+  t.match(await awaitRejectionDetails(see({ url: 'http://localhost:1/' })), {
     code: /blocked_url|upstream_error/,
   })
   await t.rejects(see({ url: `${site.base}/drip` }, null, AbortSignal.timeout(300)), {
     name: 'TimeoutError',
   })
-  t.match(await rejectionDetailsOf(see({ url: site.base, engine: 'browser' })), {
+  t.match(await awaitRejectionDetails(see({ url: site.base, engine: 'browser' })), {
     code: 'provider_not_configured',
     requires: ['CHROMIUM_PATH'],
   })
 })
 
-t.test(
-  'agent_see costs three cents when it saw something, and nothing when it did not',
-  async (t) => {
-    const chromium = findChromium(null, process.env['PATH'] ?? '')
-    const station = await startStation(t, {
-      SSRF_ALLOW: `127.0.0.1:${site.port}`,
-      CHROMIUM_PATH: chromium ?? 'none',
-      PATH: process.env['PATH'] ?? '',
-    })
-    const guest = await station.onboard(0.2)
-    const ask = (fields: object) => station.call(guest, 'agent_see', fields)
-    for (const fields of [
-      {},
-      { url: 'no address' },
-      { url: 7 },
-      { url: site.base, extract: 'title' },
-      { url: site.base, extract: ['everything'] },
-      { url: site.base, engine: 'steam' },
-      { url: site.base, depth: 2 },
-      { url: `http://example.com/${'x'.repeat(5_000)}` },
-    ]) {
-      t.equal((await ask(fields)).status, 400, JSON.stringify(fields).slice(0, 60))
-    }
-    t.match(await ask({ url: 'http://127.0.0.1:1/' }), {
-      status: 422,
-      body: { code: 'blocked_url' },
-    })
-    const refunded = { refunded: true }
-    t.match(await ask({ url: `${site.base}/redirect` }), { status: 422, body: refunded })
-    t.match(await ask({ url: `${site.base}/bomb` }), { status: 502, body: refunded })
-    t.equal(await station.balance(guest), 0.2)
-    t.equal((await station.call(null, 'agent_see', { url: site.base })).status, 402)
+t.test('agent_see costs 0.03 for a result and nothing otherwise', async (t) => {
+  const chromium = findChromium(null, process.env['PATH'] ?? '')
+  const station = await startStation(t, {
+    SSRF_ALLOW: `127.0.0.1:${site.port}`,
+    CHROMIUM_PATH: chromium ?? 'none',
+    PATH: process.env['PATH'] ?? '',
+  })
+  const guest = await station.onboard(0.2)
+  const ask = (fields: object) => station.call(guest, 'agent_see', fields)
+  for (const fields of [
+    {},
+    { url: 'no address' },
+    { url: 7 },
+    { url: site.base, extract: 'title' },
+    { url: site.base, extract: ['everything'] },
+    { url: site.base, engine: 'steam' },
+    { url: site.base, depth: 2 },
+    { url: `http://example.com/${'x'.repeat(5_000)}` },
+  ]) {
+    t.equal((await ask(fields)).status, 400, JSON.stringify(fields).slice(0, 60))
+  }
+  t.match(await ask({ url: 'http://127.0.0.1:1/' }), {
+    status: 422,
+    body: { code: 'blocked_url' },
+  })
+  const refunded = { refunded: true }
+  t.match(await ask({ url: `${site.base}/redirect` }), { status: 422, body: refunded })
+  t.match(await ask({ url: `${site.base}/bomb` }), { status: 502, body: refunded })
+  t.equal(await station.balance(guest), 0.2)
+  t.equal((await station.call(null, 'agent_see', { url: site.base })).status, 402)
 
-    const seen = await ask({ url: `${site.base}/nowhere` })
-    t.match(seen, {
-      status: 200,
-      body: { status_code: 404, title: 'Gone', _meta: { cost_usdc: 0.03 } },
-    })
-    t.equal(await station.balance(guest), 0.17)
-    if (chromium !== null) await rendering(t, ask)
-    else t.comment('no Chromium here: pages with scripts are not shown')
-    await station.verify()
-  },
-)
+  const seen = await ask({ url: `${site.base}/nowhere` })
+  t.match(seen, {
+    status: 200,
+    body: { status_code: 404, title: 'Gone', _meta: { cost_usdc: 0.03 } },
+  })
+  t.equal(await station.balance(guest), 0.17)
+  if (chromium !== null) await rendering(t, ask)
+  else t.comment('no Chromium here: pages with scripts are not shown')
+  await station.verify()
+})
 
 /** A page that is empty until its script has run. */
 async function rendering(t: Test, ask: (fields: object) => Promise<TestReply>): Promise<void> {

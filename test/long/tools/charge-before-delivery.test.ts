@@ -4,13 +4,17 @@ import { NATIVE_TOOLS } from '../../../tools/tool-catalogue.ts'
 import {
   seedCatalogueExamples,
   type ExampleJson,
-} from '../../support/tools/seed-catalogue-example-data.ts'
+} from '../../support/tools/seed-data-for-tool-examples.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
-import { isToolOutput, isProgressStep, openRefuelStream } from '../../support/http/refuel-stream.ts'
+import {
+  isToolOutputSseFrame,
+  isProgressStep,
+  openRefuelStream,
+} from '../../support/http/refuel-stream-test-reader.ts'
 import { startLlmApi } from '../../support/upstreams/test-llm-api.ts'
 import { startAllUpstreams } from '../../support/upstreams/all-upstreams.ts'
 
-/** What a tool delivers leaves when its charge has committed (decision 149): the database is asked. */
+/** A tool delivers only after its charge has committed (decision 149), as read from the database. */
 
 const base = await startLocalBase()
 t.teardown(() => base.stop())
@@ -62,16 +66,22 @@ async function watched(t: Test, told: string, json: ExampleJson): Promise<boolea
         isProgressStep('settle')(frame) || ['error', 'result', 'done'].includes(frame.event),
     )
     t.ok(ended !== undefined && isProgressStep('settle')(ended), `${told} runs to its charge`)
-    t.strictSame(stream.frames.filter(isToolOutput), [], `${told} has delivered nothing yet`)
+    t.strictSame(
+      stream.frames.filter(isToolOutputSseFrame),
+      [],
+      `${told} has delivered nothing yet`,
+    )
     t.notOk(await isKept(stream.frames[0]?.data['call_id']), told)
     return stream
   })
   const callId = begun.frames[0]?.data['call_id']
-  const first = await begun.until((frame) => isToolOutput(frame) || frame.event === 'result')
+  const first = await begun.until(
+    (frame) => isToolOutputSseFrame(frame) || frame.event === 'result',
+  )
   t.ok(await isKept(callId), `${told} is in the ledger when its first piece comes`)
   await begun.rest()
   t.equal(begun.frames.at(-2)?.event, 'result', told)
-  return first !== undefined && isToolOutput(first)
+  return first !== undefined && isToolOutputSseFrame(first)
 }
 
 t.test('no tool of the catalogue delivers anything before its charge has committed', async (t) => {
@@ -93,6 +103,6 @@ t.test('partial results of a failed tool are not delivered', async (t) => {
   const stream = await openRefuelStream(on, self, { tool: 'llm_routing', prompt: 'a word or two' })
   await stream.rest()
   t.match(stream.frames.at(-2), { event: 'error', data: { refunded: true } })
-  t.strictSame(stream.frames.filter(isToolOutput), [])
+  t.strictSame(stream.frames.filter(isToolOutputSseFrame), [])
   t.equal(await on.balance(self), before)
 })

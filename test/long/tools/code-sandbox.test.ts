@@ -6,9 +6,9 @@ import { availableParallelism } from 'node:os'
 import t from 'tap'
 import { listSandboxLaunchers } from '../../../providers/sandbox/sandbox-launchers.ts'
 import type { SandboxLanguage } from '../../../providers/sandbox/sandbox-port.ts'
-import { prepareSandboxHostProgram } from '../../../providers/sandbox/sandbox-host-program.ts'
+import { prepareSandboxHostProgram } from '../../../providers/sandbox/prepare-sandbox-host-program.ts'
 import type { TestReply, TestReplyBody } from '../../support/http/test-http-client.ts'
-import { isProgressStep, openRefuelStream } from '../../support/http/refuel-stream.ts'
+import { isProgressStep, openRefuelStream } from '../../support/http/refuel-stream-test-reader.ts'
 import {
   spawnSecondNode,
   startStation,
@@ -62,14 +62,14 @@ const commandOf = (pid: number): string => {
 /** Node processes that run programs of this language, below a process. */
 const hostsOf = (pid: number, language: SandboxLanguage): number[] =>
   descendants(pid).filter((below) =>
-    new RegExp(`^\\S*node .*host.*main\\.js ${language}|^\\S*node .*main\\.js ${language}`).test(
+    new RegExp(`^\\S*node .*sandbox-host-child-process-entry\\.js ${language}`).test(
       commandOf(below),
     ),
   )
 
 const isGone = (pid: number): boolean => commandOf(pid) === ''
 
-/** A process of somebody else tells nobody when it ends. */
+/** The end of a process of another parent has to be polled. */
 async function gone(pids: readonly number[]): Promise<boolean> {
   for (let looks = 0; looks < 500; looks += 1) {
     if (pids.every(isGone)) return true
@@ -85,7 +85,7 @@ async function streamed(station: TestStation, guest: TestAgent, fields: object) 
   return stream
 }
 
-/** Starts a host, gives it an endless program, and says so. */
+/** Starts a host, runs an endless program in it, and reports it. */
 const PARENT = `
 const [file, ...args] = JSON.parse(process.argv[1])
 const { stdin, stdout } = require('node:child_process').spawn(file, args, {
@@ -112,9 +112,11 @@ t.test('code_sandbox', async (t) => {
   t.teardown(() => listener.close())
   const { port } = listener.address() as AddressInfo
 
-  await t.test('no process is there before the first job', async (t) => {
+  await t.test('no process runs before the first program', async (t) => {
     t.strictSame(
-      descendants(process.pid).filter((pid) => /main\.js/.test(commandOf(pid))),
+      descendants(process.pid).filter((pid) =>
+        /sandbox-host-child-process-entry/.test(commandOf(pid)),
+      ),
       [],
     )
     const { body } = await station.ask('GET', '/api/network/health')
@@ -166,7 +168,7 @@ t.test('code_sandbox', async (t) => {
     t.match((await run('javascript', 'new Promise(() => {})')).body, { error: /never settled/ })
   })
 
-  await t.test('bash: pipes, a file system of its own, the exit code', async (t) => {
+  await t.test('bash: pipes, a private file system, the exit code', async (t) => {
     const { body } = await run('bash', 'printf "b\\na\\n" > f; sort f; cat f | wc -l; echo e >&2')
     t.match(body, {
       stdout: /^a\nb\n\s*2\n$/,
@@ -192,7 +194,7 @@ t.test('code_sandbox', async (t) => {
     }
   })
 
-  await t.test('stdout is streamed piece by piece, once it is paid for', async (t) => {
+  await t.test('stdout is streamed in parts after the charge', async (t) => {
     const code = 'import time\nfor n in range(3):\n  print(n)\n  time.sleep(0.05)\n"end"'
     const { rest } = await streamed(station, guest, { code })
     const frames = await rest()
@@ -244,24 +246,21 @@ t.test('code_sandbox', async (t) => {
     },
   )
 
-  await t.test(
-    'a host that dies in mid-program was ended by it, and that is charged',
-    async (t) => {
-      const before = await station.balance(guest)
-      const code = 'print("begun")\nwhile True: pass'
-      const { rest } = await streamed(station, guest, { code, timeout_ms: 10_000 })
-      for (const pid of hostsOf(process.pid, 'python')) process.kill(pid, 'SIGKILL')
-      const error = 'the program ended the process it ran in'
-      t.match((await rest()).at(-2), { event: 'result', data: { success: false, error } })
-      t.equal(await station.balance(guest), round(before - COST))
-      t.match((await run('python', '1+1')).body, { result: 2 })
-    },
-  )
+  await t.test('a host that dies during a program is charged to that program', async (t) => {
+    const before = await station.balance(guest)
+    const code = 'print("begun")\nwhile True: pass'
+    const { rest } = await streamed(station, guest, { code, timeout_ms: 10_000 })
+    for (const pid of hostsOf(process.pid, 'python')) process.kill(pid, 'SIGKILL')
+    const error = 'the program ended the process it ran in'
+    t.match((await rest()).at(-2), { event: 'result', data: { success: false, error } })
+    t.equal(await station.balance(guest), round(before - COST))
+    t.match((await run('python', '1+1')).body, { result: 2 })
+  })
 
   /** Starts while this one is attacked. */
   const doomed = spawnSecondNode(t, station, { PATH: searchPath })
 
-  await t.test('nothing gets out of it', async (t) => {
+  await t.test('no program escapes', async (t) => {
     const list = sandboxAttacks(port)
     const figures: string[] = []
     /** One after another in each language, all languages at once. */
@@ -307,7 +306,7 @@ t.test('code_sandbox', async (t) => {
     t.comment(`isolation here: ${kind}`)
   })
 
-  await t.test('nothing is left behind by a station that is killed', async (t) => {
+  await t.test('a killed station leaves no process behind', async (t) => {
     const other = await doomed
     const code = 'print("begun")\nwhile True: pass'
     const { rest } = await streamed(other, guest, { code, timeout_ms: 10_000 })
@@ -321,13 +320,13 @@ t.test('code_sandbox', async (t) => {
     t.ok(await gone(below), `${below.length} processes have ended`)
   })
 
-  await t.test('nor by one that has neither bwrap nor unshare', async (t) => {
+  await t.test('a killed station without bwrap and unshare leaves no process behind', async (t) => {
     const plain = listSandboxLaunchers(await prepareSandboxHostProgram(), {
       searchPath: '',
       root: false,
     })[0]
     const command = JSON.stringify(plain?.command('python'))
-    // What watches the processes of a test would be loaded into the host, which refuses it.
+    // The process watcher of the test runner would be loaded into the host, which rejects it.
     const parent = spawn('env', ['-i', process.execPath, '-e', PARENT, command], {
       stdio: ['ignore', 'pipe', 'inherit'],
     })
@@ -340,7 +339,7 @@ t.test('code_sandbox', async (t) => {
     t.ok(await gone(below))
   })
 
-  await t.test('below the isolation that is demanded nothing runs', async (t) => {
+  await t.test('no program runs below the required isolation', async (t) => {
     const strict = await startStation(
       t,
       { SANDBOX_MIN_ISOLATION: 'bwrap', PATH: '' },
@@ -358,7 +357,9 @@ t.test('code_sandbox', async (t) => {
   await station.verify()
   await station.station.close()
   t.strictSame(
-    descendants(process.pid).filter((pid) => /main\.js/.test(commandOf(pid))),
+    descendants(process.pid).filter((pid) =>
+      /sandbox-host-child-process-entry/.test(commandOf(pid)),
+    ),
     [],
   )
 })

@@ -54,7 +54,7 @@ const stagesOf = (body: object) => (body as { stages: Stage[] }).stages.map(({ n
 const sectionsOf = (body: object) => (body as { sections: Section[] }).sections
 const marksOf = (text: string) => [...text.matchAll(/\[(\d+)\]/g)].map(([, n]) => Number(n))
 
-t.test('a competitor report says what its sources say, and costs 0.25', async (t) => {
+t.test('a competitor report quotes its sources and costs 0.25', async (t) => {
   const guest = await main.onboard()
   const { status, body, text } = await run(guest, { domain: rival.base })
   t.equal(status, 200, text.slice(0, 400))
@@ -88,7 +88,7 @@ t.test('a competitor report says what its sources say, and costs 0.25', async (t
   t.ok(rival.requests.includes('GET /pricing') && rival.requests.includes('GET /about'))
 })
 
-t.test('a newsletter has stories with sources, and costs 0.15', async (t) => {
+t.test('a newsletter has stories with sources and costs 0.15', async (t) => {
   const guest = await main.onboard()
   const { status, body, text } = await run(guest, ISSUE)
   t.equal(status, 200, text.slice(0, 400))
@@ -106,7 +106,7 @@ t.test('a newsletter has stories with sources, and costs 0.15', async (t) => {
   t.equal(await main.balance(guest), 0.35)
 })
 
-t.test('cold e-mails need nobody, and cost 0.20', async (t) => {
+t.test('cold e-mails need no upstream and cost 0.20', async (t) => {
   const guest = await main.onboard()
   const { key } = guest
   const snake = { icp_description: COLD.icpDescription, offer_description: COLD.offerDescription }
@@ -129,7 +129,7 @@ t.test('cold e-mails need nobody, and cost 0.20', async (t) => {
   t.equal(await main.balance({ id: '', key }), 0.1)
 })
 
-t.test('a goal is served by the tools it needs, and costs 0.25', async (t) => {
+t.test('a custom goal runs the tools that it needs and costs 0.25', async (t) => {
   const guest = await main.onboard()
   const goal = 'Research how account abstraction pays gas fees'
   const { status, body, text } = await run(guest, { goal })
@@ -181,7 +181,7 @@ t.test('an invalid request is rejected before a hold', async (t) => {
   ])
 })
 
-t.test('two requests with one key are one crew with one stored reply', async (t) => {
+t.test('two requests with one Idempotency-Key run one crew with one stored reply', async (t) => {
   const guest = await main.onboard()
   const headers = { 'idempotency-key': 'crew-0123456789' }
   const both = await Promise.all([run(guest, ISSUE, headers), run(guest, ISSUE, headers)])
@@ -195,7 +195,7 @@ t.test('two requests with one key are one crew with one stored reply', async (t)
   t.equal((await run(guest, COLD, headers)).body.code, 'idempotency_key_reused')
 })
 
-t.test('an owner bounds it like any call, and a task counts it', async (t) => {
+t.test('the limits of the owner and a task apply to a crew like to any call', async (t) => {
   const { id, key } = await main.onboard()
   const made = async (path: string, json: object) =>
     (await main.ask('POST', path, { key, json })).body
@@ -211,7 +211,7 @@ t.test('an owner bounds it like any call, and a task counts it', async (t) => {
   t.equal(await main.balance({ id, key }), 0.3)
 })
 
-t.test('a stream tells of each stage, and of what was written only in its result', async (t) => {
+t.test('a stream reports each stage, and the text only in its result', async (t) => {
   const { key } = await main.onboard()
   const json = { tool: 'crew', ...ISSUE }
   const { frames } = await main.ask('POST', '/api/refuel/stream', { key, json })
@@ -230,7 +230,7 @@ t.test('a stream tells of each stage, and of what was written only in its result
   t.strictSame([...of('partial'), ...of('text')], [])
 })
 
-t.test('streams of other tools tell their steps too', async (t) => {
+t.test('streams of other tools report their steps too', async (t) => {
   const { key } = await main.onboard()
   const told = async (json: { tool: string }) => {
     const { frames } = await main.ask('POST', '/api/refuel/stream', { key, json })
@@ -253,7 +253,7 @@ t.test('streams of other tools tell their steps too', async (t) => {
   has(await told({ tool: 'hallucination_pill', claim: '2 + 2 = 4' } as never), '/results/0')
 })
 
-t.test('a model writes where there is one, and is not believed', async (t) => {
+t.test('a model writes the text if available, and unsupported sentences are dropped', async (t) => {
   models.answer = ({ messages }) => {
     const prompt = messages.at(-1)?.content ?? ''
     if (prompt.startsWith('<customer>')) {
@@ -282,7 +282,7 @@ t.test('a model writes where there is one, and is not believed', async (t) => {
 })
 
 t.test('a failing stage is named, and the full price is refunded', async (t) => {
-  // What fails often is not asked for a while: the station of the others stays sound.
+  // Its failures open the breakers, so it has its own station.
   const { ask, ...beside } = modelled
   const guest = await beside.onboard()
   const failed = async (json: object, stage: string, code: string) => {
@@ -346,7 +346,7 @@ t.test('a disconnected caller still gets its crew; a crashed node leaves no char
   t.match(await money(), { held_usdc: 0.15 })
   gone.abort()
   await left
-  // What was asked of others is paid for: it goes on to its end, here without evidence, and its key tells.
+  // Upstream requests cost money, so it runs to its end, here without evidence, under its key.
   t.match(await money(), { held_usdc: 0.15 })
   while ((await money())['held_usdc'] !== 0) await wait(20)
   t.match(await run(guest, ISSUE, again), {

@@ -65,77 +65,80 @@ async function sent({ sql }: InProcessStation) {
   return row
 }
 
-t.test('the program of a bundle does its task, and asks before it acts on others', async (t) => {
-  const box = await startTestMailServer(t)
-  const station = await startStation(t, { ...RICH, SMTP_URL: box.url })
-  const [guest, author] = [await station.onboard(), await station.onboard()]
-  t.equal((await station.call(author, 'hive_write', { content: FINDING })).status, 200)
-  const before = await sent(station)
+t.test(
+  'the program of a bundle does its task and asks before actions that affect others',
+  async (t) => {
+    const box = await startTestMailServer(t)
+    const station = await startStation(t, { ...RICH, SMTP_URL: box.url })
+    const [guest, author] = [await station.onboard(), await station.onboard()]
+    t.equal((await station.call(author, 'hive_write', { content: FINDING })).status, 200)
+    const before = await sent(station)
 
-  for (const framework of ['http', 'fetch']) {
-    await t.test(framework, async (t) => {
-      const letters = box.letters.length
-      const { bundle } = await forge(t, station, guest, { prompt: MAILING, framework })
-      const alone = await run(t, station, bundle, guest.key, [])
-      t.match(alone.said, /^step 1, hive_read: /)
-      t.ok(alone.said.includes(FINDING), 'it reads what the task names')
-      t.match(alone.told, /step 2 was not done: email_send: not_confirmed, /)
-      t.match(alone.told, /step 3 was not done: swarm_broadcast: not_confirmed, /)
-      t.equal(alone.code, 1)
-      t.equal(box.letters.length, letters, 'no letter leaves')
-      t.strictSame(await sent(station), before, 'nothing is broadcast, sent or published')
+    for (const framework of ['http', 'fetch']) {
+      await t.test(framework, async (t) => {
+        const letters = box.letters.length
+        const { bundle } = await forge(t, station, guest, { prompt: MAILING, framework })
+        const alone = await run(t, station, bundle, guest.key, [])
+        t.match(alone.said, /^step 1, hive_read: /)
+        t.ok(alone.said.includes(FINDING), 'it reads what the task names')
+        t.match(alone.told, /step 2 was not done: email_send: not_confirmed, /)
+        t.match(alone.told, /step 3 was not done: swarm_broadcast: not_confirmed, /)
+        t.equal(alone.code, 1)
+        t.equal(box.letters.length, letters, 'no letter leaves')
+        t.strictSame(await sent(station), before, 'nothing is broadcast, sent or published')
 
-      const allowed = await run(t, station, bundle, guest.key, ['--allow', 'email_send'])
-      t.equal(box.letters.length, letters + 1)
-      t.match(box.letters.at(-1), { to: ['bob@example.com'], subject: 'Gas prices on Base' })
-      t.ok((box.letters.at(-1)?.raw ?? '').replace(/=\r\n|\r\n/g, '').includes('0.004 gwei'))
-      t.match(allowed.told, /step 3 was not done: swarm_broadcast: not_confirmed, /)
-      t.strictSame(await sent(station), before)
-    })
+        const allowed = await run(t, station, bundle, guest.key, ['--allow', 'email_send'])
+        t.equal(box.letters.length, letters + 1)
+        t.match(box.letters.at(-1), { to: ['bob@example.com'], subject: 'Gas prices on Base' })
+        t.ok((box.letters.at(-1)?.raw ?? '').replace(/=\r\n|\r\n/g, '').includes('0.004 gwei'))
+        t.match(allowed.told, /step 3 was not done: swarm_broadcast: not_confirmed, /)
+        t.strictSame(await sent(station), before)
+      })
 
-    await t.test(`${framework}: another task, and fields that are given`, async (t) => {
-      const letters = box.letters.length
-      const prompt = 'Send an e-mail that says "the build is green"'
-      const { bundle } = await forge(t, station, guest, { prompt, framework })
-      const allow = ['--allow', 'email_send']
-      const open = await run(t, station, bundle, guest.key, allow)
-      t.match(open.told, /step 1 was not done: email_send: open_field, to is open/)
-      t.equal(box.letters.length, letters)
-      const set = ['--set', 'email_send.to=ann@example.com']
-      const given = await run(t, station, bundle, guest.key, [...allow, ...set])
-      t.strictSame([given.code, given.told], [0, ''])
-      t.match(box.letters.at(-1), { to: ['ann@example.com'], raw: /the build is green/ })
+      await t.test(`${framework}: another task with given fields`, async (t) => {
+        const letters = box.letters.length
+        const prompt = 'Send an e-mail that says "the build is green"'
+        const { bundle } = await forge(t, station, guest, { prompt, framework })
+        const allow = ['--allow', 'email_send']
+        const open = await run(t, station, bundle, guest.key, allow)
+        t.match(open.told, /step 1 was not done: email_send: open_field, to is open/)
+        t.equal(box.letters.length, letters)
+        const set = ['--set', 'email_send.to=ann@example.com']
+        const given = await run(t, station, bundle, guest.key, [...allow, ...set])
+        t.strictSame([given.code, given.told], [0, ''])
+        t.match(box.letters.at(-1), { to: ['ann@example.com'], raw: /the build is green/ })
 
-      const search = await run(t, station, bundle, guest.key, ['Search the hive for gas prices'])
-      t.strictSame([search.code, search.told], [0, ''])
-      t.ok(search.said.startsWith('step 1, hive_read: ') && search.said.includes(FINDING))
-      const note = `Remember that the limit of ${framework} is 20 requests a second`
-      const strange = await run(t, station, bundle, guest.key, [note])
-      t.match(strange.told, /vault_write: not_confirmed/, 'it is none of its tools')
-      const other = await run(t, station, bundle, guest.key, [note, '--allow', 'vault_write'])
-      t.strictSame([other.code, other.told], [0, ''])
-      t.match(other.said, /^step 1, vault_write: /)
-      const query = { query: `limit of ${framework} requests` }
-      const kept = await station.call(guest, 'vault_query', query)
-      t.match(kept.text, /20 requests a second/)
-    })
+        const search = await run(t, station, bundle, guest.key, ['Search the hive for gas prices'])
+        t.strictSame([search.code, search.told], [0, ''])
+        t.ok(search.said.startsWith('step 1, hive_read: ') && search.said.includes(FINDING))
+        const note = `Remember that the limit of ${framework} is 20 requests a second`
+        const strange = await run(t, station, bundle, guest.key, [note])
+        t.match(strange.told, /vault_write: not_confirmed/, 'it is none of its tools')
+        const other = await run(t, station, bundle, guest.key, [note, '--allow', 'vault_write'])
+        t.strictSame([other.code, other.told], [0, ''])
+        t.match(other.said, /^step 1, vault_write: /)
+        const query = { query: `limit of ${framework} requests` }
+        const kept = await station.call(guest, 'vault_query', query)
+        t.match(kept.text, /20 requests a second/)
+      })
 
-    await t.test(`${framework}: a limit of its owner ends the work`, async (t) => {
-      const letters = box.letters.length
-      const { bundle } = await forge(t, station, guest, { prompt: MAILING, framework })
-      const json = { name: 'bounded', agent_key: { tools: ['email_send'] } }
-      const { body } = await station.ask('POST', '/api/onboard', { json })
-      const key = String(body['agent_key'])
-      const all = ['--allow', 'email_send', '--allow', 'swarm_broadcast']
-      const bounded = await run(t, station, bundle, key, all)
-      t.match(bounded.told, /^step 1 was not done: hive_read: TOOL_NOT_ALLOWED, [^\n]*\n$/)
-      t.strictSame([bounded.said, bounded.code, box.letters.length], ['', 1, letters])
-    })
-  }
-  await station.verify()
-})
+      await t.test(`${framework}: a limit of the owner ends the program`, async (t) => {
+        const letters = box.letters.length
+        const { bundle } = await forge(t, station, guest, { prompt: MAILING, framework })
+        const json = { name: 'bounded', agent_key: { tools: ['email_send'] } }
+        const { body } = await station.ask('POST', '/api/onboard', { json })
+        const key = String(body['agent_key'])
+        const all = ['--allow', 'email_send', '--allow', 'swarm_broadcast']
+        const bounded = await run(t, station, bundle, key, all)
+        t.match(bounded.told, /^step 1 was not done: hive_read: TOOL_NOT_ALLOWED, [^\n]*\n$/)
+        t.strictSame([bounded.said, bounded.code, box.letters.length], ['', 1, letters])
+      })
+    }
+    await station.verify()
+  },
+)
 
-t.test('a bundle holds the tools as they are, and nothing that is not there', async (t) => {
+t.test('a bundle contains the actual tools and no others', async (t) => {
   const station = await startStation(t, RICH)
   const guest = await station.onboard()
   const examples = NATIVE_TOOLS.flatMap(({ examples: all }) =>
@@ -150,7 +153,7 @@ t.test('a bundle holds the tools as they are, and nothing that is not there', as
     'Which tools were added lately, and what is new about this station?',
   ]) {
     const { bundle, file } = await forge(t, station, guest, { prompt })
-    t.equal(bundle.mcp_config, null)
+    t.match(bundle.mcp_config, { mcpServers: { gas: { url: /\/mcp$/ } } })
     t.strictSame(
       bundle.files.map(({ path }) => path).filter((path) => path.includes('mcp')),
       [],
@@ -176,7 +179,7 @@ t.test('a bundle holds the tools as they are, and nothing that is not there', as
   }
 })
 
-t.test("a model's words fill one section of the system prompt and change no other", async (t) => {
+t.test('model output fills one section of the system prompt and changes no other', async (t) => {
   const models = await startLlmApi(t)
   const plain = await startStation(t, RICH)
   const led = await startStation(t, { ...RICH, LLM_PROVIDERS: models.providers({ small: {} }) })

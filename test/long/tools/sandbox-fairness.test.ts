@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import t from 'tap'
 import { startStation } from '../../support/station/start-test-station.ts'
-import { isProgressStep, openRefuelStream } from '../../support/http/refuel-stream.ts'
+import { isProgressStep, openRefuelStream } from '../../support/http/refuel-stream-test-reader.ts'
 
 /** Hosts of a sandbox are shared out by agent (decision 150). */
 
@@ -60,6 +60,6 @@ t.test('an agent with four long streams blocks no other agent, and pays for each
   await on.verify()
 })
 
-t.test('hosts that have ended leave no listener of each job behind', async (t) => {
+t.test('ended hosts leave no listeners', async (t) => {
   t.strictSame(leaks, [])
 })

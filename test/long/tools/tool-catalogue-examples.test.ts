@@ -2,21 +2,23 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { TSchema } from 'typebox'
 import t, { type Test } from 'tap'
-import { createSystemClock } from '../../../core/clock.ts'
+import { createDatabaseAdjustedClock } from '../../../core/clock.ts'
 import { toUsdc } from '../../../core/money.ts'
 import { startLocalBase } from '../../support/chain/local-chain.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 import { NATIVE_TOOLS, RESERVED_OUTPUT_FIELDS } from '../../../tools/tool-catalogue.ts'
 import type { CatalogueEntry } from '../../../tools/tool-ports.ts'
+import { toolComponentNames } from '../../../http/openapi/tool-schemas.ts'
 import { findChromium } from '../../../providers/browser/find-chromium.ts'
 import { compileSchemaValidator } from '../../../tools/schema-validator.ts'
 import type { TestReplyBody } from '../../support/http/test-http-client.ts'
 import {
   seedCatalogueExamples,
-  type ExampleAgent,
+  type ExampleAgentCredentials,
   type ExampleJson,
-} from '../../support/tools/seed-catalogue-example-data.ts'
+} from '../../support/tools/seed-data-for-tool-examples.ts'
 import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
+import { createOpenApiDocumentValidator } from '../../support/http/openapi-document-validator.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
 import { startLlmApi } from '../../support/upstreams/test-llm-api.ts'
 import { startAllUpstreams } from '../../support/upstreams/all-upstreams.ts'
@@ -38,9 +40,9 @@ const here = await startAllUpstreams(t, base.rpcUrl)
 const models = await startLlmApi(t)
 const chromium = findChromium(null, process.env['PATH'] ?? '')
 let later = 0
-/** What read and acted on pages: `engine` of each answer. */
+/** The `engine` of each answer that read or acted on a page. */
 const engines = new Map<string, unknown[]>()
-const clock = createSystemClock()
+const clock = createDatabaseAdjustedClock()
 const on = await startStation(
   t,
   {
@@ -64,13 +66,16 @@ const translate = await seedCatalogueExamples(
   here.site,
 )
 
+const { body: document } = await ask('GET', '/openapi.json')
+const misfitOf = createOpenApiDocumentValidator(document)
+
 const listed = async () => {
   const { status, body } = await ask('GET', '/api/tools')
   if (status !== 200) throw new Error(`the catalogue answered ${status}`)
   return body['tools'] as readonly CatalogueEntry[]
 }
 
-/** What a call costs here, beyond the price of its tool: the first writes to a vault are free, as is looking at watches. */
+/** Actual costs that differ from the list price: the first vault writes and listing watches are free. */
 function chargeOf({ slug, price_usdc }: Specified, example: ExampleJson): number {
   if (slug === 'vault_write') return 0
   return slug === 'hive_watch' && example['action'] !== 'subscribe' ? 0 : price_usdc
@@ -80,7 +85,7 @@ const RESERVED = new Set<string>(RESERVED_OUTPUT_FIELDS)
 const ownFields = (body: TestReplyBody) =>
   Object.fromEntries(Object.entries(body).filter(([name]) => !RESERVED.has(name)))
 
-t.test('every tool of the interface is listed with its price and its access', async (t) => {
+t.test('every specified tool is listed with its price and access', async (t) => {
   const entries = new Map((await listed()).map((entry) => [entry.slug, entry]))
   t.equal(SPECIFIED.length, 38)
   for (const { slug, access, price_usdc } of SPECIFIED) {
@@ -105,8 +110,13 @@ interface Example {
   readonly cost: number
 }
 
-/** Runs one example for an agent and looks at its answer and its price; answers what is left. */
-async function walk(t: Test, self: ExampleAgent, left: number, one: Example): Promise<number> {
+/** Runs one example, checks its answer and price, and returns the remaining balance. */
+async function walk(
+  t: Test,
+  self: ExampleAgentCredentials,
+  left: number,
+  one: Example,
+): Promise<number> {
   const { tool, example, takes, gives, cost } = one
   const told = `${tool} ${JSON.stringify(example)}`
   t.strictSame(compileSchemaValidator(takes as TSchema)(example), [], `${told} fits its schema`)
@@ -119,12 +129,19 @@ async function walk(t: Test, self: ExampleAgent, left: number, one: Example): Pr
   engines.set(tool, [...(engines.get(tool) ?? []), body['engine']])
   const misfits = compileSchemaValidator(gives as TSchema)(ownFields(body))
   t.strictSame(misfits, [], `${told} answers as its schema says`)
+  const { call, reply } = toolComponentNames(tool)
+  t.equal(
+    misfitOf(`#/components/schemas/${call}`, { tool, ...example }),
+    '',
+    `${told} is documented`,
+  )
+  t.equal(misfitOf(`#/components/schemas/${reply}`, body), '', `${told} answers as documented`)
   const due = Math.round((left - cost) * 1e6) / 1e6
   t.match(body._meta, { cost_usdc: cost, balance_usdc: due }, `${told} costs ${cost}`)
   return body._meta.balance_usdc ?? NaN
 }
 
-t.test('every example runs, answers as its schema says and costs what it should', async (t) => {
+t.test('every example runs, matches its output schema and costs its price', async (t) => {
   let left = await balance(self)
   const entries = await listed()
   for (const specified of SPECIFIED) {
@@ -141,7 +158,7 @@ t.test('every example runs, answers as its schema says and costs what it should'
   await on.verify()
 })
 
-t.test('so do the examples of operations that have an address of their own', async (t) => {
+t.test('examples of operations with their own endpoint do too', async (t) => {
   let left = await balance(self)
   for (const { slug: tool, input: takes, output: gives, ...one } of NATIVE_TOOLS) {
     if (one.unlisted !== true) continue
@@ -155,7 +172,7 @@ t.test('so do the examples of operations that have an address of their own', asy
 })
 
 t.test(
-  'pages that scripts write are shown by Chromium, and forms are sent by it',
+  'Chromium renders pages written by scripts and submits their forms',
   { skip: chromium === null ? 'no Chromium on this machine' : false },
   async (t) => {
     t.strictSame(engines.get('agent_see'), ['http', 'browser'])
@@ -163,7 +180,7 @@ t.test(
   },
 )
 
-t.test('what the catalogue says of success and speed was measured', async (t) => {
+t.test('success rates and latencies in the catalogue are measured', async (t) => {
   later += 60_000
   const called = async () => (await listed()).filter((one) => one.success_rate !== null)
   // Older figures are shown until newer ones are there: those know the last tool too.

@@ -20,20 +20,17 @@ const raw = await SENDER.signTransaction({
 })
 const nobody = async () => `http://127.0.0.1:${await findFreePort()}`
 
-t.test(
-  'a transaction that no connection could carry was not sent, and is known to be so',
-  async (t) => {
-    const dead = `${await nobody()},${await nobody()},http://rpc.invalid`
-    const station = await startStation(t, { RPC_URL_ETHEREUM: dead })
-    const guest = await station.onboard()
-    const before = await station.balance(guest)
-    const answer = await station.call(guest, 'tx_broadcast', { chain: 'ethereum', raw_tx: raw })
-    t.match(answer.body, { code: 'upstream_error', provider: 'rpc:ethereum', refunded: true })
-    t.equal(await station.balance(guest), before)
-  },
-)
+t.test('a transaction without any connection is reported as not sent', async (t) => {
+  const dead = `${await nobody()},${await nobody()},http://rpc.invalid`
+  const station = await startStation(t, { RPC_URL_ETHEREUM: dead })
+  const guest = await station.onboard()
+  const before = await station.balance(guest)
+  const answer = await station.call(guest, 'tx_broadcast', { chain: 'ethereum', raw_tx: raw })
+  t.match(answer.body, { code: 'upstream_error', provider: 'rpc:ethereum', refunded: true })
+  t.equal(await station.balance(guest), before)
+})
 
-t.test('one that may have arrived at any node is not known, and its hash is told', async (t) => {
+t.test('a transaction that may have arrived is unknown, and its hash is returned', async (t) => {
   const gate = await startRpcFaultProxy(t, await nobody())
   gate.decide(() => 'lost')
   const station = await startStation(t, { RPC_URL_ETHEREUM: `${gate.url},${await nobody()}` })
@@ -48,7 +45,7 @@ t.test('one that may have arrived at any node is not known, and its hash is told
   t.equal(await station.balance(guest), before)
 })
 
-t.test('a call whose time is over while nodes are silent tells the hash too', async (t) => {
+t.test('a call that times out while nodes are unresponsive returns the hash too', async (t) => {
   const gate = await startRpcFaultProxy(t, await nobody())
   gate.decide(() => new Promise(() => {}))
   const station = await startStation(t, { RPC_URL_ETHEREUM: Array(6).fill(gate.url).join(',') })

@@ -7,16 +7,20 @@ import {
   settingsAllowingReceivers,
   registerTestWebhook,
   waitForDeliveries,
-} from '../../support/webhooks/test-webhook-client.ts'
+} from '../../support/webhooks/test-webhook-registration-and-deliveries.ts'
 import {
   startTestTelegram,
   eventually,
   startTestMailServer,
   waitForOwnerAlerts,
 } from '../../support/mail/mail-and-telegram-servers.ts'
+import {
+  createOpenApiDocumentValidator,
+  webhookBodyRef,
+} from '../../support/http/openapi-document-validator.ts'
 import { startWebhookReceivers } from '../../support/webhooks/test-webhook-receivers.ts'
 import { createTestClock } from '../../support/actors/test-actor-node.ts'
-import { createOperatorDeadLetterStore } from '../../../app/cli/dead-letter-cli-command.ts'
+import { createOperatorDeadLetterStore } from '../../../app/cli/operator/dead-letters.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
 
 const TOOL = 'hive_trending'
@@ -33,7 +37,7 @@ const SEVEN = [
 t.test('a pager sends all seven events to its URL, by e-mail and to its chat', async (t) => {
   const house = await startWebhookReceivers(t)
   const [mails, chats] = [await startTestMailServer(t), await startTestTelegram(t)]
-  // What comes when the Backpack expires carries the real time: a receiver believes no other.
+  // Expiry events carry the real time, since a receiver accepts no other.
   const clock = createTestClock(Date.now() - 89 * DAY - MINUTE)
   const settings = {
     ...settingsAllowingReceivers(house),
@@ -64,7 +68,7 @@ t.test('a pager sends all seven events to its URL, by e-mail and to its chat', a
   t.equal((await main.call(guest, 'price_feed', { query: 'BTC' }, packed)).status, 503)
   await house.until(() => house.at('/pager').length === 7)
   await waitForIdleWebhooks(main)
-  // All but the digests. What is under way when the clock jumps is sent a second time.
+  // All but the digests. Deliveries in progress during the clock change are sent twice.
   await waitForOwnerAlerts(main, 2)
   // It expires in 90 days; a node that starts later finds out.
   const alarms = () => house.at('/pager').filter(({ type }) => type === 'backpack.expiring').length
@@ -84,8 +88,11 @@ t.test('a pager sends all seven events to its URL, by e-mail and to its chat', a
       .map(({ data }) => data['days']),
     [7, 1],
   )
-  for (const { data } of house.at('/pager'))
+  const misfitOf = createOpenApiDocumentValidator((await main.ask('GET', '/openapi.json')).body)
+  for (const { type, data, body } of house.at('/pager')) {
     t.match(data, { backpack_id: pack, agent_id: guest.id })
+    t.equal(misfitOf(webhookBodyRef(type), JSON.parse(body)), '', `as documented: ${body}`)
+  }
   const stored = await main.ask('GET', `/api/backpack/${pack}/notifications`, { key: guest.key })
   t.strictSame(
     listInReply(stored, 'notifications')

@@ -68,7 +68,7 @@ t.test('pending alerts go to the owner’s current address', async (t) => {
     return rows.length === 2
   }, 'the first attempts')
   const [moved, gone] = guests
-  if (moved === undefined || gone === undefined) throw new Error('nobody')
+  if (moved === undefined || gone === undefined) throw new Error('the owner has no contact')
   await contact(moved, { owner_email: 'new@gas.test' })
   await contact(gone, { owner_email: null })
   mails.mood.refuse = null
@@ -95,7 +95,7 @@ t.test('a message is reported as sent only after the chat accepted it', async (t
   t.equal(chats.messages.length, 0)
 })
 
-t.test('a chat that is slow to answer gets each message once', async (t) => {
+t.test('a slow chat gets each message once', async (t) => {
   const { chats, clock, main, contact, ping } = await post(t)
   const her = await main.onboard()
   await contact(her, { owner_telegram: '4711' })
@@ -134,7 +134,7 @@ t.test('an excessive retry delay of a chat is capped', async (t) => {
 })
 
 t.test(
-  'a connection that breaks before a message is sent delays it by its lease alone',
+  'a connection that breaks before sending delays the message by its lease only',
   async (t) => {
     const { chats, clock, main, contact, ping } = await post(t)
     const her = await main.onboard()
@@ -157,7 +157,7 @@ t.test(
   },
 )
 
-t.test('an address has one bound, however it is spelt', async (t) => {
+t.test('an address has one limit in every spelling', async (t) => {
   const { mails, chats, clock, main, contact, ping } = await post(t)
   const her = await main.onboard()
   const at = new Date(clock.now() - HOUR)

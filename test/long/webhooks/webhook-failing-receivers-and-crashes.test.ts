@@ -2,37 +2,37 @@ import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { HOUR, MINUTE, SECOND } from '../../../core/clock.ts'
 import { parseMasterKey, deriveEncryptionKey } from '../../../core/key-derivation-and-encryption.ts'
-import { createEventRoutingStore } from '../../../persistence/webhooks/event-routing-store.ts'
+import { createEventRoutingStore } from '../../../persistence/webhooks/outbox-event-routing-store.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import { startPostgresProxy } from '../../support/postgres/postgres-fault-proxy.ts'
 import {
-  deliveredCallIds,
-  readDeliveries,
+  webhookDeliveredCallIds,
+  fetchWebhookDeliveries,
   waitForIdleWebhooks,
   settingsAllowingReceivers,
   registerTestWebhook,
   waitForDeliveries,
-} from '../../support/webhooks/test-webhook-client.ts'
+} from '../../support/webhooks/test-webhook-registration-and-deliveries.ts'
 import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
 import {
   dripReply,
-  floodReply,
+  gigabyteWebhookReply,
   hangReply,
   startWebhookReceivers,
   resetConnection,
 } from '../../support/webhooks/test-webhook-receivers.ts'
 import { createGate, createTestClock } from '../../support/actors/test-actor-node.ts'
-import { createOperatorDeadLetterStore } from '../../../app/cli/dead-letter-cli-command.ts'
+import { createOperatorDeadLetterStore } from '../../../app/cli/operator/dead-letters.ts'
 import { spawnStation, startStation } from '../../support/station/start-test-station.ts'
 import { startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 
 const TOOL = 'hive_trending'
 /** Tells an answer from a hang. */
 const CALL_TIMEOUT_MS = 8_000
-/** What two sockets hold of what nobody reads; it tells an answer that is cut from one that is read. */
+/** Capacity of two sockets without a reader; distinguishes a truncated response from a read one. */
 const MAX_BYTES_IN_FLIGHT = 64 * 1024 * 1024
 
-t.test('a bad receiver costs itself alone, and no call waits for any', async (t) => {
+t.test('a failing receiver delays only its own deliveries, and no call waits', async (t) => {
   const house = await startWebhookReceivers(t)
   const inner = await startFixtureServer(t, (_, response) => response.end('secret'))
   const names: Record<string, number> = {}
@@ -62,7 +62,7 @@ t.test('a bad receiver costs itself alone, and no call waits for any', async (t)
     hooks.set(path, await registerTestWebhook(main, house, guest, path))
   }
   const poured: number[] = []
-  house.answers('/flood', floodReply(poured))
+  house.answers('/flood', gigabyteWebhookReply(poured))
   const flooded = await registerTestWebhook(main, house, guest, '/flood')
   const rebound = { base: `http://rebind.example:${inner.port}` }
   const rebinding = await registerTestWebhook(main, rebound, guest, '/')
@@ -74,15 +74,16 @@ t.test('a bad receiver costs itself alone, and no call waits for any', async (t)
     calls.push(answer.body._meta.call_id)
   }
   await house.until(() => house.taken('/well').length === 5)
-  t.strictSame(deliveredCallIds(house, '/well'), calls)
+  t.strictSame(webhookDeliveredCallIds(house, '/well'), calls)
   t.equal(house.at('/hang').length, 1, 'while another still hangs')
   for (const [path, [, status, error]] of Object.entries(bad)) {
     const hook = hooks.get(path) ?? well
     await eventually(
-      async () => Number((await readDeliveries(main, guest, hook)).at(-1)?.['attempts']) > 0,
+      async () =>
+        Number((await fetchWebhookDeliveries(main, guest, hook)).at(-1)?.['attempts']) > 0,
       `the first attempt at ${path}`,
     )
-    const first = (await readDeliveries(main, guest, hook)).at(-1)
+    const first = (await fetchWebhookDeliveries(main, guest, hook)).at(-1)
     t.match(first, { state: 'pending', last_status: status }, path)
     if (error !== null) t.match(String(first?.['last_error']), error, path)
     t.ok(
@@ -95,10 +96,11 @@ t.test('a bad receiver costs itself alone, and no call waits for any', async (t)
   await eventually(() => poured.length === 5, 'the end of what it answers')
   t.ok(Math.max(...poured) < MAX_BYTES_IN_FLIGHT, `cut after ${poured.join(', ')} bytes`)
   await eventually(
-    async () => Number((await readDeliveries(main, guest, rebinding)).at(-1)?.['attempts']) > 0,
+    async () =>
+      Number((await fetchWebhookDeliveries(main, guest, rebinding)).at(-1)?.['attempts']) > 0,
     'an attempt at the name that moved',
   )
-  t.match((await readDeliveries(main, guest, rebinding)).at(-1), {
+  t.match((await fetchWebhookDeliveries(main, guest, rebinding)).at(-1), {
     last_status: null,
     last_error: /^blocked_url/,
   })
@@ -138,7 +140,7 @@ t.test('a message that is always rejected delays later ones only for a while', a
     await house.until(() => house.at('/picky').length > before)
   }
   await house.until(() => house.taken('/picky').length === 2)
-  t.strictSame(deliveredCallIds(house, '/picky'), calls.slice(1))
+  t.strictSame(webhookDeliveredCallIds(house, '/picky'), calls.slice(1))
   for (const pause of [5, 10, 10]) {
     await waitForIdleWebhooks(main)
     const before = house.at('/picky').length
@@ -146,7 +148,7 @@ t.test('a message that is always rejected delays later ones only for a while', a
     await house.until(() => house.at('/picky').length > before)
   }
   await waitForDeliveries(main, guest, hook)
-  const first = (await readDeliveries(main, guest, hook)).at(-1)
+  const first = (await fetchWebhookDeliveries(main, guest, hook)).at(-1)
   t.match(first, { state: 'failed', attempts: 8, last_status: 500 })
   t.match(await main.sql`select kind, reason from dead_letters`, [
     { kind: 'webhook', reason: 'answered 500' },
@@ -154,7 +156,7 @@ t.test('a message that is always rejected delays later ones only for a while', a
 })
 
 t.test(
-  'several nodes: each delivery once, in order, and a dead node’s after its lease',
+  'on several nodes each delivery is sent once and in order, and after the lease for a dead node',
   async (t) => {
     const house = await startWebhookReceivers(t)
     const clock = createTestClock()
@@ -172,9 +174,9 @@ t.test(
       calls.push((await at.call(guest, TOOL)).body._meta.call_id)
     }
     await waitForDeliveries(one, guest, hook)
-    t.strictSame(deliveredCallIds(house, '/both'), calls)
+    t.strictSame(webhookDeliveredCallIds(house, '/both'), calls)
     t.equal(new Set(house.at('/both').map(({ id }) => id)).size, calls.length)
-    // A node that has taken the receiver and will never say what became of it.
+    // A node that holds the lease of the receiver and never reports an outcome.
     const until = new Date(clock.now() + 30 * SECOND)
     await waitForIdleWebhooks(one)
     await one.sql`update webhooks set lease = ${randomUUID()}, lease_until = ${until} where id = ${hook.id}`
@@ -186,11 +188,11 @@ t.test(
     t.equal(house.at('/both').length, 20, 'it is left to that node')
     clock.pass(31 * SECOND)
     await waitForDeliveries(one, guest, hook)
-    t.strictSame(deliveredCallIds(house, '/both'), calls, 'and done when its time is over')
+    t.strictSame(webhookDeliveredCallIds(house, '/both'), calls, 'and done when its time is over')
   },
 )
 
-t.test('a fact that is committed after a later one is not passed over', async (t) => {
+t.test('an event committed after a later one is not skipped', async (t) => {
   const { sql } = await createTestDatabase(t)
   const key = deriveEncryptionKey(parseMasterKey(Buffer.alloc(32, 7).toString('base64')), 'webhook')
   const [one, two] = [createEventRoutingStore(sql, key), createEventRoutingStore(sql, key)]
@@ -268,7 +270,7 @@ t.test('a database outage during deliveries loses and repeats none', async (t) =
     'the database',
   )
   await waitForDeliveries(main, guest, hook)
-  t.strictSame(deliveredCallIds(house, '/slow'), calls)
+  t.strictSame(webhookDeliveredCallIds(house, '/slow'), calls)
   await main.verify()
 })
 
@@ -282,7 +284,7 @@ t.test('an event that cannot be dispatched is skipped, and later ones continue',
     key: guest.key,
     json: { owner_email: 'owner@gas.test' },
   })
-  // No balance has eight decimals: what owners are told of it cannot be written.
+  // A balance never has eight decimals, so this event cannot be rendered for owners.
   const poison = async () => {
     const data = JSON.stringify({ tier: 'warning', from: 'healthy', balance_usdc: 0.12345678 })
     const [row] = await one.sql<{ id: bigint }[]>`
@@ -333,42 +335,45 @@ t.test('an event that cannot be dispatched is skipped, and later ones continue',
   await one.verify()
 })
 
-t.test('an outcome that cannot be stored is logged once and delays no other', async (t) => {
-  const house = await startWebhookReceivers(t)
-  const database = await createTestDatabase(t)
-  const settings = { ...settingsAllowingReceivers(house), ONBOARD_PER_HOUR_PER_IP: '100' }
-  const shared = {
-    DATABASE_URL: database.settings.databaseUrl,
-    DATA_DIR: t.testdir(),
-    PUBLIC_URL: 'http://gas.test',
-  }
-  const one = await spawnStation(t, { ...settings, ...shared })
-  const guest = await one.onboard()
-  const { sql } = database
-  const refused = await registerTestWebhook(one, house, guest, '/refused', ['tool_call'])
-  const well = await registerTestWebhook(one, house, guest, '/well', ['tool_call'])
-  await sql.unsafe(`
+t.test(
+  'an outcome that cannot be stored is logged once and delays no other delivery',
+  async (t) => {
+    const house = await startWebhookReceivers(t)
+    const database = await createTestDatabase(t)
+    const settings = { ...settingsAllowingReceivers(house), ONBOARD_PER_HOUR_PER_IP: '100' }
+    const shared = {
+      DATABASE_URL: database.settings.databaseUrl,
+      DATA_DIR: t.testdir(),
+      PUBLIC_URL: 'http://gas.test',
+    }
+    const one = await spawnStation(t, { ...settings, ...shared })
+    const guest = await one.onboard()
+    const { sql } = database
+    const refused = await registerTestWebhook(one, house, guest, '/refused', ['tool_call'])
+    const well = await registerTestWebhook(one, house, guest, '/well', ['tool_call'])
+    await sql.unsafe(`
     create function refuse() returns trigger language plpgsql as
       $$ begin raise exception 'this row is not taken'; end $$;
     create trigger refuse before update of state on deliveries for each row
       when (old.webhook_id = '${refused.id}') execute function refuse()`)
-  for (let times = 0; times < 3; times += 1) await one.call(guest, TOOL)
-  await house.until(() => house.taken('/well').length === 3, 'another endpoint')
-  await eventually(() => one.outputLines.some((line) => line.includes('is not kept')), 'the log')
-  await sql`update webhooks set lease_until = now() - interval '1 second' where id = ${refused.id}`
-  for (let times = 0; times < 3; times += 1) await one.call(guest, TOOL)
-  await house.until(() => house.taken('/well').length === 6, 'another endpoint')
-  await waitForDeliveries(one, guest, well)
-  t.equal(house.at('/refused').length, 1, 'it does not come again and again')
-  t.equal(one.outputLines.filter((line) => line.includes('is not kept')).length, 1, 'said once')
+    for (let times = 0; times < 3; times += 1) await one.call(guest, TOOL)
+    await house.until(() => house.taken('/well').length === 3, 'another endpoint')
+    await eventually(() => one.outputLines.some((line) => line.includes('is not kept')), 'the log')
+    await sql`update webhooks set lease_until = now() - interval '1 second' where id = ${refused.id}`
+    for (let times = 0; times < 3; times += 1) await one.call(guest, TOOL)
+    await house.until(() => house.taken('/well').length === 6, 'another endpoint')
+    await waitForDeliveries(one, guest, well)
+    t.equal(house.at('/refused').length, 1, 'it does not come again and again')
+    t.equal(one.outputLines.filter((line) => line.includes('is not kept')).length, 1, 'said once')
 
-  await sql.unsafe('drop trigger refuse on deliveries')
-  await startStation(t, settings, { database })
-  await waitForDeliveries(one, guest, refused)
-  t.equal(new Set(deliveredCallIds(house, '/refused')).size, 6, 'nothing is lost')
-  t.strictSame(
-    [...new Set(deliveredCallIds(house, '/refused'))],
-    deliveredCallIds(house, '/well'),
-    'in order',
-  )
-})
+    await sql.unsafe('drop trigger refuse on deliveries')
+    await startStation(t, settings, { database })
+    await waitForDeliveries(one, guest, refused)
+    t.equal(new Set(webhookDeliveredCallIds(house, '/refused')).size, 6, 'nothing is lost')
+    t.strictSame(
+      [...new Set(webhookDeliveredCallIds(house, '/refused'))],
+      webhookDeliveredCallIds(house, '/well'),
+      'in order',
+    )
+  },
+)

@@ -3,15 +3,15 @@ import t, { type Test } from 'tap'
 import { DAY, HOUR, MINUTE, SECOND } from '../../../core/clock.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import {
-  deliveredCallIds,
-  readDeliveries,
+  webhookDeliveredCallIds,
+  fetchWebhookDeliveries,
   waitForIdleWebhooks,
   listInReply,
   settingsAllowingReceivers,
   registerTestWebhook,
   waitForDeliveries,
   type RegisteredWebhook,
-} from '../../support/webhooks/test-webhook-client.ts'
+} from '../../support/webhooks/test-webhook-registration-and-deliveries.ts'
 import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
 import {
   startWebhookReceivers,
@@ -22,14 +22,14 @@ import { startStation } from '../../support/station/start-test-station.ts'
 
 const TOOL = 'hive_trending'
 
-/** A station whose clock stands so that deliveries that come after `ms` carry the real time. */
+/** A station whose clock is shifted so that deliveries after `ms` carry the real time. */
 async function past(t: Test, house: WebhookReceivers, ms: number) {
   const clock = createTestClock(Date.now() - ms)
   const main = await startStation(t, settingsAllowingReceivers(house), { clock })
   return { clock, main, guest: await main.onboard() }
 }
 
-t.test('a receiver that was down for an hour gets everything, in order, each once', async (t) => {
+t.test('a receiver that was down for an hour gets all events in order, each once', async (t) => {
   const house = await startWebhookReceivers(t)
   const { clock, main, guest } = await past(t, house, 2 * HOUR + 35 * MINUTE + 5 * SECOND)
   const hook = await registerTestWebhook(main, house, guest, '/down', ['tool_call'])
@@ -52,7 +52,11 @@ t.test('a receiver that was down for an hour gets everything, in order, each onc
     clock.pass(SECOND)
     await tries(before + 1)
   }
-  t.strictSame(deliveredCallIds(house, '/up'), calls, 'another endpoint has everything at once')
+  t.strictSame(
+    webhookDeliveredCallIds(house, '/up'),
+    calls,
+    'another endpoint has everything at once',
+  )
   t.equal(new Set(house.at('/down').map(({ id }) => id)).size, 1, 'only the oldest is tried')
   clock.pass(25 * MINUTE)
   house.answers('/down', 204)
@@ -60,13 +64,13 @@ t.test('a receiver that was down for an hour gets everything, in order, each onc
   clock.pass(95 * MINUTE)
   await house.until(() => house.taken('/down').length === calls.length, 'all of them')
   await waitForDeliveries(main, guest, hook)
-  t.strictSame(deliveredCallIds(house, '/down'), calls, 'in the order they happened')
+  t.strictSame(webhookDeliveredCallIds(house, '/down'), calls, 'in the order they happened')
   const ids = house.taken('/down').map(({ id }) => id)
   t.equal(new Set(ids).size, calls.length, 'each id once')
   for (const { body, headers } of house.taken('/down'))
     t.ok(new Webhook(hook.secret).verify(body, { ...headers }))
   t.equal(house.taken('/up').length, calls.length)
-  const first = (await readDeliveries(main, guest, hook)).at(-1)
+  const first = (await fetchWebhookDeliveries(main, guest, hook)).at(-1)
   t.match(first, { attempts: 5, state: 'delivered', last_status: 204 })
   const shown = listInReply(await main.ask('GET', '/api/webhook', { key: guest.key }), 'webhooks')
   t.strictSame(new Set(shown.map(({ id }) => id)), new Set([beside.id, hook.id]))
@@ -104,7 +108,7 @@ t.test(
       () => house.taken('/watch').filter(({ type }) => type === 'tool_call').length === 2,
     )
     t.equal(house.at('/gone').length, 1, 'it gets nothing any more')
-    const [lost] = await readDeliveries(main, guest, gone)
+    const [lost] = await fetchWebhookDeliveries(main, guest, gone)
     const replay = `/api/webhook/${gone.id}/deliveries/${String(lost?.['id'])}/replay`
     t.match(await main.ask('POST', replay, { key: guest.key }), {
       status: 409,

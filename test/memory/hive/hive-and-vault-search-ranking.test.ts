@@ -4,7 +4,7 @@ import { newUuidV7 } from '../../../core/ids.ts'
 import { quantizeVector } from '../../../domain/vector-quantization.ts'
 import { createHiveSearchService } from '../../../memory/hive/hive-search-and-trends.ts'
 import { createTextAnalysis } from '../../../memory/text/text-analysis.ts'
-import { createMemoryVaultService } from '../../../memory/vault/memory-vault-service.ts'
+import { createVaultRecallAndStatsService } from '../../../memory/vault/memory-vault-service.ts'
 import { createHiveStore } from '../../../persistence/hive/hive-store.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import { createVaultStore } from '../../../persistence/vault/vault-store.ts'
@@ -26,7 +26,7 @@ async function writeTo(sql: Sql, contents: readonly string[]): Promise<string[]>
   return ids
 }
 
-/** A Hive with these entries; answers what a question finds, the best first. */
+/** A Hive with these entries; returns the results of a query, best first. */
 async function hiveOf(t: Test, contents: readonly string[]) {
   const { sql } = await createTestDatabase(t)
   const ids = await writeTo(sql, contents)
@@ -84,7 +84,7 @@ t.test('question words weigh less than the subject', async (t) => {
   t.equal((await find('do i need a paymaster'))[0], about)
 })
 
-t.test('a rare word that no entry has does not keep common ones from being found', async (t) => {
+t.test('a rare word without matches does not hide matches of common words', async (t) => {
   const { sql } = await hiveOf(t, ['Gas and fees of blobs', 'Gas alone', 'Blobs and fees alone'])
   const frequencies = { entries: 100_000, shares: new Map([['gas', 0.5], ['fee', 0.4], ['blob', 0.3]]) } // prettier-ignore
   const asked = { ...NOBODY, reader: 'x', day: '2026-11-21', candidates: 5, frequencies }
@@ -93,7 +93,7 @@ t.test('a rare word that no entry has does not keep common ones from being found
   t.equal(found.candidates.length, 2, 'two of the rarest at least')
 })
 
-t.test('a clear answer by words is not outvoted by faint ones in both orders', async (t) => {
+t.test('a clear match by words ranks above weak matches in both orders', async (t) => {
   const clear = 'Guardians of the bridge sign observations by thirteen of nineteen keys.'
   const faint = Array.from({ length: 6 }, (_, at) => `A bridge of kind ${at} waits.`)
   const meaning = 'Validators attest what they saw.'
@@ -108,7 +108,10 @@ t.test('a clear answer by words is not outvoted by faint ones in both orders', a
 
 t.test('a vault weighs rare words more and knows synonyms', async (t) => {
   const { sql } = await createTestDatabase(t)
-  const [text, vault] = [createTextAnalysis(), createMemoryVaultService(createVaultStore(sql))]
+  const [text, vault] = [
+    createTextAnalysis(),
+    createVaultRecallAndStatsService(createVaultStore(sql)),
+  ]
   const contents = [
     'The limit of the staging API is low today.',
     'The limit of the search API is low on Sundays.',

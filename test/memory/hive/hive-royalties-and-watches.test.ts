@@ -7,7 +7,7 @@ import { createHiveStore } from '../../../persistence/hive/hive-store.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import { createRetentionSweeper } from '../../../persistence/retention-sweeper.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
-import { waitUntilTrue } from '../../support/schedules/due-slots.ts'
+import { waitUntilTrue } from '../../support/schedules/make-schedule-slots-due.ts'
 import { findInvariantViolations } from '../../support/actors/test-actor-node.ts'
 import {
   TEST_AUTHOR_AGENT_ID,
@@ -18,7 +18,7 @@ import {
 
 const owed = (sql: Sql) => sql`select promo from royalties order by at`
 
-/** An agent's read of so many entries of the author, in one answer or each in one of its own. */
+/** Reads the given number of entries of the author, in one answer or in one each. */
 async function reads(
   sql: Sql,
   reader: string,
@@ -36,7 +36,7 @@ async function reads(
       '2026-11-21T10:00:00Z', ${places === 'one' ? place : 1}, true)`
 }
 
-t.test('the royalties a reader can cause are bounded', async (t) => {
+t.test('the royalties per reader are limited', async (t) => {
   const { sql } = await createTestDatabase(t)
   await reads(sql, TEST_READER_AGENT_ID, 10, 'one')
   t.equal((await owed(sql)).length, 3, 'of an answer the first three')
@@ -48,7 +48,7 @@ t.test('the royalties a reader can cause are bounded', async (t) => {
   )
 })
 
-t.test('cash is owed only for a call that was paid with cash', async (t) => {
+t.test('only calls paid in cash earn royalties in cash', async (t) => {
   const { sql } = await createTestDatabase(t)
   for (const [cash, promo] of [
     [5_000, 0],
@@ -65,7 +65,7 @@ t.test('cash is owed only for a call that was paid with cash', async (t) => {
       if (amount === 0) continue
       const [credit, kind] =
         part === 'cash' ? ['treasury:fees', 'fee'] : ['platform:tools', 'charge']
-      await sql`insert into transfers (id, owner, debit, credit, amount_micros, kind, call_id, at)
+      await sql`insert into ledger (id, owner, debit, credit, amount_micros, kind, call_id, at)
         values (${newUuidV7(1_000)}, 'x', ${`agent:${reader}:${part}`}, ${credit}, ${amount}, ${kind}, ${callId}, now())`
     }
     await reads(sql, reader, 1, 'own', callId)
@@ -85,7 +85,7 @@ t.test('only fees paid in cash fund payments in cash', async (t) => {
     held: 300,
     cash: 100,
   }))
-    await sql`insert into transfers (id, owner, debit, credit, amount_micros, kind, at)
+    await sql`insert into ledger (id, owner, debit, credit, amount_micros, kind, at)
       values (${newUuidV7(at)}, 'x', ${`agent:${TEST_READER_AGENT_ID}:${part}`}, 'treasury:fees', ${amount}, 'fee', ${new Date(at)})`
   await store.pay(new Date(at + 60_000), true)
   const [pool] = await sql`select promo_micros as promo, cash_micros as cash from royalty_pool`
@@ -212,7 +212,7 @@ async function watchers(sql: Sql) {
 const numbered = (word: string, count: number) =>
   Array.from({ length: count }, (_, at) => `blobfish ${word}${at}`)
 
-t.test('a commit matches some hundred watches, the rest follow: none is lost', async (t) => {
+t.test('a commit matches up to 300 watches, a job the rest, without losses', async (t) => {
   const { sql } = await createTestDatabase(t)
   const { store, begin, write, found } = await watchers(sql)
   await begin(numbered('y', 5_001), TEST_AUTHOR_AGENT_ID)
@@ -258,7 +258,7 @@ t.test('an entry written while its words are first watched is found', async (t) 
       select gen_random_uuid(), agent_id, content, namespace, tags, confidence, true, call_id, at + interval '1 second'
         from hive_entries`
     await begin(['blob fees'], TEST_READER_AGENT_ID, new Date(3_000))
-    t.equal(await matched(), 0, 'nobody knows yet')
+    t.equal(await matched(), 0, 'no match yet')
   })
   await waitUntilTrue('it is found', async () => (await matched()) === 1)
   await write('The fees of a blob.')

@@ -9,7 +9,7 @@ import {
 } from '../../../memory/hive/hive-search-and-trends.ts'
 import { createHiveTextClaims } from '../../../memory/hive/hive-text-claims.ts'
 import { createHiveStore } from '../../../persistence/hive/hive-store.ts'
-import { createHiveTextStore } from '../../../persistence/hive/hive-text-store.ts'
+import { createHiveTextDuplicateStore } from '../../../persistence/hive/hive-duplicate-text-store.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import hiveRead from '../../../tools/memory/hive-read.ts'
 import hiveTrending from '../../../tools/intelligence/hive-trending.ts'
@@ -38,7 +38,7 @@ async function shared(t: Test) {
   const { sql } = await createTestDatabase(t)
   const clock = createManualClock()
   const hive = { ...createHiveSearchService(createHiveStore(sql), clock), promoRoyalties: true }
-  const texts = createHiveTextClaims(createHiveTextStore(sql), clock)
+  const texts = createHiveTextClaims(createHiveTextDuplicateStore(sql), clock)
   const write = async (content: string, more: object = {}, agentId = TEST_AUTHOR_AGENT_ID) => {
     const { context: given, recorded } = createRecordingContext({
       clock,
@@ -85,7 +85,7 @@ t.test('entries are found by words, stems and tags', async (t) => {
         entries: [
           {
             id: written.id,
-            agent_id: TEST_AUTHOR_AGENT_ID,
+            agent_id: null,
             confidence: 0.8,
             namespace: 'base',
             created_at: written.created_at,
@@ -106,7 +106,7 @@ t.test('entries are found by words, stems and tags', async (t) => {
   t.match(await read({ query: 'the' }), { query: 'the' }, 'a stop word alone is no error')
 })
 
-t.test('typing errors are forgiven by trigrams', async (t) => {
+t.test('typing errors match by trigrams', async (t) => {
   const { write, read } = await shared(t)
   await write('Arbitrum withdrawals take seven days through the canonical bridge')
   t.match(await read({ query: 'withdrawels' }), { total: 1 })
@@ -141,7 +141,7 @@ t.test('namespace, confidence and limit narrow the answer; total counts all matc
   t.match(await read({ query: 'liquidity', limit: 1 }), { total: 3, entries: { length: 1 } })
 })
 
-t.test('private entries are seen by their author only', async (t) => {
+t.test('private entries are visible to their author only', async (t) => {
   const { write, read } = await shared(t)
   await write('Secret plan to corner the market of rare pepes', { is_public: false })
   t.match(await read({ query: 'secret plan' }), { total: 0 })
@@ -149,7 +149,7 @@ t.test('private entries are seen by their author only', async (t) => {
   t.match(await read({ query: 'secret plan' }, { agentId: TEST_AUTHOR_AGENT_ID }), { total: 1 })
 })
 
-t.test("a read counts once a reader, entry and UTC day, and never the author's own", async (t) => {
+t.test('a read counts once per reader, entry and UTC day, and never for the author', async (t) => {
   const { sql, clock, write, read } = await shared(t)
   const { id } = await write('Validators on Monad need 32 cores and a fast disk')
   const first = await read({ query: 'monad validators' })
@@ -191,6 +191,7 @@ t.test('a match weighs more than confidence, confidence more than age', async (t
     content: '',
     namespace: '',
     agentId: TEST_AUTHOR_AGENT_ID,
+    author: null,
     readToday: false,
   })
   const ranked = rankHiveCandidates(
@@ -262,7 +263,7 @@ t.test('a burst of reads makes an entry trend; ghost and private entries are hid
   t.not((await hiveTrending.run({}, given)).domains[0]?.namespace, 'trading')
 })
 
-t.test('a steady stream is no trend', async (t) => {
+t.test('a steady rate of reads is no trend', async (t) => {
   const steady = Array.from({ length: 8 }, (_, daysAgo) => ({ name: 'base', daysAgo, count: 100 }))
   const burst = [{ name: 'defi', daysAgo: 0, count: 10 }]
   const { domains } = computeHiveTrends({ reads: [...steady, ...burst], writes: [], calls: [] }, 0)

@@ -9,13 +9,13 @@ import {
   computeReputation,
   wilsonLowerBound,
 } from '../../../memory/agents/reputation.ts'
-import { createAgentDirectory } from '../../../persistence/agents/agent-directory.ts'
+import { createAgentDirectory } from '../../../persistence/agents/agent-existence-and-activity-reader.ts'
 import { createHiveStore } from '../../../persistence/hive/hive-store.ts'
-import { createHiveTextStore } from '../../../persistence/hive/hive-text-store.ts'
+import { createHiveTextDuplicateStore } from '../../../persistence/hive/hive-duplicate-text-store.ts'
 import { createAgentMessageStore } from '../../../persistence/agents/agent-message-store.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import { createReputationStore } from '../../../persistence/agents/reputation-store.ts'
-import { micros } from '../../../core/money.ts'
+import { asMicros } from '../../../core/money.ts'
 import agentPing from '../../../tools/comms/agent-ping.ts'
 import hiveRead from '../../../tools/memory/hive-read.ts'
 import hiveWrite from '../../../tools/memory/hive-write.ts'
@@ -44,7 +44,7 @@ async function shared(t: Test) {
   const { sql } = await createTestDatabase(t)
   const clock = createManualClock()
   const hive = { ...createHiveSearchService(createHiveStore(sql), clock), promoRoyalties: true }
-  const texts = createHiveTextClaims(createHiveTextStore(sql), clock)
+  const texts = createHiveTextClaims(createHiveTextDuplicateStore(sql), clock)
   const write = async (content: string, more: object = {}, agentId = TEST_AUTHOR_AGENT_ID) => {
     const { context: given, recorded } = createRecordingContext({
       clock,
@@ -134,7 +134,7 @@ t.test('the directory lists agents by last activity', async (t) => {
   ])
 })
 
-t.test('a reputation comes from the ledger, without private calls and entries', async (t) => {
+t.test('a reputation is computed from the ledger, without private calls and entries', async (t) => {
   const { sql, clock, write, read } = await shared(t)
   const usage = createReputationService(createReputationStore(sql), clock)
   t.equal(await usage.reputation(TEST_AUTHOR_AGENT_ID), null)
@@ -152,7 +152,7 @@ t.test('a reputation comes from the ledger, without private calls and entries', 
   await write('Something public and useful about validators and disks')
   await write('Something private and useful about validators and disks', { is_public: false })
   await read({ query: 'useful validators' })
-  await sql`insert into transfers (id, owner, debit, credit, amount_micros, kind, at) values
+  await sql`insert into ledger (id, owner, debit, credit, amount_micros, kind, at) values
     (${newUuidV7(clock.now())}, ${TEST_READER_AGENT_ID}, ${`agent:${TEST_READER_AGENT_ID}:cash`}, ${`agent:${TEST_AUTHOR_AGENT_ID}:cash`}, 1500000, 'tip', ${new Date(clock.now())}),
     (${newUuidV7(clock.now())}, ${TEST_READER_AGENT_ID}, ${`agent:${TEST_READER_AGENT_ID}:cash`}, ${`agent:${TEST_AUTHOR_AGENT_ID}:cash`}, 9000000, 'send', ${new Date(clock.now())})`
   const found = await usage.reputation(TEST_AUTHOR_AGENT_ID)
@@ -166,7 +166,7 @@ t.test('the score rises with every component and stays within 100', async (t) =>
     createdAt: new Date(now),
     calls: 0,
     succeeded: 0,
-    tipsReceived: micros(0n),
+    tipsReceived: asMicros(0n),
     hiveEntries: 0,
     hiveReads: 0,
   }
@@ -175,7 +175,7 @@ t.test('the score rises with every component and stays within 100', async (t) =>
     createdAt: new Date(0),
     calls: 1e6,
     succeeded: 1e6,
-    tipsReceived: micros(10n ** 12n),
+    tipsReceived: asMicros(10n ** 12n),
     hiveEntries: 1e4,
     hiveReads: 1e6,
   }
@@ -185,7 +185,7 @@ t.test('the score rises with every component and stays within 100', async (t) =>
   for (const [name, value] of Object.entries({
     hiveEntries: 9,
     hiveReads: 9,
-    tipsReceived: micros(2_000_000n),
+    tipsReceived: asMicros(2_000_000n),
   })) {
     t.ok(
       computeReputation({ ...middling, [name]: value }, now).score >

@@ -1,8 +1,8 @@
 import t from 'tap'
 import { createTextAnalysis } from '../../../memory/text/text-analysis.ts'
-import type { TextAnalyzer } from '../../../providers/text/text-port.ts'
+import type { RuleBasedTextAnalyzer } from '../../../providers/text/text-port.ts'
 
-const text: TextAnalyzer = createTextAnalysis()
+const text: RuleBasedTextAnalyzer = createTextAnalysis()
 
 /** Six topics of four statements each. */
 const TOPICS = [
@@ -43,7 +43,7 @@ const TOPICS = [
     'A bridge hack froze withdrawals for a week.',
   ],
 ]
-/** All of them, shuffled; `findTopic` says where one belongs. */
+/** All texts, shuffled; `findTopic` returns the topic of one. */
 const order = Array.from({ length: 24 }, (_, at) => (at * 7) % 24)
 const mixed = order.map((at) => TOPICS[at % 6]?.[Math.floor(at / 6)] ?? '')
 const topicOf = (at: number) => (order[at] ?? 0) % 6
@@ -54,7 +54,7 @@ const GOLDEN = [
   [133, 0.479463],
 ]
 
-t.test('sentences end at their ends, not at abbreviations and decimals', async (t) => {
+t.test('sentences do not end at abbreviations and decimals', async (t) => {
   t.strictSame(
     await text.sentences(
       'The price is 0.01 gwei, e.g. on Base. Dr. Smith agrees!\n\n- first item\n- second item\nthat goes on',
@@ -79,7 +79,7 @@ t.test('stems omit stop words, and keywords are the most frequent ones', async (
   t.strictSame(found.map((one) => one.text).sort(), ['base', 'gas prices', 'sunday'])
 })
 
-t.test('vectors of the same words are alike, whatever their order and form', async (t) => {
+t.test('vectors of the same words are similar in any order and form', async (t) => {
   const of = (one: string) => text.vector(one)
   const gas = await of('Gas prices on Base are low')
   t.equal(gas.length, 256)
@@ -97,7 +97,7 @@ t.test('vectors of the same words are alike, whatever their order and form', asy
   )
 })
 
-t.test('planted topics are found as clusters, in any order of the texts', async (t) => {
+t.test('known topics are found as clusters, in any order of the texts', async (t) => {
   const found = await text.clusters(mixed)
   t.equal(found.length, 6)
   for (const { members, centre } of found) {
@@ -135,55 +135,52 @@ t.test('a summary states common statements once, with their sources', async (t) 
   t.strictSame(await text.summary([''], { sentences: 3 }), [])
 })
 
-t.test(
-  'a stance is turned by negations and opposites, and by two of them not at all',
-  async (t) => {
-    const thesis = 'Base gas fees will fall'
-    const says = async (said: string, about = thesis) => {
-      const { value, by } = await text.stance(said, about)
-      return [Math.sign(value), by]
-    }
-    t.strictSame(await says('Base gas fees will keep falling through December.'), [1, 'agreement'])
-    t.strictSame(await says('Base gas fees will rise sharply.'), [-1, 'antonym'])
-    t.strictSame(await says('Base gas fees will not fall.'), [-1, 'negation'])
-    t.strictSame(await says("I don't think Base gas fees will fall."), [-1, 'negation'])
-    t.strictSame(await says('It is false that Base gas fees will not fall.'), [1, 'agreement'])
-    t.strictSame(await says('Base gas fees will not rise.'), [1, 'agreement'])
-    t.strictSame(await says('There is no doubt Base gas fees will fall.'), [1, 'agreement'])
-    t.strictSame(await says('While SOL does not move, Base gas fees fall.'), [1, 'agreement'])
-    t.strictSame(await says('Base gas fees are measured in gwei.'), [0, 'nothing'])
-    t.strictSame(await says('Bananas are yellow.'), [0, 'nothing'])
-    const safe = 'Aerodrome is safe to use'
-    t.strictSame(await says('Aerodrome is safe: audited and never exploited.', safe), [
-      1,
-      'agreement',
-    ])
-    t.strictSame(await says('Aerodrome was hacked, so it is risky.', safe), [-1, 'antonym'])
-    t.strictSame(await says('Uniswap does not support Monad.', 'Uniswap supports Monad'), [
-      -1,
-      'negation',
-    ])
-    t.strictSame(await says('I love the Foo token, it is lovely', 'The Foo token is a disaster'), [
-      -1,
-      'sentiment',
-    ])
-    const mixedText = 'Bananas are yellow. Base gas fees will rise. The sky is blue.'
-    t.match(await text.stance(mixedText, thesis), {
-      value: -1,
-      sentence: 'Base gas fees will rise.',
-      otherNumbers: false,
-    })
-    t.match(
-      await text.stance('A transfer costs 0.02 USD on Base.', 'A transfer costs 0.05 USD on Base'),
-      {
-        value: 0,
-        otherNumbers: true,
-      },
-    )
-  },
-)
+t.test('negations and opposites reverse a stance, and two of them cancel out', async (t) => {
+  const thesis = 'Base gas fees will fall'
+  const says = async (said: string, about = thesis) => {
+    const { value, by } = await text.stance(said, about)
+    return [Math.sign(value), by]
+  }
+  t.strictSame(await says('Base gas fees will keep falling through December.'), [1, 'agreement'])
+  t.strictSame(await says('Base gas fees will rise sharply.'), [-1, 'antonym'])
+  t.strictSame(await says('Base gas fees will not fall.'), [-1, 'negation'])
+  t.strictSame(await says("I don't think Base gas fees will fall."), [-1, 'negation'])
+  t.strictSame(await says('It is false that Base gas fees will not fall.'), [1, 'agreement'])
+  t.strictSame(await says('Base gas fees will not rise.'), [1, 'agreement'])
+  t.strictSame(await says('There is no doubt Base gas fees will fall.'), [1, 'agreement'])
+  t.strictSame(await says('While SOL does not move, Base gas fees fall.'), [1, 'agreement'])
+  t.strictSame(await says('Base gas fees are measured in gwei.'), [0, 'nothing'])
+  t.strictSame(await says('Bananas are yellow.'), [0, 'nothing'])
+  const safe = 'Aerodrome is safe to use'
+  t.strictSame(await says('Aerodrome is safe: audited and never exploited.', safe), [
+    1,
+    'agreement',
+  ])
+  t.strictSame(await says('Aerodrome was hacked, so it is risky.', safe), [-1, 'antonym'])
+  t.strictSame(await says('Uniswap does not support Monad.', 'Uniswap supports Monad'), [
+    -1,
+    'negation',
+  ])
+  t.strictSame(await says('I love the Foo token, it is lovely', 'The Foo token is a disaster'), [
+    -1,
+    'sentiment',
+  ])
+  const mixedText = 'Bananas are yellow. Base gas fees will rise. The sky is blue.'
+  t.match(await text.stance(mixedText, thesis), {
+    value: -1,
+    sentence: 'Base gas fees will rise.',
+    otherNumbers: false,
+  })
+  t.match(
+    await text.stance('A transfer costs 0.02 USD on Base.', 'A transfer costs 0.05 USD on Base'),
+    {
+      value: 0,
+      otherNumbers: true,
+    },
+  )
+})
 
-t.test('sentiment has a sign, a negation turns it', async (t) => {
+t.test('sentiment has a sign, which a negation reverses', async (t) => {
   t.equal((await text.sentiment('I love this great tool.')).label, 'positive')
   t.equal((await text.sentiment('It is awful and broken.')).label, 'negative')
   t.equal((await text.sentiment('It is not good at all.')).label, 'negative')
@@ -194,7 +191,7 @@ t.test('sentiment has a sign, a negation turns it', async (t) => {
   t.strictSame(await text.sentiment(''), { score: 0, label: 'neutral' })
 })
 
-t.test('hostile text is read in slices and does not block other work', async (t) => {
+t.test('hostile text is processed in slices and does not block other work', async (t) => {
   const long = `${mixed.join(' ')}\n`.repeat(6)
   const hostile = [
     'http://'.repeat(2_000),

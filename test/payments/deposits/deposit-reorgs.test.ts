@@ -11,15 +11,15 @@ import {
   chainSourceWithoutFinality,
   startUnfinalizedScenario,
   readDepositStates,
-} from '../../support/payments/deposit-scenario.ts'
-import { transferInput } from '../../support/actors/test-actor-node-pairs.ts'
+} from '../../support/payments/deposit-watcher-test-fixture.ts'
+import { sampleCreditTransferInput } from '../../support/actors/test-actor-node-pairs.ts'
 import { findInvariantViolations, createActorNode } from '../../support/actors/test-actor-node.ts'
 import {
   readCreditBalances,
-  depositSourceOf,
+  createTestDepositChainSource,
   usdcToMicrosBigint,
   createDepositWatcher,
-} from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
+} from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
 
 type Hex = `0x${string}`
 
@@ -68,34 +68,31 @@ t.test('a reverted deposit is taken back, and credited again when it returns', a
   t.strictSame(await findInvariantViolations(sql), {})
 })
 
-t.test(
-  'of a deposit that is undone after it was spent the rest is taken, and the loss is booked',
-  async (t) => {
-    const { base, sql, one, watch, owner } = await startUnfinalizedScenario(t)
-    const [{ id, address }, friend] = [await owner(), await owner()]
-    await base.mint(address, usdcToMicrosBigint(4))
-    await base.mine(BLOCKS_TO_CONFIRM)
-    await watch.catchUp()
-    const gift = { ...transferInput(friend.id, 3), promoTransferable: false }
-    await one.ask(id, sendCreditsCommand, gift)
-    await base.reorg(BLOCKS_TO_CONFIRM + 2)
-    await watch.catchUp()
-    t.strictSame(await readCreditBalances(one, id), [0, 0, 0])
-    t.strictSame(await readCreditBalances(one, friend.id), [3, 0, 0], 'what others got is theirs')
-    const [loss] = await sql<{ amount: bigint }[]>`
+t.test('a reverted deposit that was spent takes back the rest and books the loss', async (t) => {
+  const { base, sql, one, watch, owner } = await startUnfinalizedScenario(t)
+  const [{ id, address }, friend] = [await owner(), await owner()]
+  await base.mint(address, usdcToMicrosBigint(4))
+  await base.mine(BLOCKS_TO_CONFIRM)
+  await watch.catchUp()
+  const gift = { ...sampleCreditTransferInput(friend.id, 3), promoTransferable: false }
+  await one.ask(id, sendCreditsCommand, gift)
+  await base.reorg(BLOCKS_TO_CONFIRM + 2)
+  await watch.catchUp()
+  t.strictSame(await readCreditBalances(one, id), [0, 0, 0])
+  t.strictSame(await readCreditBalances(one, friend.id), [3, 0, 0], 'what others got is theirs')
+  const [loss] = await sql<{ amount: bigint }[]>`
     select sum(amount_micros)::bigint as amount from transfers
      where debit = 'treasury:fees' and credit = 'world:base' and kind = 'loss'`
-    t.equal(loss?.amount, usdcToMicrosBigint(3))
-    t.strictSame(await findInvariantViolations(sql), {})
-  },
-)
+  t.equal(loss?.amount, usdcToMicrosBigint(3))
+  t.strictSame(await findInvariantViolations(sql), {})
+})
 
-t.test('a reorganisation found by two watchers at once is undone once', async (t) => {
+t.test('a reorganisation detected by two watchers is applied once', async (t) => {
   const { base, sql, one, watch, owner } = await startUnfinalizedScenario(t)
   const other = createDepositWatcher(
     createActorNode(t, sql),
     sql,
-    depositSourceOf(base, chainSourceWithoutFinality(base)),
+    createTestDepositChainSource(base, chainSourceWithoutFinality(base)),
   )
   const [kept, gone] = [await owner(), await owner()]
   await base.mint(kept.address, usdcToMicrosBigint(1))
@@ -114,7 +111,7 @@ t.test('a reorganisation found by two watchers at once is undone once', async (t
   t.strictSame(await findInvariantViolations(sql), {})
 })
 
-t.test('a chain that returns to an earlier block credits that block again', async (t) => {
+t.test('a chain that returns to an earlier fork credits its deposit again', async (t) => {
   const { sql, one, owner } = await startDepositScenario(t)
   const { id, address } = await owner()
   await sql`truncate chain_checkpoints, chain_blocks`
@@ -168,13 +165,13 @@ t.test('a reorg below the final block stops the watcher with an error', async (t
   t.strictSame(await findInvariantViolations(sql), {})
 })
 
-t.test('a chain that changes while it is read is read again', async (t) => {
+t.test('a chain that changes during a read is read again', async (t) => {
   const { base, sql, one, owner } = await startUnfinalizedScenario(t)
   const { id, address } = await owner()
   await base.mint(address, usdcToMicrosBigint(1))
   await base.mine(BLOCKS_TO_CONFIRM)
   let changes = 1
-  const plain = depositSourceOf(base, chainSourceWithoutFinality(base))
+  const plain = createTestDepositChainSource(base, chainSourceWithoutFinality(base))
   const shaken = createDepositWatcher(one, sql, {
     ...plain,
     async transfersTo(...asked) {

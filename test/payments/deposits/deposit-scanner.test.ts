@@ -10,15 +10,15 @@ import {
   BLOCKS_TO_CONFIRM,
   startUnfinalizedScenario,
   readDepositStates,
-} from '../../support/payments/deposit-scenario.ts'
+} from '../../support/payments/deposit-watcher-test-fixture.ts'
 import { findInvariantViolations, createActorNode } from '../../support/actors/test-actor-node.ts'
 import {
   readCreditBalances,
-  depositSourceOf,
+  createTestDepositChainSource,
   pollUntil,
   usdcToMicrosBigint,
   createDepositWatcher,
-} from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
+} from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
 
 type Hex = `0x${string}`
 
@@ -65,7 +65,7 @@ t.test('two watchers on two nodes credit each of many deposits once', async (t) 
   t.strictSame(await findInvariantViolations(sql), {})
 })
 
-t.test('of two deposits in one block the first alone brings the bonus', async (t) => {
+t.test('only the first of two deposits in one block brings the bonus', async (t) => {
   const { base, sql, one, watch, owner } = await startDepositScenario(t)
   const { id, address } = await owner()
   await base.client.setAutomine(false)
@@ -156,7 +156,7 @@ t.test('a watcher may crash at any step: each deposit is credited once', async (
         },
       },
     },
-    'before the agent is told': { wake: died },
+    'before the agent is woken': { wake: died },
   }
   let cash = 0
   for (const [when, broken] of Object.entries(deaths)) {
@@ -174,7 +174,7 @@ t.test('a watcher may crash at any step: each deposit is credited once', async (
   t.strictSame(await findInvariantViolations(sql), {})
 })
 
-t.test('a transfer that was credited in another way is not a deposit too', async (t) => {
+t.test('a transfer credited in another way is not credited as a deposit', async (t) => {
   const { base, sql, one, watch, owner } = await startDepositScenario(t)
   const { id, address } = await owner()
   const tx = await base.mint(address, usdcToMicrosBigint(2))
@@ -185,7 +185,7 @@ t.test('a transfer that was credited in another way is not a deposit too', async
   t.strictSame(await findInvariantViolations(sql), {})
 })
 
-t.test('a wallet that is being handed over takes nothing any more', async (t) => {
+t.test('a wallet during its export accepts no deposits', async (t) => {
   const { base, sql, one, watch, owner } = await startDepositScenario(t)
   const { id, address } = await owner()
   await base.mint(address, usdcToMicrosBigint(2))
@@ -213,7 +213,7 @@ t.test(
   },
 )
 
-t.test('a deposit that a node overlooked is found by the comparison of balances', async (t) => {
+t.test('a missed deposit is found by comparing balances', async (t) => {
   const { base, sql, one, source, owner } = await startDepositScenario(t)
   const { id, address } = await owner()
   await base.mint(address, usdcToMicrosBigint(2))
@@ -232,7 +232,7 @@ t.test('a deposit that a node overlooked is found by the comparison of balances'
   t.strictSame(await findInvariantViolations(sql), {})
 })
 
-t.test('a long outage is caught up, and final blocks are not stored', async (t) => {
+t.test('deposits after a long outage are credited, and final blocks are not stored', async (t) => {
   const { base, sql, one, watch, owner } = await startUnfinalizedScenario(t)
   const { id, address } = await owner()
   await base.mint(address, usdcToMicrosBigint(1))
@@ -244,7 +244,7 @@ t.test('a long outage is caught up, and final blocks are not stored', async (t) 
   const remembered = async () => (await sql`select from chain_blocks`).length
   t.ok((await remembered()) > 450)
   await base.mine(BLOCKS_TO_CONFIRM)
-  await createDepositWatcher(one, sql, depositSourceOf(base)).catchUp()
+  await createDepositWatcher(one, sql, createTestDepositChainSource(base)).catchUp()
   t.ok((await remembered()) < 10)
   t.strictSame(await findInvariantViolations(sql), {})
 })

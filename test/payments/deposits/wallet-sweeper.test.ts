@@ -6,7 +6,7 @@ import { createCustodialWallet } from '../../../chain/custody/custodial-wallets.
 import { DAY } from '../../../core/clock.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { micros } from '../../../core/money.ts'
+import { asMicros } from '../../../core/money.ts'
 import { createFleetCommand, topUpFleetCommand } from '../../../payments/commands/fleet-commands.ts'
 import { createSettler } from '../../../payments/settlement/settler.ts'
 import {
@@ -14,7 +14,7 @@ import {
   type WalletSweeperDeps,
 } from '../../../payments/deposits/wallet-sweeper.ts'
 import { toFleetRows } from '../../../persistence/fleets/fleet-store.ts'
-import { createSettlementStore } from '../../../persistence/payments/settlement-store.ts'
+import { createSettlementQueries } from '../../../persistence/payments/settlement-queries.ts'
 import { createSettlerTransactionStore } from '../../../persistence/payments/settler-transaction-store.ts'
 import { createWalletSweepStore } from '../../../persistence/payments/wallet-sweep-store.ts'
 import { createWalletStore } from '../../../persistence/payments/wallet-store.ts'
@@ -30,20 +30,20 @@ import {
   evmClientOf,
   readCreditBalances,
   WALLET_SEALING_KEY,
-  depositSourceOf,
+  createTestDepositChainSource,
   usdcTokenDomainOf,
   usdcToMicrosBigint,
-  createWalletOwner,
+  createAgentWithDepositWallet,
   createDepositWatcher,
-} from '../../support/payments/deposit-wallet-owners-and-watchers.ts'
+} from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
 
-/** A chain with a treasury and a settler, a database, and as many nodes that sweep as are asked for. */
+/** A chain with a treasury and a settler, a database, and the given number of sweeping nodes. */
 async function begin(t: Pick<TAP, 'teardown' | 'testdir' | 'strictSame' | 'comment'>) {
   const [till, { sql }] = await Promise.all([startTestPaymentChain(t), createTestDatabase(t)])
   const { base, treasury } = till
   const own = { client: evmClientOf(base) }
   const one = createActorNode(t, sql)
-  const watch = createDepositWatcher(one, sql, depositSourceOf(base))
+  const watch = createDepositWatcher(one, sql, createTestDepositChainSource(base))
   await watch.catchUp()
   const account = privateKeyToAccount(till.settings['SETTLER_PRIVATE_KEY'] as `0x${string}`)
   const clock = createTestClock()
@@ -51,7 +51,7 @@ async function begin(t: Pick<TAP, 'teardown' | 'testdir' | 'strictSame' | 'comme
   function sweeping({ client = own.client, ...more }: Partial<WalletSweeperDeps> = {}) {
     const settling = createSettler({
       actors: one,
-      store: createSettlementStore(sql),
+      store: createSettlementQueries(sql),
       transactions: createSettlerTransactionStore(sql),
       clock,
       base: { client, account, token: usdcTokenDomainOf(base) },
@@ -79,7 +79,7 @@ async function begin(t: Pick<TAP, 'teardown' | 'testdir' | 'strictSame' | 'comme
       submit,
     }
   }
-  /** A deposit that is credited, and final when told so. */
+  /** A credited deposit, final if requested. */
   async function deposit(address: string, amount: number, final = true) {
     await till.mintUsdc(address, usdcToMicrosBigint(amount))
     await base.mine(LIMITS.depositConfirmations - 1)
@@ -88,7 +88,7 @@ async function begin(t: Pick<TAP, 'teardown' | 'testdir' | 'strictSame' | 'comme
     await base.mine(8)
     await watch.catchUp()
   }
-  const owner = () => createWalletOwner(one, sql)
+  const owner = () => createAgentWithDepositWallet(one, sql)
   const sweeps = () => sql`select state, amount_micros as amount from sweeps order by id`
   return { ...till, sql, one, watch, clock, sweeping, deposit, owner, sweeps }
 }
@@ -109,7 +109,7 @@ t.test(
     t.equal(await base.balanceOf(poor.address), usdcToMicrosBigint(0.9), 'below 1 USDC it stays')
     t.strictSame([...(await sweeps())], [{ state: 'done', amount: usdcToMicrosBigint(2.5) }])
     const moves = await sql`select kind from chain_transfers m join sweeps s using (tx, log_index)`
-    t.strictSame([...moves], [{ kind: 'sweep' }], 'and nobody can be credited for it')
+    t.strictSame([...moves], [{ kind: 'sweep' }], 'and it can be credited to no agent')
     t.strictSame(await sql`select count(*)::int as n from transfers`, before)
     t.strictSame(await readCreditBalances(one, rich.id), [2.5, 0.625, 0])
     await base.mine(LIMITS.depositConfirmations)
@@ -122,7 +122,7 @@ t.test(
 )
 
 t.test('the second node finds the wallet already swept', async (t) => {
-  t.test('behind another request for it', async (t) => {
+  t.test('after another request for it', async (t) => {
     const { base, sweeping, deposit, owner, treasuryBalance } = await begin(t)
     const { id: agentId, address } = await owner()
     await deposit(address, 2)
@@ -139,7 +139,7 @@ t.test('the second node finds the wallet already swept', async (t) => {
     t.equal(await treasuryBalance(), usdcToMicrosBigint(2))
   })
 
-  t.test('behind a stranger', async (t) => {
+  t.test('after a third party submitted the transfer', async (t) => {
     const { sweeping, deposit, owner, sweeps, treasuryBalance } = await begin(t)
     const { id: agentId, address } = await owner()
     await deposit(address, 2)
@@ -177,7 +177,7 @@ t.test('only credited and final deposits are swept', async (t) => {
   t.equal(await base.balanceOf(address), usdcToMicrosBigint(7))
 })
 
-t.test('a node that dies with a sweep under way has moved the money once', async (t) => {
+t.test('a node that dies during a sweep moves the money once', async (t) => {
   const { sql, one, sweeping, deposit, owner, sweeps, treasuryBalance } = await begin(t)
   const { address } = await owner()
   await deposit(address, 3)
@@ -203,7 +203,7 @@ t.test('a node that dies with a sweep under way has moved the money once', async
   t.strictSame(await findInvariantViolations(sql), {})
 })
 
-t.test('a sweep that was never sent in its time is begun anew', async (t) => {
+t.test('an expired unsent sweep is created again', async (t) => {
   const { base, sweeping, deposit, owner, sweeps, treasuryBalance } = await begin(t)
   const { address } = await owner()
   await deposit(address, 3)
@@ -219,7 +219,7 @@ t.test('a sweep that was never sent in its time is begun anew', async (t) => {
   t.match([...(await sweeps())], [{ state: 'failed' }, { state: 'done' }])
 })
 
-/** A fleet with a wallet of its own, topped up with what has arrived there. */
+/** A fleet with its own wallet, topped up with the arrived amount. */
 async function fleetOf({ one, mintUsdc, base }: Awaited<ReturnType<typeof begin>>) {
   const [fleetId, ownerId] = [newUuidV7(Date.now()), await one.born(0)]
   const wallet = createCustodialWallet(WALLET_SEALING_KEY, fleetId)
@@ -236,7 +236,7 @@ async function fleetOf({ one, mintUsdc, base }: Awaited<ReturnType<typeof begin>
     const { tx, logIndex } = logs[0] as { tx: string; logIndex: number }
     await one.ask(fleetId, topUpFleetCommand, {
       tx,
-      transfers: [{ logIndex, amount: micros(usdcToMicrosBigint(amount)) }],
+      transfers: [{ logIndex, amount: asMicros(usdcToMicrosBigint(amount)) }],
     })
   }
   return { fleetId, address, booked }
@@ -256,11 +256,7 @@ t.test('the wallet of a fleet is swept of final top-ups', async (t) => {
   await Promise.all([sweeping().round(), sweeping().round()])
   t.strictSame([...(await sweeps())], [{ state: 'done', amount: usdcToMicrosBigint(2.5) }])
   t.equal(await treasuryBalance(), usdcToMicrosBigint(6.5))
-  t.equal(
-    await base.balanceOf(fleet.address),
-    usdcToMicrosBigint(7),
-    'nobody has credited that yet',
-  )
+  t.equal(await base.balanceOf(fleet.address), usdcToMicrosBigint(7), 'not credited yet')
   t.ok(await createWalletStore(sql).custodial(fleet.address), 'its signatures pay for nothing else')
   await sweeping().round()
   t.equal((await sweeps()).length, 1)

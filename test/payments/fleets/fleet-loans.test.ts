@@ -3,12 +3,12 @@ import type { AggregateCommand } from '../../../actors/aggregate-command-types.t
 import {
   createScheduleCommand,
   failScheduleRunCommand,
-} from '../../../actors/commands/schedules-commands.ts'
-import { withFleetCredit } from '../../../calls/fleet-credit.ts'
+} from '../../../actors/commands/schedule-aggregate-commands.ts'
+import { retryWithFleetLoan } from '../../../calls/fleet-credit.ts'
 import { ServiceError } from '../../../core/errors.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { fromUsdc, toUsdc } from '../../../core/money.ts'
-import type { CallAdmissionRequest } from '../../../payments/call-admission-request.ts'
+import type { CallAdmissionRequest } from '../../../payments/agent-call-admission-request-types.ts'
 import {
   admitCallCommand,
   failCallCommand,
@@ -19,7 +19,7 @@ import {
   createFleetCommand,
   drawFromFleetCommand,
   joinFleetCommand,
-  getFleetPoolCommand,
+  getFleetPoolAggregateCommand,
   topUpFleetCommand,
 } from '../../../payments/commands/fleet-commands.ts'
 import { leaveFleetCommand } from '../../../payments/commands/leave-fleet-commands.ts'
@@ -29,26 +29,26 @@ import {
 } from '../../../payments/commands/agent-account-commands.ts'
 import {
   createNodePair,
-  transferInput,
+  sampleCreditTransferInput,
   createSingleNode,
   assertNoViolations,
 } from '../../support/actors/test-actor-node-pairs.ts'
 import {
   sampleAdmission,
-  errorCodeOf,
+  awaitErrorCodeOrOk,
   failCallInputOfAdmission,
   loseReplyAfterCommit,
   loseConnectionBeforeCommit,
   createTickingClock,
   settleCallInputOfAdmission,
-  type ActorNode,
+  type TestActorNode,
 } from '../../support/actors/test-actor-node.ts'
 
 const HOUR = 3_600_000
 
 let arrivals = 0
-/** A pool with a bonus of a quarter of the cash, and nobody in it. */
-async function fleetWith({ ask }: Pick<ActorNode, 'ask'>, usdc: number): Promise<string> {
+/** A pool without members, with a bonus of a quarter of the cash. */
+async function fleetWith({ ask }: Pick<TestActorNode, 'ask'>, usdc: number): Promise<string> {
   const fleetId = newUuidV7(Date.now())
   await ask(
     fleetId,
@@ -64,20 +64,23 @@ async function fleetWith({ ask }: Pick<ActorNode, 'ask'>, usdc: number): Promise
   return fleetId
 }
 
-const poolOf = async ({ ask }: Pick<ActorNode, 'ask'>, fleetId: string) => {
-  const { promo, cash } = await ask(fleetId, getFleetPoolCommand, {})
+const poolOf = async ({ ask }: Pick<TestActorNode, 'ask'>, fleetId: string) => {
+  const { promo, cash } = await ask(fleetId, getFleetPoolAggregateCommand, {})
   return { promo: toUsdc(promo), cash: toUsdc(cash) }
 }
-const leave = ({ ask }: Pick<ActorNode, 'ask'>, agentId: string, fleetId: string | null = null) =>
-  ask(agentId, leaveFleetCommand, { fleetId, removedBy: null })
-const own = async ({ ask }: Pick<ActorNode, 'ask'>, agentId: string) => {
+const leave = (
+  { ask }: Pick<TestActorNode, 'ask'>,
+  agentId: string,
+  fleetId: string | null = null,
+) => ask(agentId, leaveFleetCommand, { fleetId, removedBy: null })
+const own = async ({ ask }: Pick<TestActorNode, 'ask'>, agentId: string) => {
   const { promo, cash } = await ask(agentId, getAgentBalanceCommand, {})
   return toUsdc(promo) + toUsdc(cash)
 }
 
 const poor = () => new ServiceError('payment_required', { limit_source: 'balance' })
 const partsOf = (
-  { ask, releaseHold }: Pick<ActorNode, 'ask' | 'releaseHold'>,
+  { ask, releaseHold }: Pick<TestActorNode, 'ask' | 'releaseHold'>,
   clock = createTickingClock(),
 ) => ({
   actors: { ask, releaseHold },
@@ -88,10 +91,10 @@ const partsOf = (
 })
 
 /**
- * A call of 1.5 USDC that two pools lend for: its agent has 0.5 when the first pool is asked, gives it away,
- * leaves, and is taken into the second fleet before it is let in.
+ * A call of 1.5 USDC with loans of two pools: its agent has 0.5 at the first draw, sends it away,
+ * leaves, and joins the second fleet before the call is admitted.
  */
-async function lentByTwo(one: ActorNode): Promise<{
+async function lentByTwo(one: TestActorNode): Promise<{
   asked: CallAdmissionRequest
   agentId: string
   fleets: readonly [string, string]
@@ -102,11 +105,11 @@ async function lentByTwo(one: ActorNode): Promise<{
   const asked = sampleAdmission(1.5, { expiresAt: Date.now() + HOUR })
   const drawing = { agentId, callId: asked.callId, amount: asked.amount, beside: true }
   let round = 0
-  await withFleetCredit(partsOf(one), drawing, async (lent) => {
+  await retryWithFleetLoan(partsOf(one), drawing, async (lent) => {
     round += 1
     if (round === 1) throw poor()
     if (round === 2) {
-      await one.ask(agentId, sendCreditsCommand, transferInput(friend, 0.5))
+      await one.ask(agentId, sendCreditsCommand, sampleCreditTransferInput(friend, 0.5))
       await leave(one, agentId)
       await one.ask(fleets[1], joinFleetCommand, { agentId })
       throw poor()
@@ -116,8 +119,8 @@ async function lentByTwo(one: ActorNode): Promise<{
   return { asked, agentId, fleets }
 }
 
-t.test('a call that two pools have lent for', async (t) => {
-  t.test('is held by lender, the bonus of each apart', async (t) => {
+t.test('a call with loans of two pools', async (t) => {
+  t.test('is held per lender, with separate bonuses', async (t) => {
     const { sql, one } = await createSingleNode(t)
     const { asked, agentId, fleets } = await lentByTwo(one)
     t.strictSame(await poolOf(one, fleets[0]), { promo: 0, cash: 0.25 })
@@ -150,14 +153,14 @@ t.test('a call that two pools have lent for', async (t) => {
   }
 })
 
-t.test('an agent that leaves between the look and the draw', async (t) => {
-  /** Does something once, before the first draw is asked for. */
+t.test('an agent that leaves between the check and the draw', async (t) => {
+  /** Runs something once, before the first draw. */
   function before(
-    one: ActorNode,
+    one: TestActorNode,
     act: () => Promise<unknown>,
-  ): Pick<ActorNode, 'ask' | 'releaseHold'> {
+  ): Pick<TestActorNode, 'ask' | 'releaseHold'> {
     let done = false
-    const ask: ActorNode['ask'] = async (id, command, input, options) => {
+    const ask: TestActorNode['ask'] = async (id, command, input, options) => {
       if (
         (command as AggregateCommand<never, unknown>) === (drawFromFleetCommand as unknown) &&
         !done
@@ -169,7 +172,7 @@ t.test('an agent that leaves between the look and the draw', async (t) => {
     }
     return { ...one, ask }
   }
-  async function begin(one: ActorNode) {
+  async function begin(one: TestActorNode) {
     const fleets = [await fleetWith(one, 1), await fleetWith(one, 4)] as const
     const agentId = await one.born(0)
     await one.ask(fleets[0], joinFleetCommand, { agentId })
@@ -181,18 +184,24 @@ t.test('an agent that leaves between the look and the draw', async (t) => {
     throw poor()
   }
 
-  t.test('gets no loan once its fleet knows, and an insufficient balance error', async (t) => {
-    const { sql, one } = await createSingleNode(t)
-    const { fleets, agentId, drawing } = await begin(one)
-    const late = before(one, async () => {
-      await leave(one, agentId)
-      await one.wake(fleets[0], 'fleet')
-    })
-    t.equal(await errorCodeOf(withFleetCredit(partsOf(late), drawing, attempt)), 'payment_required')
-    t.strictSame(await poolOf(one, fleets[0]), { promo: 0.25, cash: 1 })
-    await assertNoViolations(t, sql)
-  })
-  t.test('is lent by the fleet it has joined meanwhile', async (t) => {
+  t.test(
+    'gets no loan after its fleet has absorbed the message, and an insufficient balance error',
+    async (t) => {
+      const { sql, one } = await createSingleNode(t)
+      const { fleets, agentId, drawing } = await begin(one)
+      const late = before(one, async () => {
+        await leave(one, agentId)
+        await one.wake(fleets[0], 'fleet')
+      })
+      t.equal(
+        await awaitErrorCodeOrOk(retryWithFleetLoan(partsOf(late), drawing, attempt)),
+        'payment_required',
+      )
+      t.strictSame(await poolOf(one, fleets[0]), { promo: 0.25, cash: 1 })
+      await assertNoViolations(t, sql)
+    },
+  )
+  t.test('gets a loan of the fleet that it has joined meanwhile', async (t) => {
     const { sql, one } = await createSingleNode(t)
     const { fleets, agentId, drawing } = await begin(one)
     const late = before(one, async () => {
@@ -200,7 +209,7 @@ t.test('an agent that leaves between the look and the draw', async (t) => {
       await one.wake(fleets[0], 'fleet')
       await one.ask(fleets[1], joinFleetCommand, { agentId })
     })
-    t.equal(await withFleetCredit(partsOf(late), drawing, attempt), fromUsdc(0.1))
+    t.equal(await retryWithFleetLoan(partsOf(late), drawing, attempt), fromUsdc(0.1))
     t.strictSame(await poolOf(one, fleets[0]), { promo: 0.25, cash: 1 })
     t.strictSame(await poolOf(one, fleets[1]), { promo: 0.9, cash: 4 })
     await one.ask(agentId, releaseCallHoldCommand, { callId: drawing.callId })
@@ -214,7 +223,7 @@ t.test('an agent that leaves between the look and the draw', async (t) => {
       await leave(one, agentId)
       await one.ask(fleets[1], joinFleetCommand, { agentId })
     })
-    t.equal(await withFleetCredit(partsOf(late), drawing, attempt), fromUsdc(0.1))
+    t.equal(await retryWithFleetLoan(partsOf(late), drawing, attempt), fromUsdc(0.1))
     await one.ask(agentId, releaseCallHoldCommand, { callId: drawing.callId })
     t.strictSame(await poolOf(one, fleets[0]), { promo: 0.25, cash: 1 })
     t.strictSame(await poolOf(one, fleets[1]), { promo: 1, cash: 4 })
@@ -222,26 +231,29 @@ t.test('an agent that leaves between the look and the draw', async (t) => {
   })
 })
 
-t.test('an agent moves between fleets on two nodes, and none is mistaken', async (t) => {
-  const { sql, one, two } = await createNodePair(t)
-  const nodes = [one, two]
-  const fleets = [await fleetWith(one, 1), await fleetWith(one, 1)]
-  const agentId = await one.born(0)
-  for (let move = 0; move < 12; move += 1) {
-    // The same fleet three times in a row, then the other one, always on another node.
-    const [at, next] = [nodes[move % 2] as ActorNode, nodes[(move + 1) % 2] as ActorNode]
-    const fleetId = fleets[Math.floor(move / 3) % 2] as string
-    await at.ask(fleetId, joinFleetCommand, { agentId })
-    const joined = await errorCodeOf(next.ask(fleetId, joinFleetCommand, { agentId }))
-    t.equal(joined, 'already_in_fleet')
-    t.strictSame(await leave(next, agentId), { fleetId })
-    t.equal(await errorCodeOf(leave(at, agentId, fleetId)), 'not_in_fleet')
-  }
-  await assertNoViolations(t, sql)
-  const rows =
-    await sql`select count(*)::int as n from fleet_departures where agent_id = ${agentId}`
-  t.strictSame([...rows], [{ n: 12 }])
-})
+t.test(
+  'an agent that moves between fleets on two nodes gets loans of its current fleet',
+  async (t) => {
+    const { sql, one, two } = await createNodePair(t)
+    const nodes = [one, two]
+    const fleets = [await fleetWith(one, 1), await fleetWith(one, 1)]
+    const agentId = await one.born(0)
+    for (let move = 0; move < 12; move += 1) {
+      // The same fleet three times in a row, then the other one, always on another node.
+      const [at, next] = [nodes[move % 2] as TestActorNode, nodes[(move + 1) % 2] as TestActorNode]
+      const fleetId = fleets[Math.floor(move / 3) % 2] as string
+      await at.ask(fleetId, joinFleetCommand, { agentId })
+      const joined = await awaitErrorCodeOrOk(next.ask(fleetId, joinFleetCommand, { agentId }))
+      t.equal(joined, 'already_in_fleet')
+      t.strictSame(await leave(next, agentId), { fleetId })
+      t.equal(await awaitErrorCodeOrOk(leave(at, agentId, fleetId)), 'not_in_fleet')
+    }
+    await assertNoViolations(t, sql)
+    const rows =
+      await sql`select count(*)::int as n from fleet_departures where agent_id = ${agentId}`
+    t.strictSame([...rows], [{ n: 12 }])
+  },
+)
 
 for (const [fault, name] of [
   [loseConnectionBeforeCommit, 'before it is sent'],
@@ -262,7 +274,7 @@ for (const [fault, name] of [
   })
 }
 
-t.test('a loan without a fleet id returns to the fleet of that time', async (t) => {
+t.test('a loan without a fleet id returns to the fleet at that time', async (t) => {
   const { sql, one } = await createSingleNode(t)
   const fleets = [await fleetWith(one, 1), await fleetWith(one, 4)] as const
   const [agentId, callId] = [await one.born(0), newUuidV7(Date.now())]

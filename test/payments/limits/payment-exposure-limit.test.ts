@@ -2,7 +2,7 @@ import t from 'tap'
 import { fromUsdc, type Micros } from '../../../core/money.ts'
 import { createUnpaidExposureLimit } from '../../../payments/limits/unpaid-exposure-limit.ts'
 
-/** A store that answers when it is told to, and a clock that is moved. */
+/** A store that answers on command, and a manual clock. */
 function meter() {
   let now = 0
   const readings: ((stake: Micros) => void)[] = []
@@ -19,7 +19,7 @@ function meter() {
   }
 }
 
-t.test('payments that a reading may have missed count until a later reading', async (t) => {
+t.test('payments that a read may have missed count until a later read', async (t) => {
   const { room, answer, later, readings } = meter()
   const first = room()
   await answer(0)
@@ -39,7 +39,7 @@ t.test('payments that a reading may have missed count until a later reading', as
   t.equal(await third, null, 'the second has not ended, the first was read')
 })
 
-t.test('an ended claim counts as the next reading reports it', async (t) => {
+t.test('an ended claim counts as the next read reports it', async (t) => {
   const { room, answer, later } = meter()
   const [first, second] = [room(), room()]
   await answer(0)
@@ -51,7 +51,7 @@ t.test('an ended claim counts as the next reading reports it', async (t) => {
   t.ok(await third, 'they came to nothing, or have settled')
 })
 
-t.test('a failed reading is not cached', async (t) => {
+t.test('a failed read is not cached', async (t) => {
   let fails = true
   const read = async () => {
     if (fails) throw new Error('no answer')

@@ -7,7 +7,7 @@ import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { createEvmClient } from '../../../chain/evm/evm-client.ts'
 import { MULTICALL3_ADDRESS, encodeMulticall } from '../../../chain/evm/multicall.ts'
 import { PAYMENT_NETWORKS, toAtomicUnits } from '../../../chain/payment-networks.ts'
-import type { HexString, OnchainPayment } from '../../../chain/onchain-payment.ts'
+import type { HexString, NormalizedPayment } from '../../../chain/onchain-payment-types.ts'
 import {
   PERMIT2_ADDRESS,
   permit2SettleCall,
@@ -20,7 +20,7 @@ import { fromUsdc } from '../../../core/money.ts'
 import { recordPaymentSubmittedCommand } from '../../../payments/commands/settlement-commands.ts'
 import type { PaymentChainName } from '../../../payments/ledger-accounts.ts'
 import { createSettler, type SettlerDeps } from '../../../payments/settlement/settler.ts'
-import { createSettlementStore } from '../../../persistence/payments/settlement-store.ts'
+import { createSettlementQueries } from '../../../persistence/payments/settlement-queries.ts'
 import { createSettlerTransactionStore } from '../../../persistence/payments/settler-transaction-store.ts'
 import { startLocalBsc, startLocalTempo } from '../../support/chain/local-chain.ts'
 import {
@@ -32,7 +32,7 @@ import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import { assertNoViolations } from '../../support/actors/test-actor-node-pairs.ts'
 import {
   runSettlementCommand,
-  claimPaymentOn,
+  claimPaymentOnTestNode,
   sampleClaim,
   samplePayment,
   PAYMENT_TIMER_COMMANDS,
@@ -48,7 +48,7 @@ async function settling(t: Test, rails: Partial<SettlerDeps>) {
   const { sql } = await createTestDatabase(t)
   const clock = createOffsetClock()
   const actors = createActorNode(t, sql, { clock, timerCommands: PAYMENT_TIMER_COMMANDS })
-  const store = createSettlementStore(sql)
+  const store = createSettlementQueries(sql)
   const none = { base: null, bsc: null, tempo: null, facilitator: null }
   const rest = {
     sweepMs: null,
@@ -63,17 +63,19 @@ async function settling(t: Test, rails: Partial<SettlerDeps>) {
     clock,
     actors,
     settler: made,
-    async claimed(payment: OnchainPayment, chain: PaymentChainName) {
+    async claimed(payment: NormalizedPayment, chain: PaymentChainName) {
       const asked = sampleClaim(payment, { chain, mode: 'first', balance: null, balanceBlock: 0n })
-      await claimPaymentOn(actors, asked)
+      await claimPaymentOnTestNode(actors, asked)
       return toSettlementId(payment)
     },
     txOf: async (id: string) => (await store.find(id))?.txHash,
   }
 }
 
-/** What the unmodified client of MPP would send now. */
-async function charge(account: PrivateKeyAccount): Promise<OnchainPayment & { hash: HexString }> {
+/** The payment that the unmodified MPP client would send now. */
+async function charge(
+  account: PrivateKeyAccount,
+): Promise<NormalizedPayment & { hash: HexString }> {
   const now = Date.now()
   const payment = await readTempoChargePayment(
     (await createTempoChargeCredential({ account }, { now })).text,
@@ -83,7 +85,7 @@ async function charge(account: PrivateKeyAccount): Promise<OnchainPayment & { ha
   return { ...payment, hash: payment.proof.hash }
 }
 
-t.test('MPP: the payer’s own transaction is sent, and known by its hash', async (t) => {
+t.test('MPP: the payer’s own transaction is sent and identified by its hash', async (t) => {
   const chain = await startLocalTempo()
   t.teardown(() => chain.stop())
   const gate = await startRpcFaultProxy(t, chain.rpcUrl)
@@ -107,7 +109,7 @@ t.test('MPP: the payer’s own transaction is sent, and known by its hash', asyn
 
   gate.decide(() => 'lost')
   const down = await at.claimed(await charge(await rich()), 'tempo')
-  t.equal(await at.settler.settled(down, 500), 'pending', 'nobody answers')
+  t.equal(await at.settler.settled(down, 500), 'pending', 'no node answers')
   gate.decide(() => 'pass')
   t.equal(await at.settler.settled(down, 10_000), 'settled')
 
@@ -202,25 +204,22 @@ t.test('Permit2 on BSC settles through the proxy', async (t) => {
   await assertNoViolations(t, at.sql)
 })
 
-t.test(
-  'a nonce that its owner burned on another permit is lost when its time is over',
-  async (t) => {
-    const at = await bsc(t)
-    const payer = await at.rich()
-    const permit = at.permitOf(payer)
-    const { payment } = await at.signed(payer, permit)
-    const elsewhere = await at.signed(payer, { ...permit, to: payer.address.toLowerCase() })
-    await sendTransactionFrom(at.chain, payer, elsewhere.call)
-    const id = await at.claimed(payment, 'bsc')
-    t.equal(await at.settler.settled(id, 500), 'pending', 'a node may lag behind its own state')
-    await at.chain.client.increaseTime({ seconds: 400 })
-    await at.chain.mine(1)
-    t.equal(await at.settler.settled(id, 10_000), 'lost')
-    await assertNoViolations(t, at.sql)
-  },
-)
+t.test('a nonce used by its owner for another permit is lost after its deadline', async (t) => {
+  const at = await bsc(t)
+  const payer = await at.rich()
+  const permit = at.permitOf(payer)
+  const { payment } = await at.signed(payer, permit)
+  const elsewhere = await at.signed(payer, { ...permit, to: payer.address.toLowerCase() })
+  await sendTransactionFrom(at.chain, payer, elsewhere.call)
+  const id = await at.claimed(payment, 'bsc')
+  t.equal(await at.settler.settled(id, 500), 'pending', 'a node may lag behind its own state')
+  await at.chain.client.increaseTime({ seconds: 400 })
+  await at.chain.mine(1)
+  t.equal(await at.settler.settled(id, 10_000), 'lost')
+  await assertNoViolations(t, at.sql)
+})
 
-t.test('one transfer that fits two cancelled permits pays for one of them', async (t) => {
+t.test('one transfer that matches two cancelled permits pays for one of them', async (t) => {
   const at = await bsc(t)
   const payer = await at.rich()
   const permits = [at.permitOf(payer, 7n), at.permitOf(payer, 8n)] as const
@@ -304,7 +303,7 @@ t.test(
     const gone = await at.claimed(signed(), 'solana')
     t.equal(await at.settler.settled(gone, 600), 'pending')
     at.clock.pass(400_000)
-    t.equal(await at.settler.settled(gone, 600), 'pending', 'nobody has said it is lost')
+    t.equal(await at.settler.settled(gone, 600), 'pending', 'no reply says that it is lost')
     await assertNoViolations(t, at.sql)
   },
 )

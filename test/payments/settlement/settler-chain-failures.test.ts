@@ -3,14 +3,14 @@ import { assertNoViolations } from '../../support/actors/test-actor-node-pairs.t
 import {
   signCancellation,
   advanceChainAndNodeTime,
-  countPoolTransactions,
+  countMempoolTransactions,
   sendTransactionFrom,
   settlementTransferCallOf,
   createRandomAccount,
   encodeTokenCall,
   encodeCancelAuthorization,
   listSettlerTransactions,
-  spinUntil,
+  pollUntilTrue,
   AUTHORIZATION_LIFETIME_MS,
   startSettlerScenario,
 } from '../../support/payments/settler-scenario.ts'
@@ -54,7 +54,7 @@ t.test('a cancellation dropped by a reorg: the later settlement is counted', asy
   await assertNoViolations(t, at.sql)
 })
 
-t.test('a third party submits it first: the money has arrived all the same', async (t) => {
+t.test('a payment submitted first by a third party is settled', async (t) => {
   const at = await startSettlerScenario(t)
   const { claimed, id, payment } = await at.paid(0.03)
   const tx = await sendTransactionFrom(
@@ -69,14 +69,14 @@ t.test('a third party submits it first: the money has arrived all the same', asy
 })
 
 t.test(
-  'a third party is faster in the same block: ours reverts, the payment has settled',
+  'a payment of a third party in the same block: our transaction reverts, the payment is settled',
   async (t) => {
     const at = await startSettlerScenario(t, { receiptMs: 10_000 })
     const { claimed, id, payment } = await at.paid(0.03)
     await at.chain.client.setAutomine(false)
     const waiting = at.settler.settled(id, 20_000)
-    await spinUntil(async () => (await at.stateOf(claimed)) === 'submitted/delivered')
-    await spinUntil(async () => (await countPoolTransactions(at)) === 1)
+    await pollUntilTrue(async () => (await at.stateOf(claimed)) === 'submitted/delivered')
+    await pollUntilTrue(async () => (await countMempoolTransactions(at)) === 1)
     const more = { wait: false, tip: 10n ** 11n }
     const tx = await sendTransactionFrom(
       at.chain,
@@ -92,12 +92,12 @@ t.test(
   },
 )
 
-t.test('a mined revert is signed again once the money is back', async (t) => {
+t.test('a reverted transaction is signed again when funds return', async (t) => {
   const at = await startSettlerScenario(t, { receiptMs: 10_000 })
   const { claimed, id, payer } = await at.paid(0.03)
   await at.chain.client.setAutomine(false)
   const waiting = at.settler.settled(id, 20_000)
-  await spinUntil(async () => (await countPoolTransactions(at)) === 1)
+  await pollUntilTrue(async () => (await countMempoolTransactions(at)) === 1)
   const more = { wait: false, tip: 10n ** 11n }
   await sendTransactionFrom(
     at.chain,
@@ -106,7 +106,7 @@ t.test('a mined revert is signed again once the money is back', async (t) => {
     more,
   )
   await at.chain.mine(1)
-  await spinUntil(async () => (await at.stateOf(claimed)) === 'unknown/delivered')
+  await pollUntilTrue(async () => (await at.stateOf(claimed)) === 'unknown/delivered')
   await at.chain.client.setAutomine(true)
   await at.chain.mint(payer.address, 30_000n)
   t.equal(await waiting, 'settled')
@@ -117,19 +117,19 @@ t.test('a mined revert is signed again once the money is back', async (t) => {
   await assertNoViolations(t, at.sql)
 })
 
-t.test('it expires before a block takes it: ours reverts, and it is lost', async (t) => {
+t.test('a payment that expires before it is mined reverts and is lost', async (t) => {
   const at = await startSettlerScenario(t, { receiptMs: 10_000 })
   const { claimed, id } = await at.paid(0.03)
   await at.chain.client.setAutomine(false)
   const waiting = at.settler.settled(id, 20_000)
-  await spinUntil(async () => (await countPoolTransactions(at)) === 1)
+  await pollUntilTrue(async () => (await countMempoolTransactions(at)) === 1)
   await advanceChainAndNodeTime(at, AUTHORIZATION_LIFETIME_MS)
   t.equal(await waiting, 'lost')
   t.equal(await at.stateOf(claimed), 'lost/delivered')
   await assertNoViolations(t, at.sql)
 })
 
-t.test('code appears on the payer: the signature is void, the loss is counted', async (t) => {
+t.test('code deployed to the payer voids the signature, and the loss is counted', async (t) => {
   const at = await startSettlerScenario(t)
   const { claimed, id, payer } = await at.paid(0.03)
   await at.chain.client.setCode({ address: payer.address, bytecode: '0xfe' })
@@ -141,7 +141,7 @@ t.test('code appears on the payer: the signature is void, the loss is counted', 
   await assertNoViolations(t, at.sql)
 })
 
-t.test('a token that is paused delays', async (t) => {
+t.test('a paused token delays the settlement', async (t) => {
   const at = await startSettlerScenario(t)
   const { claimed, id } = await at.paid(0.03)
   await sendTransactionFrom(at.chain, createRandomAccount(), encodeTokenCall('setPaused', [true]))

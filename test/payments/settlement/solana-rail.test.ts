@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import type { OnchainPayment } from '../../../chain/onchain-payment.ts'
+import type { NormalizedPayment } from '../../../chain/onchain-payment-types.ts'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import { createSolanaPaymentFinder } from '../../../chain/solana/find-solana-payment.ts'
 import { createSolanaRpc } from '../../../chain/solana/solana-rpc.ts'
@@ -7,7 +7,7 @@ import { createFacilitatorClient } from '../../../chain/x402/facilitator-client.
 import { parseSolanaTransfer } from '../../../chain/solana/solana-transaction.ts'
 import { MINUTE, SECOND } from '../../../core/clock.ts'
 import { createSettler } from '../../../payments/settlement/settler.ts'
-import { createSettlementStore } from '../../../persistence/payments/settlement-store.ts'
+import { createSettlementQueries } from '../../../persistence/payments/settlement-queries.ts'
 import { createSettlerTransactionStore } from '../../../persistence/payments/settler-transaction-store.ts'
 import { sampleOffer } from '../../support/payments/sample-payment-offer.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
@@ -18,7 +18,7 @@ import {
 } from '../../support/chain/test-solana-facilitator.ts'
 import { assertNoViolations } from '../../support/actors/test-actor-node-pairs.ts'
 import {
-  claimPaymentOn,
+  claimPaymentOnTestNode,
   sampleClaim,
   samplePayment,
   PAYMENT_TIMER_COMMANDS,
@@ -39,7 +39,7 @@ const ALL: LandedTransfer = { to: PAY_TO, amount: 30_000n }
 const NO: FacilitatorBehaviour = { refuses: 'duplicate_settlement' }
 
 const chain = await startTestSolanaRpc(t)
-/** The chain's time goes with it, unless a test says otherwise. */
+/** The time of the chain follows it, unless a test sets it. */
 const clock = createOffsetClock()
 /** How the facilitator's next transactions stand in their blocks. */
 let landing: LandedTransfer = ALL
@@ -49,7 +49,7 @@ const facilitator = await startTestFacilitator(t, (transaction) => chain.land(tr
 async function settling(t: Test, { withNode = true } = {}) {
   const { sql } = await createTestDatabase(t)
   const actors = createActorNode(t, sql, { clock, timerCommands: PAYMENT_TIMER_COMMANDS })
-  const store = createSettlementStore(sql)
+  const store = createSettlementQueries(sql)
   const log: string[] = []
   const rpc = createSolanaRpc({ rpcUrl: chain.url, send: fetch, timeoutMs: 8 * SECOND })
   const made = createSettler({
@@ -73,13 +73,13 @@ async function settling(t: Test, { withNode = true } = {}) {
     log,
     settler: made,
     stateOf,
-    /** Time goes by here and on the chain, until whatever rests has its turn. */
+    /** Advances time here and on the chain until pending work is due. */
     async elapse(ms: number, theirs = ms): Promise<void> {
       clock.pass(ms)
       chain.pass(theirs / SECOND)
       await made.sweep()
     },
-    /** A payment that was claimed, and what the facilitator makes of it first. */
+    /** A claimed payment, with the first reply of the facilitator. */
     async claimed(
       fates: readonly FacilitatorBehaviour[],
       how: LandedTransfer = ALL,
@@ -89,14 +89,14 @@ async function settling(t: Test, { withNode = true } = {}) {
       landing = how
       const mode = { chain: 'solana', mode: 'first', balance: null, balanceBlock: 0n } as const
       const claimed = sampleClaim(payment, mode)
-      await claimPaymentOn(actors, claimed)
+      await claimPaymentOnTestNode(actors, claimed)
       await made.sweep()
       return { id: toSettlementId(payment), payment }
     },
   }
 }
 
-function signed(now: number, transaction = createSignedSolanaTransfer()): OnchainPayment {
+function signed(now: number, transaction = createSignedSolanaTransfer()): NormalizedPayment {
   const read = parseSolanaTransfer(Buffer.from(transaction, 'base64'))
   if (read === null || requirement === undefined) throw new Error('it cannot be read')
   return samplePayment(0.03, {
@@ -109,7 +109,7 @@ function signed(now: number, transaction = createSignedSolanaTransfer()): Onchai
     proof: { kind: 'solana', transaction, requirement },
   })
 }
-const transactionOf = ({ proof }: OnchainPayment): string =>
+const transactionOf = ({ proof }: NormalizedPayment): string =>
   proof.kind === 'solana' ? proof.transaction : ''
 
 t.test('a landed payment settles without a reply of the facilitator', async (t) => {
@@ -146,7 +146,7 @@ t.test('other transfers of a payer are not taken for the payment', async (t) => 
   chain.expire(false)
 })
 
-t.test('a payment is lost only when no block has it and none can take it', async (t) => {
+t.test('a payment is lost only if no block contains it and none can include it', async (t) => {
   const at = await settling(t)
   const { id } = await at.claimed(['broken'])
   const stays = async (why: string, ms: number, theirs = ms) => {
@@ -172,7 +172,7 @@ t.test('a payment is lost only when no block has it and none can take it', async
 })
 
 t.test(
-  'a failed or redirected transaction is lost, one with too little money stays open',
+  'a failed or redirected transaction is lost, one with too small an amount stays open',
   async (t) => {
     const at = await settling(t)
     const failed = await at.claimed(['unanswered'], { ...ALL, failed: true })
@@ -186,7 +186,7 @@ t.test(
   },
 )
 
-t.test('a node with unusable replies decides nothing', async (t) => {
+t.test('unusable replies of a node leave the payment open', async (t) => {
   const at = await settling(t)
   const { id } = await at.claimed(['unanswered'])
   chain.expire(true)
@@ -225,7 +225,7 @@ t.test('an unsent payment is lost at once, and found if it landed anyway', async
 t.test('without a node no payment that may have arrived is reported as lost', async (t) => {
   const at = await settling(t, { withNode: false })
   const { id } = await at.claimed(['unanswered'])
-  // Asked again, it fails because it has been carried out: that says nothing of the first time.
+  // A second request fails because the first was executed; it proves nothing about the first.
   facilitator.decide([{ refuses: 'transaction_simulation_failed' }], NO)
   for (let minutes = 0; minutes < 60; minutes += 12) {
     await at.elapse(12 * MINUTE)

@@ -4,13 +4,13 @@ import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import { createFacilitatorClient } from '../../../chain/x402/facilitator-client.ts'
 import { SECOND } from '../../../core/clock.ts'
 import { createSettler } from '../../../payments/settlement/settler.ts'
-import { createSettlementStore } from '../../../persistence/payments/settlement-store.ts'
+import { createSettlementQueries } from '../../../persistence/payments/settlement-queries.ts'
 import { createSettlerTransactionStore } from '../../../persistence/payments/settler-transaction-store.ts'
 import { sampleOffer } from '../../support/payments/sample-payment-offer.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import { assertNoViolations } from '../../support/actors/test-actor-node-pairs.ts'
 import {
-  claimPaymentOn,
+  claimPaymentOnTestNode,
   sampleClaim,
   samplePayment,
   PAYMENT_TIMER_COMMANDS,
@@ -18,10 +18,10 @@ import {
 import { toSettlementId } from '../../../payments/commands/payment-claim-commands.ts'
 import { createActorNode } from '../../support/actors/test-actor-node.ts'
 import { startFixtureServer } from '../../support/upstreams/fixture-server.ts'
-import { createOffsetClock, spinUntil } from '../../support/payments/settler-scenario.ts'
+import { createOffsetClock, pollUntilTrue } from '../../support/payments/settler-scenario.ts'
 
 const network = PAYMENT_NETWORKS.solana.caip2
-/** What a facilitator says that has tried what another of its servers has sent in the meantime. */
+/** Reply of a facilitator whose other server has sent the transaction in the meantime. */
 const REFUSED = {
   success: false,
   errorReason: 'transaction_simulation_failed',
@@ -38,7 +38,7 @@ t.test('Solana: a settle request of one node is not repeated by another', async 
   })
   const { sql } = await createTestDatabase(t)
   const clock = createOffsetClock()
-  const store = createSettlementStore(sql)
+  const store = createSettlementQueries(sql)
   const nodes = [1, 2].map(() => {
     const actors = createActorNode(t, sql, { clock, timerCommands: PAYMENT_TIMER_COMMANDS })
     const facilitator = createFacilitatorClient({ url, send: fetch, clock })
@@ -63,10 +63,10 @@ t.test('Solana: a settle request of one node is not repeated by another', async 
   const payment = samplePayment(0.03, { chain: network, asset, from: 'Payer', proof })
   const id = toSettlementId(payment)
   const settleFirst = { chain: 'solana', mode: 'first', balance: null, balanceBlock: 0n } as const
-  await claimPaymentOn(one.actors, sampleClaim(payment, settleFirst))
+  await claimPaymentOnTestNode(one.actors, sampleClaim(payment, settleFirst))
 
   const first = one.settler.settled(id, 60_000)
-  await spinUntil(async () => asked.length === 1)
+  await pollUntilTrue(async () => asked.length === 1)
   const second = two.settler.settled(id, 1_000)
   t.equal(await second, 'pending')
   t.equal(asked.length, 1)
@@ -75,15 +75,15 @@ t.test('Solana: a settle request of one node is not repeated by another', async 
 
   const other = { ...payment, nonce: `${payment.nonce}0` }
   const left = toSettlementId(other)
-  await claimPaymentOn(one.actors, sampleClaim(other, settleFirst))
+  await claimPaymentOnTestNode(one.actors, sampleClaim(other, settleFirst))
   const never = one.settler.settled(left, 60_000)
-  await spinUntil(async () => asked.length === 2)
+  await pollUntilTrue(async () => asked.length === 2)
   t.equal(await two.settler.settled(left, 500), 'pending')
   clock.pass(20 * SECOND)
   const last = two.settler.settled(left, 60_000)
-  await spinUntil(async () => asked.length === 3)
+  await pollUntilTrue(async () => asked.length === 3)
   asked[2]?.(SENT_LATER)
-  t.equal(await last, 'settled', 'whoever was asked first has had its time')
+  t.equal(await last, 'settled', 'after the time of the first request')
   asked[1]?.(REFUSED)
   t.equal(await never, 'settled')
   await assertNoViolations(t, sql)

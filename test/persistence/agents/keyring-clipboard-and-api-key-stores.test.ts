@@ -11,7 +11,10 @@ import {
   toAgentRow,
 } from '../../../persistence/agents/agent-profile-store.ts'
 import { deriveSubkey } from '../../../core/key-derivation-and-encryption.ts'
-import { createTestServer, TEST_MASTER_KEY } from '../../support/http/test-http-server.ts'
+import {
+  createTestServer,
+  TEST_MASTER_KEY,
+} from '../../support/http/test-fastify-server-with-custom-routes.ts'
 
 const at = new Date('2026-11-21T10:00:00Z')
 const AGENT = '018f2f6e-7c1a-7b3a-9c55-3d0a3f1b2c4d'
@@ -107,7 +110,7 @@ t.test('rows of a new agent go through a command as whole JSON rows', async (t) 
     expiresAt: null,
     createdAt: at,
   })
-  const about = { agentId, name: 'a', framework: 'http', createdAt: at }
+  const about = { agentId, name: 'a', framework: 'http', createdAt: at, discoverable: false }
   const nothing = {
     description: null,
     toolCategory: null,

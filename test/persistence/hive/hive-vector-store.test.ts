@@ -2,13 +2,13 @@ import t from 'tap'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { createHiveVectorStore } from '../../../persistence/hive/hive-vector-store.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
-import { waitUntilTrue } from '../../support/schedules/due-slots.ts'
+import { waitUntilTrue } from '../../support/schedules/make-schedule-slots-due.ts'
 
 const MODEL = 'm'
-/** More than what comes later may have been read before. */
+/** Enough vectors that some with smaller ids arrive after the reader has passed them. */
 const MANY = 300
 
-t.test('vectors that another node brings more slowly are not passed over', async (t) => {
+t.test('vectors that another node stores later are not skipped', async (t) => {
   const { sql } = await createTestDatabase(t)
   const store = createHiveVectorStore(sql)
   const entries = Array.from({ length: MANY + 3 }, () => newUuidV7(Date.now())).sort()

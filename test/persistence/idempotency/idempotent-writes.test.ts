@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createSystemClock } from '../../../core/clock.ts'
+import { createDatabaseAdjustedClock } from '../../../core/clock.ts'
 import { deriveEncryptionKey } from '../../../core/key-derivation-and-encryption.ts'
 import { ServiceError } from '../../../core/errors.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
@@ -8,7 +8,10 @@ import {
   createIdempotentWrites,
   type IdempotentRequest,
 } from '../../../persistence/idempotency/idempotent-writes.ts'
-import { createTestServer, TEST_MASTER_KEY } from '../../support/http/test-http-server.ts'
+import {
+  createTestServer,
+  TEST_MASTER_KEY,
+} from '../../support/http/test-fastify-server-with-custom-routes.ts'
 
 const write = (fields: Partial<IdempotentRequest> = {}): IdempotentRequest => ({
   owner: 'owner',
@@ -41,11 +44,11 @@ t.test('a repeated write gets the first answer and is done once', async (t) => {
   })
 })
 
-t.test('equal writes at once are one write, on one node and on two', async (t) => {
+t.test('concurrent equal writes run once, on one node and on two', async (t) => {
   const { once, sql } = await createTestServer(t)
   const neighbour = createIdempotentWrites(
     sql,
-    createSystemClock(),
+    createDatabaseAdjustedClock(),
     deriveEncryptionKey(TEST_MASTER_KEY, 'answers'),
   )
   let done = 0
@@ -60,7 +63,7 @@ t.test('equal writes at once are one write, on one node and on two', async (t) =
   t.equal(answers.filter(({ replayed }) => !replayed).length, 1)
 })
 
-t.test('a rejected write leaves nothing, and its key may be used again', async (t) => {
+t.test('a rejected write stores nothing, and its key may be used again', async (t) => {
   const { once, sql } = await createTestServer(t)
   const refused = once.runTransaction(write(), async (tx) => {
     await tx`insert into clipboard values ('bp', 'k', '1', null, now())`
@@ -113,7 +116,7 @@ t.test('a command stores its reply, or detects that another node was first', asy
   })
 })
 
-/** Work that leaves what it made where a later try finds it, and may be told to end before its answer. */
+/** Work that stores its results for a retry and can crash before its reply. */
 function plan() {
   const made = new Set<string>()
   const told = { admitted: 0, crash: false }
@@ -123,7 +126,7 @@ function plan() {
     admit: async () => void (told.admitted += 1),
     draw: () => ({ id: newUuidV7(Date.now()) }),
     async work({ id }: { id: string }, again: boolean) {
-      if (!again && made.has(id)) throw new Error('made before, and not told so')
+      if (!again && made.has(id)) throw new Error('created before, without the flag')
       made.add(id)
       if (told.crash) throw new Error('the process ends here')
       return { status: 201, body: { id, at: made.size } }
@@ -131,7 +134,7 @@ function plan() {
   }
 }
 
-t.test('work that is begun again makes nothing else, and is answered once', async (t) => {
+t.test('repeated work has the same effect and one answer', async (t) => {
   const { once, sql } = await createTestServer(t)
   const onboarding = plan()
   onboarding.told.crash = true
@@ -154,29 +157,32 @@ t.test('work that is begun again makes nothing else, and is answered once', asyn
   t.notOk(draft?.sealed.includes([...onboarding.made][0] ?? ''), 'a draw is kept sealed')
 })
 
-t.test('begun with another request, or not admitted, a key is refused or free', async (t) => {
-  const { once, sql } = await createTestServer(t)
-  const onboarding = plan()
-  const full = async () => {
-    throw new ServiceError('rate_limited')
-  }
-  await t.rejects(once.runResumable(write(), { ...onboarding, admit: full }), {
-    code: 'rate_limited',
-  })
-  onboarding.told.crash = true
-  await t.rejects(once.runResumable(write({ hash: 'h2' }), onboarding), /ends here/)
-  onboarding.told.crash = false
-  await t.rejects(once.runResumable(write(), onboarding), { code: 'idempotency_key_reused' })
-  await sql`update idempotency_drafts set at = now() - interval '11 minutes'`
-  await once.runResumable(write(), onboarding)
-  t.equal(onboarding.made.size, 2, 'after ten minutes the key stands for something new')
-})
+t.test(
+  'a key used with another request is rejected, and the key of a rejected request is free',
+  async (t) => {
+    const { once, sql } = await createTestServer(t)
+    const onboarding = plan()
+    const full = async () => {
+      throw new ServiceError('rate_limited')
+    }
+    await t.rejects(once.runResumable(write(), { ...onboarding, admit: full }), {
+      code: 'rate_limited',
+    })
+    onboarding.told.crash = true
+    await t.rejects(once.runResumable(write({ hash: 'h2' }), onboarding), /ends here/)
+    onboarding.told.crash = false
+    await t.rejects(once.runResumable(write(), onboarding), { code: 'idempotency_key_reused' })
+    await sql`update idempotency_drafts set at = now() - interval '11 minutes'`
+    await once.runResumable(write(), onboarding)
+    t.equal(onboarding.made.size, 2, 'after ten minutes the key stands for something new')
+  },
+)
 
-t.test('the same work on two nodes at once is one', async (t) => {
+t.test('concurrent equal work on two nodes runs once', async (t) => {
   const { once, sql } = await createTestServer(t)
   const neighbour = createIdempotentWrites(
     sql,
-    createSystemClock(),
+    createDatabaseAdjustedClock(),
     deriveEncryptionKey(TEST_MASTER_KEY, 'answers'),
   )
   const onboarding = plan()

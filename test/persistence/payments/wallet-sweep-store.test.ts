@@ -1,13 +1,13 @@
 import t from 'tap'
 import { newUuidV7 } from '../../../core/ids.ts'
-import { micros } from '../../../core/money.ts'
+import { asMicros } from '../../../core/money.ts'
 import {
   createDepositStore,
   type IncomingUsdcTransfer,
 } from '../../../persistence/payments/deposit-store.ts'
 import { createWalletSweepStore } from '../../../persistence/payments/wallet-sweep-store.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
-import { pauseNextStatementReading } from '../../support/postgres/pause-postgres-statement.ts'
+import { pauseNextSqlStatementOnTable } from '../../support/postgres/pause-postgres-statement.ts'
 
 const [CHAIN, ADDRESS] = ['base', `0x${'a1'.repeat(20)}`]
 const AGENT = newUuidV7(Date.now())
@@ -19,7 +19,7 @@ async function swept(t: Parameters<typeof createTestDatabase>[0]) {
   const at = new Date()
   await sql`insert into wallets (agent_id, address, sealed, key_id, created_at, status)
     values (${AGENT}, ${ADDRESS}, '', '', ${at}, 'active')`
-  const amount = micros(5_000_000n)
+  const amount = asMicros(5_000_000n)
   const place = { tx: hash('01'), logIndex: 0, block: 7n, blockHash: hash('b1') }
   const arrival: IncomingUsdcTransfer = { ...place, from: hash('ff'), to: ADDRESS, amount }
   await createDepositStore(sql).creditLate(CHAIN, [arrival], at, ({ agentId, times }) => ({
@@ -49,7 +49,7 @@ t.test(
   'a wallet whose sweep is reverted during the request is not reported as empty',
   async (t) => {
     const { sql, store, amount, sweep } = await swept(t)
-    const unsure = await pauseNextStatementReading(
+    const unsure = await pauseNextSqlStatementOnTable(
       sql,
       'deposits',
       () => sql.begin((tx) => store.unsureIn(tx, CHAIN, ADDRESS)),

@@ -12,10 +12,10 @@ import { postgresSocketPath } from '../../../persistence/postgres/postmaster-pid
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
 
-/** What a server says when it lets a client in: no password, then ready for a query. */
+/** The handshake of a server: no password, then ready for a query. */
 const WELCOME = Buffer.from([0x52, 0, 0, 0, 8, 0, 0, 0, 0, 0x5a, 0, 0, 0, 5, 0x49])
 
-t.test('arrays go in and come out as they are', async (t) => {
+t.test('arrays are stored and returned unchanged', async (t) => {
   const { sql } = await createTestDatabase(t)
   const texts = ['a', '', 'null', 'NULL', '{"x"}', 'a,b', '\\ "', 'ü€🚀', '\n']
   const ids = ['00000000-0000-7000-8000-000000000001']
@@ -38,33 +38,36 @@ t.test('arrays go in and come out as they are', async (t) => {
   )
 })
 
-t.test('a server that ends right after the welcome costs the query, not the process', async (t) => {
-  const dir = mkdtempSync(join(tmpdir(), 'gas-station-connect-'))
-  const server = createServer((socket) => {
-    socket.on('error', () => {})
-    socket.once('data', () => {
-      socket.write(WELCOME)
-      socket.once('data', () => socket.destroy())
+t.test(
+  'a server that closes right after the handshake fails the query, not the process',
+  async (t) => {
+    const dir = mkdtempSync(join(tmpdir(), 'gas-station-connect-'))
+    const server = createServer((socket) => {
+      socket.on('error', () => {})
+      socket.once('data', () => {
+        socket.write(WELCOME)
+        socket.once('data', () => socket.destroy())
+      })
     })
-  })
-  server.listen(postgresSocketPath(dir))
-  await once(server, 'listening')
-  const sql = openPostgresPool({ socketDir: () => dir, database: 'gas', user: 'gas' }, { max: 1 })
-  t.teardown(async () => {
-    await sql.end({ timeout: 0 })
-    server.close()
-    rmSync(dir, { recursive: true, force: true })
-  })
-  const loose: unknown[] = []
-  const note = (error: unknown) => void loose.push(error)
-  process.on('unhandledRejection', note)
-  t.teardown(() => process.off('unhandledRejection', note))
-  await t.rejects(sql`select 1`, { code: 'CONNECTION_CLOSED' })
-  await new Promise((resolve) => setImmediate(resolve))
-  t.strictSame(loose, [], 'no promise is left without a handler')
-})
+    server.listen(postgresSocketPath(dir))
+    await once(server, 'listening')
+    const sql = openPostgresPool({ socketDir: () => dir, database: 'gas', user: 'gas' }, { max: 1 })
+    t.teardown(async () => {
+      await sql.end({ timeout: 0 })
+      server.close()
+      rmSync(dir, { recursive: true, force: true })
+    })
+    const loose: unknown[] = []
+    const note = (error: unknown) => void loose.push(error)
+    process.on('unhandledRejection', note)
+    t.teardown(() => process.off('unhandledRejection', note))
+    await t.rejects(sql`select 1`, { code: 'CONNECTION_CLOSED' })
+    await new Promise((resolve) => setImmediate(resolve))
+    t.strictSame(loose, [], 'no promise is left without a handler')
+  },
+)
 
-/** What ends the process when nobody listens; noted until the test is over. */
+/** Records unhandled errors, which would end the process, for the duration of the test. */
 function stray(t: Test): unknown[] {
   const found: unknown[] = []
   const note = (error: unknown) => void found.push(error)
@@ -146,7 +149,7 @@ async function cuttable(t: Test, databaseUrl: string) {
   return { target: { ...real, socketDir: () => dir }, cut }
 }
 
-t.test('a pool works at once after all of its connections were lost', async (t) => {
+t.test('a pool works immediately after it has lost all connections', async (t) => {
   const { settings } = await createTestDatabase(t)
   const { target, cut } = await cuttable(t, settings.databaseUrl)
   const pool = openPostgresPool(target, { max: 2 })
@@ -155,7 +158,7 @@ t.test('a pool works at once after all of its connections were lost', async (t) 
   for (let round = 0; round < 5; round += 1) {
     await Promise.all([one(), one()])
     const busy = pool`select pg_sleep(60)`.execute()
-    // Whoever asks again at once finds a connection that is about to tell of its end.
+    // An immediate query gets a connection that is about to report its end.
     const again = busy.catch(() => one().catch(() => null))
     await turns(2)
     cut()
@@ -165,7 +168,7 @@ t.test('a pool works at once after all of its connections were lost', async (t) 
   }
 })
 
-t.test('a pool that loses connections while others wait leaves none behind', async (t) => {
+t.test('a pool that loses connections while queries wait leaks none', async (t) => {
   const { sql, settings } = await createTestDatabase(t)
   const pool = openPostgresPool(parseDatabaseUrl(settings.databaseUrl), { max: 3 })
   const connections = async () => {
@@ -188,7 +191,7 @@ t.test('a pool that loses connections while others wait leaves none behind', asy
   await eventually(async () => (await connections()) <= before, 'the end of all connections')
 })
 
-t.test('a transaction is all or nothing', async (t) => {
+t.test('a transaction is atomic', async (t) => {
   const { sql, settings } = await createTestDatabase(t)
   await sql`create table kept (id int primary key)`
   const pool = openPostgresPool(parseDatabaseUrl(settings.databaseUrl), { max: 1 })

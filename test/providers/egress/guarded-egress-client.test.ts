@@ -5,17 +5,17 @@ import {
   isPublicIpAddress,
   parseIpAddressAllowlist,
 } from '../../../providers/egress/public-ip-address.ts'
-import { RequestNotSentError } from '../../../providers/egress/egress-client.ts'
+import { RequestNotSentError } from '../../../providers/egress/egress-client-port.ts'
 import { createEgressClient } from '../../../providers/egress/guarded-egress-client.ts'
 import { createGuardedHttpAgent } from '../../../providers/egress/guarded-http-agent.ts'
 import type { EgressClientSettings } from '../../../providers/egress/guarded-egress-client.ts'
 import {
   parseOutboundCallerHeaders,
-  resolveHopHeaders,
+  resolveKeyringHeadersForHop,
 } from '../../../providers/egress/outbound-caller-headers.ts'
 import { startDataRetrievalWebsite } from '../../support/upstreams/test-data-retrieval-website.ts'
 import type { FixtureServer } from '../../support/upstreams/fixture-server.ts'
-import { rejectionDetailsOf } from '../../support/tools/test-tool-context.ts'
+import { awaitRejectionDetails } from '../../support/tools/test-tool-context.ts'
 
 const signal = new AbortController().signal
 const PUBLIC = '93.184.216.34'
@@ -48,7 +48,7 @@ t.test('only globally routable unicast addresses are public', async (t) => {
   }
 })
 
-t.test('the allow list opens the ports it names and nothing else', async (t) => {
+t.test('the allow list permits only the ports that it names', async (t) => {
   const allow = parseIpAddressAllowlist('127.0.0.1:8000-8010, [::1]:9000')
   t.same(
     [8000, 8010, 7999, 8011].map((port) => allow('127.0.0.1', port)),
@@ -65,7 +65,7 @@ t.test('the allow list opens the ports it names and nothing else', async (t) => 
 })
 
 t.test(
-  'preflight refuses schemes, ports, userinfo and private literals however they are spelled',
+  'preflight rejects schemes, ports, userinfo and private literals in every spelling',
   async (t) => {
     const guard = egress(t)
     const refused = {
@@ -100,12 +100,12 @@ t.test(
     }
     for (const [url, reason] of Object.entries(refused)) {
       t.match(
-        await rejectionDetailsOf(guard.preflight({ url, signal })),
+        await awaitRejectionDetails(guard.preflight({ url, signal })),
         { code: 'blocked_url', reason },
         url,
       )
     }
-    t.match(await rejectionDetailsOf(guard.preflight({ url: 'no url', signal })), {
+    t.match(await awaitRejectionDetails(guard.preflight({ url: 'no url', signal })), {
       code: 'invalid_input',
     })
     for (const open of ['example.com:8443/a?b#c', 'example.com:3000', 'metadata.example.com/'])
@@ -113,7 +113,7 @@ t.test(
   },
 )
 
-t.test('a name is refused when any of its addresses is private, and so is localhost', async (t) => {
+t.test('a name is rejected if any of its addresses is private, and so is localhost', async (t) => {
   const answers: Record<string, string[]> = {
     'mixed.example': [PUBLIC, '127.0.0.1'],
     'inner.example': ['10.0.0.1'],
@@ -123,7 +123,7 @@ t.test('a name is refused when any of its addresses is private, and so is localh
     (answers[name] ?? []).map((address) => ({ address, family: address.includes(':') ? 6 : 4 }))
   const guard = egress(t, { resolve })
   for (const host of Object.keys(answers)) {
-    const refused = await rejectionDetailsOf(
+    const refused = await awaitRejectionDetails(
       guard.fetch({ url: `http://${host}/`, maxBytes: 10, signal }),
     )
     t.match(refused, { code: 'blocked_url', host }, host)
@@ -132,7 +132,7 @@ t.test('a name is refused when any of its addresses is private, and so is localh
   t.teardown(() => plain.close())
   for (const url of ['http://localhost:8080/', 'http://a.localhost./']) {
     t.match(
-      await rejectionDetailsOf(plain.fetch({ url, maxBytes: 10, signal })),
+      await awaitRejectionDetails(plain.fetch({ url, maxBytes: 10, signal })),
       { code: 'blocked_url' },
       url,
     )
@@ -150,26 +150,23 @@ t.test('the agent itself opens no connection to a private literal', async (t) =>
   t.teardown(() => agent.destroy())
   const { port } = server.address() as AddressInfo
   const asked = agent.request({ origin: `http://127.0.0.1:${port}`, path: '/', method: 'GET' })
-  t.match(await rejectionDetailsOf(asked), { code: 'blocked_url', host: '127.0.0.1' })
+  t.match(await awaitRejectionDetails(asked), { code: 'blocked_url', host: '127.0.0.1' })
   t.equal(opened, 0)
 })
 
-t.test(
-  'a resolver that changes its answer between check and connection gets nowhere',
-  async (t) => {
-    const inner = await startDataRetrievalWebsite(t)
-    let asked = 0
-    const resolve = async () => [{ address: (asked += 1) === 1 ? PUBLIC : '127.0.0.1', family: 4 }]
-    const guard = egress(t, { resolve })
-    const url = `http://rebinding.example:${inner.port}/json`
-    t.equal((await resolve())[0]?.address, PUBLIC, 'what a check before the connection would see')
-    await guard.preflight({ url, signal })
-    t.match(await rejectionDetailsOf(guard.fetch({ url, maxBytes: 100, signal })), {
-      code: 'blocked_url',
-    })
-    t.strictSame(inner.requests, [])
-  },
-)
+t.test('a resolver that changes its answer between check and connection is blocked', async (t) => {
+  const inner = await startDataRetrievalWebsite(t)
+  let asked = 0
+  const resolve = async () => [{ address: (asked += 1) === 1 ? PUBLIC : '127.0.0.1', family: 4 }]
+  const guard = egress(t, { resolve })
+  const url = `http://rebinding.example:${inner.port}/json`
+  t.equal((await resolve())[0]?.address, PUBLIC, 'what a check before the connection would see')
+  await guard.preflight({ url, signal })
+  t.match(await awaitRejectionDetails(guard.fetch({ url, maxBytes: 100, signal })), {
+    code: 'blocked_url',
+  })
+  t.strictSame(inner.requests, [])
+})
 
 t.test('redirects are followed five times and each hop is checked', async (t) => {
   const web = await startDataRetrievalWebsite(t)
@@ -190,11 +187,11 @@ t.test('redirects are followed five times and each hop is checked', async (t) =>
     'file:///etc/passwd',
     'http://10.0.0.1:8080/',
   ]) {
-    t.match(await rejectionDetailsOf(get(`/to?${target}`)), { code: 'blocked_url' }, target)
+    t.match(await awaitRejectionDetails(get(`/to?${target}`)), { code: 'blocked_url' }, target)
   }
-  t.match(await rejectionDetailsOf(get('/redirect')), { code: 'blocked_url' })
+  t.match(await awaitRejectionDetails(get('/redirect')), { code: 'blocked_url' })
   web.requests.length = 0
-  t.match(await rejectionDetailsOf(get('/loop')), {
+  t.match(await awaitRejectionDetails(get('/loop')), {
     code: 'upstream_error',
     reason: 'too_many_redirects',
   })
@@ -202,54 +199,59 @@ t.test('redirects are followed five times and each hop is checked', async (t) =>
   t.match(await get('/to?/json', 0), { status: 302 })
 })
 
-t.test('a body is cut off by its decoded size, by its time and by the caller', async (t) => {
+t.test('a body is limited by its decoded size, by time and by the caller', async (t) => {
   const web = await startDataRetrievalWebsite(t)
   const guard = egress(t, { allow: allowing(web) })
   const hasty = egress(t, { allow: allowing(web), timeouts: { headersMs: 500 } })
   const get = (path: string, more = {}, by = guard) =>
     by.fetch({ url: web.base + path, maxBytes: 100_000, timeoutMs: 30_000, signal, ...more })
   const before = process.memoryUsage().rss
-  t.match(await rejectionDetailsOf(get('/bomb')), {
+  t.match(await awaitRejectionDetails(get('/bomb')), {
     code: 'response_too_large',
     limit_bytes: 100_000,
   })
   t.ok(process.memoryUsage().rss - before < 48 * 2 ** 20, 'the bomb was not unpacked')
-  t.match(await rejectionDetailsOf(get('/drip', { timeoutMs: 400 })), { code: 'upstream_timeout' })
-  t.match(await rejectionDetailsOf(get('/hang', {}, hasty)), { code: 'upstream_timeout' })
+  t.match(await awaitRejectionDetails(get('/drip', { timeoutMs: 400 })), {
+    code: 'upstream_timeout',
+  })
+  t.match(await awaitRejectionDetails(get('/hang', {}, hasty)), { code: 'upstream_timeout' })
   const leaving = new AbortController()
   const left = get('/hang', { signal: leaving.signal })
   leaving.abort(new Error('client gone'))
   await t.rejects(left, /client gone/)
-  t.match(await rejectionDetailsOf(get('/json')), { code: 'not refused' })
+  t.match(await awaitRejectionDetails(get('/json')), { code: 'not refused' })
 })
 
-t.test('a host that refuses or does not exist is an upstream error with its reason', async (t) => {
-  const closed = await new Promise<number>((done) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as AddressInfo
-      server.close(() => done(port))
+t.test(
+  'a refused connection or an unknown host is an upstream error with its reason',
+  async (t) => {
+    const closed = await new Promise<number>((done) => {
+      const server = createServer().listen(0, '127.0.0.1', () => {
+        const { port } = server.address() as AddressInfo
+        server.close(() => done(port))
+      })
     })
-  })
-  const guard = egress(t, {
-    allow: parseIpAddressAllowlist(`127.0.0.1:${closed}`),
-    resolve: async () => [],
-  })
-  const get = (url: string) => rejectionDetailsOf(guard.fetch({ url, maxBytes: 10, signal }))
-  t.match(await get(`http://127.0.0.1:${closed}/`), {
-    code: 'upstream_error',
-    reason: 'ECONNREFUSED',
-    detail: '127.0.0.1 accepts no connections on this port.',
-  })
-  t.match(await get('http://nowhere.example/'), {
-    code: 'upstream_error',
-    reason: 'ENOTFOUND',
-    detail: 'There is no host nowhere.example.',
-  })
-  t.match(await get('ftp://nowhere.example/'), { detail: 'Only http and https are fetched.' })
-  t.match(await get('http://nowhere.example:6000/'), { code: 'blocked_url', reason: 'port' })
-})
+    const guard = egress(t, {
+      allow: parseIpAddressAllowlist(`127.0.0.1:${closed}`),
+      resolve: async () => [],
+    })
+    const get = (url: string) => awaitRejectionDetails(guard.fetch({ url, maxBytes: 10, signal }))
+    t.match(await get(`http://127.0.0.1:${closed}/`), {
+      code: 'upstream_error',
+      reason: 'ECONNREFUSED',
+      detail: '127.0.0.1 accepts no connections on this port.',
+    })
+    t.match(await get('http://nowhere.example/'), {
+      code: 'upstream_error',
+      reason: 'ENOTFOUND',
+      detail: 'There is no host nowhere.example.',
+    })
+    t.match(await get('ftp://nowhere.example/'), { detail: 'Only http and https are fetched.' })
+    t.match(await get('http://nowhere.example:6000/'), { code: 'blocked_url', reason: 'port' })
+  },
+)
 
-t.test('a failed visit reports whether it certainly reached no host', async (t) => {
+t.test('a failed request reports whether it certainly reached no host', async (t) => {
   const breaking = createServer((request) => request.socket.destroy())
   await new Promise<void>((ready) => breaking.listen(0, '127.0.0.1', ready))
   const { port } = breaking.address() as AddressInfo
@@ -270,13 +272,13 @@ t.test('a failed visit reports whether it certainly reached no host', async (t) 
   t.notOk(lost instanceof RequestNotSentError, 'a request was on the connection that broke')
   t.match(lost, { code: 'upstream_error' })
   await new Promise((closed) => breaking.close(closed))
-  t.ok((await post(url)) instanceof RequestNotSentError, 'nobody is there')
+  t.ok((await post(url)) instanceof RequestNotSentError, 'no listener')
 })
 
-t.test('only listed headers may be set, none that route or forge a request', async (t) => {
+t.test('only listed headers may be set, none for routing or forgery', async (t) => {
   const guard = egress(t)
   const refusal = (headers: Record<string, string>) =>
-    rejectionDetailsOf(guard.preflight({ url: 'https://example.com/', headers, signal }))
+    awaitRejectionDetails(guard.preflight({ url: 'https://example.com/', headers, signal }))
   const forbidden = [
     'Host',
     'Connection',
@@ -344,7 +346,7 @@ t.test('a keyring secret is sent to its hosts only, hop by hop, and never return
     { 'X-K': '{{keyring.OTHER}}' },
     { 'X-K': 'a{{keyring.TOKEN}}{{keyring.OTHER}}' },
   ]) {
-    const refused = await rejectionDetailsOf(
+    const refused = await awaitRejectionDetails(
       guard.preflight({ url: `${home.base}/echo`, headers: unknown, secrets, signal }),
     )
     t.match(refused, {
@@ -354,14 +356,14 @@ t.test('a keyring secret is sent to its hosts only, hop by hop, and never return
   }
   const anonymous = guard.preflight({ url: `${home.base}/echo`, headers, signal })
   t.match(
-    await rejectionDetailsOf(anonymous),
+    await awaitRejectionDetails(anonymous),
     { code: 'invalid_input' },
     'a caller without a keyring',
   )
 
   const down = { url: new URL('http://127.0.0.1/'), first: new URL('https://127.0.0.1/') }
   t.strictSame(
-    await resolveHopHeaders(parseOutboundCallerHeaders(headers), secrets, down),
+    await resolveKeyringHeadersForHop(parseOutboundCallerHeaders(headers), secrets, down),
     { headers: { accept: 'application/json' }, usedSecrets: [] },
     'no secret leaves https for http',
   )

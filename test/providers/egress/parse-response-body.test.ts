@@ -6,11 +6,11 @@ import { parseResponseBody } from '../../../providers/egress/parse-response-body
 import { startDataRetrievalWebsite } from '../../support/upstreams/test-data-retrieval-website.ts'
 import {
   createRecordingContext,
-  rejectionDetailsOf,
+  awaitRejectionDetails,
 } from '../../support/tools/test-tool-context.ts'
 
 t.test(
-  'bodies are read as json, text in their charset, or csv; else as text with the reason',
+  'bodies are parsed as JSON, text in their charset, or CSV, else as text with the reason',
   async (t) => {
     const web = await startDataRetrievalWebsite(t)
     const guard = createEgressClient({
@@ -41,12 +41,12 @@ t.test(
     ])
     t.match(await run('/broken'), { data: '{"answer":', parse_error: /JSON/ })
     t.match(await run('/deep'), { data: /^\[\[/, parse_error: 'nested deeper than 100 levels' })
-    t.match(await rejectionDetailsOf(run('/bomb')), { code: 'response_too_large' })
-    t.match(await rejectionDetailsOf(run('/redirect')), { code: 'blocked_url' })
+    t.match(await awaitRejectionDetails(run('/bomb')), { code: 'response_too_large' })
+    t.match(await awaitRejectionDetails(run('/redirect')), { code: 'blocked_url' })
   },
 )
 
-t.test('hostile csv stays small and quick', async (t) => {
+t.test('hostile CSV is parsed with bounded size and time', async (t) => {
   const csv = (text: string) => parseResponseBody('csv', Buffer.from(text), null)
   t.match(csv(`${'n'.repeat(100_000)}\n${'1\n'.repeat(100_000)}`), { parse_error: /too large/ })
   t.match(csv('a,b\n"open'), { parse_error: /malformed CSV at character 4/ })

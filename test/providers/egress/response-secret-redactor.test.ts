@@ -1,9 +1,9 @@
 import t from 'tap'
-import { createSecretRedactor } from '../../../providers/egress/secret-redactor.ts'
+import { createSecretRedactor } from '../../../providers/egress/caller-secret-response-redactor.ts'
 
 const MIB = 2 ** 20
 
-t.test('all spellings of a secret are taken out, and nothing else', async (t) => {
+t.test('all encodings of a secret are removed, and nothing else', async (t) => {
   const secret = 'k9!/+&"x_Ü-77'
   const { redactBytes, containsSecret, redactText } = createSecretRedactor([secret])
   const utf8 = Buffer.from(secret)
@@ -44,7 +44,7 @@ t.test('all spellings of a secret are taken out, and nothing else', async (t) =>
   t.equal(redactBytes(other), other, 'what is no secret stays as it is')
 })
 
-t.test('secrets and bodies that repeat themselves take no longer than others', async (t) => {
+t.test('repetitive secrets and bodies take no longer than others', async (t) => {
   const letters = Buffer.alloc(MIB, 'a')
   for (const [secret, body, isThere] of [
     [`${'a'.repeat(8_000)}!`, letters, false],
@@ -62,7 +62,7 @@ t.test('secrets and bodies that repeat themselves take no longer than others', a
   }
 })
 
-t.test('what is short is found by chance, and not looked for', async (t) => {
+t.test('short secrets are not searched, since they occur by chance', async (t) => {
   t.equal(createSecretRedactor(['seven77']).redactText('seven77'), 'seven77')
   t.equal(createSecretRedactor([]).redactText('anything'), 'anything')
 })

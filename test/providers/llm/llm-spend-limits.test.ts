@@ -1,14 +1,20 @@
 import t, { type Test } from 'tap'
 import { ServiceError } from '../../../core/errors.ts'
-import type { LlmAttemptCost, LlmReservationResult } from '../../../domain/llm-spend.ts'
-import { micros } from '../../../core/money.ts'
+import type {
+  LlmAttemptCost,
+  LlmReservationResult,
+} from '../../../domain/llm-budget-reservation-and-cost-types.ts'
+import { asMicros } from '../../../core/money.ts'
 import { createLlmSpendStore } from '../../../persistence/calls/llm-spend-store.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import {
   openPostgresPool,
   parseDatabaseUrl,
 } from '../../../persistence/postgres/connection-pool.ts'
-import { createLlmClient, type ModelBudget } from '../../../providers/llm/llm-client.ts'
+import {
+  createLlmClient,
+  type ModelBudget,
+} from '../../../providers/llm/llm-client-with-failover-and-budget.ts'
 import type { LlmRequest } from '../../../providers/llm/llm-port.ts'
 import { parseLlmProviders } from '../../../providers/llm/llm-provider-settings.ts'
 import { createStreamingPostClient } from '../../../providers/upstream/streaming-post-client.ts'
@@ -19,27 +25,27 @@ import {
   type InProcessStation,
 } from '../../support/station/start-test-station.ts'
 import { startLlmApi, type LlmApiServer } from '../../support/upstreams/test-llm-api.ts'
-import { waitUntilTrue } from '../../support/schedules/due-slots.ts'
+import { waitUntilTrue } from '../../support/schedules/make-schedule-slots-due.ts'
 import {
   TEST_AUTHOR_AGENT_ID,
   TOOL_CALL_ID,
   createManualClock,
-  rejectionDetailsOf,
+  awaitRejectionDetails,
 } from '../../support/tools/test-tool-context.ts'
 
 const DAY = '2026-11-21'
-const BOUNDS = { budget: micros(450n), share: micros(100n) }
+const BOUNDS = { budget: asMicros(450n), share: asMicros(100n) }
 const BESIDES = { callId: TOOL_CALL_ID, provider: 'local', model: 'm', at: Date.UTC(2026, 10, 21) }
 const spent = (cost: bigint): LlmAttemptCost => ({
   ...BESIDES,
   outcome: 'ok',
   estimated: false,
-  cost: micros(cost),
+  cost: asMicros(cost),
 })
 const of = (spenders: string[], amount = 10n, day = DAY) => ({
   day,
   spenders,
-  amount: micros(amount),
+  amount: asMicros(amount),
 })
 const count = (all: readonly LlmReservationResult[], what: LlmReservationResult) =>
   all.filter((one) => one === what).length
@@ -55,7 +61,7 @@ const wholeDay = async (sql: Sql) => {
   return Number(row?.['spent_micros'])
 }
 
-t.test('concurrent calls on any node get no more than their share', async (t) => {
+t.test('concurrent calls on all nodes stay within their share', async (t) => {
   const { sql, settings } = await createTestDatabase(t)
   const other = openPostgresPool(parseDatabaseUrl(settings.databaseUrl), { max: 8 })
   t.teardown(() => other.end({ timeout: 1 }))
@@ -74,7 +80,7 @@ t.test('concurrent calls on any node get no more than their share', async (t) =>
   t.equal(await one.take(of(['greedy'], 1n)), 'day')
 })
 
-t.test('unused reservations are returned to all payers, beside other reservations', async (t) => {
+t.test('unused reservations are returned to every budget, beside other reservations', async (t) => {
   const { sql } = await createTestDatabase(t)
   const { take, settle } = createLlmSpendStore(sql, BOUNDS)
   const taking = of(['one', 'home'], 90n)
@@ -102,7 +108,7 @@ const CARD = { in_per_mtok: 1, out_per_mtok: 2, quality: 1 }
 const posting = createStreamingPostClient('test')
 t.teardown(() => posting.close())
 
-/** What one model of a house costs: `say hello` with 100 tokens is 203 at most. */
+/** Price of a model of the test provider: `say hello` with 100 tokens costs at most 203. */
 function meter(house: Pick<LlmApiServer, 'providers'>, budget: Partial<ModelBudget> = {}) {
   const kept: LlmAttemptCost[] = []
   const llm = createLlmClient({
@@ -152,7 +158,7 @@ t.test('a failed attempt costs what its provider reports, else the maximum', asy
   for (const [mood, outcome, cost, estimated, more] of cases) {
     house.behaviours['m'] = mood
     const { ask, kept } = meter(house)
-    t.match(await rejectionDetailsOf(ask(more ?? {})), { code: outcome }, mood)
+    t.match(await awaitRejectionDetails(ask(more ?? {})), { code: outcome }, mood)
     const about = {
       callId: TOOL_CALL_ID,
       provider: 'local',
@@ -168,30 +174,33 @@ t.test('a caller that disconnects is charged as well', async (t) => {
   house.behaviours['m'] = 'stall'
   const leaving = new AbortController()
   const { ask, kept } = meter(house)
-  const asked = rejectionDetailsOf(ask({}, leaving.signal))
+  const asked = awaitRejectionDetails(ask({}, leaving.signal))
   await waitUntilTrue('the model was asked', () => house.requestsByModel['m']?.length === 1)
   leaving.abort(new ServiceError('cancelled'))
   t.match(await asked, { code: 'cancelled' })
   t.match(kept, [{ outcome: 'cancelled', cost: 203n, estimated: true }])
 })
 
-t.test('both bounds at once: whose cheaper model others could still have is told so', async (t) => {
-  const house = await startLlmApi(t)
-  const cards = { cheap: CARD, dear: { ...CARD, in_per_mtok: 9, out_per_mtok: 9 } }
-  const both = { providers: () => house.providers(cards) }
-  const told = async (cheap: LlmReservationResult, dear: LlmReservationResult) =>
-    rejectionDetailsOf(
-      meter(both, { reserve: async ({ amount }) => (amount > 300n ? dear : cheap) }).ask(),
-    )
-  const until = 14 * 3_600
-  t.match(await told('share', 'day'), { code: 'model_share_exhausted', retry_after: until })
-  t.match(await told('share', 'share'), {
-    code: 'model_share_exhausted',
-    tried: [{ model: 'cheap' }, { model: 'dear' }],
-  })
-  t.match(await told('day', 'day'), { code: 'provider_budget_exhausted', retry_after: until })
-  t.equal(house.requestsByModel['cheap'], undefined)
-})
+t.test(
+  'the error names the share if a cheaper model has daily budget left, else the daily budget',
+  async (t) => {
+    const house = await startLlmApi(t)
+    const cards = { cheap: CARD, dear: { ...CARD, in_per_mtok: 9, out_per_mtok: 9 } }
+    const both = { providers: () => house.providers(cards) }
+    const told = async (cheap: LlmReservationResult, dear: LlmReservationResult) =>
+      awaitRejectionDetails(
+        meter(both, { reserve: async ({ amount }) => (amount > 300n ? dear : cheap) }).ask(),
+      )
+    const until = 14 * 3_600
+    t.match(await told('share', 'day'), { code: 'model_share_exhausted', retry_after: until })
+    t.match(await told('share', 'share'), {
+      code: 'model_share_exhausted',
+      tried: [{ model: 'cheap' }, { model: 'dear' }],
+    })
+    t.match(await told('day', 'day'), { code: 'provider_budget_exhausted', retry_after: until })
+    t.equal(house.requestsByModel['cheap'], undefined)
+  },
+)
 
 const FROM_HOME = { 'x-forwarded-for': '203.0.113.7' }
 const FROM_AFAR = { 'x-forwarded-for': '203.0.113.99' }
@@ -201,7 +210,7 @@ const BY = ['provider', 'model', 'outcome', 'estimated', 'cost_micros'] as const
 
 const costs = (sql: Sql) => sql`select ${sql(BY)} from call_costs order by at, cost_micros`
 
-t.test('through stations', async (t) => {
+t.test('over HTTP', async (t) => {
   const house = await startLlmApi(t)
   const cards = { cheap: CARD, spare: { ...CARD, out_per_mtok: 3 } }
   const settings = { ...SETTINGS, LLM_PROVIDERS: house.providers(cards) }
@@ -257,10 +266,10 @@ async function sharesHold(
   house: LlmApiServer,
   guest: TestAgent,
 ) {
-  await t.test('one agent cannot use up the daily budget of the others', async (t) => {
+  await t.test('one agent cannot exhaust the daily budget of the others', async (t) => {
     const much = { prompt: 'say hello', max_tokens: 900 }
     house.behaviours['cheap'] = 'cut'
-    // 1,804 at most; its provider does not tell what of it was used.
+    // At most 1,804; its provider does not report the used tokens.
     const cut = await station.call(guest, 'llm_routing', much, FROM_HOME)
     t.match(cut, { status: 502, body: { refunded: true } })
     Object.assign(house.behaviours, { cheap: 'ok', spare: 'ok' })

@@ -2,7 +2,7 @@ import t from 'tap'
 import { findControls } from '../../../tools/perception/agent-act/find-page-control.ts'
 import { decodePage } from '../../../providers/pages/html/decode-page.ts'
 import { createPageParserPool } from '../../../providers/pages/page-parser-pool.ts'
-import { rejectionDetailsOf } from '../../support/tools/test-tool-context.ts'
+import { awaitRejectionDetails } from '../../support/tools/test-tool-context.ts'
 import {
   repeatToSize,
   HOSTILE_HTML_PAGES,
@@ -22,19 +22,19 @@ const source = (body: string) => ({
 const read = (html: string) => pages.read(source(html), quiet)
 const formsOf = (html: string) => pages.forms(source(html), quiet)
 
-t.test('hostile pages are read or refused in time', async (t) => {
+t.test('hostile pages are parsed or rejected in time', async (t) => {
   for (const [name, html] of Object.entries(HOSTILE_HTML_PAGES)) {
-    const { code } = await rejectionDetailsOf(read(html))
+    const { code } = await awaitRejectionDetails(read(html))
     t.match(code, /^not refused$|^upstream_error$/, name)
   }
   for (const [name, html] of Object.entries(SUPERLINEAR_HTML_PAGES))
-    t.match(await rejectionDetailsOf(read(html)), { code: 'not refused' }, name)
+    t.match(await awaitRejectionDetails(read(html)), { code: 'not refused' }, name)
   t.match(await read(`${repeatToSize('<div>')}x`), { truncated: true })
   const deep = `<b hidden>${'<div>'.repeat(2_000)}deep${'</div>'.repeat(2_000)}</b>`
   t.match(await read(`${deep}<p>after`), { text: 'after', truncated: true })
 })
 
-t.test('a form that does not say where it leads goes to its page, whatever its base', async (t) => {
+t.test('a form without an action submits to its page, for any base', async (t) => {
   const { forms, links } = await formsOf(`<base href="https://other.test/in/">
     <form><button formaction="">a</button></form><form action=""></form><form action=" "></form>
     <form action="x"><button formaction="y">a</button></form><a href="z">z</a>`)
@@ -75,7 +75,7 @@ t.test('forms and links are returned up to a size, and no partial form is sent',
   t.match(await read(half), { truncated: true, forms: [] })
 })
 
-t.test('what a page calls its controls and writes in bytes holds up nobody', async (t) => {
+t.test('long control names and byte sequences of a page do not delay others', async (t) => {
   const colons = `${':'.repeat(80_000)}x`
   const { forms } = await formsOf(
     `<form><input name="${colons}" id="${colons}"><input name="your_name" placeholder="Name * :">`,

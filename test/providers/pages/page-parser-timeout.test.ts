@@ -1,12 +1,12 @@
 import t from 'tap'
 import { createPageParserPool } from '../../../providers/pages/page-parser-pool.ts'
-import { rejectionDetailsOf } from '../../support/tools/test-tool-context.ts'
+import { awaitRejectionDetails } from '../../support/tools/test-tool-context.ts'
 import { repeatToSize, BYTES_PER_MIB } from '../../support/tools/html-and-price-text-samples.ts'
 
 const quiet = new AbortController().signal
 
 t.test(
-  'a page that takes too long ends its thread, and the next one is read at once',
+  'a page that exceeds its time ends its thread, and the next one is read at once',
   async (t) => {
     const own = createPageParserPool({ size: 1, deadlineMs: 1_000 })
     t.teardown(() => own.close())
@@ -20,18 +20,18 @@ t.test(
     const third = own.read(source('<h1>Third</h1>'), left.signal)
     left.abort(new Error('gone'))
     await t.rejects(third, /gone/)
-    t.match(await rejectionDetailsOf(slow), {
+    t.match(await awaitRejectionDetails(slow), {
       code: 'upstream_error',
       reason: 'page_too_complex',
       host: 'slow.test',
     })
     const huge = own.read(source(repeatToSize('send eth ', 80 * BYTES_PER_MIB)), quiet)
     t.match(await next, { title: 'Next' })
-    t.match(await rejectionDetailsOf(huge), { code: 'upstream_error' })
+    t.match(await awaitRejectionDetails(huge), { code: 'upstream_error' })
     clearInterval(turn)
     t.ok(turns > 5, `others had ${turns} turns meanwhile`)
     const many = Array.from({ length: 70 }, () =>
-      rejectionDetailsOf(own.read(source('<p>x'), new AbortController().signal)),
+      awaitRejectionDetails(own.read(source('<p>x'), new AbortController().signal)),
     )
     const codes = (await Promise.all(many)).map(({ code }) => code)
     t.strictSame([...new Set(codes)].sort(), ['not refused', 'unavailable'])

@@ -3,15 +3,15 @@ import t from 'tap'
 import priceFeed from '../../../tools/finance/price-feed.ts'
 import { createPriceService } from '../../../providers/prices/price-service.ts'
 import { createPriceSources, type PriceSource } from '../../../providers/prices/price-sources.ts'
-import { SYMBOL_LISTINGS } from '../../../providers/prices/symbol-listings.ts'
+import { SYMBOL_LISTINGS } from '../../../providers/prices/price-source-ids-by-symbol.ts'
 import { findFreePort } from '../../../chaos/free-port.ts'
 import { startPriceApis } from '../../support/upstreams/test-price-apis.ts'
-import { createTestUpstreamClient } from '../../support/upstreams/test-upstream-client.ts'
+import { createUpstreamClientWithManualClock } from '../../support/upstreams/upstream-client-with-manual-clock.ts'
 import { startFixtureServer, UPSTREAM_FAULTS } from '../../support/upstreams/fixture-server.ts'
 import {
   createRecordingContext,
   createManualClock,
-  rejectionDetailsOf,
+  awaitRejectionDetails,
 } from '../../support/tools/test-tool-context.ts'
 
 const signal = new AbortController().signal
@@ -21,11 +21,11 @@ const NEVER_MS = 600_000
 const PROVIDERS = ['coingecko', 'coinbase', 'kraken', 'binance', 'defillama'] as const
 type Teardown = { teardown(work: () => unknown): unknown }
 
-/** Without hedging each source is asked only when the one before has answered or failed. */
+/** Without hedging a source is queried after the previous one has answered or failed. */
 async function market(t: Teardown, hedgeMs = 20_000) {
   const clock = createManualClock()
   const house = await startPriceApis(t)
-  const sources = createPriceSources(createTestUpstreamClient(t, clock), house.settings)
+  const sources = createPriceSources(createUpstreamClientWithManualClock(t, clock), house.settings)
   const prices = createPriceService({ sources, clock, hedgeMs, deadlineMs: 30_000 })
   return {
     ...house,
@@ -56,30 +56,34 @@ t.test('the first source fills the known symbols and the others the missing ones
   )
 })
 
-t.test('each source can stand in alone', async (t) => {
+t.test('each source is sufficient alone', async (t) => {
   for (const alone of PROVIDERS) {
     const { market: now, quote } = await market(t)
     for (const other of PROVIDERS) if (other !== alone) now.mood[other] = '500'
     if (alone === 'binance') now.mood.kraken = 'empty'
     const answer = quote('ETH')
     if (alone === 'binance') {
-      t.match(await rejectionDetailsOf(answer), { code: 'price_unavailable' }, 'USDT is no dollar')
+      t.match(
+        await awaitRejectionDetails(answer),
+        { code: 'price_unavailable' },
+        'USDT is no dollar',
+      )
       continue
     }
     t.match((await answer).get('ETH'), { usd: 3_000, source: alone })
   }
 })
 
-t.test('binance is counted in dollars by a price of USDT, never at 1', async (t) => {
+t.test('Binance prices are converted with the price of USDT, never 1:1', async (t) => {
   const { settings } = await startPriceApis(t)
-  const sources = createPriceSources(createTestUpstreamClient(t), settings)
+  const sources = createPriceSources(createUpstreamClientWithManualClock(t), settings)
   const binance = sources.find((source) => source.name === 'binance')
   const found = await binance?.fetchPrices(['BTC', 'USDT'], signal)
   t.equal(found?.get('BTC')?.usd, 90_000 * 0.999)
   t.notOk(found?.has('USDT'))
 })
 
-t.test('a source that fails in any way is passed over', async (t) => {
+t.test('a failing source is skipped', async (t) => {
   for (const mood of [
     '429',
     '500',
@@ -108,7 +112,7 @@ t.test('prices are fresh for 15 s, stale for 10 min, then unavailable', async (t
   clock.pass(585_000 - 1)
   t.match((await quote('BTC')).get('BTC'), { stale: true })
   clock.pass(1)
-  t.match(await rejectionDetailsOf(quote('BTC')), {
+  t.match(await awaitRejectionDetails(quote('BTC')), {
     code: 'price_unavailable',
     symbols: ['BTC'],
     retry_after: 15,
@@ -129,7 +133,7 @@ t.test(
   },
 )
 
-t.test('a jump over 40 % is believed only when a second source agrees', async (t) => {
+t.test('a change over 40 % is accepted only if a second source confirms it', async (t) => {
   const { market: now, clock, quote } = await market(t)
   await quote('BTC')
   clock.pass(16_000)
@@ -152,36 +156,36 @@ t.test('a jump over 40 % is believed only when a second source agrees', async (t
   t.match(
     (await quote('BTC')).get('BTC'),
     { usd: 890_000, stale: true },
-    'nobody confirms: the old price, marked',
+    'without confirmation the old price, marked',
   )
 })
 
-t.test(
-  'a known symbol without any price is null beside others and is not asked for at once again',
-  async (t) => {
-    const { servers, quote, clock } = await market(t)
-    t.equal((await quote('BTC', 'XDC')).get('XDC'), null)
-    t.match(await rejectionDetailsOf(quote('XDC')), { code: 'price_unavailable' })
-    t.equal(servers.defillama.requests.length, 1)
-    clock.pass(15_001)
-    await rejectionDetailsOf(quote('XDC'))
-    t.equal(servers.defillama.requests.length, 2)
-  },
-)
+t.test('a known symbol without a price is null and not requested again at once', async (t) => {
+  const { servers, quote, clock } = await market(t)
+  t.equal((await quote('BTC', 'XDC')).get('XDC'), null)
+  t.match(await awaitRejectionDetails(quote('XDC')), { code: 'price_unavailable' })
+  t.equal(servers.defillama.requests.length, 1)
+  clock.pass(15_001)
+  await awaitRejectionDetails(quote('XDC'))
+  t.equal(servers.defillama.requests.length, 2)
+})
 
 /** A source that has not answered yet, and never will. */
 const silent: PriceSource = { name: 'silent', fetchPrices: () => new Promise(() => {}) }
 
-t.test('a source that is slow is overtaken by the next', async (t) => {
+t.test('the next source replaces a slow one', async (t) => {
   const clock = createManualClock()
   const { settings } = await startPriceApis(t)
-  const sources = [silent, ...createPriceSources(createTestUpstreamClient(t, clock), settings)]
+  const sources = [
+    silent,
+    ...createPriceSources(createUpstreamClientWithManualClock(t, clock), settings),
+  ]
   const prices = createPriceService({ sources, clock, hedgeMs: 50, deadlineMs: NEVER_MS })
   const quotes = await prices.quote(['BTC'], signal)
   t.match(quotes.get('BTC'), { source: 'coingecko' }, 'before the slow one has failed')
 })
 
-t.test('with every source silent a caller waits no longer than the deadline', async (t) => {
+t.test('without replies of any source a caller waits no longer than the deadline', async (t) => {
   // The deadline keeps no process awake: as in the service, a server does.
   await startFixtureServer(t, UPSTREAM_FAULTS.hang)
   const prices = createPriceService({
@@ -189,10 +193,10 @@ t.test('with every source silent a caller waits no longer than the deadline', as
     clock: createManualClock(),
     deadlineMs: 300,
   })
-  t.match(await rejectionDetailsOf(prices.quote(['BTC'], signal)), { code: 'price_unavailable' })
+  t.match(await awaitRejectionDetails(prices.quote(['BTC'], signal)), { code: 'price_unavailable' })
 })
 
-t.test('without a network no source is waited for', async (t) => {
+t.test('without a network no source delays the reply', async (t) => {
   const clock = createManualClock()
   const nowhere = `http://127.0.0.1:${await findFreePort()}`
   const settings = {
@@ -203,18 +207,18 @@ t.test('without a network no source is waited for', async (t) => {
     binance: nowhere,
     defillama: nowhere,
   }
-  const sources = createPriceSources(createTestUpstreamClient(t, clock), settings)
+  const sources = createPriceSources(createUpstreamClientWithManualClock(t, clock), settings)
   for (const source of sources) {
-    const refused = await rejectionDetailsOf(source.fetchPrices(['BTC', 'ETH'], signal))
+    const refused = await awaitRejectionDetails(source.fetchPrices(['BTC', 'ETH'], signal))
     t.match(refused, { code: 'upstream_error', reason: 'ECONNREFUSED' }, source.name)
   }
   const prices = createPriceService({ sources, clock, hedgeMs: NEVER_MS, deadlineMs: NEVER_MS })
-  t.match(await rejectionDetailsOf(prices.quote(['BTC', 'ETH'], signal)), {
+  t.match(await awaitRejectionDetails(prices.quote(['BTC', 'ETH'], signal)), {
     code: 'price_unavailable',
   })
 })
 
-t.test('price_feed shows each symbol once, in the form of the interface', async (t) => {
+t.test('price_feed returns each symbol once, in the specified form', async (t) => {
   const { prices, clock, market: now } = await market(t)
   const { context: given, recorded } = createRecordingContext({ prices, clock })
   const output = await priceFeed.run({ query: 'btc, ETH,,BTC', symbols: ['eth', 'nope'] }, given)
@@ -241,7 +245,7 @@ t.test('price_feed shows each symbol once, in the form of the interface', async 
 t.test('price_feed without a symbol is rejected before a hold', async (t) => {
   const { context: given } = createRecordingContext()
   const refusal = (input: { query?: string; symbols?: string[] }) =>
-    rejectionDetailsOf((async () => priceFeed.preflight?.(input, given))())
+    awaitRejectionDetails((async () => priceFeed.preflight?.(input, given))())
   t.match(await refusal({}), { code: 'invalid_input', errors: [{ pointer: '/symbols' }] })
   t.match(await refusal({ query: ' , ' }), { errors: [{ pointer: '/query' }] })
   t.match(await refusal({ query: 'BTC/USD' }), { errors: [{ detail: /"BTC\/USD"/ }] })

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
-import { startSandboxHostProcess } from '../../../providers/sandbox/sandbox-host-process.ts'
+import { startSandboxHostProcess } from '../../../providers/sandbox/spawn-sandbox-host-process.ts'
 import {
   listSandboxLaunchers,
   NOBODY_UID,
@@ -13,7 +13,7 @@ import {
 
 const searchPath = process.env['PATH'] ?? ''
 
-/** What a program could do that had broken out of its interpreter: this one was never in one. */
+/** Actions of a program that has escaped its interpreter; this one runs without an interpreter. */
 const ESCAPED = `
 const { readFileSync, writeFileSync, readdirSync } = require('node:fs')
 const [port, secret] = process.argv.slice(-2)
@@ -41,7 +41,7 @@ interface Escape {
   readonly env: readonly string[]
 }
 
-/** What such a program has done; null where hosts cannot be started this way on this machine. */
+/** Results of these actions; null if hosts cannot be started this way on this machine. */
 async function escape(
   { command, nobody }: SandboxLauncher,
   given: readonly string[],
@@ -60,7 +60,7 @@ async function escape(
   return said === '' ? null : (JSON.parse(said) as Escape)
 }
 
-t.test('the other walls hold where the interpreter does not', async (t) => {
+t.test('the other layers hold without the interpreter', async (t) => {
   const listener = createServer((socket) => socket.destroy()).listen(0, '127.0.0.1')
   await once(listener, 'listening')
   t.teardown(() => listener.close())
@@ -97,7 +97,7 @@ process.stdin.once('data', () =>
   console.log(JSON.stringify({ ...done, result: Object.keys(process.env) })))
 `
 
-t.test('a host gets nothing of the environment of its station', async (t) => {
+t.test('a host gets an empty environment', async (t) => {
   const command = () => [process.execPath, '-e', TELLING] as const
   const child = startSandboxHostProcess({ isolation: 'process', command }, 'javascript')
   t.teardown(child.kill)
@@ -106,7 +106,7 @@ t.test('a host gets nothing of the environment of its station', async (t) => {
   t.strictSame('result' in outcome && outcome.result, [])
 })
 
-/** Says it is ready, and with a job only what it is told to say; then it ends. */
+/** Reports ready, prints the given text for a job, and ends. */
 const ending = (words: readonly object[]) => `
 console.log('{"type":"ready"}')
 process.stdin.once('data', () => {
@@ -115,7 +115,7 @@ process.stdin.once('data', () => {
 })
 `
 
-t.test('a host that ends is the fault of a program only once that has begun', async (t) => {
+t.test('a host that ends is charged to a program only after that has started', async (t) => {
   const outcomeOf = async (words: readonly object[]) => {
     const command = () => [process.execPath, '-e', ending(words)] as const
     const child = startSandboxHostProcess({ isolation: 'process', command }, 'javascript')

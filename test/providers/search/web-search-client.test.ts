@@ -49,13 +49,13 @@ t.test('sources are queried in order, and the first reply wins', async (t) => {
       t.match(result, { title: /\w/, url: /^https?:\/\//, source: name })
       t.notMatch(JSON.stringify(result), /[<>]|&amp;|&#/, 'plain text')
     }
-    if (at > 0) t.equal(house.servers[name].requests.length, 1, 'nobody is asked beforehand')
+    if (at > 0) t.equal(house.servers[name].requests.length, 1, 'no source is queried beforehand')
     house.moods[name] = failures[at] ?? '500'
   }
   t.match(house.keys, ['brave brave-key', 'tavily Bearer tavily-key'])
   t.match(house.servers.tavily.requests, ['POST /search'])
   const codes = (await ask()).failed.map(({ code }) => code)
-  // The first two have failed so often that they are not asked any more.
+  // The breakers of the first two are open after their failures.
   t.strictSame(codes, [
     'upstream_error',
     'upstream_error',
@@ -69,37 +69,42 @@ t.test('sources are queried in order, and the first reply wins', async (t) => {
   t.match(await ask(), { degraded: true, source: 'hive', results: [] })
 })
 
-t.test('an empty result moves to the next source, and no result is valid too', async (t) => {
-  const house = await startSearchApis(t)
-  const clock = createManualClock()
-  const upstream = createUpstreamClient({ clock, userAgent: 'test' })
-  t.teardown(() => upstream.close())
-  const bases = Object.fromEntries(SEARCH_API_NAMES.map((name) => [name, house.servers[name].base]))
-  const adapters = createSearchAdapters(upstream, {
-    ...(bases as Record<(typeof SEARCH_API_NAMES)[number], string>),
-    braveKey: 'k',
-    tavilyKey: null,
-  })
-  const hive = { search: async () => t.fail('the Hive is not asked') as never }
-  const search = createWebSearchClient({ adapters, hive, clock, publicUrl: '' })
-  t.notOk(search.providers.includes('tavily'), 'without its key it is not asked')
-  house.moods.searxng = 'empty'
-  t.match(await search.searchWeb({ query: 'x', limit: 5, owner: 'one' }, QUIET), {
-    source: 'brave',
-    failed: [],
-  })
-  for (const name of SEARCH_API_NAMES) house.moods[name] = 'empty'
-  t.match(await search.searchWeb({ query: 'x', limit: 5, owner: 'one' }, QUIET), {
-    source: 'searxng',
-    results: [],
-    degraded: false,
-  })
-  const left = new AbortController()
-  house.moods.searxng = 'hang'
-  const asked = search.searchWeb({ query: 'x', limit: 5, owner: 'one' }, left.signal)
-  left.abort(new Error('gone'))
-  await t.rejects(asked, /gone/)
-})
+t.test(
+  'an empty result moves to the next source, and an empty final result is valid',
+  async (t) => {
+    const house = await startSearchApis(t)
+    const clock = createManualClock()
+    const upstream = createUpstreamClient({ clock, userAgent: 'test' })
+    t.teardown(() => upstream.close())
+    const bases = Object.fromEntries(
+      SEARCH_API_NAMES.map((name) => [name, house.servers[name].base]),
+    )
+    const adapters = createSearchAdapters(upstream, {
+      ...(bases as Record<(typeof SEARCH_API_NAMES)[number], string>),
+      braveKey: 'k',
+      tavilyKey: null,
+    })
+    const hive = { search: async () => t.fail('the Hive is not asked') as never }
+    const search = createWebSearchClient({ adapters, hive, clock, publicUrl: '' })
+    t.notOk(search.providers.includes('tavily'), 'without its key it is not asked')
+    house.moods.searxng = 'empty'
+    t.match(await search.searchWeb({ query: 'x', limit: 5, owner: 'one' }, QUIET), {
+      source: 'brave',
+      failed: [],
+    })
+    for (const name of SEARCH_API_NAMES) house.moods[name] = 'empty'
+    t.match(await search.searchWeb({ query: 'x', limit: 5, owner: 'one' }, QUIET), {
+      source: 'searxng',
+      results: [],
+      degraded: false,
+    })
+    const left = new AbortController()
+    house.moods.searxng = 'hang'
+    const asked = search.searchWeb({ query: 'x', limit: 5, owner: 'one' }, left.signal)
+    left.abort(new Error('gone'))
+    await t.rejects(asked, /gone/)
+  },
+)
 
 t.test('web_search is free ten times a day, and free when it is degraded', async (t) => {
   const house = await startSearchApis(t)
@@ -145,7 +150,7 @@ t.test('web_search is free ten times a day, and free when it is degraded', async
   t.equal(await station.balance(guest), before, 'eleven degraded answers used no free call up')
 })
 
-t.test('a snippet is one line of text', async (t) => {
+t.test('an excerpt is one line of text', async (t) => {
   t.equal(
     htmlSnippetToText('a<p>b</p>c &lt;d&gt; &#x41;&#66;&unknown; &#1114112;', 99),
     'a b c <d> AB&unknown; &#1114112;',

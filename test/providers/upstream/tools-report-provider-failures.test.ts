@@ -40,7 +40,7 @@ const CALLS: Readonly<Record<string, readonly [fields: object, who: string, kind
 const SINGLE = ['tx_simulate', 'llm_routing']
 const AGAIN = 'Try again, with a new Idempotency-Key if you send one.'
 
-/** What one provider is said to have done, and what to do. */
+/** The expected failure report of one provider, with its remedy. */
 const DEEDS: readonly [Manner, code: string, deed: string, advice: RegExp][] = [
   [401, 'upstream_error', 'refused this station (HTTP 401)', /^The operator has to look at it/],
   [400, 'upstream_error', 'refused the request (HTTP 400)', /^Send another request/],

@@ -1,13 +1,13 @@
 import t from 'tap'
 import Type from 'typebox'
-import { createTestUpstreamClient } from '../../support/upstreams/test-upstream-client.ts'
+import { createUpstreamClientWithManualClock } from '../../support/upstreams/upstream-client-with-manual-clock.ts'
 import {
   sendJsonFixture,
   startFixtureServer,
   UPSTREAM_FAULTS,
 } from '../../support/upstreams/fixture-server.ts'
 import type { UpstreamFault } from '../../support/upstreams/fixture-server.ts'
-import { createManualClock, rejectionDetailsOf } from '../../support/tools/test-tool-context.ts'
+import { createManualClock, awaitRejectionDetails } from '../../support/tools/test-tool-context.ts'
 
 const signal = new AbortController().signal
 
@@ -19,13 +19,13 @@ t.test('the upstream client', async (t) => {
       await startFixtureServer(t, (_, response) => sendJsonFixture(response, { n: 1 })),
       await startFixtureServer(t, (_, response) => response.end('{"n":2}')),
     ]
-    const upstream = createTestUpstreamClient(t)
+    const upstream = createUpstreamClientWithManualClock(t)
     const ask = (url: string) => upstream.json({ provider: 'p', url, schema, signal })
     t.same(await ask(fixture.base), { data: { n: 1 }, mode: 'fixture' })
     t.same(await ask(live.base), { data: { n: 2 }, mode: 'live' })
   })
 
-  t.test('names each way an answer can be wrong', async (t) => {
+  t.test('names each kind of invalid reply', async (t) => {
     const wrong: Partial<Record<UpstreamFault, object>> = {
       '500': { code: 'upstream_error', upstream_status: 500 },
       redirect: { code: 'upstream_error', upstream_status: 302 },
@@ -36,7 +36,7 @@ t.test('the upstream client', async (t) => {
     }
     for (const [name, expected] of Object.entries(wrong)) {
       const { base: url } = await startFixtureServer(t, UPSTREAM_FAULTS[name as UpstreamFault])
-      const asked = createTestUpstreamClient(t).json({
+      const asked = createUpstreamClientWithManualClock(t).json({
         provider: name,
         url,
         schema,
@@ -44,18 +44,18 @@ t.test('the upstream client', async (t) => {
         maxBytes: 99_999,
         signal,
       })
-      t.match(await rejectionDetailsOf(asked), { ...expected }, name)
+      t.match(await awaitRejectionDetails(asked), { ...expected }, name)
     }
     const drifted = await startFixtureServer(t, (_, response) =>
       sendJsonFixture(response, { n: '1' }),
     )
-    const asked = createTestUpstreamClient(t).json({
+    const asked = createUpstreamClientWithManualClock(t).json({
       provider: 'p',
       url: drifted.base,
       schema,
       signal,
     })
-    t.match(await rejectionDetailsOf(asked), { code: 'upstream_schema', provider: 'p' })
+    t.match(await awaitRejectionDetails(asked), { code: 'upstream_schema', provider: 'p' })
   })
 
   t.test('does not call a provider before its retry time', async (t) => {
@@ -66,14 +66,14 @@ t.test('the upstream client', async (t) => {
       ['99999999', 600],
     ] as const) {
       const clock = createManualClock()
-      const upstream = createTestUpstreamClient(t, clock)
+      const upstream = createUpstreamClientWithManualClock(t, clock)
       let limits = true
       const { base: url, requests } = await startFixtureServer(t, (_, response) =>
         limits
           ? response.writeHead(429, { 'retry-after': retryAfter }).end()
           : sendJsonFixture(response, { n: 1 }),
       )
-      const ask = () => rejectionDetailsOf(upstream.json({ provider: 'p', url, schema, signal }))
+      const ask = () => awaitRejectionDetails(upstream.json({ provider: 'p', url, schema, signal }))
       t.match(await ask(), { code: 'upstream_rate_limited' }, retryAfter)
       limits = false
       t.match(await ask(), { code: 'upstream_rate_limited', retry_after: seconds })
@@ -85,14 +85,14 @@ t.test('the upstream client', async (t) => {
     }
   })
 
-  t.test('opens the breaker after five failures and lets one request try later', async (t) => {
+  t.test('opens the breaker after five failures and permits one request later', async (t) => {
     const clock = createManualClock()
-    const upstream = createTestUpstreamClient(t, clock)
+    const upstream = createUpstreamClientWithManualClock(t, clock)
     let healthy = false
     const { base: url, requests } = await startFixtureServer(t, (_, response) =>
       healthy ? sendJsonFixture(response, { n: 1 }) : response.writeHead(500).end(),
     )
-    const ask = () => rejectionDetailsOf(upstream.json({ provider: 'p', url, schema, signal }))
+    const ask = () => awaitRejectionDetails(upstream.json({ provider: 'p', url, schema, signal }))
     for (let n = 0; n < 5; n += 1) t.match(await ask(), { upstream_status: 500 })
     t.match(await ask(), { code: 'upstream_error', reason: 'breaker_open' })
     t.equal(requests.length, 5)
@@ -107,12 +107,12 @@ t.test('the upstream client', async (t) => {
   })
 
   t.test('a client fault does not count as a failure of the provider', async (t) => {
-    const upstream = createTestUpstreamClient(t)
+    const upstream = createUpstreamClientWithManualClock(t)
     const { base: url, requests } = await startFixtureServer(t, (_, response) =>
       sendJsonFixture(response, {}, 404),
     )
     for (let n = 0; n < 8; n += 1) {
-      t.match(await rejectionDetailsOf(upstream.json({ provider: 'p', url, schema, signal })), {
+      t.match(await awaitRejectionDetails(upstream.json({ provider: 'p', url, schema, signal })), {
         upstream_status: 404,
       })
     }
@@ -125,7 +125,7 @@ t.test('the upstream client', async (t) => {
       t,
       (_, response) => void release.push(() => sendJsonFixture(response, { n: 1 })),
     )
-    const upstream = createTestUpstreamClient(t, createManualClock(), 2)
+    const upstream = createUpstreamClientWithManualClock(t, createManualClock(), 2)
     const ask = (owner: string) =>
       upstream.json({ provider: 'p', owner, url: `${url}/${owner}`, schema, signal })
     const running = ['one', 'one', 'one', 'other'].map(ask)
@@ -137,7 +137,7 @@ t.test('the upstream client', async (t) => {
       release[n]?.()
     }
     t.equal((await Promise.all(running)).length, 4)
-    const crowd = Array.from({ length: 18 }, () => rejectionDetailsOf(ask('one')))
+    const crowd = Array.from({ length: 18 }, () => awaitRejectionDetails(ask('one')))
     t.match(await crowd.at(-1), { code: 'upstream_rate_limited', retry_after: 1 })
     for (let n = running.length; n < running.length + 17; n += 1) {
       while (release.length <= n) await new Promise(setImmediate)

@@ -8,7 +8,7 @@ import {
   TOOL_CALL_ID,
   createRecordingContext,
   TEST_READER_AGENT_ID,
-  rejectionDetailsOf,
+  awaitRejectionDetails,
 } from '../../support/tools/test-tool-context.ts'
 
 const catalogue = createToolCatalogue({
@@ -42,7 +42,7 @@ const run = async (one: Tool, input: unknown, given: ReturnType<typeof createRec
   return { output, ...given.recorded }
 }
 
-t.test('agent_ping stages a message for seven days and tells the agent', async (t) => {
+t.test('agent_ping stores a message for seven days and notifies the agent', async (t) => {
   const input = { target_agent_id: TEST_READER_AGENT_ID.toUpperCase(), message: 'hello' }
   const known = { ...directory, has: async () => true }
   const { output, rows, events } = await run(
@@ -88,17 +88,17 @@ t.test('agent_ping stages a message for seven days and tells the agent', async (
   ])
 })
 
-t.test('agent_ping to an unknown agent is rejected before it costs anything', async (t) => {
+t.test('agent_ping to an unknown agent is rejected without a charge', async (t) => {
   const refused = run(
     tool('agent_ping'),
     { target_agent_id: TOOL_CALL_ID, message: 'x' },
     createRecordingContext({ directory }),
   )
-  t.match(await rejectionDetailsOf(refused), { code: 'agent_not_found', agent_id: TOOL_CALL_ID })
+  t.match(await awaitRejectionDetails(refused), { code: 'agent_not_found', agent_id: TOOL_CALL_ID })
 })
 
 t.test(
-  'swarm_broadcast tells everybody active, at most 1,000, and is free when nobody is',
+  'swarm_broadcast reaches all active agents, at most 1,000, and is free without any',
   async (t) => {
     const asked: unknown[] = []
     const about = (...recipients: string[]) => ({
@@ -176,28 +176,28 @@ t.test('agent_reputation answers for agents that exist', async (t) => {
     { agent_id: TEST_AUTHOR_AGENT_ID },
     createRecordingContext({ directory, usage }),
   )
-  t.match(await rejectionDetailsOf(unknown), { code: 'agent_not_found' })
+  t.match(await awaitRejectionDetails(unknown), { code: 'agent_not_found' })
   const gone = run(
     tool('agent_reputation'),
     { agent_id: TEST_READER_AGENT_ID },
     createRecordingContext({ directory, usage: { reputation: async () => null } }),
   )
-  t.match(await rejectionDetailsOf(gone), { code: 'agent_not_found' })
+  t.match(await awaitRejectionDetails(gone), { code: 'agent_not_found' })
 })
 
-t.test('hive_write refuses content that is mostly blank', async (t) => {
+t.test('hive_write rejects content that is mostly blank', async (t) => {
   const blank = run(
     tool('hive_write'),
     { content: `${' '.repeat(40)}short text` },
     createRecordingContext(),
   )
-  t.match(await rejectionDetailsOf(blank), {
+  t.match(await awaitRejectionDetails(blank), {
     code: 'invalid_input',
     errors: [{ pointer: '/content' }],
   })
 })
 
-t.test('every example of every tool runs and fits its own output', async (t) => {
+t.test('every example of every tool runs and matches its output schema', async (t) => {
   const reply = {
     status: 200,
     headers: { 'content-type': 'text/csv' },
@@ -219,6 +219,7 @@ t.test('every example of every tool runs and fits its own output', async (t) => 
     confidence: 1,
     namespace: 'n',
     agentId: TEST_AUTHOR_AGENT_ID,
+    author: null,
     at: '2026-11-21T10:00:00.000Z',
     firstReadToday: true,
   }

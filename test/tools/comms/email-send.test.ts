@@ -2,7 +2,7 @@ import { createServer, type AddressInfo, type Socket } from 'node:net'
 import { createInterface } from 'node:readline'
 import t from 'tap'
 import { newUuidV7 } from '../../../core/ids.ts'
-import { waitUntilTrue } from '../../support/schedules/due-slots.ts'
+import { waitUntilTrue } from '../../support/schedules/make-schedule-slots-due.ts'
 import { startTestMailServer } from '../../support/mail/mail-and-telegram-servers.ts'
 import { createGate } from '../../support/actors/test-actor-node.ts'
 import {
@@ -14,10 +14,10 @@ import type { TeardownScope } from '../../support/upstreams/fixture-server.ts'
 import { createRetentionSweeper } from '../../../persistence/retention-sweeper.ts'
 import { createMailSuppressionStore } from '../../../persistence/notifications/mail-suppression-store.ts'
 import emailSend from '../../../tools/comms/email-send.ts'
-import { parseBounceStatus } from '../../../providers/mail/smtp-bounce.ts'
+import { unknownMailboxStatusOfSmtpError } from '../../../providers/mail/smtp-bounce.ts'
 import {
   createRecordingContext,
-  rejectionDetailsOf,
+  awaitRejectionDetails,
 } from '../../support/tools/test-tool-context.ts'
 
 const LETTER = { to: 'owner@example.com', subject: 'Report', body: 'All is well.\n.\nReally.' }
@@ -27,16 +27,16 @@ const send = (station: InProcessStation, guest: TestAgent, fields: object = {}, 
   station.call(guest, 'email_send', { ...LETTER, ...fields }, headers)
 
 t.test(
-  'without a mail server it is refused before anything is held, and the catalogue says so',
+  'without a mail server it is rejected before a hold, and the catalogue reports it',
   async (t) => {
     const { context: asking } = createRecordingContext({ mail: null })
-    const refused = rejectionDetailsOf((async () => emailSend.preflight?.(LETTER, asking))())
+    const refused = awaitRejectionDetails((async () => emailSend.preflight?.(LETTER, asking))())
     t.match(await refused, { code: 'provider_not_configured', requires: ['SMTP_URL'] })
     t.match(emailSend.availability?.(asking), { available: false, requires: ['SMTP_URL'] })
   },
 )
 
-t.test('letters go out one at a time, ten a day', async (t) => {
+t.test('messages are sent one at a time, ten a day', async (t) => {
   const box = await startTestMailServer(t)
   const settings = { ...RICH, SMTP_URL: box.url }
   const station = await startStation(t, settings)
@@ -98,61 +98,58 @@ t.test('letters go out one at a time, ten a day', async (t) => {
   await station.verify()
 })
 
-t.test(
-  'a call whose key is answered for something else meanwhile keeps nothing held',
-  async (t) => {
-    const box = await startTestMailServer(t)
-    const station = await startStation(t, { ...RICH, SMTP_URL: box.url })
-    const guest = await station.onboard()
-    const { sql } = station
-    const before = await station.balance(guest)
-    for (const code of [null, 451]) {
-      const key = { 'idempotency-key': `letter-${code}` }
-      let arrived = () => {}
-      let goOn = () => {}
-      const there = new Promise<void>((resolve) => (arrived = resolve))
-      const allowed = new Promise<void>((resolve) => (goOn = resolve))
-      box.mood.holds = () => (arrived(), allowed)
-      box.mood.refuse = code
-      const sending = send(station, guest, {}, key)
-      await there
-      t.equal((await sql`select 1 from timers where command = 'hold.expire'`).length, 1)
-      const other = { key: guest.key, json: {}, headers: key }
-      t.equal((await station.ask('POST', '/api/keys', other)).status, 200)
-      goOn()
-      t.ok((await sending).status >= 400)
-      t.equal((await sql`select 1 from timers where command = 'hold.expire'`).length, 0)
-      t.equal(await station.balance(guest), before)
-    }
-    box.mood.refuse = null
-    const sent = box.letters.length
-    // Between its look-up and its hold the timer of a lost node answers its key.
-    const [locked, answered] = [createGate(), createGate()]
-    const lock = sql.begin(async (tx) => {
-      await tx`lock table mail_suppressions in access exclusive mode`
-      locked.open()
-      await answered.pass()
-    })
-    await locked.pass()
-    const late = send(station, guest, {}, { 'idempotency-key': 'late' })
-    await waitUntilTrue('it waits in its preflight', async () => {
-      const waiting = await sql`select from pg_stat_activity where datname = current_database()
+t.test('a call whose key was answered for another request meanwhile holds nothing', async (t) => {
+  const box = await startTestMailServer(t)
+  const station = await startStation(t, { ...RICH, SMTP_URL: box.url })
+  const guest = await station.onboard()
+  const { sql } = station
+  const before = await station.balance(guest)
+  for (const code of [null, 451]) {
+    const key = { 'idempotency-key': `letter-${code}` }
+    let arrived = () => {}
+    let goOn = () => {}
+    const there = new Promise<void>((resolve) => (arrived = resolve))
+    const allowed = new Promise<void>((resolve) => (goOn = resolve))
+    box.mood.holds = () => (arrived(), allowed)
+    box.mood.refuse = code
+    const sending = send(station, guest, {}, key)
+    await there
+    t.equal((await sql`select 1 from timers where command = 'hold.expire'`).length, 1)
+    const other = { key: guest.key, json: {}, headers: key }
+    t.equal((await station.ask('POST', '/api/keys', other)).status, 200)
+    goOn()
+    t.ok((await sending).status >= 400)
+    t.equal((await sql`select 1 from timers where command = 'hold.expire'`).length, 0)
+    t.equal(await station.balance(guest), before)
+  }
+  box.mood.refuse = null
+  const sent = box.letters.length
+  // Between its look-up and its hold the timer of a lost node answers its key.
+  const [locked, answered] = [createGate(), createGate()]
+  const lock = sql.begin(async (tx) => {
+    await tx`lock table mail_suppressions in access exclusive mode`
+    locked.open()
+    await answered.pass()
+  })
+  await locked.pass()
+  const late = send(station, guest, {}, { 'idempotency-key': 'late' })
+  await waitUntilTrue('it waits in its preflight', async () => {
+    const waiting = await sql`select from pg_stat_activity where datname = current_database()
         and wait_event_type = 'Lock' and query like '%mail_suppressions%'`
-      return waiting.length > 0
-    })
-    await sql`
+    return waiting.length > 0
+  })
+  await sql`
       insert into calls (owner, call_id, agent_id, operation, tool, rail, cost_micros, status, error_code,
                          ms, ghost, idempotency_key, request_hash, response, at)
       values (${guest.id}, ${newUuidV7(Date.now())}, ${guest.id}, 'refuel', 'email_send', 'credits', 0, 'failed',
               'outcome_unknown', 1, false, 'late', 'other', '{"status":503,"body":{}}', now())`
-    answered.open()
-    await lock
-    t.match(await late, { status: 422, body: { code: 'idempotency_key_reused' } })
-    t.equal(box.letters.length, sent, 'it is not sent')
-    t.equal(await station.balance(guest), before)
-    await station.verify()
-  },
-)
+  answered.open()
+  await lock
+  t.match(await late, { status: 422, body: { code: 'idempotency_key_reused' } })
+  t.equal(box.letters.length, sent, 'it is not sent')
+  t.equal(await station.balance(guest), before)
+  await station.verify()
+})
 
 t.test('recipients that bounced or unsubscribed get no mail, at no cost', async (t) => {
   const box = await startTestMailServer(t)
@@ -177,7 +174,7 @@ t.test('recipients that bounced or unsubscribed get no mail, at no cost', async 
     ['gone', 'nobody'].map((name) => ({
       ...{ address: `${name}@example.com`, reason: 'bounced', smtp_status: 550 },
     })),
-    'what is refused for the sake of the letter or the station lists nobody',
+    'a rejection because of the content or the station blocks no address',
   )
   await sql`insert into mail_suppressions (address, reason) values ('tired@example.com', 'asked')`
   box.mood.unknown = {}
@@ -207,7 +204,7 @@ t.test('recipients that bounced or unsubscribed get no mail, at no cost', async 
   await station.verify()
 })
 
-t.test('an answer about the address bounces it, one about anything else does not', async (t) => {
+t.test('a reply about the address blocks it, any other reply does not', async (t) => {
   const answers: [string, string, number | null][] = [
     ['RCPT TO', '550 No such user', 550],
     ['RCPT TO', '553 5.1.3 bad address syntax', 553],
@@ -239,11 +236,11 @@ t.test('an answer about the address bounces it, one about anything else does not
   for (const [command, response, status] of answers) {
     const responseCode = Number(response.slice(0, 3))
     const error = Object.assign(new Error('refused'), { command, response, responseCode })
-    t.equal(parseBounceStatus(error), status, `${command}: ${response}`)
+    t.equal(unknownMailboxStatusOfSmtpError(error), status, `${command}: ${response}`)
   }
 })
 
-t.test('a letter that was lost on its way is never sent again', async (t) => {
+t.test('a message with an unknown outcome is never sent again', async (t) => {
   const server = await forgetful(t)
   const station = await startStation(t, { ...RICH, SMTP_URL: server.url })
   const guest = await station.onboard()

@@ -7,9 +7,12 @@ import {
   SAMPLE_MODEL_CARDS,
   type LlmApiServer,
 } from '../../support/upstreams/test-llm-api.ts'
-import type { LlmSpendReservation } from '../../../domain/llm-spend.ts'
+import type { LlmSpendReservation } from '../../../domain/llm-budget-reservation-and-cost-types.ts'
 import { explainNoExtractiveAnswer } from '../../../providers/llm/extractive-answer.ts'
-import { createLlmClient, type LlmClientDeps } from '../../../providers/llm/llm-client.ts'
+import {
+  createLlmClient,
+  type LlmClientDeps,
+} from '../../../providers/llm/llm-client-with-failover-and-budget.ts'
 import type { LlmRequest } from '../../../providers/llm/llm-port.ts'
 import { parseLlmProviders } from '../../../providers/llm/llm-provider-settings.ts'
 import { createStreamingPostClient } from '../../../providers/upstream/streaming-post-client.ts'
@@ -19,7 +22,7 @@ import {
   TEST_AUTHOR_AGENT_ID,
   TOOL_CALL_ID,
   createManualClock,
-  rejectionDetailsOf,
+  awaitRejectionDetails,
 } from '../../support/tools/test-tool-context.ts'
 
 const BY_AUTHOR = {
@@ -30,7 +33,7 @@ const QUIET = new AbortController().signal
 const posting = createStreamingPostClient('test')
 t.teardown(() => posting.close())
 
-/** The models of a house as a tool gets them, without a station around them. */
+/** Models of the test provider as a tool gets them, without a station. */
 function models(house: LlmApiServer, given: Partial<LlmClientDeps> & { cards?: object } = {}) {
   const cards = given.cards ?? SAMPLE_MODEL_CARDS
   const taken: LlmSpendReservation[] = []
@@ -58,13 +61,13 @@ function models(house: LlmApiServer, given: Partial<LlmClientDeps> & { cards?: o
   return { llm, ask, settled }
 }
 
-t.test('each preference has its order, and fastest learns', async (t) => {
+t.test('each preference has its order, and fastest uses measured latencies', async (t) => {
   const house = await startLlmApi(t)
   const clock = createManualClock()
   const { ask } = models(house, { clock })
   t.match(await ask(), { model: 'cheap', provider: 'local', text: 'hello hello hello' })
   t.match(await ask({ preference: 'smartest' }), { model: 'clever' })
-  // The answer itself moves the clock: so long did the model take.
+  // The reply itself advances the clock by the latency of the model.
   const paces: Record<string, number> = { cheap: 300, middling: 30, clever: 900 }
   house.answer = ({ model }) => {
     clock.pass(paces[model] ?? 0)
@@ -81,7 +84,7 @@ t.test('each preference has its order, and fastest learns', async (t) => {
   t.equal(await fastest(), 'cheap', 'an average that moves')
 })
 
-t.test('one in twenty of the fastest is drawn by lot', async (t) => {
+t.test('one in twenty requests for the fastest model chooses at random', async (t) => {
   const house = await startLlmApi(t)
   const chances = [0.049, 0.99, 0.051]
   const { ask } = models(house, { random: () => chances.shift() ?? 0.5 })
@@ -89,19 +92,22 @@ t.test('one in twenty of the fastest is drawn by lot', async (t) => {
   t.equal((await ask({ preference: 'fastest' })).model, 'cheap')
 })
 
-t.test('another model answers after 429, 5xx, a refused key, garbage, silence', async (t) => {
-  const house = await startLlmApi(t)
-  for (const mood of ['429', '500', 'badkey', 'garbage', 'drift', 'hang', 'empty'] as const) {
-    house.behaviours['cheap'] = mood
-    const { ask } = models(house)
-    const tokens: string[] = []
-    t.match(await ask({}, tokens), { model: 'middling', text: 'hello hello hello' }, mood)
-    t.equal(tokens.join(''), 'hello hello hello')
-  }
-  house.behaviours['cheap'] = 'refuses'
-  const refused = await rejectionDetailsOf(models(house).ask())
-  t.match(refused, { code: 'upstream_error', upstream_status: 400, model: 'cheap' })
-})
+t.test(
+  'another model answers after 429, 5xx, a rejected key, an invalid reply or a timeout',
+  async (t) => {
+    const house = await startLlmApi(t)
+    for (const mood of ['429', '500', 'badkey', 'garbage', 'drift', 'hang', 'empty'] as const) {
+      house.behaviours['cheap'] = mood
+      const { ask } = models(house)
+      const tokens: string[] = []
+      t.match(await ask({}, tokens), { model: 'middling', text: 'hello hello hello' }, mood)
+      t.equal(tokens.join(''), 'hello hello hello')
+    }
+    house.behaviours['cheap'] = 'refuses'
+    const refused = await awaitRejectionDetails(models(house).ask())
+    t.match(refused, { code: 'upstream_error', upstream_status: 400, model: 'cheap' })
+  },
+)
 
 t.test('no other model starts after a token was sent', async (t) => {
   const house = await startLlmApi(t)
@@ -113,7 +119,7 @@ t.test('no other model starts after a token was sent', async (t) => {
     house.behaviours['cheap'] = mood
     const { ask, settled } = models(house)
     const tokens: string[] = []
-    t.match(await rejectionDetailsOf(ask({}, tokens)), { code, model: 'cheap' }, mood)
+    t.match(await awaitRejectionDetails(ask({}, tokens)), { code, model: 'cheap' }, mood)
     t.strictSame(tokens, ['hello '])
     t.equal(settled.length, 1)
     t.ok((settled[0]?.[1] ?? 0) > 0, 'what was said may be billed, and counts')
@@ -121,22 +127,22 @@ t.test('no other model starts after a token was sent', async (t) => {
   t.equal(house.requestsByModel['middling'], undefined)
 })
 
-t.test('when all models fail the error names them, and a limit has a retry time', async (t) => {
+t.test('if all models fail the error names them, and a rate limit has a retry time', async (t) => {
   const house = await startLlmApi(t)
   Object.assign(house.behaviours, { cheap: '429', middling: '429', clever: '429' })
-  t.match(await rejectionDetailsOf(models(house).ask()), {
+  t.match(await awaitRejectionDetails(models(house).ask()), {
     code: 'upstream_rate_limited',
     retry_after: 7,
     tried: [{ model: 'cheap' }, { model: 'middling' }, { model: 'clever' }],
   })
   house.behaviours['clever'] = '500'
-  t.match(await rejectionDetailsOf(models(house).ask()), {
+  t.match(await awaitRejectionDetails(models(house).ask()), {
     code: 'upstream_error',
     tried: [{ code: 'upstream_rate_limited' }, {}, { code: 'upstream_error' }],
   })
 })
 
-t.test('a model that fails again and again is left alone, and tried again later', async (t) => {
+t.test('a model that fails repeatedly is skipped and tried again later', async (t) => {
   const house = await startLlmApi(t)
   const clock = createManualClock()
   house.behaviours['cheap'] = '500'
@@ -148,31 +154,28 @@ t.test('a model that fails again and again is left alone, and tried again later'
   t.match(await ask(), { model: 'cheap' })
 })
 
-t.test(
-  'the cost is what the provider says, else its tokens by the table, else an estimate',
-  async (t) => {
-    const house = await startLlmApi(t)
-    const cards = { priced: {}, plain: {}, uncounted: {} }
-    const one = (mood: 'priced' | 'plain' | 'uncounted') => {
-      house.behaviours[mood] = mood
-      return models(house, { cards: { [mood]: cards[mood] } })
-    }
-    t.match(await one('priced').ask(), {
-      costUsd: REPORTED_COST_USD,
-      estimated: false,
-      mode: 'fixture',
-    })
-    const table = one('plain')
-    // Ten tokens at 1 USD a million and three at 2.
-    t.match(await table.ask(), {
-      costUsd: 0.000016,
-      tokens: { prompt: 10, completion: 3, total: 13 },
-    })
-    // Taken: 3 tokens of prompt and 100 of answer.
-    t.strictSame(table.settled, [[203, 16]])
-    t.match(await one('uncounted').ask(), { costUsd: 0.000013, estimated: true })
-  },
-)
+t.test('the cost is the reported one, else computed from tokens, else an estimate', async (t) => {
+  const house = await startLlmApi(t)
+  const cards = { priced: {}, plain: {}, uncounted: {} }
+  const one = (mood: 'priced' | 'plain' | 'uncounted') => {
+    house.behaviours[mood] = mood
+    return models(house, { cards: { [mood]: cards[mood] } })
+  }
+  t.match(await one('priced').ask(), {
+    costUsd: REPORTED_COST_USD,
+    estimated: false,
+    mode: 'fixture',
+  })
+  const table = one('plain')
+  // Ten tokens at 1 USD a million and three at 2.
+  t.match(await table.ask(), {
+    costUsd: 0.000016,
+    tokens: { prompt: 10, completion: 3, total: 13 },
+  })
+  // Taken: 3 tokens of prompt and 100 of answer.
+  t.strictSame(table.settled, [[203, 16]])
+  t.match(await one('uncounted').ask(), { costUsd: 0.000013, estimated: true })
+})
 
 t.test('a JSON answer is validated, and another model is tried for it', async (t) => {
   const house = await startLlmApi(t)
@@ -193,16 +196,20 @@ t.test('a JSON answer is validated, and another model is tried for it', async (t
 })
 
 t.test(
-  'calls per caller and prompt lengths are limited, and an operator may opt out',
+  'calls per caller and prompt lengths are limited, and the operator may disable this',
   async (t) => {
     const house = await startLlmApi(t)
     const clock = createManualClock()
     const { llm, ask } = models(house, { clock })
-    t.match(await rejectionDetailsOf(ask({ prompt: 'x'.repeat(70_000) })), {
+    t.match(await awaitRejectionDetails(ask({ prompt: 'x'.repeat(70_000) })), {
       code: 'invalid_input',
     })
     for (let n = 0; n < 29; n += 1) await ask()
-    t.match(await rejectionDetailsOf(ask()), { code: 'rate_limited', limit: 30, retry_after: 60 })
+    t.match(await awaitRejectionDetails(ask()), {
+      code: 'rate_limited',
+      limit: 30,
+      retry_after: 60,
+    })
     t.match(await ask({ caller: { agentId: null, visitor: 'visitor-1' } }), { model: 'cheap' })
     clock.pass(60_000)
     t.match(await ask(), { model: 'cheap' })
@@ -216,7 +223,7 @@ t.test(
   },
 )
 
-t.test('providers are settings: wrong ones are named, keys are never shown', async (t) => {
+t.test('providers are configured: invalid ones are named, keys are never shown', async (t) => {
   const one = (more: object) =>
     JSON.stringify([
       {
@@ -235,7 +242,7 @@ t.test('providers are settings: wrong ones are named, keys are never shown', asy
   t.strictSame(loadConfig({}).llm.providers, [])
 })
 
-t.test('events are read whole, however they come in pieces', async (t) => {
+t.test('events are parsed across any chunk boundaries', async (t) => {
   const text = ': hi\n\ndata: {"a":\r\ndata:"é😀"}\r\n\r\nevent: x\ndata: two\n\ndata: last'
   const bytes = new TextEncoder().encode(text)
   for (const size of [1, 3, 7, bytes.length]) {
@@ -249,7 +256,7 @@ t.test('events are read whole, however they come in pieces', async (t) => {
   }
 })
 
-t.test('sums are exact, and nothing else is a sum', async (t) => {
+t.test('arithmetic is exact and recognised only in arithmetic prompts', async (t) => {
   const cases: Record<string, string | null> = {
     '0.1 + 0.2': '0.3',
     '(17 + 4) * 2.5': '52.5',
@@ -270,7 +277,7 @@ t.test('sums are exact, and nothing else is a sum', async (t) => {
   for (const [text, value] of Object.entries(cases)) t.equal(calculateExpression(text), value, text)
 })
 
-t.test('a text without a blank is read in one go', async (t) => {
+t.test('a text without blanks is processed in linear time', async (t) => {
   // Tried from each of its letters, it would take longer than any test may.
   const word = '1'.repeat(1_000_000)
   t.match(explainNoExtractiveAnswer(`summarize: ${word}`), /The text itself is missing/)

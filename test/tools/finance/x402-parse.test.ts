@@ -3,7 +3,7 @@ import { summarizeX402Document } from '../../../chain/x402/summarize-x402-docume
 import x402Parse from '../../../tools/finance/x402-parse.ts'
 import {
   createRecordingContext,
-  rejectionDetailsOf,
+  awaitRejectionDetails,
 } from '../../support/tools/test-tool-context.ts'
 
 const base64 = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64')
@@ -46,9 +46,9 @@ const v2Payment = {
   payload: { signature, authorization },
 }
 const refusal = (given: Parameters<typeof summarizeX402Document>[0]) =>
-  rejectionDetailsOf((async () => summarizeX402Document(given))())
+  awaitRejectionDetails((async () => summarizeX402Document(given))())
 
-t.test('a 402 of version 2 and one of version 1 read the same', async (t) => {
+t.test('a 402 of version 2 and one of version 1 give the same result', async (t) => {
   const entry = {
     scheme: 'exact',
     network: 'eip155:8453',
@@ -74,46 +74,49 @@ t.test('a 402 of version 2 and one of version 1 read the same', async (t) => {
   t.strictSame(v1, { ...v2, x402_version: 1 })
 })
 
-t.test('payments of version 2, of version 1 and in the short form read the same', async (t) => {
-  const common = {
-    scheme: 'exact',
-    network: 'eip155:8453',
-    method: 'eip3009',
-    from: PAYER,
-    to: TREASURY,
-    amount_atomic: '30000',
-    amount_usdc: 0.03,
-    nonce: authorization.nonce,
-    valid_after: '0',
-    valid_before: '2000000000',
-    signature,
-  }
-  const payload = { signature, authorization }
-  t.match(summarizeX402Document({ headers: { 'PAYMENT-SIGNATURE': base64(v2Payment) } }), {
-    kind: 'payment',
-    x402_version: 2,
-    valid: true,
-    accepts: [{ pay_to: TREASURY }],
-    payment: { ...common, wire: 'v2' },
-  })
-  t.match(
-    summarizeX402Document({
-      headers: {
-        'X-Payment': base64({ x402Version: 1, scheme: 'exact', network: 'base', payload }),
-      },
-    }),
-    { kind: 'payment', x402_version: 1, valid: true, payment: { ...common, wire: 'v1' } },
-  )
-  t.match(summarizeX402Document({ header: base64({ x402Version: 2, payload }) }), {
-    kind: 'payment',
-    x402_version: 2,
-    valid: true,
-    accepts: [],
-    payment: { ...common, wire: 'short' },
-  })
-})
+t.test(
+  'payments of version 2, of version 1 and in the short form give the same result',
+  async (t) => {
+    const common = {
+      scheme: 'exact',
+      network: 'eip155:8453',
+      method: 'eip3009',
+      from: PAYER,
+      to: TREASURY,
+      amount_atomic: '30000',
+      amount_usdc: 0.03,
+      nonce: authorization.nonce,
+      valid_after: '0',
+      valid_before: '2000000000',
+      signature,
+    }
+    const payload = { signature, authorization }
+    t.match(summarizeX402Document({ headers: { 'PAYMENT-SIGNATURE': base64(v2Payment) } }), {
+      kind: 'payment',
+      x402_version: 2,
+      valid: true,
+      accepts: [{ pay_to: TREASURY }],
+      payment: { ...common, wire: 'v2' },
+    })
+    t.match(
+      summarizeX402Document({
+        headers: {
+          'X-Payment': base64({ x402Version: 1, scheme: 'exact', network: 'base', payload }),
+        },
+      }),
+      { kind: 'payment', x402_version: 1, valid: true, payment: { ...common, wire: 'v1' } },
+    )
+    t.match(summarizeX402Document({ header: base64({ x402Version: 2, payload }) }), {
+      kind: 'payment',
+      x402_version: 2,
+      valid: true,
+      accepts: [],
+      payment: { ...common, wire: 'short' },
+    })
+  },
+)
 
-t.test('permit2 on BSC counts 18 decimals; a Solana transaction is named as such', async (t) => {
+t.test('Permit2 on BSC uses 18 decimals; a Solana transaction is named as such', async (t) => {
   const token = '0x8AC76a51cc950d9822D68b83fE1Ad97B32Cd580d'
   const bsc = { ...accept, network: 'eip155:56', asset: token, amount: '30000000000000000' }
   const permit2Authorization = {
@@ -148,7 +151,7 @@ t.test('permit2 on BSC counts 18 decimals; a Solana transaction is named as such
   )
 })
 
-t.test('a settlement answer reads as one', async (t) => {
+t.test('a settlement reply is recognised', async (t) => {
   const answer = {
     success: false,
     transaction: '',
@@ -203,7 +206,7 @@ t.test('invalid parts are listed, not rejected', async (t) => {
   )
 })
 
-t.test('garbage is refused with its place', async (t) => {
+t.test('unparsable input is rejected with its position', async (t) => {
   t.match(await refusal({ header: 'not base64!' }), {
     code: 'invalid_input',
     errors: [{ pointer: '/header' }],
@@ -221,7 +224,7 @@ t.test('garbage is refused with its place', async (t) => {
   t.match(await refusal({ body: '['.repeat(60_000) }), { errors: [{ pointer: '/body' }] })
 })
 
-t.test('a header may come with its name, a body as text', async (t) => {
+t.test('a header may include its name, a body may be text', async (t) => {
   t.equal(
     summarizeX402Document({ header: `Payment-Signature: ${base64(v2Payment)}` }).kind,
     'payment',
@@ -230,13 +233,13 @@ t.test('a header may come with its name, a body as text', async (t) => {
   t.equal(summarizeX402Document({ headers: { accept: 'x' }, body: v2Payment }).kind, 'payment')
 })
 
-t.test('the tool passes on what the codec reads and refuses an empty body', async (t) => {
+t.test('the tool returns the result of the codec and rejects an empty body', async (t) => {
   const { context: given } = createRecordingContext({ x402: { parse: summarizeX402Document } })
   t.match(await x402Parse.run({ header: base64(v2Payment) }, given), {
     kind: 'payment',
     valid: true,
   })
-  t.match(await rejectionDetailsOf((async () => x402Parse.preflight?.({}, given))()), {
+  t.match(await awaitRejectionDetails((async () => x402Parse.preflight?.({}, given))()), {
     code: 'invalid_input',
   })
 })

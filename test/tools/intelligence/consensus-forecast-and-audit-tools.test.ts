@@ -5,7 +5,7 @@ import { newUuidV7 } from '../../../core/ids.ts'
 import {
   betaBinomialEstimate,
   holtForecast,
-} from '../../../tools/intelligence/hive-evidence/statistical-forecast.ts'
+} from '../../../tools/intelligence/hive-evidence/holt-and-beta-binomial-forecast.ts'
 import { AGENT_FRAMEWORKS } from '../../../tools/intelligence/genesis-forge/agent-blueprint.ts'
 import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
 
@@ -46,7 +46,7 @@ interface Bundle {
   readonly onboard: { readonly body: unknown }
 }
 
-t.test('a planted trend is found, and its bounds hold most of what comes', async (t) => {
+t.test('a known trend is found, and its bounds cover most later values', async (t) => {
   const rising = holtForecast(
     Array.from({ length: 30 }, (_, day) => 2 + day),
     5,
@@ -61,7 +61,7 @@ t.test('a planted trend is found, and its bounds hold most of what comes', async
     falling.slope < -0.5 &&
       falling.forecast.every(({ expected, low }) => expected >= 0 && low >= 0),
   )
-  // A seeded walk around 10: nine in ten of what follows lie within the bounds.
+  // A seeded walk around 10: nine of ten later values are within the bounds.
   let seed = 7
   const noise = () => ((seed = (seed * 48_271) % 2_147_483_647) / 2_147_483_647) * 6 - 3
   const walk = Array.from({ length: 400 }, () => 10 + noise())
@@ -77,7 +77,7 @@ t.test('a planted trend is found, and its bounds hold most of what comes', async
   t.match(betaBinomialEstimate(0, 8), { probability: 0.1 })
 })
 
-t.test('through a station without models', async (t) => {
+t.test('over HTTP without models', async (t) => {
   const station = await startStation(t, { STARTER_CREDITS_USDC: '10' })
   const { sql, call } = station
   const guest = await station.onboard()
@@ -97,7 +97,7 @@ t.test('through a station without models', async (t) => {
               true, ${newUuidV7(Date.now())}, ${at})`
   }
 
-  await t.test('agents that agree, disagree, and one that speaks too often', async (t) => {
+  await t.test('consensus of agents with one vote each', async (t) => {
     const thesis = 'Sequencer fees of Base will fall in December'
     await plant(authors[0], 'Sequencer fees of Base will fall in December, as every year.')
     await plant(authors[1], 'In December the sequencer fees of Base will decrease again.')
@@ -122,7 +122,7 @@ t.test('through a station without models', async (t) => {
     t.match(denied.body, { consensus: 'disagree' })
   })
 
-  await t.test('old entries and timid ones count for less', async (t) => {
+  await t.test('old entries and entries of low confidence weigh less', async (t) => {
     const thesis = 'The Foobar bridge is safe'
     await plant(authors[0], 'The Foobar bridge is safe, I use it daily.', 300, 0.3)
     await plant(authors[1], 'The Foobar bridge is not safe: its keys are shared.', 1, 1)
@@ -130,7 +130,7 @@ t.test('through a station without models', async (t) => {
     t.match(body, { consensus: 'disagree', agent_count: 2 })
   })
 
-  await t.test('without evidence the answer is uncertain and costs nothing', async (t) => {
+  await t.test('without evidence the answer is uncertain and free', async (t) => {
     const before = await station.balance(guest)
     const thesis = 'Quokkas prefer eucalyptus marmalade'
     const { status, body } = await call(guest, 'hive_consensus', { thesis })
@@ -144,7 +144,7 @@ t.test('through a station without models', async (t) => {
     t.equal(await station.balance(guest), before)
   })
 
-  await t.test('one voice is no consensus, nor are those that take no side', async (t) => {
+  await t.test('one author, or authors without a side, give no consensus', async (t) => {
     const before = await station.balance(guest)
     const asked = async (thesis: string) => (await call(guest, 'hive_consensus', { thesis })).body
     const free = { consensus: 'uncertain', confidence: 0, enough_evidence: false }
@@ -168,7 +168,7 @@ t.test('through a station without models', async (t) => {
     t.match(await asked(opinion), { enough_evidence: true, _meta: { cost_usdc: 0.08 } })
   })
 
-  await t.test('a forecast counts voices, and attention by days', async (t) => {
+  await t.test('a forecast counts authors, and attention by days', async (t) => {
     const query = 'Monad throughput will increase'
     for (const [day, often] of [5, 4, 3, 3, 2, 2, 1, 1].entries()) {
       for (let n = 0; n < often; n += 1)
@@ -203,7 +203,7 @@ t.test('through a station without models', async (t) => {
     t.match(few, { status: 422, body: { code: 'no_evidence', needed: 5, refunded: true } })
   })
 
-  await t.test('an audit without calls is refunded, and so is an evolution', async (t) => {
+  await t.test('an audit and an evolution without calls are refunded', async (t) => {
     for (const tool of ['self_audit', 'agent_evolve']) {
       const fresh = await station.onboard()
       t.match(await call(fresh, tool), { status: 422, body: { code: 'no_evidence' } }, tool)
@@ -231,7 +231,7 @@ async function audits(t: Test, { call, sql, ask, onboard }: Station, other: Test
   // No price source answers here: these fail.
   for (let n = 0; n < 6; n += 1) await call(agent, 'price_feed', { query: 'BTC' })
 
-  await t.test('an audit tells spending, failures and repetitions from the call log', async (t) => {
+  await t.test('an audit reports spending, failures and repetitions', async (t) => {
     const answer = await call(agent, 'self_audit', { days: 7 })
     const body = answer.body as unknown as Audit
     t.equal(answer.status, 200)
@@ -264,7 +264,7 @@ async function audits(t: Test, { call, sql, ask, onboard }: Station, other: Test
     t.equal(body.findings[1]?.saving_usdc_per_month, 0.042857)
   })
 
-  await t.test('an evolution is a patch of what is set, and can be applied', async (t) => {
+  await t.test('an evolution is a patch of the settings and can be applied', async (t) => {
     const made = await ask('POST', '/api/task/schedule', {
       key: agent.key,
       json: { name: 'watch', interval: '1h', tool: 'hive_trending', budget_usdc: 0.5 },
@@ -305,7 +305,7 @@ async function audits(t: Test, { call, sql, ask, onboard }: Station, other: Test
 type Station = Awaited<ReturnType<typeof startStation>>
 
 async function forge(t: Test, { call, sql, ask, onboard }: Station) {
-  await t.test('a bundle is made for every framework, and each of its files parses', async (t) => {
+  await t.test('every framework has a bundle, and each of its files parses', async (t) => {
     const agent = await onboard()
     const nasty =
       'An agent that says "hi" \\ `${process.exit()}` \'\'\' """ \n # on Base gas prices'
@@ -343,7 +343,7 @@ async function withoutModel(t: Test, station: Station) {
   const ask = (prompt: string, more = {}) => station.call(guest, 'llm_routing', { prompt, ...more })
   const EXTRACTED = { model_used: 'embedded/extractive-1', degraded: true, cost_usdc: 0 }
 
-  await t.test('sums, summaries and keywords are extracted, and say so', async (t) => {
+  await t.test('sums, summaries and keywords are labelled as extractive', async (t) => {
     const sum = await ask('What is (17 + 4) * 2.5?')
     t.match(sum.body, { ...EXTRACTED, text: '52.5', method: 'arithmetic', tokens_used: 0 })
     const story =
@@ -363,7 +363,7 @@ async function withoutModel(t: Test, station: Station) {
     t.ok(story.includes(String(plain.body['text']).slice(0, 30)))
   })
 
-  await t.test('a summary of nothing says what is missing', async (t) => {
+  await t.test('a summary without text names the missing input', async (t) => {
     const detail = async (prompt: string) => {
       const { status, body } = await ask(prompt)
       t.equal(status, 503, prompt)
@@ -375,7 +375,7 @@ async function withoutModel(t: Test, station: Station) {
     t.notMatch(await detail('Write a poem about the sea.'), /missing|page/)
   })
 
-  await t.test('a sentence of the hive answers where one names what is asked', async (t) => {
+  await t.test('a matching Hive sentence answers the prompt', async (t) => {
     const content =
       'Bananas are yellow in most places. Withdrawals through the Arbitrum bridge take seven days to arrive.'
     const { body: entry } = await station.call(guest, 'hive_write', { content })
@@ -384,7 +384,7 @@ async function withoutModel(t: Test, station: Station) {
     t.match(body, { ...EXTRACTED, method: 'hive', sources: [entry['id']], text })
   })
 
-  await t.test('anything else is a clear 503 before anything is held', async (t) => {
+  await t.test('any other prompt is a 503 before a hold', async (t) => {
     const { status, body } = await ask('Write a poem about the sea.')
     t.match(
       { status, body },

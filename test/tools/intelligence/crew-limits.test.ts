@@ -7,7 +7,7 @@ import { connectReadyWebSocket } from '../../support/http/websocket-and-sse-clie
 import { startStation } from '../../support/station/start-test-station.ts'
 import {
   createRecordingContext,
-  rejectionDetailsOf,
+  awaitRejectionDetails,
 } from '../../support/tools/test-tool-context.ts'
 
 const COLD = {
@@ -34,7 +34,7 @@ t.test('a dry run is a quote, and runs nothing', async (t) => {
   t.equal(await main.balance(guest), 0.5)
 })
 
-t.test('an agent starts six crews per minute, whatever their outcome', async (t) => {
+t.test('an agent starts six crews per minute, with any outcome', async (t) => {
   const { key } = await rich.onboard()
   const begin = (path: string, json: object, headers = {}) =>
     rich.ask('POST', path, { key, json, headers })
@@ -88,7 +88,7 @@ t.test('an agent without credits starts no crew', async (t) => {
   for (let n = 0; n < 7; n += 1) t.equal((await begin()).status, 402)
 })
 
-t.test('a socket and every key of an agent draw on the same six', async (t) => {
+t.test('the WebSocket and all keys of an agent share the six crews', async (t) => {
   const { key } = await rich.onboard()
   const { body } = await rich.ask('POST', '/api/keys', { key, json: { name: 'second' } })
   const socket = await connectReadyWebSocket(t, rich.url, key)
@@ -107,7 +107,7 @@ t.test('a socket and every key of an agent draw on the same six', async (t) => {
   await socket.close()
 })
 
-t.test('its time is over after 90 seconds, whatever its stages wait for', async (t) => {
+t.test('a crew ends after 90 seconds, whichever stages are running', async (t) => {
   t.match(crew, { slow: true, timeoutMs: 90_000, effect: 'none' })
   t.equal(LIMITS.toolDeadlineMs, 90_000)
   const late = new AbortController()
@@ -130,7 +130,7 @@ t.test('its time is over after 90 seconds, whatever its stages wait for', async 
   t.equal(await running.then(null, (error: unknown) => error), reason)
 })
 
-t.test('a stage that has ended is not the one that took too long', async (t) => {
+t.test('the timeout does not name a finished stage', async (t) => {
   const late = new AbortController()
   const reason = new ServiceError('tool_timeout')
   let asked: () => void = () => {}
@@ -161,7 +161,7 @@ t.test('a stage that has ended is not the one that took too long', async (t) => 
   t.equal(await running.then(null, (error: unknown) => error), reason)
 })
 
-t.test('a failing stage ends concurrent stages', async (t) => {
+t.test('a failing stage ends the concurrent stages', async (t) => {
   let ended: unknown = null
   const failing = async () => {
     throw new ServiceError('upstream_error')
@@ -180,7 +180,7 @@ t.test('a failing stage ends concurrent stages', async (t) => {
     },
     text: { keywords: async () => [] } as never,
   })
-  const failed = await rejectionDetailsOf(
+  const failed = await awaitRejectionDetails(
     Promise.resolve(crew.run({ type: 'newsletter', ...ISSUE }, within)),
   )
   t.match(failed, { code: 'upstream_error', stage: 'search' })

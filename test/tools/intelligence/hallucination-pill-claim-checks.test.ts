@@ -45,7 +45,7 @@ const ethereum = createReadClient(1, [mainnet.rpcUrl])
 const rpc = (method: string, params: unknown[]) =>
   ethereum.request({ method, params } as never) as Promise<unknown>
 
-/** What the claims of the fixture name: a transaction of each kind, a block, an account with money. */
+/** Objects named in the claims of the fixture: transactions of each kind, a block, a funded account. */
 async function plant() {
   await base.fund(HOLDER.address, parseEther('5'))
   await base.mint(HOLDER.address, 1_500_000n)
@@ -119,7 +119,7 @@ function isCoherent(result: Result): boolean {
   return !verified && corrected && checks.length > 0 && /^(high|critical)$/.test(risk)
 }
 
-t.test('a source that is down makes a claim unverifiable, never contradicted', async (t) => {
+t.test('an unreachable source makes a claim unverifiable, never contradicted', async (t) => {
   const dependent = filled.filter(({ kind }) => kind === 'ledger' || kind === 'price')
   const offline = await startStation(t, { RPC_URL_BASE: 'http://127.0.0.1:1' })
   for (let at = 0; at < dependent.length; at += 10) {
@@ -134,7 +134,7 @@ t.test('a source that is down makes a claim unverifiable, never contradicted', a
   }
 })
 
-t.test('a source that fails makes no error, and its claim unverifiable', async (t) => {
+t.test('a failing source is no error, and its claim is unverifiable', async (t) => {
   const failing = async () => {
     throw new ServiceError('upstream_error')
   }
@@ -151,7 +151,7 @@ t.test('a source that fails makes no error, and its claim unverifiable', async (
   t.match(await factCheckClaim(claim, world, asking), { verdict: 'unverifiable', confidence: 0 })
 })
 
-t.test('the route and the tool share five checks a day and address', async (t) => {
+t.test('the route and the tool share five checks per day and address', async (t) => {
   const headers = from()
   const json = { claim: 'The chain id of Base is 8453' }
   const first = await ask('POST', '/api/pill', { json, headers })
@@ -180,7 +180,7 @@ t.test('the route and the tool share five checks a day and address', async (t) =
   t.equal((await ask('POST', '/api/pill', { json, headers: from() })).status, 200)
 })
 
-t.test('the worst of several claims stands for all, and ten are the most', async (t) => {
+t.test('the verdict of several claims is the worst one, and ten are the maximum', async (t) => {
   const mixed = { claims: ['2 + 2 = 4', 'The stars are angry', '2 + 2 = 5'] }
   const { body } = await ask('POST', '/api/pill', { json: mixed, headers: from() })
   t.match(body, {
@@ -218,4 +218,4 @@ t.test('the worst of several claims stands for all, and ten are the most', async
   }
 })
 
-t.test('nothing of it touches the books', () => verify())
+t.test('the checks change nothing in the ledger', () => verify())

@@ -13,7 +13,7 @@ import {
   TEST_AUTHOR_AGENT_ID,
   createRecordingContext,
   createManualClock,
-  rejectionDetailsOf,
+  awaitRejectionDetails,
 } from '../../support/tools/test-tool-context.ts'
 
 const text = createTextAnalysis()
@@ -23,6 +23,7 @@ const ENTRY = {
   confidence: 0.9,
   namespace: 'launches',
   agentId: TEST_AUTHOR_AGENT_ID,
+  author: null,
   at: '2026-11-20T00:00:00.000Z',
   firstReadToday: true,
 }
@@ -88,7 +89,7 @@ t.test('every platform is queried, and each post gets a sentiment', async (t) =>
   t.strictSame(socialOracle.availability?.(given).providers, answer.platforms_checked)
 })
 
-t.test('a platform that fails is skipped with its reason; a session is renewed', async (t) => {
+t.test('a failing platform is skipped with its reason; a session is renewed', async (t) => {
   const house = await startSocialApis(t)
   const { ask } = oracle(t, house)
   await ask()
@@ -107,12 +108,12 @@ t.test('a platform that fails is skipped with its reason; a session is renewed',
   t.equal(drifted?.reason, 'upstream_schema')
 })
 
-t.test('when no platform answers the call fails, regardless of the Hive', async (t) => {
+t.test('a call fails if no platform answers, regardless of the Hive', async (t) => {
   const house = await startSocialApis(t)
   const { ask } = oracle(t, house, { login: false })
   house.moods.hackernews = '500'
   house.moods.mastodon = '429'
-  t.match(await rejectionDetailsOf(ask()), {
+  t.match(await awaitRejectionDetails(ask()), {
     code: 'upstream_error',
     platforms: [
       { name: 'hackernews', reason: 'upstream_error: status 500' },
@@ -123,7 +124,7 @@ t.test('when no platform answers the call fails, regardless of the Hive', async 
   t.equal(house.servers.bluesky.requests.length, 0)
 })
 
-t.test('a topic without posts makes the call free', async (t) => {
+t.test('a call for a topic without posts is free', async (t) => {
   const house = await startSocialApis(t)
   const { ask, recorded } = oracle(t, house, { entries: [] })
   for (const name of ['hackernews', 'mastodon', 'bluesky'] as const) house.moods[name] = 'empty'
@@ -131,7 +132,7 @@ t.test('a topic without posts makes the call free', async (t) => {
   t.equal(recorded.waivedReasons.length, 1)
 })
 
-t.test('a query becomes tags', async (t) => {
+t.test('a query is converted to tags', async (t) => {
   t.strictSame(toSearchTags('Ethereum'), ['ethereum'])
   t.strictSame(toSearchTags('gas fees, Base?'), ['gasfeesbase', 'fees'])
   t.strictSame(toSearchTags('what do they say of decentralisation'), ['decentralisation'])

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { composeReleaseNotes } from '../../../app/compose/compose-release-notes.ts'
+import { composeReleaseNotesService } from '../../../app/compose/compose-changelog-and-catalogue-history.ts'
 import { diffCatalogues, type CatalogueToolProperties } from '../../../domain/catalogue-diff.ts'
 import { HOUR, MINUTE } from '../../../core/clock.ts'
 import { createToolCatalogue, NATIVE_TOOLS } from '../../../tools/tool-catalogue.ts'
@@ -27,7 +27,7 @@ const offered = (
 
 type Listed = { slug: string; fields?: string[]; revision: number }
 
-t.test('a station tells what it is and what is new, from what it has been', async (t) => {
+t.test('a station reports its version and its changes', async (t) => {
   const main = await startStation(t)
   const ask = async (tool: string, fields: object = {}, station: InProcessStation = main) => {
     const { status, body, text } = await station.call(null, tool, fields)
@@ -58,7 +58,7 @@ t.test('a station tells what it is and what is new, from what it has been', asyn
   t.match(await ask('get_latest_gas_station', { known_version: version }), { is_latest: true })
   t.match(await ask('get_latest_gas_station', { known_version: '0.0.1' }), { is_latest: false })
 
-  await t.test('the first catalogue is all new', async (t) => {
+  await t.test('every tool of the first catalogue is new', async (t) => {
     const all = await ask('discover_new_tools', { limit: 100 })
     const added = all['added'] as Listed[]
     t.strictSame(added.map(({ slug }) => slug).sort(), list.tools.map(({ slug }) => slug).sort())
@@ -71,63 +71,60 @@ t.test('a station tells what it is and what is new, from what it has been', asyn
     t.match(await ask('ping_for_updates'), { updates: null, next_poll_seconds: 86_400 })
   })
 
-  await t.test(
-    'a station that starts with another catalogue writes down what differs',
-    async (t) => {
-      // What it had before: without one tool, with one at another price, and with one that is gone.
-      await main.sql`
+  await t.test('a station that starts with another catalogue stores the differences', async (t) => {
+    // The previous catalogue: one tool missing, one with another price, one that was removed.
+    await main.sql`
       update catalogue_revisions set at = '2026-01-01', tools =
         (select jsonb_agg(case when tool->>'slug' = 'price_feed'
                   then tool || '{"price_usdc": 9, "output": "old"}' else tool end)
            from jsonb_array_elements(tools) tool where tool->>'slug' <> 'web_search')
         || ${JSON.stringify([offered('old_tool')])}::text::jsonb`
-      // How many calls are free is the operator's, and no news.
-      const settings = { FREE_TIER_PER_DAY: '3' }
-      const next = await startStation(t, settings, { database: main.database })
-      const news = await ask('discover_new_tools', { since_revision: 1 }, next)
-      t.match(news, {
+    // How many calls are free is the operator's, and no news.
+    const settings = { FREE_TIER_PER_DAY: '3' }
+    const next = await startStation(t, settings, { database: main.database })
+    const news = await ask('discover_new_tools', { since_revision: 1 }, next)
+    t.match(news, {
+      revision: 2,
+      added: [{ slug: 'web_search', revision: 2, docs_url: /web_search$/ }],
+      changed: [{ slug: 'price_feed', price_usdc: 0, fields: ['price_usdc', 'output'] }],
+      removed: [{ slug: 'old_tool' }],
+    })
+    t.strictSame(
+      [news['added'], news['changed'], news['removed']].map((all) => (all as []).length),
+      [1, 1, 1],
+    )
+    for (const since of ['2026-01-01', '2026-06-01T12:00:00+02:00']) {
+      t.match(await ask('ping_for_updates', { since }, next), {
+        updates: true,
         revision: 2,
-        added: [{ slug: 'web_search', revision: 2, docs_url: /web_search$/ }],
-        changed: [{ slug: 'price_feed', price_usdc: 0, fields: ['price_usdc', 'output'] }],
-        removed: [{ slug: 'old_tool' }],
+        tools: { added: 1, changed: 1, removed: 1 },
+        see: 'discover_new_tools',
       })
-      t.strictSame(
-        [news['added'], news['changed'], news['removed']].map((all) => (all as []).length),
-        [1, 1, 1],
-      )
-      for (const since of ['2026-01-01', '2026-06-01T12:00:00+02:00']) {
-        t.match(await ask('ping_for_updates', { since }, next), {
-          updates: true,
-          revision: 2,
-          tools: { added: 1, changed: 1, removed: 1 },
-          see: 'discover_new_tools',
-        })
-      }
-      t.match(await ask('ping_for_updates', { since: '2999-01-01' }, next), { updates: false })
-      const all = await ask('discover_new_tools', { limit: 100 }, next)
-      const named = (kind: string) => (all[kind] as Listed[]).map(({ slug }) => slug)
-      t.ok(named('added').includes('price_feed') && named('added').includes('web_search'))
-      t.strictSame([named('changed'), named('removed')], [[], ['old_tool']])
-      const again = await startStation(t, {}, { database: main.database })
-      t.match(await ask('ping_for_updates', { version }, next), { revision: 2, updates: false })
+    }
+    t.match(await ask('ping_for_updates', { since: '2999-01-01' }, next), { updates: false })
+    const all = await ask('discover_new_tools', { limit: 100 }, next)
+    const named = (kind: string) => (all[kind] as Listed[]).map(({ slug }) => slug)
+    t.ok(named('added').includes('price_feed') && named('added').includes('web_search'))
+    t.strictSame([named('changed'), named('removed')], [[], ['old_tool']])
+    const again = await startStation(t, {}, { database: main.database })
+    t.match(await ask('ping_for_updates', { version }, next), { revision: 2, updates: false })
 
-      // However many changes there were, the first are not lost.
-      await main.sql`
+    // However many changes there were, the first are not lost.
+    await main.sql`
       insert into catalogue_revisions (revision, at, version, tools, changes)
       select n, now(), version, tools, ${JSON.stringify([
         { slug: 'price_feed', change: 'changed', fields: ['description'] },
       ])}::text::jsonb
         from catalogue_revisions, generate_series(3, 302) n where revision = 2`
-      for (const station of [next, again]) {
-        const many = await ask('discover_new_tools', { since_revision: 0, limit: 100 }, station)
-        t.match(many, { revision: 302, changed: [], more: false })
-        t.strictSame((many['added'] as Listed[]).length, list.total)
-        t.equal((many['added'] as Listed[])[0]?.slug, 'price_feed', 'the latest word first')
-      }
-    },
-  )
+    for (const station of [next, again]) {
+      const many = await ask('discover_new_tools', { since_revision: 0, limit: 100 }, station)
+      t.match(many, { revision: 302, changed: [], more: false })
+      t.strictSame((many['added'] as Listed[]).length, list.total)
+      t.equal((many['added'] as Listed[])[0]?.slug, 'price_feed', 'the latest word first')
+    }
+  })
 
-  await t.test('an interest finds tools, a category bounds them', async (t) => {
+  await t.test('an interest finds tools, a category filters them', async (t) => {
     const interest = 'Read the price of a token'
     const { fitting } = await ask('discover_new_tools', { interest })
     t.ok((fitting as Listed[]).some(({ slug }) => slug === 'price_feed'))
@@ -148,13 +145,17 @@ t.test('a station tells what it is and what is new, from what it has been', asyn
   })
 })
 
-t.test('stations of two versions that start in turns write each catalogue once', async (t) => {
+t.test('stations of two versions that alternate store each catalogue once', async (t) => {
   const { sql } = await createTestDatabase(t)
   const clock = createManualClock()
   const published = NATIVE_TOOLS.filter(({ slug }) => /^(agent_ping|ping_for_updates)$/.test(slug))
-  /** A station starts whose version has so many tools; then so much time passes. */
+  /** Starts a station whose version has the given number of tools; then time passes. */
   const start = async (tools: number, ms: number) => {
-    const { record, news } = composeReleaseNotes({ sql, clock, publicUrl: 'http://gas.test' })
+    const { record, news } = composeReleaseNotesService({
+      sql,
+      clock,
+      publicUrl: 'http://gas.test',
+    })
     const version = {
       baseUrl: 'http://gas.test',
       stats: () => null,
@@ -189,7 +190,7 @@ t.test('stations of two versions that start in turns write each catalogue once',
   t.equal((await (await Promise.all(both))[0]?.latestRevision())?.revision, 4, 'at once, too')
 })
 
-t.test('changes of a catalogue are told by property', async (t) => {
+t.test('changes of a catalogue are listed by property', async (t) => {
   const before = [offered('a'), offered('b'), offered('c')]
   const after = [offered('a'), offered('b', { access: 'free', input: 'z' }), offered('d')]
   t.strictSame(diffCatalogues(before, after), [
@@ -200,7 +201,7 @@ t.test('changes of a catalogue are told by property', async (t) => {
   t.strictSame(diffCatalogues(after, after), [])
 })
 
-t.test('a changelog is read by its headings', async (t) => {
+t.test('a changelog is parsed by its headings', async (t) => {
   const text =
     '# Log\n\nWords.\n\n## 2.0.0 (unreleased)\n\nNew things.\n\n- One,\n  and more.\n- Two.\n\n## 1.0.0 (2026-01-02)\n\n- Old.'
   t.strictSame(parseChangelog(text), [

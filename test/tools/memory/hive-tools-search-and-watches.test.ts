@@ -21,65 +21,62 @@ import {
   createRecordingContext,
   createManualClock,
   TEST_READER_AGENT_ID,
-  rejectionDetailsOf,
+  awaitRejectionDetails,
 } from '../../support/tools/test-tool-context.ts'
 
-t.test(
-  'with a provider of vectors entries are found by meaning; without it by their words',
-  async (t) => {
-    const { sql } = await createTestDatabase(t)
-    const house = await startEmbeddingsApi(t)
-    const postClient = createStreamingPostClient('test')
-    t.teardown(() => postClient.close())
-    const embeddings = createEmbeddingsClient({
-      url: `${house.url}/`,
-      model: 'm',
-      key: null,
-      postClient,
-    })
-    const going = new AbortController().signal
-    const vectors = createHiveVectorIndex(createHiveVectorStore(sql), embeddings)
-    const clock = createManualClock()
-    const hive = createHiveSearchService(createHiveStore(sql), clock, vectors)
-    const texts = {
-      loan: 'Liquidations begin when the health factor of a position falls below one.',
-      cost: 'Fees fall on weekends, when fewer transactions compete for space in blocks.',
-      secret: 'My own collateral is seized at a factor that I will not tell anybody else.',
-    }
-    for (const [name, content] of Object.entries(texts)) {
-      const id = `018f2f6e-7c1a-7b3a-9c55-00000000000${Object.keys(texts).indexOf(name)}`
-      await sql`insert into hive_entries (id, agent_id, content, namespace, tags, confidence, is_public, call_id, at)
+t.test('entries are found by meaning with a provider of vectors, by words without', async (t) => {
+  const { sql } = await createTestDatabase(t)
+  const house = await startEmbeddingsApi(t)
+  const postClient = createStreamingPostClient('test')
+  t.teardown(() => postClient.close())
+  const embeddings = createEmbeddingsClient({
+    url: `${house.url}/`,
+    model: 'm',
+    key: null,
+    postClient,
+  })
+  const going = new AbortController().signal
+  const vectors = createHiveVectorIndex(createHiveVectorStore(sql), embeddings)
+  const clock = createManualClock()
+  const hive = createHiveSearchService(createHiveStore(sql), clock, vectors)
+  const texts = {
+    loan: 'Liquidations begin when the health factor of a position falls below one.',
+    cost: 'Fees fall on weekends, when fewer transactions compete for space in blocks.',
+    secret: 'My own collateral is seized at a factor that I will not tell anybody else.',
+  }
+  for (const [name, content] of Object.entries(texts)) {
+    const id = `018f2f6e-7c1a-7b3a-9c55-00000000000${Object.keys(texts).indexOf(name)}`
+    await sql`insert into hive_entries (id, agent_id, content, namespace, tags, confidence, is_public, call_id, at)
       values (${id}, ${TEST_AUTHOR_AGENT_ID}, ${content}, 'defi', '{}', 0.8, ${name !== 'secret'}, ${id}, ${new Date(clock.now())})`
+  }
+  const search = async (text: string, namespace: string | null = null) => {
+    const asked = {
+      text,
+      namespace,
+      minConfidence: 0,
+      limit: 5,
+      agentId: TEST_READER_AGENT_ID,
+      reader: TEST_READER_AGENT_ID,
     }
-    const search = async (text: string, namespace: string | null = null) => {
-      const asked = {
-        text,
-        namespace,
-        minConfidence: 0,
-        limit: 5,
-        agentId: TEST_READER_AGENT_ID,
-        reader: TEST_READER_AGENT_ID,
-      }
-      const { entries } = await hive.search({ ...asked, at: clock.now() })
-      return entries.map(({ content }) => content)
-    }
-    const synonyms = 'when is my collateral seized'
-    t.notOk((await search(synonyms)).includes(texts.loan), 'no word of it is there')
-    t.equal(await vectors.learn(going), false, 'all of them at once')
-    t.strictSame((await search(synonyms))[0], texts.loan)
-    t.notOk((await search(synonyms)).includes(texts.secret), 'what is private stays it')
-    t.strictSame(await search(synonyms, 'nft'), [], 'a namespace narrows it')
-    const asked = house.asked
-    t.equal(await vectors.learn(going), false)
-    t.equal(house.asked, asked, 'nothing is asked twice')
-    for (const mood of ['down', 'drift'] as const) {
-      house.mood = mood
-      t.strictSame(await search('health factor position'), [texts.loan], `${mood}: words are left`)
-    }
-    const { code } = await rejectionDetailsOf(embeddings.embed(['x'], AbortSignal.timeout(8_000)))
-    t.equal(code, 'upstream_schema')
-  },
-)
+    const { entries } = await hive.search({ ...asked, at: clock.now() })
+    return entries.map(({ content }) => content)
+  }
+  const synonyms = 'when is my collateral seized'
+  t.notOk((await search(synonyms)).includes(texts.loan), 'no word of it is there')
+  t.equal(await vectors.learn(going), false, 'all of them at once')
+  t.strictSame((await search(synonyms))[0], texts.loan)
+  t.notOk((await search(synonyms)).includes(texts.secret), 'what is private stays it')
+  t.strictSame(await search(synonyms, 'nft'), [], 'a namespace narrows it')
+  const asked = house.asked
+  t.equal(await vectors.learn(going), false)
+  t.equal(house.asked, asked, 'nothing is asked twice')
+  for (const mood of ['down', 'drift'] as const) {
+    house.mood = mood
+    t.strictSame(await search('health factor position'), [texts.loan], `${mood}: words are left`)
+  }
+  const { code } = await awaitRejectionDetails(embeddings.embed(['x'], AbortSignal.timeout(8_000)))
+  t.equal(code, 'upstream_schema')
+})
 
 t.test('a text rejected by the provider does not block the vectors of others', async (t) => {
   const { sql } = await createTestDatabase(t)
@@ -93,7 +90,7 @@ t.test('a text rejected by the provider does not block the vectors of others', a
     await sql`insert into hive_entries (id, agent_id, content, namespace, tags, confidence, is_public, call_id, at)
       values (${newUuidV7(at)}, ${TEST_AUTHOR_AGENT_ID}, ${content}, 'defi', '{}', 0.8, true, ${TOOL_CALL_ID}, ${new Date(at)})`
   house.mood = 'strict'
-  t.equal((await rejectionDetailsOf(vectors.learn(going))).code, 'upstream_error')
+  t.equal((await awaitRejectionDetails(vectors.learn(going))).code, 'upstream_error')
   t.strictSame([...(await sql`select from hive_vectors`)], [], 'who refuses all is not believed')
   house.mood = 'ok'
   t.equal(await vectors.learn(going), false)
@@ -109,7 +106,7 @@ t.test('a text rejected by the provider does not block the vectors of others', a
   )
 })
 
-t.test('vectors are compared in slices, between which others have their turn', async (t) => {
+t.test('vectors are compared in slices, with other work between them', async (t) => {
   const { sql } = await createTestDatabase(t)
   await sql`insert into hive_entries (id, agent_id, content, namespace, tags, confidence, is_public, call_id, at)
     select gen_random_uuid(), ${TEST_AUTHOR_AGENT_ID}, 'x', 'defi', '{}', 0.8, true, ${TOOL_CALL_ID}, now() from generate_series(1, 3500)`
@@ -130,7 +127,7 @@ t.test('vectors are compared in slices, between which others have their turn', a
   t.ok(turns >= 2, `${turns} turns`)
 })
 
-t.test('by words alone, eight in ten of the labelled questions find their answers', async (t) => {
+t.test('by words alone eight of ten labelled questions find their answers', async (t) => {
   const { sql } = await createTestDatabase(t)
   const hive = createHiveSearchService(createHiveStore(sql), createManualClock())
   const set = loadSearchQualitySet('hive-quality')
@@ -145,6 +142,7 @@ t.test('by words alone, eight in ten of the labelled questions find their answer
     is_public: true,
     call_id: TOOL_CALL_ID,
     at: new Date(1_000),
+    ghost: false,
   }))
   await sql`insert into hive_entries select r.* from
     jsonb_populate_recordset(null::hive_entries, ${JSON.stringify(rows)}::text::jsonb) r`
@@ -189,14 +187,14 @@ t.test('a common word does not hide a rare one', async (t) => {
   t.equal(entries[0]?.content, rare)
 })
 
-t.test('a watch says what it lacks before it costs anything', async (t) => {
+t.test('an invalid watch is rejected with its field before a charge', async (t) => {
   const hiveBoard = {
     isWatchable: async (keyword: string) => keyword !== 'the',
     hasWatch: async () => false,
   }
   const { context: given } = createRecordingContext({ hiveBoard: hiveBoard as never })
   const refused = (input: object) =>
-    rejectionDetailsOf(Promise.resolve(hiveWatch.preflight?.(input as never, given)))
+    awaitRejectionDetails(Promise.resolve(hiveWatch.preflight?.(input as never, given)))
   t.match(await refused({ action: 'subscribe' }), { errors: [{ pointer: '/keyword' }] })
   t.match(await refused({ action: 'subscribe', keyword: 'the' }), { code: 'invalid_input' })
   t.match(await refused({ action: 'unsubscribe' }), { errors: [{ pointer: '/watch_id' }] })
@@ -206,7 +204,7 @@ t.test('a watch says what it lacks before it costs anything', async (t) => {
   t.match(await refused({ action: 'list' }), { code: 'not refused' })
 })
 
-t.test('a late request for the featured place returns when it is free', async (t) => {
+t.test('a late request for the featured place returns the time when it is free', async (t) => {
   const clock = createManualClock()
   const entry = { id: TEST_READER_AGENT_ID, agentId: TEST_AUTHOR_AGENT_ID, isPublic: true }
   const hiveBoard = {
@@ -219,7 +217,7 @@ t.test('a late request for the featured place returns when it is free', async (t
     hiveBoard: hiveBoard as never,
   })
   await hiveFeature.preflight?.({ entry_id: TEST_READER_AGENT_ID }, given)
-  t.match(await rejectionDetailsOf(hiveFeature.run({ entry_id: TEST_READER_AGENT_ID }, given)), {
+  t.match(await awaitRejectionDetails(hiveFeature.run({ entry_id: TEST_READER_AGENT_ID }, given)), {
     code: 'feature_taken',
     free_at: '2026-11-21T10:01:00.000Z',
     retry_after: 60,

@@ -11,32 +11,35 @@ import {
   dequantizeVector,
 } from '../../../domain/vector-quantization.ts'
 import { createTextAnalysis } from '../../../memory/text/text-analysis.ts'
-import { findMemoryConflict } from '../../../tools/memory/vault/find-contradiction.ts'
+import { compareMemoriesForContradiction } from '../../../tools/memory/vault/memory-text-contradiction.ts'
 import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
 import { startLlmApi, type ChatRequestBody } from '../../support/upstreams/test-llm-api.ts'
 
-t.test('a memory halves in each half of its life, and says by which formula', async (t) => {
-  const at = Date.UTC(2026, 10, 21)
-  for (const type of MEMORY_TYPES) {
-    const days = MEMORY_LIFETIME_DAYS[type]
-    const after = (share: number) =>
-      describeMemoryDecay({ type, immortal: false, at }, at + share * days * DAY)
-    t.match(
-      [0, 0.5, 1].map((share) => after(share).strength),
-      [1, 0.5, 0.25],
-      type,
-    )
-    t.match(after(0), {
-      half_life_days: days / 2,
-      expires_at: new Date(at + days * DAY).toISOString(),
-      formula: `strength = 0.25 ^ (age_days / ${days}); it is forgotten after ${days} days`,
-    })
-  }
-  const immortal = describeMemoryDecay({ type: 'context', immortal: true, at }, at + 9_999 * DAY)
-  t.match(immortal, { strength: 1, expires_at: null, half_life_days: null })
-})
+t.test(
+  'the strength of a memory halves every half-life, and the formula is returned',
+  async (t) => {
+    const at = Date.UTC(2026, 10, 21)
+    for (const type of MEMORY_TYPES) {
+      const days = MEMORY_LIFETIME_DAYS[type]
+      const after = (share: number) =>
+        describeMemoryDecay({ type, immortal: false, at }, at + share * days * DAY)
+      t.match(
+        [0, 0.5, 1].map((share) => after(share).strength),
+        [1, 0.5, 0.25],
+        type,
+      )
+      t.match(after(0), {
+        half_life_days: days / 2,
+        expires_at: new Date(at + days * DAY).toISOString(),
+        formula: `strength = 0.25 ^ (age_days / ${days}); it is forgotten after ${days} days`,
+      })
+    }
+    const immortal = describeMemoryDecay({ type: 'context', immortal: true, at }, at + 9_999 * DAY)
+    t.match(immortal, { strength: 1, expires_at: null, half_life_days: null })
+  },
+)
 
-t.test('a packed vector stays what it was', async (t) => {
+t.test('a packed vector is equal after unpacking', async (t) => {
   const text = createTextAnalysis()
   const vector = await text.vector('Base settles in seconds and is final with Ethereum.')
   const bytes = dequantizeVector(Buffer.from(quantizeVector(vector).slice(2), 'hex'))
@@ -45,7 +48,7 @@ t.test('a packed vector stays what it was', async (t) => {
   t.equal(cosineSimilarity(vector, Array<number>(256).fill(0)), 0)
 })
 
-t.test('only what cannot stand beside each other is a contradiction', async (t) => {
+t.test('only incompatible statements are contradictions', async (t) => {
   const text = createTextAnalysis()
   const cases: [older: string, newer: string, why: string | null][] = [
     ['The fee of the pool is 30 points.', 'The fee of the pool is 5 points.', 'other_numbers'],
@@ -68,7 +71,7 @@ t.test('only what cannot stand beside each other is a contradiction', async (t) 
     ['The indexer supports archive queries.', 'Cats sleep sixteen hours a day.', null],
   ]
   for (const [older, newer, why] of cases)
-    t.equal(await findMemoryConflict(text, older, newer), why, `${older} / ${newer}`)
+    t.equal(await compareMemoriesForContradiction(text, older, newer), why, `${older} / ${newer}`)
 })
 
 /** Pairs that cannot both hold. */
@@ -146,22 +149,22 @@ const NEIGHBOURS: readonly (readonly [older: string, newer: string])[] = [
   ['In June the fee was 30 points.', 'In July the fee was 5 points.'],
 ]
 
-t.test('a dream calls nothing a contradiction that can stand side by side', async (t) => {
+t.test('a dream reports no contradiction between compatible memories', async (t) => {
   const text = createTextAnalysis()
   const alike = async ([one, other]: readonly [string, string]) =>
     cosineSimilarity(await text.vector(one), await text.vector(other)) > 0.5
   for (const pair of CLASHES) {
     t.ok(await alike(pair), 'a dream looks at it')
-    t.not(await findMemoryConflict(text, ...pair), null, pair.join(' / '))
+    t.not(await compareMemoriesForContradiction(text, ...pair), null, pair.join(' / '))
     t.not(
-      await findMemoryConflict(text, pair[1], pair[0]),
+      await compareMemoriesForContradiction(text, pair[1], pair[0]),
       null,
       `the other way: ${pair.join(' / ')}`,
     )
   }
   for (const [older, newer] of NEIGHBOURS) {
-    t.equal(await findMemoryConflict(text, older, newer), null, `${older} / ${newer}`)
-    t.equal(await findMemoryConflict(text, newer, older), null, `${newer} / ${older}`)
+    t.equal(await compareMemoriesForContradiction(text, older, newer), null, `${older} / ${newer}`)
+    t.equal(await compareMemoriesForContradiction(text, newer, older), null, `${newer} / ${older}`)
   }
 })
 
@@ -173,7 +176,7 @@ const NOTES = [
   'Invoices above 1000 dollars need two signatures.',
 ]
 
-t.test('with a model its words are kept, where they fit; else those of the house', async (t) => {
+t.test('text of a model is used if it fits, else the extractive text', async (t) => {
   const house = await startLlmApi(t)
   const main = await startStation(t, { LLM_PROVIDERS: house.providers({ small: {} }) })
   const vault = (guest: TestAgent, path: string, json: object = {}) =>
@@ -186,7 +189,7 @@ t.test('with a model its words are kept, where they fit; else those of the house
   const groupsOf = ({ messages }: ChatRequestBody) =>
     (messages.at(-1)?.content ?? '').split('<group ').length - 1
 
-  await t.test('a summary for each group', async (t) => {
+  await t.test('gives one summary per group', async (t) => {
     house.answer = (body) =>
       JSON.stringify({ summaries: Array.from({ length: groupsOf(body) }, (_, at) => `Sum ${at}`) })
     const { status, body } = await vault(await filled(), 'compress')
@@ -195,13 +198,13 @@ t.test('with a model its words are kept, where they fit; else those of the house
     for (const note of NOTES) t.ok(prompt.includes(note), note)
   })
 
-  await t.test('too few summaries are no answer', async (t) => {
+  await t.test('rejects too few summaries', async (t) => {
     house.answer = () => JSON.stringify({ summaries: [] })
     const { body } = await vault(await filled(), 'compress')
     t.match(body, { method: 'embedded/clusters-1', memories_archived: 5 })
   })
 
-  await t.test('a dream in its words, with the sources it names', async (t) => {
+  await t.test('writes the dream, with the sources it names', async (t) => {
     const insight = (content: string, notes: number[]) => ({ content, notes })
     house.answer = () =>
       JSON.stringify({
@@ -229,7 +232,7 @@ t.test('with a model its words are kept, where they fit; else those of the house
     t.ok(said.length > 0 && said.every((content) => /^[A-Z]/.test(content)), said.join())
   })
 
-  await t.test('a model that does not answer changes nothing but the method', async (t) => {
+  await t.test('a model that does not answer changes only the method', async (t) => {
     house.behaviours['small'] = '500'
     const guest = await filled()
     t.match((await vault(guest, 'dream')).body, { method: 'embedded/clusters-1' })
@@ -237,35 +240,35 @@ t.test('with a model its words are kept, where they fit; else those of the house
     t.equal(await main.balance(guest), 0.4)
   })
 
-  await t.test('a quote tells what is free for life, and a stream counts it too', async (t) => {
-    const guest = await main.onboard(0.02)
-    const fields = { content: 'A note.', type: 'context' }
-    const quote = () =>
-      main.ask('POST', '/api/quote', { key: guest.key, json: { tool: 'vault_write', ...fields } })
-    t.match((await quote()).body, { price_usdc: 0, free_calls_left: 500 })
-    const { frames } = await main.ask('POST', '/api/refuel/stream', {
-      key: guest.key,
-      json: { tool: 'vault-write', ...fields },
-    })
-    const result = frames.find(({ event }) => event === 'result')?.data
-    t.match(result, { status: 'stored', free_tier_remaining: 499 })
-    t.match((await quote()).body, { price_usdc: 0, free_calls_left: 499 })
-    const bad = await main.call(guest, 'vault_write', { ...fields, type: 'dream' })
-    t.match(bad, { status: 400, body: { code: 'invalid_input' } })
-    t.match((await quote()).body, { free_calls_left: 499 }, 'what is refused uses none up')
-  })
-
   await t.test(
-    'operations beside the tools are called by their address and not listed',
+    'a quote shows remaining lifetime free calls, and a stream uses them too',
     async (t) => {
-      const { body } = await main.ask('GET', '/api/tools')
-      const slugs = (body['tools'] as { slug: string }[]).map(({ slug }) => slug)
-      for (const slug of ['vault_write', 'vault_query', 'vault_compress', 'vault_promote'])
-        t.ok(slugs.includes(slug), slug)
-      for (const slug of ['vault_dream', 'vault_share', 'pack_install'])
-        t.notOk(slugs.includes(slug), slug)
+      const guest = await main.onboard(0.02)
+      const fields = { content: 'A note.', type: 'context' }
+      const quote = () =>
+        main.ask('POST', '/api/quote', { key: guest.key, json: { tool: 'vault_write', ...fields } })
+      t.match((await quote()).body, { price_usdc: 0, free_calls_left: 500 })
+      const { frames } = await main.ask('POST', '/api/refuel/stream', {
+        key: guest.key,
+        json: { tool: 'vault-write', ...fields },
+      })
+      const result = frames.find(({ event }) => event === 'result')?.data
+      t.match(result, { status: 'stored', free_tier_remaining: 499 })
+      t.match((await quote()).body, { price_usdc: 0, free_calls_left: 499 })
+      const bad = await main.call(guest, 'vault_write', { ...fields, type: 'dream' })
+      t.match(bad, { status: 400, body: { code: 'invalid_input' } })
+      t.match((await quote()).body, { free_calls_left: 499 }, 'what is refused uses none up')
     },
   )
 
-  await t.test('after all of it the books are sound', async () => main.verify())
+  await t.test('unlisted operations are called by their address', async (t) => {
+    const { body } = await main.ask('GET', '/api/tools')
+    const slugs = (body['tools'] as { slug: string }[]).map(({ slug }) => slug)
+    for (const slug of ['vault_write', 'vault_query', 'vault_compress', 'vault_promote'])
+      t.ok(slugs.includes(slug), slug)
+    for (const slug of ['vault_dream', 'vault_share', 'pack_install'])
+      t.notOk(slugs.includes(slug), slug)
+  })
+
+  await t.test('gas verify finds no difference afterwards', async () => main.verify())
 })

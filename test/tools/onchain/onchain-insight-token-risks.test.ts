@@ -11,7 +11,7 @@ const WHALE = getAddress('0x00000000000000000000000000000000000b0b01')
 const OTHER = getAddress('0x00000000000000000000000000000000000b0b02')
 const OTHERS_TOKEN = '0x1111111111111111111111111111111111111111'
 
-/** The dollar of the local chain under a name of its own: a contract that can be asked. */
+/** The USDC of the local chain under another name: a contract that can be queried. */
 const pool = (more: Partial<SamplePool> = {}): SamplePool => ({
   chain: 'base',
   dex: 'uniswap',
@@ -41,7 +41,7 @@ const codes = (body: { readonly [name: string]: unknown }) =>
   (body['risk_signals'] as { code: string }[]).map(({ code }) => code)
 
 t.test(
-  'a healthy token: price of its deepest pool, what is in all, and who moves much',
+  'a healthy token: price of its deepest pool, total liquidity, large transfers',
   async (t) => {
     plant(
       pool({ dex: 'aerodrome', usd: 2.02, liquidity: 1_000_000, volume: 50_000 }),
@@ -70,7 +70,7 @@ t.test(
   },
 )
 
-t.test('each danger has its signal', async (t) => {
+t.test('each risk has its signal', async (t) => {
   const dangers: Record<string, SamplePool[]> = {
     LOW_LIQUIDITY: [pool({ liquidity: 49_000 }), pool({ liquidity: 500 })],
     NEW_TOKEN: [pool({ createdAt: Date.now() - 6 * DAY }), pool({ createdAt: Date.now() - DAY })],
@@ -84,7 +84,7 @@ t.test('each danger has its signal', async (t) => {
   }
 })
 
-t.test('a contract that can be changed, or whose owner stayed, is told', async (t) => {
+t.test('an upgradeable contract and a remaining owner are reported', async (t) => {
   const proxy = getAddress('0x00000000000000000000000000000000000c0de1')
   // Answers every call with one word: its own address, which is an owner as well.
   const code: Hex = `0x73${proxy.slice(2) as string}60005260206000f3`
@@ -102,7 +102,7 @@ t.test('a contract that can be changed, or whose owner stayed, is told', async (
   t.strictSame(codes(body), ['OWNER_KEPT', 'UPGRADEABLE'])
 })
 
-t.test('the second source stands in for the first, and drift is no answer', async (t) => {
+t.test('the second source replaces a failing or invalid first one', async (t) => {
   plant(pool(), pool({ dex: 'aerodrome' }))
   for (const mood of ['500', 'drift', 'malformed', 'empty', '429'] as const) {
     dex.behaviour.dexscreener = mood
@@ -113,7 +113,7 @@ t.test('the second source stands in for the first, and drift is no answer', asyn
   }
 })
 
-t.test('an empty result costs nothing', async (t) => {
+t.test('an empty result is free', async (t) => {
   const before = await balance(guest)
   dex.behaviour.dexscreener = '500'
   const unknown = await look({ query: 'nosuchtoken' })

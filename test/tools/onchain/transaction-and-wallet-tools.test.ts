@@ -6,7 +6,7 @@ import { startLocalBase } from '../../support/chain/local-chain.ts'
 import { createReadClient } from '../../../chain/evm/evm-read-client.ts'
 import { CHAINLINK_FEED_ADDRESSES } from '../../../providers/prices/chainlink.ts'
 import { LABELLED_ADDRESSES } from '../../../providers/chain-data/ethereum-address-labels.ts'
-import { LISTED_TOKENS } from '../../../providers/chain-data/listed-tokens.ts'
+import { LISTED_TOKENS } from '../../../providers/chain-data/bundled-token-contract-list.ts'
 import { getAddress } from 'viem'
 import broadcastTool from '../../../tools/onchain/tx-broadcast.ts'
 import { startRpcFaultProxy } from '../../support/chain/rpc-fault-proxy.ts'
@@ -52,7 +52,7 @@ const signed = (fields: object = {}) =>
     ...fields,
   })
 
-t.test('what is listed is spelled as its checksum demands', async (t) => {
+t.test('listed addresses have valid checksums', async (t) => {
   for (const address of [
     ...LABELLED_ADDRESSES,
     ...CHAINLINK_FEED_ADDRESSES,
@@ -61,26 +61,23 @@ t.test('what is listed is spelled as its checksum demands', async (t) => {
     t.equal(getAddress(address.toLowerCase()), address)
 })
 
-t.test(
-  'an oracle on the chain has a price when no market answers, unless its round is old',
-  async (t) => {
-    const [btc = '', , link = ''] = CHAINLINK_FEED_ADDRESSES
-    await installPriceOracle(rpc, link, 14.5, Date.now())
-    await installPriceOracle(rpc, btc, 91_000, Date.now() - 2 * 3_600_000)
-    house.market.mood.coingecko = '500'
-    const { status, body } = await call(null, 'price_feed', { query: 'LINK,BTC' })
-    house.market.mood.coingecko = 'ok'
-    t.equal(status, 200)
-    t.match(body, {
-      source: 'chainlink',
-      prices: { LINK: { usd: 14.5 } },
-      _meta: { mode: 'fixture' },
-    })
-    t.strictSame((body['prices'] as Record<string, unknown>)['BTC'], null)
-  },
-)
+t.test('an on-chain oracle replaces the market price unless its round is old', async (t) => {
+  const [btc = '', , link = ''] = CHAINLINK_FEED_ADDRESSES
+  await installPriceOracle(rpc, link, 14.5, Date.now())
+  await installPriceOracle(rpc, btc, 91_000, Date.now() - 2 * 3_600_000)
+  house.market.mood.coingecko = '500'
+  const { status, body } = await call(null, 'price_feed', { query: 'LINK,BTC' })
+  house.market.mood.coingecko = 'ok'
+  t.equal(status, 200)
+  t.match(body, {
+    source: 'chainlink',
+    prices: { LINK: { usd: 14.5 } },
+    _meta: { mode: 'fixture' },
+  })
+  t.strictSame((body['prices'] as Record<string, unknown>)['BTC'], null)
+})
 
-t.test('a simulation tells gas, its cost in dollars and the result', async (t) => {
+t.test('a simulation returns gas, its cost in dollars and the result', async (t) => {
   const { status, body } = await call(null, 'tx_simulate', {
     chain: 'base',
     to: base.usdc,
@@ -121,22 +118,19 @@ t.test('a revert is a result with its reason, also without eth_simulateV1', asyn
   gate.decide(() => 'pass')
 })
 
-t.test(
-  'a simulation without a price has no cost, and a chain that is down costs nothing',
-  async (t) => {
-    house.market.mood.coingecko = '500'
-    const { body } = await call(null, 'tx_simulate', { chain: 'ethereum', to: SOMEBODY })
-    house.market.mood.coingecko = 'ok'
-    t.match(body, { success: true, gas_estimate: 21_000 }, 'the second node of the list answered')
-    t.ok([null, body['gas_cost_usdc']].includes(body['gas_cost_usdc'] as null))
-    const down = await call(null, 'tx_simulate', { chain: 'polygon', to: SOMEBODY })
-    t.match(down, { status: 502, body: { code: 'upstream_error', refunded: true } })
-    const typo = { chain: 'base', to: base.usdc.replace('0x833589fc', '0x833589fC') }
-    t.match((await call(null, 'tx_simulate', typo)).body, { errors: [{ pointer: '/to' }] })
-    const bad = await call(null, 'tx_simulate', { chain: 'solana', to: SOMEBODY })
-    t.match(bad, { status: 400, body: { code: 'invalid_input' } })
-  },
-)
+t.test('a simulation without a price has no cost, and an unreachable chain is free', async (t) => {
+  house.market.mood.coingecko = '500'
+  const { body } = await call(null, 'tx_simulate', { chain: 'ethereum', to: SOMEBODY })
+  house.market.mood.coingecko = 'ok'
+  t.match(body, { success: true, gas_estimate: 21_000 }, 'the second node of the list answered')
+  t.ok([null, body['gas_cost_usdc']].includes(body['gas_cost_usdc'] as null))
+  const down = await call(null, 'tx_simulate', { chain: 'polygon', to: SOMEBODY })
+  t.match(down, { status: 502, body: { code: 'upstream_error', refunded: true } })
+  const typo = { chain: 'base', to: base.usdc.replace('0x833589fc', '0x833589fC') }
+  t.match((await call(null, 'tx_simulate', typo)).body, { errors: [{ pointer: '/to' }] })
+  const bad = await call(null, 'tx_simulate', { chain: 'solana', to: SOMEBODY })
+  t.match(bad, { status: 400, body: { code: 'invalid_input' } })
+})
 
 t.test('tx_broadcast', async (t) => {
   await base.fund(SENDER.address, parseEther('10'))
@@ -153,7 +147,7 @@ t.test('tx_broadcast', async (t) => {
     funds = now
   }
 
-  t.test('sends, and what is sent twice is there already', async (t) => {
+  t.test('sends a transaction, and recognises one that was sent before', async (t) => {
     const raw = await signed()
     const { status, body } = await send(raw)
     t.match({ status, body }, { status: 200, body: { status: 'accepted', from: SENDER.address } })
@@ -185,7 +179,7 @@ t.test('tx_broadcast', async (t) => {
     await charged(t, 0)
   })
 
-  t.test('an answer that is lost is looked for on the chain', async (t) => {
+  t.test('a transaction whose reply was lost is looked up on the chain', async (t) => {
     gate.decide((method) => (method === 'eth_sendRawTransaction' ? 'unanswered' : 'pass'))
     const { status, body } = await send(await signed())
     gate.decide(() => 'pass')
@@ -209,12 +203,12 @@ t.test('tx_broadcast', async (t) => {
     await charged(t, 0.08)
   })
 
-  t.test('the example can be sent', async (t) => {
+  t.test('the example of the catalogue can be sent', async (t) => {
     t.match((await call(guest, 'tx_broadcast', broadcastTool.examples[0])).status, 200)
   })
 })
 
-t.test('a station that dies while it sends leaves a key that never sends again', async (t) => {
+t.test('after a crash during a broadcast its key never sends again', async (t) => {
   const guest = await onboard()
   const before = await balance(guest)
   const other = await spawnStation(t, {
@@ -261,7 +255,7 @@ async function wallets(t: Test, { call, onboard, balance }: typeof on) {
   const look = (address: string, chains?: string[]) =>
     call(guest, 'wallet_investigate', { address, ...(chains && { chains }) })
 
-  t.test('adds chains up, names who it is and says which chains answered', async (t) => {
+  t.test('sums up chains, names the owner and lists the chains that answered', async (t) => {
     const who = SENDER.address
     await base.mint(who, 1_500_000n)
     await rpc('anvil_setBalance', [who, `0x${parseEther('120').toString(16)}`])
@@ -286,13 +280,13 @@ async function wallets(t: Test, { call, onboard, balance }: typeof on) {
     t.match(moved, { chain: 'base', direction: 'in', token: 'USDC', amount: 1.5 })
   })
 
-  t.test('a name that resolves elsewhere is not shown', async (t) => {
+  t.test('omits a name that resolves to another address', async (t) => {
     await installEnsContracts(rpc, { address: SOMEBODY, name: 'tester.eth' })
     const { body } = await look(SENDER.address, ['ethereum'])
     t.equal(body['ens_name'], null)
   })
 
-  t.test('contracts, known owners and busy senders are flagged', async (t) => {
+  t.test('flags contracts, known owners and frequent senders', async (t) => {
     const token = await look(base.usdc, ['base'])
     t.strictSame(token.body['risk_flags'], ['IS_CONTRACT'])
     const known = await look('0x28C6c06298d514Db089934071355E5743bf21d60', ['ethereum'])
@@ -317,7 +311,7 @@ async function wallets(t: Test, { call, onboard, balance }: typeof on) {
     t.match(body, { wallet_age_days: 0, risk_flags: ['HIGH_VELOCITY'] })
   })
 
-  t.test('when no chain answers it costs nothing', async (t) => {
+  t.test('is free if no chain answers', async (t) => {
     const before = await balance(guest)
     const { status, body } = await look(SOMEBODY, ['polygon', 'arbitrum'])
     t.match({ status, body }, { status: 502, body: { code: 'upstream_error', refunded: true } })

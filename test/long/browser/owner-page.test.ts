@@ -1,0 +1,165 @@
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import type { Page } from 'playwright-core'
+import t from 'tap'
+import { createGate } from '../../support/actors/test-actor-node.ts'
+import {
+  launchChromium,
+  createScreenshots,
+  skipWithoutChromium,
+} from '../../support/inspector/open-inspector.ts'
+import { eventually, startTestMailServer } from '../../support/mail/mail-and-telegram-servers.ts'
+import {
+  spawnSecondNode,
+  startStation,
+  type TestStation,
+} from '../../support/station/start-test-station.ts'
+import { startFixtureServer } from '../../support/upstreams/fixture-server.ts'
+
+/** With a folder named, the pictures of docs/owner.md are written there. */
+const FOLDER = process.env['OWNER_SCREENSHOTS']
+const picture = FOLDER === undefined ? async () => 0 : createScreenshots(FOLDER)
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+const SECOND = 1_000
+
+/** Violations of accessibility, in words. */
+async function violationsOf(page: Page): Promise<string[]> {
+  await page.evaluate(AXE)
+  return page.evaluate<string[]>(
+    `axe.run().then(({ violations }) => violations.map(({ id, nodes }) => id + ' ' + nodes[0].html))`,
+  )
+}
+
+t.test('the five minutes of an owner', { skip: skipWithoutChromium }, async (t) => {
+  const mail = await startTestMailServer(t)
+  const gate = createGate()
+  const site = await startFixtureServer(t, (_request, response) => {
+    void gate.pass().then(() => {
+      response.writeHead(200, { 'content-type': 'text/html' })
+      response.end('<title>Shop</title><p>A lamp costs $24.50.</p>')
+    })
+  })
+  const settings = {
+    SMTP_URL: mail.url,
+    SSRF_ALLOW: '127.0.0.1:1024-65535',
+    STARTER_CREDITS_USDC: '5',
+  }
+  const main = await startStation(t, settings)
+  const second = await spawnSecondNode(t, main, settings)
+  const her = await main.onboard()
+  for (const tool of ['hive_trending', 'hive_trending', 'self_audit'])
+    await main.call(her, tool, {})
+  await main.ask('POST', '/api/backpack/create', { key: her.key, json: { agent_name: 'scout' } })
+  const json = { contact_email: 'owner@agents.example' }
+  await main.ask('POST', '/api/agent/contact-email', { key: her.key, json })
+  await eventually(() => mail.letters.length > 0, 'the link')
+  const text = (mail.letters[0]?.raw ?? '').replace(/=\r?\n/g, '').replaceAll('=3D', '=')
+  const [, code = ''] = /#link=([\w-]+)/.exec(text) ?? []
+
+  const browser = await launchChromium()
+  t.teardown(() => browser.close())
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 } })
+  const page = await context.newPage()
+  const faults: string[] = []
+  page.on('console', (message) => {
+    if (['error', 'warning'].includes(message.type())) faults.push(message.text())
+  })
+  page.on('pageerror', (error) => faults.push(String(error.stack)))
+  page.on('request', (request) => {
+    if (!request.url().startsWith(`${main.url}/`)) faults.push(`request to ${request.url()}`)
+  })
+
+  // Opens the link, and sees the spend.
+  await page.goto(`${main.url}/owner#link=${code}`)
+  await page.waitForSelector('#chart canvas')
+  t.notMatch(page.url(), code, 'the code leaves the address')
+  const { body: spent } = await main.ask('GET', '/api/agent/spending', { key: her.key })
+  t.equal(
+    await page.textContent('#spending-sum'),
+    `${String(spent['spent_usdc'])} USDC in ${String(spent['calls'])} calls`,
+  )
+  t.match(await page.textContent('#spending-table'), /hive_trending[^]*self_audit|self_audit/)
+  t.equal(await page.locator('#calls tbody tr').count(), Number(spent['calls']))
+  await page.locator('#calls button').first().click()
+  await page.waitForSelector('#receipt code')
+
+  // Sets a fuse, and hands out a bound key.
+  await page.fill('.pack input[name=per_day_usdc]', '1')
+  await page.click('.pack button:has-text("Set the fuse")')
+  await page.waitForSelector('.pack [role=status]:has-text("Set.")')
+  const { body: packs } = await main.ask('GET', '/api/backpacks', { key: her.key })
+  t.match(packs, { backpacks: [{ fuse: { per_call_usdc: null, per_day_usdc: 1 } }] })
+  await page.fill('#bound-name', 'runaway')
+  await page.click('#bound-key-form button')
+  await page.waitForSelector('#new-key:not([hidden])')
+  const runaway = { id: her.id, key: String(await page.textContent('#new-key code')) }
+  t.match(await second.call(runaway, 'hive_trending', {}), { status: 200 })
+  const { body: keys } = await main.ask('GET', '/api/keys', { key: her.key })
+  t.match(keys, { keys: [{ backpack_id: null }, { name: 'runaway', backpack_id: /^bp_/ }] })
+
+  await page.evaluate(`document.querySelector('#new-key').hidden = true; scrollTo(0, 0)`)
+  await picture(page, 'agent')
+
+  // Freezes the agent in mid-pipeline, while it calls on both nodes.
+  const look = { tool: 'agent_see', url: `${site.base}/` }
+  const pipeline = second.ask('POST', '/api/pipeline', {
+    key: runaway.key,
+    json: { calls: [look, look] },
+  })
+  await gate.reached
+  const calls: { readonly began: number; readonly ok: boolean; readonly code: string }[] = []
+  let isRunning = true
+  const runOn = async (node: TestStation) => {
+    while (isRunning) {
+      const began = performance.now()
+      const { status, body } = await node.call(runaway, 'hive_trending', { limit: 1 })
+      calls.push({ began, ok: status === 200, code: body.code })
+    }
+  }
+  const loops = [runOn(main), runOn(second)]
+  await eventually(() => calls.filter(({ ok }) => ok).length >= 4, 'calls of the runaway')
+  const clicked = performance.now()
+  await page.click('#freeze')
+  await page.waitForSelector('#freeze-box.frozen')
+  const seen = performance.now()
+  await eventually(() => calls.filter(({ ok }) => !ok).length >= 10, 'refused calls')
+  isRunning = false
+  await Promise.all(loops)
+  const late = calls.filter(({ began }) => began > clicked + SECOND)
+  t.comment(`the page shows the freeze after ${Math.round(seen - clicked)} ms`)
+  t.strictSame(
+    late.filter(({ ok }) => ok),
+    [],
+    'no call that began a second after the click was made',
+  )
+  const refusals = calls.filter(({ ok }) => !ok)
+  t.strictSame([...new Set(refusals.map(({ code: why }) => why))], ['agent_frozen'])
+  gate.open()
+  t.match((await pipeline).body, { succeeded: 2, total_cost_usdc: 0.06 }, 'what ran has ended')
+  for (const node of [main, second])
+    t.match(await node.call(runaway, 'hive_trending', {}), { status: 403 })
+  const thaw = { key: runaway.key, json: {} }
+  t.match(await main.ask('POST', '/api/agent/unfreeze', thaw), { status: 403 }, 'not by itself')
+
+  // The page in both themes, on a desk and on a phone.
+  for (const width of [1280, 390]) {
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.setViewportSize({ width, height: 900 })
+      await page.emulateMedia({ colorScheme })
+      t.strictSame(await violationsOf(page), [], `${width} ${colorScheme}`)
+      const scrolled = await page.evaluate('document.documentElement.scrollWidth')
+      t.equal(scrolled, width, 'nothing is wider than the window')
+    }
+  }
+  await page.evaluate('scrollTo(0, 0)')
+  await picture(page, 'frozen-phone')
+  await page.click('#freeze')
+  await page.waitForSelector('#freeze-box:not(.frozen)')
+  for (const node of [main, second])
+    t.match(await node.call(runaway, 'hive_trending', {}), { status: 200 })
+  await page.click('#sign-out')
+  await page.waitForSelector('#key-form')
+  t.strictSame(await violationsOf(page), [])
+  t.strictSame(faults, [], 'no error, and no request to elsewhere')
+  await main.verify()
+})

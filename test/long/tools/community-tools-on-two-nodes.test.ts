@@ -1,0 +1,37 @@
+import t from 'tap'
+import { measureCommunityToolCommand } from '../../../actors/commands/community-tool-commands.ts'
+import { COMMUNITY_TOOLS_TOPIC } from '../../../domain/community-tool.ts'
+import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
+import { startStation } from '../../support/station/start-test-station.ts'
+import { startCommunityToolMarket } from '../../support/tools/community-tool-market.ts'
+import { sendJson } from '../../support/tools/test-builder.ts'
+
+/** A tool of an agent on two nodes: registered on one, called through the other, changed on either. */
+
+await t.test('what one node changes the other one knows', async (t) => {
+  const market = await startCommunityToolMarket(t)
+  const { builder, station: one, settings, buyer, open, patch } = market
+  const two = await startStation(t, settings, { database: one.database })
+  builder.on('/weather', (_, reply) => sendJson(reply, { celsius: 21.5 }))
+  await open('weather-now', '/weather')
+  const call = (at: typeof one) =>
+    at.ask('POST', '/api/tools/weather-now/invoke', { key: buyer.key, json: { city: 'Rome' } })
+  await eventually(async () => (await call(two)).status === 200, 'the other node knows the tool')
+  t.match(await call(two), { status: 200, body: { celsius: 21.5, _meta: { cost_usdc: 0.01 } } })
+
+  t.equal((await patch('weather-now', { price_per_call_usdc: 0.004 })).status, 200)
+  const cheaper = async () => (await call(two)).body._meta?.['cost_usdc'] === 0.004
+  await eventually(cheaper, 'the other node charges the new price')
+  t.match(await call(one), { body: { _meta: { cost_usdc: 0.004 } } })
+
+  const [tool] = await one.sql<{ since: number }[]>`
+    select (extract(epoch from measured_from) * 1000)::float8 as since from community_tools`
+  const poor = { since: Math.round(tool?.since ?? 0), calls: 50, successes: 24, payers: 3 }
+  await one.station.actors.ask('tool:weather-now', measureCommunityToolCommand, poor)
+  await one.station.plane.bus.publish(COMMUNITY_TOOLS_TOPIC, 'weather-now')
+  for (const node of [one, two]) {
+    const refused = async () => (await call(node)).body['code'] === 'tool_not_active'
+    await eventually(refused, 'both refuse a suspended tool')
+  }
+  await one.verify()
+})

@@ -1,0 +1,65 @@
+import t from 'tap'
+import { ServiceError } from '../../core/errors.ts'
+import type { CommunityToolRecord } from '../../domain/community-tool.ts'
+import { createBuilderHealth } from '../../tools/community/builder-health.ts'
+import type { CommunityCallOutcome } from '../../tools/community/forward-community-call.ts'
+
+/** The breaker of a builder: when it opens, and which answer to the example closes it. */
+
+const GOOD: CommunityCallOutcome = { ok: true, output: {} }
+const failed = (isCallersFault: boolean): CommunityCallOutcome => ({
+  ok: false,
+  error: new ServiceError('upstream_error'),
+  detail: '',
+  isCallersFault,
+})
+const { signal } = new AbortController()
+const toolWith = (example: object | null) =>
+  ({ slug: 'a', builderId: 'b', measuredFrom: 0, definition: { example } }) as CommunityToolRecord
+
+function startHealth(tool: CommunityToolRecord) {
+  const state = { at: 0, answer: failed(false), sent: [] as unknown[] }
+  const health = createBuilderHealth({
+    callMs: 15_000,
+    clock: { mono: () => state.at, now: () => state.at },
+    async send(_tool, { callerId }) {
+      state.sent.push(callerId)
+      return state.answer
+    },
+  })
+  const call = { callId: 'c', callerId: 'buyer', input: {}, signal }
+  const forward = () => health.forward(tool, call, () => [])
+  const reach = () => health.assertReachable(tool, 'buyer', () => [])
+  return { state, forward, reach }
+}
+
+t.test('the example finds out whether a builder answers again, once for all callers', async (t) => {
+  const { state, forward, reach } = startHealth(toolWith({ city: 'Rome' }))
+  for (let n = 0; n < 5; n += 1) {
+    await reach()
+    await forward()
+  }
+  await t.rejects(reach(), { code: 'tool_unavailable' })
+  state.sent.length = 0
+  state.at = 30_000
+  await Promise.all([1, 2, 3].map(() => t.rejects(reach(), { code: 'tool_unavailable' })))
+  t.strictSame(state.sent, ['station'])
+  await t.rejects(reach(), { code: 'tool_unavailable' }, 'a failed probe waits again')
+  state.at = 60_000
+  state.answer = failed(true)
+  await reach()
+  state.answer = GOOD
+  await forward()
+  t.strictSame(state.sent, ['station', 'station', 'buyer'])
+})
+
+t.test('without an example one call finds out', async (t) => {
+  const { state, forward, reach } = startHealth(toolWith(null))
+  for (let n = 0; n < 5; n += 1) await forward()
+  state.at = 30_000
+  await reach()
+  await t.rejects(reach(), { code: 'tool_unavailable' })
+  state.answer = GOOD
+  await forward()
+  await reach()
+})
