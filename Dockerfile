@@ -23,10 +23,14 @@ RUN mkdir /data && chown node:node /data
 COPY --from=packages /app/node_modules node_modules
 COPY --from=build /app/dist dist
 COPY persistence/migrations persistence/migrations
-COPY package.json LICENSE CHANGELOG.md ./
+COPY web/assets web/assets
+COPY web/inspector web/inspector
+COPY docs docs
+COPY sdk/README.md sdk/README.md
+COPY package.json *.md LICENSE ./
 USER node
 VOLUME /data
 EXPOSE 8402
 HEALTHCHECK --interval=5s --timeout=3s --start-period=20s --retries=3 \
   CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT}/api/network/health`).then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
-CMD ["node", "--max-semi-space-size=64", "dist/app/main.js"]
+CMD ["node", "--max-semi-space-size=16", "dist/app/main.js"]
