@@ -18,15 +18,21 @@ const CHROMIUM = '/usr/bin/chromium'
 const skip = existsSync(CHROMIUM) ? false : `there is no ${CHROMIUM}`
 const { signal } = new AbortController()
 
-/** Chromium's own processes that work for this one: they and their parents lead back to it. */
-function chromiums(): number[] {
+/**
+ * The main processes of the Chromiums that work for this one. Numbers of processes start again
+ * at the top, so a child may have a smaller number than its parent.
+ */
+function mainChromiums(): number[] {
   const all = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
   const of = new Map(all.map((pid) => [Number(pid), statOf(Number(pid))]))
   const isOurs = (pid: number): boolean => {
     const parent = of.get(pid)?.parent ?? 0
     return parent === process.pid || (parent > 1 && isOurs(parent))
   }
-  return [...of].flatMap(([pid, stat]) => (stat?.name === 'chromium' && isOurs(pid) ? [pid] : []))
+  return [...of].flatMap(([pid, stat]) => {
+    const isMain = stat?.name === 'chromium' && of.get(stat.parent)?.name !== 'chromium'
+    return isMain && isOurs(pid) ? [pid] : []
+  })
 }
 
 function statOf(pid: number): { name: string; parent: number } | null {
@@ -137,7 +143,7 @@ t.test('isolated pages', { skip }, async (t) => {
     contentType: 'text/html',
     truncated: false,
   })
-  const [first = 0] = chromiums()
+  const [first = 0] = mainChromiums()
   t.ok(first > 1, 'Chromium works for this process')
 
   await t.test('a page cannot reach a private address', async (t) => {
@@ -206,12 +212,12 @@ t.test('isolated pages', { skip }, async (t) => {
   await t.test('a crashed Chromium is replaced', async (t) => {
     const session = await made.browser.openSession({ owner: 'one', signal })
     await session.goto(`${site.base}/`)
-    const [pid = 0] = chromiums()
+    const [pid = 0] = mainChromiums()
     process.kill(pid, 'SIGKILL')
     t.match(await awaitRejectionDetails(session.page()), { code: 'browser_busy' })
     await session.close()
     t.match(await render('/'), { status: 200 })
-    t.not(chromiums()[0], first)
+    t.not(mainChromiums()[0], first)
   })
 
   await t.test('a page that uses too much memory is closed', async (t) => {
@@ -225,7 +231,7 @@ t.test('isolated pages', { skip }, async (t) => {
   })
 
   await made.close()
-  t.strictSame(chromiums(), [], 'no process is left')
+  t.strictSame(mainChromiums(), [], 'no process is left')
   t.strictSame(readdirSync(folder), [], 'and no profile')
   t.match(await awaitRejectionDetails(made.browser.openSession({ owner: 'one', signal })), {
     code: 'provider_not_configured',
