@@ -70,6 +70,10 @@ const DEFAULT_PROOF_ROUNDS: ChaosProofRepetitions = {
   payments: 10,
   cluster: 20,
 }
+/** Tests that the test suite runs with fewer draws. */
+const LEDGER_MODEL_TEST = 'test/long/payments/ledger-against-reference-model.test.ts'
+const JOURNAL_REPLAY_TEST = 'test/long/chaos/journal-replay-of-random-commands.test.ts'
+
 await main(Number(values.seed), values.plant)
 
 async function main(seed: number, asked?: string): Promise<void> {
@@ -84,10 +88,6 @@ async function main(seed: number, asked?: string): Promise<void> {
       : await proveMutationsFound(names, seed)
   process.exitCode = good ? 0 : 1
 }
-
-/** Tests that the test suite runs with fewer draws. */
-const LEDGER_MODEL_TEST = 'test/long/payments/ledger-against-reference-model.test.ts'
-const JOURNAL_REPLAY_TEST = 'test/long/chaos/journal-replay-of-random-commands.test.ts'
 
 /** Runs the test of the ledger against its reference with all sequences. */
 function proveLedgerModel(sequences: string, seed: number): boolean {
