@@ -21,13 +21,15 @@ export interface StationRaceSetup {
   readonly chance: SeededRandom
   /** Runs no further race after one for which it returns true. */
   readonly endsAfter?: (race: LimitRaceResult) => boolean
+  /** How long a client waits for an answer, in ms. */
+  readonly answerMs?: number
 }
 
 /** Runs each race the given number of times; reports the plane of the stations. */
 export async function raceLimitsOnStations(
   nodes: number,
   times: number,
-  { code, dataDir, chance, endsAfter }: StationRaceSetup,
+  { code, dataDir, chance, endsAfter, answerMs = ANSWER_MS }: StationRaceSetup,
   reportPlane: (plane: string) => void,
 ): Promise<LimitRaceResult[]> {
   const stations: StationProcess[] = []
@@ -37,7 +39,7 @@ export async function raceLimitsOnStations(
     while (stations.length < nodes) {
       const station = await spawnStationProcess({ code, dataDir, port: await findFreePort(), env })
       stations.push(station)
-      clients.push(createStationClient(station.url, 64, ANSWER_MS))
+      clients.push(createStationClient(station.url, 64, answerMs))
     }
     reportPlane(stations[0]?.bootLine ?? '')
     const races: LimitRaceResult[] = []

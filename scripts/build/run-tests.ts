@@ -13,6 +13,9 @@ import type { TestGroup } from './group-test-files-by-process.ts'
 /** Starts the PostgreSQL cluster of its parent process, and ends with that cluster ready. */
 const START_CLUSTER = '.cache/test/test/support/postgres/test-postgres-cluster.js'
 const JOBS = 3
+/** Suites that mostly wait, for repeats, leases and timeouts: they run one at a time beside the others. */
+const isWaitingGroup = ({ name }: TestGroup): boolean =>
+  /^long-(chaos|jobs|schedules|webhooks)/.test(name)
 /** Suites of outages mostly wait, and they measure time: they run by themselves, after the others. */
 const OUTAGE_JOBS = 4
 const isOutageGroup = ({ name }: TestGroup): boolean => name.startsWith('long-outages')
@@ -36,12 +39,16 @@ if (chosen.length === 0) {
   for (const { name, files } of chosen) console.log(`${name}: ${files.join(' ')}`)
 } else {
   const outages = chosen.filter(isOutageGroup)
-  const others = chosen.filter((group) => !isOutageGroup(group))
+  const waiting = chosen.filter(isWaitingGroup)
+  const others = chosen.filter((group) => !isOutageGroup(group) && !isWaitingGroup(group))
   execFileSync(process.execPath, [START_CLUSTER], { cwd: REPOSITORY_ROOT, stdio: 'inherit' })
-  const first = await runTestGroups(others, JOBS)
-  const second = await runTestGroups(outages, OUTAGE_JOBS)
-  const [passed, failed] = [first.passed + second.passed, first.failed + second.failed]
-  for (const failure of [...first.failures, ...second.failures]) console.log(failure)
+  const parts = [
+    ...(await Promise.all([runTestGroups(others, JOBS), runTestGroups(waiting, 1)])),
+    await runTestGroups(outages, OUTAGE_JOBS),
+  ]
+  const passed = parts.reduce((sum, part) => sum + part.passed, 0)
+  const failed = parts.reduce((sum, part) => sum + part.failed, 0)
+  for (const failure of parts.flatMap(({ failures }) => failures)) console.log(failure)
   const seconds = Math.round((Date.now() - startedAt) / 1000)
   const time = `${Math.floor(seconds / 60)} min ${seconds % 60} s`
   console.log(`${chosen.length} groups in ${time}`)
