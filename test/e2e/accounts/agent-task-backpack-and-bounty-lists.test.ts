@@ -193,3 +193,5 @@ t.test('a wallet address has one spelling', async (t) => {
   const { body: after } = await get('/api/wallet', ann)
   t.match(after['recent_deposits'], [{ wallet_address: address, from: address }])
 })
+
+t.test('the ledger is sound', () => main.verify())

@@ -299,3 +299,5 @@ t.test('spending is listed by day and tool, and adds up', async (t) => {
   const own = await main.ask('GET', '/api/agent/spending', { key: bound.key })
   t.match(own.body, { calls: 1, spent_usdc: 0.005 }, 'a bound key sees its Backpack')
 })
+
+t.test('the ledger is sound', () => main.verify())

@@ -108,3 +108,5 @@ t.test('an unread stream keeps its reader’s slot', async (t) => {
   const next = await more()
   t.equal(next.frames.at(-1)?.event, 'done')
 })
+
+t.test('the ledger is sound', () => main.verify())

@@ -51,4 +51,5 @@ t.test('the success rate counts failures of the tool, not errors of its callers'
   const { body: standing } = await call(null, 'agent_reputation', { agent_id: guest.id })
   t.match(standing, { reliability: Number })
   t.notOk('success_rate' in standing)
+  await station.verify()
 })

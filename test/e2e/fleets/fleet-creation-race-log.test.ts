@@ -2,7 +2,7 @@ import t from 'tap'
 import { startStation } from '../../support/station/start-test-station.ts'
 
 t.test('a lost race for the next number of a fleet is no error in the log', async (t) => {
-  const { station, ask, onboard } = await startStation(t)
+  const { station, ask, onboard, verify } = await startStation(t)
   const logged: unknown[] = []
   Object.assign(station.server.log, {
     error: (_details: object, message: string) => logged.push(message),
@@ -13,4 +13,5 @@ t.test('a lost race for the next number of a fleet is no error in the log', asyn
   const replies = await Promise.all([1, 2, 3, 4, 5].map(create))
   for (const { status, text } of replies) t.ok(status < 300, text)
   t.strictSame(logged, [])
+  await verify()
 })

@@ -168,3 +168,5 @@ t.test('the next week has its own digest, and the opt-out stays', async (t) => {
   t.equal(digestsTo('bob@agents.example').length, 2)
   t.equal(digestsTo('ann@agents.example').length, 1)
 })
+
+t.test('the ledger is sound', () => main.verify())
