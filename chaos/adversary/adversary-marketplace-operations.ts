@@ -24,7 +24,7 @@ const sellMemory: AdversaryOperationGenerator = (world) => {
   }
   const ask = adversaryPostRequest('/api/marketplace/list', json)
   return operationWithKey('sell', mainKeyOf(seller), ask, ({ status, body }) => {
-    if (status === 201) listings.push({ id: String(body['pack_id']), seller })
+    if (status === 200) listings.push({ id: String(body['pack_id']), seller })
   })
 }
 

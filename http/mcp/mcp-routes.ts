@@ -1,7 +1,9 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
 import { httpStatusOf, ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
+import { errorResponses } from '../schemas/shared-schemas.ts'
 import { toHttpServiceError, toRequestProblem } from '../plugins/error-handler.ts'
 import { createMcpMethods, type McpEndpoint } from './mcp-methods.ts'
 import { assertMcpOrigin } from './mcp-origin-check.ts'
@@ -21,7 +23,9 @@ const ENDPOINTS: readonly McpEndpoint[] = [
   { path: '/hivecast/mcp', discoveryOnly: true },
 ]
 
-const postMessage = {
+const tags = ['mcp']
+
+const postMessage = (operationId: string, summary: string) => ({
   bodyLimit: LIMITS.largeBodyBytes,
   config: {
     auth: 'optional',
@@ -32,13 +36,48 @@ const postMessage = {
     passBadKey: true,
     ignoresUnknownQuery: true,
   } as const,
-  schema: { hide: true, summary: 'Send a message of the Model Context Protocol' },
-}
+  // No body: `describeMcpOperations` documents what the protocol validates.
+  schema: { operationId, summary, tags },
+})
 
-const getMetadata = {
+const getMetadata = (operationId: string, summary: string) => ({
   config: { auth: 'none', ignoresUnknownQuery: true } as const,
-  schema: { hide: true, summary: 'What this MCP endpoint offers' },
-}
+  schema: {
+    operationId,
+    summary,
+    tags,
+    response: {
+      200: Type.Object({
+        name: Type.String(),
+        title: Type.String(),
+        version: Type.String(),
+        description: Type.String(),
+        url: Type.String({ format: 'uri' }),
+        transport: Type.Literal('streamable-http'),
+        protocol_versions: Type.Array(Type.String()),
+        authentication: Type.Object({
+          required: Type.Boolean(),
+          headers: Type.Array(Type.String()),
+          onboard: Type.String({ format: 'uri' }),
+        }),
+        payment: Type.Object({ x402: Type.String() }),
+      }),
+      ...errorResponses,
+    },
+  },
+})
+
+/** The operations of an endpoint. */
+const operationsOf = ({ discoveryOnly }: McpEndpoint) =>
+  discoveryOnly
+    ? {
+        post: postMessage('sendDiscoveryMessage', 'Send a message to the free discovery tools'),
+        get: getMetadata('getDiscoveryMcpMetadata', 'What the MCP endpoint of discovery offers'),
+      }
+    : {
+        post: postMessage('sendMcpMessage', 'Send a message of the Model Context Protocol'),
+        get: getMetadata('getMcpMetadata', 'What the MCP endpoint offers'),
+      }
 
 /** The MCP endpoints. Every failure is a JSON-RPC error, and never HTTP 401, which would start OAuth. */
 export const mcpRoutes: FastifyPluginAsyncTypebox = async (app) => {
@@ -50,15 +89,16 @@ export const mcpRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   for (const endpoint of ENDPOINTS) {
     const answer = createMcpMethods(app, endpoint)
+    const operations = operationsOf(endpoint)
 
-    app.post(endpoint.path, postMessage, async (request, reply) => {
+    app.post(endpoint.path, operations.post, async (request, reply) => {
       const message = parseMcpMessage(request.body, request.headers)
       if (message === null) return reply.code(202).send()
       await answer(message, request, reply)
       return reply
     })
 
-    app.get(endpoint.path, getMetadata, async (request, reply) => {
+    app.get(endpoint.path, operations.get, async (request, reply) => {
       if (wantsEventStream(request))
         throw new ServiceError('method_not_allowed', { allow: ['POST'] })
       return reply.header('cache-control', 'public, max-age=60').send({
@@ -67,7 +107,7 @@ export const mcpRoutes: FastifyPluginAsyncTypebox = async (app) => {
           ? 'Free tools that tell about this station. All its tools are at /mcp.'
           : 'Pay-per-call tools for agents. A call is paid by the credits of an API key, or by x402.',
         url: `${config.publicUrl}${endpoint.path}`,
-        transport: 'streamable-http',
+        transport: 'streamable-http' as const,
         protocol_versions: [MODERN_MCP_VERSION, ...LEGACY_MCP_VERSIONS],
         authentication: {
           required: false,

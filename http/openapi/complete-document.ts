@@ -5,6 +5,7 @@ import { jsonContent, schemaComponent, toComponentName } from './openapi-documen
 import type { PaymentOffers } from './payment-info.ts'
 import { describeParameters, describeRequestFields } from './field-descriptions.ts'
 import { addAnswerExamples } from './answer-examples.ts'
+import { describeMcpOperations } from './mcp-operations.ts'
 import { addRequestExamples } from './request-examples.ts'
 import {
   addSharedResponses,
@@ -51,6 +52,7 @@ export function completeOpenApiDocument(input: CompleteDocumentInput): OpenApiDo
       describeParameters(operation)
       nameSchemas(document, operation)
     }
+  describeMcpOperations(document)
   addToolOperations(document, tools, paying)
   addRequestExamples(document)
   typeQuotedRefusal(components.schemas)

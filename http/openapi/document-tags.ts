@@ -6,6 +6,7 @@ export const DOCUMENT_TAGS = [
     description:
       'The catalogue, calls of tools, quotes and receipts. Each tool has an operation of its own with its input, output and price.',
   },
+  { name: 'mcp', description: 'The same tools over the Model Context Protocol.' },
   {
     name: 'builders',
     description: 'Tools that agents sell to each other: registration, changes, calls and earnings.',

@@ -158,6 +158,14 @@ const BODIES: Readonly<Record<string, object>> = {
     url: 'https://weather.agents.example/forecast',
     price_usdc: 0.002,
   },
+  sendMcpMessage: {
+    ...{ jsonrpc: '2.0', id: 1, method: 'tools/call' },
+    params: { name: 'hive_read', arguments: { query: 'gas on Base' } },
+  },
+  sendDiscoveryMessage: {
+    ...{ jsonrpc: '2.0', id: 1, method: 'tools/call' },
+    params: { name: 'get_latest_gas_station', arguments: {} },
+  },
   signInToInspector: { token: EXAMPLE_IDS.operatorToken },
 }
 

@@ -9,6 +9,7 @@ import { withCommunityOperations } from '../openapi/community-operations.ts'
 import { completeOpenApiDocument } from '../openapi/complete-document.ts'
 import type { OpenApiDocument } from '../openapi/openapi-document-types.ts'
 import type { DocumentedRoute } from '../openapi/shared-responses.ts'
+import { errorResponses } from '../schemas/shared-schemas.ts'
 import type { HttpServices } from '../http-config-and-service-types.ts'
 
 /** The OpenAPI document of the service. */
@@ -32,10 +33,15 @@ const IdempotencyHeaders = Type.Object({
   ),
 })
 
-const documentRoute = {
+/** The second address serves the same document and is not in it. */
+const documentRoute = (hide: boolean) => ({
   config: { auth: 'none' } as const,
   schema: {
-    hide: true,
+    hide,
+    operationId: 'getOpenApiDocument',
+    summary: 'This document',
+    description: 'The operations of this station as OpenAPI 3.1.',
+    tags: ['service'],
     querystring: Type.Object({
       community: Type.Optional(
         Type.Literal('1', {
@@ -44,8 +50,20 @@ const documentRoute = {
         }),
       ),
     }),
+    response: {
+      200: Type.Object(
+        {
+          openapi: Type.String(),
+          info: Type.Object({}, { additionalProperties: true }),
+          paths: Type.Object({}, { additionalProperties: true }),
+          components: Type.Object({}, { additionalProperties: true }),
+        },
+        { additionalProperties: true },
+      ),
+      ...errorResponses,
+    },
   },
-}
+})
 
 /** Builds the OpenAPI 3.1 document from the schemas that also validate. Register it before the routes. */
 export async function installOpenApi(
@@ -118,23 +136,29 @@ export async function installOpenApi(
   const createSender = (community: boolean) =>
     createCachedDocument({
       clock,
+      // As text: the schema of the answer says only what every such document has.
+      type: 'application/json; charset=utf-8',
       read: () =>
-        withCommunityOperations({
-          document: app.openApiDocument(),
-          // Models read it.
-          entries: selectToolsForModels(catalogue.entries(), { community }),
-          find: (slug) => catalogue.find(slug),
-          paying,
-        }),
+        JSON.stringify(
+          withCommunityOperations({
+            document: app.openApiDocument(),
+            // Models read it.
+            entries: selectToolsForModels(catalogue.entries(), { community }),
+            find: (slug) => catalogue.find(slug),
+            paying,
+          }),
+        ),
       maxAgeMs: MINUTE,
     })
   const [send, sendWithCommunity] = [createSender(false), createSender(true)]
-  for (const path of ['/api/openapi.json', '/openapi.json'])
-    app.get<{ Querystring: { community?: '1' } }>(path, documentRoute, (request, reply) => {
+  for (const path of ['/api/openapi.json', '/openapi.json']) {
+    const route = documentRoute(path === '/openapi.json')
+    app.get<{ Querystring: { community?: '1' } }>(path, route, (request, reply) => {
       reply.header('cache-control', 'public, max-age=60')
       const answer = request.query.community === '1' ? sendWithCommunity : send
       answer(request, reply)
     })
+  }
 }
 
 declare module 'fastify' {

@@ -37,20 +37,20 @@ export function createCookbookBadgeStore(sql: Sql) {
       agentId: string,
       max: number,
       at: Date,
-    ): Promise<(CookbookBadge & { isNew: boolean }) | null> {
+    ): Promise<CookbookBadge | null> {
       await tx`insert into cookbook_recipes (recipe) values (${recipe}) on conflict do nothing`
       const [row] = await tx<{ awarded: number }[]>`
         select awarded from cookbook_recipes where recipe = ${recipe} for update`
       const [own] = await tx<{ number: number; claimed_at: Date }[]>`
         select number, claimed_at from cookbook_badges
          where recipe = ${recipe} and agent_id = ${agentId}`
-      if (own !== undefined) return { number: own.number, claimedAt: own.claimed_at, isNew: false }
+      if (own !== undefined) return { number: own.number, claimedAt: own.claimed_at }
       const number = (row?.awarded ?? 0) + 1
       if (number > max) return null
       await tx`update cookbook_recipes set awarded = ${number} where recipe = ${recipe}`
       await tx`insert into cookbook_badges (recipe, number, agent_id, claimed_at)
                values (${recipe}, ${number}, ${agentId}, ${at})`
-      return { number, claimedAt: at, isNew: true }
+      return { number, claimedAt: at }
     },
   }
 }

@@ -49,7 +49,7 @@ export interface NewPayableApi {
 }
 
 export type ListedPayableApi =
-  | { readonly kind: 'listed'; readonly api: PayableApi; readonly isNew: boolean }
+  | { readonly kind: 'listed'; readonly api: PayableApi }
   | { readonly kind: 'taken' }
   | { readonly kind: 'full' }
 
@@ -124,7 +124,7 @@ export function createPayableApiStore(sql: Sql) {
         if (given.isProven) await markProven(tx, apiId, now)
         await record(tx, apiId, given.probe)
         const api = await find(tx, apiId)
-        return api === null ? { kind: 'taken' } : { kind: 'listed', api, isNew: !isOwn }
+        return api === null ? { kind: 'taken' } : { kind: 'listed', api }
       })
     },
 

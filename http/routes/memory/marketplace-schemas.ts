@@ -184,7 +184,7 @@ export const listMemories = {
       ),
     }),
     response: {
-      201: Type.Object({
+      200: Type.Object({
         pack_id: UuidSchema,
         id: UuidSchema,
         name: Type.String(),

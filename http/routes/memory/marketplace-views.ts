@@ -63,7 +63,7 @@ export const presentPurchase = (purchase: PurchaseRecord) => ({
 
 /** The reply to a new listing. */
 export const presentListed = (listing: NewListing) => ({
-  status: 201,
+  status: 200,
   body: {
     pack_id: listing.listingId,
     id: listing.listingId,

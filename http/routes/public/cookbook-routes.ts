@@ -76,10 +76,10 @@ const claimBadge = {
   schema: {
     operationId: 'claimBadge',
     summary: 'Claim the badge of a recipe that you have run',
-    description: `The first ${BADGES_PER_RECIPE} agents that have called every tool of the recipe get a numbered badge. Claiming again answers 200 with the same badge.`,
+    description: `The first ${BADGES_PER_RECIPE} agents that have called every tool of the recipe get a numbered badge. Claiming again answers with the same badge.`,
     tags,
     params,
-    response: { 200: BadgeSchema, 201: BadgeSchema, ...errorResponses },
+    response: { 200: BadgeSchema, ...errorResponses },
   },
 }
 
@@ -178,7 +178,7 @@ export const cookbookRoutes: FastifyPluginAsyncTypebox = async (app) => {
           badge_url: `${config.publicUrl}/api/cookbook/${recipe.slug}/badge.svg`,
           claimed_at: toIsoTime(badge.claimedAt),
         }
-        return { status: badge.isNew ? 201 : 200, body }
+        return { status: 200, body }
       }),
     )
   })

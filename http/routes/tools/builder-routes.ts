@@ -38,7 +38,7 @@ const submitTool = {
       }),
     }),
     response: {
-      202: Type.Object({ slug: Type.String(), status: State, verification: Review }),
+      200: Type.Object({ slug: Type.String(), status: State, verification: Review }),
       ...errorResponses,
     },
   },
@@ -107,7 +107,7 @@ export const builderRoutes: FastifyPluginAsyncTypebox = async (app) => {
       once.runThenRecord(toIdempotentRequest(request), async () => {
         const view = await builders.submit(request.body.slug, request.agentId)
         const { slug, status, verification } = presentTool(view, config.publicUrl)
-        return { status: 202, body: { slug, status, verification } }
+        return { status: 200, body: { slug, status, verification } }
       }),
     ),
   )

@@ -110,7 +110,7 @@ const registerApi = {
       url: AddressSchema,
       price_usdc: UsdcAmountSchema('The price of a call as you state it'),
     }),
-    response: { 200: OwnPayableApiSchema, 201: OwnPayableApiSchema, ...errorResponses },
+    response: { 200: OwnPayableApiSchema, ...errorResponses },
   },
 }
 
@@ -235,7 +235,7 @@ export const payableApiRoutes: FastifyPluginAsyncTypebox = async (app) => {
         if (put.kind === 'taken') throw new ServiceError('api_listed')
         if (put.kind === 'full')
           throw new ServiceError('limit_reached', { limit: LIMITS.registeredApis, of: 'APIs' })
-        return { status: put.isNew ? 201 : 200, body: presentOwn(put.api, agentId) }
+        return { status: 200, body: presentOwn(put.api, agentId) }
       }),
     )
   })

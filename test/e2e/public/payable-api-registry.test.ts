@@ -162,7 +162,7 @@ t.test('an agent lists what asks for a payment, changes it and removes it', asyn
     verified: false,
     uptime: 1,
   }
-  t.match(made, { status: 201, body: { ...api, proof: { token: /^gas-station-token=/ } } })
+  t.match(made, { status: 200, body: { ...api, proof: { token: /^gas-station-token=/ } } })
   const id = String(made.body['api_id'])
   t.match(await list('q=WEATHER+hours'), [api])
   t.match(await register(her, url, 'Forecast'), {
@@ -183,7 +183,7 @@ t.test('an agent lists what asks for a payment, changes it and removes it', asyn
 
 t.test('who proves the origin takes an unproven listing over, and nobody after him', async (t) => {
   const url = at(52, '/v2')
-  t.match(await register(her, url), { status: 201 })
+  t.match(await register(her, url), { status: 200 })
   const refused = await register(him, url)
   const challenge = refused.body['challenge'] as { url: string; token: string }
   t.equal(challenge.url, at(52, '/.well-known/gas-station.txt'))
@@ -191,7 +191,7 @@ t.test('who proves the origin takes an unproven listing over, and nobody after h
   t.match(await register(him, url), { status: 409 }, 'a line that only contains the token')
   shown.token = challenge.token
   const taken = await register(him, url)
-  t.match(taken, { status: 201, body: { verified: true, proof: null } })
+  t.match(taken, { status: 200, body: { verified: true, proof: null } })
   t.match(await register(her, url), { status: 409, body: { challenge: undefined } })
   const verify = `/api/x402/apis/${String(taken.body['api_id'])}/verify`
   t.match(await main.ask('POST', verify, { key: her.key }), { status: 404 })
@@ -259,7 +259,7 @@ t.test('the list is filtered, sorted and paged', async (t) => {
     [63, '1000'],
   ] as const) {
     shown.price = price
-    t.match(await register(him, at(host, '/v2'), `Sorted ${host}`), { status: 201 })
+    t.match(await register(him, at(host, '/v2'), `Sorted ${host}`), { status: 200 })
     clock.pass(1)
   }
   const names = (apis: Record<string, unknown>[]) =>

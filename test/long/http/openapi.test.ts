@@ -33,20 +33,14 @@ const CREATING = new Set([
   'post /api/hive/write',
   'post /api/bounties',
   'post /api/manifesto/sign',
-  'post /api/x402/register',
-  'post /api/marketplace/list',
   'post /api/task/passes/buy',
 ])
 
-/** Its success is 202: the operator reads it. */
-const ACCEPTING = 'post /api/builder/submit'
+/** They take messages of MCP: 202 without an answer, and errors of JSON-RPC. */
+const MESSAGING = new Set(['post /mcp', 'post /hivecast/mcp'])
 
 /** A second request of the same agent changes nothing and answers 200. */
-const ONCE = new Set([
-  'post /api/manifesto/sign',
-  'post /api/cookbook/{slug}/claim',
-  'post /api/x402/register',
-])
+const ONCE = new Set(['post /api/manifesto/sign'])
 
 /** Its success is 101: the connection becomes a WebSocket. */
 const UPGRADING = 'get /api/ws'
@@ -87,7 +81,8 @@ t.test('the document is valid OpenAPI 3.1, the same at both addresses', async (t
   t.equal(new Set(operations.map(({ operationId }) => operationId)).size, operations.length)
   for (const { at, method, summary, tags, responses, parameters = [] } of operations) {
     t.ok(summary && tags.length > 0, `${at} says what it is`)
-    t.equal(responses['4XX']?.$ref, '#/components/responses/Refused', `${at} can refuse`)
+    const refusal = MESSAGING.has(at) ? 'McpRefused' : 'Refused'
+    t.equal(responses['4XX']?.$ref, `#/components/responses/${refusal}`, `${at} can refuse`)
     if (method === 'get') continue
     t.ok(
       parameters.some(({ $ref }) => $ref === '#/components/parameters/IdempotencyKey'),
@@ -108,9 +103,13 @@ t.test('a success is 200, and 201 only where the interface defines it', async (t
   for (const [path, methods] of Object.entries(paths))
     for (const [method, { responses }] of Object.entries(methods)) {
       const at = `${method} ${path}`
-      if (at === UPGRADING || at === ACCEPTING) continue
+      if (at === UPGRADING) continue
       const successes = Object.keys(responses).filter((status) => status < '400')
-      const expected = ONCE.has(at) ? ['200', '201'] : [CREATING.has(at) ? '201' : '200']
+      const expected = MESSAGING.has(at)
+        ? ['200', '202']
+        : ONCE.has(at)
+          ? ['200', '201']
+          : [CREATING.has(at) ? '201' : '200']
       t.strictSame(successes, expected, at)
     }
 })

@@ -18,6 +18,7 @@ interface Parameter {
   readonly schema: Schema
 }
 interface Operation {
+  readonly tags: readonly string[]
   readonly parameters?: readonly Parameter[]
   /** Of the operations of single tools, which are one route with a slug. */
   readonly 'x-tool'?: object
@@ -84,7 +85,8 @@ const operations = Object.entries(
   document['paths'] as Record<string, Record<string, Operation>>,
 ).flatMap(([path, methods]) =>
   Object.entries(methods)
-    .filter(([, operation]) => operation['x-tool'] === undefined)
+    // Clients of MCP add parameters of their own.
+    .filter(([, { tags, ...operation }]) => operation['x-tool'] === undefined && tags[0] !== 'mcp')
     .map(([method, { parameters = [] }]) => ({
       method: method.toUpperCase(),
       path,

@@ -44,7 +44,6 @@ export const memoryWriteCases = (her: AgentObjects): Record<string, WriteRouteCa
     amounts: ['price_usdc'],
     texts: ['name', 'description'],
     lists: ['entry_ids'],
-    status: 201,
   },
   // more than its balance, so it has not bought it
   'POST /api/marketplace/buy/{pack_id}': {
