@@ -109,6 +109,7 @@ export function createRetentionSweeper(sql: Sql) {
 
   /** Deletes sums of hours that no figure reads any more. */
   const toolHours = () => deleteOlderThan(sql, 'tool_hours', 'hour', SUMMED_DAYS)
+  const toolPayers = () => deleteOlderThan(sql, 'tool_payers', 'hour', SUMMED_DAYS)
   const soldHours = () => deleteOlderThan(sql, 'community_tool_hours', 'hour', SUMMED_DAYS)
   const payers = () => deleteOlderThan(sql, 'community_tool_payers', 'last_at', SUMMED_DAYS)
 
@@ -157,6 +158,7 @@ export function createRetentionSweeper(sql: Sql) {
       while ((await apis()) === SWEEP_BATCH_SIZE);
       while ((await heads()) === SWEEP_BATCH_SIZE);
       while ((await toolHours()) === SWEEP_BATCH_SIZE);
+      while ((await toolPayers()) === SWEEP_BATCH_SIZE);
       while ((await soldHours()) === SWEEP_BATCH_SIZE);
       while ((await payers()) === SWEEP_BATCH_SIZE);
       await features()

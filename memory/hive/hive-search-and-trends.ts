@@ -46,11 +46,14 @@ export interface HiveNamespaceTrend {
   readonly namespace: string
   readonly reads: number
   readonly writes: number
+  /** Agents that have paid with money from outside, and read or wrote here. */
+  readonly payers: number
   readonly zScore: number
 }
 export interface ToolCallTrend {
   readonly slug: string
   readonly calls: number
+  readonly payers: number
   readonly zScore: number
 }
 
@@ -195,41 +198,53 @@ interface Activity {
   readonly reads: readonly DailyActivityCount[]
   readonly writes: readonly DailyActivityCount[]
   readonly calls: readonly DailyActivityCount[]
+  readonly toolPayers: readonly DailyActivityCount[]
+  readonly hivePayers: readonly DailyActivityCount[]
 }
 
-/** Turns daily counts into trends, most unusual first. */
+/**
+ * Turns daily counts into trends, most unusual first. What ranks is how many payers there are, and nothing that
+ * agents with promotional credits can do (decision 300): calls, reads and writes are told beside it.
+ */
 export function computeHiveTrends(
-  { reads, writes, calls }: Activity,
+  { reads, writes, calls, toolPayers, hivePayers }: Activity,
   generatedAt: number,
 ): HiveTrendReport {
   const [readDays, writeDays, callDays] = [byName(reads), byName(writes), byName(calls)]
-  const namespaces = new Set([
-    ...HIVE_DOMAINS.map(({ domain }) => domain),
-    ...readDays.keys(),
-    ...writeDays.keys(),
-  ])
+  const [toolPayerDays, hivePayerDays] = [byName(toolPayers), byName(hivePayers)]
+  const namespaces = new Set([...HIVE_DOMAINS.map(({ domain }) => domain), ...hivePayerDays.keys()])
   const domains = [...namespaces].map((namespace) => {
-    const [read, wrote] = [
-      readDays.get(namespace) ?? NO_ACTIVITY,
-      writeDays.get(namespace) ?? NO_ACTIVITY,
-    ]
-    const both = read.map((count, day) => count + (wrote[day] ?? 0))
-    return { namespace, reads: read[0] ?? 0, writes: wrote[0] ?? 0, zScore: zScore(both) }
+    const days = hivePayerDays.get(namespace) ?? NO_ACTIVITY
+    return {
+      namespace,
+      reads: readDays.get(namespace)?.[0] ?? 0,
+      writes: writeDays.get(namespace)?.[0] ?? 0,
+      payers: days[0] ?? 0,
+      zScore: zScore(days),
+    }
   })
-  const tools = [...callDays].map(([slug, days]) => ({
+  const tools = [...toolPayerDays].map(([slug, days]) => ({
     slug,
-    calls: days[0] ?? 0,
+    calls: callDays.get(slug)?.[0] ?? 0,
+    payers: days[0] ?? 0,
     zScore: zScore(days),
   }))
   return {
-    domains: domains.sort((a, b) => b.zScore - a.zScore || totalActivity(b) - totalActivity(a)),
-    tools: tools.sort((a, b) => b.zScore - a.zScore || b.calls - a.calls),
+    domains: domains.sort((a, b) => byPayers(a, b) || compareText(a.namespace, b.namespace)),
+    tools: tools.sort((a, b) => byPayers(a, b) || compareText(a.slug, b.slug)),
     generatedAt,
   }
 }
 
+interface PayerTrend {
+  readonly payers: number
+  readonly zScore: number
+}
+const byPayers = (a: PayerTrend, b: PayerTrend): number =>
+  b.zScore - a.zScore || b.payers - a.payers
+const compareText = (a: string, b: string): number => (a < b ? -1 : Number(a > b))
+
 const NO_ACTIVITY: readonly number[] = Array<number>(BASE_DAYS + 1).fill(0)
-const totalActivity = (domain: HiveNamespaceTrend): number => domain.reads + domain.writes
 
 function byName(counts: readonly DailyActivityCount[]): Map<string, number[]> {
   const days = new Map<string, number[]>()

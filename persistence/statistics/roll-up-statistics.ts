@@ -7,6 +7,8 @@ import { postMilestones } from './milestone-store.ts'
 
 /** A row commits at most this long after its time stamp. */
 const LATEST_COMMIT_DELAY = '10 minutes'
+/** The owner of a call without a key that a wallet paid: its CAIP-10 account. */
+const WALLET_PATTERN = '%:%:%'
 /** Minutes are kept this long; the window is 24 hours. */
 const MINUTES_KEPT = '26 hours'
 
@@ -34,6 +36,7 @@ async function resetAfterRestore(tx: DatabaseTransaction): Promise<void> {
   await tx`delete from agent_scores`
   await tx`delete from statistics_minutes`
   await tx`delete from tool_hours`
+  await tx`delete from tool_payers`
   await tx`delete from community_tool_hours`
   await tx`delete from community_tool_payers`
 }
@@ -79,6 +82,15 @@ async function addNewRows(tx: DatabaseTransaction): Promise<string[]> {
           from new_calls where not ghost group by 1, 2 order by 1, 2
       on conflict (tool, hour) do update set calls = h.calls + excluded.calls, ok = h.ok + excluded.ok,
         judged = h.judged + excluded.judged, judged_ms = h.judged_ms + excluded.judged_ms),
+    paid as (
+      insert into tool_payers
+        select distinct tool, date_trunc('hour', at), owner
+          from new_calls c where not ghost and status = 'ok'
+           and (owner like ${WALLET_PATTERN}
+                or exists (select from scored s where s.agent_id = c.owner)
+                or exists (select from agent_scores s where s.agent_id = c.owner))
+         order by 1, 2, 3
+      on conflict do nothing),
     forwarded as materialized (
       select c.slug, t.measured_from as since, c.payer, c.ok, c.at
         from since, community_tool_calls c join community_tools t using (slug)

@@ -26,9 +26,25 @@ export interface HiveSearchHit {
   readonly firstReadToday: boolean
 }
 
+export interface HiveDomainTrend {
+  readonly namespace: string
+  readonly reads: number
+  readonly writes: number
+  /** Callers that have paid with money from outside. */
+  readonly payers: number
+  readonly zScore: number
+}
+
+export interface HiveToolTrend {
+  readonly slug: string
+  readonly calls: number
+  readonly payers: number
+  readonly zScore: number
+}
+
 export interface HiveTrends {
-  readonly domains: readonly { namespace: string; reads: number; writes: number; zScore: number }[]
-  readonly tools: readonly { slug: string; calls: number; zScore: number }[]
+  readonly domains: readonly HiveDomainTrend[]
+  readonly tools: readonly HiveToolTrend[]
   /** Milliseconds since the epoch. */
   readonly generatedAt: number
 }

@@ -87,7 +87,7 @@ export interface Intelligence2ToolTypes {
         readonly price_to_usdc: number
         readonly categories: readonly { readonly category: string; readonly tools: readonly string[] }[]
       }
-      /** Public calls of the last 24 hours. */
+      /** The strongest trends of the last 24 hours, with their public calls. */
       readonly called_most: readonly { readonly slug: string; readonly calls: number }[]
       readonly measured: {
         readonly tools: number

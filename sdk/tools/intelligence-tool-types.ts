@@ -9,13 +9,17 @@ export interface IntelligenceToolTypes {
         readonly namespace: string
         readonly reads: number
         readonly writes: number
-        /** Deviations of the last 24 h from the daily mean of 7 d. */
+        /** Callers of the last 24 h that have paid with money from outside. */
+        readonly payers: number
+        /** Deviations of the payers of the last 24 h from their daily mean of 7 d. */
         readonly z_score: number
       }[]
       readonly tools: readonly {
         readonly slug: string
         readonly calls: number
-        /** Deviations of the last 24 h from the daily mean of 7 d. */
+        /** Callers of the last 24 h that have paid with money from outside. */
+        readonly payers: number
+        /** Deviations of the payers of the last 24 h from their daily mean of 7 d. */
         readonly z_score: number
       }[]
       readonly generated_at: string

@@ -84,7 +84,7 @@ export default defineTool({
       categories: Type.Array(Type.Object({ category: Text, tools: Type.Array(Text) })),
     }),
     called_most: Type.Array(Type.Object({ slug: Text, calls: Count }), {
-      description: 'Public calls of the last 24 hours.',
+      description: 'The strongest trends of the last 24 hours, with their public calls.',
     }),
     measured: Type.Object({
       tools: Count,

@@ -5,8 +5,12 @@ import { defineTool } from '../define-tool.ts'
 /** The tool `hive-trending`: topics that gain attention in the Hive. */
 
 const Count = Type.Integer({ minimum: 0 })
+const Payers = Type.Integer({
+  minimum: 0,
+  description: 'Callers of the last 24 h that have paid with money from outside.',
+})
 const Score = Type.Number({
-  description: 'Deviations of the last 24 h from the daily mean of 7 d.',
+  description: 'Deviations of the payers of the last 24 h from their daily mean of 7 d.',
 })
 
 export default defineTool({
@@ -30,9 +34,17 @@ export default defineTool({
   output: Type.Object({
     window_hours: Type.Integer(),
     domains: Type.Array(
-      Type.Object({ namespace: Type.String(), reads: Count, writes: Count, z_score: Score }),
+      Type.Object({
+        namespace: Type.String(),
+        reads: Count,
+        writes: Count,
+        payers: Payers,
+        z_score: Score,
+      }),
     ),
-    tools: Type.Array(Type.Object({ slug: Type.String(), calls: Count, z_score: Score })),
+    tools: Type.Array(
+      Type.Object({ slug: Type.String(), calls: Count, payers: Payers, z_score: Score }),
+    ),
     generated_at: Type.String({ format: 'date-time' }),
   }),
   async run({ limit = 20 }, { hive, meter, now }) {

@@ -70,21 +70,28 @@ const getLeaderboard = {
   },
 }
 
+const PayersSchema = Type.Integer({
+  description: 'Different callers that have paid the station with money from outside.',
+})
+
 const getTrending = {
   config: { auth: 'none' } as const,
   schema: {
     operationId: 'getTrending',
     summary: 'Tools and Hive domains in demand',
     description:
-      'Compares the last 24 hours with the seven days before. Private calls do not count. At most a minute old.',
+      'Compares the last 24 hours with the seven days before. What ranks is how many callers have paid the station with money from outside, as in the leaderboard: promotional credits and private calls do not count. At most a minute old.',
     tags,
     response: {
       200: Type.Object({
         tools: Type.Array(
           Type.Object({
             slug: Type.String(),
-            calls: Type.Integer(),
-            z_score: Type.Number({ description: 'Standard deviations above the usual day.' }),
+            calls: Type.Integer({ description: 'Public calls, of whoever.' }),
+            payers: PayersSchema,
+            z_score: Type.Number({
+              description: 'Standard deviations of the payers above the usual day.',
+            }),
           }),
         ),
         domains: Type.Array(
@@ -92,6 +99,7 @@ const getTrending = {
             domain: Type.String(),
             reads: Type.Integer(),
             writes: Type.Integer(),
+            payers: PayersSchema,
             z_score: Type.Number(),
           }),
         ),
@@ -168,11 +176,10 @@ export const statisticsRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const { tools, domains, generatedAt } = await hive.trending(MAX_TRENDS)
     reply.header('cache-control', `public, max-age=${TRENDING_MAX_AGE_SECONDS}`)
     return {
-      tools: tools.map(({ slug, calls, zScore }) => ({ slug, calls, z_score: zScore })),
-      domains: domains.map(({ namespace, reads, writes, zScore }) => ({
+      tools: tools.map(({ zScore, ...tool }) => ({ ...tool, z_score: zScore })),
+      domains: domains.map(({ namespace, zScore, ...counts }) => ({
         domain: namespace,
-        reads,
-        writes,
+        ...counts,
         z_score: zScore,
       })),
       window_hours: 24,

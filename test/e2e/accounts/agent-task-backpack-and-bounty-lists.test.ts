@@ -170,6 +170,8 @@ t.test('the URL of a referral code returns instructions', async (t) => {
 t.test('only callable tools are trending', async (t) => {
   const ann = await main.onboard()
   const json = { channel: 'news', type: 'insight', payload: {} }
+  // What trends is counted of agents that have paid with money from outside.
+  await main.sql`insert into agent_scores (agent_id, cash_micros) values (${ann.id}, 1)`
   const signal = await main.ask('POST', '/api/signal/publish', { key: ann.key, json })
   t.equal(signal.status, 200)
   await main.call(ann, 'hive_read', { query: 'gas' })

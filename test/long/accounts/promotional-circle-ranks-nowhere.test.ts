@@ -60,6 +60,8 @@ t.test('two hundred promotional agents gain no place', async (t) => {
     plans[at] = String(published.body['id'])
     const json = { to_agent_id: next.id, amount_usdc: 0.05 }
     took(await main.ask('POST', '/api/tip', { key: agent.key, json }))
+    const note = `Member ${at} writes what number ${at * 7_919} of the circle is to read today.`
+    took(await main.call(agent, 'hive_write', { content: note, namespace: 'circle' }))
     const job = { title: 'Work', description: 'Work.', domain: 'base', reward_usdc: 0.05 }
     const hired = await main.ask('POST', '/api/bounties', { key: agent.key, json: job })
     took(hired)
@@ -100,6 +102,17 @@ t.test('two hundred promotional agents gain no place', async (t) => {
     t.match(text, /circle-/)
     t.notMatch(text, /active|pro\b|elite|legendary|mythic/, 'a badge without a tier')
   }
+  // A node keeps its trends for a minute: this one starts after the calls.
+  const fresh = await startStation(t, {}, { database: main.database })
+  const { body: trends } = await fresh.ask('GET', '/api/trending')
+  t.match(trends, { tools: [{ slug: 'genesis_forge', payers: 1 }] })
+  t.equal((trends['tools'] as object[]).length, 1, 'tools of the circle do not trend')
+  const domains = trends['domains'] as { domain: string; payers: number }[]
+  t.strictSame(
+    domains.filter(({ domain, payers }) => domain === 'circle' || payers > 0),
+    [],
+    'nor what it writes',
+  )
   const [scored] = await main.sql<{ scores: number }[]>`
     select count(*)::int as scores from agent_scores where cash_micros > 0`
   t.equal(scored?.scores, 1, 'the sums have no other agent')

@@ -209,11 +209,19 @@ t.test('a match weighs more than confidence, confidence more than age', async (t
   )
 })
 
-t.test('a burst of reads makes an entry trend; ghost and private entries are hidden', async (t) => {
+const PAYERS = [1, 2, 3, 4, 5].map((at) => `018f2f6e-7c1a-7b3a-9c55-00000000010${at}`)
+
+t.test('a burst of payers is a trend; ghost and private entries are hidden', async (t) => {
   const { sql, clock, hive, write, read } = await shared(t)
+  for (const owner of [...PAYERS, TEST_READER_AGENT_ID])
+    await sql`
+      insert into ledger (id, call_id, owner, kind, source, amount_micros, fee_micros, promo_micros, at)
+      values (gen_random_uuid(), gen_random_uuid(), ${owner}, 'price', 'free', 5, 1,
+              ${owner === TEST_READER_AGENT_ID ? 5 : 0}, ${new Date(clock.now())})`
   clock.pass(-3 * DAY)
   await write('Quiet week in the nft markets of every larger chain', { namespace: 'nft' })
   clock.pass(3 * DAY)
+  const now = clock.now()
   const burst = await write('Perpetual funding flipped negative on every venue today', {
     namespace: 'trading',
   })
@@ -221,23 +229,31 @@ t.test('a burst of reads makes an entry trend; ghost and private entries are hid
     namespace: 'hidden',
     is_public: false,
   })
-  for (let n = 0; n < 5; n += 1)
-    await read({ query: 'funding' }, { agentId: null, visitor: `v${n}` })
+  for (const agentId of PAYERS) await read({ query: 'funding' }, { agentId })
+  for (let n = 0; n < 9; n += 1) await read({ query: 'quiet' }, { agentId: null, visitor: `v${n}` })
   await read({ query: 'funding' }, { agentId: null, visitor: 'ghost' }, 'stealth')
-  const call = (tool: string, ghost: boolean, at: number) => sql`
+  const call = (tool: string, owner: string, at: number, ghost = false) => sql`
     insert into calls (owner, call_id, operation, tool, rail, cost_micros, status, ms, ghost, at)
-    values ('x', ${newUuidV7(at)}, 'refuel', ${tool}, 'free', 0, 'ok', 1, ${ghost}, ${new Date(at)})`
-  for (let n = 0; n < 4; n += 1) await call('hive_read', false, clock.now() - n)
-  await call('price_feed', false, clock.now() - 2 * DAY)
-  await call('x402_parse', true, clock.now())
+    values (${owner}, ${newUuidV7(at)}, 'refuel', ${tool}, 'free', 0, 'ok', 1, ${ghost}, ${new Date(at)})`
+  const [first = '', second = ''] = PAYERS
+  for (const owner of [first, first, second, 'eip155:8453:0x1']) await call('hive_read', owner, now)
+  await call('price_feed', first, now - 2 * DAY)
+  await call('x402_parse', first, now, true)
+  for (let n = 0; n < 9; n += 1) {
+    await call('web_search', TEST_READER_AGENT_ID, now - n)
+    await call('web_search', `visitor-${n}`, now - n)
+  }
 
   const { context: given } = createRecordingContext({ clock, hive })
   const output = await hiveTrending.run({}, given)
   t.match(output, { window_hours: 24, generated_at: '2026-11-21T10:00:00.000Z' })
-  t.strictSame(output.domains[0], { namespace: 'trading', reads: 5, writes: 1, z_score: 6 })
+  t.strictSame(output.domains[0], {
+    ...{ namespace: 'trading', reads: 5, writes: 1 },
+    ...{ payers: 5, z_score: 5 },
+  })
   t.match(
     output.domains.find((domain) => domain.namespace === 'nft'),
-    { reads: 0, writes: 0, z_score: -0.14 },
+    { reads: 9, writes: 0, payers: 0, z_score: 0 },
   )
   t.notOk(output.domains.some((domain) => domain.namespace === 'hidden'))
   t.ok(
@@ -245,8 +261,8 @@ t.test('a burst of reads makes an entry trend; ghost and private entries are hid
     'silent domains are listed',
   )
   t.strictSame(output.tools, [
-    { slug: 'hive_read', calls: 4, z_score: 4 },
-    { slug: 'price_feed', calls: 0, z_score: -0.14 },
+    { slug: 'hive_read', calls: 4, payers: 3, z_score: 3 },
+    { slug: 'price_feed', calls: 0, payers: 0, z_score: -0.14 },
   ])
 
   await sql`delete from hive_entries where id = ${burst.id}`
@@ -263,13 +279,25 @@ t.test('a burst of reads makes an entry trend; ghost and private entries are hid
   t.not((await hiveTrending.run({}, given)).domains[0]?.namespace, 'trading')
 })
 
-t.test('a steady rate of reads is no trend', async (t) => {
+t.test('a steady number of payers is no trend, and a crowd without payers is none', async (t) => {
   const steady = Array.from({ length: 8 }, (_, daysAgo) => ({ name: 'base', daysAgo, count: 100 }))
   const burst = [{ name: 'defi', daysAgo: 0, count: 10 }]
-  const { domains } = computeHiveTrends({ reads: [...steady, ...burst], writes: [], calls: [] }, 0)
+  const crowd = [{ name: 'crowd', daysAgo: 0, count: 1_000 }]
+  const { domains, tools } = computeHiveTrends(
+    {
+      reads: crowd,
+      writes: crowd,
+      calls: crowd,
+      toolPayers: [],
+      hivePayers: [...steady, ...burst],
+    },
+    0,
+  )
   t.match(
     domains.find(({ namespace }) => namespace === 'base'),
-    { reads: 100, zScore: 0 },
+    { payers: 100, zScore: 0 },
   )
   t.equal(domains[0]?.namespace, 'defi')
+  t.notOk(domains.some(({ namespace }) => namespace === 'crowd'))
+  t.strictSame(tools, [])
 })

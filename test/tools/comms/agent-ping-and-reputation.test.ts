@@ -248,8 +248,8 @@ t.test('every example of every tool runs and matches its output schema', async (
       promoRoyalties: true,
       search: async () => ({ entries: [found], total: 1 }),
       trending: async () => ({
-        domains: [{ namespace: 'n', reads: 1, writes: 1, zScore: -1.5 }],
-        tools: [{ slug: 's', calls: 1, zScore: 0 }],
+        domains: [{ namespace: 'n', reads: 1, writes: 1, payers: 1, zScore: -1.5 }],
+        tools: [{ slug: 's', calls: 1, payers: 1, zScore: 0 }],
         generatedAt: 0,
       }),
     },
