@@ -88,15 +88,28 @@ export function createOwnerAccess({ keys, sessions, mail, publicUrl }: OwnerAcce
   }
 
   /**
-   * Opens a session with these agents and those of the browser's session. Every sign-in makes a new cookie and
-   * ends the old one, which somebody else may have set.
+   * Opens a session with what was proved. Every sign-in makes a new cookie and ends the old one, which somebody
+   * else may have set: its agents stay only where the page that shows them adds another (decision 301).
    */
-  async function open(request: SessionRequest, members: readonly OwnerSessionMember[]) {
+  async function open(
+    request: SessionRequest,
+    members: readonly OwnerSessionMember[],
+    keepsAgents: boolean,
+  ) {
     const known = tokenOf(request)
     const token = randomBytes(32).toString('base64url')
     const former = known === null ? null : sha256Hex(known)
-    await sessions.open({ hash: sha256Hex(token), former, members, seconds: SESSION_SECONDS })
+    const opened = { hash: sha256Hex(token), former, keepsAgents, members }
+    await sessions.open({ ...opened, seconds: SESSION_SECONDS })
     return toCookie(token, SESSION_SECONDS)
+  }
+
+  /** Whether the page of the browser's session adds an agent to it: only that page knows its token. */
+  function addsAgent(request: SessionRequest): boolean {
+    const known = tokenOf(request)
+    if (known === null || request.headers[TOKEN_HEADER] === undefined) return false
+    assertOwnPage(request, known)
+    return true
   }
 
   /** Sends a link; `beforeMail` runs when the limit of the address allows it. */
@@ -142,7 +155,10 @@ export function createOwnerAccess({ keys, sessions, mail, publicUrl }: OwnerAcce
       return keys.findForSession(sha256Hex(token), String(request.headers[AGENT_HEADER]))
     },
 
-    /** Signs in with a key; returns `Set-Cookie`. Only a key that manages keys is an owner's. */
+    /**
+     * Signs in with a key, or adds its agent to the session whose token the request has; returns `Set-Cookie`.
+     * Only a key that manages keys is an owner's.
+     */
     async signInWithKey(request: SessionRequest, key: ApiKeyRecord | null): Promise<string> {
       assertSameOrigin(request, publicUrl, { required: true })
       if (key === null)
@@ -152,7 +168,7 @@ export function createOwnerAccess({ keys, sessions, mail, publicUrl }: OwnerAcce
           detail:
             'This page takes the key of the owner: one with scope `keys` or `*`, without a Backpack and without a cap.',
         })
-      return open(request, [{ agentId: key.agentId, keyId: key.id }])
+      return open(request, [{ agentId: key.agentId, keyId: key.id }], addsAgent(request))
     },
 
     /** Signs in with a link, which may confirm its address first. */
@@ -167,7 +183,7 @@ export function createOwnerAccess({ keys, sessions, mail, publicUrl }: OwnerAcce
         throw new ServiceError('unauthenticated', {
           detail: 'This link was used, or is too old. Ask for a new one.',
         })
-      return open(request, members)
+      return open(request, members, false)
     },
 
     /** Ends the session; returns `Set-Cookie`. */

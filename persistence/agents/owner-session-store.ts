@@ -24,6 +24,8 @@ export interface NewOwnerSession {
   readonly hash: string
   /** Of the browser's session before this one. */
   readonly former: string | null
+  /** The agents of the former session move into this one. */
+  readonly keepsAgents: boolean
   readonly members: readonly OwnerSessionMember[]
   readonly seconds: number
 }
@@ -54,16 +56,17 @@ const MANAGES_KEYS = `k.revoked_at is null and k.expires_at is null and k.backpa
 export function createOwnerSessionStore(sql: Sql) {
   return {
     /**
-     * Opens a session with these agents. Those of an open `former` one move into it, with its end, and the
-     * former one ends.
+     * Opens a session with these agents, and ends the former one. With `keepsAgents` those of an open former
+     * one move into it, with its end.
      */
-    async open({ hash, former, members, seconds }: NewOwnerSession): Promise<void> {
+    async open(session: NewOwnerSession): Promise<void> {
+      const { hash, former, keepsAgents, members, seconds } = session
       const agents = members.map(({ agentId }) => agentId)
       const keys = members.map(({ keyId }) => keyId)
       await sql.begin(async (tx) => {
         const [ended] = await tx<{ expires_at: Date }[]>`
           select expires_at from owner_sessions
-           where hash = ${former} and expires_at > now() for update`
+           where hash = ${former} and ${keepsAgents} and expires_at > now() for update`
         await tx`
           insert into owner_sessions (hash, created_at, expires_at)
           values (${hash}, now(), coalesce(${ended?.expires_at ?? null}::timestamptz,

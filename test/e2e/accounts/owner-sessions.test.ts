@@ -16,8 +16,10 @@ interface Browser {
   readonly token: string
 }
 
-async function enter(proof: object, cookie = ''): Promise<Browser> {
-  const headers = { ...ORIGIN, cookie }
+/** Signs in; with `from` in a browser that has a session, and with its token if `adds`. */
+async function enter(proof: object, from?: Browser, adds = false): Promise<Browser> {
+  const token = adds ? { 'x-csrf-token': from?.token ?? '' } : {}
+  const headers = { ...ORIGIN, cookie: from?.cookie ?? '', ...token }
   const reply = await main.ask('POST', '/owner/session', { json: proof, headers })
   t.equal(reply.status, 200, reply.text)
   const [pair = ''] = String(reply.headers['set-cookie']).split(';')
@@ -138,7 +140,7 @@ t.test(
   async (t) => {
     const [her, other] = [await main.onboard(), await main.onboard()]
     const first = await signIn(her)
-    const session = await enter({ api_key: other.key }, first.cookie)
+    const session = await enter({ api_key: other.key }, first, true)
     t.not(session.cookie, first.cookie, 'a cookie that somebody planted is worth nothing')
     t.match(await act(first, her.id, 'GET', '/api/agent/me'), REFUSED, 'the old one has ended')
     t.strictSame(await agentsOf(session), [her.id, other.id])
@@ -171,6 +173,32 @@ t.test(
   },
 )
 
+t.test(
+  'a session that somebody planted brings no agent into the session of an owner',
+  async (t) => {
+    const [owner, thief] = [await main.onboard(), await main.onboard()]
+    const planted = await signIn(thief)
+    const session = await enter({ api_key: owner.key }, planted)
+    t.strictSame(await agentsOf(session), [owner.id], 'only what the key proves')
+    t.match(await act(session, thief.id, 'GET', '/api/agent/me'), REFUSED)
+    t.match(
+      await act(planted, thief.id, 'GET', '/api/agent/me'),
+      REFUSED,
+      'the planted one has ended',
+    )
+
+    const again = await signIn(thief)
+    const forged = { ...again, token: session.token }
+    const headers = { ...ORIGIN, cookie: forged.cookie, 'x-csrf-token': forged.token }
+    const json = { api_key: owner.key }
+    t.match(await main.ask('POST', '/owner/session', { json, headers }), {
+      status: 403,
+      body: { code: 'csrf_token_invalid' },
+    })
+    t.match(await act(again, thief.id, 'GET', '/api/agent/me'), { status: 200 }, 'nothing was done')
+  },
+)
+
 t.test('a confirmed address gets a link that opens once', async (t) => {
   const her = await main.onboard()
   const address = 'Owner@Agents.example'
@@ -197,7 +225,9 @@ t.test('a confirmed address gets a link that opens once', async (t) => {
   t.match(me.body, { contact_email: address, contact_email_confirmed: true })
 
   await request(address.toUpperCase())
-  const session = await enter({ link: await linkOf(2) })
+  const planted = await signIn(await main.onboard())
+  const session = await enter({ link: await linkOf(2) }, planted, true)
+  t.strictSame(await agentsOf(session), [her.id], 'a link adds to no session')
   t.match(await act(session, her.id, 'POST', '/api/agent/freeze', {}), { body: { frozen: true } })
   for (let more = 0; more < 4; more += 1) await request(address)
   await request('stranger@agents.example')
