@@ -66,6 +66,9 @@ export function sendProblemDetails(
   reply.header(REQUEST_ID_HEADER, request.id)
   const challenge = toPaymentChallenge(error, request)
   const document = { ...toRequestProblem(error, request, origin), ...challenge.body }
+  // A route may have said how long its answer may be kept, before it failed.
+  if (String(reply.getHeader('cache-control') ?? '').startsWith('public'))
+    reply.header('cache-control', 'no-store')
   reply.headers(challenge.headers)
   if (error.code === 'unauthenticated') reply.header('www-authenticate', 'Bearer')
   reply.headers(limitHeaders(error, reply.getHeader('ratelimit')))

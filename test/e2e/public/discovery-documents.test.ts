@@ -113,6 +113,7 @@ t.test('the contact of the operator is published where it is set', async (t) => 
   for (const path of ['/.well-known/security.txt', '/.well-known/ai-plugin.json'])
     t.match(await silent.ask('GET', path), {
       status: 404,
+      headers: { 'cache-control': 'no-store' },
       body: { code: 'not_found', detail: /OPERATOR_CONTACT/ },
     })
 })
