@@ -128,6 +128,10 @@ t.test('pages in Chromium', { skip: skipWithoutChromium, timeout: 240_000 }, asy
   const listing = String(sold.body['pack_id'])
   await main.sql`update bounties set title = ${HOSTILE} where bounty_id = ${bounty}`
   await main.sql`update agents set name = ${HOSTILE} where agent_id = ${id}`
+  const [digest, ended] = ['d'.repeat(32), 'e'.repeat(32)]
+  await main.sql`
+    insert into digest_addresses (email, token, unsubscribed_at)
+    values ('owner@agents.example', ${digest}, null), ('other@agents.example', ${ended}, now())`
   const own = [
     '/',
     '/tools/web_search',
@@ -146,6 +150,8 @@ t.test('pages in Chromium', { skip: skipWithoutChromium, timeout: 240_000 }, asy
     '/hall-of-agents',
     '/owner',
     `/fund/${id}`,
+    `/digest/${digest}`,
+    `/digest/${ended}`,
     '/nothing',
   ]
 
