@@ -184,6 +184,8 @@ export const LIMITS = {
   hiveSearchesPerHour: 20,
   /** Ranked agents that are read at once. */
   milestonesMax: 100,
+  /** Of these, posts of agents that have paid nothing with money from outside. */
+  milestonesOfUnpaidMax: 20,
   leaderboardMax: 100,
   /** Streams of public figures of one address, and of a node. */
   statsStreamsPerAddress: 5,

@@ -54,7 +54,7 @@ export function createPublicStatistics(
     }),
     milestones: cached(clock, LEADERBOARD_TTL_MS, async () => {
       await rollUp()
-      return posts.latest(LIMITS.milestonesMax)
+      return posts.latest(LIMITS.milestonesMax, LIMITS.milestonesOfUnpaidMax)
     }),
     rollUp,
     findAgent: (agentId) => withUnavailableTimeout(store.findAgent(agentId)),

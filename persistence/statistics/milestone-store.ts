@@ -57,13 +57,20 @@ export async function postMilestones(
 
 /** Reads the posts. */
 export const createMilestoneStore = (sql: Sql) => ({
-  /** Of agents that may be named now, newest first. */
-  async latest(limit: number): Promise<PostedMilestone[]> {
-    const rows = await sql<MilestoneRow[]>`
+  /**
+   * Of agents that may be named now, newest first. Those of agents that have paid nothing with money from outside
+   * get `unpaidLimit` places, so that a crowd of them displaces no other (decision 302).
+   */
+  async latest(limit: number, unpaidLimit: number): Promise<PostedMilestone[]> {
+    const newest = (hasPaid: boolean, most: number) => sql`
       select m.agent_id, a.name, m.milestone, m.posted_at
         from milestones m join agents a using (agent_id)
        where ${isPublic(sql)}
-       order by m.posted_at desc, m.agent_id, m.milestone limit ${limit}`
+         and exists (select from agent_scores s where s.agent_id = a.agent_id::text) = ${hasPaid}
+       order by m.posted_at desc, m.agent_id, m.milestone limit ${most}`
+    const rows = await sql<MilestoneRow[]>`
+      (${newest(true, limit)}) union all (${newest(false, unpaidLimit)})
+       order by posted_at desc, agent_id, milestone limit ${limit}`
     return rows.map((row) => ({
       agentId: row.agent_id,
       name: row.name,

@@ -117,7 +117,8 @@ const getMilestones = {
     operationId: 'getMilestones',
     summary: 'What public agents have reached: first calls, hundredth calls, tiers',
     description:
-      'The latest posts, newest first; also `/milestones.rss`. Of agents whose owners made them discoverable (`PATCH /api/agent/me`) and of their public calls alone. Posted within a minute, once each. At most 30 seconds old.',
+      'The latest posts, newest first; also `/milestones.rss`. Of agents whose owners made them discoverable (`PATCH /api/agent/me`) and of their public calls alone. Posted within a minute, once each. At most 30 seconds old. Agents that have paid nothing with money from outside have ' +
+      `${LIMITS.milestonesOfUnpaidMax} places.`,
     tags,
     response: {
       200: Type.Object({

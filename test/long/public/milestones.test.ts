@@ -9,7 +9,7 @@ const TOOL = 'hive_trending'
 const [clock, CACHE_MS] = [createDatabaseAdjustedClock(), 31_000]
 let later = 0
 const overrides = { clock: { ...clock, mono: () => clock.mono() + later } }
-const main = await startStation(t, {}, overrides)
+const main = await startStation(t, { BULK_ONBOARD_MAX: '100' }, overrides)
 const second = await startStation(t, {}, { ...overrides, database: main.database })
 
 interface Post {
@@ -96,4 +96,27 @@ t.test('a roll-up that fails posts nothing, and the next one posts it', async (t
   t.not((await main.ask('GET', '/api/milestones')).status, 200)
   await main.sql`drop trigger refuse on milestones`
   t.strictSame(await postsOf(ann), ['first_call'], 'its row was not counted as seen')
+})
+
+t.test('a crowd of new agents displaces no post of an agent that pays', async (t) => {
+  const payer = await main.onboard()
+  await insertArrivedDeposit(main, payer.id, 5)
+  await show(payer, true)
+  const forge = { prompt: 'an agent that says hello', framework: 'http' }
+  // Its promotional credits pay first, 1.75 USDC of them.
+  for (let call = 0; call < 3; call += 1) await main.call(payer, 'genesis_forge', forge)
+  const [, ...others] = await postsOf(payer)
+  t.strictSame(others, ['tier_active'])
+  const agents = Array.from({ length: 100 }, (_, at) => ({ name: `crowd-${at}` }))
+  await main.ask('POST', '/api/onboard/bulk', { json: { agents } })
+  await main.sql`update agents set discoverable = true where name like 'crowd-%'`
+  await main.sql`
+    insert into milestones (agent_id, milestone, posted_at)
+    select agent_id, m, now() from agents, unnest(array['first_call', 'calls_100']) m
+     where name like 'crowd-%'`
+  const posts = await readPosts()
+  t.equal(posts.filter(({ text }) => text.startsWith('crowd-')).length, 20)
+  t.strictSame(await postsOf(payer), ['first_call', 'tier_active'])
+  const feed = await main.ask('GET', '/milestones.rss')
+  t.match(feed.text, `urn:uuid:${payer.id}:first_call`)
 })
