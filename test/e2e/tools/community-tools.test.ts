@@ -176,20 +176,9 @@ t.test('promotional credits pay only where the builder takes them', async (t) =>
   await patch('weather-now', { accepts_promo: false })
 })
 
-t.test('the same call through every door', async (t) => {
-  const body = { tool: 'weather-now', city: 'Rome' }
-  const { key } = buyer
-  t.match(await station.call(buyer, 'weather_now', { city: 'Rome' }), { status: 200 })
-  t.match(await ask('POST', '/api/t/weather-now', { key, json: { city: 'Rome' } }), { status: 200 })
-  const piped = await ask('POST', '/api/pipeline', { key, json: { calls: [body, body] } })
-  t.match(piped.body, { results: [{ result: { celsius: 21.5 } }, { result: { celsius: 21.5 } }] })
-  const stream = await ask('POST', '/api/refuel/stream', { key, json: body })
-  t.match(
-    stream.frames.filter(({ event }) => event === 'result'),
-    [{ data: { celsius: 21.5 } }],
-  )
+t.test('the budget of a task refuses a call', async (t) => {
   const task = await ask('POST', '/api/task/start', {
-    key,
+    key: buyer.key,
     json: { name: 'x', budget_usdc: 0.015 },
   })
   const inTask = { 'x-task-id': task.body.task_id }
@@ -198,16 +187,12 @@ t.test('the same call through every door', async (t) => {
     status: 402,
     body: { code: 'task_budget_exceeded' },
   })
-  const pack = await ask('POST', '/api/backpack/create', {
-    key,
-    json: { agent_name: 'scout', tools: ['weather_now'] },
-  })
-  t.strictSame(pack.body['tools'], ['weather-now'])
-  const inPack = { 'x-backpack-id': pack.body.backpack_id }
-  t.equal((await invoke(buyer, 'weather-now', { city: 'Rome' }, inPack)).status, 200)
+})
+
+t.test('MCP says whose words an answer has', async (t) => {
   const call = { name: 'weather-now', arguments: { city: 'Rome' } }
   const mcp = await ask('POST', '/mcp?community=1', {
-    key,
+    key: buyer.key,
     json: { jsonrpc: '2.0', id: 1, method: 'tools/call', params: call },
     headers: {
       accept: 'application/json, text/event-stream',

@@ -13,7 +13,10 @@ import { GOAL_TOOL_PATTERNS, type GoalToolPattern } from './goal-tool-patterns.t
 import type { PlannedStep } from './planner-port.ts'
 
 /** A requested step, without its pattern. */
-export type RequestedPlannerStep = Pick<GoalToolPattern, 'intent' | 'by' | 'purpose' | 'phase'>
+export type RequestedPlannerStep = Pick<
+  GoalToolPattern,
+  'intent' | 'by' | 'purpose' | 'phase' | 'isFallback'
+>
 
 const SCHEDULE_ROUTE = '/api/task/schedule'
 
@@ -114,13 +117,15 @@ function answersBefore(requested: readonly RequestedPlannerStep[], at: number): 
 }
 
 function toolExample(
-  { slug }: CatalogueEntry,
+  { slug, input_schema: schema }: CatalogueEntry,
   goal: ParsedGoal,
   before: string | null,
-): Record<string, unknown> | null {
-  // A tool without a builder gets no input: the catalogue's example is not the goal.
+): Record<string, unknown> {
   const buildInput = STEP_INPUT_BUILDERS[slug]
-  return buildInput === undefined ? null : { tool: slug, ...buildInput(goal, before) }
+  if (buildInput !== undefined) return { tool: slug, ...buildInput(goal, before) }
+  // Of other tools the required fields stay open: the catalogue's example is not the goal.
+  const { required = [] } = schema as { required?: readonly string[] }
+  return { tool: slug, ...Object.fromEntries(required.map((name) => [name, `<${name}>`])) }
 }
 
 interface ScheduleExampleContext {
@@ -163,7 +168,7 @@ function scheduleExample(
   }
   const tool = bySlug.get(again)
   if (tool === undefined) return null
-  const { tool: slug, ...params } = toolExample(tool, goal, null) ?? {}
+  const { tool: slug, ...params } = toolExample(tool, goal, null)
   const dearest = tool.free_tier?.overage_price_usdc ?? tool.price_usdc
   return { interval, tool: slug, params, budget_usdc: budgetFor(dearest) }
 }

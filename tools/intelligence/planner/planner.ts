@@ -65,12 +65,20 @@ export function createTaskPlanner(
     })
   }
 
-  /** Returns the steps that a goal names, else those that resemble it. */
+  /**
+   * Returns the steps that a goal names, else those that resemble it. Where no step surely reads or analyses, a tool
+   * that an agent sells and that resembles the goal does: it is nearer than a general search.
+   */
   async function asksIn(goal: ParsedGoal): Promise<readonly RequestedPlannerStep[]> {
     if (isSmallTalk(goal.text)) return []
-    const known = new Set(entries().map(({ slug }) => slug))
-    const requested = selectPlanStepsForGoal(goal, known)
-    return requested.length > 0 ? requested : resembling(goal.text)
+    const all = entries()
+    const requested = selectPlanStepsForGoal(goal, new Set(all.map(({ slug }) => slug)))
+    if (requested.length === 0) return resembling(goal.text)
+    const sure = requested.filter(({ isFallback }) => isFallback !== true)
+    if (goal.crew !== null || sure.some(({ phase }) => phase <= 2)) return requested
+    const sold = new Set(all.filter(({ type }) => type === 'community').map(({ slug }) => slug))
+    const [nearest] = (await resembling(goal.text)).filter(({ by }) => sold.has(by))
+    return nearest === undefined ? requested : [nearest, ...sure]
   }
 
   return {
@@ -140,7 +148,8 @@ async function indexOf(tools: readonly CatalogueEntry[]): Promise<MiniSearch> {
       name: words([tool.slug, tool.name]),
       tags: words(tool.tags),
       useCases: words(tool.use_cases),
-      description: tool.description,
+      // Its own words, without what the station says before them.
+      description: tool.description.replace(/^\[[^\]]*\] /, ''),
     })),
   )
   return search
