@@ -96,7 +96,8 @@ export const promoCreditLeakMutants: Readonly<Record<string, ServiceMutant>> = {
     description:
       'a community tool takes promotional credits although they cannot reach other agents',
     edits: [PROMO_FOR_TOOLS],
-    rules: ['promo-received'],
+    // The split of the price gives such a share back to the grants, so its builder works for nothing.
+    rules: ['verify'],
     operationWeights: { registerTool: 1, invokeTool: 3 },
     operations: 80,
     depositors: 0,

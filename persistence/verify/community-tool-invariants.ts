@@ -5,13 +5,14 @@ export const COMMUNITY_TOOL_INVARIANTS: readonly DatabaseInvariant[] = [
   {
     id: 'BT1',
     description:
-      'of the price of a community tool 60 % rounded down are the share of its builder, 18 % rounded up the fee; a refund moves nothing',
+      'of the price of a community tool its builder gets 60 % rounded down, 18 % rounded up are the fee; a refund moves nothing',
     countSql: 'select count(*) as n from community_tool_calls',
     violationsSql: `with booked as (
-          select call_id, coalesce(sum(amount_micros) filter (where kind = 'share'), 0)::bigint as shared,
+          select call_id, coalesce(sum(amount_micros) filter (where kind = 'share' and credit in
+                   ('agent:' || t.builder_id || ':cash', 'agent:' || t.builder_id || ':promo')), 0)::bigint as shared,
                  coalesce(sum(amount_micros) filter (where kind = 'fee'), 0)::bigint as fee,
                  coalesce(sum(amount_micros) filter (where kind in ('share', 'fee', 'charge')), 0)::bigint as total
-            from transfers where call_id in (select call_id from community_tool_calls) group by call_id)
+            from transfers join community_tool_calls t using (call_id) group by call_id)
       select t.call_id, t.slug, t.price_micros, t.share_micros, b.shared, b.fee, b.total, c.cost_micros
         from community_tool_calls t join calls c using (call_id) left join booked b using (call_id)
        where case when t.ok

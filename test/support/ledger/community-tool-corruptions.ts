@@ -13,6 +13,11 @@ export const communityToolCorruptions: readonly LedgerCorruption[] = [
     apply: (sql) => sql`update community_tool_calls set share_micros = share_micros - 1`,
   },
   {
+    description: 'a share that went to somebody else',
+    rule: 'BT1',
+    apply: (sql) => sql`update community_tool_calls set builder_id = gen_random_uuid()`,
+  },
+  {
     description: 'a refund that was charged',
     rule: 'BT1',
     apply: (sql) => sql`update community_tool_calls set ok = false`,
