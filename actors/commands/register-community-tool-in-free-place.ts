@@ -2,6 +2,7 @@ import { randomInt } from 'node:crypto'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { communityToolAggregateId } from '../../domain/community-tool.ts'
+import { findLookAlike, lookAlikeError } from '../../domain/tool-name-looks.ts'
 import { isUniqueViolation } from '../../persistence/fleets/fleet-store.ts'
 import type { CommunityToolPlace } from '../../persistence/tools/community-tool-store.ts'
 import type { ActorSystem } from '../aggregate-command-types.ts'
@@ -11,15 +12,22 @@ import {
   type RegisterCommunityToolInput,
 } from './community-tool-commands.ts'
 
-/** Registers a tool under a free place of its builder, so that the limit holds for registrations at one instant. */
+/**
+ * Registers a tool under a free place of its builder and a name that looks like no other, both for registrations at
+ * one instant too.
+ */
 
 export interface RegisterCommunityToolDeps {
   readonly actors: Pick<ActorSystem, 'ask'>
-  readonly store: { placesOf(builderId: string): Promise<readonly CommunityToolPlace[]> }
+  readonly store: {
+    placesOf(builderId: string): Promise<readonly CommunityToolPlace[]>
+    slugs(): Promise<readonly string[]>
+  }
 }
 
 /**
- * Throws `limit_reached` if all places of the builder are taken; the operator's imports take places above the limit.
+ * Throws `limit_reached` if all places of the builder are taken, and `slug_taken` for a name that looks like that of
+ * another tool; the operator's imports take places above the limit.
  * Repeating it with the same tool id changes nothing.
  */
 export async function registerInFreePlace(
@@ -35,6 +43,8 @@ export async function registerInFreePlace(
     try {
       return await actors.ask(id, registerCommunityToolCommand, { ...tool, place })
     } catch (error) {
+      if (isUniqueViolation(error, 'community_tools'))
+        throw lookAlikeError(tool.slug, findLookAlike(tool.slug, await store.slugs()) ?? tool.slug)
       // Another registration has taken the place meanwhile.
       if (!isUniqueViolation(error, 'community_tool_places')) throw error
     }

@@ -33,9 +33,11 @@ import { toCommunitySlug } from '../../tools/community/community-tool-registry.t
 /** Registers, changes, submits and retires tools that agents sell. */
 
 /** Reads of tools, as the store answers them. */
-export interface CommunityToolReads extends Pick<RegisterCommunityToolDeps['store'], 'placesOf'> {
+export interface CommunityToolReads extends Pick<
+  RegisterCommunityToolDeps['store'],
+  'placesOf' | 'slugs'
+> {
   find(slug: string): Promise<CommunityToolRecord | null>
-  slugs(): Promise<readonly string[]>
   ofBuilder(builderId: string): Promise<readonly CommunityToolRecord[]>
 }
 

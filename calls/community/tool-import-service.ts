@@ -170,10 +170,9 @@ export function createToolImportService(deps: ToolImportServiceDeps) {
       const active = own.filter(({ state }) => state !== 'retired').length
       if (!isOperator && active + fresh.length > LIMITS.communityTools) throw toolLimitError()
       const slugs = await store.slugs()
-      const others = slugs.filter((slug) => !known.has(slug))
       const definitions = new Map<string, CommunityToolDefinition>()
       for (const { slug, tool } of fresh) {
-        assertSlugFree(slug, deps.nativeSlugs, others)
+        assertSlugFree(slug, deps.nativeSlugs, slugs)
         await nextTurn()
         definitions.set(slug, toDefinition(tool, wanted.category))
       }

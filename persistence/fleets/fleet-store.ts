@@ -154,6 +154,7 @@ const CONTESTED_TABLES = [
   'chain_transfers',
   'operator_grants',
   'community_tool_places',
+  'community_tools',
 ] as const
 
 /** Whether a commit was rejected because a row of this table existed before. */

@@ -3,6 +3,8 @@
 -- Tools as they are now; those that are retired stay, so that no other tool takes their name.
 create table community_tools (
   slug text primary key,
+  -- Equal for slugs that may be mistaken for each other.
+  looks text not null unique,
   tool_id uuid not null,
   builder_id uuid not null,
   builder_name text not null,
@@ -27,6 +29,7 @@ create index community_tools_by_review on community_tools (registered_at, slug) 
 create table community_tool_changes (
   change_id uuid primary key,
   slug text not null,
+  looks text not null,
   tool_id uuid not null,
   builder_id uuid not null,
   builder_name text,
@@ -70,10 +73,10 @@ begin
     return null;
   end if;
   insert into community_tool_places values (new.builder_id, new.place, new.slug);
-  insert into community_tools (slug, tool_id, builder_id, builder_name, builder_visitor, state, definition,
+  insert into community_tools (slug, looks, tool_id, builder_id, builder_name, builder_visitor, state, definition,
       price_micros, next_price_micros, next_price_from, accepts_promo, review, review_reason, secret_number,
       measured_from, registered_at, change_id)
-    values (new.slug, new.tool_id, new.builder_id, new.builder_name, new.builder_visitor, new.state,
+    values (new.slug, new.looks, new.tool_id, new.builder_id, new.builder_name, new.builder_visitor, new.state,
       new.definition, new.price_micros, new.next_price_micros, new.next_price_from, new.accepts_promo,
       new.review, new.review_reason, new.secret_number, new.measured_from, new.registered_at, new.change_id);
   return null;

@@ -5,6 +5,7 @@ import type {
   CommunityToolReview,
   CommunityToolState,
 } from '../../domain/community-tool.ts'
+import { looksOfToolName } from '../../domain/tool-name-looks.ts'
 import { publicAgentsOf } from '../agents/public-agents.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
@@ -26,6 +27,7 @@ export interface CommunityToolChange extends Omit<
 export const toCommunityToolChangeRow = (change: CommunityToolChange, at: number) => ({
   change_id: change.changeId,
   slug: change.slug,
+  looks: looksOfToolName(change.slug),
   tool_id: change.toolId,
   builder_id: change.builderId,
   builder_name: change.builderName,

@@ -58,9 +58,9 @@ t.test('one node judges at a time, from sums of counted calls', async (t) => {
   const builder = newUuidV7(now)
   const proven = new Date(now - HOUR)
   await sql`
-    insert into community_tools (slug, tool_id, builder_id, builder_name, builder_visitor, state, definition,
+    insert into community_tools (slug, looks, tool_id, builder_id, builder_name, builder_visitor, state, definition,
       price_micros, accepts_promo, review, secret_number, measured_from, registered_at, change_id)
-    values ('c/x/y', ${newUuidV7(now)}, ${builder}, 'x', 'v', 'probation', '{}', 1000, true, 'none', 1, ${proven},
+    values ('c/x/y', 'c/x/y', ${newUuidV7(now)}, ${builder}, 'x', 'v', 'probation', '{}', 1000, true, 'none', 1, ${proven},
       ${proven}, ${newUuidV7(now)})`
   const add = (payer: string, more: object = {}) => sql`
     insert into community_tool_calls ${sql({

@@ -1,5 +1,6 @@
 import { ServiceError } from '../../core/errors.ts'
 import type { CommunityToolForward } from '../../domain/community-tool.ts'
+import { looksOfToolName } from '../../domain/tool-name-looks.ts'
 import { cutText, type ForeignJson } from './imported-schema.ts'
 
 /** A tool as an import describes it, before it has a slug of its own. */
@@ -30,7 +31,7 @@ const toKebab = (name: string): string =>
 export const toSlugPrefix = (title: string): string =>
   toKebab(title).slice(0, MAX_PREFIX_CHARS).replace(/-+$/, '') || 'imported'
 
-/** Gives each tool a slug with the prefix; names that would be equal get a number. */
+/** Gives each tool a slug with the prefix; names that would be equal or look the same get a number. */
 export function nameImportedTools(
   prefix: string,
   tools: readonly ImportedTool[],
@@ -40,8 +41,8 @@ export function nameImportedTools(
     const whole = `${prefix}-${toKebab(tool.operation) || 'tool'}`
     const base = whole.slice(0, MAX_SLUG_CHARS - 4).replace(/-+$/, '')
     let slug = base
-    for (let n = 2; taken.has(slug); n += 1) slug = `${base}-${n}`
-    taken.add(slug)
+    for (let n = 2; taken.has(looksOfToolName(slug)); n += 1) slug = `${base}-${n}`
+    taken.add(looksOfToolName(slug))
     return { slug, tool }
   })
 }

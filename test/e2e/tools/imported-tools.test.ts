@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import t from 'tap'
+import { nameImportedTools, type ImportedTool } from '../../../tools/import/imported-tool.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { createEgressClient } from '../../../providers/egress/guarded-egress-client.ts'
 import { parseIpAddressAllowlist } from '../../../providers/egress/public-ip-address.ts'
@@ -364,4 +365,11 @@ t.test('what cannot be imported is a named problem, and imports nothing', async 
   t.equal(await count(), before)
   t.ok(LIMITS.importedDocumentBytes < 5 * 1024 * 1024)
   await station.verify()
+})
+t.test('operations whose names look the same get a number', async (t) => {
+  const tools = ['getA1', 'get-al', 'getAl', 'other'].map((operation) => ({ operation }))
+  t.strictSame(
+    nameImportedTools('p', tools as ImportedTool[]).map(({ slug }) => slug),
+    ['p-get-a1', 'p-get-al-2', 'p-get-al-3', 'p-other'],
+  )
 })

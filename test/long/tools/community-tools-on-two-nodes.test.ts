@@ -8,6 +8,17 @@ import { sendJson } from '../../support/tools/test-builder.ts'
 
 /** A tool of an agent on two nodes: registered on one, called through the other, changed on either. */
 
+/** Resolves for all callers once so many have called it. */
+function createBarrier(callers: number): () => Promise<void> {
+  let [waiting, open] = [0, () => {}]
+  const opened = new Promise<void>((resolve) => (open = resolve))
+  return () => {
+    waiting += 1
+    if (waiting === callers) open()
+    return opened
+  }
+}
+
 await t.test('what one node changes the other one knows', async (t) => {
   const market = await startCommunityToolMarket(t)
   const { builder, station: one, settings, buyer, open, patch } = market
@@ -33,5 +44,40 @@ await t.test('what one node changes the other one knows', async (t) => {
     const refused = async () => (await call(node)).body['code'] === 'tool_not_active'
     await eventually(refused, 'both refuse a suspended tool')
   }
+  await one.verify()
+})
+
+await t.test('of names that look the same, registered at one instant, one is taken', async (t) => {
+  const market = await startCommunityToolMarket(t)
+  const { builder, station: one, settings, seller, buyer, tool } = market
+  const two = await startStation(t, settings, { database: one.database })
+  const names = ['night-sky', 'nightsky', 'night-5ky', 'ni-ght-sky']
+  // Each has passed the check of its name when the first one is written.
+  builder.beforeProof(createBarrier(names.length))
+  const register = (slug: string, at: number) =>
+    (at % 2 === 0 ? one : two).ask('POST', '/api/tools/register', {
+      key: (at < 2 ? seller : buyer).key,
+      json: tool(slug),
+      headers: { 'idempotency-key': slug },
+    })
+  const replies = await Promise.all(names.map(register))
+  const made = replies.filter((reply) => reply.status === 201)
+  t.equal(made.length, 1)
+  const winner = String(made[0]?.body['slug'])
+  for (const [at, reply] of replies.entries())
+    if (reply.status !== 201)
+      t.match(reply, {
+        status: 409,
+        body: { code: 'slug_taken', slug: names[at], did_you_mean: winner },
+      })
+  builder.beforeProof(() => {})
+  t.equal((await register(winner, names.indexOf(winner))).status, 201, 'a repetition')
+  const rows = await one.sql`
+    select slug from community_tools union all select slug from community_tool_places`
+  t.strictSame(
+    rows.map(({ slug }) => String(slug)),
+    [winner, winner],
+    'the others take no place of their builders',
+  )
   await one.verify()
 })

@@ -16,6 +16,8 @@ export interface TestBuilder {
   /** Lines of `/.well-known/gas-station.txt`. */
   readonly tokens: Set<string>
   readonly received: ReceivedBuilderCall[]
+  /** Runs before each answer with the tokens. */
+  beforeProof(work: () => unknown): void
   /** Answers calls of a path. */
   on(path: string, answer: (call: ReceivedBuilderCall, reply: ServerResponse) => void): void
 }
@@ -30,12 +32,15 @@ export async function startTestBuilder(t: {
 }): Promise<TestBuilder> {
   const tokens = new Set<string>()
   const received: ReceivedBuilderCall[] = []
+  let beforeProof: () => unknown = () => {}
   const answers = new Map<string, (call: ReceivedBuilderCall, reply: ServerResponse) => void>()
   const server = createServer((request, reply) => {
     const path = request.url ?? '/'
     if (path === '/.well-known/gas-station.txt') {
-      reply.writeHead(200, { 'content-type': 'text/plain' })
-      reply.end([...tokens].join('\n'))
+      void Promise.resolve(beforeProof()).then(() => {
+        reply.writeHead(200, { 'content-type': 'text/plain' })
+        reply.end([...tokens].join('\n'))
+      })
       return
     }
     const pieces: Buffer[] = []
@@ -59,6 +64,7 @@ export async function startTestBuilder(t: {
     url: (path) => `http://127.0.0.1:${port}${path}`,
     tokens,
     received,
+    beforeProof: (work) => void (beforeProof = work),
     on: (path, answer) => void answers.set(path, answer),
   }
 }
