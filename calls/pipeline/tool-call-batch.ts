@@ -173,10 +173,14 @@ async function priceKeylessPipeline(
  */
 function assertReadOnly(priced: readonly (ValidatedPricedCall | null)[]): void {
   const at = priced.findIndex((plan) => plan?.tool.effect === 'external')
-  const slug = priced[at]?.tool.slug
-  if (slug !== undefined)
-    throw invalidInputError(
-      `/calls/${at}/tool`,
-      `${slug} acts outside and cannot be bought in a batch: call it alone, or with an API key`,
-    )
+  const tool = priced[at]?.tool
+  if (tool === undefined) return
+  const why =
+    tool.community === undefined
+      ? 'acts outside'
+      : 'is sold by another agent, whose work cannot be given back,'
+  throw invalidInputError(
+    `/calls/${at}/tool`,
+    `${tool.slug} ${why} and cannot be bought in a batch: call it alone, or with an API key`,
+  )
 }

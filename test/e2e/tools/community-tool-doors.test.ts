@@ -173,4 +173,29 @@ for (const [door, buy] of Object.entries(DOORS))
     )
   })
 
+t.test('a batch without a key refuses the tool, with or without a payment', async (t) => {
+  const before = builder.received.length
+  const calls = [{ tool: 'hive_trending' }, CALL]
+  for (const headers of [{}, await paid()]) {
+    const refused = await ask('POST', '/api/pipeline', { json: { calls }, headers })
+    t.match(refused, {
+      status: 400,
+      headers: { 'content-type': /^application\/problem\+json/ },
+      body: {
+        code: 'invalid_input',
+        errors: [
+          {
+            pointer: '/calls/1/tool',
+            detail: /sold by another agent.*call it alone, or with an API key/,
+          },
+        ],
+      },
+    })
+  }
+  t.equal(builder.received.length, before, 'its builder is not called')
+  const [row] = await station.sql<{ claimed: number }[]>`
+    select count(*)::int as claimed from settlements`
+  t.equal(row?.claimed, 2, 'no payment is claimed but those of the calls above')
+})
+
 t.test('the ledger adds up', async () => station.verify())
