@@ -18,12 +18,13 @@ const toolWith = (example: object | null) =>
   ({ slug: 'a', builderId: 'b', measuredFrom: 0, definition: { example } }) as CommunityToolRecord
 
 function startHealth(tool: CommunityToolRecord) {
-  const state = { at: 0, answer: failed(false), sent: [] as unknown[] }
+  const state = { at: 0, answer: failed(false), sent: [] as unknown[], pause: Promise.resolve() }
   const health = createBuilderHealth({
     callMs: 15_000,
     clock: { mono: () => state.at, now: () => state.at },
     async send(_tool, { callerId }) {
       state.sent.push(callerId)
+      await state.pause
       return state.answer
     },
   })
@@ -51,6 +52,23 @@ t.test('the example finds out whether a builder answers again, once for all call
   state.answer = GOOD
   await forward()
   t.strictSame(state.sent, ['station', 'station', 'buyer'])
+})
+
+t.test('while the example hangs one caller waits and all others are refused at once', async (t) => {
+  const { state, forward, reach } = startHealth(toolWith({ city: 'Rome' }))
+  for (let n = 0; n < 5; n += 1) await forward()
+  state.sent.length = 0
+  state.at = 30_000
+  let answer = () => {}
+  state.pause = new Promise((resolve) => (answer = resolve))
+  const first = reach()
+  const refused = { code: 'tool_unavailable', details: { retry_after: 1 } }
+  const others = [1, 2, 3].map(() => t.rejects(reach(), refused))
+  state.answer = GOOD
+  answer()
+  await Promise.all([first, ...others])
+  await reach()
+  t.strictSame(state.sent, ['station'], 'one call of the builder')
 })
 
 t.test('without an example one call finds out', async (t) => {

@@ -37,7 +37,7 @@ interface ToolHealth {
   failures: number[]
   /** Calls are refused until then; null while they are sent. */
   openUntil: number | null
-  probe: Promise<boolean> | null
+  isProbed: boolean
 }
 
 export interface BuilderHealthDeps {
@@ -63,7 +63,7 @@ export function createBuilderHealth({ clock, send, callMs }: BuilderHealthDeps):
 
   function recordFailure(tool: CommunityToolRecord): void {
     const key = keyOf(tool)
-    const known = tools.get(key) ?? { failures: [], openUntil: null, probe: null }
+    const known = tools.get(key) ?? { failures: [], openUntil: null, isProbed: false }
     const now = clock.mono()
     known.failures = [...known.failures.filter((at) => at > now - FAILURE_WINDOW_MS), now]
     if (known.failures.length >= FAILURES_TO_OPEN) known.openUntil = now + OPEN_MS
@@ -72,7 +72,7 @@ export function createBuilderHealth({ clock, send, callMs }: BuilderHealthDeps):
     if (tools.size > MAX_TOOLS) tools.delete(tools.keys().next().value ?? '')
   }
 
-  /** Half open: one call with the example at a time, for all callers that ask meanwhile. */
+  /** Half open: one call with the example, while which other callers are refused. */
   async function probe(
     tool: CommunityToolRecord,
     example: Readonly<Record<string, unknown>>,
@@ -104,15 +104,17 @@ export function createBuilderHealth({ clock, send, callMs }: BuilderHealthDeps):
       const wait = health.openUntil - clock.mono()
       if (wait > 0) throw unavailable(tool, wait)
       const { example } = tool.definition
-      // Without an example this call finds out; others wait for it.
+      // Nobody else waits for an example that may hang.
+      if (health.isProbed) throw unavailable(tool, SECOND)
+      // Without an example this call finds out; others are refused meanwhile.
       if (example === null) {
         health.openUntil = clock.mono() + callMs
         return
       }
-      health.probe ??= probe(tool, example, validateOutput).finally(() => {
-        health.probe = null
-      })
-      if (await health.probe) tools.delete(keyOf(tool))
+      health.isProbed = true
+      const answers = await probe(tool, example, validateOutput)
+      health.isProbed = false
+      if (answers) tools.delete(keyOf(tool))
       else {
         health.openUntil = clock.mono() + OPEN_MS
         throw unavailable(tool, OPEN_MS)

@@ -156,6 +156,35 @@ t.test('while calls of one builder hang, those of another are answered', async (
   for (const code of codes) t.match(code, /^(?:upstream_timeout|tool_unavailable)$/)
 })
 
+t.test('while the breaker waits for the example, other buyers are refused at once', async (t) => {
+  const other = await station.onboard()
+  let hangs = false
+  const probed = { reached: () => {} }
+  builder.on('/stuck', (_, reply) => {
+    if (hangs) probed.reached()
+    else sendJson(reply, {}, 500)
+  })
+  await open('stuck-one', '/stuck', {}, other)
+  const before = await station.balance(buyer)
+  for (let n = 0; n < 5; n += 1) t.equal((await timed('stuck-one')).reply.status, 502)
+  clock.tick(31 * SECOND)
+  hangs = true
+  const probing = new Promise<void>((resolve) => (probed.reached = resolve))
+  let ended = false
+  const first = timed('stuck-one').finally(() => (ended = true))
+  await probing
+  const refused = await Promise.all(Array.from({ length: 20 }, () => timed('stuck-one')))
+  t.notOk(ended, 'none of them waited for the builder')
+  for (const { reply } of refused)
+    t.match(reply, { status: 503, body: { code: 'tool_unavailable', retry_after: 1 } })
+  const waited = await first
+  t.match(waited.reply, { status: 503, body: { code: 'tool_unavailable' } })
+  t.ok(waited.ms < CALL_MS + SLACK_MS, `the one that waited: ${Math.round(waited.ms)} ms`)
+  t.equal(await station.balance(buyer), before, 'nothing was charged or is held')
+  const held = await ask('GET', '/api/credits/balance', { key: buyer.key })
+  t.match(held.body, { held_usdc: 0 })
+})
+
 t.test(
   'a name is resolved for each connection, and only a public address is connected to',
   async (t) => {
