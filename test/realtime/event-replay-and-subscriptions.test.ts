@@ -10,6 +10,7 @@ import type { EncodedWebSocketAndSseEvents } from '../../realtime/encoded-websoc
 import type { WsFrameWriter } from '../../http/websocket/websocket-frame-writer.ts'
 import { createSocketSubscriptions } from '../../http/websocket/websocket-subscriptions.ts'
 import { createTestDatabase } from '../support/postgres/test-database.ts'
+import { createStationDataDir } from '../support/station/temporary-station-data-directory.ts'
 
 const unfailing = (): never => {
   throw new Error('it did not throw')
@@ -23,7 +24,12 @@ async function listeningNode(
   readable = async () => {},
 ) {
   const { settings } = await createTestDatabase(t)
-  const database = { ...settings, redisUrl: null, dataDir: t.testdir(), redis: 'none' } as const
+  const database = {
+    ...settings,
+    redisUrl: null,
+    dataDir: createStationDataDir(t),
+    redis: 'none',
+  } as const
   const plane = await startPostgresAndRedis({ ...database, log: () => {} })
   const { sql, bus } = plane
   const signals = createSignalStore(sql)

@@ -17,6 +17,7 @@ import {
   pollUntil,
   usdcToMicrosBigint,
 } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
+import { createStationDataDir } from '../../support/station/temporary-station-data-directory.ts'
 
 const OLD = '/api/wallet'
 const confirm = { confirm: true }
@@ -298,7 +299,7 @@ t.test('no key of a wallet is ever logged', async (t) => {
     ...till.settings,
     LOG_LEVEL: 'trace',
     DATABASE_URL: main.database.settings.databaseUrl,
-    DATA_DIR: t.testdir(),
+    DATA_DIR: createStationDataDir(t),
     PUBLIC_URL: 'http://gas.test',
   })
   const her = await station.onboard()

@@ -16,6 +16,7 @@ import {
   usdcToMicrosBigint,
 } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
+import { createStationDataDir } from '../../support/station/temporary-station-data-directory.ts'
 
 const HTML = { accept: 'text/html' }
 const joined = (main: InProcessStation, fields: object = {}) =>
@@ -161,7 +162,7 @@ t.test('a token other than USDC ends the start with one line', async (t) => {
       PORT: '0',
       REDIS: 'none',
       DATABASE_URL: settings.databaseUrl,
-      DATA_DIR: t.testdir(),
+      DATA_DIR: createStationDataDir(t),
       ...till.settings,
       USDC_ADDRESS_BASE: till.treasury,
     },

@@ -15,6 +15,7 @@ import {
   type TestStation,
 } from '../../support/station/start-test-station.ts'
 import type { InProcessStation } from '../../support/station/start-test-station.ts'
+import { createStationDataDir } from '../../support/station/temporary-station-data-directory.ts'
 
 const AGENTS = 8
 const STRATEGY = { title: 'x', description: 'x', params: {} }
@@ -233,7 +234,7 @@ t.test('the operator grants promotional credits on a live station', async (t) =>
     PATH: process.env['PATH'],
     NODE_ENV: 'test',
     DATABASE_URL: main.database.settings.databaseUrl,
-    DATA_DIR: t.testdir(),
+    DATA_DIR: createStationDataDir(t),
     MASTER_KEY: Buffer.alloc(32, 7).toString('base64'),
   }
   const gas = (...args: string[]) =>

@@ -22,6 +22,7 @@ import {
   type TestStation,
 } from '../../support/station/start-test-station.ts'
 import type { InProcessStation } from '../../support/station/start-test-station.ts'
+import { createStationDataDir } from '../../support/station/temporary-station-data-directory.ts'
 
 const N = 64
 const TOOL = 'hive_trending'
@@ -252,7 +253,7 @@ t.test('the operator opens and lists drops from the command line', async (t) => 
     PATH: process.env['PATH'],
     NODE_ENV: 'test',
     DATABASE_URL: main.database.settings.databaseUrl,
-    DATA_DIR: t.testdir(),
+    DATA_DIR: createStationDataDir(t),
     MASTER_KEY: Buffer.alloc(32, 7).toString('base64'),
   }
   const gas = async (...args: string[]) => {

@@ -18,6 +18,7 @@ import { startWebhookReceivers } from '../../support/webhooks/test-webhook-recei
 import { createActorNode, createTestClock } from '../../support/actors/test-actor-node.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
 import { serviceProgramArgs } from '../../support/station/node-args-to-spawn-service-or-cli.ts'
+import { createStationDataDir } from '../../support/station/temporary-station-data-directory.ts'
 
 const letter = { kind: 'timer', key: 'a timer', reason: 'it broke', payload: {} }
 
@@ -178,7 +179,7 @@ const dlqOf =
       PATH: process.env['PATH'],
       NODE_ENV: 'test',
       DATABASE_URL: database.settings.databaseUrl,
-      DATA_DIR: t.testdir(),
+      DATA_DIR: createStationDataDir(t),
     }
     const run = promisify(execFile)(
       process.execPath,

@@ -27,6 +27,7 @@ import {
 import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 import { pollUntil } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
 import { serviceProgramArgs } from '../../support/station/node-args-to-spawn-service-or-cli.ts'
+import { createStationDataDir } from '../../support/station/temporary-station-data-directory.ts'
 
 const fresh = () => randomBytes(32).toString('base64')
 const [OLD, NEW, STRANGE] = [fresh(), fresh(), fresh()]
@@ -72,7 +73,7 @@ async function keysIn(sql: Sql): Promise<Record<string, number>> {
 t.test('a master key is replaced under running stations despite crashes', async (t) => {
   const database = await createTestDatabase(t)
   const { settings, sql } = database
-  const dir = t.testdir()
+  const dir = createStationDataDir(t)
   const seen: string[] = []
   const upstream = await startFixtureServer(t, (request, response) => {
     seen.push(String(request.headers['x-token']))

@@ -25,6 +25,7 @@ import {
 } from '../../support/payments/test-station-with-payment-chain.ts'
 import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 import { pollUntil } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
+import { createStationDataDir } from '../../support/station/temporary-station-data-directory.ts'
 
 const PATH = process.env['PATH'] ?? ''
 const hasRedis = PATH.split(delimiter).some((dir) => existsSync(join(dir, 'redis-server')))
@@ -318,7 +319,7 @@ t.test('known secrets are only in the one answer that shows them', async (t) => 
     ...till.settings,
     LOG_LEVEL: 'trace',
     DATABASE_URL: settings.databaseUrl,
-    DATA_DIR: t.testdir(),
+    DATA_DIR: createStationDataDir(t),
     PUBLIC_URL: 'http://gas.test',
     MASTER_KEY: MASTER,
     RPC_URL_BASE: `${gate.url}/v2/${secretOf(secrets, 'key of the RPC')}`,

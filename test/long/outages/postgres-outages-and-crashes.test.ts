@@ -355,7 +355,7 @@ t.test('a hold of a killed stream is released by its timer', async (t) => {
     COINGECKO_BASE: base,
     DATABASE_URL: main.database.settings.databaseUrl,
   }
-  const other = await spawnStation(t, { ...settings, DATA_DIR: t.testdir() })
+  const other = await spawnStation(t, { ...settings, DATA_DIR: createStationDataDir(t) })
   const guest = await main.onboard()
   const pack = await main.ask('POST', '/api/backpack/create', {
     key: guest.key,

@@ -2,6 +2,7 @@ import t from 'tap'
 import { LIMITS } from '../../../core/limits.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
 import { startCommunityToolMarket } from '../../support/tools/community-tool-market.ts'
+import { createStationDataDir } from '../../support/station/temporary-station-data-directory.ts'
 
 /** An agent sells at most so many tools, also when it registers them at one instant on two nodes. */
 
@@ -10,7 +11,7 @@ const market = await startCommunityToolMarket(t)
 const { station, settings, ask, seller, tool } = market
 const second = await startStation(
   t,
-  { ...settings, DATA_DIR: t.testdir({ second: {} }) },
+  { ...settings, DATA_DIR: createStationDataDir(t) },
   { database: station.database },
 )
 

@@ -25,6 +25,7 @@ import { createGate, createTestClock } from '../../support/actors/test-actor-nod
 import { createOperatorDeadLetterStore } from '../../../app/cli/operator/dead-letters.ts'
 import { spawnStation, startStation } from '../../support/station/start-test-station.ts'
 import { startFixtureServer } from '../../support/upstreams/fixture-server.ts'
+import { createStationDataDir } from '../../support/station/temporary-station-data-directory.ts'
 
 const TOOL = 'hive_trending'
 /** Tells an answer from a hang. */
@@ -343,7 +344,7 @@ t.test(
     const settings = { ...settingsAllowingReceivers(house), ONBOARD_PER_HOUR_PER_IP: '100' }
     const shared = {
       DATABASE_URL: database.settings.databaseUrl,
-      DATA_DIR: t.testdir(),
+      DATA_DIR: createStationDataDir(t),
       PUBLIC_URL: 'http://gas.test',
     }
     const one = await spawnStation(t, { ...settings, ...shared })

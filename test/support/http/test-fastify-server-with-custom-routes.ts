@@ -24,12 +24,12 @@ import { createSignalStore } from '../../../persistence/realtime/signal-store.ts
 import { startRealtimeService } from '../../../realtime/realtime-service.ts'
 import { createPaymentChains } from '../../../payments/payment-chains.ts'
 import { createTestDatabase } from '../postgres/test-database.ts'
+import { createStationDataDir } from '../station/temporary-station-data-directory.ts'
 
 /** An HTTP server over a test database for routes that a test adds itself. */
 
 interface Test {
   teardown(work: () => unknown): unknown
-  testdir(): string
 }
 
 export const TEST_MASTER_KEY = parseMasterKey(Buffer.alloc(32, 1).toString('base64'))
@@ -75,7 +75,7 @@ export async function createTestServer(
   const plane = await startPostgresAndRedis({
     ...settings,
     redisUrl: null,
-    dataDir: t.testdir(),
+    dataDir: createStationDataDir(t),
     redis: 'none',
     log: () => {},
   })

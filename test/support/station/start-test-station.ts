@@ -22,10 +22,11 @@ import { waitPastMidnight } from './wait-past-midnight.ts'
 import { findFreePort } from '../../../chaos/free-port.ts'
 import { serviceProgramArgs } from './node-args-to-spawn-service-or-cli.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
+import { createStationDataDir } from './temporary-station-data-directory.ts'
 
 /** Starts the service for a test, in this process or as its own. */
 
-type Test = Pick<TAP, 'teardown' | 'testdir' | 'strictSame' | 'comment'>
+type Test = Pick<TAP, 'teardown' | 'strictSame' | 'comment'>
 
 type Settings = Readonly<Record<string, string>>
 
@@ -104,7 +105,7 @@ export async function startStation(
   const config = loadConfig({
     ...SETTINGS,
     DATABASE_URL: databaseUrl,
-    DATA_DIR: t.testdir(),
+    DATA_DIR: createStationDataDir(t),
     PUBLIC_URL: 'http://gas.test',
     ...settings,
   })
@@ -189,7 +190,7 @@ export async function spawnStation(
 export const spawnSecondNode = (t: Test, { database }: InProcessStation, settings: Settings = {}) =>
   spawnStation(t, {
     DATABASE_URL: database.settings.databaseUrl,
-    DATA_DIR: t.testdir(),
+    DATA_DIR: createStationDataDir(t),
     PUBLIC_URL: 'http://gas.test',
     ...settings,
   })

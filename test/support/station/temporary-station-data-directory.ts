@@ -5,8 +5,9 @@ import { join } from 'node:path'
 import type { TeardownScope } from '../upstreams/fixture-server.ts'
 
 /**
- * Creates a directory for embedded databases in /tmp, where their user has access, unlike `t.testdir()`
- * in a checkout of root. It is removed with its test, including sockets of killed stations.
+ * Creates a data directory in /tmp, where the user of an embedded database has access, unlike `t.testdir()`
+ * in a checkout of root. It is removed with its test, including sockets of killed stations. A station that
+ * starts later in the test stops before that; `t.testdir()` can be removed while the station still writes.
  */
 export function createStationDataDir(t: TeardownScope): string {
   const home = realpathSync(mkdtempSync(join(tmpdir(), 'gas-station-home-')))

@@ -14,6 +14,7 @@ import { startStation, spawnStation } from '../../support/station/start-test-sta
 import { startPriceApis } from '../../support/upstreams/test-price-apis.ts'
 import { installPriceOracle } from '../../support/chain/test-price-oracle-contract.ts'
 import { installEnsContracts } from '../../support/chain/test-ens-contracts.ts'
+import { createStationDataDir } from '../../support/station/temporary-station-data-directory.ts'
 
 const CLOSED = 'http://127.0.0.1:1'
 const SENDER = privateKeyToAccount(
@@ -214,7 +215,7 @@ t.test('after a crash during a broadcast its key never sends again', async (t) =
   const other = await spawnStation(t, {
     ...settings,
     DATABASE_URL: on.database.settings.databaseUrl,
-    DATA_DIR: t.testdir(),
+    DATA_DIR: createStationDataDir(t),
     PUBLIC_URL: 'http://gas.test',
   })
   const raw = await signed()
