@@ -115,17 +115,23 @@ const groupEntriesPlugin = (groups: readonly TestGroup[]): Plugin => ({
   },
 })
 
+/** The groups of all test files of the repository. */
+export const listTestGroups = (): TestGroup[] =>
+  groupTestFiles(listTypeScriptSources('.').filter((path) => path.endsWith('.test.ts')))
+
 /**
  * Builds every source by itself, for what programs load by its path, and in one file each the programs
- * that tests start and the groups of tests, `groups/<name>.js`: loading a thousand sources takes longer
- * than most tests do. Returns the groups that were built.
+ * that tests start and these groups of tests, `groups/<name>.js`: loading a thousand sources takes longer
+ * than most tests do.
  */
-export async function buildTests(): Promise<TestGroup[]> {
+export async function buildTests(groups: readonly TestGroup[]): Promise<void> {
   const options = esbuildOptions(TEST_OUTPUT_DIR)
   rmSync(TEST_OUTPUT_DIR, { recursive: true, force: true })
-  const sources = listTypeScriptSources('.')
-  await build({ ...options, entryPoints: sources, plugins: [externalImportsPlugin] })
-  const groups = groupTestFiles(sources.filter((path) => path.endsWith('.test.ts')))
+  await build({
+    ...options,
+    entryPoints: listTypeScriptSources('.'),
+    plugins: [externalImportsPlugin],
+  })
   await build({
     ...options,
     packages: 'bundle',
@@ -138,5 +144,4 @@ export async function buildTests(): Promise<TestGroup[]> {
     ],
     plugins: [groupEntriesPlugin(groups), externalPackagesPlugin, importMetaUrlPlugin],
   })
-  return groups
 }

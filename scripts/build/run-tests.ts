@@ -1,13 +1,13 @@
 import { execFileSync } from 'node:child_process'
 import { parseArgs } from 'node:util'
 import { REPOSITORY_ROOT } from '../repository-root.ts'
-import { buildTests } from './build-tests.ts'
+import { buildTests, listTestGroups } from './build-tests.ts'
 import { runTestGroups } from './run-test-groups.ts'
 import type { TestGroup } from './group-test-files-by-process.ts'
 
 /**
- * `npm test [group…]` and `npm run test:all`: builds the tests and runs their groups. The last
- * line says how many assertions passed and failed, and in how long.
+ * `npm test [group…]` and `npm run test:all`: builds the chosen groups of tests and runs them; `--list`
+ * lists them. The last line says how many assertions passed and failed.
  */
 
 /** Starts the PostgreSQL cluster of its parent process, and ends with that cluster ready. */
@@ -26,8 +26,7 @@ const { values, positionals } = parseArgs({
 })
 
 const startedAt = Date.now()
-const groups = await buildTests()
-const chosen = groups.filter(({ name, long }) =>
+const chosen = listTestGroups().filter(({ name, long }) =>
   positionals.length > 0
     ? positionals.some((prefix) => name.startsWith(prefix))
     : values.all || !long,
@@ -38,6 +37,7 @@ if (chosen.length === 0) {
 } else if (values.list) {
   for (const { name, files } of chosen) console.log(`${name}: ${files.join(' ')}`)
 } else {
+  await buildTests(chosen)
   const outages = chosen.filter(isOutageGroup)
   const waiting = chosen.filter(isWaitingGroup)
   const others = chosen.filter((group) => !isOutageGroup(group) && !isWaitingGroup(group))
