@@ -1,3 +1,4 @@
+import { afterPendingInput } from '../core/concurrency/after-pending-input.ts'
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
 
@@ -20,7 +21,7 @@ export const withUnansweredCommitTimeout = <T>(work: Promise<T>): Promise<T> =>
 
 function rejectLate<T>(work: Promise<T>, ms: number, toError: () => Error): Promise<T> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(toError()), ms)
+    const timer = setTimeout(() => afterPendingInput(() => reject(toError())), ms)
     work.then(
       (result) => {
         clearTimeout(timer)
@@ -38,7 +39,7 @@ function rejectLate<T>(work: Promise<T>, ms: number, toError: () => Error): Prom
 export async function succeedsWithin(work: PromiseLike<unknown>, ms: number): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<boolean>((resolve) => {
-    timer = setTimeout(() => resolve(false), ms)
+    timer = setTimeout(() => afterPendingInput(() => resolve(false)), ms)
   })
   const done = Promise.resolve(work).then(
     () => true,

@@ -1,3 +1,5 @@
+import { afterPendingInput } from './after-pending-input.ts'
+
 /** An interval that runs only while there is something to look at. */
 export interface IntervalWhileNeeded {
   /** There is something to look at. */
@@ -5,7 +7,10 @@ export interface IntervalWhileNeeded {
   stop(): void
 }
 
-/** Calls `look` every `everyMs` from `start` on, and ends at the first time at which `isNeeded` is false. */
+/**
+ * Calls `look` every `everyMs` from `start` on, once pending input is read, and ends at the first time at which
+ * `isNeeded` is false.
+ */
 export function createIntervalWhileNeeded(
   look: () => void,
   everyMs: number,
@@ -16,6 +21,6 @@ export function createIntervalWhileNeeded(
     clearInterval(timer)
     timer = undefined
   }
-  const tick = (): void => (isNeeded() ? look() : stop())
+  const tick = (): void => (isNeeded() ? afterPendingInput(look) : stop())
   return { start: () => void (timer ??= setInterval(tick, everyMs).unref()), stop }
 }
