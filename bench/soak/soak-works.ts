@@ -99,8 +99,8 @@ async function createBoundKeys(post: Post, keys: readonly string[]): Promise<str
   const bound: string[] = []
   for (const key of keys) {
     const fuse = { per_day_usdc: 100_000 }
-    const { backpack_id: backpackId } = await post(key, '/api/backpack', { name: 'soak', fuse })
-    const body = { name: 'soak', backpack_id: backpackId }
+    const made = await post(key, '/api/backpack/create', { agent_name: 'soak', fuse })
+    const body = { backpack_id: made['backpack_id'] }
     bound.push(String((await post(key, '/api/keys', body))['api_key']))
   }
   return bound

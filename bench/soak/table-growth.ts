@@ -62,9 +62,9 @@ function readRetentionLines(): FindRetention {
   for (const line of text.split('\n')) {
     if (line.startsWith('## ')) heading = line.slice(3)
     if (!line.startsWith('|')) continue
-    for (const [, name = ''] of line.matchAll(/`([a-z0-9_]+\*?)`/g))
+    for (const [, name = ''] of line.matchAll(/`([a-z0-9_*]+)`/g))
       named.push({
-        pattern: new RegExp(`^${name.replace('*', '[a-z0-9_]*')}$`),
+        pattern: new RegExp(`^${name.replaceAll('*', '[a-z0-9_]*')}$`),
         line: `${heading}: ${line.split('|')[1]?.trim() ?? ''}`,
       })
   }

@@ -48,10 +48,10 @@ const SEGMENT_PAGE = 50
 
 /** Creates the reader of the files in a directory. */
 export function createArchivedJournalReader(sql: Sql, dir: string): ArchivedJournalReader {
-  const readSegment = createJournalSegmentReader(dir)
   return {
     async *rows(aggregateId, { from, before }, order) {
       const isDescending = order === 'latest first'
+      const readSegment = createJournalSegmentReader(dir)
       let [low, high] = [from, before]
       for (;;) {
         const segments = await sql<ArchivedJournalSegment[]>`
@@ -71,15 +71,13 @@ export function createArchivedJournalReader(sql: Sql, dir: string): ArchivedJour
     },
 
     async versionAt(aggregateId, at) {
-      const segments = await sql<ArchivedJournalSegment[]>`
+      const [segment] = await sql<ArchivedJournalSegment[]>`
         select ${segmentColumns(sql)} from archived_journal
          where aggregate_id = ${aggregateId} and earliest_at <= ${at}
          order by first_version desc limit 1`
-      for (const segment of segments) {
-        const rows = await readSegment(segment)
-        return rows.findLast((row) => new Date(row.at) <= at)?.version ?? null
-      }
-      return null
+      if (segment === undefined) return null
+      const rows = await createJournalSegmentReader(dir)(segment)
+      return rows.findLast((row) => new Date(row.at) <= at)?.version ?? null
     },
   }
 }
