@@ -26,50 +26,74 @@ const READY = '{"type":"ready"'
 const SUCCESS = '"ok":true'
 const ANSWERS = ['{"type":"ack"', '{"type":"error"']
 
+interface CallingWebSocket {
+  /** Calls one after the other; resolves at the end of the measurement. */
+  callUntil(end: number, onAnswer: (sentAt: number, good: boolean) => void): Promise<void>
+  close(): void
+}
+
+/** Resolves once the session is open. */
+async function openCallingWebSocket(
+  { url, call }: WebSocketRefuelPlan,
+  key: string,
+): Promise<CallingWebSocket> {
+  const state = { sentAt: 0, calls: 0 }
+  let answered = (_good: boolean) => {}
+  let fail = (_error: Error) => {}
+  let opened = () => {}
+  const ready = new Promise<void>((resolve, reject) => ([opened, fail] = [resolve, reject]))
+  const socket = await connectMinimalWebSocket({
+    url,
+    protocol: 'gas.v1',
+    headers: { 'x-api-key': key },
+    fail: (error) => fail(error),
+    hear(payload) {
+      const text = payload.toString('latin1')
+      if (ANSWERS.some((start) => text.startsWith(start))) answered(text.includes(SUCCESS))
+      else if (text.startsWith(READY)) opened()
+    },
+  })
+  // The first frame begins the session of a socket whose upgrade had the key.
+  socket.send(JSON.stringify({ type: 'hello' }))
+  await ready
+  const send = (): void => {
+    state.sentAt = performance.now()
+    state.calls += 1
+    socket.send(JSON.stringify({ type: 'refuel', ref: String(state.calls), ...call }))
+  }
+  return {
+    callUntil: (end, onAnswer) =>
+      new Promise((done, failed) => {
+        fail = failed
+        answered = (good) => {
+          onAnswer(state.sentAt, good)
+          const now = performance.now()
+          const wait = state.sentAt + MIN_INTERVAL_MS - now
+          if (now > end) done()
+          else if (wait > 0) setTimeout(send, wait)
+          else send()
+        }
+        send()
+      }),
+    close: () => socket.end(),
+  }
+}
+
 async function run(plan: WebSocketRefuelPlan): Promise<WebSocketRefuelReport> {
-  const { url, keys, call, warmUpMs, measureMs } = plan
+  const { keys, warmUpMs, measureMs } = plan
+  const sockets = await Promise.all(keys.map((key) => openCallingWebSocket(plan, key)))
   const times: number[] = []
   let failed = 0
   const from = performance.now() + warmUpMs
   const until = from + measureMs
-  async function callInTurn(key: string): Promise<void> {
-    let [sentAt, calls] = [0, 0]
-    let finish = (_error?: Error) => {}
-    const ended = new Promise<void>((done, fail) => {
-      finish = (error) => (error === undefined ? done() : fail(error))
-    })
-    const socket = await connectMinimalWebSocket({
-      url,
-      protocol: 'gas.v1',
-      headers: { 'x-api-key': key },
-      fail: (error) => finish(error),
-      hear(payload) {
-        const text = payload.toString('latin1')
-        if (ANSWERS.some((start) => text.startsWith(start))) note(text.includes(SUCCESS))
-        else if (text.startsWith(READY)) send()
-      },
-    })
-    const send = (): void => {
-      if (performance.now() > until) return finish()
-      sentAt = performance.now()
-      calls += 1
-      socket.send(JSON.stringify({ type: 'refuel', ref: String(calls), ...call }))
-    }
-    const note = (good: boolean): void => {
-      const now = performance.now()
-      if (sentAt >= from && now <= until) {
-        times.push(now - sentAt)
-        if (!good) failed += 1
-      }
-      const wait = sentAt + MIN_INTERVAL_MS - now
-      if (wait > 0) setTimeout(send, wait)
-      else send()
-    }
-    // The first frame begins the session of a socket whose upgrade had the key.
-    socket.send(JSON.stringify({ type: 'hello' }))
-    await ended.finally(() => socket.end())
+  const note = (sentAt: number, good: boolean): void => {
+    const now = performance.now()
+    if (sentAt < from || now > until) return
+    times.push(now - sentAt)
+    if (!good) failed += 1
   }
-  await Promise.all(keys.map(callInTurn))
+  await Promise.all(sockets.map((socket) => socket.callUntil(until, note)))
+  for (const socket of sockets) socket.close()
   const rate = times.length / (measureMs / 1_000)
   const [p50, p99] = [quantile(times, 0.5), quantile(times, 0.99)]
   return { rate, p50, p99, answers: times.length, failed }
