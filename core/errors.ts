@@ -35,11 +35,6 @@ export const ERROR_DEFINITIONS = {
   not_found: { status: 404, title: 'There is nothing at this address.' },
   method_not_allowed: { status: 405, title: 'This address does not answer that method.' },
   rate_limited: { status: 429, title: 'Too many requests.', remedy: WAIT_AND_RETRY },
-  journal_archive_unavailable: {
-    status: 503,
-    title: 'These versions are in a file that this station cannot read.',
-    remedy: { action: 'contact_operator' },
-  },
   // authentication
   unauthenticated: {
     status: 401,

@@ -33,7 +33,7 @@ const MINUTE_MS = 60_000
 /** Memory counts from here on: caches and the optimized code have their size by then. */
 const WARM_MINUTES = 5
 /** A shorter run is read this often, so that it shows something. */
-const FEWEST_READINGS = 5
+const MIN_READINGS = 5
 const LOOP_TARGET_MS = 20
 /** The last readings may be this much above those after the fifth minute. */
 const MAX_MEMORY_GROWTH = 1.1
@@ -112,7 +112,7 @@ async function readWhileRunning(
   minutes: number,
   read: () => Promise<StationMetrics>,
 ): Promise<StationMetrics[]> {
-  const interval = Math.min(MINUTE_MS, (minutes * MINUTE_MS) / FEWEST_READINGS)
+  const interval = Math.min(MINUTE_MS, (minutes * MINUTE_MS) / MIN_READINGS)
   const count = Math.round((minutes * MINUTE_MS) / interval)
   const readings: StationMetrics[] = []
   const begunAt = performance.now()

@@ -93,7 +93,11 @@ async function removePartialFiles(dir: string, month: string): Promise<void> {
 /** A new name is on the disk once its directory is. */
 async function syncDirectory(dir: string): Promise<void> {
   const handle = await open(dir, 'r')
-  await handle.sync().finally(() => handle.close())
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
 }
 
 /** The lines of a block. Rejects with `ENOENT` for a missing file. */

@@ -1,7 +1,3 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { archiveJournalMonths } from '../../../persistence/journal-archive/archive-journal-months.ts'
 import { ensureAttestationKey } from '../../../persistence/attestations/attestation-key-store.ts'
 import { appendFees } from '../../../persistence/attestations/attestation-tree-writer.ts'
 import { TEST_STATION_SEALING } from './rewrite-attestations.ts'
@@ -61,6 +57,7 @@ import {
 import { agentPendingAccount, externalChainAccount } from '../../../payments/ledger-accounts.ts'
 import { createRoyaltyStore } from '../../../persistence/hive/royalty-store.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
+import { archiveRestingAgent } from './archive-resting-agent.ts'
 import { createTestDatabase } from '../postgres/test-database.ts'
 import { recordSampleGenesisChild, recordSampleTaskPass } from './sample-task-passes.ts'
 import { addCommunityToolCall } from './sample-community-tool-call.ts'
@@ -146,22 +143,6 @@ export async function createSampleLedger(t: Parameters<typeof createTestDatabase
   await appendFees({ sql, sealing: TEST_STATION_SEALING, origin: 'gas.test/attestations' })
   const archiveDir = await archiveRestingAgent(t, sql, await born(0.5))
   return { sql, id, other, taskId, backpackId, archiveDir }
-}
-
-/** Moves the journal of an agent that does nothing more to a file; returns its folder. */
-async function archiveRestingAgent(
-  t: Parameters<typeof createTestDatabase>[0],
-  sql: Sql,
-  agentId: string,
-): Promise<string> {
-  const dir = mkdtempSync(join(tmpdir(), 'gas-station-archive-'))
-  t.teardown(() => rmSync(dir, { recursive: true, force: true }))
-  await sql`
-    create table journal_2026_01 partition of journal
-      for values from ('2026-01-01T00:00:00Z') to ('2026-02-01T00:00:00Z')`
-  await sql`update journal set at = '2026-01-05T00:00:00Z' where aggregate_id = ${agentId}`
-  await archiveJournalMonths(sql, { dir, before: '2026-02' })
-  return dir
 }
 
 /**
