@@ -129,6 +129,9 @@ function toConfig(values: Values, env: Env) {
     /** Without a slash at its end; null means "where the service happens to listen". */
     publicUrl: values.PUBLIC_URL?.replace(/\/+$/, '') ?? null,
     dataDir: resolve(values.DATA_DIR),
+    journalArchiveDir: resolve(
+      values.JOURNAL_ARCHIVE_DIR ?? join(values.DATA_DIR, 'journal-archive'),
+    ),
     databaseUrl: secret(values.DATABASE_URL),
     databaseConnections: values.DATABASE_CONNECTIONS,
     redis: values.REDIS as 'auto' | 'none',

@@ -83,6 +83,12 @@ export const EnvironmentSettingsSchema = Type.Object({
     description: 'The folder of the embedded database, the private Redis and the master key.',
     must: 'a directory',
   }),
+  JOURNAL_ARCHIVE_DIR: text(ANYTHING, {
+    description:
+      'The folder of the archived months of the journal (`gas archive`). Every node reads it.',
+    must: 'a directory',
+    unset: '`DATA_DIR/journal-archive`',
+  }),
   DATABASE_URL: text('^(postgres(ql)?|socket)://[^\\s]+$', {
     description: 'PostgreSQL 15 or later.',
     must: 'a postgres:// URL',

@@ -1,17 +1,35 @@
 import { createInterface } from 'node:readline'
+import { join } from 'node:path'
 import fastify from 'fastify'
-import { connectToEmbeddedStationDatabase } from '../chaos/station-process.ts'
+import postgres from 'postgres'
+import {
+  postgresSocketPath,
+  readPostmasterPidFile,
+} from '../persistence/postgres/postmaster-pid-file.ts'
 
 /**
  * Baseline server: the same Fastify route over the same database with a row lock and one
- * transaction per call, plus a route that only parses and echoes.
+ * transaction per call, plus a route that only parses and echoes. It is what a careful author writes:
+ * a pool of open connections, prepared statements, an index for each read, no query but the four it needs.
  */
 
 const [, , dataDir = '', keyCount = '1'] = process.argv
 const PRICE = 5_000
+/** As many as the station has; the pool of the station would run six transactions at once. */
 const CONNECTIONS = 10
 
-const sql = connectToEmbeddedStationDatabase(dataDir, CONNECTIONS)
+const socketDir = readPostmasterPidFile(join(dataDir, 'pg18'))?.socketDir ?? dataDir
+const sql = postgres({
+  path: postgresSocketPath(socketDir),
+  database: 'gas',
+  username: 'gas',
+  max: CONNECTIONS,
+  // Each statement is parsed and planned once a connection.
+  prepare: true,
+  fetch_types: false,
+  onnotice: () => undefined,
+  types: { bigint: postgres.BigInt },
+})
 await sql`drop schema if exists naive cascade`
 await sql`create schema naive`
 await sql`create table naive.accounts (id int primary key, balance bigint not null check (balance >= 0))`

@@ -44,12 +44,20 @@ export interface HttpLoadResult {
 
 type OnResponseStatus = (status: number) => void
 
+/** The end of a body in chunks. */
+const LAST_CHUNK = '0\r\n\r\n'
+/** An event stream answers 200 before its tool runs; a failure is an event. */
+const FAILED_EVENT = 'event: error\n'
+const FAILED_STREAM_STATUS = 500
+
 /** A keep-alive connection that parses only the necessary part of a response. */
 class Connection {
   bytesRead = 0
   private socket: Socket
   private rest: Buffer = Buffer.alloc(0)
   private answered: OnResponseStatus | null = null
+  /** Status of a body in chunks that is not complete yet. */
+  private chunkedStatus = 0
   /** Bytes of the body that are still to come, and its status; the head is known. */
   private body: { left: number; readonly status: number } | null = null
 
@@ -76,11 +84,18 @@ class Connection {
 
   private read(chunk: Buffer): void {
     this.bytesRead += chunk.length
+    if (this.chunkedStatus !== 0) return this.readChunks(chunk)
     if (this.body === null) {
       this.rest = this.rest.length === 0 ? chunk : Buffer.concat([this.rest, chunk])
       const head = this.rest.indexOf('\r\n\r\n')
       if (head < 0) return
       const text = this.rest.toString('latin1', 0, head)
+      if (/transfer-encoding: chunked/i.test(text)) {
+        this.chunkedStatus = Number(text.slice(9, 12))
+        const body = this.rest.subarray(head + 4)
+        this.rest = Buffer.alloc(0)
+        return this.readChunks(body)
+      }
       const length = Number(/content-length: (\d+)/i.exec(text)?.[1] ?? 0)
       this.body = { left: length, status: Number(text.slice(9, 12)) }
       chunk = this.rest.subarray(head + 4)
@@ -92,6 +107,20 @@ class Connection {
     this.answered = null
     this.body = null
     answered?.(body.status)
+  }
+
+  private readChunks(chunk: Buffer): void {
+    this.rest = this.rest.length === 0 ? chunk : Buffer.concat([this.rest, chunk])
+    if (
+      this.rest.toString('latin1', Math.max(0, this.rest.length - LAST_CHUNK.length)) !== LAST_CHUNK
+    )
+      return
+    const status = this.rest.includes(FAILED_EVENT) ? FAILED_STREAM_STATUS : this.chunkedStatus
+    const { answered } = this
+    this.rest = Buffer.alloc(0)
+    this.answered = null
+    this.chunkedStatus = 0
+    answered?.(status)
   }
 }
 

@@ -28,6 +28,9 @@ import {
   benchmarkSynchronousCommit,
   benchmarkMemoryPerAgent,
 } from './suites/disk-flush-and-agent-memory-benchmark.ts'
+import { benchmarkCallShapes } from './suites/call-shapes-benchmark.ts'
+import { benchmarkGarbage } from './suites/garbage-benchmark.ts'
+import { benchmarkHotNeighbour } from './suites/hot-neighbour-benchmark.ts'
 import { benchmarkIdleStation } from './suites/idle-benchmark.ts'
 import { benchmarkInspector } from './suites/inspector-benchmark.ts'
 import { benchmarkInspectorWatchers } from './suites/inspector-watchers-benchmark.ts'
@@ -40,6 +43,7 @@ import type { BenchmarkRow, BenchmarkScale } from './benchmark-row.ts'
 import { benchmarkCommunityTools } from './suites/community-tools-benchmark.ts'
 import { benchmarkPublicDocuments } from './suites/public-documents-benchmark.ts'
 import { benchmarkSandbox } from './suites/sandbox-benchmark.ts'
+import { benchmarkSoak } from './suites/soak-benchmark.ts'
 import { benchmarkSearchRecall } from './suites/search-recall-benchmark.ts'
 import { benchmarkWebSockets } from './suites/websockets-benchmark.ts'
 import { benchmarkStartup } from './suites/startup-benchmark.ts'
@@ -53,9 +57,12 @@ const GROUPS = [
   'hot',
   'spread',
   'latency',
+  'neighbour',
+  'shapes',
   'rows',
   'inside',
   'memory',
+  'garbage',
   'stored',
   'payments',
   'sockets',
@@ -69,10 +76,22 @@ const GROUPS = [
   'inspector',
   'inspector-watchers',
   'community',
+  'soak',
 ] as const
 type Group = (typeof GROUPS)[number]
 /** Groups that share one station and one baseline. */
-const STATION_GROUPS: readonly Group[] = ['hot', 'spread', 'latency', 'rows', 'inside', 'memory']
+const STATION_GROUPS: readonly Group[] = [
+  'hot',
+  'spread',
+  'latency',
+  'neighbour',
+  'shapes',
+  'rows',
+  'inside',
+  'memory',
+]
+/** Groups that run only when they are asked for. */
+const LONG_GROUPS: readonly Group[] = ['soak']
 
 const { values } = parseArgs({
   options: {
@@ -82,6 +101,8 @@ const { values } = parseArgs({
     only: { type: 'string', multiple: true },
     /** Agents stored for the row that compares a large table with a small one; 0 skips it. */
     stored: { type: 'string', default: '1000000' },
+    /** Length of the mixed load of `--only soak`. */
+    minutes: { type: 'string', default: '15' },
   },
 })
 /** Groups that need no station. */
@@ -96,17 +117,22 @@ const scale: BenchmarkScale = {
   warmUpMs: 1_500,
   measureMs: Number(values.seconds) * 1_000,
 }
-const wanted = (group: Group) => values.only === undefined || values.only.includes(group)
+const wanted = (group: Group) =>
+  values.only === undefined ? !LONG_GROUPS.includes(group) : values.only.includes(group)
+for (const group of values.only ?? [])
+  if (!GROUPS.some((known) => known === group))
+    throw new Error(`no group ${group}: ${GROUPS.join(', ')}`)
 
 console.log(`${describeHostHardware()}, load ${loadAverage()}`)
 if (values.only?.every((group) => WITHOUT_STATION.includes(group)) !== true)
   compileStationFromSources()
 const rows: BenchmarkRow[] = []
-if (wanted('start')) note([await benchmarkStartup(scale.rounds)])
+if (wanted('start')) note(await benchmarkStartup(scale.rounds))
 const plane = STATION_GROUPS.some(wanted) ? await measureStationGroups() : ''
 if (wanted('stored') && values.stored !== '0') {
   note([await benchmarkStoredAgents(Number(values.stored), ENV, scale)])
 }
+if (wanted('garbage')) note([await benchmarkGarbage(ENV)])
 if (wanted('payments')) note(await benchmarkPayments(scale))
 if (wanted('sockets')) note(await benchmarkWebSockets(ENV, scale))
 if (wanted('hive')) note([await benchmarkHiveSearch(ENTRIES, SEARCHES)])
@@ -118,6 +144,7 @@ if (wanted('documents')) note(await benchmarkPublicDocuments(ENV, scale))
 if (wanted('community')) note(await benchmarkCommunityTools(scale))
 if (wanted('inspector')) note(await benchmarkInspector())
 if (wanted('inspector-watchers')) note(await benchmarkInspectorWatchers(ENV, scale))
+if (wanted('soak')) note([await benchmarkSoak(ENV, Number(values.minutes))])
 if (wanted('pages')) note(await benchmarkPageParsing(scale))
 if (values.only === undefined)
   writeFileSync(join(REPOSITORY_ROOT, 'bench/results.md'), renderBenchmarkResults(rows, plane))
@@ -153,7 +180,11 @@ async function measureStationGroups(): Promise<string> {
   }
 }
 
-async function measure({ url }: StationProcess, database: Sql, dataDir: string): Promise<void> {
+async function measure(
+  { url, pid }: StationProcess,
+  database: Sql,
+  dataDir: string,
+): Promise<void> {
   const client = createStationClient(url, 1)
   const ids = await seedAgents(client, database, AGENTS)
   const keys = await seedApiKeys(dataDir, database, ids)
@@ -170,7 +201,9 @@ async function measure({ url }: StationProcess, database: Sql, dataDir: string):
     if (wanted('hot')) note(await benchmarkHotAgent(field, scale))
     if (wanted('spread')) note(await benchmarkManyAgents(field, scale))
     if (wanted('latency')) note(await benchmarkSteadyLatency(field, scale))
-    if (wanted('rows')) note(await benchmarkStoredRows(field, database))
+    if (wanted('neighbour')) note([await benchmarkHotNeighbour(field, scale)])
+    if (wanted('shapes')) note(await benchmarkCallShapes(field, client, database, scale))
+    if (wanted('rows')) note(await benchmarkStoredRows(field, database, pid))
     if (wanted('inside'))
       note([await benchmarkSynchronousCommit(dataDir, database, ids[0] ?? '', scale)])
     if (wanted('memory')) {

@@ -1,6 +1,11 @@
-/** Errors of calls, receipts and attestations: a part of the table in `errors.ts`. */
+/** Errors of calls, receipts, attestations and the journal: a part of the table in `errors.ts`. */
 export const RECEIPT_ERROR_DEFINITIONS = {
   call_not_found: { status: 404, title: 'There is no such call.' },
+  journal_archive_unavailable: {
+    status: 503,
+    title: 'These versions are in a file that this station cannot read.',
+    remedy: { action: 'contact_operator' },
+  },
   receipt_not_found: { status: 404, title: 'This is no receipt of this service.' },
   leaf_not_found: { status: 404, title: 'The tree of this head has no such fee.' },
   head_ahead_of_ledger: {

@@ -89,6 +89,10 @@ export const CLI_VERBS: CliVerbTable = {
     'shows the past states of an actor, from the journal',
     async () => (await import('./operator/history-verb.ts')).historyVerb,
   ),
+  archive: operator(
+    'moves old months of the journal to files, which history reads; lists them',
+    async () => (await import('./operator/archive-verb.ts')).archiveVerb,
+  ),
   doctor: operator(
     'shows what the station can use on this machine, with these settings',
     async () => (await import('./operator/doctor-verb.ts')).doctorVerb,

@@ -15,7 +15,7 @@ import type { Config } from '../config.ts'
 /** Composes the inspector: the feed of commands, stored actors, their past, and who may see them. */
 
 export interface ComposeInspectorDeps {
-  readonly config: Pick<Config, 'inspector' | 'operatorToken'>
+  readonly config: Pick<Config, 'inspector' | 'operatorToken' | 'journalArchiveDir'>
   readonly clock: Clock
   readonly sql: Sql
   readonly plane: Pick<StationPostgresAndRedis, 'bus'>
@@ -31,7 +31,7 @@ export function composeInspector(parts: ComposeInspectorDeps) {
   const { config, clock, sql, plane, own, publicUrl, log } = parts
   const { operatorToken } = config
   const codes = createInspectorCodeStore(sql)
-  const actorHistory = createActorHistory(createJournalHistoryStore(sql))
+  const actorHistory = createActorHistory(createJournalHistoryStore(sql, config.journalArchiveDir))
   const readStates = actorHistory.statesOf
   const inspection = config.inspector
     ? createInspectionFeed({ bus: plane.bus, clock, readStates, log })

@@ -1,4 +1,4 @@
-import { readFileSync, rmSync } from 'node:fs'
+import { rmSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import {
   createDataDirectory,
@@ -8,6 +8,7 @@ import {
 import { findFreePort } from '../../chaos/free-port.ts'
 import type { Sql } from '../../persistence/postgres/connection-pool.ts'
 import { createBenchmarkReportRow, type BenchmarkRow } from '../benchmark-row.ts'
+import { readCpuMicroseconds, readResidentMegabytes } from '../probes/process-usage.ts'
 
 /** Benchmarks what a station costs that nobody calls. */
 
@@ -26,16 +27,16 @@ export async function benchmarkIdleStation(
   const sql = connectToEmbeddedStationDatabase(dataDir, 1)
   try {
     await pause(SETTLE_MS)
-    const before = { cpu: cpuMillisecondsOf(station.pid), commits: await countTransactions(sql) }
+    const before = { cpu: readCpuMicroseconds(station.pid), commits: await countTransactions(sql) }
     await pause(MEASURE_SECONDS * 1_000)
     // The second count is one of the transactions itself.
     const commits = (await countTransactions(sql)) - before.commits - 1
-    const cpu = (cpuMillisecondsOf(station.pid) - before.cpu) / MEASURE_SECONDS
+    const cpu = (readCpuMicroseconds(station.pid) - before.cpu) / 1_000 / MEASURE_SECONDS
     const rate = commits / MEASURE_SECONDS
     const text = `${cpu.toFixed(1)} ms of CPU and ${rate.toFixed(1)} transactions a second`
     return createBenchmarkReportRow({
       what: 'a station that nobody calls',
-      measured: `${text}, RSS ${residentMegabytesOf(station.pid)} MB`,
+      measured: `${text}, RSS ${readResidentMegabytes(station.pid)} MB`,
       baseline: '',
       result: text,
       target: `<= ${CPU_TARGET_MS} ms, <= ${TRANSACTIONS_TARGET} transactions`,
@@ -54,15 +55,4 @@ async function countTransactions(sql: Sql): Promise<number> {
     select xact_commit + xact_rollback as count from pg_stat_database
      where datname = current_database()`
   return Number(row?.count ?? 0n)
-}
-
-/** Linux counts it in hundredths of a second. */
-function cpuMillisecondsOf(pid: number): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
-  return (Number(fields[11]) + Number(fields[12])) * 10
-}
-
-function residentMegabytesOf(pid: number): number {
-  const [, kilobytes] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
-  return Math.round(Number(kilobytes) / 1_024)
 }

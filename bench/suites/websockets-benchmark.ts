@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -11,6 +11,7 @@ import {
 } from '../../chaos/station-process.ts'
 import { findFreePort } from '../../chaos/free-port.ts'
 import { measureFsyncDuring, type FsyncLatencies } from '../fsync-probe.ts'
+import { readCpuMicroseconds } from '../probes/process-usage.ts'
 import type { WebSocketListenerBenchmarkReport } from '../benchmark-websocket-listeners.ts'
 import { seedApiKeys, seedAgents } from '../seed-agents.ts'
 import { spawnChildProgram, type ChildProgram } from '../benchmark-child-processes.ts'
@@ -114,13 +115,13 @@ async function measured(server: Server, scale: BenchmarkScale): Promise<SocketMe
     const total = Math.round((scale.measureMs / 1_000) * scale.rounds * RATE)
     await publish(client, keys[0] ?? '', { from: 0, to: WARM_UP })
     await listeners.ask(`begin ${WARM_UP}`)
-    const before = cpuOf(pid)
+    const before = readCpuMicroseconds(pid)
     const span = { from: WARM_UP, to: WARM_UP + total }
     const answered = await publish(client, keys[0] ?? '', span, catchesUp ? listeners : undefined)
     const heard = JSON.parse(
       await listeners.ask(`end ${span.to}`),
     ) as WebSocketListenerBenchmarkReport
-    return { heard, total, serverCpu: cpuOf(pid) - before, answered }
+    return { heard, total, serverCpu: readCpuMicroseconds(pid) - before, answered }
   } finally {
     await listeners.stop()
     rmSync(plans, { recursive: true, force: true })
@@ -187,10 +188,4 @@ function told(measured: SocketMeasurement): string {
   const { heard, serverCpu } = measured
   const [all, server] = [perFrame(measured), serverCpu / heard.frames]
   return `p50 ${formatMilliseconds(heard.p50)}, p99 ${formatMilliseconds(heard.p99)}; CPU of server and clients ${all.toFixed(1)} us a frame, of the server ${server.toFixed(1)}`
-}
-
-/** CPU microseconds of a process; Linux counts them in hundredths of a second. */
-function cpuOf(pid: number): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
-  return (Number(fields[11]) + Number(fields[12])) * 10_000
 }

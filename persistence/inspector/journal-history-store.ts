@@ -1,9 +1,13 @@
 import type { ActorState, JournalChange } from '../../core/journal-change.ts'
 import { FULL_STATE_INTERVAL } from '../../core/journal-change.ts'
+import {
+  createArchivedJournalReader,
+  type ArchivedJournalRow,
+} from '../journal-archive/archived-journal-reader.ts'
 import { toTextArrayLiteral } from '../postgres/postgres-array-literal.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
-/** Reads what the journal has of one actor. */
+/** Reads what the journal has of one actor: rows of the database, then those of archived months. */
 
 /** A command that changed the actor. */
 export interface JournaledCommand {
@@ -21,8 +25,10 @@ export interface JournaledActor {
   readonly id: string
 }
 
-/** Creates the reader. */
-export function createJournalHistoryStore(sql: Sql) {
+/** Creates the reader; `archiveDir` has the files of archived months. */
+export function createJournalHistoryStore(sql: Sql, archiveDir: string) {
+  const archive = createArchivedJournalReader(sql, archiveDir)
+
   /** The element of `changed` for the actor; the text is searched first, which spares most of the JSON. */
   const changeOf = ({ kind, id, aggregateId }: JournaledActor) => sql`
     cross join lateral (select c.value from json_array_elements(case
@@ -32,6 +38,20 @@ export function createJournalHistoryStore(sql: Sql) {
 
   const columns = sql`j.version::int, j.at, j.command_id as "commandId", j.command, c.value as change`
 
+  /** Archived changes of an actor up to its version and before another one, the earliest first. */
+  async function archivedChanges(
+    actor: JournaledActor & { readonly version: number },
+    before: number,
+  ): Promise<JournalChange[]> {
+    const changes: JournalChange[] = []
+    const range = { from: Math.max(1, actor.version - FULL_STATE_INTERVAL + 1), before }
+    for await (const row of archive.rows(actor.aggregateId, range, 'earliest first')) {
+      const change = changeIn(actor, row)
+      if (change !== undefined) changes.push(change)
+    }
+    return changes
+  }
+
   return {
     /** Changes of the actor with versions from `from` to before `before`, the latest first. */
     async changes(
@@ -39,11 +59,21 @@ export function createJournalHistoryStore(sql: Sql) {
       span: { readonly from: number; readonly before: number },
       limit: number,
     ): Promise<JournaledCommand[]> {
-      return sql<JournaledCommand[]>`
+      const found: JournaledCommand[] = await sql<JournaledCommand[]>`
         select ${columns} from journal j ${changeOf(actor)}
          where j.aggregate_id = ${actor.aggregateId}
            and j.version >= ${span.from} and j.version < ${span.before}
          order by j.version desc limit ${limit}`
+      // Archived versions come before all others; a month may be archived between the two queries.
+      if (found.length >= limit) return found
+      const before = found.at(-1)?.version ?? span.before
+      const range = { from: span.from, before }
+      for await (const row of archive.rows(actor.aggregateId, range, 'latest first')) {
+        const one = toJournaledCommand(actor, row)
+        if (one !== null) found.push(one)
+        if (found.length >= limit) break
+      }
+      return found
     },
 
     /** The first change after a version, within so many versions. */
@@ -57,6 +87,12 @@ export function createJournalHistoryStore(sql: Sql) {
          where j.aggregate_id = ${actor.aggregateId}
            and j.version > ${version} and j.version <= ${version + within}
          order by j.version limit 1`
+      const range = {
+        from: version + 1,
+        before: Math.min(version + within, row?.version ?? Infinity) + 1,
+      }
+      for await (const archived of archive.rows(actor.aggregateId, range, 'earliest first'))
+        if (changeIn(actor, archived) !== undefined) return archived.version
       return row?.version ?? null
     },
 
@@ -65,7 +101,7 @@ export function createJournalHistoryStore(sql: Sql) {
       const [row] = await sql<{ version: number }[]>`
         select version::int from journal where aggregate_id = ${aggregateId} and at <= ${at}
          order by version desc limit 1`
-      return row?.version ?? null
+      return row?.version ?? (await archive.versionAt(aggregateId, at))
     },
 
     /**
@@ -75,8 +111,8 @@ export function createJournalHistoryStore(sql: Sql) {
     async changesBefore(
       actors: readonly (JournaledActor & { readonly version: number })[],
     ): Promise<JournalChange[][]> {
-      const rows = await sql<{ at: number; change: JournalChange }[]>`
-        select w.at::int, c.value as change
+      const rows = await sql<{ at: number; version: number; change: JournalChange }[]>`
+        select w.at::int, j.version::int, c.value as change
           from unnest(${toTextArrayLiteral(actors.map((one) => one.aggregateId))}::text[],
                       ${toTextArrayLiteral(actors.map((one) => one.kind))}::text[],
                       ${toTextArrayLiteral(actors.map((one) => one.id))}::text[],
@@ -87,9 +123,18 @@ export function createJournalHistoryStore(sql: Sql) {
           cross join lateral (select c.value from json_array_elements(j.changed) c(value)
             where c.value->>'kind' = w.kind and coalesce(c.value->>'id', j.aggregate_id) = w.id limit 1) c
          order by w.at, j.version`
-      const found: JournalChange[][] = actors.map(() => [])
-      for (const { at, change } of rows) found[at - 1]?.push(change)
-      return found
+      const found = actors.map(() => [] as (typeof rows)[number][])
+      for (const row of rows) found[row.at - 1]?.push(row)
+      return Promise.all(
+        actors.map(async (actor, at) => {
+          const live = found[at] ?? []
+          const [first] = live
+          const changes = live.map(({ change }) => change)
+          if (first?.change.state !== undefined) return changes
+          const before = first?.version ?? actor.version + 1
+          return [...(await archivedChanges(actor, before)), ...changes]
+        }),
+      )
     },
 
     /** The stored state of an actor; null for an unknown one. */
@@ -99,5 +144,21 @@ export function createJournalHistoryStore(sql: Sql) {
       return row?.state ?? null
     },
   }
+}
+
+const changeIn = (
+  { kind, id, aggregateId }: JournaledActor,
+  { changed }: ArchivedJournalRow,
+): JournalChange | undefined =>
+  changed.find((change) => change.kind === kind && (change.id ?? aggregateId) === id)
+
+function toJournaledCommand(
+  actor: JournaledActor,
+  row: ArchivedJournalRow,
+): JournaledCommand | null {
+  const change = changeIn(actor, row)
+  if (change === undefined) return null
+  const { version, at, command_id: commandId, command } = row
+  return { version, at: new Date(at), commandId, command, change }
 }
 export type JournalHistoryStore = ReturnType<typeof createJournalHistoryStore>

@@ -5,12 +5,19 @@ import {
   type ActorState,
   type JournalChange,
 } from '../../core/journal-change.ts'
+import { toTextArrayLiteral } from '../postgres/postgres-array-literal.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
+import {
+  readArchivedRowsOf,
+  readRestingRows,
+  type ArchivedAggregateRows,
+} from './archived-journal-folds.ts'
 
 /**
  * Rebuilds every actor from its journal, page by page: applies each delta, and compares the result
- * with each full state and with the stored actor. Memory holds one page and the actors of its
- * aggregates.
+ * with each full state and with the stored actor. Archived rows come before the others of their
+ * aggregate; where their file cannot be read, an actor is checked from its next full state on. Memory
+ * holds one page and the actors of its aggregates.
  */
 export const JOURNAL_FOLD_RULE = {
   id: 'I10b',
@@ -25,26 +32,48 @@ export interface JournalFoldFindings {
 }
 
 const PAGE_ROWS = 2_000
+/** Aggregates that are compared at once. */
+const RESTING_AGGREGATES = 500
 
 /** Checks the journal in the transaction of `sql`. Returns at most `maxSamples` violations. */
 export async function findJournalFoldViolations(
   sql: Sql,
   maxSamples: number,
+  archiveDir: string | null,
 ): Promise<JournalFoldFindings> {
   const broken: Record<string, unknown>[] = []
   const report: ReportViolation = (violation) => {
     if (broken.length < maxSamples) broken.push(violation)
   }
+  const live = await checkLiveAggregates(sql, archiveDir, report)
+  const resting = await checkRestingAggregates(sql, archiveDir, report)
+  const strays = await sql<{ aggregateId: string; actor: string }[]>`
+    select aggregate_id as "aggregateId", kind || ':' || id as actor from actors a
+     where not exists (select from journal j where j.aggregate_id = a.aggregate_id)
+       and not exists (select from archived_journal s where s.aggregate_id = a.aggregate_id)
+     limit ${maxSamples}`
+  for (const stray of strays) report({ ...stray, why: 'not in the journal' })
+  return { checked: live + resting + strays.length, broken }
+}
+
+/** Checks the aggregates that have rows in the database. Returns the number of their actors. */
+async function checkLiveAggregates(
+  sql: Sql,
+  archiveDir: string | null,
+  report: ReportViolation,
+): Promise<number> {
   let checked = 0
   let folds = new Map<string, AggregateFold>()
-  /** The first aggregate that is not compared yet. */
-  let from = ''
   let last = { aggregateId: '', version: 0n }
   for (;;) {
     const page = await sql<JournalPageRow[]>`
       select aggregate_id as "aggregateId", version, changed from journal
        where (aggregate_id, version) > (${last.aggregateId}, ${last.version}::bigint)
        order by aggregate_id, version limit ${PAGE_ROWS}`
+    const fresh = new Set(page.map((row) => row.aggregateId))
+    fresh.delete(last.aggregateId)
+    for await (const archived of readArchivedRowsOf(sql, archiveDir, [...fresh]))
+      foldArchived(folds, archived, report)
     for (const row of page) foldRow(folds, row, report)
     const end = page.at(-1)
     const isLast = end === undefined || page.length < PAGE_ROWS
@@ -52,18 +81,45 @@ export async function findJournalFoldViolations(
     const openId = end?.aggregateId ?? ''
     const open = folds.get(openId)
     if (!isLast) folds.delete(openId)
-    const actors = await sql<ActorPageRow[]>`
-      select aggregate_id as "aggregateId", kind, id, machine_version as machine, state from actors
-       where aggregate_id >= ${from} and (${isLast}::boolean or aggregate_id < ${openId})`
-    for (const actor of actors) compareActor(folds, actor, report)
-    for (const [aggregateId, fold] of folds)
-      for (const key of fold.keys()) report({ aggregateId, actor: key, why: 'not stored' })
-    checked += actors.length
-    if (isLast) return { checked, broken }
+    checked += await compareFolds(sql, folds, report)
+    if (isLast) return checked
     folds = new Map(open === undefined ? [] : [[openId, open]])
     last = end
-    from = openId
   }
+}
+
+/** Checks the aggregates whose rows are all archived. Returns the number of their actors. */
+async function checkRestingAggregates(
+  sql: Sql,
+  archiveDir: string | null,
+  report: ReportViolation,
+): Promise<number> {
+  let checked = 0
+  let folds = new Map<string, AggregateFold>()
+  for await (const archived of readRestingRows(sql, archiveDir)) {
+    if (!folds.has(archived.aggregateId) && folds.size >= RESTING_AGGREGATES) {
+      checked += await compareFolds(sql, folds, report)
+      folds = new Map()
+    }
+    foldArchived(folds, archived, report)
+  }
+  return checked + (await compareFolds(sql, folds, report))
+}
+
+/** Compares the stored actors of these aggregates. Returns their number. */
+async function compareFolds(
+  sql: Sql,
+  folds: Map<string, AggregateFold>,
+  report: ReportViolation,
+): Promise<number> {
+  const ids = toTextArrayLiteral([...folds.keys()])
+  const stored = await sql<ActorPageRow[]>`
+    select aggregate_id as "aggregateId", kind, id, machine_version as machine, state from actors
+     where aggregate_id = any(${ids}::text[])`
+  for (const actor of stored) compareActor(folds, actor, report)
+  for (const [aggregateId, { actors }] of folds)
+    for (const key of actors.keys()) report({ aggregateId, actor: key, why: 'not stored' })
+  return stored.length
 }
 
 interface JournalPageRow {
@@ -85,21 +141,50 @@ interface ActorFold {
   readonly machine: number
   readonly fullStateAt: bigint
 }
-type AggregateFold = Map<string, ActorFold>
+interface AggregateFold {
+  readonly actors: Map<string, ActorFold>
+  /** Whether archived rows could not be read, so that some actors have no state yet. */
+  isIncomplete: boolean
+}
 type ReportViolation = (violation: Record<string, unknown>) => void
+
+function foldOf(folds: Map<string, AggregateFold>, aggregateId: string): AggregateFold {
+  const known = folds.get(aggregateId)
+  if (known !== undefined) return known
+  const fold = { actors: new Map<string, ActorFold>(), isIncomplete: false }
+  folds.set(aggregateId, fold)
+  return fold
+}
+
+function foldArchived(
+  folds: Map<string, AggregateFold>,
+  { aggregateId, rows }: ArchivedAggregateRows,
+  report: ReportViolation,
+): void {
+  const fold = foldOf(folds, aggregateId)
+  if (rows !== null) {
+    for (const { version, changed } of rows)
+      foldRow(folds, { aggregateId, version: BigInt(version), changed }, report)
+    return
+  }
+  // States from before the gap do not fit the deltas after it.
+  fold.actors.clear()
+  fold.isIncomplete = true
+}
 
 function foldRow(
   folds: Map<string, AggregateFold>,
   { aggregateId, version, changed }: JournalPageRow,
   report: ReportViolation,
 ): void {
-  const fold = folds.get(aggregateId) ?? new Map<string, ActorFold>()
-  folds.set(aggregateId, fold)
+  const { actors, isIncomplete } = foldOf(folds, aggregateId)
   for (const change of changed) {
     const key = `${change.kind}:${change.id ?? aggregateId}`
     const complain = (why: string) => report({ aggregateId, version, actor: key, why })
-    const next = foldChange(fold.get(key), change, version, complain)
-    if (next !== null) fold.set(key, next)
+    const before = actors.get(key)
+    if (before === undefined && change.state === undefined && isIncomplete) continue
+    const next = foldChange(before, change, version, complain)
+    if (next !== null) actors.set(key, next)
   }
 }
 
@@ -149,9 +234,10 @@ function compareActor(
 ): void {
   const key = `${kind}:${id}`
   const fold = folds.get(aggregateId)
-  const made = fold?.get(key)
-  fold?.delete(key)
-  if (made === undefined) report({ aggregateId, actor: key, why: 'not in the journal' })
-  else if (made.machine !== machine || !isDeepStrictEqual(made.state, state))
+  const made = fold?.actors.get(key)
+  fold?.actors.delete(key)
+  if (made === undefined) {
+    if (fold?.isIncomplete !== true) report({ aggregateId, actor: key, why: 'not in the journal' })
+  } else if (made.machine !== machine || !isDeepStrictEqual(made.state, state))
     report({ aggregateId, actor: key, why: 'stored state differs' })
 }

@@ -7,7 +7,9 @@ import { CREDIT_INVARIANTS } from './credit-invariants.ts'
 import { FLEET_INVARIANTS } from './fleet-invariants.ts'
 import { COMMUNITY_TOOL_INVARIANTS } from './community-tool-invariants.ts'
 import { HIVE_INVARIANTS } from './hive-invariants.ts'
+import { findJournalArchiveViolations, JOURNAL_ARCHIVE_RULE } from './archived-journal-folds.ts'
 import { findJournalFoldViolations, JOURNAL_FOLD_RULE } from './journal-fold-invariant.ts'
+import { JOURNAL_INVARIANTS } from './journal-invariants.ts'
 import { MARKETPLACE_INVARIANTS } from './marketplace-invariants.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 import { TASK_PASS_INVARIANTS } from './task-pass-invariants.ts'
@@ -106,7 +108,8 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
         from packs p left join calls l on l.backpack_id = p.id and l.owner = p.aggregate_id
         group by p.id, p.aggregate_id, p.c),
       untouched as (select s.*, not exists (select from journal j where j.aggregate_id = s.aggregate_id
-          and j.command->>'name' = 'backpack.set') as fixed from sums s)
+          and j.command->>'name' = 'backpack.set') and not exists (select from archived_journal r
+            where r.aggregate_id = s.aggregate_id and r.sets_backpack) as fixed from sums s)
       select id, total, today, month, c->'fuse' as fuse from untouched
        where total <> ${snapshotAmountSql(`c->'spentTotal'`)} or today <> ${snapshotAmountSql(`c->'spentDay'`)}
           or month <> ${snapshotAmountSql(`c->'spentMonth'`)}
@@ -280,26 +283,6 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
         and not exists (select from transfers s where s.kind = 'share' and s.call_id = c.call_id)`,
   },
   {
-    id: 'I10',
-    description: 'the version of an aggregate is the number of its journal rows',
-    countSql: 'select count(*) as n from aggregates',
-    violationsSql: `select a.id, a.version, count(j.version) as rows from aggregates a
-      left join journal j on j.aggregate_id = a.id group by a.id, a.version
-      having a.version <> count(j.version) or a.version <> coalesce(max(j.version), 0)`,
-  },
-  {
-    id: 'I12',
-    description: 'each inbox message is absorbed once',
-    countSql: 'select count(*) as n from inbox',
-    violationsSql: `with heard as (select j.aggregate_id, m.id, count(*) as times from journal j,
-          jsonb_array_elements_text(j.command->'input'->'messages') m(id)
-          where j.command->>'name' = 'inbox.absorb' group by 1, 2)
-      select coalesce(h.aggregate_id, i.receiver) as receiver, coalesce(h.id, i.id) as id, h.times, i.absorbed_at
-        from heard h full join (select * from inbox where absorbed_at is not null) i
-          on i.receiver = h.aggregate_id and i.id = h.id
-       where h.times is distinct from 1 or i.id is null`,
-  },
-  {
     id: 'U1',
     description:
       'the daily usage of an owner is the count of its answered calls and the sum of their costs',
@@ -351,6 +334,7 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
           or coalesce(g.times, 0) <> coalesce(g.agents, 0)
           or coalesce(g.amount, 0) <> t.redeemed * t.credit`,
   },
+  ...JOURNAL_INVARIANTS,
   ...FLEET_INVARIANTS,
   ...TASK_PASS_INVARIANTS,
   ...CREDIT_INVARIANTS,
@@ -361,8 +345,14 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
   ...ATTESTATION_INVARIANTS,
 ]
 
-/** Checks every invariant in one consistent snapshot of a live database; changes nothing. */
-export function verifyDatabaseInvariants(sql: Sql): Promise<InvariantCheckResult[]> {
+/**
+ * Checks every invariant in one consistent snapshot of a live database; changes nothing. `archiveDir` has
+ * the files of archived months.
+ */
+export function verifyDatabaseInvariants(
+  sql: Sql,
+  archiveDir: string | null = null,
+): Promise<InvariantCheckResult[]> {
   return sql.begin('isolation level repeatable read read only', async (tx) => {
     const findings: InvariantCheckResult[] = []
     for (const { id, description, countSql, violationsSql } of INVARIANTS) {
@@ -378,8 +368,15 @@ export function verifyDatabaseInvariants(sql: Sql): Promise<InvariantCheckResult
       })
     }
     const { id, description } = JOURNAL_FOLD_RULE
-    const journal = await findJournalFoldViolations(tx as unknown as Sql, MAX_SAMPLES)
+    const snapshot = tx as unknown as Sql
+    const journal = await findJournalFoldViolations(snapshot, MAX_SAMPLES, archiveDir)
     findings.push({ rule: id, says: description, ...journal })
+    const archives = await findJournalArchiveViolations(snapshot, archiveDir)
+    findings.push({
+      rule: JOURNAL_ARCHIVE_RULE.id,
+      says: JOURNAL_ARCHIVE_RULE.description,
+      ...archives,
+    })
     const tree = await findAttestationTreeViolations(tx as unknown as Sql, MAX_SAMPLES)
     findings.push({
       rule: ATTESTATION_TREE_RULE.id,

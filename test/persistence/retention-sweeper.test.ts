@@ -1,4 +1,6 @@
 import { randomUUID } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
 import type { CommandContext } from '../../actors/aggregate-command-types.ts'
 import { updateHiveWatchList } from '../../actors/commands/hive-watch-list.ts'
@@ -16,6 +18,7 @@ import {
 } from '../../payments/commands/daily-free-call-commands.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
+import { REPOSITORY_ROOT } from '../../scripts/repository-root.ts'
 import { createRetentionSweeper } from '../../persistence/retention-sweeper.ts'
 import { createDeadLetterStore } from '../../persistence/dead-letter-store.ts'
 import { createVaultStore } from '../../persistence/vault/vault-store.ts'
@@ -99,6 +102,21 @@ t.test('an address is deleted a week after its last free call', async (t) => {
   await freeCall(two, 'gone')
   t.equal(await left(one, 'gone'), 8)
   await assertNoViolations(t, sql)
+})
+
+t.test('the document of retention names every table', async (t) => {
+  const { sql } = await createSingleNode(t)
+  const tables = await sql<{ name: string }[]>`
+    select relname as name from pg_class where relnamespace = 'public'::regnamespace
+       and relkind in ('r', 'p') and not relispartition and relname <> 'schema_migrations'`
+  const text = readFileSync(join(REPOSITORY_ROOT, 'docs/retention.md'), 'utf8')
+  const named = [...text.matchAll(/`([a-z0-9_*]+)`/g)].map(([, name = '']) => name)
+  const covers = (name: string) => new RegExp(`^${name.replaceAll('*', '[a-z0-9_]*')}$`)
+  const patterns = named.map(covers)
+  t.strictSame(
+    tables.map(({ name }) => name).filter((name) => !patterns.some((one) => one.test(name))),
+    [],
+  )
 })
 
 t.test('drafts of onboardings are kept for the lifetime of their keys', async (t) => {

@@ -2,6 +2,7 @@ import { createActorHistory } from '../../../actors/inspection/actor-history.ts'
 import { toHistoryView } from '../../../http/inspector/actor-views.ts'
 import { createActorDirectoryStore } from '../../../persistence/inspector/actor-directory-store.ts'
 import { createJournalHistoryStore } from '../../../persistence/inspector/journal-history-store.ts'
+import { loadConfig } from '../../config.ts'
 import { CliFailure, CliUsageError, JSON_OPTION, type CliVerb } from '../cli-verb.ts'
 import { printJson, printLine, toPrintable } from '../cli-output.ts'
 import { withStationDatabase } from './database-for-cli.ts'
@@ -28,10 +29,12 @@ export const historyVerb: CliVerb = {
     if (kind === undefined || id === undefined || more.length > 0) throw new CliUsageError('')
     if (!Number.isInteger(limit) || limit < 1 || limit > MAX_ENTRIES)
       throw new CliUsageError(`--limit must be a whole number from 1 to ${MAX_ENTRIES}`)
+    const config = loadConfig()
+    const { journalArchiveDir } = config
     const entries = await withStationDatabase(async ({ sql }) => {
       const [actor] = await createActorDirectoryStore(sql).find(kind, id)
       if (actor === undefined) throw new CliFailure(`there is no ${kind} ${id}`)
-      const history = createActorHistory(createJournalHistoryStore(sql))
+      const history = createActorHistory(createJournalHistoryStore(sql, journalArchiveDir))
       const found = []
       let next: number | null = actor.version + 1
       while (next !== null && found.length < limit) {
@@ -40,7 +43,7 @@ export const historyVerb: CliVerb = {
         next = page.next
       }
       return found.map((entry) => toHistoryView(kind, entry))
-    })
+    }, config)
     for (const entry of entries) {
       if (has('json')) {
         printJson(entry)

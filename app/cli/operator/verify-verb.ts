@@ -1,4 +1,5 @@
 import { verifyDatabaseInvariants } from '../../../persistence/verify/verify-database-invariants.ts'
+import { loadConfig } from '../../config.ts'
 import { type CliVerb } from '../cli-verb.ts'
 import { printJson, printLine, toJsonText } from '../cli-output.ts'
 import { withStationDatabase } from './database-for-cli.ts'
@@ -8,13 +9,15 @@ export const verifyVerb: CliVerb = {
   forms: [''],
   about: 'Works on a live station. Exit code 1 if an invariant is broken.',
   options: { json: { description: 'prints the findings as one JSON array' } },
-  run: (given) =>
-    withStationDatabase(async ({ sql }) => {
-      const findings = await verifyDatabaseInvariants(sql)
+  async run(given) {
+    const config = loadConfig()
+    return withStationDatabase(async ({ sql }) => {
+      const findings = await verifyDatabaseInvariants(sql, config.journalArchiveDir)
       if (given.has('json')) printJson(findings)
       else printFindings(findings)
       return findings.every(({ broken }) => broken.length === 0) ? 0 : 1
-    }),
+    }, config)
+  },
 }
 
 type Findings = Awaited<ReturnType<typeof verifyDatabaseInvariants>>

@@ -1,4 +1,8 @@
+import { renameSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
+import { archiveJournalMonths } from '../../../persistence/journal-archive/archive-journal-months.ts'
+import { verifyDatabaseInvariants } from '../../../persistence/verify/verify-database-invariants.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
 
 /** The past of actors and the reasons of refusals: what is shown, and to whom. */
@@ -6,7 +10,11 @@ import { startStation } from '../../support/station/start-test-station.ts'
 const TOKEN = 'operator-token-of-this-test'
 const TOOL = 'hive_trending'
 const operator = { authorization: `Bearer ${TOKEN}` }
-const { url, ask, onboard, call, sql } = await startStation(t, { OPERATOR_TOKEN: TOKEN })
+const archiveDir = t.testdir()
+const { url, ask, onboard, call, sql } = await startStation(t, {
+  OPERATOR_TOKEN: TOKEN,
+  JOURNAL_ARCHIVE_DIR: archiveDir,
+})
 
 interface Entry {
   readonly version: number
@@ -68,6 +76,48 @@ t.test('a state at a version and at an instant', async (t) => {
   t.strictSame(versions, [4, 3, 2, 1], 'a position behind the last entry')
   for (const early of ['0', '0000-01-01T00:00:00Z', '0001-01-01T00:00:00%2B14:00'])
     t.equal((await historyOf(`agent/${agent.id}/history?at=${early}`, agent.key)).status, 404)
+})
+
+t.test('versions of an archived month come from its file, which a refusal names', async (t) => {
+  const agent = await onboard()
+  for (let at = 0; at < 4; at++) await call(agent, TOOL)
+  const all = await historyOf(`agent/${agent.id}/history`, agent.key)
+  await sql`
+    create table journal_2026_01 partition of journal
+      for values from ('2026-01-01T00:00:00Z') to ('2026-02-01T00:00:00Z')`
+  await sql`
+    update journal set at = '2026-01-05T00:00:00Z'::timestamptz + make_interval(secs => version)
+     where aggregate_id = ${agent.id} and version <= 3`
+  const aged = await historyOf(`agent/${agent.id}/history`, agent.key)
+  const [month] = await archiveJournalMonths(sql, { dir: archiveDir, before: '2026-02' })
+  t.match(month, { month: '2026-01', rows: 3 })
+  const archived = await historyOf(`agent/${agent.id}/history`, agent.key)
+  t.strictSame(archived, aged)
+  t.strictSame(archived.versions, all.versions)
+  const paged = await historyOf(`agent/${agent.id}/history?limit=2&cursor=4`, agent.key)
+  t.strictSame(paged.versions, [3, 2])
+  const then = await historyOf(`agent/${agent.id}/history?at=2026-01-05T00:00:02.5Z`, agent.key)
+  t.match(then, { versions: [2], body: { previous_version: 1, next_version: 3 } })
+
+  const [file, away] = [join(archiveDir, month?.file ?? ''), join(archiveDir, 'away')]
+  renameSync(file, away)
+  const refused = await ask('GET', `/api/actors/agent/${agent.id}/history?at=2`, { key: agent.key })
+  t.match(refused, {
+    status: 503,
+    body: {
+      code: 'journal_archive_unavailable',
+      file: month?.file,
+      detail: `The file ${month?.file} of the archived journal is missing.`,
+    },
+  })
+  t.notMatch(JSON.stringify(refused.body), archiveDir, 'without the folder')
+  renameSync(away, file)
+  const findings = await verifyDatabaseInvariants(sql, archiveDir)
+  t.strictSame(
+    findings.filter(({ broken }) => broken.length > 0),
+    [],
+  )
+  t.equal((await historyOf(`agent/${agent.id}/history?at=2`, agent.key)).status, 200)
 })
 
 t.test('an actor at rest keeps its history', async (t) => {

@@ -307,3 +307,52 @@ t.test('an operator reads the past of an actor, and opens the inspector once', a
   t.equal((await open()).status, 200)
   t.equal((await open()).status, 401, 'a code opens it once')
 })
+
+t.test(
+  'an operator archives old months of the journal, and history still shows them',
+  async (t) => {
+    const { id } = await main.onboard()
+    const { sql } = main
+    await sql`
+    create table journal_2026_01 partition of journal
+      for values from ('2026-01-01T00:00:00Z') to ('2026-02-01T00:00:00Z')`
+    await sql`update journal set at = '2026-01-05T00:00:00Z' where aggregate_id = ${id}`
+    const operator = {
+      DATABASE_URL: main.database.settings.databaseUrl,
+      JOURNAL_ARCHIVE_DIR: join(t.testdir(), 'new'),
+    }
+    const refused = await Promise.all([
+      gas(['archive'], operator),
+      gas(['archive', 'journal'], operator),
+      gas(['archive', 'journal', '--before', '2026-13'], operator),
+      gas(['archive', 'journal', '--before', '9999-01'], operator),
+    ])
+    t.strictSame(
+      refused.map(({ code }) => code),
+      [2, 2, 2, 2],
+    )
+    t.match(refused[3]?.stderr, /--before must be \d{4}-\d\d or earlier/)
+    const done = await gas(['archive', 'journal', '--before', '2026-02'], operator)
+    t.match(done, { code: 0, stdout: /^2026-01 {2}1 rows, \d+ bytes {2}journal-2026-01-\S+\.gz$/m })
+    const [listed, told, verified] = await Promise.all([
+      gas(['archive', 'ls', '--json'], operator),
+      gas(['history', 'agent', id, '--json'], operator),
+      gas(['verify'], operator),
+    ])
+    t.match(rows(listed), [{ month: '2026-01', rows: 1, present: true }])
+    t.match(rows(told).at(-1), { version: 1, at: '2026-01-05T00:00:00.000Z' })
+    t.match(verified, { code: 0, stdout: /ok +I10c +1 / }, verified.stdout)
+    const elsewhere = { ...operator, JOURNAL_ARCHIVE_DIR: t.testdirName }
+    const [missing, untold, broken] = await Promise.all([
+      gas(['archive', 'ls'], elsewhere),
+      gas(['history', 'agent', id], elsewhere),
+      gas(['verify'], elsewhere),
+    ])
+    t.match(missing, { code: 1, stdout: /MISSING/ })
+    t.match(untold, {
+      code: 1,
+      stderr: /The file journal-2026-01-\S+ of the archived journal is missing/,
+    })
+    t.match(broken, { code: 1, stdout: /BROKEN I10c/ })
+  },
+)

@@ -8,9 +8,9 @@ import type { LedgerCorruption } from '../../support/ledger/ledger-corruptions.t
 import { INVARIANT_CORRUPTIONS } from '../../support/ledger/invariant-corruptions.ts'
 
 t.test('a valid database breaks no rule and has rows for every rule', async (t) => {
-  const { sql } = await createSampleLedger(t)
-  t.strictSame(await findInvariantViolations(sql), {})
-  for (const { rule, checked } of await verifyDatabaseInvariants(sql))
+  const { sql, archiveDir } = await createSampleLedger(t)
+  t.strictSame(await findInvariantViolations(sql, archiveDir), {})
+  for (const { rule, checked } of await verifyDatabaseInvariants(sql, archiveDir))
     t.ok(checked > 0, `${rule} looked at ${checked}`)
 })
 
@@ -38,7 +38,7 @@ async function violationsWith(
           : Reflect.get(target, key),
     })
     await apply(view, { sql: view, ...ids })
-    found = await findInvariantViolations(view)
+    found = await findInvariantViolations(view, ids.archiveDir)
     throw rollback
   })
   await transaction.catch((error: unknown) => {
@@ -55,7 +55,11 @@ t.test('each rule finds its corruptions', async (t) => {
       t.ok(rule in found, Object.keys(found).join())
     })
   }
-  t.strictSame(await findInvariantViolations(ledger.sql), {}, 'the ledger itself stays sound')
+  t.strictSame(
+    await findInvariantViolations(ledger.sql, ledger.archiveDir),
+    {},
+    'the ledger itself stays sound',
+  )
 })
 
 t.test('every rule has a corruption', async (t) => {

@@ -252,9 +252,12 @@ export const awaitErrorCodeOrOk = (work: Promise<unknown>): Promise<string> =>
 /**
  * Rule violations of `gas verify` and faults of statements, by rule; empty for a sound database.
  */
-export async function findInvariantViolations(sql: Sql): Promise<Record<string, unknown[]>> {
+export async function findInvariantViolations(
+  sql: Sql,
+  archiveDir: string | null = null,
+): Promise<Record<string, unknown[]>> {
   const findings = [
-    ...(await verifyDatabaseInvariants(sql)),
+    ...(await verifyDatabaseInvariants(sql, archiveDir)),
     { rule: 'statements', broken: await findStatementFaults(sql) },
   ]
   return Object.fromEntries(

@@ -21,6 +21,28 @@ export const journalCorruptions: readonly LedgerCorruption[] = [
     apply: (sql, { id }) => sql`update aggregates set version = version + 1 where id = ${id}`,
   },
   {
+    description: 'an archived version without its place',
+    rule: 'I10',
+    apply: (sql) => sql`delete from journal_archive_segments`,
+  },
+  {
+    description: 'an archived month whose file has another content',
+    rule: 'I10c',
+    apply: (sql) => sql`update journal_archives set sha256 = repeat('0', 64)`,
+  },
+  {
+    description: 'an archived month without its file',
+    rule: 'I10c',
+    apply: (sql) => sql`update journal_archives set file = 'journal-2026-01-none.ndjson.gz'`,
+  },
+  {
+    description: 'an actor at rest that differs from its archived journal',
+    rule: 'I10b',
+    apply: (sql) => sql`
+      update actors a set state = jsonb_set(state, '{context,name}', '"other"')
+        from archived_journal s where s.aggregate_id = a.aggregate_id and a.kind = 'agent'`,
+  },
+  {
     description: 'a delta with another amount',
     rule: 'I10b',
     apply: (sql, { id }) =>

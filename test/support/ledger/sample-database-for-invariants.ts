@@ -57,6 +57,7 @@ import {
 import { agentPendingAccount, externalChainAccount } from '../../../payments/ledger-accounts.ts'
 import { createRoyaltyStore } from '../../../persistence/hive/royalty-store.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
+import { archiveRestingAgent } from './archive-resting-agent.ts'
 import { createTestDatabase } from '../postgres/test-database.ts'
 import { recordSampleGenesisChild, recordSampleTaskPass } from './sample-task-passes.ts'
 import { addCommunityToolCall } from './sample-community-tool-call.ts'
@@ -140,8 +141,10 @@ export async function createSampleLedger(t: Parameters<typeof createTestDatabase
   await recordSampleGenesisChild(one, other)
   await ensureAttestationKey(sql, TEST_STATION_SEALING)
   await appendFees({ sql, sealing: TEST_STATION_SEALING, origin: 'gas.test/attestations' })
-  return { sql, id, other, taskId, backpackId }
+  const archiveDir = await archiveRestingAgent(t, sql, await born(0.5))
+  return { sql, id, other, taskId, backpackId, archiveDir }
 }
+
 /**
  * A fleet with a bonus whose loans are repaid in both kinds of credits, and a drop with one claimed
  * slot.

@@ -24,13 +24,15 @@ export interface JournalComparison {
 }
 
 const QUERIES_AT_ONCE = 6
+/** Nothing is archived in these databases. */
+const NO_ARCHIVE = '/nonexistent'
 
 /** As the code behind the history of an actor rebuilds it. */
 async function compareWithJournal(
   sql: Sql,
   expected: readonly ExpectedState[],
 ): Promise<JournalComparison> {
-  const history = createActorHistory(createJournalHistoryStore(sql))
+  const history = createActorHistory(createJournalHistoryStore(sql, NO_ARCHIVE))
   const different: string[] = []
   const waiting = [...expected]
   const compareAll = async () => {
