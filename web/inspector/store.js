@@ -96,7 +96,10 @@ export class Store {
   /** @param {any} frame */
   #addActor({ sessionId, name, parentId, rootId, snapshot, gas }) {
     const known = this.actors.get(sessionId)
-    if (known !== undefined && known.version > gas.version) return
+    if (known !== undefined && known.version > gas.version) {
+      known.name = name ?? known.name
+      return
+    }
     this.#put({
       ...splitKey(sessionId),
       name: name ?? '',
