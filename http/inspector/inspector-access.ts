@@ -118,7 +118,10 @@ function createAttempts(clock: Pick<Clock, 'mono'>) {
       const own = recent(address)
       const [oldest] = own
       if (own.length >= WRONG_ATTEMPTS.max && oldest !== undefined)
-        throw rateLimitError(WRONG_ATTEMPTS, Math.ceil((oldest.at + MINUTE - clock.mono()) / SECOND))
+        throw rateLimitError(
+          WRONG_ATTEMPTS,
+          Math.ceil((oldest.at + MINUTE - clock.mono()) / SECOND),
+        )
       const attempt = { at: clock.mono() }
       byAddress.delete(address)
       byAddress.set(address, [...own, attempt])

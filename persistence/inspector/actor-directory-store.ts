@@ -106,7 +106,9 @@ export function createActorDirectoryStore(sql: Sql) {
       actors: readonly { readonly kind: string; readonly id: string }[],
     ): Promise<{ kind: string; id: string; name: string }[]> {
       const idsOf = (kind: string) =>
-        toTextArrayLiteral(actors.filter((one) => one.kind === kind && isUuid(one.id)).map(({ id }) => id))
+        toTextArrayLiteral(
+          actors.filter((one) => one.kind === kind && isUuid(one.id)).map(({ id }) => id),
+        )
       return sql`
         select 'agent' as kind, agent_id::text as id, name from agents
          where agent_id = any(${idsOf('agent')}::text[]::uuid[])

@@ -69,7 +69,9 @@ t.test('a database that fails is left alone for a while', async (t) => {
 t.test('commands wait for names, in their order, and not for ever', async (t) => {
   let answer: () => void = () => {}
   const { asked, names } = createReader((ids) =>
-    ids.includes('slow') ? new Promise((resolve) => (answer = () => resolve(ids))) : new Promise(() => {}),
+    ids.includes('slow')
+      ? new Promise((resolve) => (answer = () => resolve(ids)))
+      : new Promise(() => {}),
   )
   const bus = { publish: async () => {}, subscribe: () => () => {} }
   const feed = createInspectionFeed({ bus, clock, readStates: async () => [], names, log })

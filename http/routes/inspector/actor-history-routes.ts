@@ -80,7 +80,8 @@ const getHistory = {
       at: Type.Optional(
         Type.String({
           maxLength: 40,
-          description: 'A version, or an instant with its offset (RFC 3339): the last entry at or before it',
+          description:
+            'A version, or an instant with its offset (RFC 3339): the last entry at or before it',
         }),
       ),
     }),

@@ -68,7 +68,13 @@ t.test('a state at a version and at an instant', async (t) => {
   t.strictSame(versions, [4, 3, 2, 1], 'a position behind the last entry')
   for (const late of ['9999-12-31T23:59:59Z', '9999-12-31T23:59:59-23:59'])
     t.strictSame((await historyOf(`agent/${agent.id}/history?at=${late}`, agent.key)).versions, [4])
-  for (const malformed of ['2026-01-31', '2026-01-31T12:00:00', '2026-02-31T99:00:00Z', '1.5', '-1'])
+  for (const malformed of [
+    '2026-01-31',
+    '2026-01-31T12:00:00',
+    '2026-02-31T99:00:00Z',
+    '1.5',
+    '-1',
+  ])
     t.equal(
       (await historyOf(`agent/${agent.id}/history?at=${malformed}`, agent.key)).status,
       400,

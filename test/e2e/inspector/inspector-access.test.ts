@@ -139,3 +139,32 @@ t.test('off, there is no inspector', async (t) => {
   await t.rejects(connectInspector(t, off.url, { headers: operator }), /404/)
   await off.station.close()
 })
+
+t.test('the page that sends states to a third party asks first', async (t) => {
+  const page = await fetch(`${url}/inspector/stately`)
+  const [text, policy] = [await page.text(), page.headers.get('content-security-policy') ?? '']
+  t.match(text, /<h1>Send states to stately.ai\?/)
+  t.notMatch(text, /<iframe/, 'nothing is opened before the answer')
+  for (const part of [
+    "default-src 'none'",
+    'frame-src https://stately.ai',
+    "frame-ancestors 'none'",
+  ])
+    t.ok(policy.includes(part), policy)
+  t.notMatch(policy, /unsafe/)
+})
+
+t.test('production shows configs to the operator only, and sends nothing to others', async (t) => {
+  const production = await startStation(t, {
+    ...{ NODE_ENV: 'production', INSPECTOR: 'on', OPERATOR_TOKEN: TOKEN },
+    PUBLIC_URL: 'https://gas.test',
+  })
+  const status = async (path: string, headers: Record<string, string> = {}) =>
+    (await fetch(`${production.url}${path}`, { headers })).status
+  t.equal(await status('/inspector/stately', operator), 404)
+  t.equal(await status('/inspector/machines/agent.json'), 401)
+  t.equal(await status('/inspector/machines/agent.json', operator), 200)
+  const signedIn = await production.ask('POST', '/inspector/session', { json: { token: TOKEN } })
+  t.match(signedIn.headers['set-cookie'], /; Secure$/)
+  await production.station.close()
+})

@@ -238,4 +238,3 @@ t.test('a reader that does not read is bounded, and others see everything', asyn
     'in the order of their commits',
   )
 })
-

@@ -43,7 +43,13 @@ for (const [kind, entry] of Object.entries(machineRegistry)) {
 }
 
 t.test('other names have no config', async (t) => {
-  for (const file of ['none.json', 'agent.yaml', '__proto__.json', 'agent.json%00', '..%2Fagent.json'])
+  for (const file of [
+    'none.json',
+    'agent.yaml',
+    '__proto__.json',
+    'agent.json%00',
+    '..%2Fagent.json',
+  ])
     t.ok([400, 404].includes((await read(file)).status), file)
   t.equal((await ask('GET', '/inspector/machines/agent.json')).status, 200, 'without a key')
 })
