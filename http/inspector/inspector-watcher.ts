@@ -161,15 +161,19 @@ export function startInspectorWatcher(
       seen.delete(session)
       introduce(actor.kind, session, (full) => toActorFrame(actor, at, full))
     }
+    if (wanted !== filter) return
     const matched = Object.values(counts).reduce((sum, n) => sum + n, 0)
     send(JSON.stringify({ type: 'gas.joined', matched, sent: shown.length, counts }))
   }
 
-  /** A slow reader is waited for, as long as it may be behind. */
+  /** Waits for a slow reader, as long as it may be behind. */
   async function caughtUp(): Promise<void> {
     const until = clock.mono() + MAX_BEHIND_MS
-    while (socket.bufferedAmount > MAX_BUFFERED_BY_JOIN_BYTES) {
-      if (socket.readyState !== socket.OPEN || clock.mono() > until) return
+    while (
+      socket.readyState === socket.OPEN &&
+      socket.bufferedAmount > MAX_BUFFERED_BY_JOIN_BYTES
+    ) {
+      if (clock.mono() > until) return end('too slow')
       await pause(JOIN_PAUSE_MS, undefined, { ref: false })
     }
   }
