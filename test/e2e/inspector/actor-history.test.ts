@@ -6,7 +6,7 @@ import { startStation } from '../../support/station/start-test-station.ts'
 const TOKEN = 'operator-token-of-this-test'
 const TOOL = 'hive_trending'
 const operator = { authorization: `Bearer ${TOKEN}` }
-const { url, ask, onboard, call, sql } = await startStation(t, { OPERATOR_TOKEN: TOKEN })
+const { ask, onboard, call, sql } = await startStation(t, { OPERATOR_TOKEN: TOKEN })
 
 interface Entry {
   readonly version: number
