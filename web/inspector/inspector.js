@@ -9,9 +9,9 @@ import { Feed } from './feed.js'
 import { Frame } from './frame.js'
 import { HistoryView } from './history-view.js'
 import { SequenceView } from './sequence-view.js'
-import { stateText } from './states.js'
+import { lifeOf, stateText } from './states.js'
 import { findActors, findWhy, readChart, readHistory, readWhy, RefusedError } from './station.js'
-import { splitKey, Store } from './store.js'
+import { decoded, splitKey, Store } from './store.js'
 import { WhyView } from './why-view.js'
 
 /** The inspector of a signed-in reader: what is selected, and which view shows it. */
@@ -397,15 +397,3 @@ export class Inspector {
     }
   }
 }
-
-/** A part of the address; one that is malformed names no actor. @param {string} text */
-function decoded(text) {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return ''
-  }
-}
-
-/** @param {import('./store.js').Actor | undefined} actor */
-const lifeOf = (actor) => (actor?.archived ? 'at rest' : actor?.ended ? 'ended' : actor?.status)

@@ -226,3 +226,12 @@ export function splitKey(key) {
   const at = key.indexOf(':')
   return { key, kind: key.slice(0, at), id: key.slice(at + 1) }
 }
+
+/** A part of the address; one that is malformed names no actor. @param {string} text */
+export function decoded(text) {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return ''
+  }
+}
