@@ -1,5 +1,6 @@
 import type { ActorSystem } from '../actors/aggregate-command-types.ts'
 import type { ActorHistory } from '../actors/inspection/actor-history.ts'
+import type { ActorNames } from '../actors/inspection/actor-names.ts'
 import type { InspectionFeed } from '../actors/inspection/inspection-feed.ts'
 import type { CallService } from '../calls/call-request-and-reply-types.ts'
 import type { ExplainedRefusals } from '../calls/explained-refusals.ts'
@@ -221,6 +222,7 @@ export interface HttpServices {
   /** What the inspector watches; null where it is off. */
   readonly inspection: InspectionFeed | null
   readonly inspectorAccess: InspectorAccess
+  readonly actorNames: Pick<ActorNames, 'nameOf' | 'remember'>
   readonly actorDirectory: ActorDirectoryStore
   readonly actorHistory: ActorHistory
   readonly explained: ExplainedRefusals

@@ -4,6 +4,7 @@ import { machineRegistryEntry, stepperOf } from '../machine-registry.ts'
 import { observeTransitions } from '../pure-machine-transition.ts'
 import { nameInContext } from './inspector-frames.ts'
 import { edgeIdOf } from './record-step.ts'
+import { shortenLists } from './shorten-lists.ts'
 import { showState, withholdSecrets } from './withhold-secrets.ts'
 
 /** Why a machine has rejected an event: its state, the transition that rejected, and those before it. */
@@ -33,12 +34,13 @@ export function explainRejection({
   event,
 }: RejectedStep): RejectionExplanation {
   const { kind, id, snapshot } = actor
-  const state = showState(kind, snapshot)
+  const { value, context } = showState(kind, snapshot)
   return {
     actor: { kind, id, name: nameInContext(snapshot.context) ?? id },
     aggregate_id: aggregateId,
-    event: withholdSecrets(event),
-    ...state,
+    event: shortenLists(withholdSecrets(event)),
+    value,
+    context: shortenLists(context) as Record<string, unknown>,
     ...transitionsOf({ actor, event }),
   }
 }

@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { randomUUID } from 'node:crypto'
 import type { Clock } from '../../core/clock.ts'
 import type { MessageBus } from '../../persistence/message-bus.ts'
+import type { ActorNames } from './actor-names.ts'
 import { callIdOf, type CommandRecorder, type RecordedCommand } from './recorded-steps.ts'
 import { createRemoteWatch, type ReadCommittedStates } from './commands-of-other-nodes.ts'
 
@@ -18,6 +19,7 @@ export interface InspectionFeedDeps {
   readonly bus: Pick<MessageBus, 'publish' | 'subscribe'>
   readonly clock: Clock
   readonly readStates: ReadCommittedStates
+  readonly names: Pick<ActorNames, 'learn'>
   readonly log: (message: string, error: unknown) => void
 }
 
@@ -74,19 +76,24 @@ export function createInspectionFeed(parts: InspectionFeedDeps): InspectionFeed 
     clearTimeout(timer)
     timer = undefined
     telling = true
-    setImmediate(tellWaiting)
+    const named = waiting.length
+    const learnt = parts.names.learn(waiting)
+    if (learnt === null) setImmediate(tellWaiting, named)
+    else void learnt.then(() => tellWaiting(named))
   }
 
-  function tellWaiting(): void {
+  /** Tells the first commands, whose actors have their names. */
+  function tellWaiting(named: number): void {
     const until = parts.clock.mono() + MAX_TURN_MS
     let told = 0
-    for (const command of waiting) {
+    for (const command of waiting.slice(0, named)) {
       for (const listener of listeners) guarded(() => listener.heard(command))
       told += 1
       if (parts.clock.mono() >= until) break
     }
     waiting = waiting.slice(told)
-    if (waiting.length > 0) return void setImmediate(tellWaiting)
+    if (told < named) return void setImmediate(tellWaiting, named - told)
+    if (waiting.length > 0) return tellSoon()
     telling = false
     const gone = leftOut
     leftOut = 0

@@ -1,4 +1,5 @@
 import type { AnyStateNode } from 'xstate'
+import { machineConfigJson } from '../../machines/machine-config-json.ts'
 import { isActorKind, machineRegistryEntry, type ActorKind } from '../machine-registry.ts'
 
 /** The definitions of the machines, as the inspector and Stately's editor read them. */
@@ -10,7 +11,7 @@ export function machineDefinitionOf(kind: ActorKind): string | null {
   const known = definitions.get(kind)
   if (known !== undefined) return known
   const entry = machineRegistryEntry(kind)
-  const definition = entry.type === 'machine' ? JSON.stringify(entry.machine.config) : null
+  const definition = entry.type === 'machine' ? machineConfigJson(entry.machine) : null
   definitions.set(kind, definition)
   return definition
 }

@@ -1,3 +1,4 @@
+import { createActorNames } from '../../actors/inspection/actor-names.ts'
 import { createActorHistory } from '../../actors/inspection/actor-history.ts'
 import { createInspectionFeed } from '../../actors/inspection/inspection-feed.ts'
 import { createExplainedRefusals } from '../../calls/explained-refusals.ts'
@@ -33,8 +34,10 @@ export function composeInspector(parts: ComposeInspectorDeps) {
   const codes = createInspectorCodeStore(sql)
   const actorHistory = createActorHistory(createJournalHistoryStore(sql, config.journalArchiveDir))
   const readStates = actorHistory.statesOf
+  const actorDirectory = createActorDirectoryStore(sql)
+  const actorNames = createActorNames({ clock, read: actorDirectory.namesOf, log })
   const inspection = config.inspector
-    ? createInspectionFeed({ bus: plane.bus, clock, readStates, log })
+    ? createInspectionFeed({ bus: plane.bus, clock, readStates, names: actorNames, log })
     : null
   const key = own.inspector
   const refusalStore = createRefusalStore(sql)
@@ -47,7 +50,8 @@ export function composeInspector(parts: ComposeInspectorDeps) {
       actorHistory,
       explained,
       refusalStore,
-      actorDirectory: createActorDirectoryStore(sql),
+      actorDirectory,
+      actorNames,
       inspectorAccess: createInspectorAccess({ clock, codes, operatorToken, key, publicUrl }),
     },
     /** The link to print at the start; null where the operator has a token, or the inspector is off. */

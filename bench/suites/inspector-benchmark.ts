@@ -1,11 +1,12 @@
 import { createActorRuntime } from '../../actors/actor-runtime.ts'
 import type { AggregateCommand } from '../../actors/aggregate-command-types.ts'
+import { createActorNames } from '../../actors/inspection/actor-names.ts'
 import { createInspectionFeed } from '../../actors/inspection/inspection-feed.ts'
 import { createDatabaseAdjustedClock } from '../../core/clock.ts'
 import { newUuidV7 } from '../../core/ids.ts'
 import { fromUsdc } from '../../core/money.ts'
 import { quantile } from '../../chaos/quantiles-machine-info-and-text-tables.ts'
-import { createSharedStepFrames, encodedStep } from '../../http/inspector/inspector-watcher.ts'
+import { createSharedStepFrames, encodedStep } from '../../http/inspector/shared-step-frames.ts'
 import { createBenchmarkReportRow, type BenchmarkRow } from '../benchmark-row.ts'
 
 /** Benchmarks the feed of the inspector: commands in process, without a database, in alternating runs. */
@@ -67,8 +68,10 @@ function createVariant(watchers: number | null): (commands: number) => Promise<n
   const clock = createDatabaseAdjustedClock()
   const bus = { publish: async () => {}, subscribe: () => () => {} }
   const log = () => {}
+  const names = createActorNames({ clock, read: async () => [], log })
+  const readStates = async () => []
   const feed =
-    watchers === null ? null : createInspectionFeed({ bus, clock, readStates: async () => [], log })
+    watchers === null ? null : createInspectionFeed({ bus, clock, readStates, names, log })
   const outcome = { bad: new Set<string>(), waiting: new Set<string>(), storedEvents: 0 }
   const actors = createActorRuntime({
     clock,
@@ -81,7 +84,7 @@ function createVariant(watchers: number | null): (commands: number) => Promise<n
     absorb: () => {},
     ...(feed === null ? {} : { recorder: feed }),
   })
-  const framesOf = createSharedStepFrames()
+  const framesOf = createSharedStepFrames(names)
   let sent = 0
   for (let n = 0; n < (watchers ?? 0); n++) {
     feed?.watch({

@@ -26,6 +26,7 @@ export function mayReadActor(
   if (apiKey.backpackId !== null)
     return actor.aggregateId === agentId && belongsToBackpack(actor, context, apiKey.backpackId)
   if (actor.aggregateKind === 'agent') return actor.aggregateId === agentId
+  if (actor.kind === 'fleet') return context['ownerId'] === agentId
   if (actor.kind === 'tool') return context['builderId'] === agentId
   if (actor.kind === 'listing') return context['sellerId'] === agentId
   return actor.kind === 'bounty' && context['posterId'] === agentId

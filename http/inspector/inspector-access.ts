@@ -29,19 +29,19 @@ export interface InspectorAccessDeps {
 
 const COOKIE = 'gas_inspector'
 const SESSION_MS = 12 * HOUR
-/** Wrong codes and tokens, of all callers together. */
+/** Wrong codes and tokens of an address: those of a stranger must not keep the operator out. */
 const WRONG_ATTEMPTS = {
   name: 'inspector',
   subject: 'wrong codes and tokens of the inspector',
   max: 10,
-  per: 'caller',
+  per: 'address',
   windowSeconds: MINUTE / SECOND,
 } as const
 
 export function createInspectorAccess(parts: InspectorAccessDeps) {
   const { clock, codes, operatorToken } = parts
   const secure = parts.publicUrl.startsWith('https:') ? '; Secure' : ''
-  let wrong: { readonly at: number }[] = []
+  const wrong = createAttempts(clock)
 
   /** Another token ends all sessions. */
   const signature = (expiresAt: string, nonce: string): string =>
@@ -50,23 +50,12 @@ export function createInspectorAccess(parts: InspectorAccessDeps) {
       `inspector ${expiresAt} ${nonce} ${operatorToken?.reveal() ?? ''}`,
     ).toString('base64url')
 
-  function assertFewWrongAttempts(): void {
-    const now = clock.mono()
-    wrong = wrong.filter(({ at }) => at > now - MINUTE)
-    const [oldest] = wrong
-    if (wrong.length < WRONG_ATTEMPTS.max || oldest === undefined) return
-    throw rateLimitError(WRONG_ATTEMPTS, Math.ceil((oldest.at + MINUTE - now) / SECOND))
-  }
-
-  /** Counts an attempt as wrong until it proves right: many may be under way at once. */
-  async function assertRight(isRight: () => Promise<boolean> | boolean): Promise<void> {
-    assertFewWrongAttempts()
-    const attempt = { at: clock.mono() }
-    wrong.push(attempt)
-    if (await isRight()) {
-      wrong = wrong.filter((one) => one !== attempt)
-      return
-    }
+  async function assertRight(
+    address: string,
+    isRight: () => Promise<boolean> | boolean,
+  ): Promise<void> {
+    const forgive = wrong.begin(address)
+    if (await isRight()) return forgive()
     throw new ServiceError('unauthenticated', {
       detail: 'The operator token or a new one-time code is required: `gas inspect` prints one.',
     })
@@ -88,17 +77,22 @@ export function createInspectorAccess(parts: InspectorAccessDeps) {
     /** Whether the operator sends the request: with the token, or in a session. */
     isOperator: (request: Pick<FastifyRequest, 'headers'>): boolean =>
       isToken(parseBearerToken(request.headers.authorization)) || sessionEnd(request) !== null,
-    /** Begins a session. Throws 401 for a wrong code or token, 429 after many. */
-    async signIn({ code, token }: { code?: string; token?: string }): Promise<InspectorSession> {
-      await assertRight(() => (token === undefined ? codes.redeem(code ?? '') : isToken(token)))
+    /** Begins a session. Throws 401 for a wrong code or token, 429 after many of the address. */
+    async signIn(
+      address: string,
+      { code, token }: { code?: string; token?: string },
+    ): Promise<InspectorSession> {
+      await assertRight(address, () =>
+        token === undefined ? codes.redeem(code ?? '') : isToken(token),
+      )
       const expiresAt = Math.floor(clock.now()) + SESSION_MS
       const nonce = randomBytes(12).toString('base64url')
       const value = `${expiresAt}.${nonce}.${signature(String(expiresAt), nonce)}`
       return { expiresAt, cookie: toCookie(value, SESSION_MS / SECOND) }
     },
     /** For tools that can send neither a header nor a cookie. Throws as `signIn` does. */
-    async redeem(code: string): Promise<void> {
-      await assertRight(() => codes.redeem(code))
+    async redeem(address: string, code: string): Promise<void> {
+      await assertRight(address, () => codes.redeem(code))
     },
     /** The value of `Set-Cookie` that ends a session. */
     noCookie: () => toCookie('', 0),
@@ -109,6 +103,38 @@ export function createInspectorAccess(parts: InspectorAccessDeps) {
   }
 }
 export type InspectorAccess = ReturnType<typeof createInspectorAccess>
+
+/** Addresses that are remembered; above this the one whose last attempt is oldest is forgotten. */
+const MAX_ADDRESSES = 10_000
+
+/** Counts attempts as wrong until they prove right: many may be under way at once. */
+function createAttempts(clock: Pick<Clock, 'mono'>) {
+  const byAddress = new Map<string, readonly { readonly at: number }[]>()
+  const recent = (address: string) =>
+    (byAddress.get(address) ?? []).filter(({ at }) => at > clock.mono() - MINUTE)
+  return {
+    /** Throws 429 after too many; returns a function for an attempt that was right. */
+    begin(address: string): () => void {
+      const own = recent(address)
+      const [oldest] = own
+      if (own.length >= WRONG_ATTEMPTS.max && oldest !== undefined)
+        throw rateLimitError(
+          WRONG_ATTEMPTS,
+          Math.ceil((oldest.at + MINUTE - clock.mono()) / SECOND),
+        )
+      const attempt = { at: clock.mono() }
+      byAddress.delete(address)
+      byAddress.set(address, [...own, attempt])
+      if (byAddress.size > MAX_ADDRESSES) byAddress.delete(byAddress.keys().next().value ?? '')
+      return () => {
+        byAddress.set(
+          address,
+          recent(address).filter((one) => one !== attempt),
+        )
+      }
+    },
+  }
+}
 
 function cookieOf(header: string | undefined): string {
   for (const pair of (header ?? '').split(';')) {

@@ -1,10 +1,10 @@
 import type { Duplex } from 'node:stream'
+import { setTimeout as pause } from 'node:timers/promises'
 import type { WebSocket } from 'ws'
 import type { CommandListener, InspectionFeed } from '../../actors/inspection/inspection-feed.ts'
 import {
   sessionIdOf,
   toActorFrame,
-  toStepFrames,
   type ShownActor,
   type StepFrames,
 } from '../../actors/inspection/inspector-frames.ts'
@@ -15,8 +15,8 @@ import type {
   ActorDirectoryStore,
   DirectoryActor,
 } from '../../persistence/inspector/actor-directory-store.ts'
-import { encodeWebSocketTextFrame } from '../../realtime/websocket-text-frame.ts'
 import { matchesInspectorFilter, type InspectorFilter } from './inspector-filter.ts'
+import { encodedStep, type SharedStepFrames } from './shared-step-frames.ts'
 
 /** One watcher of the inspector: what it has seen, what it is sent, and how far behind it is. */
 
@@ -36,6 +36,9 @@ export interface WatcherSocket {
 
 /** Actors that a watcher is sent when it joins. */
 const MAX_JOINED = 200
+/** A join waits for its reader above this, which leaves room for what happens meanwhile. */
+const MAX_BUFFERED_BY_JOIN_BYTES = 262_144
+const JOIN_PAUSE_MS = 20
 /** Above this nothing more is sent until the reader has caught up. */
 const MAX_BUFFERED_BYTES = 1_048_576
 const MAX_BEHIND_MS = 30 * SECOND
@@ -51,13 +54,15 @@ export function startInspectorWatcher(
   first: InspectorFilter,
 ): { setFilter(filter: InspectorFilter): void } {
   let filter = first
-  let joins = 0
+  let isJoining = false
   let missed = 0
   let behindSince: number | null = null
   let checking: NodeJS.Timeout | undefined
   let isCorked = false
   const seen = new Set<string>()
   const defined = new Set<string>()
+  /** Told of since the stored actors were read: what is stored may be older. */
+  const changed = new Set<string>()
 
   /** Whether there is room for so many frames; else they are left out, and counted. */
   function hasRoom(frames: number): boolean {
@@ -75,8 +80,8 @@ export function startInspectorWatcher(
   }
 
   /** Writes what is encoded once for all watchers; what is told in one turn goes out together. */
-  function sendStep(frames: StepFrames): void {
-    if (!hasRoom(FRAMES_A_STEP)) return
+  function sendStep(frames: StepFrames): boolean {
+    if (!hasRoom(FRAMES_A_STEP)) return false
     if (!isCorked) {
       isCorked = true
       connection.cork()
@@ -86,6 +91,7 @@ export function startInspectorWatcher(
       })
     }
     connection.write(encodedStep(frames))
+    return true
   }
 
   function isBehind(): boolean {
@@ -127,7 +133,7 @@ export function startInspectorWatcher(
   function tellStep(command: RecordedCommand, frames: StepFrames): void {
     if (!matchesInspectorFilter(filter, frames.actor, command.aggregateId)) return
     introduce(frames.actor.kind, frames.session, frames.actorFrame)
-    sendStep(frames)
+    if (sendStep(frames) && isJoining) changed.add(frames.session)
   }
 
   const listener: CommandListener = {
@@ -140,88 +146,84 @@ export function startInspectorWatcher(
     },
   }
 
-  async function join(): Promise<void> {
-    const joining = ++joins
-    const wanted = filter
-    const kinds = wanted.machine === undefined ? Object.keys(machineRegistry) : [wanted.machine]
-    const query = toDirectoryQuery(wanted)
-    const each = Math.ceil(MAX_JOINED / kinds.length)
-    const [counts, actors] = await Promise.all([
-      directory.countByKind(query),
-      directory.newest(kinds, query, Math.max(each, MAX_JOINED_OF_KIND)),
-    ])
-    if (joining !== joins) return
-    const shown = actors.slice(0, MAX_JOINED).flatMap((actor) => toShownActor(actor) ?? [])
+  /** Sends the stored actors of a filter; stops when it is replaced. */
+  async function join(wanted: InspectorFilter): Promise<void> {
+    changed.clear()
+    const { counts, actors } = await readJoined(directory, wanted)
+    const shown = actors.flatMap((actor) => toShownActor(actor) ?? [])
     framesOf.remember(shown)
     const at = Math.floor(clock.now())
     for (const actor of shown) {
+      await caughtUp()
+      if (wanted !== filter) return
       const session = sessionIdOf(actor.kind, actor.id)
+      if (changed.has(session)) continue
       seen.delete(session)
       introduce(actor.kind, session, (full) => toActorFrame(actor, at, full))
     }
+    if (wanted !== filter) return
     const matched = Object.values(counts).reduce((sum, n) => sum + n, 0)
     send(JSON.stringify({ type: 'gas.joined', matched, sent: shown.length, counts }))
   }
 
-  function startJoin(): void {
-    join().catch((error: unknown) => {
-      log('inspector: actors not read', error)
-      send(JSON.stringify({ type: 'gas.error', code: 'unavailable', detail: 'Reload the page.' }))
-    })
+  /** Waits for a slow reader, as long as it may be behind. */
+  async function caughtUp(): Promise<void> {
+    const until = clock.mono() + MAX_BEHIND_MS
+    while (
+      socket.readyState === socket.OPEN &&
+      socket.bufferedAmount > MAX_BUFFERED_BY_JOIN_BYTES
+    ) {
+      if (clock.mono() > until) return end('too slow')
+      await pause(JOIN_PAUSE_MS, undefined, { ref: false })
+    }
+  }
+
+  /** One join at a time: a filter that is replaced meanwhile is joined afterwards. */
+  async function startJoin(): Promise<void> {
+    if (isJoining) return
+    isJoining = true
+    let wanted: InspectorFilter | null = null
+    while (wanted !== filter && socket.readyState === socket.OPEN) {
+      wanted = filter
+      await join(wanted).catch((error: unknown) => {
+        log('inspector: actors not read', error)
+        send(JSON.stringify({ type: 'gas.error', code: 'unavailable', detail: 'Reload the page.' }))
+      })
+    }
+    isJoining = false
   }
 
   // Before the stored actors are read, so that no change between is missed.
   const leave = feed.watch(listener)
   socket.once('close', leave)
-  startJoin()
+  void startJoin()
   return {
     setFilter(next) {
       filter = next
-      startJoin()
+      seen.clear()
+      void startJoin()
     },
   }
+}
+
+/** What a watcher with this filter is sent first. */
+async function readJoined(
+  directory: Pick<ActorDirectoryStore, 'newest' | 'countByKind'>,
+  filter: InspectorFilter,
+) {
+  const kinds = filter.machine === undefined ? Object.keys(machineRegistry) : [filter.machine]
+  const query = toDirectoryQuery(filter)
+  const each = Math.ceil(MAX_JOINED / kinds.length)
+  const [counts, actors] = await Promise.all([
+    directory.countByKind(query),
+    directory.newest(kinds, query, Math.max(each, MAX_JOINED_OF_KIND)),
+  ])
+  return { counts, actors: actors.slice(0, MAX_JOINED) }
 }
 
 const MAX_JOINED_OF_KIND = 40
 /** `@xstate.event` and `@xstate.snapshot`. */
 const FRAMES_A_STEP = 2
-
-const encodedSteps = new WeakMap<StepFrames, Buffer>()
-/** Both frames of a step as the connection carries them. */
-export function encodedStep(frames: StepFrames): Buffer {
-  const known = encodedSteps.get(frames)
-  if (known !== undefined) return known
-  const encoded = Buffer.concat(frames.frames().map(encodeWebSocketTextFrame))
-  encodedSteps.set(frames, encoded)
-  return encoded
-}
-
-/** Builds the frames of a command once for all watchers, and knows names that contexts do not have. */
-export type SharedStepFrames = ((command: RecordedCommand) => readonly StepFrames[]) & {
-  remember(actors: readonly ShownActor[]): void
-}
-
-const MAX_NAMES = 10_000
-
-export function createSharedStepFrames(): SharedStepFrames {
-  const names = new Map<string, string>()
-  let last: { command: RecordedCommand; frames: readonly StepFrames[] } | null = null
-  let seq = 0
-  const nameOf = (kind: string, id: string) => names.get(sessionIdOf(kind, id))
-  const framesOf = (command: RecordedCommand): readonly StepFrames[] => {
-    if (last?.command === command) return last.frames
-    const frames = toStepFrames(command, nameOf, seq)
-    seq += frames.length
-    last = { command, frames }
-    return frames
-  }
-  return Object.assign(framesOf, {
-    remember(actors: readonly ShownActor[]) {
-      if (names.size > MAX_NAMES) names.clear()
-      for (const { kind, id, name } of actors) names.set(sessionIdOf(kind, id), name)
-    },
-  })
-}
 
 function toShownActor(actor: DirectoryActor): ShownActor | null {
   const { kind } = actor

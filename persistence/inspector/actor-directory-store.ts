@@ -1,4 +1,5 @@
 import type { ActorState } from '../../core/journal-change.ts'
+import { isUuid } from '../../core/ids.ts'
 import { toTextArrayLiteral } from '../postgres/postgres-array-literal.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
@@ -98,6 +99,22 @@ export function createActorDirectoryStore(sql: Sql) {
         select a.kind, count(*)::int as n from ${isAll ? sql`actors a` : sql`${named} where ${matching(query)}`}
          group by a.kind order by a.kind`
       return Object.fromEntries(rows.map(({ kind, n }) => [kind, n]))
+    },
+
+    /** The names of agents and the titles of bounties among these actors. */
+    async namesOf(
+      actors: readonly { readonly kind: string; readonly id: string }[],
+    ): Promise<{ kind: string; id: string; name: string }[]> {
+      const idsOf = (kind: string) =>
+        toTextArrayLiteral(
+          actors.filter((one) => one.kind === kind && isUuid(one.id)).map(({ id }) => id),
+        )
+      return sql`
+        select 'agent' as kind, agent_id::text as id, name from agents
+         where agent_id = any(${idsOf('agent')}::text[]::uuid[])
+        union all
+        select 'bounty', bounty_id::text, title from bounties
+         where bounty_id = any(${idsOf('bounty')}::text[]::uuid[])`
     },
 
     /** An actor in each aggregate that has it; ids are unique except for the counters of agents. */

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { CommandRejectedError } from '../../actors/command-context.ts'
+import { explainRejection } from '../../actors/inspection/explain-rejection.ts'
 import { stepperOf } from '../../actors/machine-registry.ts'
 import { createExplainedRefusals, type ExplainedRefusal } from '../../calls/explained-refusals.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -72,4 +73,18 @@ t.test('readers cause no more than a write a second', async (t) => {
     writes.map(({ length }) => length),
     [1, 2],
   )
+})
+
+t.test('an explanation of a large state is small, and says what it leaves out', async (t) => {
+  const { initial, step } = stepperOf('fleet')
+  let { snapshot } = initial({ fleetId: 'f', ownerId: 'o' })
+  for (let at = 0; at < 400; at++)
+    ({ snapshot } = step(snapshot, { type: 'JOIN', agentId: `agent ${at}` }))
+  const fleet = { ...actor, kind: 'fleet', id: 'f', snapshot } as const
+  const event = { type: 'LEAVE', agentId: 'stranger' }
+  const { context } = explainRejection({ actor: fleet, aggregateId: 'f', event, at: 1 })
+  const members = context['members'] as string[]
+  t.equal(members.length, 51)
+  t.strictSame(members.slice(-2), ['agent 49', '… 350 more'])
+  t.ok(JSON.stringify(context).length < 2_000)
 })

@@ -100,6 +100,13 @@ t.test('a secret is printed only when it is revealed', async (t) => {
   }
 })
 
+t.test('the inspector is off in production unless it is set', async (t) => {
+  t.equal(loadConfig({}).inspector, true)
+  t.equal(loadConfig({ INSPECTOR: 'off' }).inspector, false)
+  t.equal(loadConfig(production).inspector, false)
+  t.equal(loadConfig({ ...production, INSPECTOR: 'on' }).inspector, true)
+})
+
 t.test('production starts with its three settings and refuses each one missing', async (t) => {
   t.match(loadConfig(production), { production: true, promoTransferable: false })
   for (const name of ['DATABASE_URL', 'MASTER_KEY', 'PUBLIC_URL']) {

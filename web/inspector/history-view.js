@@ -1,6 +1,7 @@
 import { h, refill, setText, toClock, toDayTime } from './dom.js'
 import { briefState, diffOf } from './states.js'
-import { readEntries } from './station.js'
+import { readEntries, RefusedError } from './station.js'
+import { splitKey } from './store.js'
 
 /** The history of one actor: a slider over its journal, and the difference of two points. */
 
@@ -15,6 +16,7 @@ import { readEntries } from './station.js'
  * @property {string} state
  */
 
+/** Entries that are read at a time. */
 const MAX_ENTRIES = 500
 
 export class HistoryView {
@@ -24,6 +26,8 @@ export class HistoryView {
   /** The point to compare with; null compares with the one before. @type {number | null} */
   #pinned = null
   #key = ''
+  /** Where earlier entries begin; null at the creation. @type {string | null} */
+  #next = null
   #slider = h('input', {
     type: 'range',
     min: 0,
@@ -65,13 +69,48 @@ export class HistoryView {
     this.#key = `${kind}:${id}`
     const key = this.#key
     refill(this.#rows, h('p', { class: 'empty' }, 'Reading the journal…'))
-    const { entries, more } = await readEntries(kind, id, MAX_ENTRIES)
+    const { entries, next } = await readEntries(kind, id, MAX_ENTRIES)
     if (key !== this.#key) return
     this.#entries = entries.toReversed()
+    this.#next = next
     this.#pinned = null
     this.#slider.max = String(Math.max(0, entries.length - 1))
-    this.#drawRows(more)
+    this.#drawRows()
     if (entries.length > 0) this.go(entries.length - 1)
+  }
+
+  /** Reads what came before; the point that is shown stays. */
+  async #readEarlier() {
+    const key = this.#key
+    const { kind, id } = splitKey(key)
+    const { entries, next } = await readEntries(kind, id, MAX_ENTRIES, this.#next)
+    if (key !== this.#key) return
+    this.#entries = [...entries.toReversed(), ...this.#entries]
+    this.#next = next
+    if (this.#pinned !== null) this.#pinned += entries.length
+    this.#slider.max = String(Math.max(0, this.#entries.length - 1))
+    this.#drawRows()
+    this.go(this.#at + entries.length)
+  }
+
+  #earlierButton() {
+    /** @type {HTMLButtonElement} */
+    const button = h(
+      'button',
+      {
+        type: 'button',
+        class: 'small earlier',
+        onclick: () => {
+          button.disabled = true
+          this.#readEarlier().catch((error) => {
+            if (!(error instanceof RefusedError)) throw error
+            button.disabled = false
+          })
+        },
+      },
+      'earlier points',
+    )
+    return button
   }
 
   /** Shows the point with this place in time. @param {number} at */
@@ -103,8 +142,7 @@ export class HistoryView {
     this.go(this.#at)
   }
 
-  /** @param {boolean} more */
-  #drawRows(more) {
+  #drawRows() {
     const rows = this.#entries.map((entry, at) => {
       const before = this.#entries[at - 1]
       const changes = before === undefined ? [] : diffOf(before.context, entry.context)
@@ -119,7 +157,11 @@ export class HistoryView {
         h(
           'span',
           { class: 'changes' },
-          before === undefined ? 'created' : changes.map(({ path }) => path.slice(1)).join(', '),
+          before === undefined
+            ? this.#next === null
+              ? 'created'
+              : ''
+            : changes.map(({ path }) => path.slice(1)).join(', '),
         ),
       )
     })
@@ -129,9 +171,7 @@ export class HistoryView {
       rows.length === 0
         ? h('p', { class: 'empty' }, 'The journal has no entry of this actor.')
         : null,
-      more
-        ? h('p', { class: 'empty' }, `Only the last ${this.#entries.length} points are shown.`)
-        : null,
+      this.#next === null ? null : this.#earlierButton(),
     )
   }
 

@@ -9,9 +9,9 @@ import { Feed } from './feed.js'
 import { Frame } from './frame.js'
 import { HistoryView } from './history-view.js'
 import { SequenceView } from './sequence-view.js'
-import { stateText } from './states.js'
+import { lifeOf, stateText } from './states.js'
 import { findActors, findWhy, readChart, readHistory, readWhy, RefusedError } from './station.js'
-import { splitKey, Store } from './store.js'
+import { decoded, splitKey, Store } from './store.js'
 import { WhyView } from './why-view.js'
 
 /** The inspector of a signed-in reader: what is selected, and which view shows it. */
@@ -20,6 +20,8 @@ import { WhyView } from './why-view.js'
 
 const ACTORS_A_SEARCH = 50
 const ACTORS_A_KIND = 200
+/** Frames that were left out are read again this late, and once for all of that time. */
+const REREAD_MS = 1_000
 /** Where payments, bounties, listings and tools name their agent. */
 const OWNER_FIELDS = ['agentId', 'posterId', 'sellerId', 'builderId']
 
@@ -33,6 +35,8 @@ export class Inspector {
   /** The agent that is followed. @type {string | null} */
   #agent = null
   #paused = false
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #reread
   /** The point in history, or the refusal, that is shown. @type {Point | null} */
   #point = null
   /** @type {Map<string, Promise<any>>} */
@@ -103,6 +107,7 @@ export class Inspector {
   }
 
   stop() {
+    clearTimeout(this.#reread)
     this.#feed.close()
   }
 
@@ -110,7 +115,10 @@ export class Inspector {
   #take(frame) {
     if (frame.type === 'gas.missed') {
       this.#frame.notify(`${frame.frames} frames were left out: what is shown is read again.`)
-      this.#feed.refresh()
+      this.#reread ??= setTimeout(() => {
+        this.#reread = undefined
+        this.#feed.refresh()
+      }, REREAD_MS)
     } else if (frame.type === 'gas.error') this.#frame.notify(frame.detail ?? frame.code)
     else this.store.take(frame)
   }
@@ -201,7 +209,7 @@ export class Inspector {
   #readAddress() {
     const [kind = '', rest = ''] = location.hash.slice(1).split('/')
     if (kind === 'why') void this.#guarded(() => this.#openWhy(rest))
-    else if (kind !== '') this.#open(`${kind}:${decodeURIComponent(rest)}`)
+    else if (kind !== '') this.#open(`${kind}:${decoded(rest)}`)
     else this.#showSelected()
   }
 
@@ -295,8 +303,12 @@ export class Inspector {
 
   /** @param {string} kind */
   #chartOf(kind) {
-    const found = this.#charts.get(kind) ?? readChart(kind)
+    const known = this.#charts.get(kind)
+    if (known !== undefined) return known
+    const found = readChart(kind)
     this.#charts.set(kind, found)
+    // The station may not have answered: the next look asks again.
+    void found.then((chart) => chart === null && this.#charts.delete(kind))
     return found
   }
 
@@ -385,6 +397,3 @@ export class Inspector {
     }
   }
 }
-
-/** @param {import('./store.js').Actor | undefined} actor */
-const lifeOf = (actor) => (actor?.archived ? 'at rest' : actor?.ended ? 'ended' : actor?.status)

@@ -14,8 +14,9 @@ import { splitKey } from './store.js'
 /** @typedef {import('./sequences.js').Commit} Commit */
 
 const MAX_LANE_WIDTH = 168
-const MIN_LANE_WIDTH = 116
-const LEFT = 150
+const MIN_LANE_WIDTH = 104
+const LEFT = 132
+const CHAR_WIDTH = 6.8
 const HEAD = 46
 const ROW = 30
 const BAND_TOP = 20
@@ -133,7 +134,8 @@ export class SequenceView {
       drawing.append(...this.#drawBand(commit, y, tall, width, at % 2 === 1))
       y += tall
     })
-    for (const lane of lanes) drawing.append(this.#drawLane(lane, x(lane), height))
+    const maxChars = Math.floor(laneWidth / CHAR_WIDTH)
+    for (const lane of lanes) drawing.append(this.#drawLane(lane, x(lane), height, maxChars))
     y = HEAD
     for (const commit of commits) {
       commit.messages.forEach((message, at) =>
@@ -156,8 +158,8 @@ export class SequenceView {
     ]
   }
 
-  /** @param {string} lane @param {number} x @param {number} height */
-  #drawLane(lane, x, height) {
+  /** @param {string} lane @param {number} x @param {number} height @param {number} maxChars */
+  #drawLane(lane, x, height, maxChars) {
     const isActor = lane.includes(':')
     const { kind, id } = isActor ? splitKey(lane) : { kind: lane, id: '' }
     const name = this.store.actors.get(lane)?.name
@@ -170,7 +172,7 @@ export class SequenceView {
       s(
         'text',
         { class: 'lane-name', x, y: 34 },
-        second.length > 17 ? `${second.slice(0, 16)}…` : second,
+        second.length > maxChars ? `${second.slice(0, maxChars - 1)}…` : second,
       ),
       s('title', {}, lane),
     )

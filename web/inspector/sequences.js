@@ -92,13 +92,38 @@ export async function commitsOfJournal(id, agent) {
   const words = new Set([id])
   for (const key of [...keys]) for (const other of await relatedTo(key, words)) keys.add(other)
   if (agent !== null) for (const key of await actorsOf(agent)) keys.add(key)
-  /** @type {Map<string, Commit>} */
-  const commits = new Map()
+  /** @type {Said[]} */
+  const said = []
   for (const key of keys) {
     const { kind, id: actorId } = splitKey(key)
     const { entries } = await readEntries(kind, actorId, MAX_ENTRIES)
-    for (const entry of entries)
-      if (words.has(actorId) || mentions(entry, words)) addEntry(commits, key, entry)
+    for (const entry of entries) said.push({ key, entry, isSubject: words.has(actorId) })
+  }
+  return commitsOfEntries(said, words)
+}
+
+/** @typedef {{key: string, entry: any, isSubject: boolean}} Said An entry of the history of an actor. */
+
+/**
+ * What an agent creates, such as a bounty, begins in its commit: the journal has a row for each of both, at
+ * the same time. @param {Said[]} said @param {Set<string>} words
+ */
+function commitsOfEntries(said, words) {
+  const births = new Set(
+    said
+      .filter(({ entry, isSubject }) => isSubject && entry.version === 1)
+      .map(({ entry }) => entry.at),
+  )
+  /** @param {Said} one */
+  const isCreator = ({ entry, isSubject }) => !isSubject && births.has(entry.at)
+  const creators = new Map(said.filter(isCreator).map(({ entry }) => [entry.at, entry.command_id]))
+  /** @type {Map<string, Commit>} */
+  const commits = new Map()
+  for (const one of [...said.filter(isCreator), ...said.filter((each) => !isCreator(each))]) {
+    const { key, entry, isSubject } = one
+    const id = entry.version === 1 ? creators.get(entry.at) : undefined
+    if (isSubject || isCreator(one) || mentions(entry, words))
+      addEntry(commits, key, entry, id ?? entry.command_id)
   }
   return [...commits.values()].toSorted((one, other) => (one.at < other.at ? -1 : 1))
 }
@@ -127,11 +152,11 @@ function mentions({ input, diff }, words) {
   return [...words].some((word) => text.includes(word))
 }
 
-/** @param {Map<string, Commit>} commits @param {string} key @param {any} entry */
-function addEntry(commits, key, entry) {
+/** @param {Map<string, Commit>} commits @param {string} key @param {any} entry @param {string} id */
+function addEntry(commits, key, entry, id) {
   /** @type {Commit} */
-  const commit = commits.get(entry.command_id) ?? {
-    id: entry.command_id,
+  const commit = commits.get(id) ?? {
+    id,
     command: entry.command,
     at: entry.at,
     version: entry.version,
@@ -139,12 +164,12 @@ function addEntry(commits, key, entry) {
   }
   const changed = (entry.diff ?? []).map((/** @type {any} */ one) => one.path.slice(1)).slice(0, 3)
   commit.messages.push({
-    from: entry.command === TIMER_COMMAND ? 'timer' : 'station',
+    from: commit.messages.at(-1)?.to ?? (entry.command === TIMER_COMMAND ? 'timer' : 'station'),
     to: key,
     text: changed.length === 0 ? entry.state : changed.join(', '),
     refused: null,
   })
-  commits.set(entry.command_id, commit)
+  commits.set(id, commit)
 }
 
 /** Live commits, and those that only the journal has, oldest first. @param {Commit[]} live @param {Commit[]} stored */

@@ -60,3 +60,7 @@ export function diffOf(before, after, path = '') {
 
 /** @param {unknown} value @returns {value is Record<string, unknown>} */
 const isObject = (value) => typeof value === 'object' && value !== null
+
+/** The life of an actor in words. @param {import('./store.js').Actor | undefined} actor */
+export const lifeOf = (actor) =>
+  actor?.archived ? 'at rest' : actor?.ended ? 'ended' : actor?.status

@@ -50,21 +50,20 @@ export const readHistory = (kind, id, query = {}) =>
   ask('GET', `${historyPath(kind, id)}${search(query)}`)
 
 /**
- * Up to this many entries of an actor's history, newest first.
- * @param {string} kind @param {string} id @param {number} max
- * @returns {Promise<{entries: any[], more: boolean}>}
+ * Up to this many entries of an actor's history, newest first; `next` continues them.
+ * @param {string} kind @param {string} id @param {number} max @param {string | null} [from]
+ * @returns {Promise<{entries: any[], next: string | null}>}
  */
-export async function readEntries(kind, id, max) {
+export async function readEntries(kind, id, max, from = null) {
   /** @type {any[]} */
   const entries = []
-  /** @type {string | null} */
-  let cursor = null
+  let cursor = from
   do {
     const page = await readHistory(kind, id, { limit: 100, cursor })
     entries.push(...page.entries)
     cursor = page.has_more ? page.next_cursor : null
   } while (cursor !== null && entries.length < max)
-  return { entries, more: cursor !== null }
+  return { entries, next: cursor }
 }
 
 /** @param {string} id */

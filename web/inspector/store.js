@@ -96,7 +96,10 @@ export class Store {
   /** @param {any} frame */
   #addActor({ sessionId, name, parentId, rootId, snapshot, gas }) {
     const known = this.actors.get(sessionId)
-    if (known !== undefined && known.version > gas.version) return
+    if (known !== undefined && known.version > gas.version) {
+      known.name = name ?? known.name
+      return
+    }
     this.#put({
       ...splitKey(sessionId),
       name: name ?? '',
@@ -222,4 +225,13 @@ export class Store {
 export function splitKey(key) {
   const at = key.indexOf(':')
   return { key, kind: key.slice(0, at), id: key.slice(at + 1) }
+}
+
+/** A part of the address; one that is malformed names no actor. @param {string} text */
+export function decoded(text) {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return ''
+  }
 }

@@ -9,6 +9,7 @@ import {
   KEY_OR_OPERATOR,
   mayReadActor,
 } from '../../inspector/actor-access.ts'
+import { createHistoryReads } from '../../inspector/history-reads.ts'
 import { toHistoryView, toListedActor } from '../../inspector/actor-views.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
 import { DateTimeSchema, errorResponses, Nullable } from '../../schemas/shared-schemas.ts'
@@ -71,7 +72,7 @@ const getHistory = {
     operationId: 'getActorHistory',
     summary: 'The past states of an actor, the latest first, or the one at an instant',
     description:
-      'For the actors of your agent, the bounties it posted, and for the operator. The states come from the journal alone, so that an old version of a machine is shown as it was.',
+      'For the actors of your agent, the bounties it posted, its fleets, listings and tools, and for the operator. The states come from the journal alone, so that an old version of a machine is shown as it was.',
     tags,
     params: Type.Object({ kind: ActorText('The kind of the actor'), id: ActorText('Its id') }),
     querystring: Type.Object({
@@ -79,7 +80,8 @@ const getHistory = {
       at: Type.Optional(
         Type.String({
           maxLength: 40,
-          description: 'A version, or an instant (ISO 8601): the last entry at or before it',
+          description:
+            'A version, or an instant with its offset (RFC 3339): the last entry at or before it',
         }),
       ),
     }),
@@ -125,7 +127,8 @@ const getHistory = {
 
 /** The list of actors, and the history of one. */
 export const actorHistoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
-  const { actorDirectory, actorHistory, inspectorAccess: access } = app.services
+  const { actorDirectory, actorHistory, clock, inspectorAccess: access } = app.services
+  const runRead = createHistoryReads(clock)
 
   app.get('/api/actors', listActors, async (request) => {
     assertInspectorOperator(access, request)
@@ -160,8 +163,10 @@ export const actorHistoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
       name: actor.name,
     }
     if (at !== undefined) {
-      const version = await toVersion(actor, at)
-      const found = version === null ? null : await actorHistory.at(actor, version)
+      const found = await runRead(request.agentId, async () => {
+        const version = await toVersion(actor, at)
+        return version === null ? null : actorHistory.at(actor, version)
+      })
       if (found === null) throw new ServiceError('not_found')
       return {
         ...about,
@@ -175,7 +180,9 @@ export const actorHistoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
     }
     const end = actor.version + 1
     const before = cursor === undefined ? end : Math.min(end, toCursorVersion(cursor))
-    const { entries, next } = await actorHistory.page(actor, before, limit)
+    const { entries, next } = await runRead(request.agentId, () =>
+      actorHistory.page(actor, before, limit),
+    )
     return {
       ...about,
       entries: entries.map((entry) => toHistoryView(actor.kind, entry)),
@@ -188,15 +195,20 @@ export const actorHistoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
   async function toVersion(actor: DirectoryActor, at: string): Promise<number | null> {
     if (/^\d{1,15}$/.test(at)) return Math.min(Number(at), actor.version)
     const instant = new Date(at)
-    if (!/^\d{4}-\d\d-\d\dT/.test(at) || Number.isNaN(instant.getTime()))
+    if (!INSTANT.test(at) || Number.isNaN(instant.getTime()))
       throw invalidInputError('/at', 'must be a version or an instant such as 2026-01-31T12:00:00Z')
+    if (instant >= LATEST) return actor.version
     // Postgres has no year 0.
     return instant < EARLIEST ? null : actorHistory.versionAt(actor.aggregateId, instant)
   }
 }
 
+/** With its offset: a time without one would be read in the time zone of the node. */
+const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)$/
 /** No actor is older. */
 const EARLIEST = new Date(0)
+/** Later years have more digits than the database reads. */
+const LATEST = new Date(Date.UTC(9_999, 0))
 
 function toCursorVersion(cursor: string): number {
   if (/^\d{1,15}$/.test(cursor)) return Number(cursor)

@@ -5,7 +5,8 @@ import { ServiceError } from '../../../core/errors.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { assertSameOrigin } from '../../auth/same-origin-check.ts'
 import { parseInspectorFilter } from '../../inspector/inspector-filter.ts'
-import { createSharedStepFrames, startInspectorWatcher } from '../../inspector/inspector-watcher.ts'
+import { startInspectorWatcher } from '../../inspector/inspector-watcher.ts'
+import { createSharedStepFrames } from '../../inspector/shared-step-frames.ts'
 import { startSocketHeartbeat } from '../../websocket/websocket-heartbeat.ts'
 import { requireInspector } from '../../inspector/require-inspector.ts'
 
@@ -24,7 +25,7 @@ const POLICY_VIOLATION = 1008
 export const inspectorFeedRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { services } = app
   const { clock, config, actorDirectory: directory, inspectorAccess: access } = services
-  const framesOf = createSharedStepFrames()
+  const framesOf = createSharedStepFrames(services.actorNames)
   let watchers = 0
 
   // Before the upgrade, so that a refusal is HTTP.
@@ -42,7 +43,7 @@ export const inspectorFeedRoutes: FastifyPluginAsyncTypebox = async (app) => {
         limit: LIMITS.inspectorWatchers,
         retry_after: 5,
       })
-    if (!isOperator) await access.redeem(String(code))
+    if (!isOperator) await access.redeem(request.caller.visitorId, String(code))
   }
 
   app.route({
@@ -63,6 +64,7 @@ export const inspectorFeedRoutes: FastifyPluginAsyncTypebox = async (app) => {
       socket.once('close', () => (watchers -= 1))
       socket.on('error', () => socket.terminate())
       startSocketHeartbeat(socket, LIMITS.heartbeatMs)
+      endWithSession(socket, access.sessionEnd(request), clock.now())
       const query = parseInspectorFilter(request.query as Record<string, unknown>)
       const log = (message: string, error: unknown) => request.log.error({ err: error }, message)
       const watcher = startInspectorWatcher(
@@ -75,6 +77,14 @@ export const inspectorFeedRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 }
 
+/** Closes the socket when the session ends that opened it; null for one without a session. */
+function endWithSession(socket: WebSocket, end: number | null, now: number): void {
+  if (end === null) return
+  const timer = setTimeout(() => socket.close(POLICY_VIOLATION, 'the session has ended'), end - now)
+  timer.unref()
+  socket.once('close', () => clearTimeout(timer))
+}
+
 /** Reads `gas.filter` frames; a watcher that floods is closed. */
 function readFilters(
   socket: WebSocket,
@@ -83,11 +93,18 @@ function readFilters(
 ): void {
   let second = 0
   let frames = 0
-  socket.on('message', (data: Buffer, isBinary: boolean) => {
+  function isFlood(): boolean {
     const now = Math.floor(clock.mono() / 1_000)
     if (now !== second) [second, frames] = [now, 0]
     frames += 1
-    if (isBinary || data.length > MAX_FRAME_CHARS || frames > FRAMES_PER_SECOND)
+    return frames > FRAMES_PER_SECOND
+  }
+  // Each ping is answered, also to a reader that does not read.
+  socket.on('ping', () => {
+    if (isFlood()) socket.terminate()
+  })
+  socket.on('message', (data: Buffer, isBinary: boolean) => {
+    if (isFlood() || isBinary || data.length > MAX_FRAME_CHARS)
       return socket.close(POLICY_VIOLATION, 'too many or too long frames')
     const frame = parseFrame(data.toString('utf8'))
     if (frame?.['type'] === 'gas.filter') use(parseInspectorFilter(frame))

@@ -127,7 +127,7 @@ export const refusalRoutes: FastifyPluginAsyncTypebox = async (app) => {
     return {
       id,
       code,
-      title: ERROR_DEFINITIONS[code as ErrorCode].title,
+      title: titleOf(code),
       detail,
       agent_id: agentId,
       actor,
@@ -149,6 +149,10 @@ export const refusalRoutes: FastifyPluginAsyncTypebox = async (app) => {
     }
   }
 }
+
+/** A code of an earlier version of the station may have no title any more. */
+const titleOf = (code: string): string =>
+  Object.hasOwn(ERROR_DEFINITIONS, code) ? ERROR_DEFINITIONS[code as ErrorCode].title : code
 
 interface RefusalData {
   readonly actor: { readonly kind: string; readonly id: string; readonly name: string }

@@ -11,7 +11,7 @@ const TOKEN = 'operator-token-of-this-test'
 const TOOL = 'hive_trending'
 const operator = { authorization: `Bearer ${TOKEN}` }
 const archiveDir = t.testdir()
-const { url, ask, onboard, call, sql } = await startStation(t, {
+const { ask, onboard, call, sql } = await startStation(t, {
   OPERATOR_TOKEN: TOKEN,
   JOURNAL_ARCHIVE_DIR: archiveDir,
 })
@@ -74,6 +74,27 @@ t.test('a state at a version and at an instant', async (t) => {
     t.strictSame((await historyOf(`agent/${agent.id}/history?at=${late}`, agent.key)).versions, [4])
   const { versions } = await historyOf(`agent/${agent.id}/history?cursor=999999999999`, agent.key)
   t.strictSame(versions, [4, 3, 2, 1], 'a position behind the last entry')
+  for (const late of ['9999-12-31T23:59:59Z', '9999-12-31T23:59:59-23:59'])
+    t.strictSame((await historyOf(`agent/${agent.id}/history?at=${late}`, agent.key)).versions, [4])
+  for (const malformed of [
+    '2026-01-31',
+    '2026-01-31T12:00:00',
+    '2026-02-31T99:00:00Z',
+    '1.5',
+    '-1',
+  ])
+    t.equal(
+      (await historyOf(`agent/${agent.id}/history?at=${malformed}`, agent.key)).status,
+      400,
+      malformed,
+    )
+  const [then1, offset] = [new Date(at.entries[0]?.at ?? '').getTime(), 5.5 * 3_600_000]
+  const india = `${new Date(then1 + offset).toISOString().slice(0, -1)}+05:30`
+  t.ok(
+    ((await historyOf(`agent/${agent.id}/history?at=${encodeURIComponent(india)}`, agent.key))
+      .versions[0] ?? 0) >= 2,
+    'the same instant in another time zone',
+  )
   for (const early of ['0', '0000-01-01T00:00:00Z', '0001-01-01T00:00:00%2B14:00'])
     t.equal((await historyOf(`agent/${agent.id}/history?at=${early}`, agent.key)).status, 404)
 })
@@ -164,6 +185,20 @@ t.test('others see nothing of an actor', async (t) => {
   t.equal((await historyOf('nothing/none/history')).status, 404)
   t.equal((await ask('GET', '/api/actors')).status, 401)
   t.equal((await ask('GET', '/api/actors', { key: mine.key })).status, 401)
+})
+
+t.test('a fleet is read by its owner, and by no member', async (t) => {
+  const [owner, member] = [await onboard(), await onboard()]
+  const made = await ask('POST', '/api/fleet/create', { key: owner.key, json: { name: 'crew' } })
+  const id = String(made.body['fleet_id'])
+  await ask('POST', '/api/fleet/add-agent', {
+    key: member.key,
+    json: { fleet_id: id, agent_id: member.id },
+  })
+  const { entries, status } = await historyOf(`fleet/${id}/history`, owner.key)
+  t.equal(status, 200, made.text)
+  t.match(entries.at(-1), { command: 'fleet.create', context: { ownerId: owner.id } })
+  t.equal((await historyOf(`fleet/${id}/history`, member.key)).status, 404)
 })
 
 t.test('the list finds actors by kind, name, id and agent', async (t) => {
@@ -268,16 +303,4 @@ t.test('an agent has a ring of its latest hundred refusals', async (t) => {
   const rows = await sql`select from refusals where agent_id = ${agent.id}`
   t.ok(rows.length <= 100, `${rows.length} rows`)
   t.equal(body['count'], rows.length)
-})
-
-t.test('the configs of the machines are public in development only', async (t) => {
-  const { body, status } = await ask('GET', '/inspector/machines/backpack.json')
-  t.match({ body, status }, { status: 200, body: { id: 'backpack', states: {} } })
-  t.match(await ask('GET', '/inspector/machines/agent.js'), {
-    status: 200,
-    text: /createMachine\(\{/,
-  })
-  for (const file of ['quota.json', 'none.json'])
-    t.equal((await ask('GET', `/inspector/machines/${file}`)).status, 404)
-  t.ok(url)
 })

@@ -167,10 +167,21 @@ async function run(): Promise<void> {
     t.equal((await claim('A transfer takes 65,000 gas, so 0.01 USDC.')).status, 200)
     await inState(shown, 'claimed')
     await keep(shown, 'bounty-3-claimed')
+    // The reward is a message to the claimer, which its next request takes.
+    t.ok((await main.balance(claimer)) > 0.25, 'the reward has arrived')
     await shown.tab('Sequence')
     await shown.page.selectOption('.sequence-bar select', String(id))
     await shown.page.waitForSelector('.note:has-text("from the journal")')
-    t.ok((await shown.page.locator('.message').count()) >= 3, 'posted, refused, claimed')
+    t.ok(
+      (await shown.page.locator('.message').count()) >= 5,
+      'escrow, open, refused, claimed, paid',
+    )
+    t.strictSame(
+      (await shown.page.locator('.lane-name').allTextContents()).toSorted(),
+      ['', '', 'Gas on Base', 'finder', 'poster'].toSorted(),
+      'the poster, the bounty and the claimer',
+    )
+    t.match(await shown.page.locator('.commit-name').allTextContents(), ['bounty.post'])
     await keep(shown, 'bounty-4-sequence')
     await shown.select('agent', poster.id)
     await shown.tab('Agent')

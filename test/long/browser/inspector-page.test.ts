@@ -155,6 +155,30 @@ async function run(): Promise<void> {
     await page.context().close()
   })
 
+  t.test('a new agent shows by its name, and the whole of a long past is reached', async (t) => {
+    const { page, faults, select, tab } = await open(desk)
+    const agent = await main.onboard()
+    await page.waitForSelector(`.actor[data-key="agent:${agent.id}"] .actor-name:text-is("tester")`)
+    await main.sql`
+      insert into journal (aggregate_id, version, command_id, at, command, changed)
+      select a.id, n, gen_random_uuid(), now(), '{"name": "test.many"}', json_build_array(
+             json_build_object('kind', 'agent', 'machine', 1, 'state', a.state))
+        from actors a, generate_series(2, 700) n where a.kind = 'agent' and a.id = ${agent.id}`
+    await main.sql`update aggregates set version = 700 where id = ${agent.id}`
+    await select('agent', agent.id)
+    await tab('History')
+    await page.click('.earlier')
+    await page.waitForSelector('.earlier', { state: 'detached' })
+    t.equal(await page.locator('.history-row').count(), 700)
+    t.match(await page.locator('.place').textContent(), '700 of 700 · v700')
+    await page.locator('input[type=range]').fill('0')
+    t.match(await page.locator('.place').textContent(), '1 of 700 · v1')
+    await page.goto(`${main.url}/inspector#agent/%`)
+    await page.waitForSelector('.title h1:text-is("agent")')
+    t.strictSame(faults, [])
+    await page.context().close()
+  })
+
   t.test('a phone shows one column, and nothing overflows', async (t) => {
     const agent = await main.onboard()
     const { page, faults, select } = await open({ width: 390, height: 800, theme: 'light' })

@@ -18,6 +18,7 @@ import { createSettlementQueries } from '../../../persistence/payments/settlemen
 import { createSettlerTransactionStore } from '../../../persistence/payments/settler-transaction-store.ts'
 import { createWalletSweepStore } from '../../../persistence/payments/wallet-sweep-store.ts'
 import { createWalletStore } from '../../../persistence/payments/wallet-store.ts'
+import { compareJournalAtEnd } from '../../support/ledger/compare-journal-at-end.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import { startRpcFaultProxy, type RpcFault } from '../../support/chain/rpc-fault-proxy.ts'
 import {
@@ -40,6 +41,7 @@ import {
 /** A chain with a treasury and a settler, a database, and the given number of sweeping nodes. */
 async function begin(t: Pick<TAP, 'teardown' | 'testdir' | 'strictSame' | 'comment'>) {
   const [till, { sql }] = await Promise.all([startTestPaymentChain(t), createTestDatabase(t)])
+  compareJournalAtEnd(t, sql)
   const { base, treasury } = till
   const own = { client: evmClientOf(base) }
   const one = createActorNode(t, sql)

@@ -2,6 +2,7 @@ import { LIMITS } from '../../../core/limits.ts'
 import type { DepositChainSource } from '../../../payments/deposits/deposit-scanner.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import { startLocalBase, type LocalChain } from '../chain/local-chain.ts'
+import { compareJournalAtEnd } from '../ledger/compare-journal-at-end.ts'
 import { createTestDatabase } from '../postgres/test-database.ts'
 import { createActorNode } from '../actors/test-actor-node.ts'
 import {
@@ -20,6 +21,7 @@ export async function startDepositScenario(
 ) {
   const [base, { sql }] = await Promise.all([startLocalBase(), createTestDatabase(t)])
   t.teardown(() => base.stop())
+  compareJournalAtEnd(t, sql)
   // Far enough from genesis that a reorg does not remove the token.
   await base.mine(10)
   const one = createActorNode(t, sql)

@@ -17,6 +17,7 @@ import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import { createSettlementQueries } from '../../../persistence/payments/settlement-queries.ts'
 import { createSettlerTransactionStore } from '../../../persistence/payments/settler-transaction-store.ts'
 import { contractArtifacts, startLocalBase, type LocalChain } from '../chain/local-chain.ts'
+import { compareJournalAtEnd } from '../ledger/compare-journal-at-end.ts'
 import { createTestDatabase } from '../postgres/test-database.ts'
 import { startRpcFaultProxy } from '../chain/rpc-fault-proxy.ts'
 import {
@@ -61,6 +62,7 @@ export async function startSettlerScenario(t: Test, options: SettlerScenarioOpti
   const gate = await startRpcFaultProxy(t, chain.rpcUrl)
   const clock = createOffsetClock()
   const { sql } = await createTestDatabase(t)
+  compareJournalAtEnd(t, sql)
   const account = accountFromPrivateKey(generatePrivateKey())
   await chain.fund(account.address, gas)
   const store = createSettlementQueries(sql)

@@ -1,0 +1,40 @@
+import type { ActorNames } from '../../actors/inspection/actor-names.ts'
+import {
+  toStepFrames,
+  type ShownActor,
+  type StepFrames,
+} from '../../actors/inspection/inspector-frames.ts'
+import type { RecordedCommand } from '../../actors/inspection/recorded-steps.ts'
+import { encodeWebSocketTextFrame } from '../../realtime/websocket-text-frame.ts'
+
+/** The frames of a command, built and encoded once for all watchers of a node. */
+
+const encodedSteps = new WeakMap<StepFrames, Buffer>()
+/** Both frames of a step as the connection carries them. */
+export function encodedStep(frames: StepFrames): Buffer {
+  const known = encodedSteps.get(frames)
+  if (known !== undefined) return known
+  const encoded = Buffer.concat(frames.frames().map(encodeWebSocketTextFrame))
+  encodedSteps.set(frames, encoded)
+  return encoded
+}
+
+/** Builds the frames of a command once for all watchers, and knows names that contexts do not have. */
+export type SharedStepFrames = ((command: RecordedCommand) => readonly StepFrames[]) & {
+  remember(actors: readonly ShownActor[]): void
+}
+
+export function createSharedStepFrames(
+  names: Pick<ActorNames, 'nameOf' | 'remember'>,
+): SharedStepFrames {
+  let last: { command: RecordedCommand; frames: readonly StepFrames[] } | null = null
+  let seq = 0
+  const framesOf = (command: RecordedCommand): readonly StepFrames[] => {
+    if (last?.command === command) return last.frames
+    const frames = toStepFrames(command, names.nameOf, seq)
+    seq += frames.length
+    last = { command, frames }
+    return frames
+  }
+  return Object.assign(framesOf, { remember: names.remember })
+}
