@@ -21,7 +21,15 @@ const SIGN_IN = html`<div id="sign-in" hidden>
     once.
   </p>
   <div id="sign-in-problem" role="alert"></div>
-  <div class="columns">
+  <form class="card" id="link-form" hidden>
+    <h2>Your link</h2>
+    <p>
+      It signs you in once, in this browser. If you did not ask for it, close this page: nothing
+      happens.
+    </p>
+    <button>Sign in</button>
+  </form>
+  <div class="columns" id="proofs">
     <form class="card" id="key-form">
       <h2>With the key of an agent</h2>
       <p>The one that manages its keys, from onboarding. Not the key that your program has.</p>
