@@ -174,7 +174,7 @@ async function readAlerts() {
     '#contact-words',
     me.contact_email_confirmed
       ? `Links to ${me.contact_email} sign you in.`
-      : 'Whoever opens the link manages this agent.',
+      : 'The person who opens the link manages this agent.',
   )
 }
 
