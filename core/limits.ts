@@ -23,6 +23,8 @@ export const LIMITS = {
   keys: 100,
   /** Links that an address gets by e-mail, to sign in to the owner's page or to be confirmed. */
   ownerLinksPerHour: 5,
+  /** Links by which an agent has addresses confirmed: it may name the addresses of strangers. */
+  confirmationLinksPerDay: 10,
   pipelineCalls: 10,
   pageDefault: 50,
   pageMax: 200,

@@ -9,7 +9,9 @@ import { createHash, createPublicKey, verify } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 
 const [url, file] = process.argv.slice(2)
-const LATEST_COMMIT_MS = 13 * 60_000
+const LEAF = /^gas-fee-v1 (\d{4}-\d\d-\d\dT\d\d:\d\dZ) [a-z_]+ (-?[1-9]\d{0,18}) [0-9a-f]{64}$/
+const LATEST_MS = 13 * 60_000
+const SPKI_PREFIX = Buffer.from('302a300506032b6570032100', 'hex')
 const sha256 = (...parts) => createHash('sha256').update(Buffer.concat(parts)).digest()
 const fail = (says) => {
   console.log(`BROKEN ${says}`)
@@ -18,10 +20,8 @@ const fail = (says) => {
 
 async function get(path) {
   const response = await fetch(`${url}${path}`)
-  if (response.status === 429) {
-    await new Promise((done) => setTimeout(done, 1_000))
-    return get(path)
-  }
+  if (response.status === 429)
+    return new Promise((go) => setTimeout(go, 1_000)).then(() => get(path))
   const body = await response.json()
   return response.ok
     ? body
@@ -30,26 +30,19 @@ async function get(path) {
 
 /** A head whose note one of the keys has signed: origin, size, root and time are the lines of its text. */
 function open({ note }, keys) {
-  const end = note.lastIndexOf('\n\n')
-  const [text, signatures] = [
-    note.slice(0, end + 1),
-    note
-      .slice(end + 2)
-      .trim()
-      .split('\n'),
-  ]
-  const isSigned = keys.some((line) => {
-    const key = Buffer.from(line.slice(line.indexOf('+', line.indexOf('+') + 1) + 1), 'base64')
-    const der = Buffer.concat([Buffer.from('302a300506032b6570032100', 'hex'), key.subarray(1)])
+  if (typeof note !== 'string') fail('a head without fees: keep one after the first fee')
+  const text = note.slice(0, note.lastIndexOf('\n\n') + 1)
+  const signatures = note.slice(text.length + 1).match(/(?<=^— \S+ )\S+$/gm) ?? []
+  const isSigned = keys.some((key) => {
+    const der = Buffer.concat([SPKI_PREFIX, Buffer.from(key.slice(-44), 'base64').subarray(1)])
     const publicKey = createPublicKey({ key: der, format: 'der', type: 'spki' })
-    return signatures.some((signature) => {
-      const bytes = Buffer.from(signature.split(' ')[2], 'base64').subarray(4)
-      return verify(null, Buffer.from(text), publicKey, bytes)
-    })
+    const isBy = (one) =>
+      verify(null, Buffer.from(text), publicKey, Buffer.from(one, 'base64').subarray(4))
+    return signatures.some(isBy)
   })
-  if (!isSigned) fail('a head is not signed with a key of the kept one')
   const [, size, root, at] = text.split('\n')
-  return { size: Number(size), root, at: Date.parse(at) }
+  if (!isSigned || !/^[1-9]\d*$/.test(size)) fail('a head is not signed with a key of the kept one')
+  return { size: Number(size), root, at }
 }
 
 /** The root over leaves: the hash of a node covers a power of two of them, the largest below their number. */
@@ -65,20 +58,17 @@ if (now.size < before.size) fail(`${before.size} fees were published, ${now.size
 const rows = []
 for (let cursor = ''; cursor !== null;) {
   const page = await get(`/api/attestations?limit=200${cursor && `&cursor=${cursor}`}`)
-  rows.unshift(...page.attestations.toReversed())
+  rows.unshift(...page.attestations.map(({ leaf }) => leaf).reverse())
   cursor = page.next_cursor
 }
-const hashes = rows.map(({ leaf }) => sha256(Buffer.of(0), Buffer.from(leaf)))
+const hashes = rows.map((leaf) => sha256(Buffer.of(0), Buffer.from(leaf)))
 for (const { size, root } of [before, now])
   if (rootOf(hashes.slice(0, size)).toString('base64') !== root)
     fail(`the published fees are not the ${size} that were signed`)
-const late = rows
-  .slice(before.size)
-  .find(({ leaf }) => Date.parse(leaf.split(' ')[1]) < before.at - LATEST_COMMIT_MS)
-if (late !== undefined) fail(`fee ${late.index} was added later with an earlier time`)
-const sum = rows
-  .slice(0, now.size)
-  .reduce((total, { leaf }) => total + Number(leaf.split(' ')[3]), 0)
-console.log(
-  `ok ${now.size} fees, ${sum / 1e6} USDC; the first ${before.size} are those of ${new Date(before.at).toISOString()}`,
+const fees = rows.slice(0, now.size).map((leaf) => LEAF.exec(leaf) ?? fail(`no fee: ${leaf}`))
+const late = fees.findIndex(
+  ([, at], index) => index >= before.size && !(Date.parse(at) >= Date.parse(before.at) - LATEST_MS),
 )
+if (late !== -1) fail(`fee ${late} was added later with an earlier time`)
+const sum = fees.reduce((total, [, , micros]) => total + Number(micros), 0) / 1e6
+console.log(`ok ${now.size} fees, ${sum} USDC; the first ${before.size} are those of ${before.at}`)

@@ -164,7 +164,7 @@ export function rootOfInclusion(
   size: number,
   proof: readonly Uint8Array[],
 ): Buffer | null {
-  if (index < 0 || index >= size) return null
+  if (!Number.isInteger(index) || index < 0 || index >= size) return null
   let [at, last] = [index, size - 1]
   let hash: Buffer = Buffer.from(leafHash)
   for (const node of proof) {

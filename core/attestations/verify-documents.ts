@@ -28,19 +28,27 @@ class Refuted extends Error {}
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** Checks each answer with the keys. Heads of all answers belong together: proofs lead from one to another. */
+/**
+ * Checks each answer with the keys. Heads of all answers belong together: proofs have to lead from each to the
+ * next, else a proof between two later heads would pass for one from the head that was kept.
+ */
 export function verifySavedAnswers(
   answers: readonly SavedAnswer[],
   keys: readonly NoteVerifierKey[],
 ): AnswerFinding[] {
-  const heads = new Map<number, TreeHead>()
+  const context: CheckContext = { keys, heads: new Map(), proven: [] }
+  const findings = checkEach(answers, context)
+  return findings.every(({ ok }) => ok) ? [...findings, ...findGaps(context)] : findings
+}
+
+function checkEach(answers: readonly SavedAnswer[], context: CheckContext): AnswerFinding[] {
   const order = answers.map(({ name, json }) => ({ name, ...toChecked(json) }))
   const rank = { head: 0, receipt: 1, consistency: 2, inclusion: 2, unknown: 3 }
   return order
     .toSorted((a, b) => rank[a.kind] - rank[b.kind])
     .map(({ name, kind, fields }) => {
       try {
-        return { name, ok: true, says: CHECKS[kind](fields, { keys, heads }) }
+        return { name, ok: true, says: CHECKS[kind](fields, context) }
       } catch (error) {
         if (error instanceof Refuted) return { name, ok: false, says: error.message }
         throw error
@@ -52,6 +60,26 @@ interface CheckContext {
   readonly keys: readonly NoteVerifierKey[]
   /** The signed heads so far, by their sizes. */
   readonly heads: Map<number, TreeHead>
+  /** The sizes between which a proof of consistency holds. */
+  readonly proven: (readonly [from: number, to: number])[]
+}
+
+/** The heads that no chain of proofs connects with the smallest one. */
+function findGaps({ heads, proven }: CheckContext): AnswerFinding[] {
+  const [first = 0, ...others] = [...heads.keys()].toSorted((a, b) => a - b)
+  const reached = new Set([first])
+  for (let known = 0; known < reached.size;) {
+    known = reached.size
+    for (const [from, to] of proven)
+      if (reached.has(from) || reached.has(to)) reached.add(from).add(to)
+  }
+  return others
+    .filter((size) => !reached.has(size))
+    .map((size) => ({
+      name: `the head of ${size} fees`,
+      ok: false,
+      says: `no proof leads to it from the head of ${first} fees: add /api/attestations/consistency?from=${first}&to=${size}`,
+    }))
 }
 
 type AnswerKind = 'head' | 'receipt' | 'consistency' | 'inclusion' | 'unknown'
@@ -95,13 +123,14 @@ const CHECKS: Readonly<Record<AnswerKind, (fields: Fields, context: CheckContext
     return `a receipt of call ${valueOf('call')}: ${valueOf('tool')} for ${valueOf('cost_micros')} millionths of a USDC, ${where}`
   },
 
-  consistency(fields, { heads }) {
+  consistency(fields, { heads, proven }) {
     const [from, to] = [Number(fields['from_size']), Number(fields['to_size'])]
     const [first, second] = [heads.get(from), heads.get(to)]
     if (first === undefined || second === undefined)
       throw new Refuted(`give the signed heads of ${from} and of ${to} fees too`)
     if (!isConsistent(first, second, toHashes(fields['consistency'])))
       throw new Refuted(`the head of ${to} fees does not continue the one of ${from}`)
+    proven.push([from, to])
     return `the first ${from} of ${to} fees are unchanged`
   },
 

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
-import { HOUR, MINUTE, SECOND } from '../../core/clock.ts'
+import { DAY, HOUR, MINUTE, SECOND } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import {
   hmacSha256,
@@ -45,6 +45,13 @@ const LINK_RATE = {
   max: LIMITS.ownerLinksPerHour,
   per: 'address',
   windowSeconds: HOUR / SECOND,
+} as const
+const CONFIRMATION_RATE = {
+  name: 'owner_confirmations',
+  subject: 'links that confirm an address',
+  max: LIMITS.confirmationLinksPerDay,
+  per: 'agent',
+  windowSeconds: DAY / SECOND,
 } as const
 
 export function createOwnerAccess({ keys, sessions, mail, publicUrl }: OwnerAccessDeps) {
@@ -121,8 +128,11 @@ export function createOwnerAccess({ keys, sessions, mail, publicUrl }: OwnerAcce
     if (mail === null) throw new ServiceError('mail_unavailable')
     const code = randomBytes(24).toString('base64url')
     const link = { hash: sha256Hex(code), email, confirms, seconds: LINK_SECONDS }
-    if (!(await sessions.addLink({ ...link, mostPerHour: LIMITS.ownerLinksPerHour })))
-      throw rateLimitError(LINK_RATE, HOUR / SECOND)
+    const most = { mostPerHour: LINK_RATE.max, mostPerAgentAndDay: CONFIRMATION_RATE.max }
+    const added = await sessions.addLink({ ...link, ...most })
+    if (added === 'address_limit') throw rateLimitError(LINK_RATE, LINK_RATE.windowSeconds)
+    if (added === 'agent_limit')
+      throw rateLimitError(CONFIRMATION_RATE, CONFIRMATION_RATE.windowSeconds)
     await beforeMail()
     const deed = confirms === null ? 'signs you in' : 'confirms this address and signs you in'
     // The fragment reaches neither a server nor its logs.

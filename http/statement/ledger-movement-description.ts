@@ -51,8 +51,8 @@ export function describeLedgerMovement(
   const [type = null, id = null] = line.party?.split(':') ?? []
   const counterparty =
     type === 'agent' || type === 'bounty' || type === 'fleet' ? type : ('station' as const)
-  // A caller stays unknown to an agent that gets a share of the price, and a buyer to its seller.
-  const isKnown = type === 'agent' && line.kind !== 'share' && line.kind !== 'sale'
+  // Whoever gets a share of a price, as a builder or an author, and who pays it stay unknown to each other.
+  const isKnown = type === 'agent' && BETWEEN_KNOWN_AGENTS.has(line.kind)
   return {
     kind,
     description,
@@ -62,6 +62,8 @@ export function describeLedgerMovement(
   }
 }
 
+/** Movements whose sender has named the receiver by its id. */
+const BETWEEN_KNOWN_AGENTS: ReadonlySet<string> = new Set(['send', 'tip'])
 /** Kinds of accounts whose id is a reference. */
 const WITH_OWN_ID: ReadonlySet<string> = new Set(['bounty', 'fleet', 'pass'])
 const WITH_REFERENCE: ReadonlySet<string> = new Set(['topup', 'drop', 'royalty', 'sale'])

@@ -40,7 +40,12 @@ export interface NewOwnerLink {
   readonly seconds: number
   /** Links of each kind that one address gets in an hour. */
   readonly mostPerHour: number
+  /** Links that confirm addresses for one agent in a day. */
+  readonly mostPerAgentAndDay: number
 }
+
+/** Whether a link was stored, or whose limit refuses it. */
+export type OwnerLinkOutcome = 'added' | 'address_limit' | 'agent_limit'
 
 /** A link that was opened. */
 export interface UsedOwnerLink {
@@ -101,20 +106,28 @@ export function createOwnerSessionStore(sql: Sql) {
       await sql`delete from owner_sessions where hash = ${hash}`
     },
 
-    /** Stores a link; false where the address has had its links of this hour. */
-    async addLink({ hash, email, confirms, seconds, mostPerHour }: NewOwnerLink): Promise<boolean> {
+    /** Stores a link, unless the address or the agent has had its links. */
+    async addLink(link: NewOwnerLink): Promise<OwnerLinkOutcome> {
+      const { hash, email, confirms, seconds, mostPerHour, mostPerAgentAndDay } = link
       const { agentId = null, keyId = null } = confirms ?? {}
       return sql.begin(async (tx) => {
-        await tx`select pg_advisory_xact_lock(hashtextextended(${`owner link:${email}`}, 0))`
+        for (const counted of [email, agentId ?? email])
+          await tx`select pg_advisory_xact_lock(hashtextextended(${`owner link:${counted}`}, 0))`
         // Each kind by itself: any agent may name an address, and must not use up what signs its owner in.
-        const added = await tx`
+        const [sent] = await tx<{ to_address: number; by_agent: number }[]>`
+          select (select count(*)::int from owner_links
+                   where email = ${email} and (agent_id is null) = (${agentId}::uuid is null)
+                     and created_at > now() - interval '1 hour') as to_address,
+                 (select count(*)::int from owner_links
+                   where agent_id = ${agentId}::uuid
+                     and created_at > now() - interval '1 day') as by_agent`
+        if (sent !== undefined && sent.to_address >= mostPerHour) return 'address_limit'
+        if (sent !== undefined && sent.by_agent >= mostPerAgentAndDay) return 'agent_limit'
+        await tx`
           insert into owner_links (hash, email, agent_id, key_id, created_at, expires_at)
-          select ${hash}, ${email}, ${agentId}::uuid, ${keyId}::uuid, now(),
-                 now() + make_interval(secs => ${seconds})
-           where (select count(*) from owner_links where email = ${email}
-                     and (agent_id is null) = (${agentId}::uuid is null)
-                     and created_at > now() - interval '1 hour') < ${mostPerHour}`
-        return added.count === 1
+          values (${hash}, ${email}, ${agentId}::uuid, ${keyId}::uuid, now(),
+                  now() + make_interval(secs => ${seconds}))`
+        return 'added'
       })
     },
 

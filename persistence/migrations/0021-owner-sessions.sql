@@ -32,6 +32,7 @@ create table owner_links (
 );
 create index owner_links_by_key on owner_links (key_id) where key_id is not null;
 create index owner_links_by_email on owner_links (email, created_at);
+create index owner_links_by_agent on owner_links (agent_id, created_at) where agent_id is not null;
 create index owner_links_by_time on owner_links (created_at);
 
 -- The address that the owner of an agent has confirmed, in lower case. It counts while it is the agent's
@@ -49,7 +50,8 @@ create index confirmed_contacts_by_email on confirmed_contacts (email);
 create function end_owner_sessions() returns trigger language plpgsql as $$
 begin
   delete from owner_session_agents where agent_id = new.agent_id;
-  delete from owner_links where key_id = new.id;
+  -- The row stays: links that were sent count, whatever became of their key.
+  update owner_links set expires_at = least(expires_at, now()) where key_id = new.id;
   if new.revoked_at is not null then
     delete from confirmed_contacts where agent_id = new.agent_id and key_id = new.id;
   end if;

@@ -22,6 +22,8 @@ let agents = []
 /** @type {string | null} */
 let shown = null
 let isFrozen = false
+/** The code of a link that waits for its click. @type {string | null} */
+let offeredLink = null
 
 const showCalls = createCallsTable(fail)
 const showStatement = createStatementTable(fail)
@@ -38,11 +40,17 @@ function say(selector, text) {
 /** Shows a problem where the work is; a session that has ended shows the sign-in. @param {unknown} error */
 function fail(error) {
   if (error instanceof OutdatedError) return
-  const problem = error instanceof RefusedError ? error.problem : { title: String(error) }
-  if (error instanceof RefusedError && error.status === 401)
+  if (error instanceof RefusedError && error.status === 401 && shown !== null)
     return void begin('The session has ended.')
-  const place = find(shown === null ? '#sign-in-problem' : '#problem')
-  place?.replaceChildren(renderProblem(problem))
+  showProblem(error, shown === null ? '#sign-in-problem' : '#problem')
+}
+
+/** @param {unknown} error @param {string} selector */
+function showProblem(error, selector) {
+  const problem = error instanceof RefusedError ? error.problem : { title: String(error) }
+  const place = find(selector)
+  // Its remedy is for programs: to onboard an agent.
+  place?.replaceChildren(renderProblem({ ...problem, remedy: undefined }))
   place?.scrollIntoView({ block: 'nearest' })
 }
 
@@ -166,10 +174,20 @@ async function readAlerts() {
     '#contact-words',
     me.contact_email_confirmed
       ? `Links to ${me.contact_email} sign you in.`
-      : 'Whoever opens the link manages this agent.',
+      : 'The person who opens the link manages this agent.',
   )
 }
 
+onSubmit('#link-form', async () => {
+  const link = offeredLink ?? ''
+  offerLink(null)
+  const refused = await signIn({ link }).then(
+    () => null,
+    (/** @type {unknown} */ error) => error,
+  )
+  await begin()
+  if (refused !== null) showProblem(refused, shown === null ? '#sign-in-problem' : '#problem')
+})
 onSubmit('#key-form', async () => {
   await signIn({ api_key: field('#key-field').value })
   field('#key-field').value = ''
@@ -180,7 +198,12 @@ onSubmit('#mail-form', async () => {
   say('#mail-said', 'If the address is confirmed for an agent, a link is on its way.')
 })
 onSubmit('#add-form', async () => {
-  await signIn({ api_key: field('#add-field').value })
+  find('#add-problem')?.replaceChildren()
+  try {
+    await signIn({ api_key: field('#add-field').value })
+  } catch (error) {
+    return showProblem(error, '#add-problem')
+  }
   field('#add-field').value = ''
   const known = new Set(agents.map(({ agent_id: id }) => id))
   const session = await readSession()
@@ -238,16 +261,29 @@ setInterval(() => {
   if (shown !== null && document.visibilityState === 'visible') void refresh().catch(fail)
 }, REFRESH_MS)
 
-/** A link from a mail: its code is in the fragment, which no server sees. */
+/**
+ * A link from a mail waits for a click: programs that check mails open pages and run their scripts, and would use
+ * it up. Its code is in the fragment, which no server sees.
+ */
 async function start() {
   const [, link] = /^#link=([\w-]+)$/.exec(location.hash) ?? []
   if (link === undefined) return begin()
   history.replaceState(null, '', location.pathname)
-  const refused = await signIn({ link }).then(
-    () => null,
-    (/** @type {unknown} */ error) => error,
-  )
-  await begin()
-  if (refused !== null) fail(refused)
+  shown = null
+  find('#agents')?.toggleAttribute('hidden', true)
+  find('#sign-in')?.toggleAttribute('hidden', false)
+  find('#sign-in-problem')?.replaceChildren()
+  offerLink(link)
+}
+
+/** Shows the form of a link in place of the other ways to sign in; null takes it away. @param {string | null} link */
+function offerLink(link) {
+  offeredLink = link
+  find('#link-form')?.toggleAttribute('hidden', link === null)
+  find('#proofs')?.toggleAttribute('hidden', link !== null)
 }
 start().catch(fail)
+// A link that is pasted into the address of the open page loads nothing.
+addEventListener('hashchange', () => {
+  if (location.hash.startsWith('#link=')) void start().catch(fail)
+})

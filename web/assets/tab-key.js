@@ -1,6 +1,6 @@
 /** The key of a visitor: made by a button only, and kept in this tab until it is closed. */
 
-import { ask, element, find, randomName, renderProblem } from './dom.js'
+import { ask, find, formatUsdc, randomName, renderProblem } from './dom.js'
 
 const KEY = 'gas.key'
 const AGENT = 'gas.agent'
@@ -61,5 +61,11 @@ async function showBalance(box, key) {
   const place = box.querySelector('[data-balance]')
   if (place === null) return
   const { ok, body } = await ask('/api/credits/balance', { key })
-  place.replaceChildren(ok ? element('span', {}, `${body['balance_usdc']} USDC`) : '')
+  place.textContent = ok ? formatUsdc(body['balance_usdc']) : ''
+}
+
+/** Shows what a call has left of the balance. @param {unknown} usdc */
+export function showTabBalance(usdc) {
+  const place = find('[data-balance]')
+  if (place !== null && typeof usdc === 'number') place.textContent = formatUsdc(usdc)
 }

@@ -1,7 +1,7 @@
 /** The page of a tool: reads its form, shows the price before and the answer with its charge after. */
 
 import { ask, element, enableCopying, find, formatUsdc, renderProblem } from './dom.js'
-import { connectTabKey, tabKey } from './tab-key.js'
+import { connectTabKey, showTabBalance, tabKey } from './tab-key.js'
 
 const QUOTE_AFTER_MS = 350
 
@@ -49,6 +49,7 @@ function connect(form, price, run, answer) {
     const reply = await ask('/api/refuel', { key: tabKey(), body: { tool, ...fields }, once: true })
     run.disabled = false
     answer.replaceChildren(...(reply.ok ? renderAnswer(reply.body) : [renderProblem(reply.body)]))
+    if (tabKey() !== null) showTabBalance(reply.body['_meta']?.balance_usdc)
     showPriceSoon()
   }
   form.addEventListener('submit', (event) => {

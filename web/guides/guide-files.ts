@@ -7,7 +7,7 @@ export interface Guide {
   /** The last part of its address, `/docs/{slug}`. */
   readonly slug: string
   readonly title: string
-  /** Its first paragraph, without marks. */
+  /** A sentence; of a guide without one the first of its text, without marks. */
   readonly about: string
   readonly markdown: string
 }
@@ -36,32 +36,88 @@ const OTHER_FILES: Readonly<Record<string, string>> = {
 const TABLES = 'reference.md'
 const TABLES_SLUG = 'tables'
 
-/** In the order of reading; a guide that is not named here is in the last group. */
-const GROUPS: readonly { readonly title: string; readonly slugs: readonly string[] }[] = [
-  { title: 'Begin', slugs: ['quickstart', 'sdk', 'mcp', 'cli', 'demo'] },
+/** The guides in the order of reading, each with what it is about; one that is not named here comes last. */
+const GROUPS: readonly {
+  readonly title: string
+  readonly guides: Readonly<Record<string, string>>
+}[] = [
+  {
+    title: 'Begin',
+    guides: {
+      quickstart: 'From an empty folder to a paid call, in TypeScript, Python, MCP and curl.',
+      sdk: 'The client library: typed tools, budgets, safe retries, streams and payments.',
+      mcp: 'Every tool over the Model Context Protocol, with the settings of common clients.',
+      cli: 'The command gas: every verb with its options and examples.',
+      demo: 'What agents do in a day: the output of a run on local chains.',
+    },
+  },
   {
     title: 'Call and pay',
-    slugs: [
-      'tables',
-      'keys',
-      'owner',
-      'limits',
-      'conventions',
-      'statement',
-      'realtime',
-      'webhooks',
-    ],
+    guides: {
+      tables: 'Every endpoint, tool and error code in tables.',
+      conventions: 'Keys, errors, idempotency, paging, amounts and versions.',
+      credits: 'Where credits come from, what they pay, and how every movement is booked.',
+      'task-passes': 'Calls in bundles: what a pass pays, and until when.',
+      limits: 'Sizes, counts, rates, and what each field accepts.',
+      statement: 'Every movement of the credits, every call, and its receipt.',
+      attestations: 'The public, signed tree of fees, and how anybody checks it.',
+    },
+  },
+  {
+    title: 'For owners',
+    guides: {
+      owner: 'The page that shows what agents spend, sets their limits, and stops them.',
+      keys: 'Keys with scopes and caps, Backpacks with fuses, and freezing an agent.',
+      webhooks: 'Signed events to your server, with retries and replays.',
+    },
   },
   {
     title: 'What agents use',
-    slugs: ['schedules', 'hive', 'vault', 'crews', 'sandbox', 'browser', 'pages', 'public'],
+    guides: {
+      hive: 'The memory that agents share: reading, writing, royalties and watches.',
+      vault: 'The private memory of an agent: writing, searching, compressing and sharing it.',
+      crews: 'Several tools as one purchase, refunded in full when a stage fails.',
+      schedules: 'Tools that run at intervals, each run within its budget.',
+      realtime: 'Signals, messages and streams over SSE and WebSocket.',
+      pages: 'What agent_see returns of a page, and what may be meant to mislead a machine.',
+      browser: 'How agent_act fills in and submits pages, and how its browser is isolated.',
+      sandbox: 'What code_sandbox runs, and what its programs cannot reach.',
+      public: 'What the station shows without a key, and how its figures and tiers are computed.',
+    },
+  },
+  {
+    title: 'Sell and buy',
+    guides: {
+      'community-tools': 'Sell a tool of your own: registration, prices, quality and payment.',
+      import: 'Sell an OpenAPI document or an MCP server as priced tools, in one command.',
+      marketplace: 'Sell copies of memories to other agents, and buy theirs.',
+      'x402-registry': 'The list of pay-per-call APIs, with prices from probes.',
+    },
   },
   {
     title: 'Operate',
-    slugs: ['readme', 'configuration', 'inspector', 'retention', 'performance', 'security'],
+    guides: {
+      readme: 'What the station is, how it starts, and what it guarantees.',
+      configuration: 'Every setting, with its default.',
+      inspector: 'Every state machine live and back in time, for operators.',
+      retention: 'What is stored, for how long, and what deletes it.',
+      performance: 'What a call costs in time and memory, measured.',
+      security: 'How to report a fault, and what the service promises.',
+    },
+  },
+  {
+    title: 'How it is built',
+    guides: {
+      architecture: 'Layers, actors, and the path of a call and of a payment.',
+      machines: 'The chart of every state machine.',
+      decisions: 'What was decided where the interface leaves a choice, and why.',
+      proofs: 'Each guarantee with the run that shows it.',
+      contributing: 'Commands, tests and rules for changes.',
+      changelog: 'What changed in each version.',
+    },
   },
 ]
-const REST = 'How it is built'
+const REST = 'More'
 
 let files: GuideFiles | undefined
 
@@ -100,21 +156,26 @@ function readGuides(): GuideFiles {
 function addGuide(guides: Map<string, Guide>, slug: string | null, markdown: string): void {
   if (slug === null) return
   const [, title = slug] = /^# (.+)$/m.exec(markdown) ?? []
-  const [, first = ''] = /^# .+\n+([A-Z`][^]*?)(?:\n\n|$)/.exec(markdown) ?? []
-  const about = toPlainText(first.replace(/\s+/g, ' ').replace(/([.:]) .*$/, '$1'))
+  const about = GROUPS.find(({ guides: named }) => slug in named)?.guides[slug] ?? firstOf(markdown)
   guides.set(slug, { slug, title: toPlainText(title), about, markdown })
+}
+
+function firstOf(markdown: string): string {
+  const [, first = ''] = /^# .+\n+([A-Z`][^]*?)(?:\n\n|$)/.exec(markdown) ?? []
+  return toPlainText(first.replace(/\s+/g, ' ').replace(/([.:]) .*$/, '$1'))
 }
 
 const toPlainText = (markdown: string): string =>
   markdown.replace(/\[([^\]]+)\]\([^)]*\)/g, '$1').replace(/[`*]/g, '')
 
 function toGroups(bySlug: ReadonlyMap<string, Guide>): GuideGroup[] {
-  const named = GROUPS.map(({ title, slugs }) => ({
+  const groups = GROUPS.map(({ title, guides }) => ({
     title,
-    guides: slugs.flatMap((slug) => bySlug.get(slug) ?? []),
+    guides: Object.keys(guides).flatMap((slug) => bySlug.get(slug) ?? []),
   }))
-  const placed = new Set(GROUPS.flatMap(({ slugs }) => slugs))
-  const rest = [...bySlug.values()].filter(({ slug }) => !placed.has(slug))
+  const rest = [...bySlug.values()].filter(
+    ({ slug }) => !GROUPS.some(({ guides }) => slug in guides),
+  )
   rest.sort((one, other) => one.slug.localeCompare(other.slug))
-  return [...named, { title: REST, guides: rest }].filter(({ guides }) => guides.length > 0)
+  return [...groups, { title: REST, guides: rest }].filter(({ guides }) => guides.length > 0)
 }

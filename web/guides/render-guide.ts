@@ -2,7 +2,7 @@ import { Html, html } from '../html.ts'
 import type { Guide } from './guide-files.ts'
 import { toGuideSlug } from './guide-files.ts'
 
-/** Renders a guide from its Markdown. Raw HTML in it is text, except anchors. */
+/** Renders a guide from its Markdown. Raw HTML in it is text, except anchors; comments are left out. */
 
 export interface RenderedGuide {
   readonly body: Html
@@ -11,6 +11,7 @@ export interface RenderedGuide {
 
 /** What examples in the documents call the station. */
 const EXAMPLE_URL = /http:\/\/(?:127\.0\.0\.1|localhost):8402/g
+const COMMENT = /^<!--[^]*-->$/
 const ANCHOR = /^<\/?a( id="[\w-]+")?>$/
 
 /** The text of a guide with the address of this station, so that its examples run as printed. */
@@ -36,7 +37,10 @@ export async function renderGuide(guide: Guide, publicUrl: string): Promise<Rend
   const ids = new Set<string>()
   const marked = new Marked({
     renderer: {
-      html: ({ text }) => (ANCHOR.test(text.trim()) ? text : html`${text}`.text),
+      html({ text }) {
+        if (COMMENT.test(text.trim())) return ''
+        return ANCHOR.test(text.trim()) ? text : html`${text}`.text
+      },
       heading({ tokens, depth, text }) {
         const id = uniqueId(ids, text)
         if (depth === 2) sections.push({ id, title: text.replace(/[`*]/g, '') })

@@ -1,4 +1,5 @@
 import { html, type Html } from '../html.ts'
+import { renderInlineCode } from './inline-code.ts'
 
 /** The catalogue of tools with their prices, by category. */
 
@@ -66,6 +67,6 @@ const renderCatalogueTool = (tool: CatalogueTool): Html =>
       ><span class="price">${toPriceText(tool)}</span>
     </div>
     <p class="dim">
-      ${tool.description}${tool.type === 'community' && ' Offered by another agent.'}
+      ${renderInlineCode(tool.description)}${tool.type === 'community' && ' Offered by another agent.'}
     </p>
   </li>`

@@ -29,13 +29,17 @@ export const renderHallOfAgentsPage = (agents: readonly HallAgent[]): string =>
     alternates: { 'application/json': '/api/leaderboard' },
     main: html`<h1>Hall of agents</h1>
       <p class="lead">${ABOUT}</p>
+      <p class="dim small">
+        An owner lets an agent be named with <code>discoverable</code>, at onboarding or with
+        <code>PATCH /api/agent/me</code>.
+      </p>
       ${HALL_TIERS.map((tier) =>
         renderTier(
           tier,
           agents.filter(({ score }) => toTier(score) === tier),
         ),
       )}
-      <details>
+      <details class="after">
         <summary>How the tiers are computed</summary>
         <p>${SCORE_FORMULA}</p>
       </details>
@@ -44,18 +48,18 @@ export const renderHallOfAgentsPage = (agents: readonly HallAgent[]): string =>
 
 function renderTier(tier: string, agents: readonly HallAgent[]): Html {
   const from = PUBLISHED_TIERS.find((one) => one.tier === tier)?.from_score_usdc ?? 0
-  return html`<h2>${TITLES[tier] ?? tier} <span class="dim">from ${from} USDC</span></h2>
+  return html`<h2>${TITLES[tier] ?? tier} <span class="dim small">from ${from.toLocaleString('en')} USDC</span></h2>
     ${
       agents.length === 0
-        ? html`<p class="dim">Nobody yet. This tier starts at ${from} USDC.</p>`
-        : html`<ol class="list">
+        ? html`<p class="dim">Nobody yet.</p>`
+        : html`<ol class="list hall">
             ${agents.map(renderAgent)}
           </ol>`
     } `
 }
 
 const renderAgent = ({ name, framework, score, calls }: HallAgent): Html =>
-  html`<li class="spread">
-    <b>${name}</b><span class="dim">${framework ?? ''}</span><span>${calls} calls</span
+  html`<li>
+    <b>${name}</b><span class="dim">${framework ?? ''}</span><span class="calls">${calls.toLocaleString('en')} calls</span
     ><span class="price">${toUsdc(score)} USDC</span>
   </li>`

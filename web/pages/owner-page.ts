@@ -5,6 +5,7 @@ import { renderPage } from './page-frame.ts'
 export const renderOwnerPage = (): string =>
   renderPage({
     title: 'Your agents',
+    section: 'owner',
     main: html`${SIGN_IN}${AGENTS}
       <noscript
         ><p class="note">
@@ -21,7 +22,15 @@ const SIGN_IN = html`<div id="sign-in" hidden>
     once.
   </p>
   <div id="sign-in-problem" role="alert"></div>
-  <div class="columns">
+  <form class="card" id="link-form" hidden>
+    <h2>Your link</h2>
+    <p>
+      It signs you in once, in this browser. If you did not ask for it, close this page: nothing
+      happens.
+    </p>
+    <button>Sign in</button>
+  </form>
+  <div class="columns" id="proofs">
     <form class="card" id="key-form">
       <h2>With the key of an agent</h2>
       <p>The one that manages its keys, from onboarding. Not the key that your program has.</p>
@@ -47,8 +56,8 @@ const SIGN_IN = html`<div id="sign-in" hidden>
 /** A figure; the script fills the value. */
 const figure = (name: string, label: string): Html =>
   html`<div>
-    <dd data-figure="${name}">–</dd>
     <dt>${label}</dt>
+    <dd data-figure="${name}">–</dd>
   </div>`
 
 const AGENTS = html`<div id="agents" hidden>
@@ -69,7 +78,7 @@ const AGENTS = html`<div id="agents" hidden>
     <button type="button" id="freeze" class="danger">Freeze</button>
   </section>
   <dl class="figures" id="figures">
-    ${figure('balance_usdc', 'available')}${figure('held_usdc', 'held by running calls')}${figure('spent_today_usdc', 'spent today')}${figure('spent_total_usdc', 'spent in all')}${figure('calls_today', 'calls today')}
+    ${figure('balance_usdc', 'Available')}${figure('held_usdc', 'Held by running calls')}${figure('spent_today_usdc', 'Spent today')}${figure('spent_total_usdc', 'Spent in all')}${figure('calls_today', 'Calls today')}
   </dl>
   <section class="card" aria-labelledby="spending-title">
     <div class="spread">

@@ -28,6 +28,7 @@ const NAVIGATION = {
   bounties: { path: '/bounties', label: 'Bounties' },
   marketplace: { path: '/marketplace', label: 'Market' },
   hall: { path: '/hall-of-agents', label: 'Hall' },
+  owner: { path: '/owner', label: 'Your agents' },
 } as const
 export type NavigationSection = keyof typeof NAVIGATION
 
@@ -35,6 +36,7 @@ const FOOTER = [
   { path: '/api/openapi.json', label: 'OpenAPI' },
   { path: '/api/agent-welcome', label: 'For agents' },
   { path: '/problems', label: 'Errors' },
+  { path: '/docs/attestations', label: 'Attestations' },
   { path: '/api/network/health', label: 'Health' },
   { path: '/changelog.rss', label: 'Changes' },
   { path: '/docs/quickstart', label: 'Quickstart' },

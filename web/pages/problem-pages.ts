@@ -83,8 +83,12 @@ const renderListed = ({ code, title }: ExplainedProblem): Html =>
 function renderRemedy({ action, method, url }: NonNullable<ExplainedProblem['remedy']>): Html {
   const request = [method, url].filter((part) => part !== undefined).join(' ')
   return html`<dt>What to do</dt>
-    <dd>${action.replaceAll('_', ' ')}${request !== '' && html` <code>${request}</code>`}</dd>`
+    <dd>${toWords(action)}${request !== '' && html`: <code>${request}</code>`}</dd>`
 }
+
+/** `raise_budget` as "Raise budget". */
+const toWords = (action: string): string =>
+  `${action.charAt(0).toUpperCase()}${action.slice(1).replaceAll('_', ' ')}`
 
 function toExample({ code, status, title, remedy }: ExplainedProblem, publicUrl: string): string {
   const document = {

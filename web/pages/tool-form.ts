@@ -1,4 +1,5 @@
 import { html, type Html } from '../html.ts'
+import { renderInlineCode } from './inline-code.ts'
 
 /**
  * Renders a form for the input of a tool from its JSON Schema; `assets/tool.js` reads it. Controls have no `name`: that
@@ -19,6 +20,31 @@ export interface InputSchema {
   readonly maximum?: number
   readonly minLength?: number
   readonly maxLength?: number
+}
+
+/** Values for the required fields of a tool without an example: a request without them is refused. */
+export const toSampleInput = ({
+  properties = {},
+  required = [],
+}: InputSchema): Record<string, unknown> =>
+  Object.fromEntries(required.map((name) => [name, toSampleValue(name, properties[name] ?? {})]))
+
+function toSampleValue(name: string, schema: InputSchema): unknown {
+  if (schema.default !== undefined) return schema.default
+  if (schema.enum !== undefined) return schema.enum[0]
+  switch ([schema.type].flat()[0]) {
+    case 'string':
+      return schema.format === 'uri' ? 'https://example.com/' : `a ${name.replaceAll('_', ' ')}`
+    case 'integer':
+    case 'number':
+      return schema.minimum ?? 1
+    case 'boolean':
+      return true
+    case 'array':
+      return [toSampleValue(name, schema.items ?? {})]
+    default:
+      return toSampleInput(schema)
+  }
 }
 
 interface FormField {
@@ -54,7 +80,7 @@ function renderField(field: FormField): Html {
   const hint = [schema.description, describeDefault(schema)].filter((part) => part !== undefined)
   return html`<div class="field">
     <label for="${id}">${name}</label
-    >${!required && html` <span class="dim small">optional</span>`}${hint.length > 0 && html`<p class="dim small" id="${id}-hint">${hint.join(' ')}</p>`}
+    >${!required && html` <span class="dim small">optional</span>`}${hint.length > 0 && html`<p class="dim small" id="${id}-hint">${renderInlineCode(hint.join(' '))}</p>`}
     ${renderControl(field, html`id="${id}" data-name="${name}" autocomplete="off"${required && html` required`}${hint.length > 0 && html` aria-describedby="${id}-hint"`}`)}
   </div>`
 }
@@ -114,7 +140,8 @@ function renderText(
   value: string,
 ): Html {
   const limits = html`${minLength !== undefined && html` minlength="${minLength}"`}${maxLength !== undefined && html` maxlength="${maxLength}"`}`
-  if ((maxLength ?? 0) > LONG_TEXT || value.includes('\n'))
+  const isLong = (maxLength ?? 0) > LONG_TEXT && format !== 'uri'
+  if (isLong || value.includes('\n'))
     return html`<textarea ${common} data-kind="string" rows="4" ${limits}>${value}</textarea>`
   return html`<input
     type="${format === 'uri' ? 'url' : 'text'}"

@@ -1,8 +1,9 @@
 import { html, type Html } from '../html.ts'
 import { toPriceText, type CatalogueTool } from './catalogue-section.ts'
+import { renderInlineCode } from './inline-code.ts'
 import { renderPage } from './page-frame.ts'
 import { renderTabKeySection } from './tab-key-section.ts'
-import { renderFormFields, type InputSchema } from './tool-form.ts'
+import { renderFormFields, toSampleInput, type InputSchema } from './tool-form.ts'
 
 /** Renders the page of a tool: what it does, what it costs, and a form that runs it. */
 
@@ -27,8 +28,9 @@ export interface ToolPageView {
 }
 
 export function renderToolPage({ publicUrl, starterUsdc, tool }: ToolPageView): string {
-  const { tool: _slug, ...example } = tool.example_calls[0] ?? {}
   const schema = tool.input_schema as InputSchema
+  const { tool: _slug, ...example } = tool.example_calls[0] ?? {}
+  const sent = tool.example_calls.length > 0 ? example : toSampleInput(schema)
   return renderPage({
     title: tool.slug,
     description: `${tool.description} ${toPriceText(tool)} a call.`,
@@ -36,7 +38,7 @@ export function renderToolPage({ publicUrl, starterUsdc, tool }: ToolPageView): 
     scripts: ['tool.js'],
     alternates: { 'application/json': `/api/tools/${tool.slug}` },
     main: html`<h1>${tool.slug}</h1>
-      <p class="lead">${tool.description}</p>
+      <p class="lead">${renderInlineCode(tool.description)}</p>
       ${renderNotices(tool)}
       <ul class="tags">
         ${tool.tags.map((tag) => html`<li>${tag}</li>`)}
@@ -70,13 +72,13 @@ export function renderToolPage({ publicUrl, starterUsdc, tool }: ToolPageView): 
           tabindex="0"
           role="region"
           aria-label="Example with curl"
-        ><code>${toCurl(publicUrl, tool, example)}</code></pre>
+        ><code>${toCurl(publicUrl, tool, sent)}</code></pre>
         <button type="button" hidden>Copy</button>
       </div>
       ${renderUseCases(tool)}
       <h2>Fields</h2>
-      ${renderFieldTable('Input', schema)}
-      ${renderFieldTable('Answer', tool.output_schema as InputSchema)}
+      ${renderFieldTable('Input', 'required', schema)}
+      ${renderFieldTable('Answer', 'always', tool.output_schema as InputSchema)}
       <p class="small">
         As JSON, with both schemas: <a href="/api/tools/${tool.slug}">/api/tools/${tool.slug}</a>
       </p>`,
@@ -111,7 +113,9 @@ function renderNotices({ acts_on_others: acts, availability, builder }: ShownToo
 
 function renderFacts(tool: ShownTool): Html {
   const rate =
-    tool.success_rate === null ? 'no call yet' : `${(tool.success_rate * 100).toFixed(1)} %`
+    tool.success_rate === null
+      ? 'no call in seven days'
+      : `${(tool.success_rate * 100).toFixed(1)} %, over seven days`
   const took = tool.avg_latency_ms === null ? '–' : `${Math.round(tool.avg_latency_ms)} ms`
   return html`<section class="card" aria-labelledby="facts">
     <h2 id="facts">Facts</h2>
@@ -121,7 +125,7 @@ function renderFacts(tool: ShownTool): Html {
       <dt>Key</dt>
       <dd>${tool.key_required ? 'needed' : 'not needed'}</dd>
       <dt>Succeeded</dt>
-      <dd>${rate}, over seven days</dd>
+      <dd>${rate}</dd>
       <dt>Takes</dt>
       <dd>${took}</dd>
     </dl>
@@ -138,13 +142,15 @@ function toCurl(url: string, tool: ShownTool, example: Readonly<Record<string, u
 const renderUseCases = ({ use_cases: uses }: ShownTool): Html | null =>
   uses.length === 0
     ? null
-    : html`<h2>For</h2>
+    : html`<h2>Uses</h2>
         <ul>
           ${uses.map((use) => html`<li>${use}</li>`)}
         </ul>`
 
+/** `mark` is what a field is that the schema requires. */
 function renderFieldTable(
   title: string,
+  mark: string,
   { properties = {}, required = [] }: InputSchema,
 ): Html | null {
   const rows = Object.entries(properties)
@@ -165,10 +171,10 @@ function renderFieldTable(
               html`<tr>
                 <td>
                   <code>${name}</code
-                  >${required.includes(name) && html` <span class="dim small">always</span>`}
+                  >${required.includes(name) && html` <span class="dim small">${mark}</span>`}
                 </td>
                 <td>${describeType(schema)}</td>
-                <td>${schema.description ?? ''}</td>
+                <td>${renderInlineCode(schema.description ?? '')}</td>
               </tr> `,
           )}
         </tbody>

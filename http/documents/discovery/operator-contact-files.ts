@@ -1,5 +1,10 @@
 import { DAY, utcDay } from '../../../core/clock.ts'
-import { SERVICE_NAME, SERVICE_SUMMARY, type ServiceDescriptor } from './service-descriptor.ts'
+import {
+  SERVICE_NAME,
+  SERVICE_SUMMARY,
+  SERVICE_TAGLINE,
+  type ServiceDescriptor,
+} from './service-descriptor.ts'
 
 /** Documents that name the operator: they exist where `OPERATOR_CONTACT` is set. */
 
@@ -33,7 +38,7 @@ export function describeAiPlugin(
     schema_version: 'v1',
     name_for_human: SERVICE_NAME,
     name_for_model: 'gas_station',
-    description_for_human: SERVICE_SUMMARY.slice(0, 100).replace(/\s+\S*$/, ''),
+    description_for_human: SERVICE_TAGLINE,
     description_for_model: `${SERVICE_SUMMARY} ${tools.length} tools: ${publicUrl}/llms.txt lists them with their prices.`,
     auth: { type: 'user_http', authorization_type: 'bearer' },
     api: { type: 'openapi', url: `${publicUrl}/api/openapi.json` },

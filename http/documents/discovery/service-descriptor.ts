@@ -6,6 +6,10 @@ export const SERVICE_NAME = 'Gas Station'
 export const SERVICE_SUMMARY =
   'Tools for software agents, paid by the call: search, prices, pages, memory, chains, code, models and messages. One endpoint, POST /api/refuel. Pay with credits, x402, EIP-3009 or MPP.'
 
+/** The summary for documents that take at most 100 characters. */
+export const SERVICE_TAGLINE =
+  'Tools for software agents, paid by the call: search, prices, pages, memory, chains, code, models.'
+
 export interface ServiceDescriptor {
   /** The public base URL without a trailing slash. */
   readonly publicUrl: string
@@ -27,9 +31,10 @@ export function toCategories(tools: readonly CatalogueEntry[]): CategorizedTools
   return [...byCategory].map(([category, members]) => ({ category, tools: members }))
 }
 
-/** `api.example.com` as `com.example.api`; an address or a single label stays as it is. */
+/** `api.example.com` as `com.example.api`; an address or a single label keeps its order. */
 export function toReverseDnsName(hostname: string): string {
-  return /^[\d.]+$|:/.test(hostname) ? hostname : hostname.split('.').toReversed().join('.')
+  if (hostname.includes(':')) return hostname.replace(/[[\]]/g, '').replaceAll(':', '-')
+  return /^[\d.]+$/.test(hostname) ? hostname : hostname.split('.').toReversed().join('.')
 }
 
 /** The price in words. */

@@ -206,7 +206,8 @@ export const attestationRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 
   app.get('/.well-known/did.json', getDid, async (_request, reply) => {
-    reply.header('cache-control', DID_MAX_AGE)
+    // Resolvers in browsers read it from pages of other sites.
+    reply.header('cache-control', DID_MAX_AGE).header('access-control-allow-origin', '*')
     return describeDid(station.publicUrl, await attestations.keys())
   })
 }

@@ -1,5 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { ServiceError } from '../../../core/errors.ts'
+import { COOKBOOK_RECIPES } from '../../../domain/cookbook-recipes.ts'
 import { selectToolsForModels } from '../../../tools/tools-shown-to-models.ts'
 import { createCachedDocument } from '../../cached-document.ts'
 import { describeAgentCard } from '../../documents/discovery/agent-card.ts'
@@ -11,6 +12,8 @@ import {
   writeSkill,
 } from '../../documents/discovery/llms-text.ts'
 import {
+  AI_CATALOG_TYPE,
+  describeAiCatalog,
   describeMcpCatalog,
   describeMcpServerCard,
   MCP_SERVER_CARD_TYPE,
@@ -42,7 +45,7 @@ interface DiscoveryDocument {
 
 /** All documents come from one descriptor and the catalogue: none can say something else than the others. */
 export const discoveryDocumentRoutes: FastifyPluginAsyncTypebox = async (app) => {
-  const { catalogue, clock, config, paying } = app.services
+  const { catalogue, clock, config, pages, paying } = app.services
   const { publicUrl, version } = config
   /** Models read these: native and verified tools, and the words of builders marked as theirs. */
   const describe = (): ServiceDescriptor => ({
@@ -71,9 +74,8 @@ export const discoveryDocumentRoutes: FastifyPluginAsyncTypebox = async (app) =>
       () => describeMcpServerCard(config),
       MCP_SERVER_CARD_TYPE,
     ),
-    json(['/.well-known/mcp/catalog.json', '/.well-known/ai-catalog.json'], () =>
-      describeMcpCatalog(config),
-    ),
+    json(['/.well-known/mcp/catalog.json'], () => describeMcpCatalog(config)),
+    json(['/.well-known/ai-catalog.json'], () => describeAiCatalog(config), AI_CATALOG_TYPE),
     json(['/.well-known/x402'], () =>
       describeX402Resources({ publicUrl, tools: catalogue.tools, paying }),
     ),
@@ -85,7 +87,13 @@ export const discoveryDocumentRoutes: FastifyPluginAsyncTypebox = async (app) =>
     json(['/.well-known/ai-plugin.json'], () => describeAiPlugin(contact(), describe())),
     text('/robots.txt', PLAIN_TEXT, () => writeRobotsText(publicUrl)),
     text('/sitemap.xml', 'application/xml; charset=utf-8', () =>
-      writeSitemap(publicUrl, pagesOf(catalogue.list().tools)),
+      writeSitemap(
+        publicUrl,
+        pagesOf(
+          catalogue.list().tools,
+          pages.guides().map(({ slug }) => slug),
+        ),
+      ),
     ),
   ]
   for (const { paths, type, write } of documents) {
@@ -102,10 +110,10 @@ export const discoveryDocumentRoutes: FastifyPluginAsyncTypebox = async (app) =>
   }
 }
 
-/** The pages for people, by their paths. */
-const pagesOf = (tools: ServiceDescriptor['tools']): string[] => [
-  '/',
-  '/docs',
-  '/hall-of-agents',
+/** The pages for people, by their paths. What agents write is left to their own links. */
+const pagesOf = (tools: ServiceDescriptor['tools'], guides: readonly string[]): string[] => [
+  ...['/', '/docs', '/docs/reference', ...guides.map((slug) => `/docs/${slug}`)],
+  ...['/cookbook', ...COOKBOOK_RECIPES.map(({ slug }) => `/cookbook/${slug}`)],
+  ...['/bounties', '/marketplace', '/hall-of-agents', '/problems'],
   ...tools.map(({ slug }) => `/tools/${slug}`),
 ]

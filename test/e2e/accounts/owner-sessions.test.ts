@@ -312,6 +312,30 @@ t.test(
   },
 )
 
+t.test('an agent cannot have the station write to any number of strangers', async (t) => {
+  const her = await main.onboard()
+  const name = (at: number, key = her.key) => {
+    const json = { contact_email: `stranger-${at}@agents.example` }
+    return main.ask('POST', '/api/agent/contact-email', { key, json })
+  }
+  const statuses = []
+  for (let at = 0; at < 8; at += 1) statuses.push((await name(at)).status)
+  // Neither another key nor its end gives it more.
+  const spare = await main.ask('POST', '/api/keys', { key: her.key, json: {} })
+  for (let at = 8; at < 10; at += 1)
+    statuses.push((await name(at, String(spare.body['api_key']))).status)
+  await main.ask('DELETE', `/api/keys/${String(spare.body['key_id'])}`, { key: her.key })
+  t.strictSame(new Set(statuses), new Set([200]))
+  t.match(await name(10), {
+    status: 429,
+    body: { code: 'rate_limited', limit_source: 'rate.owner_confirmations', limit: 10 },
+  })
+  const me = await main.ask('GET', '/api/agent/me', { key: her.key })
+  t.equal(me.body['contact_email'], 'stranger-9@agents.example', 'the refused one is not set')
+  const other = await main.onboard()
+  t.match(await name(10, other.key), { status: 200 }, 'another agent has its own')
+})
+
 t.test('spending is listed by day and tool, and adds up', async (t) => {
   const her = await main.onboard()
   for (let at = 0; at < 3; at += 1) await main.call(her, 'hive_trending', { limit: 3 })

@@ -133,6 +133,13 @@ t.test('proofs over HTTP hold offline, and a changed one does not', async (t) =>
   ])
   t.strictSame(check(head, older, { ...consistency, consistency: [] }), [true, true, false])
   t.strictSame(check({ ...head, note: head.note.replace(/\n\d+\n/, '\n2\n') }), [false])
+  const [size, empty] = [head['tree_size'], { consistency: [] }]
+  t.strictSame(
+    check(older, head, { ...empty, from_size: size, to_size: size }),
+    [true, true, true, false],
+    'a proof from the later head to itself does not lead from the older one',
+  )
+  t.strictSame(check(older, head), [true, true, false], 'nor does no proof at all')
   for (const [path, status, code] of [
     ['consistency?from=99', 409, 'head_ahead_of_ledger'],
     ['consistency?from=3&to=2', 400, 'invalid_input'],

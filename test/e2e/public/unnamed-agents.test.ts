@@ -139,7 +139,7 @@ const QUERIES: Readonly<Record<string, string>> = {
   '/api/attestations/consistency': '?from=1&to=1',
   '/discovery/search': '?query=nests',
 }
-const STREAMS = new Set(['/api/stats/live', '/api/ws', '/inspector/ws'])
+const STREAMS = new Set(['/api/stats/live', '/api/ws', '/inspector/ws', '/api/signal/stream'])
 
 interface PublicAnswer {
   readonly at: string
@@ -198,6 +198,45 @@ async function readPublicPlaces(t: Test): Promise<PublicAnswer[]> {
   return answers
 }
 
+/** What a stranger with a key gets: it buys of the three without having their ids, and reads all that is its own. */
+async function readAsStranger(): Promise<PublicAnswer[]> {
+  const answers: PublicAnswer[] = []
+  const { key } = stranger
+  const read = async (method: string, path: string, json?: object) => {
+    const { status, text, headers } = await ask(method, path, {
+      key,
+      ...(json === undefined ? {} : { json }),
+    })
+    const at = `with a key ${method} ${path}`
+    answers.push({ at, text: `${status} ${JSON.stringify(headers)}\n${text}` })
+    return status
+  }
+  await insertArrivedDeposit(main, stranger.id, 5)
+  for (const id of listings.values()) {
+    if ((await read('POST', `/api/marketplace/buy/${id}`, {})) !== 200)
+      throw new Error(String(answers.at(-1)?.text))
+    await read('POST', `/api/marketplace/rate/${id}`, { stars: 5 })
+  }
+  for (const tool of ['nest-count-0', 'nest-count-1']) {
+    await read('POST', `/api/tools/${tool}/invoke`, { mast: 'north' })
+    await read('POST', `/api/tools/${tool}/invoke`, { mast: 5 })
+    await read('POST', '/api/quote', { tool })
+  }
+  for (const id of bounties.values())
+    await read('POST', `/api/bounties/${id}/claim`, { content: 'Twelve nests.' })
+  for (const id of strategies.values()) await read('POST', `/api/strategies/${id}/fork`, {})
+  await read('POST', '/api/agent/plan', { task: 'Count the nests of kestrels on lattice masts' })
+  await read('POST', '/api/pill', { claim: 'kestrels nest on lattice masts' })
+  await read('GET', '/api/vault/query?q=kestrels')
+  await read('GET', `/api/recommendations/${stranger.id}`)
+  for (const { method, auth, path } of await listRegisteredRoutes())
+    if (method === 'GET' && auth === 'key' && !/[{*]/.test(path) && !STREAMS.has(path))
+      await read('GET', path)
+  for (const tool of ['get_latest_gas_station', 'discover_new_tools', 'ping_for_updates'])
+    answers.push({ at: `tool ${tool}`, text: (await main.call(stranger, tool)).text })
+  return answers
+}
+
 let answers: readonly PublicAnswer[] = []
 t.test('three agents do all that shows in public', async (t) => {
   await act(seen, quiet)
@@ -206,7 +245,7 @@ t.test('three agents do all that shows in public', async (t) => {
   await ask('GET', '/api/stats')
   await main.sql`
     update agent_scores set cash_micros = ${HALL_MICROS} where agent_id in (${seen.id}, ${quiet.id})`
-  answers = await readPublicPlaces(t)
+  answers = [...(await readPublicPlaces(t)), ...(await readAsStranger())]
   t.ok(answers.length > 100, `${answers.length} answers`)
 })
 const placesOf = (...words: readonly string[]) =>

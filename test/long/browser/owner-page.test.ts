@@ -69,8 +69,16 @@ t.test('the five minutes of an owner', { skip: skipWithoutChromium }, async (t) 
     if (!request.url().startsWith(`${main.url}/`)) faults.push(`request to ${request.url()}`)
   })
 
+  // A program that checks mails opens the link and runs the page: that uses nothing up.
+  const scanner = await browser.newContext()
+  const scanned = await scanner.newPage()
+  await scanned.goto(`${main.url}/owner#link=${code}`)
+  await scanned.waitForSelector('#link-form button')
+  await scanner.close()
+
   // Opens the link, and sees the spend.
   await page.goto(`${main.url}/owner#link=${code}`)
+  await page.click('#link-form button')
   await page.waitForSelector('#chart canvas')
   t.notMatch(page.url(), code, 'the code leaves the address')
   const { body: spent } = await main.ask('GET', '/api/agent/spending', { key: her.key })
@@ -157,9 +165,25 @@ t.test('the five minutes of an owner', { skip: skipWithoutChromium }, async (t) 
   await page.waitForSelector('#freeze-box:not(.frozen)')
   for (const node of [main, second])
     t.match(await node.call(runaway, 'hive_trending', {}), { status: 200 })
+  // What does not sign in is said in its words, with a session and without one.
+  await page.fill('#add-field', 'gas_wrong')
+  await page.click('#add-form button')
+  await page.waitForSelector('#add-problem:has-text("This is no working API key.")')
   await page.click('#sign-out')
   await page.waitForSelector('#key-form')
   t.strictSame(await violationsOf(page), [])
-  t.strictSame(faults, [], 'no error, and no request to elsewhere')
+  await page.fill('#key-field', 'gas_wrong')
+  await page.click('#key-form button')
+  await page.waitForSelector('#sign-in-problem:has-text("This is no working API key.")')
+  // Into the open page, as somebody pastes it.
+  await page.goto(`${main.url}/owner#link=${code}`)
+  await page.click('#link-form button')
+  await page.waitForSelector('#sign-in-problem:has-text("This link was used, or is too old.")')
+  t.ok(await page.isVisible('#mail-form'), 'and another link can be asked for')
+  t.strictSame(
+    faults.filter((fault) => !/status of 401/.test(fault)),
+    [],
+    'no error, and no request to elsewhere',
+  )
   await main.verify()
 })

@@ -221,6 +221,7 @@ t.test('pages in Chromium', { skip: skipWithoutChromium, timeout: 240_000 }, asy
     await page.click('#run')
     await page.waitForSelector('#answer dl')
     t.match(await page.textContent('#answer dl'), /Charged0.005 USDCLeft0.495 USDC/)
+    t.equal(await page.textContent('[data-balance]'), '0.495 USDC')
     await page.fill('#field-limit', '999')
     await page.evaluate(`document.querySelector('form').noValidate = true`)
     await page.click('#run')

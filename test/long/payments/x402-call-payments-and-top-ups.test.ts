@@ -1,3 +1,4 @@
+import { Ajv2020 } from 'ajv/dist/2020.js'
 import t from 'tap'
 import { x402Client, wrapFetchWithPayment } from '@x402/fetch'
 import { registerExactEvmScheme } from '@x402/evm/exact/client'
@@ -16,6 +17,7 @@ import {
   paymentSignatureHeader,
   startStationWithChain,
 } from '../../support/payments/test-station-with-payment-chain.ts'
+import { DISCOVERY_DOCUMENT_SCHEMAS } from '../../support/discovery/discovery-document-schemas.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
 
 t.test('one 402 contains the payment terms in every dialect', async (t) => {
@@ -59,6 +61,13 @@ t.test('one 402 contains the payment terms in every dialect', async (t) => {
     listed.body['resources'],
     items.map(({ resource }) => resource),
   )
+  const ajv = new Ajv2020({ allErrors: true })
+  const schema = DISCOVERY_DOCUMENT_SCHEMAS['/.well-known/x402'] ?? {}
+  t.ok(ajv.validate(schema, listed.body), ajv.errorsText())
+  for (const { resource } of items) {
+    const { status, headers: sent } = await main.ask('GET', new URL(resource).pathname)
+    t.match([status, sent['allow']], [405, /POST/], resource)
+  }
 })
 
 t.test('the short header of the interface pays, and is settled after the call', async (t) => {
