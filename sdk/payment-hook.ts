@@ -1,7 +1,8 @@
 import { SpendingCaps, toMicroUsdc, type SpendingCapOptions } from './spending-caps.ts'
-import { PaymentNotMade, type PaymentRequired } from './station-errors.ts'
+import { GasStationError, PaymentNotMade, type PaymentRequired } from './station-errors.ts'
 import { refusalHeaders, type TransportRequest } from './station-transport.ts'
 import { encodeBase64OfJson, type PayableWay, type X402Offer } from './payment-terms.ts'
+import { isQuotedPrice, type QuotedPrice } from './quoted-price.ts'
 import {
   signPermit,
   signSolanaTransfer,
@@ -39,18 +40,6 @@ export interface PaymentOptions extends SpendingCapOptions {
   readonly assets?: Readonly<Record<string, PinnedAsset>>
 }
 
-/** The part of a quote that a payment is compared with. */
-export interface QuotedPrice {
-  readonly price_usdc: number
-  readonly offers: readonly {
-    readonly protocol: string
-    readonly network: string
-    readonly asset: string
-    readonly pay_to: string
-    readonly amount: string
-  }[]
-}
-
 const USDC: Readonly<Record<string, PinnedAsset>> = {
   'eip155:8453': {
     asset: '0x833589fcd6edb6e08f4c7c32d4f71b54bda02913',
@@ -76,6 +65,8 @@ const USDC: Readonly<Record<string, PinnedAsset>> = {
 
 /** Payments that are sent again when their call is repeated under the same key. */
 const MAX_KEPT_PAYMENTS = 1_000
+/** Prices have six; an asset with fewer could not be compared with them. */
+const MIN_DECIMALS = 6
 /** A difference of the clocks up to this is bridged; beyond it one of them is wrong. */
 const MAX_CLOCK_DIFFERENCE_S = 600
 
@@ -100,6 +91,9 @@ export class PaymentHook {
   >()
 
   constructor(options: PaymentOptions) {
+    for (const [network, { decimals }] of Object.entries(options.assets ?? {}))
+      if (!Number.isSafeInteger(decimals) || decimals < MIN_DECIMALS)
+        throw new GasStationError('invalid_asset', `the asset of ${network} has too few decimals`)
     this.#options = options
     this.#caps = new SpendingCaps(options)
   }
@@ -119,7 +113,9 @@ export class PaymentHook {
         required,
       )
     }
-    const quoted = await quote()
+    const quoted: unknown = await quote()
+    if (!isQuotedPrice(quoted))
+      throw notMade('quote_malformed', 'nothing was paid: what came is no quote', required)
     const faults = ways.map((way) => this.#faultOf(way, quoted))
     const chosen = ways[faults.indexOf(null)]
     if (chosen === undefined)

@@ -37,12 +37,12 @@ export async function* followSignals(
       const headers: Record<string, string> = cursor === null ? {} : { 'last-event-id': cursor }
       const response = await transport.open({ method: 'GET', path, headers, signal })
       for await (const { id, event, data } of readSseEvents(response)) {
-        failures = 0
         // Delivery is at least once, and each connection says where it starts.
         const seen = event === 'ready' ? opened : id !== null && isUpTo(id, cursor)
         opened = true
         cursor = id ?? cursor
         if (event !== '' && !seen) yield toSignalEvent(event, data, cursor)
+        failures = 0
       }
     } catch (error) {
       signal?.throwIfAborted()

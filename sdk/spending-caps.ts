@@ -73,8 +73,16 @@ export class SpendingCaps {
   }
 
   async #load(now: number): Promise<SignedSpend[]> {
-    const stored = (await this.#options.store?.load()) ?? []
+    const stored: unknown = (await this.#options.store?.load()) ?? []
+    // Spends that cannot be counted would be spent again.
+    if (!Array.isArray(stored) || !stored.every(isSpend))
+      throw new GasStationError('invalid_store', 'the store returned what no hook has saved in it')
     // A time in the future means that a clock was set: it counts as now.
     return stored.map(({ at, micros }) => ({ micros, at: now - Math.max(0, Date.now() - at) }))
   }
+}
+
+const isSpend = (spend: unknown): spend is SignedSpend => {
+  const { at, micros } = (spend ?? {}) as Partial<SignedSpend>
+  return Number.isFinite(at) && Number.isSafeInteger(micros) && Number(micros) >= 0
 }

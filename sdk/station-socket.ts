@@ -1,13 +1,20 @@
 import {
   GasStationError,
+  NotAllowed,
   NotAStation,
   StreamBroken,
   toStationRefusal,
+  Unauthenticated,
   type StationProblem,
 } from './station-errors.ts'
 import { pauseFor, type StationTransport } from './station-transport.ts'
 
 /** A WebSocket of subprotocol `gas.v1` that resumes its session, and repeats what was not answered. */
+
+interface SocketClosing {
+  readonly code: number
+  readonly reason?: string
+}
 
 /** The part of a WebSocket that is used; the one of browsers and Node 22, and the one of `ws`. */
 export interface WebSocketLike {
@@ -16,7 +23,7 @@ export interface WebSocketLike {
   close(code?: number): void
   addEventListener(type: 'open' | 'error', listener: () => void): void
   addEventListener(type: 'message', listener: (event: { data: unknown }) => void): void
-  addEventListener(type: 'close', listener: (event: { code: number }) => void): void
+  addEventListener(type: 'close', listener: (event: SocketClosing) => void): void
 }
 type WebSocketClass = new (url: string, protocols: string[]) => WebSocketLike
 
@@ -150,18 +157,16 @@ export class StationSocket {
       if (this.#end !== null) throw this.#end
       if (closed === null) return
       this.#failures += 1
-      if (!RESUMABLE.has(closed) || this.#failures > this.#transport.maxAttempts) {
-        this.#finish(
-          new StreamBroken('socket_closed', `the station closed the socket with ${closed}`),
-        )
+      if (!RESUMABLE.has(closed.code) || this.#failures > this.#transport.maxAttempts) {
+        this.#finish(toClosedError(closed))
         throw this.#end as unknown as Error
       }
       await pauseFor(this.#transport.retryDelay(this.#failures - 1), this.#options.signal)
     }
   }
 
-  /** Opens one socket; resolves with null when it is ready, else with its close code. */
-  #openSocket(): Promise<number | null> {
+  /** Opens one socket; resolves with null when it is ready, else with why it closed. */
+  #openSocket(): Promise<SocketClosing | null> {
     const Socket =
       this.#options.WebSocket ?? (globalThis as { WebSocket?: WebSocketClass }).WebSocket
     if (Socket === undefined)
@@ -181,20 +186,17 @@ export class StationSocket {
         if (socket !== this.#socket) return
         const frame = parseFrame(data)
         if (frame === null)
-          return this.#finish(new NotAStation('not_a_station', 'a frame of the socket is no JSON'))
+          return this.#finish(new NotAStation('not_a_station', 'no station sends such a frame'))
         if (frame.type === 'ready') {
           ready = true
           this.#start(frame)
           resolve(null)
         } else this.#receive(frame)
       })
-      socket.addEventListener('close', ({ code }) => {
-        resolve(code)
+      socket.addEventListener('close', (closing) => {
+        resolve(closing)
         if (!ready || socket !== this.#socket || this.#end !== null) return
-        if (!RESUMABLE.has(code))
-          this.#finish(
-            new StreamBroken('socket_closed', `the station closed the socket with ${code}`),
-          )
+        if (!RESUMABLE.has(closing.code)) this.#finish(toClosedError(closing))
         else this.#connect().catch((error: unknown) => this.#finish(error as GasStationError))
       })
     })
@@ -267,17 +269,47 @@ export class StationSocket {
   }
 }
 
+/** Returns why the station has ended a session. */
+function toClosedError({ code, reason = '' }: SocketClosing): GasStationError {
+  const detail = `the station closed the socket with ${code}${reason === '' ? '' : `: ${reason}`}`
+  if (code === 4401) return new Unauthenticated({ code: 'unauthenticated', status: 401, detail })
+  if (code === 4403) return new NotAllowed({ code: 'insufficient_scope', status: 403, detail })
+  return new StreamBroken('socket_closed', detail)
+}
+
 /** Returns a frame; null for anything else, which a station never sends. */
 function parseFrame(data: unknown): Frame | null {
   try {
     const frame = JSON.parse(String(data)) as Frame | null
-    const isEvent = frame?.type === 'event' && frame['id'] !== undefined
-    if (typeof frame?.type !== 'string' || (isEvent && !/^\d+$/.test(String(frame['id']))))
-      return null
-    return frame
+    return frame !== null && isStationFrame(frame) ? frame : null
   } catch {
     return null
   }
+}
+
+/** Whether a frame has what is read of it. */
+function isStationFrame({ type, id, cursor, problem }: Frame): boolean {
+  switch (type) {
+    case 'event':
+      return id === undefined || isCursor(id)
+    case 'ready':
+      return isCursors(cursor)
+    case 'ack':
+      return cursor === undefined || isCursors(cursor)
+    case 'error': {
+      const { code, status } = (problem ?? {}) as Partial<StationProblem>
+      return typeof code === 'string' && typeof status === 'number'
+    }
+    default:
+      return typeof type === 'string'
+  }
+}
+
+const isCursor = (value: unknown): boolean => typeof value === 'string' && /^\d{1,19}$/.test(value)
+
+function isCursors(value: unknown): boolean {
+  const { signals, outbox } = (value ?? {}) as Partial<Cursors>
+  return isCursor(signals) && isCursor(outbox)
 }
 
 /** History that is not replayed: read it over REST. */

@@ -1,4 +1,4 @@
-import type { QuotedPrice } from './payment-hook.ts'
+import type { QuotedPrice } from './quoted-price.ts'
 import type { ToolTypes } from './tools/tool-types.ts'
 
 /** Types of tool calls: their input, output and options. */

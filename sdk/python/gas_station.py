@@ -26,6 +26,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 import uuid
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import Any, Callable, Iterator, NamedTuple
@@ -415,6 +416,9 @@ class PaymentHook:
         for cap in (max_per_call_usdc, max_per_day_usdc):
             if not 0 < cap < 1e9:
                 raise GasStationError("invalid_cap", "both caps are positive numbers of USDC")
+        for network, money in (assets or {}).items():
+            if type(money.get("decimals")) is not int or money["decimals"] < 6:
+                raise GasStationError("invalid_asset", f"the asset of {network} has too few decimals")
         self._per_call, self._per_day = _micros(max_per_call_usdc), _micros(max_per_day_usdc)
         self._address, self._sign, self._mpp = address, sign_typed_data, mpp_credential
         self._solana = solana_transaction
@@ -422,7 +426,24 @@ class PaymentHook:
         self._load, self._save = load, save
         self._spent: list[tuple[float, int]] | None = None
         self._kept: dict[tuple[str, str], tuple[str, dict[str, str]]] = {}
+        # By call: a lock, and how many threads hold it or wait for it.
+        self._turns: dict[tuple[str, str], list[Any]] = {}
         self._lock = threading.Lock()
+
+    @contextmanager
+    def turn(self, name: tuple[str, str]) -> Iterator[None]:
+        """Lets one thread at a time pay a call: the others find its payment."""
+        with self._lock:
+            turn = self._turns.setdefault(name, [threading.Lock(), 0])
+            turn[1] += 1
+        try:
+            with turn[0]:
+                yield
+        finally:
+            with self._lock:
+                turn[1] -= 1
+                if turn[1] == 0:
+                    del self._turns[name]
 
     def keep(self, name: tuple[str, str], call: str, payment: dict[str, str]) -> None:
         """Keeps the payment of a call: one that is repeated under its key must not be paid again."""
@@ -446,6 +467,8 @@ class PaymentHook:
             message = f"the station offers {listed}, which this hook cannot sign"
             raise PaymentNotMade("no_signer", message)
         quoted = quote()
+        if not _is_quote(quoted):
+            raise PaymentNotMade("quote_malformed", "nothing was paid: what came is no quote")
         faults = [self._fault_of(way, quoted) for way in ways]
         if None not in faults:
             raise PaymentNotMade("offer_differs", f"nothing was paid: {'; '.join(map(str, faults))}")
@@ -493,8 +516,7 @@ class PaymentHook:
         with self._lock:
             now = time.monotonic()
             if self._spent is None:
-                stored = self._load() if self._load else []
-                self._spent = [(now - max(0, time.time() - at), int(sum_)) for at, sum_ in stored]
+                self._spent = self._stored_spends(now)
             recent = [one for one in self._spent if one[0] > now - _DAY_S]
             total = sum(one[1] for one in recent)
             if total + micros > self._per_day:
@@ -506,6 +528,18 @@ class PaymentHook:
             self._spent = [*recent, (now, micros)]
             if self._save:
                 self._save([[time.time() - (now - at), one] for at, one in self._spent])
+
+    def _stored_spends(self, now: float) -> list[tuple[float, int]]:
+        """What was signed before; a time in the future counts as now."""
+        stored = self._load() if self._load else []
+        try:
+            spends = [(now - max(0, time.time() - at), int(micros)) for at, micros in stored]
+        except (TypeError, ValueError, OverflowError):
+            spends = [(now, -1)]
+        # Spends that cannot be counted would be spent again.
+        if any(micros < 0 for _, micros in spends):
+            raise GasStationError("invalid_store", "the store returned what no hook has saved in it")
+        return spends
 
     def _headers(self, way: PaymentWay, now: int) -> dict[str, str]:
         try:
@@ -587,6 +621,18 @@ class PaymentHook:
             }
         )
         return {"signature": signature, "authorization": authorization}
+
+
+def _is_quote(quote: Any) -> bool:
+    """Whether a price can be compared: anything may come from a server that is no station."""
+    if not isinstance(quote, dict) or type(quote.get("price_usdc")) not in (int, float):
+        return False
+    offers, fields = quote.get("offers"), ("protocol", "network", "asset", "pay_to", "amount")
+    return (
+        abs(quote["price_usdc"]) < 1e9
+        and isinstance(offers, list)
+        and all(isinstance(o, dict) and all(isinstance(o.get(x), str) for x in fields) for o in offers)
+    )
 
 
 def _same(way: PaymentWay, one: str, other: str) -> bool:
@@ -789,7 +835,7 @@ class GasStation:
                 with response:
                     for _, event, data in _read_events(response):
                         if event == "error":
-                            raise to_station_refusal(data)
+                            raise _refusal_in_stream(data)
                         if event == "start" and started:
                             continue
                         started = started or event == "start"
@@ -814,9 +860,11 @@ class GasStation:
                 response = self._retrying("GET", path, None, None, headers, lambda one: one)
                 with response:
                     for id_, event, data in _read_events(response):
+                        if re.fullmatch(r"[0-9]{1,19}", id_ or "0") is None:
+                            raise NotAStation("not_a_station", "the id of a signal is no number")
                         failures = 0
                         if event == "error":
-                            raise to_station_refusal(data)
+                            raise _refusal_in_stream(data)
                         known = id_ is not None and cursor is not None and int(id_) <= int(cursor)
                         seen = opened if event == "ready" else known
                         opened, cursor = True, id_ or cursor
@@ -876,8 +924,10 @@ class GasStation:
                 raise PaymentRefused(error.problem, error.headers) from None
             if hook is None or not error.offers:
                 raise
-            payment = hook.pay(error, lambda: self.quote(tool, fields))
-            hook.keep(name, call, payment)
+            with hook.turn(name):
+                made = hook.earlier(name, call)
+                payment = made or hook.pay(error, lambda: self.quote(tool, fields))
+                hook.keep(name, call, payment)
         try:
             return send(payment), payment
         except PaymentRequired as error:
@@ -1019,8 +1069,26 @@ def _retry_after(error: GasStationError) -> float | None:
     return seconds if seconds <= _MAX_RETRY_AFTER_S else None
 
 
+def _refusal_in_stream(data: Json) -> GasStationError:
+    if isinstance(data.get("code"), str) and isinstance(data.get("status"), int):
+        return to_station_refusal(data)
+    return NotAStation("not_a_station", "a stream ended with an error that is no problem document")
+
+
 def _read_events(response: Any) -> Iterator[tuple[str | None, str, Json]]:
     """Yields (id, event, data) of server-sent events; an unfinished one is never yielded."""
+    try:
+        for id_, event, data in _split_events(response):
+            parsed = json.loads(data or "{}")
+            if not isinstance(parsed, dict):
+                raise ValueError("an event is no object")
+            yield id_, event, parsed
+    except ValueError as error:
+        message = f"{response.url} is no station: its stream cannot be read ({error})"
+        raise NotAStation("not_a_station", message) from error
+
+
+def _split_events(response: Any) -> Iterator[tuple[str | None, str, str]]:
     id_: str | None = None
     event, data = "", ""
     while line := response.readline():
@@ -1028,7 +1096,7 @@ def _read_events(response: Any) -> Iterator[tuple[str | None, str, Json]]:
             return
         if not line.strip():
             if id_ is not None or data:
-                yield id_, event, json.loads(data or "{}")
+                yield id_, event, data
             id_, event, data = None, "", ""
             continue
         name, _, value = line.decode().rstrip("\r\n").partition(":")

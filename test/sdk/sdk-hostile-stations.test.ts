@@ -1,56 +1,35 @@
-import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { RequestListener } from 'node:http'
 import t from 'tap'
 import { readMppChallenges, writeMppChallenge } from '../../sdk/mpp-challenges.ts'
 import { GasStation, PaymentHook } from '../../sdk/index.ts'
 import { runOpenAiToolCalls } from '../../sdk/openai.ts'
 import type { WebSocketLike } from '../../sdk/station-socket.ts'
+import {
+  encodeMppTerms,
+  mppChallenge,
+  MPP_QUOTE,
+  MPP_TERMS,
+  PATH_USD,
+  startHostileStation,
+  TILL,
+} from '../support/sdk/hostile-station.ts'
 
 /** The SDK against servers that lie, break off or repeat themselves: nothing is paid twice, no key leaks. */
 
 const quick = { retryDelayMs: 1 }
 const caps = { maxPerCallUsdc: 0.01, maxPerDayUsdc: 1 }
-const PATH_USD = '0x20c0000000000000000000000000000000000000'
-const TILL = '0x00000000000000000000000000000000000000aa'
 const THIEF = '0x00000000000000000000000000000000000000bb'
 const assets = { 'eip155:4217': { asset: PATH_USD, decimals: 6 } }
 
-/** Starts a server; returns its address and the requests it gets. */
-async function startServer(answer: RequestListener) {
-  const seen: IncomingMessage[] = []
-  const server = createServer((request, reply) => {
-    seen.push(request)
-    request.resume().on('end', () => answer(request, reply))
-  })
-  await new Promise<void>((ready) => server.listen(0, '127.0.0.1', ready))
-  t.teardown(() => server.close().closeAllConnections())
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, seen }
-}
-
-const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
-const methodDetails = { chainId: 4217, supportedModes: ['pull'] }
-const terms = { amount: '5000', currency: PATH_USD, methodDetails, recipient: TILL }
+const startServer = (answer: RequestListener) => startHostileStation(t, answer)
+const [terms, quote, encode, challenge] = [MPP_TERMS, MPP_QUOTE, encodeMppTerms, mppChallenge]
+const { methodDetails } = terms
 const asked = encode(terms)
 const stolen = encode({ ...terms, amount: '9000000', recipient: THIEF })
 const split = encode({
   ...terms,
   methodDetails: { ...methodDetails, splits: [{ amount: '4000', recipient: THIEF }] },
 })
-const challenge = (request: string, more = '') =>
-  `Payment id="a", realm="gas", method="tempo", intent="charge", request="${request}"${more}`
-const quote = {
-  price_usdc: 0.005,
-  offers: [
-    {
-      protocol: 'mpp',
-      network: 'eip155:4217',
-      asset: PATH_USD,
-      pay_to: TILL,
-      amount: '5000',
-    },
-  ],
-}
-
 t.test(
   'an MPP signer gets the one challenge that equals the quote, and nothing else',
   async (t) => {
@@ -212,10 +191,95 @@ t.test('a request that an earlier socket still runs is waited for', async (t) =>
 })
 
 t.test('a frame that no station sends ends the session, not the program', async (t) => {
-  for (const nonsense of ['<html>', 'null', '{"type":"event","id":"x","channel":"c"}']) {
+  for (const nonsense of [
+    '<html>',
+    'null',
+    '[]',
+    '{"type":"event","id":"x","channel":"c"}',
+    '{"type":"event","id":7,"channel":"c"}',
+    '{"type":"error","ref":"sdk-1"}',
+    '{"type":"error","ref":"sdk-1","problem":{"code":7}}',
+    '{"type":"ack","ref":"sdk-1","cursor":{"signals":"1"}}',
+    '{"type":"ready","session":"s"}',
+  ]) {
     const WebSocket = socketClass(({ type }) => (type === 'hello' ? ready : nonsense))
     const gas = new GasStation({ url: 'http://127.0.0.1:9', ...quick })
     const socket = await gas.socket({ WebSocket: WebSocket as never })
     await t.rejects(socket.call('x', {}), { name: 'NotAStation' }, nonsense)
   }
+})
+
+t.test('a socket that is refused says so with the class of its error', async (t) => {
+  for (const [code, name] of [
+    [4401, 'Unauthenticated'],
+    [4403, 'NotAllowed'],
+    [4400, 'StreamBroken'],
+  ] as const) {
+    const Closing = class extends socketClass(() => '') {
+      override send(): void {
+        this.close(code)
+      }
+    }
+    const gas = new GasStation({ url: 'http://127.0.0.1:9', ...quick })
+    await t.rejects(gas.socket({ WebSocket: Closing as never }), { name, message: /44/ })
+  }
+})
+
+t.test('a quote that is none pays nothing, and is a clear error', async (t) => {
+  let signed = 0
+  const mpp = { createCredential: async () => `Payment ${(signed += 1)}` }
+  const [offer] = quote.offers
+  for (const wrong of [
+    null,
+    [],
+    {},
+    { ...quote, price_usdc: null },
+    { ...quote, price_usdc: '0.005' },
+    { ...quote, price_usdc: 1e305 },
+    { ...quote, offers: null },
+    { ...quote, offers: {} },
+    { ...quote, offers: [null] },
+    { ...quote, offers: [{ ...offer, pay_to: 7 }] },
+  ]) {
+    const { url } = await startServer((request, reply) => {
+      if (request.url === '/api/quote') return void reply.end(JSON.stringify(wrong))
+      reply
+        .writeHead(402, { 'www-authenticate': challenge(asked) })
+        .end('{"code":"payment_required"}')
+    })
+    const gas = new GasStation({ url, payment: { ...caps, mpp, assets }, ...quick })
+    await t.rejects(gas.callAny('x', {}), { name: 'PaymentNotMade', code: 'quote_malformed' })
+  }
+  t.equal(signed, 0)
+})
+
+t.test('a store that has lost its form opens no second day', async (t) => {
+  let signed = 0
+  const mpp = { createCredential: async () => `Payment ${(signed += 1)}` }
+  const { url } = await startServer((request, reply) => {
+    if (request.url === '/api/quote') return void reply.end(JSON.stringify(quote))
+    reply
+      .writeHead(402, { 'www-authenticate': challenge(asked) })
+      .end('{"code":"payment_required"}')
+  })
+  const at = Date.now()
+  for (const stored of [
+    {},
+    'x',
+    [null],
+    [{ at: 'today', micros: 1 }],
+    [{ at }],
+    [{ at, micros: '1' }],
+    [{ at, micros: -5 }],
+    [{ at, micros: NaN }],
+  ]) {
+    const store = { load: async () => stored as never, save: async () => {} }
+    const gas = new GasStation({ url, payment: { ...caps, mpp, assets, store }, ...quick })
+    await t.rejects(gas.callAny('x', {}), { name: 'GasStationError', code: 'invalid_store' })
+  }
+  t.equal(signed, 0)
+  t.throws(
+    () => new PaymentHook({ ...caps, mpp, assets: { 'eip155:1': { asset: TILL, decimals: 2 } } }),
+    { code: 'invalid_asset' },
+  )
 })

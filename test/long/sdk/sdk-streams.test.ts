@@ -134,7 +134,7 @@ t.test(
     socket.close()
     await t.rejects(socket.call('hive_trending', {}), { name: 'StreamBroken', code: 'closed' })
     const wrong = new GasStation({ ...options, apiKey: 'gas_wrong' })
-    await t.rejects(wrong.socket(sockets), { name: 'StreamBroken', message: /4401/ })
+    await t.rejects(wrong.socket(sockets), { name: 'Unauthenticated', message: /4401/ })
     await main.verify()
   },
 )

@@ -3,6 +3,7 @@
 import email.message
 import json
 import sys
+import threading
 import time
 
 sys.dont_write_bytecode = True
@@ -47,6 +48,8 @@ def run(what, client, args, named):
         return task.state
     if what == "tool":
         return getattr(gas.tools, args[0])(**args[1])
+    if what == "threads":
+        return in_threads(gas, *args)
     if what == "signals":
         heard = []
         for event, data in gas.signals(*args[:2]):
@@ -57,11 +60,37 @@ def run(what, client, args, named):
     return list(result) if what == "stream" else result
 
 
+def in_threads(gas, count, tool, key):
+    """Makes the same call in several threads at once."""
+    answers, together = [], threading.Barrier(count)
+
+    def call():
+        together.wait()
+        try:
+            answers.append(gas.call(tool, {}, idempotency_key=key))
+        except gas_station.GasStationError as error:
+            answers.append({"error": error.code})
+
+    threads = [threading.Thread(target=call) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return answers
+
+
 HOOKS = {}
 
 
 def new_hook():
-    HOOKS["hook"] = gas_station.PaymentHook(**HOOK_OPTIONS, sign_typed_data=sign)
+    options = dict(HOOK_OPTIONS)
+    if options.pop("mpp", False):
+        made = []
+        options["mpp_credential"] = lambda challenge: made.append(challenge) or f"Payment {len(made)}"
+    if "stored" in options:
+        stored = options.pop("stored")
+        options["load"] = lambda: stored
+    HOOKS["hook"] = gas_station.PaymentHook(**options, sign_typed_data=sign)
     return HOOKS["hook"]
 
 

@@ -71,6 +71,8 @@ export interface PythonRequest {
 
 export interface PythonClient {
   ask(request: PythonRequest): Promise<PythonAnswer>
+  /** Ends the process. */
+  end(): void
 }
 
 /** Starts a Python process; `sign` signs the typed data of its payments. */
@@ -100,5 +102,5 @@ export function startPythonClient(
       write({ signature: await sign(answer.sign as never) })
     }
   }
-  return { ask }
+  return { ask, end: () => void child.kill() }
 }
