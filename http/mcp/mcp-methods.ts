@@ -12,6 +12,7 @@ import {
   LEGACY_MCP_VERSIONS,
   McpProtocolError,
   MODERN_MCP_VERSION,
+  NEWEST_LEGACY_VERSION,
 } from './mcp-protocol.ts'
 import {
   createMcpReplyWriter,
@@ -50,6 +51,8 @@ const CACHE_TTL_MS = 60 * SECOND
 const CAPABILITIES = { tools: {} }
 /** Bodies of these tools are programs. */
 const LARGE_INPUT_TOOLS = new Set(['code_sandbox'])
+/** No slug is longer; a name of a megabyte is not sent back. */
+const MAX_TOLD_NAME_CHARS = 100
 
 /** Returns what answers the requests of an endpoint. */
 export function createMcpMethods(app: FastifyInstance, endpoint: McpEndpoint): AnswerMcpRequest {
@@ -128,8 +131,8 @@ const invalidParams = ({ id }: McpRequest, message: string, data?: unknown): Mcp
 
 /** An unknown version gets the newest one that begins with `initialize`. */
 function negotiateVersion({ params }: McpRequest): string {
-  const wanted = String(params['protocolVersion'])
-  return LEGACY_MCP_VERSIONS.includes(wanted) ? wanted : (LEGACY_MCP_VERSIONS[0] ?? wanted)
+  const { protocolVersion: wanted } = params
+  return LEGACY_MCP_VERSIONS.find((known) => known === wanted) ?? NEWEST_LEGACY_VERSION
 }
 
 /** Text for the model. `keyStatus` is null where the answer is the same for all callers. */
@@ -191,9 +194,10 @@ function unknownToolError(
 ): McpProtocolError {
   const near = discoveryOnly ? null : services.catalogue.suggestSlug(name)
   const hint = near === null ? '' : ` Did you mean ${near}?`
-  return invalidParams(message, `There is no tool ${JSON.stringify(name)} here.${hint}`, {
+  const told = name.slice(0, MAX_TOLD_NAME_CHARS)
+  return invalidParams(message, `There is no tool ${JSON.stringify(told)} here.${hint}`, {
     code: 'unknown_tool',
-    tool: name,
+    tool: told,
     ...(near === null ? {} : { did_you_mean: near }),
   })
 }

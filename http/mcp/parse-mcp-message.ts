@@ -63,6 +63,11 @@ const invalidParams = (message: string, id: JsonRpcId | null) =>
 function toMeta(params: JsonObject, id: JsonRpcId | null): JsonObject {
   const { _meta: meta = {} } = params
   if (!isObject(meta)) throw invalidParams('`_meta` must be an object.', id)
+  const { protocolVersion, clientCapabilities } = MCP_META_KEYS
+  if (!['string', 'undefined'].includes(typeof meta[protocolVersion]))
+    throw invalidParams(`\`_meta\` must have a string as ${protocolVersion}.`, id)
+  if (meta[clientCapabilities] !== undefined && !isObject(meta[clientCapabilities]))
+    throw invalidParams(`\`_meta\` must have an object as ${clientCapabilities}.`, id)
   return meta
 }
 
@@ -97,10 +102,17 @@ function assertVersion({ id, meta }: ModernMessage, header: unknown): void {
   )
 }
 
-/** What `Mcp-Name` repeats; null where the method has no name. */
+const NAME_FIELDS: ReadonlyMap<string, string> = new Map([
+  ['tools/call', 'name'],
+  ['prompts/get', 'name'],
+  ['resources/read', 'uri'],
+])
+
+/** What `Mcp-Name` repeats; null where the method has no name, or the name is no text. */
 function nameOf({ method, params }: ModernMessage): string | null {
-  if (method === 'tools/call' || method === 'prompts/get') return String(params['name'])
-  return method === 'resources/read' ? String(params['uri']) : null
+  const field = NAME_FIELDS.get(method)
+  const name = field === undefined ? null : params[field]
+  return typeof name === 'string' ? name : null
 }
 
 function assertHeader(id: JsonRpcId, name: string, given: unknown, wanted: string): void {

@@ -86,6 +86,7 @@ t.test('the Model Context Protocol', async (t) => {
     t.match(named('tx_broadcast')?.annotations, { readOnlyHint: false, destructiveHint: true })
     t.ok(named('gas_ping_for_updates'), 'a beacon carries the name of the service')
     t.notOk(named('ping_for_updates'))
+    t.notMatch(modern?.reply.text, /x-mcp-header/, 'no argument is repeated in a header')
     const again = await askMcp(main, 'tools/list')
     t.equal(again.reply.text, modern?.reply.text, 'in a fixed order')
   })
@@ -231,6 +232,44 @@ t.test('the Model Context Protocol', async (t) => {
     }
     const text = await sendToMcp(main, { raw: 'x', headers: { 'content-type': 'text/plain' } })
     t.match(text, { reply: { status: 415 }, error: { code: -32600 } })
+  })
+
+  t.test('a field of another type is refused, and is no failure of the server', async (t) => {
+    // No text can be made of it.
+    const odd = { toString: 1, valueOf: 1 }
+    const versionKey = 'io.modelcontextprotocol/protocolVersion'
+    const capabilities = 'io.modelcontextprotocol/clientCapabilities'
+    for (const value of [odd, 7, null, ['2026-07-28'], true])
+      for (const [name, meta] of [
+        ['protocolVersion', { [versionKey]: value }],
+        ['clientCapabilities', { [capabilities]: value === odd ? 'x' : value }],
+      ] as const) {
+        const { reply, error } = await askMcp(main, 'tools/list', {}, { meta })
+        t.equal(reply.status, 400, `${name} ${reply.text}`)
+        t.match(error, { code: -32602, message: new RegExp(name) }, name)
+      }
+    for (const era of MCP_TEST_ERAS)
+      for (const name of [odd, 7, null, undefined]) {
+        const { error } = await askMcp(main, 'tools/call', { name, arguments: {} } as never, {
+          era,
+        })
+        t.match(error, { code: -32602, message: /`name`/ })
+      }
+    for (const protocolVersion of [odd, 7, null])
+      t.match(await askMcp(main, 'initialize', { protocolVersion }, { era: '2025-11-25' }), {
+        reply: { status: 200 },
+        result: { protocolVersion: '2025-11-25' },
+      })
+    for (const method of ['constructor', '__proto__', 'toString', ''])
+      t.match(
+        await askMcp(main, method),
+        { reply: { status: 404 }, error: { code: -32601 } },
+        method,
+      )
+    const name = 'x'.repeat(200_000)
+    const long = await askMcp(main, 'tools/call', { name, arguments: {} }, { era: '2025-11-25' })
+    t.match(long.error, { code: -32602, data: { code: 'unknown_tool' } })
+    t.ok(long.reply.text.length < 1_000, 'a long name is not sent back')
   })
 
   t.test('a body of 30 MB is refused before it is read', async (t) => {
