@@ -50,10 +50,10 @@ export function createActionVerb({ actions, options = {}, ...texts }: ActionVerb
   }
 }
 
-/** `<word>` is required, `[<word>]` is not. */
+/** `<word>` and `<one|other>` are required, `[<word>]` is not. */
 function isWordCount(form: string, count: number): boolean {
-  const all = form.match(/<\w+>/g)?.length ?? 0
-  const optional = form.match(/\[<\w+>\]/g)?.length ?? 0
+  const all = form.match(/<[\w|]+>/g)?.length ?? 0
+  const optional = form.match(/\[<[\w|]+>\]/g)?.length ?? 0
   return count <= all && count >= all - optional
 }
 

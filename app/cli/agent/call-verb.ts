@@ -6,7 +6,7 @@ import { createCliStationClient } from './station-client.ts'
 export const callVerb: CliVerb = {
   forms: ['<tool> [key=value …] [--json {…}]'],
   about:
-    'A value is JSON if it can be, else a text: n=1 is a number, q=news a text. A lost answer is asked for again with the same Idempotency-Key, so the call is charged once.',
+    'A value is JSON if it can be, else a text: n=1 is a number, q=news a text, and so is an integer that a number would round. A lost answer is asked for again with the same Idempotency-Key, so the call is charged once.',
   options: {
     json: { value: '{…}', description: 'the fields of the tool, instead of pairs' },
     task: { value: 'ID', description: 'the task whose budget it counts in' },
@@ -20,7 +20,7 @@ export const callVerb: CliVerb = {
     const json = given.text('json')
     if (json !== null && pairs.length > 0) throw new CliUsageError('give pairs or --json, not both')
     const fields = json === null ? parsePairs(pairs) : parseFields(json)
-    const key = given.text('idempotency-key')
+    const key = readHeaderOption(given, 'idempotency-key')
     const answer = await createCliStationClient().write('POST', '/api/refuel', {
       body: { ...fields, tool },
       headers: limitHeaders(given),
@@ -31,13 +31,24 @@ export const callVerb: CliVerb = {
   },
 }
 
-function limitHeaders({ text }: CliArguments): Record<string, string> {
-  const [task, backpack] = [text('task'), text('backpack')]
+/** An option that a header of the request repeats; null without it. */
+function readHeaderOption({ text }: CliArguments, name: string): string | null {
+  const value = text(name)
+  if (value === null || /^[\x21-\x7e]+$/.test(value)) return value
+  throw new CliUsageError(`--${name} must be visible characters of ASCII, without spaces`)
+}
+
+function limitHeaders(given: CliArguments): Record<string, string> {
+  const [task, backpack] = [readHeaderOption(given, 'task'), readHeaderOption(given, 'backpack')]
   return {
     ...(task === null ? {} : { 'x-task-id': task }),
     ...(backpack === null ? {} : { 'x-backpack-id': backpack }),
   }
 }
+
+/** An integer that a number of JavaScript would round, such as the id of a post. */
+const isLongInteger = (text: string): boolean =>
+  /^-?\d+$/.test(text) && !Number.isSafeInteger(Number(text))
 
 /** Parses `key=value` words. Values are JSON if possible: `a=1` is a number, `a=x` a string. */
 export function parsePairs(pairs: readonly string[]): Record<string, unknown> {
@@ -46,6 +57,7 @@ export function parsePairs(pairs: readonly string[]): Record<string, unknown> {
       const at = pair.indexOf('=')
       if (at < 1) throw new CliUsageError(`${pair} is not of the form key=value`)
       const text = pair.slice(at + 1)
+      if (isLongInteger(text)) return [pair.slice(0, at), text]
       try {
         return [pair.slice(0, at), JSON.parse(text) as unknown]
       } catch {

@@ -48,10 +48,16 @@ export function loadStationAccess(): StationAccess {
   const { url: wanted, apiKey, settingsFile: file } = loadClientEnvironment()
   const saved = readSettingsFile(file)
   const url = parseStationUrl(wanted ?? saved.url ?? DEFAULT_URL)
-  if (apiKey !== null) return { url, apiKey, keyFrom: 'GAS_API_KEY', file }
+  if (apiKey !== null) return { url, apiKey: checkedKey(apiKey), keyFrom: 'GAS_API_KEY', file }
   const key = Object.hasOwn(saved.keys, url) ? saved.keys[url] : undefined
   if (key === undefined) return { url, apiKey: null, keyFrom: null, file }
   return { url, apiKey: new SecretString(key), keyFrom: 'file', file }
+}
+
+/** Throws `CliFailure` for a key that no header can hold: the request would seem to reach no station. */
+function checkedKey(key: SecretString): SecretString {
+  if (/^[\x21-\x7e]+$/.test(key.reveal())) return key
+  throw new CliFailure('GAS_API_KEY has characters that no key has', 3)
 }
 
 /**

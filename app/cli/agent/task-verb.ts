@@ -69,7 +69,7 @@ export const taskVerb = createActionVerb({
       },
     },
     buy: {
-      form: 'micro|hour|day',
+      form: '<micro|hour|day>',
       run: (client, { words: [pass = ''] }) =>
         client.write('POST', '/api/task/passes/buy', { body: { pass } }),
     },

@@ -176,6 +176,21 @@ t.test('exit codes say why a call failed', async (t) => {
   t.match(parsed(ok), { _meta: { cost_usdc: 0.005 } })
 })
 
+t.test('what no header can hold is named, and is no absent station', async (t) => {
+  const { key } = await main.onboard()
+  const [bad, task, idempotent, long] = await Promise.all([
+    gas(['balance'], at('gas_secret\u2026')),
+    gas(['call', 'hive_trending', '--task', 'x y'], at(key)),
+    gas(['call', 'hive_trending', '--idempotency-key', 'one\n'], at(key)),
+    gas(['call', 'hive_read', 'query=12345678901234567890'], at(key)),
+  ])
+  t.match(bad, { code: 3, stderr: /GAS_API_KEY has characters/ })
+  t.notMatch(bad.stderr, /secret/)
+  t.match(task, { code: 2, stderr: /--task must be/ })
+  t.match(idempotent, { code: 2, stderr: /--idempotency-key must be/ })
+  t.equal(long.code, 0, 'an integer that a number would round is a text')
+})
+
 t.test('tasks, bounties and keys', async (t) => {
   const ann = at((await main.onboard()).key)
   const task = String(
@@ -184,6 +199,12 @@ t.test('tasks, bounties and keys', async (t) => {
   t.match(parsed(await gas(['task', 'budget', task, '0.2'], ann)), { budget_usdc: 0.2 })
   t.match(rows(await gas(['task', 'ls'], ann)), [{ task_id: task, name: 'one' }])
   t.match(parsed(await gas(['task', 'end', task], ann)), { state: 'completed' })
+
+  t.match(rows(await gas(['task', 'passes'], ann))[0], { pass: 'micro', price_usdc: 1.5 })
+  const rich = at((await main.onboard(2)).key)
+  const bought = await gas(['task', 'buy', 'micro'], rich)
+  t.equal(bought.code, 0, bought.stderr)
+  t.match(parsed(bought), { pass: 'micro' })
 
   const post = ['bounty', 'post', 'Fees', '--domain', 'defi', '--description', 'Base fees']
   const posted = await gas([...post, '--reward', '0.1', '--keywords', 'base,fees'], ann)
