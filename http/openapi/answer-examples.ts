@@ -1,4 +1,5 @@
 import answers from './answer-examples.json' with { type: 'json' }
+import toolAnswers from './tool-answer-examples.json' with { type: 'json' }
 import type { OpenApiDocument } from './openapi-document-types.ts'
 
 /**
@@ -7,12 +8,15 @@ import type { OpenApiDocument } from './openapi-document-types.ts'
  */
 
 const ANSWERS: Readonly<Record<string, unknown>> = answers
+/** By tool, the answers to the first example of each. */
+const TOOL_ANSWERS: Readonly<Record<string, unknown>> = toolAnswers
 
 /** Adds an example to each success of the operations that answer JSON. */
 export function addAnswerExamples({ paths }: OpenApiDocument): void {
   for (const item of Object.values(paths))
-    for (const { operationId, responses } of Object.values(item)) {
-      const example = ANSWERS[operationId]
+    for (const { operationId, responses, 'x-tool': tool } of Object.values(item)) {
+      const { slug = '' } = (tool ?? {}) as { readonly slug?: string }
+      const example = ANSWERS[operationId] ?? TOOL_ANSWERS[slug]
       if (example === undefined) continue
       for (const [status, response] of Object.entries(responses)) {
         if (status >= '300' || '$ref' in response) continue

@@ -1,5 +1,3 @@
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { EXAMPLE_IDS, hasExample } from '../../../http/openapi/request-examples.ts'
 import type {
@@ -7,7 +5,6 @@ import type {
   OpenApiOperation,
   OpenApiParameter,
 } from '../../../http/openapi/openapi-document-types.ts'
-import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 import { NATIVE_TOOLS } from '../../../tools/tool-catalogue.ts'
 import { addFleetMember } from '../../support/agents/create-test-fleets.ts'
 import { createAgentObjects } from '../../support/agents/write-route-agent-objects.ts'
@@ -17,7 +14,7 @@ import {
   webhookBodyRef,
 } from '../../support/http/openapi-document-validator.ts'
 import { createScheduleSlotDriver } from '../../support/schedules/make-schedule-slots-due.ts'
-import { differenceOfShape, toAnswerExample } from '../../support/http/answer-examples.ts'
+import { createAnswerExampleFile } from '../../support/http/answer-examples.ts'
 import { openSseReader } from '../../support/http/websocket-and-sse-clients.ts'
 import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
 import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
@@ -220,20 +217,16 @@ async function walk(t: Test, operation: Documented): Promise<void> {
   if (type !== 'application/json' || response.content?.[type]?.schema === undefined) return
   const keys = ['paths', path, method, 'responses', String(status), 'content', type, 'schema']
   t.equal(misfitOf(refByKeys(...keys), body), '', told)
-  const example = toAnswerExample(body, toExampleId)
-  if (JSON.stringify(example).length > MAX_EXAMPLE_CHARS) return
-  recorded[operationId] = example
-  if (writesExamples) return
-  const shown = response.content[type].example
-  t.equal(misfitOf(refByKeys(...keys), shown), '', `the example of ${operationId}`)
-  t.equal(differenceOfShape(shown, body), null, `the example of ${operationId}`)
+  const fault = answerExamples.faultOf(operationId, {
+    answer: body,
+    shown: response.content[type].example,
+    misfitOf: (value) => misfitOf(refByKeys(...keys), value),
+    toExampleId,
+  })
+  t.equal(fault, null, `the example of ${operationId}`)
 }
 
-/** A longer one tells a reader nothing more. */
-const MAX_EXAMPLE_CHARS = 5_000
-/** With it the examples of answers are written, else compared. */
-const writesExamples = process.env['ANSWER_EXAMPLES'] === 'write'
-const recorded: Record<string, unknown> = {}
+const answerExamples = createAnswerExampleFile('http/openapi/answer-examples.json')
 /** The ids of examples in the place of those of real objects. */
 const toExampleId = (text: string): string =>
   [...Object.entries(ids), [EXAMPLE_IDS.agent, self.id] as const].reduce(
@@ -286,10 +279,7 @@ t.test('every example succeeds, and its answer is as documented', async (t) => {
     sent += 1
   }
   t.ok(sent > 150, `${sent} examples`)
-  if (writesExamples) {
-    const file = join(REPOSITORY_ROOT, 'http/openapi/answer-examples.json')
-    writeFileSync(file, `${JSON.stringify(recorded, null, 2)}\n`)
-  }
+  answerExamples.save()
   const known = new Set(operations.map(({ operationId }) => operationId))
   for (const table of [REFUSED, OWN_IDS, SENDERS])
     for (const id of Object.keys(table)) t.ok(known.has(id), `${id} is an operation`)

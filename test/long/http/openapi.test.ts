@@ -1,9 +1,12 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { Ajv } from 'ajv'
 import t from 'tap'
 import { ERROR_DEFINITIONS, type ErrorCode } from '../../../core/errors.ts'
 import { buildHttpServer } from '../../../http/http-server.ts'
 import { VERSION } from '../../../app/version.ts'
+import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 import { createTestServer } from '../../support/http/test-fastify-server-with-custom-routes.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
 
@@ -68,6 +71,8 @@ t.test('the document is valid OpenAPI 3.1, the same at both addresses', async (t
   }
   t.equal(document.openapi, '3.1.0')
   t.equal(document.info.version, VERSION)
+  const sdk = JSON.parse(readFileSync(join(REPOSITORY_ROOT, 'sdk/package.json'), 'utf8')) as object
+  t.match(sdk, { version: VERSION }, 'the client library has the same version')
   t.match(await new Validator().validate(structuredClone(document)), { valid: true })
 
   const operations = Object.entries(document.paths).flatMap(([path, methods]) =>

@@ -18,7 +18,12 @@ import {
   type ExampleJson,
 } from '../../support/tools/seed-data-for-tool-examples.ts'
 import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
-import { createOpenApiDocumentValidator } from '../../support/http/openapi-document-validator.ts'
+import type { OpenApiDocument } from '../../../http/openapi/openapi-document-types.ts'
+import { createAnswerExampleFile } from '../../support/http/answer-examples.ts'
+import {
+  createOpenApiDocumentValidator,
+  refByKeys,
+} from '../../support/http/openapi-document-validator.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
 import { startLlmApi } from '../../support/upstreams/test-llm-api.ts'
 import { startAllUpstreams } from '../../support/upstreams/all-upstreams.ts'
@@ -66,8 +71,11 @@ const translate = await seedCatalogueExamples(
   here.site,
 )
 
-const { body: document } = await ask('GET', '/openapi.json')
+const { body: document } = (await ask('GET', '/openapi.json')) as unknown as {
+  body: OpenApiDocument
+}
 const misfitOf = createOpenApiDocumentValidator(document)
+const answerExamples = createAnswerExampleFile('http/openapi/tool-answer-examples.json')
 
 const listed = async () => {
   const { status, body } = await ask('GET', '/api/tools')
@@ -108,7 +116,27 @@ interface Example {
   readonly takes: unknown
   readonly gives: unknown
   readonly cost: number
+  /** The operation of the tool shows its answer. */
+  readonly isShown: boolean
 }
+
+/** Says what is wrong with the example of an answer in the operation of a tool. */
+function exampleFaultOf(tool: string, example: ExampleJson, answer: unknown): string | null {
+  const path = `/api/t/${tool}`
+  const response = document.paths[path]?.['post']?.responses['200']
+  const content = response === undefined || '$ref' in response ? undefined : response.content
+  const keys = ['paths', path, 'post', 'responses', '200', 'content', 'application/json', 'schema']
+  return answerExamples.faultOf(tool, {
+    answer,
+    shown: content?.['application/json']?.example,
+    misfitOf: (value) => misfitOf(refByKeys(...keys), value),
+    toExampleId: (text) => text.replaceAll(here.site, websiteOf(example)),
+  })
+}
+
+/** The website of an example, in the place of that of the test. */
+const websiteOf = (example: ExampleJson): string =>
+  /https?:\/\/[\w.-]+/.exec(JSON.stringify(example))?.[0] ?? 'https://agents.example'
 
 /** Runs one example, checks its answer and price, and returns the remaining balance. */
 async function walk(
@@ -136,6 +164,8 @@ async function walk(
     `${told} is documented`,
   )
   t.equal(misfitOf(`#/components/schemas/${reply}`, body), '', `${told} answers as documented`)
+  if (one.isShown)
+    t.equal(exampleFaultOf(tool, example, body), null, `the answer that ${tool} shows`)
   const due = Math.round((left - cost) * 1e6) / 1e6
   t.match(body._meta, { cost_usdc: cost, balance_usdc: due }, `${told} costs ${cost}`)
   return body._meta.balance_usdc ?? NaN
@@ -147,12 +177,14 @@ t.test('every example runs, matches its output schema and costs its price', asyn
   for (const specified of SPECIFIED) {
     const entry = entries.find(({ slug }) => slug === specified.slug)
     if (entry === undefined) t.fail(`${specified.slug} is missing`)
-    for (const { tool, ...example } of entry?.example_calls ?? []) {
+    for (const [at, { tool, ...example }] of (entry?.example_calls ?? []).entries()) {
       const cost = chargeOf(specified, example)
       const [takes, gives] = [entry?.input_schema, entry?.output_schema]
-      left = await walk(t, self, left, { tool: String(tool), example, takes, gives, cost })
+      const shown = { tool: String(tool), example, isShown: at === 0 }
+      left = await walk(t, self, left, { ...shown, takes, gives, cost })
     }
   }
+  answerExamples.save()
   t.equal(await balance(self), left)
   t.equal(here.mails.length, 1, 'a letter was sent')
   await on.verify()
@@ -164,7 +196,8 @@ t.test('examples of operations with their own endpoint do too', async (t) => {
     if (one.unlisted !== true) continue
     for (const example of one.examples as ExampleJson[]) {
       const price = typeof one.price === 'function' ? one.price(example) : one.price
-      left = await walk(t, self, left, { tool, example, takes, gives, cost: toUsdc(price) })
+      const cost = toUsdc(price)
+      left = await walk(t, self, left, { tool, example, takes, gives, cost, isShown: false })
     }
   }
   t.equal(await balance(self), left)
