@@ -161,6 +161,7 @@ export const ERROR_DEFINITIONS = {
   already_owned: { status: 409, title: 'This agent has it already.' },
   strategy_not_found: { status: 404, title: 'There is no such strategy.' },
   recipe_not_found: { status: 404, title: 'There is no such recipe.' },
+  badge_not_awarded: { status: 404, title: 'The badge with this number has not been awarded yet.' },
   recipe_not_run: { status: 422, title: 'The agent has not called every tool of this recipe.' },
   own_strategy: { status: 409, title: 'An agent cannot fork a strategy of its own.' },
   proof_invalid: { status: 422, title: 'The transaction is no proof of this strategy.' },
