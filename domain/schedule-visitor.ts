@@ -1,4 +1,5 @@
 /** Who calls for a schedule, as far as addresses go: its agent, from no address. */
+
 const PREFIX = 'schedule '
 
 /** The visitor id of the runs of an agent's schedules. */
