@@ -67,10 +67,13 @@ function priceCall(
   tool: Tool,
   input: JsonFields,
 ): ValidatedPricedCall {
-  const listed = parts.catalogue.priceOf(tool, input, request.caller.agentId !== null)
+  const isFree = tool.community?.isFreeFor(request.caller) === true
+  const hasKey = request.caller.agentId !== null
+  const listed = isFree ? ZERO : parts.catalogue.priceOf(tool, input, hasKey)
   const { free } = tool
   if (request.run !== undefined) {
-    const dear = priceOfRun(request.run, scheduledRunBasePrice(parts.catalogue, tool, input))
+    const bare = isFree ? ZERO : scheduledRunBasePrice(parts.catalogue, tool, input)
+    const dear = priceOfRun(request.run, bare)
     const allowance = allowanceOf(tool, request.run.fee)
     return { request, tool, input, freePerDay: null, price: dear, allowance }
   }

@@ -125,6 +125,7 @@ async function quoteCall(parts: CallDeps, request: CallRequest): Promise<CallPri
 function withQuotedPrice(plan: ValidatedPricedCall): ValidatedPricedCall {
   const { community, price } = plan.tool
   if (community === undefined || typeof price === 'function' || plan.price === null) return plan
+  if (community.isFreeFor(plan.request.caller)) return plan
   return { ...plan, price: asMicros(plan.price + community.quotedPrice - price) }
 }
 

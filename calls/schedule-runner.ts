@@ -15,6 +15,7 @@ import type { ApiKeySpendingLimits } from '../domain/api-key-spending-limits.ts'
 import { LIMITS } from '../core/limits.ts'
 import { fromUsdc, ZERO, type Micros } from '../core/money.ts'
 import { SCHEDULE_RUN_FEE } from '../domain/pricing.ts'
+import { scheduleVisitorId } from '../domain/schedule-visitor.ts'
 import {
   connectionOf,
   type CallDeps,
@@ -125,7 +126,7 @@ function toCallRequest(
       agentId,
       key,
       keyStatus: 'valid',
-      visitorId: `schedule ${agentId}`,
+      visitorId: scheduleVisitorId(agentId),
       siteId: null,
     },
     taskId: null,

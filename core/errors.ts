@@ -1,3 +1,4 @@
+import { COOKBOOK_ERROR_DEFINITIONS } from './cookbook-error-definitions.ts'
 import { MARKETPLACE_ERROR_DEFINITIONS } from './marketplace-error-definitions.ts'
 import { RECEIPT_ERROR_DEFINITIONS } from './receipt-error-definitions.ts'
 
@@ -160,8 +161,7 @@ export const ERROR_DEFINITIONS = {
   pack_not_found: { status: 404, title: 'There is no such pack.' },
   already_owned: { status: 409, title: 'This agent has it already.' },
   strategy_not_found: { status: 404, title: 'There is no such strategy.' },
-  recipe_not_found: { status: 404, title: 'There is no such recipe.' },
-  recipe_not_run: { status: 422, title: 'The agent has not called every tool of this recipe.' },
+  ...COOKBOOK_ERROR_DEFINITIONS,
   own_strategy: { status: 409, title: 'An agent cannot fork a strategy of its own.' },
   proof_invalid: { status: 422, title: 'The transaction is no proof of this strategy.' },
   // the registry of pay-per-call APIs

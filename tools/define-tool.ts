@@ -38,6 +38,8 @@ export interface CommunityToolTraits {
   readonly record: CommunityToolRecord
   /** The price that is shown: it may have risen, while calls still cost what was quoted before. */
   readonly quotedPrice: Micros
+  /** Whether the caller is its builder: such a call costs nothing, so it holds nothing either. */
+  isFreeFor(caller: Pick<ToolCallerIdentity, 'agentId'>): boolean
   /** Whether promotional credits do not pay the call of this caller. */
   takesCashOnly(caller: Pick<ToolCallerIdentity, 'agentId'>): boolean
   readonly validateInput: SchemaValidator

@@ -66,7 +66,8 @@ export interface ChangeCommunityToolInput {
   readonly price: Micros | null
   readonly noticeMs: number
   readonly acceptsPromo: boolean | null
-  readonly definition: CommunityToolDefinition | null
+  /** Its changed fields. */
+  readonly definition: Partial<CommunityToolDefinition> | null
   /** What the tool says of itself, its schemas or its endpoint are other ones. */
   readonly revised: boolean
   /** The endpoint of `definition` has answered the challenge again. */
@@ -175,7 +176,7 @@ function recordChange(
     readonly builderName?: string
     readonly builderVisitor?: string
     readonly place?: number
-    readonly definition?: CommunityToolDefinition | null
+    readonly definition?: Partial<CommunityToolDefinition> | null
   } = {},
 ): CommunityToolView {
   const view = toView(ctx)

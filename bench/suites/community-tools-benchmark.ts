@@ -67,7 +67,8 @@ export async function benchmarkCommunityTools(scale: BenchmarkScale): Promise<Be
   }
   const station = await spawnStationProcess({
     ...{ dataDir, port, env },
-    nodeArgs: ['--max-semi-space-size=64'],
+    // As `npm start` and the image run it.
+    nodeArgs: ['--max-semi-space-size=16'],
   })
   const sql = connectToEmbeddedStationDatabase(dataDir)
   const client = createStationClient(station.url, 4, IMPORT_TIMEOUT_MS)

@@ -214,7 +214,8 @@ export function createCommunityToolService(deps: CommunityToolServiceDeps) {
         price: patch.price ?? null,
         noticeMs: LIMITS.communityPriceNoticeHours * HOUR,
         acceptsPromo: patch.acceptsPromo ?? null,
-        definition,
+        // Only what the request names: a change at the same time may have changed the rest.
+        definition: patch.definition ?? null,
         revised: definition !== null && !isDeepStrictEqual(definition, before.definition),
         proven: proof !== null,
         rotateSecret: patch.rotateSecret === true,

@@ -20,6 +20,9 @@ const PROMO_FOR_TOOLS: SourceEdit = {
   to: '!record.acceptsPromo',
 }
 
+/** One in ten calls is bought: others are dear, unproven, one's own, fail, or find no credits. */
+const TOOL_TRADES = 240
+
 /** Promotional credits that reach others or become cash. */
 export const promoCreditLeakMutants: Readonly<Record<string, ServiceMutant>> = {
   bulk: {
@@ -98,16 +101,16 @@ export const promoCreditLeakMutants: Readonly<Record<string, ServiceMutant>> = {
     edits: [PROMO_FOR_TOOLS],
     // The split of the price gives such a share back to the grants, so its builder works for nothing.
     rules: ['verify'],
-    operationWeights: { registerTool: 1, invokeTool: 3 },
-    operations: 80,
+    operationWeights: { registerTool: 1, invokeTool: 5 },
+    operations: TOOL_TRADES,
     depositors: 0,
   },
   builder: {
     description: 'a builder is paid cash for calls that were paid with starter credits',
     edits: [PROMO_FOR_TOOLS, ...SHARES_AS_CASH],
     rules: ['promo-became-cash'],
-    operationWeights: { registerTool: 1, invokeTool: 3 },
-    operations: 80,
+    operationWeights: { registerTool: 1, invokeTool: 5 },
+    operations: TOOL_TRADES,
     depositors: 0,
   },
   percent: {

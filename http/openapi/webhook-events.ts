@@ -1,3 +1,4 @@
+import { COMMUNITY_TOOL_STATES } from '../../domain/community-tool.ts'
 import type { JsonSchema, OpenApiPathItem } from './openapi-document-types.ts'
 import { schemaComponent, toComponentName } from './openapi-document-types.ts'
 
@@ -240,6 +241,27 @@ const WEBHOOK_EVENTS: Readonly<Record<string, WebhookEvent>> = {
     },
     required: ['schedule_id', 'name', 'tool', 'reason'],
     example: { ...SCHEDULE, reason: 'key_expired' },
+  },
+  'tool.judged': {
+    summary: 'A tool that you sell was listed, suspended or reviewed (sent to `all`)',
+    fields: {
+      tool: text('The slug of the tool.'),
+      state: {
+        type: 'string',
+        enum: [...COMMUNITY_TOOL_STATES],
+        description: 'The state of the tool now.',
+      },
+      calls: { type: 'integer', description: 'The counted calls of seven days that decided.' },
+      successes: { type: 'integer', description: 'How many of them succeeded.' },
+      review: {
+        type: 'string',
+        enum: ['verified', 'refused'],
+        description: 'What the operator said of the mark `verified`.',
+      },
+      reason: { type: ['string', 'null'], description: 'Why the operator refused it.' },
+    },
+    required: ['tool', 'state'],
+    example: { tool: 'weather-now', state: 'suspended', calls: 50, successes: 24 },
   },
   'wallet.exported': {
     summary: 'The private key of your wallet was exported (sent to `all`)',

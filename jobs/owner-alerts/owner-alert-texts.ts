@@ -81,6 +81,20 @@ export const OWNER_ALERT_FORMATTERS: Readonly<
       body: `The schedule ${toDisplayText(data['name'])} (${toDisplayText(data['schedule_id'])}) of your agent ${name} (${agentId}) was paused: ${why}`,
     }
   },
+  'tool.judged': ({ agentId, data }, { name }) => {
+    const [tool, state] = [toDisplayText(data['tool']), toDisplayText(data['state'])]
+    const verdict = TOOL_REVIEW_VERDICTS[toDisplayText(data['review'])]
+    const outcome = verdict ?? `is ${state}`
+    const reason = typeof data['reason'] === 'string' ? ` ${toDisplayText(data['reason'])}` : ''
+    const why =
+      verdict === undefined
+        ? `${toDisplayText(data['successes'])} of ${toDisplayText(data['calls'])} counted calls of the last seven days succeeded.${TOOL_STATE_ADVICE[state] ?? ''}`
+        : `The operator has reviewed it.${reason}`
+    return {
+      subject: `The tool ${tool} of ${name} ${outcome}`,
+      body: `The tool ${tool} that your agent ${name} (${agentId}) sells ${outcome}. ${why} What failed: GET /api/builder.`,
+    }
+  },
   'agent.frozen': ({ agentId, data }, { name }) => ({
     subject: `${name} is frozen`,
     body: `Your agent ${name} (${agentId}) is frozen since ${toDisplayText(data['frozen_at'])}: no key of it can spend or act. Deposits are still credited. To let it go on: POST /api/agent/unfreeze with a key that manages its keys, or gas unfreeze.`,
@@ -101,6 +115,15 @@ const SCHEDULE_PAUSE_REASONS: Record<string, string> = {
   key_revoked: `the key it ran under has been revoked. ${REENABLE_INSTRUCTION}`,
   key_expired: `the key it ran under has expired. ${REENABLE_INSTRUCTION}`,
   REVOKED: 'the Backpack its runs act in has been revoked.',
+}
+
+const TOOL_REVIEW_VERDICTS: Record<string, string> = {
+  verified: 'has the mark verified',
+  refused: 'does not get the mark verified',
+}
+const TOOL_STATE_ADVICE: Record<string, string> = {
+  suspended:
+    ' Nobody else can call it until you prove its endpoint anew: PATCH /api/tools/{slug} {"endpoint_url": …}.',
 }
 
 const WEBHOOK_DISABLE_REASONS: Record<string, string> = {

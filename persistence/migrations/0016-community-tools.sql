@@ -25,7 +25,8 @@ create table community_tools (
 create index community_tools_by_builder on community_tools (builder_id, registered_at, slug);
 create index community_tools_by_review on community_tools (registered_at, slug) where review = 'asked';
 
--- Each change of a tool, staged by its commands. What is null stays as it was.
+-- Each change of a tool, staged by its commands. What is null stays as it was, and so do the fields of `definition`
+-- that a change does not name.
 create table community_tool_changes (
   change_id uuid primary key,
   slug text not null,
@@ -63,7 +64,7 @@ create function apply_community_tool_change() returns trigger language plpgsql a
 begin
   update community_tools set builder_name = coalesce(new.builder_name, builder_name),
       builder_visitor = coalesce(new.builder_visitor, builder_visitor), state = new.state,
-      definition = coalesce(new.definition, definition), price_micros = new.price_micros,
+      definition = definition || coalesce(new.definition, '{}'), price_micros = new.price_micros,
       next_price_micros = new.next_price_micros, next_price_from = new.next_price_from,
       accepts_promo = new.accepts_promo, review = new.review, review_reason = new.review_reason,
       secret_number = new.secret_number, measured_from = new.measured_from, change_id = new.change_id

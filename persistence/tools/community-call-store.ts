@@ -111,8 +111,13 @@ export function createCommunityCallStore(sql: Sql) {
       return new Map(rows.map(({ slug, ...row }) => [slug, row]))
     },
 
-    /** Counted calls of the last seven days, of each tool since its endpoint was proven. */
-    async figures(): Promise<Map<string, CommunityCallFigures & { readonly since: Date }>> {
+    /**
+     * Counted calls of the last seven days, of each tool since its endpoint was proven; with `builderId` of the
+     * tools of one builder.
+     */
+    async figures(
+      builderId: string | null = null,
+    ): Promise<Map<string, CommunityCallFigures & { readonly since: Date }>> {
       const rows = await sql<FigureRow[]>`
         select t.slug, t.measured_from as since, count(*)::int as calls,
                count(*) filter (where c.ok)::int as successes,
@@ -123,6 +128,7 @@ export function createCommunityCallStore(sql: Sql) {
                coalesce(percentile_disc(0.95) within group (order by c.ms) filter (where c.ok), 0)::int as p95
           from community_tool_calls c join community_tools t using (slug)
          where c.counted and c.at > now() - make_interval(days => ${WINDOW_DAYS})
+           and ${builderId === null ? sql`true` : sql`c.builder_id = ${builderId}`}
            and c.at >= t.measured_from and t.state <> 'retired'
          group by t.slug, t.measured_from`
       return new Map(

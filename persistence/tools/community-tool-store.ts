@@ -20,7 +20,8 @@ export interface CommunityToolChange extends Omit<
   readonly builderVisitor: string | null
   /** Of a new tool among those of its builder. */
   readonly place: number | null
-  readonly definition: CommunityToolDefinition | null
+  /** Of a new tool whole, else the fields that change. */
+  readonly definition: Partial<CommunityToolDefinition> | null
 }
 
 /** The row of a tool that is new or has changed, at a time in milliseconds. */

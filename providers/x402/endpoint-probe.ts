@@ -74,6 +74,8 @@ export function parseProbeableUrl(text: string, allow: EgressPrivateIpAllowlist)
       detail: 'Only port 80 of http and port 443 of https are probed.',
     })
   url.hash = ''
+  // With the dot of the root it is the same host, and gets no minute of its own.
+  url.hostname = url.hostname.replace(/\.$/, '')
   if (url.href.length > MAX_URL_CHARS)
     throw invalidInputError('/url', `must be at most ${MAX_URL_CHARS} characters`)
   return url

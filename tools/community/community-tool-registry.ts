@@ -27,7 +27,7 @@ export interface CommunityToolSource {
 }
 
 export interface CommunityToolRegistry extends CommunityToolSource {
-  /** Reads all tools. */
+  /** Reads all tools, also those that this node knows and that have been retired since. */
   reload(): Promise<void>
   /** Reads one tool that has changed. */
   refresh(slug: string): Promise<void>
@@ -96,7 +96,11 @@ export function createCommunityToolRegistry(
     },
     refresh,
     async reload() {
-      for (const record of await store.active()) put(record)
+      const active = await store.active()
+      for (const record of active) put(record)
+      const seen = new Set(active.map(({ slug }) => slug))
+      for (const [slug, { community }] of tools)
+        if (!seen.has(slug) && community?.record.state !== 'retired') await refresh(slug)
     },
   }
 }

@@ -8,6 +8,7 @@ import {
   isCallableState,
   type CommunityToolRecord,
 } from '../../domain/community-tool.ts'
+import { isScheduleVisitorId } from '../../domain/schedule-visitor.ts'
 import {
   callerIdOf,
   type Tool,
@@ -94,6 +95,7 @@ export function createCommunityTool(record: CommunityToolRecord, deps: Community
       get quotedPrice() {
         return priceAt(deps.now())
       },
+      isFreeFor: isOwn,
       takesCashOnly: (caller) => !isOwn(caller) && !(record.acceptsPromo && deps.promoTransferable),
       validateInput,
       validateOutput,
@@ -146,7 +148,10 @@ async function runCommunityTool(
     price,
     at: deps.now(),
   })
-  const counted = !isOwn && caller.visitor !== record.builderVisitor
+  // A schedule calls from no address: it may be the builder's.
+  const isFromElsewhere =
+    caller.visitor !== record.builderVisitor && !isScheduleVisitorId(caller.visitor)
+  const counted = !isOwn && isFromElsewhere
   const call = { callId, callerId: callerIdOf(caller), input, signal: context.signal }
   const outcome = await deps.health.forward(record, call, validateOutput)
   if (!outcome.ok) {

@@ -67,7 +67,7 @@ const BadgeSchema = Type.Object({
   recipe: Text,
   number: Type.Integer(),
   of: Type.Integer(),
-  badge_url: Text,
+  badge_url: Type.String({ description: 'An image with this number.' }),
   claimed_at: DateTimeSchema,
 })
 
@@ -87,9 +87,18 @@ const getRecipeBadge = {
   config: { auth: 'none', ignoresUnknownQuery: true } as const,
   schema: {
     operationId: 'getRecipeBadge',
-    summary: 'The badge of a recipe: how many are awarded',
+    summary: 'The badge of a recipe: how many are awarded, or one of them by its number',
     tags,
     params,
+    querystring: Type.Object({
+      number: Type.Optional(
+        Type.Integer({
+          minimum: 1,
+          maximum: BADGES_PER_RECIPE,
+          description: 'Of an awarded badge; without it the image shows how many are awarded.',
+        }),
+      ),
+    }),
     response: { 200: svgResponse, ...errorResponses },
   },
 }
@@ -175,7 +184,7 @@ export const cookbookRoutes: FastifyPluginAsyncTypebox = async (app) => {
           recipe: recipe.slug,
           number: badge.number,
           of: BADGES_PER_RECIPE,
-          badge_url: `${config.publicUrl}/api/cookbook/${recipe.slug}/badge.svg`,
+          badge_url: `${config.publicUrl}/api/cookbook/${recipe.slug}/badge.svg?number=${badge.number}`,
           claimed_at: toIsoTime(badge.claimedAt),
         }
         return { status: 200, body }
@@ -183,10 +192,14 @@ export const cookbookRoutes: FastifyPluginAsyncTypebox = async (app) => {
     )
   })
 
-  app.get('/api/cookbook/:slug/badge.svg', getRecipeBadge, async ({ params: { slug } }, reply) => {
-    const { title } = recipeOf(slug)
+  app.get('/api/cookbook/:slug/badge.svg', getRecipeBadge, async ({ params, query }, reply) => {
+    const { slug, title } = recipeOf(params.slug)
     const awarded = (await cookbook.counts()).get(slug) ?? 0
-    const value = `${awarded} of ${BADGES_PER_RECIPE}`
+    const { number } = query
+    if (number !== undefined && number > awarded)
+      throw new ServiceError('badge_not_awarded', { recipe: slug, number, awarded })
+    const shown = number === undefined ? `${awarded}` : `No. ${number}`
+    const value = `${shown} of ${BADGES_PER_RECIPE}`
     return sendSvg(reply, pages.badge({ label: title, value, colour: 'gold' }))
   })
 }

@@ -117,7 +117,7 @@ export const builderRoutes: FastifyPluginAsyncTypebox = async (app) => {
       builders.ofBuilder(agentId),
       communityCalls.earningsOf(agentId),
       communityCalls.failuresOf(agentId),
-      communityCalls.figures(),
+      communityCalls.figures(agentId),
     ])
     const earnedBy = new Map(earnings.map((one) => [one.slug, one]))
     const sum = (of: (one: (typeof earnings)[number]) => number) =>

@@ -126,6 +126,7 @@ t.test('a host is probed once a minute, by all callers and nodes', async (t) => 
   const node = secondNode()
   t.match(await node.probe(node.parse(url)), { isCached: true, probe: { status: 402 } })
   await t.rejects(node.probe(node.parse(at(20, '/v1'))), { code: 'rate_limited' })
+  t.equal(node.parse('http://weather.example./a').href, 'http://weather.example/a')
   t.equal(requestsTo(20, '/v2').length, 1, 'one request for 21 callers')
   t.equal(requestsTo(20, '/v1').length, 0)
   clock.pass(MINUTE)

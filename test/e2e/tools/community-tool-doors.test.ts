@@ -67,8 +67,9 @@ async function throughPipeline(): Promise<Bought> {
   return { result: one?.result, costUsdc: one?.cost_usdc }
 }
 
-async function throughStream(): Promise<Bought> {
-  const { frames } = await ask('POST', '/api/refuel/stream', { key, json: CALL })
+async function throughStream(payment: Record<string, string> | null = null): Promise<Bought> {
+  const payer = payment === null ? { key } : { headers: payment }
+  const { frames } = await ask('POST', '/api/refuel/stream', { ...payer, json: CALL })
   const data = (name: string) =>
     frames.find(({ event }) => event === name)?.data as Record<string, unknown> | undefined
   const meta = data('result')?.['_meta'] as { cost_usdc: number } | undefined
@@ -132,7 +133,7 @@ const DOORS: Readonly<Record<string, () => Promise<Bought>>> = {
     post('/api/refuel', { ...CALL, tool: 'weather_now' }),
   'its address': () => post('/api/t/weather-now', ROME),
   pipeline: throughPipeline,
-  stream: throughStream,
+  stream: () => throughStream(),
   'a task': throughTask,
   'a Backpack': throughBackpack,
   MCP: throughMcp,
@@ -142,6 +143,7 @@ const DOORS: Readonly<Record<string, () => Promise<Bought>>> = {
   'x402 with a key': async () => post('/api/t/weather-now', ROME, await paid()),
   'x402 without a key': async () =>
     ofReply(await ask('POST', '/api/t/weather-now', { json: ROME, headers: await paid() })),
+  'x402 without a key, as a stream': async () => throughStream(await paid()),
 }
 
 /** The fee of a run, which the station gets beside the price. */
@@ -171,6 +173,9 @@ for (const [door, buy] of Object.entries(DOORS))
       ],
       'of the price 60 % for the builder, 22 % for the tools, 18 % for the treasury',
     )
+    const [row] = await station.sql<{ counted: boolean }[]>`
+      select counted from community_tool_calls where call_id = ${callId}`
+    t.equal(row?.counted, door !== 'a schedule', 'a schedule has no address, so it does not count')
   })
 
 t.test('a batch without a key refuses the tool, with or without a payment', async (t) => {
@@ -195,7 +200,7 @@ t.test('a batch without a key refuses the tool, with or without a payment', asyn
   t.equal(builder.received.length, before, 'its builder is not called')
   const [row] = await station.sql<{ claimed: number }[]>`
     select count(*)::int as claimed from settlements`
-  t.equal(row?.claimed, 2, 'no payment is claimed but those of the calls above')
+  t.equal(row?.claimed, 3, 'no payment is claimed but those of the calls above')
 })
 
 t.test('the ledger adds up', async () => station.verify())

@@ -293,6 +293,14 @@ t.test('the builder tries its tool for nothing, and other addresses count', asyn
   const own = await invoke(seller, 'weather-now', { city: 'Rome' })
   t.match(own, { status: 200, body: { _meta: { cost_usdc: 0, waived: 'own_tool' } } })
   t.equal(await station.balance(seller), before)
+  const dear = { price_per_call_usdc: 5 }
+  t.match(await register(seller, { ...tool('opera-seat'), ...dear }), { status: 201 })
+  const free = { _meta: { cost_usdc: 0, waived: 'own_tool' } }
+  const tried = await invoke(seller, 'opera-seat', { city: 'Rome' })
+  t.match(tried, { status: 200, body: free }, 'also one that costs more than it has')
+  t.match(await invoke(seller, 'opera-seat', { city: 'Rome', dry_run: true }), {
+    body: { price_usdc: 0, would_refuse: null },
+  })
   await invoke(buyer, 'weather-now', { city: 'Rome' }, HOME)
   const [counts] = await station.sql<{ own: boolean; near: boolean; far: boolean }[]>`
     select bool_or(counted) filter (where payer = ${seller.id}) as own,

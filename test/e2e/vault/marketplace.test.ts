@@ -5,14 +5,15 @@ import { startStation, type TestAgent } from '../../support/station/start-test-s
 
 /** The marketplace: lists, sells, rates and withdraws memories. */
 
-const main = await startStation(t, { PROMO_TRANSFERABLE: 'true' })
+const settings = { PROMO_TRANSFERABLE: 'true' }
+const main = await startStation(t, settings)
 const NOBODY = '018f6f7a-0000-7000-8000-000000000000'
 
 const TOO_MANY = Array.from({ length: 201 }, (_, at) => `${NOBODY.slice(0, -3)}${100 + at}`)
 
 const get = (guest: TestAgent | null, path: string) => main.ask('GET', path, { key: guest?.key })
-const post = (guest: TestAgent, path: string, json: object = {}, headers = {}) =>
-  main.ask('POST', path, { key: guest.key, json, headers })
+const post = (guest: TestAgent, path: string, json: object = {}, headers = {}, station = main) =>
+  station.ask('POST', path, { key: guest.key, json, headers })
 async function remember(guest: TestAgent, content: string, fields: object = {}): Promise<string> {
   const { body } = await post(guest, '/api/vault/write', { content, type: 'fact', ...fields })
   return (body['pack'] as { id: string }).id
@@ -33,8 +34,8 @@ async function listed(guest: TestAgent, fields: object = {}): Promise<string> {
   if (typeof pack !== 'string') throw new Error(text)
   return pack
 }
-const buy = (guest: TestAgent, pack: string, headers = {}) =>
-  post(guest, `/api/marketplace/buy/${pack}`, {}, headers)
+const buy = (guest: TestAgent, pack: string, headers = {}, station = main) =>
+  post(guest, `/api/marketplace/buy/${pack}`, {}, headers, station)
 const withdraw = ({ key }: TestAgent, pack: string) =>
   main.ask('DELETE', `/api/marketplace/${pack}`, { key })
 async function purse(guest: TestAgent): Promise<[number, number]> {
@@ -277,27 +278,30 @@ t.test('what is no listing is refused', async (t) => {
   t.match(await sell(seller, [id]), { status: 429, body: { code: 'quota_exceeded' } })
 })
 
-t.test('races', async (t) => {
+t.test('races on two nodes', async (t) => {
+  const beside = await startStation(t, settings, { database: main.database })
+  const nodeOf = (at: number) => (at % 2 === 0 ? main : beside)
   const seller = await main.onboard()
   const [pack, brief] = [await listed(seller), await listed(seller)]
   const buyers = await Promise.all(Array.from({ length: 64 }, () => main.onboard()))
-  const answers = await Promise.all(buyers.map((buyer) => buy(buyer, pack)))
+  const answers = await Promise.all(buyers.map((buyer, at) => buy(buyer, pack, {}, nodeOf(at))))
   t.strictSame(countReplies(answers), { '200': 64 })
   t.strictSame(await purse(seller), [13.62, 0], '64 times 82 % of 0.25')
   t.match((await get(null, `/api/marketplace/${pack}`)).body, { sold_count: 64 })
 
   const [one] = [await main.onboard()]
-  const again = await Promise.all(Array.from({ length: 8 }, () => buy(one, pack)))
+  const eight = Array.from({ length: 8 }, (_, at) => nodeOf(at))
+  const again = await Promise.all(eight.map((node) => buy(one, pack, {}, node)))
   t.strictSame(countReplies(again), { '200': 1, '409 already_owned': 7 })
   t.strictSame(await purse(one), [0.25, 0])
   t.equal((await memories(one)).length, 1)
   const keyed = { 'idempotency-key': 'the-same-purchase' }
   const [two] = [await main.onboard()]
-  const same = await Promise.all(Array.from({ length: 8 }, () => buy(two, pack, keyed)))
+  const same = await Promise.all(eight.map((node) => buy(two, pack, keyed, node)))
   t.strictSame(new Set(same.map(({ text }) => text)).size, 1)
   t.strictSame(await purse(two), [0.25, 0])
 
-  const early = buyers.slice(0, 16).map((buyer) => buy(buyer, brief))
+  const early = buyers.slice(0, 16).map((buyer, at) => buy(buyer, brief, {}, nodeOf(at)))
   const [ended, ...late] = await Promise.all([withdraw(seller, brief), ...early])
   t.equal(ended.status, 200)
   const sold = late.filter(({ status }) => status === 200).length

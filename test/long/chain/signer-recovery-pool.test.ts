@@ -128,6 +128,7 @@ t.test(
       'chain/evm/signer-recovery-worker',
       'chain/evm/ecdsa-signature-format',
       'core/errors',
+      'core/cookbook-error-definitions',
       'core/marketplace-error-definitions',
       'core/receipt-error-definitions',
       'core/grant-cli-command',

@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap'
+import { reviewCommunityToolCommand } from '../../../actors/commands/community-tool-commands.ts'
 import { EXAMPLE_IDS, hasExample } from '../../../http/openapi/request-examples.ts'
 import type {
   OpenApiDocument,
@@ -307,13 +308,16 @@ t.test('deliveries are as the section `webhooks` says', async (t) => {
   await make(String(spare), '/api/task/schedule', plan)
   await createScheduleSlotDriver(t, main.database).pass(String(ran))
   await main.ask('DELETE', `/api/keys/${String(keyId)}`, { key: self.key })
+  // The operator reviews a tool that it sells.
+  const verdict = { accepted: false, reason: 'The description names another city.' }
+  await main.station.actors.ask('tool:weather-later', reviewCommunityToolCommand, verdict)
   // Another webhook that is gone.
   house.answers('/gone', 410)
   await registerTestWebhook(main, house, self, '/gone', ['tool_call'])
   await main.call(self, 'hive_trending')
   const wanted = [
     ...['tool_call', 'topup', 'agent_ping', 'bounty_received', 'backpack.created'],
-    ...['schedule.result', 'schedule.paused', 'webhook.disabled'],
+    ...['schedule.result', 'schedule.paused', 'tool.judged', 'webhook.disabled'],
   ]
   const types = () => new Set(house.got.map(({ type }) => type))
   await house.until(() => wanted.every((type) => types().has(type)), wanted.join())
