@@ -25,7 +25,7 @@ export const createAbsorbInboxCommand = (absorb: InboxMessageHandler): AbsorbInb
 })
 
 /** A command without effects. Its answer means that the inbox has been absorbed. */
-export const createNoopAbsorbInboxCommand = (
+export const createWakeAggregateCommand = (
   kind: AggregateKind,
 ): AggregateCommand<undefined, void> => ({
   name: 'aggregate.wake',

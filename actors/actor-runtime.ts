@@ -22,11 +22,11 @@ import type {
 import { CommandNotSentError, commitUnavailableError } from './command-unavailable-errors.ts'
 import {
   createAbsorbInboxCommand,
-  createNoopAbsorbInboxCommand,
+  createWakeAggregateCommand,
   type InboxMessageHandler,
   type AbsorbInboxCommand,
 } from './absorb-inbox-command.ts'
-import { createGroupCommit, storedActorsAfter, type CommitBatchEntry } from './group-commit.ts'
+import { createGroupCommit, toStoredActorsOfBatch, type CommitBatchEntry } from './group-commit.ts'
 import { createResidentMailboxes } from './resident-mailboxes.ts'
 import {
   createPendingCommand,
@@ -34,8 +34,8 @@ import {
   type PendingCommand,
 } from './aggregate-mailbox.ts'
 import { createCommandStateLoader, type CommandStateLoaderDeps } from './command-state-loader.ts'
-import { tellWatchers } from './inspection/tell-watchers.ts'
-import { NO_RECORDER, type CommandRecorder } from './inspection/recorded-steps.ts'
+import { reportCommandToInspector } from './inspection/report-command-to-inspector.ts'
+import { NO_RECORDER, type CommandRecorder } from './inspection/command-recorder.ts'
 import {
   executeAggregateCommand,
   type ActorRuntimeStepAfterCommand,
@@ -198,7 +198,7 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
 
   function answer(job: PendingCommand): void {
     settle(job, job.answer)
-    if (job.recorded !== null) tellWatchers(recorder, job, job.command === absorbing)
+    if (job.recorded !== null) reportCommandToInspector(recorder, job, job.command === absorbing)
   }
 
   const markAnswered = (mailbox: AggregateMailbox): void =>
@@ -235,7 +235,7 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
     if (mailbox.state !== state || state.version !== newVersion) return
     if (mailbox.queue.length === 0) evictArchivedActors(state)
     if (cache !== null) {
-      const actors = storedActorsAfter(entry).filter((one) => !one.archived)
+      const actors = toStoredActorsOfBatch(entry).filter((one) => !one.archived)
       cache.put({ id: mailbox.id, kind: mailbox.kind, version: newVersion, actors })
     }
   }
@@ -366,7 +366,7 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
     },
     /** Absorbs waiting inbox messages when no command does. */
     async wake(id: string, kind: AggregateKind): Promise<void> {
-      await ask(id, createNoopAbsorbInboxCommand(kind), undefined)
+      await ask(id, createWakeAggregateCommand(kind), undefined)
     },
     stats: () => ({ resident: mailboxes.size, open: open.size }),
     /** Rejects new commands and waits for those under way. */

@@ -10,7 +10,7 @@ import type {
   LedgerTransfer,
   CallPriceSplitInput,
 } from '../core/aggregate-commit-row-types.ts'
-import type { RecordedStep } from './inspection/recorded-steps.ts'
+import type { RecordedActorStep } from './inspection/command-recorder.ts'
 import type { ActorKind, ActorMachineEvent, ActorSnapshot, ActorInput } from './machine-registry.ts'
 
 /** A hold kept in memory only. Every guard counts it until it is settled or released. */
@@ -59,7 +59,7 @@ export interface CommandContext {
   /** In-memory holds with the changes of this command. */
   readonly inMemoryHolds: InMemoryHolds
   /** The steps so far, while somebody watches; else null. */
-  readonly recorded: RecordedStep[] | null
+  readonly recorded: RecordedActorStep[] | null
 }
 
 export interface InMemoryHolds {

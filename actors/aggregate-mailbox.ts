@@ -6,7 +6,7 @@ import {
   type InMemoryHoldBook,
 } from './loaded-aggregate-state.ts'
 import type { AggregateCommandOptions, AggregateCommand } from './aggregate-command-types.ts'
-import type { RecordedStep } from './inspection/recorded-steps.ts'
+import type { RecordedActorStep } from './inspection/command-recorder.ts'
 
 /** One run of a command with an interrupted commit. The commit may have landed. */
 export interface InterruptedCommitAttempt {
@@ -51,7 +51,7 @@ export interface PendingCommand {
   /** The request it came from, if somebody watches. */
   readonly requestId: string | null
   /** The steps of its last run, if somebody watches. */
-  recorded: { readonly at: number; version: number; readonly steps: RecordedStep[] } | null
+  recorded: { readonly at: number; version: number; readonly steps: RecordedActorStep[] } | null
 }
 
 /** The queue of an aggregate, with its last known state. */

@@ -25,8 +25,8 @@ import {
   type InMemoryHoldChanges,
 } from './loaded-aggregate-state.ts'
 import type { CommandContext } from './aggregate-command-types.ts'
-import { recordStep } from './inspection/record-step.ts'
-import type { RecordedStep } from './inspection/recorded-steps.ts'
+import { recordActorStep } from './inspection/record-actor-step.ts'
+import type { RecordedActorStep } from './inspection/command-recorder.ts'
 import { machineRegistryEntry, stepperOf, type ActorKind } from './machine-registry.ts'
 import type { MachineStep, StepSnapshot } from './pure-machine-transition.ts'
 
@@ -108,7 +108,7 @@ export const createCommandContext = (
   aggregate: LoadedAggregateActors,
   inMemoryHolds: InMemoryHoldChanges,
   now: number,
-  recorded: RecordedStep[] | null = null,
+  recorded: RecordedActorStep[] | null = null,
 ): CommandContextWithEffects =>
   new CommandOverAggregate(aggregateId, aggregate, inMemoryHolds, now, recorded)
 
@@ -123,7 +123,7 @@ class CommandOverAggregate implements CommandContextWithEffects, CommandScope {
   readonly aggregateId: string
   readonly now: number
   readonly inMemoryHolds: InMemoryHoldChanges
-  readonly recorded: RecordedStep[] | null
+  readonly recorded: RecordedActorStep[] | null
   readonly effects: CommandEffects
   readonly #aggregate: LoadedAggregateActors
   pagerOf: string | null
@@ -133,7 +133,7 @@ class CommandOverAggregate implements CommandContextWithEffects, CommandScope {
     aggregate: LoadedAggregateActors,
     inMemoryHolds: InMemoryHoldChanges,
     now: number,
-    recorded: RecordedStep[] | null,
+    recorded: RecordedActorStep[] | null,
   ) {
     this.aggregateId = aggregateId
     this.now = now
@@ -184,7 +184,7 @@ class CommandOverAggregate implements CommandContextWithEffects, CommandScope {
     const taken =
       this.recorded === null
         ? stepperOf(kind).step(before, event)
-        : recordStep(this.recorded, entry, this.aggregateId, event)
+        : recordActorStep(this.recorded, entry, this.aggregateId, event)
     if (taken.rejected !== null) throw this.#refuse(entry, event, taken, taken.rejected)
     const { snapshot, actions } = taken
     if (snapshot === before && actions.length === 0) return before as never

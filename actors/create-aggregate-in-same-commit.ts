@@ -1,6 +1,6 @@
 import { stringifyWithBigints } from '../core/bigint-json.ts'
 import { createInMemoryHoldBook, createInMemoryHoldChanges } from './loaded-aggregate-state.ts'
-import { journalChanges, storedFormOf } from './journal-changes.ts'
+import { journalChanges, storedFormOfActor } from './journal-changes.ts'
 import type { AggregateCommand, CommandContext } from './aggregate-command-types.ts'
 import { serializeCommandForJournal, createCommandContext } from './command-context.ts'
 
@@ -29,7 +29,7 @@ export function createAggregateInSameCommit<I, R>(
   const at = new Date(ctx.now).toISOString()
   ctx.row('aggregates', { id, kind: creation.kind, version: 1 })
   const { changed, actors } = journalChanges(id, 1, new Map(), dirty)
-  for (const actor of actors.map(storedFormOf)) {
+  for (const actor of actors.map(storedFormOfActor)) {
     ctx.row('actors', {
       aggregate_id: id,
       kind: actor.kind,

@@ -5,7 +5,7 @@ import type { CallRow, AggregateCommandJournalRow } from '../core/aggregate-comm
 import { createInMemoryHoldChanges, type LoadedAggregateActors } from './loaded-aggregate-state.ts'
 import { journalChanges, type ChangedActor } from './journal-changes.ts'
 import type { CommandIdempotency, CommandContext } from './aggregate-command-types.ts'
-import { countStoredReplyBytesToday } from './commands/daily-quota.ts'
+import { countStoredReplyBytesToday } from './commands/daily-call-and-stored-reply-quotas.ts'
 import type { PendingCommand } from './aggregate-mailbox.ts'
 import {
   serializeCommandForJournal,
@@ -14,7 +14,7 @@ import {
   CommandRejectedError,
 } from './command-context.ts'
 import type { CommandEffects } from './command-context.ts'
-import { keepRejections } from './inspection/record-step.ts'
+import { keepOnlyRejectedSteps } from './inspection/record-actor-step.ts'
 
 /** What the runtime does next with a command that has run. */
 export type ActorRuntimeStepAfterCommand =
@@ -59,7 +59,7 @@ export function executeAggregateCommand(
   } catch (error) {
     job.answer = () => job.reject(error)
     const emitted = error instanceof CommandRejectedError ? error.emittedEffects : null
-    if (job.recorded !== null) keepRejections(job.recorded.steps, emitted?.dirty)
+    if (job.recorded !== null) keepOnlyRejectedSteps(job.recorded.steps, emitted?.dirty)
     if (emitted !== null) return toCommit(job, state, emitted, now)
     return { then: error instanceof ServiceError ? 'assert' : 'answer' }
   }

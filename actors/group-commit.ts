@@ -11,7 +11,7 @@ import {
   type ActorKey,
   type LoadedAggregateActors,
 } from './loaded-aggregate-state.ts'
-import { storedFormOf, type ChangedActor } from './journal-changes.ts'
+import { storedFormOfActor, type ChangedActor } from './journal-changes.ts'
 import type { AggregateMailbox, PendingCommand } from './aggregate-mailbox.ts'
 import type { CommandEffects } from './command-context.ts'
 
@@ -167,7 +167,7 @@ function additionChars({ journal, effects }: CommitBatchAddition): number {
 }
 
 /** The stored forms of all actors after a batch. No later command may have changed the state. */
-export const storedActorsAfter = ({ state, actors }: CommitBatchEntry) =>
+export const toStoredActorsOfBatch = ({ state, actors }: CommitBatchEntry) =>
   [...state.actors].map(([key, actor]) => actors.get(key)?.stored ?? toStoredActor(actor))
 
 const createBatchEntry = ({
@@ -200,7 +200,7 @@ function toAggregateChanges(entry: CommitBatchEntry): AggregateChanges {
     oldVersion: entry.oldVersion,
     newVersion: entry.newVersion,
     journal: entry.journal,
-    actors: [...entry.actors.values()].map(storedFormOf),
+    actors: [...entry.actors.values()].map(storedFormOfActor),
     transfers: all((effects) => effects.transfers),
     prices: all((effects) => effects.prices),
     calls: all((effects) => effects.calls),

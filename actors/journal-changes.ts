@@ -13,7 +13,7 @@ export interface ChangedActor {
 }
 
 /** The stored form of a changed actor, built once. */
-export const storedFormOf = (changed: ChangedActor) =>
+export const storedFormOfActor = (changed: ChangedActor) =>
   (changed.stored ??= toStoredActor(changed.entry))
 
 export interface JournaledChanges {
@@ -61,7 +61,7 @@ function journalChange(
   if (delta !== null && delta !== '') text += `,${delta}`
   const fullStateAt = before?.fullStateAt ?? null
   if (delta === null || fullStateAt === null || version - fullStateAt >= FULL_STATE_INTERVAL) {
-    const { state } = storedFormOf(changed)
+    const { state } = storedFormOfActor(changed)
     entry.fullStateAt = version
     entry.maxChars = state.length
     return `${text},"state":${state}}`

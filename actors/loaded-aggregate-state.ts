@@ -6,7 +6,7 @@ import type { InMemoryHold, InMemoryHolds } from './aggregate-command-types.ts'
 import {
   machineRegistryEntry,
   isActorKind,
-  isArchived,
+  isArchivedActor,
   resolveActorState,
   type ActorKind,
   type StoredMachineState,
@@ -76,7 +76,7 @@ export function hydrateActor(stored: StoredActor): ActorEntry {
 /** Removes ended actors from memory after their commit. A command that needs one loads it. */
 export function evictArchivedActors({ actors }: LoadedAggregateActors): void {
   for (const [key, { kind, snapshot }] of actors) {
-    if (isArchived(kind, snapshot)) actors.delete(key)
+    if (isArchivedActor(kind, snapshot)) actors.delete(key)
   }
 }
 
@@ -88,7 +88,7 @@ export function toStoredActor(entry: ActorEntry): StoredActor & { readonly archi
     id: entry.id,
     machineVersion: version,
     state: stringifyWithBigints({ value: entry.snapshot.value, context: entry.snapshot.context }),
-    archived: isArchived(entry.kind, entry.snapshot),
+    archived: isArchivedActor(entry.kind, entry.snapshot),
   }
 }
 

@@ -8,7 +8,7 @@ import { dailyQuotaReducer } from '../machines/daily-quota-reducer.ts'
 import { entitlementsReducer } from '../machines/entitlements-reducer.ts'
 import { fleetPoolReducer } from '../machines/fleet-pool-reducer.ts'
 import { hiveWatchListReducer } from '../machines/hive-watch-list-reducer.ts'
-import { listingMachine } from '../machines/listing-machine.ts'
+import { memoryListingMachine } from '../machines/memory-listing-machine.ts'
 import { payerMachine } from '../machines/payer-machine.ts'
 import {
   toReducerSnapshot,
@@ -17,7 +17,7 @@ import {
   type ReducerEventOf,
   type ReducerInput,
   type ReducerSnapshot,
-} from '../machines/reducer.ts'
+} from '../machines/aggregate-reducer.ts'
 import { scheduleMachine } from '../machines/schedule-machine.ts'
 import { settlementMachine } from '../machines/settlement-machine.ts'
 import { taskPassesReducer } from '../machines/task-passes-reducer.ts'
@@ -118,7 +118,7 @@ export const machineRegistry = {
   },
   listing: {
     type: 'machine',
-    machine: listingMachine,
+    machine: memoryListingMachine,
     version: 1,
     upcasters: {},
     isOwnAggregate: true,
@@ -158,7 +158,7 @@ export const machineRegistryEntry = (
 ): MachineRegistryEntry | ReducerRegistryEntry => machineRegistry[kind]
 
 /** True when the actor has ended with nothing open: stays in Postgres, not loaded by default. */
-export function isArchived(kind: ActorKind, snapshot: StepSnapshot): boolean {
+export function isArchivedActor(kind: ActorKind, snapshot: StepSnapshot): boolean {
   if (!snapshot.tags.has('ended')) return false
   const { isOwnAggregate = false, hasOpenWork } = machineRegistryEntry(kind)
   return !isOwnAggregate && hasOpenWork?.(snapshot as never) !== true

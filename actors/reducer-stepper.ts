@@ -1,4 +1,8 @@
-import { RejectedByReducer, toReducerSnapshot, type AnyReducer } from '../machines/reducer.ts'
+import {
+  RejectedByReducer,
+  toReducerSnapshot,
+  type AnyReducer,
+} from '../machines/aggregate-reducer.ts'
 import type { MachineStep, MachineStepAction, MachineStepper } from './pure-machine-transition.ts'
 
 /** Steps a reducer as `createMachineStepper` steps a machine. */

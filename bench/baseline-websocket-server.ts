@@ -2,8 +2,8 @@ import { createInterface } from 'node:readline'
 import websocket from '@fastify/websocket'
 import fastify from 'fastify'
 import type { WebSocket } from 'ws'
-import type { AgentSignal } from '../persistence/realtime/signal-store.ts'
-import { toSignalFrame } from '../realtime/event-views.ts'
+import type { AgentSignal } from '../persistence/realtime/channel-signal-store.ts'
+import { toSignalFrame } from '../realtime/realtime-event-views.ts'
 
 /**
  * Baseline WebSocket server: the same server and frames, sent to every socket in a loop. It stores,

@@ -7,17 +7,17 @@ import { fileURLToPath } from 'node:url'
 import type { HttpLoadPlan, HttpLoadResult } from './http-load-generator.ts'
 
 /** A child process that runs a program of this folder and prints each result as one line. */
-export interface ChildProgram {
+export interface BenchmarkChildProgram {
   /** Writes a line if given, and resolves with the next line of output. */
   ask(line?: string): Promise<string>
   stop(): Promise<void>
 }
 
-export function spawnChildProgram(
+export function spawnBenchmarkChildProgram(
   name: string,
   args: readonly string[],
   nodeArgs: readonly string[] = [],
-): ChildProgram {
+): BenchmarkChildProgram {
   const program = fileURLToPath(new URL(name, import.meta.url))
   const child = spawn(process.execPath, [...process.execArgv, ...nodeArgs, program, ...args], {
     stdio: ['pipe', 'pipe', 'inherit'],
@@ -50,7 +50,7 @@ export async function runLoadGenerator(plan: HttpLoadPlan): Promise<HttpLoadResu
   const dir = mkdtempSync(join(tmpdir(), 'gas-station-load-'))
   const file = join(dir, 'plan.json')
   writeFileSync(file, JSON.stringify(plan))
-  const generator = spawnChildProgram('http-load-generator.ts', [file])
+  const generator = spawnBenchmarkChildProgram('http-load-generator.ts', [file])
   try {
     return JSON.parse(await generator.ask()) as HttpLoadResult
   } finally {

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
-import { createTextAnalysis } from '../memory/text/text-analysis.ts'
+import { createRuleBasedTextAnalysis } from '../memory/text/text-analysis.ts'
 
 /** A local embeddings API. */
 export interface LocalEmbeddingsServer {
@@ -16,7 +16,7 @@ export interface LocalEmbeddingsServer {
  * trigrams. It measures the provider code path, not the quality of a trained model.
  */
 export async function startLocalEmbeddingsServer(): Promise<LocalEmbeddingsServer> {
-  const text = createTextAnalysis()
+  const text = createRuleBasedTextAnalysis()
   const answer = async (request: IncomingMessage) => {
     const { input } = (await json(request)) as { input: string[] }
     const vectors = await Promise.all(input.map((one) => text.vector(one)))

@@ -2,14 +2,14 @@ import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import type { Sql } from '../persistence/postgres/connection-pool.ts'
-import { createStationClient } from '../chaos/station-http-client.ts'
+import { createStationHttpClient } from '../chaos/station-http-client.ts'
 import {
   loadAverage,
   describeHostHardware,
 } from '../chaos/quantiles-machine-info-and-text-tables.ts'
 import {
   compileStationFromSources,
-  createDataDirectory,
+  createProofDataDirectory,
   connectToEmbeddedStationDatabase,
   spawnStationProcess,
   type StationProcess,
@@ -37,7 +37,7 @@ import { benchmarkInspectorWatchers } from './suites/inspector-watchers-benchmar
 import { benchmarkPageParsing } from './suites/page-parsing-benchmark.ts'
 import { benchmarkPayments } from './suites/payments-benchmark.ts'
 import { seedApiKeys, seedAgents } from './seed-agents.ts'
-import { spawnChildProgram } from './benchmark-child-processes.ts'
+import { spawnBenchmarkChildProgram } from './benchmark-child-processes.ts'
 import { renderBenchmarkResults } from './results-document.ts'
 import type { BenchmarkRow, BenchmarkScale } from './benchmark-row.ts'
 import { benchmarkCommunityTools } from './suites/community-tools-benchmark.ts'
@@ -159,7 +159,7 @@ function note(added: readonly BenchmarkRow[]): void {
 
 /** Measures against a new station; returns its plane. */
 async function measureStationGroups(): Promise<string> {
-  const dataDir = createDataDirectory()
+  const dataDir = createProofDataDirectory()
   const nodeArgs = ['--max-semi-space-size=16']
   const station = await spawnStationProcess({
     dataDir,
@@ -185,11 +185,11 @@ async function measure(
   database: Sql,
   dataDir: string,
 ): Promise<void> {
-  const client = createStationClient(url, 1)
+  const client = createStationHttpClient(url, 1)
   const ids = await seedAgents(client, database, AGENTS)
   const keys = await seedApiKeys(dataDir, database, ids)
-  const baseline = spawnChildProgram('baseline-server.ts', [dataDir, String(AGENTS)])
-  const floor = spawnChildProgram('floor-server.ts', [dataDir, String(AGENTS)])
+  const baseline = spawnBenchmarkChildProgram('baseline-server.ts', [dataDir, String(AGENTS)])
+  const floor = spawnBenchmarkChildProgram('floor-server.ts', [dataDir, String(AGENTS)])
   try {
     const field: HttpBenchServerPortsAndKeys = {
       station: Number(new URL(url).port),

@@ -6,14 +6,14 @@ import { newApiKey, newUuidV7 } from '../core/ids.ts'
 import { UNLIMITED_API_KEY_SPENDING } from '../domain/api-key-spending-limits.ts'
 import { toApiKeyRow } from '../persistence/agents/api-key-store.ts'
 import type { Sql } from '../persistence/postgres/connection-pool.ts'
-import { onboardAgents, type StationClient } from '../chaos/station-http-client.ts'
+import { onboardAgents, type StationHttpClient } from '../chaos/station-http-client.ts'
 
 /**
  * Inserts copies of an onboarded agent with the same snapshot, journal row and grant as a normal
  * onboarding writes. Returns their ids.
  */
 export async function seedAgents(
-  client: StationClient,
+  client: StationHttpClient,
   sql: Sql,
   count: number,
 ): Promise<string[]> {

@@ -15,7 +15,7 @@ import {
   agentFundingUrl,
   callPaymentOffer,
   type ValidatedPricedCall,
-} from './call-plan.ts'
+} from './parse-and-price-call.ts'
 
 /** An admitted call with everything it holds until it is settled or released. */
 export interface AdmittedCall {
@@ -121,7 +121,7 @@ export function actorsToLoad({ request }: ValidatedPricedCall): AggregateCommand
 }
 
 /** Lets `why_url` explain a rejection by a machine. */
-export function noteRefusal(
+export function recordExplainedRefusal(
   { explained }: Pick<CallDeps, 'explained'>,
   { request: { caller, requestId } }: ValidatedPricedCall,
   callId: string,

@@ -11,13 +11,13 @@ import {
   type CallQuoteResult,
 } from '../payments/commands/call-commands.ts'
 import type { CallDeps } from './call-request-and-reply-types.ts'
-import { canBorrowFromFleet, retryWithFleetLoan } from './fleet-credit.ts'
+import { canBorrowFromFleet, retryWithFleetLoan } from './fleet-loan-for-call.ts'
 import { admitPaidCall } from './paid-call-admission.ts'
 import {
   usedUpFreeCallDetails,
   callPaymentRequired,
   type ValidatedPricedCall,
-} from './call-plan.ts'
+} from './parse-and-price-call.ts'
 import {
   releaseDailyFreeCall,
   countFreeCallsLeftToday,
@@ -26,7 +26,7 @@ import {
 import {
   toCallAdmissionRequest,
   addRefusalDetails,
-  noteRefusal,
+  recordExplainedRefusal,
   actorsToLoad,
   type AdmittedCall,
 } from './admitted-call.ts'
@@ -53,7 +53,7 @@ export async function admitCall(
   } catch (error) {
     if (slot) releaseDailyFreeCall(parts, plan, callId)
     parts.refusals.noteError(plan.request.backpackId, plan.tool.slug, error)
-    noteRefusal(parts, plan, callId, error)
+    recordExplainedRefusal(parts, plan, callId, error)
     throw addRefusalDetails(parts, plan, callId, error)
   }
 }

@@ -1,6 +1,6 @@
 import { toUsdc, ZERO, type Micros } from '../core/money.ts'
 import type { CallRow } from '../core/aggregate-commit-row-types.ts'
-import { presentTaskPass, type TaskPassView } from '../domain/task-passes.ts'
+import { toTaskPassJson, type TaskPassView } from '../domain/task-passes.ts'
 import type { GhostMode } from './call-request-and-reply-types.ts'
 import { signCallReceipt } from './call-receipts.ts'
 import type { ToolRunResult } from './run-tool.ts'
@@ -55,7 +55,7 @@ export function toCallReplyBody(
       ...(traces.mode === 'cache' && { cached: true }),
       ms: row.ms,
       ...(traces.waived === null ? {} : { waived: traces.waived }),
-      ...(pass === null ? {} : { pass: presentTaskPass(pass) }),
+      ...(pass === null ? {} : { pass: toTaskPassJson(pass) }),
       ...(settlementUrl === null ? {} : { settlement_url: settlementUrl }),
       receipt: signCallReceipt(key, row, owner),
     },

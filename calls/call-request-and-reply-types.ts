@@ -10,10 +10,10 @@ import type { ToolCatalogue } from '../tools/tool-catalogue.ts'
 import type { ToolEvent } from '../tools/define-tool.ts'
 import type { ToolPorts } from '../tools/tool-ports.ts'
 import type { FailedCallLimiter } from './failed-call-limiter.ts'
-import type { ExplainedRefusals } from './explained-refusals.ts'
+import type { ExplainedRefusalRecorder } from './explained-refusal-recorder.ts'
 import type { BackpackRefusalLog } from './backpack-refusal-log.ts'
 import type { JsonFields } from './tool-input-from-request-body.ts'
-import type { PresentedTaskPass } from '../domain/task-passes.ts'
+import type { TaskPassJson } from '../domain/task-passes.ts'
 
 /** Types of the call pipeline: requests, replies and dependencies. */
 
@@ -122,7 +122,7 @@ export type CallPriceQuote = {
   /** `payment`: without a key, by any method that the 402 offers; null without one. */
   readonly rail: 'free' | 'pass' | 'credits' | 'payment' | null
   /** The task pass that would pay, before the call. */
-  readonly pass: PresentedTaskPass | null
+  readonly pass: TaskPassJson | null
   readonly free_calls_left: number | null
   /** How the price can be paid on a chain; empty for a free call and without chains (decision 210). */
   readonly offers: PaymentTerms[]
@@ -171,7 +171,7 @@ export interface HiveExcerpt {
 }
 
 /** Looks up a text in the public Hive, cached if possible. */
-export type HiveLookup = (text: string) => Promise<readonly HiveExcerpt[]>
+export type HiveExcerptLookup = (text: string) => Promise<readonly HiveExcerpt[]>
 
 export interface CallDeps {
   readonly clock: Clock
@@ -191,11 +191,11 @@ export interface CallDeps {
   /** Records rejections by Backpacks for their spend logs. */
   readonly refusals: Pick<BackpackRefusalLog, 'noteError'>
   /** Explains refusals by machines (`why_url`). */
-  readonly explained: Pick<ExplainedRefusals, 'note'>
+  readonly explained: Pick<ExplainedRefusalRecorder, 'note'>
   /** Whether price shares may move promotional credits to other agents (decision 152). */
   readonly promoTransferable: boolean
   /** Looks up the topic of a call in the public Hive. */
-  readonly lookInHive: HiveLookup
+  readonly lookInHive: HiveExcerptLookup
   readonly publicUrl: string
   /** Whether agents can be funded by deposits. */
   readonly deposits: boolean

@@ -26,14 +26,14 @@ import {
 } from './execute-tool-call.ts'
 import { createToolCallBatchRunner } from './pipeline/tool-call-batch.ts'
 import {
-  loadToolOf,
+  loadNewlyRegisteredTool,
   preflightCall,
   callPaymentOffer,
   parsePriceAndPreflightCall,
-  parseCall,
+  parseAndPriceCall,
   type ValidatedPricedCall,
-} from './call-plan.ts'
-import { presentTaskPass } from '../domain/task-passes.ts'
+} from './parse-and-price-call.ts'
+import { toTaskPassJson } from '../domain/task-passes.ts'
 
 /** The entry point of all calls: single, streamed and batched. */
 
@@ -101,8 +101,8 @@ function createIdempotentRunner({ callLog, clock }: CallDeps): RunOnce {
 }
 
 async function quoteCall(parts: CallDeps, request: CallRequest): Promise<CallPriceQuote> {
-  await loadToolOf(parts, request)
-  const plan = withQuotedPrice(parseCall(parts, request))
+  await loadNewlyRegisteredTool(parts, request)
+  const plan = withQuotedPrice(parseAndPriceCall(parts, request))
   const early = await earlyRefusal(parts, plan)
   const { left, amount, refusal, pass } = await previewCallAdmission(
     parts,
@@ -114,7 +114,7 @@ async function quoteCall(parts: CallDeps, request: CallRequest): Promise<CallPri
     tool: plan.tool.slug,
     price_usdc: toUsdc(amount ?? plan.price ?? ZERO),
     rail: amount === ZERO ? 'free' : pass === null ? railOf(parts, plan) : 'pass',
-    pass: pass === null ? null : presentTaskPass(pass),
+    pass: pass === null ? null : toTaskPassJson(pass),
     free_calls_left: left,
     offers: amount === ZERO ? [] : listPaymentTerms(callPaymentOffer(parts, plan)),
     would_refuse: refusal === null ? null : refusalView(refusal),

@@ -9,9 +9,9 @@ import { mustNotRerunUnderIdempotencyKey, type AdmittedCall } from './admitted-c
 import type { CallDeps, CallReply, CallRequest } from './call-request-and-reply-types.ts'
 import { PaymentReplayError } from './paid-call-admission.ts'
 import { createOutputBufferUntilCharge } from './tool-output-held-until-charge-commits.ts'
-import { executeInstantCall, isInstantCall } from './instant-call.ts'
+import { executeSingleCommitCall, isSingleCommitCall } from './single-commit-call.ts'
 import { toUnknownChargeError } from './to-call-error.ts'
-import { parsePriceAndPreflightCall, type ValidatedPricedCall } from './call-plan.ts'
+import { parsePriceAndPreflightCall, type ValidatedPricedCall } from './parse-and-price-call.ts'
 import { runTool, type ToolRunResult } from './run-tool.ts'
 import { AnswerNotReleasedError } from './deliver-paid-call.ts'
 import { settleFailedCall, settleSuccessfulCall } from './settle-call.ts'
@@ -37,8 +37,8 @@ export async function executeToolCall(
 ): Promise<CallReply> {
   const callId = newUuidV7(parts.clock.now())
   const plan = await parsePriceAndPreflightCall(parts, request)
-  if (!watcher.durable && isInstantCall(plan)) {
-    const reply = await executeInstantCall(parts, plan, callId)
+  if (!watcher.durable && isSingleCommitCall(plan)) {
+    const reply = await executeSingleCommitCall(parts, plan, callId)
     if (reply !== null) return reply
   }
   return executeHeldCall(parts, plan, callId, watcher)

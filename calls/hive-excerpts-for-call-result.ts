@@ -1,6 +1,6 @@
 import type { CallDeps, CallRequest, HiveExcerpt } from './call-request-and-reply-types.ts'
 import type { JsonFields } from './tool-input-from-request-body.ts'
-import type { ValidatedPricedCall } from './call-plan.ts'
+import type { ValidatedPricedCall } from './parse-and-price-call.ts'
 
 /** Adds matching Hive entries to the result of a call. */
 

@@ -20,7 +20,7 @@ import {
   callHoldTimeoutMs,
   isAnswerWithheld,
   type ValidatedPricedCall,
-} from './call-plan.ts'
+} from './parse-and-price-call.ts'
 
 /** The payment of this request has bought a response already. */
 export class PaymentReplayError extends Error {

@@ -4,14 +4,14 @@ import { minMicros, subtractMicros, ZERO } from '../core/money.ts'
 import { addSharedAbortListener } from '../core/concurrency/shared-abort-listener.ts'
 import type { Tool, ToolEvent } from '../tools/define-tool.ts'
 import type { AdmittedCall } from './admitted-call.ts'
-import type { ValidatedPricedCall } from './call-plan.ts'
+import type { ValidatedPricedCall } from './parse-and-price-call.ts'
 import type { CallDeps, HiveExcerpt } from './call-request-and-reply-types.ts'
 import {
   createToolContext,
   createStagedEffects,
   undoFailedCallClaims,
   type ToolStagedEffects,
-  type ToolRunEnd,
+  type ToolRunAbortAndSeal,
 } from './tool-context.ts'
 import { startHiveLookupForCall } from './hive-excerpts-for-call-result.ts'
 import type { JsonFields } from './tool-input-from-request-body.ts'
@@ -128,7 +128,7 @@ function checkOutput({ catalogue }: CallDeps, tool: Tool, output: JsonFields): v
     throw new ServiceError('response_too_large', { limit_bytes: LIMITS.toolOutputBytes })
 }
 
-interface ToolDeadline extends ToolRunEnd {
+interface ToolDeadline extends ToolRunAbortAndSeal {
   sealed(): boolean
   /** Details passed to `seal`. */
   known(): Record<string, unknown>

@@ -1,6 +1,6 @@
 import type { CommandContext } from '../actors/aggregate-command-types.ts'
 import { updateEntitlements } from '../actors/commands/entitlements-aggregate-commands.ts'
-import { updateHiveWatchList } from '../actors/commands/hive-watch-list.ts'
+import { updateHiveWatchList } from '../actors/commands/update-hive-watch-list.ts'
 import { httpStatusOf, type ErrorCode, type ServiceError } from '../core/errors.ts'
 import { toProblemDocument } from '../core/problem-document.ts'
 import { LIMITS } from '../core/limits.ts'
@@ -20,11 +20,16 @@ import {
   releaseDailyFreeCall,
   consumeDailyFreeCall,
 } from './visitor-daily-free-calls.ts'
-import { addRefusalDetails, noteRefusal, actorsToLoad, type AdmittedCall } from './admitted-call.ts'
+import {
+  addRefusalDetails,
+  recordExplainedRefusal,
+  actorsToLoad,
+  type AdmittedCall,
+} from './admitted-call.ts'
 import type { CallDeps, CallReply } from './call-request-and-reply-types.ts'
 import { deliverPaidCall } from './deliver-paid-call.ts'
 import { chargeableCost } from './tool-context.ts'
-import { retryWithFleetLoan } from './fleet-credit.ts'
+import { retryWithFleetLoan } from './fleet-loan-for-call.ts'
 import { toCallError } from './to-call-error.ts'
 import { toCallReplyBody } from './call-reply-body.ts'
 import type { ToolRunResult } from './run-tool.ts'
@@ -277,7 +282,7 @@ function toPublicCallError(
   error: unknown,
 ): ServiceError {
   const callError = toCallError(parts, `tool ${plan.tool.slug} failed`, error)
-  noteRefusal(parts, plan, callId, callError)
+  recordExplainedRefusal(parts, plan, callId, callError)
   addRefusalDetails(parts, plan, callId, callError)
   Object.assign(callError.details, {
     refunded: true,

@@ -71,7 +71,7 @@ const isListed = (hosts: readonly string[], host: string): boolean =>
   hosts.includes(host) || hosts.includes(host.replace(/:\d+$/, ''))
 
 /** The end of a running call. The signal costs something, so it is created when it is read. */
-export interface ToolRunEnd {
+export interface ToolRunAbortAndSeal {
   readonly signal: AbortSignal
   readonly seal: ToolContext['seal']
 }
@@ -80,7 +80,7 @@ export const createToolContext = (
   parts: CallDeps,
   request: CallRequest,
   call: Pick<ToolContext, 'callId' | 'price'>,
-  end: ToolRunEnd,
+  end: ToolRunAbortAndSeal,
   traces: ToolStagedEffects,
   emit: (event: ToolEvent) => void,
 ): ToolContext => new (contextsOver(parts).Running)(request, call, end, traces, emit)
@@ -90,7 +90,7 @@ interface ToolContexts {
   readonly Running: new (
     request: CallRequest,
     call: Pick<ToolContext, 'callId' | 'price'>,
-    end: ToolRunEnd,
+    end: ToolRunAbortAndSeal,
     traces: ToolStagedEffects,
     emit: (event: ToolEvent) => void,
   ) => ToolContext
@@ -145,13 +145,13 @@ function createToolContexts(parts: CallDeps): ToolContexts {
     readonly callId: string
     readonly price: Micros
     readonly emit: (event: ToolEvent) => void
-    readonly end: ToolRunEnd
+    readonly end: ToolRunAbortAndSeal
     readonly traces: ToolStagedEffects
 
     constructor(
       request: CallRequest,
       { callId, price }: Pick<ToolContext, 'callId' | 'price'>,
-      end: ToolRunEnd,
+      end: ToolRunAbortAndSeal,
       traces: ToolStagedEffects,
       emit: (event: ToolEvent) => void,
     ) {

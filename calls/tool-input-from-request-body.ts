@@ -15,7 +15,7 @@ function assertNoDryRun(fields: JsonFields): void {
  * The fields of a tool, without those of the request: top-level fields override `params`; `query` only if
  * the tool has it (decision 18). Throws if `dry_run` is set: routes with quotes remove it before.
  */
-export function extractToolInput(body: JsonFields, tool: Tool): JsonFields {
+export function extractToolInputFromBody(body: JsonFields, tool: Tool): JsonFields {
   const named = (tool.input as { properties?: JsonFields }).properties ?? {}
   const { params } = body
   const merged = 'params' in named || params === undefined ? body : withParams(body)

@@ -9,7 +9,7 @@ import {
   type UseFreeCallInput,
 } from '../payments/commands/daily-free-call-commands.ts'
 import type { CallDeps } from './call-request-and-reply-types.ts'
-import type { ValidatedPricedCall } from './call-plan.ts'
+import type { ValidatedPricedCall } from './parse-and-price-call.ts'
 import { actorsToLoad, type AdmittedCall } from './admitted-call.ts'
 
 /** Daily free calls of addresses: hold, use, return. */

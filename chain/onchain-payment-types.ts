@@ -37,7 +37,7 @@ export type PayerSignedAuthorization =
     }
 
 /** The payer's part of a proof: equal parts are the same credential. */
-export type PresentedProof =
+export type PayerPaymentProof =
   | { readonly kind: 'eip3009' | 'permit2'; readonly signature: HexString }
   | { readonly kind: 'solana'; readonly transaction: string }
   | { readonly kind: 'mpp'; readonly raw: HexString }
@@ -47,7 +47,7 @@ export interface PresentedPayment extends Pick<
   NormalizedPayment,
   'rail' | 'wire' | 'chain' | 'asset' | 'from' | 'nonce'
 > {
-  readonly proof: PresentedProof
+  readonly proof: PayerPaymentProof
 }
 
 /** A payment in normal form, independent of its dialect. */
@@ -148,7 +148,7 @@ export function hashPaymentCredential({ proof }: Pick<PresentedPayment, 'proof'>
   return createHash('sha256').update(signatureOf(proof)).digest('hex')
 }
 
-function signatureOf(proof: PresentedProof): Buffer {
+function signatureOf(proof: PayerPaymentProof): Buffer {
   switch (proof.kind) {
     case 'eip3009':
     case 'permit2':

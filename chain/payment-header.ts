@@ -1,4 +1,4 @@
-import { decodePaymentDocument, type PaymentDocument } from './payment-document.ts'
+import { decodePaymentHeader, type DecodedPaymentHeader } from './decoded-payment-header.ts'
 
 /** Finds the payment header of a request and decodes its document. */
 
@@ -10,7 +10,7 @@ export interface PaymentHeader {
   /** The protocol of the header; its document names the version. */
   readonly protocol: 'x402' | 'mpp'
   /** Null if the value is not base64 of a JSON object. */
-  readonly document: PaymentDocument | null
+  readonly document: DecodedPaymentHeader | null
 }
 
 /**
@@ -21,7 +21,7 @@ export function readPaymentHeader(headers: RequestHeaders): PaymentHeader | null
   const found = findHeaderText(headers)
   if (found === null) return null
   const { protocol, text } = found
-  return { protocol, document: decodePaymentDocument(text) }
+  return { protocol, document: decodePaymentHeader(text) }
 }
 
 interface PaymentHeaderText extends Pick<PaymentHeader, 'protocol'> {

@@ -7,7 +7,7 @@ import {
 } from './onchain-payment-types.ts'
 import type { PaymentHeader } from './payment-header.ts'
 import type { EnabledPaymentRails } from './x402/payment-requirements.ts'
-import { presentedX402Payment, parseTestX402PaymentDocument } from './x402/read-x402-payment.ts'
+import { presentedX402Payment, readX402Payment } from './x402/read-x402-payment.ts'
 
 /** Reads the payment of a request from its decoded header, in any dialect. */
 
@@ -26,7 +26,7 @@ export async function readRequestPayment(
 ): Promise<NormalizedPayment> {
   return header.protocol === 'mpp'
     ? readMppPayment(header.document, offer, now, body)
-    : parseTestX402PaymentDocument(header.document, offer, rails, now)
+    : readX402Payment(header.document, offer, rails, now)
 }
 
 /** By CAIP-2: the default asset of dialects that do not name one. */

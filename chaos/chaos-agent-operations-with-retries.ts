@@ -4,7 +4,7 @@ import {
   PAID_TOOL_BODY,
   type AgentIdAndApiKey,
   type StationReply,
-  type StationClient,
+  type StationHttpClient,
 } from './station-http-client.ts'
 import type { SeededRandom } from './seeded-random.ts'
 
@@ -90,7 +90,7 @@ export function createRetriedAgentRequest(
 
 /** Sends it once; returns the reply, if any. */
 export async function sendAgentRequestAttempt(
-  client: StationClient,
+  client: StationHttpClient,
   operation: RetriedAgentRequest,
 ): Promise<StationReply | null> {
   const { agent, key, path, body, headers, allowed } = operation
@@ -109,7 +109,7 @@ export async function sendAgentRequestAttempt(
 
 /** Retries with the same Idempotency-Key until a reply arrives, as a careful client does. */
 export async function retryWithSameIdempotencyKey(
-  client: StationClient,
+  client: StationHttpClient,
   operation: RetriedAgentRequest,
   giveUp: () => boolean = () => false,
 ): Promise<void> {

@@ -7,7 +7,7 @@ import {
   apiKeyHeader,
   type AgentIdAndApiKey,
   type StationReply,
-  type StationClient,
+  type StationHttpClient,
 } from './station-http-client.ts'
 import type { SeededRandom } from './seeded-random.ts'
 import {
@@ -15,7 +15,7 @@ import {
   isAuthorizationUsed,
   type SignedPaymentHeader,
   type FundedPayerWallet,
-} from './payer-wallets.ts'
+} from './funded-payer-wallets.ts'
 
 /** Purchases with signed x402 payments, retried and checked on the chain. */
 
@@ -114,7 +114,7 @@ export async function signPurchase(market: X402PurchaseFixtures): Promise<X402Pu
 
 /** Sends it once to one station and records the reply; null when the connection is lost. */
 export async function sendPurchase(
-  client: StationClient,
+  client: StationHttpClient,
   purchase: X402Purchase,
 ): Promise<StationReply | null> {
   const { path, headers, body } = purchase
@@ -142,7 +142,7 @@ function recordReply(purchase: X402Purchase, { status, code, body }: StationRepl
 
 /** Retries the same header on each station in turn until a reply arrives. */
 export async function retryPurchase(
-  clients: readonly StationClient[],
+  clients: readonly StationHttpClient[],
   purchase: X402Purchase,
   at: number,
   giveUp: () => boolean,
@@ -150,11 +150,11 @@ export async function retryPurchase(
   const [first, second] = [clients[at % clients.length], clients[(at + 1) % clients.length]]
   if (purchase.sentTwice)
     await Promise.all([
-      sendPurchase(first as StationClient, purchase),
-      sendPurchase(second as StationClient, purchase),
+      sendPurchase(first as StationHttpClient, purchase),
+      sendPurchase(second as StationHttpClient, purchase),
     ])
   for (let turn = at; purchase.result === null && !giveUp(); turn++) {
-    await sendPurchase(clients[turn % clients.length] as StationClient, purchase)
+    await sendPurchase(clients[turn % clients.length] as StationHttpClient, purchase)
     if (purchase.result === null) await sleep(RETRY_PAUSE_MS)
   }
 }
@@ -166,7 +166,7 @@ export const isSettlementPending = ({ state }: X402Purchase): boolean => PENDING
 
 /** Fetches the state of its settlement. */
 export async function fetchSettlementState(
-  client: StationClient,
+  client: StationHttpClient,
   purchase: X402Purchase,
 ): Promise<void> {
   const path = `/api/x402/settlements/${purchase.settlement}`

@@ -1,6 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Sql } from '../persistence/postgres/connection-pool.ts'
-import { createStationClient, onboardAgents, type StationClient } from './station-http-client.ts'
+import {
+  createStationHttpClient,
+  onboardAgents,
+  type StationHttpClient,
+} from './station-http-client.ts'
 import type { SeededRandom } from './seeded-random.ts'
 import {
   compareOperationsWithLedger,
@@ -80,7 +84,7 @@ interface CrashLoad {
 }
 
 function startCrashLoad(
-  client: StationClient,
+  client: StationHttpClient,
   agents: Parameters<typeof randomRetriedAgentRequest>[0],
   chance: SeededRandom,
   name: string,
@@ -125,7 +129,7 @@ async function runCrashRound(
   chance: SeededRandom,
   at: number,
 ): Promise<{ round: CrashRound; station: StationProcess }> {
-  const client = createStationClient(before.url, CLIENTS)
+  const client = createStationHttpClient(before.url, CLIENTS)
   const agents = await onboardAgents(client, AGENTS)
   const load = startCrashLoad(client, agents, chance, `r${at}`)
   const afterMs = chance.integer(EARLIEST_MS, LATEST_MS)
@@ -191,7 +195,7 @@ async function killTarget(
 
 /** Repeats requests acknowledged before the crash; counts replies that differ from the first. */
 async function countChangedReplies(
-  client: StationClient,
+  client: StationHttpClient,
   operations: readonly RetriedAgentRequest[],
 ): Promise<number> {
   let changed = 0
@@ -211,7 +215,7 @@ export async function retryInterruptedStreamsAndCompareLedger(
   sql: Sql,
   rounds: readonly CrashRound[],
 ): Promise<OperationsLedgerComparison> {
-  const client = createStationClient(station.url, CLIENTS)
+  const client = createStationHttpClient(station.url, CLIENTS)
   await Promise.all(
     rounds
       .flatMap(({ open }) => open)

@@ -1,5 +1,5 @@
 import { LIMITS } from '../core/limits.ts'
-import { createStationClient, type StationClient } from './station-http-client.ts'
+import { createStationHttpClient, type StationHttpClient } from './station-http-client.ts'
 import type { SeededRandom } from './seeded-random.ts'
 import { runLimitRaces, type LimitRaceResult } from './limit-races.ts'
 import { spawnStationProcess, type StationProcess } from './station-process.ts'
@@ -33,13 +33,13 @@ export async function raceLimitsOnStations(
   reportPlane: (plane: string) => void,
 ): Promise<LimitRaceResult[]> {
   const stations: StationProcess[] = []
-  const clients: StationClient[] = []
+  const clients: StationHttpClient[] = []
   const env = { STARTER_CREDITS_USDC: String(RACE_CREDITS) }
   try {
     while (stations.length < nodes) {
       const station = await spawnStationProcess({ code, dataDir, port: await findFreePort(), env })
       stations.push(station)
-      clients.push(createStationClient(station.url, 64, answerMs))
+      clients.push(createStationHttpClient(station.url, 64, answerMs))
     }
     reportPlane(stations[0]?.bootLine ?? '')
     const races: LimitRaceResult[] = []

@@ -7,7 +7,7 @@ import {
   PAID_TOOL_PRICE_USDC,
   type AgentIdAndApiKey,
   type StationReply,
-  type StationClient,
+  type StationHttpClient,
 } from './station-http-client.ts'
 import type { SeededRandom } from './seeded-random.ts'
 
@@ -27,7 +27,7 @@ export interface LimitRaceResult {
 }
 
 interface RaceContext {
-  readonly clients: readonly StationClient[]
+  readonly clients: readonly StationHttpClient[]
   readonly chance: SeededRandom
   readonly starter: number
   /** Runs no further race after one for which it returns true. */
@@ -53,14 +53,14 @@ export async function runLimitRaces(course: RaceContext): Promise<LimitRaceResul
 /** Sends all requests concurrently, spread over the stations. */
 function sendAllAtOnce(
   { clients }: RaceContext,
-  request: (client: StationClient, at: number) => Promise<StationReply>,
+  request: (client: StationHttpClient, at: number) => Promise<StationReply>,
   racers = RACERS,
 ): Promise<StationReply[]> {
-  const turn = (at: number) => clients[at % clients.length] as StationClient
+  const turn = (at: number) => clients[at % clients.length] as StationHttpClient
   return Promise.all(Array.from({ length: racers }, (_, at) => request(turn(at), at)))
 }
 
-const firstClient = ({ clients }: RaceContext): StationClient => clients[0] as StationClient
+const firstClient = ({ clients }: RaceContext): StationHttpClient => clients[0] as StationHttpClient
 
 async function onboardAgent(course: RaceContext): Promise<AgentIdAndApiKey> {
   const [agent] = await onboardAgents(firstClient(course), 1)
@@ -69,7 +69,7 @@ async function onboardAgent(course: RaceContext): Promise<AgentIdAndApiKey> {
 
 const paidCall =
   (agent: AgentIdAndApiKey, headers: Record<string, string> = {}, body: object = PAID_TOOL_BODY) =>
-  (client: StationClient): Promise<StationReply> =>
+  (client: StationHttpClient): Promise<StationReply> =>
     client.send('POST', '/api/refuel', { ...apiKeyHeader(agent), ...headers }, body)
 
 /** Calls at one price by turns: one command admits and charges the first, the next is held meanwhile. */
@@ -80,7 +80,7 @@ const mixedPaidCalls = (agent: AgentIdAndApiKey, headers: Record<string, string>
     target_agent_id: agent.id,
     message: 'race',
   })
-  return (client: StationClient, at: number): Promise<StationReply> =>
+  return (client: StationHttpClient, at: number): Promise<StationReply> =>
     at % 3 === 0 ? held(client) : instant(client)
 }
 
@@ -263,7 +263,7 @@ async function duplicateRequestRace(
   name: string,
   agent: AgentIdAndApiKey,
   cost: number,
-  request: (client: StationClient) => Promise<StationReply>,
+  request: (client: StationHttpClient) => Promise<StationReply>,
 ): Promise<LimitRaceResult> {
   const before = await spendableMicros(course, agent)
   const answers = await sendAllAtOnce(course, (client) => retryWhileInFlight(() => request(client)))

@@ -35,7 +35,7 @@ import {
 import {
   compileStationFromSources,
   STATION_BUILD_DIR,
-  createDataDirectory,
+  createProofDataDirectory,
   connectToEmbeddedStationDatabase,
 } from './station-process.ts'
 import { findFreePort } from './free-port.ts'
@@ -148,7 +148,7 @@ async function runProofs(
   seed: number,
 ): Promise<boolean> {
   const startedAt = performance.now()
-  const dataDir = createDataDirectory()
+  const dataDir = createProofDataDirectory()
   const times = proofRoundsOf(usual)
   try {
     const proof = { code, dataDir, chance: createSeededRandom(seed) }
@@ -179,7 +179,7 @@ async function proveRacesAndCrashes(
 /** Payments use a separate database, so that no other operation affects the comparison. */
 async function provePayments(rounds: number, { code, chance }: StationRaceSetup): Promise<boolean> {
   if (rounds === 0) return true
-  const dataDir = createDataDirectory()
+  const dataDir = createProofDataDirectory()
   const sql = connectToEmbeddedStationDatabase(dataDir)
   console.log(`\nPayments on a chain of their own, two processes\n${PAYMENT_TABLE_HEADER}`)
   try {
@@ -206,7 +206,7 @@ async function proveClusterIfInstalled(
     console.log(`\nCluster ${asked ? 'NOT PROVED' : 'left out'}: ${missing}`)
     return !asked
   }
-  const dataDir = createDataDirectory()
+  const dataDir = createProofDataDirectory()
   console.log(
     `\nThree processes, one PostgreSQL, one Redis, behind nginx\n${CLUSTER_PROOF_TABLE_HEADER}`,
   )

@@ -7,10 +7,10 @@ import { verifyDatabaseInvariants } from '../persistence/verify/verify-database-
 import { startLocalBase, type LocalChain } from '../test/support/chain/local-chain.ts'
 import {
   apiKeyHeader,
-  createStationClient,
+  createStationHttpClient,
   expectAccepted,
   onboardAgents,
-  type StationClient,
+  type StationHttpClient,
 } from './station-http-client.ts'
 import type { SeededRandom } from './seeded-random.ts'
 import { auditPayments, type PaymentAuditResult } from './payment-audit.ts'
@@ -24,10 +24,10 @@ import {
   type X402PurchaseFixtures,
   type X402Purchase,
 } from './chaos-proof-x402-purchases.ts'
-import { startRpcProxy, type RpcProxy } from './rpc-delay-proxy.ts'
+import { startRpcDelayProxy, type RpcDelayProxy } from './rpc-delay-proxy.ts'
 import { readPostmasterPid, spawnStationProcess, type StationProcess } from './station-process.ts'
 import { findFreePort } from './free-port.ts'
-import { createFundedPayers } from './payer-wallets.ts'
+import { createFundedPayers } from './funded-payer-wallets.ts'
 
 /** Runs payments on a local chain while faults hit the stations, the database and the chain. */
 
@@ -108,9 +108,9 @@ const FIRST_FAULTS: readonly PaymentFaultKind[] = [
 ]
 
 interface PaymentEnvironment extends X402PurchaseFixtures {
-  readonly front: RpcProxy
+  readonly front: RpcDelayProxy
   readonly settler: HexString
-  readonly clients: readonly StationClient[]
+  readonly clients: readonly StationHttpClient[]
   readonly stations: StationProcess[]
   readonly start: (at: number) => Promise<StationProcess>
   readonly sql: Sql
@@ -126,7 +126,7 @@ export async function runPaymentFaultInjectionRounds(
   // The database belongs to neither station, so it survives the death of a node.
   const database = await startEmbeddedPostgres({ dataDir, log: () => {} })
   const chain = await startLocalBase()
-  const front = await startRpcProxy(chain.rpcUrl, NETWORK_DELAY_MS)
+  const front = await startRpcDelayProxy(chain.rpcUrl, NETWORK_DELAY_MS)
   const settlerKey = generatePrivateKey()
   const treasury = privateKeyToAccount(generatePrivateKey()).address.toLowerCase() as HexString
   const settler = privateKeyToAccount(settlerKey).address
@@ -143,15 +143,15 @@ export async function runPaymentFaultInjectionRounds(
   const start = (at: number) =>
     spawnStationProcess({ code, dataDir, port: ports[at] as number, env })
   const stations: StationProcess[] = []
-  const clients: StationClient[] = []
+  const clients: StationHttpClient[] = []
   try {
     for (const at of ports.keys()) {
       const station = await start(at)
       stations.push(station)
-      clients.push(createStationClient(station.url, 2 * BUYERS))
+      clients.push(createStationHttpClient(station.url, 2 * BUYERS))
     }
     const payers = await createFundedPayers(chain, PAYERS)
-    const agents = await onboardAgents(clients[0] as StationClient, AGENTS)
+    const agents = await onboardAgents(clients[0] as StationHttpClient, AGENTS)
     const bare = { chain, treasury, payers, agents, tasks: [], chance }
     const purchases: X402Purchase[] = []
     const ground = { ...bare, front, settler, clients, stations, start, sql, dataDir, purchases }
@@ -189,7 +189,7 @@ async function runRounds(
 
 /** Starts one task per agent; a new task ends the old one. */
 async function startTasks({ agents, clients, chance }: PaymentEnvironment) {
-  const [client] = clients as [StationClient]
+  const [client] = clients as [StationHttpClient]
   const tasked = agents.slice(0, 3)
   return Promise.all(
     tasked.map(async (agent) => {
@@ -334,7 +334,7 @@ async function waitUntilSettled(
   for (let turn = 0; waiting.length > 0 && passed() < patienceMs; turn++) {
     await Promise.all(
       waiting.map(async (purchase, at) => {
-        const client = clients[(turn + at) % clients.length] as StationClient
+        const client = clients[(turn + at) % clients.length] as StationHttpClient
         await fetchSettlementState(client, purchase).catch(() => {})
         if (purchase.result === null && !isSettlementPending(purchase))
           await sendPurchase(client, purchase)

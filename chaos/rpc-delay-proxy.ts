@@ -6,7 +6,7 @@ import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 type ProxyMode = 'open' | 'cut' | 'silent'
 
 /** A TCP proxy shared by all clients of a chain. */
-export interface RpcProxy {
+export interface RpcDelayProxy {
   readonly url: string
   setMode(mood: ProxyMode): void
   close(): void
@@ -16,7 +16,7 @@ export interface RpcProxy {
  * Forwards bytes after `delayMs` in each direction, so that a request stays in flight as on a real
  * network: a client that dies meanwhile does not know whether its request arrived.
  */
-export async function startRpcProxy(target: string, delayMs: number): Promise<RpcProxy> {
+export async function startRpcDelayProxy(target: string, delayMs: number): Promise<RpcDelayProxy> {
   const { hostname, port } = new URL(target)
   const pairs = new Set<Socket>()
   let mood: ProxyMode = 'open'

@@ -11,7 +11,7 @@ export interface StationReply {
 }
 
 /** A client of one station over keep-alive loopback connections. */
-export interface StationClient {
+export interface StationHttpClient {
   /** Rejects when the connection is lost: the outcome is then unknown. */
   send(method: 'GET' | 'POST', path: string, headers: Headers, body?: object): Promise<StationReply>
   close(): Promise<void>
@@ -25,11 +25,11 @@ export interface AgentIdAndApiKey {
 
 const REPLY_TIMEOUT_MS = 10_000
 
-export function createStationClient(
+export function createStationHttpClient(
   url: string,
   connections: number,
   answerMs = REPLY_TIMEOUT_MS,
-): StationClient {
+): StationHttpClient {
   const pool = new Pool(url, { connections, bodyTimeout: answerMs, headersTimeout: answerMs })
   return {
     async send(method, path, headers, body) {
@@ -70,7 +70,7 @@ function parseFinalEvent(text: string): Record<string, unknown> {
 
 /** Registers agents with the station's starter credits. */
 export async function onboardAgents(
-  client: StationClient,
+  client: StationHttpClient,
   count: number,
 ): Promise<AgentIdAndApiKey[]> {
   const agents = Array.from({ length: count }, (_, at) => ({ name: `agent-${at}` }))

@@ -73,7 +73,7 @@ export function compileStationFromSources(): void {
 }
 
 /** Creates a data directory that is readable for the database's user. */
-export function createDataDirectory(parent = tmpdir()): string {
+export function createProofDataDirectory(parent = tmpdir()): string {
   const dir = mkdtempSync(join(parent, 'gas-station-proof-'))
   chmodSync(dir, 0o755)
   return dir

@@ -1,5 +1,5 @@
 import { COOKBOOK_ERROR_DEFINITIONS } from './cookbook-error-definitions.ts'
-import { MARKETPLACE_ERROR_DEFINITIONS } from './marketplace-error-definitions.ts'
+import { MEMORY_MARKETPLACE_ERROR_DEFINITIONS } from './memory-marketplace-error-definitions.ts'
 import { RECEIPT_ERROR_DEFINITIONS } from './receipt-error-definitions.ts'
 
 /** All public errors of the service. */
@@ -150,7 +150,7 @@ export const ERROR_DEFINITIONS = {
   },
   allowance_used: { status: 409, title: 'The free calls of this tool are used up.' },
   pack_content: { status: 403, title: 'Bought content is for its buyer only.' },
-  ...MARKETPLACE_ERROR_DEFINITIONS,
+  ...MEMORY_MARKETPLACE_ERROR_DEFINITIONS,
   hive_copy: { status: 409, title: 'Another author has published nearly the same text.' },
   hive_write_pending: {
     status: 409,

@@ -9,7 +9,7 @@ import { stringifyWithBigints } from './bigint-json.ts'
  * objects: `/promo`, `/holds/<call>`, `/keyWindows/<key>/spentDay`. Arrays are replaced
  * whole. JSON Merge Patch (RFC 7396) cannot set null, which contexts contain.
  */
-export interface StateDelta {
+export interface JournalStateDelta {
   readonly value?: unknown
   readonly set?: Readonly<Record<string, unknown>>
   readonly del?: readonly string[]
@@ -22,7 +22,7 @@ export interface ActorState {
 }
 
 /** One element of `journal.changed`. */
-export interface JournalChange extends StateDelta {
+export interface JournalChange extends JournalStateDelta {
   readonly kind: string
   /** Absent for the actor that has the id of its aggregate. */
   readonly id?: string
@@ -54,7 +54,10 @@ export function serializeStateDelta(before: ActorState, after: ActorState): stri
 }
 
 /** The state after a change. Throws for a delta that does not fit the state. */
-export function applyStateDelta(state: ActorState, { value, set, del }: StateDelta): ActorState {
+export function applyStateDelta(
+  state: ActorState,
+  { value, set, del }: JournalStateDelta,
+): ActorState {
   let { context } = state
   for (const [pointer, to] of Object.entries(set ?? {})) {
     context = replaceAt(context, pointer, (record, key) => ({ ...record, [key]: to }))

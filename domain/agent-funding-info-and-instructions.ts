@@ -1,4 +1,4 @@
-import { grantCliCommandText } from '../core/grant-cli-command.ts'
+import { grantCliCommandText } from '../core/grant-command-text.ts'
 import { addMicros, fromUsdc, asMicros, type Micros } from '../core/money.ts'
 import { FIRST_DEPOSIT_BONUS_BPS } from './pricing.ts'
 

@@ -1,4 +1,4 @@
-import type { AgentTier } from './agent-tiers.ts'
+import type { AgentTier } from './leaderboard-tiers.ts'
 
 /** What an agent can reach, and the words for it. */
 export type AgentMilestone = 'first_call' | 'calls_100' | `tier_${Exclude<AgentTier, 'new'>}`

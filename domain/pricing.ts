@@ -28,14 +28,14 @@ export const REFERRAL_SHARE_BPS = 100n
 export const MIN_BOUNTY_REWARD = fromUsdc(0.05)
 
 /** The price of a listing of the marketplace. Its seller gets it without the platform fee. */
-export const MIN_LISTING_PRICE = fromUsdc(0.1)
-export const MAX_LISTING_PRICE = fromUsdc(100)
+export const MIN_MEMORY_LISTING_PRICE = fromUsdc(0.1)
+export const MAX_MEMORY_LISTING_PRICE = fromUsdc(100)
 /** What a sale brings its seller, rounded down. */
-export const listingSellerShare = (price: Micros): Micros =>
+export const memoryListingSellerShare = (price: Micros): Micros =>
   asMicros((price * (10_000n - PLATFORM_FEE_BPS)) / 10_000n)
 
 /** Promotional credits of a radio drop slot. */
-export const DROP_CREDIT_AMOUNT = fromUsdc(0.1)
+export const CREDIT_DROP_AMOUNT = fromUsdc(0.1)
 
 /**
  * Limits on calls that run before settlement (docs/decisions.md): per call, initial per payer,

@@ -80,7 +80,7 @@ export interface TaskPassView {
 }
 
 /** The JSON form of a pass in balances, quotes and the `_meta` of calls. */
-export interface PresentedTaskPass {
+export interface TaskPassJson {
   readonly pass_id: string
   readonly pass: TaskPassKind
   readonly calls: number
@@ -89,7 +89,7 @@ export interface PresentedTaskPass {
   readonly expires_at: string | null
 }
 
-export const presentTaskPass = (view: TaskPassView): PresentedTaskPass => ({
+export const toTaskPassJson = (view: TaskPassView): TaskPassJson => ({
   pass_id: view.passId,
   pass: view.pass,
   calls: view.calls,

@@ -1,6 +1,10 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { SECOND, type Clock } from '../core/clock.ts'
-import { sendContent, toContent, type Content } from './content.ts'
+import {
+  sendPrecompressedContent,
+  toPrecompressedContent,
+  type PrecompressedContent,
+} from './precompressed-content.ts'
 
 /** Documents and pages that are the same for all callers, kept with their compressed forms and entity tags. */
 
@@ -30,19 +34,20 @@ export function createCachedDocument({
   maxAgeMs = MAX_AGE_MS,
   type,
 }: CachedDocumentDeps): CachedDocument {
-  let current: { readonly text: string; readonly content: Content } | null = null
+  let current: { readonly text: string; readonly content: PrecompressedContent } | null = null
   let staleAt = -Infinity
-  let reading: Promise<Content> | null = null
+  let reading: Promise<PrecompressedContent> | null = null
 
-  function keep(value: unknown, reply: FastifyReply): Content {
+  function keep(value: unknown, reply: FastifyReply): PrecompressedContent {
     const text = type === undefined ? (reply.serialize(value as object) as string) : String(value)
     staleAt = clock.mono() + maxAgeMs
-    if (current?.text !== text) current = { text, content: toContent(type ?? JSON_TYPE, text) }
+    if (current?.text !== text)
+      current = { text, content: toPrecompressedContent(type ?? JSON_TYPE, text) }
     return current.content
   }
 
   /** A promise only while a document is read that has to be waited for; requests meanwhile share it. */
-  function contentFor(reply: FastifyReply): Content | Promise<Content> {
+  function contentFor(reply: FastifyReply): PrecompressedContent | Promise<PrecompressedContent> {
     if (current !== null && clock.mono() < staleAt) return current.content
     if (reading !== null) return reading
     const value = read()
@@ -59,9 +64,9 @@ export function createCachedDocument({
     const content = contentFor(reply)
     if (content instanceof Promise)
       content.then(
-        (ready) => sendContent(request, reply, ready),
+        (ready) => sendPrecompressedContent(request, reply, ready),
         (error: unknown) => reply.send(error),
       )
-    else sendContent(request, reply, content)
+    else sendPrecompressedContent(request, reply, content)
   }
 }

@@ -3,7 +3,7 @@ import type { Caller } from '../calls/call-request-and-reply-types.ts'
 import type { TokenBucketClass } from '../core/limits.ts'
 import type { ApiKeyRecord, ApiKeyScope } from '../persistence/agents/api-key-store.ts'
 import type { ApiKeyVerifier } from './auth/api-key-verifier.ts'
-import type { OwnerAccess } from './auth/owner-access.ts'
+import type { OwnerSessionAccess } from './auth/owner-session-access.ts'
 import type { RequestRateLimiter } from './plugins/http-request-rate-limits.ts'
 import type { HttpServices } from './http-config-and-service-types.ts'
 
@@ -50,7 +50,7 @@ declare module 'fastify' {
   interface FastifyInstance {
     services: HttpServices
     keyRing: ApiKeyVerifier
-    ownerAccess: OwnerAccess
+    ownerAccess: OwnerSessionAccess
     limits: RequestRateLimiter
     /** Compiles the schemas that are not compiled yet, with a pause after each. */
     warm(pauseMs?: number): Promise<void>

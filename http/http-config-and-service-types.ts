@@ -3,7 +3,7 @@ import type { ActorHistory } from '../actors/inspection/actor-history.ts'
 import type { ActorNames } from '../actors/inspection/actor-names.ts'
 import type { InspectionFeed } from '../actors/inspection/inspection-feed.ts'
 import type { CallService } from '../calls/call-request-and-reply-types.ts'
-import type { ExplainedRefusals } from '../calls/explained-refusals.ts'
+import type { ExplainedRefusalRecorder } from '../calls/explained-refusal-recorder.ts'
 import type { RefusalStore } from '../persistence/inspector/refusal-store.ts'
 import type { BackpackRefusalLog } from '../calls/backpack-refusal-log.ts'
 import type { AttestationPublicKey } from '../core/attestations/did-document.ts'
@@ -17,8 +17,8 @@ import type { DepositScanHealth } from '../jobs/deposit-scan-job.ts'
 import type { OwnerAlerts } from '../jobs/owner-alerts/owner-alert-service.ts'
 import type { AgentOnboarding } from '../payments/agent-onboarding.ts'
 import type { BountyService } from '../payments/bounty-service.ts'
-import type { createSellerReputations } from '../memory/marketplace/listings-with-seller-reputation.ts'
-import type { MarketplaceService } from '../payments/marketplace-service.ts'
+import type { createSellerReputations } from '../memory/memory-marketplace/memory-listings-with-seller-reputation.ts'
+import type { MemoryMarketplaceService } from '../payments/memory-marketplace-service.ts'
 import type { FleetService } from '../payments/fleets/fleet-service.ts'
 import type { OnboardingRateLimit } from '../payments/limits/onboarding-rate-limit.ts'
 import type { WalletFundingStatusReader } from '../payments/deposits/wallet-funding-status.ts'
@@ -31,7 +31,7 @@ import type { PaymentService } from '../payments/payment-service-types.ts'
 import type { WalletExportService } from '../payments/deposits/wallet-export.ts'
 import type { OwnerAlertStore } from '../persistence/notifications/owner-alert-store.ts'
 import type { WeeklyDigestStore } from '../persistence/notifications/weekly-digest-store.ts'
-import type { BackpackStatementStore } from '../persistence/statement/backpack-statement-store.ts'
+import type { BackpackAccountStatementStore } from '../persistence/account-statement/backpack-account-statement-store.ts'
 import type { MessageBus } from '../persistence/message-bus.ts'
 import type { CallLogStore } from '../persistence/calls/call-log-store.ts'
 import type { ClipboardStore } from '../persistence/agents/clipboard-store.ts'
@@ -53,12 +53,12 @@ import type { PulseStore } from '../persistence/realtime/agent-goal-pulse-store.
 import type { ReferralStore } from '../persistence/agents/referral-store.ts'
 import type { ScheduleStore } from '../persistence/schedules/schedule-store.ts'
 import type { SettlementQueries } from '../persistence/payments/settlement-queries.ts'
-import type { SignalStore } from '../persistence/realtime/signal-store.ts'
-import type { AgentSpendingStore } from '../persistence/statement/agent-spending-store.ts'
-import type { CreditStatementStore } from '../persistence/statement/credit-statement-store.ts'
+import type { SignalStore } from '../persistence/realtime/channel-signal-store.ts'
+import type { AgentSpendingReportStore } from '../persistence/account-statement/agent-spending-report-store.ts'
+import type { AccountStatementStore } from '../persistence/account-statement/account-statement-store.ts'
 import type { StrategyStore } from '../persistence/hive/strategy-store.ts'
 import type { AgentTransferStore } from '../persistence/payments/agent-transfer-store.ts'
-import type { ActorDirectoryStore } from '../persistence/inspector/actor-directory-store.ts'
+import type { ActorSearchStore } from '../persistence/inspector/actor-search-store.ts'
 import type { InspectorAccess } from './inspector/inspector-access.ts'
 import type { HiveOverview } from '../memory/hive/hive-overview.ts'
 import type { MemoryVaultService } from '../memory/vault/memory-vault-service.ts'
@@ -139,7 +139,7 @@ export interface HttpServices {
   readonly drops: CreditDropStore
   readonly schedules: Pick<ScheduleStore, 'filesOf' | 'seal'>
   readonly bounties: BountyService
-  readonly marketplace: MarketplaceService & {
+  readonly marketplace: MemoryMarketplaceService & {
     readonly withReputations: ReturnType<typeof createSellerReputations>
   }
   readonly referrals: ReferralStore
@@ -204,15 +204,15 @@ export interface HttpServices {
   readonly owners: {
     readonly store: OwnerAlertStore
     readonly alerts: OwnerAlerts
-    readonly spending: AgentSpendingStore
+    readonly spending: AgentSpendingReportStore
     readonly digests: Pick<WeeklyDigestStore, 'find' | 'change'>
     /** Null on a station without mail. */
     readonly mail: Pick<NotificationChannel, 'send'> | null
   }
   readonly ledger: AgentTransferStore
   readonly ownLists: TaskBackpackListStore
-  readonly statements: CreditStatementStore
-  readonly backpackStatements: BackpackStatementStore
+  readonly statements: AccountStatementStore
+  readonly backpackStatements: BackpackAccountStatementStore
   readonly deposits: DepositStore
   readonly depositHealth: () => DepositScanHealth
   readonly funding: WalletFundingStatusReader
@@ -223,9 +223,9 @@ export interface HttpServices {
   readonly inspection: InspectionFeed | null
   readonly inspectorAccess: InspectorAccess
   readonly actorNames: Pick<ActorNames, 'nameOf' | 'remember'>
-  readonly actorDirectory: ActorDirectoryStore
+  readonly actorDirectory: ActorSearchStore
   readonly actorHistory: ActorHistory
-  readonly explained: ExplainedRefusals
+  readonly explained: ExplainedRefusalRecorder
   readonly refusalStore: RefusalStore
   readonly callLog: CallLogStore
   readonly once: IdempotentWrites

@@ -3,7 +3,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import fastify, { LogController, type FastifyError, type FastifyInstance } from 'fastify'
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
-import { assertReadable, installBodyParser } from './plugins/body-parser.ts'
+import { assertBodyReadable, installBodyParser } from './plugins/body-parser.ts'
 import { createAuthentication, createAuthorisation } from './plugins/auth.ts'
 import { installCorsPreflight, setCorsHeaders } from './plugins/cors.ts'
 import { installHttpRequestMetrics } from './plugins/http-request-metrics.ts'
@@ -19,12 +19,12 @@ import { installRateLimits } from './plugins/http-request-rate-limits.ts'
 import { setRequestIdHeader } from './plugins/request-id-header.ts'
 import { createRequestLog, createLoggerOptions } from './plugins/request-log.ts'
 import {
-  installRequestSteps,
-  type RequestStep,
-  type ResponseStep,
-} from './plugins/request-steps.ts'
+  installRequestHooks,
+  type RequestHook,
+  type ResponseHook,
+} from './plugins/request-hooks.ts'
 import { mcpRoutes } from './mcp/mcp-routes.ts'
-import { agentOwnerRoutes } from './routes/agents/agent-owner-routes.ts'
+import { agentSpendingAndContactEmailRoutes } from './routes/agents/agent-spending-and-contact-email-routes.ts'
 import { digestSubscriptionRoutes } from './routes/owner/digest-subscription-routes.ts'
 import { ownerSessionRoutes } from './routes/owner/owner-session-routes.ts'
 import { agentFreezeRoutes } from './routes/agents/agent-freeze-routes.ts'
@@ -58,12 +58,12 @@ import { toolPlanningRoutes } from './routes/tools/tool-planning-routes.ts'
 import { hallucinationPillRoutes } from './routes/tools/hallucination-check-routes.ts'
 import { errorCodeRoutes } from './routes/service/error-code-routes.ts'
 import { pulseRoutes } from './routes/realtime/pulse-routes.ts'
-import { radioDropRoutes } from './routes/payments/radio-drop-routes.ts'
+import { creditDropRoutes } from './routes/payments/credit-drop-routes.ts'
 import { referralRoutes } from './routes/agents/referral-routes.ts'
 import { toolCallRoutes } from './routes/tools/tool-call-routes.ts'
 import { signalRoutes } from './routes/realtime/signal-routes.ts'
 import { scheduleRoutes } from './routes/tasks/schedule-routes.ts'
-import { marketplaceRoutes } from './routes/memory/marketplace-routes.ts'
+import { memoryMarketplaceRoutes } from './routes/memory/memory-marketplace-routes.ts'
 import { mechRoutes } from './routes/tools/mech-routes.ts'
 import { memoryPackRoutes } from './routes/memory/memory-pack-routes.ts'
 import { accountStatementRoutes } from './routes/payments/account-statement-routes.ts'
@@ -72,7 +72,7 @@ import { memoryVaultRoutes } from './routes/memory/memory-vault-routes.ts'
 import { taskPassRoutes } from './routes/tasks/task-pass-routes.ts'
 import { taskSessionRoutes } from './routes/tasks/task-session-routes.ts'
 import { tipRoutes } from './routes/payments/tip-routes.ts'
-import { builderRoutes } from './routes/tools/builder-routes.ts'
+import { toolBuilderRoutes } from './routes/tools/tool-builder-routes.ts'
 import { toolImportRoutes } from './routes/tools/tool-import-routes.ts'
 import { communityToolRoutes } from './routes/tools/community-tool-routes.ts'
 import { toolCatalogueRoutes } from './routes/tools/tool-catalogue-routes.ts'
@@ -83,16 +83,16 @@ import { descriptiveDocumentRoutes } from './routes/public/descriptive-document-
 import { attestationRoutes } from './routes/public/attestation-routes.ts'
 import { cookbookRoutes } from './routes/public/cookbook-routes.ts'
 import { discoveryDocumentRoutes } from './routes/public/discovery-document-routes.ts'
-import { discoveryRoutes } from './routes/public/discovery-routes.ts'
+import { agentDirectoryRoutes } from './routes/public/agent-directory-routes.ts'
 import { manifestoRoutes } from './routes/public/manifesto-routes.ts'
-import { marketRoutes } from './routes/public/market-routes.ts'
+import { marketDataRoutes } from './routes/public/market-data-routes.ts'
 import { hallAndBadgeRoutes } from './routes/public/hall-and-badge-routes.ts'
 import { rssFeedRoutes } from './routes/public/rss-feed-routes.ts'
 import { statisticsRoutes } from './routes/public/statistics-routes.ts'
 import { liveStatisticsRoutes } from './sse/live-statistics-routes.ts'
 import { bountyPageRoutes } from './routes/pages/bounty-page-routes.ts'
 import { guidePageRoutes } from './routes/pages/guide-page-routes.ts'
-import { listingPageRoutes } from './routes/pages/listing-page-routes.ts'
+import { memoryListingPageRoutes } from './routes/pages/memory-listing-page-routes.ts'
 import { pageAssetRoutes } from './routes/pages/page-asset-routes.ts'
 import { toolPageRoutes } from './routes/pages/tool-page-routes.ts'
 import { bazaarDiscoveryRoutes } from './routes/x402/bazaar-discovery-routes.ts'
@@ -119,13 +119,13 @@ const ROUTE_PLUGINS = [
   pageAssetRoutes,
   guidePageRoutes,
   bountyPageRoutes,
-  listingPageRoutes,
+  memoryListingPageRoutes,
   onboardingRoutes,
   toolCallRoutes,
   toolCatalogueRoutes,
   communityToolRoutes,
   toolImportRoutes,
-  builderRoutes,
+  toolBuilderRoutes,
   toolPlanningRoutes,
   crewRoutes,
   hallucinationPillRoutes,
@@ -138,20 +138,20 @@ const ROUTE_PLUGINS = [
   agentProfileAndTransferRoutes,
   agentToOwnerMessageRoutes,
   agentFreezeRoutes,
-  agentOwnerRoutes,
+  agentSpendingAndContactEmailRoutes,
   ownerSessionRoutes,
   digestSubscriptionRoutes,
   tipRoutes,
   fleetRoutes,
   fleetMemberRemovalRoutes,
   referralRoutes,
-  radioDropRoutes,
+  creditDropRoutes,
   bountyRoutes,
   hiveMemoryRoutes,
   strategyRoutes,
   memoryVaultRoutes,
   memoryPackRoutes,
-  marketplaceRoutes,
+  memoryMarketplaceRoutes,
   apiKeyRoutes,
   taskSessionRoutes,
   taskPassRoutes,
@@ -174,12 +174,12 @@ const ROUTE_PLUGINS = [
   hallAndBadgeRoutes,
   rssFeedRoutes,
   descriptiveDocumentRoutes,
-  discoveryRoutes,
+  agentDirectoryRoutes,
   discoveryDocumentRoutes,
   attestationRoutes,
   cookbookRoutes,
   manifestoRoutes,
-  marketRoutes,
+  marketDataRoutes,
   payableApiRoutes,
   bazaarDiscoveryRoutes,
   healthRoutes,
@@ -195,7 +195,7 @@ const ROUTE_PLUGINS = [
 
 /** Builds the HTTP server, ready to listen. `close()` finishes running requests. */
 export async function buildHttpServer(services: HttpServices): Promise<FastifyInstance> {
-  const answered: ResponseStep[] = []
+  const answered: ResponseHook[] = []
   const app = createServerWithoutRoutes(services, answered)
   await installOpenApi(app, services)
   await installWebSockets(app)
@@ -212,7 +212,7 @@ export async function buildHttpServer(services: HttpServices): Promise<FastifyIn
 /** Builds a server with all plugins and no routes. `answered` takes further looks at answers. */
 export function createServerWithoutRoutes(
   services: HttpServices,
-  answered: ResponseStep[] = [],
+  answered: ResponseHook[] = [],
 ): FastifyInstance {
   const { config } = services
   const refusals = createSocketClientErrorHandler()
@@ -256,7 +256,7 @@ export function createServerWithoutRoutes(
   installCorsPreflight(app)
   const outages = createDatabaseOutageGuard(app, services)
   answered.push(outages.forget, createRequestLog())
-  installRequestSteps(app, {
+  installRequestHooks(app, {
     received: [
       ignoreAfterClose,
       setRequestIdHeader,
@@ -270,7 +270,7 @@ export function createServerWithoutRoutes(
       createAuthorisation(services),
       createMemoryPressureGuard(services),
     ],
-    parsed: [assertReadable, outages.leaveToTool],
+    parsed: [assertBodyReadable, outages.leaveToTool],
     answered,
   })
   return app as unknown as FastifyInstance
@@ -280,26 +280,26 @@ export function createServerWithoutRoutes(
  * Ignores requests pipelined behind a response with `Connection: close` (RFC 9112, 9.6): their responses
  * would be lost, and they may cost something.
  */
-const ignoreAfterClose: RequestStep = ({ raw }, reply) => {
+const ignoreAfterClose: RequestHook = ({ raw }, reply) => {
   if (!raw.socket.writableEnded) return
   reply.hijack()
   discardSocketInput(raw.socket)
 }
 
 /** While somebody watches the inspector, commands know the request they come from. */
-function createNotesForWatchers({ inspection }: HttpServices): RequestStep[] {
+function createNotesForWatchers({ inspection }: HttpServices): RequestHook[] {
   if (inspection === null) return []
   return [({ id }) => (inspection.watched ? inspection.enterRequest(id) : undefined)]
 }
 
 /** HTTP/1.1 requires a Host header (RFC 9112, 3.2). */
-const assertHostHeader: RequestStep = ({ raw: { headers, httpVersion } }) => {
+const assertHostHeader: RequestHook = ({ raw: { headers, httpVersion } }) => {
   if (headers.host === undefined && httpVersion === '1.1')
     throw new ServiceError('invalid_input', { detail: 'The header Host is missing.' })
 }
 
 /** Requests during shutdown get 503 with `Retry-After`. */
-function createClosingRefusal(app: { addHook: FastifyInstance['addHook'] }): RequestStep {
+function createClosingRefusal(app: { addHook: FastifyInstance['addHook'] }): RequestHook {
   let closing = false
   app.addHook('preClose', async () => {
     closing = true

@@ -16,7 +16,7 @@ const CONTENT_SECURITY_POLICY = [
 ].join('; ')
 
 /** The library of the API reference styles its elements by attributes. */
-export const REFERENCE_POLICY = CONTENT_SECURITY_POLICY.replace(
+export const API_REFERENCE_CONTENT_SECURITY_POLICY = CONTENT_SECURITY_POLICY.replace(
   "style-src 'self'",
   "style-src 'self' 'unsafe-inline'",
 )

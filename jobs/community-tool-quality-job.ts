@@ -5,7 +5,7 @@ import {
   COMMUNITY_TOOL_QUALITY,
   communityToolAggregateId,
   type MeasuredToolQuality,
-} from '../domain/community-tool.ts'
+} from '../domain/community-tool-record.ts'
 import { createFailureTransitionLog, createPollingLoop, type PollingLoop } from './polling-loop.ts'
 
 /** Judges community tools by their measured calls: lists good ones and suspends bad ones. */

@@ -5,7 +5,7 @@ import { LIMITS } from '../core/limits.ts'
 import type { DueScheduleRun, ScheduleStore } from '../persistence/schedules/schedule-store.ts'
 import type { JobHint, JobQueues } from './queues/distributed-job-queue-service.ts'
 import type { JobHandler } from './queues/queue-workers.ts'
-import { createPerAgentRunLimiter } from './per-agent-run-limiter.ts'
+import { createPerAgentScheduleRunLimiter } from './per-agent-schedule-run-limiter.ts'
 
 /** Distributes due slots of schedules over the nodes. */
 
@@ -43,7 +43,7 @@ export function createDueScheduleJob({ clock, store, jobs, runner, log }: DueSch
   let scanning: Promise<void> | null = null
   let stopped = false
 
-  const withinShare = createPerAgentRunLimiter(MAX_RUNS_PER_AGENT, (due) =>
+  const withinShare = createPerAgentScheduleRunLimiter(MAX_RUNS_PER_AGENT, (due) =>
     jobs.hintMany(SCHEDULES_QUEUE, [toJobHint(due)]),
   )
   const work: JobHandler = async (data, signal) => {

@@ -6,12 +6,12 @@ import {
   COMMUNITY_TOOL_QUALITY,
   type CommunityToolReview,
   type MeasuredToolQuality,
-} from '../domain/community-tool.ts'
+} from '../domain/community-tool-record.ts'
 import { machineSetup, type EventOfType } from './machine-setup.ts'
 
 /** A tool that an agent sells to others: from the proof of its endpoint to its retirement. */
 
-export interface CommunityToolInput {
+export interface CommunityToolMachineInput {
   readonly toolId: string
   readonly slug: string
   readonly builderId: string
@@ -26,7 +26,7 @@ interface AnnouncedPrice {
   readonly from: number
 }
 
-export interface CommunityToolContext {
+export interface CommunityToolMachineContext {
   readonly toolId: string
   readonly slug: string
   readonly builderId: string
@@ -52,7 +52,7 @@ interface ByBuilder {
   readonly at: number
 }
 
-export type CommunityToolEvent =
+export type CommunityToolMachineEvent =
   /** Its endpoint has answered the challenge of its builder. */
   | { readonly type: 'PROVE'; readonly at: number }
   | ({
@@ -76,29 +76,29 @@ export type CommunityToolEvent =
   | ({ readonly type: 'RETIRE' } & ByBuilder)
 
 type BuilderEvent = EventOfType<
-  CommunityToolEvent,
+  CommunityToolMachineEvent,
   'CHANGE' | 'SUBMIT' | 'ROTATE_SECRET' | 'RETIRE'
 >
 
 /** The price of a call that starts at a time. */
 export const communityToolPriceAt = (
-  { price, nextPrice }: Pick<CommunityToolContext, 'price' | 'nextPrice'>,
+  { price, nextPrice }: Pick<CommunityToolMachineContext, 'price' | 'nextPrice'>,
   at: number,
 ): Micros => (nextPrice !== null && at >= nextPrice.from ? nextPrice.price : price)
 
 const toolSetup = machineSetup<
-  CommunityToolContext,
-  CommunityToolEvent,
-  CommunityToolInput
+  CommunityToolMachineContext,
+  CommunityToolMachineEvent,
+  CommunityToolMachineInput
 >().extend({
   guards: {
     isOfAnother: ({ context }, event: BuilderEvent) => event.builderId !== context.builderId,
     isVerified: ({ context }) => context.review === 'verified',
-    isAccepted: (_, event: EventOfType<CommunityToolEvent, 'REVIEW'>) => event.accepted,
+    isAccepted: (_, event: EventOfType<CommunityToolMachineEvent, 'REVIEW'>) => event.accepted,
     /** Enough calls of enough payers succeeded. */
     isProvenInUse: (
       { context },
-      { since, calls, successes, payers }: EventOfType<CommunityToolEvent, 'MEASURE'>,
+      { since, calls, successes, payers }: EventOfType<CommunityToolMachineEvent, 'MEASURE'>,
     ) =>
       since >= context.measuredFrom &&
       calls >= COMMUNITY_TOOL_QUALITY.listedAfterCalls &&
@@ -106,18 +106,18 @@ const toolSetup = machineSetup<
       successes * 100 >= calls * COMMUNITY_TOOL_QUALITY.listedAbovePercent,
     isFailing: (
       { context },
-      { since, calls, successes }: EventOfType<CommunityToolEvent, 'MEASURE'>,
+      { since, calls, successes }: EventOfType<CommunityToolMachineEvent, 'MEASURE'>,
     ) =>
       since >= context.measuredFrom &&
       calls >= COMMUNITY_TOOL_QUALITY.judgedAfterCalls &&
       successes * 100 < calls * COMMUNITY_TOOL_QUALITY.suspendedBelowPercent,
   },
   actions: {
-    measureAnew: assign((_, event: EventOfType<CommunityToolEvent, 'PROVE'>) => ({
+    measureAnew: assign((_, event: EventOfType<CommunityToolMachineEvent, 'PROVE'>) => ({
       measuredFrom: event.at,
       suspendedFor: null,
     })),
-    change: assign(({ context }, event: EventOfType<CommunityToolEvent, 'CHANGE'>) => {
+    change: assign(({ context }, event: EventOfType<CommunityToolMachineEvent, 'CHANGE'>) => {
       const { acceptsPromo, revised } = event
       // Until a quote of the former price has ended, that price is not forgotten.
       const at = event.at - LIMITS.communityPriceHoldSeconds * SECOND
@@ -131,18 +131,18 @@ const toolSetup = machineSetup<
         review: revised && context.review === 'verified' ? 'none' : context.review,
       }
     }),
-    suspend: assign((_, event: EventOfType<CommunityToolEvent, 'MEASURE'>) => {
+    suspend: assign((_, event: EventOfType<CommunityToolMachineEvent, 'MEASURE'>) => {
       const { since, calls, successes, payers } = event
       return { suspendedFor: { since, calls, successes, payers } }
     }),
     submit: assign({ review: 'asked', reviewReason: null }),
     verify: assign({ review: 'verified', reviewReason: null }),
-    refuse: assign((_, event: EventOfType<CommunityToolEvent, 'REVIEW'>) => ({
+    refuse: assign((_, event: EventOfType<CommunityToolMachineEvent, 'REVIEW'>) => ({
       review: 'refused' as const,
       reviewReason: event.reason,
     })),
     rotateSecret: assign(({ context }) => ({ secretNumber: context.secretNumber + 1 })),
-    retire: assign((_, event: EventOfType<CommunityToolEvent, 'RETIRE'>) => ({
+    retire: assign((_, event: EventOfType<CommunityToolMachineEvent, 'RETIRE'>) => ({
       retiredAt: event.at,
       nextPrice: null,
     })),
@@ -151,9 +151,9 @@ const toolSetup = machineSetup<
 
 /** A lower price applies at once; a higher one after the notice, and replaces an announced one. */
 function toChangedPrice(
-  { price: current }: Pick<CommunityToolContext, 'price' | 'nextPrice'>,
-  { price, noticeMs, at }: EventOfType<CommunityToolEvent, 'CHANGE'>,
-): Partial<Pick<CommunityToolContext, 'price' | 'nextPrice'>> {
+  { price: current }: Pick<CommunityToolMachineContext, 'price' | 'nextPrice'>,
+  { price, noticeMs, at }: EventOfType<CommunityToolMachineEvent, 'CHANGE'>,
+): Partial<Pick<CommunityToolMachineContext, 'price' | 'nextPrice'>> {
   if (price === null) return {}
   if (price <= current) return { price, nextPrice: null }
   return { nextPrice: { price, from: at + noticeMs } }

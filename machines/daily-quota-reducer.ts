@@ -1,13 +1,13 @@
 import { utcDay } from '../core/clock.ts'
-import { rejectWith, type Reducer } from './reducer.ts'
+import { rejectWith, type Reducer } from './aggregate-reducer.ts'
 
 /** Daily limits of an agent: calls per tool and bytes of stored free responses. */
 
-export interface DailyQuotaInput {
+export interface DailyQuotaReducerInput {
   readonly agentId: string
 }
 
-export interface DailyQuotaContext extends DailyQuotaInput {
+export interface DailyQuotaReducerContext extends DailyQuotaReducerInput {
   /** The counted UTC day; empty before the first call. Never goes back. */
   readonly day: string
   /** Calls of that day by tool, including running ones. */
@@ -24,7 +24,7 @@ interface QuotaRequest {
   readonly at: number
 }
 
-export type DailyQuotaEvent =
+export type DailyQuotaReducerEvent =
   | ({ readonly type: 'ASK' } & QuotaRequest)
   | ({ readonly type: 'TAKE'; readonly callId: string } & QuotaRequest)
   | { readonly type: 'KEEP'; readonly callId: string }
@@ -38,21 +38,24 @@ export type DailyQuotaEvent =
 
 /** The counters at a point in time. A new day starts empty; an older one never reopens. */
 function quotaCountersAt(
-  { day, used, kept }: DailyQuotaContext,
+  { day, used, kept }: DailyQuotaReducerContext,
   at: number,
-): Pick<DailyQuotaContext, 'day' | 'used' | 'kept'> {
+): Pick<DailyQuotaReducerContext, 'day' | 'used' | 'kept'> {
   const today = utcDay(at)
   return today > day ? { day: today, used: {}, kept: 0 } : { day, used, kept }
 }
 
-function withoutOpenCall({ open }: DailyQuotaContext, callId: string): DailyQuotaContext['open'] {
+function withoutOpenCall(
+  { open }: DailyQuotaReducerContext,
+  callId: string,
+): DailyQuotaReducerContext['open'] {
   return Object.fromEntries(Object.entries(open).filter(([id]) => id !== callId))
 }
 
 function takeQuota(
-  context: DailyQuotaContext,
+  context: DailyQuotaReducerContext,
   { callId, tool, at }: QuotaRequest & { readonly callId: string },
-): DailyQuotaContext {
+): DailyQuotaReducerContext {
   const { day, used, kept } = quotaCountersAt(context, at)
   return {
     ...context,
@@ -63,7 +66,10 @@ function takeQuota(
   }
 }
 
-function giveQuotaBack(context: DailyQuotaContext, callId: string): DailyQuotaContext {
+function giveQuotaBack(
+  context: DailyQuotaReducerContext,
+  callId: string,
+): DailyQuotaReducerContext {
   const call = context.open[callId]
   if (call === undefined) return context
   const open = withoutOpenCall(context, callId)
@@ -73,15 +79,21 @@ function giveQuotaBack(context: DailyQuotaContext, callId: string): DailyQuotaCo
   return { ...context, open, used: before > 1 ? { ...others, [call.tool]: before - 1 } : others }
 }
 
-const hasQuotaLeft = (context: DailyQuotaContext, { tool, most, at }: QuotaRequest): boolean =>
-  (quotaCountersAt(context, at).used[tool] ?? 0) < most
+const hasQuotaLeft = (
+  context: DailyQuotaReducerContext,
+  { tool, most, at }: QuotaRequest,
+): boolean => (quotaCountersAt(context, at).used[tool] ?? 0) < most
 
 /**
  * Daily calls per tool and daily bytes of stored responses of an agent. A call counts from
  * admission, so that concurrent calls cannot exceed the limit; a failed call is returned. A reducer:
  * it has no states.
  */
-export const dailyQuotaReducer: Reducer<DailyQuotaContext, DailyQuotaEvent, DailyQuotaInput> = {
+export const dailyQuotaReducer: Reducer<
+  DailyQuotaReducerContext,
+  DailyQuotaReducerEvent,
+  DailyQuotaReducerInput
+> = {
   id: 'quota',
   initial: (input) => ({ ...input, day: '', used: {}, open: {}, kept: 0 }),
   on: {

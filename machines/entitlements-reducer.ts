@@ -1,12 +1,12 @@
-import { rejectWith, type Reducer } from './reducer.ts'
+import { rejectWith, type Reducer } from './aggregate-reducer.ts'
 
 /** Lifetime entitlements of an agent: free uses, owned items, memory reorganizations. */
 
-export interface EntitlementsInput {
+export interface EntitlementsReducerInput {
   readonly agentId: string
 }
 
-export interface EntitlementsContext extends EntitlementsInput {
+export interface EntitlementsReducerContext extends EntitlementsReducerInput {
   /** Uses of each lifetime allowance. */
   readonly used: Readonly<Record<string, number>>
   /** Items bought permanently. */
@@ -15,7 +15,7 @@ export interface EntitlementsContext extends EntitlementsInput {
   readonly orders: number
 }
 
-export type EntitlementsEvent =
+export type EntitlementsReducerEvent =
   | { readonly type: 'USE'; readonly name: string; readonly most: number }
   | { readonly type: 'OWN'; readonly names: readonly string[] }
   /** `seen`: the number of reorganizations that this one is based on. */
@@ -26,9 +26,9 @@ export type EntitlementsEvent =
  * memories, each of which must be based on the previous one. A reducer: it has no states.
  */
 export const entitlementsReducer: Reducer<
-  EntitlementsContext,
-  EntitlementsEvent,
-  EntitlementsInput
+  EntitlementsReducerContext,
+  EntitlementsReducerEvent,
+  EntitlementsReducerInput
 > = {
   id: 'tally',
   initial: (input) => ({ ...input, used: {}, owned: [], orders: 0 }),

@@ -1,17 +1,17 @@
 import { LIMITS } from '../core/limits.ts'
 import { addMicros, minMicros, asMicros, subtractMicros, ZERO, type Micros } from '../core/money.ts'
 import { FIRST_DEPOSIT_BONUS_BPS, MIN_DEPOSIT } from '../domain/pricing.ts'
-import { rejectWith, type Reducer } from './reducer.ts'
+import { rejectWith, type Reducer } from './aggregate-reducer.ts'
 
 /** The credit pool of a fleet. */
 
-export interface FleetInput {
+export interface FleetPoolReducerInput {
   readonly fleetId: string
   /** The agent that created the fleet. */
   readonly ownerId: string
 }
 
-export interface FleetContext {
+export interface FleetPoolReducerContext {
   readonly fleetId: string
   readonly ownerId: string
   /** Deposited credits that members can draw. */
@@ -23,7 +23,7 @@ export interface FleetContext {
   readonly rewarded: boolean
 }
 
-export type FleetEvent =
+export type FleetPoolReducerEvent =
   | { readonly type: 'JOIN'; readonly agentId: string }
   /** A member left. It draws nothing more; what it borrowed returns as `CREDIT`. */
   | { readonly type: 'LEAVE'; readonly agentId: string }
@@ -41,7 +41,7 @@ export type FleetEvent =
   /** A top-up that the chain has undone, with its bonus. */
   | { readonly type: 'UNDO_TOP_UP'; readonly amount: Micros; readonly bonus: Micros }
 
-type FleetPoolBalance = Pick<FleetContext, 'promo' | 'cash'>
+type FleetPoolBalance = Pick<FleetPoolReducerContext, 'promo' | 'cash'>
 
 /** Takes a draw from promotional credits first, then from cash. */
 function subtractDraw({ promo, cash }: FleetPoolBalance, amount: Micros): FleetPoolBalance {
@@ -52,9 +52,10 @@ function subtractDraw({ promo, cash }: FleetPoolBalance, amount: Micros): FleetP
   }
 }
 
-const isFleetMember = ({ members }: FleetContext, agentId: string) => members.includes(agentId)
+const isFleetMember = ({ members }: FleetPoolReducerContext, agentId: string) =>
+  members.includes(agentId)
 
-function joinFleet(context: FleetContext, agentId: string) {
+function joinFleet(context: FleetPoolReducerContext, agentId: string) {
   const { members } = context
   if (members.includes(agentId)) return rejectWith('already_in_fleet')
   const limit = LIMITS.fleetMembers
@@ -63,14 +64,18 @@ function joinFleet(context: FleetContext, agentId: string) {
     : rejectWith('limit_reached', { of: 'members', limit })
 }
 
-function topUpFleet(context: FleetContext, amount: Micros): FleetContext {
+function topUpFleet(context: FleetPoolReducerContext, amount: Micros): FleetPoolReducerContext {
   const cash = addMicros(context.cash, amount)
   if (context.rewarded || amount < MIN_DEPOSIT) return { ...context, cash }
   const bonus = asMicros((amount * FIRST_DEPOSIT_BONUS_BPS) / 10_000n)
   return { ...context, cash, promo: addMicros(context.promo, bonus), rewarded: true }
 }
 
-function undoFleetTopUp(context: FleetContext, amount: Micros, bonus: Micros): FleetContext {
+function undoFleetTopUp(
+  context: FleetPoolReducerContext,
+  amount: Micros,
+  bonus: Micros,
+): FleetPoolReducerContext {
   // Remove the bonus first, so that the remaining promotional credits can replace lent cash.
   const promo = subtractMicros(context.promo, minMicros(context.promo, bonus))
   const cash = minMicros(context.cash, amount)
@@ -86,7 +91,11 @@ function undoFleetTopUp(context: FleetContext, amount: Micros, bonus: Micros): F
  * The pool that an owner's agents share. It lends at most its balance. The first top-up of at least
  * the minimum deposit brings a bonus. A reducer: it has no states.
  */
-export const fleetPoolReducer: Reducer<FleetContext, FleetEvent, FleetInput> = {
+export const fleetPoolReducer: Reducer<
+  FleetPoolReducerContext,
+  FleetPoolReducerEvent,
+  FleetPoolReducerInput
+> = {
   id: 'fleet',
   initial: ({ fleetId, ownerId }) => ({
     fleetId,

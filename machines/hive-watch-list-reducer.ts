@@ -1,19 +1,19 @@
-import { rejectWith, type Reducer } from './reducer.ts'
+import { rejectWith, type Reducer } from './aggregate-reducer.ts'
 
 /** The Hive watches of one agent. */
 
-export interface HiveWatchListInput {
+export interface HiveWatchListReducerInput {
   readonly agentId: string
   /** Maximum number of concurrent watches. */
   readonly most: number
 }
 
-export interface HiveWatchListContext extends HiveWatchListInput {
+export interface HiveWatchListReducerContext extends HiveWatchListReducerInput {
   /** Active watches, oldest first. */
   readonly watches: readonly string[]
 }
 
-export type HiveWatchListEvent =
+export type HiveWatchListReducerEvent =
   | { readonly type: 'BEGIN'; readonly watchId: string }
   | { readonly type: 'END'; readonly watchId: string }
 
@@ -21,9 +21,9 @@ export type HiveWatchListEvent =
  * The watches of one agent: at most `most` at once; each ends once. A reducer: it has no states.
  */
 export const hiveWatchListReducer: Reducer<
-  HiveWatchListContext,
-  HiveWatchListEvent,
-  HiveWatchListInput
+  HiveWatchListReducerContext,
+  HiveWatchListReducerEvent,
+  HiveWatchListReducerInput
 > = {
   id: 'watchList',
   initial: (input) => ({ ...input, watches: [] }),

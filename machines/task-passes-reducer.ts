@@ -1,19 +1,19 @@
 import { LIMITS } from '../core/limits.ts'
 import { addMicros, asMicros, minMicros, subtractMicros, type Micros } from '../core/money.ts'
 import { isTaskPassExpired, type OpenTaskPass, type TaskPassKind } from '../domain/task-passes.ts'
-import { rejectWith, type Reducer, type RejectedByReducer } from './reducer.ts'
+import { rejectWith, type Reducer, type RejectedByReducer } from './aggregate-reducer.ts'
 
 /** The task passes of an agent. */
 
-export interface TaskPassesInput {
+export interface TaskPassesReducerInput {
   readonly agentId: string
 }
 
-export interface TaskPassesContext extends TaskPassesInput {
+export interface TaskPassesReducerContext extends TaskPassesReducerInput {
   readonly passes: Readonly<Record<string, OpenTaskPass>>
 }
 
-export type TaskPassesEvent =
+export type TaskPassesReducerEvent =
   | {
       readonly type: 'BUY'
       readonly passId: string
@@ -50,10 +50,10 @@ function withoutMoney(pass: OpenTaskPass, amount: Micros): OpenTaskPass {
 
 /** Replaces a pass; one without slots ends. */
 function replacePass(
-  context: TaskPassesContext,
+  context: TaskPassesReducerContext,
   passId: string,
   next: OpenTaskPass,
-): TaskPassesContext {
+): TaskPassesReducerContext {
   if (next.left + next.held > 0)
     return { ...context, passes: { ...context.passes, [passId]: next } }
   const rest = Object.entries(context.passes).filter(([id]) => id !== passId)
@@ -61,11 +61,11 @@ function replacePass(
 }
 
 function changePass(
-  context: TaskPassesContext,
+  context: TaskPassesReducerContext,
   passId: string,
   isAllowed: (pass: OpenTaskPass) => boolean,
   change: (pass: OpenTaskPass) => OpenTaskPass,
-): TaskPassesContext | RejectedByReducer {
+): TaskPassesReducerContext | RejectedByReducer {
   const pass = context.passes[passId]
   if (pass === undefined || !isAllowed(pass)) return rejectWith('internal')
   return replacePass(context, passId, change(pass))
@@ -79,9 +79,18 @@ const useLeft = (pass: OpenTaskPass): OpenTaskPass => ({
 })
 
 function buyPass(
-  context: TaskPassesContext,
-  { passId, pass, price, calls, promo, cash, at, expiresAt }: TaskPassesEvent & { type: 'BUY' },
-): TaskPassesContext | RejectedByReducer {
+  context: TaskPassesReducerContext,
+  {
+    passId,
+    pass,
+    price,
+    calls,
+    promo,
+    cash,
+    at,
+    expiresAt,
+  }: TaskPassesReducerEvent & { type: 'BUY' },
+): TaskPassesReducerContext | RejectedByReducer {
   const limit = LIMITS.openTaskPasses
   if (Object.keys(context.passes).length >= limit)
     return rejectWith('limit_reached', { of: 'open passes', limit })
@@ -95,7 +104,11 @@ function buyPass(
  * The passes of an agent. A slot is used once, whatever its call has cost. Slots leave with their
  * price, promotional credits first; a pass without slots is gone. A reducer: it has no states.
  */
-export const taskPassesReducer: Reducer<TaskPassesContext, TaskPassesEvent, TaskPassesInput> = {
+export const taskPassesReducer: Reducer<
+  TaskPassesReducerContext,
+  TaskPassesReducerEvent,
+  TaskPassesReducerInput
+> = {
   id: 'taskPasses',
   initial: ({ agentId }) => ({ agentId, passes: {} }),
   on: {

@@ -1,10 +1,10 @@
 import { HOUR, utcDay } from '../core/clock.ts'
-import { rejectWith, type Reducer } from './reducer.ts'
+import { rejectWith, type Reducer } from './aggregate-reducer.ts'
 
 /** Empty: the aggregate's id identifies the visitor. */
-export type VisitorInput = Readonly<Record<string, never>>
+export type VisitorReducerInput = Readonly<Record<string, never>>
 
-export interface VisitorContext {
+export interface VisitorReducerContext {
   /** The counted UTC day; empty before the first call. Never goes back. */
   readonly day: string
   /** Free calls of that day by tool, without zeros. */
@@ -26,7 +26,7 @@ interface FreeCallRequest {
   readonly at: number
 }
 
-export type VisitorEvent =
+export type VisitorReducerEvent =
   /** `reserved`: running free calls of this tool. */
   | ({ readonly type: 'ASK'; readonly reserved: number } & FreeCallRequest)
   | ({ readonly type: 'USE' } & FreeCallRequest)
@@ -48,27 +48,32 @@ export type VisitorEvent =
   | { readonly type: 'LEAVE'; readonly agents: number; readonly since: number }
 
 /** The counters at a point in time. A new day starts empty; an older one never reopens. */
-function visitorDay(context: VisitorContext, at: number): Pick<VisitorContext, 'day' | 'used'> {
+function visitorDay(
+  context: VisitorReducerContext,
+  at: number,
+): Pick<VisitorReducerContext, 'day' | 'used'> {
   const day = utcDay(at)
   return day > context.day ? { day, used: {} } : { day: context.day, used: context.used }
 }
 
 function adjustFreeCallCount(
-  { day, used }: Pick<VisitorContext, 'day' | 'used'>,
+  { day, used }: Pick<VisitorReducerContext, 'day' | 'used'>,
   tool: string,
   change: 1 | -1,
-): Pick<VisitorContext, 'day' | 'used'> {
+): Pick<VisitorReducerContext, 'day' | 'used'> {
   const { [tool]: before = 0, ...others } = used
   const count = before + change
   return { day, used: count > 0 ? { ...others, [tool]: count } : others }
 }
 
 /** The onboarding hour at a point in time. A new one starts when the last is over. */
-const onboardingHourAt = ({ newcomers }: VisitorContext, at: number): VisitorOnboardingHour =>
-  at < newcomers.since + HOUR ? newcomers : { since: at, agents: 0 }
+const onboardingHourAt = (
+  { newcomers }: VisitorReducerContext,
+  at: number,
+): VisitorOnboardingHour => (at < newcomers.since + HOUR ? newcomers : { since: at, agents: 0 })
 
 function hasFreeCallLeft(
-  context: VisitorContext,
+  context: VisitorReducerContext,
   { tool, limit, at }: FreeCallRequest,
   reserved: number,
 ): boolean {
@@ -79,7 +84,11 @@ function hasFreeCallLeft(
  * Free allowances of one address: calls per tool and UTC day, and new agents per hour, or one batch
  * in an unused hour. Failed free calls are returned. A reducer: it has no states.
  */
-export const visitorReducer: Reducer<VisitorContext, VisitorEvent, VisitorInput> = {
+export const visitorReducer: Reducer<
+  VisitorReducerContext,
+  VisitorReducerEvent,
+  VisitorReducerInput
+> = {
   id: 'visitor',
   initial: () => ({ day: '', used: {}, newcomers: { since: 0, agents: 0 } }),
   on: {

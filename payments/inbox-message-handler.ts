@@ -10,14 +10,14 @@ import {
   applyReversedDepositMessage,
   type DepositMessage,
   type ReversedDepositMessage,
-} from './commands/agent-deposit-messages.ts'
+} from './commands/agent-deposit-inbox-messages.ts'
 import {
   applyFleetLoanMessage,
   type FleetLoanMessage,
 } from './commands/fleet-loan-inbox-message.ts'
 import {
   applyPaidCallDeliveredToSettlement,
-  applyCallReleasedMessage,
+  applyPaidCallReleasedToSettlement,
   type PayerCallMessage,
 } from './commands/payment-claim-commands.ts'
 
@@ -42,7 +42,7 @@ function dispatchInboxMessage(ctx: CommandContext, event: AnyEventObject): void 
     case 'DELIVERED':
       return applyPaidCallDeliveredToSettlement(ctx, event as unknown as PayerCallMessage)
     case 'RELEASED':
-      return applyCallReleasedMessage(ctx, event as unknown as PayerCallMessage)
+      return applyPaidCallReleasedToSettlement(ctx, event as unknown as PayerCallMessage)
     default:
       sendToMainActor(ctx, event)
   }

@@ -6,11 +6,11 @@ import {
   toV1PaymentRequiredBody,
 } from '../chain/x402/payment-headers.ts'
 import { createPaymentOffer } from '../chain/x402/payment-requirements.ts'
-import { createChallengeNonce } from '../chain/x402/payment-requester-secrets.ts'
+import { createChallengeNonce } from '../chain/x402/challenge-nonces-and-payment-ids.ts'
 import type { Clock } from '../core/clock.ts'
 import type { PaymentRef } from './agent-call-admission-request-types.ts'
 import type { PaymentChains } from './payment-chains.ts'
-import type { PayableItem, PaymentService } from './payment-service-types.ts'
+import type { ItemForSale, PaymentService } from './payment-service-types.ts'
 
 /** Renders payment offers, challenges and receipts, in every dialect. */
 
@@ -32,7 +32,7 @@ export function createPaymentOfferReaderAndRenderer({
   const settlementUrl = ({ settlement }: Pick<PaymentRef, 'settlement'>) =>
     `${publicUrl}/api/x402/settlements/${settlement}`
 
-  function offer(path: string, item: PayableItem): PaymentOffer | null {
+  function offer(path: string, item: ItemForSale): PaymentOffer | null {
     const url = path.startsWith('/') ? `${publicUrl}${path}` : path
     const resource = { url, mimeType: 'application/json' }
     const made = createPaymentOffer(chains.rails(), { ...item, ...resource })

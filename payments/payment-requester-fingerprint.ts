@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { readRequesterSecretsFromHeaders } from '../chain/x402/payment-requester-secrets.ts'
+import { readOffChainPaymentSecrets } from '../chain/x402/challenge-nonces-and-payment-ids.ts'
 import type { RequesterIdentity } from '../domain/repeated-payment-request-check.ts'
 import type { PaymentRequestContext } from './payment-service-types.ts'
 
@@ -20,7 +20,7 @@ export function fingerprintPaymentRequester(
   const mark = (kind: string, value: string) =>
     createHash('sha256').update([credential, kind, value].join('|')).digest('hex')
   const own = key === null ? null : mark('key', key)
-  const secrets = readRequesterSecretsFromHeaders(paymentHeader, now).map((secret) =>
+  const secrets = readOffChainPaymentSecrets(paymentHeader, now).map((secret) =>
     mark('secret', secret),
   )
   const hard = own !== null && (key?.length ?? 0) >= MIN_SECRET_KEY_CHARS ? [own] : []

@@ -22,7 +22,7 @@ export interface PaymentRequestContext {
 }
 
 /** An item for sale. */
-export interface PayableItem {
+export interface ItemForSale {
   readonly description: string
   readonly price: Micros
   /** How long it may take to produce; a payment has to outlive it. */
@@ -100,7 +100,7 @@ export interface PublicSettlement {
 /** External payments for requests: offers, reads, claims and settles them. */
 export interface PaymentService {
   /** What to pay; null while no rail is on. */
-  offer(path: string, item: PayableItem): PaymentOffer | null
+  offer(path: string, item: ItemForSale): PaymentOffer | null
   /** The payment of a request if it was used before, whatever the current offer; else null. */
   findUsedPayment(request: PaymentRequestContext): Promise<NormalizedPayment | null>
   /**

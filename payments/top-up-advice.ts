@@ -1,7 +1,7 @@
 import { DAY, HOUR, MINUTE } from '../core/clock.ts'
 import { SUGGESTED_DEPOSITS } from '../domain/agent-funding-info-and-instructions.ts'
 import { fromUsdc, asMicros, toUsdc, ZERO, type Micros } from '../core/money.ts'
-import type { AgentSpending } from '../persistence/statement/agent-spending-store.ts'
+import type { AgentSpendingReport } from '../persistence/account-statement/agent-spending-report-store.ts'
 
 /** Top-up advice for an operator, computed from an agent's usage. */
 export interface TopUpAdvice {
@@ -16,7 +16,7 @@ export interface TopUpAdvice {
   /** Null if it spends nothing, or no rate is known. */
   readonly daysLeft: number | null
   readonly topUp: Micros
-  readonly tools: AgentSpending['tools']
+  readonly tools: AgentSpendingReport['tools']
 }
 
 /** The observed usage, and how long a top-up should last. */
@@ -29,7 +29,7 @@ const USDC = fromUsdc(1)
  * no rate before a full day of usage.
  */
 export function computeSpendRateAndTopUp(
-  spending: AgentSpending,
+  spending: AgentSpendingReport,
   balance: Micros,
   { now, bornAt }: { now: number; bornAt: number },
 ): TopUpAdvice {

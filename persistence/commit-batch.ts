@@ -1,7 +1,7 @@
 import { stringifyWithBigints } from '../core/bigint-json.ts'
 import type { DomainEvent } from '../core/domain-events.ts'
 import {
-  joinedJsonColumn,
+  unitSeparatedJsonColumn,
   plainColumnLiteral,
   textColumnLiteral,
 } from './postgres/postgres-array-literal.ts'
@@ -88,13 +88,13 @@ function toParameters(
     plainColumnLiteral(j.rows, (row) => row.version),
     plainColumnLiteral(j.rows, (row) => row.commandId),
     plainColumnLiteral(j.rows, (row) => row.at),
-    joinedJsonColumn(j.rows, (row) => row.command),
-    joinedJsonColumn(j.rows, (row) => row.changed),
+    unitSeparatedJsonColumn(j.rows, (row) => row.command),
+    unitSeparatedJsonColumn(j.rows, (row) => row.changed),
     plainColumnLiteral(a.of, (at) => at),
     plainColumnLiteral(a.rows, (row) => row.kind),
     textColumnLiteral(a.rows, (row) => row.id),
     plainColumnLiteral(a.rows, (row) => row.machineVersion),
-    joinedJsonColumn(a.rows, (row) => row.state),
+    unitSeparatedJsonColumn(a.rows, (row) => row.state),
     plainColumnLiteral(a.rows, (row) => row.archived),
     plainColumnLiteral(p.of, (at) => at),
     plainColumnLiteral(p.rows, (row) => row.id),
@@ -126,7 +126,7 @@ function toParameters(
     textColumnLiteral(o.rows, (row) => row.to),
     textColumnLiteral(o.rows, (row) => row.backpackId ?? null),
     plainColumnLiteral(o.rows, (row) => row.type),
-    joinedJsonColumn(o.rows, (row) => JSON.stringify(row.data)),
+    unitSeparatedJsonColumn(o.rows, (row) => JSON.stringify(row.data)),
     plainColumnLiteral(o.rows, (row) => row.at),
     plainColumnLiteral(o.rows, (row) => row.onlyIfHeard ?? false),
     toRareRows(changes),

@@ -11,18 +11,21 @@ import type {
   ActiveSignalChannel,
   AgentSignal,
   SignalStore,
-} from '../persistence/realtime/signal-store.ts'
+} from '../persistence/realtime/channel-signal-store.ts'
 import {
   createThrottledBusAnnouncer,
   createBatchedBusIdPublisher,
   NEW_TABLE_ROWS_TOPIC,
 } from './throttled-bus-announcer.ts'
-import { createHeardAgents, type HeardAgent } from './heard-agents.ts'
+import {
+  createAgentEventStorageLeases,
+  type AgentEventStorageLease,
+} from './agent-event-storage-leases.ts'
 import {
   catchUpOutboxEvents,
   catchUpSignals,
   type CatchUpSubscriber,
-  type EventListenerMark,
+  type AgentEventStorageStart,
 } from './stream-catch-up.ts'
 import { inboxChannelOf, PULSES_CHANNEL } from './signal-channel-names.ts'
 import { createBroadcastHub } from './broadcast-hub.ts'
@@ -33,7 +36,12 @@ import { createNewRowReader } from './new-row-reader.ts'
 import { createStreamReplayLimiter } from './stream-replay-limiter.ts'
 import { createWebSocketSessionTakeover } from './websocket-session-takeover.ts'
 import { createEventEncoder } from './encoded-websocket-and-sse-events.ts'
-import { toOutboxEventFrame, toPulseFrame, toSignalSseEvent, toSignalFrame } from './event-views.ts'
+import {
+  toOutboxEventFrame,
+  toPulseFrame,
+  toSignalSseEvent,
+  toSignalFrame,
+} from './realtime-event-views.ts'
 
 /** Assembles the realtime delivery of one node. */
 
@@ -76,7 +84,7 @@ export async function startRealtimeService(parts: RealtimeServiceDeps) {
   }
   const openStreams = createOpenStreamRegistry()
   const socketSessions = createWebSocketSessionTakeover(bus, clock)
-  const heard = createHeardAgents(outbox, clock)
+  const heard = createAgentEventStorageLeases(outbox, clock)
   const historyOf = createStreamReplayLimiter(parts)
   const watch = createRevokedKeyStreamEnder({ ...parts, presence: openStreams })
   const [signalTail, outboxTail] = await Promise.all([signals.tail(), outbox.tail()])
@@ -132,7 +140,7 @@ export async function startRealtimeService(parts: RealtimeServiceDeps) {
      * Makes commits store every event of the agent. Its stream may name a cursor after this. `end`
      * is called if the station could not keep that up.
      */
-    async hear(agentId: string, end: () => void): Promise<HeardAgent> {
+    async hear(agentId: string, end: () => void): Promise<AgentEventStorageLease> {
       const lostThrough = await outbox.listen(agentId)
       // Cursors of this stream should be above it: below, a resume has a gap.
       await readers.outbox.waitUntilPassed(lostThrough).catch(() => undefined)
@@ -140,7 +148,7 @@ export async function startRealtimeService(parts: RealtimeServiceDeps) {
     },
     keepHearing: heard.keep,
     async replayFacts(
-      listener: EventListenerMark,
+      listener: AgentEventStorageStart,
       subscriber: CatchUpSubscriber<AgentOutboxEvent>,
     ): Promise<void> {
       const history = historyOf(listener.agentId)

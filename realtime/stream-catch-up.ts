@@ -1,7 +1,7 @@
 import type { Clock } from '../core/clock.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { AgentOutboxEvent, OutboxStore } from '../persistence/outbox-store.ts'
-import type { AgentSignal, SignalStore } from '../persistence/realtime/signal-store.ts'
+import type { AgentSignal, SignalStore } from '../persistence/realtime/channel-signal-store.ts'
 import { inboxChannelOf } from './signal-channel-names.ts'
 
 /** History that cannot be replayed. The client reads it over REST. */
@@ -12,7 +12,7 @@ export interface ReplayGap {
 }
 
 /** An agent and the id from which on all its events are stored. */
-export interface EventListenerMark {
+export interface AgentEventStorageStart {
   readonly agentId: string
   readonly lostThrough: bigint
 }
@@ -107,7 +107,7 @@ export async function catchUpSignals(
 export async function catchUpOutboxEvents(
   store: Pick<OutboxStore, 'between' | 'oldest'>,
   present: DeliveredRowFeed<AgentOutboxEvent>,
-  { agentId, lostThrough }: EventListenerMark,
+  { agentId, lostThrough }: AgentEventStorageStart,
   subscriber: CatchUpSubscriber<AgentOutboxEvent>,
 ): Promise<void> {
   const first = present.mark()

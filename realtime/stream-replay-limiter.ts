@@ -1,7 +1,7 @@
 import type { Clock } from '../core/clock.ts'
 import { createFairSemaphore } from '../core/concurrency/fair-semaphore.ts'
 import type { OutboxStore } from '../persistence/outbox-store.ts'
-import type { SignalStore } from '../persistence/realtime/signal-store.ts'
+import type { SignalStore } from '../persistence/realtime/channel-signal-store.ts'
 
 /** Limits database reads of streams that catch up. */
 

@@ -6,7 +6,7 @@ import type {
   EntitlementChange,
   HiveWatchListChange,
 } from '../core/aggregate-commit-row-types.ts'
-import type { CommunityToolRecord } from '../domain/community-tool.ts'
+import type { CommunityToolRecord } from '../domain/community-tool-record.ts'
 import type { SchemaValidator } from './schema-validator.ts'
 import type { ToolAvailability, ToolPorts } from './tool-ports.ts'
 

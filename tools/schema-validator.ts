@@ -35,17 +35,17 @@ export function compileSchemaValidator(schema: TSchema): SchemaValidator {
 
 /** Compiles a validator of caller input, which also refuses text and depths that cannot be stored. */
 export function compileInputValidator(schema: TSchema): SchemaValidator {
-  return withStorableValues(compileSchemaValidator(schema))
+  return withUnstorableValuesRefused(compileSchemaValidator(schema))
 }
 
 /** Refuses text and depths that cannot be stored before the validator sees the value. */
-export const withStorableValues =
+export const withUnstorableValuesRefused =
   (fits: SchemaValidator): SchemaValidator =>
   (value) =>
     isStorable(value, 0) ? fits(value) : [...unstorableParts(value, '', 0)]
 
 /** Throws `invalid_input` with every issue. */
-export function assertNoValidationIssues(misfits: readonly ValidationIssue[]): void {
+export function throwInvalidInputOnIssues(misfits: readonly ValidationIssue[]): void {
   const [first] = misfits
   if (first === undefined) return
   const detail = first.pointer === '' ? first.detail : `${first.pointer} ${first.detail}`

@@ -32,7 +32,10 @@ import {
   toCommunityCatalogueEntry,
   type CommunityToolFigures,
 } from './community/community-catalogue-entry.ts'
-import { toCommunitySlug, type CommunityToolSource } from './community/community-tool-registry.ts'
+import {
+  toCommunityToolSlug,
+  type CommunityToolSource,
+} from './community/community-tool-registry.ts'
 import type {
   ToolAvailability,
   CatalogueEntry,
@@ -57,7 +60,7 @@ import vaultWrite from './memory/vault-write.ts'
 import type { SchemaValidator } from './schema-validator.ts'
 import {
   compileSchemaValidator,
-  assertNoValidationIssues,
+  throwInvalidInputOnIssues,
   compileInputValidator,
 } from './schema-validator.ts'
 import walletInvestigate from './onchain/wallet-investigate.ts'
@@ -176,7 +179,7 @@ export function createToolCatalogue(settings: ToolCatalogueSettings): ToolCatalo
   const suggestSlug = (slug: string) =>
     findClosestWord(slug.replaceAll('-', '_'), slugs) ??
     findClosestWord(
-      toCommunitySlug(slug),
+      toCommunityToolSlug(slug),
       (community?.list() ?? []).map((tool) => tool.slug),
     )
   const toEntry = (tool: Tool) => toCatalogueEntry(tool, settings)
@@ -199,7 +202,7 @@ export function createToolCatalogue(settings: ToolCatalogueSettings): ToolCatalo
           .map(toEntry),
       ),
     validateInput: (tool, body) =>
-      assertNoValidationIssues((tool.community?.validateInput ?? validatorOf(inputs, tool))(body)),
+      throwInvalidInputOnIssues((tool.community?.validateInput ?? validatorOf(inputs, tool))(body)),
     validateOutput(tool, output) {
       // The answer of a builder is validated when it arrives.
       if (tool.community !== undefined) return

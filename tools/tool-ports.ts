@@ -16,12 +16,12 @@ import type { StationReleasesAndCatalogueRevisions } from './intelligence/statio
 import type { MemoryPackCatalogue } from './memory/packs/packs-port.ts'
 import type { PageParser } from '../providers/pages/page-parser-port.ts'
 import type { TaskPlanner } from './intelligence/planner/planner-port.ts'
-import type { PoolFinder } from '../providers/liquidity-pools/liquidity-pools-port.ts'
+import type { LiquidityPoolFinder } from '../providers/liquidity-pools/liquidity-pools-port.ts'
 import type { PriceService } from '../providers/prices/price-service.ts'
 import type { Sandbox } from '../providers/sandbox/sandbox-port.ts'
 import type { WebSearchClient } from '../providers/search/web-search-port.ts'
 import type { SocialSearch } from '../providers/social/social-port.ts'
-import type { RuleBasedTextAnalyzer } from '../providers/text/text-port.ts'
+import type { RuleBasedTextAnalyzer } from '../providers/text/text-analyzer-port.ts'
 import type { UpstreamClient } from '../providers/upstream/upstream-client.ts'
 import type { VaultPort } from './memory/vault/vault-port.ts'
 
@@ -45,7 +45,7 @@ export interface ToolPorts {
   /** Reads the current state of public chains. */
   readonly chain: ChainReader
   /** Finds liquidity pools of tokens. */
-  readonly pools: PoolFinder
+  readonly pools: LiquidityPoolFinder
   /** Rule-based text analysis; always available. */
   readonly text: RuleBasedTextAnalyzer
   /** Language models; null without a configured one. */
@@ -67,7 +67,7 @@ export interface ToolPorts {
   readonly packs: MemoryPackCatalogue
   /** News of this station. */
   readonly news: StationReleasesAndCatalogueRevisions
-  readonly directory: AgentDirectory
+  readonly directory: AgentLookup
   readonly usage: ReputationReader
   readonly x402: X402Parser
   readonly catalogue: ToolCatalogueReader
@@ -76,7 +76,7 @@ export interface ToolPorts {
 }
 
 /** Existing and recently active agents. */
-export interface AgentDirectory {
+export interface AgentLookup {
   has(agentId: string): Promise<boolean>
   /** Returns agents with a call since `at` (milliseconds), most recent first, without `except`. */
   activeSince(at: number, limit: number, except: string | null): Promise<readonly string[]>

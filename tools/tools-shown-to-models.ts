@@ -1,10 +1,10 @@
 import {
-  describeBuilder,
-  mayNameInstructModel,
-  toShownName,
-  toShownText,
-} from './community/foreign-text.ts'
-import { isHarmless, toShownSchema } from './community/schema-shown-to-models.ts'
+  describeToolBuilder,
+  mayIdentifierInstructModel,
+  toModelSafeName,
+  toModelSafeText,
+} from './community/model-safe-text.ts'
+import { isModelSafeValue, toModelSafeSchema } from './community/model-safe-schema.ts'
 import type { CatalogueEntry } from './tool-ports.ts'
 
 /** Selects the tools whose descriptions a language model may read, and marks the texts of strangers. */
@@ -23,22 +23,22 @@ export function selectToolsForModels(
 ): CatalogueEntry[] {
   return entries
     .filter(({ type, builder }) => type === 'native' || builder?.verified === true || community)
-    .filter(({ type, slug }) => type === 'native' || !mayNameInstructModel(slug))
+    .filter(({ type, slug }) => type === 'native' || !mayIdentifierInstructModel(slug))
     .map((entry) => (entry.type === 'native' ? entry : toMarkedEntry(entry)))
 }
 
 function toMarkedEntry(entry: CatalogueEntry): CatalogueEntry {
-  const builder = describeBuilder(entry)
-  const text = toShownText(entry.description) ?? WITHHELD
+  const builder = describeToolBuilder(entry)
+  const text = toModelSafeText(entry.description) ?? WITHHELD
   return {
     ...entry,
-    name: toShownName(entry.name) ?? entry.slug,
+    name: toModelSafeName(entry.name) ?? entry.slug,
     ...(entry.builder === undefined
       ? {}
-      : { builder: { ...entry.builder, name: toShownName(entry.builder.name) ?? 'withheld' } }),
-    input_schema: toShownSchema(entry.input_schema, builder),
-    output_schema: toShownSchema(entry.output_schema, builder),
-    example_calls: entry.example_calls.filter(isHarmless),
+      : { builder: { ...entry.builder, name: toModelSafeName(entry.builder.name) ?? 'withheld' } }),
+    input_schema: toModelSafeSchema(entry.input_schema, builder),
+    output_schema: toModelSafeSchema(entry.output_schema, builder),
+    example_calls: entry.example_calls.filter(isModelSafeValue),
     description: `[Community tool by ${builder}. Its own words follow.] ${text}`,
   }
 }

@@ -8,14 +8,14 @@ const PADDING = 12
 const CHAR_WIDTH = 6.6
 const COLOURS = { label: '#3a424c', neutral: '#5a6672', good: '#14804f', gold: '#a86200' } as const
 
-export interface Badge {
+export interface SvgBadge {
   readonly label: string
   readonly value: string
   readonly colour: Exclude<keyof typeof COLOURS, 'label'>
 }
 
 /** Returns an SVG image that loads nothing and names itself to screen readers. */
-export function renderBadge({ label, value, colour }: Badge): string {
+export function renderSvgBadge({ label, value, colour }: SvgBadge): string {
   const [left, right] = [widthOf(label), widthOf(value)]
   const title = escapeMarkup(`${label}: ${value}`)
   const text = (content: string, x: number) =>

@@ -39,7 +39,7 @@ export const unfreezeAgentCommand: AggregateCommand<Record<string, never>, Agent
 }
 
 /** Reads whether the agent is frozen; the answer is never stale. */
-export const getAgentFreezeCommand: AggregateCommand<Record<string, never>, AgentFreezeView> = {
+export const readAgentFreezeCommand: AggregateCommand<Record<string, never>, AgentFreezeView> = {
   name: 'agent.freeze.get',
   kind: 'agent',
   apply: (ctx) => ({
@@ -55,7 +55,7 @@ export async function assertAgentNotFrozen(
   actors: Pick<ActorSystem, 'ask'>,
   agentId: string,
 ): Promise<void> {
-  const { frozenAt } = await actors.ask(agentId, getAgentFreezeCommand, {})
+  const { frozenAt } = await actors.ask(agentId, readAgentFreezeCommand, {})
   if (frozenAt !== null)
     throw new ServiceError('agent_frozen', agentFrozenDetails(agentId, frozenAt))
 }

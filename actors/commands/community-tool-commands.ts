@@ -4,7 +4,7 @@ import {
   type CommunityToolDefinition,
   type CommunityToolState,
   type MeasuredToolQuality,
-} from '../../domain/community-tool.ts'
+} from '../../domain/community-tool-record.ts'
 import { communityToolPriceAt } from '../../machines/community-tool-machine.ts'
 import { toCommunityToolChangeRow } from '../../persistence/tools/community-tool-store.ts'
 import type { AggregateCommand, CommandContext } from '../aggregate-command-types.ts'

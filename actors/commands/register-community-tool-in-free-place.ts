@@ -1,8 +1,8 @@
 import { randomInt } from 'node:crypto'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { communityToolAggregateId } from '../../domain/community-tool.ts'
-import { findLookAlike, lookAlikeError } from '../../domain/tool-name-looks.ts'
+import { communityToolAggregateId } from '../../domain/community-tool-record.ts'
+import { findLookAlike, lookAlikeError } from '../../domain/tool-name-look-alikes.ts'
 import { isUniqueViolation } from '../../persistence/fleets/fleet-store.ts'
 import type { CommunityToolPlace } from '../../persistence/tools/community-tool-store.ts'
 import type { ActorSystem } from '../aggregate-command-types.ts'
@@ -30,7 +30,7 @@ export interface RegisterCommunityToolDeps {
  * another tool; the operator's imports take places above the limit.
  * Repeating it with the same tool id changes nothing.
  */
-export async function registerInFreePlace(
+export async function registerCommunityToolInFreePlace(
   { actors, store }: RegisterCommunityToolDeps,
   tool: Omit<RegisterCommunityToolInput, 'place'>,
   isOperator = false,

@@ -328,7 +328,7 @@ export function makeSchedulesWaitForFleetPool(ctx: CommandContext): void {
 }
 
 /** Resumes an underfunded schedule when the pool can lend enough. */
-export const resumeScheduleWithPoolCommand: AggregateCommand<
+export const resumeScheduleWithFleetPoolCommand: AggregateCommand<
   ScheduleInputById & { pool: Micros },
   void
 > = {

@@ -9,7 +9,7 @@ import type {
   JournaledCommand,
   JournalHistoryStore,
 } from '../../persistence/inspector/journal-history-store.ts'
-import type { AnnouncedActor } from './commands-of-other-nodes.ts'
+import type { AnnouncedActor } from './remote-inspection-watch.ts'
 
 /**
  * The past states of an actor, from the journal alone: a full state and the deltas after it. No machine
@@ -91,7 +91,7 @@ export function createActorHistory(store: JournalHistoryStore) {
 
     versionAt: store.versionAt,
 
-    /** The states that announced steps have led to (commands-of-other-nodes.ts). */
+    /** The states that announced steps have led to (remote-inspection-watch.ts). */
     async statesOf(actors: readonly AnnouncedActor[]): Promise<(ActorState | null)[]> {
       const versioned = actors.flatMap((one) =>
         one.version === null ? [] : [{ ...one, version: one.version }],

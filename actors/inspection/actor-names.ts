@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { SECOND, type Clock } from '../../core/clock.ts'
 import { isActorKind, type ActorKind } from '../machine-registry.ts'
-import type { RecordedCommand } from './recorded-steps.ts'
+import type { RecordedCommand } from './command-recorder.ts'
 
 /**
  * Names of actors that their contexts do not have: those of agents and the titles of bounties. They are

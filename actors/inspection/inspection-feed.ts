@@ -3,8 +3,12 @@ import { randomUUID } from 'node:crypto'
 import type { Clock } from '../../core/clock.ts'
 import type { MessageBus } from '../../persistence/message-bus.ts'
 import type { ActorNames } from './actor-names.ts'
-import { callIdOf, type CommandRecorder, type RecordedCommand } from './recorded-steps.ts'
-import { createRemoteWatch, type ReadCommittedStates } from './commands-of-other-nodes.ts'
+import {
+  findCallIdOfSteps,
+  type CommandRecorder,
+  type RecordedCommand,
+} from './command-recorder.ts'
+import { createRemoteInspectionWatch, type ReadCommittedStates } from './remote-inspection-watch.ts'
 
 /** The commands of all nodes, told to the watchers of the inspector after their commits. */
 
@@ -54,7 +58,7 @@ export function createInspectionFeed(parts: InspectionFeedDeps): InspectionFeed 
   let leftOut = 0
   let timer: NodeJS.Timeout | undefined
   let telling = false
-  const others = createRemoteWatch({ ...parts, node, heard, missed, changed: update })
+  const others = createRemoteInspectionWatch({ ...parts, node, heard, missed, changed: update })
 
   function update(): void {
     const watched = listeners.size > 0 || others.isWatching()
@@ -120,7 +124,7 @@ export function createInspectionFeed(parts: InspectionFeedDeps): InspectionFeed 
     enterRequest: (requestId: string) => requests.enterWith(requestId),
     tell(command: Omit<RecordedCommand, 'node' | 'callId'>) {
       if (command.steps.length === 0) return
-      const told = { ...command, node, callId: callIdOf(command.steps) }
+      const told = { ...command, node, callId: findCallIdOfSteps(command.steps) }
       heard(told)
       others.tell(told)
     },

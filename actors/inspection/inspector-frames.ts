@@ -1,8 +1,8 @@
 import type { ActorState } from '../../core/journal-change.ts'
 import { isActorKind, type ActorKind } from '../machine-registry.ts'
-import { hasChart, hasEnded, machineDefinitionOf } from './machine-definitions.ts'
-import type { RecordedCommand, RecordedStep } from './recorded-steps.ts'
-import { showState, withholdSecrets } from './withhold-secrets.ts'
+import { hasStatechart, hasEnded, machineDefinitionOf } from './machine-definitions.ts'
+import type { RecordedCommand, RecordedActorStep } from './command-recorder.ts'
+import { withholdStateSecrets, withholdSecrets } from './withhold-secrets-from-inspector.ts'
 
 /**
  * The messages of @statelyai/inspect 0.7.2, as JSON. What its receivers do not know is in the member
@@ -11,11 +11,11 @@ import { showState, withholdSecrets } from './withhold-secrets.ts'
 
 const PROTOCOL_VERSION = '0.7.2'
 
-export const sessionIdOf = (kind: string, id: string): string => `${kind}:${id}`
+export const actorSessionIdOf = (kind: string, id: string): string => `${kind}:${id}`
 
 /** The actor that carries the id of the aggregate: agent, payer, visitor, fleet, drop or bounty. */
 const rootSessionOf = (aggregateKind: string, aggregateId: string) =>
-  sessionIdOf(aggregateKind, aggregateId)
+  actorSessionIdOf(aggregateKind, aggregateId)
 
 const baseOf = (at: number, rootId: string, sessionId: string) => ({
   _version: PROTOCOL_VERSION,
@@ -41,26 +41,26 @@ export interface ShownActor {
 export function toActorFrame(actor: ShownActor, at: number, withDefinition: boolean): string {
   const { kind, id, aggregateId, aggregateKind, name, version } = actor
   const rootId = rootSessionOf(aggregateKind, aggregateId)
-  const sessionId = sessionIdOf(kind, id)
+  const sessionId = actorSessionIdOf(kind, id)
   return JSON.stringify({
     type: '@xstate.actor',
     ...baseOf(at, rootId, sessionId),
     name,
     definition: withDefinition ? (machineDefinitionOf(kind) ?? undefined) : undefined,
     parentId: sessionId === rootId ? undefined : rootId,
-    snapshot: { status: 'active', ...showState(kind, actor.state) },
+    snapshot: { status: 'active', ...withholdStateSecrets(kind, actor.state) },
     gas: {
       ...{ kind, actor_id: id, aggregate_id: aggregateId, version },
       ended: hasEnded(kind, actor.state.value),
       archived: actor.isArchived,
-      chart: hasChart(kind),
+      chart: hasStatechart(kind),
     },
   })
 }
 
 /** The frames of one step, each built when a watcher first wants it. */
 export interface StepFrames {
-  readonly step: RecordedStep
+  readonly step: RecordedActorStep
   readonly session: string
   /** The actor after the step. */
   readonly actor: ShownActor
@@ -80,17 +80,17 @@ export function toStepFrames(
     .map((step, at) => {
       const actor = toShownActor(command, step, nameOf)
       const rootId = rootSessionOf(actor.aggregateKind, actor.aggregateId)
-      const session = sessionIdOf(step.kind, step.id)
+      const session = actorSessionIdOf(step.kind, step.id)
       const made: { actor?: string; full?: string; pair?: readonly [string, string] } = {}
       const before = command.steps[at - 1]
-      const sourceId = before === undefined ? undefined : sessionIdOf(before.kind, before.id)
+      const sourceId = before === undefined ? undefined : actorSessionIdOf(before.kind, before.id)
       const build = (): readonly [string, string] => {
         const base = baseOf(command.at, rootId, session)
         const event = step.isNew
           ? { type: 'xstate.init' }
           : (withholdSecrets(step.event) as { type: string })
         const gas = toGasMember(command, step, firstSeq + at)
-        const snapshot = { status: 'active', ...showState(step.kind, step.snapshot) }
+        const snapshot = { status: 'active', ...withholdStateSecrets(step.kind, step.snapshot) }
         return [
           JSON.stringify({ type: '@xstate.event', ...base, event, sourceId, gas }),
           JSON.stringify({ type: '@xstate.snapshot', ...base, event, snapshot, gas }),
@@ -109,7 +109,7 @@ export function toStepFrames(
     })
 }
 
-const toGasMember = (command: RecordedCommand, step: RecordedStep, seq: number) => ({
+const toGasMember = (command: RecordedCommand, step: RecordedActorStep, seq: number) => ({
   kind: step.kind,
   actor_id: step.id,
   aggregate_id: step.aggregateId,
@@ -128,12 +128,12 @@ const toGasMember = (command: RecordedCommand, step: RecordedStep, seq: number) 
 })
 
 /** The version of the aggregate of a step: that of the command, or the first of one it has created. */
-const versionOf = ({ aggregateId, version }: RecordedCommand, step: RecordedStep): number =>
+const versionOf = ({ aggregateId, version }: RecordedCommand, step: RecordedActorStep): number =>
   step.aggregateId === aggregateId ? version : 1
 
 function toShownActor(
   command: RecordedCommand,
-  step: RecordedStep,
+  step: RecordedActorStep,
   nameOf: (kind: string, id: string) => string | undefined,
 ): ShownActor {
   const { kind, id, aggregateId, snapshot } = step
@@ -141,7 +141,7 @@ function toShownActor(
   return {
     ...{ kind, id, aggregateId },
     aggregateKind: isOwn ? command.aggregateKind : kind,
-    name: nameOf(kind, id) ?? nameInContext(snapshot.context) ?? id,
+    name: nameOf(kind, id) ?? readActorName(snapshot.context) ?? id,
     version: versionOf(command, step),
     isArchived: false,
     state: snapshot,
@@ -149,7 +149,7 @@ function toShownActor(
 }
 
 /** The name that the context of an actor has; null for none. */
-export function nameInContext(context: unknown): string | null {
+export function readActorName(context: unknown): string | null {
   const { name, agentName } = (context ?? {}) as { name?: unknown; agentName?: unknown }
   const found = typeof name === 'string' ? name : agentName
   return typeof found === 'string' && found !== '' ? found : null

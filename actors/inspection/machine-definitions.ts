@@ -17,7 +17,7 @@ export function machineDefinitionOf(kind: ActorKind): string | null {
 }
 
 /** Whether the kind has states and transitions to draw. */
-export const hasChart = (kind: string): boolean =>
+export const hasStatechart = (kind: string): boolean =>
   isActorKind(kind) && machineDefinitionOf(kind) !== null
 
 /** Whether a state carries the tag `ended`: the life is over, though it may still settle what is open. */

@@ -25,7 +25,7 @@ export const printDocument = (value: unknown, forPrograms: boolean): void =>
   printLine(toJsonText(value, forPrograms ? 0 : 2))
 
 /** Agents' verbs print JSON with `--json` and whenever stdout is no terminal. */
-export const isForPrograms = (json: boolean): boolean => json || process.stdout.isTTY !== true
+export const shouldPrintJson = (json: boolean): boolean => json || process.stdout.isTTY !== true
 
 type Row = Readonly<Record<string, unknown>>
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import { parseArgs } from 'node:util'
 import { findClosestWord } from '../../core/validation/did-you-mean.ts'
-import { isForPrograms, messageOf, printJson } from './cli-output.ts'
+import { shouldPrintJson, messageOf, printJson } from './cli-output.ts'
 import { usageLines, verbHelpText } from './cli-help-text.ts'
 import {
   CliFailure,
@@ -62,7 +62,7 @@ async function runWithArguments(name: string, summary: string, verb: CliVerb): P
 
 function reportFailure(name: string, { message, document, exitCode }: CliFailure): number {
   console.error(`gas ${name}: ${message}`)
-  if (document !== undefined && isForPrograms(args.includes('--json'))) printJson(document)
+  if (document !== undefined && shouldPrintJson(args.includes('--json'))) printJson(document)
   return exitCode
 }
 

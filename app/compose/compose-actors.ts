@@ -1,5 +1,5 @@
 import { createActorRuntime, type ActorRuntime } from '../../actors/actor-runtime.ts'
-import type { CommandRecorder } from '../../actors/inspection/recorded-steps.ts'
+import type { CommandRecorder } from '../../actors/inspection/command-recorder.ts'
 import { createTimerRunner, type TimerRunnerDeps } from '../../actors/timer-runner.ts'
 import type { Clock } from '../../core/clock.ts'
 import { isDatabaseUnavailableError } from '../../http/database-unavailable-error.ts'

@@ -16,7 +16,7 @@ import {
 } from '../../chain/evm/broadcast-raw-transaction.ts'
 import { resolveEnsName, reverseResolveEns } from '../../chain/evm/ens.ts'
 import {
-  withPublicNodeErrors,
+  withNodeFailuresAsServiceErrors,
   evmNetworkKindOfNodeUrls,
   EVM_READ_CHAINS,
   createReadClient,
@@ -56,7 +56,7 @@ export function composeChainReads(rpc: Config['reads']): ChainReader {
   const on = <T>(
     name: ReadableChainName,
     work: (client: EvmReadClient) => Promise<T>,
-  ): Promise<T> => withPublicNodeErrors(name, work(clientOf(name)))
+  ): Promise<T> => withNodeFailuresAsServiceErrors(name, work(clientOf(name)))
   const views = new Map(
     READABLE_CHAIN_NAMES.map((name) => {
       const { chainId, native, explorer } = EVM_READ_CHAINS[name]

@@ -4,14 +4,14 @@ import { findTransactionReceipt } from '../../chain/evm/settler-evm-transactions
 import { MINUTE, SECOND, type Clock } from '../../core/clock.ts'
 import { createPollingLoop } from '../../jobs/polling-loop.ts'
 import { createHiveOverview } from '../../memory/hive/hive-overview.ts'
-import { createHiveLookup } from '../../memory/hive/hive-lookup.ts'
+import { createHiveExcerptLookup } from '../../memory/hive/hive-excerpt-lookup.ts'
 import { createHiveVectorIndex, type HiveVectorIndex } from '../../memory/hive/hive-vector-index.ts'
-import { createHiveTextClaims } from '../../memory/hive/hive-text-claims.ts'
+import { createHiveTextReservations } from '../../memory/hive/hive-text-reservations.ts'
 import { createHiveSearchService } from '../../memory/hive/hive-search-and-trends.ts'
 import type { AggregateChanges } from '../../persistence/commit-batch.ts'
 import { createHiveOverviewStore } from '../../persistence/hive/hive-overview-store.ts'
 import { createRoyaltyStore, type RoyaltyStore } from '../../persistence/hive/royalty-store.ts'
-import { createHiveTextDuplicateStore } from '../../persistence/hive/hive-duplicate-text-store.ts'
+import { createHiveDuplicateTextStore } from '../../persistence/hive/hive-duplicate-text-store.ts'
 import { createHiveVectorStore } from '../../persistence/hive/hive-vector-store.ts'
 import {
   createHiveWatchStore,
@@ -58,7 +58,7 @@ export function composeHive({ config, userAgent, sql, clock, log }: ComposeHiveD
   const hive = createHiveSearchService(createHiveStore(sql), clock, vectors)
   const watches = createHiveWatchStore(sql)
   const board = createHiveOverview(createHiveOverviewStore(sql), watches, clock)
-  const texts = createHiveTextClaims(createHiveTextDuplicateStore(sql), clock)
+  const texts = createHiveTextReservations(createHiveDuplicateTextStore(sql), clock)
   const strategies = createStrategyStore(sql)
   const royalties = createRoyaltyStore(sql)
   const paying = createRoyaltyPayer(royalties, config.promoTransferable, clock, log)
@@ -96,7 +96,7 @@ export function composeHive({ config, userAgent, sql, clock, log }: ComposeHiveD
   }
   return {
     ports,
-    lookInHive: createHiveLookup(hive.search, clock),
+    lookInHive: createHiveExcerptLookup(hive.search, clock),
     served: { hive: { ...board, search: ports.hive.search }, royalties, strategies },
     /** Called after each commit: pays due royalties soon, and matches new entries. */
     committed(changes: readonly AggregateChanges[]): void {

@@ -1,12 +1,12 @@
 import { createActorNames } from '../../actors/inspection/actor-names.ts'
 import { createActorHistory } from '../../actors/inspection/actor-history.ts'
 import { createInspectionFeed } from '../../actors/inspection/inspection-feed.ts'
-import { createExplainedRefusals } from '../../calls/explained-refusals.ts'
+import { createExplainedRefusalRecorder } from '../../calls/explained-refusal-recorder.ts'
 import { createRefusalStore } from '../../persistence/inspector/refusal-store.ts'
 import type { Clock } from '../../core/clock.ts'
 import { HOUR, SECOND } from '../../core/clock.ts'
 import { createInspectorAccess } from '../../http/inspector/inspector-access.ts'
-import { createActorDirectoryStore } from '../../persistence/inspector/actor-directory-store.ts'
+import { createActorSearchStore } from '../../persistence/inspector/actor-search-store.ts'
 import { createInspectorCodeStore } from '../../persistence/inspector/inspector-code-store.ts'
 import { createJournalHistoryStore } from '../../persistence/inspector/journal-history-store.ts'
 import type { StationKeys } from '../../persistence/encrypted-station-key-store.ts'
@@ -34,14 +34,20 @@ export function composeInspector(parts: ComposeInspectorDeps) {
   const codes = createInspectorCodeStore(sql)
   const actorHistory = createActorHistory(createJournalHistoryStore(sql, config.journalArchiveDir))
   const readStates = actorHistory.statesOf
-  const actorDirectory = createActorDirectoryStore(sql)
+  const actorDirectory = createActorSearchStore(sql)
   const actorNames = createActorNames({ clock, read: actorDirectory.namesOf, log })
   const inspection = config.inspector
     ? createInspectionFeed({ bus: plane.bus, clock, readStates, names: actorNames, log })
     : null
   const key = own.inspector
   const refusalStore = createRefusalStore(sql)
-  const explained = createExplainedRefusals({ clock, key, publicUrl, write: refusalStore.add, log })
+  const explained = createExplainedRefusalRecorder({
+    clock,
+    key,
+    publicUrl,
+    write: refusalStore.add,
+    log,
+  })
   return {
     recorder: inspection,
     explained,

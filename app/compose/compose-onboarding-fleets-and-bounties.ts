@@ -2,16 +2,16 @@ import type { ActorSystem } from '../../actors/aggregate-command-types.ts'
 import type { Clock } from '../../core/clock.ts'
 import type { EncryptionKeys } from '../../core/key-derivation-and-encryption.ts'
 import { createAgentOnboarding } from '../../payments/agent-onboarding.ts'
-import { createSellerReputations } from '../../memory/marketplace/listings-with-seller-reputation.ts'
+import { createSellerReputations } from '../../memory/memory-marketplace/memory-listings-with-seller-reputation.ts'
 import { createBountyService } from '../../payments/bounty-service.ts'
-import { createMarketplaceService } from '../../payments/marketplace-service.ts'
+import { createMemoryMarketplaceService } from '../../payments/memory-marketplace-service.ts'
 import type { PaymentChains } from '../../payments/payment-chains.ts'
 import { createFleetService } from '../../payments/fleets/fleet-service.ts'
 import { createOnboardingRateLimit } from '../../payments/limits/onboarding-rate-limit.ts'
 import { createBountyStore } from '../../persistence/payments/bounty-store.ts'
 import { createFleetStore } from '../../persistence/fleets/fleet-store.ts'
 import { createHiveEvidenceReader } from '../../persistence/hive/hive-entries-about-topic-reader.ts'
-import { createMarketplaceStore } from '../../persistence/marketplace/marketplace-store.ts'
+import { createMemoryMarketplaceStore } from '../../persistence/memory-marketplace/memory-marketplace-store.ts'
 import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import type { ReferralStore } from '../../persistence/agents/referral-store.ts'
 import type { StationKeys } from '../../persistence/encrypted-station-key-store.ts'
@@ -66,10 +66,10 @@ export function composeOnboardingFleetsAndBounties(parts: ComposeOnboardingFleet
       promoTransferable: config.promoTransferable,
     }),
     marketplace: {
-      ...createMarketplaceService({
+      ...createMemoryMarketplaceService({
         actors,
         clock,
-        store: createMarketplaceStore(sql),
+        store: createMemoryMarketplaceStore(sql),
         promoTransferable: config.promoTransferable,
       }),
       withReputations: createSellerReputations(createHiveEvidenceReader(sql), clock),

@@ -1,7 +1,7 @@
 import { createEvmClient } from '../../chain/evm/evm-client.ts'
 import { PAYMENT_NETWORKS } from '../../chain/payment-networks.ts'
 import { createSignerRecoveryPool } from '../../chain/evm/signer-recovery-pool.ts'
-import { createSolanaPaymentFinder } from '../../chain/solana/find-solana-payment.ts'
+import { createSolanaPaymentFinder } from '../../chain/solana/find-solana-payment-on-chain.ts'
 import { createSolanaRpc } from '../../chain/solana/solana-rpc.ts'
 import {
   accountFromPrivateKey,

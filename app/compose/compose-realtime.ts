@@ -11,7 +11,7 @@ import { createOutboxStore } from '../../persistence/outbox-store.ts'
 import type { StationPostgresAndRedis } from '../../persistence/start-postgres-and-redis.ts'
 import type { AgentProfileStore } from '../../persistence/agents/agent-profile-store.ts'
 import { createPulseStore } from '../../persistence/realtime/agent-goal-pulse-store.ts'
-import { createSignalStore } from '../../persistence/realtime/signal-store.ts'
+import { createSignalStore } from '../../persistence/realtime/channel-signal-store.ts'
 import { startRealtimeService } from '../../realtime/realtime-service.ts'
 import type { Config } from '../config.ts'
 

@@ -14,14 +14,17 @@ import { renderFundPage, toFundStatusTexts } from '../../web/pages/fund-page.ts'
 import { renderHallOfAgentsPage } from '../../web/pages/hall-of-agents-page.ts'
 import { renderHomePage } from '../../web/pages/home-page.ts'
 import { renderBountyListPage, renderBountyPage } from '../../web/pages/bounty-pages.ts'
-import { renderListingListPage, renderListingPage } from '../../web/pages/listing-pages.ts'
+import {
+  renderMemoryListingListPage,
+  renderMemoryListingPage,
+} from '../../web/pages/memory-listing-pages.ts'
 import { renderProblemListPage, renderProblemPage } from '../../web/pages/problem-pages.ts'
 import { renderRecipeListPage, renderRecipePage } from '../../web/pages/recipe-pages.ts'
 import { renderReferencePage } from '../../web/pages/reference-page.ts'
 import { renderOwnerPage } from '../../web/pages/owner-page.ts'
 import { renderToolPage } from '../../web/pages/tool-page.ts'
 import { findPageAsset, pageAssetsVersion } from '../../web/page-assets.ts'
-import { renderBadge } from '../../web/svg-badge.ts'
+import { renderSvgBadge } from '../../web/svg-badge.ts'
 import { renderRssFeed } from '../../web/feeds/rss-feed.ts'
 import { findInspectorFile } from '../../web/inspector-files.ts'
 import type { StationInfrastructure } from './compose-infrastructure.ts'
@@ -61,13 +64,13 @@ export async function composeServer(
       recipe: renderRecipePage,
       bountyList: renderBountyListPage,
       bounty: renderBountyPage,
-      listingList: renderListingListPage,
-      listing: renderListingPage,
+      listingList: renderMemoryListingListPage,
+      listing: renderMemoryListingPage,
       error: renderErrorPage,
       fund: renderFundPage,
       fundTexts: toFundStatusTexts,
       hall: renderHallOfAgentsPage,
-      badge: renderBadge,
+      badge: renderSvgBadge,
       rss: renderRssFeed,
       asset: findPageAsset,
       assetsVersion: pageAssetsVersion,

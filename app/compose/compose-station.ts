@@ -8,7 +8,7 @@ import { createBackpackRefusalLog } from '../../calls/backpack-refusal-log.ts'
 import { createBackpackRefusalStore } from '../../persistence/calls/backpack-refusal-store.ts'
 import { composeActors } from './compose-actors.ts'
 import { composeAttestations } from './attestations/compose-attestations.ts'
-import { composeCalls } from './compose-calls.ts'
+import { composeCallService } from './compose-call-service.ts'
 import { composeCommunityTools } from './market/compose-community-tools.ts'
 import { createToolImportService } from '../../calls/community/tool-import-service.ts'
 import {
@@ -117,7 +117,7 @@ export async function composeStation(
     log: base.log,
     write: createBackpackRefusalStore(base.sql).add,
   })
-  const { calls, receipts, cutShort } = composeCalls({
+  const { calls, receipts, cutShort } = composeCallService({
     ...base,
     actors,
     refusals,

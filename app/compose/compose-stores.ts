@@ -1,5 +1,5 @@
 import { createAggregateStore } from '../../persistence/aggregate-store.ts'
-import { createBackpackStatementStore } from '../../persistence/statement/backpack-statement-store.ts'
+import { createBackpackAccountStatementStore } from '../../persistence/account-statement/backpack-account-statement-store.ts'
 import { createCallLogStore } from '../../persistence/calls/call-log-store.ts'
 import { createClipboardStore } from '../../persistence/agents/clipboard-store.ts'
 import { createCreditDropStore } from '../../persistence/payments/credit-drop-store.ts'
@@ -11,7 +11,7 @@ import { createTasksAndBackpacksListStore } from '../../persistence/agents/task-
 import { createAgentProfileStore } from '../../persistence/agents/agent-profile-store.ts'
 import { createOwnerSessionStore } from '../../persistence/agents/owner-session-store.ts'
 import { createReferralStore } from '../../persistence/agents/referral-store.ts'
-import { createCreditStatementStore } from '../../persistence/statement/credit-statement-store.ts'
+import { createAccountStatementStore } from '../../persistence/account-statement/account-statement-store.ts'
 import { createAgentTransferStore } from '../../persistence/payments/agent-transfer-store.ts'
 import { createAgentDirectoryStore } from '../../persistence/agents/agent-directory-store.ts'
 import { createCookbookBadgeStore } from '../../persistence/agents/cookbook-badge-store.ts'
@@ -46,8 +46,8 @@ export function composeStores({ clock, plane, sql, own, sealingFor }: ComposeSto
       drops: createCreditDropStore(sql),
       ledger: createAgentTransferStore(sql),
       ownLists: createTasksAndBackpacksListStore(sql),
-      statements: createCreditStatementStore(sql),
-      backpackStatements: createBackpackStatementStore(sql),
+      statements: createAccountStatementStore(sql),
+      backpackStatements: createBackpackAccountStatementStore(sql),
       directory: createAgentDirectoryStore(sql),
       cookbook: createCookbookBadgeStore(sql),
       manifesto: createManifestoSignatureStore(sql),

@@ -1,9 +1,9 @@
-import { summarizeX402Document } from '../../chain/x402/summarize-x402-document.ts'
+import { summarizeX402Message } from '../../chain/x402/summarize-x402-message.ts'
 import { SECOND, type Clock } from '../../core/clock.ts'
 import { createReputationService } from '../../memory/agents/reputation.ts'
-import { createTextAnalysis } from '../../memory/text/text-analysis.ts'
+import { createRuleBasedTextAnalysis } from '../../memory/text/text-analysis.ts'
 import type { CallLogStore } from '../../persistence/calls/call-log-store.ts'
-import { createAgentDirectory } from '../../persistence/agents/agent-existence-and-activity-reader.ts'
+import { createAgentLookup } from '../../persistence/agents/agent-lookup.ts'
 import { createMailSuppressionStore } from '../../persistence/notifications/mail-suppression-store.ts'
 import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import { createReputationStore } from '../../persistence/agents/reputation-store.ts'
@@ -16,7 +16,7 @@ import { createAtMostOnceMailer } from '../../providers/mail/at-most-once-mailer
 import { createPageParserPool } from '../../providers/pages/page-parser-pool.ts'
 import type { ToolPorts } from '../../tools/tool-ports.ts'
 import { createMarketOverview } from '../../providers/prices/market-overview.ts'
-import { createPoolFinder } from '../../providers/liquidity-pools/pool-finder.ts'
+import { createLiquidityPoolFinder } from '../../providers/liquidity-pools/liquidity-pool-finder.ts'
 import { createSandbox } from '../../providers/sandbox/sandbox.ts'
 import { createUpstreamClient } from '../../providers/upstream/upstream-client.ts'
 import { composeBrowser } from './compose-browser.ts'
@@ -24,7 +24,7 @@ import { composeChainReads } from './compose-chain-reads.ts'
 import { composePlanner } from './compose-planner.ts'
 import { composeLlm } from './compose-llm.ts'
 import { composeReleaseNotesService } from './compose-changelog-and-catalogue-history.ts'
-import { composeCoinPrices } from './compose-coin-prices.ts'
+import { composeCoinPriceService } from './compose-coin-price-service.ts'
 import { composeSearch } from './compose-search.ts'
 import type { composeCommunityTools } from './market/compose-community-tools.ts'
 import { composeVaultAndMemoryPacks } from './compose-vault-and-memory-packs.ts'
@@ -50,7 +50,7 @@ export function composeTools(parts: ComposeToolsDeps) {
   const egress = createEgressClient({ allow: parseIpAddressAllowlist(config.ssrfAllow), userAgent })
   const upstream = createUpstreamClient({ clock, userAgent })
   const chain = composeChainReads(config.reads)
-  const { prices, welcome } = composeCoinPrices({ config, clock, upstream, chain })
+  const { prices, welcome } = composeCoinPriceService({ config, clock, upstream, chain })
   const { searchPath, sandboxMinIsolation: minIsolation } = config
   const sandboxes = createSandbox({ clock, searchPath, minIsolation, log })
   const browsing = composeBrowser({ config, clock, userAgent, log })
@@ -74,7 +74,7 @@ export function composeTools(parts: ComposeToolsDeps) {
   const intelligence = composePlanner({ sql, clock, catalogue: shown, publicUrl })
   const memories = composeVaultAndMemoryPacks(sql)
   const { news, record } = composeReleaseNotesService({ sql, clock, publicUrl })
-  const directory = createAgentDirectory(sql)
+  const directory = createAgentLookup(sql)
   const usage = createReputationService(createReputationStore(sql), clock)
   // Database reads of tools have a timeout, so that a hanging database fails the call.
   const ports: Omit<ToolPorts, 'secrets'> = {
@@ -87,8 +87,8 @@ export function composeTools(parts: ComposeToolsDeps) {
     pages,
     sandbox: sandboxes.sandbox,
     chain,
-    pools: createPoolFinder(upstream, config.pools),
-    text: createTextAnalysis(),
+    pools: createLiquidityPoolFinder(upstream, config.pools),
+    text: createRuleBasedTextAnalysis(),
     llm: models.llm,
     ...intelligence.ports,
     ...hive,
@@ -101,7 +101,7 @@ export function composeTools(parts: ComposeToolsDeps) {
         withUnavailableTimeout(directory.activeSince(at, limit, except)),
     },
     usage: { reputation: (agentId) => withUnavailableTimeout(usage.reputation(agentId)) },
-    x402: { parse: summarizeX402Document },
+    x402: { parse: summarizeX402Message },
     catalogue: shown,
   }
   return {

@@ -8,7 +8,7 @@ import { createOutboxEventRouter } from '../../jobs/outbox-event-router.ts'
 import { createOwnerAlerts } from '../../jobs/owner-alerts/owner-alert-service.ts'
 import { createWeeklyDigestJob } from '../../jobs/owner-alerts/weekly-digest-job.ts'
 import { createWeeklyDigestStore } from '../../persistence/notifications/weekly-digest-store.ts'
-import { createPeriodFiguresReader } from '../../persistence/statement/weekly-digest-figures.ts'
+import { createPeriodFiguresReader } from '../../persistence/account-statement/weekly-digest-figures.ts'
 import { createOwnerAlertStore } from '../../persistence/notifications/owner-alert-store.ts'
 import type { AggregateChanges, CommitBatchResult } from '../../persistence/commit-batch.ts'
 import type { DeadLetterStore } from '../../persistence/dead-letter-store.ts'
@@ -16,7 +16,7 @@ import { createWebhookDeliveryStore } from '../../persistence/webhooks/webhook-d
 import { createEventRoutingStore } from '../../persistence/webhooks/outbox-event-routing-store.ts'
 import { createMailSuppressionStore } from '../../persistence/notifications/mail-suppression-store.ts'
 import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
-import { createAgentSpendingStore } from '../../persistence/statement/agent-spending-store.ts'
+import { createAgentSpendingReportStore } from '../../persistence/account-statement/agent-spending-report-store.ts'
 import type { MessageBus } from '../../persistence/message-bus.ts'
 import { NEW_TABLE_ROWS_TOPIC } from '../../realtime/throttled-bus-announcer.ts'
 import { createWebhookStore } from '../../persistence/webhooks/webhook-store.ts'
@@ -117,7 +117,7 @@ export function composeWebhooks(parts: ComposeWebhooksDeps) {
       owners: {
         store: alerts,
         alerts: owners,
-        spending: createAgentSpendingStore(sql),
+        spending: createAgentSpendingReportStore(sql),
         digests,
         mail: channels.email,
       },

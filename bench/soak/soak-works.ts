@@ -6,7 +6,7 @@ import {
   expectAccepted,
   PAID_TOOL_BODY,
   PAID_TOOL_PRICE_USDC,
-  type StationClient,
+  type StationHttpClient,
 } from '../../chaos/station-http-client.ts'
 import { signPaymentHeaders, type BenchmarkPayerAccounts } from '../benchmark-payer-wallets.ts'
 import {
@@ -19,7 +19,7 @@ import type { SoakWork } from './soak-load.ts'
 
 export interface SoakSetup {
   readonly url: string
-  readonly client: StationClient
+  readonly client: StationHttpClient
   /** Keys of agents with credits. */
   readonly keys: readonly string[]
   readonly receiver: WebhookReceiver

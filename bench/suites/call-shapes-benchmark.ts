@@ -6,10 +6,10 @@ import { median } from '../../chaos/quantiles-machine-info-and-text-tables.ts'
 import {
   expectAccepted,
   PAID_TOOL_BODY,
-  type StationClient,
+  type StationHttpClient,
 } from '../../chaos/station-http-client.ts'
 import type { Sql } from '../../persistence/postgres/connection-pool.ts'
-import { runLoadGenerator, spawnChildProgram } from '../benchmark-child-processes.ts'
+import { runLoadGenerator, spawnBenchmarkChildProgram } from '../benchmark-child-processes.ts'
 import {
   createBenchmarkReportRow,
   formatFactor,
@@ -48,7 +48,7 @@ interface CallShape {
 /** A pipeline, an event stream and a WebSocket beside `POST /api/refuel`, then runs of schedules. */
 export async function benchmarkCallShapes(
   field: HttpBenchServerPortsAndKeys,
-  client: StationClient,
+  client: StationHttpClient,
   database: Sql,
   scale: BenchmarkScale,
 ): Promise<BenchmarkRow[]> {
@@ -79,7 +79,7 @@ export async function benchmarkCallShapes(
 const pipelineBody = { calls: Array.from({ length: PIPELINE_CALLS }, () => PAID_TOOL_BODY) }
 
 /** A pipeline answers 200 even where its calls fail, so that one is read before they are counted. */
-async function assertPipelineCharges(client: StationClient, key: string): Promise<void> {
+async function assertPipelineCharges(client: StationHttpClient, key: string): Promise<void> {
   const answer = await expectAccepted(
     client.send('POST', '/api/pipeline', { 'x-api-key': key }, pipelineBody),
   )
@@ -138,7 +138,7 @@ function websocketShape(
       const dir = mkdtempSync(join(tmpdir(), 'gas-station-sockets-'))
       const file = join(dir, 'plan.json')
       writeFileSync(file, JSON.stringify(plan))
-      const callers = spawnChildProgram('websocket-refuel-callers.ts', [file])
+      const callers = spawnBenchmarkChildProgram('websocket-refuel-callers.ts', [file])
       try {
         const report = JSON.parse(await callers.ask()) as WebSocketRefuelReport
         if (report.failed > 0) throw new Error(`${report.failed} calls over WebSocket failed`)
@@ -198,7 +198,7 @@ interface ScheduledRuns {
 /** Makes the slots of many schedules due at once, and measures from the first run to the last. */
 async function measureScheduleRuns(
   keys: readonly string[],
-  client: StationClient,
+  client: StationHttpClient,
   sql: Sql,
 ): Promise<ScheduledRuns> {
   const { tool, ...params } = PAID_TOOL_BODY

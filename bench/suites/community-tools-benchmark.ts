@@ -3,22 +3,22 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { median } from '../../chaos/quantiles-machine-info-and-text-tables.ts'
 import {
   apiKeyHeader,
-  createStationClient,
+  createStationHttpClient,
   expectAccepted,
   onboardAgents,
   PAID_TOOL_BODY,
-  type StationClient,
+  type StationHttpClient,
 } from '../../chaos/station-http-client.ts'
 import {
   connectToEmbeddedStationDatabase,
-  createDataDirectory,
+  createProofDataDirectory,
   spawnStationProcess,
 } from '../../chaos/station-process.ts'
 import { findFreePort } from '../../chaos/free-port.ts'
 import {
   runLoadGenerator,
-  spawnChildProgram,
-  type ChildProgram,
+  spawnBenchmarkChildProgram,
+  type BenchmarkChildProgram,
 } from '../benchmark-child-processes.ts'
 import {
   createBenchmarkReportRow,
@@ -47,16 +47,18 @@ const INPUT = { city: 'Rome' }
 interface MarketBenchSetup {
   readonly url: string
   readonly port: number
-  readonly client: StationClient
+  readonly client: StationHttpClient
   readonly keys: readonly string[]
   readonly quickPort: number
 }
 
 /** Starts a station of its own, without rate limits. */
 export async function benchmarkCommunityTools(scale: BenchmarkScale): Promise<BenchmarkRow[]> {
-  const [dataDir, port] = [createDataDirectory(), await findFreePort()]
-  const services = [1, 2].map(() => spawnChildProgram('community-tool-services.ts', []))
-  const [quick, hostile] = services as [ChildProgram, ChildProgram]
+  const [dataDir, port] = [createProofDataDirectory(), await findFreePort()]
+  const services = [1, 2].map(() =>
+    spawnBenchmarkChildProgram('community-tool-endpoints-child-process.ts', []),
+  )
+  const [quick, hostile] = services as [BenchmarkChildProgram, BenchmarkChildProgram]
   const [quickPort, hostilePort] = [Number(await quick.ask()), Number(await hostile.ask())]
   const env = {
     STARTER_CREDITS_USDC: '1000000',
@@ -71,7 +73,7 @@ export async function benchmarkCommunityTools(scale: BenchmarkScale): Promise<Be
     nodeArgs: ['--max-semi-space-size=16'],
   })
   const sql = connectToEmbeddedStationDatabase(dataDir)
-  const client = createStationClient(station.url, 4, IMPORT_TIMEOUT_MS)
+  const client = createStationHttpClient(station.url, 4, IMPORT_TIMEOUT_MS)
   try {
     const keys = await seedApiKeys(dataDir, sql, await seedAgents(client, sql, AGENTS))
     await sellTools(client, quick, quickPort, 'quick', ['quick'])
@@ -93,8 +95,8 @@ export async function benchmarkCommunityTools(scale: BenchmarkScale): Promise<Be
 
 /** An agent of its own sells a tool for each path of a service. */
 async function sellTools(
-  client: StationClient,
-  service: ChildProgram,
+  client: StationHttpClient,
+  service: BenchmarkChildProgram,
   port: number,
   prefix: string,
   paths: readonly string[],
@@ -215,8 +217,8 @@ async function neighbourRows(
   return rows
 }
 
-const spawnHostileCallers = ({ url, keys }: MarketBenchSetup): ChildProgram =>
-  spawnChildProgram('community-tool-callers.ts', [
+const spawnHostileCallers = ({ url, keys }: MarketBenchSetup): BenchmarkChildProgram =>
+  spawnBenchmarkChildProgram('community-tool-load-generator.ts', [
     url,
     HOSTILE_PATHS.map((path) => toSlug('hostile', path)).join(','),
     keys.slice(0, HOSTILE_CALLERS).join(','),

@@ -1,6 +1,6 @@
 import { median } from '../../chaos/quantiles-machine-info-and-text-tables.ts'
 import type { Sql } from '../../persistence/postgres/connection-pool.ts'
-import { spawnChildProgram } from '../benchmark-child-processes.ts'
+import { spawnBenchmarkChildProgram } from '../benchmark-child-processes.ts'
 import {
   createBenchmarkReportRow,
   formatThousands,
@@ -20,7 +20,9 @@ export async function benchmarkSynchronousCommit(
   agentId: string,
   scale: BenchmarkScale,
 ): Promise<BenchmarkRow> {
-  const service = spawnChildProgram('benchmarked-station-process-without-http.ts', [dataDir])
+  const service = spawnBenchmarkChildProgram('benchmarked-station-process-without-http.ts', [
+    dataDir,
+  ])
   const [flushed, unflushed] = [[] as number[], [] as number[]]
   try {
     await service.ask()
@@ -59,7 +61,7 @@ export async function benchmarkMemoryPerAgent(
   dataDir: string,
   ids: readonly string[],
 ): Promise<BenchmarkRow> {
-  const service = spawnChildProgram(
+  const service = spawnBenchmarkChildProgram(
     'benchmarked-station-process-without-http.ts',
     [dataDir],
     ['--expose-gc'],

@@ -1,9 +1,9 @@
 import { rmSync } from 'node:fs'
-import { createStationClient, PAID_TOOL_BODY } from '../../chaos/station-http-client.ts'
+import { createStationHttpClient, PAID_TOOL_BODY } from '../../chaos/station-http-client.ts'
 import { findFreePort } from '../../chaos/free-port.ts'
 import {
   connectToEmbeddedStationDatabase,
-  createDataDirectory,
+  createProofDataDirectory,
   spawnStationProcess,
 } from '../../chaos/station-process.ts'
 import { runLoadGenerator } from '../benchmark-child-processes.ts'
@@ -26,14 +26,14 @@ export async function benchmarkGarbage(
   env: Readonly<Record<string, string>>,
 ): Promise<BenchmarkRow> {
   const [dataDir, port, inspectPort] = [
-    createDataDirectory(),
+    createProofDataDirectory(),
     await findFreePort(),
     await findFreePort(),
   ]
   const nodeArgs = ['--max-semi-space-size=16', `--inspect=127.0.0.1:${inspectPort}`]
   const station = await spawnStationProcess({ dataDir, port, env, nodeArgs })
   const sql = connectToEmbeddedStationDatabase(dataDir)
-  const client = createStationClient(station.url, 1)
+  const client = createStationHttpClient(station.url, 1)
   const profiler = await connectHeapProfiler(inspectPort)
   try {
     const keys = await seedApiKeys(dataDir, sql, await seedAgents(client, sql, AGENTS))

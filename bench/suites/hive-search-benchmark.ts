@@ -8,7 +8,7 @@ import { migrateSchema } from '../../persistence/migrate-schema.ts'
 import { openPostgresPool, type Sql } from '../../persistence/postgres/connection-pool.ts'
 import { startEmbeddedPostgres } from '../../persistence/postgres/embedded-postgres-server.ts'
 import { quantile } from '../../chaos/quantiles-machine-info-and-text-tables.ts'
-import { createDataDirectory } from '../../chaos/station-process.ts'
+import { createProofDataDirectory } from '../../chaos/station-process.ts'
 import {
   formatMilliseconds,
   createBenchmarkReportRow,
@@ -77,7 +77,7 @@ export function createBenchHiveSearcher(sql: Sql, vectors: HiveVectorIndex | nul
 
 /** Runs `work` on a temporary database. */
 export async function withBenchDatabase<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
-  const dataDir = createDataDirectory()
+  const dataDir = createProofDataDirectory()
   const server = await startEmbeddedPostgres({ dataDir, log: () => {} })
   const target = { socketDir: () => server.socketDir(), database: 'postgres', user: 'gas' }
   const sql = openPostgresPool(target, { max: 4 })

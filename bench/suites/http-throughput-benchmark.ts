@@ -37,7 +37,7 @@ interface ContestantResult {
  * Runs the contestants in rotation, so that a busy period of the machine affects all of them;
  * returns medians.
  */
-export async function runContestantsByTurns(
+export async function runLoadPlansInRotation(
   plans: readonly Omit<HttpLoadPlan, 'warmUpMs' | 'measureMs' | 'body'>[],
   { rounds, warmUpMs, measureMs }: BenchmarkScale,
 ): Promise<ContestantResult[]> {
@@ -106,7 +106,7 @@ export async function benchmarkHotAgent(
   field: HttpBenchServerPortsAndKeys,
   scale: BenchmarkScale,
 ): Promise<BenchmarkRow[]> {
-  const [ours, theirs, floor, bare] = (await runContestantsByTurns(
+  const [ours, theirs, floor, bare] = (await runLoadPlansInRotation(
     [stationPlan(field, 1), baselinePlan(field, 1), floorPlan(field, 1), echoPlan(field)],
     scale,
   )) as [ContestantResult, ContestantResult, ContestantResult, ContestantResult]
@@ -150,7 +150,7 @@ export async function benchmarkManyAgents(
     measureMs: 1,
     total: agents,
   })
-  const [ours, theirs, floor] = (await runContestantsByTurns(
+  const [ours, theirs, floor] = (await runLoadPlansInRotation(
     [stationPlan(field, agents), baselinePlan(field, agents), floorPlan(field, agents)],
     scale,
   )) as [ContestantResult, ContestantResult, ContestantResult]
@@ -179,7 +179,7 @@ export async function benchmarkSteadyLatency(
   field: HttpBenchServerPortsAndKeys,
   scale: BenchmarkScale,
 ): Promise<BenchmarkRow[]> {
-  const [ours, theirs, floor, bare] = (await runContestantsByTurns(
+  const [ours, theirs, floor, bare] = (await runLoadPlansInRotation(
     [
       { ...stationPlan(field, PACED_AGENTS), rate: CALLS_PER_SECOND },
       { ...baselinePlan(field, PACED_AGENTS), rate: CALLS_PER_SECOND },

@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import {
-  createDataDirectory,
+  createProofDataDirectory,
   connectToEmbeddedStationDatabase,
   spawnStationProcess,
 } from '../../chaos/station-process.ts'
@@ -22,7 +22,7 @@ const TRANSACTIONS_TARGET = 2
 export async function benchmarkIdleStation(
   env: Readonly<Record<string, string>>,
 ): Promise<BenchmarkRow> {
-  const dataDir = createDataDirectory()
+  const dataDir = createProofDataDirectory()
   const station = await spawnStationProcess({ dataDir, port: await findFreePort(), env })
   const sql = connectToEmbeddedStationDatabase(dataDir, 1)
   try {

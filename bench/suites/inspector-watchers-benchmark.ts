@@ -1,16 +1,16 @@
 import { randomBytes } from 'node:crypto'
 import { rmSync } from 'node:fs'
-import { createStationClient, PAID_TOOL_BODY } from '../../chaos/station-http-client.ts'
+import { createStationHttpClient, PAID_TOOL_BODY } from '../../chaos/station-http-client.ts'
 import { median } from '../../chaos/quantiles-machine-info-and-text-tables.ts'
 import {
   connectToEmbeddedStationDatabase,
-  createDataDirectory,
+  createProofDataDirectory,
   spawnStationProcess,
 } from '../../chaos/station-process.ts'
 import { findFreePort } from '../../chaos/free-port.ts'
-import { runLoadGenerator, spawnChildProgram } from '../benchmark-child-processes.ts'
+import { runLoadGenerator, spawnBenchmarkChildProgram } from '../benchmark-child-processes.ts'
 import type { HttpLoadResult } from '../http-load-generator.ts'
-import type { InspectorWatchersReport } from '../inspector-watchers.ts'
+import type { InspectorWatchersReport } from '../inspector-watchers-child-process.ts'
 import { seedAgents, seedApiKeys } from '../seed-agents.ts'
 import {
   createBenchmarkReportRow,
@@ -40,13 +40,13 @@ export async function benchmarkInspectorWatchers(
   env: Readonly<Record<string, string>>,
   { rounds, warmUpMs, measureMs }: BenchmarkScale,
 ): Promise<BenchmarkRow[]> {
-  const [dataDir, port] = [createDataDirectory(), await findFreePort()]
+  const [dataDir, port] = [createProofDataDirectory(), await findFreePort()]
   const token = randomBytes(24).toString('base64url')
   const watched = { ...env, INSPECTOR: 'on', OPERATOR_TOKEN: token }
   const nodeArgs = ['--max-semi-space-size=64']
   const station = await spawnStationProcess({ dataDir, port, env: watched, nodeArgs })
   const sql = connectToEmbeddedStationDatabase(dataDir)
-  const client = createStationClient(station.url, 1)
+  const client = createStationHttpClient(station.url, 1)
   try {
     const keys = await seedApiKeys(dataDir, sql, await seedAgents(client, sql, AGENTS))
     const call = async (): Promise<HttpLoadResult> => {
@@ -63,7 +63,7 @@ export async function benchmarkInspectorWatchers(
     const run = async (watchers: number | null): Promise<WatchedRun> => {
       if (watchers === null) return { load: await call(), watchers: null }
       const args = [String(port), token, String(watchers)]
-      const program = spawnChildProgram('inspector-watchers.ts', args)
+      const program = spawnBenchmarkChildProgram('inspector-watchers-child-process.ts', args)
       await program.ask()
       const load = await call()
       const report = program.ask()

@@ -5,13 +5,13 @@ import type { Sql } from '../../persistence/postgres/connection-pool.ts'
 import { createSettlementQueries } from '../../persistence/payments/settlement-queries.ts'
 import { startLocalBase, type LocalChain } from '../../test/support/chain/local-chain.ts'
 import {
-  createStationClient,
+  createStationHttpClient,
   PAID_TOOL_BODY,
   PAID_TOOL_PRICE_USDC,
 } from '../../chaos/station-http-client.ts'
 import { median } from '../../chaos/quantiles-machine-info-and-text-tables.ts'
 import {
-  createDataDirectory,
+  createProofDataDirectory,
   connectToEmbeddedStationDatabase,
   spawnStationProcess,
 } from '../../chaos/station-process.ts'
@@ -26,8 +26,8 @@ import {
 import { seedApiKeys, seedAgents } from '../seed-agents.ts'
 import {
   runLoadGenerator,
-  spawnChildProgram,
-  type ChildProgram,
+  spawnBenchmarkChildProgram,
+  type BenchmarkChildProgram,
 } from '../benchmark-child-processes.ts'
 import {
   formatMilliseconds,
@@ -93,7 +93,7 @@ async function prepare(later: (close: () => unknown) => void): Promise<PaymentsB
   ]
   await Promise.all([ownKey, theirKey].map((key) => base.fund(addressOf(key), 100n * ETHER)))
   const payers = await fundPayerAccounts(base)
-  const [dataDir, port] = [createDataDirectory(), await findFreePort()]
+  const [dataDir, port] = [createProofDataDirectory(), await findFreePort()]
   later(() => rmSync(dataDir, { recursive: true, force: true }))
   const env = {
     STARTER_CREDITS_USDC: '1000000',
@@ -112,7 +112,7 @@ async function prepare(later: (close: () => unknown) => void): Promise<PaymentsB
     settled: () => stationIsIdle(sql),
   }
   const bytes = await bytesOf(station.url, payers, ours.bill)
-  const server = spawnChildProgram(
+  const server = spawnBenchmarkChildProgram(
     'x402-reference-server.ts',
     [base.rpcUrl, theirKey, theirTreasury, String(PAID_TOOL_PRICE_USDC), bytes],
     NODE_ARGS,
@@ -127,7 +127,7 @@ async function prepare(later: (close: () => unknown) => void): Promise<PaymentsB
     bill: { to: theirTreasury, amount: AMOUNT, accepted },
     settled: () => referenceIsIdle(server),
   }
-  const client = createStationClient(station.url, 1)
+  const client = createStationHttpClient(station.url, 1)
   later(() => client.close())
   const keys = await seedApiKeys(dataDir, sql, await seedAgents(client, sql, AGENTS))
   return { base, payers, ours, theirs, keys }
@@ -166,7 +166,7 @@ async function stationIsIdle(sql: Sql): Promise<void> {
   }
 }
 
-async function referenceIsIdle(server: ChildProgram): Promise<void> {
+async function referenceIsIdle(server: BenchmarkChildProgram): Promise<void> {
   const { failed } = JSON.parse(await server.ask('idle')) as { failed: number }
   if (failed > 0) throw new Error(`${failed} payments of the reference did not settle`)
 }

@@ -1,9 +1,9 @@
 import { rmSync } from 'node:fs'
 import { request } from 'undici'
 import { median } from '../../chaos/quantiles-machine-info-and-text-tables.ts'
-import { createDataDirectory, spawnStationProcess } from '../../chaos/station-process.ts'
+import { createProofDataDirectory, spawnStationProcess } from '../../chaos/station-process.ts'
 import { findFreePort } from '../../chaos/free-port.ts'
-import { runLoadGenerator, spawnChildProgram } from '../benchmark-child-processes.ts'
+import { runLoadGenerator, spawnBenchmarkChildProgram } from '../benchmark-child-processes.ts'
 import type { HttpLoadPlan, HttpLoadResult } from '../http-load-generator.ts'
 import {
   createBenchmarkReportRow,
@@ -28,7 +28,7 @@ export async function benchmarkPublicDocuments(
   env: Readonly<Record<string, string>>,
   scale: BenchmarkScale,
 ): Promise<BenchmarkRow[]> {
-  const [dataDir, port] = [createDataDirectory(), await findFreePort()]
+  const [dataDir, port] = [createProofDataDirectory(), await findFreePort()]
   const station = await spawnStationProcess({ dataDir, port, env })
   try {
     const load = createLoad(port, scale)
@@ -107,7 +107,7 @@ async function benchmarkOthersBesidePipelines(
   for (let round = 0; round < rounds; round += 1) {
     alone.push(await load(others))
     const args = [String(port), path, String(sockets), String(requests)]
-    const pipelines = spawnChildProgram('slow-pipelining-clients.ts', args)
+    const pipelines = spawnBenchmarkChildProgram('slow-pipelining-clients.ts', args)
     try {
       await pipelines.ask()
       beside.push(await load(others))

@@ -1,14 +1,14 @@
 import { rmSync } from 'node:fs'
 import {
   apiKeyHeader,
-  createStationClient,
+  createStationHttpClient,
   expectAccepted,
   onboardAgents,
   PAID_TOOL_BODY,
   type StationReply,
 } from '../../chaos/station-http-client.ts'
 import { quantile } from '../../chaos/quantiles-machine-info-and-text-tables.ts'
-import { createDataDirectory, spawnStationProcess } from '../../chaos/station-process.ts'
+import { createProofDataDirectory, spawnStationProcess } from '../../chaos/station-process.ts'
 import { findFreePort } from '../../chaos/free-port.ts'
 import {
   formatMilliseconds,
@@ -44,10 +44,10 @@ export async function benchmarkSandbox({
   measureMs,
   warmUpMs,
 }: BenchmarkScale): Promise<BenchmarkRow[]> {
-  const dataDir = createDataDirectory()
+  const dataDir = createProofDataDirectory()
   const env = { STARTER_CREDITS_USDC: '100000', PATH: process.env['PATH'] ?? '' }
   const station = await spawnStationProcess({ dataDir, port: await findFreePort(), env })
-  const client = createStationClient(station.url, CONNECTIONS + LANGUAGES.length)
+  const client = createStationHttpClient(station.url, CONNECTIONS + LANGUAGES.length)
   try {
     const [agent] = await onboardAgents(client, 1)
     if (agent === undefined) throw new Error('no agent was made')

@@ -3,13 +3,13 @@ import { text } from 'node:stream/consumers'
 import { Agent as Connections, request } from 'undici'
 import {
   apiKeyHeader,
-  createStationClient,
+  createStationHttpClient,
   usdcToMicros,
   expectAccepted,
   onboardAgents,
   type AgentIdAndApiKey,
 } from '../../chaos/station-http-client.ts'
-import { createDataDirectory, spawnStationProcess } from '../../chaos/station-process.ts'
+import { createProofDataDirectory, spawnStationProcess } from '../../chaos/station-process.ts'
 import { findFreePort } from '../../chaos/free-port.ts'
 import {
   formatMilliseconds,
@@ -48,10 +48,10 @@ interface FairnessAnswer {
 
 /** Measures short programs of one agent beside long programs of another. */
 export async function benchmarkSandboxFairness(): Promise<BenchmarkRow[]> {
-  const dataDir = createDataDirectory()
+  const dataDir = createProofDataDirectory()
   const env = { STARTER_CREDITS_USDC: '100', PATH: process.env['PATH'] ?? '' }
   const station = await spawnStationProcess({ dataDir, port: await findFreePort(), env })
-  const client = createStationClient(station.url, 4)
+  const client = createStationHttpClient(station.url, 4)
   const connections = new Connections({ headersTimeout: 0, bodyTimeout: 0 })
   try {
     const [greedy, victim] = await onboardAgents(client, 2)

@@ -2,7 +2,7 @@ import { newUuidV7 } from '../../core/ids.ts'
 import { createDatabaseAdjustedClock } from '../../core/clock.ts'
 import { quantizeVector } from '../../domain/vector-quantization.ts'
 import { createHiveVectorIndex } from '../../memory/hive/hive-vector-index.ts'
-import { createTextAnalysis } from '../../memory/text/text-analysis.ts'
+import { createRuleBasedTextAnalysis } from '../../memory/text/text-analysis.ts'
 import { createVaultRecallAndStatsService } from '../../memory/vault/memory-vault-service.ts'
 import { createHiveVectorStore } from '../../persistence/hive/hive-vector-store.ts'
 import type { Sql } from '../../persistence/postgres/connection-pool.ts'
@@ -70,7 +70,7 @@ async function withVectors(set: SearchQualitySet, sql: Sql): Promise<BenchmarkRo
 
 /** The same texts as memories of one agent. */
 async function vaultRow(set: SearchQualitySet, sql: Sql): Promise<BenchmarkRow> {
-  const text = createTextAnalysis()
+  const text = createRuleBasedTextAnalysis()
   const at = createDatabaseAdjustedClock().now()
   const memories = await Promise.all(
     set.entries.map(async ({ content, namespace }) => ({

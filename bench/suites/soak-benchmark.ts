@@ -8,10 +8,10 @@ import {
   loadAverage,
   median,
 } from '../../chaos/quantiles-machine-info-and-text-tables.ts'
-import { createStationClient } from '../../chaos/station-http-client.ts'
+import { createStationHttpClient } from '../../chaos/station-http-client.ts'
 import {
   connectToEmbeddedStationDatabase,
-  createDataDirectory,
+  createProofDataDirectory,
   spawnStationProcess,
 } from '../../chaos/station-process.ts'
 import { verifyDatabaseInvariants } from '../../persistence/verify/verify-database-invariants.ts'
@@ -63,7 +63,7 @@ async function runSoak(
   const payers = await fundPayerAccounts(base)
   const receiver = await startSoakReceiver()
   later(() => receiver.close())
-  const [dataDir, port] = [createDataDirectory(), await findFreePort()]
+  const [dataDir, port] = [createProofDataDirectory(), await findFreePort()]
   later(() => rmSync(dataDir, { recursive: true, force: true }))
   const operatorToken = randomBytes(24).toString('base64url')
   const station = await spawnStationProcess({
@@ -83,7 +83,7 @@ async function runSoak(
   const sql = connectToEmbeddedStationDatabase(dataDir)
   later(() => sql.end({ timeout: 1 }))
   await sql`set statement_timeout = 0`
-  const client = createStationClient(station.url, CONNECTIONS)
+  const client = createStationHttpClient(station.url, CONNECTIONS)
   later(() => client.close())
   const keys = await seedApiKeys(dataDir, sql, await seedAgents(client, sql, AGENTS))
   const { works, close } = await prepareSoakWorks({

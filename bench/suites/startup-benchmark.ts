@@ -1,13 +1,13 @@
 import { rmSync } from 'node:fs'
 import {
   apiKeyHeader,
-  createStationClient,
+  createStationHttpClient,
   expectAccepted,
   onboardAgents,
   PAID_TOOL_BODY,
 } from '../../chaos/station-http-client.ts'
 import { median } from '../../chaos/quantiles-machine-info-and-text-tables.ts'
-import { createDataDirectory, spawnStationProcess } from '../../chaos/station-process.ts'
+import { createProofDataDirectory, spawnStationProcess } from '../../chaos/station-process.ts'
 import { findFreePort } from '../../chaos/free-port.ts'
 import { createBenchmarkReportRow, type BenchmarkRow } from '../benchmark-row.ts'
 import { readCpuMicroseconds, readResidentMegabytes } from '../probes/process-usage.ts'
@@ -33,7 +33,7 @@ async function measureStart(dataDir: string): Promise<MeasuredStart> {
   const readyMs = performance.now() - startedAt
   const readyMegabytes = readResidentMegabytes(station.pid)
   const readyCpuMs = readCpuMicroseconds(station.pid) / 1_000
-  const client = createStationClient(station.url, 1)
+  const client = createStationHttpClient(station.url, 1)
   try {
     const [agent] = await onboardAgents(client, 1)
     if (agent === undefined) throw new Error('no agent was made')
@@ -49,7 +49,7 @@ async function measureStart(dataDir: string): Promise<MeasuredStart> {
 export async function benchmarkStartup(rounds: number): Promise<BenchmarkRow[]> {
   const [cold, warm] = [[] as MeasuredStart[], [] as MeasuredStart[]]
   for (let at = 0; at < rounds; at++) {
-    const dataDir = createDataDirectory()
+    const dataDir = createProofDataDirectory()
     try {
       cold.push(await measureStart(dataDir))
       warm.push(await measureStart(dataDir))

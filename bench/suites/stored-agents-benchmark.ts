@@ -1,12 +1,12 @@
 import { rmSync } from 'node:fs'
-import { createStationClient, PAID_TOOL_BODY } from '../../chaos/station-http-client.ts'
+import { createStationHttpClient, PAID_TOOL_BODY } from '../../chaos/station-http-client.ts'
 import {
-  createDataDirectory,
+  createProofDataDirectory,
   connectToEmbeddedStationDatabase,
   spawnStationProcess,
 } from '../../chaos/station-process.ts'
 import { findFreePort } from '../../chaos/free-port.ts'
-import { runContestantsByTurns } from './http-throughput-benchmark.ts'
+import { runLoadPlansInRotation } from './http-throughput-benchmark.ts'
 import { seedApiKeys, seedAgents } from '../seed-agents.ts'
 import { runLoadGenerator } from '../benchmark-child-processes.ts'
 import {
@@ -33,11 +33,11 @@ async function startBenchStation(
   stored: number,
   env: Readonly<Record<string, string>>,
 ): Promise<BenchStation> {
-  const [dataDir, port] = [createDataDirectory(), await findFreePort()]
+  const [dataDir, port] = [createProofDataDirectory(), await findFreePort()]
   const station = await spawnStationProcess({ dataDir, port, env })
   const [sql, client] = [
     connectToEmbeddedStationDatabase(dataDir),
-    createStationClient(station.url, 1),
+    createStationHttpClient(station.url, 1),
   ]
   await sql`set statement_timeout = 0`
   const ids = await seedAgents(client, sql, CALLED)
@@ -80,7 +80,7 @@ export async function benchmarkStoredAgents(
         measureMs: 1,
         total: CALLED,
       })
-    const [large, small] = await runContestantsByTurns(plans, scale)
+    const [large, small] = await runLoadPlansInRotation(plans, scale)
     const ratio = (large?.rate ?? 0) / (small?.rate ?? 1)
     return createBenchmarkReportRow({
       what: `calls of ${formatThousands(CALLED)} agents with ${formatThousands(stored)} stored against ${formatThousands(CALLED)} stored`,

@@ -2,10 +2,10 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { createStationClient, type StationClient } from '../../chaos/station-http-client.ts'
+import { createStationHttpClient, type StationHttpClient } from '../../chaos/station-http-client.ts'
 import { quantile } from '../../chaos/quantiles-machine-info-and-text-tables.ts'
 import {
-  createDataDirectory,
+  createProofDataDirectory,
   connectToEmbeddedStationDatabase,
   spawnStationProcess,
 } from '../../chaos/station-process.ts'
@@ -14,7 +14,10 @@ import { measureFsyncDuring, type FsyncLatencies } from '../fsync-probe.ts'
 import { readCpuMicroseconds } from '../probes/process-usage.ts'
 import type { WebSocketListenerBenchmarkReport } from '../benchmark-websocket-listeners.ts'
 import { seedApiKeys, seedAgents } from '../seed-agents.ts'
-import { spawnChildProgram, type ChildProgram } from '../benchmark-child-processes.ts'
+import {
+  spawnBenchmarkChildProgram,
+  type BenchmarkChildProgram,
+} from '../benchmark-child-processes.ts'
 import {
   formatMilliseconds,
   createBenchmarkReportRow,
@@ -63,7 +66,7 @@ interface SocketMeasurement {
 interface Server {
   readonly url: string
   readonly pid: number
-  readonly client: StationClient
+  readonly client: StationHttpClient
   readonly keys: readonly string[]
   /** Whether one listener disconnects and catches up during the run. */
   readonly catchesUp: boolean
@@ -74,10 +77,10 @@ async function measureStation(
   scale: BenchmarkScale,
   where: string,
 ): Promise<SocketMeasurement> {
-  const dataDir = createDataDirectory(where)
+  const dataDir = createProofDataDirectory(where)
   const station = await spawnStationProcess({ dataDir, port: await findFreePort(), env })
   const sql = connectToEmbeddedStationDatabase(dataDir)
-  const client = createStationClient(station.url, PUBLISHERS)
+  const client = createStationHttpClient(station.url, PUBLISHERS)
   try {
     const keys = await seedApiKeys(dataDir, sql, await seedAgents(client, sql, SOCKETS + 1))
     const { url, pid } = station
@@ -91,9 +94,9 @@ async function measureStation(
 }
 
 async function measureBaseline(scale: BenchmarkScale): Promise<SocketMeasurement> {
-  const server = spawnChildProgram('baseline-websocket-server.ts', [])
+  const server = spawnBenchmarkChildProgram('baseline-websocket-server.ts', [])
   const { url, pid } = JSON.parse(await server.ask()) as Pick<Server, 'url' | 'pid'>
-  const client = createStationClient(url, PUBLISHERS)
+  const client = createStationHttpClient(url, PUBLISHERS)
   try {
     const keys = Array<string>(SOCKETS + 1).fill('none')
     return await measured({ url, pid, client, keys, catchesUp: false }, scale)
@@ -109,7 +112,7 @@ async function measured(server: Server, scale: BenchmarkScale): Promise<SocketMe
   const plans = mkdtempSync(join(tmpdir(), 'gas-station-listeners-'))
   const plan = join(plans, 'plan.json')
   writeFileSync(plan, JSON.stringify({ url, channel: CHANNEL, keys: keys.slice(1) }))
-  const listeners = spawnChildProgram('benchmark-websocket-listeners.ts', [plan])
+  const listeners = spawnBenchmarkChildProgram('benchmark-websocket-listeners.ts', [plan])
   try {
     await listeners.ask()
     const total = Math.round((scale.measureMs / 1_000) * scale.rounds * RATE)
@@ -133,10 +136,10 @@ async function measured(server: Server, scale: BenchmarkScale): Promise<SocketMe
  * disconnected for the second third.
  */
 async function publish(
-  client: StationClient,
+  client: StationHttpClient,
   key: string,
   { from, to }: { from: number; to: number },
-  listeners?: ChildProgram,
+  listeners?: BenchmarkChildProgram,
 ): Promise<number[]> {
   const took: number[] = []
   const begun = performance.now()

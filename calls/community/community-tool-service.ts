@@ -7,7 +7,7 @@ import {
   type CommunityToolView,
 } from '../../actors/commands/community-tool-commands.ts'
 import {
-  registerInFreePlace,
+  registerCommunityToolInFreePlace,
   toolLimitError,
   type RegisterCommunityToolDeps,
 } from '../../actors/commands/register-community-tool-in-free-place.ts'
@@ -23,12 +23,12 @@ import {
   communityToolAggregateId,
   type CommunityToolDefinition,
   type CommunityToolRecord,
-} from '../../domain/community-tool.ts'
+} from '../../domain/community-tool-record.ts'
 import { communityToolSecret } from '../../tools/community/forward-community-call.ts'
-import { assertCompatibleSchema } from '../../tools/community/schema-compatibility.ts'
-import { assertSlugFree } from '../../tools/community/community-slug.ts'
-import { assertDefinitionAcceptable } from '../../tools/community/community-definition.ts'
-import { toCommunitySlug } from '../../tools/community/community-tool-registry.ts'
+import { assertToolSchemaCompatible } from '../../tools/community/tool-schema-compatibility.ts'
+import { assertCommunityToolSlugFree } from '../../tools/community/community-tool-slug-check.ts'
+import { assertCommunityToolDefinitionAcceptable } from '../../tools/community/community-tool-definition-check.ts'
+import { toCommunityToolSlug } from '../../tools/community/community-tool-registry.ts'
 
 /** Registers, changes, submits and retires tools that agents sell. */
 
@@ -42,7 +42,7 @@ export interface CommunityToolReads extends Pick<
 }
 
 /** The origin of an endpoint and whether it shows the token of its builder. */
-export interface EndpointChallenge {
+export interface EndpointOriginCheck {
   readonly url: string
   readonly token: string
   readonly passed: boolean
@@ -87,7 +87,7 @@ export function countToolChange(changes: NodeRateLimiter, builderId: string): vo
 }
 
 /** Who asks, and from where. */
-export interface BuilderRequest {
+export interface ToolBuilderRequest {
   readonly builderId: string
   readonly builderName: string
   readonly builderVisitor: string
@@ -104,7 +104,7 @@ export interface NewCommunityTool {
 export interface ChangedCommunityTool {
   readonly view: CommunityToolView
   readonly secret: string | null
-  readonly challenge: EndpointChallenge | null
+  readonly challenge: EndpointOriginCheck | null
 }
 
 /** What a builder may change. A field that is absent stays. */
@@ -120,7 +120,7 @@ export function createCommunityToolService(deps: CommunityToolServiceDeps) {
 
   /** The tool of a builder; 404 for an unknown one, 403 for that of another agent. */
   async function requireOwn(name: string, builderId: string): Promise<CommunityToolRecord> {
-    const tool = await store.find(toCommunitySlug(name))
+    const tool = await store.find(toCommunityToolSlug(name))
     if (tool === null) throw new ServiceError('unknown_tool', { tool: name })
     if (tool.builderId !== builderId) throw new ServiceError('tool_not_yours', { tool: tool.slug })
     if (tool.state === 'retired') throw new ServiceError('tool_retired', { tool: tool.slug })
@@ -138,7 +138,7 @@ export function createCommunityToolService(deps: CommunityToolServiceDeps) {
   }
 
   /** A failing challenge is no error: the tool waits for it. */
-  async function proveEndpoint(builderId: string, url: string): Promise<EndpointChallenge> {
+  async function proveEndpoint(builderId: string, url: string): Promise<EndpointOriginCheck> {
     const wanted = challenge.tokenFor(builderId, url)
     try {
       await challenge.verify(builderId, url, AbortSignal.timeout(LIMITS.communityCallMs))
@@ -155,10 +155,10 @@ export function createCommunityToolService(deps: CommunityToolServiceDeps) {
 
   return {
     /** Throws unless the tool may be registered. Changes nothing. */
-    async admit({ builderId }: BuilderRequest, wanted: NewCommunityTool): Promise<void> {
+    async admit({ builderId }: ToolBuilderRequest, wanted: NewCommunityTool): Promise<void> {
       countToolChange(deps.changes, builderId)
-      assertSlugFree(wanted.slug, deps.nativeSlugs, await store.slugs())
-      assertDefinitionAcceptable(wanted.definition)
+      assertCommunityToolSlugFree(wanted.slug, deps.nativeSlugs, await store.slugs())
+      assertCommunityToolDefinitionAcceptable(wanted.definition)
       const own = await store.ofBuilder(builderId)
       if (own.filter(({ state }) => state !== 'retired').length >= LIMITS.communityTools)
         throw toolLimitError()
@@ -167,14 +167,14 @@ export function createCommunityToolService(deps: CommunityToolServiceDeps) {
 
     /** Registers a tool after `admit`. Repeating it with the same id changes nothing. */
     async register(
-      builder: BuilderRequest,
+      builder: ToolBuilderRequest,
       wanted: NewCommunityTool,
       toolId: string,
     ): Promise<ChangedCommunityTool> {
       const { slug, definition } = wanted
       const proof = await proveEndpoint(builder.builderId, definition.forward.url)
       const input = { ...builder, ...wanted, toolId, proven: proof.passed }
-      const view = await registerInFreePlace(deps, input)
+      const view = await registerCommunityToolInFreePlace(deps, input)
       await announce(slug)
       return { view, secret: secretOf(view), challenge: proof }
     },
@@ -185,7 +185,7 @@ export function createCommunityToolService(deps: CommunityToolServiceDeps) {
      */
     async change(
       name: string,
-      { builderId, builderVisitor }: BuilderRequest,
+      { builderId, builderVisitor }: ToolBuilderRequest,
       patch: CommunityToolPatch,
     ): Promise<ChangedCommunityTool> {
       const before = await requireOwn(name, builderId)
@@ -193,11 +193,11 @@ export function createCommunityToolService(deps: CommunityToolServiceDeps) {
       const { slug } = before
       const definition =
         patch.definition === undefined ? null : { ...before.definition, ...patch.definition }
-      let proof: EndpointChallenge | null = null
+      let proof: EndpointOriginCheck | null = null
       if (definition !== null) {
-        assertDefinitionAcceptable({ ...definition, example: null })
-        assertCompatibleSchema(before.definition, definition)
-        assertDefinitionAcceptable(definition)
+        assertCommunityToolDefinitionAcceptable({ ...definition, example: null })
+        assertToolSchemaCompatible(before.definition, definition)
+        assertCommunityToolDefinitionAcceptable(definition)
         if (patch.definition?.forward !== undefined) {
           await assertEndpointCallable(definition)
           proof = await proveEndpoint(builderId, definition.forward.url)
@@ -234,7 +234,7 @@ export function createCommunityToolService(deps: CommunityToolServiceDeps) {
 
     /** Ends a tool for good. Repeating it changes nothing. */
     async retire(name: string, builderId: string): Promise<CommunityToolView> {
-      const slug = toCommunitySlug(name)
+      const slug = toCommunityToolSlug(name)
       if ((await store.find(slug)) === null) throw new ServiceError('unknown_tool', { tool: name })
       const id = communityToolAggregateId(slug)
       const view = await actors.ask(id, retireCommunityToolCommand, { builderId })

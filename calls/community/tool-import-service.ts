@@ -1,6 +1,6 @@
 import type { ActorSystem } from '../../actors/aggregate-command-types.ts'
 import {
-  registerInFreePlace,
+  registerCommunityToolInFreePlace,
   toolLimitError,
 } from '../../actors/commands/register-community-tool-in-free-place.ts'
 import { SECOND } from '../../core/clock.ts'
@@ -10,25 +10,31 @@ import { invalidInputError, ServiceError } from '../../core/errors.ts'
 import { newUuidV7 } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { Micros } from '../../core/money.ts'
-import type { CommunityToolDefinition, CommunityToolState } from '../../domain/community-tool.ts'
+import type {
+  CommunityToolDefinition,
+  CommunityToolState,
+} from '../../domain/community-tool-record.ts'
 import {
   RequestNotSentError,
   type EgressClient,
 } from '../../providers/egress/egress-client-port.ts'
 import { listMcpTools } from '../../providers/mcp/streamable-http-client.ts'
-import { assertDefinitionAcceptable } from '../../tools/community/community-definition.ts'
-import { assertSlugFree } from '../../tools/community/community-slug.ts'
+import { assertCommunityToolDefinitionAcceptable } from '../../tools/community/community-tool-definition-check.ts'
+import { assertCommunityToolSlugFree } from '../../tools/community/community-tool-slug-check.ts'
 import {
   nameImportedTools,
   selectImportedTools,
   toSlugPrefix,
   type ImportedTool,
 } from '../../tools/import/imported-tool.ts'
-import { toolOfMcp } from '../../tools/import/mcp-tools.ts'
-import { readOpenApiDocument, toOutputSchema } from '../../tools/import/openapi-operations.ts'
+import { toImportedMcpTool } from '../../tools/import/imported-mcp-tool.ts'
+import {
+  readOpenApiDocument,
+  toOutputSchema,
+} from '../../tools/import/imported-openapi-operations.ts'
 import {
   countToolChange,
-  type BuilderRequest,
+  type ToolBuilderRequest,
   type CommunityToolReads,
 } from './community-tool-service.ts'
 
@@ -136,7 +142,7 @@ export function createToolImportService(deps: ToolImportServiceDeps) {
       LIMITS.importedOperations,
     ).catch(toImportRefusal)
     const chosen = include === null ? tools : tools.filter(({ name }) => include.includes(name))
-    const converted = chosen.map((tool) => toolOfMcp(url, tool))
+    const converted = chosen.map((tool) => toImportedMcpTool(url, tool))
     const selected = include === null ? converted : selectImportedTools(converted, include)
     return { title: server, tools: selected }
   }
@@ -147,7 +153,7 @@ export function createToolImportService(deps: ToolImportServiceDeps) {
      * import has made stay as they are. `isOperator`: the origin needs no proof, and the number of tools no limit.
      */
     async run(
-      builder: BuilderRequest,
+      builder: ToolBuilderRequest,
       wanted: ToolImport,
       isOperator: boolean,
     ): Promise<ImportedToolResult[]> {
@@ -172,7 +178,7 @@ export function createToolImportService(deps: ToolImportServiceDeps) {
       const slugs = await store.slugs()
       const definitions = new Map<string, CommunityToolDefinition>()
       for (const { slug, tool } of fresh) {
-        assertSlugFree(slug, deps.nativeSlugs, slugs)
+        assertCommunityToolSlugFree(slug, deps.nativeSlugs, slugs)
         await nextTurn()
         definitions.set(slug, toDefinition(tool, wanted.category))
       }
@@ -193,7 +199,7 @@ export function createToolImportService(deps: ToolImportServiceDeps) {
         const { price, acceptsPromo } = wanted
         const toolId = newUuidV7(clock.now())
         const input = { ...builder, toolId, slug, definition, price, acceptsPromo, proven: true }
-        const view = await registerInFreePlace(deps, input, isOperator)
+        const view = await registerCommunityToolInFreePlace(deps, input, isOperator)
         await deps.announce(slug)
         results.push({ slug, toolId: view.toolId, operation, state: view.state, isNew: true })
       }
@@ -215,7 +221,7 @@ function toDefinition(tool: ImportedTool, category: string): CommunityToolDefini
   const plain = { ...definition, outputSchema: toOutputSchema(true, {}) }
   const safe = forward.kind === 'mcp-tool' ? whole : plain
   try {
-    assertDefinitionAcceptable(safe)
+    assertCommunityToolDefinitionAcceptable(safe)
     return safe
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error
@@ -229,7 +235,7 @@ function toDefinition(tool: ImportedTool, category: string): CommunityToolDefini
 
 function isAcceptable(definition: CommunityToolDefinition): boolean {
   try {
-    assertDefinitionAcceptable(definition)
+    assertCommunityToolDefinitionAcceptable(definition)
     return true
   } catch (error) {
     if (error instanceof ServiceError) return false

@@ -23,7 +23,7 @@ import {
   failedToolCallBatchItem,
   type ToolCallBatchItemResult,
 } from './tool-call-batch-result.ts'
-import { callHoldTimeoutMs, type ValidatedPricedCall } from '../call-plan.ts'
+import { callHoldTimeoutMs, type ValidatedPricedCall } from '../parse-and-price-call.ts'
 import { toCallReplyBody } from '../call-reply-body.ts'
 import { runTool, type ToolRunResult } from '../run-tool.ts'
 import { toCallRow } from '../settle-call.ts'

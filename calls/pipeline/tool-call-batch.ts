@@ -27,7 +27,7 @@ import {
   isPricedWithoutFreeQuota,
   parsePriceAndPreflightCall,
   type ValidatedPricedCall,
-} from '../call-plan.ts'
+} from '../parse-and-price-call.ts'
 
 /** Observes a running batch. */
 export interface ToolCallBatchObserver {

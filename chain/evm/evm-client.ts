@@ -54,7 +54,7 @@ export function createEvmClient({
   timeoutMs = TIMEOUT_MS,
 }: EvmClientOptions): EvmClient {
   const local = isLocalNode(rpcUrl)
-  const { shown, fetchFn } = toNodePublicNameAndFetch(rpcUrl, chainId)
+  const { shown, fetchFn } = toRedactedNodeNameAndFetch(rpcUrl, chainId)
   return createPublicClient({
     chain: defineChain({
       id: chainId,
@@ -76,7 +76,7 @@ export const isLocalNode = (rpcUrl: string): boolean =>
  * A node's public name: its host, since the path of a hosted node is its key. The chain's number
  * keeps two chains of one host in separate batches.
  */
-export function toNodePublicNameAndFetch(rpcUrl: string, chainId: number) {
+export function toRedactedNodeNameAndFetch(rpcUrl: string, chainId: number) {
   const url = new URL(rpcUrl)
   const { username, password } = url
   url.username = url.password = ''

@@ -11,7 +11,12 @@ import {
   TimeoutError,
 } from 'viem'
 import { ServiceError } from '../../core/errors.ts'
-import { findRpcError, isLocalNode, isNodeFailure, toNodePublicNameAndFetch } from './evm-client.ts'
+import {
+  findRpcError,
+  isLocalNode,
+  isNodeFailure,
+  toRedactedNodeNameAndFetch,
+} from './evm-client.ts'
 
 /** Clients of chains that are only read, over several nodes. */
 
@@ -82,7 +87,7 @@ export function createReadClient(
   timeoutMs = TIMEOUT_MS,
 ): EvmReadClient {
   const transports = urls.map((url) => {
-    const { shown, fetchFn } = toNodePublicNameAndFetch(url, chainId)
+    const { shown, fetchFn } = toRedactedNodeNameAndFetch(url, chainId)
     const batch = { batchSize: BATCH }
     return http(shown, { batch, retryCount: 0, timeout: timeoutMs, fetchFn })
   })
@@ -102,7 +107,10 @@ export const evmNetworkKindOfNodeUrls = (urls: readonly string[]): 'mainnet' | '
   urls.every(isLocalNode) ? 'local-devnet' : 'mainnet'
 
 /** Converts node failures into public errors; a revert stays unchanged. */
-export async function withPublicNodeErrors<T>(name: string, work: Promise<T>): Promise<T> {
+export async function withNodeFailuresAsServiceErrors<T>(
+  name: string,
+  work: Promise<T>,
+): Promise<T> {
   try {
     return await work
   } catch (error) {

@@ -27,7 +27,7 @@ export interface PaymentPreflightQuery {
   readonly settlement: EvmCall
 }
 
-export interface PreflightReading {
+export interface PaymentPreflightResult {
   /** The block of the reads. */
   readonly block: bigint
   /** The payer is a contract, or delegates to one (EIP-7702). */
@@ -37,7 +37,7 @@ export interface PreflightReading {
   readonly simulation: string | null
 }
 
-export type PaymentPreflight = (question: PaymentPreflightQuery) => Promise<PreflightReading>
+export type PaymentPreflight = (question: PaymentPreflightQuery) => Promise<PaymentPreflightResult>
 
 /**
  * Payments per request, and concurrent requests. Both are small: all payments of a request continue
@@ -54,7 +54,7 @@ const BATCH_OPTIONS = { most: 8, atOnce: 4 }
 export function createPaymentPreflight(client: EvmClient, settler: string): PaymentPreflight {
   async function answer(
     questions: readonly PaymentPreflightQuery[],
-  ): Promise<Promise<PreflightReading>[]> {
+  ): Promise<Promise<PaymentPreflightResult>[]> {
     const codes = Promise.all(questions.map(({ from }) => hasContractCode(client, from)))
     const [hasCode, seen] = await Promise.all([codes, run(questions)])
     return questions.map(async (question, at) => {

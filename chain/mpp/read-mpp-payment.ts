@@ -10,7 +10,7 @@ import {
   type PaymentOffer,
   type PresentedPayment,
 } from '../onchain-payment-types.ts'
-import { decodePaymentDocument, type PaymentDocument } from '../payment-document.ts'
+import { decodePaymentHeader, type DecodedPaymentHeader } from '../decoded-payment-header.ts'
 import { isRecord } from '../untrusted-json.ts'
 import {
   encodeCanonicalJsonBase64Url,
@@ -33,7 +33,7 @@ import {
  * `PaymentProblem` with status 402.
  */
 export async function readMppPayment(
-  document: PaymentDocument | null,
+  document: DecodedPaymentHeader | null,
   { mpp, price, deadlineMs, settlesAfterAnswer = false }: PaymentOffer,
   now: number,
   body: Uint8Array,
@@ -79,9 +79,9 @@ interface EchoedChallenge {
   readonly opaque: string | undefined
 }
 
-function parseCredential(document: PaymentDocument): {
+function parseCredential(document: DecodedPaymentHeader): {
   echo: EchoedChallenge
-  payload: PaymentDocument
+  payload: DecodedPaymentHeader
 } {
   const challenge = document.nested('challenge')
   const payload = document.nested('payload')
@@ -109,7 +109,7 @@ function readable<T>(read: () => T): T {
 }
 
 /** Older clients send it decoded, as an object. */
-function opaqueIn(challenge: PaymentDocument): string | undefined {
+function opaqueIn(challenge: DecodedPaymentHeader): string | undefined {
   const opaque = challenge.value('opaque')
   if (isRecord(opaque)) return encodeCanonicalJsonBase64Url(opaque)
   return typeof opaque === 'string' ? opaque : undefined
@@ -140,7 +140,7 @@ function assertOwnChallenge(
   }
 }
 
-function parseSignedTransaction(payload: PaymentDocument): HexString {
+function parseSignedTransaction(payload: DecodedPaymentHeader): HexString {
   const type = readable(() => payload.text('type'))
   if (type !== 'transaction')
     throw verificationFailure('the payload must be of the type transaction')
@@ -220,10 +220,10 @@ function timesOf({ validAfter, validBefore }: TempoTransaction, now: number, run
  * `PaymentProblem`.
  */
 export async function presentedMppPayment(
-  document: PaymentDocument,
+  document: DecodedPaymentHeader,
 ): Promise<PresentedPayment | null> {
   const challenge = document.nested('challenge')
-  const request = decodePaymentDocument(challenge.text('request'))
+  const request = decodePaymentHeader(challenge.text('request'))
   const raw = document.nested('payload').bytes('signature', 1, LIMITS.paymentHeaderBytes)
   const transaction = await decodeTempoTransaction(raw)
   if (request === null || transaction === null) return null

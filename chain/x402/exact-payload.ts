@@ -5,7 +5,7 @@ import type {
   PresentedPayment,
 } from '../onchain-payment-types.ts'
 import { PaymentProblem } from '../onchain-payment-types.ts'
-import type { PaymentDocument } from '../payment-document.ts'
+import type { DecodedPaymentHeader } from '../decoded-payment-header.ts'
 import { parseSolanaTransfer } from '../solana/solana-transaction.ts'
 import { decodeStrictBase64 } from '../untrusted-json.ts'
 import { isEvmNetwork } from './network-names.ts'
@@ -25,7 +25,7 @@ export interface SignedPaymentTerms extends Pick<
 
 /** Parses the signed terms of a payload; `now` in seconds. Throws 400 if one is malformed. */
 export function parseSignedTerms(
-  payload: PaymentDocument,
+  payload: DecodedPaymentHeader,
   requirement: PaymentRequirement,
   now: bigint,
 ): SignedPaymentTerms {
@@ -39,11 +39,11 @@ export function parseSignedTerms(
 const SIGNATURE_BYTE_BOUNDS = { least: 65, most: 2_048 }
 const WORD = 32
 
-const signatureIn = (payload: PaymentDocument) =>
+const signatureIn = (payload: DecodedPaymentHeader) =>
   payload.bytes('signature', SIGNATURE_BYTE_BOUNDS.least, SIGNATURE_BYTE_BOUNDS.most)
 
 function parseEip3009Terms(
-  payload: PaymentDocument,
+  payload: DecodedPaymentHeader,
   { asset }: PaymentRequirement,
 ): SignedPaymentTerms {
   const authorization = payload.nested('authorization')
@@ -59,7 +59,7 @@ function parseEip3009Terms(
   }
 }
 
-function parsePermit2Terms(payload: PaymentDocument): SignedPaymentTerms {
+function parsePermit2Terms(payload: DecodedPaymentHeader): SignedPaymentTerms {
   const permit = payload.nested('permit2Authorization')
   const permitted = permit.nested('permitted')
   const witness = permit.nested('witness')
@@ -78,11 +78,11 @@ function parsePermit2Terms(payload: PaymentDocument): SignedPaymentTerms {
 }
 
 /** "7" and "007" are one nonce. */
-const permitNonceIn = (permit: PaymentDocument) => permit.uint('nonce').toString()
+const permitNonceIn = (permit: DecodedPaymentHeader) => permit.uint('nonce').toString()
 
 /** Recipient and amount are ours: the facilitator checks them before the call runs. */
 function parseSolanaTerms(
-  payload: PaymentDocument,
+  payload: DecodedPaymentHeader,
   requirement: PaymentRequirement,
   now: bigint,
 ): SignedPaymentTerms {
@@ -116,7 +116,7 @@ export type PresentedPayload = Pick<PresentedPayment, 'asset' | 'from' | 'nonce'
  * tokens. Throws 400 if a field is malformed.
  */
 export function parsePresentedPayload(
-  payload: PaymentDocument,
+  payload: DecodedPaymentHeader,
   chain: string,
   asset: string,
 ): PresentedPayload | null {
@@ -129,7 +129,7 @@ export function parsePresentedPayload(
   return presented === null ? null : { asset, ...presented }
 }
 
-function presentedAuthorization(payload: PaymentDocument) {
+function presentedAuthorization(payload: DecodedPaymentHeader) {
   const authorization = payload.nested('authorization')
   return {
     from: authorization.address('from'),
@@ -138,7 +138,7 @@ function presentedAuthorization(payload: PaymentDocument) {
   }
 }
 
-function presentedPermit(payload: PaymentDocument): PresentedPayload {
+function presentedPermit(payload: DecodedPaymentHeader): PresentedPayload {
   const permit = payload.nested('permit2Authorization')
   return {
     asset: permit.nested('permitted').address('token'),
@@ -148,7 +148,7 @@ function presentedPermit(payload: PaymentDocument): PresentedPayload {
   }
 }
 
-function presentedSolanaTransfer(payload: PaymentDocument) {
+function presentedSolanaTransfer(payload: DecodedPaymentHeader) {
   const bytes = decodeStrictBase64(payload.text('transaction'))
   const transfer = bytes === null ? null : parseSolanaTransfer(bytes)
   if (bytes === null || transfer === null) return null

@@ -12,7 +12,7 @@ const base64 = (value: unknown) => Buffer.from(JSON.stringify(value), 'utf8').to
 
 /**
  * An offer as the object of version 2; with a ticket, which a payment returns
- * (`payment-requester-secrets.ts`).
+ * (`challenge-nonces-and-payment-ids.ts`).
  */
 function paymentRequired(
   { requirements, resource }: PaymentOffer,

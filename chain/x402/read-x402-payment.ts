@@ -6,9 +6,9 @@ import {
   type PaymentRequirement,
   type PresentedPayment,
 } from '../onchain-payment-types.ts'
-import type { PaymentDocument } from '../payment-document.ts'
+import type { DecodedPaymentHeader } from '../decoded-payment-header.ts'
 import { PAYMENT_NETWORKS } from '../payment-networks.ts'
-import { findPaymentIdentifier } from './payment-requester-secrets.ts'
+import { findPaymentIdentifier } from './challenge-nonces-and-payment-ids.ts'
 import { parsePresentedPayload, parseSignedTerms } from './exact-payload.ts'
 import { findCaip2Id, isEvmNetwork } from './network-names.ts'
 import type { EnabledPaymentRails } from './payment-requirements.ts'
@@ -20,8 +20,8 @@ import { assertSignedTerms, computePaymentValidityBounds } from './signed-terms-
  * Reads the payment and checks it against the requirement it refers to; its own price and resource
  * are ignored. `now` in milliseconds. Throws `PaymentProblem`.
  */
-export function parseTestX402PaymentDocument(
-  document: PaymentDocument | null,
+export function readX402Payment(
+  document: DecodedPaymentHeader | null,
   offer: PaymentOffer,
   rails: EnabledPaymentRails,
   now: number,
@@ -56,7 +56,7 @@ interface RequirementReference {
 }
 
 function parseReference(
-  document: PaymentDocument,
+  document: DecodedPaymentHeader,
   { base }: EnabledPaymentRails,
 ): RequirementReference {
   const version = document.value('x402Version')
@@ -68,13 +68,13 @@ function parseReference(
 }
 
 /** Version 1 names scheme and network, and has nothing else to compare. */
-function parseV1Reference(document: PaymentDocument): RequirementReference {
+function parseV1Reference(document: DecodedPaymentHeader): RequirementReference {
   const [scheme, name] = [document.text('scheme'), document.text('network')]
   const network = name.includes(':') ? null : findCaip2Id(name)
   return { wire: 'v1', scheme, network, name, accepted: null }
 }
 
-function parseV2Reference(accepted: PaymentDocument): RequirementReference {
+function parseV2Reference(accepted: DecodedPaymentHeader): RequirementReference {
   const network = accepted.text('network')
   const [amount, asset] = [accepted.text('amount'), accepted.text('asset')]
   const terms = { amount, asset, payTo: accepted.text('payTo') }
@@ -121,7 +121,7 @@ function assertIdentifier(identifier: string | null | undefined): string | null 
  * for dialects that name none. Null if it names no known network or asset. Throws `PaymentProblem`.
  */
 export function presentedX402Payment(
-  document: PaymentDocument,
+  document: DecodedPaymentHeader,
   assets: ReadonlyMap<string, string>,
 ): PresentedPayment | null {
   const named = parseNamedAsset(document)
@@ -142,7 +142,7 @@ interface NamedAsset {
 }
 
 /** Fewer fields than a reference to a requirement: a used payment stays recognisable. */
-function parseNamedAsset(document: PaymentDocument): NamedAsset | null {
+function parseNamedAsset(document: DecodedPaymentHeader): NamedAsset | null {
   const version = document.value('x402Version')
   if (version === 1) {
     const chain = findCaip2Id(document.text('network'))

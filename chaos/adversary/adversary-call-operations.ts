@@ -2,7 +2,7 @@ import {
   mainKeyOf,
   adversaryPostRequest,
   randomUsableKey,
-  operationWithKey,
+  adversaryOperationWithKey,
   type AdversaryOperationGenerator,
   type AdversaryState,
 } from './adversary-state.ts'
@@ -49,13 +49,17 @@ function program(world: AdversaryState, cut: boolean): object {
 /** Prints, then ends its interpreter or corrupts its result file. */
 const printAndExit: AdversaryOperationGenerator = (world) => {
   const key = mainKeyOf(agentOf(world))
-  return operationWithKey('sandbox exit', key, adversaryPostRequest(STREAM, program(world, false)))
+  return adversaryOperationWithKey(
+    'sandbox exit',
+    key,
+    adversaryPostRequest(STREAM, program(world, false)),
+  )
 }
 
 /** Reads the output of a program, then disconnects. */
 const printAndCut: AdversaryOperationGenerator = (world) => {
   const key = mainKeyOf(agentOf(world))
-  return operationWithKey('sandbox cut', key, {
+  return adversaryOperationWithKey('sandbox cut', key, {
     ...adversaryPostRequest(STREAM, program(world, true)),
     cut: true,
   })
@@ -71,13 +75,19 @@ const cutPill: AdversaryOperationGenerator = (world) => {
   const key = mainKeyOf(agentOf(world))
   const claims = [chance.pick(CLAIMS), `The price of ${chance.pick(ASSETS)} is 2 USD`]
   const body = { tool: 'hallucination_pill', claims }
-  return operationWithKey('pill cut', key, { ...adversaryPostRequest(STREAM, body), cut: true })
+  return adversaryOperationWithKey('pill cut', key, {
+    ...adversaryPostRequest(STREAM, body),
+    cut: true,
+  })
 }
 
 const cutSearch: AdversaryOperationGenerator = (world) => {
   const key = mainKeyOf(agentOf(world))
   const body = { tool: 'web_search', query: `gas fees ${world.nextNumber()}` }
-  return operationWithKey('search cut', key, { ...adversaryPostRequest(STREAM, body), cut: true })
+  return adversaryOperationWithKey('search cut', key, {
+    ...adversaryPostRequest(STREAM, body),
+    cut: true,
+  })
 }
 
 function limitsOf(
@@ -105,13 +115,13 @@ const cheapCall: AdversaryOperationGenerator = (world) => {
     ping,
   ])
   const headers = key.backpack === null ? limitsOf(world, agent) : {}
-  return operationWithKey('call', key, adversaryPostRequest(REFUEL, body, headers))
+  return adversaryOperationWithKey('call', key, adversaryPostRequest(REFUEL, body, headers))
 }
 
 const repeatedCall: AdversaryOperationGenerator = (world) => {
   const key = randomUsableKey(world, agentOf(world))
   const headers = { 'idempotency-key': `call-${world.chance.integer(1, 40)}` }
-  const operation = operationWithKey(
+  const operation = adversaryOperationWithKey(
     'call with key',
     key,
     adversaryPostRequest(REFUEL, { tool: 'hive_trending' }, headers),
@@ -124,7 +134,7 @@ const repeatedCall: AdversaryOperationGenerator = (world) => {
 const socketCall: AdversaryOperationGenerator = (world) => {
   const key = randomUsableKey(world, agentOf(world))
   const frame = { type: 'refuel', tool: 'hive_trending' }
-  return operationWithKey('socket call', key, { method: 'GET', path: '/api/ws', frame })
+  return adversaryOperationWithKey('socket call', key, { method: 'GET', path: '/api/ws', frame })
 }
 
 const pipeline: AdversaryOperationGenerator = (world) => {
@@ -132,7 +142,11 @@ const pipeline: AdversaryOperationGenerator = (world) => {
   const calls = Array.from({ length: world.chance.integer(1, 4) }, () => ({
     tool: 'hive_trending',
   }))
-  return operationWithKey('pipeline', key, adversaryPostRequest('/api/pipeline', { calls }))
+  return adversaryOperationWithKey(
+    'pipeline',
+    key,
+    adversaryPostRequest('/api/pipeline', { calls }),
+  )
 }
 
 /** Calls, and streams that are cut after delivery. */

@@ -1,7 +1,7 @@
 import {
   adversaryPostRequest,
   mainKeyOf,
-  operationWithKey,
+  adversaryOperationWithKey,
   type AdversaryCommunityTool,
   type AdversaryOperation,
   type AdversaryOperationGenerator,
@@ -38,13 +38,13 @@ const registerTool: AdversaryOperationGenerator = (world) => {
     accepts_promo: chance.integer(0, 1) === 1,
   }
   const ask = adversaryPostRequest('/api/tools/register', json)
-  return operationWithKey('register tool', mainKeyOf(builder), ask, ({ status, body }) => {
+  return adversaryOperationWithKey('register tool', mainKeyOf(builder), ask, ({ status, body }) => {
     if (status !== 201) return
     const { endpoint_url } = json
     tokens.add((body['challenge'] as { token: string }).token)
     communityTools.push({ slug, builder, endpointUrl: endpoint_url })
     const proof = { method: 'PATCH', path: `/api/tools/${slug}`, json: { endpoint_url } } as const
-    followUps.push(operationWithKey('prove tool', mainKeyOf(builder), proof))
+    followUps.push(adversaryOperationWithKey('prove tool', mainKeyOf(builder), proof))
   })
 }
 
@@ -54,7 +54,7 @@ const invokeTool: AdversaryOperationGenerator = (world) => {
   if (communityTools.length === 0) return null
   const { slug } = chance.pick(communityTools.slice(-RECENT))
   const json = { note: chance.integer(1, 9) }
-  return operationWithKey(
+  return adversaryOperationWithKey(
     'invoke',
     mainKeyOf(chance.pick(agents)),
     adversaryPostRequest(`/api/tools/${slug}/invoke`, json),
@@ -67,7 +67,7 @@ const changeTool: AdversaryOperationGenerator = (world) => {
   if (communityTools.length === 0) return null
   const tool = chance.pick(communityTools.slice(-RECENT))
   const agent = chance.integer(1, 4) === 1 ? chance.pick(agents) : tool.builder
-  return operationWithKey('change tool', mainKeyOf(agent), drawChange(world, tool))
+  return adversaryOperationWithKey('change tool', mainKeyOf(agent), drawChange(world, tool))
 }
 
 function drawChange(

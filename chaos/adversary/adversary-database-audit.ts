@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import { verifyDatabaseInvariants } from '../../persistence/verify/verify-database-invariants.ts'
-import { findStatementFaults } from '../../test/support/ledger/find-statement-faults.ts'
+import { findAccountStatementFaults } from '../../test/support/ledger/find-account-statement-faults.ts'
 import { auditPromoAndCashFlows } from './promo-and-cash-flow-audit.ts'
 import type {
   AdversaryBackpack,
@@ -54,7 +54,7 @@ export async function auditAdversaryRun(
   for (const agent of world.agents)
     for (const backpack of agent.backpacks) await auditFuse(sql, backpack, say)
   await auditStorage(sql, say)
-  for (const says of await findStatementFaults(sql)) say('statement', says)
+  for (const says of await findAccountStatementFaults(sql)) say('statement', says)
   const findings = await verifyDatabaseInvariants(sql)
   for (const { rule, says, broken } of findings)
     if (broken.length > 0) say('verify', `${rule} ${says}: ${stringifyRow(broken[0])}`)

@@ -7,7 +7,7 @@ import {
   adversaryPostRequest,
   adversarySocketCallRequest,
   randomUsableKey,
-  operationWithKey,
+  adversaryOperationWithKey,
   type AdversaryAgent,
   type AdversaryBackpack,
   type AdversaryKey,
@@ -58,9 +58,14 @@ const createKey: AdversaryOperationGenerator = (world) => {
   const agent = agentOf(world)
   const json = world.chance.pick(KEY_VARIANTS)
   const asking = randomUsableKey(world, agent)
-  return operationWithKey('create key', asking, adversaryPostRequest(KEYS, json), (reply) => {
-    if (agent.keys.length < 12) learnKey(agent, reply, null)
-  })
+  return adversaryOperationWithKey(
+    'create key',
+    asking,
+    adversaryPostRequest(KEYS, json),
+    (reply) => {
+      if (agent.keys.length < 12) learnKey(agent, reply, null)
+    },
+  )
 }
 
 /** Creates or rotates a wide key with an Idempotency-Key; then narrow keys repeat the request. */
@@ -73,10 +78,10 @@ const rotateAndReplay: AdversaryOperationGenerator = (world) => {
     [KEYS, { scopes: ['*'] }],
   ] as const)
   const ask = adversaryPostRequest(path, json, headers)
-  return operationWithKey('rotate', mainKeyOf(agent), ask, ({ status }) => {
+  return adversaryOperationWithKey('rotate', mainKeyOf(agent), ask, ({ status }) => {
     if (status >= 300) return
     for (const key of agent.keys.filter((one) => one !== mainKeyOf(agent) && !one.revoked))
-      world.followUps.push(operationWithKey('replay rotate', key, ask))
+      world.followUps.push(adversaryOperationWithKey('replay rotate', key, ask))
   })
 }
 
@@ -85,7 +90,7 @@ const revokeKey: AdversaryOperationGenerator = (world) => {
   const key = agent.keys.find((one) => one !== mainKeyOf(agent) && !one.revoked)
   if (key === undefined || agent.keys.length < 5) return null
   const ask = { method: 'DELETE', path: `${KEYS}/${key.id}` } as const
-  return operationWithKey('revoke key', mainKeyOf(agent), ask, ({ status }) => {
+  return adversaryOperationWithKey('revoke key', mainKeyOf(agent), ask, ({ status }) => {
     if (status === 200) key.revoked = true
   })
 }
@@ -93,7 +98,7 @@ const revokeKey: AdversaryOperationGenerator = (world) => {
 /** A key creates a schedule and is revoked before the schedule runs. */
 const orphanSchedule: AdversaryOperationGenerator = (world) => {
   const agent = agentOf(world)
-  return operationWithKey(
+  return adversaryOperationWithKey(
     'thief key',
     mainKeyOf(agent),
     adversaryPostRequest(KEYS, { scopes: ['*'] }),
@@ -103,7 +108,7 @@ const orphanSchedule: AdversaryOperationGenerator = (world) => {
       const common = { id: String(id), secret: String(secret), agent, scopes: ['*'] }
       const key: AdversaryKey = { ...common, cap: null, backpack: null, revoked: false }
       const json = { name: 'thief', interval: '5m', tool: 'hive_trending' }
-      const made = operationWithKey(
+      const made = adversaryOperationWithKey(
         'schedule',
         key,
         adversaryPostRequest('/api/task/schedule', json),
@@ -111,9 +116,14 @@ const orphanSchedule: AdversaryOperationGenerator = (world) => {
           if (status >= 300) return
           const scheduleId = String(body['schedule_id'])
           const ask = { method: 'DELETE', path: `${KEYS}/${key.id}` } as const
-          const end = operationWithKey('revoke key', mainKeyOf(agent), ask, ({ status: ended }) => {
-            if (ended === 200) world.orphanedSchedules.push({ scheduleId, keyId: key.id })
-          })
+          const end = adversaryOperationWithKey(
+            'revoke key',
+            mainKeyOf(agent),
+            ask,
+            ({ status: ended }) => {
+              if (ended === 200) world.orphanedSchedules.push({ scheduleId, keyId: key.id })
+            },
+          )
           world.followUps.push(end)
         },
       )
@@ -125,13 +135,17 @@ const orphanSchedule: AdversaryOperationGenerator = (world) => {
 const schedule: AdversaryOperationGenerator = (world) => {
   const key = randomUsableKey(world, agentOf(world))
   const json = { name: `runs ${world.nextNumber()}`, interval: '5m', tool: 'hive_trending' }
-  return operationWithKey('schedule', key, adversaryPostRequest('/api/task/schedule', json))
+  return adversaryOperationWithKey(
+    'schedule',
+    key,
+    adversaryPostRequest('/api/task/schedule', json),
+  )
 }
 
 const startTask: AdversaryOperationGenerator = (world) => {
   const agent = agentOf(world)
   const json = { name: 'task', budget_usdc: world.chance.pick([0.01, 0.05, 0.2]) }
-  return operationWithKey(
+  return adversaryOperationWithKey(
     'task',
     randomUsableKey(world, agent),
     adversaryPostRequest('/api/task/start', json),
@@ -147,13 +161,17 @@ const changeTask: AdversaryOperationGenerator = (world) => {
   if (task === undefined) return null
   const key = randomUsableKey(world, agent)
   if (world.chance.integer(1, 3) === 1)
-    return operationWithKey(
+    return adversaryOperationWithKey(
       'end task',
       key,
       adversaryPostRequest('/api/task/end', { task_id: task }),
     )
   const path = `/api/task/${task}/budget`
-  return operationWithKey('task budget', key, { method: 'PATCH', path, json: { budget_usdc: 0.1 } })
+  return adversaryOperationWithKey('task budget', key, {
+    method: 'PATCH',
+    path,
+    json: { budget_usdc: 0.1 },
+  })
 }
 
 /** Creates a Backpack with a fuse and a key bound to it. */
@@ -162,7 +180,7 @@ const createBackpack: AdversaryOperationGenerator = (world) => {
   const perDay = world.chance.pick([0.01, 0.02, 0.06])
   const allowed = world.chance.integer(1, 4) === 1 ? {} : { tools: ADVERSARY_BACKPACK_TOOLS }
   const json = { agent_name: 'worker', fuse: { per_day_usdc: perDay }, ...allowed }
-  return operationWithKey(
+  return adversaryOperationWithKey(
     'backpack',
     mainKeyOf(agent),
     adversaryPostRequest('/api/backpack/create', json),
@@ -172,7 +190,7 @@ const createBackpack: AdversaryOperationGenerator = (world) => {
       agent.backpacks.push(backpack)
       const bound = adversaryPostRequest(KEYS, { backpack_id: backpack.id })
       world.followUps.push(
-        operationWithKey('bind key', mainKeyOf(agent), bound, (reply) =>
+        adversaryOperationWithKey('bind key', mainKeyOf(agent), bound, (reply) =>
           learnKey(agent, reply, backpack),
         ),
       )
@@ -202,7 +220,7 @@ const spendBound: AdversaryOperationGenerator = (world) => {
     [0, adversaryPostRequest('/api/task/schedule', { name: 'bound', interval: '5m', ...CALL })],
     [0, adversarySocketCallRequest(CALL)],
   ] as const)
-  return operationWithKey('bound spend', key, ask, ({ status }) => {
+  return adversaryOperationWithKey('bound spend', key, ask, ({ status }) => {
     if (status < 300) backpack.faceValue += usdc
   })
 }

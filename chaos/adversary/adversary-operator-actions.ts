@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { openRadioDrop } from '../../app/cli/operator/radio-drops.ts'
+import { openCreditDrop } from '../../app/cli/operator/credit-drops.ts'
 import { withCliActorRuntime } from '../../app/cli/operator/temporary-actor-runtime-for-cli.ts'
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
 import { newUuidV7 } from '../../core/ids.ts'
@@ -44,7 +44,7 @@ export function createOperatorActions(
     terms: { startersAnAddress: ONBOARD_PER_HOUR },
     deposit: (agentId, usdc) => deposit(sql, agentId, usdc),
     fundFleet: (fleetId, usdc) => fundFleet(sql, fleetId, usdc),
-    openDrop: async () => (await openRadioDrop(sql))[0]?.code ?? '',
+    openDrop: async () => (await openCreditDrop(sql))[0]?.code ?? '',
     makeSlotsDue: () => time.pass(),
     waitForSlots: () => time.settled(),
   }

@@ -4,7 +4,7 @@ import {
   mainKeyOf,
   adversaryPostRequest,
   randomUsableKey,
-  operationWithKey,
+  adversaryOperationWithKey,
   type AdversaryOperationGenerator,
   type AdversaryOperation,
   type AdversaryState,
@@ -63,7 +63,7 @@ const replayForeign: AdversaryOperationGenerator = (world) => {
   const { key: _key, address: _address, ...ask } = first.request
   const json = chance.integer(1, 3) === 1 ? { ...ask.json, limit: 7 } : (ask.json ?? {})
   const path = chance.integer(1, 5) === 1 ? '/api/t/hive-trending' : ask.path
-  return operationWithKey('replay', key, { ...ask, json, path })
+  return adversaryOperationWithKey('replay', key, { ...ask, json, path })
 }
 
 /** Stores a keyring secret and calls hosts that echo it. */
@@ -75,7 +75,7 @@ const keepSecret: AdversaryOperationGenerator = (world) => {
   const host = new URL(world.site).host
   const path = `/api/backpack/${backpack.id}/keyring`
   const ask = adversaryPostRequest(path, { name: 'TOKEN', secret, hosts: [host] })
-  return operationWithKey('keyring', mainKeyOf(agent), ask, ({ status }) => {
+  return adversaryOperationWithKey('keyring', mainKeyOf(agent), ask, ({ status }) => {
     if (status >= 300) return
     world.keyring.push(secret)
     const use = { 'x-backpack-id': backpack.id }
@@ -86,10 +86,10 @@ const keepSecret: AdversaryOperationGenerator = (world) => {
         headers: { 'x-token': '{{keyring.TOKEN}}' },
       }
       const call = adversaryPostRequest('/api/refuel', json, use)
-      world.followUps.push(operationWithKey('keyring use', mainKeyOf(agent), call))
+      world.followUps.push(adversaryOperationWithKey('keyring use', mainKeyOf(agent), call))
       const thief = mainKeyOf(agentOf(world))
       if (thief.agent !== agent)
-        world.followUps.push(operationWithKey('keyring theft', thief, call))
+        world.followUps.push(adversaryOperationWithKey('keyring theft', thief, call))
     }
   })
 }
@@ -99,10 +99,11 @@ const exportWallet: AdversaryOperationGenerator = (world) => {
   const agent = agentOf(world)
   const headers = { 'idempotency-key': randomUUID() }
   const ask = adversaryPostRequest('/api/wallet/export', { confirm: true }, headers)
-  return operationWithKey('wallet export', mainKeyOf(agent), ask, ({ status }) => {
+  return adversaryOperationWithKey('wallet export', mainKeyOf(agent), ask, ({ status }) => {
     if (status !== 200) return
     const others = agent.keys.filter((key) => key !== mainKeyOf(agent) && !key.revoked)
-    for (const key of others) world.followUps.push(operationWithKey('replay export', key, ask))
+    for (const key of others)
+      world.followUps.push(adversaryOperationWithKey('replay export', key, ask))
   })
 }
 

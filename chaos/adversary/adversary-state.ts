@@ -205,7 +205,7 @@ export const ADVERSARY_BACKPACK_TOOLS = [
 ]
 
 /** An operation with a key, sent from the address of its agent. */
-export function operationWithKey(
+export function adversaryOperationWithKey(
   kind: string,
   key: AdversaryKey,
   ask: Omit<AdversaryRequest, 'key' | 'address'>,

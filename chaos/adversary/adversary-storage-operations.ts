@@ -2,7 +2,7 @@ import {
   mainKeyOf,
   adversaryPostRequest,
   randomUsableKey,
-  operationWithKey,
+  adversaryOperationWithKey,
   type AdversaryOperationGenerator,
   type AdversaryState,
 } from './adversary-state.ts'
@@ -17,7 +17,7 @@ const agentOf = ({ chance, agents }: AdversaryState) => chance.pick(agents)
 const bigAnswer: AdversaryOperationGenerator = (world) => {
   const json = { tool: 'data_retrieval', url: `${world.site}/big/${world.nextNumber()}` }
   const headers = { 'idempotency-key': `big-${world.nextNumber()}` }
-  return operationWithKey(
+  return adversaryOperationWithKey(
     'big answer',
     mainKeyOf(agentOf(world)),
     adversaryPostRequest('/api/refuel', json, headers),
@@ -33,7 +33,7 @@ const writeHive: AdversaryOperationGenerator = (world) => {
     : `Note ${world.nextNumber()}: gas on Base is cheaper on weekends, by our log of many hourly samples.`
   const body = { tool: 'hive_write', content: text, namespace: 'base' }
   const ask = adversaryPostRequest('/api/refuel', body)
-  return operationWithKey(
+  return adversaryOperationWithKey(
     'hive write',
     randomUsableKey(world, agentOf(world)),
     ask,
@@ -48,9 +48,14 @@ const writeVault: AdversaryOperationGenerator = (world) => {
   const agent = agentOf(world)
   const json = { content: `Deployments run at ${world.nextNumber()}.`, type: 'fact' }
   const ask = adversaryPostRequest('/api/vault/write', json)
-  return operationWithKey('vault write', randomUsableKey(world, agent), ask, ({ status, body }) => {
-    if (status < 300) agent.memories.push(String((body['pack'] as { id: string }).id))
-  })
+  return adversaryOperationWithKey(
+    'vault write',
+    randomUsableKey(world, agent),
+    ask,
+    ({ status, body }) => {
+      if (status < 300) agent.memories.push(String((body['pack'] as { id: string }).id))
+    },
+  )
 }
 
 const shareVault: AdversaryOperationGenerator = (world) => {
@@ -59,7 +64,7 @@ const shareVault: AdversaryOperationGenerator = (world) => {
   const memory = agent.memories.at(-1)
   if (memory === undefined) return null
   const json = { entry_id: memory, to_agent_id: chance.pick(agents).id }
-  return operationWithKey(
+  return adversaryOperationWithKey(
     'vault share',
     randomUsableKey(world, agent),
     adversaryPostRequest('/api/vault/share', json),
@@ -73,7 +78,7 @@ const oddNumber: AdversaryOperationGenerator = (world) => {
   const { chance } = world
   const limit = chance.pick(['1e309', '-1e309', '1e-400', 'Infinity', 'NaN', '0x10'])
   const path = `${chance.pick(LISTS)}?limit=${limit}`
-  return operationWithKey('odd number', mainKeyOf(agentOf(world)), { method: 'GET', path })
+  return adversaryOperationWithKey('odd number', mainKeyOf(agentOf(world)), { method: 'GET', path })
 }
 
 /** Operations that make the station store bytes. */

@@ -3,7 +3,7 @@ import {
   mainKeyOf,
   adversaryPostRequest,
   randomUsableKey,
-  operationWithKey,
+  adversaryOperationWithKey,
   type AdversaryAgent,
   type AdversaryKey,
   type AdversaryOperationGenerator,
@@ -35,7 +35,7 @@ const send: AdversaryOperationGenerator = (world) => {
   const path = chance.pick(['/api/agent/send', '/api/tip'])
   const count = faceValueCounter(key, usdc, 200)
   const json = { to_agent_id: to.id, amount_usdc: usdc }
-  return operationWithKey('send', key, adversaryPostRequest(path, json), ({ status }) =>
+  return adversaryOperationWithKey('send', key, adversaryPostRequest(path, json), ({ status }) =>
     count(status),
   )
 }
@@ -48,7 +48,7 @@ const postBounty: AdversaryOperationGenerator = (world) => {
   const about = { title: 'anything', description: 'anything', domain: 'base' }
   const count = faceValueCounter(key, usdc, 201)
   const json = { ...about, reward_usdc: usdc, ttl_hours: 1 }
-  return operationWithKey(
+  return adversaryOperationWithKey(
     'bounty',
     key,
     adversaryPostRequest('/api/bounties', json),
@@ -64,7 +64,7 @@ const postBounty: AdversaryOperationGenerator = (world) => {
 
 function claimOf(id: string, agent: AdversaryAgent): AdversaryOperation {
   const content = 'Anything at all, as it was asked for: a few words on gas fees at weekends.'
-  return operationWithKey(
+  return adversaryOperationWithKey(
     'claim',
     mainKeyOf(agent),
     adversaryPostRequest(`/api/bounties/${id}/claim`, { content }),
@@ -82,7 +82,7 @@ const cancelBounty: AdversaryOperationGenerator = (world) => {
   if (bounties.length === 0) return null
   const { id, poster } = chance.pick(bounties.slice(-10))
   const agent = chance.integer(1, 4) === 1 ? agentOf(world) : poster
-  return operationWithKey('cancel bounty', mainKeyOf(agent), {
+  return adversaryOperationWithKey('cancel bounty', mainKeyOf(agent), {
     method: 'DELETE',
     path: `/api/bounties/${id}`,
   })
@@ -90,7 +90,7 @@ const cancelBounty: AdversaryOperationGenerator = (world) => {
 
 const createReferral: AdversaryOperationGenerator = (world) => {
   const agent = agentOf(world)
-  return operationWithKey(
+  return adversaryOperationWithKey(
     'referral',
     mainKeyOf(agent),
     adversaryPostRequest('/api/referrals/create'),
@@ -123,11 +123,15 @@ const onboardReferred: AdversaryOperationGenerator = (world) => {
       })
       const asked = { method: 'GET', path: '/api/referrals/me' } as const
       for (let call = 0; call < 3; call += 1)
-        world.followUps.push(operationWithKey('call', key, spent))
-      world.followUps.push(operationWithKey('referral pay-out', mainKeyOf(sponsor), asked))
+        world.followUps.push(adversaryOperationWithKey('call', key, spent))
+      world.followUps.push(adversaryOperationWithKey('referral pay-out', mainKeyOf(sponsor), asked))
       const gift = { to_agent_id: other(world, sponsor).id, amount_usdc: 0.01 }
       world.followUps.push(
-        operationWithKey('send', mainKeyOf(sponsor), adversaryPostRequest('/api/agent/send', gift)),
+        adversaryOperationWithKey(
+          'send',
+          mainKeyOf(sponsor),
+          adversaryPostRequest('/api/agent/send', gift),
+        ),
       )
     },
   }
@@ -136,7 +140,7 @@ const onboardReferred: AdversaryOperationGenerator = (world) => {
 const redeemDrop: AdversaryOperationGenerator = (world) => {
   const code = world.drops.at(-1)
   if (code === undefined) return null
-  return operationWithKey(
+  return adversaryOperationWithKey(
     'drop',
     mainKeyOf(agentOf(world)),
     adversaryPostRequest('/api/radio-drop/redeem', { code }),
@@ -150,16 +154,21 @@ const publishStrategy: AdversaryOperationGenerator = (world) => {
     description: 'Batches transfers on Sundays.',
   }
   const ask = adversaryPostRequest('/api/strategies', json)
-  return operationWithKey('strategy', randomUsableKey(world, agent), ask, ({ status, body }) => {
-    if (status < 300) world.strategies.push({ id: String(body['id']), author: agent })
-  })
+  return adversaryOperationWithKey(
+    'strategy',
+    randomUsableKey(world, agent),
+    ask,
+    ({ status, body }) => {
+      if (status < 300) world.strategies.push({ id: String(body['id']), author: agent })
+    },
+  )
 }
 
 const forkStrategy: AdversaryOperationGenerator = (world) => {
   const { chance, strategies } = world
   if (strategies.length === 0) return null
   const path = `/api/strategies/${chance.pick(strategies).id}/fork`
-  return operationWithKey(
+  return adversaryOperationWithKey(
     'fork',
     randomUsableKey(world, agentOf(world)),
     adversaryPostRequest(path),
@@ -169,7 +178,7 @@ const forkStrategy: AdversaryOperationGenerator = (world) => {
 const createFleet: AdversaryOperationGenerator = (world) => {
   const agent = agentOf(world)
   const ask = adversaryPostRequest('/api/fleet/create', { name: `fleet ${world.nextNumber()}` })
-  return operationWithKey('fleet', mainKeyOf(agent), ask, ({ status, body }) => {
+  return adversaryOperationWithKey('fleet', mainKeyOf(agent), ask, ({ status, body }) => {
     if (status >= 300) return
     agent.fleets.push(String(body['fleet_id']))
     world.unfundedFleets.push(String(body['fleet_id']))
@@ -182,7 +191,7 @@ const joinFleet: AdversaryOperationGenerator = (world) => {
   if (fleetId === undefined) return null
   const member = agentOf(world)
   const json = { fleet_id: fleetId, agent_id: member.id, agent_key: mainKeyOf(member).secret }
-  return operationWithKey(
+  return adversaryOperationWithKey(
     'join fleet',
     mainKeyOf(owner),
     adversaryPostRequest('/api/fleet/add-agent', json),
@@ -194,7 +203,11 @@ const installPack: AdversaryOperationGenerator = (world) => {
   const { chance } = world
   const key = randomUsableKey(world, agentOf(world))
   const slug = chance.pick(['focus-stack', 'iagent-core'])
-  return operationWithKey('pack', key, adversaryPostRequest('/api/packs/install', { slug }))
+  return adversaryOperationWithKey(
+    'pack',
+    key,
+    adversaryPostRequest('/api/packs/install', { slug }),
+  )
 }
 
 /** Buys a task pass, and makes calls that it pays. */
@@ -204,13 +217,13 @@ const buyPass: AdversaryOperationGenerator = (world) => {
   const pass = chance.pick(['micro', 'micro', 'hour', 'day'] as const)
   const count = faceValueCounter(key, PASS_PRICES[pass], 201)
   const ask = adversaryPostRequest('/api/task/passes/buy', { pass })
-  return operationWithKey('pass', key, ask, ({ status }) => {
+  return adversaryOperationWithKey('pass', key, ask, ({ status }) => {
     count(status)
     if (status !== 201) return
     const spent = { tool: 'strategy_publish', title: 'x', description: 'x' }
     for (let call = 0; call < 3; call += 1)
       world.followUps.push(
-        operationWithKey('call', key, adversaryPostRequest('/api/refuel', spent)),
+        adversaryOperationWithKey('call', key, adversaryPostRequest('/api/refuel', spent)),
       )
   })
 }

@@ -7,7 +7,7 @@ import {
   ADVERSARY_BACKPACK_TOOLS,
   adversaryPostRequest,
   adversarySocketCallRequest,
-  operationWithKey,
+  adversaryOperationWithKey,
   type AdversaryAgent,
   type AdversaryBackpack,
   type AdversaryKey,
@@ -101,7 +101,7 @@ const allEscapes = (world: AdversaryState, key: AdversaryKey): UnauthenticatedRe
 
 /** An operation for which every success counts as an escape. */
 const escapeOperation = (key: AdversaryKey, ask: UnauthenticatedRequest): AdversaryOperation =>
-  operationWithKey('escape', key, ask)
+  adversaryOperationWithKey('escape', key, ask)
 
 /** One escape attempt with any bound key. */
 const escape: AdversaryOperationGenerator = (world) => {
@@ -117,7 +117,11 @@ const LISTS = ['/api/calls', '/api/tasks', '/api/backpacks', '/api/task/schedule
 const look: AdversaryOperationGenerator = (world) => {
   const bound = usableBoundKeys(world)
   if (bound.length === 0) return null
-  return operationWithKey('bound look', world.chance.pick(bound), get(world.chance.pick(LISTS)))
+  return adversaryOperationWithKey(
+    'bound look',
+    world.chance.pick(bound),
+    get(world.chance.pick(LISTS)),
+  )
 }
 
 /** Onboards an agent with a bound key, then tries every escape with that key. */
@@ -140,7 +144,9 @@ const onboardBound: AdversaryOperationGenerator = (world) => {
       const secret = String(body['agent_key'])
       const listed = (reply: AdversaryReply) =>
         learnBound(world, { agent, backpack, secret }, reply)
-      world.followUps.push(operationWithKey('list keys', mainKeyOf(agent), get(KEYS), listed))
+      world.followUps.push(
+        adversaryOperationWithKey('list keys', mainKeyOf(agent), get(KEYS), listed),
+      )
     },
   }
 }
@@ -184,7 +190,7 @@ function ownerOperationsToReuse(world: AdversaryState, key: AdversaryKey): Adver
     EXPORT,
   ].map((ask) => {
     const named = { ...ask, headers: { 'idempotency-key': randomUUID() } }
-    return operationWithKey(
+    return adversaryOperationWithKey(
       'repeatable',
       owner,
       named,
@@ -200,19 +206,19 @@ function ownerOperationsToReuse(world: AdversaryState, key: AdversaryKey): Adver
   const free = adversaryPostRequest('/api/backpack/create', { agent_name: 'free' })
   return [
     ...repeated,
-    operationWithKey(
+    adversaryOperationWithKey(
       'task',
       owner,
       task,
       then(({ body }) => withTask(String(body['task_id']))),
     ),
-    operationWithKey(
+    adversaryOperationWithKey(
       'schedule',
       owner,
       plan,
       then(({ body }) => withPlan(String(body['schedule_id']))),
     ),
-    operationWithKey('backpack', owner, free, (reply) => {
+    adversaryOperationWithKey('backpack', owner, free, (reply) => {
       const id = reply.body['backpack_id']
       if (typeof id === 'string')
         key.agent.backpacks.push({ id, agent: key.agent, perDay: null, faceValue: 0 })

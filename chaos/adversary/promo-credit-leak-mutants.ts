@@ -15,7 +15,7 @@ const SHARES_AS_CASH: readonly SourceEdit[] = [
 
 /** Community tools take promotional credits where these cannot reach other agents. */
 const PROMO_FOR_TOOLS: SourceEdit = {
-  file: 'tools/community/community-tool.ts',
+  file: 'tools/community/community-tool-record.ts',
   from: '!(record.acceptsPromo && deps.promoTransferable)',
   to: '!record.acceptsPromo',
 }
@@ -61,7 +61,7 @@ export const promoCreditLeakMutants: Readonly<Record<string, ServiceMutant>> = {
     description: 'a listing takes promotional credits although they cannot reach other agents',
     edits: [
       {
-        file: 'payments/commands/listing-commands.ts',
+        file: 'payments/commands/memory-listing-commands.ts',
         from: 'const promoAllowed = listing.acceptsPromo && promoTransferable',
         to: 'const promoAllowed = listing.acceptsPromo',
       },
@@ -75,12 +75,12 @@ export const promoCreditLeakMutants: Readonly<Record<string, ServiceMutant>> = {
     description: 'a seller gets promotional credits as cash',
     edits: [
       {
-        file: 'payments/commands/listing-commands.ts',
+        file: 'payments/commands/memory-listing-commands.ts',
         from: 'const promoAllowed = listing.acceptsPromo && promoTransferable',
         to: 'const promoAllowed = listing.acceptsPromo',
       },
       {
-        file: 'payments/commands/listing-commands.ts',
+        file: 'payments/commands/memory-listing-commands.ts',
         from: 'promo: [agentPromoAccount(buyerId), agentPromoAccount(sellerId)],',
         to: 'promo: [agentPromoAccount(buyerId), agentCashAccount(sellerId)],',
       },

@@ -14,7 +14,7 @@ import {
 import { communityToolOperationGenerators } from './adversary-community-tool-operations.ts'
 import { backpackEscapeGenerators } from './backpack-escapes.ts'
 import { keyOperationGenerators } from './adversary-key-operations.ts'
-import { marketplaceOperationGenerators } from './adversary-marketplace-operations.ts'
+import { memoryMarketplaceOperationGenerators } from './adversary-memory-marketplace-operations.ts'
 import { checkAdversaryReply } from './adversary-reply-checks.ts'
 import { secretOperationGenerators } from './adversary-secret-operations.ts'
 import { storageOperationGenerators } from './adversary-storage-operations.ts'
@@ -36,7 +36,7 @@ export const ADVERSARY_OPERATION_GENERATORS: Readonly<Record<string, AdversaryOp
   {
     ...callOperationGenerators,
     ...valueOperationGenerators,
-    ...marketplaceOperationGenerators,
+    ...memoryMarketplaceOperationGenerators,
     ...communityToolOperationGenerators,
     ...keyOperationGenerators,
     ...backpackEscapeGenerators,

@@ -6,7 +6,7 @@ import {
   PAID_TOOL_BODY,
   PAID_TOOL_PRICE_USDC,
   type AgentIdAndApiKey,
-  type StationClient,
+  type StationHttpClient,
 } from '../station-http-client.ts'
 import type { SeededRandom } from '../seeded-random.ts'
 import { CLUSTER_STARTER_USDC, type ClusterEnvironment } from './start-three-station-cluster.ts'
@@ -168,7 +168,7 @@ export function startClientLoad(
   const operations: RetriedAgentRequest[] = []
   let stopping = false
   let slowest = 0
-  const run = async (next: () => StationClient): Promise<void> => {
+  const run = async (next: () => StationHttpClient): Promise<void> => {
     while (!stopping) {
       const one = randomClusterOperation(cast, `${name}-${operations.length}`, chance)
       operations.push(one)
@@ -192,7 +192,7 @@ export function startClientLoad(
 }
 
 async function retryOverClients(
-  next: () => StationClient,
+  next: () => StationHttpClient,
   one: RetriedAgentRequest,
 ): Promise<void> {
   const until = performance.now() + RETRY_TIMEOUT_MS

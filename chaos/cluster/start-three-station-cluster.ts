@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { Sql } from '../../persistence/postgres/connection-pool.ts'
 import { openPostgresPool } from '../../persistence/postgres/connection-pool.ts'
 import { startEmbeddedPostgres } from '../../persistence/postgres/embedded-postgres-server.ts'
-import { createStationClient, type StationClient } from '../station-http-client.ts'
+import { createStationHttpClient, type StationHttpClient } from '../station-http-client.ts'
 import type { SeededRandom } from '../seeded-random.ts'
 import { startNginxProcess, type NginxProcess } from '../nginx-process.ts'
 import { startWebhookReceiver, type WebhookReceiver } from '../accepting-webhook-receiver.ts'
@@ -32,9 +32,9 @@ export interface ClusterEnvironment {
   start(at: number): Promise<StationProcess>
   readonly nginx: NginxProcess
   /** Through nginx, as clients connect. */
-  readonly client: StationClient
+  readonly client: StationHttpClient
   /** One per station, without nginx. */
-  readonly direct: readonly StationClient[]
+  readonly direct: readonly StationHttpClient[]
   readonly receiver: WebhookReceiver
 }
 
@@ -91,8 +91,8 @@ export async function withClusterEnvironment<T>(
       (it) => it.stop(),
     )
     const [client, ...direct] = [nginx.url, ...stations.map(({ url }) => url)].map((url) =>
-      open(createStationClient(url, CONNECTIONS), (it) => it.close()),
-    ) as [StationClient, ...StationClient[]]
+      open(createStationHttpClient(url, CONNECTIONS), (it) => it.close()),
+    ) as [StationHttpClient, ...StationHttpClient[]]
     const place = { socketDir: database.socketDir, database: 'gas', user: 'gas' }
     const sql = open(openPostgresPool(place, { max: 3 }), (it) => it.end({ timeout: 1 }))
     const parts = { chance, dataDir, sql, databaseUrl, redis, ports, stations, start }

@@ -46,10 +46,10 @@ export interface TreeHead extends TreeState {
 const HEAD_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
 /** The text of a tree head (c2sp.org/tlog-checkpoint) with its time as the one extension line. */
-export const toHeadText = ({ origin, size, root, at }: TreeHead): string =>
+export const formatTreeHead = ({ origin, size, root, at }: TreeHead): string =>
   `${origin}\n${size}\n${Buffer.from(root).toString('base64')}\n${at}\n`
 
-export function parseHead(text: string): TreeHead | null {
+export function parseTreeHead(text: string): TreeHead | null {
   const [origin = '', size = '', root = '', at = '', end, ...more] = text.split('\n')
   const bytes = Buffer.from(root, 'base64')
   const isHead =

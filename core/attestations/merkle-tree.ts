@@ -4,7 +4,7 @@ import { createHash, hash } from 'node:crypto'
 
 export const TREE_HASH_BYTES = 32
 /** Hashes of complete subtrees are stored at every eighth level, so they cost little and a proof reads few. */
-export const STORED_LEVEL_STEP = 8
+export const STORED_TREE_LEVEL_STEP = 8
 
 const LEAF_PREFIX = Buffer.of(0)
 const NODE_PREFIX = Buffer.of(1)
@@ -65,7 +65,7 @@ export function appendToEdge(
       if (left === undefined) throw new Error('the edge does not fit the size of its tree')
       hash = hashNode(left, hash)
       index = (index - 1) / 2
-      if (level % STORED_LEVEL_STEP === 0) onStored({ level, index, hash })
+      if (level % STORED_TREE_LEVEL_STEP === 0) onStored({ level, index, hash })
     }
     edge.push(hash)
     count += 1

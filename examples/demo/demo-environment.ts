@@ -15,7 +15,7 @@ import {
 } from '../../chaos/station-process.ts'
 import { findFreePort } from '../../chaos/free-port.ts'
 import { REPOSITORY_ROOT } from '../../scripts/repository-root.ts'
-import { startAllUpstreams } from '../../test/support/upstreams/all-upstreams.ts'
+import { startAllTestUpstreams } from '../../test/support/upstreams/all-test-upstreams.ts'
 import type { Sql } from '../../persistence/postgres/connection-pool.ts'
 
 /** Local servers that the demo needs. */
@@ -81,7 +81,7 @@ async function buildEnvironment(
   const [base, tempo] = await Promise.all([startLocalBase(), startLocalTempo()])
   later(base.stop)
   later(tempo.stop)
-  const { settings, site } = await startAllUpstreams({ teardown: later }, base.rpcUrl)
+  const { settings, site } = await startAllTestUpstreams({ teardown: later }, base.rpcUrl)
   const settler = generatePrivateKey()
   const treasury = addressOf(generatePrivateKey())
   await base.fund(addressOf(settler), ETHER)

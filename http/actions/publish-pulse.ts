@@ -6,7 +6,7 @@ import type {
   IdempotentWrites,
 } from '../../persistence/idempotency/idempotent-writes.ts'
 import type { PulseStore } from '../../persistence/realtime/agent-goal-pulse-store.ts'
-import { toPulseView } from '../../realtime/event-views.ts'
+import { toPulseView } from '../../realtime/realtime-event-views.ts'
 
 /** Publishing a pulse, shared by REST and WebSocket. */
 

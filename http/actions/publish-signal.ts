@@ -19,7 +19,7 @@ import {
   toSignalRow,
   type SignalStore,
   type SignalType,
-} from '../../persistence/realtime/signal-store.ts'
+} from '../../persistence/realtime/channel-signal-store.ts'
 import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
 import { toBackpackLoadOptions } from './backpack-actor-preload-options.ts'
 import {

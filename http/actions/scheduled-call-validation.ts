@@ -1,6 +1,9 @@
 import type { CallRequest, CallService } from '../../calls/call-request-and-reply-types.ts'
-import { extractToolInput, type JsonFields } from '../../calls/tool-input-from-request-body.ts'
-import { scheduledRunBasePrice } from '../../calls/call-plan.ts'
+import {
+  extractToolInputFromBody,
+  type JsonFields,
+} from '../../calls/tool-input-from-request-body.ts'
+import { scheduledRunBasePrice } from '../../calls/parse-and-price-call.ts'
 import { invalidInputError, ServiceError, httpStatusOf } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { addMicros, toUsdc, type Micros } from '../../core/money.ts'
@@ -39,7 +42,7 @@ export function toValidatedScheduledCall(
 
 function parseRunInput(catalogue: ToolCatalogue, tool: Tool, params: JsonFields) {
   try {
-    const fields = extractToolInput(params, tool)
+    const fields = extractToolInputFromBody(params, tool)
     const input = tool.normalise?.(fields) ?? fields
     catalogue.validateInput(tool, input)
     return { fields, input }

@@ -11,7 +11,7 @@ export type WelcomeConfig = Pick<
 >
 
 /** Describes purpose, onboarding, three first requests, limits and links. */
-export function describeWelcome(config: WelcomeConfig, listing: CatalogueListing) {
+export function describeAgentWelcome(config: WelcomeConfig, listing: CatalogueListing) {
   const { publicUrl, version, starterCredits, deposits } = config
   const at = (path: string) => `${publicUrl}${path}`
   return {

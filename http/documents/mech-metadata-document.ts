@@ -1,5 +1,5 @@
 import type { CatalogueEntry } from '../../tools/tool-ports.ts'
-import { findPromptField } from '../mech-prompt.ts'
+import { findPromptField } from '../parse-mech-prompt.ts'
 
 /** The metadata document of the mech: the tools that a mech marketplace can request. */
 

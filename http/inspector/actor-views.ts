@@ -1,19 +1,19 @@
 import type { HistoryEntry } from '../../actors/inspection/actor-history.ts'
 import {
   briefState,
-  showContext,
-  showState,
+  withholdContextSecrets,
+  withholdStateSecrets,
   withholdSecrets,
-} from '../../actors/inspection/withhold-secrets.ts'
+} from '../../actors/inspection/withhold-secrets-from-inspector.ts'
 import { hasEnded } from '../../actors/inspection/machine-definitions.ts'
 import { isActorKind, type ActorKind } from '../../actors/machine-registry.ts'
-import type { DirectoryActor } from '../../persistence/inspector/actor-directory-store.ts'
+import type { ActorSearchResult } from '../../persistence/inspector/actor-search-store.ts'
 import { toIsoTime } from '../schemas/shared-schemas.ts'
 
 /** Actors and their past as responses show them. */
 
 /** A stored actor in a list. */
-export const toListedActor = (actor: DirectoryActor) => ({
+export const toListedActor = (actor: ActorSearchResult) => ({
   kind: actor.kind,
   id: actor.id,
   aggregate_id: actor.aggregateId,
@@ -31,10 +31,10 @@ export const toListedActor = (actor: DirectoryActor) => ({
 })
 
 /** An entry of a history, with what it changed. */
-export function toHistoryView(kind: string, entry: HistoryEntry) {
+export function toActorHistoryView(kind: string, entry: HistoryEntry) {
   const known: ActorKind = isActorKind(kind) ? kind : 'agent'
-  const { value, context } = showState(known, entry.state)
-  const before = entry.before === null ? null : showContext(known, entry.before.context)
+  const { value, context } = withholdStateSecrets(known, entry.state)
+  const before = entry.before === null ? null : withholdContextSecrets(known, entry.before.context)
   const { name, input } = entry.command
   const isSameState =
     entry.before === null || JSON.stringify(entry.before.value) === JSON.stringify(value)

@@ -3,18 +3,18 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { WebSocket } from 'ws'
 import type { CommandListener, InspectionFeed } from '../../actors/inspection/inspection-feed.ts'
 import {
-  sessionIdOf,
+  actorSessionIdOf,
   toActorFrame,
   type ShownActor,
   type StepFrames,
 } from '../../actors/inspection/inspector-frames.ts'
 import { isActorKind, machineRegistry } from '../../actors/machine-registry.ts'
-import type { RecordedCommand } from '../../actors/inspection/recorded-steps.ts'
+import type { RecordedCommand } from '../../actors/inspection/command-recorder.ts'
 import { SECOND, type Clock } from '../../core/clock.ts'
 import type {
-  ActorDirectoryStore,
-  DirectoryActor,
-} from '../../persistence/inspector/actor-directory-store.ts'
+  ActorSearchStore,
+  ActorSearchResult,
+} from '../../persistence/inspector/actor-search-store.ts'
 import { matchesInspectorFilter, type InspectorFilter } from './inspector-filter.ts'
 import { encodedStep, type SharedStepFrames } from './shared-step-frames.ts'
 
@@ -23,7 +23,7 @@ import { encodedStep, type SharedStepFrames } from './shared-step-frames.ts'
 export interface InspectorWatcherDeps {
   readonly clock: Clock
   readonly feed: Pick<InspectionFeed, 'watch'>
-  readonly directory: Pick<ActorDirectoryStore, 'newest' | 'countByKind'>
+  readonly directory: Pick<ActorSearchStore, 'newest' | 'countByKind'>
   readonly framesOf: SharedStepFrames
   readonly log: (message: string, error: unknown) => void
 }
@@ -156,7 +156,7 @@ export function startInspectorWatcher(
     for (const actor of shown) {
       await caughtUp()
       if (wanted !== filter) return
-      const session = sessionIdOf(actor.kind, actor.id)
+      const session = actorSessionIdOf(actor.kind, actor.id)
       if (changed.has(session)) continue
       seen.delete(session)
       introduce(actor.kind, session, (full) => toActorFrame(actor, at, full))
@@ -208,7 +208,7 @@ export function startInspectorWatcher(
 
 /** What a watcher with this filter is sent first. */
 async function readJoined(
-  directory: Pick<ActorDirectoryStore, 'newest' | 'countByKind'>,
+  directory: Pick<ActorSearchStore, 'newest' | 'countByKind'>,
   filter: InspectorFilter,
 ) {
   const kinds = filter.machine === undefined ? Object.keys(machineRegistry) : [filter.machine]
@@ -225,7 +225,7 @@ const MAX_JOINED_OF_KIND = 40
 /** `@xstate.event` and `@xstate.snapshot`. */
 const FRAMES_A_STEP = 2
 
-function toShownActor(actor: DirectoryActor): ShownActor | null {
+function toShownActor(actor: ActorSearchResult): ShownActor | null {
   const { kind } = actor
   return isActorKind(kind) ? { ...actor, kind } : null
 }

@@ -4,7 +4,7 @@ import {
   type ShownActor,
   type StepFrames,
 } from '../../actors/inspection/inspector-frames.ts'
-import type { RecordedCommand } from '../../actors/inspection/recorded-steps.ts'
+import type { RecordedCommand } from '../../actors/inspection/command-recorder.ts'
 import { encodeWebSocketTextFrame } from '../../realtime/websocket-text-frame.ts'
 
 /** The frames of a command, built and encoded once for all watchers of a node. */

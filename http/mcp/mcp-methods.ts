@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { SECOND } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { describeBuilder } from '../../tools/community/foreign-text.ts'
+import { describeToolBuilder } from '../../tools/community/model-safe-text.ts'
 import type { Tool } from '../../tools/define-tool.ts'
 import { hasKeyScope } from '../auth/key-permissions.ts'
 import { bodyTooLargeError } from '../plugins/body-parser.ts'
@@ -16,7 +16,7 @@ import {
 } from './mcp-protocol.ts'
 import {
   createMcpReplyWriter,
-  sendEmptySubscription,
+  sendEmptyMcpSubscription,
   sendMcpJson,
   toMcpResult,
   toMcpServerInfo,
@@ -104,7 +104,7 @@ export function createMcpMethods(app: FastifyInstance, endpoint: McpEndpoint): A
           }),
         )
       case 'modern subscriptions/listen':
-        return sendEmptySubscription(reply, message, config)
+        return sendEmptyMcpSubscription(reply, message, config)
       case 'legacy initialize':
         return writer.send(
           resultText(message, {
@@ -169,7 +169,7 @@ async function callTool(
     const call = { slug, args: args as Record<string, unknown>, meta: message.meta }
     const answer = await services.calls.refuel(toMcpCallRequest(request, reply, call), progress)
     const isForeign = tool.community !== undefined
-    const builder = isForeign ? describeBuilder(services.catalogue.toEntry(tool)) : null
+    const builder = isForeign ? describeToolBuilder(services.catalogue.toEntry(tool)) : null
     return toMcpToolCallResult(answer, builder)
   } catch (error) {
     services.plane.storage.failed(error)

@@ -79,7 +79,7 @@ export function sendMcpJson(reply: FastifyReply, status: number, text: string): 
 }
 
 /** Answers `subscriptions/listen`: the list of tools never changes while a station runs, so nothing follows. */
-export function sendEmptySubscription(
+export function sendEmptyMcpSubscription(
   reply: FastifyReply,
   request: McpRequest,
   config: Pick<HttpConfig, 'version'>,

@@ -55,7 +55,7 @@ export interface OpenApiDocument {
   [extension: `x-${string}`]: unknown
 }
 
-export const schemaComponent = (name: string) => ({ $ref: `#/components/schemas/${name}` })
+export const schemaComponentRef = (name: string) => ({ $ref: `#/components/schemas/${name}` })
 export const jsonContent = (schema: JsonSchema): Record<string, MediaType> => ({
   'application/json': { schema },
 })

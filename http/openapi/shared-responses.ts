@@ -5,7 +5,7 @@ import type {
   OpenApiOperation,
   OpenApiResponse,
 } from './openapi-document-types.ts'
-import { schemaComponent } from './openapi-document-types.ts'
+import { schemaComponentRef } from './openapi-document-types.ts'
 
 /** Headers and refusals that many operations share, as named components. */
 
@@ -15,7 +15,7 @@ const header = (description: string, example: string | number) => ({
   example,
 })
 
-export const DOCUMENT_HEADERS = {
+export const OPENAPI_SHARED_HEADERS = {
   XRequestId: header(
     'The id of this request, in every answer. Problems repeat it as `instance`, the log of the operator as `reqId`.',
     '5f0c6e0a-8a0f-4b0e-9a53-0f6a3f0c2b11',
@@ -45,7 +45,7 @@ export const DOCUMENT_HEADERS = {
   ),
 } as const
 
-type HeaderName = keyof typeof DOCUMENT_HEADERS
+type HeaderName = keyof typeof OPENAPI_SHARED_HEADERS
 
 const headers = (names: Readonly<Record<string, HeaderName>>) =>
   Object.fromEntries(
@@ -68,7 +68,7 @@ const problem = (
   headers: headers({ ...EVERYWHERE, ...more }),
   content: {
     'application/problem+json': {
-      schema: schemaComponent(schema),
+      schema: schemaComponentRef(schema),
       example: exampleProblem(code),
     },
   },
@@ -88,7 +88,7 @@ function exampleProblem(code: keyof typeof ERROR_DEFINITIONS) {
   }
 }
 
-export const DOCUMENT_RESPONSES: Readonly<Record<string, OpenApiResponse>> = {
+export const OPENAPI_SHARED_RESPONSES: Readonly<Record<string, OpenApiResponse>> = {
   Refused: problem('The request was refused; `code` says why.', 'invalid_input'),
   PaymentRequired: problem(
     'Money is missing, or a limit in money was reached. Pay as a header or `accepts` says and repeat the request, fund the agent at `fund_url`, or raise the budget of the task. A refusal by a limit of the owner has no payment headers and no `accepts`.',
@@ -133,7 +133,7 @@ const AcceptedPayment = {
 export const PAYMENT_REQUIRED_SCHEMA: JsonSchema = {
   description: 'A problem, with the price in the form of x402 version 1.',
   allOf: [
-    schemaComponent('Problem'),
+    schemaComponentRef('Problem'),
     {
       type: 'object',
       properties: {
@@ -186,7 +186,10 @@ const successHeaders = ({ method, pays, limited }: DocumentedRoute) =>
 const SHARED_HEADERS = ['idempotency-key', 'x-task-id', 'x-ghost-mode', 'x-backpack-id']
 
 /** Refers to the request headers that many operations take, and describes each once. */
-export function shareRequestHeaders(document: OpenApiDocument, operation: OpenApiOperation): void {
+export function moveRequestHeadersToOpenApiComponents(
+  document: OpenApiDocument,
+  operation: OpenApiOperation,
+): void {
   if (operation.parameters === undefined) return
   operation.parameters = operation.parameters.map((parameter) => {
     if ('$ref' in parameter || !SHARED_HEADERS.includes(parameter.name)) return parameter

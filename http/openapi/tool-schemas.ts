@@ -1,9 +1,9 @@
 import { LIMITS } from '../../core/limits.ts'
 import { describedInputOf } from '../../tools/described-tool-input.ts'
 import type { Tool } from '../../tools/define-tool.ts'
-import { jsonContent, schemaComponent, toComponentName } from './openapi-document-types.ts'
+import { jsonContent, schemaComponentRef, toComponentName } from './openapi-document-types.ts'
 import type { JsonSchema, MediaType } from './openapi-document-types.ts'
-import { describePrice } from './payment-info.ts'
+import { describePrice } from './openapi-payment-info.ts'
 
 /** Components of the catalogue: the call, the input and the reply of each tool, from its own schemas. */
 
@@ -13,7 +13,7 @@ interface ObjectSchema {
   readonly additionalProperties?: unknown
 }
 
-const DRY_RUN = { dry_run: schemaComponent('DryRun') }
+const DRY_RUN = { dry_run: schemaComponentRef('DryRun') }
 
 /** Fields that every reply has beside the output of its tool. */
 export const REPLY_FIELDS = {
@@ -21,9 +21,9 @@ export const REPLY_FIELDS = {
     type: 'boolean',
     description: 'This paid call was counted in public trending.',
   },
-  ghost_protocol: schemaComponent('GhostProtocol'),
-  hive: schemaComponent('HiveExcerpts'),
-  _meta: schemaComponent('CallMeta'),
+  ghost_protocol: schemaComponentRef('GhostProtocol'),
+  hive: schemaComponentRef('HiveExcerpts'),
+  _meta: schemaComponentRef('CallMeta'),
 }
 
 /** Components that do not depend on the catalogue. */
@@ -108,13 +108,13 @@ const SHARED_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
     minItems: 1,
     maxItems: LIMITS.pipelineCalls,
     description: 'The calls of a batch; they run in parallel.',
-    items: schemaComponent('ToolCall'),
+    items: schemaComponentRef('ToolCall'),
   },
   PipelineStreamCall: {
     type: 'object',
     description: 'A batch whose answers are streamed.',
     required: ['tool', 'calls'],
-    properties: { tool: { const: 'pipeline' }, calls: schemaComponent('PipelineCalls') },
+    properties: { tool: { const: 'pipeline' }, calls: schemaComponentRef('PipelineCalls') },
   },
   PipelineReply: {
     type: 'object',
@@ -130,10 +130,10 @@ const SHARED_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
           properties: {
             tool: { type: 'string' },
             ok: { type: 'boolean' },
-            result: { anyOf: [schemaComponent('ToolReply'), { type: 'null' }] },
+            result: { anyOf: [schemaComponentRef('ToolReply'), { type: 'null' }] },
             cost_usdc: { type: 'number' },
             ms: { type: 'integer' },
-            error: schemaComponent('Problem'),
+            error: schemaComponentRef('Problem'),
           },
         },
       },
@@ -178,7 +178,7 @@ export function toolSchemas(tools: readonly Tool[]): Record<string, JsonSchema> 
       properties: {
         tool: { type: 'string', const: tool.slug, description: 'The tool.' },
         ...fields,
-        params: schemaComponent('MoreToolFields'),
+        params: schemaComponentRef('MoreToolFields'),
         ...DRY_RUN,
       },
       additionalProperties: false,
@@ -189,9 +189,9 @@ export function toolSchemas(tools: readonly Tool[]): Record<string, JsonSchema> 
       properties: { ...output.properties, ...REPLY_FIELDS },
       required: [...(output.required ?? []), 'echo_recycled', 'ghost_protocol', '_meta'],
     }
-    mapping[tool.slug] = schemaComponent(names.call).$ref
-    calls.push(schemaComponent(names.call))
-    replies.push(schemaComponent(names.reply))
+    mapping[tool.slug] = schemaComponentRef(names.call).$ref
+    calls.push(schemaComponentRef(names.call))
+    replies.push(schemaComponentRef(names.reply))
   }
   schemas['ToolCall'] = {
     description:
@@ -213,8 +213,8 @@ export const toolCallExamples = (tools: readonly Tool[]): NonNullable<MediaType[
   )
 
 /** The content of a success: the reply, or the quote of a dry run. */
-export const replyOrQuote = (reply: string): Record<string, MediaType> =>
-  jsonContent({ anyOf: [schemaComponent(reply), schemaComponent('QuoteResponse')] })
+export const openApiReplyOrQuoteContent = (reply: string): Record<string, MediaType> =>
+  jsonContent({ anyOf: [schemaComponentRef(reply), schemaComponentRef('QuoteResponse')] })
 
 /** The schema as JSON says it: TypeBox marks its schemas with hidden members. */
 const plain = (schema: unknown): JsonSchema => JSON.parse(JSON.stringify(schema)) as JsonSchema

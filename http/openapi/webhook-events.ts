@@ -1,6 +1,6 @@
-import { COMMUNITY_TOOL_STATES } from '../../domain/community-tool.ts'
+import { COMMUNITY_TOOL_STATES } from '../../domain/community-tool-record.ts'
 import type { JsonSchema, OpenApiPathItem } from './openapi-document-types.ts'
-import { schemaComponent, toComponentName } from './openapi-document-types.ts'
+import { schemaComponentRef, toComponentName } from './openapi-document-types.ts'
 
 /** The events that webhooks and pagers receive (decisions 41 and 42), for the section `webhooks`. */
 
@@ -24,7 +24,7 @@ const CALL_FIELDS = {
   cost_usdc: usdc('What was charged.'),
   ms: { type: 'integer', description: 'How long the tool ran.' },
   status: { type: 'string', enum: ['ok', 'failed'], description: 'How it ended.' },
-  code: schemaComponent('ErrorCode'),
+  code: schemaComponentRef('ErrorCode'),
 }
 const CALL_REQUIRED = ['call_id', 'backpack_id', 'tool', 'rail', 'cost_usdc', 'ms', 'status']
 const CALL = {
@@ -312,7 +312,7 @@ const WEBHOOK_EVENTS: Readonly<Record<string, WebhookEvent>> = {
 const webhookComponentName = (type: string) => `${toComponentName(type.replace('.', '_'))}Event`
 
 /** The body of a delivery of each event. */
-export const webhookSchemas = (): Record<string, JsonSchema> =>
+export const webhookEventBodySchemas = (): Record<string, JsonSchema> =>
   Object.fromEntries(
     Object.entries(WEBHOOK_EVENTS).map(([type, { summary, fields, required }]) => [
       webhookComponentName(type),
@@ -371,7 +371,7 @@ export const webhookOperations = (): Record<string, OpenApiPathItem> =>
             required: true,
             content: {
               'application/json': {
-                schema: schemaComponent(webhookComponentName(type)),
+                schema: schemaComponentRef(webhookComponentName(type)),
                 example: {
                   type,
                   timestamp: '2026-11-23T12:00:00.000Z',

@@ -14,12 +14,12 @@ import {
 import { extractApiKey } from '../auth/request-api-key-extraction.ts'
 import { hasKeyScope, hasSpendingCap } from '../auth/key-permissions.ts'
 import { createApiKeyVerifier } from '../auth/api-key-verifier.ts'
-import { createOwnerAccess } from '../auth/owner-access.ts'
+import { createOwnerSessionAccess } from '../auth/owner-session-access.ts'
 import { assertAgentNotFrozen } from '../../actors/commands/agent-freeze-commands.ts'
 import { assertOperatorAccess } from '../auth/operator-access.ts'
 import type { HttpServices } from '../http-config-and-service-types.ts'
 import type { RouteAuth } from '../fastify-augmentation.ts'
-import type { RequestStep } from './request-steps.ts'
+import type { RequestHook } from './request-hooks.ts'
 
 /** Authentication and authorisation of every request. */
 
@@ -30,8 +30,8 @@ const ROUTE_AUTHS: readonly RouteAuth[] = ['none', 'optional', 'key', 'operator'
  * Returns what identifies the caller before anything else is parsed. This authenticates and `createAuthorisation`
  * decides; the rate limits run between them, so that refused callers count too.
  */
-export function createAuthentication(app: FastifyInstance, services: HttpServices): RequestStep {
-  const owners = createOwnerAccess({
+export function createAuthentication(app: FastifyInstance, services: HttpServices): RequestHook {
+  const owners = createOwnerSessionAccess({
     keys: services.keys,
     sessions: services.ownerSessions,
     mail: services.owners.mail,
@@ -81,7 +81,7 @@ function identifyCaller(request: FastifyRequest, key: ApiKeyRecord | null): void
 
 /** Returns what throws 401 without a working key where one is required, and 403 without the scope. */
 export const createAuthorisation =
-  (services: HttpServices): RequestStep =>
+  (services: HttpServices): RequestHook =>
   (request) => {
     assertKeyStatus(request, services)
     if (boundBackpackIdOf(request) !== null || isRefusedToFrozen(request))

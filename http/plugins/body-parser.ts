@@ -7,7 +7,7 @@ import {
   findUnsafeIntegers,
 } from '../../core/validation/unsafe-json-integers.ts'
 import { escapeJsonPointer } from '../../core/validation/validation-errors.ts'
-import type { RequestStep } from './request-steps.ts'
+import type { RequestHook } from './request-hooks.ts'
 
 /** The 413 error for a body or text above its limit. */
 export const bodyTooLargeError = (limitBytes: number, what = 'The body'): ServiceError =>
@@ -80,7 +80,7 @@ export function installBodyParser(app: FastifyInstance): void {
  * Refuses what cannot be read. Fastify closes the connection when a parser fails, with the pipelined requests
  * behind it; the parser has read the whole body, so the request is refused here like any other invalid input.
  */
-export const assertReadable: RequestStep = (request) => {
+export const assertBodyReadable: RequestHook = (request) => {
   if (request.bodyError !== null) throw request.bodyError
   checkQuery(request.query)
   // An absent body counts as an empty object, so that the schema names the missing fields.

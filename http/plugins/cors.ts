@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import type { RequestStep } from './request-steps.ts'
+import type { RequestHook } from './request-hooks.ts'
 
 /** CORS headers of the public API. */
 
@@ -34,7 +34,7 @@ const ALLOWED_HEADERS = [
 ].join(', ')
 
 /** Allows any origin, since the API uses no cookies. Set early, because streams skip `onSend`. */
-export const setCorsHeaders: RequestStep = (request, reply) => {
+export const setCorsHeaders: RequestHook = (request, reply) => {
   if (!PUBLIC_PATHS.test(request.url)) return
   reply.header('access-control-allow-origin', '*')
   reply.header('access-control-expose-headers', EXPOSED_HEADERS)

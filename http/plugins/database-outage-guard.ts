@@ -3,7 +3,7 @@ import { SECOND } from '../../core/clock.ts'
 import { createIntervalWhileNeeded } from '../../core/concurrency/interval-while-needed.ts'
 import { ServiceError } from '../../core/errors.ts'
 import type { HttpServices } from '../http-config-and-service-types.ts'
-import type { RequestStep, ResponseStep } from './request-steps.ts'
+import type { RequestHook, ResponseHook } from './request-hooks.ts'
 import { sendProblemDetails } from './error-handler.ts'
 
 /** Fails waiting requests early when Postgres hangs. */
@@ -19,7 +19,7 @@ const OUTAGE_TIMEOUT_MS = 1.6 * SECOND
 export function createDatabaseOutageGuard(
   app: FastifyInstance,
   { clock, config, plane }: HttpServices,
-): { watch: RequestStep; leaveToTool: RequestStep; forget: ResponseStep } {
+): { watch: RequestHook; leaveToTool: RequestHook; forget: ResponseHook } {
   const waiting = new Map<FastifyReply, number>()
   const check = () => {
     const silent = !plane.bus.healthy()

@@ -2,13 +2,13 @@ import type { FastifyInstance } from 'fastify'
 import { collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import { toUsdc } from '../../core/money.ts'
 import type { HttpServices } from '../http-config-and-service-types.ts'
-import type { ResponseStep } from './request-steps.ts'
+import type { ResponseHook } from './request-hooks.ts'
 
 /**
  * Returns what measures request durations, by route pattern and never by raw address. Only the operator reads
  * `/metrics`.
  */
-export function installHttpRequestMetrics(app: FastifyInstance): ResponseStep {
+export function installHttpRequestMetrics(app: FastifyInstance): ResponseHook {
   const registry = new Registry()
   measureSettlements(registry, app.services)
   measureStreams(registry, app.services)

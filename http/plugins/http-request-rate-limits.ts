@@ -6,7 +6,7 @@ import { LIMITS, TOKEN_BUCKET_RATES, type TokenBucketClass } from '../../core/li
 import type { OnboardingAdmission } from '../../payments/limits/onboarding-rate-limit.ts'
 import type { HttpServices } from '../http-config-and-service-types.ts'
 import { hasKeyScope } from '../auth/key-permissions.ts'
-import type { RequestStep } from './request-steps.ts'
+import type { RequestHook } from './request-hooks.ts'
 
 /** Request rate limits, counted in Redis and per node while Redis is down. */
 
@@ -71,7 +71,7 @@ interface RateBucket {
  * Installs token buckets of `burst` requests that refill in `burst / perSecond` seconds; returns what counts
  * each request.
  */
-export function installRateLimits(app: FastifyInstance, services: HttpServices): RequestStep {
+export function installRateLimits(app: FastifyInstance, services: HttpServices): RequestHook {
   const { config, newcomers, plane } = services
   const withTimeout = createRedisTimeout()
   const buckets = Object.fromEntries(

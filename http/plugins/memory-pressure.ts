@@ -2,7 +2,7 @@ import { getHeapStatistics } from 'node:v8'
 import { SECOND } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import type { HttpServices } from '../http-config-and-service-types.ts'
-import type { RequestStep } from './request-steps.ts'
+import type { RequestHook } from './request-hooks.ts'
 
 /** Refuses new requests while the heap is nearly full. */
 
@@ -16,7 +16,7 @@ const HEALTH_PATH = '/api/network/health'
 export function createMemoryPressureGuard(
   { clock }: Pick<HttpServices, 'clock'>,
   heap: () => { used_heap_size: number; heap_size_limit: number } = getHeapStatistics,
-): RequestStep {
+): RequestHook {
   let isFull = false
   let nextSampleAt = -Infinity
   return (request) => {

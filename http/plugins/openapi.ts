@@ -5,8 +5,8 @@ import { MINUTE } from '../../core/clock.ts'
 import { asMicros } from '../../core/money.ts'
 import { selectToolsForModels } from '../../tools/tools-shown-to-models.ts'
 import { createCachedDocument } from '../cached-document.ts'
-import { withCommunityOperations } from '../openapi/community-operations.ts'
-import { completeOpenApiDocument } from '../openapi/complete-document.ts'
+import { withCommunityToolOperations } from '../openapi/openapi-community-tool-operations.ts'
+import { completeOpenApiDocument } from '../openapi/complete-openapi-document.ts'
 import type { OpenApiDocument } from '../openapi/openapi-document-types.ts'
 import type { DocumentedRoute } from '../openapi/shared-responses.ts'
 import { errorResponses } from '../schemas/shared-schemas.ts'
@@ -140,7 +140,7 @@ export async function installOpenApi(
       type: 'application/json; charset=utf-8',
       read: () =>
         JSON.stringify(
-          withCommunityOperations({
+          withCommunityToolOperations({
             document: app.openApiDocument(),
             // Models read it.
             entries: selectToolsForModels(catalogue.entries(), { community }),

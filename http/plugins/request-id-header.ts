@@ -1,4 +1,4 @@
-import type { RequestStep } from './request-steps.ts'
+import type { RequestHook } from './request-hooks.ts'
 
 /** Names the request in every answer. */
 
@@ -9,5 +9,5 @@ export const REQUEST_ID_HEADER = 'x-request-id'
  * reply, so that refusals, 304 and streams have it too; input that never becomes a request gets one from
  * `toRawErrorResponse`.
  */
-export const setRequestIdHeader: RequestStep = (request, reply) =>
+export const setRequestIdHeader: RequestHook = (request, reply) =>
   void reply.header(REQUEST_ID_HEADER, request.id)

@@ -1,5 +1,5 @@
 import type { FastifyServerOptions } from 'fastify'
-import type { ResponseStep } from './request-steps.ts'
+import type { ResponseHook } from './request-hooks.ts'
 
 /** The request log: JSON lines without credentials. */
 
@@ -32,7 +32,7 @@ export const createLoggerOptions = (
 })
 
 /** Logs one line per request, after its response. */
-export function createRequestLog(): ResponseStep {
+export function createRequestLog(): ResponseHook {
   let served = 0
   return (request, reply) => {
     const { statusCode: status } = reply

@@ -123,7 +123,7 @@ export const CallAttestationSchema = Type.Object({
   ),
 })
 
-export const presentLeaf = (leaf: PublicLeaf): Static<typeof FeeLeafSchema> => ({
+export const toFeeLeafView = (leaf: PublicLeaf): Static<typeof FeeLeafSchema> => ({
   index: leaf.index,
   leaf: leaf.text,
   leaf_hash: leaf.hash.toString('base64'),
@@ -132,7 +132,7 @@ export const presentLeaf = (leaf: PublicLeaf): Static<typeof FeeLeafSchema> => (
   amount_usdc: toUsdc(leaf.amount),
 })
 
-export const presentHead = (
+export const toTreeHeadView = (
   { size, root, at, note }: SignedTreeHead,
   keys: string[],
 ): Static<typeof TreeHeadSchema> => ({
@@ -146,7 +146,7 @@ export const presentHead = (
 /** Kinds of movements into the fees. */
 const INCOME_KIND = /(^|_)fee$/
 
-export const presentAttestationSummary = (
+export const toAttestationSummaryView = (
   { totals, rewinds, head }: AttestationSummary,
   emptyRoot: Buffer,
 ): Static<typeof AttestationSummarySchema> => {

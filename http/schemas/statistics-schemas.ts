@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox'
 import { toUsdc } from '../../core/money.ts'
 import { AGENT_MILESTONES, describeMilestone } from '../../domain/agent-milestones.ts'
-import { AGENT_TIERS, toTier } from '../../domain/agent-tiers.ts'
+import { AGENT_TIERS, toTier } from '../../domain/leaderboard-tiers.ts'
 import type { Dated } from '../../memory/statistics/public-statistics.ts'
 import type { PostedMilestone } from '../../persistence/statistics/milestone-store.ts'
 import type {
@@ -55,7 +55,7 @@ export const RankedAgentSchema = Type.Object(
 )
 
 /** The figures as `/api/stats` and its stream send them. */
-export const presentStationStats = (
+export const toStationStatsView = (
   { at, value }: Dated<StationTotals>,
   tools: number,
 ): Static<typeof StationStatsSchema> => {
@@ -78,7 +78,7 @@ export const presentStationStats = (
 }
 
 /** Agents of a ranking, highest score first. */
-export const presentRankedAgents = (
+export const toRankedAgentViews = (
   agents: readonly ScoredAgent[],
   publicUrl: string,
 ): Static<typeof RankedAgentSchema>[] =>
@@ -108,7 +108,7 @@ export const MilestoneSchema = Type.Object(
 )
 
 /** A milestone as the feeds have it. */
-export const presentMilestone = ({
+export const toMilestoneView = ({
   agentId,
   name,
   milestone,

@@ -4,7 +4,7 @@ import { SECOND } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { errorResponses } from '../schemas/shared-schemas.ts'
-import { presentStationStats } from '../schemas/statistics-schemas.ts'
+import { toStationStatsView } from '../schemas/statistics-schemas.ts'
 import { onReplyClosed, openSseStream, type SseStream } from './sse-stream.ts'
 
 /** The stream of the station's figures as server-sent events (decision 43). */
@@ -83,7 +83,7 @@ export const liveStatisticsRoutes: FastifyPluginAsyncTypebox = async (app) => {
   }
 
   const readStats = async () =>
-    presentStationStats(await statistics.totals(), catalogue.list().total)
+    toStationStatsView(await statistics.totals(), catalogue.list().total)
 
   /** Sends the figures if one has changed. An unreachable database sends nothing. */
   async function broadcast(): Promise<void> {

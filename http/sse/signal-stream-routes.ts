@@ -9,7 +9,7 @@ import {
   assertChannelReadable,
   PULSES_CHANNEL,
 } from '../../realtime/signal-channel-names.ts'
-import { toSignalSseEvent } from '../../realtime/event-views.ts'
+import { toSignalSseEvent } from '../../realtime/realtime-event-views.ts'
 import { extractApiKey } from '../auth/request-api-key-extraction.ts'
 import { toHttpServiceError } from '../plugins/error-handler.ts'
 import { errorResponses } from '../schemas/shared-schemas.ts'

@@ -15,7 +15,7 @@ import {
   type WsCloseCode,
   type ClientFrame,
   type UnvalidatedClientFrame,
-} from './websocket-client-frames.ts'
+} from './websocket-frames-from-clients.ts'
 import { startSocketHeartbeat } from './websocket-heartbeat.ts'
 import { createWsFrameWriter } from './websocket-frame-writer.ts'
 import { acquireStreamSlot, type StreamSlot } from './websocket-stream-slot.ts'

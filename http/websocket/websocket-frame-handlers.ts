@@ -15,7 +15,7 @@ import {
 } from '../auth/request-backpack-and-key-binding-check.ts'
 import { callFingerprintKeyOf, hmacFingerprint } from '../idempotency.ts'
 import { hasKeyScope } from '../auth/key-permissions.ts'
-import type { ClientFrame, ClientFrameType } from './websocket-client-frames.ts'
+import type { ClientFrame, ClientFrameType } from './websocket-frames-from-clients.ts'
 import type { SocketSubscriptions } from './websocket-subscriptions.ts'
 
 /** The caller behind a socket, and how to respond to it. */

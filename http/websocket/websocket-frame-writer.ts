@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream'
 import type { WebSocket } from 'ws'
 import type { EncodedWebSocketAndSseEvents } from '../../realtime/encoded-websocket-and-sse-events.ts'
-import { WS_CLOSE_CODES, type WsCloseCode } from './websocket-client-frames.ts'
+import { WS_CLOSE_CODES, type WsCloseCode } from './websocket-frames-from-clients.ts'
 
 /** Writes frames to a socket, and handles readers that are too slow. */
 export interface WsFrameWriter {

@@ -7,7 +7,7 @@ import {
   WS_CLOSE_CODES,
   parseClientFrame,
   type UnvalidatedClientFrame,
-} from './websocket-client-frames.ts'
+} from './websocket-frames-from-clients.ts'
 import type { WsFrameWriter } from './websocket-frame-writer.ts'
 import { createWsFrameRateLimiter } from './websocket-frame-rate-limiter.ts'
 

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net'
 import type { ApiKeyRecord, ApiKeyStore } from '../../persistence/agents/api-key-store.ts'
 import type { StreamEndReason } from '../../realtime/open-stream-registry.ts'
 import type { RealtimeService } from '../../realtime/realtime-service.ts'
-import { WS_CLOSE_CODES } from './websocket-client-frames.ts'
+import { WS_CLOSE_CODES } from './websocket-frames-from-clients.ts'
 import { toStreamApiKey } from '../stream-api-key-and-cursor.ts'
 import type { WsFrameWriter } from './websocket-frame-writer.ts'
 

@@ -9,14 +9,14 @@ import {
   inboxChannelOf,
   PULSES_CHANNEL,
 } from '../../realtime/signal-channel-names.ts'
-import type { HeardAgent } from '../../realtime/heard-agents.ts'
+import type { AgentEventStorageLease } from '../../realtime/agent-event-storage-leases.ts'
 import type { RealtimeService } from '../../realtime/realtime-service.ts'
 import {
   toOutboxEventFrame,
   isEventVisibleToBackpackKey,
   toSignalFrame,
-} from '../../realtime/event-views.ts'
-import { WS_CLOSE_CODES } from './websocket-client-frames.ts'
+} from '../../realtime/realtime-event-views.ts'
+import { WS_CLOSE_CODES } from './websocket-frames-from-clients.ts'
 import type { WsFrameWriter } from './websocket-frame-writer.ts'
 
 /** The subscriptions of one socket, live and resumed. */
@@ -60,7 +60,7 @@ export function createSocketSubscriptions(
   const facts = realtime.listeners.facts(out.sendEvent, failed, isVisible)
   const pulses = realtime.listeners.pulses(out.sendLatest, failed)
   let ended = false
-  let heard: HeardAgent | null = null
+  let heard: AgentEventStorageLease | null = null
 
   function listen(channel: string): void {
     if (ended || open.has(channel)) return

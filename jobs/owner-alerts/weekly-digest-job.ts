@@ -7,7 +7,7 @@ import type {
   DigestRecipient,
   WeeklyDigestStore,
 } from '../../persistence/notifications/weekly-digest-store.ts'
-import type { PeriodFiguresReader } from '../../persistence/statement/weekly-digest-figures.ts'
+import type { PeriodFiguresReader } from '../../persistence/account-statement/weekly-digest-figures.ts'
 import { createFailureTransitionLog, createPollingLoop, type PollingLoop } from '../polling-loop.ts'
 import { formatWeeklyDigest, isQuietWeek } from './weekly-digest-text.ts'
 

@@ -1,7 +1,7 @@
 import { DAY, utcDay } from '../../core/clock.ts'
 import { sumMicros, toUsdc, type Micros } from '../../core/money.ts'
 import { toSingleLine } from '../../domain/notification-channel-types.ts'
-import type { AgentPeriodFigures } from '../../persistence/statement/weekly-digest-figures.ts'
+import type { AgentPeriodFigures } from '../../persistence/account-statement/weekly-digest-figures.ts'
 import type { OwnerAlertText } from './owner-alert-texts.ts'
 
 /** Writes the weekly digest of an agent. */

@@ -1,7 +1,7 @@
 import { SECOND, type Clock } from '../../core/clock.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { rateLimitError } from '../../core/rate-limit-error.ts'
-import type { EndpointProbe } from '../../domain/payable-endpoints.ts'
+import type { EndpointProbe } from '../../domain/payable-endpoint-offers.ts'
 import type { HostProbeStore } from '../../persistence/x402/host-probe-store.ts'
 import type { ProbeEndpoint } from '../../providers/x402/endpoint-probe.ts'
 

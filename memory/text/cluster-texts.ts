@@ -1,5 +1,5 @@
 import type { YieldToEventLoop } from './tokenizer.ts'
-import { termVectorSimilarity, weighTerms, type TermVector } from './tf-idf-term-vectors.ts'
+import { termVectorSimilarity, toTfIdfVectors, type TermVector } from './tf-idf-term-vectors.ts'
 
 /** Clusters texts by similarity. */
 
@@ -24,7 +24,7 @@ export async function clusterTexts(
   { threshold, maxClusters }: { threshold: number; maxClusters: number },
   breathe: YieldToEventLoop,
 ): Promise<TextCluster[]> {
-  const bags = weighTerms(texts.slice(0, MAX_CLUSTERED_TEXTS))
+  const bags = toTfIdfVectors(texts.slice(0, MAX_CLUSTERED_TEXTS))
   const likeness = await likenesses(bags, breathe)
   let groups = bags.map((_, index) => [index])
   // For two clusters: the sum over the pairs of their texts.

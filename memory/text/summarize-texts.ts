@@ -1,5 +1,5 @@
 import type { YieldToEventLoop, TokenizedSentence } from './tokenizer.ts'
-import { termVectorSimilarity, weighTerms, type TermVector } from './tf-idf-term-vectors.ts'
+import { termVectorSimilarity, toTfIdfVectors, type TermVector } from './tf-idf-term-vectors.ts'
 
 /** Extractive summaries of texts. */
 
@@ -41,7 +41,7 @@ export async function summarizeTexts(
   const whole = all.filter(({ sentence }) => new Set(sentence.stems).size >= MIN_SENTENCE_STEMS)
   const candidates = (whole.length === 0 ? all : whole).slice(0, MAX_RANKED_SENTENCES)
   if (candidates.length === 0) return []
-  const bags = weighTerms([...candidates.map(({ sentence }) => sentence.stems), query ?? []])
+  const bags = toTfIdfVectors([...candidates.map(({ sentence }) => sentence.stems), query ?? []])
   const asked = bags.pop() ?? new Map<string, number>()
   const pull =
     query === null ? bags.map(() => 1) : bags.map((bag) => termVectorSimilarity(bag, asked))

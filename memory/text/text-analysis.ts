@@ -12,7 +12,7 @@ const THRESHOLD = 0.12
 const NEUTRAL = 0.2
 
 /** The built-in text analysis (port `text`): rules and counts, no weights, no network. */
-export function createTextAnalysis() {
+export function createRuleBasedTextAnalysis() {
   const reader = createTextTokenizer()
   let sides: Promise<AntonymSidesByStem> | undefined
 

@@ -2,7 +2,7 @@
 export type TermVector = ReadonlyMap<string, number>
 
 /** Weighs stems by tf-idf over the given texts: stems in all of them distinguish none. */
-export function weighTerms(texts: readonly (readonly string[])[]): TermVector[] {
+export function toTfIdfVectors(texts: readonly (readonly string[])[]): TermVector[] {
   const having = new Map<string, number>()
   for (const stems of texts) {
     for (const stem of new Set(stems)) having.set(stem, (having.get(stem) ?? 0) + 1)

@@ -1,7 +1,7 @@
 import { unspentFleetLoans, sumFleetLoansOfCall, type FleetLoan } from '../../domain/fleet-loans.ts'
 import { addMicros, minMicros, subtractMicros, ZERO, type Micros } from '../../core/money.ts'
 import type { InMemoryHold, CommandContext } from '../../actors/aggregate-command-types.ts'
-import { settleDailyQuota } from '../../actors/commands/daily-quota.ts'
+import { settleDailyQuota } from '../../actors/commands/daily-call-and-stored-reply-quotas.ts'
 import type { TaskPassView } from '../../domain/task-passes.ts'
 import type { PriceShare } from '../../core/aggregate-commit-row-types.ts'
 import {

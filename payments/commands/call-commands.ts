@@ -14,7 +14,7 @@ import {
   settleDailyQuota,
   countStoredReplyBytesToday,
   reserveDailyQuota,
-} from '../../actors/commands/daily-quota.ts'
+} from '../../actors/commands/daily-call-and-stored-reply-quotas.ts'
 import { consumeLifetimeFreeCall } from '../../actors/commands/entitlements-aggregate-commands.ts'
 import { isAgentFrozen } from '../../actors/commands/agent-freeze-commands.ts'
 import type { UnstoredResponseReason } from '../../domain/unstored-response-reasons.ts'
@@ -75,13 +75,13 @@ export const admitCallCommand: AggregateCommand<CallAdmissionRequest, AdmitCallR
     const passId = findPayingPass(ctx, asked)
     try {
       if (asked.expiresAt === null) {
-        sendToEveryLimit(ctx, { ...asked, passId }, reserved, 'ASK')
+        sendEventToEverySpendLimit(ctx, { ...asked, passId }, reserved, 'ASK')
         checkDailyQuota(ctx, asked)
         ctx.inMemoryHolds.add(toInMemoryHold(ctx, asked, passId))
       } else {
         assertKeyNotInFlight(ctx, asked)
         assertLoanReceived(ctx, asked)
-        sendToEveryLimit(ctx, { ...asked, passId }, reserved, 'HOLD')
+        sendEventToEverySpendLimit(ctx, { ...asked, passId }, reserved, 'HOLD')
         if (passId !== null) ctx.send('taskPasses', ctx.aggregateId, { type: 'HOLD', passId })
         bookCallHold(ctx, asked, asked.expiresAt)
         reserveDailyQuota(ctx, asked)
@@ -116,7 +116,7 @@ export const quoteCallCommand: AggregateCommand<CallAdmissionRequest, CallQuoteR
     const paying = passId === null ? undefined : openTaskPasses(ctx)[passId]
     const pass = passId === null || paying === undefined ? null : viewTaskPass(ctx, passId, paying)
     try {
-      sendToEveryLimit(ctx, { ...asked, passId }, reserved, 'ASK')
+      sendEventToEverySpendLimit(ctx, { ...asked, passId }, reserved, 'ASK')
       checkDailyQuota(ctx, asked)
       return { refusal: null, pass }
     } catch (error) {
@@ -272,7 +272,7 @@ const toInMemoryHold = (
  * Sends the event to the Backpack, the task and the agent; each checks its limits. A free call spends
  * nothing of the balance, so its `SPEND` ends before the agent. A frozen agent refuses before any limit.
  */
-export function sendToEveryLimit(
+export function sendEventToEverySpendLimit(
   ctx: CommandContext,
   asked: CallAdmissionRequest & { readonly passId: string | null },
   reserved: CreditsHeldByOtherCalls,

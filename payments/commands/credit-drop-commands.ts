@@ -1,7 +1,7 @@
 import { HOUR } from '../../core/clock.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { toUsdc, ZERO, type Micros } from '../../core/money.ts'
-import { DROP_CREDIT_AMOUNT } from '../../domain/pricing.ts'
+import { CREDIT_DROP_AMOUNT } from '../../domain/pricing.ts'
 import type { AggregateCommand, CommandContext } from '../../actors/aggregate-command-types.ts'
 import { toCreditDropRow } from '../../persistence/payments/credit-drop-store.ts'
 import { PROMO_GRANTS_ACCOUNT, agentPromoAccount } from '../ledger-accounts.ts'
@@ -22,7 +22,7 @@ export const openCreditDropCommand: AggregateCommand<Record<string, never>, Cred
   kind: 'drop',
   creates: true,
   apply(ctx) {
-    const [code, slots, credit] = [ctx.aggregateId, LIMITS.dropSlots, DROP_CREDIT_AMOUNT]
+    const [code, slots, credit] = [ctx.aggregateId, LIMITS.dropSlots, CREDIT_DROP_AMOUNT]
     const expiresAt = ctx.now + LIMITS.dropHours * HOUR
     ctx.create('drop', code, { code, slots, credit, at: ctx.now, expiresAt })
     ctx.row('drops', toCreditDropRow({ code, openedAt: ctx.now, expiresAt }))

@@ -44,7 +44,7 @@ export const createFleetCommand: AggregateCommand<CreateFleetInput, void> = {
 }
 
 /** Credits a pool can lend. */
-export const getFleetPoolAggregateCommand: AggregateCommand<
+export const getFleetPoolCreditsCommand: AggregateCommand<
   Record<string, never>,
   PromoCashAmounts
 > = {

@@ -374,6 +374,9 @@ export function applyPaidCallDeliveredToSettlement(
   if (isRunnerOf(ctx, message)) deliverSettlement(ctx, message.settlement, message.callId)
 }
 
-export function applyCallReleasedMessage(ctx: CommandContext, message: PayerCallMessage): void {
+export function applyPaidCallReleasedToSettlement(
+  ctx: CommandContext,
+  message: PayerCallMessage,
+): void {
   if (isRunnerOf(ctx, message)) releaseSettlement(ctx, message.settlement, message.callId)
 }

@@ -11,7 +11,11 @@ import { explainSpendLimitRejection } from '../limits/explain-spend-limit-reject
 import { activeReferrerOf, bookCallPrice } from '../price-split.ts'
 import { findPayingPass } from '../task-pass-payment.ts'
 import { chargePass } from './call-charge.ts'
-import { recordChargedCall, sendToEveryLimit, type SettleCallInput } from './call-commands.ts'
+import {
+  recordChargedCall,
+  sendEventToEverySpendLimit,
+  type SettleCallInput,
+} from './call-commands.ts'
 
 /** Admits and charges a call whose tool has run already, in one command and one commit. */
 
@@ -62,8 +66,8 @@ function spendAtEveryLimit(
   reserved: CreditsHeldByOtherCalls,
   cost: Micros,
 ): void {
-  if (cost !== admission.amount) sendToEveryLimit(ctx, admission, reserved, 'ASK')
-  sendToEveryLimit(ctx, { ...admission, amount: cost }, reserved, 'SPEND')
+  if (cost !== admission.amount) sendEventToEverySpendLimit(ctx, admission, reserved, 'ASK')
+  sendEventToEverySpendLimit(ctx, { ...admission, amount: cost }, reserved, 'SPEND')
 }
 
 function bookSpentPrice(

@@ -19,7 +19,7 @@ import type { WalletStore } from '../../persistence/payments/wallet-store.ts'
 import type {
   DepositMessage as DepositEvent,
   ReversedDepositMessage,
-} from '../commands/agent-deposit-messages.ts'
+} from '../commands/agent-deposit-inbox-messages.ts'
 import {
   agentPendingAccount,
   externalChainAccount,

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { PrivateKeyAccount, TransactionReceipt } from 'viem'
 import type { EvmCall, EvmClient } from '../../chain/evm/evm-client.ts'
-import type { FindSolanaPayment } from '../../chain/solana/find-solana-payment.ts'
+import type { FindSolanaPayment } from '../../chain/solana/find-solana-payment-on-chain.ts'
 import type { Eip3009Token } from '../../chain/evm/eip3009.ts'
 import type { FacilitatorClient } from '../../chain/x402/facilitator-client.ts'
 import { SECOND, type Clock } from '../../core/clock.ts'

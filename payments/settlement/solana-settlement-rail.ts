@@ -2,7 +2,7 @@ import { SolanaUnavailableError } from '../../chain/solana/solana-rpc.ts'
 import type {
   SolanaPaymentStatus,
   FindSolanaPayment,
-} from '../../chain/solana/find-solana-payment.ts'
+} from '../../chain/solana/find-solana-payment-on-chain.ts'
 import {
   FACILITATOR_TIMEOUT_MS,
   FacilitatorUnavailableError,

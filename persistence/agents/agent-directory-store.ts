@@ -1,5 +1,5 @@
 import type { Sql } from '../start-postgres-and-redis.ts'
-import { isPublic } from './public-agents.ts'
+import { isPublic } from './public-agent-sql.ts'
 
 /** The public directory of agents whose owners allow it. */
 

@@ -1,6 +1,6 @@
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
-import { isPublic } from './public-agents.ts'
+import { isPublic } from './public-agent-sql.ts'
 
 /** Signatures of the manifesto, one an agent. */
 

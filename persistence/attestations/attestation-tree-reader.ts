@@ -3,7 +3,7 @@ import {
   foldCompleteSubtree,
   joinSubtrees,
   splitIntoSubtrees,
-  STORED_LEVEL_STEP,
+  STORED_TREE_LEVEL_STEP,
   type CompleteSubtree,
   type LeafRange,
 } from '../../core/attestations/merkle-tree.ts'
@@ -224,7 +224,7 @@ interface StoredHashRow {
 
 /** The stored nodes that a subtree consists of. */
 function toStoredRange({ level, index }: CompleteSubtree) {
-  const above = level % STORED_LEVEL_STEP
+  const above = level % STORED_TREE_LEVEL_STEP
   const count = 2 ** above
   return { level: level - above, first: index * count, count }
 }

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import {
   commitmentOf,
-  toHeadText,
+  formatTreeHead,
   toLeafMinute,
   toLeafOpening,
   toLeafText,
@@ -75,7 +75,7 @@ export const appendFees = ({ sql, sealing, origin }: AttestationWriterDeps) =>
     await insertLeaves(tx, Number(cursor.tree_size), leaves)
     await insertSubtrees(tx, subtrees)
     const root = edgeRoot(edge)
-    const text = toHeadText({ origin: name, size: edge.size, root, at: at.toISOString() })
+    const text = formatTreeHead({ origin: name, size: edge.size, root, at: at.toISOString() })
     const note = signNote(text, await readSigningKeys(tx, sealing, name))
     await tx`insert into attestation_heads (tree_size, root, signed_at, note)
       values (${edge.size}, ${root}, ${at}, ${note})`
@@ -234,7 +234,7 @@ async function insertSubtrees(
 }
 
 /** Records a published head that is not one of this tree. True if it was not known. */
-export async function recordRewind(
+export async function recordAttestationRewind(
   sql: Sql,
   head: { readonly size: number; readonly root: Uint8Array; readonly note: string },
 ): Promise<boolean> {
@@ -246,7 +246,7 @@ export async function recordRewind(
 }
 
 /** Accepts what was found of a restored backup, so that `gas verify` passes. Returns how many heads. */
-export async function acceptRewinds(sql: Sql): Promise<number> {
+export async function acceptAttestationRewinds(sql: Sql): Promise<number> {
   const rows = await sql`
     update attestation_rewinds set accepted_at = now() where accepted_at is null returning 1`
   return rows.length

@@ -26,7 +26,7 @@ const CLAIM_SECONDS = 20
 const MAX_COMPARED = 50
 
 /** Detects texts that are in the Hive, or are being written. */
-export function createHiveTextDuplicateStore(sql: Sql) {
+export function createHiveDuplicateTextStore(sql: Sql) {
   return {
     /** The author's own entry of an equal text. */
     async written({ agentId, isPublic, content }: HiveTextDraft): Promise<ExistingHiveText | null> {
@@ -75,7 +75,7 @@ export function createHiveTextDuplicateStore(sql: Sql) {
     },
   }
 }
-export type HiveTextStore = ReturnType<typeof createHiveTextDuplicateStore>
+export type HiveDuplicateTextStore = ReturnType<typeof createHiveDuplicateTextStore>
 
 /** The type of PostgreSQL's `int4[]`. */
 const INT4_ARRAY_OID = 1007

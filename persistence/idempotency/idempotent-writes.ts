@@ -40,23 +40,23 @@ export interface IdempotentRequest {
   readonly replaySeconds?: number
 }
 
-export interface WriteReply {
+export interface WriteRequestReply {
   readonly status: number
   readonly body: unknown
 }
-export interface IdempotentReply extends WriteReply {
+export interface IdempotentReply extends WriteRequestReply {
   readonly replayed: boolean
   /** Why this reply will not be repeated; absent if it will. */
   readonly notKept?: UnstoredResponseReason
 }
 
-interface StoredReplyWithHash extends WriteReply {
+interface StoredReplyWithHash extends WriteRequestReply {
   readonly hash: string
 }
 
 interface StoredCommandReply {
   readonly requestHash: string
-  readonly response: WriteReply
+  readonly response: WriteRequestReply
 }
 
 /** The receipt of a command in `actors`; passed in, since this layer cannot import it. */
@@ -65,7 +65,7 @@ interface CommandReceipt {
   readonly key: string
   readonly hash: string
   readonly keyId: string | null
-  present(result: unknown): WriteReply
+  present(result: unknown): WriteRequestReply
   stored(reason: UnstoredResponseReason | null): void
 }
 
@@ -73,13 +73,13 @@ export interface IdempotentWrites {
   /** A write by a command: its commit stores the reply. */
   runCommand<R>(
     asked: IdempotentRequest,
-    present: (result: R) => WriteReply,
+    present: (result: R) => WriteRequestReply,
     ask: (options: { receipt?: CommandReceipt; lookedUpAt?: number }) => Promise<R>,
   ): Promise<IdempotentReply>
   /** A write of plain rows: look-up, work and stored reply are one transaction. */
   runTransaction(
     asked: IdempotentRequest,
-    work: (tx: DatabaseTransaction) => Promise<WriteReply>,
+    work: (tx: DatabaseTransaction) => Promise<WriteRequestReply>,
   ): Promise<IdempotentReply>
   /**
    * Work that commits by itself, possibly several times. Its random values are drawn first and
@@ -91,7 +91,10 @@ export interface IdempotentWrites {
    * Work that commits by itself; its reply is stored afterwards. A crash in between, or the same
    * key on two nodes at once, may run it twice: only for idempotent work. One reply is stored.
    */
-  runThenRecord(asked: IdempotentRequest, work: () => Promise<WriteReply>): Promise<IdempotentReply>
+  runThenRecord(
+    asked: IdempotentRequest,
+    work: () => Promise<WriteRequestReply>,
+  ): Promise<IdempotentReply>
 }
 
 /** Work that can be resumed. */
@@ -101,7 +104,7 @@ export interface ResumableWrite<D> {
   /** Draws all random values as plain JSON, including secrets: it is stored encrypted. */
   draw(): D
   /** Skips what an earlier attempt has done; `again` means there may have been one. */
-  work(drawn: D, again: boolean): Promise<WriteReply>
+  work(drawn: D, again: boolean): Promise<WriteRequestReply>
 }
 
 /**
@@ -137,7 +140,7 @@ export function createIdempotentWrites(
   async function keep(
     db: Sql | DatabaseTransaction,
     asked: IdempotentRequest,
-    answer: WriteReply,
+    answer: WriteRequestReply,
     startedMs: number,
   ): Promise<IdempotentReply> {
     const whole = encodeAnswer(asked, answer)
@@ -162,14 +165,14 @@ export function createIdempotentWrites(
   const drafts = createIdempotencyDraftStore(sql, sealing)
   const place = (asked: IdempotentRequest) => [asked.owner, asked.operation, asked.key ?? '']
 
-  function encodeAnswer(asked: IdempotentRequest, { status, body }: WriteReply): string {
+  function encodeAnswer(asked: IdempotentRequest, { status, body }: WriteRequestReply): string {
     if (asked.secret !== true) return JSON.stringify({ status, body })
     const sealed = encryptEnvelope(sealing, JSON.stringify(body), place(asked)).toString('base64')
     return JSON.stringify({ status, body: null, sealed })
   }
 
-  function decodeAnswer(asked: IdempotentRequest, response: string): WriteReply {
-    const stored = JSON.parse(response) as WriteReply & { sealed?: string }
+  function decodeAnswer(asked: IdempotentRequest, response: string): WriteRequestReply {
+    const stored = JSON.parse(response) as WriteRequestReply & { sealed?: string }
     if (stored.sealed === undefined || asked.secret !== true) return stored
     const body = decryptEnvelope(
       sealing,
@@ -185,7 +188,7 @@ export function createIdempotentWrites(
   /** Stores a reply unless another node stored one before; returns the stored one. */
   const keepFirst = (
     asked: IdempotentRequest,
-    answer: WriteReply,
+    answer: WriteRequestReply,
     startedMs: number,
   ): Promise<IdempotentReply> =>
     sql.begin(async (tx) => {
@@ -276,7 +279,7 @@ async function checkReplyQuota(
   return (await reserveDailyStoredReplyBytes(db, agentId, bytes)) ? null : 'daily_bytes'
 }
 
-const toFreshReply = ({ status, body }: WriteReply): IdempotentReply => ({
+const toFreshReply = ({ status, body }: WriteRequestReply): IdempotentReply => ({
   status,
   body,
   replayed: false,

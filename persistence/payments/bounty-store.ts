@@ -1,5 +1,5 @@
 import { asMicros, type Micros } from '../../core/money.ts'
-import { publicAgentsOf } from '../agents/public-agents.ts'
+import { publicAgentIdsSql } from '../agents/public-agent-sql.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** The states of a bounty. */
@@ -81,7 +81,7 @@ const MAX_BOUNTY_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 
 /** Reads bounties; commits write them. */
 export function createBountyStore(sql: Sql) {
-  const columns = sql`b.*, ${publicAgentsOf(sql, sql`b.poster_id`, sql`b.claimed_by`)} as public_agents`
+  const columns = sql`b.*, ${publicAgentIdsSql(sql, sql`b.poster_id`, sql`b.claimed_by`)} as public_agents`
   return {
     async find(bountyId: string): Promise<BountyRecord | null> {
       const [row] = await sql<BountyRow[]>`

@@ -19,7 +19,7 @@ import { tmpdir } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
 import { locatePostgresBinaries } from './locate-postgres-binaries.ts'
 import type { PostgresBinaries } from './locate-postgres-binaries.ts'
-import { chooseDatabaseOsUser, readDirectoryOwner, canEnterDirectory } from './os-user.ts'
+import { chooseDatabaseOsUser, readDirectoryOwner, canOsUserEnterDirectory } from './os-user.ts'
 import type { DatabaseOsUser } from './os-user.ts'
 
 /** The location of a database cluster, with its user and programs. */
@@ -46,7 +46,7 @@ export function locateDatabaseCluster(
   const fallback = chooseDatabaseOsUser()
   const dir = locateClusterDir(home, fallback, log)
   const identity = existsSync(dir) ? readDirectoryOwner(dir) : fallback
-  if (!canEnterDirectory(identity, dirname(dir)))
+  if (!canOsUserEnterDirectory(identity, dirname(dir)))
     throw new Error(`the database's user cannot enter ${dirname(dir)}: choose another DATA_DIR`)
   return {
     dir,
@@ -66,7 +66,7 @@ function locateClusterDir(
   const found = lstatSync(inside, { throwIfNoEntry: false })
   if (found?.isSymbolicLink() === true) return resolve(home, readlinkSync(inside))
   if (found !== undefined) return realpathSync(inside)
-  if (canEnterDirectory(identity, home)) return join(realpathSync(home), CLUSTER_DIR_NAME)
+  if (canOsUserEnterDirectory(identity, home)) return join(realpathSync(home), CLUSTER_DIR_NAME)
   const outside = join(
     FALLBACK_ROOT,
     createHash('sha1').update(home).digest('hex').slice(0, 8),
@@ -164,7 +164,8 @@ export function ensurePostgresSocketDir(cluster: DatabaseClusterLocation): strin
 
 function chooseSocketBase(identity: DatabaseOsUser): string {
   const base = tmpdir()
-  return Buffer.byteLength(base) + 30 <= MAX_SOCKET_DIR_BYTES && canEnterDirectory(identity, base)
+  return Buffer.byteLength(base) + 30 <= MAX_SOCKET_DIR_BYTES &&
+    canOsUserEnterDirectory(identity, base)
     ? base
     : '/tmp'
 }

@@ -29,7 +29,7 @@ export function readDirectoryOwner(dir: string): DatabaseOsUser {
 }
 
 /** Whether the identity can enter the directory, by trying. */
-export const canEnterDirectory = (identity: DatabaseOsUser, dir: string): boolean =>
+export const canOsUserEnterDirectory = (identity: DatabaseOsUser, dir: string): boolean =>
   identity === null || runsSuccessfullyAs(identity, '/bin/sh', ['-c', 'cd -- "$0"', dir])
 
 /** Whether a program runs successfully as that identity. */

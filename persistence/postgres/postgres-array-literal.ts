@@ -32,7 +32,7 @@ export function plainColumnLiteral<T>(
 const SEPARATOR = '\x1f'
 
 /** A column of JSON, which has no control characters: `string_to_array(column, E'\x1f')` is its array. */
-export function joinedJsonColumn<T>(rows: readonly T[], get: (row: T) => string): string {
+export function unitSeparatedJsonColumn<T>(rows: readonly T[], get: (row: T) => string): string {
   let text = ''
   for (let at = 0; at < rows.length; at++)
     text += at === 0 ? get(rows[at] as T) : SEPARATOR + get(rows[at] as T)

@@ -1,5 +1,5 @@
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
-import { publicAgentsOf } from '../agents/public-agents.ts'
+import { publicAgentIdsSql } from '../agents/public-agent-sql.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** What an agent currently looks for; at most one per agent. */
@@ -50,7 +50,7 @@ export function createPulseStore(sql: Sql) {
       const [ms = null, agentId = null] = before?.split(' ') ?? []
       const at = ms === null ? null : new Date(Number(ms))
       const rows = await sql<(PulseRow & { public_agents: string[] })[]>`
-        select *, ${publicAgentsOf(sql, sql`pulses.agent_id`)} as public_agents
+        select *, ${publicAgentIdsSql(sql, sql`pulses.agent_id`)} as public_agents
           from pulses where expires_at > ${now}
            and (${at}::timestamptz is null or (at, agent_id) < (${at}::timestamptz, ${agentId}::uuid))
          order by at desc, agent_id desc limit ${limit}`

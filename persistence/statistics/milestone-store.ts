@@ -1,8 +1,8 @@
-import { AGENT_TIERS } from '../../domain/agent-tiers.ts'
+import { AGENT_TIERS } from '../../domain/leaderboard-tiers.ts'
 import type { AgentMilestone } from '../../domain/agent-milestones.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import { toTextArrayLiteral } from '../postgres/postgres-array-literal.ts'
-import { isPublic } from '../agents/public-agents.ts'
+import { isPublic } from '../agents/public-agent-sql.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** What public agents have reached, posted once each. */
@@ -24,7 +24,7 @@ const POSTED_CALL = 100
  * about after each of its public calls, and the key of the table lets each post exist once. Of several tiers
  * at once only the highest is posted. Private agents have none.
  */
-export async function postMilestones(
+export async function insertReachedMilestones(
   tx: DatabaseTransaction,
   agentIds: readonly string[],
 ): Promise<void> {

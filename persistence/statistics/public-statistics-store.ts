@@ -1,5 +1,5 @@
 import { asMicros, type Micros } from '../../core/money.ts'
-import { isPublic } from '../agents/public-agents.ts'
+import { isPublic } from '../agents/public-agent-sql.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 import { rollUpStatistics } from './roll-up-statistics.ts'
 

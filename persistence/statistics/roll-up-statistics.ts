@@ -1,7 +1,7 @@
 import { CALLER_ERROR_CODES } from '../../core/errors.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
-import { postMilestones } from './milestone-store.ts'
+import { insertReachedMilestones } from './milestone-store.ts'
 
 /** Brings the sums over the ledger, the call log and the calls of community tools up to date. */
 
@@ -17,7 +17,7 @@ export const rollUpStatistics = (sql: Sql) =>
   sql.begin(async (tx) => {
     await tx`select pg_advisory_xact_lock(hashtext('statistics'))`
     await resetAfterRestore(tx)
-    await postMilestones(tx, await addNewRows(tx))
+    await insertReachedMilestones(tx, await addNewRows(tx))
     await tx`delete from statistics_minutes where minute < now() - ${MINUTES_KEPT}::interval`
   })
 

@@ -65,7 +65,7 @@ export interface CommunityCallFailureSample {
 }
 
 /** Calls of a tool that decide about its listing. */
-export interface MeasuredToolCalls {
+export interface CommunityToolListingFigures {
   readonly since: Date
   readonly calls: number
   readonly successes: number
@@ -92,13 +92,13 @@ export function createCommunityCallStore(sql: Sql) {
      * least `calls` of them. Empty if another node has just asked: one of all nodes judges at a time. Its cost
      * depends on the number of tools, not on that of stored calls.
      */
-    async takeRound(calls: number): Promise<Map<string, MeasuredToolCalls>> {
+    async takeRound(calls: number): Promise<Map<string, CommunityToolListingFigures>> {
       const taken = await sql`
         update statistics_cursor set judged_at = now()
          where judged_at < now() - make_interval(secs => ${ROUND_SECONDS})`
       if (taken.count === 0) return new Map()
       await rollUpStatistics(sql)
-      const rows = await sql<(MeasuredToolCalls & { slug: string })[]>`
+      const rows = await sql<(CommunityToolListingFigures & { slug: string })[]>`
         select t.slug, t.measured_from as since, h.calls, h.ok as successes,
                (select count(*)::int from (
                  select from community_tool_payers p where p.slug = t.slug and p.since = t.measured_from

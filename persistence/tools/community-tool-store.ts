@@ -4,9 +4,9 @@ import type {
   CommunityToolRecord,
   CommunityToolReview,
   CommunityToolState,
-} from '../../domain/community-tool.ts'
-import { looksOfToolName } from '../../domain/tool-name-looks.ts'
-import { publicAgentsOf } from '../agents/public-agents.ts'
+} from '../../domain/community-tool-record.ts'
+import { toToolNameSkeleton } from '../../domain/tool-name-look-alikes.ts'
+import { publicAgentIdsSql } from '../agents/public-agent-sql.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Reads the tools that agents sell. Commands write them as rows of `community_tool_changes`. */
@@ -28,7 +28,7 @@ export interface CommunityToolChange extends Omit<
 export const toCommunityToolChangeRow = (change: CommunityToolChange, at: number) => ({
   change_id: change.changeId,
   slug: change.slug,
-  looks: looksOfToolName(change.slug),
+  looks: toToolNameSkeleton(change.slug),
   tool_id: change.toolId,
   builder_id: change.builderId,
   builder_name: change.builderName,
@@ -51,7 +51,7 @@ export const toCommunityToolChangeRow = (change: CommunityToolChange, at: number
 const toIso = (at: number): string => new Date(at).toISOString()
 
 export function createCommunityToolStore(sql: Sql) {
-  const columns = sql`t.*, ${publicAgentsOf(sql, sql`t.builder_id`)} as public_agents`
+  const columns = sql`t.*, ${publicAgentIdsSql(sql, sql`t.builder_id`)} as public_agents`
   return {
     /** Null without a tool of this slug, retired ones included. */
     async find(slug: string): Promise<CommunityToolRecord | null> {

@@ -1,4 +1,4 @@
-import { parseHead } from '../../core/attestations/fee-attestations.ts'
+import { parseTreeHead } from '../../core/attestations/fee-attestations.ts'
 import {
   appendToEdge,
   EMPTY_TREE_EDGE,
@@ -39,7 +39,7 @@ export const ATTESTATION_INVARIANTS: readonly DatabaseInvariant[] = [
   },
 ]
 
-export const ATTESTATION_TREE_RULE = {
+export const ATTESTATION_TREE_INVARIANT = {
   id: 'A2',
   description:
     'the tree over the leaves has the roots of its signed heads, the stored subtrees and the published sums',
@@ -142,7 +142,7 @@ async function checkNotes(sql: Sql, report: Report): Promise<void> {
     const opened = keys
       .map(({ public_key: publicKey, origin: name }) => openNote(note, { name, publicKey }))
       .find((text) => text !== null)
-    const head = opened === undefined ? null : parseHead(opened)
+    const head = opened === undefined ? null : parseTreeHead(opened)
     if (head === null) report({ head: size, why: 'no signature of this station' })
     else if (head.size !== Number(size) || !root.equals(head.root))
       report({ head: size, signed: head.size, why: 'its note says something else' })

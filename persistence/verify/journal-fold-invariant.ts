@@ -19,7 +19,7 @@ import {
  * aggregate; where their file cannot be read, an actor is checked from its next full state on. Memory
  * holds one page and the actors of its aggregates.
  */
-export const JOURNAL_FOLD_RULE = {
+export const JOURNAL_FOLD_INVARIANT = {
   id: 'I10b',
   description:
     'each actor equals the sum of its journal, which has a full state at least every 100 versions',

@@ -1,6 +1,6 @@
 import {
   ATTESTATION_INVARIANTS,
-  ATTESTATION_TREE_RULE,
+  ATTESTATION_TREE_INVARIANT,
   findAttestationTreeViolations,
 } from './attestation-invariants.ts'
 import { CREDIT_INVARIANTS } from './credit-invariants.ts'
@@ -8,9 +8,9 @@ import { FLEET_INVARIANTS } from './fleet-invariants.ts'
 import { COMMUNITY_TOOL_INVARIANTS } from './community-tool-invariants.ts'
 import { HIVE_INVARIANTS } from './hive-invariants.ts'
 import { findJournalArchiveViolations, JOURNAL_ARCHIVE_RULE } from './archived-journal-folds.ts'
-import { findJournalFoldViolations, JOURNAL_FOLD_RULE } from './journal-fold-invariant.ts'
+import { findJournalFoldViolations, JOURNAL_FOLD_INVARIANT } from './journal-fold-invariant.ts'
 import { JOURNAL_INVARIANTS } from './journal-invariants.ts'
-import { MARKETPLACE_INVARIANTS } from './marketplace-invariants.ts'
+import { MEMORY_MARKETPLACE_INVARIANTS } from './memory-marketplace-invariants.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 import { TASK_PASS_INVARIANTS } from './task-pass-invariants.ts'
 import { VAULT_INVARIANTS } from './vault-invariants.ts'
@@ -341,7 +341,7 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
   ...HIVE_INVARIANTS,
   ...COMMUNITY_TOOL_INVARIANTS,
   ...VAULT_INVARIANTS,
-  ...MARKETPLACE_INVARIANTS,
+  ...MEMORY_MARKETPLACE_INVARIANTS,
   ...ATTESTATION_INVARIANTS,
 ]
 
@@ -367,7 +367,7 @@ export function verifyDatabaseInvariants(
         broken: [...rows],
       })
     }
-    const { id, description } = JOURNAL_FOLD_RULE
+    const { id, description } = JOURNAL_FOLD_INVARIANT
     const snapshot = tx as unknown as Sql
     const journal = await findJournalFoldViolations(snapshot, MAX_SAMPLES, archiveDir)
     findings.push({ rule: id, says: description, ...journal })
@@ -379,8 +379,8 @@ export function verifyDatabaseInvariants(
     })
     const tree = await findAttestationTreeViolations(tx as unknown as Sql, MAX_SAMPLES)
     findings.push({
-      rule: ATTESTATION_TREE_RULE.id,
-      says: ATTESTATION_TREE_RULE.description,
+      rule: ATTESTATION_TREE_INVARIANT.id,
+      says: ATTESTATION_TREE_INVARIANT.description,
       ...tree,
     })
     return findings

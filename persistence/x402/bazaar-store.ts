@@ -1,8 +1,8 @@
 import { HOUR, MINUTE } from '../../core/clock.ts'
 import { newUuidV7 } from '../../core/ids.ts'
-import { listProtocols, type BazaarResource } from '../../domain/payable-endpoints.ts'
+import { listProtocols, type BazaarResource } from '../../domain/payable-endpoint-offers.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
-import { listNetworks, toPriceMicros } from './payable-api-store.ts'
+import { listNetworksOfOffers, toLowestOfferPriceMicros } from './payable-api-store.ts'
 
 /** What other Bazaars list, and when they are read. */
 
@@ -36,8 +36,8 @@ export function createBazaarStore(sql: Sql) {
             name: one.name,
             description: one.description,
             tags: one.tags,
-            price_micros: toPriceMicros(one.offers)?.toString() ?? null,
-            networks: listNetworks(one.offers),
+            price_micros: toLowestOfferPriceMicros(one.offers)?.toString() ?? null,
+            networks: listNetworksOfOffers(one.offers),
             protocols: listProtocols(one.offers),
             offers: one.offers,
             created_at: now,

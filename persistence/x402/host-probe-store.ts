@@ -1,4 +1,4 @@
-import type { EndpointProbe } from '../../domain/payable-endpoints.ts'
+import type { EndpointProbe } from '../../domain/payable-endpoint-offers.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** The last probe of each host: the limit and the cache of all callers and nodes. */

@@ -2,7 +2,7 @@ import { LIMITS } from '../../core/limits.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 import {
   fromPayableApiRow,
-  OWN_SOURCE,
+  STATION_LISTING_SOURCE,
   type PayableApi,
   type PayableApiRow,
 } from './payable-api-store.ts'
@@ -62,7 +62,7 @@ export function createPayableApiDirectory(sql: Sql) {
     }
   }
   const bazaarRows = ({ q, network, scheme, payTo, now }: BazaarQuery) => sql`
-    from x402_apis where source = ${OWN_SOURCE} and ${seen(now)} and ${containsWords(q)}
+    from x402_apis where source = ${STATION_LISTING_SOURCE} and ${seen(now)} and ${containsWords(q)}
      and exists (select from jsonb_array_elements(offers) o
        where o->>'protocol' = 'x402'
          and (${network}::text is null or o->>'network' = ${network})

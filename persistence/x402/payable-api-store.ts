@@ -5,14 +5,14 @@ import {
   lowestUsdcPrice,
   type EndpointOffer,
   type EndpointProbe,
-} from '../../domain/payable-endpoints.ts'
+} from '../../domain/payable-endpoint-offers.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** The registry of APIs that ask for a payment, as agents list them; and their probes. */
 
 /** The source of what agents of this station list. */
-export const OWN_SOURCE = 'station'
+export const STATION_LISTING_SOURCE = 'station'
 
 export interface PayableApi {
   readonly apiId: string
@@ -48,7 +48,7 @@ export interface NewPayableApi {
   readonly isProven: boolean
 }
 
-export type ListedPayableApi =
+export type ListPayableApiResult =
   | { readonly kind: 'listed'; readonly api: PayableApi }
   | { readonly kind: 'taken' }
   | { readonly kind: 'full' }
@@ -62,7 +62,7 @@ export function createPayableApiStore(sql: Sql) {
 
   /** Adds a probe and computes the figures that follow from it. */
   async function record(tx: DatabaseTransaction, apiId: string, probe: EndpointProbe) {
-    const [at, price] = [new Date(probe.at), toPriceMicros(probe.offers)]
+    const [at, price] = [new Date(probe.at), toLowestOfferPriceMicros(probe.offers)]
     const isOk = probe.offers.length > 0
     await tx`
       insert into x402_api_probes (api_id, at, ok, latency_ms, price_micros)
@@ -87,7 +87,7 @@ export function createPayableApiStore(sql: Sql) {
     /** Who lists this address here, and whether he has proved that it is his; null for nobody. */
     async ownerOf(url: string): Promise<{ agentId: string; isProven: boolean } | null> {
       const [row] = await sql<{ agent_id: string; verified_at: Date | null }[]>`
-        select agent_id, verified_at from x402_apis where source = ${OWN_SOURCE} and url = ${url}`
+        select agent_id, verified_at from x402_apis where source = ${STATION_LISTING_SOURCE} and url = ${url}`
       return row === undefined
         ? null
         : { agentId: row.agent_id, isProven: row.verified_at !== null }
@@ -97,12 +97,12 @@ export function createPayableApiStore(sql: Sql) {
      * Lists an address, or changes the agent's own listing. Another agent's listing is replaced only by an
      * owner who has just proved the origin, and only while its own was never proved.
      */
-    async put(given: NewPayableApi, now: Date): Promise<ListedPayableApi> {
-      return sql.begin(async (tx): Promise<ListedPayableApi> => {
+    async put(given: NewPayableApi, now: Date): Promise<ListPayableApiResult> {
+      return sql.begin(async (tx): Promise<ListPayableApiResult> => {
         await tx`select pg_advisory_xact_lock(hashtextextended(${`x402 ${given.agentId}`}, 0))`
         const [known] = await tx<{ api_id: string; agent_id: string; verified_at: Date | null }[]>`
           select api_id, agent_id, verified_at from x402_apis
-           where source = ${OWN_SOURCE} and url = ${given.url} for update`
+           where source = ${STATION_LISTING_SOURCE} and url = ${given.url} for update`
         const isOwn = known?.agent_id === given.agentId
         if (known !== undefined && !isOwn) {
           if (!given.isProven || known.verified_at !== null) return { kind: 'taken' }
@@ -114,7 +114,7 @@ export function createPayableApiStore(sql: Sql) {
         const added = await tx`
           insert into x402_apis (api_id, source, agent_id, url, name, declared_micros, created_at,
                                  last_seen_at)
-          values (${apiId}, ${OWN_SOURCE}, ${given.agentId}, ${given.url}, ${given.name},
+          values (${apiId}, ${STATION_LISTING_SOURCE}, ${given.agentId}, ${given.url}, ${given.name},
                   ${given.declaredMicros}, ${now}, ${now})
           on conflict (source, url) do update
             set name = excluded.name, declared_micros = excluded.declared_micros
@@ -204,15 +204,15 @@ const columnsOf = (
   tx: Sql | DatabaseTransaction,
   { offers, description, tags }: EndpointProbe,
 ) => tx`description = ${description}, tags = ${[...tags]}::text[],
-        networks = ${listNetworks(offers)}::text[], protocols = ${listProtocols(offers)}::text[],
+        networks = ${listNetworksOfOffers(offers)}::text[], protocols = ${listProtocols(offers)}::text[],
         offers = ${JSON.stringify(offers)}::text::jsonb`
 
-export const listNetworks = (offers: readonly EndpointOffer[]): string[] => [
+export const listNetworksOfOffers = (offers: readonly EndpointOffer[]): string[] => [
   ...new Set(offers.flatMap(({ network }) => (network === null ? [] : [network]))),
 ]
 
 /** Amounts below a micro-USDC count as one. */
-export function toPriceMicros(offers: readonly EndpointOffer[]): bigint | null {
+export function toLowestOfferPriceMicros(offers: readonly EndpointOffer[]): bigint | null {
   const price = lowestUsdcPrice(offers)
   return price === null || price > MAX_PRICE_USDC ? null : BigInt(Math.ceil(price * 1e6))
 }

@@ -14,7 +14,7 @@ export const ChainNameField = Type.Enum(READABLE_CHAIN_NAMES)
 export const EvmAddressField = Type.String({ pattern: EVM_ADDRESS_PATTERN })
 export const NullableNumber = Type.Union([Type.Number(), Type.Null()])
 export const NullableText = Type.Union([Type.String(), Type.Null()])
-export const ReadableNetworkField = Type.Enum(['mainnet', 'local-devnet'] as const)
+export const NetworkKindField = Type.Enum(['mainnet', 'local-devnet'] as const)
 
 /**
  * Returns the EIP-55 spelling of an address; throws for mixed case with a wrong checksum, which indicates a

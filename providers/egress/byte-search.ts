@@ -1,5 +1,5 @@
 /** Bytes decoded from a text, with the position of each in that text. */
-export interface SourceMappedBytes {
+export interface BytesWithTextPositions {
   readonly bytes: Uint8Array
   /** Start and end of each byte's spelling in the text. */
   readonly starts: Uint32Array
@@ -7,7 +7,7 @@ export interface SourceMappedBytes {
 }
 
 /** Creates a byte buffer with offsets; it never grows beyond `capacity`. */
-export function createSourceMappedByteBuffer(capacity: number) {
+export function createBytesWithTextPositions(capacity: number) {
   const [bytes, starts, ends] = [
     new Uint8Array(capacity),
     new Uint32Array(capacity),
@@ -22,7 +22,7 @@ export function createSourceMappedByteBuffer(capacity: number) {
       length += 1
     },
     last: (): number => (length === 0 ? 0 : (bytes[length - 1] ?? 0)),
-    end: (): SourceMappedBytes => ({
+    end: (): BytesWithTextPositions => ({
       bytes: bytes.subarray(0, length),
       starts: starts.subarray(0, length),
       ends: ends.subarray(0, length),

@@ -1,4 +1,4 @@
-import { forEachByteMatch, type SourceMappedBytes } from './byte-search.ts'
+import { forEachByteMatch, type BytesWithTextPositions } from './byte-search.ts'
 import {
   extractBase64Characters,
   decodeCharacterEscapes,
@@ -74,7 +74,7 @@ function maskSecretBytes(body: Buffer, needles: readonly Buffer[]): Buffer {
 
 function markEncodedMatches(
   spans: RedactedSpans,
-  { bytes, starts, ends }: SourceMappedBytes,
+  { bytes, starts, ends }: BytesWithTextPositions,
   needle: Buffer,
 ): void {
   forEachByteMatch(needle, bytes, (start) =>
@@ -88,7 +88,7 @@ function markEncodedMatches(
  */
 function markBase64Matches(
   spans: RedactedSpans,
-  stream: SourceMappedBytes,
+  stream: BytesWithTextPositions,
   secret: Buffer,
   before: number,
 ): void {

@@ -1,4 +1,4 @@
-import { createSourceMappedByteBuffer, type SourceMappedBytes } from './byte-search.ts'
+import { createBytesWithTextPositions, type BytesWithTextPositions } from './byte-search.ts'
 
 /** Decodes the escapes by which a text may hide a secret. */
 
@@ -19,8 +19,8 @@ interface CharacterEscape {
  * Decodes percent-encoding (also repeated), JSON escapes (`\u0041`, `\x41`, `\/`), HTML character references,
  * and zero bytes between characters as in UTF-16.
  */
-export function decodeCharacterEscapes(text: Uint8Array): SourceMappedBytes {
-  const stream = createSourceMappedByteBuffer(text.length)
+export function decodeCharacterEscapes(text: Uint8Array): BytesWithTextPositions {
+  const stream = createBytesWithTextPositions(text.length)
   for (let at = 0; at < text.length;) {
     const byte = text[at] ?? 0
     const escape = escapeAt(text, at, byte)
@@ -112,8 +112,12 @@ const isSeparator = (byte: number): boolean =>
 const BREAK = 0
 
 /** Returns the hexadecimal digits of a text in lower case, without separators and prefixes (`0x`). */
-export function extractHexDigits({ bytes, starts, ends }: SourceMappedBytes): SourceMappedBytes {
-  const stream = createSourceMappedByteBuffer(bytes.length)
+export function extractHexDigits({
+  bytes,
+  starts,
+  ends,
+}: BytesWithTextPositions): BytesWithTextPositions {
+  const stream = createBytesWithTextPositions(bytes.length)
   for (let at = 0; at < bytes.length; at += 1) {
     const byte = bytes[at] ?? 0
     if (byte === 0x30 && ((bytes[at + 1] ?? 0) | 0x20) === 0x78) at += 1
@@ -133,8 +137,8 @@ export function extractBase64Characters({
   bytes,
   starts,
   ends,
-}: SourceMappedBytes): SourceMappedBytes {
-  const stream = createSourceMappedByteBuffer(bytes.length)
+}: BytesWithTextPositions): BytesWithTextPositions {
+  const stream = createBytesWithTextPositions(bytes.length)
   for (let at = 0; at < bytes.length; at += 1) {
     const byte = bytes[at] ?? 0
     const character = byte === 0x2d ? 0x2b : byte === 0x5f ? 0x2f : byte

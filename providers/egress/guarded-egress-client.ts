@@ -9,11 +9,11 @@ import { sendSingleHopRequest } from './single-hop-request.ts'
 import type { OutboundHttpTimeouts } from './guarded-http-agent.ts'
 import { createGuardedHttpAgent } from './guarded-http-agent.ts'
 import { blockedUrlError, toFetchError, readLimitedBody } from './fetch-errors-and-body-limit.ts'
-import type { OutboundCallerHeaders, RedirectHopHeaders } from './outbound-caller-headers.ts'
+import type { CallerSuppliedHeaders, RedirectHopHeaders } from './caller-supplied-headers.ts'
 import {
-  parseOutboundCallerHeaders,
+  parseCallerSuppliedHeaders,
   resolveKeyringHeadersForHop,
-} from './outbound-caller-headers.ts'
+} from './caller-supplied-headers.ts'
 import { isFetchableTcpPort } from './fetchable-tcp-ports.ts'
 import { createSecretRedactor } from './caller-secret-response-redactor.ts'
 import type { ResolveAddresses } from './dns-resolver.ts'
@@ -54,7 +54,7 @@ export function createEgressClient(settings: EgressClientSettings): ClosableEgre
   return {
     async preflight({ url, headers, secrets }) {
       const first = parseFetchableUrl(url, allow)
-      await resolveKeyringHeadersForHop(parseOutboundCallerHeaders(headers ?? {}), secrets, {
+      await resolveKeyringHeadersForHop(parseCallerSuppliedHeaders(headers ?? {}), secrets, {
         url: first,
         first,
       })
@@ -91,7 +91,7 @@ class RedirectedFetch {
   async run(): Promise<EgressReply> {
     const { url, headers, maxRedirects = MAX_REDIRECTS } = this.#request
     const first = parseFetchableUrl(url, this.#means.allow)
-    const checked = parseOutboundCallerHeaders(headers ?? {})
+    const checked = parseCallerSuppliedHeaders(headers ?? {})
     let at = first
     for (let hops = 0; ; hops += 1) {
       const response = await this.#hop(at, first, checked)
@@ -122,7 +122,7 @@ class RedirectedFetch {
     return next
   }
 
-  async #hop(url: URL, first: URL, checked: OutboundCallerHeaders): Promise<Response> {
+  async #hop(url: URL, first: URL, checked: CallerSuppliedHeaders): Promise<Response> {
     const { headers, usedSecrets }: RedirectHopHeaders = await resolveKeyringHeadersForHop(
       checked,
       this.#request.secrets,

@@ -9,7 +9,7 @@ const CHALLENGE_PATH = '/.well-known/gas-station.txt'
 const CHALLENGE_TIMEOUT_MS = 5_000
 
 /** What the owner of an origin publishes, and where. */
-export interface OriginToken {
+export interface OriginChallengeToken {
   readonly url: string
   /** A line of the file. Useless to others: it names the agent and the origin. */
   readonly token: string
@@ -17,7 +17,7 @@ export interface OriginToken {
 
 export interface OriginChallenge {
   /** Returns the token of an agent for the origin of a URL; always the same one. */
-  tokenFor(agentId: string, url: string): OriginToken
+  tokenFor(agentId: string, url: string): OriginChallengeToken
   /**
    * Reads the file; throws `origin_unproven` unless one of its lines is the token. Redirects are not followed,
    * and nothing of the request contains the token, so an origin that echoes requests proves nothing.
@@ -33,7 +33,7 @@ export interface OriginChallengeDeps {
 
 /** Creates the challenge. It stores nothing: tokens are computed. */
 export function createOriginChallenge({ egress, key }: OriginChallengeDeps): OriginChallenge {
-  function tokenFor(agentId: string, url: string): OriginToken {
+  function tokenFor(agentId: string, url: string): OriginChallengeToken {
     const { origin } = new URL(url)
     const mac = hmacSha256(key, JSON.stringify([agentId, origin])).toString('base64url')
     return { url: `${origin}${CHALLENGE_PATH}`, token: `gas-station-token=${mac}` }

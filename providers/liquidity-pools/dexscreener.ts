@@ -1,7 +1,7 @@
 import Type, { type Static } from 'typebox'
 import type { ReadableChainName } from '../chain-data/chain-data-port.ts'
 import type { UpstreamClient } from '../upstream/upstream-client.ts'
-import type { PoolQueryOwnerAndSignal, DexLiquidityPool } from './liquidity-pools-port.ts'
+import type { LiquidityPoolQueryOwnerAndSignal, DexLiquidityPool } from './liquidity-pools-port.ts'
 
 /** Liquidity pools from DEX Screener. */
 
@@ -32,10 +32,10 @@ const provider = 'dexscreener'
 const ADDRESS = /^0x[0-9a-fA-F]{40}$/
 
 /** Reads `/latest/dex/search` and `/token-pairs/v1`; its chain names equal ours. */
-export function createDexscreenerPoolSource(upstream: UpstreamClient, base: string) {
+export function createDexscreenerLiquidityPoolSource(upstream: UpstreamClient, base: string) {
   return {
     name: provider,
-    async find(chain: ReadableChainName, query: string, asker: PoolQueryOwnerAndSignal) {
+    async find(chain: ReadableChainName, query: string, asker: LiquidityPoolQueryOwnerAndSignal) {
       if (ADDRESS.test(query)) {
         const url = `${base}/token-pairs/v1/${chain}/${query}`
         const { data, mode } = await upstream.json({ provider, url, schema: Pairs, ...asker })

@@ -2,7 +2,7 @@ import Type, { type Static } from 'typebox'
 import type { ReadableChainName } from '../chain-data/chain-data-port.ts'
 import type { UpstreamClient } from '../upstream/upstream-client.ts'
 import { parsePositiveNumber } from './dexscreener.ts'
-import type { PoolQueryOwnerAndSignal, DexLiquidityPool } from './liquidity-pools-port.ts'
+import type { LiquidityPoolQueryOwnerAndSignal, DexLiquidityPool } from './liquidity-pools-port.ts'
 
 /** Liquidity pools from GeckoTerminal. */
 
@@ -39,10 +39,10 @@ const NETWORKS: Record<ReadableChainName, string> = {
 }
 
 /** Reads `/networks/{net}/tokens/{address}/pools` and `/search/pools`; 30 requests per minute. */
-export function createGeckoterminalPoolSource(upstream: UpstreamClient, base: string) {
+export function createGeckoterminalLiquidityPoolSource(upstream: UpstreamClient, base: string) {
   return {
     name: provider,
-    async find(chain: ReadableChainName, query: string, asker: PoolQueryOwnerAndSignal) {
+    async find(chain: ReadableChainName, query: string, asker: LiquidityPoolQueryOwnerAndSignal) {
       const network = NETWORKS[chain]
       const path = ADDRESS.test(query)
         ? `networks/${network}/tokens/${query.toLowerCase()}/pools`

@@ -20,7 +20,7 @@ export interface DexLiquidityPool {
   readonly createdAt: number | null
 }
 
-export interface PoolSearchResult {
+export interface LiquidityPoolSearchResult {
   /** Most liquid first. */
   readonly pools: readonly DexLiquidityPool[]
   readonly source: string
@@ -28,13 +28,13 @@ export interface PoolSearchResult {
 }
 
 /** Owner and signal of a query; the capacity of a source is shared by owner. */
-export interface PoolQueryOwnerAndSignal {
+export interface LiquidityPoolQueryOwnerAndSignal {
   readonly owner: string
   readonly signal: AbortSignal
 }
 
 /** Finds liquidity pools in sources without a key. */
-export interface PoolFinder {
+export interface LiquidityPoolFinder {
   /**
    * Returns the pools of one token by address, symbol or words, from the first source that has any. Returns
    * none when all sources that answered have none; rejects when no source answered.
@@ -42,16 +42,16 @@ export interface PoolFinder {
   find(
     chain: ReadableChainName,
     query: string,
-    asker: PoolQueryOwnerAndSignal,
-  ): Promise<PoolSearchResult>
+    asker: LiquidityPoolQueryOwnerAndSignal,
+  ): Promise<LiquidityPoolSearchResult>
 }
 
-export interface PoolSourceUrls {
+export interface LiquidityPoolSourceUrls {
   readonly dexscreener: string
   readonly geckoterminal: string
 }
 
-export const PUBLIC_LIQUIDITY_POOL_API_URLS: PoolSourceUrls = {
+export const PUBLIC_LIQUIDITY_POOL_API_URLS: LiquidityPoolSourceUrls = {
   dexscreener: 'https://api.dexscreener.com',
   geckoterminal: 'https://api.geckoterminal.com',
 }

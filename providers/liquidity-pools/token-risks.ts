@@ -31,7 +31,10 @@ function poolRisks(pools: readonly DexLiquidityPool[], now: number): TokenRisk[]
   const liquidity = totalLiquidityUsd(pools)
   const born = pools.flatMap(({ createdAt }) => createdAt ?? [])
   const days = born.length === 0 ? null : (now - Math.min(...born)) / DAY
-  const [buys, sells] = [sumPoolField(pools, 'buys24h'), sumPoolField(pools, 'sells24h')]
+  const [buys, sells] = [
+    sumLiquidityPoolField(pools, 'buys24h'),
+    sumLiquidityPoolField(pools, 'sells24h'),
+  ]
   const spread = priceSpread(pools)
   return [
     ...riskWhen(
@@ -88,10 +91,10 @@ const riskWhen = (
 ): TokenRisk[] => (holds ? [{ code, severity, detail: detail() }] : [])
 
 export const totalLiquidityUsd = (pools: readonly DexLiquidityPool[]): number | null =>
-  sumPoolField(pools, 'liquidityUsd')
+  sumLiquidityPoolField(pools, 'liquidityUsd')
 
 /** Returns null when no pool has the field. */
-export function sumPoolField(
+export function sumLiquidityPoolField(
   pools: readonly DexLiquidityPool[],
   field: 'liquidityUsd' | 'volume24hUsd' | 'buys24h' | 'sells24h',
 ): number | null {

@@ -1,5 +1,5 @@
 import type { HiveReader } from '../hive/hive-port.ts'
-import type { RuleBasedTextAnalyzer } from '../text/text-port.ts'
+import type { RuleBasedTextAnalyzer } from '../text/text-analyzer-port.ts'
 import { calculateExpression } from '../text/calculator.ts'
 
 /** Answers prompts without a language model, by quoting given texts. */

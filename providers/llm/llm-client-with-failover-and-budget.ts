@@ -20,7 +20,7 @@ import {
   emptyLlmAnswerError,
   modelBudgetError,
   isRetryableWithOtherModel,
-  recordModelError,
+  recordModelErrorInCircuitBreaker,
   isPossiblyBilled,
   toPublicModelError,
   combineModelFailures,
@@ -200,7 +200,7 @@ async function runModelAttempt(
   } catch (error) {
     // A complete answer shows a working model, even when it does not match the schema.
     if (received.whole) breaker.recordSuccess()
-    else recordModelError(breaker, error, signal, clock.now())
+    else recordModelErrorInCircuitBreaker(breaker, error, signal, clock.now())
     const most = isPossiblyBilled(error, received.text)
       ? maxCompletionCost(candidate, request)
       : ZERO

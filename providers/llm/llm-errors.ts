@@ -60,7 +60,7 @@ export function isRetryableWithOtherModel(error: unknown): boolean {
 const RETRYABLE_STATUSES = new Set([401, 402, 403, 404, 408, 429])
 
 /** Records a failure in the breaker, except requests that the model refuses and callers that disconnect. */
-export function recordModelError(
+export function recordModelErrorInCircuitBreaker(
   breaker: CircuitBreaker,
   error: unknown,
   signal: AbortSignal,

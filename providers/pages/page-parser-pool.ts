@@ -2,8 +2,11 @@ import { availableParallelism } from 'node:os'
 import { SECOND } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import type { PageParser } from './page-parser-port.ts'
-import { startPageWorker, type PageWorkerHandle } from './page-worker-handle.ts'
-import type { PageWorkerAnswers, PageWorkerRequest } from './page-parser-worker-thread.ts'
+import { startPageParserWorker, type PageParserWorkerHandle } from './page-parser-worker-handle.ts'
+import type {
+  PageParserWorkerAnswers,
+  PageParserWorkerRequest,
+} from './page-parser-worker-thread.ts'
 
 /** Parses untrusted pages in worker threads. */
 
@@ -19,7 +22,7 @@ export interface ClosablePageParser extends PageParser {
 }
 
 interface PageJob {
-  readonly errand: PageWorkerRequest
+  readonly errand: PageParserWorkerRequest
   readonly resolve: (answer: unknown) => void
   readonly reject: (error: unknown) => void
 }
@@ -36,8 +39,8 @@ const IDLE_MS = 60 * SECOND
  */
 export function createPageParserPool(settings: PageParserPoolSettings = {}): ClosablePageParser {
   const { size = defaultThreadCount(), deadlineMs = PAGE_DEADLINE_MS } = settings
-  const threads = new Set<PageWorkerHandle>()
-  const idle = new Map<PageWorkerHandle, NodeJS.Timeout>()
+  const threads = new Set<PageParserWorkerHandle>()
+  const idle = new Map<PageParserWorkerHandle, NodeJS.Timeout>()
   const waiting: PageJob[] = []
   let [starting, closed] = [0, false]
 
@@ -53,7 +56,7 @@ export function createPageParserPool(settings: PageParserPoolSettings = {}): Clo
   }
 
   async function begin(): Promise<void> {
-    const thread = startPageWorker()
+    const thread = startPageParserWorker()
     threads.add(thread)
     starting += 1
     void thread.ended.then(() => {
@@ -70,7 +73,7 @@ export function createPageParserPool(settings: PageParserPoolSettings = {}): Clo
     serve()
   }
 
-  function rest(thread: PageWorkerHandle): void {
+  function rest(thread: PageParserWorkerHandle): void {
     if (!thread.isAlive()) return
     const leave = () => {
       idle.delete(thread)
@@ -81,7 +84,7 @@ export function createPageParserPool(settings: PageParserPoolSettings = {}): Clo
   }
 
   async function give(
-    thread: PageWorkerHandle,
+    thread: PageParserWorkerHandle,
     { errand: request, resolve, reject }: PageJob,
   ): Promise<void> {
     try {
@@ -92,14 +95,14 @@ export function createPageParserPool(settings: PageParserPoolSettings = {}): Clo
     rest(thread)
   }
 
-  async function submit<E extends PageWorkerRequest>(request: E, signal: AbortSignal) {
+  async function submit<E extends PageParserWorkerRequest>(request: E, signal: AbortSignal) {
     signal.throwIfAborted()
     if (closed) throw pageReaderClosedError()
     if (waiting.length >= MAX_WAITING_PAGES)
       throw new ServiceError('unavailable', { retry_after: 1 })
     const answer = enqueueJob(request, signal, waiting)
     serve()
-    return (await answer) as PageWorkerAnswers[E['type']]
+    return (await answer) as PageParserWorkerAnswers[E['type']]
   }
 
   return {
@@ -116,7 +119,7 @@ export function createPageParserPool(settings: PageParserPoolSettings = {}): Clo
 }
 
 /** Queues a job. An abort removes it; a page that is being parsed is finished. */
-function enqueueJob(request: PageWorkerRequest, signal: AbortSignal, waiting: PageJob[]) {
+function enqueueJob(request: PageParserWorkerRequest, signal: AbortSignal, waiting: PageJob[]) {
   const { promise: answer, resolve, reject } = withResolvers()
   const abort = () => {
     const at = waiting.indexOf(job)

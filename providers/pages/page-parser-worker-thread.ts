@@ -1,6 +1,6 @@
 import { setPriority } from 'node:os'
 import { parentPort } from 'node:worker_threads'
-import { findBaseUrl } from './html/page-urls.ts'
+import { findPageBaseUrl } from './html/page-urls.ts'
 import { decodePage } from './html/decode-page.ts'
 import { extractValuesBySelectorOrLabel } from './content/extract-page-values-by-selector.ts'
 import { parseFormsAndLinks, type FormsAndLinks } from './content/parse-page-forms-and-links.ts'
@@ -9,12 +9,12 @@ import { parsePageContent } from './parse-page.ts'
 import { parseHtmlTree } from './html/html-parser.ts'
 
 /** Requests to a page thread. */
-export type PageWorkerRequest =
+export type PageParserWorkerRequest =
   | { readonly type: 'read' | 'forms'; readonly source: ReceivedWebPage }
   | { readonly type: 'extract'; readonly source: ReceivedWebPage; readonly what: string }
   | { readonly type: 'plain'; readonly source: ReceivedWebPage; readonly most: number }
 
-export interface PageWorkerAnswers {
+export interface PageParserWorkerAnswers {
   readonly read: PageContent
   readonly forms: FormsAndLinks
   readonly extract: string[]
@@ -22,19 +22,22 @@ export interface PageWorkerAnswers {
 }
 
 /** Messages of a page thread; the first reports its start. */
-export type PageWorkerMessage =
+export type PageParserWorkerMessage =
   | { readonly type: 'ready' }
-  | { readonly type: 'done'; readonly answer: PageWorkerAnswers[PageWorkerRequest['type']] }
+  | {
+      readonly type: 'done'
+      readonly answer: PageParserWorkerAnswers[PageParserWorkerRequest['type']]
+    }
   | { readonly type: 'failed'; readonly error: Error }
 
 /** Niceness of this thread only, on Linux: on a busy machine pages wait. */
 const WORKER_NICENESS = 5
 if (process.platform === 'linux') setPriority(0, WORKER_NICENESS)
 
-const postWorkerMessage = (message: PageWorkerMessage) => parentPort?.postMessage(message)
+const postWorkerMessage = (message: PageParserWorkerMessage) => parentPort?.postMessage(message)
 
 /** Runs in a thread of `createPageParserPool`, one page at a time. */
-parentPort?.on('message', (request: PageWorkerRequest) => {
+parentPort?.on('message', (request: PageParserWorkerRequest) => {
   try {
     postWorkerMessage({ type: 'done', answer: handleWorkerRequest(request) })
   } catch (error) {
@@ -47,14 +50,14 @@ parentPort?.on('message', (request: PageWorkerRequest) => {
 postWorkerMessage({ type: 'ready' })
 
 function handleWorkerRequest(
-  request: PageWorkerRequest,
-): PageWorkerAnswers[PageWorkerRequest['type']] {
+  request: PageParserWorkerRequest,
+): PageParserWorkerAnswers[PageParserWorkerRequest['type']] {
   if (request.type === 'read') return parsePageContent(request.source)
   const { body, contentType, url } = request.source
   const html = decodePage(body, contentType)
   if (request.type === 'plain') return html.slice(0, request.most)
   const { root } = parseHtmlTree(html)
-  const base = findBaseUrl(root, url)
+  const base = findPageBaseUrl(root, url)
   return request.type === 'extract'
     ? extractValuesBySelectorOrLabel(root, base, request.what)
     : parseFormsAndLinks(root, new URL(url), base)

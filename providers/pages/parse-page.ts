@@ -1,4 +1,4 @@
-import { findBaseUrl } from './html/page-urls.ts'
+import { findPageBaseUrl } from './html/page-urls.ts'
 import { parseMoneyAmounts } from './content/parse-money-amounts-in-page-text.ts'
 import { detectPageAnomalies } from './anomalies/detect-page-anomalies.ts'
 import { decodePage } from './html/decode-page.ts'
@@ -40,7 +40,7 @@ function toStorable<T>(value: T): T {
 function parseHtmlContent(html: string, url: string): PageContent {
   const tree = parseHtmlTree(html)
   const { root } = tree
-  const [page, base] = [new URL(url), findBaseUrl(root, url)]
+  const [page, base] = [new URL(url), findPageBaseUrl(root, url)]
   const hidden = findHiddenElements(root)
   const text = renderPageText(root, hidden)
   const headings = parsePageHeadings(root, hidden)

@@ -3,7 +3,7 @@ import { MINUTE, SECOND } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { fetchPricesHedged } from './hedged-price-fetch.ts'
 import type { PriceSource } from './price-sources.ts'
-import { SYMBOL_LISTINGS } from './price-source-ids-by-symbol.ts'
+import { PRICE_SOURCE_IDS_BY_SYMBOL } from './price-source-ids-by-symbol.ts'
 
 /** Prices of assets, cached and shared between callers. */
 
@@ -90,7 +90,7 @@ export function createPriceService(settings: PriceServiceSettings): PriceService
   return {
     providers: sources.map((source) => source.name),
     async quote(symbols, signal) {
-      const known = symbols.filter((symbol) => SYMBOL_LISTINGS.has(symbol))
+      const known = symbols.filter((symbol) => PRICE_SOURCE_IDS_BY_SYMBOL.has(symbol))
       startFetch(known)
       const awaited = known.flatMap((symbol) => pendingFetches.get(symbol) ?? [])
       await unlessAborted(Promise.all(awaited), signal)

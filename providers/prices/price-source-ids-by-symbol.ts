@@ -198,7 +198,7 @@ XAUT tether-gold
 `
 
 /** Every symbol with a price, in upper case. */
-export const SYMBOL_LISTINGS: ReadonlyMap<string, PriceSourceIdsOfSymbol> = new Map(
+export const PRICE_SOURCE_IDS_BY_SYMBOL: ReadonlyMap<string, PriceSourceIdsOfSymbol> = new Map(
   LISTING_TABLE.trim()
     .split('\n')
     .map((line) => {

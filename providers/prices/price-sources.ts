@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import type { UpstreamClient } from '../upstream/upstream-client.ts'
 import type { PriceSourceIdsOfSymbol } from './price-source-ids-by-symbol.ts'
-import { SYMBOL_LISTINGS } from './price-source-ids-by-symbol.ts'
+import { PRICE_SOURCE_IDS_BY_SYMBOL } from './price-source-ids-by-symbol.ts'
 
 /** A price from one source. */
 export interface PriceObservation {
@@ -244,7 +244,7 @@ function defillamaSource(upstream: UpstreamClient, base: string): PriceSource {
 }
 
 function requireListing(symbol: string): PriceSourceIdsOfSymbol {
-  const listing = SYMBOL_LISTINGS.get(symbol)
+  const listing = PRICE_SOURCE_IDS_BY_SYMBOL.get(symbol)
   if (listing === undefined) throw new Error(`${symbol} is not a listed symbol`)
   return listing
 }

@@ -1,6 +1,6 @@
 import { accessSync, constants } from 'node:fs'
 import { delimiter, join } from 'node:path'
-import { AUTOGROUP_FILE } from './host/cpu-priority.ts'
+import { LINUX_AUTOGROUP_FILE } from './host/cpu-priority.ts'
 import type { SandboxIsolationLevel, SandboxLanguage } from './sandbox-port.ts'
 import type { SandboxHostProgram } from './prepare-sandbox-host-program.ts'
 
@@ -43,7 +43,7 @@ export function listSandboxLaunchers(
     const command = (language: SandboxLanguage): [string, ...string[]] => [
       bwrap ?? '',
       ...walls,
-      ...node(language, false, [`--allow-fs-write=${AUTOGROUP_FILE}`]),
+      ...node(language, false, [`--allow-fs-write=${LINUX_AUTOGROUP_FILE}`]),
     ]
     launchers.push({ isolation: 'bwrap', reportsPid: true, command })
   }

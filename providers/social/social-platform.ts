@@ -5,9 +5,9 @@ import type { SocialPost, SocialSearchQuery } from './social-port.ts'
 export interface SocialPlatform {
   readonly name: string
   /** Returns posts about a query in any order; rejects when it cannot answer. */
-  search(wanted: SocialSearchQuery, signal: AbortSignal): Promise<PlatformPosts>
+  search(wanted: SocialSearchQuery, signal: AbortSignal): Promise<SocialPlatformSearchResult>
 }
-export interface PlatformPosts {
+export interface SocialPlatformSearchResult {
   readonly posts: readonly SocialPost[]
   readonly mode: 'live' | 'fixture'
 }

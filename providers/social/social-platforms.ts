@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import type { UpstreamClient } from '../upstream/upstream-client.ts'
-import { createBlueskyPlatform } from './bluesky.ts'
+import { createBlueskySearchPlatform } from './bluesky-search.ts'
 import type { SocialPost } from './social-port.ts'
 import { parsePostTime, toPostText, type SocialPlatform } from './social-platform.ts'
 
@@ -36,7 +36,7 @@ export function createSocialPlatforms(
     createMastodonPlatform(upstream, mastodon, timeoutMs),
     ...(blueskyLogin === null
       ? []
-      : [createBlueskyPlatform(upstream, bluesky, blueskyLogin, timeoutMs)]),
+      : [createBlueskySearchPlatform(upstream, bluesky, blueskyLogin, timeoutMs)]),
   ]
 }
 

@@ -1,6 +1,6 @@
 import { ServiceError } from '../../core/errors.ts'
 import type { SocialSearch } from './social-port.ts'
-import type { PlatformPosts, SocialPlatform } from './social-platform.ts'
+import type { SocialPlatformSearchResult, SocialPlatform } from './social-platform.ts'
 
 /** A platform that is not queried, and what it needs. */
 export interface UnavailableSocialPlatform {
@@ -40,7 +40,7 @@ export function createSocialSearch(
         }),
       )
       const silent = outcomes.filter(({ found }) => found === null)
-      const answers = outcomes.flatMap(({ found }): PlatformPosts[] =>
+      const answers = outcomes.flatMap(({ found }): SocialPlatformSearchResult[] =>
         found === null ? [] : [found],
       )
       return {

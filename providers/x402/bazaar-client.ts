@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { LIMITS } from '../../core/limits.ts'
-import type { BazaarResource, EndpointOffer } from '../../domain/payable-endpoints.ts'
+import type { BazaarResource, EndpointOffer } from '../../domain/payable-endpoint-offers.ts'
 import type { UpstreamClient } from '../upstream/upstream-client.ts'
 
 /** Reads `/discovery/resources` of other Bazaars. */

@@ -33,12 +33,12 @@ import type { SnapshotCache } from '../../persistence/redis/redis-aggregate-snap
 import type { StoredAggregate } from '../../persistence/stored-aggregate.ts'
 import { createTestDatabase } from '../support/postgres/test-database.ts'
 import {
-  taskInput,
+  sampleTaskInput,
   createTestBackpack,
-  createNodePair,
+  createTestActorNodePair,
   createCountingAggregateCommand,
   sampleCreditTransferInput,
-  createSingleNode,
+  createSingleTestActorNode,
   assertNoViolations,
 } from '../support/actors/test-actor-node-pairs.ts'
 import {
@@ -46,7 +46,7 @@ import {
   awaitErrorCodeOrOk,
   failCallInputOfAdmission,
   createGate,
-  blockBeforeCommit,
+  pauseBeforeCommit,
   loseReplyAfterCommit,
   loseConnectionBeforeCommit,
   createActorNode,
@@ -66,13 +66,13 @@ t.test('a cache never gets a state of which only the version is committed', asyn
     drop: () => {},
     stop: async () => {},
   }
-  const { sql, one } = await createSingleNode(t, { clock, cache })
+  const { sql, one } = await createSingleTestActorNode(t, { clock, cache })
   const id = await one.born(0.5)
   const at = createGate()
-  one.faults.push(blockBeforeCommit(at))
-  const slow = awaitErrorCodeOrOk(one.ask(id, startTaskCommand, taskInput('slow')))
+  one.faults.push(pauseBeforeCommit(at))
+  const slow = awaitErrorCodeOrOk(one.ask(id, startTaskCommand, sampleTaskInput('slow')))
   await at.reached
-  const unsent = awaitErrorCodeOrOk(one.ask(id, startTaskCommand, taskInput('unsent')))
+  const unsent = awaitErrorCodeOrOk(one.ask(id, startTaskCommand, sampleTaskInput('unsent')))
   clock.tick(LIMITS.commitTimeoutMs + 1)
   await Promise.all([slow, unsent])
   const stepped = createGate()
@@ -102,11 +102,11 @@ t.test('a cache never gets a state of which only the version is committed', asyn
 })
 
 t.test('holds in memory outlive conflicts, evictions and lost connections', async (t) => {
-  const { sql, one, two } = await createNodePair(t)
+  const { sql, one, two } = await createTestActorNodePair(t)
   const id = await one.born(0.5)
   const asked = sampleAdmission(0.4)
   await one.ask(id, admitCallCommand, asked)
-  await two.ask(id, startTaskCommand, taskInput('elsewhere'))
+  await two.ask(id, startTaskCommand, sampleTaskInput('elsewhere'))
   one.faults.push(loseConnectionBeforeCommit)
   t.equal(
     await awaitErrorCodeOrOk(one.ask(id, admitCallCommand, sampleAdmission(0.2))),
@@ -129,7 +129,7 @@ t.test('holds in memory outlive conflicts, evictions and lost connections', asyn
 })
 
 t.test('a settlement that committed without a reply releases its hold', async (t) => {
-  const { sql, one } = await createSingleNode(t)
+  const { sql, one } = await createSingleTestActorNode(t)
   const id = await one.born(0.5)
   const asked = sampleAdmission(0.4)
   await one.ask(id, admitCallCommand, asked)
@@ -150,7 +150,7 @@ t.test('a settlement whose caller got 503 is never recorded as failed as well', 
   const clock = createTestClock()
   const loading = createGate()
   let slow = false
-  const { sql, one } = await createSingleNode(t, {
+  const { sql, one } = await createSingleTestActorNode(t, {
     clock,
     store: (store) => ({
       ...store,
@@ -182,9 +182,9 @@ t.test('a settlement whose caller got 503 is never recorded as failed as well', 
 })
 
 t.test('an ended actor is loaded for a command that names it', async (t) => {
-  const { sql, one, two } = await createNodePair(t)
+  const { sql, one, two } = await createTestActorNodePair(t)
   const id = await one.born(0.5)
-  const { taskId } = await one.ask(id, startTaskCommand, taskInput('done'))
+  const { taskId } = await one.ask(id, startTaskCommand, sampleTaskInput('done'))
   await one.ask(id, endTaskAggregateCommand, { taskId })
   t.equal(
     await awaitErrorCodeOrOk(two.ask(id, getTaskCommand, { taskId })),
@@ -212,7 +212,7 @@ t.test('an ended actor is loaded for a command that names it', async (t) => {
 
 t.test('a failed load of an actor does not affect a commit in progress', async (t) => {
   let broken = false
-  const { sql, one } = await createSingleNode(t, {
+  const { sql, one } = await createSingleTestActorNode(t, {
     clock: createTickingClock(),
     store: (store) => ({
       ...store,
@@ -225,9 +225,9 @@ t.test('a failed load of an actor does not affect a commit in progress', async (
   })
   const [id, other] = [await one.born(0.5), await one.born(0)]
   const at = createGate()
-  one.faults.push(blockBeforeCommit(at))
+  one.faults.push(pauseBeforeCommit(at))
   // The commit is busy with another agent, so the first transfer waits unsent.
-  const busy = one.ask(other, startTaskCommand, taskInput('busy'))
+  const busy = one.ask(other, startTaskCommand, sampleTaskInput('busy'))
   await at.reached
   const first = awaitErrorCodeOrOk(
     one.ask(id, sendCreditsCommand, sampleCreditTransferInput(other, 0.3)),
@@ -250,7 +250,7 @@ t.test('a failed load of an actor does not affect a commit in progress', async (
 })
 
 t.test('the least recently used aggregates are evicted, but never one with a hold', async (t) => {
-  const { sql, one } = await createSingleNode(t, { resident: 3 })
+  const { sql, one } = await createSingleTestActorNode(t, { resident: 3 })
   const first = await one.born(0.5)
   const asked = sampleAdmission(0.4)
   await one.ask(first, admitCallCommand, asked)
@@ -302,7 +302,7 @@ t.test('an aggregate gets a mailbox even when all others are busy', async (t) =>
 })
 
 t.test('a snapshot of a newer machine is refused, a damaged one is set aside', async (t) => {
-  const { sql, one, two } = await createNodePair(t)
+  const { sql, one, two } = await createTestActorNodePair(t)
   const [newer, damaged, odd, sound] = [
     await one.born(0.5),
     await one.born(0.5),
@@ -326,13 +326,13 @@ t.test('a snapshot of a newer machine is refused, a damaged one is set aside', a
     'quarantined',
     'again',
   )
-  t.equal(await awaitErrorCodeOrOk(two.ask(sound, startTaskCommand, taskInput('next'))), 'ok')
+  t.equal(await awaitErrorCodeOrOk(two.ask(sound, startTaskCommand, sampleTaskInput('next'))), 'ok')
 })
 
 t.test('an older snapshot passes the upcasters of its machine, one by one', async (t) => {
-  const { sql, one, two } = await createNodePair(t)
+  const { sql, one, two } = await createTestActorNodePair(t)
   const id = await one.born(0.5)
-  const { taskId } = await one.ask(id, startTaskCommand, taskInput('old'))
+  const { taskId } = await one.ask(id, startTaskCommand, sampleTaskInput('old'))
   const entry = machineRegistry.taskSession as unknown as {
     version: number
     upcasters: Record<number, unknown>
@@ -360,7 +360,7 @@ t.test('an older snapshot passes the upcasters of its machine, one by one', asyn
 })
 
 t.test('ended actors are evicted and count in no limit', async (t) => {
-  const { sql, one } = await createSingleNode(t)
+  const { sql, one } = await createSingleTestActorNode(t)
   const id = await one.born(0.5)
   const packs = await Promise.all(
     Array.from({ length: LIMITS.backpacks }, () => createTestBackpack(one, id, null)),
@@ -382,14 +382,14 @@ t.test('ended actors are evicted and count in no limit', async (t) => {
 })
 
 t.test('every command rejects an unknown agent', async (t) => {
-  const { one } = await createSingleNode(t)
+  const { one } = await createSingleTestActorNode(t)
   const id = newUuidV7(Date.now())
   const asked = sampleAdmission(0.1)
   const codes = [
     one.ask(id, getAgentBalanceCommand, {}),
     one.ask(id, admitCallCommand, asked),
     one.ask(id, settleCallCommand, settleCallInputOfAdmission(asked, id)),
-    one.ask(id, startTaskCommand, taskInput('x')),
+    one.ask(id, startTaskCommand, sampleTaskInput('x')),
   ].map(awaitErrorCodeOrOk)
   t.strictSame(await Promise.all(codes), Array(4).fill('agent_not_found'))
   t.equal(callRowOfAdmission(asked, id).cost, asked.amount)

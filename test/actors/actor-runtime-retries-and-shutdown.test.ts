@@ -9,27 +9,27 @@ import {
 } from '../../payments/commands/agent-account-commands.ts'
 import {
   readPromoBalance,
-  taskInput,
-  createNodePair,
+  sampleTaskInput,
+  createTestActorNodePair,
   createCountingAggregateCommand,
   sampleCreditTransferInput,
-  createSingleNode,
+  createSingleTestActorNode,
   assertNoViolations,
 } from '../support/actors/test-actor-node-pairs.ts'
 import {
   awaitErrorCodeOrOk,
   createGate,
-  blockBeforeCommit,
+  pauseBeforeCommit,
   loseReplyAfterCommit,
   loseConnectionBeforeCommit,
   createTestClock,
 } from '../support/actors/test-actor-node.ts'
 
 t.test('commands based on a replaced state run again, in order', async (t) => {
-  const { sql, one, two } = await createNodePair(t)
+  const { sql, one, two } = await createTestActorNodePair(t)
   const id = await one.born(0.5)
   await two.ask(id, getAgentBalanceCommand, {})
-  await one.ask(id, startTaskCommand, taskInput('elsewhere'))
+  await one.ask(id, startTaskCommand, sampleTaskInput('elsewhere'))
   const order: string[] = []
   const log = (text: string) =>
     createCountingAggregateCommand((turn) => {
@@ -49,7 +49,7 @@ t.test('commands based on a replaced state run again, in order', async (t) => {
 })
 
 t.test('a command whose commit reply was lost is answered and not run again', async (t) => {
-  const { sql, one } = await createSingleNode(t)
+  const { sql, one } = await createSingleTestActorNode(t)
   const [id, other] = [await one.born(0.5), await one.born(0)]
   one.faults.push(loseReplyAfterCommit)
   const paid = await one.ask(id, sendCreditsCommand, sampleCreditTransferInput(other, 0.2))
@@ -65,7 +65,7 @@ t.test('a command whose commit reply was lost is answered and not run again', as
 })
 
 t.test('a connection that breaks before the commit costs nothing: it is sent again', async (t) => {
-  const { sql, one } = await createSingleNode(t)
+  const { sql, one } = await createSingleTestActorNode(t)
   const [id, other] = [await one.born(0.5), await one.born(0)]
   one.faults.push(loseConnectionBeforeCommit)
   await one.ask(id, sendCreditsCommand, sampleCreditTransferInput(other, 0.2))
@@ -85,7 +85,7 @@ t.test('a connection that breaks before the commit costs nothing: it is sent aga
 t.test(
   'an interrupted commit that succeeds during the lookup is answered with its result',
   async (t) => {
-    const { sql, one } = await createSingleNode(t)
+    const { sql, one } = await createSingleTestActorNode(t)
     const [id, other] = [await one.born(0.5), await one.born(0)]
     let landing = Promise.resolve()
     one.faults.push(async (sendNow) => {
@@ -113,7 +113,7 @@ t.test(
 )
 
 t.test('a command that the database rejects does not affect the others', async (t) => {
-  const { sql, one } = await createSingleNode(t)
+  const { sql, one } = await createSingleTestActorNode(t)
   const ids = [await one.born(0.5), await one.born(0.5), await one.born(0.5)] as const
   const poison = createCountingAggregateCommand((turn) =>
     turn.transfer({
@@ -124,9 +124,9 @@ t.test('a command that the database rejects does not affect the others', async (
     }),
   )
   const [before, bad, after, beside] = await Promise.allSettled([
-    one.ask(ids[0], startTaskCommand, taskInput('before')),
+    one.ask(ids[0], startTaskCommand, sampleTaskInput('before')),
     one.ask(ids[0], poison, undefined),
-    one.ask(ids[0], startTaskCommand, taskInput('after')),
+    one.ask(ids[0], startTaskCommand, sampleTaskInput('after')),
     one.ask(ids[1], sendCreditsCommand, sampleCreditTransferInput(ids[2], 0.5)),
   ])
   t.match(bad, { status: 'rejected', reason: { code: '23514' } })
@@ -137,10 +137,10 @@ t.test('a command that the database rejects does not affect the others', async (
 })
 
 t.test('a full mailbox rejects commands', async (t) => {
-  const { one } = await createSingleNode(t)
+  const { one } = await createSingleTestActorNode(t)
   const id = await one.born(0.5)
   const at = createGate()
-  one.faults.push(blockBeforeCommit(at))
+  one.faults.push(pauseBeforeCommit(at))
   const asked = Array.from({ length: LIMITS.mailboxMaxCommands }, () =>
     one.ask(id, getAgentBalanceCommand, {}),
   )
@@ -156,17 +156,17 @@ t.test(
   'no command waits longer than its timeout, and an unsent command never commits',
   async (t) => {
     const clock = createTestClock()
-    const { sql, one } = await createSingleNode(t, { clock })
+    const { sql, one } = await createSingleTestActorNode(t, { clock })
     const id = await one.born(0.5)
     const at = createGate()
-    one.faults.push(blockBeforeCommit(at))
-    const sent = awaitErrorCodeOrOk(one.ask(id, startTaskCommand, taskInput('sent')))
+    one.faults.push(pauseBeforeCommit(at))
+    const sent = awaitErrorCodeOrOk(one.ask(id, startTaskCommand, sampleTaskInput('sent')))
     await at.reached
-    const unsent = awaitErrorCodeOrOk(one.ask(id, startTaskCommand, taskInput('unsent')))
+    const unsent = awaitErrorCodeOrOk(one.ask(id, startTaskCommand, sampleTaskInput('unsent')))
     clock.tick(LIMITS.commitTimeoutMs + 1)
     t.strictSame(await Promise.all([sent, unsent]), ['unavailable', 'unavailable'])
     at.open()
-    await one.ask(id, startTaskCommand, taskInput('later'))
+    await one.ask(id, startTaskCommand, sampleTaskInput('later'))
     const tasks =
       await sql`select state->'context'->>'name' as name from actors where kind = 'taskSession'`
     t.strictSame(tasks.map((row) => String(row['name'])).sort(), ['later', 'sent'])
@@ -176,14 +176,14 @@ t.test(
 
 t.test('a command that lost a race is retried while the database answers', async (t) => {
   const clock = createTestClock()
-  const { sql, one, two } = await createNodePair(t, { clock })
+  const { sql, one, two } = await createTestActorNodePair(t, { clock })
   const [id, other] = [await one.born(0.5), await one.born(0.5)]
   const [first, second] = [createGate(), createGate()]
-  one.faults.push(blockBeforeCommit(first), blockBeforeCommit(second))
-  const raced = awaitErrorCodeOrOk(one.ask(id, startTaskCommand, taskInput('raced')))
+  one.faults.push(pauseBeforeCommit(first), pauseBeforeCommit(second))
+  const raced = awaitErrorCodeOrOk(one.ask(id, startTaskCommand, sampleTaskInput('raced')))
   await first.reached
-  const silent = awaitErrorCodeOrOk(one.ask(other, startTaskCommand, taskInput('silent')))
-  await two.ask(id, startTaskCommand, taskInput('faster'))
+  const silent = awaitErrorCodeOrOk(one.ask(other, startTaskCommand, sampleTaskInput('silent')))
+  await two.ask(id, startTaskCommand, sampleTaskInput('faster'))
   clock.tick(LIMITS.commitTimeoutMs - 500)
   first.open()
   await second.reached
@@ -196,16 +196,16 @@ t.test('a command that lost a race is retried while the database answers', async
 
 t.test('a command that loses every race is rejected at its deadline', async (t) => {
   const clock = createTestClock()
-  const { sql, one, two } = await createNodePair(t, { clock })
+  const { sql, one, two } = await createTestActorNodePair(t, { clock })
   const id = await one.born(0.5)
-  const asked = awaitErrorCodeOrOk(one.ask(id, startTaskCommand, taskInput('unlucky')))
+  const asked = awaitErrorCodeOrOk(one.ask(id, startTaskCommand, sampleTaskInput('unlucky')))
   let over = false
   void asked.then(() => (over = true))
   for (let round = 0; !over; round += 1) {
     const at = createGate()
-    one.faults.push(blockBeforeCommit(at))
+    one.faults.push(pauseBeforeCommit(at))
     await Promise.race([at.reached, asked])
-    await two.ask(id, startTaskCommand, taskInput(`faster ${round}`))
+    await two.ask(id, startTaskCommand, sampleTaskInput(`faster ${round}`))
     clock.tick(LIMITS.commitTimeoutMs - 500)
     at.open()
   }
@@ -215,7 +215,7 @@ t.test('a command that loses every race is rejected at its deadline', async (t) 
 
 t.test('a closing runtime answers every command and accepts no new one', async (t) => {
   const clock = createTestClock()
-  const { sql, one } = await createSingleNode(t, { clock })
+  const { sql, one } = await createSingleTestActorNode(t, { clock })
   const [id, other] = [await one.born(0.5), await one.born(0)]
   const sent = Array.from({ length: 5 }, () =>
     awaitErrorCodeOrOk(one.ask(id, sendCreditsCommand, sampleCreditTransferInput(other, 0.1))),
@@ -230,11 +230,11 @@ t.test('a closing runtime answers every command and accepts no new one', async (
 
 t.test('a runtime closes although the database hangs', async (t) => {
   const clock = createTestClock()
-  const { one } = await createSingleNode(t, { clock })
+  const { one } = await createSingleTestActorNode(t, { clock })
   const id = await one.born(0.5)
   const at = createGate()
-  one.faults.push(blockBeforeCommit(at))
-  const asked = awaitErrorCodeOrOk(one.ask(id, startTaskCommand, taskInput('x')))
+  one.faults.push(pauseBeforeCommit(at))
+  const asked = awaitErrorCodeOrOk(one.ask(id, startTaskCommand, sampleTaskInput('x')))
   await at.reached
   const closing = one.close()
   clock.tick(LIMITS.commitTimeoutMs + 1)

@@ -18,12 +18,12 @@ import {
   sendCreditsCommand,
 } from '../../payments/commands/agent-account-commands.ts'
 import {
-  taskInput,
+  sampleTaskInput,
   createTestBackpack,
-  createNodePair,
+  createTestActorNodePair,
   createCountingAggregateCommand,
   sampleCreditTransferInput,
-  createSingleNode,
+  createSingleTestActorNode,
   assertNoViolations,
 } from '../support/actors/test-actor-node-pairs.ts'
 import {
@@ -51,10 +51,10 @@ const looksAndWaits =
 
 t.test('an overdue hold is released once by two nodes that sweep together', async (t) => {
   const clock = createTestClock()
-  const { sql, one, two } = await createNodePair(t, { clock })
+  const { sql, one, two } = await createTestActorNodePair(t, { clock })
   const id = await one.born(0.5)
   const { backpackId } = await createTestBackpack(one, id, null, 90, clock.now())
-  const { taskId } = await one.ask(id, startTaskCommand, taskInput('work'))
+  const { taskId } = await one.ask(id, startTaskCommand, sampleTaskInput('work'))
   const asked = sampleAdmission(0.4, { taskId, backpackId, expiresAt: clock.now() + 1_000 })
   await one.ask(id, admitCallCommand, asked, touchedAggregatesOfAdmission(asked))
   t.ok(one.dues.includes(clock.now() + 1_000), 'the alarm is set')
@@ -85,7 +85,7 @@ t.test('an overdue hold is released once by two nodes that sweep together', asyn
 
 t.test('a hold is released although its Backpack is revoked and not loaded', async (t) => {
   const clock = createTestClock()
-  const { sql, one, two } = await createNodePair(t, { clock })
+  const { sql, one, two } = await createTestActorNodePair(t, { clock })
   const id = await one.born(0.5)
   const { backpackId } = await createTestBackpack(one, id, null, 90, clock.now())
   const asked = sampleAdmission(0.4, { backpackId, expiresAt: clock.now() + 1_000 })
@@ -101,7 +101,7 @@ t.test('a hold is released although its Backpack is revoked and not loaded', asy
 t.test('a timer read before a capture does not release the hold', async (t) => {
   const clock = createTestClock()
   const at = createGate()
-  const { sql, one } = await createSingleNode(t, { clock })
+  const { sql, one } = await createSingleTestActorNode(t, { clock })
   const late = createActorNode(t, sql, { clock, store: looksAndWaits(at) })
   const id = await one.born(0.5)
   const asked = sampleAdmission(0.4, { expiresAt: clock.now() + 1_000 })
@@ -119,7 +119,7 @@ t.test('a timer read before a capture does not release the hold', async (t) => {
 t.test('a sweep fires timers that became due during the previous sweep', async (t) => {
   const clock = createTestClock()
   const at = createGate()
-  const { sql, one } = await createSingleNode(t, { clock })
+  const { sql, one } = await createSingleTestActorNode(t, { clock })
   const slow = createActorNode(t, sql, { clock, store: looksAndWaits(at) })
   const id = await one.born(0.5)
   await one.ask(id, admitCallCommand, sampleAdmission(0.4, { expiresAt: clock.now() + 1_000 }))
@@ -134,7 +134,7 @@ t.test('a sweep fires timers that became due during the previous sweep', async (
 
 t.test('an expired hold does not overwrite the reply stored under its key', async (t) => {
   const clock = createTestClock()
-  const { sql, one, two } = await createNodePair(t, { clock })
+  const { sql, one, two } = await createTestActorNodePair(t, { clock })
   const id = await one.born(0.5)
   const intent = { hash: 'hash', keyId: null, ghost: false, response: '{"status":503,"body":{}}' }
   const outside = (idempotencyKey: string) =>
@@ -162,7 +162,7 @@ t.test('an expired hold does not overwrite the reply stored under its key', asyn
 
 t.test('a Backpack warns and expires by its timers, once on two nodes', async (t) => {
   const clock = createTestClock()
-  const { sql, one, two } = await createNodePair(t, { clock })
+  const { sql, one, two } = await createTestActorNodePair(t, { clock })
   const id = await one.born(0.5)
   await createTestBackpack(one, id, null, 8, clock.now())
   const sweep = () => Promise.all([one.alarms.sweep(), two.alarms.sweep()])
@@ -188,7 +188,7 @@ t.test('a Backpack warns and expires by its timers, once on two nodes', async (t
 t.test('an expiry timer read before a renewal has no effect', async (t) => {
   const clock = createTestClock()
   const at = createGate()
-  const { sql, one } = await createSingleNode(t, { clock })
+  const { sql, one } = await createSingleTestActorNode(t, { clock })
   const late = createActorNode(t, sql, { clock, store: looksAndWaits(at) })
   const id = await one.born(0.5)
   const { backpackId } = await createTestBackpack(one, id, null, 1, clock.now())
@@ -218,7 +218,7 @@ t.test('a timer that fails delays neither other timers nor their alarm', async (
       rang()
     },
   }
-  const { sql, one } = await createSingleNode(t, { clock, timerCommands: [ring] })
+  const { sql, one } = await createSingleTestActorNode(t, { clock, timerCommands: [ring] })
   const [id, broken] = [await one.born(0.5), await one.born(0.5)]
   await sql`update actors set machine_version = 99 where aggregate_id = ${broken}`
   const set = (of: string, count: number, prefix: string, command: string, due: number) => sql`
@@ -227,7 +227,7 @@ t.test('a timer that fails delays neither other timers nor their alarm', async (
   await set(id, 250, 'unknown', 'no.such.command', clock.now() - 5_000)
   await set(id, 1, 'due', 'hold.expire', clock.now() - 4_000)
   const fresh = createActorNode(t, sql, { clock, timerCommands: [ring] })
-  await fresh.ask(id, startTaskCommand, taskInput('x'))
+  await fresh.ask(id, startTaskCommand, sampleTaskInput('x'))
   await sql`insert into timers values (${id}, 'agent', 'ring', to_timestamp(${clock.now()} / 1000.0::float8), 'ring', '{}')`
   await fresh.alarms.sweep()
   await ringing
@@ -254,7 +254,7 @@ t.test('an alarm runs the timers that are due when it fires', async (t) => {
       rang()
     },
   }
-  const { one } = await createSingleNode(t, { clock, timerCommands: [ring] })
+  const { one } = await createSingleTestActorNode(t, { clock, timerCommands: [ring] })
   const id = await one.born(0.5)
   const dueAt = clock.now() + 5
   const set = createCountingAggregateCommand((turn) =>
@@ -271,7 +271,7 @@ t.test('an alarm runs the timers that are due when it fires', async (t) => {
 })
 
 t.test('a sweep absorbs an inbox that no command reads', async (t) => {
-  const { sql, one } = await createSingleNode(t)
+  const { sql, one } = await createSingleTestActorNode(t)
   const [poor, rich] = [await one.born(0.01), await one.born(0.5)]
   await one.ask(rich, sendCreditsCommand, sampleCreditTransferInput(poor, 0.1))
   await sql`update inbox set at = at - interval '1 minute'`

@@ -1,8 +1,11 @@
 import t from 'tap'
 import { CommandRejectedError } from '../../actors/command-context.ts'
-import { explainRejection } from '../../actors/inspection/explain-rejection.ts'
+import { explainMachineRejection } from '../../actors/inspection/explain-machine-rejection.ts'
 import { stepperOf } from '../../actors/machine-registry.ts'
-import { createExplainedRefusals, type ExplainedRefusal } from '../../calls/explained-refusals.ts'
+import {
+  createExplainedRefusalRecorder,
+  type ExplainedRefusal,
+} from '../../calls/explained-refusal-recorder.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { createDatabaseAdjustedClock } from '../../core/clock.ts'
 import { MACHINE_WALK_SUBJECTS } from '../support/machines/machine-walk-subjects.ts'
@@ -29,7 +32,7 @@ function refusalOf(figure: number): CommandRejectedError {
 
 function startExplaining() {
   const writes: (readonly ExplainedRefusal[])[] = []
-  const explained = createExplainedRefusals({
+  const explained = createExplainedRefusalRecorder({
     clock: createDatabaseAdjustedClock(),
     key: Buffer.alloc(32, 1),
     publicUrl: 'http://gas.test',
@@ -82,7 +85,7 @@ t.test('an explanation of a large state is small, and says what it leaves out', 
     ({ snapshot } = step(snapshot, { type: 'JOIN', agentId: `agent ${at}` }))
   const fleet = { ...actor, kind: 'fleet', id: 'f', snapshot } as const
   const event = { type: 'LEAVE', agentId: 'stranger' }
-  const { context } = explainRejection({ actor: fleet, aggregateId: 'f', event, at: 1 })
+  const { context } = explainMachineRejection({ actor: fleet, aggregateId: 'f', event, at: 1 })
   const members = context['members'] as string[]
   t.equal(members.length, 51)
   t.strictSame(members.slice(-2), ['agent 49', '… 350 more'])

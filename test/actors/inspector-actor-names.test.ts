@@ -1,7 +1,7 @@
 import t from 'tap'
 import { createActorNames, type NamedActor } from '../../actors/inspection/actor-names.ts'
 import { createInspectionFeed } from '../../actors/inspection/inspection-feed.ts'
-import type { RecordedCommand } from '../../actors/inspection/recorded-steps.ts'
+import type { RecordedCommand } from '../../actors/inspection/command-recorder.ts'
 import { createDatabaseAdjustedClock } from '../../core/clock.ts'
 
 /** Names of agents and bounties in the feed: read once, before the first command that needs them. */

@@ -2,11 +2,11 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import {
-  contextFieldsOf,
-  showContext,
+  listShownAndWithheldFields,
+  withholdContextSecrets,
   WITHHELD,
   withholdSecrets,
-} from '../../actors/inspection/withhold-secrets.ts'
+} from '../../actors/inspection/withhold-secrets-from-inspector.ts'
 import { machineRegistry, type ActorKind } from '../../actors/machine-registry.ts'
 import { REPOSITORY_ROOT } from '../../scripts/repository-root.ts'
 
@@ -27,13 +27,16 @@ const contexts = readdirSync(golden).map((file) => {
 t.test('all fields of all machines are classified', async (t) => {
   t.strictSame(contexts.map(({ kind }) => kind).sort(), Object.keys(machineRegistry).sort())
   for (const { kind, fields } of contexts) {
-    const { shown, withheld } = contextFieldsOf(kind)
+    const { shown, withheld } = listShownAndWithheldFields(kind)
     t.strictSame([...shown, ...withheld].sort(), [...fields].sort(), kind)
   }
 })
 
 t.test('a field that is not listed is withheld', async (t) => {
-  t.strictSame(showContext('fleet', { cash: 1_000_000n, added: 'x' }), { cash: 1, added: WITHHELD })
+  t.strictSame(withholdContextSecrets('fleet', { cash: 1_000_000n, added: 'x' }), {
+    cash: 1,
+    added: WITHHELD,
+  })
 })
 
 t.test('units of an asset and numbers of blocks are no USDC', async (t) => {
@@ -42,9 +45,12 @@ t.test('units of an asset and numbers of blocks are no USDC', async (t) => {
   const shown = { asset: 'usdc', amount: '5000000000000000' }
   t.match(withholdSecrets(reserve), { ...shown, balance: null, price: 0.005 })
   t.match(withholdSecrets({ type: 'SETTLE', block: 31_000_000n }), { block: '31000000' })
-  t.match(showContext('settlement', { asset: 'usdc', amount: { $n: String(units) } }), shown)
+  t.match(
+    withholdContextSecrets('settlement', { asset: 'usdc', amount: { $n: String(units) } }),
+    shown,
+  )
   const reservations = { s1: { asset: 'usdc', amount: units } }
-  t.match(showContext('payer', { reservations }), { reservations: { s1: shown } })
+  t.match(withholdContextSecrets('payer', { reservations }), { reservations: { s1: shown } })
 })
 
 t.test('secrets are withheld at any depth, by name and by form', async (t) => {

@@ -13,7 +13,7 @@ import {
   serializeStateDelta,
   type ActorState,
   type JournalChange,
-  type StateDelta,
+  type JournalStateDelta,
 } from '../../core/journal-change.ts'
 import { MACHINE_WALK_SUBJECTS } from '../support/machines/machine-walk-subjects.ts'
 
@@ -23,7 +23,7 @@ const kinds = Object.keys(MACHINE_WALK_SUBJECTS) as ActorKind[]
 const stored = ({ value, context }: ActorState) =>
   JSON.parse(stringifyWithBigints({ value, context })) as ActorState
 const deltaBetween = (before: ActorState, after: ActorState) =>
-  JSON.parse(`{${serializeStateDelta(before, after)}}`) as StateDelta
+  JSON.parse(`{${serializeStateDelta(before, after)}}`) as JournalStateDelta
 const toEntry = (kind: ActorKind, id: string, snapshot: StepSnapshot): ActorEntry => ({
   kind,
   id,

@@ -17,9 +17,9 @@ import { admitCallCommand, settleCallCommand } from '../../payments/commands/cal
 import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import {
   assertNoViolations,
-  createNodePair,
-  createSingleNode,
-  taskInput,
+  createTestActorNodePair,
+  createSingleTestActorNode,
+  sampleTaskInput,
 } from '../support/actors/test-actor-node-pairs.ts'
 import {
   loseConnectionBeforeCommit,
@@ -64,9 +64,9 @@ async function payCall(at: TestActorNode, id: string, taskId: string | null = nu
 }
 
 t.test('one node writes a full state every hundred versions, and deltas between', async (t) => {
-  const { sql, one } = await createSingleNode(t)
+  const { sql, one } = await createSingleTestActorNode(t)
   const id = await one.born(0.5)
-  const { taskId } = await one.ask(id, startTaskCommand, taskInput('rests'))
+  const { taskId } = await one.ask(id, startTaskCommand, sampleTaskInput('rests'))
   for (let calls = 0; calls < 250; calls++) await payCall(one, id)
   await one.ask(id, setTaskBudgetCommand, { taskId, budget: fromUsdc(2) })
   const rows = await historyOf(sql, id)
@@ -85,9 +85,9 @@ t.test('one node writes a full state every hundred versions, and deltas between'
 })
 
 t.test('every state of two nodes in turn is near a full one, through faults too', async (t) => {
-  const { sql, one, two } = await createNodePair(t)
+  const { sql, one, two } = await createTestActorNodePair(t)
   const id = await one.born(5)
-  const { taskId } = await one.ask(id, startTaskCommand, taskInput('shared'))
+  const { taskId } = await one.ask(id, startTaskCommand, sampleTaskInput('shared'))
   const spans = [1, 40, 3, 130, 2, 7]
   for (const [turn, calls] of spans.entries()) {
     const node = turn % 2 === 0 ? one : two
@@ -117,7 +117,7 @@ t.test('every state of two nodes in turn is near a full one, through faults too'
 })
 
 t.test('a batch is bounded by its texts, with each changed actor once', async (t) => {
-  const { sql, one } = await createSingleNode(t)
+  const { sql, one } = await createSingleTestActorNode(t)
   const id = await one.born(0.5)
   const sizes: number[] = []
   const measure: CommitFault = (send, changes) => {
@@ -131,7 +131,9 @@ t.test('a batch is bounded by its texts, with each changed actor once', async (t
   one.faults.push(...Array.from({ length: 40 }, () => measure))
   const large = (LIMITS.groupCommitMaxChars * 3) / 10
   const tasks = await Promise.all(
-    Array.from({ length: 8 }, () => one.ask(id, startTaskCommand, taskInput('x'.repeat(large)))),
+    Array.from({ length: 8 }, () =>
+      one.ask(id, startTaskCommand, sampleTaskInput('x'.repeat(large))),
+    ),
   )
   const most = LIMITS.groupCommitMaxChars + 2 * (large + 1_000)
   t.ok(Math.max(...sizes) < most, `${sizes.join()} characters are at most ${most}`)

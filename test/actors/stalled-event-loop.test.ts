@@ -5,7 +5,10 @@ import { LIMITS } from '../../core/limits.ts'
 import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
 import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import { awaitErrorCodeOrOk, createTestClock } from '../support/actors/test-actor-node.ts'
-import { createSingleNode, taskInput } from '../support/actors/test-actor-node-pairs.ts'
+import {
+  createSingleTestActorNode,
+  sampleTaskInput,
+} from '../support/actors/test-actor-node-pairs.ts'
 import { createTestDatabase } from '../support/postgres/test-database.ts'
 
 /** An answer of the database that came while the event loop was held up is no missing answer. */
@@ -75,13 +78,13 @@ t.test('a query that was answered during a stall has its answer', async (t) => {
 
 t.test('a command whose commit was answered during a stall succeeds', async (t) => {
   const clock = createTestClock()
-  const { sql, one } = await createSingleNode(t, { clock })
+  const { sql, one } = await createSingleTestActorNode(t, { clock })
   const id = await one.born(0.5)
   const stallUntilAnswered = await holdLock(
     sql,
     `select from aggregates where id = '${id}' for update`,
   )
-  const asked = awaitErrorCodeOrOk(one.ask(id, startTaskCommand, taskInput('stalled')))
+  const asked = awaitErrorCodeOrOk(one.ask(id, startTaskCommand, sampleTaskInput('stalled')))
   const pid = await findWaitingPid(sql)
   clock.tick(LIMITS.commitTimeoutMs + 1)
   stallUntilAnswered(pid)

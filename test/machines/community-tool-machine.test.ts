@@ -5,7 +5,7 @@ import { stringifyWithBigints } from '../../core/bigint-json.ts'
 import {
   communityToolMachine,
   communityToolPriceAt,
-  type CommunityToolEvent,
+  type CommunityToolMachineEvent,
 } from '../../machines/community-tool-machine.ts'
 import {
   microUsd,
@@ -29,14 +29,25 @@ const start = startStateMachine(communityToolMachine, {
   acceptsPromo: false,
   at: NOON,
 }).snapshot
-const after = (from: Snapshot, ...events: CommunityToolEvent[]): Snapshot =>
+const after = (from: Snapshot, ...events: CommunityToolMachineEvent[]): Snapshot =>
   events.reduce((at, event) => stepStateMachine(communityToolMachine, at, event).snapshot, from)
-const prove = (at = NOON): CommunityToolEvent => ({ type: 'PROVE', at })
+const prove = (at = NOON): CommunityToolMachineEvent => ({ type: 'PROVE', at })
 const measure = (
   [calls, successes, payers]: readonly [number, number, number],
   since = NOON,
-): CommunityToolEvent => ({ type: 'MEASURE', since, calls, successes, payers, at: NOON + DAY })
-const change = (price: number | null, at = NOON, builderId = BUILDER): CommunityToolEvent => ({
+): CommunityToolMachineEvent => ({
+  type: 'MEASURE',
+  since,
+  calls,
+  successes,
+  payers,
+  at: NOON + DAY,
+})
+const change = (
+  price: number | null,
+  at = NOON,
+  builderId = BUILDER,
+): CommunityToolMachineEvent => ({
   type: 'CHANGE',
   builderId,
   price: price === null ? null : microUsd(price),
@@ -47,7 +58,7 @@ const change = (price: number | null, at = NOON, builderId = BUILDER): Community
 })
 const by = (type: 'SUBMIT' | 'RETIRE' | 'ROTATE_SECRET', builderId = BUILDER) =>
   ({ type, builderId, at: NOON }) as const
-const review = (accepted: boolean): CommunityToolEvent => ({
+const review = (accepted: boolean): CommunityToolMachineEvent => ({
   type: 'REVIEW',
   accepted,
   reason: accepted ? null : 'The description is wrong.',
@@ -61,7 +72,7 @@ t.test('results of all events in each state', async (t) => {
   const retired = after(listed, by('RETIRE'))
   const verified = after(listed, review(true))
   const later = after(probation, prove(NOON + DAY))
-  const table: [string, Snapshot, CommunityToolEvent, string | null, string][] = [
+  const table: [string, Snapshot, CommunityToolMachineEvent, string | null, string][] = [
     ['a proof opens it', start, prove(), null, 'probation'],
     ['calls do not', start, measure([50, 50, 9]), null, 'pending'],
     ['a pending tool is not submitted', start, by('SUBMIT'), 'tool_not_active', 'pending'],
@@ -113,7 +124,7 @@ t.test('results of all events in each state', async (t) => {
   t.match(suspended.context, { suspendedFor: { calls: 50, successes: 24 } })
   t.equal(after(probation, review(false)).context.reviewReason, 'The description is wrong.')
   t.equal(after(verified, change(null)).context.review, 'verified')
-  const revised = after(verified, { ...change(null), revised: true } as CommunityToolEvent)
+  const revised = after(verified, { ...change(null), revised: true } as CommunityToolMachineEvent)
   t.equal(revised.context.review, 'none', 'the mark is of what the operator has seen')
   t.equal(after(listed, by('ROTATE_SECRET')).context.secretNumber, 2)
 })

@@ -1,6 +1,9 @@
 import t from 'tap'
 import type { ActorSnapshot } from '../../actors/machine-registry.ts'
-import { dailyQuotaReducer, type DailyQuotaEvent } from '../../machines/daily-quota-reducer.ts'
+import {
+  dailyQuotaReducer,
+  type DailyQuotaReducerEvent,
+} from '../../machines/daily-quota-reducer.ts'
 import {
   startStateMachine,
   readGoldenSnapshots,
@@ -17,7 +20,7 @@ const take = (callId: string, at = NOON, tool = 'email_send') =>
 const ask = (at = NOON) => ({ type: 'ASK', tool: 'email_send', most: 2, at }) as const
 const keep = (callId: string) => ({ type: 'KEEP', callId }) as const
 const back = (callId: string) => ({ type: 'GIVE_BACK', callId }) as const
-const refusal = (snapshot: ActorSnapshot<'quota'>, event: DailyQuotaEvent) =>
+const refusal = (snapshot: ActorSnapshot<'quota'>, event: DailyQuotaReducerEvent) =>
   stepStateMachine(dailyQuotaReducer, snapshot, event).refused
 
 t.test('running calls count, separately per tool', async (t) => {

@@ -2,7 +2,7 @@ import t from 'tap'
 import type { ActorSnapshot } from '../../actors/machine-registry.ts'
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { fleetPoolReducer, type FleetEvent } from '../../machines/fleet-pool-reducer.ts'
+import { fleetPoolReducer, type FleetPoolReducerEvent } from '../../machines/fleet-pool-reducer.ts'
 import {
   startStateMachine,
   readGoldenSnapshots,
@@ -23,9 +23,9 @@ const draw = (amount: number, agentId = 'bob') =>
   ({ type: 'DRAW', agentId, amount: microUsd(amount) }) as const
 const credit = (amount: number) => ({ type: 'CREDIT', amount: microUsd(amount) }) as const
 const topUp = (amount: number) => ({ type: 'TOP_UP', amount: microUsd(amount) }) as const
-const refusal = (snapshot: Snapshot, event: FleetEvent) =>
+const refusal = (snapshot: Snapshot, event: FleetPoolReducerEvent) =>
   stepStateMachine(fleetPoolReducer, snapshot, event).refused
-const withBob = (...events: FleetEvent[]) =>
+const withBob = (...events: FleetPoolReducerEvent[]) =>
   playEvents(fleetPoolReducer, start(), [join('bob'), ...events]).snapshot
 
 t.test('a fleet starts empty, without members', async (t) => {
@@ -132,7 +132,7 @@ t.test('an unknown event is rejected', async (t) => {
 
 t.test('on all paths no credits are created or lost', async (t) => {
   const unit = 400_000
-  const events: FleetEvent[] = [
+  const events: FleetPoolReducerEvent[] = [
     join('bob'),
     join('cid'),
     leave('bob'),

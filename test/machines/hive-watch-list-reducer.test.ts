@@ -2,7 +2,7 @@ import t from 'tap'
 import type { ActorSnapshot } from '../../actors/machine-registry.ts'
 import {
   hiveWatchListReducer,
-  type HiveWatchListEvent,
+  type HiveWatchListReducerEvent,
 } from '../../machines/hive-watch-list-reducer.ts'
 import {
   startStateMachine,
@@ -15,7 +15,7 @@ import {
 const start = startStateMachine(hiveWatchListReducer, { agentId: 'a', most: 2 }).snapshot
 const on = (watchId: string) => ({ type: 'BEGIN', watchId }) as const
 const off = (watchId: string) => ({ type: 'END', watchId }) as const
-const refusal = (snapshot: ActorSnapshot<'watchList'>, event: HiveWatchListEvent) =>
+const refusal = (snapshot: ActorSnapshot<'watchList'>, event: HiveWatchListReducerEvent) =>
   stepStateMachine(hiveWatchListReducer, snapshot, event).refused
 
 t.test('watches are limited, and an ended one frees a place', async (t) => {

@@ -1,6 +1,9 @@
 import t from 'tap'
 import type { ActorSnapshot } from '../../actors/machine-registry.ts'
-import { entitlementsReducer, type EntitlementsEvent } from '../../machines/entitlements-reducer.ts'
+import {
+  entitlementsReducer,
+  type EntitlementsReducerEvent,
+} from '../../machines/entitlements-reducer.ts'
 import {
   startStateMachine,
   readGoldenSnapshots,
@@ -13,7 +16,7 @@ const start = startStateMachine(entitlementsReducer, { agentId: 'a' }).snapshot
 const use = (name: string) => ({ type: 'USE', name, most: 2 }) as const
 const own = (...names: string[]) => ({ type: 'OWN', names }) as const
 const order = (seen: number) => ({ type: 'ORDER', seen }) as const
-const refusal = (snapshot: ActorSnapshot<'tally'>, event: EntitlementsEvent) =>
+const refusal = (snapshot: ActorSnapshot<'tally'>, event: EntitlementsReducerEvent) =>
   stepStateMachine(entitlementsReducer, snapshot, event).refused
 
 t.test('free calls run out separately per tool', async (t) => {

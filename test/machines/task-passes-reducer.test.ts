@@ -2,7 +2,10 @@ import t from 'tap'
 import type { ActorSnapshot } from '../../actors/machine-registry.ts'
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { taskPassesReducer, type TaskPassesEvent } from '../../machines/task-passes-reducer.ts'
+import {
+  taskPassesReducer,
+  type TaskPassesReducerEvent,
+} from '../../machines/task-passes-reducer.ts'
 import {
   microUsd,
   playEvents,
@@ -33,9 +36,9 @@ const on = (type: 'HOLD' | 'CAPTURE' | 'RELEASE' | 'USE', passId = 'p') =>
   ({ type, passId }) as const
 const late = (type: 'GIVE_BACK' | 'EXPIRE', at = NOON + 1_000, passId = 'p') =>
   ({ type, passId, at }) as const
-const after = (...events: TaskPassesEvent[]) =>
+const after = (...events: TaskPassesReducerEvent[]) =>
   playEvents(taskPassesReducer, start, [buy(), ...events]).snapshot
-const refusal = (snapshot: Snapshot, event: TaskPassesEvent) =>
+const refusal = (snapshot: Snapshot, event: TaskPassesReducerEvent) =>
   stepStateMachine(taskPassesReducer, snapshot, event).refused
 const passIn = ({ context }: Snapshot) => context.passes['p']
 
@@ -81,7 +84,7 @@ t.test('an agent has a limited number of open passes, each paid in full', async 
 
 t.test('whatever happens, a pass holds the price of its slots', async (t) => {
   const names = ['HOLD', 'CAPTURE', 'RELEASE', 'USE'] as const
-  const events: TaskPassesEvent[] = [
+  const events: TaskPassesReducerEvent[] = [
     buy('p', 3),
     ...names.map((name) => on(name)),
     ...[late('GIVE_BACK', NOON), late('GIVE_BACK'), late('EXPIRE')],

@@ -2,7 +2,10 @@ import t from 'tap'
 import type { ActorSnapshot } from '../../actors/machine-registry.ts'
 import { HOUR } from '../../core/clock.ts'
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
-import { visitorReducer, type VisitorEvent } from '../../machines/visitor-free-allowance-reducer.ts'
+import {
+  visitorReducer,
+  type VisitorReducerEvent,
+} from '../../machines/visitor-free-allowance-reducer.ts'
 import {
   startStateMachine,
   readGoldenSnapshots,
@@ -27,7 +30,7 @@ const giveBack = (usedAt: number, at = NOON, tool = 'web_search') =>
 const NOBODY = { since: 0, agents: 0 }
 const join = (agents: number, at = NOON, { limit = 10, fills = agents > 1 } = {}) =>
   ({ type: 'JOIN', agents, limit, fills, at }) as const
-const refusal = (snapshot: Snapshot, event: VisitorEvent) =>
+const refusal = (snapshot: Snapshot, event: VisitorReducerEvent) =>
   stepStateMachine(visitorReducer, snapshot, event).refused
 
 t.test('a visitor starts without a day', async (t) => {
@@ -140,7 +143,7 @@ t.test('an unknown event is rejected', async (t) => {
 })
 
 t.test('on all paths counters stay between one and the limit, and no day reopens', async (t) => {
-  const events = [NOON, LAST_MS, MIDNIGHT].flatMap((at): VisitorEvent[] => [
+  const events = [NOON, LAST_MS, MIDNIGHT].flatMap((at): VisitorReducerEvent[] => [
     ask(1, at),
     use(at),
     use(at, 'price_feed'),

@@ -10,7 +10,10 @@ import {
 } from '../../payments/commands/payment-claim-commands.ts'
 import { getAgentBalanceCommand } from '../../payments/commands/agent-account-commands.ts'
 import { MINUTE } from '../../core/clock.ts'
-import { createSingleNode, assertNoViolations } from '../support/actors/test-actor-node-pairs.ts'
+import {
+  createSingleTestActorNode,
+  assertNoViolations,
+} from '../support/actors/test-actor-node-pairs.ts'
 import {
   runSettlementCommand,
   claimPaymentOnTestNode,
@@ -54,7 +57,7 @@ async function keyed(one: TestActorNode, usdc: number, more: Partial<PaymentClai
 }
 
 t.test('a call of an agent delivers with its own commit, and the payer is notified', async (t) => {
-  const { sql, one } = await createSingleNode(t, options)
+  const { sql, one } = await createSingleTestActorNode(t, options)
   const { agentId, asked, claimed, wake } = await keyed(one, 0.03)
   await one.ask(agentId, settleCallCommand, settleCallInputOfAdmission(asked, agentId))
   t.equal(await readSettlementState(sql, claimed), 'claimed/waiting')
@@ -68,7 +71,7 @@ t.test('a call of an agent delivers with its own commit, and the payer is notifi
 })
 
 t.test('a failed call of an agent frees the payment; other calls change nothing', async (t) => {
-  const { sql, one } = await createSingleNode(t, options)
+  const { sql, one } = await createSingleTestActorNode(t, options)
   const { agentId, asked, claimed, wake } = await keyed(one, 0.03)
   const second = sampleAdmission(0.03, { payment: asked.payment, expiresAt: Date.now() + MINUTE })
   await one.ask(agentId, admitCallCommand, second)
@@ -85,7 +88,7 @@ t.test('a failed call of an agent frees the payment; other calls change nothing'
 
 for (const order of ['settled, then failed', 'failed, then settled']) {
   t.test(`an agent is credited for a call that failed: ${order}`, async (t) => {
-    const { sql, one } = await createSingleNode(t, options)
+    const { sql, one } = await createSingleTestActorNode(t, options)
     const { agentId, asked, claimed, found, wake } = await keyed(one, 0.03, { mode: 'first' })
     t.match(found, { mode: 'first' })
     if (order === 'settled, then failed') await settleClaimedPayment(one, claimed)
@@ -105,7 +108,7 @@ for (const order of ['settled, then failed', 'failed, then settled']) {
 
 t.test('a result after the payment was given up is a loss', async (t) => {
   const clock = createTestClock()
-  const { sql, one } = await createSingleNode(t, { ...options, clock })
+  const { sql, one } = await createSingleTestActorNode(t, { ...options, clock })
   const { agentId, asked, claimed, wake } = await keyed(one, 0.03)
   const { callId } = claimed
   await runSettlementCommand(one, claimed, expirePaymentClaimCommand, { callId })

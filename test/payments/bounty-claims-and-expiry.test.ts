@@ -17,15 +17,15 @@ import {
 } from '../../payments/commands/bounty-commands.ts'
 import {
   readPromoBalance,
-  createNodePair,
+  createTestActorNodePair,
   assertNoViolations,
   UNLIMITED_SPENDER,
 } from '../support/actors/test-actor-node-pairs.ts'
 import {
   awaitErrorCodeOrOk,
   createGate,
-  blockAfterCommit,
-  blockBeforeCommit,
+  pauseAfterCommit,
+  pauseBeforeCommit,
   loseReplyAfterCommit,
   loseConnectionBeforeCommit,
   createActorNode,
@@ -64,7 +64,7 @@ const receipt = (key: string): CommandIdempotency => ({
 async function posted(t: Test) {
   const start = Date.now()
   const [clock, other] = [createTestClock(start), createTestClock(start)]
-  const { sql, one } = await createNodePair(t, { clock, timerCommands })
+  const { sql, one } = await createTestActorNodePair(t, { clock, timerCommands })
   const two = createActorNode(t, sql, { clock: other, timerCommands })
   const [poster, claimer] = [await one.born(0.5), await one.born(0.5)]
   const { bounty } = await one.ask(poster, postBountyCommand, wanted)
@@ -193,7 +193,7 @@ t.test('a concurrent claim and expiry', async (t) => {
     const { one, two, pass, claim, purses, sql } = made
     pass(HOUR - 1)
     const at = createGate()
-    one.faults.push(blockBeforeCommit(at))
+    one.faults.push(pauseBeforeCommit(at))
     const claiming = claim(one)
     await at.reached
     pass(1)
@@ -210,7 +210,7 @@ t.test('a concurrent claim and expiry', async (t) => {
     // The clock of the first node is ahead.
     clock.pass(HOUR)
     const at = createGate()
-    one.faults.push(blockBeforeCommit(at))
+    one.faults.push(pauseBeforeCommit(at))
     const expiring = one.alarms.sweep()
     await at.reached
     t.equal(await claim(two), 'ok')
@@ -228,7 +228,7 @@ t.test('of a concurrent claim and cancellation one succeeds', async (t) => {
     const cancel = (at: TestActorNode) =>
       awaitErrorCodeOrOk(at.ask(id, cancelBountyCommand, { agentId: poster }))
     const at = createGate()
-    one.faults.push(blockBeforeCommit(at))
+    one.faults.push(pauseBeforeCommit(at))
     const late = first === 'claim' ? cancel(one) : claim(one)
     await at.reached
     t.equal(await (first === 'claim' ? claim(two) : cancel(two)), 'ok')
@@ -266,7 +266,7 @@ t.test(
     const { one, two, poster, claimer, id, purses, sql } = await posted(t)
     const dying = async (ask: (at: TestActorNode) => Promise<unknown>) => {
       const at = createGate()
-      one.faults.push(blockAfterCommit(at))
+      one.faults.push(pauseAfterCommit(at))
       // Its reply is lost.
       const unheard = ask(one).catch(() => {})
       await at.reached

@@ -17,8 +17,8 @@ import { MINUTE } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { createSettlementQueries } from '../../persistence/payments/settlement-queries.ts'
 import {
-  createNodePair,
-  createSingleNode,
+  createTestActorNodePair,
+  createSingleTestActorNode,
   assertNoViolations,
 } from '../support/actors/test-actor-node-pairs.ts'
 import {
@@ -45,7 +45,7 @@ const count = (claims: readonly PaymentClaimResult[], what: string) =>
   claims.filter((one) => one.claim === what).length
 
 t.test('one of 64 claims of one payment on two nodes is new', async (t) => {
-  const { sql, one, two } = await createNodePair(t, options)
+  const { sql, one, two } = await createTestActorNodePair(t, options)
   const payment = samplePayment(0.03)
   const claims = await Promise.all(
     Array.from({ length: 64 }, (_, index) =>
@@ -63,7 +63,7 @@ t.test('one of 64 claims of one payment on two nodes is new', async (t) => {
 })
 
 t.test('of six authorizations over a balance for five one is rejected', async (t) => {
-  const { sql, one, two } = await createNodePair(t, options)
+  const { sql, one, two } = await createTestActorNodePair(t, options)
   const claims = Array.from({ length: 6 }, () =>
     sampleClaim(samplePayment(0.01), { balance: 50_000n }),
   )
@@ -88,7 +88,7 @@ t.test('of six authorizations over a balance for five one is rejected', async (t
 })
 
 t.test('a payment above its limit settles first', async (t) => {
-  const { one } = await createSingleNode(t, options)
+  const { one } = await createSingleTestActorNode(t, options)
   const modes = []
   for (let n = 0; n < 4; n += 1)
     modes.push(await claimPaymentOnTestNode(one, sampleClaim(samplePayment(0.03))))
@@ -99,7 +99,7 @@ t.test('a payment above its limit settles first', async (t) => {
 })
 
 t.test('a call without an agent: claimed, delivered, settled', async (t) => {
-  const { sql, one } = await createSingleNode(t, options)
+  const { sql, one } = await createSingleTestActorNode(t, options)
   const claimed = sampleClaim(samplePayment(0.03))
   await claimPaymentOnTestNode(one, claimed)
   t.match(
@@ -139,7 +139,7 @@ t.test('a call without an agent: claimed, delivered, settled', async (t) => {
 })
 
 t.test('a failed call releases the payment for another use', async (t) => {
-  const { sql, one } = await createSingleNode(t, options)
+  const { sql, one } = await createSingleTestActorNode(t, options)
   const payment = samplePayment(0.03)
   const first = sampleClaim(payment)
   await claimPaymentOnTestNode(one, first)
@@ -169,7 +169,7 @@ t.test('a failed call releases the payment for another use', async (t) => {
 
 t.test('a claim of a dead process is released by its timer', async (t) => {
   const clock = createTestClock()
-  const { sql, one } = await createSingleNode(t, { ...options, clock })
+  const { sql, one } = await createSingleTestActorNode(t, { ...options, clock })
   const claimed = sampleClaim(samplePayment(0.03), { expiresAt: clock.now() + MINUTE })
   await claimPaymentOnTestNode(one, claimed)
   clock.pass(MINUTE + 1)
@@ -182,7 +182,7 @@ t.test('a claim of a dead process is released by its timer', async (t) => {
 })
 
 t.test('a loss is charged to the treasury and reverted if the money arrives later', async (t) => {
-  const { sql, one } = await createSingleNode(t, options)
+  const { sql, one } = await createSingleTestActorNode(t, options)
   const claimed = sampleClaim(samplePayment(0.03))
   await claimPaymentOnTestNode(one, claimed)
   await runSettlementCommand(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
@@ -213,7 +213,7 @@ t.test('a loss is charged to the treasury and reverted if the money arrives late
 })
 
 t.test('a settled, undelivered payment runs again, one of 64 at a time', async (t) => {
-  const { sql, one, two } = await createNodePair(t, options)
+  const { sql, one, two } = await createTestActorNodePair(t, options)
   const first = sampleClaim(samplePayment(0.03), { mode: 'first' })
   await claimPaymentOnTestNode(one, first)
   await settleClaimedPayment(one, first)
@@ -238,7 +238,7 @@ t.test('a settled, undelivered payment runs again, one of 64 at a time', async (
 })
 
 t.test('a top-up is credited in the commit that settles it', async (t) => {
-  const { sql, one } = await createSingleNode(t, options)
+  const { sql, one } = await createSingleTestActorNode(t, options)
   const agentId = await one.born(0)
   const purpose = { kind: 'topup', agentId } as const
   const claimed = sampleClaim(samplePayment(2), { purpose, agentId })
@@ -251,7 +251,7 @@ t.test('a top-up is credited in the commit that settles it', async (t) => {
 })
 
 t.test('one transfer on a chain settles one payment', async (t) => {
-  const { sql, one } = await createSingleNode(t, options)
+  const { sql, one } = await createSingleTestActorNode(t, options)
   const [first, second] = [sampleClaim(samplePayment(0.01)), sampleClaim(samplePayment(0.01))]
   for (const claimed of [first, second]) {
     await claimPaymentOnTestNode(one, claimed)
@@ -265,7 +265,7 @@ t.test('one transfer on a chain settles one payment', async (t) => {
 })
 
 t.test('the proof is stored per claim, and the call with its owner', async (t) => {
-  const { sql, one } = await createSingleNode(t, options)
+  const { sql, one } = await createSingleTestActorNode(t, options)
   const claimed = sampleClaim(samplePayment(0.03))
   await claimPaymentOnTestNode(one, claimed)
   await runSettlementCommand(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
@@ -278,7 +278,7 @@ t.test('the proof is stored per claim, and the call with its owner', async (t) =
 })
 
 t.test('the credit for a failed call is taken back when its payment is reverted', async (t) => {
-  const { sql, one } = await createSingleNode(t, { timerCommands: PAYMENT_TIMER_COMMANDS })
+  const { sql, one } = await createSingleTestActorNode(t, { timerCommands: PAYMENT_TIMER_COMMANDS })
   const agentId = await one.born(0)
   const claimed = sampleClaim(samplePayment(0.03), { mode: 'first', agentId })
   await claimPaymentOnTestNode(one, claimed)
@@ -310,7 +310,7 @@ t.test('the credit for a failed call is taken back when its payment is reverted'
 })
 
 t.test('the store reads the attempts of a settlement', async (t) => {
-  const { sql, one } = await createSingleNode(t, options)
+  const { sql, one } = await createSingleTestActorNode(t, options)
   const claimed = sampleClaim(samplePayment(0.03))
   await claimPaymentOnTestNode(one, claimed)
   await sql`

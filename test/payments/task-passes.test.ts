@@ -29,7 +29,7 @@ import {
 import { newUuidV7 } from '../../core/ids.ts'
 import {
   assertNoViolations,
-  createNodePair,
+  createTestActorNodePair,
   UNLIMITED_SPENDER,
 } from '../support/actors/test-actor-node-pairs.ts'
 import {
@@ -58,7 +58,7 @@ const usdc = (amount: bigint) => Number(amount) / 1e6
 /** Two nodes, and an agent with a pass of this kind. */
 async function bought(t: Test, pass: TaskPassKind, promo: number, cash = 0) {
   const clock = createTestClock()
-  const { sql, one, two } = await createNodePair(t, { clock, timerCommands })
+  const { sql, one, two } = await createTestActorNodePair(t, { clock, timerCommands })
   const agent = await one.born(promo)
   if (cash > 0) await one.ask(agent, creditTestCash, fromUsdc(cash))
   const { view } = await one.ask(agent, buyTaskPassCommand, { pass, spender: UNLIMITED_SPENDER })

@@ -14,7 +14,10 @@ import {
 } from '../../payments/commands/settlement-commands.ts'
 import { createSettlementQueries } from '../../persistence/payments/settlement-queries.ts'
 import { fromUsdc } from '../../core/money.ts'
-import { createNodePair, assertNoViolations } from '../support/actors/test-actor-node-pairs.ts'
+import {
+  createTestActorNodePair,
+  assertNoViolations,
+} from '../support/actors/test-actor-node-pairs.ts'
 import { awaitErrorCodeOrOk, type TestActorNode } from '../support/actors/test-actor-node.ts'
 import {
   runSettlementCommand,
@@ -34,7 +37,9 @@ import {
 /** Payments whose answer is kept until they have settled. Each step runs on a node that knows only the database. */
 
 async function start(t: Test) {
-  const { sql, one, two } = await createNodePair(t, { timerCommands: PAYMENT_TIMER_COMMANDS })
+  const { sql, one, two } = await createTestActorNodePair(t, {
+    timerCommands: PAYMENT_TIMER_COMMANDS,
+  })
   const builder = await one.born(0)
   const claimed = sampleClaim(samplePayment(0.03), { mode: 'withheld' })
   t.match(await claimPaymentOnTestNode(one, claimed), { claim: 'new', mode: 'withheld' })

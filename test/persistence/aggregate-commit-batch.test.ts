@@ -8,7 +8,7 @@ import {
   sampleCallRow,
   sampleAggregateChanges,
   sampleInboxMessage,
-  COMMIT_TIME_MS,
+  SAMPLE_COMMITTED_AT_MS,
   sampleTimerRow,
   sampleTransferRow,
 } from '../support/actors/sample-aggregate-changes.ts'
@@ -22,10 +22,10 @@ const everything = (id: string, oldVersion: number, from: string): AggregateChan
     calls: [sampleCallRow()],
     inbox: [sampleInboxMessage(`${id}-other`, from)],
     absorbed: [`${id}-waiting`],
-    events: [{ type: 'topup', to: id, data: { from }, at: COMMIT_TIME_MS }],
+    events: [{ type: 'topup', to: id, data: { from }, at: SAMPLE_COMMITTED_AT_MS }],
     removedTimers: [`${id}-old`],
     timers: [sampleTimerRow(`${id}-new`)],
-    rows: [{ table: 'staged', row: { id: newUuidV7(COMMIT_TIME_MS), body: from } }],
+    rows: [{ table: 'staged', row: { id: newUuidV7(SAMPLE_COMMITTED_AT_MS), body: from } }],
   })
 
 async function database(t: Parameters<typeof createTestDatabase>[0]): Promise<Sql> {
@@ -267,8 +267,8 @@ t.test('unusual texts are stored unchanged', async (t) => {
       journal: journalOf(text, at),
       actors: [sampleActorRow(`${at}`, JSON.stringify({ value: text, context: {} }))],
       transfers: [sampleTransferRow(text)],
-      rows: [{ table: 'staged', row: { id: newUuidV7(COMMIT_TIME_MS), body: text } }],
-      events: [{ type: 'topup', to: text, data: { text }, at: COMMIT_TIME_MS }],
+      rows: [{ table: 'staged', row: { id: newUuidV7(SAMPLE_COMMITTED_AT_MS), body: text } }],
+      events: [{ type: 'topup', to: text, data: { text }, at: SAMPLE_COMMITTED_AT_MS }],
     }),
   )
   t.equal((await commit(sql, all)).bad.size, 0)
@@ -338,7 +338,7 @@ t.test('commands are stored in the partition of their month', async (t) => {
   ])
   const rows = await sql`select tableoid::regclass::text as part from journal union
     select tableoid::regclass::text from ledger union select tableoid::regclass::text from calls`
-  const month = new Date(COMMIT_TIME_MS).toISOString().slice(0, 7).replace('-', '_')
+  const month = new Date(SAMPLE_COMMITTED_AT_MS).toISOString().slice(0, 7).replace('-', '_')
   t.strictSame(rows.map((row) => String(row['part'])).sort(), [
     `calls_${month}`,
     `journal_${month}`,

@@ -6,12 +6,12 @@ import { toCallPriceMovements } from '../../domain/call-price-movements.ts'
 import { commitBatch } from '../../persistence/commit-batch.ts'
 import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import {
-  COMMIT_TIME_MS,
+  SAMPLE_COMMITTED_AT_MS,
   sampleAggregateChanges,
 } from '../support/actors/sample-aggregate-changes.ts'
 import { createTestDatabase } from '../support/postgres/test-database.ts'
 
-const OWNER = newUuidV7(COMMIT_TIME_MS)
+const OWNER = newUuidV7(SAMPLE_COMMITTED_AT_MS)
 
 const priceOf = (
   source: CallPriceSource,
@@ -19,7 +19,7 @@ const priceOf = (
   fee: bigint,
   promo: bigint,
 ): CallPriceSplitInput => ({
-  callId: newUuidV7(COMMIT_TIME_MS),
+  callId: newUuidV7(SAMPLE_COMMITTED_AT_MS),
   source,
   amount: asMicros(amount),
   fee: asMicros(fee),
@@ -28,8 +28,8 @@ const priceOf = (
 const book = (sql: Sql, version: number, prices: readonly CallPriceSplitInput[]) => {
   const rows = prices.map((price) => ({
     ...price,
-    id: newUuidV7(COMMIT_TIME_MS),
-    at: COMMIT_TIME_MS,
+    id: newUuidV7(SAMPLE_COMMITTED_AT_MS),
+    at: SAMPLE_COMMITTED_AT_MS,
   }))
   return commitBatch(sql, [sampleAggregateChanges(OWNER, version, { prices: rows })], [])
 }

@@ -5,14 +5,20 @@ import { createOutboxStore } from '../../persistence/outbox-store.ts'
 import { createRetentionSweeper } from '../../persistence/retention-sweeper.ts'
 import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import {
-  COMMIT_TIME_MS,
+  SAMPLE_COMMITTED_AT_MS,
   sampleAggregateChanges,
 } from '../support/actors/sample-aggregate-changes.ts'
 import { createTestDatabase } from '../support/postgres/test-database.ts'
 
 /** One command of an agent with an event that is stored only if somebody hears it. */
 const commitEvent = (sql: Sql, id: string, version: number, onlyIfHeard = true) => {
-  const event = { type: 'tool_call', to: id, data: {}, at: COMMIT_TIME_MS, onlyIfHeard } as const
+  const event = {
+    type: 'tool_call',
+    to: id,
+    data: {},
+    at: SAMPLE_COMMITTED_AT_MS,
+    onlyIfHeard,
+  } as const
   return commitBatch(sql, [sampleAggregateChanges(id, version, { events: [event] })], [])
 }
 const stored = async (sql: Sql) =>

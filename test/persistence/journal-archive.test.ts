@@ -24,11 +24,11 @@ import { listJournalArchives } from '../../persistence/journal-archive/list-jour
 import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import { verifyDatabaseInvariants } from '../../persistence/verify/verify-database-invariants.ts'
 import {
-  createNodePair,
-  createSingleNode,
+  createTestActorNodePair,
+  createSingleTestActorNode,
   createTestBackpack,
   sampleCreditTransferInput,
-  taskInput,
+  sampleTaskInput,
 } from '../support/actors/test-actor-node-pairs.ts'
 import {
   sampleAdmission,
@@ -105,7 +105,7 @@ async function createOldAgents(sql: Sql, one: TestActorNode) {
   const [agent, resting, receiver] = [await one.born(5), await one.born(1), await one.born(0.0005)]
   const { backpackId } = await createTestBackpack(one, agent, 1)
   await one.ask(agent, updateBackpackCommand, { backpackId, fuse: { perCall: fromUsdc(2) } })
-  await one.ask(agent, startTaskCommand, taskInput('old'))
+  await one.ask(agent, startTaskCommand, sampleTaskInput('old'))
   for (let calls = 0; calls < 130; calls++) await payCall(one, agent)
   await payCall(one, resting)
   await one.ask(agent, sendCreditsCommand, sampleCreditTransferInput(receiver, 0.5))
@@ -119,7 +119,7 @@ async function createOldAgents(sql: Sql, one: TestActorNode) {
 }
 
 t.test('months leave the database, and everything still reads them', async (t) => {
-  const { sql, one } = await createSingleNode(t)
+  const { sql, one } = await createSingleTestActorNode(t)
   const dir = t.testdir()
   const { agent, resting, receiver } = await createOldAgents(sql, one)
   t.strictSame(await findViolations(sql, dir), {}, 'before')
@@ -175,7 +175,7 @@ t.test('months leave the database, and everything still reads them', async (t) =
 t.test(
   'a file is text that other programs read, and its name is that of its content',
   async (t) => {
-    const { sql, one } = await createSingleNode(t)
+    const { sql, one } = await createSingleTestActorNode(t)
     const dir = t.testdir()
     const { agent } = await createOldAgents(sql, one)
     const rows = await sql<{ changed: unknown; command: unknown; at: Date }[]>`
@@ -205,7 +205,7 @@ t.test(
 )
 
 t.test('a missing or changed file is named, and newer states need none', async (t) => {
-  const { sql, one } = await createSingleNode(t)
+  const { sql, one } = await createSingleTestActorNode(t)
   const dir = t.testdir()
   const { agent } = await createOldAgents(sql, one)
   for (let calls = 0; calls < 90; calls++) await payCall(one, agent)
@@ -247,7 +247,7 @@ t.test('a missing or changed file is named, and newer states need none', async (
 })
 
 t.test('a changed row of a file, an actor or a newer row is found', async (t) => {
-  const { sql, one } = await createSingleNode(t)
+  const { sql, one } = await createSingleTestActorNode(t)
   const dir = t.testdir()
   const { agent, resting } = await createOldAgents(sql, one)
   await archive(sql, dir)
@@ -262,7 +262,7 @@ t.test('a changed row of a file, an actor or a newer row is found', async (t) =>
 })
 
 t.test('a crash between the file and the detach leaves everything where it was', async (t) => {
-  const { sql, one } = await createSingleNode(t)
+  const { sql, one } = await createSingleTestActorNode(t)
   const dir = t.testdir()
   const { agent } = await createOldAgents(sql, one)
   const version = await versionOf(sql, agent)
@@ -291,7 +291,7 @@ t.test('a crash between the file and the detach leaves everything where it was',
 })
 
 t.test('visitors stay, and rows that a clock put into the wrong month', async (t) => {
-  const { sql, one } = await createSingleNode(t)
+  const { sql, one } = await createSingleTestActorNode(t)
   const dir = t.testdir()
   await createMonths(sql)
   const [agent, visitor] = [await one.born(5), 'visitor-of-old']
@@ -317,7 +317,7 @@ t.test('visitors stay, and rows that a clock put into the wrong month', async (t
 })
 
 t.test('a journal with a gap is not archived', async (t) => {
-  const { sql, one } = await createSingleNode(t)
+  const { sql, one } = await createSingleTestActorNode(t)
   const dir = t.testdir()
   const { agent } = await createOldAgents(sql, one)
   await sql`delete from journal where aggregate_id = ${agent} and version = 20`
@@ -330,7 +330,7 @@ t.test('a journal with a gap is not archived', async (t) => {
 })
 
 t.test('nodes commit meanwhile, and a second process does nothing', async (t) => {
-  const { sql, one, two } = await createNodePair(t)
+  const { sql, one, two } = await createTestActorNodePair(t)
   const dir = t.testdir()
   const { agent, resting } = await createOldAgents(sql, one)
   const busy = Promise.all(
@@ -350,7 +350,7 @@ t.test('nodes commit meanwhile, and a second process does nothing', async (t) =>
 })
 
 t.test('a reader of the journal delays the detach, not the commits', async (t) => {
-  const { sql, one } = await createSingleNode(t)
+  const { sql, one } = await createSingleTestActorNode(t)
   const dir = t.testdir()
   const { agent } = await createOldAgents(sql, one)
   const held = await holdJournal(t, sql)
@@ -388,7 +388,7 @@ async function waitForLockRequest(sql: Sql): Promise<void> {
 }
 
 t.test('the current month and the one before it are never archived', async (t) => {
-  const { sql } = await createSingleNode(t)
+  const { sql } = await createSingleTestActorNode(t)
   const [row] = await sql<{ first: string }[]>`
     select to_char(date_trunc('month', now() at time zone 'UTC') - interval '1 month', 'YYYY-MM') as first`
   t.equal(await readFirstKeptMonth(sql), row?.first)

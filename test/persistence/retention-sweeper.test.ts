@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import type { CommandContext } from '../../actors/aggregate-command-types.ts'
-import { updateHiveWatchList } from '../../actors/commands/hive-watch-list.ts'
+import { updateHiveWatchList } from '../../actors/commands/update-hive-watch-list.ts'
 import { DAY, SECOND } from '../../core/clock.ts'
 import { newUuidV7 } from '../../core/ids.ts'
 import {
@@ -24,8 +24,8 @@ import { createDeadLetterStore } from '../../persistence/dead-letter-store.ts'
 import { createVaultStore } from '../../persistence/vault/vault-store.ts'
 import { verifyDatabaseInvariants } from '../../persistence/verify/verify-database-invariants.ts'
 import {
-  createNodePair,
-  createSingleNode,
+  createTestActorNodePair,
+  createSingleTestActorNode,
   assertNoViolations,
 } from '../support/actors/test-actor-node-pairs.ts'
 import {
@@ -49,7 +49,7 @@ const eventIds = async (sql: Sql) =>
   (await sql<{ id: bigint }[]>`select id from outbox order by id`).map(({ id }) => id)
 
 t.test('events are kept for a month and deleted oldest first', async (t) => {
-  const { sql, one } = await createSingleNode(t)
+  const { sql, one } = await createSingleTestActorNode(t)
   const agentId = await one.born(0.5)
   await sql`
     insert into outbox (agent_id, type, data, at)
@@ -79,7 +79,7 @@ const age = (sql: Sql, visitor: string, count: number) =>
 const left = (at: TestActorNode, visitor: string) => at.ask(visitor, getFreeCallsLeftCommand, slot)
 
 t.test('an address is deleted a week after its last free call', async (t) => {
-  const { sql, one, two } = await createNodePair(t)
+  const { sql, one, two } = await createTestActorNodePair(t)
   const agentId = await one.born(0.5)
   for (const visitor of ['gone', 'stays', 'returns']) {
     await freeCall(one, visitor)
@@ -105,7 +105,7 @@ t.test('an address is deleted a week after its last free call', async (t) => {
 })
 
 t.test('the document of retention names every table', async (t) => {
-  const { sql } = await createSingleNode(t)
+  const { sql } = await createSingleTestActorNode(t)
   const tables = await sql<{ name: string }[]>`
     select relname as name from pg_class where relnamespace = 'public'::regnamespace
        and relkind in ('r', 'p') and not relispartition and relname <> 'schema_migrations'`
@@ -120,7 +120,7 @@ t.test('the document of retention names every table', async (t) => {
 })
 
 t.test('drafts of onboardings are kept for the lifetime of their keys', async (t) => {
-  const { sql } = await createSingleNode(t)
+  const { sql } = await createSingleTestActorNode(t)
   await sql`
     insert into idempotency_drafts (owner, idempotency_key, request_hash, sealed, at)
     select 'visitor', 'key ' || minutes, 'hash', '', now() - make_interval(mins => minutes)
@@ -136,7 +136,7 @@ t.test('drafts of onboardings are kept for the lifetime of their keys', async (t
 })
 
 t.test('dead letters are deleted with their object, and a month after their replay', async (t) => {
-  const { sql } = await createSingleNode(t)
+  const { sql } = await createSingleTestActorNode(t)
   const letters = createDeadLetterStore(sql)
   await sql`
     insert into deliveries (id, webhook_id, type, data, at, state, due_at, created_at)
@@ -184,7 +184,7 @@ async function watch(
 }
 
 t.test('watches are deleted a month after their end, and not before', async (t) => {
-  const { sql, one } = await createSingleNode(t)
+  const { sql, one } = await createSingleTestActorNode(t)
   const agentId = await one.born(0.5)
   const [old, late, open] = [newUuidV7(1_000), newUuidV7(2_000), newUuidV7(3_000)]
   for (const id of [old, late, open]) await watch(one, agentId, 'BEGIN', id)
@@ -205,7 +205,7 @@ t.test('watches are deleted a month after their end, and not before', async (t) 
 })
 
 t.test('vault queries are deleted after their retention', async (t) => {
-  const { sql } = await createSingleNode(t)
+  const { sql } = await createSingleTestActorNode(t)
   for (const age of [-1, 1])
     await sql`
       insert into vault_queries (id, agent_id, query, memory_ids, similarity, call_id, at)
@@ -216,7 +216,7 @@ t.test('vault queries are deleted after their retention', async (t) => {
 })
 
 t.test('the lock of a memory for a promotion expires', async (t) => {
-  const { sql } = await createSingleNode(t)
+  const { sql } = await createSingleTestActorNode(t)
   const vault = createVaultStore(sql)
   const [over, held, call] = [newUuidV7(1_000), newUuidV7(2_000), newUuidV7(3_000)]
   const now = new Date()
@@ -263,7 +263,7 @@ interface Signed {
 }
 
 t.test('signed transactions are deleted with their payments, after the end', async (t) => {
-  const { sql, one } = await createSingleNode(t, { timerCommands: PAYMENT_TIMER_COMMANDS })
+  const { sql, one } = await createSingleTestActorNode(t, { timerCommands: PAYMENT_TIMER_COMMANDS })
   const claims = [0, 1, 2].map(() => sampleClaim(samplePayment(0.01)))
   for (const claimed of claims) {
     await claimPaymentOnTestNode(one, claimed)
@@ -302,7 +302,7 @@ t.test('signed transactions are deleted with their payments, after the end', asy
 })
 
 t.test('explanations of refusals are kept for a week', async (t) => {
-  const { sql } = await createSingleNode(t)
+  const { sql } = await createSingleTestActorNode(t)
   await sql`
     insert into refusals (id, agent_id, code, times, first_at, last_at, data)
     select gen_random_uuid(), gen_random_uuid(), age::text, 1, now() - interval '30 days',

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { createOutboxStore } from '../../persistence/outbox-store.ts'
-import { createSignalStore } from '../../persistence/realtime/signal-store.ts'
+import { createSignalStore } from '../../persistence/realtime/channel-signal-store.ts'
 import { createStreamReplayLimiter } from '../../realtime/stream-replay-limiter.ts'
 import { createTestDatabase } from '../support/postgres/test-database.ts'
 import { eventually } from '../support/mail/mail-and-telegram-servers.ts'

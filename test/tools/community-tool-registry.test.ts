@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { CommunityToolRecord, CommunityToolState } from '../../domain/community-tool.ts'
+import type { CommunityToolRecord, CommunityToolState } from '../../domain/community-tool-record.ts'
 import type { Tool } from '../../tools/define-tool.ts'
 import { createCommunityToolRegistry } from '../../tools/community/community-tool-registry.ts'
 

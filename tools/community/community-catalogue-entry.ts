@@ -1,5 +1,5 @@
 import { toUsdc } from '../../core/money.ts'
-import { isCallableState, type CommunityToolRecord } from '../../domain/community-tool.ts'
+import { isCallableState, type CommunityToolRecord } from '../../domain/community-tool-record.ts'
 import { UNNAMED_AGENT } from '../public-author-field.ts'
 import type { CatalogueEntry } from '../tool-ports.ts'
 

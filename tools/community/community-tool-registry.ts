@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/clock.ts'
 import { createNodeRateLimiter } from '../../core/concurrency/node-rate-limiter.ts'
-import { isCallableState, type CommunityToolRecord } from '../../domain/community-tool.ts'
+import { isCallableState, type CommunityToolRecord } from '../../domain/community-tool-record.ts'
 import type { Tool } from '../define-tool.ts'
 
 /** The community tools that this node knows, kept up to date by announcements of changes. */
@@ -33,8 +33,8 @@ export interface CommunityToolRegistry extends CommunityToolSource {
   refresh(slug: string): Promise<void>
 }
 
-export const COMMUNITY_SLUG_PATTERN = '^[a-z0-9][a-z0-9-]{2,47}$'
-const SLUG = new RegExp(COMMUNITY_SLUG_PATTERN)
+export const COMMUNITY_TOOL_SLUG_PATTERN = '^[a-z0-9][a-z0-9-]{2,47}$'
+const SLUG = new RegExp(COMMUNITY_TOOL_SLUG_PATTERN)
 /** Unknown names cost a query each; nobody needs many of them. */
 const UNKNOWN_NAMES = {
   name: 'unknown_tools',
@@ -45,7 +45,7 @@ const UNKNOWN_NAMES = {
 } as const
 
 /** The slug as community tools spell it. */
-export const toCommunitySlug = (name: string): string => name.replaceAll('_', '-')
+export const toCommunityToolSlug = (name: string): string => name.replaceAll('_', '-')
 
 export function createCommunityToolRegistry(
   deps: CommunityToolRegistryDeps,
@@ -82,7 +82,7 @@ export function createCommunityToolRegistry(
   }
 
   return {
-    find: (name) => tools.get(toCommunitySlug(name)),
+    find: (name) => tools.get(toCommunityToolSlug(name)),
     list() {
       listed ??= [...tools.values()].filter(
         ({ community }) => community !== undefined && isCallableState(community.record.state),
@@ -90,7 +90,7 @@ export function createCommunityToolRegistry(
       return listed
     },
     load(name) {
-      const slug = toCommunitySlug(name)
+      const slug = toCommunityToolSlug(name)
       if (tools.has(slug) || !SLUG.test(slug) || !mayLookUp()) return null
       return refresh(slug)
     },

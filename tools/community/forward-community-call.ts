@@ -3,7 +3,7 @@ import { SECOND } from '../../core/clock.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { hmacSha256 } from '../../core/key-derivation-and-encryption.ts'
 import { signWebhook } from '../../core/webhook-signature.ts'
-import type { CommunityToolRecord } from '../../domain/community-tool.ts'
+import type { CommunityToolRecord } from '../../domain/community-tool-record.ts'
 import {
   createSecretRedactor,
   type SecretRedactor,
@@ -15,8 +15,8 @@ import {
   type SingleHopRequest,
 } from '../../providers/egress/egress-client-port.ts'
 import { callRemoteMcpTool } from '../../providers/mcp/streamable-http-client.ts'
-import { toMcpAnswer } from './forward-mcp-tool.ts'
-import { toRestAnswer, toRestRequestOrRefusal } from './forward-rest-operation.ts'
+import { toReplyOfMcpResult } from './reply-of-mcp-result.ts'
+import { toRestAnswer, toRestRequestOrRefusal } from './rest-operation-request-and-reply.ts'
 import type { ValidationIssue } from '../../core/validation/validation-errors.ts'
 
 /**
@@ -176,7 +176,7 @@ async function sendToMcpServer(
     signal: call.signal,
   }
   const result = await callRemoteMcpTool(deps.egress, connection, forward.tool, call.input)
-  const answer = toMcpAnswer(forward.url, result)
+  const answer = toReplyOfMcpResult(forward.url, result)
   return { ...answer, body: redactor.redactBytes(answer.body) }
 }
 

@@ -1,7 +1,7 @@
 import { ServiceError } from '../../core/errors.ts'
-import type { CommunityToolForward } from '../../domain/community-tool.ts'
-import { looksOfToolName } from '../../domain/tool-name-looks.ts'
-import { cutText, type ForeignJson } from './imported-schema.ts'
+import type { CommunityToolEndpoint } from '../../domain/community-tool-record.ts'
+import { toToolNameSkeleton } from '../../domain/tool-name-look-alikes.ts'
+import { cutText, type UntrustedJson } from './imported-schema-converter.ts'
 
 /** A tool as an import describes it, before it has a slug of its own. */
 
@@ -12,9 +12,9 @@ export interface ImportedTool {
   readonly alias: string | null
   readonly name: string
   readonly description: string
-  readonly inputSchema: ForeignJson
-  readonly outputSchema: ForeignJson
-  readonly forward: CommunityToolForward
+  readonly inputSchema: UntrustedJson
+  readonly outputSchema: UntrustedJson
+  readonly forward: CommunityToolEndpoint
 }
 
 const MAX_SLUG_CHARS = 48
@@ -41,8 +41,8 @@ export function nameImportedTools(
     const whole = `${prefix}-${toKebab(tool.operation) || 'tool'}`
     const base = whole.slice(0, MAX_SLUG_CHARS - 4).replace(/-+$/, '')
     let slug = base
-    for (let n = 2; taken.has(looksOfToolName(slug)); n += 1) slug = `${base}-${n}`
-    taken.add(looksOfToolName(slug))
+    for (let n = 2; taken.has(toToolNameSkeleton(slug)); n += 1) slug = `${base}-${n}`
+    taken.add(toToolNameSkeleton(slug))
     return { slug, tool }
   })
 }

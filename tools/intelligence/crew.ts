@@ -11,7 +11,7 @@ import {
   type CrewInput,
 } from './crew/crew-input.ts'
 import { runColdEmailCrew } from './crew/cold-email-crew.ts'
-import { runCompetitorCrew } from './crew/competitor-crew.ts'
+import { runCompetitorAnalysisCrew } from './crew/competitor-analysis-crew.ts'
 import {
   runCrewPlannedFromGoal,
   assertCustomCrewPlannable,
@@ -27,7 +27,7 @@ import { defineTool } from '../define-tool.ts'
 
 /** The runner of each kind of crew. */
 const CREW_RUNNERS = {
-  competitor: runCompetitorCrew,
+  competitor: runCompetitorAnalysisCrew,
   newsletter: runNewsletterCrew,
   cold_email: runColdEmailCrew,
   custom: runCrewPlannedFromGoal,

@@ -12,7 +12,7 @@ import {
   stanceLabelOf,
   computeStanceConsensus,
   weighEvidence,
-  type EvidenceConsensus,
+  type HiveStanceConsensus,
 } from './hive-evidence/weigh-evidence.ts'
 
 /** The tool `hive-consensus`: what the Hive's authors agree on. */
@@ -121,7 +121,7 @@ export default defineTool({
 })
 
 function summarizeConsensus(
-  { consensus, agents, sided }: EvidenceConsensus,
+  { consensus, agents, sided }: HiveStanceConsensus,
   entries: number,
 ): string {
   const found = `${pluralize(entries, 'entry speaks', 'entries speak')} of it, ${sided} of ${pluralize(agents, 'author takes', 'authors take')} a side`

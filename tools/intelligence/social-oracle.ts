@@ -6,7 +6,7 @@ import { LETTER_OR_DIGIT_PATTERN } from '../../core/validation/schema-patterns.t
 import { defineTool, callerIdOf } from '../define-tool.ts'
 import type { HiveEntryResult } from '../../providers/search/web-search-port.ts'
 import type { SocialPost } from '../../providers/social/social-port.ts'
-import type { RuleBasedTextAnalyzer } from '../../providers/text/text-port.ts'
+import type { RuleBasedTextAnalyzer } from '../../providers/text/text-analyzer-port.ts'
 
 /** The tool `social-oracle`: posts about a topic and their sentiment. */
 

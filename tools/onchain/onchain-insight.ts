@@ -21,12 +21,12 @@ import { chainReadToolAvailability } from '../tool-availability.ts'
 import { defineTool, callerIdOf } from '../define-tool.ts'
 import type {
   DexLiquidityPool,
-  PoolSearchResult,
+  LiquidityPoolSearchResult,
 } from '../../providers/liquidity-pools/liquidity-pools-port.ts'
 import {
   totalLiquidityUsd,
   assessTokenRisks,
-  sumPoolField,
+  sumLiquidityPoolField,
 } from '../../providers/liquidity-pools/token-risks.ts'
 
 /** The tool `onchain-insight`: liquidity and large transfers of a token. */
@@ -113,7 +113,7 @@ function tokenView(
 /** Returns the address of the token: given, from a pool, or from the list. */
 function findTokenAddress(
   query: string,
-  found: PoolSearchResult | null,
+  found: LiquidityPoolSearchResult | null,
   chain: ReadableChainName,
 ): string | null {
   if (ADDRESS.test(query)) return query
@@ -205,7 +205,7 @@ export default defineTool({
     return {
       token: tokenView(address, deepest, facts),
       price_usd: usd,
-      volume_24h_usd: sumPoolField(traded, 'volume24hUsd'),
+      volume_24h_usd: sumLiquidityPoolField(traded, 'volume24hUsd'),
       liquidity_usd: liquidity,
       whale_flows: flows,
       dex_pools: traded.slice(0, MAX_POOLS_SHOWN).map(poolView),

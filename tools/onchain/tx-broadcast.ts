@@ -5,7 +5,7 @@ import type { ReadableChainName, EvmHex } from '../../providers/chain-data/chain
 import {
   ChainNameField,
   chainProviderMode,
-  ReadableNetworkField,
+  NetworkKindField,
   NullableText,
 } from '../../providers/chain-data/chain-tool-schemas.ts'
 import { chainReadToolAvailability } from '../tool-availability.ts'
@@ -76,7 +76,7 @@ export default defineTool({
     explorer_url: NullableText,
     chain: Type.String(),
     chain_id: Type.Integer(),
-    network: ReadableNetworkField,
+    network: NetworkKindField,
   }),
   availability: chainReadToolAvailability,
   async preflight(input, asking) {

@@ -10,7 +10,7 @@ import {
   EvmAddressField,
   ChainNameField,
   chainProviderMode,
-  ReadableNetworkField,
+  NetworkKindField,
   NullableNumber,
   NullableText,
   toValidChecksumAddress,
@@ -109,7 +109,7 @@ export default defineTool({
     simulation_result: Type.Object({}, { additionalProperties: true }),
     chain: Type.String(),
     chain_id: Type.Integer(),
-    network: ReadableNetworkField,
+    network: NetworkKindField,
   }),
   availability: chainReadToolAvailability,
   preflight({ value_wei = '0', to, from = DEFAULT_SENDER }, { chain }) {

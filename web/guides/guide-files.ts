@@ -130,7 +130,7 @@ export const findGuideImage = (path: string): StaticFile | null =>
   readGuides().images.get(path) ?? null
 
 /** The slug of the guide that a link in a document leads to; null for files that are no guides. */
-export function toGuideSlug(target: string): string | null {
+export function findLinkedGuideSlug(target: string): string | null {
   const path = target.replace(/^(\.\.?\/)+/, '')
   if (path === TABLES) return TABLES_SLUG
   const other = OTHER_FILES[path]
@@ -143,7 +143,8 @@ function readGuides(): GuideFiles {
   const documents = readStaticFiles(findInPackage('docs'))
   const bySlug = new Map<string, Guide>()
   for (const [path, { body }] of documents)
-    if (/^[\w-]+\.md$/.test(path)) addGuide(bySlug, toGuideSlug(path), body.toString('utf8'))
+    if (/^[\w-]+\.md$/.test(path))
+      addGuide(bySlug, findLinkedGuideSlug(path), body.toString('utf8'))
   for (const [path, slug] of Object.entries(OTHER_FILES)) {
     const found = findInPackage(path)
     if (found !== null) addGuide(bySlug, slug, readFileSync(found, 'utf8'))

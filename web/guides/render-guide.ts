@@ -1,6 +1,6 @@
 import { Html, html } from '../html.ts'
 import type { Guide } from './guide-files.ts'
-import { toGuideSlug } from './guide-files.ts'
+import { findLinkedGuideSlug } from './guide-files.ts'
 
 /** Renders a guide from its Markdown. Raw HTML in it is text, except anchors; comments are left out. */
 
@@ -19,12 +19,12 @@ const withStationUrl = (markdown: string, publicUrl: string): string =>
   markdown.replace(EXAMPLE_URL, publicUrl)
 
 /** The Markdown twin: links lead to twins, or to nothing where the file is not served. */
-export const toMarkdownTwin = ({ markdown }: Guide, publicUrl: string): string =>
+export const renderGuideMarkdown = ({ markdown }: Guide, publicUrl: string): string =>
   withStationUrl(markdown, publicUrl).replace(
     /(!?)\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)/g,
     (whole, image: string, text: string, target: string, hash = '') => {
       if (image === '!' || isElsewhere(target)) return whole
-      const slug = toGuideSlug(target)
+      const slug = findLinkedGuideSlug(target)
       return slug === null ? text : `[${text}](/docs/${slug}.md${hash})`
     },
   )
@@ -84,7 +84,7 @@ function renderCode(text: string, language: string): string {
 function toPageLink(href: string): string | null {
   if (isElsewhere(href)) return href
   const [target = '', hash] = href.split('#')
-  const slug = toGuideSlug(target)
+  const slug = findLinkedGuideSlug(target)
   return slug === null ? null : `/docs/${slug}${hash === undefined ? '' : `#${hash}`}`
 }
 

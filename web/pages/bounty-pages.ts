@@ -1,5 +1,5 @@
 import { html, type Html } from '../html.ts'
-import { renderPage } from './page-frame.ts'
+import { renderHtmlPage } from './page-frame.ts'
 
 /** Renders bounties: the open ones, and each with how to claim it. All their text is by agents. */
 
@@ -18,7 +18,7 @@ export interface ShownBounty {
 }
 
 export const renderBountyListPage = (bounties: readonly ShownBounty[]): string =>
-  renderPage({
+  renderHtmlPage({
     title: 'Bounties',
     description: 'Rewards that agents offer for an answer, held in escrow by the station.',
     section: 'bounties',
@@ -51,7 +51,7 @@ const renderListedBounty = (bounty: ShownBounty): Html =>
   </li>`
 
 export const renderBountyPage = (bounty: ShownBounty, publicUrl: string): string =>
-  renderPage({
+  renderHtmlPage({
     title: bounty.title,
     section: 'bounties',
     scripts: ['guide.js'],

@@ -1,5 +1,5 @@
 import { html } from '../html.ts'
-import { renderPage } from './page-frame.ts'
+import { renderHtmlPage } from './page-frame.ts'
 
 /** Renders where the link of a weekly digest leads: nothing changes until its button is pressed. */
 
@@ -11,7 +11,7 @@ export interface DigestPageView {
 }
 
 export const renderDigestPage = ({ email, isSubscribed, isChanged }: DigestPageView): string =>
-  renderPage({
+  renderHtmlPage({
     title: 'Weekly digests',
     main: html`<h1>Weekly digests</h1>
       <p class="lead" role="status">${toSentence({ email, isSubscribed, isChanged })}</p>

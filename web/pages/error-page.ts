@@ -1,5 +1,5 @@
 import { html } from '../html.ts'
-import { renderPage } from './page-frame.ts'
+import { renderHtmlPage } from './page-frame.ts'
 
 /** Renders an error for a browser: the words of the problem, and ways on. */
 
@@ -19,7 +19,7 @@ export const renderErrorPage = ({
   detail,
   requestId,
 }: ErrorPageView): string =>
-  renderPage({
+  renderHtmlPage({
     title: `${status}`,
     main: html`<h1>${title}</h1>
       ${detail !== title && html`<p class="lead">${detail}</p>`}

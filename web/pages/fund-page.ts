@@ -6,12 +6,12 @@ import {
   type FundingPageData,
   type AgentLastConfirmedDeposit,
 } from '../../domain/agent-funding-info-and-instructions.ts'
-import { grantCliCommandText } from '../../core/grant-cli-command.ts'
+import { grantCliCommandText } from '../../core/grant-command-text.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { toUsdc, ZERO, type Micros } from '../../core/money.ts'
 import { MIN_DEPOSIT } from '../../domain/pricing.ts'
 import { Html, html } from '../html.ts'
-import { renderPage } from './page-frame.ts'
+import { renderHtmlPage } from './page-frame.ts'
 
 /** Renders the public funding page of an agent. */
 
@@ -26,7 +26,7 @@ export async function renderFundPage(
 ): Promise<string> {
   const { address, agentId, deposits } = view
   const isPayable = address !== null && deposits === 'on'
-  return renderPage({
+  return renderHtmlPage({
     title: `Fund ${view.name}`,
     scripts: ['fund.js'],
     mainData: {

@@ -1,7 +1,7 @@
 import { findGuide, listGuideGroups, type Guide } from '../guides/guide-files.ts'
-import { renderGuide, toMarkdownTwin, type RenderedGuide } from '../guides/render-guide.ts'
+import { renderGuide, renderGuideMarkdown, type RenderedGuide } from '../guides/render-guide.ts'
 import { html, type Html } from '../html.ts'
-import { renderPage } from './page-frame.ts'
+import { renderHtmlPage } from './page-frame.ts'
 
 /** Renders the guides as pages, and their list. */
 
@@ -27,7 +27,7 @@ export async function renderGuidePage(slug: string, publicUrl: string): Promise<
   const guide = findGuide(slug)
   if (guide === null) return null
   const rendered = await renderGuide(guide, publicUrl)
-  return renderPage({
+  return renderHtmlPage({
     title: guide.title,
     description: guide.about,
     section: 'docs',
@@ -46,12 +46,12 @@ export async function renderGuidePage(slug: string, publicUrl: string): Promise<
 /** The Markdown twin of a guide; null when there is none of this name. */
 export function readGuideMarkdown(slug: string, publicUrl: string): string | null {
   const guide = findGuide(slug)
-  return guide === null ? null : toMarkdownTwin(guide, publicUrl)
+  return guide === null ? null : renderGuideMarkdown(guide, publicUrl)
 }
 
 /** The list of all guides. */
 export const renderGuideListPage = (): string =>
-  renderPage({
+  renderHtmlPage({
     title: 'Docs',
     description: 'Guides for agents, their owners and operators, and the API reference.',
     section: 'docs',

@@ -1,7 +1,12 @@
 import { toUsdc, type Micros } from '../../core/money.ts'
-import { HALL_TIERS, PUBLISHED_TIERS, SCORE_FORMULA, toTier } from '../../domain/agent-tiers.ts'
+import {
+  HALL_TIERS,
+  PUBLISHED_TIERS,
+  SCORE_FORMULA,
+  toTier,
+} from '../../domain/leaderboard-tiers.ts'
 import { html, type Html } from '../html.ts'
-import { renderPage } from './page-frame.ts'
+import { renderHtmlPage } from './page-frame.ts'
 
 /** Renders the hall of agents: the holders of the three highest tiers. */
 
@@ -22,7 +27,7 @@ const ABOUT =
 
 /** `agents` are sorted, highest score first; lower tiers are left out. */
 export const renderHallOfAgentsPage = (agents: readonly HallAgent[]): string =>
-  renderPage({
+  renderHtmlPage({
     title: 'Hall of agents',
     description: ABOUT,
     section: 'hall',

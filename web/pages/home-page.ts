@@ -1,7 +1,7 @@
 import { html, type Html } from '../html.ts'
 import { renderCatalogue, type CatalogueTool } from './catalogue-section.ts'
-import { renderPage } from './page-frame.ts'
-import { renderTabKeySection } from './tab-key-section.ts'
+import { renderHtmlPage } from './page-frame.ts'
+import { renderBrowserTabKeySection } from './browser-tab-key-section.ts'
 
 /** Renders the first page for people: what the station is, its figures, a request and the catalogue. */
 
@@ -27,7 +27,7 @@ const DESCRIPTION =
   'Tools for software agents, paid by the call: search, prices, pages, memory, chains, code, models and messages. No subscription, no account of a person.'
 
 export const renderHomePage = (view: HomePageView): string =>
-  renderPage({
+  renderHtmlPage({
     title: 'Gas Station',
     description: DESCRIPTION,
     section: 'tools',
@@ -47,7 +47,7 @@ export const renderHomePage = (view: HomePageView): string =>
             <li>Call a tool: <code>POST /api/refuel</code>.</li>
             <li>Read what it cost in <code>_meta</code> of the answer.</li>
           </ol>
-          ${renderTabKeySection(view.starterUsdc)}
+          ${renderBrowserTabKeySection(view.starterUsdc)}
         </section>
         <section class="card" aria-labelledby="curl">
           <h2 id="curl">From a terminal</h2>

@@ -1,9 +1,9 @@
 import { html, type Html } from '../html.ts'
-import { renderPage } from './page-frame.ts'
+import { renderHtmlPage } from './page-frame.ts'
 
 /** The page of an owner. It holds no data: `assets/owner.js` signs in and reads it. */
 export const renderOwnerPage = (): string =>
-  renderPage({
+  renderHtmlPage({
     title: 'Your agents',
     section: 'owner',
     main: html`${SIGN_IN}${AGENTS}

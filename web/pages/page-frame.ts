@@ -43,7 +43,7 @@ const FOOTER = [
 ] as const
 
 /** Renders a whole page. */
-export function renderPage(page: PageFrameContent): string {
+export function renderHtmlPage(page: PageFrameContent): string {
   const {
     title,
     description,

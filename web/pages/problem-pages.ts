@@ -1,5 +1,5 @@
 import { html, type Html } from '../html.ts'
-import { renderPage } from './page-frame.ts'
+import { renderHtmlPage } from './page-frame.ts'
 
 /** Renders the error codes: their list, and each at the address that problem documents have as `type`. */
 
@@ -31,7 +31,7 @@ const SERVER_ADVICE =
   'The station or a source behind it is at fault. Nothing was charged; try again, later.'
 
 export const renderProblemPage = (problem: ExplainedProblem, publicUrl: string): string =>
-  renderPage({
+  renderHtmlPage({
     title: problem.code,
     description: problem.title,
     alternates: { 'application/json': `/problems/${problem.code}` },
@@ -56,7 +56,7 @@ export const renderProblemPage = (problem: ExplainedProblem, publicUrl: string):
 /** All codes by status. */
 export function renderProblemListPage(problems: readonly ExplainedProblem[]): string {
   const statuses = [...new Set(problems.map(({ status }) => status))].sort((a, b) => a - b)
-  return renderPage({
+  return renderHtmlPage({
     title: 'Errors',
     description: 'Every error code of the station, with its status and what to do.',
     alternates: { 'application/json': '/problems' },

@@ -1,5 +1,5 @@
 import { html, type Html } from '../html.ts'
-import { renderPage } from './page-frame.ts'
+import { renderHtmlPage } from './page-frame.ts'
 
 /** Renders the cookbook: its list, and each recipe with the request that runs it. */
 
@@ -16,7 +16,7 @@ export interface ShownRecipe {
 }
 
 export const renderRecipeListPage = (recipes: readonly ShownRecipe[]): string =>
-  renderPage({
+  renderHtmlPage({
     title: 'Recipes',
     description: 'Requests that do a whole job: copy one, run it, claim its badge.',
     section: 'recipes',
@@ -40,7 +40,7 @@ const renderListedRecipe = ({ slug, title, about, price_usdc: usdc, tools }: Sho
 const toPrice = (usdc: number): string => (usdc === 0 ? 'free' : `${usdc} USDC`)
 
 export const renderRecipePage = (recipe: ShownRecipe): string =>
-  renderPage({
+  renderHtmlPage({
     title: recipe.title,
     description: recipe.about,
     section: 'recipes',

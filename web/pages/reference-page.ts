@@ -1,10 +1,10 @@
 import { html } from '../html.ts'
-import { renderPage } from './page-frame.ts'
+import { renderHtmlPage } from './page-frame.ts'
 
 /** Renders the API reference: OpenAPI Explorer draws the document of this station. */
 
 export const renderReferencePage = (): string =>
-  renderPage({
+  renderHtmlPage({
     title: 'API reference',
     description: 'Every request and answer of the station, with a form that sends each request.',
     section: 'reference',

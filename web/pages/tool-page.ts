@@ -1,8 +1,8 @@
 import { html, type Html } from '../html.ts'
 import { toPriceText, type CatalogueTool } from './catalogue-section.ts'
 import { renderInlineCode } from './inline-code.ts'
-import { renderPage } from './page-frame.ts'
-import { renderTabKeySection } from './tab-key-section.ts'
+import { renderHtmlPage } from './page-frame.ts'
+import { renderBrowserTabKeySection } from './browser-tab-key-section.ts'
 import { renderFormFields, toSampleInput, type InputSchema } from './tool-form.ts'
 
 /** Renders the page of a tool: what it does, what it costs, and a form that runs it. */
@@ -31,7 +31,7 @@ export function renderToolPage({ publicUrl, starterUsdc, tool }: ToolPageView): 
   const schema = tool.input_schema as InputSchema
   const { tool: _slug, ...example } = tool.example_calls[0] ?? {}
   const sent = tool.example_calls.length > 0 ? example : toSampleInput(schema)
-  return renderPage({
+  return renderHtmlPage({
     title: tool.slug,
     description: `${tool.description} ${toPriceText(tool)} a call.`,
     section: 'tools',
@@ -61,7 +61,7 @@ export function renderToolPage({ publicUrl, starterUsdc, tool }: ToolPageView): 
         <div>
           <section class="card" aria-labelledby="your-key">
             <h2 id="your-key">Key</h2>
-            ${renderTabKeySection(starterUsdc)}
+            ${renderBrowserTabKeySection(starterUsdc)}
           </section>
           ${renderFacts(tool)}
         </div>

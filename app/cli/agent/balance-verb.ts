@@ -1,6 +1,6 @@
 import { CliUsageError, JSON_OPTION, type CliVerb } from '../cli-verb.ts'
-import { isForPrograms, printDocument } from '../cli-output.ts'
-import { createCliStationClient } from './station-client.ts'
+import { shouldPrintJson, printDocument } from '../cli-output.ts'
+import { createCliStationClient } from './cli-station-client.ts'
 
 /** `gas balance`. */
 export const balanceVerb: CliVerb = {
@@ -9,7 +9,7 @@ export const balanceVerb: CliVerb = {
   async run({ words, has }) {
     if (words.length > 0) throw new CliUsageError('')
     const answer = await createCliStationClient().request('GET', '/api/credits/balance')
-    printDocument(answer, isForPrograms(has('json')))
+    printDocument(answer, shouldPrintJson(has('json')))
     return 0
   },
 }

@@ -1,15 +1,15 @@
 import {
-  createActionVerb,
+  createVerbWithSubcommands,
   LIMIT_OPTION,
-  listRows,
-  readList,
-  readNumber,
+  fetchAllRows,
+  parseListOption,
+  parseNumberOption,
   readRequiredOption,
-  toFields,
-} from './action-verb.ts'
+  omitNullFields,
+} from './verb-with-subcommands.ts'
 
 /** `gas bounty`. */
-export const bountyVerb = createActionVerb({
+export const bountyVerb = createVerbWithSubcommands({
   about:
     'A bounty is a reward in escrow: the first claim with all its keywords is paid at once. Without a claim the reward returns after its hours.',
   options: {
@@ -36,7 +36,7 @@ export const bountyVerb = createActionVerb({
         const query = status === null ? '' : `?status=${encodeURIComponent(status)}`
         const path = given.has('mine') ? '/api/bounties/mine' : '/api/bounties'
         return {
-          rows: await listRows(client, `${path}${query}`, 'bounties', given),
+          rows: await fetchAllRows(client, `${path}${query}`, 'bounties', given),
           columns: ['bounty_id', 'status', 'reward_usdc', 'domain', 'title', 'expires_at'],
         }
       },
@@ -51,14 +51,14 @@ export const bountyVerb = createActionVerb({
         const [keywords, hours] = [given.text('keywords'), given.text('hours')]
         const score = given.text('score')
         return client.write('POST', '/api/bounties', {
-          body: toFields({
+          body: omitNullFields({
             title: given.words[0],
             domain: readRequiredOption(given, 'domain'),
             description: readRequiredOption(given, 'description'),
-            reward_usdc: readNumber(readRequiredOption(given, 'reward'), '--reward'),
-            required_keywords: keywords === null ? null : readList(keywords),
-            min_quality_score: score === null ? null : readNumber(score, '--score'),
-            ttl_hours: hours === null ? null : readNumber(hours, '--hours'),
+            reward_usdc: parseNumberOption(readRequiredOption(given, 'reward'), '--reward'),
+            required_keywords: keywords === null ? null : parseListOption(keywords),
+            min_quality_score: score === null ? null : parseNumberOption(score, '--score'),
+            ttl_hours: hours === null ? null : parseNumberOption(hours, '--hours'),
           }),
         })
       },

@@ -1,6 +1,6 @@
 import { CliUsageError, type CliArguments, type CliVerb } from '../cli-verb.ts'
-import { isForPrograms, printDocument } from '../cli-output.ts'
-import { createCliStationClient } from './station-client.ts'
+import { shouldPrintJson, printDocument } from '../cli-output.ts'
+import { createCliStationClient } from './cli-station-client.ts'
 
 /** `gas call`. */
 export const callVerb: CliVerb = {
@@ -26,7 +26,7 @@ export const callVerb: CliVerb = {
       headers: limitHeaders(given),
       ...(key === null ? {} : { idempotencyKey: key }),
     })
-    printDocument(answer, isForPrograms(false))
+    printDocument(answer, shouldPrintJson(false))
     return 0
   },
 }

@@ -1,6 +1,6 @@
 import { text as readStream } from 'node:stream/consumers'
 import { CliFailure, CliUsageError, JSON_OPTION, type CliVerb } from '../cli-verb.ts'
-import { isForPrograms, printDocument } from '../cli-output.ts'
+import { shouldPrintJson, printDocument } from '../cli-output.ts'
 import {
   loadStationAccess,
   parseStationUrl,
@@ -30,7 +30,7 @@ export const configVerb: CliVerb = {
     const key =
       access.apiKey === null ? null : `${access.apiKey.reveal().slice(0, SHOWN_CHARACTERS)}…`
     const shown = { url: access.url, key, key_from: access.keyFrom, file: access.file }
-    printDocument(shown, isForPrograms(has('json')))
+    printDocument(shown, shouldPrintJson(has('json')))
     return 0
   },
 }

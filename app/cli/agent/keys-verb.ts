@@ -1,10 +1,16 @@
 import { messageOf } from '../cli-output.ts'
-import { createActionVerb, listRows, readList, readNumber, toFields } from './action-verb.ts'
+import {
+  createVerbWithSubcommands,
+  fetchAllRows,
+  parseListOption,
+  parseNumberOption,
+  omitNullFields,
+} from './verb-with-subcommands.ts'
 import { saveStationAccess } from './client-settings.ts'
-import type { CliStationClient } from './station-client.ts'
+import type { CliStationClient } from './cli-station-client.ts'
 
 /** `gas keys`. */
-export const keysVerb = createActionVerb({
+export const keysVerb = createVerbWithSubcommands({
   about:
     'A new key never has more rights than the one that creates it, and is shown only once. With --backpack it acts in that Backpack only and manages nothing: the key for a program.',
   options: {
@@ -26,7 +32,7 @@ export const keysVerb = createActionVerb({
     ls: {
       form: '',
       run: async (client, given) => ({
-        rows: await listRows(client, '/api/keys', 'keys', given),
+        rows: await fetchAllRows(client, '/api/keys', 'keys', given),
         columns: [
           'key_id',
           'name',
@@ -44,14 +50,14 @@ export const keysVerb = createActionVerb({
       run: (client, { text }) => {
         const amount = (option: string) => {
           const value = text(option)
-          return value === null ? null : readNumber(value, `--${option}`)
+          return value === null ? null : parseNumberOption(value, `--${option}`)
         }
         const scopes = text('scopes')
         return client.write('POST', '/api/keys', {
-          body: toFields({
+          body: omitNullFields({
             name: text('name'),
             backpack_id: text('backpack'),
-            scopes: scopes === null ? null : readList(scopes),
+            scopes: scopes === null ? null : parseListOption(scopes),
             cap_usdc: amount('cap'),
             cap_per_day_usdc: amount('cap-per-day'),
             cap_per_month_usdc: amount('cap-per-month'),
@@ -65,9 +71,9 @@ export const keysVerb = createActionVerb({
       run: async (client, { words: [id], text, has }) => {
         const grace = text('grace')
         const answer = await client.write('POST', '/api/keys/rotate', {
-          body: toFields({
+          body: omitNullFields({
             key_id: id ?? null,
-            grace_seconds: grace === null ? null : readNumber(grace, '--grace'),
+            grace_seconds: grace === null ? null : parseNumberOption(grace, '--grace'),
             compromised: has('compromised') ? true : null,
           }),
         })

@@ -1,7 +1,7 @@
 import { CliFailure, CliUsageError, JSON_OPTION, type CliVerb } from '../cli-verb.ts'
-import { isForPrograms, messageOf, printDocument } from '../cli-output.ts'
+import { shouldPrintJson, messageOf, printDocument } from '../cli-output.ts'
 import { loadStationAccess, saveStationAccess } from './client-settings.ts'
-import { createCliStationClient } from './station-client.ts'
+import { createCliStationClient } from './cli-station-client.ts'
 
 /** `gas onboard`. */
 export const onboardVerb: CliVerb = {
@@ -20,12 +20,12 @@ export const onboardVerb: CliVerb = {
     const answer = await createCliStationClient(access).write('POST', '/api/onboard', {
       body: { name },
     })
-    if (!has('save')) printDocument(answer, isForPrograms(has('json')))
+    if (!has('save')) printDocument(answer, shouldPrintJson(has('json')))
     else {
       const { api_key: key, ...rest } = answer
       if (typeof key !== 'string') throw new CliFailure(`${access.url} answered without a key`)
-      const file = saveOrPrint(access.url, answer, key, isForPrograms(has('json')))
-      printDocument(rest, isForPrograms(has('json')))
+      const file = saveOrPrint(access.url, answer, key, shouldPrintJson(has('json')))
+      printDocument(rest, shouldPrintJson(has('json')))
       console.error(`the key for ${access.url} is in ${file}`)
     }
     return 0

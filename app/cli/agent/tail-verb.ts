@@ -1,8 +1,8 @@
 import { CliFailure, CliUsageError, JSON_OPTION, type CliVerb } from '../cli-verb.ts'
-import { isForPrograms, printJson, printLine, toJsonText, toPrintable } from '../cli-output.ts'
-import { readList, readNumber } from './action-verb.ts'
+import { shouldPrintJson, printJson, printLine, toJsonText, toPrintable } from '../cli-output.ts'
+import { parseListOption, parseNumberOption } from './verb-with-subcommands.ts'
 import { loadStationAccess } from './client-settings.ts'
-import { followEvents, type EventFrame } from './event-socket.ts'
+import { followEvents, type EventFrame } from './follow-events.ts'
 
 /** `gas tail`. */
 export const tailVerb: CliVerb = {
@@ -20,10 +20,11 @@ export const tailVerb: CliVerb = {
     const { url, apiKey } = loadStationAccess()
     if (apiKey === null)
       throw new CliFailure('set GAS_API_KEY, or run gas onboard <name> --save', 3)
-    const kinds = new Set(readList(text('kinds') ?? ''))
-    const count = text('count') === null ? Infinity : readNumber(text('count') ?? '', '--count')
+    const kinds = new Set(parseListOption(text('kinds') ?? ''))
+    const count =
+      text('count') === null ? Infinity : parseNumberOption(text('count') ?? '', '--count')
     if (count === 0 || words.some((channel) => /[\s,]/.test(channel))) throw new CliUsageError('')
-    const print = isForPrograms(has('json')) ? printJson : printEvent
+    const print = shouldPrintJson(has('json')) ? printJson : printEvent
     const settings = { url, apiKey, channels: words, since: text('since') }
     let printed = 0
     for await (const frame of followEvents(settings)) {

@@ -1,13 +1,13 @@
 import {
-  createActionVerb,
+  createVerbWithSubcommands,
   LIMIT_OPTION,
-  listRows,
-  readNumber,
+  fetchAllRows,
+  parseNumberOption,
   readRequiredOption,
-} from './action-verb.ts'
+} from './verb-with-subcommands.ts'
 
 /** `gas task`. */
-export const taskVerb = createActionVerb({
+export const taskVerb = createVerbWithSubcommands({
   about:
     'A task limits one piece of work: calls with gas call --task ID fail rather than exceed its budget. A pass (passes, buy) is a number of calls bought in advance for all tasks. end and cancel without an id take the newest active task.',
   options: {
@@ -26,7 +26,7 @@ export const taskVerb = createActionVerb({
         client.write('POST', '/api/task/start', {
           body: {
             name: given.words[0],
-            budget_usdc: readNumber(readRequiredOption(given, 'budget'), '--budget'),
+            budget_usdc: parseNumberOption(readRequiredOption(given, 'budget'), '--budget'),
           },
         }),
     },
@@ -44,7 +44,7 @@ export const taskVerb = createActionVerb({
       form: '<id> <usdc>',
       run: (client, { words: [id = '', usdc = ''] }) =>
         client.write('PATCH', `/api/task/${encodeURIComponent(id)}/budget`, {
-          body: { budget_usdc: readNumber(usdc, 'the budget') },
+          body: { budget_usdc: parseNumberOption(usdc, 'the budget') },
         }),
     },
     show: {
@@ -76,7 +76,7 @@ export const taskVerb = createActionVerb({
     ls: {
       form: '[--limit N]',
       run: async (client, given) => ({
-        rows: await listRows(client, '/api/tasks', 'tasks', given),
+        rows: await fetchAllRows(client, '/api/tasks', 'tasks', given),
         columns: ['task_id', 'name', 'state', 'budget_usdc', 'spent_usdc', 'remaining_usdc'],
       }),
     },

@@ -1,9 +1,14 @@
 import { loadClientEnvironment } from '../../config.ts'
 import { CliUsageError, JSON_OPTION, type CliArguments, type CliVerb } from '../cli-verb.ts'
-import { isForPrograms, printRows } from '../cli-output.ts'
-import { readList, readNumber, readRequiredOption, toFields } from './action-verb.ts'
-import { rowsOf } from './station-answers.ts'
-import { createCliStationClient } from './station-client.ts'
+import { shouldPrintJson, printRows } from '../cli-output.ts'
+import {
+  parseListOption,
+  parseNumberOption,
+  readRequiredOption,
+  omitNullFields,
+} from './verb-with-subcommands.ts'
+import { rowsOfAnswer } from './rows-of-answer.ts'
+import { createCliStationClient } from './cli-station-client.ts'
 
 /** `gas tools`, and `gas tools import`. */
 export const toolsVerb: CliVerb = {
@@ -35,7 +40,7 @@ export const toolsVerb: CliVerb = {
   ],
   async run(given) {
     const { words, text, has } = given
-    const forPrograms = isForPrograms(has('json'))
+    const forPrograms = shouldPrintJson(has('json'))
     if (words.length === 1 && words[0] === 'import') {
       const rows = await importTools(given)
       printRows(rows, ['slug', 'operation', 'status', 'imported'], forPrograms)
@@ -54,7 +59,7 @@ export const toolsVerb: CliVerb = {
     const query = category === null ? '' : `?category=${encodeURIComponent(category)}`
     const answer = await createCliStationClient().request('GET', `/api/tools${query}`)
     printRows(
-      rowsOf(answer, 'tools'),
+      rowsOfAnswer(answer, 'tools'),
       ['slug', 'category', 'price_usdc', 'description'],
       forPrograms,
     )
@@ -69,12 +74,12 @@ async function importTools(given: CliArguments) {
   if ((header === null) !== (upstreamCredential === null))
     throw new CliUsageError('--header and UPSTREAM_CREDENTIAL belong together')
   const answer = await createCliStationClient().write('POST', '/api/tools/import', {
-    body: toFields({
+    body: omitNullFields({
       openapi_url: text('openapi'),
       base_url: text('base'),
       mcp_url: text('mcp'),
-      price_per_call_usdc: readNumber(readRequiredOption(given, 'price'), '--price'),
-      include: include === null ? null : readList(include),
+      price_per_call_usdc: parseNumberOption(readRequiredOption(given, 'price'), '--price'),
+      include: include === null ? null : parseListOption(include),
       prefix: text('prefix'),
       category: text('category'),
       upstream_header: header,
@@ -83,5 +88,5 @@ async function importTools(given: CliArguments) {
     }),
     ...(operatorToken === null ? {} : { headers: { 'x-operator-token': operatorToken.reveal() } }),
   })
-  return rowsOf(answer, 'tools')
+  return rowsOfAnswer(answer, 'tools')
 }

@@ -12,11 +12,11 @@ import { dirname, resolve } from 'node:path'
 import { newPrefixedId } from '../../../core/ids.ts'
 import { messageOf } from '../cli-output.ts'
 import { CliFailure } from '../cli-verb.ts'
-import type { CliStationClient } from '../agent/station-client.ts'
-import { toNpxCommand } from './start-by-npx.ts'
+import type { CliStationClient } from '../agent/cli-station-client.ts'
+import { toNpxCommand } from './npx-command.ts'
 import {
   mcpClientConfigPath,
-  withMcpServer,
+  addMcpServerToConfig,
   type McpClientName,
   type McpServerCommand,
 } from './mcp-client-config-files.ts'
@@ -61,7 +61,7 @@ export async function installMcpServer(
   const server = toServerCommand(station.url, String(key['api_key']), start)
   const saved = saveOldFile(file)
   // Read again: a client that runs may have written its file while the station was asked.
-  writeConfig(file, withMcpServer(client, readConfig(file), serverName, server))
+  writeConfig(file, addMcpServerToConfig(client, readConfig(file), serverName, server))
   return {
     client,
     file,

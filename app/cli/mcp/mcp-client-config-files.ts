@@ -60,7 +60,7 @@ export const mcpClientConfigPath = (client: McpClientName): string =>
 type Config = Readonly<Record<string, unknown>>
 
 /** Returns a configuration with the server, and everything else as it was. */
-export function withMcpServer(
+export function addMcpServerToConfig(
   client: McpClientName,
   config: Config,
   name: string,

@@ -1,7 +1,7 @@
 import { CliUsageError, JSON_OPTION, type CliVerb } from '../cli-verb.ts'
-import { isForPrograms, printDocument } from '../cli-output.ts'
+import { shouldPrintJson, printDocument } from '../cli-output.ts'
 import { loadStationAccess } from '../agent/client-settings.ts'
-import { createCliStationClient } from '../agent/station-client.ts'
+import { createCliStationClient } from '../agent/cli-station-client.ts'
 import { MCP_CLIENT_NAMES, toMcpClientName } from './mcp-client-config-files.ts'
 import { installMcpServer } from './install-mcp-server.ts'
 import { forwardMcpOverStdio } from './forward-mcp-over-stdio.ts'
@@ -39,7 +39,7 @@ export const mcpVerb: CliVerb = {
       file: text('file'),
       perDayUsdc: parseLimit(text('per-day')),
     })
-    printDocument(installed, isForPrograms(has('json')))
+    printDocument(installed, shouldPrintJson(has('json')))
     console.error(`restart the client: it finds the tools of ${installed.url} in ${installed.file}`)
     return 0
   },

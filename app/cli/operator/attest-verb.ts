@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { parseVerifierKey, type NoteVerifierKey } from '../../../core/attestations/signed-note.ts'
 import {
-  verifySavedAnswers,
-  type SavedAnswer,
-} from '../../../core/attestations/verify-documents.ts'
+  verifySavedAttestations,
+  type SavedAttestation,
+} from '../../../core/attestations/verify-saved-attestations.ts'
 import { deriveEncryptionKeys } from '../../../core/key-derivation-and-encryption.ts'
 import { rotateAttestationKey } from '../../../persistence/attestations/attestation-key-store.ts'
-import { acceptRewinds } from '../../../persistence/attestations/attestation-tree-writer.ts'
+import { acceptAttestationRewinds } from '../../../persistence/attestations/attestation-tree-writer.ts'
 import { loadConfig } from '../../config.ts'
 import { loadMasterKeys } from '../../master-key.ts'
 import { CliFailure, CliUsageError, type CliArguments, type CliVerb } from '../cli-verb.ts'
@@ -48,7 +48,7 @@ function verifyFiles(files: readonly string[], given: CliArguments): number {
   const known = keys.filter((key): key is NoteVerifierKey => key !== null)
   if (known.length === 0)
     throw new CliUsageError('no key: give --key, or the answer of /api/attestations/head first')
-  const findings = verifySavedAnswers(answers, known)
+  const findings = verifySavedAttestations(answers, known)
   for (const finding of findings) {
     if (given.has('json')) printJson({ file: finding.name, ok: finding.ok, says: finding.says })
     else printLine(`${finding.ok ? 'ok    ' : 'BROKEN'} ${finding.name}: ${finding.says}`)
@@ -56,7 +56,7 @@ function verifyFiles(files: readonly string[], given: CliArguments): number {
   return findings.every(({ ok }) => ok) ? 0 : 1
 }
 
-function readAnswer(name: string): SavedAnswer {
+function readAnswer(name: string): SavedAttestation {
   try {
     return { name, json: JSON.parse(readFileSync(name, 'utf8')) as unknown }
   } catch (error) {
@@ -65,7 +65,7 @@ function readAnswer(name: string): SavedAnswer {
 }
 
 /** The keys of the first file that lists some. */
-function keysIn(answers: readonly SavedAnswer[]): (NoteVerifierKey | null)[] {
+function keysIn(answers: readonly SavedAttestation[]): (NoteVerifierKey | null)[] {
   const lists = answers.map(({ json }) => (json as { keys?: unknown } | null)?.keys)
   const first = lists.find((list): list is unknown[] => Array.isArray(list)) ?? []
   return first.map((key) => parseVerifierKey(String(key)))
@@ -84,6 +84,6 @@ function rotateKey(hasLeaked: boolean): Promise<number> {
 
 const acceptRestore = (): Promise<number> =>
   withStationDatabase(async ({ sql }) => {
-    printLine(`${await acceptRewinds(sql)} heads accepted as lost by a restore`)
+    printLine(`${await acceptAttestationRewinds(sql)} heads accepted as lost by a restore`)
     return 0
   })

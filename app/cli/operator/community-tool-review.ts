@@ -1,6 +1,9 @@
 import { reviewCommunityToolCommand } from '../../../actors/commands/community-tool-commands.ts'
 import { ServiceError } from '../../../core/errors.ts'
-import { COMMUNITY_TOOLS_TOPIC, communityToolAggregateId } from '../../../domain/community-tool.ts'
+import {
+  COMMUNITY_TOOLS_TOPIC,
+  communityToolAggregateId,
+} from '../../../domain/community-tool-record.ts'
 import { createCommunityToolStore } from '../../../persistence/tools/community-tool-store.ts'
 import { printJson, printLine } from '../cli-output.ts'
 import { withStationDatabase } from './database-for-cli.ts'

@@ -1,7 +1,7 @@
 import { CliUsageError, JSON_OPTION, type CliVerb } from '../cli-verb.ts'
 import { printJson, printLine } from '../cli-output.ts'
 import { withStationDatabase } from './database-for-cli.ts'
-import { listRadioDrops, openRadioDrop } from './radio-drops.ts'
+import { listCreditDrops, openCreditDrop } from './credit-drops.ts'
 
 /** `gas drop`. */
 export const dropVerb: CliVerb = {
@@ -11,7 +11,7 @@ export const dropVerb: CliVerb = {
   async run({ words: [what, ...more], has }) {
     if ((what !== 'open' && what !== 'list') || more.length > 0) throw new CliUsageError('')
     const drops = await withStationDatabase(({ sql }) =>
-      what === 'open' ? openRadioDrop(sql) : listRadioDrops(sql),
+      what === 'open' ? openCreditDrop(sql) : listCreditDrops(sql),
     )
     for (const { code, slots, left, open, expiresAt } of drops) {
       const until = new Date(expiresAt).toISOString()

@@ -3,12 +3,12 @@ import { createDatabaseAdjustedClock } from '../../../core/clock.ts'
 import { isUuid, newUuidV7 } from '../../../core/ids.ts'
 import { formatUsdc, fromUsdc, ZERO, type Micros } from '../../../core/money.ts'
 import { MAX_CREDIT_AMOUNT } from '../../../domain/pricing.ts'
-import { giveOperatorGrantCommand } from '../../../payments/commands/operator-grant-commands.ts'
+import { giveOperatorCreditGrantCommand } from '../../../payments/commands/operator-credit-grant-commands.ts'
 import { isUniqueViolation } from '../../../persistence/fleets/fleet-store.ts'
 import {
-  createOperatorGrantStore,
-  type OperatorGrantRecord,
-} from '../../../persistence/payments/operator-grant-store.ts'
+  createOperatorCreditGrantStore,
+  type OperatorCreditGrantRecord,
+} from '../../../persistence/payments/operator-credit-grant-store.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import { createAgentProfileStore } from '../../../persistence/agents/agent-profile-store.ts'
 import { withCliActorRuntime } from './temporary-actor-runtime-for-cli.ts'
@@ -28,7 +28,7 @@ export interface GrantArguments {
   readonly id: string | null
 }
 
-type GrantRequest = Pick<OperatorGrantRecord, 'grantId' | 'agentId' | 'amount' | 'note'>
+type GrantRequest = Pick<OperatorCreditGrantRecord, 'grantId' | 'agentId' | 'amount' | 'note'>
 
 /** Parses the arguments. Returns an error text if they are invalid. */
 export function parseGrantArguments({
@@ -54,7 +54,7 @@ export function parseGrantArguments({
  */
 export async function grantCredits(sql: Sql, wanted: GrantRequest): Promise<number> {
   const { grantId, agentId, amount, note } = wanted
-  const store = createOperatorGrantStore(sql)
+  const store = createOperatorCreditGrantStore(sql)
   const before = await store.find(grantId)
   if (before !== null) return reportEarlierGrant(before, wanted)
   if (!(await createAgentProfileStore(sql).has(agentId)))
@@ -62,7 +62,7 @@ export async function grantCredits(sql: Sql, wanted: GrantRequest): Promise<numb
   const grant = { grantId, amount, note, grantedBy: `gas grant (${userName()})` }
   try {
     const { balance } = await withCliActorRuntime(sql, ({ ask }) =>
-      ask(agentId, giveOperatorGrantCommand, grant),
+      ask(agentId, giveOperatorCreditGrantCommand, grant),
     )
     print(`granted ${shown(amount)} promotional USDC to ${agentId}: it has ${shown(balance)} now`)
     print(`grant ${grantId}`)
@@ -75,7 +75,7 @@ export async function grantCredits(sql: Sql, wanted: GrantRequest): Promise<numb
   }
 }
 
-function reportEarlierGrant(given: OperatorGrantRecord, wanted: GrantRequest): number {
+function reportEarlierGrant(given: OperatorCreditGrantRecord, wanted: GrantRequest): number {
   const { grantId, agentId, amount, note } = given
   const same = agentId === wanted.agentId && amount === wanted.amount && note === wanted.note
   if (!same)

@@ -1,6 +1,6 @@
 import { createActorHistory } from '../../../actors/inspection/actor-history.ts'
-import { toHistoryView } from '../../../http/inspector/actor-views.ts'
-import { createActorDirectoryStore } from '../../../persistence/inspector/actor-directory-store.ts'
+import { toActorHistoryView } from '../../../http/inspector/actor-views.ts'
+import { createActorSearchStore } from '../../../persistence/inspector/actor-search-store.ts'
 import { createJournalHistoryStore } from '../../../persistence/inspector/journal-history-store.ts'
 import { loadConfig } from '../../config.ts'
 import { CliFailure, CliUsageError, JSON_OPTION, type CliVerb } from '../cli-verb.ts'
@@ -32,7 +32,7 @@ export const historyVerb: CliVerb = {
     const config = loadConfig()
     const { journalArchiveDir } = config
     const entries = await withStationDatabase(async ({ sql }) => {
-      const [actor] = await createActorDirectoryStore(sql).find(kind, id)
+      const [actor] = await createActorSearchStore(sql).find(kind, id)
       if (actor === undefined) throw new CliFailure(`there is no ${kind} ${id}`)
       const history = createActorHistory(createJournalHistoryStore(sql, journalArchiveDir))
       const found = []
@@ -42,7 +42,7 @@ export const historyVerb: CliVerb = {
         found.push(...page.entries)
         next = page.next
       }
-      return found.map((entry) => toHistoryView(kind, entry))
+      return found.map((entry) => toActorHistoryView(kind, entry))
     }, config)
     for (const entry of entries) {
       if (has('json')) {

@@ -1,4 +1,4 @@
-import { parseHead } from '../../../core/attestations/fee-attestations.ts'
+import { parseTreeHead } from '../../../core/attestations/fee-attestations.ts'
 import { signNote, toVerifierKeyText } from '../../../core/attestations/signed-note.ts'
 import type { EncryptionKeys } from '../../../core/key-derivation-and-encryption.ts'
 import { createAttestationSequencer } from '../../../jobs/attestation-sequencer.ts'
@@ -10,7 +10,7 @@ import {
 import { createAttestationTreeReader } from '../../../persistence/attestations/attestation-tree-reader.ts'
 import {
   appendFees,
-  recordRewind,
+  recordAttestationRewind,
 } from '../../../persistence/attestations/attestation-tree-writer.ts'
 import type { AggregateChanges } from '../../../persistence/commit-batch.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
@@ -64,12 +64,12 @@ export function composeAttestations({
    */
   async function findRewind(): Promise<void> {
     const note = await file.read()
-    const head = note === null ? null : parseHead(note.slice(0, note.lastIndexOf('\n\n') + 1))
+    const head = note === null ? null : parseTreeHead(note.slice(0, note.lastIndexOf('\n\n') + 1))
     if (head === null || note === null || head.origin !== (await origin())) return
     const summary = await tree.summary()
     const size = summary.head?.size ?? 0
     if (head.size <= size && (await tree.rootAt(head.size)).equals(head.root)) return
-    await recordRewind(sql, { ...head, note })
+    await recordAttestationRewind(sql, { ...head, note })
     log(
       `the database is older than what this station published: a signed head has ${head.size} fees, the tree ${size}`,
       new Error('restored from an earlier backup? read docs/attestations.md'),

@@ -3,7 +3,7 @@ import type {
   EncryptionKeys,
   EncryptionPurpose,
 } from '../../../core/key-derivation-and-encryption.ts'
-import { COMMUNITY_TOOLS_TOPIC } from '../../../domain/community-tool.ts'
+import { COMMUNITY_TOOLS_TOPIC } from '../../../domain/community-tool-record.ts'
 import type { MessageBus } from '../../../persistence/message-bus.ts'
 import type { StationKeys } from '../../../persistence/encrypted-station-key-store.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
@@ -17,11 +17,11 @@ import { withUnavailableTimeout } from '../../../persistence/query-timeout.ts'
 import type { ResolveAddresses } from '../../../providers/egress/dns-resolver.ts'
 import { createEgressClient } from '../../../providers/egress/guarded-egress-client.ts'
 import { parseIpAddressAllowlist } from '../../../providers/egress/public-ip-address.ts'
-import { createBuilderHealth } from '../../../tools/community/builder-health.ts'
+import { createToolBuilderCircuitBreaker } from '../../../tools/community/tool-builder-circuit-breaker.ts'
 import {
-  createCommunityTool,
+  createCallableCommunityTool,
   type ForwardedCommunityCall,
-} from '../../../tools/community/community-tool.ts'
+} from '../../../tools/community/callable-community-tool.ts'
 import { createCommunityToolRegistry } from '../../../tools/community/community-tool-registry.ts'
 import { createCommunityCallForwarder } from '../../../tools/community/forward-community-call.ts'
 import { LIMITS } from '../../../core/limits.ts'
@@ -66,7 +66,7 @@ export function composeCommunityTools(parts: ComposeCommunityToolsDeps) {
     callMs,
     credentials,
   })
-  const health = createBuilderHealth({ clock, send, callMs })
+  const health = createToolBuilderCircuitBreaker({ clock, send, callMs })
   const registry = createCommunityToolRegistry({
     clock,
     store: {
@@ -74,7 +74,7 @@ export function composeCommunityTools(parts: ComposeCommunityToolsDeps) {
       find: (slug) => withUnavailableTimeout(store.find(slug)),
     },
     makeTool: (record) =>
-      createCommunityTool(record, {
+      createCallableCommunityTool(record, {
         now: clock.now,
         mono: clock.mono,
         callMs,

@@ -1,4 +1,4 @@
-import { readPaymentDemand, readQuotedOffers } from '../../../chain/payment-demand.ts'
+import { readPaymentDemand, readQuotedOffers } from '../../../chain/read-payment-demand.ts'
 import type { Clock } from '../../../core/clock.ts'
 import { createBazaarReadJob } from '../../../jobs/x402/bazaar-read-job.ts'
 import { createEndpointProber } from '../../../jobs/x402/endpoint-prober.ts'

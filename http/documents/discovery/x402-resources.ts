@@ -1,19 +1,19 @@
 import type { Tool } from '../../../tools/define-tool.ts'
-import { pricesForExternalPayers, type PaymentOffers } from '../../openapi/payment-info.ts'
+import { pricesForExternalPayers, type PaymentOffers } from '../../openapi/openapi-payment-info.ts'
 
 /**
  * `/.well-known/x402`: the resources that a client can pay for. Crawlers read two forms, `resources`
  * (version 1) and `items` with their terms (x402 version 2); the document has both.
  */
 
-export interface X402ResourcesInput {
+export interface X402ResourcesDocumentInput {
   readonly publicUrl: string
   readonly tools: readonly Tool[]
   readonly paying: PaymentOffers
 }
 
 /** Lists every tool that takes a payment without a key. Empty while no rail is configured. */
-export function describeX402Resources({ publicUrl, tools, paying }: X402ResourcesInput) {
+export function describeX402Resources({ publicUrl, tools, paying }: X402ResourcesDocumentInput) {
   const items = tools.flatMap((tool) => {
     const [price] = pricesForExternalPayers(tool)?.toSorted((a, b) => (a < b ? -1 : 1)) ?? []
     const path = `/api/t/${tool.slug}`

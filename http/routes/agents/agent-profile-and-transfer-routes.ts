@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { getAgentFreezeCommand } from '../../../actors/commands/agent-freeze-commands.ts'
+import { readAgentFreezeCommand } from '../../../actors/commands/agent-freeze-commands.ts'
 import { ServiceError } from '../../../core/errors.ts'
 import { subtractMicros, toUsdc, type Micros } from '../../../core/money.ts'
 import { MAX_CREDIT_TRANSFER, MIN_CREDIT_TRANSFER } from '../../../domain/pricing.ts'
@@ -26,7 +26,7 @@ import {
   UsdcSchema,
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
-import { PROFILE_FRAMEWORKS } from '../../schemas/profile-frameworks.ts'
+import { AGENT_PROFILE_FRAMEWORKS } from '../../schemas/agent-profile-frameworks.ts'
 import { payAgent } from '../../actions/agent-tip-and-transfer-handler.ts'
 
 /** Routes for an agent's profile, its owner, and transfers between agents. */
@@ -104,7 +104,7 @@ const updateMe = {
     body: StrictBody(
       {
         description: Type.Optional(Nullable(Type.String({ maxLength: 2_000 }))),
-        framework: Type.Optional(Nullable(Type.Enum([...PROFILE_FRAMEWORKS]))),
+        framework: Type.Optional(Nullable(Type.Enum([...AGENT_PROFILE_FRAMEWORKS]))),
         discoverable: Type.Optional(
           Type.Boolean({
             description:
@@ -224,7 +224,7 @@ export const agentProfileAndTransferRoutes: FastifyPluginAsyncTypebox = async (a
     const [profile, last, { frozenAt }] = await Promise.all([
       profiles.of(agentId),
       owners.store.lastOf(agentId),
-      actors.ask(agentId, getAgentFreezeCommand, {}),
+      actors.ask(agentId, readAgentFreezeCommand, {}),
     ])
     if (profile === null) throw new ServiceError('agent_not_found')
     const { can } = owners.alerts

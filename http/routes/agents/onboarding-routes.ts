@@ -29,7 +29,7 @@ import {
   UsdcSchema,
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
-import { PROFILE_FRAMEWORKS } from '../../schemas/profile-frameworks.ts'
+import { AGENT_PROFILE_FRAMEWORKS } from '../../schemas/agent-profile-frameworks.ts'
 import type { HttpServices } from '../../http-config-and-service-types.ts'
 
 /** Routes that create agents, alone or in batches. */
@@ -52,7 +52,7 @@ const NewAgentBody = StrictBody(
   {
     name: Type.String({ minLength: 2, maxLength: 64, pattern: '^[A-Za-z0-9_-]+$' }),
     description: Type.Optional(Type.String({ maxLength: 2_000 })),
-    framework: Type.Optional(Type.Enum([...PROFILE_FRAMEWORKS])),
+    framework: Type.Optional(Type.Enum([...AGENT_PROFILE_FRAMEWORKS])),
     tool_category: Type.Optional(Type.String({ maxLength: 64 })),
     preferred_payment: Type.Optional(Type.Enum(['x402_base', 'x402_solana', 'api_key', 'free'])),
     referral_code: Type.Optional(Type.String({ maxLength: 64 })),

@@ -21,7 +21,7 @@ import {
   assertPathBackpackActive,
   requireOwnBackpackOfPath,
   BackpackPathParams,
-  RemovedResponse,
+  RemovalReplySchema,
   backpackRouteTags,
 } from './shared-by-backpack-subresource-routes.ts'
 
@@ -85,7 +85,7 @@ const removeEntry = {
     tags: backpackRouteTags,
     params: BackpackPathParams,
     querystring: Type.Object({ key: ClipboardKeySchema }),
-    response: { 200: RemovedResponse, ...errorResponses },
+    response: { 200: RemovalReplySchema, ...errorResponses },
   },
 }
 

@@ -18,7 +18,7 @@ import {
   assertPathBackpackActive,
   requireOwnBackpackOfPath,
   BackpackPathParams,
-  RemovedResponse,
+  RemovalReplySchema,
   backpackRouteTags,
 } from './shared-by-backpack-subresource-routes.ts'
 
@@ -85,7 +85,7 @@ const removeSecret = {
     tags: backpackRouteTags,
     params: BackpackPathParams,
     querystring: Type.Object({ name: SecretNameSchema }),
-    response: { 200: RemovedResponse, ...errorResponses },
+    response: { 200: RemovalReplySchema, ...errorResponses },
   },
 }
 

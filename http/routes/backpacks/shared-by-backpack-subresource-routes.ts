@@ -22,7 +22,7 @@ export const backpackRouteTags = ['backpacks']
 /** Path parameters that name the Backpack. */
 export const BackpackPathParams = Type.Object({ id: IdSchema })
 /** Response to a removal. */
-export const RemovedResponse = Type.Object({ removed: Type.Boolean() })
+export const RemovalReplySchema = Type.Object({ removed: Type.Boolean() })
 
 /** Returns the Backpack of the path; throws the same `not_found` for a missing one and another agent's. */
 export const requireOwnBackpackOfPath = (

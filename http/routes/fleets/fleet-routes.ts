@@ -8,7 +8,7 @@ import { LIMITS } from '../../../core/limits.ts'
 import { addMicros, toUsdc } from '../../../core/money.ts'
 import { EVM_TX_HASH_PATTERN, LABEL_PATTERN } from '../../../core/validation/schema-patterns.ts'
 import {
-  getFleetPoolAggregateCommand,
+  getFleetPoolCreditsCommand,
   type FleetTopUpResult,
 } from '../../../payments/commands/fleet-commands.ts'
 import type { FleetService } from '../../../payments/fleets/fleet-service.ts'
@@ -176,7 +176,7 @@ export const fleetRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.addHook('preHandler', createFleetTablesExistGuard(fleets))
 
   const shown = async (fleet: FleetRecord) =>
-    presentFleet(fleet, await actors.ask(fleet.fleetId, getFleetPoolAggregateCommand, {}))
+    presentFleet(fleet, await actors.ask(fleet.fleetId, getFleetPoolCreditsCommand, {}))
 
   app.post('/api/fleet/create', createFleet, async (request, reply) =>
     sendIdempotentReply(

@@ -3,14 +3,14 @@ import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { invalidInputError, ServiceError } from '../../../core/errors.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import type { DirectoryActor } from '../../../persistence/inspector/actor-directory-store.ts'
+import type { ActorSearchResult } from '../../../persistence/inspector/actor-search-store.ts'
 import {
   assertInspectorOperator,
   KEY_OR_OPERATOR,
   mayReadActor,
-} from '../../inspector/actor-access.ts'
+} from '../../inspector/actor-read-permissions.ts'
 import { createHistoryReads } from '../../inspector/history-reads.ts'
-import { toHistoryView, toListedActor } from '../../inspector/actor-views.ts'
+import { toActorHistoryView, toListedActor } from '../../inspector/actor-views.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
 import { DateTimeSchema, errorResponses, Nullable } from '../../schemas/shared-schemas.ts'
 
@@ -144,7 +144,7 @@ export const actorHistoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
     return { actors, count: actors.length, next_cursor, has_more: next_cursor !== null }
   })
 
-  async function findActor(request: FastifyRequest): Promise<DirectoryActor> {
+  async function findActor(request: FastifyRequest): Promise<ActorSearchResult> {
     const { kind, id } = request.params as { kind: string; id: string }
     const found = await actorDirectory.find(kind, id)
     const actor = found.find((one) => mayReadActor(access, request, one))
@@ -170,7 +170,7 @@ export const actorHistoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
       if (found === null) throw new ServiceError('not_found')
       return {
         ...about,
-        entries: [toHistoryView(actor.kind, found.entry)],
+        entries: [toActorHistoryView(actor.kind, found.entry)],
         count: 1,
         previous_version: found.previous,
         next_version: found.next,
@@ -185,14 +185,14 @@ export const actorHistoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
     )
     return {
       ...about,
-      entries: entries.map((entry) => toHistoryView(actor.kind, entry)),
+      entries: entries.map((entry) => toActorHistoryView(actor.kind, entry)),
       count: entries.length,
       next_cursor: next === null ? null : String(next),
       has_more: next !== null,
     }
   })
 
-  async function toVersion(actor: DirectoryActor, at: string): Promise<number | null> {
+  async function toVersion(actor: ActorSearchResult, at: string): Promise<number | null> {
     if (/^\d{1,15}$/.test(at)) return Math.min(Number(at), actor.version)
     const instant = new Date(at)
     if (!INSTANT.test(at) || Number.isNaN(instant.getTime()))

@@ -8,7 +8,7 @@ import { parseInspectorFilter } from '../../inspector/inspector-filter.ts'
 import { startInspectorWatcher } from '../../inspector/inspector-watcher.ts'
 import { createSharedStepFrames } from '../../inspector/shared-step-frames.ts'
 import { startSocketHeartbeat } from '../../websocket/websocket-heartbeat.ts'
-import { requireInspector } from '../../inspector/require-inspector.ts'
+import { requireInspectorFeed } from '../../inspector/require-inspector-feed.ts'
 
 /** The socket of the inspector: every actor and what happens to it, in the protocol of @statelyai/inspect. */
 
@@ -30,7 +30,7 @@ export const inspectorFeedRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   // Before the upgrade, so that a refusal is HTTP.
   async function admit(request: FastifyRequest): Promise<void> {
-    requireInspector(services)
+    requireInspectorFeed(services)
     assertSameOrigin(request, config.publicUrl)
     const { code } = request.query as { code?: unknown }
     const isOperator = access.isOperator(request)

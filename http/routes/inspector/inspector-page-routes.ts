@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { ServiceError } from '../../../core/errors.ts'
-import { requireInspector } from '../../inspector/require-inspector.ts'
+import { requireInspectorFeed } from '../../inspector/require-inspector-feed.ts'
 import { errorResponses } from '../../schemas/shared-schemas.ts'
 
 /** Routes for the page of the inspector and its files. They are public: they hold no data. */
@@ -37,7 +37,7 @@ export const inspectorPageRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { pages, config: settings } = app.services
 
   const send = (request: FastifyRequest, reply: FastifyReply, path: string) => {
-    requireInspector(app.services)
+    requireInspectorFeed(app.services)
     const file = pages.inspectorFile(path)
     if (file === null) throw new ServiceError('not_found')
     reply

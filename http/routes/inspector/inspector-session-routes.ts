@@ -1,10 +1,10 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
-import { hasChart } from '../../../actors/inspection/machine-definitions.ts'
+import { hasStatechart } from '../../../actors/inspection/machine-definitions.ts'
 import { machineRegistry } from '../../../actors/machine-registry.ts'
 import { assertSameOrigin } from '../../auth/same-origin-check.ts'
-import { requireInspector } from '../../inspector/require-inspector.ts'
+import { requireInspectorFeed } from '../../inspector/require-inspector-feed.ts'
 import { DateTimeSchema, errorResponses, Nullable } from '../../schemas/shared-schemas.ts'
 
 /** Signing in to the inspector. Browsers keep the session as a cookie that scripts cannot read. */
@@ -72,7 +72,7 @@ export const inspectorSessionRoutes: FastifyPluginAsyncTypebox = async (app) => 
   const origin = config.publicUrl
 
   app.get('/inspector/session', getSession, async (request, reply) => {
-    requireInspector(services)
+    requireInspectorFeed(services)
     noStore(reply)
     const end = access.sessionEnd(request)
     const isOperator = end !== null || access.isOperator(request)
@@ -83,14 +83,14 @@ export const inspectorSessionRoutes: FastifyPluginAsyncTypebox = async (app) => 
       production: config.production,
       machines: Object.keys(machineRegistry).map((kind) => ({
         kind,
-        chart: hasChart(kind),
+        chart: hasStatechart(kind),
         actors: counts === null ? null : (counts[kind] ?? 0),
       })),
     }
   })
 
   app.post('/inspector/session', signIn, async (request, reply) => {
-    requireInspector(services)
+    requireInspectorFeed(services)
     assertSameOrigin(request, origin)
     const { expiresAt, cookie } = await access.signIn(request.caller.visitorId, request.body)
     noStore(reply).header('set-cookie', cookie)
@@ -98,7 +98,7 @@ export const inspectorSessionRoutes: FastifyPluginAsyncTypebox = async (app) => 
   })
 
   app.delete('/inspector/session', signOut, async (request, reply) => {
-    requireInspector(services)
+    requireInspectorFeed(services)
     assertSameOrigin(request, origin)
     noStore(reply).header('set-cookie', access.noCookie())
     return { signed_in: false }

@@ -4,8 +4,8 @@ import { Type } from 'typebox'
 import { machineDefinitionOf } from '../../../actors/inspection/machine-definitions.ts'
 import { isActorKind } from '../../../actors/machine-registry.ts'
 import { ServiceError } from '../../../core/errors.ts'
-import { assertInspectorOperator } from '../../inspector/actor-access.ts'
-import { requireInspector } from '../../inspector/require-inspector.ts'
+import { assertInspectorOperator } from '../../inspector/actor-read-permissions.ts'
+import { requireInspectorFeed } from '../../inspector/require-inspector-feed.ts'
 
 /** The configs of the machines, to open in an editor. In production they are for the operator only. */
 
@@ -24,7 +24,7 @@ export const machineConfigRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { config, inspectorAccess } = services
 
   app.get('/inspector/machines/:file', getMachine, async (request, reply) => {
-    requireInspector(services)
+    requireInspectorFeed(services)
     if (config.production) assertInspectorOperator(inspectorAccess, request)
     const [, kind = '', form] = /^(\w+)\.(json|js)$/.exec(request.params.file) ?? []
     const definition = isActorKind(kind) ? machineDefinitionOf(kind) : null

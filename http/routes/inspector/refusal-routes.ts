@@ -2,12 +2,12 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { briefState } from '../../../actors/inspection/withhold-secrets.ts'
+import { briefState } from '../../../actors/inspection/withhold-secrets-from-inspector.ts'
 import { ERROR_DEFINITIONS, ServiceError, type ErrorCode } from '../../../core/errors.ts'
 import { isUuid } from '../../../core/ids.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { StoredRefusal } from '../../../persistence/inspector/refusal-store.ts'
-import { KEY_OR_OPERATOR } from '../../inspector/actor-access.ts'
+import { KEY_OR_OPERATOR } from '../../inspector/actor-read-permissions.ts'
 import {
   DateTimeSchema,
   errorResponses,

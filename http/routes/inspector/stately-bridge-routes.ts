@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { ServiceError } from '../../../core/errors.ts'
-import { requireInspector } from '../../inspector/require-inspector.ts'
+import { requireInspectorFeed } from '../../inspector/require-inspector-feed.ts'
 
 /**
  * A page that shows the feed in Stately's hosted inspector. The states leave this station for a third
@@ -68,7 +68,7 @@ export const statelyBridgeRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { config } = services
 
   app.get('/inspector/stately', getBridge, async (_request, reply) => {
-    requireInspector(services)
+    requireInspectorFeed(services)
     if (config.production) throw new ServiceError('not_found')
     return reply
       .type('text/html; charset=utf-8')

@@ -5,7 +5,7 @@ import { isUuid } from '../../../core/ids.ts'
 import { acceptsHtml } from '../../accepts-html.ts'
 import { createCachedDocument } from '../../cached-document.ts'
 import { PAGE_TYPE, sendPage, withPageHeaders } from '../../page-reply.ts'
-import { presentBounty } from '../payments/bounty-routes.ts'
+import { toBountyView } from '../payments/bounty-routes.ts'
 
 /** Routes for the pages of bounties. Programs are sent to the API. */
 
@@ -25,9 +25,7 @@ export const bountyPageRoutes: FastifyPluginAsyncTypebox = async (app) => {
     type: PAGE_TYPE,
     read: async () =>
       pages.bountyList(
-        (await bounties.store.list('open', MAX_LISTED, null)).map((one) =>
-          presentBounty(one, null),
-        ),
+        (await bounties.store.list('open', MAX_LISTED, null)).map((one) => toBountyView(one, null)),
       ),
   })
 
@@ -43,7 +41,7 @@ export const bountyPageRoutes: FastifyPluginAsyncTypebox = async (app) => {
     if (!isUuid(id)) throw new ServiceError('bounty_not_found')
     reply.header('vary', 'Accept')
     if (!acceptsHtml(request)) return reply.redirect(`/api/bounties/${id.toLowerCase()}`, 302)
-    const bounty = presentBounty(await bounties.find(id.toLowerCase()), null)
+    const bounty = toBountyView(await bounties.find(id.toLowerCase()), null)
     return sendPage(
       reply.header('cache-control', 'no-store'),
       pages.bounty(bounty, settings.publicUrl),

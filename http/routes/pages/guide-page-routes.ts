@@ -3,8 +3,16 @@ import { Type } from 'typebox'
 import { ServiceError } from '../../../core/errors.ts'
 import { acceptsHtml } from '../../accepts-html.ts'
 import { createCachedDocument, type CachedDocument } from '../../cached-document.ts'
-import { sendContent, toContent, type Content } from '../../content.ts'
-import { PAGE_TYPE, REFERENCE_POLICY, withPageHeaders } from '../../page-reply.ts'
+import {
+  sendPrecompressedContent,
+  toPrecompressedContent,
+  type PrecompressedContent,
+} from '../../precompressed-content.ts'
+import {
+  PAGE_TYPE,
+  API_REFERENCE_CONTENT_SECURITY_POLICY,
+  withPageHeaders,
+} from '../../page-reply.ts'
 
 /** Routes for the guides: pages for browsers, Markdown for programs and at the address with `.md`. */
 
@@ -22,7 +30,7 @@ export const guidePageRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { clock, config: settings, pages } = app.services
   const { publicUrl } = settings
   const guides = new Map<string, CachedDocument>()
-  const files = new Map<string, Content>()
+  const files = new Map<string, PrecompressedContent>()
 
   const list = createCachedDocument({
     clock,
@@ -61,7 +69,7 @@ export const guidePageRoutes: FastifyPluginAsyncTypebox = async (app) => {
   }
 
   /** The Markdown twin of a guide, or an image. */
-  function fileOf(path: string): Content {
+  function fileOf(path: string): PrecompressedContent {
     const known = files.get(path)
     if (known !== undefined) return known
     const content = readFile(path)
@@ -70,14 +78,14 @@ export const guidePageRoutes: FastifyPluginAsyncTypebox = async (app) => {
     return content
   }
 
-  function readFile(path: string): Content | null {
+  function readFile(path: string): PrecompressedContent | null {
     const slug = MARKDOWN.exec(path)?.[1]
     if (slug === undefined) {
       const image = pages.guideImage(path)
-      return image === null ? null : toContent(image.type, image.body)
+      return image === null ? null : toPrecompressedContent(image.type, image.body)
     }
     const text = pages.guideMarkdown(slug, publicUrl)
-    return text === null ? null : toContent(MARKDOWN_TYPE, text)
+    return text === null ? null : toPrecompressedContent(MARKDOWN_TYPE, text)
   }
 
   app.get('/docs', { config, schema: { hide: true } }, async (request, reply) => {
@@ -89,19 +97,29 @@ export const guidePageRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get('/docs/reference', { config, schema: { hide: true } }, async (request, reply) => {
     reply.header('vary', 'Accept')
     if (!acceptsHtml(request)) return reply.redirect('/api/openapi.json', 302)
-    reference(request, withPageHeaders(reply).header('content-security-policy', REFERENCE_POLICY))
+    reference(
+      request,
+      withPageHeaders(reply).header(
+        'content-security-policy',
+        API_REFERENCE_CONTENT_SECURITY_POLICY,
+      ),
+    )
     return reply
   })
 
   app.get('/docs/*', getGuide, async (request, reply) => {
     const path = request.params['*'].replace(/^reference\.md$/, 'tables.md')
     if (path.includes('.')) {
-      sendContent(request, reply.header('x-content-type-options', 'nosniff'), fileOf(path))
+      sendPrecompressedContent(
+        request,
+        reply.header('x-content-type-options', 'nosniff'),
+        fileOf(path),
+      )
       return reply
     }
     const page = pageOf(path)
     if (acceptsHtml(request)) page(request, withPageHeaders(reply))
-    else sendContent(request, reply.header('vary', 'Accept'), fileOf(`${path}.md`))
+    else sendPrecompressedContent(request, reply.header('vary', 'Accept'), fileOf(`${path}.md`))
     return reply
   })
 }

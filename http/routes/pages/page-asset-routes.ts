@@ -1,7 +1,11 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { ServiceError } from '../../../core/errors.ts'
-import { sendContent, toContent, type Content } from '../../content.ts'
+import {
+  sendPrecompressedContent,
+  toPrecompressedContent,
+  type PrecompressedContent,
+} from '../../precompressed-content.ts'
 
 /** Routes for the stylesheet and the scripts of the pages. */
 
@@ -14,14 +18,14 @@ const getAsset = {
 /** Assets are read and compressed once. An address with their version never changes its content. */
 export const pageAssetRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { pages } = app.services
-  const kept = new Map<string, Content>()
+  const kept = new Map<string, PrecompressedContent>()
 
-  function assetOf(name: string): Content {
+  function assetOf(name: string): PrecompressedContent {
     const known = kept.get(name)
     if (known !== undefined) return known
     const file = pages.asset(name)
     if (file === null) throw new ServiceError('not_found')
-    const content = toContent(file.type, file.body)
+    const content = toPrecompressedContent(file.type, file.body)
     kept.set(name, content)
     return content
   }
@@ -33,7 +37,7 @@ export const pageAssetRoutes: FastifyPluginAsyncTypebox = async (app) => {
     reply
       .header('cache-control', isCurrent ? 'public, max-age=31536000, immutable' : 'no-cache')
       .header('x-content-type-options', 'nosniff')
-    sendContent(request, reply, asset)
+    sendPrecompressedContent(request, reply, asset)
     return reply
   })
 }

@@ -5,8 +5,8 @@ import { Type } from 'typebox'
 import { utcDay } from '../../../core/clock.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { toUsdc } from '../../../core/money.ts'
-import type { StatementReadPosition } from '../../../persistence/statement/credit-statement-store.ts'
-import { totalCreditBalance } from '../../../persistence/statement/credit-statement-movements.ts'
+import type { AccountStatementPosition } from '../../../persistence/account-statement/account-statement-store.ts'
+import { totalCreditBalance } from '../../../persistence/account-statement/account-statement-movements.ts'
 import { PaginationQuery } from '../../schemas/pagination.ts'
 import {
   errorResponses,
@@ -15,14 +15,17 @@ import {
   UsdcSchema,
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
-import { decodeStatementCursor, encodeStatementCursor } from '../../statement/statement-cursor.ts'
-import { generateStatementCsv } from '../../statement/statement-csv.ts'
 import {
-  createAgentStatementSource,
-  createBackpackStatementSource,
+  decodeAccountStatementCursor,
+  encodeAccountStatementCursor,
+} from '../../account-statement/account-statement-cursor.ts'
+import { generateAccountStatementCsv } from '../../account-statement/account-statement-csv.ts'
+import {
+  createAgentAccountStatementSource,
+  createBackpackAccountStatementSource,
   toCreditBalancesUsdc,
-  type StatementSource,
-} from '../../statement/statement-api-entry-pages.ts'
+  type AccountStatementSource,
+} from '../../account-statement/account-statement-entry-pages.ts'
 import { TimeRangeQuery, parseTimeRange } from '../../schemas/time-range.ts'
 
 /** Routes for statements of account, as JSON and CSV. */
@@ -117,11 +120,11 @@ export const accountStatementRoutes: FastifyPluginAsyncTypebox = async (app) => 
     const subject = { id: bound ?? agentId, timeBounds: parseTimeRange(query) }
     const source =
       bound === null
-        ? createAgentStatementSource(services, agentId, subject)
-        : createBackpackStatementSource(services, agentId, bound, subject)
+        ? createAgentAccountStatementSource(services, agentId, subject)
+        : createBackpackAccountStatementSource(services, agentId, bound, subject)
     const { limit = LIMITS.pageDefault, cursor } = query
     const walk =
-      cursor === undefined ? await source.begin() : decodeStatementCursor(subject, cursor)
+      cursor === undefined ? await source.begin() : decodeAccountStatementCursor(subject, cursor)
     if (query.format === 'csv')
       return sendStatementCsv(reply, source, walk, csvFileName(subject.id, services))
     const { entries, next } = await source.page(walk, limit)
@@ -131,7 +134,7 @@ export const accountStatementRoutes: FastifyPluginAsyncTypebox = async (app) => 
       spent_total_usdc: bound === null ? null : toUsdc(totalCreditBalance(walk.balances)),
       movements: entries,
       count: entries.length,
-      next_cursor: next === null ? null : encodeStatementCursor(subject, next),
+      next_cursor: next === null ? null : encodeAccountStatementCursor(subject, next),
     }
   })
 }
@@ -141,12 +144,12 @@ const csvFileName = (id: string, { clock }: { readonly clock: { now(): number } 
 
 function sendStatementCsv(
   reply: FastifyReply,
-  source: StatementSource,
-  walk: StatementReadPosition,
+  source: AccountStatementSource,
+  walk: AccountStatementPosition,
   name: string,
 ): never {
   reply
     .header('content-type', 'text/csv; charset=utf-8; header=present')
     .header('content-disposition', `attachment; filename="${name}"`)
-  return reply.send(Readable.from(generateStatementCsv(source, walk))) as never
+  return reply.send(Readable.from(generateAccountStatementCsv(source, walk))) as never
 }

@@ -238,7 +238,7 @@ export const bountyRoutes: FastifyPluginAsyncTypebox = async (app) => {
       ({ bountyId }) => bountyId,
     )
     return {
-      bounties: rows.map((one) => presentBounty(one, null)),
+      bounties: rows.map((one) => toBountyView(one, null)),
       count: rows.length,
       next_cursor,
     }
@@ -253,7 +253,7 @@ export const bountyRoutes: FastifyPluginAsyncTypebox = async (app) => {
       ({ bountyId }) => bountyId,
     )
     return {
-      bounties: rows.map((one) => presentBounty(one, agentId)),
+      bounties: rows.map((one) => toBountyView(one, agentId)),
       count: rows.length,
       next_cursor,
     }
@@ -265,7 +265,7 @@ export const bountyRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const handedIn = isClaimVisible ? await bounties.store.contentOf(bounty.bountyId) : null
     const claim =
       handedIn === null ? null : { content: handedIn.content, quality_score: handedIn.quality }
-    return { ...presentBounty(bounty, request.agentId), claim }
+    return { ...toBountyView(bounty, request.agentId), claim }
   })
 
   app.post('/api/bounties', postBounty, async (request, reply) => {
@@ -332,7 +332,7 @@ function scopeToBounty(request: FastifyRequest, { bountyId }: BountyRecord) {
 }
 
 /** A bounty as the API and its page show it to an agent; null: to everybody. */
-export function presentBounty(bounty: BountyRecord, viewer: string | null) {
+export function toBountyView(bounty: BountyRecord, viewer: string | null) {
   const isParty = viewer !== null && [bounty.posterId, bounty.claimedBy].includes(viewer)
   const named = (id: string | null) =>
     id !== null && (isParty || bounty.publicAgents.includes(id)) ? id : null
@@ -362,7 +362,7 @@ export function presentBounty(bounty: BountyRecord, viewer: string | null) {
 
 const presentPosted = ({ bounty, balance }: PostBountyResult) => ({
   status: 201,
-  body: { ...presentBounty(bounty, bounty.posterId), balance_usdc: toUsdc(balance) },
+  body: { ...toBountyView(bounty, bounty.posterId), balance_usdc: toUsdc(balance) },
 })
 
 const presentClaim =

@@ -4,7 +4,7 @@ import { Type } from 'typebox'
 import { getBackpackCommand } from '../../../actors/commands/backpacks-commands.ts'
 import { utcDay } from '../../../core/clock.ts'
 import { addMicros, subtractMicros, toUsdc } from '../../../core/money.ts'
-import { presentTaskPass } from '../../../domain/task-passes.ts'
+import { toTaskPassJson } from '../../../domain/task-passes.ts'
 import { getAgentBalanceCommand } from '../../../payments/commands/agent-account-commands.ts'
 import type { AgentCallUsage } from '../../../persistence/calls/call-log-store.ts'
 import { boundBackpackIdOf } from '../../auth/request-backpack-and-key-binding-check.ts'
@@ -70,7 +70,7 @@ export const creditBalanceRoutes: FastifyPluginAsyncTypebox = async (app) => {
       royalties_usdc: toUsdc(subtractMicros(earned, pending)),
       pending_royalty_usdc: toUsdc(pending),
       tier: funds.tier,
-      passes: funds.passes.map(presentTaskPass),
+      passes: funds.passes.map(toTaskPassJson),
       usage: {
         calls_today: usage.callsToday,
         spent_today_usdc: toUsdc(usage.spentToday),

@@ -14,9 +14,9 @@ import {
   ConsistencyProofSchema,
   FeeLeafSchema,
   InclusionProofSchema,
-  presentAttestationSummary,
-  presentHead,
-  presentLeaf,
+  toAttestationSummaryView,
+  toTreeHeadView,
+  toFeeLeafView,
   TreeHeadSchema,
 } from '../../schemas/attestation-schemas.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
@@ -159,18 +159,18 @@ export const attestationRoutes: FastifyPluginAsyncTypebox = async (app) => {
       (limit, before) => tree.leaves(limit, before),
       ({ index }) => String(index),
     )
-    return { attestations: rows.map(presentLeaf), count: rows.length, next_cursor }
+    return { attestations: rows.map(toFeeLeafView), count: rows.length, next_cursor }
   })
 
   app.get('/api/attestations/summary', getSummary, async (_request, reply) => {
     reply.header('cache-control', HEAD_MAX_AGE)
-    return presentAttestationSummary(await withUnavailableTimeout(tree.summary()), EMPTY_TREE_ROOT)
+    return toAttestationSummaryView(await withUnavailableTimeout(tree.summary()), EMPTY_TREE_ROOT)
   })
 
   app.get('/api/attestations/head', getHead, async (_request, reply) => {
     const [[head], keys] = await Promise.all([tree.heads(1, null), attestations.verifierKeys()])
     reply.header('cache-control', HEAD_MAX_AGE)
-    if (head !== undefined) return presentHead(head, keys)
+    if (head !== undefined) return toTreeHeadView(head, keys)
     const root = EMPTY_TREE_ROOT.toString('base64')
     return { tree_size: 0, root_hash: root, signed_at: null, note: null, keys }
   })
@@ -185,7 +185,11 @@ export const attestationRoutes: FastifyPluginAsyncTypebox = async (app) => {
       ),
       attestations.verifierKeys(),
     ])
-    return { heads: rows.map((head) => presentHead(head, keys)), count: rows.length, next_cursor }
+    return {
+      heads: rows.map((head) => toTreeHeadView(head, keys)),
+      count: rows.length,
+      next_cursor,
+    }
   })
 
   app.get('/api/attestations/consistency', getConsistency, async ({ query: { from, to } }) => {

@@ -18,7 +18,7 @@ import {
   schemaRef,
   toIsoTime,
 } from '../../schemas/shared-schemas.ts'
-import { sendSvg, svgResponse } from './svg-reply.ts'
+import { sendSvg, svgOpenApiResponse } from './svg-reply.ts'
 
 /** Routes of the cookbook: recipes, their badges, and the claim of one. */
 
@@ -99,7 +99,7 @@ const getRecipeBadge = {
         }),
       ),
     }),
-    response: { 200: svgResponse, ...errorResponses },
+    response: { 200: svgOpenApiResponse, ...errorResponses },
   },
 }
 

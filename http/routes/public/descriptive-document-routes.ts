@@ -4,8 +4,8 @@ import { selectToolsForModels } from '../../../tools/tools-shown-to-models.ts'
 import { createCachedDocument } from '../../cached-document.ts'
 import { describeApiStandard } from '../../documents/api-standard-document.ts'
 import { describePrices } from '../../documents/pricing-document.ts'
-import { describeWelcome } from '../../documents/agent-welcome-document.ts'
-import { describeStore } from '../../documents/store-document.ts'
+import { describeAgentWelcome } from '../../documents/agent-welcome-document.ts'
+import { describeStorefront } from '../../documents/storefront-document.ts'
 import {
   AgentWelcomeSchema,
   ApiStandardSchema,
@@ -36,7 +36,7 @@ export const descriptiveDocumentRoutes: FastifyPluginAsyncTypebox = async (app) 
   const documents = {
     '/api/agent-welcome': {
       route: documentRoute('getAgentWelcome', 'What an agent needs to begin', AgentWelcomeSchema),
-      read: () => describeWelcome(config, catalogue.list()),
+      read: () => describeAgentWelcome(config, catalogue.list()),
     },
     '/api/standard': {
       route: documentRoute('getApiStandard', 'The conventions of this API', ApiStandardSchema),
@@ -53,7 +53,7 @@ export const descriptiveDocumentRoutes: FastifyPluginAsyncTypebox = async (app) 
         StoreSchema,
       ),
       read: async () =>
-        describeStore({
+        describeStorefront({
           publicUrl: config.publicUrl,
           tools: selectToolsForModels(catalogue.entries(), { community: true }),
           packs: packs.packs,

@@ -3,12 +3,12 @@ import { Type } from 'typebox'
 import { httpStatusOf } from '../../../core/errors.ts'
 import { isUuid } from '../../../core/ids.ts'
 import { toUsdc } from '../../../core/money.ts'
-import { HALL_TIERS, toTier } from '../../../domain/agent-tiers.ts'
+import { HALL_TIERS, toTier } from '../../../domain/leaderboard-tiers.ts'
 import { acceptsHtml } from '../../accepts-html.ts'
 import { sendPage } from '../../page-reply.ts'
 import { errorResponses, schemaRef } from '../../schemas/shared-schemas.ts'
-import { presentRankedAgents, RankedAgentSchema } from '../../schemas/statistics-schemas.ts'
-import { sendSvg, svgResponse } from './svg-reply.ts'
+import { toRankedAgentViews, RankedAgentSchema } from '../../schemas/statistics-schemas.ts'
+import { sendSvg, svgOpenApiResponse } from './svg-reply.ts'
 
 /** Routes for the hall of agents and for badges to embed. */
 
@@ -39,7 +39,7 @@ const getAgentBadge = {
     params: Type.Object({
       agent_id: Type.String({ maxLength: 64, description: 'The id of the agent.' }),
     }),
-    response: { 200: svgResponse, ...errorResponses },
+    response: { 200: svgOpenApiResponse, ...errorResponses },
   },
 }
 
@@ -49,7 +49,7 @@ const getStatsBadge = {
     operationId: 'getStatsBadge',
     summary: "A badge with the station's calls of the last 24 hours",
     tags,
-    response: { 200: svgResponse, ...errorResponses },
+    response: { 200: svgOpenApiResponse, ...errorResponses },
   },
 }
 
@@ -66,7 +66,7 @@ export const hallAndBadgeRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const { value } = await statistics.leaderboard()
     const holders = value.filter(({ score }) => HALL_TIERS.includes(toTier(score)))
     reply.header('vary', 'Accept').header('cache-control', 'public, max-age=30')
-    if (!acceptsHtml(request)) return { agents: presentRankedAgents(holders, publicUrl) }
+    if (!acceptsHtml(request)) return { agents: toRankedAgentViews(holders, publicUrl) }
     return sendPage(reply, pages.hall(holders))
   })
 

@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { SECOND } from '../../../core/clock.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { PUBLISHED_TIERS, SCORE_FORMULA } from '../../../domain/agent-tiers.ts'
+import { PUBLISHED_TIERS, SCORE_FORMULA } from '../../../domain/leaderboard-tiers.ts'
 import { LEADERBOARD_TTL_MS } from '../../../memory/statistics/public-statistics.ts'
 import {
   DateTimeSchema,
@@ -12,10 +12,10 @@ import {
   UsdcSchema,
 } from '../../schemas/shared-schemas.ts'
 import {
-  presentStationStats,
-  presentRankedAgents,
+  toStationStatsView,
+  toRankedAgentViews,
   MilestoneSchema,
-  presentMilestone,
+  toMilestoneView,
   RankedAgentSchema,
   StationStatsSchema,
   TierSchema,
@@ -144,13 +144,13 @@ export const statisticsRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.get('/api/stats', getStats, async (_request, reply) => {
     reply.header('cache-control', 'public, max-age=2')
-    return presentStationStats(await statistics.totals(), catalogue.list().total)
+    return toStationStatsView(await statistics.totals(), catalogue.list().total)
   })
 
   app.get('/api/leaderboard', getLeaderboard, async ({ query }, reply) => {
     const { at, value } = await statistics.leaderboard()
     reply.header('cache-control', `public, max-age=${LEADERBOARD_TTL_MS / SECOND}`)
-    const agents = presentRankedAgents(
+    const agents = toRankedAgentViews(
       value.slice(0, query.limit ?? DEFAULT_LIMIT),
       config.publicUrl,
     )
@@ -167,7 +167,7 @@ export const statisticsRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const { at, value } = await statistics.milestones()
     reply.header('cache-control', `public, max-age=${LEADERBOARD_TTL_MS / SECOND}`)
     return {
-      milestones: value.map(presentMilestone),
+      milestones: value.map(toMilestoneView),
       count: value.length,
       generated_at: toIsoTime(at),
     }

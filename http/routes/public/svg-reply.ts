@@ -3,7 +3,7 @@ import { Type } from 'typebox'
 
 /** Answers with an SVG image that any page may embed. */
 
-export const svgResponse = {
+export const svgOpenApiResponse = {
   description: 'An SVG image.',
   content: { 'image/svg+xml': { schema: Type.String() } },
 }

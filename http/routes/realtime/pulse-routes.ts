@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { SECOND } from '../../../core/clock.ts'
 import { NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
-import { toPulseView } from '../../../realtime/event-views.ts'
+import { toPulseView } from '../../../realtime/realtime-event-views.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
 import {

@@ -5,7 +5,7 @@ import { acceptsHtml } from '../../accepts-html.ts'
 import { createCachedDocument } from '../../cached-document.ts'
 import { PAGE_TYPE, withPageHeaders } from '../../page-reply.ts'
 import { errorResponses } from '../../schemas/shared-schemas.ts'
-import { presentStationStats } from '../../schemas/statistics-schemas.ts'
+import { toStationStatsView } from '../../schemas/statistics-schemas.ts'
 
 /** The root document of the API, and the first page for people. */
 
@@ -64,7 +64,7 @@ export const apiRootRoutes: FastifyPluginAsyncTypebox = async (app) => {
     read: async () => {
       const { total, tools } = catalogue.list()
       const figures = await statistics.totals().then(
-        (totals) => presentStationStats(totals, total),
+        (totals) => toStationStatsView(totals, total),
         // The page is there without the database, and its figures follow by themselves.
         () => null,
       )

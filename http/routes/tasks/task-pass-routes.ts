@@ -5,7 +5,7 @@ import { toUsdc } from '../../../core/money.ts'
 import {
   MAX_PASS_CALL_PRICE,
   passPaysPrice,
-  presentTaskPass,
+  toTaskPassJson,
   TASK_PASSES,
   TASK_PASS_KINDS,
   type TaskPassKind,
@@ -140,7 +140,7 @@ function presentForSale(pass: TaskPassKind, catalogue: Pick<ToolCatalogue, 'tool
 const toBoughtReply = ({ view, ...bought }: BoughtTaskPass) => ({
   status: 201,
   body: {
-    ...presentTaskPass(view),
+    ...toTaskPassJson(view),
     price_usdc: toUsdc(bought.price),
     promo_usdc: toUsdc(bought.promo),
     cash_usdc: toUsdc(bought.cash),

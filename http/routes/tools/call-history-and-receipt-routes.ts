@@ -6,7 +6,7 @@ import { toUsdc } from '../../../core/money.ts'
 import type { CallLogEntry } from '../../../persistence/calls/call-log-store.ts'
 import type { ApiKeyRecord } from '../../../persistence/agents/api-key-store.ts'
 import { outsideKeyBindingError } from '../../auth/request-backpack-and-key-binding-check.ts'
-import { attestCall } from '../../present-call-attestation.ts'
+import { signCallAttestation } from '../../sign-call-attestation.ts'
 import { CallAttestationSchema } from '../../schemas/attestation-schemas.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
 import {
@@ -157,7 +157,9 @@ export const callHistoryAndReceiptRoutes: FastifyPluginAsyncTypebox = async (app
     const call = isUuid(id) ? await callLog.find(agentId, id, bound) : null
     if (call === null || !call.ok) throw new ServiceError('call_not_found', { call_id: params.id })
     reply.header('cache-control', 'private, no-store')
-    return attestCall({ attestations, config }, agentId, call, { showsRequest: bound === null })
+    return signCallAttestation({ attestations, config }, agentId, call, {
+      showsRequest: bound === null,
+    })
   })
 
   app.get('/api/receipts/:receipt', getReceipt, async ({ params: { receipt } }, reply) => {
@@ -173,7 +175,7 @@ export const callHistoryAndReceiptRoutes: FastifyPluginAsyncTypebox = async (app
       cost_usdc: toUsdc(call.cost),
       rail: call.rail,
       created_at: toIsoTime(call.at),
-      attestation: await attestCall({ attestations, config }, call.owner, call, {
+      attestation: await signCallAttestation({ attestations, config }, call.owner, call, {
         showsRequest: false,
       }),
     }

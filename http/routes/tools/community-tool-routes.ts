@@ -5,15 +5,15 @@ import { newUuidV7 } from '../../../core/ids.ts'
 import { fromUsdc, toUsdc } from '../../../core/money.ts'
 import { NOT_BLANK_PATTERN, LABEL_PATTERN } from '../../../core/validation/schema-patterns.ts'
 import { MAX_COMMUNITY_TOOL_PRICE, MIN_COMMUNITY_TOOL_PRICE } from '../../../domain/pricing.ts'
-import { COMMUNITY_TOOL_STATES } from '../../../domain/community-tool.ts'
+import { COMMUNITY_TOOL_STATES } from '../../../domain/community-tool-record.ts'
 import type {
-  BuilderRequest,
+  ToolBuilderRequest,
   ChangedCommunityTool,
   CommunityToolPatch,
   NewCommunityTool,
 } from '../../../calls/community/community-tool-service.ts'
 import type { CommunityToolView } from '../../../actors/commands/community-tool-commands.ts'
-import { COMMUNITY_SLUG_PATTERN } from '../../../tools/community/community-tool-registry.ts'
+import { COMMUNITY_TOOL_SLUG_PATTERN } from '../../../tools/community/community-tool-registry.ts'
 import { parseCallRequest, sendCallReply } from '../../http-tool-call-request.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
 import {
@@ -119,7 +119,7 @@ const secretWrite = { auth: 'key', scope: 'funds', secret: true } as const
 
 const RegisterBody = StrictBody({
   slug: Type.String({
-    pattern: COMMUNITY_SLUG_PATTERN,
+    pattern: COMMUNITY_TOOL_SLUG_PATTERN,
     description: 'The name in addresses: 3 to 48 lower-case letters, digits and dashes.',
   }),
   name: Name,
@@ -217,9 +217,9 @@ const invokeTool = {
 /** Register, change, retire and call community tools. */
 export const communityToolRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { builders, calls, clock, config, once, profiles } = app.services
-  const present = (changed: CommunityToolView) => presentTool(changed, config.publicUrl)
+  const present = (changed: CommunityToolView) => toCommunityToolJson(changed, config.publicUrl)
 
-  async function builderOf(request: FastifyRequest): Promise<BuilderRequest> {
+  async function builderOf(request: FastifyRequest): Promise<ToolBuilderRequest> {
     const profile = await profiles.of(request.agentId)
     return {
       builderId: request.agentId,
@@ -282,7 +282,7 @@ export const communityToolRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 }
 
-export function presentTool(
+export function toCommunityToolJson(
   { toolId, slug, state, price, context }: CommunityToolView,
   publicUrl: string,
 ) {

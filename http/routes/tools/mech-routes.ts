@@ -6,7 +6,7 @@ import { selectToolsForModels } from '../../../tools/tools-shown-to-models.ts'
 import { createCachedDocument } from '../../cached-document.ts'
 import { describeMech } from '../../documents/mech-metadata-document.ts'
 import { parseCallRequest, sendCallReply } from '../../http-tool-call-request.ts'
-import { toFieldsOfPrompt } from '../../mech-prompt.ts'
+import { parseMechPrompt } from '../../parse-mech-prompt.ts'
 import { errorResponses, StrictBody, UsdcSchema } from '../../schemas/shared-schemas.ts'
 
 /** Routes that speak the request format of a mech marketplace (decision 234). */
@@ -80,7 +80,7 @@ export const mechRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.post('/mech/request', mechRequest, async (request, reply) => {
     const { prompt, tool: slug, nonce = randomUUID() } = request.body
     const tool = catalogue.get(slug)
-    const fields = toFieldsOfPrompt(prompt, tool.input)
+    const fields = parseMechPrompt(prompt, tool.input)
     const answer = await calls.refuel(
       parseCallRequest(app, request, reply, { ...fields, tool: tool.slug }),
     )

@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { findCaip2Id, findV1NetworkName } from '../../../chain/x402/network-names.ts'
 import { invalidInputError } from '../../../core/errors.ts'
-import type { EndpointOffer } from '../../../domain/payable-endpoints.ts'
+import type { EndpointOffer } from '../../../domain/payable-endpoint-offers.ts'
 import type { PayableApi } from '../../../persistence/x402/payable-api-store.ts'
 import { errorResponses, Nullable, toIsoTime } from '../../schemas/shared-schemas.ts'
 

@@ -24,10 +24,10 @@ import {
   PayableApiHistorySchema,
   PayableApiSchema,
   PayableOfferSchema,
-  presentApi,
-  presentPriceChange,
-  presentProbe,
-  ProbeSchema,
+  toPayableApiView,
+  toPriceChangeView,
+  toEndpointProbeView,
+  EndpointProbeSchema,
 } from './payable-api-views.ts'
 
 /** Routes of the registry of APIs that ask for a payment, and of probes. */
@@ -148,7 +148,7 @@ const probeAddress = {
     description: `Sends one GET without a payment and follows no redirection. A host is probed once a minute for all callers, and the answer is repeated for that time; another address of the same host is 429 meanwhile. At most ${LIMITS.probesPerMinute} probes a minute for each address of a caller.`,
     tags,
     querystring: Type.Object({ url: AddressSchema }),
-    response: { 200: ProbeSchema, ...errorResponses },
+    response: { 200: EndpointProbeSchema, ...errorResponses },
   },
 }
 
@@ -162,7 +162,7 @@ export const payableApiRoutes: FastifyPluginAsyncTypebox = async (app) => {
     app.limits.consumeForAddress(request, reply, 'probe')
 
   const presentOwn = (api: PayableApi, agentId: string) => ({
-    ...presentApi(api),
+    ...toPayableApiView(api),
     proof:
       api.verifiedAt === null
         ? {
@@ -202,7 +202,7 @@ export const payableApiRoutes: FastifyPluginAsyncTypebox = async (app) => {
       ({ place, api }) => `${place} ${api.apiId}`,
     )
     reply.header('cache-control', 'public, max-age=5')
-    return { apis: rows.map(({ api }) => presentApi(api)), count: rows.length, next_cursor }
+    return { apis: rows.map(({ api }) => toPayableApiView(api)), count: rows.length, next_cursor }
   })
 
   app.get('/api/x402/apis/:id', getApi, async ({ params: { id } }, reply) => {
@@ -210,7 +210,7 @@ export const payableApiRoutes: FastifyPluginAsyncTypebox = async (app) => {
     if (api === null) throw new ServiceError('api_not_found')
     const changes = await x402.apis.priceChanges(id)
     reply.header('cache-control', 'public, max-age=5')
-    return { ...presentApi(api), price_history: changes.map(presentPriceChange) }
+    return { ...toPayableApiView(api), price_history: changes.map(toPriceChangeView) }
   })
 
   app.post('/api/x402/register', registerApi, async (request, reply) => {
@@ -275,7 +275,7 @@ export const payableApiRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const url = x402.prober.parse(request.query.url)
     await limit(request, reply)
     const { probe, isCached } = await x402.prober.probe(url)
-    return presentProbe(probe, isCached)
+    return toEndpointProbeView(probe, isCached)
   })
 }
 

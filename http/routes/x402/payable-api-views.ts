@@ -6,7 +6,7 @@ import {
   supportsX402,
   type EndpointOffer,
   type EndpointProbe,
-} from '../../../domain/payable-endpoints.ts'
+} from '../../../domain/payable-endpoint-offers.ts'
 import type { PayableApi } from '../../../persistence/x402/payable-api-store.ts'
 import {
   DateTimeSchema,
@@ -92,7 +92,7 @@ export const PayableApiHistorySchema = Type.Object({
   }),
 })
 
-export const ProbeSchema = Type.Object({
+export const EndpointProbeSchema = Type.Object({
   url: Type.String(),
   supports_x402: Type.Boolean(),
   supports_mpp: Type.Boolean(),
@@ -123,7 +123,7 @@ const presentOffer = (offer: EndpointOffer) => ({
 
 type Protocol = 'x402/1' | 'x402/2' | 'mpp'
 
-export const presentApi = (api: PayableApi) => ({
+export const toPayableApiView = (api: PayableApi) => ({
   api_id: api.apiId,
   source: api.source,
   name: api.name,
@@ -142,12 +142,12 @@ export const presentApi = (api: PayableApi) => ({
   created_at: toIsoTime(api.createdAt),
 })
 
-export const presentPriceChange = (change: { at: Date; priceMicros: bigint | null }) => ({
+export const toPriceChangeView = (change: { at: Date; priceMicros: bigint | null }) => ({
   price_usdc: toUsdcOrNull(change.priceMicros),
   since: toIsoTime(change.at),
 })
 
-export const presentProbe = (probe: EndpointProbe, isCached: boolean) => ({
+export const toEndpointProbeView = (probe: EndpointProbe, isCached: boolean) => ({
   url: probe.url,
   supports_x402: supportsX402(probe),
   supports_mpp: probe.offers.some(({ protocol }) => protocol === 'mpp'),

@@ -4,7 +4,7 @@ import { detectEncodedPayloads } from './detect-encoded-payloads.ts'
 import { collectHiddenTexts, type HiddenElements } from '../html/hidden-elements.ts'
 import { detectPromptInjectionPhrases } from './prompt-injection-phrases.ts'
 import type { PageAnomaly, PagePrice } from '../page-parser-port.ts'
-import { detectPriceMismatches, detectDeceptiveLinks } from './deceptive-links-and-prices.ts'
+import { detectPriceMismatches, detectDeceptiveLinks } from './detect-deceptive-links-and-prices.ts'
 import {
   renderSrcdocTexts,
   titleHeadingLinkAndFormTexts,

@@ -1,7 +1,7 @@
 import { descendantElements, type HtmlElement } from './html-parser.ts'
 
 /** Returns the base URL of a page: its `<base>`, else its own address. */
-export function findBaseUrl(root: HtmlElement, url: string): URL {
+export function findPageBaseUrl(root: HtmlElement, url: string): URL {
   const page = new URL(url)
   for (const element of descendantElements(root)) {
     const href = element.name === 'base' ? element.attributes.get('href') : undefined

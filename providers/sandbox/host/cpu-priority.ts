@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { setPriority } from 'node:os'
 
 /** CPU share of a process's session, relative to other sessions. */
-export const AUTOGROUP_FILE = '/proc/self/autogroup'
+export const LINUX_AUTOGROUP_FILE = '/proc/self/autogroup'
 
 /** Below the service: a busy sandbox gets the remaining CPU time. */
 const HOST_NICENESS = 10
@@ -16,7 +16,7 @@ const HOST_NICENESS = 10
 export function lowerCpuPriority(): boolean {
   setPriority(HOST_NICENESS)
   try {
-    writeFileSync(AUTOGROUP_FILE, String(HOST_NICENESS))
+    writeFileSync(LINUX_AUTOGROUP_FILE, String(HOST_NICENESS))
     return true
   } catch (error) {
     return (error as NodeJS.ErrnoException).code !== 'EAGAIN'

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { describeDid, toMultibaseKey } from '../../../core/attestations/did-document.ts'
-import { parseHead, toHeadText } from '../../../core/attestations/fee-attestations.ts'
+import { parseTreeHead, formatTreeHead } from '../../../core/attestations/fee-attestations.ts'
 import {
   openNote,
   parseVerifierKey,
@@ -39,16 +39,16 @@ t.test('a note carries the signatures of two keys', async (t) => {
     root: Buffer.alloc(32, 5),
     at: '2026-11-23T18:00:00.000Z',
   }
-  const note = signNote(toHeadText(head), [other, own])
+  const note = signNote(formatTreeHead(head), [other, own])
   for (const key of [own, other]) {
     const text = openNote(note, key)
-    t.strictSame(parseHead(text ?? ''), head)
+    t.strictSame(parseTreeHead(text ?? ''), head)
     t.strictSame(parseVerifierKey(toVerifierKeyText(key))?.publicKey, key.publicKey)
   }
   t.equal(openNote(note, { ...own, name: 'another' }), null)
   t.equal(openNote(note.replace('\n7\n', '\n8\n'), own), null)
   t.equal(parseVerifierKey(toVerifierKeyText(own).replace(/.$/, 'A')), null)
-  t.equal(parseHead('x\n07\nAA==\n\n'), null)
+  t.equal(parseTreeHead('x\n07\nAA==\n\n'), null)
 })
 
 t.test('a DID document names the keys', async (t) => {

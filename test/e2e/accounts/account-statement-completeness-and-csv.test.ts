@@ -1,5 +1,5 @@
 import t from 'tap'
-import { openRadioDrop } from '../../../app/cli/operator/radio-drops.ts'
+import { openCreditDrop } from '../../../app/cli/operator/credit-drops.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { fromUsdc } from '../../../core/money.ts'
 import { topUpFleetCommand } from '../../../payments/commands/fleet-commands.ts'
@@ -7,21 +7,21 @@ import { insertArrivedDeposit } from '../../support/payments/insert-deposit.ts'
 import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
 import {
   assertRunningBalances,
-  assertStatementMatchesLedger,
-  readWholeStatement,
-  type StatementMovementFields,
-} from '../../support/ledger/statement-assertions.ts'
+  assertAccountStatementMatchesLedger,
+  readWholeAccountStatement,
+  type AccountStatementMovementFields,
+} from '../../support/ledger/account-statement-assertions.ts'
 
 const TOOL = 'hive_trending'
 const PRICE = 0.005
 
-const kindsOf = (lines: readonly StatementMovementFields[]): string[] => [
+const kindsOf = (lines: readonly AccountStatementMovementFields[]): string[] => [
   ...new Set(lines.map(({ kind }) => kind)),
 ]
 const find = (
-  lines: readonly StatementMovementFields[],
+  lines: readonly AccountStatementMovementFields[],
   kind: string,
-): StatementMovementFields | undefined => lines.find((line) => line.kind === kind)
+): AccountStatementMovementFields | undefined => lines.find((line) => line.kind === kind)
 
 t.test('the statement contains every kind of movement and adds up', async (t) => {
   const main = await startStation(t)
@@ -56,7 +56,7 @@ t.test('the statement contains every kind of movement and adds up', async (t) =>
   const ended = String((await post(bob, '/api/bounties', bounty))['bounty_id'])
   await post(ann, `/api/bounties/${claimed}/claim`, { content: 'done' })
   await main.ask('DELETE', `/api/bounties/${ended}`, { key: bob.key })
-  const [drop] = await openRadioDrop(main.sql)
+  const [drop] = await openCreditDrop(main.sql)
   await post(ann, '/api/radio-drop/redeem', { code: drop?.code })
   const strategy = String(
     (await post(ann, '/api/strategies', { title: 'x', description: 'x', params: {} }))['id'],
@@ -66,8 +66,8 @@ t.test('the statement contains every kind of movement and adds up', async (t) =>
   await main.ask('GET', '/api/referrals/me', { key: ann.key })
 
   const [mine, theirs] = [
-    await assertStatementMatchesLedger(t, main, ann),
-    await assertStatementMatchesLedger(t, main, bob),
+    await assertAccountStatementMatchesLedger(t, main, ann),
+    await assertAccountStatementMatchesLedger(t, main, bob),
   ]
   t.strictSame(
     kindsOf(mine).sort(),
@@ -133,7 +133,7 @@ t.test('held and lent credits are listed as such', async (t) => {
   await main.station.actors.ask(id, topUpFleetCommand, { tx: `0x${'1'.repeat(64)}`, transfers })
   for (let call = 0; call < 4; call += 1) await main.call(member, TOOL)
 
-  const lines = await assertStatementMatchesLedger(t, main, member)
+  const lines = await assertAccountStatementMatchesLedger(t, main, member)
   const draw = find(lines, 'fleet_draw')
   t.match(draw, { amount_usdc: PRICE, held_usdc: PRICE, promo_usdc: 0, reference: id })
   const paid = lines.find(({ call_id: call, kind }) => kind === 'call' && call === draw?.call_id)
@@ -144,7 +144,7 @@ t.test('held and lent credits are listed as such', async (t) => {
     json: { tool: TOOL },
   })
   t.equal(streamed.status, 200)
-  const [end, hold] = await assertStatementMatchesLedger(t, main, owner)
+  const [end, hold] = await assertAccountStatementMatchesLedger(t, main, owner)
   t.match(hold, { kind: 'hold', amount_usdc: 0, promo_usdc: -PRICE, held_usdc: PRICE, tool: TOOL })
   t.match(end, { kind: 'call', amount_usdc: -PRICE, promo_usdc: 0, held_usdc: -PRICE })
   await main.verify()
@@ -156,7 +156,7 @@ t.test('pagination returns each movement once while new ones arrive', async (t) 
   await insertArrivedDeposit(main, ann.id, 5)
   await insertArrivedDeposit(main, bob.id, 5)
   // Nothing was asked of the agent since: the statement itself credits what has arrived.
-  const begin = await assertStatementMatchesLedger(t, main, ann)
+  const begin = await assertAccountStatementMatchesLedger(t, main, ann)
   t.match(find(begin, 'deposit'), { cash_usdc: 5 }, 'an arrived deposit is listed at once')
   const act = () =>
     Promise.all([
@@ -171,12 +171,14 @@ t.test('pagination returns each movement once while new ones arrive', async (t) 
       }),
     ])
   for (let round = 0; round < 10; round += 1) await act()
-  const first = await readWholeStatement(main, ann, 200)
+  const first = await readWholeAccountStatement(main, ann, 200)
   let running = true
   const busy = (async () => {
     while (running) await act()
   })()
-  const walks = await Promise.all([1, 3, 4].map((limit) => readWholeStatement(main, ann, limit)))
+  const walks = await Promise.all(
+    [1, 3, 4].map((limit) => readWholeAccountStatement(main, ann, limit)),
+  )
   running = false
   await busy
   for (const lines of walks) {
@@ -190,7 +192,7 @@ t.test('pagination returns each movement once while new ones arrive', async (t) 
       'all that was there before is in it',
     )
   }
-  await assertStatementMatchesLedger(t, main, ann)
+  await assertAccountStatementMatchesLedger(t, main, ann)
   await main.verify()
 })
 
@@ -198,10 +200,10 @@ t.test('a late commit behind the cursor does not change a pagination in progress
   const main = await startStation(t)
   const [ann, bob] = [await main.onboard(), await main.onboard()]
   for (let call = 0; call < 3; call += 1) await main.call(ann, TOOL)
-  const before = await readWholeStatement(main, ann, 10)
+  const before = await readWholeAccountStatement(main, ann, 10)
   const [, , late] = before
   let planted = false
-  const lines = await readWholeStatement(main, ann, 1, '', async () => {
+  const lines = await readWholeAccountStatement(main, ann, 1, '', async () => {
     if (planted) return
     planted = true
     // A transfer that was stamped before the oldest call, and commits only now.
@@ -218,23 +220,27 @@ t.test('a time range is returned with the balances of its end', async (t) => {
   const main = await startStation(t)
   const ann = await main.onboard()
   for (let call = 0; call < 4; call += 1) await main.call(ann, TOOL)
-  const all = await readWholeStatement(main, ann, 50)
+  const all = await readWholeAccountStatement(main, ann, 50)
   const [last, second] = all
   const until = `&to=${last?.created_at}`
-  t.strictSame(await readWholeStatement(main, ann, 1, until), all.slice(1), 'to is excluded')
+  t.strictSame(await readWholeAccountStatement(main, ann, 1, until), all.slice(1), 'to is excluded')
   const since = `&from=${second?.created_at}`
-  t.strictSame(await readWholeStatement(main, ann, 1, since), all.slice(0, 2), 'from is included')
+  t.strictSame(
+    await readWholeAccountStatement(main, ann, 1, since),
+    all.slice(0, 2),
+    'from is included',
+  )
   const today = String(last?.created_at).slice(0, 10)
   t.strictSame(
-    await readWholeStatement(main, ann, 2, `&from=${today}&to=${today}`),
+    await readWholeAccountStatement(main, ann, 2, `&from=${today}&to=${today}`),
     all,
     'a day is whole',
   )
   const yesterday = new Date(Date.parse(today) - 1).toISOString().slice(0, 10)
-  t.strictSame(await readWholeStatement(main, ann, 2, `&to=${yesterday}`), [])
+  t.strictSame(await readWholeAccountStatement(main, ann, 2, `&to=${yesterday}`), [])
   const ask = (query: string) => main.ask('GET', `/api/agent/statement?${query}`, { key: ann.key })
   t.match(await ask('from=2026-02-30'), { status: 400, body: { errors: [{ pointer: '/from' }] } })
-  t.equal((await readWholeStatement(main, ann, 50, '&to=9999-12-31')).length, all.length)
+  t.equal((await readWholeAccountStatement(main, ann, 50, '&to=9999-12-31')).length, all.length)
   t.match(await ask('from=9999-12-31T23:59:59-12:00'), { status: 400 }, 'a year of five digits')
   t.match(await ask('from=2026-03-02&to=2026-03-01'), {
     status: 400,
@@ -287,7 +293,7 @@ t.test('the CSV is one file that a spreadsheet reads as data', async (t) => {
   t.match(answer.headers['content-disposition'], /^attachment; filename="statement-.+\.csv"$/)
   const records = parseCsv(answer.text)
   const [header = [], ...rows] = records
-  const lines = await readWholeStatement(main, ann, 50)
+  const lines = await readWholeAccountStatement(main, ann, 50)
   t.equal(rows.length, lines.length)
   t.ok(rows.every((row) => row.length === header.length))
   const column = (name: string) => rows.map((row) => row[header.indexOf(name)])

@@ -8,9 +8,9 @@ import {
   createBoundKey,
 } from '../../support/agents/test-backpack-bound-keys.ts'
 import {
-  createAgentObjects,
+  createWriteRouteFixtures,
   PAID_CALL_BODY,
-} from '../../support/agents/write-route-agent-objects.ts'
+} from '../../support/agents/write-route-fixtures.ts'
 import { connectWebSocket } from '../../support/http/websocket-and-sse-clients.ts'
 import { callMcpTool, problemOf } from '../../support/mcp/mcp-test-client.ts'
 import { createScheduleSlotDriver } from '../../support/schedules/make-schedule-slots-due.ts'
@@ -72,7 +72,7 @@ const paid = (guest: TestAgent, node = main, headers = {}) =>
 
 t.test('every write of a frozen agent is refused, but for what its owner manages', async (t) => {
   const her = await main.onboard()
-  const table = writeRouteCases(await createAgentObjects(main, her))
+  const table = writeRouteCases(await createWriteRouteFixtures(main, her))
   t.match(await change('freeze', her), { status: 200, body: { agent_id: her.id, frozen: true } })
   const { body } = await main.ask('GET', '/openapi.json')
   const operations = Object.entries(body['paths'] as Record<string, Record<string, Operation>>)

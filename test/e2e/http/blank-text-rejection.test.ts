@@ -1,6 +1,6 @@
 import t from 'tap'
 import { NATIVE_TOOLS } from '../../../tools/tool-catalogue.ts'
-import { createAgentObjects } from '../../support/agents/write-route-agent-objects.ts'
+import { createWriteRouteFixtures } from '../../support/agents/write-route-fixtures.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
 import { writeRouteCases } from '../../support/write-routes/write-route-cases.ts'
 
@@ -56,7 +56,7 @@ t.test('validation errors are sentences', async (t) => {
 })
 
 t.test('every route rejects blank text', async (t) => {
-  const table = writeRouteCases(await createAgentObjects(main, guest))
+  const table = writeRouteCases(await createWriteRouteFixtures(main, guest))
   const before = await main.balance(guest)
   for (const [route, ...names] of [
     ['bounties', 'title', 'description', 'domain'],

@@ -2,9 +2,9 @@ import t from 'tap'
 import type { TestRequestOptions } from '../../support/http/test-http-client.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
 import {
-  createAgentObjects,
+  createWriteRouteFixtures,
   PAID_CALL_BODY,
-} from '../../support/agents/write-route-agent-objects.ts'
+} from '../../support/agents/write-route-fixtures.ts'
 import {
   countRowsWrittenByRequests,
   UNKNOWN_ID,
@@ -59,7 +59,7 @@ t.test('money and identity fields of a body are ignored', async (t) => {
 t.test('objects of another agent return not found', async (t) => {
   const main = await startStation(t)
   const [ann, bob] = [await main.onboard(), await main.onboard()]
-  const hers = await createAgentObjects(main, ann)
+  const hers = await createWriteRouteFixtures(main, ann)
   const secret = { name: 'TOKEN', secret: 'x', hosts: ['a.example'] }
   const note = { key: 'k', value: 'private' }
   await main.ask('POST', `/api/backpack/${hers.backpack}/keyring`, { key: ann.key, json: secret })

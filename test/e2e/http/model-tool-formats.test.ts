@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createOpenApiDocumentValidator } from '../../support/http/openapi-document-validator.ts'
+import { createOpenApiBodyValidator } from '../../support/http/openapi-body-validator.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
 
 /** The catalogue as model APIs take tools. */
@@ -75,7 +75,7 @@ t.test('Messages tools have three fields and an object as their schema', async (
     t.match(tool.input_schema, { type: 'object' }, tool.name)
     t.notOk('anyOf' in tool.input_schema || 'oneOf' in tool.input_schema)
   }
-  const validate = createOpenApiDocumentValidator({
+  const validate = createOpenApiBodyValidator({
     components: { schemas: Object.fromEntries(tools.map((one) => [one.name, one.input_schema])) },
   })
   for (const { slug, example_calls } of listed)

@@ -1,5 +1,8 @@
 import t from 'tap'
-import { connectInspector, type InspectorSocket } from '../../support/inspector/inspector-socket.ts'
+import {
+  connectInspectorTestSocket,
+  type InspectorTestSocket,
+} from '../../support/inspector/inspector-test-socket.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
 
 /** Who may watch the inspector, how many, and what a hostile watcher may send. */
@@ -15,7 +18,7 @@ const signIn = async (json: object, headers: Record<string, string> = {}) =>
 t.test('only the operator of this station may watch', async (t) => {
   const agent = await onboard()
   const refused = (headers: Record<string, string>, query = '') =>
-    connectInspector(t, url, { headers, query })
+    connectInspectorTestSocket(t, url, { headers, query })
   await t.rejects(refused({}), /401/, 'no token')
   await t.rejects(refused({ 'x-api-key': agent.key }), /401/, 'a key of an agent')
   await t.rejects(refused({ authorization: 'Bearer wrong-operator-token' }), /401/)
@@ -45,7 +48,7 @@ t.test('a session begins with the token and ends', async (t) => {
     body: { signed_in: true, machines: [{ kind: 'agent', actors: Number }] },
   })
   t.match(await session(`${cookie}x`), { body: { signed_in: false, machines: [{ actors: null }] } })
-  const watch = await connectInspector(t, url, { headers: { cookie } })
+  const watch = await connectInspectorTestSocket(t, url, { headers: { cookie } })
   t.ok(await watch.next(({ type }) => type === 'gas.joined'))
   const out = await ask('DELETE', '/inspector/session')
   t.match(out.headers['set-cookie'], /^gas_inspector=; .*Max-Age=0/)
@@ -72,32 +75,32 @@ t.test('a socket ends with the session that opened it', async (t) => {
   const [cookie = ''] = String(signedIn.headers['set-cookie']).split('; ')
   const left = 1_500
   clock.adjust(Date.parse(String(signedIn.body['expires_at'])) - clock.now() - left)
-  const watch = await connectInspector(t, other.url, { headers: { cookie } })
+  const watch = await connectInspectorTestSocket(t, other.url, { headers: { cookie } })
   await watch.next(({ type }) => type === 'gas.joined')
   t.equal(await watch.closed, 1008)
-  await t.rejects(connectInspector(t, other.url, { headers: { cookie } }), /401/)
+  await t.rejects(connectInspectorTestSocket(t, other.url, { headers: { cookie } }), /401/)
   await other.station.close()
 })
 
 t.test('a watcher that floods is closed', async (t) => {
-  const ways: ((watch: InspectorSocket) => void)[] = [
+  const ways: ((watch: InspectorTestSocket) => void)[] = [
     ({ send }) => send({ type: 'gas.filter', q: 'none' }),
     ({ socket }) => socket.ping(),
     ({ socket }) => socket.send('not JSON'),
   ]
   for (const flood of ways) {
-    const watch = await connectInspector(t, url, { headers: operator })
+    const watch = await connectInspectorTestSocket(t, url, { headers: operator })
     await watch.next(({ type }) => type === 'gas.joined')
     for (let sent = 0; sent < 40; sent++) flood(watch)
     t.ok([1006, 1008].includes(await watch.closed))
   }
-  const long = await connectInspector(t, url, { headers: operator })
+  const long = await connectInspectorTestSocket(t, url, { headers: operator })
   long.send({ type: 'gas.filter', q: 'x'.repeat(5_000) })
   t.equal(await long.closed, 1008)
 })
 
 t.test('a malformed filter counts as none', async (t) => {
-  const watch = await connectInspector(t, url, {
+  const watch = await connectInspectorTestSocket(t, url, {
     headers: operator,
     query: '?machine=nothing&machine=other&actor=:&q[]=1',
   })
@@ -120,7 +123,9 @@ const isOnlyAgents = (counts: unknown) => Object.keys(counts as object).join() =
 t.test('at most so many watchers, and none is recorded for when they have left', async (t) => {
   const open = await Promise.all(
     Array.from({ length: 200 }, () =>
-      connectInspector(t, url, { headers: operator }).catch((error: Error) => error.message),
+      connectInspectorTestSocket(t, url, { headers: operator }).catch(
+        (error: Error) => error.message,
+      ),
     ),
   )
   const refused = open.filter((one) => typeof one === 'string')
@@ -136,7 +141,7 @@ t.test('at most so many watchers, and none is recorded for when they have left',
 t.test('off, there is no inspector', async (t) => {
   const off = await startStation(t, { OPERATOR_TOKEN: TOKEN, INSPECTOR: 'off' })
   t.equal((await off.ask('GET', '/inspector/session')).status, 404)
-  await t.rejects(connectInspector(t, off.url, { headers: operator }), /404/)
+  await t.rejects(connectInspectorTestSocket(t, off.url, { headers: operator }), /404/)
   await off.station.close()
 })
 

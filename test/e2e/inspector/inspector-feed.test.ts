@@ -1,6 +1,6 @@
 import { createWebSocketReceiver } from '@statelyai/inspect'
 import t, { type Test } from 'tap'
-import { connectInspector } from '../../support/inspector/inspector-socket.ts'
+import { connectInspectorTestSocket } from '../../support/inspector/inspector-test-socket.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
 
 /** The feed of the inspector: what it sends of a command, to whom, and to whom not. */
@@ -14,7 +14,7 @@ const { url, ask, onboard, call, balance, station, sql } = await startStation(t,
 
 t.test('a call is told after its commit, with its cause, edges and states', async (t) => {
   const agent = await onboard()
-  const watch = await connectInspector(t, url, { headers: operator })
+  const watch = await connectInspectorTestSocket(t, url, { headers: operator })
   const joined = await watch.next(({ type }) => type === 'gas.joined')
   t.match(joined, { matched: Number, counts: { agent: Number } })
   const actor = await watch.next(({ sessionId }) => sessionId === `agent:${agent.id}`)
@@ -46,7 +46,7 @@ t.test('a call is told after its commit, with its cause, edges and states', asyn
 })
 
 t.test('a new agent and a new bounty have their names in the first frame', async (t) => {
-  const watch = await connectInspector(t, url, { headers: operator })
+  const watch = await connectInspectorTestSocket(t, url, { headers: operator })
   await watch.next(({ type }) => type === 'gas.joined')
   const agent = await onboard()
   const bounty = { title: 'Find it', description: 'a thing', reward_usdc: 0.1, domain: 'x' }
@@ -60,7 +60,10 @@ t.test('a new agent and a new bounty have their names in the first frame', async
 
 t.test('a rejection shows the unchanged state with its code', async (t) => {
   const agent = await onboard(0)
-  const watch = await connectInspector(t, url, { headers: operator, query: `?agent=${agent.id}` })
+  const watch = await connectInspectorTestSocket(t, url, {
+    headers: operator,
+    query: `?agent=${agent.id}`,
+  })
   await watch.next(({ type }) => type === 'gas.joined')
   t.equal((await call(agent, TOOL)).status, 402)
   const refused = await watch.next(
@@ -74,7 +77,10 @@ t.test('a rejection shows the unchanged state with its code', async (t) => {
 
 t.test('what a failed command has undone is not told', async (t) => {
   const { agent, bound } = await withBackpack(0)
-  const watch = await connectInspector(t, url, { headers: operator, query: `?agent=${agent.id}` })
+  const watch = await connectInspectorTestSocket(t, url, {
+    headers: operator,
+    query: `?agent=${agent.id}`,
+  })
   await watch.next(({ type }) => type === 'gas.joined')
   t.equal((await call(bound, TOOL)).status, 402, 'the Backpack would pay, its agent cannot')
   await watch.next(({ type, gas }) => type === '@xstate.snapshot' && gas.refused !== undefined)
@@ -87,7 +93,10 @@ t.test('what a failed command has undone is not told', async (t) => {
 
 t.test('a rejection that notes something shows what is committed', async (t) => {
   const { agent, bound, backpackId } = await withBackpack(undefined, 0.001)
-  const watch = await connectInspector(t, url, { headers: operator, query: `?agent=${agent.id}` })
+  const watch = await connectInspectorTestSocket(t, url, {
+    headers: operator,
+    query: `?agent=${agent.id}`,
+  })
   await watch.next(({ type }) => type === 'gas.joined')
   t.equal((await call(bound, TOOL)).status, 403)
   const { snapshot, gas } = await watch.next(
@@ -118,7 +127,7 @@ async function withBackpack(usdc: number | undefined, perDay = 1) {
 
 t.test('messages and timers belong to no request', async (t) => {
   const [sender, receiver] = [await onboard(), await onboard()]
-  const watch = await connectInspector(t, url, {
+  const watch = await connectInspectorTestSocket(t, url, {
     headers: operator,
     query: `?actor=agent:${receiver.id}`,
   })
@@ -163,7 +172,7 @@ t.test("Stately's own receiver reads the feed, joined with a one-time code", asy
   const types = new Set(seen.map(({ type }) => type))
   t.ok(types.has('@xstate.actor') && types.has('@xstate.event'), [...types].join(' '))
   await t.rejects(
-    connectInspector(t, link.url, { query: `?code=${code}` }),
+    connectInspectorTestSocket(t, link.url, { query: `?code=${code}` }),
     /401/,
     'the code opens once',
   )
@@ -183,7 +192,10 @@ async function startedWithoutToken(t: Test) {
 
 t.test('a created bounty and its poster are one commit', async (t) => {
   const agent = await onboard()
-  const watch = await connectInspector(t, url, { headers: operator, query: `?agent=${agent.id}` })
+  const watch = await connectInspectorTestSocket(t, url, {
+    headers: operator,
+    query: `?agent=${agent.id}`,
+  })
   await watch.next(({ type }) => type === 'gas.joined')
   const bounty = { title: 'Find it', description: 'a thing', reward_usdc: 0.1, domain: 'x' }
   const posted = await ask('POST', '/api/bounties', {
@@ -206,7 +218,10 @@ t.test('a created bounty and its poster are one commit', async (t) => {
 
 t.test('a filter can be replaced, and limits what is sent', async (t) => {
   const [mine, other] = [await onboard(), await onboard()]
-  const watch = await connectInspector(t, url, { headers: operator, query: '?machine=bounty' })
+  const watch = await connectInspectorTestSocket(t, url, {
+    headers: operator,
+    query: '?machine=bounty',
+  })
   t.match(await watch.next(({ type }) => type === 'gas.joined'), { counts: { agent: undefined } })
   watch.send({ type: 'gas.filter', actor: `agent:${mine.id}` })
   await watch.next(({ type, matched }) => type === 'gas.joined' && matched === 1)
@@ -220,10 +235,13 @@ t.test('a filter can be replaced, and limits what is sent', async (t) => {
 
 t.test('a reader that does not read is bounded, and others see everything', async (t) => {
   const agent = await onboard()
-  const slow = await connectInspector(t, url, { headers: operator })
+  const slow = await connectInspectorTestSocket(t, url, { headers: operator })
   await slow.next(({ type }) => type === 'gas.joined')
   slow.socket.pause()
-  const quick = await connectInspector(t, url, { headers: operator, query: `?agent=${agent.id}` })
+  const quick = await connectInspectorTestSocket(t, url, {
+    headers: operator,
+    query: `?agent=${agent.id}`,
+  })
   await quick.next(({ type }) => type === 'gas.joined')
   for (let at = 0; at < 40; at++) await call(agent, TOOL)
   const told = () =>

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
-import { createAgentObjects } from '../../support/agents/write-route-agent-objects.ts'
+import { createWriteRouteFixtures } from '../../support/agents/write-route-fixtures.ts'
 import {
   createAgentBackpack,
   createBoundKey,
@@ -39,7 +39,7 @@ const PAID_READS: Readonly<Record<string, string>> = {
 t.test('every route restricts a bound key to its Backpack', async (t) => {
   const main = await startStation(t)
   const owner = await main.onboard()
-  const things = await createAgentObjects(main, owner)
+  const things = await createWriteRouteFixtures(main, owner)
   const [own, other] = [
     await createAgentBackpack(main, owner),
     await createAgentBackpack(main, owner),

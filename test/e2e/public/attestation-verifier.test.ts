@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { writeFileSync } from 'node:fs'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
-import { toHeadText } from '../../../core/attestations/fee-attestations.ts'
+import { formatTreeHead } from '../../../core/attestations/fee-attestations.ts'
 import {
   appendToEdge,
   edgeRoot,
@@ -30,7 +30,10 @@ const NEW = [leafAt('2026-11-25T09:00Z'), leafAt('2026-11-25T09:01Z')]
 function toHead(leaves: readonly string[], text?: string) {
   const edge = appendToEdge(EMPTY_TREE_EDGE, leaves.map(hashLeaf))
   const head = { origin: NAME, size: edge.size, root: edgeRoot(edge), at: KEPT_AT }
-  return { note: signNote(text ?? toHeadText(head), [signer]), keys: [toVerifierKeyText(signer)] }
+  return {
+    note: signNote(text ?? formatTreeHead(head), [signer]),
+    keys: [toVerifierKeyText(signer)],
+  }
 }
 
 /** What the verifier prints about a station that answers with this head and these leaves, two a page. */

@@ -5,14 +5,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
-import { toHeadText } from '../../../core/attestations/fee-attestations.ts'
+import { formatTreeHead } from '../../../core/attestations/fee-attestations.ts'
 import { parseVerifierKey, signNote, toPublicKey } from '../../../core/attestations/signed-note.ts'
-import { verifySavedAnswers } from '../../../core/attestations/verify-documents.ts'
+import { verifySavedAttestations } from '../../../core/attestations/verify-saved-attestations.ts'
 import { toCanonicalJson } from '../../../core/canonical-json.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { createCallLogStore } from '../../../persistence/calls/call-log-store.ts'
 import { rotateAttestationKey } from '../../../persistence/attestations/attestation-key-store.ts'
-import { acceptRewinds } from '../../../persistence/attestations/attestation-tree-writer.ts'
+import { acceptAttestationRewinds } from '../../../persistence/attestations/attestation-tree-writer.ts'
 import { verifyDatabaseInvariants } from '../../../persistence/verify/verify-database-invariants.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 import {
@@ -122,7 +122,7 @@ t.test('proofs over HTTP hold offline, and a changed one does not', async (t) =>
   const consistency = await read(`/api/attestations/consistency?from=${String(older['tree_size'])}`)
   const proof = await read('/api/attestations/proof?index=2')
   const check = (...answers: object[]) =>
-    verifySavedAnswers(
+    verifySavedAttestations(
       answers.map((json, at) => ({ name: String(at), json })),
       keys,
     ).map(({ ok }) => ok)
@@ -168,7 +168,7 @@ t.test('a receipt has the hashes, the cost and the place of its fee', async (t) 
   t.match(signed, { cost_usdc: cost, pending: false, fees: [{ index: 6 }] })
   const head = await read('/api/attestations/head')
   const keys = toKeys(head.keys)
-  const check = (json: object) => verifySavedAnswers([{ name: 'r', json }], keys)[0]
+  const check = (json: object) => verifySavedAttestations([{ name: 'r', json }], keys)[0]
   t.match(check(signed), { ok: true, says: new RegExp(`call ${callId}.*with fee 6`) })
   const shown = await read(`/api/receipts/${receipt}`)
   t.match(check(shown), { ok: true }, 'any holder of the token can check it')
@@ -290,7 +290,7 @@ t.test('a new key signs beside the one before; a leaked one signs nothing', asyn
   await settle()
   const head = await read('/api/attestations/head')
   const opens = (key = '', json: object = {}) =>
-    verifySavedAnswers([{ name: 'h', json }], toKeys([key]))[0]?.ok
+    verifySavedAttestations([{ name: 'h', json }], toKeys([key]))[0]?.ok
   t.strictSame([head.keys.length, head.keys[1]], [2, old])
   for (const key of head.keys) t.ok(opens(key, head), 'both sign')
   await rotateAttestationKey(sql, TEST_STATION_SEALING, true)
@@ -308,7 +308,7 @@ t.test('a head that is ahead of a restored database is said loudly', async (t) =
   const dir = mkdtempSync(join(tmpdir(), 'gas-attest-'))
   t.teardown(() => rmSync(dir, { recursive: true }))
   const name = 'gas.test/attestations'
-  const text = toHeadText({
+  const text = formatTreeHead({
     origin: name,
     size: 99,
     root: Buffer.alloc(32, 9),
@@ -335,6 +335,6 @@ t.test('a head that is ahead of a restored database is said loudly', async (t) =
     rules.filter(({ broken }) => broken.length > 0).map(({ rule }) => rule),
     ['A3'],
   )
-  t.equal(await acceptRewinds(sql), 1)
+  t.equal(await acceptAttestationRewinds(sql), 1)
   await main.verify()
 })

@@ -4,10 +4,7 @@ import {
   DISCOVERY_DOCUMENT_SCHEMAS,
   DISCOVERY_TEXT_FORMS,
 } from '../../support/discovery/discovery-document-schemas.ts'
-import {
-  createOpenApiDocumentValidator,
-  refByKeys,
-} from '../../support/http/openapi-document-validator.ts'
+import { createOpenApiBodyValidator, refByKeys } from '../../support/http/openapi-body-validator.ts'
 import { openSseReader } from '../../support/http/websocket-and-sse-clients.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
 
@@ -46,7 +43,7 @@ t.test('every document is valid by its specification', async (t) => {
 
 t.test('documents of the station are valid by the API document, to the last member', async (t) => {
   const { body: api } = await main.ask('GET', '/api/openapi.json')
-  const misfitOf = createOpenApiDocumentValidator(toStrict(api) as object)
+  const misfitOf = createOpenApiBodyValidator(toStrict(api) as object)
   for (const path of [
     ...['/api/agent-welcome', '/api/standard', '/api/pricing.json', '/api/store'],
     '/api/whats-new',

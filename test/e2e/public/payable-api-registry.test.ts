@@ -1,6 +1,6 @@
 import t from 'tap'
 import { DAY, HOUR, MINUTE, SECOND } from '../../../core/clock.ts'
-import { readPaymentDemand } from '../../../chain/payment-demand.ts'
+import { readPaymentDemand } from '../../../chain/read-payment-demand.ts'
 import { createEndpointProber } from '../../../jobs/x402/endpoint-prober.ts'
 import { createListedApiProbeJob } from '../../../jobs/x402/listed-api-probe-job.ts'
 import { createHostProbeStore } from '../../../persistence/x402/host-probe-store.ts'

@@ -3,7 +3,7 @@ import { listRegisteredRoutes } from '../../../scripts/docs/list-routes.ts'
 import { openSseReader } from '../../support/http/websocket-and-sse-clients.ts'
 import { insertArrivedDeposit } from '../../support/payments/insert-deposit.ts'
 import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
-import { startTestBuilder } from '../../support/tools/test-builder.ts'
+import { startTestToolBuilderServer } from '../../support/tools/test-tool-builder-server.ts'
 
 /**
  * Every public place over HTTP, after three agents did everything that shows in public: one whose owner lets it be
@@ -15,7 +15,7 @@ const PAID_CALLS = 5
 /** A score of the hall. */
 const HALL_MICROS = 26_000_000
 
-const builder = await startTestBuilder(t)
+const builder = await startTestToolBuilderServer(t)
 const main = await startStation(t, {
   STARTER_CREDITS_USDC: '0.5',
   TRUST_PROXY: '1',

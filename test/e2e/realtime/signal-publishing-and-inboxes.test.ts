@@ -1,5 +1,5 @@
 import t from 'tap'
-import { SIGNAL_TYPES } from '../../../persistence/realtime/signal-store.ts'
+import { SIGNAL_TYPES } from '../../../persistence/realtime/channel-signal-store.ts'
 import {
   spawnSecondNode,
   startStation,
@@ -180,7 +180,8 @@ t.test('signals', async (t) => {
     t.ok(count?.['n'] > 30)
     clock.pass(2 * DAY_MS)
     t.strictSame(await recent('defi:eth'), [])
-    const { createSignalStore } = await import('../../../persistence/realtime/signal-store.ts')
+    const { createSignalStore } =
+      await import('../../../persistence/realtime/channel-signal-store.ts')
     t.equal(await createSignalStore(main.sql).sweep(new Date(clock.now())), count?.['n'])
   })
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { openRadioDrop } from '../../../app/cli/operator/radio-drops.ts'
+import { openCreditDrop } from '../../../app/cli/operator/credit-drops.ts'
 import {
   spawnSecondNode,
   startStation,
@@ -323,7 +323,7 @@ t.test('the socket', async (t) => {
     const headers = { 'x-backpack-id': pack.body.backpack_id }
     await main.call(guest, 'hive_trending', {}, headers)
     await client.next(({ data }) => data?.['type'] === 'fuse.tripped')
-    const [drop] = await openRadioDrop(main.sql)
+    const [drop] = await openCreditDrop(main.sql)
     const json = { code: drop?.code }
     await main.ask('POST', '/api/radio-drop/redeem', { key: guest.key, json })
     await client.next(({ data }) => data?.['type'] === 'topup')

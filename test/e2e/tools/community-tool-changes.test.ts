@@ -1,11 +1,11 @@
 import t from 'tap'
 import { measureCommunityToolCommand } from '../../../actors/commands/community-tool-commands.ts'
 import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
-import { startCommunityToolMarket } from '../../support/tools/community-tool-market.ts'
+import { startTestCommunityToolMarket } from '../../support/tools/test-community-tool-market.ts'
 
 /** Community tools that are changed twice at one time, and those that are judged. */
 
-const { builder, station, ask, seller, patch, open } = await startCommunityToolMarket(t)
+const { builder, station, ask, seller, patch, open } = await startTestCommunityToolMarket(t)
 
 t.test('a change that waits for its proof undoes no other change', async (t) => {
   await open('weather-now', '/weather')

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { reviewCommunityToolCommand } from '../../../actors/commands/community-tool-commands.ts'
-import { COMMUNITY_TOOLS_TOPIC } from '../../../domain/community-tool.ts'
+import { COMMUNITY_TOOLS_TOPIC } from '../../../domain/community-tool-record.ts'
 import { connectReadyWebSocket } from '../../support/http/websocket-and-sse-clients.ts'
 import {
   paymentSignatureHeader,
@@ -10,8 +10,8 @@ import {
   createScheduleSlotDriver,
   waitUntilTrue,
 } from '../../support/schedules/make-schedule-slots-due.ts'
-import { startCommunityToolMarket } from '../../support/tools/community-tool-market.ts'
-import { sendJson } from '../../support/tools/test-builder.ts'
+import { startTestCommunityToolMarket } from '../../support/tools/test-community-tool-market.ts'
+import { sendJson } from '../../support/tools/test-tool-builder-server.ts'
 
 /** One community tool, bought through every door: the same price, the same call of its builder, the same shares. */
 
@@ -20,7 +20,7 @@ const CALL = { tool: 'weather-now', ...ROME }
 const PRICE = 10_000n
 
 const till = await startTestPaymentChain(t)
-const market = await startCommunityToolMarket(t, {}, till.settings)
+const market = await startTestCommunityToolMarket(t, {}, till.settings)
 const { builder, station, ask, seller, buyer, open } = market
 const { key } = buyer
 builder.on('/weather', (_, reply) => sendJson(reply, { celsius: 21.5 }))

@@ -1,18 +1,18 @@
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { Webhook } from 'standardwebhooks'
 import t from 'tap'
-import { createOpenApiDocumentValidator } from '../../support/http/openapi-document-validator.ts'
+import { createOpenApiBodyValidator } from '../../support/http/openapi-body-validator.ts'
 import type { TestAgent } from '../../support/station/start-test-station.ts'
 import {
-  HOME,
-  startCommunityToolMarket,
+  TOOL_BUILDER_IP_HEADERS,
+  startTestCommunityToolMarket,
   WEATHER_SCHEMAS,
-} from '../../support/tools/community-tool-market.ts'
-import { sendJson } from '../../support/tools/test-builder.ts'
+} from '../../support/tools/test-community-tool-market.ts'
+import { sendJson } from '../../support/tools/test-tool-builder-server.ts'
 
 /** Tools of agents over HTTP: registered, proven, called, charged or refunded, changed and retired. */
 
-const market = await startCommunityToolMarket(t)
+const market = await startTestCommunityToolMarket(t)
 const { builder, station, ask, seller, buyer, promoOnly } = market
 const { tool, register, patch, invoke, cashOf, open } = market
 
@@ -22,7 +22,7 @@ builder.on('/weather', ({ body }, reply) =>
 
 let secret = ''
 t.test('a tool waits for the proof of its origin', async (t) => {
-  const idempotent = { ...HOME, 'idempotency-key': 'register-weather' }
+  const idempotent = { ...TOOL_BUILDER_IP_HEADERS, 'idempotency-key': 'register-weather' }
   const made = await register(seller, tool('weather-now'), idempotent)
   t.match(made, {
     status: 201,
@@ -247,7 +247,7 @@ t.test('the OpenAPI document has an operation for it, if asked', async (t) => {
     security: [{}, { ApiKey: [] }, { Bearer: [] }],
     requestBody: { content: { 'application/json': { example: { place: 'Rome' } } } },
   })
-  const misfitOf = createOpenApiDocumentValidator(document)
+  const misfitOf = createOpenApiBodyValidator(document)
   const input = '#/components/schemas/CommunityWeatherThereInput'
   t.equal(misfitOf(input, { place: 'Rome' }), '')
   t.match(misfitOf(input, { place: 5 }), /must be string/)
@@ -301,7 +301,7 @@ t.test('the builder tries its tool for nothing, and other addresses count', asyn
   t.match(await invoke(seller, 'opera-seat', { city: 'Rome', dry_run: true }), {
     body: { price_usdc: 0, would_refuse: null },
   })
-  await invoke(buyer, 'weather-now', { city: 'Rome' }, HOME)
+  await invoke(buyer, 'weather-now', { city: 'Rome' }, TOOL_BUILDER_IP_HEADERS)
   const [counts] = await station.sql<{ own: boolean; near: boolean; far: boolean }[]>`
     select bool_or(counted) filter (where payer = ${seller.id}) as own,
            (array_agg(counted order by at desc))[1] as near,
@@ -360,7 +360,7 @@ t.test('the operator reviews it, and its builder retires it', async (t) => {
   t.match(await submit(buyer, 'weather-now'), { status: 403 })
   t.match(await submit(seller, 'weather-now'), { status: 200, body: { verification: 'asked' } })
   const retire = (who: TestAgent) =>
-    ask('DELETE', '/api/tools/weather-now', { key: who.key, headers: HOME })
+    ask('DELETE', '/api/tools/weather-now', { key: who.key, headers: TOOL_BUILDER_IP_HEADERS })
   t.equal((await retire(buyer)).status, 403)
   t.match(await retire(seller), { status: 200, body: { status: 'retired' } })
   t.equal((await retire(seller)).status, 200)

@@ -5,7 +5,7 @@ import {
   type InProcessStation,
 } from '../../support/station/start-test-station.ts'
 import {
-  SAMPLE_MODEL_CARDS,
+  SAMPLE_LLM_MODEL_SETTINGS,
   startLlmApi,
   type LlmApiServer,
 } from '../../support/upstreams/test-llm-api.ts'
@@ -13,7 +13,7 @@ import {
 t.test('llm_routing over HTTP', async (t) => {
   const house = await startLlmApi(t)
   const station = await startStation(t, {
-    LLM_PROVIDERS: house.providers(SAMPLE_MODEL_CARDS, 'local', 'SOME_KEY'),
+    LLM_PROVIDERS: house.providers(SAMPLE_LLM_MODEL_SETTINGS, 'local', 'SOME_KEY'),
     SOME_KEY: 'sk-secret',
     LLM_DAILY_BUDGET_USD: '0.01',
     LLM_CALLER_PERCENT: '100',

@@ -1,7 +1,10 @@
 import t from 'tap'
 import { DAY, HOUR } from '../../../core/clock.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { eventually, waitForOwnerAlerts } from '../../support/mail/mail-and-telegram-servers.ts'
+import {
+  eventually,
+  waitUntilOwnerAlertsDispatched,
+} from '../../support/mail/mail-and-telegram-servers.ts'
 import { type TestAgent, type InProcessStation } from '../../support/station/start-test-station.ts'
 import {
   startOwnerAlertNodes,
@@ -29,7 +32,7 @@ t.test('alerts of one agent do not use up the owner’s limit for another agent'
   const [her, stranger] = [await one.onboard(0.06), await one.onboard()]
   for (const guest of [her, stranger])
     await setOwnerContact(one, guest, { owner_email: 'owner@gas.test' })
-  await waitForOwnerAlerts(one)
+  await waitUntilOwnerAlertsDispatched(one)
   const before = mails.letters.length
   const told = () => mails.letters.length - before
   const advise = ({ key }: TestAgent) => one.ask('POST', '/api/agent/recommend', { key })
@@ -64,7 +67,7 @@ t.test('alerts of one agent do not use up the owner’s limit for another agent'
   for (let agent = 0; agent < 10; agent += 1)
     await toldToday(one, `agent-${agent}`, { count: 100, at: clock.now() })
   const third = await one.onboard(0.06)
-  await waitForOwnerAlerts(one, 3)
+  await waitUntilOwnerAlertsDispatched(one, 3)
   await setOwnerContact(one, third, { owner_email: 'owner@gas.test' })
   await advise(third)
   await eventually(async () => (await waitingOf(third))[0]?.reason !== null, 'the larger bound')
@@ -73,14 +76,14 @@ t.test('alerts of one agent do not use up the owner’s limit for another agent'
 
   clock.pass(DAY + HOUR)
   await eventually(() => told() === 7, 'what had to wait')
-  await waitForOwnerAlerts(one)
+  await waitUntilOwnerAlertsDispatched(one)
 })
 
 t.test('urgent alerts have their own limit', async (t) => {
   const { mails, clock, one } = await startOwnerAlertNodes(t)
   const her = await one.onboard(0.06)
   await setOwnerContact(one, her, { owner_email: 'owner@gas.test' })
-  await waitForOwnerAlerts(one)
+  await waitUntilOwnerAlertsDispatched(one)
   const before = mails.letters.length
   const at = clock.now() - HOUR
   await toldToday(one, her.id, { count: LIMITS.ownerCriticalPerDay, at, critical: true })

@@ -2,11 +2,11 @@ import { EventEmitter } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { CommandListener } from '../../../actors/inspection/inspection-feed.ts'
-import type { RecordedCommand } from '../../../actors/inspection/recorded-steps.ts'
+import type { RecordedCommand } from '../../../actors/inspection/command-recorder.ts'
 import { createDatabaseAdjustedClock } from '../../../core/clock.ts'
 import { startInspectorWatcher } from '../../../http/inspector/inspector-watcher.ts'
 import { createSharedStepFrames } from '../../../http/inspector/shared-step-frames.ts'
-import type { DirectoryActor } from '../../../persistence/inspector/actor-directory-store.ts'
+import type { ActorSearchResult } from '../../../persistence/inspector/actor-search-store.ts'
 
 /** A watcher of the inspector over a socket that reads as slowly as a test wants. */
 
@@ -23,7 +23,7 @@ function dropCommand(version = 2): RecordedCommand {
   }
 }
 
-const storedDrop = (id: string, slots: unknown = 1): DirectoryActor => ({
+const storedDrop = (id: string, slots: unknown = 1): ActorSearchResult => ({
   ...{ ...DROP, id, aggregateKind: 'drop', version: 1, machineVersion: 1, isArchived: false },
   name: id,
   state: { value: 'open', context: { slots } },
@@ -50,7 +50,7 @@ function createSocket(): WatchedSocket {
 function watch(
   t: Test,
   { socket, sent }: WatchedSocket,
-  newest: () => Promise<DirectoryActor[]>,
+  newest: () => Promise<ActorSearchResult[]>,
   mono?: () => number,
 ) {
   const clock = createDatabaseAdjustedClock()
@@ -152,7 +152,7 @@ t.test('the stored actors wait for a slow reader, and none is left out', async (
 t.test('a stored actor is not sent after what has happened to it since', async (t) => {
   const shown = createSocket()
   const { sent } = shown
-  let answer: (actors: DirectoryActor[]) => void = () => {}
+  let answer: (actors: ActorSearchResult[]) => void = () => {}
   const { told } = watch(t, shown, () => new Promise((resolve) => (answer = resolve)))
   told.heard(dropCommand(2))
   answer([storedDrop('none'), storedDrop('other')])

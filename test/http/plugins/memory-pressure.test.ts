@@ -1,7 +1,7 @@
 import t from 'tap'
 import { createDatabaseAdjustedClock } from '../../../core/clock.ts'
 import { createMemoryPressureGuard } from '../../../http/plugins/memory-pressure.ts'
-import { installRequestSteps } from '../../../http/plugins/request-steps.ts'
+import { installRequestHooks } from '../../../http/plugins/request-hooks.ts'
 import { createTestServer } from '../../support/http/test-fastify-server-with-custom-routes.ts'
 
 t.test('requests get 503 while the heap is nearly full, health excepted', async (t) => {
@@ -14,7 +14,7 @@ t.test('requests get 503 while the heap is nearly full, health excepted', async 
     samples += 1
     return heap
   })
-  installRequestSteps(app, { received: [guard], parsed: [], answered: [] })
+  installRequestHooks(app, { received: [guard], parsed: [], answered: [] })
   for (const url of ['/any', '/api/network/health'])
     app.get(url, { config: { auth: 'none' } }, async () => ({}))
   const status = async (url: string) => (await app.inject(url)).statusCode

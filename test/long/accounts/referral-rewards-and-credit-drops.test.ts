@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { openRadioDrop } from '../../../app/cli/operator/radio-drops.ts'
+import { openCreditDrop } from '../../../app/cli/operator/credit-drops.ts'
 import { HOUR, MINUTE } from '../../../core/clock.ts'
 import { stringifyWithBigints } from '../../../core/bigint-json.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
@@ -12,7 +12,7 @@ import {
   redeemCreditDropCommand,
 } from '../../../payments/commands/credit-drop-commands.ts'
 import { countReplies, type TestReply } from '../../support/http/test-http-client.ts'
-import { createNodePair } from '../../support/actors/test-actor-node-pairs.ts'
+import { createTestActorNodePair } from '../../support/actors/test-actor-node-pairs.ts'
 import { serviceProgramArgs } from '../../support/station/node-args-to-spawn-service-or-cli.ts'
 import { awaitErrorCodeOrOk, createTestClock } from '../../support/actors/test-actor-node.ts'
 import {
@@ -156,7 +156,7 @@ t.test('ten of 64 agents get one slot each', async (t) => {
   const main = await startStation(t)
   const beside = await spawnSecondNode(t, main)
   t.match((await main.ask('GET', '/api/radio-drop/latest')).body, { active: false, drop: null })
-  const [drop] = await openRadioDrop(main.sql)
+  const [drop] = await openCreditDrop(main.sql)
   const code = drop?.code ?? ''
   t.match(code, /^RADIODROP-[0-9A-Z]{12}$/)
   const latest = async () => (await main.ask('GET', '/api/radio-drop/latest')).body
@@ -188,7 +188,7 @@ t.test('ten of 64 agents get one slot each', async (t) => {
 t.test('a repeated request returns its stored reply, and only to the same agent', async (t) => {
   const main = await startStation(t)
   const [ann, bob] = [await main.onboard(), await main.onboard()]
-  const [drop] = await openRadioDrop(main.sql)
+  const [drop] = await openCreditDrop(main.sql)
   const code = drop?.code ?? ''
   const keyed = { 'idempotency-key': 'same' }
   t.match(await redeem(main, ann, code.toLowerCase(), keyed), {
@@ -211,7 +211,7 @@ t.test(
   'a drop ends after two hours by its timer, or by the clock if the timer is late',
   async (t) => {
     const clock = createTestClock()
-    const { one, two, sql } = await createNodePair(t, { clock })
+    const { one, two, sql } = await createTestActorNodePair(t, { clock })
     const [early, late] = [await one.born(0.5), await one.born(0.5)]
     const code = 'RADIODROP-TEST'
     await one.ask(code, openCreditDropCommand, {}, { fresh: true })

@@ -5,7 +5,7 @@ import { createAgentBackpack } from '../../support/agents/test-backpack-bound-ke
 import {
   eventually,
   startTestMailServer,
-  waitForOwnerAlerts,
+  waitUntilOwnerAlertsDispatched,
 } from '../../support/mail/mail-and-telegram-servers.ts'
 import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
 
@@ -87,7 +87,7 @@ t.test('two nodes send each digest once, through an outage of the mail server', 
   t.strictSame(digestsTo('ann@agents.example'), [])
   mail.mood.refuse = null
   await startLater(3 * HOUR)
-  await waitForOwnerAlerts({ sql })
+  await waitUntilOwnerAlertsDispatched({ sql })
   for (const name of ['ann', 'bob']) t.equal(digestsTo(`${name}@agents.example`).length, 1, name)
   for (const name of ['idle', 'moved', 'other'])
     t.equal(digestsTo(`${name}@agents.example`).length, 0, name)
@@ -164,7 +164,7 @@ t.test('the next week has its own digest, and the opt-out stays', async (t) => {
   for (const agent of [ann, bob]) await second.call(agent, TOOL)
   await startLater(WEEK + 2 * HOUR)
   await eventually(() => digestsTo('bob@agents.example').length === 2, 'the second week')
-  await waitForOwnerAlerts({ sql })
+  await waitUntilOwnerAlertsDispatched({ sql })
   t.equal(digestsTo('bob@agents.example').length, 2)
   t.equal(digestsTo('ann@agents.example').length, 1)
 })

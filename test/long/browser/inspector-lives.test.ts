@@ -6,10 +6,10 @@ import { createAgentBackpack } from '../../support/agents/test-backpack-bound-ke
 import {
   createScreenshots,
   launchChromium,
-  openInspector,
+  openInspectorInChromium,
   skipWithoutChromium,
-  type OpenInspector,
-} from '../../support/inspector/open-inspector.ts'
+  type InspectorInChromium,
+} from '../../support/inspector/open-inspector-in-chromium.ts'
 import { SCHEDULED_TOOL, startScheduleStation } from '../../support/schedules/schedule-station.ts'
 import type { TestAgent } from '../../support/station/start-test-station.ts'
 
@@ -33,7 +33,7 @@ async function run(): Promise<void> {
   const browser = await launchChromium()
   t.teardown(() => browser.close())
   const open = (theme: 'dark' | 'light') =>
-    openInspector(browser, main.url, OPERATOR_TOKEN, { width: 1280, height: 800, theme })
+    openInspectorInChromium(browser, main.url, OPERATOR_TOKEN, { width: 1280, height: 800, theme })
   const named = async (name: string): Promise<TestAgent> => {
     const { status, body } = await main.ask('POST', '/api/onboard', { json: { name } })
     if (status !== 201) throw new Error(`onboarding answered ${status}`)
@@ -44,16 +44,16 @@ async function run(): Promise<void> {
     if (answer.status >= 300) throw new Error(`${path} answered ${answer.status}: ${answer.text}`)
     return answer.body
   }
-  const keep = async ({ page }: OpenInspector, name: string) => {
+  const keep = async ({ page }: InspectorInChromium, name: string) => {
     sizes.push(await take(page, name))
     t.ok(statSync(join(folder, `${name}.webp`)).size > 5_000, name)
   }
   /** Keeps the moment at which a refusal with this code is red on the chart. */
-  const keepRefusal = async (shown: OpenInspector, code: string, name: string) => {
+  const keepRefusal = async (shown: InspectorInChromium, code: string, name: string) => {
     await shown.page.waitForSelector(`.chart .row.refused:has-text("${code}")`)
     await keep(shown, name)
   }
-  const inState = (shown: OpenInspector, state: string) =>
+  const inState = (shown: InspectorInChromium, state: string) =>
     shown.page.waitForSelector(`.state.leaf.active > .name:text-is("${state}")`)
 
   t.test('an agent: healthy, warned, empty-handed, and back in its past', async (t) => {
@@ -202,7 +202,7 @@ async function run(): Promise<void> {
         [1280, 800],
         [1920, 1080],
       ] as const) {
-        const shown = await openInspector(browser, main.url, OPERATOR_TOKEN, {
+        const shown = await openInspectorInChromium(browser, main.url, OPERATOR_TOKEN, {
           width,
           height,
           theme,

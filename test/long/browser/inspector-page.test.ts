@@ -3,9 +3,9 @@ import { newUuidV7 } from '../../../core/ids.ts'
 import { createAgentBackpack } from '../../support/agents/test-backpack-bound-keys.ts'
 import {
   launchChromium,
-  openInspector,
+  openInspectorInChromium,
   skipWithoutChromium,
-} from '../../support/inspector/open-inspector.ts'
+} from '../../support/inspector/open-inspector-in-chromium.ts'
 import {
   HIVE_TRENDING_PRICE_ATOMIC,
   paymentSignatureHeader,
@@ -34,8 +34,8 @@ async function run(): Promise<void> {
   const browser = await launchChromium()
   t.teardown(() => browser.close())
   const desk = { width: 1280, height: 800, theme: 'dark' } as const
-  const open = (size: Parameters<typeof openInspector>[3]) =>
-    openInspector(browser, main.url, OPERATOR_TOKEN, size)
+  const open = (size: Parameters<typeof openInspectorInChromium>[3]) =>
+    openInspectorInChromium(browser, main.url, OPERATOR_TOKEN, size)
   const spend = (agent: TestAgent, backpackId: string) =>
     main.call(agent, TOOL, {}, { 'x-backpack-id': backpackId })
 

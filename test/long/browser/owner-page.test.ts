@@ -7,7 +7,7 @@ import {
   launchChromium,
   createScreenshots,
   skipWithoutChromium,
-} from '../../support/inspector/open-inspector.ts'
+} from '../../support/inspector/open-inspector-in-chromium.ts'
 import { eventually, startTestMailServer } from '../../support/mail/mail-and-telegram-servers.ts'
 import {
   spawnSecondNode,

@@ -2,7 +2,10 @@ import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import type { Browser, Page } from 'playwright-core'
 import t from 'tap'
-import { launchChromium, skipWithoutChromium } from '../../support/inspector/open-inspector.ts'
+import {
+  launchChromium,
+  skipWithoutChromium,
+} from '../../support/inspector/open-inspector-in-chromium.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
 import { findFreePort } from '../../../chaos/free-port.ts'
 

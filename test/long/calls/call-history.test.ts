@@ -5,7 +5,7 @@ import {
   startStation,
   type TestAgent,
 } from '../../support/station/start-test-station.ts'
-import { readWholeStatement } from '../../support/ledger/statement-assertions.ts'
+import { readWholeAccountStatement } from '../../support/ledger/account-statement-assertions.ts'
 
 const TOOL = 'hive_trending'
 const PRICE = 0.005
@@ -176,23 +176,23 @@ t.test('a bound key sees the calls and the statement of its Backpack only', asyn
     status: 403,
     body: { code: 'key_bound' },
   })
-  const lines = await readWholeStatement(main, agent, 1)
+  const lines = await readWholeAccountStatement(main, agent, 1)
   t.strictSame(
     lines.map((line) => [line.call_id, line.amount_usdc, line.spent_total_usdc, line.balance]),
     inside.map((id, at) => [id, -PRICE, (3 - at) * PRICE, null]),
   )
   // Answers are forgotten after a day: their rows are changed then, and no walk loses them.
-  const walked = await readWholeStatement(main, agent, 1, '', async () => {
+  const walked = await readWholeAccountStatement(main, agent, 1, '', async () => {
     await main.sql`update calls set response = null where backpack_id = ${backpackId}`
   })
   t.strictSame(walked, lines, 'a walk goes on while answers are forgotten')
   await main.sql`update calls set written = '900000000' where backpack_id = ${backpackId}`
-  const restored = await readWholeStatement(main, agent, 2)
+  const restored = await readWholeAccountStatement(main, agent, 2)
   t.strictSame(restored, lines, 'and after a restore into a younger cluster')
   const { body } = await get('/api/agent/statement', agent.key)
   t.match(body, { backpack_id: backpackId, spent_total_usdc: 3 * PRICE, balance: null })
   t.equal(
-    (await readWholeStatement(main, owner, 50)).filter(({ kind }) => kind === 'call').length,
+    (await readWholeAccountStatement(main, owner, 50)).filter(({ kind }) => kind === 'call').length,
     4,
   )
 })

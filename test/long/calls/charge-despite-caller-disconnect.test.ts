@@ -4,7 +4,7 @@ import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
 import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
 import {
   isToolOutputSseFrame,
-  isProgressStep,
+  isProgressEventOfStep,
   openRefuelStream,
 } from '../../support/http/refuel-stream-test-reader.ts'
 import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fixture-server.ts'
@@ -107,7 +107,7 @@ t.test('a program whose caller disconnects runs to its end and is charged', asyn
     const headers = { 'idempotency-key': `left-${language}` }
     const json = { tool: 'code_sandbox', ...fields }
     const stream = await openRefuelStream(main, guest, json, headers)
-    await stream.until(isProgressStep('program'))
+    await stream.until(isProgressEventOfStep('program'))
     t.notOk(stream.frames.some(isToolOutputSseFrame), 'nothing has been delivered')
     stream.disconnect()
     t.match(await lastRow(guest), { status: 'ok', cost_micros: '50000' }, language)
@@ -126,14 +126,14 @@ t.test('a program whose caller disconnects before it gets a host costs nothing',
   const others = await Promise.all(
     Array.from({ length: HOSTS }, () => openRefuelStream(main, busy, sleeper)),
   )
-  await Promise.all(others.map((other) => other.until(isProgressStep('program'))))
+  await Promise.all(others.map((other) => other.until(isProgressEventOfStep('program'))))
   const stream = await openRefuelStream(main, guest, sleeper)
-  await stream.until(isProgressStep('run'))
+  await stream.until(isProgressEventOfStep('run'))
   stream.disconnect()
   t.match(await lastRow(guest), { status: 'failed', error_code: 'cancelled', cost_micros: '0' })
   t.equal(await main.balance(guest), before)
   t.notOk(
-    others.some(({ frames }) => frames.some(isProgressStep('settle'))),
+    others.some(({ frames }) => frames.some(isProgressEventOfStep('settle'))),
     'all hosts were taken until then',
   )
   await Promise.all(others.map((other) => other.rest()))

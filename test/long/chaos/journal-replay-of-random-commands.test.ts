@@ -4,7 +4,10 @@ import type { AggregateCommand } from '../../../actors/aggregate-command-types.t
 import { DAY } from '../../../core/clock.ts'
 import { expireBountyCommand } from '../../../payments/commands/bounty-commands.ts'
 import { createTestClock } from '../../support/actors/test-actor-node.ts'
-import { assertNoViolations, createNodePair } from '../../support/actors/test-actor-node-pairs.ts'
+import {
+  assertNoViolations,
+  createTestActorNodePair,
+} from '../../support/actors/test-actor-node-pairs.ts'
 import { PAYMENT_TIMER_COMMANDS } from '../../support/payments/sample-payment-claims.ts'
 import {
   compareSeenStates,
@@ -38,7 +41,7 @@ t.test(
   async (t) => {
     const clock = createTestClock()
     const options = { clock, resident: RESIDENT, timerCommands: TIMER_COMMANDS }
-    const { sql, one, two } = await createNodePair(t, options)
+    const { sql, one, two } = await createTestActorNodePair(t, options)
     const parts = { chance: createSeededRandom(SEED), now: clock.now }
     const agents = Math.max(12, Math.round(COMMANDS / COMMANDS_PER_AGENT))
     const world = await createRandomCommandWorld(one, parts, agents)

@@ -5,7 +5,7 @@ import { createSeededRandom } from '../../../chaos/seeded-random.ts'
 import { buildMutantOfService, CHAOS_PROOF_MUTANTS } from '../../../chaos/chaos-proof-mutants.ts'
 import { raceLimitsOnStations } from '../../../chaos/limit-race-stations.ts'
 import type { LimitRaceResult } from '../../../chaos/limit-races.ts'
-import { createDataDirectory } from '../../../chaos/station-process.ts'
+import { createProofDataDirectory } from '../../../chaos/station-process.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 import { buildUnmodifiedService } from '../../../chaos/adversary/build-mutants.ts'
 
@@ -20,7 +20,7 @@ const MUTANT_ANSWER_MS = 10_000
 
 /** The first race that is not as it must be, by its name; empty if all are. */
 async function faultsOf(code: string, answerMs?: number): Promise<string[]> {
-  const dataDir = createDataDirectory()
+  const dataDir = createProofDataDirectory()
   try {
     const races = await raceLimitsOnStations(
       NODES,

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { folderBytes, packTarball } from '../../../scripts/build/package-tarball.ts'
+import { folderBytes, packTarball } from '../../../scripts/build/pack-tarball.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 import { INSTALL_WARNINGS, readPackageContents } from '../../support/deployment/package-contents.ts'
 

@@ -10,10 +10,10 @@ import {
 } from '../../support/http/test-http-client.ts'
 import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
 import {
-  startNginxBalancer,
+  startTestNginxBalancer,
   nginxSkipReason,
-  startSharedRedis,
-} from '../../support/station/nginx-and-redis.ts'
+  startSharedTestRedis,
+} from '../../support/station/test-nginx-and-redis.ts'
 import {
   connectReadyWebSocket,
   openSseReader,
@@ -54,7 +54,7 @@ t.test('the tested configuration is the deployed one', async (t) => {
 })
 
 t.test('two stations behind nginx', { skip: nginxSkipReason }, async (t) => {
-  const [till, redis] = await Promise.all([startTestPaymentChain(t), startSharedRedis(t)])
+  const [till, redis] = await Promise.all([startTestPaymentChain(t), startSharedTestRedis(t)])
   const settings = {
     ...till.settings,
     FREE_TIER_PER_DAY: String(FREE),
@@ -65,7 +65,7 @@ t.test('two stations behind nginx', { skip: nginxSkipReason }, async (t) => {
   const stations = [main, beside]
   const urls = stations.map(({ url }) => url)
   const ports = urls.map((url) => Number(new URL(url).port))
-  const nginx = await startNginxBalancer(t, urls)
+  const nginx = await startTestNginxBalancer(t, urls)
   const ask = createTestHttpClient(t, nginx.url)
   const guests = await Promise.all(Array.from({ length: GUESTS }, () => main.onboard()))
 
@@ -244,7 +244,7 @@ t.test('with two servers that break off', { skip: nginxSkipReason }, async (t) =
       ),
     ),
   )
-  const ask = createTestHttpClient(t, (await startNginxBalancer(t, rude)).url)
+  const ask = createTestHttpClient(t, (await startTestNginxBalancer(t, rude)).url)
   const once = { json: { tool: 'hive_trending' } }
 
   t.test('long response headers pass', async (t) => {

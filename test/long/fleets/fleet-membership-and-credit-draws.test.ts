@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { retryWithFleetLoan } from '../../../calls/fleet-credit.ts'
+import { retryWithFleetLoan } from '../../../calls/fleet-loan-for-call.ts'
 import { createDatabaseAdjustedClock } from '../../../core/clock.ts'
 import { ServiceError } from '../../../core/errors.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
@@ -13,7 +13,7 @@ import {
   bookFleetTopUps,
   fleetIdOfReply,
   createTestFleet,
-  readPoolBalance,
+  readFleetPoolBalance,
 } from '../../support/agents/create-test-fleets.ts'
 import {
   spawnSecondNode,
@@ -121,7 +121,7 @@ t.test('a member short of credits draws exactly the missing amount', async (t) =
   t.match((await quote()).body, { would_refuse: null })
   t.match(await main.call(member, TOOL), { status: 200, body: { _meta: { cost_usdc: PRICE } } })
   t.equal(await main.balance(member), 0)
-  t.equal(await readPoolBalance(main, owner, id), 0.0045)
+  t.equal(await readFleetPoolBalance(main, owner, id), 0.0045)
   t.match((await quote()).body, { would_refuse: { code: 'payment_required' } })
   t.match(await main.call(member, TOOL), {
     status: 402,
@@ -134,7 +134,7 @@ t.test('a member short of credits draws exactly the missing amount', async (t) =
       fund_url: `http://gas.test/fund/${member.id}`,
     },
   })
-  t.equal(await readPoolBalance(main, owner, id), 0.0045, 'a pool that is short lends nothing')
+  t.equal(await readFleetPoolBalance(main, owner, id), 0.0045, 'a pool that is short lends nothing')
   const stranger = await main.onboard(0)
   t.match(await main.call(stranger, TOOL), { status: 402, body: { limit_source: 'balance' } })
   const kinds = await main.sql`select kind, amount_micros as amount from transfers
@@ -147,7 +147,7 @@ t.test('the bonus of the first top-up is lent first, as promotional credits', as
   const main = await startStation(t)
   const { owner, id, members } = await createFundedFleet(main, 0, 1, [1])
   const [member] = members as [TestAgent]
-  t.equal(await readPoolBalance(main, owner, id), 1.25)
+  t.equal(await readFleetPoolBalance(main, owner, id), 1.25)
   for (let call = 0; call < 3; call += 1) t.equal((await main.call(member, TOOL)).status, 200)
   const { body } = await createAgentRequestSender(main, owner)(
     'GET',
@@ -155,7 +155,7 @@ t.test('the bonus of the first top-up is lent first, as promotional credits', as
   )
   t.match(body, { balance_usdc: 1.235, bonus_usdc: 0.235 })
   await bookFleetTopUps(main, id, [4])
-  t.equal(await readPoolBalance(main, owner, id), 5.235, 'once')
+  t.equal(await readFleetPoolBalance(main, owner, id), 5.235, 'once')
   await main.verify()
 })
 
@@ -173,7 +173,7 @@ t.test('a draw repeated under one id moves money once', async (t) => {
   ]
   const outcomes = (await Promise.allSettled(twice)).map(({ status }) => status)
   t.strictSame(outcomes.sort(), ['fulfilled', 'rejected'])
-  t.equal(await readPoolBalance(main, owner, id), 0.4)
+  t.equal(await readFleetPoolBalance(main, owner, id), 0.4)
   await main.balance(member)
   const held = await main.sql`select state->'context'->'held'->>'$n' as held from actors
     where id = ${member.id}`
@@ -198,7 +198,7 @@ t.test('a call admitted while it is being rejected still gets its loan', async (
     throw new ServiceError('payment_required', { limit_source: 'balance' })
   })
   t.equal(lent, fromUsdc(0.1))
-  t.equal(await readPoolBalance(main, owner, id), 0.4)
+  t.equal(await readFleetPoolBalance(main, owner, id), 0.4)
   await actors.ask(member.id, releaseCallHoldCommand, { callId })
   await main.verify()
 })
@@ -220,7 +220,7 @@ t.test('64 calls at once on two nodes', async (t) => {
     const { owner, id, members } = await createFundedFleet(main, own, count, [money])
     const answers = await storm(nodes, members)
     const left = await Promise.all(members.map((member) => main.balance(member)))
-    return { answers, left, pool: await readPoolBalance(main, owner, id) }
+    return { answers, left, pool: await readFleetPoolBalance(main, owner, id) }
   }
 
   for (const count of [1, 4]) {
@@ -260,18 +260,18 @@ t.test('the loans of failed calls return', async (t) => {
     const calls = Array.from({ length: N }, (_, at) => failing(members[at % 4] as TestAgent))
     t.strictSame(countReplies(await Promise.all(calls)), { '503 price_unavailable': N })
     t.strictSame(await purses(members), [0, 0, 0, 0])
-    t.equal(await readPoolBalance(main, owner, id), 0.5)
+    t.equal(await readFleetPoolBalance(main, owner, id), 0.5)
   })
   t.test('the member’s own credits do not go to the pool', async (t) => {
     const { owner, id, members } = await createFundedFleet(main, 0.001, 1, [0.5])
     t.equal((await failing(members[0] as TestAgent)).status, 503)
     t.strictSame(await purses(members), [0.001])
-    t.equal(await readPoolBalance(main, owner, id), 0.5)
+    t.equal(await readFleetPoolBalance(main, owner, id), 0.5)
     const calls = Array.from({ length: N }, () => failing(members[0] as TestAgent))
     t.strictSame(countReplies(await Promise.all(calls)), { '503 price_unavailable': N })
     const [own = 0] = await purses(members)
     t.strictSame(
-      [own, await readPoolBalance(main, owner, id)],
+      [own, await readFleetPoolBalance(main, owner, id)],
       [0.001, 0.5],
       'nothing stays that was lent',
     )
@@ -287,7 +287,7 @@ t.test('each loan belongs to one call, with any number of concurrent calls', asy
   t.test('20 concurrent calls of a member, some of which fail', async (t) => {
     const { owner, id, members } = await createFundedFleet(main, 0.0075, 1, [0.2, 1])
     const [member] = members as [TestAgent]
-    const before = total(await main.balance(member), await readPoolBalance(main, owner, id))
+    const before = total(await main.balance(member), await readFleetPoolBalance(main, owner, id))
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, at) => {
         const node = nodes[at % nodes.length] as TestStation
@@ -297,7 +297,7 @@ t.test('each loan belongs to one call, with any number of concurrent calls', asy
       }),
     )
     t.strictSame(countReplies(answers), { 200: 10, '503 price_unavailable': 10 })
-    const after = total(await main.balance(member), await readPoolBalance(main, owner, id))
+    const after = total(await main.balance(member), await readFleetPoolBalance(main, owner, id))
     t.equal(after, usdc((before - times(10)) * 1e6), 'what is gone is what was spent')
     t.ok((await main.balance(member)) <= 0.0075, 'and nothing that was lent stays')
     const { body } = await createAgentRequestSender(main, owner)(
@@ -324,7 +324,7 @@ t.test('each loan belongs to one call, with any number of concurrent calls', asy
       )
       t.strictSame(countReplies(await Promise.all(calls)), { 200: 20 })
       t.equal(await main.balance(member), 0)
-      t.equal(await readPoolBalance(main, owner, id), usdc((0.5 - times(20)) * 1e6))
+      t.equal(await readFleetPoolBalance(main, owner, id), usdc((0.5 - times(20)) * 1e6))
     },
   )
   t.test('a low balance is reported once, not with every call on the pool', async (t) => {
@@ -349,10 +349,10 @@ t.test('a loan whose call was never created returns by itself', async (t) => {
   const asked = { id: draw, agentId: member.id, callId, amount: fromUsdc(0.1) }
   await main.station.actors.ask(id, drawFromFleetCommand, asked)
   t.equal(await main.balance(member), 0, "it is nobody else's to spend")
-  t.equal(await readPoolBalance(main, owner, id), 0.4)
+  t.equal(await readFleetPoolBalance(main, owner, id), 0.4)
   await main.sql`update timers set due_at = now() where id = ${`hold:${callId}`}`
   await pollUntil(
-    () => readPoolBalance(main, owner, id),
+    () => readFleetPoolBalance(main, owner, id),
     (money) => money === 0.5,
   )
   t.equal((await main.sql`select from timers where id = ${`hold:${callId}`}`).length, 0)

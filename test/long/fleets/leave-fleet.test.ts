@@ -7,7 +7,7 @@ import {
   bookFleetTopUps,
   addFleetMember,
   createTestFleet,
-  readPoolBalance,
+  readFleetPoolBalance,
 } from '../../support/agents/create-test-fleets.ts'
 import {
   spawnSecondNode,
@@ -167,10 +167,10 @@ async function begin(
   member: TestAgent,
   { main, owner, id }: { main: InProcessStation; owner: TestAgent; id: string },
 ): Promise<{ answer: Promise<TestReply> }> {
-  const before = await readPoolBalance(main, owner, id)
+  const before = await readFleetPoolBalance(main, owner, id)
   const answer = node.call(member, ...HELD_CALL)
   await pollUntil(
-    () => readPoolBalance(main, owner, id),
+    () => readFleetPoolBalance(main, owner, id),
     (money) => money === usdc((before - PRICE) * 1e6),
   )
   return { answer }
@@ -200,8 +200,8 @@ for (const outcome of ['is paid', 'fails'] as const) {
         countReplies(answers),
         outcome === 'is paid' ? { 200: 2 } : { '503 unavailable': 2 },
       )
-      t.equal(await readPoolBalance(main, one.owner, one.id), usdc((0.5 - paid) * 1e6))
-      t.equal(await readPoolBalance(main, two.owner, two.id), usdc((0.3 - paid) * 1e6))
+      t.equal(await readFleetPoolBalance(main, one.owner, one.id), usdc((0.5 - paid) * 1e6))
+      t.equal(await readFleetPoolBalance(main, two.owner, two.id), usdc((0.3 - paid) * 1e6))
       t.equal(await main.balance(member), 0, 'nothing moves to the member by leaving')
       await main.verify()
     },
@@ -223,7 +223,7 @@ t.test(
       t.equal(await lost, null)
     })
     t.equal(
-      await readPoolBalance(main, one.owner, one.id),
+      await readFleetPoolBalance(main, one.owner, one.id),
       usdc((0.5 - PRICE) * 1e6),
       'still held for it',
     )
@@ -231,10 +231,10 @@ t.test(
     await main.verify()
     await main.sql`update timers set due_at = now() where aggregate_id = ${member.id}`
     await pollUntil(
-      () => readPoolBalance(main, one.owner, one.id),
+      () => readFleetPoolBalance(main, one.owner, one.id),
       (money) => money === 0.5,
     )
-    t.equal(await readPoolBalance(main, two.owner, two.id), 0.3)
+    t.equal(await readFleetPoolBalance(main, two.owner, two.id), 0.3)
     t.equal(await main.balance(member), 0)
     await main.verify()
   },
@@ -286,8 +286,8 @@ t.test('concurrent leaving, drawing and topping up on two nodes', async (t) => {
     const paid = answers.filter(({ status }) => status === 200).length
     const purses = await Promise.all(members.map((member) => main.balance(member)))
     const pools = [
-      await readPoolBalance(main, one.owner, one.id),
-      await readPoolBalance(main, two.owner, two.id),
+      await readFleetPoolBalance(main, one.owner, one.id),
+      await readFleetPoolBalance(main, two.owner, two.id),
     ]
     const there = 4 * own + 0.4 + 0.1
     t.equal(sumOf([...purses, ...pools, paid * PRICE]), sumOf([there]), 'what is gone was paid')
@@ -305,7 +305,11 @@ t.test('concurrent leaving, drawing and topping up on two nodes', async (t) => {
       members.flatMap((member) => nodes.map((node) => node.call(member, TOOL))),
     )
     t.ok(late.every(({ status }) => status === 200 || status === 402))
-    t.equal(await readPoolBalance(main, one.owner, one.id), before, 'and no later call draws on it')
+    t.equal(
+      await readFleetPoolBalance(main, one.owner, one.id),
+      before,
+      'and no later call draws on it',
+    )
   }
 
   for (const own of [0, 0.02]) t.test(`members with ${own} USDC of their own`, (t) => race(t, own))

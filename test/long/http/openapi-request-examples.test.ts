@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { reviewCommunityToolCommand } from '../../../actors/commands/community-tool-commands.ts'
-import { EXAMPLE_IDS, hasExample } from '../../../http/openapi/request-examples.ts'
+import { EXAMPLE_IDS, hasExample } from '../../../http/openapi/openapi-request-examples.ts'
 import type {
   OpenApiDocument,
   OpenApiOperation,
@@ -8,19 +8,19 @@ import type {
 } from '../../../http/openapi/openapi-document-types.ts'
 import { NATIVE_TOOLS } from '../../../tools/tool-catalogue.ts'
 import { addFleetMember } from '../../support/agents/create-test-fleets.ts'
-import { createAgentObjects } from '../../support/agents/write-route-agent-objects.ts'
+import { createWriteRouteFixtures } from '../../support/agents/write-route-fixtures.ts'
 import {
-  createOpenApiDocumentValidator,
+  createOpenApiBodyValidator,
   refByKeys,
   webhookBodyRef,
-} from '../../support/http/openapi-document-validator.ts'
+} from '../../support/http/openapi-body-validator.ts'
 import { createScheduleSlotDriver } from '../../support/schedules/make-schedule-slots-due.ts'
-import { createAnswerExampleFile } from '../../support/http/answer-examples.ts'
+import { createAnswerExampleFile } from '../../support/http/answer-example-comparison.ts'
 import { openSseReader } from '../../support/http/websocket-and-sse-clients.ts'
 import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
 import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
 import { seedCatalogueExamples } from '../../support/tools/seed-data-for-tool-examples.ts'
-import { startAllUpstreams } from '../../support/upstreams/all-upstreams.ts'
+import { startAllTestUpstreams } from '../../support/upstreams/all-test-upstreams.ts'
 import { startLlmApi } from '../../support/upstreams/test-llm-api.ts'
 import {
   fetchWebhookDeliveries,
@@ -53,7 +53,7 @@ const REFUSED: Readonly<Record<string, string>> = {
 }
 
 const OPERATOR_TOKEN = 'o'.repeat(32)
-const { RPC_URL_BASE: _chain, ...upstreams } = (await startAllUpstreams(t, '')).settings
+const { RPC_URL_BASE: _chain, ...upstreams } = (await startAllTestUpstreams(t, '')).settings
 const models = await startLlmApi(t)
 const house = await startWebhookReceivers(t)
 const main = await startStation(t, {
@@ -72,12 +72,12 @@ const make = async (key: string | null, path: string, json: object, status = 300
 
 const translate = await seedCatalogueExamples(make, self, house.base)
 const everything = await registerTestWebhook(main, house, self, '/all')
-const owned = await createAgentObjects(main, self)
+const owned = await createWriteRouteFixtures(main, self)
 await addFleetMember(main, self, owned.fleet, mate)
 const { body: document } = (await main.ask('GET', '/openapi.json')) as unknown as {
   body: OpenApiDocument
 }
-const misfitOf = createOpenApiDocumentValidator(document)
+const misfitOf = createOpenApiBodyValidator(document)
 
 interface Documented extends OpenApiOperation {
   readonly method: string

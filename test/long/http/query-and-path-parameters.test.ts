@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createAgentObjects } from '../../support/agents/write-route-agent-objects.ts'
+import { createWriteRouteFixtures } from '../../support/agents/write-route-fixtures.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
 import { writeRouteCases } from '../../support/write-routes/write-route-cases.ts'
 
@@ -78,7 +78,7 @@ const HOSTILE = [
 
 const main = await startStation(t, { OPERATOR_TOKEN: 'o'.repeat(32) })
 const guest = await main.onboard()
-const owned = await createAgentObjects(main, guest)
+const owned = await createWriteRouteFixtures(main, guest)
 const writes = writeRouteCases(owned)
 const { body: document } = await main.ask('GET', '/openapi.json')
 const operations = Object.entries(

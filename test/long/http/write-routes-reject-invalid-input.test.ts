@@ -3,9 +3,9 @@ import t from 'tap'
 import type { TestRequestOptions } from '../../support/http/test-http-client.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
 import {
-  createAgentObjects,
+  createWriteRouteFixtures,
   PAID_CALL_BODY,
-} from '../../support/agents/write-route-agent-objects.ts'
+} from '../../support/agents/write-route-fixtures.ts'
 import {
   writeRouteCases,
   countRowsWrittenByRequests,
@@ -69,7 +69,7 @@ const TYPES = [
 t.test('every write route rejects invalid input', async (t) => {
   const main = await startStation(t)
   const her = await main.onboard()
-  const table = writeRouteCases(await createAgentObjects(main, her))
+  const table = writeRouteCases(await createWriteRouteFixtures(main, her))
 
   t.test('the table below contains every write route', async (t) => {
     const { body } = await main.ask('GET', '/openapi.json')

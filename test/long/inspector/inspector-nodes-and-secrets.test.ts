@@ -1,5 +1,5 @@
 import t from 'tap'
-import { connectInspector } from '../../support/inspector/inspector-socket.ts'
+import { connectInspectorTestSocket } from '../../support/inspector/inspector-test-socket.ts'
 import { spawnSecondNode, startStation } from '../../support/station/start-test-station.ts'
 
 /** Two nodes show as one in the inspector, and no secret is ever sent. */
@@ -12,7 +12,7 @@ const second = await spawnSecondNode(t, main, { OPERATOR_TOKEN: TOKEN })
 
 t.test('the commands of another node are shown with their states', async (t) => {
   const agent = await main.onboard()
-  const watch = await connectInspector(t, main.url, {
+  const watch = await connectInspectorTestSocket(t, main.url, {
     headers: operator,
     query: `?agent=${agent.id}`,
   })
@@ -57,7 +57,7 @@ t.test('the commands of another node are shown with their states', async (t) => 
 
 t.test('nothing that the inspector sends contains a secret', async (t) => {
   const { ask } = main
-  const watch = await connectInspector(t, main.url, { headers: operator })
+  const watch = await connectInspectorTestSocket(t, main.url, { headers: operator })
   await watch.next(({ type }) => type === 'gas.joined')
   const agent = await main.onboard()
   const { key } = agent

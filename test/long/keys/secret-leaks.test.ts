@@ -10,7 +10,7 @@ import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import { startLocalTempo } from '../../support/chain/local-chain.ts'
 import type { TestReply, TestRequestOptions } from '../../support/http/test-http-client.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
-import { connectInspector } from '../../support/inspector/inspector-socket.ts'
+import { connectInspectorTestSocket } from '../../support/inspector/inspector-test-socket.ts'
 import { startRpcFaultProxy } from '../../support/chain/rpc-fault-proxy.ts'
 import {
   assertLedgerSound,
@@ -338,7 +338,7 @@ t.test('known secrets are only in the one answer that shows them', async (t) => 
   const scene: Scene = { ask, till, secrets, sql, said: main.outputLines, chainLost }
 
   const headers = { authorization: `Bearer ${secretOf(secrets, 'operator token')}` }
-  const watch = await connectInspector(t, main.url, { headers })
+  const watch = await connectInspectorTestSocket(t, main.url, { headers })
   const key = await keys(t, scene)
   await keyring(t, scene, key)
   await crowd(scene)

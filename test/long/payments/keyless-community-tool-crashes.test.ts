@@ -9,8 +9,8 @@ import {
   spawnSecondNode,
   type ChildProcessStation,
 } from '../../support/station/start-test-station.ts'
-import { startCommunityToolMarket } from '../../support/tools/community-tool-market.ts'
-import { sendJson } from '../../support/tools/test-builder.ts'
+import { startTestCommunityToolMarket } from '../../support/tools/test-community-tool-market.ts'
+import { sendJson } from '../../support/tools/test-tool-builder-server.ts'
 
 /**
  * A station that is killed at each step of a call of a community tool without a key, and the one that is started
@@ -31,7 +31,7 @@ function createSignal() {
 async function startCrashScene(t: Test) {
   const till = await startTestPaymentChain(t)
   const gate = await startRpcFaultProxy(t, till.base.rpcUrl)
-  const market = await startCommunityToolMarket(t, {}, till.settings)
+  const market = await startTestCommunityToolMarket(t, {}, till.settings)
   const { builder, station, settings, cashOf, seller } = market
   builder.on('/weather', (_, reply) => sendJson(reply, { celsius: 21.5 }))
   await market.open('weather-now', '/weather')

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { sendJson } from '../../support/tools/test-builder.ts'
-import { startCommunityToolMarket } from '../../support/tools/community-tool-market.ts'
+import { sendJson } from '../../support/tools/test-tool-builder-server.ts'
+import { startTestCommunityToolMarket } from '../../support/tools/test-community-tool-market.ts'
 import {
   BASE_USDC_TOKEN,
   decodePaymentResponse,
@@ -22,7 +22,7 @@ const ROME = { city: 'Rome' }
 
 await t.test('a community tool is sold without a key', async (t) => {
   const till = await startTestPaymentChain(t)
-  const market = await startCommunityToolMarket(t, {}, till.settings)
+  const market = await startTestCommunityToolMarket(t, {}, till.settings)
   const { builder, station: main, seller, cashOf, open } = market
   let mode: 'good' | 'bad' = 'good'
   let before: () => Promise<unknown> = async () => {}

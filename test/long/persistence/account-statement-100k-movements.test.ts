@@ -2,7 +2,7 @@ import { request } from 'node:http'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t from 'tap'
-import { createCreditStatementStore } from '../../../persistence/statement/credit-statement-store.ts'
+import { createAccountStatementStore } from '../../../persistence/account-statement/account-statement-store.ts'
 import { startStation, type InProcessStation } from '../../support/station/start-test-station.ts'
 
 const ROWS = 100_000
@@ -39,7 +39,7 @@ t.test('a statement of 100,000 movements', async (t) => {
   await plantCalls(main, bob.id, 1_000)
 
   t.test('its pages are read by the indexes at any depth', async (t) => {
-    const store = createCreditStatementStore(main.sql)
+    const store = createAccountStatementStore(main.sql)
     const walk = await store.begin(ann.id, {})
     const first = await store.page(ann.id, {}, walk, 50)
     const line = first.lines.at(-1)

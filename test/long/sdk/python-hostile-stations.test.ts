@@ -10,7 +10,7 @@ import {
 import {
   findPythonInterpreters,
   startPythonClient,
-  type PythonRequest,
+  type PythonClientRequest,
 } from '../../support/sdk/python-client-driver.ts'
 
 /** The Python file against servers that lie: nothing is paid twice, and each failure is a clear error. */
@@ -37,7 +37,7 @@ const startGreedyStation = (quote: unknown) =>
 
 for (const python of pythons) {
   /** Asks a new process, whose hook has signed nothing yet. */
-  const ask = async (request: PythonRequest) => {
+  const ask = async (request: PythonClientRequest) => {
     const client = startPythonClient(t, python)
     const answer = await client.ask(request)
     client.end()

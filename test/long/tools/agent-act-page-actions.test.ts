@@ -8,7 +8,10 @@ import {
 } from '../../support/station/start-test-station.ts'
 import { startLlmApi, type LlmApiServer } from '../../support/upstreams/test-llm-api.ts'
 import { startFixtureServer, type TeardownScope } from '../../support/upstreams/fixture-server.ts'
-import { startShopWebsite, type ShopWebsite } from '../../support/upstreams/shop-website.ts'
+import {
+  startTestShopWebsite,
+  type TestShopWebsite,
+} from '../../support/upstreams/test-shop-website.ts'
 import {
   createRecordingContext,
   awaitRejectionDetails,
@@ -42,7 +45,7 @@ t.test('ambiguous instructions and blocked addresses are rejected before a hold'
 })
 
 t.test('actions on a page', async (t) => {
-  const site = await startShopWebsite(t)
+  const site = await startTestShopWebsite(t)
   const trap = await traps(t)
   const house = await startLlmApi(t)
   const station = await startStation(t, {
@@ -63,7 +66,7 @@ t.test('actions on a page', async (t) => {
 })
 
 interface Acting {
-  readonly site: ShopWebsite
+  readonly site: TestShopWebsite
   readonly trap: Traps
   readonly station: InProcessStation
   readonly guest: TestAgent

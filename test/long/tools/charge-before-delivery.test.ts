@@ -8,17 +8,17 @@ import {
 import { startStation } from '../../support/station/start-test-station.ts'
 import {
   isToolOutputSseFrame,
-  isProgressStep,
+  isProgressEventOfStep,
   openRefuelStream,
 } from '../../support/http/refuel-stream-test-reader.ts'
 import { startLlmApi } from '../../support/upstreams/test-llm-api.ts'
-import { startAllUpstreams } from '../../support/upstreams/all-upstreams.ts'
+import { startAllTestUpstreams } from '../../support/upstreams/all-test-upstreams.ts'
 
 /** A tool delivers only after its charge has committed (decision 149), as read from the database. */
 
 const base = await startLocalBase()
 t.teardown(() => base.stop())
-const here = await startAllUpstreams(t, base.rpcUrl)
+const here = await startAllTestUpstreams(t, base.rpcUrl)
 const models = await startLlmApi(t)
 const on = await startStation(t, {
   ...here.settings,
@@ -63,9 +63,12 @@ async function watched(t: Test, told: string, json: ExampleJson): Promise<boolea
     const stream = await openRefuelStream(on, self, json)
     const ended = await stream.until(
       (frame) =>
-        isProgressStep('settle')(frame) || ['error', 'result', 'done'].includes(frame.event),
+        isProgressEventOfStep('settle')(frame) || ['error', 'result', 'done'].includes(frame.event),
     )
-    t.ok(ended !== undefined && isProgressStep('settle')(ended), `${told} runs to its charge`)
+    t.ok(
+      ended !== undefined && isProgressEventOfStep('settle')(ended),
+      `${told} runs to its charge`,
+    )
     t.strictSame(
       stream.frames.filter(isToolOutputSseFrame),
       [],

@@ -8,7 +8,10 @@ import { listSandboxLaunchers } from '../../../providers/sandbox/sandbox-launche
 import type { SandboxLanguage } from '../../../providers/sandbox/sandbox-port.ts'
 import { prepareSandboxHostProgram } from '../../../providers/sandbox/prepare-sandbox-host-program.ts'
 import type { TestReply, TestReplyBody } from '../../support/http/test-http-client.ts'
-import { isProgressStep, openRefuelStream } from '../../support/http/refuel-stream-test-reader.ts'
+import {
+  isProgressEventOfStep,
+  openRefuelStream,
+} from '../../support/http/refuel-stream-test-reader.ts'
 import {
   spawnSecondNode,
   startStation,
@@ -81,7 +84,7 @@ async function gone(pids: readonly number[]): Promise<boolean> {
 /** A streamed program; settles once it has begun. */
 async function streamed(station: TestStation, guest: TestAgent, fields: object) {
   const stream = await openRefuelStream(station, guest, { tool: 'code_sandbox', ...fields })
-  await stream.until(isProgressStep('program'))
+  await stream.until(isProgressEventOfStep('program'))
   return stream
 }
 

@@ -1,13 +1,13 @@
 import t from 'tap'
 import { LIMITS } from '../../../core/limits.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
-import { startCommunityToolMarket } from '../../support/tools/community-tool-market.ts'
+import { startTestCommunityToolMarket } from '../../support/tools/test-community-tool-market.ts'
 import { createStationDataDir } from '../../support/station/temporary-station-data-directory.ts'
 
 /** An agent sells at most so many tools, also when it registers them at one instant on two nodes. */
 
 const REGISTRATIONS = 30
-const market = await startCommunityToolMarket(t)
+const market = await startTestCommunityToolMarket(t)
 const { station, settings, ask, seller, tool } = market
 const second = await startStation(
   t,

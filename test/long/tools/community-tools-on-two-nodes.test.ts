@@ -1,10 +1,10 @@
 import t from 'tap'
 import { measureCommunityToolCommand } from '../../../actors/commands/community-tool-commands.ts'
-import { COMMUNITY_TOOLS_TOPIC } from '../../../domain/community-tool.ts'
+import { COMMUNITY_TOOLS_TOPIC } from '../../../domain/community-tool-record.ts'
 import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
-import { startCommunityToolMarket } from '../../support/tools/community-tool-market.ts'
-import { sendJson } from '../../support/tools/test-builder.ts'
+import { startTestCommunityToolMarket } from '../../support/tools/test-community-tool-market.ts'
+import { sendJson } from '../../support/tools/test-tool-builder-server.ts'
 
 /** A tool of an agent on two nodes: registered on one, called through the other, changed on either. */
 
@@ -20,7 +20,7 @@ function createBarrier(callers: number): () => Promise<void> {
 }
 
 await t.test('what one node changes the other one knows', async (t) => {
-  const market = await startCommunityToolMarket(t)
+  const market = await startTestCommunityToolMarket(t)
   const { builder, station: one, settings, buyer, open, patch } = market
   const two = await startStation(t, settings, { database: one.database })
   builder.on('/weather', (_, reply) => sendJson(reply, { celsius: 21.5 }))
@@ -48,7 +48,7 @@ await t.test('what one node changes the other one knows', async (t) => {
 })
 
 await t.test('of names that look the same, registered at one instant, one is taken', async (t) => {
-  const market = await startCommunityToolMarket(t)
+  const market = await startTestCommunityToolMarket(t)
   const { builder, station: one, settings, seller, buyer, tool } = market
   const two = await startStation(t, settings, { database: one.database })
   const names = ['night-sky', 'nightsky', 'night-5ky', 'ni-ght-sky']

@@ -5,7 +5,7 @@ import {
   spawnSecondNode,
   type TestAgent,
 } from '../../support/station/start-test-station.ts'
-import { startCompanyWebsite } from '../../support/upstreams/company-website.ts'
+import { startTestCompanyWebsite } from '../../support/upstreams/test-company-website.ts'
 import { startLlmApi } from '../../support/upstreams/test-llm-api.ts'
 import { startSearchApis, type SearchApiName } from '../../support/upstreams/test-search-apis.ts'
 import { startSocialApis } from '../../support/upstreams/test-social-apis.ts'
@@ -30,7 +30,7 @@ interface Section {
 
 const web = await startSearchApis(t)
 const people = await startSocialApis(t)
-const rival = await startCompanyWebsite(t)
+const rival = await startTestCompanyWebsite(t)
 web.articles.push({
   title: 'Zephyr Rockets review',
   snippet: 'A review of Zephyr Rockets and its alternatives.',

@@ -1,7 +1,10 @@
 import { availableParallelism } from 'node:os'
 import t from 'tap'
 import { startStation } from '../../support/station/start-test-station.ts'
-import { isProgressStep, openRefuelStream } from '../../support/http/refuel-stream-test-reader.ts'
+import {
+  isProgressEventOfStep,
+  openRefuelStream,
+} from '../../support/http/refuel-stream-test-reader.ts'
 
 /** Hosts of a sandbox are shared out by agent (decision 150). */
 
@@ -27,7 +30,7 @@ t.test('an agent with four long streams blocks no other agent, and pays for each
   )
   await Promise.any(
     streams.map((stream) =>
-      stream.until(isProgressStep('program')).then((at) => at ?? Promise.reject()),
+      stream.until(isProgressEventOfStep('program')).then((at) => at ?? Promise.reject()),
     ),
   )
   const ended: string[] = []

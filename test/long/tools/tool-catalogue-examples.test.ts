@@ -19,14 +19,11 @@ import {
 } from '../../support/tools/seed-data-for-tool-examples.ts'
 import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
 import type { OpenApiDocument } from '../../../http/openapi/openapi-document-types.ts'
-import { createAnswerExampleFile } from '../../support/http/answer-examples.ts'
-import {
-  createOpenApiDocumentValidator,
-  refByKeys,
-} from '../../support/http/openapi-document-validator.ts'
+import { createAnswerExampleFile } from '../../support/http/answer-example-comparison.ts'
+import { createOpenApiBodyValidator, refByKeys } from '../../support/http/openapi-body-validator.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
 import { startLlmApi } from '../../support/upstreams/test-llm-api.ts'
-import { startAllUpstreams } from '../../support/upstreams/all-upstreams.ts'
+import { startAllTestUpstreams } from '../../support/upstreams/all-test-upstreams.ts'
 
 interface Specified {
   readonly slug: string
@@ -41,7 +38,7 @@ const { tools: SPECIFIED } = JSON.parse(
 
 const base = await startLocalBase()
 t.teardown(() => base.stop())
-const here = await startAllUpstreams(t, base.rpcUrl)
+const here = await startAllTestUpstreams(t, base.rpcUrl)
 const models = await startLlmApi(t)
 const chromium = findChromium(null, process.env['PATH'] ?? '')
 let later = 0
@@ -74,7 +71,7 @@ const translate = await seedCatalogueExamples(
 const { body: document } = (await ask('GET', '/openapi.json')) as unknown as {
   body: OpenApiDocument
 }
-const misfitOf = createOpenApiDocumentValidator(document)
+const misfitOf = createOpenApiBodyValidator(document)
 const answerExamples = createAnswerExampleFile('http/openapi/tool-answer-examples.json')
 
 const listed = async () => {

@@ -12,12 +12,12 @@ import {
   startTestTelegram,
   eventually,
   startTestMailServer,
-  waitForOwnerAlerts,
+  waitUntilOwnerAlertsDispatched,
 } from '../../support/mail/mail-and-telegram-servers.ts'
 import {
-  createOpenApiDocumentValidator,
+  createOpenApiBodyValidator,
   webhookBodyRef,
-} from '../../support/http/openapi-document-validator.ts'
+} from '../../support/http/openapi-body-validator.ts'
 import { startWebhookReceivers } from '../../support/webhooks/test-webhook-receivers.ts'
 import { createTestClock } from '../../support/actors/test-actor-node.ts'
 import { createOperatorDeadLetterStore } from '../../../app/cli/operator/dead-letters.ts'
@@ -69,7 +69,7 @@ t.test('a pager sends all seven events to its URL, by e-mail and to its chat', a
   await house.until(() => house.at('/pager').length === 7)
   await waitForIdleWebhooks(main)
   // All but the digests. Deliveries in progress during the clock change are sent twice.
-  await waitForOwnerAlerts(main, 2)
+  await waitUntilOwnerAlertsDispatched(main, 2)
   // It expires in 90 days; a node that starts later finds out.
   const alarms = () => house.at('/pager').filter(({ type }) => type === 'backpack.expiring').length
   for (const [at, jump] of [83 * DAY + MINUTE, 6 * DAY].entries()) {
@@ -77,7 +77,7 @@ t.test('a pager sends all seven events to its URL, by e-mail and to its chat', a
     await startStation(t, settings, { clock, database: main.database })
     await house.until(() => alarms() === at + 1, 'the alarm of its expiry')
     await waitForIdleWebhooks(main)
-    await waitForOwnerAlerts(main)
+    await waitUntilOwnerAlertsDispatched(main)
   }
   const types = house.at('/pager').map(({ type }) => type)
   t.strictSame([...new Set(types)].sort(), [...SEVEN].sort())
@@ -88,7 +88,7 @@ t.test('a pager sends all seven events to its URL, by e-mail and to its chat', a
       .map(({ data }) => data['days']),
     [7, 1],
   )
-  const misfitOf = createOpenApiDocumentValidator((await main.ask('GET', '/openapi.json')).body)
+  const misfitOf = createOpenApiBodyValidator((await main.ask('GET', '/openapi.json')).body)
   for (const { type, data, body } of house.at('/pager')) {
     t.match(data, { backpack_id: pack, agent_id: guest.id })
     t.equal(misfitOf(webhookBodyRef(type), JSON.parse(body)), '', `as documented: ${body}`)

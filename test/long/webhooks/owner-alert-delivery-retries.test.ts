@@ -5,7 +5,7 @@ import {
   startTestTelegram,
   eventually,
   startTestMailServer,
-  waitForOwnerAlerts,
+  waitUntilOwnerAlertsDispatched,
 } from '../../support/mail/mail-and-telegram-servers.ts'
 import { createGate, createTestClock } from '../../support/actors/test-actor-node.ts'
 import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
@@ -37,7 +37,7 @@ t.test('a threshold alert that could not be sent is sent at the next fall', asyn
   await contact(her, { owner_email: 'wrong@gas.test' })
   const fall = async (calls = 2) => {
     for (let call = 0; call < calls; call += 1) await main.call(her, TOOL)
-    await waitForOwnerAlerts(main)
+    await waitUntilOwnerAlertsDispatched(main)
   }
   const rise = async () => {
     const json = { to_agent_id: her.id, amount_usdc: 0.01 }
@@ -73,7 +73,7 @@ t.test('pending alerts go to the owner’s current address', async (t) => {
   await contact(gone, { owner_email: null })
   mails.mood.refuse = null
   clock.pass(5 * SECOND)
-  await waitForOwnerAlerts(main)
+  await waitUntilOwnerAlertsDispatched(main)
   t.strictSame(
     mails.letters.map(({ to }) => to),
     [['new@gas.test']],

@@ -1,6 +1,9 @@
 import t from 'tap'
 import { HOUR, MINUTE, SECOND } from '../../../core/clock.ts'
-import { eventually, waitForOwnerAlerts } from '../../support/mail/mail-and-telegram-servers.ts'
+import {
+  eventually,
+  waitUntilOwnerAlertsDispatched,
+} from '../../support/mail/mail-and-telegram-servers.ts'
 import { createGate } from '../../support/actors/test-actor-node.ts'
 import {
   startStation,
@@ -21,7 +24,7 @@ t.test('each threshold alerts once, and again after twelve hours, with two nodes
   await setOwnerContact(one, her, { owner_email: 'owner@gas.test', owner_telegram: '4711' })
   const spend = async (calls: number) => {
     for (let call = 0; call < calls; call += 1) await (call % 2 === 0 ? one : two).call(her, TOOL)
-    await waitForOwnerAlerts(one)
+    await waitUntilOwnerAlertsDispatched(one)
   }
   const told = () => [mails.letters.length, chats.messages.length]
   await spend(1)
@@ -72,7 +75,7 @@ t.test('a fall through both thresholds sends one alert, the more severe', async 
   const [her, rich] = [await one.onboard(0.3), await one.onboard()]
   await setOwnerContact(one, her, { owner_email: 'owner@gas.test', owner_telegram: '4711' })
   await postAgentCreditTransfer(one, her, rich, 0.28)
-  await waitForOwnerAlerts(one)
+  await waitUntilOwnerAlertsDispatched(one)
   t.match(
     mails.letters.map(({ subject }) => subject),
     [/about to stop: 0.02 USDC/],
@@ -105,7 +108,7 @@ t.test('without e-mail and chat nothing fails, and the profile reports it', asyn
   await setOwnerContact(main, her, { owner_email: 'owner@gas.test', owner_telegram: '4711' })
   t.match(await ping('hello'), { status: 503, body: { code: 'chat_unavailable' } })
   t.equal((await main.call(her, TOOL)).status, 200)
-  await waitForOwnerAlerts(main)
+  await waitUntilOwnerAlertsDispatched(main)
   t.match(await me(), {
     email: true,
     telegram: true,
@@ -182,7 +185,7 @@ t.test('a recommendation matches the ledger and is sent', async (t) => {
   t.match(early, { days: 0.01, basis: 'too_short', burn_usdc_per_day: null, days_left: null })
   t.match(early['message'], /0.1 USDC in its first 1\d minutes\..*cannot be said before a day/)
   clock.pass(48 * HOUR - 10 * MINUTE)
-  await waitForOwnerAlerts(one)
+  await waitUntilOwnerAlertsDispatched(one)
   const before = [mails.letters.length, chats.messages.length]
   const { body } = await ask()
   t.match(body, {
@@ -203,7 +206,7 @@ t.test('a recommendation matches the ledger and is sent', async (t) => {
       { channel: 'telegram', status: 'queued' },
     ],
   })
-  await waitForOwnerAlerts(one)
+  await waitUntilOwnerAlertsDispatched(one)
   t.strictSame(
     [mails.letters.length, chats.messages.length],
     before.map((n) => n + 1),
@@ -282,7 +285,7 @@ t.test(
     }
     t.equal((await leased()).length, 4, 'what cannot be sent now is not reserved')
     held.open()
-    await waitForOwnerAlerts(one)
+    await waitUntilOwnerAlertsDispatched(one)
     const to = mails.letters.flatMap((letter) => letter.to)
     t.strictSame(
       to.sort(),

@@ -3,7 +3,7 @@ import type { Test } from 'tap'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { quantizeVector } from '../../../domain/vector-quantization.ts'
 import { createHiveSearchService } from '../../../memory/hive/hive-search-and-trends.ts'
-import { createTextAnalysis } from '../../../memory/text/text-analysis.ts'
+import { createRuleBasedTextAnalysis } from '../../../memory/text/text-analysis.ts'
 import { createVaultRecallAndStatsService } from '../../../memory/vault/memory-vault-service.ts'
 import { createHiveStore } from '../../../persistence/hive/hive-store.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
@@ -109,7 +109,7 @@ t.test('a clear match by words ranks above weak matches in both orders', async (
 t.test('a vault weighs rare words more and knows synonyms', async (t) => {
   const { sql } = await createTestDatabase(t)
   const [text, vault] = [
-    createTextAnalysis(),
+    createRuleBasedTextAnalysis(),
     createVaultRecallAndStatsService(createVaultStore(sql)),
   ]
   const contents = [

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { newUuidV7 } from '../../../core/ids.ts'
-import { createHiveLookup } from '../../../memory/hive/hive-lookup.ts'
+import { createHiveExcerptLookup } from '../../../memory/hive/hive-excerpt-lookup.ts'
 import { createRoyaltyStore } from '../../../persistence/hive/royalty-store.ts'
 import { createHiveWatchStore } from '../../../persistence/hive/hive-watch-store.ts'
 import { createHiveStore } from '../../../persistence/hive/hive-store.ts'
@@ -313,7 +313,7 @@ t.test('no query operator widens the searched entries', async (t) => {
 
 t.test('the look-up beside a call uses words without operators', async (t) => {
   const asked: string[] = []
-  const look = createHiveLookup(async ({ text }) => {
+  const look = createHiveExcerptLookup(async ({ text }) => {
     asked.push(text)
     return { entries: [] }
   }, createManualClock())

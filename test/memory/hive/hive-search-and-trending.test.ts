@@ -7,9 +7,9 @@ import {
   rankHiveCandidates,
   computeHiveTrends,
 } from '../../../memory/hive/hive-search-and-trends.ts'
-import { createHiveTextClaims } from '../../../memory/hive/hive-text-claims.ts'
+import { createHiveTextReservations } from '../../../memory/hive/hive-text-reservations.ts'
 import { createHiveStore } from '../../../persistence/hive/hive-store.ts'
-import { createHiveTextDuplicateStore } from '../../../persistence/hive/hive-duplicate-text-store.ts'
+import { createHiveDuplicateTextStore } from '../../../persistence/hive/hive-duplicate-text-store.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import hiveRead from '../../../tools/memory/hive-read.ts'
 import hiveTrending from '../../../tools/intelligence/hive-trending.ts'
@@ -38,7 +38,7 @@ async function shared(t: Test) {
   const { sql } = await createTestDatabase(t)
   const clock = createManualClock()
   const hive = { ...createHiveSearchService(createHiveStore(sql), clock), promoRoyalties: true }
-  const texts = createHiveTextClaims(createHiveTextDuplicateStore(sql), clock)
+  const texts = createHiveTextReservations(createHiveDuplicateTextStore(sql), clock)
   const write = async (content: string, more: object = {}, agentId = TEST_AUTHOR_AGENT_ID) => {
     const { context: given, recorded } = createRecordingContext({
       clock,

@@ -3,15 +3,15 @@ import type { Test } from 'tap'
 import { DAY, HOUR } from '../../../core/clock.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { createHiveSearchService } from '../../../memory/hive/hive-search-and-trends.ts'
-import { createHiveTextClaims } from '../../../memory/hive/hive-text-claims.ts'
+import { createHiveTextReservations } from '../../../memory/hive/hive-text-reservations.ts'
 import {
   createReputationService,
   computeReputation,
   wilsonLowerBound,
 } from '../../../memory/agents/reputation.ts'
-import { createAgentDirectory } from '../../../persistence/agents/agent-existence-and-activity-reader.ts'
+import { createAgentLookup } from '../../../persistence/agents/agent-lookup.ts'
 import { createHiveStore } from '../../../persistence/hive/hive-store.ts'
-import { createHiveTextDuplicateStore } from '../../../persistence/hive/hive-duplicate-text-store.ts'
+import { createHiveDuplicateTextStore } from '../../../persistence/hive/hive-duplicate-text-store.ts'
 import { createAgentMessageStore } from '../../../persistence/agents/agent-message-store.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import { createReputationStore } from '../../../persistence/agents/reputation-store.ts'
@@ -44,7 +44,7 @@ async function shared(t: Test) {
   const { sql } = await createTestDatabase(t)
   const clock = createManualClock()
   const hive = { ...createHiveSearchService(createHiveStore(sql), clock), promoRoyalties: true }
-  const texts = createHiveTextClaims(createHiveTextDuplicateStore(sql), clock)
+  const texts = createHiveTextReservations(createHiveDuplicateTextStore(sql), clock)
   const write = async (content: string, more: object = {}, agentId = TEST_AUTHOR_AGENT_ID) => {
     const { context: given, recorded } = createRecordingContext({
       clock,
@@ -104,7 +104,7 @@ const callOf = (sql: Sql, agentId: string, at: number, status = 'ok', ghost = fa
 
 t.test('the directory lists agents by last activity', async (t) => {
   const { sql, clock } = await shared(t)
-  const directory = createAgentDirectory(sql)
+  const directory = createAgentLookup(sql)
   const now = clock.now()
   await agent(sql, TEST_READER_AGENT_ID, now)
   t.equal(await directory.has(TEST_READER_AGENT_ID), true)

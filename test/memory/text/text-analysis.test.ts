@@ -1,8 +1,8 @@
 import t from 'tap'
-import { createTextAnalysis } from '../../../memory/text/text-analysis.ts'
-import type { RuleBasedTextAnalyzer } from '../../../providers/text/text-port.ts'
+import { createRuleBasedTextAnalysis } from '../../../memory/text/text-analysis.ts'
+import type { RuleBasedTextAnalyzer } from '../../../providers/text/text-analyzer-port.ts'
 
-const text: RuleBasedTextAnalyzer = createTextAnalysis()
+const text: RuleBasedTextAnalyzer = createRuleBasedTextAnalysis()
 
 /** Six topics of four statements each. */
 const TOPICS = [

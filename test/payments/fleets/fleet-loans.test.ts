@@ -4,7 +4,7 @@ import {
   createScheduleCommand,
   failScheduleRunCommand,
 } from '../../../actors/commands/schedule-aggregate-commands.ts'
-import { retryWithFleetLoan } from '../../../calls/fleet-credit.ts'
+import { retryWithFleetLoan } from '../../../calls/fleet-loan-for-call.ts'
 import { ServiceError } from '../../../core/errors.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { fromUsdc, toUsdc } from '../../../core/money.ts'
@@ -19,7 +19,7 @@ import {
   createFleetCommand,
   drawFromFleetCommand,
   joinFleetCommand,
-  getFleetPoolAggregateCommand,
+  getFleetPoolCreditsCommand,
   topUpFleetCommand,
 } from '../../../payments/commands/fleet-commands.ts'
 import { leaveFleetCommand } from '../../../payments/commands/leave-fleet-commands.ts'
@@ -28,9 +28,9 @@ import {
   sendCreditsCommand,
 } from '../../../payments/commands/agent-account-commands.ts'
 import {
-  createNodePair,
+  createTestActorNodePair,
   sampleCreditTransferInput,
-  createSingleNode,
+  createSingleTestActorNode,
   assertNoViolations,
 } from '../../support/actors/test-actor-node-pairs.ts'
 import {
@@ -65,7 +65,7 @@ async function fleetWith({ ask }: Pick<TestActorNode, 'ask'>, usdc: number): Pro
 }
 
 const poolOf = async ({ ask }: Pick<TestActorNode, 'ask'>, fleetId: string) => {
-  const { promo, cash } = await ask(fleetId, getFleetPoolAggregateCommand, {})
+  const { promo, cash } = await ask(fleetId, getFleetPoolCreditsCommand, {})
   return { promo: toUsdc(promo), cash: toUsdc(cash) }
 }
 const leave = (
@@ -121,7 +121,7 @@ async function lentByTwo(one: TestActorNode): Promise<{
 
 t.test('a call with loans of two pools', async (t) => {
   t.test('is held per lender, with separate bonuses', async (t) => {
-    const { sql, one } = await createSingleNode(t)
+    const { sql, one } = await createSingleTestActorNode(t)
     const { asked, agentId, fleets } = await lentByTwo(one)
     t.strictSame(await poolOf(one, fleets[0]), { promo: 0, cash: 0.25 })
     t.strictSame(await poolOf(one, fleets[1]), { promo: 0.5, cash: 4 })
@@ -140,7 +140,7 @@ t.test('a call with loans of two pools', async (t) => {
   })
   for (const end of ['fails', 'is forgotten'] as const) {
     t.test(`${end}: each lender gets its loan back`, async (t) => {
-      const { sql, one } = await createSingleNode(t)
+      const { sql, one } = await createSingleTestActorNode(t)
       const { asked, agentId, fleets } = await lentByTwo(one)
       if (end === 'fails')
         await one.ask(agentId, failCallCommand, failCallInputOfAdmission(asked, agentId))
@@ -187,7 +187,7 @@ t.test('an agent that leaves between the check and the draw', async (t) => {
   t.test(
     'gets no loan after its fleet has absorbed the message, and an insufficient balance error',
     async (t) => {
-      const { sql, one } = await createSingleNode(t)
+      const { sql, one } = await createSingleTestActorNode(t)
       const { fleets, agentId, drawing } = await begin(one)
       const late = before(one, async () => {
         await leave(one, agentId)
@@ -202,7 +202,7 @@ t.test('an agent that leaves between the check and the draw', async (t) => {
     },
   )
   t.test('gets a loan of the fleet that it has joined meanwhile', async (t) => {
-    const { sql, one } = await createSingleNode(t)
+    const { sql, one } = await createSingleTestActorNode(t)
     const { fleets, agentId, drawing } = await begin(one)
     const late = before(one, async () => {
       await leave(one, agentId)
@@ -217,7 +217,7 @@ t.test('an agent that leaves between the check and the draw', async (t) => {
     await assertNoViolations(t, sql)
   })
   t.test('returns earlier loans to that fleet', async (t) => {
-    const { sql, one } = await createSingleNode(t)
+    const { sql, one } = await createSingleTestActorNode(t)
     const { fleets, agentId, drawing } = await begin(one)
     const late = before(one, async () => {
       await leave(one, agentId)
@@ -234,7 +234,7 @@ t.test('an agent that leaves between the check and the draw', async (t) => {
 t.test(
   'an agent that moves between fleets on two nodes gets loans of its current fleet',
   async (t) => {
-    const { sql, one, two } = await createNodePair(t)
+    const { sql, one, two } = await createTestActorNodePair(t)
     const nodes = [one, two]
     const fleets = [await fleetWith(one, 1), await fleetWith(one, 1)]
     const agentId = await one.born(0)
@@ -260,7 +260,7 @@ for (const [fault, name] of [
   [loseReplyAfterCommit, 'after it has landed'],
 ] as const) {
   t.test(`a leave whose commit is lost ${name} happens once`, async (t) => {
-    const { sql, one } = await createSingleNode(t)
+    const { sql, one } = await createSingleTestActorNode(t)
     const fleetId = await fleetWith(one, 1)
     const agentId = await one.born(0)
     await one.ask(fleetId, joinFleetCommand, { agentId })
@@ -275,7 +275,7 @@ for (const [fault, name] of [
 }
 
 t.test('a loan without a fleet id returns to the fleet at that time', async (t) => {
-  const { sql, one } = await createSingleNode(t)
+  const { sql, one } = await createSingleTestActorNode(t)
   const fleets = [await fleetWith(one, 1), await fleetWith(one, 4)] as const
   const [agentId, callId] = [await one.born(0), newUuidV7(Date.now())]
   await one.ask(fleets[0], joinFleetCommand, { agentId })
@@ -293,7 +293,7 @@ t.test('a loan without a fleet id returns to the fleet at that time', async (t) 
 })
 
 t.test('paused schedules wait for the pool of their agent’s fleet only', async (t) => {
-  const { sql, one } = await createSingleNode(t)
+  const { sql, one } = await createSingleTestActorNode(t)
   const fleets = [await fleetWith(one, 1), await fleetWith(one, 1)] as const
   const agentId = await one.born(0)
   await one.ask(fleets[0], joinFleetCommand, { agentId })

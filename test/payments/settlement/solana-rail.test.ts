@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import type { NormalizedPayment } from '../../../chain/onchain-payment-types.ts'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
-import { createSolanaPaymentFinder } from '../../../chain/solana/find-solana-payment.ts'
+import { createSolanaPaymentFinder } from '../../../chain/solana/find-solana-payment-on-chain.ts'
 import { createSolanaRpc } from '../../../chain/solana/solana-rpc.ts'
 import { createFacilitatorClient } from '../../../chain/x402/facilitator-client.ts'
 import { parseSolanaTransfer } from '../../../chain/solana/solana-transaction.ts'

@@ -10,9 +10,9 @@ import { createEgressClient } from '../../../providers/egress/guarded-egress-cli
 import { createGuardedHttpAgent } from '../../../providers/egress/guarded-http-agent.ts'
 import type { EgressClientSettings } from '../../../providers/egress/guarded-egress-client.ts'
 import {
-  parseOutboundCallerHeaders,
+  parseCallerSuppliedHeaders,
   resolveKeyringHeadersForHop,
-} from '../../../providers/egress/outbound-caller-headers.ts'
+} from '../../../providers/egress/caller-supplied-headers.ts'
 import { startDataRetrievalWebsite } from '../../support/upstreams/test-data-retrieval-website.ts'
 import type { FixtureServer } from '../../support/upstreams/fixture-server.ts'
 import { awaitRejectionDetails } from '../../support/tools/test-tool-context.ts'
@@ -363,7 +363,7 @@ t.test('a keyring secret is sent to its hosts only, hop by hop, and never return
 
   const down = { url: new URL('http://127.0.0.1/'), first: new URL('https://127.0.0.1/') }
   t.strictSame(
-    await resolveKeyringHeadersForHop(parseOutboundCallerHeaders(headers), secrets, down),
+    await resolveKeyringHeadersForHop(parseCallerSuppliedHeaders(headers), secrets, down),
     { headers: { accept: 'application/json' }, usedSecrets: [] },
     'no secret leaves https for http',
   )

@@ -3,7 +3,7 @@ import t from 'tap'
 import priceFeed from '../../../tools/finance/price-feed.ts'
 import { createPriceService } from '../../../providers/prices/price-service.ts'
 import { createPriceSources, type PriceSource } from '../../../providers/prices/price-sources.ts'
-import { SYMBOL_LISTINGS } from '../../../providers/prices/price-source-ids-by-symbol.ts'
+import { PRICE_SOURCE_IDS_BY_SYMBOL } from '../../../providers/prices/price-source-ids-by-symbol.ts'
 import { findFreePort } from '../../../chaos/free-port.ts'
 import { startPriceApis } from '../../support/upstreams/test-price-apis.ts'
 import { createUpstreamClientWithManualClock } from '../../support/upstreams/upstream-client-with-manual-clock.ts'
@@ -254,9 +254,9 @@ t.test('price_feed without a symbol is rejected before a hold', async (t) => {
 })
 
 t.test('the symbol table has about 150 symbols, each id once', async (t) => {
-  t.ok(SYMBOL_LISTINGS.size >= 150)
+  t.ok(PRICE_SOURCE_IDS_BY_SYMBOL.size >= 150)
   t.equal(
-    new Set([...SYMBOL_LISTINGS.values()].map((listing) => listing.coingecko)).size,
-    SYMBOL_LISTINGS.size,
+    new Set([...PRICE_SOURCE_IDS_BY_SYMBOL.values()].map((listing) => listing.coingecko)).size,
+    PRICE_SOURCE_IDS_BY_SYMBOL.size,
   )
 })

@@ -4,7 +4,7 @@ import type { AggregateChanges } from '../../../persistence/commit-batch.ts'
 
 /** Sample aggregate changes and rows for the batch writer. */
 
-export const COMMIT_TIME_MS = Date.now()
+export const SAMPLE_COMMITTED_AT_MS = Date.now()
 
 /** The changes of one command of an aggregate after `oldVersion`, with the given rows. */
 export function sampleAggregateChanges(
@@ -15,8 +15,8 @@ export function sampleAggregateChanges(
   const version = oldVersion + 1
   const journal = {
     version,
-    commandId: newUuidV7(COMMIT_TIME_MS),
-    at: COMMIT_TIME_MS,
+    commandId: newUuidV7(SAMPLE_COMMITTED_AT_MS),
+    at: SAMPLE_COMMITTED_AT_MS,
     command: '{"name":"x"}',
     changed: '[]',
   }
@@ -47,16 +47,16 @@ export const sampleActorRow = (id: string, state = '{"value":"x","context":{}}')
   archived: false,
 })
 export const sampleTransferRow = (memo: string | null = null) => ({
-  id: newUuidV7(COMMIT_TIME_MS),
+  id: newUuidV7(SAMPLE_COMMITTED_AT_MS),
   debit: 'a',
   credit: 'b',
   amount: asMicros(5n),
   kind: 'send' as const,
   memo,
-  at: COMMIT_TIME_MS,
+  at: SAMPLE_COMMITTED_AT_MS,
 })
 export const sampleCallRow = (key: string | null = null) => ({
-  callId: newUuidV7(COMMIT_TIME_MS),
+  callId: newUuidV7(SAMPLE_COMMITTED_AT_MS),
   agentId: null,
   keyId: null,
   operation: 'refuel',
@@ -72,18 +72,18 @@ export const sampleCallRow = (key: string | null = null) => ({
   idempotencyKey: key,
   requestHash: key,
   response: key === null ? null : '{}',
-  at: COMMIT_TIME_MS,
+  at: SAMPLE_COMMITTED_AT_MS,
 })
 export const sampleInboxMessage = (receiver: string, id: string) => ({
   receiver,
   receiverKind: 'agent' as const,
   id,
   event: { type: 'CREDIT', promo: 5n, cash: 0n },
-  at: COMMIT_TIME_MS,
+  at: SAMPLE_COMMITTED_AT_MS,
 })
 export const sampleTimerRow = (id: string) => ({
   id,
-  dueAt: COMMIT_TIME_MS,
+  dueAt: SAMPLE_COMMITTED_AT_MS,
   command: 'x',
   input: { amount: 5n },
 })

@@ -26,11 +26,11 @@ async function createNodes(t: Test, count: number, options: ActorNodeOptions = {
     all: Array.from({ length: count }, () => createActorNode(t, sql, { ...options, clock })),
   }
 }
-export async function createSingleNode(t: Test, options: ActorNodeOptions = {}) {
+export async function createSingleTestActorNode(t: Test, options: ActorNodeOptions = {}) {
   const { sql, all } = await createNodes(t, 1, options)
   return { sql, one: all[0] as TestActorNode }
 }
-export async function createNodePair(t: Test, options: ActorNodeOptions = {}) {
+export async function createTestActorNodePair(t: Test, options: ActorNodeOptions = {}) {
   const { sql, all } = await createNodes(t, 2, options)
   return { sql, one: all[0] as TestActorNode, two: all[1] as TestActorNode }
 }
@@ -44,7 +44,7 @@ export const sampleCreditTransferInput = (toAgentId: string, usdc: number) => ({
   promoTransferable: true,
   spender: UNLIMITED_SPENDER,
 })
-export const taskInput = (text: string) => ({ name: text, budget: fromUsdc(1) })
+export const sampleTaskInput = (text: string) => ({ name: text, budget: fromUsdc(1) })
 export const readPromoBalance = async (at: TestActorNode, id: string) =>
   (await at.ask(id, getAgentBalanceCommand, {})).promo
 export const assertNoViolations = async (

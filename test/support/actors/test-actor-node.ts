@@ -19,7 +19,7 @@ import { createCallLogStore } from '../../../persistence/calls/call-log-store.ts
 import { commitBatch } from '../../../persistence/commit-batch.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import { verifyDatabaseInvariants } from '../../../persistence/verify/verify-database-invariants.ts'
-import { findStatementFaults } from '../ledger/find-statement-faults.ts'
+import { findAccountStatementFaults } from '../ledger/find-account-statement-faults.ts'
 
 /** One runtime node for tests, with a controllable clock and commit faults. */
 
@@ -92,13 +92,13 @@ export function createGate() {
 }
 export type TestGate = ReturnType<typeof createGate>
 
-export const blockBeforeCommit =
+export const pauseBeforeCommit =
   (at: TestGate): CommitFault =>
   async (send) => {
     await at.pass()
     return send()
   }
-export const blockAfterCommit =
+export const pauseAfterCommit =
   (at: TestGate): CommitFault =>
   async (send) => {
     const outcome = await send()
@@ -258,7 +258,7 @@ export async function findInvariantViolations(
 ): Promise<Record<string, unknown[]>> {
   const findings = [
     ...(await verifyDatabaseInvariants(sql, archiveDir)),
-    { rule: 'statements', broken: await findStatementFaults(sql) },
+    { rule: 'statements', broken: await findAccountStatementFaults(sql) },
   ]
   return Object.fromEntries(
     findings

@@ -46,7 +46,7 @@ export async function bookFleetTopUps(
   }
 }
 
-export const readPoolBalance = async (
+export const readFleetPoolBalance = async (
   node: TestStation,
   owner: TestAgent,
   id: string,

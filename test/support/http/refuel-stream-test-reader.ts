@@ -13,7 +13,7 @@ export interface RefuelStreamReader {
   disconnect(): void
 }
 
-export const isProgressStep =
+export const isProgressEventOfStep =
   (step: string) =>
   ({ event, data }: SseFrame): boolean =>
     event === 'progress' && data['step'] === step

@@ -1,4 +1,4 @@
-import { createExplainedRefusals } from '../../../calls/explained-refusals.ts'
+import { createExplainedRefusalRecorder } from '../../../calls/explained-refusal-recorder.ts'
 import { composeWebhooks } from '../../../app/compose/compose-webhooks.ts'
 import { loadConfig } from '../../../app/config.ts'
 import { createDatabaseAdjustedClock, type Clock } from '../../../core/clock.ts'
@@ -20,7 +20,7 @@ import { createOutboxStore } from '../../../persistence/outbox-store.ts'
 import { startPostgresAndRedis } from '../../../persistence/start-postgres-and-redis.ts'
 import { createPulseStore } from '../../../persistence/realtime/agent-goal-pulse-store.ts'
 import { createSettlementQueries } from '../../../persistence/payments/settlement-queries.ts'
-import { createSignalStore } from '../../../persistence/realtime/signal-store.ts'
+import { createSignalStore } from '../../../persistence/realtime/channel-signal-store.ts'
 import { startRealtimeService } from '../../../realtime/realtime-service.ts'
 import { createPaymentChains } from '../../../payments/payment-chains.ts'
 import { createTestDatabase } from '../postgres/test-database.ts'
@@ -105,7 +105,7 @@ export async function createTestServer(
     letters: createDeadLetterStore(plane.sql),
     log: () => {},
   })
-  const explained = createExplainedRefusals({
+  const explained = createExplainedRefusalRecorder({
     clock,
     key: TEST_HTTP_CONFIG.fingerprintKey,
     publicUrl: TEST_HTTP_CONFIG.publicUrl,

@@ -22,7 +22,7 @@ const UNREACHABLE =
 
 type Test = Pick<TAP, 'teardown' | 'testdir' | 'strictSame' | 'comment'>
 
-export interface ProgramRun {
+export interface InteropProgramResult {
   readonly code: number | null
   readonly out: string
   readonly err: string
@@ -33,7 +33,10 @@ export interface InteropWorkspace {
   readonly main: InProcessStation
   readonly till: TestPaymentChain
   /** Runs `node` with these arguments in `interop/`. */
-  run(args: readonly string[], env?: Readonly<Record<string, string>>): Promise<ProgramRun>
+  run(
+    args: readonly string[],
+    env?: Readonly<Record<string, string>>,
+  ): Promise<InteropProgramResult>
   /** Runs a program of `interop/clients/`, and parses the JSON that it prints. Throws if it fails. */
   runClient(
     name: string,
@@ -103,7 +106,7 @@ async function run(
   program: string,
   args: readonly string[],
   env: Readonly<Record<string, string>>,
-): Promise<ProgramRun> {
+): Promise<InteropProgramResult> {
   const child = spawn(program, args, {
     cwd: INTEROP_FOLDER,
     env: { PATH: process.env['PATH'], ...env },

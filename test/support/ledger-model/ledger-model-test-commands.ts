@@ -5,7 +5,7 @@ import { MIN_DEPOSIT } from '../../../domain/pricing.ts'
 import {
   applyDepositMessage,
   applyReversedDepositMessage,
-} from '../../../payments/commands/agent-deposit-messages.ts'
+} from '../../../payments/commands/agent-deposit-inbox-messages.ts'
 import {
   agentCashAccount,
   agentPendingAccount,

@@ -13,10 +13,10 @@ import {
   endHeldReferenceSlot,
   findPassOfReferenceCall,
   findUsableReferencePass,
-  moveReferenceSlots,
+  moveReferencePassSlots,
   smallerAmount,
   takeReferencePromoFirst,
-  takeReferenceSlot,
+  takeReferencePassSlot,
 } from './reference-prices-and-passes.ts'
 
 /** A simple model of the ledger that the real one is compared with. Amounts are bigints. */
@@ -239,7 +239,7 @@ export class ReferenceLedger {
     let taken: LedgerModelPurse | null = null
     if (durable) {
       taken = open === null ? takeReferencePromoFirst(own, amount) : { promo: 0n, cash: 0n }
-      if (open !== null) moveReferenceSlots(open, -1, 1)
+      if (open !== null) moveReferencePassSlots(open, -1, 1)
       own.promo -= taken.promo
       own.cash -= taken.cash
       if (op.pack) own.pack.held += amount
@@ -335,7 +335,7 @@ export class ReferenceLedger {
     if (call.pack) own.pack.spent += cost
     if (task !== null) task.spent += cost
     if (call.key) own.keySpent += cost
-    if (open !== null) return takeReferenceSlot(own, open, 'left')
+    if (open !== null) return takeReferencePassSlot(own, open, 'left')
     const { promo, cash } = takeReferencePromoFirst(own, cost)
     own.promo -= promo
     own.cash -= cash
@@ -353,7 +353,8 @@ export class ReferenceLedger {
     const own = this.agents[call.agent] as LedgerModelAgent
     own.promo += call.taken.promo
     own.cash += call.taken.cash
-    if (call.passNumber !== null && own.openPass !== null) moveReferenceSlots(own.openPass, 1, -1)
+    if (call.passNumber !== null && own.openPass !== null)
+      moveReferencePassSlots(own.openPass, 1, -1)
     if (call.pack) own.pack.held -= call.amount
     if (call.task !== null) (this.tasks[call.task] as LedgerModelTask).held -= call.amount
   }

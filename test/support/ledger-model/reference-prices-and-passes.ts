@@ -94,7 +94,7 @@ export function findPassOfReferenceCall(
 }
 
 /** A slot leaves its pass with its price, promotional credits first. */
-export function takeReferenceSlot(
+export function takeReferencePassSlot(
   own: LedgerModelAgent,
   open: LedgerModelPass,
   from: 'left' | 'held',
@@ -109,12 +109,12 @@ export function takeReferenceSlot(
 
 export function endHeldReferenceSlot(own: LedgerModelAgent, cost: bigint): LedgerModelPurse {
   const open = own.openPass as LedgerModelPass
-  if (cost > 0n) return takeReferenceSlot(own, open, 'held')
-  moveReferenceSlots(open, 1, -1)
+  if (cost > 0n) return takeReferencePassSlot(own, open, 'held')
+  moveReferencePassSlots(open, 1, -1)
   return { promo: 0n, cash: 0n }
 }
 
-export function moveReferenceSlots(open: LedgerModelPass, left: number, held: number): void {
+export function moveReferencePassSlots(open: LedgerModelPass, left: number, held: number): void {
   open.left += left
   open.held += held
 }

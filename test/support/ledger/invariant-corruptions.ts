@@ -12,7 +12,7 @@ import {
   type LedgerCorruption,
 } from './ledger-corruptions.ts'
 import { taskPassCorruptions } from './task-pass-corruptions.ts'
-import { marketplaceCorruptions } from './marketplace-corruptions.ts'
+import { memoryMarketplaceCorruptions } from './memory-marketplace-corruptions.ts'
 import { vaultCorruptions } from './vault-corruptions.ts'
 
 /** Corruptions of each invariant of `gas verify`. */
@@ -147,7 +147,7 @@ export const INVARIANT_CORRUPTIONS: readonly LedgerCorruption[] = [
   ...attestationCorruptions,
   ...taskPassCorruptions,
   ...communityToolCorruptions,
-  ...marketplaceCorruptions,
+  ...memoryMarketplaceCorruptions,
   {
     description: 'a call that was charged twice',
     rule: 'I6',

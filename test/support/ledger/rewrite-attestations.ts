@@ -1,6 +1,6 @@
 import {
   commitmentOf,
-  toHeadText,
+  formatTreeHead,
   toLeafMinute,
   toLeafOpening,
   toLeafText,
@@ -59,7 +59,7 @@ export async function rewriteTree(
   const edge = appendToEdge(EMPTY_TREE_EDGE, hashes)
   const root = edgeRoot(edge)
   const at = new Date()
-  const text = toHeadText({ origin, size: edge.size, root, at: at.toISOString() })
+  const text = formatTreeHead({ origin, size: edge.size, root, at: at.toISOString() })
   const note = signNote(text, await readSigningKeys(sql, TEST_STATION_SEALING, origin))
   await sql.begin(async (tx) => {
     for (const table of TABLES) await tx.unsafe(`delete from ${table}`)

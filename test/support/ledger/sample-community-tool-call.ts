@@ -1,7 +1,7 @@
 import { registerCommunityToolCommand } from '../../../actors/commands/community-tool-commands.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { fromUsdc } from '../../../core/money.ts'
-import { builderShareOf, communityToolAggregateId } from '../../../domain/community-tool.ts'
+import { builderShareOf, communityToolAggregateId } from '../../../domain/community-tool-record.ts'
 import { admitCallCommand, settleCallCommand } from '../../../payments/commands/call-commands.ts'
 import { toCommunityCallRow } from '../../../persistence/tools/community-call-store.ts'
 import {
@@ -13,7 +13,7 @@ import {
 /** A call of a community tool in the reference ledger. */
 
 /** A tool that an agent sells, with one charged call of another agent. */
-export async function addCommunityToolCall(
+export async function recordSampleCommunityToolCall(
   { ask }: TestActorNode,
   agentId: string,
   builderId: string,

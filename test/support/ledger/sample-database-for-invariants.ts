@@ -9,7 +9,7 @@ import {
   failScheduleRunCommand,
 } from '../../../actors/commands/schedule-aggregate-commands.ts'
 import { startTaskCommand } from '../../../actors/commands/task-session-actor-commands.ts'
-import { updateHiveWatchList } from '../../../actors/commands/hive-watch-list.ts'
+import { updateHiveWatchList } from '../../../actors/commands/update-hive-watch-list.ts'
 import { DAY, HOUR, utcDay } from '../../../core/clock.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { UNLIMITED_API_KEY_SPENDING } from '../../../domain/api-key-spending-limits.ts'
@@ -27,12 +27,12 @@ import {
   settleCallCommand,
 } from '../../../payments/commands/call-commands.ts'
 import {
-  buyListingCommand,
+  buyMemoryListingCommand,
   listMemoriesCommand,
-  rateListingCommand,
-  withdrawListingCommand,
-} from '../../../payments/commands/listing-commands.ts'
-import { applyDepositMessage } from '../../../payments/commands/agent-deposit-messages.ts'
+  rateMemoryListingCommand,
+  withdrawMemoryListingCommand,
+} from '../../../payments/commands/memory-listing-commands.ts'
+import { applyDepositMessage } from '../../../payments/commands/agent-deposit-inbox-messages.ts'
 import {
   openCreditDropCommand,
   redeemCreditDropCommand,
@@ -47,7 +47,7 @@ import {
   deliverPaymentCommand,
   type PaymentClaimInput,
 } from '../../../payments/commands/payment-claim-commands.ts'
-import { giveOperatorGrantCommand } from '../../../payments/commands/operator-grant-commands.ts'
+import { giveOperatorCreditGrantCommand } from '../../../payments/commands/operator-credit-grant-commands.ts'
 import {
   createAgentCommand,
   getAgentBalanceCommand,
@@ -60,7 +60,7 @@ import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import { archiveRestingAgent } from './archive-resting-agent.ts'
 import { createTestDatabase } from '../postgres/test-database.ts'
 import { recordSampleGenesisChild, recordSampleTaskPass } from './sample-task-passes.ts'
-import { addCommunityToolCall } from './sample-community-tool-call.ts'
+import { recordSampleCommunityToolCall } from './sample-community-tool-call.ts'
 import { recordSampleVaultActivity } from './sample-vault-activity.ts'
 import {
   runSettlementCommand,
@@ -132,7 +132,7 @@ export async function createSampleLedger(t: Parameters<typeof createTestDatabase
   await addCappedKeySpend(one, await born(0.5), other)
   await addScheduledRun(one, await born(0.5))
   await addStrategyAndHiveRead(one, sql, await born(0.5), other)
-  await addCommunityToolCall(one, await born(0.5), other)
+  await recordSampleCommunityToolCall(one, await born(0.5), other)
   await recordSampleVaultActivity(one, await born(0.5))
   await addListings(one, sql, await born(0.5), [id, other])
   await addPausedSchedule(one)
@@ -282,7 +282,7 @@ async function addReferredAgent({ ask }: TestActorNode, referrer: string): Promi
   const tx = `0x${'e'.repeat(64)}`
   await ask(agentId, bookDeposit, { id: newUuidV7(Date.now()), tx })
   const grant = { grantId: newUuidV7(Date.now()), amount: fromUsdc(0.1), note: 'thanks' }
-  await ask(agentId, giveOperatorGrantCommand, { ...grant, grantedBy: 'gas grant (test)' })
+  await ask(agentId, giveOperatorCreditGrantCommand, { ...grant, grantedBy: 'gas grant (test)' })
   for (const usdc of [0.3, 0.5]) {
     const asked = sampleAdmission(usdc, { expiresAt: Date.now() + DAY })
     await ask(agentId, admitCallCommand, asked)
@@ -374,10 +374,10 @@ async function addListings(
     const { listingId } = listing
     const spender = { ...UNLIMITED_SPENDER, taskId: null }
     for (const buyer of buyers) {
-      await ask(buyer, buyListingCommand, { listing, spender, promoTransferable: true })
-      await ask(buyer, rateListingCommand, { listingId, stars: 4 })
+      await ask(buyer, buyMemoryListingCommand, { listing, spender, promoTransferable: true })
+      await ask(buyer, rateMemoryListingCommand, { listingId, stars: 4 })
     }
-    if (isWithdrawn) await ask(listingId, withdrawListingCommand, { agentId: sellerId })
+    if (isWithdrawn) await ask(listingId, withdrawMemoryListingCommand, { agentId: sellerId })
   }
 }
 

@@ -24,7 +24,7 @@ import {
   type ReducerEventOf,
   type ReducerInput,
   type ReducerSnapshot,
-} from '../../../machines/reducer.ts'
+} from '../../../machines/aggregate-reducer.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 
 /** Runs machines and reducers step by step without the actor runtime. */

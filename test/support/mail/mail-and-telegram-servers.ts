@@ -116,7 +116,7 @@ export async function startTestTelegram(t: TeardownScope) {
 }
 
 /** Waits until every event is dispatched and at most `most` alerts are pending. */
-export const waitForOwnerAlerts = ({ sql }: { readonly sql: Sql }, most = 0) =>
+export const waitUntilOwnerAlertsDispatched = ({ sql }: { readonly sql: Sql }, most = 0) =>
   eventually(async () => {
     const [row] = await sql`
       select (select coalesce(max(id), 0) from outbox) <= (select position from event_routing_cursor) as handed,

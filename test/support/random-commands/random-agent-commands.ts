@@ -10,7 +10,7 @@ import {
   createScheduleCommand,
   failScheduleRunCommand,
   pauseSchedulesOfKeyCommand,
-  resumeScheduleWithPoolCommand,
+  resumeScheduleWithFleetPoolCommand,
   SCHEDULE_RUN_TIMER,
   updateScheduleCommand,
 } from '../../../actors/commands/schedule-aggregate-commands.ts'
@@ -51,7 +51,7 @@ import {
   pickRecent,
   pickSometimes,
   randomAmount,
-  takeAny,
+  takeRandom,
   toRandomCommand,
   type DrawRandomCommand,
   type RandomAgent,
@@ -90,7 +90,7 @@ const admit: DrawRandomCommand = (world, agent) => {
 }
 
 const endCall: DrawRandomCommand = (world, agent, other) => {
-  const call = takeAny(world, agent.calls)
+  const call = takeRandom(world, agent.calls)
   if (call === undefined) return null
   const { admission, node } = call
   const parts = { node, options: touchedAggregatesOfAdmission(admission) }
@@ -208,7 +208,7 @@ const changeSchedule: DrawRandomCommand = (world, agent) => {
   }
   if (way === 2) {
     const input = { scheduleId, pool: fromUsdc(1_000_000) }
-    return toRandomCommand(agent.id, resumeScheduleWithPoolCommand, input, parts)
+    return toRandomCommand(agent.id, resumeScheduleWithFleetPoolCommand, input, parts)
   }
   const enabled = way < 6
   const input = { scheduleId, enabled, budget: randomAmount(world) }

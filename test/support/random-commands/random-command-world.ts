@@ -124,5 +124,5 @@ export const pickSometimes = <T>(world: RandomCommandWorld, from: readonly T[]):
   world.chance.integer(0, 2) === 0 ? pickRecent(world, from) : null
 
 /** Takes one out of a list; undefined for an empty one. */
-export const takeAny = <T>({ chance }: RandomCommandWorld, from: T[]): T | undefined =>
+export const takeRandom = <T>({ chance }: RandomCommandWorld, from: T[]): T | undefined =>
   from.splice(chance.integer(0, Math.max(0, from.length - 1)), 1)[0]

@@ -44,7 +44,7 @@ import { sampleCallOutcome, sampleClaim, samplePayment } from '../payments/sampl
 import {
   pickRecent,
   randomAmount,
-  takeAny,
+  takeRandom,
   toRandomCommand,
   type DrawRandomCommand,
 } from './random-command-world.ts'
@@ -83,7 +83,7 @@ const drawFromFleet: DrawRandomCommand = (world, agent) => {
   })
 }
 const admitWithLoan: DrawRandomCommand = (world, agent) => {
-  const admission = takeAny(world, agent.loans)
+  const admission = takeRandom(world, agent.loans)
   if (admission === undefined) return null
   return toRandomCommand(agent.id, admitCallCommand, admission, {
     options: touchedAggregatesOfAdmission(admission),
@@ -143,7 +143,7 @@ const startFreeCall: DrawRandomCommand = (world, agent) => {
   )
 }
 const endFreeCall: DrawRandomCommand = (world) => {
-  const call = takeAny(world, world.freeCalls)
+  const call = takeRandom(world, world.freeCalls)
   if (call === undefined) return null
   const { visitor, callId, node } = call
   if (world.chance.integer(0, 3) === 0) {

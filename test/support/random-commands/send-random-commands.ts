@@ -5,7 +5,7 @@ import {
   loseReplyAfterCommit,
   type TestActorNode,
 } from '../actors/test-actor-node.ts'
-import { observeCommand, type SeenActor } from './observe-command.ts'
+import { traceCommand, type SeenActor } from './trace-command.ts'
 import { RANDOM_AGENT_COMMANDS } from './random-agent-commands.ts'
 import type { RandomAgent, RandomCommand, RandomCommandWorld } from './random-command-world.ts'
 import { RANDOM_COMMANDS_OF_OTHERS } from './random-commands-of-other-aggregates.ts'
@@ -73,7 +73,7 @@ export async function sendRandomCommands(
     const { to, command, input, options, done } = wanted
     let runs = 0
     const isSampled = chance.integer(1, count) <= samples
-    const observed = observeCommand(command, number, isSampled, () => (runs += 1))
+    const observed = traceCommand(command, number, isSampled, () => (runs += 1))
     try {
       const answer = await nodeOf(at).ask(to, observed, input, options)
       if (answer.seen !== null) seen.set(number, answer.seen)

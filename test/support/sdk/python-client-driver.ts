@@ -55,7 +55,7 @@ export interface PythonAnswer {
   readonly message?: string
 }
 
-export interface PythonRequest {
+export interface PythonClientRequest {
   /** A method of the client, or a word of the driver. */
   readonly what: string
   /** Options of the client; `payment: true` uses the hook. */
@@ -70,7 +70,7 @@ export interface PythonRequest {
 }
 
 export interface PythonClient {
-  ask(request: PythonRequest): Promise<PythonAnswer>
+  ask(request: PythonClientRequest): Promise<PythonAnswer>
   /** Ends the process. */
   end(): void
 }
@@ -92,7 +92,7 @@ export function startPythonClient(
   t.teardown(() => child.kill())
   const lines = createInterface(child.stdout)[Symbol.asyncIterator]()
   const write = (value: object) => child.stdin.write(`${JSON.stringify(value)}\n`)
-  async function ask(request: PythonRequest): Promise<PythonAnswer> {
+  async function ask(request: PythonClientRequest): Promise<PythonAnswer> {
     write(request)
     for (;;) {
       const { done, value } = await lines.next()

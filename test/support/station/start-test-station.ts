@@ -11,7 +11,7 @@ import {
 import { loadConfig } from '../../../app/config.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import { verifyDatabaseInvariants } from '../../../persistence/verify/verify-database-invariants.ts'
-import { findStatementFaults } from '../ledger/find-statement-faults.ts'
+import { findAccountStatementFaults } from '../ledger/find-account-statement-faults.ts'
 import {
   createTestHttpClient,
   type TestReply,
@@ -199,7 +199,7 @@ export async function assertLedgerSound(t: Test, sql: Sql): Promise<void> {
   const findings = await verifyDatabaseInvariants(sql)
   const broken = findings.filter((finding) => finding.broken.length > 0)
   t.strictSame(broken, [], `gas verify finds nothing broken in ${findings.length} rules`)
-  t.strictSame(await findStatementFaults(sql), [], 'statements add up')
+  t.strictSame(await findAccountStatementFaults(sql), [], 'statements add up')
 }
 
 function createTestStation(t: Pick<TAP, 'teardown'>, url: string): TestStation {

@@ -12,7 +12,7 @@ import {
 type PoolApiName = 'dexscreener' | 'geckoterminal'
 type PoolApiBehaviour = 'ok' | 'drift' | 'empty' | UpstreamFault
 
-export interface SamplePool {
+export interface SampleLiquidityPool {
   readonly chain: string
   readonly dex: string
   readonly token: string
@@ -27,25 +27,28 @@ export interface SamplePool {
   readonly createdAt: number
 }
 
-export interface PoolApiServers {
+export interface LiquidityPoolApiServers {
   readonly settings: Record<'DEXSCREENER_BASE' | 'GECKOTERMINAL_BASE', string>
   readonly servers: Record<PoolApiName, FixtureServer>
   readonly behaviour: Record<PoolApiName, PoolApiBehaviour>
   /** Traded pools; a test may change them. */
-  readonly pools: SamplePool[]
+  readonly pools: SampleLiquidityPool[]
 }
 
 /** Serves both pool sources in their documented formats (`recorded: false`). */
-export async function startPoolApis(
+export async function startLiquidityPoolApis(
   t: TeardownScope,
-  planted: readonly SamplePool[],
-): Promise<PoolApiServers> {
+  planted: readonly SampleLiquidityPool[],
+): Promise<LiquidityPoolApiServers> {
   const pools = [...planted]
   const behaviour: Record<PoolApiName, PoolApiBehaviour> = {
     dexscreener: 'ok',
     geckoterminal: 'ok',
   }
-  const start = (name: PoolApiName, answer: (url: URL, found: readonly SamplePool[]) => unknown) =>
+  const start = (
+    name: PoolApiName,
+    answer: (url: URL, found: readonly SampleLiquidityPool[]) => unknown,
+  ) =>
     startFixtureServer(t, (request, response) => {
       const now = behaviour[name]
       if (now in UPSTREAM_FAULTS) return UPSTREAM_FAULTS[now as UpstreamFault](request, response)
@@ -69,12 +72,12 @@ export async function startPoolApis(
   }
 }
 
-const named = (text: string) => (pool: SamplePool) =>
+const named = (text: string) => (pool: SampleLiquidityPool) =>
   pool.symbol.toLowerCase().includes(text.toLowerCase())
 
-function dexscreener(url: URL, pools: readonly SamplePool[]): unknown {
+function dexscreener(url: URL, pools: readonly SampleLiquidityPool[]): unknown {
   const [, chain = '', address = ''] = /^\/token-pairs\/v1\/(\w+)\/(\w+)$/.exec(url.pathname) ?? []
-  const pairs = (found: readonly SamplePool[]) =>
+  const pairs = (found: readonly SampleLiquidityPool[]) =>
     found.map((pool, at) => ({
       chainId: pool.chain,
       dexId: pool.dex,
@@ -96,7 +99,7 @@ function dexscreener(url: URL, pools: readonly SamplePool[]): unknown {
 
 const CHAINS: Record<string, string> = { eth: 'ethereum', polygon_pos: 'polygon' }
 
-function geckoterminal(url: URL, pools: readonly SamplePool[]): unknown {
+function geckoterminal(url: URL, pools: readonly SampleLiquidityPool[]): unknown {
   const path = /^\/api\/v2\/networks\/(\w+)\/tokens\/(\w+)\/pools$/.exec(url.pathname)
   const network = path?.[1] ?? url.searchParams.get('network') ?? ''
   const chain = CHAINS[network] ?? network

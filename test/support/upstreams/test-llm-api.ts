@@ -62,7 +62,7 @@ interface ModelSpec {
 }
 
 /** Prices and qualities of three models. */
-export const SAMPLE_MODEL_CARDS = {
+export const SAMPLE_LLM_MODEL_SETTINGS = {
   cheap: { in_per_mtok: 0.1, out_per_mtok: 0.2, quality: 1 },
   middling: { in_per_mtok: 1, out_per_mtok: 2, quality: 5 },
   clever: { in_per_mtok: 3, out_per_mtok: 15, quality: 9 },

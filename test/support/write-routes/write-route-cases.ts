@@ -1,6 +1,6 @@
 import type { Test } from 'tap'
 import type { TestReply } from '../http/test-http-client.ts'
-import { PAID_CALL_BODY, type AgentObjects } from '../agents/write-route-agent-objects.ts'
+import { PAID_CALL_BODY, type WriteRouteFixtures } from '../agents/write-route-fixtures.ts'
 import type { InProcessStation } from '../station/start-test-station.ts'
 import { callWriteCases } from './write-route-tool-call-cases.ts'
 import type { WriteRouteCase } from './write-route-case-shape.ts'
@@ -11,7 +11,7 @@ import { memoryWriteCases } from './write-route-hive-and-vault-cases.ts'
 export const UNKNOWN_ID = '018f6f7a-0000-7000-8000-000000000000'
 
 /** All write routes by their pattern in the OpenAPI document. */
-export const writeRouteCases = (her: AgentObjects): Record<string, WriteRouteCase> => ({
+export const writeRouteCases = (her: WriteRouteFixtures): Record<string, WriteRouteCase> => ({
   'POST /api/onboard': {
     path: '/api/onboard',
     body: { name: 'agent', description: 'x', source: 'x', referral_code: her.referralCode },

@@ -1,8 +1,8 @@
-import type { AgentObjects } from '../agents/write-route-agent-objects.ts'
+import type { WriteRouteFixtures } from '../agents/write-route-fixtures.ts'
 import type { WriteRouteCase } from './write-route-case-shape.ts'
 
 /** Shared, private and sold memories, and publications. */
-export const memoryWriteCases = (her: AgentObjects): Record<string, WriteRouteCase> => ({
+export const memoryWriteCases = (her: WriteRouteFixtures): Record<string, WriteRouteCase> => ({
   'POST /api/hive/write': {
     path: '/api/hive/write',
     body: { content: 'Gas on Base is cheapest on weekend mornings, so batch what can wait.' },

@@ -1,4 +1,4 @@
-import { PAID_CALL_BODY } from '../agents/write-route-agent-objects.ts'
+import { PAID_CALL_BODY } from '../agents/write-route-fixtures.ts'
 import type { WriteRouteCase } from './write-route-case-shape.ts'
 
 /** Tool calls on every transport. */

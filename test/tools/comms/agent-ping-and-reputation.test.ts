@@ -1,5 +1,5 @@
 import t from 'tap'
-import { summarizeX402Document } from '../../../chain/x402/summarize-x402-document.ts'
+import { summarizeX402Message } from '../../../chain/x402/summarize-x402-message.ts'
 import { createToolCatalogue } from '../../../tools/tool-catalogue.ts'
 import type { Tool } from '../../../tools/define-tool.ts'
 import type { ToolPorts } from '../../../tools/tool-ports.ts'
@@ -259,7 +259,7 @@ t.test('every example of every tool runs and matches its output schema', async (
     },
     directory: { ...directory, has: async () => true },
     usage: { reputation: async () => reputation },
-    x402: { parse: summarizeX402Document },
+    x402: { parse: summarizeX402Message },
   }
   for (const one of FIRST) {
     for (const example of one.examples) {

@@ -4,7 +4,7 @@ import { loadConfig } from '../../../app/config.ts'
 import {
   startLlmApi,
   REPORTED_COST_USD,
-  SAMPLE_MODEL_CARDS,
+  SAMPLE_LLM_MODEL_SETTINGS,
   type LlmApiServer,
 } from '../../support/upstreams/test-llm-api.ts'
 import type { LlmSpendReservation } from '../../../domain/llm-budget-reservation-and-cost-types.ts'
@@ -35,11 +35,14 @@ t.teardown(() => posting.close())
 
 /** Models of the test provider as a tool gets them, without a station. */
 function models(house: LlmApiServer, given: Partial<LlmClientDeps> & { cards?: object } = {}) {
-  const cards = given.cards ?? SAMPLE_MODEL_CARDS
+  const cards = given.cards ?? SAMPLE_LLM_MODEL_SETTINGS
   const taken: LlmSpendReservation[] = []
   const settled: [taken: number, cost: number][] = []
   const llm = createLlmClient({
-    providers: parseLlmProviders(house.providers(cards as typeof SAMPLE_MODEL_CARDS), () => null),
+    providers: parseLlmProviders(
+      house.providers(cards as typeof SAMPLE_LLM_MODEL_SETTINGS),
+      () => null,
+    ),
     postClient: posting,
     clock: createManualClock(),
     random: () => 0.5,

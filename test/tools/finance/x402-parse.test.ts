@@ -1,5 +1,5 @@
 import t from 'tap'
-import { summarizeX402Document } from '../../../chain/x402/summarize-x402-document.ts'
+import { summarizeX402Message } from '../../../chain/x402/summarize-x402-message.ts'
 import x402Parse from '../../../tools/finance/x402-parse.ts'
 import {
   createRecordingContext,
@@ -45,8 +45,8 @@ const v2Payment = {
   accepted: accept,
   payload: { signature, authorization },
 }
-const refusal = (given: Parameters<typeof summarizeX402Document>[0]) =>
-  awaitRejectionDetails((async () => summarizeX402Document(given))())
+const refusal = (given: Parameters<typeof summarizeX402Message>[0]) =>
+  awaitRejectionDetails((async () => summarizeX402Message(given))())
 
 t.test('a 402 of version 2 and one of version 1 give the same result', async (t) => {
   const entry = {
@@ -59,7 +59,7 @@ t.test('a 402 of version 2 and one of version 1 give the same result', async (t)
     resource: URL_,
     max_timeout_seconds: 300,
   }
-  const v2 = summarizeX402Document({
+  const v2 = summarizeX402Message({
     header: base64({ x402Version: 2, resource: { url: URL_ }, accepts: [accept] }),
   })
   t.strictSame(v2, {
@@ -70,7 +70,7 @@ t.test('a 402 of version 2 and one of version 1 give the same result', async (t)
     valid: true,
     problems: [],
   })
-  const v1 = summarizeX402Document({ body: { x402Version: 1, error: '', accepts: [acceptV1] } })
+  const v1 = summarizeX402Message({ body: { x402Version: 1, error: '', accepts: [acceptV1] } })
   t.strictSame(v1, { ...v2, x402_version: 1 })
 })
 
@@ -91,7 +91,7 @@ t.test(
       signature,
     }
     const payload = { signature, authorization }
-    t.match(summarizeX402Document({ headers: { 'PAYMENT-SIGNATURE': base64(v2Payment) } }), {
+    t.match(summarizeX402Message({ headers: { 'PAYMENT-SIGNATURE': base64(v2Payment) } }), {
       kind: 'payment',
       x402_version: 2,
       valid: true,
@@ -99,14 +99,14 @@ t.test(
       payment: { ...common, wire: 'v2' },
     })
     t.match(
-      summarizeX402Document({
+      summarizeX402Message({
         headers: {
           'X-Payment': base64({ x402Version: 1, scheme: 'exact', network: 'base', payload }),
         },
       }),
       { kind: 'payment', x402_version: 1, valid: true, payment: { ...common, wire: 'v1' } },
     )
-    t.match(summarizeX402Document({ header: base64({ x402Version: 2, payload }) }), {
+    t.match(summarizeX402Message({ header: base64({ x402Version: 2, payload }) }), {
       kind: 'payment',
       x402_version: 2,
       valid: true,
@@ -128,7 +128,7 @@ t.test('Permit2 on BSC uses 18 decimals; a Solana transaction is named as such',
     witness: { to: TREASURY, validAfter: '0' },
   }
   t.match(
-    summarizeX402Document({
+    summarizeX402Message({
       header: base64({ ...v2Payment, accepted: bsc, payload: { signature, permit2Authorization } }),
     }),
     {
@@ -144,7 +144,7 @@ t.test('Permit2 on BSC uses 18 decimals; a Solana transaction is named as such',
     payTo: '9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDsGYdLVL9zYtAWWM',
   }
   t.match(
-    summarizeX402Document({
+    summarizeX402Message({
       header: base64({ ...v2Payment, accepted: solana, payload: { transaction: 'AQID' } }),
     }),
     { valid: true, problems: [], payment: { method: 'transaction', transaction: 'AQID' } },
@@ -159,7 +159,7 @@ t.test('a settlement reply is recognised', async (t) => {
     payer: PAYER,
     errorReason: 'insufficient_funds',
   }
-  t.match(summarizeX402Document({ headers: { 'x-payment-response': base64(answer) } }), {
+  t.match(summarizeX402Message({ headers: { 'x-payment-response': base64(answer) } }), {
     kind: 'settlement',
     valid: true,
     payment: { success: false, network: 'eip155:8453', error_reason: 'insufficient_funds' },
@@ -168,7 +168,7 @@ t.test('a settlement reply is recognised', async (t) => {
 
 t.test('invalid parts are listed, not rejected', async (t) => {
   const problemsOf = (document: unknown) =>
-    summarizeX402Document({ header: base64(document) }).problems
+    summarizeX402Message({ header: base64(document) }).problems
   const paying = (changes: object) =>
     problemsOf({
       ...v2Payment,
@@ -195,12 +195,12 @@ t.test('invalid parts are listed, not rejected', async (t) => {
   ])
   t.match(problemsOf({ x402Version: 2, accepts: [accept] }), ['resource.url is missing'])
   t.match(problemsOf({ payload: {} }), ['x402Version is missing', /signature/, /neither/])
-  t.match(summarizeX402Document({ body: { x402Version: 1, accepts: Array(60).fill(acceptV1) } }), {
+  t.match(summarizeX402Message({ body: { x402Version: 1, accepts: Array(60).fill(acceptV1) } }), {
     valid: false,
     accepts: { length: 50 },
   })
   t.equal(
-    summarizeX402Document({ body: { x402Version: 1, accepts: [{ ...acceptV1, asset: PAYER }] } })
+    summarizeX402Message({ body: { x402Version: 1, accepts: [{ ...acceptV1, asset: PAYER }] } })
       .accepts[0]?.amount_usdc,
     null,
   )
@@ -226,15 +226,15 @@ t.test('unparsable input is rejected with its position', async (t) => {
 
 t.test('a header may include its name, a body may be text', async (t) => {
   t.equal(
-    summarizeX402Document({ header: `Payment-Signature: ${base64(v2Payment)}` }).kind,
+    summarizeX402Message({ header: `Payment-Signature: ${base64(v2Payment)}` }).kind,
     'payment',
   )
-  t.equal(summarizeX402Document({ body: JSON.stringify(v2Payment) }).kind, 'payment')
-  t.equal(summarizeX402Document({ headers: { accept: 'x' }, body: v2Payment }).kind, 'payment')
+  t.equal(summarizeX402Message({ body: JSON.stringify(v2Payment) }).kind, 'payment')
+  t.equal(summarizeX402Message({ headers: { accept: 'x' }, body: v2Payment }).kind, 'payment')
 })
 
 t.test('the tool returns the result of the codec and rejects an empty body', async (t) => {
-  const { context: given } = createRecordingContext({ x402: { parse: summarizeX402Document } })
+  const { context: given } = createRecordingContext({ x402: { parse: summarizeX402Message } })
   t.match(await x402Parse.run({ header: base64(v2Payment) }, given), {
     kind: 'payment',
     valid: true,

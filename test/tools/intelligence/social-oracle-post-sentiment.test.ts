@@ -1,6 +1,6 @@
 import t from 'tap'
 import { startSocialApis, type SocialApiServers } from '../../support/upstreams/test-social-apis.ts'
-import { createTextAnalysis } from '../../../memory/text/text-analysis.ts'
+import { createRuleBasedTextAnalysis } from '../../../memory/text/text-analysis.ts'
 import socialOracle from '../../../tools/intelligence/social-oracle.ts'
 import { createSocialPlatforms, toSearchTags } from '../../../providers/social/social-platforms.ts'
 import {
@@ -16,7 +16,7 @@ import {
   awaitRejectionDetails,
 } from '../../support/tools/test-tool-context.ts'
 
-const text = createTextAnalysis()
+const text = createRuleBasedTextAnalysis()
 const ENTRY = {
   id: '018f2f6e-7c1a-7b3a-9c55-0000000000aa',
   content: 'The launch was a disaster: an awful, broken, miserable failure.',

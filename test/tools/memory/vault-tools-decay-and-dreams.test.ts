@@ -10,7 +10,7 @@ import {
   quantizeVector,
   dequantizeVector,
 } from '../../../domain/vector-quantization.ts'
-import { createTextAnalysis } from '../../../memory/text/text-analysis.ts'
+import { createRuleBasedTextAnalysis } from '../../../memory/text/text-analysis.ts'
 import { compareMemoriesForContradiction } from '../../../tools/memory/vault/memory-text-contradiction.ts'
 import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
 import { startLlmApi, type ChatRequestBody } from '../../support/upstreams/test-llm-api.ts'
@@ -40,7 +40,7 @@ t.test(
 )
 
 t.test('a packed vector is equal after unpacking', async (t) => {
-  const text = createTextAnalysis()
+  const text = createRuleBasedTextAnalysis()
   const vector = await text.vector('Base settles in seconds and is final with Ethereum.')
   const bytes = dequantizeVector(Buffer.from(quantizeVector(vector).slice(2), 'hex'))
   t.equal(bytes.length, 256)
@@ -49,7 +49,7 @@ t.test('a packed vector is equal after unpacking', async (t) => {
 })
 
 t.test('only incompatible statements are contradictions', async (t) => {
-  const text = createTextAnalysis()
+  const text = createRuleBasedTextAnalysis()
   const cases: [older: string, newer: string, why: string | null][] = [
     ['The fee of the pool is 30 points.', 'The fee of the pool is 5 points.', 'other_numbers'],
     ['The fee of the pool is 30 points.', 'The fee of the pool is 30 points.', null],
@@ -150,7 +150,7 @@ const NEIGHBOURS: readonly (readonly [older: string, newer: string])[] = [
 ]
 
 t.test('a dream reports no contradiction between compatible memories', async (t) => {
-  const text = createTextAnalysis()
+  const text = createRuleBasedTextAnalysis()
   const alike = async ([one, other]: readonly [string, string]) =>
     cosineSimilarity(await text.vector(one), await text.vector(other)) > 0.5
   for (const pair of CLASHES) {

@@ -2,7 +2,10 @@ import t from 'tap'
 import { getAddress, numberToHex, type Hex } from 'viem'
 import { startLocalBase } from '../../support/chain/local-chain.ts'
 import { startStation } from '../../support/station/start-test-station.ts'
-import { startPoolApis, type SamplePool } from '../../support/upstreams/test-liquidity-pool-apis.ts'
+import {
+  startLiquidityPoolApis,
+  type SampleLiquidityPool,
+} from '../../support/upstreams/test-liquidity-pool-apis.ts'
 
 const DAY = 86_400_000
 const base = await startLocalBase()
@@ -12,7 +15,7 @@ const OTHER = getAddress('0x00000000000000000000000000000000000b0b02')
 const OTHERS_TOKEN = '0x1111111111111111111111111111111111111111'
 
 /** The USDC of the local chain under another name: a contract that can be queried. */
-const pool = (more: Partial<SamplePool> = {}): SamplePool => ({
+const pool = (more: Partial<SampleLiquidityPool> = {}): SampleLiquidityPool => ({
   chain: 'base',
   dex: 'uniswap',
   token: base.usdc,
@@ -26,7 +29,7 @@ const pool = (more: Partial<SamplePool> = {}): SamplePool => ({
   createdAt: Date.now() - 400 * DAY,
   ...more,
 })
-const dex = await startPoolApis(t, [])
+const dex = await startLiquidityPoolApis(t, [])
 const { call, onboard, balance } = await startStation(t, {
   RPC_URL_BASE: base.rpcUrl,
   ...dex.settings,
@@ -36,7 +39,7 @@ t.beforeEach(async () => {
   guest = await onboard()
 })
 const look = (fields: object) => call(guest, 'onchain_insight', fields)
-const plant = (...pools: SamplePool[]) => void dex.pools.splice(0, Infinity, ...pools)
+const plant = (...pools: SampleLiquidityPool[]) => void dex.pools.splice(0, Infinity, ...pools)
 const codes = (body: { readonly [name: string]: unknown }) =>
   (body['risk_signals'] as { code: string }[]).map(({ code }) => code)
 
@@ -71,7 +74,7 @@ t.test(
 )
 
 t.test('each risk has its signal', async (t) => {
-  const dangers: Record<string, SamplePool[]> = {
+  const dangers: Record<string, SampleLiquidityPool[]> = {
     LOW_LIQUIDITY: [pool({ liquidity: 49_000 }), pool({ liquidity: 500 })],
     NEW_TOKEN: [pool({ createdAt: Date.now() - 6 * DAY }), pool({ createdAt: Date.now() - DAY })],
     NO_SELLS: [pool({ sells: 0 }), pool({ sells: 0 })],

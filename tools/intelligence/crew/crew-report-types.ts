@@ -1,4 +1,4 @@
-import type { UnreadableResultPage } from './web-research.ts'
+import type { UnreadableResultPage } from './crew-web-and-social-search.ts'
 import type { WrittenCrewReportSections } from './write-report-sections.ts'
 
 /** The result of a crew. */

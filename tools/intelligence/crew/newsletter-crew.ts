@@ -1,14 +1,14 @@
 import { ServiceError } from '../../../core/errors.ts'
 import { extractRelevantStatementsFromSources } from '../../web/research/cited-answer.ts'
 import type { ResearchSource } from '../../web/research/gather-web-sources.ts'
-import type { RuleBasedTextAnalyzer } from '../../../providers/text/text-port.ts'
+import type { RuleBasedTextAnalyzer } from '../../../providers/text/text-analyzer-port.ts'
 import { crewFieldText, type CrewInput } from './crew-input.ts'
 import {
   fetchSocialSentiment,
   describeSocialSentiment,
   readResultPages,
   searchWebQueries,
-} from './web-research.ts'
+} from './crew-web-and-social-search.ts'
 import type { CrewReport } from './crew-report-types.ts'
 import type { CrewStageRunner } from './crew-stages.ts'
 import {

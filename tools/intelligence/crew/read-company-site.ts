@@ -2,7 +2,7 @@ import agentSee from '../../perception/agent-see.ts'
 import { ServiceError } from '../../../core/errors.ts'
 import { deriveToolContext, type ToolContext } from '../../define-tool.ts'
 import type { ResearchSource } from '../../web/research/gather-web-sources.ts'
-import type { UnreadableResultPage } from './web-research.ts'
+import type { UnreadableResultPage } from './crew-web-and-social-search.ts'
 
 /** Reads the pages of a company's site. */
 

@@ -1,12 +1,12 @@
 import { AGENT_STOP_ERROR_CODES } from './agent-stop-error-codes.ts'
-import { pythonPackageRequirements, pythonFrameworkWrapper } from './python-framework-wrappers.ts'
+import { pythonPackagesOfFramework, pythonFrameworkWrapper } from './python-framework-wrappers.ts'
 import type { AgentBlueprint } from './agent-blueprint.ts'
 
 /**
  * Generates `agent.py`, which executes the planned steps of a task. A JSON string is also a Python literal.
  */
 export function generatePythonAgentSource({ name, framework, baseUrl }: AgentBlueprint): string {
-  return String.raw`# ${name}: needs Python 3.10 and GAS_API_KEY in its environment${pythonPackageRequirements(framework)}.
+  return String.raw`# ${name}: needs Python 3.10 and GAS_API_KEY in its environment${pythonPackagesOfFramework(framework)}.
 """Does the task it was made for (plan.json), or another one that is given in words.
 
 A tool that acts on others (mail, messages, publications, forms, transactions) runs only after a

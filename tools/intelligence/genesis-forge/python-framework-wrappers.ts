@@ -1,7 +1,7 @@
 import type { AgentFramework } from './agent-blueprint.ts'
 
 /** Returns the Python packages that a framework needs. */
-export const pythonPackageRequirements = (framework: AgentFramework): string =>
+export const pythonPackagesOfFramework = (framework: AgentFramework): string =>
   PACKAGES[framework] ?? ''
 
 /** Returns code that wraps the tools and their schemas for a framework; each call goes through `use`. */

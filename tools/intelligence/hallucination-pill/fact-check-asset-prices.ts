@@ -1,5 +1,5 @@
 import type { PriceService } from '../../../providers/prices/price-service.ts'
-import { SYMBOL_LISTINGS } from '../../../providers/prices/price-source-ids-by-symbol.ts'
+import { PRICE_SOURCE_IDS_BY_SYMBOL } from '../../../providers/prices/price-source-ids-by-symbol.ts'
 import { fetchUsdPrices } from '../../../providers/prices/usd-prices.ts'
 import {
   exactFinding,
@@ -35,10 +35,12 @@ const DOLLARS =
 const TOLERANCE = { is: 0.02, about: 0.1 }
 
 const NAMES: ReadonlyMap<string, string> = new Map([
-  ...[...SYMBOL_LISTINGS].map(
+  ...[...PRICE_SOURCE_IDS_BY_SYMBOL].map(
     ([symbol, { coingecko }]) => [normalizeName(coingecko), symbol] as const,
   ),
-  ...[...SYMBOL_LISTINGS.keys()].map((symbol) => [symbol.toLowerCase(), symbol] as const),
+  ...[...PRICE_SOURCE_IDS_BY_SYMBOL.keys()].map(
+    (symbol) => [symbol.toLowerCase(), symbol] as const,
+  ),
   ['ether', 'ETH'],
   ['ripple', 'XRP'],
   ['tether', 'USDT'],

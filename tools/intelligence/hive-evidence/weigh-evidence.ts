@@ -1,5 +1,5 @@
 import { DAY } from '../../../core/clock.ts'
-import type { Stance, RuleBasedTextAnalyzer } from '../../../providers/text/text-port.ts'
+import type { Stance, RuleBasedTextAnalyzer } from '../../../providers/text/text-analyzer-port.ts'
 import type { HiveEntryWithAuthorReputation } from './hive-evidence-search-port.ts'
 
 /** An entry about a thesis, and its stance. */
@@ -14,7 +14,7 @@ export interface WeighedEvidence {
   readonly weight: number
 }
 
-export interface EvidenceConsensus {
+export interface HiveStanceConsensus {
   readonly consensus: 'agree' | 'disagree' | 'uncertain'
   /** -1 to 1. */
   readonly score: number
@@ -68,7 +68,7 @@ function toWeighedEvidence(
 export const stanceLabelOf = (stance: number) =>
   stance > STANCE_THRESHOLD ? 'agree' : stance < -STANCE_THRESHOLD ? 'disagree' : 'neutral'
 
-export const hasConsensusQuorum = ({ sided }: Pick<EvidenceConsensus, 'sided'>): boolean =>
+export const hasConsensusQuorum = ({ sided }: Pick<HiveStanceConsensus, 'sided'>): boolean =>
   sided >= MIN_SIDED_AUTHORS
 
 /** Returns whether several authors write about it, whether or not they take sides. */
@@ -80,7 +80,7 @@ export const hasSeveralAuthors = (witnesses: readonly WeighedEvidence[]): boolea
  * grows with the number of votes of similar weight, so one heavy vote among many light ones counts as one.
  * With fewer than two votes that take a side the result is uncertain, with confidence 0.
  */
-export function computeStanceConsensus(witnesses: readonly WeighedEvidence[]): EvidenceConsensus {
+export function computeStanceConsensus(witnesses: readonly WeighedEvidence[]): HiveStanceConsensus {
   const authors = averageStancePerAuthor(witnesses)
   const total = authors.reduce((sum, { weight }) => sum + weight, 0)
   const squares = authors.reduce((sum, { weight }) => sum + weight ** 2, 0)

@@ -1,5 +1,5 @@
 import { READABLE_CHAIN_NAMES } from '../../../providers/chain-data/chain-data-port.ts'
-import { SYMBOL_LISTINGS } from '../../../providers/prices/price-source-ids-by-symbol.ts'
+import { PRICE_SOURCE_IDS_BY_SYMBOL } from '../../../providers/prices/price-source-ids-by-symbol.ts'
 import { findRequestedCrew, type CrewNamedInGoal } from './crew-request-for-goal.ts'
 
 /** What a goal names, in its own words. */
@@ -108,13 +108,13 @@ export function findTokenSymbols(text: string): string[] {
     const symbol = word.toUpperCase()
     const capital = word === symbol && symbol.length > 1
     const small = word === word.toLowerCase() && symbol.length > 2 && !AMBIGUOUS.has(symbol)
-    if (SYMBOL_LISTINGS.has(symbol) && (capital || small)) add(symbol, index)
+    if (PRICE_SOURCE_IDS_BY_SYMBOL.has(symbol) && (capital || small)) add(symbol, index)
   }
   for (const { 1: dollar, 2: before, 3: after, index } of text.matchAll(UNKNOWN)) {
     const symbol = (dollar ?? before ?? after ?? '').toUpperCase()
     if (!NO_TOKENS.has(symbol)) add(symbol, index)
   }
-  for (const [symbol, { coingecko }] of SYMBOL_LISTINGS) {
+  for (const [symbol, { coingecko }] of PRICE_SOURCE_IDS_BY_SYMBOL) {
     const name = new RegExp(`\\b${coingecko.replaceAll('-', '[- ]')}\\b`, 'i').exec(text)
     if (name === null || found.has(symbol)) continue
     const plain = ['BTC', 'ETH', 'SOL'].includes(symbol)

@@ -8,7 +8,7 @@ import {
   type CrewNamedInGoal,
 } from './crew-request-for-goal.ts'
 import { parseGoal, type ParsedGoal } from './parse-goal.ts'
-import { STEP_INPUT_BUILDERS, listOpenFields } from './planned-step-inputs.ts'
+import { STEP_INPUT_BUILDERS, listPlaceholderFields } from './planned-step-inputs.ts'
 import { GOAL_TOOL_PATTERNS, type GoalToolPattern } from './goal-tool-patterns.ts'
 import type { PlannedStep } from './planner-port.ts'
 
@@ -94,7 +94,7 @@ export function fillPlannedStepInputs(
       price_usdc: tool?.price_usdc ?? routePrice(one.by, goal),
       endpoint: `${baseUrl}${tool === undefined ? one.by : '/api/refuel'}`,
       example,
-      fill_in: example === null ? [] : listOpenFields(example),
+      fill_in: example === null ? [] : listPlaceholderFields(example),
     }
   })
 }

@@ -114,7 +114,7 @@ export const STEP_INPUT_BUILDERS: Readonly<Record<string, StepInputBuilder>> = {
 }
 
 /** Returns the names of the open fields. */
-export const listOpenFields = (example: Fields): string[] =>
+export const listPlaceholderFields = (example: Fields): string[] =>
   Object.entries(example).flatMap(([name, value]) =>
     /<[^>]+>/.test(JSON.stringify(value)) ? [name] : [],
   )

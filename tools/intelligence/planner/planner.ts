@@ -1,7 +1,7 @@
 import type MiniSearch from 'minisearch'
 import type { CatalogueEntry } from '../../tool-ports.ts'
 import { parseGoal, type ParsedGoal } from './parse-goal.ts'
-import { TASK_INTENTS } from './task-intents.ts'
+import { TASK_INTENTS } from './tool-steps-by-goal-wording.ts'
 import type { PlannedStep, TaskPlanner } from './planner-port.ts'
 import {
   selectPlanStepsForGoal,

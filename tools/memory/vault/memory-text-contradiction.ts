@@ -1,4 +1,4 @@
-import type { RuleBasedTextAnalyzer } from '../../../providers/text/text-port.ts'
+import type { RuleBasedTextAnalyzer } from '../../../providers/text/text-analyzer-port.ts'
 
 /** Finds contradictions between two texts. */
 

@@ -138,7 +138,7 @@ export function findFormIndex({ forms }: FormsAndLinks, name: string): number {
 }
 
 /** Returns the index of an option by text or value, or -1. */
-export function findOptionIndex({ options }: FormControl, name: string): number {
+export function findSelectOptionIndex({ options }: FormControl, name: string): number {
   const wanted = normalizeLabel(name)
   const by = (test: (option: FormControl['options'][number]) => boolean) =>
     options.findIndex((option) => !option.disabled && test(option))

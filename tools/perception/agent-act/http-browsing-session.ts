@@ -12,7 +12,7 @@ import {
   findClickable,
   findControls,
   findFormIndex,
-  findOptionIndex,
+  findSelectOptionIndex,
   type ControlLocation,
 } from './find-page-control.ts'
 import {
@@ -130,7 +130,7 @@ export function createHttpBrowsingSession(deps: HttpBrowsingSessionDeps): Browse
     },
     async select(name, option) {
       const { place, state } = find(['choice'], name, 'selection')
-      const at = findOptionIndex(state.control, option)
+      const at = findSelectOptionIndex(state.control, option)
       if (at < 0) throw stepFailed(`it has no option "${option}"`)
       state.chosen = state.control.multiple ? [...new Set([...state.chosen, at])] : [at]
       written = place

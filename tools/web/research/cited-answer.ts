@@ -1,6 +1,6 @@
 import type { ToolContext } from '../../define-tool.ts'
 import { tryLlmCompletion } from '../../optional-llm.ts'
-import type { RuleBasedTextAnalyzer } from '../../../providers/text/text-port.ts'
+import type { RuleBasedTextAnalyzer } from '../../../providers/text/text-analyzer-port.ts'
 import type { ResearchSource } from './gather-web-sources.ts'
 
 /** A statement and its sources. */

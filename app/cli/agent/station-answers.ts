@@ -1,9 +1,0 @@
-/** Reads the answers of a station. */
-
-type Row = Readonly<Record<string, unknown>>
-
-/** The rows of a list: the member of that name. */
-export function rowsOf(answer: Row, name: string): Row[] {
-  const rows = answer[name]
-  return Array.isArray(rows) ? (rows as Row[]) : []
-}

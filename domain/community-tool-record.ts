@@ -1,0 +1,124 @@
+import { asMicros, type Micros } from '../core/money.ts'
+
+/** Tools that agents sell to others: their record, their address and their share of the price. */
+
+/** The states of a community tool. Others can call one on probation or listed. */
+export const COMMUNITY_TOOL_STATES = [
+  'pending',
+  'probation',
+  'listed',
+  'suspended',
+  'retired',
+] as const
+export type CommunityToolState = (typeof COMMUNITY_TOOL_STATES)[number]
+
+/** The builder's request for the mark `verified`, and what the operator said. */
+export type CommunityToolReview = 'none' | 'asked' | 'verified' | 'refused'
+
+/** Calls that count for the quality of a tool, since a time. */
+export interface MeasuredToolQuality {
+  readonly since: number
+  readonly calls: number
+  readonly successes: number
+  /** Different agents and wallets that paid. */
+  readonly payers: number
+}
+
+/** What measured calls decide. */
+export const COMMUNITY_TOOL_QUALITY = {
+  /** A tool on probation is listed after so many calls of so many payers. */
+  listedAfterCalls: 10,
+  listedAfterPayers: 3,
+  listedAbovePercent: 90,
+  /** From so many calls on a tool is suspended below this rate. */
+  judgedAfterCalls: 50,
+  suspendedBelowPercent: 50,
+} as const
+
+/** A field of the input that becomes a part of a REST request. */
+export interface RestParameter {
+  readonly field: string
+  readonly name: string
+  readonly in: 'path' | 'query' | 'header'
+  /** Lists are repeated parameters, or one with commas. */
+  readonly isExploded: boolean
+}
+
+/** How calls reach the builder; a new kind of address is a new member. */
+export type CommunityToolEndpoint =
+  | {
+      /** The input is posted as JSON; the answer is a JSON object. */
+      readonly kind: 'http-json'
+      readonly url: string
+    }
+  | {
+      /** One operation of a REST service. */
+      readonly kind: 'rest-operation'
+      /** The address that paths are appended to. */
+      readonly url: string
+      readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+      /** As in OpenAPI: `/pets/{petId}`. */
+      readonly path: string
+      readonly parameters: readonly RestParameter[]
+      /** Whether the field `body` is sent as JSON. */
+      readonly hasBody: boolean
+    }
+  | {
+      /** One tool of an MCP server. */
+      readonly kind: 'mcp-tool'
+      readonly url: string
+      readonly tool: string
+    }
+
+/** What the builder says of the tool. */
+export interface CommunityToolDefinition {
+  readonly name: string
+  readonly description: string
+  readonly category: string
+  /** JSON Schema 2020-12, as the builder gave it. */
+  readonly inputSchema: Readonly<Record<string, unknown>>
+  readonly outputSchema: Readonly<Record<string, unknown>>
+  /** An input that works, for the catalogue and for the station's own checks; null without one. */
+  readonly example: Readonly<Record<string, unknown>> | null
+  readonly forward: CommunityToolEndpoint
+}
+
+/** A community tool, as the catalogue and the call path read it. */
+export interface CommunityToolRecord {
+  readonly toolId: string
+  readonly slug: string
+  readonly builderId: string
+  /** The name of the builder's agent when the tool was registered. */
+  readonly builderName: string
+  /** Whether public places name the builder. */
+  readonly isBuilderPublic: boolean
+  /** Pseudonym of the address that registered it: calls from there do not count for its quality. */
+  readonly builderVisitor: string
+  readonly state: CommunityToolState
+  readonly definition: CommunityToolDefinition
+  readonly price: Micros
+  readonly nextPrice: { readonly price: Micros; readonly from: number } | null
+  readonly acceptsPromo: boolean
+  readonly review: CommunityToolReview
+  readonly reviewReason: string | null
+  readonly secretNumber: number
+  readonly measuredFrom: number
+  readonly registeredAt: number
+  /** Of its newest change; sorts by time. */
+  readonly changeId: string
+}
+
+/** The aggregate of a tool. The prefix keeps slugs apart from other ids. */
+export const communityToolAggregateId = (slug: string): string => `tool:${slug}`
+
+const BUILDER_SHARE_PERCENT = 60n
+/** The builder's part of a price; 18 % go to the treasury, the rest to the station. */
+export const builderShareOf = (price: Micros): Micros =>
+  asMicros((price * BUILDER_SHARE_PERCENT) / 100n)
+
+/** Whether others can call a tool in this state. */
+export const isCallableState = (state: CommunityToolState): boolean =>
+  state === 'probation' || state === 'listed'
+
+/** Nodes tell each other the slug of a tool that has changed. */
+export const COMMUNITY_TOOLS_TOPIC = 'community_tools'

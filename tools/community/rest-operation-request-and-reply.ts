@@ -1,0 +1,120 @@
+import { invalidInputError, ServiceError } from '../../core/errors.ts'
+import type { CommunityToolEndpoint, RestParameter } from '../../domain/community-tool-record.ts'
+import type { SingleHopReply } from '../../providers/egress/egress-client-port.ts'
+import { isForbiddenRequestHeader } from '../import/forbidden-request-headers.ts'
+
+/** Builds the request of a REST operation from an input, and the output from its answer. */
+
+type RestOperation = Extract<CommunityToolEndpoint, { kind: 'rest-operation' }>
+type Input = Readonly<Record<string, unknown>>
+
+export interface RestRequest {
+  readonly url: string
+  readonly method: RestOperation['method']
+  readonly headers: Readonly<Record<string, string>>
+  readonly body?: string
+}
+
+const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
+/** Of a parsed URL; dots alone would leave the path. */
+const DOT_SEGMENT = /^(?:\.|%2e){1,2}$/i
+/** The input was wrong in the eyes of the server. */
+const CALLER_FAULTS = new Set([400, 404, 409, 410, 412, 422])
+
+/** The request, or the refusal of an input that cannot be a part of one. */
+export function toRestRequestOrRefusal(
+  forward: RestOperation,
+  input: Input,
+): RestRequest | SingleHopReply {
+  try {
+    return buildRestRequest(forward, input)
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error
+    return createJsonReply(forward, 422, 'application/problem+json', { detail: error.message })
+  }
+}
+
+/** Throws `invalid_input` for values that cannot be a part of the request. */
+function buildRestRequest(forward: RestOperation, input: Input): RestRequest {
+  const base = new URL(forward.url)
+  const url = new URL(base.origin)
+  url.pathname = `${base.pathname.replace(/\/+$/, '')}${fillPath(forward, input)}`
+  const headers: Record<string, string> = { accept: 'application/json' }
+  for (const parameter of forward.parameters) {
+    const value = input[parameter.field]
+    if (value === undefined || value === null || parameter.in === 'path') continue
+    if (parameter.in === 'query') appendQuery(url.searchParams, parameter, value)
+    else if (!isForbiddenRequestHeader(parameter.name))
+      headers[parameter.name.toLowerCase()] = toHeaderValue(parameter, value)
+  }
+  if (!forward.hasBody || input['body'] === undefined)
+    return { url: url.href, method: forward.method, headers }
+  headers['content-type'] = 'application/json'
+  return { url: url.href, method: forward.method, headers, body: JSON.stringify(input['body']) }
+}
+
+/** Each value is one encoded segment, or a part of one. */
+function fillPath({ path, parameters }: RestOperation, input: Input): string {
+  const filled = path.replace(/\{([^{}]+)\}/g, (_, name: string) => {
+    const parameter = parameters.find((one) => one.in === 'path' && one.name === name)
+    const value = parameter === undefined ? undefined : input[parameter.field]
+    const text = value === undefined || value === null ? '' : toText(value)
+    if (text === '') throw invalidInputError(`/${parameter?.field ?? name}`, 'must not be empty')
+    return encodeURIComponent(text)
+  })
+  if (filled.split('/').some((segment) => DOT_SEGMENT.test(segment)))
+    throw invalidInputError('', 'has a path value of dots only')
+  return filled
+}
+
+function appendQuery(query: URLSearchParams, { name, isExploded }: RestParameter, value: unknown) {
+  if (!Array.isArray(value)) query.append(name, toText(value))
+  else if (isExploded) for (const one of value) query.append(name, toText(one))
+  else query.append(name, value.map(toText).join(','))
+}
+
+function toHeaderValue({ field }: RestParameter, value: unknown): string {
+  const text = Array.isArray(value) ? value.map(toText).join(',') : toText(value)
+  if (HEADER_VALUE.test(text) && text.length <= 4_096) return text
+  throw invalidInputError(`/${field}`, 'is not a header value')
+}
+
+const toText = (value: unknown): string =>
+  typeof value === 'string' ? value : JSON.stringify(value)
+
+/** Returns the answer as a builder of JSON would give it: `{status, data}`, or the refusal of an input. */
+export function toRestAnswer(reply: SingleHopReply): SingleHopReply {
+  const { status, headers, body } = reply
+  const data = readData(headers['content-type'] ?? '', body)
+  if (status >= 200 && status <= 299)
+    return createJsonReply(reply, 200, 'application/json', { status, data })
+  if (!CALLER_FAULTS.has(status)) return reply
+  const words = typeof data === 'string' ? data : JSON.stringify(data)
+  const detail = `it answers ${status} ${words}`.trim()
+  return createJsonReply(reply, 422, 'application/problem+json', { detail })
+}
+
+/** An answer of our own, in the form of one of a builder. */
+export const createJsonReply = (
+  reply: Pick<SingleHopReply, 'url'>,
+  status: number,
+  type: string,
+  value: unknown,
+): SingleHopReply => ({
+  url: reply.url,
+  status,
+  headers: { 'content-type': type },
+  cookies: [],
+  body: Buffer.from(JSON.stringify(value)),
+})
+
+function readData(type: string, body: Buffer): unknown {
+  const text = body.toString('utf8')
+  if (text === '') return null
+  if (!/\bjson\b/i.test(type)) return text
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
