@@ -55,7 +55,7 @@ export const LIMITS = {
   /** How long a repeated key waits for the first request before a 409. */
   idempotencyWaitMs: 1_000,
   /** Longest wait of a command while the database does not answer. */
-  commitTimeoutMs: 1_500,
+  commitTimeoutMs: 4_000,
   /** Longest wait of a command that loses its aggregate to other nodes. */
   contendedTimeoutMs: 10_000,
   /** A commit of this age counts as interrupted; its outcome is looked up. */

@@ -5,7 +5,7 @@ import type { DatabaseTransaction } from '../persistence/idempotency/idempotent-
 import type {
   WebhookEventTarget,
   OutboxEvent,
-  EventRoutingStore,
+  OutboxEventRouterStore,
   BackpackPager,
 } from '../persistence/webhooks/outbox-event-routing-store.ts'
 import { createPollingLoop, createFailureTransitionLog, type PollingLoop } from './polling-loop.ts'
@@ -41,7 +41,7 @@ export interface OwnerAlertEventSink {
 }
 
 export interface OutboxEventRouterDeps {
-  readonly store: EventRoutingStore
+  readonly store: OutboxEventRouterStore
   readonly owners: OwnerAlertEventSink
   /** Stores events that cannot be routed. */
   readonly letters: Pick<DeadLetterStore, 'put'>
@@ -215,7 +215,7 @@ const isSubscribedTo = (events: readonly string[], type: string): boolean =>
 
 /** Events for pagers, with the current pager of each Backpack. */
 async function readPagerEvents(
-  store: EventRoutingStore,
+  store: OutboxEventRouterStore,
   tx: DatabaseTransaction,
   events: readonly OutboxEvent[],
 ): Promise<OutboxEventWithPager[]> {
@@ -240,7 +240,7 @@ async function readPagerEvents(
 
 /** The webhook of each Backpack whose pager has a URL. */
 async function readPagerWebhooks(
-  store: EventRoutingStore,
+  store: OutboxEventRouterStore,
   tx: DatabaseTransaction,
   paged: readonly OutboxEventWithPager[],
   at: Date,

@@ -1,5 +1,5 @@
 import { LIMITS } from '../../core/limits.ts'
-import { describedInputOf } from '../../tools/described-tool-input.ts'
+import { describedInputOf } from '../../tools/default-tool-field-descriptions.ts'
 import type { Tool } from '../../tools/define-tool.ts'
 import { jsonContent, schemaComponentRef, toComponentName } from './openapi-document-types.ts'
 import type { JsonSchema, MediaType } from './openapi-document-types.ts'

@@ -2,7 +2,7 @@ import { Type, type Static } from 'typebox'
 import type { BackpackView } from '../../actors/commands/backpacks-commands.ts'
 import {
   BACKPACK_PERMISSIONS,
-  SPENDING_PERMISSIONS,
+  EXPLICIT_BACKPACK_SPENDING_PERMISSIONS,
 } from '../../domain/backpack-spending-permissions.ts'
 import { invalidInputError, type ServiceError } from '../../core/errors.ts'
 import { fromUsdc, type Micros } from '../../core/money.ts'
@@ -34,7 +34,7 @@ export const FuseLimitsSchema = Type.Object(
   },
 )
 /** Description of a tool list. */
-export const BACKPACK_TOOL_LIST_DESCRIPTION = `Tools by their slugs, and what else may cost: ${BACKPACK_PERMISSIONS.join(', ')}. Null: every tool; ${SPENDING_PERMISSIONS.join(', ')} have to be named, and packs count as \`purchase\`.`
+export const BACKPACK_TOOL_LIST_DESCRIPTION = `Tools by their slugs, and what else may cost: ${BACKPACK_PERMISSIONS.join(', ')}. Null: every tool; ${EXPLICIT_BACKPACK_SPENDING_PERMISSIONS.join(', ')} have to be named, and packs count as \`purchase\`.`
 
 /** The tool list in a request. */
 export const BackpackToolListSchema = Nullable(

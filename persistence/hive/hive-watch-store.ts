@@ -26,7 +26,7 @@ export interface HiveWatchMatch {
   readonly readToday: boolean
 }
 
-export interface AgentHiveWatchMatchesQuery {
+export interface ReadHiveWatchMatchesInput {
   readonly agentId: string
   readonly watchId: string | null
   readonly after: bigint
@@ -75,7 +75,7 @@ export function createHiveWatchStore(sql: Sql) {
       after,
       limit,
       day,
-    }: AgentHiveWatchMatchesQuery): Promise<HiveWatchMatch[]> {
+    }: ReadHiveWatchMatchesInput): Promise<HiveWatchMatch[]> {
       return sql<HiveWatchMatch[]>`
         with found as (
           select distinct on (m.id) m.id, m.at, m.entry_id, w.watch_id

@@ -6,7 +6,7 @@ import type { Sql } from '../start-postgres-and-redis.ts'
 import { expandSearchTerms } from '../hive/expand-search-terms-with-synonyms.ts'
 import { createThesaurusLoader } from '../hive/search-thesaurus.ts'
 import { createVaultShareAndPromotionStore } from './vault-share-promotion-and-pack-store.ts'
-import { createConsolidationCandidatesReader } from './vault-consolidation-candidates.ts'
+import { createConsolidationCandidatesReader } from './read-oldest-and-newest-memories.ts'
 import { toVaultMemory, liveMemoriesSql, type VaultMemoryRow } from './vault-memory-row.ts'
 import { createVaultStats } from './vault-stats.ts'
 

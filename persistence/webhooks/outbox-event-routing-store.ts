@@ -225,7 +225,7 @@ export function createEventRoutingStore(sql: Sql, key: EncryptionKeys) {
     },
   }
 }
-export type EventRoutingStore = ReturnType<typeof createEventRoutingStore>
+export type OutboxEventRouterStore = ReturnType<typeof createEventRoutingStore>
 
 /** Requeuer of dead letters of kind `fact`: routes the event again. */
 export const requeueOutboxEvent: DeadLetterRequeuer = async (tx, { payload }) => {

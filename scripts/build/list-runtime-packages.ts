@@ -19,7 +19,7 @@ const SELF_CONTAINED: Readonly<Record<string, string>> = {
   'openapi-explorer': 'browsers load its bundle; the packages that it was built from are in it',
 }
 
-export const isSelfContainedPackage = (name: string): boolean => Object.hasOwn(SELF_CONTAINED, name)
+export const isServedAsBundle = (name: string): boolean => Object.hasOwn(SELF_CONTAINED, name)
 
 export const isOmittedPackage = (name: string): boolean => Object.hasOwn(OMITTED, name)
 
@@ -39,7 +39,7 @@ export function listRuntimePackages(root: string): string[] {
       if (needed === null || found.has(needed)) continue
       if (!existsSync(join(root, needed))) throw new Error(`${needed} is not installed`)
       found.add(needed)
-      if (!isSelfContainedPackage(name)) waiting.push(needed)
+      if (!isServedAsBundle(name)) waiting.push(needed)
     }
   return [...found].sort()
 }

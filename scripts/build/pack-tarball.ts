@@ -12,11 +12,7 @@ import { basename, join, sep } from 'node:path'
 import { build } from 'esbuild'
 import { REPOSITORY_ROOT } from '../repository-root.ts'
 import { esbuildOptions, externalImportsPlugin, listTypeScriptSources } from './esbuild-options.ts'
-import {
-  isOmittedPackage,
-  isSelfContainedPackage,
-  listRuntimePackages,
-} from './list-runtime-packages.ts'
+import { isOmittedPackage, isServedAsBundle, listRuntimePackages } from './list-runtime-packages.ts'
 
 /**
  * Makes the tarball of the package (decision 211): the service, and bundled with it the packages
@@ -91,7 +87,7 @@ function bundlePackage(path: string, stage: string): void {
   const { name, version, ...rest } = readManifest(source)
   const { devDependencies, optionalDependencies, scripts, ...kept } = rest
   void [devDependencies, optionalDependencies, scripts]
-  const needed = isSelfContainedPackage(name) ? {} : (kept.dependencies ?? {})
+  const needed = isServedAsBundle(name) ? {} : (kept.dependencies ?? {})
   const dependencies = Object.entries(needed).filter(([one]) => !isOmittedPackage(one))
   writeJson(join(stage, path, 'package.json'), {
     name,

@@ -14,7 +14,7 @@ import { runColdEmailCrew } from './crew/cold-email-crew.ts'
 import { runCompetitorAnalysisCrew } from './crew/competitor-analysis-crew.ts'
 import {
   runCrewPlannedFromGoal,
-  assertCustomCrewPlannable,
+  assertToolOrLlmForCrewGoal,
 } from './crew/crew-planned-from-free-text-goal.ts'
 import { CREW_KINDS, CREW_FIELDS, CREW_DEFINITIONS } from './crew/crew-definitions.ts'
 import { runNewsletterCrew } from './crew/newsletter-crew.ts'
@@ -121,7 +121,7 @@ export default defineTool({
     const input = given as CrewInput
     assertCrewFields(input)
     const kind = crewKindOf(input)
-    if (kind === 'custom') await assertCustomCrewPlannable(crewFieldText(input, 'goal'), asking)
+    if (kind === 'custom') await assertToolOrLlmForCrewGoal(crewFieldText(input, 'goal'), asking)
     if (kind === 'competitor') {
       const url = toSiteUrl(crewFieldText(input, 'domain'))
       if (!URL.canParse(url))

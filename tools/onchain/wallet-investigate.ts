@@ -18,7 +18,10 @@ import {
 import { chainReadToolAvailability } from '../tool-availability.ts'
 import { defineTool } from '../define-tool.ts'
 import { fetchUsdPrices } from '../../providers/prices/usd-prices.ts'
-import { readWalletSnapshot, type WalletSnapshot } from './wallet-investigate/read-wallet.ts'
+import {
+  readWalletSnapshot,
+  type WalletSnapshot,
+} from './wallet-investigate/read-onchain-wallet-snapshot.ts'
 
 /** The tool `wallet-investigate`: balances and activity of a wallet on several chains. */
 

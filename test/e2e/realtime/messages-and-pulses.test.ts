@@ -10,7 +10,10 @@ import {
 import { startWebhookReceivers } from '../../support/webhooks/test-webhook-receivers.ts'
 import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
 import { createTestClock } from '../../support/actors/test-actor-node.ts'
-import { assertRejected, UNKNOWN_ID } from '../../support/write-routes/write-route-cases.ts'
+import {
+  assertProblemNamesCause,
+  UNKNOWN_ID,
+} from '../../support/write-routes/write-route-cases.ts'
 
 interface Shown {
   readonly message_id: string
@@ -127,7 +130,7 @@ t.test('messages and pulses', async (t) => {
       ['NUL', { to: bob.id, message: 'a\0b' }, '/message'],
     ]
     for (const [wanted, json, pointer] of bad)
-      assertRejected(t as never, await write(ann, json), wanted, pointer)
+      assertProblemNamesCause(t as never, await write(ann, json), wanted, pointer)
     t.equal(
       (await main.ask('POST', '/api/messages', { json: { to: bob.id, message: 'x' } })).status,
       401,
@@ -208,7 +211,7 @@ t.test('messages and pulses', async (t) => {
     t.strictSame(await live(), [])
     t.match(await mine(ann), { pulse: null })
     for (const spoilt of [{ confidence: 1.01 }, { idle_cycles: -1 }, { goal_vector: '' }])
-      assertRejected(
+      assertProblemNamesCause(
         t as never,
         await pulse({ ...said, ...spoilt }),
         'a bad pulse',

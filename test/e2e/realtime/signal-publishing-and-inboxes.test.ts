@@ -6,7 +6,7 @@ import {
   type TestAgent,
 } from '../../support/station/start-test-station.ts'
 import { createTestClock } from '../../support/actors/test-actor-node.ts'
-import { assertRejected } from '../../support/write-routes/write-route-cases.ts'
+import { assertProblemNamesCause } from '../../support/write-routes/write-route-cases.ts'
 
 const DAY_MS = 86_400_000
 type Listed = { id: string; channel: string; payload: unknown }[]
@@ -45,7 +45,12 @@ t.test('signals', async (t) => {
 
   t.test('the specified event types are accepted, others are rejected', async (t) => {
     for (const type of SIGNAL_TYPES) t.equal((await publish(her, { type })).status, 200, type)
-    assertRejected(t as never, await publish(her, { type: 'shout' }), 'an unknown type', '/type')
+    assertProblemNamesCause(
+      t as never,
+      await publish(her, { type: 'shout' }),
+      'an unknown type',
+      '/type',
+    )
   })
 
   t.test('the same Idempotency-Key publishes once, even long after expiry', async (t) => {
@@ -109,7 +114,7 @@ t.test('signals', async (t) => {
       ['a second too long', { ttl_seconds: 7 * 86_400 + 1 }, '/ttl_seconds'],
     ]
     for (const [wanted, fields, pointer] of bad)
-      assertRejected(t as never, await publish(her, fields), wanted, pointer)
+      assertProblemNamesCause(t as never, await publish(her, fields), wanted, pointer)
     t.equal((await publish(null)).status, 401)
     const unknown = 'agent:018f6f7a-0000-7000-8000-000000000000'
     t.match(await publish(her, { channel: unknown }), { status: 404 })

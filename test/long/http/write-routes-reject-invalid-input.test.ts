@@ -9,7 +9,7 @@ import {
 import {
   writeRouteCases,
   countRowsWrittenByRequests,
-  assertRejected,
+  assertProblemNamesCause,
 } from '../../support/write-routes/write-route-cases.ts'
 import { type RequestFields } from '../../support/write-routes/write-route-case-shape.ts'
 
@@ -105,7 +105,7 @@ t.test('every write route rejects invalid input', async (t) => {
               if (name.endsWith('quote') && spoilt === 'tool' && typeof value === 'string') continue
               const wanted = `${spoilt} = ${JSON.stringify(value)?.slice(0, 40)}`
               const answer = await ask({ json: { ...body, [spoilt]: value } })
-              assertRejected(t, answer, wanted, answer.status === 404 ? undefined : spoilt)
+              assertProblemNamesCause(t, answer, wanted, answer.status === 404 ? undefined : spoilt)
             }
           }
         }
@@ -134,17 +134,17 @@ t.test('every write route rejects invalid input', async (t) => {
           (field) => field in body && !optional.includes(field),
         )) {
           const { [missing]: _gone, ...rest } = body
-          assertRejected(t, await ask({ json: rest }), `without ${missing}`, missing)
+          assertProblemNamesCause(t, await ask({ json: rest }), `without ${missing}`, missing)
         }
         if (name !== 'POST /api/agent/plan') {
           const answer = await ask({ json: { ...body, surprise: 1 } })
-          assertRejected(t, answer, 'an unknown field', 'surprise')
+          assertProblemNamesCause(t, answer, 'an unknown field', 'surprise')
         }
-        for (const [what, raw] of RAW) assertRejected(t, await ask({ raw }), what)
+        for (const [what, raw] of RAW) assertProblemNamesCause(t, await ask({ raw }), what)
         for (const type of TYPES) {
           const answer = await ask({ raw: JSON.stringify(body), headers: { 'content-type': type } })
           t.equal(answer.status, 415, type)
-          assertRejected(t, answer, type)
+          assertProblemNamesCause(t, answer, type)
         }
       }
       for (const key of anonymousAllowed
@@ -155,7 +155,7 @@ t.test('every write route rejects invalid input', async (t) => {
           ...(body === undefined ? {} : { json: body }),
         })
         t.match(answer, { status: 401, headers: { 'www-authenticate': 'Bearer' } })
-        assertRejected(t, answer, `the key ${key?.slice(0, 10)}`)
+        assertProblemNamesCause(t, answer, `the key ${key?.slice(0, 10)}`)
       }
       if (!path.includes('onboard') && !path.includes('register') && !notRepeatable) {
         const headers = { authorization: 'Bearer other' }
@@ -170,7 +170,12 @@ t.test('every write route rejects invalid input', async (t) => {
           headers: { 'idempotency-key': key },
         })
         if (!name.endsWith('quote') && !notRepeatable)
-          assertRejected(t, answer, `the Idempotency-Key "${key.slice(0, 9)}"`, 'idempotency-key')
+          assertProblemNamesCause(
+            t,
+            answer,
+            `the Idempotency-Key "${key.slice(0, 9)}"`,
+            'idempotency-key',
+          )
       }
       if (!name.endsWith('quote'))
         t.strictSame(await countRowsWrittenByRequests(main), before, 'nothing was moved')
@@ -268,11 +273,11 @@ t.test('a call names its invalid input', async (t) => {
         { status, body: { code } },
         `${what} at ${path}: ${answer.text.slice(0, 200)}`,
       )
-      assertRejected(t, answer, what)
+      assertProblemNamesCause(t, answer, what)
     }
     const batch = await main.ask('POST', '/api/pipeline', { key: her.key, json: { calls: [json] } })
     if (what.startsWith('params')) t.match(batch, { status: 400 })
-    else if (what.startsWith('dry_run')) assertRejected(t, batch, what, '/calls/0/dry_run')
+    else if (what.startsWith('dry_run')) assertProblemNamesCause(t, batch, what, '/calls/0/dry_run')
     else {
       const results = [{ ok: false, cost_usdc: 0, error: { status, code } }]
       t.match(batch, { status: 200, body: { ok: false, total_cost_usdc: 0, results } }, what)
@@ -289,7 +294,7 @@ t.test('a call names its invalid input', async (t) => {
     t.match(answer, { status: 400, body: { errors: [{ pointer: `/headers/${header}` }] } })
   }
   for (const calls of [[], Array.from({ length: 11 }, () => PAID_CALL_BODY), [{}], [{ tool: 5 }]]) {
-    assertRejected(
+    assertProblemNamesCause(
       t,
       await main.ask('POST', '/api/pipeline', { key: her.key, json: { calls } }),
       'calls',

@@ -5,7 +5,7 @@ import { createPageParserPool } from '../../../providers/pages/page-parser-pool.
 import { awaitRejectionDetails } from '../../support/tools/test-tool-context.ts'
 import {
   repeatToSize,
-  HOSTILE_HTML_PAGES,
+  SLOW_TO_PARSE_HTML_PAGES,
   BYTES_PER_MIB,
   SUPERLINEAR_HTML_PAGES,
 } from '../../support/tools/html-and-price-text-samples.ts'
@@ -23,7 +23,7 @@ const read = (html: string) => pages.read(source(html), quiet)
 const formsOf = (html: string) => pages.forms(source(html), quiet)
 
 t.test('hostile pages are parsed or rejected in time', async (t) => {
-  for (const [name, html] of Object.entries(HOSTILE_HTML_PAGES)) {
+  for (const [name, html] of Object.entries(SLOW_TO_PARSE_HTML_PAGES)) {
     const { code } = await awaitRejectionDetails(read(html))
     t.match(code, /^not refused$|^upstream_error$/, name)
   }

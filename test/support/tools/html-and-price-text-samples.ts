@@ -136,7 +136,7 @@ export const repeatToSize = (part: string, size = BYTES_PER_MIB / 2) =>
   part.repeat(Math.floor(size / part.length))
 
 /** Pages built to be slow. */
-export const HOSTILE_HTML_PAGES: Readonly<Record<string, string>> = {
+export const SLOW_TO_PARSE_HTML_PAGES: Readonly<Record<string, string>> = {
   paragraphs: repeatToSize('<p>', 2 * BYTES_PER_MIB),
   depth: repeatToSize('<div>', 2 * BYTES_PER_MIB),
   'ends without begins': repeatToSize('<b>') + repeatToSize('</i>'),

@@ -319,7 +319,12 @@ const INTERNALS_PATTERN =
   /\bat \S+ \(|\.(ts|js|mjs):\d+|node_modules|postgres|relation "|syntax error/i
 
 /** Asserts that a rejection names its cause and no implementation details. */
-export function assertRejected(t: Test, answer: TestReply, wanted: string, names?: string): void {
+export function assertProblemNamesCause(
+  t: Test,
+  answer: TestReply,
+  wanted: string,
+  names?: string,
+): void {
   const { status, text, headers, body } = answer
   const pointers = (body.errors ?? []).map(({ pointer }) => pointer).join(' ')
   const right =

@@ -47,7 +47,7 @@ async function planTasks(
 }
 
 /** Throws before anything is held when no tool serves the goal and no model can choose one. */
-export async function assertCustomCrewPlannable(
+export async function assertToolOrLlmForCrewGoal(
   goal: string,
   asking: ToolPreflightContext,
 ): Promise<void> {
