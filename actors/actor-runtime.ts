@@ -71,6 +71,8 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
   const absorbing = createAbsorbInboxCommand(parts.absorb) as AggregateCommand<unknown, unknown>
   let closed = false
   let lastNow = 0
+  /** When the database last answered a commit, whether it applied it or not. */
+  let lastCommitAnsweredAt = -Infinity
 
   function ask<I, R>(
     id: string,
@@ -203,10 +205,14 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
 
   const markAnswered = (mailbox: AggregateMailbox): void =>
     void (mailbox.lastAnsweredAt = clock.mono())
+  const markCommitAnswered = (mailbox: AggregateMailbox): void => {
+    markAnswered(mailbox)
+    lastCommitAnsweredAt = mailbox.lastAnsweredAt
+  }
 
   function committed(entry: CommitBatchEntry, outcome: CommitBatchResult): void {
     const { mailbox } = entry
-    markAnswered(mailbox)
+    markCommitAnswered(mailbox)
     const unabsorbed = new Set(
       entry.asserted && outcome.waiting.has(mailbox.id)
         ? entry.pendingCommands.filter((job) => !job.absorbed && !settledByJournal(entry, job))
@@ -288,7 +294,7 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
 
   /** Another node changed the version: commands that ran on the old state run again. */
   function stale(entry: CommitBatchEntry): void {
-    markAnswered(entry.mailbox)
+    markCommitAnswered(entry.mailbox)
     evict(entry.mailbox, entry.pendingCommands)
   }
 
@@ -324,6 +330,7 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
     const outage = parts.isOutage(error)
     parts.log(outage ? 'commit interrupted' : 'commit refused', error)
     for (const entry of entries) {
+      if (!outage) markCommitAnswered(entry.mailbox)
       const alone = entries.length === 1 && entry.pendingCommands.every((job) => job.commitsAlone)
       for (const job of entry.pendingCommands) {
         if (settledByJournal(entry, job)) recordAttempt(job)
@@ -342,14 +349,18 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
     job.id = newUuidV7(clock.now())
   }
 
-  /** Rejects overdue commands; one that loses to other nodes may retry until `contendedTimeoutMs`. */
+  /**
+   * Rejects overdue commands. One that loses to other nodes, or waits behind commits that are answered, has until
+   * `contendedTimeoutMs`.
+   */
   function expireOverdue(): void {
     const limit = clock.mono() - LIMITS.commitTimeoutMs
     const last = clock.mono() - LIMITS.contendedTimeoutMs
     const expired = new Set<AggregateMailbox>()
     for (const job of open) {
       if (job.askedAt > limit) break
-      if (job.mailbox.lastAnsweredAt > limit && job.askedAt > last) continue
+      const isQueued = lastCommitAnsweredAt > limit && commits.holds(job.mailbox)
+      if ((job.mailbox.lastAnsweredAt > limit || isQueued) && job.askedAt > last) continue
       job.holdChanges?.abandon()
       settle(job, () => job.reject(commitUnavailableError()))
       expired.add(job.mailbox)

@@ -21,6 +21,11 @@ export interface MessageBus {
    * rarely while nobody calls this, so the first call after a while may return false and have it asked at once.
    */
   healthy(): boolean
+  /**
+   * Whether Postgres has left the line without an answer, or has refused a new one. Asks it, so it is known about two
+   * seconds later; a line that was not asked for a while is not down.
+   */
+  isDown(): boolean
   /** Whether the line answers within `ms`; asks it if the last answer is old. */
   answers(ms: number): Promise<boolean>
   stop(): Promise<void>
@@ -170,6 +175,7 @@ export async function startMessageBus({
     },
     onDeadConnections: (heard) => void onDead.push(heard),
     healthy: isCurrent,
+    isDown: () => !isCurrent() && !healthy,
     async answers(ms) {
       if (isCurrent()) return true
       await succeedsWithin(probe(), ms)

@@ -36,5 +36,7 @@ export function createSharedStepFrames(
     last = { command, frames }
     return frames
   }
-  return Object.assign(framesOf, { remember: names.remember })
+  return Object.assign(framesOf, {
+    remember: (...found: Parameters<ActorNames['remember']>) => names.remember(...found),
+  })
 }

@@ -22,7 +22,7 @@ export function createDatabaseOutageGuard(
 ): { watch: RequestHook; leaveToTool: RequestHook; forget: ResponseHook } {
   const waiting = new Map<FastifyReply, number>()
   const check = () => {
-    const silent = !plane.bus.healthy()
+    const silent = plane.bus.isDown()
     const since = clock.mono() - OUTAGE_TIMEOUT_MS
     for (const [reply, startedAt] of waiting) {
       // A disconnected caller triggers no onResponse.

@@ -31,6 +31,7 @@ t.test('a line that nobody relies on is left alone, and asked by the first who d
   await pause(STALE_MS)
   t.strictSame((await line()).at, at, 'it was not asked')
   t.notOk(bus.healthy(), 'nobody knows whether it heard everything')
+  t.notOk(bus.isDown(), 'but it was not asked yet')
   t.ok(await bus.answers(1_000))
   t.ok(bus.healthy())
   await pause(STALE_MS)
@@ -52,6 +53,7 @@ t.test('a line that hangs is never trusted', async (t) => {
     () => (missed = true),
   )
   t.notOk(await bus.answers(500))
+  while (!bus.isDown()) await pause(20)
   while (!bus.healthy()) await pause(20)
   t.ok(missed, 'another line is there, and its listeners were told first')
 })

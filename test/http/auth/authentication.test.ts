@@ -128,6 +128,7 @@ t.test('every key is read from Postgres while a revocation could be missed', asy
     },
     onDeadConnections: () => {},
     healthy: () => healthy,
+    isDown: () => !healthy,
     answers: async () => healthy,
     stop: async () => {},
   }
