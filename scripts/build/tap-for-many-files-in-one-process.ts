@@ -8,7 +8,7 @@ import { COUNTS_PREFIX } from './read-tap-output.ts'
 let current: Test | undefined
 
 /** Longest time of one file before it counts as hanging. */
-const FILE_TIMEOUT_MS = 300_000
+const FILE_TIMEOUT_MS = 600_000
 
 /** A test file by its path from the repository's root, and what loads it. */
 type TestFile = readonly [name: string, load: () => Promise<unknown>]

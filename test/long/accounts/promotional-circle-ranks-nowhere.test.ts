@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import t from 'tap'
 import { createDatabaseAdjustedClock } from '../../../core/clock.ts'
 import { insertArrivedDeposit } from '../../support/payments/insert-deposit.ts'
@@ -60,7 +61,8 @@ t.test('two hundred promotional agents gain no place', async (t) => {
     plans[at] = String(published.body['id'])
     const json = { to_agent_id: next.id, amount_usdc: 0.05 }
     took(await main.ask('POST', '/api/tip', { key: agent.key, json }))
-    const note = `Member ${at} writes what number ${at * 7_919} of the circle is to read today.`
+    // Nearly the same text of another author would be refused as a copy.
+    const note = createHash('sha256').update(`note ${at}`).digest('hex').match(/.{4}/g)?.join(' ')
     took(await main.call(agent, 'hive_write', { content: note, namespace: 'circle' }))
     const job = { title: 'Work', description: 'Work.', domain: 'base', reward_usdc: 0.05 }
     const hired = await main.ask('POST', '/api/bounties', { key: agent.key, json: job })

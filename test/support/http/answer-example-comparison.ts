@@ -29,19 +29,28 @@ export function createAnswerExampleFile(path: string) {
       name: string,
       { answer, shown, misfitOf, toExampleId = String }: AnsweredExample,
     ): string | null {
-      const example = toAnswerExample(answer, toExampleId)
+      const comparable = withoutCacheMark(answer)
+      const example = toAnswerExample(comparable, toExampleId)
       if (JSON.stringify(example).length > MAX_EXAMPLE_CHARS) return null
       recorded[name] = example
       if (WRITES_EXAMPLES) return null
       if (shown === undefined) return 'there is none'
       const misfit = misfitOf(shown)
-      return misfit === '' ? differenceOfShape(shown, answer) : misfit
+      return misfit === '' ? differenceOfShape(shown, comparable) : misfit
     },
     save(): void {
       if (WRITES_EXAMPLES)
         writeFileSync(join(REPOSITORY_ROOT, path), `${JSON.stringify(recorded, null, 2)}\n`)
     },
   }
+}
+
+/** Whether a provider's answer was given again depends on what ran before. */
+function withoutCacheMark(answer: unknown): unknown {
+  const { _meta: meta } = (answer ?? {}) as { _meta?: { cached?: boolean } }
+  if (meta?.cached === undefined) return answer
+  const { cached: _, ...rest } = meta
+  return { ...(answer as object), _meta: rest }
 }
 
 const MAX_TEXT_CHARS = 160
