@@ -51,7 +51,7 @@ export function describeLedgerMovement(
   const [type = null, id = null] = line.party?.split(':') ?? []
   const counterparty =
     type === 'agent' || type === 'bounty' || type === 'fleet' ? type : ('station' as const)
-  // Whoever gets a share of a price, as a builder or an author, and who pays it stay unknown to each other.
+  // The payer of a price and those who get a share of it (a builder, an author) stay unknown to each other.
   const isKnown = type === 'agent' && BETWEEN_KNOWN_AGENTS.has(line.kind)
   return {
     kind,
