@@ -16,8 +16,8 @@ import { isOmittedPackage, isServedAsBundle, listRuntimePackages } from './list-
 
 /**
  * Makes the tarball of the package (decision 211): the service, and bundled with it the packages
- * that it runs on, in the versions of the lockfile. So `overrides` hold where it is installed, an
- * install resolves nothing and runs no script of theirs, and what the station never loads is left out.
+ * that it runs on, in the versions of the lockfile. So an install resolves nothing and runs no script of theirs, and what
+ * the station never loads is left out.
  */
 
 /** Folders of the service; the others are tests and tools. */
@@ -66,7 +66,6 @@ function toPublishedManifest(manifest: Manifest): Manifest {
   const {
     devDependencies: _development,
     scripts: _scripts,
-    overrides: _overrides,
     allowScripts: _allowScripts,
     workspaces: _workspaces,
     private: _private,

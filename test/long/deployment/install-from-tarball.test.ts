@@ -29,7 +29,6 @@ function lap(name: string): void {
 }
 
 const manifest = JSON.parse(readFileSync(join(REPOSITORY_ROOT, 'package.json'), 'utf8')) as {
-  overrides: Record<string, string>
   dependencies: Record<string, string>
 }
 const tarball = await packTarball(folder)
@@ -63,7 +62,7 @@ t.test(
     const log = installed.stdout + installed.stderr
     t.notMatch(log, INSTALL_WARNINGS)
     t.match(log, /added \d packages?/)
-    for (const [name, version] of Object.entries(manifest.overrides)) {
+    for (const [name, version] of Object.entries(manifest.dependencies)) {
       const file = join(packageHome, 'node_modules', name, 'package.json')
       const found = JSON.parse(readFileSync(file, 'utf8')) as { version: string }
       t.equal(found.version, version, name)
