@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { ServiceError } from '../core/errors.ts'
 import { createIntervalWhileNeeded } from '../core/concurrency/interval-while-needed.ts'
-import { newUuidV7 } from '../core/ids.ts'
+import { newUuidV7 } from '../core/ids-and-api-keys.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { AggregateKind } from '../core/aggregate-commit-row-types.ts'
 import type {
@@ -19,13 +19,13 @@ import type {
   AggregateCommandOptions,
   AggregateCommand,
 } from './aggregate-command-types.ts'
-import { CommandNotSentError, commitUnavailableError } from './command-unavailable-errors.ts'
+import { CommandNotCommittedError, commitOutcomeUnknownError } from './unanswered-commit-errors.ts'
 import {
   createAbsorbInboxCommand,
-  createWakeAggregateCommand,
+  createNoopInboxAbsorptionCommand,
   type InboxMessageHandler,
   type AbsorbInboxCommand,
-} from './absorb-inbox-command.ts'
+} from './absorb-aggregate-inbox-command.ts'
 import { createGroupCommit, toStoredActorsOfBatch, type CommitBatchEntry } from './group-commit.ts'
 import { createResidentMailboxes } from './resident-mailboxes.ts'
 import {
@@ -35,7 +35,7 @@ import {
 } from './aggregate-mailbox.ts'
 import { createCommandStateLoader, type CommandStateLoaderDeps } from './command-state-loader.ts'
 import { reportCommandToInspector } from './inspection/report-command-to-inspector.ts'
-import { NO_RECORDER, type CommandRecorder } from './inspection/command-recorder.ts'
+import { NOOP_COMMAND_RECORDER, type CommandRecorder } from './inspection/command-recorder.ts'
 import {
   executeAggregateCommand,
   type ActorRuntimeStepAfterCommand,
@@ -61,7 +61,7 @@ export interface ActorRuntimeDeps extends CommandStateLoaderDeps {
 
 /** Creates the node's actor system. Nodes coordinate only through the version check in Postgres. */
 export function createActorRuntime(parts: ActorRuntimeDeps) {
-  const { clock, cache, recorder = NO_RECORDER } = parts
+  const { clock, cache, recorder = NOOP_COMMAND_RECORDER } = parts
   const resident = parts.resident ?? LIMITS.residentAggregates
   const mailboxes = createResidentMailboxes(clock, resident, (one) => commits.busyWith(one))
   const open = new Set<PendingCommand>()
@@ -81,7 +81,7 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
     options: AggregateCommandOptions = {},
   ): Promise<R> {
     const mailbox = mailboxes.of(id, command.kind)
-    if (closed) return Promise.reject(new CommandNotSentError())
+    if (closed) return Promise.reject(new CommandNotCommittedError())
     if (mailbox.openCommands >= LIMITS.mailboxMaxCommands) {
       return Promise.reject(new ServiceError('overloaded', { retry_after: 1 }))
     }
@@ -163,8 +163,9 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
         for (const job of mailbox.queue.splice(0)) {
           job.holdChanges?.abandon()
           const isSent = job.earlierAttempts.length > 0
-          const reason = isSent ? commitUnavailableError(error) : new CommandNotSentError(error)
-          settle(job, () => job.reject(outage ? reason : error))
+          const toReason = () =>
+            isSent ? commitOutcomeUnknownError(error) : new CommandNotCommittedError(error)
+          settle(job, () => job.reject(outage ? toReason() : error))
         }
       })
       .finally(() => {
@@ -203,12 +204,10 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
     if (job.recorded !== null) reportCommandToInspector(recorder, job, job.command === absorbing)
   }
 
-  const markAnswered = (mailbox: AggregateMailbox): void =>
-    void (mailbox.lastAnsweredAt = clock.mono())
-  const markCommitAnswered = (mailbox: AggregateMailbox): void => {
-    markAnswered(mailbox)
-    lastCommitAnsweredAt = mailbox.lastAnsweredAt
-  }
+  const markAnswered = (mailbox: AggregateMailbox): number =>
+    (mailbox.lastAnsweredAt = clock.mono())
+  const markCommitAnswered = (mailbox: AggregateMailbox): void =>
+    void (lastCommitAnsweredAt = markAnswered(mailbox))
 
   function committed(entry: CommitBatchEntry, outcome: CommitBatchResult): void {
     const { mailbox } = entry
@@ -334,7 +333,8 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
       const alone = entries.length === 1 && entry.pendingCommands.every((job) => job.commitsAlone)
       for (const job of entry.pendingCommands) {
         if (settledByJournal(entry, job)) recordAttempt(job)
-        if (outage && job.attempts > 0) settle(job, () => job.reject(commitUnavailableError(error)))
+        if (outage && job.attempts > 0)
+          settle(job, () => job.reject(commitOutcomeUnknownError(error)))
         else if (!outage && alone) settle(job, () => job.reject(error))
         else if (!outage) job.commitsAlone = true
       }
@@ -362,7 +362,7 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
       const isQueued = lastCommitAnsweredAt > limit && commits.holds(job.mailbox)
       if ((job.mailbox.lastAnsweredAt > limit || isQueued) && job.askedAt > last) continue
       job.holdChanges?.abandon()
-      settle(job, () => job.reject(commitUnavailableError()))
+      settle(job, () => job.reject(commitOutcomeUnknownError()))
       expired.add(job.mailbox)
     }
     // A commit that was not sent yet must not land after its caller got 503.
@@ -377,7 +377,7 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
     },
     /** Absorbs waiting inbox messages when no command does. */
     async wake(id: string, kind: AggregateKind): Promise<void> {
-      await ask(id, createWakeAggregateCommand(kind), undefined)
+      await ask(id, createNoopInboxAbsorptionCommand(kind), undefined)
     },
     stats: () => ({ resident: mailboxes.size, open: open.size }),
     /** Rejects new commands and waits for those under way. */

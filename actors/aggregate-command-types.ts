@@ -8,7 +8,7 @@ import type {
   IdempotentResponse,
   DurableTimer,
   LedgerTransfer,
-  CallPriceSplitInput,
+  CallPriceWithoutAgentShares,
 } from '../core/aggregate-commit-row-types.ts'
 import type { RecordedActorStep } from './inspection/command-recorder.ts'
 import type { ActorKind, ActorMachineEvent, ActorSnapshot, ActorInput } from './machine-registry.ts'
@@ -48,7 +48,7 @@ export interface CommandContext {
   notifyPagerOf(backpackId: string): void
   transfer(transfer: LedgerTransfer): void
   /** Books the price of a call in one row. */
-  price(price: CallPriceSplitInput): void
+  price(price: CallPriceWithoutAgentShares): void
   call(row: CallRow): void
   inbox(message: InboxMessage): void
   event(event: DomainEvent): void
@@ -110,7 +110,7 @@ export interface CommandIdempotency {
 }
 
 /** Another node answered this Idempotency-Key first. `stored` is its response. */
-export class IdempotentReplayError extends Error {
+export class IdempotencyKeyAnsweredElsewhereError extends Error {
   readonly stored: IdempotentResponse
   constructor(stored: IdempotentResponse) {
     super('this Idempotency-Key has been answered already')

@@ -2,16 +2,16 @@ import type { AnyEventObject } from 'xstate'
 import { stringifyWithBigints } from '../core/bigint-json.ts'
 import { ServiceError, type ErrorCode } from '../core/errors.ts'
 import type { DomainEvent, DomainEventType } from '../core/domain-events.ts'
-import { newUuidV7 } from '../core/ids.ts'
+import { newUuidV7 } from '../core/ids-and-api-keys.ts'
 import { toUsdc, type Micros } from '../core/money.ts'
-import type { Rejection } from '../machines/rejection.ts'
+import type { MachineEventRejection } from '../machines/machine-event-rejection.ts'
 import {
   assertLedgerMovementPermitted,
   movesPromoBetweenAgents,
 } from '../domain/ledger-movements.ts'
-import { toCallPriceMovements } from '../domain/call-price-movements.ts'
+import { toCallPriceMovements } from '../domain/call-price-ledger-movements.ts'
 import type {
-  CallPriceSplitInput,
+  CallPriceWithoutAgentShares,
   CallRow,
   InboxMessage,
   DurableTimer,
@@ -19,7 +19,7 @@ import type {
 } from '../core/aggregate-commit-row-types.ts'
 import {
   actorKey,
-  type ActorEntry,
+  type LoadedActor,
   type ActorKey,
   type LoadedAggregateActors,
   type InMemoryHoldChanges,
@@ -27,14 +27,18 @@ import {
 import type { CommandContext } from './aggregate-command-types.ts'
 import { recordActorStep } from './inspection/record-actor-step.ts'
 import type { RecordedActorStep } from './inspection/command-recorder.ts'
-import { machineRegistryEntry, stepperOf, type ActorKind } from './machine-registry.ts'
-import type { MachineStep, StepSnapshot } from './pure-machine-transition.ts'
+import {
+  machineRegistryEntry,
+  getMachineStepperOfActorKind,
+  type ActorKind,
+} from './machine-registry.ts'
+import type { MachineStep, MachineOrReducerSnapshot } from './pure-machine-transition.ts'
 
 /** Everything a command changed, as data for one commit. */
 export interface CommandEffects {
-  readonly dirty: Map<ActorKey, ActorEntry>
+  readonly dirty: Map<ActorKey, LoadedActor>
   readonly transfers: (LedgerTransfer & { id: string; at: number })[]
-  readonly prices: (CallPriceSplitInput & { id: string; at: number })[]
+  readonly prices: (CallPriceWithoutAgentShares & { id: string; at: number })[]
   readonly calls: CallRow[]
   readonly inbox: (InboxMessage & { at: number })[]
   readonly absorbed: string[]
@@ -86,7 +90,7 @@ export class CommandRejectedError extends ServiceError {
 
 /** The event that an actor rejected, and the actor as it was. */
 export interface RejectedStep {
-  readonly actor: ActorEntry
+  readonly actor: LoadedActor
   readonly aggregateId: string
   readonly event: AnyEventObject
   /** Milliseconds. */
@@ -158,7 +162,7 @@ class CommandOverAggregate implements CommandContextWithEffects, CommandScope {
 
   all(kind: ActorKind): { id: string; snapshot: never }[] {
     const found: { id: string; snapshot: never }[] = []
-    const add = ({ id, snapshot, kind: its }: ActorEntry) => {
+    const add = ({ id, snapshot, kind: its }: LoadedActor) => {
       if (its === kind) found.push({ id, snapshot: snapshot as never })
     }
     const { dirty } = this.effects
@@ -168,7 +172,7 @@ class CommandOverAggregate implements CommandContextWithEffects, CommandScope {
   }
 
   create(kind: ActorKind, id: string, input: unknown): never {
-    const step = stepperOf(kind).initial(input)
+    const step = getMachineStepperOfActorKind(kind).initial(input)
     const { snapshot } = step
     const event = { type: 'xstate.init', input }
     this.recorded?.push({
@@ -183,7 +187,7 @@ class CommandOverAggregate implements CommandContextWithEffects, CommandScope {
     const before = entry.snapshot
     const taken =
       this.recorded === null
-        ? stepperOf(kind).step(before, event)
+        ? getMachineStepperOfActorKind(kind).step(before, event)
         : recordActorStep(this.recorded, entry, this.aggregateId, event)
     if (taken.rejected !== null) throw this.#refuse(entry, event, taken, taken.rejected)
     const { snapshot, actions } = taken
@@ -209,7 +213,7 @@ class CommandOverAggregate implements CommandContextWithEffects, CommandScope {
     }
   }
 
-  price(price: CallPriceSplitInput): void {
+  price(price: CallPriceWithoutAgentShares): void {
     for (const movement of toCallPriceMovements(this.aggregateId, price))
       assertLedgerMovementPermitted(movement)
     this.effects.prices.push({ ...price, id: newUuidV7(this.now), at: this.now })
@@ -243,31 +247,43 @@ class CommandOverAggregate implements CommandContextWithEffects, CommandScope {
     this.effects.absorbed.push(messageId)
   }
 
-  #find(key: ActorKey): ActorEntry | undefined {
+  #find(key: ActorKey): LoadedActor | undefined {
     return this.effects.dirty.get(key) ?? this.#aggregate.actors.get(key)
   }
 
-  #present(kind: ActorKind, id: string): ActorEntry {
+  #present(kind: ActorKind, id: string): LoadedActor {
     const entry = this.#find(actorKey(kind, id))
     if (entry === undefined)
       throw new Error(`${kind} ${id} is not in aggregate ${this.aggregateId}`)
     return entry
   }
 
-  #keep(kind: ActorKind, id: string, step: MachineStep, into: CommandEffects): StepSnapshot {
+  #keep(
+    kind: ActorKind,
+    id: string,
+    step: MachineStep,
+    into: CommandEffects,
+  ): MachineOrReducerSnapshot {
     const { version: machineVersion } = machineRegistryEntry(kind)
     const { snapshot } = step
-    const entry: ActorEntry = { kind, id, snapshot, machineVersion, fullStateAt: null, maxChars: 0 }
+    const entry: LoadedActor = {
+      kind,
+      id,
+      snapshot,
+      machineVersion,
+      fullStateAt: null,
+      maxChars: 0,
+    }
     into.dirty.set(actorKey(kind, id), entry)
     collectStepEffects(into, entry, step, this)
     return snapshot
   }
 
   #refuse(
-    actor: ActorEntry,
+    actor: LoadedActor,
     event: AnyEventObject,
     taken: MachineStep,
-    { code, ...details }: Rejection,
+    { code, ...details }: MachineEventRejection,
   ): CommandRejectedError {
     const { kind, id } = actor
     const facts = createCommandEffects()
@@ -288,7 +304,7 @@ export const SUPPORTED_XSTATE_ACTIONS: ReadonlySet<string> = new Set([
 /** Turns the actions of a step into effects, in order: re-entering a state cancels, then raises. */
 function collectStepEffects(
   into: CommandEffects,
-  actor: ActorEntry,
+  actor: LoadedActor,
   step: MachineStep,
   at: CommandScope,
 ): void {
@@ -311,12 +327,12 @@ function collectStepEffects(
   }
 }
 
-const actorTimerId = (actor: ActorEntry, id: string) => `${actor.kind}:${actor.id}:${id}`
+const actorTimerId = (actor: LoadedActor, id: string) => `${actor.kind}:${actor.id}:${id}`
 
 /** The stored form of an emitted event: snake_case, amounts as USDC numbers. */
 function toDomainEvent(
   emitted: AnyEventObject,
-  actor: ActorEntry,
+  actor: LoadedActor,
   at: CommandScope,
 ): DomainEvent & { at: number } {
   const { type, ...fields } = emitted

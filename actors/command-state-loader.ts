@@ -5,7 +5,7 @@ import type { AggregateStore } from '../persistence/aggregate-store.ts'
 import type { CallLogStore } from '../persistence/calls/call-log-store.ts'
 import type { SnapshotCache } from '../persistence/redis/redis-aggregate-snapshot-cache.ts'
 import { actorKey, hydrateActor, type LoadedAggregateActors } from './loaded-aggregate-state.ts'
-import { IdempotentReplayError } from './aggregate-command-types.ts'
+import { IdempotencyKeyAnsweredElsewhereError } from './aggregate-command-types.ts'
 import { createAggregateLoader } from './aggregate-loader.ts'
 import type { AggregateMailbox, PendingCommand } from './aggregate-mailbox.ts'
 
@@ -71,7 +71,8 @@ export function createCommandStateLoader(
       job.lookedUpFor = state
       for (const key of idempotencyKeysOf(job)) {
         const stored = await callLog.findAnswer(job.mailbox.id, key)
-        if (stored !== null) return settle(job, () => job.reject(new IdempotentReplayError(stored)))
+        if (stored !== null)
+          return settle(job, () => job.reject(new IdempotencyKeyAnsweredElsewhereError(stored)))
       }
     },
 

@@ -1,6 +1,6 @@
 import { stringifyWithBigints } from '../core/bigint-json.ts'
 import { createInMemoryHoldBook, createInMemoryHoldChanges } from './loaded-aggregate-state.ts'
-import { journalChanges, storedFormOfActor } from './journal-changes.ts'
+import { toJournalChangesOfActors, storedFormOfActor } from './changed-actors-to-journal-deltas.ts'
 import type { AggregateCommand, CommandContext } from './aggregate-command-types.ts'
 import { serializeCommandForJournal, createCommandContext } from './command-context.ts'
 
@@ -28,7 +28,7 @@ export function createAggregateInSameCommit<I, R>(
   if (more !== undefined) throw new Error(`${creation.name} may not make ${more}`)
   const at = new Date(ctx.now).toISOString()
   ctx.row('aggregates', { id, kind: creation.kind, version: 1 })
-  const { changed, actors } = journalChanges(id, 1, new Map(), dirty)
+  const { changed, actors } = toJournalChangesOfActors(id, 1, new Map(), dirty)
   for (const actor of actors.map(storedFormOfActor)) {
     ctx.row('actors', {
       aggregate_id: id,

@@ -1,11 +1,11 @@
 import { ServiceError } from '../core/errors.ts'
-import { ZERO } from '../core/money.ts'
+import { ZERO_MICROS } from '../core/money.ts'
 import { unstoredResponsePlaceholder } from '../domain/unstored-response-reasons.ts'
 import type { CallRow, AggregateCommandJournalRow } from '../core/aggregate-commit-row-types.ts'
 import { createInMemoryHoldChanges, type LoadedAggregateActors } from './loaded-aggregate-state.ts'
-import { journalChanges, type ChangedActor } from './journal-changes.ts'
+import { toJournalChangesOfActors, type ChangedActor } from './changed-actors-to-journal-deltas.ts'
 import type { CommandIdempotency, CommandContext } from './aggregate-command-types.ts'
-import { countStoredReplyBytesToday } from './commands/daily-call-and-stored-reply-quotas.ts'
+import { countStoredReplyAgainstDailyByteLimit } from './commands/daily-call-and-stored-reply-quotas.ts'
 import type { PendingCommand } from './aggregate-mailbox.ts'
 import {
   serializeCommandForJournal,
@@ -72,7 +72,12 @@ function toCommit(
   at: number,
 ): ActorRuntimeStepAfterCommand {
   const version = state.version + 1
-  const { changed, actors } = journalChanges(job.mailbox.id, version, state.actors, effects.dirty)
+  const { changed, actors } = toJournalChangesOfActors(
+    job.mailbox.id,
+    version,
+    state.actors,
+    effects.dirty,
+  )
   if (job.recorded !== null) job.recorded.version = version
   job.writtenKeys = effects.calls.flatMap(({ idempotencyKey: key }) => (key === null ? [] : [key]))
   const journal = {
@@ -96,7 +101,7 @@ function toIdempotencyRow(
   const response = JSON.stringify(present(result))
   const reason =
     job.mailbox.kind === 'agent'
-      ? countStoredReplyBytesToday(ctx, Buffer.byteLength(response))
+      ? countStoredReplyAgainstDailyByteLimit(ctx, Buffer.byteLength(response))
       : null
   receipt.stored?.(reason)
   return {
@@ -106,7 +111,7 @@ function toIdempotencyRow(
     operation,
     tool: null,
     rail: 'none',
-    cost: ZERO,
+    cost: ZERO_MICROS,
     status: 'ok',
     errorCode: null,
     ms: 0,

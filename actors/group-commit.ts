@@ -11,7 +11,7 @@ import {
   type ActorKey,
   type LoadedAggregateActors,
 } from './loaded-aggregate-state.ts'
-import { storedFormOfActor, type ChangedActor } from './journal-changes.ts'
+import { storedFormOfActor, type ChangedActor } from './changed-actors-to-journal-deltas.ts'
 import type { AggregateMailbox, PendingCommand } from './aggregate-mailbox.ts'
 import type { CommandEffects } from './command-context.ts'
 

@@ -1,6 +1,13 @@
 import { parseWithBigints, stringifyWithBigints } from '../core/bigint-json.ts'
 import { ServiceError } from '../core/errors.ts'
-import { addMicros, asMicros, subtractMicros, sumMicros, ZERO, type Micros } from '../core/money.ts'
+import {
+  addMicros,
+  asMicros,
+  subtractMicros,
+  sumMicros,
+  ZERO_MICROS,
+  type Micros,
+} from '../core/money.ts'
 import type { StoredActor, StoredAggregate } from '../persistence/stored-aggregate.ts'
 import type { InMemoryHold, InMemoryHolds } from './aggregate-command-types.ts'
 import {
@@ -11,17 +18,17 @@ import {
   type ActorKind,
   type StoredMachineState,
 } from './machine-registry.ts'
-import type { StepSnapshot } from './pure-machine-transition.ts'
+import type { MachineOrReducerSnapshot } from './pure-machine-transition.ts'
 
 /** The in-memory form of an aggregate: its actors and its in-memory holds. */
 
 export type ActorKey = string
 export const actorKey = (kind: ActorKind, id: string): ActorKey => `${kind}:${id}`
 
-export interface ActorEntry {
+export interface LoadedActor {
   readonly kind: ActorKind
   readonly id: string
-  readonly snapshot: StepSnapshot
+  readonly snapshot: MachineOrReducerSnapshot
   /** The machine version that its latest stored form has. */
   readonly machineVersion: number
   /**
@@ -36,14 +43,14 @@ export interface ActorEntry {
 /** Actors that commit together, as this node last read or wrote them. */
 export interface LoadedAggregateActors {
   version: number
-  readonly actors: Map<ActorKey, ActorEntry>
+  readonly actors: Map<ActorKey, LoadedActor>
 }
 
 /**
  * Rebuilds an aggregate. Throws `snapshot_too_new` or `quarantined` for snapshots it cannot read.
  */
 export function hydrateAggregate(stored: StoredAggregate | undefined): LoadedAggregateActors {
-  const actors = new Map<ActorKey, ActorEntry>()
+  const actors = new Map<ActorKey, LoadedActor>()
   for (const one of stored?.actors ?? []) {
     const entry = hydrateActor(one)
     actors.set(actorKey(entry.kind, entry.id), entry)
@@ -51,7 +58,7 @@ export function hydrateAggregate(stored: StoredAggregate | undefined): LoadedAgg
   return { version: stored?.version ?? 0, actors }
 }
 
-export function hydrateActor(stored: StoredActor): ActorEntry {
+export function hydrateActor(stored: StoredActor): LoadedActor {
   const { kind, id } = stored
   if (!isActorKind(kind)) throw new ServiceError('snapshot_too_new', { retry_after: 5 })
   const { version, upcasters } = machineRegistryEntry(kind)
@@ -81,7 +88,7 @@ export function evictArchivedActors({ actors }: LoadedAggregateActors): void {
 }
 
 /** The stored form of an actor. */
-export function toStoredActor(entry: ActorEntry): StoredActor & { readonly archived: boolean } {
+export function toStoredActor(entry: LoadedActor): StoredActor & { readonly archived: boolean } {
   const { version } = machineRegistryEntry(entry.kind)
   return {
     kind: entry.kind,
@@ -97,7 +104,10 @@ export interface InMemoryHoldBook {
   readonly holds: Map<string, InMemoryHold>
   total: Micros
 }
-export const createInMemoryHoldBook = (): InMemoryHoldBook => ({ holds: new Map(), total: ZERO })
+export const createInMemoryHoldBook = (): InMemoryHoldBook => ({
+  holds: new Map(),
+  total: ZERO_MICROS,
+})
 
 /** Changes of one command to the in-memory holds, applied only when the command is accepted. */
 export interface InMemoryHoldChanges extends InMemoryHolds {
@@ -110,7 +120,8 @@ export interface InMemoryHoldChanges extends InMemoryHolds {
 }
 
 /** The part of a hold that the balance pays. */
-const ofBalance = ({ amount, passId }: InMemoryHold): Micros => (passId === null ? amount : ZERO)
+const ofBalance = ({ amount, passId }: InMemoryHold): Micros =>
+  passId === null ? amount : ZERO_MICROS
 
 export const createInMemoryHoldChanges = (ledger: InMemoryHoldBook): InMemoryHoldChanges =>
   new HoldChangesOfCommand(ledger)

@@ -5,7 +5,7 @@ import { bountyMachine } from '../machines/bounty-machine.ts'
 import { communityToolMachine } from '../machines/community-tool-machine.ts'
 import { creditDropMachine } from '../machines/credit-drop-machine.ts'
 import { dailyQuotaReducer } from '../machines/daily-quota-reducer.ts'
-import { entitlementsReducer } from '../machines/entitlements-reducer.ts'
+import { entitlementsReducer } from '../machines/lifetime-entitlements-reducer.ts'
 import { fleetPoolReducer } from '../machines/fleet-pool-reducer.ts'
 import { hiveWatchListReducer } from '../machines/hive-watch-list-reducer.ts'
 import { memoryListingMachine } from '../machines/memory-listing-machine.ts'
@@ -22,11 +22,11 @@ import { scheduleMachine } from '../machines/schedule-machine.ts'
 import { settlementMachine } from '../machines/settlement-machine.ts'
 import { taskPassesReducer } from '../machines/task-passes-reducer.ts'
 import { taskSessionMachine } from '../machines/task-session-machine.ts'
-import { visitorReducer } from '../machines/visitor-free-allowance-reducer.ts'
+import { visitorFreeAllowanceReducer } from '../machines/visitor-free-allowance-reducer.ts'
 import {
   createMachineStepper,
   type MachineStepper,
-  type StepSnapshot,
+  type MachineOrReducerSnapshot,
 } from './pure-machine-transition.ts'
 import { createReducerStepper } from './reducer-stepper.ts'
 
@@ -85,7 +85,7 @@ export const machineRegistry = {
     hasOpenWork: ({ context }: SnapshotFrom<typeof taskSessionMachine>) => context.held !== 0n,
   },
   schedule: { type: 'machine', machine: scheduleMachine, version: 1, upcasters: {} },
-  visitor: { type: 'reducer', reducer: visitorReducer, version: 1, upcasters: {} },
+  visitor: { type: 'reducer', reducer: visitorFreeAllowanceReducer, version: 1, upcasters: {} },
   payer: { type: 'machine', machine: payerMachine, version: 1, upcasters: {} },
   settlement: {
     type: 'machine',
@@ -158,14 +158,17 @@ export const machineRegistryEntry = (
 ): MachineRegistryEntry | ReducerRegistryEntry => machineRegistry[kind]
 
 /** True when the actor has ended with nothing open: stays in Postgres, not loaded by default. */
-export function isArchivedActor(kind: ActorKind, snapshot: StepSnapshot): boolean {
+export function isArchivedActor(kind: ActorKind, snapshot: MachineOrReducerSnapshot): boolean {
   if (!snapshot.tags.has('ended')) return false
   const { isOwnAggregate = false, hasOpenWork } = machineRegistryEntry(kind)
   return !isOwnAggregate && hasOpenWork?.(snapshot as never) !== true
 }
 
 /** The snapshot of a stored state. Throws for a state that the machine does not have. */
-export function resolveActorState(kind: ActorKind, state: StoredMachineState): StepSnapshot {
+export function resolveActorState(
+  kind: ActorKind,
+  state: StoredMachineState,
+): MachineOrReducerSnapshot {
   const entry = machineRegistryEntry(kind)
   return entry.type === 'reducer'
     ? toReducerSnapshot(state.context)
@@ -174,7 +177,7 @@ export function resolveActorState(kind: ActorKind, state: StoredMachineState): S
 
 const steppers = new Map<ActorKind, MachineStepper>()
 /** The stepper of a kind of actor, made once. */
-export function stepperOf(kind: ActorKind): MachineStepper {
+export function getMachineStepperOfActorKind(kind: ActorKind): MachineStepper {
   const known = steppers.get(kind)
   if (known !== undefined) return known
   const entry = machineRegistryEntry(kind)

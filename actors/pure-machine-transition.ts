@@ -7,7 +7,10 @@ import {
   type AnyStateMachine,
   type AnyTransitionDefinition,
 } from 'xstate'
-import type { RejectedEvent, Rejection } from '../machines/rejection.ts'
+import type {
+  MachineRejectedEvent,
+  MachineEventRejection,
+} from '../machines/machine-event-rejection.ts'
 
 /** An action of a step, as data. */
 export interface MachineStepAction {
@@ -16,7 +19,7 @@ export interface MachineStepAction {
 }
 
 /** What the runtime reads of the snapshot of a machine or a reducer. */
-export interface StepSnapshot {
+export interface MachineOrReducerSnapshot {
   readonly status: string
   /** The state; null for a reducer. */
   readonly value: unknown
@@ -26,16 +29,16 @@ export interface StepSnapshot {
 }
 
 export interface MachineStep {
-  readonly snapshot: StepSnapshot
+  readonly snapshot: MachineOrReducerSnapshot
   readonly actions: readonly MachineStepAction[]
   /** Null when the event was accepted. Never part of `actions`. */
-  readonly rejected: Rejection | null
+  readonly rejected: MachineEventRejection | null
 }
 
 /** Computes pure transitions of one machine or reducer. */
 export interface MachineStepper {
   initial(input: unknown): MachineStep
-  step(before: StepSnapshot, event: AnyEventObject): MachineStep
+  step(before: MachineOrReducerSnapshot, event: AnyEventObject): MachineStep
 }
 
 /** What XState tells an inspector of each microstep. */
@@ -54,7 +57,7 @@ const inertActor = createActor(createMachine({}))
  */
 export function createMachineStepper(machine: AnyStateMachine): MachineStepper {
   let actions: MachineStepAction[] = []
-  let rejected: Rejection | null = null
+  let rejected: MachineEventRejection | null = null
   const scope = {
     self: inertActor,
     system: inertActor.system,
@@ -87,7 +90,7 @@ export function createMachineStepper(machine: AnyStateMachine): MachineStepper {
 }
 
 /** Runs a step and tells which transitions it takes, in order; reducers have none. */
-export function observeTransitions<T>(step: () => T): {
+export function runStepAndObserveTransitions<T>(step: () => T): {
   readonly result: T
   readonly taken: readonly AnyTransitionDefinition[]
 } {
@@ -104,8 +107,8 @@ export function observeTransitions<T>(step: () => T): {
   }
 }
 
-function toRejection(params: unknown): Rejection | null {
-  const { event } = params as { readonly event: RejectedEvent }
+function toRejection(params: unknown): MachineEventRejection | null {
+  const { event } = params as { readonly event: MachineRejectedEvent }
   if (event.type !== 'rejected') return null
   const { type: _, ...rejection } = event
   return rejection

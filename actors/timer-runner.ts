@@ -5,7 +5,7 @@ import { LIMITS } from '../core/limits.ts'
 import type { AggregateStore, DueTimer } from '../persistence/aggregate-store.ts'
 import type { AggregateKind } from '../core/aggregate-commit-row-types.ts'
 import {
-  IdempotentReplayError,
+  IdempotencyKeyAnsweredElsewhereError,
   type AggregateCommandOptions,
   type AggregateCommand,
 } from './aggregate-command-types.ts'
@@ -173,7 +173,7 @@ function createTimerHandler({ clock, actors, commands, log, bury }: TimerRunnerD
     }
     try {
       await ask(input, key === undefined ? {} : { key }).catch((error: unknown) => {
-        if (!(error instanceof IdempotentReplayError)) throw error
+        if (!(error instanceof IdempotencyKeyAnsweredElsewhereError)) throw error
         return ask({ ...input, answered: true }, {})
       })
       failing.worked(due)

@@ -9,7 +9,10 @@ import { parseIpAddressAllowlist } from '../providers/egress/public-ip-address.t
 import { parseLlmProviders, type LlmProvider } from '../providers/llm/llm-provider-settings.ts'
 import type { SandboxIsolationLevel } from '../providers/sandbox/sandbox-port.ts'
 import { SecretString } from './secret-string.ts'
-import { EnvironmentSettingsSchema, type SettingAnnotations } from './settings.ts'
+import {
+  EnvironmentSettingsSchema,
+  type SettingAnnotations,
+} from './environment-settings-schema.ts'
 
 /** What is wrong with the settings, one line a problem; `main` prints them and exits 78. */
 export class ConfigError extends Error {
@@ -256,7 +259,7 @@ function sourceSettings(values: Values) {
 }
 
 /** What the environment says to the verbs of `gas` that call a station. */
-export function loadClientEnvironment(env: Env = process.env): {
+export function loadCliClientEnvironment(env: Env = process.env): {
   url: string | null
   apiKey: SecretString | null
   /** Of the station: `gas tools import` then needs no proof of the origin. */

@@ -16,7 +16,7 @@ interface OpenConnection {
  * incomplete requests. Here a connection is idle when its last response was sent, is closed as soon
  * as it is idle, and incomplete requests time out after `requestTimeout`.
  */
-export function installGracefulClose(server: Server): void {
+export function installGracefulHttpServerClose(server: Server): void {
   const connections = new Map<Socket, OpenConnection>()
   let closing = false
   const closeIfIdle = (socket: Socket) => {

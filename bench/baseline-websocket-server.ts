@@ -3,7 +3,7 @@ import websocket from '@fastify/websocket'
 import fastify from 'fastify'
 import type { WebSocket } from 'ws'
 import type { AgentSignal } from '../persistence/realtime/channel-signal-store.ts'
-import { toSignalFrame } from '../realtime/realtime-event-views.ts'
+import { toSignalWebSocketFrame } from '../realtime/realtime-event-views.ts'
 
 /**
  * Baseline WebSocket server: the same server and frames, sent to every socket in a loop. It stores,
@@ -30,7 +30,15 @@ app.post('/api/signal/publish', async ({ body }) => {
   const at = new Date()
   const expiresAt = new Date(at.getTime() + TTL_MS)
   const from = '00000000-0000-7000-8000-000000000000'
-  const frame = toSignalFrame({ id: (id += 1n), channel, type, from, payload, at, expiresAt })
+  const frame = toSignalWebSocketFrame({
+    id: (id += 1n),
+    channel,
+    type,
+    from,
+    payload,
+    at,
+    expiresAt,
+  })
   for (const socket of listening) socket.send(frame)
   return { id: String(id) }
 })

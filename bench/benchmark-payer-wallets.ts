@@ -21,7 +21,7 @@ const abi = parseAbi([
 ])
 
 /** The terms of one payment, as the header states them. */
-export interface PaymentBill {
+export interface BenchmarkPaymentTerms {
   readonly to: string
   readonly amount: bigint
   /** The selected entry of `accepts`; the short form of `Payment-Signature` has none. */
@@ -31,7 +31,9 @@ export interface PaymentBill {
 export type BenchmarkPayerAccounts = readonly PrivateKeyAccount[]
 
 /** Creates wallets with USDC on the local Base chain. */
-export async function fundPayerAccounts(base: LocalChain): Promise<BenchmarkPayerAccounts> {
+export async function createFundedBenchmarkPayers(
+  base: LocalChain,
+): Promise<BenchmarkPayerAccounts> {
   const payers = Array.from({ length: PAYERS }, () => privateKeyToAccount(generatePrivateKey()))
   const mint = (to: `0x${string}`) => ({
     target: base.usdc,
@@ -53,7 +55,7 @@ export async function fundPayerAccounts(base: LocalChain): Promise<BenchmarkPaye
 /** Signs `Payment-Signature` headers, each valid for one payment, with the payers in rotation. */
 export async function signPaymentHeaders(
   payers: BenchmarkPayerAccounts,
-  bill: PaymentBill,
+  bill: BenchmarkPaymentTerms,
   count: number,
 ): Promise<string[]> {
   const headers: string[] = []
@@ -63,7 +65,10 @@ export async function signPaymentHeaders(
   return headers
 }
 
-async function signPayment(payer: PrivateKeyAccount, { to, amount, accepted }: PaymentBill) {
+async function signPayment(
+  payer: PrivateKeyAccount,
+  { to, amount, accepted }: BenchmarkPaymentTerms,
+) {
   const { asset, domain, chainId } = PAYMENT_NETWORKS.base
   const terms = {
     from: payer.address.toLowerCase(),

@@ -5,7 +5,7 @@ import type { CallRequest } from '../calls/call-request-and-reply-types.ts'
 import type * as Compose from '../app/compose/compose-station.ts'
 import type * as Configuration from '../app/config.ts'
 import type * as Purse from '../payments/commands/agent-account-commands.ts'
-import { PAID_TOOL_BODY } from '../chaos/station-http-client.ts'
+import { CHAOS_PAID_TOOL_REQUEST_BODY } from '../chaos/station-http-client.ts'
 import { STATION_BUILD_DIR, OFFLINE_STATION_SETTINGS } from '../chaos/station-process.ts'
 
 /**
@@ -35,8 +35,8 @@ const { calls } = station.server.services
 async function pay(agentId: string, callers: number, ms: number): Promise<number> {
   // Each call gets its own signal, as each connection has one: a call listens to it while it runs.
   const request = (): CallRequest => ({
-    tool: PAID_TOOL_BODY.tool,
-    body: { limit: PAID_TOOL_BODY.limit },
+    tool: CHAOS_PAID_TOOL_REQUEST_BODY.tool,
+    body: { limit: CHAOS_PAID_TOOL_REQUEST_BODY.limit },
     caller: { agentId, key: null, keyStatus: 'valid', visitorId: 'bench', siteId: null },
     taskId: null,
     backpackId: null,

@@ -2,7 +2,7 @@ import { rmSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { quantile } from '../chaos/quantiles-machine-info-and-text-tables.ts'
+import { quantile } from '../chaos/quantiles-host-hardware-and-text-tables.ts'
 
 /** Measures the latency of `fdatasync` while a benchmark runs. */
 

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
-import { quantile } from '../chaos/quantiles-machine-info-and-text-tables.ts'
+import { quantile } from '../chaos/quantiles-host-hardware-and-text-tables.ts'
 
 /** The plan of one load generator process. */
 export interface HttpLoadPlan {

@@ -11,7 +11,7 @@ const [, program = '', port = '', token = '', watchers = '0'] = process.argv
 /** What watchers do first: they are sent the stored actors. */
 const JOIN_MS = 500
 
-export interface InspectorWatchersReport {
+export interface InspectorWatchersBenchmarkReport {
   readonly admitted: number
   readonly refused: number
   readonly frames: number
@@ -59,7 +59,7 @@ if (program.endsWith('inspector-watchers-child-process.ts')) {
   console.log('ready')
   process.stdin.resume().on('end', () => {
     const admitted = opened.filter(Boolean).length
-    const report: InspectorWatchersReport = {
+    const report: InspectorWatchersBenchmarkReport = {
       admitted,
       refused: opened.length - admitted,
       ...heard,

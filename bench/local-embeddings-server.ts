@@ -5,7 +5,7 @@ import { json } from 'node:stream/consumers'
 import { createRuleBasedTextAnalysis } from '../memory/text/text-analysis.ts'
 
 /** A local embeddings API. */
-export interface LocalEmbeddingsServer {
+export interface FakeEmbeddingsServer {
   readonly url: string
   readonly model: string
   stop(): Promise<void>
@@ -15,7 +15,7 @@ export interface LocalEmbeddingsServer {
  * Serves OpenAI's `/embeddings` without a model: a vector is the direction of the text's stems and
  * trigrams. It measures the provider code path, not the quality of a trained model.
  */
-export async function startLocalEmbeddingsServer(): Promise<LocalEmbeddingsServer> {
+export async function startFakeEmbeddingsServer(): Promise<FakeEmbeddingsServer> {
   const text = createRuleBasedTextAnalysis()
   const answer = async (request: IncomingMessage) => {
     const { input } = (await json(request)) as { input: string[] }

@@ -1,12 +1,12 @@
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import type { Sql } from '../persistence/postgres/connection-pool.ts'
+import type { Sql } from '../persistence/postgres/postgres-connection-pool.ts'
 import { createStationHttpClient } from '../chaos/station-http-client.ts'
 import {
   loadAverage,
   describeHostHardware,
-} from '../chaos/quantiles-machine-info-and-text-tables.ts'
+} from '../chaos/quantiles-host-hardware-and-text-tables.ts'
 import {
   compileStationFromSources,
   createProofDataDirectory,
@@ -28,18 +28,18 @@ import {
   benchmarkSynchronousCommit,
   benchmarkMemoryPerAgent,
 } from './suites/disk-flush-and-agent-memory-benchmark.ts'
-import { benchmarkCallShapes } from './suites/call-shapes-benchmark.ts'
-import { benchmarkGarbage } from './suites/garbage-benchmark.ts'
+import { benchmarkCallTransportsAndSchedules } from './suites/paid-call-transports-benchmark.ts'
+import { benchmarkGarbage } from './suites/allocations-per-paid-call-benchmark.ts'
 import { benchmarkHotNeighbour } from './suites/hot-neighbour-benchmark.ts'
 import { benchmarkIdleStation } from './suites/idle-benchmark.ts'
-import { benchmarkInspector } from './suites/inspector-benchmark.ts'
+import { benchmarkInspector } from './suites/inspector-feed-benchmark.ts'
 import { benchmarkInspectorWatchers } from './suites/inspector-watchers-benchmark.ts'
 import { benchmarkPageParsing } from './suites/page-parsing-benchmark.ts'
 import { benchmarkPayments } from './suites/payments-benchmark.ts'
 import { seedApiKeys, seedAgents } from './seed-agents.ts'
 import { spawnBenchmarkChildProgram } from './benchmark-child-processes.ts'
-import { renderBenchmarkResults } from './results-document.ts'
-import type { BenchmarkRow, BenchmarkScale } from './benchmark-row.ts'
+import { renderBenchmarkResults } from './benchmark-results-document.ts'
+import type { BenchmarkRow, BenchmarkScale } from './benchmark-result-row.ts'
 import { benchmarkCommunityTools } from './suites/community-tools-benchmark.ts'
 import { benchmarkPublicDocuments } from './suites/public-documents-benchmark.ts'
 import { benchmarkSandbox } from './suites/sandbox-benchmark.ts'
@@ -47,8 +47,8 @@ import { benchmarkSoak } from './suites/soak-benchmark.ts'
 import { benchmarkSearchRecall } from './suites/search-recall-benchmark.ts'
 import { benchmarkWebSockets } from './suites/websockets-benchmark.ts'
 import { benchmarkStartup } from './suites/startup-benchmark.ts'
-import { benchmarkStoredRows } from './suites/stored-rows-benchmark.ts'
-import { benchmarkStoredAgents } from './suites/stored-agents-benchmark.ts'
+import { benchmarkStoredRows } from './suites/postgres-writes-per-call-benchmark.ts'
+import { benchmarkStoredAgents } from './suites/calls-by-stored-agent-count-benchmark.ts'
 
 /** Runs the benchmarks and writes `bench/results.md`. */
 
@@ -189,7 +189,10 @@ async function measure(
   const ids = await seedAgents(client, database, AGENTS)
   const keys = await seedApiKeys(dataDir, database, ids)
   const baseline = spawnBenchmarkChildProgram('baseline-server.ts', [dataDir, String(AGENTS)])
-  const floor = spawnBenchmarkChildProgram('floor-server.ts', [dataDir, String(AGENTS)])
+  const floor = spawnBenchmarkChildProgram('minimal-paid-call-benchmark-server.ts', [
+    dataDir,
+    String(AGENTS),
+  ])
   try {
     const field: HttpBenchServerPortsAndKeys = {
       station: Number(new URL(url).port),
@@ -202,7 +205,8 @@ async function measure(
     if (wanted('spread')) note(await benchmarkManyAgents(field, scale))
     if (wanted('latency')) note(await benchmarkSteadyLatency(field, scale))
     if (wanted('neighbour')) note([await benchmarkHotNeighbour(field, scale)])
-    if (wanted('shapes')) note(await benchmarkCallShapes(field, client, database, scale))
+    if (wanted('shapes'))
+      note(await benchmarkCallTransportsAndSchedules(field, client, database, scale))
     if (wanted('rows')) note(await benchmarkStoredRows(field, database, pid))
     if (wanted('inside'))
       note([await benchmarkSynchronousCommit(dataDir, database, ids[0] ?? '', scale)])

@@ -2,10 +2,10 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseMasterKey } from '../core/key-derivation-and-encryption.ts'
 import { openStationKeys } from '../persistence/encrypted-station-key-store.ts'
-import { newApiKey, newUuidV7 } from '../core/ids.ts'
+import { newApiKey, newUuidV7 } from '../core/ids-and-api-keys.ts'
 import { UNLIMITED_API_KEY_SPENDING } from '../domain/api-key-spending-limits.ts'
 import { toApiKeyRow } from '../persistence/agents/api-key-store.ts'
-import type { Sql } from '../persistence/postgres/connection-pool.ts'
+import type { Sql } from '../persistence/postgres/postgres-connection-pool.ts'
 import { onboardAgents, type StationHttpClient } from '../chaos/station-http-client.ts'
 
 /**

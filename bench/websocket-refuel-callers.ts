@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { quantile } from '../chaos/quantiles-machine-info-and-text-tables.ts'
+import { quantile } from '../chaos/quantiles-host-hardware-and-text-tables.ts'
 import { connectMinimalWebSocket } from './minimal-websocket-client.ts'
 
 /** Calls a paid tool over one WebSocket per key, in a separate process; each answer triggers the next call. */

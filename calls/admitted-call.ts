@@ -1,7 +1,7 @@
 import type { AggregateCommandOptions } from '../actors/aggregate-command-types.ts'
 import { ServiceError, httpStatusOf, type ErrorDetails } from '../core/errors.ts'
 import { toProblemDocument } from '../core/problem-document.ts'
-import { toUsdc, ZERO, type Micros } from '../core/money.ts'
+import { toUsdc, ZERO_MICROS, type Micros } from '../core/money.ts'
 import type {
   CallAdmissionRequest,
   OutcomeUnknownReply,
@@ -67,10 +67,10 @@ export const toCallAdmissionRequest = (
  * shares it with nobody, and no schedule makes the call, which would add its fee.
  */
 const isPaidByPasses = ({ request, tool }: ValidatedPricedCall): boolean =>
-  hasPassPrice(tool) && request.run === undefined
+  hasFixedStationOnlyPrice(tool) && request.run === undefined
 
 /** Whether the price of a tool is the same for all inputs, and the station's alone. */
-export const hasPassPrice = ({
+export const hasFixedStationOnlyPrice = ({
   price,
   sharesPrice,
 }: Pick<Tool, 'price' | 'sharesPrice'>): boolean =>
@@ -105,7 +105,9 @@ function toCallIntent(
 }
 
 /** Actors of a call that may be at rest and must be loaded first. */
-export function actorsToLoad({ request }: ValidatedPricedCall): AggregateCommandOptions & {
+export function listActorsToLoadForCall({
+  request,
+}: ValidatedPricedCall): AggregateCommandOptions & {
   touch: NonNullable<AggregateCommandOptions['touch']>
 } {
   const { taskId, backpackId, idempotency, run } = request
@@ -149,7 +151,7 @@ export function addRefusalDetails(
     ...error.details,
     detail: [...free.notes, describeShortfall(plan, error.details)].join(' '),
     ...free.fields,
-    price_usdc: toUsdc(plan.price ?? ZERO),
+    price_usdc: toUsdc(plan.price ?? ZERO_MICROS),
     agent_id: agentId,
     fund_url: agentFundingUrl(parts, agentId),
   }
@@ -160,7 +162,7 @@ function describeShortfall(
   { price }: ValidatedPricedCall,
   { balance_usdc: balance, needed_usdc: needed, cash_usdc: cash }: ErrorDetails,
 ): string {
-  const cost = `This call costs ${Number(needed ?? toUsdc(price ?? ZERO))} USDC`
+  const cost = `This call costs ${Number(needed ?? toUsdc(price ?? ZERO_MICROS))} USDC`
   if (typeof cash === 'number')
     return `${cost} of deposited credits and ${cash} USDC of them is available: promotional credits do not pay this tool.`
   return typeof balance === 'number' ? `${cost} and ${balance} USDC is available.` : `${cost}.`

@@ -1,5 +1,5 @@
 import type { Clock } from '../core/clock.ts'
-import { newUuidV7 } from '../core/ids.ts'
+import { newUuidV7 } from '../core/ids-and-api-keys.ts'
 import { ServiceError, type ErrorCode } from '../core/errors.ts'
 import type { BackpackRefusalCount } from '../core/aggregate-commit-row-types.ts'
 

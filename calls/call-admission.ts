@@ -1,9 +1,9 @@
-import { getLifetimeFreeCallsLeftCommand } from '../actors/commands/entitlements-aggregate-commands.ts'
+import { getLifetimeFreeCallsLeftCommand } from '../actors/commands/lifetime-entitlement-commands.ts'
 import { msUntilNextUtcDay } from '../core/clock.ts'
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
-import { ZERO, type Micros } from '../core/money.ts'
-import type { TaskPassView } from '../domain/task-passes.ts'
+import { ZERO_MICROS, type Micros } from '../core/money.ts'
+import type { TaskPassView } from '../domain/prepaid-task-passes.ts'
 import {
   admitCallCommand,
   releaseCallHoldCommand,
@@ -15,7 +15,7 @@ import { canBorrowFromFleet, retryWithFleetLoan } from './fleet-loan-for-call.ts
 import { admitPaidCall } from './paid-call-admission.ts'
 import {
   usedUpFreeCallDetails,
-  callPaymentRequired,
+  createCallPaymentRequiredError,
   type ValidatedPricedCall,
 } from './parse-and-price-call.ts'
 import {
@@ -27,7 +27,7 @@ import {
   toCallAdmissionRequest,
   addRefusalDetails,
   recordExplainedRefusal,
-  actorsToLoad,
+  listActorsToLoadForCall,
   type AdmittedCall,
 } from './admitted-call.ts'
 
@@ -45,10 +45,10 @@ export async function admitCall(
   const amount = priceFor(plan, slot, allowed)
   try {
     if (amount === null) throw freeTierExhausted(parts, plan, callId)
-    if (amount > ZERO && plan.request.door.paymentHeader !== null)
+    if (amount > ZERO_MICROS && plan.request.door.paymentHeader !== null)
       return await admitPaidCall(parts, plan, callId, amount)
     const entry = await placeHold(parts, plan, callId, amount, durable)
-    const rail = amount === ZERO ? 'free' : 'credits'
+    const rail = amount === ZERO_MICROS ? 'free' : 'credits'
     return { callId, plan, amount, slot, allowed, rail, paid: null, ...entry }
   } catch (error) {
     if (slot) releaseDailyFreeCall(parts, plan, callId)
@@ -59,7 +59,7 @@ export async function admitCall(
 }
 
 function priceFor(plan: ValidatedPricedCall, slot: boolean, allowed: boolean): Micros | null {
-  if (slot) return ZERO
+  if (slot) return ZERO_MICROS
   return allowed && plan.allowance !== null ? plan.allowance.price : plan.price
 }
 
@@ -90,7 +90,7 @@ export async function releaseAdmittedCall(parts: CallDeps, ticket: AdmittedCall)
   }
   parts.actors.releaseHold(agentId, callId)
   // Without the key: a stored answer under the key must not prevent the release.
-  const { touch } = actorsToLoad(plan)
+  const { touch } = listActorsToLoadForCall(plan)
   if (ticket.durable) await parts.actors.ask(agentId, releaseCallHoldCommand, { callId }, { touch })
 }
 
@@ -138,13 +138,15 @@ async function quoteAdmission(
   const refused = (refusal: ServiceError | null) => ({ refusal, pass: null })
   if (amount === null) return refused(freeTierExhausted(parts, plan, callId))
   if (agentId === null)
-    return refused(amount === ZERO ? null : callPaymentRequired(parts, plan, callId))
+    return refused(
+      amount === ZERO_MICROS ? null : createCallPaymentRequiredError(parts, plan, callId),
+    )
   const holdRequest = toCallAdmissionRequest(plan, callId, amount, null)
   const { refusal, pass } = await parts.actors.ask(
     agentId,
     quoteCallCommand,
     holdRequest,
-    actorsToLoad(plan),
+    listActorsToLoadForCall(plan),
   )
   const drawing = { agentId, callId, amount, beside: true, from: holdRequest.from }
   if (refusal !== null && (await canBorrowFromFleet(parts, drawing, refusal))) return refused(null)
@@ -162,7 +164,7 @@ async function placeHold(
 ): Promise<Pick<AdmittedCall, 'at' | 'durable'>> {
   const { agentId } = plan.request.caller
   if (agentId === null) {
-    if (amount > ZERO) throw callPaymentRequired(parts, plan, callId)
+    if (amount > ZERO_MICROS) throw createCallPaymentRequiredError(parts, plan, callId)
     return { at: Math.floor(parts.clock.now()), durable }
   }
   const expiresAt = Math.floor(parts.clock.now()) + plan.tool.timeoutMs + LIMITS.holdGraceMs
@@ -171,14 +173,14 @@ async function placeHold(
   return retryWithFleetLoan(parts, drawing, async (lent) => {
     // Fleet loans are held in the ledger: every node sees them, and they return if this node
     // crashes.
-    const kept = durable || lent > ZERO
+    const kept = durable || lent > ZERO_MICROS
     const entry = toCallAdmissionRequest(plan, callId, amount, kept ? expiresAt : null)
     const holdRequest = { ...entry, lent }
     const { at } = await parts.actors.ask(
       agentId,
       admitCallCommand,
       holdRequest,
-      actorsToLoad(plan),
+      listActorsToLoadForCall(plan),
     )
     return { at, durable: kept }
   })

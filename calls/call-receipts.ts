@@ -1,5 +1,8 @@
-import { hmacSha256Text, timingSafeTextEqual } from '../core/key-derivation-and-encryption.ts'
-import { isUuid } from '../core/ids.ts'
+import {
+  hmacSha256AsEncodedText,
+  timingSafeTextEqual,
+} from '../core/key-derivation-and-encryption.ts'
+import { isUuid } from '../core/ids-and-api-keys.ts'
 import { formatUsdc, type Micros } from '../core/money.ts'
 import type { CallRow } from '../core/aggregate-commit-row-types.ts'
 
@@ -100,7 +103,7 @@ const receipted = (owner: string, call: ReceiptableCall): ReceiptFields => ({
 function macOf(key: Buffer, row: ReceiptFields): string {
   const { callId, agentId, tool, rail, cost, at } = row
   const words = `${RECEIPT_VERSION}|${callId}|${agentId ?? '-'}|${tool ?? '-'}|${rail}|${formatUsdc(cost)}|${at}`
-  return hmacSha256Text(key, words, 'binary')
+  return hmacSha256AsEncodedText(key, words, 'binary')
 }
 
 /** Decodes the owner and call id of a receipt. Returns null when malformed. */
@@ -117,7 +120,11 @@ function placeOf(key: Buffer, receipt: string): { owner: string; callId: string 
 /** XORs the bytes behind `from` with a key stream of the call: masks and unmasks. */
 function mask(key: Buffer, callId: string, bytes: Buffer, from: number): void {
   for (let at = from; at < bytes.length; at += MAC_BYTES) {
-    const stream = hmacSha256Text(key, `${RECEIPT_VERSION}-owner|${callId}|${at - from}`, 'binary')
+    const stream = hmacSha256AsEncodedText(
+      key,
+      `${RECEIPT_VERSION}-owner|${callId}|${at - from}`,
+      'binary',
+    )
     const end = Math.min(MAC_BYTES, bytes.length - at)
     for (let byte = 0; byte < end; byte += 1)
       bytes[at + byte] = (bytes[at + byte] ?? 0) ^ stream.charCodeAt(byte)

@@ -1,13 +1,13 @@
-import { toUsdc, ZERO, type Micros } from '../core/money.ts'
+import { toUsdc, ZERO_MICROS, type Micros } from '../core/money.ts'
 import type { CallRow } from '../core/aggregate-commit-row-types.ts'
-import { toTaskPassJson, type TaskPassView } from '../domain/task-passes.ts'
-import type { GhostMode } from './call-request-and-reply-types.ts'
+import { toTaskPassJson, type TaskPassView } from '../domain/prepaid-task-passes.ts'
+import type { GhostModeHeaderValue } from './call-request-and-reply-types.ts'
 import { signCallReceipt } from './call-receipts.ts'
 import type { ToolRunResult } from './run-tool.ts'
 
 /** The response body of a successful call. */
 
-const GHOST_NOTES: Record<GhostMode, string> = {
+const GHOST_NOTES: Record<GhostModeHeaderValue, string> = {
   off: 'This call counts in the public statistics.',
   stealth: 'Private: no public statistics, no Hive echo.',
   observe: 'Private: no public statistics, no Hive echo; the public Hive is read.',
@@ -30,7 +30,7 @@ interface CallPaymentDetails {
 export function toCallReplyBody(
   { output, traces, notes }: ToolRunResult,
   row: CallRow,
-  ghost: GhostMode,
+  ghost: GhostModeHeaderValue,
   balance: Micros | null,
   { key, owner }: ReceiptSigningKeyAndOwner,
   { settlementUrl, pass }: CallPaymentDetails,
@@ -38,7 +38,7 @@ export function toCallReplyBody(
   return {
     ...output,
     // True when the call counts in public trending.
-    echo_recycled: row.cost > ZERO && ghost === 'off',
+    echo_recycled: row.cost > ZERO_MICROS && ghost === 'off',
     ghost_protocol: {
       active: ghost !== 'off',
       mode: ghost === 'off' ? null : ghost,

@@ -7,17 +7,17 @@ import type { CallRow, IdempotentResponse } from '../core/aggregate-commit-row-t
 import type { PaymentTerms } from '../payments/payment-offers.ts'
 import type { PaymentRequestContext, PaymentService } from '../payments/payment-service-types.ts'
 import type { ToolCatalogue } from '../tools/tool-catalogue.ts'
-import type { ToolEvent } from '../tools/define-tool.ts'
+import type { ToolStreamEvent } from '../tools/define-tool.ts'
 import type { ToolPorts } from '../tools/tool-ports.ts'
 import type { FailedCallLimiter } from './failed-call-limiter.ts'
 import type { ExplainedRefusalRecorder } from './explained-refusal-recorder.ts'
 import type { BackpackRefusalLog } from './backpack-refusal-log.ts'
 import type { JsonFields } from './tool-input-from-request-body.ts'
-import type { TaskPassJson } from '../domain/task-passes.ts'
+import type { TaskPassJson } from '../domain/prepaid-task-passes.ts'
 
 /** Types of the call pipeline: requests, replies and dependencies. */
 
-export type GhostMode = 'off' | 'stealth' | 'observe'
+export type GhostModeHeaderValue = 'off' | 'stealth' | 'observe'
 
 /** The caller, as verified by the transport. */
 export interface Caller {
@@ -46,7 +46,7 @@ export interface CallerConnection {
 }
 
 /** The connection of a client whose disconnect aborts a signal already. */
-export const connectionOf = (closeSignal: AbortSignal): CallerConnection => ({
+export const toCallerConnectionFromSignal = (closeSignal: AbortSignal): CallerConnection => ({
   get closed() {
     return closeSignal.aborted
   },
@@ -61,7 +61,7 @@ export interface CallRequest {
   readonly caller: Caller
   readonly taskId: string | null
   readonly backpackId: string | null
-  readonly ghost: GhostMode
+  readonly ghost: GhostModeHeaderValue
   readonly idempotency: CallIdempotency | null
   /** Transport data of the request, including a payment. */
   readonly door: PaymentRequestContext
@@ -105,7 +105,7 @@ export interface CallReply {
 
 export type EmitStreamEvent = (event: string, data: unknown) => void
 /** A step of a running tool. */
-export type ToolProgress = Extract<ToolEvent, { type: 'progress' }>
+export type ToolProgress = Extract<ToolStreamEvent, { type: 'progress' }>
 /** Called when a stream starts, with the response headers known by then. */
 export type OnStreamOpened = (replayed: boolean, headers?: CallReply['headers']) => void
 

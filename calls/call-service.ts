@@ -1,9 +1,9 @@
-import { IdempotentReplayError } from '../actors/aggregate-command-types.ts'
+import { IdempotencyKeyAnsweredElsewhereError } from '../actors/aggregate-command-types.ts'
 import { ServiceError, httpStatusOf } from '../core/errors.ts'
 import { toProblemDocument } from '../core/problem-document.ts'
-import { newUuidV7 } from '../core/ids.ts'
+import { newUuidV7 } from '../core/ids-and-api-keys.ts'
 import { createIdempotencySingleflight } from '../core/concurrency/idempotency-singleflight.ts'
-import { asMicros, toUsdc, ZERO } from '../core/money.ts'
+import { asMicros, toUsdc, ZERO_MICROS } from '../core/money.ts'
 import { listPaymentTerms } from '../payments/payment-offers.ts'
 import { previewCallAdmission } from './call-admission.ts'
 import type { AdmittedCall } from './admitted-call.ts'
@@ -33,7 +33,7 @@ import {
   parseAndPriceCall,
   type ValidatedPricedCall,
 } from './parse-and-price-call.ts'
-import { toTaskPassJson } from '../domain/task-passes.ts'
+import { toTaskPassJson } from '../domain/prepaid-task-passes.ts'
 
 /** The entry point of all calls: single, streamed and batched. */
 
@@ -92,7 +92,8 @@ function createIdempotentRunner({ callLog, clock }: CallDeps): RunOnce {
       const stored = await callLog.findAnswer(owner, key)
       if (stored !== null) return replayStoredReply(stored, hash)
       return run({ ...request, idempotency: { key, hash, lookedUpAt } }).catch((error: unknown) => {
-        if (error instanceof IdempotentReplayError) return replayStoredReply(error.stored, hash)
+        if (error instanceof IdempotencyKeyAnsweredElsewhereError)
+          return replayStoredReply(error.stored, hash)
         throw error
       })
     }
@@ -112,11 +113,11 @@ async function quoteCall(parts: CallDeps, request: CallRequest): Promise<CallPri
   )
   return {
     tool: plan.tool.slug,
-    price_usdc: toUsdc(amount ?? plan.price ?? ZERO),
-    rail: amount === ZERO ? 'free' : pass === null ? railOf(parts, plan) : 'pass',
+    price_usdc: toUsdc(amount ?? plan.price ?? ZERO_MICROS),
+    rail: amount === ZERO_MICROS ? 'free' : pass === null ? railOf(parts, plan) : 'pass',
     pass: pass === null ? null : toTaskPassJson(pass),
     free_calls_left: left,
-    offers: amount === ZERO ? [] : listPaymentTerms(callPaymentOffer(parts, plan)),
+    offers: amount === ZERO_MICROS ? [] : listPaymentTerms(callPaymentOffer(parts, plan)),
     would_refuse: refusal === null ? null : refusalView(refusal),
   }
 }

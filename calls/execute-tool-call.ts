@@ -1,8 +1,8 @@
-import { IdempotentReplayError } from '../actors/aggregate-command-types.ts'
+import { IdempotencyKeyAnsweredElsewhereError } from '../actors/aggregate-command-types.ts'
 import { ServiceError } from '../core/errors.ts'
-import { newUuidV7 } from '../core/ids.ts'
+import { newUuidV7 } from '../core/ids-and-api-keys.ts'
 import type { IdempotentResponse } from '../core/aggregate-commit-row-types.ts'
-import type { ToolEvent } from '../tools/define-tool.ts'
+import type { ToolStreamEvent } from '../tools/define-tool.ts'
 import { admitCall, releaseAdmittedCall } from './call-admission.ts'
 import { undoFailedCallClaims } from './tool-context.ts'
 import { mustNotRerunUnderIdempotencyKey, type AdmittedCall } from './admitted-call.ts'
@@ -13,7 +13,7 @@ import { executeSingleCommitCall, isSingleCommitCall } from './single-commit-cal
 import { toUnknownChargeError } from './to-call-error.ts'
 import { parsePriceAndPreflightCall, type ValidatedPricedCall } from './parse-and-price-call.ts'
 import { runTool, type ToolRunResult } from './run-tool.ts'
-import { AnswerNotReleasedError } from './deliver-paid-call.ts'
+import { AnswerWithheldForPaymentError } from './deliver-keyless-paid-call.ts'
 import { settleFailedCall, settleSuccessfulCall } from './settle-call.ts'
 
 /** Observes a call, for streaming. */
@@ -21,7 +21,7 @@ export interface CallObserver {
   /** Takes durable holds, because output is sent before the last commit. */
   readonly durable: boolean
   admitted(ticket: AdmittedCall): void
-  progress(event: ToolEvent): void
+  progress(event: ToolStreamEvent): void
 }
 
 export const NOOP_CALL_OBSERVER: CallObserver = { durable: false, admitted() {}, progress() {} }
@@ -93,11 +93,11 @@ async function executeHeldCall(
     }
   } catch (error) {
     // The answer is stored and waits for its payment.
-    if (error instanceof AnswerNotReleasedError) throw addCall(error.reason, callId)
+    if (error instanceof AnswerWithheldForPaymentError) throw addCall(error.reason, callId)
     const unknown = error instanceof ServiceError && error.code === 'unavailable'
     if (outcome !== null && !unknown) await undoFailedCallClaims(parts, outcome.traces)
     if (ticket === null) throw error
-    if (error instanceof IdempotentReplayError) {
+    if (error instanceof IdempotencyKeyAnsweredElsewhereError) {
       await releaseHold(parts, ticket)
       return replayStoredReply(error.stored, request.idempotency?.hash ?? '')
     }
@@ -159,10 +159,11 @@ async function settleFailure(
     return await settleFailedCall(parts, ticket, error, ms)
   } catch (second) {
     const unknown = error instanceof ServiceError && error.code === 'outcome_unknown'
-    if (!unknown || second instanceof IdempotentReplayError) await releaseHold(parts, ticket)
+    if (!unknown || second instanceof IdempotencyKeyAnsweredElsewhereError)
+      await releaseHold(parts, ticket)
     const settled = second instanceof ServiceError && second.code === 'call_settled'
     if (settled) await abandonPayment(parts, ticket)
-    if (!settled && !(second instanceof IdempotentReplayError)) return second
+    if (!settled && !(second instanceof IdempotencyKeyAnsweredElsewhereError)) return second
     // The lost commit may have landed, so the error says nothing about the charge.
     if (error instanceof ServiceError) {
       delete error.details['refunded']

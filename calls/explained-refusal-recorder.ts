@@ -15,7 +15,7 @@ export interface RefusedCaller {
 }
 
 /** Equal refusals of one agent and key, since they were last written. */
-export interface ExplainedRefusal {
+export interface ExplainedRefusalCount {
   readonly id: string
   readonly agentId: string
   readonly keyId: string | null
@@ -31,7 +31,7 @@ export interface ExplainedRefusalRecorderDeps {
   /** Makes ids that nobody can guess, the same on all nodes. */
   readonly key: Buffer
   readonly publicUrl: string
-  readonly write: (refusals: readonly ExplainedRefusal[]) => Promise<void>
+  readonly write: (refusals: readonly ExplainedRefusalCount[]) => Promise<void>
   readonly log: (message: string, error: unknown) => void
 }
 
@@ -53,7 +53,7 @@ export function createExplainedRefusalRecorder({
   log,
 }: ExplainedRefusalRecorderDeps) {
   /** By agent, then by id. */
-  let waiting = new Map<string, Map<string, ExplainedRefusal>>()
+  let waiting = new Map<string, Map<string, ExplainedRefusalCount>>()
   let different = 0
   let timer: NodeJS.Timeout | undefined
   let writing: Promise<void> = Promise.resolve()
@@ -87,9 +87,9 @@ export function createExplainedRefusalRecorder({
     timer ??= setTimeout(() => void flush(), WRITE_MS).unref()
   }
 
-  function keep(refusal: ExplainedRefusal): void {
+  function keep(refusal: ExplainedRefusalCount): void {
     const { id, agentId } = refusal
-    const own = waiting.get(agentId) ?? new Map<string, ExplainedRefusal>()
+    const own = waiting.get(agentId) ?? new Map<string, ExplainedRefusalCount>()
     waiting.set(agentId, own)
     if (!own.delete(id)) different += 1
     own.set(id, refusal)

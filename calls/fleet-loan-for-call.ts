@@ -1,7 +1,7 @@
-import { IdempotentReplayError } from '../actors/aggregate-command-types.ts'
+import { IdempotencyKeyAnsweredElsewhereError } from '../actors/aggregate-command-types.ts'
 import { ServiceError } from '../core/errors.ts'
-import { newUuidV7 } from '../core/ids.ts'
-import { addMicros, asMicros, ZERO, type Micros } from '../core/money.ts'
+import { newUuidV7 } from '../core/ids-and-api-keys.ts'
+import { addMicros, asMicros, ZERO_MICROS, type Micros } from '../core/money.ts'
 import { releaseCallHoldCommand } from '../payments/commands/call-commands.ts'
 import {
   getCreditShortageCommand,
@@ -44,7 +44,7 @@ export async function retryWithFleetLoan<T>(
   drawing: FleetLoanRequest,
   attempt: (lent: Micros) => Promise<T>,
 ): Promise<T> {
-  let lent = ZERO
+  let lent = ZERO_MICROS
   for (let round = 1; ; round += 1) {
     try {
       return await attempt(lent)
@@ -56,7 +56,7 @@ export async function retryWithFleetLoan<T>(
           : null
       if (more === null) {
         // The outcome is unknown: a timer returns an unused loan.
-        if (!isUnavailableError(error) && lent > ZERO) await returnUnusedLoan(parts, drawing)
+        if (!isUnavailableError(error) && lent > ZERO_MICROS) await returnUnusedLoan(parts, drawing)
         throw error
       }
       lent = addMicros(lent, more)
@@ -102,7 +102,7 @@ async function borrowShortfall(
   const looked = { callId, amount, beside, whole, from }
   const { fleetId, amount: short } = await actors.ask(agentId, getCreditShortageCommand, looked)
   if (fleetId === null) return null
-  if (short === ZERO) return ZERO
+  if (short === ZERO_MICROS) return ZERO_MICROS
   try {
     const request = { id: newUuidV7(clock.now()), agentId, callId, amount: short, from }
     const { promo, cash } = await requestLoan(actors, fleetId, request, clock.mono())
@@ -110,7 +110,7 @@ async function borrowShortfall(
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error
     // The agent has left the fleet since: retry with its current state.
-    if (error.code === 'not_in_fleet') return ZERO
+    if (error.code === 'not_in_fleet') return ZERO_MICROS
     if (error.code !== 'payment_required') throw error
     refusal.details['limit_source'] = 'fleet'
     return null
@@ -130,7 +130,7 @@ async function requestLoan(
   try {
     return await actors.ask(fleetId, drawFromFleetCommand, request, { receipt, lookedUpAt })
   } catch (error) {
-    if (!(error instanceof IdempotentReplayError)) throw error
+    if (!(error instanceof IdempotencyKeyAnsweredElsewhereError)) throw error
     const { promo, cash } = error.stored.response.body as ReturnType<typeof toLoanText>
     return { promo: asMicros(BigInt(promo)), cash: asMicros(BigInt(cash)) }
   }

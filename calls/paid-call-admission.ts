@@ -11,14 +11,14 @@ import { PaymentRequiredError } from '../payments/payment-required-error.ts'
 import {
   toCallAdmissionRequest,
   addRefusalDetails,
-  actorsToLoad,
+  listActorsToLoadForCall,
   type AdmittedCall,
 } from './admitted-call.ts'
 import type { CallDeps, CallReply } from './call-request-and-reply-types.ts'
 import {
   callPaymentOffer,
   callHoldTimeoutMs,
-  isAnswerWithheld,
+  isAnswerHeldUntilSettlement,
   type ValidatedPricedCall,
 } from './parse-and-price-call.ts'
 
@@ -59,7 +59,7 @@ export async function admitPaidCall(
     // Settlement, tool and commit must fit in the time after this.
     const claimBy = agentId === null ? Infinity : at + LIMITS.holdGraceMs
     const { sharesPrice = false } = plan.tool
-    const withholdsAnswer = isAnswerWithheld(plan)
+    const withholdsAnswer = isAnswerHeldUntilSettlement(plan)
     const buyer = { agentId, callId, patienceMs, claimBy, sharesPrice, withholdsAnswer }
     const paid = await paying
       .claim(payment, door, buyer, offer)
@@ -134,7 +134,7 @@ async function preferLimitRefusal(
     agentId,
     quoteCallCommand,
     admission,
-    actorsToLoad(plan),
+    listActorsToLoadForCall(plan),
   )
   if (refusal === null || refusal.code === 'payment_required') return error
   return addRefusalDetails(parts, plan, callId, refusal)
@@ -159,7 +159,7 @@ async function holdForPayment(
     agentId,
     admitCallCommand,
     { ...admission, payment },
-    actorsToLoad(plan),
+    listActorsToLoadForCall(plan),
   )
   return admitted.at
 }
@@ -172,6 +172,6 @@ async function releasePaidHold(
   const { agentId } = plan.request.caller
   if (agentId === null) return
   await parts.actors
-    .ask(agentId, releaseCallHoldCommand, { callId }, actorsToLoad(plan))
+    .ask(agentId, releaseCallHoldCommand, { callId }, listActorsToLoadForCall(plan))
     .catch((error: unknown) => parts.log('hold not given back', error))
 }

@@ -3,7 +3,7 @@ import { msUntilNextUtcDay } from '../core/clock.ts'
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
 import { PaymentRequiredError } from '../payments/payment-required-error.ts'
-import { addMicros, toUsdc, ZERO, type Micros } from '../core/money.ts'
+import { addMicros, toUsdc, ZERO_MICROS, type Micros } from '../core/money.ts'
 import type { ToolCatalogue } from '../tools/tool-catalogue.ts'
 import type { Tool } from '../tools/define-tool.ts'
 import type { CallDeps, CallRequest, ScheduledCall } from './call-request-and-reply-types.ts'
@@ -69,10 +69,10 @@ function priceCall(
 ): ValidatedPricedCall {
   const isFree = tool.community?.isFreeFor(request.caller) === true
   const hasKey = request.caller.agentId !== null
-  const listed = isFree ? ZERO : parts.catalogue.priceOf(tool, input, hasKey)
+  const listed = isFree ? ZERO_MICROS : parts.catalogue.priceOf(tool, input, hasKey)
   const { free } = tool
   if (request.run !== undefined) {
-    const bare = isFree ? ZERO : scheduledRunBasePrice(parts.catalogue, tool, input)
+    const bare = isFree ? ZERO_MICROS : scheduledRunBasePrice(parts.catalogue, tool, input)
     const dear = priceOfRun(request.run, bare)
     const allowance = allowanceOf(tool, request.run.fee)
     return { request, tool, input, freePerDay: null, price: dear, allowance }
@@ -83,7 +83,7 @@ function priceCall(
     input,
     freePerDay: free?.perDay ?? null,
     price: free === undefined ? listed : free.overage,
-    allowance: allowanceOf(tool, ZERO),
+    allowance: allowanceOf(tool, ZERO_MICROS),
   }
 }
 
@@ -97,7 +97,7 @@ export function scheduledRunBasePrice(
   input: JsonFields,
 ): Micros {
   const { free } = tool
-  return free === undefined ? catalogue.priceOf(tool, input, true) : (free.overage ?? ZERO)
+  return free === undefined ? catalogue.priceOf(tool, input, true) : (free.overage ?? ZERO_MICROS)
 }
 
 const allowanceOf = ({ allowance }: Tool, price: Micros): ValidatedPricedCall['allowance'] =>
@@ -118,7 +118,7 @@ function priceOfRun({ scheduleId, fee, budget }: ScheduledCall, bare: Micros): M
 export const isPricedWithoutFreeQuota = ({
   freePerDay,
   price: amount,
-}: ValidatedPricedCall): boolean => freePerDay === null && amount !== null && amount > ZERO
+}: ValidatedPricedCall): boolean => freePerDay === null && amount !== null && amount > ZERO_MICROS
 
 /**
  * An invalid key is never treated as anonymous; tasks and Backpacks need the owner's key (decision
@@ -152,12 +152,12 @@ export function callPaymentOffer(
   parts: Pick<CallDeps, 'paying'>,
   { request, tool, price }: ValidatedPricedCall,
 ) {
-  if (price === null || price === ZERO) return null
+  if (price === null || price === ZERO_MICROS) return null
   const item = {
     description: tool.description,
     price,
     deadlineMs: deadlineOf(tool),
-    settlesAfterAnswer: isAnswerWithheld({ request, tool }),
+    settlesAfterAnswer: isAnswerHeldUntilSettlement({ request, tool }),
   }
   return parts.paying.offer(request.door.path, item)
 }
@@ -166,7 +166,7 @@ export function callPaymentOffer(
  * Whether the answer of a call is kept until its payment has settled (decision 287): the builder of a tool is never
  * paid for a failure, and a caller without a key has no credits to get a payment back.
  */
-export const isAnswerWithheld = ({
+export const isAnswerHeldUntilSettlement = ({
   request,
   tool,
 }: Pick<ValidatedPricedCall, 'request' | 'tool'>): boolean =>
@@ -179,7 +179,7 @@ export const callHoldTimeoutMs = ({ tool }: ValidatedPricedCall): number =>
   deadlineOf(tool) + LIMITS.settleWaitMs + LIMITS.holdGraceMs
 
 /** Builds the 402 of a call: price, payment options and funding address. */
-export function callPaymentRequired(
+export function createCallPaymentRequiredError(
   parts: CallDeps,
   plan: ValidatedPricedCall,
   callId: string,
@@ -194,7 +194,7 @@ export function callPaymentRequired(
     ].join(' '),
     call_id: callId,
     tool: plan.tool.slug,
-    price_usdc: toUsdc(plan.price ?? ZERO),
+    price_usdc: toUsdc(plan.price ?? ZERO_MICROS),
     ...free.fields,
     ...(caller.keyStatus === 'none' ? {} : { key_status: caller.keyStatus }),
     ...(caller.agentId === null
@@ -206,7 +206,7 @@ export function callPaymentRequired(
 
 const INVALID_KEY_NOTE = 'The API key that was sent is unknown, revoked or expired.'
 const describeCost = ({ price }: ValidatedPricedCall): string =>
-  `This call costs ${toUsdc(price ?? ZERO)} USDC.`
+  `This call costs ${toUsdc(price ?? ZERO_MICROS)} USDC.`
 
 /** Used-up free calls, for a rejection: their number and reset time. */
 export function usedUpFreeCallDetails(

@@ -1,8 +1,8 @@
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
-import { minMicros, subtractMicros, ZERO } from '../core/money.ts'
+import { smallerOfTwoMicros, subtractMicros, ZERO_MICROS } from '../core/money.ts'
 import { addSharedAbortListener } from '../core/concurrency/shared-abort-listener.ts'
-import type { Tool, ToolEvent } from '../tools/define-tool.ts'
+import type { Tool, ToolStreamEvent } from '../tools/define-tool.ts'
 import type { AdmittedCall } from './admitted-call.ts'
 import type { ValidatedPricedCall } from './parse-and-price-call.ts'
 import type { CallDeps, HiveExcerpt } from './call-request-and-reply-types.ts'
@@ -33,7 +33,7 @@ export interface ToolRunResult {
 export async function runTool(
   parts: CallDeps,
   { plan, callId, amount }: AdmittedCall,
-  emit: (event: ToolEvent) => void,
+  emit: (event: ToolStreamEvent) => void,
 ): Promise<ToolRunResult> {
   const { tool, input, request } = plan
   if (request.connection.closed) throw new ServiceError('cancelled')
@@ -50,7 +50,10 @@ export async function runTool(
     return new ServiceError('outcome_unknown', deadline.known(), error)
   }
   try {
-    const price = subtractMicros(amount, minMicros(amount, request.run?.fee ?? ZERO))
+    const price = subtractMicros(
+      amount,
+      smallerOfTwoMicros(amount, request.run?.fee ?? ZERO_MICROS),
+    )
     const context = createToolContext(parts, request, { callId, price }, deadline, traces, emit)
     const look = startHiveLookupForCall(parts, plan)
     const output = await deadline
@@ -89,7 +92,7 @@ export async function runInstantTool(
   const started = parts.clock.mono()
   try {
     const end = { signal: parts.shutdown, seal: refuseSeal }
-    const call = { callId, price: plan.price ?? ZERO }
+    const call = { callId, price: plan.price ?? ZERO_MICROS }
     const context = createToolContext(parts, request, call, end, traces, ignoreEvent)
     const look = startHiveLookupForCall(parts, plan)
     const output = (await tool.run(input, context)) as JsonFields

@@ -5,19 +5,19 @@ import {
   canScheduleRunPublishToHive,
   getScheduleCommand,
   failScheduleRunCommand,
-  isScheduleRunRetryable,
+  isUnderfundedScheduleRunRetryable,
   type ScheduleRunOutcome,
   type ScheduleView,
 } from '../actors/commands/schedule-aggregate-commands.ts'
 import { ServiceError, type ErrorCode } from '../core/errors.ts'
-import { newUuidV7 } from '../core/ids.ts'
+import { newUuidV7 } from '../core/ids-and-api-keys.ts'
 import type { ApiKeySpendingLimits } from '../domain/api-key-spending-limits.ts'
 import { LIMITS } from '../core/limits.ts'
-import { fromUsdc, ZERO, type Micros } from '../core/money.ts'
+import { fromUsdc, ZERO_MICROS, type Micros } from '../core/money.ts'
 import { SCHEDULE_RUN_FEE } from '../domain/pricing.ts'
-import { scheduleVisitorId } from '../domain/schedule-visitor.ts'
+import { scheduleVisitorId } from '../domain/visitor-id-of-scheduled-calls.ts'
 import {
-  connectionOf,
+  toCallerConnectionFromSignal,
   type CallDeps,
   type CallReply,
   type CallRequest,
@@ -134,7 +134,7 @@ function toCallRequest(
     ghost: 'off',
     idempotency: { key: slotKey, hash: slotKey },
     door: SCHEDULE_PAYMENT_CONTEXT,
-    connection: connectionOf(signal),
+    connection: toCallerConnectionFromSignal(signal),
     requestId: scheduleId,
     run: {
       scheduleId,
@@ -163,7 +163,7 @@ function endScheduleSlot(
     const failed = failureOf(due, call.callId, error)
     if (
       RETRYABLE_RUN_ERRORS.has(error.code) ||
-      isScheduleRunRetryable(ctx, failed) ||
+      isUnderfundedScheduleRunRetryable(ctx, failed) ||
       !canEndScheduleRun(ctx, due)
     )
       return
@@ -190,7 +190,7 @@ function failureOf(
   const needed = typeof price === 'number' ? fromUsdc(price) : SCHEDULE_RUN_FEE
   return {
     ...{ scheduleId, slot, at, budget, callId },
-    cost: ZERO,
+    cost: ZERO_MICROS,
     result: null,
     error: { code, needed },
   } satisfies ScheduleRunOutcome

@@ -1,14 +1,14 @@
 import type { CommandContext } from '../actors/aggregate-command-types.ts'
-import { updateEntitlements } from '../actors/commands/entitlements-aggregate-commands.ts'
+import { recordOwnershipOrMemoryReorganization } from '../actors/commands/lifetime-entitlement-commands.ts'
 import { updateHiveWatchList } from '../actors/commands/update-hive-watch-list.ts'
 import { httpStatusOf, type ErrorCode, type ServiceError } from '../core/errors.ts'
 import { toProblemDocument } from '../core/problem-document.ts'
 import { LIMITS } from '../core/limits.ts'
-import { ZERO, type Micros } from '../core/money.ts'
-import type { TaskPassView } from '../domain/task-passes.ts'
+import { ZERO_MICROS, type Micros } from '../core/money.ts'
+import type { TaskPassView } from '../domain/prepaid-task-passes.ts'
 import {
   unstoredResponsePlaceholder,
-  describeUnstoredReason,
+  describeUnstoredResponseReason,
   type UnstoredResponseReason,
 } from '../domain/unstored-response-reasons.ts'
 import { describeProviderError } from './describe-provider-failure.ts'
@@ -23,11 +23,11 @@ import {
 import {
   addRefusalDetails,
   recordExplainedRefusal,
-  actorsToLoad,
+  listActorsToLoadForCall,
   type AdmittedCall,
 } from './admitted-call.ts'
 import type { CallDeps, CallReply } from './call-request-and-reply-types.ts'
-import { deliverPaidCall } from './deliver-paid-call.ts'
+import { storeAnonymousPaidCall } from './deliver-keyless-paid-call.ts'
 import { chargeableCost } from './tool-context.ts'
 import { retryWithFleetLoan } from './fleet-loan-for-call.ts'
 import { toCallError } from './to-call-error.ts'
@@ -88,7 +88,7 @@ export async function settleSuccessfulCall(
   if (agentId === null) {
     const anonymous = (at: number) => row({ balance: null, at })
     if (ticket.paid === null) await settleVisitor(parts, ticket, outcome, anonymous)
-    else return reply(await deliverPaidCall(parts, ticket, ticket.paid, outcome, anonymous))
+    else return reply(await storeAnonymousPaidCall(parts, ticket, ticket.paid, outcome, anonymous))
   } else {
     const usedAt = ticket.slot ? await consumeSlotUnlessWaived(parts, ticket, outcome) : null
     const { rows, events, shares } = traces
@@ -102,7 +102,7 @@ export async function settleSuccessfulCall(
         agentId,
         settleCallCommand,
         { ...settlementInput, lent },
-        actorsToLoad(plan),
+        listActorsToLoadForCall(plan),
       ),
     ).catch(async (error: unknown) => {
       if (usedAt !== null) await refundDailyFreeCall(parts, ticket, usedAt, null)
@@ -144,9 +144,12 @@ function toStoredResponse(
   store: CountStoredBytes,
 ): string {
   const response = JSON.stringify({ status: 200, body })
-  const reason = cost > ZERO ? null : store(Buffer.byteLength(response))
+  const reason = cost > ZERO_MICROS ? null : store(Buffer.byteLength(response))
   if (reason === null) return response
-  Object.assign(body['_meta'] as object, { kept: false, kept_note: describeUnstoredReason(reason) })
+  Object.assign(body['_meta'] as object, {
+    kept: false,
+    kept_note: describeUnstoredResponseReason(reason),
+  })
   return unstoredResponsePlaceholder(reason, plan.request.requestId)
 }
 
@@ -183,7 +186,7 @@ export async function settleFailedCall(
   const { agentId } = plan.request.caller
   const callError = toPublicCallError(parts, ticket, error)
   const row = ({ at }: { at: number }): CallRow => ({
-    ...toCallRow(ticket, ms, ZERO, at, callError.code),
+    ...toCallRow(ticket, ms, ZERO_MICROS, at, callError.code),
     ...toIdempotencyColumns(parts, ticket, callError),
   })
   if (agentId === null && ticket.paid !== null) {
@@ -194,7 +197,12 @@ export async function settleFailedCall(
   } else {
     if (ticket.slot) releaseDailyFreeCall(parts, plan, callId)
     const ended = toEndCallback(ticket, null, callError)
-    await parts.actors.ask(agentId, failCallCommand, { callId, row, ended }, actorsToLoad(plan))
+    await parts.actors.ask(
+      agentId,
+      failCallCommand,
+      { callId, row, ended },
+      listActorsToLoadForCall(plan),
+    )
     // Credit a settled payment before the caller gets the error.
     if (ticket.paid !== null) await parts.paying.notifyPayer(ticket.paid.ref)
   }
@@ -213,7 +221,7 @@ function toEndCallback(
   if (run === undefined && watches.length + tallies.length === 0) return undefined
   return (ctx: CommandContext, call: CallRow) => {
     for (const change of watches) updateHiveWatchList(ctx, change)
-    for (const change of tallies) updateEntitlements(ctx, change)
+    for (const change of tallies) recordOwnershipOrMemoryReorganization(ctx, change)
     run?.onEnded(ctx, { call, output: outcome?.output ?? null, error })
   }
 }

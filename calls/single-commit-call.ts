@@ -1,10 +1,10 @@
-import { IdempotentReplayError } from '../actors/aggregate-command-types.ts'
-import { CommandNotSentError } from '../actors/command-unavailable-errors.ts'
+import { IdempotencyKeyAnsweredElsewhereError } from '../actors/aggregate-command-types.ts'
+import { CommandNotCommittedError } from '../actors/unanswered-commit-errors.ts'
 import { ServiceError } from '../core/errors.ts'
-import { ZERO } from '../core/money.ts'
-import { spendCallCommand } from '../payments/commands/spend-call-command.ts'
+import { ZERO_MICROS } from '../core/money.ts'
+import { admitAndChargeFinishedCallCommand } from '../payments/commands/admit-and-charge-finished-call-command.ts'
 import {
-  actorsToLoad,
+  listActorsToLoadForCall,
   addRefusalDetails,
   recordExplainedRefusal,
   toCallAdmissionRequest,
@@ -31,7 +31,7 @@ export const isSingleCommitCall = (plan: ValidatedPricedCall): boolean =>
   plan.price !== null &&
   plan.request.run === undefined &&
   plan.request.caller.agentId !== null &&
-  (plan.price === ZERO || plan.request.door.paymentHeader === null)
+  (plan.price === ZERO_MICROS || plan.request.door.paymentHeader === null)
 
 /**
  * Runs and charges an instant call. Returns null, without a charge, if it has to take the long way, which
@@ -54,7 +54,7 @@ export async function executeSingleCommitCall(
     return await spend(parts, plan, callId, outcome)
   } catch (error) {
     if (isChargeUnknown(error)) throw toUnknownChargeError(error, callId)
-    const isReplay = error instanceof IdempotentReplayError
+    const isReplay = error instanceof IdempotencyKeyAnsweredElsewhereError
     // The commit may have landed before any other error: the call must not run again, nor its claims be undone.
     if (!isReplay && !(error instanceof ServiceError))
       throw toCallError(parts, 'instant call failed', error)
@@ -86,7 +86,7 @@ async function runUnlessFailing(
 const isChargeUnknown = (error: unknown): error is ServiceError =>
   error instanceof ServiceError &&
   error.code === 'unavailable' &&
-  !(error instanceof CommandNotSentError)
+  !(error instanceof CommandNotCommittedError)
 
 async function spend(
   parts: CallDeps,
@@ -104,7 +104,12 @@ async function spend(
   const cost = chargeableCost(outcome.traces, price)
   const { promoTransferable } = parts
   const input = { admission, cost, row, rows, events, shares, promoTransferable }
-  await parts.actors.ask(agentId, spendCallCommand, input, actorsToLoad(plan))
+  await parts.actors.ask(
+    agentId,
+    admitAndChargeFinishedCallCommand,
+    input,
+    listActorsToLoadForCall(plan),
+  )
   return reply()
 }
 
@@ -124,7 +129,7 @@ const toInstantTicket = (
   slot: false,
   allowed: false,
   durable: false,
-  rail: amount === ZERO ? 'free' : 'credits',
+  rail: amount === ZERO_MICROS ? 'free' : 'credits',
   paid: null,
   at: 0,
 })

@@ -5,14 +5,14 @@ import type {
   StagedWrites,
   ToolCallerIdentity,
   ToolContext,
-  ToolEvent,
+  ToolStreamEvent,
 } from '../tools/define-tool.ts'
 import type { Micros } from '../core/money.ts'
-import { ZERO } from '../core/money.ts'
+import { ZERO_MICROS } from '../core/money.ts'
 import type { DomainEvent } from '../core/domain-events.ts'
 import type {
   PriceShare,
-  EntitlementChange,
+  OwnershipOrMemoryReorganization,
   HiveWatchListChange,
 } from '../core/aggregate-commit-row-types.ts'
 import type { CallDeps, CallRequest } from './call-request-and-reply-types.ts'
@@ -23,7 +23,7 @@ export interface ToolStagedEffects {
   readonly events: DomainEvent[]
   readonly shares: PriceShare[]
   readonly watches: HiveWatchListChange[]
-  readonly tallies: EntitlementChange[]
+  readonly tallies: OwnershipOrMemoryReorganization[]
   readonly undos: (() => Promise<void>)[]
   provider: string | null
   /** `native` and `community` without a provider; else that of the provider. */
@@ -82,7 +82,7 @@ export const createToolContext = (
   call: Pick<ToolContext, 'callId' | 'price'>,
   end: ToolRunAbortAndSeal,
   traces: ToolStagedEffects,
-  emit: (event: ToolEvent) => void,
+  emit: (event: ToolStreamEvent) => void,
 ): ToolContext => new (contextsOver(parts).Running)(request, call, end, traces, emit)
 
 interface ToolContexts {
@@ -92,7 +92,7 @@ interface ToolContexts {
     call: Pick<ToolContext, 'callId' | 'price'>,
     end: ToolRunAbortAndSeal,
     traces: ToolStagedEffects,
-    emit: (event: ToolEvent) => void,
+    emit: (event: ToolStreamEvent) => void,
   ) => ToolContext
 }
 
@@ -144,7 +144,7 @@ function createToolContexts(parts: CallDeps): ToolContexts {
   class Running extends Preflight {
     readonly callId: string
     readonly price: Micros
-    readonly emit: (event: ToolEvent) => void
+    readonly emit: (event: ToolStreamEvent) => void
     readonly end: ToolRunAbortAndSeal
     readonly traces: ToolStagedEffects
 
@@ -153,7 +153,7 @@ function createToolContexts(parts: CallDeps): ToolContexts {
       { callId, price }: Pick<ToolContext, 'callId' | 'price'>,
       end: ToolRunAbortAndSeal,
       traces: ToolStagedEffects,
-      emit: (event: ToolEvent) => void,
+      emit: (event: ToolStreamEvent) => void,
     ) {
       super(request)
       this.callId = callId
@@ -223,4 +223,4 @@ export async function undoFailedCallClaims(
 
 /** The price to charge. */
 export const chargeableCost = (traces: ToolStagedEffects, amount: Micros): Micros =>
-  traces.waived === null ? amount : ZERO
+  traces.waived === null ? amount : ZERO_MICROS

@@ -1,13 +1,13 @@
-import type { ToolEvent } from '../tools/define-tool.ts'
+import type { ToolStreamEvent } from '../tools/define-tool.ts'
 
 /**
  * Buffers a tool's events. Progress passes at once; output waits for the commit of the charge,
  * because a call that fails later is refunded (decision 149).
  */
-export function createOutputBufferUntilCharge(pass: (event: ToolEvent) => void) {
-  const held: ToolEvent[] = []
+export function createOutputBufferUntilCharge(pass: (event: ToolStreamEvent) => void) {
+  const held: ToolStreamEvent[] = []
   return {
-    emit(event: ToolEvent): void {
+    emit(event: ToolStreamEvent): void {
       if (event.type === 'progress') pass(event)
       else held.push(event)
     },

@@ -10,7 +10,7 @@ import {
 } from '../payments/commands/daily-free-call-commands.ts'
 import type { CallDeps } from './call-request-and-reply-types.ts'
 import type { ValidatedPricedCall } from './parse-and-price-call.ts'
-import { actorsToLoad, type AdmittedCall } from './admitted-call.ts'
+import { listActorsToLoadForCall, type AdmittedCall } from './admitted-call.ts'
 
 /** Daily free calls of addresses: hold, use, return. */
 
@@ -96,7 +96,7 @@ export async function consumeDailyFreeCall(
       address.id,
       consumeFreeCallCommand,
       slot,
-      record === null ? {} : actorsToLoad(plan),
+      record === null ? {} : listActorsToLoadForCall(plan),
     )
     return at
   } catch (error) {
@@ -115,7 +115,7 @@ export async function refundDailyFreeCall(
 ): Promise<void> {
   const [address, site] = visitorsOf(plan)
   const freed = { callId, tool: plan.tool.slug, usedAt, row }
-  await parts.actors.ask(address.id, releaseFreeCallCommand, freed, actorsToLoad(plan))
+  await parts.actors.ask(address.id, releaseFreeCallCommand, freed, listActorsToLoadForCall(plan))
   if (site === undefined) return
   if (usedAt === null) parts.actors.releaseHold(site.id, callId)
   else await refundVisitorSlot(parts, plan, site.id, { callId, usedAt })

@@ -1,5 +1,5 @@
 import { PaymentProblem } from './onchain-payment-types.ts'
-import { isRecord, isUint256Text, parseUntrustedJson } from './untrusted-json.ts'
+import { isRecord, isUint256Text, parseUntrustedBase64JsonHeader } from './untrusted-json.ts'
 
 /** An object of a decoded payment header, with typed reads that throw if a field is malformed. */
 export interface DecodedPaymentHeader {
@@ -18,7 +18,7 @@ export interface DecodedPaymentHeader {
 
 /** Decodes the JSON object of a payment header; null for anything else. */
 export function decodePaymentHeader(text: string): DecodedPaymentHeader | null {
-  const object = parseUntrustedJson(text)
+  const object = parseUntrustedBase64JsonHeader(text)
   return object === null ? null : createDocument(object, 'the payment', '')
 }
 

@@ -1,7 +1,13 @@
-import type { EndpointOffer, PaymentDemand } from '../domain/payable-endpoint-offers.ts'
-import { parsePaymentChallenges, type DemandedCharge } from './mpp/parse-payment-challenges.ts'
+import type {
+  EndpointPaymentOffer,
+  PaymentRequiredTerms,
+} from '../domain/payable-endpoint-offers.ts'
+import {
+  parsePaymentChallenges,
+  type DemandedCharge,
+} from './mpp/parse-www-authenticate-mpp-challenges.ts'
 import { isRecord, isUint256Text } from './untrusted-json.ts'
-import { atomicToUsdc, isEvmNetwork } from './x402/network-names.ts'
+import { atomicToUsdc, isEvmNetwork } from './x402/x402-network-names.ts'
 import {
   summarizeX402Message,
   type X402AcceptsEntry,
@@ -11,7 +17,7 @@ import {
 /** Reads what a response of another server asks for: x402 of both versions, and MPP. */
 
 /** A response, with header names in lower case. */
-export interface DemandResponse {
+export interface PaymentDemandResponse {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: Uint8Array
@@ -24,10 +30,14 @@ const MAX_TEXT_CHARS = 512
 const MAX_CHALLENGE_CHARS = 8_192
 
 /** Returns the offers of a response in one form, and everything that a client would stumble over. */
-export function readPaymentDemand({ status, headers, body }: DemandResponse): PaymentDemand {
+export function readPaymentDemand({
+  status,
+  headers,
+  body,
+}: PaymentDemandResponse): PaymentRequiredTerms {
   if (status !== PAYMENT_REQUIRED) return noDemand(describeStatus(status))
   const problems: string[] = []
-  const offers = new Map<string, EndpointOffer>()
+  const offers = new Map<string, EndpointPaymentOffer>()
   const documents = readDocuments(headers, body, problems)
   for (const { document, version, accepts } of documents) {
     accepts.forEach((entry, at) => {
@@ -49,7 +59,7 @@ export function readPaymentDemand({ status, headers, body }: DemandResponse): Pa
 }
 
 /** Returns the offers of a 402 document that somebody else quotes; those that cannot be paid are left out. */
-export function readQuotedOffers(document: unknown): EndpointOffer[] {
+export function readOffersOfQuoted402Document(document: unknown): EndpointPaymentOffer[] {
   if (!isRecord(document) || !Array.isArray(document['accepts'])) return []
   const demand = summarize({ body: document }, document, 'the document', [])
   if (demand === null) return []
@@ -58,7 +68,7 @@ export function readQuotedOffers(document: unknown): EndpointOffer[] {
     .flatMap((entry) => toX402Offer(entry, demand.version) ?? [])
 }
 
-const noDemand = (problem: string): PaymentDemand => ({
+const noDemand = (problem: string): PaymentRequiredTerms => ({
   offers: [],
   problems: [problem],
   description: null,
@@ -118,7 +128,7 @@ function summarize(
   }
 }
 
-function toX402Offer(entry: X402AcceptsEntry, version: number): EndpointOffer | null {
+function toX402Offer(entry: X402AcceptsEntry, version: number): EndpointPaymentOffer | null {
   const { scheme, network, asset, pay_to: payTo, amount_atomic: amount } = entry
   const known = [scheme, network, asset, payTo].every((text) => text !== null && isShort(text))
   if (!known || !isUint256Text(amount)) return null
@@ -137,7 +147,7 @@ function toX402Offer(entry: X402AcceptsEntry, version: number): EndpointOffer | 
 
 function readChallenges(
   header: string,
-  offers: Map<string, EndpointOffer>,
+  offers: Map<string, EndpointPaymentOffer>,
   problems: string[],
 ): void {
   if (header.length > MAX_CHALLENGE_CHARS) {
@@ -154,7 +164,7 @@ function readChallenges(
   }
 }
 
-function toMppOffer(charge: DemandedCharge): EndpointOffer | null {
+function toMppOffer(charge: DemandedCharge): EndpointPaymentOffer | null {
   const { method, intent, amount, currency, recipient, chainId } = charge
   if (!isUint256Text(amount) || currency === null || recipient === null) return null
   const scheme = `${method}/${intent}`
@@ -174,7 +184,7 @@ function toMppOffer(charge: DemandedCharge): EndpointOffer | null {
 }
 
 /** The same offer of several versions is one. */
-function mergeOffer(offers: Map<string, EndpointOffer>, offer: EndpointOffer): void {
+function mergeOffer(offers: Map<string, EndpointPaymentOffer>, offer: EndpointPaymentOffer): void {
   const { protocol, scheme, network, asset, payTo, amount } = offer
   const written = [protocol, scheme, network, asset, payTo, amount].join('\n')
   const id = isEvmNetwork(network ?? '') ? written.toLowerCase() : written

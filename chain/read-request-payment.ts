@@ -5,7 +5,7 @@ import {
   type PaymentOffer,
   type PresentedPayment,
 } from './onchain-payment-types.ts'
-import type { PaymentHeader } from './payment-header.ts'
+import type { PaymentHeader } from './find-request-payment-header.ts'
 import type { EnabledPaymentRails } from './x402/payment-requirements.ts'
 import { presentedX402Payment, readX402Payment } from './x402/read-x402-payment.ts'
 
@@ -30,7 +30,7 @@ export async function readRequestPayment(
 }
 
 /** By CAIP-2: the default asset of dialects that do not name one. */
-export type DefaultAssets = ReadonlyMap<string, string>
+export type DefaultPaymentAssetsByNetwork = ReadonlyMap<string, string>
 
 /**
  * The payment a header presents, without comparing it to an offer or checking its validity. Null
@@ -38,7 +38,7 @@ export type DefaultAssets = ReadonlyMap<string, string>
  */
 export async function findPresentedPayment(
   header: PaymentHeader,
-  assets: DefaultAssets,
+  assets: DefaultPaymentAssetsByNetwork,
 ): Promise<PresentedPayment | null> {
   if (header.document === null) return null
   try {

@@ -29,7 +29,7 @@ export function decodeStrictBase64(text: string): Buffer | null {
  * key, no `__proto__`, limited depth. Null for anything else: parsers could disagree on such a
  * document.
  */
-export function parseUntrustedJson(text: string): UntrustedJsonObject | null {
+export function parseUntrustedBase64JsonHeader(text: string): UntrustedJsonObject | null {
   if (text.length > LIMITS.paymentHeaderBytes) return null
   const bytes = decodeStrictBase64(text)
   if (bytes === null) return null

@@ -4,7 +4,7 @@ import { json } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /** A local webhook receiver that accepts every delivery. */
-export interface WebhookReceiver {
+export interface TestWebhookReceiver {
   readonly port: number
   readonly url: string
   /** Number of deliveries per `webhook-id`. */
@@ -16,7 +16,7 @@ export interface WebhookReceiver {
   close(): void
 }
 
-export async function startWebhookReceiver(): Promise<WebhookReceiver> {
+export async function startTestWebhookReceiver(): Promise<TestWebhookReceiver> {
   const deliveryCounts = new Map<string, number>()
   const reportedCalls = new Set<string>()
   let pauseMs = 0

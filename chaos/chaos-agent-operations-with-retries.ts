@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
   apiKeyHeader,
-  PAID_TOOL_BODY,
+  CHAOS_PAID_TOOL_REQUEST_BODY,
   type AgentIdAndApiKey,
   type StationReply,
   type StationHttpClient,
@@ -10,7 +10,7 @@ import type { SeededRandom } from './seeded-random.ts'
 
 /** Requests of agents under load, with idempotent retries. */
 
-export type AgentOperationKind =
+export type ChaosAgentOperationKind =
   | ('call' | 'ping' | 'stream' | 'send' | 'tip')
   // Requests under a limit, or requests that only one of many can win.
   | ('task' | 'pack' | 'poor' | 'publish' | 'claim')
@@ -19,7 +19,7 @@ export type AgentOperationKind =
 export interface RetriedAgentRequest {
   readonly agent: AgentIdAndApiKey
   readonly key: string
-  readonly kind: AgentOperationKind
+  readonly kind: ChaosAgentOperationKind
   readonly path: string
   readonly body: object
   readonly headers: Readonly<Record<string, string>>
@@ -41,7 +41,7 @@ export type AgentRequestWithAllowedErrors = Pick<RetriedAgentRequest, 'path' | '
   Partial<Pick<RetriedAgentRequest, 'headers' | 'allowed'>>
 
 /** Relative frequencies; streams keep holds in the ledger while they run. */
-const OPERATION_MIX: readonly (keyof ReturnType<typeof operationRequestsTo>)[] = [
+const OPERATION_MIX: readonly (keyof ReturnType<typeof createAgentRequestsByOperationKind>)[] = [
   ...Array<'call'>(11).fill('call'),
   ...Array<'ping'>(3).fill('ping'),
   ...Array<'send'>(3).fill('send'),
@@ -59,19 +59,24 @@ export function randomRetriedAgentRequest(
   const agent = chance.pick(agents)
   const other = agents[(agents.indexOf(agent) + 1) % agents.length] as AgentIdAndApiKey
   const kind = chance.pick(OPERATION_MIX)
-  return createRetriedAgentRequest(agent, key, kind, operationRequestsTo(other)[kind])
+  return createRetriedAgentRequest(
+    agent,
+    key,
+    kind,
+    createAgentRequestsByOperationKind(other)[kind],
+  )
 }
 
 /** Requests that only a lack of credits may reject. */
-export function operationRequestsTo(other: AgentIdAndApiKey) {
+export function createAgentRequestsByOperationKind(other: AgentIdAndApiKey) {
   const gift = { to_agent_id: other.id, amount_usdc: 0.01 }
   return {
-    call: { path: '/api/refuel', body: PAID_TOOL_BODY },
+    call: { path: '/api/refuel', body: CHAOS_PAID_TOOL_REQUEST_BODY },
     ping: {
       path: '/api/refuel',
       body: { tool: 'agent_ping', target_agent_id: other.id, message: 'hello' },
     },
-    stream: { path: '/api/refuel/stream', body: PAID_TOOL_BODY },
+    stream: { path: '/api/refuel/stream', body: CHAOS_PAID_TOOL_REQUEST_BODY },
     send: { path: '/api/agent/send', body: gift },
     tip: { path: '/api/tip', body: gift },
   }
@@ -80,7 +85,7 @@ export function operationRequestsTo(other: AgentIdAndApiKey) {
 export function createRetriedAgentRequest(
   agent: AgentIdAndApiKey,
   key: string,
-  kind: AgentOperationKind,
+  kind: ChaosAgentOperationKind,
   form: AgentRequestWithAllowedErrors,
 ): RetriedAgentRequest {
   const state = { tries: 0, acknowledged: null, limited: null, refused: null }

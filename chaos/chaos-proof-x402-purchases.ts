@@ -76,7 +76,7 @@ const PURCHASE_MIX: readonly X402Purchase['kind'][] = [
 const RETRY_PAUSE_MS = 40
 
 /** Signs a payment and chooses how to send it. */
-export async function signPurchase(market: X402PurchaseFixtures): Promise<X402Purchase> {
+export async function signX402Purchase(market: X402PurchaseFixtures): Promise<X402Purchase> {
   const { chain, treasury, payers, agents, tasks, chance } = market
   const kind = chance.pick(PURCHASE_MIX)
   const task = chance.pick(tasks)
@@ -113,7 +113,7 @@ export async function signPurchase(market: X402PurchaseFixtures): Promise<X402Pu
 }
 
 /** Sends it once to one station and records the reply; null when the connection is lost. */
-export async function sendPurchase(
+export async function sendX402PurchaseOnce(
   client: StationHttpClient,
   purchase: X402Purchase,
 ): Promise<StationReply | null> {
@@ -141,7 +141,7 @@ function recordReply(purchase: X402Purchase, { status, code, body }: StationRepl
 }
 
 /** Retries the same header on each station in turn until a reply arrives. */
-export async function retryPurchase(
+export async function retryX402PurchaseUntilReply(
   clients: readonly StationHttpClient[],
   purchase: X402Purchase,
   at: number,
@@ -150,11 +150,11 @@ export async function retryPurchase(
   const [first, second] = [clients[at % clients.length], clients[(at + 1) % clients.length]]
   if (purchase.sentTwice)
     await Promise.all([
-      sendPurchase(first as StationHttpClient, purchase),
-      sendPurchase(second as StationHttpClient, purchase),
+      sendX402PurchaseOnce(first as StationHttpClient, purchase),
+      sendX402PurchaseOnce(second as StationHttpClient, purchase),
     ])
   for (let turn = at; purchase.result === null && !giveUp(); turn++) {
-    await sendPurchase(clients[turn % clients.length] as StationHttpClient, purchase)
+    await sendX402PurchaseOnce(clients[turn % clients.length] as StationHttpClient, purchase)
     if (purchase.result === null) await sleep(RETRY_PAUSE_MS)
   }
 }
@@ -176,7 +176,7 @@ export async function fetchSettlementState(
 }
 
 /** Reads its authorization from the chain. */
-export async function checkPurchaseOnChain(
+export async function readPurchaseAuthorizationFromChain(
   chain: LocalChain,
   purchase: X402Purchase,
 ): Promise<void> {

@@ -1,4 +1,4 @@
-import type { Sql } from '../persistence/postgres/connection-pool.ts'
+import type { Sql } from '../persistence/postgres/postgres-connection-pool.ts'
 import type { RetriedAgentRequest } from './chaos-agent-operations-with-retries.ts'
 
 /** Acknowledged operations compared with the database. */
@@ -58,7 +58,7 @@ export async function compareOperationsWithLedger(
 }
 
 /** Returns the process id of a database backend of the station. */
-export async function findDatabaseBackend(sql: Sql): Promise<number | null> {
+export async function findDatabaseBackendPid(sql: Sql): Promise<number | null> {
   const [row] = await sql<{ pid: number }[]>`
     select pid from pg_stat_activity
      where application_name = 'gas-station' and pid <> pg_backend_pid()

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Sql } from '../persistence/postgres/connection-pool.ts'
+import type { Sql } from '../persistence/postgres/postgres-connection-pool.ts'
 import {
   createStationHttpClient,
   onboardAgents,
@@ -8,7 +8,7 @@ import {
 import type { SeededRandom } from './seeded-random.ts'
 import {
   compareOperationsWithLedger,
-  findDatabaseBackend,
+  findDatabaseBackendPid,
   type OperationsLedgerComparison,
 } from './compare-operations-with-ledger.ts'
 import {
@@ -136,7 +136,7 @@ async function runCrashRound(
   await sleep(afterMs)
   const backend =
     victim === 'backend'
-      ? await withTimeout(findDatabaseBackend(sql), 'a backend to be found')
+      ? await withTimeout(findDatabaseBackendPid(sql), 'a backend to be found')
       : null
   const acknowledged = load.operations.filter((one) => one.acknowledged !== null)
   const unknown = load.operations.length - acknowledged.length

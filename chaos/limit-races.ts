@@ -1,10 +1,10 @@
 import {
   apiKeyHeader,
   usdcToMicros,
-  expectAccepted,
+  expectSuccessReply,
   onboardAgents,
-  PAID_TOOL_BODY,
-  PAID_TOOL_PRICE_USDC,
+  CHAOS_PAID_TOOL_REQUEST_BODY,
+  CHAOS_PAID_TOOL_PRICE_USDC,
   type AgentIdAndApiKey,
   type StationReply,
   type StationHttpClient,
@@ -68,7 +68,11 @@ async function onboardAgent(course: RaceContext): Promise<AgentIdAndApiKey> {
 }
 
 const paidCall =
-  (agent: AgentIdAndApiKey, headers: Record<string, string> = {}, body: object = PAID_TOOL_BODY) =>
+  (
+    agent: AgentIdAndApiKey,
+    headers: Record<string, string> = {},
+    body: object = CHAOS_PAID_TOOL_REQUEST_BODY,
+  ) =>
   (client: StationHttpClient): Promise<StationReply> =>
     client.send('POST', '/api/refuel', { ...apiKeyHeader(agent), ...headers }, body)
 
@@ -85,7 +89,7 @@ const mixedPaidCalls = (agent: AgentIdAndApiKey, headers: Record<string, string>
 }
 
 async function spendableMicros(course: RaceContext, agent: AgentIdAndApiKey): Promise<number> {
-  const { balance_usdc } = await expectAccepted(
+  const { balance_usdc } = await expectSuccessReply(
     firstClient(course).send('GET', '/api/credits/balance', apiKeyHeader(agent)),
   )
   return usdcToMicros(balance_usdc)
@@ -126,9 +130,9 @@ async function agentWithBalanceFor(course: RaceContext, calls: number): Promise<
     AgentIdAndApiKey,
     AgentIdAndApiKey,
   ]
-  const surplus = usdcToMicros(course.starter) - calls * usdcToMicros(PAID_TOOL_PRICE_USDC)
+  const surplus = usdcToMicros(course.starter) - calls * usdcToMicros(CHAOS_PAID_TOOL_PRICE_USDC)
   const gift = { to_agent_id: sink.id, amount_usdc: surplus / 1_000_000 }
-  await expectAccepted(
+  await expectSuccessReply(
     firstClient(course).send('POST', '/api/agent/send', apiKeyHeader(agent), gift),
   )
   return agent
@@ -157,18 +161,18 @@ async function taskRace(course: RaceContext): Promise<LimitRaceResult> {
   const agent = await onboardAgent(course)
   const budget = {
     name: 'race',
-    budget_usdc: (allowed * usdcToMicros(PAID_TOOL_PRICE_USDC)) / 1_000_000,
+    budget_usdc: (allowed * usdcToMicros(CHAOS_PAID_TOOL_PRICE_USDC)) / 1_000_000,
   }
-  const started = await expectAccepted(
+  const started = await expectSuccessReply(
     firstClient(course).send('POST', '/api/task/start', apiKeyHeader(agent), budget),
   )
   const taskId = String(started['task_id'])
   const answers = await sendAllAtOnce(course, mixedPaidCalls(agent, { 'x-task-id': taskId }))
-  const { spent_usdc, held_usdc } = await expectAccepted(
+  const { spent_usdc, held_usdc } = await expectSuccessReply(
     firstClient(course).send('GET', `/api/task/${taskId}`, apiKeyHeader(agent)),
   )
   const faults = faultUnless(
-    usdcToMicros(spent_usdc) === allowed * usdcToMicros(PAID_TOOL_PRICE_USDC) &&
+    usdcToMicros(spent_usdc) === allowed * usdcToMicros(CHAOS_PAID_TOOL_PRICE_USDC) &&
       usdcToMicros(held_usdc) === 0,
     `task ends with ${String(spent_usdc)} spent and ${String(held_usdc)} held`,
   )
@@ -186,7 +190,7 @@ async function agentWithBackpack(
 ): Promise<{ agent: AgentIdAndApiKey; backpack: string }> {
   const agent = await onboardAgent(course)
   const asked = { agent_name: 'racer', fuse }
-  const made = await expectAccepted(
+  const made = await expectSuccessReply(
     firstClient(course).send('POST', '/api/backpack/create', apiKeyHeader(agent), asked),
   )
   return { agent, backpack: String(made['backpack_id']) }
@@ -199,7 +203,7 @@ async function windowRace(
 ): Promise<LimitRaceResult> {
   const allowed = course.chance.integer(1, RACERS - 1)
   const { agent, backpack } = await agentWithBackpack(course, {
-    [limit]: (allowed * usdcToMicros(PAID_TOOL_PRICE_USDC)) / 1_000_000,
+    [limit]: (allowed * usdcToMicros(CHAOS_PAID_TOOL_PRICE_USDC)) / 1_000_000,
   })
   const before = await spendableMicros(course, agent)
   const answers = await sendAllAtOnce(course, mixedPaidCalls(agent, { 'x-backpack-id': backpack }))
@@ -207,7 +211,7 @@ async function windowRace(
   const told = await countFuseTrips(course, agent, backpack)
   const faults = [
     ...faultUnless(
-      charged === allowed * usdcToMicros(PAID_TOOL_PRICE_USDC),
+      charged === allowed * usdcToMicros(CHAOS_PAID_TOOL_PRICE_USDC),
       `${charged} micros charged`,
     ),
     ...faultUnless(told === 1, `fuse.tripped told ${told} times`),
@@ -220,7 +224,7 @@ const monthRace = (course: RaceContext) => windowRace(course, 'fuse per month', 
 async function callRace(course: RaceContext): Promise<LimitRaceResult> {
   const allowed = course.chance.integer(1, RACERS - 1)
   const { agent, backpack } = await agentWithBackpack(course, {
-    per_call_usdc: 2 * PAID_TOOL_PRICE_USDC,
+    per_call_usdc: 2 * CHAOS_PAID_TOOL_PRICE_USDC,
   })
   const headers = { 'x-backpack-id': backpack }
   const [cheap, dear] = [paidCall(agent, headers), paidCall(agent, headers, EXPENSIVE_CALL)]
@@ -243,7 +247,7 @@ async function countFuseTrips(
   backpack: string,
 ): Promise<number> {
   const path = `/api/backpack/${backpack}/notifications?limit=200`
-  const { notifications } = await expectAccepted(
+  const { notifications } = await expectSuccessReply(
     firstClient(course).send('GET', path, apiKeyHeader(agent)),
   )
   return (notifications as { type: string }[]).filter(({ type }) => type === 'fuse.tripped').length
@@ -281,7 +285,7 @@ async function keyRace(course: RaceContext): Promise<LimitRaceResult> {
     course,
     'one key, 64 equal calls',
     agent,
-    usdcToMicros(PAID_TOOL_PRICE_USDC),
+    usdcToMicros(CHAOS_PAID_TOOL_PRICE_USDC),
     request,
   )
 }
@@ -323,7 +327,7 @@ async function conservationRace(course: RaceContext): Promise<LimitRaceResult> {
   )
   answers.forEach(({ status, body }, at) => {
     if (status !== 200) return
-    if (moves[at]?.kind === 'call') spent += usdcToMicros(PAID_TOOL_PRICE_USDC)
+    if (moves[at]?.kind === 'call') spent += usdcToMicros(CHAOS_PAID_TOOL_PRICE_USDC)
     else fees += usdcToMicros(body['fee_usdc'])
   })
   const balances = await Promise.all(agents.map((agent) => spendableMicros(course, agent)))

@@ -8,9 +8,9 @@ import {
   printClusterSummary,
   CLUSTER_PROOF_TABLE_HEADER,
 } from './cluster/cluster-report.ts'
-import { proveCluster, missingClusterPrograms } from './cluster/prove-cluster.ts'
+import { runClusterFaultProof, missingClusterPrograms } from './cluster/run-cluster-chaos-proof.ts'
 import { runCrashRounds, retryInterruptedStreamsAndCompareLedger } from './crash-rounds.ts'
-import { loadAverage, describeHostHardware } from './quantiles-machine-info-and-text-tables.ts'
+import { loadAverage, describeHostHardware } from './quantiles-host-hardware-and-text-tables.ts'
 import {
   runPaymentFaultInjectionRounds,
   type PaymentFaultRoundsOptions,
@@ -25,9 +25,9 @@ import type { LimitRaceResult } from './limit-races.ts'
 import {
   formatCrashRound,
   CRASH_TABLE_HEADER,
-  PAYMENT_TABLE_HEADER,
-  formatPaymentProofRound,
-  printPaymentProofSummary,
+  PAYMENT_FAULT_ROUND_TABLE_HEADER,
+  formatPaymentFaultRound,
+  printPaymentFaultSummary,
   formatRaceTable,
   printCrashSummary,
   type CrashRoundsAndVerifyResult,
@@ -181,11 +181,13 @@ async function provePayments(rounds: number, { code, chance }: StationRaceSetup)
   if (rounds === 0) return true
   const dataDir = createProofDataDirectory()
   const sql = connectToEmbeddedStationDatabase(dataDir)
-  console.log(`\nPayments on a chain of their own, two processes\n${PAYMENT_TABLE_HEADER}`)
+  console.log(
+    `\nPayments on a chain of their own, two processes\n${PAYMENT_FAULT_ROUND_TABLE_HEADER}`,
+  )
   try {
     const onRound: PaymentFaultRoundsOptions['onRound'] = (round, at) =>
-      console.log(formatPaymentProofRound(round, at))
-    return printPaymentProofSummary(
+      console.log(formatPaymentFaultRound(round, at))
+    return printPaymentFaultSummary(
       await runPaymentFaultInjectionRounds({ code, dataDir, chance, rounds, sql, onRound }),
     )
   } finally {
@@ -213,7 +215,9 @@ async function proveClusterIfInstalled(
   try {
     const onRound = (...round: Parameters<typeof formatClusterRound>) =>
       console.log(formatClusterRound(...round))
-    return printClusterSummary(await proveCluster({ code, dataDir, chance, rounds, onRound }))
+    return printClusterSummary(
+      await runClusterFaultProof({ code, dataDir, chance, rounds, onRound }),
+    )
   } finally {
     rmSync(dataDir, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 })
   }

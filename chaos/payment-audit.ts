@@ -1,4 +1,4 @@
-import type { Sql } from '../persistence/postgres/connection-pool.ts'
+import type { Sql } from '../persistence/postgres/postgres-connection-pool.ts'
 import type { LocalChain } from '../test/support/chain/local-chain.ts'
 import type { X402Purchase } from './chaos-proof-x402-purchases.ts'
 
@@ -67,7 +67,7 @@ const count = (
 ): number => purchases.filter(is).length
 
 /** Counts broken guarantees. The chain state of each purchase must have been read before. */
-export async function auditPayments(
+export async function countBrokenPaymentGuarantees(
   sql: Sql,
   chain: LocalChain,
   treasury: string,

@@ -1,26 +1,26 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import type { HexString } from '../chain/onchain-payment-types.ts'
-import type { Sql } from '../persistence/postgres/connection-pool.ts'
+import type { Sql } from '../persistence/postgres/postgres-connection-pool.ts'
 import { startEmbeddedPostgres } from '../persistence/postgres/embedded-postgres-server.ts'
 import { verifyDatabaseInvariants } from '../persistence/verify/verify-database-invariants.ts'
 import { startLocalBase, type LocalChain } from '../test/support/chain/local-chain.ts'
 import {
   apiKeyHeader,
   createStationHttpClient,
-  expectAccepted,
+  expectSuccessReply,
   onboardAgents,
   type StationHttpClient,
 } from './station-http-client.ts'
 import type { SeededRandom } from './seeded-random.ts'
-import { auditPayments, type PaymentAuditResult } from './payment-audit.ts'
+import { countBrokenPaymentGuarantees, type PaymentAuditResult } from './payment-audit.ts'
 import {
-  retryPurchase,
+  retryX402PurchaseUntilReply,
   isSettlementPending,
   fetchSettlementState,
-  checkPurchaseOnChain,
-  signPurchase,
-  sendPurchase,
+  readPurchaseAuthorizationFromChain,
+  signX402Purchase,
+  sendX402PurchaseOnce,
   type X402PurchaseFixtures,
   type X402Purchase,
 } from './chaos-proof-x402-purchases.ts'
@@ -51,7 +51,7 @@ interface InterruptedSettlements {
   readonly unseen: number
 }
 
-export interface PaymentProofRound extends PaymentAuditResult {
+export interface PaymentFaultRound extends PaymentAuditResult {
   readonly trouble: PaymentFaultKind
   readonly afterMs: number
   readonly asked: number
@@ -68,9 +68,9 @@ export interface PaymentProofRound extends PaymentAuditResult {
 }
 
 export interface PaymentFaultRoundsResult {
-  readonly rounds: readonly PaymentProofRound[]
+  readonly rounds: readonly PaymentFaultRound[]
   /** After all open payments have been retried. */
-  readonly last: PaymentProofRound
+  readonly last: PaymentFaultRound
 }
 
 export interface PaymentFaultRoundsOptions {
@@ -79,7 +79,7 @@ export interface PaymentFaultRoundsOptions {
   readonly chance: SeededRandom
   readonly rounds: number
   readonly sql: Sql
-  readonly onRound: (round: PaymentProofRound, at: number) => void
+  readonly onRound: (round: PaymentFaultRound, at: number) => void
 }
 
 const NODES = 2
@@ -169,7 +169,7 @@ async function runRounds(
   { rounds, onRound, chance }: PaymentFaultRoundsOptions,
   ground: PaymentEnvironment,
 ) {
-  const done: PaymentProofRound[] = []
+  const done: PaymentFaultRound[] = []
   for (let at = 1; at <= rounds; at++) {
     const trouble = FIRST_FAULTS[at - 1] ?? chance.pick(PAYMENT_FAULT_KINDS)
     const one = await runPaymentRound({ ...ground, tasks: await startTasks(ground) }, trouble)
@@ -194,7 +194,7 @@ async function startTasks({ agents, clients, chance }: PaymentEnvironment) {
   return Promise.all(
     tasked.map(async (agent) => {
       const asked = { name: 'payments', budget_usdc: chance.pick(TASK_USDC) }
-      const started = await expectAccepted(
+      const started = await expectSuccessReply(
         client.send('POST', '/api/task/start', apiKeyHeader(agent), asked),
       )
       return { agent, taskId: String(started['task_id']) }
@@ -205,7 +205,7 @@ async function startTasks({ agents, clients, chance }: PaymentEnvironment) {
 async function runPaymentRound(
   ground: PaymentEnvironment,
   trouble: PaymentFaultKind,
-): Promise<PaymentProofRound> {
+): Promise<PaymentFaultRound> {
   const { chance, purchases } = ground
   const before = purchases.length
   const stop = startBuyers(ground)
@@ -224,9 +224,9 @@ function startBuyers(ground: PaymentEnvironment): () => Promise<void> {
   const { clients, chance, purchases } = ground
   const buy = async (buyer: number): Promise<void> => {
     for (let at = buyer; !stopping; at++) {
-      const purchase = await signPurchase(ground)
+      const purchase = await signX402Purchase(ground)
       purchases.push(purchase)
-      await retryPurchase(clients, purchase, at, () => stopping)
+      await retryX402PurchaseUntilReply(clients, purchase, at, () => stopping)
       await sleep(chance.integer(THINK_TIME_MS.least, THINK_TIME_MS.most))
     }
   }
@@ -337,7 +337,7 @@ async function waitUntilSettled(
         const client = clients[(turn + at) % clients.length] as StationHttpClient
         await fetchSettlementState(client, purchase).catch(() => {})
         if (purchase.result === null && !isSettlementPending(purchase))
-          await sendPurchase(client, purchase)
+          await sendX402PurchaseOnce(client, purchase)
       }),
     )
     waiting = waiting.filter(isWaiting)
@@ -355,7 +355,7 @@ function isPurchaseFinal({ result, state }: X402Purchase): boolean {
 }
 
 type RoundObservation = Pick<
-  PaymentProofRound,
+  PaymentFaultRound,
   'trouble' | 'afterMs' | 'asked' | 'caught' | 'restMs'
 >
 
@@ -363,11 +363,11 @@ type RoundObservation = Pick<
 async function auditRound(
   ground: PaymentEnvironment,
   seen: RoundObservation,
-): Promise<PaymentProofRound> {
+): Promise<PaymentFaultRound> {
   const { sql, chain, treasury, purchases } = ground
   for (const purchase of purchases)
-    if (!purchase.authorizationUsed) await checkPurchaseOnChain(chain, purchase)
-  const found = await auditPayments(sql, chain, treasury, purchases)
+    if (!purchase.authorizationUsed) await readPurchaseAuthorizationFromChain(chain, purchase)
+  const found = await countBrokenPaymentGuarantees(sql, chain, treasury, purchases)
   const broken = (await verifyDatabaseInvariants(sql)).filter(
     (finding) => finding.broken.length > 0,
   )

@@ -1,9 +1,9 @@
 import { CRASH_TARGETS, type CrashRound } from './crash-rounds.ts'
-import { alignColumns, loadAverage, median } from './quantiles-machine-info-and-text-tables.ts'
+import { alignColumns, loadAverage, median } from './quantiles-host-hardware-and-text-tables.ts'
 import type { OperationsLedgerComparison } from './compare-operations-with-ledger.ts'
 import type {
   PaymentFaultRoundsResult,
-  PaymentProofRound,
+  PaymentFaultRound,
 } from './payment-fault-injection-rounds.ts'
 import type { LimitRaceResult } from './limit-races.ts'
 
@@ -97,11 +97,11 @@ const recoveryLines = (rounds: readonly CrashRound[]): string[] =>
     return [`recovery after kill -9 of ${victim}: p50 ${p50} ms, max ${max} ms, N ${times.length}`]
   })
 
-export const PAYMENT_TABLE_HEADER =
+export const PAYMENT_FAULT_ROUND_TABLE_HEADER =
   'round  trouble     after ms  asked  claimed/unsent/unseen  rest ms  open  unpaid  twice  told 402  wrong  adrift  drift  broken'
 
 /** Formats a round as a row under the header; counts are cumulative. */
-export function formatPaymentProofRound(round: PaymentProofRound, at: number | string): string {
+export function formatPaymentFaultRound(round: PaymentFaultRound, at: number | string): string {
   const { caught } = round
   const cells = [
     [at, 5],
@@ -125,11 +125,11 @@ export function formatPaymentProofRound(round: PaymentProofRound, at: number | s
     .trimEnd()
 }
 
-const formatViolations = ({ broken, unsettled }: PaymentProofRound): string =>
+const formatViolations = ({ broken, unsettled }: PaymentFaultRound): string =>
   [...broken.map(({ rule }) => rule), ...(unsettled > 0 ? [`${unsettled} restless`] : [])].join(' ')
 
 /** Prints the payment summary; returns false when a guarantee is broken. */
-export function printPaymentProofSummary({ rounds, last }: PaymentFaultRoundsResult): boolean {
+export function printPaymentFaultSummary({ rounds, last }: PaymentFaultRoundsResult): boolean {
   const headers = rounds.reduce((sum, one) => sum + one.asked, 0)
   const caught = (name: 'claimed' | 'unsent' | 'unseen') =>
     rounds.reduce((sum, one) => sum + (one.caught?.[name] ?? 0), 0)

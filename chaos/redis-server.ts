@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import {
   spawnProcessEndingWithParent,
-  type WatchedProcess,
+  type ProcessEndingWithParent,
 } from '../persistence/postgres/spawn-process-ending-with-parent.ts'
 import { isPortListening, findInstalledProgram } from './nginx-process.ts'
 
@@ -37,7 +37,7 @@ export async function startRedisServer(dir: string, port: number): Promise<Redis
   const address = ['--port', String(port), '--bind', '127.0.0.1', '--dir', dir]
   const kept = ['--appendonly', 'yes', '--maxmemory-policy', 'noeviction']
   const args = [...address, ...kept, '--daemonize', 'no', '--loglevel', 'warning']
-  let running: WatchedProcess | null = null
+  let running: ProcessEndingWithParent | null = null
 
   async function start(): Promise<void> {
     const watched = spawnProcessEndingWithParent(program as string, args, {

@@ -83,7 +83,7 @@ export async function onboardAgents(
 export const apiKeyHeader = ({ key }: AgentIdAndApiKey): Headers => ({ 'x-api-key': key })
 
 /** Throws unless the reply is a success; for requests that the proof depends on. */
-export async function expectAccepted(
+export async function expectSuccessReply(
   answer: Promise<StationReply>,
 ): Promise<Record<string, unknown>> {
   const { status, body } = await answer
@@ -92,8 +92,8 @@ export async function expectAccepted(
 }
 
 /** The price of the paid tool of the proofs, which reads only local data. */
-export const PAID_TOOL_PRICE_USDC = 0.005
-export const PAID_TOOL_BODY = { tool: 'hive_trending', limit: 1 }
+export const CHAOS_PAID_TOOL_PRICE_USDC = 0.005
+export const CHAOS_PAID_TOOL_REQUEST_BODY = { tool: 'hive_trending', limit: 1 }
 
 /** Converts USDC decimals to whole micros, because sums of floats are inexact. */
 export const usdcToMicros = (usdc: unknown): number => Math.round(Number(usdc) * 1_000_000)

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { openPostgresPool, type Sql } from '../persistence/postgres/connection-pool.ts'
+import { openPostgresPool, type Sql } from '../persistence/postgres/postgres-connection-pool.ts'
 import { readPostmasterPidFile } from '../persistence/postgres/postmaster-pid-file.ts'
 import { REPOSITORY_ROOT } from '../scripts/repository-root.ts'
 

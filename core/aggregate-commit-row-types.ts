@@ -71,7 +71,7 @@ export interface LedgerTransfer {
 export type CallPriceSource = 'free' | 'held' | `owed:${string}`
 
 /** The price of a call without the parts for other agents: one row of the ledger. */
-export interface CallPriceSplitInput {
+export interface CallPriceWithoutAgentShares {
   readonly callId: string
   readonly source: CallPriceSource
   readonly amount: Micros
@@ -119,7 +119,7 @@ export interface LifetimeFreeCalls {
  * Items the agent owns after the call, or a memory reorganization based on `seen` earlier ones. The
  * call fails if another call changed that first.
  */
-export type EntitlementChange =
+export type OwnershipOrMemoryReorganization =
   | { readonly type: 'OWN'; readonly names: readonly string[] }
   | { readonly type: 'ORDER'; readonly seen: number }
 
@@ -192,6 +192,6 @@ export interface AggregateCommandJournalRow {
   readonly commandId: string
   readonly at: number
   readonly command: string
-  /** An array of `JournalChange` (journal-change.ts). */
+  /** An array of `JournalChange` (journal-actor-state-delta.ts). */
   readonly changed: string
 }

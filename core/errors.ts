@@ -1,6 +1,6 @@
 import { COOKBOOK_ERROR_DEFINITIONS } from './cookbook-error-definitions.ts'
 import { MEMORY_MARKETPLACE_ERROR_DEFINITIONS } from './memory-marketplace-error-definitions.ts'
-import { RECEIPT_ERROR_DEFINITIONS } from './receipt-error-definitions.ts'
+import { CALL_AND_RECEIPT_ERROR_DEFINITIONS } from './receipt-and-journal-error-definitions.ts'
 
 /** All public errors of the service. */
 
@@ -60,7 +60,7 @@ export const ERROR_DEFINITIONS = {
     remedy: { action: 'make_another_key', method: 'POST', url: '/api/keys' },
   },
   agent_not_found: { status: 404, title: 'There is no such agent.' },
-  ...RECEIPT_ERROR_DEFINITIONS,
+  ...CALL_AND_RECEIPT_ERROR_DEFINITIONS,
   // money
   payment_required: {
     status: 402,

@@ -213,7 +213,11 @@ function hmacInputsOf(key: Buffer): HmacInputs {
  * An HMAC as text: a buffer of its own costs as much as the HMAC. `binary` has a character for each byte.
  * For a short text two plain hashes take less than two thirds of the time of an HMAC object.
  */
-export function hmacSha256Text(key: Buffer, text: string, encoding: 'hex' | 'binary'): string {
+export function hmacSha256AsEncodedText(
+  key: Buffer,
+  text: string,
+  encoding: 'hex' | 'binary',
+): string {
   if (text.length > MAX_SHORT_TEXT || key.length > BLOCK_BYTES)
     return createHmac('sha256', keyObjectOf(key)).update(text, 'utf8').digest(encoding)
   const { inner, outer } = hmacInputsOf(key)

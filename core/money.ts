@@ -10,13 +10,13 @@ export type Micros = bigint & { readonly [unit]: 'micro-usdc' }
 /** Brands a bigint of micro-USDC. */
 export const asMicros = (value: bigint): Micros => value as Micros
 
-export const ZERO = asMicros(0n)
+export const ZERO_MICROS = asMicros(0n)
 const PER_USDC = 1_000_000n
 const FULL_SHARE = 10_000n
 
 export const addMicros = (a: Micros, b: Micros): Micros => asMicros(a + b)
 export const subtractMicros = (a: Micros, b: Micros): Micros => asMicros(a - b)
-export const minMicros = (a: Micros, b: Micros): Micros => (a < b ? a : b)
+export const smallerOfTwoMicros = (a: Micros, b: Micros): Micros => (a < b ? a : b)
 export const sumMicros = (amounts: Iterable<Micros>): Micros => {
   let total = 0n
   for (const amount of amounts) total += amount
@@ -67,5 +67,5 @@ export function splitByBps(
     amount: asMicros((amount * bps) / FULL_SHARE),
   }))
   const rest = parts.reduce((left, part) => subtractMicros(left, part.amount), amount)
-  return [...parts, { account: last, amount: rest }].filter((part) => part.amount > ZERO)
+  return [...parts, { account: last, amount: rest }].filter((part) => part.amount > ZERO_MICROS)
 }

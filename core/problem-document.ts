@@ -1,6 +1,6 @@
 import { ERROR_DEFINITIONS } from './errors.ts'
 import type { ErrorDefinition, ErrorRemedy, ServiceError } from './errors.ts'
-import { grantCliCommandText } from './grant-command-text.ts'
+import { grantCliCommandText } from './credit-grant-cli-command-text.ts'
 
 /** Properties of the station that a problem document depends on. */
 export interface ProblemDocumentContext {

@@ -1,4 +1,4 @@
-import { grantCliCommandText } from '../core/grant-command-text.ts'
+import { grantCliCommandText } from '../core/credit-grant-cli-command-text.ts'
 import { addMicros, fromUsdc, asMicros, type Micros } from '../core/money.ts'
 import { FIRST_DEPOSIT_BONUS_BPS } from './pricing.ts'
 
@@ -16,7 +16,7 @@ export interface AgentLastConfirmedDeposit {
 }
 
 /** A transfer with too few confirmations to be credited. */
-export interface IncomingDeposit {
+export interface DepositAwaitingConfirmations {
   readonly amount: Micros
   readonly tx: string
   readonly confirmations: number
@@ -26,7 +26,7 @@ export interface IncomingDeposit {
  * Public funding information of an agent. Amounts are those of public transfers; the balance
  * appears only as a tier.
  */
-export interface FundingStatus {
+export interface PublicAgentFundingInfo {
   /** EIP-55 spelling; null without a wallet that accepts deposits. */
   readonly address: string | null
   readonly deposits: DepositAvailability
@@ -37,12 +37,12 @@ export interface FundingStatus {
   /** The next credited deposit gets the bonus. */
   readonly bonusAhead: boolean
   /** Oldest first. */
-  readonly incoming: readonly IncomingDeposit[]
+  readonly incoming: readonly DepositAwaitingConfirmations[]
   readonly lastDeposit: AgentLastConfirmedDeposit | null
 }
 
 /** Data of the funding page. */
-export interface FundingPageData extends FundingStatus {
+export interface FundingPageData extends PublicAgentFundingInfo {
   readonly agentId: string
   readonly name: string
   /** USDC contract address. */
@@ -68,7 +68,10 @@ export function toEip681Uri(
 }
 
 /** Input of `fundingInstructions`. */
-export interface FundingInstructionsInput extends Pick<FundingStatus, 'address' | 'deposits'> {
+export interface FundingInstructionsInput extends Pick<
+  PublicAgentFundingInfo,
+  'address' | 'deposits'
+> {
   readonly agentId: string
   readonly fundUrl: string
 }

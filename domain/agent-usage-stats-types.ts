@@ -1,7 +1,7 @@
 import type { Micros } from '../core/money.ts'
 
 /** Usage of one tool by one agent. */
-export interface ToolUsageStats {
+export interface AgentToolUsageStats {
   readonly tool: string
   readonly calls: number
   readonly failed: number

@@ -21,11 +21,12 @@ export interface ApiKeySpendingLimits {
 }
 
 /** The id that spending is counted under. A rotation passes it on to the new key. */
-export const keySpendingId = ({ id, spendingId = id }: ApiKeySpendingLimits): string => spendingId
+export const spendingCountIdOfApiKey = ({ id, spendingId = id }: ApiKeySpendingLimits): string =>
+  spendingId
 
 /** The id under which the schedules of a key run. */
-export const keyFamilyId = (terms: ApiKeySpendingLimits): string =>
-  terms.familyId ?? keySpendingId(terms)
+export const keyFamilyIdForSchedules = (terms: ApiKeySpendingLimits): string =>
+  terms.familyId ?? spendingCountIdOfApiKey(terms)
 
 /** Terms of a key without limits. */
 export const UNLIMITED_API_KEY_SPENDING: Omit<

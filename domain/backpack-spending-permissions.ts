@@ -8,7 +8,7 @@ export const EXPLICIT_BACKPACK_SPENDING_PERMISSIONS = [
   'bounty',
   'purchase',
 ] as const
-export type SpendingPermissionName = (typeof EXPLICIT_BACKPACK_SPENDING_PERMISSIONS)[number]
+export type BackpackSpendingPermissionName = (typeof EXPLICIT_BACKPACK_SPENDING_PERMISSIONS)[number]
 
 /** Tools that are purchases, permitted by their name or by `purchase`. */
 const PURCHASES: ReadonlySet<string> = new Set(['pack_install'])
@@ -19,7 +19,7 @@ const SPENDING: ReadonlySet<string> = new Set<string>([
 ])
 
 /** Names that a Backpack's list accepts besides tools. */
-export const BACKPACK_PERMISSIONS: readonly string[] = [
+export const BACKPACK_NON_TOOL_PERMISSIONS: readonly string[] = [
   ...EXPLICIT_BACKPACK_SPENDING_PERMISSIONS,
   'signal_publish',
 ]

@@ -13,7 +13,7 @@ export const COMMUNITY_TOOL_STATES = [
 export type CommunityToolState = (typeof COMMUNITY_TOOL_STATES)[number]
 
 /** The builder's request for the mark `verified`, and what the operator said. */
-export type CommunityToolReview = 'none' | 'asked' | 'verified' | 'refused'
+export type CommunityToolVerificationRequest = 'none' | 'asked' | 'verified' | 'refused'
 
 /** Calls that count for the quality of a tool, since a time. */
 export interface MeasuredToolQuality {
@@ -25,7 +25,7 @@ export interface MeasuredToolQuality {
 }
 
 /** What measured calls decide. */
-export const COMMUNITY_TOOL_QUALITY = {
+export const COMMUNITY_TOOL_QUALITY_THRESHOLDS = {
   /** A tool on probation is listed after so many calls of so many payers. */
   listedAfterCalls: 10,
   listedAfterPayers: 3,
@@ -99,7 +99,7 @@ export interface CommunityToolRecord {
   readonly price: Micros
   readonly nextPrice: { readonly price: Micros; readonly from: number } | null
   readonly acceptsPromo: boolean
-  readonly review: CommunityToolReview
+  readonly review: CommunityToolVerificationRequest
   readonly reviewReason: string | null
   readonly secretNumber: number
   readonly measuredFrom: number
@@ -117,7 +117,7 @@ export const builderShareOf = (price: Micros): Micros =>
   asMicros((price * BUILDER_SHARE_PERCENT) / 100n)
 
 /** Whether others can call a tool in this state. */
-export const isCallableState = (state: CommunityToolState): boolean =>
+export const isCallableCommunityToolState = (state: CommunityToolState): boolean =>
   state === 'probation' || state === 'listed'
 
 /** Nodes tell each other the slug of a tool that has changed. */

@@ -1,9 +1,9 @@
 import {
   addMicros,
-  minMicros,
+  smallerOfTwoMicros,
   subtractMicros,
   sumMicros,
-  ZERO,
+  ZERO_MICROS,
   type Micros,
 } from '../core/money.ts'
 
@@ -42,11 +42,11 @@ export function unspentFleetLoans(
   loans: readonly FleetLoan[],
   spent: Micros,
 ): readonly FleetLoan[] {
-  let promo = minMicros(sumFleetLoansOfCall(loans).promo, spent)
+  let promo = smallerOfTwoMicros(sumFleetLoansOfCall(loans).promo, spent)
   let cash = subtractMicros(spent, promo)
   return loans.map((loan) => {
-    const byPromo = minMicros(loan.promo, promo)
-    const byCash = minMicros(loan.cash, cash)
+    const byPromo = smallerOfTwoMicros(loan.promo, promo)
+    const byCash = smallerOfTwoMicros(loan.cash, cash)
     promo = subtractMicros(promo, byPromo)
     cash = subtractMicros(cash, byCash)
     return {
@@ -61,4 +61,4 @@ export const NO_FLEET_LOANS: readonly FleetLoan[] = []
 
 /** True unless the loan is zero. */
 export const isNonZeroLoan = ({ promo, cash }: Pick<FleetLoan, 'promo' | 'cash'>): boolean =>
-  promo > ZERO || cash > ZERO
+  promo > ZERO_MICROS || cash > ZERO_MICROS

@@ -1,7 +1,7 @@
 /** What is known of addresses that ask for a payment: their offers, probes and listings. */
 
 /** One way to pay an address. Texts are those of its server: untrusted. */
-export interface EndpointOffer {
+export interface EndpointPaymentOffer {
   readonly protocol: 'x402' | 'mpp'
   /** Versions of x402 that ask for it; empty for MPP. */
   readonly versions: readonly number[]
@@ -19,8 +19,8 @@ export interface EndpointOffer {
 }
 
 /** What a response asks for. */
-export interface PaymentDemand {
-  readonly offers: readonly EndpointOffer[]
+export interface PaymentRequiredTerms {
+  readonly offers: readonly EndpointPaymentOffer[]
   readonly problems: readonly string[]
   /** What the server says about the resource; null where it says nothing. */
   readonly description: string | null
@@ -29,7 +29,7 @@ export interface PaymentDemand {
 }
 
 /** The outcome of one probe. JSON. */
-export interface EndpointProbe extends PaymentDemand {
+export interface EndpointProbeResult extends PaymentRequiredTerms {
   readonly url: string
   /** Null when nothing answered. */
   readonly status: number | null
@@ -38,11 +38,11 @@ export interface EndpointProbe extends PaymentDemand {
   readonly at: number
 }
 
-export const supportsX402 = ({ offers }: PaymentDemand): boolean =>
+export const supportsX402 = ({ offers }: PaymentRequiredTerms): boolean =>
   offers.some(({ protocol }) => protocol === 'x402')
 
 /** Returns the protocols of offers as `x402/2`, `x402/1` and `mpp`. */
-export function listProtocols(offers: readonly EndpointOffer[]): string[] {
+export function listOfferedPaymentProtocols(offers: readonly EndpointPaymentOffer[]): string[] {
   const names = offers.flatMap(({ protocol, versions }) =>
     protocol === 'mpp' ? ['mpp'] : versions.map((version) => `x402/${version}`),
   )
@@ -50,7 +50,7 @@ export function listProtocols(offers: readonly EndpointOffer[]): string[] {
 }
 
 /** Returns the lowest amount of offers in USDC; null when none is in USDC. */
-export function lowestUsdcPrice(offers: readonly EndpointOffer[]): number | null {
+export function lowestOfferedUsdcAmount(offers: readonly EndpointPaymentOffer[]): number | null {
   const amounts = offers.flatMap(({ amountUsdc }) => (amountUsdc === null ? [] : [amountUsdc]))
   return amounts.length === 0 ? null : Math.min(...amounts)
 }
@@ -61,5 +61,5 @@ export interface BazaarResource {
   readonly name: string
   readonly description: string | null
   readonly tags: readonly string[]
-  readonly offers: readonly EndpointOffer[]
+  readonly offers: readonly EndpointPaymentOffer[]
 }

@@ -7,12 +7,12 @@ export const toToolNameSkeleton = (name: string): string =>
   name.replace(/[-_]/g, '').replaceAll('0', 'o').replaceAll('1', 'l').replaceAll('5', 's')
 
 /** The first of the names that looks like the slug. */
-export function findLookAlike(slug: string, names: readonly string[]): string | undefined {
+export function findLookAlikeToolName(slug: string, names: readonly string[]): string | undefined {
   const looks = toToolNameSkeleton(slug)
   return names.find((name) => toToolNameSkeleton(name) === looks)
 }
 
-export const lookAlikeError = (slug: string, twin: string): ServiceError =>
+export const lookAlikeToolNameError = (slug: string, twin: string): ServiceError =>
   new ServiceError('slug_taken', {
     slug,
     did_you_mean: twin,

@@ -8,7 +8,7 @@ export type UnstoredResponseReason = 'too_large' | 'daily_bytes'
 const MIB = 1024 * 1024
 
 /** The reason in words, for the response and its repetition. */
-export const describeUnstoredReason = (reason: UnstoredResponseReason): string =>
+export const describeUnstoredResponseReason = (reason: UnstoredResponseReason): string =>
   reason === 'too_large'
     ? `Answers of free calls above ${LIMITS.storedResponseMaxBytes} bytes are not kept.`
     : `The answers kept for this agent today have reached ${LIMITS.storedResponseBytesPerDay / MIB} MiB. The limit resets at midnight UTC.`
@@ -22,7 +22,7 @@ export function unstoredResponsePlaceholder(
   requestId: string,
 ): string {
   const error = new ServiceError('answer_not_kept', {
-    detail: `The request was served, and its answer was given once. ${describeUnstoredReason(reason)}`,
+    detail: `The request was served, and its answer was given once. ${describeUnstoredResponseReason(reason)}`,
     reason,
     request_id: requestId,
   })

@@ -17,7 +17,7 @@ export type RouteAuth = 'none' | 'optional' | 'key' | 'operator'
  * What a key bound to a Backpack may do with a route. `pays`: the commit checks the Backpack, as every charge
  * does. `acts`: writes while the Backpack is active. `reads`: reads, also after the Backpack has ended.
  */
-export type BoundKeyAccess = 'pays' | 'acts' | 'reads'
+export type BackpackBoundKeyRouteAccess = 'pays' | 'acts' | 'reads'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -28,7 +28,7 @@ declare module 'fastify' {
     /** The token bucket of the route; by HTTP method when absent. */
     rate?: TokenBucketClass | 'none'
     /** What a bound key may do here; refused when absent. */
-    bound?: BoundKeyAccess
+    bound?: BackpackBoundKeyRouteAccess
     /**
      * Serves a frozen agent as well: its owner manages it here. Without it, writes are refused unless they are
      * paid (`bound: 'pays'`) or the handler calls tools: there the agent's machine refuses.

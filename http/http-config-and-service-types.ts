@@ -1,23 +1,23 @@
 import type { ActorSystem } from '../actors/aggregate-command-types.ts'
 import type { ActorHistory } from '../actors/inspection/actor-history.ts'
-import type { ActorNames } from '../actors/inspection/actor-names.ts'
+import type { ActorNames } from '../actors/inspection/inspector-actor-names.ts'
 import type { InspectionFeed } from '../actors/inspection/inspection-feed.ts'
 import type { CallService } from '../calls/call-request-and-reply-types.ts'
 import type { ExplainedRefusalRecorder } from '../calls/explained-refusal-recorder.ts'
-import type { RefusalStore } from '../persistence/inspector/refusal-store.ts'
+import type { ExplainedRefusalStore } from '../persistence/inspector/explained-refusal-store.ts'
 import type { BackpackRefusalLog } from '../calls/backpack-refusal-log.ts'
 import type { AttestationPublicKey } from '../core/attestations/did-document.ts'
 import type { AttestationTreeReader } from '../persistence/attestations/attestation-tree-reader.ts'
 import type { CallReceipts } from '../calls/call-receipts.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Micros } from '../core/money.ts'
-import type { EndpointProber } from '../jobs/x402/endpoint-prober.ts'
+import type { EndpointProber } from '../jobs/x402/payable-endpoint-prober.ts'
 import type { WebhookDeliverer } from '../jobs/webhook-deliverer.ts'
 import type { DepositScanHealth } from '../jobs/deposit-scan-job.ts'
 import type { OwnerAlerts } from '../jobs/owner-alerts/owner-alert-service.ts'
 import type { AgentOnboarding } from '../payments/agent-onboarding.ts'
 import type { BountyService } from '../payments/bounty-service.ts'
-import type { createSellerReputations } from '../memory/memory-marketplace/memory-listings-with-seller-reputation.ts'
+import type { createMemorySellerReputationLookup } from '../memory/memory-marketplace/memory-listings-with-seller-reputation.ts'
 import type { MemoryMarketplaceService } from '../payments/memory-marketplace-service.ts'
 import type { FleetService } from '../payments/fleets/fleet-service.ts'
 import type { OnboardingRateLimit } from '../payments/limits/onboarding-rate-limit.ts'
@@ -25,7 +25,7 @@ import type { WalletFundingStatusReader } from '../payments/deposits/wallet-fund
 import type { AgentDirectoryStore } from '../persistence/agents/agent-directory-store.ts'
 import type { CookbookBadgeStore } from '../persistence/agents/cookbook-badge-store.ts'
 import type { ManifestoSignatureStore } from '../persistence/agents/manifesto-signature-store.ts'
-import type { MarketOverview } from '../providers/prices/market-overview.ts'
+import type { CryptoMarketOverviewReader } from '../providers/prices/market-overview.ts'
 import type { PublicStatistics } from '../memory/statistics/public-statistics.ts'
 import type { PaymentService } from '../payments/payment-service-types.ts'
 import type { WalletExportService } from '../payments/deposits/wallet-export.ts'
@@ -34,11 +34,11 @@ import type { WeeklyDigestStore } from '../persistence/notifications/weekly-dige
 import type { BackpackAccountStatementStore } from '../persistence/account-statement/backpack-account-statement-store.ts'
 import type { MessageBus } from '../persistence/message-bus.ts'
 import type { CallLogStore } from '../persistence/calls/call-log-store.ts'
-import type { ClipboardStore } from '../persistence/agents/clipboard-store.ts'
+import type { BackpackClipboardStore } from '../persistence/agents/backpack-clipboard-store.ts'
 import type { WebhookDeliveryStore } from '../persistence/webhooks/webhook-delivery-store.ts'
 import type { DepositStore } from '../persistence/payments/deposit-store.ts'
 import type { CreditDropStore } from '../persistence/payments/credit-drop-store.ts'
-import type { KeyringStore } from '../persistence/agents/keyring-store.ts'
+import type { KeyringStore } from '../persistence/agents/backpack-keyring-store.ts'
 import type { ApiKeyStore } from '../persistence/agents/api-key-store.ts'
 import type { AgentMessageStore } from '../persistence/agents/agent-message-store.ts'
 import type { IdempotentWrites } from '../persistence/idempotency/idempotent-writes.ts'
@@ -49,7 +49,7 @@ import type { StationPostgresAndRedis } from '../persistence/start-postgres-and-
 import type { NotificationChannel } from '../domain/notification-channel-types.ts'
 import type { OwnerSessionStore } from '../persistence/agents/owner-session-store.ts'
 import type { AgentProfileStore } from '../persistence/agents/agent-profile-store.ts'
-import type { PulseStore } from '../persistence/realtime/agent-goal-pulse-store.ts'
+import type { AgentGoalPulseStore } from '../persistence/realtime/agent-goal-pulse-store.ts'
 import type { ReferralStore } from '../persistence/agents/referral-store.ts'
 import type { ScheduleStore } from '../persistence/schedules/schedule-store.ts'
 import type { SettlementQueries } from '../persistence/payments/settlement-queries.ts'
@@ -67,13 +67,13 @@ import type { InstalledMemoryPack } from '../persistence/vault/vault-share-promo
 import type { VaultStore } from '../persistence/vault/vault-store.ts'
 import type { PayableApiDirectory } from '../persistence/x402/payable-api-directory.ts'
 import type { PayableApiStore } from '../persistence/x402/payable-api-store.ts'
-import type { OriginChallenge } from '../providers/egress/origin-challenge.ts'
+import type { OriginOwnershipChallenge } from '../providers/egress/origin-ownership-challenge.ts'
 import type { WebhookStore } from '../persistence/webhooks/webhook-store.ts'
 import type { ToolImportService } from '../calls/community/tool-import-service.ts'
 import type { CommunityToolService } from '../calls/community/community-tool-service.ts'
-import type { CommunityCallStore } from '../persistence/tools/community-call-store.ts'
+import type { CommunityToolCallStore } from '../persistence/tools/community-tool-call-store.ts'
 import type { ToolCatalogue } from '../tools/tool-catalogue.ts'
-import type { MemoryPackCatalogue } from '../tools/memory/packs/packs-port.ts'
+import type { MemoryPackCatalogue } from '../tools/memory/packs/memory-packs-port.ts'
 import type { ToolPorts } from '../tools/tool-ports.ts'
 import type { SandboxHealth } from '../providers/sandbox/sandbox.ts'
 import type { TaskPlanningService } from '../tools/intelligence/planner/planner-port.ts'
@@ -125,7 +125,7 @@ export interface HttpServices {
   /** Tools that agents sell. */
   readonly builders: CommunityToolService
   readonly toolImports: ToolImportService
-  readonly communityCalls: Pick<CommunityCallStore, 'earningsOf' | 'failuresOf' | 'figures'>
+  readonly communityCalls: Pick<CommunityToolCallStore, 'earningsOf' | 'failuresOf' | 'figures'>
   readonly planning: TaskPlanningService
   /** How untrusted programs are isolated on this node. */
   readonly sandboxHealth: () => SandboxHealth
@@ -140,7 +140,7 @@ export interface HttpServices {
   readonly schedules: Pick<ScheduleStore, 'filesOf' | 'seal'>
   readonly bounties: BountyService
   readonly marketplace: MemoryMarketplaceService & {
-    readonly withReputations: ReturnType<typeof createSellerReputations>
+    readonly withReputations: ReturnType<typeof createMemorySellerReputationLookup>
   }
   readonly referrals: ReferralStore
   /** The Hive over HTTP: searches, stats and digest. */
@@ -163,7 +163,7 @@ export interface HttpServices {
     sign(text: string): Promise<string>
   }
   readonly news: ToolPorts['news']
-  readonly market: MarketOverview
+  readonly market: CryptoMarketOverviewReader
   readonly directory: AgentDirectoryStore
   readonly manifesto: ManifestoSignatureStore
   readonly cookbook: CookbookBadgeStore
@@ -173,11 +173,11 @@ export interface HttpServices {
   readonly profiles: AgentProfileStore
   readonly ownerSessions: OwnerSessionStore
   readonly keyring: KeyringStore
-  readonly clipboard: ClipboardStore
+  readonly clipboard: BackpackClipboardStore
   readonly events: OutboxStore
   readonly messages: AgentMessageStore
   readonly signals: SignalStore
-  readonly pulses: PulseStore
+  readonly pulses: AgentGoalPulseStore
   readonly realtime: RealtimeService
   /** Writes shared by REST and the WebSocket. */
   readonly publish: ReturnType<typeof createPublishSignal>
@@ -199,7 +199,7 @@ export interface HttpServices {
     readonly apis: PayableApiStore
     readonly directory: PayableApiDirectory
     readonly prober: EndpointProber
-    readonly challenge: OriginChallenge
+    readonly challenge: OriginOwnershipChallenge
   }
   readonly owners: {
     readonly store: OwnerAlertStore
@@ -226,7 +226,7 @@ export interface HttpServices {
   readonly actorDirectory: ActorSearchStore
   readonly actorHistory: ActorHistory
   readonly explained: ExplainedRefusalRecorder
-  readonly refusalStore: RefusalStore
+  readonly refusalStore: ExplainedRefusalStore
   readonly callLog: CallLogStore
   readonly once: IdempotentWrites
   readonly plane: Pick<StationPostgresAndRedis, 'health' | 'redis' | 'kinds' | 'storage'> & {

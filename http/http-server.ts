@@ -3,11 +3,11 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import fastify, { LogController, type FastifyError, type FastifyInstance } from 'fastify'
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
-import { assertBodyReadable, installBodyParser } from './plugins/body-parser.ts'
+import { assertRequestBodyParsed, installBodyParser } from './plugins/body-parser.ts'
 import { createAuthentication, createAuthorisation } from './plugins/auth.ts'
 import { installCorsPreflight, setCorsHeaders } from './plugins/cors.ts'
 import { installHttpRequestMetrics } from './plugins/http-request-metrics.ts'
-import { createMemoryPressureGuard } from './plugins/memory-pressure.ts'
+import { createMemoryPressureGuard } from './plugins/memory-pressure-guard.ts'
 import { installOpenApi } from './plugins/openapi.ts'
 import { createDatabaseOutageGuard } from './plugins/database-outage-guard.ts'
 import {
@@ -25,7 +25,7 @@ import {
 } from './plugins/request-hooks.ts'
 import { mcpRoutes } from './mcp/mcp-routes.ts'
 import { agentSpendingAndContactEmailRoutes } from './routes/agents/agent-spending-and-contact-email-routes.ts'
-import { digestSubscriptionRoutes } from './routes/owner/digest-subscription-routes.ts'
+import { digestSubscriptionRoutes } from './routes/owner/weekly-digest-unsubscribe-routes.ts'
 import { ownerSessionRoutes } from './routes/owner/owner-session-routes.ts'
 import { agentFreezeRoutes } from './routes/agents/agent-freeze-routes.ts'
 import { agentProfileAndTransferRoutes } from './routes/agents/agent-profile-and-transfer-routes.ts'
@@ -33,22 +33,22 @@ import { backpackLogRoutes } from './routes/backpacks/backpack-log-routes.ts'
 import { backpackRoutes } from './routes/backpacks/backpack-routes.ts'
 import { bountyRoutes } from './routes/payments/bounty-routes.ts'
 import { callHistoryAndReceiptRoutes } from './routes/tools/call-history-and-receipt-routes.ts'
-import { clipboardRoutes } from './routes/backpacks/clipboard-routes.ts'
+import { clipboardRoutes } from './routes/backpacks/backpack-clipboard-routes.ts'
 import { crewRoutes } from './routes/tools/crew-routes.ts'
 import { creditBalanceRoutes } from './routes/payments/credit-balance-routes.ts'
-import { fundPageRoutes } from './routes/payments/fund-page-routes.ts'
+import { agentFundingPageRoutes } from './routes/payments/fund-page-routes.ts'
 import { fleetMemberRemovalRoutes } from './routes/fleets/fleet-member-removal-routes.ts'
 import { fleetRoutes } from './routes/fleets/fleet-routes.ts'
 import { inspectorPageRoutes } from './routes/inspector/inspector-page-routes.ts'
 import { actorHistoryRoutes } from './routes/inspector/actor-history-routes.ts'
 import { statelyBridgeRoutes } from './routes/inspector/stately-bridge-routes.ts'
-import { refusalRoutes } from './routes/inspector/refusal-routes.ts'
+import { refusalExplanationRoutes } from './routes/inspector/refusal-explanation-routes.ts'
 import { machineConfigRoutes } from './routes/inspector/machine-config-routes.ts'
 import { inspectorFeedRoutes } from './routes/inspector/inspector-feed-routes.ts'
 import { inspectorSessionRoutes } from './routes/inspector/inspector-session-routes.ts'
 import { hiveMemoryRoutes } from './routes/memory/hive-memory-routes.ts'
 import { healthRoutes } from './routes/service/health-routes.ts'
-import { keyringSecretRoutes } from './routes/backpacks/keyring-secret-routes.ts'
+import { keyringSecretRoutes } from './routes/backpacks/backpack-keyring-secret-routes.ts'
 import { apiKeyRoutes } from './routes/agents/api-key-routes.ts'
 import { messageRoutes } from './routes/realtime/message-routes.ts'
 import { onboardingRoutes } from './routes/agents/onboarding-routes.ts'
@@ -64,7 +64,7 @@ import { toolCallRoutes } from './routes/tools/tool-call-routes.ts'
 import { signalRoutes } from './routes/realtime/signal-routes.ts'
 import { scheduleRoutes } from './routes/tasks/schedule-routes.ts'
 import { memoryMarketplaceRoutes } from './routes/memory/memory-marketplace-routes.ts'
-import { mechRoutes } from './routes/tools/mech-routes.ts'
+import { mechMarketplaceAdapterRoutes } from './routes/tools/mech-routes.ts'
 import { memoryPackRoutes } from './routes/memory/memory-pack-routes.ts'
 import { accountStatementRoutes } from './routes/payments/account-statement-routes.ts'
 import { strategyRoutes } from './routes/memory/strategy-routes.ts'
@@ -72,21 +72,21 @@ import { memoryVaultRoutes } from './routes/memory/memory-vault-routes.ts'
 import { taskPassRoutes } from './routes/tasks/task-pass-routes.ts'
 import { taskSessionRoutes } from './routes/tasks/task-session-routes.ts'
 import { tipRoutes } from './routes/payments/tip-routes.ts'
-import { toolBuilderRoutes } from './routes/tools/tool-builder-routes.ts'
+import { toolBuilderRoutes } from './routes/tools/community-tool-seller-routes.ts'
 import { toolImportRoutes } from './routes/tools/tool-import-routes.ts'
 import { communityToolRoutes } from './routes/tools/community-tool-routes.ts'
 import { toolCatalogueRoutes } from './routes/tools/tool-catalogue-routes.ts'
 import { walletRoutes } from './routes/payments/wallet-routes.ts'
 import { webhookDeliveryRoutes } from './routes/webhooks/webhook-delivery-routes.ts'
 import { webhookRoutes } from './routes/webhooks/webhook-routes.ts'
-import { descriptiveDocumentRoutes } from './routes/public/descriptive-document-routes.ts'
+import { publicStationDocumentRoutes } from './routes/public/station-description-document-routes.ts'
 import { attestationRoutes } from './routes/public/attestation-routes.ts'
 import { cookbookRoutes } from './routes/public/cookbook-routes.ts'
 import { discoveryDocumentRoutes } from './routes/public/discovery-document-routes.ts'
 import { agentDirectoryRoutes } from './routes/public/agent-directory-routes.ts'
 import { manifestoRoutes } from './routes/public/manifesto-routes.ts'
 import { marketDataRoutes } from './routes/public/market-data-routes.ts'
-import { hallAndBadgeRoutes } from './routes/public/hall-and-badge-routes.ts'
+import { hallOfAgentsAndBadgeRoutes } from './routes/public/hall-and-badge-routes.ts'
 import { rssFeedRoutes } from './routes/public/rss-feed-routes.ts'
 import { statisticsRoutes } from './routes/public/statistics-routes.ts'
 import { liveStatisticsRoutes } from './sse/live-statistics-routes.ts'
@@ -100,13 +100,13 @@ import { payableApiRoutes } from './routes/x402/payable-api-routes.ts'
 import { apiRootRoutes } from './routes/service/api-root-routes.ts'
 import type { HttpServices } from './http-config-and-service-types.ts'
 import { discardSocketInput, installLingeringClose } from './plugins/lingering-close.ts'
-import { installPipeliningLimit } from './plugins/pipelined-requests.ts'
+import { installPipeliningLimit } from './plugins/http-pipelining-limit.ts'
 import { createSocketClientErrorHandler } from './plugins/socket-client-error-handler.ts'
-import { installSlowReaderTimeout } from './plugins/slow-reader-timeout.ts'
+import { installStalledClientTimeout } from './plugins/slow-reader-timeout.ts'
 import { signalStreamRoutes } from './sse/signal-stream-routes.ts'
 import { installWebSockets, webSocketRoutes } from './websocket/websocket-server.ts'
 import type {} from './fastify-augmentation.ts'
-import { installSchemaValidation } from './plugins/schema-validation.ts'
+import { installSchemaValidation } from './plugins/request-schema-validation.ts'
 
 /** Builds the Fastify server: plugins, limits and routes. */
 
@@ -134,7 +134,7 @@ const ROUTE_PLUGINS = [
   accountStatementRoutes,
   topUpAndSettlementRoutes,
   walletRoutes,
-  fundPageRoutes,
+  agentFundingPageRoutes,
   agentProfileAndTransferRoutes,
   agentToOwnerMessageRoutes,
   agentFreezeRoutes,
@@ -166,14 +166,14 @@ const ROUTE_PLUGINS = [
   signalStreamRoutes,
   webSocketRoutes,
   mcpRoutes,
-  mechRoutes,
+  mechMarketplaceAdapterRoutes,
   pulseRoutes,
   messageRoutes,
   statisticsRoutes,
   liveStatisticsRoutes,
-  hallAndBadgeRoutes,
+  hallOfAgentsAndBadgeRoutes,
   rssFeedRoutes,
-  descriptiveDocumentRoutes,
+  publicStationDocumentRoutes,
   agentDirectoryRoutes,
   discoveryDocumentRoutes,
   attestationRoutes,
@@ -189,7 +189,7 @@ const ROUTE_PLUGINS = [
   inspectorFeedRoutes,
   actorHistoryRoutes,
   machineConfigRoutes,
-  refusalRoutes,
+  refusalExplanationRoutes,
   statelyBridgeRoutes,
 ]
 
@@ -246,7 +246,7 @@ export function createServerWithoutRoutes(
     },
   }).withTypeProvider<TypeBoxTypeProvider>()
   installPipeliningLimit(app.server)
-  installSlowReaderTimeout(app.server)
+  installStalledClientTimeout(app.server)
   installLingeringClose(app.server)
   refusals.watch(app.server)
   app.decorate('services', services)
@@ -270,7 +270,7 @@ export function createServerWithoutRoutes(
       createAuthorisation(services),
       createMemoryPressureGuard(services),
     ],
-    parsed: [assertBodyReadable, outages.leaveToTool],
+    parsed: [assertRequestBodyParsed, outages.leaveToTool],
     answered,
   })
   return app as unknown as FastifyInstance

@@ -12,7 +12,7 @@ import type { ToolCatalogue } from '../tools/tool-catalogue.ts'
 import { resolveRequestBackpackId } from './auth/request-backpack-and-key-binding-check.ts'
 import { bodyTooLargeError } from './plugins/body-parser.ts'
 import { toRequestPaymentContext } from './request-payment-context.ts'
-import { fingerprintToolCall, parseIdempotencyKey } from './idempotency.ts'
+import { fingerprintToolCall, parseIdempotencyKey } from './http-idempotency-keys.ts'
 import type { RequestRateLimiter } from './plugins/http-request-rate-limits.ts'
 import { isPathId } from './schemas/shared-schemas.ts'
 
@@ -27,7 +27,7 @@ export type ToolCallBody = { tool: string } & Record<string, unknown>
 export type ParseToolCallRequestDeps = Pick<FastifyInstance, 'services' | 'limits'>
 
 /** Returns the call of a request with its fields. */
-export function parseCallRequest(
+export function parseToolCallRequest(
   { services }: ParseToolCallRequestDeps,
   request: FastifyRequest,
   reply: FastifyReply,

@@ -1,14 +1,14 @@
 import type { Micros } from '../core/money.ts'
 import type {
   FundingPageData,
-  FundingStatus,
+  PublicAgentFundingInfo,
 } from '../domain/agent-funding-info-and-instructions.ts'
 import type { ScoredAgent } from '../persistence/statistics/public-statistics-store.ts'
 import type { CatalogueEntry } from '../tools/tool-ports.ts'
 
 /** Pages, badges and feeds as `web/` renders them; the HTTP layer decides who gets which. */
 
-export interface PageFile {
+export interface RenderedWebFile {
   readonly type: string
   readonly body: Buffer
   readonly etag: string
@@ -100,7 +100,7 @@ export interface PageRenderers {
   /** A guide as Markdown. */
   guideMarkdown(slug: string, publicUrl: string): string | null
   /** An image of a guide by its path. */
-  guideImage(path: string): PageFile | null
+  guideImage(path: string): RenderedWebFile | null
   /** The API reference. */
   reference(): string
   /** The page of an owner; its script reads all data. */
@@ -131,7 +131,7 @@ export interface PageRenderers {
   /** `ownAmount`: one that a visitor entered, beside the suggested ones. */
   fund(view: FundingPageData, ownAmount: Micros | null): Promise<string>
   /** Texts of the funding page that change while it is open. */
-  fundTexts(status: FundingStatus): { balance: string; deposits: string }
+  fundTexts(status: PublicAgentFundingInfo): { balance: string; deposits: string }
   /** Holders of the three highest tiers, highest score first. */
   hall(agents: readonly ScoredAgent[]): string
   /** An SVG image with two labelled halves. */
@@ -156,9 +156,9 @@ export interface PageRenderers {
     }[]
   }): string
   /** A stylesheet or script of the pages by its name; null when there is none. */
-  asset(name: string): PageFile | null
+  asset(name: string): RenderedWebFile | null
   /** The version of all assets together, which pages name in their addresses. */
   assetsVersion(): string
   /** A file of the inspector's page by its path; null when there is none. */
-  inspectorFile(path: string): PageFile | null
+  inspectorFile(path: string): RenderedWebFile | null
 }

@@ -12,7 +12,7 @@ interface InputSchema {
  * Returns the field that a plain prompt fills: `query`, else the only required one; null where
  * the prompt must be a JSON object. Only text fields count.
  */
-export function findPromptField(schema: unknown): string | null {
+export function findToolFieldForPlainPrompt(schema: unknown): string | null {
   const { properties = {}, required = [] } = schema as InputSchema
   const others = required.filter((name) => name !== 'query')
   const [name] = 'query' in properties && others.length === 0 ? ['query'] : required
@@ -25,7 +25,7 @@ export function findPromptField(schema: unknown): string | null {
 export function parseMechPrompt(prompt: string, schema: unknown): Record<string, unknown> {
   const fields = parseJsonObject(prompt)
   if (fields !== null) return fields
-  const field = findPromptField(schema)
+  const field = findToolFieldForPlainPrompt(schema)
   if (field === null)
     throw invalidInputError('/prompt', 'must be a JSON object with the fields of the tool')
   return { [field]: prompt }

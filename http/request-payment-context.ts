@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
-import { readPaymentHeader } from '../chain/payment-header.ts'
+import { readPaymentHeader } from '../chain/find-request-payment-header.ts'
 import type { PaymentRequestContext } from '../payments/payment-service-types.ts'
-import { fingerprintRequest, parseIdempotencyKey } from './idempotency.ts'
+import { fingerprintRequest, parseIdempotencyKey } from './http-idempotency-keys.ts'
 
 /** Adapts Fastify requests to the payment layer. */
 

@@ -2,7 +2,7 @@ import { toReceiptText } from '../core/attestations/fee-attestations.ts'
 import { inclusionPath } from '../core/attestations/merkle-tree.ts'
 import { toUsdc } from '../core/money.ts'
 import type { ReceiptableCall } from '../calls/call-receipts.ts'
-import { callFingerprintKeyOf } from './idempotency.ts'
+import { callFingerprintKeyOf } from './http-idempotency-keys.ts'
 import type { HttpServices } from './http-config-and-service-types.ts'
 
 /** Signs the receipt of a call, with the places of its fees in the tree of fees. */

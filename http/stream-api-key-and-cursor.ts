@@ -4,7 +4,7 @@ import type { ApiKeyRecord, ApiKeyStore } from '../persistence/agents/api-key-st
 import type { StreamApiKey } from '../realtime/open-stream-registry.ts'
 
 /** The part of a key that a stream keeps, to notice when the key ends. */
-export const toStreamApiKey = (
+export const toApiKeyDataKeptByStream = (
   { id, agentId, expiresAt }: ApiKeyRecord,
   secret: string,
   keys: Pick<ApiKeyStore, 'hash'>,

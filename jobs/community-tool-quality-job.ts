@@ -1,8 +1,8 @@
-import { measureCommunityToolCommand } from '../actors/commands/community-tool-commands.ts'
+import { judgeCommunityToolByMeasuredCallsCommand } from '../actors/commands/community-tool-commands.ts'
 import type { ActorSystem } from '../actors/aggregate-command-types.ts'
 import { SECOND } from '../core/clock.ts'
 import {
-  COMMUNITY_TOOL_QUALITY,
+  COMMUNITY_TOOL_QUALITY_THRESHOLDS,
   communityToolAggregateId,
   type MeasuredToolQuality,
 } from '../domain/community-tool-record.ts'
@@ -29,14 +29,14 @@ export function createCommunityToolQualityJob(deps: CommunityToolQualityJobDeps)
   return createPollingLoop({
     everyMs: EVERY_MS,
     async work(stopping) {
-      const tools = await deps.takeRound(COMMUNITY_TOOL_QUALITY.listedAfterCalls)
+      const tools = await deps.takeRound(COMMUNITY_TOOL_QUALITY_THRESHOLDS.listedAfterCalls)
       for (const [slug, { since, calls, successes, payers }] of tools) {
         if (stopping()) return
         const seen = `${since.getTime()} ${calls} ${successes} ${payers}`
         if (judged.get(slug) === seen) continue
         const quality = { since: since.getTime(), calls, successes, payers }
         const id = communityToolAggregateId(slug)
-        const changed = await deps.actors.ask(id, measureCommunityToolCommand, quality)
+        const changed = await deps.actors.ask(id, judgeCommunityToolByMeasuredCallsCommand, quality)
         judged.set(slug, seen)
         if (changed !== null) await deps.announce(slug)
       }

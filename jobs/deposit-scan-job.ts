@@ -2,7 +2,7 @@ import { HOUR, MINUTE, SECOND, type Clock } from '../core/clock.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { DepositScanner, DepositScanResult } from '../payments/deposits/deposit-scanner.ts'
 import type { WalletSweeper } from '../payments/deposits/wallet-sweeper.ts'
-import type { UnconfirmedDeposits } from '../payments/deposits/unconfirmed-deposits.ts'
+import type { UnconfirmedDepositCache } from '../payments/deposits/unconfirmed-deposits.ts'
 
 /** Scans a chain for deposits, sweeps wallets and compares balances. */
 
@@ -10,7 +10,7 @@ export interface DepositScanJobDeps {
   readonly chain: string
   readonly watch: DepositScanner
   /** Called after each scan that has read all confirmed blocks. */
-  readonly unconfirmed: Pick<UnconfirmedDeposits, 'refresh'>
+  readonly unconfirmed: Pick<UnconfirmedDepositCache, 'refresh'>
   /** Null when nothing can be submitted to the chain. */
   readonly sweeper: Pick<WalletSweeper, 'round'> | null
   readonly clock: Clock

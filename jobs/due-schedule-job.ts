@@ -3,7 +3,7 @@ import type { ScheduleRunner } from '../calls/schedule-runner.ts'
 import type { Clock } from '../core/clock.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { DueScheduleRun, ScheduleStore } from '../persistence/schedules/schedule-store.ts'
-import type { JobHint, JobQueues } from './queues/distributed-job-queue-service.ts'
+import type { DueWorkJobHint, JobQueues } from './queues/distributed-job-queue-service.ts'
 import type { JobHandler } from './queues/queue-workers.ts'
 import { createPerAgentScheduleRunLimiter } from './per-agent-schedule-run-limiter.ts'
 
@@ -110,7 +110,7 @@ export function createDueScheduleJob({ clock, store, jobs, runner, log }: DueSch
   }
 }
 
-const toJobHint = (due: DueScheduleRun): JobHint => ({
+const toJobHint = (due: DueScheduleRun): DueWorkJobHint => ({
   id: `schedule-${due.scheduleId}-${due.slot}`,
   data: { ...due },
 })
@@ -120,9 +120,9 @@ function createHintTracker(clock: Clock) {
   let given = new Map<string, number>()
 
   return {
-    fresh(due: readonly DueScheduleRun[]): JobHint[] {
+    fresh(due: readonly DueScheduleRun[]): DueWorkJobHint[] {
       const now = clock.mono()
-      const [kept, fresh] = [new Map<string, number>(), [] as JobHint[]]
+      const [kept, fresh] = [new Map<string, number>(), [] as DueWorkJobHint[]]
       for (const one of due) {
         const hint = toJobHint(one)
         const before = given.get(hint.id)

@@ -3,7 +3,7 @@ import type { FinalityWatcher } from '../payments/settlement/finality-watcher.ts
 
 /** Watches all chains for settlements that a reorganization has undone. */
 
-export interface FinalityJobDeps {
+export interface ReorgWatchJobDeps {
   /** By chain name. */
   readonly watches: ReadonlyMap<string, Pick<FinalityWatcher, 'look'>>
   readonly log: (message: string, error: unknown) => void
@@ -15,7 +15,11 @@ const POLL_INTERVAL_MS = 4 * SECOND
 /**
  * Checks each chain every four seconds, without overlapping checks. Any number of nodes may run it.
  */
-export function startFinalityJob({ watches, log, everyMs = POLL_INTERVAL_MS }: FinalityJobDeps) {
+export function startReorgWatchJob({
+  watches,
+  log,
+  everyMs = POLL_INTERVAL_MS,
+}: ReorgWatchJobDeps) {
   const running = new Map<string, Promise<void>>()
   /** Log an outage once and not at every check. */
   const failing = new Set<string>()

@@ -6,7 +6,7 @@ import type {
   WebhookEventTarget,
   OutboxEvent,
   OutboxEventRouterStore,
-  BackpackPager,
+  BackpackPagerTargets,
 } from '../persistence/webhooks/outbox-event-routing-store.ts'
 import { createPollingLoop, createFailureTransitionLog, type PollingLoop } from './polling-loop.ts'
 
@@ -24,9 +24,9 @@ const PAGER_EVENT_TYPES: ReadonlySet<string> = new Set([
 ])
 
 /** An event with the pager of its Backpack. */
-export interface OutboxEventWithPager {
+export interface OutboxEventWithBackpackPager {
   readonly event: OutboxEvent
-  readonly pager: BackpackPager
+  readonly pager: BackpackPagerTargets
 }
 
 /** Writes owner alerts in the transaction that routes the events. */
@@ -34,7 +34,7 @@ export interface OwnerAlertEventSink {
   notify(
     tx: DatabaseTransaction,
     events: readonly OutboxEvent[],
-    paged: readonly OutboxEventWithPager[],
+    paged: readonly OutboxEventWithBackpackPager[],
   ): Promise<void>
   /** Called after the transaction: alerts may be due. */
   wake(): void
@@ -218,7 +218,7 @@ async function readPagerEvents(
   store: OutboxEventRouterStore,
   tx: DatabaseTransaction,
   events: readonly OutboxEvent[],
-): Promise<OutboxEventWithPager[]> {
+): Promise<OutboxEventWithBackpackPager[]> {
   const pagerEvents = events.filter(
     ({ backpackId, type }) => backpackId !== null && PAGER_EVENT_TYPES.has(type),
   )
@@ -242,7 +242,7 @@ async function readPagerEvents(
 async function readPagerWebhooks(
   store: OutboxEventRouterStore,
   tx: DatabaseTransaction,
-  paged: readonly OutboxEventWithPager[],
+  paged: readonly OutboxEventWithBackpackPager[],
   at: Date,
 ): Promise<Map<string, string>> {
   const found = new Map<string, string>()

@@ -16,7 +16,7 @@ const MAX_REJECTIONS = 6
  * Writes a record of an external effect. Retries during outages until stopped, and at most
  * `MAX_REJECTIONS` times when the database rejects it. Throws the last error.
  */
-export async function writeWithRetry(
+export async function recordExternalEffectWithRetry(
   write: () => Promise<void>,
   { isOutage, isStopped }: WriteRetryOptions,
 ): Promise<void> {

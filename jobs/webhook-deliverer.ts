@@ -4,11 +4,11 @@ import { ServiceError } from '../core/errors.ts'
 import { signWebhook } from '../core/webhook-signature.ts'
 import type { ClaimedWebhookDelivery } from '../persistence/webhooks/webhook-delivery-rows.ts'
 import type {
-  WebhookAttempt,
+  WebhookAttemptResult,
   WebhookDeliveryStore,
 } from '../persistence/webhooks/webhook-delivery-store.ts'
 import type { GuardedPostClient } from '../providers/egress/guarded-post-client.ts'
-import { writeWithRetry } from './retry-write-during-database-outage.ts'
+import { recordExternalEffectWithRetry } from './retry-write-during-database-outage.ts'
 import { createCooldownSet } from './cooldown-set.ts'
 import { createPollingLoop, createFailureTransitionLog } from './polling-loop.ts'
 
@@ -119,7 +119,7 @@ export function createWebhookDeliverer(parts: WebhookDelivererDeps) {
       const result = toAttemptResult(claimed, answer, { now: clock.now(), ms })
       for (const listen of listeners) listen(toMeasurement(result))
       // Retried during an outage, because the message would be sent again otherwise.
-      await writeWithRetry(() => store.settle(claimed, result), {
+      await recordExternalEffectWithRetry(() => store.settle(claimed, result), {
         isOutage,
         isStopped: () => end.signal.aborted,
       })
@@ -228,7 +228,7 @@ function toAttemptResult(
   claimed: Pick<ClaimedWebhookDelivery, 'attempts' | 'answered' | 'failingSince' | 'url'>,
   answer: number | string,
   { now, ms }: { now: number; ms: number },
-): WebhookAttempt {
+): WebhookAttemptResult {
   const at = new Date(now)
   const seen =
     typeof answer === 'number' ? { status: answer, error: null } : { status: null, error: answer }
@@ -252,7 +252,7 @@ function toAttemptResult(
   }
 }
 
-function toMeasurement({ ms, state, status }: WebhookAttempt): WebhookAttemptMeasurement {
+function toMeasurement({ ms, state, status }: WebhookAttemptResult): WebhookAttemptMeasurement {
   const outcome = state === 'delivered' ? 'delivered' : status === null ? 'unanswered' : 'refused'
   return { seconds: ms / SECOND, outcome }
 }

@@ -1,5 +1,5 @@
-import { ZERO } from '../core/money.ts'
-import { agentSetup } from './agent/agent-guards-and-actions.ts'
+import { ZERO_MICROS } from '../core/money.ts'
+import { agentMachineSetup } from './agent/agent-guards-and-actions.ts'
 
 /** The balance of an agent: holds, charges, credits, key caps, balance tiers, the freeze. */
 
@@ -9,17 +9,17 @@ import { agentSetup } from './agent/agent-guards-and-actions.ts'
  * `low_balance` once. A frozen agent spends nothing; calls that were admitted before end as usual, and
  * credits still arrive.
  */
-export const agentMachine = agentSetup.createMachine({
+export const agentMachine = agentMachineSetup.createMachine({
   id: 'agent',
   context: ({ input: { agentId, promo, cash, referrer = null, parent = null } }) => ({
     agentId,
     promo,
     cash,
-    held: ZERO,
+    held: ZERO_MICROS,
     holds: {},
     keySpent: {},
     keyWindows: {},
-    pending: ZERO,
+    pending: ZERO_MICROS,
     firstDeposit: null,
     activated: false,
     referrer,

@@ -1,5 +1,5 @@
 import type { ErrorCode } from '../core/errors.ts'
-import type { Rejection } from './rejection.ts'
+import type { MachineEventRejection } from './machine-event-rejection.ts'
 
 /**
  * Aggregates without states. A reducer computes the next context from an event, or rejects the
@@ -8,13 +8,13 @@ import type { Rejection } from './rejection.ts'
 
 /** Returned by a reducer instead of a context. */
 export class RejectedByReducer {
-  readonly rejection: Rejection
-  constructor(rejection: Rejection) {
+  readonly rejection: MachineEventRejection
+  constructor(rejection: MachineEventRejection) {
     this.rejection = rejection
   }
 }
 
-export const rejectWith = (
+export const createReducerRejection = (
   code: ErrorCode,
   details: Readonly<Record<string, unknown>> = {},
 ): RejectedByReducer => new RejectedByReducer({ code, ...details })

@@ -1,5 +1,5 @@
-import { ZERO } from '../core/money.ts'
-import { backpackSetup } from './backpack/backpack-guards-and-actions.ts'
+import { ZERO_MICROS } from '../core/money.ts'
+import { backpackMachineSetup } from './backpack/backpack-guards-and-actions.ts'
 import { newSpendWindows } from './backpack/fuse-limits.ts'
 
 /** A Backpack: an identity with its own tools, spend limits, expiry and notifications. */
@@ -8,12 +8,12 @@ import { newSpendWindows } from './backpack/fuse-limits.ts'
  * An identity with spend limits. Calls admitted before expiry are still charged. After revocation,
  * only durable holds settle.
  */
-export const backpackMachine = backpackSetup.createMachine({
+export const backpackMachine = backpackMachineSetup.createMachine({
   id: 'backpack',
   context: ({ input }) => ({
     ...input,
     ...newSpendWindows(input.createdAt),
-    spentTotal: ZERO,
+    spentTotal: ZERO_MICROS,
     calls: 0,
     told: {},
     seenAt: input.createdAt,

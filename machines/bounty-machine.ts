@@ -1,6 +1,6 @@
 import { assign } from 'xstate'
 import type { Micros } from '../core/money.ts'
-import { machineSetup, type EventOfType } from './machine-setup.ts'
+import { createBaseMachineSetup, type EventOfType } from './machine-setup.ts'
 
 /** A bounty: a reward in escrow for the first matching content. */
 
@@ -42,7 +42,7 @@ export type BountyMachineEvent =
   | { readonly type: 'CANCEL'; readonly agentId: string; readonly at: number }
   | { readonly type: 'EXPIRE'; readonly at: number }
 
-const bountySetup = machineSetup<
+const bountySetup = createBaseMachineSetup<
   BountyMachineContext,
   BountyMachineEvent,
   BountyMachineInput

@@ -3,11 +3,11 @@ import { SECOND } from '../core/clock.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { Micros } from '../core/money.ts'
 import {
-  COMMUNITY_TOOL_QUALITY,
-  type CommunityToolReview,
+  COMMUNITY_TOOL_QUALITY_THRESHOLDS,
+  type CommunityToolVerificationRequest,
   type MeasuredToolQuality,
 } from '../domain/community-tool-record.ts'
-import { machineSetup, type EventOfType } from './machine-setup.ts'
+import { createBaseMachineSetup, type EventOfType } from './machine-setup.ts'
 
 /** A tool that an agent sells to others: from the proof of its endpoint to its retirement. */
 
@@ -34,7 +34,7 @@ export interface CommunityToolMachineContext {
   /** Announced by the builder; null if the price stays. */
   readonly nextPrice: AnnouncedPrice | null
   readonly acceptsPromo: boolean
-  readonly review: CommunityToolReview
+  readonly review: CommunityToolVerificationRequest
   /** Why the operator refused the mark `verified`, in words for the builder. */
   readonly reviewReason: string | null
   /** Counts the signing secrets: a new one replaces the secret of the number before. */
@@ -86,7 +86,7 @@ export const communityToolPriceAt = (
   at: number,
 ): Micros => (nextPrice !== null && at >= nextPrice.from ? nextPrice.price : price)
 
-const toolSetup = machineSetup<
+const toolSetup = createBaseMachineSetup<
   CommunityToolMachineContext,
   CommunityToolMachineEvent,
   CommunityToolMachineInput
@@ -101,16 +101,16 @@ const toolSetup = machineSetup<
       { since, calls, successes, payers }: EventOfType<CommunityToolMachineEvent, 'MEASURE'>,
     ) =>
       since >= context.measuredFrom &&
-      calls >= COMMUNITY_TOOL_QUALITY.listedAfterCalls &&
-      payers >= COMMUNITY_TOOL_QUALITY.listedAfterPayers &&
-      successes * 100 >= calls * COMMUNITY_TOOL_QUALITY.listedAbovePercent,
+      calls >= COMMUNITY_TOOL_QUALITY_THRESHOLDS.listedAfterCalls &&
+      payers >= COMMUNITY_TOOL_QUALITY_THRESHOLDS.listedAfterPayers &&
+      successes * 100 >= calls * COMMUNITY_TOOL_QUALITY_THRESHOLDS.listedAbovePercent,
     isFailing: (
       { context },
       { since, calls, successes }: EventOfType<CommunityToolMachineEvent, 'MEASURE'>,
     ) =>
       since >= context.measuredFrom &&
-      calls >= COMMUNITY_TOOL_QUALITY.judgedAfterCalls &&
-      successes * 100 < calls * COMMUNITY_TOOL_QUALITY.suspendedBelowPercent,
+      calls >= COMMUNITY_TOOL_QUALITY_THRESHOLDS.judgedAfterCalls &&
+      successes * 100 < calls * COMMUNITY_TOOL_QUALITY_THRESHOLDS.suspendedBelowPercent,
   },
   actions: {
     measureAnew: assign((_, event: EventOfType<CommunityToolMachineEvent, 'PROVE'>) => ({

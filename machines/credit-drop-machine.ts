@@ -1,6 +1,6 @@
 import { assign } from 'xstate'
 import type { Micros } from '../core/money.ts'
-import { machineSetup, type EventOfType } from './machine-setup.ts'
+import { createBaseMachineSetup, type EventOfType } from './machine-setup.ts'
 
 /** A credit drop: a limited number of promotional credits, first come, first served. */
 
@@ -29,7 +29,7 @@ export interface CreditDropMachineEvent {
   readonly at: number
 }
 
-const creditDropSetup = machineSetup<
+const creditDropSetup = createBaseMachineSetup<
   CreditDropMachineContext,
   CreditDropMachineEvent,
   CreditDropMachineInput

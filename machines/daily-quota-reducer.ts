@@ -1,5 +1,5 @@
 import { utcDay } from '../core/clock.ts'
-import { rejectWith, type Reducer } from './aggregate-reducer.ts'
+import { createReducerRejection, type Reducer } from './aggregate-reducer.ts'
 
 /** Daily limits of an agent: calls per tool and bytes of stored free responses. */
 
@@ -98,9 +98,11 @@ export const dailyQuotaReducer: Reducer<
   initial: (input) => ({ ...input, day: '', used: {}, open: {}, kept: 0 }),
   on: {
     ASK: (context, event) =>
-      hasQuotaLeft(context, event) ? context : rejectWith('quota_exceeded'),
+      hasQuotaLeft(context, event) ? context : createReducerRejection('quota_exceeded'),
     TAKE: (context, event) =>
-      hasQuotaLeft(context, event) ? takeQuota(context, event) : rejectWith('quota_exceeded'),
+      hasQuotaLeft(context, event)
+        ? takeQuota(context, event)
+        : createReducerRejection('quota_exceeded'),
     KEEP: (context, { callId }) =>
       Object.hasOwn(context.open, callId)
         ? { ...context, open: withoutOpenCall(context, callId) }
@@ -110,7 +112,7 @@ export const dailyQuotaReducer: Reducer<
       const { kept, ...day } = quotaCountersAt(context, at)
       return kept + bytes <= most
         ? { ...context, ...day, kept: kept + bytes }
-        : rejectWith('quota_exceeded')
+        : createReducerRejection('quota_exceeded')
     },
   },
 }

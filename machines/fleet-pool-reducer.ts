@@ -1,7 +1,14 @@
 import { LIMITS } from '../core/limits.ts'
-import { addMicros, minMicros, asMicros, subtractMicros, ZERO, type Micros } from '../core/money.ts'
+import {
+  addMicros,
+  smallerOfTwoMicros,
+  asMicros,
+  subtractMicros,
+  ZERO_MICROS,
+  type Micros,
+} from '../core/money.ts'
 import { FIRST_DEPOSIT_BONUS_BPS, MIN_DEPOSIT } from '../domain/pricing.ts'
-import { rejectWith, type Reducer } from './aggregate-reducer.ts'
+import { createReducerRejection, type Reducer } from './aggregate-reducer.ts'
 
 /** The credit pool of a fleet. */
 
@@ -45,7 +52,7 @@ type FleetPoolBalance = Pick<FleetPoolReducerContext, 'promo' | 'cash'>
 
 /** Takes a draw from promotional credits first, then from cash. */
 function subtractDraw({ promo, cash }: FleetPoolBalance, amount: Micros): FleetPoolBalance {
-  const part = minMicros(promo, amount)
+  const part = smallerOfTwoMicros(promo, amount)
   return {
     promo: subtractMicros(promo, part),
     cash: subtractMicros(cash, subtractMicros(amount, part)),
@@ -57,11 +64,11 @@ const isFleetMember = ({ members }: FleetPoolReducerContext, agentId: string) =>
 
 function joinFleet(context: FleetPoolReducerContext, agentId: string) {
   const { members } = context
-  if (members.includes(agentId)) return rejectWith('already_in_fleet')
+  if (members.includes(agentId)) return createReducerRejection('already_in_fleet')
   const limit = LIMITS.fleetMembers
   return members.length < limit
     ? { ...context, members: [...members, agentId] }
-    : rejectWith('limit_reached', { of: 'members', limit })
+    : createReducerRejection('limit_reached', { of: 'members', limit })
 }
 
 function topUpFleet(context: FleetPoolReducerContext, amount: Micros): FleetPoolReducerContext {
@@ -77,13 +84,13 @@ function undoFleetTopUp(
   bonus: Micros,
 ): FleetPoolReducerContext {
   // Remove the bonus first, so that the remaining promotional credits can replace lent cash.
-  const promo = subtractMicros(context.promo, minMicros(context.promo, bonus))
-  const cash = minMicros(context.cash, amount)
+  const promo = subtractMicros(context.promo, smallerOfTwoMicros(context.promo, bonus))
+  const cash = smallerOfTwoMicros(context.cash, amount)
   return {
     ...context,
     cash: subtractMicros(context.cash, cash),
-    promo: subtractMicros(promo, minMicros(promo, subtractMicros(amount, cash))),
-    rewarded: context.rewarded && bonus === ZERO,
+    promo: subtractMicros(promo, smallerOfTwoMicros(promo, subtractMicros(amount, cash))),
+    rewarded: context.rewarded && bonus === ZERO_MICROS,
   }
 }
 
@@ -100,8 +107,8 @@ export const fleetPoolReducer: Reducer<
   initial: ({ fleetId, ownerId }) => ({
     fleetId,
     ownerId,
-    cash: ZERO,
-    promo: ZERO,
+    cash: ZERO_MICROS,
+    promo: ZERO_MICROS,
     members: [],
     rewarded: false,
   }),
@@ -110,15 +117,16 @@ export const fleetPoolReducer: Reducer<
     LEAVE: (context, { agentId }) =>
       isFleetMember(context, agentId)
         ? { ...context, members: context.members.filter((member) => member !== agentId) }
-        : rejectWith('not_in_fleet'),
+        : createReducerRejection('not_in_fleet'),
     DRAW(context, { agentId, amount, from }) {
-      if (!isFleetMember(context, agentId)) return rejectWith('not_in_fleet')
-      const usable = from === 'cash' ? { ...context, promo: ZERO } : context
-      if (amount > addMicros(usable.promo, usable.cash)) return rejectWith('payment_required')
+      if (!isFleetMember(context, agentId)) return createReducerRejection('not_in_fleet')
+      const usable = from === 'cash' ? { ...context, promo: ZERO_MICROS } : context
+      if (amount > addMicros(usable.promo, usable.cash))
+        return createReducerRejection('payment_required')
       const { promo, cash } = subtractDraw(usable, amount)
       return { ...context, cash, promo: from === 'cash' ? context.promo : promo }
     },
-    CREDIT: (context, { amount, promo = ZERO }) => ({
+    CREDIT: (context, { amount, promo = ZERO_MICROS }) => ({
       ...context,
       cash: addMicros(context.cash, amount),
       promo: addMicros(context.promo, promo),

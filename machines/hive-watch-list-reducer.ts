@@ -1,4 +1,4 @@
-import { rejectWith, type Reducer } from './aggregate-reducer.ts'
+import { createReducerRejection, type Reducer } from './aggregate-reducer.ts'
 
 /** The Hive watches of one agent. */
 
@@ -31,10 +31,10 @@ export const hiveWatchListReducer: Reducer<
     BEGIN: (context, { watchId }) =>
       context.watches.length < context.most
         ? { ...context, watches: [...context.watches, watchId] }
-        : rejectWith('limit_reached'),
+        : createReducerRejection('limit_reached'),
     END: (context, { watchId }) =>
       context.watches.includes(watchId)
         ? { ...context, watches: context.watches.filter((id) => id !== watchId) }
-        : rejectWith('watch_not_found'),
+        : createReducerRejection('watch_not_found'),
   },
 }

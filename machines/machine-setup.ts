@@ -1,26 +1,29 @@
 import { emit, setup, type EventObject, type MachineContext } from 'xstate'
-import type { RejectedEvent, Rejection } from './rejection.ts'
+import type { MachineRejectedEvent, MachineEventRejection } from './machine-event-rejection.ts'
 
 /**
  * The base of every machine. A rejection is the emitted event `rejected`; the tag `ended` marks a
  * life that is over, though it may still settle what is open.
  */
-export const machineSetup = <
+export const createBaseMachineSetup = <
   Context extends MachineContext,
   Event extends EventObject,
   Input,
-  Emitted extends EventObject = RejectedEvent,
+  Emitted extends EventObject = MachineRejectedEvent,
 >() =>
   setup({
     types: {} as {
       context: Context
       events: Event
       input: Input
-      emitted: RejectedEvent | Emitted
+      emitted: MachineRejectedEvent | Emitted
       tags: 'ended'
     },
     actions: {
-      reject: emit((_, rejection: Rejection) => ({ ...rejection, type: 'rejected' as const })),
+      reject: emit((_, rejection: MachineEventRejection) => ({
+        ...rejection,
+        type: 'rejected' as const,
+      })),
     },
   })
 

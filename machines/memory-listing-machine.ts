@@ -1,6 +1,6 @@
 import { assign } from 'xstate'
-import { addMicros, ZERO, type Micros } from '../core/money.ts'
-import { machineSetup, type EventOfType } from './machine-setup.ts'
+import { addMicros, ZERO_MICROS, type Micros } from '../core/money.ts'
+import { createBaseMachineSetup, type EventOfType } from './machine-setup.ts'
 
 /** A listing of the marketplace: memories for sale. */
 
@@ -32,7 +32,7 @@ export type MemoryListingMachineEvent =
   | { readonly type: 'RATED'; readonly stars: number }
   | { readonly type: 'WITHDRAW'; readonly agentId: string; readonly at: number }
 
-const listingSetup = machineSetup<
+const listingSetup = createBaseMachineSetup<
   MemoryListingMachineContext,
   MemoryListingMachineEvent,
   MemoryListingMachineInput
@@ -69,8 +69,8 @@ export const memoryListingMachine = listingSetup.createMachine({
     openedAt: at,
     withdrawnAt: null,
     sold: 0,
-    promo: ZERO,
-    cash: ZERO,
+    promo: ZERO_MICROS,
+    cash: ZERO_MICROS,
     ratings: 0,
     stars: 0,
   }),

@@ -1,11 +1,17 @@
 import { assign } from 'xstate'
-import { addMicros, minMicros, subtractMicros, ZERO, type Micros } from '../core/money.ts'
+import {
+  addMicros,
+  smallerOfTwoMicros,
+  subtractMicros,
+  ZERO_MICROS,
+  type Micros,
+} from '../core/money.ts'
 import {
   MAX_OPTIMISTIC_CALL_PRICE,
   MAX_OPTIMISTIC_PAYER_CAP,
   INITIAL_OPTIMISTIC_PAYER_CAP,
 } from '../domain/pricing.ts'
-import { machineSetup, type EventOfType } from './machine-setup.ts'
+import { createBaseMachineSetup, type EventOfType } from './machine-setup.ts'
 import type { SettlementMode } from './settlement/settlement-guards-and-actions.ts'
 
 /** A payer address: reservations of its balance and the limit on unsettled calls. */
@@ -121,60 +127,62 @@ function withoutReservation(context: PayerMachineContext, settlement: string) {
     : { reservations, inFlight: subtractMicros(context.inFlight, gone.price) }
 }
 
-const payerSetup = machineSetup<PayerMachineContext, PayerMachineEvent, PayerMachineInput>().extend(
-  {
-    guards: {
-      isReserved: ({ context }, event: PayerMachineEvent) => isReserved(context, event.settlement),
-      readTooEarly: ({ context }, event: EventOfType<PayerMachineEvent, 'RESERVE'>) =>
-        isStaleBalance(context, event),
-      lacksBalance: ({ context }, event: EventOfType<PayerMachineEvent, 'RESERVE'>) =>
-        !coversPayment(context, event),
-      mayRunFirst: ({ context }, event: EventOfType<PayerMachineEvent, 'RESERVE'>) =>
-        canRunBeforeSettlement(context, event),
-      withholdsAnswer: (_, event: EventOfType<PayerMachineEvent, 'RESERVE'>) =>
-        event.mode === 'withheld',
-      wasDelivered: (_, event: EventOfType<PayerMachineEvent, 'LOSE'>) => event.delivered,
-    },
-    actions: {
-      reserveOptimistic: assign(({ context }, event: EventOfType<PayerMachineEvent, 'RESERVE'>) =>
-        withReservation(context, event, 'optimistic'),
-      ),
-      reserveWithheld: assign(({ context }, event: EventOfType<PayerMachineEvent, 'RESERVE'>) =>
-        withReservation(context, event, 'withheld'),
-      ),
-      reserveFirst: assign(({ context }, event: EventOfType<PayerMachineEvent, 'RESERVE'>) =>
-        withReservation(context, event, 'first'),
-      ),
-      free: assign(({ context }, event: PayerMachineEvent) =>
-        withoutReservation(context, event.settlement),
-      ),
-      settle: assign(({ context }, event: EventOfType<PayerMachineEvent, 'SETTLE'>) => {
-        const settledTotal = addMicros(context.settledTotal, event.price)
-        const { lastSettledBlock } = context
-        return {
-          ...withoutReservation(context, event.settlement),
-          settledTotal,
-          lastSettledBlock: event.block > lastSettledBlock ? event.block : lastSettledBlock,
-        }
-      }),
-      unsettle: assign(({ context }, event: EventOfType<PayerMachineEvent, 'UNSETTLE'>) => ({
-        ...withReservation(context, event, event.mode),
-        settledTotal: subtractMicros(context.settledTotal, event.price),
-      })),
-      growCap: assign(({ context }) => ({
-        cap: minMicros(
-          MAX_OPTIMISTIC_PAYER_CAP,
-          addMicros(INITIAL_OPTIMISTIC_PAYER_CAP, context.settledTotal),
-        ),
-      })),
-      countLoss: assign(({ context }, event: EventOfType<PayerMachineEvent, 'LOSE'>) => ({
-        ...withoutReservation(context, event.settlement),
-        losses: addMicros(context.losses, event.price),
-        cap: ZERO,
-      })),
-    },
+const payerSetup = createBaseMachineSetup<
+  PayerMachineContext,
+  PayerMachineEvent,
+  PayerMachineInput
+>().extend({
+  guards: {
+    isReserved: ({ context }, event: PayerMachineEvent) => isReserved(context, event.settlement),
+    readTooEarly: ({ context }, event: EventOfType<PayerMachineEvent, 'RESERVE'>) =>
+      isStaleBalance(context, event),
+    lacksBalance: ({ context }, event: EventOfType<PayerMachineEvent, 'RESERVE'>) =>
+      !coversPayment(context, event),
+    mayRunFirst: ({ context }, event: EventOfType<PayerMachineEvent, 'RESERVE'>) =>
+      canRunBeforeSettlement(context, event),
+    withholdsAnswer: (_, event: EventOfType<PayerMachineEvent, 'RESERVE'>) =>
+      event.mode === 'withheld',
+    wasDelivered: (_, event: EventOfType<PayerMachineEvent, 'LOSE'>) => event.delivered,
   },
-)
+  actions: {
+    reserveOptimistic: assign(({ context }, event: EventOfType<PayerMachineEvent, 'RESERVE'>) =>
+      withReservation(context, event, 'optimistic'),
+    ),
+    reserveWithheld: assign(({ context }, event: EventOfType<PayerMachineEvent, 'RESERVE'>) =>
+      withReservation(context, event, 'withheld'),
+    ),
+    reserveFirst: assign(({ context }, event: EventOfType<PayerMachineEvent, 'RESERVE'>) =>
+      withReservation(context, event, 'first'),
+    ),
+    free: assign(({ context }, event: PayerMachineEvent) =>
+      withoutReservation(context, event.settlement),
+    ),
+    settle: assign(({ context }, event: EventOfType<PayerMachineEvent, 'SETTLE'>) => {
+      const settledTotal = addMicros(context.settledTotal, event.price)
+      const { lastSettledBlock } = context
+      return {
+        ...withoutReservation(context, event.settlement),
+        settledTotal,
+        lastSettledBlock: event.block > lastSettledBlock ? event.block : lastSettledBlock,
+      }
+    }),
+    unsettle: assign(({ context }, event: EventOfType<PayerMachineEvent, 'UNSETTLE'>) => ({
+      ...withReservation(context, event, event.mode),
+      settledTotal: subtractMicros(context.settledTotal, event.price),
+    })),
+    growCap: assign(({ context }) => ({
+      cap: smallerOfTwoMicros(
+        MAX_OPTIMISTIC_PAYER_CAP,
+        addMicros(INITIAL_OPTIMISTIC_PAYER_CAP, context.settledTotal),
+      ),
+    })),
+    countLoss: assign(({ context }, event: EventOfType<PayerMachineEvent, 'LOSE'>) => ({
+      ...withoutReservation(context, event.settlement),
+      losses: addMicros(context.losses, event.price),
+      cap: ZERO_MICROS,
+    })),
+  },
+})
 
 /**
  * A payer address: the balance that open payments reserve, and the limit on calls that run before
@@ -185,9 +193,9 @@ export const payerMachine = payerSetup.createMachine({
   context: ({ input }) => ({
     payer: input.payer,
     reservations: {},
-    inFlight: ZERO,
-    settledTotal: ZERO,
-    losses: ZERO,
+    inFlight: ZERO_MICROS,
+    settledTotal: ZERO_MICROS,
+    losses: ZERO_MICROS,
     cap: INITIAL_OPTIMISTIC_PAYER_CAP,
     lastSettledBlock: 0n,
   }),

@@ -1,6 +1,6 @@
 import { assign, emit } from 'xstate'
 import type { Micros } from '../core/money.ts'
-import { machineSetup, type EventOfType } from './machine-setup.ts'
+import { createBaseMachineSetup, type EventOfType } from './machine-setup.ts'
 
 /** A schedule: runs a tool at an interval. */
 
@@ -99,7 +99,7 @@ function resumeSchedule(context: ScheduleMachineContext, at: number) {
   return { slot, late: open, needed: null, pausedFor: null }
 }
 
-const scheduleSetup = machineSetup<
+const scheduleSetup = createBaseMachineSetup<
   ScheduleMachineContext,
   ScheduleMachineEvent,
   ScheduleMachineInput,

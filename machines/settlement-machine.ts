@@ -1,11 +1,11 @@
-import { settlementSetup } from './settlement/settlement-guards-and-actions.ts'
+import { settlementMachineSetup } from './settlement/settlement-guards-and-actions.ts'
 
 /**
  * One payment: the state of the money and of the call it pays for. Nothing is sent to a chain
  * before it is due. A payment is lost only when it can no longer settle. `settled` follows the
  * chain, which may undo it.
  */
-export const settlementMachine = settlementSetup.createMachine({
+export const settlementMachine = settlementMachineSetup.createMachine({
   id: 'settlement',
   type: 'parallel',
   context: ({ input: { at, expiresAt, ...claim } }) => ({

@@ -1,7 +1,21 @@
 import { LIMITS } from '../core/limits.ts'
-import { addMicros, asMicros, minMicros, subtractMicros, type Micros } from '../core/money.ts'
-import { isTaskPassExpired, type OpenTaskPass, type TaskPassKind } from '../domain/task-passes.ts'
-import { rejectWith, type Reducer, type RejectedByReducer } from './aggregate-reducer.ts'
+import {
+  addMicros,
+  asMicros,
+  smallerOfTwoMicros,
+  subtractMicros,
+  type Micros,
+} from '../core/money.ts'
+import {
+  isTaskPassExpired,
+  type OpenTaskPass,
+  type TaskPassKind,
+} from '../domain/prepaid-task-passes.ts'
+import {
+  createReducerRejection,
+  type Reducer,
+  type RejectedByReducer,
+} from './aggregate-reducer.ts'
 
 /** The task passes of an agent. */
 
@@ -40,7 +54,7 @@ export type TaskPassesReducerEvent =
 
 /** Takes money out, promotional credits first. */
 function withoutMoney(pass: OpenTaskPass, amount: Micros): OpenTaskPass {
-  const promo = minMicros(pass.promo, amount)
+  const promo = smallerOfTwoMicros(pass.promo, amount)
   return {
     ...pass,
     promo: subtractMicros(pass.promo, promo),
@@ -67,7 +81,7 @@ function changePass(
   change: (pass: OpenTaskPass) => OpenTaskPass,
 ): TaskPassesReducerContext | RejectedByReducer {
   const pass = context.passes[passId]
-  if (pass === undefined || !isAllowed(pass)) return rejectWith('internal')
+  if (pass === undefined || !isAllowed(pass)) return createReducerRejection('internal')
   return replacePass(context, passId, change(pass))
 }
 
@@ -93,9 +107,10 @@ function buyPass(
 ): TaskPassesReducerContext | RejectedByReducer {
   const limit = LIMITS.openTaskPasses
   if (Object.keys(context.passes).length >= limit)
-    return rejectWith('limit_reached', { of: 'open passes', limit })
+    return createReducerRejection('limit_reached', { of: 'open passes', limit })
   const isKnown = Object.hasOwn(context.passes, passId)
-  if (isKnown || addMicros(promo, cash) !== price * BigInt(calls)) return rejectWith('internal')
+  if (isKnown || addMicros(promo, cash) !== price * BigInt(calls))
+    return createReducerRejection('internal')
   const bought = { pass, price, calls, left: calls, held: 0, promo, cash, boughtAt: at, expiresAt }
   return { ...context, passes: { ...context.passes, [passId]: bought } }
 }

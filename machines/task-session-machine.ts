@@ -1,6 +1,6 @@
 import { assign } from 'xstate'
-import { addMicros, subtractMicros, ZERO, type Micros } from '../core/money.ts'
-import { machineSetup, type EventOfType } from './machine-setup.ts'
+import { addMicros, subtractMicros, ZERO_MICROS, type Micros } from '../core/money.ts'
+import { createBaseMachineSetup, type EventOfType } from './machine-setup.ts'
 
 /** A task: a work session with a budget. */
 
@@ -44,9 +44,9 @@ const fitsTaskBudget = (
   { spent, held, budget }: TaskSpending,
   amount: Micros,
   reserved: Micros,
-): boolean => amount === ZERO || spent + held + reserved + amount <= budget
+): boolean => amount === ZERO_MICROS || spent + held + reserved + amount <= budget
 
-const taskSessionSetup = machineSetup<
+const taskSessionSetup = createBaseMachineSetup<
   TaskSessionMachineContext,
   TaskSessionMachineEvent,
   TaskSessionMachineInput
@@ -57,7 +57,7 @@ const taskSessionSetup = machineSetup<
       event: EventOfType<TaskSessionMachineEvent, 'ASK' | 'HOLD' | 'SPEND'>,
     ) => fitsTaskBudget(context, event.amount, event.reserved),
     chargeFits: ({ context }, event: EventOfType<TaskSessionMachineEvent, 'CHARGE'>) =>
-      fitsTaskBudget(context, event.amount, ZERO),
+      fitsTaskBudget(context, event.amount, ZERO_MICROS),
     coversCapture: ({ context }, event: EventOfType<TaskSessionMachineEvent, 'CAPTURE'>) =>
       event.held <= context.held && event.amount <= event.held,
     coversRelease: ({ context }, event: EventOfType<TaskSessionMachineEvent, 'RELEASE'>) =>
@@ -102,8 +102,8 @@ export const taskSessionMachine = taskSessionSetup.createMachine({
     taskId,
     name,
     budget,
-    spent: ZERO,
-    held: ZERO,
+    spent: ZERO_MICROS,
+    held: ZERO_MICROS,
     calls: 0,
     backpackId,
     startedAt: at,

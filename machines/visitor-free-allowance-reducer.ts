@@ -1,10 +1,10 @@
 import { HOUR, utcDay } from '../core/clock.ts'
-import { rejectWith, type Reducer } from './aggregate-reducer.ts'
+import { createReducerRejection, type Reducer } from './aggregate-reducer.ts'
 
 /** Empty: the aggregate's id identifies the visitor. */
-export type VisitorReducerInput = Readonly<Record<string, never>>
+export type VisitorFreeAllowanceReducerInput = Readonly<Record<string, never>>
 
-export interface VisitorReducerContext {
+export interface VisitorFreeAllowanceReducerContext {
   /** The counted UTC day; empty before the first call. Never goes back. */
   readonly day: string
   /** Free calls of that day by tool, without zeros. */
@@ -26,7 +26,7 @@ interface FreeCallRequest {
   readonly at: number
 }
 
-export type VisitorReducerEvent =
+export type VisitorFreeAllowanceReducerEvent =
   /** `reserved`: running free calls of this tool. */
   | ({ readonly type: 'ASK'; readonly reserved: number } & FreeCallRequest)
   | ({ readonly type: 'USE' } & FreeCallRequest)
@@ -49,18 +49,18 @@ export type VisitorReducerEvent =
 
 /** The counters at a point in time. A new day starts empty; an older one never reopens. */
 function visitorDay(
-  context: VisitorReducerContext,
+  context: VisitorFreeAllowanceReducerContext,
   at: number,
-): Pick<VisitorReducerContext, 'day' | 'used'> {
+): Pick<VisitorFreeAllowanceReducerContext, 'day' | 'used'> {
   const day = utcDay(at)
   return day > context.day ? { day, used: {} } : { day: context.day, used: context.used }
 }
 
 function adjustFreeCallCount(
-  { day, used }: Pick<VisitorReducerContext, 'day' | 'used'>,
+  { day, used }: Pick<VisitorFreeAllowanceReducerContext, 'day' | 'used'>,
   tool: string,
   change: 1 | -1,
-): Pick<VisitorReducerContext, 'day' | 'used'> {
+): Pick<VisitorFreeAllowanceReducerContext, 'day' | 'used'> {
   const { [tool]: before = 0, ...others } = used
   const count = before + change
   return { day, used: count > 0 ? { ...others, [tool]: count } : others }
@@ -68,12 +68,12 @@ function adjustFreeCallCount(
 
 /** The onboarding hour at a point in time. A new one starts when the last is over. */
 const onboardingHourAt = (
-  { newcomers }: VisitorReducerContext,
+  { newcomers }: VisitorFreeAllowanceReducerContext,
   at: number,
 ): VisitorOnboardingHour => (at < newcomers.since + HOUR ? newcomers : { since: at, agents: 0 })
 
 function hasFreeCallLeft(
-  context: VisitorReducerContext,
+  context: VisitorFreeAllowanceReducerContext,
   { tool, limit, at }: FreeCallRequest,
   reserved: number,
 ): boolean {
@@ -84,20 +84,22 @@ function hasFreeCallLeft(
  * Free allowances of one address: calls per tool and UTC day, and new agents per hour, or one batch
  * in an unused hour. Failed free calls are returned. A reducer: it has no states.
  */
-export const visitorReducer: Reducer<
-  VisitorReducerContext,
-  VisitorReducerEvent,
-  VisitorReducerInput
+export const visitorFreeAllowanceReducer: Reducer<
+  VisitorFreeAllowanceReducerContext,
+  VisitorFreeAllowanceReducerEvent,
+  VisitorFreeAllowanceReducerInput
 > = {
   id: 'visitor',
   initial: () => ({ day: '', used: {}, newcomers: { since: 0, agents: 0 } }),
   on: {
     ASK: (context, event) =>
-      hasFreeCallLeft(context, event, event.reserved) ? context : rejectWith('free_tier_exhausted'),
+      hasFreeCallLeft(context, event, event.reserved)
+        ? context
+        : createReducerRejection('free_tier_exhausted'),
     USE: (context, event) =>
       hasFreeCallLeft(context, event, 0)
         ? { ...context, ...adjustFreeCallCount(visitorDay(context, event.at), event.tool, 1) }
-        : rejectWith('free_tier_exhausted'),
+        : createReducerRejection('free_tier_exhausted'),
     GIVE_BACK(context, { tool, usedAt, at }) {
       const today = visitorDay(context, at)
       if (utcDay(usedAt) !== today.day || (today.used[tool] ?? 0) === 0) return context
@@ -106,7 +108,7 @@ export const visitorReducer: Reducer<
     JOIN(context, event) {
       const { since, agents: before } = onboardingHourAt(context, event.at)
       const agents = before + event.agents
-      if (before > 0 && agents > event.limit) return rejectWith('rate_limited')
+      if (before > 0 && agents > event.limit) return createReducerRejection('rate_limited')
       const counted = event.fills ? Math.max(agents, event.limit) : agents
       return { ...context, newcomers: { since, agents: counted } }
     },

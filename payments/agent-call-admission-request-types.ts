@@ -4,7 +4,9 @@ import type { DailyToolQuota } from '../core/aggregate-commit-row-types.ts'
 import type { ActorSnapshot } from '../actors/machine-registry.ts'
 
 /** The payment of a call that is paid for outside the credits. */
-export type PaymentRef = NonNullable<ActorSnapshot<'agent'>['context']['holds'][string]['payment']>
+export type ExternalCallPaymentRef = NonNullable<
+  ActorSnapshot<'agent'>['context']['holds'][string]['payment']
+>
 
 /**
  * A call to admit, checked against its Backpack, its task, its key and the balance, in this order.
@@ -23,7 +25,7 @@ export interface CallAdmissionRequest {
   /** Null for a hold in memory; else when the durable hold expires, in milliseconds. */
   readonly expiresAt: number | null
   /** Set if paid outside the credits: the hold is durable and the balance is not checked. */
-  readonly payment: PaymentRef | null
+  readonly payment: ExternalCallPaymentRef | null
   /** A task pass may pay it: a native call of a fixed price. */
   readonly passable?: boolean
   /** How often the agent may call this tool a day; requires a durable hold. */
@@ -44,7 +46,7 @@ export interface OutcomeUnknownReply {
 }
 
 /** The spender: the key of the request and the Backpack it acts in. */
-export type Spender = Pick<CallAdmissionRequest, 'key' | 'backpackId'>
+export type SpendingKeyAndBackpack = Pick<CallAdmissionRequest, 'key' | 'backpackId'>
 
 /** Credits that other calls hold in memory, by limit. */
 export interface CreditsHeldByOtherCalls {

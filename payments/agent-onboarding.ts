@@ -1,15 +1,15 @@
 import { createCustodialWallet } from '../chain/custody/custodial-wallets.ts'
 import { DAY, type Clock } from '../core/clock.ts'
 import type { EncryptionKeys } from '../core/key-derivation-and-encryption.ts'
-import { newApiKey, newUuidV7, newPrefixedId } from '../core/ids.ts'
+import { newApiKey, newUuidV7, newPrefixedId } from '../core/ids-and-api-keys.ts'
 import { UNLIMITED_API_KEY_SPENDING } from '../domain/api-key-spending-limits.ts'
-import { ZERO, type Micros } from '../core/money.ts'
+import { ZERO_MICROS, type Micros } from '../core/money.ts'
 import type { ActorSystem } from '../actors/aggregate-command-types.ts'
 import type { NewBackpack } from '../actors/commands/backpacks-commands.ts'
 import { invalidInputError } from '../core/errors.ts'
 import {
   WILDCARD_SCOPE,
-  MAX_BACKPACK_BOUND_KEY_SCOPES,
+  SCOPES_ALLOWED_FOR_BACKPACK_KEYS,
   toApiKeyRow,
 } from '../persistence/agents/api-key-store.ts'
 import { toAgentRow } from '../persistence/agents/agent-profile-store.ts'
@@ -128,7 +128,7 @@ export function createAgentOnboarding(parts: AgentOnboardingDeps) {
         parentOf(profile.source),
       ])
       const { agentId, apiKey, wallet, startersFrom, agentKey } = newcomer
-      const given = startersFrom === null ? starter : ZERO
+      const given = startersFrom === null ? starter : ZERO_MICROS
       const rows = toAgentRows(pepper, profile, newcomer)
       const backpack =
         terms === null || agentKey === undefined
@@ -196,7 +196,7 @@ function toAgentRows(
 function toBoundKeyRows(pepper: Buffer, { agentId, at, agentKey }: GeneratedAgentCredentials) {
   if (agentKey === undefined) return []
   const { keyId: id, secret, backpackId } = agentKey
-  const terms = { name: 'agent key', scopes: MAX_BACKPACK_BOUND_KEY_SCOPES, expiresAt: null }
+  const terms = { name: 'agent key', scopes: SCOPES_ALLOWED_FOR_BACKPACK_KEYS, expiresAt: null }
   const key = { ...UNLIMITED_API_KEY_SPENDING, ...terms, id, agentId, secret, backpackId }
   return [{ table: 'api_keys', row: toApiKeyRow(pepper, { ...key, createdAt: new Date(at) }) }]
 }

@@ -1,6 +1,6 @@
 import type { ActorSystem, AggregateCommandOptions } from '../actors/aggregate-command-types.ts'
 import { invalidInputError, ServiceError } from '../core/errors.ts'
-import { isUuid } from '../core/ids.ts'
+import { isUuid } from '../core/ids-and-api-keys.ts'
 import type { BountyRecord, BountyStore } from '../persistence/payments/bounty-store.ts'
 import { scoreBountyContent, toNormalizedWords } from './bounty-scoring.ts'
 import {

@@ -1,5 +1,11 @@
 import { unspentFleetLoans, sumFleetLoansOfCall, type FleetLoan } from '../domain/fleet-loans.ts'
-import { minMicros, asMicros, subtractMicros, ZERO, type Micros } from '../core/money.ts'
+import {
+  smallerOfTwoMicros,
+  asMicros,
+  subtractMicros,
+  ZERO_MICROS,
+  type Micros,
+} from '../core/money.ts'
 import type { LedgerTransfer, LedgerTransferKind } from '../core/aggregate-commit-row-types.ts'
 
 /** The accounts of the ledger (docs/credits.md). */
@@ -12,7 +18,7 @@ export const agentCashAccount = (agentId: string) => `agent:${agentId}:cash`
 export const agentHeldAccount = (agentId: string) => `agent:${agentId}:held`
 export const agentHeldPromoAccount = (agentId: string) => `agent:${agentId}:held:promo`
 /** Deposits below the minimum that is credited. */
-export const agentPendingAccount = (agentId: string) => `agent:${agentId}:pending`
+export const agentSubMinimumDepositsAccount = (agentId: string) => `agent:${agentId}:pending`
 export const fleetPoolAccount = (fleetId: string) => `fleet:${fleetId}`
 /** The bonus part of a pool: promotional, never cash (docs/decisions.md). */
 export const fleetPoolPromoAccount = (fleetId: string) => `fleet:${fleetId}:promo`
@@ -46,7 +52,7 @@ export interface PromoCashAmounts {
 }
 
 /** The credits a step took from an agent's free credits. */
-export const creditsTaken = (
+export const computeFreeCreditsTaken = (
   before: PromoCashAmounts,
   after: PromoCashAmounts,
 ): PromoCashAmounts => ({
@@ -62,8 +68,8 @@ export function splitUnusedHold(
   hold: PromoCashAmounts & { readonly loans: readonly FleetLoan[] },
   cost: Micros,
 ): { own: PromoCashAmounts; loans: readonly FleetLoan[] } {
-  const own = creditsTaken(hold, sumFleetLoansOfCall(hold.loans))
-  const byOwn = minMicros(cost, asMicros(own.promo + own.cash))
+  const own = computeFreeCreditsTaken(hold, sumFleetLoansOfCall(hold.loans))
+  const byOwn = smallerOfTwoMicros(cost, asMicros(own.promo + own.cash))
   return {
     own: subtractPromoFirst(own, byOwn),
     loans: unspentFleetLoans(hold.loans, subtractMicros(cost, byOwn)),
@@ -72,8 +78,8 @@ export function splitUnusedHold(
 
 /** The rest after paying an amount, promotional credits first. */
 function subtractPromoFirst(purse: PromoCashAmounts, amount: Micros): PromoCashAmounts {
-  const promo = minMicros(purse.promo, amount)
-  return creditsTaken(purse, { promo, cash: subtractMicros(amount, promo) })
+  const promo = smallerOfTwoMicros(purse.promo, amount)
+  return computeFreeCreditsTaken(purse, { promo, cash: subtractMicros(amount, promo) })
 }
 
 export interface DebitSource {
@@ -92,22 +98,24 @@ export function drawLedgerTransfersFromSources(
     let open = amount
     const moved: LedgerTransfer[] = []
     for (const source of left) {
-      const part = minMicros(source.amount, open)
-      if (part === ZERO) continue
+      const part = smallerOfTwoMicros(source.amount, open)
+      if (part === ZERO_MICROS) continue
       source.amount = subtractMicros(source.amount, part)
       open = subtractMicros(open, part)
       moved.push({ debit: source.account, credit: account, amount: part, kind, callId })
     }
-    if (open !== ZERO) throw new Error(`sources fall short by ${open} micro-USDC`)
+    if (open !== ZERO_MICROS) throw new Error(`sources fall short by ${open} micro-USDC`)
     return moved
   })
 }
 
 /** Transfers between one agent's own accounts; zero amounts are dropped. */
-export function toNonZeroTransfers(
+export function toNonZeroAgentAccountTransfers(
   parts: readonly { debit: string; credit: string; amount: Micros }[],
   kind: LedgerTransferKind,
   callId: string,
 ): LedgerTransfer[] {
-  return parts.filter((part) => part.amount > ZERO).map((part) => ({ ...part, kind, callId }))
+  return parts
+    .filter((part) => part.amount > ZERO_MICROS)
+    .map((part) => ({ ...part, kind, callId }))
 }

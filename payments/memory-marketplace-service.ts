@@ -1,7 +1,7 @@
 import type { ActorSystem, AggregateCommandOptions } from '../actors/aggregate-command-types.ts'
 import type { Clock } from '../core/clock.ts'
 import { invalidInputError, ServiceError } from '../core/errors.ts'
-import { isUuid } from '../core/ids.ts'
+import { isUuid } from '../core/ids-and-api-keys.ts'
 import type { NewMemoryListing } from '../persistence/memory-marketplace/memory-marketplace-rows.ts'
 import type {
   MemoryListingRecord,
@@ -10,7 +10,7 @@ import type {
 } from '../persistence/memory-marketplace/memory-marketplace-store.ts'
 import {
   buyMemoryListingCommand,
-  listMemoriesCommand,
+  offerMemoriesForSaleCommand,
   rateMemoryListingCommand,
   withdrawMemoryListingCommand,
   type BoughtMemoryListing,
@@ -28,7 +28,7 @@ export interface MemoryMarketplaceServiceDeps {
 }
 
 /** The terms of a new listing. */
-export type OfferedMemories = Pick<
+export type NewMemoryListingTerms = Pick<
   NewMemoryListing,
   'name' | 'description' | 'price' | 'acceptsPromo' | 'memoryIds'
 >
@@ -56,7 +56,7 @@ export function createMemoryMarketplaceService(deps: MemoryMarketplaceServiceDep
     /** Lists live memories of the seller; rejects those that it has bought or received. */
     async list(
       sellerId: string,
-      terms: OfferedMemories,
+      terms: NewMemoryListingTerms,
       options: AggregateCommandOptions,
     ): Promise<NewMemoryListing> {
       const memoryIds = terms.memoryIds.map((id) => id.toLowerCase())
@@ -66,7 +66,7 @@ export function createMemoryMarketplaceService(deps: MemoryMarketplaceServiceDep
       const byId = new Map(known.map((memory) => [memory.id, memory]))
       const memories = memoryIds.map((id) => requireSellable(id, byId.get(id)))
       const listed = { ...terms, memoryIds, ...describeMemories(memories) }
-      return actors.ask(sellerId, listMemoriesCommand, listed, options)
+      return actors.ask(sellerId, offerMemoriesForSaleCommand, listed, options)
     },
 
     /**

@@ -1,6 +1,6 @@
 import type { EvmClient } from '../chain/evm/evm-client.ts'
 import { PAYMENT_NETWORKS } from '../chain/payment-networks.ts'
-import { hasExpectedDomain, type Eip3009Token } from '../chain/evm/eip3009.ts'
+import { hasExpectedEip712Domain, type Eip3009Token } from '../chain/evm/eip3009.ts'
 import type { FacilitatorClient } from '../chain/x402/facilitator-client.ts'
 import { NO_PAYMENT_RAILS, type EnabledPaymentRails } from '../chain/x402/payment-requirements.ts'
 import type { PaymentChainName } from './ledger-accounts.ts'
@@ -79,7 +79,7 @@ export function createPaymentChains(settings: PaymentChainSettings): PaymentChai
     if (base === null || token === null || treasury === null || settler === null) return
     if (rails.base !== null) return
     let matches = false
-    const asked = async () => (matches = await hasExpectedDomain(base.client, token))
+    const asked = async () => (matches = await hasExpectedEip712Domain(base.client, token))
     if (!(await answers(asked))) return
     if (!matches) {
       throw new ConfiguredTokenIsNotUsdcError(token)

@@ -5,10 +5,10 @@ import type { ActorSystem } from '../actors/aggregate-command-types.ts'
 import type { Clock } from '../core/clock.ts'
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
-import { ZERO, type Micros } from '../core/money.ts'
+import { ZERO_MICROS, type Micros } from '../core/money.ts'
 import { MAX_OPTIMISTIC_CALL_PRICE } from '../domain/pricing.ts'
 import type { SettlementQueries } from '../persistence/payments/settlement-queries.ts'
-import type { PaymentRef } from './agent-call-admission-request-types.ts'
+import type { ExternalCallPaymentRef } from './agent-call-admission-request-types.ts'
 import { claimPaymentCommand, settlementLoadOptions } from './commands/payment-claim-commands.ts'
 import type {
   PaymentClaimInput,
@@ -18,7 +18,7 @@ import type {
 } from './commands/payment-claim-commands.ts'
 import {
   createUnpaidExposureLimit,
-  type ExposureReservation,
+  type UnpaidExposureReservation,
 } from './limits/unpaid-exposure-limit.ts'
 import type { PaymentLookupResult } from './commands/payment-lookup-commands.ts'
 import { fingerprintPaymentRequester } from './payment-requester-fingerprint.ts'
@@ -27,10 +27,14 @@ import type {
   ClaimedPayment,
   PaymentRequestContext,
 } from './payment-service-types.ts'
-import { toPaymentRef, type PaymentLookup, type PaymentLookupRequest } from './payment-lookup.ts'
+import {
+  toPaymentRef,
+  type EarlierPaymentUseLookup,
+  type PresentedPaymentAndRequest,
+} from './payment-lookup.ts'
 import {
   PaymentRequiredError,
-  settlementLostError,
+  settlementFailedForGoodError,
   settlementUnknownError,
   toPaymentRejectionError,
 } from './payment-required-error.ts'
@@ -42,14 +46,14 @@ export interface PaymentClaimsDeps {
   readonly clock: Clock
   readonly actors: ActorSystem
   readonly verify: (payment: NormalizedPayment) => Promise<PayerFunds>
-  readonly lookup: PaymentLookup
+  readonly lookup: EarlierPaymentUseLookup
   readonly settlements: Pick<SettlementQueries, 'view' | 'exposure'>
   readonly settler: {
     kick(settlement: string): void
     /** The end of a settlement; `pending` after the timeout. */
     settled(settlement: string, timeoutMs: number): Promise<'settled' | 'lost' | 'pending'>
     /** False while calls may only run after their payment. */
-    optimistic(chain: PaymentRef['chain']): boolean
+    optimistic(chain: ExternalCallPaymentRef['chain']): boolean
   }
   /** The exposure limit over all payers. */
   readonly exposure: Micros
@@ -69,7 +73,11 @@ interface PaymentClaimOutcome extends ClaimedPayment {
   readonly again: boolean
 }
 
-const toLookup = ({ payment, request, buyer }: PaymentClaimRequest): PaymentLookupRequest => ({
+const toLookup = ({
+  payment,
+  request,
+  buyer,
+}: PaymentClaimRequest): PresentedPaymentAndRequest => ({
   payment,
   request,
   agentId: buyer.agentId,
@@ -77,7 +85,7 @@ const toLookup = ({ payment, request, buyer }: PaymentClaimRequest): PaymentLook
 
 const toRepeatedTopUp = (
   { payment }: PaymentClaimRequest,
-  ref: PaymentRef,
+  ref: ExternalCallPaymentRef,
   { txHash }: Pick<PaymentLookupResult, 'txHash'>,
 ): PaymentClaimOutcome => ({
   payment,
@@ -140,7 +148,7 @@ export function createPaymentClaims(parts: PaymentClaimsDeps) {
    */
   async function claimOnce(
     use: PaymentClaimRequest,
-    ref: PaymentRef,
+    ref: ExternalCallPaymentRef,
     seen: PaymentLookupResult | null,
     tries = MAX_BALANCE_READS,
     waits = MAX_SETTLING_WAITS,
@@ -170,10 +178,13 @@ export function createPaymentClaims(parts: PaymentClaimsDeps) {
   }
 
   /** Waits for the chain. Unknown is not failed: a payer asked to pay again would pay twice (decision 33). */
-  async function settled(ref: PaymentRef, offer: PaymentOffer | null): Promise<string | null> {
+  async function settled(
+    ref: ExternalCallPaymentRef,
+    offer: PaymentOffer | null,
+  ): Promise<string | null> {
     settler.kick(ref.settlement)
     const outcome = await settler.settled(ref.settlement, LIMITS.settleWaitMs)
-    if (outcome === 'lost') throw settlementLostError(lookup.detailsOf(ref), offer)
+    if (outcome === 'lost') throw settlementFailedForGoodError(lookup.detailsOf(ref), offer)
     if (outcome === 'pending') throw settlementUnknownError(lookup.detailsOf(ref))
     return (await settlements.view(ref.settlement))?.txHash ?? null
   }
@@ -192,12 +203,12 @@ async function chooseClaimMode(
   meter: ReturnType<typeof createUnpaidExposureLimit>,
   { payment, buyer }: Pick<PaymentClaimRequest, 'payment' | 'buyer'>,
   { plainKey }: PayerFunds,
-): Promise<ExposureDecision & { place: ExposureReservation | null }> {
+): Promise<ExposureDecision & { place: UnpaidExposureReservation | null }> {
   if (buyer.withholdsAnswer === true) return { mode: 'withheld', globalRoom: false, place: null }
   const { chain } = toPaymentRef(payment)
   const small = payment.price <= MAX_OPTIMISTIC_CALL_PRICE && buyer.sharesPrice !== true
   const may = plainKey && small && settler.optimistic(chain)
-  const asks = may && exposure !== ZERO
+  const asks = may && exposure !== ZERO_MICROS
   const place = asks ? await meter.room(payment.price, exposure) : null
   const globalRoom = place !== null
   return { mode: globalRoom ? 'optimistic' : 'first', globalRoom, place }

@@ -6,36 +6,36 @@ import {
 } from '../chain/onchain-payment-types.ts'
 import { ServiceError, type ErrorDetails } from '../core/errors.ts'
 import type { CallLogStore } from '../persistence/calls/call-log-store.ts'
-import type { PaymentRef } from './agent-call-admission-request-types.ts'
+import type { ExternalCallPaymentRef } from './agent-call-admission-request-types.ts'
 import {
   settlementLoadOptions,
   toPayerAggregateId,
   toSettlementId,
 } from './commands/payment-claim-commands.ts'
 import {
-  lookUpPaymentCommand,
+  lookUpPaymentClaimCommand,
   type PaymentLookupResult,
 } from './commands/payment-lookup-commands.ts'
 import { fingerprintPaymentRequester } from './payment-requester-fingerprint.ts'
 import { toPaymentChainName } from './payment-chains.ts'
-import { settlementLostError, settlementUnknownError } from './payment-required-error.ts'
+import { settlementFailedForGoodError, settlementUnknownError } from './payment-required-error.ts'
 import type { EarlierPaidReply, PaymentRequestContext } from './payment-service-types.ts'
 
 /** Looks up what a payment has bought before; a signature is not verified for it. */
 
 /** A payment, verified or not, and the request that brought it. */
-export interface PaymentLookupRequest {
+export interface PresentedPaymentAndRequest {
   readonly payment: PresentedPayment
   readonly request: PaymentRequestContext
   readonly agentId: string | null
 }
 
-export interface PaymentLookup {
+export interface EarlierPaymentUseLookup {
   /** The earlier claim of the payment; null if it is unclaimed. */
-  find(asked: PaymentLookupRequest): Promise<PaymentLookupResult | null>
+  find(asked: PresentedPaymentAndRequest): Promise<PaymentLookupResult | null>
   /** What the payment has bought before; null if it is unused, or settled and unused. */
   findEarlierReply(
-    asked: PaymentLookupRequest,
+    asked: PresentedPaymentAndRequest,
     offer: PaymentOffer | null,
   ): Promise<EarlierPaidReply | null>
   /** The reply of a claim that `find` returned. Throws unless the request may repeat it. */
@@ -45,39 +45,39 @@ export interface PaymentLookup {
     offer: PaymentOffer | null,
   ): Promise<EarlierPaidReply | null>
   /** Error members that name the settlement. */
-  detailsOf(ref: PaymentRef): ErrorDetails
+  detailsOf(ref: ExternalCallPaymentRef): ErrorDetails
 }
 
-export interface PaymentLookupDeps {
+export interface EarlierPaymentUseLookupDeps {
   readonly actors: ActorSystem
   readonly callLog: Pick<CallLogStore, 'answerTo'>
-  readonly settlementUrl: (ref: PaymentRef) => string
+  readonly settlementUrl: (ref: ExternalCallPaymentRef) => string
 }
 
-export const toPaymentRef = (payment: PresentedPayment): PaymentRef => ({
+export const toPaymentRef = (payment: PresentedPayment): ExternalCallPaymentRef => ({
   payer: toPayerAggregateId(payment),
   settlement: toSettlementId(payment),
   chain: toPaymentChainName(payment.chain),
 })
 
 /** Creates the lookup of earlier claims. */
-export function createPaymentLookup({
+export function createEarlierPaymentUseLookup({
   actors,
   callLog,
   settlementUrl,
-}: PaymentLookupDeps): PaymentLookup {
-  const detailsOf = (ref: PaymentRef): ErrorDetails => ({
+}: EarlierPaymentUseLookupDeps): EarlierPaymentUseLookup {
+  const detailsOf = (ref: ExternalCallPaymentRef): ErrorDetails => ({
     settlement_id: ref.settlement,
     settlement_url: settlementUrl(ref),
   })
 
-  function find({ payment, request, agentId }: PaymentLookupRequest) {
+  function find({ payment, request, agentId }: PresentedPaymentAndRequest) {
     const { payer, settlement } = toPaymentRef(payment)
     const { fingerprint } = request
     const credential = hashPaymentCredential(payment)
     const marks = fingerprintPaymentRequester(request, credential, null)
     const lookup = { settlement, fingerprint, credential, marks, agentId }
-    return actors.ask(payer, lookUpPaymentCommand, lookup, settlementLoadOptions(settlement))
+    return actors.ask(payer, lookUpPaymentClaimCommand, lookup, settlementLoadOptions(settlement))
   }
 
   async function repeatReply(
@@ -88,7 +88,7 @@ export function createPaymentLookup({
     const ref = toPaymentRef(payment)
     const at = detailsOf(ref)
     const { money, delivery } = seen
-    if (money === 'lost' && delivery !== 'delivered') throw settlementLostError(at, offer)
+    if (money === 'lost' && delivery !== 'delivered') throw settlementFailedForGoodError(at, offer)
     if (!seen.sameRequest) throw alreadyUsedError(at)
     if (delivery === 'failed')
       throw new ServiceError('payment_credited', { ...at, call_id: seen.callId })
@@ -100,7 +100,7 @@ export function createPaymentLookup({
   }
 
   async function storedReply(
-    ref: PaymentRef,
+    ref: ExternalCallPaymentRef,
     { callId, agentId, money, txHash }: PaymentLookupResult,
   ) {
     const stored = await callLog.answerTo(agentId ?? ref.payer, callId)

@@ -4,32 +4,32 @@ import {
   encodePaymentRequiredHeader,
   paymentResponseHeaders,
   toV1PaymentRequiredBody,
-} from '../chain/x402/payment-headers.ts'
+} from '../chain/x402/payment-response-headers-and-402-bodies.ts'
 import { createPaymentOffer } from '../chain/x402/payment-requirements.ts'
 import { createChallengeNonce } from '../chain/x402/challenge-nonces-and-payment-ids.ts'
 import type { Clock } from '../core/clock.ts'
-import type { PaymentRef } from './agent-call-admission-request-types.ts'
+import type { ExternalCallPaymentRef } from './agent-call-admission-request-types.ts'
 import type { PaymentChains } from './payment-chains.ts'
 import type { ItemForSale, PaymentService } from './payment-service-types.ts'
 
 /** Renders payment offers, challenges and receipts, in every dialect. */
 
-export interface PaymentOffersDeps {
+export interface PaymentOfferRendererDeps {
   readonly chains: Pick<PaymentChains, 'rails'>
   readonly clock: Clock
   readonly publicUrl: string
 }
 
 /** Creates the renderer of payment dialects. */
-export function createPaymentOfferReaderAndRenderer({
+export function createPaymentOfferRenderer({
   chains,
   clock,
   publicUrl,
-}: PaymentOffersDeps): Pick<
+}: PaymentOfferRendererDeps): Pick<
   PaymentService,
   'offer' | 'challenge' | 'replyHeaders' | 'settlementUrl'
 > {
-  const settlementUrl = ({ settlement }: Pick<PaymentRef, 'settlement'>) =>
+  const settlementUrl = ({ settlement }: Pick<ExternalCallPaymentRef, 'settlement'>) =>
     `${publicUrl}/api/x402/settlements/${settlement}`
 
   function offer(path: string, item: ItemForSale): PaymentOffer | null {

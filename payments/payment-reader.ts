@@ -11,22 +11,22 @@ import { ServiceError } from '../core/errors.ts'
 import type { SettlementQueries } from '../persistence/payments/settlement-queries.ts'
 import { toSettlementId } from './commands/payment-claim-commands.ts'
 import { isPaymentChain, type PaymentChains } from './payment-chains.ts'
-import type { PaymentLookup } from './payment-lookup.ts'
+import type { EarlierPaymentUseLookup } from './payment-lookup.ts'
 import { toPaymentRejectionError } from './payment-required-error.ts'
 import type { PaymentRequestContext, PaymentService } from './payment-service-types.ts'
 
 /** Reads the payment of a request, and recognises a payment that was used before. */
 
-export interface PaymentReaderDeps {
+export interface RequestPaymentReaderDeps {
   readonly chains: Pick<PaymentChains, 'rails' | 'assets'>
   readonly clock: Clock
-  readonly lookup: Pick<PaymentLookup, 'find'>
+  readonly lookup: Pick<EarlierPaymentUseLookup, 'find'>
   readonly settlements: Pick<SettlementQueries, 'proof'>
 }
 
 /** Creates the reader of payments. */
-export function createPaymentReader(
-  parts: PaymentReaderDeps,
+export function createRequestPaymentReader(
+  parts: RequestPaymentReaderDeps,
 ): Pick<PaymentService, 'read' | 'findUsedPayment'> {
   const { chains, lookup, settlements } = parts
 
@@ -60,7 +60,7 @@ export function createPaymentReader(
 }
 
 async function readOfferedPayment(
-  { chains, clock }: PaymentReaderDeps,
+  { chains, clock }: RequestPaymentReaderDeps,
   { paymentHeader, body }: PaymentRequestContext,
   offer: PaymentOffer | null,
 ): Promise<NormalizedPayment> {

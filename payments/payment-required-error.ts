@@ -28,5 +28,5 @@ export const settlementUnknownError = (at: ErrorDetails) =>
   new ServiceError('settlement_unknown', { ...at, retry_after: 5 })
 
 /** The settlement failed for good: the payer has to pay again. */
-export const settlementLostError = (at: ErrorDetails, offer: PaymentOffer | null) =>
+export const settlementFailedForGoodError = (at: ErrorDetails, offer: PaymentOffer | null) =>
   new PaymentRequiredError('payment_invalid', { ...at, reason: 'settlement_failed' }, offer)

@@ -1,9 +1,9 @@
 import type { PaymentOffer, NormalizedPayment } from '../chain/onchain-payment-types.ts'
-import type { PaymentHeader } from '../chain/payment-header.ts'
+import type { PaymentHeader } from '../chain/find-request-payment-header.ts'
 import type { DomainEvent } from '../core/domain-events.ts'
 import type { Micros } from '../core/money.ts'
 import type { CallRow, PriceShare } from '../core/aggregate-commit-row-types.ts'
-import type { PaymentRef } from './agent-call-admission-request-types.ts'
+import type { ExternalCallPaymentRef } from './agent-call-admission-request-types.ts'
 
 /** One request as the payment service sees it. */
 export interface PaymentRequestContext {
@@ -48,7 +48,7 @@ export interface PaymentBuyerAndCall {
 /** A payment that has been claimed for a call. */
 export interface ClaimedPayment {
   readonly payment: NormalizedPayment
-  readonly ref: PaymentRef
+  readonly ref: ExternalCallPaymentRef
   /** The transaction, if it settled before the call ran. */
   readonly tx: string | null
 }
@@ -63,7 +63,7 @@ export interface EarlierPaidReply {
 
 /** Finished calls of a keyless caller, stored with the payment. */
 export interface FinishedCallsOfPayment {
-  readonly ref: PaymentRef
+  readonly ref: ExternalCallPaymentRef
   /** The call that claimed the payment. */
   readonly callId: string
   /** Their costs add up to the price. */
@@ -108,7 +108,7 @@ export interface PaymentService {
    * before: its outcome does not depend on the current offer.
    */
   read(request: PaymentRequestContext, offer: PaymentOffer | null): Promise<NormalizedPayment>
-  refOf(payment: NormalizedPayment): PaymentRef
+  refOf(payment: NormalizedPayment): ExternalCallPaymentRef
   /**
    * What an earlier request bought with this payment; null if it is unused. Rejects if it is in
    * use, was used for something else, or its outcome is unknown.
@@ -141,24 +141,24 @@ export interface PaymentService {
    * request. Resolves to which of them.
    */
   release(
-    ref: PaymentRef,
+    ref: ExternalCallPaymentRef,
     callId: string,
     row: ((at: number) => CallRow) | null,
   ): Promise<'free' | 'kept'>
   /** Makes the payer absorb the outcome that an agent's commit has left in its inbox. */
-  notifyPayer(ref: PaymentRef): Promise<void>
+  notifyPayer(ref: ExternalCallPaymentRef): Promise<void>
   /**
    * Fails the call unless the agent's commits have reported another outcome: the agent holds
    * nothing for it.
    */
-  abandon(ref: PaymentRef, callId: string): Promise<void>
+  abandon(ref: ExternalCallPaymentRef, callId: string): Promise<void>
   /** The payment headers of a reply, in the payment's dialect. */
   replyHeaders(
     payment: NormalizedPayment,
-    ref: PaymentRef,
+    ref: ExternalCallPaymentRef,
     tx: string | null,
   ): Record<string, string>
-  settlementUrl(ref: PaymentRef): string
+  settlementUrl(ref: ExternalCallPaymentRef): string
   /** Buys credits for an agent; settles first. Rejects as a paid call does. */
   topUp(request: PaymentRequestContext, agentId: string, amount: Micros): Promise<CreditTopUpResult>
   /** The settlement with this id, or null. */

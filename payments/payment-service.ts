@@ -1,18 +1,22 @@
-import { newUuidV7 } from '../core/ids.ts'
+import { newUuidV7 } from '../core/ids-and-api-keys.ts'
 import { LIMITS } from '../core/limits.ts'
 import { toUsdc, type Micros } from '../core/money.ts'
 import { ServiceError } from '../core/errors.ts'
 import type { PublicSettlementRecord as Stored } from '../persistence/payments/settlement-queries.ts'
-import type { PaymentRef } from './agent-call-admission-request-types.ts'
+import type { ExternalCallPaymentRef } from './agent-call-admission-request-types.ts'
 import { createPaymentClaims, type PaymentClaimsDeps } from './payment-claims.ts'
 import {
-  deliverPaymentCommand,
+  deliverPaidCallsCommand,
   releaseFailedCallPaymentCommand,
   settlementLoadOptions,
 } from './commands/payment-claim-commands.ts'
-import { createPaymentLookup, toPaymentRef, type PaymentLookupDeps } from './payment-lookup.ts'
-import { createPaymentOfferReaderAndRenderer, type PaymentOffersDeps } from './payment-offers.ts'
-import { createPaymentReader, type PaymentReaderDeps } from './payment-reader.ts'
+import {
+  createEarlierPaymentUseLookup,
+  toPaymentRef,
+  type EarlierPaymentUseLookupDeps,
+} from './payment-lookup.ts'
+import { createPaymentOfferRenderer, type PaymentOfferRendererDeps } from './payment-offers.ts'
+import { createRequestPaymentReader, type RequestPaymentReaderDeps } from './payment-reader.ts'
 import type {
   FinishedCallsOfPayment,
   PaymentRequestContext,
@@ -24,9 +28,9 @@ import { PaymentRequiredError } from './payment-required-error.ts'
 
 /** The payment service over the payers' aggregates and the settler. */
 
-export type PaymentServiceDeps = PaymentOffersDeps &
-  Omit<PaymentLookupDeps, 'settlementUrl'> &
-  Omit<PaymentReaderDeps, 'lookup'> &
+export type PaymentServiceDeps = PaymentOfferRendererDeps &
+  Omit<EarlierPaymentUseLookupDeps, 'settlementUrl'> &
+  Omit<RequestPaymentReaderDeps, 'lookup'> &
   Omit<PaymentClaimsDeps, 'lookup'> & {
     readonly actors: { wake(id: string, kind: 'payer'): Promise<void> }
     readonly log: (message: string, error: unknown) => void
@@ -35,9 +39,9 @@ export type PaymentServiceDeps = PaymentOffersDeps &
 /** Creates the payment service. */
 export function createPaymentService(parts: PaymentServiceDeps): PaymentService {
   const { settlements, publicUrl } = parts
-  const offers = createPaymentOfferReaderAndRenderer(parts)
-  const lookup = createPaymentLookup({ ...parts, settlementUrl: offers.settlementUrl })
-  const { read, findUsedPayment } = createPaymentReader({ ...parts, lookup })
+  const offers = createPaymentOfferRenderer(parts)
+  const lookup = createEarlierPaymentUseLookup({ ...parts, settlementUrl: offers.settlementUrl })
+  const { read, findUsedPayment } = createRequestPaymentReader({ ...parts, lookup })
   const claims = createPaymentClaims({ ...parts, lookup })
   const notifications = createPayerNotifications(parts)
 
@@ -106,12 +110,17 @@ function createPayerNotifications({
           row(at),
     )
     const input = { settlement: ref.settlement, callId, calls: made, ...staged }
-    await actors.ask(ref.payer, deliverPaymentCommand, input, settlementLoadOptions(ref.settlement))
+    await actors.ask(
+      ref.payer,
+      deliverPaidCallsCommand,
+      input,
+      settlementLoadOptions(ref.settlement),
+    )
     settler.kick(ref.settlement)
   }
 
   async function release(
-    ref: PaymentRef,
+    ref: ExternalCallPaymentRef,
     callId: string,
     row: FinishedCallsOfPayment['calls'][number] | null,
   ) {
@@ -127,7 +136,7 @@ function createPayerNotifications({
   }
 
   /** Absorbs the payer's inbox now; otherwise a sweep does. */
-  async function notifyPayer(ref: PaymentRef): Promise<void> {
+  async function notifyPayer(ref: ExternalCallPaymentRef): Promise<void> {
     try {
       await actors.wake(ref.payer, 'payer')
       settler.kick(ref.settlement)
@@ -137,7 +146,7 @@ function createPayerNotifications({
   }
 
   /** The inbox with the messages of the agent's commits is absorbed first. */
-  async function abandon(ref: PaymentRef, callId: string): Promise<void> {
+  async function abandon(ref: ExternalCallPaymentRef, callId: string): Promise<void> {
     await actors.wake(ref.payer, 'payer')
     const input = { settlement: ref.settlement, callId, row: null }
     try {

@@ -3,7 +3,7 @@ import {
   createPermit2Verifier,
   type PayerFunds,
 } from '../chain/evm/evm-payment-verifier.ts'
-import { isNodeFailure } from '../chain/evm/evm-client.ts'
+import { isEvmNodeOrConnectionFailure } from '../chain/evm/evm-client.ts'
 import type { SignerRecoveryPool } from '../chain/evm/signer-recovery-pool.ts'
 import { simulateMppCharge } from '../chain/mpp/mpp-charge.ts'
 import { PaymentProblem, type NormalizedPayment } from '../chain/onchain-payment-types.ts'
@@ -39,7 +39,8 @@ export function createPaymentVerifier(
 const paymentRejected = (reason: string, detail: string) => new PaymentProblem(402, reason, detail)
 
 function throwUnavailable(error: unknown): never {
-  if (!isNodeFailure(error) && !(error instanceof FacilitatorUnavailableError)) throw error
+  if (!isEvmNodeOrConnectionFailure(error) && !(error instanceof FacilitatorUnavailableError))
+    throw error
   throw new ServiceError('rail_unavailable', { retry_after: 2 }, error)
 }
 

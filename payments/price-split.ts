@@ -1,11 +1,11 @@
 import type { CommandContext } from '../actors/aggregate-command-types.ts'
 import {
   addMicros,
-  minMicros,
+  smallerOfTwoMicros,
   asMicros,
   subtractMicros,
   sumMicros,
-  ZERO,
+  ZERO_MICROS,
   type Micros,
 } from '../core/money.ts'
 import { PLATFORM_FEE_BPS, REFERRAL_SHARE_BPS } from '../domain/pricing.ts'
@@ -32,7 +32,7 @@ import {
 
 /** Splits the price of a call among shares, referrer, treasury and tools. */
 
-export interface SplitCallPrice {
+export interface CallPriceBookingInput {
   /** The debited accounts; their amounts add up to the cost. */
   readonly payers: readonly DebitSource[]
   readonly cost: Micros
@@ -58,7 +58,7 @@ export const activeReferrerOf = (agent: {
  * A share takes cash before promotional credits. Promotional credits never become cash: if they may
  * not reach other agents, that part of a share returns to the grants.
  */
-export function bookCallPrice(ctx: CommandContext, price: SplitCallPrice): void {
+export function bookCallPrice(ctx: CommandContext, price: CallPriceBookingInput): void {
   const { payers, cost, shares } = price
   const lots = sortCashFirst(payers)
   if (sumMicros(lots.map(({ amount }) => amount)) !== cost)
@@ -66,7 +66,7 @@ export function bookCallPrice(ctx: CommandContext, price: SplitCallPrice): void 
   const withFee = shares.every(({ withoutFee }) => withoutFee !== true)
   for (const share of shares) creditShare(ctx, lots, share, price)
   const left = sumRemainders(lots)
-  const fee = withFee ? minMicros(platformFee(cost), left) : ZERO
+  const fee = withFee ? smallerOfTwoMicros(platformFee(cost), left) : ZERO_MICROS
   payReferrer(ctx, lots, subtractMicros(left, fee), price)
   const given = payParent(ctx, lots, fee, price)
   bookRest(ctx, lots, subtractMicros(fee, given), price.callId)
@@ -80,7 +80,7 @@ function bookRest(
   callId: string,
 ): void {
   const amount = sumRemainders(lots)
-  if (amount === ZERO) return
+  if (amount === ZERO_MICROS) return
   const source = findCommonSource(ctx.aggregateId, lots)
   if (source !== null) {
     const promo = sumRemainders(lots.filter(({ account }) => isPromoAccount(account)))
@@ -100,7 +100,9 @@ function findCommonSource(
   lots: readonly PriceSourceRemainder[],
 ): CallPriceSource | null {
   const sources = new Set(
-    lots.filter(({ amount }) => amount > ZERO).map(({ account }) => sourceOf(owner, account)),
+    lots
+      .filter(({ amount }) => amount > ZERO_MICROS)
+      .map(({ account }) => sourceOf(owner, account)),
   )
   const [source = null] = sources
   return sources.size === 1 ? source : null
@@ -137,13 +139,14 @@ function takeFromSources(lots: readonly PriceSourceRemainder[], amount: Micros):
   let open = amount
   const parts: DebitSource[] = []
   for (const lot of lots) {
-    const part = minMicros(lot.amount, open)
-    if (part === ZERO) continue
+    const part = smallerOfTwoMicros(lot.amount, open)
+    if (part === ZERO_MICROS) continue
     lot.amount = subtractMicros(lot.amount, part)
     open = subtractMicros(open, part)
     parts.push({ account: lot.account, amount: part })
   }
-  if (open !== ZERO) throw new Error(`the payers of a price fall short by ${open} micro-USDC`)
+  if (open !== ZERO_MICROS)
+    throw new Error(`the payers of a price fall short by ${open} micro-USDC`)
   return parts
 }
 
@@ -153,9 +156,9 @@ function transferShare(
   parts: readonly DebitSource[],
   to: { readonly cash: string; readonly promo: string },
   kind: LedgerTransferKind & ('share' | 'charge' | 'fee'),
-  { callId, promoTransferable }: SplitCallPrice,
+  { callId, promoTransferable }: CallPriceBookingInput,
 ): PromoCashAmounts {
-  const got: Record<keyof PromoCashAmounts, Micros> = { promo: ZERO, cash: ZERO }
+  const got: Record<keyof PromoCashAmounts, Micros> = { promo: ZERO_MICROS, cash: ZERO_MICROS }
   for (const { account, amount } of parts) {
     const nature = isPromoAccount(account) ? 'promo' : 'cash'
     const stays = nature === 'promo' && !promoTransferable
@@ -171,17 +174,17 @@ function creditShare(
   ctx: CommandContext,
   lots: readonly PriceSourceRemainder[],
   share: PriceShare,
-  price: SplitCallPrice,
+  price: CallPriceBookingInput,
 ): void {
   const { to, stagedWrites } = share
   // A waived call pays no shares.
-  const amount = price.cost === ZERO ? ZERO : share.amount
+  const amount = price.cost === ZERO_MICROS ? ZERO_MICROS : share.amount
   if (amount > sumRemainders(lots))
     throw new Error(`the shares of call ${price.callId} exceed its price`)
   const accounts = { cash: agentCashAccount(to), promo: agentPromoAccount(to) }
   const got = transferShare(ctx, takeFromSources(lots, amount), accounts, 'share', price)
   const credited = addMicros(got.promo, got.cash)
-  if (credited > ZERO) {
+  if (credited > ZERO_MICROS) {
     const event = { type: 'CREDIT', ...got }
     ctx.inbox({ receiver: to, receiverKind: 'agent', id: `share:${price.callId}:${to}`, event })
   }
@@ -198,7 +201,7 @@ function payReferrer(
   ctx: CommandContext,
   lots: readonly PriceSourceRemainder[],
   tools: Micros,
-  price: SplitCallPrice,
+  price: CallPriceBookingInput,
 ): void {
   const { referrer, payers } = price
   if (referrer === null) return
@@ -210,7 +213,7 @@ function payReferrer(
     const paid = sumMicros(of(payers).map(({ amount }) => amount))
     const own = lots.filter(({ account }) => isPromoAccount(account) === promo)
     const percent = asMicros((paid * REFERRAL_SHARE_BPS) / BPS_PER_WHOLE)
-    const part = minMicros(minMicros(percent, sumRemainders(own)), open)
+    const part = smallerOfTwoMicros(smallerOfTwoMicros(percent, sumRemainders(own)), open)
     transferShare(ctx, takeFromSources(own, part), accounts, 'charge', price)
     open = subtractMicros(open, part)
   }
@@ -224,12 +227,12 @@ function payParent(
   ctx: CommandContext,
   lots: readonly PriceSourceRemainder[],
   fee: Micros,
-  price: SplitCallPrice,
+  price: CallPriceBookingInput,
 ): Micros {
   const { aggregateId } = ctx
-  if (!ctx.has('agent', aggregateId)) return ZERO
+  if (!ctx.has('agent', aggregateId)) return ZERO_MICROS
   const { parent } = ctx.snapshotOf('agent', aggregateId).context
-  if (parent === null) return ZERO
+  if (parent === null) return ZERO_MICROS
   const half = asMicros(fee / 2n)
   const accounts = { cash: referralCashAccount(parent), promo: referralPromoAccount(parent) }
   transferShare(ctx, takeFromSources(lots, half), accounts, 'fee', price)

@@ -1,6 +1,6 @@
 import { DAY, HOUR, MINUTE } from '../core/clock.ts'
 import { SUGGESTED_DEPOSITS } from '../domain/agent-funding-info-and-instructions.ts'
-import { fromUsdc, asMicros, toUsdc, ZERO, type Micros } from '../core/money.ts'
+import { fromUsdc, asMicros, toUsdc, ZERO_MICROS, type Micros } from '../core/money.ts'
 import type { AgentSpendingReport } from '../persistence/account-statement/agent-spending-report-store.ts'
 
 /** Top-up advice for an operator, computed from an agent's usage. */
@@ -37,12 +37,13 @@ export function computeSpendRateAndTopUp(
   const seen = Math.max(0, now - since)
   const tooShort = seen < DAY
   const perDay = tooShort
-    ? spending.spent === ZERO
-      ? ZERO
+    ? spending.spent === ZERO_MICROS
+      ? ZERO_MICROS
       : null
     : asMicros((spending.spent * 24n) / BigInt(Math.round(seen / HOUR)))
-  const daysLeft = perDay === null || perDay === ZERO ? null : Number((balance * 10n) / perDay) / 10
-  const wanted = (perDay ?? ZERO) * TOP_UP_DAYS - balance
+  const daysLeft =
+    perDay === null || perDay === ZERO_MICROS ? null : Number((balance * 10n) / perDay) / 10
+  const wanted = (perDay ?? ZERO_MICROS) * TOP_UP_DAYS - balance
   return {
     balance,
     spent: spending.spent,

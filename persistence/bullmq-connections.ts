@@ -9,7 +9,7 @@ import {
 import { Redis } from 'ioredis'
 import pg from 'pg'
 import { SECOND } from '../core/clock.ts'
-import type { Sql, DatabaseAddress } from './postgres/connection-pool.ts'
+import type { Sql, DatabaseAddress } from './postgres/postgres-connection-pool.ts'
 import { REDIS_SOCKET_TIMEOUT_MS, type RedisAddress } from './redis/redis-address.ts'
 
 /** Postgres and Redis connections for BullMQ. */

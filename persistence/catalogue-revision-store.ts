@@ -1,8 +1,8 @@
 import type {
   CatalogueRevision,
-  CatalogueOfferChange,
-  CatalogueToolProperties,
-} from '../domain/catalogue-diff.ts'
+  CatalogueToolChange,
+  ComparedCatalogueToolProperties,
+} from '../domain/tool-catalogue-diff.ts'
 import type { Sql } from './start-postgres-and-redis.ts'
 
 /** Stores the revisions of this station's tool catalogue. */
@@ -18,7 +18,7 @@ export function createCatalogueRevisionStore(sql: Sql) {
 
     /** Revisions that were current at that instant or later, with their tools, newest first. */
     async currentSince(at: number): Promise<CatalogueRevisionWithTools[]> {
-      const rows = await sql<(RevisionRow & { tools: CatalogueToolProperties[] })[]>`
+      const rows = await sql<(RevisionRow & { tools: ComparedCatalogueToolProperties[] })[]>`
         select revision, at, version, changes, tools from catalogue_revisions
          where revision >= coalesce((
            select max(revision) from catalogue_revisions where at <= ${new Date(at)}), 0)
@@ -29,7 +29,7 @@ export function createCatalogueRevisionStore(sql: Sql) {
     /** False if another node has already written this revision. */
     async append(
       next: CatalogueRevision,
-      tools: readonly CatalogueToolProperties[],
+      tools: readonly ComparedCatalogueToolProperties[],
     ): Promise<boolean> {
       const { count } = await sql`
         insert into catalogue_revisions (revision, at, version, tools, changes)
@@ -50,14 +50,14 @@ export function createCatalogueRevisionStore(sql: Sql) {
 }
 
 interface CatalogueRevisionWithTools extends CatalogueRevision {
-  readonly tools: readonly CatalogueToolProperties[]
+  readonly tools: readonly ComparedCatalogueToolProperties[]
 }
 
 interface RevisionRow {
   revision: number
   at: Date
   version: string
-  changes: CatalogueOfferChange[]
+  changes: CatalogueToolChange[]
 }
 
 const fromRow = ({ at, ...row }: RevisionRow): CatalogueRevision => ({ ...row, at: at.getTime() })

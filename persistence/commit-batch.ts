@@ -1,9 +1,9 @@
 import { stringifyWithBigints } from '../core/bigint-json.ts'
 import type { DomainEvent } from '../core/domain-events.ts'
 import {
-  unitSeparatedJsonColumn,
-  plainColumnLiteral,
-  textColumnLiteral,
+  toUnitSeparatedJsonColumn,
+  toUnquotedColumnArrayLiteral,
+  toTextColumnArrayLiteral,
 } from './postgres/postgres-array-literal.ts'
 import type { Sql } from './start-postgres-and-redis.ts'
 import type {
@@ -12,7 +12,7 @@ import type {
   AggregateCommandJournalRow,
   DurableTimer,
   LedgerTransfer,
-  CallPriceSplitInput,
+  CallPriceWithoutAgentShares,
 } from '../core/aggregate-commit-row-types.ts'
 import type { StoredActor } from './stored-aggregate.ts'
 
@@ -25,7 +25,10 @@ export interface AggregateChanges {
   readonly journal: readonly AggregateCommandJournalRow[]
   readonly actors: readonly (StoredActor & { readonly archived: boolean })[]
   readonly transfers: readonly (LedgerTransfer & { readonly id: string; readonly at: number })[]
-  readonly prices: readonly (CallPriceSplitInput & { readonly id: string; readonly at: number })[]
+  readonly prices: readonly (CallPriceWithoutAgentShares & {
+    readonly id: string
+    readonly at: number
+  })[]
   readonly calls: readonly CallRow[]
   readonly inbox: readonly (InboxMessage & { readonly at: number })[]
   readonly absorbed: readonly string[]
@@ -78,57 +81,57 @@ function toParameters(
   const c = collectRows(changes, (one) => one.calls)
   const o = collectRows(changes, (one) => one.events)
   return [
-    textColumnLiteral(changes, (one) => one.id),
-    plainColumnLiteral(changes, (one) => one.kind),
-    plainColumnLiteral(changes, (one) => one.oldVersion),
-    plainColumnLiteral(changes, (one) => one.newVersion),
-    textColumnLiteral(assertions, (one) => one.id),
-    plainColumnLiteral(assertions, (one) => one.version),
-    textColumnLiteral(j.of, (at) => changes[at - 1]?.id ?? null),
-    plainColumnLiteral(j.rows, (row) => row.version),
-    plainColumnLiteral(j.rows, (row) => row.commandId),
-    plainColumnLiteral(j.rows, (row) => row.at),
-    unitSeparatedJsonColumn(j.rows, (row) => row.command),
-    unitSeparatedJsonColumn(j.rows, (row) => row.changed),
-    plainColumnLiteral(a.of, (at) => at),
-    plainColumnLiteral(a.rows, (row) => row.kind),
-    textColumnLiteral(a.rows, (row) => row.id),
-    plainColumnLiteral(a.rows, (row) => row.machineVersion),
-    unitSeparatedJsonColumn(a.rows, (row) => row.state),
-    plainColumnLiteral(a.rows, (row) => row.archived),
-    plainColumnLiteral(p.of, (at) => at),
-    plainColumnLiteral(p.rows, (row) => row.id),
-    textColumnLiteral(p.rows, (row) => row.source),
-    plainColumnLiteral(p.rows, (row) => row.amount),
-    plainColumnLiteral(p.rows, (row) => row.fee),
-    plainColumnLiteral(p.rows, (row) => row.promo),
-    plainColumnLiteral(p.rows, (row) => row.callId),
-    plainColumnLiteral(p.rows, (row) => row.at),
-    plainColumnLiteral(c.of, (at) => at),
-    plainColumnLiteral(c.rows, (row) => row.callId),
-    plainColumnLiteral(c.rows, (row) => row.agentId),
-    plainColumnLiteral(c.rows, (row) => row.keyId),
-    textColumnLiteral(c.rows, (row) => row.operation),
-    textColumnLiteral(c.rows, (row) => row.tool),
-    plainColumnLiteral(c.rows, (row) => row.rail),
-    plainColumnLiteral(c.rows, (row) => row.cost),
-    plainColumnLiteral(c.rows, (row) => row.status),
-    textColumnLiteral(c.rows, (row) => row.errorCode),
-    plainColumnLiteral(c.rows, (row) => row.ms),
-    plainColumnLiteral(c.rows, (row) => row.taskId),
-    textColumnLiteral(c.rows, (row) => row.backpackId),
-    plainColumnLiteral(c.rows, (row) => row.ghost),
-    textColumnLiteral(c.rows, (row) => row.idempotencyKey),
-    textColumnLiteral(c.rows, (row) => row.requestHash),
-    textColumnLiteral(c.rows, (row) => row.response),
-    plainColumnLiteral(c.rows, (row) => row.at),
-    plainColumnLiteral(o.of, (at) => at),
-    textColumnLiteral(o.rows, (row) => row.to),
-    textColumnLiteral(o.rows, (row) => row.backpackId ?? null),
-    plainColumnLiteral(o.rows, (row) => row.type),
-    unitSeparatedJsonColumn(o.rows, (row) => JSON.stringify(row.data)),
-    plainColumnLiteral(o.rows, (row) => row.at),
-    plainColumnLiteral(o.rows, (row) => row.onlyIfHeard ?? false),
+    toTextColumnArrayLiteral(changes, (one) => one.id),
+    toUnquotedColumnArrayLiteral(changes, (one) => one.kind),
+    toUnquotedColumnArrayLiteral(changes, (one) => one.oldVersion),
+    toUnquotedColumnArrayLiteral(changes, (one) => one.newVersion),
+    toTextColumnArrayLiteral(assertions, (one) => one.id),
+    toUnquotedColumnArrayLiteral(assertions, (one) => one.version),
+    toTextColumnArrayLiteral(j.of, (at) => changes[at - 1]?.id ?? null),
+    toUnquotedColumnArrayLiteral(j.rows, (row) => row.version),
+    toUnquotedColumnArrayLiteral(j.rows, (row) => row.commandId),
+    toUnquotedColumnArrayLiteral(j.rows, (row) => row.at),
+    toUnitSeparatedJsonColumn(j.rows, (row) => row.command),
+    toUnitSeparatedJsonColumn(j.rows, (row) => row.changed),
+    toUnquotedColumnArrayLiteral(a.of, (at) => at),
+    toUnquotedColumnArrayLiteral(a.rows, (row) => row.kind),
+    toTextColumnArrayLiteral(a.rows, (row) => row.id),
+    toUnquotedColumnArrayLiteral(a.rows, (row) => row.machineVersion),
+    toUnitSeparatedJsonColumn(a.rows, (row) => row.state),
+    toUnquotedColumnArrayLiteral(a.rows, (row) => row.archived),
+    toUnquotedColumnArrayLiteral(p.of, (at) => at),
+    toUnquotedColumnArrayLiteral(p.rows, (row) => row.id),
+    toTextColumnArrayLiteral(p.rows, (row) => row.source),
+    toUnquotedColumnArrayLiteral(p.rows, (row) => row.amount),
+    toUnquotedColumnArrayLiteral(p.rows, (row) => row.fee),
+    toUnquotedColumnArrayLiteral(p.rows, (row) => row.promo),
+    toUnquotedColumnArrayLiteral(p.rows, (row) => row.callId),
+    toUnquotedColumnArrayLiteral(p.rows, (row) => row.at),
+    toUnquotedColumnArrayLiteral(c.of, (at) => at),
+    toUnquotedColumnArrayLiteral(c.rows, (row) => row.callId),
+    toUnquotedColumnArrayLiteral(c.rows, (row) => row.agentId),
+    toUnquotedColumnArrayLiteral(c.rows, (row) => row.keyId),
+    toTextColumnArrayLiteral(c.rows, (row) => row.operation),
+    toTextColumnArrayLiteral(c.rows, (row) => row.tool),
+    toUnquotedColumnArrayLiteral(c.rows, (row) => row.rail),
+    toUnquotedColumnArrayLiteral(c.rows, (row) => row.cost),
+    toUnquotedColumnArrayLiteral(c.rows, (row) => row.status),
+    toTextColumnArrayLiteral(c.rows, (row) => row.errorCode),
+    toUnquotedColumnArrayLiteral(c.rows, (row) => row.ms),
+    toUnquotedColumnArrayLiteral(c.rows, (row) => row.taskId),
+    toTextColumnArrayLiteral(c.rows, (row) => row.backpackId),
+    toUnquotedColumnArrayLiteral(c.rows, (row) => row.ghost),
+    toTextColumnArrayLiteral(c.rows, (row) => row.idempotencyKey),
+    toTextColumnArrayLiteral(c.rows, (row) => row.requestHash),
+    toTextColumnArrayLiteral(c.rows, (row) => row.response),
+    toUnquotedColumnArrayLiteral(c.rows, (row) => row.at),
+    toUnquotedColumnArrayLiteral(o.of, (at) => at),
+    toTextColumnArrayLiteral(o.rows, (row) => row.to),
+    toTextColumnArrayLiteral(o.rows, (row) => row.backpackId ?? null),
+    toUnquotedColumnArrayLiteral(o.rows, (row) => row.type),
+    toUnitSeparatedJsonColumn(o.rows, (row) => JSON.stringify(row.data)),
+    toUnquotedColumnArrayLiteral(o.rows, (row) => row.at),
+    toUnquotedColumnArrayLiteral(o.rows, (row) => row.onlyIfHeard ?? false),
     toRareRows(changes),
   ]
 }

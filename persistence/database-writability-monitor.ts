@@ -1,5 +1,5 @@
 import { SECOND } from '../core/clock.ts'
-import type { Sql } from './postgres/connection-pool.ts'
+import type { Sql } from './postgres/postgres-connection-pool.ts'
 
 /** Detects that Postgres cannot store data. */
 
@@ -16,10 +16,10 @@ const PROBE_INTERVAL_MS = SECOND
 const PROBE_KIB = 1_024
 
 /** Why Postgres could not store something, as text; null for other errors. Follows causes. */
-export function findStorageFault(error: unknown): string | null {
+export function describePostgresStorageFault(error: unknown): string | null {
   if (!(error instanceof Error)) return null
   const { code, cause } = error as { code?: unknown; cause?: unknown }
-  return STORAGE_FAULTS.get(code) ?? findStorageFault(cause)
+  return STORAGE_FAULTS.get(code) ?? describePostgresStorageFault(cause)
 }
 
 /** Whether Postgres can store data, from its last storage error and the probes since. */
@@ -50,7 +50,7 @@ export function startDatabaseWritabilityMonitor(sql: Sql): DatabaseWritabilityMo
       fault = null
     } catch (error) {
       // Other checks report an unavailable database; whether it can store data is unknown then.
-      fault = findStorageFault(error) ?? fault
+      fault = describePostgresStorageFault(error) ?? fault
       later()
     }
   }
@@ -63,7 +63,7 @@ export function startDatabaseWritabilityMonitor(sql: Sql): DatabaseWritabilityMo
 
   return {
     failed(error) {
-      const found = findStorageFault(error)
+      const found = describePostgresStorageFault(error)
       if (found === null) return
       if (fault === null) later()
       fault = found

@@ -1,7 +1,7 @@
 import { createDatabaseAdjustedClock, SECOND } from '../core/clock.ts'
 import { succeedsWithin } from './query-timeout.ts'
-import { openDedicatedConnection } from './postgres/connection-pool.ts'
-import type { Sql, DatabaseAddress } from './postgres/connection-pool.ts'
+import { openDedicatedConnection } from './postgres/postgres-connection-pool.ts'
+import type { Sql, DatabaseAddress } from './postgres/postgres-connection-pool.ts'
 
 /** Short messages to all nodes, including this one. They are hints: the rows are authoritative. */
 export interface MessageBus {
@@ -55,7 +55,7 @@ export interface PostgresNotifyBusDeps {
 }
 
 /** LISTEN and NOTIFY on a dedicated connection. Rejects only if the first LISTEN fails. */
-export async function startMessageBus({
+export async function startPostgresNotifyBus({
   sql,
   target,
   log,

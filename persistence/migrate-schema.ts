@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { readFile, readdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { Sql } from './postgres/connection-pool.ts'
+import type { Sql } from './postgres/postgres-connection-pool.ts'
 
 /** Migrates the database to the schema of this code. */
 

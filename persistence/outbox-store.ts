@@ -5,7 +5,7 @@ import { createTableTail } from './table-tail.ts'
 
 /** Events that commits have published. */
 
-export interface PagerFeedEvent {
+export interface BackpackPagerFeedEvent {
   /** A decimal string: the cursor of every stream over the outbox. */
   readonly id: string
   readonly type: string
@@ -80,7 +80,7 @@ export function createOutboxStore(sql: Sql) {
       backpackId: string,
       limit: number,
       before: string | null,
-    ): Promise<PagerFeedEvent[]> {
+    ): Promise<BackpackPagerFeedEvent[]> {
       const rows = await sql<
         { id: bigint; type: string; data: Record<string, unknown>; at: Date }[]
       >`

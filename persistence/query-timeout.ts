@@ -1,9 +1,9 @@
-import { afterPendingInput } from '../core/concurrency/after-pending-input.ts'
+import { runAfterPendingSocketInput } from '../core/concurrency/run-after-pending-socket-input.ts'
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
 
 /** The work's result; throws `unavailable` if the database does not answer in time. */
-export const withUnavailableTimeout = <T>(work: Promise<T>): Promise<T> =>
+export const withDatabaseAnswerTimeout = <T>(work: Promise<T>): Promise<T> =>
   rejectLate(
     work,
     LIMITS.commitTimeoutMs,
@@ -21,7 +21,7 @@ export const withUnansweredCommitTimeout = <T>(work: Promise<T>): Promise<T> =>
 
 function rejectLate<T>(work: Promise<T>, ms: number, toError: () => Error): Promise<T> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => afterPendingInput(() => reject(toError())), ms)
+    const timer = setTimeout(() => runAfterPendingSocketInput(() => reject(toError())), ms)
     work.then(
       (result) => {
         clearTimeout(timer)
@@ -39,7 +39,7 @@ function rejectLate<T>(work: Promise<T>, ms: number, toError: () => Error): Prom
 export async function succeedsWithin(work: PromiseLike<unknown>, ms: number): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<boolean>((resolve) => {
-    timer = setTimeout(() => afterPendingInput(() => resolve(false)), ms)
+    timer = setTimeout(() => runAfterPendingSocketInput(() => resolve(false)), ms)
   })
   const done = Promise.resolve(work).then(
     () => true,

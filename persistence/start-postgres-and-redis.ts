@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { Redis } from 'ioredis'
 import { createDatabaseAdjustedClock } from '../core/clock.ts'
-import { startMessageBus } from './message-bus.ts'
+import { startPostgresNotifyBus } from './message-bus.ts'
 import type { MessageBus } from './message-bus.ts'
 import { migrateSchema } from './migrate-schema.ts'
-import { openPostgresPool, parseDatabaseUrl } from './postgres/connection-pool.ts'
-import type { Sql, DatabaseAddress } from './postgres/connection-pool.ts'
+import { openPostgresPool, parseDatabaseUrl } from './postgres/postgres-connection-pool.ts'
+import type { Sql, DatabaseAddress } from './postgres/postgres-connection-pool.ts'
 import { startEmbeddedPostgres } from './postgres/embedded-postgres-server.ts'
 import { REDIS_SOCKET_TIMEOUT_MS, type RedisAddress } from './redis/redis-address.ts'
 import { startRedisChildProcess } from './redis/redis-child-process.ts'
@@ -23,7 +23,7 @@ import { succeedsWithin } from './query-timeout.ts'
 
 /** Starts the databases of the service: Postgres, which holds all data, and Redis, a cache. */
 
-export type { Sql } from './postgres/connection-pool.ts'
+export type { Sql } from './postgres/postgres-connection-pool.ts'
 
 export interface PostgresAndRedisSettings {
   readonly databaseUrl: string | null
@@ -120,7 +120,7 @@ export async function startPostgresAndRedis(
     const namespace = await readRedisNamespace(sql)
     const ms = Math.round(createDatabaseAdjustedClock().mono() - startedAt)
     await migrateSchema(sql, settings.migrations)
-    const bus = await startMessageBus({ sql, target: database.target, log: settings.log })
+    const bus = await startPostgresNotifyBus({ sql, target: database.target, log: settings.log })
     opened.push(bus.stop)
     bus.onDeadConnections(() => [sql, commitSql].forEach((pool) => pool.renew()))
     const part = await redisPart

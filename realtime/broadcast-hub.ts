@@ -1,7 +1,7 @@
 import { SECOND, type Clock } from '../core/clock.ts'
 import { createRoundRobinScheduler } from './round-robin-scheduler.ts'
 import {
-  createEventBundle,
+  createWebSocketAndSseEventBatch,
   type EncodedWebSocketAndSseEventBatch,
   type EncodedWebSocketAndSseEvents,
   type WebSocketAndSseEventEncoder,
@@ -116,7 +116,8 @@ export function createBroadcastHub<R extends { readonly at: Date }>(
       const { bundles } = subscriber
       const last = bundles.at(-1)
       const open = last !== undefined && last.rows.length < MAX_EVENTS_PER_BUNDLE ? last : null
-      const next = grown.get(open) ?? open?.append(row) ?? createEventBundle([row], encoder)
+      const next =
+        grown.get(open) ?? open?.append(row) ?? createWebSocketAndSseEventBatch([row], encoder)
       grown.set(open, next)
       bundles[open === null ? bundles.length : bundles.length - 1] = next
       deepest = Math.max(deepest, bundles.length)

@@ -24,7 +24,7 @@ export interface WebSocketAndSseEventEncoder<R> {
   encodeEvent(row: R): Buffer
 }
 
-export function createEventEncoder<R extends object>(
+export function createWebSocketAndSseEventEncoder<R extends object>(
   frame: (row: R) => string,
   event: (row: R) => string = frame,
 ): WebSocketAndSseEventEncoder<R> {
@@ -47,7 +47,7 @@ function memoizeByRow<R extends object>(
   return made
 }
 
-export function createEventBundle<R extends object>(
+export function createWebSocketAndSseEventBatch<R extends object>(
   rows: readonly R[],
   words: WebSocketAndSseEventEncoder<R>,
 ): EncodedWebSocketAndSseEventBatch<R> {
@@ -57,10 +57,10 @@ export function createEventBundle<R extends object>(
     from: idOf(rows[0]),
     frames: () => (frames ??= concatSmallBuffers(rows.map(words.encodeFrame))),
     events: () => (events ??= concatSmallBuffers(rows.map(words.encodeEvent))),
-    append: (row) => createEventBundle([...rows, row], words),
+    append: (row) => createWebSocketAndSseEventBatch([...rows, row], words),
     filter(wanted) {
       const left = rows.filter(wanted)
-      return left.length === 0 ? null : createEventBundle(left, words)
+      return left.length === 0 ? null : createWebSocketAndSseEventBatch(left, words)
     },
   }
 }

@@ -1,5 +1,8 @@
 import type { Clock } from '../core/clock.ts'
-import type { AgentGoalPulse, PulseStore } from '../persistence/realtime/agent-goal-pulse-store.ts'
+import type {
+  AgentGoalPulse,
+  AgentGoalPulseStore,
+} from '../persistence/realtime/agent-goal-pulse-store.ts'
 import { PULSES_CHANNEL } from './signal-channel-names.ts'
 import type { BroadcastHub } from './broadcast-hub.ts'
 
@@ -7,7 +10,7 @@ import type { BroadcastHub } from './broadcast-hub.ts'
 
 export interface PulseSubscriberRelayDeps {
   readonly clock: Clock
-  readonly pulses: Pick<PulseStore, 'ofAll'>
+  readonly pulses: Pick<AgentGoalPulseStore, 'ofAll'>
   readonly hub: Pick<BroadcastHub<AgentGoalPulse>, 'has' | 'pass' | 'room'>
   readonly log: (message: string, error: unknown) => void
 }
@@ -19,7 +22,7 @@ const BATCH_SIZE = 8
  * Delivers pulses of announced agents. While subscribers are behind nothing is read, and only the
  * latest pulse of an agent is delivered.
  */
-export function createPulseRelay({ clock, pulses, hub, log }: PulseSubscriberRelayDeps) {
+export function createPulseSubscriberRelay({ clock, pulses, hub, log }: PulseSubscriberRelayDeps) {
   const waiting = new Set<string>()
   let running = false
 

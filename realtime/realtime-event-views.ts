@@ -71,12 +71,12 @@ export const toPulseView = (pulse: AgentGoalPulse) => ({
 })
 
 /** The `event` frame of the socket. */
-export function toSignalFrame(signal: AgentSignal): string {
+export function toSignalWebSocketFrame(signal: AgentSignal): string {
   const { id, channel, created_at: time, ...data } = toSignalView(signal)
   return JSON.stringify({ type: 'event', id, channel, kind: 'signal', time, data })
 }
 
-export const toOutboxEventFrame = (event: AgentOutboxEvent): string =>
+export const toOutboxEventWebSocketFrame = (event: AgentOutboxEvent): string =>
   JSON.stringify({
     type: 'event',
     id: String(event.id),
@@ -86,7 +86,7 @@ export const toOutboxEventFrame = (event: AgentOutboxEvent): string =>
     data: { ...event.data, type: event.type },
   })
 
-export function toPulseFrame(pulse: AgentGoalPulse): string {
+export function toPulseWebSocketFrame(pulse: AgentGoalPulse): string {
   const { created_at: time, ...data } = toPulseView(pulse)
   return JSON.stringify({ type: 'event', channel: PULSES_CHANNEL, kind: 'pulse', time, data })
 }

@@ -3,9 +3,9 @@ import type { MessageBus } from '../persistence/message-bus.ts'
 import type { ApiKeyStore } from '../persistence/agents/api-key-store.ts'
 import type { AgentOutboxEvent, OutboxStore } from '../persistence/outbox-store.ts'
 import {
-  PULSED_AGENTS_TOPIC,
+  AGENT_GOAL_PULSE_TOPIC,
   type AgentGoalPulse,
-  type PulseStore,
+  type AgentGoalPulseStore,
 } from '../persistence/realtime/agent-goal-pulse-store.ts'
 import type {
   ActiveSignalChannel,
@@ -16,7 +16,7 @@ import {
   createThrottledBusAnnouncer,
   createBatchedBusIdPublisher,
   NEW_TABLE_ROWS_TOPIC,
-} from './throttled-bus-announcer.ts'
+} from './throttled-new-rows-announcer.ts'
 import {
   createAgentEventStorageLeases,
   type AgentEventStorageLease,
@@ -31,16 +31,16 @@ import { inboxChannelOf, PULSES_CHANNEL } from './signal-channel-names.ts'
 import { createBroadcastHub } from './broadcast-hub.ts'
 import { createRevokedKeyStreamEnder } from './end-streams-of-revoked-keys.ts'
 import { createOpenStreamRegistry, type OpenStream } from './open-stream-registry.ts'
-import { createPulseRelay } from './pulse-relay.ts'
+import { createPulseSubscriberRelay } from './pulse-relay.ts'
 import { createNewRowReader } from './new-row-reader.ts'
 import { createStreamReplayLimiter } from './stream-replay-limiter.ts'
 import { createWebSocketSessionTakeover } from './websocket-session-takeover.ts'
-import { createEventEncoder } from './encoded-websocket-and-sse-events.ts'
+import { createWebSocketAndSseEventEncoder } from './encoded-websocket-and-sse-events.ts'
 import {
-  toOutboxEventFrame,
-  toPulseFrame,
+  toOutboxEventWebSocketFrame,
+  toPulseWebSocketFrame,
   toSignalSseEvent,
-  toSignalFrame,
+  toSignalWebSocketFrame,
 } from './realtime-event-views.ts'
 
 /** Assembles the realtime delivery of one node. */
@@ -50,7 +50,7 @@ export interface RealtimeServiceDeps {
   readonly bus: MessageBus
   readonly signals: SignalStore
   readonly outbox: OutboxStore
-  readonly pulses: PulseStore
+  readonly pulses: AgentGoalPulseStore
   readonly keys: Pick<ApiKeyStore, 'find'>
   readonly log: (message: string, error: unknown) => void
 }
@@ -68,18 +68,18 @@ export async function startRealtimeService(parts: RealtimeServiceDeps) {
     signals: createBroadcastHub<AgentSignal>({
       ...{ clock, log },
       channelOf: ({ channel }) => channel,
-      encoder: createEventEncoder(toSignalFrame, toSignalSseEvent),
+      encoder: createWebSocketAndSseEventEncoder(toSignalWebSocketFrame, toSignalSseEvent),
     }),
     outbox: createBroadcastHub<AgentOutboxEvent>({
       ...{ clock, log },
       channelOf: ({ agentId }) => inboxChannelOf(agentId),
-      encoder: createEventEncoder(toOutboxEventFrame),
+      encoder: createWebSocketAndSseEventEncoder(toOutboxEventWebSocketFrame),
     }),
     pulses: createBroadcastHub<AgentGoalPulse>({
       clock,
       log,
       channelOf: () => PULSES_CHANNEL,
-      encoder: createEventEncoder(toPulseFrame),
+      encoder: createWebSocketAndSseEventEncoder(toPulseWebSocketFrame),
     }),
   }
   const openStreams = createOpenStreamRegistry()
@@ -101,16 +101,16 @@ export async function startRealtimeService(parts: RealtimeServiceDeps) {
     outbox: createThrottledBusAnnouncer(() => bus.publish(NEW_TABLE_ROWS_TOPIC, 'outbox')),
   }
   const wakeAll = () => Object.values(readers).forEach(({ wake }) => wake())
-  const passPulses = createPulseRelay({ clock, pulses, hub: hubs.pulses, log })
+  const passPulses = createPulseSubscriberRelay({ clock, pulses, hub: hubs.pulses, log })
   const unsubscribers = [
     bus.subscribe(
       NEW_TABLE_ROWS_TOPIC,
       (table) => (table === 'signals' || table === 'outbox') && readers[table].wake(),
       wakeAll,
     ),
-    bus.subscribe(PULSED_AGENTS_TOPIC, (ids) => passPulses.of(ids.split(','))),
+    bus.subscribe(AGENT_GOAL_PULSE_TOPIC, (ids) => passPulses.of(ids.split(','))),
   ]
-  const pulsed = createBatchedBusIdPublisher(bus, PULSED_AGENTS_TOPIC, passPulses.of)
+  const pulsed = createBatchedBusIdPublisher(bus, AGENT_GOAL_PULSE_TOPIC, passPulses.of)
 
   return {
     /** A commit of this node added rows: wakes all nodes. */

@@ -1,5 +1,5 @@
 import { invalidInputError, ServiceError } from '../core/errors.ts'
-import { isUuid } from '../core/ids.ts'
+import { isUuid } from '../core/ids-and-api-keys.ts'
 
 /** The channel of all pulses. It accepts no publications. */
 export const PULSES_CHANNEL = 'pulses'

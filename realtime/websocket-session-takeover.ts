@@ -1,5 +1,5 @@
 import type { Clock } from '../core/clock.ts'
-import { newPrefixedId } from '../core/ids.ts'
+import { newPrefixedId } from '../core/ids-and-api-keys.ts'
 import type { MessageBus } from '../persistence/message-bus.ts'
 
 /** WebSocket sessions that a new socket can take over on any node. */

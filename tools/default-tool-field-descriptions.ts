@@ -65,7 +65,7 @@ interface InputSchema {
 const described = new WeakMap<Tool, InputSchema>()
 
 /** Returns the input schema of a tool with a description of every field. What is validated does not change. */
-export function describedInputOf(tool: Tool): InputSchema {
+export function describedInputSchemaOf(tool: Tool): InputSchema {
   const known = described.get(tool)
   if (known !== undefined) return known
   const input = tool.input as InputSchema

@@ -3,7 +3,7 @@ import type { DomainEvent } from '../core/domain-events.ts'
 import type { Micros } from '../core/money.ts'
 import type {
   PriceShare,
-  EntitlementChange,
+  OwnershipOrMemoryReorganization,
   HiveWatchListChange,
 } from '../core/aggregate-commit-row-types.ts'
 import type { CommunityToolRecord } from '../domain/community-tool-record.ts'
@@ -127,7 +127,7 @@ export interface ToolContext extends ToolPreflightContext {
    * Emits an event. Progress is sent at once. Output (`partial`, `text`) is sent after the call is charged
    * and before its result, and never for a failed call.
    */
-  readonly emit: (event: ToolEvent) => void
+  readonly emit: (event: ToolStreamEvent) => void
   /**
    * Aborted when the caller disconnects. It ends only the wait for capacity: work that has started is
    * finished and charged.
@@ -168,10 +168,10 @@ export interface StagedWrites {
    * Changes an entitlement or the order of the caller's memories; the call fails if another call changed it
    * first.
    */
-  changeEntitlement(change: EntitlementChange): void
+  changeEntitlement(change: OwnershipOrMemoryReorganization): void
 }
 
-export type ToolEvent =
+export type ToolStreamEvent =
   | { readonly type: 'text'; readonly delta: string }
   | { readonly type: 'partial'; readonly path: string; readonly value: unknown }
   | {

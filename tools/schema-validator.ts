@@ -10,7 +10,7 @@ import {
   type SchemaViolation,
   type ValidationIssue,
 } from '../core/validation/validation-errors.ts'
-import type { SchemaNode } from '../core/validation/describe-schema.ts'
+import type { DescribableJsonSchema } from '../core/validation/describe-json-schema.ts'
 
 /** Returns the issues of a value; empty when it is valid. Never coerces or changes the value. */
 export type SchemaValidator = (value: unknown) => readonly ValidationIssue[]
@@ -81,7 +81,7 @@ function toSchemaViolation(
     pointer: instancePath,
     schemaPath: schemaPath,
     names: fieldNamesOf(error),
-    schema: (valueAtPointer(schema, schemaPath.replace(/^#/, '')) ?? {}) as SchemaNode,
+    schema: (valueAtPointer(schema, schemaPath.replace(/^#/, '')) ?? {}) as DescribableJsonSchema,
     value: valueAtPointer(value, instancePath),
     message,
   }

@@ -1,7 +1,7 @@
 import { ServiceError } from '../core/errors.ts'
 import type { Micros } from '../core/money.ts'
 import { findClosestWord } from '../core/validation/did-you-mean.ts'
-import { toUsdc, ZERO } from '../core/money.ts'
+import { toUsdc, ZERO_MICROS } from '../core/money.ts'
 import agentAct from './perception/agent-act.ts'
 import agentEvolve from './intelligence/agent-evolve.ts'
 import agentPing from './comms/agent-ping.ts'
@@ -12,7 +12,7 @@ import crew from './intelligence/crew.ts'
 import dataRetrieval from './web/data-retrieval.ts'
 import deepSearch from './web/deep-search.ts'
 import discoverNewTools from './intelligence/discover-new-tools.ts'
-import { describedInputOf } from './default-tool-field-descriptions.ts'
+import { describedInputSchemaOf } from './default-tool-field-descriptions.ts'
 import type { Tool } from './define-tool.ts'
 import emailSend from './comms/email-send.ts'
 import genesisForge from './intelligence/genesis-forge.ts'
@@ -30,11 +30,11 @@ import onchainInsight from './onchain/onchain-insight.ts'
 import pingForUpdates from './intelligence/ping-for-updates.ts'
 import {
   toCommunityCatalogueEntry,
-  type CommunityToolFigures,
+  type CommunityToolWeeklyCallStats,
 } from './community/community-catalogue-entry.ts'
 import {
   toCommunityToolSlug,
-  type CommunityToolSource,
+  type CommunityToolRegistryReader,
 } from './community/community-tool-registry.ts'
 import type {
   ToolAvailability,
@@ -128,14 +128,14 @@ export interface ToolCatalogueSettings {
   /** Called each time an entry is shown; returns null for a tool without calls. */
   readonly stats: (slug: string) => CatalogueToolStats | null
   /** Tools that agents sell; none by default. */
-  readonly community?: CommunityToolSource
+  readonly community?: CommunityToolRegistryReader
   /** Measured quality of community tools; null for a tool without counted calls. */
-  readonly figures?: (slug: string) => CommunityToolFigures | null
+  readonly figures?: (slug: string) => CommunityToolWeeklyCallStats | null
   /** Resolved late, because the ports include the catalogue. */
   readonly ports: () => ToolPorts
 }
 
-export interface CatalogueListing {
+export interface ToolCatalogueReply {
   readonly total: number
   readonly native_count: number
   readonly community_count: number
@@ -156,7 +156,7 @@ export interface ToolCatalogue extends ToolCatalogueReader {
   get(slug: string): Tool
   toEntry(tool: Tool): CatalogueEntry
   /** Returns the body of `GET /api/tools`, optionally of one category; the totals count what is listed. */
-  list(category?: string): CatalogueListing
+  list(category?: string): ToolCatalogueReply
   /** Throws `invalid_input` with a pointer to every issue. */
   validateInput(tool: Tool, body: Record<string, unknown>): void
   /** Throws `tool_output_invalid` for an invalid output, which is never charged. */
@@ -233,7 +233,7 @@ function priceOf(tool: Tool, input: unknown, hasKey: boolean): Micros {
   return typeof tool.price === 'function' ? tool.price(input) : tool.price
 }
 
-function toCatalogueListing(tools: readonly CatalogueEntry[]): CatalogueListing {
+function toCatalogueListing(tools: readonly CatalogueEntry[]): ToolCatalogueReply {
   const native = tools.filter((tool) => tool.type === 'native').length
   return {
     total: tools.length,
@@ -270,7 +270,7 @@ function toCatalogueEntry(
     access: tool.access,
     key_required: tool.keyRequired === true,
     acts_on_others: tool.actsOnOthers === true,
-    x402_compatible: price > ZERO || overage !== null,
+    x402_compatible: price > ZERO_MICROS || overage !== null,
     free_tier:
       tool.access === 'paid'
         ? null
@@ -283,7 +283,7 @@ function toCatalogueEntry(
     tags: tool.tags,
     success_rate: measured?.successRate ?? null,
     avg_latency_ms: measured?.averageMs ?? null,
-    input_schema: describedInputOf(tool),
+    input_schema: describedInputSchemaOf(tool),
     output_schema: tool.output,
     example_calls: tool.examples.map((body) => ({ tool: tool.slug, ...(body as object) })),
     use_cases: tool.useCases,

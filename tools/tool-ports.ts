@@ -13,11 +13,11 @@ import type { AgentActivityReader } from './intelligence/usage-advice/agent-acti
 import type { LlmClient } from '../providers/llm/llm-port.ts'
 import type { Mailer } from '../providers/mail/mail-port.ts'
 import type { StationReleasesAndCatalogueRevisions } from './intelligence/station-updates/station-updates-port.ts'
-import type { MemoryPackCatalogue } from './memory/packs/packs-port.ts'
+import type { MemoryPackCatalogue } from './memory/packs/memory-packs-port.ts'
 import type { PageParser } from '../providers/pages/page-parser-port.ts'
 import type { TaskPlanner } from './intelligence/planner/planner-port.ts'
 import type { LiquidityPoolFinder } from '../providers/liquidity-pools/liquidity-pools-port.ts'
-import type { PriceService } from '../providers/prices/price-service.ts'
+import type { CoinPriceService } from '../providers/prices/asset-price-service.ts'
 import type { Sandbox } from '../providers/sandbox/sandbox-port.ts'
 import type { WebSearchClient } from '../providers/search/web-search-port.ts'
 import type { SocialSearch } from '../providers/social/social-port.ts'
@@ -31,7 +31,7 @@ export interface ToolPorts {
   readonly egress: EgressClient
   /** Fetches URLs configured by the operator. */
   readonly upstream: UpstreamClient
-  readonly prices: PriceService
+  readonly prices: CoinPriceService
   readonly search: WebSearchClient
   readonly social: SocialSearch
   /** E-mail to people; null without a mail server. */

@@ -1,10 +1,10 @@
 import {
   describeToolBuilder,
-  mayIdentifierInstructModel,
+  isIdentifierPossiblePromptInjection,
   toModelSafeName,
   toModelSafeText,
-} from './community/model-safe-text.ts'
-import { isModelSafeValue, toModelSafeSchema } from './community/model-safe-schema.ts'
+} from './community/llm-safe-builder-text.ts'
+import { isModelSafeValue, toModelSafeSchema } from './community/llm-safe-tool-schema.ts'
 import type { CatalogueEntry } from './tool-ports.ts'
 
 /** Selects the tools whose descriptions a language model may read, and marks the texts of strangers. */
@@ -23,7 +23,7 @@ export function selectToolsForModels(
 ): CatalogueEntry[] {
   return entries
     .filter(({ type, builder }) => type === 'native' || builder?.verified === true || community)
-    .filter(({ type, slug }) => type === 'native' || !mayIdentifierInstructModel(slug))
+    .filter(({ type, slug }) => type === 'native' || !isIdentifierPossiblePromptInjection(slug))
     .map((entry) => (entry.type === 'native' ? entry : toMarkedEntry(entry)))
 }
 

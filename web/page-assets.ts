@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import {
-  findInPackage,
-  hashOf,
+  findFileOrFolderInPackage,
+  shortContentHashOf,
   readStaticFiles,
   toStaticFile,
   type StaticFile,
@@ -31,11 +31,11 @@ const findLibraryFiles = () =>
 let assets: Assets | undefined
 
 function readAssets(): Assets {
-  const files = new Map(readStaticFiles(findInPackage('web/assets')))
+  const files = new Map(readStaticFiles(findFileOrFolderInPackage('web/assets')))
   for (const [name, path] of findLibraryFiles())
     files.set(name, toStaticFile(name, readFileSync(path)))
   const all = [...files].map(([name, { etag }]) => `${name} ${etag}`).sort()
-  return { files, version: hashOf(all.join('\n')) }
+  return { files, version: shortContentHashOf(all.join('\n')) }
 }
 
 /** The file with this name; null when there is none. */
@@ -51,4 +51,4 @@ export function pageAssetsVersion(): string {
 }
 
 /** The address of an asset. */
-export const toAssetPath = (name: string): string => `/assets/${pageAssetsVersion()}/${name}`
+export const toPageAssetPath = (name: string): string => `/assets/${pageAssetsVersion()}/${name}`

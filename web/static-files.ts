@@ -21,7 +21,7 @@ const TYPES: Readonly<Record<string, string>> = {
 }
 
 /** A short name of the content. */
-export const hashOf = (content: string | Buffer): string =>
+export const shortContentHashOf = (content: string | Buffer): string =>
   createHash('sha256').update(content).digest('base64url').slice(0, 22)
 
 /** Reads all files below a folder by their paths in it, so that no path of a request reaches the disk. */
@@ -42,11 +42,11 @@ export function readStaticFiles(folder: string | null): ReadonlyMap<string, Stat
 export const toStaticFile = (name: string, body: Buffer): StaticFile => ({
   type: TYPES[extname(name)] ?? '',
   body,
-  etag: `"${hashOf(body)}"`,
+  etag: `"${shortContentHashOf(body)}"`,
 })
 
 /** Finds a file or folder of the package, from its sources and from a build; null when it is not there. */
-export function findInPackage(path: string): string | null {
+export function findFileOrFolderInPackage(path: string): string | null {
   let from = dirname(fileURLToPath(import.meta.url))
   for (;;) {
     const found = join(from, path)

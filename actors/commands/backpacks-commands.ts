@@ -1,10 +1,10 @@
 import { ServiceError } from '../../core/errors.ts'
-import { newPrefixedId } from '../../core/ids.ts'
+import { newPrefixedId } from '../../core/ids-and-api-keys.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { Micros } from '../../core/money.ts'
 import type {
   BackpackState,
-  PagerContacts,
+  BackpackPagerContacts,
 } from '../../machines/backpack/backpack-guards-and-actions.ts'
 import { spendWindowsAt, type Fuse } from '../../machines/backpack/fuse-limits.ts'
 import type { AggregateCommand, CommandContext } from '../aggregate-command-types.ts'
@@ -16,7 +16,7 @@ export interface BackpackView {
   readonly agentName: string
   readonly tools: readonly string[] | null
   readonly fuse: Fuse
-  readonly pager: PagerContacts
+  readonly pager: BackpackPagerContacts
   readonly state: BackpackState
   readonly createdAt: number
   readonly expiresAt: number
@@ -30,7 +30,7 @@ export interface NewBackpack {
   readonly agentName: string
   readonly tools: readonly string[] | null
   readonly fuse: Fuse
-  readonly pager: PagerContacts
+  readonly pager: BackpackPagerContacts
   readonly expiresAt: number
 }
 
@@ -94,7 +94,7 @@ export interface BackpackChange extends BackpackInputById {
   readonly tools?: readonly string[] | null
   /** Absent limits keep their value. */
   readonly fuse?: Partial<Fuse>
-  readonly pager?: Partial<PagerContacts>
+  readonly pager?: Partial<BackpackPagerContacts>
 }
 
 export const updateBackpackCommand: AggregateCommand<BackpackChange, BackpackView> = {

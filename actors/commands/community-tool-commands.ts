@@ -109,7 +109,7 @@ export const retireCommunityToolCommand: AggregateCommand<
 }
 
 /** Asks the operator for the mark `verified`. */
-export const submitCommunityToolCommand: AggregateCommand<
+export const requestCommunityToolVerificationCommand: AggregateCommand<
   { readonly builderId: string },
   CommunityToolView
 > = {
@@ -123,13 +123,13 @@ export const submitCommunityToolCommand: AggregateCommand<
 }
 
 /** The operator's answer; `reason` is what the builder reads. */
-export interface ReviewCommunityToolInput {
+export interface CommunityToolVerificationDecision {
   readonly accepted: boolean
   readonly reason: string | null
 }
 
-export const reviewCommunityToolCommand: AggregateCommand<
-  ReviewCommunityToolInput,
+export const decideCommunityToolVerificationCommand: AggregateCommand<
+  CommunityToolVerificationDecision,
   CommunityToolView
 > = {
   name: 'tool.review',
@@ -144,7 +144,7 @@ export const reviewCommunityToolCommand: AggregateCommand<
 }
 
 /** Judges a tool by its measured calls; null if its state stays. */
-export const measureCommunityToolCommand: AggregateCommand<
+export const judgeCommunityToolByMeasuredCallsCommand: AggregateCommand<
   MeasuredToolQuality,
   CommunityToolView | null
 > = {

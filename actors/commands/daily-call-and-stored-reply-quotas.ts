@@ -15,14 +15,20 @@ interface QuotaCall {
 }
 
 /** Reserves one call of today's quota. Throws `quota_exceeded` when it is used up. */
-export function reserveDailyQuota(ctx: CommandContext, { callId, tool, quota }: QuotaCall): void {
+export function reserveDailyToolCallQuota(
+  ctx: CommandContext,
+  { callId, tool, quota }: QuotaCall,
+): void {
   if (quota === undefined) return
   const { most: max } = quota
   sendToQuota(ctx, { type: 'TAKE', callId, tool, most: max, at: ctx.now }, max)
 }
 
 /** Throws `quota_exceeded` when a call would exceed the quota. Counts nothing. */
-export function checkDailyQuota(ctx: CommandContext, { tool, quota }: QuotaCall): void {
+export function assertDailyToolCallQuotaLeft(
+  ctx: CommandContext,
+  { tool, quota }: QuotaCall,
+): void {
   if (quota === undefined) return
   const { most: max } = quota
   // An agent without a quota actor has used none of it.
@@ -31,7 +37,7 @@ export function checkDailyQuota(ctx: CommandContext, { tool, quota }: QuotaCall)
 }
 
 /** Counts or returns the reserved call. Does nothing when none was reserved. */
-export function settleDailyQuota(
+export function settleDailyToolCallQuota(
   ctx: CommandContext,
   callId: string,
   type: 'KEEP' | 'GIVE_BACK',
@@ -44,7 +50,7 @@ export function settleDailyQuota(
  * volume is used up. Runs in the commit of the call, so that nodes cannot exceed the limit
  * together.
  */
-export function countStoredReplyBytesToday(
+export function countStoredReplyAgainstDailyByteLimit(
   ctx: CommandContext,
   bytes: number,
 ): UnstoredResponseReason | null {

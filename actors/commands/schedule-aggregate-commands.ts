@@ -2,8 +2,8 @@ import { HOUR, MINUTE, DAY } from '../../core/clock.ts'
 import { ServiceError, type ErrorCode } from '../../core/errors.ts'
 import { backpackPermits } from '../../domain/backpack-spending-permissions.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { addMicros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
-import { agentOwnBalance } from '../../machines/agent/agent-balance.ts'
+import { addMicros, toUsdc, ZERO_MICROS, type Micros } from '../../core/money.ts'
+import { agentBalanceWithoutFleetLoans } from '../../machines/agent/agent-balance.ts'
 import type { SchedulePauseErrorCode } from '../../machines/schedule-machine.ts'
 import type { AggregateCommand, CommandContext } from '../aggregate-command-types.ts'
 import type { ActorSnapshot } from '../machine-registry.ts'
@@ -81,6 +81,8 @@ export const createScheduleCommand: AggregateCommand<NewSchedule, ScheduleView> 
 /** The permission that lets a Backpack publish to the Hive. */
 const HIVE_WRITE_PERMISSION = 'hive_write'
 
+const NO_AMOUNTS = { amount: ZERO_MICROS, reservedDay: ZERO_MICROS, reservedMonth: ZERO_MICROS }
+
 type ScheduledRunActions = Pick<NewSchedule, 'tool' | 'writeToHive'>
 
 const requiredPermissions = ({ tool, writeToHive }: ScheduledRunActions) => [
@@ -98,9 +100,8 @@ function assertBackpackAllows(
   if (!ctx.has('backpack', backpackId))
     throw new ServiceError('NOT_FOUND', { backpack_id: backpackId })
   for (const tool of requiredPermissions(actions)) {
-    const fields = { tool, amount: ZERO, reservedDay: ZERO, reservedMonth: ZERO, at: ctx.now }
     try {
-      ctx.send('backpack', backpackId, { type: 'ASK', ...fields })
+      ctx.send('backpack', backpackId, { type: 'ASK', tool, ...NO_AMOUNTS, at: ctx.now })
     } catch (error) {
       if (!(error instanceof ServiceError)) throw error
       const { tools } = ctx.snapshotOf('backpack', backpackId).context
@@ -231,7 +232,7 @@ export const failScheduleRunCommand: AggregateCommand<ScheduleRunOutcome, void> 
   name: 'schedule.miss',
   kind: 'agent',
   apply(ctx, end) {
-    if (isScheduleRunRetryable(ctx, end)) return
+    if (isUnderfundedScheduleRunRetryable(ctx, end)) return
     if (canEndScheduleRun(ctx, end)) completeScheduleRun(ctx, end)
     else if (ctx.has('schedule', end.scheduleId)) armScheduleTimer(ctx, end.scheduleId)
     else ctx.cancelTimer(scheduleTimerId(end.scheduleId))
@@ -250,7 +251,7 @@ export function canEndScheduleRun(
 }
 
 /** Whether a run rejected for lack of credits can be retried: the agent owns enough, held or new. */
-export function isScheduleRunRetryable(
+export function isUnderfundedScheduleRunRetryable(
   ctx: CommandContext,
   { scheduleId, slot, error }: ScheduleRunOutcome,
 ): boolean {
@@ -261,7 +262,7 @@ export function isScheduleRunRetryable(
 
 /** The agent's own balance, including held amounts: a running call may release them. */
 const agentOwnFunds = (ctx: CommandContext): Micros =>
-  agentOwnBalance(ctx.snapshotOf('agent', ctx.aggregateId).context)
+  agentBalanceWithoutFleetLoans(ctx.snapshotOf('agent', ctx.aggregateId).context)
 
 /** Ends a slot in the commit of its charge. Throws `call_settled` when it has ended already. */
 export function completeScheduleRun(ctx: CommandContext, end: ScheduleRunOutcome): void {
@@ -337,7 +338,7 @@ export const resumeScheduleWithFleetPoolCommand: AggregateCommand<
   apply(ctx, { scheduleId, pool }) {
     // An agent that has left its fleet has only its own balance.
     const inFleet = ctx.snapshotOf('agent', ctx.aggregateId).context.fleetId !== null
-    if (ctx.has('schedule', scheduleId)) sendFunded(ctx, scheduleId, inFleet ? pool : ZERO)
+    if (ctx.has('schedule', scheduleId)) sendFunded(ctx, scheduleId, inFleet ? pool : ZERO_MICROS)
   },
   note: ({ scheduleId, pool }) => ({ scheduleId, pool }),
 }
@@ -345,7 +346,7 @@ export const resumeScheduleWithFleetPoolCommand: AggregateCommand<
 /** Resumes underfunded schedules with their next slot, after a deposit. */
 export function resumeFundedSchedules(ctx: CommandContext): void {
   if (!ctx.has('agent', ctx.aggregateId)) return
-  for (const { id } of ctx.all('schedule')) sendFunded(ctx, id, ZERO)
+  for (const { id } of ctx.all('schedule')) sendFunded(ctx, id, ZERO_MICROS)
 }
 
 function sendFunded(ctx: CommandContext, scheduleId: string, pool: Micros): void {
@@ -394,7 +395,6 @@ function toScheduleView({ value, context }: ActorSnapshot<'schedule'>): Schedule
   return {
     ...{ scheduleId, name, interval, tool, budget, writeToHive, keyId, runs, createdAt },
     ...{ backpackId, pausedFor },
-    state: value,
-    slot,
+    ...{ slot, state: value },
   }
 }

@@ -1,15 +1,15 @@
 import {
   applyStateDelta,
-  FULL_STATE_INTERVAL,
+  JOURNAL_FULL_STATE_INTERVAL,
   type ActorState,
   type JournalChange,
-} from '../../core/journal-change.ts'
+} from '../../core/journal-actor-state-delta.ts'
 import type {
   JournaledActor,
   JournaledCommand,
   JournalHistoryStore,
 } from '../../persistence/inspector/journal-history-store.ts'
-import type { AnnouncedActor } from './remote-inspection-watch.ts'
+import type { AnnouncedActor } from './cross-node-inspection-watch.ts'
 
 /**
  * The past states of an actor, from the journal alone: a full state and the deltas after it. No machine
@@ -17,7 +17,7 @@ import type { AnnouncedActor } from './remote-inspection-watch.ts'
  */
 
 /** A command that changed the actor, with the state after it. */
-export interface HistoryEntry extends Omit<JournaledCommand, 'change'> {
+export interface ActorHistoryEntry extends Omit<JournaledCommand, 'change'> {
   readonly machineVersion: number
   readonly state: ActorState
   /** The state before it; null for the first one, and after a new version of the machine. */
@@ -37,14 +37,14 @@ export function createActorHistory(store: JournalHistoryStore) {
   ): Promise<readonly JournaledCommand[]> {
     const oldest = changes.at(-1)
     if (oldest === undefined || oldest.change.state !== undefined) return changes
-    const from = Math.max(1, oldest.version - FULL_STATE_INTERVAL + 1)
+    const from = Math.max(1, oldest.version - JOURNAL_FULL_STATE_INTERVAL + 1)
     const span = { from, before: oldest.version }
-    return [...changes, ...(await store.changes(actor, span, FULL_STATE_INTERVAL))]
+    return [...changes, ...(await store.changes(actor, span, JOURNAL_FULL_STATE_INTERVAL))]
   }
 
   /** Turns changes, the latest first, into entries for the first `count` of them. */
-  function toEntries(changes: readonly JournaledCommand[], count: number): HistoryEntry[] {
-    const entries: HistoryEntry[] = []
+  function toEntries(changes: readonly JournaledCommand[], count: number): ActorHistoryEntry[] {
+    const entries: ActorHistoryEntry[] = []
     let state: ActorState | null = null
     let machine = 0
     for (let at = changes.length - 1; at >= 0; at--) {
@@ -66,7 +66,7 @@ export function createActorHistory(store: JournalHistoryStore) {
       actor: JournaledActor,
       before: number,
       limit: number,
-    ): Promise<{ entries: HistoryEntry[]; next: number | null }> {
+    ): Promise<{ entries: ActorHistoryEntry[]; next: number | null }> {
       const from = Math.max(1, before - SEARCHED_VERSIONS)
       // One more, so that the oldest entry has a state before it.
       const changes = await store.changes(actor, { from, before }, limit + 1)
@@ -79,7 +79,7 @@ export function createActorHistory(store: JournalHistoryStore) {
     async at(
       actor: JournaledActor,
       version: number,
-    ): Promise<{ entry: HistoryEntry; previous: number | null; next: number | null } | null> {
+    ): Promise<{ entry: ActorHistoryEntry; previous: number | null; next: number | null } | null> {
       const found = await search(actor, version)
       const [last, previous] = found
       if (last === undefined) return null
@@ -91,7 +91,7 @@ export function createActorHistory(store: JournalHistoryStore) {
 
     versionAt: store.versionAt,
 
-    /** The states that announced steps have led to (remote-inspection-watch.ts). */
+    /** The states that announced steps have led to (cross-node-inspection-watch.ts). */
     async statesOf(actors: readonly AnnouncedActor[]): Promise<(ActorState | null)[]> {
       const versioned = actors.flatMap((one) =>
         one.version === null ? [] : [{ ...one, version: one.version }],

@@ -1,7 +1,7 @@
 import type { AnyEventObject } from 'xstate'
 import type { ErrorCode } from '../../core/errors.ts'
 import type { AggregateKind } from '../../core/aggregate-commit-row-types.ts'
-import type { ActorState } from '../../core/journal-change.ts'
+import type { ActorState } from '../../core/journal-actor-state-delta.ts'
 import type { ActorKind } from '../machine-registry.ts'
 
 /** What the inspector is told of a command: its steps, in order. Recorded only while somebody watches. */
@@ -15,7 +15,7 @@ export interface RecordedActorStep {
   readonly event: AnyEventObject
   /** The state after it; the unchanged one where the machine rejects. */
   readonly snapshot: ActorState
-  /** The transitions taken, as `machineEdgeIds` names them. */
+  /** The transitions taken, as `toMachineTransitionIds` names them. */
   readonly edges: readonly string[]
   readonly refused: ErrorCode | null
   /** The actor was created. */
@@ -55,7 +55,7 @@ export interface CommandRecorder {
 }
 
 /** For stations without an inspector. */
-export const NO_RECORDER: CommandRecorder = {
+export const NOOP_COMMAND_RECORDER: CommandRecorder = {
   watched: false,
   requestId: () => null,
   withoutRequest: (work) => work(),

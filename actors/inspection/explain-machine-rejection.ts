@@ -1,11 +1,14 @@
 import type { AnyTransitionDefinition } from 'xstate'
 import type { RejectedStep } from '../command-context.ts'
-import { machineRegistryEntry, stepperOf } from '../machine-registry.ts'
-import { observeTransitions } from '../pure-machine-transition.ts'
+import { machineRegistryEntry, getMachineStepperOfActorKind } from '../machine-registry.ts'
+import { runStepAndObserveTransitions } from '../pure-machine-transition.ts'
 import { readActorName } from './inspector-frames.ts'
-import { edgeIdOf } from './record-actor-step.ts'
-import { shortenLists } from './shorten-lists.ts'
-import { withholdStateSecrets, withholdSecrets } from './withhold-secrets-from-inspector.ts'
+import { findMachineTransitionId } from './record-actor-step.ts'
+import { shortenLists } from './shorten-lists-in-refusal-explanation.ts'
+import {
+  redactActorStateForInspector,
+  redactEventValueForInspector,
+} from './withhold-secrets-from-inspector.ts'
 
 /** Why a machine has rejected an event: its state, the transition that rejected, and those before it. */
 
@@ -34,11 +37,11 @@ export function explainMachineRejection({
   event,
 }: RejectedStep): MachineRejectionExplanation {
   const { kind, id, snapshot } = actor
-  const { value, context } = withholdStateSecrets(kind, snapshot)
+  const { value, context } = redactActorStateForInspector(kind, snapshot)
   return {
     actor: { kind, id, name: readActorName(snapshot.context) ?? id },
     aggregate_id: aggregateId,
-    event: shortenLists(withholdSecrets(event)),
+    event: shortenLists(redactEventValueForInspector(event)),
     value,
     context: shortenLists(context) as Record<string, unknown>,
     ...transitionsOf({ actor, event }),
@@ -53,11 +56,13 @@ function transitionsOf({
   'transition' | 'passed_over'
 > {
   if (machineRegistryEntry(kind).type === 'reducer') return { transition: null, passed_over: [] }
-  const { taken } = observeTransitions(() => stepperOf(kind).step(snapshot, event))
+  const { taken } = runStepAndObserveTransitions(() =>
+    getMachineStepperOfActorKind(kind).step(snapshot, event),
+  )
   const rejecting = taken.find((one) => one.eventType !== '') ?? taken[0]
   if (rejecting === undefined) return { transition: null, passed_over: [] }
   const explain = (one: AnyTransitionDefinition): ExplainedTransition => ({
-    id: edgeIdOf(kind, one) ?? '',
+    id: findMachineTransitionId(kind, one) ?? '',
     guard: guardOf(one),
   })
   const { source } = rejecting
@@ -75,5 +80,8 @@ function guardOf({ guard }: AnyTransitionDefinition): unknown {
   if (typeof guard === 'string') return { type: guard }
   const { type, params } = guard as { type?: string; params?: unknown }
   if (typeof type !== 'string') return null
-  return { type, ...(typeof params === 'object' ? { params: withholdSecrets(params) } : {}) }
+  return {
+    type,
+    ...(typeof params === 'object' ? { params: redactEventValueForInspector(params) } : {}),
+  }
 }

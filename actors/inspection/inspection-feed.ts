@@ -2,18 +2,21 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { randomUUID } from 'node:crypto'
 import type { Clock } from '../../core/clock.ts'
 import type { MessageBus } from '../../persistence/message-bus.ts'
-import type { ActorNames } from './actor-names.ts'
+import type { ActorNames } from './inspector-actor-names.ts'
 import {
   findCallIdOfSteps,
   type CommandRecorder,
   type RecordedCommand,
 } from './command-recorder.ts'
-import { createRemoteInspectionWatch, type ReadCommittedStates } from './remote-inspection-watch.ts'
+import {
+  createRemoteInspectionWatch,
+  type JournalActorStateReader,
+} from './cross-node-inspection-watch.ts'
 
 /** The commands of all nodes, told to the watchers of the inspector after their commits. */
 
 /** A watcher of this node. */
-export interface CommandListener {
+export interface InspectionFeedWatcher {
   heard(command: RecordedCommand): void
   /** Commands were left out. */
   missed(commands: number): void
@@ -22,7 +25,7 @@ export interface CommandListener {
 export interface InspectionFeedDeps {
   readonly bus: Pick<MessageBus, 'publish' | 'subscribe'>
   readonly clock: Clock
-  readonly readStates: ReadCommittedStates
+  readonly readStates: JournalActorStateReader
   readonly names: Pick<ActorNames, 'learn'>
   readonly log: (message: string, error: unknown) => void
 }
@@ -33,7 +36,7 @@ export interface InspectionFeed extends CommandRecorder {
   /** Remembers the request while the code after it runs, if somebody watches. */
   enterRequest(requestId: string): void
   /** Returns a function that ends the watch. */
-  watch(listener: CommandListener): () => void
+  watch(listener: InspectionFeedWatcher): () => void
   stop(): void
 }
 
@@ -52,7 +55,7 @@ const MANY_WAITING = 200
  */
 export function createInspectionFeed(parts: InspectionFeedDeps): InspectionFeed {
   const node = randomUUID().slice(0, 8)
-  const listeners = new Set<CommandListener>()
+  const listeners = new Set<InspectionFeedWatcher>()
   const requests = new AsyncLocalStorage<string | null>()
   let waiting: RecordedCommand[] = []
   let leftOut = 0
@@ -128,7 +131,7 @@ export function createInspectionFeed(parts: InspectionFeedDeps): InspectionFeed 
       heard(told)
       others.tell(told)
     },
-    watch(listener: CommandListener) {
+    watch(listener: InspectionFeedWatcher) {
       listeners.add(listener)
       if (listeners.size === 1) others.start()
       update()

@@ -1,8 +1,15 @@
-import type { ActorState } from '../../core/journal-change.ts'
+import type { ActorState } from '../../core/journal-actor-state-delta.ts'
 import { isActorKind, type ActorKind } from '../machine-registry.ts'
-import { hasStatechart, hasEnded, machineDefinitionOf } from './machine-definitions.ts'
+import {
+  hasStatechart,
+  isEndedMachineState,
+  machineDefinitionOf,
+} from './machine-definitions-for-inspector.ts'
 import type { RecordedCommand, RecordedActorStep } from './command-recorder.ts'
-import { withholdStateSecrets, withholdSecrets } from './withhold-secrets-from-inspector.ts'
+import {
+  redactActorStateForInspector,
+  redactEventValueForInspector,
+} from './withhold-secrets-from-inspector.ts'
 
 /**
  * The messages of @statelyai/inspect 0.7.2, as JSON. What its receivers do not know is in the member
@@ -26,7 +33,7 @@ const baseOf = (at: number, rootId: string, sessionId: string) => ({
 })
 
 /** An actor as the first message about it shows it. */
-export interface ShownActor {
+export interface InspectorShownActor {
   readonly kind: ActorKind
   readonly id: string
   readonly aggregateId: string
@@ -38,7 +45,11 @@ export interface ShownActor {
 }
 
 /** `@xstate.actor`. Watchers need the definition of a machine once. */
-export function toActorFrame(actor: ShownActor, at: number, withDefinition: boolean): string {
+export function toInspectorActorFrame(
+  actor: InspectorShownActor,
+  at: number,
+  withDefinition: boolean,
+): string {
   const { kind, id, aggregateId, aggregateKind, name, version } = actor
   const rootId = rootSessionOf(aggregateKind, aggregateId)
   const sessionId = actorSessionIdOf(kind, id)
@@ -48,10 +59,10 @@ export function toActorFrame(actor: ShownActor, at: number, withDefinition: bool
     name,
     definition: withDefinition ? (machineDefinitionOf(kind) ?? undefined) : undefined,
     parentId: sessionId === rootId ? undefined : rootId,
-    snapshot: { status: 'active', ...withholdStateSecrets(kind, actor.state) },
+    snapshot: { status: 'active', ...redactActorStateForInspector(kind, actor.state) },
     gas: {
       ...{ kind, actor_id: id, aggregate_id: aggregateId, version },
-      ended: hasEnded(kind, actor.state.value),
+      ended: isEndedMachineState(kind, actor.state.value),
       archived: actor.isArchived,
       chart: hasStatechart(kind),
     },
@@ -59,22 +70,22 @@ export function toActorFrame(actor: ShownActor, at: number, withDefinition: bool
 }
 
 /** The frames of one step, each built when a watcher first wants it. */
-export interface StepFrames {
+export interface InspectorStepFrames {
   readonly step: RecordedActorStep
   readonly session: string
   /** The actor after the step. */
-  readonly actor: ShownActor
+  readonly actor: InspectorShownActor
   actorFrame(withDefinition: boolean): string
   /** `@xstate.event` and `@xstate.snapshot`. */
   frames(): readonly [string, string]
 }
 
 /** The frames of a command. `nameOf` knows actors by other names than their own context does. */
-export function toStepFrames(
+export function toInspectorFramesOfCommand(
   command: RecordedCommand,
   nameOf: (kind: string, id: string) => string | undefined,
   firstSeq: number,
-): StepFrames[] {
+): InspectorStepFrames[] {
   return command.steps
     .filter(({ kind }) => isActorKind(kind))
     .map((step, at) => {
@@ -88,9 +99,12 @@ export function toStepFrames(
         const base = baseOf(command.at, rootId, session)
         const event = step.isNew
           ? { type: 'xstate.init' }
-          : (withholdSecrets(step.event) as { type: string })
+          : (redactEventValueForInspector(step.event) as { type: string })
         const gas = toGasMember(command, step, firstSeq + at)
-        const snapshot = { status: 'active', ...withholdStateSecrets(step.kind, step.snapshot) }
+        const snapshot = {
+          status: 'active',
+          ...redactActorStateForInspector(step.kind, step.snapshot),
+        }
         return [
           JSON.stringify({ type: '@xstate.event', ...base, event, sourceId, gas }),
           JSON.stringify({ type: '@xstate.snapshot', ...base, event, snapshot, gas }),
@@ -102,8 +116,8 @@ export function toStepFrames(
         actor,
         actorFrame: (withDefinition) =>
           withDefinition
-            ? (made.full ??= toActorFrame(actor, command.at, true))
-            : (made.actor ??= toActorFrame(actor, command.at, false)),
+            ? (made.full ??= toInspectorActorFrame(actor, command.at, true))
+            : (made.actor ??= toInspectorActorFrame(actor, command.at, false)),
         frames: () => (made.pair ??= build()),
       }
     })
@@ -121,7 +135,7 @@ const toGasMember = (command: RecordedCommand, step: RecordedActorStep, seq: num
   ...(command.callId === null ? {} : { call_id: command.callId }),
   ...(command.requestId === null ? {} : { request_id: command.requestId }),
   edges: step.edges,
-  ended: hasEnded(step.kind, step.snapshot.value),
+  ended: isEndedMachineState(step.kind, step.snapshot.value),
   ...(step.refused === null ? {} : { refused: step.refused }),
   node: command.node,
   seq,
@@ -135,7 +149,7 @@ function toShownActor(
   command: RecordedCommand,
   step: RecordedActorStep,
   nameOf: (kind: string, id: string) => string | undefined,
-): ShownActor {
+): InspectorShownActor {
   const { kind, id, aggregateId, snapshot } = step
   const isOwn = aggregateId === command.aggregateId
   return {

@@ -1,5 +1,5 @@
 import { toUsdc, type Micros } from '../../core/money.ts'
-import type { ActorState } from '../../core/journal-change.ts'
+import type { ActorState } from '../../core/journal-actor-state-delta.ts'
 import type { ActorKind } from '../machine-registry.ts'
 
 /**
@@ -7,7 +7,7 @@ import type { ActorKind } from '../machine-registry.ts'
  * withheld. Every field of a context is withheld unless it is listed here.
  */
 
-export const WITHHELD = '[redacted]'
+export const WITHHELD_FIELD_PLACEHOLDER = '[redacted]'
 
 const SHOWN_CONTEXT_FIELDS: Readonly<Record<ActorKind, readonly string[]>> = {
   agent: [
@@ -88,28 +88,31 @@ const RAW_INTEGER = /[Bb]lock$|^(validBefore|nonce)$/
 const ASSET_UNITS: ReadonlySet<string> = new Set(['amount', 'balance'])
 
 /** Shows a value of an event, or a command's note in the journal. */
-export const withholdSecrets = (value: unknown): unknown => show(value, '', 0)
+export const redactEventValueForInspector = (value: unknown): unknown => show(value, '', 0)
 
 /** Shows the context of an actor. */
-export function withholdContextSecrets(kind: ActorKind, context: unknown): Record<string, unknown> {
+export function redactActorContextForInspector(
+  kind: ActorKind,
+  context: unknown,
+): Record<string, unknown> {
   const shown: Record<string, unknown> = {}
   const fields = SHOWN_CONTEXT_FIELDS[kind]
   for (const [name, value] of Object.entries((context ?? {}) as object)) {
-    if (!fields.includes(name)) shown[name] = WITHHELD
+    if (!fields.includes(name)) shown[name] = WITHHELD_FIELD_PLACEHOLDER
     else shown[name] = showMember(value, name, 1, context as object)
   }
   return shown
 }
 
 /** Shows a state. */
-export const withholdStateSecrets = (kind: ActorKind, { value, context }: ActorState) => ({
+export const redactActorStateForInspector = (kind: ActorKind, { value, context }: ActorState) => ({
   value,
-  context: withholdContextSecrets(kind, context),
+  context: redactActorContextForInspector(kind, context),
 })
 
 function show(value: unknown, name: string, depth: number): unknown {
   if (value === null || value === undefined || typeof value === 'boolean') return value ?? null
-  if (SECRET_NAME.test(name) && !HARMLESS_NAME.test(name)) return WITHHELD
+  if (SECRET_NAME.test(name) && !HARMLESS_NAME.test(name)) return WITHHELD_FIELD_PLACEHOLDER
   if (typeof value === 'bigint') return amount(value, name)
   if (typeof value === 'string') return showText(value)
   if (typeof value !== 'object') return typeof value === 'number' ? value : null
@@ -137,15 +140,15 @@ function integerText(value: unknown): string {
 }
 
 function showText(text: string): string {
-  const plain = text.replace(SECRET_TEXT, WITHHELD)
+  const plain = text.replace(SECRET_TEXT, WITHHELD_FIELD_PLACEHOLDER)
   return plain.length > MAX_TEXT_CHARS ? `${plain.slice(0, MAX_TEXT_CHARS)}…` : plain
 }
 
 /** The active leaf states, for people: `low · busy`. */
-export function briefState(value: unknown): string {
+export function toActiveLeafStatesText(value: unknown): string {
   if (typeof value === 'string') return value
   if (typeof value !== 'object' || value === null) return ''
   return Object.entries(value)
-    .map(([name, inner]) => briefState(inner) || name)
+    .map(([name, inner]) => toActiveLeafStatesText(inner) || name)
     .join(' · ')
 }

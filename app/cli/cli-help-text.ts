@@ -21,7 +21,7 @@ export function cliHelpText(all: CliVerbTable): string {
 }
 
 /** One verb: what it does, its forms, options and examples. */
-export function verbHelpText(
+export function cliVerbHelpText(
   name: string,
   summary: string,
   { forms, about, options, examples = [] }: CliVerb,
@@ -29,12 +29,12 @@ export function verbHelpText(
   return [
     `gas ${name}: ${summary}`,
     '',
-    usageLines(name, forms),
+    toCliVerbUsageLines(name, forms),
     ...(about === undefined ? [] : ['', about]),
     '',
     'Options:',
     ...Object.entries(options).map(([option, { value, description }]) =>
-      row(optionForm(option, value), description, OPTION_WIDTH),
+      row(toCliOptionUsageText(option, value), description, OPTION_WIDTH),
     ),
     row('-h, --help', 'shows this', OPTION_WIDTH),
     ...(examples.length === 0 ? [] : ['', 'Examples:', ...examples.map((line) => `  ${line}`)]),
@@ -42,13 +42,13 @@ export function verbHelpText(
 }
 
 /** The forms of a verb, one a line. */
-export const usageLines = (name: string, forms: readonly string[]): string =>
+export const toCliVerbUsageLines = (name: string, forms: readonly string[]): string =>
   forms
     .map((form, index) => `${index === 0 ? 'Usage: ' : '       '}gas ${name} ${form}`.trimEnd())
     .join('\n')
 
 /** `--category C`, or `--json` for a switch. */
-export const optionForm = (name: string, value: string | undefined): string =>
+export const toCliOptionUsageText = (name: string, value: string | undefined): string =>
   value === undefined ? `--${name}` : `--${name} ${value}`
 
 const row = (name: string, text: string, width: number) => `  ${name.padEnd(width)} ${text}`

@@ -4,10 +4,10 @@
 export const printLine = (text: string): void => void process.stdout.write(`${text}\n`)
 
 /** Prints a value as JSON on one line. Amounts (bigint) become strings. */
-export const printJson = (value: unknown): void => printLine(toJsonText(value))
+export const printJson = (value: unknown): void => printLine(toTerminalSafeJsonText(value))
 
 /** JSON text. Characters that control a terminal or its reading direction are escaped. */
-export const toJsonText = (value: unknown, indent = 0): string =>
+export const toTerminalSafeJsonText = (value: unknown, indent = 0): string =>
   JSON.stringify(
     value,
     (_key, part: unknown) => (typeof part === 'bigint' ? String(part) : part),
@@ -21,8 +21,8 @@ const escapeUnits = (characters: string): string =>
     .join('')
 
 /** Prints a JSON document: indented for people, on one line for programs. */
-export const printDocument = (value: unknown, forPrograms: boolean): void =>
-  printLine(toJsonText(value, forPrograms ? 0 : 2))
+export const printJsonDocument = (value: unknown, forPrograms: boolean): void =>
+  printLine(toTerminalSafeJsonText(value, forPrograms ? 0 : 2))
 
 /** Agents' verbs print JSON with `--json` and whenever stdout is no terminal. */
 export const shouldPrintJson = (json: boolean): boolean => json || process.stdout.isTTY !== true
@@ -33,7 +33,7 @@ type Row = Readonly<Record<string, unknown>>
  * Prints objects: for programs one as JSON a line, for people a table with the named columns. A
  * column is a field, or a path of fields (`fuse.per_day_usdc`).
  */
-export function printRows(
+export function printTableOrJsonLines(
   rows: readonly Row[],
   columns: readonly string[],
   forPrograms: boolean,
@@ -63,14 +63,14 @@ function cellOf(row: Row, path: string): string {
   for (const field of path.split('.'))
     value = typeof value === 'object' && value !== null ? (value as Row)[field] : undefined
   if (value === undefined || value === null) return '-'
-  const text = typeof value === 'string' ? value : toJsonText(value)
-  const line = toPrintable(text)
+  const text = typeof value === 'string' ? value : toTerminalSafeJsonText(value)
+  const line = toTerminalSafeText(text)
   return line.length > MAX_CELL_CHARS ? `${line.slice(0, MAX_CELL_CHARS - 1)}…` : line
 }
 
 /** Text of others must not control the terminal: no control characters, no direction overrides. */
-export const toPrintable = (text: string): string =>
+export const toTerminalSafeText = (text: string): string =>
   text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, ' ')
 
-export const messageOf = (error: unknown): string =>
+export const toErrorMessage = (error: unknown): string =>
   error instanceof Error ? error.message : String(error)

@@ -83,7 +83,7 @@ export class CliFailure extends Error {
 }
 
 /** The option that most verbs have. */
-export const JSON_OPTION = { json: { description: 'prints JSON, one value a line' } } as const
+export const CLI_JSON_OPTION = { json: { description: 'prints JSON, one value a line' } } as const
 
 /** The options in the form that `parseArgs` takes, with `--help`, which every verb has. */
 export const toParseArgsOptions = (

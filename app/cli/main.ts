@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 import { parseArgs } from 'node:util'
 import { findClosestWord } from '../../core/validation/did-you-mean.ts'
-import { shouldPrintJson, messageOf, printJson } from './cli-output.ts'
-import { usageLines, verbHelpText } from './cli-help-text.ts'
+import { shouldPrintJson, toErrorMessage, printJson } from './cli-output.ts'
+import { toCliVerbUsageLines, cliVerbHelpText } from './cli-help-text.ts'
 import {
   CliFailure,
   CliUsageError,
@@ -48,7 +48,7 @@ async function runVerb(name: string): Promise<number> {
   } catch (error) {
     if (error instanceof CliUsageError) return rejectUsage(name, verb, error.message)
     if (error instanceof CliFailure) return reportFailure(name, error)
-    console.error(`gas ${name}: ${messageOf(error)}`)
+    console.error(`gas ${name}: ${toErrorMessage(error)}`)
     return error instanceof Error && error.name === 'ConfigError' ? EX_CONFIG : 1
   }
 }
@@ -56,7 +56,7 @@ async function runVerb(name: string): Promise<number> {
 async function runWithArguments(name: string, summary: string, verb: CliVerb): Promise<number> {
   const { values, positionals } = parse(verb)
   if (values['help'] !== true) return verb.run(toCliArguments(positionals, values), CLI_VERBS)
-  process.stdout.write(`${verbHelpText(name, summary, verb)}\n`)
+  process.stdout.write(`${cliVerbHelpText(name, summary, verb)}\n`)
   return 0
 }
 
@@ -70,12 +70,12 @@ function parse({ options }: CliVerb) {
   try {
     return parseArgs({ args, options: toParseArgsOptions(options), allowPositionals: true })
   } catch (error) {
-    throw new CliUsageError(messageOf(error))
+    throw new CliUsageError(toErrorMessage(error))
   }
 }
 
 function rejectUsage(name: string, { forms }: CliVerb, why: string): number {
   if (why !== '') console.error(`gas ${name}: ${why}`)
-  console.error(`${usageLines(name, forms)}\ngas help ${name} describes it.`)
+  console.error(`${toCliVerbUsageLines(name, forms)}\ngas help ${name} describes it.`)
   return USAGE_EXIT_CODE
 }

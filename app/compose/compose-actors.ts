@@ -2,8 +2,8 @@ import { createActorRuntime, type ActorRuntime } from '../../actors/actor-runtim
 import type { CommandRecorder } from '../../actors/inspection/command-recorder.ts'
 import { createTimerRunner, type TimerRunnerDeps } from '../../actors/timer-runner.ts'
 import type { Clock } from '../../core/clock.ts'
-import { isDatabaseUnavailableError } from '../../http/database-unavailable-error.ts'
-import { handleInboxMessage } from '../../payments/inbox-message-handler.ts'
+import { isDatabaseUnavailableError } from '../../http/detect-database-unavailable-error.ts'
+import { applyAggregateInboxMessage } from '../../payments/aggregate-inbox-message-handler.ts'
 import { expireBountyCommand } from '../../payments/commands/bounty-commands.ts'
 import { expireTaskPassCommand } from '../../payments/commands/task-pass-commands.ts'
 import { expireCallHoldCommand } from '../../payments/commands/call-commands.ts'
@@ -13,7 +13,7 @@ import {
   type AggregateChanges,
   type CommitBatchResult,
 } from '../../persistence/commit-batch.ts'
-import { isLostRace } from '../../persistence/fleets/fleet-store.ts'
+import { isConcurrentCommitConflict } from '../../persistence/fleets/fleet-store.ts'
 import type { StationPostgresAndRedis } from '../../persistence/start-postgres-and-redis.ts'
 import { withUnansweredCommitTimeout } from '../../persistence/query-timeout.ts'
 import { createDatabaseTimeSync, type DatabaseTimeSync } from '../database-time-sync.ts'
@@ -65,8 +65,8 @@ export async function composeActors(parts: ComposeActorsDeps): Promise<{
       return outcome
     },
     isOutage: isDatabaseUnavailableError,
-    log: (message, error) => (isLostRace(error) ? undefined : log(message, error)),
-    absorb: handleInboxMessage,
+    log: (message, error) => (isConcurrentCommitConflict(error) ? undefined : log(message, error)),
+    absorb: applyAggregateInboxMessage,
     ...(parts.recorder === null ? {} : { recorder: parts.recorder }),
     resident: parts.config.residentAgents,
     onTimer(dueAt) {

@@ -3,7 +3,7 @@ import { createHeadlessBrowser } from '../../providers/browser/headless-browser.
 import { findChromium } from '../../providers/browser/find-chromium.ts'
 import type { HeadlessBrowser } from '../../providers/browser/browser-port.ts'
 import { parseIpAddressAllowlist } from '../../providers/egress/public-ip-address.ts'
-import type { ResolveAddresses } from '../../providers/egress/dns-resolver.ts'
+import type { DnsAddressResolver } from '../../providers/egress/dns-resolver.ts'
 import type { Config } from '../config.ts'
 
 /** Composes the headless browser. */
@@ -12,7 +12,7 @@ export interface ComposeBrowserDeps {
   readonly config: Config
   readonly clock: Clock
   readonly userAgent: string
-  readonly resolve?: ResolveAddresses
+  readonly resolve?: DnsAddressResolver
   readonly log: (message: string, error: unknown) => void
 }
 

@@ -6,9 +6,9 @@ import {
   NOOP_FAILED_CALL_LIMITER,
 } from '../../calls/failed-call-limiter.ts'
 import { createCallService } from '../../calls/call-service.ts'
-import { isDatabaseUnavailableError } from '../../http/database-unavailable-error.ts'
+import { isDatabaseUnavailableError } from '../../http/detect-database-unavailable-error.ts'
 import type { StationKeys } from '../../persistence/encrypted-station-key-store.ts'
-import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
+import { withDatabaseAnswerTimeout } from '../../persistence/query-timeout.ts'
 import type { Config } from '../config.ts'
 import type { StationStores } from './compose-stores.ts'
 
@@ -49,8 +49,10 @@ export function composeCallService(parts: ComposeCallServiceDeps): {
     explained,
     catalogue: tools.catalogue,
     ports: tools.ports,
-    callLog: { findAnswer: (owner, key) => withUnavailableTimeout(callLog.findAnswer(owner, key)) },
-    keyring: { reveal: (place) => withUnavailableTimeout(keyring.reveal(place)) },
+    callLog: {
+      findAnswer: (owner, key) => withDatabaseAnswerTimeout(callLog.findAnswer(owner, key)),
+    },
+    keyring: { reveal: (place) => withDatabaseAnswerTimeout(keyring.reveal(place)) },
     publicUrl,
     deposits: config.chain.deposits,
     receiptKey: own.receipts,

@@ -16,10 +16,10 @@ import {
 } from '../../chain/evm/broadcast-raw-transaction.ts'
 import { resolveEnsName, reverseResolveEns } from '../../chain/evm/ens.ts'
 import {
-  withNodeFailuresAsServiceErrors,
+  withEvmNodeFailuresAsServiceErrors,
   evmNetworkKindOfNodeUrls,
   EVM_READ_CHAINS,
-  createReadClient,
+  createEvmReadClient,
   type EvmReadClient,
 } from '../../chain/evm/evm-read-client.ts'
 import { simulateEvmCall } from '../../chain/evm/simulate-evm-call.ts'
@@ -49,14 +49,14 @@ export function composeChainReads(rpc: Config['reads']): ChainReader {
   const clients = new Map<ReadableChainName, EvmReadClient>()
   const clientOf = (name: ReadableChainName): EvmReadClient => {
     const client =
-      clients.get(name) ?? createReadClient(EVM_READ_CHAINS[name].chainId, urlsOf(name))
+      clients.get(name) ?? createEvmReadClient(EVM_READ_CHAINS[name].chainId, urlsOf(name))
     clients.set(name, client)
     return client
   }
   const on = <T>(
     name: ReadableChainName,
     work: (client: EvmReadClient) => Promise<T>,
-  ): Promise<T> => withNodeFailuresAsServiceErrors(name, work(clientOf(name)))
+  ): Promise<T> => withEvmNodeFailuresAsServiceErrors(name, work(clientOf(name)))
   const views = new Map(
     READABLE_CHAIN_NAMES.map((name) => {
       const { chainId, native, explorer } = EVM_READ_CHAINS[name]

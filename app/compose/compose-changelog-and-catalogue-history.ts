@@ -2,12 +2,12 @@ import { createHash } from 'node:crypto'
 import {
   diffCatalogues,
   type CatalogueRevision,
-  type CatalogueToolProperties,
-} from '../../domain/catalogue-diff.ts'
+  type ComparedCatalogueToolProperties,
+} from '../../domain/tool-catalogue-diff.ts'
 import { HOUR, type Clock } from '../../core/clock.ts'
 import { createCatalogueRevisionStore } from '../../persistence/catalogue-revision-store.ts'
 import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
-import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
+import { withDatabaseAnswerTimeout } from '../../persistence/query-timeout.ts'
 import { parseChangelog } from '../../tools/intelligence/station-updates/parse-changelog.ts'
 import type { CatalogueEntry, ToolCatalogueReader, ToolPorts } from '../../tools/tool-ports.ts'
 import { CHANGELOG } from '../read-changelog-file.ts'
@@ -30,7 +30,9 @@ export function composeReleaseNotesService({ sql, clock, publicUrl }: ComposeRel
   // Revisions never change, so only newer ones are read.
   let known: readonly CatalogueRevision[] = []
   async function all(): Promise<readonly CatalogueRevision[]> {
-    const fresh = await withUnavailableTimeout(store.after({ revision: known[0]?.revision ?? 0 }))
+    const fresh = await withDatabaseAnswerTimeout(
+      store.after({ revision: known[0]?.revision ?? 0 }),
+    )
     const from = known[0]?.revision ?? 0
     const unknown = fresh.filter(({ revision }) => revision > from)
     if (unknown.length > 0) known = [...unknown, ...known]
@@ -41,7 +43,7 @@ export function composeReleaseNotesService({ sql, clock, publicUrl }: ComposeRel
     version: VERSION,
     publicUrl,
     releases: parseChangelog(CHANGELOG),
-    latestRevision: async () => (await withUnavailableTimeout(store.latest())) ?? none(),
+    latestRevision: async () => (await withDatabaseAnswerTimeout(store.latest())) ?? none(),
     revisionsAfter: async (since) =>
       (await all()).filter(({ revision, at }) =>
         'revision' in since ? revision > since.revision : at > since.at,
@@ -69,7 +71,7 @@ export function composeReleaseNotesService({ sql, clock, publicUrl }: ComposeRel
   }
 }
 
-const toCatalogueOffer = (entry: CatalogueEntry): CatalogueToolProperties => ({
+const toCatalogueOffer = (entry: CatalogueEntry): ComparedCatalogueToolProperties => ({
   slug: entry.slug,
   name: entry.name,
   category: entry.category,

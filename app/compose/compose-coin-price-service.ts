@@ -2,8 +2,8 @@ import { SECOND, type Clock } from '../../core/clock.ts'
 import type { ChainReader } from '../../providers/chain-data/chain-data-port.ts'
 import type { ToolPorts } from '../../tools/tool-ports.ts'
 import { createChainlinkSource } from '../../providers/prices/chainlink.ts'
-import { createPriceService } from '../../providers/prices/price-service.ts'
-import { createPriceSources } from '../../providers/prices/price-sources.ts'
+import { createCoinPriceService } from '../../providers/prices/asset-price-service.ts'
+import { createPriceSources } from '../../providers/prices/asset-price-sources.ts'
 import type { UpstreamClient } from '../../providers/upstream/upstream-client.ts'
 import type { Config } from '../config.ts'
 
@@ -28,7 +28,7 @@ export function composeCoinPriceService({
     coingeckoKey: config.coingeckoApiKey?.reveal() ?? null,
   })
   // Oracles are the last source: they have no daily change and no market data.
-  const prices = createPriceService({
+  const prices = createCoinPriceService({
     sources: [...sources, createChainlinkSource(chain, clock)],
     clock,
   })

@@ -3,7 +3,7 @@ import {
   findBlockHash,
   readLatestAndFinalBlocks,
   readIncomingTransfers,
-} from '../../chain/evm/incoming-transfers.ts'
+} from '../../chain/evm/incoming-token-transfers.ts'
 import type { EvmClient } from '../../chain/evm/evm-client.ts'
 import { PAYMENT_NETWORKS } from '../../chain/payment-networks.ts'
 import type { ActorRuntime } from '../../actors/actor-runtime.ts'
@@ -18,8 +18,8 @@ import {
 import { createWalletFundingStatusReader } from '../../payments/deposits/wallet-funding-status.ts'
 import type { Settler } from '../../payments/settlement/settler.ts'
 import { createWalletSweeper, type WalletSweeper } from '../../payments/deposits/wallet-sweeper.ts'
-import { createUnconfirmedDeposits } from '../../payments/deposits/unconfirmed-deposits.ts'
-import { createWalletExports } from '../../payments/deposits/wallet-export.ts'
+import { createUnconfirmedDepositCache } from '../../payments/deposits/unconfirmed-deposits.ts'
+import { createWalletExportService } from '../../payments/deposits/wallet-export.ts'
 import { createDepositStore } from '../../persistence/payments/deposit-store.ts'
 import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import { createWalletSweepStore } from '../../persistence/payments/wallet-sweep-store.ts'
@@ -52,8 +52,15 @@ export function composeDeposits(parts: ComposeDepositsDeps) {
   const source = base === null ? null : sourceOf(base.client, base.usdc)
   const wake = (agentId: string) => actors.wake(agentId, 'agent')
   const sweeping = sweeperOf(parts, { wallets, sweeps })
-  const unconfirmed = source === null ? null : createUnconfirmedDeposits({ source, wallets, log })
-  const exporting = createWalletExports({ ...own, wallets, sweeps, sweeper: sweeping, sealing })
+  const unconfirmed =
+    source === null ? null : createUnconfirmedDepositCache({ source, wallets, log })
+  const exporting = createWalletExportService({
+    ...own,
+    wallets,
+    sweeps,
+    sweeper: sweeping,
+    sealing,
+  })
   const scan =
     source === null || unconfirmed === null || treasury === null
       ? null

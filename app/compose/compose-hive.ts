@@ -20,7 +20,7 @@ import {
 import { createHiveStore } from '../../persistence/hive/hive-store.ts'
 import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import { createStrategyStore } from '../../persistence/hive/strategy-store.ts'
-import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
+import { withDatabaseAnswerTimeout } from '../../persistence/query-timeout.ts'
 import { createEmbeddingsClient } from '../../providers/embeddings/embeddings-client.ts'
 import type { EmbeddingsClient } from '../../providers/embeddings/embeddings-port.ts'
 import type {
@@ -73,24 +73,24 @@ export function composeHive({ config, userAgent, sql, clock, log }: ComposeHiveD
     embeddings: embeddings?.provider ?? null,
     hive: {
       promoRoyalties: config.promoTransferable,
-      search: (query) => withUnavailableTimeout(hive.search(query)),
-      trending: (limit) => withUnavailableTimeout(hive.trending(limit)),
+      search: (query) => withDatabaseAnswerTimeout(hive.search(query)),
+      trending: (limit) => withDatabaseAnswerTimeout(hive.trending(limit)),
     },
     hiveBoard: {
-      entry: (id) => withUnavailableTimeout(board.entry(id)),
-      featureFreeAt: (at) => withUnavailableTimeout(board.featureFreeAt(at)),
-      takeFeature: (callId, at) => withUnavailableTimeout(board.takeFeature(callId, at)),
-      isWatchable: (keyword) => withUnavailableTimeout(board.isWatchable(keyword)),
-      hasWatch: (agentId, watchId) => withUnavailableTimeout(board.hasWatch(agentId, watchId)),
-      watchesOf: (agentId) => withUnavailableTimeout(board.watchesOf(agentId)),
-      matchesOf: (query) => withUnavailableTimeout(board.matchesOf(query)),
+      entry: (id) => withDatabaseAnswerTimeout(board.entry(id)),
+      featureFreeAt: (at) => withDatabaseAnswerTimeout(board.featureFreeAt(at)),
+      takeFeature: (callId, at) => withDatabaseAnswerTimeout(board.takeFeature(callId, at)),
+      isWatchable: (keyword) => withDatabaseAnswerTimeout(board.isWatchable(keyword)),
+      hasWatch: (agentId, watchId) => withDatabaseAnswerTimeout(board.hasWatch(agentId, watchId)),
+      watchesOf: (agentId) => withDatabaseAnswerTimeout(board.watchesOf(agentId)),
+      matchesOf: (query) => withDatabaseAnswerTimeout(board.matchesOf(query)),
     },
     hiveTexts: {
-      claim: (text, id, claimant) => withUnavailableTimeout(texts.claim(text, id, claimant)),
-      release: (text, id) => withUnavailableTimeout(texts.release(text, id)),
+      claim: (text, id, claimant) => withDatabaseAnswerTimeout(texts.claim(text, id, claimant)),
+      release: (text, id) => withDatabaseAnswerTimeout(texts.release(text, id)),
     },
     strategies: {
-      find: (id) => withUnavailableTimeout(strategies.find(id)),
+      find: (id) => withDatabaseAnswerTimeout(strategies.find(id)),
       verifyTransaction: createTransactionProofs(config.chain.rpc),
     },
   }

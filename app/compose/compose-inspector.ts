@@ -1,13 +1,13 @@
-import { createActorNames } from '../../actors/inspection/actor-names.ts'
+import { createActorNames } from '../../actors/inspection/inspector-actor-names.ts'
 import { createActorHistory } from '../../actors/inspection/actor-history.ts'
 import { createInspectionFeed } from '../../actors/inspection/inspection-feed.ts'
 import { createExplainedRefusalRecorder } from '../../calls/explained-refusal-recorder.ts'
-import { createRefusalStore } from '../../persistence/inspector/refusal-store.ts'
+import { createExplainedRefusalStore } from '../../persistence/inspector/explained-refusal-store.ts'
 import type { Clock } from '../../core/clock.ts'
 import { HOUR, SECOND } from '../../core/clock.ts'
 import { createInspectorAccess } from '../../http/inspector/inspector-access.ts'
 import { createActorSearchStore } from '../../persistence/inspector/actor-search-store.ts'
-import { createInspectorCodeStore } from '../../persistence/inspector/inspector-code-store.ts'
+import { createInspectorCodeStore } from '../../persistence/inspector/inspector-one-time-code-store.ts'
 import { createJournalHistoryStore } from '../../persistence/inspector/journal-history-store.ts'
 import type { StationKeys } from '../../persistence/encrypted-station-key-store.ts'
 import type { Sql, StationPostgresAndRedis } from '../../persistence/start-postgres-and-redis.ts'
@@ -40,7 +40,7 @@ export function composeInspector(parts: ComposeInspectorDeps) {
     ? createInspectionFeed({ bus: plane.bus, clock, readStates, names: actorNames, log })
     : null
   const key = own.inspector
-  const refusalStore = createRefusalStore(sql)
+  const refusalStore = createExplainedRefusalStore(sql)
   const explained = createExplainedRefusalRecorder({
     clock,
     key,

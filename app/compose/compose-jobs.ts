@@ -4,7 +4,7 @@ import type { CallService } from '../../calls/call-request-and-reply-types.ts'
 import { createScheduleRunner } from '../../calls/schedule-runner.ts'
 import { DAY, type Clock } from '../../core/clock.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { isDatabaseUnavailableError } from '../../http/database-unavailable-error.ts'
+import { isDatabaseUnavailableError } from '../../http/detect-database-unavailable-error.ts'
 import { startJobQueues } from '../../jobs/queues/distributed-job-queue-service.ts'
 import { createDueScheduleJob } from '../../jobs/due-schedule-job.ts'
 import { createResumeUnderfundedSchedulesJob } from '../../jobs/resume-fleet-schedules-job.ts'
@@ -14,7 +14,7 @@ import { migrateBullmqSchema } from '../../persistence/bullmq-connections.ts'
 import type { ApiKeyStore } from '../../persistence/agents/api-key-store.ts'
 import type { StationPostgresAndRedis } from '../../persistence/start-postgres-and-redis.ts'
 import { createScheduleStore } from '../../persistence/schedules/schedule-store.ts'
-import { createOperatorDeadLetterStore } from '../cli/operator/dead-letters.ts'
+import { createOperatorDeadLetterStore } from '../cli/operator/cli-dead-letters.ts'
 
 /** Composes job queues, schedules and dead letters. */
 

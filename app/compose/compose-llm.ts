@@ -3,7 +3,7 @@ import type { Clock } from '../../core/clock.ts'
 import { asMicros } from '../../core/money.ts'
 import { createLlmSpendStore } from '../../persistence/calls/llm-spend-store.ts'
 import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
-import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
+import { withDatabaseAnswerTimeout } from '../../persistence/query-timeout.ts'
 import { createLlmClient } from '../../providers/llm/llm-client-with-failover-and-budget.ts'
 import type { LlmClient } from '../../providers/llm/llm-port.ts'
 import { createStreamingPostClient } from '../../providers/upstream/streaming-post-client.ts'
@@ -28,7 +28,7 @@ export function composeLlm({ config, clock, sql, userAgent, log }: ComposeLlmDep
   const llm: LlmClient | null = createLlmClient({
     providers: config.providers,
     postClient,
-    budget: { ...spend, reserve: (taking) => withUnavailableTimeout(spend.take(taking)) },
+    budget: { ...spend, reserve: (taking) => withDatabaseAnswerTimeout(spend.take(taking)) },
     clock,
     random: () => randomInt(2 ** 32) / 2 ** 32,
     log,

@@ -2,7 +2,7 @@ import type { ActorSystem } from '../../actors/aggregate-command-types.ts'
 import type { Clock } from '../../core/clock.ts'
 import type { EncryptionKeys } from '../../core/key-derivation-and-encryption.ts'
 import { createAgentOnboarding } from '../../payments/agent-onboarding.ts'
-import { createSellerReputations } from '../../memory/memory-marketplace/memory-listings-with-seller-reputation.ts'
+import { createMemorySellerReputationLookup } from '../../memory/memory-marketplace/memory-listings-with-seller-reputation.ts'
 import { createBountyService } from '../../payments/bounty-service.ts'
 import { createMemoryMarketplaceService } from '../../payments/memory-marketplace-service.ts'
 import type { PaymentChains } from '../../payments/payment-chains.ts'
@@ -72,7 +72,7 @@ export function composeOnboardingFleetsAndBounties(parts: ComposeOnboardingFleet
         store: createMemoryMarketplaceStore(sql),
         promoTransferable: config.promoTransferable,
       }),
-      withReputations: createSellerReputations(createHiveEvidenceReader(sql), clock),
+      withReputations: createMemorySellerReputationLookup(createHiveEvidenceReader(sql), clock),
     },
   }
 }

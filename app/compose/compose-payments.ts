@@ -8,10 +8,13 @@ import {
   findTransactionReceipt,
 } from '../../chain/evm/settler-evm-transactions.ts'
 import { createFacilitatorClient } from '../../chain/x402/facilitator-client.ts'
-import { findBlockHash, readLatestAndFinalBlocks } from '../../chain/evm/incoming-transfers.ts'
+import {
+  findBlockHash,
+  readLatestAndFinalBlocks,
+} from '../../chain/evm/incoming-token-transfers.ts'
 import type { ActorRuntime } from '../../actors/actor-runtime.ts'
 import { SECOND, type Clock } from '../../core/clock.ts'
-import { startFinalityJob } from '../../jobs/finality-and-reorg-watch-job.ts'
+import { startReorgWatchJob } from '../../jobs/finality-and-reorg-watch-job.ts'
 import {
   createPaymentChains,
   ConfiguredTokenIsNotUsdcError,
@@ -51,7 +54,7 @@ export interface ComposePaymentsDeps {
 }
 
 /** All payment services that use a chain. */
-export interface StationPayments {
+export interface OnChainPaymentServices {
   readonly chains: PaymentChains
   readonly settler: Settler
   /** Services for the routes. */
@@ -68,7 +71,7 @@ const CHECK_EVERY_MS = 10 * SECOND
 const START_MS = 2 * SECOND
 
 /** Creates the configured chains, the settler and the payment service. */
-export async function composePayments(parts: ComposePaymentsDeps): Promise<StationPayments> {
+export async function composePayments(parts: ComposePaymentsDeps): Promise<OnChainPaymentServices> {
   const { config, clock, publicUrl, sql, actors, callLog, log } = parts
   const made = chainsOf(parts)
   await assertChainsUsable(made, log)
@@ -79,7 +82,7 @@ export async function composePayments(parts: ComposePaymentsDeps): Promise<Stati
   const settlements = createSettlementQueries(sql)
   const settling = settlerOf(parts, made, settlements)
   const recovery = createSignerRecoveryPool()
-  const finality = startFinalityJob({ watches: watchesOf(parts, made, settling), log })
+  const finality = startReorgWatchJob({ watches: watchesOf(parts, made, settling), log })
   return {
     chains: made,
     settler: settling,

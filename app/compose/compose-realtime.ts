@@ -10,7 +10,7 @@ import type { IdempotentWrites } from '../../persistence/idempotency/idempotent-
 import { createOutboxStore } from '../../persistence/outbox-store.ts'
 import type { StationPostgresAndRedis } from '../../persistence/start-postgres-and-redis.ts'
 import type { AgentProfileStore } from '../../persistence/agents/agent-profile-store.ts'
-import { createPulseStore } from '../../persistence/realtime/agent-goal-pulse-store.ts'
+import { createAgentGoalPulseStore } from '../../persistence/realtime/agent-goal-pulse-store.ts'
 import { createSignalStore } from '../../persistence/realtime/channel-signal-store.ts'
 import { startRealtimeService } from '../../realtime/realtime-service.ts'
 import type { Config } from '../config.ts'
@@ -38,7 +38,7 @@ export async function composeRealtime({ config, clock, plane, keys, log }: Compo
   const { sql, bus } = plane
   const [signals, pulses, outbox] = [
     createSignalStore(sql),
-    createPulseStore(sql),
+    createAgentGoalPulseStore(sql),
     createOutboxStore(sql),
   ]
   const live = await startRealtimeService({ clock, bus, signals, outbox, pulses, keys, log })

@@ -3,7 +3,7 @@ import type { HiveReader } from '../../providers/hive/hive-port.ts'
 import { createSearchAdapters } from '../../providers/search/select-search-engines.ts'
 import type { WebSearchClient } from '../../providers/search/web-search-port.ts'
 import { createWebSearchClient } from '../../providers/search/web-search-client.ts'
-import { createSocialPlatforms } from '../../providers/social/social-platforms.ts'
+import { createSocialPlatforms } from '../../providers/social/select-social-platforms.ts'
 import type { SocialSearch } from '../../providers/social/social-port.ts'
 import {
   createSocialSearch,

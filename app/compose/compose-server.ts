@@ -8,7 +8,7 @@ import {
   renderGuideListPage,
   renderGuidePage,
 } from '../../web/pages/guide-pages.ts'
-import { renderDigestPage } from '../../web/pages/digest-page.ts'
+import { renderDigestSubscriptionPage } from '../../web/pages/weekly-digest-unsubscribe-page.ts'
 import { renderErrorPage } from '../../web/pages/error-page.ts'
 import { renderFundPage, toFundStatusTexts } from '../../web/pages/fund-page.ts'
 import { renderHallOfAgentsPage } from '../../web/pages/hall-of-agents-page.ts'
@@ -18,17 +18,17 @@ import {
   renderMemoryListingListPage,
   renderMemoryListingPage,
 } from '../../web/pages/memory-listing-pages.ts'
-import { renderProblemListPage, renderProblemPage } from '../../web/pages/problem-pages.ts'
+import { renderProblemListPage, renderProblemPage } from '../../web/pages/error-code-pages.ts'
 import { renderRecipeListPage, renderRecipePage } from '../../web/pages/recipe-pages.ts'
-import { renderReferencePage } from '../../web/pages/reference-page.ts'
+import { renderApiReferencePage } from '../../web/pages/api-reference-page.ts'
 import { renderOwnerPage } from '../../web/pages/owner-page.ts'
 import { renderToolPage } from '../../web/pages/tool-page.ts'
 import { findPageAsset, pageAssetsVersion } from '../../web/page-assets.ts'
 import { renderSvgBadge } from '../../web/svg-badge.ts'
 import { renderRssFeed } from '../../web/feeds/rss-feed.ts'
-import { findInspectorFile } from '../../web/inspector-files.ts'
+import { findInspectorFile } from '../../web/inspector-page-files.ts'
 import type { StationInfrastructure } from './compose-infrastructure.ts'
-import { installGracefulClose } from '../finish-http-responses-on-close.ts'
+import { installGracefulHttpServerClose } from '../finish-http-responses-on-close.ts'
 import { VERSION } from '../version.ts'
 
 /** Composes the HTTP server. */
@@ -55,9 +55,9 @@ export async function composeServer(
       guide: renderGuidePage,
       guideMarkdown: readGuideMarkdown,
       guideImage: findGuideImage,
-      reference: renderReferencePage,
+      reference: renderApiReferencePage,
       owner: renderOwnerPage,
-      digest: renderDigestPage,
+      digest: renderDigestSubscriptionPage,
       problemList: renderProblemListPage,
       problem: renderProblemPage,
       recipeList: renderRecipeListPage,
@@ -77,7 +77,7 @@ export async function composeServer(
       inspectorFile: findInspectorFile,
     },
   })
-  installGracefulClose(server.server)
+  installGracefulHttpServerClose(server.server)
   return server
 }
 

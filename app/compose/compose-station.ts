@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import type { ActorRuntime } from '../../actors/actor-runtime.ts'
 import { SECOND, type Clock } from '../../core/clock.ts'
 import type { StationPostgresAndRedis } from '../../persistence/start-postgres-and-redis.ts'
-import type { ResolveAddresses } from '../../providers/egress/dns-resolver.ts'
+import type { DnsAddressResolver } from '../../providers/egress/dns-resolver.ts'
 import { composeOnboardingFleetsAndBounties } from './compose-onboarding-fleets-and-bounties.ts'
 import { createBackpackRefusalLog } from '../../calls/backpack-refusal-log.ts'
 import { createBackpackRefusalStore } from '../../persistence/calls/backpack-refusal-store.ts'
@@ -16,7 +16,7 @@ import {
   createToolChangeLimiter,
 } from '../../calls/community/community-tool-service.ts'
 import { createCommunityToolQualityJob } from '../../jobs/community-tool-quality-job.ts'
-import { createOriginChallenge } from '../../providers/egress/origin-challenge.ts'
+import { createOriginOwnershipChallenge } from '../../providers/egress/origin-ownership-challenge.ts'
 import { composePayments } from './compose-payments.ts'
 import { composeDeposits } from './compose-deposits.ts'
 import { composeInfrastructure } from './compose-infrastructure.ts'
@@ -46,11 +46,11 @@ export interface Station {
 }
 
 /** Replacements for tests. */
-export interface StationOverrides {
+export interface StationTestOverrides {
   readonly clock?: Clock
   readonly log?: (line: string) => void
   /** DNS resolution of the hosts of webhooks and builders. */
-  readonly resolve?: ResolveAddresses
+  readonly resolve?: DnsAddressResolver
   /** The time that the builder of a community tool has for a whole call, in milliseconds. */
   readonly communityCallMs?: number
   /** Fees of this time share a head of the attestations, in milliseconds. */
@@ -62,7 +62,7 @@ const DRAIN_MS = 20 * SECOND
 /** Creates all parts from the configuration. `close` stops them in reverse order. */
 export async function composeStation(
   config: Config,
-  overrides: StationOverrides = {},
+  overrides: StationTestOverrides = {},
 ): Promise<Station> {
   const { clock, log, resolve, communityCallMs: callMs, gatherFeesMs } = overrides
   const base = await composeInfrastructure({ config, clock, log })
@@ -133,7 +133,7 @@ export async function composeStation(
     nativeSlugs: tools.catalogue.tools.map(({ slug }) => slug),
     production: config.production,
     checkUrl: pages.served.webhooks.checkUrl,
-    challenge: createOriginChallenge({ egress: community.egress, key: own.origins }),
+    challenge: createOriginOwnershipChallenge({ egress: community.egress, key: own.origins }),
     announce: community.announce,
     changes: createToolChangeLimiter(base.clock),
   }

@@ -1,9 +1,9 @@
 import { createAggregateStore } from '../../persistence/aggregate-store.ts'
 import { createBackpackAccountStatementStore } from '../../persistence/account-statement/backpack-account-statement-store.ts'
 import { createCallLogStore } from '../../persistence/calls/call-log-store.ts'
-import { createClipboardStore } from '../../persistence/agents/clipboard-store.ts'
+import { createBackpackClipboardStore } from '../../persistence/agents/backpack-clipboard-store.ts'
 import { createCreditDropStore } from '../../persistence/payments/credit-drop-store.ts'
-import { createKeyringStore } from '../../persistence/agents/keyring-store.ts'
+import { createKeyringStore } from '../../persistence/agents/backpack-keyring-store.ts'
 import { createApiKeyStore } from '../../persistence/agents/api-key-store.ts'
 import { createAgentMessageStore } from '../../persistence/agents/agent-message-store.ts'
 import { createIdempotentWrites } from '../../persistence/idempotency/idempotent-writes.ts'
@@ -39,7 +39,7 @@ export function composeStores({ clock, plane, sql, own, sealingFor }: ComposeSto
       profiles: createAgentProfileStore(sql),
       ownerSessions: createOwnerSessionStore(sql),
       keyring: createKeyringStore(sql, sealingFor('keyring')),
-      clipboard: createClipboardStore(sql),
+      clipboard: createBackpackClipboardStore(sql),
       messages: createAgentMessageStore(sql),
       once: createIdempotentWrites(sql, clock, sealingFor('answers')),
       referrals: createReferralStore(sql),

@@ -3,11 +3,11 @@ import { SECOND, type Clock } from '../../core/clock.ts'
 import { createReputationService } from '../../memory/agents/reputation.ts'
 import { createRuleBasedTextAnalysis } from '../../memory/text/text-analysis.ts'
 import type { CallLogStore } from '../../persistence/calls/call-log-store.ts'
-import { createAgentLookup } from '../../persistence/agents/agent-lookup.ts'
+import { createAgentExistenceAndActivityLookup } from '../../persistence/agents/agent-lookup.ts'
 import { createMailSuppressionStore } from '../../persistence/notifications/mail-suppression-store.ts'
 import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import { createReputationStore } from '../../persistence/agents/reputation-store.ts'
-import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
+import { withDatabaseAnswerTimeout } from '../../persistence/query-timeout.ts'
 import { createToolCatalogue, NATIVE_TOOLS } from '../../tools/tool-catalogue.ts'
 import { selectToolsForModels } from '../../tools/tools-shown-to-models.ts'
 import { parseIpAddressAllowlist } from '../../providers/egress/public-ip-address.ts'
@@ -15,7 +15,7 @@ import { createEgressClient } from '../../providers/egress/guarded-egress-client
 import { createAtMostOnceMailer } from '../../providers/mail/at-most-once-mailer.ts'
 import { createPageParserPool } from '../../providers/pages/page-parser-pool.ts'
 import type { ToolPorts } from '../../tools/tool-ports.ts'
-import { createMarketOverview } from '../../providers/prices/market-overview.ts'
+import { createCryptoMarketOverviewReader } from '../../providers/prices/market-overview.ts'
 import { createLiquidityPoolFinder } from '../../providers/liquidity-pools/liquidity-pool-finder.ts'
 import { createSandbox } from '../../providers/sandbox/sandbox.ts'
 import { createUpstreamClient } from '../../providers/upstream/upstream-client.ts'
@@ -74,7 +74,7 @@ export function composeTools(parts: ComposeToolsDeps) {
   const intelligence = composePlanner({ sql, clock, catalogue: shown, publicUrl })
   const memories = composeVaultAndMemoryPacks(sql)
   const { news, record } = composeReleaseNotesService({ sql, clock, publicUrl })
-  const directory = createAgentLookup(sql)
+  const directory = createAgentExistenceAndActivityLookup(sql)
   const usage = createReputationService(createReputationStore(sql), clock)
   // Database reads of tools have a timeout, so that a hanging database fails the call.
   const ports: Omit<ToolPorts, 'secrets'> = {
@@ -96,11 +96,11 @@ export function composeTools(parts: ComposeToolsDeps) {
     ...memories.ports,
     news,
     directory: {
-      has: (agentId) => withUnavailableTimeout(directory.has(agentId)),
+      has: (agentId) => withDatabaseAnswerTimeout(directory.has(agentId)),
       activeSince: (at, limit, except) =>
-        withUnavailableTimeout(directory.activeSince(at, limit, except)),
+        withDatabaseAnswerTimeout(directory.activeSince(at, limit, except)),
     },
-    usage: { reputation: (agentId) => withUnavailableTimeout(usage.reputation(agentId)) },
+    usage: { reputation: (agentId) => withDatabaseAnswerTimeout(usage.reputation(agentId)) },
     x402: { parse: summarizeX402Message },
     catalogue: shown,
   }
@@ -114,7 +114,7 @@ export function composeTools(parts: ComposeToolsDeps) {
       ...memories.served,
       sandboxHealth: sandboxes.health,
       news,
-      market: createMarketOverview({ prices, chain, clock }),
+      market: createCryptoMarketOverviewReader({ prices, chain, clock }),
       prices: welcome,
     },
     recordCatalogue: () => record(catalogue),
@@ -149,8 +149,9 @@ function composeMail({ config: { mail }, sql, publicUrl, log }: ComposeToolsDeps
   if (mail.url === null) return null
   const { of, bounced } = createMailSuppressionStore(sql)
   const suppressions = {
-    of: (address: string) => withUnavailableTimeout(of(address)),
-    bounced: (address: string, status: number) => withUnavailableTimeout(bounced(address, status)),
+    of: (address: string) => withDatabaseAnswerTimeout(of(address)),
+    bounced: (address: string, status: number) =>
+      withDatabaseAnswerTimeout(bounced(address, status)),
   }
   return createAtMostOnceMailer(mailSettings(mail, publicUrl), suppressions, log)
 }

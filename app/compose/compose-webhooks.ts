@@ -2,28 +2,28 @@ import { DAY, HOUR, type Clock } from '../../core/clock.ts'
 import type { EncryptionKeys } from '../../core/key-derivation-and-encryption.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { NotificationChannel } from '../../domain/notification-channel-types.ts'
-import { isDatabaseUnavailableError as isOutage } from '../../http/database-unavailable-error.ts'
+import { isDatabaseUnavailableError as isOutage } from '../../http/detect-database-unavailable-error.ts'
 import { createWebhookDeliverer } from '../../jobs/webhook-deliverer.ts'
 import { createOutboxEventRouter } from '../../jobs/outbox-event-router.ts'
 import { createOwnerAlerts } from '../../jobs/owner-alerts/owner-alert-service.ts'
 import { createWeeklyDigestJob } from '../../jobs/owner-alerts/weekly-digest-job.ts'
 import { createWeeklyDigestStore } from '../../persistence/notifications/weekly-digest-store.ts'
-import { createPeriodFiguresReader } from '../../persistence/account-statement/weekly-digest-figures.ts'
+import { createAgentPeriodFiguresReader } from '../../persistence/account-statement/weekly-digest-figures.ts'
 import { createOwnerAlertStore } from '../../persistence/notifications/owner-alert-store.ts'
 import type { AggregateChanges, CommitBatchResult } from '../../persistence/commit-batch.ts'
 import type { DeadLetterStore } from '../../persistence/dead-letter-store.ts'
 import { createWebhookDeliveryStore } from '../../persistence/webhooks/webhook-delivery-store.ts'
-import { createEventRoutingStore } from '../../persistence/webhooks/outbox-event-routing-store.ts'
+import { createOutboxEventRoutingStore } from '../../persistence/webhooks/outbox-event-routing-store.ts'
 import { createMailSuppressionStore } from '../../persistence/notifications/mail-suppression-store.ts'
 import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import { createAgentSpendingReportStore } from '../../persistence/account-statement/agent-spending-report-store.ts'
 import type { MessageBus } from '../../persistence/message-bus.ts'
-import { NEW_TABLE_ROWS_TOPIC } from '../../realtime/throttled-bus-announcer.ts'
+import { NEW_TABLE_ROWS_TOPIC } from '../../realtime/throttled-new-rows-announcer.ts'
 import { createWebhookStore } from '../../persistence/webhooks/webhook-store.ts'
-import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
+import { withDatabaseAnswerTimeout } from '../../persistence/query-timeout.ts'
 import { parseIpAddressAllowlist } from '../../providers/egress/public-ip-address.ts'
 import { createGuardedPostClient } from '../../providers/egress/guarded-post-client.ts'
-import type { ResolveAddresses } from '../../providers/egress/dns-resolver.ts'
+import type { DnsAddressResolver } from '../../providers/egress/dns-resolver.ts'
 import { createSmtpNotificationChannel } from '../../providers/mail/smtp-notification-channel.ts'
 import { createTelegramNotificationChannel } from '../../providers/upstream/telegram-notification-channel.ts'
 import type { Config } from '../config.ts'
@@ -43,7 +43,7 @@ export interface ComposeWebhooksDeps {
   readonly sealing: EncryptionKeys
   readonly letters: Pick<DeadLetterStore, 'put'>
   /** Replaces DNS resolution of receivers. */
-  readonly resolve?: ResolveAddresses | undefined
+  readonly resolve?: DnsAddressResolver | undefined
   readonly log: (message: string, error: unknown) => void
 }
 
@@ -79,14 +79,14 @@ export function composeWebhooks(parts: ComposeWebhooksDeps) {
   const digestJob = createWeeklyDigestJob({
     digests,
     alerts,
-    figuresOf: createPeriodFiguresReader(sql),
+    figuresOf: createAgentPeriodFiguresReader(sql),
     publicUrl,
     clock,
     wake: owners.tells.wake,
     log,
   })
   const eventRouter = createOutboxEventRouter({
-    store: createEventRoutingStore(sql, sealing),
+    store: createOutboxEventRoutingStore(sql, sealing),
     owners: owners.tells,
     letters,
     clock,
@@ -152,7 +152,9 @@ const withMailSuppression = (sql: Sql, mail: NotificationChannel): NotificationC
   ...mail,
   async send(notice) {
     try {
-      const suppressed = await withUnavailableTimeout(createMailSuppressionStore(sql).of(notice.to))
+      const suppressed = await withDatabaseAnswerTimeout(
+        createMailSuppressionStore(sql).of(notice.to),
+      )
       if (suppressed?.reason === 'asked') return { outcome: 'refused', reason: 'unwanted' }
     } catch {
       return { outcome: 'later', reason: 'unavailable' }

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Sql } from '../../persistence/postgres/connection-pool.ts'
+import type { Sql } from '../../persistence/postgres/postgres-connection-pool.ts'
 import { REPOSITORY_ROOT } from '../../scripts/repository-root.ts'
 
 /** Counts the rows and bytes of each table, and finds what `docs/retention.md` says of it. */
@@ -38,7 +38,7 @@ export async function readTableSizes(sql: Sql): Promise<Map<string, TableSize>> 
 }
 
 /** The tables that have grown, the largest growth first. */
-export function findGrowth(
+export function findTableGrowth(
   before: ReadonlyMap<string, TableSize>,
   after: ReadonlyMap<string, TableSize>,
 ): TableGrowth[] {

@@ -1,12 +1,12 @@
 import { rmSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
-import { median } from '../../chaos/quantiles-machine-info-and-text-tables.ts'
+import { median } from '../../chaos/quantiles-host-hardware-and-text-tables.ts'
 import {
   apiKeyHeader,
   createStationHttpClient,
-  expectAccepted,
+  expectSuccessReply,
   onboardAgents,
-  PAID_TOOL_BODY,
+  CHAOS_PAID_TOOL_REQUEST_BODY,
   type StationHttpClient,
 } from '../../chaos/station-http-client.ts'
 import {
@@ -26,7 +26,7 @@ import {
   formatMilliseconds,
   type BenchmarkRow,
   type BenchmarkScale,
-} from '../benchmark-row.ts'
+} from '../benchmark-result-row.ts'
 import type { HttpLoadPlan, HttpLoadResult } from '../http-load-generator.ts'
 import { seedAgents, seedApiKeys } from '../seed-agents.ts'
 
@@ -104,7 +104,7 @@ async function sellTools(
   const [builder] = await onboardAgents(client, 1)
   if (builder === undefined) throw new Error('no builder was made')
   const register = (slug: string, path: string) =>
-    expectAccepted(
+    expectSuccessReply(
       client.send('POST', '/api/tools/register', apiKeyHeader(builder), {
         ...{ slug, name: slug, description: 'The temperature of a city.' },
         endpoint_url: `http://127.0.0.1:${port}/${path}`,
@@ -181,7 +181,7 @@ async function neighbourRows(
   ground: MarketBenchSetup,
   scale: BenchmarkScale,
 ): Promise<BenchmarkRow[]> {
-  const native = { port: ground.port, path: '/api/refuel', body: PAID_TOOL_BODY }
+  const native = { port: ground.port, path: '/api/refuel', body: CHAOS_PAID_TOOL_REQUEST_BODY }
   const loads: Readonly<Record<string, Load>> = {
     'a community tool': sold(ground),
     'a native tool': { ...native, keys: ground.keys },
@@ -235,7 +235,7 @@ async function importRow(
     if (builder === undefined) throw new Error('no builder was made')
     const headers = { ...apiKeyHeader(builder), 'x-operator-token': OPERATOR_TOKEN }
     const startedAt = performance.now()
-    const { count } = await expectAccepted(
+    const { count } = await expectSuccessReply(
       client.send('POST', '/api/tools/import', headers, {
         openapi_url: `http://127.0.0.1:${quickPort}/openapi.json`,
         price_per_call_usdc: 0.001,

@@ -1,13 +1,13 @@
-import { median } from '../../chaos/quantiles-machine-info-and-text-tables.ts'
-import type { Sql } from '../../persistence/postgres/connection-pool.ts'
+import { median } from '../../chaos/quantiles-host-hardware-and-text-tables.ts'
+import type { Sql } from '../../persistence/postgres/postgres-connection-pool.ts'
 import { spawnBenchmarkChildProgram } from '../benchmark-child-processes.ts'
 import {
   createBenchmarkReportRow,
-  formatThousands,
+  formatWithThousandsSeparators,
   formatFactor,
   type BenchmarkRow,
   type BenchmarkScale,
-} from '../benchmark-row.ts'
+} from '../benchmark-result-row.ts'
 
 /** Benchmarks costs inside the process: disk flushes and memory per agent. */
 
@@ -45,8 +45,8 @@ export async function benchmarkSynchronousCommit(
   const ratio = median(flushed) / median(unflushed)
   return createBenchmarkReportRow({
     what: `in process, one hot agent, ${CALLERS} callers, against synchronous_commit=off`,
-    measured: `${formatThousands(median(flushed))}/s`,
-    baseline: `${formatThousands(median(unflushed))}/s`,
+    measured: `${formatWithThousandsSeparators(median(flushed))}/s`,
+    baseline: `${formatWithThousandsSeparators(median(unflushed))}/s`,
     result: formatFactor(ratio),
     target: '>= 0.75x',
     met: ratio >= 0.75,
@@ -78,9 +78,9 @@ export async function benchmarkMemoryPerAgent(
     }
     const mega = (bytes: number) => Math.round(bytes / 1e6)
     return createBenchmarkReportRow({
-      what: `memory of ${formatThousands(ids.length)} hydrated idle agents`,
+      what: `memory of ${formatWithThousandsSeparators(ids.length)} hydrated idle agents`,
       measured: `${mega(rss)} MB resident, ${mega(heap)} MB heap, read in ${(ms / 1000).toFixed(1)} s`,
-      baseline: `${formatThousands(resident)} aggregates in memory`,
+      baseline: `${formatWithThousandsSeparators(resident)} aggregates in memory`,
       result: `${(rss / ids.length / 1000).toFixed(1)} kB an agent`,
       target: `<= ${LIMIT_MB} MB`,
       met: mega(rss) <= LIMIT_MB && resident >= ids.length,

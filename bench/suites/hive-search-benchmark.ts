@@ -1,20 +1,20 @@
 import { rmSync } from 'node:fs'
-import { newUuidV7 } from '../../core/ids.ts'
+import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import { createDatabaseAdjustedClock } from '../../core/clock.ts'
 import { createHiveSearchService } from '../../memory/hive/hive-search-and-trends.ts'
 import type { HiveVectorIndex } from '../../memory/hive/hive-vector-index.ts'
 import { createHiveStore } from '../../persistence/hive/hive-store.ts'
 import { migrateSchema } from '../../persistence/migrate-schema.ts'
-import { openPostgresPool, type Sql } from '../../persistence/postgres/connection-pool.ts'
+import { openPostgresPool, type Sql } from '../../persistence/postgres/postgres-connection-pool.ts'
 import { startEmbeddedPostgres } from '../../persistence/postgres/embedded-postgres-server.ts'
-import { quantile } from '../../chaos/quantiles-machine-info-and-text-tables.ts'
+import { quantile } from '../../chaos/quantiles-host-hardware-and-text-tables.ts'
 import { createProofDataDirectory } from '../../chaos/station-process.ts'
 import {
   formatMilliseconds,
   createBenchmarkReportRow,
-  formatThousands,
+  formatWithThousandsSeparators,
   type BenchmarkRow,
-} from '../benchmark-row.ts'
+} from '../benchmark-result-row.ts'
 
 /** Benchmarks Hive search over many entries. */
 
@@ -29,7 +29,7 @@ export async function benchmarkHiveSearch(
   return withBenchDatabase(async (sql) => {
     const random = generator(7)
     const texts = Array.from({ length: entries }, () => entryText(random))
-    await insertHiveEntries(
+    await insertBenchHiveEntries(
       sql,
       texts.map((content, at) => ({
         content,
@@ -54,13 +54,13 @@ export async function benchmarkHiveSearch(
       return `${kind} ${formatMilliseconds(quantile(own, 0.5))}/${formatMilliseconds(quantile(own, 0.99))}`
     })
     return createBenchmarkReportRow({
-      what: `hive search over ${formatThousands(entries)} entries, p99`,
+      what: `hive search over ${formatWithThousandsSeparators(entries)} entries, p99`,
       measured: `p50 ${formatMilliseconds(quantile(taken, 0.5))}, p99 ${formatMilliseconds(p99)}, slowest ${formatMilliseconds(Math.max(...taken))}`,
       baseline: `p50/p99 by kind: ${kinds.join(', ')}`,
       result: formatMilliseconds(p99),
       target: '<= 50 ms',
       met: p99 <= 50,
-      n: `${formatThousands(searches)} searches`,
+      n: `${formatWithThousandsSeparators(searches)} searches`,
     })
   })
 }
@@ -93,7 +93,7 @@ export async function withBenchDatabase<T>(work: (sql: Sql) => Promise<T>): Prom
 }
 
 /** Inserts public entries of one author, oldest first. */
-export async function insertHiveEntries(
+export async function insertBenchHiveEntries(
   sql: Sql,
   entries: readonly { content: string; namespace: string }[],
 ) {

@@ -1,13 +1,13 @@
-import { median } from '../../chaos/quantiles-machine-info-and-text-tables.ts'
-import { PAID_TOOL_BODY } from '../../chaos/station-http-client.ts'
+import { median } from '../../chaos/quantiles-host-hardware-and-text-tables.ts'
+import { CHAOS_PAID_TOOL_REQUEST_BODY } from '../../chaos/station-http-client.ts'
 import { runLoadGenerator } from '../benchmark-child-processes.ts'
 import {
   createBenchmarkReportRow,
   formatMilliseconds,
-  formatThousands,
+  formatWithThousandsSeparators,
   type BenchmarkRow,
   type BenchmarkScale,
-} from '../benchmark-row.ts'
+} from '../benchmark-result-row.ts'
 import type { HttpLoadResult } from '../http-load-generator.ts'
 import type { HttpBenchServerPortsAndKeys } from './http-throughput-benchmark.ts'
 
@@ -26,7 +26,12 @@ export async function benchmarkHotNeighbour(
   { rounds, warmUpMs, measureMs }: BenchmarkScale,
 ): Promise<BenchmarkRow> {
   const [hot = '', ...others] = keys
-  const call = { port, path: '/api/refuel', body: PAID_TOOL_BODY, connections: CONNECTIONS }
+  const call = {
+    port,
+    path: '/api/refuel',
+    body: CHAOS_PAID_TOOL_REQUEST_BODY,
+    connections: CONNECTIONS,
+  }
   const paced = { ...call, keys: others.slice(0, OTHERS), rate: OTHERS_PER_SECOND, measureMs }
   const [alone, beside, rates] = [[] as HttpLoadResult[], [] as HttpLoadResult[], [] as number[]]
   for (let at = 0; at < rounds; at++) {
@@ -44,12 +49,12 @@ export async function benchmarkHotNeighbour(
   const p99 = middle(beside, 'p99')
   return createBenchmarkReportRow({
     what: `${OTHERS_PER_SECOND} paid calls/s over ${OTHERS} agents while one more agent calls over ${CONNECTIONS} connections without a pause, open loop`,
-    measured: `p50 ${formatMilliseconds(middle(beside, 'p50'))}, p99 ${formatMilliseconds(p99)} beside ${formatThousands(median(rates))}/s of the hot agent`,
+    measured: `p50 ${formatMilliseconds(middle(beside, 'p50'))}, p99 ${formatMilliseconds(p99)} beside ${formatWithThousandsSeparators(median(rates))}/s of the hot agent`,
     baseline: `without it: p50 ${formatMilliseconds(middle(alone, 'p50'))}, p99 ${formatMilliseconds(middle(alone, 'p99'))}`,
     result: `p99 ${formatMilliseconds(p99)}`,
     target: `p99 <= ${TARGET_MS} ms`,
     met: p99 <= TARGET_MS,
-    n: `${rounds} rounds, ${formatThousands(beside.reduce((sum, { answers }) => sum + answers, 0))} calls`,
+    n: `${rounds} rounds, ${formatWithThousandsSeparators(beside.reduce((sum, { answers }) => sum + answers, 0))} calls`,
   })
 }
 

@@ -1,21 +1,21 @@
-import { median } from '../../chaos/quantiles-machine-info-and-text-tables.ts'
-import { PAID_TOOL_BODY } from '../../chaos/station-http-client.ts'
+import { median } from '../../chaos/quantiles-host-hardware-and-text-tables.ts'
+import { CHAOS_PAID_TOOL_REQUEST_BODY } from '../../chaos/station-http-client.ts'
 import type { HttpLoadPlan, HttpLoadResult } from '../http-load-generator.ts'
 import { runLoadGenerator } from '../benchmark-child-processes.ts'
 import {
   formatMilliseconds,
   createBenchmarkReportRow,
-  formatThousands,
+  formatWithThousandsSeparators,
   formatFactor,
   type BenchmarkRow,
   type BenchmarkScale,
-} from '../benchmark-row.ts'
+} from '../benchmark-result-row.ts'
 
 /** Addresses of the contestants and the keys that call them. */
 export interface HttpBenchServerPortsAndKeys {
   readonly station: number
   readonly baseline: number
-  /** The least service with the same commit (`bench/floor-server.ts`). */
+  /** The least service with the same commit (`bench/minimal-paid-call-benchmark-server.ts`). */
   readonly floor: number
   /** Keys of agents of the station. */
   readonly keys: readonly string[]
@@ -44,7 +44,12 @@ export async function runLoadPlansInRotation(
   const results = plans.map(() => [] as HttpLoadResult[])
   for (let at = 0; at < rounds; at++) {
     for (const [contestant, plan] of plans.entries()) {
-      const result = await runLoadGenerator({ ...plan, body: PAID_TOOL_BODY, warmUpMs, measureMs })
+      const result = await runLoadGenerator({
+        ...plan,
+        body: CHAOS_PAID_TOOL_REQUEST_BODY,
+        warmUpMs,
+        measureMs,
+      })
       if (result.failed > 0)
         throw new Error(`${result.failed} of ${result.answers} requests failed`)
       results[contestant]?.push(result)
@@ -60,7 +65,7 @@ export async function runLoadPlansInRotation(
 }
 
 const formatContestant = ({ rate, p50, p99 }: ContestantResult): string =>
-  `${formatThousands(rate)}/s, p50 ${formatMilliseconds(p50)}, p99 ${formatMilliseconds(p99)}`
+  `${formatWithThousandsSeparators(rate)}/s, p50 ${formatMilliseconds(p50)}, p99 ${formatMilliseconds(p99)}`
 
 const stationPlan = (field: HttpBenchServerPortsAndKeys, agents: number) => ({
   port: field.station,
@@ -110,7 +115,7 @@ export async function benchmarkHotAgent(
     [stationPlan(field, 1), baselinePlan(field, 1), floorPlan(field, 1), echoPlan(field)],
     scale,
   )) as [ContestantResult, ContestantResult, ContestantResult, ContestantResult]
-  const n = `${scale.rounds} rounds, ${formatThousands(ours.answers)} calls`
+  const n = `${scale.rounds} rounds, ${formatWithThousandsSeparators(ours.answers)} calls`
   const [ratio, share] = [ours.rate / theirs.rate, ours.rate / bare.rate]
   const what = 'paid call over HTTP, one hot agent, 64 connections'
   return [
@@ -145,7 +150,7 @@ export async function benchmarkManyAgents(
   // The first call of each agent loads it from the database and is not measured.
   await runLoadGenerator({
     ...stationPlan(field, agents),
-    body: PAID_TOOL_BODY,
+    body: CHAOS_PAID_TOOL_REQUEST_BODY,
     warmUpMs: 0,
     measureMs: 1,
     total: agents,
@@ -155,8 +160,8 @@ export async function benchmarkManyAgents(
     scale,
   )) as [ContestantResult, ContestantResult, ContestantResult]
   const ratio = ours.rate / theirs.rate
-  const what = `the same over ${formatThousands(agents)} agents, warm`
-  const n = `${scale.rounds} rounds, ${formatThousands(ours.answers)} calls`
+  const what = `the same over ${formatWithThousandsSeparators(agents)} agents, warm`
+  const n = `${scale.rounds} rounds, ${formatWithThousandsSeparators(ours.answers)} calls`
   return [
     createBenchmarkReportRow({
       what: `${what}, against the naive transaction`,
@@ -201,7 +206,7 @@ export async function benchmarkSteadyLatency(
       result: percentiles(ours),
       target: "p50 <= 2 ms, p99 <= the naive transaction's",
       met: ours.p50 <= 2 && ours.p99 <= theirs.p99,
-      n: `${scale.rounds} rounds, ${formatThousands(ours.answers)} calls`,
+      n: `${scale.rounds} rounds, ${formatWithThousandsSeparators(ours.answers)} calls`,
     }),
   ]
 }

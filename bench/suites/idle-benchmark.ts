@@ -6,8 +6,8 @@ import {
   spawnStationProcess,
 } from '../../chaos/station-process.ts'
 import { findFreePort } from '../../chaos/free-port.ts'
-import type { Sql } from '../../persistence/postgres/connection-pool.ts'
-import { createBenchmarkReportRow, type BenchmarkRow } from '../benchmark-row.ts'
+import type { Sql } from '../../persistence/postgres/postgres-connection-pool.ts'
+import { createBenchmarkReportRow, type BenchmarkRow } from '../benchmark-result-row.ts'
 import { readCpuMicroseconds, readResidentMegabytes } from '../probes/process-usage.ts'
 
 /** Benchmarks what a station costs that nobody calls. */

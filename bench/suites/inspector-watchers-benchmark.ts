@@ -1,7 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { rmSync } from 'node:fs'
-import { createStationHttpClient, PAID_TOOL_BODY } from '../../chaos/station-http-client.ts'
-import { median } from '../../chaos/quantiles-machine-info-and-text-tables.ts'
+import {
+  createStationHttpClient,
+  CHAOS_PAID_TOOL_REQUEST_BODY,
+} from '../../chaos/station-http-client.ts'
+import { median } from '../../chaos/quantiles-host-hardware-and-text-tables.ts'
 import {
   connectToEmbeddedStationDatabase,
   createProofDataDirectory,
@@ -10,15 +13,15 @@ import {
 import { findFreePort } from '../../chaos/free-port.ts'
 import { runLoadGenerator, spawnBenchmarkChildProgram } from '../benchmark-child-processes.ts'
 import type { HttpLoadResult } from '../http-load-generator.ts'
-import type { InspectorWatchersReport } from '../inspector-watchers-child-process.ts'
+import type { InspectorWatchersBenchmarkReport } from '../inspector-watchers-child-process.ts'
 import { seedAgents, seedApiKeys } from '../seed-agents.ts'
 import {
   createBenchmarkReportRow,
   formatMilliseconds,
-  formatThousands,
+  formatWithThousandsSeparators,
   type BenchmarkRow,
   type BenchmarkScale,
-} from '../benchmark-row.ts'
+} from '../benchmark-result-row.ts'
 
 /** Benchmarks paid calls while people watch the inspector, one of whom never reads. */
 
@@ -32,7 +35,7 @@ const MAX_ADDED_MS = 5
 
 interface WatchedRun {
   readonly load: HttpLoadResult
-  readonly watchers: InspectorWatchersReport | null
+  readonly watchers: InspectorWatchersBenchmarkReport | null
 }
 
 /** The same calls at a fixed rate in alternating runs: unwatched, with ten watchers, and with 200 that try. */
@@ -50,7 +53,13 @@ export async function benchmarkInspectorWatchers(
   try {
     const keys = await seedApiKeys(dataDir, sql, await seedAgents(client, sql, AGENTS))
     const call = async (): Promise<HttpLoadResult> => {
-      const plan = { port, path: '/api/refuel', body: PAID_TOOL_BODY, keys, rate: CALLS_PER_SECOND }
+      const plan = {
+        port,
+        path: '/api/refuel',
+        body: CHAOS_PAID_TOOL_REQUEST_BODY,
+        keys,
+        rate: CALLS_PER_SECOND,
+      }
       const load = await runLoadGenerator({
         ...plan,
         connections: CONNECTIONS,
@@ -68,7 +77,7 @@ export async function benchmarkInspectorWatchers(
       const load = await call()
       const report = program.ask()
       await program.stop()
-      return { load, watchers: JSON.parse(await report) as InspectorWatchersReport }
+      return { load, watchers: JSON.parse(await report) as InspectorWatchersBenchmarkReport }
     }
     const runs = VARIANTS.map(() => [] as WatchedRun[])
     // The order turns round, so that no variant always runs first.
@@ -94,7 +103,7 @@ function toRow(
 ): BenchmarkRow {
   const last = beside.at(-1)?.watchers ?? { admitted: 0, refused: 0, frames: 0, bytes: 0 }
   const added = quantileOf(beside, 'p99') - quantileOf(alone, 'p99')
-  const told = `${formatThousands(last.frames)} frames, ${formatThousands(last.bytes / 1024)} KiB in the last round`
+  const told = `${formatWithThousandsSeparators(last.frames)} frames, ${formatWithThousandsSeparators(last.bytes / 1024)} KiB in the last round`
   return createBenchmarkReportRow({
     what: `${CALLS_PER_SECOND} paid calls/s while ${last.admitted} watch the inspector and one never reads`,
     measured: `${latencyOf(beside)}; ${told}; ${last.refused} more watchers refused`,

@@ -1,5 +1,5 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { quantile } from '../../chaos/quantiles-machine-info-and-text-tables.ts'
+import { quantile } from '../../chaos/quantiles-host-hardware-and-text-tables.ts'
 import { createPageParserPool } from '../../providers/pages/page-parser-pool.ts'
 import type { PageParser } from '../../providers/pages/page-parser-port.ts'
 import { parsePageContent } from '../../providers/pages/parse-page.ts'
@@ -8,7 +8,7 @@ import {
   createBenchmarkReportRow,
   type BenchmarkRow,
   type BenchmarkScale,
-} from '../benchmark-row.ts'
+} from '../benchmark-result-row.ts'
 
 /** Benchmarks the page reader on shop pages and on pages built to be slow. */
 

@@ -1,15 +1,15 @@
 import { rmSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
-import type { Sql } from '../../persistence/postgres/connection-pool.ts'
+import type { Sql } from '../../persistence/postgres/postgres-connection-pool.ts'
 import { createSettlementQueries } from '../../persistence/payments/settlement-queries.ts'
 import { startLocalBase, type LocalChain } from '../../test/support/chain/local-chain.ts'
 import {
   createStationHttpClient,
-  PAID_TOOL_BODY,
-  PAID_TOOL_PRICE_USDC,
+  CHAOS_PAID_TOOL_REQUEST_BODY,
+  CHAOS_PAID_TOOL_PRICE_USDC,
 } from '../../chaos/station-http-client.ts'
-import { median } from '../../chaos/quantiles-machine-info-and-text-tables.ts'
+import { median } from '../../chaos/quantiles-host-hardware-and-text-tables.ts'
 import {
   createProofDataDirectory,
   connectToEmbeddedStationDatabase,
@@ -18,9 +18,9 @@ import {
 import { findFreePort } from '../../chaos/free-port.ts'
 import type { HttpLoadPlan, HttpLoadResult } from '../http-load-generator.ts'
 import {
-  fundPayerAccounts,
+  createFundedBenchmarkPayers,
   signPaymentHeaders,
-  type PaymentBill,
+  type BenchmarkPaymentTerms,
   type BenchmarkPayerAccounts,
 } from '../benchmark-payer-wallets.ts'
 import { seedApiKeys, seedAgents } from '../seed-agents.ts'
@@ -32,17 +32,17 @@ import {
 import {
   formatMilliseconds,
   createBenchmarkReportRow,
-  formatThousands,
+  formatWithThousandsSeparators,
   formatFactor,
   type BenchmarkRow,
   type BenchmarkScale,
-} from '../benchmark-row.ts'
+} from '../benchmark-result-row.ts'
 
 /** Benchmarks paid calls against the official x402 packages on the same local chain. */
 
 const PATH = '/api/t/hive-trending'
-const BODY = { limit: PAID_TOOL_BODY.limit }
-const AMOUNT = BigInt(PAID_TOOL_PRICE_USDC * 1e6)
+const BODY = { limit: CHAOS_PAID_TOOL_REQUEST_BODY.limit }
+const AMOUNT = BigInt(CHAOS_PAID_TOOL_PRICE_USDC * 1e6)
 const CONNECTIONS = 32
 /** More payments per second than either contestant can serve. */
 const MAX_PAYMENTS_PER_SECOND = 400
@@ -52,7 +52,7 @@ const TARGET = 1.5
 /** One contestant: its address, its payment terms and when it has settled. */
 interface PaymentContestant {
   readonly port: number
-  readonly bill: PaymentBill
+  readonly bill: BenchmarkPaymentTerms
   /** Resolves when every accepted payment has settled; rejects when one has failed. */
   settled(): Promise<void>
 }
@@ -92,7 +92,7 @@ async function prepare(later: (close: () => unknown) => void): Promise<PaymentsB
     addressOf(generatePrivateKey()),
   ]
   await Promise.all([ownKey, theirKey].map((key) => base.fund(addressOf(key), 100n * ETHER)))
-  const payers = await fundPayerAccounts(base)
+  const payers = await createFundedBenchmarkPayers(base)
   const [dataDir, port] = [createProofDataDirectory(), await findFreePort()]
   later(() => rmSync(dataDir, { recursive: true, force: true }))
   const env = {
@@ -114,7 +114,7 @@ async function prepare(later: (close: () => unknown) => void): Promise<PaymentsB
   const bytes = await bytesOf(station.url, payers, ours.bill)
   const server = spawnBenchmarkChildProgram(
     'x402-reference-server.ts',
-    [base.rpcUrl, theirKey, theirTreasury, String(PAID_TOOL_PRICE_USDC), bytes],
+    [base.rpcUrl, theirKey, theirTreasury, String(CHAOS_PAID_TOOL_PRICE_USDC), bytes],
     NODE_ARGS,
   )
   later(server.stop)
@@ -137,7 +137,7 @@ async function prepare(later: (close: () => unknown) => void): Promise<PaymentsB
 async function bytesOf(
   url: string,
   payers: BenchmarkPayerAccounts,
-  bill: PaymentBill,
+  bill: BenchmarkPaymentTerms,
 ): Promise<string> {
   const [header = ''] = await signPaymentHeaders(payers, bill, 1)
   const headers = { 'content-type': 'application/json', 'payment-signature': header }
@@ -262,9 +262,9 @@ async function rateRows(
 
 function rateRowsOf(ours: Medians, theirs: Medians, { rounds }: BenchmarkScale): BenchmarkRow[] {
   const [ratio, settled] = [ours.rate / theirs.rate, ours.settledRate / theirs.settledRate]
-  const n = `${rounds} rounds, ${formatThousands(ours.answers)} and ${formatThousands(theirs.answers)} calls`
+  const n = `${rounds} rounds, ${formatWithThousandsSeparators(ours.answers)} and ${formatWithThousandsSeparators(theirs.answers)} calls`
   const said = ({ rate, p50, p99 }: Medians) =>
-    `${formatThousands(rate)}/s, p50 ${formatMilliseconds(p50)}, p99 ${formatMilliseconds(p99)}`
+    `${formatWithThousandsSeparators(rate)}/s, p50 ${formatMilliseconds(p50)}, p99 ${formatMilliseconds(p99)}`
   return [
     createBenchmarkReportRow({
       what: `calls paid by Payment-Signature, ${CONNECTIONS} connections, 256 payers, settled after the answer, against @x402/core and @x402/evm (bench/baseline-x402-server.ts)`,
@@ -277,8 +277,8 @@ function rateRowsOf(ours: Medians, theirs: Medians, { rounds }: BenchmarkScale):
     }),
     createBenchmarkReportRow({
       what: 'the same to the last settlement on the chain',
-      measured: `${formatThousands(ours.settledRate)}/s`,
-      baseline: `${formatThousands(theirs.settledRate)}/s`,
+      measured: `${formatWithThousandsSeparators(ours.settledRate)}/s`,
+      baseline: `${formatWithThousandsSeparators(theirs.settledRate)}/s`,
       result: formatFactor(settled),
       target: '>= 1x',
       met: settled >= 1,
@@ -300,7 +300,7 @@ async function neighbourRow(
   const credits = {
     port: ground.ours.port,
     path: '/api/refuel',
-    body: PAID_TOOL_BODY,
+    body: CHAOS_PAID_TOOL_REQUEST_BODY,
     keys: ground.keys,
   }
   const paced = { ...credits, connections: CONNECTIONS, rate: CREDIT_CALLS_PER_SECOND, measureMs }
@@ -329,6 +329,6 @@ async function neighbourRow(
     result: `p99 ${formatMilliseconds(p99)}`,
     target: `p99 <= ${MAX_P99_MS} ms`,
     met: p99 <= MAX_P99_MS,
-    n: `${rounds} rounds, ${formatThousands(beside.reduce((sum, { answers }) => sum + answers, 0))} calls`,
+    n: `${rounds} rounds, ${formatWithThousandsSeparators(beside.reduce((sum, { answers }) => sum + answers, 0))} calls`,
   })
 }

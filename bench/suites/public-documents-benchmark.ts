@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs'
 import { request } from 'undici'
-import { median } from '../../chaos/quantiles-machine-info-and-text-tables.ts'
+import { median } from '../../chaos/quantiles-host-hardware-and-text-tables.ts'
 import { createProofDataDirectory, spawnStationProcess } from '../../chaos/station-process.ts'
 import { findFreePort } from '../../chaos/free-port.ts'
 import { runLoadGenerator, spawnBenchmarkChildProgram } from '../benchmark-child-processes.ts'
@@ -8,10 +8,10 @@ import type { HttpLoadPlan, HttpLoadResult } from '../http-load-generator.ts'
 import {
   createBenchmarkReportRow,
   formatMilliseconds,
-  formatThousands,
+  formatWithThousandsSeparators,
   type BenchmarkRow,
   type BenchmarkScale,
-} from '../benchmark-row.ts'
+} from '../benchmark-result-row.ts'
 
 /** Benchmarks public documents, and everybody else while slow readers pipeline requests for them. */
 
@@ -81,15 +81,17 @@ async function benchmarkDocument(
     for (let round = 0; round < rounds; round += 1) results.push(await load(plan))
     rates[form] = median(results.map(({ rate }) => rate))
     const [{ bytes } = { bytes: 0 }] = results
-    texts.push(`${form} ${formatThousands(rates[form])}/s of ${formatThousands(bytes)} B`)
+    texts.push(
+      `${form} ${formatWithThousandsSeparators(rates[form])}/s of ${formatWithThousandsSeparators(bytes)} B`,
+    )
   }
   const compressed = Math.min(rates['br'] ?? 0, rates['gzip'] ?? 0)
   return createBenchmarkReportRow({
     what: `GET ${path}, ${CONNECTIONS} connections, no rate limits`,
     measured: texts.join(', '),
     baseline: '',
-    result: `${formatThousands(compressed)}/s compressed`,
-    target: `>= ${formatThousands(RATE_TARGET)}/s`,
+    result: `${formatWithThousandsSeparators(compressed)}/s compressed`,
+    target: `>= ${formatWithThousandsSeparators(RATE_TARGET)}/s`,
     met: compressed >= RATE_TARGET,
     n: `${rounds} rounds`,
   })

@@ -2,12 +2,12 @@ import { rmSync } from 'node:fs'
 import {
   apiKeyHeader,
   createStationHttpClient,
-  expectAccepted,
+  expectSuccessReply,
   onboardAgents,
-  PAID_TOOL_BODY,
+  CHAOS_PAID_TOOL_REQUEST_BODY,
   type StationReply,
 } from '../../chaos/station-http-client.ts'
-import { quantile } from '../../chaos/quantiles-machine-info-and-text-tables.ts'
+import { quantile } from '../../chaos/quantiles-host-hardware-and-text-tables.ts'
 import { createProofDataDirectory, spawnStationProcess } from '../../chaos/station-process.ts'
 import { findFreePort } from '../../chaos/free-port.ts'
 import {
@@ -16,7 +16,7 @@ import {
   formatFactor,
   type BenchmarkRow,
   type BenchmarkScale,
-} from '../benchmark-row.ts'
+} from '../benchmark-result-row.ts'
 
 /** Benchmarks the sandbox: the duration of programs, and paid calls beside busy programs. */
 
@@ -70,13 +70,13 @@ const program = (language: Language, code: string) => ({ tool: 'code_sandbox', l
 async function languageRow(ask: Ask, language: Language, measureMs: number): Promise<BenchmarkRow> {
   const body = program(language, TRIVIAL[language])
   const first = performance.now()
-  const { isolation } = await expectAccepted(ask(body))
+  const { isolation } = await expectSuccessReply(ask(body))
   const cold = performance.now() - first
   const taken: number[] = []
   const startedAt = performance.now()
   while (performance.now() - startedAt < measureMs) {
     const at = performance.now()
-    await expectAccepted(ask(body))
+    await expectSuccessReply(ask(body))
     taken.push(performance.now() - at)
   }
   const rate = (taken.length * 1_000) / (performance.now() - startedAt)
@@ -98,7 +98,7 @@ async function paidRate(ask: Ask, forMs: number): Promise<number> {
   let answers = 0
   const one = async () => {
     while (performance.now() - startedAt < forMs) {
-      await expectAccepted(ask(PAID_TOOL_BODY))
+      await expectSuccessReply(ask(CHAOS_PAID_TOOL_REQUEST_BODY))
       answers += 1
     }
   }

@@ -5,7 +5,7 @@ import {
   apiKeyHeader,
   createStationHttpClient,
   usdcToMicros,
-  expectAccepted,
+  expectSuccessReply,
   onboardAgents,
   type AgentIdAndApiKey,
 } from '../../chaos/station-http-client.ts'
@@ -15,7 +15,7 @@ import {
   formatMilliseconds,
   createBenchmarkReportRow,
   type BenchmarkRow,
-} from '../benchmark-row.ts'
+} from '../benchmark-result-row.ts'
 
 /** Benchmarks the wait of one agent while another one occupies all sandbox slots it may hold. */
 
@@ -69,9 +69,9 @@ export async function benchmarkSandboxFairness(): Promise<BenchmarkRow[]> {
     }
     const balance = async () =>
       usdcToMicros(
-        (await expectAccepted(client.send('GET', '/api/credits/balance', apiKeyHeader(greedy))))[
-          'balance_usdc'
-        ],
+        (
+          await expectSuccessReply(client.send('GET', '/api/credits/balance', apiKeyHeader(greedy)))
+        )['balance_usdc'],
       )
     const rows: BenchmarkRow[] = []
     for (const language of ['python', 'bash'] as const) {

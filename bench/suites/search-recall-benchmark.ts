@@ -1,18 +1,18 @@
-import { newUuidV7 } from '../../core/ids.ts'
+import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import { createDatabaseAdjustedClock } from '../../core/clock.ts'
 import { quantizeVector } from '../../domain/vector-quantization.ts'
 import { createHiveVectorIndex } from '../../memory/hive/hive-vector-index.ts'
 import { createRuleBasedTextAnalysis } from '../../memory/text/text-analysis.ts'
 import { createVaultRecallAndStatsService } from '../../memory/vault/memory-vault-service.ts'
 import { createHiveVectorStore } from '../../persistence/hive/hive-vector-store.ts'
-import type { Sql } from '../../persistence/postgres/connection-pool.ts'
+import type { Sql } from '../../persistence/postgres/postgres-connection-pool.ts'
 import { createVaultStore } from '../../persistence/vault/vault-store.ts'
 import { createEmbeddingsClient } from '../../providers/embeddings/embeddings-client.ts'
 import { createStreamingPostClient } from '../../providers/upstream/streaming-post-client.ts'
-import { startLocalEmbeddingsServer } from '../local-embeddings-server.ts'
+import { startFakeEmbeddingsServer } from '../local-embeddings-server.ts'
 import {
   createBenchHiveSearcher,
-  insertHiveEntries,
+  insertBenchHiveEntries,
   withBenchDatabase,
 } from './hive-search-benchmark.ts'
 import {
@@ -20,7 +20,7 @@ import {
   loadSearchQualitySet,
   type SearchQualitySet,
 } from '../measure-search-quality.ts'
-import { createBenchmarkReportRow, type BenchmarkRow } from '../benchmark-row.ts'
+import { createBenchmarkReportRow, type BenchmarkRow } from '../benchmark-result-row.ts'
 
 /** Benchmarks the recall of Hive and vault search over one labelled set. */
 
@@ -31,7 +31,7 @@ export async function benchmarkSearchRecall(): Promise<BenchmarkRow[]> {
   const set = loadSearchQualitySet('hive-quality')
   if (set === null) throw new Error('test/fixtures/hive-quality.json is missing')
   return withBenchDatabase(async (sql) => {
-    await insertHiveEntries(sql, set.entries)
+    await insertBenchHiveEntries(sql, set.entries)
     const hive = await qualityRow(
       set,
       'hive search by words',
@@ -49,7 +49,7 @@ const contentsOf = (search: Contents) => async (query: string) =>
 /** The same with vectors from `EMBEDDINGS_URL`, or from a local provider. */
 async function withVectors(set: SearchQualitySet, sql: Sql): Promise<BenchmarkRow> {
   const { EMBEDDINGS_URL: given, EMBEDDINGS_MODEL: named = 'nomic-embed-text' } = process.env
-  const local = given === undefined ? await startLocalEmbeddingsServer() : null
+  const local = given === undefined ? await startFakeEmbeddingsServer() : null
   const postClient = createStreamingPostClient('bench')
   try {
     const [url, model] = [local?.url ?? given ?? '', local?.model ?? named]

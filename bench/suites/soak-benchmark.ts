@@ -7,7 +7,7 @@ import {
   alignColumns,
   loadAverage,
   median,
-} from '../../chaos/quantiles-machine-info-and-text-tables.ts'
+} from '../../chaos/quantiles-host-hardware-and-text-tables.ts'
 import { createStationHttpClient } from '../../chaos/station-http-client.ts'
 import {
   connectToEmbeddedStationDatabase,
@@ -16,13 +16,17 @@ import {
 } from '../../chaos/station-process.ts'
 import { verifyDatabaseInvariants } from '../../persistence/verify/verify-database-invariants.ts'
 import { startLocalBase } from '../../test/support/chain/local-chain.ts'
-import { fundPayerAccounts } from '../benchmark-payer-wallets.ts'
-import { createBenchmarkReportRow, formatThousands, type BenchmarkRow } from '../benchmark-row.ts'
+import { createFundedBenchmarkPayers } from '../benchmark-payer-wallets.ts'
+import {
+  createBenchmarkReportRow,
+  formatWithThousandsSeparators,
+  type BenchmarkRow,
+} from '../benchmark-result-row.ts'
 import { seedAgents, seedApiKeys } from '../seed-agents.ts'
 import { startSoakLoad, type SoakWorkCounts } from '../soak/soak-load.ts'
-import { prepareSoakWorks, startSoakReceiver } from '../soak/soak-works.ts'
+import { prepareSoakWorks, startSoakReceiver } from '../soak/soak-work-kinds.ts'
 import { readStationMetrics, type StationMetrics } from '../soak/station-metrics.ts'
-import { findGrowth, readTableSizes, type TableGrowth } from '../soak/table-growth.ts'
+import { findTableGrowth, readTableSizes, type TableGrowth } from '../soak/table-growth.ts'
 
 /** A mixed load for some minutes: memory and event loop each minute, then the growth of each table. */
 
@@ -60,7 +64,7 @@ async function runSoak(
   const [settlerKey, treasuryKey] = [generatePrivateKey(), generatePrivateKey()]
   const treasury = privateKeyToAccount(treasuryKey).address.toLowerCase()
   await base.fund(privateKeyToAccount(settlerKey).address.toLowerCase(), 100n * ETHER)
-  const payers = await fundPayerAccounts(base)
+  const payers = await createFundedBenchmarkPayers(base)
   const receiver = await startSoakReceiver()
   later(() => receiver.close())
   const [dataDir, port] = [createProofDataDirectory(), await findFreePort()]
@@ -97,10 +101,12 @@ async function runSoak(
   const load = startSoakLoad(works)
   const readings = await readWhileRunning(minutes, read)
   const counts = await load.stop()
-  const growth = findGrowth(before, await readTableSizes(sql))
+  const growth = findTableGrowth(before, await readTableSizes(sql))
   printCounts(counts)
   printGrowth(growth, minutes)
-  console.log(`webhook deliveries received: ${formatThousands(receiver.deliveryCounts.size)}`)
+  console.log(
+    `webhook deliveries received: ${formatWithThousandsSeparators(receiver.deliveryCounts.size)}`,
+  )
   const broken = (await verifyDatabaseInvariants(sql)).filter((one) => one.broken.length > 0)
   for (const { rule, broken: rows } of broken)
     console.log(`BROKEN ${rule}: ${JSON.stringify(rows)}`)
@@ -130,7 +136,7 @@ async function readWhileRunning(
 function printCounts(counts: readonly SoakWorkCounts[]): void {
   const rows = counts.map(({ name, done, failed, skipped, firstError }) => [
     name,
-    `${formatThousands(done)} done`,
+    `${formatWithThousandsSeparators(done)} done`,
     `${failed} failed`,
     `${skipped} skipped`,
     firstError ?? '',
@@ -141,9 +147,9 @@ function printCounts(counts: readonly SoakWorkCounts[]): void {
 function printGrowth(growth: readonly TableGrowth[], minutes: number): void {
   const rows = growth.map(({ table, rows: now, rowsBefore, bytes, bytesBefore, retention }) => [
     table,
-    `${formatThousands(now - rowsBefore)} rows`,
-    `${formatThousands((bytes - bytesBefore) / 1_024)} KiB`,
-    `${formatThousands((bytes - bytesBefore) / 1_024 / minutes)} KiB/min`,
+    `${formatWithThousandsSeparators(now - rowsBefore)} rows`,
+    `${formatWithThousandsSeparators((bytes - bytesBefore) / 1_024)} KiB`,
+    `${formatWithThousandsSeparators((bytes - bytesBefore) / 1_024 / minutes)} KiB/min`,
     retention ?? 'NOT IN docs/retention.md',
   ])
   console.log(alignColumns([['table', 'added', 'grown', 'a minute', 'docs/retention.md'], ...rows]))
@@ -178,11 +184,11 @@ function createSoakRow(
   const loop = `event loop p99 at most ${loopP99.toFixed(1)} ms in a minute`
   return createBenchmarkReportRow({
     what: `mixed load of ${counts.length} kinds for ${minutes} minutes`,
-    measured: `${formatThousands(done)} done, ${failed} failed or skipped; RSS ${memory('residentMegabytes')}, heap ${memory('heapMegabytes')} (medians of the first and last third${isLong ? ` after minute ${WARM_MINUTES}` : ''}); ${loop}; ${broken} invariants broken; tables that grew and are not in docs/retention.md: ${unnamed.length === 0 ? 'none' : unnamed.join(', ')}`,
+    measured: `${formatWithThousandsSeparators(done)} done, ${failed} failed or skipped; RSS ${memory('residentMegabytes')}, heap ${memory('heapMegabytes')} (medians of the first and last third${isLong ? ` after minute ${WARM_MINUTES}` : ''}); ${loop}; ${broken} invariants broken; tables that grew and are not in docs/retention.md: ${unnamed.length === 0 ? 'none' : unnamed.join(', ')}`,
     baseline: '',
     result: `RSS ${memory('residentMegabytes')}, ${loop}`,
     target: `flat after minute ${WARM_MINUTES} (10 %), <= ${LOOP_TARGET_MS} ms, only what docs/retention.md names`,
     met: isLong && isFlat && loopP99 <= LOOP_TARGET_MS && failed + broken + unnamed.length === 0,
-    n: `${formatThousands(done)} requests`,
+    n: `${formatWithThousandsSeparators(done)} requests`,
   })
 }

@@ -2,14 +2,14 @@ import { rmSync } from 'node:fs'
 import {
   apiKeyHeader,
   createStationHttpClient,
-  expectAccepted,
+  expectSuccessReply,
   onboardAgents,
-  PAID_TOOL_BODY,
+  CHAOS_PAID_TOOL_REQUEST_BODY,
 } from '../../chaos/station-http-client.ts'
-import { median } from '../../chaos/quantiles-machine-info-and-text-tables.ts'
+import { median } from '../../chaos/quantiles-host-hardware-and-text-tables.ts'
 import { createProofDataDirectory, spawnStationProcess } from '../../chaos/station-process.ts'
 import { findFreePort } from '../../chaos/free-port.ts'
-import { createBenchmarkReportRow, type BenchmarkRow } from '../benchmark-row.ts'
+import { createBenchmarkReportRow, type BenchmarkRow } from '../benchmark-result-row.ts'
 import { readCpuMicroseconds, readResidentMegabytes } from '../probes/process-usage.ts'
 
 /** Benchmarks a start: the time to ready and to the first paid call, and what it took. */
@@ -37,7 +37,9 @@ async function measureStart(dataDir: string): Promise<MeasuredStart> {
   try {
     const [agent] = await onboardAgents(client, 1)
     if (agent === undefined) throw new Error('no agent was made')
-    await expectAccepted(client.send('POST', '/api/refuel', apiKeyHeader(agent), PAID_TOOL_BODY))
+    await expectSuccessReply(
+      client.send('POST', '/api/refuel', apiKeyHeader(agent), CHAOS_PAID_TOOL_REQUEST_BODY),
+    )
     return { readyMs, readyMegabytes, readyCpuMs, callMs: performance.now() - startedAt }
   } finally {
     await client.close()

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createStationHttpClient, type StationHttpClient } from '../../chaos/station-http-client.ts'
-import { quantile } from '../../chaos/quantiles-machine-info-and-text-tables.ts'
+import { quantile } from '../../chaos/quantiles-host-hardware-and-text-tables.ts'
 import {
   createProofDataDirectory,
   connectToEmbeddedStationDatabase,
@@ -21,10 +21,10 @@ import {
 import {
   formatMilliseconds,
   createBenchmarkReportRow,
-  formatThousands,
+  formatWithThousandsSeparators,
   type BenchmarkRow,
   type BenchmarkScale,
-} from '../benchmark-row.ts'
+} from '../benchmark-result-row.ts'
 
 /** Benchmarks signal delivery to many WebSockets. */
 
@@ -173,13 +173,13 @@ function resultOf(
       ? 'the database in memory'
       : `the disk alone p50 ${formatMilliseconds(disk.p50)}, p99 ${formatMilliseconds(disk.p99)}, at most ${formatMilliseconds(disk.max)}`
   return createBenchmarkReportRow({
-    what: `${formatThousands(SOCKETS)} sockets, one publisher at ${RATE} signals/s, request to frame; ${where}`,
-    measured: `${told(measured)}; the publisher's own answers p50 ${formatMilliseconds(q50)}, p99 ${formatMilliseconds(q99)}; ${formatThousands(heard.frames)} frames, ${heard.wrong} sockets with one missing, double or out of order; a client away for a third of them was given ${heard.replayed} of ${heard.missed} it had not seen`,
+    what: `${formatWithThousandsSeparators(SOCKETS)} sockets, one publisher at ${RATE} signals/s, request to frame; ${where}`,
+    measured: `${told(measured)}; the publisher's own answers p50 ${formatMilliseconds(q50)}, p99 ${formatMilliseconds(q99)}; ${formatWithThousandsSeparators(heard.frames)} frames, ${heard.wrong} sockets with one missing, double or out of order; a client away for a third of them was given ${heard.replayed} of ${heard.missed} it had not seen`,
     baseline: `a loop over the sockets, nothing kept: ${told(naive)}`,
     result: `p99 ${formatMilliseconds(heard.p99)}, ${each.toFixed(1)} us a frame, ${lost} lost`,
     target: 'nothing lost, p99 <= 50 ms, <= 25 us a frame',
     met: heard.wrong === 0 && lost === 0 && heard.p99 <= 50 && each <= 25,
-    n: `${formatThousands(total)} signals`,
+    n: `${formatWithThousandsSeparators(total)} signals`,
   })
 }
 

@@ -3,14 +3,14 @@ import type { ActorSystem } from '../../actors/aggregate-command-types.ts'
 import {
   changeCommunityToolCommand,
   retireCommunityToolCommand,
-  submitCommunityToolCommand,
+  requestCommunityToolVerificationCommand,
   type CommunityToolView,
 } from '../../actors/commands/community-tool-commands.ts'
 import {
-  registerCommunityToolInFreePlace,
-  toolLimitError,
+  registerCommunityToolWithinBuilderLimit,
+  createCommunityToolLimitError,
   type RegisterCommunityToolDeps,
-} from '../../actors/commands/register-community-tool-in-free-place.ts'
+} from '../../actors/commands/register-community-tool-in-builder-slot.ts'
 import {
   createNodeRateLimiter,
   type NodeRateLimiter,
@@ -24,8 +24,8 @@ import {
   type CommunityToolDefinition,
   type CommunityToolRecord,
 } from '../../domain/community-tool-record.ts'
-import { communityToolSecret } from '../../tools/community/forward-community-call.ts'
-import { assertToolSchemaCompatible } from '../../tools/community/tool-schema-compatibility.ts'
+import { deriveCommunityToolSigningSecret } from '../../tools/community/forward-community-tool-call.ts'
+import { assertToolSchemasBackwardCompatible } from '../../tools/community/tool-schema-compatibility.ts'
 import { assertCommunityToolSlugFree } from '../../tools/community/community-tool-slug-check.ts'
 import { assertCommunityToolDefinitionAcceptable } from '../../tools/community/community-tool-definition-check.ts'
 import { toCommunityToolSlug } from '../../tools/community/community-tool-registry.ts'
@@ -81,13 +81,13 @@ export const createToolChangeLimiter = (clock: Pick<Clock, 'mono'>): NodeRateLim
   })
 
 /** Throws `rate_limited` above the limit. */
-export function countToolChange(changes: NodeRateLimiter, builderId: string): void {
+export function countToolChangeWithinLimit(changes: NodeRateLimiter, builderId: string): void {
   changes.assertWithinLimit(builderId)
   changes.recordHit(builderId)
 }
 
 /** Who asks, and from where. */
-export interface ToolBuilderRequest {
+export interface RequestingToolBuilder {
   readonly builderId: string
   readonly builderName: string
   readonly builderVisitor: string
@@ -151,30 +151,30 @@ export function createCommunityToolService(deps: CommunityToolServiceDeps) {
   }
 
   const secretOf = ({ toolId, context: { secretNumber } }: CommunityToolView): string =>
-    communityToolSecret(deps.key, { toolId, secretNumber })
+    deriveCommunityToolSigningSecret(deps.key, { toolId, secretNumber })
 
   return {
     /** Throws unless the tool may be registered. Changes nothing. */
-    async admit({ builderId }: ToolBuilderRequest, wanted: NewCommunityTool): Promise<void> {
-      countToolChange(deps.changes, builderId)
+    async admit({ builderId }: RequestingToolBuilder, wanted: NewCommunityTool): Promise<void> {
+      countToolChangeWithinLimit(deps.changes, builderId)
       assertCommunityToolSlugFree(wanted.slug, deps.nativeSlugs, await store.slugs())
       assertCommunityToolDefinitionAcceptable(wanted.definition)
       const own = await store.ofBuilder(builderId)
       if (own.filter(({ state }) => state !== 'retired').length >= LIMITS.communityTools)
-        throw toolLimitError()
+        throw createCommunityToolLimitError()
       await assertEndpointCallable(wanted.definition)
     },
 
     /** Registers a tool after `admit`. Repeating it with the same id changes nothing. */
     async register(
-      builder: ToolBuilderRequest,
+      builder: RequestingToolBuilder,
       wanted: NewCommunityTool,
       toolId: string,
     ): Promise<ChangedCommunityTool> {
       const { slug, definition } = wanted
       const proof = await proveEndpoint(builder.builderId, definition.forward.url)
       const input = { ...builder, ...wanted, toolId, proven: proof.passed }
-      const view = await registerCommunityToolInFreePlace(deps, input)
+      const view = await registerCommunityToolWithinBuilderLimit(deps, input)
       await announce(slug)
       return { view, secret: secretOf(view), challenge: proof }
     },
@@ -185,18 +185,18 @@ export function createCommunityToolService(deps: CommunityToolServiceDeps) {
      */
     async change(
       name: string,
-      { builderId, builderVisitor }: ToolBuilderRequest,
+      { builderId, builderVisitor }: RequestingToolBuilder,
       patch: CommunityToolPatch,
     ): Promise<ChangedCommunityTool> {
       const before = await requireOwn(name, builderId)
-      countToolChange(deps.changes, builderId)
+      countToolChangeWithinLimit(deps.changes, builderId)
       const { slug } = before
       const definition =
         patch.definition === undefined ? null : { ...before.definition, ...patch.definition }
       let proof: EndpointOriginCheck | null = null
       if (definition !== null) {
         assertCommunityToolDefinitionAcceptable({ ...definition, example: null })
-        assertToolSchemaCompatible(before.definition, definition)
+        assertToolSchemasBackwardCompatible(before.definition, definition)
         assertCommunityToolDefinitionAcceptable(definition)
         if (patch.definition?.forward !== undefined) {
           await assertEndpointCallable(definition)
@@ -227,7 +227,7 @@ export function createCommunityToolService(deps: CommunityToolServiceDeps) {
     async submit(name: string, builderId: string): Promise<CommunityToolView> {
       const { slug } = await requireOwn(name, builderId)
       const id = communityToolAggregateId(slug)
-      const view = await actors.ask(id, submitCommunityToolCommand, { builderId })
+      const view = await actors.ask(id, requestCommunityToolVerificationCommand, { builderId })
       await announce(slug)
       return view
     },

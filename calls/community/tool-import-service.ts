@@ -1,13 +1,13 @@
 import type { ActorSystem } from '../../actors/aggregate-command-types.ts'
 import {
-  registerCommunityToolInFreePlace,
-  toolLimitError,
-} from '../../actors/commands/register-community-tool-in-free-place.ts'
+  registerCommunityToolWithinBuilderLimit,
+  createCommunityToolLimitError,
+} from '../../actors/commands/register-community-tool-in-builder-slot.ts'
 import { SECOND } from '../../core/clock.ts'
 import { createEventLoopYieldQueue } from '../../core/concurrency/event-loop-yield-queue.ts'
 import type { NodeRateLimiter } from '../../core/concurrency/node-rate-limiter.ts'
 import { invalidInputError, ServiceError } from '../../core/errors.ts'
-import { newUuidV7 } from '../../core/ids.ts'
+import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { Micros } from '../../core/money.ts'
 import type {
@@ -18,7 +18,7 @@ import {
   RequestNotSentError,
   type EgressClient,
 } from '../../providers/egress/egress-client-port.ts'
-import { listMcpTools } from '../../providers/mcp/streamable-http-client.ts'
+import { listMcpTools } from '../../providers/mcp/mcp-streamable-http-client.ts'
 import { assertCommunityToolDefinitionAcceptable } from '../../tools/community/community-tool-definition-check.ts'
 import { assertCommunityToolSlugFree } from '../../tools/community/community-tool-slug-check.ts'
 import {
@@ -30,11 +30,11 @@ import {
 import { toImportedMcpTool } from '../../tools/import/imported-mcp-tool.ts'
 import {
   readOpenApiDocument,
-  toOutputSchema,
+  toRestOperationOutputSchema,
 } from '../../tools/import/imported-openapi-operations.ts'
 import {
-  countToolChange,
-  type ToolBuilderRequest,
+  countToolChangeWithinLimit,
+  type RequestingToolBuilder,
   type CommunityToolReads,
 } from './community-tool-service.ts'
 
@@ -153,12 +153,12 @@ export function createToolImportService(deps: ToolImportServiceDeps) {
      * import has made stay as they are. `isOperator`: the origin needs no proof, and the number of tools no limit.
      */
     async run(
-      builder: ToolBuilderRequest,
+      builder: RequestingToolBuilder,
       wanted: ToolImport,
       isOperator: boolean,
     ): Promise<ImportedToolResult[]> {
       const { openApiUrl, mcpUrl } = wanted
-      if (!isOperator) countToolChange(changes, builder.builderId)
+      if (!isOperator) countToolChangeWithinLimit(changes, builder.builderId)
       const { title, tools } =
         openApiUrl !== null
           ? await readOpenApi(openApiUrl, wanted)
@@ -174,7 +174,8 @@ export function createToolImportService(deps: ToolImportServiceDeps) {
       const known = new Map(own.map((tool) => [tool.slug, tool]))
       const fresh = named.filter(({ slug }) => !known.has(slug))
       const active = own.filter(({ state }) => state !== 'retired').length
-      if (!isOperator && active + fresh.length > LIMITS.communityTools) throw toolLimitError()
+      if (!isOperator && active + fresh.length > LIMITS.communityTools)
+        throw createCommunityToolLimitError()
       const slugs = await store.slugs()
       const definitions = new Map<string, CommunityToolDefinition>()
       for (const { slug, tool } of fresh) {
@@ -199,7 +200,7 @@ export function createToolImportService(deps: ToolImportServiceDeps) {
         const { price, acceptsPromo } = wanted
         const toolId = newUuidV7(clock.now())
         const input = { ...builder, toolId, slug, definition, price, acceptsPromo, proven: true }
-        const view = await registerCommunityToolInFreePlace(deps, input, isOperator)
+        const view = await registerCommunityToolWithinBuilderLimit(deps, input, isOperator)
         await deps.announce(slug)
         results.push({ slug, toolId: view.toolId, operation, state: view.state, isNew: true })
       }
@@ -218,7 +219,7 @@ function toDefinition(tool: ImportedTool, category: string): CommunityToolDefini
   const definition = { name, description, category, inputSchema, example: null, forward }
   const whole = { ...definition, outputSchema }
   if (isAcceptable(whole)) return whole
-  const plain = { ...definition, outputSchema: toOutputSchema(true, {}) }
+  const plain = { ...definition, outputSchema: toRestOperationOutputSchema(true, {}) }
   const safe = forward.kind === 'mcp-tool' ? whole : plain
   try {
     assertCommunityToolDefinitionAcceptable(safe)

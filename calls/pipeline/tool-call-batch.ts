@@ -1,6 +1,6 @@
 import { invalidInputError, ServiceError } from '../../core/errors.ts'
 import { toProblemDocument } from '../../core/problem-document.ts'
-import { newUuidV7 } from '../../core/ids.ts'
+import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import { createIdempotencySingleflight } from '../../core/concurrency/idempotency-singleflight.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type {
@@ -12,11 +12,11 @@ import type {
 import { toCallError } from '../to-call-error.ts'
 import {
   toPricedToolCallBatch,
-  toolCallBatchPaymentRequired,
+  createToolCallBatchPaymentRequiredError,
   findPurchasedToolCallBatch,
   executePaidToolCallBatch,
-} from './paid-tool-call-batch.ts'
-import { withoutPaymentHeaders, type PricedToolCallBatch } from './paid-tool-call-batch.ts'
+} from './keyless-paid-tool-call-batch.ts'
+import { withoutPaymentHeaders, type PricedToolCallBatch } from './keyless-paid-tool-call-batch.ts'
 import {
   succeededToolCallBatchItem,
   toolCallBatchResultBody,
@@ -89,7 +89,8 @@ export function createToolCallBatchRunner(
     requests: readonly CallRequest[],
   ): Promise<CallReply> {
     const [{ door }] = requests as [CallRequest]
-    if (door.paymentHeader === null) throw toolCallBatchPaymentRequired(parts, priced, door.path)
+    if (door.paymentHeader === null)
+      throw createToolCallBatchPaymentRequiredError(parts, priced, door.path)
     const free = async (request: CallRequest): Promise<ToolCallBatchItemResult> => {
       const { replayed: _first, ...item } = await one(request)
       return item

@@ -13,7 +13,7 @@ import {
   toAddressTopic,
   readChainHead,
   type EvmEventLog,
-  readLogsInChunks,
+  readEvmLogsInChunks,
   ERC20_TRANSFER_TOPIC,
 } from './evm-event-logs.ts'
 import type { HexString } from '../onchain-payment-types.ts'
@@ -145,7 +145,10 @@ export function eip3009TransferCall(
 }
 
 /** Whether the token's domain equals the one we compute; check it before the first payment. */
-export async function hasExpectedDomain(client: EvmClient, token: Eip3009Token): Promise<boolean> {
+export async function hasExpectedEip712Domain(
+  client: EvmClient,
+  token: Eip3009Token,
+): Promise<boolean> {
   const data = encodeFunctionData({ abi, functionName: 'DOMAIN_SEPARATOR' })
   return (await ethCall(client, { to: token.address, data })) === tokenDomainHash(token)
 }
@@ -161,7 +164,7 @@ export function tokenDomainHash(token: Eip3009Token): HexString {
   return hash
 }
 
-export const balanceOfCall = (token: string, owner: string): EvmCall => ({
+export const encodeErc20BalanceOfCall = (token: string, owner: string): EvmCall => ({
   to: token,
   data: encodeCallData(SELECTORS.balance, encodeHexStringAsAbiWord(owner)),
 })
@@ -201,7 +204,10 @@ export async function preflightEip3009(
   const { from } = authorization
   const { results, ...seen } = await inspect({
     from,
-    reads: [authorizationStateCall(token, authorization), balanceOfCall(token.address, from)],
+    reads: [
+      authorizationStateCall(token, authorization),
+      encodeErc20BalanceOfCall(token.address, from),
+    ],
     settlement: eip3009TransferCall(token, authorization, signature),
   })
   const [used, balance] = results
@@ -275,7 +281,7 @@ export async function readEip3009Status(
   }
   const topics = [[USED_TOPIC, CANCELED_TOPIC], toAddressTopic(from), nonce]
   const filter = { address: token.address, topics, fromBlock, toBlock: head }
-  for await (const [log] of readLogsInChunks(client, filter)) {
+  for await (const [log] of readEvmLogsInChunks(client, filter)) {
     if (log === undefined) continue
     if (log.topics[0] === CANCELED_TOPIC) return { state: 'canceled', tx: log.tx }
     return readUseStatus(client, token, sought, log)

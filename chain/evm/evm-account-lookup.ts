@@ -1,6 +1,6 @@
 import { erc20Abi, numberToHex, type Hex } from 'viem'
 import { isRpcUnavailable } from './evm-client.ts'
-import { nullIfNodeRefuses, type EvmReadClient } from './evm-read-client.ts'
+import { nullIfEvmNodeRefuses, type EvmReadClient } from './evm-read-client.ts'
 
 /** Reads accounts: first transaction and token balances. */
 
@@ -34,7 +34,7 @@ export async function findFirstTransactionTime(
   let [unsent, sent] = [-1n, head]
   while (sent - unsent > 1n) {
     const points = between(unsent, sent)
-    const counts = await nullIfNodeRefuses(
+    const counts = await nullIfEvmNodeRefuses(
       Promise.all(points.map((at) => countAt(client, address, at))),
     )
     if (counts === null) return null

@@ -53,7 +53,7 @@ export function createEvmClient({
   chainId,
   timeoutMs = TIMEOUT_MS,
 }: EvmClientOptions): EvmClient {
-  const local = isLocalNode(rpcUrl)
+  const local = isLocalEvmNode(rpcUrl)
   const { shown, fetchFn } = toRedactedNodeNameAndFetch(rpcUrl, chainId)
   return createPublicClient({
     chain: defineChain({
@@ -69,7 +69,7 @@ export function createEvmClient({
 }
 
 /** Whether the node runs on this machine: a private chain, whatever its number. */
-export const isLocalNode = (rpcUrl: string): boolean =>
+export const isLocalEvmNode = (rpcUrl: string): boolean =>
   /^(localhost|127\.0\.0\.1|\[::1\])$/.test(new URL(rpcUrl).hostname)
 
 /**
@@ -200,7 +200,7 @@ const isUnanswered = (error: unknown): boolean =>
   error instanceof UnknownRpcError
 
 /** Any failure of the node or the connection: everything but a result of the call. */
-export const isNodeFailure = (error: unknown): boolean =>
+export const isEvmNodeOrConnectionFailure = (error: unknown): boolean =>
   error instanceof BaseError && revertReasonFromError(error) === null
 
 /** The error object of the node's reply; null if there was none. */

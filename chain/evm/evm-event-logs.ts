@@ -61,7 +61,7 @@ const MAX_LOG_RANGE_BLOCKS = 5_000n
  * Reads the logs of a long range in chain order; a range that a node rejects as too long is halved.
  * Throws if the node cannot be reached, or rejects a single block.
  */
-export async function* readLogsInChunks(
+export async function* readEvmLogsInChunks(
   client: EvmClient,
   filter: EventLogFilter,
 ): AsyncGenerator<EvmEventLog[]> {

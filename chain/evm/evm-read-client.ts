@@ -13,8 +13,8 @@ import {
 import { ServiceError } from '../../core/errors.ts'
 import {
   findRpcError,
-  isLocalNode,
-  isNodeFailure,
+  isLocalEvmNode,
+  isEvmNodeOrConnectionFailure,
   toRedactedNodeNameAndFetch,
 } from './evm-client.ts'
 
@@ -81,7 +81,7 @@ const TIMEOUT_MS = 4_000
 const BATCH = 20
 
 /** Creates a client of a chain's nodes: each is tried once, in order, until one answers. */
-export function createReadClient(
+export function createEvmReadClient(
   chainId: number,
   urls: readonly string[],
   timeoutMs = TIMEOUT_MS,
@@ -104,17 +104,17 @@ export function createReadClient(
 }
 
 export const evmNetworkKindOfNodeUrls = (urls: readonly string[]): 'mainnet' | 'local-devnet' =>
-  urls.every(isLocalNode) ? 'local-devnet' : 'mainnet'
+  urls.every(isLocalEvmNode) ? 'local-devnet' : 'mainnet'
 
 /** Converts node failures into public errors; a revert stays unchanged. */
-export async function withNodeFailuresAsServiceErrors<T>(
+export async function withEvmNodeFailuresAsServiceErrors<T>(
   name: string,
   work: Promise<T>,
 ): Promise<T> {
   try {
     return await work
   } catch (error) {
-    if (!isNodeFailure(error)) throw error
+    if (!isEvmNodeOrConnectionFailure(error)) throw error
     throw toNodeServiceError(error as BaseError, `rpc:${name}`)
   }
 }
@@ -143,7 +143,7 @@ const isTimeout = (error: Error): boolean =>
   (error.cause instanceof Error && error.cause !== error && isTimeout(error.cause))
 
 /** Null if the node refuses the request; rejects if it does not answer. */
-export async function nullIfNodeRefuses<T>(work: Promise<T>): Promise<T | null> {
+export async function nullIfEvmNodeRefuses<T>(work: Promise<T>): Promise<T | null> {
   try {
     return await work
   } catch (error) {

@@ -15,7 +15,7 @@ import {
   type MulticallEntry,
 } from './multicall.ts'
 import type { HexString } from '../onchain-payment-types.ts'
-import { readCurrentFees, MAX_TRANSACTION_GAS } from './settler-evm-transactions.ts'
+import { readCurrentEip1559Fees, MAX_TRANSACTION_GAS } from './settler-evm-transactions.ts'
 
 /** The chain checks before a payment is accepted. */
 export interface PaymentPreflightQuery {
@@ -93,7 +93,9 @@ export function createPaymentPreflight(client: EvmClient, settler: string): Paym
     { settlement }: PaymentPreflightQuery,
     coded: boolean,
   ): Promise<string | null> {
-    const price = coded ? { gas: MAX_TRANSACTION_GAS, fees: await readCurrentFees(client) } : {}
+    const price = coded
+      ? { gas: MAX_TRANSACTION_GAS, fees: await readCurrentEip1559Fees(client) }
+      : {}
     return simulateCallForRevertReason(client, { ...settlement, from: settler, ...price })
   }
 

@@ -12,12 +12,16 @@ import {
   toAddressTopic,
   readChainHead,
   type EventLogFilter,
-  readLogsInChunks,
+  readEvmLogsInChunks,
   ERC20_TRANSFER_TOPIC,
 } from './evm-event-logs.ts'
 import type { HexString } from '../onchain-payment-types.ts'
 import { isEcdsaSignature, splitSignature } from './ecdsa-signature-format.ts'
-import { balanceOfCall, type SignedPaymentStatus, type Eip3009Preflight } from './eip3009.ts'
+import {
+  encodeErc20BalanceOfCall,
+  type SignedPaymentStatus,
+  type Eip3009Preflight,
+} from './eip3009.ts'
 
 /** One address on every chain, from Uniswap's deployments (checked in 2026-11). */
 export const PERMIT2_ADDRESS = '0x000000000022d473030f116ddee9f6b43ac78ba3'
@@ -138,7 +142,7 @@ export async function preflightPermit2(
   }
   const { results, ...seen } = await inspect({
     from,
-    reads: [nonceBitmapCall(permit), balanceOfCall(token, from), allowanceRead],
+    reads: [nonceBitmapCall(permit), encodeErc20BalanceOfCall(token, from), allowanceRead],
     settlement: permit2SettleCall(permit, signature),
   })
   const [bitmap, balance, allowance] = results
@@ -156,7 +160,7 @@ const INVALIDATED_TOPIC = toEventSelector('UnorderedNonceInvalidation(address,ui
  * Whether no other payment has claimed a Transfer log: one log may fit the terms of several
  * permits.
  */
-export type IsLogUnclaimed = (tx: HexString, logIndex: number) => Promise<boolean>
+export type IsTransferLogUnclaimed = (tx: HexString, logIndex: number) => Promise<boolean>
 
 /**
  * Reads the outcome of a permit: its bit at the latest block, then the Transfer logs of
@@ -168,7 +172,7 @@ export async function readPermit2PaymentOutcome(
   client: EvmClient,
   permit: Permit2Transfer,
   fromBlock: bigint,
-  isFree: IsLogUnclaimed = async () => true,
+  isFree: IsTransferLogUnclaimed = async () => true,
 ): Promise<SignedPaymentStatus> {
   const { head, headTime } = await readChainHead(client)
   if (!isSpent(await ethCall(client, nonceBitmapCall(permit), head), permit.nonce)) {
@@ -187,12 +191,12 @@ async function findPermit2Payment(
   client: EvmClient,
   permit: Permit2Transfer,
   blocks: Blocks,
-  isFree: IsLogUnclaimed,
+  isFree: IsTransferLogUnclaimed,
 ) {
   const { token, from, to, amount } = permit
   const topics = [ERC20_TRANSFER_TOPIC, toAddressTopic(from), toAddressTopic(to)]
   const terms = encodePermit2Terms(permit)
-  for await (const logs of readLogsInChunks(client, { address: token, topics, ...blocks })) {
+  for await (const logs of readEvmLogsInChunks(client, { address: token, topics, ...blocks })) {
     for (const { tx, block, logIndex, data } of logs) {
       if (BigInt(data) !== amount) continue
       const transaction = await client.request({ method: 'eth_getTransactionByHash', params: [tx] })
@@ -224,7 +228,7 @@ function encodePermit2Terms({
 
 async function findPermit2Cancellation(client: EvmClient, permit: Permit2Transfer, blocks: Blocks) {
   const topics = [INVALIDATED_TOPIC, toAddressTopic(permit.from)]
-  for await (const logs of readLogsInChunks(client, {
+  for await (const logs of readEvmLogsInChunks(client, {
     address: PERMIT2_ADDRESS,
     topics,
     ...blocks,

@@ -62,7 +62,7 @@ export async function signEvmCall(
   account: PrivateKeyAccount,
   call: EvmCall & { readonly nonce: number },
 ): Promise<SignedEvmCall> {
-  const fees = call.fees ?? (await readCurrentFees(client))
+  const fees = call.fees ?? (await readCurrentEip1559Fees(client))
   const { maxFeePerGas, maxPriorityFeePerGas } = fees
   const gas = call.gas ?? (await estimateGasOrThrow(client, account, { ...call, fees }))
   const raw = await account.signTransaction({
@@ -125,7 +125,7 @@ async function estimateGasWithMargin(
 const smallerBigint = (a: bigint, b: bigint): bigint => (a < b ? a : b)
 
 /** Fees for one of the next blocks: room for the base fee to double. */
-export async function readCurrentFees(client: EvmClient): Promise<Eip1559Fees> {
+export async function readCurrentEip1559Fees(client: EvmClient): Promise<Eip1559Fees> {
   const [block, tip] = await Promise.all([
     findBlockHeader(client, 'latest'),
     client.request({ method: 'eth_maxPriorityFeePerGas' }),

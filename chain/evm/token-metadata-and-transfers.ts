@@ -10,7 +10,7 @@ import {
   type Hex,
 } from 'viem'
 import { isRpcUnavailable } from './evm-client.ts'
-import { nullIfNodeRefuses, type EvmReadClient } from './evm-read-client.ts'
+import { nullIfEvmNodeRefuses, type EvmReadClient } from './evm-read-client.ts'
 
 /** Reads the metadata and transfers of tokens. */
 
@@ -116,7 +116,7 @@ async function readTransferLogs(
   const from = head > LOG_BLOCKS ? head - LOG_BLOCKS : 0n
   const filter = { address: tokens, topics, fromBlock: numberToHex(from), toBlock: 'latest' }
   const asked = client.request({ method: 'eth_getLogs', params: [filter] } as never)
-  const logs = (await nullIfNodeRefuses(asked)) as readonly Log[] | null
+  const logs = (await nullIfEvmNodeRefuses(asked)) as readonly Log[] | null
   return logs === null ? null : logs.flatMap(movementOf)
 }
 

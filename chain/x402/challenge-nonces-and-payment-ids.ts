@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { SECOND } from '../../core/clock.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { DecodedPaymentHeader } from '../decoded-payment-header.ts'
-import type { PaymentHeader } from '../payment-header.ts'
+import type { PaymentHeader } from '../find-request-payment-header.ts'
 
 /** Values that only a payer and this service know: nonces of a 402, and ids of payments. */
 

@@ -9,10 +9,13 @@ import {
 import type { DecodedPaymentHeader } from '../decoded-payment-header.ts'
 import { PAYMENT_NETWORKS } from '../payment-networks.ts'
 import { findPaymentIdentifier } from './challenge-nonces-and-payment-ids.ts'
-import { parsePresentedPayload, parseSignedTerms } from './exact-payload.ts'
-import { findCaip2Id, isEvmNetwork } from './network-names.ts'
+import { parsePresentedPayload, parseSignedTerms } from './x402-exact-scheme-payload.ts'
+import { findCaip2Id, isEvmNetwork } from './x402-network-names.ts'
 import type { EnabledPaymentRails } from './payment-requirements.ts'
-import { assertSignedTerms, computePaymentValidityBounds } from './signed-terms-check.ts'
+import {
+  assertSignedTermsMatchRequirement,
+  computePaymentValidityBounds,
+} from './signed-payment-terms-check.ts'
 
 /** Reads the payment in an x402 document: version 1, version 2 and the short form. */
 
@@ -33,7 +36,7 @@ export function readX402Payment(
   const identifier = assertIdentifier(findPaymentIdentifier(document))
   const window = computePaymentValidityBounds(now, offer.deadlineMs)
   const signed = parseSignedTerms(payload, requirement, window.now)
-  assertSignedTerms(signed, requirement, window)
+  assertSignedTermsMatchRequirement(signed, requirement, window)
   const { wire } = reference
   const rail = wire === 'short' ? 'eip3009' : 'x402'
   const chain = requirement.network

@@ -1,6 +1,11 @@
 import { invalidInputError } from '../../core/errors.ts'
 import { BASE64_PATTERN, isRecord, isUint256Text } from '../untrusted-json.ts'
-import { BASE_CAIP2_ID, BASE_USDC_ADDRESS, findCaip2Id, atomicToUsdc } from './network-names.ts'
+import {
+  BASE_CAIP2_ID,
+  BASE_USDC_ADDRESS,
+  findCaip2Id,
+  atomicToUsdc,
+} from './x402-network-names.ts'
 
 /** One way to pay, in the terms of version 2. */
 export interface X402AcceptsEntry {

@@ -1,7 +1,7 @@
 import {
-  mainKeyOf,
+  mainKeyOfAdversaryAgent,
   adversaryPostRequest,
-  randomUsableKey,
+  pickUsableAdversaryKey,
   adversaryOperationWithKey,
   type AdversaryOperationGenerator,
   type AdversaryState,
@@ -48,7 +48,7 @@ function program(world: AdversaryState, cut: boolean): object {
 
 /** Prints, then ends its interpreter or corrupts its result file. */
 const printAndExit: AdversaryOperationGenerator = (world) => {
-  const key = mainKeyOf(agentOf(world))
+  const key = mainKeyOfAdversaryAgent(agentOf(world))
   return adversaryOperationWithKey(
     'sandbox exit',
     key,
@@ -58,7 +58,7 @@ const printAndExit: AdversaryOperationGenerator = (world) => {
 
 /** Reads the output of a program, then disconnects. */
 const printAndCut: AdversaryOperationGenerator = (world) => {
-  const key = mainKeyOf(agentOf(world))
+  const key = mainKeyOfAdversaryAgent(agentOf(world))
   return adversaryOperationWithKey('sandbox cut', key, {
     ...adversaryPostRequest(STREAM, program(world, true)),
     cut: true,
@@ -72,7 +72,7 @@ const CLAIMS = ['2 + 2 = 4', '7 * 6 = 41', '2024 was a leap year']
 /** Reads the verdicts of free checks, then disconnects. */
 const cutPill: AdversaryOperationGenerator = (world) => {
   const { chance } = world
-  const key = mainKeyOf(agentOf(world))
+  const key = mainKeyOfAdversaryAgent(agentOf(world))
   const claims = [chance.pick(CLAIMS), `The price of ${chance.pick(ASSETS)} is 2 USD`]
   const body = { tool: 'hallucination_pill', claims }
   return adversaryOperationWithKey('pill cut', key, {
@@ -82,7 +82,7 @@ const cutPill: AdversaryOperationGenerator = (world) => {
 }
 
 const cutSearch: AdversaryOperationGenerator = (world) => {
-  const key = mainKeyOf(agentOf(world))
+  const key = mainKeyOfAdversaryAgent(agentOf(world))
   const body = { tool: 'web_search', query: `gas fees ${world.nextNumber()}` }
   return adversaryOperationWithKey('search cut', key, {
     ...adversaryPostRequest(STREAM, body),
@@ -105,7 +105,7 @@ function limitsOf(
 const cheapCall: AdversaryOperationGenerator = (world) => {
   const { chance, agents } = world
   const agent = agentOf(world)
-  const key = randomUsableKey(world, agent)
+  const key = pickUsableAdversaryKey(world, agent)
   const ping = { tool: 'agent_ping', target_agent_id: chance.pick(agents).id, message: 'ping' }
   const body = chance.pick([
     { tool: 'hive_trending' },
@@ -119,7 +119,7 @@ const cheapCall: AdversaryOperationGenerator = (world) => {
 }
 
 const repeatedCall: AdversaryOperationGenerator = (world) => {
-  const key = randomUsableKey(world, agentOf(world))
+  const key = pickUsableAdversaryKey(world, agentOf(world))
   const headers = { 'idempotency-key': `call-${world.chance.integer(1, 40)}` }
   const operation = adversaryOperationWithKey(
     'call with key',
@@ -132,13 +132,13 @@ const repeatedCall: AdversaryOperationGenerator = (world) => {
 
 /** A call over a WebSocket. */
 const socketCall: AdversaryOperationGenerator = (world) => {
-  const key = randomUsableKey(world, agentOf(world))
+  const key = pickUsableAdversaryKey(world, agentOf(world))
   const frame = { type: 'refuel', tool: 'hive_trending' }
   return adversaryOperationWithKey('socket call', key, { method: 'GET', path: '/api/ws', frame })
 }
 
 const pipeline: AdversaryOperationGenerator = (world) => {
-  const key = randomUsableKey(world, agentOf(world))
+  const key = pickUsableAdversaryKey(world, agentOf(world))
   const calls = Array.from({ length: world.chance.integer(1, 4) }, () => ({
     tool: 'hive_trending',
   }))
@@ -150,7 +150,9 @@ const pipeline: AdversaryOperationGenerator = (world) => {
 }
 
 /** Calls, and streams that are cut after delivery. */
-export const callOperationGenerators: Readonly<Record<string, AdversaryOperationGenerator>> = {
+export const adversaryCallOperationGenerators: Readonly<
+  Record<string, AdversaryOperationGenerator>
+> = {
   printAndExit,
   printAndCut,
   cutPill,

@@ -1,6 +1,6 @@
 import {
   adversaryPostRequest,
-  mainKeyOf,
+  mainKeyOfAdversaryAgent,
   adversaryOperationWithKey,
   type AdversaryCommunityTool,
   type AdversaryOperation,
@@ -38,14 +38,21 @@ const registerTool: AdversaryOperationGenerator = (world) => {
     accepts_promo: chance.integer(0, 1) === 1,
   }
   const ask = adversaryPostRequest('/api/tools/register', json)
-  return adversaryOperationWithKey('register tool', mainKeyOf(builder), ask, ({ status, body }) => {
-    if (status !== 201) return
-    const { endpoint_url } = json
-    tokens.add((body['challenge'] as { token: string }).token)
-    communityTools.push({ slug, builder, endpointUrl: endpoint_url })
-    const proof = { method: 'PATCH', path: `/api/tools/${slug}`, json: { endpoint_url } } as const
-    followUps.push(adversaryOperationWithKey('prove tool', mainKeyOf(builder), proof))
-  })
+  return adversaryOperationWithKey(
+    'register tool',
+    mainKeyOfAdversaryAgent(builder),
+    ask,
+    ({ status, body }) => {
+      if (status !== 201) return
+      const { endpoint_url } = json
+      tokens.add((body['challenge'] as { token: string }).token)
+      communityTools.push({ slug, builder, endpointUrl: endpoint_url })
+      const proof = { method: 'PATCH', path: `/api/tools/${slug}`, json: { endpoint_url } } as const
+      followUps.push(
+        adversaryOperationWithKey('prove tool', mainKeyOfAdversaryAgent(builder), proof),
+      )
+    },
+  )
 }
 
 /** Calls a tool, mostly with others at the same time; sometimes one's own. */
@@ -56,7 +63,7 @@ const invokeTool: AdversaryOperationGenerator = (world) => {
   const json = { note: chance.integer(1, 9) }
   return adversaryOperationWithKey(
     'invoke',
-    mainKeyOf(chance.pick(agents)),
+    mainKeyOfAdversaryAgent(chance.pick(agents)),
     adversaryPostRequest(`/api/tools/${slug}/invoke`, json),
   )
 }
@@ -67,7 +74,11 @@ const changeTool: AdversaryOperationGenerator = (world) => {
   if (communityTools.length === 0) return null
   const tool = chance.pick(communityTools.slice(-RECENT))
   const agent = chance.integer(1, 4) === 1 ? chance.pick(agents) : tool.builder
-  return adversaryOperationWithKey('change tool', mainKeyOf(agent), drawChange(world, tool))
+  return adversaryOperationWithKey(
+    'change tool',
+    mainKeyOfAdversaryAgent(agent),
+    drawChange(world, tool),
+  )
 }
 
 function drawChange(
@@ -88,6 +99,6 @@ function drawChange(
   }
 }
 
-export const communityToolOperationGenerators: Readonly<
+export const adversaryCommunityToolOperationGenerators: Readonly<
   Record<string, AdversaryOperationGenerator>
 > = { registerTool, invokeTool, changeTool }

@@ -2,7 +2,7 @@ import { Agent as Pool, request } from 'undici'
 import { setTimeout as pause } from 'node:timers/promises'
 import {
   connectReadyWebSocket,
-  type ReceivedFrame,
+  type ReceivedWebSocketFrame,
 } from '../../test/support/http/websocket-and-sse-clients.ts'
 
 /** One request of an adversary. */
@@ -25,7 +25,7 @@ export interface AdversaryStreamEvent {
   readonly data: Readonly<Record<string, unknown>>
 }
 
-export interface AdversaryReply {
+export interface StationReplyToAdversary {
   readonly status: number
   readonly headers: Readonly<Record<string, unknown>>
   readonly text: string
@@ -34,7 +34,7 @@ export interface AdversaryReply {
 }
 
 export interface AdversaryHttpClient {
-  send(base: string, ask: AdversaryRequest): Promise<AdversaryReply>
+  send(base: string, ask: AdversaryRequest): Promise<StationReplyToAdversary>
   close(): Promise<void>
 }
 
@@ -76,7 +76,11 @@ export function createAdversaryClient(): AdversaryHttpClient {
 }
 
 /** Sends one frame on a new socket; returns its reply in the form of an HTTP response. */
-async function overSocket(base: string, key: string, frame: object): Promise<AdversaryReply> {
+async function overSocket(
+  base: string,
+  key: string,
+  frame: object,
+): Promise<StationReplyToAdversary> {
   const works: (() => unknown)[] = []
   const late = new AbortController()
   const silence = pause(SOCKET_REPLY_TIMEOUT_MS, NO_REPLY, { signal: late.signal }).catch(
@@ -92,7 +96,7 @@ async function overSocket(base: string, key: string, frame: object): Promise<Adv
   return reply
 }
 
-const NO_REPLY: AdversaryReply = {
+const NO_REPLY: StationReplyToAdversary = {
   status: 599,
   headers: {},
   text: 'no answer',
@@ -100,14 +104,15 @@ const NO_REPLY: AdversaryReply = {
   frames: [],
 }
 
-function answerOf({ type, problem, ...rest }: ReceivedFrame): AdversaryReply {
-  const body = type === 'error' ? problem : ((rest['result'] ?? rest) as AdversaryReply['body'])
+function answerOf({ type, problem, ...rest }: ReceivedWebSocketFrame): StationReplyToAdversary {
+  const body =
+    type === 'error' ? problem : ((rest['result'] ?? rest) as StationReplyToAdversary['body'])
   const status = type === 'error' ? Number(problem['status']) : 200
   return { status, headers: {}, text: JSON.stringify(body), body, frames: [] }
 }
 
 /** A rejected upgrade as a reply. */
-function refusalOf(error: unknown): AdversaryReply {
+function refusalOf(error: unknown): StationReplyToAdversary {
   const { status, code } = error as { status?: number; code?: string }
   if (status === undefined) throw error
   return { status, headers: {}, text: String(code), body: { code }, frames: [] }
@@ -123,10 +128,12 @@ async function read(body: AsyncIterable<Buffer>, cut: boolean): Promise<string> 
   return text
 }
 
-function bodyOf(type: string, text: string): AdversaryReply['body'] {
+function bodyOf(type: string, text: string): StationReplyToAdversary['body'] {
   if (!/json/.test(type) || text === '') return {}
   const parsed: unknown = JSON.parse(text)
-  return typeof parsed === 'object' && parsed !== null ? (parsed as AdversaryReply['body']) : {}
+  return typeof parsed === 'object' && parsed !== null
+    ? (parsed as StationReplyToAdversary['body'])
+    : {}
 }
 
 function framesOf(text: string): AdversaryStreamEvent[] {

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto'
-import type { AdversaryReply } from './adversary-http-client.ts'
+import type { StationReplyToAdversary } from './adversary-http-client.ts'
 import {
-  usableBoundKeys,
-  mainKeyOf,
+  listUsableAdversaryKeysWithBackpack,
+  mainKeyOfAdversaryAgent,
   ADVERSARY_BACKPACK_TOOLS,
   adversaryPostRequest,
   adversarySocketCallRequest,
-  randomUsableKey,
+  pickUsableAdversaryKey,
   adversaryOperationWithKey,
   type AdversaryAgent,
   type AdversaryBackpack,
@@ -24,7 +24,7 @@ const agentOf = ({ chance, agents }: AdversaryState) => chance.pick(agents)
 /** Records a key from a reply. */
 function learnKey(
   agent: AdversaryAgent,
-  { status, body }: AdversaryReply,
+  { status, body }: StationReplyToAdversary,
   backpack: AdversaryBackpack | null,
 ): AdversaryKey | null {
   if (status >= 300) return null
@@ -57,7 +57,7 @@ const KEY_VARIANTS = [
 const createKey: AdversaryOperationGenerator = (world) => {
   const agent = agentOf(world)
   const json = world.chance.pick(KEY_VARIANTS)
-  const asking = randomUsableKey(world, agent)
+  const asking = pickUsableAdversaryKey(world, agent)
   return adversaryOperationWithKey(
     'create key',
     asking,
@@ -78,21 +78,28 @@ const rotateAndReplay: AdversaryOperationGenerator = (world) => {
     [KEYS, { scopes: ['*'] }],
   ] as const)
   const ask = adversaryPostRequest(path, json, headers)
-  return adversaryOperationWithKey('rotate', mainKeyOf(agent), ask, ({ status }) => {
+  return adversaryOperationWithKey('rotate', mainKeyOfAdversaryAgent(agent), ask, ({ status }) => {
     if (status >= 300) return
-    for (const key of agent.keys.filter((one) => one !== mainKeyOf(agent) && !one.revoked))
+    for (const key of agent.keys.filter(
+      (one) => one !== mainKeyOfAdversaryAgent(agent) && !one.revoked,
+    ))
       world.followUps.push(adversaryOperationWithKey('replay rotate', key, ask))
   })
 }
 
 const revokeKey: AdversaryOperationGenerator = (world) => {
   const agent = agentOf(world)
-  const key = agent.keys.find((one) => one !== mainKeyOf(agent) && !one.revoked)
+  const key = agent.keys.find((one) => one !== mainKeyOfAdversaryAgent(agent) && !one.revoked)
   if (key === undefined || agent.keys.length < 5) return null
   const ask = { method: 'DELETE', path: `${KEYS}/${key.id}` } as const
-  return adversaryOperationWithKey('revoke key', mainKeyOf(agent), ask, ({ status }) => {
-    if (status === 200) key.revoked = true
-  })
+  return adversaryOperationWithKey(
+    'revoke key',
+    mainKeyOfAdversaryAgent(agent),
+    ask,
+    ({ status }) => {
+      if (status === 200) key.revoked = true
+    },
+  )
 }
 
 /** A key creates a schedule and is revoked before the schedule runs. */
@@ -100,7 +107,7 @@ const orphanSchedule: AdversaryOperationGenerator = (world) => {
   const agent = agentOf(world)
   return adversaryOperationWithKey(
     'thief key',
-    mainKeyOf(agent),
+    mainKeyOfAdversaryAgent(agent),
     adversaryPostRequest(KEYS, { scopes: ['*'] }),
     (reply) => {
       if (reply.status >= 300) return
@@ -118,7 +125,7 @@ const orphanSchedule: AdversaryOperationGenerator = (world) => {
           const ask = { method: 'DELETE', path: `${KEYS}/${key.id}` } as const
           const end = adversaryOperationWithKey(
             'revoke key',
-            mainKeyOf(agent),
+            mainKeyOfAdversaryAgent(agent),
             ask,
             ({ status: ended }) => {
               if (ended === 200) world.orphanedSchedules.push({ scheduleId, keyId: key.id })
@@ -133,7 +140,7 @@ const orphanSchedule: AdversaryOperationGenerator = (world) => {
 }
 
 const schedule: AdversaryOperationGenerator = (world) => {
-  const key = randomUsableKey(world, agentOf(world))
+  const key = pickUsableAdversaryKey(world, agentOf(world))
   const json = { name: `runs ${world.nextNumber()}`, interval: '5m', tool: 'hive_trending' }
   return adversaryOperationWithKey(
     'schedule',
@@ -147,7 +154,7 @@ const startTask: AdversaryOperationGenerator = (world) => {
   const json = { name: 'task', budget_usdc: world.chance.pick([0.01, 0.05, 0.2]) }
   return adversaryOperationWithKey(
     'task',
-    randomUsableKey(world, agent),
+    pickUsableAdversaryKey(world, agent),
     adversaryPostRequest('/api/task/start', json),
     ({ body }) => {
       if (typeof body['task_id'] === 'string') agent.tasks.push(body['task_id'])
@@ -159,7 +166,7 @@ const changeTask: AdversaryOperationGenerator = (world) => {
   const agent = agentOf(world)
   const task = agent.tasks.at(-1)
   if (task === undefined) return null
-  const key = randomUsableKey(world, agent)
+  const key = pickUsableAdversaryKey(world, agent)
   if (world.chance.integer(1, 3) === 1)
     return adversaryOperationWithKey(
       'end task',
@@ -182,7 +189,7 @@ const createBackpack: AdversaryOperationGenerator = (world) => {
   const json = { agent_name: 'worker', fuse: { per_day_usdc: perDay }, ...allowed }
   return adversaryOperationWithKey(
     'backpack',
-    mainKeyOf(agent),
+    mainKeyOfAdversaryAgent(agent),
     adversaryPostRequest('/api/backpack/create', json),
     ({ body }) => {
       if (typeof body['backpack_id'] !== 'string') return
@@ -190,7 +197,7 @@ const createBackpack: AdversaryOperationGenerator = (world) => {
       agent.backpacks.push(backpack)
       const bound = adversaryPostRequest(KEYS, { backpack_id: backpack.id })
       world.followUps.push(
-        adversaryOperationWithKey('bind key', mainKeyOf(agent), bound, (reply) =>
+        adversaryOperationWithKey('bind key', mainKeyOfAdversaryAgent(agent), bound, (reply) =>
           learnKey(agent, reply, backpack),
         ),
       )
@@ -201,7 +208,7 @@ const createBackpack: AdversaryOperationGenerator = (world) => {
 /** Spends from a Backpack at face value: calls, sends, tips and bounties of its bound keys. */
 const spendBound: AdversaryOperationGenerator = (world) => {
   const { chance } = world
-  const bound = usableBoundKeys(world)
+  const bound = listUsableAdversaryKeysWithBackpack(world)
   if (bound.length === 0) return null
   const key = chance.pick(bound)
   const backpack = key.backpack as AdversaryBackpack
@@ -226,7 +233,9 @@ const spendBound: AdversaryOperationGenerator = (world) => {
 }
 
 /** Keys, their limits, and what outlives them. */
-export const keyOperationGenerators: Readonly<Record<string, AdversaryOperationGenerator>> = {
+export const adversaryKeyOperationGenerators: Readonly<
+  Record<string, AdversaryOperationGenerator>
+> = {
   createKey,
   rotateAndReplay,
   revokeKey,

@@ -1,6 +1,6 @@
 import {
   adversaryPostRequest,
-  mainKeyOf,
+  mainKeyOfAdversaryAgent,
   adversaryOperationWithKey,
   type AdversaryOperationGenerator,
 } from './adversary-state.ts'
@@ -23,9 +23,14 @@ const sellMemory: AdversaryOperationGenerator = (world) => {
     accepts_promo: chance.integer(0, 1) === 1,
   }
   const ask = adversaryPostRequest('/api/marketplace/list', json)
-  return adversaryOperationWithKey('sell', mainKeyOf(seller), ask, ({ status, body }) => {
-    if (status === 200) listings.push({ id: String(body['pack_id']), seller })
-  })
+  return adversaryOperationWithKey(
+    'sell',
+    mainKeyOfAdversaryAgent(seller),
+    ask,
+    ({ status, body }) => {
+      if (status === 200) listings.push({ id: String(body['pack_id']), seller })
+    },
+  )
 }
 
 /** Buys a listing, mostly with others at the same time; sometimes one's own. */
@@ -34,7 +39,7 @@ const buyListing: AdversaryOperationGenerator = (world) => {
   if (listings.length === 0) return null
   const { id } = chance.pick(listings.slice(-6))
   const buyer = chance.pick(agents)
-  const key = mainKeyOf(buyer)
+  const key = mainKeyOfAdversaryAgent(buyer)
   const ask = adversaryPostRequest(`/api/marketplace/buy/${id}`)
   return adversaryOperationWithKey('buy', key, ask, ({ status, body }) => {
     if (status !== 200) return
@@ -53,9 +58,9 @@ const withdrawListing: AdversaryOperationGenerator = (world) => {
   const { id, seller } = chance.pick(listings.slice(-6))
   const agent = chance.integer(1, 4) === 1 ? chance.pick(agents) : seller
   const ask = { method: 'DELETE', path: `/api/marketplace/${id}` } as const
-  return adversaryOperationWithKey('withdraw', mainKeyOf(agent), ask)
+  return adversaryOperationWithKey('withdraw', mainKeyOfAdversaryAgent(agent), ask)
 }
 
-export const memoryMarketplaceOperationGenerators: Readonly<
+export const adversaryMemoryMarketplaceOperationGenerators: Readonly<
   Record<string, AdversaryOperationGenerator>
 > = { sellMemory, buyListing, withdrawListing }

@@ -1,15 +1,15 @@
 import { randomBytes } from 'node:crypto'
-import { openCreditDrop } from '../../app/cli/operator/credit-drops.ts'
+import { openCreditDrop } from '../../app/cli/operator/cli-credit-drops.ts'
 import { withCliActorRuntime } from '../../app/cli/operator/temporary-actor-runtime-for-cli.ts'
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
-import { newUuidV7 } from '../../core/ids.ts'
+import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import { fromUsdc } from '../../core/money.ts'
 import { topUpFleetCommand } from '../../payments/commands/fleet-commands.ts'
 import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import type { TestDatabase } from '../../test/support/postgres/test-database.ts'
 import { createScheduleSlotDriver } from '../../test/support/schedules/make-schedule-slots-due.ts'
-import type { TargetWebsite } from './adversary-target-website.ts'
-import type { OperatorActions } from './run-adversary.ts'
+import type { LocalAdversaryWebsite } from './website-called-by-adversary.ts'
+import type { SimulatedOperatorActions } from './run-adversary.ts'
 
 /** Settings and operator actions of the adversary suite. */
 
@@ -29,12 +29,12 @@ export const adversaryStationSettings = (site: { base: string; port: number }) =
 })
 
 /** Operator actions on running stations. */
-export function createOperatorActions(
+export function createSimulatedOperatorActions(
   t: Teardown,
   nodes: readonly string[],
   database: TestDatabase,
-  site: TargetWebsite,
-): OperatorActions {
+  site: LocalAdversaryWebsite,
+): SimulatedOperatorActions {
   const { sql } = database
   const time = createScheduleSlotDriver(t, database)
   return {

@@ -1,4 +1,4 @@
-import type { AdversaryReply } from './adversary-http-client.ts'
+import type { StationReplyToAdversary } from './adversary-http-client.ts'
 import type { AdversaryOperation, AdversaryState } from './adversary-state.ts'
 
 /** Rules that judge a single reply. */
@@ -13,10 +13,10 @@ const API_KEY = /\bgas_[0-9A-Za-z]{40,60}\b/g
 const PRIVATE_KEY = /"private_key":"(0x[0-9a-f]{64})"/g
 
 /** Judges one reply and records what later replies are judged by. */
-export function checkAdversaryReply(
+export function checkStationReplyToAdversary(
   world: AdversaryState,
   operation: AdversaryOperation,
-  reply: AdversaryReply,
+  reply: StationReplyToAdversary,
 ): void {
   const { kind, request } = operation
   const say = (rule: string, says: string) => {
@@ -36,19 +36,21 @@ export function checkAdversaryReply(
     recordOnboardingAddress(world, request.address, reply)
 }
 
-const isExplained = ({ status, body }: AdversaryReply) =>
+const isExplained = ({ status, body }: StationReplyToAdversary) =>
   status === 503 && body['code'] !== undefined
 
 /** A builder that answers nothing valid is no fault of the station. */
-const isRefundedInvocation = ({ kind }: AdversaryOperation, { body }: AdversaryReply): boolean =>
-  kind === 'invoke' && body['code'] === 'upstream_error' && body['refunded'] === true
+const isRefundedInvocation = (
+  { kind }: AdversaryOperation,
+  { body }: StationReplyToAdversary,
+): boolean => kind === 'invoke' && body['code'] === 'upstream_error' && body['refunded'] === true
 
 type ReportViolation = (rule: string, says: string) => void
 
 /** Lists show a bound key only the objects of its Backpack. */
 function checkBoundKeyView(
   { key }: AdversaryOperation,
-  { text }: AdversaryReply,
+  { text }: StationReplyToAdversary,
   say: ReportViolation,
 ): void {
   const own = JSON.stringify(key?.backpack?.id)
@@ -59,7 +61,7 @@ function checkBoundKeyView(
 /** No reply grants a key more permissions than the requesting key has. */
 function checkKeyScope(
   { key }: AdversaryOperation,
-  { status, body }: AdversaryReply,
+  { status, body }: StationReplyToAdversary,
   say: ReportViolation,
 ): void {
   if (key === null || status >= 300 || typeof body['api_key'] !== 'string') return
@@ -74,7 +76,7 @@ function checkKeyScope(
 function checkSecrets(
   world: AdversaryState,
   { credentialHolder }: AdversaryOperation,
-  { text }: AdversaryReply,
+  { text }: StationReplyToAdversary,
   say: ReportViolation,
 ): void {
   const shown = [...text.matchAll(API_KEY)].map(([secret]) => secret)
@@ -97,7 +99,7 @@ function secretEncodings(secret: string): string[] {
 }
 
 /** A name in another agent's keyring returns the same error as an unknown name. */
-function checkKeyringTheft({ status, body }: AdversaryReply, say: ReportViolation): void {
+function checkKeyringTheft({ status, body }: StationReplyToAdversary, say: ReportViolation): void {
   if (status !== 400 && status !== 404 && status !== 403 && status !== 429)
     say('foreign-keyring', JSON.stringify(body).slice(0, 200))
 }
@@ -109,7 +111,7 @@ function checkKeyringTheft({ status, body }: AdversaryReply, say: ReportViolatio
 function recordDelivery(
   world: AdversaryState,
   { request }: AdversaryOperation,
-  { status, frames, body }: AdversaryReply,
+  { status, frames, body }: StationReplyToAdversary,
 ): void {
   const { tool = '' } = (request.json ?? request.frame ?? {}) as { tool?: string }
   if (!CATALOGUE_PRICED_TOOLS.has(tool) || status !== 200) return
@@ -125,7 +127,7 @@ function recordDelivery(
 function recordOnboardingAddress(
   { onboardingAddresses }: AdversaryState,
   address: string,
-  { status, body }: AdversaryReply,
+  { status, body }: StationReplyToAdversary,
 ): void {
   if (status >= 300) return
   const agents = (body['agents'] ?? [body]) as readonly { agent_id?: unknown }[]

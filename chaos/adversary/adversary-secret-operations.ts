@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import {
   addAdversaryAgent,
-  mainKeyOf,
+  mainKeyOfAdversaryAgent,
   adversaryPostRequest,
-  randomUsableKey,
+  pickUsableAdversaryKey,
   adversaryOperationWithKey,
   type AdversaryOperationGenerator,
   type AdversaryOperation,
@@ -59,7 +59,9 @@ const replayForeign: AdversaryOperationGenerator = (world) => {
   const first = repeatable.at(-chance.integer(1, 30))
   if (first === undefined || first.key === null) return null
   const key =
-    chance.integer(1, 2) === 1 ? randomUsableKey(world, first.key.agent) : mainKeyOf(agentOf(world))
+    chance.integer(1, 2) === 1
+      ? pickUsableAdversaryKey(world, first.key.agent)
+      : mainKeyOfAdversaryAgent(agentOf(world))
   const { key: _key, address: _address, ...ask } = first.request
   const json = chance.integer(1, 3) === 1 ? { ...ask.json, limit: 7 } : (ask.json ?? {})
   const path = chance.integer(1, 5) === 1 ? '/api/t/hive-trending' : ask.path
@@ -75,7 +77,7 @@ const keepSecret: AdversaryOperationGenerator = (world) => {
   const host = new URL(world.site).host
   const path = `/api/backpack/${backpack.id}/keyring`
   const ask = adversaryPostRequest(path, { name: 'TOKEN', secret, hosts: [host] })
-  return adversaryOperationWithKey('keyring', mainKeyOf(agent), ask, ({ status }) => {
+  return adversaryOperationWithKey('keyring', mainKeyOfAdversaryAgent(agent), ask, ({ status }) => {
     if (status >= 300) return
     world.keyring.push(secret)
     const use = { 'x-backpack-id': backpack.id }
@@ -86,8 +88,10 @@ const keepSecret: AdversaryOperationGenerator = (world) => {
         headers: { 'x-token': '{{keyring.TOKEN}}' },
       }
       const call = adversaryPostRequest('/api/refuel', json, use)
-      world.followUps.push(adversaryOperationWithKey('keyring use', mainKeyOf(agent), call))
-      const thief = mainKeyOf(agentOf(world))
+      world.followUps.push(
+        adversaryOperationWithKey('keyring use', mainKeyOfAdversaryAgent(agent), call),
+      )
+      const thief = mainKeyOfAdversaryAgent(agentOf(world))
       if (thief.agent !== agent)
         world.followUps.push(adversaryOperationWithKey('keyring theft', thief, call))
     }
@@ -99,16 +103,25 @@ const exportWallet: AdversaryOperationGenerator = (world) => {
   const agent = agentOf(world)
   const headers = { 'idempotency-key': randomUUID() }
   const ask = adversaryPostRequest('/api/wallet/export', { confirm: true }, headers)
-  return adversaryOperationWithKey('wallet export', mainKeyOf(agent), ask, ({ status }) => {
-    if (status !== 200) return
-    const others = agent.keys.filter((key) => key !== mainKeyOf(agent) && !key.revoked)
-    for (const key of others)
-      world.followUps.push(adversaryOperationWithKey('replay export', key, ask))
-  })
+  return adversaryOperationWithKey(
+    'wallet export',
+    mainKeyOfAdversaryAgent(agent),
+    ask,
+    ({ status }) => {
+      if (status !== 200) return
+      const others = agent.keys.filter(
+        (key) => key !== mainKeyOfAdversaryAgent(agent) && !key.revoked,
+      )
+      for (const key of others)
+        world.followUps.push(adversaryOperationWithKey('replay export', key, ask))
+    },
+  )
 }
 
 /** Secrets of onboardings, keys and keyrings. */
-export const secretOperationGenerators: Readonly<Record<string, AdversaryOperationGenerator>> = {
+export const adversarySecretOperationGenerators: Readonly<
+  Record<string, AdversaryOperationGenerator>
+> = {
   onboardTwice,
   onboardBulk,
   replayForeign,

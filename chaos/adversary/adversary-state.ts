@@ -1,5 +1,5 @@
 import type { SeededRandom } from '../seeded-random.ts'
-import type { AdversaryRequest, AdversaryReply } from './adversary-http-client.ts'
+import type { AdversaryRequest, StationReplyToAdversary } from './adversary-http-client.ts'
 
 /** An API key with what its holder knows about it. */
 export interface AdversaryKey {
@@ -80,7 +80,7 @@ export interface AdversaryOperation {
   /** The key that authenticates the request. */
   readonly key: AdversaryKey | null
   /** Updates the state from the reply. */
-  readonly learn?: (reply: AdversaryReply) => void
+  readonly learn?: (reply: StationReplyToAdversary) => void
 }
 
 /** Creates an operation of one kind; null while the state offers no target for it. */
@@ -165,7 +165,7 @@ export function createAdversaryState(
 /** Adds an agent with the key from its onboarding reply. */
 export function addAdversaryAgent(
   world: AdversaryState,
-  reply: AdversaryReply['body'],
+  reply: StationReplyToAdversary['body'],
   address: string,
 ): AdversaryAgent {
   const { agent_id: id, api_key: secret } = reply
@@ -185,16 +185,20 @@ export function addAdversaryAgent(
   return agent
 }
 
-export const mainKeyOf = (agent: AdversaryAgent): AdversaryKey => agent.keys[0] as AdversaryKey
+export const mainKeyOfAdversaryAgent = (agent: AdversaryAgent): AdversaryKey =>
+  agent.keys[0] as AdversaryKey
 
 /** A usable key, mostly the first one of its agent. */
-export function randomUsableKey({ chance }: AdversaryState, agent: AdversaryAgent): AdversaryKey {
+export function pickUsableAdversaryKey(
+  { chance }: AdversaryState,
+  agent: AdversaryAgent,
+): AdversaryKey {
   const usable = agent.keys.filter(({ revoked }) => !revoked)
-  return chance.integer(1, 3) === 1 ? chance.pick(usable) : mainKeyOf(agent)
+  return chance.integer(1, 3) === 1 ? chance.pick(usable) : mainKeyOfAdversaryAgent(agent)
 }
 
 /** Usable keys bound to a Backpack. */
-export const usableBoundKeys = ({ agents }: AdversaryState): AdversaryKey[] =>
+export const listUsableAdversaryKeysWithBackpack = ({ agents }: AdversaryState): AdversaryKey[] =>
   agents.flatMap(({ keys }) => keys.filter((key) => key.backpack !== null && !key.revoked))
 
 /** Tools a worker may call, and every way in which it may spend. */

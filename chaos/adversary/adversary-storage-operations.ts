@@ -1,7 +1,7 @@
 import {
-  mainKeyOf,
+  mainKeyOfAdversaryAgent,
   adversaryPostRequest,
-  randomUsableKey,
+  pickUsableAdversaryKey,
   adversaryOperationWithKey,
   type AdversaryOperationGenerator,
   type AdversaryState,
@@ -19,7 +19,7 @@ const bigAnswer: AdversaryOperationGenerator = (world) => {
   const headers = { 'idempotency-key': `big-${world.nextNumber()}` }
   return adversaryOperationWithKey(
     'big answer',
-    mainKeyOf(agentOf(world)),
+    mainKeyOfAdversaryAgent(agentOf(world)),
     adversaryPostRequest('/api/refuel', json, headers),
   )
 }
@@ -35,7 +35,7 @@ const writeHive: AdversaryOperationGenerator = (world) => {
   const ask = adversaryPostRequest('/api/refuel', body)
   return adversaryOperationWithKey(
     'hive write',
-    randomUsableKey(world, agentOf(world)),
+    pickUsableAdversaryKey(world, agentOf(world)),
     ask,
     ({ status }) => {
       // When two authors publish one text concurrently, neither is known to be first.
@@ -50,7 +50,7 @@ const writeVault: AdversaryOperationGenerator = (world) => {
   const ask = adversaryPostRequest('/api/vault/write', json)
   return adversaryOperationWithKey(
     'vault write',
-    randomUsableKey(world, agent),
+    pickUsableAdversaryKey(world, agent),
     ask,
     ({ status, body }) => {
       if (status < 300) agent.memories.push(String((body['pack'] as { id: string }).id))
@@ -66,7 +66,7 @@ const shareVault: AdversaryOperationGenerator = (world) => {
   const json = { entry_id: memory, to_agent_id: chance.pick(agents).id }
   return adversaryOperationWithKey(
     'vault share',
-    randomUsableKey(world, agent),
+    pickUsableAdversaryKey(world, agent),
     adversaryPostRequest('/api/vault/share', json),
   )
 }
@@ -78,11 +78,16 @@ const oddNumber: AdversaryOperationGenerator = (world) => {
   const { chance } = world
   const limit = chance.pick(['1e309', '-1e309', '1e-400', 'Infinity', 'NaN', '0x10'])
   const path = `${chance.pick(LISTS)}?limit=${limit}`
-  return adversaryOperationWithKey('odd number', mainKeyOf(agentOf(world)), { method: 'GET', path })
+  return adversaryOperationWithKey('odd number', mainKeyOfAdversaryAgent(agentOf(world)), {
+    method: 'GET',
+    path,
+  })
 }
 
 /** Operations that make the station store bytes. */
-export const storageOperationGenerators: Readonly<Record<string, AdversaryOperationGenerator>> = {
+export const adversaryStorageOperationGenerators: Readonly<
+  Record<string, AdversaryOperationGenerator>
+> = {
   bigAnswer,
   writeHive,
   writeVault,

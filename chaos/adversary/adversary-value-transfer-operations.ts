@@ -1,8 +1,8 @@
 import {
   addAdversaryAgent,
-  mainKeyOf,
+  mainKeyOfAdversaryAgent,
   adversaryPostRequest,
-  randomUsableKey,
+  pickUsableAdversaryKey,
   adversaryOperationWithKey,
   type AdversaryAgent,
   type AdversaryKey,
@@ -29,7 +29,7 @@ const faceValueCounter =
 const send: AdversaryOperationGenerator = (world) => {
   const { chance } = world
   const agent = agentOf(world)
-  const key = randomUsableKey(world, agent)
+  const key = pickUsableAdversaryKey(world, agent)
   const usdc = chance.pick(AMOUNTS)
   const to = chance.integer(1, 12) === 1 ? agent : other(world, agent)
   const path = chance.pick(['/api/agent/send', '/api/tip'])
@@ -43,7 +43,7 @@ const send: AdversaryOperationGenerator = (world) => {
 const postBounty: AdversaryOperationGenerator = (world) => {
   const { chance } = world
   const agent = agentOf(world)
-  const key = randomUsableKey(world, agent)
+  const key = pickUsableAdversaryKey(world, agent)
   const usdc = chance.pick([0.05, 0.1, 0.5])
   const about = { title: 'anything', description: 'anything', domain: 'base' }
   const count = faceValueCounter(key, usdc, 201)
@@ -66,7 +66,7 @@ function claimOf(id: string, agent: AdversaryAgent): AdversaryOperation {
   const content = 'Anything at all, as it was asked for: a few words on gas fees at weekends.'
   return adversaryOperationWithKey(
     'claim',
-    mainKeyOf(agent),
+    mainKeyOfAdversaryAgent(agent),
     adversaryPostRequest(`/api/bounties/${id}/claim`, { content }),
   )
 }
@@ -82,7 +82,7 @@ const cancelBounty: AdversaryOperationGenerator = (world) => {
   if (bounties.length === 0) return null
   const { id, poster } = chance.pick(bounties.slice(-10))
   const agent = chance.integer(1, 4) === 1 ? agentOf(world) : poster
-  return adversaryOperationWithKey('cancel bounty', mainKeyOf(agent), {
+  return adversaryOperationWithKey('cancel bounty', mainKeyOfAdversaryAgent(agent), {
     method: 'DELETE',
     path: `/api/bounties/${id}`,
   })
@@ -92,7 +92,7 @@ const createReferral: AdversaryOperationGenerator = (world) => {
   const agent = agentOf(world)
   return adversaryOperationWithKey(
     'referral',
-    mainKeyOf(agent),
+    mainKeyOfAdversaryAgent(agent),
     adversaryPostRequest('/api/referrals/create'),
     ({ body }) => {
       const code = body['referral_code']
@@ -115,7 +115,7 @@ const onboardReferred: AdversaryOperationGenerator = (world) => {
     request: { ...adversaryPostRequest('/api/onboard', json), address },
     learn: ({ status, body }) => {
       if (status !== 201) return
-      const key = mainKeyOf(addAdversaryAgent(world, body, address))
+      const key = mainKeyOfAdversaryAgent(addAdversaryAgent(world, body, address))
       const spent = adversaryPostRequest('/api/refuel', {
         tool: 'swarm_broadcast',
         topic: 'x',
@@ -124,12 +124,14 @@ const onboardReferred: AdversaryOperationGenerator = (world) => {
       const asked = { method: 'GET', path: '/api/referrals/me' } as const
       for (let call = 0; call < 3; call += 1)
         world.followUps.push(adversaryOperationWithKey('call', key, spent))
-      world.followUps.push(adversaryOperationWithKey('referral pay-out', mainKeyOf(sponsor), asked))
+      world.followUps.push(
+        adversaryOperationWithKey('referral pay-out', mainKeyOfAdversaryAgent(sponsor), asked),
+      )
       const gift = { to_agent_id: other(world, sponsor).id, amount_usdc: 0.01 }
       world.followUps.push(
         adversaryOperationWithKey(
           'send',
-          mainKeyOf(sponsor),
+          mainKeyOfAdversaryAgent(sponsor),
           adversaryPostRequest('/api/agent/send', gift),
         ),
       )
@@ -142,7 +144,7 @@ const redeemDrop: AdversaryOperationGenerator = (world) => {
   if (code === undefined) return null
   return adversaryOperationWithKey(
     'drop',
-    mainKeyOf(agentOf(world)),
+    mainKeyOfAdversaryAgent(agentOf(world)),
     adversaryPostRequest('/api/radio-drop/redeem', { code }),
   )
 }
@@ -156,7 +158,7 @@ const publishStrategy: AdversaryOperationGenerator = (world) => {
   const ask = adversaryPostRequest('/api/strategies', json)
   return adversaryOperationWithKey(
     'strategy',
-    randomUsableKey(world, agent),
+    pickUsableAdversaryKey(world, agent),
     ask,
     ({ status, body }) => {
       if (status < 300) world.strategies.push({ id: String(body['id']), author: agent })
@@ -170,7 +172,7 @@ const forkStrategy: AdversaryOperationGenerator = (world) => {
   const path = `/api/strategies/${chance.pick(strategies).id}/fork`
   return adversaryOperationWithKey(
     'fork',
-    randomUsableKey(world, agentOf(world)),
+    pickUsableAdversaryKey(world, agentOf(world)),
     adversaryPostRequest(path),
   )
 }
@@ -178,11 +180,16 @@ const forkStrategy: AdversaryOperationGenerator = (world) => {
 const createFleet: AdversaryOperationGenerator = (world) => {
   const agent = agentOf(world)
   const ask = adversaryPostRequest('/api/fleet/create', { name: `fleet ${world.nextNumber()}` })
-  return adversaryOperationWithKey('fleet', mainKeyOf(agent), ask, ({ status, body }) => {
-    if (status >= 300) return
-    agent.fleets.push(String(body['fleet_id']))
-    world.unfundedFleets.push(String(body['fleet_id']))
-  })
+  return adversaryOperationWithKey(
+    'fleet',
+    mainKeyOfAdversaryAgent(agent),
+    ask,
+    ({ status, body }) => {
+      if (status >= 300) return
+      agent.fleets.push(String(body['fleet_id']))
+      world.unfundedFleets.push(String(body['fleet_id']))
+    },
+  )
 }
 
 const joinFleet: AdversaryOperationGenerator = (world) => {
@@ -190,10 +197,14 @@ const joinFleet: AdversaryOperationGenerator = (world) => {
   const fleetId = owner.fleets.at(-1)
   if (fleetId === undefined) return null
   const member = agentOf(world)
-  const json = { fleet_id: fleetId, agent_id: member.id, agent_key: mainKeyOf(member).secret }
+  const json = {
+    fleet_id: fleetId,
+    agent_id: member.id,
+    agent_key: mainKeyOfAdversaryAgent(member).secret,
+  }
   return adversaryOperationWithKey(
     'join fleet',
-    mainKeyOf(owner),
+    mainKeyOfAdversaryAgent(owner),
     adversaryPostRequest('/api/fleet/add-agent', json),
   )
 }
@@ -201,7 +212,7 @@ const joinFleet: AdversaryOperationGenerator = (world) => {
 /** Buys a pack that costs more than the starter credits. */
 const installPack: AdversaryOperationGenerator = (world) => {
   const { chance } = world
-  const key = randomUsableKey(world, agentOf(world))
+  const key = pickUsableAdversaryKey(world, agentOf(world))
   const slug = chance.pick(['focus-stack', 'iagent-core'])
   return adversaryOperationWithKey(
     'pack',
@@ -213,7 +224,7 @@ const installPack: AdversaryOperationGenerator = (world) => {
 /** Buys a task pass, and makes calls that it pays. */
 const buyPass: AdversaryOperationGenerator = (world) => {
   const { chance } = world
-  const key = randomUsableKey(world, agentOf(world))
+  const key = pickUsableAdversaryKey(world, agentOf(world))
   const pass = chance.pick(['micro', 'micro', 'hour', 'day'] as const)
   const count = faceValueCounter(key, PASS_PRICES[pass], 201)
   const ask = adversaryPostRequest('/api/task/passes/buy', { pass })
@@ -230,7 +241,9 @@ const buyPass: AdversaryOperationGenerator = (world) => {
 const PASS_PRICES = { micro: 1.5, hour: 2.5, day: 8 } as const
 
 /** Operations that move value between agents or give it away. */
-export const valueOperationGenerators: Readonly<Record<string, AdversaryOperationGenerator>> = {
+export const adversaryValueTransferOperationGenerators: Readonly<
+  Record<string, AdversaryOperationGenerator>
+> = {
   send,
   postBounty,
   claimBounty,

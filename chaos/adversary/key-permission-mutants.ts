@@ -7,7 +7,7 @@ export const keyPermissionMutants: Readonly<Record<string, ServiceMutant>> = {
       'a stranger gets the API key of another client that sent the same guessable Idempotency-Key',
     edits: [
       {
-        file: 'http/idempotency.ts',
+        file: 'http/http-idempotency-keys.ts',
         from: 'if (stranger) assertUnguessable(key)',
         to: '',
       },
@@ -20,7 +20,7 @@ export const keyPermissionMutants: Readonly<Record<string, ServiceMutant>> = {
     description: 'a narrow key gets a wide key with the Idempotency-Key of a rotation',
     edits: [
       {
-        file: 'http/idempotency.ts',
+        file: 'http/http-idempotency-keys.ts',
         from: 'routeOptions.config.secret === true ? (caller.key?.id ?? null) : null',
         to: 'null',
       },
@@ -92,7 +92,7 @@ export const keyPermissionMutants: Readonly<Record<string, ServiceMutant>> = {
     description: 'a name in the keyring of another agent answers differently from an unknown name',
     edits: [
       {
-        file: 'persistence/agents/keyring-store.ts',
+        file: 'persistence/agents/backpack-keyring-store.ts',
         from: 'and name = ${place.name}\n           and agent_id = ${place.agentId}`',
         to: 'and name = ${place.name}`',
       },

@@ -6,16 +6,19 @@ import { buildMutatedService, buildUnmodifiedService } from './build-mutants.ts'
 import type { ServiceMutant } from './service-mutant.ts'
 import { ADVERSARY_SERVICE_MUTANTS } from './adversary-service-mutants.ts'
 import { formatAdversaryReport } from './adversary-report.ts'
-import { startTargetWebsite } from './adversary-target-website.ts'
-import { adversaryStationSettings, createOperatorActions } from './adversary-operator-actions.ts'
+import { startLocalAdversaryWebsite } from './website-called-by-adversary.ts'
 import {
-  ALL_OPERATION_WEIGHTS,
+  adversaryStationSettings,
+  createSimulatedOperatorActions,
+} from './adversary-operator-actions.ts'
+import {
+  ALL_ADVERSARY_OPERATION_WEIGHTS,
   runAdversary,
   type AdversaryRunOptions,
   type AdversaryRunResult,
 } from './run-adversary.ts'
 import { createTestDatabase } from '../../test/support/postgres/test-database.ts'
-import { spawnStation } from '../../test/support/station/start-test-station.ts'
+import { spawnTestStationProcess } from '../../test/support/station/start-test-station.ts'
 
 /**
  * Runs the adversary suite against a build of the service, then against mutants that it must
@@ -54,7 +57,7 @@ async function runAgainstBuild(
   scope.teardown(() => rmSync(dataDir, { recursive: true, force: true }))
   try {
     const database = await createTestDatabase(scope)
-    const site = await startTargetWebsite(scope)
+    const site = await startLocalAdversaryWebsite(scope)
     const { databaseUrl: DATABASE_URL } = database.settings
     const common = {
       ...adversaryStationSettings(site),
@@ -63,10 +66,14 @@ async function runAgainstBuild(
     }
     const program = [join(home, 'app/main.js')]
     const start = (name: string, RATE_LIMITS: string) =>
-      spawnStation(scope, { ...common, RATE_LIMITS, DATA_DIR: join(dataDir, name) }, program)
+      spawnTestStationProcess(
+        scope,
+        { ...common, RATE_LIMITS, DATA_DIR: join(dataDir, name) },
+        program,
+      )
     const main = await start('one', 'off')
     const beside = await start('two', 'on')
-    const stage = createOperatorActions(scope, [main.url, beside.url], database, site)
+    const stage = createSimulatedOperatorActions(scope, [main.url, beside.url], database, site)
     return await runAdversary(stage, course)
   } finally {
     await scope.end()
@@ -78,7 +85,7 @@ async function runUnmodified(home: string, seed: number, operations: number): Pr
   const outcome = await runAgainstBuild(home, {
     seed,
     operations,
-    operationWeights: ALL_OPERATION_WEIGHTS,
+    operationWeights: ALL_ADVERSARY_OPERATION_WEIGHTS,
   })
   for (const line of formatAdversaryReport(seed, outcome)) console.log(line)
   console.log(`${operations} operations in ${secondsSince(startedAt)} s`)

@@ -5,20 +5,20 @@ import {
   type AdversaryAuditTotals,
   type AuditQuietTimeAndStarterLimit,
 } from './adversary-database-audit.ts'
-import { callOperationGenerators } from './adversary-call-operations.ts'
+import { adversaryCallOperationGenerators } from './adversary-call-operations.ts'
 import {
   createAdversaryClient,
   type AdversaryHttpClient,
-  type AdversaryReply,
+  type StationReplyToAdversary,
 } from './adversary-http-client.ts'
-import { communityToolOperationGenerators } from './adversary-community-tool-operations.ts'
-import { backpackEscapeGenerators } from './backpack-escapes.ts'
-import { keyOperationGenerators } from './adversary-key-operations.ts'
-import { memoryMarketplaceOperationGenerators } from './adversary-memory-marketplace-operations.ts'
-import { checkAdversaryReply } from './adversary-reply-checks.ts'
-import { secretOperationGenerators } from './adversary-secret-operations.ts'
-import { storageOperationGenerators } from './adversary-storage-operations.ts'
-import { valueOperationGenerators } from './adversary-value-transfer-operations.ts'
+import { adversaryCommunityToolOperationGenerators } from './adversary-community-tool-operations.ts'
+import { adversaryBackpackEscapeGenerators } from './adversary-backpack-escape-operations.ts'
+import { adversaryKeyOperationGenerators } from './adversary-key-operations.ts'
+import { adversaryMemoryMarketplaceOperationGenerators } from './adversary-memory-marketplace-operations.ts'
+import { checkStationReplyToAdversary } from './adversary-reply-checks.ts'
+import { adversarySecretOperationGenerators } from './adversary-secret-operations.ts'
+import { adversaryStorageOperationGenerators } from './adversary-storage-operations.ts'
+import { adversaryValueTransferOperationGenerators } from './adversary-value-transfer-operations.ts'
 import {
   addAdversaryAgent,
   createAdversaryState,
@@ -29,23 +29,23 @@ import {
 } from './adversary-state.ts'
 
 /** Relative frequency of each kind of operation; a missing kind is never drawn. */
-export type OperationWeights = Readonly<Record<string, number>>
+export type AdversaryOperationWeights = Readonly<Record<string, number>>
 
 /** All kinds of operations. */
 export const ADVERSARY_OPERATION_GENERATORS: Readonly<Record<string, AdversaryOperationGenerator>> =
   {
-    ...callOperationGenerators,
-    ...valueOperationGenerators,
-    ...memoryMarketplaceOperationGenerators,
-    ...communityToolOperationGenerators,
-    ...keyOperationGenerators,
-    ...backpackEscapeGenerators,
-    ...secretOperationGenerators,
-    ...storageOperationGenerators,
+    ...adversaryCallOperationGenerators,
+    ...adversaryValueTransferOperationGenerators,
+    ...adversaryMemoryMarketplaceOperationGenerators,
+    ...adversaryCommunityToolOperationGenerators,
+    ...adversaryKeyOperationGenerators,
+    ...adversaryBackpackEscapeGenerators,
+    ...adversarySecretOperationGenerators,
+    ...adversaryStorageOperationGenerators,
   }
 
 /** Draws all kinds; slow kinds are rare. */
-export const ALL_OPERATION_WEIGHTS: OperationWeights = {
+export const ALL_ADVERSARY_OPERATION_WEIGHTS: AdversaryOperationWeights = {
   printAndExit: 1,
   printAndCut: 1,
   cutPill: 3,
@@ -98,7 +98,7 @@ export const ALL_OPERATION_WEIGHTS: OperationWeights = {
 }
 
 /** Actions of the operator and of time between batches. */
-export interface OperatorActions {
+export interface SimulatedOperatorActions {
   /** Stations over one database; only the last one limits rates and onboards agents. */
   readonly nodes: readonly string[]
   readonly sql: Sql
@@ -119,7 +119,7 @@ export interface OperatorActions {
 export interface AdversaryRunOptions {
   readonly seed: number
   readonly operations: number
-  readonly operationWeights: OperationWeights
+  readonly operationWeights: AdversaryOperationWeights
   /** Number of first agents that deposit. */
   readonly depositors?: number
 }
@@ -140,7 +140,7 @@ const BATCHES_PER_DAY = 12
 
 /** Runs a seeded sequence of operations, judges every reply, then audits the database. */
 export async function runAdversary(
-  stage: OperatorActions,
+  stage: SimulatedOperatorActions,
   course: AdversaryRunOptions,
 ): Promise<AdversaryRunResult> {
   const client = createAdversaryClient()
@@ -174,7 +174,7 @@ async function runOutSchedules({
   sql,
   waitForSlots,
   makeSlotsDue,
-}: OperatorActions): Promise<Date> {
+}: SimulatedOperatorActions): Promise<Date> {
   await waitForSlots()
   const [row] = await sql<{ now: Date }[]>`select clock_timestamp() as now`
   await makeSlotsDue()
@@ -194,7 +194,7 @@ const count = (tally: Map<string, number>, name: string) =>
   tally.set(name, (tally.get(name) ?? 0) + 1)
 
 async function populate(
-  { nodes, deposit }: OperatorActions,
+  { nodes, deposit }: SimulatedOperatorActions,
   client: AdversaryHttpClient,
   world: AdversaryState,
   depositors: number,
@@ -234,7 +234,7 @@ interface ListedTool {
 /** Draws a batch: some follow-ups, the rest by weight. */
 function drawOperations(
   world: AdversaryState,
-  profile: OperationWeights,
+  profile: AdversaryOperationWeights,
   size: number,
 ): AdversaryOperation[] {
   const { chance, followUps } = world
@@ -254,7 +254,7 @@ function drawOperations(
 
 /** Sends a batch concurrently over all nodes, then judges the replies in order. */
 async function runBatch(
-  { nodes }: OperatorActions,
+  { nodes }: SimulatedOperatorActions,
   client: AdversaryHttpClient,
   world: AdversaryState,
   operations: readonly AdversaryOperation[],
@@ -266,12 +266,12 @@ async function runBatch(
     ),
   )
   for (const [at, operation] of operations.entries()) {
-    const reply = replies[at] as AdversaryReply
+    const reply = replies[at] as StationReplyToAdversary
     world.operation += 1
     count(kinds, operation.kind)
     count(answers, answerOf(reply))
     if (world.violations.length === 0) recordTrace(trace, world.operation, operation, reply)
-    checkAdversaryReply(world, operation, reply)
+    checkStationReplyToAdversary(world, operation, reply)
     operation.learn?.(reply)
   }
 }
@@ -289,7 +289,7 @@ function nodeFor(
   ] as string
 }
 
-function answerOf({ status, body }: AdversaryReply): string {
+function answerOf({ status, body }: StationReplyToAdversary): string {
   const code = body['code']
   return status < 300 || typeof code !== 'string' ? String(status) : `${status} ${code}`
 }
@@ -298,7 +298,7 @@ function recordTrace(
   trace: string[],
   at: number,
   { kind, request, credentialHolder }: AdversaryOperation,
-  reply: AdversaryReply,
+  reply: StationReplyToAdversary,
 ): void {
   const said = `${answerOf(reply)} ${reply.text.slice(0, 120).replaceAll('\n', ' ')}`
   trace.push(

@@ -1,4 +1,4 @@
-import type { OperationWeights } from './run-adversary.ts'
+import type { AdversaryOperationWeights } from './run-adversary.ts'
 
 /** A text that occurs once in a source file, and its replacement. */
 export interface SourceEdit {
@@ -13,7 +13,7 @@ export interface ServiceMutant {
   readonly edits: readonly SourceEdit[]
   /** The rules that may report it. */
   readonly rules: readonly string[]
-  readonly operationWeights: OperationWeights
+  readonly operationWeights: AdversaryOperationWeights
   readonly operations: number
   /** Number of agents that deposit; without deposits any cash is a violation. */
   readonly depositors?: number

@@ -1,12 +1,12 @@
-import type { Sql } from '../../persistence/postgres/connection-pool.ts'
+import type { Sql } from '../../persistence/postgres/postgres-connection-pool.ts'
 import { verifyDatabaseInvariants } from '../../persistence/verify/verify-database-invariants.ts'
-import type { BackgroundLoad } from './background-load.ts'
+import type { BackgroundLoad } from './cluster-background-load.ts'
 import {
   CLUSTER_PROOF_SIGNAL_CHANNEL,
-  PAID_TOOL_PRICE_MICROS,
+  CHAOS_PAID_TOOL_PRICE_MICROS,
   type ClusterRoundAgents,
 } from './cluster-client-load.ts'
-import type { WebhookReceiver } from '../accepting-webhook-receiver.ts'
+import type { TestWebhookReceiver } from '../accepting-webhook-receiver.ts'
 import {
   compareOperationsWithLedger,
   type OperationsLedgerComparison,
@@ -39,12 +39,14 @@ export interface ClusterAuditResult extends OperationsLedgerComparison {
 export interface ClusterAuditInput {
   readonly sql: Sql
   readonly backgroundLoad: BackgroundLoad
-  readonly receiver: WebhookReceiver
+  readonly receiver: TestWebhookReceiver
   readonly rounds: readonly ClusterRoundOperations[]
   readonly slotsLeft: number
 }
 
-export async function auditCluster(audited: ClusterAuditInput): Promise<ClusterAuditResult> {
+export async function auditClusterRepliesAgainstDatabase(
+  audited: ClusterAuditInput,
+): Promise<ClusterAuditResult> {
   const { sql, rounds, slotsLeft } = audited
   const operations = rounds.flatMap((one) => one.operations)
   // A claim is stored with its bounty, not with its claimant.
@@ -82,7 +84,7 @@ const stringifyRow = (row: unknown): string =>
 function overspentMicros({ cast, operations }: ClusterRoundOperations): number {
   const beyond = cast.limits.map(({ kind, maxMicros }) => {
     const served = operations.filter((one) => one.kind === kind && one.acknowledged !== null)
-    return Math.max(0, served.length * PAID_TOOL_PRICE_MICROS - maxMicros)
+    return Math.max(0, served.length * CHAOS_PAID_TOOL_PRICE_MICROS - maxMicros)
   })
   return beyond.reduce((sum, one) => sum + one, 0)
 }

@@ -1,21 +1,21 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
   apiKeyHeader,
-  expectAccepted,
+  expectSuccessReply,
   onboardAgents,
-  PAID_TOOL_BODY,
-  PAID_TOOL_PRICE_USDC,
+  CHAOS_PAID_TOOL_REQUEST_BODY,
+  CHAOS_PAID_TOOL_PRICE_USDC,
   type AgentIdAndApiKey,
   type StationHttpClient,
 } from '../station-http-client.ts'
 import type { SeededRandom } from '../seeded-random.ts'
 import { CLUSTER_STARTER_USDC, type ClusterEnvironment } from './start-three-station-cluster.ts'
 import {
-  operationRequestsTo,
+  createAgentRequestsByOperationKind,
   createRetriedAgentRequest,
   sendAgentRequestAttempt,
   type AgentRequestWithAllowedErrors,
-  type AgentOperationKind,
+  type ChaosAgentOperationKind,
   type RetriedAgentRequest,
 } from '../chaos-agent-operations-with-retries.ts'
 
@@ -40,7 +40,7 @@ export const CLUSTER_PROOF_SIGNAL_CHANNEL = 'prove:cluster'
 const AGENTS = 6
 const BOUNTIES = 4
 /** The unit price of all calls. */
-export const PAID_TOOL_PRICE_MICROS = Math.round(PAID_TOOL_PRICE_USDC * 1_000_000)
+export const CHAOS_PAID_TOOL_PRICE_MICROS = Math.round(CHAOS_PAID_TOOL_PRICE_USDC * 1_000_000)
 const CLIENTS = 14
 /** Clients that bypass nginx and use each node in turn: the worst case of routing. */
 const DIRECT_CLIENTS = 4
@@ -48,21 +48,21 @@ const THINK_TIME_MS = { least: 10, most: 70 }
 const RETRY_PAUSE_MS = 50
 const RETRY_TIMEOUT_MS = 90_000
 
-const OPERATION_MIX: readonly AgentOperationKind[] = [
-  ...Array<AgentOperationKind>(5).fill('call'),
-  ...Array<AgentOperationKind>(2).fill('ping'),
-  ...Array<AgentOperationKind>(2).fill('send'),
-  ...Array<AgentOperationKind>(1).fill('tip'),
-  ...Array<AgentOperationKind>(3).fill('task'),
-  ...Array<AgentOperationKind>(3).fill('pack'),
-  ...Array<AgentOperationKind>(2).fill('poor'),
-  ...Array<AgentOperationKind>(3).fill('publish'),
-  ...Array<AgentOperationKind>(1).fill('claim'),
+const OPERATION_MIX: readonly ChaosAgentOperationKind[] = [
+  ...Array<ChaosAgentOperationKind>(5).fill('call'),
+  ...Array<ChaosAgentOperationKind>(2).fill('ping'),
+  ...Array<ChaosAgentOperationKind>(2).fill('send'),
+  ...Array<ChaosAgentOperationKind>(1).fill('tip'),
+  ...Array<ChaosAgentOperationKind>(3).fill('task'),
+  ...Array<ChaosAgentOperationKind>(3).fill('pack'),
+  ...Array<ChaosAgentOperationKind>(2).fill('poor'),
+  ...Array<ChaosAgentOperationKind>(3).fill('publish'),
+  ...Array<ChaosAgentOperationKind>(1).fill('claim'),
 ]
 
 const call = (headers: Record<string, string>, refusal: string): AgentRequestWithAllowedErrors => ({
   path: '/api/refuel',
-  body: PAID_TOOL_BODY,
+  body: CHAOS_PAID_TOOL_REQUEST_BODY,
   headers,
   allowed: [refusal],
 })
@@ -79,20 +79,20 @@ export async function createRoundAgents({
   ]
   const [first, second, third] = agents as [AgentIdAndApiKey, AgentIdAndApiKey, AgentIdAndApiKey]
   const post = (agent: AgentIdAndApiKey, path: string, body: object) =>
-    expectAccepted(client.send('POST', path, apiKeyHeader(agent), body))
+    expectSuccessReply(client.send('POST', path, apiKeyHeader(agent), body))
   const [ofTask, ofPack, ofPoor] = [1, 2, 3].map(() => chance.integer(5, 60)) as [
     number,
     number,
     number,
   ]
-  const usdc = (calls: number) => (calls * PAID_TOOL_PRICE_MICROS) / 1_000_000
+  const usdc = (calls: number) => (calls * CHAOS_PAID_TOOL_PRICE_MICROS) / 1_000_000
   const task = await post(first, '/api/task/start', { name: 'c', budget_usdc: usdc(ofTask) })
   const fuse = { per_day_usdc: usdc(ofPack) }
   const pack = await post(second, '/api/backpack/create', { agent_name: 'c', fuse })
   const surplus = Math.round((CLUSTER_STARTER_USDC - usdc(ofPoor)) * 1e6) / 1e6
   const gift = { to_agent_id: third.id, amount_usdc: surplus }
   const once = { ...apiKeyHeader(poor), 'idempotency-key': 'surplus' }
-  await expectAccepted(client.send('POST', '/api/agent/send', once, gift))
+  await expectSuccessReply(client.send('POST', '/api/agent/send', once, gift))
   for (const agent of [first, second])
     await post(agent, '/api/webhook/register', {
       url: receiver.url,
@@ -112,7 +112,7 @@ export async function createRoundAgents({
     kind,
     agent,
     request,
-    maxMicros: calls * PAID_TOOL_PRICE_MICROS,
+    maxMicros: calls * CHAOS_PAID_TOOL_PRICE_MICROS,
   })
   return {
     agents,
@@ -135,8 +135,8 @@ function randomClusterOperation(
   if (limit !== undefined) return createRetriedAgentRequest(limit.agent, key, kind, limit.request)
   const at = chance.integer(kind === 'claim' ? 1 : 0, agents.length - 1)
   const agent = agents[at] as AgentIdAndApiKey
-  const forms: Partial<Record<AgentOperationKind, AgentRequestWithAllowedErrors>> = {
-    ...operationRequestsTo(agents[(at + 1) % agents.length] as AgentIdAndApiKey),
+  const forms: Partial<Record<ChaosAgentOperationKind, AgentRequestWithAllowedErrors>> = {
+    ...createAgentRequestsByOperationKind(agents[(at + 1) % agents.length] as AgentIdAndApiKey),
     publish: {
       path: '/api/signal/publish',
       body: { channel: CLUSTER_PROOF_SIGNAL_CHANNEL, type: 'insight', payload: { key } },

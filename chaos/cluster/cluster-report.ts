@@ -2,8 +2,8 @@ import type {
   ClusterProofResult,
   ClusterRound,
   NginxRequestAndErrorCounts,
-} from './prove-cluster.ts'
-import { alignColumns, loadAverage } from '../quantiles-machine-info-and-text-tables.ts'
+} from './run-cluster-chaos-proof.ts'
+import { alignColumns, loadAverage } from '../quantiles-host-hardware-and-text-tables.ts'
 
 /** Prints the results of the cluster proof. */
 

@@ -1,13 +1,16 @@
 import { randomBytes } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Sql } from '../../persistence/postgres/connection-pool.ts'
-import { openPostgresPool } from '../../persistence/postgres/connection-pool.ts'
+import type { Sql } from '../../persistence/postgres/postgres-connection-pool.ts'
+import { openPostgresPool } from '../../persistence/postgres/postgres-connection-pool.ts'
 import { startEmbeddedPostgres } from '../../persistence/postgres/embedded-postgres-server.ts'
 import { createStationHttpClient, type StationHttpClient } from '../station-http-client.ts'
 import type { SeededRandom } from '../seeded-random.ts'
 import { startNginxProcess, type NginxProcess } from '../nginx-process.ts'
-import { startWebhookReceiver, type WebhookReceiver } from '../accepting-webhook-receiver.ts'
+import {
+  startTestWebhookReceiver,
+  type TestWebhookReceiver,
+} from '../accepting-webhook-receiver.ts'
 import { startRedisServer, type RedisServerProcess } from '../redis-server.ts'
 import { spawnStationProcess, type StationProcess } from '../station-process.ts'
 import { findFreePort } from '../free-port.ts'
@@ -35,7 +38,7 @@ export interface ClusterEnvironment {
   readonly client: StationHttpClient
   /** One per station, without nginx. */
   readonly direct: readonly StationHttpClient[]
-  readonly receiver: WebhookReceiver
+  readonly receiver: TestWebhookReceiver
 }
 
 const NODES = 3
@@ -66,7 +69,7 @@ export async function withClusterEnvironment<T>(
     const redis = open(await startRedisServer(join(dataDir, 'redis'), await findFreePort()), (it) =>
       it.stop(),
     )
-    const receiver = open(await startWebhookReceiver(), (it) => it.close())
+    const receiver = open(await startTestWebhookReceiver(), (it) => it.close())
     const databaseUrl = `socket://${database.socketDir()}?db=gas&user=gas`
     const env = {
       DATABASE_URL: databaseUrl,

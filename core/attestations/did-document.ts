@@ -24,7 +24,7 @@ export interface AttestationPublicKey {
 }
 
 /** Builds the document. Keys that are retired stay listed, so that what they signed can be checked. */
-export function describeDid(publicUrl: string, keys: readonly AttestationPublicKey[]) {
+export function buildDidDocument(publicUrl: string, keys: readonly AttestationPublicKey[]) {
   const id = toDidOfUrl(publicUrl)
   const nameOf = ({ number }: AttestationPublicKey) => `${id}#key-${number}`
   return {

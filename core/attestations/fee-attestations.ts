@@ -1,5 +1,5 @@
 import { sha256Hex } from '../key-derivation-and-encryption.ts'
-import { TREE_HASH_BYTES, type TreeState } from './merkle-tree.ts'
+import { TREE_HASH_BYTES, type TreeSizeAndRoot } from './merkle-tree.ts'
 
 /** The texts of attestations: leaves, tree heads and receipts of calls. */
 
@@ -19,26 +19,29 @@ const LEAF_PATTERN =
   /^gas-fee-v1 (\d{4}-\d\d-\d\dT\d\d:\d\dZ) ([a-z_]{1,32}) (-?[1-9]\d{0,18}) ([0-9a-f]{64})$/
 
 /** The text whose hash is the leaf. */
-export const toLeafText = ({ minute, kind, amountMicros, commitment }: FeeLeaf): string =>
+export const toFeeLeafText = ({ minute, kind, amountMicros, commitment }: FeeLeaf): string =>
   `${LEAF_VERSION} ${minute} ${kind} ${amountMicros} ${commitment}`
 
-export function parseLeaf(text: string): FeeLeaf | null {
+export function parseFeeLeaf(text: string): FeeLeaf | null {
   const [, minute, kind, amount, commitment] = LEAF_PATTERN.exec(text) ?? []
   if (minute === undefined || kind === undefined || amount === undefined) return null
   return { minute, kind, amountMicros: BigInt(amount), commitment: commitment ?? '' }
 }
 
-export const toLeafMinute = (at: Date): string => `${at.toISOString().slice(0, 16)}Z`
+export const toFeeLeafMinute = (at: Date): string => `${at.toISOString().slice(0, 16)}Z`
 
 /** What a leaf hides: a random salt, the row of the ledger, and the call if there is one. */
-export const toLeafOpening = (salt: Buffer, ledgerId: string, callId: string | null): string =>
-  `${salt.toString('hex')} ${ledgerId} ${callId ?? '-'}`
+export const toFeeLeafCommitmentOpening = (
+  salt: Buffer,
+  ledgerId: string,
+  callId: string | null,
+): string => `${salt.toString('hex')} ${ledgerId} ${callId ?? '-'}`
 
 /** The commitment of a leaf to its opening. */
-export const commitmentOf = (opening: string): string => sha256Hex(opening)
+export const feeLeafCommitmentOf = (opening: string): string => sha256Hex(opening)
 
 /** A tree with the time of its signature. */
-export interface TreeHead extends TreeState {
+export interface TreeHead extends TreeSizeAndRoot {
   readonly origin: string
   readonly at: string
 }

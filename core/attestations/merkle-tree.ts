@@ -42,19 +42,19 @@ export interface HashedSubtree extends CompleteSubtree {
  * The right edge of a growing tree: the hashes of its maximal complete subtrees, largest first. Appending needs
  * nothing else of the tree.
  */
-export interface TreeEdge {
+export interface TreeRightEdge {
   readonly size: number
   readonly peaks: readonly Buffer[]
 }
 
-export const EMPTY_TREE_EDGE: TreeEdge = { size: 0, peaks: [] }
+export const EMPTY_TREE_RIGHT_EDGE: TreeRightEdge = { size: 0, peaks: [] }
 
 /** Appends leaf hashes. `onStored` is told of complete subtrees at the levels that are stored. */
-export function appendToEdge(
-  { size, peaks }: TreeEdge,
+export function appendLeavesToTreeRightEdge(
+  { size, peaks }: TreeRightEdge,
   leafHashes: readonly Buffer[],
   onStored: (subtree: HashedSubtree) => void = () => {},
-): TreeEdge {
+): TreeRightEdge {
   const edge = [...peaks]
   let count = size
   for (const leafHash of leafHashes) {
@@ -73,15 +73,15 @@ export function appendToEdge(
   return { size: count, peaks: edge }
 }
 
-export const edgeRoot = ({ peaks }: TreeEdge): Buffer => foldRight(peaks)
+export const rootOfTreeRightEdge = ({ peaks }: TreeRightEdge): Buffer => foldRight(peaks)
 
 const foldRight = (hashes: readonly Buffer[]): Buffer =>
   hashes.length === 0 ? EMPTY_TREE_ROOT : hashes.reduceRight((right, left) => hashNode(left, right))
 
 /** The stored form of an edge, whose size is stored beside it. */
-export const toEdgeBytes = ({ peaks }: TreeEdge): Buffer => Buffer.concat(peaks)
+export const toTreeRightEdgeBytes = ({ peaks }: TreeRightEdge): Buffer => Buffer.concat(peaks)
 
-export function parseEdge(size: number, bytes: Buffer): TreeEdge {
+export function parseTreeRightEdge(size: number, bytes: Buffer): TreeRightEdge {
   const peaks: Buffer[] = []
   for (let at = 0; at < bytes.length; at += TREE_HASH_BYTES)
     peaks.push(bytes.subarray(at, at + TREE_HASH_BYTES))
@@ -145,7 +145,7 @@ export function splitIntoSubtrees({ start, end }: LeafRange): CompleteSubtree[] 
 }
 
 /** The hash of a node from those of its complete subtrees. */
-export const joinSubtrees = (hashes: readonly Buffer[]): Buffer => foldRight(hashes)
+export const hashNodeFromSubtrees = (hashes: readonly Buffer[]): Buffer => foldRight(hashes)
 
 /** The hash of a complete subtree from those of all its subtrees at one lower level. */
 export function foldCompleteSubtree(hashes: readonly Buffer[]): Buffer {
@@ -180,15 +180,15 @@ export function rootOfInclusion(
 }
 
 /** A tree as its size and its root. */
-export interface TreeState {
+export interface TreeSizeAndRoot {
   readonly size: number
   readonly root: Uint8Array
 }
 
 /** Whether a consistency proof shows that the second tree begins with all leaves of the first (2.1.4.2). */
-export function isConsistent(
-  first: TreeState,
-  second: TreeState,
+export function isTreeConsistencyProofValid(
+  first: TreeSizeAndRoot,
+  second: TreeSizeAndRoot,
   proof: readonly Uint8Array[],
 ): boolean {
   if (first.size > second.size || first.size < 0) return false

@@ -66,7 +66,7 @@ export function signNote(text: string, keys: readonly NoteSignerKey[]): string {
 }
 
 /** The text of a note that the key has signed; null if it has not. */
-export function openNote(note: string, key: NoteVerifierKey): string | null {
+export function readVerifiedNoteText(note: string, key: NoteVerifierKey): string | null {
   const end = note.lastIndexOf('\n\n')
   if (end === -1) return null
   const text = note.slice(0, end + 1)

@@ -1,13 +1,13 @@
 import {
-  commitmentOf,
+  feeLeafCommitmentOf,
   parseTreeHead,
-  parseLeaf,
+  parseFeeLeaf,
   readReceiptLines,
   receiptHeadingOf,
   type TreeHead,
 } from './fee-attestations.ts'
-import { hashLeaf, isConsistent, rootOfInclusion } from './merkle-tree.ts'
-import { openNote, type NoteVerifierKey } from './signed-note.ts'
+import { hashLeaf, isTreeConsistencyProofValid, rootOfInclusion } from './merkle-tree.ts'
+import { readVerifiedNoteText, type NoteVerifierKey } from './signed-note.ts'
 
 /** Checks saved answers about attestations without the station: heads, proofs and receipts. */
 
@@ -131,7 +131,7 @@ const CHECKS: Readonly<Record<AnswerKind, (fields: Fields, context: CheckContext
     const [first, second] = [heads.get(from), heads.get(to)]
     if (first === undefined || second === undefined)
       throw new Refuted(`give the signed heads of ${from} and of ${to} fees too`)
-    if (!isConsistent(first, second, toHashes(fields['consistency'])))
+    if (!isTreeConsistencyProofValid(first, second, toHashes(fields['consistency'])))
       throw new Refuted(`the head of ${to} fees does not continue the one of ${from}`)
     proven.push([from, to])
     return `the first ${from} of ${to} fees are unchanged`
@@ -152,7 +152,7 @@ const CHECKS: Readonly<Record<AnswerKind, (fields: Fields, context: CheckContext
 
 function open(note: unknown, keys: readonly NoteVerifierKey[]): string {
   for (const key of keys) {
-    const text = typeof note === 'string' ? openNote(note, key) : null
+    const text = typeof note === 'string' ? readVerifiedNoteText(note, key) : null
     if (text !== null) return text
   }
   throw new Refuted('not signed with the given key')
@@ -172,8 +172,8 @@ function checkFee(fee: Fields, told: string, callId: string, head: TreeHead): vo
   const [index, opening] = [fee['index'], String(fee['opening'])]
   if (told !== `${String(index)} ${opening}`)
     throw new Refuted('a fee is not the one that is signed')
-  const leaf = parseLeaf(String(fee['leaf']))
-  if (leaf === null || commitmentOf(opening) !== leaf.commitment)
+  const leaf = parseFeeLeaf(String(fee['leaf']))
+  if (leaf === null || feeLeafCommitmentOf(opening) !== leaf.commitment)
     throw new Refuted(`fee ${String(index)} is not the one of its opening`)
   if (opening.split(' ')[2] !== callId)
     throw new Refuted(`fee ${String(index)} is one of another call`)

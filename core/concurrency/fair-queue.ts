@@ -2,7 +2,7 @@ import type { Clock } from '../clock.ts'
 
 /** A queue that shares values fairly between owners. */
 
-export interface FairQueueOptions {
+export interface FairLeaseQueueOptions {
   readonly clock: Pick<Clock, 'mono'>
   /** Maximum waiting callers, in total and per owner. */
   readonly maxWaiting: number
@@ -27,7 +27,7 @@ export interface FairQueueLease<T> {
 }
 
 /** Lends values to waiting callers with fair shares per owner. */
-export interface FairQueue<T> {
+export interface FairLeaseQueue<T> {
   readonly waiting: () => number
   /**
    * Waits for a value. Rejects when the queue is full, on timeout, on `rejectNext`, or with the
@@ -64,7 +64,7 @@ interface Owner<T> {
  * or short ones, and no owner starves. Callers of one owner are served in order. A full queue
  * rejects the last caller of the owner with the most waiting callers.
  */
-export function createFairQueue<T>(options: FairQueueOptions): FairQueue<T> {
+export function createFairLeaseQueue<T>(options: FairLeaseQueueOptions): FairLeaseQueue<T> {
   const {
     clock,
     maxWaiting,

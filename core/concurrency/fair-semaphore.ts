@@ -1,4 +1,8 @@
-import { createFairQueue, type FairQueueOptions, type FairQueueWaitOptions } from './fair-queue.ts'
+import {
+  createFairLeaseQueue,
+  type FairLeaseQueueOptions,
+  type FairQueueWaitOptions,
+} from './fair-queue.ts'
 
 /** A fixed number of slots, shared fairly between owners. */
 export interface FairSemaphore {
@@ -8,8 +12,8 @@ export interface FairSemaphore {
   close(): void
 }
 
-export function createFairSemaphore(places: number, options: FairQueueOptions): FairSemaphore {
-  const queue = createFairQueue<null>(options)
+export function createFairSemaphore(places: number, options: FairLeaseQueueOptions): FairSemaphore {
+  const queue = createFairLeaseQueue<null>(options)
   let free = places
 
   function serve(): void {

@@ -1,4 +1,4 @@
-import { afterPendingInput } from './after-pending-input.ts'
+import { runAfterPendingSocketInput } from './run-after-pending-socket-input.ts'
 
 /** An interval that runs only while there is something to look at. */
 export interface IntervalWhileNeeded {
@@ -21,6 +21,6 @@ export function createIntervalWhileNeeded(
     clearInterval(timer)
     timer = undefined
   }
-  const tick = (): void => (isNeeded() ? afterPendingInput(look) : stop())
+  const tick = (): void => (isNeeded() ? runAfterPendingSocketInput(look) : stop())
   return { start: () => void (timer ??= setInterval(tick, everyMs).unref()), stop }
 }

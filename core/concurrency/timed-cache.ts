@@ -4,7 +4,7 @@ import type { Clock } from '../clock.ts'
  * Reads at most once in `ttlMs` milliseconds. Concurrent readers share one read. A failure is not kept:
  * the next reader tries again.
  */
-export function createTimedCache<T>(
+export function createSingleValueTtlCache<T>(
   clock: Pick<Clock, 'mono'>,
   ttlMs: number,
   read: () => Promise<T>,

@@ -1,13 +1,13 @@
 import { findClosestWord } from './did-you-mean.ts'
-import { patternErrorMessage } from './schema-patterns.ts'
+import { patternErrorMessage } from './request-schema-regex-patterns.ts'
 import {
   CHARACTER_SINGULAR_AND_PLURAL,
   describeCountRange,
   describeValueType,
-  describeSchema,
+  describeAcceptedSchemaValues,
   acceptsValueType,
-  type SchemaNode,
-} from './describe-schema.ts'
+  type DescribableJsonSchema,
+} from './describe-json-schema.ts'
 
 /** One reason why a value is invalid, with its JSON pointer (RFC 6901). */
 export interface ValidationIssue {
@@ -25,7 +25,7 @@ export interface SchemaViolation {
   readonly schemaPath: string
   /** Missing or unknown fields. */
   readonly names: readonly string[]
-  readonly schema: SchemaNode
+  readonly schema: DescribableJsonSchema
   readonly value: unknown
   /** Query, path and headers are always text: their type says nothing. */
   readonly isTextInput?: boolean
@@ -112,22 +112,22 @@ const TYPED = new Set(['type', 'anyOf', 'oneOf'])
 
 function detailOf({ keyword, schema, value, message, isTextInput }: SchemaViolation): string {
   if (isTextInput === true && TYPED.has(keyword) && typeof value === 'string')
-    return `must be ${describeSchema(schema)}`
+    return `must be ${describeAcceptedSchemaValues(schema)}`
   switch (keyword) {
     case 'type':
     case 'minimum':
     case 'maximum':
     case 'exclusiveMinimum':
     case 'exclusiveMaximum':
-      return `must be ${describeSchema(schema)}, not ${describeValueType(value)}`
+      return `must be ${describeAcceptedSchemaValues(schema)}, not ${describeValueType(value)}`
     case 'anyOf':
     case 'oneOf':
       return acceptsValueType(schema, value)
-        ? `must be ${describeSchema(schema)}`
-        : `must be ${describeSchema(schema)}, not ${describeValueType(value)}`
+        ? `must be ${describeAcceptedSchemaValues(schema)}`
+        : `must be ${describeAcceptedSchemaValues(schema)}, not ${describeValueType(value)}`
     case 'enum':
     case 'const':
-      return `must be ${describeSchema(schema)}`
+      return `must be ${describeAcceptedSchemaValues(schema)}`
     case 'minLength':
     case 'maxLength':
       return `must have ${describeCountRange(CHARACTER_SINGULAR_AND_PLURAL, schema.minLength, schema.maxLength)}`
@@ -149,5 +149,5 @@ function detailOf({ keyword, schema, value, message, isTextInput }: SchemaViolat
 }
 
 /** For a pattern without a description. */
-const byDescription = ({ description }: SchemaNode): string =>
+const byDescription = ({ description }: DescribableJsonSchema): string =>
   description === undefined ? 'does not have the required format' : `must be: ${description}`

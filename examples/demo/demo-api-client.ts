@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { assertExpectation } from './demo-console-output.ts'
+import { assertDemoExpectation } from './demo-console-output.ts'
 
 /** HTTP client of the demo. */
 
@@ -51,7 +51,7 @@ export function createDemoApiClient(url: string): DemoApiClient {
       ...(json === undefined ? {} : { body: JSON.stringify(json) }),
     })
     const text = await response.text()
-    assertExpectation(
+    assertDemoExpectation(
       response.status === status,
       `${call} answers ${status}`,
       `${response.status} ${text}`,
@@ -73,7 +73,7 @@ export async function pollUntilExpected<T>(
   for (;;) {
     const seen = await look()
     if (isSo(seen)) return seen
-    assertExpectation(
+    assertDemoExpectation(
       performance.now() < until,
       `${promise} within ${EXPECTATION_TIMEOUT_MS / 1000} s`,
       seen,

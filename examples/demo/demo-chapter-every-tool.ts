@@ -1,5 +1,5 @@
 import {
-  seedCatalogueExamples,
+  seedDataForCatalogueExamples,
   type ExampleJson,
 } from '../../test/support/tools/seed-data-for-tool-examples.ts'
 import {
@@ -10,7 +10,11 @@ import {
   type DemoContext,
 } from './demo-context.ts'
 import type { DemoReply, DemoCallMeta } from './demo-api-client.ts'
-import { printChapterTitle, assertExpectation, printDemoOutputLine } from './demo-console-output.ts'
+import {
+  printChapterTitle,
+  assertDemoExpectation,
+  printDemoOutputLine,
+} from './demo-console-output.ts'
 
 /** Demo chapter: one agent calls the first example of every tool. */
 
@@ -28,11 +32,11 @@ interface ToolCallMeta extends DemoCallMeta {
 type ToolReply = ExampleJson & { readonly _meta: ToolCallMeta }
 
 /** Calls every tool of the catalogue. */
-export async function runDemoCatalogueChapter(demo: DemoContext, scout: DemoAgent): Promise<void> {
+export async function runDemoEveryToolChapter(demo: DemoContext, scout: DemoAgent): Promise<void> {
   printChapterTitle(
     'scout calls every tool: `embedded` is the station itself, `fixture` a local test server',
   )
-  const translate = await seedCatalogueExamples(
+  const translate = await seedDataForCatalogueExamples(
     exampleRequester(demo),
     scout,
     demo.environment.site,
@@ -52,12 +56,12 @@ export async function runDemoCatalogueChapter(demo: DemoContext, scout: DemoAgen
     paid = roundUsdc(paid + cost)
   }
   const { balance_usdc: after } = await readDemoBalance(demo, scout)
-  assertExpectation(roundUsdc(before - after) === paid, 'what was told is what was paid', {
+  assertDemoExpectation(roundUsdc(before - after) === paid, 'what was told is what was paid', {
     before,
     after,
     paid,
   })
-  assertExpectation(
+  assertDemoExpectation(
     body.tools.length >= MIN_TOOLS,
     `at least ${MIN_TOOLS} tools answer`,
     body.tools.length,

@@ -15,7 +15,7 @@ import { createPayingFetch } from './demo-chapter-keyless-payments.ts'
 import {
   shortenHex,
   printChapterTitle,
-  assertExpectation,
+  assertDemoExpectation,
   printDemoOutputLine,
 } from './demo-console-output.ts'
 
@@ -53,7 +53,7 @@ async function sendUsdc(demo: DemoContext, owner: Owner, to: `0x${string}`, doll
     args: [to, BigInt(dollars) * 1_000_000n],
   })
   const { status } = await base.client.waitForTransactionReceipt({ hash })
-  assertExpectation(status === 'success', 'a transfer on Base succeeds', status)
+  assertDemoExpectation(status === 'success', 'a transfer on Base succeeds', status)
   await base.mine(LIMITS.depositConfirmations)
   return hash
 }
@@ -94,7 +94,7 @@ async function topUp(demo: DemoContext, owner: Owner, scout: DemoAgent): Promise
     fetch: createPayingFetch(owner),
   })
   demo.settlements.add(body.settlement_id)
-  assertExpectation(
+  assertDemoExpectation(
     body.balance_usdc === roundUsdc(before + 1),
     'a later top-up of 1 brings 1',
     body,
@@ -118,7 +118,11 @@ async function referral(demo: DemoContext, mentor: DemoAgent): Promise<void> {
   const { body } = await demo.request<ReferralEarnings>(200, 'GET /api/referrals/me', {
     key: mentor.key,
   })
-  assertExpectation(body.rewards_usdc === 0.21, "mentor has earned 0.21 by scout's deposit", body)
+  assertDemoExpectation(
+    body.rewards_usdc === 0.21,
+    "mentor has earned 0.21 by scout's deposit",
+    body,
+  )
   const { balance_usdc: left } = await readDemoBalance(demo, mentor)
   const result = `mentor earned 0.21 and ${body.shares_usdc} of scout's calls`
   printDemoOutputLine({
@@ -151,7 +155,7 @@ export async function runDemoTipsAndFleetPoolChapter(
   const { key } = scout
   const thanks = { to_agent_id: mentor.id, amount_usdc: 1, note: 'thanks' }
   const { body } = await demo.request<TipReply>(200, 'POST /api/tip', { key, json: thanks })
-  assertExpectation(body.received_usdc === 0.95, '95 % of a tip arrive', body)
+  assertDemoExpectation(body.received_usdc === 0.95, '95 % of a tip arrive', body)
   const fee = `mentor received ${body.received_usdc}, the fee is ${body.fee_usdc}`
   printDemoOutputLine({
     call: 'POST /api/tip',
@@ -188,7 +192,7 @@ async function createDemoFleet(
     'POST /api/fleet/topup',
     { key, json },
   )
-  assertExpectation(
+  assertDemoExpectation(
     body.credited_usdc === 4 && body.bonus_usdc === 1,
     'a first top-up brings 25 %',
     body,
@@ -237,7 +241,7 @@ async function callFromFleetPool(
   )
   const query = `GET /api/fleet/balance?fleet_id=${fleetId}` as const
   const { body } = await demo.request<FleetReply>(200, query, { key: worker.key })
-  assertExpectation(body.balance_usdc === 4.995, 'the pool has lent just the price', body)
+  assertDemoExpectation(body.balance_usdc === 4.995, 'the pool has lent just the price', body)
   printDemoOutputLine({
     call: 'GET /api/fleet/balance',
     status: 200,

@@ -11,7 +11,7 @@ import { pollUntilExpected, type DemoReply } from './demo-api-client.ts'
 import {
   shortenHex,
   printChapterTitle,
-  assertExpectation,
+  assertDemoExpectation,
   printDemoOutputLine,
 } from './demo-console-output.ts'
 import type { LocalChain } from '../../test/support/chain/local-chain.ts'
@@ -29,7 +29,7 @@ interface PaymentRequiredReply {
 }
 
 /** Pays calls from a wallet without an account. */
-export async function runDemoPaymentChapter(demo: DemoContext): Promise<void> {
+export async function runDemoKeylessPaymentChapter(demo: DemoContext): Promise<void> {
   printChapterTitle('A wallet pays per call, without an API key')
   const { base, tempo: chain } = demo.environment
   const stranger = privateKeyToAccount(generatePrivateKey())
@@ -38,9 +38,9 @@ export async function runDemoPaymentChapter(demo: DemoContext): Promise<void> {
     chain.mint(stranger.address, PAYER_USDC_ATOMIC),
   ])
   const { headers, body } = await demo.request<PaymentRequiredReply>(402, PAID_CALL, { json: {} })
-  assertExpectation(headers.has('payment-required'), 'a 402 offers x402', [...headers.keys()])
-  assertExpectation(headers.has('www-authenticate'), 'a 402 offers MPP', [...headers.keys()])
-  assertExpectation(
+  assertDemoExpectation(headers.has('payment-required'), 'a 402 offers x402', [...headers.keys()])
+  assertDemoExpectation(headers.has('www-authenticate'), 'a 402 offers MPP', [...headers.keys()])
+  assertDemoExpectation(
     body.price_usdc === Number(PAID_CALL_ATOMIC) / 1e6,
     'a 402 names the price',
     body,
@@ -76,7 +76,7 @@ function readPaymentResponse(
 ): PaymentReply {
   const header = headers.get('payment-response') ?? ''
   const text = Buffer.from(header, 'base64').toString()
-  assertExpectation(text.startsWith('{'), 'a paid answer carries a PAYMENT-RESPONSE', header)
+  assertDemoExpectation(text.startsWith('{'), 'a paid answer carries a PAYMENT-RESPONSE', header)
   const reply = JSON.parse(text) as PaymentReply
   if (reply.settlement_id !== undefined) demo.settlements.add(reply.settlement_id)
   return reply
@@ -123,18 +123,18 @@ async function payBySignatureHeader(demo: DemoContext, stranger: PrivateKeyAccou
     remaining,
   })
   const again = await demo.request(200, PAID_CALL, { json: {}, headers })
-  assertExpectation(
+  assertDemoExpectation(
     again.text === first.text,
     'a repeated payment gets the same answer',
     again.text,
   )
-  assertExpectation(
+  assertDemoExpectation(
     again.headers.get('idempotency-replayed') === 'true',
     'a replay says so',
     again.text,
   )
   const after = await formatWalletBalance(base, stranger)
-  assertExpectation(after === remaining, 'a replay costs nothing', after)
+  assertDemoExpectation(after === remaining, 'a replay costs nothing', after)
   printDemoOutputLine({
     call: PAID_CALL,
     status: 200,
@@ -197,7 +197,7 @@ async function payByMppClient(demo: DemoContext, stranger: PrivateKeyAccount): P
   const { fetch: by } = Mppx.create({ polyfill: false, methods: [charge] })
   const answer = await demo.request(200, PAID_CALL, { json: {}, fetch: by as typeof fetch })
   const receipt = Receipt.fromResponse(new Response(null, { headers: answer.headers }))
-  assertExpectation(receipt.status === 'success', 'an MPP payment has a receipt', receipt)
+  assertDemoExpectation(receipt.status === 'success', 'an MPP payment has a receipt', receipt)
   printDemoOutputLine({
     call: PAID_CALL,
     status: 200,

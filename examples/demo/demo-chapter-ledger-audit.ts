@@ -1,7 +1,11 @@
 import type { LocalChain } from '../../test/support/chain/local-chain.ts'
 import { roundUsdc, type DemoContext } from './demo-context.ts'
 import { waitForDemoSettlement } from './demo-chapter-keyless-payments.ts'
-import { printChapterTitle, assertExpectation, printDemoOutputLine } from './demo-console-output.ts'
+import {
+  printChapterTitle,
+  assertDemoExpectation,
+  printDemoOutputLine,
+} from './demo-console-output.ts'
 
 /** Compares the ledger with the chains and checks its own rules. */
 export async function runDemoLedgerAuditChapter(demo: DemoContext): Promise<void> {
@@ -21,7 +25,7 @@ export async function runDemoLedgerAuditChapter(demo: DemoContext): Promise<void
   ])
   await assertLedgerMatchesChain(demo, tempo, 'tempo', [treasury])
   const { code, said } = await demo.environment.gas('verify')
-  assertExpectation(code === 0, '`gas verify` finds nothing broken', said)
+  assertDemoExpectation(code === 0, '`gas verify` finds nothing broken', said)
   const rules = said.split('\n').filter((line) => line.startsWith('ok ')).length
   printDemoOutputLine({
     call: 'gas verify',
@@ -45,7 +49,7 @@ async function assertLedgerMatchesChain(
     select coalesce(sum(case when debit = ${`world:${name}`} then amount_micros else -amount_micros end), 0)::bigint
         as came
       from transfers where ${`world:${name}`} in (debit, credit)`
-  assertExpectation(
+  assertDemoExpectation(
     row?.came === onChain,
     `the ledger has what came over ${name}`,
     `${row?.came} and ${onChain}`,

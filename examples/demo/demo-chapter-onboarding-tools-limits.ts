@@ -1,7 +1,7 @@
 import {
   callDemoTool,
   onboardDemoAgent,
-  expectRejectedCall,
+  expectRejectedDemoCall,
   type DemoAgent,
   type DemoContext,
 } from './demo-context.ts'
@@ -79,7 +79,7 @@ export async function runDemoLimitsChapter(demo: DemoContext, scout: DemoAgent):
       { ...inTask, cost: 0.005, said: left },
     )
   const over = { status: 402, code: 'task_budget_exceeded', said: 'the third call stops' }
-  await expectRejectedCall(demo, scout, 'hive_trending', { ...inTask, ...over })
+  await expectRejectedDemoCall(demo, scout, 'hive_trending', { ...inTask, ...over })
   await tripFuse(demo, scout)
 }
 
@@ -92,5 +92,5 @@ async function tripFuse(demo: DemoContext, scout: DemoAgent): Promise<void> {
   const fine = { ...carrying, cost: 0.005, said: 'within the fuse' }
   await callDemoTool(demo, scout, { tool: 'hive_trending' }, fine)
   const tripped = { status: 403, code: 'FUSE_TRIPPED', said: '0.01 would be more than 0.008' }
-  await expectRejectedCall(demo, scout, 'hive_trending', { ...carrying, ...tripped })
+  await expectRejectedDemoCall(demo, scout, 'hive_trending', { ...carrying, ...tripped })
 }

@@ -36,7 +36,7 @@ export function printDemoOutputLine({
 export const shortenHex = (hex: string): string => `${hex.slice(0, 6)}…${hex.slice(-4)}`
 
 /** Throws and ends the demo unless the expectation holds. */
-export function assertExpectation(
+export function assertDemoExpectation(
   holds: boolean,
   promise: string,
   instead: unknown,

@@ -1,4 +1,4 @@
-import { assertExpectation, printDemoOutputLine } from './demo-console-output.ts'
+import { assertDemoExpectation, printDemoOutputLine } from './demo-console-output.ts'
 import type { DemoReply, DemoApiClient } from './demo-api-client.ts'
 import type { DemoEnvironment } from './demo-environment.ts'
 
@@ -73,7 +73,11 @@ export async function callDemoTool(
   const headers = expected.headers ?? {}
   const { body } = await request(200, 'POST /api/refuel', { key, json, headers })
   const { _meta: meta } = body
-  assertExpectation(meta.cost_usdc === expected.cost, `${json.tool} costs ${expected.cost}`, meta)
+  assertDemoExpectation(
+    meta.cost_usdc === expected.cost,
+    `${json.tool} costs ${expected.cost}`,
+    meta,
+  )
   const remaining = formatCredits(meta.balance_usdc)
   printDemoOutputLine({
     call: `POST /api/refuel  ${json.tool}`,
@@ -90,7 +94,7 @@ interface ProblemReply {
 }
 
 /** Calls a tool that must be rejected and prints the error. */
-export async function expectRejectedCall(
+export async function expectRejectedDemoCall(
   demo: DemoContext,
   agent: DemoAgent,
   tool: string,
@@ -103,9 +107,13 @@ export async function expectRejectedCall(
     'POST /api/refuel',
     asked,
   )
-  assertExpectation(body.code === expected.code, `the call is refused with ${expected.code}`, body)
+  assertDemoExpectation(
+    body.code === expected.code,
+    `the call is refused with ${expected.code}`,
+    body,
+  )
   const after = await readDemoBalance(demo, agent)
-  assertExpectation(
+  assertDemoExpectation(
     after.balance_usdc === before.balance_usdc,
     'a refused call costs nothing',
     after,

@@ -16,7 +16,7 @@ import {
 import { findFreePort } from '../../chaos/free-port.ts'
 import { REPOSITORY_ROOT } from '../../scripts/repository-root.ts'
 import { startAllTestUpstreams } from '../../test/support/upstreams/all-test-upstreams.ts'
-import type { Sql } from '../../persistence/postgres/connection-pool.ts'
+import type { Sql } from '../../persistence/postgres/postgres-connection-pool.ts'
 
 /** Local servers that the demo needs. */
 export interface DemoEnvironment {

@@ -1,12 +1,12 @@
 import { runDemoLedgerAuditChapter } from './demo-chapter-ledger-audit.ts'
-import { runDemoCatalogueChapter } from './demo-chapter-every-tool.ts'
+import { runDemoEveryToolChapter } from './demo-chapter-every-tool.ts'
 import type { DemoContext } from './demo-context.ts'
 import { createDemoApiClient } from './demo-api-client.ts'
 import {
   runDemoTipsAndFleetPoolChapter,
   runDemoFundingChapter,
 } from './demo-chapter-funding-and-sharing.ts'
-import { runDemoPaymentChapter } from './demo-chapter-keyless-payments.ts'
+import { runDemoKeylessPaymentChapter } from './demo-chapter-keyless-payments.ts'
 import { startDemoEnvironment, type DemoEnvironment } from './demo-environment.ts'
 import {
   runDemoOnboardingChapter,
@@ -43,10 +43,10 @@ async function runChapters({ url, bootLine }: DemoEnvironment): Promise<void> {
   const { mentor, scout } = await runDemoOnboardingChapter(demo)
   await runDemoToolsChapter(demo, scout, mentor)
   await runDemoLimitsChapter(demo, scout)
-  await runDemoPaymentChapter(demo)
+  await runDemoKeylessPaymentChapter(demo)
   const owner = await runDemoFundingChapter(demo, scout, mentor)
   await runDemoTipsAndFleetPoolChapter(demo, owner, scout, mentor)
-  await runDemoCatalogueChapter(demo, scout)
+  await runDemoEveryToolChapter(demo, scout)
   await runDemoLedgerAuditChapter(demo)
 }
 

@@ -1,4 +1,4 @@
-import { toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import { toUsdc, ZERO_MICROS, type Micros } from '../../core/money.ts'
 import type { BackpackSpendLine } from '../../persistence/account-statement/backpack-account-statement-store.ts'
 import type {
   AccountStatementCallDetails,
@@ -162,7 +162,7 @@ const EMPTY_ENTRY_FIELDS = {
   memo: null,
   balance: null,
 } as const
-const negativeUsdc = (amount: Micros): number => (amount === ZERO ? 0 : -toUsdc(amount))
+const negativeUsdc = (amount: Micros): number => (amount === ZERO_MICROS ? 0 : -toUsdc(amount))
 
 const presentSpend = (line: BackpackSpendLine, backpackId: string): AccountStatementEntry => ({
   ...EMPTY_ENTRY_FIELDS,

@@ -1,4 +1,4 @@
-import { ZERO } from '../../core/money.ts'
+import { ZERO_MICROS } from '../../core/money.ts'
 import type {
   AccountStatementCallDetails,
   AccountStatementLine,
@@ -107,7 +107,7 @@ function describeCall(
   cause: AccountStatementCallDetails | null,
 ) {
   const name = cause?.tool ?? 'a call'
-  if (charged === ZERO)
+  if (charged === ZERO_MICROS)
     return { kind: 'hold_released', description: `Released the hold for ${name}` }
   return { kind: 'call', description: `Price of ${name}` }
 }

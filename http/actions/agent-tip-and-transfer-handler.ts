@@ -1,19 +1,19 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { AggregateCommand } from '../../actors/aggregate-command-types.ts'
-import type { SpendingPermissionName } from '../../domain/backpack-spending-permissions.ts'
+import type { BackpackSpendingPermissionName } from '../../domain/backpack-spending-permissions.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { fromUsdc, type Micros } from '../../core/money.ts'
 import type {
   CreditTransferResult,
   CreditTransferInput,
 } from '../../payments/commands/agent-account-commands.ts'
-import { sendIdempotentReply, toIdempotentRequest } from '../idempotency.ts'
+import { sendIdempotentReply, toIdempotentRequest } from '../http-idempotency-keys.ts'
 import {
   assertKeyUncappedOrBackpackBound,
   withBackpackRefusalLogging,
-  toRequestKeyAndBackpack,
+  toRequestSpendingLimits,
 } from '../auth/request-api-key-and-backpack.ts'
-import { toBackpackLoadOptions } from './backpack-actor-preload-options.ts'
+import { toBackpackPreloadOptions } from './backpack-actor-preload-options.ts'
 
 /** Payments from one agent's credits to another: tips and transfers share this code. */
 
@@ -28,7 +28,7 @@ interface PayAgentOptions {
   /** Completes "cannot" in the refusal of a capped key. */
   readonly deed: string
   /** The permission that the Backpack must grant. */
-  readonly permission: SpendingPermissionName
+  readonly permission: BackpackSpendingPermissionName
   readonly command: AggregateCommand<CreditTransferInput, CreditTransferResult>
   readonly memo: string | null
   present(paid: CreditTransferResult, toAgentId: string, amount: Micros): object
@@ -45,9 +45,9 @@ export async function payAgent(
   const toAgentId = request.body.to_agent_id.toLowerCase()
   const amount = fromUsdc(request.body.amount_usdc, '/amount_usdc')
   if (!(await profiles.has(toAgentId))) throw new ServiceError('agent_not_found')
-  const spender = toRequestKeyAndBackpack(request)
+  const spender = toRequestSpendingLimits(request)
   const payment = { toAgentId, amount, memo, promoTransferable: config.promoTransferable, spender }
-  const touch = toBackpackLoadOptions(spender.backpackId)
+  const touch = toBackpackPreloadOptions(spender.backpackId)
   return sendIdempotentReply(
     reply,
     once.runCommand(

@@ -5,7 +5,7 @@ import type {
   IdempotentRequest,
   IdempotentWrites,
 } from '../../persistence/idempotency/idempotent-writes.ts'
-import type { PulseStore } from '../../persistence/realtime/agent-goal-pulse-store.ts'
+import type { AgentGoalPulseStore } from '../../persistence/realtime/agent-goal-pulse-store.ts'
 import { toPulseView } from '../../realtime/realtime-event-views.ts'
 
 /** Publishing a pulse, shared by REST and WebSocket. */
@@ -13,7 +13,7 @@ import { toPulseView } from '../../realtime/realtime-event-views.ts'
 export interface PublishPulseDeps {
   readonly once: IdempotentWrites
   readonly clock: { now(): number }
-  readonly pulses: Pick<PulseStore, 'put'>
+  readonly pulses: Pick<AgentGoalPulseStore, 'put'>
   readonly realtime: { pulsed(agentId: string): void }
 }
 

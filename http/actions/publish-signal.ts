@@ -1,10 +1,10 @@
 import type { ActorSystem } from '../../actors/aggregate-command-types.ts'
 import { invalidInputError, ServiceError } from '../../core/errors.ts'
-import { newUuidV7 } from '../../core/ids.ts'
+import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { toUsdc } from '../../core/money.ts'
 import { SIGNAL_PRICE } from '../../domain/pricing.ts'
-import type { Spender } from '../../payments/agent-call-admission-request-types.ts'
+import type { SpendingKeyAndBackpack } from '../../payments/agent-call-admission-request-types.ts'
 import {
   chargeFixedFeeCommand,
   type FixedFeeResult,
@@ -20,8 +20,8 @@ import {
   type SignalStore,
   type SignalType,
 } from '../../persistence/realtime/channel-signal-store.ts'
-import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
-import { toBackpackLoadOptions } from './backpack-actor-preload-options.ts'
+import { withDatabaseAnswerTimeout } from '../../persistence/query-timeout.ts'
+import { toBackpackPreloadOptions } from './backpack-actor-preload-options.ts'
 import {
   parseChannelName,
   findInboxChannelAgent,
@@ -38,7 +38,7 @@ export interface SignalPublication {
 }
 
 /** The publishing agent and the spending limits that apply to it. */
-export interface SignalPublishingAgent extends Spender {
+export interface SignalPublishingAgent extends SpendingKeyAndBackpack {
   readonly agentId: string
 }
 
@@ -67,7 +67,7 @@ export function createPublishSignal(parts: PublishSignalDeps) {
     const { type = 'broadcast', payload = {}, ttlSeconds = LIMITS.signalTtlSeconds } = wanted
     assertMaxBytes(JSON.stringify(payload), LIMITS.signalPayloadBytes, '/payload')
     const owner = findInboxChannelAgent(channel)
-    if (owner !== null && !(await withUnavailableTimeout(profiles.has(owner))))
+    if (owner !== null && !(await withDatabaseAnswerTimeout(profiles.has(owner))))
       throw new ServiceError('agent_not_found', { agent_id: owner })
     const callId = newUuidV7(clock.now())
     const signal = { callId, from: agentId, channel, type, payload, ttlSeconds }
@@ -94,13 +94,13 @@ export function createPublishSignal(parts: PublishSignalDeps) {
     })
     const given = await once.runCommand(idempotentRequest, present, (options) =>
       actors.ask(agentId, chargeFixedFeeCommand, fee, {
-        ...toBackpackLoadOptions(spender.backpackId),
+        ...toBackpackPreloadOptions(spender.backpackId),
         ...options,
       }),
     )
     const body = given.body as { call_id: string }
     // The signal is published and charged: return it without an id rather than an error that invites a retry.
-    const id = await withUnavailableTimeout(signals.idOf(body.call_id)).catch(() => null)
+    const id = await withDatabaseAnswerTimeout(signals.idOf(body.call_id)).catch(() => null)
     return { ...given, body: { id: id === null ? null : String(id), ...body } }
   }
 }

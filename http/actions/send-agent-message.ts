@@ -1,6 +1,6 @@
 import { DAY } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
-import { newUuidV7 } from '../../core/ids.ts'
+import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { AgentMessageStore } from '../../persistence/agents/agent-message-store.ts'
 import type {
@@ -9,7 +9,7 @@ import type {
   IdempotentWrites,
 } from '../../persistence/idempotency/idempotent-writes.ts'
 import type { AgentProfileStore } from '../../persistence/agents/agent-profile-store.ts'
-import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
+import { withDatabaseAnswerTimeout } from '../../persistence/query-timeout.ts'
 
 /** Sending a message between agents, shared by REST and WebSocket. */
 
@@ -41,7 +41,7 @@ export function createSendAgentMessage({
     message: OutgoingAgentMessage,
   ): Promise<IdempotentReply> {
     const to = message.to.toLowerCase()
-    if (!(await withUnavailableTimeout(profiles.has(to))))
+    if (!(await withDatabaseAnswerTimeout(profiles.has(to))))
       throw new ServiceError('agent_not_found', { agent_id: to })
     const { message: body, subject } = message
     const sent = await once.runTransaction(idempotentRequest, async (tx) => {

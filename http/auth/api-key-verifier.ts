@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/clock.ts'
 import { sha256Hex } from '../../core/key-derivation-and-encryption.ts'
-import { isApiKey } from '../../core/ids.ts'
+import { isApiKey } from '../../core/ids-and-api-keys.ts'
 import type { MessageBus } from '../../persistence/message-bus.ts'
 import {
   API_KEY_CHANGES_TOPIC,

@@ -1,21 +1,21 @@
 import type { FastifyRequest } from 'fastify'
 import { Type, type Static } from 'typebox'
 import { invalidInputError, ServiceError } from '../../core/errors.ts'
-import { newApiKey, newUuidV7 } from '../../core/ids.ts'
+import { newApiKey, newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import { fromUsdc, type Micros } from '../../core/money.ts'
-import { LABEL_PATTERN } from '../../core/validation/schema-patterns.ts'
+import { SINGLE_LINE_TEXT_PATTERN } from '../../core/validation/request-schema-regex-patterns.ts'
 import {
   WILDCARD_SCOPE,
-  MAX_BACKPACK_BOUND_KEY_SCOPES,
+  SCOPES_ALLOWED_FOR_BACKPACK_KEYS,
   API_KEY_SCOPES,
   toApiKeySpendingLimits,
   type ApiKeyRecord,
   type NewApiKey,
 } from '../../persistence/agents/api-key-store.ts'
-import { assertUnboundKey } from './request-backpack-and-key-binding-check.ts'
+import { assertKeyNotBoundToBackpack } from './request-backpack-and-key-binding-check.ts'
 import { assertUncappedKey } from '../plugins/auth.ts'
 import {
-  UsdcAmountSchema,
+  RequestUsdcAmountSchema,
   PATH_ID_PATTERN,
   DateTimeSchema,
   Nullable,
@@ -28,7 +28,9 @@ const MAX_KEY_LIFETIME_SECONDS = 10 * 365 * 86_400
 /** Body of a request for a new key. */
 export const NewApiKeyBody = Type.Object(
   {
-    name: Type.Optional(Type.String({ minLength: 1, maxLength: 64, pattern: LABEL_PATTERN })),
+    name: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 64, pattern: SINGLE_LINE_TEXT_PATTERN }),
+    ),
     backpack_id: Type.Optional(
       Nullable(
         Type.String({
@@ -45,12 +47,12 @@ export const NewApiKeyBody = Type.Object(
         description: 'By default those of the key that creates it; for a bound key all but `keys`.',
       }),
     ),
-    cap_usdc: Type.Optional(Nullable(UsdcAmountSchema('What this key may spend in all'))),
+    cap_usdc: Type.Optional(Nullable(RequestUsdcAmountSchema('What this key may spend in all'))),
     cap_per_day_usdc: Type.Optional(
-      Nullable(UsdcAmountSchema('What this key may spend in a UTC day')),
+      Nullable(RequestUsdcAmountSchema('What this key may spend in a UTC day')),
     ),
     cap_per_month_usdc: Type.Optional(
-      Nullable(UsdcAmountSchema('What this key may spend in a UTC month')),
+      Nullable(RequestUsdcAmountSchema('What this key may spend in a UTC month')),
     ),
     expires_at: Type.Optional(Nullable(DateTimeSchema)),
     expires_in_seconds: Type.Optional(
@@ -88,17 +90,17 @@ export function toNewApiKey(
 /** Returns the default scopes: those of the creating key, without `keys` for a bound key. */
 function defaultScopes({ scopes }: ApiKeyRecord, backpackId: string | null): string[] {
   if (backpackId === null) return [...scopes]
-  return MAX_BACKPACK_BOUND_KEY_SCOPES.filter(
+  return SCOPES_ALLOWED_FOR_BACKPACK_KEYS.filter(
     (scope) => scopes.includes(WILDCARD_SCOPE) || scopes.includes(scope),
   )
 }
 
 function assertBoundScopes(scopes: readonly string[]): void {
-  const known: readonly string[] = MAX_BACKPACK_BOUND_KEY_SCOPES
+  const known: readonly string[] = SCOPES_ALLOWED_FOR_BACKPACK_KEYS
   if (scopes.length > 0 && scopes.every((scope) => known.includes(scope))) return
   throw invalidInputError(
     '/scopes',
-    `of a bound key must be among ${MAX_BACKPACK_BOUND_KEY_SCOPES.join(', ')}`,
+    `of a bound key must be among ${SCOPES_ALLOWED_FOR_BACKPACK_KEYS.join(', ')}`,
   )
 }
 
@@ -168,7 +170,7 @@ export function toReplacementApiKey(
 export function requireUncappedApiKey(request: FastifyRequest): ApiKeyRecord {
   const { apiKey } = request
   if (apiKey === null) throw new ServiceError('unauthenticated')
-  assertUnboundKey(request, 'make or rotate keys')
+  assertKeyNotBoundToBackpack(request, 'make or rotate keys')
   assertUncappedKey(request, 'make or rotate keys')
   return apiKey
 }

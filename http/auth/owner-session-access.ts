@@ -12,11 +12,11 @@ import { rateLimitError } from '../../core/rate-limit-error.ts'
 import type { NotificationChannel } from '../../domain/notification-channel-types.ts'
 import type { ApiKeyRecord, ApiKeyStore } from '../../persistence/agents/api-key-store.ts'
 import type {
-  OwnerSessionMember,
+  OwnerSessionAgentAndKey,
   OwnerSessionRecord,
   OwnerSessionStore,
 } from '../../persistence/agents/owner-session-store.ts'
-import { canManageKeys } from './key-permissions.ts'
+import { canManageKeys } from './api-key-permissions.ts'
 import { assertSameOrigin } from './same-origin-check.ts'
 
 /**
@@ -105,7 +105,7 @@ export function createOwnerSessionAccess({
    */
   async function open(
     request: SessionRequest,
-    members: readonly OwnerSessionMember[],
+    members: readonly OwnerSessionAgentAndKey[],
     keepsAgents: boolean,
   ) {
     const known = tokenOf(request)
@@ -127,7 +127,7 @@ export function createOwnerSessionAccess({
   /** Sends a link; `beforeMail` runs when the limit of the address allows it. */
   async function sendLink(
     email: string,
-    confirms: OwnerSessionMember | null,
+    confirms: OwnerSessionAgentAndKey | null,
     beforeMail: () => Promise<void> = async () => undefined,
   ): Promise<void> {
     if (mail === null) throw new ServiceError('mail_unavailable')
@@ -226,7 +226,7 @@ export function createOwnerSessionAccess({
      * without a link left changes nothing. Returns whether it is confirmed.
      */
     async setAddress(
-      member: OwnerSessionMember,
+      member: OwnerSessionAgentAndKey,
       email: string,
       change: () => Promise<void>,
     ): Promise<boolean> {

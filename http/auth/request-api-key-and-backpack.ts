@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import type { Spender } from '../../payments/agent-call-admission-request-types.ts'
+import type { SpendingKeyAndBackpack } from '../../payments/agent-call-admission-request-types.ts'
 import {
   resolveRequestBackpackId,
   boundBackpackIdOf,
@@ -7,7 +7,7 @@ import {
 import { assertUncappedKey } from '../plugins/auth.ts'
 
 /** Returns the spending limits of a request: its key and its Backpack. */
-export const toRequestKeyAndBackpack = (request: FastifyRequest): Spender => ({
+export const toRequestSpendingLimits = (request: FastifyRequest): SpendingKeyAndBackpack => ({
   key: request.caller.key,
   backpackId: resolveRequestBackpackId(request),
 })

@@ -26,7 +26,7 @@ export function resolveRequestBackpackId({ apiKey, headers }: KeyedRequest): str
 /** Returns the named Backpack if the key's binding allows it; throws 403 otherwise. */
 export function requireBackpackWithinKeyBinding(bound: string | null, named: string): string {
   if (bound === null || named === bound) return named
-  throw outsideKeyBindingError(bound, named)
+  throw backpackOutsideKeyBindingError(bound, named)
 }
 
 /** Returns the Backpack that the request's key is bound to; null for none. */
@@ -34,7 +34,7 @@ export const boundBackpackIdOf = ({ apiKey }: Pick<KeyedRequest, 'apiKey'>): str
   apiKey?.backpackId ?? null
 
 /** The error for a bound key that names another Backpack than its own. */
-export const outsideKeyBindingError = (bound: string, requested: string): ServiceError =>
+export const backpackOutsideKeyBindingError = (bound: string, requested: string): ServiceError =>
   new ServiceError('key_bound', {
     detail: `This key is bound to Backpack ${bound}, but the request names ${requested}.`,
     backpack_id: bound,
@@ -42,7 +42,10 @@ export const outsideKeyBindingError = (bound: string, requested: string): Servic
   })
 
 /** Throws 403 for a key bound to a Backpack. `action` completes "cannot". */
-export function assertUnboundKey({ apiKey }: Pick<KeyedRequest, 'apiKey'>, action: string): void {
+export function assertKeyNotBoundToBackpack(
+  { apiKey }: Pick<KeyedRequest, 'apiKey'>,
+  action: string,
+): void {
   const bound = apiKey?.backpackId ?? null
   if (bound === null) return
   const detail = `A key that is bound to a Backpack cannot ${action}.`

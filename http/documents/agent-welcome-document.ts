@@ -1,17 +1,20 @@
 import { LIMITS, TOKEN_BUCKET_RATES } from '../../core/limits.ts'
 import { toUsdc } from '../../core/money.ts'
-import type { CatalogueListing } from '../../tools/tool-catalogue.ts'
+import type { ToolCatalogueReply } from '../../tools/tool-catalogue.ts'
 import type { HttpConfig } from '../http-config-and-service-types.ts'
 
 /** The document that tells an agent what the station is and how to begin. */
 
-export type WelcomeConfig = Pick<
+export type AgentWelcomeDocumentConfig = Pick<
   HttpConfig,
   'publicUrl' | 'version' | 'starterCredits' | 'deposits' | 'onboardPerHourPerIp'
 >
 
 /** Describes purpose, onboarding, three first requests, limits and links. */
-export function describeAgentWelcome(config: WelcomeConfig, listing: CatalogueListing) {
+export function describeAgentWelcome(
+  config: AgentWelcomeDocumentConfig,
+  listing: ToolCatalogueReply,
+) {
   const { publicUrl, version, starterCredits, deposits } = config
   const at = (path: string) => `${publicUrl}${path}`
   return {

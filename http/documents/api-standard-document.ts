@@ -4,7 +4,7 @@ import type { HttpConfig } from '../http-config-and-service-types.ts'
 /** The document of the API's conventions, for clients that work without reading prose. */
 
 /** Describes authentication, errors, idempotency, paging, money, events and versions. */
-export function describeApiStandard({
+export function describeApiConventions({
   publicUrl,
   version,
 }: Pick<HttpConfig, 'publicUrl' | 'version'>) {

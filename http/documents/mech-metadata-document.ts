@@ -1,5 +1,5 @@
 import type { CatalogueEntry } from '../../tools/tool-ports.ts'
-import { findPromptField } from '../parse-mech-prompt.ts'
+import { findToolFieldForPlainPrompt } from '../parse-mech-prompt.ts'
 
 /** The metadata document of the mech: the tools that a mech marketplace can request. */
 
@@ -7,7 +7,10 @@ import { findPromptField } from '../parse-mech-prompt.ts'
 const MECH_FEE = '0.01'
 
 /** Describes the mech and each listed tool, with its input and output. */
-export const describeMech = (publicUrl: string, tools: readonly CatalogueEntry[]) => ({
+export const describeMechMarketplaceMetadata = (
+  publicUrl: string,
+  tools: readonly CatalogueEntry[],
+) => ({
   name: 'Gas Station',
   description: 'Pay-per-call tools for agents, requested through the format of a mech marketplace.',
   tools: tools.map(({ slug }) => slug),
@@ -37,7 +40,7 @@ export const describeMech = (publicUrl: string, tools: readonly CatalogueEntry[]
 })
 
 function describePrompt({ slug, input_schema }: CatalogueEntry): string {
-  const field = findPromptField(input_schema)
+  const field = findToolFieldForPlainPrompt(input_schema)
   const json = `a JSON object with the fields of ${slug}`
   return field === null ? `The prompt is ${json}.` : `The prompt is \`${field}\`, or ${json}.`
 }

@@ -15,9 +15,9 @@ import {
   TASK_PASSES,
   TASK_PASS_KINDS,
   type TaskPassKind,
-} from '../../domain/task-passes.ts'
-import type { BundleOfMemoryPacks, MemoryPack } from '../../tools/memory/packs/packs-port.ts'
-import { toModelSafeName } from '../../tools/community/model-safe-text.ts'
+} from '../../domain/prepaid-task-passes.ts'
+import type { BundleOfMemoryPacks, MemoryPack } from '../../tools/memory/packs/memory-packs-port.ts'
+import { toModelSafeName } from '../../tools/community/llm-safe-builder-text.ts'
 import type { CatalogueEntry } from '../../tools/tool-ports.ts'
 
 /** The document of everything that money buys here, each with the request that buys it. */
@@ -53,10 +53,10 @@ export interface StorefrontDocumentInput {
   readonly packs: readonly MemoryPack[]
   readonly bundle: BundleOfMemoryPacks
   /** The newest open listings of the marketplace. */
-  readonly listings: readonly StorefrontListing[]
+  readonly listings: readonly StorefrontMemoryListing[]
 }
 
-export interface StorefrontListing {
+export interface StorefrontMemoryListing {
   readonly listingId: string
   readonly name: string
   readonly price: Micros
@@ -141,7 +141,7 @@ function passItem(publicUrl: string, pass: TaskPassKind): StorefrontItem {
 
 function listingItem(
   publicUrl: string,
-  { listingId, name, price, memoryIds, types }: StorefrontListing,
+  { listingId, name, price, memoryIds, types }: StorefrontMemoryListing,
 ): StorefrontItem {
   const gets = `Copies of ${memoryIds.length} memories of another agent (${types.join(', ')}) for your vault.`
   const path = `/api/marketplace/buy/${listingId}`

@@ -1,11 +1,11 @@
-import type { HistoryEntry } from '../../actors/inspection/actor-history.ts'
+import type { ActorHistoryEntry } from '../../actors/inspection/actor-history.ts'
 import {
-  briefState,
-  withholdContextSecrets,
-  withholdStateSecrets,
-  withholdSecrets,
+  toActiveLeafStatesText,
+  redactActorContextForInspector,
+  redactActorStateForInspector,
+  redactEventValueForInspector,
 } from '../../actors/inspection/withhold-secrets-from-inspector.ts'
-import { hasEnded } from '../../actors/inspection/machine-definitions.ts'
+import { isEndedMachineState } from '../../actors/inspection/machine-definitions-for-inspector.ts'
 import { isActorKind, type ActorKind } from '../../actors/machine-registry.ts'
 import type { ActorSearchResult } from '../../persistence/inspector/actor-search-store.ts'
 import { toIsoTime } from '../schemas/shared-schemas.ts'
@@ -13,7 +13,7 @@ import { toIsoTime } from '../schemas/shared-schemas.ts'
 /** Actors and their past as responses show them. */
 
 /** A stored actor in a list. */
-export const toListedActor = (actor: ActorSearchResult) => ({
+export const toActorListItem = (actor: ActorSearchResult) => ({
   kind: actor.kind,
   id: actor.id,
   aggregate_id: actor.aggregateId,
@@ -23,18 +23,19 @@ export const toListedActor = (actor: ActorSearchResult) => ({
       ? null
       : `${actor.aggregateKind}:${actor.aggregateId}`,
   name: actor.name,
-  state: briefState(actor.state.value),
+  state: toActiveLeafStatesText(actor.state.value),
   value: actor.state.value,
-  ended: isActorKind(actor.kind) && hasEnded(actor.kind, actor.state.value),
+  ended: isActorKind(actor.kind) && isEndedMachineState(actor.kind, actor.state.value),
   archived: actor.isArchived,
   version: actor.version,
 })
 
 /** An entry of a history, with what it changed. */
-export function toActorHistoryView(kind: string, entry: HistoryEntry) {
+export function toActorHistoryView(kind: string, entry: ActorHistoryEntry) {
   const known: ActorKind = isActorKind(kind) ? kind : 'agent'
-  const { value, context } = withholdStateSecrets(known, entry.state)
-  const before = entry.before === null ? null : withholdContextSecrets(known, entry.before.context)
+  const { value, context } = redactActorStateForInspector(known, entry.state)
+  const before =
+    entry.before === null ? null : redactActorContextForInspector(known, entry.before.context)
   const { name, input } = entry.command
   const isSameState =
     entry.before === null || JSON.stringify(entry.before.value) === JSON.stringify(value)
@@ -43,8 +44,8 @@ export function toActorHistoryView(kind: string, entry: HistoryEntry) {
     at: toIsoTime(entry.at),
     command: name,
     command_id: entry.commandId,
-    input: input === undefined ? null : withholdSecrets(input),
-    state: briefState(value),
+    input: input === undefined ? null : redactEventValueForInspector(input),
+    state: toActiveLeafStatesText(value),
     value,
     value_from: isSameState ? null : entry.before?.value,
     context,

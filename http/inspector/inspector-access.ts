@@ -4,7 +4,7 @@ import { HOUR, MINUTE, SECOND, type Clock } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { hmacSha256, timingSafeTextEqual } from '../../core/key-derivation-and-encryption.ts'
 import { rateLimitError } from '../../core/rate-limit-error.ts'
-import type { InspectorCodeStore } from '../../persistence/inspector/inspector-code-store.ts'
+import type { InspectorCodeStore } from '../../persistence/inspector/inspector-one-time-code-store.ts'
 import { parseBearerToken } from '../auth/request-api-key-extraction.ts'
 
 /**

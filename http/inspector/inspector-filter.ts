@@ -1,4 +1,4 @@
-import type { ShownActor } from '../../actors/inspection/inspector-frames.ts'
+import type { InspectorShownActor } from '../../actors/inspection/inspector-frames.ts'
 
 /** What a watcher of the inspector wants to see. All conditions hold together. */
 export interface InspectorFilter {
@@ -30,7 +30,7 @@ export function parseInspectorFilter(raw: Readonly<Record<string, unknown>>): In
 /** Whether a step of the actor is shown. */
 export function matchesInspectorFilter(
   { machine, q, actor, agent }: InspectorFilter,
-  shown: ShownActor,
+  shown: InspectorShownActor,
   commandAggregateId: string,
 ): boolean {
   if (machine !== undefined && shown.kind !== machine) return false
@@ -44,7 +44,11 @@ export function matchesInspectorFilter(
 }
 
 /** Bounties, listings, tools and payments name their agents in their contexts. */
-function belongsToAgent(shown: ShownActor, commandAggregateId: string, agent: string): boolean {
+function belongsToAgent(
+  shown: InspectorShownActor,
+  commandAggregateId: string,
+  agent: string,
+): boolean {
   if (shown.aggregateId === agent || commandAggregateId === agent) return true
   const context = (shown.state.context ?? {}) as Record<string, unknown>
   return ['agentId', 'posterId', 'claimerId', 'sellerId', 'builderId'].some(

@@ -1,12 +1,15 @@
 import type { Duplex } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { WebSocket } from 'ws'
-import type { CommandListener, InspectionFeed } from '../../actors/inspection/inspection-feed.ts'
+import type {
+  InspectionFeedWatcher,
+  InspectionFeed,
+} from '../../actors/inspection/inspection-feed.ts'
 import {
   actorSessionIdOf,
-  toActorFrame,
-  type ShownActor,
-  type StepFrames,
+  toInspectorActorFrame,
+  type InspectorShownActor,
+  type InspectorStepFrames,
 } from '../../actors/inspection/inspector-frames.ts'
 import { isActorKind, machineRegistry } from '../../actors/machine-registry.ts'
 import type { RecordedCommand } from '../../actors/inspection/command-recorder.ts'
@@ -16,7 +19,10 @@ import type {
   ActorSearchResult,
 } from '../../persistence/inspector/actor-search-store.ts'
 import { matchesInspectorFilter, type InspectorFilter } from './inspector-filter.ts'
-import { encodedStep, type SharedStepFrames } from './shared-step-frames.ts'
+import {
+  encodeActorStepFrames,
+  type SharedInspectorStepFrames,
+} from './shared-inspector-step-frames.ts'
 
 /** One watcher of the inspector: what it has seen, what it is sent, and how far behind it is. */
 
@@ -24,12 +30,12 @@ export interface InspectorWatcherDeps {
   readonly clock: Clock
   readonly feed: Pick<InspectionFeed, 'watch'>
   readonly directory: Pick<ActorSearchStore, 'newest' | 'countByKind'>
-  readonly framesOf: SharedStepFrames
+  readonly framesOf: SharedInspectorStepFrames
   readonly log: (message: string, error: unknown) => void
 }
 
 /** The socket of a watcher and the connection below it. */
-export interface WatcherSocket {
+export interface InspectorWatcherSocket {
   readonly socket: WebSocket
   readonly connection: Pick<Duplex, 'write' | 'cork' | 'uncork'>
 }
@@ -50,7 +56,7 @@ const TRY_AGAIN_LATER = 1013
 /** Sends the stored actors of the filter, then what happens to them. */
 export function startInspectorWatcher(
   { clock, feed, directory, framesOf, log }: InspectorWatcherDeps,
-  { socket, connection }: WatcherSocket,
+  { socket, connection }: InspectorWatcherSocket,
   first: InspectorFilter,
 ): { setFilter(filter: InspectorFilter): void } {
   let filter = first
@@ -80,7 +86,7 @@ export function startInspectorWatcher(
   }
 
   /** Writes what is encoded once for all watchers; what is told in one turn goes out together. */
-  function sendStep(frames: StepFrames): boolean {
+  function sendStep(frames: InspectorStepFrames): boolean {
     if (!hasRoom(FRAMES_A_STEP)) return false
     if (!isCorked) {
       isCorked = true
@@ -90,7 +96,7 @@ export function startInspectorWatcher(
         connection.uncork()
       })
     }
-    connection.write(encodedStep(frames))
+    connection.write(encodeActorStepFrames(frames))
     return true
   }
 
@@ -130,13 +136,13 @@ export function startInspectorWatcher(
     defined.add(kind)
   }
 
-  function tellStep(command: RecordedCommand, frames: StepFrames): void {
+  function tellStep(command: RecordedCommand, frames: InspectorStepFrames): void {
     if (!matchesInspectorFilter(filter, frames.actor, command.aggregateId)) return
     introduce(frames.actor.kind, frames.session, frames.actorFrame)
     if (sendStep(frames) && isJoining) changed.add(frames.session)
   }
 
-  const listener: CommandListener = {
+  const listener: InspectionFeedWatcher = {
     heard(command) {
       for (const frames of framesOf(command)) tellStep(command, frames)
     },
@@ -159,7 +165,7 @@ export function startInspectorWatcher(
       const session = actorSessionIdOf(actor.kind, actor.id)
       if (changed.has(session)) continue
       seen.delete(session)
-      introduce(actor.kind, session, (full) => toActorFrame(actor, at, full))
+      introduce(actor.kind, session, (full) => toInspectorActorFrame(actor, at, full))
     }
     if (wanted !== filter) return
     const matched = Object.values(counts).reduce((sum, n) => sum + n, 0)
@@ -225,7 +231,7 @@ const MAX_JOINED_OF_KIND = 40
 /** `@xstate.event` and `@xstate.snapshot`. */
 const FRAMES_A_STEP = 2
 
-function toShownActor(actor: ActorSearchResult): ShownActor | null {
+function toShownActor(actor: ActorSearchResult): InspectorShownActor | null {
   const { kind } = actor
   return isActorKind(kind) ? { ...actor, kind } : null
 }

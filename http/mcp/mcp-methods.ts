@@ -2,9 +2,9 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { SECOND } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { describeToolBuilder } from '../../tools/community/model-safe-text.ts'
+import { describeToolBuilder } from '../../tools/community/llm-safe-builder-text.ts'
 import type { Tool } from '../../tools/define-tool.ts'
-import { hasKeyScope } from '../auth/key-permissions.ts'
+import { hasKeyScope } from '../auth/api-key-permissions.ts'
 import { bodyTooLargeError } from '../plugins/body-parser.ts'
 import { toHttpServiceError } from '../plugins/error-handler.ts'
 import {
@@ -12,13 +12,13 @@ import {
   LEGACY_MCP_VERSIONS,
   McpProtocolError,
   MODERN_MCP_VERSION,
-  NEWEST_LEGACY_VERSION,
+  NEWEST_LEGACY_MCP_VERSION,
 } from './mcp-protocol.ts'
 import {
   createMcpReplyWriter,
   sendEmptyMcpSubscription,
   sendMcpJson,
-  toMcpResult,
+  completeMcpResultForEra,
   toMcpServerInfo,
   type McpReplyWriter,
 } from './mcp-replies.ts'
@@ -28,7 +28,7 @@ import {
   toMcpToolCallResult,
   type McpToolCallResult,
 } from './mcp-tool-call-result.ts'
-import { createMcpToolLister, findMcpTool, type McpToolScope } from './mcp-tool-list.ts'
+import { createMcpToolLister, findMcpTool, type McpEndpointToolSelection } from './mcp-tool-list.ts'
 import type { McpRequest } from './parse-mcp-message.ts'
 
 /** The methods of MCP: discovery, the list of tools, and calls. */
@@ -58,7 +58,7 @@ const MAX_TOLD_NAME_CHARS = 100
 export function createMcpMethods(app: FastifyInstance, endpoint: McpEndpoint): AnswerMcpRequest {
   const { config, catalogue, clock } = app.services
   const listTools = createMcpToolLister(catalogue, clock)
-  const scopeOf = ({ query }: FastifyRequest): McpToolScope => ({
+  const scopeOf = ({ query }: FastifyRequest): McpEndpointToolSelection => ({
     discoveryOnly: endpoint.discoveryOnly,
     community: (query as Record<string, unknown>)['community'] === '1',
   })
@@ -70,7 +70,7 @@ export function createMcpMethods(app: FastifyInstance, endpoint: McpEndpoint): A
     result: Readonly<Record<string, unknown>>,
     last: string | null = null,
   ): string => {
-    const text = JSON.stringify(toMcpResult(message, result, config))
+    const text = JSON.stringify(completeMcpResultForEra(message, result, config))
     const open = text.slice(0, -1)
     const whole = last === null ? text : `${open}${open === '{' ? '' : ','}${last}}`
     return `{"jsonrpc":"2.0","id":${JSON.stringify(message.id)},"result":${whole}}`
@@ -132,7 +132,7 @@ const invalidParams = ({ id }: McpRequest, message: string, data?: unknown): Mcp
 /** An unknown version gets the newest one that begins with `initialize`. */
 function negotiateVersion({ params }: McpRequest): string {
   const { protocolVersion: wanted } = params
-  return LEGACY_MCP_VERSIONS.find((known) => known === wanted) ?? NEWEST_LEGACY_VERSION
+  return LEGACY_MCP_VERSIONS.find((known) => known === wanted) ?? NEWEST_LEGACY_MCP_VERSION
 }
 
 /** Text for the model. `keyStatus` is null where the answer is the same for all callers. */
@@ -152,7 +152,7 @@ async function callTool(
   message: McpRequest,
   request: FastifyRequest,
   reply: FastifyReply,
-  scope: McpToolScope,
+  scope: McpEndpointToolSelection,
   { progress }: McpReplyWriter,
 ): Promise<McpToolCallResult> {
   const { services, limits } = app
@@ -190,7 +190,7 @@ function unknownToolError(
   { services }: FastifyInstance,
   message: McpRequest,
   name: string,
-  { discoveryOnly }: McpToolScope,
+  { discoveryOnly }: McpEndpointToolSelection,
 ): McpProtocolError {
   const near = discoveryOnly ? null : services.catalogue.suggestSlug(name)
   const hint = near === null ? '' : ` Did you mean ${near}?`

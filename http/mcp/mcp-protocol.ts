@@ -3,10 +3,10 @@
 /** The stateless protocol: every request carries its version. */
 export const MODERN_MCP_VERSION = '2026-07-28'
 /** What a client gets whose version is not known. */
-export const NEWEST_LEGACY_VERSION = '2025-11-25'
+export const NEWEST_LEGACY_MCP_VERSION = '2025-11-25'
 /** Versions that begin with `initialize`, newest first. */
 export const LEGACY_MCP_VERSIONS: readonly string[] = [
-  NEWEST_LEGACY_VERSION,
+  NEWEST_LEGACY_MCP_VERSION,
   '2025-06-18',
   '2025-03-26',
   '2024-11-05',

@@ -15,7 +15,7 @@ export const toMcpServerInfo = ({ version }: Pick<HttpConfig, 'version'>) => ({
 })
 
 /** Completes a result for its era. */
-export function toMcpResult(
+export function completeMcpResultForEra(
   { era }: Pick<McpRequest, 'era'>,
   result: Readonly<Record<string, unknown>>,
   config: Pick<HttpConfig, 'version'>,
@@ -92,7 +92,11 @@ export function sendEmptyMcpSubscription(
     method: 'notifications/subscriptions/acknowledged',
     params: { _meta: marked, notifications: {} },
   }
-  const ended = { jsonrpc: '2.0', id, result: toMcpResult(request, { _meta: marked }, config) }
+  const ended = {
+    jsonrpc: '2.0',
+    id,
+    result: completeMcpResultForEra(request, { _meta: marked }, config),
+  }
   for (const message of [acknowledged, ended])
     stream.write(`event: message\ndata: ${JSON.stringify(message)}\n\n`)
   stream.end()

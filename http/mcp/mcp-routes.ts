@@ -4,7 +4,7 @@ import { Type } from 'typebox'
 import { httpStatusOf, ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { errorResponses } from '../schemas/shared-schemas.ts'
-import { toHttpServiceError, toRequestProblem } from '../plugins/error-handler.ts'
+import { toHttpServiceError, toRequestProblemDocument } from '../plugins/error-handler.ts'
 import { createMcpMethods, type McpEndpoint } from './mcp-methods.ts'
 import { assertMcpOrigin } from './mcp-origin-check.ts'
 import {
@@ -36,7 +36,7 @@ const postMessage = (operationId: string, summary: string) => ({
     passBadKey: true,
     ignoresUnknownQuery: true,
   } as const,
-  // No body: `describeMcpOperations` documents what the protocol validates.
+  // No body: `describeOpenApiMcpOperations` documents what the protocol validates.
   schema: { operationId, summary, tags },
 })
 
@@ -139,7 +139,7 @@ function sendFailure(
   plane.storage.failed(error)
   if (known === null) request.log.error({ reqId: request.id, err: error }, 'unexpected error')
   const refusal = known ?? new ServiceError('internal')
-  const problem = toRequestProblem(refusal, request, config)
+  const problem = toRequestProblemDocument(refusal, request, config)
   const { retry_after: retryAfter } = refusal.details
   if (retryAfter !== undefined) reply.header('retry-after', String(Math.ceil(retryAfter)))
   if (refusal.code === 'method_not_allowed') reply.header('allow', 'POST')

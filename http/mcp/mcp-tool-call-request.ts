@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { CallRequest } from '../../calls/call-request-and-reply-types.ts'
-import { readPaymentHeader, type PaymentHeader } from '../../chain/payment-header.ts'
+import { readPaymentHeader, type PaymentHeader } from '../../chain/find-request-payment-header.ts'
 import { invalidInputError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import {
@@ -19,7 +19,7 @@ import {
   hmacFingerprint,
   parseIdempotencyKey,
   toIdempotencyKey,
-} from '../idempotency.ts'
+} from '../http-idempotency-keys.ts'
 import { isPathId } from '../schemas/shared-schemas.ts'
 
 /** Turns an MCP tool call into a call of the same path as `/api/refuel`. */

@@ -3,7 +3,7 @@ import type { CallReply } from '../../calls/call-request-and-reply-types.ts'
 import type { ServiceError } from '../../core/errors.ts'
 import { PaymentRequiredError } from '../../payments/payment-required-error.ts'
 import { RESERVED_OUTPUT_FIELDS } from '../../tools/tool-catalogue.ts'
-import { toRequestProblem } from '../plugins/error-handler.ts'
+import { toRequestProblemDocument } from '../plugins/error-handler.ts'
 import type { McpRequest } from './parse-mcp-message.ts'
 
 /** Presents replies and refusals of calls as results of MCP. */
@@ -75,7 +75,7 @@ export function toMcpRefusalResult(
   era: McpRequest['era'],
 ): McpToolCallResult {
   const { config } = request.server.services
-  const problem = toRequestProblem(error, request, config)
+  const problem = toRequestProblemDocument(error, request, config)
   const terms = paymentTermsOf(error, request)
   if (terms === null) return toProblemResult(problem, {})
   const required = { error: String(problem['detail']), ...terms.required }

@@ -16,7 +16,7 @@ const DISCOVERY_PREFIX = 'gas_'
 const LIST_TTL_MS = 5 * SECOND
 
 /** What an endpoint offers. */
-export interface McpToolScope {
+export interface McpEndpointToolSelection {
   /** Only the free tools that tell about this station. */
   readonly discoveryOnly: boolean
   /** Also tools that others built and nobody has verified. */
@@ -30,7 +30,7 @@ const toMcpName = (slug: string): string =>
 export function findMcpTool(
   catalogue: Pick<ToolCatalogue, 'find' | 'toEntry'>,
   name: string,
-  scope: McpToolScope,
+  scope: McpEndpointToolSelection,
 ): Tool | undefined {
   const bare = name.startsWith(DISCOVERY_PREFIX) ? name.slice(DISCOVERY_PREFIX.length) : name
   const tool = catalogue.find(DISCOVERY_SLUGS.includes(bare) ? bare : name)
@@ -43,7 +43,7 @@ export function findMcpTool(
 export function createMcpToolLister(
   catalogue: Pick<ToolCatalogue, 'entries' | 'find'>,
   clock: Pick<Clock, 'mono'>,
-): (scope: McpToolScope) => string {
+): (scope: McpEndpointToolSelection) => string {
   const lists = new Map<string, { readonly text: string; readonly until: number }>()
   return (scope) => {
     const key = `${scope.discoveryOnly} ${scope.community}`
@@ -57,7 +57,7 @@ export function createMcpToolLister(
 
 function listMcpTools(
   catalogue: Pick<ToolCatalogue, 'entries' | 'find'>,
-  scope: McpToolScope,
+  scope: McpEndpointToolSelection,
 ): object[] {
   return selectToolsForModels(catalogue.entries(), scope)
     .filter(({ slug }) => !scope.discoveryOnly || DISCOVERY_SLUGS.includes(slug))

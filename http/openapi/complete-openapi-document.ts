@@ -1,12 +1,19 @@
 import type { Tool } from '../../tools/define-tool.ts'
 import { OPENAPI_TAGS } from './openapi-tags.ts'
 import type { JsonSchema, OpenApiDocument, OpenApiOperation } from './openapi-document-types.ts'
-import { jsonContent, schemaComponentRef, toComponentName } from './openapi-document-types.ts'
-import type { PaymentOffers } from './openapi-payment-info.ts'
-import { describeParameters, describeRequestFields } from './field-descriptions.ts'
-import { addAnswerExamples } from './openapi-answer-examples.ts'
-import { describeMcpOperations } from './openapi-mcp-operations.ts'
-import { addRequestExamples } from './openapi-request-examples.ts'
+import {
+  openApiJsonContent,
+  openApiSchemaComponentRef,
+  toOpenApiComponentName,
+} from './openapi-document-types.ts'
+import type { PaymentOfferSource } from './openapi-payment-info.ts'
+import {
+  describeOpenApiParameters,
+  describeOpenApiRequestFields,
+} from './openapi-field-descriptions.ts'
+import { addOpenApiAnswerExamples } from './openapi-answer-examples.ts'
+import { describeOpenApiMcpOperations } from './openapi-mcp-operations.ts'
+import { addOpenApiRequestExamples } from './openapi-request-examples.ts'
 import {
   addSharedResponses,
   OPENAPI_SHARED_HEADERS,
@@ -14,9 +21,9 @@ import {
   PAYMENT_REQUIRED_SCHEMA,
   moveRequestHeadersToOpenApiComponents,
   type DocumentedRoute,
-} from './shared-responses.ts'
-import { addToolOperations } from './openapi-tool-operations.ts'
-import { webhookOperations, webhookEventBodySchemas } from './webhook-events.ts'
+} from './openapi-shared-responses.ts'
+import { addToolSchemasToCallOperations } from './openapi-tool-operations.ts'
+import { openApiWebhookOperations, webhookEventBodySchemas } from './openapi-webhook-events.ts'
 
 /**
  * Completes the document that the routes describe: the catalogue, named bodies and answers, shared refusals
@@ -29,7 +36,7 @@ export interface CompleteOpenApiDocumentInput {
   /** By operation id. */
   readonly routes: ReadonlyMap<string, DocumentedRoute>
   readonly tools: readonly Tool[]
-  readonly paying: PaymentOffers
+  readonly paying: PaymentOfferSource
   readonly publicUrl: string
 }
 
@@ -49,16 +56,16 @@ export function completeOpenApiDocument(input: CompleteOpenApiDocumentInput): Op
       operation.description = describeOperation(operation, route)
       addSharedResponses(operation, route)
       moveRequestHeadersToOpenApiComponents(document, operation)
-      describeParameters(operation)
+      describeOpenApiParameters(operation)
       nameSchemas(document, operation)
     }
-  describeMcpOperations(document)
-  addToolOperations(document, tools, paying)
-  addRequestExamples(document)
+  describeOpenApiMcpOperations(document)
+  addToolSchemasToCallOperations(document, tools, paying)
+  addOpenApiRequestExamples(document)
   typeQuotedRefusal(components.schemas)
   addModelToolFormats(document)
   Object.assign(components.schemas, webhookEventBodySchemas())
-  document.webhooks = webhookOperations()
+  document.webhooks = openApiWebhookOperations()
   document['x-service-info'] = {
     categories: [...new Set(tools.map(({ category }) => category))],
     docs: { homepage: `${publicUrl}/`, apiReference: `${publicUrl}/docs` },
@@ -68,11 +75,11 @@ export function completeOpenApiDocument(input: CompleteOpenApiDocumentInput): Op
   )
   // Of a copy: examples and schemas are those of the tools themselves.
   const finished = structuredClone(document)
-  describeRequestFields(finished)
+  describeOpenApiRequestFields(finished)
   removePatternsOfOneDialect(finished)
   removeUnusedSchemas(finished)
   // Last: they are answers as they are, whatever is in them.
-  addAnswerExamples(finished)
+  addOpenApiAnswerExamples(finished)
   return finished
 }
 
@@ -92,13 +99,13 @@ function nameSchemas(
   { components: { schemas } }: OpenApiDocument,
   operation: OpenApiOperation,
 ): void {
-  const name = toComponentName(operation.operationId)
+  const name = toOpenApiComponentName(operation.operationId)
   const hoist = (content: Record<string, { schema?: JsonSchema }> | undefined, as: string) => {
     const media = content?.['application/json']
     if (media?.schema === undefined || '$ref' in media.schema) return
     if (schemas[as] !== undefined) throw new Error(`two schemas are called ${as}`)
     schemas[as] = media.schema
-    media.schema = schemaComponentRef(as)
+    media.schema = openApiSchemaComponentRef(as)
   }
   hoist(operation.requestBody?.content, `${name}Request`)
   for (const [at, [status, response]] of Object.entries(operation.responses).entries()) {
@@ -113,7 +120,7 @@ function typeQuotedRefusal(schemas: Record<string, JsonSchema>): void {
   const quote = schemas['QuoteResponse'] as { properties?: Record<string, JsonSchema> } | undefined
   if (quote?.properties === undefined) return
   quote.properties['would_refuse'] = {
-    anyOf: [schemaComponentRef('Problem'), { type: 'null' }],
+    anyOf: [openApiSchemaComponentRef('Problem'), { type: 'null' }],
     description: 'The problem that the call would return; null for none.',
   }
 }
@@ -136,8 +143,11 @@ function addModelToolFormats({ components, paths }: OpenApiDocument): void {
       },
     ],
   }
-  const formats = [schemaComponentRef('ListToolsResponse'), schemaComponentRef('ModelTools')]
-  listing.content = jsonContent({ anyOf: formats })
+  const formats = [
+    openApiSchemaComponentRef('ListToolsResponse'),
+    openApiSchemaComponentRef('ModelTools'),
+  ]
+  listing.content = openApiJsonContent({ anyOf: formats })
 }
 
 /**

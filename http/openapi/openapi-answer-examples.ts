@@ -12,7 +12,7 @@ const ANSWERS: Readonly<Record<string, unknown>> = answers
 const TOOL_ANSWERS: Readonly<Record<string, unknown>> = toolAnswers
 
 /** Adds an example to each success of the operations that answer JSON. */
-export function addAnswerExamples({ paths }: OpenApiDocument): void {
+export function addOpenApiAnswerExamples({ paths }: OpenApiDocument): void {
   for (const item of Object.values(paths))
     for (const { operationId, responses, 'x-tool': tool } of Object.values(item)) {
       const { slug = '' } = (tool ?? {}) as { readonly slug?: string }

@@ -2,9 +2,9 @@ import { LIMITS } from '../../core/limits.ts'
 import type { Tool } from '../../tools/define-tool.ts'
 import type { CatalogueEntry } from '../../tools/tool-ports.ts'
 import type { JsonSchema, OpenApiDocument, OpenApiOperation } from './openapi-document-types.ts'
-import { schemaComponentRef, toComponentName } from './openapi-document-types.ts'
-import { toPaymentInfo, type PaymentOffers } from './openapi-payment-info.ts'
-import { openApiReplyOrQuoteContent, REPLY_FIELDS } from './tool-schemas.ts'
+import { openApiSchemaComponentRef, toOpenApiComponentName } from './openapi-document-types.ts'
+import { toToolPaymentInfo, type PaymentOfferSource } from './openapi-payment-info.ts'
+import { openApiReplyOrQuoteContent, SHARED_TOOL_REPLY_FIELDS } from './openapi-tool-schemas.ts'
 
 /** Adds an operation for each tool that agents sell, with the schemas of its builder. */
 
@@ -14,7 +14,7 @@ export interface CommunityToolOpenApiOperationsInput {
   /** As models may read them. */
   readonly entries: readonly CatalogueEntry[]
   readonly find: (slug: string) => Tool | undefined
-  readonly paying: PaymentOffers
+  readonly paying: PaymentOfferSource
 }
 
 const GENERIC_CALL_PATH = '/api/t/{slug}'
@@ -48,7 +48,7 @@ export function withCommunityToolOperations(
 }
 
 /** No native component begins so. */
-const communityName = (slug: string): string => `Community${toComponentName(slug)}`
+const communityName = (slug: string): string => `Community${toOpenApiComponentName(slug)}`
 
 function communitySchemas({ slug, input_schema, output_schema }: CatalogueEntry) {
   const name = communityName(slug)
@@ -56,11 +56,14 @@ function communitySchemas({ slug, input_schema, output_schema }: CatalogueEntry)
   return {
     [`${name}Input`]: withReferencesInto(`${name}Input`, {
       ...input,
-      properties: { ...asObject(input['properties']), dry_run: schemaComponentRef('DryRun') },
+      properties: {
+        ...asObject(input['properties']),
+        dry_run: openApiSchemaComponentRef('DryRun'),
+      },
     }),
     [`${name}Reply`]: withReferencesInto(`${name}Reply`, {
       ...output,
-      properties: { ...asObject(output['properties']), ...REPLY_FIELDS },
+      properties: { ...asObject(output['properties']), ...SHARED_TOOL_REPLY_FIELDS },
       ...(output['additionalProperties'] === false ? {} : { additionalProperties: true }),
     }),
   }
@@ -95,10 +98,10 @@ function communityOperation(
   const { slug, name, description, category, price_usdc: price, builder } = entry
   const { '200': success, ...refusals } = generic.responses
   const tool = find(slug)
-  const payment = tool === undefined ? null : toPaymentInfo(tool, paying)
+  const payment = tool === undefined ? null : toToolPaymentInfo(tool, paying)
   const { tool: _slug, ...example } = entry.example_calls[0] ?? { tool: slug }
   return {
-    operationId: `callCommunity${toComponentName(slug)}`,
+    operationId: `callCommunity${toOpenApiComponentName(slug)}`,
     summary: name,
     description: `${description} Costs ${price} USDC.`,
     tags: [...generic.tags],
@@ -108,7 +111,7 @@ function communityOperation(
       required: true,
       content: {
         'application/json': {
-          schema: schemaComponentRef(`${communityName(slug)}Input`),
+          schema: openApiSchemaComponentRef(`${communityName(slug)}Input`),
           ...(entry.example_calls.length === 0 ? {} : { example }),
         },
       },

@@ -3,7 +3,7 @@
 /** A JSON Schema, or a reference to one. */
 export type JsonSchema = Readonly<Record<string, unknown>>
 
-export interface MediaType {
+export interface OpenApiMediaType {
   schema?: JsonSchema
   example?: unknown
   examples?: Record<string, { summary?: string; value: unknown }>
@@ -12,7 +12,7 @@ export interface MediaType {
 export interface OpenApiResponse {
   description: string
   headers?: Record<string, object>
-  content?: Record<string, MediaType>
+  content?: Record<string, OpenApiMediaType>
 }
 
 export interface OpenApiParameter {
@@ -31,7 +31,7 @@ export interface OpenApiOperation {
   tags: string[]
   security?: object[]
   parameters?: (OpenApiParameter | { $ref: string })[]
-  requestBody?: { required?: boolean; content: Record<string, MediaType> }
+  requestBody?: { required?: boolean; content: Record<string, OpenApiMediaType> }
   responses: Record<string, OpenApiResponse | { $ref: string }>
   [extension: `x-${string}`]: unknown
 }
@@ -55,11 +55,13 @@ export interface OpenApiDocument {
   [extension: `x-${string}`]: unknown
 }
 
-export const schemaComponentRef = (name: string) => ({ $ref: `#/components/schemas/${name}` })
-export const jsonContent = (schema: JsonSchema): Record<string, MediaType> => ({
+export const openApiSchemaComponentRef = (name: string) => ({
+  $ref: `#/components/schemas/${name}`,
+})
+export const openApiJsonContent = (schema: JsonSchema): Record<string, OpenApiMediaType> => ({
   'application/json': { schema },
 })
 
 /** `web_search` and `getWallet` as `WebSearch` and `GetWallet`. */
-export const toComponentName = (name: string): string =>
+export const toOpenApiComponentName = (name: string): string =>
   name.replace(/(?:^|[_-])(\w)/g, (_all, letter: string) => letter.toUpperCase())

@@ -1,5 +1,5 @@
 import type { JsonSchema, OpenApiDocument, OpenApiOperation } from './openapi-document-types.ts'
-import { jsonContent, schemaComponentRef } from './openapi-document-types.ts'
+import { openApiJsonContent, openApiSchemaComponentRef } from './openapi-document-types.ts'
 
 /**
  * Documents the messages of the Model Context Protocol. Their routes have no schemas, since they answer every
@@ -51,11 +51,11 @@ const McpResult: JsonSchema = {
 }
 
 /** Adds the messages, their answers and their errors to the operations of MCP. */
-export function describeMcpOperations({ components, paths }: OpenApiDocument): void {
+export function describeOpenApiMcpOperations({ components, paths }: OpenApiDocument): void {
   Object.assign(components.schemas, { McpMessage, McpResult, McpError })
   components.responses['McpRefused'] = {
     description: 'The message was refused; `error` says why.',
-    content: jsonContent(schemaComponentRef('McpError')),
+    content: openApiJsonContent(openApiSchemaComponentRef('McpError')),
   }
   for (const item of Object.values(paths))
     for (const operation of Object.values(item))
@@ -64,12 +64,15 @@ export function describeMcpOperations({ components, paths }: OpenApiDocument): v
 
 function describeMessages(operation: OpenApiOperation): void {
   const { responses } = operation
-  operation.requestBody = { required: true, content: jsonContent(schemaComponentRef('McpMessage')) }
+  operation.requestBody = {
+    required: true,
+    content: openApiJsonContent(openApiSchemaComponentRef('McpMessage')),
+  }
   const answer = responses['200']
   if (answer !== undefined && !('$ref' in answer)) {
-    const either = [schemaComponentRef('McpResult'), schemaComponentRef('McpError')]
+    const either = [openApiSchemaComponentRef('McpResult'), openApiSchemaComponentRef('McpError')]
     answer.content = {
-      ...jsonContent({ anyOf: either }),
+      ...openApiJsonContent({ anyOf: either }),
       'text/event-stream': { schema: { type: 'string' } },
     }
     const { headers = {} } = answer

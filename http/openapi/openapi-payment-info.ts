@@ -1,11 +1,11 @@
 import type { PaymentService } from '../../payments/payment-service-types.ts'
-import { toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import { toUsdc, ZERO_MICROS, type Micros } from '../../core/money.ts'
 import type { Tool } from '../../tools/define-tool.ts'
 
 /** `x-payment-info`: what an operation costs and how it is paid, for crawlers of paid APIs. */
 
 /** The document states what a payment of this size could use: the rails do not depend on the amount. */
-export type PaymentOffers = Pick<PaymentService, 'offer'>
+export type PaymentOfferSource = Pick<PaymentService, 'offer'>
 
 const dollars = (amount: Micros) => toUsdc(amount).toFixed(6)
 
@@ -15,17 +15,17 @@ export function pricesForExternalPayers(tool: Tool): readonly Micros[] | null {
   const prices = typeof price === 'function' ? examples.map((example) => price(example)) : [price]
   const beyond = tool.free?.overage ?? tool.keyless
   const asked = [...prices, ...(beyond === undefined ? [] : [beyond])].filter(
-    (one): one is Micros => one !== null && one > ZERO,
+    (one): one is Micros => one !== null && one > ZERO_MICROS,
   )
   return asked.length === 0 ? null : asked
 }
 
 /** Returns the payment info of a tool; null for one that never costs anything. */
-export function toPaymentInfo(tool: Tool, paying: PaymentOffers): object | null {
+export function toToolPaymentInfo(tool: Tool, paying: PaymentOfferSource): object | null {
   const prices = pricesForExternalPayers(tool)
   if (prices === null) return null
   const sorted = prices.toSorted((a, b) => (a < b ? -1 : 1))
-  const [lowest = ZERO, highest = lowest] = [sorted[0], sorted.at(-1)]
+  const [lowest = ZERO_MICROS, highest = lowest] = [sorted[0], sorted.at(-1)]
   const offer = paying.offer(`/api/t/${tool.slug}`, {
     description: tool.description,
     price: highest,
@@ -55,7 +55,7 @@ export function toPaymentInfo(tool: Tool, paying: PaymentOffers): object | null 
 }
 
 /** The price in words, for people and for models. */
-export function describePrice(tool: Tool): string {
+export function describeToolPrice(tool: Tool): string {
   const { price, free, keyless, access } = tool
   if (typeof price === 'function') return 'The price depends on the input.'
   if (free !== undefined) {
@@ -67,5 +67,5 @@ export function describePrice(tool: Tool): string {
     return keyless === undefined
       ? 'Free with a key.'
       : `Free with a key, ${toUsdc(keyless)} USDC without one.`
-  return price === ZERO ? 'Free.' : `Costs ${toUsdc(price)} USDC.`
+  return price === ZERO_MICROS ? 'Free.' : `Costs ${toUsdc(price)} USDC.`
 }

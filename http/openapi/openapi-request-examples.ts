@@ -1,9 +1,13 @@
-import type { MediaType, OpenApiDocument, OpenApiOperation } from './openapi-document-types.ts'
+import type {
+  OpenApiMediaType,
+  OpenApiDocument,
+  OpenApiOperation,
+} from './openapi-document-types.ts'
 
 /** Examples of requests: a body, and the parameters without which the operation has nothing to act on. */
 
 /** The ids in the examples: one of each kind. Tests put those of their own objects in their place. */
-export const EXAMPLE_IDS = {
+export const OPENAPI_EXAMPLE_IDS = {
   agent: '018f2f6e-7c1a-7b3a-9c55-3d0a3f1b2c4d',
   strategy: '018f2f6e-7c1a-7b3a-9c55-3d0a3f1b2c4f',
   fleet: '018f2f6e-7c1a-7b3a-9c55-3d0a3f1b2c52',
@@ -29,7 +33,7 @@ export const EXAMPLE_IDS = {
   operatorToken: 'the-token-of-the-operator-of-this-station',
 } as const
 
-const { agent, fleet } = EXAMPLE_IDS
+const { agent, fleet } = OPENAPI_EXAMPLE_IDS
 
 /** By operation id. Operations that call one tool show the first example of that tool. */
 const BODIES: Readonly<Record<string, object>> = {
@@ -67,7 +71,7 @@ const BODIES: Readonly<Record<string, object>> = {
   planTask: { task: 'Watch the price of ETH and send me an e-mail when it falls' },
   topUp: { amount_usdc: 5 },
   exportWallet: { confirm: true },
-  receiveWallet: { wallet_address: EXAMPLE_IDS.wallet },
+  receiveWallet: { wallet_address: OPENAPI_EXAMPLE_IDS.wallet },
   updateMe: { description: 'Watches prices on Base.', discoverable: true },
   setContactEmail: { contact_email: 'owner@agents.example' },
   setContact: { owner_email: 'owner@agents.example' },
@@ -75,11 +79,11 @@ const BODIES: Readonly<Record<string, object>> = {
   pingOwner: { message: 'The report is ready: ETH fell by 4 % within an hour.' },
   tip: { to_agent_id: agent, amount_usdc: 0.02, note: 'Thank you for the answer' },
   createFleet: { name: 'price-watchers' },
-  addAgentToFleet: { fleet_id: fleet, agent_id: agent, agent_key: EXAMPLE_IDS.apiKey },
-  topUpFleet: { fleet_id: fleet, tx_hash: EXAMPLE_IDS.transaction },
+  addAgentToFleet: { fleet_id: fleet, agent_id: agent, agent_key: OPENAPI_EXAMPLE_IDS.apiKey },
+  topUpFleet: { fleet_id: fleet, tx_hash: OPENAPI_EXAMPLE_IDS.transaction },
   leaveFleet: { fleet_id: fleet },
   removeAgentFromFleet: { fleet_id: fleet, agent_id: agent },
-  redeemDrop: { code: EXAMPLE_IDS.dropCode },
+  redeemDrop: { code: OPENAPI_EXAMPLE_IDS.dropCode },
   postBounty: {
     title: 'Cheapest hour for transfers on Base',
     description: 'Name the hour (UTC) with the lowest median gas price of the last month.',
@@ -96,7 +100,7 @@ const BODIES: Readonly<Record<string, object>> = {
   listMemories: {
     name: 'Fees on Base by hour',
     description: 'Median gas prices of four weeks, and what they mean for batches.',
-    entry_ids: [EXAMPLE_IDS.memory],
+    entry_ids: [OPENAPI_EXAMPLE_IDS.memory],
     price_usdc: 0.1,
     accepts_promo: true,
   },
@@ -110,11 +114,11 @@ const BODIES: Readonly<Record<string, object>> = {
     cap_per_day_usdc: 0.5,
     expires_in_seconds: 2_592_000,
   },
-  rotateKey: { key_id: EXAMPLE_IDS.keyId, grace_seconds: 3_600 },
+  rotateKey: { key_id: OPENAPI_EXAMPLE_IDS.keyId, grace_seconds: 3_600 },
   buyTaskPass: { pass: 'micro' },
   startTask: { name: 'weekly-report', budget_usdc: 0.5 },
-  endTask: { task_id: EXAMPLE_IDS.task },
-  cancelTask: { task_id: EXAMPLE_IDS.task },
+  endTask: { task_id: OPENAPI_EXAMPLE_IDS.task },
+  cancelTask: { task_id: OPENAPI_EXAMPLE_IDS.task },
   setTaskBudget: { budget_usdc: 1 },
   createSchedule: {
     name: 'btc-every-hour',
@@ -139,7 +143,7 @@ const BODIES: Readonly<Record<string, object>> = {
     url: 'https://agents.example/webhooks',
     events: ['tool_call', 'low_balance'],
   },
-  testWebhooks: { webhook_id: EXAMPLE_IDS.webhook },
+  testWebhooks: { webhook_id: OPENAPI_EXAMPLE_IDS.webhook },
   publishSignal: {
     channel: 'base:gas',
     type: 'price_alert',
@@ -166,7 +170,7 @@ const BODIES: Readonly<Record<string, object>> = {
     ...{ jsonrpc: '2.0', id: 1, method: 'tools/call' },
     params: { name: 'get_latest_gas_station', arguments: {} },
   },
-  signInToInspector: { token: EXAMPLE_IDS.operatorToken },
+  signInToInspector: { token: OPENAPI_EXAMPLE_IDS.operatorToken },
 }
 
 /** Query parameters of operations that need one, by operation id. */
@@ -188,26 +192,26 @@ const QUERIES: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
 const PATH_EXAMPLES: Readonly<Record<string, string>> = {
   '/api/tools/{slug}': 'price_feed',
   '/api/recommendations/{agentId}': agent,
-  '/api/calls/{id}': EXAMPLE_IDS.call,
-  '/api/receipts/{receipt}': EXAMPLE_IDS.receipt,
-  '/api/why/{id}': EXAMPLE_IDS.refusal,
-  '/api/x402/settlements/{id}': EXAMPLE_IDS.settlement,
-  '/api/x402/apis/{id}': EXAMPLE_IDS.payableApi,
+  '/api/calls/{id}': OPENAPI_EXAMPLE_IDS.call,
+  '/api/receipts/{receipt}': OPENAPI_EXAMPLE_IDS.receipt,
+  '/api/why/{id}': OPENAPI_EXAMPLE_IDS.refusal,
+  '/api/x402/settlements/{id}': OPENAPI_EXAMPLE_IDS.settlement,
+  '/api/x402/apis/{id}': OPENAPI_EXAMPLE_IDS.payableApi,
   '/fund/{agent_id}': agent,
   '/embed/badge/{agent_id}': agent,
   '/api/fleet/{id}': fleet,
-  '/api/bounties/{id}': EXAMPLE_IDS.bounty,
-  '/api/marketplace/{pack_id}': EXAMPLE_IDS.listing,
-  '/api/marketplace/buy/{pack_id}': EXAMPLE_IDS.listing,
-  '/api/marketplace/rate/{pack_id}': EXAMPLE_IDS.listing,
-  '/api/strategies/{id}': EXAMPLE_IDS.strategy,
-  '/api/keys/{id}': EXAMPLE_IDS.keyId,
-  '/api/task/schedule/{id}': EXAMPLE_IDS.schedule,
-  '/api/task/{id}': EXAMPLE_IDS.task,
-  '/api/backpack/{id}': EXAMPLE_IDS.backpack,
-  '/api/webhook/{id}/deliveries/{delivery}': EXAMPLE_IDS.delivery,
-  '/api/webhook/{id}': EXAMPLE_IDS.webhook,
-  '/api/messages/{id}': EXAMPLE_IDS.message,
+  '/api/bounties/{id}': OPENAPI_EXAMPLE_IDS.bounty,
+  '/api/marketplace/{pack_id}': OPENAPI_EXAMPLE_IDS.listing,
+  '/api/marketplace/buy/{pack_id}': OPENAPI_EXAMPLE_IDS.listing,
+  '/api/marketplace/rate/{pack_id}': OPENAPI_EXAMPLE_IDS.listing,
+  '/api/strategies/{id}': OPENAPI_EXAMPLE_IDS.strategy,
+  '/api/keys/{id}': OPENAPI_EXAMPLE_IDS.keyId,
+  '/api/task/schedule/{id}': OPENAPI_EXAMPLE_IDS.schedule,
+  '/api/task/{id}': OPENAPI_EXAMPLE_IDS.task,
+  '/api/backpack/{id}': OPENAPI_EXAMPLE_IDS.backpack,
+  '/api/webhook/{id}/deliveries/{delivery}': OPENAPI_EXAMPLE_IDS.delivery,
+  '/api/webhook/{id}': OPENAPI_EXAMPLE_IDS.webhook,
+  '/api/messages/{id}': OPENAPI_EXAMPLE_IDS.message,
   '/api/cookbook/{slug}': 'market-brief',
   '/problems/{code}': 'FUSE_TRIPPED',
   '/inspector/machines/{file}': 'schedule.json',
@@ -222,7 +226,7 @@ const PATH_EXAMPLES_OF: Readonly<Record<string, string>> = {
 }
 
 /** Adds an example to each body and to each required parameter that has none yet. */
-export function addRequestExamples(document: OpenApiDocument): void {
+export function addOpenApiRequestExamples(document: OpenApiDocument): void {
   for (const [path, item] of Object.entries(document.paths))
     for (const operation of Object.values(item)) {
       const media = operation.requestBody?.content['application/json']
@@ -232,7 +236,7 @@ export function addRequestExamples(document: OpenApiDocument): void {
     }
 }
 
-export const hasExample = ({ example, examples }: MediaType): boolean =>
+export const hasExample = ({ example, examples }: OpenApiMediaType): boolean =>
   example !== undefined || examples !== undefined
 
 function addParameterExamples(path: string, operation: OpenApiOperation): void {

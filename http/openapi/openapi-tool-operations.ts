@@ -1,13 +1,21 @@
 import type { Tool } from '../../tools/define-tool.ts'
 import type { OpenApiDocument, OpenApiOperation } from './openapi-document-types.ts'
-import { jsonContent, schemaComponentRef, toComponentName } from './openapi-document-types.ts'
-import { describePrice, toPaymentInfo, type PaymentOffers } from './openapi-payment-info.ts'
+import {
+  openApiJsonContent,
+  openApiSchemaComponentRef,
+  toOpenApiComponentName,
+} from './openapi-document-types.ts'
+import {
+  describeToolPrice,
+  toToolPaymentInfo,
+  type PaymentOfferSource,
+} from './openapi-payment-info.ts'
 import {
   openApiReplyOrQuoteContent,
   toolCallExamples,
-  toolComponentNames,
-  toolSchemas,
-} from './tool-schemas.ts'
+  toToolOpenApiComponentNames,
+  toToolOpenApiSchemas,
+} from './openapi-tool-schemas.ts'
 
 /** Types the operations that call tools, and adds one operation for each tool. */
 
@@ -30,13 +38,13 @@ const TOOL_OF_OPERATION: Readonly<Record<string, string>> = {
 }
 
 /** Replaces the open schemas of calls by those of the catalogue. */
-export function addToolOperations(
+export function addToolSchemasToCallOperations(
   document: OpenApiDocument,
   tools: readonly Tool[],
-  paying: PaymentOffers,
+  paying: PaymentOfferSource,
 ): void {
   const listed = tools.filter(({ unlisted }) => unlisted !== true)
-  Object.assign(document.components.schemas, toolSchemas(tools))
+  Object.assign(document.components.schemas, toToolOpenApiSchemas(tools))
   typeGenericCalls(document, tools, listed)
   const bySlug = new Map(tools.map((tool) => [tool.slug, tool]))
   for (const item of Object.values(document.paths))
@@ -55,12 +63,12 @@ function typeGenericCalls(
   tools: readonly Tool[],
   listed: readonly Tool[],
 ): void {
-  const call = schemaComponentRef('ToolCall')
+  const call = openApiSchemaComponentRef('ToolCall')
   const examples = toolCallExamples(listed)
   const bodies: Readonly<Record<string, object>> = {
     '/api/refuel': call,
     '/api/quote': call,
-    '/api/refuel/stream': { anyOf: [call, schemaComponentRef('PipelineStreamCall')] },
+    '/api/refuel/stream': { anyOf: [call, openApiSchemaComponentRef('PipelineStreamCall')] },
   }
   for (const [path, schema] of Object.entries(bodies)) {
     const operation = document.paths[path]?.['post']
@@ -74,7 +82,7 @@ function typeGenericCalls(
   setSuccess(document.paths['/api/refuel']?.['post'], openApiReplyOrQuoteContent('ToolReply'))
   setSuccess(document.paths[GENERIC_CALL_PATH]?.['post'], openApiReplyOrQuoteContent('ToolReply'))
   const batch = document.paths['/api/pipeline']?.['post']
-  setSuccess(batch, jsonContent(schemaComponentRef('PipelineReply')))
+  setSuccess(batch, openApiJsonContent(openApiSchemaComponentRef('PipelineReply')))
   if (batch !== undefined)
     batch.requestBody = {
       required: true,
@@ -83,7 +91,7 @@ function typeGenericCalls(
           schema: {
             type: 'object',
             required: ['calls'],
-            properties: { calls: schemaComponentRef('PipelineCalls') },
+            properties: { calls: openApiSchemaComponentRef('PipelineCalls') },
             additionalProperties: false,
           },
           example: { calls: [EXAMPLE_CALL] },
@@ -120,19 +128,19 @@ function typeOperationOfTool(
   operation: OpenApiOperation,
   tool: Tool,
 ): void {
-  const { input, reply } = toolComponentNames(tool.slug)
+  const { input, reply } = toToolOpenApiComponentNames(tool.slug)
   const body = operation.requestBody?.content['application/json']
   const [example] = tool.examples
   // The body has a name already.
   const named = components.schemas[String(body?.schema?.['$ref']).replace(/^.*\//, '')]
   if (body !== undefined && takesAnything(named ?? body.schema)) {
-    body.schema = schemaComponentRef(input)
+    body.schema = openApiSchemaComponentRef(input)
     body.example = example
   }
   const dry = operation.operationId === 'runCrew'
   setSuccess(
     operation,
-    dry ? openApiReplyOrQuoteContent(reply) : jsonContent(schemaComponentRef(reply)),
+    dry ? openApiReplyOrQuoteContent(reply) : openApiJsonContent(openApiSchemaComponentRef(reply)),
   )
 }
 
@@ -145,16 +153,16 @@ function takesAnything(schema: object | undefined): boolean {
 function operationOf(
   tool: Tool,
   generic: OpenApiOperation,
-  paying: PaymentOffers,
+  paying: PaymentOfferSource,
 ): OpenApiOperation {
-  const { input, reply } = toolComponentNames(tool.slug)
+  const { input, reply } = toToolOpenApiComponentNames(tool.slug)
   const { '200': success, ...refusals } = generic.responses
-  const payment = toPaymentInfo(tool, paying)
+  const payment = toToolPaymentInfo(tool, paying)
   const keyed = tool.keyRequired === true || (payment === null && tool.access === 'free_with_key')
   return {
-    operationId: `call${toComponentName(tool.slug)}`,
+    operationId: `call${toOpenApiComponentName(tool.slug)}`,
     summary: tool.name,
-    description: `${tool.description} ${describePrice(tool)}`,
+    description: `${tool.description} ${describeToolPrice(tool)}`,
     tags: [...generic.tags],
     security: keyed ? (generic.security ?? []).slice(1) : (generic.security ?? []),
     parameters: (generic.parameters ?? []).filter((one) => !('name' in one) || one.name !== 'slug'),
@@ -162,7 +170,7 @@ function operationOf(
       required: true,
       content: {
         'application/json': {
-          schema: schemaComponentRef(input),
+          schema: openApiSchemaComponentRef(input),
           example: tool.examples[0],
         },
       },

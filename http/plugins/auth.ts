@@ -12,7 +12,7 @@ import {
   boundBackpackIdOf,
 } from '../auth/request-backpack-and-key-binding-check.ts'
 import { extractApiKey } from '../auth/request-api-key-extraction.ts'
-import { hasKeyScope, hasSpendingCap } from '../auth/key-permissions.ts'
+import { hasKeyScope, hasSpendingCap } from '../auth/api-key-permissions.ts'
 import { createApiKeyVerifier } from '../auth/api-key-verifier.ts'
 import { createOwnerSessionAccess } from '../auth/owner-session-access.ts'
 import { assertAgentNotFrozen } from '../../actors/commands/agent-freeze-commands.ts'
@@ -136,7 +136,7 @@ export function assertUncappedKey({ apiKey }: FastifyRequest, action: string): v
 }
 
 /** Returns a pseudonym of an address. IPv6 addresses count by /64, since one household owns all of it. */
-export function toVisitorId(address: string | undefined, key: Buffer): string {
+export function toPseudonymousVisitorId(address: string | undefined, key: Buffer): string {
   return hmacSha256(key, toIpNetwork(address ?? '')).toString('hex')
 }
 
@@ -157,7 +157,10 @@ function createVisitorIdCache(
     const cached = known.get(address)
     if (cached !== undefined) return cached
     if (known.size >= MAX_VISITORS) known.clear()
-    const visitor = { visitorId: toVisitorId(address, key), siteId: toIpv6SiteId(address, key) }
+    const visitor = {
+      visitorId: toPseudonymousVisitorId(address, key),
+      siteId: toIpv6SiteId(address, key),
+    }
     known.set(address, visitor)
     return visitor
   }

@@ -80,7 +80,7 @@ export function installBodyParser(app: FastifyInstance): void {
  * Refuses what cannot be read. Fastify closes the connection when a parser fails, with the pipelined requests
  * behind it; the parser has read the whole body, so the request is refused here like any other invalid input.
  */
-export const assertBodyReadable: RequestHook = (request) => {
+export const assertRequestBodyParsed: RequestHook = (request) => {
   if (request.bodyError !== null) throw request.bodyError
   checkQuery(request.query)
   // An absent body counts as an empty object, so that the schema names the missing fields.

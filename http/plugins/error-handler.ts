@@ -6,15 +6,15 @@ import { LIMITS } from '../../core/limits.ts'
 import { PaymentRequiredError } from '../../payments/payment-required-error.ts'
 import { acceptsHtml } from '../accepts-html.ts'
 import type { PageRenderers } from '../page-renderers.ts'
-import { sendPage } from '../page-reply.ts'
+import { sendHtmlPage } from '../html-page-reply.ts'
 import { bodyTooLargeError } from './body-parser.ts'
-import { isDatabaseUnavailableError } from '../database-unavailable-error.ts'
+import { isDatabaseUnavailableError } from '../detect-database-unavailable-error.ts'
 import { describeMalformedCredentials } from '../auth/request-api-key-extraction.ts'
 import { toRawBody } from '../request-payment-context.ts'
 import { ErrorCodeSchema, ProblemSchema } from '../schemas/shared-schemas.ts'
 import type { HttpServices } from '../http-config-and-service-types.ts'
 import { REQUEST_ID_HEADER } from './request-id-header.ts'
-import { toRequestValidationIssues } from './schema-validation.ts'
+import { toRequestValidationIssues } from './request-schema-validation.ts'
 
 /** Turns every error into an RFC 9457 problem document. */
 
@@ -65,7 +65,7 @@ export function sendProblemDetails(
   // A URL that cannot be read is refused before any hook.
   reply.header(REQUEST_ID_HEADER, request.id)
   const challenge = toPaymentChallenge(error, request)
-  const document = { ...toRequestProblem(error, request, origin), ...challenge.body }
+  const document = { ...toRequestProblemDocument(error, request, origin), ...challenge.body }
   // A route may have said how long its answer may be kept, before it failed.
   if (String(reply.getHeader('cache-control') ?? '').startsWith('public'))
     reply.header('cache-control', 'no-store')
@@ -79,7 +79,7 @@ export function sendProblemDetails(
     const { title, detail } = document as { title?: unknown; detail?: unknown }
     const { code } = error
     const words = { title: String(title), detail: String(detail), requestId: request.id }
-    return sendPage(reply, page({ code, status: httpStatusOf(code), ...words }))
+    return sendHtmlPage(reply, page({ code, status: httpStatusOf(code), ...words }))
   }
   reply.type('application/problem+json')
   return reply.serializer(JSON.stringify).send(document)
@@ -122,7 +122,7 @@ function toPaymentChallenge(error: ServiceError, request: FastifyRequest) {
 }
 
 /** Returns the problem document of a request, also for replies that are streamed or results of MCP. */
-export function toRequestProblem(
+export function toRequestProblemDocument(
   error: ServiceError,
   request: FastifyRequest,
   origin: ProblemDocumentContext,

@@ -5,7 +5,7 @@ import { rateLimitError, type RateLimitRule } from '../../core/rate-limit-error.
 import { LIMITS, TOKEN_BUCKET_RATES, type TokenBucketClass } from '../../core/limits.ts'
 import type { OnboardingAdmission } from '../../payments/limits/onboarding-rate-limit.ts'
 import type { HttpServices } from '../http-config-and-service-types.ts'
-import { hasKeyScope } from '../auth/key-permissions.ts'
+import { hasKeyScope } from '../auth/api-key-permissions.ts'
 import type { RequestHook } from './request-hooks.ts'
 
 /** Request rate limits, counted in Redis and per node while Redis is down. */

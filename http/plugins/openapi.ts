@@ -4,11 +4,11 @@ import { Type } from 'typebox'
 import { MINUTE } from '../../core/clock.ts'
 import { asMicros } from '../../core/money.ts'
 import { selectToolsForModels } from '../../tools/tools-shown-to-models.ts'
-import { createCachedDocument } from '../cached-document.ts'
+import { createCachedDocumentHandler } from '../cached-http-document.ts'
 import { withCommunityToolOperations } from '../openapi/openapi-community-tool-operations.ts'
 import { completeOpenApiDocument } from '../openapi/complete-openapi-document.ts'
 import type { OpenApiDocument } from '../openapi/openapi-document-types.ts'
-import type { DocumentedRoute } from '../openapi/shared-responses.ts'
+import type { DocumentedRoute } from '../openapi/openapi-shared-responses.ts'
 import { errorResponses } from '../schemas/shared-schemas.ts'
 import type { HttpServices } from '../http-config-and-service-types.ts'
 
@@ -134,7 +134,7 @@ export async function installOpenApi(
   )
   app.decorate('openApiDocument', () => document(railsOf(paying)))
   const createSender = (community: boolean) =>
-    createCachedDocument({
+    createCachedDocumentHandler({
       clock,
       // As text: the schema of the answer says only what every such document has.
       type: 'application/json; charset=utf-8',

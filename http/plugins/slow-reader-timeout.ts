@@ -7,7 +7,7 @@ import { LIMITS } from '../../core/limits.ts'
  * its timer with every chunk that the system accepts, so a slow reader gets the whole response. Running calls
  * have nothing to send yet, and open event streams have their own timeouts.
  */
-export function installSlowReaderTimeout(
+export function installStalledClientTimeout(
   server: Server,
   idleMs: number = LIMITS.responseIdleTimeoutMs,
 ): void {

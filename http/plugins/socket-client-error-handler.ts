@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { closeSocketLingering } from './lingering-close.ts'
-import { isReadingPaused } from './pipelined-requests.ts'
+import { isConnectionReadingPaused } from './http-pipelining-limit.ts'
 
 /** Replies to connections whose input never becomes a request. */
 
@@ -23,7 +23,7 @@ export function createSocketClientErrorHandler() {
     // Input after a refusal fails again; the reader has its response already.
     if (error.code === 'ECONNRESET' || socket.destroyed || socket.writableEnded) return
     // The request is unfinished because this node does not read on.
-    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && isReadingPaused(socket)) return
+    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && isConnectionReadingPaused(socket)) return
     const ahead = [...(open.get(socket) ?? [])].findLast(isInProgress)
     if (ahead === undefined) {
       if (socket.writable) socket.write(toRawErrorResponse(error))

@@ -2,10 +2,10 @@ import { Type, type Static } from 'typebox'
 import { sumMicros, toUsdc } from '../../core/money.ts'
 import type {
   AttestationSummary,
-  PublicLeaf,
+  PublicAttestationLeaf,
   SignedTreeHead,
 } from '../../persistence/attestations/attestation-tree-reader.ts'
-import { DateTimeSchema, Nullable, toIsoTime, UsdcSchema } from './shared-schemas.ts'
+import { DateTimeSchema, Nullable, toIsoTime, ResponseUsdcAmountSchema } from './shared-schemas.ts'
 
 /** Schemas of attestations, and attestations in their form. */
 
@@ -74,7 +74,7 @@ export const AttestationSummarySchema = Type.Object({
     Type.Object({
       kind: Type.String(),
       leaves: Type.Integer(),
-      amount_usdc: UsdcSchema,
+      amount_usdc: ResponseUsdcAmountSchema,
     }),
   ),
   tree_size: Type.Integer({ description: 'How many leaves the sums are over.' }),
@@ -91,7 +91,7 @@ export const CallAttestationSchema = Type.Object({
     description:
       'The signed receipt: call, tool, rail, cost, time, hashes of request and answer, and a line for each fee with its place in the tree and its opening.',
   }),
-  cost_usdc: UsdcSchema,
+  cost_usdc: ResponseUsdcAmountSchema,
   request_hash: Nullable(
     Type.String({
       description:
@@ -123,7 +123,7 @@ export const CallAttestationSchema = Type.Object({
   ),
 })
 
-export const toFeeLeafView = (leaf: PublicLeaf): Static<typeof FeeLeafSchema> => ({
+export const toFeeLeafView = (leaf: PublicAttestationLeaf): Static<typeof FeeLeafSchema> => ({
   index: leaf.index,
   leaf: leaf.text,
   leaf_hash: leaf.hash.toString('base64'),

@@ -1,14 +1,14 @@
 import { Type, type Static } from 'typebox'
 import type { BackpackView } from '../../actors/commands/backpacks-commands.ts'
 import {
-  BACKPACK_PERMISSIONS,
+  BACKPACK_NON_TOOL_PERMISSIONS,
   EXPLICIT_BACKPACK_SPENDING_PERMISSIONS,
 } from '../../domain/backpack-spending-permissions.ts'
 import { invalidInputError, type ServiceError } from '../../core/errors.ts'
 import { fromUsdc, type Micros } from '../../core/money.ts'
 import { findClosestWord } from '../../core/validation/did-you-mean.ts'
-import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
-import { UsdcAmountSchema, Nullable } from './shared-schemas.ts'
+import { NOT_BLANK_PATTERN } from '../../core/validation/request-schema-regex-patterns.ts'
+import { RequestUsdcAmountSchema, Nullable } from './shared-schemas.ts'
 import type { HttpServices } from '../http-config-and-service-types.ts'
 
 /** Schemas and parsers for the limits of a Backpack. */
@@ -19,7 +19,7 @@ type Pager = BackpackView['pager']
 
 const MAX_EXPIRY_DAYS = 3_650
 const OptionalAmount = (description: string) =>
-  Type.Optional(Nullable(UsdcAmountSchema(description)))
+  Type.Optional(Nullable(RequestUsdcAmountSchema(description)))
 
 /** The fuse in a request. */
 export const FuseLimitsSchema = Type.Object(
@@ -34,7 +34,7 @@ export const FuseLimitsSchema = Type.Object(
   },
 )
 /** Description of a tool list. */
-export const BACKPACK_TOOL_LIST_DESCRIPTION = `Tools by their slugs, and what else may cost: ${BACKPACK_PERMISSIONS.join(', ')}. Null: every tool; ${EXPLICIT_BACKPACK_SPENDING_PERMISSIONS.join(', ')} have to be named, and packs count as \`purchase\`.`
+export const BACKPACK_TOOL_LIST_DESCRIPTION = `Tools by their slugs, and what else may cost: ${BACKPACK_NON_TOOL_PERMISSIONS.join(', ')}. Null: every tool; ${EXPLICIT_BACKPACK_SPENDING_PERMISSIONS.join(', ')} have to be named, and packs count as \`purchase\`.`
 
 /** The tool list in a request. */
 export const BackpackToolListSchema = Nullable(
@@ -50,7 +50,7 @@ export const BackpackExpiryDaysSchema = Type.Integer({ minimum: 1, maximum: MAX_
 export const UNLIMITED_FUSE: Fuse = { perCall: null, perDay: null, perMonth: null }
 
 /** A pager without channels. */
-export const PAGER_WITHOUT_CHANNELS: Pager = {
+export const BACKPACK_PAGER_WITHOUT_CHANNELS: Pager = {
   webhookUrl: null,
   ownerEmail: null,
   ownerTelegram: null,
@@ -89,13 +89,13 @@ export function resolveBackpackToolList(
 ): string[] | null {
   if (tools === null) return null
   const slugs = tools.map((name, at) => {
-    if (BACKPACK_PERMISSIONS.includes(name)) return name
+    if (BACKPACK_NON_TOOL_PERMISSIONS.includes(name)) return name
     const tool = catalogue.find(name)
     if (tool !== undefined) return tool.slug
     throw unknownToolError(
       `${pointer}/${at}`,
       name,
-      findClosestWord(name, BACKPACK_PERMISSIONS) ?? catalogue.suggestSlug(name),
+      findClosestWord(name, BACKPACK_NON_TOOL_PERMISSIONS) ?? catalogue.suggestSlug(name),
     )
   })
   return [...new Set(slugs)]

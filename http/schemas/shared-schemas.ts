@@ -2,7 +2,7 @@ import { Type, type Static, type TObjectOptions, type TProperties, type TSchema 
 import { MAX_CREDIT_AMOUNT } from '../../domain/pricing.ts'
 import { ERROR_DEFINITIONS } from '../../core/errors.ts'
 import { toUsdc } from '../../core/money.ts'
-import { USDC_DESCRIPTION_SUFFIX } from '../../core/validation/describe-schema.ts'
+import { USDC_DESCRIPTION_SUFFIX } from '../../core/validation/describe-json-schema.ts'
 
 /** Refers to a shared component of the OpenAPI document by its `$id`. */
 export const schemaRef = <T extends TSchema>(schema: T & { $id?: string }) =>
@@ -89,7 +89,7 @@ export const errorResponses = {
 const MAX_USDC_AMOUNT = toUsdc(MAX_CREDIT_AMOUNT)
 
 /** A requested amount of USDC: positive, at most six decimals. */
-export const UsdcAmountSchema = (
+export const RequestUsdcAmountSchema = (
   description: string,
   bounds: { minimum?: number; maximum?: number; default?: number } = {},
 ) =>
@@ -101,12 +101,12 @@ export const UsdcAmountSchema = (
   })
 
 /** An amount in a response. */
-export const UsdcSchema = Type.Number()
+export const ResponseUsdcAmountSchema = Type.Number()
 export const UuidSchema = Type.String({ format: 'uuid' })
 export const DateTimeSchema = Type.String({ format: 'date-time' })
 /** Ids in paths: any well-formed id; an unknown one gets 404. */
 export const PATH_ID_PATTERN = '^[A-Za-z0-9_-]{1,64}$'
-export const IdSchema = Type.String({ pattern: PATH_ID_PATTERN })
+export const PathIdSchema = Type.String({ pattern: PATH_ID_PATTERN })
 export const isPathId = (text: unknown): text is string =>
   typeof text === 'string' && /^[A-Za-z0-9_-]{1,64}$/.test(text)
 

@@ -1,18 +1,24 @@
 import { Type, type Static } from 'typebox'
 import { toUsdc } from '../../core/money.ts'
 import { AGENT_MILESTONES, describeMilestone } from '../../domain/agent-milestones.ts'
-import { AGENT_TIERS, toTier } from '../../domain/leaderboard-tiers.ts'
-import type { Dated } from '../../memory/statistics/public-statistics.ts'
+import { AGENT_TIERS, toAgentTierOfScore } from '../../domain/leaderboard-tiers.ts'
+import type { ValueWithReadTime } from '../../memory/statistics/public-statistics.ts'
 import type { PostedMilestone } from '../../persistence/statistics/milestone-store.ts'
 import type {
   ScoredAgent,
   StationTotals,
 } from '../../persistence/statistics/public-statistics-store.ts'
-import { DateTimeSchema, Nullable, toIsoTime, UsdcSchema, UuidSchema } from './shared-schemas.ts'
+import {
+  DateTimeSchema,
+  Nullable,
+  toIsoTime,
+  ResponseUsdcAmountSchema,
+  UuidSchema,
+} from './shared-schemas.ts'
 
 /** Schemas of public figures, and the figures in their form. */
 
-export const TierSchema = Type.Enum(AGENT_TIERS.map(({ tier }) => tier))
+export const AgentTierSchema = Type.Enum(AGENT_TIERS.map(({ tier }) => tier))
 
 export const StationStatsSchema = Type.Object(
   {
@@ -33,7 +39,7 @@ export const StationStatsSchema = Type.Object(
     window_since: DateTimeSchema,
     hive_entries_public: Type.Integer(),
     bounties_open: Type.Integer(),
-    bounty_rewards_open_usdc: UsdcSchema,
+    bounty_rewards_open_usdc: ResponseUsdcAmountSchema,
     generated_at: DateTimeSchema,
   },
   { $id: 'StationStats' },
@@ -45,8 +51,8 @@ export const RankedAgentSchema = Type.Object(
     agent_id: UuidSchema,
     name: Type.String(),
     framework: Nullable(Type.String()),
-    tier: TierSchema,
-    score_usdc: UsdcSchema,
+    tier: AgentTierSchema,
+    score_usdc: ResponseUsdcAmountSchema,
     calls: Type.Integer({ description: 'Successful public tool calls.' }),
     badge_url: Type.String(),
     joined_at: DateTimeSchema,
@@ -56,7 +62,7 @@ export const RankedAgentSchema = Type.Object(
 
 /** The figures as `/api/stats` and its stream send them. */
 export const toStationStatsView = (
-  { at, value }: Dated<StationTotals>,
+  { at, value }: ValueWithReadTime<StationTotals>,
   tools: number,
 ): Static<typeof StationStatsSchema> => {
   const { since, calls, failed, volume } = value.lastDay
@@ -87,14 +93,14 @@ export const toRankedAgentViews = (
     agent_id: agent.agentId,
     name: agent.name,
     framework: agent.framework,
-    tier: toTier(agent.score),
+    tier: toAgentTierOfScore(agent.score),
     score_usdc: toUsdc(agent.score),
     calls: agent.calls,
     badge_url: `${publicUrl}/embed/badge/${agent.agentId}.svg`,
     joined_at: toIsoTime(agent.createdAt),
   }))
 
-export const MilestoneSchema = Type.Object(
+export const AgentMilestoneSchema = Type.Object(
   {
     agent_id: UuidSchema,
     name: Type.String(),
@@ -108,12 +114,12 @@ export const MilestoneSchema = Type.Object(
 )
 
 /** A milestone as the feeds have it. */
-export const toMilestoneView = ({
+export const toAgentMilestoneView = ({
   agentId,
   name,
   milestone,
   postedAt,
-}: PostedMilestone): Static<typeof MilestoneSchema> => ({
+}: PostedMilestone): Static<typeof AgentMilestoneSchema> => ({
   agent_id: agentId,
   name,
   milestone,

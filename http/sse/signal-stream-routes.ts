@@ -17,7 +17,7 @@ import { SSE_HEARTBEAT_MS, onReplyClosed, openSseStream, type SseStream } from '
 import {
   STREAM_CURSOR_PATTERN,
   parseLastEventId,
-  toStreamApiKey,
+  toApiKeyDataKeptByStream,
 } from '../stream-api-key-and-cursor.ts'
 
 /** Routes that stream signals as server-sent events (decision 43). */
@@ -118,7 +118,7 @@ export const signalStreamRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   function keyOf(request: FastifyRequest) {
     if (request.apiKey === null) throw new ServiceError('unauthenticated')
-    return toStreamApiKey(request.apiKey, extractApiKey(request) ?? '', keys)
+    return toApiKeyDataKeptByStream(request.apiKey, extractApiKey(request) ?? '', keys)
   }
 
   function sendFailure(

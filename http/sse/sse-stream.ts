@@ -1,5 +1,5 @@
 import type { FastifyReply } from 'fastify'
-import { createBackpressuredResponseWriter } from './chunked-writer.ts'
+import { createBackpressuredResponseWriter } from './chunked-response-writer.ts'
 
 /** Server-sent event streams with backpressure. */
 

@@ -8,7 +8,7 @@ import type {
 import { invalidInputError } from '../../core/errors.ts'
 import {
   parsePipelineRequest,
-  parseCallRequest,
+  parseToolCallRequest,
   type ToolCallBody,
   type ParseToolCallRequestDeps,
 } from '../http-tool-call-request.ts'
@@ -24,10 +24,10 @@ export async function streamCallOverSse(
   const { calls, catalogue, realtime } = deps.services
   const isBatch = body.tool === 'pipeline' && catalogue.find(body.tool) === undefined
   if (body['dry_run'] === true && !isBatch) {
-    return reply.send(await calls.quote(parseCallRequest(deps, request, reply, body)))
+    return reply.send(await calls.quote(parseToolCallRequest(deps, request, reply, body)))
   }
   const batch = isBatch ? await parsePipelineRequest(deps, request, reply, body['calls']) : null
-  const callRequest = batch ?? parseCallRequest(deps, request, reply, body)
+  const callRequest = batch ?? parseToolCallRequest(deps, request, reply, body)
   assertRepeatable(request, callRequest, callRequest.door.paymentHeader !== null)
   const { key, agentId, visitorId } = request.caller
   const leave = realtime.count({ id: key?.id ?? visitorId, agentId })

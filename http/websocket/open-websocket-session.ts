@@ -4,22 +4,22 @@ import { ServiceError } from '../../core/errors.ts'
 import { toProblemDocument } from '../../core/problem-document.ts'
 import { LIMITS, TOKEN_BUCKET_RATES } from '../../core/limits.ts'
 import type { ApiKeyRecord } from '../../persistence/agents/api-key-store.ts'
-import { hasKeyScope } from '../auth/key-permissions.ts'
+import { hasKeyScope } from '../auth/api-key-permissions.ts'
 import { toHttpServiceError } from '../plugins/error-handler.ts'
 import { createWsFrameHandlers, type WsCallerContext } from './websocket-frame-handlers.ts'
 import { createWsFrameQueue } from './websocket-incoming-frame-queue.ts'
 import {
   WS_CLOSE_CODES,
-  validateClientFrame,
+  assertValidWsClientFrame,
   WS_SUBPROTOCOL,
   type WsCloseCode,
-  type ClientFrame,
-  type UnvalidatedClientFrame,
+  type WsClientFrame,
+  type UnvalidatedWsClientFrame,
 } from './websocket-frames-from-clients.ts'
-import { startSocketHeartbeat } from './websocket-heartbeat.ts'
+import { startWebSocketHeartbeat } from './websocket-heartbeat.ts'
 import { createWsFrameWriter } from './websocket-frame-writer.ts'
-import { acquireStreamSlot, type StreamSlot } from './websocket-stream-slot.ts'
-import { createSocketSubscriptions } from './websocket-subscriptions.ts'
+import { acquireApiKeyStreamSlot, type ApiKeyStreamSlot } from './websocket-stream-slot.ts'
+import { createWebSocketSubscriptions } from './websocket-subscriptions.ts'
 
 /** A WebSocket session: hello, resume, frames and events. */
 
@@ -38,7 +38,7 @@ const MAX_RUNNING_CALLS = 16
  */
 const FIRST_FRAME_MS = 1_000
 
-type ResumeFields = NonNullable<ClientFrame<'hello'>['resume']>
+type ResumeFields = NonNullable<WsClientFrame<'hello'>['resume']>
 type SessionContext = WsCallerContext & { readonly release: () => void }
 
 /** Runs a socket from its first frame to its last: `hello`, then frames in order. */
@@ -46,7 +46,7 @@ export function openWebSocketSession(
   app: FastifyInstance,
   socket: WebSocket,
   request: FastifyRequest,
-  opened: StreamSlot | null,
+  opened: ApiKeyStreamSlot | null,
 ): void {
   const { config, clock, explained, realtime, keys } = app.services
   const acts = createWsFrameHandlers(app)
@@ -68,7 +68,7 @@ export function openWebSocketSession(
     out.close(WS_CLOSE_CODES.noSubprotocol, `the subprotocol is ${WS_SUBPROTOCOL}`)
     return
   }
-  startSocketHeartbeat(socket, LIMITS.heartbeatMs)
+  startWebSocketHeartbeat(socket, LIMITS.heartbeatMs)
   if (opened === null) {
     helloDue = setTimeout(() => refuse('no hello in time'), LIMITS.helloMs)
   } else {
@@ -77,22 +77,22 @@ export function openWebSocketSession(
     helloDue = setTimeout(() => enqueue(null, startListening), FIRST_FRAME_MS)
   }
 
-  async function handle(raw: UnvalidatedClientFrame): Promise<void> {
+  async function handle(raw: UnvalidatedWsClientFrame): Promise<void> {
     if (raw.type === 'hello') {
       if (greeted) return out.close(WS_CLOSE_CODES.badFrame, 'hello is the first frame')
       greeted = true
-      return hello(validateClientFrame(raw) as ClientFrame<'hello'>)
+      return hello(assertValidWsClientFrame(raw) as WsClientFrame<'hello'>)
     }
     greeted = true
     if (actor === null) return refuse('the first frame is hello')
     await startListening()
-    const frame = validateClientFrame(raw) as Exclude<ClientFrame, ClientFrame<'hello'>>
+    const frame = assertValidWsClientFrame(raw) as Exclude<WsClientFrame, WsClientFrame<'hello'>>
     if (frame.type === 'refuel') startRefuel(frame, actor)
     else await acts[frame.type](frame as never, actor)
   }
 
   /** Tool calls may take long, so the frames behind them do not wait. */
-  function startRefuel(frame: ClientFrame<'refuel'>, by: SessionContext): void {
+  function startRefuel(frame: WsClientFrame<'refuel'>, by: SessionContext): void {
     if (running >= MAX_RUNNING_CALLS)
       throw new ServiceError('rate_limited', {
         detail: `At most ${MAX_RUNNING_CALLS} tools may run at once on a socket: wait for one to end.`,
@@ -109,7 +109,7 @@ export function openWebSocketSession(
       })
   }
 
-  async function hello({ api_key: secret, ...wanted }: ClientFrame<'hello'>): Promise<void> {
+  async function hello({ api_key: secret, ...wanted }: WsClientFrame<'hello'>): Promise<void> {
     clearTimeout(helloDue)
     const resume = wanted.resume ?? null
     // Without a resume, events since the upgrade are delivered before the session starts anew.
@@ -123,7 +123,7 @@ export function openWebSocketSession(
     if (actor === null) {
       if (!hasKeyScope(key, 'read'))
         return out.close(WS_CLOSE_CODES.forbidden, 'the key may not read')
-      acquireStreamSlot({ realtime, keys }, request.raw.socket, key, secret).bind(out)
+      acquireApiKeyStreamSlot({ realtime, keys }, request.raw.socket, key, secret).bind(out)
     }
     return begin(key, resume)
   }
@@ -141,7 +141,7 @@ export function openWebSocketSession(
       resume === null
         ? realtime.sessions.begin(agentId, replaced)
         : realtime.sessions.resume(resume.session, agentId, replaced)
-    const listening = createSocketSubscriptions(realtime, out, key)
+    const listening = createWebSocketSubscriptions(realtime, out, key)
     const { id: requestId, caller } = request
     const { visitorId, siteId } = caller
     actor = {

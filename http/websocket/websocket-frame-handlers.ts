@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { assertAgentNotFrozen } from '../../actors/commands/agent-freeze-commands.ts'
-import { connectionOf } from '../../calls/call-request-and-reply-types.ts'
+import { toCallerConnectionFromSignal } from '../../calls/call-request-and-reply-types.ts'
 import { ServiceError } from '../../core/errors.ts'
 import type { TokenBucketClass } from '../../core/limits.ts'
 import {
@@ -13,10 +13,10 @@ import {
   assertBackpackActive,
   requireBackpackWithinKeyBinding,
 } from '../auth/request-backpack-and-key-binding-check.ts'
-import { callFingerprintKeyOf, hmacFingerprint } from '../idempotency.ts'
-import { hasKeyScope } from '../auth/key-permissions.ts'
-import type { ClientFrame, ClientFrameType } from './websocket-frames-from-clients.ts'
-import type { SocketSubscriptions } from './websocket-subscriptions.ts'
+import { callFingerprintKeyOf, hmacFingerprint } from '../http-idempotency-keys.ts'
+import { hasKeyScope } from '../auth/api-key-permissions.ts'
+import type { WsClientFrame, WsClientFrameType } from './websocket-frames-from-clients.ts'
+import type { WebSocketSubscriptions } from './websocket-subscriptions.ts'
 
 /** The caller behind a socket, and how to respond to it. */
 export interface WsCallerContext {
@@ -25,15 +25,15 @@ export interface WsCallerContext {
   readonly requestId: string
   readonly visitorId: string
   readonly siteId: string | null
-  readonly subscriptions: SocketSubscriptions
+  readonly subscriptions: WebSocketSubscriptions
   /** Aborted when the socket closes. */
   readonly closeSignal: AbortSignal
   send(frame: object): void
 }
 
 type FrameHandlers = {
-  readonly [T in Exclude<ClientFrameType, 'hello'>]: (
-    frame: ClientFrame<T>,
+  readonly [T in Exclude<WsClientFrameType, 'hello'>]: (
+    frame: WsClientFrame<T>,
     who: WsCallerContext,
   ) => Promise<void>
 }
@@ -57,14 +57,14 @@ export function createWsFrameHandlers({ services, limits }: FastifyInstance): Fr
    */
   const keyOf = ({ session }: WsCallerContext, ref: string) => `ws:${session}:${ref}`
   /** Another key may resume a session: responses are replayed within one binding only. */
-  const hashOf = ({ key }: WsCallerContext, frame: ClientFrame) =>
+  const hashOf = ({ key }: WsCallerContext, frame: WsClientFrame) =>
     hmacFingerprint(
       key.backpackId === null ? frame : [frame, key.backpackId],
       callFingerprintKeyOf(config.fingerprintKey, key.agentId),
     )
   const askedBy = (
     who: WsCallerContext,
-    frame: ClientFrame & { ref: string },
+    frame: WsClientFrame & { ref: string },
     operation: string,
   ): IdempotentRequest => ({
     owner: who.key.agentId,
@@ -147,7 +147,7 @@ export function createWsFrameHandlers({ services, limits }: FastifyInstance): Fr
         ghost: 'off',
         idempotency: { key: keyOf(who, ref), hash: hashOf(who, frame) },
         door: { path: '/api/refuel', body: Buffer.alloc(0), paymentHeader: null, fingerprint: '' },
-        connection: connectionOf(who.closeSignal),
+        connection: toCallerConnectionFromSignal(who.closeSignal),
         requestId: who.requestId,
         takeRateToken: createCrewRateLimit(limits, who.key.agentId),
       })

@@ -7,7 +7,7 @@ import {
 } from '../../core/validation/unsafe-json-integers.ts'
 import { escapeJsonPointer } from '../../core/validation/validation-errors.ts'
 import { findClosestWord } from '../../core/validation/did-you-mean.ts'
-import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
+import { NOT_BLANK_PATTERN } from '../../core/validation/request-schema-regex-patterns.ts'
 import {
   throwInvalidInputOnIssues,
   compileInputValidator,
@@ -20,7 +20,7 @@ import {
   SignalTypeSchema,
   SignalTtlSchema,
 } from '../routes/realtime/signal-routes.ts'
-import { StrictBody, IdSchema } from '../schemas/shared-schemas.ts'
+import { StrictBody, PathIdSchema } from '../schemas/shared-schemas.ts'
 import { STREAM_CURSOR_PATTERN } from '../stream-api-key-and-cursor.ts'
 
 /** The subprotocol of the socket (decision 44). */
@@ -71,8 +71,8 @@ const FRAME_SCHEMAS = {
   refuel: Type.Object({
     ref: Ref,
     tool: Type.String({ minLength: 1, maxLength: 64 }),
-    task_id: Type.Optional(IdSchema),
-    backpack_id: Type.Optional(IdSchema),
+    task_id: Type.Optional(PathIdSchema),
+    backpack_id: Type.Optional(PathIdSchema),
   }),
   ping: StrictBody({ ref: Type.Optional(Ref) }),
 } satisfies Record<string, TSchema>
@@ -80,19 +80,19 @@ const FRAME_SCHEMAS = {
 type FramesByType = {
   [T in keyof typeof FRAME_SCHEMAS]: { type: T } & Static<(typeof FRAME_SCHEMAS)[T]>
 }
-export type ClientFrameType = keyof FramesByType
+export type WsClientFrameType = keyof FramesByType
 /** A client frame with the fields of its type. */
-export type ClientFrame<T extends ClientFrameType = ClientFrameType> = FramesByType[T]
+export type WsClientFrame<T extends WsClientFrameType = WsClientFrameType> = FramesByType[T]
 
 const checkers = Object.fromEntries(
   Object.entries(FRAME_SCHEMAS).map(([type, schema]) => [type, compileInputValidator(schema)]),
-) as Record<ClientFrameType, SchemaValidator>
+) as Record<WsClientFrameType, SchemaValidator>
 
 /** Thrown for input that is no frame of this protocol, so that no error frame can answer it. */
 export class InvalidWsFrameError extends Error {}
 
 /** A parsed frame: only its type is known to be a string. */
-export interface UnvalidatedClientFrame {
+export interface UnvalidatedWsClientFrame {
   readonly type: string
   /** The ref of the response; null without a valid one. */
   readonly ref: string | null
@@ -103,7 +103,7 @@ export interface UnvalidatedClientFrame {
 }
 
 /** Parses the type and the ref of a frame; its fields are not validated. */
-export function parseClientFrame(text: string): UnvalidatedClientFrame {
+export function parseWsClientFrame(text: string): UnvalidatedWsClientFrame {
   const { type, ...fields } = parseFrameJson(text)
   if (typeof type !== 'string') throw new InvalidWsFrameError('a frame has a type')
   const { ref } = fields
@@ -116,18 +116,18 @@ export function parseClientFrame(text: string): UnvalidatedClientFrame {
 }
 
 /** Throws for an unknown type, and for fields that do not match it. */
-export function validateClientFrame({
+export function assertValidWsClientFrame({
   type,
   fields,
   unsafeIntegers,
-}: UnvalidatedClientFrame): ClientFrame {
+}: UnvalidatedWsClientFrame): WsClientFrame {
   if (!isFrameType(type)) throw unknownType(type)
   assertSafeJson(fields, '', 0, unsafeIntegers)
   throwInvalidInputOnIssues(checkers[type](fields))
-  return { type, ...fields } as unknown as ClientFrame
+  return { type, ...fields } as unknown as WsClientFrame
 }
 
-const isFrameType = (type: string): type is ClientFrameType => Object.hasOwn(FRAME_SCHEMAS, type)
+const isFrameType = (type: string): type is WsClientFrameType => Object.hasOwn(FRAME_SCHEMAS, type)
 
 function unknownType(type: string): ServiceError {
   const known = Object.keys(FRAME_SCHEMAS)

@@ -5,7 +5,7 @@ import type { WebSocket } from 'ws'
 const MAX_MISSED_PONGS = 2
 
 /** Pings a socket, and terminates it after two missed pongs. */
-export function startSocketHeartbeat(socket: WebSocket, everyMs: number): void {
+export function startWebSocketHeartbeat(socket: WebSocket, everyMs: number): void {
   let misses = 0
   const beat = setInterval(() => {
     if (misses >= MAX_MISSED_PONGS) return socket.terminate()

@@ -5,8 +5,8 @@ import { LIMITS } from '../../core/limits.ts'
 import {
   InvalidWsFrameError,
   WS_CLOSE_CODES,
-  parseClientFrame,
-  type UnvalidatedClientFrame,
+  parseWsClientFrame,
+  type UnvalidatedWsClientFrame,
 } from './websocket-frames-from-clients.ts'
 import type { WsFrameWriter } from './websocket-frame-writer.ts'
 import { createWsFrameRateLimiter } from './websocket-frame-rate-limiter.ts'
@@ -16,7 +16,7 @@ import { createWsFrameRateLimiter } from './websocket-frame-rate-limiter.ts'
 export interface WsFrameQueueDeps {
   readonly clock: Pick<Clock, 'mono'>
   readonly out: Pick<WsFrameWriter, 'close'>
-  handle(frame: UnvalidatedClientFrame): Promise<void>
+  handle(frame: UnvalidatedWsClientFrame): Promise<void>
   /** Responds to a frame that was refused or failed. */
   fail(ref: string | null, error: unknown): void
 }
@@ -58,10 +58,10 @@ export function createWsFrameQueue(
     if (ended) return
     const pace = take()
     if (pace === 'close') return out.close(WS_CLOSE_CODES.tooMany, 'too many frames')
-    let frame: UnvalidatedClientFrame
+    let frame: UnvalidatedWsClientFrame
     try {
       if (isBinary) throw new InvalidWsFrameError('frames are text')
-      frame = parseClientFrame((data as Buffer).toString('utf8'))
+      frame = parseWsClientFrame((data as Buffer).toString('utf8'))
     } catch (error) {
       // Earlier frames are answered first; later ones are not read.
       ended = true

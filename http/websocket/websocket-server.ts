@@ -12,7 +12,7 @@ import { extractApiKey } from '../auth/request-api-key-extraction.ts'
 import { toRawProblemResponse } from '../plugins/socket-client-error-handler.ts'
 import { errorResponses } from '../schemas/shared-schemas.ts'
 import { WS_CLOSE_CODES, WS_SUBPROTOCOL } from './websocket-frames-from-clients.ts'
-import { acquireStreamSlot, type StreamSlot } from './websocket-stream-slot.ts'
+import { acquireApiKeyStreamSlot, type ApiKeyStreamSlot } from './websocket-stream-slot.ts'
 import { openWebSocketSession } from './open-websocket-session.ts'
 import { createNonWebSocketUpgradeIgnorer } from './separate-websocket-from-other-upgrades.ts'
 
@@ -104,7 +104,7 @@ const openSocket = {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    seat: StreamSlot | null
+    seat: ApiKeyStreamSlot | null
   }
 }
 
@@ -130,5 +130,5 @@ function acquireSlotBeforeUpgrade({ services }: FastifyInstance, request: Fastif
   const { apiKey } = request
   const secret = apiKey === null || !request.ws ? null : extractApiKey(request)
   if (apiKey === null || secret === null) return
-  request.seat = acquireStreamSlot(services, request.raw.socket, apiKey, secret)
+  request.seat = acquireApiKeyStreamSlot(services, request.raw.socket, apiKey, secret)
 }

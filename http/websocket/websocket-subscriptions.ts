@@ -12,31 +12,31 @@ import {
 import type { AgentEventStorageLease } from '../../realtime/agent-event-storage-leases.ts'
 import type { RealtimeService } from '../../realtime/realtime-service.ts'
 import {
-  toOutboxEventFrame,
+  toOutboxEventWebSocketFrame,
   isEventVisibleToBackpackKey,
-  toSignalFrame,
+  toSignalWebSocketFrame,
 } from '../../realtime/realtime-event-views.ts'
 import { WS_CLOSE_CODES } from './websocket-frames-from-clients.ts'
 import type { WsFrameWriter } from './websocket-frame-writer.ts'
 
 /** The subscriptions of one socket, live and resumed. */
 
-export interface SocketCursors {
+export interface WebSocketResumeCursors {
   readonly signals: string
   readonly outbox: string
 }
 
 /** What one socket listens to. */
-export interface SocketSubscriptions {
+export interface WebSocketSubscriptions {
   /** Has the events of the agent stored. Before it the client may not be given a cursor. */
   hear(): Promise<void>
   /** Subscribes to the agent's own channel and events, from now or from a cursor. */
-  subscribeOwnChannel(from: SocketCursors | null): Promise<void>
+  subscribeOwnChannel(from: WebSocketResumeCursors | null): Promise<void>
   /** Returns the canonical names of the channels, and whether nothing was missed. */
   subscribe(names: readonly string[], since: string | null): Promise<SubscribeResult>
   unsubscribe(names: readonly string[]): string[]
   /** Returns the cursors up to which every channel has been sent. */
-  cursors(): SocketCursors
+  cursors(): WebSocketResumeCursors
   /** Sends what is queued and stops. */
   end(): void
 }
@@ -46,11 +46,11 @@ interface SubscribeResult {
   readonly recovered: boolean
 }
 
-export function createSocketSubscriptions(
+export function createWebSocketSubscriptions(
   realtime: RealtimeService,
   out: WsFrameWriter,
   { agentId, backpackId }: Pick<ApiKeyRecord, 'agentId' | 'backpackId'>,
-): SocketSubscriptions {
+): WebSocketSubscriptions {
   const open = new Map<string, () => void>()
   const own = inboxChannelOf(agentId)
   /** The client reconnects with its cursor. */
@@ -103,7 +103,7 @@ export function createSocketSubscriptions(
   const recoverSignals = (channels: readonly string[], since: string) =>
     recover(
       since,
-      toSignalFrame,
+      toSignalWebSocketFrame,
       (asking) => realtime.replaySignals(agentId, channels, asking),
       () => channels.forEach(listen),
     )
@@ -137,7 +137,8 @@ export function createSocketSubscriptions(
         const listener = heard
         await recover(
           from.outbox,
-          (event: AgentOutboxEvent) => (isVisible(event) ? toOutboxEventFrame(event) : null),
+          (event: AgentOutboxEvent) =>
+            isVisible(event) ? toOutboxEventWebSocketFrame(event) : null,
           (asking) => realtime.replayFacts(listener, asking),
           listenToFacts,
         )

@@ -12,7 +12,7 @@ import {
   type OwnerAlertStore,
 } from '../../persistence/notifications/owner-alert-store.ts'
 import { succeedsWithin } from '../../persistence/query-timeout.ts'
-import { writeWithRetry } from '../retry-write-during-database-outage.ts'
+import { recordExternalEffectWithRetry } from '../retry-write-during-database-outage.ts'
 import { createCooldownSet } from '../cooldown-set.ts'
 import { createPollingLoop, createFailureTransitionLog } from '../polling-loop.ts'
 
@@ -103,7 +103,7 @@ export function createOwnerAlertSender({
       channel === null || alert === null ? null : await postponeIfOverLimit(records, alert)
     if (turn !== null) return turn
     const result = alert === null ? NO_CONTACT_RESULT : await send(alert)
-    await writeWithRetry(() => recordSendResult(records, taken, result), {
+    await recordExternalEffectWithRetry(() => recordSendResult(records, taken, result), {
       isOutage,
       isStopped: () => ended,
     })

@@ -132,7 +132,7 @@ const WEBHOOK_DISABLE_REASONS: Record<string, string> = {
 }
 
 /** A pager event as one line, for a digest or a single message. */
-export function formatPagerLine({ type, data, at }: OutboxEvent): string {
+export function formatBackpackPagerEventLine({ type, data, at }: OutboxEvent): string {
   const { tool, cost_usdc: cost, code, ...rest } = data
   const parts = [
     typeof tool === 'string' ? tool : null,

@@ -10,13 +10,13 @@ import {
 } from '../../persistence/notifications/owner-alert-store.ts'
 import type { OutboxEvent } from '../../persistence/webhooks/outbox-event-routing-store.ts'
 import type { DatabaseTransaction } from '../../persistence/idempotency/idempotent-writes.ts'
-import type { OutboxEventWithPager } from '../outbox-event-router.ts'
+import type { OutboxEventWithBackpackPager } from '../outbox-event-router.ts'
 import {
   LOW_BALANCE_CHANNELS,
   findCrossedBalanceLevel,
   formatLowBalanceAlert,
   OWNER_ALERT_FORMATTERS,
-  formatPagerLine,
+  formatBackpackPagerEventLine,
   type LowBalanceLevel,
   type OwnerAlertText,
 } from './owner-alert-texts.ts'
@@ -146,7 +146,7 @@ export function createOwnerAlertWriter({
   return async function facts(
     tx: DatabaseTransaction,
     events: readonly OutboxEvent[],
-    paged: readonly OutboxEventWithPager[],
+    paged: readonly OutboxEventWithBackpackPager[],
   ): Promise<void> {
     const alertable = events.filter(
       ({ type }) => type === 'low_balance' || Object.hasOwn(OWNER_ALERT_FORMATTERS, type),
@@ -170,7 +170,7 @@ function createPagerAlertWriter({
 }: Omit<OwnerAlertWriterDeps, 'publicUrl' | 'deposits'>) {
   return async function page(
     tx: DatabaseTransaction,
-    { event, pager }: OutboxEventWithPager,
+    { event, pager }: OutboxEventWithBackpackPager,
   ): Promise<void> {
     const ways = { email: pager.ownerEmail, telegram: pager.ownerTelegram }
     for (const channel of ['email', 'telegram'] as const) {
@@ -178,7 +178,7 @@ function createPagerAlertWriter({
       // Nothing is lost without a channel: events can be polled.
       if (address === null || missing(channel) !== null) continue
       const now = clock.now()
-      const body = formatPagerLine(event)
+      const body = formatBackpackPagerEventLine(event)
       const about = { agentId: event.agentId, topic: PAGER_ALERT_TOPIC, channel, address, body }
       const [at, name] = [new Date(now), `${pager.agentName} (${pager.backpackId})`]
       if (DIGEST_EVENT_TYPES.has(event.type)) {

@@ -4,10 +4,10 @@ import {
   type OwnerAlertStore,
 } from '../../persistence/notifications/owner-alert-store.ts'
 import type {
-  DigestRecipient,
+  PendingWeeklyDigestRecipient,
   WeeklyDigestStore,
 } from '../../persistence/notifications/weekly-digest-store.ts'
-import type { PeriodFiguresReader } from '../../persistence/account-statement/weekly-digest-figures.ts'
+import type { AgentPeriodFiguresReader } from '../../persistence/account-statement/weekly-digest-figures.ts'
 import { createFailureTransitionLog, createPollingLoop, type PollingLoop } from '../polling-loop.ts'
 import { formatWeeklyDigest, isQuietWeek } from './weekly-digest-text.ts'
 
@@ -16,7 +16,7 @@ import { formatWeeklyDigest, isQuietWeek } from './weekly-digest-text.ts'
 export interface WeeklyDigestJobDeps {
   readonly digests: WeeklyDigestStore
   readonly alerts: Pick<OwnerAlertStore, 'add'>
-  readonly figuresOf: PeriodFiguresReader
+  readonly figuresOf: AgentPeriodFiguresReader
   readonly publicUrl: string
   readonly clock: Pick<Clock, 'now'>
   /** Called when alerts were written. */
@@ -72,7 +72,7 @@ export function createWeeklyDigestJob({ log, ...deps }: WeeklyDigestJobDeps): Po
 
 async function writeDigest(
   deps: Omit<WeeklyDigestJobDeps, 'log'>,
-  recipient: DigestRecipient,
+  recipient: PendingWeeklyDigestRecipient,
   { from, to }: { readonly from: Date; readonly to: Date },
 ): Promise<void> {
   const { digests, alerts, figuresOf, publicUrl, clock } = deps

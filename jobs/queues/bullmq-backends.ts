@@ -5,7 +5,7 @@ import {
   createBullmqPostgresPool,
   connectBullmqWorkerRedis,
 } from '../../persistence/bullmq-connections.ts'
-import type { DatabaseAddress } from '../../persistence/postgres/connection-pool.ts'
+import type { DatabaseAddress } from '../../persistence/postgres/postgres-connection-pool.ts'
 import type { RedisAddress } from '../../persistence/redis/redis-address.ts'
 
 /** BullMQ on Redis or Postgres, behind one interface. */
@@ -19,7 +19,7 @@ export interface QueuedJobRequest {
 }
 
 /** The parts of BullMQ that jobs use, equal on both backends. */
-export interface QueueBackend {
+export interface BullmqQueueBackend {
   readonly kind: 'redis' | 'postgres'
   queue(name: string): BullmqBackendQueue
   worker(
@@ -78,7 +78,7 @@ const EXTRA_CONNECTIONS = 4
 export function createPostgresQueueBackend(
   target: DatabaseAddress,
   failed: QueueErrorHandler,
-): QueueBackend {
+): BullmqQueueBackend {
   const connection = createBullmqPostgresPool(target, MAX_JOB_QUEUES_PER_NODE + EXTRA_CONNECTIONS)
   return {
     kind: 'postgres',
@@ -100,7 +100,7 @@ export function createRedisQueueBackend(
   address: RedisAddress,
   prefix: string,
   failed: QueueErrorHandler,
-): QueueBackend {
+): BullmqQueueBackend {
   const [hinting, working] = [
     connectBullmqProducerRedis(address),
     connectBullmqWorkerRedis(address),

@@ -1,19 +1,19 @@
 import { MINUTE, SECOND, type Clock } from '../../core/clock.ts'
-import type { DatabaseAddress } from '../../persistence/postgres/connection-pool.ts'
+import type { DatabaseAddress } from '../../persistence/postgres/postgres-connection-pool.ts'
 import type { RedisAddress } from '../../persistence/redis/redis-address.ts'
 import { succeedsWithin } from '../../persistence/query-timeout.ts'
 import {
   MAX_JOB_QUEUES_PER_NODE,
   createPostgresQueueBackend,
   createRedisQueueBackend,
-  type QueueBackend,
+  type BullmqQueueBackend,
   type BullmqBackendQueue,
 } from './bullmq-backends.ts'
 import { createQueueWorkers, type JobHandler, type JobPayload } from './queue-workers.ts'
 
 /** Distributes jobs over nodes. */
 
-export interface JobHint {
+export interface DueWorkJobHint {
   /** Names the work, as `schedule-<id>-<slot>`. Must not contain colons. */
   readonly id: string
   readonly data: JobPayload
@@ -46,7 +46,7 @@ export interface JobQueues {
    * unreachable, this node runs the job if it has a worker.
    */
   hint(queue: string, id: string, data: JobPayload, options?: JobHintOptions): void
-  hintMany(queue: string, hints: readonly JobHint[], options?: JobHintOptions): void
+  hintMany(queue: string, hints: readonly DueWorkJobHint[], options?: JobHintOptions): void
   /**
    * Starts the only worker of a queue on this node. Failed jobs are retried with backoff, five
    * attempts in all. The signal aborts at shutdown.
@@ -96,7 +96,11 @@ export function startJobQueues(parts: JobQueuesDeps): JobQueues {
     return made
   }
 
-  function hintMany(name: string, hints: readonly JobHint[], { delayMs = 0 }: JobHintOptions = {}) {
+  function hintMany(
+    name: string,
+    hints: readonly DueWorkJobHint[],
+    { delayMs = 0 }: JobHintOptions = {},
+  ) {
     if (stopped || hints.length === 0) return
     const queue = queueOf(name)
     const added = queue.add(hints.map((hint) => ({ ...hint, delayMs })))
@@ -150,7 +154,7 @@ export function startJobQueues(parts: JobQueuesDeps): JobQueues {
 function createQueueBackend(
   { redis, target, prefix }: JobQueuesDeps,
   failed: (error: unknown) => void,
-): QueueBackend {
+): BullmqQueueBackend {
   return redis === null
     ? createPostgresQueueBackend(target, failed)
     : createRedisQueueBackend(redis, prefix, failed)

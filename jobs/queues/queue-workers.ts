@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { SECOND } from '../../core/clock.ts'
 import { succeedsWithin } from '../../persistence/query-timeout.ts'
-import type { QueueBackend, BullmqBackendWorker } from './bullmq-backends.ts'
+import type { BullmqQueueBackend, BullmqBackendWorker } from './bullmq-backends.ts'
 import {
   createLocalFallbackJobQueue,
   type LocalFallbackJobQueue,
@@ -29,7 +29,7 @@ const MAX_TIMER_MS = 2 ** 31 - 1
 
 /** Creates one worker per queue on this node. */
 export function createQueueWorkers(
-  backend: Pick<QueueBackend, 'worker'>,
+  backend: Pick<BullmqQueueBackend, 'worker'>,
   log: (message: string, error: unknown) => void,
 ) {
   const queueWorkers = new Map<string, QueueWorker>()

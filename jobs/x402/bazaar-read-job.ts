@@ -1,6 +1,6 @@
 import { MINUTE, SECOND, type Clock } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
-import type { BazaarStore } from '../../persistence/x402/bazaar-store.ts'
+import type { BazaarStore } from '../../persistence/x402/foreign-bazaar-listing-store.ts'
 import type { ReadBazaar } from '../../providers/x402/bazaar-client.ts'
 import { createFailureTransitionLog, createPollingLoop, type PollingLoop } from '../polling-loop.ts'
 

@@ -2,7 +2,7 @@ import { MINUTE, SECOND, type Clock } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import type { PayableApiStore } from '../../persistence/x402/payable-api-store.ts'
 import { createFailureTransitionLog, createPollingLoop, type PollingLoop } from '../polling-loop.ts'
-import type { EndpointProber } from './endpoint-prober.ts'
+import type { EndpointProber } from './payable-endpoint-prober.ts'
 
 /** Probes the listed APIs whose owners have proved their origin, each once an hour. */
 

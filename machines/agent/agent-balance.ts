@@ -1,11 +1,11 @@
 import { sumFleetLoansOfCall, addFleetLoan, type FleetLoan } from '../../domain/fleet-loans.ts'
 import {
   addMicros,
-  minMicros,
+  smallerOfTwoMicros,
   asMicros,
   subtractMicros,
   sumMicros,
-  ZERO,
+  ZERO_MICROS,
   type Micros,
 } from '../../core/money.ts'
 import {
@@ -26,7 +26,7 @@ import {
 export type AgentBalanceTier = 'healthy' | 'warning' | 'critical' | 'empty'
 
 /** The payment that settles a call instead of the balance. */
-export interface HoldPaymentRef {
+export interface ExternalPaymentOfHold {
   /** Aggregate id of the payer. */
   readonly payer: string
   readonly settlement: string
@@ -39,7 +39,7 @@ export interface AgentHold {
   readonly cash: Micros
   /** Paid by an on-chain payment or a task pass: counts in every limit and is not part of the balance. */
   readonly external: Micros
-  readonly payment: HoldPaymentRef | null
+  readonly payment: ExternalPaymentOfHold | null
   /** The task pass that pays: the amount is external. */
   readonly passId: string | null
   /** The parts that fleet pools lent. No other call can use them; the rest returns to the pools. */
@@ -86,7 +86,7 @@ interface PromoCash {
 
 export const sumPromoAndCash = ({ promo, cash }: PromoCash): Micros => addMicros(promo, cash)
 /** Balance and held money without loans of pools. */
-export const agentOwnBalance = (context: AgentMachineContext): Micros =>
+export const agentBalanceWithoutFleetLoans = (context: AgentMachineContext): Micros =>
   subtractMicros(
     addMicros(sumPromoAndCash(context), context.held),
     sumMicros(Object.values(context.holds).map(lentAmountOfHold)),
@@ -94,15 +94,15 @@ export const agentOwnBalance = (context: AgentMachineContext): Micros =>
 const lentAmountOfHold = ({ loans }: AgentHold): Micros =>
   sumPromoAndCash(sumFleetLoansOfCall(loans))
 
-export function balanceTier(balance: Micros): AgentBalanceTier {
-  if (balance <= ZERO) return 'empty'
+export function toAgentBalanceTier(balance: Micros): AgentBalanceTier {
+  if (balance <= ZERO_MICROS) return 'empty'
   if (balance <= CRITICAL_BALANCE_MICROS) return 'critical'
   return balance <= WARNING_BALANCE_MICROS ? 'warning' : 'healthy'
 }
 
 /** Splits an amount: promotional credits first, then cash. */
-export function takePromoFirst(purse: PromoCash, amount: Micros): PromoCash {
-  const promo = minMicros(purse.promo, amount)
+export function splitAmountPromoFirst(purse: PromoCash, amount: Micros): PromoCash {
+  const promo = smallerOfTwoMicros(purse.promo, amount)
   return { promo, cash: subtractMicros(amount, promo) }
 }
 
@@ -134,8 +134,11 @@ export const agentHoldsForKeyCaps = ({ holds }: AgentMachineContext) =>
 export const holdTotalFromAllSources = (hold: AgentHold): Micros =>
   addMicros(sumPromoAndCash(hold), hold.external)
 
-export const coversAmount = (purse: PromoCash, amount: Micros, reserved: Micros): boolean =>
-  amount === ZERO || sumPromoAndCash(purse) - reserved >= amount
+export const promoAndCashCoverAmount = (
+  purse: PromoCash,
+  amount: Micros,
+  reserved: Micros,
+): boolean => amount === ZERO_MICROS || sumPromoAndCash(purse) - reserved >= amount
 
 /** Cash left after in-memory holds, which use promotional credits first. */
 export function spendableCash({ promo, cash }: PromoCash, reserved: Micros): Micros {
@@ -146,7 +149,7 @@ export const isAdmittedHold = (hold: AgentHold | undefined): hold is AgentHold &
   hold !== undefined && hold.tool !== null
 
 /** Loans of pools for a call that is not admitted yet. */
-export const pendingCallLoans = (
+export const fleetLoansOfUnadmittedCall = (
   context: AgentMachineContext,
   callId: string,
 ): readonly FleetLoan[] => {
@@ -158,16 +161,16 @@ export const pendingCallLoans = (
 export const totalLoansOfUnadmittedCall = (
   context: AgentMachineContext,
   callId: string,
-): PromoCash => sumFleetLoansOfCall(pendingCallLoans(context, callId))
+): PromoCash => sumFleetLoansOfCall(fleetLoansOfUnadmittedCall(context, callId))
 
 /** Whether something else than the balance pays: an on-chain payment, or a task pass. */
-export const isPaidOutside = (by: {
-  readonly payment?: HoldPaymentRef | null
+export const isPaidOutsideBalance = (by: {
+  readonly payment?: ExternalPaymentOfHold | null
   readonly passId?: string | null
 }): boolean => (by.payment ?? null) !== null || (by.passId ?? null) !== null
 
 /** The part of an amount that the agent itself must pay. */
-export function ownShareOfAmount(
+export function agentShareOfAmount(
   context: AgentMachineContext,
   callId: string | undefined,
   amount: Micros,
@@ -175,7 +178,7 @@ export function ownShareOfAmount(
   if (callId === undefined) return amount
   return subtractMicros(
     amount,
-    minMicros(amount, sumPromoAndCash(totalLoansOfUnadmittedCall(context, callId))),
+    smallerOfTwoMicros(amount, sumPromoAndCash(totalLoansOfUnadmittedCall(context, callId))),
   )
 }
 
@@ -185,24 +188,27 @@ const ownShareOfHold = (hold: AgentHold): PromoCash =>
 
 /** The part of a hold that returns to the agent after a call with this cost. */
 export function agentOwnRefund(hold: AgentHold, cost: Micros): PromoCash {
-  if (isPaidOutside(hold)) return ZERO_PROMO_CASH
+  if (isPaidOutsideBalance(hold)) return ZERO_PROMO_CASH
   const own = ownShareOfHold(hold)
-  return subtractPromoAndCash(own, takePromoFirst(own, minMicros(sumPromoAndCash(own), cost)))
+  return subtractPromoAndCash(
+    own,
+    splitAmountPromoFirst(own, smallerOfTwoMicros(sumPromoAndCash(own), cost)),
+  )
 }
 
 /** A hold of lent money for a call that is not admitted yet. */
-export function createLentHold(
+export function createFleetLoanHold(
   context: AgentMachineContext,
   callId: string,
   loan: FleetLoan,
   at: number,
 ): AgentHold {
-  const loans = addFleetLoan(pendingCallLoans(context, callId), loan)
+  const loans = addFleetLoan(fleetLoansOfUnadmittedCall(context, callId), loan)
   return { ...UNADMITTED_CALL, ...sumFleetLoansOfCall(loans), loans, at }
 }
 
 const UNADMITTED_CALL = {
-  external: ZERO,
+  external: ZERO_MICROS,
   payment: null,
   passId: null,
   keyId: null,
@@ -213,7 +219,7 @@ const UNADMITTED_CALL = {
   idempotencyKey: null,
 } as const
 
-export const ZERO_PROMO_CASH: PromoCash = { promo: ZERO, cash: ZERO }
+export const ZERO_PROMO_CASH: PromoCash = { promo: ZERO_MICROS, cash: ZERO_MICROS }
 
 /**
  * Applies a deposit. Amounts accumulate below the minimum; the first credited one brings a bonus.
@@ -226,11 +232,11 @@ export function applyDepositToAgent(
   const pending = addMicros(context.pending, amount)
   if (pending < MIN_DEPOSIT) return { pending }
   const cash = addMicros(context.cash, pending)
-  if (context.firstDeposit !== null) return { pending: ZERO, cash }
+  if (context.firstDeposit !== null) return { pending: ZERO_MICROS, cash }
   const bonus = asMicros((pending * FIRST_DEPOSIT_BONUS_BPS) / 10_000n)
   const firstDeposit = { id, bonus }
   return {
-    pending: ZERO,
+    pending: ZERO_MICROS,
     cash,
     promo: addMicros(context.promo, bonus),
     firstDeposit,
@@ -241,9 +247,12 @@ export function applyDepositToAgent(
 type AgentFreeBalance = Pick<AgentMachineContext, 'pending' | 'promo' | 'cash'>
 
 function subtractReversedDeposit(purse: AgentFreeBalance, amount: Micros): AgentFreeBalance {
-  const pending = minMicros(purse.pending, amount)
-  const cash = minMicros(purse.cash, subtractMicros(amount, pending))
-  const promo = minMicros(purse.promo, subtractMicros(subtractMicros(amount, pending), cash))
+  const pending = smallerOfTwoMicros(purse.pending, amount)
+  const cash = smallerOfTwoMicros(purse.cash, subtractMicros(amount, pending))
+  const promo = smallerOfTwoMicros(
+    purse.promo,
+    subtractMicros(subtractMicros(amount, pending), cash),
+  )
   return {
     pending: subtractMicros(purse.pending, pending),
     cash: subtractMicros(purse.cash, cash),
@@ -259,7 +268,7 @@ export function reverseAgentDeposit(
   const { firstDeposit } = context
   if (firstDeposit?.id !== id) return subtractReversedDeposit(context, amount)
   // Remove the bonus first, so that the remaining promotional credits can replace missing cash.
-  const promo = subtractMicros(context.promo, minMicros(context.promo, firstDeposit.bonus))
+  const promo = subtractMicros(context.promo, smallerOfTwoMicros(context.promo, firstDeposit.bonus))
   return { ...subtractReversedDeposit({ ...context, promo }, amount), firstDeposit: null }
 }
 

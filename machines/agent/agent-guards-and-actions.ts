@@ -1,49 +1,49 @@
 import { assign, emit } from 'xstate'
-import { addMicros, subtractMicros, ZERO, type Micros } from '../../core/money.ts'
+import { addMicros, subtractMicros, ZERO_MICROS, type Micros } from '../../core/money.ts'
 import type {
   AgentMachineEmittedEvent,
   AgentMachineEvent,
   AgentMachineInput,
 } from './agent-machine-events.ts'
-import { hasKeyCap, addKeySpending } from './api-key-spend-caps.ts'
+import { hasApiKeySpendCap, addKeySpending } from './api-key-spend-caps.ts'
 import {
-  agentOwnBalance,
+  agentBalanceWithoutFleetLoans,
   applyDepositToAgent,
   findKeyCapExceededByAgentSpend,
   sumPromoAndCash,
   spendableCash,
-  coversAmount,
+  promoAndCashCoverAmount,
   requireAgentHold,
-  createLentHold,
+  createFleetLoanHold,
   totalLoansOfUnadmittedCall,
-  pendingCallLoans,
+  fleetLoansOfUnadmittedCall,
   isAdmittedHold,
-  isPaidOutside,
+  isPaidOutsideBalance,
   subtractPromoAndCash,
   addPromoCash,
   ZERO_PROMO_CASH,
   agentOwnRefund,
-  ownShareOfAmount,
-  takePromoFirst,
-  balanceTier,
+  agentShareOfAmount,
+  splitAmountPromoFirst,
+  toAgentBalanceTier,
   reverseAgentDeposit,
   omitHold,
   holdTotalFromAllSources,
 } from './agent-balance.ts'
 import type { AgentBalanceTier, AgentMachineContext } from './agent-balance.ts'
-import { machineSetup, type EventOfType } from '../machine-setup.ts'
+import { createBaseMachineSetup, type EventOfType } from '../machine-setup.ts'
 
 /** The guards and actions of an agent's balance. */
 
 type AgentSpendEvent = EventOfType<AgentMachineEvent, 'ASK' | 'HOLD' | 'SPEND' | 'CHARGE' | 'DEBIT'>
 
 const takeFrom = (context: AgentMachineContext, amount: Micros, from: 'cash' | undefined) =>
-  from === 'cash' ? { promo: ZERO, cash: amount } : takePromoFirst(context, amount)
+  from === 'cash' ? { promo: ZERO_MICROS, cash: amount } : splitAmountPromoFirst(context, amount)
 
 const TIERS: readonly AgentBalanceTier[] = ['empty', 'critical', 'warning', 'healthy']
 const tierRank = (tier: AgentBalanceTier): number => TIERS.indexOf(tier)
 
-export const agentSetup = machineSetup<
+export const agentMachineSetup = createBaseMachineSetup<
   AgentMachineContext,
   AgentMachineEvent,
   AgentMachineInput,
@@ -51,11 +51,11 @@ export const agentSetup = machineSetup<
 >().extend({
   guards: {
     inTier: ({ context }, { tier }: { tier: AgentBalanceTier }) =>
-      balanceTier(agentOwnBalance(context)) === tier,
+      toAgentBalanceTier(agentBalanceWithoutFleetLoans(context)) === tier,
     fallsFrom: ({ context }, { tier }: { tier: AgentBalanceTier }) =>
-      tierRank(balanceTier(agentOwnBalance(context))) < tierRank(tier),
+      tierRank(toAgentBalanceTier(agentBalanceWithoutFleetLoans(context))) < tierRank(tier),
     risesFrom: ({ context }, { tier }: { tier: AgentBalanceTier }) =>
-      tierRank(balanceTier(agentOwnBalance(context))) > tierRank(tier),
+      tierRank(toAgentBalanceTier(agentBalanceWithoutFleetLoans(context))) > tierRank(tier),
     isHeld: ({ context }, event: EventOfType<AgentMachineEvent, 'RELEASE'>) =>
       Object.hasOwn(context.holds, event.callId),
     /** Money that a pool has lent before admission does not count as a hold. */
@@ -64,17 +64,17 @@ export const agentSetup = machineSetup<
     coversAsked: ({ context }, event: EventOfType<AgentMachineEvent, 'ASK' | 'HOLD' | 'SPEND'>) => {
       const { amount, reserved } = event
       if (findKeyCapExceededByAgentSpend(context, event) !== undefined) return false
-      if (isPaidOutside(event)) return true
-      const own = ownShareOfAmount(context, event.callId, amount)
+      if (isPaidOutsideBalance(event)) return true
+      const own = agentShareOfAmount(context, event.callId, amount)
       return event.from === 'cash'
-        ? own === ZERO || spendableCash(context, reserved) >= own
-        : coversAmount(context, own, reserved)
+        ? own === ZERO_MICROS || spendableCash(context, reserved) >= own
+        : promoAndCashCoverAmount(context, own, reserved)
     },
     coversCharge: ({ context }, event: EventOfType<AgentMachineEvent, 'CHARGE'>) => {
-      const own = ownShareOfAmount(context, event.callId, event.amount)
+      const own = agentShareOfAmount(context, event.callId, event.amount)
       return (
         findKeyCapExceededByAgentSpend(context, event) === undefined &&
-        (isPaidOutside(event) || coversAmount(context, own, ZERO))
+        (isPaidOutsideBalance(event) || promoAndCashCoverAmount(context, own, ZERO_MICROS))
       )
     },
     exceedsTotalCap: ({ context }, event: AgentSpendEvent) =>
@@ -94,44 +94,45 @@ export const agentSetup = machineSetup<
       context.frozen !== null && event.heldAt > context.frozen.at,
     fellWhileFrozen: ({ context }) =>
       context.frozen !== null &&
-      tierRank(balanceTier(agentOwnBalance(context))) < tierRank(context.frozen.tier),
+      tierRank(toAgentBalanceTier(agentBalanceWithoutFleetLoans(context))) <
+        tierRank(context.frozen.tier),
     coversDebit: ({ context }, event: EventOfType<AgentMachineEvent, 'DEBIT'>) => {
       const { amount, reserved, from } = event
       if (findKeyCapExceededByAgentSpend(context, event) !== undefined) return false
       return from === 'any'
-        ? coversAmount(context, amount, reserved)
+        ? promoAndCashCoverAmount(context, amount, reserved)
         : spendableCash(context, reserved) >= amount
     },
     onlyPromoCovers: (
       { context },
       event: EventOfType<AgentMachineEvent, 'DEBIT' | 'ASK' | 'HOLD'>,
-    ) => event.from === 'cash' && coversAmount(context, event.amount, event.reserved),
+    ) => event.from === 'cash' && promoAndCashCoverAmount(context, event.amount, event.reserved),
   },
   actions: {
     tellLow: emit(({ context }, { from }: { from: AgentBalanceTier }) => {
-      const balance = agentOwnBalance(context)
-      return { type: 'low_balance' as const, tier: balanceTier(balance), from, balance }
+      const balance = agentBalanceWithoutFleetLoans(context)
+      return { type: 'low_balance' as const, tier: toAgentBalanceTier(balance), from, balance }
     }),
     tellFallWhileFrozen: emit(({ context }) => {
-      const balance = agentOwnBalance(context)
-      const tier = balanceTier(balance)
+      const balance = agentBalanceWithoutFleetLoans(context)
+      const tier = toAgentBalanceTier(balance)
       return { type: 'low_balance' as const, tier, from: context.frozen?.tier ?? tier, balance }
     }),
     hold: assign(({ context }, event: EventOfType<AgentMachineEvent, 'HOLD'>) => {
       const { callId, amount, keyId, taskId, backpackId, at, tool, idempotencyKey } = event
       const { payment = null, passId = null } = event
       const lent = totalLoansOfUnadmittedCall(context, callId)
-      const own = ownShareOfAmount(context, callId, amount)
-      const isOutside = isPaidOutside(event)
+      const own = agentShareOfAmount(context, callId, amount)
+      const isOutside = isPaidOutsideBalance(event)
       const taken = isOutside ? ZERO_PROMO_CASH : takeFrom(context, own, event.from)
       const hold = {
         ...addPromoCash(lent, taken),
-        external: isOutside ? amount : ZERO,
+        external: isOutside ? amount : ZERO_MICROS,
         payment,
         passId,
-        loans: pendingCallLoans(context, callId),
+        loans: fleetLoansOfUnadmittedCall(context, callId),
         keyId,
-        capped: hasKeyCap(event),
+        capped: hasApiKeySpendCap(event),
         taskId,
         backpackId,
         at,
@@ -156,7 +157,7 @@ export const agentSetup = machineSetup<
     release: assign(({ context }, event: EventOfType<AgentMachineEvent, 'RELEASE'>) => {
       const hold = requireAgentHold(context, event.callId)
       return {
-        ...addPromoCash(context, agentOwnRefund(hold, ZERO)),
+        ...addPromoCash(context, agentOwnRefund(hold, ZERO_MICROS)),
         held: subtractMicros(context.held, sumPromoAndCash(hold)),
         holds: omitHold(context.holds, event.callId),
       }
@@ -164,7 +165,7 @@ export const agentSetup = machineSetup<
     lend: assign(({ context }, event: EventOfType<AgentMachineEvent, 'LEND'>) => {
       const { fleetId, callId, held, bonus, at } = event
       const loan = { fleetId, promo: bonus, cash: subtractMicros(held, bonus) }
-      const hold = createLentHold(context, callId, loan, at)
+      const hold = createFleetLoanHold(context, callId, loan, at)
       return {
         held: addMicros(context.held, held),
         holds: { ...context.holds, [callId]: hold },
@@ -172,28 +173,30 @@ export const agentSetup = machineSetup<
     }),
     charge: assign(({ context }, event: EventOfType<AgentMachineEvent, 'CHARGE'>) => {
       const { callId, amount } = event
-      const spent = { keyId: event.keyId, capped: hasKeyCap(event) }
-      if (isPaidOutside(event)) return addKeySpending(context, spent, event)
+      const spent = { keyId: event.keyId, capped: hasApiKeySpendCap(event) }
+      if (isPaidOutsideBalance(event)) return addKeySpending(context, spent, event)
       const lent =
         callId === undefined ? ZERO_PROMO_CASH : totalLoansOfUnadmittedCall(context, callId)
       return {
         ...subtractPromoAndCash(
           context,
-          takePromoFirst(context, ownShareOfAmount(context, callId, amount)),
+          splitAmountPromoFirst(context, agentShareOfAmount(context, callId, amount)),
         ),
         held: subtractMicros(context.held, sumPromoAndCash(lent)),
         holds:
-          sumPromoAndCash(lent) === ZERO ? context.holds : omitHold(context.holds, callId ?? ''),
+          sumPromoAndCash(lent) === ZERO_MICROS
+            ? context.holds
+            : omitHold(context.holds, callId ?? ''),
         ...addKeySpending(context, spent, event),
       }
     }),
     spend: assign(({ context }, event: EventOfType<AgentMachineEvent, 'SPEND'>) => {
       const { amount, keyId, at } = event
       const spent = { amount, heldAt: at, at }
-      const own = isPaidOutside(event) ? ZERO : amount
+      const own = isPaidOutsideBalance(event) ? ZERO_MICROS : amount
       return {
-        ...subtractPromoAndCash(context, takePromoFirst(context, own)),
-        ...addKeySpending(context, { keyId, capped: hasKeyCap(event) }, spent),
+        ...subtractPromoAndCash(context, splitAmountPromoFirst(context, own)),
+        ...addKeySpending(context, { keyId, capped: hasApiKeySpendCap(event) }, spent),
       }
     }),
     credit: assign(({ context }, event: EventOfType<AgentMachineEvent, 'CREDIT'>) =>
@@ -201,11 +204,14 @@ export const agentSetup = machineSetup<
     ),
     debit: assign(({ context }, event: EventOfType<AgentMachineEvent, 'DEBIT'>) => {
       const { amount, from, keyId, at } = event
-      const parts = from === 'any' ? takePromoFirst(context, amount) : { promo: ZERO, cash: amount }
+      const parts =
+        from === 'any'
+          ? splitAmountPromoFirst(context, amount)
+          : { promo: ZERO_MICROS, cash: amount }
       const spent = { amount, heldAt: at, at }
       return {
         ...subtractPromoAndCash(context, parts),
-        ...addKeySpending(context, { keyId, capped: hasKeyCap(event) }, spent),
+        ...addKeySpending(context, { keyId, capped: hasApiKeySpendCap(event) }, spent),
       }
     }),
     deposit: assign(({ context }, event: EventOfType<AgentMachineEvent, 'DEPOSIT'>) =>
@@ -219,7 +225,7 @@ export const agentSetup = machineSetup<
     })),
     leaveFleet: assign({ fleetId: null }),
     freeze: assign(({ context }, { at }: EventOfType<AgentMachineEvent, 'FREEZE'>) => ({
-      frozen: { at, tier: balanceTier(agentOwnBalance(context)) },
+      frozen: { at, tier: toAgentBalanceTier(agentBalanceWithoutFleetLoans(context)) },
     })),
     unfreeze: assign({ frozen: null }),
   },

@@ -1,6 +1,6 @@
 import type { Micros } from '../../core/money.ts'
-import type { ApiKeySpendCaps, KeyReservedSpend } from './api-key-spend-caps.ts'
-import type { AgentBalanceTier, HoldPaymentRef } from './agent-balance.ts'
+import type { ApiKeySpendCaps, ApiKeyInMemoryHolds } from './api-key-spend-caps.ts'
+import type { AgentBalanceTier, ExternalPaymentOfHold } from './agent-balance.ts'
 
 /** Events that the agent machine receives and emits. */
 
@@ -12,7 +12,7 @@ export interface AgentMachineInput {
   readonly parent?: string | null
 }
 
-interface AgentSpendRequest extends ApiKeySpendCaps, KeyReservedSpend {
+interface AgentSpendRequest extends ApiKeySpendCaps, ApiKeyInMemoryHolds {
   readonly amount: Micros
   /** Amount that other calls hold in memory now. */
   readonly reserved: Micros
@@ -20,7 +20,7 @@ interface AgentSpendRequest extends ApiKeySpendCaps, KeyReservedSpend {
   /** `cash` leaves promotional credits untouched; by default they are spent first. */
   readonly from?: 'cash'
   /** An on-chain payment pays: the balance is not checked. */
-  readonly payment?: HoldPaymentRef | null
+  readonly payment?: ExternalPaymentOfHold | null
   /** A task pass pays: the balance is not checked. */
   readonly passId?: string | null
 }
@@ -64,7 +64,7 @@ export type AgentMachineEvent =
       readonly from: 'cash' | 'any'
       readonly at: number
     } & ApiKeySpendCaps &
-      KeyReservedSpend)
+      ApiKeyInMemoryHolds)
   /** Received USDC. The credited amount and bonus follow from the agent's history. */
   | { readonly type: 'DEPOSIT'; readonly id: string; readonly pending: Micros }
   /** A pool lends `held` for one call, `bonus` of it promotional. It is held at once. */

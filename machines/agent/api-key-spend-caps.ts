@@ -1,5 +1,5 @@
 import { utcDay, utcMonth } from '../../core/clock.ts'
-import { addMicros, sumMicros, ZERO, type Micros } from '../../core/money.ts'
+import { addMicros, sumMicros, ZERO_MICROS, type Micros } from '../../core/money.ts'
 import {
   newSpendWindows,
   settleSpendWindows,
@@ -21,7 +21,7 @@ export interface ApiKeySpendCaps {
 }
 
 /** Amounts that other calls of the key hold in memory. */
-export interface KeyReservedSpend {
+export interface ApiKeyInMemoryHolds {
   readonly keyReserved: Micros
   readonly keyReservedDay?: Micros
   readonly keyReservedMonth?: Micros
@@ -43,14 +43,14 @@ interface KeyHold {
 }
 
 /** An amount to spend with a key. */
-export interface KeySpendRequest extends ApiKeySpendCaps, Partial<KeyReservedSpend> {
+export interface KeySpendRequest extends ApiKeySpendCaps, Partial<ApiKeyInMemoryHolds> {
   readonly amount: Micros
   readonly at: number
   /** When the call was admitted, if earlier. The windows of that time count it. */
   readonly heldAt?: number
 }
 
-export const hasKeyCap = ({
+export const hasApiKeySpendCap = ({
   keyId,
   keyCap,
   keyCapPerDay = null,
@@ -83,9 +83,13 @@ export function findExceededKeyCap(
   spend: KeySpendRequest,
 ): ApiKeyCapPeriod | undefined {
   const { keyId, keyCap, amount, at, heldAt } = spend
-  if (amount === ZERO || keyId === null || !hasKeyCap(spend)) return undefined
+  if (amount === ZERO_MICROS || keyId === null || !hasApiKeySpendCap(spend)) return undefined
   const own = holds.filter((hold) => hold.keyId === keyId).map(({ worth }) => worth)
-  const gone = sumMicros([counters.keySpent[keyId] ?? ZERO, ...own, spend.keyReserved ?? ZERO])
+  const gone = sumMicros([
+    counters.keySpent[keyId] ?? ZERO_MICROS,
+    ...own,
+    spend.keyReserved ?? ZERO_MICROS,
+  ])
   if (keyCap !== null && gone + amount > keyCap) return 'total'
   const fuse = {
     perCall: null,
@@ -94,8 +98,8 @@ export function findExceededKeyCap(
   }
   const metered = { ...keySpendWindowsAt(counters, holds, keyId, at), fuse }
   const reserved = {
-    reservedDay: spend.keyReservedDay ?? ZERO,
-    reservedMonth: spend.keyReservedMonth ?? ZERO,
+    reservedDay: spend.keyReservedDay ?? ZERO_MICROS,
+    reservedMonth: spend.keyReservedMonth ?? ZERO_MICROS,
   }
   const attempt =
     heldAt === undefined
@@ -113,10 +117,10 @@ export function addKeySpending(
   if (keyId === null || !capped) return { keySpent, keyWindows }
   const windows = keyWindows[keyId] ?? newSpendWindows(heldAt)
   return {
-    keySpent: { ...keySpent, [keyId]: addMicros(keySpent[keyId] ?? ZERO, amount) },
+    keySpent: { ...keySpent, [keyId]: addMicros(keySpent[keyId] ?? ZERO_MICROS, amount) },
     keyWindows: {
       ...keyWindows,
-      [keyId]: settleSpendWindows(windows, { heldAt, at }, ZERO, amount),
+      [keyId]: settleSpendWindows(windows, { heldAt, at }, ZERO_MICROS, amount),
     },
   }
 }

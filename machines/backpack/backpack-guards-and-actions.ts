@@ -1,7 +1,7 @@
 import { assign, emit, enqueueActions, or, stateIn } from 'xstate'
 import { backpackPermits } from '../../domain/backpack-spending-permissions.ts'
 import { DAY } from '../../core/clock.ts'
-import { addMicros, ZERO, type Micros } from '../../core/money.ts'
+import { addMicros, ZERO_MICROS, type Micros } from '../../core/money.ts'
 import {
   settleSpendWindows,
   findTrippedFuseLimit,
@@ -10,13 +10,13 @@ import {
   type FuseLimitKind,
   type SpendWindows,
 } from './fuse-limits.ts'
-import { machineSetup, type EventOfType } from '../machine-setup.ts'
+import { createBaseMachineSetup, type EventOfType } from '../machine-setup.ts'
 
 /** The context, events, guards and actions of a Backpack. */
 
 export type BackpackState = 'active' | 'expired' | 'revoked'
 
-export interface PagerContacts {
+export interface BackpackPagerContacts {
   readonly webhookUrl: string | null
   readonly ownerEmail: string | null
   readonly ownerTelegram: string | null
@@ -28,7 +28,7 @@ export interface BackpackMachineInput {
   /** Permitted tools and other permissions; null permits all tools. */
   readonly tools: readonly string[] | null
   readonly fuse: Fuse
-  readonly pager: PagerContacts
+  readonly pager: BackpackPagerContacts
   readonly createdAt: number
   readonly expiresAt: number
 }
@@ -81,7 +81,7 @@ export type BackpackMachineEvent =
       readonly type: 'SET'
       readonly tools?: readonly string[] | null
       readonly fuse?: Fuse
-      readonly pager?: PagerContacts
+      readonly pager?: BackpackPagerContacts
       readonly at: number
     }
   | { readonly type: 'REVOKE'; readonly at: number }
@@ -106,7 +106,7 @@ const allowsTool = ({ tools }: BackpackMachineContext, tool: string): boolean =>
   backpackPermits(tools, tool)
 type BackpackSpendEvent = EventOfType<BackpackMachineEvent, 'ASK' | 'HOLD' | 'SPEND' | 'CHARGE'>
 
-export const backpackSetup = machineSetup<
+export const backpackMachineSetup = createBaseMachineSetup<
   BackpackMachineContext,
   BackpackMachineEvent,
   BackpackMachineInput,
@@ -173,14 +173,14 @@ export const backpackSetup = machineSetup<
       }
     }),
     charge: assign(({ context }, event: EventOfType<BackpackMachineEvent, 'CHARGE'>) => ({
-      ...settleSpendWindows(context, event, ZERO, event.amount),
+      ...settleSpendWindows(context, event, ZERO_MICROS, event.amount),
       spentTotal: addMicros(context.spentTotal, event.amount),
       calls: context.calls + 1,
     })),
     spend: assign(({ context }, event: EventOfType<BackpackMachineEvent, 'SPEND'>) => {
       const { amount, at } = event
       return {
-        ...settleSpendWindows(context, { heldAt: at, at }, ZERO, amount),
+        ...settleSpendWindows(context, { heldAt: at, at }, ZERO_MICROS, amount),
         spentTotal: addMicros(context.spentTotal, amount),
         calls: context.calls + 1,
       }
@@ -191,7 +191,7 @@ export const backpackSetup = machineSetup<
       calls: context.calls + 1,
     })),
     release: assign(({ context }, event: EventOfType<BackpackMachineEvent, 'RELEASE'>) =>
-      settleSpendWindows(context, event, event.held, ZERO),
+      settleSpendWindows(context, event, event.held, ZERO_MICROS),
     ),
     change: assign(({ context }, event: EventOfType<BackpackMachineEvent, 'SET'>) => {
       const { tools = context.tools, fuse = context.fuse, pager = context.pager } = event

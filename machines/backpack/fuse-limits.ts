@@ -1,5 +1,11 @@
 import { utcDay, utcMonth } from '../../core/clock.ts'
-import { addMicros, minMicros, subtractMicros, ZERO, type Micros } from '../../core/money.ts'
+import {
+  addMicros,
+  smallerOfTwoMicros,
+  subtractMicros,
+  ZERO_MICROS,
+  type Micros,
+} from '../../core/money.ts'
 
 /** Spend windows of a UTC day and month, and the limits on them. */
 
@@ -25,11 +31,11 @@ export interface SpendWindows {
 /** Empty windows that start at a point in time. */
 export const newSpendWindows = (at: number): SpendWindows => ({
   day: utcDay(at),
-  spentDay: ZERO,
-  heldDay: ZERO,
+  spentDay: ZERO_MICROS,
+  heldDay: ZERO_MICROS,
   month: utcMonth(at),
-  spentMonth: ZERO,
-  heldMonth: ZERO,
+  spentMonth: ZERO_MICROS,
+  heldMonth: ZERO_MICROS,
 })
 
 /** The windows at a point in time. A new window starts empty; an older one never reopens. */
@@ -37,11 +43,11 @@ export function spendWindowsAt(context: SpendWindows, at: number): SpendWindows 
   const [day, month] = [utcDay(at), utcMonth(at)]
   const daily =
     day > context.day
-      ? { day, spentDay: ZERO, heldDay: ZERO }
+      ? { day, spentDay: ZERO_MICROS, heldDay: ZERO_MICROS }
       : { day: context.day, spentDay: context.spentDay, heldDay: context.heldDay }
   const monthly =
     month > context.month
-      ? { month, spentMonth: ZERO, heldMonth: ZERO }
+      ? { month, spentMonth: ZERO_MICROS, heldMonth: ZERO_MICROS }
       : { month: context.month, spentMonth: context.spentMonth, heldMonth: context.heldMonth }
   return { ...daily, ...monthly }
 }
@@ -101,7 +107,7 @@ function fuseLimitReadings(context: FusedWindows, event: SpendAttempt): FuseLimi
   const windows = spendWindowsAt(context, event.at)
   const { day, month, inDay, inMonth } = windowUsage(windows, event)
   return [
-    { limit: 'per_call', window: windows.day, limitAmount: perCall, spent: ZERO },
+    { limit: 'per_call', window: windows.day, limitAmount: perCall, spent: ZERO_MICROS },
     { limit: 'per_day', window: windows.day, limitAmount: inDay ? perDay : null, spent: day },
     {
       limit: 'per_month',
@@ -117,7 +123,7 @@ export function findTrippedFuseLimit(
   context: FusedWindows,
   event: SpendAttempt,
 ): FuseLimitReading | undefined {
-  if (event.amount === ZERO) return undefined
+  if (event.amount === ZERO_MICROS) return undefined
   return fuseLimitReadings(context, event).find(
     ({ limitAmount, spent }) => limitAmount !== null && spent + event.amount > limitAmount,
   )
@@ -125,7 +131,7 @@ export function findTrippedFuseLimit(
 
 /** Holds of a past window are not in `held`, so the result never goes below zero. */
 const subtractHeld = (held: Micros, amount: Micros): Micros =>
-  subtractMicros(held, minMicros(held, amount))
+  subtractMicros(held, smallerOfTwoMicros(held, amount))
 
 /** Settles a call: removes its hold from the windows that count it and adds its cost. */
 export function settleSpendWindows(

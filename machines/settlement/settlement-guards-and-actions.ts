@@ -4,7 +4,7 @@ import {
   type RequesterIdentity,
 } from '../../domain/repeated-payment-request-check.ts'
 import type { Micros } from '../../core/money.ts'
-import { machineSetup, type EventOfType } from '../machine-setup.ts'
+import { createBaseMachineSetup, type EventOfType } from '../machine-setup.ts'
 
 /** The context, events, guards and actions of a payment. */
 
@@ -89,7 +89,7 @@ export type SettlementMachineEvent =
   /** The block of the settlement left the chain. */
   | { readonly type: 'UNDONE' }
 
-export const settlementSetup = machineSetup<
+export const settlementMachineSetup = createBaseMachineSetup<
   SettlementMachineContext,
   SettlementMachineEvent,
   SettlementMachineInput

@@ -1,6 +1,6 @@
 import { DAY, MINUTE, type Clock } from '../../core/clock.ts'
 import type { ToolCoUsage } from '../../domain/agent-usage-stats-types.ts'
-import type { UsageStatsStore } from '../../persistence/calls/agent-usage-stats-queries.ts'
+import type { AgentUsageStatsStore } from '../../persistence/calls/agent-usage-stats-queries.ts'
 
 /** Usage statistics of agents. */
 
@@ -8,7 +8,7 @@ const CO_USAGE_CACHE_MS = 10 * MINUTE
 const PUBLIC_TOOLS_DAYS = 30
 
 /** Statistics of one agent for itself (port `facts`), and of all agents for recommendations. */
-export function createUsageStatsService(store: UsageStatsStore, clock: Clock) {
+export function createUsageStatsService(store: AgentUsageStatsStore, clock: Clock) {
   let together: { readonly until: number; readonly ready: Promise<ToolCoUsage[]> } | undefined
 
   return {

@@ -3,7 +3,7 @@ import type { HiveEvidenceStore } from '../../persistence/hive/hive-entries-abou
 import { computeReputation } from '../agents/reputation.ts'
 
 /** Public entries with the track records of their authors (port `evidence`). */
-export function createHiveEvidenceLookup(store: HiveEvidenceStore, clock: Clock) {
+export function createHiveEntryWithReputationLookup(store: HiveEvidenceStore, clock: Clock) {
   return {
     async about(text: string, { namespace, limit }: { namespace: string | null; limit: number }) {
       const entries = await store.about(text, namespace, limit)

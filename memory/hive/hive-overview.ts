@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/clock.ts'
 import { MINUTE, utcDay } from '../../core/clock.ts'
-import { createTimedCache } from '../../core/concurrency/timed-cache.ts'
+import { createSingleValueTtlCache } from '../../core/concurrency/timed-cache.ts'
 import type {
   HiveOverviewStore,
   HiveDigestEntry,
@@ -8,7 +8,7 @@ import type {
   HiveTotals,
 } from '../../persistence/hive/hive-overview-store.ts'
 import type { HiveWatchMatch, HiveWatchStore } from '../../persistence/hive/hive-watch-store.ts'
-import { HIVE_DOMAINS } from './hive-domains.ts'
+import { HIVE_DOMAINS } from './hive-default-topic-domains.ts'
 
 /** The featured entry, digest, watches and figures of the Hive. */
 
@@ -33,8 +33,8 @@ export function createHiveOverview(
   watches: HiveWatchStore,
   clock: Clock,
 ) {
-  const totals = createTimedCache(clock, OVERVIEW_CACHE_TTL_MS, () => store.totals())
-  const chosen = createTimedCache(clock, OVERVIEW_CACHE_TTL_MS, () =>
+  const totals = createSingleValueTtlCache(clock, OVERVIEW_CACHE_TTL_MS, () => store.totals())
+  const chosen = createSingleValueTtlCache(clock, OVERVIEW_CACHE_TTL_MS, () =>
     store.digest(new Date(clock.now())),
   )
   const featured = () => store.featured(new Date(clock.now()))
@@ -44,7 +44,9 @@ export function createHiveOverview(
   /** Reads of an entry, counted once a minute at most. */
   const countOf = (id: string) =>
     counts.get(id) ??
-    createTimedCache(clock, OVERVIEW_CACHE_TTL_MS, () => store.readsOf(id, new Date(clock.now())))
+    createSingleValueTtlCache(clock, OVERVIEW_CACHE_TTL_MS, () =>
+      store.readsOf(id, new Date(clock.now())),
+    )
 
   async function counted(entries: readonly FeaturedHiveEntry[]): Promise<HiveDigest['featured']> {
     counts = new Map(entries.map(({ id }) => [id, countOf(id)]))

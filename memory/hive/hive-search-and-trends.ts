@@ -5,7 +5,7 @@ import type {
   HiveSearchCandidate,
 } from '../../persistence/hive/hive-full-text-search.ts'
 import type { DailyActivityCount, HiveStore } from '../../persistence/hive/hive-store.ts'
-import { HIVE_DOMAINS } from './hive-domains.ts'
+import { HIVE_DOMAINS } from './hive-default-topic-domains.ts'
 import type { HiveVectorIndex } from './hive-vector-index.ts'
 
 /** Searches the Hive and computes its trends. */

@@ -12,7 +12,7 @@ export interface SellerReputation {
 }
 
 /** Adds to each listing what the public record says about its seller. */
-export const createSellerReputations =
+export const createMemorySellerReputationLookup =
   (store: Pick<HiveEvidenceStore, 'standingsOf'>, clock: Clock) =>
   async <L extends Pick<MemoryListingRecord, 'sellerId'>>(
     listings: readonly L[],

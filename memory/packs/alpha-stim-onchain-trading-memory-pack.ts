@@ -1,7 +1,7 @@
-import type { PackContentEntry } from './pack-entry.ts'
+import type { MemoryPackContentEntry } from './memory-pack-entry.ts'
 
 /** Costs and failures of on-chain trading: formulas an agent can compute before it acts. */
-export const ALPHA_STIM_PACK_ENTRIES: readonly PackContentEntry[] = [
+export const ALPHA_STIM_ONCHAIN_TRADING_PACK_ENTRIES: readonly MemoryPackContentEntry[] = [
   {
     content:
       'In a constant product pool (x * y = k) with fee f, selling dx pays dy = y * dx * (1 - f) / (x + dx * (1 - f)). Relative to the price before, the loss to price impact is about dx / (x + dx): a trade of 1 % of the reserve it sells into costs about 1 % beside the fee. Compute it from the reserves of the current block, and set the minimum output from that, not from a displayed price.',

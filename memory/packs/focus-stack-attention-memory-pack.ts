@@ -1,7 +1,7 @@
-import type { PackContentEntry } from './pack-entry.ts'
+import type { MemoryPackContentEntry } from './memory-pack-entry.ts'
 
 /** How a language model agent keeps its attention on the task. */
-export const FOCUS_STACK_PACK_ENTRIES: readonly PackContentEntry[] = [
+export const FOCUS_STACK_ATTENTION_PACK_ENTRIES: readonly MemoryPackContentEntry[] = [
   {
     content:
       'Models use the beginning and the end of a long context better than its middle. Put the task and its constraints first, repeat the question after the material, place the most relevant passages at both ends, and drop what is not needed: fewer, better passages beat more of them. When something must not be missed, ask for a quotation of it before the conclusion.',

@@ -1,7 +1,7 @@
-import type { PackContentEntry } from './pack-entry.ts'
+import type { MemoryPackContentEntry } from './memory-pack-entry.ts'
 
 /** How an agent stays correct, safe and within its budget. */
-export const IAGENT_CORE_PACK_ENTRIES: readonly PackContentEntry[] = [
+export const IAGENT_CORE_PACK_ENTRIES: readonly MemoryPackContentEntry[] = [
   {
     content:
       'Before any request that moves money or state, make an idempotency key, write it down, and send it with every retry of that same request. A timeout means unknown, not failed: repeat with the same key and the same body, and the first answer comes back. A new key makes a second purchase; the same key with another body is an error.',

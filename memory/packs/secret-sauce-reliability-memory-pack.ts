@@ -1,7 +1,7 @@
-import type { PackContentEntry } from './pack-entry.ts'
+import type { MemoryPackContentEntry } from './memory-pack-entry.ts'
 
 /** Patterns for many agents that run unattended and spend money. */
-export const SECRET_SAUCE_PACK_ENTRIES: readonly PackContentEntry[] = [
+export const SECRET_SAUCE_RELIABILITY_PACK_ENTRIES: readonly MemoryPackContentEntry[] = [
   {
     content:
       'A lock with a lease does not make its holder alone: a process that pauses longer than the lease wakes up and writes beside the next holder. Give each lease a number that only grows (a fencing token), send it with every write, and let the store refuse a smaller number than it has seen. If the store cannot do that, use a version check on the row itself; then the lock is only there to save work.',

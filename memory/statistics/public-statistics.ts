@@ -1,5 +1,5 @@
 import { SECOND, type Clock } from '../../core/clock.ts'
-import { createTimedCache } from '../../core/concurrency/timed-cache.ts'
+import { createSingleValueTtlCache } from '../../core/concurrency/timed-cache.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type {
   MilestoneStore,
@@ -10,7 +10,7 @@ import type {
   ScoredAgent,
   StationTotals,
 } from '../../persistence/statistics/public-statistics-store.ts'
-import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
+import { withDatabaseAnswerTimeout } from '../../persistence/query-timeout.ts'
 
 /** Public figures of the station, read from the database at most once in their cache time. */
 
@@ -19,17 +19,17 @@ const TOTALS_TTL_MS = 2 * SECOND
 export const LEADERBOARD_TTL_MS = 30 * SECOND
 
 /** A value and when it was read, in milliseconds since the epoch. */
-export interface Dated<T> {
+export interface ValueWithReadTime<T> {
   readonly at: number
   readonly value: T
 }
 
 export interface PublicStatistics {
-  totals(): Promise<Dated<StationTotals>>
+  totals(): Promise<ValueWithReadTime<StationTotals>>
   /** All ranked agents that may be named, at most 100. */
-  leaderboard(): Promise<Dated<readonly ScoredAgent[]>>
+  leaderboard(): Promise<ValueWithReadTime<readonly ScoredAgent[]>>
   /** The latest milestones of agents that may be named, newest first. */
-  milestones(): Promise<Dated<readonly PostedMilestone[]>>
+  milestones(): Promise<ValueWithReadTime<readonly PostedMilestone[]>>
   /** An agent that may be named; null for an unknown or private one. */
   findAgent(agentId: string): Promise<ScoredAgent | null>
   /** Brings the sums and the milestones up to date. */
@@ -57,7 +57,7 @@ export function createPublicStatistics(
       return posts.latest(LIMITS.milestonesMax, LIMITS.milestonesOfUnpaidMax)
     }),
     rollUp,
-    findAgent: (agentId) => withUnavailableTimeout(store.findAgent(agentId)),
+    findAgent: (agentId) => withDatabaseAnswerTimeout(store.findAgent(agentId)),
   }
 }
 
@@ -66,10 +66,10 @@ function cached<T>(
   clock: Pick<Clock, 'now' | 'mono'>,
   ttlMs: number,
   read: () => Promise<T>,
-): () => Promise<Dated<T>> {
-  const readDated = createTimedCache(clock, ttlMs, async () => {
+): () => Promise<ValueWithReadTime<T>> {
+  const readDated = createSingleValueTtlCache(clock, ttlMs, async () => {
     const at = clock.now()
     return { at, value: await read() }
   })
-  return () => withUnavailableTimeout(readDated())
+  return () => withDatabaseAnswerTimeout(readDated())
 }

@@ -4,18 +4,21 @@ import {
   splitByBps,
   subtractMicros,
   toUsdc,
-  ZERO,
+  ZERO_MICROS,
   type Micros,
 } from '../../core/money.ts'
 import { TIP_FEE_BPS } from '../../domain/pricing.ts'
-import type { TaskPassView } from '../../domain/task-passes.ts'
+import type { TaskPassView } from '../../domain/prepaid-task-passes.ts'
 import type { AggregateCommand, CommandContext } from '../../actors/aggregate-command-types.ts'
 import {
   createBackpackAndEmitEvent,
   type NewBackpack,
 } from '../../actors/commands/backpacks-commands.ts'
-import { getAgentBalanceTier, type AgentBalanceTier } from '../../actors/commands/limit-usage.ts'
-import type { Spender } from '../agent-call-admission-request-types.ts'
+import {
+  getAgentBalanceAlertLevel,
+  type AgentBalanceTier,
+} from '../../actors/commands/spend-limit-usage.ts'
+import type { SpendingKeyAndBackpack } from '../agent-call-admission-request-types.ts'
 import {
   agentCashAccount,
   PROMO_GRANTS_ACCOUNT,
@@ -25,7 +28,7 @@ import {
   type PromoCashAmounts,
   type DebitSource,
 } from '../ledger-accounts.ts'
-import { listUsablePasses } from '../task-pass-payment.ts'
+import { listUsableTaskPasses } from '../task-pass-payment.ts'
 import { spendCredits } from './debit-transfers-tips-and-bounties.ts'
 
 /** A new agent with its starter credits and the rows that describe it. */
@@ -48,8 +51,8 @@ export const createAgentCommand: AggregateCommand<CreateAgentInput, void> = {
   apply(ctx, { agentId, starter, referrer = null, parent = null, backpack, rows }) {
     // A repeated onboarding leaves the agent as it was created.
     if (ctx.has('agent', agentId)) return
-    ctx.create('agent', agentId, { agentId, promo: starter, cash: ZERO, referrer, parent })
-    if (starter > ZERO) {
+    ctx.create('agent', agentId, { agentId, promo: starter, cash: ZERO_MICROS, referrer, parent })
+    if (starter > ZERO_MICROS) {
       ctx.transfer({
         debit: PROMO_GRANTS_ACCOUNT,
         credit: agentPromoAccount(agentId),
@@ -83,8 +86,8 @@ export const getAgentBalanceCommand: AggregateCommand<Record<string, never>, Age
     const { promo, cash, held } = context
     const reserved = ctx.inMemoryHolds.total
     const available = subtractMicros(addMicros(promo, cash), reserved)
-    const passes = listUsablePasses(ctx)
-    const tier = getAgentBalanceTier(ctx)
+    const passes = listUsableTaskPasses(ctx)
+    const tier = getAgentBalanceAlertLevel(ctx)
     return { promo, cash, held, reserved, available, passes, tier }
   },
 }
@@ -95,7 +98,7 @@ export interface CreditTransferInput {
   readonly memo: string | null
   /** Whether promotional credits may leave the agent (decision 25). */
   readonly promoTransferable: boolean
-  readonly spender: Spender
+  readonly spender: SpendingKeyAndBackpack
 }
 
 export interface CreditTransferResult {
@@ -109,7 +112,7 @@ export interface CreditTransferResult {
 export const sendCreditsCommand: AggregateCommand<CreditTransferInput, CreditTransferResult> = {
   name: 'transfer.send',
   kind: 'agent',
-  apply: (ctx, payment) => transferCredits(ctx, payment, ZERO, 'agent_send'),
+  apply: (ctx, payment) => transferCredits(ctx, payment, ZERO_MICROS, 'agent_send'),
   note: ({ toAgentId, amount }) => ({ toAgentId, amount }),
 }
 
@@ -119,7 +122,7 @@ export const tipAgentCommand: AggregateCommand<CreditTransferInput, CreditTransf
   kind: 'agent',
   apply(ctx, payment) {
     const shares = splitByBps(payment.amount, { kept: 10_000n - TIP_FEE_BPS }, 'fee')
-    const fee = shares.find(({ account }) => account === 'fee')?.amount ?? ZERO
+    const fee = shares.find(({ account }) => account === 'fee')?.amount ?? ZERO_MICROS
     return transferCredits(ctx, payment, fee, 'tip')
   },
   note: ({ toAgentId, amount }) => ({ toAgentId, amount }),
@@ -152,7 +155,7 @@ function transferCredits(
   for (const transfer of fees) ctx.transfer({ ...transfer, memo })
   const left = sources.map((source) => subtractTransfers(source, fees))
   for (const { account, amount: part } of left) {
-    if (part === ZERO) continue
+    if (part === ZERO_MICROS) continue
     const credit =
       account === agentCashAccount(agentId)
         ? agentCashAccount(toAgentId)
@@ -160,7 +163,7 @@ function transferCredits(
     const moved = { debit: account, credit, amount: part, promoAllowed: promoTransferable }
     ctx.transfer({ ...moved, kind, callId: transferId, memo })
   }
-  const [cash = ZERO, promo = ZERO] = left.map((source) => source.amount)
+  const [cash = ZERO_MICROS, promo = ZERO_MICROS] = left.map((source) => source.amount)
   ctx.inbox({
     receiver: toAgentId,
     receiverKind: 'agent',

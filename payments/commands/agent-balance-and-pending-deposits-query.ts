@@ -3,7 +3,7 @@ import type { AggregateCommand } from '../../actors/aggregate-command-types.ts'
 import { getAgentBalanceCommand, type AgentBalance } from './agent-account-commands.ts'
 
 /** The credits of an agent and its pending deposits. */
-export interface AgentFunds extends AgentBalance {
+export interface AgentBalanceAndPendingDeposits extends AgentBalance {
   /** Deposits below the minimum that is credited. */
   readonly pending: Micros
   /** Held by calls, in the ledger and in memory. */
@@ -13,7 +13,10 @@ export interface AgentFunds extends AgentBalance {
 }
 
 /** The credits and deposits of an agent, after absorbing its inbox. */
-export const getAgentFundsCommand: AggregateCommand<Record<string, never>, AgentFunds> = {
+export const getAgentBalanceAndDepositsCommand: AggregateCommand<
+  Record<string, never>,
+  AgentBalanceAndPendingDeposits
+> = {
   name: 'funds',
   kind: 'agent',
   apply(ctx, input) {

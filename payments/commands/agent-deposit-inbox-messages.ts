@@ -1,4 +1,11 @@
-import { minMicros, asMicros, subtractMicros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import {
+  smallerOfTwoMicros,
+  asMicros,
+  subtractMicros,
+  toUsdc,
+  ZERO_MICROS,
+  type Micros,
+} from '../../core/money.ts'
 import { REFERRAL_REWARD } from '../../domain/pricing.ts'
 import type { LedgerTransferKind } from '../../core/aggregate-commit-row-types.ts'
 import type { CommandContext } from '../../actors/aggregate-command-types.ts'
@@ -6,7 +13,7 @@ import {
   agentCashAccount,
   PROMO_GRANTS_ACCOUNT,
   paymentClearingAccount,
-  agentPendingAccount,
+  agentSubMinimumDepositsAccount,
   agentPromoAccount,
   TREASURY_FEES_ACCOUNT,
   externalChainAccount,
@@ -49,7 +56,7 @@ export function applyDepositMessage(ctx: CommandContext, deposit: DepositMessage
   // it.
   transferNonZero(
     ctx,
-    agentPendingAccount(agentId),
+    agentSubMinimumDepositsAccount(agentId),
     agentCashAccount(agentId),
     credited,
     'topup',
@@ -96,7 +103,7 @@ function rewardReferrer(ctx: CommandContext, referrer: string): void {
     receiver: referrer,
     receiverKind: 'agent',
     id: `referral:${ctx.aggregateId}`,
-    event: { type: 'CREDIT', promo: REFERRAL_REWARD, cash: ZERO },
+    event: { type: 'CREDIT', promo: REFERRAL_REWARD, cash: ZERO_MICROS },
   })
   ctx.event({
     type: 'topup',
@@ -117,11 +124,11 @@ export function applyReversedDepositMessage(
   const agentId = ctx.aggregateId
   const before = ctx.snapshotOf('agent', agentId).context
   const { context: after } = ctx.send('agent', agentId, { type: 'UNDO_DEPOSIT', id, amount })
-  const bonus = before.firstDeposit?.id === id ? before.firstDeposit.bonus : ZERO
-  const returned = minMicros(before.promo, bonus)
+  const bonus = before.firstDeposit?.id === id ? before.firstDeposit.bonus : ZERO_MICROS
+  const returned = smallerOfTwoMicros(before.promo, bonus)
   const parts = [
     {
-      account: agentPendingAccount(agentId),
+      account: agentSubMinimumDepositsAccount(agentId),
       amount: subtractMicros(before.pending, after.pending),
     },
     { account: agentCashAccount(agentId), amount: subtractMicros(before.cash, after.cash) },
@@ -150,5 +157,5 @@ function transferNonZero(
   kind: LedgerTransferKind,
   memo: string | null = null,
 ): void {
-  if (amount > ZERO) ctx.transfer({ debit, credit, amount, kind, memo })
+  if (amount > ZERO_MICROS) ctx.transfer({ debit, credit, amount, kind, memo })
 }

@@ -1,6 +1,6 @@
 import { HOUR } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
-import { addMicros, subtractMicros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import { addMicros, subtractMicros, toUsdc, ZERO_MICROS, type Micros } from '../../core/money.ts'
 import type { LedgerTransferKind } from '../../core/aggregate-commit-row-types.ts'
 import { createAggregateInSameCommit } from '../../actors/create-aggregate-in-same-commit.ts'
 import type { AggregateCommand, CommandContext } from '../../actors/aggregate-command-types.ts'
@@ -12,7 +12,7 @@ import {
   type BountyStatus,
   type PostedBountyRecord,
 } from '../../persistence/payments/bounty-store.ts'
-import type { Spender } from '../agent-call-admission-request-types.ts'
+import type { SpendingKeyAndBackpack } from '../agent-call-admission-request-types.ts'
 import type { BountyContentScore } from '../bounty-scoring.ts'
 import {
   bountyEscrowAccount,
@@ -21,7 +21,7 @@ import {
   agentPromoAccount,
   type PromoCashAmounts,
 } from '../ledger-accounts.ts'
-import { spendCreditsOrCash } from './spend-credits-or-cash.ts'
+import { spendCreditsOrCash } from './spend-credits-reaching-other-agent.ts'
 
 /** The terms of a bounty that its poster sets. */
 export interface NewBounty {
@@ -36,7 +36,7 @@ export interface NewBounty {
 
 /** A new bounty and its poster. */
 export interface PostBountyInput extends NewBounty {
-  readonly spender: Spender
+  readonly spender: SpendingKeyAndBackpack
 }
 
 /** Rules for funding a reward. */
@@ -269,6 +269,6 @@ function transferPromoAndCash(
 ): void {
   for (const part of ['promo', 'cash'] as const) {
     const amount = parts[part]
-    if (amount > ZERO) ctx.transfer({ debit: from[part], credit: to[part], amount, ...how })
+    if (amount > ZERO_MICROS) ctx.transfer({ debit: from[part], credit: to[part], amount, ...how })
   }
 }

@@ -1,15 +1,21 @@
 import { unspentFleetLoans, sumFleetLoansOfCall, type FleetLoan } from '../../domain/fleet-loans.ts'
-import { addMicros, minMicros, subtractMicros, ZERO, type Micros } from '../../core/money.ts'
+import {
+  addMicros,
+  smallerOfTwoMicros,
+  subtractMicros,
+  ZERO_MICROS,
+  type Micros,
+} from '../../core/money.ts'
 import type { InMemoryHold, CommandContext } from '../../actors/aggregate-command-types.ts'
-import { settleDailyQuota } from '../../actors/commands/daily-call-and-stored-reply-quotas.ts'
-import type { TaskPassView } from '../../domain/task-passes.ts'
+import { settleDailyToolCallQuota } from '../../actors/commands/daily-call-and-stored-reply-quotas.ts'
+import type { TaskPassView } from '../../domain/prepaid-task-passes.ts'
 import type { PriceShare } from '../../core/aggregate-commit-row-types.ts'
 import {
   agentCashAccount,
   splitUnusedHold,
   paymentClearingAccount,
   agentPromoAccount,
-  creditsTaken,
+  computeFreeCreditsTaken,
 } from '../ledger-accounts.ts'
 import { isAgentFrozen } from '../../actors/commands/agent-freeze-commands.ts'
 import type { CallAdmissionRequest } from '../agent-call-admission-request-types.ts'
@@ -20,10 +26,10 @@ import {
 import { explainSpendLimitRejection } from '../limits/explain-spend-limit-rejection.ts'
 import { activeReferrerOf, bookCallPrice } from '../price-split.ts'
 import {
-  findPassOfInMemoryHold,
-  releasePassSlot,
-  returnSlotOfExpiredPass,
-  usePassSlot,
+  findTaskPassOfInMemoryHold,
+  releaseTaskPassCallSlot,
+  refundSlotPriceOfExpiredTaskPass,
+  useTaskPassCallSlot,
 } from '../task-pass-payment.ts'
 import {
   returnHeldCredits,
@@ -97,13 +103,14 @@ function chargeCall(
   if (taskId !== null) ctx.send('taskSession', taskId, { type: 'CHARGE', amount: cost })
   const agentId = ctx.aggregateId
   // A free call spends nothing; only a freeze since its admission refuses it.
-  if (cost === ZERO && !isAgentFrozen(ctx)) {
-    if (hold.passId !== null) returnSlotOfExpiredPass(ctx, hold.passId, hold.callId)
+  if (cost === ZERO_MICROS && !isAgentFrozen(ctx)) {
+    if (hold.passId !== null) refundSlotPriceOfExpiredTaskPass(ctx, hold.passId, hold.callId)
     return { at: heldAt, pass: null }
   }
   const loans = callHoldLoans(ctx, hold.callId)
   // A pool has lent for it because no pass could pay.
-  const passId = cost > ZERO && loans.length === 0 ? findPassOfInMemoryHold(ctx, hold) : null
+  const passId =
+    cost > ZERO_MICROS && loans.length === 0 ? findTaskPassOfInMemoryHold(ctx, hold) : null
   const lent = sumFleetLoansOfCall(loans)
   const before = ctx.snapshotOf('agent', agentId).context
   const event = {
@@ -116,15 +123,15 @@ function chargeCall(
     at: ctx.now,
   } as const
   const after = ctx.send('agent', agentId, event).context
-  if (cost === ZERO) return { at: heldAt, pass: null }
+  if (cost === ZERO_MICROS) return { at: heldAt, pass: null }
   if (passId !== null) {
-    const pass = chargePass(ctx, hold.callId, passId, 'USE', sharing)
+    const pass = chargeTaskPassSlot(ctx, hold.callId, passId, 'USE', sharing)
     return { at: heldAt, pass }
   }
-  const { promo, cash } = creditsTaken(before, after)
-  const byLoan = minMicros(cost, addMicros(lent.promo, lent.cash))
+  const { promo, cash } = computeFreeCreditsTaken(before, after)
+  const byLoan = smallerOfTwoMicros(cost, addMicros(lent.promo, lent.cash))
   const payers = [
-    ...heldPromoAndCashDebitSources(agentId, byLoan, minMicros(lent.promo, byLoan)),
+    ...heldPromoAndCashDebitSources(agentId, byLoan, smallerOfTwoMicros(lent.promo, byLoan)),
     { account: agentPromoAccount(agentId), amount: promo },
     { account: agentCashAccount(agentId), amount: cash },
   ]
@@ -140,14 +147,14 @@ function chargeCall(
 }
 
 /** Books the price of a slot. Shares are parts of it, not of the list price (decision 236). */
-export function chargePass(
+export function chargeTaskPassSlot(
   ctx: CommandContext,
   callId: string,
   passId: string,
   type: 'USE' | 'CAPTURE',
   sharing: PriceSharing,
 ): TaskPassView {
-  const { price, payers, view } = usePassSlot(ctx, passId, type)
+  const { price, payers, view } = useTaskPassCallSlot(ctx, passId, type)
   const referrer = activeReferrerOf(ctx.snapshotOf('agent', ctx.aggregateId).context)
   bookCallPrice(ctx, { payers, cost: price, callId, referrer, ...sharing })
   return view
@@ -183,12 +190,16 @@ export function chargeDurableCallHold(
   ctx.send('agent', ctx.aggregateId, { type: 'CAPTURE', callId, amount: cost, at: ctx.now })
   ctx.cancelTimer(callHoldTimerId(callId))
   // A waived call does not count.
-  settleDailyQuota(ctx, callId, cost === ZERO && held > ZERO ? 'GIVE_BACK' : 'KEEP')
+  settleDailyToolCallQuota(
+    ctx,
+    callId,
+    cost === ZERO_MICROS && held > ZERO_MICROS ? 'GIVE_BACK' : 'KEEP',
+  )
   const { payment, passId } = hold
   if (passId !== null) {
-    if (cost > ZERO)
-      return { at: heldAt, pass: chargePass(ctx, callId, passId, 'CAPTURE', sharing) }
-    releasePassSlot(ctx, passId, callId)
+    if (cost > ZERO_MICROS)
+      return { at: heldAt, pass: chargeTaskPassSlot(ctx, callId, passId, 'CAPTURE', sharing) }
+    releaseTaskPassCallSlot(ctx, passId, callId)
     return { at: heldAt, pass: null }
   }
   const agentId = ctx.aggregateId
@@ -206,7 +217,7 @@ export function chargeDurableCallHold(
   if (payment === null) {
     returnHeldCredits(ctx, callId, left.own)
     returnUnusedFleetLoans(ctx, callId, left.loans)
-  } else notifyPayerOfCallEnd(ctx, callId, payment, cost > ZERO ? 'DELIVERED' : 'RELEASED')
+  } else notifyPayerOfCallEnd(ctx, callId, payment, cost > ZERO_MICROS ? 'DELIVERED' : 'RELEASED')
   return { at: heldAt, pass: null }
 }
 
@@ -220,18 +231,18 @@ export function releaseDurableHold(ctx: CommandContext, callId: string): void {
   }
   if (taskId !== null) ctx.send('taskSession', taskId, { type: 'RELEASE', held })
   ctx.send('agent', ctx.aggregateId, { type: 'RELEASE', callId })
-  settleDailyQuota(ctx, callId, 'GIVE_BACK')
+  settleDailyToolCallQuota(ctx, callId, 'GIVE_BACK')
   ctx.cancelTimer(callHoldTimerId(callId))
-  const left = splitUnusedHold(hold, ZERO)
+  const left = splitUnusedHold(hold, ZERO_MICROS)
   returnHeldCredits(ctx, callId, left.own)
   returnUnusedFleetLoans(ctx, callId, left.loans)
   if (hold.payment !== null) notifyPayerOfCallEnd(ctx, callId, hold.payment, 'RELEASED')
-  if (hold.passId !== null) releasePassSlot(ctx, hold.passId, callId)
+  if (hold.passId !== null) releaseTaskPassCallSlot(ctx, hold.passId, callId)
 }
 
 /** Drops a hold in memory, and a loan that was made for its charge. */
 export function releaseInMemoryHold(ctx: CommandContext, { callId, passId }: InMemoryHold): void {
   ctx.inMemoryHolds.remove(callId)
-  if (passId !== null) returnSlotOfExpiredPass(ctx, passId, callId)
+  if (passId !== null) refundSlotPriceOfExpiredTaskPass(ctx, passId, callId)
   if (findCallHold(ctx, callId) !== undefined) releaseDurableHold(ctx, callId)
 }

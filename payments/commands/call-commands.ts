@@ -1,8 +1,8 @@
 import { ServiceError } from '../../core/errors.ts'
 import type { DomainEvent } from '../../core/domain-events.ts'
 import { sumFleetLoansOfCall } from '../../domain/fleet-loans.ts'
-import { addMicros, ZERO, type Micros } from '../../core/money.ts'
-import type { TaskPassView } from '../../domain/task-passes.ts'
+import { addMicros, ZERO_MICROS, type Micros } from '../../core/money.ts'
+import type { TaskPassView } from '../../domain/prepaid-task-passes.ts'
 import type {
   AggregateCommand,
   InMemoryHold,
@@ -10,12 +10,12 @@ import type {
 } from '../../actors/aggregate-command-types.ts'
 import { requireTaskInScope } from '../../actors/commands/task-session-actor-commands.ts'
 import {
-  checkDailyQuota,
-  settleDailyQuota,
-  countStoredReplyBytesToday,
-  reserveDailyQuota,
+  assertDailyToolCallQuotaLeft,
+  settleDailyToolCallQuota,
+  countStoredReplyAgainstDailyByteLimit,
+  reserveDailyToolCallQuota,
 } from '../../actors/commands/daily-call-and-stored-reply-quotas.ts'
-import { consumeLifetimeFreeCall } from '../../actors/commands/entitlements-aggregate-commands.ts'
+import { consumeLifetimeFreeCall } from '../../actors/commands/lifetime-entitlement-commands.ts'
 import { isAgentFrozen } from '../../actors/commands/agent-freeze-commands.ts'
 import type { UnstoredResponseReason } from '../../domain/unstored-response-reasons.ts'
 import type {
@@ -29,14 +29,18 @@ import {
   agentHeldAccount,
   agentHeldPromoAccount,
   agentPromoAccount,
-  toNonZeroTransfers,
-  creditsTaken,
+  toNonZeroAgentAccountTransfers,
+  computeFreeCreditsTaken,
 } from '../ledger-accounts.ts'
 import type {
   CallAdmissionRequest,
   CreditsHeldByOtherCalls,
 } from '../agent-call-admission-request-types.ts'
-import { findPayingPass, openTaskPasses, viewTaskPass } from '../task-pass-payment.ts'
+import {
+  findTaskPassForNewCall,
+  readOpenTaskPassesById,
+  viewTaskPass,
+} from '../task-pass-payment.ts'
 import {
   toApiKeySpendCaps,
   toKeySpendReservedInMemory,
@@ -51,7 +55,7 @@ import {
   releaseInMemoryHold,
 } from './call-charge.ts'
 import {
-  assertLoanReceived,
+  assertFleetLoanReceived,
   requireCallHold,
   findCallHold,
   callHoldTimerId,
@@ -72,19 +76,19 @@ export const admitCallCommand: AggregateCommand<CallAdmissionRequest, AdmitCallR
   kind: 'agent',
   apply(ctx, asked) {
     const reserved = sumCreditsHeldByOtherCalls(ctx, asked)
-    const passId = findPayingPass(ctx, asked)
+    const passId = findTaskPassForNewCall(ctx, asked)
     try {
       if (asked.expiresAt === null) {
         sendEventToEverySpendLimit(ctx, { ...asked, passId }, reserved, 'ASK')
-        checkDailyQuota(ctx, asked)
+        assertDailyToolCallQuotaLeft(ctx, asked)
         ctx.inMemoryHolds.add(toInMemoryHold(ctx, asked, passId))
       } else {
         assertKeyNotInFlight(ctx, asked)
-        assertLoanReceived(ctx, asked)
+        assertFleetLoanReceived(ctx, asked)
         sendEventToEverySpendLimit(ctx, { ...asked, passId }, reserved, 'HOLD')
         if (passId !== null) ctx.send('taskPasses', ctx.aggregateId, { type: 'HOLD', passId })
         bookCallHold(ctx, asked, asked.expiresAt)
-        reserveDailyQuota(ctx, asked)
+        reserveDailyToolCallQuota(ctx, asked)
       }
     } catch (error) {
       throw explainSpendLimitRejection(error, ctx, asked, reserved)
@@ -112,12 +116,12 @@ export const quoteCallCommand: AggregateCommand<CallAdmissionRequest, CallQuoteR
   kind: 'agent',
   apply(ctx, asked) {
     const reserved = sumCreditsHeldByOtherCalls(ctx, asked)
-    const passId = findPayingPass(ctx, asked)
-    const paying = passId === null ? undefined : openTaskPasses(ctx)[passId]
+    const passId = findTaskPassForNewCall(ctx, asked)
+    const paying = passId === null ? undefined : readOpenTaskPassesById(ctx)[passId]
     const pass = passId === null || paying === undefined ? null : viewTaskPass(ctx, passId, paying)
     try {
       sendEventToEverySpendLimit(ctx, { ...asked, passId }, reserved, 'ASK')
-      checkDailyQuota(ctx, asked)
+      assertDailyToolCallQuotaLeft(ctx, asked)
       return { refusal: null, pass }
     } catch (error) {
       const explained = explainSpendLimitRejection(error, ctx, asked, reserved)
@@ -165,10 +169,10 @@ export interface SettleCallInput {
 export const settleCallCommand: AggregateCommand<SettleCallInput, { balance: Micros }> = {
   name: 'call.settle',
   kind: 'agent',
-  apply(ctx, { callId, cost, key, lent = ZERO, allowance, row, rows, events, ...asked }) {
+  apply(ctx, { callId, cost, key, lent = ZERO_MICROS, allowance, row, rows, events, ...asked }) {
     const { shares = [], promoTransferable, ended, quota } = asked
     const sharing = { shares, promoTransferable }
-    assertLoanReceived(ctx, { callId, lent })
+    assertFleetLoanReceived(ctx, { callId, lent })
     const left = allowance === undefined ? 0 : consumeLifetimeFreeCall(ctx, allowance)
     const soft = ctx.inMemoryHolds.get(callId)
     const charged =
@@ -176,8 +180,8 @@ export const settleCallCommand: AggregateCommand<SettleCallInput, { balance: Mic
         ? chargeDurableCallHold(ctx, callId, cost, sharing)
         : chargeInMemoryHold(ctx, soft, { cost, key, ...sharing })
     if (soft !== undefined && quota !== undefined) {
-      reserveDailyQuota(ctx, { callId, tool: soft.tool, quota })
-      settleDailyQuota(ctx, callId, 'KEEP')
+      reserveDailyToolCallQuota(ctx, { callId, tool: soft.tool, quota })
+      settleDailyToolCallQuota(ctx, callId, 'KEEP')
     }
     return recordChargedCall(ctx, { row, rows, events, ended }, { ...charged, left })
   },
@@ -193,7 +197,7 @@ export function recordChargedCall(
   for (const staged of rows) ctx.row(staged.table, staged.row)
   for (const event of events) ctx.event(event)
   const balance = freeBalance(ctx)
-  const store = (bytes: number) => countStoredReplyBytesToday(ctx, bytes)
+  const store = (bytes: number) => countStoredReplyAgainstDailyByteLimit(ctx, bytes)
   const call = row({ balance, at, left, pass, store })
   ctx.call(call)
   emitToolCallEvent(ctx, call)
@@ -298,7 +302,7 @@ export function sendEventToEverySpendLimit(
     requireTaskInScope(ctx, taskId, asked.key?.backpackId)
     ctx.send('taskSession', taskId, { type, amount, reserved: reserved.task })
   }
-  if (type === 'SPEND' && amount === ZERO) return
+  if (type === 'SPEND' && amount === ZERO_MICROS) return
   sendToAgent(ctx, asked, reserved, type)
 }
 
@@ -345,7 +349,7 @@ function bookCallHold(
   const hold = requireCallHold(ctx, callId)
   const { taskId, backpackId } = hold
   // Lent credits are already held.
-  const own = creditsTaken(hold, sumFleetLoansOfCall(hold.loans))
+  const own = computeFreeCreditsTaken(hold, sumFleetLoansOfCall(hold.loans))
   const parts = [
     {
       debit: agentPromoAccount(agentId),
@@ -354,7 +358,8 @@ function bookCallHold(
     },
     { debit: agentCashAccount(agentId), credit: agentHeldAccount(agentId), amount: own.cash },
   ]
-  for (const transfer of toNonZeroTransfers(parts, 'hold', callId)) ctx.transfer(transfer)
+  for (const transfer of toNonZeroAgentAccountTransfers(parts, 'hold', callId))
+    ctx.transfer(transfer)
   // A Backpack revoked meanwhile is not loaded, but its hold must be released.
   const touch = [
     ...(taskId === null ? [] : [{ kind: 'taskSession', id: taskId }]),

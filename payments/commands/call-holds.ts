@@ -4,7 +4,7 @@ import {
   sumFleetLoansOfCall,
   type FleetLoan,
 } from '../../domain/fleet-loans.ts'
-import { addMicros, subtractMicros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import { addMicros, subtractMicros, toUsdc, ZERO_MICROS, type Micros } from '../../core/money.ts'
 import type { CallRow } from '../../core/aggregate-commit-row-types.ts'
 import type { CommandContext } from '../../actors/aggregate-command-types.ts'
 import { ServiceError } from '../../core/errors.ts'
@@ -12,7 +12,7 @@ import type { ActorSnapshot } from '../../actors/machine-registry.ts'
 import type {
   CallAdmissionRequest,
   OutcomeUnknownReply,
-  PaymentRef,
+  ExternalCallPaymentRef,
 } from '../agent-call-admission-request-types.ts'
 import {
   agentCashAccount,
@@ -21,7 +21,7 @@ import {
   agentHeldAccount,
   agentHeldPromoAccount,
   agentPromoAccount,
-  toNonZeroTransfers,
+  toNonZeroAgentAccountTransfers,
   type DebitSource,
 } from '../ledger-accounts.ts'
 
@@ -29,7 +29,7 @@ import {
 export function notifyPayerOfCallEnd(
   ctx: CommandContext,
   callId: string,
-  { payer, settlement }: PaymentRef,
+  { payer, settlement }: ExternalCallPaymentRef,
   type: 'DELIVERED' | 'RELEASED',
 ): void {
   const event = { type, settlement, callId, at: ctx.now }
@@ -60,7 +60,7 @@ function repayFleetLoan(
     { debit: agentHeldAccount(agentId), credit: fleetPoolAccount(fleetId), amount: cash },
   ]
   for (const part of parts)
-    if (part.amount > ZERO) ctx.transfer({ ...part, kind: 'draw_back', callId })
+    if (part.amount > ZERO_MICROS) ctx.transfer({ ...part, kind: 'draw_back', callId })
   ctx.inbox({
     receiver: fleetId,
     receiverKind: 'fleet',
@@ -99,9 +99,9 @@ export const callHoldTimerId = (callId: string) => `hold:${callId}`
  * Throws `payment_required` until the loan has arrived. Without it the call must not go on with
  * credits freed meanwhile, or the loan would arrive after its end. The inbox is absorbed first.
  */
-export function assertLoanReceived(
+export function assertFleetLoanReceived(
   ctx: CommandContext,
-  { callId, lent = ZERO }: Pick<CallAdmissionRequest, 'callId' | 'lent'>,
+  { callId, lent = ZERO_MICROS }: Pick<CallAdmissionRequest, 'callId' | 'lent'>,
 ): void {
   const { promo, cash } = sumFleetLoansOfCall(callHoldLoans(ctx, callId))
   if (promo + cash >= lent) return
@@ -146,7 +146,7 @@ export function recordUnknownCallOutcome(
     operation: 'refuel',
     tool: hold.tool,
     rail: hold.payment !== null ? 'x402' : hold.passId === null ? 'credits' : 'pass',
-    cost: ZERO,
+    cost: ZERO_MICROS,
     status: 'failed',
     errorCode: 'outcome_unknown',
     ms: Math.max(0, ctx.now - hold.at),
@@ -173,7 +173,8 @@ export function returnHeldCredits(
     { debit: agentHeldPromoAccount(agentId), credit: agentPromoAccount(agentId), amount: promo },
     { debit: agentHeldAccount(agentId), credit: agentCashAccount(agentId), amount: cash },
   ]
-  for (const transfer of toNonZeroTransfers(parts, 'release', callId)) ctx.transfer(transfer)
+  for (const transfer of toNonZeroAgentAccountTransfers(parts, 'release', callId))
+    ctx.transfer(transfer)
 }
 
 /** The total a hold reserves for its call, own and lent. */

@@ -1,6 +1,6 @@
 import { HOUR } from '../../core/clock.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import { toUsdc, ZERO_MICROS, type Micros } from '../../core/money.ts'
 import { CREDIT_DROP_AMOUNT } from '../../domain/pricing.ts'
 import type { AggregateCommand, CommandContext } from '../../actors/aggregate-command-types.ts'
 import { toCreditDropRow } from '../../persistence/payments/credit-drop-store.ts'
@@ -49,7 +49,7 @@ export const redeemCreditDropCommand: AggregateCommand<{ agentId: string }, { cr
       receiver: agentId,
       receiverKind: 'agent',
       id: `drop:${code}`,
-      event: { type: 'CREDIT', promo: credit, cash: ZERO },
+      event: { type: 'CREDIT', promo: credit, cash: ZERO_MICROS },
     })
     ctx.event({
       type: 'topup',

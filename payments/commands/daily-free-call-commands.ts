@@ -1,7 +1,7 @@
 import { ServiceError } from '../../core/errors.ts'
 import type { DomainEvent } from '../../core/domain-events.ts'
 import { utcDay } from '../../core/clock.ts'
-import { ZERO } from '../../core/money.ts'
+import { ZERO_MICROS } from '../../core/money.ts'
 import type { AggregateCommand, CommandContext } from '../../actors/aggregate-command-types.ts'
 import type { CallRow } from '../../core/aggregate-commit-row-types.ts'
 
@@ -24,7 +24,7 @@ export const reserveFreeCallCommand: AggregateCommand<VisitorFreeCall, void> = {
     ctx.inMemoryHolds.add({
       callId,
       at: ctx.now,
-      amount: ZERO,
+      amount: ZERO_MICROS,
       tool,
       keyId: null,
       taskId: null,

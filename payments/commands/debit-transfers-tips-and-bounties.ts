@@ -1,4 +1,4 @@
-import type { SpendingPermissionName } from '../../domain/backpack-spending-permissions.ts'
+import type { BackpackSpendingPermissionName } from '../../domain/backpack-spending-permissions.ts'
 import { ServiceError } from '../../core/errors.ts'
 import type { Micros } from '../../core/money.ts'
 import type { CallRow } from '../../core/aggregate-commit-row-types.ts'
@@ -7,9 +7,9 @@ import { requireTaskInScope } from '../../actors/commands/task-session-actor-com
 import type {
   CallAdmissionRequest,
   CreditsHeldByOtherCalls,
-  Spender,
+  SpendingKeyAndBackpack,
 } from '../agent-call-admission-request-types.ts'
-import { creditsTaken, type PromoCashAmounts } from '../ledger-accounts.ts'
+import { computeFreeCreditsTaken, type PromoCashAmounts } from '../ledger-accounts.ts'
 import {
   toApiKeySpendCaps,
   toKeySpendReservedInMemory,
@@ -24,7 +24,7 @@ export interface NonToolCreditSpend {
   /** Of the transfer, bounty or purchase; its row in the call log has the same id. */
   readonly id: string
   /** The permission a Backpack must list. */
-  readonly permission: SpendingPermissionName
+  readonly permission: BackpackSpendingPermissionName
   /** The full amount, including a fee. */
   readonly amount: Micros
   /** `cash` leaves promotional credits untouched; `any` takes them first. */
@@ -41,7 +41,7 @@ export interface NonToolCreditSpend {
  */
 export function spendCredits(
   ctx: CommandContext,
-  spender: Spender,
+  spender: SpendingKeyAndBackpack,
   outlay: NonToolCreditSpend,
 ): PromoCashAmounts {
   const { amount, from, permission, taskId = null } = outlay
@@ -61,7 +61,7 @@ export function spendCredits(
   }
   // Purchases are in the call log, where the spend of tasks and capped keys is counted.
   if (spender.backpackId !== null || permission === 'purchase') recordSpend(ctx, spender, outlay)
-  return creditsTaken(before, agentCredits(ctx))
+  return computeFreeCreditsTaken(before, agentCredits(ctx))
 }
 
 /** A Backpack charge without a prior hold. */
@@ -89,7 +89,7 @@ export function chargeBackpack(
 function chargeTask(
   ctx: CommandContext,
   taskId: string,
-  { key }: Spender,
+  { key }: SpendingKeyAndBackpack,
   cost: { readonly amount: Micros; readonly reserved: Micros },
 ): void {
   requireTaskInScope(ctx, taskId, key?.backpackId)
@@ -118,10 +118,10 @@ const toSpendAdmission = (
  */
 function recordSpend(
   ctx: CommandContext,
-  spender: Spender,
+  spender: SpendingKeyAndBackpack,
   { id, permission, amount, taskId = null }: NonToolCreditSpend,
 ): void {
-  const row = toCreditsCallRow(ctx, spender, {
+  const row = toImmediateChargeCallRow(ctx, spender, {
     callId: id,
     operation: permission,
     tool: null,
@@ -132,9 +132,9 @@ function recordSpend(
 }
 
 /** The call row of an immediate charge whose reply is stored elsewhere. */
-export const toCreditsCallRow = (
+export const toImmediateChargeCallRow = (
   ctx: CommandContext,
-  { key, backpackId }: Spender,
+  { key, backpackId }: SpendingKeyAndBackpack,
   of: Pick<CallRow, 'callId' | 'operation' | 'tool' | 'cost'>,
 ): CallRow => ({
   ...of,

@@ -1,8 +1,8 @@
 import type { AggregateCommand, CommandContext } from '../../actors/aggregate-command-types.ts'
 import { addMicros, type Micros } from '../../core/money.ts'
 import { isAgentFrozen } from '../../actors/commands/agent-freeze-commands.ts'
-import type { Spender } from '../agent-call-admission-request-types.ts'
-import { agentCashAccount, agentPromoAccount, creditsTaken } from '../ledger-accounts.ts'
+import type { SpendingKeyAndBackpack } from '../agent-call-admission-request-types.ts'
+import { agentCashAccount, agentPromoAccount, computeFreeCreditsTaken } from '../ledger-accounts.ts'
 import {
   toApiKeySpendCaps,
   toKeySpendReservedInMemory,
@@ -11,7 +11,7 @@ import {
 import { explainSpendLimitRejection } from '../limits/explain-spend-limit-rejection.ts'
 import { activeReferrerOf, bookCallPrice } from '../price-split.ts'
 import { emitToolCallEvent } from './call-holds.ts'
-import { chargeBackpack, toCreditsCallRow } from './debit-transfers-tips-and-bounties.ts'
+import { chargeBackpack, toImmediateChargeCallRow } from './debit-transfers-tips-and-bounties.ts'
 
 /** A paid write that is not a tool: its price and the rows it writes. */
 export interface FixedFeeWriteInput {
@@ -20,7 +20,7 @@ export interface FixedFeeWriteInput {
   readonly name: string
   readonly operation: string
   readonly amount: Micros
-  readonly spender: Spender
+  readonly spender: SpendingKeyAndBackpack
   /** Whether promotional credits may reach the referrer (decision 152). */
   readonly promoTransferable: boolean
   rows(at: number): readonly { table: string; row: Record<string, unknown> }[]
@@ -43,7 +43,7 @@ export const chargeFixedFeeCommand: AggregateCommand<FixedFeeWriteInput, FixedFe
     const { callId, name, operation, amount, spender, promoTransferable } = fee
     const agentId = ctx.aggregateId
     const { before, after } = chargeSpender(ctx, fee)
-    const { promo, cash } = creditsTaken(before, after)
+    const { promo, cash } = computeFreeCreditsTaken(before, after)
     const payers = [
       { account: agentPromoAccount(agentId), amount: promo },
       { account: agentCashAccount(agentId), amount: cash },
@@ -51,7 +51,12 @@ export const chargeFixedFeeCommand: AggregateCommand<FixedFeeWriteInput, FixedFe
     const sharing = { referrer: activeReferrerOf(after), shares: [], promoTransferable }
     bookCallPrice(ctx, { payers, cost: amount, callId, ...sharing })
     for (const { table, row } of fee.rows(ctx.now)) ctx.row(table, row)
-    const row = toCreditsCallRow(ctx, spender, { callId, operation, tool: name, cost: amount })
+    const row = toImmediateChargeCallRow(ctx, spender, {
+      callId,
+      operation,
+      tool: name,
+      cost: amount,
+    })
     ctx.call(row)
     if (spender.backpackId !== null) emitToolCallEvent(ctx, row)
     return { balance: addMicros(after.promo, after.cash), at: ctx.now }

@@ -1,11 +1,11 @@
 import {
   addMicros,
-  minMicros,
+  smallerOfTwoMicros,
   asMicros,
   subtractMicros,
   sumMicros,
   toUsdc,
-  ZERO,
+  ZERO_MICROS,
   type Micros,
 } from '../../core/money.ts'
 import { ServiceError } from '../../core/errors.ts'
@@ -19,7 +19,7 @@ import {
   PROMO_GRANTS_ACCOUNT,
   agentHeldAccount,
   agentHeldPromoAccount,
-  creditsTaken,
+  computeFreeCreditsTaken,
   externalChainAccount,
   type PromoCashAmounts,
 } from '../ledger-accounts.ts'
@@ -101,7 +101,7 @@ export const drawFromFleetCommand: AggregateCommand<FleetDrawInput, PromoCashAmo
       amount,
       ...(from === undefined ? {} : { from }),
     }).context
-    const { promo, cash } = creditsTaken(before, after)
+    const { promo, cash } = computeFreeCreditsTaken(before, after)
     transferNonZero(
       ctx,
       fleetPoolPromoAccount(fleetId),
@@ -147,16 +147,25 @@ export const getCreditShortageCommand: AggregateCommand<CreditShortageInput, Cre
   apply(ctx, { callId, amount: price, beside, whole = false, from }) {
     const { promo, cash, fleetId, holds } = ctx.snapshotOf('agent', ctx.aggregateId).context
     const lent = sumFleetLoansOfCall(holds[callId]?.loans ?? [])
-    const amount = subtractMicros(price, minMicros(price, addMicros(lent.promo, lent.cash)))
+    const amount = subtractMicros(
+      price,
+      smallerOfTwoMicros(price, addMicros(lent.promo, lent.cash)),
+    )
     if (whole) return { fleetId, amount }
-    const reserved = beside ? ctx.inMemoryHolds.total : ZERO
+    const reserved = beside ? ctx.inMemoryHolds.total : ZERO_MICROS
     const free = asMicros(
       // Other calls here use promotional credits first.
       from === 'cash' ? cash - (reserved > promo ? reserved - promo : 0n) : promo + cash - reserved,
     )
     // Below zero, another node has spent credits that calls here rely on; those calls draw their
     // own.
-    return { fleetId, amount: subtractMicros(amount, minMicros(amount, free > ZERO ? free : ZERO)) }
+    return {
+      fleetId,
+      amount: subtractMicros(
+        amount,
+        smallerOfTwoMicros(amount, free > ZERO_MICROS ? free : ZERO_MICROS),
+      ),
+    }
   },
 }
 
@@ -209,7 +218,7 @@ export const topUpFleetCommand: AggregateCommand<FleetTopUpInput, FleetTopUpResu
         sender: null,
         amount,
         // The whole bonus goes with the first transfer.
-        bonus: at === 0 ? bonus : ZERO,
+        bonus: at === 0 ? bonus : ZERO_MICROS,
         block: null,
       })
     transferNonZero(ctx, PROMO_GRANTS_ACCOUNT, fleetPoolPromoAccount(fleetId), bonus, 'bonus', null)
@@ -238,5 +247,5 @@ function transferNonZero(
   kind: LedgerTransferKind,
   callId: string | null,
 ): void {
-  if (amount > ZERO) ctx.transfer({ debit, credit, amount, kind, callId })
+  if (amount > ZERO_MICROS) ctx.transfer({ debit, credit, amount, kind, callId })
 }

@@ -1,4 +1,4 @@
-import { asMicros, subtractMicros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import { asMicros, subtractMicros, toUsdc, ZERO_MICROS, type Micros } from '../../core/money.ts'
 import type { AggregateCommand, CommandContext } from '../../actors/aggregate-command-types.ts'
 import {
   fleetPoolAccount,
@@ -68,5 +68,5 @@ function transferNonZero(
   amount: Micros,
   kind: 'reorg' | 'loss',
 ): void {
-  if (amount > ZERO) ctx.transfer({ debit, credit, amount, kind })
+  if (amount > ZERO_MICROS) ctx.transfer({ debit, credit, amount, kind })
 }

@@ -1,26 +1,26 @@
 import {
-  reserveDailyQuota,
-  settleDailyQuota,
+  reserveDailyToolCallQuota,
+  settleDailyToolCallQuota,
 } from '../../actors/commands/daily-call-and-stored-reply-quotas.ts'
-import { updateEntitlements } from '../../actors/commands/entitlements-aggregate-commands.ts'
+import { recordOwnershipOrMemoryReorganization } from '../../actors/commands/lifetime-entitlement-commands.ts'
 import { createAggregateInSameCommit } from '../../actors/create-aggregate-in-same-commit.ts'
 import type { AggregateCommand, CommandContext } from '../../actors/aggregate-command-types.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import {
   addMicros,
-  minMicros,
+  smallerOfTwoMicros,
   subtractMicros,
   toUsdc,
-  ZERO,
+  ZERO_MICROS,
   type Micros,
 } from '../../core/money.ts'
 import { memoryListingSellerShare } from '../../domain/pricing.ts'
 import {
   toMemoryListingRow,
-  toPurchaseRow,
-  toRatingRow,
-  toWithdrawalRow,
+  toMemoryListingPurchaseRow,
+  toMemoryListingRatingRow,
+  toMemoryListingWithdrawalRow,
   type ListedMemories,
   type NewMemoryListing,
 } from '../../persistence/memory-marketplace/memory-marketplace-rows.ts'
@@ -31,7 +31,7 @@ import {
   TREASURY_FEES_ACCOUNT,
   type PromoCashAmounts,
 } from '../ledger-accounts.ts'
-import { spendCreditsOrCash } from './spend-credits-or-cash.ts'
+import { spendCreditsOrCash } from './spend-credits-reaching-other-agent.ts'
 
 /** Commands that list, sell, rate and withdraw memories on the marketplace. */
 
@@ -49,14 +49,14 @@ const openListingCommand: AggregateCommand<NewMemoryListing, void> = {
 }
 
 /** Offers memories of the agent for sale, as they are now. */
-export const listMemoriesCommand: AggregateCommand<ListedMemories, NewMemoryListing> = {
+export const offerMemoriesForSaleCommand: AggregateCommand<ListedMemories, NewMemoryListing> = {
   name: 'listing.list',
   kind: 'agent',
   apply(ctx, listed) {
     const [sellerId, listingId] = [ctx.aggregateId, ctx.newId()]
     const quota = { most: LIMITS.listingsPerDay }
-    reserveDailyQuota(ctx, { callId: listingId, tool: 'marketplace_list', quota })
-    settleDailyQuota(ctx, listingId, 'KEEP')
+    reserveDailyToolCallQuota(ctx, { callId: listingId, tool: 'marketplace_list', quota })
+    settleDailyToolCallQuota(ctx, listingId, 'KEEP')
     const listing = { ...listed, listingId, sellerId, createdAt: new Date(ctx.now) }
     createAggregateInSameCommit(ctx, listingId, openListingCommand, listing)
     ctx.row('marketplace_listings', toMemoryListingRow(listing))
@@ -118,7 +118,7 @@ export const buyMemoryListingCommand: AggregateCommand<BuyMemoryListingInput, Bo
       const at = ctx.now
       ctx.row(
         'marketplace_purchases',
-        toPurchaseRow({ purchaseId, listingId, buyerId, price, memoryIds, at }),
+        toMemoryListingPurchaseRow({ purchaseId, listingId, buyerId, price, memoryIds, at }),
       )
       const { promo, cash } = ctx.snapshotOf('agent', buyerId).context
       const balance = addMicros(promo, cash)
@@ -136,7 +136,7 @@ function ownOnce(
 ): void {
   const agentId = ctx.aggregateId
   if (owns(ctx, name)) throw new ServiceError(code, { agent_id: agentId, listing_id: listingId })
-  updateEntitlements(ctx, { type: 'OWN', names: [name] })
+  recordOwnershipOrMemoryReorganization(ctx, { type: 'OWN', names: [name] })
 }
 
 const owns = (ctx: CommandContext, name: string): boolean =>
@@ -155,7 +155,7 @@ function paySeller(
 ): void {
   const buyerId = ctx.aggregateId
   const share = memoryListingSellerShare(price)
-  const cash = minMicros(paid.cash, share)
+  const cash = smallerOfTwoMicros(paid.cash, share)
   const got = { cash, promo: subtractMicros(share, cash) }
   const accounts = {
     cash: [agentCashAccount(buyerId), agentCashAccount(sellerId)],
@@ -165,9 +165,9 @@ function paySeller(
   for (const part of ['cash', 'promo'] as const) {
     const [debit, credit] = accounts[part]
     const fee = subtractMicros(paid[part], got[part])
-    if (got[part] > ZERO)
+    if (got[part] > ZERO_MICROS)
       ctx.transfer({ ...about, debit, credit, amount: got[part], kind: 'sale', promoAllowed })
-    if (fee > ZERO)
+    if (fee > ZERO_MICROS)
       ctx.transfer({
         ...about,
         debit,
@@ -197,7 +197,7 @@ export const rateMemoryListingCommand: AggregateCommand<RateMemoryListingInput, 
     if (!owns(ctx, `listing:${listingId}`))
       throw new ServiceError('not_bought', { listing_id: listingId })
     ownOnce(ctx, `rating:${listingId}`, 'already_rated', listingId)
-    ctx.row('marketplace_ratings', toRatingRow({ listingId, buyerId, stars, at }))
+    ctx.row('marketplace_ratings', toMemoryListingRatingRow({ listingId, buyerId, stars, at }))
     // The seller can read the history of the listing, so the message does not name the buyer.
     const [id, event] = [`rating:${ctx.newId()}`, { type: 'RATED', stars }]
     ctx.inbox({ receiver: listingId, receiverKind: 'listing', id, event })
@@ -215,7 +215,7 @@ export const withdrawMemoryListingCommand: AggregateCommand<{ agentId: string },
     const before = ctx.snapshotOf('listing', listingId)
     ctx.send('listing', listingId, { type: 'WITHDRAW', agentId, at: ctx.now })
     if (before.value !== 'open') return { at: before.context.withdrawnAt ?? ctx.now }
-    ctx.row('marketplace_withdrawals', toWithdrawalRow(listingId, ctx.now))
+    ctx.row('marketplace_withdrawals', toMemoryListingWithdrawalRow(listingId, ctx.now))
     return { at: ctx.now }
   },
 }

@@ -2,7 +2,7 @@ import type { AggregateCommand } from '../../actors/aggregate-command-types.ts'
 import type { ActorSnapshot } from '../../actors/machine-registry.ts'
 
 /** The agents a visitor onboarded in an hour; the hour may be over. */
-export type OnboardingHour = ActorSnapshot<'visitor'>['context']['newcomers']
+export type VisitorHourlyOnboardings = ActorSnapshot<'visitor'>['context']['newcomers']
 
 /** Agents that join together from a visitor: an address, or a larger network. */
 export interface CountOnboardingInput {
@@ -13,7 +13,10 @@ export interface CountOnboardingInput {
 }
 
 /** Counts new agents in the visitor's hour; returns the hour before the count. */
-export const countOnboardedAgentsCommand: AggregateCommand<CountOnboardingInput, OnboardingHour> = {
+export const countOnboardedAgentsCommand: AggregateCommand<
+  CountOnboardingInput,
+  VisitorHourlyOnboardings
+> = {
   name: 'newcomers.join',
   kind: 'visitor',
   creates: true,
@@ -43,7 +46,7 @@ export const uncountOnboardedAgentsCommand: AggregateCommand<
 /** The last hour in which agents joined from a visitor. */
 export const getVisitorOnboardingCountCommand: AggregateCommand<
   Record<string, never>,
-  OnboardingHour
+  VisitorHourlyOnboardings
 > = {
   name: 'newcomers.last',
   kind: 'visitor',

@@ -1,6 +1,6 @@
 import { resumeFundedSchedules } from '../../actors/commands/schedule-aggregate-commands.ts'
 import type { AggregateCommand } from '../../actors/aggregate-command-types.ts'
-import { addMicros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import { addMicros, toUsdc, ZERO_MICROS, type Micros } from '../../core/money.ts'
 import {
   toOperatorCreditGrantRow,
   type OperatorCreditGrantRecord,
@@ -22,7 +22,11 @@ export const giveOperatorCreditGrantCommand: AggregateCommand<
   kind: 'agent',
   apply(ctx, { grantId, amount, note, grantedBy }) {
     const agentId = ctx.aggregateId
-    const { context } = ctx.send('agent', agentId, { type: 'CREDIT', promo: amount, cash: ZERO })
+    const { context } = ctx.send('agent', agentId, {
+      type: 'CREDIT',
+      promo: amount,
+      cash: ZERO_MICROS,
+    })
     ctx.transfer({
       debit: PROMO_GRANTS_ACCOUNT,
       credit: agentPromoAccount(agentId),

@@ -20,8 +20,14 @@ import type {
 import type { ActorInput, ActorSnapshot } from '../../actors/machine-registry.ts'
 import { CommandRejectedError } from '../../actors/command-context.ts'
 import type { PaymentChainName } from '../ledger-accounts.ts'
-import { bookPaidAnswer, keepWithheldAnswer } from '../paid-answer.ts'
-import { bookLossIfDeliveredPaymentIsLost, bookPaymentRelease } from './settlement-commands.ts'
+import {
+  bookPaidCallsFromClearingAccount,
+  storeAnswerUntilPaymentSettled,
+} from '../keyless-caller-paid-answer.ts'
+import {
+  bookLossIfDeliveredPaymentIsLost,
+  bookReleaseOrRefundOfUndeliveredPayment,
+} from './settlement-commands.ts'
 
 /** Commands of a payer's aggregate that claim, deliver and release a payment. */
 
@@ -294,7 +300,7 @@ export interface PaymentSettlementState {
  * due. A withheld answer becomes a call when the payment settles. Throws `call_settled` if the claim was given up
  * before.
  */
-export const deliverPaymentCommand: AggregateCommand<
+export const deliverPaidCallsCommand: AggregateCommand<
   DeliverPaidCallsInput,
   PaymentSettlementState
 > = {
@@ -308,8 +314,8 @@ export const deliverPaymentCommand: AggregateCommand<
       throw new Error(`settlement ${settlement} pays another price than its calls cost`)
     const answer = { calls: made, rows, events, shares }
     const state = readPaymentState(ctx, settlement)
-    if (state.delivery === 'withheld') keepWithheldAnswer(ctx, settlement, answer)
-    else bookPaidAnswer(ctx, chain, answer)
+    if (state.delivery === 'withheld') storeAnswerUntilPaymentSettled(ctx, settlement, answer)
+    else bookPaidCallsFromClearingAccount(ctx, chain, answer)
     return state
   },
   note: ({ settlement, callId }) => ({ settlement, callId }),
@@ -351,7 +357,7 @@ function releaseSettlement(ctx: CommandContext, settlement: string, callId: stri
   const before = ctx.snapshotOf('settlement', settlement).value
   ctx.send('settlement', settlement, { type: 'RELEASE', callId })
   ctx.cancelTimer(claimTimerId(settlement))
-  bookPaymentRelease(ctx, settlement, before)
+  bookReleaseOrRefundOfUndeliveredPayment(ctx, settlement, before)
 }
 
 /** The message of an agent's commit about a call that this payer pays for. */

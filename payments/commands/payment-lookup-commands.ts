@@ -22,7 +22,7 @@ export interface PaymentLookupResult {
 }
 
 /** Finds the claim of a payment before any cost of verification; null if unclaimed. */
-export const lookUpPaymentCommand: AggregateCommand<
+export const lookUpPaymentClaimCommand: AggregateCommand<
   PaymentLookupInput,
   PaymentLookupResult | null
 > = {

@@ -1,10 +1,10 @@
-import { toUsdc, ZERO } from '../../core/money.ts'
+import { toUsdc, ZERO_MICROS } from '../../core/money.ts'
 import type { AggregateCommand, CommandContext } from '../../actors/aggregate-command-types.ts'
 import type { ActorMachineEvent, ActorSnapshot } from '../../actors/machine-registry.ts'
 import {
   agentCashAccount,
   paymentClearingAccount,
-  agentPendingAccount,
+  agentSubMinimumDepositsAccount,
   TREASURY_FEES_ACCOUNT,
   externalChainAccount,
 } from '../ledger-accounts.ts'
@@ -13,7 +13,10 @@ import {
   trackTransferFinality,
   type ReversedChainTransfer,
 } from './track-finality.ts'
-import { bookPaidAnswer, type PaidAnswer } from '../paid-answer.ts'
+import {
+  bookPaidCallsFromClearingAccount,
+  type PaidCallsToCommit,
+} from '../keyless-caller-paid-answer.ts'
 
 /** Commands that record what the chain says about a payment, and book the money. */
 
@@ -39,7 +42,10 @@ export const recordPaymentSubmittedCommand: AggregateCommand<
 }
 
 /** The outcome is unknown: claim and reservation stay until the chain answers. */
-export const recordPaymentUnknownCommand: AggregateCommand<SettlementById, SettlementStateValue> = {
+export const recordPaymentOutcomeUnknownCommand: AggregateCommand<
+  SettlementById,
+  SettlementStateValue
+> = {
   name: 'payment.unknown',
   kind: 'payer',
   apply: (ctx, { settlement }) => sendToSettlement(ctx, settlement, { type: 'UNKNOWN' }),
@@ -67,20 +73,23 @@ function sendToSettlement(
 }
 
 /** The position on the chain where the money arrived. */
-export interface PaymentArrival extends SettlementById {
+export interface PaymentArrivalPosition extends SettlementById {
   readonly tx: string
   /** Of the transfer's log; 0 on chains without logs. */
   readonly logIndex: number
   readonly block: bigint
   /** The answer that waits for it; null or absent without one. */
-  readonly answer?: PaidAnswer | null
+  readonly answer?: PaidCallsToCommit | null
 }
 
 /**
  * Books the arrived money: ledger, claim on (chain, tx, log index), reservation and trust in one
  * commit, and the call with its shares if its answer was withheld until now.
  */
-export const recordPaymentSettledCommand: AggregateCommand<PaymentArrival, SettlementStateValue> = {
+export const recordPaymentSettledCommand: AggregateCommand<
+  PaymentArrivalPosition,
+  SettlementStateValue
+> = {
   name: 'payment.settled',
   kind: 'payer',
   apply(ctx, { settlement, tx, logIndex, block, answer = null }) {
@@ -99,12 +108,12 @@ export const recordPaymentSettledCommand: AggregateCommand<PaymentArrival, Settl
       at: new Date(at).toISOString(),
     })
     const sender = payer.split(':').at(-1) ?? null
-    const where = { chain, tx, logIndex, block, asset, sender, amount, bonus: ZERO }
+    const where = { chain, tx, logIndex, block, asset, sender, amount, bonus: ZERO_MICROS }
     trackTransferFinality(ctx, { kind: 'settlement', ref: settlement, ...where })
     bookPaymentArrival(ctx, settlement, tx, before)
     if (before.value.delivery === 'withheld') {
       if (answer === null) throw new Error(`settlement ${settlement} has lost its answer`)
-      bookPaidAnswer(ctx, chain, answer)
+      bookPaidCallsFromClearingAccount(ctx, chain, answer)
     }
     return after.value
   },
@@ -173,7 +182,7 @@ function bookLostPayment(
   const { credited } = before.context
   const delivered = value.delivery === 'delivered' && purpose.kind === 'call'
   const worked = delivered || value.delivery === 'withheld'
-  const worth = { price: delivered ? price : ZERO, delivered: worked || credited }
+  const worth = { price: delivered ? price : ZERO_MICROS, delivered: worked || credited }
   ctx.send('payer', ctx.aggregateId, { type: 'LOSE', settlement, ...worth })
   if (delivered)
     transferPrice(ctx, settlement, TREASURY_FEES_ACCOUNT, paymentClearingAccount(chain), 'loss')
@@ -215,7 +224,7 @@ function bookPaymentArrival(
       ctx,
       settlement,
       externalChainAccount(chain),
-      agentPendingAccount(purpose.agentId),
+      agentSubMinimumDepositsAccount(purpose.agentId),
       'deposit',
     )
     ctx.inbox({
@@ -250,7 +259,7 @@ export function bookLossIfDeliveredPaymentIsLost(ctx: CommandContext, settlement
 }
 
 /** After a failed call: an unsent payment is free again, a settled one is credited. */
-export function bookPaymentRelease(
+export function bookReleaseOrRefundOfUndeliveredPayment(
   ctx: CommandContext,
   settlement: string,
   before: SettlementStateValue,
@@ -270,7 +279,7 @@ function refundPayment(ctx: CommandContext, settlement: string): void {
     receiver: agentId,
     receiverKind: 'agent',
     id: `refund:${repeatableMessageId(settlement, undone)}`,
-    event: { type: 'CREDIT', promo: ZERO, cash: price },
+    event: { type: 'CREDIT', promo: ZERO_MICROS, cash: price },
   })
   ctx.event({
     type: 'topup',

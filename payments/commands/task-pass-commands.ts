@@ -1,8 +1,12 @@
 import type { AggregateCommand } from '../../actors/aggregate-command-types.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { addMicros, ZERO, type Micros } from '../../core/money.ts'
-import { TASK_PASSES, type TaskPassKind, type TaskPassView } from '../../domain/task-passes.ts'
-import type { Spender } from '../agent-call-admission-request-types.ts'
+import { addMicros, ZERO_MICROS, type Micros } from '../../core/money.ts'
+import {
+  TASK_PASSES,
+  type TaskPassKind,
+  type TaskPassView,
+} from '../../domain/prepaid-task-passes.ts'
+import type { SpendingKeyAndBackpack } from '../agent-call-admission-request-types.ts'
 import {
   agentCashAccount,
   agentPromoAccount,
@@ -11,7 +15,11 @@ import {
   taskPassPromoAccount,
   type PromoCashAmounts,
 } from '../ledger-accounts.ts'
-import { openTaskPasses, takePassMoney, viewTaskPass } from '../task-pass-payment.ts'
+import {
+  readOpenTaskPassesById,
+  takeMoneyFromTaskPass,
+  viewTaskPass,
+} from '../task-pass-payment.ts'
 import { spendCredits } from './debit-transfers-tips-and-bounties.ts'
 
 /** Commands that sell a task pass and end it (decisions 235 to 238). */
@@ -33,7 +41,7 @@ export interface BoughtTaskPass extends PromoCashAmounts {
  * the agent has too many open passes.
  */
 export const buyTaskPassCommand: AggregateCommand<
-  { readonly pass: TaskPassKind; readonly spender: Spender },
+  { readonly pass: TaskPassKind; readonly spender: SpendingKeyAndBackpack },
   BoughtTaskPass
 > = {
   name: 'pass.buy',
@@ -52,7 +60,8 @@ export const buyTaskPassCommand: AggregateCommand<
       [agentCashAccount(agentId), taskPassAccount(passId), cash],
     ] as const
     for (const [debit, credit, amount] of ways)
-      if (amount > ZERO) ctx.transfer({ debit, credit, amount, kind: 'pass', callId: passId })
+      if (amount > ZERO_MICROS)
+        ctx.transfer({ debit, credit, amount, kind: 'pass', callId: passId })
     ctx.row('task_passes', {
       pass_id: passId,
       agent_id: agentId,
@@ -72,7 +81,7 @@ export const buyTaskPassCommand: AggregateCommand<
         input: { passId },
       })
     }
-    const bought = openTaskPasses(ctx)[passId]
+    const bought = readOpenTaskPassesById(ctx)[passId]
     if (bought === undefined) throw new Error('the pass was not bought')
     const left = ctx.snapshotOf('agent', agentId).context
     return {
@@ -94,18 +103,18 @@ export const expireTaskPassCommand: AggregateCommand<{ readonly passId: string }
   name: 'pass.expire',
   kind: 'agent',
   apply(ctx, { passId }) {
-    const pass = openTaskPasses(ctx)[passId]
+    const pass = readOpenTaskPassesById(ctx)[passId]
     // By this node's clock it may be too early: the timer stays.
     if (pass?.expiresAt !== undefined && ctx.now < (pass.expiresAt ?? Infinity)) return
     ctx.cancelTimer(passTimerId(passId))
     if (pass === undefined) return
-    const { taken } = takePassMoney(ctx, passId, { type: 'EXPIRE', passId, at: ctx.now })
+    const { taken } = takeMoneyFromTaskPass(ctx, passId, { type: 'EXPIRE', passId, at: ctx.now })
     const ways = [
       [taskPassPromoAccount(passId), taken.promo],
       [taskPassAccount(passId), taken.cash],
     ] as const
     for (const [debit, amount] of ways) {
-      if (amount === ZERO) continue
+      if (amount === ZERO_MICROS) continue
       const moved = { debit, credit: PLATFORM_TOOLS_ACCOUNT, amount }
       ctx.transfer({ ...moved, kind: 'breakage' })
     }

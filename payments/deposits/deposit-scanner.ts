@@ -1,7 +1,7 @@
 import type {
   LatestAndFinalBlocks,
   IncomingTransferLog,
-} from '../../chain/evm/incoming-transfers.ts'
+} from '../../chain/evm/incoming-token-transfers.ts'
 import type { Clock } from '../../core/clock.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { asMicros } from '../../core/money.ts'
@@ -21,12 +21,12 @@ import type {
   ReversedDepositMessage,
 } from '../commands/agent-deposit-inbox-messages.ts'
 import {
-  agentPendingAccount,
+  agentSubMinimumDepositsAccount,
   externalChainAccount,
   type PaymentChainName,
 } from '../ledger-accounts.ts'
 
-/** Chain queries of the deposit scanner (`chain/evm/incoming-transfers.ts`). */
+/** Chain queries of the deposit scanner (`chain/evm/incoming-token-transfers.ts`). */
 export interface DepositChainSource {
   heads(): Promise<LatestAndFinalBlocks>
   /** Null if the node has no block of that number. */
@@ -297,7 +297,7 @@ function toDepositBooking(
   return {
     transfer: {
       debit: externalChainAccount(chain),
-      credit: agentPendingAccount(agentId),
+      credit: agentSubMinimumDepositsAccount(agentId),
       amount,
       kind: 'deposit',
     },

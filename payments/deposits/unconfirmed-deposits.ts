@@ -1,6 +1,6 @@
-import type { IncomingTransferLog } from '../../chain/evm/incoming-transfers.ts'
+import type { IncomingTransferLog } from '../../chain/evm/incoming-token-transfers.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { asMicros, ZERO, type Micros } from '../../core/money.ts'
+import { asMicros, ZERO_MICROS, type Micros } from '../../core/money.ts'
 import type { WalletStore } from '../../persistence/payments/wallet-store.ts'
 import type { DepositChainSource } from './deposit-scanner.ts'
 
@@ -13,7 +13,7 @@ export interface UnconfirmedDeposit {
   readonly confirmations: number
 }
 
-export interface UnconfirmedDepositsDeps {
+export interface UnconfirmedDepositCacheDeps {
   readonly source: Pick<DepositChainSource, 'transfersTo'>
   readonly wallets: Pick<WalletStore, 'watched'>
   readonly log: (message: string, error: unknown) => void
@@ -24,7 +24,11 @@ export interface UnconfirmedDepositsDeps {
  * credited. Every node reads them for itself and stores nothing; after a start there are none until
  * the first read.
  */
-export function createUnconfirmedDeposits({ source, wallets, log }: UnconfirmedDepositsDeps) {
+export function createUnconfirmedDepositCache({
+  source,
+  wallets,
+  log,
+}: UnconfirmedDepositCacheDeps) {
   let seen: readonly IncomingTransferLog[] = []
   let head = 0n
   let failing = false
@@ -47,7 +51,7 @@ export function createUnconfirmedDeposits({ source, wallets, log }: UnconfirmedD
     to(address: string): UnconfirmedDeposit[] {
       const receiver = address.toLowerCase()
       return seen
-        .filter(({ from, to, value }) => to === receiver && from !== to && value > ZERO)
+        .filter(({ from, to, value }) => to === receiver && from !== to && value > ZERO_MICROS)
         .map(({ tx, logIndex, block, value }) => ({
           tx,
           logIndex,
@@ -57,4 +61,4 @@ export function createUnconfirmedDeposits({ source, wallets, log }: UnconfirmedD
     },
   }
 }
-export type UnconfirmedDeposits = ReturnType<typeof createUnconfirmedDeposits>
+export type UnconfirmedDepositCache = ReturnType<typeof createUnconfirmedDepositCache>

@@ -8,10 +8,10 @@ import {
 import { HOUR, SECOND, type Clock } from '../../core/clock.ts'
 import type { EncryptionKeys } from '../../core/key-derivation-and-encryption.ts'
 import { ServiceError } from '../../core/errors.ts'
-import { newUuidV7 } from '../../core/ids.ts'
+import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import { rateLimitError } from '../../core/rate-limit-error.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import { toUsdc, ZERO_MICROS, type Micros } from '../../core/money.ts'
 import type { WalletSweepStore } from '../../persistence/payments/wallet-sweep-store.ts'
 import type { WalletExportRecord, WalletStore } from '../../persistence/payments/wallet-store.ts'
 import type { PaymentChainName } from '../ledger-accounts.ts'
@@ -59,7 +59,7 @@ const WALLET_EXPORT_LIMIT = {
  * Hands a wallet over to its owner (decision 32). Credited money leaves the wallet, in a final
  * block, before the key is disclosed: the owner could otherwise take back what backs the credits.
  */
-export function createWalletExports(parts: WalletExportDeps) {
+export function createWalletExportService(parts: WalletExportDeps) {
   const { chain, wallets, sweeps, sweeper, sealing, clock } = parts
   const { waitMs = LIMITS.settleWaitMs } = parts
   const at = () => new Date(clock.now())
@@ -78,7 +78,7 @@ export function createWalletExports(parts: WalletExportDeps) {
       await assertIntended(tx, { agentId, address, meant })
       if (sweeper !== null) return
       const owed = await sweeps.unsureIn(tx, chain, address)
-      if (owed > ZERO) throw sweepUnavailableError(owed)
+      if (owed > ZERO_MICROS) throw sweepUnavailableError(owed)
     })
     if (started === null) throw new ServiceError('wallet_not_found')
     if (!('retryAfter' in started)) return started
@@ -110,10 +110,10 @@ export function createWalletExports(parts: WalletExportDeps) {
   async function sweepOut(agentId: string, address: string): Promise<void> {
     const until = clock.mono() + waitMs
     let owed = await sweeps.owed(chain, address)
-    while (owed > ZERO) {
+    while (owed > ZERO_MICROS) {
       if (sweeper === null) throw sweepUnavailableError(owed)
       owed = await sweeper.empty({ agentId, address }).catch(waits)
-      if (owed <= ZERO) return
+      if (owed <= ZERO_MICROS) return
       if (clock.mono() >= until) throw sweepPendingError()
       await pause(POLL_MS)
     }
@@ -122,10 +122,10 @@ export function createWalletExports(parts: WalletExportDeps) {
   /** If a reorganisation drops the sweep, the money stays with the holder of the key. */
   async function assertDepositsFinal(agentId: string, address: string): Promise<void> {
     const unsure = await sweeps.unsure(chain, address)
-    if (unsure <= ZERO) return
+    if (unsure <= ZERO_MICROS) return
     if (sweeper === null) throw sweepUnavailableError(unsure)
     const left = await sweeper.unsure({ agentId, address }).catch(waits)
-    if (left > ZERO) throw sweepNotFinalError(left)
+    if (left > ZERO_MICROS) throw sweepNotFinalError(left)
   }
 
   return {
@@ -168,7 +168,7 @@ export function createWalletExports(parts: WalletExportDeps) {
       wallets.forgetOld(new Date(clock.now() - LIMITS.idempotencyHours * HOUR), at()),
   }
 }
-export type WalletExportService = ReturnType<typeof createWalletExports>
+export type WalletExportService = ReturnType<typeof createWalletExportService>
 
 const confirmationRequiredError = (address: string): ServiceError =>
   new ServiceError('confirmation_required', {

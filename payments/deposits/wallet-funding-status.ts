@@ -1,12 +1,12 @@
 import { SECOND } from '../../core/clock.ts'
 import type {
-  FundingStatus,
+  PublicAgentFundingInfo,
   FundingPageData,
 } from '../../domain/agent-funding-info-and-instructions.ts'
 import { asMicros, type Micros } from '../../core/money.ts'
 import type { DepositRecord, DepositStore } from '../../persistence/payments/deposit-store.ts'
 import type { WalletStore } from '../../persistence/payments/wallet-store.ts'
-import type { UnconfirmedDeposit, UnconfirmedDeposits } from './unconfirmed-deposits.ts'
+import type { UnconfirmedDeposit, UnconfirmedDepositCache } from './unconfirmed-deposits.ts'
 
 /** The funding status of an agent's wallet, for the agent and for the public funding page. */
 
@@ -14,7 +14,7 @@ export interface WalletFundingStatusDeps {
   readonly wallets: Pick<WalletStore, 'current' | 'shown'>
   readonly deposits: Pick<DepositStore, 'listOf'>
   /** Null if the chain is not read. */
-  readonly unconfirmed: Pick<UnconfirmedDeposits, 'to'> | null
+  readonly unconfirmed: Pick<UnconfirmedDepositCache, 'to'> | null
   readonly token: string
   readonly chainId: number
   /** Whether deposits are scanned; if not, nobody should send any. */
@@ -34,7 +34,9 @@ export function createWalletFundingStatusReader(parts: WalletFundingStatusDeps) 
   const { wallets, deposits, unconfirmed, token, chainId, watching, balanceOf } = parts
 
   /** Null if the agent does not exist. Reads rows only: a public page loads no agent. */
-  async function status(agentId: string): Promise<(FundingStatus & { name: string }) | null> {
+  async function status(
+    agentId: string,
+  ): Promise<(PublicAgentFundingInfo & { name: string }) | null> {
     const [agent, wallet, recent] = await Promise.all([
       wallets.shown(agentId),
       wallets.current(agentId),

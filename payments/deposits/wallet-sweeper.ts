@@ -13,7 +13,7 @@ import {
 import { decryptWalletKey } from '../../chain/custody/custodial-wallets.ts'
 import { DAY, HOUR, SECOND, type Clock } from '../../core/clock.ts'
 import type { EncryptionKeys } from '../../core/key-derivation-and-encryption.ts'
-import { newUuidV7 } from '../../core/ids.ts'
+import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import type { Micros } from '../../core/money.ts'
 import { MIN_DEPOSIT } from '../../domain/pricing.ts'
 import type {

@@ -11,7 +11,7 @@ interface FleetMemberRemovalDeps {
 }
 
 /** Creates the commands to leave a fleet and to remove a member. */
-export function createFleetMemberRemoval({ actors, store }: FleetMemberRemovalDeps) {
+export function createFleetLeaveAndRemovalCommands({ actors, store }: FleetMemberRemovalDeps) {
   /** The error for a caller that does not own the agent's fleet, or the named fleet. */
   async function notOwned(
     caller: string,

@@ -11,7 +11,7 @@ import type { ActorSystem, AggregateCommandOptions } from '../../actors/aggregat
 import type { Clock } from '../../core/clock.ts'
 import type { EncryptionKeys } from '../../core/key-derivation-and-encryption.ts'
 import { ServiceError } from '../../core/errors.ts'
-import { newUuidV7 } from '../../core/ids.ts'
+import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import { LIMITS } from '../../core/limits.ts'
 import {
   isUniqueViolation,
@@ -26,7 +26,7 @@ import {
   type FleetTopUpInput,
   type FleetTopUpResult,
 } from '../commands/fleet-commands.ts'
-import { createFleetMemberRemoval } from './fleet-member-removal.ts'
+import { createFleetLeaveAndRemovalCommands } from './fleet-member-removal.ts'
 
 /** Fleets: pools of credits that agents share. Creates them, adds members and credits top-ups. */
 
@@ -129,7 +129,7 @@ export function createFleetService({
       })
     },
 
-    ...createFleetMemberRemoval({ actors, store }),
+    ...createFleetLeaveAndRemovalCommands({ actors, store }),
 
     /**
      * The transfers of a transaction that count for this fleet and are not booked yet; may be

@@ -1,4 +1,4 @@
-import { readLatestAndFinalBlocks } from '../../chain/evm/incoming-transfers.ts'
+import { readLatestAndFinalBlocks } from '../../chain/evm/incoming-token-transfers.ts'
 import type { EvmClient } from '../../chain/evm/evm-client.ts'
 import { fromAtomicUnits, PAYMENT_NETWORKS } from '../../chain/payment-networks.ts'
 import type { HexString } from '../../chain/onchain-payment-types.ts'

@@ -1,6 +1,6 @@
 import { utcDay, utcMonth } from '../../core/clock.ts'
-import { keySpendingId } from '../../domain/api-key-spending-limits.ts'
-import { ZERO, type Micros } from '../../core/money.ts'
+import { spendingCountIdOfApiKey } from '../../domain/api-key-spending-limits.ts'
+import { ZERO_MICROS, type Micros } from '../../core/money.ts'
 import type { InMemoryHold, CommandContext } from '../../actors/aggregate-command-types.ts'
 import type {
   CallAdmissionRequest,
@@ -9,7 +9,7 @@ import type {
 
 /** The caps of a key, as the agent's machine reads them. */
 export const toApiKeySpendCaps = (key: CallAdmissionRequest['key']) => ({
-  keyId: key === null ? null : keySpendingId(key),
+  keyId: key === null ? null : spendingCountIdOfApiKey(key),
   keyCap: key?.cap ?? null,
   keyCapPerDay: key?.capPerDay ?? null,
   keyCapPerMonth: key?.capPerMonth ?? null,
@@ -24,13 +24,13 @@ export const toKeySpendReservedInMemory = ({ key, keyDay, keyMonth }: CreditsHel
 
 /** No other call holds anything in memory. */
 export const NO_CREDITS_HELD_BY_OTHER_CALLS: CreditsHeldByOtherCalls = {
-  agent: ZERO,
-  key: ZERO,
-  keyDay: ZERO,
-  keyMonth: ZERO,
-  task: ZERO,
-  day: ZERO,
-  month: ZERO,
+  agent: ZERO_MICROS,
+  key: ZERO_MICROS,
+  keyDay: ZERO_MICROS,
+  keyMonth: ZERO_MICROS,
+  task: ZERO_MICROS,
+  day: ZERO_MICROS,
+  month: ZERO_MICROS,
 }
 
 /** What other calls hold in memory, for each limit of a spender. */
@@ -41,8 +41,8 @@ export function sumCreditsHeldByOtherCalls(
   if (ctx.inMemoryHolds.isEmpty) return NO_CREDITS_HELD_BY_OTHER_CALLS
   const [day, month] = [utcDay(ctx.now), utcMonth(ctx.now)]
   const sum = (match: ((hold: InMemoryHold) => boolean) | null): Micros =>
-    match === null ? ZERO : ctx.inMemoryHolds.sum(match)
-  const keyId = key === null ? null : keySpendingId(key)
+    match === null ? ZERO_MICROS : ctx.inMemoryHolds.sum(match)
+  const keyId = key === null ? null : spendingCountIdOfApiKey(key)
   const ofKey = keyId === null ? null : (hold: InMemoryHold) => hold.keyId === keyId
   const ofPack = backpackId === null ? null : (hold: InMemoryHold) => hold.backpackId === backpackId
   const ofTask = taskId === null ? null : (hold: InMemoryHold) => hold.taskId === taskId

@@ -1,8 +1,8 @@
 import { ServiceError, type ErrorDetails, type ErrorCode } from '../../core/errors.ts'
-import { addMicros, subtractMicros, toUsdc, ZERO } from '../../core/money.ts'
+import { addMicros, subtractMicros, toUsdc, ZERO_MICROS } from '../../core/money.ts'
 import type { CommandContext } from '../../actors/aggregate-command-types.ts'
 import { agentFrozenDetails } from '../../actors/commands/agent-freeze-commands.ts'
-import type { FuseLimitKind, ApiKeyCapPeriod } from '../../actors/commands/limit-usage.ts'
+import type { FuseLimitKind, ApiKeyCapPeriod } from '../../actors/commands/spend-limit-usage.ts'
 import { CommandRejectedError } from '../../actors/command-context.ts'
 import type {
   CallAdmissionRequest,
@@ -12,7 +12,7 @@ import {
   keyCapExceededDetails,
   fuseTrippedDetails,
   taskBudgetExceededDetails,
-} from './limit-error-details.ts'
+} from './spend-limit-error-details.ts'
 
 /**
  * Adds details to a rejection: which limit, its size, the used part and the needed amount. The
@@ -97,7 +97,7 @@ function rejectionDetails(
       const available = subtractMicros(addMicros(promo, cash), reserved.agent)
       return {
         limit_source: 'balance',
-        balance_usdc: toUsdc(available < ZERO ? ZERO : available),
+        balance_usdc: toUsdc(available < ZERO_MICROS ? ZERO_MICROS : available),
         ...(asked.from === 'cash' ? { cash_usdc: toUsdc(cash), promo_usdc: toUsdc(promo) } : {}),
         needed_usdc,
         agent_id: ctx.aggregateId,

@@ -6,7 +6,7 @@ import { addMicros, sumMicros, type Micros } from '../../core/money.ts'
 const READING_MAX_AGE_MS = 250
 
 /** The exposure reserved for one claim. */
-export interface ExposureReservation {
+export interface UnpaidExposureReservation {
   /** Call it after the claim is committed or has failed. */
   release(): void
 }
@@ -50,7 +50,7 @@ export function createUnpaidExposureLimit(read: () => Promise<Micros>, clock: Pi
 
   return {
     /** Reserves exposure for a call of this price; null if there is no room. */
-    async room(price: Micros, most: Micros): Promise<ExposureReservation | null> {
+    async room(price: Micros, most: Micros): Promise<UnpaidExposureReservation | null> {
       const stake = await fresh()
       const open = sumMicros([...claims].map((claim) => claim.price))
       if (addMicros(addMicros(stake, open), price) > most) return null

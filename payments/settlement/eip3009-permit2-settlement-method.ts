@@ -4,7 +4,7 @@ import type { HexString, NormalizedPayment } from '../../chain/onchain-payment-t
 import {
   readPermit2PaymentOutcome,
   permit2SettleCall,
-  type IsLogUnclaimed,
+  type IsTransferLogUnclaimed,
 } from '../../chain/evm/permit2.ts'
 import {
   readEip3009Status,
@@ -25,11 +25,11 @@ export interface EvmPaymentSettlementMethod {
 }
 
 /** `isPortFree`: whether a transfer on the chain is booked for no other payment. */
-export function toEvmPaymentMethod(
+export function toEvmPaymentSettlementMethod(
   client: EvmClient,
   token: Eip3009Token,
   payment: NormalizedPayment,
-  isFree: IsLogUnclaimed,
+  isFree: IsTransferLogUnclaimed,
 ): EvmPaymentSettlementMethod {
   const { asset, from, to, amount, validAfter, validBefore, proof } = payment
   if (proof.kind === 'eip3009') {

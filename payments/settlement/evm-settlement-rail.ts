@@ -8,16 +8,19 @@ import type { StoredSettlerTransaction } from '../../persistence/payments/settle
 import { MAX_REORG_BLOCKS } from '../commands/payment-claim-commands.ts'
 import { createSettlementTransactionBatcher } from './settlement-transaction-batcher.ts'
 import {
-  finalCheckAt,
+  finalForeignSubmissionCheckAt,
   PAYMENT_GIVE_UP_SECONDS_AFTER_EXPIRY,
   type SettlementNextStep,
   type SettlementRail,
   type SettlementEventRecorder,
-  type SettlementTask,
+  type SettlementAndPayment,
 } from './settlement-rail.ts'
-import { createSettlementStateAge, type SettlementStateAge } from './settlement-state-age.ts'
 import {
-  toEvmPaymentMethod,
+  createSettlementStateAgeTracker,
+  type SettlementStateAgeTracker,
+} from './settlement-state-age.ts'
+import {
+  toEvmPaymentSettlementMethod,
   type EvmPaymentSettlementMethod,
 } from './eip3009-permit2-settlement-method.ts'
 import type { SettlerTransactionSender } from './settler-transaction-sender.ts'
@@ -43,11 +46,11 @@ export interface EvmSettlementRailDeps {
 interface EvmRailContext extends EvmSettlementRailDeps {
   /** Signs and stores the transaction of a settlement, alone or in a batch. */
   readonly prepare: (
-    work: SettlementTask,
+    work: SettlementAndPayment,
     terms: EvmPaymentSettlementMethod,
   ) => Promise<StoredSettlerTransaction>
   /** Settlements whose last simulation failed. */
-  readonly hopeless: SettlementStateAge
+  readonly hopeless: SettlementStateAgeTracker
 }
 
 /** Creates the settlement rail of one EVM chain. */
@@ -56,7 +59,7 @@ export function createEvmSettlementRail(parts: EvmSettlementRailDeps): Settlemen
   const shared = createSettlementTransactionBatcher(parts)
   // A caller that waits for its payment sends it alone: a batch is never cancelled for one member.
   const prepare = (
-    { id: purpose, delivery, payment }: SettlementTask,
+    { id: purpose, delivery, payment }: SettlementAndPayment,
     { call, isBatchable }: EvmPaymentSettlementMethod,
   ) =>
     isBatchable && delivery === 'delivered'
@@ -65,10 +68,10 @@ export function createEvmSettlementRail(parts: EvmSettlementRailDeps): Settlemen
   const rail: EvmRailContext = {
     ...parts,
     prepare,
-    hopeless: createSettlementStateAge(parts.clock, REVERT_RECHECK_MS),
+    hopeless: createSettlementStateAgeTracker(parts.clock, REVERT_RECHECK_MS),
   }
   const termsFor = ({ id, payment }: { id: string; payment: NormalizedPayment }) =>
-    toEvmPaymentMethod(client, token, payment, async (tx, logIndex) => {
+    toEvmPaymentSettlementMethod(client, token, payment, async (tx, logIndex) => {
       const booked = await bookedFor(tx, logIndex)
       return booked === null || booked === id
     })
@@ -87,7 +90,7 @@ const REVERT_RECHECK_MS = 12 * SECOND
 /** Signs, stores, records, sends, in this order: no crash leaves a payment unrecorded. */
 async function submit(
   rail: EvmRailContext,
-  work: SettlementTask,
+  work: SettlementAndPayment,
   terms: EvmPaymentSettlementMethod,
 ): Promise<SettlementNextStep> {
   const { reporter, prepare, transmitter } = rail
@@ -104,7 +107,7 @@ async function submit(
 /** A node that does not answer may have forwarded it. */
 async function sendTransaction(
   { transmitter, reporter }: EvmRailContext,
-  work: SettlementTask,
+  work: SettlementAndPayment,
   tx: StoredSettlerTransaction,
 ): Promise<boolean> {
   const taken = await transmitter.send(tx).catch((error: unknown) => error as Error)
@@ -116,7 +119,7 @@ async function sendTransaction(
 
 async function awaitReceipt(
   rail: EvmRailContext,
-  work: SettlementTask,
+  work: SettlementAndPayment,
   terms: EvmPaymentSettlementMethod,
   tx: StoredSettlerTransaction,
 ): Promise<SettlementNextStep> {
@@ -130,7 +133,7 @@ async function awaitReceipt(
 /** Another request may be waiting for it: only old submissions become unknown. */
 async function confirm(
   rail: EvmRailContext,
-  work: SettlementTask,
+  work: SettlementAndPayment,
   terms: EvmPaymentSettlementMethod,
 ): Promise<SettlementNextStep> {
   const { transmitter, reporter } = rail
@@ -143,7 +146,7 @@ async function confirm(
 
 async function conclude(
   rail: EvmRailContext,
-  work: SettlementTask,
+  work: SettlementAndPayment,
   terms: EvmPaymentSettlementMethod,
   verdict: SettlerTransactionOutcome,
 ): Promise<SettlementNextStep> {
@@ -165,7 +168,7 @@ function findArrival(terms: EvmPaymentSettlementMethod, { receipt }: SettlerTran
  */
 async function reconcile(
   rail: EvmRailContext,
-  work: SettlementTask,
+  work: SettlementAndPayment,
   terms: EvmPaymentSettlementMethod,
 ): Promise<SettlementNextStep> {
   const { reporter, log, transmitter } = rail
@@ -177,7 +180,11 @@ async function reconcile(
   if (found.state === 'used' || found.state === 'canceled') {
     log(`the payment of ${work.id} was ${found.state} without paying`, found.tx)
     // The block may be replaced by one in which it is paid: one final check is left.
-    return giveUp(rail, work, work.money === 'lost' ? null : finalCheckAt(work.payment))
+    return giveUp(
+      rail,
+      work,
+      work.money === 'lost' ? null : finalForeignSubmissionCheckAt(work.payment),
+    )
   }
   if (found.headTime >= work.payment.validBefore + BigInt(PAYMENT_GIVE_UP_SECONDS_AFTER_EXPIRY)) {
     if (found.state === 'spent') log(`the nonce of ${work.id} was spent on something else`, null)
@@ -193,7 +200,7 @@ const FAILED_RETRY_MS = 2 * SECOND
 /** Retries a payment whose nonce is unused and still valid. */
 async function retryUnusedPayment(
   rail: EvmRailContext,
-  work: SettlementTask,
+  work: SettlementAndPayment,
   terms: EvmPaymentSettlementMethod,
   verdict: SettlerTransactionOutcome,
 ): Promise<SettlementNextStep> {
@@ -202,14 +209,14 @@ async function retryUnusedPayment(
   // Mined without paying: in a batch one payment may fail while others succeed.
   const failed = verdict.state === 'reverted' || verdict.state === 'mined'
   // Its sender got the failure as its reply: nothing may be taken after that.
-  if (failed && !delivered) return giveUp(rail, work, finalCheckAt(work.payment))
+  if (failed && !delivered) return giveUp(rail, work, finalForeignSubmissionCheckAt(work.payment))
   // Each transaction counts once: its hash is cleared with its failure.
   const counts = failed && work.txHash !== null
   const failures = work.attempts + (counts ? 1 : 0)
   // A payer's contract may pass every simulation and fail in every block, at our gas cost.
   if (counts && failures >= LIMITS.settleAttempts) {
     log(`the payment of ${work.id} has failed in ${failures} blocks: given up`, null)
-    return giveUp(rail, work, finalCheckAt(work.payment))
+    return giveUp(rail, work, finalForeignSubmissionCheckAt(work.payment))
   }
   const tx = verdict.state === 'open' ? await transmitter.newest(work.id) : null
   if (await isCertainToRevert(rail, terms, tx)) {
@@ -220,7 +227,7 @@ async function retryUnusedPayment(
       // The simulating node may know a block that the other node does not know yet.
       const certain = await revertsAtBlock(rail, work, terms, now.head)
       if (!certain && !rail.hopeless.hasLasted(work.id)) return { restMs: REVERT_RECHECK_MS }
-      return giveUp(rail, work, finalCheckAt(work.payment))
+      return giveUp(rail, work, finalForeignSubmissionCheckAt(work.payment))
     }
     await transmitter.cancel(work.id)
     return 'later'
@@ -252,7 +259,7 @@ async function isCertainToRevert(
  */
 async function revertsAtBlock(
   { transmitter }: EvmRailContext,
-  { fromBlock }: SettlementTask,
+  { fromBlock }: SettlementAndPayment,
   { call }: EvmPaymentSettlementMethod,
   block: bigint,
 ): Promise<boolean> {
@@ -262,7 +269,7 @@ async function revertsAtBlock(
 
 async function giveUp(
   { transmitter, reporter }: EvmRailContext,
-  work: SettlementTask,
+  work: SettlementAndPayment,
   lookAt: number | null,
 ): Promise<SettlementNextStep> {
   await transmitter.cancel(work.id)

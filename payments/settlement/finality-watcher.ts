@@ -1,7 +1,7 @@
 import type { TransactionReceipt } from 'viem'
 import type { ActorSystem } from '../../actors/aggregate-command-types.ts'
-import type { LatestAndFinalBlocks } from '../../chain/evm/incoming-transfers.ts'
-import { receiptHasTransfer } from '../../chain/evm/match-transfer-in-receipt.ts'
+import type { LatestAndFinalBlocks } from '../../chain/evm/incoming-token-transfers.ts'
+import { receiptHasTransfer } from '../../chain/evm/match-transfer-in-transaction-receipt.ts'
 import { SECOND, type Clock } from '../../core/clock.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type {

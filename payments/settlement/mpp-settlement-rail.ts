@@ -7,7 +7,7 @@ import {
   type SettlementNextStep,
   type SettlementRail,
   type SettlementEventRecorder,
-  type SettlementTask,
+  type SettlementAndPayment,
 } from './settlement-rail.ts'
 
 /** Settles MPP payments: broadcasts the payer's own transaction and finds it by its hash. */
@@ -15,7 +15,7 @@ export function createMppSettlementRail(
   client: EvmClient,
   reporter: SettlementEventRecorder,
 ): SettlementRail {
-  async function submit(work: SettlementTask): Promise<SettlementNextStep> {
+  async function submit(work: SettlementAndPayment): Promise<SettlementNextStep> {
     const { raw, hash } = mppChargeOf(work)
     if ((await reporter.submitted(work, hash)) !== 'submitted') return 'on'
     const { status, block } = await broadcastMppCharge(client, raw)
@@ -24,17 +24,17 @@ export function createMppSettlementRail(
     return status === 'unknown' ? 'later' : 'on'
   }
 
-  const settled = (work: SettlementTask, block: bigint) =>
+  const settled = (work: SettlementAndPayment, block: bigint) =>
     reporter.settled(work, { tx: mppChargeOf(work).hash, logIndex: 0, block })
 
   /** The node that recorded the submission may have died before it could record more. */
-  async function lost(work: SettlementTask): Promise<void> {
+  async function lost(work: SettlementAndPayment): Promise<void> {
     if (work.money === 'submitted') await reporter.unknown(work)
     await reporter.lost(work, null)
   }
 
   /** The receipt decides; without one the transaction is sent again until it is void. */
-  async function reconcile(work: SettlementTask): Promise<SettlementNextStep> {
+  async function reconcile(work: SettlementAndPayment): Promise<SettlementNextStep> {
     const { raw, hash } = mppChargeOf(work)
     const { headTime } = await readChainHead(client)
     const receipt = await findTransactionReceipt(client, hash)
@@ -53,10 +53,10 @@ export function createMppSettlementRail(
   }
 }
 
-const isPaymentVoid = ({ payment }: SettlementTask, headTime: bigint): boolean =>
+const isPaymentVoid = ({ payment }: SettlementAndPayment, headTime: bigint): boolean =>
   headTime >= payment.validBefore + BigInt(PAYMENT_GIVE_UP_SECONDS_AFTER_EXPIRY)
 
-function mppChargeOf({ payment: { proof } }: SettlementTask) {
+function mppChargeOf({ payment: { proof } }: SettlementAndPayment) {
   if (proof.kind !== 'mpp') throw new Error(`Tempo settles no payment of ${proof.kind}`)
   return proof
 }

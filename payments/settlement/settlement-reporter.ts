@@ -2,28 +2,28 @@ import type { AggregateCommand } from '../../actors/aggregate-command-types.ts'
 import type { ActorRuntime } from '../../actors/actor-runtime.ts'
 import { createEventLoopYieldQueue } from '../../core/concurrency/event-loop-yield-queue.ts'
 import type { SettlementQueries } from '../../persistence/payments/settlement-queries.ts'
-import { decodeWithheldAnswer } from '../paid-answer.ts'
+import { decodeWithheldAnswer } from '../keyless-caller-paid-answer.ts'
 import { settlementLoadOptions } from '../commands/payment-claim-commands.ts'
 import {
   recordPaymentLostCommand,
   retryPaymentCommand,
   recordPaymentSettledCommand,
   recordPaymentSubmittedCommand,
-  recordPaymentUnknownCommand,
+  recordPaymentOutcomeUnknownCommand,
 } from '../commands/settlement-commands.ts'
-import type { SettlementEventRecorder, SettlementTask } from './settlement-rail.ts'
+import type { SettlementEventRecorder, SettlementAndPayment } from './settlement-rail.ts'
 
 /**
  * Turns chain results into commands of the payer's aggregate. The payments of one block are
  * reported one by one, so that other calls and commits do not wait for all of them.
  */
-export function createSettlementReporter(
+export function createPayerSettlementEventRecorder(
   actors: Pick<ActorRuntime, 'ask'>,
   store: Pick<SettlementQueries, 'withheldAnswer'>,
 ): SettlementEventRecorder {
   const turn = createEventLoopYieldQueue()
   const ask = async <I extends { settlement: string }>(
-    { payer }: SettlementTask,
+    { payer }: SettlementAndPayment,
     command: AggregateCommand<I, { money: string }>,
     input: I,
   ) => {
@@ -33,7 +33,7 @@ export function createSettlementReporter(
   return {
     submitted: (work, txHash) =>
       ask(work, recordPaymentSubmittedCommand, { settlement: work.id, txHash }),
-    unknown: (work) => ask(work, recordPaymentUnknownCommand, { settlement: work.id }),
+    unknown: (work) => ask(work, recordPaymentOutcomeUnknownCommand, { settlement: work.id }),
     retry: (work, failed) => ask(work, retryPaymentCommand, { settlement: work.id, failed }),
     async settled(work, { tx, logIndex, block }) {
       const kept = work.delivery === 'withheld' ? await store.withheldAnswer(work.id) : null

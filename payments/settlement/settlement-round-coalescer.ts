@@ -1,17 +1,17 @@
 /** Background work; never rejects. */
-export type SettlementRoundTask = Promise<void>
+export type SettlementRoundBackgroundWork = Promise<void>
 
 /**
  * Runs rounds of one kind one at a time: callers during a round share it, and kinds do not wait for
  * each other. Work that a round has begun continues in the background. Nothing rejects.
  */
 export function createSettlementRoundCoalescer(
-  round: () => Promise<SettlementRoundTask[]>,
+  round: () => Promise<SettlementRoundBackgroundWork[]>,
   failed: (error: unknown) => void,
 ) {
-  let running: Promise<SettlementRoundTask[]> | null = null
+  let running: Promise<SettlementRoundBackgroundWork[]> | null = null
   return {
-    begin(): Promise<SettlementRoundTask[]> {
+    begin(): Promise<SettlementRoundBackgroundWork[]> {
       running ??= round()
         .catch((error: unknown) => {
           failed(error)

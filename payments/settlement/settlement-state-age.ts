@@ -1,7 +1,7 @@
 import type { Clock } from '../../core/clock.ts'
 
 /** Tracks how long this node has observed each settlement in its current state. */
-export interface SettlementStateAge {
+export interface SettlementStateAgeTracker {
   /** Observes the state now; returns whether it has lasted long enough. */
   hasLasted(id: string): boolean
   reset(id: string): void
@@ -12,10 +12,10 @@ const MAX_TRACKED_SETTLEMENTS = 1_000
 /**
  * Remembers a thousand settlements; a forgotten one starts again, which only delays it by `longMs`.
  */
-export function createSettlementStateAge(
+export function createSettlementStateAgeTracker(
   clock: Pick<Clock, 'mono'>,
   longMs: number,
-): SettlementStateAge {
+): SettlementStateAgeTracker {
   const seen = new Map<string, number>()
   return {
     hasLasted(id) {

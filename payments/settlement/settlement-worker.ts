@@ -7,7 +7,7 @@ import type {
   OpenSettlement,
   SettlementQueries,
 } from '../../persistence/payments/settlement-queries.ts'
-import type { SettlementRail, SettlementTask } from './settlement-rail.ts'
+import type { SettlementRail, SettlementAndPayment } from './settlement-rail.ts'
 
 /** Drives open settlements through their rails, with backoff. */
 
@@ -71,7 +71,7 @@ export function createSettlementWorker({
   }
 
   /** Null if there is nothing to do. A payer may not have absorbed the delivery of a call yet. */
-  async function workOf(id: string): Promise<SettlementTask | null> {
+  async function workOf(id: string): Promise<SettlementAndPayment | null> {
     let found = await read(id)
     if (found?.money === 'claimed') {
       await actors.wake(found.payer, 'payer')

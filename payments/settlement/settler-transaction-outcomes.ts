@@ -20,7 +20,7 @@ const OPEN_OUTCOME: SettlerTransactionOutcome = { state: 'open', receipt: null }
 /**
  * Finds the outcome of stored transactions. Results from blocks are stored on the row of the nonce.
  */
-export function createSettlerTransactionOutcomes(
+export function createSettlerTransactionOutcomeFinder(
   chain: string,
   client: EvmClient,
   transactions: SettlerTransactionStore,
@@ -101,4 +101,6 @@ export function createSettlerTransactionOutcomes(
     },
   }
 }
-export type SettlerTransactionOutcomeFinder = ReturnType<typeof createSettlerTransactionOutcomes>
+export type SettlerTransactionOutcomeFinder = ReturnType<
+  typeof createSettlerTransactionOutcomeFinder
+>

@@ -16,21 +16,21 @@ import {
   BroadcastRejectedError,
   toReplacementFees,
   estimateGasOrThrow,
-  readCurrentFees,
+  readCurrentEip1559Fees,
   higherOfEachEip1559Fee,
   scaleEip1559Fees,
   signEvmCall,
   MAX_TRANSACTION_GAS,
 } from '../../chain/evm/settler-evm-transactions.ts'
 import { SECOND, type Clock } from '../../core/clock.ts'
-import { newUuidV7 } from '../../core/ids.ts'
+import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import type {
   SettlerTransactionStore,
   SettlerTransactionSigner,
   StoredSettlerTransaction,
 } from '../../persistence/payments/settler-transaction-store.ts'
 import { createSettlerKeyMonitor } from './settler-key-monitor.ts'
-import { createSettlerTransactionOutcomes } from './settler-transaction-outcomes.ts'
+import { createSettlerTransactionOutcomeFinder } from './settler-transaction-outcomes.ts'
 
 /** Signs, stores and sends the transactions of one key on one chain. */
 
@@ -61,7 +61,7 @@ export function createSettlerTransactionSender(parts: SettlerTransactionSenderDe
   const { chain, client, account, transactions, clock, log } = parts
   const address = account.address.toLowerCase()
   const own = { chain, address }
-  const outcomes = createSettlerTransactionOutcomes(chain, client, transactions)
+  const outcomes = createSettlerTransactionOutcomeFinder(chain, client, transactions)
   const fees = createFeeCache(client, clock)
   const send = createCoalescedBroadcast(client, (error, { hash }) => {
     if (/insufficient funds/i.test(error.reason)) care.noGas()
@@ -253,7 +253,7 @@ function createFeeCache(client: EvmClient, clock: Clock): () => Promise<Eip1559F
   let [known, readAt] = [null as Promise<Eip1559Fees> | null, 0]
   return () => {
     if (known !== null && clock.mono() - readAt < FEES_MAX_AGE_MS) return known
-    const reading = readCurrentFees(client)
+    const reading = readCurrentEip1559Fees(client)
     ;[known, readAt] = [reading, clock.mono()]
     reading.catch(() => (known = null))
     return reading

@@ -13,11 +13,11 @@ import { createEvmSettlementRail } from './evm-settlement-rail.ts'
 import { createMppSettlementRail } from './mpp-settlement-rail.ts'
 import type { SettlementRail } from './settlement-rail.ts'
 import { createSolanaSettlementRail } from './solana-settlement-rail.ts'
-import { createSettlementReporter } from './settlement-reporter.ts'
+import { createPayerSettlementEventRecorder } from './settlement-reporter.ts'
 import { createSettlementWorker } from './settlement-worker.ts'
 import {
   createSettlementRoundCoalescer,
-  type SettlementRoundTask,
+  type SettlementRoundBackgroundWork,
   type SettlementRoundCoalescer,
 } from './settlement-round-coalescer.ts'
 import {
@@ -78,7 +78,7 @@ export function createSettler(parts: SettlerDeps) {
   const { sweepMs = rails.size === 0 ? SWEEP_WITHOUT_CHAINS_MS : SWEEP_MS } = parts
   const all = [notification, ...[...rails.keys()].map(roundsOf)]
 
-  async function notifyPayers(): Promise<SettlementRoundTask[]> {
+  async function notifyPayers(): Promise<SettlementRoundBackgroundWork[]> {
     for (const payer of await store.payersToNotify(MAX_SETTLEMENTS_PER_SWEEP))
       await actors.wake(payer, 'payer').catch(late)
     return []
@@ -86,7 +86,7 @@ export function createSettler(parts: SettlerDeps) {
 
   function roundsOf(chain: string): SettlementRoundCoalescer {
     const tend = async () => transmitters.get(chain)?.tend().catch(down(chain))
-    const round = async (): Promise<SettlementRoundTask[]> => {
+    const round = async (): Promise<SettlementRoundBackgroundWork[]> => {
       await Promise.all([tend(), notification.begin()])
       if (signal.aborted) return []
       const open = await store.toWorkOn(chain, clock.now(), MAX_SETTLEMENTS_PER_SWEEP, works.busy())
@@ -98,7 +98,7 @@ export function createSettler(parts: SettlerDeps) {
   }
 
   /** Starts all due work; resolves to what has been started. */
-  async function lookAround(): Promise<SettlementRoundTask[]> {
+  async function lookAround(): Promise<SettlementRoundBackgroundWork[]> {
     return (await Promise.all(all.map(({ begin }) => begin()))).flat()
   }
 
@@ -170,7 +170,7 @@ function createSettlementRails(parts: SettlerDeps & { receiptMs: number; signal:
   const { store, clock, log, transactions, receiptMs, signal, tempo, facilitator } = parts
   const transmitters = new Map<string, SettlerTransactionSender>()
   const rails = new Map<string, SettlementRail>()
-  const reporter = createSettlementReporter(parts.actors, store)
+  const reporter = createPayerSettlementEventRecorder(parts.actors, store)
   for (const chain of ['base', 'bsc'] as const) {
     const settling = parts[chain]
     if (settling === null) continue

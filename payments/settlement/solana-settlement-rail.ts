@@ -11,13 +11,13 @@ import {
 import { SECOND, type Clock } from '../../core/clock.ts'
 import { LIMITS } from '../../core/limits.ts'
 import {
-  finalCheckAt,
+  finalForeignSubmissionCheckAt,
   type SettlementNextStep,
   type SettlementRail,
   type SettlementEventRecorder,
-  type SettlementTask,
+  type SettlementAndPayment,
 } from './settlement-rail.ts'
-import { createSettlementStateAge } from './settlement-state-age.ts'
+import { createSettlementStateAgeTracker } from './settlement-state-age.ts'
 
 /** Settles payments on Solana through a facilitator. */
 
@@ -46,10 +46,10 @@ export function createSolanaSettlementRail({
   reporter,
   log,
 }: SolanaSettlementRailDeps): SettlementRail {
-  const beingAsked = createSettlementStateAge(clock, FACILITATOR_WAIT_MS)
+  const beingAsked = createSettlementStateAgeTracker(clock, FACILITATOR_WAIT_MS)
 
   /** `first`: no earlier request, so nothing can have been sent. */
-  async function settle(work: SettlementTask, first: boolean): Promise<SettlementNextStep> {
+  async function settle(work: SettlementAndPayment, first: boolean): Promise<SettlementNextStep> {
     const { success, transaction, neverSent } = await facilitator.settle(work.payment)
     if (success)
       return toNextStep(reporter.settled(work, { tx: transaction, logIndex: 0, block: 0n }))
@@ -60,19 +60,19 @@ export function createSolanaSettlementRail({
   }
 
   /** Stores the transaction, so that readers of the settlement can look it up. */
-  async function keepName(work: SettlementTask, transaction: string): Promise<void> {
+  async function keepName(work: SettlementAndPayment, transaction: string): Promise<void> {
     if (transaction === '' || transaction === work.txHash) return
     await reporter.submitted(work, transaction)
     await reporter.unknown(work)
   }
 
-  function waits({ id, payment }: SettlementTask): SettlementNextStep {
-    if (look !== null || clock.now() < finalCheckAt(payment)) return 'later'
+  function waits({ id, payment }: SettlementAndPayment): SettlementNextStep {
+    if (look !== null || clock.now() < finalForeignSubmissionCheckAt(payment)) return 'later'
     log(`nobody can say whether settlement ${id} arrived: see gas settlement`, null)
     return STUCK_STEP
   }
 
-  async function submit(work: SettlementTask): Promise<SettlementNextStep> {
+  async function submit(work: SettlementAndPayment): Promise<SettlementNextStep> {
     if (!facilitator.available()) return 'later'
     if ((await reporter.submitted(work, null)) !== 'submitted') return 'on'
     try {
@@ -86,7 +86,7 @@ export function createSolanaSettlementRail({
     }
   }
 
-  async function reconcile(work: SettlementTask): Promise<SettlementNextStep> {
+  async function reconcile(work: SettlementAndPayment): Promise<SettlementNextStep> {
     const landed = await onChain(work)
     if (landed.state === 'paid')
       return toNextStep(
@@ -103,7 +103,11 @@ export function createSolanaSettlementRail({
   }
 
   /** A failing node proves nothing, and the facilitator may still know. */
-  async function onChain({ payment, txHash, id }: SettlementTask): Promise<SolanaPaymentStatus> {
+  async function onChain({
+    payment,
+    txHash,
+    id,
+  }: SettlementAndPayment): Promise<SolanaPaymentStatus> {
     if (look === null) return { state: 'open' }
     try {
       return await look({ payment, named: txHash, now: clock.now() })
@@ -115,7 +119,7 @@ export function createSolanaSettlementRail({
   }
 
   async function unpaid(
-    work: SettlementTask,
+    work: SettlementAndPayment,
     { signature, arrived }: Extract<SolanaPaymentStatus, { state: 'unpaid' }>,
   ): Promise<SettlementNextStep> {
     log(`${signature} has brought ${arrived} for settlement ${work.id}: see gas settlement`, null)
@@ -125,7 +129,7 @@ export function createSolanaSettlementRail({
     return STUCK_STEP
   }
 
-  async function lost(work: SettlementTask): Promise<SettlementNextStep> {
+  async function lost(work: SettlementAndPayment): Promise<SettlementNextStep> {
     if (work.money === 'submitted') await reporter.unknown(work)
     return toNextStep(reporter.lost(work, null))
   }
@@ -138,8 +142,8 @@ export function createSolanaSettlementRail({
 /** The payer may have used the facilitator directly: the chain would show it. */
 const finalCheckIfReadable = (
   look: FindSolanaPayment | null,
-  { payment }: SettlementTask,
-): number | null => (look === null ? null : finalCheckAt(payment))
+  { payment }: SettlementAndPayment,
+): number | null => (look === null ? null : finalForeignSubmissionCheckAt(payment))
 
 const STUCK_STEP = { restMs: LIMITS.settleStuckMs } as const
 

@@ -1,4 +1,4 @@
-import { addMicros, asMicros, subtractMicros, ZERO, type Micros } from '../../core/money.ts'
+import { addMicros, asMicros, subtractMicros, ZERO_MICROS, type Micros } from '../../core/money.ts'
 
 /** An agent's credits: free promotional, free cash, and what durable holds keep of both. */
 export interface CreditBalances {
@@ -84,9 +84,20 @@ function movementGroupKey(row: AgentLedgerRow, agentId: string): string {
 
 function toEmptyMovement(row: AgentLedgerRow, agentId: string): AccountStatementMovement {
   const { id, owner, callId, memo, at } = row
-  const change = { promo: ZERO, cash: ZERO, held: ZERO }
+  const change = { promo: ZERO_MICROS, cash: ZERO_MICROS, held: ZERO_MICROS }
   const kind = movementKind(row, agentId)
-  return { id, kind, owner, callId, memo, at, change, charged: ZERO, fee: ZERO, party: null }
+  return {
+    id,
+    kind,
+    owner,
+    callId,
+    memo,
+    at,
+    change,
+    charged: ZERO_MICROS,
+    fee: ZERO_MICROS,
+    party: null,
+  }
 }
 
 function addLedgerRow(

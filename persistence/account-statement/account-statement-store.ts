@@ -1,7 +1,7 @@
-import { minUuidV7At, uuidV7Timestamp } from '../../core/ids.ts'
+import { minUuidV7At, uuidV7Timestamp } from '../../core/ids-and-api-keys.ts'
 import type { CallPriceSource, LedgerTransferKind } from '../../core/aggregate-commit-row-types.ts'
 import { asMicros, type Micros } from '../../core/money.ts'
-import { toCallPriceMovements } from '../../domain/call-price-movements.ts'
+import { toCallPriceMovements } from '../../domain/call-price-ledger-movements.ts'
 import { toTextArrayLiteral } from '../postgres/postgres-array-literal.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 import {

@@ -1,4 +1,4 @@
-import { asMicros, subtractMicros, ZERO, type Micros } from '../../core/money.ts'
+import { asMicros, subtractMicros, ZERO_MICROS, type Micros } from '../../core/money.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 import type { AccountStatementPeriod, AccountStatementPosition } from './account-statement-store.ts'
 
@@ -37,7 +37,7 @@ export function createBackpackAccountStatementStore(sql: Sql) {
       return {
         snapshot: row?.snapshot ?? '',
         before: null,
-        balances: { promo: ZERO, cash, held: ZERO },
+        balances: { promo: ZERO_MICROS, cash, held: ZERO_MICROS },
       }
     },
 

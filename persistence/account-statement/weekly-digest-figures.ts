@@ -23,7 +23,7 @@ export interface AgentPeriodFigures {
 const EARNING_KINDS = ['share', 'royalty', 'sale', 'bounty', 'tip', 'payout', 'referral'] as const
 
 /** Reads figures of a past period; `from` is inclusive, `to` exclusive. */
-export function createPeriodFiguresReader(sql: Sql) {
+export function createAgentPeriodFiguresReader(sql: Sql) {
   const statements = createAccountStatementStore(sql)
 
   const spendingOf = async (agentId: string, from: Date, to: Date) => {
@@ -82,4 +82,4 @@ export function createPeriodFiguresReader(sql: Sql) {
     return { balance: totalCreditBalance(balances), spending, earnings, fuses }
   }
 }
-export type PeriodFiguresReader = ReturnType<typeof createPeriodFiguresReader>
+export type AgentPeriodFiguresReader = ReturnType<typeof createAgentPeriodFiguresReader>

@@ -1,5 +1,5 @@
 import type { Sql } from '../start-postgres-and-redis.ts'
-import { isPublic } from './public-agent-sql.ts'
+import { isPublicAgentSql } from './public-agent-sql.ts'
 
 /** The public directory of agents whose owners allow it. */
 
@@ -42,7 +42,7 @@ export function createAgentDirectoryStore(sql: Sql) {
                (select coalesce(sum(public_ok), 0)::bigint from usage_daily
                  where owner = a.agent_id::text) as calls
           from agents a left join agent_scores s on s.agent_id = a.agent_id::text
-         where ${isPublic(sql)} and a.agent_id < ${before ?? MAX_AGENT_ID}
+         where ${isPublicAgentSql(sql)} and a.agent_id < ${before ?? MAX_AGENT_ID}
            and (${framework}::text is null or a.framework = ${framework})
            and (${toolCategory}::text is null or a.tool_category = ${toolCategory})
            and not exists (select from unnest(${words}::text[]) w

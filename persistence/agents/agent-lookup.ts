@@ -1,7 +1,7 @@
 import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Looks up which agents exist and which are active. */
-export function createAgentLookup(sql: Sql) {
+export function createAgentExistenceAndActivityLookup(sql: Sql) {
   return {
     /** Whether the agent exists; agents are never removed. */
     async has(agentId: string): Promise<boolean> {

@@ -1,10 +1,10 @@
-import { hmacSha256, hmacSha256Text } from '../../core/key-derivation-and-encryption.ts'
+import { hmacSha256, hmacSha256AsEncodedText } from '../../core/key-derivation-and-encryption.ts'
 import {
-  keyFamilyId,
-  keySpendingId,
+  keyFamilyIdForSchedules,
+  spendingCountIdOfApiKey,
   type ApiKeySpendingLimits,
 } from '../../domain/api-key-spending-limits.ts'
-import { isUuid } from '../../core/ids.ts'
+import { isUuid } from '../../core/ids-and-api-keys.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { asMicros, type Micros } from '../../core/money.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
@@ -15,7 +15,7 @@ export const API_KEY_SCOPES = ['tools', 'read', 'tasks', 'backpacks', 'funds', '
 export type ApiKeyScope = (typeof API_KEY_SCOPES)[number]
 export const WILDCARD_SCOPE = '*'
 /** The largest scopes of a key bound to a Backpack: it manages no keys. */
-export const MAX_BACKPACK_BOUND_KEY_SCOPES: readonly ApiKeyScope[] = API_KEY_SCOPES.filter(
+export const SCOPES_ALLOWED_FOR_BACKPACK_KEYS: readonly ApiKeyScope[] = API_KEY_SCOPES.filter(
   (scope) => scope !== 'keys',
 )
 
@@ -52,8 +52,8 @@ export const API_KEY_CHANGES_TOPIC = 'keys'
 /** Picks the terms of a key, which is all a call carries of it. */
 export const toApiKeySpendingLimits = (key: ApiKeySpendingLimits): ApiKeySpendingLimits => ({
   id: key.id,
-  spendingId: keySpendingId(key),
-  familyId: keyFamilyId(key),
+  spendingId: spendingCountIdOfApiKey(key),
+  familyId: keyFamilyIdForSchedules(key),
   cap: key.cap,
   capPerDay: key.capPerDay,
   capPerMonth: key.capPerMonth,
@@ -68,7 +68,7 @@ export function toApiKeyRow(pepper: Buffer, key: NewApiKey): Record<string, unkn
   return {
     id: key.id,
     agent_id: key.agentId,
-    hash: `\\x${hmacSha256Text(pepper, key.secret, 'hex')}`,
+    hash: `\\x${hmacSha256AsEncodedText(pepper, key.secret, 'hex')}`,
     prefix: apiKeyDisplayPrefix(key.secret),
     name: key.name,
     scopes: key.scopes,
@@ -88,7 +88,7 @@ export function toApiKeyRow(pepper: Buffer, key: NewApiKey): Record<string, unkn
 export function createApiKeyStore(sql: Sql, pepper: Buffer) {
   return {
     /** The hash that identifies a key in the table and in caches. */
-    hash: (secret: string): string => hmacSha256Text(pepper, secret, 'hex'),
+    hash: (secret: string): string => hmacSha256AsEncodedText(pepper, secret, 'hex'),
 
     /** The key with this hash, including revoked and expired keys. */
     async find(hash: string): Promise<ApiKeyRecord | null> {

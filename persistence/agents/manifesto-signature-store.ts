@@ -1,6 +1,6 @@
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
-import { isPublic } from './public-agent-sql.ts'
+import { isPublicAgentSql } from './public-agent-sql.ts'
 
 /** Signatures of the manifesto, one an agent. */
 
@@ -29,7 +29,7 @@ export function createManifestoSignatureStore(sql: Sql) {
       const rows = await sql<{ agent_id: string; name: string; signed_at: Date }[]>`
         select s.agent_id, a.name, s.signed_at
           from manifesto_signatures s join agents a using (agent_id)
-         where ${isPublic(sql)} and ${earlier}
+         where ${isPublicAgentSql(sql)} and ${earlier}
          order by s.signed_at desc, s.agent_id desc limit ${limit}`
       return rows.map((row): ManifestoSigner => ({
         agentId: row.agent_id,

@@ -14,7 +14,7 @@ export interface OwnerSessionRecord {
 }
 
 /** An agent, and the key that a session acts as. */
-export interface OwnerSessionMember {
+export interface OwnerSessionAgentAndKey {
   readonly agentId: string
   readonly keyId: string
 }
@@ -26,17 +26,17 @@ export interface NewOwnerSession {
   readonly former: string | null
   /** The agents of the former session move into this one. */
   readonly keepsAgents: boolean
-  readonly members: readonly OwnerSessionMember[]
+  readonly members: readonly OwnerSessionAgentAndKey[]
   readonly seconds: number
 }
 
 /** A link to send. */
-export interface NewOwnerLink {
+export interface NewOwnerEmailLink {
   readonly hash: string
   /** In lower case. */
   readonly email: string
   /** What the link confirms the address for; null for a link that signs in. */
-  readonly confirms: OwnerSessionMember | null
+  readonly confirms: OwnerSessionAgentAndKey | null
   readonly seconds: number
   /** Links of each kind that one address gets in an hour. */
   readonly mostPerHour: number
@@ -45,12 +45,12 @@ export interface NewOwnerLink {
 }
 
 /** Whether a link was stored, or whose limit refuses it. */
-export type OwnerLinkOutcome = 'added' | 'address_limit' | 'agent_limit'
+export type OwnerEmailLinkStoreOutcome = 'added' | 'address_limit' | 'agent_limit'
 
 /** A link that was opened. */
-export interface UsedOwnerLink {
+export interface OpenedOwnerEmailLink {
   readonly email: string
-  readonly confirms: OwnerSessionMember | null
+  readonly confirms: OwnerSessionAgentAndKey | null
 }
 
 /** Unbound keys that manage keys and end only by a revocation. */
@@ -107,7 +107,7 @@ export function createOwnerSessionStore(sql: Sql) {
     },
 
     /** Stores a link, unless the address or the agent has had its links. */
-    async addLink(link: NewOwnerLink): Promise<OwnerLinkOutcome> {
+    async addLink(link: NewOwnerEmailLink): Promise<OwnerEmailLinkStoreOutcome> {
       const { hash, email, confirms, seconds, mostPerHour, mostPerAgentAndDay } = link
       const { agentId = null, keyId = null } = confirms ?? {}
       return sql.begin(async (tx) => {
@@ -132,7 +132,7 @@ export function createOwnerSessionStore(sql: Sql) {
     },
 
     /** Uses a link up; null for an unknown, expired or used one. */
-    async useLink(hash: string): Promise<UsedOwnerLink | null> {
+    async useLink(hash: string): Promise<OpenedOwnerEmailLink | null> {
       const [row] = await sql<{ email: string; agent_id: string | null; key_id: string | null }[]>`
         update owner_links set used_at = now()
          where hash = ${hash} and used_at is null and expires_at > now()
@@ -146,7 +146,10 @@ export function createOwnerSessionStore(sql: Sql) {
      * Notes that the owner reads mail at this address, if it is still the agent's and the key that named it was
      * not revoked.
      */
-    async confirmContact({ agentId, keyId }: OwnerSessionMember, email: string): Promise<void> {
+    async confirmContact(
+      { agentId, keyId }: OwnerSessionAgentAndKey,
+      email: string,
+    ): Promise<void> {
       await sql`
         insert into confirmed_contacts (agent_id, email, key_id, confirmed_at)
         select a.agent_id, ${email}, k.id, now() from agents a join api_keys k using (agent_id)
@@ -172,7 +175,7 @@ export function createOwnerSessionStore(sql: Sql) {
     },
 
     /** The agents whose confirmed address this is, each with its best key; `agentId` picks one. */
-    async membersOf(email: string, agentId: string | null): Promise<OwnerSessionMember[]> {
+    async membersOf(email: string, agentId: string | null): Promise<OwnerSessionAgentAndKey[]> {
       const rows = await sql<{ agent_id: string; key_id: string }[]>`
         select distinct on (c.agent_id) c.agent_id, k.id as key_id
           from confirmed_contacts c join agents a using (agent_id)

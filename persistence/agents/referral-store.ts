@@ -1,6 +1,6 @@
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
-import { newUuidV7 } from '../../core/ids.ts'
-import { addMicros, asMicros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
+import { addMicros, asMicros, toUsdc, ZERO_MICROS, type Micros } from '../../core/money.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
@@ -95,11 +95,11 @@ export function createReferralStore(sql: Sql) {
     async payOut(agentId: string, at: Date): Promise<Micros> {
       return sql.begin(async (tx) => {
         await tx`select pg_advisory_xact_lock(hashtextextended(${`referral:${agentId}`}, 0))`
-        const parts = { promo: ZERO, cash: ZERO }
+        const parts = { promo: ZERO_MICROS, cash: ZERO_MICROS }
         for (const part of CREDIT_PARTS) {
           const account = referralAccount(agentId, part)
           const amount = await readAccruedBalance(tx, account)
-          if (amount <= ZERO) continue
+          if (amount <= ZERO_MICROS) continue
           await tx`
             insert into ledger (id, owner, debit, credit, amount_micros, kind, at)
             values (${newUuidV7(at.getTime())}, ${agentId}, ${account}, ${`agent:${agentId}:${part}`},
@@ -107,7 +107,7 @@ export function createReferralStore(sql: Sql) {
           parts[part] = amount
         }
         const amount = addMicros(parts.promo, parts.cash)
-        if (amount === ZERO) return ZERO
+        if (amount === ZERO_MICROS) return ZERO_MICROS
         await tx`
           insert into inbox (receiver, receiver_kind, id, event, at)
           values (${agentId}, 'agent', ${`payout:${newUuidV7(at.getTime())}`},

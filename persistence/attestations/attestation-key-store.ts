@@ -25,7 +25,7 @@ interface SealedKeyRow {
 }
 
 /** The keys that sign, the newest first. */
-export async function readSigningKeys(
+export async function readActiveAttestationSigningKeys(
   db: Database,
   sealing: EncryptionKeys,
   name: string,

@@ -1,24 +1,24 @@
 import {
   EMPTY_TREE_ROOT,
   foldCompleteSubtree,
-  joinSubtrees,
+  hashNodeFromSubtrees,
   splitIntoSubtrees,
   STORED_TREE_LEVEL_STEP,
   type CompleteSubtree,
   type LeafRange,
 } from '../../core/attestations/merkle-tree.ts'
-import { toLeafOpening } from '../../core/attestations/fee-attestations.ts'
+import { toFeeLeafCommitmentOpening } from '../../core/attestations/fee-attestations.ts'
 import { HOUR } from '../../core/clock.ts'
-import { minUuidV7At } from '../../core/ids.ts'
+import { minUuidV7At } from '../../core/ids-and-api-keys.ts'
 import { asMicros, type Micros } from '../../core/money.ts'
-import { plainColumnLiteral } from '../postgres/postgres-array-literal.ts'
+import { toUnquotedColumnArrayLiteral } from '../postgres/postgres-array-literal.ts'
 import { answerHashOf } from '../calls/call-answer-hashes.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Reads the hash tree of fees: rows, heads, hashes of nodes and sums. */
 
 /** A leaf as everyone may see it. */
-export interface PublicLeaf {
+export interface PublicAttestationLeaf {
   readonly index: number
   readonly text: string
   readonly hash: Buffer
@@ -42,7 +42,7 @@ export interface FeeKindTotal {
 }
 
 /** A published head that is not one of this tree. */
-export interface TreeRewind {
+export interface UnmatchedPublishedTreeHead {
   readonly size: number
   readonly root: Buffer
   readonly note: string
@@ -52,13 +52,13 @@ export interface TreeRewind {
 
 export interface AttestationSummary {
   readonly totals: readonly FeeKindTotal[]
-  readonly rewinds: readonly TreeRewind[]
+  readonly rewinds: readonly UnmatchedPublishedTreeHead[]
   /** The latest head; null for a tree without leaves. */
   readonly head: SignedTreeHead | null
 }
 
 /** What the call log knows of a call for its receipt. */
-export interface CallHashes {
+export interface CallRequestAndAnswerHashes {
   readonly requestHash: string | null
   readonly answerHash: Buffer | null
 }
@@ -68,7 +68,7 @@ export function createAttestationTreeReader(sql: Sql) {
   async function hashes(nodes: readonly LeafRange[]): Promise<Buffer[]> {
     const parts = nodes.map(splitIntoSubtrees)
     const known = await readSubtrees(sql, parts.flat())
-    return parts.map((subtrees) => joinSubtrees(subtrees.map((subtree) => known(subtree))))
+    return parts.map((subtrees) => hashNodeFromSubtrees(subtrees.map((subtree) => known(subtree))))
   }
 
   return {
@@ -82,14 +82,14 @@ export function createAttestationTreeReader(sql: Sql) {
     },
 
     /** Leaves, the last appended first; `before` is an index. */
-    async leaves(limit: number, before: string | null): Promise<PublicLeaf[]> {
+    async leaves(limit: number, before: string | null): Promise<PublicAttestationLeaf[]> {
       const rows = await sql<LeafRow[]>`
         select ${leafColumns(sql)} from attestation_leaves
          where leaf_index < ${before ?? MAX_INDEX}::bigint order by leaf_index desc limit ${limit}`
       return rows.map(toPublicLeaf)
     },
 
-    async leaf(index: number): Promise<PublicLeaf | null> {
+    async leaf(index: number): Promise<PublicAttestationLeaf | null> {
       const [row] = await sql<LeafRow[]>`
         select ${leafColumns(sql)} from attestation_leaves where leaf_index = ${index}`
       return row === undefined ? null : toPublicLeaf(row)
@@ -137,7 +137,7 @@ export function createAttestationTreeReader(sql: Sql) {
          where call_id = ${callId} order by leaf_index`
       return rows.map(({ leaf_index: index, ledger_id: ledgerId, salt }) => ({
         index: Number(index),
-        opening: toLeafOpening(salt, ledgerId, callId),
+        opening: toFeeLeafCommitmentOpening(salt, ledgerId, callId),
       }))
     },
 
@@ -153,7 +153,7 @@ export function createAttestationTreeReader(sql: Sql) {
       return rows.length > 0
     },
 
-    async hashesOfCall(owner: string, callId: string): Promise<CallHashes> {
+    async hashesOfCall(owner: string, callId: string): Promise<CallRequestAndAnswerHashes> {
       const [row] = await sql<CallHashRow[]>`
         select request_hash, answer_hash, response from calls
          where owner = ${owner} and call_id = ${callId}`
@@ -190,17 +190,17 @@ async function readSubtrees(
     keep(
       await sql<StoredHashRow[]>`
       select 0 as level, leaf_index as place, hash
-        from unnest(${plainColumnLiteral(below, ({ first }) => first)}::bigint[],
-                    ${plainColumnLiteral(below, ({ count }) => count)}::bigint[]) r(first, count)
+        from unnest(${toUnquotedColumnArrayLiteral(below, ({ first }) => first)}::bigint[],
+                    ${toUnquotedColumnArrayLiteral(below, ({ count }) => count)}::bigint[]) r(first, count)
         join attestation_leaves on leaf_index >= first and leaf_index < first + count`,
     )
   if (above.length > 0)
     keep(
       await sql<StoredHashRow[]>`
       select s.level, subtree_index as place, hash
-        from unnest(${plainColumnLiteral(above, ({ level }) => level)}::int[],
-                    ${plainColumnLiteral(above, ({ first }) => first)}::bigint[],
-                    ${plainColumnLiteral(above, ({ count }) => count)}::bigint[]) r(level, first, count)
+        from unnest(${toUnquotedColumnArrayLiteral(above, ({ level }) => level)}::int[],
+                    ${toUnquotedColumnArrayLiteral(above, ({ first }) => first)}::bigint[],
+                    ${toUnquotedColumnArrayLiteral(above, ({ count }) => count)}::bigint[]) r(level, first, count)
         join attestation_subtrees s on s.level = r.level and subtree_index >= first and subtree_index < first + count`,
     )
   return (subtree) => {
@@ -266,7 +266,7 @@ const toSignedTreeHead = (row: HeadRow): SignedTreeHead => ({
   note: row.note,
 })
 
-const toTreeRewind = (row: RewindRow): TreeRewind => ({
+const toTreeRewind = (row: RewindRow): UnmatchedPublishedTreeHead => ({
   size: Number(row.tree_size),
   root: row.root,
   note: row.note,
@@ -278,7 +278,7 @@ const leafColumns = (sql: Sql) => sql`
   leaf_index, fee_leaf_text(minute, kind, amount_micros, salt, ledger_id, call_id) as text, hash, minute, kind,
   amount_micros`
 
-const toPublicLeaf = (row: LeafRow): PublicLeaf => ({
+const toPublicLeaf = (row: LeafRow): PublicAttestationLeaf => ({
   index: Number(row.leaf_index),
   text: row.text,
   hash: row.hash,

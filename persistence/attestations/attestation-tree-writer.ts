@@ -1,26 +1,26 @@
 import { randomBytes } from 'node:crypto'
 import {
-  commitmentOf,
+  feeLeafCommitmentOf,
   formatTreeHead,
-  toLeafMinute,
-  toLeafOpening,
-  toLeafText,
+  toFeeLeafMinute,
+  toFeeLeafCommitmentOpening,
+  toFeeLeafText,
 } from '../../core/attestations/fee-attestations.ts'
 import {
-  appendToEdge,
-  edgeRoot,
+  appendLeavesToTreeRightEdge,
+  rootOfTreeRightEdge,
   hashLeaf,
-  parseEdge,
-  toEdgeBytes,
+  parseTreeRightEdge,
+  toTreeRightEdgeBytes,
   type HashedSubtree,
 } from '../../core/attestations/merkle-tree.ts'
 import { signNote } from '../../core/attestations/signed-note.ts'
 import { createEventLoopYieldQueue } from '../../core/concurrency/event-loop-yield-queue.ts'
 import type { EncryptionKeys } from '../../core/key-derivation-and-encryption.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
-import { plainColumnLiteral } from '../postgres/postgres-array-literal.ts'
+import { toUnquotedColumnArrayLiteral } from '../postgres/postgres-array-literal.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
-import { readSigningKeys } from './attestation-key-store.ts'
+import { readActiveAttestationSigningKeys } from './attestation-key-store.ts'
 
 /** Appends the fees of the ledger to the hash tree, and signs its heads. */
 
@@ -31,7 +31,7 @@ const SALT_BYTES = 16
 const USUAL_COMMIT_DELAY = '10 seconds'
 const SEARCH_EVERY = '1 minute'
 /** A row commits at most this long after its time stamp. */
-export const LATEST_FEE_COMMIT_DELAY = '10 minutes'
+export const MAX_FEE_ROW_COMMIT_DELAY = '10 minutes'
 
 export interface AttestationWriterDeps {
   readonly sql: Sql
@@ -52,7 +52,7 @@ export interface StoredTreeHead {
  * Appends fees whose commits the last append could not see, each once, and signs the new head, in one
  * transaction. Null if there are none, or another node appends.
  */
-export const appendFees = ({ sql, sealing, origin }: AttestationWriterDeps) =>
+export const appendFeesToAttestationTree = ({ sql, sealing, origin }: AttestationWriterDeps) =>
   sql.begin(async (tx): Promise<StoredTreeHead | null> => {
     const cursor = await lockCursor(tx)
     if (cursor === null) return null
@@ -66,21 +66,21 @@ export const appendFees = ({ sql, sealing, origin }: AttestationWriterDeps) =>
     const name = cursor.origin ?? origin
     const leaves = await toLeaves(fees)
     const subtrees: HashedSubtree[] = []
-    let edge = parseEdge(Number(cursor.tree_size), cursor.peaks)
+    let edge = parseTreeRightEdge(Number(cursor.tree_size), cursor.peaks)
     for (const part of inParts(leaves)) {
       const hashes = part.map(({ hash }) => hash)
-      edge = appendToEdge(edge, hashes, (subtree) => subtrees.push(subtree))
+      edge = appendLeavesToTreeRightEdge(edge, hashes, (subtree) => subtrees.push(subtree))
       await nextTurn()
     }
     await insertLeaves(tx, Number(cursor.tree_size), leaves)
     await insertSubtrees(tx, subtrees)
-    const root = edgeRoot(edge)
+    const root = rootOfTreeRightEdge(edge)
     const text = formatTreeHead({ origin: name, size: edge.size, root, at: at.toISOString() })
-    const note = signNote(text, await readSigningKeys(tx, sealing, name))
+    const note = signNote(text, await readActiveAttestationSigningKeys(tx, sealing, name))
     await tx`insert into attestation_heads (tree_size, root, signed_at, note)
       values (${edge.size}, ${root}, ${at}, ${note})`
     await tx`
-      update attestation_cursor set tree_size = ${edge.size}, peaks = ${toEdgeBytes(edge)}, origin = ${name},
+      update attestation_cursor set tree_size = ${edge.size}, peaks = ${toTreeRightEdgeBytes(edge)}, origin = ${name},
              complete = complete and ${!more}, cluster = ${cursor.here}`
     if (cursor.whole && !more) await endSearch(tx, snapshot)
     return { size: edge.size, note, more }
@@ -116,7 +116,7 @@ interface CursorRow {
 async function lockCursor(tx: DatabaseTransaction): Promise<CursorRow | null> {
   const [row] = await tx<(CursorRow & { cluster: string })[]>`
     select tree_size, searched_size, peaks, snapshot::text, complete, origin, cluster, whole,
-           (case when whole then until - ${LATEST_FEE_COMMIT_DELAY}::interval
+           (case when whole then until - ${MAX_FEE_ROW_COMMIT_DELAY}::interval
                  else now() - ${USUAL_COMMIT_DELAY}::interval end)::text as since,
            (select system_identifier || ' ' || 'ledger'::regclass::oid from pg_control_system()) as here
       from (select *, not complete or searched_at < now() - ${SEARCH_EVERY}::interval as whole
@@ -187,10 +187,10 @@ function* inParts<T>(all: readonly T[]): Generator<readonly T[]> {
 const compare = (a: string, b: string): number => (a < b ? -1 : Number(a > b))
 
 function toLeaf(fee: FeeRow, salt: Buffer): NewLeaf {
-  const minute = toLeafMinute(fee.at)
-  const commitment = commitmentOf(toLeafOpening(salt, fee.id, fee.call_id))
+  const minute = toFeeLeafMinute(fee.at)
+  const commitment = feeLeafCommitmentOf(toFeeLeafCommitmentOpening(salt, fee.id, fee.call_id))
   const { kind, amount_micros: amountMicros } = fee
-  const hash = hashLeaf(toLeafText({ minute, kind, amountMicros, commitment }))
+  const hash = hashLeaf(toFeeLeafText({ minute, kind, amountMicros, commitment }))
   return { ...fee, minute, salt, commitment, hash }
 }
 
@@ -202,19 +202,19 @@ async function insertLeaves(
   await tx`
     insert into attestation_leaves (leaf_index, ledger_id, call_id, amount_micros, kind, minute, salt, hash)
     select ${start}::bigint + place - 1, ledger_id, call_id, amount, kind, minute, decode(salt, 'hex'), decode(hash, 'hex')
-      from unnest(${plainColumnLiteral(leaves, ({ id }) => id)}::uuid[],
-                  ${plainColumnLiteral(leaves, (leaf) => leaf.call_id)}::uuid[],
-                  ${plainColumnLiteral(leaves, (leaf) => leaf.amount_micros)}::bigint[],
-                  ${plainColumnLiteral(leaves, ({ kind }) => kind)}::text[],
-                  ${plainColumnLiteral(leaves, ({ minute }) => minute)}::timestamptz[],
-                  ${plainColumnLiteral(leaves, ({ salt }) => salt.toString('hex'))}::text[],
-                  ${plainColumnLiteral(leaves, ({ hash }) => hash.toString('hex'))}::text[])
+      from unnest(${toUnquotedColumnArrayLiteral(leaves, ({ id }) => id)}::uuid[],
+                  ${toUnquotedColumnArrayLiteral(leaves, (leaf) => leaf.call_id)}::uuid[],
+                  ${toUnquotedColumnArrayLiteral(leaves, (leaf) => leaf.amount_micros)}::bigint[],
+                  ${toUnquotedColumnArrayLiteral(leaves, ({ kind }) => kind)}::text[],
+                  ${toUnquotedColumnArrayLiteral(leaves, ({ minute }) => minute)}::timestamptz[],
+                  ${toUnquotedColumnArrayLiteral(leaves, ({ salt }) => salt.toString('hex'))}::text[],
+                  ${toUnquotedColumnArrayLiteral(leaves, ({ hash }) => hash.toString('hex'))}::text[])
            with ordinality x(ledger_id, call_id, amount, kind, minute, salt, hash, place)`
   await tx`
     insert into attestation_totals as t
       select kind, count(*), sum(amount)::bigint
-        from unnest(${plainColumnLiteral(leaves, ({ kind }) => kind)}::text[],
-                    ${plainColumnLiteral(leaves, (leaf) => leaf.amount_micros)}::bigint[]) x(kind, amount)
+        from unnest(${toUnquotedColumnArrayLiteral(leaves, ({ kind }) => kind)}::text[],
+                    ${toUnquotedColumnArrayLiteral(leaves, (leaf) => leaf.amount_micros)}::bigint[]) x(kind, amount)
        group by kind order by kind
     on conflict (kind) do update set leaves = t.leaves + excluded.leaves,
       amount_micros = t.amount_micros + excluded.amount_micros`
@@ -228,13 +228,13 @@ async function insertSubtrees(
   await tx`
     insert into attestation_subtrees (level, subtree_index, hash)
     select level, place, decode(hash, 'hex')
-      from unnest(${plainColumnLiteral(subtrees, ({ level }) => level)}::int[],
-                  ${plainColumnLiteral(subtrees, ({ index }) => index)}::bigint[],
-                  ${plainColumnLiteral(subtrees, ({ hash }) => hash.toString('hex'))}::text[]) x(level, place, hash)`
+      from unnest(${toUnquotedColumnArrayLiteral(subtrees, ({ level }) => level)}::int[],
+                  ${toUnquotedColumnArrayLiteral(subtrees, ({ index }) => index)}::bigint[],
+                  ${toUnquotedColumnArrayLiteral(subtrees, ({ hash }) => hash.toString('hex'))}::text[]) x(level, place, hash)`
 }
 
 /** Records a published head that is not one of this tree. True if it was not known. */
-export async function recordAttestationRewind(
+export async function recordUnmatchedPublishedTreeHead(
   sql: Sql,
   head: { readonly size: number; readonly root: Uint8Array; readonly note: string },
 ): Promise<boolean> {
@@ -246,7 +246,7 @@ export async function recordAttestationRewind(
 }
 
 /** Accepts what was found of a restored backup, so that `gas verify` passes. Returns how many heads. */
-export async function acceptAttestationRewinds(sql: Sql): Promise<number> {
+export async function acceptUnmatchedPublishedTreeHeads(sql: Sql): Promise<number> {
   const rows = await sql`
     update attestation_rewinds set accepted_at = now() where accepted_at is null returning 1`
   return rows.length

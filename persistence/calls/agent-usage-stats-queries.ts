@@ -5,7 +5,7 @@ import type {
   DailyUsageStats,
   AgentScheduleUsageStats,
   ToolCoUsage,
-  ToolUsageStats,
+  AgentToolUsageStats,
 } from '../../domain/agent-usage-stats-types.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
@@ -16,9 +16,9 @@ const MAX_CALLS = 20_000
 const MAX_RUNS = 2_000
 
 /** Reads the usage statistics of agents. */
-export function createUsageStatsStore(sql: Sql) {
+export function createAgentUsageStatsStore(sql: Sql) {
   return {
-    async toolsOf(agentId: string, since: Date): Promise<ToolUsageStats[]> {
+    async toolsOf(agentId: string, since: Date): Promise<AgentToolUsageStats[]> {
       const rows = await sql<ToolRow[]>`
         with mine as (
           select tool, status, error_code, cost_micros, ms, request_hash, call_id from calls
@@ -159,7 +159,7 @@ export function createUsageStatsStore(sql: Sql) {
     },
   }
 }
-export type UsageStatsStore = ReturnType<typeof createUsageStatsStore>
+export type AgentUsageStatsStore = ReturnType<typeof createAgentUsageStatsStore>
 
 /** An amount as snapshots store it (core/bigint-json.ts). */
 type SnapshotAmount = { readonly $n: string } | null

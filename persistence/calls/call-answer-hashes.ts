@@ -23,7 +23,7 @@ interface AnswerRow {
 }
 
 /** Deletes the text of answers that can no longer be repeated; their keys and hashes stay. */
-export async function forgetStoredAnswers(sql: Sql): Promise<void> {
+export async function deleteUnrepeatableAnswerTexts(sql: Sql): Promise<void> {
   const isOld = sql`response is not null and at < now() - interval '24 hours'`
   const isHashed = sql`tool is not null and starts_with(response, ${ANSWER_START}::text)`
   for (let rows: AnswerRow[] = []; ;) {

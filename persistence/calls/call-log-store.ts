@@ -1,6 +1,6 @@
 import { asMicros, type Micros } from '../../core/money.ts'
 import type { IdempotentResponse } from '../../core/aggregate-commit-row-types.ts'
-import { forgetStoredAnswers } from './call-answer-hashes.ts'
+import { deleteUnrepeatableAnswerTexts } from './call-answer-hashes.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 import { rollUpStatistics } from '../statistics/roll-up-statistics.ts'
 
@@ -143,7 +143,7 @@ export function createCallLogStore(sql: Sql) {
     },
 
     /** Deletes the text of replies that can no longer be repeated. */
-    forgetAnswers: () => forgetStoredAnswers(sql),
+    forgetAnswers: () => deleteUnrepeatableAnswerTexts(sql),
 
     /**
      * Success rate and latency of each tool over the last seven days. Counts valid, paid calls

@@ -167,7 +167,7 @@ export const isUniqueViolation = (
   (error as Error & { table_name?: string }).table_name === table
 
 /** Whether a commit was rejected because another one came first; its command handles that. */
-export const isLostRace = (error: unknown): boolean =>
+export const isConcurrentCommitConflict = (error: unknown): boolean =>
   CONTESTED_TABLES.some((table) => isUniqueViolation(error, table))
 
 const selectFleets = (sql: Sql) => sql`

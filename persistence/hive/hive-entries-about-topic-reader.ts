@@ -1,5 +1,5 @@
 import type { AgentTrackRecord } from '../agents/reputation-store.ts'
-import { publicAuthorIdSql } from '../agents/public-agent-sql.ts'
+import { publicHiveAuthorIdSql } from '../agents/public-agent-sql.ts'
 import { asMicros } from '../../core/money.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
@@ -51,7 +51,7 @@ export function createHiveEvidenceReader(sql: Sql) {
           select e.*, asked.query from ${among} e, asked
            where e.is_public and e.content_search @@ asked.query and ${here}
            order by e.at desc limit ${MAX_RANKED_MATCHES})
-        select id, content, confidence, namespace, agent_id, ${publicAuthorIdSql(sql)} as author, at from found e
+        select id, content, confidence, namespace, agent_id, ${publicHiveAuthorIdSql(sql)} as author, at from found e
          order by ts_rank_cd(content_search, query, 32) desc, at desc, id limit ${limit}`
       return rows.map(({ agent_id: agentId, ...row }) => ({ ...row, agentId }))
     },

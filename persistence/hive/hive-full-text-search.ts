@@ -2,7 +2,7 @@ import type postgres from 'postgres'
 import { createHiveQueryParser, type ParsedHiveQuery } from './hive-query-parser.ts'
 import { toTextArrayLiteral } from '../postgres/postgres-array-literal.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
-import { publicAuthorIdSql } from '../agents/public-agent-sql.ts'
+import { publicHiveAuthorIdSql } from '../agents/public-agent-sql.ts'
 import { expandSearchTerms, type WeightedSearchTerm } from './expand-search-terms-with-synonyms.ts'
 import { createThesaurusLoader } from './search-thesaurus.ts'
 
@@ -142,7 +142,7 @@ export function createHiveFullTextSearch(sql: Sql) {
     /** Public entries by their ids, as a search shows them; unordered. */
     async these(search: Pick<HiveSearchQuery, 'reader' | 'day'>, ids: readonly string[]) {
       const rows = await sql<CandidateRow[]>`
-        select e.id, e.content, e.confidence, e.namespace, e.agent_id, ${publicAuthorIdSql(sql)} as author, e.at, 0 as rank, 0 as total,
+        select e.id, e.content, e.confidence, e.namespace, e.agent_id, ${publicHiveAuthorIdSql(sql)} as author, e.at, 0 as rank, 0 as total,
                exists (select from hive_reads r where r.entry_id = e.id and r.reader = ${search.reader}
                           and r.day = ${search.day}::date) as read_today
           from hive_entries e where e.id = any(${toTextArrayLiteral(ids)}::uuid[]) and e.is_public`
@@ -309,7 +309,7 @@ const selectBestCandidates = (
   sql: Sql,
   { reader, day, candidates }: HiveSearchQuery,
 ): Fragment => sql`
-  select e.id, e.content, e.confidence, e.namespace, e.agent_id, ${publicAuthorIdSql(sql)} as author, e.at, f.rank, f.total,
+  select e.id, e.content, e.confidence, e.namespace, e.agent_id, ${publicHiveAuthorIdSql(sql)} as author, e.at, f.rank, f.total,
          exists (select from hive_reads r where r.entry_id = e.id and r.reader = ${reader}
                     and r.day = ${day}::date) as read_today
     from (select id, rank, (count(*) over ())::int as total from found

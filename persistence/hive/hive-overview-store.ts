@@ -1,5 +1,5 @@
 import { DAY } from '../../core/clock.ts'
-import { publicAuthorIdSql } from '../agents/public-agent-sql.ts'
+import { publicHiveAuthorIdSql } from '../agents/public-agent-sql.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** The featured Hive entry and the figures of the Hive. */
@@ -128,7 +128,7 @@ export type HiveOverviewStore = ReturnType<typeof createHiveOverviewStore>
 const dayBefore = (at: Date): Date => new Date(at.getTime() - DAY)
 
 const entryColumns = (sql: Sql) =>
-  sql`e.id, e.content, e.confidence, e.namespace, e.agent_id, ${publicAuthorIdSql(sql)} as author,
+  sql`e.id, e.content, e.confidence, e.namespace, e.agent_id, ${publicHiveAuthorIdSql(sql)} as author,
     e.is_public, e.at`
 
 interface EntryRow {

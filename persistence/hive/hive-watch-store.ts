@@ -1,4 +1,4 @@
-import { publicAuthorIdSql } from '../agents/public-agent-sql.ts'
+import { publicHiveAuthorIdSql } from '../agents/public-agent-sql.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Standing searches of agents over new Hive entries. */
@@ -88,7 +88,7 @@ export function createHiveWatchStore(sql: Sql) {
              and (${watchId}::uuid is null or w.watch_id = ${watchId}::uuid)
            order by m.id, w.watch_id limit ${limit})
         select f.id, f.watch_id as "watchId", f.at as "matchedAt", e.id as "entryId", e.content,
-               e.confidence, e.namespace, ${publicAuthorIdSql(sql)} as author, e.at,
+               e.confidence, e.namespace, ${publicHiveAuthorIdSql(sql)} as author, e.at,
                exists (select from hive_reads r where r.entry_id = e.id and r.reader = ${agentId}
                           and r.day = ${day}::date) as "readToday"
           from found f join hive_entries e on e.id = f.entry_id order by f.id`

@@ -1,6 +1,6 @@
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
-import { newUuidV7 } from '../../core/ids.ts'
-import { asMicros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
+import { asMicros, toUsdc, ZERO_MICROS, type Micros } from '../../core/money.ts'
 import {
   assertLedgerMovementPermitted,
   movesPromoBetweenAgents,
@@ -131,7 +131,7 @@ async function feedPool(
                and at >= ${before.fed_until} and at < ${until}) f`
   for (const part of CREDIT_PARTS) {
     const share = asMicros(((fees?.[part] ?? 0n) * POOL_SHARE_BPS) / 10_000n)
-    if (share === ZERO) continue
+    if (share === ZERO_MICROS) continue
     const fed = { from: TREASURY_ACCOUNT, amount: share, kind: 'royalty_feed', at } as const
     if (part === 'promo' && !promoTransferable) {
       await insertTransfer(tx, { ...fed, to: GRANTS_ACCOUNT })
@@ -225,7 +225,7 @@ async function payAuthor(
 ): Promise<void> {
   const id = newUuidV7(at.getTime())
   const amount = asMicros(ones.reduce((sum, one) => sum + one.amount, 0n))
-  const parts: RoyaltyPoolBalances = { promo: ZERO, cash: ZERO, [part]: amount }
+  const parts: RoyaltyPoolBalances = { promo: ZERO_MICROS, cash: ZERO_MICROS, [part]: amount }
   pool[part] = asMicros(pool[part] - amount)
   const accounts = { from: POOL_ACCOUNTS[part], to: agentAccount(author, part) }
   await insertTransfer(tx, { ...accounts, amount, kind: 'royalty', at, memo: id })

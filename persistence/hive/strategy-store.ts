@@ -1,5 +1,5 @@
 import { asMicros, type Micros } from '../../core/money.ts'
-import { isPublic } from '../agents/public-agent-sql.ts'
+import { isPublicAgentSql } from '../agents/public-agent-sql.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Published strategies and their forks. */
@@ -44,7 +44,7 @@ export function createStrategyStore(sql: Sql) {
 export type StrategyStore = ReturnType<typeof createStrategyStore>
 
 const selectStrategies = (sql: Sql) => sql`
-  select s.*, coalesce(not s.ghost and ${isPublic(sql)}, false) as is_author_public, a.name as agent_name, f.forks, f.royalties
+  select s.*, coalesce(not s.ghost and ${isPublicAgentSql(sql)}, false) as is_author_public, a.name as agent_name, f.forks, f.royalties
     from strategies s left join agents a on a.agent_id = s.agent_id
     cross join lateral (
       select count(*)::int as forks, coalesce(sum(royalty_micros), 0)::bigint as royalties

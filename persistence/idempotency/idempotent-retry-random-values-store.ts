@@ -22,7 +22,7 @@ interface DraftRequest {
 }
 
 /** Stores the drafts of resumable writes, encrypted, one per Idempotency-Key for ten minutes. */
-export function createIdempotencyDraftStore(sql: Sql, sealing: EncryptionKeys) {
+export function createResumableWriteDraftStore(sql: Sql, sealing: EncryptionKeys) {
   const place = ({ owner, key }: DraftRequest) => ['draft', owner, key ?? '']
 
   function opened(asked: DraftRequest, row: DraftRow): IdempotentRetryRandomValues {

@@ -7,15 +7,15 @@ import {
 } from '../../core/key-derivation-and-encryption.ts'
 import type { Clock } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
-import { newUuidV7 } from '../../core/ids.ts'
+import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { createIdempotencySingleflight } from '../../core/concurrency/idempotency-singleflight.ts'
 import {
   unstoredResponsePlaceholder,
   type UnstoredResponseReason,
 } from '../../domain/unstored-response-reasons.ts'
-import { createIdempotencyDraftStore } from './idempotent-retry-random-values-store.ts'
-import { reserveDailyStoredReplyBytes } from '../daily-byte-quotas.ts'
+import { createResumableWriteDraftStore } from './idempotent-retry-random-values-store.ts'
+import { reserveDailyStoredReplyBytes } from '../daily-stored-byte-quotas.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Runs writes under an Idempotency-Key and repeats their stored replies. */
@@ -162,7 +162,7 @@ export function createIdempotentWrites(
     return { ...toFreshReply(answer), ...(notKept === null ? {} : { notKept }) }
   }
 
-  const drafts = createIdempotencyDraftStore(sql, sealing)
+  const drafts = createResumableWriteDraftStore(sql, sealing)
   const place = (asked: IdempotentRequest) => [asked.owner, asked.operation, asked.key ?? '']
 
   function encodeAnswer(asked: IdempotentRequest, { status, body }: WriteRequestReply): string {
@@ -291,7 +291,7 @@ function toReplayedReply(asked: IdempotentRequest, kept: StoredReplyWithHash): I
 }
 
 /**
- * Recognises the `IdempotentReplayError` of actors by its shape, since this layer cannot import it.
+ * Recognises the `IdempotencyKeyAnsweredElsewhereError` of actors by its shape, since this layer cannot import it.
  */
 function findStoredReply(error: unknown): StoredCommandReply | null {
   return error instanceof Error && 'stored' in error ? (error.stored as StoredCommandReply) : null

@@ -1,5 +1,5 @@
-import type { ActorState } from '../../core/journal-change.ts'
-import { isUuid } from '../../core/ids.ts'
+import type { ActorState } from '../../core/journal-actor-state-delta.ts'
+import { isUuid } from '../../core/ids-and-api-keys.ts'
 import { toTextArrayLiteral } from '../postgres/postgres-array-literal.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 

@@ -1,5 +1,5 @@
-import type { ActorState, JournalChange } from '../../core/journal-change.ts'
-import { FULL_STATE_INTERVAL } from '../../core/journal-change.ts'
+import type { ActorState, JournalChange } from '../../core/journal-actor-state-delta.ts'
+import { JOURNAL_FULL_STATE_INTERVAL } from '../../core/journal-actor-state-delta.ts'
 import {
   createArchivedJournalReader,
   type ArchivedJournalRow,
@@ -44,7 +44,7 @@ export function createJournalHistoryStore(sql: Sql, archiveDir: string) {
     before: number,
   ): Promise<JournalChange[]> {
     const changes: JournalChange[] = []
-    const range = { from: Math.max(1, actor.version - FULL_STATE_INTERVAL + 1), before }
+    const range = { from: Math.max(1, actor.version - JOURNAL_FULL_STATE_INTERVAL + 1), before }
     for await (const row of archive.rows(actor.aggregateId, range, 'earliest first')) {
       const change = changeIn(actor, row)
       if (change !== undefined) changes.push(change)
@@ -106,7 +106,7 @@ export function createJournalHistoryStore(sql: Sql, archiveDir: string) {
 
     /**
      * The changes that make the state of each actor at its version: the latest full state at or before
-     * it, which is at most `FULL_STATE_INTERVAL` versions away, and the deltas after that.
+     * it, which is at most `JOURNAL_FULL_STATE_INTERVAL` versions away, and the deltas after that.
      */
     async changesBefore(
       actors: readonly (JournaledActor & { readonly version: number })[],
@@ -119,7 +119,7 @@ export function createJournalHistoryStore(sql: Sql, archiveDir: string) {
                       ${toTextArrayLiteral(actors.map((one) => String(one.version)))}::bigint[])
                with ordinality w(aggregate_id, kind, id, version, at)
           join journal j on j.aggregate_id = w.aggregate_id and j.version <= w.version
-                        and j.version > w.version - ${FULL_STATE_INTERVAL}
+                        and j.version > w.version - ${JOURNAL_FULL_STATE_INTERVAL}
           cross join lateral (select c.value from json_array_elements(j.changed) c(value)
             where c.value->>'kind' = w.kind and coalesce(c.value->>'id', j.aggregate_id) = w.id limit 1) c
          order by w.at, j.version`

@@ -13,7 +13,7 @@ import {
  * the month where it was.
  */
 
-export interface ArchivedMonth {
+export interface ArchivedJournalMonth {
   readonly month: string
   readonly rows: number
   /** Null for a month without rows to archive. */
@@ -25,7 +25,7 @@ export interface ArchiveJournalOptions {
   readonly dir: string
   /** The first month that stays, as `2026-03`. */
   readonly before: string
-  readonly onArchived?: (month: ArchivedMonth) => void
+  readonly onArchived?: (month: ArchivedJournalMonth) => void
 }
 
 /** The locks of a detach are asked for so often, and held up by others for so long. */
@@ -35,7 +35,7 @@ const LOCK_NOT_AVAILABLE = '55P03'
 const DEADLOCK_DETECTED = '40P01'
 
 /** The current month and the one before it stay: nodes write to them, and partitions of them are made. */
-export async function readFirstKeptMonth(sql: Sql): Promise<string> {
+export async function readFirstUnarchivedJournalMonth(sql: Sql): Promise<string> {
   const [row] = await sql<{ month: string }[]>`
     select to_char(date_trunc('month', now() at time zone 'UTC') - interval '1 month', 'YYYY-MM') as month`
   return row?.month ?? ''
@@ -45,7 +45,7 @@ export async function readFirstKeptMonth(sql: Sql): Promise<string> {
 export function archiveJournalMonths(
   sql: Sql,
   { dir, before, onArchived = () => {} }: ArchiveJournalOptions,
-): Promise<ArchivedMonth[]> {
+): Promise<ArchivedJournalMonth[]> {
   // This transaction writes nothing and reads one snapshot, so it holds up nobody.
   return sql.begin(async (guard) => {
     await guard`set local idle_in_transaction_session_timeout = 0`
@@ -53,14 +53,14 @@ export function archiveJournalMonths(
       select pg_try_advisory_xact_lock(hashtext('archive_journal')) as taken`
     if (lock?.taken !== true) throw new Error('the journal is being archived by another process')
     await dropDetachedPartitions(sql)
-    const archived: ArchivedMonth[] = []
+    const archived: ArchivedJournalMonth[] = []
     for (const month of await listMonths(sql, before)) {
       const one = await archiveMonth(sql, dir, month)
       archived.push(one)
       onArchived(one)
     }
     return archived
-  }) as Promise<ArchivedMonth[]>
+  }) as Promise<ArchivedJournalMonth[]>
 }
 
 const listMonths = (sql: Sql, before: string) => sql<JournalMonth[]>`
@@ -71,7 +71,11 @@ const listMonths = (sql: Sql, before: string) => sql<JournalMonth[]>`
            where i.inhparent = 'journal'::regclass and c.relname ~ '^journal_\\d{4}_\\d{2}$') p
    where start < to_timestamp(${before}, 'YYYY-MM')::timestamp order by start`
 
-async function archiveMonth(sql: Sql, dir: string, month: JournalMonth): Promise<ArchivedMonth> {
+async function archiveMonth(
+  sql: Sql,
+  dir: string,
+  month: JournalMonth,
+): Promise<ArchivedJournalMonth> {
   const exported = await exportJournalMonth(sql, dir, month)
   try {
     await detachWhenFree(sql, month, exported)

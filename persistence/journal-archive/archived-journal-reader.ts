@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { ServiceError } from '../../core/errors.ts'
-import type { JournalChange } from '../../core/journal-change.ts'
+import type { JournalChange } from '../../core/journal-actor-state-delta.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 import { readJournalBlock } from './journal-archive-file.ts'
 
@@ -55,7 +55,7 @@ export function createArchivedJournalReader(sql: Sql, dir: string): ArchivedJour
       let [low, high] = [from, before]
       for (;;) {
         const segments = await sql<ArchivedJournalSegment[]>`
-          select ${segmentColumns(sql)} from archived_journal
+          select ${archivedJournalSegmentColumnsSql(sql)} from archived_journal
            where aggregate_id = ${aggregateId} and last_version >= ${low} and first_version < ${high}
            order by first_version ${isDescending ? sql`desc` : sql`asc`} limit ${SEGMENT_PAGE}`
         for (const segment of segments) {
@@ -72,7 +72,7 @@ export function createArchivedJournalReader(sql: Sql, dir: string): ArchivedJour
 
     async versionAt(aggregateId, at) {
       const [segment] = await sql<ArchivedJournalSegment[]>`
-        select ${segmentColumns(sql)} from archived_journal
+        select ${archivedJournalSegmentColumnsSql(sql)} from archived_journal
          where aggregate_id = ${aggregateId} and earliest_at <= ${at}
          order by first_version desc limit 1`
       if (segment === undefined) return null
@@ -82,7 +82,7 @@ export function createArchivedJournalReader(sql: Sql, dir: string): ArchivedJour
   }
 }
 
-export const segmentColumns = (sql: Sql) =>
+export const archivedJournalSegmentColumnsSql = (sql: Sql) =>
   sql`aggregate_id as "aggregateId", first_version::float8 as first, last_version::float8 as last,
       file, block_offset::float8 as "offset", block_bytes as bytes`
 

@@ -1,7 +1,7 @@
 import { toTextArrayLiteral } from '../postgres/postgres-array-literal.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 import {
-  BLOCK_CHARS,
+  JOURNAL_ARCHIVE_BLOCK_CHARS,
   createJournalArchiveWriter,
   type JournalArchiveWriter,
   type WrittenJournalArchive,
@@ -24,12 +24,12 @@ export interface ExportedJournalMonth {
   readonly written: WrittenJournalArchive | null
   readonly rows: number
   /** Aggregates whose rows from a version on stay: a later month has an earlier version of them. */
-  readonly kept: readonly KeptJournalRows[]
+  readonly kept: readonly JournalRowsKeptFromVersion[]
   /** Removes the file. */
   discard(): Promise<void>
 }
 
-export interface KeptJournalRows {
+export interface JournalRowsKeptFromVersion {
   readonly aggregateId: string
   readonly from: number
 }
@@ -79,7 +79,7 @@ const deleteLeftSegments = (sql: Sql) => sql`
 
 async function exportRows(sql: Sql, writer: JournalArchiveWriter, month: JournalMonth) {
   const block = createBlock(sql, writer, month)
-  const kept: KeptJournalRows[] = []
+  const kept: JournalRowsKeptFromVersion[] = []
   let rows = 0
   let last = { aggregateId: '', version: 0 }
   /** The version that the current aggregate goes on with. */
@@ -172,7 +172,7 @@ function createBlock(sql: Sql, writer: JournalArchiveWriter, { month }: JournalM
   return {
     flush,
     async add(row: ExportedRow): Promise<void> {
-      if (chars > 0 && chars + row.line.length > BLOCK_CHARS) await flush()
+      if (chars > 0 && chars + row.line.length > JOURNAL_ARCHIVE_BLOCK_CHARS) await flush()
       lines.push(row.line)
       chars += row.line.length
       extendSegments(segments, row)

@@ -11,7 +11,7 @@ import { gunzip, gzip } from 'node:zlib'
  */
 
 /** Large enough to compress well, small enough to read one for a few rows. */
-export const BLOCK_CHARS = 262_144
+export const JOURNAL_ARCHIVE_BLOCK_CHARS = 262_144
 const FORMAT = 'gas-station journal, version 1'
 const HASH_CHARS = 16
 const PARTIAL = '.partial'

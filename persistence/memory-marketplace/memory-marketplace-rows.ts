@@ -39,12 +39,12 @@ export const toMemoryListingRow = (listing: NewMemoryListing) => ({
   search: null,
 })
 
-export const toWithdrawalRow = (listingId: string, at: number) => ({
+export const toMemoryListingWithdrawalRow = (listingId: string, at: number) => ({
   listing_id: listingId,
   at: new Date(at).toISOString(),
 })
 
-export interface NewPurchase {
+export interface NewMemoryListingPurchase {
   readonly purchaseId: string
   readonly listingId: string
   readonly buyerId: string
@@ -55,7 +55,7 @@ export interface NewPurchase {
 }
 
 /** The row of a purchase. A trigger copies the memories into the vault of the buyer. */
-export const toPurchaseRow = (purchase: NewPurchase) => ({
+export const toMemoryListingPurchaseRow = (purchase: NewMemoryListingPurchase) => ({
   purchase_id: purchase.purchaseId,
   listing_id: purchase.listingId,
   buyer_id: purchase.buyerId,
@@ -71,7 +71,12 @@ export interface NewMemoryListingRating {
   readonly at: number
 }
 
-export const toRatingRow = ({ listingId, buyerId, stars, at }: NewMemoryListingRating) => ({
+export const toMemoryListingRatingRow = ({
+  listingId,
+  buyerId,
+  stars,
+  at,
+}: NewMemoryListingRating) => ({
   listing_id: listingId,
   buyer_id: buyerId,
   stars,

@@ -1,6 +1,6 @@
 import { asMicros, type Micros } from '../../core/money.ts'
 import { toTextArrayLiteral } from '../postgres/postgres-array-literal.ts'
-import { isPublic } from '../agents/public-agent-sql.ts'
+import { isPublicAgentSql } from '../agents/public-agent-sql.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 import { liveMemoriesSql } from '../vault/vault-memory-row.ts'
 import type { NewMemoryListing } from './memory-marketplace-rows.ts'
@@ -34,7 +34,7 @@ export interface MemoryForSale {
   readonly foreign: 'bought' | 'shared' | null
 }
 
-export interface PurchaseRecord {
+export interface MemoryListingPurchaseRecord {
   readonly purchaseId: string
   readonly listingId: string
   readonly name: string
@@ -51,7 +51,7 @@ const MAX_LISTING_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 export function createMemoryMarketplaceStore(sql: Sql) {
   const columns = sql`l.listing_id, l.seller_id, l.name, l.description, l.price_micros, l.accepts_promo,
     l.memory_ids, l.types, l.tags, l.previews, l.created_at, l.withdrawn_at,
-    ${isPublic(sql)} as is_seller_public,
+    ${isPublicAgentSql(sql)} as is_seller_public,
     (select count(*)::int from marketplace_purchases p where p.listing_id = l.listing_id) as sold,
     r.ratings, r.stars
     from marketplace_listings l join agents a on a.agent_id = l.seller_id
@@ -97,7 +97,7 @@ export function createMemoryMarketplaceStore(sql: Sql) {
       buyerId: string,
       limit: number,
       before: string | null,
-    ): Promise<PurchaseRecord[]> {
+    ): Promise<MemoryListingPurchaseRecord[]> {
       const rows = await sql<PurchaseRow[]>`
         select p.purchase_id, p.listing_id, l.name, p.price_micros, cardinality(p.memory_ids) as entries, p.at,
                (select r.stars from marketplace_ratings r

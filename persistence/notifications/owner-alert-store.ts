@@ -1,5 +1,5 @@
 import { DAY } from '../../core/clock.ts'
-import { isUuid, newUuidV7 } from '../../core/ids.ts'
+import { isUuid, newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import {
   normalizeContactAddress,
   type NotificationChannelName,

@@ -5,7 +5,7 @@ import type { Sql } from '../start-postgres-and-redis.ts'
 /** Who gets a weekly digest, which weeks are done, and who has unsubscribed. */
 
 /** An agent whose week has no digest yet. */
-export interface DigestRecipient {
+export interface PendingWeeklyDigestRecipient {
   readonly agentId: string
   readonly name: string
   /** The confirmed address, in lower case. */
@@ -13,7 +13,7 @@ export interface DigestRecipient {
 }
 
 /** What the link of a digest shows. */
-export interface DigestSubscription {
+export interface WeeklyDigestSubscription {
   readonly email: string
   readonly isSubscribed: boolean
 }
@@ -24,7 +24,7 @@ export function createWeeklyDigestStore(sql: Sql) {
      * Agents without a digest of the week that begins at `week` and ends at `until`. An address that was
      * confirmed later begins with the next week.
      */
-    async due(week: Date, until: Date, limit: number): Promise<DigestRecipient[]> {
+    async due(week: Date, until: Date, limit: number): Promise<PendingWeeklyDigestRecipient[]> {
       const rows = await sql<{ agent_id: string; name: string; email: string }[]>`
         select c.agent_id, a.name, c.email
           from confirmed_contacts c join agents a using (agent_id)
@@ -42,7 +42,7 @@ export function createWeeklyDigestStore(sql: Sql) {
      * address. Does nothing where another node has done it.
      */
     async finish(
-      { agentId, email }: DigestRecipient,
+      { agentId, email }: PendingWeeklyDigestRecipient,
       week: Date,
       write: (tx: DatabaseTransaction, token: string) => Promise<void>,
     ): Promise<void> {
@@ -61,7 +61,7 @@ export function createWeeklyDigestStore(sql: Sql) {
     },
 
     /** The address of a link; null for an unknown token. */
-    async find(token: string): Promise<DigestSubscription | null> {
+    async find(token: string): Promise<WeeklyDigestSubscription | null> {
       const [row] = await sql<{ email: string; unsubscribed_at: Date | null }[]>`
         select email, unsubscribed_at from digest_addresses where token = ${token}`
       return row === undefined
@@ -70,7 +70,7 @@ export function createWeeklyDigestStore(sql: Sql) {
     },
 
     /** Ends the digests of an address, or begins them again; null for an unknown token. */
-    async change(token: string, isSubscribed: boolean): Promise<DigestSubscription | null> {
+    async change(token: string, isSubscribed: boolean): Promise<WeeklyDigestSubscription | null> {
       const [row] = await sql<{ email: string }[]>`
         update digest_addresses
            set unsubscribed_at = case when ${isSubscribed} then null else coalesce(unsubscribed_at, now()) end

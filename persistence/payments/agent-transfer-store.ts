@@ -1,5 +1,5 @@
-import { minUuidV7At, uuidV7Timestamp } from '../../core/ids.ts'
-import { addMicros, asMicros, ZERO, type Micros } from '../../core/money.ts'
+import { minUuidV7At, uuidV7Timestamp } from '../../core/ids-and-api-keys.ts'
+import { addMicros, asMicros, ZERO_MICROS, type Micros } from '../../core/money.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** A transfer or a tip between two agents, from the view of one of them. */
@@ -146,9 +146,9 @@ const toEmptyTransfer = (row: AgentTransferRow, agentId: string): AgentTransferR
   direction: row.owner === agentId ? 'sent' : 'received',
   kind: row.kind === 'send' ? 'send' : 'tip',
   otherAgentId: null,
-  amount: ZERO,
-  fee: ZERO,
-  received: ZERO,
+  amount: ZERO_MICROS,
+  fee: ZERO_MICROS,
+  received: ZERO_MICROS,
   memo: row.memo,
   at: row.at,
 })

@@ -1,5 +1,5 @@
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
-import { newUuidV7 } from '../../core/ids.ts'
+import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import { asMicros, type Micros } from '../../core/money.ts'
 import { assertLedgerMovementPermitted } from '../../domain/ledger-movements.ts'
 import type { InboxMessage, LedgerTransfer } from '../../core/aggregate-commit-row-types.ts'

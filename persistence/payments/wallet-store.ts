@@ -1,5 +1,5 @@
 import type { DomainEventType } from '../../core/domain-events.ts'
-import { asMicros, ZERO, type Micros } from '../../core/money.ts'
+import { asMicros, ZERO_MICROS, type Micros } from '../../core/money.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
@@ -275,5 +275,5 @@ const toWalletExport = (row: ExportRow): WalletExportRecord => ({
   address: row.address,
   state: row.state,
   newAddress: row.new_address,
-  swept: row.swept_micros === null ? ZERO : asMicros(row.swept_micros),
+  swept: row.swept_micros === null ? ZERO_MICROS : asMicros(row.swept_micros),
 })

@@ -19,8 +19,12 @@ import { tmpdir } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
 import { locatePostgresBinaries } from './locate-postgres-binaries.ts'
 import type { PostgresBinaries } from './locate-postgres-binaries.ts'
-import { chooseDatabaseOsUser, readDirectoryOwner, canOsUserEnterDirectory } from './os-user.ts'
-import type { DatabaseOsUser } from './os-user.ts'
+import {
+  chooseDatabaseOsUser,
+  readDirectoryOwner,
+  canOsUserEnterDirectory,
+} from './database-os-user.ts'
+import type { DatabaseOsUser } from './database-os-user.ts'
 
 /** The location of a database cluster, with its user and programs. */
 export interface DatabaseClusterLocation {

@@ -15,7 +15,7 @@ import {
   identifyPidHolder,
 } from './postmaster-pid-file.ts'
 import type { PostmasterPidFile } from './postmaster-pid-file.ts'
-import { withStartupLock } from './same-host-process-startup-lock.ts'
+import { withMachineWideStartupLock } from './same-host-process-startup-lock.ts'
 import {
   removeDirectoryIfEmpty,
   spawnProcessEndingWithParent,
@@ -86,8 +86,10 @@ export async function startEmbeddedPostgres(
   let stopping = false
   const throwAway = options.throwAway === true
   const bringUp = (): Promise<RunningPostgres> =>
-    withStartupLock(cluster.dir, () => adoptOrStartServer(cluster, throwAway, () => stopping))
-  let running = await withStartupLock(cluster.dir, () => {
+    withMachineWideStartupLock(cluster.dir, () =>
+      adoptOrStartServer(cluster, throwAway, () => stopping),
+    )
+  let running = await withMachineWideStartupLock(cluster.dir, () => {
     initDatabaseCluster(cluster, throwAway)
     return adoptOrStartServer(cluster, throwAway, () => stopping)
   })

@@ -14,8 +14,8 @@ import {
 } from 'node:fs'
 import { createRequire } from 'node:module'
 import { basename, dirname, join, relative } from 'node:path'
-import { runsSuccessfullyAs } from './os-user.ts'
-import type { DatabaseOsUser } from './os-user.ts'
+import { runsSuccessfullyAsOsUser } from './database-os-user.ts'
+import type { DatabaseOsUser } from './database-os-user.ts'
 
 /** Locates the binaries of the embedded PostgreSQL. */
 
@@ -91,7 +91,7 @@ function ensureSymlink(target: string, path: string): void {
 
 const canRunInPlace = (identity: DatabaseOsUser, home: string): boolean =>
   identity === null ||
-  runsSuccessfullyAs(identity, join(home, 'native', 'bin', 'postgres'), ['--version'])
+  runsSuccessfullyAsOsUser(identity, join(home, 'native', 'bin', 'postgres'), ['--version'])
 
 function stageBinaries(home: string, version: string, identity: DatabaseOsUser): string {
   const self = process.geteuid?.() ?? 0
@@ -108,7 +108,7 @@ function stageBinaries(home: string, version: string, identity: DatabaseOsUser):
     copyTree(join(home, 'native'), join(fresh, 'native'))
     if (
       !restoreLibraryLinks(fresh) ||
-      !runsSuccessfullyAs(identity, join(fresh, 'native', 'bin', 'postgres'), ['--version'])
+      !runsSuccessfullyAsOsUser(identity, join(fresh, 'native', 'bin', 'postgres'), ['--version'])
     ) {
       throw new Error(
         `the embedded PostgreSQL does not run here (it needs glibc 2.27 or later): set DATABASE_URL`,
@@ -133,7 +133,7 @@ function isStageUsable(staged: string, self: number, identity: DatabaseOsUser): 
   if (found === undefined || !found.isDirectory() || found.uid !== self) return false
   return (
     existsSync(join(staged, 'native', 'share', 'postgresql', 'postgresql.conf.sample')) &&
-    runsSuccessfullyAs(identity, join(staged, 'native', 'bin', 'postgres'), ['--version'])
+    runsSuccessfullyAsOsUser(identity, join(staged, 'native', 'bin', 'postgres'), ['--version'])
   )
 }
 

@@ -11,7 +11,10 @@ export const toUnquotedArrayLiteral = (
 ): string => `{${values.map((value) => (value === null ? 'NULL' : String(value))).join(',')}}`
 
 /** A column of rows as a literal of texts, without arrays in between. */
-export function textColumnLiteral<T>(rows: readonly T[], get: (row: T) => string | null): string {
+export function toTextColumnArrayLiteral<T>(
+  rows: readonly T[],
+  get: (row: T) => string | null,
+): string {
   let text = '{'
   for (let at = 0; at < rows.length; at++)
     text += `${at === 0 ? '' : ','}${quote(get(rows[at] as T))}`
@@ -19,7 +22,7 @@ export function textColumnLiteral<T>(rows: readonly T[], get: (row: T) => string
 }
 
 /** The same for uuids, integers, booleans and names that the code gives. */
-export function plainColumnLiteral<T>(
+export function toUnquotedColumnArrayLiteral<T>(
   rows: readonly T[],
   get: (row: T) => string | number | bigint | boolean | null,
 ): string {
@@ -32,7 +35,7 @@ export function plainColumnLiteral<T>(
 const SEPARATOR = '\x1f'
 
 /** A column of JSON, which has no control characters: `string_to_array(column, E'\x1f')` is its array. */
-export function unitSeparatedJsonColumn<T>(rows: readonly T[], get: (row: T) => string): string {
+export function toUnitSeparatedJsonColumn<T>(rows: readonly T[], get: (row: T) => string): string {
   let text = ''
   for (let at = 0; at < rows.length; at++)
     text += at === 0 ? get(rows[at] as T) : SEPARATOR + get(rows[at] as T)

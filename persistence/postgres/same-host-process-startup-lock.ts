@@ -15,7 +15,10 @@ const RETRY_MS = 20
  * Lets one process of this machine at a time start something, so that two never remove each other's
  * files. The lock is a bound socket: the kernel frees it when its holder ends.
  */
-export async function withStartupLock<T>(subject: string, work: () => Promise<T>): Promise<T> {
+export async function withMachineWideStartupLock<T>(
+  subject: string,
+  work: () => Promise<T>,
+): Promise<T> {
   const name = `gas-station-lock-${createHash('sha1').update(subject).digest('hex').slice(0, 16)}`
   const path = process.platform === 'linux' ? `\0${name}` : join(tmpdir(), name)
   let held = await tryBind(path)

@@ -4,11 +4,11 @@ import { closeSync, openSync, rmdirSync, statSync, truncateSync } from 'node:fs'
 import { Socket } from 'node:net'
 import { createInterface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
-import type { DatabaseOsUser } from './os-user.ts'
+import type { DatabaseOsUser } from './database-os-user.ts'
 
 /** Runs a child process that ends with its parent. */
 
-export interface WatchedProcess {
+export interface ProcessEndingWithParent {
   /** The process id of the program itself, not of its watchdog. */
   readonly pid: Promise<number>
   /** Resolves once the program has ended, for any reason. */
@@ -42,7 +42,7 @@ export function spawnProcessEndingWithParent(
   program: string,
   args: string[],
   options: { identity: DatabaseOsUser; logFile: string },
-): WatchedProcess {
+): ProcessEndingWithParent {
   const log = openLog(options.logFile)
   const child = spawn('/bin/sh', ['-c', WATCHDOG_SCRIPT, 'gas-station-watch', program, ...args], {
     ...options.identity,

@@ -13,13 +13,13 @@ export interface AgentGoalPulse {
 }
 
 /** A pulse, and whether public places name its agent. */
-export type PublicPulse = AgentGoalPulse & { readonly isPublic: boolean }
+export type AgentGoalPulseWithVisibility = AgentGoalPulse & { readonly isPublic: boolean }
 
 /** The bus topic of new pulses; messages contain agent ids, separated by commas. */
-export const PULSED_AGENTS_TOPIC = 'pulses'
+export const AGENT_GOAL_PULSE_TOPIC = 'pulses'
 
 /** Stores the pulses of all agents until they expire. */
-export function createPulseStore(sql: Sql) {
+export function createAgentGoalPulseStore(sql: Sql) {
   return {
     /** Replaces the agent's earlier pulse. */
     async put(tx: DatabaseTransaction, pulse: AgentGoalPulse): Promise<void> {
@@ -46,7 +46,11 @@ export function createPulseStore(sql: Sql) {
     },
 
     /** Newest first; `before` is `positionOf` of the last pulse of the previous page. */
-    async live(now: Date, limit: number, before: string | null): Promise<PublicPulse[]> {
+    async live(
+      now: Date,
+      limit: number,
+      before: string | null,
+    ): Promise<AgentGoalPulseWithVisibility[]> {
       const [ms = null, agentId = null] = before?.split(' ') ?? []
       const at = ms === null ? null : new Date(Number(ms))
       const rows = await sql<(PulseRow & { public_agents: string[] })[]>`
@@ -66,7 +70,7 @@ export function createPulseStore(sql: Sql) {
     },
   }
 }
-export type PulseStore = ReturnType<typeof createPulseStore>
+export type AgentGoalPulseStore = ReturnType<typeof createAgentGoalPulseStore>
 
 interface PulseRow {
   agent_id: string

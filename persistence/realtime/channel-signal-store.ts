@@ -81,7 +81,7 @@ export function createSignalStore(sql: Sql) {
     },
 
     /**
-     * Unexpired signals, newest first; of every public channel if none is named. `isPublic`: whether public
+     * Unexpired signals, newest first; of every public channel if none is named. `isPublicAgentSql`: whether public
      * places name the sender.
      */
     async recent(channel: string | null, now: Date, limit: number, before: string | null) {

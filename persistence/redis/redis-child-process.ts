@@ -4,12 +4,12 @@ import { tmpdir } from 'node:os'
 import { delimiter, dirname, join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { acceptsPostgresConnections } from '../postgres/postmaster-pid-file.ts'
-import { withStartupLock } from '../postgres/same-host-process-startup-lock.ts'
+import { withMachineWideStartupLock } from '../postgres/same-host-process-startup-lock.ts'
 import {
   removeDirectoryIfEmpty,
   spawnProcessEndingWithParent,
 } from '../postgres/spawn-process-ending-with-parent.ts'
-import type { WatchedProcess } from '../postgres/spawn-process-ending-with-parent.ts'
+import type { ProcessEndingWithParent } from '../postgres/spawn-process-ending-with-parent.ts'
 
 /** A Redis child process on a unix socket, kept running until `stop`. */
 export interface RedisChildProcess {
@@ -62,14 +62,14 @@ export async function startRedisChildProcess({
     '--loglevel',
     'warning',
   ]
-  let child: WatchedProcess | null = null
+  let child: ProcessEndingWithParent | null = null
   let stopping = false
   let stopped = (): void => undefined
   const end = new Promise<void>((done) => (stopped = done))
 
   /** Joins the server of another process with this data directory, or starts one. */
   const raise = (): Promise<boolean> =>
-    withStartupLock(path, async () => {
+    withMachineWideStartupLock(path, async () => {
       child = null
       if (await acceptsPostgresConnections(path)) return true
       const started = spawnProcessEndingWithParent(program, args, {

@@ -2,7 +2,7 @@ import { AGENT_TIERS } from '../../domain/leaderboard-tiers.ts'
 import type { AgentMilestone } from '../../domain/agent-milestones.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import { toTextArrayLiteral } from '../postgres/postgres-array-literal.ts'
-import { isPublic } from '../agents/public-agent-sql.ts'
+import { isPublicAgentSql } from '../agents/public-agent-sql.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** What public agents have reached, posted once each. */
@@ -34,7 +34,7 @@ export async function insertReachedMilestones(
   await tx`
     with asked as (
       select a.agent_id from unnest(${toTextArrayLiteral(agentIds)}::uuid[]) x(id)
-        join agents a on a.agent_id = x.id and ${isPublic(tx)}),
+        join agents a on a.agent_id = x.id and ${isPublicAgentSql(tx)}),
     counted as (
       select k.agent_id, (select coalesce(sum(public_ok), 0) from usage_daily
                            where owner = k.agent_id::text) as calls
@@ -65,7 +65,7 @@ export const createMilestoneStore = (sql: Sql) => ({
     const newest = (hasPaid: boolean, most: number) => sql`
       select m.agent_id, a.name, m.milestone, m.posted_at
         from milestones m join agents a using (agent_id)
-       where ${isPublic(sql)}
+       where ${isPublicAgentSql(sql)}
          and exists (select from agent_scores s where s.agent_id = a.agent_id::text) = ${hasPaid}
        order by m.posted_at desc, m.agent_id, m.milestone limit ${most}`
     const rows = await sql<MilestoneRow[]>`

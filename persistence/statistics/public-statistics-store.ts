@@ -1,5 +1,5 @@
 import { asMicros, type Micros } from '../../core/money.ts'
-import { isPublic } from '../agents/public-agent-sql.ts'
+import { isPublicAgentSql } from '../agents/public-agent-sql.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 import { rollUpStatistics } from './roll-up-statistics.ts'
 
@@ -70,7 +70,7 @@ export function createPublicStatisticsStore(sql: Sql) {
       const rows = await sql<ScoreRow[]>`
         select ${scoreColumns(sql)}
           from agent_scores s join agents a on a.agent_id = s.agent_id::uuid
-         where ${isPublic(sql)} and s.cash_micros > 0
+         where ${isPublicAgentSql(sql)} and s.cash_micros > 0
          order by s.cash_micros desc, s.agent_id limit ${limit}`
       return rows.map(toScoredAgent)
     },
@@ -80,7 +80,7 @@ export function createPublicStatisticsStore(sql: Sql) {
       const [row] = await sql<ScoreRow[]>`
         select ${scoreColumns(sql)}
           from agents a left join agent_scores s on s.agent_id = a.agent_id::text
-         where ${isPublic(sql)} and a.agent_id = ${agentId}`
+         where ${isPublicAgentSql(sql)} and a.agent_id = ${agentId}`
       return row === undefined ? null : toScoredAgent(row)
     },
   }

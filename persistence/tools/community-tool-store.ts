@@ -2,7 +2,7 @@ import { asMicros } from '../../core/money.ts'
 import type {
   CommunityToolDefinition,
   CommunityToolRecord,
-  CommunityToolReview,
+  CommunityToolVerificationRequest,
   CommunityToolState,
 } from '../../domain/community-tool-record.ts'
 import { toToolNameSkeleton } from '../../domain/tool-name-look-alikes.ts'
@@ -82,8 +82,8 @@ export function createCommunityToolStore(sql: Sql) {
     },
 
     /** The places that tools of a builder take; retired ones take none. */
-    async placesOf(builderId: string): Promise<CommunityToolPlace[]> {
-      return sql<CommunityToolPlace[]>`
+    async placesOf(builderId: string): Promise<CommunityToolBuilderSlot[]> {
+      return sql<CommunityToolBuilderSlot[]>`
         select p.place, t.tool_id as "toolId"
           from community_tool_places p join community_tools t using (slug)
          where p.builder_id::text = ${builderId}`
@@ -100,7 +100,7 @@ export function createCommunityToolStore(sql: Sql) {
 }
 
 /** A place among the tools of a builder; two registrations at once cannot take the same one. */
-export interface CommunityToolPlace {
+export interface CommunityToolBuilderSlot {
   readonly place: number
   readonly toolId: string
 }
@@ -119,7 +119,7 @@ interface CommunityToolRow {
   next_price_micros: bigint | null
   next_price_from: Date | null
   accepts_promo: boolean
-  review: CommunityToolReview
+  review: CommunityToolVerificationRequest
   review_reason: string | null
   secret_number: number
   measured_from: Date

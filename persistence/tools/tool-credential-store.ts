@@ -7,7 +7,7 @@ import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Credentials of imported services, encrypted; each belongs to one builder and one origin. */
 
-export interface ToolCredential {
+export interface ImportedServiceCredential {
   /** The name of the header, in lower case. */
   readonly header: string
   readonly value: string
@@ -19,9 +19,9 @@ const credentialAad = (builderId: string, origin: string, header: string) => [
   header,
 ]
 
-export function createToolCredentialStore(sql: Sql, keys: EncryptionKeys) {
+export function createImportedServiceCredentialStore(sql: Sql, keys: EncryptionKeys) {
   return {
-    async find(builderId: string, origin: string): Promise<ToolCredential | null> {
+    async find(builderId: string, origin: string): Promise<ImportedServiceCredential | null> {
       const [row] = await sql<{ header: string; sealed: Buffer }[]>`
         select header, sealed from tool_credentials
          where builder_id = ${builderId} and origin = ${origin}`
@@ -34,7 +34,7 @@ export function createToolCredentialStore(sql: Sql, keys: EncryptionKeys) {
     async put(
       builderId: string,
       origin: string,
-      credential: ToolCredential | null,
+      credential: ImportedServiceCredential | null,
       at: Date,
     ): Promise<void> {
       if (credential === null) {

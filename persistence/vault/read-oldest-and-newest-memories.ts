@@ -4,19 +4,19 @@ import { toVaultMemory, liveMemoriesSql, type VaultMemoryRow } from './vault-mem
 
 /** Reads for compressions and dreams of a vault. */
 
-export interface ConsolidationCandidates {
+export interface VaultConsolidationCandidates {
   readonly seen: number
   readonly memories: readonly VaultMemory[]
 }
 
 /** Reads what compressions and dreams consolidate; each consolidation builds on the one before. */
-export function createConsolidationCandidatesReader(sql: Sql) {
+export function createVaultConsolidationCandidatesReader(sql: Sql) {
   return {
     /**
      * The oldest live memories that may be consolidated, and the number of consolidations at that
      * time.
      */
-    async oldest(agentId: string, limit: number, at: Date): Promise<ConsolidationCandidates> {
+    async oldest(agentId: string, limit: number, at: Date): Promise<VaultConsolidationCandidates> {
       const rows = await sql<(VaultMemoryRow & { seen: number })[]>`
         select m.*, (select count(*)::int from vault_consolidations o where o.agent_id = ${agentId}::uuid) as seen
           from vault_memories m where ${liveMemoriesSql(sql, agentId, at)} and not m.immortal
@@ -25,7 +25,7 @@ export function createConsolidationCandidatesReader(sql: Sql) {
     },
 
     /** The newest live memories that no dream has used, and the number of consolidations. */
-    async newest(agentId: string, limit: number, at: Date): Promise<ConsolidationCandidates> {
+    async newest(agentId: string, limit: number, at: Date): Promise<VaultConsolidationCandidates> {
       const rows = await sql<(VaultMemoryRow & { seen: number })[]>`
         select m.*, (select count(*)::int from vault_consolidations o where o.agent_id = ${agentId}::uuid) as seen
           from vault_memories m

@@ -3,7 +3,7 @@ import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Statistics of a vault's queries. */
 
-export interface MemoryTypeCount {
+export interface VaultMemoryTypeCount {
   readonly type: MemoryType
   readonly count: number
 }
@@ -26,7 +26,7 @@ export interface UnansweredVaultQuery {
 }
 
 /** Reads statistics of an agent's vault over the stored queries. */
-export function createVaultStats(sql: Sql) {
+export function createVaultStatsReader(sql: Sql) {
   return {
     async counts(agentId: string, at: Date) {
       const [row] = await sql<CountsRow[]>`
@@ -60,7 +60,7 @@ export function createVaultStats(sql: Sql) {
     },
 
     async liveTypes(agentId: string, at: Date) {
-      return sql<(MemoryTypeCount & { importance: number; age: number })[]>`
+      return sql<(VaultMemoryTypeCount & { importance: number; age: number })[]>`
         select type, count(*)::int as count, avg(importance) as importance,
                avg(case when immortal then 0 else extract(epoch from ${at}::timestamptz - at) end)::float8 as age
           from vault_memories where agent_id = ${agentId}::uuid and archived_at is null

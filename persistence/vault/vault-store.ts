@@ -6,9 +6,9 @@ import type { Sql } from '../start-postgres-and-redis.ts'
 import { expandSearchTerms } from '../hive/expand-search-terms-with-synonyms.ts'
 import { createThesaurusLoader } from '../hive/search-thesaurus.ts'
 import { createVaultShareAndPromotionStore } from './vault-share-promotion-and-pack-store.ts'
-import { createConsolidationCandidatesReader } from './read-oldest-and-newest-memories.ts'
+import { createVaultConsolidationCandidatesReader } from './read-oldest-and-newest-memories.ts'
 import { toVaultMemory, liveMemoriesSql, type VaultMemoryRow } from './vault-memory-row.ts'
-import { createVaultStats } from './vault-stats.ts'
+import { createVaultStatsReader } from './vault-stats.ts'
 
 /** A memory as exported, in any state. */
 export interface VaultMemoryRecord extends VaultMemory {
@@ -33,8 +33,8 @@ export function createVaultStore(sql: Sql) {
   const glossary = createThesaurusLoader(sql)
 
   return {
-    ...createVaultStats(sql),
-    ...createConsolidationCandidatesReader(sql),
+    ...createVaultStatsReader(sql),
+    ...createVaultConsolidationCandidatesReader(sql),
     ...createVaultShareAndPromotionStore(sql),
 
     /**

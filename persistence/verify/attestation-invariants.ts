@@ -1,14 +1,14 @@
 import { parseTreeHead } from '../../core/attestations/fee-attestations.ts'
 import {
-  appendToEdge,
-  EMPTY_TREE_EDGE,
-  edgeRoot,
-  toEdgeBytes,
+  appendLeavesToTreeRightEdge,
+  EMPTY_TREE_RIGHT_EDGE,
+  rootOfTreeRightEdge,
+  toTreeRightEdgeBytes,
   type HashedSubtree,
-  type TreeEdge,
+  type TreeRightEdge,
 } from '../../core/attestations/merkle-tree.ts'
-import { openNote } from '../../core/attestations/signed-note.ts'
-import { LATEST_FEE_COMMIT_DELAY } from '../attestations/attestation-tree-writer.ts'
+import { readVerifiedNoteText } from '../../core/attestations/signed-note.ts'
+import { MAX_FEE_ROW_COMMIT_DELAY } from '../attestations/attestation-tree-writer.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 import type { DatabaseInvariant } from './database-invariant.ts'
 
@@ -24,7 +24,7 @@ export const ATTESTATION_INVARIANTS: readonly DatabaseInvariant[] = [
              case when f.id is null then 'no fee' when l.ledger_id is null then 'no leaf' else 'differs' end as why
         from fees f full join attestation_leaves l on l.ledger_id = f.id
        where f.id is null
-          or l.ledger_id is null and f.at <= (select until - interval '${LATEST_FEE_COMMIT_DELAY}' from attestation_cursor)
+          or l.ledger_id is null and f.at <= (select until - interval '${MAX_FEE_ROW_COMMIT_DELAY}' from attestation_cursor)
           or l.ledger_id is not null and ((l.amount_micros, l.kind, l.minute) <> (f.amount_micros, f.kind, f.minute)
             or l.call_id is distinct from f.call_id
             or l.hash <> sha256('\\x00' || convert_to(
@@ -66,7 +66,7 @@ export async function findAttestationTreeViolations(
   const report: Report = (violation) => {
     if (broken.length < maxSamples) broken.push(violation)
   }
-  let edge = EMPTY_TREE_EDGE
+  let edge = EMPTY_TREE_RIGHT_EDGE
   for (;;) {
     const leaves = await sql<{ leaf_index: bigint; hash: Buffer }[]>`
       select leaf_index, hash from attestation_leaves
@@ -79,9 +79,9 @@ export async function findAttestationTreeViolations(
         report({ leaf: edge.size, why: 'missing' })
         return { checked: edge.size, broken }
       }
-      edge = appendToEdge(edge, [hash], (subtree) => subtrees.push(subtree))
+      edge = appendLeavesToTreeRightEdge(edge, [hash], (subtree) => subtrees.push(subtree))
       const head = heads.get(edge.size)
-      if (head !== undefined && !edgeRoot(edge).equals(head))
+      if (head !== undefined && !rootOfTreeRightEdge(edge).equals(head))
         report({ head: edge.size, why: 'another root' })
     }
     await compareSubtrees(sql, subtrees, report)
@@ -112,12 +112,16 @@ async function compareSubtrees(
 }
 
 /** Nothing is ahead of the last leaf, and the next one is appended to the right tree. */
-async function compareEnd(sql: Sql, edge: TreeEdge, report: Report): Promise<void> {
+async function compareEnd(sql: Sql, edge: TreeRightEdge, report: Report): Promise<void> {
   const [end] = await sql<{ size: bigint; peaks: Buffer; head: bigint }[]>`
     select tree_size as size, peaks,
            (select coalesce(max(tree_size), 0)::bigint from attestation_heads) as head
       from attestation_cursor`
-  if (end === undefined || Number(end.size) !== edge.size || !end.peaks.equals(toEdgeBytes(edge)))
+  if (
+    end === undefined ||
+    Number(end.size) !== edge.size ||
+    !end.peaks.equals(toTreeRightEdgeBytes(edge))
+  )
     report({ leaves: edge.size, cursor: end?.size, why: 'another tree goes on' })
   if (end !== undefined && Number(end.head) !== edge.size)
     report({ leaves: edge.size, head: end.head, why: 'the last head is not that of all leaves' })
@@ -140,7 +144,9 @@ async function checkNotes(sql: Sql, report: Report): Promise<void> {
     select tree_size, root, note from attestation_heads order by tree_size desc limit ${CHECKED_SIGNATURES}`
   for (const { tree_size: size, root, note } of heads) {
     const opened = keys
-      .map(({ public_key: publicKey, origin: name }) => openNote(note, { name, publicKey }))
+      .map(({ public_key: publicKey, origin: name }) =>
+        readVerifiedNoteText(note, { name, publicKey }),
+      )
       .find((text) => text !== null)
     const head = opened === undefined ? null : parseTreeHead(opened)
     if (head === null) report({ head: size, why: 'no signature of this station' })

@@ -27,7 +27,7 @@ const totalSql = (condition: string) =>
   `coalesce(sum(amount) filter (where ${condition}), 0)::bigint`
 
 /** Promotional credits and cash never become each other. */
-export const CREDIT_INVARIANTS: readonly DatabaseInvariant[] = [
+export const PROMO_CASH_SEPARATION_INVARIANTS: readonly DatabaseInvariant[] = [
   {
     id: 'I11',
     description:

@@ -3,12 +3,15 @@ import {
   ATTESTATION_TREE_INVARIANT,
   findAttestationTreeViolations,
 } from './attestation-invariants.ts'
-import { CREDIT_INVARIANTS } from './credit-invariants.ts'
+import { PROMO_CASH_SEPARATION_INVARIANTS } from './credit-invariants.ts'
 import { FLEET_INVARIANTS } from './fleet-invariants.ts'
 import { COMMUNITY_TOOL_INVARIANTS } from './community-tool-invariants.ts'
 import { HIVE_INVARIANTS } from './hive-invariants.ts'
-import { findJournalArchiveViolations, JOURNAL_ARCHIVE_RULE } from './archived-journal-folds.ts'
-import { findJournalFoldViolations, JOURNAL_FOLD_INVARIANT } from './journal-fold-invariant.ts'
+import {
+  findJournalArchiveViolations,
+  JOURNAL_ARCHIVE_FILES_INVARIANT,
+} from './verify-archived-journal-files.ts'
+import { findJournalFoldViolations, JOURNAL_FOLD_INVARIANT } from './journal-replay-invariant.ts'
 import { JOURNAL_INVARIANTS } from './journal-invariants.ts'
 import { MEMORY_MARKETPLACE_INVARIANTS } from './memory-marketplace-invariants.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
@@ -337,7 +340,7 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
   ...JOURNAL_INVARIANTS,
   ...FLEET_INVARIANTS,
   ...TASK_PASS_INVARIANTS,
-  ...CREDIT_INVARIANTS,
+  ...PROMO_CASH_SEPARATION_INVARIANTS,
   ...HIVE_INVARIANTS,
   ...COMMUNITY_TOOL_INVARIANTS,
   ...VAULT_INVARIANTS,
@@ -373,8 +376,8 @@ export function verifyDatabaseInvariants(
     findings.push({ rule: id, says: description, ...journal })
     const archives = await findJournalArchiveViolations(snapshot, archiveDir)
     findings.push({
-      rule: JOURNAL_ARCHIVE_RULE.id,
-      says: JOURNAL_ARCHIVE_RULE.description,
+      rule: JOURNAL_ARCHIVE_FILES_INVARIANT.id,
+      says: JOURNAL_ARCHIVE_FILES_INVARIANT.description,
       ...archives,
     })
     const tree = await findAttestationTreeViolations(tx as unknown as Sql, MAX_SAMPLES)

@@ -1,5 +1,5 @@
 import type { EncryptionKeys } from '../../core/key-derivation-and-encryption.ts'
-import { newPrefixedId } from '../../core/ids.ts'
+import { newPrefixedId } from '../../core/ids-and-api-keys.ts'
 import { normalizeContactAddress } from '../../domain/notification-channel-types.ts'
 import { newWebhookSecret } from '../../core/webhook-signature.ts'
 import type { DeadLetterRequeuer } from '../dead-letter-store.ts'
@@ -20,7 +20,7 @@ export interface OutboxEvent {
 }
 
 /** The current pager of a Backpack. */
-export interface BackpackPager {
+export interface BackpackPagerTargets {
   readonly backpackId: string
   readonly agentName: string
   readonly webhookUrl: string | null
@@ -37,7 +37,7 @@ export interface WebhookEventTarget {
 const OUTBOX_TABLE = { table: 'outbox', columns: ['agent_id', 'backpack_id', 'type', 'data', 'at'] }
 
 /** Routes outbox events to recipients: each event once, by one node at a time, in id order. */
-export function createEventRoutingStore(sql: Sql, key: EncryptionKeys) {
+export function createOutboxEventRoutingStore(sql: Sql, key: EncryptionKeys) {
   let tail: TableTail<OutboxEventRow> | null = null
   /** Whether an event was to be routed again when the position was last read. */
   let hasRetries = false
@@ -142,7 +142,7 @@ export function createEventRoutingStore(sql: Sql, key: EncryptionKeys) {
     async pagers(
       tx: DatabaseTransaction,
       packs: readonly { agentId: string; backpackId: string }[],
-    ): Promise<BackpackPager[]> {
+    ): Promise<BackpackPagerTargets[]> {
       const rows = await tx<BackpackPagerRow[]>`
         select id, state->'context'->>'agentName' as agent_name,
                state->'context'->'pager'->>'webhookUrl' as webhook_url,
@@ -225,7 +225,7 @@ export function createEventRoutingStore(sql: Sql, key: EncryptionKeys) {
     },
   }
 }
-export type OutboxEventRouterStore = ReturnType<typeof createEventRoutingStore>
+export type OutboxEventRouterStore = ReturnType<typeof createOutboxEventRoutingStore>
 
 /** Requeuer of dead letters of kind `fact`: routes the event again. */
 export const requeueOutboxEvent: DeadLetterRequeuer = async (tx, { payload }) => {

@@ -1,5 +1,5 @@
 import type { EncryptionKeys } from '../../core/key-derivation-and-encryption.ts'
-import { newPrefixedId } from '../../core/ids.ts'
+import { newPrefixedId } from '../../core/ids-and-api-keys.ts'
 import type { DeadLetterStore, DeadLetterRequeuer } from '../dead-letter-store.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
@@ -32,7 +32,7 @@ export interface ClaimWebhookDeliveriesInput {
 }
 
 /** The result of an attempt and its consequences. */
-export interface WebhookAttempt {
+export interface WebhookAttemptResult {
   readonly at: Date
   readonly ms: number
   readonly status: number | null
@@ -122,7 +122,7 @@ export function createWebhookDeliveryStore(
     },
 
     /** Records an attempt and releases the receiver. Idempotent. */
-    async settle(claimed: ClaimedWebhookDelivery, attempt: WebhookAttempt): Promise<void> {
+    async settle(claimed: ClaimedWebhookDelivery, attempt: WebhookAttemptResult): Promise<void> {
       await sql.begin(async (tx) => {
         // Locked first: writers of deliveries hold this row, so the counts below are complete.
         const [held] = await tx`select from webhooks where id = ${claimed.webhookId} for update`
@@ -216,7 +216,7 @@ export type WebhookDeliveryStore = ReturnType<typeof createWebhookDeliveryStore>
 
 const toDeadLetter = (
   { id, webhookId }: ClaimedWebhookDelivery,
-  { status, error }: WebhookAttempt,
+  { status, error }: WebhookAttemptResult,
 ) => ({
   kind: 'webhook',
   key: id,
@@ -254,7 +254,7 @@ async function requeueDelivery(
 async function recordAttempt(
   tx: DatabaseTransaction,
   claimed: ClaimedWebhookDelivery,
-  attempt: WebhookAttempt,
+  attempt: WebhookAttemptResult,
 ): Promise<boolean> {
   const { at, ms, status, error, state, dueAt, aside } = attempt
   const kept = await tx`
@@ -270,7 +270,7 @@ async function recordAttempt(
 async function updateReceiver(
   tx: DatabaseTransaction,
   claimed: ClaimedWebhookDelivery,
-  attempt: WebhookAttempt,
+  attempt: WebhookAttemptResult,
 ): Promise<void> {
   const { webhookId } = claimed
   const { at, ms, state, disable } = attempt

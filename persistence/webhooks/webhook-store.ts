@@ -3,7 +3,7 @@ import {
   encryptEnvelope,
   type EncryptionKeys,
 } from '../../core/key-derivation-and-encryption.ts'
-import { newPrefixedId } from '../../core/ids.ts'
+import { newPrefixedId } from '../../core/ids-and-api-keys.ts'
 import { newWebhookSecret } from '../../core/webhook-signature.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'

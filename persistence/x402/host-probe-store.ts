@@ -1,4 +1,4 @@
-import type { EndpointProbe } from '../../domain/payable-endpoint-offers.ts'
+import type { EndpointProbeResult } from '../../domain/payable-endpoint-offers.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** The last probe of each host: the limit and the cache of all callers and nodes. */
@@ -14,7 +14,7 @@ export type HostProbeClaim =
   /** He probes, and stores the answer. */
   | { readonly kind: 'probe' }
   /** The same address was probed a moment ago. */
-  | { readonly kind: 'known'; readonly answer: EndpointProbe }
+  | { readonly kind: 'known'; readonly answer: EndpointProbeResult }
   /** Another address of the host was, or this one is being probed: the time of that probe. */
   | { readonly kind: 'busy'; readonly at: Date }
 
@@ -35,7 +35,7 @@ export function createHostProbeStore(sql: Sql) {
          where known.at <= ${at}::timestamptz - make_interval(secs => ${seconds})
         returning 1`
       if (claimed.length > 0) return { kind: 'probe' }
-      const [row] = await sql<{ url: string; at: Date; answer: EndpointProbe | null }[]>`
+      const [row] = await sql<{ url: string; at: Date; answer: EndpointProbeResult | null }[]>`
         select url, at, answer from x402_host_probes
          where host = ${host} and is_hourly = ${isHourly}`
       return row?.url === url && row.answer !== null
@@ -44,7 +44,11 @@ export function createHostProbeStore(sql: Sql) {
     },
 
     /** Stores the answer of the probe that was claimed at this time. */
-    async store({ host, isHourly }: ProbedHost, at: Date, answer: EndpointProbe): Promise<void> {
+    async store(
+      { host, isHourly }: ProbedHost,
+      at: Date,
+      answer: EndpointProbeResult,
+    ): Promise<void> {
       await sql`
         update x402_host_probes set answer = ${JSON.stringify(answer)}::text::jsonb
          where host = ${host} and is_hourly = ${isHourly} and at = ${at}`

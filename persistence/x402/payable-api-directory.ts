@@ -9,7 +9,7 @@ import {
 
 /** Searches the registry of APIs that ask for a payment. */
 
-export type PayableApiOrder = 'newest' | 'price' | 'latency' | 'uptime'
+export type PayableApiSortOrder = 'newest' | 'price' | 'latency' | 'uptime'
 
 export interface PayableApiQuery {
   /** Words that the name, the description, the tags or the address contain. */
@@ -17,18 +17,18 @@ export interface PayableApiQuery {
   /** CAIP-2. */
   readonly network: string | null
   readonly maxPriceMicros: bigint | null
-  readonly order: PayableApiOrder
+  readonly order: PayableApiSortOrder
   readonly now: Date
 }
 
 /** A row with its place in the order. */
-export interface PlacedPayableApi {
+export interface PayableApiWithSortPosition {
   readonly api: PayableApi
   readonly place: bigint
 }
 
 /** What a Bazaar answers with: a part of the own listings that x402 can pay. */
-export interface BazaarQuery {
+export interface OwnBazaarListingsQuery {
   readonly q: string | null
   readonly network: string | null
   readonly scheme: string | null
@@ -48,7 +48,7 @@ export function createPayableApiDirectory(sql: Sql) {
     return sql`not exists (select from unnest(${words}::text[]) w
       where position(lower(w) in lower(concat_ws(' ', name, description, url, array_to_string(tags, ' ')))) = 0)`
   }
-  const placeBy = (order: PayableApiOrder) => {
+  const placeBy = (order: PayableApiSortOrder) => {
     const last = sql`${LAST_PLACE}::bigint`
     switch (order) {
       case 'newest':
@@ -61,7 +61,7 @@ export function createPayableApiDirectory(sql: Sql) {
         return sql`coalesce(-uptime_bps::bigint, ${last})`
     }
   }
-  const bazaarRows = ({ q, network, scheme, payTo, now }: BazaarQuery) => sql`
+  const bazaarRows = ({ q, network, scheme, payTo, now }: OwnBazaarListingsQuery) => sql`
     from x402_apis where source = ${STATION_LISTING_SOURCE} and ${seen(now)} and ${containsWords(q)}
      and exists (select from jsonb_array_elements(offers) o
        where o->>'protocol' = 'x402'
@@ -75,7 +75,7 @@ export function createPayableApiDirectory(sql: Sql) {
       { q, network, maxPriceMicros, order, now }: PayableApiQuery,
       limit: number,
       after: { place: bigint; apiId: string } | null,
-    ): Promise<PlacedPayableApi[]> {
+    ): Promise<PayableApiWithSortPosition[]> {
       const later =
         after === null
           ? sql`true`
@@ -92,7 +92,7 @@ export function createPayableApiDirectory(sql: Sql) {
 
     /** Own listings for other Bazaars, oldest first; theirs are never passed on. */
     async bazaarPage(
-      query: BazaarQuery,
+      query: OwnBazaarListingsQuery,
       limit: number,
       offset: number,
     ): Promise<{ apis: PayableApi[]; total: number }> {

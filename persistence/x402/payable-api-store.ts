@@ -1,10 +1,10 @@
-import { newUuidV7 } from '../../core/ids.ts'
+import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import { LIMITS } from '../../core/limits.ts'
 import {
-  listProtocols,
-  lowestUsdcPrice,
-  type EndpointOffer,
-  type EndpointProbe,
+  listOfferedPaymentProtocols,
+  lowestOfferedUsdcAmount,
+  type EndpointPaymentOffer,
+  type EndpointProbeResult,
 } from '../../domain/payable-endpoint-offers.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
@@ -29,7 +29,7 @@ export interface PayableApi {
   readonly priceMicros: bigint | null
   readonly networks: readonly string[]
   readonly protocols: readonly string[]
-  readonly offers: readonly EndpointOffer[]
+  readonly offers: readonly EndpointPaymentOffer[]
   readonly latencyMs: number | null
   readonly uptimeBps: number | null
   readonly createdAt: Date
@@ -43,7 +43,7 @@ export interface NewPayableApi {
   readonly url: string
   readonly name: string
   readonly declaredMicros: bigint
-  readonly probe: EndpointProbe
+  readonly probe: EndpointProbeResult
   /** The owner has just proved that the origin is his. */
   readonly isProven: boolean
 }
@@ -61,7 +61,7 @@ export function createPayableApiStore(sql: Sql) {
   }
 
   /** Adds a probe and computes the figures that follow from it. */
-  async function record(tx: DatabaseTransaction, apiId: string, probe: EndpointProbe) {
+  async function record(tx: DatabaseTransaction, apiId: string, probe: EndpointProbeResult) {
     const [at, price] = [new Date(probe.at), toLowestOfferPriceMicros(probe.offers)]
     const isOk = probe.offers.length > 0
     await tx`
@@ -166,7 +166,7 @@ export function createPayableApiStore(sql: Sql) {
          where api_id = ${apiId} and next_probe_at is not null`
     },
 
-    recordProbe: (apiId: string, probe: EndpointProbe): Promise<void> =>
+    recordProbe: (apiId: string, probe: EndpointProbeResult): Promise<void> =>
       sql.begin((tx) => record(tx, apiId, probe)).then(() => undefined),
 
     /** Prices in the order of their change, newest first. */
@@ -202,18 +202,18 @@ async function markProven(db: Sql | DatabaseTransaction, apiId: string, now: Dat
 /** The columns that say what is offered. */
 const columnsOf = (
   tx: Sql | DatabaseTransaction,
-  { offers, description, tags }: EndpointProbe,
+  { offers, description, tags }: EndpointProbeResult,
 ) => tx`description = ${description}, tags = ${[...tags]}::text[],
-        networks = ${listNetworksOfOffers(offers)}::text[], protocols = ${listProtocols(offers)}::text[],
+        networks = ${listNetworksOfOffers(offers)}::text[], protocols = ${listOfferedPaymentProtocols(offers)}::text[],
         offers = ${JSON.stringify(offers)}::text::jsonb`
 
-export const listNetworksOfOffers = (offers: readonly EndpointOffer[]): string[] => [
+export const listNetworksOfOffers = (offers: readonly EndpointPaymentOffer[]): string[] => [
   ...new Set(offers.flatMap(({ network }) => (network === null ? [] : [network]))),
 ]
 
 /** Amounts below a micro-USDC count as one. */
-export function toLowestOfferPriceMicros(offers: readonly EndpointOffer[]): bigint | null {
-  const price = lowestUsdcPrice(offers)
+export function toLowestOfferPriceMicros(offers: readonly EndpointPaymentOffer[]): bigint | null {
+  const price = lowestOfferedUsdcAmount(offers)
   return price === null || price > MAX_PRICE_USDC ? null : BigInt(Math.ceil(price * 1e6))
 }
 const MAX_PRICE_USDC = 1e9
@@ -231,7 +231,7 @@ export interface PayableApiRow {
   readonly price_micros: bigint | null
   readonly networks: string[]
   readonly protocols: string[]
-  readonly offers: EndpointOffer[]
+  readonly offers: EndpointPaymentOffer[]
   readonly latency_ms: number | null
   readonly uptime_bps: number | null
   readonly created_at: Date

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ServiceError } from '../../core/errors.ts'
-import type { GuardedProxy } from '../egress/guarded-proxy.ts'
+import type { GuardedProxy } from '../egress/guarded-browser-proxy.ts'
 import { BrowserPageActionError, type BrowserHostProcess } from './browser-host-process.ts'
 import type {
   BrowserHostRequest,

@@ -3,8 +3,8 @@ import { ServiceError } from '../../core/errors.ts'
 import { createFairSemaphore } from '../../core/concurrency/fair-semaphore.ts'
 import type { EgressPrivateIpAllowlist } from '../egress/public-ip-address.ts'
 import { parseFetchableUrl } from '../egress/guarded-egress-client.ts'
-import { startGuardedProxy, type GuardedProxy } from '../egress/guarded-proxy.ts'
-import { createDnsResolver, type ResolveAddresses } from '../egress/dns-resolver.ts'
+import { startGuardedProxy, type GuardedProxy } from '../egress/guarded-browser-proxy.ts'
+import { createDnsResolver, type DnsAddressResolver } from '../egress/dns-resolver.ts'
 import {
   createChromiumManager,
   type ChromiumInstance,
@@ -23,7 +23,7 @@ import { createBrowserSession } from './browser-session.ts'
 
 export interface HeadlessBrowserDeps extends ChromiumManagerDeps {
   readonly allow: EgressPrivateIpAllowlist
-  readonly resolve?: ResolveAddresses
+  readonly resolve?: DnsAddressResolver
   /** Concurrent pages. */
   readonly maxPages?: number
 }

@@ -2,7 +2,7 @@ import type { ReadableChainName, EvmHex } from './chain-data-port.ts'
 
 /** The bundled list of widely held tokens. */
 
-export interface ListedToken {
+export interface WidelyHeldToken {
   readonly chain: ReadableChainName
   /** The symbol in `price_feed`. */
   readonly symbol: string
@@ -11,7 +11,7 @@ export interface ListedToken {
 }
 
 /** Date of the last comparison with the sources. */
-export const LISTED_TOKENS_AS_OF = '2026-11-22'
+export const WIDELY_HELD_TOKENS_AS_OF = '2026-11-22'
 
 /**
  * Chain, symbol, decimals, address: the canonical contract of a symbol on a chain. USDC and EURC are Circle's
@@ -61,7 +61,7 @@ polygon WBTC 8 0x1BFD67037B42Cf73acF2047067bd4F2C47D9BfD6
 `
 
 /** Widely held tokens with their contract on each chain. */
-export const LISTED_TOKENS: readonly ListedToken[] = TABLE.trim()
+export const WIDELY_HELD_TOKENS: readonly WidelyHeldToken[] = TABLE.trim()
   .split('\n')
   .map((line) => {
     const [chain, symbol = '', decimals, address] = line.split(' ')
@@ -73,5 +73,5 @@ export const LISTED_TOKENS: readonly ListedToken[] = TABLE.trim()
     }
   })
 
-export const listedTokensOn = (chain: ReadableChainName): readonly ListedToken[] =>
-  LISTED_TOKENS.filter((token) => token.chain === chain)
+export const widelyHeldTokensOnChain = (chain: ReadableChainName): readonly WidelyHeldToken[] =>
+  WIDELY_HELD_TOKENS.filter((token) => token.chain === chain)

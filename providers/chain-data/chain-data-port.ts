@@ -10,7 +10,7 @@ export type EvmHex = `0x${string}`
  */
 export interface ChainReader {
   about(chain: ReadableChainName): ReadableChainInfo
-  simulate(chain: ReadableChainName, call: SimulatedCall): Promise<EvmCallSimulationResult>
+  simulate(chain: ReadableChainName, call: EvmCallToSimulate): Promise<EvmCallSimulationResult>
   /** Decodes a signed transaction; throws `invalid_input` for an invalid one. */
   decode(raw: EvmHex): Promise<SignedTransaction>
   /**
@@ -51,7 +51,7 @@ export interface ChainReader {
   /** Returns the base fee per unit of gas of the latest block, in wei; zero on a chain without one. */
   baseFee(chain: ReadableChainName): Promise<{ baseFeeWei: bigint; block: bigint }>
   /** Returns null for a transaction unknown to the node. */
-  transaction(chain: ReadableChainName, hash: EvmHex): Promise<TransactionInfo | null>
+  transaction(chain: ReadableChainName, hash: EvmHex): Promise<OnchainTransactionInfo | null>
   /** Returns the latest round of a price oracle; null for another contract. */
   round(chain: ReadableChainName, feed: EvmHex): Promise<PriceOracleRound | null>
   /** Returns the EIP-55 spelling; null for an invalid address. */
@@ -68,7 +68,7 @@ export interface ReadableChainInfo {
   readonly explorer: string
 }
 
-export interface SimulatedCall {
+export interface EvmCallToSimulate {
   readonly to: EvmHex
   readonly data: EvmHex
   readonly value: bigint
@@ -148,7 +148,7 @@ export interface BlockInfo {
   readonly miner: EvmHex
 }
 
-export interface TransactionInfo {
+export interface OnchainTransactionInfo {
   readonly from: EvmHex
   readonly to: EvmHex | null
   readonly value: bigint

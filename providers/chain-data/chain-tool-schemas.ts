@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { invalidInputError } from '../../core/errors.ts'
-import { EVM_ADDRESS_PATTERN } from '../../core/validation/schema-patterns.ts'
+import { EVM_ADDRESS_PATTERN } from '../../core/validation/request-schema-regex-patterns.ts'
 import {
   READABLE_CHAIN_NAMES,
   type ChainReader,
@@ -46,7 +46,7 @@ export function atomicUnitsToNumber(amount: bigint, decimals: number): number {
 }
 
 /** The provider mode for `_meta`: a local chain is a fixture. */
-export const chainProviderMode = (
+export const liveOrFixtureModeOfChain = (
   chain: ChainReader,
   name: ReadableChainName,
 ): 'live' | 'fixture' => (chain.about(name).network === 'local-devnet' ? 'fixture' : 'live')

@@ -37,9 +37,9 @@ const LABELS: ReadonlyMap<string, string> = new Map(
 )
 
 /** Returns the owner of an address; null where it is unknown. */
-export const findAddressLabel = (address: string): string | null =>
+export const findEthereumAddressOwnerLabel = (address: string): string | null =>
   LABELS.get(address.toLowerCase()) ?? null
 
-export const LABELLED_ADDRESSES: readonly string[] = TABLE.trim()
+export const LABELLED_ETHEREUM_ADDRESSES: readonly string[] = TABLE.trim()
   .split('\n')
   .map((line) => line.slice(0, 42))

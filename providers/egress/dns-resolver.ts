@@ -2,13 +2,13 @@ import { Resolver } from 'node:dns/promises'
 import type { LookupAddress } from 'node:dns'
 
 /** Resolves a name to all its addresses. Rejects with a DNS error code when there is none. */
-export type ResolveAddresses = (name: string) => Promise<readonly LookupAddress[]>
+export type DnsAddressResolver = (name: string) => Promise<readonly LookupAddress[]>
 
 /**
  * Creates a resolver that queries name servers directly, for at most 1.4 s; `dns.lookup` may block one of
  * four threads for many seconds. It reads no hosts file, so names of this machine resolve to its loopback.
  */
-export function createDnsResolver(): ResolveAddresses {
+export function createDnsResolver(): DnsAddressResolver {
   const resolver = new Resolver({ timeout: 700, tries: 2 })
   return async (name) => {
     const host = name.replace(/\.$/, '').toLowerCase()

@@ -16,7 +16,7 @@ import {
 } from './caller-supplied-headers.ts'
 import { isFetchableTcpPort } from './fetchable-tcp-ports.ts'
 import { createSecretRedactor } from './caller-secret-response-redactor.ts'
-import type { ResolveAddresses } from './dns-resolver.ts'
+import type { DnsAddressResolver } from './dns-resolver.ts'
 import { createDnsResolver } from './dns-resolver.ts'
 
 /** The egress client: fetches URLs of callers, limited to public addresses. */
@@ -24,7 +24,7 @@ import { createDnsResolver } from './dns-resolver.ts'
 export interface EgressClientSettings {
   /** Private addresses allowed in development; none in production. */
   readonly allow?: EgressPrivateIpAllowlist
-  readonly resolve?: ResolveAddresses
+  readonly resolve?: DnsAddressResolver
   readonly timeouts?: Partial<OutboundHttpTimeouts>
   readonly userAgent: string
   /** Concurrent connections per origin; 16 by default. */

@@ -4,7 +4,7 @@ import { Agent, buildConnector } from 'undici'
 import { ServiceError } from '../../core/errors.ts'
 import type { EgressPrivateIpAllowlist } from './public-ip-address.ts'
 import { isPublicIpAddress } from './public-ip-address.ts'
-import type { ResolveAddresses } from './dns-resolver.ts'
+import type { DnsAddressResolver } from './dns-resolver.ts'
 
 /** Timeouts of the parts of a connection, in milliseconds. */
 export interface OutboundHttpTimeouts {
@@ -17,7 +17,7 @@ export interface OutboundHttpTimeouts {
 /** Creates an undici Agent that checks the address it connects to, which prevents DNS rebinding. */
 export function createGuardedHttpAgent(
   allow: EgressPrivateIpAllowlist,
-  resolve: ResolveAddresses,
+  resolve: DnsAddressResolver,
   timeouts: OutboundHttpTimeouts,
   connections = 16,
 ): Agent {
@@ -44,7 +44,7 @@ export function createGuardedHttpAgent(
 
 /** Resolves a name only when all its addresses are permitted. */
 function checkedLookup(
-  resolve: ResolveAddresses,
+  resolve: DnsAddressResolver,
   permitted: (address: string) => boolean,
   refusal: ServiceError,
 ): LookupFunction {

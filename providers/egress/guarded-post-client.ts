@@ -6,7 +6,7 @@ import { isPublicIpAddress, type EgressPrivateIpAllowlist } from './public-ip-ad
 import { toFetchError } from './fetch-errors-and-body-limit.ts'
 import { parseFetchableUrl } from './guarded-egress-client.ts'
 import { createGuardedHttpAgent } from './guarded-http-agent.ts'
-import { createDnsResolver, type ResolveAddresses } from './dns-resolver.ts'
+import { createDnsResolver, type DnsAddressResolver } from './dns-resolver.ts'
 
 /** Posts to URLs chosen by callers, such as webhooks. */
 
@@ -36,7 +36,7 @@ export interface GuardedPostClient {
 
 export interface GuardedPostClientSettings {
   readonly allow: EgressPrivateIpAllowlist
-  readonly resolve?: ResolveAddresses
+  readonly resolve?: DnsAddressResolver
   readonly userAgent: string
   /** Limit of a whole attempt, connection and response. */
   readonly timeoutMs: number

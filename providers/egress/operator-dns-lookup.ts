@@ -1,11 +1,11 @@
 import { lookup as systemLookup } from 'node:dns'
 import type { LookupFunction } from 'node:net'
-import type { ResolveAddresses } from './dns-resolver.ts'
+import type { DnsAddressResolver } from './dns-resolver.ts'
 import { createDnsResolver } from './dns-resolver.ts'
 
 /** Queries name servers first, which fail fast; then the hosts file, which an operator may use. */
 export function createOperatorDnsLookup(
-  resolve: ResolveAddresses = createDnsResolver(),
+  resolve: DnsAddressResolver = createDnsResolver(),
 ): LookupFunction {
   return (name, wanted, found) => {
     resolve(name).then(

@@ -33,7 +33,7 @@ export function isPublicIpAddress(address: string): boolean {
 }
 
 /** The provider mode for `_meta`: an address that only `SSRF_ALLOW` permits is a fixture. */
-export function providerModeOfUrl(url: string): 'live' | 'fixture' {
+export function liveOrFixtureModeOfUrl(url: string): 'live' | 'fixture' {
   const host = URL.canParse(url) ? new URL(url).hostname.replace(/^\[|\]$/g, '') : ''
   return !ipaddr.isValid(host) || isPublicIpAddress(host) ? 'live' : 'fixture'
 }

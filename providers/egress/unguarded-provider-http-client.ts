@@ -2,7 +2,7 @@ import { Agent, fetch } from 'undici'
 import { SECOND } from '../../core/clock.ts'
 import { toFetchError, readLimitedBody } from './fetch-errors-and-body-limit.ts'
 import { createOperatorDnsLookup } from './operator-dns-lookup.ts'
-import type { ResolveAddresses } from './dns-resolver.ts'
+import type { DnsAddressResolver } from './dns-resolver.ts'
 
 /** HTTP client for addresses configured by the operator. */
 
@@ -12,7 +12,7 @@ export interface OperatorConfiguredUrlHttpReply {
   readonly text: string
 }
 
-export interface OperatorHttpRequest {
+export interface OperatorConfiguredUrlHttpRequest {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   /** Sent with POST when present. */
@@ -25,12 +25,12 @@ export interface OperatorHttpRequest {
 
 /** Sends requests without the egress guard: configured addresses may be private. */
 export interface OperatorConfiguredUrlHttpClient {
-  request(request: OperatorHttpRequest): Promise<OperatorConfiguredUrlHttpReply>
+  request(request: OperatorConfiguredUrlHttpRequest): Promise<OperatorConfiguredUrlHttpReply>
   close(): Promise<void>
 }
 
 export function createUnguardedProviderHttpClient(
-  resolve: ResolveAddresses | undefined,
+  resolve: DnsAddressResolver | undefined,
   connections: number,
 ): OperatorConfiguredUrlHttpClient {
   const lookup = createOperatorDnsLookup(resolve)

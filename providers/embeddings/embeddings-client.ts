@@ -1,7 +1,10 @@
 import Type from 'typebox'
 import { Compile } from 'typebox/compile'
 import { ServiceError } from '../../core/errors.ts'
-import type { StreamedReply, StreamingPostClient } from '../upstream/streaming-post-client.ts'
+import type {
+  StreamedUpstreamReply,
+  StreamingPostClient,
+} from '../upstream/streaming-post-client.ts'
 import type { EmbeddingsClient } from './embeddings-port.ts'
 
 /** Client of an embeddings provider. */
@@ -55,7 +58,11 @@ export function createEmbeddingsClient({
 
 const embeddingsSchemaError = () => new ServiceError('upstream_schema', { provider: PROVIDER })
 
-async function readEmbeddingsReply({ status, body, headers }: StreamedReply): Promise<string> {
+async function readEmbeddingsReply({
+  status,
+  body,
+  headers,
+}: StreamedUpstreamReply): Promise<string> {
   if (status === 429) {
     const after = Number(headers['retry-after'])
     const retry_after = Number.isFinite(after) && after > 0 ? after : 30

@@ -1,13 +1,16 @@
 import Type, { type Static } from 'typebox'
 import { Compile } from 'typebox/compile'
 import { ServiceError } from '../../core/errors.ts'
-import type { StreamedReply, StreamingPostClient } from '../upstream/streaming-post-client.ts'
+import type {
+  StreamedUpstreamReply,
+  StreamingPostClient,
+} from '../upstream/streaming-post-client.ts'
 import { parseSseData, decodeTextChunks } from './sse-parser.ts'
 import type { LlmRequest } from './llm-port.ts'
 import type { LlmModelSettings, LlmProvider } from './llm-provider-settings.ts'
 
 /** A model of a provider. */
-export interface ProviderModel {
+export interface LlmProviderModel {
   readonly provider: LlmProvider
   readonly model: LlmModelSettings
 }
@@ -62,7 +65,7 @@ const MAX_COMPLETION_BYTES = 4 * 1024 * 1024
  */
 export async function requestChatCompletion(
   postClient: StreamingPostClient,
-  { provider, model }: ProviderModel,
+  { provider, model }: LlmProviderModel,
   request: LlmRequest,
   timeouts: StreamedTokenTimeouts,
   signal: AbortSignal,
@@ -129,7 +132,7 @@ function bodyOf(model: LlmModelSettings, request: LlmRequest): Record<string, un
 }
 
 async function toUpstreamRefusal(
-  reply: StreamedReply,
+  reply: StreamedUpstreamReply,
   details: Record<string, unknown>,
 ): Promise<ServiceError> {
   const { status, headers } = reply
@@ -143,7 +146,7 @@ async function toUpstreamRefusal(
   })
 }
 
-async function discardReply({ body }: StreamedReply): Promise<void> {
+async function discardReply({ body }: StreamedUpstreamReply): Promise<void> {
   const pieces = decodeTextChunks(body, 64 * 1024)
   try {
     while ((await pieces.next()).done !== true);
@@ -153,7 +156,7 @@ async function discardReply({ body }: StreamedReply): Promise<void> {
 }
 
 async function readStream(
-  reply: StreamedReply,
+  reply: StreamedUpstreamReply,
   details: Record<string, unknown>,
   listener: LlmCompletionStreamListener,
 ): Promise<void> {
@@ -174,7 +177,7 @@ async function readStream(
 }
 
 async function readJsonReply(
-  reply: StreamedReply,
+  reply: StreamedUpstreamReply,
   details: Record<string, unknown>,
   listener: LlmCompletionStreamListener,
 ): Promise<void> {

@@ -7,32 +7,32 @@ import type {
   LlmReservationResult,
   LlmSpendReservation,
 } from '../../domain/llm-budget-reservation-and-cost-types.ts'
-import { toUsdc, ZERO } from '../../core/money.ts'
+import { toUsdc, ZERO_MICROS } from '../../core/money.ts'
 import { CircuitBreaker } from '../upstream/circuit-breaker.ts'
 import type { StreamingPostClient } from '../upstream/streaming-post-client.ts'
 import {
   requestChatCompletion,
-  type ProviderModel,
+  type LlmProviderModel,
   type StreamedTokenTimeouts,
   type CompletionUsage,
 } from './chat-completion.ts'
 import {
   emptyLlmAnswerError,
-  modelBudgetError,
+  llmDailyBudgetError,
   isRetryableWithOtherModel,
   recordModelErrorInCircuitBreaker,
-  isPossiblyBilled,
+  isFailedLlmAnswerPossiblyBilled,
   toPublicModelError,
   combineModelFailures,
 } from './llm-errors.ts'
-import type { ModelAttemptFailure } from './llm-errors.ts'
-import { parseJsonAnswer } from './parse-json-answer.ts'
+import type { LlmAttemptFailure } from './llm-errors.ts'
+import { parseJsonAnswer } from './parse-llm-json-answer.ts'
 import type { LlmClient, LlmAnswer, LlmRequest } from './llm-port.ts'
 import type { LlmProvider } from './llm-provider-settings.ts'
 import { createModelRouting, maxCompletionCost, actualCompletionCost } from './model-routing.ts'
 
 /** The operator's daily (UTC) budget for models over all nodes. */
-export interface ModelBudget {
+export interface LlmDailyBudget {
   /** Reserves the maximum cost of an answer from the day's budget and each spender's share, or nothing. */
   reserve(taking: LlmSpendReservation): Promise<LlmReservationResult>
   /** Replaces a reservation by the actual cost, and stores the cost with its call. */
@@ -42,7 +42,7 @@ export interface ModelBudget {
 export interface LlmClientDeps {
   readonly providers: readonly LlmProvider[]
   readonly postClient: StreamingPostClient
-  readonly budget: ModelBudget
+  readonly budget: LlmDailyBudget
   readonly clock: Clock
   /** Returns numbers from 0 to 1. */
   readonly random: () => number
@@ -68,7 +68,7 @@ const MODEL_REQUEST_RATE = {
 export function createLlmClient(deps: LlmClientDeps): LlmClient | null {
   const { providers, clock } = deps
   const candidates = providers.flatMap((provider) =>
-    provider.models.map((model): ProviderModel => ({ provider, model })),
+    provider.models.map((model): LlmProviderModel => ({ provider, model })),
   )
   if (candidates.length === 0) return null
   const routing = createModelRouting(candidates, deps.random)
@@ -86,7 +86,7 @@ export function createLlmClient(deps: LlmClientDeps): LlmClient | null {
       const owner = request.caller.agentId ?? request.caller.visitor
       rate.assertWithinLimit(owner)
       rate.recordHit(owner)
-      const failures: ModelAttemptFailure[] = []
+      const failures: LlmAttemptFailure[] = []
       for (const candidate of routing.order(request)) {
         if (failures.length >= MAX_MODEL_ATTEMPTS) break
         const breaker = breakers.get(candidate)
@@ -105,17 +105,17 @@ export function createLlmClient(deps: LlmClientDeps): LlmClient | null {
   }
 }
 
-const modelKey = ({ provider, model }: ProviderModel): string => `${provider.id}/${model.id}`
+const modelKey = ({ provider, model }: LlmProviderModel): string => `${provider.id}/${model.id}`
 
 /** Tries one model within the remaining budgets. Rejects only when the budget is unavailable. */
 async function attemptModel(
   deps: LlmClientDeps,
   breaker: CircuitBreaker,
-  candidate: ProviderModel,
+  candidate: LlmProviderModel,
   request: LlmRequest,
   signal: AbortSignal,
   onToken: (delta: string) => void,
-): Promise<LlmAnswer | ModelAttemptFailure> {
+): Promise<LlmAnswer | LlmAttemptFailure> {
   const { clock, budget } = deps
   const taking = toBudgetReservation(candidate, request, clock.now())
   let leave: () => void
@@ -128,7 +128,7 @@ async function attemptModel(
   try {
     const taken = await budget.reserve(taking)
     if (taken !== 'taken')
-      return { error: modelBudgetError(taken, candidate, clock.now()), hasStreamed: false }
+      return { error: llmDailyBudgetError(taken, candidate, clock.now()), hasStreamed: false }
     const { tried, ...cost } = await runModelAttempt(
       deps,
       breaker,
@@ -153,7 +153,7 @@ async function attemptModel(
 }
 
 const toBudgetReservation = (
-  candidate: ProviderModel,
+  candidate: LlmProviderModel,
   request: LlmRequest,
   now: number,
 ): LlmSpendReservation => {
@@ -164,13 +164,13 @@ const toBudgetReservation = (
 
 /** The outcome of one attempt, and its cost. */
 interface ModelAttempt extends Pick<LlmAttemptCost, 'outcome' | 'cost' | 'estimated'> {
-  readonly tried: LlmAnswer | ModelAttemptFailure
+  readonly tried: LlmAnswer | LlmAttemptFailure
 }
 
 async function runModelAttempt(
   { clock, postClient, timeouts = DEFAULT_TOKEN_TIMEOUTS }: LlmClientDeps,
   breaker: CircuitBreaker,
-  candidate: ProviderModel,
+  candidate: LlmProviderModel,
   request: LlmRequest,
   signal: AbortSignal,
   onToken: (delta: string) => void,
@@ -201,9 +201,9 @@ async function runModelAttempt(
     // A complete answer shows a working model, even when it does not match the schema.
     if (received.whole) breaker.recordSuccess()
     else recordModelErrorInCircuitBreaker(breaker, error, signal, clock.now())
-    const most = isPossiblyBilled(error, received.text)
+    const most = isFailedLlmAnswerPossiblyBilled(error, received.text)
       ? maxCompletionCost(candidate, request)
-      : ZERO
+      : ZERO_MICROS
     const known = received.whole || received.usage !== null
     return {
       tried: {

@@ -2,16 +2,16 @@ import { SECOND, msUntilNextUtcDay } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import type { CircuitBreaker } from '../upstream/circuit-breaker.ts'
 import { parseRetryAfterMs } from '../upstream/upstream-client.ts'
-import type { ProviderModel } from './chat-completion.ts'
+import type { LlmProviderModel } from './chat-completion.ts'
 
 /** A failed attempt at a model. */
-export interface ModelAttemptFailure {
+export interface LlmAttemptFailure {
   readonly error: unknown
   /** A token has been sent to the caller, so no other model may start again. */
   readonly hasStreamed: boolean
 }
 
-export const emptyLlmAnswerError = ({ provider, model }: ProviderModel) =>
+export const emptyLlmAnswerError = ({ provider, model }: LlmProviderModel) =>
   new ServiceError('upstream_error', { provider: provider.id, model: model.id, reason: 'empty' })
 
 const BUDGET_DETAILS = {
@@ -21,9 +21,9 @@ const BUDGET_DETAILS = {
 }
 
 /** The error when today's remaining budget is below the maximum cost of this model. */
-export const modelBudgetError = (
+export const llmDailyBudgetError = (
   what: 'day' | 'share',
-  { provider, model }: ProviderModel,
+  { provider, model }: LlmProviderModel,
   now: number,
 ): ServiceError =>
   new ServiceError(what === 'day' ? 'provider_budget_exhausted' : 'model_share_exhausted', {
@@ -42,7 +42,7 @@ const upstreamStatus = (error: unknown): number | null => {
 }
 
 /** Returns whether a failed answer may be billed: partial answers are, and so are hidden reasoning tokens. */
-export const isPossiblyBilled = (error: unknown, text: string): boolean =>
+export const isFailedLlmAnswerPossiblyBilled = (error: unknown, text: string): boolean =>
   text !== '' || (upstreamStatus(error) === null && !isHostUnreachable(error))
 const isHostUnreachable = (error: unknown): boolean =>
   error instanceof ServiceError &&
@@ -87,7 +87,7 @@ export function toPublicModelError(error: unknown, now: number): unknown {
 }
 
 /** Returns a single failure unchanged; combines several under their common code. */
-export function combineModelFailures(failures: readonly ModelAttemptFailure[]): unknown {
+export function combineModelFailures(failures: readonly LlmAttemptFailure[]): unknown {
   const errors = failures.map(({ error }) => error).filter((error) => error instanceof ServiceError)
   const [first] = errors
   if (first === undefined || errors.length === 1) return first

@@ -1,6 +1,6 @@
 import { invalidInputError } from '../../core/errors.ts'
 import { asMicros, type Micros } from '../../core/money.ts'
-import type { ProviderModel, CompletionUsage } from './chat-completion.ts'
+import type { LlmProviderModel, CompletionUsage } from './chat-completion.ts'
 import type { LlmRequest } from './llm-port.ts'
 
 /** Chooses the order in which models are tried. */
@@ -28,16 +28,16 @@ const promptChars = ({ prompt, system = '', schema }: LlmRequest): number =>
   prompt.length + system.length + (schema === undefined ? 0 : JSON.stringify(schema).length + 80)
 
 /** USD per million tokens equals micro-USD per token. Rounded up. */
-const tokenCost = ({ model }: ProviderModel, prompt: number, completion: number): Micros =>
+const tokenCost = ({ model }: LlmProviderModel, prompt: number, completion: number): Micros =>
   asMicros(BigInt(Math.ceil(prompt * model.in_per_mtok + completion * model.out_per_mtok - 1e-9)))
 
 /** Returns the maximum cost of an answer, for the budget. */
-export const maxCompletionCost = (candidate: ProviderModel, request: LlmRequest): Micros =>
+export const maxCompletionCost = (candidate: LlmProviderModel, request: LlmRequest): Micros =>
   tokenCost(candidate, maxPromptTokens(request), request.maxTokens)
 
 /** Returns the actual cost: the provider's, else by its token count, else an estimate. */
 export function actualCompletionCost(
-  candidate: ProviderModel,
+  candidate: LlmProviderModel,
   request: LlmRequest,
   text: string,
   usage: CompletionUsage | null,
@@ -55,37 +55,37 @@ export function actualCompletionCost(
 
 export interface ModelRouting {
   /** Returns the models that accept the request, in the order to try them; never empty. */
-  order(request: LlmRequest): readonly ProviderModel[]
+  order(request: LlmRequest): readonly LlmProviderModel[]
   /** Records the latency of an answer with this many tokens. */
-  recordLatency(candidate: ProviderModel, ms: number, tokens: number): void
+  recordLatency(candidate: LlmProviderModel, ms: number, tokens: number): void
 }
 
 /** `chance` returns numbers from 0 to 1. */
 export function createModelRouting(
-  candidates: readonly ProviderModel[],
+  candidates: readonly LlmProviderModel[],
   random: () => number,
 ): ModelRouting {
   /** Milliseconds per token. */
-  const msPerToken = new Map<ProviderModel, number>()
+  const msPerToken = new Map<LlmProviderModel, number>()
 
   const sorted: Record<
     LlmRequest['preference'],
-    (few: ProviderModel[], request: LlmRequest) => ProviderModel[]
+    (few: LlmProviderModel[], request: LlmRequest) => LlmProviderModel[]
   > = {
     cheapest: (few, request) => {
-      const cost = (one: ProviderModel) => Number(maxCompletionCost(one, request))
+      const cost = (one: LlmProviderModel) => Number(maxCompletionCost(one, request))
       return few.sort((a, b) => cost(a) - cost(b) || b.model.quality - a.model.quality)
     },
     // An untried model counts as fast, so that each gets a first measurement.
     fastest: (few) => {
-      const ms = (one: ProviderModel) => msPerToken.get(one) ?? 0
+      const ms = (one: LlmProviderModel) => msPerToken.get(one) ?? 0
       const quick = few.sort((a, b) => ms(a) - ms(b))
       if (random() >= EXPLORATION_RATE) return quick
       const [lucky] = quick.splice(Math.floor(random() * quick.length), 1)
       return lucky === undefined ? quick : [lucky, ...quick]
     },
     smartest: (few, request) => {
-      const cost = (one: ProviderModel) => Number(maxCompletionCost(one, request))
+      const cost = (one: LlmProviderModel) => Number(maxCompletionCost(one, request))
       return few.sort((a, b) => b.model.quality - a.model.quality || cost(a) - cost(b))
     },
   }

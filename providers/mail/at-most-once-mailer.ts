@@ -6,7 +6,7 @@ import type { EmailOrTelegramMessage } from '../../domain/notification-channel-t
 import { unknownMailboxStatusOfSmtpError } from './smtp-bounce.ts'
 import type { Mailer, MailSuppressionList } from './mail-port.ts'
 import {
-  senderHost,
+  mailSenderHost,
   toMailMessage,
   type MailSettings,
   type SmtpError,
@@ -26,7 +26,7 @@ export function createAtMostOnceMailer(
   suppressions: MailSuppressionList,
   log: (message: string, error: unknown) => void,
 ): Mailer {
-  const host = senderHost(from)
+  const host = mailSenderHost(from)
   const sender = /<([^<>]+)>\s*$/.exec(from)?.[1] ?? from.trim()
   return {
     findSuppression: (address) => suppressions.of(address),

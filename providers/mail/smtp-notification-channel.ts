@@ -27,7 +27,7 @@ const MAX_SUBJECT_CHARS = 150
  */
 export function createSmtpNotificationChannel({ url, from }: MailSettings): NotificationChannel {
   let opened: ReturnType<typeof openTransport> | undefined
-  const host = senderHost(from)
+  const host = mailSenderHost(from)
   return {
     maxConcurrent: CONNECTIONS,
     async send(notice) {
@@ -88,7 +88,7 @@ export const toMailMessage = (
 })
 
 /** Returns the host of the From address. */
-export const senderHost = (from: string): string =>
+export const mailSenderHost = (from: string): string =>
   /@([A-Za-z0-9.-]+)/.exec(from)?.[1] ?? 'localhost'
 
 export interface SmtpError extends Error {

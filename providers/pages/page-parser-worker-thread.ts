@@ -1,7 +1,7 @@
 import { setPriority } from 'node:os'
 import { parentPort } from 'node:worker_threads'
 import { findPageBaseUrl } from './html/page-urls.ts'
-import { decodePage } from './html/decode-page.ts'
+import { decodePageBytes } from './html/decode-page.ts'
 import { extractValuesBySelectorOrLabel } from './content/extract-page-values-by-selector.ts'
 import { parseFormsAndLinks, type FormsAndLinks } from './content/parse-page-forms-and-links.ts'
 import type { PageContent, ReceivedWebPage } from './page-parser-port.ts'
@@ -54,7 +54,7 @@ function handleWorkerRequest(
 ): PageParserWorkerAnswers[PageParserWorkerRequest['type']] {
   if (request.type === 'read') return parsePageContent(request.source)
   const { body, contentType, url } = request.source
-  const html = decodePage(body, contentType)
+  const html = decodePageBytes(body, contentType)
   if (request.type === 'plain') return html.slice(0, request.most)
   const { root } = parseHtmlTree(html)
   const base = findPageBaseUrl(root, url)

@@ -1,4 +1,4 @@
-import { decodeCommonEntities } from '../text/html-snippet.ts'
+import { decodeCommonEntities } from '../text/html-snippet-to-text.ts'
 
 /** The title of a page, and its text with a line per block. */
 export interface PageText {

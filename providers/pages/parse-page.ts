@@ -1,7 +1,7 @@
 import { findPageBaseUrl } from './html/page-urls.ts'
 import { parseMoneyAmounts } from './content/parse-money-amounts-in-page-text.ts'
 import { detectPageAnomalies } from './anomalies/detect-page-anomalies.ts'
-import { decodePage } from './html/decode-page.ts'
+import { decodePageBytes } from './html/decode-page.ts'
 import { parsePageHeadings, parsePageLinks, parsePageTitle } from './content/headings-and-links.ts'
 import { summarizeForms } from './content/form-summaries.ts'
 import { findHiddenElements } from './html/hidden-elements.ts'
@@ -21,7 +21,7 @@ import { parseHtmlTree, type HtmlElement, type HtmlTree } from './html/html-pars
  * thread.
  */
 export function parsePageContent({ body, contentType, url }: ReceivedWebPage): PageContent {
-  const text = decodePage(body, contentType)
+  const text = decodePageBytes(body, contentType)
   const plain = typeof body !== 'string' && detectContentKind(contentType, body) === 'text'
   return toStorable(plain ? parsePlainTextContent(text, url) : parseHtmlContent(text, url))
 }

@@ -1,6 +1,6 @@
 import { MINUTE, type Clock } from '../../core/clock.ts'
 import type { ChainReader, EvmHex } from '../chain-data/chain-data-port.ts'
-import type { PriceObservation, PriceSource } from './price-sources.ts'
+import type { PriceObservation, PriceSource } from './asset-price-sources.ts'
 
 /** Prices from Chainlink oracles on Ethereum. */
 

@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import type { PriceObservation, PriceSource } from './price-sources.ts'
+import type { PriceObservation, PriceSource } from './asset-price-sources.ts'
 
 /** Fetches prices from several sources with hedging. */
 
@@ -23,7 +23,9 @@ const MAX_CONFIRMATION_SPREAD = 0.1
  * Queries the sources in order until every symbol has a price; never rejects. Returns the symbols without a
  * price although a source answered.
  */
-export async function fetchPricesHedged(plan: HedgedPriceFetchOptions): Promise<string[]> {
+export async function fetchCoinPricesWithHedgedRequests(
+  plan: HedgedPriceFetchOptions,
+): Promise<string[]> {
   const missing = new Set(plan.symbols)
   const believes = createJumpFilter(plan.previousPrice)
   const allPriced = new AbortController()

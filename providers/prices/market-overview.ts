@@ -5,7 +5,7 @@ import {
   type ChainReader,
   type ReadableChainName,
 } from '../chain-data/chain-data-port.ts'
-import type { CoinPriceQuote, PriceService } from './price-service.ts'
+import type { CoinPriceQuote, CoinPriceService } from './asset-price-service.ts'
 
 /** Prices of the main assets and the gas of the chains, read together and shared by all callers. */
 
@@ -17,11 +17,11 @@ const MAX_AGE_MS = 10 * MINUTE
 /** Gas of a plain transfer of the native token. */
 const TRANSFER_GAS = 21_000
 
-export interface MarketPrice extends CoinPriceQuote {
+export interface CoinMarketPrice extends CoinPriceQuote {
   readonly symbol: string
 }
 
-export interface ChainGas {
+export interface ChainGasPrice {
   readonly chain: ReadableChainName
   /** Base fee of the latest block per unit of gas, in wei. */
   readonly baseFeeWei: bigint
@@ -32,25 +32,29 @@ export interface ChainGas {
   readonly transferUsd: number | null
 }
 
-export interface MarketSnapshot {
-  readonly prices: readonly MarketPrice[]
-  readonly gas: readonly ChainGas[]
+export interface CryptoMarketSnapshot {
+  readonly prices: readonly CoinMarketPrice[]
+  readonly gas: readonly ChainGasPrice[]
   /** Symbols and chains that no source answered for. */
   readonly missing: readonly string[]
 }
 
-export interface MarketOverviewDeps {
-  readonly prices: Pick<PriceService, 'quote'>
+export interface CryptoMarketOverviewReaderDeps {
+  readonly prices: Pick<CoinPriceService, 'quote'>
   readonly chain: Pick<ChainReader, 'about' | 'baseFee'>
   readonly clock: Pick<Clock, 'now' | 'mono'>
 }
 
 /** Returns the market at most 30 seconds old; throws `price_unavailable` when nothing is known. */
-export type MarketOverview = () => Promise<MarketSnapshot>
+export type CryptoMarketOverviewReader = () => Promise<CryptoMarketSnapshot>
 
-export function createMarketOverview({ prices, chain, clock }: MarketOverviewDeps): MarketOverview {
-  const known = new Map<ReadableChainName, Omit<ChainGas, 'transferUsd'>>()
-  let reading: Promise<MarketSnapshot> | null = null
+export function createCryptoMarketOverviewReader({
+  prices,
+  chain,
+  clock,
+}: CryptoMarketOverviewReaderDeps): CryptoMarketOverviewReader {
+  const known = new Map<ReadableChainName, Omit<ChainGasPrice, 'transferUsd'>>()
+  let reading: Promise<CryptoMarketSnapshot> | null = null
   let staleAt = -Infinity
 
   async function readGas(name: ReadableChainName): Promise<void> {
@@ -58,7 +62,7 @@ export function createMarketOverview({ prices, chain, clock }: MarketOverviewDep
     if (fee !== null) known.set(name, { chain: name, ...fee, at: clock.now() })
   }
 
-  async function read(): Promise<MarketSnapshot> {
+  async function read(): Promise<CryptoMarketSnapshot> {
     const [quotes] = await Promise.all([
       prices.quote(MARKET_SYMBOLS, AbortSignal.timeout(READ_TIMEOUT_MS)).catch(() => null),
       ...READABLE_CHAIN_NAMES.map((name) => readGas(name).catch(() => undefined)),
@@ -90,7 +94,9 @@ export function createMarketOverview({ prices, chain, clock }: MarketOverviewDep
   }
 }
 
-const toMarketPrices = (quotes: ReadonlyMap<string, CoinPriceQuote | null> | null): MarketPrice[] =>
+const toMarketPrices = (
+  quotes: ReadonlyMap<string, CoinPriceQuote | null> | null,
+): CoinMarketPrice[] =>
   [...(quotes ?? [])].flatMap(([symbol, quote]) => (quote === null ? [] : [{ symbol, ...quote }]))
 
 const transferCost = (baseFeeWei: bigint, usd: number): number =>

@@ -1,9 +1,9 @@
 import { ServiceError } from '../../core/errors.ts'
-import type { PriceService } from './price-service.ts'
+import type { CoinPriceService } from './asset-price-service.ts'
 
 /** Returns the USD price of each symbol; null without one. */
-export async function fetchUsdPrices(
-  prices: PriceService,
+export async function fetchCoinUsdPrices(
+  prices: CoinPriceService,
   symbols: readonly string[],
   signal: AbortSignal,
 ): Promise<(symbol: string) => number | null> {

@@ -1,5 +1,5 @@
 import type { Clock } from '../../core/clock.ts'
-import { createFairQueue, type FairQueueLease } from '../../core/concurrency/fair-queue.ts'
+import { createFairLeaseQueue, type FairQueueLease } from '../../core/concurrency/fair-queue.ts'
 import {
   toSandboxStartFailure,
   type SandboxHostProcess,
@@ -60,7 +60,7 @@ export function createSandboxHostPool({
   const all = new Set<SandboxHostProcess>()
   let failure: string | null = null
   let again: NodeJS.Timeout | undefined
-  const queue = createFairQueue<SandboxHostProcess>({
+  const queue = createFairLeaseQueue<SandboxHostProcess>({
     clock,
     maxWaiting: MAX_WAITING,
     maxWaitingPerOwner: MAX_WAITING_PER_OWNER,

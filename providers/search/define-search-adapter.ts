@@ -1,6 +1,6 @@
 import Type, { type Static, type TSchema } from 'typebox'
 import type { UpstreamClient } from '../upstream/upstream-client.ts'
-import { toTruncatedLine, htmlSnippetToText } from '../text/html-snippet.ts'
+import { toTruncatedLine, htmlSnippetToText } from '../text/html-snippet-to-text.ts'
 import type { WebSearchResult, WebSearchQuery } from './web-search-port.ts'
 
 /** Builds search adapters from a request and a response mapping. */

@@ -14,7 +14,7 @@ import type { SearchAdapter } from './define-search-adapter.ts'
 
 /** Selects the web search engines of this station. */
 
-export interface SearchSettings {
+export interface WebSearchSettings {
   /** A SearXNG instance with the format `json`; null for none. */
   readonly searxng: string | null
   readonly brave: string
@@ -28,7 +28,7 @@ export interface SearchSettings {
 }
 
 /** Default addresses of the public engines. */
-export const PUBLIC_SEARCH_URLS = {
+export const DEFAULT_SEARCH_ENGINE_URLS = {
   brave: 'https://api.search.brave.com',
   tavily: 'https://api.tavily.com',
   wikipedia: 'https://en.wikipedia.org',
@@ -43,7 +43,7 @@ const SEARCH_TIMEOUT_MS = 4_000
 /** Returns the engines in query order: configured ones, then public ones. */
 export function createSearchAdapters(
   upstream: UpstreamClient,
-  settings: SearchSettings,
+  settings: WebSearchSettings,
   timeoutMs = SEARCH_TIMEOUT_MS,
 ): SearchAdapter[] {
   const { searxng, braveKey, tavilyKey } = settings

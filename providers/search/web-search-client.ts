@@ -1,10 +1,10 @@
 import type { Clock } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import type { HiveReader } from '../hive/hive-port.ts'
-import { toTruncatedLine } from '../text/html-snippet.ts'
+import { toTruncatedLine } from '../text/html-snippet-to-text.ts'
 import type {
   WebSearchResult,
-  HiveEntryResult,
+  HiveEntryWebSearchResult,
   WebSearchClient,
   WebSearchAnswer,
   WebSearchQuery,
@@ -36,7 +36,7 @@ export function createWebSearchClient({
   async function local({
     query,
     limit,
-  }: Omit<WebSearchQuery, 'owner'>): Promise<HiveEntryResult[]> {
+  }: Omit<WebSearchQuery, 'owner'>): Promise<HiveEntryWebSearchResult[]> {
     const { entries } = await hive.search({
       text: query,
       namespace: null,

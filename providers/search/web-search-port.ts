@@ -12,7 +12,7 @@ export interface WebSearchClient {
     onStatus?: (status: SearchEngineQueryOutcome) => void,
   ): Promise<WebSearchAnswer>
   /** Returns public Hive entries in the same form. */
-  searchHive(wanted: Omit<WebSearchQuery, 'owner'>): Promise<readonly HiveEntryResult[]>
+  searchHive(wanted: Omit<WebSearchQuery, 'owner'>): Promise<readonly HiveEntryWebSearchResult[]>
 }
 
 /** The status of a queried engine: its number of results, or its failure. */
@@ -49,7 +49,7 @@ export interface WebSearchResult {
 }
 
 /** A Hive entry as a search result. */
-export interface HiveEntryResult extends WebSearchResult {
+export interface HiveEntryWebSearchResult extends WebSearchResult {
   readonly content: string
   /** The author's agent id where public places name it. */
   readonly author: string | null

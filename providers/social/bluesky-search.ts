@@ -2,7 +2,11 @@ import Type from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import type { UpstreamClient } from '../upstream/upstream-client.ts'
 import type { SocialPost, SocialSearchQuery } from './social-port.ts'
-import { parsePostTime, toPostText, type SocialPlatform } from './social-platform.ts'
+import {
+  parseSocialPostTime,
+  toVisibleSocialPostText,
+  type SocialPlatform,
+} from './social-platform.ts'
 
 /** Searches Bluesky. */
 
@@ -88,7 +92,7 @@ function toBlueskyPosts({
   record: { text: string; createdAt: string }
   likeCount?: number
 }): SocialPost[] {
-  const [text, at] = [toPostText(record.text), parsePostTime(record.createdAt)]
+  const [text, at] = [toVisibleSocialPostText(record.text), parseSocialPostTime(record.createdAt)]
   if (text === '' || at === null) return []
   const { handle } = author
   const url = `https://bsky.app/profile/${handle}/post/${uri.split('/').at(-1) ?? ''}`

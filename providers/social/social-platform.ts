@@ -1,4 +1,4 @@
-import { htmlSnippetToText } from '../text/html-snippet.ts'
+import { htmlSnippetToText } from '../text/html-snippet-to-text.ts'
 import type { SocialPost, SocialSearchQuery } from './social-port.ts'
 
 /** A social platform. */
@@ -15,10 +15,11 @@ export interface SocialPlatformSearchResult {
 const MAX_POST_CHARS = 600
 
 /** Returns the visible text of a post. */
-export const toPostText = (html: string): string => htmlSnippetToText(html, MAX_POST_CHARS)
+export const toVisibleSocialPostText = (html: string): string =>
+  htmlSnippetToText(html, MAX_POST_CHARS)
 
 /** Returns ISO 8601, or null for an invalid time. */
-export function parsePostTime(text: string): string | null {
+export function parseSocialPostTime(text: string): string | null {
   const at = Date.parse(text)
   return Number.isNaN(at) ? null : new Date(at).toISOString()
 }

@@ -5,7 +5,7 @@ import { createOperatorDnsLookup } from '../egress/operator-dns-lookup.ts'
 
 /** HTTP client that streams responses of configured providers. */
 
-export interface StreamedReply {
+export interface StreamedUpstreamReply {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   /** The body as it arrives; ending the iteration closes the connection. */
@@ -21,7 +21,7 @@ export interface StreamingPostClient {
     readonly body: unknown
     readonly signal: AbortSignal
     readonly details: Record<string, unknown>
-  }): Promise<StreamedReply>
+  }): Promise<StreamedUpstreamReply>
   close(): Promise<void>
 }
 

@@ -8,7 +8,7 @@ import type {
   OperatorConfiguredUrlHttpReply,
 } from '../egress/unguarded-provider-http-client.ts'
 import { createUnguardedProviderHttpClient } from '../egress/unguarded-provider-http-client.ts'
-import type { ResolveAddresses } from '../egress/dns-resolver.ts'
+import type { DnsAddressResolver } from '../egress/dns-resolver.ts'
 import { CircuitBreaker } from './circuit-breaker.ts'
 
 /** HTTP client of JSON APIs configured by the operator. */
@@ -50,7 +50,7 @@ export interface ClosableUpstreamClient extends UpstreamClient {
 export interface UpstreamClientSettings {
   readonly clock: Clock
   readonly userAgent: string
-  readonly resolve?: ResolveAddresses
+  readonly resolve?: DnsAddressResolver
   /** Concurrent requests per provider. */
   readonly width?: number
 }

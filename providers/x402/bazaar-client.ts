@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { LIMITS } from '../../core/limits.ts'
-import type { BazaarResource, EndpointOffer } from '../../domain/payable-endpoint-offers.ts'
+import type { BazaarResource, EndpointPaymentOffer } from '../../domain/payable-endpoint-offers.ts'
 import type { UpstreamClient } from '../upstream/upstream-client.ts'
 
 /** Reads `/discovery/resources` of other Bazaars. */
@@ -11,7 +11,7 @@ export type ReadBazaar = (bazaar: string, signal: AbortSignal) => Promise<Bazaar
 export interface BazaarClientDeps {
   readonly upstream: Pick<UpstreamClient, 'json'>
   /** Reads the offers of a 402 document. */
-  readonly readOffers: (document: unknown) => readonly EndpointOffer[]
+  readonly readOffers: (document: unknown) => readonly EndpointPaymentOffer[]
 }
 
 const PAGE_SIZE = 100

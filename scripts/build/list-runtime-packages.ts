@@ -19,9 +19,10 @@ const SELF_CONTAINED: Readonly<Record<string, string>> = {
   'openapi-explorer': 'browsers load its bundle; the packages that it was built from are in it',
 }
 
-export const isServedAsBundle = (name: string): boolean => Object.hasOwn(SELF_CONTAINED, name)
+export const isPackageServedAsBrowserBundle = (name: string): boolean =>
+  Object.hasOwn(SELF_CONTAINED, name)
 
-export const isOmittedPackage = (name: string): boolean => Object.hasOwn(OMITTED, name)
+export const isPackageOmittedFromRuntime = (name: string): boolean => Object.hasOwn(OMITTED, name)
 
 /**
  * The paths in `node_modules` of the dependencies and of all that they need, by the lockfile.
@@ -39,7 +40,7 @@ export function listRuntimePackages(root: string): string[] {
       if (needed === null || found.has(needed)) continue
       if (!existsSync(join(root, needed))) throw new Error(`${needed} is not installed`)
       found.add(needed)
-      if (!isServedAsBundle(name)) waiting.push(needed)
+      if (!isPackageServedAsBrowserBundle(name)) waiting.push(needed)
     }
   return [...found].sort()
 }
@@ -49,7 +50,7 @@ function neededBy(one: LockedPackage): string[] {
     (name) => one.peerDependenciesMeta?.[name]?.optional !== true,
   )
   return [...Object.keys(one.dependencies ?? {}), ...peers].filter(
-    (name) => !isOmittedPackage(name),
+    (name) => !isPackageOmittedFromRuntime(name),
   )
 }
 

@@ -12,7 +12,11 @@ import { basename, join, sep } from 'node:path'
 import { build } from 'esbuild'
 import { REPOSITORY_ROOT } from '../repository-root.ts'
 import { esbuildOptions, externalImportsPlugin, listTypeScriptSources } from './esbuild-options.ts'
-import { isOmittedPackage, isServedAsBundle, listRuntimePackages } from './list-runtime-packages.ts'
+import {
+  isPackageOmittedFromRuntime,
+  isPackageServedAsBrowserBundle,
+  listRuntimePackages,
+} from './list-runtime-packages.ts'
 
 /**
  * Makes the tarball of the package (decision 211): the service, and bundled with it the packages
@@ -86,8 +90,8 @@ function bundlePackage(path: string, stage: string): void {
   const { name, version, ...rest } = readManifest(source)
   const { devDependencies, optionalDependencies, scripts, ...kept } = rest
   void [devDependencies, optionalDependencies, scripts]
-  const needed = isServedAsBundle(name) ? {} : (kept.dependencies ?? {})
-  const dependencies = Object.entries(needed).filter(([one]) => !isOmittedPackage(one))
+  const needed = isPackageServedAsBrowserBundle(name) ? {} : (kept.dependencies ?? {})
+  const dependencies = Object.entries(needed).filter(([one]) => !isPackageOmittedFromRuntime(one))
   writeJson(join(stage, path, 'package.json'), {
     name,
     version,

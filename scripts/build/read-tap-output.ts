@@ -1,7 +1,7 @@
 /** Reads the TAP output (https://testanything.org/tap-version-14-specification.html) of a test process. */
 
 /** Written by `tap-for-many-files-in-one-process.ts` when its process ends: the assertions of all files. */
-export const COUNTS_PREFIX = '# assertions '
+export const TAP_ASSERTION_COUNTS_PREFIX = '# assertions '
 
 const MAX_DIAGNOSTIC_LINES = 40
 const FAILED_POINT = /^(\s*)not ok \d+/
@@ -9,10 +9,13 @@ const FAILED_POINT = /^(\s*)not ok \d+/
 const TEST_WITH_ASSERTIONS = / # time=[\d.]+m?s$/
 
 /** How many assertions passed and failed, or null of a process that ended without having counted. */
-export function tapCounts(output: string): { passed: number; failed: number } | null {
-  const line = output.split('\n').findLast((text) => text.startsWith(COUNTS_PREFIX))
+export function readTapAssertionCounts(output: string): { passed: number; failed: number } | null {
+  const line = output.split('\n').findLast((text) => text.startsWith(TAP_ASSERTION_COUNTS_PREFIX))
   if (line === undefined) return null
-  const [passed = 0, failed = 0] = line.slice(COUNTS_PREFIX.length).split(' ').map(Number)
+  const [passed = 0, failed = 0] = line
+    .slice(TAP_ASSERTION_COUNTS_PREFIX.length)
+    .split(' ')
+    .map(Number)
   return { passed, failed }
 }
 

@@ -2,7 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { mkdirSync, openSync, closeSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { REPOSITORY_ROOT } from '../repository-root.ts'
-import { failedTapPoints, tapCounts } from './read-tap-output.ts'
+import { failedTapPoints, readTapAssertionCounts } from './read-tap-output.ts'
 import type { TestGroup } from './group-test-files-by-process.ts'
 
 /**
@@ -57,7 +57,7 @@ async function runGroup({ entry }: TestGroup): Promise<TestTotals> {
   const outputFile = join(OUTPUT_DIR, `${entry}.tap`)
   const exit = await runProcess(join(BUILT, 'groups', `${entry}.js`), outputFile)
   const output = readFileSync(outputFile, 'utf8')
-  const counts = tapCounts(output)
+  const counts = readTapAssertionCounts(output)
   // A process that fails without a failed assertion, or ends before it has counted, is a failure.
   const failed = Math.max(counts?.failed ?? 0, exit === '0' && counts !== null ? 0 : 1)
   const passed = counts?.passed ?? 0

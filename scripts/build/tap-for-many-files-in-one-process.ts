@@ -1,6 +1,6 @@
 import { writeSync } from 'node:fs'
 import tap, { type TAP, type Test } from 'tap'
-import { COUNTS_PREFIX } from './read-tap-output.ts'
+import { TAP_ASSERTION_COUNTS_PREFIX } from './read-tap-output.ts'
 
 /** Replaces `tap` in tests that run in groups, many files in one process. */
 
@@ -20,7 +20,7 @@ export function runTestFiles(files: readonly TestFile[]): void {
   tap.teardown(() => clearInterval(alive))
   process.on('exit', () => {
     const { pass, fail } = tap.counts
-    writeSync(1, `\n${COUNTS_PREFIX}${pass} ${fail}\n`)
+    writeSync(1, `\n${TAP_ASSERTION_COUNTS_PREFIX}${pass} ${fail}\n`)
   })
   // An uncaught error fails the innermost test that runs (test/support/tap/skip-tap-loader.mjs).
   process.on('uncaughtException', (error) => innermostTest(current ?? tap).threw(error))

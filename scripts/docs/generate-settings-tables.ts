@@ -1,5 +1,5 @@
-import { EnvironmentSettingsSchema } from '../../app/settings.ts'
-import { markdownTable, writeGeneratedFile, writeGeneratedSection } from './write-generated.ts'
+import { EnvironmentSettingsSchema } from '../../app/environment-settings-schema.ts'
+import { markdownTable, writeGeneratedFile, writeGeneratedSection } from './write-generated-docs.ts'
 
 /** Writes the tables of settings, from the schema that validates them. */
 
@@ -60,7 +60,7 @@ const sections = starts.map((start, index) => {
 
 const document = `# Configuration
 
-Generated from \`app/settings.ts\` by \`npm run docs:config\`. The service reads its settings from environment
+Generated from \`app/environment-settings-schema.ts\` by \`npm run docs:config\`. The service reads its settings from environment
 variables and validates them when it starts: an invalid value ends the start with a message that names the setting.
 The verbs of \`gas\` for agents read \`GAS_URL\` and \`GAS_API_KEY\`: [cli.md](cli.md).
 

@@ -1,11 +1,11 @@
 import { channel } from 'node:diagnostics_channel'
 import type { FastifyInstance } from 'fastify'
-import { ZERO } from '../../core/money.ts'
-import type { SchemaNode } from '../../core/validation/describe-schema.ts'
+import { ZERO_MICROS } from '../../core/money.ts'
+import type { DescribableJsonSchema } from '../../core/validation/describe-json-schema.ts'
 import { createDatabaseAdjustedClock } from '../../core/clock.ts'
 import { buildHttpServer } from '../../http/http-server.ts'
 import type { HttpServices } from '../../http/http-config-and-service-types.ts'
-import type { RouteAuth, BoundKeyAccess } from '../../http/fastify-augmentation.ts'
+import type { RouteAuth, BackpackBoundKeyRouteAccess } from '../../http/fastify-augmentation.ts'
 import { createToolCatalogue } from '../../tools/tool-catalogue.ts'
 
 /** One route of the service, as the server registers it. */
@@ -15,11 +15,11 @@ export interface RegisteredRoute {
   readonly path: string
   readonly auth: RouteAuth
   /** What a key bound to a Backpack may do on this route. */
-  readonly boundKeyAccess: BoundKeyAccess | 'refused'
+  readonly boundKeyAccess: BackpackBoundKeyRouteAccess | 'refused'
   readonly summary: string
   /** The body schema of the route. */
-  readonly body: SchemaNode
-  readonly query: SchemaNode
+  readonly body: DescribableJsonSchema
+  readonly query: DescribableJsonSchema
   /** Excluded from the interface: files, the documentation page, preflight responses. */
   readonly hidden: boolean
 }
@@ -51,8 +51,8 @@ function collectRoutes(app: FastifyInstance, routes: RegisteredRoute[]): void {
         path,
         auth: config?.auth ?? 'none',
         boundKeyAccess: config?.bound ?? 'refused',
-        body: (schema?.body ?? {}) as SchemaNode,
-        query: (schema?.querystring ?? {}) as SchemaNode,
+        body: (schema?.body ?? {}) as DescribableJsonSchema,
+        query: (schema?.querystring ?? {}) as DescribableJsonSchema,
         summary,
         hidden: schema?.hide === true,
       })
@@ -73,8 +73,8 @@ function createInertServices(): HttpServices {
     rateLimits: true,
     onboardPerHourPerIp: 10,
     bulkOnboardMax: 20,
-    exposure: ZERO,
-    starterCredits: ZERO,
+    exposure: ZERO_MICROS,
+    starterCredits: ZERO_MICROS,
     promoTransferable: true,
     logLevel: 'silent',
     visitorKey: Buffer.alloc(32),

@@ -4,16 +4,16 @@ import { MAX_CREDIT_AMOUNT } from '../../domain/pricing.ts'
 import {
   CHARACTER_SINGULAR_AND_PLURAL,
   describeCountRange,
-  describeSchema,
-  type SchemaNode,
-} from '../../core/validation/describe-schema.ts'
+  describeAcceptedSchemaValues,
+  type DescribableJsonSchema,
+} from '../../core/validation/describe-json-schema.ts'
 import { NATIVE_TOOLS } from '../../tools/tool-catalogue.ts'
-import { markdownTable } from './write-generated.ts'
+import { markdownTable } from './write-generated-docs.ts'
 import type { RegisteredRoute } from './list-routes.ts'
 
 /** Writes the document of all upper bounds. */
 
-type SchemaField = SchemaNode & { readonly items?: SchemaField }
+type SchemaField = DescribableJsonSchema & { readonly items?: SchemaField }
 
 const KIB = 1024
 
@@ -151,7 +151,7 @@ function boundedFields(path: string, shape: SchemaField): [string, string][] {
   // Operator settings are not numbers here and are skipped.
   if (typeof maxItems === 'number')
     own.push([path, describeCountRange(['entry', 'entries'], minItems, maxItems)])
-  if (shape.maximum !== undefined) own.push([path, describeSchema(shape)])
+  if (shape.maximum !== undefined) own.push([path, describeAcceptedSchemaValues(shape)])
   else if (shape.maxLength !== undefined)
     own.push([
       path,

@@ -1,8 +1,8 @@
 import { ERROR_DEFINITIONS as errors } from '../../core/errors.ts'
-import { toUsdc, ZERO } from '../../core/money.ts'
+import { toUsdc, ZERO_MICROS } from '../../core/money.ts'
 import { NATIVE_TOOLS } from '../../tools/tool-catalogue.ts'
 import type { Tool } from '../../tools/define-tool.ts'
-import { writeGeneratedFile, markdownTable } from './write-generated.ts'
+import { writeGeneratedFile, markdownTable } from './write-generated-docs.ts'
 import { renderLimitsDocument } from './render-limits-document.ts'
 import { listRegisteredRoutes, type RegisteredRoute } from './list-routes.ts'
 
@@ -37,7 +37,7 @@ function toolTable(tools: readonly Tool[]): string {
 
 function priceOf({ access, price, free, keyless, keyRequired }: Tool): string {
   const parts = [
-    typeof price === 'function' ? 'by input' : price === ZERO ? 'free' : `${toUsdc(price)}`,
+    typeof price === 'function' ? 'by input' : price === ZERO_MICROS ? 'free' : `${toUsdc(price)}`,
   ]
   if (free !== undefined) {
     const { perDay, overage } = free

@@ -1,4 +1,4 @@
-import { optionForm } from '../../app/cli/cli-help-text.ts'
+import { toCliOptionUsageText } from '../../app/cli/cli-help-text.ts'
 import { CLI_VERBS } from '../../app/cli/cli-verb-table.ts'
 import {
   CLI_EXIT_CODES,
@@ -6,7 +6,7 @@ import {
   type CliVerb,
   type CliVerbEntry,
 } from '../../app/cli/cli-verb.ts'
-import { markdownTable, writeGeneratedFile } from './write-generated.ts'
+import { markdownTable, writeGeneratedFile } from './write-generated-docs.ts'
 
 /** Writes `docs/cli.md` from the table of verbs. */
 
@@ -23,7 +23,7 @@ const code = (text: string) => `\`${text}\``
 function describeVerb(name: string, { summary }: CliVerbEntry, verb: CliVerb): string {
   const { forms, about, options, examples = [] } = verb
   const rows = Object.entries(options).map(([option, { value, description }]) => [
-    code(optionForm(option, value)),
+    code(toCliOptionUsageText(option, value)),
     description,
   ])
   const lines = forms.map((form) => `gas ${name} ${form}`.trimEnd())

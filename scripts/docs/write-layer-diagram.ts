@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { listTypeScriptSources } from '../build/esbuild-options.ts'
-import { writeGeneratedSection } from './write-generated.ts'
+import { writeGeneratedSection } from './write-generated-docs.ts'
 import { REPOSITORY_ROOT } from '../repository-root.ts'
 
 /** Writes the layer chart of ARCHITECTURE.md from the imports that dependency-cruiser resolves. */

@@ -3,7 +3,7 @@ import {
   type LedgerAccountKind,
   type LedgerMovementRoute,
 } from '../../domain/ledger-movements.ts'
-import { writeGeneratedSection, markdownTable } from './write-generated.ts'
+import { writeGeneratedSection, markdownTable } from './write-generated-docs.ts'
 
 /** Writes the table of permitted ledger movements. */
 

@@ -4,7 +4,7 @@ import { machineRegistry } from '../../actors/machine-registry.ts'
 import { machineConfigJson } from '../../machines/machine-config-json.ts'
 import { layOutStatechart, type StatechartLayout } from './statechart-layout/statechart-layout.ts'
 import { toMachineGraph } from './statechart-layout/machine-graph.ts'
-import { writeGeneratedFile } from './write-generated.ts'
+import { writeGeneratedFile } from './write-generated-docs.ts'
 
 /** Writes the charts that the inspector draws, one file a machine. */
 

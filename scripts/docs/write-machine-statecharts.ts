@@ -2,7 +2,7 @@ import type { AnyStateMachine, AnyStateNode, AnyTransitionDefinition } from 'xst
 import { machineRegistry } from '../../actors/machine-registry.ts'
 import type { AnyReducer } from '../../machines/aggregate-reducer.ts'
 import { writeMachineLayouts } from './write-machine-layouts.ts'
-import { writeGeneratedFile, markdownTable } from './write-generated.ts'
+import { writeGeneratedFile, markdownTable } from './write-generated-docs.ts'
 
 /** Writes the Mermaid charts of all machines, and the charts that the inspector draws. */
 

@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
-import { IdempotentReplayError } from '../../actors/aggregate-command-types.ts'
+import { IdempotencyKeyAnsweredElsewhereError } from '../../actors/aggregate-command-types.ts'
 import {
   getActiveTaskCommand,
   endTaskAggregateCommand,
@@ -11,7 +11,7 @@ import {
   revokeBackpackCommand,
 } from '../../actors/commands/backpacks-commands.ts'
 import { DAY } from '../../core/clock.ts'
-import { ZERO, fromUsdc } from '../../core/money.ts'
+import { ZERO_MICROS, fromUsdc } from '../../core/money.ts'
 import type { AggregateStore } from '../../persistence/aggregate-store.ts'
 import { admitCallCommand, settleCallCommand } from '../../payments/commands/call-commands.ts'
 import {
@@ -26,12 +26,12 @@ import {
   createCountingAggregateCommand,
   sampleCreditTransferInput,
   createSingleTestActorNode,
-  assertNoViolations,
+  assertNoInvariantViolations,
 } from '../support/actors/test-actor-node-pairs.ts'
 import {
-  sampleAdmission,
+  sampleCallAdmissionRequest,
   awaitErrorCodeOrOk,
-  createGate,
+  createTestPauseGate,
   pauseAfterCommit,
   pauseBeforeCommit,
   settleCallInputOfAdmission,
@@ -45,16 +45,16 @@ t.test('a rejection from a stale node is evaluated again', async (t) => {
   await one.ask(rich, sendCreditsCommand, sampleCreditTransferInput(poor, 0.4))
   t.equal(await readPromoBalance(one, poor), fromUsdc(0.41), 'absorbed on the first node')
   t.equal(
-    await awaitErrorCodeOrOk(two.ask(poor, admitCallCommand, sampleAdmission(0.2))),
+    await awaitErrorCodeOrOk(two.ask(poor, admitCallCommand, sampleCallAdmissionRequest(0.2))),
     'ok',
     'no wrong 402 on the second',
   )
   t.equal(await awaitErrorCodeOrOk(two.ask(poor, getActiveTaskCommand, {})), 'no_active_task')
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a command that waits for the inbox keeps the ended actor that it named', async (t) => {
-  const fetched = createGate()
+  const fetched = createTestPauseGate()
   const store = (from: AggregateStore): AggregateStore => ({
     ...from,
     loadActors: (...wanted) => from.loadActors(...wanted).finally(() => void fetched.pass()),
@@ -63,7 +63,7 @@ t.test('a command that waits for the inbox keeps the ended actor that it named',
   const [id, rich] = [await one.born(0.5), await one.born(0.5)]
   const { backpackId } = await createTestBackpack(one, id, null)
   await one.ask(id, revokeBackpackCommand, { backpackId })
-  const landed = createGate()
+  const landed = createTestPauseGate()
   one.faults.push(pauseAfterCommit(landed))
   const task = one.ask(id, startTaskCommand, sampleTaskInput('before'))
   await landed.reached
@@ -77,13 +77,13 @@ t.test('a command that waits for the inbox keeps the ended actor that it named',
   landed.open()
   await task
   t.equal((await read).state, 'revoked')
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a settlement on a node that is behind never overspends', async (t) => {
   const { sql, one, two } = await createTestActorNodePair(t)
   const [id, other] = [await one.born(0.5), await one.born(0)]
-  const asked = sampleAdmission(0.4)
+  const asked = sampleCallAdmissionRequest(0.4)
   await two.ask(id, admitCallCommand, asked)
   await one.ask(id, sendCreditsCommand, sampleCreditTransferInput(other, 0.3))
   t.equal(
@@ -91,7 +91,7 @@ t.test('a settlement on a node that is behind never overspends', async (t) => {
     'payment_required',
   )
   t.equal(await readPromoBalance(two, id), fromUsdc(0.2))
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('the inbox is absorbed before a 402 and before a balance', async (t) => {
@@ -100,28 +100,32 @@ t.test('the inbox is absorbed before a 402 and before a balance', async (t) => {
   await one.ask(rich, sendCreditsCommand, sampleCreditTransferInput(poor, 0.1))
   t.equal(
     await awaitErrorCodeOrOk(
-      one.ask(poor, admitCallCommand, sampleAdmission(0.1, { expiresAt: Date.now() + DAY })),
+      one.ask(
+        poor,
+        admitCallCommand,
+        sampleCallAdmissionRequest(0.1, { expiresAt: Date.now() + DAY }),
+      ),
     ),
     'ok',
   )
   await one.ask(rich, sendCreditsCommand, sampleCreditTransferInput(poor, 0.1))
   t.match(await one.ask(poor, getAgentBalanceCommand, {}), { promo: 110_000n, held: 100_000n })
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a message is absorbed once, however many replies of a node find it waiting', async (t) => {
   const { sql, one } = await createSingleTestActorNode(t)
   const [poor, rich] = [await one.born(0.01), await one.born(0.5)]
   await one.ask(rich, sendCreditsCommand, sampleCreditTransferInput(poor, 0.1))
-  const at = createGate()
+  const at = createTestPauseGate()
   one.faults.push(pauseAfterCommit(at))
   const first = readPromoBalance(one, poor)
   await at.reached
   const second = readPromoBalance(one, poor)
-  const third = awaitErrorCodeOrOk(one.ask(poor, admitCallCommand, sampleAdmission(0.2)))
+  const third = awaitErrorCodeOrOk(one.ask(poor, admitCallCommand, sampleCallAdmissionRequest(0.2)))
   at.open()
   t.strictSame(await Promise.all([first, second, third]), [110_000n, 110_000n, 'payment_required'])
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a message is absorbed once by two concurrent reads of the inbox', async (t) => {
@@ -140,18 +144,18 @@ t.test('a message is absorbed once by two concurrent reads of the inbox', async 
   const { sql, one } = await createSingleTestActorNode(t, { store: inPairs })
   const [poor, rich] = [await one.born(0.01), await one.born(0.5)]
   await one.ask(rich, sendCreditsCommand, sampleCreditTransferInput(poor, 0.1))
-  const at = createGate()
+  const at = createTestPauseGate()
   one.faults.push(pauseAfterCommit(at))
   const first = readPromoBalance(one, poor)
   await at.reached
   const second = readPromoBalance(one, poor)
   at.open()
   t.strictSame(await Promise.all([first, second]), [110_000n, 110_000n])
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a late inbox read admits no call', async (t) => {
-  const [early, late] = [createGate(), createGate()]
+  const [early, late] = [createTestPauseGate(), createTestPauseGate()]
   let readings = 0
   const secondLate = (store: AggregateStore): AggregateStore => ({
     ...store,
@@ -166,7 +170,11 @@ t.test('a late inbox read admits no call', async (t) => {
   const { sql, one } = await createSingleTestActorNode(t, { store: secondLate })
   const [poor, rich] = [await one.born(0.01), await one.born(0.5)]
   await one.ask(rich, sendCreditsCommand, sampleCreditTransferInput(poor, 0.1))
-  const [atFirst, atSecond, absorbed] = [createGate(), createGate(), createGate()]
+  const [atFirst, atSecond, absorbed] = [
+    createTestPauseGate(),
+    createTestPauseGate(),
+    createTestPauseGate(),
+  ]
   one.faults.push(pauseAfterCommit(atFirst), pauseAfterCommit(atSecond), async (commit) => {
     const outcome = await commit()
     void absorbed.pass()
@@ -181,10 +189,10 @@ t.test('a late inbox read admits no call', async (t) => {
   atSecond.open()
   await Promise.all([late.reached, absorbed.reached])
   await turns()
-  const third = awaitErrorCodeOrOk(one.ask(poor, admitCallCommand, sampleAdmission(0.2)))
+  const third = awaitErrorCodeOrOk(one.ask(poor, admitCallCommand, sampleCallAdmissionRequest(0.2)))
   late.open()
   t.strictSame(await Promise.all([first, second, third]), [110_000n, 110_000n, 'payment_required'])
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a message is absorbed once by two nodes that read it at the same time', async (t) => {
@@ -192,14 +200,14 @@ t.test('a message is absorbed once by two nodes that read it at the same time', 
   const [poor, rich] = [await one.born(0.01), await one.born(0.5)]
   await two.ask(poor, getAgentBalanceCommand, {})
   await one.ask(rich, sendCreditsCommand, sampleCreditTransferInput(poor, 0.1))
-  const at = createGate()
+  const at = createTestPauseGate()
   one.faults.push((sendNow) => sendNow(), pauseBeforeCommit(at))
   const first = readPromoBalance(one, poor)
   await at.reached
   t.equal(await readPromoBalance(two, poor), fromUsdc(0.11), 'the second node is faster')
   at.open()
   t.equal(await first, fromUsdc(0.11))
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a message that is delivered twice is credited once', async (t) => {
@@ -213,12 +221,12 @@ t.test('a message that is delivered twice is credited once', async (t) => {
       receiver: poor,
       receiverKind: 'agent',
       id: String(sent?.['id']),
-      event: { type: 'CREDIT', promo: fromUsdc(0.1), cash: ZERO },
+      event: { type: 'CREDIT', promo: fromUsdc(0.1), cash: ZERO_MICROS },
     }),
   )
   await one.ask(rich, again, undefined)
   t.equal(await readPromoBalance(one, poor), fromUsdc(0.11))
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a message that cannot be absorbed blocks no other command', async (t) => {
@@ -227,10 +235,13 @@ t.test('a message that cannot be absorbed blocks no other command', async (t) =>
   await sql`insert into inbox values (${id}, 'odd', 'agent', '{"type":"NONSENSE"}', now())`
   t.equal(await readPromoBalance(one, id), fromUsdc(0.2))
   t.equal(
-    await awaitErrorCodeOrOk(one.ask(id, admitCallCommand, sampleAdmission(0.3))),
+    await awaitErrorCodeOrOk(one.ask(id, admitCallCommand, sampleCallAdmissionRequest(0.3))),
     'payment_required',
   )
-  t.equal(await awaitErrorCodeOrOk(one.ask(other, admitCallCommand, sampleAdmission(0.3))), 'ok')
+  t.equal(
+    await awaitErrorCodeOrOk(one.ask(other, admitCallCommand, sampleCallAdmissionRequest(0.3))),
+    'ok',
+  )
   t.match(one.logged, [{ message: 'inbox not absorbed' }])
 })
 
@@ -238,8 +249,8 @@ t.test('an Idempotency-Key is answered once, even on a node that looked too earl
   const { sql, one, two } = await createTestActorNodePair(t)
   const id = await one.born(0.5)
   const [first, second] = [
-    sampleAdmission(0.1, { idempotencyKey: 'k1' }),
-    sampleAdmission(0.1, { idempotencyKey: 'k1' }),
+    sampleCallAdmissionRequest(0.1, { idempotencyKey: 'k1' }),
+    sampleCallAdmissionRequest(0.1, { idempotencyKey: 'k1' }),
   ]
   await one.ask(id, admitCallCommand, first)
   await one.ask(id, settleCallCommand, settleCallInputOfAdmission(first, id), { key: 'k1' })
@@ -252,27 +263,28 @@ t.test('an Idempotency-Key is answered once, even on a node that looked too earl
     () => null,
     (reason: unknown) => reason,
   )
-  t.ok(error instanceof IdempotentReplayError)
+  t.ok(error instanceof IdempotencyKeyAnsweredElsewhereError)
   t.match(error, { stored: { callId: first.callId, requestHash: 'hash' } })
   two.releaseHold(id, second.callId)
   t.match(await two.ask(id, getAgentBalanceCommand, {}), { promo: 400_000n, reserved: 0n })
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('two nodes that start with one key charge once', async (t) => {
   const { sql, one, two } = await createTestActorNodePair(t)
   const id = await one.born(0.5)
   const calls = [one, two].map(async (at) => {
-    const asked = sampleAdmission(0.1, { idempotencyKey: 'k1' })
+    const asked = sampleCallAdmissionRequest(0.1, { idempotencyKey: 'k1' })
     await at.ask(id, admitCallCommand, asked)
     return at.ask(id, settleCallCommand, settleCallInputOfAdmission(asked, id), { key: 'k1' }).then(
       () => 'charged',
-      (error: unknown) => (error instanceof IdempotentReplayError ? 'replayed' : error),
+      (error: unknown) =>
+        error instanceof IdempotencyKeyAnsweredElsewhereError ? 'replayed' : error,
     )
   })
   t.strictSame((await Promise.all(calls)).map(String).sort(), ['charged', 'replayed'])
   t.equal(await readPromoBalance(one, id), fromUsdc(0.4))
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test(
@@ -280,7 +292,7 @@ t.test(
   async (t) => {
     const { sql, one } = await createSingleTestActorNode(t)
     const id = await one.born(0.5)
-    const keyed = () => sampleAdmission(0.1, { idempotencyKey: 'k1' })
+    const keyed = () => sampleCallAdmissionRequest(0.1, { idempotencyKey: 'k1' })
     const first = keyed()
     await one.ask(id, admitCallCommand, first)
     await one.ask(id, settleCallCommand, settleCallInputOfAdmission(first, id), { key: 'k1' })
@@ -293,13 +305,13 @@ t.test(
       ])
       t.equal(started.status, 'fulfilled', 'what shares its commit goes on')
       const error: unknown = settled.status === 'rejected' ? settled.reason : null
-      t.ok(error instanceof IdempotentReplayError)
+      t.ok(error instanceof IdempotencyKeyAnsweredElsewhereError)
       t.match(error, { stored: { callId: first.callId, requestHash: 'hash' } })
       one.releaseHold(id, second.callId)
       await one.ask(id, endTaskAggregateCommand, await one.ask(id, getActiveTaskCommand, {}))
     }
     t.equal(await readPromoBalance(one, id), fromUsdc(0.4), 'one of them was charged')
-    await assertNoViolations(t, sql)
+    await assertNoInvariantViolations(t, sql)
   },
 )
 
@@ -321,10 +333,10 @@ t.test('a receipt is stored with its command, and the second node finds it', asy
     one.status === 'rejected' ? [one.reason as unknown] : [],
   )
   t.equal(rejected.length, 1)
-  t.ok(rejected[0] instanceof IdempotentReplayError)
+  t.ok(rejected[0] instanceof IdempotencyKeyAnsweredElsewhereError)
   const rows = await sql`select response from calls where idempotency_key = 'k2'`
   t.equal(rows.length, 1)
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('the events of a rejection are stored once, whichever node rejects', async (t) => {
@@ -334,7 +346,11 @@ t.test('the events of a rejection are stored once, whichever node rejects', asyn
   await two.ask(id, getAgentBalanceCommand, {})
   const asks = Array.from({ length: 6 }, (_, at) =>
     awaitErrorCodeOrOk(
-      (at % 2 === 0 ? one : two).ask(id, admitCallCommand, sampleAdmission(0.2, { backpackId })),
+      (at % 2 === 0 ? one : two).ask(
+        id,
+        admitCallCommand,
+        sampleCallAdmissionRequest(0.2, { backpackId }),
+      ),
     ),
   )
   t.strictSame(await Promise.all(asks), Array(6).fill('FUSE_TRIPPED'))
@@ -343,7 +359,7 @@ t.test('the events of a rejection are stored once, whichever node rejects', asyn
     told.map((row) => row['backpack_id']),
     [backpackId],
   )
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 /** Everything that is ready has been done. */

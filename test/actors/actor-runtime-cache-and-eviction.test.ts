@@ -11,9 +11,9 @@ import {
 } from '../../actors/commands/task-session-actor-commands.ts'
 import { machineRegistry } from '../../actors/machine-registry.ts'
 import { DAY } from '../../core/clock.ts'
-import { newUuidV7 } from '../../core/ids.ts'
+import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { ZERO, fromUsdc } from '../../core/money.ts'
+import { ZERO_MICROS, fromUsdc } from '../../core/money.ts'
 import {
   admitCallCommand,
   failCallCommand,
@@ -39,19 +39,19 @@ import {
   createCountingAggregateCommand,
   sampleCreditTransferInput,
   createSingleTestActorNode,
-  assertNoViolations,
+  assertNoInvariantViolations,
 } from '../support/actors/test-actor-node-pairs.ts'
 import {
-  sampleAdmission,
+  sampleCallAdmissionRequest,
   awaitErrorCodeOrOk,
   failCallInputOfAdmission,
-  createGate,
+  createTestPauseGate,
   pauseBeforeCommit,
   loseReplyAfterCommit,
   loseConnectionBeforeCommit,
-  createActorNode,
+  createTestActorNode,
   callRowOfAdmission,
-  createTickingClock,
+  createStrictlyIncreasingClock,
   settleCallInputOfAdmission,
   createTestClock,
   touchedAggregatesOfAdmission,
@@ -68,20 +68,20 @@ t.test('a cache never gets a state of which only the version is committed', asyn
   }
   const { sql, one } = await createSingleTestActorNode(t, { clock, cache })
   const id = await one.born(0.5)
-  const at = createGate()
+  const at = createTestPauseGate()
   one.faults.push(pauseBeforeCommit(at))
   const slow = awaitErrorCodeOrOk(one.ask(id, startTaskCommand, sampleTaskInput('slow')))
   await at.reached
   const unsent = awaitErrorCodeOrOk(one.ask(id, startTaskCommand, sampleTaskInput('unsent')))
   clock.tick(LIMITS.commitTimeoutMs + 1)
   await Promise.all([slow, unsent])
-  const stepped = createGate()
+  const stepped = createTestPauseGate()
   const waits = createCountingAggregateCommand((turn) => {
     void stepped.pass()
     turn.create('taskSession', turn.newId(), {
       taskId: 'x',
       name: 'next',
-      budget: ZERO,
+      budget: ZERO_MICROS,
       at: turn.now,
     })
   })
@@ -104,12 +104,12 @@ t.test('a cache never gets a state of which only the version is committed', asyn
 t.test('holds in memory outlive conflicts, evictions and lost connections', async (t) => {
   const { sql, one, two } = await createTestActorNodePair(t)
   const id = await one.born(0.5)
-  const asked = sampleAdmission(0.4)
+  const asked = sampleCallAdmissionRequest(0.4)
   await one.ask(id, admitCallCommand, asked)
   await two.ask(id, startTaskCommand, sampleTaskInput('elsewhere'))
   one.faults.push(loseConnectionBeforeCommit)
   t.equal(
-    await awaitErrorCodeOrOk(one.ask(id, admitCallCommand, sampleAdmission(0.2))),
+    await awaitErrorCodeOrOk(one.ask(id, admitCallCommand, sampleCallAdmissionRequest(0.2))),
     'payment_required',
   )
   t.match(await one.ask(id, getAgentBalanceCommand, {}), {
@@ -125,13 +125,13 @@ t.test('holds in memory outlive conflicts, evictions and lost connections', asyn
     'call_settled',
     'once only',
   )
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a settlement that committed without a reply releases its hold', async (t) => {
   const { sql, one } = await createSingleTestActorNode(t)
   const id = await one.born(0.5)
-  const asked = sampleAdmission(0.4)
+  const asked = sampleCallAdmissionRequest(0.4)
   await one.ask(id, admitCallCommand, asked)
   one.faults.push(loseReplyAfterCommit)
   t.equal(
@@ -143,12 +143,12 @@ t.test('a settlement that committed without a reply releases its hold', async (t
     await awaitErrorCodeOrOk(one.ask(id, failCallCommand, failCallInputOfAdmission(asked, id))),
     'call_settled',
   )
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a settlement whose caller got 503 is never recorded as failed as well', async (t) => {
   const clock = createTestClock()
-  const loading = createGate()
+  const loading = createTestPauseGate()
   let slow = false
   const { sql, one } = await createSingleTestActorNode(t, {
     clock,
@@ -161,7 +161,7 @@ t.test('a settlement whose caller got 503 is never recorded as failed as well', 
     }),
   })
   const id = await one.born(0.5)
-  const asked = sampleAdmission(0.4)
+  const asked = sampleCallAdmissionRequest(0.4)
   await one.ask(id, admitCallCommand, asked)
   slow = true
   one.faults.push(loseReplyAfterCommit)
@@ -178,7 +178,7 @@ t.test('a settlement whose caller got 503 is never recorded as failed as well', 
     'call_settled',
   )
   t.match(await one.ask(id, getAgentBalanceCommand, {}), { promo: 100_000n, reserved: 0n })
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('an ended actor is loaded for a command that names it', async (t) => {
@@ -193,7 +193,7 @@ t.test('an ended actor is loaded for a command that names it', async (t) => {
   )
   const options = { touch: [{ kind: 'taskSession' as const, id: taskId }] }
   t.match(await two.ask(id, getTaskCommand, { taskId }, options), { state: 'completed' })
-  const asked = sampleAdmission(0.1, { taskId })
+  const asked = sampleCallAdmissionRequest(0.1, { taskId })
   t.equal(
     await awaitErrorCodeOrOk(
       two.ask(id, admitCallCommand, asked, touchedAggregatesOfAdmission(asked)),
@@ -207,13 +207,13 @@ t.test('an ended actor is loaded for a command that names it', async (t) => {
     ),
     'task_not_found',
   )
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a failed load of an actor does not affect a commit in progress', async (t) => {
   let broken = false
   const { sql, one } = await createSingleTestActorNode(t, {
-    clock: createTickingClock(),
+    clock: createStrictlyIncreasingClock(),
     store: (store) => ({
       ...store,
       loadActors: async (id, wanted) => {
@@ -224,7 +224,7 @@ t.test('a failed load of an actor does not affect a commit in progress', async (
     }),
   })
   const [id, other] = [await one.born(0.5), await one.born(0)]
-  const at = createGate()
+  const at = createTestPauseGate()
   one.faults.push(pauseBeforeCommit(at))
   // The commit is busy with another agent, so the first transfer waits unsent.
   const busy = one.ask(other, startTaskCommand, sampleTaskInput('busy'))
@@ -246,25 +246,28 @@ t.test('a failed load of an actor does not affect a commit in progress', async (
   at.open()
   await busy
   t.strictSame(await Promise.all([first, second]), ['ok', 'payment_required'])
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('the least recently used aggregates are evicted, but never one with a hold', async (t) => {
   const { sql, one } = await createSingleTestActorNode(t, { resident: 3 })
   const first = await one.born(0.5)
-  const asked = sampleAdmission(0.4)
+  const asked = sampleCallAdmissionRequest(0.4)
   await one.ask(first, admitCallCommand, asked)
   for (let count = 0; count < 6; count++) await one.born(0.1)
   t.equal(one.stats().resident, 3)
   t.match(await one.ask(first, getAgentBalanceCommand, {}), { reserved: 400_000n })
   await one.ask(first, settleCallCommand, settleCallInputOfAdmission(asked, first))
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a visitor created again after its removal is a new one', async (t) => {
   const { sql } = await createTestDatabase(t)
   const clock = createTestClock()
-  const [one, two] = [createActorNode(t, sql, { clock }), createActorNode(t, sql, { clock })]
+  const [one, two] = [
+    createTestActorNode(t, sql, { clock }),
+    createTestActorNode(t, sql, { clock }),
+  ]
   const visitor = 'visitor:203.0.113.7'
   const [tool, limit] = ['search', 3]
   const use = async (on: typeof one) => {
@@ -287,18 +290,18 @@ t.test('a visitor created again after its removal is a new one', async (t) => {
 
 t.test('an aggregate gets a mailbox even when all others are busy', async (t) => {
   const { sql } = await createTestDatabase(t)
-  const clock = createTickingClock()
+  const clock = createStrictlyIncreasingClock()
   const [one, two] = [
-    createActorNode(t, sql, { clock }),
-    createActorNode(t, sql, { clock, resident: 1 }),
+    createTestActorNode(t, sql, { clock }),
+    createTestActorNode(t, sql, { clock, resident: 1 }),
   ]
   const [busy, id, other] = [await one.born(0.5), await one.born(0.5), await one.born(0)]
-  await two.ask(busy, admitCallCommand, sampleAdmission(0.1))
+  await two.ask(busy, admitCallCommand, sampleCallAdmissionRequest(0.1))
   const sent = [sampleCreditTransferInput(other, 0.3), sampleCreditTransferInput(other, 0.3)].map(
     (one) => awaitErrorCodeOrOk(two.ask(id, sendCreditsCommand, one)),
   )
   t.strictSame((await Promise.all(sent)).sort(), ['ok', 'payment_required'])
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a snapshot of a newer machine is refused, a damaged one is set aside', async (t) => {
@@ -350,7 +353,7 @@ t.test('an older snapshot passes the upcasters of its machine, one by one', asyn
   const [row] = await sql`select machine_version from actors where id = ${taskId}`
   t.equal(row?.['machine_version'], version + 2)
   Object.assign(entry, { version: version + 3, upcasters: {} })
-  const fresh = createActorNode(t, sql)
+  const fresh = createTestActorNode(t, sql)
   const options = { touch: [{ kind: 'taskSession' as const, id: taskId }] }
   t.equal(
     await awaitErrorCodeOrOk(fresh.ask(id, getTaskCommand, { taskId }, options)),
@@ -378,13 +381,13 @@ t.test('ended actors are evicted and count in no limit', async (t) => {
   const backpackId = ended?.backpackId ?? ''
   const options = { touch: [{ kind: 'backpack' as const, id: backpackId }] }
   t.match(await one.ask(id, getBackpackCommand, { backpackId }, options), { state: 'revoked' })
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('every command rejects an unknown agent', async (t) => {
   const { one } = await createSingleTestActorNode(t)
   const id = newUuidV7(Date.now())
-  const asked = sampleAdmission(0.1)
+  const asked = sampleCallAdmissionRequest(0.1)
   const codes = [
     one.ask(id, getAgentBalanceCommand, {}),
     one.ask(id, admitCallCommand, asked),

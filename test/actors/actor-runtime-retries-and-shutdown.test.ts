@@ -2,7 +2,7 @@ import t from 'tap'
 import { startTaskCommand } from '../../actors/commands/task-session-actor-commands.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { ZERO, fromUsdc } from '../../core/money.ts'
+import { ZERO_MICROS, fromUsdc } from '../../core/money.ts'
 import {
   getAgentBalanceCommand,
   sendCreditsCommand,
@@ -14,11 +14,11 @@ import {
   createCountingAggregateCommand,
   sampleCreditTransferInput,
   createSingleTestActorNode,
-  assertNoViolations,
+  assertNoInvariantViolations,
 } from '../support/actors/test-actor-node-pairs.ts'
 import {
   awaitErrorCodeOrOk,
-  createGate,
+  createTestPauseGate,
   pauseBeforeCommit,
   loseReplyAfterCommit,
   loseConnectionBeforeCommit,
@@ -37,7 +37,7 @@ t.test('commands based on a replaced state run again, in order', async (t) => {
       turn.create('taskSession', turn.newId(), {
         taskId: text,
         name: text,
-        budget: ZERO,
+        budget: ZERO_MICROS,
         at: turn.now,
       })
     })
@@ -45,7 +45,7 @@ t.test('commands based on a replaced state run again, in order', async (t) => {
   t.strictSame(order, ['a', 'b', 'c', 'a', 'b', 'c'])
   const [row] = await sql`select version from aggregates where id = ${id}`
   t.equal(row?.['version'], 5n, 'each has landed once')
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a command whose commit reply was lost is answered and not run again', async (t) => {
@@ -61,7 +61,7 @@ t.test('a command whose commit reply was lost is answered and not run again', as
   )
   t.equal(await readPromoBalance(one, id), fromUsdc(0.3))
   t.equal(await readPromoBalance(one, other), fromUsdc(0.2))
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a connection that breaks before the commit costs nothing: it is sent again', async (t) => {
@@ -79,7 +79,7 @@ t.test('a connection that breaks before the commit costs nothing: it is sent aga
     'twice is enough',
   )
   t.equal(await readPromoBalance(one, id), fromUsdc(0.3))
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test(
@@ -108,7 +108,7 @@ t.test(
       'one transfer, and the reply names it',
     )
     t.equal(await readPromoBalance(one, id), fromUsdc(0.3))
-    await assertNoViolations(t, sql)
+    await assertNoInvariantViolations(t, sql)
   },
 )
 
@@ -133,13 +133,13 @@ t.test('a command that the database rejects does not affect the others', async (
   t.notOk((bad as PromiseRejectedResult).reason instanceof ServiceError, 'a bug, not a refusal')
   t.match([before, after, beside], Array(3).fill({ status: 'fulfilled' }))
   t.equal(await readPromoBalance(one, ids[2]), fromUsdc(1))
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a full mailbox rejects commands', async (t) => {
   const { one } = await createSingleTestActorNode(t)
   const id = await one.born(0.5)
-  const at = createGate()
+  const at = createTestPauseGate()
   one.faults.push(pauseBeforeCommit(at))
   const asked = Array.from({ length: LIMITS.mailboxMaxCommands }, () =>
     one.ask(id, getAgentBalanceCommand, {}),
@@ -158,7 +158,7 @@ t.test(
     const clock = createTestClock()
     const { sql, one } = await createSingleTestActorNode(t, { clock })
     const id = await one.born(0.5)
-    const at = createGate()
+    const at = createTestPauseGate()
     one.faults.push(pauseBeforeCommit(at))
     const sent = awaitErrorCodeOrOk(one.ask(id, startTaskCommand, sampleTaskInput('sent')))
     await at.reached
@@ -170,7 +170,7 @@ t.test(
     const tasks =
       await sql`select state->'context'->>'name' as name from actors where kind = 'taskSession'`
     t.strictSame(tasks.map((row) => String(row['name'])).sort(), ['later', 'sent'])
-    await assertNoViolations(t, sql)
+    await assertNoInvariantViolations(t, sql)
   },
 )
 
@@ -178,7 +178,7 @@ t.test('a command that lost a race is retried while the database answers', async
   const clock = createTestClock()
   const { sql, one, two } = await createTestActorNodePair(t, { clock })
   const [id, other] = [await one.born(0.5), await one.born(0.5)]
-  const [first, second] = [createGate(), createGate()]
+  const [first, second] = [createTestPauseGate(), createTestPauseGate()]
   one.faults.push(pauseBeforeCommit(first), pauseBeforeCommit(second))
   const raced = awaitErrorCodeOrOk(one.ask(id, startTaskCommand, sampleTaskInput('raced')))
   await first.reached
@@ -191,7 +191,7 @@ t.test('a command that lost a race is retried while the database answers', async
   t.equal(await silent, 'unavailable', 'nothing was heard of its aggregate')
   second.open()
   t.equal(await raced, 'ok')
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a command that loses every race is rejected at its deadline', async (t) => {
@@ -202,7 +202,7 @@ t.test('a command that loses every race is rejected at its deadline', async (t) 
   let over = false
   void asked.then(() => (over = true))
   for (let round = 0; !over; round += 1) {
-    const at = createGate()
+    const at = createTestPauseGate()
     one.faults.push(pauseBeforeCommit(at))
     await Promise.race([at.reached, asked])
     await two.ask(id, startTaskCommand, sampleTaskInput(`faster ${round}`))
@@ -210,7 +210,7 @@ t.test('a command that loses every race is rejected at its deadline', async (t) 
     at.open()
   }
   t.equal(await asked, 'unavailable')
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a closing runtime answers every command and accepts no new one', async (t) => {
@@ -225,14 +225,14 @@ t.test('a closing runtime answers every command and accepts no new one', async (
   t.strictSame(await Promise.all(sent), Array(5).fill('ok'))
   await closing
   t.equal(one.stats().open, 0)
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a runtime closes although the database hangs', async (t) => {
   const clock = createTestClock()
   const { one } = await createSingleTestActorNode(t, { clock })
   const id = await one.born(0.5)
-  const at = createGate()
+  const at = createTestPauseGate()
   one.faults.push(pauseBeforeCommit(at))
   const asked = awaitErrorCodeOrOk(one.ask(id, startTaskCommand, sampleTaskInput('x')))
   await at.reached

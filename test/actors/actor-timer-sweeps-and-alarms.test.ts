@@ -24,22 +24,22 @@ import {
   createCountingAggregateCommand,
   sampleCreditTransferInput,
   createSingleTestActorNode,
-  assertNoViolations,
+  assertNoInvariantViolations,
 } from '../support/actors/test-actor-node-pairs.ts'
 import {
-  sampleAdmission,
+  sampleCallAdmissionRequest,
   awaitErrorCodeOrOk,
-  createGate,
-  createActorNode,
+  createTestPauseGate,
+  createTestActorNode,
   settleCallInputOfAdmission,
   createTestClock,
   touchedAggregatesOfAdmission,
-  type TestGate,
+  type TestPauseGate,
 } from '../support/actors/test-actor-node.ts'
 
 /** A node that has read the due timers and fires them when the gate opens. */
 const looksAndWaits =
-  (at: TestGate) =>
+  (at: TestPauseGate) =>
   (store: AggregateStore): AggregateStore => ({
     ...store,
     async dueTimers(...args) {
@@ -55,7 +55,11 @@ t.test('an overdue hold is released once by two nodes that sweep together', asyn
   const id = await one.born(0.5)
   const { backpackId } = await createTestBackpack(one, id, null, 90, clock.now())
   const { taskId } = await one.ask(id, startTaskCommand, sampleTaskInput('work'))
-  const asked = sampleAdmission(0.4, { taskId, backpackId, expiresAt: clock.now() + 1_000 })
+  const asked = sampleCallAdmissionRequest(0.4, {
+    taskId,
+    backpackId,
+    expiresAt: clock.now() + 1_000,
+  })
   await one.ask(id, admitCallCommand, asked, touchedAggregatesOfAdmission(asked))
   t.ok(one.dues.includes(clock.now() + 1_000), 'the alarm is set')
   t.match(await two.ask(id, getAgentBalanceCommand, {}), { promo: 100_000n, held: 400_000n })
@@ -80,7 +84,7 @@ t.test('an overdue hold is released once by two nodes that sweep together', asyn
     ),
     'call_settled',
   )
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a hold is released although its Backpack is revoked and not loaded', async (t) => {
@@ -88,23 +92,23 @@ t.test('a hold is released although its Backpack is revoked and not loaded', asy
   const { sql, one, two } = await createTestActorNodePair(t, { clock })
   const id = await one.born(0.5)
   const { backpackId } = await createTestBackpack(one, id, null, 90, clock.now())
-  const asked = sampleAdmission(0.4, { backpackId, expiresAt: clock.now() + 1_000 })
+  const asked = sampleCallAdmissionRequest(0.4, { backpackId, expiresAt: clock.now() + 1_000 })
   await one.ask(id, admitCallCommand, asked)
   await one.ask(id, revokeBackpackCommand, { backpackId })
   clock.pass(1_000)
   await two.alarms.sweep()
   t.strictSame(two.logged, [])
   t.match(await two.ask(id, getAgentBalanceCommand, {}), { promo: 500_000n, held: 0n })
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a timer read before a capture does not release the hold', async (t) => {
   const clock = createTestClock()
-  const at = createGate()
+  const at = createTestPauseGate()
   const { sql, one } = await createSingleTestActorNode(t, { clock })
-  const late = createActorNode(t, sql, { clock, store: looksAndWaits(at) })
+  const late = createTestActorNode(t, sql, { clock, store: looksAndWaits(at) })
   const id = await one.born(0.5)
-  const asked = sampleAdmission(0.4, { expiresAt: clock.now() + 1_000 })
+  const asked = sampleCallAdmissionRequest(0.4, { expiresAt: clock.now() + 1_000 })
   await one.ask(id, admitCallCommand, asked)
   clock.pass(1_000)
   const swept = late.alarms.sweep()
@@ -113,16 +117,20 @@ t.test('a timer read before a capture does not release the hold', async (t) => {
   at.open()
   await swept
   t.match(await late.ask(id, getAgentBalanceCommand, {}), { promo: 200_000n, held: 0n })
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a sweep fires timers that became due during the previous sweep', async (t) => {
   const clock = createTestClock()
-  const at = createGate()
+  const at = createTestPauseGate()
   const { sql, one } = await createSingleTestActorNode(t, { clock })
-  const slow = createActorNode(t, sql, { clock, store: looksAndWaits(at) })
+  const slow = createTestActorNode(t, sql, { clock, store: looksAndWaits(at) })
   const id = await one.born(0.5)
-  await one.ask(id, admitCallCommand, sampleAdmission(0.4, { expiresAt: clock.now() + 1_000 }))
+  await one.ask(
+    id,
+    admitCallCommand,
+    sampleCallAdmissionRequest(0.4, { expiresAt: clock.now() + 1_000 }),
+  )
   const early = slow.alarms.sweep()
   await at.reached
   clock.pass(1_000)
@@ -138,10 +146,10 @@ t.test('an expired hold does not overwrite the reply stored under its key', asyn
   const id = await one.born(0.5)
   const intent = { hash: 'hash', keyId: null, ghost: false, response: '{"status":503,"body":{}}' }
   const outside = (idempotencyKey: string) =>
-    sampleAdmission(0.1, { idempotencyKey, intent, expiresAt: clock.now() + 1_000 })
+    sampleCallAdmissionRequest(0.1, { idempotencyKey, intent, expiresAt: clock.now() + 1_000 })
   const [answered, lost] = [outside('answered'), outside('lost')]
   for (const asked of [answered, lost]) await one.ask(id, admitCallCommand, asked)
-  const other = sampleAdmission(0.05, { idempotencyKey: 'answered' })
+  const other = sampleCallAdmissionRequest(0.05, { idempotencyKey: 'answered' })
   await one.ask(id, admitCallCommand, other)
   await one.ask(id, settleCallCommand, settleCallInputOfAdmission(other, id), { key: 'answered' })
   clock.pass(1_000)
@@ -157,7 +165,7 @@ t.test('an expired hold does not overwrite the reply stored under its key', asyn
     ],
   )
   t.equal((await sql`select 1 from timers`).length, 0)
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a Backpack warns and expires by its timers, once on two nodes', async (t) => {
@@ -182,14 +190,14 @@ t.test('a Backpack warns and expires by its timers, once on two nodes', async (t
   const [pack] = await sql`select state->>'value' as value from actors where kind = 'backpack'`
   t.equal(pack?.['value'], 'expired')
   t.equal((await sql`select 1 from timers`).length, 0)
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('an expiry timer read before a renewal has no effect', async (t) => {
   const clock = createTestClock()
-  const at = createGate()
+  const at = createTestPauseGate()
   const { sql, one } = await createSingleTestActorNode(t, { clock })
-  const late = createActorNode(t, sql, { clock, store: looksAndWaits(at) })
+  const late = createTestActorNode(t, sql, { clock, store: looksAndWaits(at) })
   const id = await one.born(0.5)
   const { backpackId } = await createTestBackpack(one, id, null, 1, clock.now())
   clock.pass(DAY - 1)
@@ -202,7 +210,7 @@ t.test('an expiry timer read before a renewal has no effect', async (t) => {
   t.match(await one.ask(id, getBackpackCommand, { backpackId }), { state: 'active' })
   const due = await sql`select 1 from timers where id like 'backpack:%expiry%'`
   t.equal(due.length, 1, 'the renewed expiry still waits')
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a timer that fails delays neither other timers nor their alarm', async (t) => {
@@ -226,7 +234,7 @@ t.test('a timer that fails delays neither other timers nor their alarm', async (
       ${command}, '{}' from generate_series(1, ${count}) n`
   await set(id, 250, 'unknown', 'no.such.command', clock.now() - 5_000)
   await set(id, 1, 'due', 'hold.expire', clock.now() - 4_000)
-  const fresh = createActorNode(t, sql, { clock, timerCommands: [ring] })
+  const fresh = createTestActorNode(t, sql, { clock, timerCommands: [ring] })
   await fresh.ask(id, startTaskCommand, sampleTaskInput('x'))
   await sql`insert into timers values (${id}, 'agent', 'ring', to_timestamp(${clock.now()} / 1000.0::float8), 'ring', '{}')`
   await fresh.alarms.sweep()
@@ -278,5 +286,5 @@ t.test('a sweep absorbs an inbox that no command reads', async (t) => {
   await one.alarms.sweep()
   const [row] = await sql`select absorbed_at from inbox`
   t.not(row?.['absorbed_at'], null)
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })

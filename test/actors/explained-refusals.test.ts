@@ -1,19 +1,19 @@
 import t from 'tap'
 import { CommandRejectedError } from '../../actors/command-context.ts'
 import { explainMachineRejection } from '../../actors/inspection/explain-machine-rejection.ts'
-import { stepperOf } from '../../actors/machine-registry.ts'
+import { getMachineStepperOfActorKind } from '../../actors/machine-registry.ts'
 import {
   createExplainedRefusalRecorder,
-  type ExplainedRefusal,
+  type ExplainedRefusalCount,
 } from '../../calls/explained-refusal-recorder.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { createDatabaseAdjustedClock } from '../../core/clock.ts'
-import { MACHINE_WALK_SUBJECTS } from '../support/machines/machine-walk-subjects.ts'
+import { STATE_SPACE_WALK_SUBJECTS } from '../support/machines/machine-random-walk-inputs.ts'
 
 /** Refusals in memory before they are written: how many, and how often they are written. */
 
-const { input, events } = MACHINE_WALK_SUBJECTS.agent
-const { snapshot } = stepperOf('agent').initial(input)
+const { input, events } = STATE_SPACE_WALK_SUBJECTS.agent
+const { snapshot } = getMachineStepperOfActorKind('agent').initial(input)
 const actor = {
   kind: 'agent',
   id: 'a',
@@ -31,7 +31,7 @@ function refusalOf(figure: number): CommandRejectedError {
 }
 
 function startExplaining() {
-  const writes: (readonly ExplainedRefusal[])[] = []
+  const writes: (readonly ExplainedRefusalCount[])[] = []
   const explained = createExplainedRefusalRecorder({
     clock: createDatabaseAdjustedClock(),
     key: Buffer.alloc(32, 1),
@@ -79,7 +79,7 @@ t.test('readers cause no more than a write a second', async (t) => {
 })
 
 t.test('an explanation of a large state is small, and says what it leaves out', async (t) => {
-  const { initial, step } = stepperOf('fleet')
+  const { initial, step } = getMachineStepperOfActorKind('fleet')
   let { snapshot } = initial({ fleetId: 'f', ownerId: 'o' })
   for (let at = 0; at < 400; at++)
     ({ snapshot } = step(snapshot, { type: 'JOIN', agentId: `agent ${at}` }))

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createActorNames, type NamedActor } from '../../actors/inspection/actor-names.ts'
+import { createActorNames, type NamedActor } from '../../actors/inspection/inspector-actor-names.ts'
 import { createInspectionFeed } from '../../actors/inspection/inspection-feed.ts'
 import type { RecordedCommand } from '../../actors/inspection/command-recorder.ts'
 import { createDatabaseAdjustedClock } from '../../core/clock.ts'

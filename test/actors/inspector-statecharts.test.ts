@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { machineEdgeIds } from '../../actors/machine-edge-ids.ts'
+import { toMachineTransitionIds } from '../../actors/machine-transition-ids.ts'
 import { machineRegistry } from '../../actors/machine-registry.ts'
 import { STATECHARTS_FOLDER, hashMachineConfig } from '../../scripts/docs/write-machine-layouts.ts'
 import { REPOSITORY_ROOT } from '../../scripts/repository-root.ts'
@@ -38,7 +38,11 @@ for (const [kind, entry] of Object.entries(machineRegistry)) {
       ...chart.transitions.map(({ id }) => id),
       ...chart.states.flatMap(({ rows }) => rows.flatMap(({ ids }) => ids)),
     ]
-    t.strictSame(drawn.sort(), [...machineEdgeIds(machine).values()].sort(), 'every transition')
+    t.strictSame(
+      drawn.sort(),
+      [...toMachineTransitionIds(machine).values()].sort(),
+      'every transition',
+    )
     for (const { points } of chart.transitions) t.ok(points.length >= 2)
     const boxes = new Map(chart.states.map((state) => [state.path, state]))
     for (const [path, state] of boxes) {

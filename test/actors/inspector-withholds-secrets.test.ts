@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import t from 'tap'
 import {
   listShownAndWithheldFields,
-  withholdContextSecrets,
-  WITHHELD,
-  withholdSecrets,
+  redactActorContextForInspector,
+  WITHHELD_FIELD_PLACEHOLDER,
+  redactEventValueForInspector,
 } from '../../actors/inspection/withhold-secrets-from-inspector.ts'
 import { machineRegistry, type ActorKind } from '../../actors/machine-registry.ts'
 import { REPOSITORY_ROOT } from '../../scripts/repository-root.ts'
@@ -33,9 +33,9 @@ t.test('all fields of all machines are classified', async (t) => {
 })
 
 t.test('a field that is not listed is withheld', async (t) => {
-  t.strictSame(withholdContextSecrets('fleet', { cash: 1_000_000n, added: 'x' }), {
+  t.strictSame(redactActorContextForInspector('fleet', { cash: 1_000_000n, added: 'x' }), {
     cash: 1,
-    added: WITHHELD,
+    added: WITHHELD_FIELD_PLACEHOLDER,
   })
 })
 
@@ -43,14 +43,18 @@ t.test('units of an asset and numbers of blocks are no USDC', async (t) => {
   const units = 5_000_000_000_000_000n
   const reserve = { type: 'RESERVE', asset: 'usdc', amount: units, balance: null, price: 5_000n }
   const shown = { asset: 'usdc', amount: '5000000000000000' }
-  t.match(withholdSecrets(reserve), { ...shown, balance: null, price: 0.005 })
-  t.match(withholdSecrets({ type: 'SETTLE', block: 31_000_000n }), { block: '31000000' })
+  t.match(redactEventValueForInspector(reserve), { ...shown, balance: null, price: 0.005 })
+  t.match(redactEventValueForInspector({ type: 'SETTLE', block: 31_000_000n }), {
+    block: '31000000',
+  })
   t.match(
-    withholdContextSecrets('settlement', { asset: 'usdc', amount: { $n: String(units) } }),
+    redactActorContextForInspector('settlement', { asset: 'usdc', amount: { $n: String(units) } }),
     shown,
   )
   const reservations = { s1: { asset: 'usdc', amount: units } }
-  t.match(withholdContextSecrets('payer', { reservations }), { reservations: { s1: shown } })
+  t.match(redactActorContextForInspector('payer', { reservations }), {
+    reservations: { s1: shown },
+  })
 })
 
 t.test('secrets are withheld at any depth, by name and by form', async (t) => {
@@ -62,14 +66,16 @@ t.test('secrets are withheld at any depth, by name and by form', async (t) => {
     idempotencyKey: 'k',
     nested: { private_key: 'k', list: [{ apiToken: 'k', note: `text ${key} text` }] },
   }
-  t.strictSame(withholdSecrets(event), {
+  t.strictSame(redactEventValueForInspector(event), {
     type: 'CLAIM',
     keyId: 'id',
     amount: 0.005,
-    idempotencyKey: WITHHELD,
+    idempotencyKey: WITHHELD_FIELD_PLACEHOLDER,
     nested: {
-      private_key: WITHHELD,
-      list: [{ apiToken: WITHHELD, note: `text ${WITHHELD} text` }],
+      private_key: WITHHELD_FIELD_PLACEHOLDER,
+      list: [
+        { apiToken: WITHHELD_FIELD_PLACEHOLDER, note: `text ${WITHHELD_FIELD_PLACEHOLDER} text` },
+      ],
     },
   })
 })

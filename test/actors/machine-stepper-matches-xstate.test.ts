@@ -8,25 +8,32 @@ import {
   type AnyStateMachine,
 } from 'xstate'
 import { SUPPORTED_XSTATE_ACTIONS } from '../../actors/command-context.ts'
-import { machineRegistryEntry, stepperOf, type ActorKind } from '../../actors/machine-registry.ts'
-import type { MachineStepAction, StepSnapshot } from '../../actors/pure-machine-transition.ts'
-import { stringifyWithBigints } from '../../core/bigint-json.ts'
-import type { Rejection } from '../../machines/rejection.ts'
 import {
-  MACHINE_WALK_SUBJECTS,
-  type MachineWalkSubject,
-} from '../support/machines/machine-walk-subjects.ts'
+  machineRegistryEntry,
+  getMachineStepperOfActorKind,
+  type ActorKind,
+} from '../../actors/machine-registry.ts'
+import type {
+  MachineStepAction,
+  MachineOrReducerSnapshot,
+} from '../../actors/pure-machine-transition.ts'
+import { stringifyWithBigints } from '../../core/bigint-json.ts'
+import type { MachineEventRejection } from '../../machines/machine-event-rejection.ts'
+import {
+  STATE_SPACE_WALK_SUBJECTS,
+  type StateSpaceWalkSubject,
+} from '../support/machines/machine-random-walk-inputs.ts'
 import { shortestEventPaths, microUsd } from '../support/machines/state-machine-stepper.ts'
 
 const SEED = Number(process.env['FC_SEED'] ?? Date.now() % 2 ** 31)
 
-const told = (context: Record<string, unknown>, { by }: MachineWalkSubject) =>
+const told = (context: Record<string, unknown>, { by }: StateSpaceWalkSubject) =>
   by === undefined ? context : by.map((name) => context[name])
-const coarse = (amount: number, { unit }: MachineWalkSubject) =>
+const coarse = (amount: number, { unit }: StateSpaceWalkSubject) =>
   `${Math.min(3, Math.floor(amount / unit))}`
 
 const UNKNOWN = { type: 'NO_SUCH_EVENT', at: 0 }
-const kinds = Object.keys(MACHINE_WALK_SUBJECTS) as ActorKind[]
+const kinds = Object.keys(STATE_SPACE_WALK_SUBJECTS) as ActorKind[]
 const machineOf = (kind: ActorKind): AnyStateMachine | null => {
   const entry = machineRegistryEntry(kind)
   return entry.type === 'machine' ? entry.machine : null
@@ -34,9 +41,9 @@ const machineOf = (kind: ActorKind): AnyStateMachine | null => {
 const reduced = (actions: readonly MachineStepAction[]) =>
   actions.map(({ type, params }) => ({ type, params }))
 const seen = (
-  { value, context, status }: StepSnapshot,
+  { value, context, status }: MachineOrReducerSnapshot,
   actions: readonly MachineStepAction[],
-  rejected: Rejection | null,
+  rejected: MachineEventRejection | null,
 ) => ({ value, context, status, actions: reduced(actions), rejected })
 
 /** The rejections of the library: events named `rejected` among the emitted ones. */
@@ -51,7 +58,7 @@ function seenByXState(snapshot: AnyMachineSnapshot, actions: readonly MachineSte
   return seen(
     snapshot,
     actions.filter((action) => emitted(action)?.type !== 'rejected'),
-    first === undefined ? null : (rejection as Rejection),
+    first === undefined ? null : (rejection as MachineEventRejection),
   )
 }
 
@@ -59,10 +66,10 @@ function seenByXState(snapshot: AnyMachineSnapshot, actions: readonly MachineSte
 function difference(
   kind: ActorKind,
   machine: AnyStateMachine,
-  { input }: MachineWalkSubject,
+  { input }: StateSpaceWalkSubject,
   events: readonly AnyEventObject[],
 ) {
-  const ours = stepperOf(kind)
+  const ours = getMachineStepperOfActorKind(kind)
   const official = initialTransition(machine, input as never)
   let mine = ours.initial(input)
   let [theirs, theirActions] = official as [AnyMachineSnapshot, MachineStepAction[]]
@@ -86,12 +93,12 @@ function difference(
 const types = new Set<string>()
 
 for (const kind of kinds) {
-  const subject = MACHINE_WALK_SUBJECTS[kind]
+  const subject = STATE_SPACE_WALK_SUBJECTS[kind]
   const machine = machineOf(kind)
   if (machine === null) continue
 
   t.test(`${kind}: on every shortest path the stepper matches the library`, async (t) => {
-    const from = stepperOf(kind).initial(subject.input).snapshot
+    const from = getMachineStepperOfActorKind(kind).initial(subject.input).snapshot
     const bucket = ({ value, context }: AnyMachineSnapshot) =>
       stringifyWithBigints([value, told(context, subject)]).replace(/"\$n":"(\d+)"/g, (_, amount) =>
         coarse(Number(amount), subject),
@@ -138,7 +145,7 @@ function actionsOf(machine: AnyStateMachine): string[] {
 }
 
 t.test('a reducer steps like a machine: it accepts, changes, rejects', async (t) => {
-  const { initial, step } = stepperOf('tally')
+  const { initial, step } = getMachineStepperOfActorKind('tally')
   const { snapshot } = initial({ agentId: 'a' })
   const used = step(snapshot, { type: 'USE', name: 'x', most: 1 })
   t.match(used, { snapshot: { value: null, context: { used: { x: 1 } } }, rejected: null })
@@ -150,8 +157,8 @@ t.test('a reducer steps like a machine: it accepts, changes, rejects', async (t)
 })
 
 t.test('a guard that throws changes no state', async (t) => {
-  const { initial, step } = stepperOf('agent')
-  const { snapshot } = initial(MACHINE_WALK_SUBJECTS.agent.input)
+  const { initial, step } = getMachineStepperOfActorKind('agent')
+  const { snapshot } = initial(STATE_SPACE_WALK_SUBJECTS.agent.input)
   t.throws(() =>
     step(snapshot, { type: 'HOLD', amount: 'no number', callId: 'c', reserved: microUsd(1) }),
   )

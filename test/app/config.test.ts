@@ -7,7 +7,7 @@ import t from 'tap'
 import { ConfigError, loadConfig } from '../../app/config.ts'
 import { ensureMasterKey } from '../../app/master-key.ts'
 import { SecretString } from '../../app/secret-string.ts'
-import { EnvironmentSettingsSchema } from '../../app/settings.ts'
+import { EnvironmentSettingsSchema } from '../../app/environment-settings-schema.ts'
 import { REPOSITORY_ROOT } from '../../scripts/repository-root.ts'
 
 const key = randomBytes(32).toString('base64')

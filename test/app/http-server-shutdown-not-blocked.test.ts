@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { connect, type AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
-import { installGracefulClose } from '../../app/finish-http-responses-on-close.ts'
+import { installGracefulHttpServerClose } from '../../app/finish-http-responses-on-close.ts'
 import { createNonWebSocketUpgradeIgnorer } from '../../http/websocket/separate-websocket-from-other-upgrades.ts'
 import { createTestServer } from '../support/http/test-fastify-server-with-custom-routes.ts'
 
@@ -18,7 +18,7 @@ t.test('a client that requested an upgrade is closed like any other', async (t) 
     response.end('done')
   })
   createNonWebSocketUpgradeIgnorer(server)
-  installGracefulClose(server)
+  installGracefulHttpServerClose(server)
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const socket = await reader(t, (server.address() as AddressInfo).port)
@@ -32,7 +32,7 @@ t.test('a client that requested an upgrade is closed like any other', async (t) 
 t.test('a request that never ends does not block the shutdown', async (t) => {
   const { app } = await createTestServer(t)
   app.post('/slow', { config: { auth: 'none' } }, async () => ({}))
-  installGracefulClose(app.server)
+  installGracefulHttpServerClose(app.server)
   await app.listen({ host: '127.0.0.1', port: 0 })
   const socket = await reader(t, (app.server.address() as AddressInfo).port)
   const asked = once(app.server, 'request')

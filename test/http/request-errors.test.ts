@@ -3,7 +3,7 @@ import { connect } from 'node:net'
 import t from 'tap'
 import { Type } from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
-import { isDatabaseUnavailableError } from '../../http/database-unavailable-error.ts'
+import { isDatabaseUnavailableError } from '../../http/detect-database-unavailable-error.ts'
 import { errorResponses } from '../../http/schemas/shared-schemas.ts'
 import { createTestServer } from '../support/http/test-fastify-server-with-custom-routes.ts'
 

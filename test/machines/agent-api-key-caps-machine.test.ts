@@ -2,12 +2,12 @@ import fc from 'fast-check'
 import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
 import { DAY } from '../../core/clock.ts'
-import { ZERO } from '../../core/money.ts'
+import { ZERO_MICROS } from '../../core/money.ts'
 import { agentMachine } from '../../machines/agent-machine.ts'
 import type { AgentMachineEvent } from '../../machines/agent/agent-machine-events.ts'
 import {
-  startStateMachine,
-  playEvents,
+  stepMachineToInitialState,
+  stepMachineThroughEvents,
   stepStateMachine,
   microUsd,
 } from '../support/machines/state-machine-stepper.ts'
@@ -30,8 +30,11 @@ const limits = ({ total, day, month }: Caps, keyId = 'key-1') => ({
   keyCapPerMonth: month === undefined ? null : microUsd(month),
 })
 const open = (cash = 1_000_000): Snapshot =>
-  startStateMachine(agentMachine, { agentId: 'agent-1', promo: ZERO, cash: microUsd(cash) })
-    .snapshot
+  stepMachineToInitialState(agentMachine, {
+    agentId: 'agent-1',
+    promo: ZERO_MICROS,
+    cash: microUsd(cash),
+  }).snapshot
 const ask = (
   amount: number,
   caps: Caps,
@@ -40,9 +43,9 @@ const ask = (
 ): AgentMachineEvent => ({
   type: 'ASK',
   amount: microUsd(amount),
-  reserved: ZERO,
+  reserved: ZERO_MICROS,
   ...limits(caps),
-  keyReserved: ZERO,
+  keyReserved: ZERO_MICROS,
   keyReservedDay: microUsd(soft.day ?? 0),
   keyReservedMonth: microUsd(soft.month ?? soft.day ?? 0),
   at,
@@ -94,7 +97,7 @@ t.test('each cap of a key allows exactly its amount, and the error names it', as
 
 t.test('holds of other calls count, in memory and in the ledger', async (t) => {
   const caps = { day: 60, month: 70 }
-  const held = playEvents(agentMachine, open(), [
+  const held = stepMachineThroughEvents(agentMachine, open(), [
     charge(10, caps),
     hold('call-1', 20, caps),
   ]).snapshot
@@ -126,7 +129,7 @@ t.test('a clock that goes backwards reopens no window of a key', async (t) => {
 
 t.test('a call counts in the window that admitted it', async (t) => {
   const caps = { day: 50, month: 90 }
-  const late = playEvents(agentMachine, open(), [
+  const late = stepMachineThroughEvents(agentMachine, open(), [
     hold('call-1', 40, caps, MIDNIGHT - 1),
     charge(10, caps, MIDNIGHT),
   ]).snapshot
@@ -146,7 +149,7 @@ t.test('a call counts in the window that admitted it', async (t) => {
 
 t.test('a capture within its hold is not checked against the caps', async (t) => {
   const caps = { day: 50 }
-  const held = playEvents(agentMachine, open(), [
+  const held = stepMachineThroughEvents(agentMachine, open(), [
     hold('call-1', 40, caps),
     charge(10, caps),
   ]).snapshot
@@ -156,7 +159,10 @@ t.test('a capture within its hold is not checked against the caps', async (t) =>
 })
 
 t.test('a key without caps is not counted', async (t) => {
-  const { context } = playEvents(agentMachine, open(), [charge(10, {}), debit(10, {})]).snapshot
+  const { context } = stepMachineThroughEvents(agentMachine, open(), [
+    charge(10, {}),
+    debit(10, {}),
+  ]).snapshot
   t.strictSame([context.keySpent, context.keyWindows], [{}, {}])
 })
 

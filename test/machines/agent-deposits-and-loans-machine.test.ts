@@ -1,30 +1,30 @@
 import t from 'tap'
-import { ZERO } from '../../core/money.ts'
+import { ZERO_MICROS } from '../../core/money.ts'
 import { agentMachine } from '../../machines/agent-machine.ts'
 import type { AgentMachineEvent } from '../../machines/agent/agent-machine-events.ts'
 import {
-  AGENT_NOON_MS,
-  sampleHoldEvent,
+  AGENT_TEST_NOON_MS,
+  sampleAgentHoldEvent,
   sampleAgentSnapshot,
   type AgentMachineSnapshot,
 } from '../support/machines/agent-machine-sample-events.ts'
 import {
-  playEvents,
+  stepMachineThroughEvents,
   stepStateMachine,
   microUsd,
 } from '../support/machines/state-machine-stepper.ts'
 
-const NO_KEY = { keyId: null, keyCap: null, keyReserved: ZERO } as const
+const NO_KEY = { keyId: null, keyCap: null, keyReserved: ZERO_MICROS } as const
 const charge = (amount: number) =>
   ({
     type: 'CHARGE',
     amount: microUsd(amount),
     ...NO_KEY,
-    heldAt: AGENT_NOON_MS,
-    at: AGENT_NOON_MS,
+    heldAt: AGENT_TEST_NOON_MS,
+    at: AGENT_TEST_NOON_MS,
   }) as const
 const capture = (callId: string, amount: number) =>
-  ({ type: 'CAPTURE', callId, amount: microUsd(amount), at: AGENT_NOON_MS }) as const
+  ({ type: 'CAPTURE', callId, amount: microUsd(amount), at: AGENT_TEST_NOON_MS }) as const
 const release = (callId: string) => ({ type: 'RELEASE', callId }) as const
 const refusal = (snapshot: AgentMachineSnapshot, event: AgentMachineEvent) =>
   stepStateMachine(agentMachine, snapshot, event).refused
@@ -36,11 +36,11 @@ t.test('a call paid on another rail uses no credits and counts in every cap', as
   const { snapshot } = stepStateMachine(
     agentMachine,
     sampleAgentSnapshot(0, 0),
-    sampleHoldEvent('call-1', 40, cap),
+    sampleAgentHoldEvent('call-1', 40, cap),
   )
   t.match(snapshot.context, { promo: 0n, cash: 0n, held: 0n })
   t.match(snapshot.context.holds['call-1'], { promo: 0n, cash: 0n, external: 40n, payment })
-  t.equal(refusal(snapshot, sampleHoldEvent('call-2', 11, cap)), 'key_cap_exceeded')
+  t.equal(refusal(snapshot, sampleAgentHoldEvent('call-2', 11, cap)), 'key_cap_exceeded')
   t.equal(refusal(snapshot, capture('call-1', 41)), 'call_settled', 'never above what was held')
   const { context } = stepStateMachine(agentMachine, snapshot, capture('call-1', 40)).snapshot
   t.match(context, { promo: 0n, cash: 0n, held: 0n, holds: {}, keySpent: { 'key-1': 40n } })
@@ -67,7 +67,10 @@ t.test(
     const { context } = stepStateMachine(agentMachine, small, deposit(1, 'b')).snapshot
     const firstDeposit = { id: 'b', bonus: 250_000n }
     t.match(context, { pending: 0n, cash: 1_000_000n, promo: 250_000n, firstDeposit })
-    const { snapshot } = playEvents(agentMachine, small, [deposit(1, 'b'), deposit(5_000_000)])
+    const { snapshot } = stepMachineThroughEvents(agentMachine, small, [
+      deposit(1, 'b'),
+      deposit(5_000_000),
+    ])
     t.match(snapshot.context, { cash: 6_000_000n, promo: 250_000n, firstDeposit }, 'once')
   },
 )
@@ -85,10 +88,15 @@ t.test('a reverted deposit takes back at most the balance, its bonus first', asy
   })
   const whole = stepStateMachine(agentMachine, first, undo('a', 2_000_000)).snapshot.context
   t.match(whole, { pending: 0n, cash: 0n, promo: 10n, firstDeposit: null })
-  const spent = playEvents(agentMachine, first, [charge(1_000_000), undo('a', 2_000_000)]).snapshot
-    .context
+  const spent = stepMachineThroughEvents(agentMachine, first, [
+    charge(1_000_000),
+    undo('a', 2_000_000),
+  ]).snapshot.context
   t.match(spent, { pending: 0n, cash: 0n, promo: 0n }, 'what is left, promotional credits too')
-  const later = playEvents(agentMachine, first, [deposit(3_000_000, 'c'), undo('c', 3_000_000)])
+  const later = stepMachineThroughEvents(agentMachine, first, [
+    deposit(3_000_000, 'c'),
+    undo('c', 3_000_000),
+  ])
   t.match(later.snapshot.context, { cash: 2_000_000n, promo: 500_010n, firstDeposit: { id: 'a' } })
 })
 
@@ -99,7 +107,7 @@ const lend = (callId: string, held: number, bonus = 0, fleetId = 'fleet-1') =>
     callId,
     held: microUsd(held),
     bonus: microUsd(bonus),
-    at: AGENT_NOON_MS,
+    at: AGENT_TEST_NOON_MS,
   }) as const
 const join = { type: 'JOIN_FLEET', fleetId: 'fleet-1' } as const
 const leave = (fleetId: string | null) => ({ type: 'LEAVE_FLEET', fleetId }) as const
@@ -132,17 +140,17 @@ t.test('an agent leaves only its own fleet and may join again', async (t) => {
 })
 
 t.test('an agent that leaves keeps the loans of its calls, by lender', async (t) => {
-  const { snapshot } = playEvents(agentMachine, sampleAgentSnapshot(0, 10), [
+  const { snapshot } = stepMachineThroughEvents(agentMachine, sampleAgentSnapshot(0, 10), [
     join,
     lend('call-1', 30, 5),
     leave('fleet-1'),
   ])
   t.strictSame(own(snapshot), { promo: 0n, cash: 10n, held: 30n, open: ['call-1'] })
-  const next = playEvents(agentMachine, snapshot, [
+  const next = stepMachineThroughEvents(agentMachine, snapshot, [
     { ...join, fleetId: 'fleet-2' },
     lend('call-1', 8, 2, 'fleet-2'),
     lend('call-1', 1, 0, 'fleet-1'),
-    sampleHoldEvent('call-1', 45),
+    sampleAgentHoldEvent('call-1', 45),
   ]).snapshot
   t.strictSame(next.context.holds['call-1']?.loans, [
     { fleetId: 'fleet-1', promo: 5n, cash: 26n },
@@ -163,12 +171,17 @@ t.test('a loan belongs to one call and increases no balance', async (t) => {
   t.equal(snapshot.value, 'critical')
   t.strictSame(emitted, [])
   t.equal(
-    refusal(snapshot, sampleHoldEvent('call-2', 11)),
+    refusal(snapshot, sampleAgentHoldEvent('call-2', 11)),
     'payment_required',
     'no other call can use it',
   )
   t.equal(refusal(snapshot, { ...charge(11), callId: 'call-2' }), 'payment_required')
-  const taken = { amount: microUsd(11), reserved: ZERO, from: 'any', at: AGENT_NOON_MS } as const
+  const taken = {
+    amount: microUsd(11),
+    reserved: ZERO_MICROS,
+    from: 'any',
+    at: AGENT_TEST_NOON_MS,
+  } as const
   const debit = { type: 'DEBIT', ...taken, ...NO_KEY } as const
   t.equal(refusal(snapshot, debit), 'payment_required', 'nor can it be sent away')
   t.equal(refusal(snapshot, capture('call-1', 1)), 'call_settled', 'its call is not let in yet')
@@ -184,8 +197,8 @@ t.test('a hold uses the own credits first, then the loan', async (t) => {
     sampleAgentSnapshot(4, 10),
     lend('call-1', 30, 5),
   ).snapshot
-  t.equal(refusal(lent, sampleHoldEvent('call-1', 45)), 'payment_required')
-  const held = stepStateMachine(agentMachine, lent, sampleHoldEvent('call-1', 40)).snapshot
+  t.equal(refusal(lent, sampleAgentHoldEvent('call-1', 45)), 'payment_required')
+  const held = stepStateMachine(agentMachine, lent, sampleAgentHoldEvent('call-1', 40)).snapshot
   t.strictSame(own(held), { promo: 0n, cash: 4n, held: 40n, open: ['call-1'] })
   t.match(held.context.holds['call-1'], {
     promo: 9n,
@@ -225,7 +238,7 @@ t.test('calls with loans report a low balance once, when the own balance falls',
   take(charge(60_000))
   for (const callId of ['a', 'b', 'c']) {
     take(lend(callId, 300_000))
-    take(sampleHoldEvent(callId, 300_000))
+    take(sampleAgentHoldEvent(callId, 300_000))
     take(callId === 'b' ? release(callId) : capture(callId, 200_000))
   }
   t.equal(told.length, 1)

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { parseWithBigints, stringifyWithBigints } from '../../core/bigint-json.ts'
-import { minMicros, sumMicros, type Micros } from '../../core/money.ts'
+import { smallerOfTwoMicros, sumMicros, type Micros } from '../../core/money.ts'
 import { agentMachine } from '../../machines/agent-machine.ts'
 import type { AgentMachineEvent } from '../../machines/agent/agent-machine-events.ts'
 import type { AgentMachineContext } from '../../machines/agent/agent-balance.ts'
@@ -16,34 +16,37 @@ import {
   stepAgentMachineForRefusal,
   sampleAgentSnapshot,
   type AgentMachineSnapshot,
-  sampleDebitEvent,
-  sampleHoldEvent,
+  sampleAgentDebitEvent,
+  sampleAgentHoldEvent,
   sampleAgentHoldReleaseEvent,
-  sampleHoldCaptureEvent,
+  sampleAgentHoldCaptureEvent,
   sampleAgentChargeEvent,
-  sampleAffordabilityCheckEvent,
-  sampleCreditEvent,
+  sampleAgentSpendCheckEvent,
+  sampleAgentCreditEvent,
 } from '../support/machines/agent-machine-sample-events.ts'
 
 const total = ({ promo, cash, held }: AgentMachineContext): Micros => sumMicros([promo, cash, held])
 
 t.test('on all paths no balance is negative and held is the sum of the holds', async (t) => {
   const events = [
-    sampleCreditEvent(50_000, 0),
-    sampleCreditEvent(0, 60_000),
-    sampleHoldEvent('call-1', 50_000, { keyId: 'key-1', keyCap: microUsd(90_000) }),
-    sampleHoldEvent('call-2', 30_000),
-    sampleHoldCaptureEvent('call-1', 20_000),
-    sampleHoldCaptureEvent('call-2', 30_000),
+    sampleAgentCreditEvent(50_000, 0),
+    sampleAgentCreditEvent(0, 60_000),
+    sampleAgentHoldEvent('call-1', 50_000, { keyId: 'key-1', keyCap: microUsd(90_000) }),
+    sampleAgentHoldEvent('call-2', 30_000),
+    sampleAgentHoldCaptureEvent('call-1', 20_000),
+    sampleAgentHoldCaptureEvent('call-2', 30_000),
     sampleAgentHoldReleaseEvent('call-1'),
     sampleAgentHoldReleaseEvent('call-2'),
     sampleAgentChargeEvent(40_000, 'key-1', 90_000),
-    sampleDebitEvent(60_000, 'cash'),
-    sampleDebitEvent(10_000, 'any', 20_000),
+    sampleAgentDebitEvent(60_000, 'cash'),
+    sampleAgentDebitEvent(10_000, 'any', 20_000),
   ]
   const bucket = ({ value, context }: AgentMachineSnapshot) => {
     const { promo, cash, holds } = context
-    const [free, own] = [minMicros(microUsd(200_000), promo), minMicros(microUsd(400_000), cash)]
+    const [free, own] = [
+      smallerOfTwoMicros(microUsd(200_000), promo),
+      smallerOfTwoMicros(microUsd(400_000), cash),
+    ]
     return `${String(value)} ${free / 50_000n} ${own / 60_000n} ${Object.keys(holds).toSorted().join()}`
   }
   const walks = shortestEventPaths(
@@ -72,28 +75,28 @@ const anyEvent: fc.Arbitrary<AgentMachineEvent> = fc.oneof(
   fc
     .tuple(amount, amount)
     .map(([wanted, reserved]) =>
-      sampleAffordabilityCheckEvent(wanted, { reserved: microUsd(reserved) }),
+      sampleAgentSpendCheckEvent(wanted, { reserved: microUsd(reserved) }),
     ),
   fc.tuple(amount, amount).map(([wanted, reserved]) => ({
-    ...sampleHoldEvent('call-s', wanted, { reserved: microUsd(reserved) }),
+    ...sampleAgentHoldEvent('call-s', wanted, { reserved: microUsd(reserved) }),
     type: 'SPEND' as const,
     callId: 'call-s',
   })) as fc.Arbitrary<AgentMachineEvent>,
   fc
     .tuple(call, amount, key, fc.option(amount))
     .map(([callId, wanted, keyId, cap]) =>
-      sampleHoldEvent(callId, wanted, { keyId, keyCap: cap === null ? null : microUsd(cap) }),
+      sampleAgentHoldEvent(callId, wanted, { keyId, keyCap: cap === null ? null : microUsd(cap) }),
     ),
   fc
     .tuple(amount, key, fc.option(amount))
     .map(([cost, keyId, cap]) => sampleAgentChargeEvent(cost, keyId, cap)),
-  fc.tuple(call, amount).map(([callId, cost]) => sampleHoldCaptureEvent(callId, cost)),
+  fc.tuple(call, amount).map(([callId, cost]) => sampleAgentHoldCaptureEvent(callId, cost)),
   call.map(sampleAgentHoldReleaseEvent),
-  fc.tuple(amount, amount).map(([promo, cash]) => sampleCreditEvent(promo, cash)),
+  fc.tuple(amount, amount).map(([promo, cash]) => sampleAgentCreditEvent(promo, cash)),
   fc.constantFrom<AgentMachineEvent>({ type: 'FREEZE', at: 1 }, { type: 'UNFREEZE' }),
   fc
     .tuple(amount, fc.constantFrom('cash' as const, 'any' as const), amount)
-    .map(([wanted, from, reserved]) => sampleDebitEvent(wanted, from, reserved)),
+    .map(([wanted, from, reserved]) => sampleAgentDebitEvent(wanted, from, reserved)),
 )
 
 /** How much an accepted event changes promo + cash + held. */
@@ -127,7 +130,7 @@ t.test('snapshots of version 1 still resolve and accept events', async (t) => {
     t.equal(snapshot.value, stored.value, stored.name)
     t.equal(stringifyWithBigints(snapshot.context), stringifyWithBigints(stored.context))
     t.equal(
-      stepStateMachine(agentMachine, snapshot, sampleCreditEvent(0, 1_000_000)).snapshot.value,
+      stepStateMachine(agentMachine, snapshot, sampleAgentCreditEvent(0, 1_000_000)).snapshot.value,
       'healthy',
     )
     for (const callId of Object.keys(snapshot.context.holds)) {
@@ -144,7 +147,7 @@ t.test('a context is equal after encoding and decoding', async (t) => {
   const { snapshot } = stepStateMachine(
     agentMachine,
     sampleAgentSnapshot(30, 70),
-    sampleHoldEvent('call-1', 40),
+    sampleAgentHoldEvent('call-1', 40),
   )
   t.strictSame(
     parseWithBigints<AgentMachineContext>(stringifyWithBigints(snapshot.context)),

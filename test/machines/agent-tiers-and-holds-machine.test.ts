@@ -1,24 +1,24 @@
 import t from 'tap'
-import { ZERO } from '../../core/money.ts'
+import { ZERO_MICROS } from '../../core/money.ts'
 import { CRITICAL_BALANCE_MICROS, WARNING_BALANCE_MICROS } from '../../domain/pricing.ts'
 import { agentMachine } from '../../machines/agent-machine.ts'
 import {
-  startStateMachine,
-  playEvents,
+  stepMachineToInitialState,
+  stepMachineThroughEvents,
   stepStateMachine,
   microUsd,
 } from '../support/machines/state-machine-stepper.ts'
 import {
   sampleAgentSnapshot,
-  sampleDebitEvent,
+  sampleAgentDebitEvent,
   stepAgentMachineForRefusal,
-  AGENT_NOON_MS,
-  sampleHoldEvent,
+  AGENT_TEST_NOON_MS,
+  sampleAgentHoldEvent,
   sampleAgentHoldReleaseEvent,
-  sampleHoldCaptureEvent,
+  sampleAgentHoldCaptureEvent,
   sampleAgentChargeEvent,
-  sampleAffordabilityCheckEvent,
-  sampleCreditEvent,
+  sampleAgentSpendCheckEvent,
+  sampleAgentCreditEvent,
 } from '../support/machines/agent-machine-sample-events.ts'
 
 t.test('an agent starts in the tier of its balance and emits nothing', async (t) => {
@@ -31,9 +31,9 @@ t.test('an agent starts in the tier of its balance and emits nothing', async (t)
     [Number(WARNING_BALANCE_MICROS) + 1, 'healthy'],
   ] as const
   for (const [cash, tier] of tiers) {
-    const opened = startStateMachine(agentMachine, {
+    const opened = stepMachineToInitialState(agentMachine, {
       agentId: 'agent-1',
-      promo: ZERO,
+      promo: ZERO_MICROS,
       cash: microUsd(cash),
     })
     t.equal(opened.snapshot.value, tier)
@@ -55,7 +55,7 @@ t.test('falling into a tier emits one event, rising emits none', async (t) => {
   t.strictSame(lower.emitted, [], 'the same tier again')
   const critical = stepStateMachine(agentMachine, lower.snapshot, sampleAgentChargeEvent(200_000))
   t.match(critical.emitted, [{ tier: 'critical', balance: 49_999n }])
-  const up = stepStateMachine(agentMachine, critical.snapshot, sampleCreditEvent(0, 1_000_000))
+  const up = stepStateMachine(agentMachine, critical.snapshot, sampleAgentCreditEvent(0, 1_000_000))
   t.equal(up.snapshot.value, 'healthy')
   t.strictSame(up.emitted, [])
   const empty = stepStateMachine(agentMachine, up.snapshot, sampleAgentChargeEvent(1_049_999))
@@ -72,7 +72,7 @@ t.test('a balance change reaches every tier from every other', async (t) => {
   for (const [from, has] of Object.entries(balances)) {
     for (const [to, gets] of Object.entries(balances)) {
       const change =
-        gets >= has ? sampleCreditEvent(0, gets - has) : sampleAgentChargeEvent(has - gets)
+        gets >= has ? sampleAgentCreditEvent(0, gets - has) : sampleAgentChargeEvent(has - gets)
       const { snapshot, emitted } = stepStateMachine(
         agentMachine,
         sampleAgentSnapshot(0, has),
@@ -92,7 +92,7 @@ t.test('held credits count in the balance that determines the tier', async (t) =
   const { snapshot, emitted } = stepStateMachine(
     agentMachine,
     sampleAgentSnapshot(0, 300_000),
-    sampleHoldEvent('call-1', 300_000),
+    sampleAgentHoldEvent('call-1', 300_000),
   )
   t.equal(snapshot.value, 'healthy')
   t.strictSame(emitted, [])
@@ -105,19 +105,19 @@ t.test(
     const exact = stepStateMachine(
       agentMachine,
       start,
-      sampleAffordabilityCheckEvent(60, { reserved: microUsd(40) }),
+      sampleAgentSpendCheckEvent(60, { reserved: microUsd(40) }),
     )
     t.equal(exact.refused, null)
     t.strictSame(exact.snapshot.context, start.context)
     t.equal(
-      stepAgentMachineForRefusal(
-        start,
-        sampleAffordabilityCheckEvent(61, { reserved: microUsd(40) }),
-      ),
+      stepAgentMachineForRefusal(start, sampleAgentSpendCheckEvent(61, { reserved: microUsd(40) })),
       'payment_required',
     )
     t.equal(
-      stepAgentMachineForRefusal(start, sampleHoldEvent('call-1', 61, { reserved: microUsd(40) })),
+      stepAgentMachineForRefusal(
+        start,
+        sampleAgentHoldEvent('call-1', 61, { reserved: microUsd(40) }),
+      ),
       'payment_required',
     )
   },
@@ -135,22 +135,22 @@ t.test('a free call is admitted without credits and with a key at its cap', asyn
     reserved: microUsd(3),
     keyReserved: microUsd(3),
   }
-  t.equal(stepAgentMachineForRefusal(spent, sampleAffordabilityCheckEvent(0, keyed)), null)
-  t.equal(stepAgentMachineForRefusal(spent, sampleHoldEvent('call-1', 0, keyed)), null)
+  t.equal(stepAgentMachineForRefusal(spent, sampleAgentSpendCheckEvent(0, keyed)), null)
+  t.equal(stepAgentMachineForRefusal(spent, sampleAgentHoldEvent('call-1', 0, keyed)), null)
   t.equal(stepAgentMachineForRefusal(spent, sampleAgentChargeEvent(0, 'key-1', 5)), null)
 })
 
 t.test('the cap of a key counts its spend, durable holds and holds in memory', async (t) => {
   const keyed = { keyId: 'key-1', keyCap: microUsd(100) }
-  const { snapshot } = playEvents(agentMachine, sampleAgentSnapshot(0, 1_000), [
+  const { snapshot } = stepMachineThroughEvents(agentMachine, sampleAgentSnapshot(0, 1_000), [
     sampleAgentChargeEvent(20, 'key-1', 100),
-    sampleHoldEvent('call-1', 30, keyed),
-    sampleHoldEvent('call-2', 500, { keyId: 'key-2', keyCap: null }),
+    sampleAgentHoldEvent('call-1', 30, keyed),
+    sampleAgentHoldEvent('call-2', 500, { keyId: 'key-2', keyCap: null }),
   ])
   t.equal(
     stepAgentMachineForRefusal(
       snapshot,
-      sampleAffordabilityCheckEvent(10, { ...keyed, keyReserved: microUsd(40) }),
+      sampleAgentSpendCheckEvent(10, { ...keyed, keyReserved: microUsd(40) }),
     ),
     null,
     'exactly the cap',
@@ -158,12 +158,12 @@ t.test('the cap of a key counts its spend, durable holds and holds in memory', a
   t.equal(
     stepAgentMachineForRefusal(
       snapshot,
-      sampleAffordabilityCheckEvent(11, { ...keyed, keyReserved: microUsd(40) }),
+      sampleAgentSpendCheckEvent(11, { ...keyed, keyReserved: microUsd(40) }),
     ),
     'key_cap_exceeded',
   )
   t.equal(
-    stepAgentMachineForRefusal(snapshot, sampleHoldEvent('call-3', 51, keyed)),
+    stepAgentMachineForRefusal(snapshot, sampleAgentHoldEvent('call-3', 51, keyed)),
     'key_cap_exceeded',
   )
   t.equal(
@@ -178,25 +178,25 @@ t.test('the cap of a key counts its spend, durable holds and holds in memory', a
   t.equal(
     stepAgentMachineForRefusal(
       snapshot,
-      sampleAffordabilityCheckEvent(51, { keyId: 'key-1', keyCap: null }),
+      sampleAgentSpendCheckEvent(51, { keyId: 'key-1', keyCap: null }),
     ),
     null,
     'a cap that was lifted',
   )
   t.equal(
-    stepAgentMachineForRefusal(snapshot, sampleAffordabilityCheckEvent(2_000, keyed)),
+    stepAgentMachineForRefusal(snapshot, sampleAgentSpendCheckEvent(2_000, keyed)),
     'key_cap_exceeded',
     'the cap is asked before the funds',
   )
 })
 
 t.test('only keys with a cap are counted', async (t) => {
-  const { snapshot } = playEvents(agentMachine, sampleAgentSnapshot(0, 1_000), [
+  const { snapshot } = stepMachineThroughEvents(agentMachine, sampleAgentSnapshot(0, 1_000), [
     sampleAgentChargeEvent(10, 'free-key', null),
-    sampleHoldEvent('call-1', 20, { keyId: 'free-key' }),
-    sampleHoldCaptureEvent('call-1', 20),
-    sampleHoldEvent('call-2', 30, { keyId: 'key-1', keyCap: microUsd(100) }),
-    sampleHoldCaptureEvent('call-2', 25),
+    sampleAgentHoldEvent('call-1', 20, { keyId: 'free-key' }),
+    sampleAgentHoldCaptureEvent('call-1', 20),
+    sampleAgentHoldEvent('call-2', 30, { keyId: 'key-1', keyCap: microUsd(100) }),
+    sampleAgentHoldCaptureEvent('call-2', 25),
     sampleAgentChargeEvent(5, 'key-1', 100),
     sampleAgentChargeEvent(5, null, null),
   ])
@@ -220,7 +220,7 @@ t.test('a hold reserves promo then cash and records the call', async (t) => {
   const { snapshot } = stepStateMachine(
     agentMachine,
     sampleAgentSnapshot(30, 70),
-    sampleHoldEvent('call-1', 40, { keyId: 'key-1', keyCap: microUsd(50) }),
+    sampleAgentHoldEvent('call-1', 40, { keyId: 'key-1', keyCap: microUsd(50) }),
   )
   t.match(snapshot.context, { promo: 0n, cash: 60n, held: 40n })
   t.strictSame(snapshot.context.holds['call-1'], {
@@ -234,7 +234,7 @@ t.test('a hold reserves promo then cash and records the call', async (t) => {
     capped: true,
     taskId: 'task-1',
     backpackId: null,
-    at: AGENT_NOON_MS,
+    at: AGENT_TEST_NOON_MS,
     tool: 'web_search',
     idempotencyKey: null,
   })
@@ -244,9 +244,9 @@ t.test('a call cannot hold twice', async (t) => {
   const { snapshot } = stepStateMachine(
     agentMachine,
     sampleAgentSnapshot(30, 70),
-    sampleHoldEvent('call-1', 40),
+    sampleAgentHoldEvent('call-1', 40),
   )
-  const again = stepStateMachine(agentMachine, snapshot, sampleHoldEvent('call-1', 10))
+  const again = stepStateMachine(agentMachine, snapshot, sampleAgentHoldEvent('call-1', 10))
   t.equal(again.refused, 'call_settled')
   t.strictSame(again.snapshot.context, snapshot.context)
 })
@@ -255,10 +255,10 @@ t.test('a capture spends the promo part first and returns the rest to its source
   const { snapshot } = stepStateMachine(
     agentMachine,
     sampleAgentSnapshot(30, 70),
-    sampleHoldEvent('call-1', 40),
+    sampleAgentHoldEvent('call-1', 40),
   )
   const captured = (amount: number) =>
-    stepStateMachine(agentMachine, snapshot, sampleHoldCaptureEvent('call-1', amount)).snapshot
+    stepStateMachine(agentMachine, snapshot, sampleAgentHoldCaptureEvent('call-1', amount)).snapshot
       .context
   t.match(captured(0), { promo: 30n, cash: 70n, held: 0n, holds: {} })
   t.match(captured(25), { promo: 5n, cash: 70n, held: 0n })
@@ -271,13 +271,16 @@ t.test('a call settles once and never above its hold', async (t) => {
   const { snapshot } = stepStateMachine(
     agentMachine,
     sampleAgentSnapshot(30, 70),
-    sampleHoldEvent('call-1', 40),
+    sampleAgentHoldEvent('call-1', 40),
   )
   t.equal(
-    stepAgentMachineForRefusal(snapshot, sampleHoldCaptureEvent('call-1', 41)),
+    stepAgentMachineForRefusal(snapshot, sampleAgentHoldCaptureEvent('call-1', 41)),
     'call_settled',
   )
-  t.equal(stepAgentMachineForRefusal(snapshot, sampleHoldCaptureEvent('call-2', 1)), 'call_settled')
+  t.equal(
+    stepAgentMachineForRefusal(snapshot, sampleAgentHoldCaptureEvent('call-2', 1)),
+    'call_settled',
+  )
   t.equal(
     stepAgentMachineForRefusal(snapshot, sampleAgentHoldReleaseEvent('call-2')),
     'call_settled',
@@ -285,9 +288,12 @@ t.test('a call settles once and never above its hold', async (t) => {
   const settled = stepStateMachine(
     agentMachine,
     snapshot,
-    sampleHoldCaptureEvent('call-1', 40),
+    sampleAgentHoldCaptureEvent('call-1', 40),
   ).snapshot
-  t.equal(stepAgentMachineForRefusal(settled, sampleHoldCaptureEvent('call-1', 40)), 'call_settled')
+  t.equal(
+    stepAgentMachineForRefusal(settled, sampleAgentHoldCaptureEvent('call-1', 40)),
+    'call_settled',
+  )
   t.equal(
     stepAgentMachineForRefusal(settled, sampleAgentHoldReleaseEvent('call-1')),
     'call_settled',
@@ -295,9 +301,9 @@ t.test('a call settles once and never above its hold', async (t) => {
 })
 
 t.test('a release returns the whole hold and leaves other holds unchanged', async (t) => {
-  const { snapshot } = playEvents(agentMachine, sampleAgentSnapshot(30, 70), [
-    sampleHoldEvent('call-1', 40),
-    sampleHoldEvent('call-2', 20),
+  const { snapshot } = stepMachineThroughEvents(agentMachine, sampleAgentSnapshot(30, 70), [
+    sampleAgentHoldEvent('call-1', 40),
+    sampleAgentHoldEvent('call-2', 20),
     sampleAgentHoldReleaseEvent('call-1'),
   ])
   t.match(snapshot.context, { promo: 30n, cash: 50n, held: 20n })
@@ -306,37 +312,52 @@ t.test('a release returns the whole hold and leaves other holds unchanged', asyn
 
 t.test('a transfer takes cash only, and calls in memory use promo before that cash', async (t) => {
   const start = sampleAgentSnapshot(30, 70)
-  t.match(stepStateMachine(agentMachine, start, sampleDebitEvent(70, 'cash')).snapshot.context, {
-    promo: 30n,
-    cash: 0n,
-  })
-  t.equal(stepAgentMachineForRefusal(start, sampleDebitEvent(71, 'cash')), 'promo_not_transferable')
+  t.match(
+    stepStateMachine(agentMachine, start, sampleAgentDebitEvent(70, 'cash')).snapshot.context,
+    {
+      promo: 30n,
+      cash: 0n,
+    },
+  )
   t.equal(
-    stepAgentMachineForRefusal(start, sampleDebitEvent(100, 'cash')),
+    stepAgentMachineForRefusal(start, sampleAgentDebitEvent(71, 'cash')),
     'promo_not_transferable',
   )
-  t.equal(stepAgentMachineForRefusal(start, sampleDebitEvent(101, 'cash')), 'payment_required')
   t.equal(
-    stepAgentMachineForRefusal(start, sampleDebitEvent(70, 'cash', 30)),
+    stepAgentMachineForRefusal(start, sampleAgentDebitEvent(100, 'cash')),
+    'promo_not_transferable',
+  )
+  t.equal(stepAgentMachineForRefusal(start, sampleAgentDebitEvent(101, 'cash')), 'payment_required')
+  t.equal(
+    stepAgentMachineForRefusal(start, sampleAgentDebitEvent(70, 'cash', 30)),
     null,
     'promo covers what is in memory',
   )
-  t.equal(stepAgentMachineForRefusal(start, sampleDebitEvent(69, 'cash', 31)), null)
-  t.equal(stepAgentMachineForRefusal(start, sampleDebitEvent(70, 'cash', 31)), 'payment_required')
+  t.equal(stepAgentMachineForRefusal(start, sampleAgentDebitEvent(69, 'cash', 31)), null)
   t.equal(
-    stepAgentMachineForRefusal(start, sampleDebitEvent(71, 'cash', 29)),
+    stepAgentMachineForRefusal(start, sampleAgentDebitEvent(70, 'cash', 31)),
+    'payment_required',
+  )
+  t.equal(
+    stepAgentMachineForRefusal(start, sampleAgentDebitEvent(71, 'cash', 29)),
     'promo_not_transferable',
   )
 })
 
 t.test('a debit from any credits takes promo first', async (t) => {
   const start = sampleAgentSnapshot(30, 70)
-  t.match(stepStateMachine(agentMachine, start, sampleDebitEvent(40, 'any')).snapshot.context, {
-    promo: 0n,
-    cash: 60n,
-  })
-  t.equal(stepAgentMachineForRefusal(start, sampleDebitEvent(90, 'any', 10)), null)
-  t.equal(stepAgentMachineForRefusal(start, sampleDebitEvent(91, 'any', 10)), 'payment_required')
+  t.match(
+    stepStateMachine(agentMachine, start, sampleAgentDebitEvent(40, 'any')).snapshot.context,
+    {
+      promo: 0n,
+      cash: 60n,
+    },
+  )
+  t.equal(stepAgentMachineForRefusal(start, sampleAgentDebitEvent(90, 'any', 10)), null)
+  t.equal(
+    stepAgentMachineForRefusal(start, sampleAgentDebitEvent(91, 'any', 10)),
+    'payment_required',
+  )
 })
 
 t.test('an unknown event is rejected and changes nothing', async (t) => {

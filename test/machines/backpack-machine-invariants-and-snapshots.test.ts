@@ -1,17 +1,17 @@
 import t from 'tap'
 import { DAY } from '../../core/clock.ts'
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
-import { minMicros, ZERO } from '../../core/money.ts'
+import { smallerOfTwoMicros, ZERO_MICROS } from '../../core/money.ts'
 import { backpackMachine } from '../../machines/backpack-machine.ts'
 import type { BackpackMachineEvent } from '../../machines/backpack/backpack-guards-and-actions.ts'
 import {
   type BackpackSnapshot,
   BACKPACK_TEST_NOON_MS,
-  NEXT_MIDNIGHT_MS,
+  BACKPACK_TEST_NEXT_MIDNIGHT_MS,
   BACKPACK_TEST_EXPIRES_AT_MS,
   fuseLimitsFromUsd,
-  createBackpackSnapshot,
-  backpackCheckEvent,
+  sampleBackpackSnapshot,
+  sampleBackpackSpendCheckEvent,
   backpackHoldEvent,
   backpackChargeEvent,
   backpackCaptureEvent,
@@ -31,12 +31,12 @@ import {
 
 t.test('every state rejects unknown events', async (t) => {
   const unknown = { type: 'NO_SUCH_EVENT' } as never
-  t.equal(backpackRejectionOfMachineStep(createBackpackSnapshot(), unknown), 'internal')
+  t.equal(backpackRejectionOfMachineStep(sampleBackpackSnapshot(), unknown), 'internal')
   t.equal(
     backpackRejectionOfMachineStep(
       stepStateMachine(
         backpackMachine,
-        createBackpackSnapshot(),
+        sampleBackpackSnapshot(),
         backpackExpiryTimerEvent('expiry'),
       ).snapshot,
       unknown,
@@ -45,7 +45,7 @@ t.test('every state rejects unknown events', async (t) => {
   )
   t.equal(
     backpackRejectionOfMachineStep(
-      stepStateMachine(backpackMachine, createBackpackSnapshot(), backpackRevokeEvent).snapshot,
+      stepStateMachine(backpackMachine, sampleBackpackSnapshot(), backpackRevokeEvent).snapshot,
       unknown,
     ),
     'REVOKED',
@@ -54,14 +54,16 @@ t.test('every state rejects unknown events', async (t) => {
 
 t.test('on all paths limits hold, no counter is negative and no window reopens', async (t) => {
   const events = [
-    ...[BACKPACK_TEST_NOON_MS, NEXT_MIDNIGHT_MS].flatMap((at): BackpackMachineEvent[] => [
-      backpackCheckEvent(51, at),
-      backpackHoldEvent(40, at),
-      backpackChargeEvent(40, at, BACKPACK_TEST_NOON_MS),
-      backpackChargeEvent(30, at),
-      backpackCaptureEvent(40, 30, at, BACKPACK_TEST_NOON_MS),
-      backpackReleaseEvent(40, at),
-    ]),
+    ...[BACKPACK_TEST_NOON_MS, BACKPACK_TEST_NEXT_MIDNIGHT_MS].flatMap(
+      (at): BackpackMachineEvent[] => [
+        sampleBackpackSpendCheckEvent(51, at),
+        backpackHoldEvent(40, at),
+        backpackChargeEvent(40, at, BACKPACK_TEST_NOON_MS),
+        backpackChargeEvent(30, at),
+        backpackCaptureEvent(40, 30, at, BACKPACK_TEST_NOON_MS),
+        backpackReleaseEvent(40, at),
+      ],
+    ),
     backpackRevokeEvent,
     backpackRenewEvent(BACKPACK_TEST_EXPIRES_AT_MS + DAY),
     backpackExpiryTimerEvent('weekBefore'),
@@ -69,10 +71,13 @@ t.test('on all paths limits hold, no counter is negative and no window reopens',
     backpackExpiryTimerEvent('expiry'),
   ]
   const bucket = ({ value, context: { day, spentDay, heldDay } }: BackpackSnapshot) => {
-    const [spent, held] = [minMicros(spentDay, microUsd(120)), minMicros(heldDay, microUsd(80))]
+    const [spent, held] = [
+      smallerOfTwoMicros(spentDay, microUsd(120)),
+      smallerOfTwoMicros(heldDay, microUsd(80)),
+    ]
     return `${JSON.stringify(value)} ${day} ${spent} ${held}`
   }
-  const stocked = () => createBackpackSnapshot({ fuse: fuseLimitsFromUsd(50, 100, 200) })
+  const stocked = () => sampleBackpackSnapshot({ fuse: fuseLimitsFromUsd(50, 100, 200) })
   const walks = shortestEventPaths(backpackMachine, stocked(), events, bucket, 20_000)
   t.ok(walks.length > 100, `${walks.length} paths`)
   const inDay = ({ context: { spentDay, heldDay } }: BackpackSnapshot) => spentDay + heldDay
@@ -82,7 +87,7 @@ t.test('on all paths limits hold, no counter is negative and no window reopens',
       const next = stepStateMachine(backpackMachine, snapshot, event).snapshot
       const { day, spentDay, heldDay, spentMonth, heldMonth } = next.context
       if (day < snapshot.context.day) t.fail('a day came back', { walk })
-      if ([spentDay, heldDay, spentMonth, heldMonth].some((one) => one < ZERO)) {
+      if ([spentDay, heldDay, spentMonth, heldMonth].some((one) => one < ZERO_MICROS)) {
         t.fail('a negative amount', { walk })
       }
       const admits = event.type === 'HOLD' || event.type === 'CHARGE'
@@ -104,7 +109,7 @@ t.test('snapshots of version 1 still resolve and accept events', async (t) => {
     t.equal(
       backpackRejectionOfMachineStep(
         snapshot,
-        backpackCheckEvent(0, BACKPACK_TEST_NOON_MS + DAY, {}, 'price_feed'),
+        sampleBackpackSpendCheckEvent(0, BACKPACK_TEST_NOON_MS + DAY, {}, 'price_feed'),
       ),
       code,
     )

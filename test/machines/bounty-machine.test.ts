@@ -4,7 +4,7 @@ import { HOUR } from '../../core/clock.ts'
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
 import { bountyMachine, type BountyMachineEvent } from '../../machines/bounty-machine.ts'
 import {
-  startStateMachine,
+  stepMachineToInitialState,
   readGoldenSnapshots,
   shortestEventPaths,
   restoreSnapshot,
@@ -17,7 +17,7 @@ const NOON = Date.UTC(2026, 10, 21, 12)
 const END = NOON + HOUR
 const [POSTER, OTHER, THIRD] = ['poster', 'other', 'third']
 
-const begun = startStateMachine(bountyMachine, {
+const begun = stepMachineToInitialState(bountyMachine, {
   bountyId: 'b',
   posterId: POSTER,
   promo: microUsd(30_000),

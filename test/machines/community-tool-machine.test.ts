@@ -11,7 +11,7 @@ import {
   microUsd,
   readGoldenSnapshots,
   restoreSnapshot,
-  startStateMachine,
+  stepMachineToInitialState,
   stepStateMachine,
 } from '../support/machines/state-machine-stepper.ts'
 
@@ -21,7 +21,7 @@ type Snapshot = SnapshotFrom<typeof communityToolMachine>
 const NOON = Date.UTC(2026, 10, 21, 12)
 const [BUILDER, OTHER] = ['builder', 'other']
 
-const start = startStateMachine(communityToolMachine, {
+const start = stepMachineToInitialState(communityToolMachine, {
   toolId: 't',
   slug: 'weather-now',
   builderId: BUILDER,

@@ -7,10 +7,10 @@ import {
   type CreditDropMachineEvent,
 } from '../../machines/credit-drop-machine.ts'
 import {
-  startStateMachine,
+  stepMachineToInitialState,
   readGoldenSnapshots,
   shortestEventPaths,
-  playEvents,
+  stepMachineThroughEvents,
   restoreSnapshot,
   stepStateMachine,
   microUsd,
@@ -21,7 +21,7 @@ const NOON = Date.UTC(2026, 10, 21, 12)
 const END = NOON + 2 * HOUR
 
 const begun = (slots = 3) =>
-  startStateMachine(creditDropMachine, {
+  stepMachineToInitialState(creditDropMachine, {
     code: 'RADIODROP-X',
     slots,
     credit: microUsd(100_000),
@@ -40,7 +40,10 @@ t.test('a drop starts open, with a timer for its end', async (t) => {
 })
 
 t.test('an agent takes one slot, and its last one ends the drop', async (t) => {
-  const { snapshot } = playEvents(creditDropMachine, start(), [redeem('a'), redeem('b')])
+  const { snapshot } = stepMachineThroughEvents(creditDropMachine, start(), [
+    redeem('a'),
+    redeem('b'),
+  ])
   t.match(snapshot, { value: 'open', context: { redeemers: ['a', 'b'] } })
   t.equal(refusal(snapshot, redeem('a')), 'drop_redeemed')
   const last = stepStateMachine(creditDropMachine, snapshot, redeem('c'))

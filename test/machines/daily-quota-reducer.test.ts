@@ -5,16 +5,16 @@ import {
   type DailyQuotaReducerEvent,
 } from '../../machines/daily-quota-reducer.ts'
 import {
-  startStateMachine,
+  stepMachineToInitialState,
   readGoldenSnapshots,
-  playEvents,
+  stepMachineThroughEvents,
   restoreSnapshot,
   stepStateMachine,
 } from '../support/machines/state-machine-stepper.ts'
 
 const NOON = Date.UTC(2026, 10, 21, 12)
 const MIDNIGHT = Date.UTC(2026, 10, 22)
-const start = startStateMachine(dailyQuotaReducer, { agentId: 'a' }).snapshot
+const start = stepMachineToInitialState(dailyQuotaReducer, { agentId: 'a' }).snapshot
 const take = (callId: string, at = NOON, tool = 'email_send') =>
   ({ type: 'TAKE', callId, tool, most: 2, at }) as const
 const ask = (at = NOON) => ({ type: 'ASK', tool: 'email_send', most: 2, at }) as const
@@ -24,7 +24,11 @@ const refusal = (snapshot: ActorSnapshot<'quota'>, event: DailyQuotaReducerEvent
   stepStateMachine(dailyQuotaReducer, snapshot, event).refused
 
 t.test('running calls count, separately per tool', async (t) => {
-  const { snapshot } = playEvents(dailyQuotaReducer, start, [take('1'), keep('1'), take('2')])
+  const { snapshot } = stepMachineThroughEvents(dailyQuotaReducer, start, [
+    take('1'),
+    keep('1'),
+    take('2'),
+  ])
   t.equal(refusal(snapshot, take('3')), 'quota_exceeded')
   t.equal(refusal(snapshot, ask()), 'quota_exceeded')
   t.equal(refusal(snapshot, take('3', NOON, 'another')), null)
@@ -35,7 +39,7 @@ t.test('running calls count, separately per tool', async (t) => {
 })
 
 t.test('a call slot is returned once, and not after it was used', async (t) => {
-  const { snapshot } = playEvents(dailyQuotaReducer, start, [
+  const { snapshot } = stepMachineThroughEvents(dailyQuotaReducer, start, [
     take('1'),
     take('2'),
     back('2'),
@@ -47,7 +51,8 @@ t.test('a call slot is returned once, and not after it was used', async (t) => {
   t.strictSame(snapshot.context.open, {})
   t.equal(refusal(snapshot, take('3')), null)
   t.strictSame(
-    playEvents(dailyQuotaReducer, snapshot, [take('3'), back('3')]).snapshot.context.used,
+    stepMachineThroughEvents(dailyQuotaReducer, snapshot, [take('3'), back('3')]).snapshot.context
+      .used,
     {
       email_send: 1,
     },
@@ -55,18 +60,26 @@ t.test('a call slot is returned once, and not after it was used', async (t) => {
 })
 
 t.test('a UTC day starts at zero, and earlier calls do not count', async (t) => {
-  const { snapshot: full } = playEvents(dailyQuotaReducer, start, [take('1'), take('2')])
+  const { snapshot: full } = stepMachineThroughEvents(dailyQuotaReducer, start, [
+    take('1'),
+    take('2'),
+  ])
   t.equal(refusal(full, take('3', MIDNIGHT - 1)), 'quota_exceeded')
-  const { snapshot } = playEvents(dailyQuotaReducer, full, [take('3', MIDNIGHT), back('1')])
+  const { snapshot } = stepMachineThroughEvents(dailyQuotaReducer, full, [
+    take('3', MIDNIGHT),
+    back('1'),
+  ])
   t.strictSame(snapshot.context.used, { email_send: 1 })
   t.equal(refusal(snapshot, take('4', MIDNIGHT)), null)
-  const { snapshot: next } = playEvents(dailyQuotaReducer, snapshot, [take('4', MIDNIGHT)])
+  const { snapshot: next } = stepMachineThroughEvents(dailyQuotaReducer, snapshot, [
+    take('4', MIDNIGHT),
+  ])
   t.equal(refusal(next, take('5', NOON)), 'quota_exceeded', 'yesterday does not come back')
 })
 
 t.test('bytes are stored up to the daily maximum, and the next day starts at zero', async (t) => {
   const store = (bytes: number, at = NOON) => ({ type: 'STORE', bytes, most: 100, at }) as const
-  const { snapshot } = playEvents(dailyQuotaReducer, start, [store(60), store(40)])
+  const { snapshot } = stepMachineThroughEvents(dailyQuotaReducer, start, [store(60), store(40)])
   t.equal(snapshot.context.kept, 100)
   t.equal(refusal(snapshot, store(1, MIDNIGHT - 1)), 'quota_exceeded')
   const next = stepStateMachine(dailyQuotaReducer, snapshot, store(100, MIDNIGHT)).snapshot

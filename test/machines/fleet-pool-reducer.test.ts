@@ -4,10 +4,10 @@ import { stringifyWithBigints } from '../../core/bigint-json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { fleetPoolReducer, type FleetPoolReducerEvent } from '../../machines/fleet-pool-reducer.ts'
 import {
-  startStateMachine,
+  stepMachineToInitialState,
   readGoldenSnapshots,
   shortestEventPaths,
-  playEvents,
+  stepMachineThroughEvents,
   restoreSnapshot,
   stepStateMachine,
   microUsd,
@@ -16,7 +16,7 @@ import {
 type Snapshot = ActorSnapshot<'fleet'>
 
 const start = (): Snapshot =>
-  startStateMachine(fleetPoolReducer, { fleetId: 'f', ownerId: 'ann' }).snapshot
+  stepMachineToInitialState(fleetPoolReducer, { fleetId: 'f', ownerId: 'ann' }).snapshot
 const join = (agentId: string) => ({ type: 'JOIN', agentId }) as const
 const leave = (agentId: string) => ({ type: 'LEAVE', agentId }) as const
 const draw = (amount: number, agentId = 'bob') =>
@@ -26,7 +26,7 @@ const topUp = (amount: number) => ({ type: 'TOP_UP', amount: microUsd(amount) })
 const refusal = (snapshot: Snapshot, event: FleetPoolReducerEvent) =>
   stepStateMachine(fleetPoolReducer, snapshot, event).refused
 const withBob = (...events: FleetPoolReducerEvent[]) =>
-  playEvents(fleetPoolReducer, start(), [join('bob'), ...events]).snapshot
+  stepMachineThroughEvents(fleetPoolReducer, start(), [join('bob'), ...events]).snapshot
 
 t.test('a fleet starts empty, without members', async (t) => {
   t.strictSame(start().context, {

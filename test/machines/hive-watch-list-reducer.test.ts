@@ -5,30 +5,33 @@ import {
   type HiveWatchListReducerEvent,
 } from '../../machines/hive-watch-list-reducer.ts'
 import {
-  startStateMachine,
+  stepMachineToInitialState,
   readGoldenSnapshots,
-  playEvents,
+  stepMachineThroughEvents,
   restoreSnapshot,
   stepStateMachine,
 } from '../support/machines/state-machine-stepper.ts'
 
-const start = startStateMachine(hiveWatchListReducer, { agentId: 'a', most: 2 }).snapshot
+const start = stepMachineToInitialState(hiveWatchListReducer, { agentId: 'a', most: 2 }).snapshot
 const on = (watchId: string) => ({ type: 'BEGIN', watchId }) as const
 const off = (watchId: string) => ({ type: 'END', watchId }) as const
 const refusal = (snapshot: ActorSnapshot<'watchList'>, event: HiveWatchListReducerEvent) =>
   stepStateMachine(hiveWatchListReducer, snapshot, event).refused
 
 t.test('watches are limited, and an ended one frees a place', async (t) => {
-  const { snapshot: full } = playEvents(hiveWatchListReducer, start, [on('x'), on('y')])
+  const { snapshot: full } = stepMachineThroughEvents(hiveWatchListReducer, start, [
+    on('x'),
+    on('y'),
+  ])
   t.equal(refusal(full, on('z')), 'limit_reached')
-  const { snapshot: freed } = playEvents(hiveWatchListReducer, full, [off('x')])
+  const { snapshot: freed } = stepMachineThroughEvents(hiveWatchListReducer, full, [off('x')])
   t.strictSame(freed.context.watches, ['y'])
   t.equal(refusal(freed, on('z')), null)
 })
 
 t.test('a watch ends once, and only after it started', async (t) => {
   t.equal(refusal(start, off('x')), 'watch_not_found')
-  const { snapshot } = playEvents(hiveWatchListReducer, start, [on('x'), off('x')])
+  const { snapshot } = stepMachineThroughEvents(hiveWatchListReducer, start, [on('x'), off('x')])
   t.equal(refusal(snapshot, off('x')), 'watch_not_found')
 })
 

@@ -3,16 +3,16 @@ import type { ActorSnapshot } from '../../actors/machine-registry.ts'
 import {
   entitlementsReducer,
   type EntitlementsReducerEvent,
-} from '../../machines/entitlements-reducer.ts'
+} from '../../machines/lifetime-entitlements-reducer.ts'
 import {
-  startStateMachine,
+  stepMachineToInitialState,
   readGoldenSnapshots,
-  playEvents,
+  stepMachineThroughEvents,
   restoreSnapshot,
   stepStateMachine,
 } from '../support/machines/state-machine-stepper.ts'
 
-const start = startStateMachine(entitlementsReducer, { agentId: 'a' }).snapshot
+const start = stepMachineToInitialState(entitlementsReducer, { agentId: 'a' }).snapshot
 const use = (name: string) => ({ type: 'USE', name, most: 2 }) as const
 const own = (...names: string[]) => ({ type: 'OWN', names }) as const
 const order = (seen: number) => ({ type: 'ORDER', seen }) as const
@@ -20,19 +20,19 @@ const refusal = (snapshot: ActorSnapshot<'tally'>, event: EntitlementsReducerEve
   stepStateMachine(entitlementsReducer, snapshot, event).refused
 
 t.test('free calls run out separately per tool', async (t) => {
-  const { snapshot } = playEvents(entitlementsReducer, start, [use('x'), use('x')])
+  const { snapshot } = stepMachineThroughEvents(entitlementsReducer, start, [use('x'), use('x')])
   t.equal(refusal(snapshot, use('x')), 'allowance_used')
   t.equal(refusal(snapshot, use('y')), null)
 })
 
 t.test('an item is owned once, and several are acquired all or none', async (t) => {
-  const { snapshot } = playEvents(entitlementsReducer, start, [own('x')])
+  const { snapshot } = stepMachineThroughEvents(entitlementsReducer, start, [own('x')])
   t.equal(refusal(snapshot, own('y', 'x')), 'already_owned')
   t.equal(refusal(snapshot, own('y')), null)
 })
 
 t.test('a reorganisation must follow the previous one', async (t) => {
-  const { snapshot } = playEvents(entitlementsReducer, start, [order(0)])
+  const { snapshot } = stepMachineThroughEvents(entitlementsReducer, start, [order(0)])
   t.equal(refusal(snapshot, order(0)), 'vault_changed')
   t.equal(refusal(snapshot, order(1)), null)
 })

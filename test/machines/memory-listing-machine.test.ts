@@ -9,14 +9,14 @@ import {
   microUsd,
   readGoldenSnapshots,
   restoreSnapshot,
-  startStateMachine,
+  stepMachineToInitialState,
   stepStateMachine,
 } from '../support/machines/state-machine-stepper.ts'
 
 type Snapshot = SnapshotFrom<typeof memoryListingMachine>
 const NOON = Date.UTC(2026, 10, 21, 12)
 const [SELLER, OTHER] = ['seller', 'other']
-const start = startStateMachine(memoryListingMachine, {
+const start = stepMachineToInitialState(memoryListingMachine, {
   listingId: 'l',
   sellerId: SELLER,
   name: 'Fees',

@@ -6,10 +6,10 @@ import { sumMicros } from '../../core/money.ts'
 import { MAX_OPTIMISTIC_PAYER_CAP, INITIAL_OPTIMISTIC_PAYER_CAP } from '../../domain/pricing.ts'
 import { payerMachine, type PayerMachineEvent } from '../../machines/payer-machine.ts'
 import {
-  startStateMachine,
+  stepMachineToInitialState,
   readGoldenSnapshots,
   shortestEventPaths,
-  playEvents,
+  stepMachineThroughEvents,
   restoreSnapshot,
   stepStateMachine,
   microUsd,
@@ -19,7 +19,7 @@ type Snapshot = SnapshotFrom<typeof payerMachine>
 const USDC = '0xusdc'
 
 const start = (): Snapshot =>
-  startStateMachine(payerMachine, { payer: 'eip155:8453:0xabc' }).snapshot
+  stepMachineToInitialState(payerMachine, { payer: 'eip155:8453:0xabc' }).snapshot
 const reserve = (settlement: string, price: number, more: object = {}) => ({
   type: 'RESERVE' as const,
   settlement,
@@ -66,11 +66,11 @@ t.test('a new payer has an unsettled limit of ten cents', async (t) => {
 })
 
 t.test('a reverted payment is in flight again and loses its trust', async (t) => {
-  const paid = playEvents(payerMachine, start(), [
+  const paid = stepMachineThroughEvents(payerMachine, start(), [
     reserve('a', 60_000),
     settle('a', 60_000),
   ]).snapshot
-  const open = playEvents(payerMachine, paid, [unsettle('a', 60_000)]).snapshot
+  const open = stepMachineThroughEvents(payerMachine, paid, [unsettle('a', 60_000)]).snapshot
   t.match(open.context, { inFlight: 60_000n, settledTotal: 0n, cap: INITIAL_OPTIMISTIC_PAYER_CAP })
   t.match(open.context.reservations, { a: { amount: 60_000n, mode: 'first' } })
   t.equal(
@@ -79,12 +79,13 @@ t.test('a reverted payment is in flight again and loses its trust', async (t) =>
     'its balance is asked for again',
   )
   t.equal(
-    playEvents(payerMachine, open, [settle('a', 60_000)]).snapshot.context.settledTotal,
+    stepMachineThroughEvents(payerMachine, open, [settle('a', 60_000)]).snapshot.context
+      .settledTotal,
     60_000n,
   )
-  const cheat = playEvents(payerMachine, open, [lose('a', 60_000, true)]).snapshot
+  const cheat = stepMachineThroughEvents(payerMachine, open, [lose('a', 60_000, true)]).snapshot
   t.match(cheat, { value: 'blocked', context: { inFlight: 0n, losses: 60_000n } })
-  const again = playEvents(payerMachine, cheat, [
+  const again = stepMachineThroughEvents(payerMachine, cheat, [
     reserve('c', 5),
     settle('c', 5),
     unsettle('c', 5),
@@ -115,7 +116,7 @@ t.test('payments in flight and the new amount must fit the balance, per asset', 
 })
 
 t.test('a balance read before the last settlement counts the same money twice', async (t) => {
-  const { snapshot } = playEvents(payerMachine, start(), [
+  const { snapshot } = stepMachineThroughEvents(payerMachine, start(), [
     reserve('a', 60_000),
     settle('a', 60_000, 101n),
   ])
@@ -125,19 +126,22 @@ t.test('a balance read before the last settlement counts the same money twice', 
 })
 
 t.test('the limit grows with settled payments, up to two dollars', async (t) => {
-  const { snapshot } = playEvents(payerMachine, start(), [
+  const { snapshot } = stepMachineThroughEvents(payerMachine, start(), [
     reserve('a', 70_000),
     settle('a', 70_000),
   ])
   t.match(snapshot.context, { inFlight: 0n, cap: 170_000n, settledTotal: 70_000n })
-  const rich = playEvents(payerMachine, snapshot, [reserve('b', 5_000_000), settle('b', 5_000_000)])
+  const rich = stepMachineThroughEvents(payerMachine, snapshot, [
+    reserve('b', 5_000_000),
+    settle('b', 5_000_000),
+  ])
   t.equal(rich.snapshot.context.cap, MAX_OPTIMISTIC_PAYER_CAP)
 })
 
 t.test(
   'a loss of a delivered payment ends the trust permanently, an undelivered one does not',
   async (t) => {
-    const kept = playEvents(payerMachine, start(), [
+    const kept = stepMachineThroughEvents(payerMachine, start(), [
       reserve('a', 50_000),
       lose('a', 50_000, false),
     ]).snapshot
@@ -145,7 +149,7 @@ t.test(
       value: 'trusted',
       context: { inFlight: 0n, losses: 0n, cap: INITIAL_OPTIMISTIC_PAYER_CAP },
     })
-    const { snapshot } = playEvents(payerMachine, start(), [
+    const { snapshot } = stepMachineThroughEvents(payerMachine, start(), [
       reserve('a', 50_000),
       lose('a', 50_000, true),
       reserve('b', 50_000),
@@ -159,7 +163,7 @@ t.test(
 )
 
 t.test('a repeated end frees the reservation once, and an unknown event is rejected', async (t) => {
-  const { snapshot } = playEvents(payerMachine, start(), [
+  const { snapshot } = stepMachineThroughEvents(payerMachine, start(), [
     reserve('a', 5),
     release('a'),
     release('a'),
@@ -198,7 +202,8 @@ t.test('on all paths reservations, trust and losses agree', async (t) => {
     ])
   const walks = shortestEventPaths(payerMachine, start(), alphabet, bucket, 20_000)
   t.ok(walks.length > 20, `${walks.length} paths`)
-  for (const walk of walks) t.equal(sound(playEvents(payerMachine, start(), walk).snapshot), null)
+  for (const walk of walks)
+    t.equal(sound(stepMachineThroughEvents(payerMachine, start(), walk).snapshot), null)
 })
 
 t.test('no sequence of events violates these rules', async (t) => {

@@ -3,8 +3,8 @@ import type { SnapshotFrom } from 'xstate'
 import { MINUTE } from '../../core/clock.ts'
 import { scheduleMachine, type ScheduleMachineEvent } from '../../machines/schedule-machine.ts'
 import {
-  startStateMachine,
-  playEvents,
+  stepMachineToInitialState,
+  stepMachineThroughEvents,
   stepStateMachine,
   microUsd,
 } from '../support/machines/state-machine-stepper.ts'
@@ -16,7 +16,7 @@ const EVERY = 5 * MINUTE
 const at = (n: number) => NOON + n * EVERY
 
 const start = (): Snapshot =>
-  startStateMachine(scheduleMachine, {
+  stepMachineToInitialState(scheduleMachine, {
     scheduleId: 's1',
     name: 'demo',
     tool: 'hive_trending',
@@ -57,7 +57,7 @@ t.test(
       stepStateMachine(scheduleMachine, paused.snapshot, funded(1_000_000, at(3))).snapshot.value,
       'paused',
     )
-    const short = playEvents(scheduleMachine, start(), [
+    const short = stepMachineThroughEvents(scheduleMachine, start(), [
       exhausted(1),
       pause('key_revoked'),
     ]).snapshot
@@ -93,9 +93,9 @@ t.test('a prohibited run ends its slot and pauses the schedule', async (t) => {
     'enabled',
     'not of its slot',
   )
-  const disabled = playEvents(scheduleMachine, start(), [disable, barred(1)]).snapshot
+  const disabled = stepMachineThroughEvents(scheduleMachine, start(), [disable, barred(1)]).snapshot
   t.match(disabled, { value: 'disabled', context: { slot: null } })
-  const late = playEvents(scheduleMachine, start(), [
+  const late = stepMachineThroughEvents(scheduleMachine, start(), [
     disable,
     enable(at(1) + 9),
     barred(1),

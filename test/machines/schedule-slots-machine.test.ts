@@ -5,10 +5,10 @@ import { DAY, MINUTE } from '../../core/clock.ts'
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
 import { scheduleMachine, type ScheduleMachineEvent } from '../../machines/schedule-machine.ts'
 import {
-  startStateMachine,
+  stepMachineToInitialState,
   readGoldenSnapshots,
   shortestEventPaths,
-  playEvents,
+  stepMachineThroughEvents,
   restoreSnapshot,
   stepStateMachine,
   microUsd,
@@ -21,7 +21,7 @@ const EVERY = 5 * MINUTE
 const at = (n: number) => NOON + n * EVERY
 
 const start = (): Snapshot =>
-  startStateMachine(scheduleMachine, {
+  stepMachineToInitialState(scheduleMachine, {
     scheduleId: 's1',
     name: 'demo',
     tool: 'hive_trending',
@@ -55,7 +55,8 @@ t.test('an ended slot is followed by the next multiple of the interval', async (
   const first = stepStateMachine(scheduleMachine, start(), ran(1, 4_000))
   t.match(first.snapshot.context, { slot: at(2), ended: at(1), runs: 1 })
   t.equal(
-    playEvents(scheduleMachine, start(), [ran(1), ran(2), ran(3)]).snapshot.context.slot,
+    stepMachineThroughEvents(scheduleMachine, start(), [ran(1), ran(2), ran(3)]).snapshot.context
+      .slot,
     at(4),
   )
 })
@@ -68,12 +69,15 @@ t.test('missed slots run once, and later slots keep their times', async (t) => {
 t.test('a clock that is behind repeats no slot', async (t) => {
   const early = stepStateMachine(scheduleMachine, start(), ran(1, -DAY)).snapshot
   t.equal(early.context.slot, at(2))
-  const again = playEvents(scheduleMachine, early, [disable, enable(NOON - DAY)]).snapshot
+  const again = stepMachineThroughEvents(scheduleMachine, early, [
+    disable,
+    enable(NOON - DAY),
+  ]).snapshot
   t.equal(again.context.slot, at(2))
 })
 
 t.test('a slot ends once: a second or an earlier run is rejected', async (t) => {
-  const { snapshot } = playEvents(scheduleMachine, start(), [ran(1), ran(2)])
+  const { snapshot } = stepMachineThroughEvents(scheduleMachine, start(), [ran(1), ran(2)])
   for (const n of [1, 2, 4]) t.equal(refusal(snapshot, ran(n)), 'call_settled', `slot ${n}`)
 })
 
@@ -137,7 +141,10 @@ t.test('after a disable the current run may end; none starts before an enable', 
 })
 
 t.test('after an enable the current run ends once beside the next slot', async (t) => {
-  const { snapshot } = playEvents(scheduleMachine, start(), [disable, enable(at(1) + 9)])
+  const { snapshot } = stepMachineThroughEvents(scheduleMachine, start(), [
+    disable,
+    enable(at(1) + 9),
+  ])
   t.match(snapshot, { value: 'enabled', context: { slot: at(2), late: [at(1)] } })
   const ended = stepStateMachine(scheduleMachine, snapshot, ran(1, 20))
   t.equal(ended.refused, null)
@@ -148,24 +155,30 @@ t.test('after an enable the current run ends once beside the next slot', async (
   t.equal(refusal(ended.snapshot, ran(1)), 'call_settled')
   const next = stepStateMachine(scheduleMachine, ended.snapshot, ran(2)).snapshot
   t.match(next.context, { slot: at(3), ended: at(2), runs: 2 })
-  const both = playEvents(scheduleMachine, snapshot, [ran(2), ran(1)]).snapshot
+  const both = stepMachineThroughEvents(scheduleMachine, snapshot, [ran(2), ran(1)]).snapshot
   t.match(both.context, { slot: at(3), late: [], ended: at(2), runs: 2 }, 'in either order')
 })
 
 t.test('more than one run may be in progress, up to a limit', async (t) => {
   const again = (n: number) => [disable, enable(at(n) + 9)]
-  const twice = playEvents(scheduleMachine, start(), [...again(1), ...again(2)]).snapshot
+  const twice = stepMachineThroughEvents(scheduleMachine, start(), [
+    ...again(1),
+    ...again(2),
+  ]).snapshot
   t.strictSame(twice.context.late, [at(1), at(2)])
-  const ended = playEvents(scheduleMachine, twice, [ran(1), ran(2)])
+  const ended = stepMachineThroughEvents(scheduleMachine, twice, [ran(1), ran(2)])
   t.match(ended, { refused: null, snapshot: { context: { late: [], runs: 2, slot: at(3) } } })
   const many = Array.from({ length: 20 }, (_, n) => again(n + 1)).flat()
-  t.equal(playEvents(scheduleMachine, start(), many).snapshot.context.late.length, 8)
+  t.equal(stepMachineThroughEvents(scheduleMachine, start(), many).snapshot.context.late.length, 8)
 })
 
 t.test(
   'a schedule enabled again before its slot is due keeps the slot and runs once',
   async (t) => {
-    const { snapshot } = playEvents(scheduleMachine, start(), [disable, enable(NOON + 1)])
+    const { snapshot } = stepMachineThroughEvents(scheduleMachine, start(), [
+      disable,
+      enable(NOON + 1),
+    ])
     t.match(snapshot.context, { slot: at(1), late: [] })
     t.equal(
       refusal(stepStateMachine(scheduleMachine, snapshot, ran(1)).snapshot, ran(1)),
@@ -175,14 +188,17 @@ t.test(
 )
 
 t.test('a run without credits pauses only its own slot', async (t) => {
-  const { snapshot } = playEvents(scheduleMachine, start(), [
+  const { snapshot } = stepMachineThroughEvents(scheduleMachine, start(), [
     disable,
     enable(at(1) + 9),
     exhausted(1),
   ])
   t.match(snapshot, { value: 'enabled', context: { slot: at(2), late: [], runs: 0 } })
   t.equal(refusal(snapshot, ran(1)), 'call_settled')
-  const stopped = playEvents(scheduleMachine, start(), [disable, exhausted(1)]).snapshot
+  const stopped = stepMachineThroughEvents(scheduleMachine, start(), [
+    disable,
+    exhausted(1),
+  ]).snapshot
   t.match(stopped, { value: 'disabled', context: { slot: null, runs: 0 } })
 })
 
@@ -236,7 +252,7 @@ t.test(
     const walks = shortestEventPaths(scheduleMachine, start(), events, bucket, 20_000)
     t.ok(walks.length > 10, `${walks.length} paths`)
     for (const walk of walks) {
-      const { snapshot } = playEvents(scheduleMachine, start(), walk)
+      const { snapshot } = stepMachineThroughEvents(scheduleMachine, start(), walk)
       const { slot, late, ended } = snapshot.context
       if (slot !== null && slot <= Math.max(ended, ...late))
         t.fail('a slot that has ended', { walk })

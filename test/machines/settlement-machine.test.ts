@@ -9,10 +9,10 @@ import type {
   SettlementMachineInput,
 } from '../../machines/settlement/settlement-guards-and-actions.ts'
 import {
-  startStateMachine,
+  stepMachineToInitialState,
   readGoldenSnapshots,
   shortestEventPaths,
-  playEvents,
+  stepMachineThroughEvents,
   restoreSnapshot,
   stepStateMachine,
   microUsd,
@@ -43,7 +43,7 @@ const input = {
   payer: 'eip155:8453:0xabc',
 }
 const start = (more: Partial<SettlementMachineInput> = {}): Snapshot =>
-  startStateMachine(settlementMachine, { ...input, ...more }).snapshot
+  stepMachineToInitialState(settlementMachine, { ...input, ...more }).snapshot
 const agents = { agentId: 'a1' }
 const first = { mode: 'first' as const }
 
@@ -61,7 +61,7 @@ const lostFor = { type: 'LOST', lookAt: NOON + 9 } as const
 
 const at = ({ value }: Snapshot) => `${value.money}/${value.delivery}`
 const after = (from: Snapshot, ...events: SettlementMachineEvent[]) =>
-  playEvents(settlementMachine, from, events).snapshot
+  stepMachineThroughEvents(settlementMachine, from, events).snapshot
 const refusal = (snapshot: Snapshot, event: SettlementMachineEvent) =>
   stepStateMachine(settlementMachine, snapshot, event).refused
 const isArchived = (snapshot: Snapshot) => isActorArchived('settlement', snapshot)

@@ -1,23 +1,23 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { AnyStateMachine } from 'xstate'
-import type { StepSnapshot } from '../../actors/pure-machine-transition.ts'
+import type { MachineOrReducerSnapshot } from '../../actors/pure-machine-transition.ts'
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
-import { ZERO } from '../../core/money.ts'
+import { ZERO_MICROS } from '../../core/money.ts'
 import { agentMachine } from '../../machines/agent-machine.ts'
 import { backpackMachine } from '../../machines/backpack-machine.ts'
 import { taskSessionMachine } from '../../machines/task-session-machine.ts'
 import {
-  AGENT_NOON_MS,
+  AGENT_TEST_NOON_MS,
   sampleAgentSnapshot,
 } from '../support/machines/agent-machine-sample-events.ts'
 import {
   BACKPACK_TEST_NOON_MS,
-  createBackpackSnapshot,
+  sampleBackpackSnapshot,
 } from '../support/machines/backpack-machine-sample-events.ts'
 import {
   microUsd,
-  startStateMachine,
+  stepMachineToInitialState,
   stepStateMachine,
   type SteppedEvent,
   type SteppedSnapshot,
@@ -37,7 +37,7 @@ function assertSpendIsAskThenCharge<M extends AnyStateMachine>(
   if (asked.refused !== null) return told(spent) === told(asked)
   const charged = stepStateMachine(machine, asked.snapshot, event('CHARGE'))
   const stored = (step: { readonly snapshot: SteppedSnapshot<M> }) => {
-    const { value, context } = step.snapshot as StepSnapshot
+    const { value, context } = step.snapshot as MachineOrReducerSnapshot
     return stringifyWithBigints({ value, context })
   }
   return charged.refused === null && stored(spent) === stored(charged)
@@ -59,7 +59,7 @@ t.test('the agent: balance, promotional credits first, and the caps of a key', a
       assertSpendIsAskThenCharge(agentMachine, sampleAgentSnapshot(30_000, 70_000), {
         ...fields,
         callId: 'call-1',
-        at: AGENT_NOON_MS,
+        at: AGENT_TEST_NOON_MS,
       } as never),
   )
   fc.assert(property)
@@ -77,7 +77,7 @@ t.test('the Backpack: tools, expiry and fuses, with what other calls hold', asyn
     (fields) =>
       assertSpendIsAskThenCharge(
         backpackMachine,
-        createBackpackSnapshot({ tools: ['listed'] }),
+        sampleBackpackSnapshot({ tools: ['listed'] }),
         fields,
       ),
   )
@@ -85,18 +85,18 @@ t.test('the Backpack: tools, expiry and fuses, with what other calls hold', asyn
 })
 
 t.test('the task: its budget, and whether it is active', async (t) => {
-  const task = startStateMachine(taskSessionMachine, {
+  const task = stepMachineToInitialState(taskSessionMachine, {
     taskId: 't',
     name: 'demo',
     budget: microUsd(100),
-    at: AGENT_NOON_MS,
+    at: AGENT_TEST_NOON_MS,
   }).snapshot
-  const at = AGENT_NOON_MS
+  const at = AGENT_TEST_NOON_MS
   const property = fc.property(fc.record({ amount: amount(120), reserved: amount(60) }), (fields) =>
     assertSpendIsAskThenCharge(taskSessionMachine, task, { ...fields, at } as never),
   )
   fc.assert(property)
   const ended = stepStateMachine(taskSessionMachine, task, { type: 'END', at }).snapshot
-  const spend = { type: 'SPEND', amount: ZERO, reserved: ZERO } as const
+  const spend = { type: 'SPEND', amount: ZERO_MICROS, reserved: ZERO_MICROS } as const
   t.equal(stepStateMachine(taskSessionMachine, ended, spend).refused, 'task_not_active')
 })

@@ -8,18 +8,18 @@ import {
 } from '../../machines/task-passes-reducer.ts'
 import {
   microUsd,
-  playEvents,
+  stepMachineThroughEvents,
   readGoldenSnapshots,
   restoreSnapshot,
   shortestEventPaths,
-  startStateMachine,
+  stepMachineToInitialState,
   stepStateMachine,
 } from '../support/machines/state-machine-stepper.ts'
 
 type Snapshot = ActorSnapshot<'taskPasses'>
 
 const NOON = Date.UTC(2026, 10, 21, 12)
-const start: Snapshot = startStateMachine(taskPassesReducer, { agentId: 'a' }).snapshot
+const start: Snapshot = stepMachineToInitialState(taskPassesReducer, { agentId: 'a' }).snapshot
 const buy = (passId = 'p', calls = 3, promo = 40) =>
   ({
     type: 'BUY',
@@ -37,7 +37,7 @@ const on = (type: 'HOLD' | 'CAPTURE' | 'RELEASE' | 'USE', passId = 'p') =>
 const late = (type: 'GIVE_BACK' | 'EXPIRE', at = NOON + 1_000, passId = 'p') =>
   ({ type, passId, at }) as const
 const after = (...events: TaskPassesReducerEvent[]) =>
-  playEvents(taskPassesReducer, start, [buy(), ...events]).snapshot
+  stepMachineThroughEvents(taskPassesReducer, start, [buy(), ...events]).snapshot
 const refusal = (snapshot: Snapshot, event: TaskPassesReducerEvent) =>
   stepStateMachine(taskPassesReducer, snapshot, event).refused
 const passIn = ({ context }: Snapshot) => context.passes['p']
@@ -77,7 +77,7 @@ t.test('an expired pass keeps only what running calls hold', async (t) => {
 
 t.test('an agent has a limited number of open passes, each paid in full', async (t) => {
   const many = Array.from({ length: LIMITS.openTaskPasses }, (_, at) => buy(`p${at}`))
-  const { snapshot } = playEvents(taskPassesReducer, start, many)
+  const { snapshot } = stepMachineThroughEvents(taskPassesReducer, start, many)
   t.equal(refusal(snapshot, buy('more')), 'limit_reached')
   t.equal(refusal(start, { ...buy(), cash: microUsd(1) }), 'internal')
 })
@@ -93,7 +93,7 @@ t.test('whatever happens, a pass holds the price of its slots', async (t) => {
   const walks = shortestEventPaths(taskPassesReducer, start, events, bucket, 1_000)
   t.ok(walks.length > 9, `${walks.length} paths`)
   for (const walk of walks) {
-    const pass = passIn(playEvents(taskPassesReducer, start, walk).snapshot)
+    const pass = passIn(stepMachineThroughEvents(taskPassesReducer, start, walk).snapshot)
     if (pass === undefined) continue
     t.equal(pass.promo + pass.cash, pass.price * BigInt(pass.left + pass.held))
     t.ok(pass.promo >= 0n && pass.cash >= 0n && pass.left >= 0 && pass.held >= 0)

@@ -1,16 +1,16 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
-import { ZERO } from '../../core/money.ts'
+import { ZERO_MICROS } from '../../core/money.ts'
 import {
   taskSessionMachine,
   type TaskSessionMachineEvent,
 } from '../../machines/task-session-machine.ts'
 import {
-  startStateMachine,
+  stepMachineToInitialState,
   readGoldenSnapshots,
   shortestEventPaths,
-  playEvents,
+  stepMachineThroughEvents,
   restoreSnapshot,
   stepStateMachine,
   microUsd,
@@ -20,7 +20,7 @@ type Snapshot = SnapshotFrom<typeof taskSessionMachine>
 const NOON = Date.UTC(2026, 10, 21, 12)
 
 const start = (budget: number): Snapshot =>
-  startStateMachine(taskSessionMachine, {
+  stepMachineToInitialState(taskSessionMachine, {
     taskId: 'task-1',
     name: 'demo',
     budget: microUsd(budget),
@@ -49,7 +49,10 @@ t.test('a task starts active with nothing spent', async (t) => {
 })
 
 t.test('spent, held, reserved and the new amount fit the budget to the micro', async (t) => {
-  const { snapshot } = playEvents(taskSessionMachine, start(100), [charge(20), hold(30)])
+  const { snapshot } = stepMachineThroughEvents(taskSessionMachine, start(100), [
+    charge(20),
+    hold(30),
+  ])
   t.match(snapshot.context, { spent: 20n, held: 30n, calls: 1 })
   const asked = stepStateMachine(taskSessionMachine, snapshot, ask(40, 10))
   t.equal(asked.refused, null)
@@ -90,7 +93,10 @@ t.test('no settlement exceeds its hold', async (t) => {
 })
 
 t.test('a budget may be lowered to the spent, held and reserved amounts, not below', async (t) => {
-  const { snapshot } = playEvents(taskSessionMachine, start(100), [charge(20), hold(30)])
+  const { snapshot } = stepMachineThroughEvents(taskSessionMachine, start(100), [
+    charge(20),
+    hold(30),
+  ])
   t.equal(
     stepStateMachine(taskSessionMachine, snapshot, setBudget(60, 10)).snapshot.context.budget,
     60n,
@@ -115,7 +121,7 @@ t.test('end completes and cancel abandons', async (t) => {
 
 for (const close of [end, cancel]) {
   t.test(`after ${close.type} a task rejects new calls and settles admitted ones`, async (t) => {
-    const { snapshot } = playEvents(taskSessionMachine, start(100), [hold(60), close])
+    const { snapshot } = stepMachineThroughEvents(taskSessionMachine, start(100), [hold(60), close])
     for (const event of [ask(0), hold(1), setBudget(500), end, cancel]) {
       const outcome = stepStateMachine(taskSessionMachine, snapshot, event)
       t.equal(outcome.refused, 'task_not_active', event.type)
@@ -158,7 +164,7 @@ t.test('on all paths spent and held stay within the budget', async (t) => {
   const walks = shortestEventPaths(taskSessionMachine, start(100), events, bucket, 60_000)
   t.ok(walks.length > 100, `${walks.length} paths`)
   for (const walk of walks) {
-    const { snapshot } = playEvents(taskSessionMachine, start(100), walk)
+    const { snapshot } = stepMachineThroughEvents(taskSessionMachine, start(100), walk)
     if (!withinBudget(snapshot)) t.fail('beyond the budget', { walk })
     const ended = snapshot.value !== 'active'
     if (ended !== (snapshot.context.endedAt !== null)) t.fail('the end is not noted', { walk })
@@ -199,6 +205,6 @@ t.test('snapshots of version 1 still resolve and accept events', async (t) => {
       amount: snapshot.context.held,
     })
     t.equal(settled.refused, null)
-    t.equal(settled.snapshot.context.held, ZERO)
+    t.equal(settled.snapshot.context.held, ZERO_MICROS)
   }
 })

@@ -12,20 +12,20 @@ import { getAgentBalanceCommand } from '../../payments/commands/agent-account-co
 import { MINUTE } from '../../core/clock.ts'
 import {
   createSingleTestActorNode,
-  assertNoViolations,
+  assertNoInvariantViolations,
 } from '../support/actors/test-actor-node-pairs.ts'
 import {
   runSettlementCommand,
   claimPaymentOnTestNode,
-  sampleClaim,
+  samplePaymentClaimInput,
   samplePayment,
-  settleClaimedPayment,
+  reportClaimedPaymentSettled,
   PAYMENT_TIMER_COMMANDS,
 } from '../support/payments/sample-payment-claims.ts'
 import { toSettlementId } from '../../payments/commands/payment-claim-commands.ts'
 import { toPayerAggregateId } from '../../payments/commands/payment-claim-commands.ts'
 import {
-  sampleAdmission,
+  sampleCallAdmissionRequest,
   failCallInputOfAdmission,
   settleCallInputOfAdmission,
   createTestClock,
@@ -48,8 +48,8 @@ async function keyed(one: TestActorNode, usdc: number, more: Partial<PaymentClai
     settlement: toSettlementId(payment),
     chain: 'base' as const,
   }
-  const asked = sampleAdmission(usdc, { payment: ref, expiresAt: Date.now() + MINUTE })
-  const claimed = sampleClaim(payment, { callId: asked.callId, agentId, ...more })
+  const asked = sampleCallAdmissionRequest(usdc, { payment: ref, expiresAt: Date.now() + MINUTE })
+  const claimed = samplePaymentClaimInput(payment, { callId: asked.callId, agentId, ...more })
   await one.ask(agentId, admitCallCommand, asked)
   const found = await claimPaymentOnTestNode(one, claimed)
   const wake = () => one.wake(toPayerAggregateId(payment), 'payer')
@@ -61,19 +61,22 @@ t.test('a call of an agent delivers with its own commit, and the payer is notifi
   const { agentId, asked, claimed, wake } = await keyed(one, 0.03)
   await one.ask(agentId, settleCallCommand, settleCallInputOfAdmission(asked, agentId))
   t.equal(await readSettlementState(sql, claimed), 'claimed/waiting')
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
   await wake()
   t.equal(await readSettlementState(sql, claimed), 'due/delivered')
-  await assertNoViolations(t, sql)
-  await settleClaimedPayment(one, claimed)
+  await assertNoInvariantViolations(t, sql)
+  await reportClaimedPaymentSettled(one, claimed)
   t.equal(await readLedgerBalance(sql, 'owed:base'), 0)
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a failed call of an agent frees the payment; other calls change nothing', async (t) => {
   const { sql, one } = await createSingleTestActorNode(t, options)
   const { agentId, asked, claimed, wake } = await keyed(one, 0.03)
-  const second = sampleAdmission(0.03, { payment: asked.payment, expiresAt: Date.now() + MINUTE })
+  const second = sampleCallAdmissionRequest(0.03, {
+    payment: asked.payment,
+    expiresAt: Date.now() + MINUTE,
+  })
   await one.ask(agentId, admitCallCommand, second)
   const refused = await claimPaymentOnTestNode(one, { ...claimed, callId: second.callId })
   t.match(refused, { claim: 'known', refusal: 'payment_in_progress' })
@@ -83,7 +86,7 @@ t.test('a failed call of an agent frees the payment; other calls change nothing'
   await one.ask(agentId, failCallCommand, failCallInputOfAdmission(asked, agentId))
   await wake()
   t.equal(await readSettlementState(sql, claimed), 'released/waiting')
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 for (const order of ['settled, then failed', 'failed, then settled']) {
@@ -91,18 +94,18 @@ for (const order of ['settled, then failed', 'failed, then settled']) {
     const { sql, one } = await createSingleTestActorNode(t, options)
     const { agentId, asked, claimed, found, wake } = await keyed(one, 0.03, { mode: 'first' })
     t.match(found, { mode: 'first' })
-    if (order === 'settled, then failed') await settleClaimedPayment(one, claimed)
+    if (order === 'settled, then failed') await reportClaimedPaymentSettled(one, claimed)
     await one.ask(agentId, failCallCommand, failCallInputOfAdmission(asked, agentId))
     await wake()
-    if (order === 'failed, then settled') await settleClaimedPayment(one, claimed)
+    if (order === 'failed, then settled') await reportClaimedPaymentSettled(one, claimed)
     t.equal(await readSettlementState(sql, claimed), 'settled/failed')
-    await assertNoViolations(t, sql)
+    await assertNoInvariantViolations(t, sql)
     t.match(await one.ask(agentId, getAgentBalanceCommand, {}), { cash: 30_000n, promo: 0n })
     t.equal(await readLedgerBalance(sql, 'owed:base'), 0)
     t.match(await claimPaymentOnTestNode(one, { ...claimed, callId: asked.callId }), {
       refusal: 'payment_credited',
     })
-    await assertNoViolations(t, sql)
+    await assertNoInvariantViolations(t, sql)
   })
 }
 
@@ -114,9 +117,9 @@ t.test('a result after the payment was given up is a loss', async (t) => {
   await runSettlementCommand(one, claimed, expirePaymentClaimCommand, { callId })
   t.equal(await readSettlementState(sql, claimed), 'released/waiting')
   await one.ask(agentId, settleCallCommand, settleCallInputOfAdmission(asked, agentId))
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
   await wake()
   t.equal(await readSettlementState(sql, claimed), 'lost/delivered')
   t.strictSame(await readPayerMachineState(sql), { value: 'blocked', losses: 30_000 })
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import {
-  IdempotentReplayError,
+  IdempotencyKeyAnsweredElsewhereError,
   type AggregateCommand,
   type CommandIdempotency,
 } from '../../actors/aggregate-command-types.ts'
@@ -18,17 +18,17 @@ import {
 import {
   readPromoBalance,
   createTestActorNodePair,
-  assertNoViolations,
+  assertNoInvariantViolations,
   UNLIMITED_SPENDER,
 } from '../support/actors/test-actor-node-pairs.ts'
 import {
   awaitErrorCodeOrOk,
-  createGate,
+  createTestPauseGate,
   pauseAfterCommit,
   pauseBeforeCommit,
   loseReplyAfterCommit,
   loseConnectionBeforeCommit,
-  createActorNode,
+  createTestActorNode,
   createTestClock,
   type TestActorNode,
 } from '../support/actors/test-actor-node.ts'
@@ -65,7 +65,7 @@ async function posted(t: Test) {
   const start = Date.now()
   const [clock, other] = [createTestClock(start), createTestClock(start)]
   const { sql, one } = await createTestActorNodePair(t, { clock, timerCommands })
-  const two = createActorNode(t, sql, { clock: other, timerCommands })
+  const two = createTestActorNode(t, sql, { clock: other, timerCommands })
   const [poster, claimer] = [await one.born(0.5), await one.born(0.5)]
   const { bounty } = await one.ask(poster, postBountyCommand, wanted)
   const pass = (ms: number) => [clock, other].forEach((hand) => hand.pass(ms))
@@ -151,7 +151,7 @@ t.test(`one of ${N} concurrent claims on two nodes is paid`, async (t) => {
   ])
   t.equal((await sql`select from transfers where debit like ${`bounty:${id}%`}`).count, 1)
   t.equal(await timersOf(made), 0)
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a bounty expires once, on time, with a full refund', async (t) => {
@@ -169,7 +169,7 @@ t.test('a bounty expires once, on time, with a full refund', async (t) => {
   t.equal(await claim(one), 'bounty_ended')
   t.strictSame(await purses(), RETURNED)
   t.equal(await timersOf(made), 0)
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a bounty expires although every node was down', async (t) => {
@@ -180,11 +180,11 @@ t.test('a bounty expires although every node was down', async (t) => {
     await down.close()
   }
   pass(30 * HOUR)
-  const third = createActorNode(t, sql, { clock, timerCommands })
+  const third = createTestActorNode(t, sql, { clock, timerCommands })
   await third.alarms.sweep()
   t.strictSame(await purses(third), RETURNED)
   t.equal(await timersOf(made), 0)
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a concurrent claim and expiry', async (t) => {
@@ -192,7 +192,7 @@ t.test('a concurrent claim and expiry', async (t) => {
     const made = await posted(t)
     const { one, two, pass, claim, purses, sql } = made
     pass(HOUR - 1)
-    const at = createGate()
+    const at = createTestPauseGate()
     one.faults.push(pauseBeforeCommit(at))
     const claiming = claim(one)
     await at.reached
@@ -201,7 +201,7 @@ t.test('a concurrent claim and expiry', async (t) => {
     at.open()
     t.equal(await claiming, 'bounty_ended')
     t.strictSame(await purses(), RETURNED)
-    await assertNoViolations(t, sql)
+    await assertNoInvariantViolations(t, sql)
   })
 
   t.test('if the claim commits first, nothing is refunded', async (t) => {
@@ -209,7 +209,7 @@ t.test('a concurrent claim and expiry', async (t) => {
     const { one, two, clock, claim, purses, sql } = made
     // The clock of the first node is ahead.
     clock.pass(HOUR)
-    const at = createGate()
+    const at = createTestPauseGate()
     one.faults.push(pauseBeforeCommit(at))
     const expiring = one.alarms.sweep()
     await at.reached
@@ -218,7 +218,7 @@ t.test('a concurrent claim and expiry', async (t) => {
     await expiring
     t.strictSame(await purses(), PAID)
     t.equal(await timersOf(made), 0)
-    await assertNoViolations(t, sql)
+    await assertNoInvariantViolations(t, sql)
   })
 })
 
@@ -227,7 +227,7 @@ t.test('of a concurrent claim and cancellation one succeeds', async (t) => {
     const { one, two, poster, id, claim, purses, sql } = await posted(t)
     const cancel = (at: TestActorNode) =>
       awaitErrorCodeOrOk(at.ask(id, cancelBountyCommand, { agentId: poster }))
-    const at = createGate()
+    const at = createTestPauseGate()
     one.faults.push(pauseBeforeCommit(at))
     const late = first === 'claim' ? cancel(one) : claim(one)
     await at.reached
@@ -235,7 +235,7 @@ t.test('of a concurrent claim and cancellation one succeeds', async (t) => {
     at.open()
     t.equal(await late, first === 'claim' ? 'already_claimed' : 'bounty_ended')
     t.strictSame(await purses(), first === 'claim' ? PAID : RETURNED)
-    await assertNoViolations(t, sql)
+    await assertNoInvariantViolations(t, sql)
   }
 })
 
@@ -256,7 +256,7 @@ t.test('a commit whose reply was lost counts once', async (t) => {
         { bounty_id: bounty.bountyId, status: 'expired' },
       ],
     )
-    await assertNoViolations(t, sql)
+    await assertNoInvariantViolations(t, sql)
   }
 })
 
@@ -265,13 +265,13 @@ t.test(
   async (t) => {
     const { one, two, poster, claimer, id, purses, sql } = await posted(t)
     const dying = async (ask: (at: TestActorNode) => Promise<unknown>) => {
-      const at = createGate()
+      const at = createTestPauseGate()
       one.faults.push(pauseAfterCommit(at))
       // Its reply is lost.
       const unheard = ask(one).catch(() => {})
       await at.reached
       const told = await ask(two).catch((error: unknown) => error)
-      t.ok(told instanceof IdempotentReplayError)
+      t.ok(told instanceof IdempotencyKeyAnsweredElsewhereError)
       at.open()
       await unheard
     }
@@ -281,7 +281,7 @@ t.test(
     t.strictSame(await purses(), PAID)
     await dying((at) => at.ask(poster, postBountyCommand, wanted, { receipt: receipt('post') }))
     t.equal((await sql`select from bounties`).count, 2)
-    await assertNoViolations(t, sql)
+    await assertNoInvariantViolations(t, sql)
   },
 )
 
@@ -301,5 +301,5 @@ t.test('a reward above the balance stores nothing', async (t) => {
   )
   t.equal(codes.filter((code) => code === 'ok').length, 2)
   t.equal(usdc(await readPromoBalance(one, poster)), 0.05)
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })

@@ -1,6 +1,6 @@
 import t from 'tap'
 import {
-  deliverPaymentCommand,
+  deliverPaidCallsCommand,
   releaseFailedCallPaymentCommand,
   type PaymentClaimInput,
   type PaymentClaimResult,
@@ -9,9 +9,9 @@ import {
   recordPaymentLostCommand,
   recordPaymentSettledCommand,
   reverseReorgedSettlementCommand,
-  recordPaymentUnknownCommand,
+  recordPaymentOutcomeUnknownCommand,
 } from '../../payments/commands/settlement-commands.ts'
-import { getAgentFundsCommand } from '../../payments/commands/agent-balance-and-pending-deposits-query.ts'
+import { getAgentBalanceAndDepositsCommand } from '../../payments/commands/agent-balance-and-pending-deposits-query.ts'
 import { getAgentBalanceCommand } from '../../payments/commands/agent-account-commands.ts'
 import { MINUTE } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
@@ -19,16 +19,16 @@ import { createSettlementQueries } from '../../persistence/payments/settlement-q
 import {
   createTestActorNodePair,
   createSingleTestActorNode,
-  assertNoViolations,
+  assertNoInvariantViolations,
 } from '../support/actors/test-actor-node-pairs.ts'
 import {
   runSettlementCommand,
   claimPaymentOnTestNode,
-  sampleClaim,
-  sampleFailedOutcome,
-  sampleCallOutcome,
+  samplePaymentClaimInput,
+  sampleFailedPaidCallOutcome,
+  samplePaidCallOutcome,
   samplePayment,
-  settleClaimedPayment,
+  reportClaimedPaymentSettled,
   PAYMENT_TIMER_COMMANDS,
 } from '../support/payments/sample-payment-claims.ts'
 import { toSettlementId } from '../../payments/commands/payment-claim-commands.ts'
@@ -49,7 +49,7 @@ t.test('one of 64 claims of one payment on two nodes is new', async (t) => {
   const payment = samplePayment(0.03)
   const claims = await Promise.all(
     Array.from({ length: 64 }, (_, index) =>
-      claimPaymentOnTestNode(index % 2 ? one : two, sampleClaim(payment)),
+      claimPaymentOnTestNode(index % 2 ? one : two, samplePaymentClaimInput(payment)),
     ),
   )
   t.equal(count(claims, 'new'), 1)
@@ -59,13 +59,13 @@ t.test('one of 64 claims of one payment on two nodes is new', async (t) => {
     t.match(found, { refusal: 'payment_in_progress', money: 'claimed', sameRequest: true })
   }
   t.equal(await createSettlementQueries(sql).exposure(), 30_000n)
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('of six authorizations over a balance for five one is rejected', async (t) => {
   const { sql, one, two } = await createTestActorNodePair(t, options)
   const claims = Array.from({ length: 6 }, () =>
-    sampleClaim(samplePayment(0.01), { balance: 50_000n }),
+    samplePaymentClaimInput(samplePayment(0.01), { balance: 50_000n }),
   )
   const codes = await Promise.all(
     claims.map((claimed, index) =>
@@ -77,21 +77,21 @@ t.test('of six authorizations over a balance for five one is rejected', async (t
     ['payment_invalid'],
   )
   await t.rejects(
-    claimPaymentOnTestNode(one, sampleClaim(samplePayment(0.01), { balance: 50_000n })),
+    claimPaymentOnTestNode(one, samplePaymentClaimInput(samplePayment(0.01), { balance: 50_000n })),
     {
       code: 'payment_invalid',
       details: { reason: 'insufficient_balance' },
     },
   )
   t.match(await createSettlementQueries(sql).counts(), { open: 5, lost: 0, exposure: 50_000n })
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a payment above its limit settles first', async (t) => {
   const { one } = await createSingleTestActorNode(t, options)
   const modes = []
   for (let n = 0; n < 4; n += 1)
-    modes.push(await claimPaymentOnTestNode(one, sampleClaim(samplePayment(0.03))))
+    modes.push(await claimPaymentOnTestNode(one, samplePaymentClaimInput(samplePayment(0.03))))
   t.strictSame(
     modes.map((found) => 'mode' in found && found.mode),
     ['optimistic', 'optimistic', 'optimistic', 'first'],
@@ -100,34 +100,39 @@ t.test('a payment above its limit settles first', async (t) => {
 
 t.test('a call without an agent: claimed, delivered, settled', async (t) => {
   const { sql, one } = await createSingleTestActorNode(t, options)
-  const claimed = sampleClaim(samplePayment(0.03))
+  const claimed = samplePaymentClaimInput(samplePayment(0.03))
   await claimPaymentOnTestNode(one, claimed)
   t.match(
-    await runSettlementCommand(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed)),
+    await runSettlementCommand(
+      one,
+      claimed,
+      deliverPaidCallsCommand,
+      samplePaidCallOutcome(claimed),
+    ),
     { money: 'due' },
   )
   t.equal(await readLedgerBalance(sql, 'owed:base'), -30_000)
   t.equal(await readLedgerBalance(sql, 'platform:tools'), 24_600)
-  await assertNoViolations(t, sql)
-  await settleClaimedPayment(one, claimed)
+  await assertNoInvariantViolations(t, sql)
+  await reportClaimedPaymentSettled(one, claimed)
   t.equal(await readLedgerBalance(sql, 'owed:base'), 0)
   t.equal(await readLedgerBalance(sql, 'world:base'), -30_000)
   t.equal(await readSettlementState(sql, claimed), 'settled/delivered')
-  await assertNoViolations(t, sql)
-  const again = await claimPaymentOnTestNode(one, sampleClaim(claimed.payment))
+  await assertNoInvariantViolations(t, sql)
+  const again = await claimPaymentOnTestNode(one, samplePaymentClaimInput(claimed.payment))
   t.match(again, { claim: 'known', refusal: null, callId: claimed.callId, sameRequest: true })
   const other = await claimPaymentOnTestNode(
     one,
-    sampleClaim(claimed.payment, { fingerprint: 'another' }),
+    samplePaymentClaimInput(claimed.payment, { fingerprint: 'another' }),
   )
   t.match(other, { claim: 'known', refusal: 'payment_already_used', sameRequest: false })
   t.equal(
     await awaitErrorCodeOrOk(
-      runSettlementCommand(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed)),
+      runSettlementCommand(one, claimed, deliverPaidCallsCommand, samplePaidCallOutcome(claimed)),
     ),
     'call_settled',
   )
-  await settleClaimedPayment(one, claimed)
+  await reportClaimedPaymentSettled(one, claimed)
   t.equal(await readLedgerBalance(sql, 'world:base'), -30_000, 'it settles once')
   t.match(await createSettlementQueries(sql).view(toSettlementId(claimed.payment)), {
     money: 'settled',
@@ -141,52 +146,57 @@ t.test('a call without an agent: claimed, delivered, settled', async (t) => {
 t.test('a failed call releases the payment for another use', async (t) => {
   const { sql, one } = await createSingleTestActorNode(t, options)
   const payment = samplePayment(0.03)
-  const first = sampleClaim(payment)
+  const first = samplePaymentClaimInput(payment)
   await claimPaymentOnTestNode(one, first)
   t.match(
     await runSettlementCommand(
       one,
       first,
       releaseFailedCallPaymentCommand,
-      sampleFailedOutcome(first),
+      sampleFailedPaidCallOutcome(first),
     ),
     {
       money: 'released',
     },
   )
-  const second = sampleClaim(payment, { fingerprint: 'another' })
+  const second = samplePaymentClaimInput(payment, { fingerprint: 'another' })
   t.match(await claimPaymentOnTestNode(one, second), { claim: 'new', mode: 'optimistic' })
   t.equal(
     await awaitErrorCodeOrOk(
-      runSettlementCommand(one, first, deliverPaymentCommand, sampleCallOutcome(first)),
+      runSettlementCommand(one, first, deliverPaidCallsCommand, samplePaidCallOutcome(first)),
     ),
     'call_settled',
   )
-  await runSettlementCommand(one, second, deliverPaymentCommand, sampleCallOutcome(second))
-  await settleClaimedPayment(one, second)
-  await assertNoViolations(t, sql)
+  await runSettlementCommand(one, second, deliverPaidCallsCommand, samplePaidCallOutcome(second))
+  await reportClaimedPaymentSettled(one, second)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a claim of a dead process is released by its timer', async (t) => {
   const clock = createTestClock()
   const { sql, one } = await createSingleTestActorNode(t, { ...options, clock })
-  const claimed = sampleClaim(samplePayment(0.03), { expiresAt: clock.now() + MINUTE })
+  const claimed = samplePaymentClaimInput(samplePayment(0.03), { expiresAt: clock.now() + MINUTE })
   await claimPaymentOnTestNode(one, claimed)
   clock.pass(MINUTE + 1)
   await one.alarms.sweep()
   t.equal(await readSettlementState(sql, claimed), 'released/waiting')
-  const late = runSettlementCommand(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
+  const late = runSettlementCommand(
+    one,
+    claimed,
+    deliverPaidCallsCommand,
+    samplePaidCallOutcome(claimed),
+  )
   t.equal(await awaitErrorCodeOrOk(late), 'call_settled')
   t.equal(await createSettlementQueries(sql).exposure(), 0n)
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a loss is charged to the treasury and reverted if the money arrives later', async (t) => {
   const { sql, one } = await createSingleTestActorNode(t, options)
-  const claimed = sampleClaim(samplePayment(0.03))
+  const claimed = samplePaymentClaimInput(samplePayment(0.03))
   await claimPaymentOnTestNode(one, claimed)
-  await runSettlementCommand(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
-  await runSettlementCommand(one, claimed, recordPaymentUnknownCommand, {})
+  await runSettlementCommand(one, claimed, deliverPaidCallsCommand, samplePaidCallOutcome(claimed))
+  await runSettlementCommand(one, claimed, recordPaymentOutcomeUnknownCommand, {})
   await runSettlementCommand(one, claimed, recordPaymentLostCommand, {
     lookAt: Date.now() + MINUTE,
   })
@@ -197,9 +207,9 @@ t.test('a loss is charged to the treasury and reverted if the money arrives late
     lostValue: 30_000n,
     exposure: 0n,
   })
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
   t.match(
-    await claimPaymentOnTestNode(one, sampleClaim(samplePayment(0.01))),
+    await claimPaymentOnTestNode(one, samplePaymentClaimInput(samplePayment(0.01))),
     { mode: 'first' },
     'blocked for good',
   )
@@ -209,66 +219,76 @@ t.test('a loss is charged to the treasury and reverted if the money arrives late
     block: 5n,
   })
   t.equal(await readLedgerBalance(sql, 'treasury:fees'), 5_400)
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a settled, undelivered payment runs again, one of 64 at a time', async (t) => {
   const { sql, one, two } = await createTestActorNodePair(t, options)
-  const first = sampleClaim(samplePayment(0.03), { mode: 'first' })
+  const first = samplePaymentClaimInput(samplePayment(0.03), { mode: 'first' })
   await claimPaymentOnTestNode(one, first)
-  await settleClaimedPayment(one, first)
-  await assertNoViolations(t, sql)
+  await reportClaimedPaymentSettled(one, first)
+  await assertNoInvariantViolations(t, sql)
   await runSettlementCommand(
     one,
     first,
     releaseFailedCallPaymentCommand,
-    sampleFailedOutcome(first),
+    sampleFailedPaidCallOutcome(first),
   )
-  const reruns = Array.from({ length: 64 }, () => sampleClaim(first.payment))
+  const reruns = Array.from({ length: 64 }, () => samplePaymentClaimInput(first.payment))
   const found = await Promise.all(
     reruns.map((rerun, n) => claimPaymentOnTestNode(n % 2 ? one : two, rerun)),
   )
   t.equal(count(found, 'prepaid'), 1)
   t.equal(count(found, 'known'), 63)
   const runner = reruns[found.findIndex((one) => one.claim === 'prepaid')] as PaymentClaimInput
-  await runSettlementCommand(two, runner, deliverPaymentCommand, sampleCallOutcome(runner))
+  await runSettlementCommand(two, runner, deliverPaidCallsCommand, samplePaidCallOutcome(runner))
   t.equal(await readLedgerBalance(sql, 'owed:base'), 0)
   t.equal(await readSettlementState(sql, first), 'settled/delivered')
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a top-up is credited in the commit that settles it', async (t) => {
   const { sql, one } = await createSingleTestActorNode(t, options)
   const agentId = await one.born(0)
   const purpose = { kind: 'topup', agentId } as const
-  const claimed = sampleClaim(samplePayment(2), { purpose, agentId })
+  const claimed = samplePaymentClaimInput(samplePayment(2), { purpose, agentId })
   t.match(await claimPaymentOnTestNode(one, claimed), { mode: 'first' })
-  await settleClaimedPayment(one, claimed)
-  await assertNoViolations(t, sql)
+  await reportClaimedPaymentSettled(one, claimed)
+  await assertNoInvariantViolations(t, sql)
   t.match(await one.ask(agentId, getAgentBalanceCommand, {}), { cash: 2_000_000n, promo: 500_000n })
   t.equal(await readSettlementState(sql, claimed), 'settled/delivered')
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('one transfer on a chain settles one payment', async (t) => {
   const { sql, one } = await createSingleTestActorNode(t, options)
-  const [first, second] = [sampleClaim(samplePayment(0.01)), sampleClaim(samplePayment(0.01))]
+  const [first, second] = [
+    samplePaymentClaimInput(samplePayment(0.01)),
+    samplePaymentClaimInput(samplePayment(0.01)),
+  ]
   for (const claimed of [first, second]) {
     await claimPaymentOnTestNode(one, claimed)
-    await runSettlementCommand(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
+    await runSettlementCommand(
+      one,
+      claimed,
+      deliverPaidCallsCommand,
+      samplePaidCallOutcome(claimed),
+    )
   }
-  await settleClaimedPayment(one, first, '0xsame')
-  const stolen = await settleClaimedPayment(one, second, '0xsame').catch((error: unknown) => error)
+  await reportClaimedPaymentSettled(one, first, '0xsame')
+  const stolen = await reportClaimedPaymentSettled(one, second, '0xsame').catch(
+    (error: unknown) => error,
+  )
   t.ok(stolen instanceof Error && !(stolen instanceof ServiceError), String(stolen))
   t.equal(await readSettlementState(sql, second), 'submitted/delivered')
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('the proof is stored per claim, and the call with its owner', async (t) => {
   const { sql, one } = await createSingleTestActorNode(t, options)
-  const claimed = sampleClaim(samplePayment(0.03))
+  const claimed = samplePaymentClaimInput(samplePayment(0.03))
   await claimPaymentOnTestNode(one, claimed)
-  await runSettlementCommand(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
+  await runSettlementCommand(one, claimed, deliverPaidCallsCommand, samplePaidCallOutcome(claimed))
   const proof = await createSettlementQueries(sql).proof(toSettlementId(claimed.payment))
   t.equal(proof?.fromBlock, 36n, 'a reorganisation may put it below the block of its balance')
   t.match(proof?.payment, claimed.payment.nonce)
@@ -280,14 +300,14 @@ t.test('the proof is stored per claim, and the call with its owner', async (t) =
 t.test('the credit for a failed call is taken back when its payment is reverted', async (t) => {
   const { sql, one } = await createSingleTestActorNode(t, { timerCommands: PAYMENT_TIMER_COMMANDS })
   const agentId = await one.born(0)
-  const claimed = sampleClaim(samplePayment(0.03), { mode: 'first', agentId })
+  const claimed = samplePaymentClaimInput(samplePayment(0.03), { mode: 'first', agentId })
   await claimPaymentOnTestNode(one, claimed)
-  await settleClaimedPayment(one, claimed, '0xaa')
+  await reportClaimedPaymentSettled(one, claimed, '0xaa')
   await runSettlementCommand(one, claimed, releaseFailedCallPaymentCommand, {
-    ...sampleFailedOutcome(claimed),
+    ...sampleFailedPaidCallOutcome(claimed),
     row: null,
   })
-  t.equal((await one.ask(agentId, getAgentFundsCommand, {})).cash, 30_000n)
+  t.equal((await one.ask(agentId, getAgentBalanceAndDepositsCommand, {})).cash, 30_000n)
   const [row] = await sql<{ id: string }[]>`select id from unfinalized_transfers`
   const settlement = toSettlementId(claimed.payment)
   const move = {
@@ -299,19 +319,27 @@ t.test('the credit for a failed call is taken back when its payment is reverted'
     ref: settlement,
   }
   await runSettlementCommand(one, claimed, reverseReorgedSettlementCommand, { move })
-  t.equal((await one.ask(agentId, getAgentFundsCommand, {})).cash, 30_000n, 'it may settle again')
-  await assertNoViolations(t, sql)
+  t.equal(
+    (await one.ask(agentId, getAgentBalanceAndDepositsCommand, {})).cash,
+    30_000n,
+    'it may settle again',
+  )
+  await assertNoInvariantViolations(t, sql)
   await runSettlementCommand(one, claimed, recordPaymentLostCommand, { lookAt: null })
-  t.equal((await one.ask(agentId, getAgentFundsCommand, {})).cash, 0n)
-  await assertNoViolations(t, sql)
-  await settleClaimedPayment(one, claimed, '0xbb')
-  t.equal((await one.ask(agentId, getAgentFundsCommand, {})).cash, 30_000n, 'it landed after all')
-  await assertNoViolations(t, sql)
+  t.equal((await one.ask(agentId, getAgentBalanceAndDepositsCommand, {})).cash, 0n)
+  await assertNoInvariantViolations(t, sql)
+  await reportClaimedPaymentSettled(one, claimed, '0xbb')
+  t.equal(
+    (await one.ask(agentId, getAgentBalanceAndDepositsCommand, {})).cash,
+    30_000n,
+    'it landed after all',
+  )
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('the store reads the attempts of a settlement', async (t) => {
   const { sql, one } = await createSingleTestActorNode(t, options)
-  const claimed = sampleClaim(samplePayment(0.03))
+  const claimed = samplePaymentClaimInput(samplePayment(0.03))
   await claimPaymentOnTestNode(one, claimed)
   await sql`
     update actors set state = jsonb_set(state, '{context,attempts}', '7') where kind = 'settlement'`

@@ -1,8 +1,8 @@
 import t from 'tap'
 import {
-  CommandNotSentError,
-  commitUnavailableError,
-} from '../../actors/command-unavailable-errors.ts'
+  CommandNotCommittedError,
+  commitOutcomeUnknownError,
+} from '../../actors/unanswered-commit-errors.ts'
 import { executeSingleCommitCall } from '../../calls/single-commit-call.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { asMicros } from '../../core/money.ts'
@@ -50,14 +50,14 @@ async function endWith(failure: Error) {
 t.test(
   'a commit with an unknown outcome is said to be unknown, and nothing is undone',
   async (t) => {
-    const { error, ...seen } = await endWith(commitUnavailableError())
+    const { error, ...seen } = await endWith(commitOutcomeUnknownError())
     t.match(error, { code: 'unavailable', details: { call_id: 'call', detail: /not known yet/ } })
     t.strictSame(seen, { runs: 1, undone: 0, asked: 1 })
   },
 )
 
 t.test('a command that was never sent is not said to be charged', async (t) => {
-  const { error, ...seen } = await endWith(new CommandNotSentError())
+  const { error, ...seen } = await endWith(new CommandNotCommittedError())
   t.match(error, { code: 'unavailable', details: { call_id: 'call', tool: 'made' } })
   t.notMatch(error.details['detail'], /not known/)
   t.strictSame(seen, { runs: 1, undone: 1, asked: 1 })

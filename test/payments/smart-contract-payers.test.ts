@@ -8,7 +8,7 @@ import {
   postPaidCall,
   HIVE_TRENDING_PRICE_ATOMIC,
   paymentSignatureHeader,
-  startStationWithChain,
+  startTestStationWithPaymentChain,
 } from '../support/payments/test-station-with-payment-chain.ts'
 import {
   decodePaymentResponse,
@@ -43,7 +43,7 @@ const IF_ODD = payerCode('3a15154360011616')
 t.test(
   'a smart contract payer settles first; code that fails in a block costs nothing',
   async (t) => {
-    const { main, till } = await startStationWithChain(t)
+    const { main, till } = await startTestStationWithPaymentChain(t)
     const { client } = till.base
     const settler = async () => {
       const [row] = await main.sql<{ sent: bigint }[]>`select count(*) as sent from settler_txs`

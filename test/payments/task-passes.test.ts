@@ -5,9 +5,9 @@ import {
   startTaskCommand,
 } from '../../actors/commands/task-session-actor-commands.ts'
 import { HOUR } from '../../core/clock.ts'
-import { fromUsdc, ZERO } from '../../core/money.ts'
+import { fromUsdc, ZERO_MICROS } from '../../core/money.ts'
 import { UNLIMITED_API_KEY_SPENDING } from '../../domain/api-key-spending-limits.ts'
-import type { TaskPassKind } from '../../domain/task-passes.ts'
+import type { TaskPassKind } from '../../domain/prepaid-task-passes.ts'
 import type { CallAdmissionRequest } from '../../payments/agent-call-admission-request-types.ts'
 import {
   createAgentCommand,
@@ -21,14 +21,14 @@ import {
   settleCallCommand,
   type CommittedCallInfo,
 } from '../../payments/commands/call-commands.ts'
-import { spendCallCommand } from '../../payments/commands/spend-call-command.ts'
+import { admitAndChargeFinishedCallCommand } from '../../payments/commands/admit-and-charge-finished-call-command.ts'
 import {
   buyTaskPassCommand,
   expireTaskPassCommand,
 } from '../../payments/commands/task-pass-commands.ts'
-import { newUuidV7 } from '../../core/ids.ts'
+import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import {
-  assertNoViolations,
+  assertNoInvariantViolations,
   createTestActorNodePair,
   UNLIMITED_SPENDER,
 } from '../support/actors/test-actor-node-pairs.ts'
@@ -37,12 +37,12 @@ import {
   callRowOfAdmission,
   createTestClock,
   failCallInputOfAdmission,
-  sampleAdmission,
+  sampleCallAdmissionRequest,
   touchedAggregatesOfAdmission,
   type TestActorNode,
 } from '../support/actors/test-actor-node.ts'
 import {
-  activateByReversedDeposit,
+  activateTestAgentByReversedDeposit,
   creditTestCash,
 } from '../support/ledger-model/ledger-model-test-commands.ts'
 
@@ -77,7 +77,7 @@ async function bought(t: Test, pass: TaskPassKind, promo: number, cash = 0) {
 }
 
 const passCall = (more: Partial<CallAdmissionRequest> = {}) =>
-  sampleAdmission(LIST_PRICE, { passable: true, ...more })
+  sampleCallAdmissionRequest(LIST_PRICE, { passable: true, ...more })
 const admit = (at: TestActorNode, agent: string, call: CallAdmissionRequest) =>
   at.ask(agent, admitCallCommand, call, touchedAggregatesOfAdmission(call))
 /** The input of a settlement. Its row says whether a pass has paid. */
@@ -110,7 +110,7 @@ t.test('64 callers on two nodes get the 50 calls of a pass, each once', async (t
   t.equal(outcomes.filter((outcome) => outcome === 'payment_required').length, 14)
   t.equal(await left(), 0)
   t.strictSame(await booked(), { 'charge platform': 1.23, 'fee treasury': 0.27 })
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('the last slot that another node has used is paid with credits', async (t) => {
@@ -136,7 +136,7 @@ t.test('the last slot that another node has used is paid with credits', async (t
       { rail: 'pass', n: 50 },
     ],
   )
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a hold of a slot survives its node, and its timer returns the slot', async (t) => {
@@ -144,12 +144,12 @@ t.test('a hold of a slot survives its node, and its timer returns the slot', asy
   const call = passCall({ expiresAt: clock.now() + 60_000 })
   await admit(one, agent, call)
   t.equal(await left(two), 49)
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
   clock.pass(61_000)
   await two.alarms.sweep()
   t.equal(await left(two), 50)
   t.equal(await awaitErrorCodeOrOk(settle(one, agent, call)), 'call_settled')
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a failed or waived call returns its slot', async (t) => {
@@ -160,14 +160,14 @@ t.test('a failed or waived call returns its slot', async (t) => {
     await admit(one, agent, waived)
     t.equal(await left(one), 48)
     await fail(one, agent, failed)
-    await settle(one, agent, waived, ZERO)
+    await settle(one, agent, waived, ZERO_MICROS)
     t.equal(await left(one), 50)
   }
   t.strictSame(await booked(), {})
   for (let held = 0; held < 50; held += 1) await admit(one, agent, passCall())
   const refused = await awaitErrorCodeOrOk(admit(one, agent, passCall()))
   t.equal(refused, 'payment_required', 'no slot is left beside those held in memory')
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('an expired pass pays what it admitted, returns what failed, and ends', async (t) => {
@@ -191,7 +191,7 @@ t.test('an expired pass pays what it admitted, returns what failed, and ends', a
   await two.alarms.sweep()
   t.match(await booked(), { 'breakage platform': 2.4, 'pass_back promo': 0.05 })
   t.strictSame([...(await sql`select id from timers where id like 'pass:%'`)], [])
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test(
@@ -203,7 +203,7 @@ t.test(
       spender: UNLIMITED_SPENDER,
     })
     const payerOf = async (price: number, more: Partial<CallAdmissionRequest> = {}) => {
-      const call = sampleAdmission(price, { passable: true, ...more })
+      const call = sampleCallAdmissionRequest(price, { passable: true, ...more })
       return (await one.ask(agent, quoteCallCommand, call)).pass?.passId ?? null
     }
     t.equal(await payerOf(0.05), day.view.passId)
@@ -241,27 +241,27 @@ t.test('limits count the list price, and the balance is not touched', async (t) 
   )
   t.equal(usdc(task.spent), 0.1)
   t.equal(usdc((await funds()).available), 0.2)
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a call in one command uses a slot, and waived it uses none', async (t) => {
   const { sql, one, agent, left } = await bought(t, 'micro', 1.5)
-  for (const cost of [fromUsdc(LIST_PRICE), ZERO]) {
+  for (const cost of [fromUsdc(LIST_PRICE), ZERO_MICROS]) {
     const admission = passCall()
     const { callId: _id, key: _key, ...input } = settleInput(admission, agent, cost)
-    await one.ask(agent, spendCallCommand, { admission, ...input })
+    await one.ask(agent, admitAndChargeFinishedCallCommand, { admission, ...input })
   }
   t.equal(await left(), 49)
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('a referrer earns 1 % of the price of the pass, not of the list price', async (t) => {
   const { sql, one } = await bought(t, 'micro', 1.5)
   const sponsor = await one.born(0)
   const agent = newUuidV7(Date.now())
-  const birth = { agentId: agent, starter: ZERO, referrer: sponsor, rows: [] }
+  const birth = { agentId: agent, starter: ZERO_MICROS, referrer: sponsor, rows: [] }
   await one.ask(agent, createAgentCommand, birth, { fresh: true })
-  await one.ask(agent, activateByReversedDeposit, {})
+  await one.ask(agent, activateTestAgentByReversedDeposit, {})
   await one.ask(agent, creditTestCash, fromUsdc(2))
   await one.ask(agent, buyTaskPassCommand, { pass: 'micro', spender: UNLIMITED_SPENDER })
   const call = passCall()

@@ -1,10 +1,10 @@
 import t from 'tap'
 import { createDatabaseAdjustedClock, DAY, HOUR, MINUTE } from '../../core/clock.ts'
-import { newUuidV7 } from '../../core/ids.ts'
+import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import { ensureAttestationKey } from '../../persistence/attestations/attestation-key-store.ts'
-import { appendFees } from '../../persistence/attestations/attestation-tree-writer.ts'
+import { appendFeesToAttestationTree } from '../../persistence/attestations/attestation-tree-writer.ts'
 import { createRetentionSweeper } from '../../persistence/retention-sweeper.ts'
-import { TEST_STATION_SEALING } from '../support/ledger/rewrite-attestations.ts'
+import { TEST_STATION_SEALING_KEYS } from '../support/ledger/rewrite-attestations.ts'
 import { createTestDatabase } from '../support/postgres/test-database.ts'
 
 /** How far back an append looks for fees, and which heads are kept. */
@@ -15,10 +15,15 @@ t.test(
   'an append reads the last seconds, and once a minute all that may have come late',
   async (t) => {
     const { sql } = await createTestDatabase(t)
-    await ensureAttestationKey(sql, TEST_STATION_SEALING)
+    await ensureAttestationKey(sql, TEST_STATION_SEALING_KEYS)
     const append = async () =>
-      (await appendFees({ sql, sealing: TEST_STATION_SEALING, origin: 'x/attestations' }))?.size ??
-      null
+      (
+        await appendFeesToAttestationTree({
+          sql,
+          sealing: TEST_STATION_SEALING_KEYS,
+          origin: 'x/attestations',
+        })
+      )?.size ?? null
     const addFee = (ago: number) => sql`
     insert into ledger (id, owner, kind, source, amount_micros, fee_micros, promo_micros, call_id, at)
     values (${newUuidV7(now)}, 'x', 'price', 'free', 1000, 180, 0, ${newUuidV7(now)}, ${new Date(now - ago)})`

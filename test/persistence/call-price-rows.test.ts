@@ -1,8 +1,11 @@
 import t from 'tap'
-import type { CallPriceSplitInput, CallPriceSource } from '../../core/aggregate-commit-row-types.ts'
-import { newUuidV7 } from '../../core/ids.ts'
+import type {
+  CallPriceWithoutAgentShares,
+  CallPriceSource,
+} from '../../core/aggregate-commit-row-types.ts'
+import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import { asMicros } from '../../core/money.ts'
-import { toCallPriceMovements } from '../../domain/call-price-movements.ts'
+import { toCallPriceMovements } from '../../domain/call-price-ledger-movements.ts'
 import { commitBatch } from '../../persistence/commit-batch.ts'
 import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import {
@@ -18,14 +21,14 @@ const priceOf = (
   amount: bigint,
   fee: bigint,
   promo: bigint,
-): CallPriceSplitInput => ({
+): CallPriceWithoutAgentShares => ({
   callId: newUuidV7(SAMPLE_COMMITTED_AT_MS),
   source,
   amount: asMicros(amount),
   fee: asMicros(fee),
   promo: asMicros(promo),
 })
-const book = (sql: Sql, version: number, prices: readonly CallPriceSplitInput[]) => {
+const book = (sql: Sql, version: number, prices: readonly CallPriceWithoutAgentShares[]) => {
   const rows = prices.map((price) => ({
     ...price,
     id: newUuidV7(SAMPLE_COMMITTED_AT_MS),

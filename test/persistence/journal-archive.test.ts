@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { updateBackpackCommand } from '../../actors/commands/backpacks-commands.ts'
 import { startTaskCommand } from '../../actors/commands/task-session-actor-commands.ts'
 import { createActorHistory } from '../../actors/inspection/actor-history.ts'
-import { newUuidV7 } from '../../core/ids.ts'
+import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import { fromUsdc } from '../../core/money.ts'
 import { sendCreditsCommand } from '../../payments/commands/agent-account-commands.ts'
 import { admitCallCommand, settleCallCommand } from '../../payments/commands/call-commands.ts'
@@ -17,7 +17,7 @@ import {
 import { createJournalHistoryStore } from '../../persistence/inspector/journal-history-store.ts'
 import {
   archiveJournalMonths,
-  readFirstKeptMonth,
+  readFirstUnarchivedJournalMonth,
 } from '../../persistence/journal-archive/archive-journal-months.ts'
 import { exportJournalMonth } from '../../persistence/journal-archive/export-journal-month.ts'
 import { listJournalArchives } from '../../persistence/journal-archive/list-journal-archives.ts'
@@ -31,7 +31,7 @@ import {
   sampleTaskInput,
 } from '../support/actors/test-actor-node-pairs.ts'
 import {
-  sampleAdmission,
+  sampleCallAdmissionRequest,
   settleCallInputOfAdmission,
   touchedAggregatesOfAdmission,
   type TestActorNode,
@@ -42,7 +42,7 @@ import {
 const BEFORE = '2026-04'
 
 async function payCall(at: TestActorNode, id: string): Promise<void> {
-  const asked = sampleAdmission(0.001)
+  const asked = sampleCallAdmissionRequest(0.001)
   const touch = touchedAggregatesOfAdmission(asked)
   await at.ask(id, admitCallCommand, asked, touch)
   await at.ask(id, settleCallCommand, settleCallInputOfAdmission(asked, id), touch)
@@ -391,7 +391,7 @@ t.test('the current month and the one before it are never archived', async (t) =
   const { sql } = await createSingleTestActorNode(t)
   const [row] = await sql<{ first: string }[]>`
     select to_char(date_trunc('month', now() at time zone 'UTC') - interval '1 month', 'YYYY-MM') as first`
-  t.equal(await readFirstKeptMonth(sql), row?.first)
+  t.equal(await readFirstUnarchivedJournalMonth(sql), row?.first)
   await sql`select ensure_partitions(3)`
   t.strictSame(await archive(sql, t.testdir(), row?.first ?? ''), [])
 })

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { startMessageBus } from '../../persistence/message-bus.ts'
-import { parseDatabaseUrl } from '../../persistence/postgres/connection-pool.ts'
+import { startPostgresNotifyBus } from '../../persistence/message-bus.ts'
+import { parseDatabaseUrl } from '../../persistence/postgres/postgres-connection-pool.ts'
 import { createTestDatabase } from '../support/postgres/test-database.ts'
 
 /** Longer than a line is trusted without an answer. */
@@ -11,7 +11,7 @@ const STALE_MS = 2_200
 async function start(t: Test) {
   const { sql, settings } = await createTestDatabase(t)
   const target = parseDatabaseUrl(settings.databaseUrl ?? '')
-  const bus = await startMessageBus({ sql, target, log: () => {} })
+  const bus = await startPostgresNotifyBus({ sql, target, log: () => {} })
   t.teardown(bus.stop)
   async function line() {
     const [found] = await sql<{ pid: number; at: Date }[]>`

@@ -3,8 +3,11 @@ import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
 import { migrateSchema } from '../../persistence/migrate-schema.ts'
-import { openPostgresPool, parseDatabaseUrl } from '../../persistence/postgres/connection-pool.ts'
-import type { Sql } from '../../persistence/postgres/connection-pool.ts'
+import {
+  openPostgresPool,
+  parseDatabaseUrl,
+} from '../../persistence/postgres/postgres-connection-pool.ts'
+import type { Sql } from '../../persistence/postgres/postgres-connection-pool.ts'
 import { createTestDatabase } from '../support/postgres/test-database.ts'
 
 const TWO = {

@@ -5,9 +5,9 @@ import t from 'tap'
 import type { CommandContext } from '../../actors/aggregate-command-types.ts'
 import { updateHiveWatchList } from '../../actors/commands/update-hive-watch-list.ts'
 import { DAY, SECOND } from '../../core/clock.ts'
-import { newUuidV7 } from '../../core/ids.ts'
+import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import {
-  deliverPaymentCommand,
+  deliverPaidCallsCommand,
   type PaymentClaimInput,
 } from '../../payments/commands/payment-claim-commands.ts'
 import { admitCallCommand, settleCallCommand } from '../../payments/commands/call-commands.ts'
@@ -26,20 +26,20 @@ import { verifyDatabaseInvariants } from '../../persistence/verify/verify-databa
 import {
   createTestActorNodePair,
   createSingleTestActorNode,
-  assertNoViolations,
+  assertNoInvariantViolations,
 } from '../support/actors/test-actor-node-pairs.ts'
 import {
   runSettlementCommand,
   claimPaymentOnTestNode,
-  sampleClaim,
-  sampleCallOutcome,
+  samplePaymentClaimInput,
+  samplePaidCallOutcome,
   samplePayment,
-  settleClaimedPayment,
+  reportClaimedPaymentSettled,
   PAYMENT_TIMER_COMMANDS,
 } from '../support/payments/sample-payment-claims.ts'
 import { toSettlementId } from '../../payments/commands/payment-claim-commands.ts'
 import {
-  sampleAdmission,
+  sampleCallAdmissionRequest,
   settleCallInputOfAdmission,
   type TestActorNode,
 } from '../support/actors/test-actor-node.ts'
@@ -62,7 +62,7 @@ t.test('events are kept for a month and deleted oldest first', async (t) => {
   const before = await eventIds(sql)
   await createRetentionSweeper(sql).sweep()
   t.strictSame(await eventIds(sql), before.slice(4500))
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 const slot = { tool: 'hive_read', limit: 10 }
@@ -101,7 +101,7 @@ t.test('an address is deleted a week after its last free call', async (t) => {
   await freeCall(one, 'gone')
   await freeCall(two, 'gone')
   t.equal(await left(one, 'gone'), 8)
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('the document of retention names every table', async (t) => {
@@ -167,7 +167,7 @@ async function watch(
   type: 'BEGIN' | 'END',
   watchId: string,
 ) {
-  const [asked, at] = [sampleAdmission(0.02), new Date().toISOString()]
+  const [asked, at] = [sampleCallAdmissionRequest(0.02), new Date().toISOString()]
   const of = { watch_id: watchId, agent_id: agentId }
   const begun = { ...of, keyword: 'gas', namespace: null, call_id: asked.callId, created_at: at }
   const rows =
@@ -199,7 +199,7 @@ t.test('watches are deleted a month after their end, and not before', async (t) 
   const ids = (table: string) => sql`select watch_id as id from ${sql(table)} order by 1`
   t.match(await ids('hive_watches'), [{ id: late }, { id: open }])
   t.match(await ids('hive_watch_closures'), [{ id: late }])
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
   const counts = (await verifyDatabaseInvariants(sql)).find(({ rule }) => rule === 'W1')
   t.equal(counts?.checked, 1, 'what the rule looks at')
 })
@@ -264,17 +264,22 @@ interface Signed {
 
 t.test('signed transactions are deleted with their payments, after the end', async (t) => {
   const { sql, one } = await createSingleTestActorNode(t, { timerCommands: PAYMENT_TIMER_COMMANDS })
-  const claims = [0, 1, 2].map(() => sampleClaim(samplePayment(0.01)))
+  const claims = [0, 1, 2].map(() => samplePaymentClaimInput(samplePayment(0.01)))
   for (const claimed of claims) {
     await claimPaymentOnTestNode(one, claimed)
-    await runSettlementCommand(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
+    await runSettlementCommand(
+      one,
+      claimed,
+      deliverPaidCallsCommand,
+      samplePaidCallOutcome(claimed),
+    )
   }
   const [settled, undoable, open] = claims as [
     PaymentClaimInput,
     PaymentClaimInput,
     PaymentClaimInput,
   ]
-  for (const claimed of [settled, undoable]) await settleClaimedPayment(one, claimed)
+  for (const claimed of [settled, undoable]) await reportClaimedPaymentSettled(one, claimed)
   const of = ({ payment }: PaymentClaimInput) => toSettlementId(payment)
   await sql`delete from unfinalized_transfers where ref = ${of(settled)}`
   const sweep = randomUUID()
@@ -298,7 +303,7 @@ t.test('signed transactions are deleted with their payments, after the end', asy
       table,
     )
   }
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('explanations of refusals are kept for a week', async (t) => {

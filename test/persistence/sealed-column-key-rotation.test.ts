@@ -4,7 +4,7 @@ import {
   masterKeyId,
   deriveEncryptionKeys,
 } from '../../core/key-derivation-and-encryption.ts'
-import { retireMasterKey } from '../../persistence/sealed-columns.ts'
+import { retireMasterKey } from '../../persistence/encrypted-database-columns.ts'
 import { openWebhookSecret, createWebhookStore } from '../../persistence/webhooks/webhook-store.ts'
 import { createTestDatabase } from '../support/postgres/test-database.ts'
 

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { createTableTail } from '../../persistence/table-tail.ts'
 import { createTestDatabase } from '../support/postgres/test-database.ts'
-import { createGate } from '../support/actors/test-actor-node.ts'
+import { createTestPauseGate } from '../support/actors/test-actor-node.ts'
 
 type Test = Parameters<typeof createTestDatabase>[0]
 
@@ -23,7 +23,7 @@ async function pending(
   word: string,
   meanwhile: () => Promise<unknown> = async () => {},
 ) {
-  const [drawn, decided] = [createGate(), createGate()]
+  const [drawn, decided] = [createTestPauseGate(), createTestPauseGate()]
   let fails = false
   const over = sql
     .begin(async (tx) => {

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { createDatabaseAdjustedClock } from '../../core/clock.ts'
 import { createBroadcastHub, type HubSubscriber } from '../../realtime/broadcast-hub.ts'
 import {
-  createEventEncoder,
+  createWebSocketAndSseEventEncoder,
   type EncodedWebSocketAndSseEvents,
 } from '../../realtime/encoded-websocket-and-sse-events.ts'
 
@@ -19,7 +19,7 @@ const hubOf = () =>
   createBroadcastHub<Row>({
     clock: createDatabaseAdjustedClock(),
     channelOf: ({ channel }) => channel,
-    encoder: createEventEncoder(({ id }) => `${id} `),
+    encoder: createWebSocketAndSseEventEncoder(({ id }) => `${id} `),
     log: () => {},
   })
 
@@ -152,7 +152,7 @@ t.test('a failing listener affects no other and gets nothing more', async (t) =>
   const at = createBroadcastHub<Row>({
     clock: createDatabaseAdjustedClock(),
     channelOf: ({ channel }) => channel,
-    encoder: createEventEncoder(({ id }) => `${id} `),
+    encoder: createWebSocketAndSseEventEncoder(({ id }) => `${id} `),
     log: (message) => void logged.push(message),
   })
   const heard: bigint[] = []
@@ -176,7 +176,7 @@ t.test('an event is serialized once for all combinations', async (t) => {
   const at = createBroadcastHub<Row>({
     clock: createDatabaseAdjustedClock(),
     channelOf: ({ channel }) => channel,
-    encoder: createEventEncoder(({ id }) => {
+    encoder: createWebSocketAndSseEventEncoder(({ id }) => {
       written += 1
       return `${id} `.padEnd(20_000)
     }),

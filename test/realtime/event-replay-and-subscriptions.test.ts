@@ -3,12 +3,12 @@ import { createDatabaseAdjustedClock } from '../../core/clock.ts'
 import { createApiKeyStore } from '../../persistence/agents/api-key-store.ts'
 import { createOutboxStore } from '../../persistence/outbox-store.ts'
 import { startPostgresAndRedis, type Sql } from '../../persistence/start-postgres-and-redis.ts'
-import { createPulseStore } from '../../persistence/realtime/agent-goal-pulse-store.ts'
+import { createAgentGoalPulseStore } from '../../persistence/realtime/agent-goal-pulse-store.ts'
 import { createSignalStore } from '../../persistence/realtime/channel-signal-store.ts'
 import { startRealtimeService } from '../../realtime/realtime-service.ts'
 import type { EncodedWebSocketAndSseEvents } from '../../realtime/encoded-websocket-and-sse-events.ts'
 import type { WsFrameWriter } from '../../http/websocket/websocket-frame-writer.ts'
-import { createSocketSubscriptions } from '../../http/websocket/websocket-subscriptions.ts'
+import { createWebSocketSubscriptions } from '../../http/websocket/websocket-subscriptions.ts'
 import { createTestDatabase } from '../support/postgres/test-database.ts'
 import { createStationDataDir } from '../support/station/temporary-station-data-directory.ts'
 
@@ -50,7 +50,7 @@ async function listeningNode(
       },
     },
     outbox: createOutboxStore(sql),
-    pulses: createPulseStore(sql),
+    pulses: createAgentGoalPulseStore(sql),
     log: () => {},
   })
   t.teardown(async () => {
@@ -253,7 +253,7 @@ async function lastInLine(t: Test) {
     waitForRoom: async () => true,
   } as Partial<WsFrameWriter> as WsFrameWriter
   const slow = slowListeners(node, 60)
-  const socket = createSocketSubscriptions(node, out, { agentId: NOBODY, backpackId: null })
+  const socket = createWebSocketSubscriptions(node, out, { agentId: NOBODY, backpackId: null })
   await socket.subscribe(['turn:1'], null)
   const before = node.marks().signals
   const last = await published(sql, 1)
@@ -275,7 +275,7 @@ t.test('a socket that repeats hello or a subscription gets each event once', asy
   const { node, socket, heard, before, last, slow, out } = await lastInLine(t)
   socket.end()
   t.strictSame(heard, [last], 'pending events are sent before the restart')
-  const greeted = createSocketSubscriptions(node, out, { agentId: NOBODY, backpackId: null })
+  const greeted = createWebSocketSubscriptions(node, out, { agentId: NOBODY, backpackId: null })
   await greeted.subscribe(['turn:1'], String(before))
   t.strictSame(heard, [last, last], 'as it asked')
   greeted.unsubscribe(['turn:1'])

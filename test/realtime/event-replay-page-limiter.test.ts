@@ -3,7 +3,7 @@ import { createOutboxStore } from '../../persistence/outbox-store.ts'
 import { createSignalStore } from '../../persistence/realtime/channel-signal-store.ts'
 import { createStreamReplayLimiter } from '../../realtime/stream-replay-limiter.ts'
 import { createTestDatabase } from '../support/postgres/test-database.ts'
-import { eventually } from '../support/mail/mail-and-telegram-servers.ts'
+import { eventually } from '../support/mail/test-mail-and-telegram-servers.ts'
 import { createManualClock } from '../support/tools/test-tool-context.ts'
 
 /** Pages that may be read at a time. */

@@ -2,13 +2,13 @@ import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { createDatabaseAdjustedClock } from '../../core/clock.ts'
 import {
-  createPulseStore,
+  createAgentGoalPulseStore,
   type AgentGoalPulse,
 } from '../../persistence/realtime/agent-goal-pulse-store.ts'
 import { PULSES_CHANNEL } from '../../realtime/signal-channel-names.ts'
 import { createBroadcastHub } from '../../realtime/broadcast-hub.ts'
-import { createPulseRelay } from '../../realtime/pulse-relay.ts'
-import { createEventEncoder } from '../../realtime/encoded-websocket-and-sse-events.ts'
+import { createPulseSubscriberRelay } from '../../realtime/pulse-relay.ts'
+import { createWebSocketAndSseEventEncoder } from '../../realtime/encoded-websocket-and-sse-events.ts'
 import { createTestDatabase } from '../support/postgres/test-database.ts'
 
 const AGENTS = 150
@@ -17,9 +17,9 @@ const TIMES = 5
 t.test('a slow listener gets the latest pulse of each agent only', async (t) => {
   const { sql } = await createTestDatabase(t)
   const clock = createDatabaseAdjustedClock()
-  const store = createPulseStore(sql)
+  const store = createAgentGoalPulseStore(sql)
   const log = (message: string) => t.fail(message)
-  const encoder = createEventEncoder<AgentGoalPulse>(
+  const encoder = createWebSocketAndSseEventEncoder<AgentGoalPulse>(
     ({ agentId, idleCycles }) => `${agentId} ${idleCycles}\n`,
   )
   const at = createBroadcastHub<AgentGoalPulse>({
@@ -48,7 +48,7 @@ t.test('a slow listener gets the latest pulse of each agent only', async (t) => 
     most = Math.max(most, passed - lines.length)
     at.pass(rows, through)
   }
-  const passer = createPulseRelay({ clock, log, pulses: store, hub: { ...at, pass } })
+  const passer = createPulseSubscriberRelay({ clock, log, pulses: store, hub: { ...at, pass } })
 
   const agents = Array.from({ length: AGENTS }, () => randomUUID())
   for (let cycle = 1; cycle <= TIMES; cycle += 1) {

@@ -8,11 +8,11 @@ import { renderSdkToolTypes } from '../../scripts/docs/render-sdk-tool-types.ts'
 import { REPOSITORY_ROOT } from '../../scripts/repository-root.ts'
 import * as sdk from '../../sdk/index.ts'
 import { SseParser } from '../../sdk/sse-reader.ts'
-import { startCuttingProxy } from '../support/http/cutting-proxy.ts'
-import { startStation } from '../support/station/start-test-station.ts'
+import { startConnectionCuttingProxy } from '../support/http/connection-cutting-proxy.ts'
+import { startInProcessTestStation } from '../support/station/start-test-station.ts'
 
 const { GasStation } = sdk
-const main = await startStation(t)
+const main = await startInProcessTestStation(t)
 const { url } = main
 /** Retries without waiting. */
 const quick = { retryDelayMs: 1 }
@@ -90,7 +90,7 @@ t.test('an agent onboards, calls typed tools, and keeps a budget and a fuse', as
 
 t.test('an answer that is cut at any byte is repeated and charged once', async (t) => {
   const { gas: direct, agent } = await onboard()
-  const proxy = await startCuttingProxy(t, url)
+  const proxy = await startConnectionCuttingProxy(t, url)
   const gas = new GasStation({ url: proxy.url, apiKey: agent.api_key, ...quick, fetch: alone })
   await gas.tools.hive_trending({})
   const bytes = proxy.lastBytes()
@@ -124,7 +124,7 @@ t.test('a station that is away, redirects, or is none gives a clear error', asyn
   const call = (at: string) => new GasStation({ url: at, ...options }).tools.hive_trending({})
   await t.rejects(call(thief.url), { name: 'RedirectRefused', message: new RegExp(other.url) })
   t.equal(other.seen.length, 0, 'the key goes to the origin of the station only')
-  const away = await startCuttingProxy(t, url)
+  const away = await startConnectionCuttingProxy(t, url)
   away.close()
   await t.rejects(call(away.url), {
     name: 'StationUnreachable',

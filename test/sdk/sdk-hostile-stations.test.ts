@@ -6,12 +6,12 @@ import { runOpenAiToolCalls } from '../../sdk/openai.ts'
 import type { WebSocketLike } from '../../sdk/station-socket.ts'
 import {
   encodeMppTerms,
-  mppChallenge,
+  sampleMppChallengeHeader,
   MPP_QUOTE,
   MPP_TERMS,
-  PATH_USD,
+  HOSTILE_STATION_PATH_USD_ADDRESS,
   startHostileStation,
-  TILL,
+  HOSTILE_STATION_RECIPIENT,
 } from '../support/sdk/hostile-station.ts'
 
 /** The SDK against servers that lie, break off or repeat themselves: nothing is paid twice, no key leaks. */
@@ -19,10 +19,15 @@ import {
 const quick = { retryDelayMs: 1 }
 const caps = { maxPerCallUsdc: 0.01, maxPerDayUsdc: 1 }
 const THIEF = '0x00000000000000000000000000000000000000bb'
-const assets = { 'eip155:4217': { asset: PATH_USD, decimals: 6 } }
+const assets = { 'eip155:4217': { asset: HOSTILE_STATION_PATH_USD_ADDRESS, decimals: 6 } }
 
 const startServer = (answer: RequestListener) => startHostileStation(t, answer)
-const [terms, quote, encode, challenge] = [MPP_TERMS, MPP_QUOTE, encodeMppTerms, mppChallenge]
+const [terms, quote, encode, challenge] = [
+  MPP_TERMS,
+  MPP_QUOTE,
+  encodeMppTerms,
+  sampleMppChallengeHeader,
+]
 const { methodDetails } = terms
 const asked = encode(terms)
 const stolen = encode({ ...terms, amount: '9000000', recipient: THIEF })
@@ -279,7 +284,12 @@ t.test('a store that has lost its form opens no second day', async (t) => {
   }
   t.equal(signed, 0)
   t.throws(
-    () => new PaymentHook({ ...caps, mpp, assets: { 'eip155:1': { asset: TILL, decimals: 2 } } }),
+    () =>
+      new PaymentHook({
+        ...caps,
+        mpp,
+        assets: { 'eip155:1': { asset: HOSTILE_STATION_RECIPIENT, decimals: 2 } },
+      }),
     { code: 'invalid_asset' },
   )
 })

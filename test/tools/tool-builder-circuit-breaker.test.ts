@@ -2,7 +2,7 @@ import t from 'tap'
 import { ServiceError } from '../../core/errors.ts'
 import type { CommunityToolRecord } from '../../domain/community-tool-record.ts'
 import { createToolBuilderCircuitBreaker } from '../../tools/community/tool-builder-circuit-breaker.ts'
-import type { CommunityCallOutcome } from '../../tools/community/forward-community-call.ts'
+import type { CommunityCallOutcome } from '../../tools/community/forward-community-tool-call.ts'
 
 /** The breaker of a builder: when it opens, and which answer to the example closes it. */
 

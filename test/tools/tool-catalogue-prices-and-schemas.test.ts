@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { TSchema } from 'typebox'
 import t from 'tap'
 import { ServiceError } from '../../core/errors.ts'
-import { fromUsdc, ZERO } from '../../core/money.ts'
+import { fromUsdc, ZERO_MICROS } from '../../core/money.ts'
 import { REPOSITORY_ROOT } from '../../scripts/repository-root.ts'
 import {
   createToolCatalogue,
@@ -115,10 +115,10 @@ t.test('every tool has the specified price and access', async (t) => {
 
 t.test('the price of a tool that is free with a key depends on the key alone', async (t) => {
   const retrieval = tool('data_retrieval')
-  t.equal(catalogue.priceOf(retrieval, { url: 'https://a.test' }, true), ZERO)
+  t.equal(catalogue.priceOf(retrieval, { url: 'https://a.test' }, true), ZERO_MICROS)
   t.equal(catalogue.priceOf(retrieval, { url: 'https://a.test' }, false), fromUsdc(0.01))
   t.equal(catalogue.priceOf(tool('agent_ping'), {}, false), fromUsdc(0.005))
-  t.equal(catalogue.priceOf(tool('price_feed'), {}, false), ZERO)
+  t.equal(catalogue.priceOf(tool('price_feed'), {}, false), ZERO_MICROS)
 })
 
 t.test('slugs are unique and found with dashes and underscores', async (t) => {

@@ -1,9 +1,9 @@
 import Type from 'typebox'
 import { DAY } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
-import { newUuidV7 } from '../../core/ids.ts'
+import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import { fromUsdc } from '../../core/money.ts'
-import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
+import { NOT_BLANK_PATTERN } from '../../core/validation/request-schema-regex-patterns.ts'
 import { defineTool } from '../define-tool.ts'
 
 /** The tool `agent-ping`: sends a short message to another agent. */

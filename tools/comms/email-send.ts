@@ -2,10 +2,10 @@ import Type from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import { fromUsdc } from '../../core/money.ts'
 import {
-  LABEL_PATTERN,
+  SINGLE_LINE_TEXT_PATTERN,
   EMAIL_PATTERN,
   NOT_BLANK_PATTERN,
-} from '../../core/validation/schema-patterns.ts'
+} from '../../core/validation/request-schema-regex-patterns.ts'
 import { defineTool } from '../define-tool.ts'
 import type { Mailer, SuppressedMailbox } from '../../providers/mail/mail-port.ts'
 
@@ -55,7 +55,11 @@ export default defineTool({
   input: Type.Object(
     {
       to: Type.String({ pattern: EMAIL_PATTERN, maxLength: 254, description: 'One address.' }),
-      subject: Type.String({ minLength: 1, maxLength: 150, pattern: LABEL_PATTERN }),
+      subject: Type.String({
+        minLength: 1,
+        maxLength: 150,
+        pattern: SINGLE_LINE_TEXT_PATTERN,
+      }),
       body: Type.String({
         minLength: 1,
         maxLength: 20_000,

@@ -1,8 +1,8 @@
 import Type from 'typebox'
 import { DAY } from '../../core/clock.ts'
-import { newUuidV7 } from '../../core/ids.ts'
+import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import { fromUsdc } from '../../core/money.ts'
-import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
+import { NOT_BLANK_PATTERN } from '../../core/validation/request-schema-regex-patterns.ts'
 import { defineTool } from '../define-tool.ts'
 
 /** The tool `swarm-broadcast`: sends a message to recently active agents. */

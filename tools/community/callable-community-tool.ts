@@ -2,13 +2,13 @@ import type { TSchema } from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import { SECOND } from '../../core/clock.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { ZERO, type Micros } from '../../core/money.ts'
+import { ZERO_MICROS, type Micros } from '../../core/money.ts'
 import {
   builderShareOf,
-  isCallableState,
+  isCallableCommunityToolState,
   type CommunityToolRecord,
 } from '../../domain/community-tool-record.ts'
-import { isScheduleVisitorId } from '../../domain/schedule-visitor.ts'
+import { isScheduleVisitorId } from '../../domain/visitor-id-of-scheduled-calls.ts'
 import {
   callerIdOf,
   type Tool,
@@ -19,7 +19,7 @@ import {
 import { withUnstorableValuesRefused, type SchemaValidator } from '../schema-validator.ts'
 import { compileUntrustedSchema } from './untrusted-schema-validator.ts'
 import type { ToolBuilderCircuitBreaker } from './tool-builder-circuit-breaker.ts'
-import { RESERVED_COMMUNITY_OUTPUT_FIELDS } from './forward-community-call.ts'
+import { RESERVED_COMMUNITY_OUTPUT_FIELDS } from './forward-community-tool-call.ts'
 
 /** A tool that an agent sells, as the call path runs it: like a native one, with a share for its builder. */
 
@@ -114,7 +114,7 @@ export function createCallableCommunityTool(
 
 /** Its builder may try a tool that others cannot call yet, or not any more. */
 function assertCallable({ slug, state }: CommunityToolRecord, isOwn: boolean): void {
-  if (isCallableState(state) || (isOwn && state !== 'retired')) return
+  if (isCallableCommunityToolState(state) || (isOwn && state !== 'retired')) return
   throw new ServiceError(state === 'retired' ? 'tool_retired' : 'tool_not_active', {
     tool: slug,
     state,
@@ -138,7 +138,7 @@ async function runCommunityTool(
 ): Promise<Record<string, unknown>> {
   const { caller, callId, meter, stage } = context
   const isOwn = caller.agentId === record.builderId
-  const price = isOwn ? ZERO : context.price
+  const price = isOwn ? ZERO_MICROS : context.price
   const started = deps.mono()
   const describe = (
     outcome: Pick<ForwardedCommunityCall, 'errorCode' | 'errorDetail' | 'share' | 'counted'>,
@@ -159,7 +159,7 @@ async function runCommunityTool(
   const outcome = await deps.health.forward(record, call, validateOutput)
   if (!outcome.ok) {
     const { error, detail, isCallersFault } = outcome
-    const share = ZERO
+    const share = ZERO_MICROS
     const refund = { errorCode: error.code, errorDetail: detail, share }
     await deps.recordRefund(describe({ ...refund, counted: counted && !isCallersFault }))
     throw error

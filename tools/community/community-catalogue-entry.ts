@@ -1,12 +1,15 @@
 import { toUsdc } from '../../core/money.ts'
-import { isCallableState, type CommunityToolRecord } from '../../domain/community-tool-record.ts'
+import {
+  isCallableCommunityToolState,
+  type CommunityToolRecord,
+} from '../../domain/community-tool-record.ts'
 import { UNNAMED_AGENT } from '../public-author-field.ts'
 import type { CatalogueEntry } from '../tool-ports.ts'
 
 /** Community tools as `GET /api/tools` shows them: what their builders say, and what was measured. */
 
 /** Quality of a tool over the last seven days; null for a tool without counted calls. */
-export interface CommunityToolFigures {
+export interface CommunityToolWeeklyCallStats {
   readonly calls: number
   readonly successes: number
   readonly p50Ms: number
@@ -18,7 +21,7 @@ export interface CommunityToolFigures {
 
 export function toCommunityCatalogueEntry(
   { record, quotedPrice }: { readonly record: CommunityToolRecord; readonly quotedPrice: bigint },
-  figures: CommunityToolFigures | null,
+  figures: CommunityToolWeeklyCallStats | null,
   baseUrl: string,
 ): CatalogueEntry {
   const { slug, definition, state, review, builderName, builderId, acceptsPromo } = record
@@ -70,7 +73,7 @@ export function toCommunityCatalogueEntry(
     example_calls: definition.example === null ? [] : [{ tool: slug, ...definition.example }],
     use_cases: [],
     availability: {
-      available: isCallableState(state),
+      available: isCallableCommunityToolState(state),
       mode: 'community',
       requires: [],
       providers: [],

@@ -3,7 +3,7 @@ import type { CommunityToolDefinition } from '../../domain/community-tool-record
 import { compileUntrustedSchema } from './untrusted-schema-validator.ts'
 import { RESERVED_COMMUNITY_INPUT_FIELDS } from './callable-community-tool.ts'
 import { withUnstorableValuesRefused } from '../schema-validator.ts'
-import { RESERVED_COMMUNITY_OUTPUT_FIELDS } from './forward-community-call.ts'
+import { RESERVED_COMMUNITY_OUTPUT_FIELDS } from './forward-community-tool-call.ts'
 
 /** Checks what a builder says of a tool. */
 

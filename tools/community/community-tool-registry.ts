@@ -1,6 +1,9 @@
 import type { Clock } from '../../core/clock.ts'
 import { createNodeRateLimiter } from '../../core/concurrency/node-rate-limiter.ts'
-import { isCallableState, type CommunityToolRecord } from '../../domain/community-tool-record.ts'
+import {
+  isCallableCommunityToolState,
+  type CommunityToolRecord,
+} from '../../domain/community-tool-record.ts'
 import type { Tool } from '../define-tool.ts'
 
 /** The community tools that this node knows, kept up to date by announcements of changes. */
@@ -17,7 +20,7 @@ export interface CommunityToolRegistryDeps {
 }
 
 /** What a catalogue reads of it. */
-export interface CommunityToolSource {
+export interface CommunityToolRegistryReader {
   /** Returns a tool in any state; only of those that this node knows. */
   find(slug: string): Tool | undefined
   /** Tools that can be called, oldest first. */
@@ -26,7 +29,7 @@ export interface CommunityToolSource {
   load(slug: string): Promise<void> | null
 }
 
-export interface CommunityToolRegistry extends CommunityToolSource {
+export interface CommunityToolRegistry extends CommunityToolRegistryReader {
   /** Reads all tools, also those that this node knows and that have been retired since. */
   reload(): Promise<void>
   /** Reads one tool that has changed. */
@@ -85,7 +88,8 @@ export function createCommunityToolRegistry(
     find: (name) => tools.get(toCommunityToolSlug(name)),
     list() {
       listed ??= [...tools.values()].filter(
-        ({ community }) => community !== undefined && isCallableState(community.record.state),
+        ({ community }) =>
+          community !== undefined && isCallableCommunityToolState(community.record.state),
       )
       return listed
     },

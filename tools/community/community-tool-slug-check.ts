@@ -1,12 +1,15 @@
 import { ServiceError } from '../../core/errors.ts'
-import { BACKPACK_PERMISSIONS } from '../../domain/backpack-spending-permissions.ts'
-import { findLookAlike, lookAlikeError } from '../../domain/tool-name-look-alikes.ts'
+import { BACKPACK_NON_TOOL_PERMISSIONS } from '../../domain/backpack-spending-permissions.ts'
+import {
+  findLookAlikeToolName,
+  lookAlikeToolNameError,
+} from '../../domain/tool-name-look-alikes.ts'
 
 /** Names of community tools: no native tool, no other tool and no address of the API may be mistaken for one. */
 
 /** Words with another meaning where names of tools are used. */
 const RESERVED_WORDS: readonly string[] = [
-  ...BACKPACK_PERMISSIONS,
+  ...BACKPACK_NON_TOOL_PERMISSIONS,
   ...['pipeline', 'batch', 'register', 'import', 'invoke', 'submit', 'stream', 'quote', 'refuel'],
   // A member of every object.
   'constructor',
@@ -20,8 +23,8 @@ export function assertCommunityToolSlugFree(
   native: readonly string[],
   community: readonly string[],
 ): void {
-  const twin = findLookAlike(slug, [...native, ...RESERVED_WORDS, ...community])
-  if (twin !== undefined) throw lookAlikeError(slug, twin)
+  const twin = findLookAlikeToolName(slug, [...native, ...RESERVED_WORDS, ...community])
+  if (twin !== undefined) throw lookAlikeToolNameError(slug, twin)
   if (slug.startsWith(RESERVED_PREFIX))
     throw new ServiceError('slug_taken', {
       slug,

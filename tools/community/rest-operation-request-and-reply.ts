@@ -30,7 +30,9 @@ export function toRestRequestOrRefusal(
     return buildRestRequest(forward, input)
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error
-    return createJsonReply(forward, 422, 'application/problem+json', { detail: error.message })
+    return createBuilderStyleJsonReply(forward, 422, 'application/problem+json', {
+      detail: error.message,
+    })
   }
 }
 
@@ -83,19 +85,19 @@ const toText = (value: unknown): string =>
   typeof value === 'string' ? value : JSON.stringify(value)
 
 /** Returns the answer as a builder of JSON would give it: `{status, data}`, or the refusal of an input. */
-export function toRestAnswer(reply: SingleHopReply): SingleHopReply {
+export function toBuilderReplyOfRestResponse(reply: SingleHopReply): SingleHopReply {
   const { status, headers, body } = reply
   const data = readData(headers['content-type'] ?? '', body)
   if (status >= 200 && status <= 299)
-    return createJsonReply(reply, 200, 'application/json', { status, data })
+    return createBuilderStyleJsonReply(reply, 200, 'application/json', { status, data })
   if (!CALLER_FAULTS.has(status)) return reply
   const words = typeof data === 'string' ? data : JSON.stringify(data)
   const detail = `it answers ${status} ${words}`.trim()
-  return createJsonReply(reply, 422, 'application/problem+json', { detail })
+  return createBuilderStyleJsonReply(reply, 422, 'application/problem+json', { detail })
 }
 
 /** An answer of our own, in the form of one of a builder. */
-export const createJsonReply = (
+export const createBuilderStyleJsonReply = (
   reply: Pick<SingleHopReply, 'url'>,
   status: number,
   type: string,

@@ -1,11 +1,11 @@
 import { SECOND, type Clock } from '../../core/clock.ts'
 import { createNodeRateLimiter } from '../../core/concurrency/node-rate-limiter.ts'
 import { ServiceError } from '../../core/errors.ts'
-import { newUuidV7 } from '../../core/ids.ts'
+import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { CommunityToolRecord } from '../../domain/community-tool-record.ts'
 import type { SchemaValidator } from '../schema-validator.ts'
-import type { CommunityCallForwarder } from './forward-community-call.ts'
+import type { CommunityCallForwarder } from './forward-community-tool-call.ts'
 
 /**
  * Stops calls to a builder that fails: callers wait for nothing, and the builder can recover. One call with the

@@ -14,7 +14,7 @@ const ANNOTATIONS: ReadonlySet<string> = new Set([
 ])
 
 /** Throws `invalid_input` for an incompatible schema. */
-export function assertToolSchemaCompatible(
+export function assertToolSchemasBackwardCompatible(
   before: CommunityToolDefinition,
   after: CommunityToolDefinition,
 ): void {

@@ -10,7 +10,7 @@ import { escapeJsonPointer } from '../../core/validation/validation-errors.ts'
 export type ToolJsonSchema = Readonly<Record<string, unknown>>
 
 /** What a validation with a schema costs. */
-export interface SchemaCost {
+export interface SchemaValidationCost {
   /** Subschemas, each counted as often as it is applied through `$ref`. */
   readonly nodes: number
   readonly patterns: number
@@ -38,7 +38,7 @@ const PROSE = ['description', 'title', '$comment'] as const
 const FIELD_NAME = /^[A-Za-z_$@][A-Za-z0-9_$@.:-]{0,63}$/
 
 /** The fields of this name in the body of the request that brings the schema. */
-export interface UntrustedSchemaPlace {
+export interface UntrustedSchemaRequestField {
   /** Of the schema in the body, such as `/input_schema`. */
   readonly pointer: string
   /** Names that its root must not use for fields. */
@@ -46,10 +46,10 @@ export interface UntrustedSchemaPlace {
 }
 
 /** Throws `invalid_input` with a pointer for a schema that is too large, recursive or not self-contained. */
-export function assertSchemaAcceptable(
+export function assertUntrustedSchemaAcceptable(
   schema: ToolJsonSchema,
-  place: UntrustedSchemaPlace,
-): SchemaCost {
+  place: UntrustedSchemaRequestField,
+): SchemaValidationCost {
   const text = JSON.stringify(schema)
   if (Buffer.byteLength(text) > LIMITS.communitySchemaBytes)
     throw refuse(place.pointer, `must have at most ${LIMITS.communitySchemaBytes} bytes as JSON`)
@@ -96,7 +96,7 @@ function assertPlainValues(value: unknown, pointer: string, depth: number): void
 class SchemaWalk {
   readonly #root: ToolJsonSchema
   readonly #rootPointer: string
-  readonly #known = new Map<string, SchemaCost>()
+  readonly #known = new Map<string, SchemaValidationCost>()
   readonly #open = new Set<string>()
 
   constructor(root: ToolJsonSchema, rootPointer: string) {
@@ -104,7 +104,7 @@ class SchemaWalk {
     this.#rootPointer = rootPointer
   }
 
-  costOf(schema: unknown, pointer: string): SchemaCost {
+  costOf(schema: unknown, pointer: string): SchemaValidationCost {
     if (typeof schema === 'boolean') return { nodes: 1, patterns: 0 }
     if (!isObject(schema)) throw refuse(pointer, 'must be a schema: an object, true or false')
     assertKeywords(schema, pointer)
@@ -120,7 +120,7 @@ class SchemaWalk {
     }
   }
 
-  *#subschemas(schema: ToolJsonSchema, pointer: string): Generator<SchemaCost> {
+  *#subschemas(schema: ToolJsonSchema, pointer: string): Generator<SchemaValidationCost> {
     for (const name of [...SINGLE, ...SINGLE_OR_BOOLEAN])
       if (schema[name] !== undefined) yield this.costOf(schema[name], `${pointer}/${name}`)
     for (const name of LISTS) {
@@ -152,7 +152,7 @@ class SchemaWalk {
     }
   }
 
-  #costOfReference(reference: unknown, pointer: string): SchemaCost {
+  #costOfReference(reference: unknown, pointer: string): SchemaValidationCost {
     const at = `${pointer}/$ref`
     const match =
       typeof reference === 'string' ? /^#\/(\$defs|definitions)\/([^/%~]+)$/.exec(reference) : null

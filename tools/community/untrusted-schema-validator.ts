@@ -4,10 +4,10 @@ import { invalidInputError } from '../../core/errors.ts'
 import { escapeJsonPointer, type ValidationIssue } from '../../core/validation/validation-errors.ts'
 import type { SchemaValidator } from '../schema-validator.ts'
 import {
-  assertSchemaAcceptable,
+  assertUntrustedSchemaAcceptable,
   type ToolJsonSchema,
-  type SchemaCost,
-  type UntrustedSchemaPlace,
+  type SchemaValidationCost,
+  type UntrustedSchemaRequestField,
 } from './untrusted-json-schema-check.ts'
 
 /** Validators of JSON Schemas that strangers wrote. */
@@ -43,9 +43,9 @@ const createAjv = (): Ajv2020 =>
 /** Compiles a schema; throws `invalid_input` with a pointer for one that is not acceptable. */
 export function compileUntrustedSchema(
   schema: ToolJsonSchema,
-  place: UntrustedSchemaPlace,
+  place: UntrustedSchemaRequestField,
 ): SchemaValidator {
-  const cost = assertSchemaAcceptable(schema, place)
+  const cost = assertUntrustedSchemaAcceptable(schema, place)
   const validate = compile(schema, place)
   return (value) => {
     if (validationSteps(value, cost) > MAX_VALIDATION_STEPS)
@@ -54,7 +54,10 @@ export function compileUntrustedSchema(
   }
 }
 
-function compile(schema: ToolJsonSchema, { pointer }: UntrustedSchemaPlace): ValidateFunction {
+function compile(
+  schema: ToolJsonSchema,
+  { pointer }: UntrustedSchemaRequestField,
+): ValidateFunction {
   const ajv = createAjv()
   const { $schema: _dialect, ...rest } = schema
   try {
@@ -66,7 +69,7 @@ function compile(schema: ToolJsonSchema, { pointer }: UntrustedSchemaPlace): Val
 }
 
 /** An upper bound of the work: every part of the value meets every subschema, every text every pattern. */
-function validationSteps(value: unknown, { nodes, patterns }: SchemaCost): number {
+function validationSteps(value: unknown, { nodes, patterns }: SchemaValidationCost): number {
   let [parts, characters] = [0, 0]
   const open: unknown[] = [value]
   while (open.length > 0) {

@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { LIMITS } from '../../core/limits.ts'
 import { fromUsdc } from '../../core/money.ts'
-import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
+import { NOT_BLANK_PATTERN } from '../../core/validation/request-schema-regex-patterns.ts'
 import { defineTool, callerIdOf } from '../define-tool.ts'
 import { SANDBOX_ISOLATION_LEVELS } from '../../providers/sandbox/sandbox-port.ts'
 

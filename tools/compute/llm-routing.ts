@@ -1,8 +1,8 @@
 import Type from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { fromUsdc, ZERO } from '../../core/money.ts'
-import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
+import { fromUsdc, ZERO_MICROS } from '../../core/money.ts'
+import { NOT_BLANK_PATTERN } from '../../core/validation/request-schema-regex-patterns.ts'
 import { defineTool, type ToolPreflightContext } from '../define-tool.ts'
 import {
   EXTRACTIVE_MODEL,
@@ -65,7 +65,7 @@ export default defineTool({
     },
   ],
   access: 'free_with_key',
-  price: ZERO,
+  price: ZERO_MICROS,
   keyless: fromUsdc(0.01),
   effect: 'none',
   timeoutMs: 80_000,

@@ -1,9 +1,9 @@
 import Type from 'typebox'
 import { invalidInputError } from '../../core/errors.ts'
-import { fromUsdc, ZERO } from '../../core/money.ts'
-import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
+import { fromUsdc, ZERO_MICROS } from '../../core/money.ts'
+import { NOT_BLANK_PATTERN } from '../../core/validation/request-schema-regex-patterns.ts'
 import { defineTool } from '../define-tool.ts'
-import type { CoinPriceQuote } from '../../providers/prices/price-service.ts'
+import type { CoinPriceQuote } from '../../providers/prices/asset-price-service.ts'
 
 /** The tool `price-feed`: current prices of assets. */
 
@@ -47,7 +47,7 @@ export default defineTool({
   useCases: ['Value a portfolio', 'Check a price before trading', 'Convert gas costs to dollars'],
   examples: [{ query: 'BTC,ETH' }, { symbols: ['SOL', 'USDC'] }],
   access: 'free',
-  price: ZERO,
+  price: ZERO_MICROS,
   free: { perDay: 10, overage: fromUsdc(0.005) },
   effect: 'none',
   timeoutMs: 8_000,

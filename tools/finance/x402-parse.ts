@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
-import { ZERO } from '../../core/money.ts'
-import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
+import { ZERO_MICROS } from '../../core/money.ts'
+import { NOT_BLANK_PATTERN } from '../../core/validation/request-schema-regex-patterns.ts'
 import { defineTool } from '../define-tool.ts'
 
 /** The tool `x402-parse`: explains an x402 message of any version. */
@@ -40,7 +40,7 @@ export default defineTool({
     },
   ],
   access: 'free',
-  price: ZERO,
+  price: ZERO_MICROS,
   free: { perDay: 10, overage: null },
   effect: 'none',
   timeoutMs: 2_000,

@@ -11,7 +11,8 @@ const FORBIDDEN = new Set([
 const NO_CREDENTIAL =
   /^(host|connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect|accept|content-.*|forwarded|via|x-forwarded-.*|x-original-.*)$/
 
-export const canCarryCredential = (name: string): boolean => !NO_CREDENTIAL.test(name.toLowerCase())
+export const canHeaderCarryCredential = (name: string): boolean =>
+  !NO_CREDENTIAL.test(name.toLowerCase())
 
 export const isForbiddenRequestHeader = (name: string): boolean => {
   const lower = name.toLowerCase()

@@ -1,4 +1,4 @@
-import type { ListedMcpTool } from '../../providers/mcp/streamable-http-client.ts'
+import type { ListedMcpTool } from '../../providers/mcp/mcp-streamable-http-client.ts'
 import {
   ImportedSchemaConverter,
   isUntrustedJsonObject,

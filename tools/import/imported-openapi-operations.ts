@@ -250,13 +250,13 @@ function readOutput(
     if (media?.['schema'] !== undefined) data = outputs.convert(media['schema'])
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error
-    return toOutputSchema(true, {})
+    return toRestOperationOutputSchema(true, {})
   }
-  return toOutputSchema(data, outputs.definitions)
+  return toRestOperationOutputSchema(data, outputs.definitions)
 }
 
 /** The output of a REST operation. */
-export const toOutputSchema = (
+export const toRestOperationOutputSchema = (
   data: unknown,
   definitions: Record<string, unknown>,
 ): UntrustedJson => ({

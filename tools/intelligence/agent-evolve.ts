@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { fromUsdc } from '../../core/money.ts'
 import { defineTool } from '../define-tool.ts'
-import { tryLlmCompletion } from '../optional-llm.ts'
+import { tryLlmCompletion } from '../llm-call-with-fallback.ts'
 import {
   proposeAgentSettingsChanges,
   toCurrentAgentSettings,

@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
-import { ZERO } from '../../core/money.ts'
+import { ZERO_MICROS } from '../../core/money.ts'
 import { defineTool } from '../define-tool.ts'
 
 /** The tool `agent-reputation`: the reliability of an agent. */
@@ -18,7 +18,7 @@ export default defineTool({
   useCases: ['Decide whether to trust a counterparty', 'Weigh hive entries by their author'],
   examples: [{ agent_id: '018f2f6e-7c1a-7b3a-9c55-3d0a3f1b2c4d' }],
   access: 'free',
-  price: ZERO,
+  price: ZERO_MICROS,
   free: { perDay: 10, overage: null },
   effect: 'none',
   timeoutMs: 5_000,

@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { invalidInputError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { LETTER_OR_DIGIT_PATTERN } from '../../core/validation/schema-patterns.ts'
+import { LETTER_OR_DIGIT_PATTERN } from '../../core/validation/request-schema-regex-patterns.ts'
 import { llmOptionalToolAvailability } from '../tool-availability.ts'
 import {
   assertCrewFields,

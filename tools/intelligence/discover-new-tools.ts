@@ -1,9 +1,9 @@
 import Type from 'typebox'
-import { ZERO } from '../../core/money.ts'
-import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
+import { ZERO_MICROS } from '../../core/money.ts'
+import { NOT_BLANK_PATTERN } from '../../core/validation/request-schema-regex-patterns.ts'
 import { defineTool } from '../define-tool.ts'
-import type { CatalogueOfferChange } from '../../domain/catalogue-diff.ts'
-import type { CatalogueRevision } from '../../domain/catalogue-diff.ts'
+import type { CatalogueToolChange } from '../../domain/tool-catalogue-diff.ts'
+import type { CatalogueRevision } from '../../domain/tool-catalogue-diff.ts'
 import {
   assertSinceOrRevisionNotBoth,
   toIsoTimestampFromMs,
@@ -19,7 +19,7 @@ const MAX_FITTING_TOOLS = 5
 const Text = Type.String()
 const Revision = Type.Integer({ minimum: 0 })
 
-type DatedToolChange = CatalogueOfferChange & Pick<CatalogueRevision, 'revision' | 'at'>
+type DatedToolChange = CatalogueToolChange & Pick<CatalogueRevision, 'revision' | 'at'>
 
 /**
  * Merges the changes per tool, newest first: added then changed is added, removed then added is changed,
@@ -39,9 +39,9 @@ function latestChangePerTool(revisions: readonly CatalogueRevision[]): DatedTool
 }
 
 function mergeChanges(
-  before: CatalogueOfferChange,
-  after: CatalogueOfferChange,
-): CatalogueOfferChange | null {
+  before: CatalogueToolChange,
+  after: CatalogueToolChange,
+): CatalogueToolChange | null {
   if (after.change === 'removed') return before.change === 'added' ? null : after
   if (before.change === 'added') return { ...after, change: 'added', fields: [] }
   const fields = [...new Set([...before.fields, ...after.fields])]
@@ -78,7 +78,7 @@ export default defineTool({
   useCases: ['Find tools you do not know yet', 'Notice that a price or a schema has changed'],
   examples: [{}, { since_revision: 0, interest: 'Read the price of a token' }],
   access: 'free',
-  price: ZERO,
+  price: ZERO_MICROS,
   effect: 'none',
   timeoutMs: 5_000,
   input: Type.Object(
@@ -128,7 +128,7 @@ export default defineTool({
       fields: [...fields],
       when: { revision, at: toIsoTimestampFromMs(at) },
     }))
-    const listed = (kind: CatalogueOfferChange['change']) =>
+    const listed = (kind: CatalogueToolChange['change']) =>
       entries.flatMap(({ change, entry, fields, when }) =>
         change === kind && entry !== undefined
           ? [{ ...toToolSummary(entry), ...when, fields }]

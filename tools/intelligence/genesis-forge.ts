@@ -1,10 +1,10 @@
 import Type from 'typebox'
-import { newUuidV7 } from '../../core/ids.ts'
+import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import { fromUsdc } from '../../core/money.ts'
-import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
+import { NOT_BLANK_PATTERN } from '../../core/validation/request-schema-regex-patterns.ts'
 import { llmOptionalToolAvailability } from '../tool-availability.ts'
 import { defineTool, type ToolContext } from '../define-tool.ts'
-import { tryLlmCompletion } from '../optional-llm.ts'
+import { tryLlmCompletion } from '../llm-call-with-fallback.ts'
 import { createAgentBundle } from './genesis-forge/agent-starter-bundle.ts'
 import { AGENT_FRAMEWORKS } from './genesis-forge/agent-blueprint.ts'
 import {

@@ -1,5 +1,5 @@
 import Type from 'typebox'
-import { ZERO } from '../../core/money.ts'
+import { ZERO_MICROS } from '../../core/money.ts'
 import { defineTool } from '../define-tool.ts'
 import {
   ReleaseNoteSchema,
@@ -54,7 +54,7 @@ export default defineTool({
   useCases: ['Learn what this station offers', 'See whether your version is the latest'],
   examples: [{}, { known_version: '1.0.0' }],
   access: 'free',
-  price: ZERO,
+  price: ZERO_MICROS,
   effect: 'none',
   timeoutMs: 5_000,
   input: Type.Object(

@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { invalidInputError } from '../../core/errors.ts'
-import { ZERO } from '../../core/money.ts'
-import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
+import { ZERO_MICROS } from '../../core/money.ts'
+import { NOT_BLANK_PATTERN } from '../../core/validation/request-schema-regex-patterns.ts'
 import { ChainNameField } from '../../providers/chain-data/chain-tool-schemas.ts'
 import { defineTool } from '../define-tool.ts'
 import {
@@ -81,7 +81,7 @@ export default defineTool({
     { claims: ['17 * 23 = 391', 'There are 28 days in a week', '1 ETH is 10^18 wei'] },
   ],
   access: 'free',
-  price: ZERO,
+  price: ZERO_MICROS,
   free: { perDay: 5, overage: null },
   effect: 'none',
   timeoutMs: 20_000,

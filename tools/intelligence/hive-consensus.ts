@@ -1,10 +1,10 @@
 import { PublicAuthorField } from '../public-author-field.ts'
 import Type from 'typebox'
 import { fromUsdc } from '../../core/money.ts'
-import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
+import { NOT_BLANK_PATTERN } from '../../core/validation/request-schema-regex-patterns.ts'
 import { llmOptionalToolAvailability } from '../tool-availability.ts'
 import { defineTool } from '../define-tool.ts'
-import { judgeStancesWithLlm } from '../optional-llm.ts'
+import { judgeStancesWithLlm } from '../llm-call-with-fallback.ts'
 import {
   hasSeveralAuthors,
   hasConsensusQuorum,

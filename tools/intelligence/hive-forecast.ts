@@ -2,10 +2,10 @@ import Type from 'typebox'
 import { DAY, utcDay } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { fromUsdc } from '../../core/money.ts'
-import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
+import { NOT_BLANK_PATTERN } from '../../core/validation/request-schema-regex-patterns.ts'
 import { llmOptionalToolAvailability } from '../tool-availability.ts'
 import { defineTool } from '../define-tool.ts'
-import { tryLlmCompletion } from '../optional-llm.ts'
+import { tryLlmCompletion } from '../llm-call-with-fallback.ts'
 import {
   betaBinomialEstimate,
   holtForecast,

@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { DAY } from '../../core/clock.ts'
-import { ZERO } from '../../core/money.ts'
+import { ZERO_MICROS } from '../../core/money.ts'
 import { defineTool } from '../define-tool.ts'
 import {
   listReleaseNotesSince,
@@ -28,7 +28,7 @@ export default defineTool({
   useCases: ['Poll once a day', 'Decide whether to read the catalogue again'],
   examples: [{}, { since_revision: 0 }, { version: '1.0.0' }],
   access: 'free',
-  price: ZERO,
+  price: ZERO_MICROS,
   effect: 'none',
   timeoutMs: 5_000,
   input: Type.Object(

@@ -1,8 +1,8 @@
 import Type from 'typebox'
 import { fromUsdc, toUsdc } from '../../core/money.ts'
-import type { ToolUsageStats } from '../../domain/agent-usage-stats-types.ts'
+import type { AgentToolUsageStats } from '../../domain/agent-usage-stats-types.ts'
 import { defineTool } from '../define-tool.ts'
-import { tryLlmCompletion } from '../optional-llm.ts'
+import { tryLlmCompletion } from '../llm-call-with-fallback.ts'
 import {
   dailyBurnRateOf,
   listUsageAuditFindings,
@@ -31,7 +31,7 @@ function successRateOf({ calls, failed, callerErrors }: CallCounts): number | nu
   const ran = calls - callerErrors
   return ran === 0 ? null : Math.round((1 - (failed - callerErrors) / ran) * 1e4) / 1e4
 }
-type CallCounts = Pick<ToolUsageStats, 'calls' | 'failed' | 'callerErrors'>
+type CallCounts = Pick<AgentToolUsageStats, 'calls' | 'failed' | 'callerErrors'>
 
 export default defineTool({
   ...OWN_USAGE_TOOL_DEFAULTS,
@@ -81,7 +81,7 @@ export default defineTool({
   }),
   async run({ days = DEFAULT_USAGE_WINDOW_DAYS }, context) {
     const { agentId, at, known } = await readOwnUsage(days, context)
-    const total = (count: (one: ToolUsageStats) => number) =>
+    const total = (count: (one: AgentToolUsageStats) => number) =>
       known.tools.reduce((all, one) => all + count(one), 0)
     const calls = total((one) => one.calls)
     const callerErrors = total((one) => one.callerErrors)

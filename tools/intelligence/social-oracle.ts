@@ -2,9 +2,9 @@ import { UNNAMED_AGENT } from '../public-author-field.ts'
 import Type from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import { fromUsdc } from '../../core/money.ts'
-import { LETTER_OR_DIGIT_PATTERN } from '../../core/validation/schema-patterns.ts'
+import { LETTER_OR_DIGIT_PATTERN } from '../../core/validation/request-schema-regex-patterns.ts'
 import { defineTool, callerIdOf } from '../define-tool.ts'
-import type { HiveEntryResult } from '../../providers/search/web-search-port.ts'
+import type { HiveEntryWebSearchResult } from '../../providers/search/web-search-port.ts'
 import type { SocialPost } from '../../providers/social/social-port.ts'
 import type { RuleBasedTextAnalyzer } from '../../providers/text/text-analyzer-port.ts'
 
@@ -37,7 +37,7 @@ async function scorePosts(posts: readonly SocialPost[], text: RuleBasedTextAnaly
   return scored
 }
 
-const hiveEntryToPost = ({ content, author, url, at }: HiveEntryResult): SocialPost => ({
+const hiveEntryToPost = ({ content, author, url, at }: HiveEntryWebSearchResult): SocialPost => ({
   platform: HIVE,
   author: author ?? UNNAMED_AGENT,
   text: content,

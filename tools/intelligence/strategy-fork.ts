@@ -1,8 +1,8 @@
 import { PublicAuthorField } from '../public-author-field.ts'
 import Type from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
-import { newUuidV7 } from '../../core/ids.ts'
-import { toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
+import { toUsdc, ZERO_MICROS, type Micros } from '../../core/money.ts'
 import { STRATEGY_FORK_PRICE, STRATEGY_FORK_ROYALTY } from '../../domain/pricing.ts'
 import type { ToolPreflightContext } from '../define-tool.ts'
 import { defineTool } from '../define-tool.ts'
@@ -76,7 +76,8 @@ export default defineTool({
     const stagedWrites = (credited: Micros) => {
       const details = { source: 'strategy_fork', amount_usdc: toUsdc(credited), strategy_id: id }
       const row = { ...fork, royalty_micros: Number(credited) }
-      const events = credited > ZERO ? [{ type: 'topup' as const, to: author, data: details }] : []
+      const events =
+        credited > ZERO_MICROS ? [{ type: 'topup' as const, to: author, data: details }] : []
       return { rows: [{ table: 'strategy_forks', row }], events }
     }
     stage.credit({ to: author, amount: STRATEGY_FORK_ROYALTY, withoutFee: true, stagedWrites })

@@ -1,13 +1,13 @@
 import Type from 'typebox'
 import { invalidInputError, ServiceError } from '../../core/errors.ts'
-import { newUuidV7 } from '../../core/ids.ts'
+import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { STRATEGY_PUBLISH_PRICE } from '../../domain/pricing.ts'
 import {
   EVM_TX_HASH_PATTERN,
-  LABEL_PATTERN,
+  SINGLE_LINE_TEXT_PATTERN,
   NOT_BLANK_PATTERN,
-} from '../../core/validation/schema-patterns.ts'
+} from '../../core/validation/request-schema-regex-patterns.ts'
 import { defineTool } from '../define-tool.ts'
 
 /** The tool `strategy-publish`: publishes a strategy for other agents. */
@@ -37,7 +37,11 @@ export default defineTool({
   timeoutMs: 8_000,
   input: Type.Object(
     {
-      title: Type.String({ minLength: 1, maxLength: 128, pattern: LABEL_PATTERN }),
+      title: Type.String({
+        minLength: 1,
+        maxLength: 128,
+        pattern: SINGLE_LINE_TEXT_PATTERN,
+      }),
       description: Type.String({ minLength: 1, maxLength: 4_000, pattern: NOT_BLANK_PATTERN }),
       strategy_tool: Type.Optional(
         Type.String({

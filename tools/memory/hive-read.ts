@@ -1,8 +1,8 @@
 import { PublicAuthorField } from '../public-author-field.ts'
 import Type from 'typebox'
 import { utcDay } from '../../core/clock.ts'
-import { fromUsdc, ZERO } from '../../core/money.ts'
-import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
+import { fromUsdc, ZERO_MICROS } from '../../core/money.ts'
+import { NOT_BLANK_PATTERN } from '../../core/validation/request-schema-regex-patterns.ts'
 import { defineTool } from '../define-tool.ts'
 
 /** The tool `hive-read`: reads an entry of the Hive. */
@@ -20,7 +20,7 @@ export default defineTool({
     { query: 'yield', namespace: 'defi', limit: 5, min_confidence: 0.7 },
   ],
   access: 'free',
-  price: ZERO,
+  price: ZERO_MICROS,
   free: { perDay: 10, overage: fromUsdc(0.005) },
   effect: 'internal',
   timeoutMs: 8_000,

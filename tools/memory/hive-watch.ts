@@ -2,10 +2,10 @@ import { PublicAuthorField } from '../public-author-field.ts'
 import Type from 'typebox'
 import { utcDay } from '../../core/clock.ts'
 import { invalidInputError, ServiceError } from '../../core/errors.ts'
-import { newUuidV7 } from '../../core/ids.ts'
+import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { fromUsdc, ZERO } from '../../core/money.ts'
-import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
+import { fromUsdc, ZERO_MICROS } from '../../core/money.ts'
+import { NOT_BLANK_PATTERN } from '../../core/validation/request-schema-regex-patterns.ts'
 import { defineTool, type ToolContext } from '../define-tool.ts'
 
 /** The tool `hive-watch`: watches the Hive for new entries. */
@@ -56,7 +56,7 @@ export default defineTool({
   ],
   access: 'paid',
   keyRequired: true,
-  price: ({ action }) => (action === 'subscribe' ? PRICE : ZERO),
+  price: ({ action }) => (action === 'subscribe' ? PRICE : ZERO_MICROS),
   effect: 'internal',
   timeoutMs: 8_000,
   input: Type.Object(

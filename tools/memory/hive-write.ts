@@ -1,10 +1,10 @@
 import Type from 'typebox'
 import { invalidInputError } from '../../core/errors.ts'
-import { newUuidV7 } from '../../core/ids.ts'
-import { fromUsdc, toUsdc, ZERO } from '../../core/money.ts'
+import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
+import { fromUsdc, toUsdc, ZERO_MICROS } from '../../core/money.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { HIVE_READ_ROYALTY } from '../../domain/pricing.ts'
-import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
+import { NOT_BLANK_PATTERN } from '../../core/validation/request-schema-regex-patterns.ts'
 import { defineTool } from '../define-tool.ts'
 import { reserveHiveText } from './hive/reserve-hive-text.ts'
 
@@ -32,7 +32,7 @@ export default defineTool({
   ],
   access: 'free_with_key',
   keyRequired: true,
-  price: ZERO,
+  price: ZERO_MICROS,
   keyless: fromUsdc(0.01),
   quota: { callsPerDay: LIMITS.hiveWritesPerDay },
   effect: 'internal',

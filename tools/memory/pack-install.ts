@@ -1,10 +1,10 @@
 import Type from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
-import { ZERO, type Micros } from '../../core/money.ts'
+import { ZERO_MICROS, type Micros } from '../../core/money.ts'
 import { MEMORY_PACK_BUNDLE_PRICE, MEMORY_PACK_PRICES } from '../../domain/pricing.ts'
-import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
+import { NOT_BLANK_PATTERN } from '../../core/validation/request-schema-regex-patterns.ts'
 import { defineTool, type ToolPreflightContext, type ToolContext } from '../define-tool.ts'
-import type { MemoryPack } from './packs/packs-port.ts'
+import type { MemoryPack } from './packs/memory-packs-port.ts'
 import {
   DateTimeField,
   stageMemory,
@@ -31,7 +31,7 @@ export default defineTool({
   access: 'paid',
   keyRequired: true,
   unlisted: true,
-  price: ({ slug }) => (Object.hasOwn(prices, slug) ? (prices[slug] ?? ZERO) : ZERO),
+  price: ({ slug }) => (Object.hasOwn(prices, slug) ? (prices[slug] ?? ZERO_MICROS) : ZERO_MICROS),
   effect: 'internal',
   timeoutMs: 15_000,
   input: Type.Object(

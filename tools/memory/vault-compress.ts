@@ -5,7 +5,7 @@ import { VAULT_COMPRESS_PRICE } from '../../domain/pricing.ts'
 import { llmOptionalToolAvailability } from '../tool-availability.ts'
 import { defineTool, type ToolContext } from '../define-tool.ts'
 import {
-  stageMemoryArchival,
+  stageMemoryReplacement,
   MemoryDecayStateSchema,
   stageMemory,
   MemorySchema,
@@ -110,7 +110,7 @@ async function stageSummary(
   })
   for (const { id } of members) {
     const superseded = left.some(({ older }) => older.id === id)
-    stageMemoryArchival(context, id, superseded ? 'superseded' : 'compressed', summary.id)
+    stageMemoryReplacement(context, id, superseded ? 'superseded' : 'compressed', summary.id)
   }
   return { ...summary, sources }
 }

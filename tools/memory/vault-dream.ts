@@ -5,23 +5,23 @@ import { VAULT_DREAM_PRICE } from '../../domain/pricing.ts'
 import { llmOptionalToolAvailability } from '../tool-availability.ts'
 import { defineTool, type ToolContext } from '../define-tool.ts'
 import {
-  recommendDreamActions,
-  analyzeMemories,
-  proposeInsights,
-  summarizeDreamAnalysis,
+  recommendVaultMemoryActions,
+  analyzeVaultMemories,
+  proposeVaultMemoryInsights,
+  summarizeVaultMemoryAnalysis,
   truncateMemoryText,
-  type DreamAnalysis,
+  type VaultMemoryAnalysis,
   type ProposedInsight,
-} from './vault/dream-analysis.ts'
+} from './vault/analyze-vault-for-dream.ts'
 import {
-  loadEarlierDreams,
+  loadEarlierVaultDreamInsights,
   toInsightView,
-  type EarlierDreams,
-  type EarlierDream,
+  type EarlierVaultDreamInsights,
+  type EarlierVaultDreamCall,
 } from './vault/earlier-dreams.ts'
-import { MAX_DREAM_INSIGHTS, dreamWithLlm } from './vault/dream-with-llm.ts'
+import { MAX_DREAM_INSIGHTS, deriveVaultMemoryInsightsWithLlm } from './vault/dream-with-llm.ts'
 import {
-  stageMemoryArchival,
+  stageMemoryReplacement,
   DateTimeField,
   stageMemory,
   MemorySchema,
@@ -107,15 +107,16 @@ export default defineTool({
         needed: MIN_MEMORIES,
       })
     emit({ type: 'progress', step: 'memories', note: `${memories.length} to be looked at` })
-    const before = await loadEarlierDreams(context)
+    const before = await loadEarlierVaultDreamInsights(context)
     const earlier = before.of(memories)
-    const dream = await analyzeMemories(memories, context)
+    const dream = await analyzeVaultMemories(memories, context)
     if (earlier !== null) return repeatEarlierDream(earlier, dream, memories, context)
-    const llmInsights = await dreamWithLlm(memories, context)
+    const llmInsights = await deriveVaultMemoryInsightsWithLlm(memories, context)
     const method =
       llmInsights === null ? ('embedded/clusters-1' as const) : ('clusters+llm' as const)
     const fresh = (llmInsights?.insights ?? []).filter((one) => !before.isSaid(one))
-    const kept = fresh.length > 0 ? fresh : proposeInsights(dream, memories, before.isSaid)
+    const kept =
+      fresh.length > 0 ? fresh : proposeVaultMemoryInsights(dream, memories, before.isSaid)
     stageDreamOrder(seen, context)
     const insights = []
     for (const [place, one] of kept.entries()) {
@@ -124,9 +125,10 @@ export default defineTool({
     }
     return {
       dream_report: {
-        summary: llmInsights?.summary ?? summarizeDreamAnalysis(dream, memories.length),
+        summary: llmInsights?.summary ?? summarizeVaultMemoryAnalysis(dream, memories.length),
         ...toReport(dream),
-        recommended_actions: llmInsights?.actions ?? recommendDreamActions(dream, memories, at),
+        recommended_actions:
+          llmInsights?.actions ?? recommendVaultMemoryActions(dream, memories, at),
       },
       insights,
       insights_written: insights.length,
@@ -149,8 +151,8 @@ function stageDreamOrder(seen: number, { stage, caller, callId, now }: ToolConte
 
 /** Returns the earlier dream when nothing is new, without a write or a charge. */
 function repeatEarlierDream(
-  { callId, at, insights }: EarlierDream,
-  dream: DreamAnalysis,
+  { callId, at, insights }: EarlierVaultDreamCall,
+  dream: VaultMemoryAnalysis,
   memories: readonly VaultMemory[],
   { meter, now }: ToolContext,
 ) {
@@ -158,9 +160,9 @@ function repeatEarlierDream(
   meter.waive(since)
   return {
     dream_report: {
-      summary: `${since} ${summarizeDreamAnalysis(dream, memories.length)}`,
+      summary: `${since} ${summarizeVaultMemoryAnalysis(dream, memories.length)}`,
       ...toReport(dream),
-      recommended_actions: recommendDreamActions(dream, memories, now().getTime()),
+      recommended_actions: recommendVaultMemoryActions(dream, memories, now().getTime()),
     },
     insights: insights.filter(({ isLive }) => isLive).map(toInsightView),
     insights_written: 0,
@@ -173,7 +175,7 @@ function repeatEarlierDream(
 async function stageInsight(
   insight: ProposedInsight,
   how: Readonly<Record<string, unknown>>,
-  before: EarlierDreams,
+  before: EarlierVaultDreamInsights,
   context: ToolContext,
 ) {
   const { content, sources, kind, asked } = insight
@@ -189,11 +191,11 @@ async function stageInsight(
   }
   const { decay: _new, ...memory } = await stageMemory(context, draft)
   const old = before.saidOtherwise(insight)
-  if (old !== null) stageMemoryArchival(context, old.id, 'superseded', memory.id)
+  if (old !== null) stageMemoryReplacement(context, old.id, 'superseded', memory.id)
   return { ...memory, sources: [...sources] }
 }
 
-const toReport = ({ patterns, contradictions, gaps }: DreamAnalysis) => ({
+const toReport = ({ patterns, contradictions, gaps }: VaultMemoryAnalysis) => ({
   contradictions: contradictions.map(({ first, second, why }) => ({
     first_id: first.id,
     first: truncateMemoryText(first.content),

@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { invalidInputError, ServiceError } from '../../core/errors.ts'
-import { newUuidV7 } from '../../core/ids.ts'
+import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import { VAULT_PROMOTE_PRICE } from '../../domain/pricing.ts'
 import { defineTool, type ToolPreflightContext } from '../define-tool.ts'
 import { reserveHiveText } from './hive/reserve-hive-text.ts'

@@ -1,8 +1,8 @@
 import Type from 'typebox'
 import { describeMemoryDecay } from '../../domain/memory-decay.ts'
-import { newUuidV7 } from '../../core/ids.ts'
-import { ZERO } from '../../core/money.ts'
-import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
+import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
+import { ZERO_MICROS } from '../../core/money.ts'
+import { NOT_BLANK_PATTERN } from '../../core/validation/request-schema-regex-patterns.ts'
 import { defineTool } from '../define-tool.ts'
 import {
   MemoryDecayStateSchema,
@@ -25,7 +25,7 @@ export default defineTool({
   examples: [{ query: 'rate limits of the staging API', limit: 5 }],
   access: 'free_with_key',
   keyRequired: true,
-  price: ZERO,
+  price: ZERO_MICROS,
   effect: 'internal',
   timeoutMs: 8_000,
   normalise(body) {

@@ -1,8 +1,8 @@
 import Type from 'typebox'
 import { invalidInputError, ServiceError } from '../../core/errors.ts'
-import { newUuidV7 } from '../../core/ids.ts'
+import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import { VAULT_SHARE_PRICE } from '../../domain/pricing.ts'
-import { LABEL_PATTERN } from '../../core/validation/schema-patterns.ts'
+import { SINGLE_LINE_TEXT_PATTERN } from '../../core/validation/request-schema-regex-patterns.ts'
 import { defineTool, type ToolPreflightContext } from '../define-tool.ts'
 import { DateTimeField, UuidField } from './vault/memory-schemas-and-staging.ts'
 import { loadOwnMemory } from './vault/load-own-memories.ts'
@@ -40,7 +40,9 @@ export default defineTool({
     {
       entry_id: UuidField,
       to_agent_id: UuidField,
-      memo: Type.Optional(Type.String({ minLength: 1, maxLength: 500, pattern: LABEL_PATTERN })),
+      memo: Type.Optional(
+        Type.String({ minLength: 1, maxLength: 500, pattern: SINGLE_LINE_TEXT_PATTERN }),
+      ),
     },
     { additionalProperties: false },
   ),

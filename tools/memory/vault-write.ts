@@ -1,11 +1,11 @@
 import Type from 'typebox'
 import { LIMITS } from '../../core/limits.ts'
 import { VAULT_WRITE_PRICE } from '../../domain/pricing.ts'
-import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
+import { NOT_BLANK_PATTERN } from '../../core/validation/request-schema-regex-patterns.ts'
 import { defineTool, type ToolPreflightContext, type ToolContext } from '../define-tool.ts'
 import { compareMemoriesForContradiction } from './vault/memory-text-contradiction.ts'
 import {
-  stageMemoryArchival,
+  stageMemoryReplacement,
   MemoryDecayStateSchema,
   DateTimeField,
   stageMemory,
@@ -113,7 +113,7 @@ export default defineTool({
       immortal,
       origin,
     })
-    for (const { memory } of old) stageMemoryArchival(context, memory.id, 'superseded', pack.id)
+    for (const { memory } of old) stageMemoryReplacement(context, memory.id, 'superseded', pack.id)
     return {
       pack,
       status: 'stored' as const,

@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import { fromUsdc } from '../../core/money.ts'
-import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
+import { NOT_BLANK_PATTERN } from '../../core/validation/request-schema-regex-patterns.ts'
 import type {
   ChainReader,
   ReadableChainName,
@@ -10,13 +10,13 @@ import type {
 } from '../../providers/chain-data/chain-data-port.ts'
 import {
   ChainNameField,
-  chainProviderMode,
+  liveOrFixtureModeOfChain,
   NullableNumber,
   NullableText,
   toValidChecksumAddress,
   atomicUnitsToNumber,
 } from '../../providers/chain-data/chain-tool-schemas.ts'
-import { listedTokensOn } from '../../providers/chain-data/bundled-token-contract-list.ts'
+import { widelyHeldTokensOnChain } from '../../providers/chain-data/bundled-token-contract-list.ts'
 import { chainReadToolAvailability } from '../tool-availability.ts'
 import { defineTool, callerIdOf } from '../define-tool.ts'
 import type {
@@ -119,7 +119,7 @@ function findTokenAddress(
   if (ADDRESS.test(query)) return query
   const pooled = found?.pools[0]?.token.address
   if (pooled !== undefined) return ADDRESS.test(pooled) ? pooled : null
-  const listed = listedTokensOn(chain).find((one) => one.symbol === query.toUpperCase())
+  const listed = widelyHeldTokensOnChain(chain).find((one) => one.symbol === query.toUpperCase())
   return listed?.address ?? null
 }
 
@@ -201,7 +201,7 @@ export default defineTool({
     const flows = await listWhaleTransfers(chain, name, address, { decimals, usd, liquidity })
     const pooled = found === null || traded.length === 0 ? [] : [found.source]
     const sources = [...pooled, ...(facts === null ? [] : [`rpc:${name}`])]
-    meter.served(sources.join(','), found?.mode ?? chainProviderMode(chain, name))
+    meter.served(sources.join(','), found?.mode ?? liveOrFixtureModeOfChain(chain, name))
     return {
       token: tokenView(address, deepest, facts),
       price_usd: usd,

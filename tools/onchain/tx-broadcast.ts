@@ -4,7 +4,7 @@ import { fromUsdc } from '../../core/money.ts'
 import type { ReadableChainName, EvmHex } from '../../providers/chain-data/chain-data-port.ts'
 import {
   ChainNameField,
-  chainProviderMode,
+  liveOrFixtureModeOfChain,
   NetworkKindField,
   NullableText,
 } from '../../providers/chain-data/chain-tool-schemas.ts'
@@ -89,7 +89,7 @@ export default defineTool({
     seal({ tx_hash: hash })
     emit({ type: 'progress', step: 'sending', note: hash })
     const { status, block } = await chain.send(input.chain, input.raw_tx as EvmHex, hash)
-    meter.served(`rpc:${input.chain}`, chainProviderMode(chain, input.chain))
+    meter.served(`rpc:${input.chain}`, liveOrFixtureModeOfChain(chain, input.chain))
     return {
       tx_hash: hash,
       status,

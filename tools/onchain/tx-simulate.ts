@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { invalidInputError } from '../../core/errors.ts'
-import { fromUsdc, ZERO } from '../../core/money.ts'
+import { fromUsdc, ZERO_MICROS } from '../../core/money.ts'
 import type {
   ReadableChainInfo,
   EvmHex,
@@ -9,7 +9,7 @@ import type {
 import {
   EvmAddressField,
   ChainNameField,
-  chainProviderMode,
+  liveOrFixtureModeOfChain,
   NetworkKindField,
   NullableNumber,
   NullableText,
@@ -18,7 +18,7 @@ import {
 } from '../../providers/chain-data/chain-tool-schemas.ts'
 import { chainReadToolAvailability } from '../tool-availability.ts'
 import { defineTool } from '../define-tool.ts'
-import { fetchUsdPrices } from '../../providers/prices/usd-prices.ts'
+import { fetchCoinUsdPrices } from '../../providers/prices/usd-prices.ts'
 
 /** The tool `tx-simulate`: simulates a transaction and estimates its gas. */
 
@@ -79,7 +79,7 @@ export default defineTool({
     { chain: 'base', to: '0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913', calldata: '0x313ce567' },
   ],
   access: 'free',
-  price: ZERO,
+  price: ZERO_MICROS,
   free: { perDay: 10, overage: fromUsdc(0.005) },
   effect: 'none',
   timeoutMs: 12_000,
@@ -129,9 +129,9 @@ export default defineTool({
     }
     const [ran, usd] = await Promise.all([
       chain.simulate(name, call),
-      fetchUsdPrices(prices, [about.native], signal),
+      fetchCoinUsdPrices(prices, [about.native], signal),
     ])
-    meter.served(`rpc:${name}`, chainProviderMode(chain, name))
+    meter.served(`rpc:${name}`, liveOrFixtureModeOfChain(chain, name))
     return toOutput(name, about, ran, usd(about.native))
   },
 })

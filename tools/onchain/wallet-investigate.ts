@@ -2,7 +2,7 @@ import Type from 'typebox'
 import { DAY } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { fromUsdc } from '../../core/money.ts'
-import { findAddressLabel } from '../../providers/chain-data/ethereum-address-labels.ts'
+import { findEthereumAddressOwnerLabel } from '../../providers/chain-data/ethereum-address-labels.ts'
 import {
   READABLE_CHAIN_NAMES,
   type ReadableChainName,
@@ -10,14 +10,14 @@ import {
 import {
   EvmAddressField,
   ChainNameField,
-  chainProviderMode,
+  liveOrFixtureModeOfChain,
   NullableNumber,
   NullableText,
   toValidChecksumAddress,
 } from '../../providers/chain-data/chain-tool-schemas.ts'
 import { chainReadToolAvailability } from '../tool-availability.ts'
 import { defineTool } from '../define-tool.ts'
-import { fetchUsdPrices } from '../../providers/prices/usd-prices.ts'
+import { fetchCoinUsdPrices } from '../../providers/prices/usd-prices.ts'
 import {
   readWalletSnapshot,
   type WalletSnapshot,
@@ -188,12 +188,12 @@ export default defineTool({
       native,
       ...tokens.map((one) => one.token.symbol),
     ])
-    const holdings = holdingsOf(snapshots, await fetchUsdPrices(prices, symbols, signal))
-    const label = findAddressLabel(address)
+    const holdings = holdingsOf(snapshots, await fetchCoinUsdPrices(prices, symbols, signal))
+    const label = findEthereumAddressOwnerLabel(address)
     const ages = snapshots.flatMap(({ firstSentAt }) => firstSentAt ?? [])
     const at = now().getTime()
     const checked = snapshots.map((look) => look.chain)
-    meter.served(`rpc:${checked.join(',')}`, chainProviderMode(chain, first.chain))
+    meter.served(`rpc:${checked.join(',')}`, liveOrFixtureModeOfChain(chain, first.chain))
     return {
       address,
       ens_name: ensName,

@@ -3,7 +3,7 @@ import Type from 'typebox'
 import { SECOND } from '../../core/clock.ts'
 import { invalidInputError, ServiceError } from '../../core/errors.ts'
 import { fromUsdc } from '../../core/money.ts'
-import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
+import { NOT_BLANK_PATTERN } from '../../core/validation/request-schema-regex-patterns.ts'
 import { planPageStepsWithLlm } from './agent-act/plan-page-steps-with-llm.ts'
 import {
   extractPageValues,
@@ -16,10 +16,14 @@ import {
 } from './agent-act/parse-page-instruction.ts'
 import { createHttpBrowsingSession } from './agent-act/http-browsing-session.ts'
 import { runPageSteps, type PageStepsResult } from './agent-act/run-page-steps.ts'
-import { MAX_PAGE_STEPS, PAGE_STEP_OPS, type PageStep } from './agent-act/page-step-types.ts'
+import {
+  MAX_BROWSER_PAGE_STEPS,
+  BROWSER_PAGE_STEP_OPS,
+  type BrowserPageStep,
+} from './agent-act/page-step-types.ts'
 import type { BrowserSession } from '../../providers/browser/browser-port.ts'
 import { defineTool, callerIdOf, type ToolContext } from '../define-tool.ts'
-import { providerModeOfUrl } from '../../providers/egress/public-ip-address.ts'
+import { liveOrFixtureModeOfUrl } from '../../providers/egress/public-ip-address.ts'
 
 /** The tool `agent-act`: performs steps on a web page. */
 
@@ -40,13 +44,16 @@ function instructionNotUnderstood({
   return new ServiceError('instruction_not_understood', { clause, detail })
 }
 
-function assertStepCount(steps: readonly PageStep[]): readonly PageStep[] {
-  if (steps.length <= MAX_PAGE_STEPS) return steps
-  throw invalidInputError('/instruction', `asks for more than ${MAX_PAGE_STEPS} steps`)
+function assertStepCount(steps: readonly BrowserPageStep[]): readonly BrowserPageStep[] {
+  if (steps.length <= MAX_BROWSER_PAGE_STEPS) return steps
+  throw invalidInputError('/instruction', `asks for more than ${MAX_BROWSER_PAGE_STEPS} steps`)
 }
 
 /** Parses the instruction by its grammar, else with a model. */
-async function stepsFor(instruction: string, context: ToolContext): Promise<readonly PageStep[]> {
+async function stepsFor(
+  instruction: string,
+  context: ToolContext,
+): Promise<readonly BrowserPageStep[]> {
   const reading = parsePageInstruction(instruction)
   if ('steps' in reading) return assertStepCount(reading.steps)
   const { llm } = context
@@ -151,7 +158,7 @@ export default defineTool({
     ok: Type.Boolean({ description: 'Every step was done.' }),
     steps: Type.Array(
       Type.Object({
-        op: Type.Enum([...PAGE_STEP_OPS]),
+        op: Type.Enum([...BROWSER_PAGE_STEP_OPS]),
         ok: Type.Boolean(),
         detail: Type.String(),
       }),
@@ -197,7 +204,7 @@ export default defineTool({
     const signal = AbortSignal.any([given, AbortSignal.timeout(ACT_TIMEOUT_MS)])
     const { session, engine } = await openSession(wanted, context, signal)
     try {
-      const first: PageStep = { op: 'goto', url }
+      const first: BrowserPageStep = { op: 'goto', url }
       // No model call for a page that cannot be reached.
       const performed = await runPageSteps(first, () => stepsFor(instruction, context), {
         session,
@@ -209,7 +216,10 @@ export default defineTool({
         },
       })
       const { page, extracted } = performed
-      meter.served(engine === 'browser' ? 'chromium' : 'http', providerModeOfUrl(page?.url ?? url))
+      meter.served(
+        engine === 'browser' ? 'chromium' : 'http',
+        liveOrFixtureModeOfUrl(page?.url ?? url),
+      )
       return {
         ok: performed.complete && performed.steps.every(({ ok }) => ok),
         steps: performed.steps.map((step) => ({ ...step, detail: toStorableText(step.detail) })),

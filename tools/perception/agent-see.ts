@@ -2,7 +2,7 @@ import Type from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import { fromUsdc } from '../../core/money.ts'
 import { defineTool, callerIdOf, type ToolContext } from '../define-tool.ts'
-import { providerModeOfUrl } from '../../providers/egress/public-ip-address.ts'
+import { liveOrFixtureModeOfUrl } from '../../providers/egress/public-ip-address.ts'
 import { detectContentKind } from '../../providers/pages/html/detect-html-text-or-binary.ts'
 import {
   PAGE_ANOMALY_TYPES,
@@ -127,7 +127,7 @@ export default defineTool({
     const best = better ?? loaded
     context.meter.served(
       best.engine === 'browser' ? 'chromium' : 'http',
-      providerModeOfUrl(best.url),
+      liveOrFixtureModeOfUrl(best.url),
     )
     return toOutput(best, extract)
   },

@@ -1,7 +1,7 @@
 import Type from 'typebox'
-import { fromUsdc, ZERO } from '../../core/money.ts'
+import { fromUsdc, ZERO_MICROS } from '../../core/money.ts'
 import { defineTool } from '../define-tool.ts'
-import { providerModeOfUrl } from '../../providers/egress/public-ip-address.ts'
+import { liveOrFixtureModeOfUrl } from '../../providers/egress/public-ip-address.ts'
 import { parseResponseBody } from '../../providers/egress/parse-response-body.ts'
 
 /** The tool `data-retrieval`: fetches a URL. */
@@ -21,7 +21,7 @@ export default defineTool({
     { url: 'https://example.com/data.csv', format: 'csv' },
   ],
   access: 'free_with_key',
-  price: ZERO,
+  price: ZERO_MICROS,
   keyless: fromUsdc(0.01),
   effect: 'none',
   timeoutMs: 20_000,
@@ -60,7 +60,7 @@ export default defineTool({
       maxBytes: MAX_RESPONSE_BYTES,
     })
     const contentType = reply.headers['content-type'] ?? null
-    meter.served(new URL(reply.url).host, providerModeOfUrl(reply.url))
+    meter.served(new URL(reply.url).host, liveOrFixtureModeOfUrl(reply.url))
     return {
       ...parseResponseBody(format, reply.body, contentType),
       status_code: reply.status,

@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import { fromUsdc } from '../../core/money.ts'
-import { LETTER_OR_DIGIT_PATTERN } from '../../core/validation/schema-patterns.ts'
+import { LETTER_OR_DIGIT_PATTERN } from '../../core/validation/request-schema-regex-patterns.ts'
 import { llmOptionalToolAvailability } from '../tool-availability.ts'
 import { defineTool } from '../define-tool.ts'
 import {

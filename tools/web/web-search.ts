@@ -1,6 +1,6 @@
 import Type from 'typebox'
-import { fromUsdc, ZERO } from '../../core/money.ts'
-import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
+import { fromUsdc, ZERO_MICROS } from '../../core/money.ts'
+import { NOT_BLANK_PATTERN } from '../../core/validation/request-schema-regex-patterns.ts'
 import { defineTool, callerIdOf } from '../define-tool.ts'
 
 /** The tool `web-search`: searches the web. */
@@ -17,7 +17,7 @@ export default defineTool({
   useCases: ['Find sources for a question', 'Look up what is new', 'Find the page of a project'],
   examples: [{ query: 'account abstraction' }, { query: 'base gas fees', max_results: 3 }],
   access: 'free',
-  price: ZERO,
+  price: ZERO_MICROS,
   free: { perDay: 10, overage: fromUsdc(0.01) },
   effect: 'none',
   timeoutMs: 35_000,

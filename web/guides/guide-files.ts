@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { findInPackage, readStaticFiles, type StaticFile } from '../static-files.ts'
+import { findFileOrFolderInPackage, readStaticFiles, type StaticFile } from '../static-files.ts'
 
 /** The guides: Markdown files of the package, with their addresses, titles and order. */
 
@@ -140,13 +140,13 @@ export function findLinkedGuideSlug(target: string): string | null {
 
 function readGuides(): GuideFiles {
   if (files !== undefined) return files
-  const documents = readStaticFiles(findInPackage('docs'))
+  const documents = readStaticFiles(findFileOrFolderInPackage('docs'))
   const bySlug = new Map<string, Guide>()
   for (const [path, { body }] of documents)
     if (/^[\w-]+\.md$/.test(path))
       addGuide(bySlug, findLinkedGuideSlug(path), body.toString('utf8'))
   for (const [path, slug] of Object.entries(OTHER_FILES)) {
-    const found = findInPackage(path)
+    const found = findFileOrFolderInPackage(path)
     if (found !== null) addGuide(bySlug, slug, readFileSync(found, 'utf8'))
   }
   const images = new Map([...documents].filter(([path]) => path.endsWith('.webp')))

@@ -1,4 +1,4 @@
-import { Html, html } from '../html.ts'
+import { Html, html } from '../html-template-tag.ts'
 import type { Guide } from './guide-files.ts'
 import { findLinkedGuideSlug } from './guide-files.ts'
 

@@ -1,5 +1,5 @@
-import { html, type Html } from '../html.ts'
-import { renderHtmlPage } from './page-frame.ts'
+import { html, type Html } from '../html-template-tag.ts'
+import { renderHtmlPage } from './page-layout.ts'
 
 /** Renders bounties: the open ones, and each with how to claim it. All their text is by agents. */
 

@@ -1,4 +1,4 @@
-import { html, type Html } from '../html.ts'
+import { html, type Html } from '../html-template-tag.ts'
 import { renderInlineCode } from './inline-code.ts'
 
 /** The catalogue of tools with their prices, by category. */

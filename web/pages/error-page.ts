@@ -1,5 +1,5 @@
-import { html } from '../html.ts'
-import { renderHtmlPage } from './page-frame.ts'
+import { html } from '../html-template-tag.ts'
+import { renderHtmlPage } from './page-layout.ts'
 
 /** Renders an error for a browser: the words of the problem, and ways on. */
 

@@ -2,16 +2,16 @@ import {
   toEip681Uri,
   SUGGESTED_DEPOSITS,
   addFirstDepositBonus,
-  type FundingStatus,
+  type PublicAgentFundingInfo,
   type FundingPageData,
   type AgentLastConfirmedDeposit,
 } from '../../domain/agent-funding-info-and-instructions.ts'
-import { grantCliCommandText } from '../../core/grant-command-text.ts'
+import { grantCliCommandText } from '../../core/credit-grant-cli-command-text.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import { toUsdc, ZERO_MICROS, type Micros } from '../../core/money.ts'
 import { MIN_DEPOSIT } from '../../domain/pricing.ts'
-import { Html, html } from '../html.ts'
-import { renderHtmlPage } from './page-frame.ts'
+import { Html, html } from '../html-template-tag.ts'
+import { renderHtmlPage } from './page-layout.ts'
 
 /** Renders the public funding page of an agent. */
 
@@ -205,13 +205,16 @@ const TIER_LABELS: Readonly<Record<string, string>> = {
 }
 
 /** Returns the texts that change while the page is open: the balance level, and a line per deposit. */
-export function toFundStatusTexts(status: FundingStatus): { balance: string; deposits: string } {
+export function toFundStatusTexts(status: PublicAgentFundingInfo): {
+  balance: string
+  deposits: string
+} {
   const { tier, pending, incoming, lastDeposit } = status
   const lines = incoming.map(
     ({ amount, confirmations }) =>
       `${toUsdc(amount)} USDC seen, ${confirmations} of ${LIMITS.depositConfirmations} confirmations`,
   )
-  if (pending > ZERO)
+  if (pending > ZERO_MICROS)
     lines.push(
       `${toUsdc(pending)} of ${toUsdc(MIN_DEPOSIT)} USDC: credited when the sum reaches ${toUsdc(MIN_DEPOSIT)} USDC`,
     )

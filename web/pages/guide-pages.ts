@@ -1,7 +1,7 @@
 import { findGuide, listGuideGroups, type Guide } from '../guides/guide-files.ts'
 import { renderGuide, renderGuideMarkdown, type RenderedGuide } from '../guides/render-guide.ts'
-import { html, type Html } from '../html.ts'
-import { renderHtmlPage } from './page-frame.ts'
+import { html, type Html } from '../html-template-tag.ts'
+import { renderHtmlPage } from './page-layout.ts'
 
 /** Renders the guides as pages, and their list. */
 

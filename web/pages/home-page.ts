@@ -1,12 +1,12 @@
-import { html, type Html } from '../html.ts'
+import { html, type Html } from '../html-template-tag.ts'
 import { renderCatalogue, type CatalogueTool } from './catalogue-section.ts'
-import { renderHtmlPage } from './page-frame.ts'
-import { renderBrowserTabKeySection } from './browser-tab-key-section.ts'
+import { renderHtmlPage } from './page-layout.ts'
+import { renderBrowserTabKeySection } from './browser-tab-api-key-section.ts'
 
 /** Renders the first page for people: what the station is, its figures, a request and the catalogue. */
 
 /** Figures as `/api/stats` has them. */
-export interface HomeFigures {
+export interface HomePageStats {
   readonly calls_24h: number
   readonly calls_total: number
   readonly success_rate_24h: number | null
@@ -20,7 +20,7 @@ export interface HomePageView {
   readonly starterUsdc: number
   readonly tools: readonly CatalogueTool[]
   /** Null while they cannot be read. */
-  readonly figures: HomeFigures | null
+  readonly figures: HomePageStats | null
 }
 
 const DESCRIPTION =
@@ -87,7 +87,7 @@ curl -sS ${url}/api/refuel \\
   return html`<code>${onboard}<span data-key>$key</span>${call}</code>`
 }
 
-function renderFigures(figures: HomeFigures | null): Html[] {
+function renderFigures(figures: HomePageStats | null): Html[] {
   const shown = (value: number | null | undefined) =>
     value === null || value === undefined
       ? '–'

@@ -1,4 +1,4 @@
-import { html, type Html } from '../html.ts'
+import { html, type Html } from '../html-template-tag.ts'
 
 /** Texts of schemas and catalogues have names between backticks: they become code. */
 export const renderInlineCode = (text: string): Html[] =>

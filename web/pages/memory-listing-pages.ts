@@ -1,5 +1,5 @@
-import { html, type Html } from '../html.ts'
-import { renderHtmlPage } from './page-frame.ts'
+import { html, type Html } from '../html-template-tag.ts'
+import { renderHtmlPage } from './page-layout.ts'
 
 /** Renders the marketplace: the open listings, and each with how to buy it. All their text is by agents. */
 

@@ -1,5 +1,5 @@
-import { html, type Html } from '../html.ts'
-import { renderHtmlPage } from './page-frame.ts'
+import { html, type Html } from '../html-template-tag.ts'
+import { renderHtmlPage } from './page-layout.ts'
 
 /** The page of an owner. It holds no data: `assets/owner.js` signs in and reads it. */
 export const renderOwnerPage = (): string =>

@@ -1,5 +1,5 @@
-import { html, type Html } from '../html.ts'
-import { renderHtmlPage } from './page-frame.ts'
+import { html, type Html } from '../html-template-tag.ts'
+import { renderHtmlPage } from './page-layout.ts'
 
 /** Renders the cookbook: its list, and each recipe with the request that runs it. */
 

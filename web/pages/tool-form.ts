@@ -1,4 +1,4 @@
-import { html, type Html } from '../html.ts'
+import { html, type Html } from '../html-template-tag.ts'
 import { renderInlineCode } from './inline-code.ts'
 
 /**
@@ -7,13 +7,13 @@ import { renderInlineCode } from './inline-code.ts'
  */
 
 /** The parts of JSON Schema that inputs of tools use. */
-export interface InputSchema {
+export interface ToolInputJsonSchema {
   readonly type?: string | readonly string[]
   readonly description?: string
-  readonly properties?: Readonly<Record<string, InputSchema>>
+  readonly properties?: Readonly<Record<string, ToolInputJsonSchema>>
   readonly required?: readonly string[]
   readonly enum?: readonly unknown[]
-  readonly items?: InputSchema
+  readonly items?: ToolInputJsonSchema
   readonly format?: string
   readonly default?: unknown
   readonly minimum?: number
@@ -23,13 +23,13 @@ export interface InputSchema {
 }
 
 /** Values for the required fields of a tool without an example: a request without them is refused. */
-export const toSampleInput = ({
+export const toSampleToolInput = ({
   properties = {},
   required = [],
-}: InputSchema): Record<string, unknown> =>
+}: ToolInputJsonSchema): Record<string, unknown> =>
   Object.fromEntries(required.map((name) => [name, toSampleValue(name, properties[name] ?? {})]))
 
-function toSampleValue(name: string, schema: InputSchema): unknown {
+function toSampleValue(name: string, schema: ToolInputJsonSchema): unknown {
   if (schema.default !== undefined) return schema.default
   if (schema.enum !== undefined) return schema.enum[0]
   switch ([schema.type].flat()[0]) {
@@ -43,13 +43,13 @@ function toSampleValue(name: string, schema: InputSchema): unknown {
     case 'array':
       return [toSampleValue(name, schema.items ?? {})]
     default:
-      return toSampleInput(schema)
+      return toSampleToolInput(schema)
   }
 }
 
 interface FormField {
   readonly name: string
-  readonly schema: InputSchema
+  readonly schema: ToolInputJsonSchema
   readonly required: boolean
   /** Its value in the first example. */
   readonly example: unknown
@@ -60,7 +60,7 @@ const LONG_TEXT = 500
 
 /** Renders one control for each field, filled in with the example. */
 export function renderFormFields(
-  { properties = {}, required = [] }: InputSchema,
+  { properties = {}, required = [] }: ToolInputJsonSchema,
   example: Readonly<Record<string, unknown>>,
 ): Html[] {
   const fields = Object.entries(properties).map(([name, schema]) => ({
@@ -85,7 +85,7 @@ function renderField(field: FormField): Html {
   </div>`
 }
 
-const describeDefault = ({ default: value }: InputSchema): string | undefined =>
+const describeDefault = ({ default: value }: ToolInputJsonSchema): string | undefined =>
   value === undefined ? undefined : `Default: ${toText(value)}.`
 
 function renderControl({ schema, required, example }: FormField, common: Html): Html {
@@ -135,7 +135,7 @@ const renderSelect = (
   </select>`
 
 function renderText(
-  { maxLength, minLength, format }: InputSchema,
+  { maxLength, minLength, format }: ToolInputJsonSchema,
   common: Html,
   value: string,
 ): Html {
@@ -156,7 +156,7 @@ const renderJson = (common: Html, example: unknown): Html =>
   html`<textarea ${common} class="code" data-kind="json" rows="4" placeholder="JSON">
 ${example === undefined ? '' : JSON.stringify(example, null, 2)}</textarea>`
 
-const isTextArray = ({ items }: InputSchema): boolean =>
+const isTextArray = ({ items }: ToolInputJsonSchema): boolean =>
   items?.type === 'string' || (items?.enum?.every((one) => typeof one === 'string') ?? false)
 
 const toLines = (example: unknown): string =>

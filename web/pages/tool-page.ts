@@ -1,9 +1,9 @@
-import { html, type Html } from '../html.ts'
+import { html, type Html } from '../html-template-tag.ts'
 import { toPriceText, type CatalogueTool } from './catalogue-section.ts'
 import { renderInlineCode } from './inline-code.ts'
-import { renderHtmlPage } from './page-frame.ts'
-import { renderBrowserTabKeySection } from './browser-tab-key-section.ts'
-import { renderFormFields, toSampleInput, type InputSchema } from './tool-form.ts'
+import { renderHtmlPage } from './page-layout.ts'
+import { renderBrowserTabKeySection } from './browser-tab-api-key-section.ts'
+import { renderFormFields, toSampleToolInput, type ToolInputJsonSchema } from './tool-form.ts'
 
 /** Renders the page of a tool: what it does, what it costs, and a form that runs it. */
 
@@ -28,9 +28,9 @@ export interface ToolPageView {
 }
 
 export function renderToolPage({ publicUrl, starterUsdc, tool }: ToolPageView): string {
-  const schema = tool.input_schema as InputSchema
+  const schema = tool.input_schema as ToolInputJsonSchema
   const { tool: _slug, ...example } = tool.example_calls[0] ?? {}
-  const sent = tool.example_calls.length > 0 ? example : toSampleInput(schema)
+  const sent = tool.example_calls.length > 0 ? example : toSampleToolInput(schema)
   return renderHtmlPage({
     title: tool.slug,
     description: `${tool.description} ${toPriceText(tool)} a call.`,
@@ -78,7 +78,7 @@ export function renderToolPage({ publicUrl, starterUsdc, tool }: ToolPageView): 
       ${renderUseCases(tool)}
       <h2>Fields</h2>
       ${renderFieldTable('Input', 'required', schema)}
-      ${renderFieldTable('Answer', 'always', tool.output_schema as InputSchema)}
+      ${renderFieldTable('Answer', 'always', tool.output_schema as ToolInputJsonSchema)}
       <p class="small">
         As JSON, with both schemas: <a href="/api/tools/${tool.slug}">/api/tools/${tool.slug}</a>
       </p>`,
@@ -151,7 +151,7 @@ const renderUseCases = ({ use_cases: uses }: ShownTool): Html | null =>
 function renderFieldTable(
   title: string,
   mark: string,
-  { properties = {}, required = [] }: InputSchema,
+  { properties = {}, required = [] }: ToolInputJsonSchema,
 ): Html | null {
   const rows = Object.entries(properties)
   if (rows.length === 0) return html`<p class="dim">${title}: no fields.</p>`
@@ -182,7 +182,7 @@ function renderFieldTable(
     </div>`
 }
 
-function describeType({ type, enum: values, items }: InputSchema): string {
+function describeType({ type, enum: values, items }: ToolInputJsonSchema): string {
   if (values !== undefined) return values.map(String).join(' | ')
   if (type === 'array') return items?.type === undefined ? 'list' : `list of ${String(items.type)}`
   return type === undefined ? 'any' : [type].flat().join(' or ')

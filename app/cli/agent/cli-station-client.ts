@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { newPrefixedId } from '../../../core/ids.ts'
+import { newPrefixedId } from '../../../core/ids-and-api-keys.ts'
 import { CliFailure } from '../cli-verb.ts'
-import { loadStationAccess, type StationAccess } from './client-settings.ts'
+import { loadStationUrlAndApiKey, type StationUrlAndApiKey } from './cli-station-url-and-key.ts'
 
 /** The HTTP client of the verbs that call a station. */
 
@@ -14,7 +14,7 @@ export interface StationRequest {
   readonly idempotencyKey?: string
 }
 
-export interface CliStationClient extends StationAccess {
+export interface CliStationClient extends StationUrlAndApiKey {
   /** Resolves to the JSON answer. Throws `CliFailure` with the problem document and its exit code. */
   request(method: string, path: string, request?: StationRequest): Promise<Json>
   /** The same for a write: with an Idempotency-Key, so that it takes effect once. */
@@ -28,7 +28,7 @@ const MAX_RUN_MS = 90_000
 
 /** A client for the station of the settings. */
 export function createCliStationClient(
-  access: StationAccess = loadStationAccess(),
+  access: StationUrlAndApiKey = loadStationUrlAndApiKey(),
 ): CliStationClient {
   const request: CliStationClient['request'] = (method, path, more = {}) =>
     sendWithRetries(access, method, path, more)
@@ -41,7 +41,7 @@ export function createCliStationClient(
 }
 
 async function sendWithRetries(
-  access: StationAccess,
+  access: StationUrlAndApiKey,
   method: string,
   path: string,
   request: StationRequest,
@@ -70,7 +70,7 @@ const isStillRunning = (error: unknown): boolean =>
   error instanceof CliFailure && codeOf(error.document) === 'idempotency_in_flight'
 
 async function send(
-  { url, apiKey }: StationAccess,
+  { url, apiKey }: StationUrlAndApiKey,
   method: string,
   path: string,
   { body, headers = {}, idempotencyKey }: StationRequest,

@@ -1,9 +1,9 @@
 import { createInterface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
-import { newPrefixedId } from '../../../core/ids.ts'
-import type { StationAccess } from '../agent/client-settings.ts'
-import { messageOf } from '../cli-output.ts'
+import { newPrefixedId } from '../../../core/ids-and-api-keys.ts'
+import type { StationUrlAndApiKey } from '../agent/cli-station-url-and-key.ts'
+import { toErrorMessage } from '../cli-output.ts'
 import { readMcpAnswer, type JsonRpcMessage } from './read-mcp-answer.ts'
 
 /** An MCP server on standard input and output that forwards every message to a station. */
@@ -28,7 +28,7 @@ const CODES = { parseError: -32_700, internalError: -32_603 } as const
 export async function forwardMcpOverStdio(
   input: Readable,
   output: Writable,
-  access: StationAccess,
+  access: StationUrlAndApiKey,
 ): Promise<void> {
   const running = new Map<Id, AbortController>()
   const due = new Set<Promise<void>>()
@@ -47,7 +47,7 @@ export async function forwardMcpOverStdio(
     try {
       await exchange(access, withIdempotencyKey(message), legacyVersion, control.signal, send)
     } catch (error) {
-      if (id !== undefined) send(toError(id, CODES.internalError, messageOf(error)))
+      if (id !== undefined) send(toError(id, CODES.internalError, toErrorMessage(error)))
     } finally {
       if (id !== undefined) running.delete(id)
     }
@@ -80,7 +80,7 @@ class StillRunning extends Error {}
 
 /** Sends a message until it is answered; each message of the answer goes to `send`. */
 async function exchange(
-  access: StationAccess,
+  access: StationUrlAndApiKey,
   message: JsonRpcMessage,
   legacyVersion: string | null,
   signal: AbortSignal,
@@ -112,7 +112,7 @@ async function exchange(
 }
 
 async function post(
-  { url, apiKey }: StationAccess,
+  { url, apiKey }: StationUrlAndApiKey,
   message: JsonRpcMessage,
   legacyVersion: string | null,
   signal: AbortSignal,

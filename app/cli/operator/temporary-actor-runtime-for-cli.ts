@@ -1,7 +1,7 @@
 import { createActorRuntime, type ActorRuntime } from '../../../actors/actor-runtime.ts'
 import { createDatabaseAdjustedClock } from '../../../core/clock.ts'
-import { isDatabaseUnavailableError } from '../../../http/database-unavailable-error.ts'
-import { handleInboxMessage } from '../../../payments/inbox-message-handler.ts'
+import { isDatabaseUnavailableError } from '../../../http/detect-database-unavailable-error.ts'
+import { applyAggregateInboxMessage } from '../../../payments/aggregate-inbox-message-handler.ts'
 import { createAggregateStore } from '../../../persistence/aggregate-store.ts'
 import { createCallLogStore } from '../../../persistence/calls/call-log-store.ts'
 import { commitBatch } from '../../../persistence/commit-batch.ts'
@@ -24,7 +24,7 @@ export async function withCliActorRuntime<T>(
     cache: null,
     commit: (changes, assertions) => commitBatch(sql, changes, assertions),
     isOutage: isDatabaseUnavailableError,
-    absorb: handleInboxMessage,
+    absorb: applyAggregateInboxMessage,
     log: (message, error) => console.error(`${message}: ${String(error)}`),
   })
   try {

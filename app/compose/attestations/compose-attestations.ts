@@ -5,16 +5,16 @@ import { createAttestationSequencer } from '../../../jobs/attestation-sequencer.
 import {
   ensureAttestationKey,
   listAttestationKeys,
-  readSigningKeys,
+  readActiveAttestationSigningKeys,
 } from '../../../persistence/attestations/attestation-key-store.ts'
 import { createAttestationTreeReader } from '../../../persistence/attestations/attestation-tree-reader.ts'
 import {
-  appendFees,
-  recordAttestationRewind,
+  appendFeesToAttestationTree,
+  recordUnmatchedPublishedTreeHead,
 } from '../../../persistence/attestations/attestation-tree-writer.ts'
 import type { AggregateChanges } from '../../../persistence/commit-batch.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
-import { createAttestationHeadFile } from './attestation-head-file.ts'
+import { createAttestationHeadFile } from './attestation-tree-head-file.ts'
 import type { Config } from '../../config.ts'
 
 /** Composes the attestations: the tree of fees, its sequencer and its signer. */
@@ -44,7 +44,7 @@ export function composeAttestations({
   const tree = createAttestationTreeReader(sql)
   const file = createAttestationHeadFile(config.dataDir)
   const sequencer = createAttestationSequencer({
-    append: () => appendFees({ sql, sealing, origin: newOrigin }),
+    append: () => appendFeesToAttestationTree({ sql, sealing, origin: newOrigin }),
     onHead: (note) => file.write(note),
     log,
     gatherMs,
@@ -69,7 +69,7 @@ export function composeAttestations({
     const summary = await tree.summary()
     const size = summary.head?.size ?? 0
     if (head.size <= size && (await tree.rootAt(head.size)).equals(head.root)) return
-    await recordAttestationRewind(sql, { ...head, note })
+    await recordUnmatchedPublishedTreeHead(sql, { ...head, note })
     log(
       `the database is older than what this station published: a signed head has ${head.size} fees, the tree ${size}`,
       new Error('restored from an earlier backup? read docs/attestations.md'),
@@ -85,7 +85,7 @@ export function composeAttestations({
         verifierKeys,
         keys: () => listAttestationKeys(sql),
         sign: async (text: string) =>
-          signNote(text, await readSigningKeys(sql, sealing, await origin())),
+          signNote(text, await readActiveAttestationSigningKeys(sql, sealing, await origin())),
       },
     },
     /** Called after each commit of this node. */

@@ -8,13 +8,13 @@ import type { MessageBus } from '../../../persistence/message-bus.ts'
 import type { StationKeys } from '../../../persistence/encrypted-station-key-store.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import {
-  createCommunityCallStore,
-  toCommunityCallRow,
-} from '../../../persistence/tools/community-call-store.ts'
-import { createToolCredentialStore } from '../../../persistence/tools/tool-credential-store.ts'
+  createCommunityToolCallStore,
+  toCommunityToolCallRow,
+} from '../../../persistence/tools/community-tool-call-store.ts'
+import { createImportedServiceCredentialStore } from '../../../persistence/tools/tool-credential-store.ts'
 import { createCommunityToolStore } from '../../../persistence/tools/community-tool-store.ts'
-import { withUnavailableTimeout } from '../../../persistence/query-timeout.ts'
-import type { ResolveAddresses } from '../../../providers/egress/dns-resolver.ts'
+import { withDatabaseAnswerTimeout } from '../../../persistence/query-timeout.ts'
+import type { DnsAddressResolver } from '../../../providers/egress/dns-resolver.ts'
 import { createEgressClient } from '../../../providers/egress/guarded-egress-client.ts'
 import { parseIpAddressAllowlist } from '../../../providers/egress/public-ip-address.ts'
 import { createToolBuilderCircuitBreaker } from '../../../tools/community/tool-builder-circuit-breaker.ts'
@@ -23,7 +23,7 @@ import {
   type ForwardedCommunityCall,
 } from '../../../tools/community/callable-community-tool.ts'
 import { createCommunityToolRegistry } from '../../../tools/community/community-tool-registry.ts'
-import { createCommunityCallForwarder } from '../../../tools/community/forward-community-call.ts'
+import { createCommunityCallForwarder } from '../../../tools/community/forward-community-tool-call.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { Config } from '../../config.ts'
 
@@ -38,7 +38,7 @@ export interface ComposeCommunityToolsDeps {
   readonly sealingFor: (purpose: EncryptionPurpose) => EncryptionKeys
   readonly plane: { readonly bus: Pick<MessageBus, 'subscribe' | 'publish'> }
   /** DNS resolution of builders' hosts, for tests. */
-  readonly resolve?: ResolveAddresses | undefined
+  readonly resolve?: DnsAddressResolver | undefined
   /** The time of a whole call, for tests. */
   readonly callMs?: number | undefined
   readonly log: (message: string, error: unknown) => void
@@ -57,8 +57,8 @@ export function composeCommunityTools(parts: ComposeCommunityToolsDeps) {
     ...(resolve === undefined ? {} : { resolve }),
   })
   const store = createCommunityToolStore(sql)
-  const callStore = createCommunityCallStore(sql)
-  const credentials = createToolCredentialStore(sql, parts.sealingFor('keyring'))
+  const callStore = createCommunityToolCallStore(sql)
+  const credentials = createImportedServiceCredentialStore(sql, parts.sealingFor('keyring'))
   const send = createCommunityCallForwarder({
     egress,
     key: own.builders,
@@ -71,7 +71,7 @@ export function composeCommunityTools(parts: ComposeCommunityToolsDeps) {
     clock,
     store: {
       active: store.active,
-      find: (slug) => withUnavailableTimeout(store.find(slug)),
+      find: (slug) => withDatabaseAnswerTimeout(store.find(slug)),
     },
     makeTool: (record) =>
       createCallableCommunityTool(record, {
@@ -80,7 +80,7 @@ export function composeCommunityTools(parts: ComposeCommunityToolsDeps) {
         callMs,
         promoTransferable: config.promoTransferable,
         health,
-        toRow: (call) => toCommunityCallRow(toRecord(call)),
+        toRow: (call) => toCommunityToolCallRow(toRecord(call)),
         recordRefund: (call) =>
           callStore
             .addRefund(toRecord(call))

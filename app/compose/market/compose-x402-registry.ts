@@ -1,20 +1,26 @@
-import { readPaymentDemand, readQuotedOffers } from '../../../chain/read-payment-demand.ts'
+import {
+  readPaymentDemand,
+  readOffersOfQuoted402Document,
+} from '../../../chain/read-payment-demand.ts'
 import type { Clock } from '../../../core/clock.ts'
 import { createBazaarReadJob } from '../../../jobs/x402/bazaar-read-job.ts'
-import { createEndpointProber } from '../../../jobs/x402/endpoint-prober.ts'
+import { createEndpointProber } from '../../../jobs/x402/payable-endpoint-prober.ts'
 import { createListedApiProbeJob } from '../../../jobs/x402/listed-api-probe-job.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
-import { createBazaarStore } from '../../../persistence/x402/bazaar-store.ts'
+import { createBazaarStore } from '../../../persistence/x402/foreign-bazaar-listing-store.ts'
 import { createHostProbeStore } from '../../../persistence/x402/host-probe-store.ts'
 import { createPayableApiDirectory } from '../../../persistence/x402/payable-api-directory.ts'
 import { createPayableApiStore } from '../../../persistence/x402/payable-api-store.ts'
-import type { ResolveAddresses } from '../../../providers/egress/dns-resolver.ts'
+import type { DnsAddressResolver } from '../../../providers/egress/dns-resolver.ts'
 import { createEgressClient } from '../../../providers/egress/guarded-egress-client.ts'
-import { createOriginChallenge } from '../../../providers/egress/origin-challenge.ts'
+import { createOriginOwnershipChallenge } from '../../../providers/egress/origin-ownership-challenge.ts'
 import { parseIpAddressAllowlist } from '../../../providers/egress/public-ip-address.ts'
 import { createUpstreamClient } from '../../../providers/upstream/upstream-client.ts'
 import { createBazaarClient } from '../../../providers/x402/bazaar-client.ts'
-import { createEndpointProbe, parseProbeableUrl } from '../../../providers/x402/endpoint-probe.ts'
+import {
+  createEndpointProbe,
+  parseProbeableUrl,
+} from '../../../providers/x402/probe-endpoint-payment-demand.ts'
 import type { Config } from '../../config.ts'
 import { VERSION } from '../../version.ts'
 
@@ -26,7 +32,7 @@ export interface ComposeX402RegistryDeps {
   readonly sql: Sql
   readonly publicUrl: string
   readonly own: { readonly origins: Buffer }
-  readonly resolve?: ResolveAddresses | undefined
+  readonly resolve?: DnsAddressResolver | undefined
   readonly log: (message: string, error: unknown) => void
 }
 
@@ -57,7 +63,7 @@ export function composeX402Registry(parts: ComposeX402RegistryDeps) {
     createBazaarReadJob({
       bazaars: config.x402Bazaars,
       store: createBazaarStore(sql),
-      read: createBazaarClient({ upstream, readOffers: readQuotedOffers }),
+      read: createBazaarClient({ upstream, readOffers: readOffersOfQuoted402Document }),
       clock,
       log,
       stopped,
@@ -69,7 +75,7 @@ export function composeX402Registry(parts: ComposeX402RegistryDeps) {
         apis,
         directory: createPayableApiDirectory(sql),
         prober,
-        challenge: createOriginChallenge({ egress, key: own.origins }),
+        challenge: createOriginOwnershipChallenge({ egress, key: own.origins }),
       },
     },
     start: () => jobs.forEach((job) => job.start()),

@@ -1,7 +1,7 @@
 import {
   SERVICE_NAME,
   SERVICE_SUMMARY,
-  toCategories,
+  toToolsByCategory,
   type ServiceDescriptor,
 } from './service-descriptor.ts'
 
@@ -29,7 +29,7 @@ export function describeAgentCard({ publicUrl, version, tools }: ServiceDescript
     securityRequirements: [{ schemes: { ApiKey: { list: [] } } }, { schemes: {} }],
     defaultInputModes: ['application/json'],
     defaultOutputModes: ['application/json'],
-    skills: toCategories(tools).map(({ category, tools: members }) => ({
+    skills: toToolsByCategory(tools).map(({ category, tools: members }) => ({
       id: category,
       name: category,
       description: members.map(({ slug, description }) => `${slug}: ${description}`).join('\n'),

@@ -1,6 +1,6 @@
 /** The API catalogue of RFC 9727: which address describes which part of the service. */
 
-export const API_CATALOG_TYPE =
+export const API_CATALOG_MEDIA_TYPE =
   'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"'
 
 /** A link set (RFC 9264) of the HTTP API and the MCP server. */

@@ -3,7 +3,7 @@ import {
   describeCatalogueEntryPrice,
   SERVICE_NAME,
   SERVICE_SUMMARY,
-  toCategories,
+  toToolsByCategory,
   type ServiceDescriptor,
 } from './service-descriptor.ts'
 
@@ -60,14 +60,14 @@ export function writeFullLlmsText(service: ServiceDescriptor): string {
 ${writeUsage(service)}
 ## Every tool
 
-${toCategories(service.tools)
+${toToolsByCategory(service.tools)
   .map(({ category, tools }) => `### ${category}\n\n${tools.map(describeTool).join('\n')}`)
   .join('\n')}`
 }
 
 /** One page in the form of an agent skill (https://agentskills.io): front matter, then instructions. */
-export function writeSkill(service: ServiceDescriptor): string {
-  const categories = toCategories(service.tools)
+export function writeAgentSkillPage(service: ServiceDescriptor): string {
+  const categories = toToolsByCategory(service.tools)
   return `---
 name: gas-station
 description: Calls paid tools (search, prices, pages, memory, chains, code, models, messages) of the Gas Station at ${service.publicUrl} and pays for them. Use when a task needs such a tool or a wallet-bound budget.

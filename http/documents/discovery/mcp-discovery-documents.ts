@@ -8,8 +8,8 @@ import {
 
 /** How clients of MCP find the server: its card, and the catalogues that name the card. */
 
-export const MCP_SERVER_CARD_TYPE = 'application/mcp-server-card+json'
-export const AI_CATALOG_TYPE = 'application/ai-catalog+json'
+export const MCP_SERVER_CARD_MEDIA_TYPE = 'application/mcp-server-card+json'
+export const AI_CATALOG_MEDIA_TYPE = 'application/ai-catalog+json'
 const SERVER_CARD_SCHEMA =
   'https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json'
 
@@ -52,7 +52,7 @@ export function describeMcpCatalog({ publicUrl }: Pick<Address, 'publicUrl'>) {
       {
         identifier: `urn:air:${toPublisher(publicUrl)}:gas-station`,
         displayName: SERVICE_NAME,
-        type: MCP_SERVER_CARD_TYPE,
+        type: MCP_SERVER_CARD_MEDIA_TYPE,
         url: `${publicUrl}/mcp/server-card`,
       },
     ],
@@ -70,7 +70,7 @@ export function describeAiCatalog({ publicUrl }: Pick<Address, 'publicUrl'>) {
     specVersion: '1.0',
     host: { displayName: SERVICE_NAME, documentationUrl: `${publicUrl}/docs` },
     entries: [
-      entry('mcp', MCP_SERVER_CARD_TYPE, '/mcp/server-card'),
+      entry('mcp', MCP_SERVER_CARD_MEDIA_TYPE, '/mcp/server-card'),
       entry('a2a', 'application/a2a-agent-card+json', '/.well-known/agent-card.json'),
       {
         ...entry('skill', 'application/agent-skills+md', '/skill.md'),

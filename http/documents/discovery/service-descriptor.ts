@@ -24,7 +24,7 @@ export interface CategorizedTools {
 }
 
 /** The tools by category, in the order of the catalogue. */
-export function toCategories(tools: readonly CatalogueEntry[]): CategorizedTools[] {
+export function toToolsByCategory(tools: readonly CatalogueEntry[]): CategorizedTools[] {
   const byCategory = new Map<string, CatalogueEntry[]>()
   for (const tool of tools)
     byCategory.set(tool.category, [...(byCategory.get(tool.category) ?? []), tool])

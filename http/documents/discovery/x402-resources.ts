@@ -1,5 +1,8 @@
 import type { Tool } from '../../../tools/define-tool.ts'
-import { pricesForExternalPayers, type PaymentOffers } from '../../openapi/openapi-payment-info.ts'
+import {
+  pricesForExternalPayers,
+  type PaymentOfferSource,
+} from '../../openapi/openapi-payment-info.ts'
 
 /**
  * `/.well-known/x402`: the resources that a client can pay for. Crawlers read two forms, `resources`
@@ -9,7 +12,7 @@ import { pricesForExternalPayers, type PaymentOffers } from '../../openapi/opena
 export interface X402ResourcesDocumentInput {
   readonly publicUrl: string
   readonly tools: readonly Tool[]
-  readonly paying: PaymentOffers
+  readonly paying: PaymentOfferSource
 }
 
 /** Lists every tool that takes a payment without a key. Empty while no rail is configured. */

@@ -7,7 +7,7 @@ import {
   type AgentFreezeView,
 } from '../../../actors/commands/agent-freeze-commands.ts'
 import type { AggregateCommand } from '../../../actors/aggregate-command-types.ts'
-import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
+import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
 import { assertUncappedKey } from '../../plugins/auth.ts'
 import {
   DateTimeSchema,

@@ -4,7 +4,7 @@ import { readAgentFreezeCommand } from '../../../actors/commands/agent-freeze-co
 import { ServiceError } from '../../../core/errors.ts'
 import { subtractMicros, toUsdc, type Micros } from '../../../core/money.ts'
 import { MAX_CREDIT_TRANSFER, MIN_CREDIT_TRANSFER } from '../../../domain/pricing.ts'
-import { LABEL_PATTERN } from '../../../core/validation/schema-patterns.ts'
+import { SINGLE_LINE_TEXT_PATTERN } from '../../../core/validation/request-schema-regex-patterns.ts'
 import {
   sendCreditsCommand,
   type CreditTransferResult,
@@ -13,17 +13,17 @@ import type { LastOwnerAlertDeliveryState } from '../../../persistence/notificat
 import type { AgentProfileRecord } from '../../../persistence/agents/agent-profile-store.ts'
 import type { AgentTransferRecord } from '../../../persistence/payments/agent-transfer-store.ts'
 import { boundBackpackIdOf } from '../../auth/request-backpack-and-key-binding-check.ts'
-import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
+import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
 import {
-  UsdcAmountSchema,
+  RequestUsdcAmountSchema,
   StrictBody,
   errorResponses,
   DateTimeSchema,
   toIsoTime,
   toIsoTimeOrNull,
   Nullable,
-  UsdcSchema,
+  ResponseUsdcAmountSchema,
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
 import { AGENT_PROFILE_FRAMEWORKS } from '../../schemas/agent-profile-frameworks.ts'
@@ -154,19 +154,19 @@ const sendCredits = {
     tags: ['funds'],
     body: StrictBody({
       to_agent_id: UuidSchema,
-      amount_usdc: UsdcAmountSchema('What is sent', {
+      amount_usdc: RequestUsdcAmountSchema('What is sent', {
         minimum: toUsdc(MIN_CREDIT_TRANSFER),
         maximum: toUsdc(MAX_CREDIT_TRANSFER),
       }),
-      memo: Type.Optional(Type.String({ maxLength: 280, pattern: LABEL_PATTERN })),
+      memo: Type.Optional(Type.String({ maxLength: 280, pattern: SINGLE_LINE_TEXT_PATTERN })),
     }),
     response: {
       200: Type.Object({
         transfer_id: UuidSchema,
         to_agent_id: UuidSchema,
-        amount_usdc: UsdcSchema,
-        fee_usdc: UsdcSchema,
-        balance_usdc: UsdcSchema,
+        amount_usdc: ResponseUsdcAmountSchema,
+        fee_usdc: ResponseUsdcAmountSchema,
+        balance_usdc: ResponseUsdcAmountSchema,
       }),
       ...errorResponses,
     },

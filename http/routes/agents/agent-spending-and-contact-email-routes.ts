@@ -4,10 +4,14 @@ import { DAY, utcDay } from '../../../core/clock.ts'
 import { ServiceError } from '../../../core/errors.ts'
 import { sumMicros, toUsdc } from '../../../core/money.ts'
 import { boundBackpackIdOf } from '../../auth/request-backpack-and-key-binding-check.ts'
-import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
+import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
 import { WILDCARD_SCOPE, type ApiKeyRecord } from '../../../persistence/agents/api-key-store.ts'
 import { assertUncappedKey } from '../../plugins/auth.ts'
-import { errorResponses, StrictBody, UsdcSchema } from '../../schemas/shared-schemas.ts'
+import {
+  errorResponses,
+  StrictBody,
+  ResponseUsdcAmountSchema,
+} from '../../schemas/shared-schemas.ts'
 
 /** Routes about an agent for its owner: spending by day and tool, and the address to sign in with. */
 
@@ -39,7 +43,7 @@ const getSpending = {
             day: Type.String({ format: 'date', description: 'The UTC day.' }),
             tool: Type.String({ description: 'The tool, or the operation that was charged.' }),
             calls: Type.Integer({ description: 'Its calls on that day.' }),
-            spent_usdc: UsdcSchema,
+            spent_usdc: ResponseUsdcAmountSchema,
           }),
         ),
       }),

@@ -3,8 +3,8 @@ import { Type, type Static } from 'typebox'
 import { getBackpackCommand } from '../../../actors/commands/backpacks-commands.ts'
 import { pauseSchedulesOfKeyCommand } from '../../../actors/commands/schedule-aggregate-commands.ts'
 import { invalidInputError, ServiceError } from '../../../core/errors.ts'
-import { isUuid } from '../../../core/ids.ts'
-import { keyFamilyId } from '../../../domain/api-key-spending-limits.ts'
+import { isUuid } from '../../../core/ids-and-api-keys.ts'
+import { keyFamilyIdForSchedules } from '../../../domain/api-key-spending-limits.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { toUsdc, type Micros } from '../../../core/money.ts'
 import {
@@ -13,8 +13,8 @@ import {
   type NewApiKey,
 } from '../../../persistence/agents/api-key-store.ts'
 import type { DatabaseTransaction } from '../../../persistence/idempotency/idempotent-writes.ts'
-import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
-import { assertKeyManagerRemains } from '../../auth/key-permissions.ts'
+import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
+import { assertKeyManagerRemains } from '../../auth/api-key-permissions.ts'
 import {
   toReplacementApiKey,
   requireUncappedApiKey,
@@ -25,13 +25,13 @@ import { assertUncappedKey } from '../../plugins/auth.ts'
 import {
   StrictBody,
   errorResponses,
-  IdSchema,
+  PathIdSchema,
   DateTimeSchema,
   toIsoTime,
   toIsoTimeOrNull,
   Nullable,
   schemaRef,
-  UsdcSchema,
+  ResponseUsdcAmountSchema,
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
 import type { HttpServices } from '../../http-config-and-service-types.ts'
@@ -45,9 +45,9 @@ const ApiKeySchema = Type.Object(
     name: Type.String(),
     prefix: Type.String({ description: 'The first characters of the key.' }),
     scopes: Type.Array(Type.String()),
-    cap_usdc: Nullable(UsdcSchema),
-    cap_per_day_usdc: Nullable(UsdcSchema),
-    cap_per_month_usdc: Nullable(UsdcSchema),
+    cap_usdc: Nullable(ResponseUsdcAmountSchema),
+    cap_per_day_usdc: Nullable(ResponseUsdcAmountSchema),
+    cap_per_month_usdc: Nullable(ResponseUsdcAmountSchema),
     backpack_id: Nullable(
       Type.String({ description: 'The Backpack that all calls with the key use.' }),
     ),
@@ -145,7 +145,7 @@ const revokeKey = {
     operationId: 'revokeKey',
     summary: 'Revoke a key at once, on every node',
     tags,
-    params: Type.Object({ id: IdSchema }),
+    params: Type.Object({ id: PathIdSchema }),
     response: {
       200: Type.Object({
         id: UuidSchema,
@@ -237,7 +237,7 @@ async function pauseSchedules(
   { actors, keys }: HttpServices,
   key: ApiKeyRecord,
 ): Promise<string[]> {
-  const keyId = keyFamilyId(key)
+  const keyId = keyFamilyIdForSchedules(key)
   const successor = await keys.successorOf(keyId)
   if (successor !== null && successor.terms.id !== key.id) return []
   return actors.ask(key.agentId, pauseSchedulesOfKeyCommand, { keyId, reason: 'key_revoked' })
@@ -295,7 +295,7 @@ async function rotateApiKey(
   assertKeyManagerRemains(old, [...working.filter((other) => other.id !== old.id), key])
   if (compromised) {
     await keys.revoke(tx, old.id, ends)
-    await keys.leaveFamily(tx, agentId, keyFamilyId(old), key.id)
+    await keys.leaveFamily(tx, agentId, keyFamilyIdForSchedules(old), key.id)
     await keys.forgetSecrets(tx, agentId, old.id)
   } else await keys.expire(tx, old.id, ends)
   if (!(await keys.add(tx, key, LIMITS.keys + 1))) {
@@ -303,7 +303,7 @@ async function rotateApiKey(
   }
   const until = old.expiresAt !== null && old.expiresAt < ends ? old.expiresAt : ends
   // All are paused: only the owner can tell which were created by somebody with the leaked key.
-  const paused = { keyId: keyFamilyId(old), reason: 'key_revoked' } as const
+  const paused = { keyId: keyFamilyIdForSchedules(old), reason: 'key_revoked' } as const
   const paused_schedules = compromised
     ? await services.actors.ask(agentId, pauseSchedulesOfKeyCommand, paused)
     : []

@@ -7,12 +7,12 @@ import {
   fundingInstructions,
   type FundingInstructionsInput,
 } from '../../../domain/agent-funding-info-and-instructions.ts'
-import { newUuidV7 } from '../../../core/ids.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { rateLimitError, type RateLimitRule } from '../../../core/rate-limit-error.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { toUsdc } from '../../../core/money.ts'
 import type { NotificationChannelName } from '../../../domain/notification-channel-types.ts'
-import { NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
+import { NOT_BLANK_PATTERN } from '../../../core/validation/request-schema-regex-patterns.ts'
 import {
   computeSpendRateAndTopUp,
   formatTopUpAdvice,
@@ -30,9 +30,14 @@ import type {
   NewOwnerAlert,
   AgentOwnerContact,
 } from '../../../persistence/notifications/owner-alert-store.ts'
-import { withUnavailableTimeout } from '../../../persistence/query-timeout.ts'
-import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
-import { StrictBody, errorResponses, Nullable, UsdcSchema } from '../../schemas/shared-schemas.ts'
+import { withDatabaseAnswerTimeout } from '../../../persistence/query-timeout.ts'
+import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
+import {
+  StrictBody,
+  errorResponses,
+  Nullable,
+  ResponseUsdcAmountSchema,
+} from '../../schemas/shared-schemas.ts'
 import type { HttpServices } from '../../http-config-and-service-types.ts'
 
 /** Routes by which an agent notifies its owner. */
@@ -88,13 +93,13 @@ const recommend = {
     response: {
       200: Type.Object({
         message: Type.String(),
-        balance_usdc: UsdcSchema,
-        spent_usdc: UsdcSchema,
+        balance_usdc: ResponseUsdcAmountSchema,
+        spent_usdc: ResponseUsdcAmountSchema,
         days: Type.Number({ description: 'The period of the figures.' }),
         basis: Type.Enum(['usage', 'too_short'], {
           description: '`too_short`: less than a day of data, so no rate is computed.',
         }),
-        burn_usdc_per_day: Nullable(UsdcSchema),
+        burn_usdc_per_day: Nullable(ResponseUsdcAmountSchema),
         days_left: Nullable(
           Type.Number({ description: 'Null without spending or without a rate.' }),
         ),
@@ -103,7 +108,11 @@ const recommend = {
             'The amount to add, by a deposit, or by a grant of the operator where deposits are off.',
         }),
         tools: Type.Array(
-          Type.Object({ tool: Type.String(), calls: Type.Integer(), cost_usdc: UsdcSchema }),
+          Type.Object({
+            tool: Type.String(),
+            calls: Type.Integer(),
+            cost_usdc: ResponseUsdcAmountSchema,
+          }),
         ),
         fund_url: Type.String(),
         sent: Type.Array(
@@ -212,7 +221,7 @@ async function readAdvice(services: HttpServices, agentId: string): Promise<TopU
   const [funds, profile, spending] = await Promise.all([
     actors.ask(agentId, getAgentBalanceCommand, {}),
     profiles.of(agentId),
-    withUnavailableTimeout(
+    withDatabaseAnswerTimeout(
       owners.spending.of(agentId, accounts, new Date(now - SPENDING_ADVICE_WINDOW_DAYS * DAY)),
     ),
   ])

@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type, type Static } from 'typebox'
 import { fundingInstructions } from '../../../domain/agent-funding-info-and-instructions.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { toUsdc, ZERO, type Micros } from '../../../core/money.ts'
+import { toUsdc, ZERO_MICROS, type Micros } from '../../../core/money.ts'
 import type {
   BoundKeyBackpackTerms,
   GeneratedAgentCredentials,
@@ -15,18 +15,18 @@ import {
   toFuseLimits,
   FuseLimitsSchema,
   resolveBackpackToolList,
-  PAGER_WITHOUT_CHANNELS,
+  BACKPACK_PAGER_WITHOUT_CHANNELS,
   BackpackToolListSchema,
   BACKPACK_TOOL_LIST_DESCRIPTION,
   UNLIMITED_FUSE,
 } from '../../schemas/backpack-limit-schemas.ts'
-import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
+import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
 import {
   StrictBody,
   errorResponses,
   Nullable,
   schemaRef,
-  UsdcSchema,
+  ResponseUsdcAmountSchema,
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
 import { AGENT_PROFILE_FRAMEWORKS } from '../../schemas/agent-profile-frameworks.ts'
@@ -104,14 +104,14 @@ const OnboardedAgentSchema = Type.Object(
           chain_id: Type.Integer(),
           asset: Type.String(),
           address: Type.String(),
-          minimum_usdc: UsdcSchema,
+          minimum_usdc: ResponseUsdcAmountSchema,
           first_deposit_bonus_percent: Type.Number(),
           credited_within_seconds: Type.Integer(),
         },
         { description: 'Null while this station accepts no deposits.' },
       ),
     ),
-    starter_credits_usdc: UsdcSchema,
+    starter_credits_usdc: ResponseUsdcAmountSchema,
     starter_credits_note: Nullable(
       Type.String({ description: 'Why there are none, and when they are available again.' }),
     ),
@@ -320,7 +320,7 @@ function toAgentKeyTerms(
   return {
     tools: resolveBackpackToolList(services, tools, `${pointer}/tools`),
     fuse: { ...UNLIMITED_FUSE, ...toFuseLimits(fuse, `${pointer}/fuse`) },
-    pager: PAGER_WITHOUT_CHANNELS,
+    pager: BACKPACK_PAGER_WITHOUT_CHANNELS,
     expiryDays,
   }
 }
@@ -336,8 +336,9 @@ function describeStarterCredits(
   starter: Micros,
   { startersFrom: from }: GeneratedAgentCredentials,
 ): string | null {
-  if (starter > ZERO) return null
-  if (starterCredits === ZERO || from === null) return 'This station gives no starter credits.'
+  if (starter > ZERO_MICROS) return null
+  if (starterCredits === ZERO_MICROS || from === null)
+    return 'This station gives no starter credits.'
   return `Of the agents that an address brings in an hour ${maxPerHour} get starter credits; the next ones get them from ${new Date(from).toISOString()} on.`
 }
 

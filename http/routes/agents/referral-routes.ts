@@ -1,9 +1,9 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { newPrefixedId } from '../../../core/ids.ts'
+import { newPrefixedId } from '../../../core/ids-and-api-keys.ts'
 import { addMicros, toUsdc } from '../../../core/money.ts'
-import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
-import { errorResponses, Nullable, UsdcSchema } from '../../schemas/shared-schemas.ts'
+import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
+import { errorResponses, Nullable, ResponseUsdcAmountSchema } from '../../schemas/shared-schemas.ts'
 
 /** Routes for referral codes and their rewards (decision 26). */
 
@@ -37,7 +37,7 @@ const getReferrals = {
         activated: Type.Integer({
           description: 'Referred agents that have made their first deposit.',
         }),
-        earnings_usdc: UsdcSchema,
+        earnings_usdc: ResponseUsdcAmountSchema,
         rewards_usdc: Type.Number({ description: 'For activations, as promotional credits.' }),
         shares_usdc: Type.Number({
           description:

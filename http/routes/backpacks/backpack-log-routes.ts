@@ -10,7 +10,7 @@ import {
   DateTimeSchema,
   toIsoTime,
   Nullable,
-  UsdcSchema,
+  ResponseUsdcAmountSchema,
 } from '../../schemas/shared-schemas.ts'
 import {
   backpackRouteConfig,
@@ -68,16 +68,16 @@ const listSpend = {
     response: {
       200: Type.Object({
         backpack_id: Type.String(),
-        spent_today_usdc: UsdcSchema,
-        spent_month_usdc: UsdcSchema,
-        spent_total_usdc: UsdcSchema,
+        spent_today_usdc: ResponseUsdcAmountSchema,
+        spent_month_usdc: ResponseUsdcAmountSchema,
+        spent_total_usdc: ResponseUsdcAmountSchema,
         calls: Type.Array(
           Type.Object({
             call_id: Type.String({ description: 'For a refusal, the id of its row.' }),
             id: Type.String(),
             tool: Nullable(Type.String()),
             rail: Type.String(),
-            cost_usdc: UsdcSchema,
+            cost_usdc: ResponseUsdcAmountSchema,
             success: Type.Boolean(),
             error_code: Nullable(Type.String()),
             ms: Type.Integer(),

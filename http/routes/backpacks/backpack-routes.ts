@@ -15,29 +15,29 @@ import { DAY } from '../../../core/clock.ts'
 import { invalidInputError, ServiceError } from '../../../core/errors.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { toUsdc, type Micros } from '../../../core/money.ts'
-import { LABEL_PATTERN } from '../../../core/validation/schema-patterns.ts'
+import { SINGLE_LINE_TEXT_PATTERN } from '../../../core/validation/request-schema-regex-patterns.ts'
 import { toBackpackCursor } from '../../../persistence/agents/task-backpack-list-store.ts'
 import {
   BackpackExpiryDaysSchema,
   toFuseLimits,
   FuseLimitsSchema,
   resolveBackpackToolList,
-  PAGER_WITHOUT_CHANNELS,
+  BACKPACK_PAGER_WITHOUT_CHANNELS,
   BackpackToolListSchema,
   BACKPACK_TOOL_LIST_DESCRIPTION,
   UNLIMITED_FUSE,
 } from '../../schemas/backpack-limit-schemas.ts'
-import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
+import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
 import {
   StrictBody,
   errorResponses,
-  IdSchema,
+  PathIdSchema,
   DateTimeSchema,
   toIsoTime,
   Nullable,
   schemaRef,
-  UsdcSchema,
+  ResponseUsdcAmountSchema,
 } from '../../schemas/shared-schemas.ts'
 import type { HttpServices } from '../../http-config-and-service-types.ts'
 import { createBackpackUsageGuide } from './backpack-usage-guide.ts'
@@ -64,18 +64,18 @@ const BackpackSchema = Type.Object(
     state: Type.Enum(['active', 'expired', 'revoked']),
     tools: Nullable(Type.Array(Type.String(), { description: BACKPACK_TOOL_LIST_DESCRIPTION })),
     fuse: Type.Object({
-      per_call_usdc: Nullable(UsdcSchema),
-      per_day_usdc: Nullable(UsdcSchema),
-      per_month_usdc: Nullable(UsdcSchema),
+      per_call_usdc: Nullable(ResponseUsdcAmountSchema),
+      per_day_usdc: Nullable(ResponseUsdcAmountSchema),
+      per_month_usdc: Nullable(ResponseUsdcAmountSchema),
     }),
     pager: Type.Object({
       webhook_url: Nullable(Type.String()),
       owner_email: Nullable(Type.String()),
       owner_telegram: Nullable(Type.String()),
     }),
-    spent_today_usdc: UsdcSchema,
-    spent_month_usdc: UsdcSchema,
-    spent_total_usdc: UsdcSchema,
+    spent_today_usdc: ResponseUsdcAmountSchema,
+    spent_month_usdc: ResponseUsdcAmountSchema,
+    spent_total_usdc: ResponseUsdcAmountSchema,
     calls: Type.Integer(),
     created_at: DateTimeSchema,
     expires_at: DateTimeSchema,
@@ -88,7 +88,7 @@ const NewBackpackBody = StrictBody({
     Type.String({
       minLength: 1,
       maxLength: 64,
-      pattern: LABEL_PATTERN,
+      pattern: SINGLE_LINE_TEXT_PATTERN,
       description: 'The name of the agent when absent.',
     }),
   ),
@@ -118,7 +118,7 @@ const route = (operationId: string, summary: string) => ({
   tags: ['backpacks'],
   response: { 200: schemaRef(BackpackSchema), ...errorResponses },
 })
-const params = Type.Object({ id: IdSchema })
+const params = Type.Object({ id: PathIdSchema })
 const touchBackpack = (id: string) => [{ kind: 'backpack', id }] as const
 
 const describeBackpacks = {
@@ -300,7 +300,7 @@ function toNewBackpack(services: HttpServices, body: NamedBackpackBody) {
     agentName,
     tools: resolveBackpackToolList(services, body.tools ?? null),
     fuse: { ...UNLIMITED_FUSE, ...toFuseLimits(body.fuse ?? {}) },
-    pager: { ...PAGER_WITHOUT_CHANNELS, ...toPager(services, body.pager ?? {}) },
+    pager: { ...BACKPACK_PAGER_WITHOUT_CHANNELS, ...toPager(services, body.pager ?? {}) },
     expiresAt: services.clock.now() + days * DAY,
   }
 }

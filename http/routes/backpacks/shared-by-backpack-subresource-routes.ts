@@ -4,7 +4,7 @@ import {
   type BackpackView,
 } from '../../../actors/commands/backpacks-commands.ts'
 import { ServiceError } from '../../../core/errors.ts'
-import { IdSchema } from '../../schemas/shared-schemas.ts'
+import { PathIdSchema } from '../../schemas/shared-schemas.ts'
 import type { HttpServices } from '../../http-config-and-service-types.ts'
 
 /** What the routes below `/api/backpack/:id` share. */
@@ -20,7 +20,7 @@ export const backpackRouteConfig = { auth: 'key', scope: 'backpacks' } as const
 /** Tags of these routes in the OpenAPI document. */
 export const backpackRouteTags = ['backpacks']
 /** Path parameters that name the Backpack. */
-export const BackpackPathParams = Type.Object({ id: IdSchema })
+export const BackpackPathParams = Type.Object({ id: PathIdSchema })
 /** Response to a removal. */
 export const RemovalReplySchema = Type.Object({ removed: Type.Boolean() })
 

@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { ServiceError } from '../../../core/errors.ts'
-import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
+import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
 import { StrictBody, errorResponses, UuidSchema } from '../../schemas/shared-schemas.ts'
 import { createFleetTablesExistGuard } from './fleet-routes.ts'
 

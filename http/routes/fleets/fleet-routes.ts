@@ -3,10 +3,13 @@ import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import type { HexString } from '../../../chain/onchain-payment-types.ts'
 import { ServiceError } from '../../../core/errors.ts'
-import { isUuid } from '../../../core/ids.ts'
+import { isUuid } from '../../../core/ids-and-api-keys.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { addMicros, toUsdc } from '../../../core/money.ts'
-import { EVM_TX_HASH_PATTERN, LABEL_PATTERN } from '../../../core/validation/schema-patterns.ts'
+import {
+  EVM_TX_HASH_PATTERN,
+  SINGLE_LINE_TEXT_PATTERN,
+} from '../../../core/validation/request-schema-regex-patterns.ts'
 import {
   getFleetPoolCreditsCommand,
   type FleetTopUpResult,
@@ -14,18 +17,18 @@ import {
 import type { FleetService } from '../../../payments/fleets/fleet-service.ts'
 import type { PromoCashAmounts } from '../../../payments/ledger-accounts.ts'
 import { toFleetMemberCursor, type FleetRecord } from '../../../persistence/fleets/fleet-store.ts'
-import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
-import { hasKeyScope } from '../../auth/key-permissions.ts'
+import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
+import { hasKeyScope } from '../../auth/api-key-permissions.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
 import {
   StrictBody,
   errorResponses,
-  IdSchema,
+  PathIdSchema,
   DateTimeSchema,
   toIsoTime,
   Nullable,
   schemaRef,
-  UsdcSchema,
+  ResponseUsdcAmountSchema,
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
 
@@ -57,7 +60,11 @@ const createFleet = {
     summary: 'Create a credit pool shared by agents',
     tags,
     body: StrictBody({
-      name: Type.String({ minLength: 1, maxLength: 128, pattern: LABEL_PATTERN }),
+      name: Type.String({
+        minLength: 1,
+        maxLength: 128,
+        pattern: SINGLE_LINE_TEXT_PATTERN,
+      }),
     }),
     response: { 200: schemaRef(FleetView), ...errorResponses },
   },
@@ -102,8 +109,8 @@ const topUpFleet = {
       200: Type.Object({
         fleet_id: UuidSchema,
         tx_hash: Type.String(),
-        credited_usdc: UsdcSchema,
-        bonus_usdc: UsdcSchema,
+        credited_usdc: ResponseUsdcAmountSchema,
+        bonus_usdc: ResponseUsdcAmountSchema,
       }),
       ...errorResponses,
     },
@@ -144,7 +151,7 @@ const listMembers = {
     operationId: 'listFleetMembers',
     summary: 'The agents in a fleet, for its owner and its members, in the order they joined',
     tags,
-    params: Type.Object({ id: IdSchema }),
+    params: Type.Object({ id: PathIdSchema }),
     querystring: Type.Object(PaginationQuery),
     response: {
       200: Type.Object({

@@ -6,11 +6,11 @@ import { LIMITS } from '../../../core/limits.ts'
 import type { ActorSearchResult } from '../../../persistence/inspector/actor-search-store.ts'
 import {
   assertInspectorOperator,
-  KEY_OR_OPERATOR,
+  KEY_OR_OPERATOR_ROUTE_CONFIG,
   mayReadActor,
-} from '../../inspector/actor-read-permissions.ts'
-import { createHistoryReads } from '../../inspector/history-reads.ts'
-import { toActorHistoryView, toListedActor } from '../../inspector/actor-views.ts'
+} from '../../inspector/actor-history-permissions.ts'
+import { createActorHistoryReadQueue } from '../../inspector/journal-search-concurrency-limit.ts'
+import { toActorHistoryView, toActorListItem } from '../../inspector/actor-views.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
 import { DateTimeSchema, errorResponses, Nullable } from '../../schemas/shared-schemas.ts'
 
@@ -27,7 +27,7 @@ const Context = Type.Record(Type.String(), Type.Unknown(), {
 })
 
 const listActors = {
-  config: KEY_OR_OPERATOR,
+  config: KEY_OR_OPERATOR_ROUTE_CONFIG,
   schema: {
     operationId: 'listActors',
     summary: 'Stored actors, also those at rest, for the operator',
@@ -67,7 +67,7 @@ const listActors = {
 }
 
 const getHistory = {
-  config: KEY_OR_OPERATOR,
+  config: KEY_OR_OPERATOR_ROUTE_CONFIG,
   schema: {
     operationId: 'getActorHistory',
     summary: 'The past states of an actor, the latest first, or the one at an instant',
@@ -128,7 +128,7 @@ const getHistory = {
 /** The list of actors, and the history of one. */
 export const actorHistoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { actorDirectory, actorHistory, clock, inspectorAccess: access } = app.services
-  const runRead = createHistoryReads(clock)
+  const runRead = createActorHistoryReadQueue(clock)
 
   app.get('/api/actors', listActors, async (request) => {
     assertInspectorOperator(access, request)
@@ -140,7 +140,7 @@ export const actorHistoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
         actorDirectory.list({ kind, text, agentId }, limit, toPosition(position)),
       (row) => JSON.stringify([row.kind, row.id, row.aggregateId]),
     )
-    const actors = rows.map(toListedActor)
+    const actors = rows.map(toActorListItem)
     return { actors, count: actors.length, next_cursor, has_more: next_cursor !== null }
   })
 

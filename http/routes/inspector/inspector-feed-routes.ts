@@ -6,8 +6,8 @@ import { LIMITS } from '../../../core/limits.ts'
 import { assertSameOrigin } from '../../auth/same-origin-check.ts'
 import { parseInspectorFilter } from '../../inspector/inspector-filter.ts'
 import { startInspectorWatcher } from '../../inspector/inspector-watcher.ts'
-import { createSharedStepFrames } from '../../inspector/shared-step-frames.ts'
-import { startSocketHeartbeat } from '../../websocket/websocket-heartbeat.ts'
+import { createSharedInspectorStepFrames } from '../../inspector/shared-inspector-step-frames.ts'
+import { startWebSocketHeartbeat } from '../../websocket/websocket-heartbeat.ts'
 import { requireInspectorFeed } from '../../inspector/require-inspector-feed.ts'
 
 /** The socket of the inspector: every actor and what happens to it, in the protocol of @statelyai/inspect. */
@@ -25,7 +25,7 @@ const POLICY_VIOLATION = 1008
 export const inspectorFeedRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { services } = app
   const { clock, config, actorDirectory: directory, inspectorAccess: access } = services
-  const framesOf = createSharedStepFrames(services.actorNames)
+  const framesOf = createSharedInspectorStepFrames(services.actorNames)
   let watchers = 0
 
   // Before the upgrade, so that a refusal is HTTP.
@@ -63,7 +63,7 @@ export const inspectorFeedRoutes: FastifyPluginAsyncTypebox = async (app) => {
       watchers += 1
       socket.once('close', () => (watchers -= 1))
       socket.on('error', () => socket.terminate())
-      startSocketHeartbeat(socket, LIMITS.heartbeatMs)
+      startWebSocketHeartbeat(socket, LIMITS.heartbeatMs)
       endWithSession(socket, access.sessionEnd(request), clock.now())
       const query = parseInspectorFilter(request.query as Record<string, unknown>)
       const log = (message: string, error: unknown) => request.log.error({ err: error }, message)

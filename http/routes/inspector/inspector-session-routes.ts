@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
-import { hasStatechart } from '../../../actors/inspection/machine-definitions.ts'
+import { hasStatechart } from '../../../actors/inspection/machine-definitions-for-inspector.ts'
 import { machineRegistry } from '../../../actors/machine-registry.ts'
 import { assertSameOrigin } from '../../auth/same-origin-check.ts'
 import { requireInspectorFeed } from '../../inspector/require-inspector-feed.ts'

@@ -1,10 +1,10 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
-import { machineDefinitionOf } from '../../../actors/inspection/machine-definitions.ts'
+import { machineDefinitionOf } from '../../../actors/inspection/machine-definitions-for-inspector.ts'
 import { isActorKind } from '../../../actors/machine-registry.ts'
 import { ServiceError } from '../../../core/errors.ts'
-import { assertInspectorOperator } from '../../inspector/actor-read-permissions.ts'
+import { assertInspectorOperator } from '../../inspector/actor-history-permissions.ts'
 import { requireInspectorFeed } from '../../inspector/require-inspector-feed.ts'
 
 /** The configs of the machines, to open in an editor. In production they are for the operator only. */

@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
+import { NOT_BLANK_PATTERN } from '../../../core/validation/request-schema-regex-patterns.ts'
 import type { HiveEntryRecord } from '../../../persistence/hive/hive-overview-store.ts'
 import { toBaseCallRequest, sendCallReply } from '../../http-tool-call-request.ts'
 import {

@@ -1,19 +1,22 @@
 import { Type } from 'typebox'
 import { LIMITS } from '../../../core/limits.ts'
 import { toUsdc } from '../../../core/money.ts'
-import { LABEL_PATTERN, NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
+import {
+  SINGLE_LINE_TEXT_PATTERN,
+  NOT_BLANK_PATTERN,
+} from '../../../core/validation/request-schema-regex-patterns.ts'
 import { MEMORY_TYPES } from '../../../domain/memory-decay.ts'
 import { MAX_MEMORY_LISTING_PRICE, MIN_MEMORY_LISTING_PRICE } from '../../../domain/pricing.ts'
 import { PaginationQuery } from '../../schemas/pagination.ts'
 import {
   DateTimeSchema,
   errorResponses,
-  IdSchema,
+  PathIdSchema,
   Nullable,
   schemaRef,
   StrictBody,
-  UsdcAmountSchema,
-  UsdcSchema,
+  RequestUsdcAmountSchema,
+  ResponseUsdcAmountSchema,
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
 
@@ -23,15 +26,15 @@ const tags = ['marketplace']
 const Count = Type.Integer({ minimum: 0 })
 const ListingStatus = Type.Enum(['open', 'withdrawn'])
 const Stars = Type.Integer({ minimum: 1, maximum: 5 })
-const PackIdParams = Type.Object({ pack_id: IdSchema })
+const PackIdParams = Type.Object({ pack_id: PathIdSchema })
 
-export const MemoryListingView = Type.Object(
+export const MemoryListingViewSchema = Type.Object(
   {
     pack_id: UuidSchema,
     id: UuidSchema,
     name: Type.String(),
     description: Type.String(),
-    price_usdc: UsdcSchema,
+    price_usdc: ResponseUsdcAmountSchema,
     accepts_promo: Type.Boolean({
       description: 'Whether promotional credits may pay; otherwise only deposited ones.',
     }),
@@ -67,7 +70,7 @@ const listingPage = <V extends Parameters<typeof Type.Array>[0]>(item: V) =>
     next_cursor: Nullable(Type.String()),
   })
 
-export const browseMarketplaceRoute = {
+export const browseMemoryMarketplaceRoute = {
   config: { auth: 'none' } as const,
   schema: {
     operationId: 'browseMarketplace',
@@ -84,25 +87,25 @@ export const browseMarketplaceRoute = {
       ),
       type: Type.Optional(Type.Enum([...MEMORY_TYPES])),
       tag: Type.Optional(Type.String({ minLength: 1, maxLength: 64, pattern: NOT_BLANK_PATTERN })),
-      max_price_usdc: Type.Optional(UsdcAmountSchema('The highest price')),
+      max_price_usdc: Type.Optional(RequestUsdcAmountSchema('The highest price')),
       ...PaginationQuery,
     }),
-    response: { 200: listingPage(schemaRef(MemoryListingView)), ...errorResponses },
+    response: { 200: listingPage(schemaRef(MemoryListingViewSchema)), ...errorResponses },
   },
 }
 
-export const getListingRoute = {
+export const getMemoryListingRoute = {
   config: { auth: 'none' } as const,
   schema: {
     operationId: 'getListing',
     summary: 'A listing of the marketplace',
     tags,
     params: PackIdParams,
-    response: { 200: schemaRef(MemoryListingView), ...errorResponses },
+    response: { 200: schemaRef(MemoryListingViewSchema), ...errorResponses },
   },
 }
 
-export const listOwnListingsRoute = {
+export const listOwnMemoryListingsRoute = {
   config: { auth: 'key', scope: 'read' } as const,
   schema: {
     operationId: 'listOwnListings',
@@ -112,7 +115,7 @@ export const listOwnListingsRoute = {
     response: {
       200: listingPage(
         Type.Object({
-          ...MemoryListingView.properties,
+          ...MemoryListingViewSchema.properties,
           earned_usdc: Type.Number({ description: 'Your part of all sales.' }),
         }),
       ),
@@ -121,7 +124,7 @@ export const listOwnListingsRoute = {
   },
 }
 
-export const listPurchasesRoute = {
+export const listMemoryPurchasesRoute = {
   config: { auth: 'key', scope: 'read', bound: 'reads' } as const,
   schema: {
     operationId: 'listPurchases',
@@ -136,7 +139,7 @@ export const listPurchasesRoute = {
             id: UuidSchema,
             pack_id: UuidSchema,
             name: Type.String(),
-            price_usdc: UsdcSchema,
+            price_usdc: ResponseUsdcAmountSchema,
             entry_count: Count,
             namespace: Type.String(),
             your_stars: Nullable(Type.Integer()),
@@ -151,7 +154,7 @@ export const listPurchasesRoute = {
   },
 }
 
-export const listMemoriesRoute = {
+export const offerMemoriesForSaleRoute = {
   config: { auth: 'key', scope: 'funds' } as const,
   schema: {
     operationId: 'listMemories',
@@ -163,7 +166,11 @@ export const listMemoriesRoute = {
     ].join(' '),
     tags,
     body: StrictBody({
-      name: Type.String({ minLength: 1, maxLength: 128, pattern: LABEL_PATTERN }),
+      name: Type.String({
+        minLength: 1,
+        maxLength: 128,
+        pattern: SINGLE_LINE_TEXT_PATTERN,
+      }),
       description: Type.String({ minLength: 1, maxLength: 2_000, pattern: NOT_BLANK_PATTERN }),
       entry_ids: Type.Array(Type.String({ format: 'uuid' }), {
         minItems: 1,
@@ -171,7 +178,7 @@ export const listMemoriesRoute = {
         uniqueItems: true,
         description: 'Ids of your memories; the first three are previewed.',
       }),
-      price_usdc: UsdcAmountSchema('What a buyer pays', {
+      price_usdc: RequestUsdcAmountSchema('What a buyer pays', {
         minimum: toUsdc(MIN_MEMORY_LISTING_PRICE),
         maximum: toUsdc(MAX_MEMORY_LISTING_PRICE),
       }),
@@ -188,7 +195,7 @@ export const listMemoriesRoute = {
         pack_id: UuidSchema,
         id: UuidSchema,
         name: Type.String(),
-        price_usdc: UsdcSchema,
+        price_usdc: ResponseUsdcAmountSchema,
         your_share_usdc: Type.Number({ description: 'What a sale brings you.' }),
         accepts_promo: Type.Boolean(),
         entry_count: Count,
@@ -204,7 +211,7 @@ export const listMemoriesRoute = {
   },
 }
 
-export const buyListingRoute = {
+export const buyMemoryListingRoute = {
   config: { auth: 'key', scope: 'funds', bound: 'pays' } as const,
   schema: {
     operationId: 'buyListing',
@@ -233,12 +240,12 @@ export const buyListingRoute = {
         pack_id: UuidSchema,
         name: Type.String(),
         status: Type.Literal('bought'),
-        price_usdc: UsdcSchema,
+        price_usdc: ResponseUsdcAmountSchema,
         promo_usdc: Type.Number({ description: 'The part that promotional credits paid.' }),
         entries_added: Count,
         entry_ids: Type.Array(UuidSchema, { description: 'The copies in your vault.' }),
         namespace: Type.String(),
-        balance_usdc: UsdcSchema,
+        balance_usdc: ResponseUsdcAmountSchema,
         bought_at: DateTimeSchema,
       }),
       ...errorResponses,
@@ -246,7 +253,7 @@ export const buyListingRoute = {
   },
 }
 
-export const rateListingRoute = {
+export const rateMemoryListingRoute = {
   config: { auth: 'key', scope: 'tools', bound: 'acts' } as const,
   schema: {
     operationId: 'rateListing',
@@ -261,7 +268,7 @@ export const rateListingRoute = {
   },
 }
 
-export const withdrawListingRoute = {
+export const withdrawMemoryListingRoute = {
   config: { auth: 'key', scope: 'funds' } as const,
   schema: {
     operationId: 'withdrawListing',

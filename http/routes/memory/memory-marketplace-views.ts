@@ -5,7 +5,7 @@ import type { BoughtMemoryListing } from '../../../payments/commands/memory-list
 import type { NewMemoryListing } from '../../../persistence/memory-marketplace/memory-marketplace-rows.ts'
 import type {
   MemoryListingRecord,
-  PurchaseRecord,
+  MemoryListingPurchaseRecord,
 } from '../../../persistence/memory-marketplace/memory-marketplace-store.ts'
 import { toIsoTime, toIsoTimeOrNull } from '../../schemas/shared-schemas.ts'
 
@@ -49,7 +49,7 @@ export const toOwnMemoryListingView = (listing: ListingWithReputation) => ({
   earned_usdc: toUsdc(asMicros(memoryListingSellerShare(listing.price) * BigInt(listing.sold))),
 })
 
-export const toMemoryPurchaseView = (purchase: PurchaseRecord) => ({
+export const toMemoryPurchaseView = (purchase: MemoryListingPurchaseRecord) => ({
   purchase_id: purchase.purchaseId,
   id: purchase.purchaseId,
   pack_id: purchase.listingId,

@@ -1,8 +1,11 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { subtractMicros, sumMicros, toUsdc } from '../../../core/money.ts'
-import { NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
-import type { BundleOfMemoryPacks, MemoryPack } from '../../../tools/memory/packs/packs-port.ts'
+import { NOT_BLANK_PATTERN } from '../../../core/validation/request-schema-regex-patterns.ts'
+import type {
+  BundleOfMemoryPacks,
+  MemoryPack,
+} from '../../../tools/memory/packs/memory-packs-port.ts'
 import { toBaseCallRequest, sendCallReply } from '../../http-tool-call-request.ts'
 import {
   StrictBody,
@@ -10,7 +13,7 @@ import {
   DateTimeSchema,
   toIsoTime,
   schemaRef,
-  UsdcSchema,
+  ResponseUsdcAmountSchema,
 } from '../../schemas/shared-schemas.ts'
 
 /** Routes for memory packs, which agents sell. */
@@ -25,7 +28,7 @@ const PackView = Type.Object(
     slug: Type.String(),
     name: Type.String(),
     tagline: Type.String(),
-    price_usdc: UsdcSchema,
+    price_usdc: ResponseUsdcAmountSchema,
     entry_count: Count,
     category: Type.String(),
     tags: Type.Array(Type.String()),
@@ -39,8 +42,8 @@ const BundleView = Type.Object(
   {
     ...PackView.properties,
     includes: Type.Array(Type.String()),
-    individual_total_usdc: UsdcSchema,
-    savings_usdc: UsdcSchema,
+    individual_total_usdc: ResponseUsdcAmountSchema,
+    savings_usdc: ResponseUsdcAmountSchema,
   },
   { $id: 'PackBundle' },
 )

@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { ServiceError } from '../../../core/errors.ts'
-import { isUuid } from '../../../core/ids.ts'
+import { isUuid } from '../../../core/ids-and-api-keys.ts'
 import { toUsdc } from '../../../core/money.ts'
 import {
   STRATEGY_FORK_PRICE,
@@ -13,12 +13,12 @@ import { toBaseCallRequest, sendCallReply } from '../../http-tool-call-request.t
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
 import {
   errorResponses,
-  IdSchema,
+  PathIdSchema,
   DateTimeSchema,
   toIsoTime,
   Nullable,
   schemaRef,
-  UsdcSchema,
+  ResponseUsdcAmountSchema,
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
 
@@ -43,7 +43,7 @@ const StrategyView = Type.Object(
     }),
     explorer_url: Nullable(Type.String()),
     fork_count: Type.Integer(),
-    royalty_earned_usdc: UsdcSchema,
+    royalty_earned_usdc: ResponseUsdcAmountSchema,
     created_at: DateTimeSchema,
   },
   { $id: 'Strategy' },
@@ -60,9 +60,9 @@ const listStrategies = {
       200: Type.Object({
         strategies: Type.Array(schemaRef(StrategyView)),
         count: Type.Integer(),
-        fork_cost_usdc: UsdcSchema,
-        royalty_per_fork_usdc: UsdcSchema,
-        publish_cost_usdc: UsdcSchema,
+        fork_cost_usdc: ResponseUsdcAmountSchema,
+        royalty_per_fork_usdc: ResponseUsdcAmountSchema,
+        publish_cost_usdc: ResponseUsdcAmountSchema,
         next_cursor: Nullable(Type.String()),
       }),
       ...errorResponses,
@@ -76,7 +76,7 @@ const getStrategy = {
     operationId: 'getStrategy',
     summary: 'A strategy; a private one only for its owner',
     tags,
-    params: Type.Object({ id: IdSchema }),
+    params: Type.Object({ id: PathIdSchema }),
     response: {
       200: Type.Object({
         ...StrategyView.properties,
@@ -114,7 +114,7 @@ const forkStrategy = {
     operationId: 'forkStrategy',
     summary: 'Copy a strategy for 0.03 USDC, of which the author gets 0.02',
     tags,
-    params: Type.Object({ id: IdSchema }),
+    params: Type.Object({ id: PathIdSchema }),
     response: { 200: AnyObject, ...errorResponses },
   },
 }

@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
-import { sendPage } from '../../page-reply.ts'
+import { sendHtmlPage } from '../../html-page-reply.ts'
 import { errorResponses, toIsoTime } from '../../schemas/shared-schemas.ts'
 
 /** The owner's page and its session. What the page does are operations of the API. */
@@ -81,7 +81,7 @@ export const ownerSessionRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.get('/owner', getPage, async (_request, reply) => {
     reply.header('cache-control', 'no-store').header('x-robots-tag', 'noindex')
-    return sendPage(reply, pages.owner())
+    return sendHtmlPage(reply, pages.owner())
   })
 
   app.get('/owner/session', readSession, async (request, reply) => {

@@ -1,10 +1,10 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { ServiceError } from '../../../core/errors.ts'
-import { isUuid } from '../../../core/ids.ts'
+import { isUuid } from '../../../core/ids-and-api-keys.ts'
 import { acceptsHtml } from '../../accepts-html.ts'
-import { createCachedDocument } from '../../cached-document.ts'
-import { PAGE_TYPE, sendPage, withPageHeaders } from '../../page-reply.ts'
+import { createCachedDocumentHandler } from '../../cached-http-document.ts'
+import { HTML_PAGE_CONTENT_TYPE, sendHtmlPage, setHtmlPageHeaders } from '../../html-page-reply.ts'
 import { toBountyView } from '../payments/bounty-routes.ts'
 
 /** Routes for the pages of bounties. Programs are sent to the API. */
@@ -20,9 +20,9 @@ const getBountyPage = {
 /** Open bounties, and each bounty by its id. */
 export const bountyPageRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { bounties, clock, config: settings, pages } = app.services
-  const list = createCachedDocument({
+  const list = createCachedDocumentHandler({
     clock,
-    type: PAGE_TYPE,
+    type: HTML_PAGE_CONTENT_TYPE,
     read: async () =>
       pages.bountyList(
         (await bounties.store.list('open', MAX_LISTED, null)).map((one) => toBountyView(one, null)),
@@ -32,7 +32,7 @@ export const bountyPageRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get('/bounties', { config, schema: { hide: true } }, async (request, reply) => {
     reply.header('vary', 'Accept')
     if (!acceptsHtml(request)) return reply.redirect('/api/bounties', 302)
-    list(request, withPageHeaders(reply))
+    list(request, setHtmlPageHeaders(reply))
     return reply
   })
 
@@ -42,7 +42,7 @@ export const bountyPageRoutes: FastifyPluginAsyncTypebox = async (app) => {
     reply.header('vary', 'Accept')
     if (!acceptsHtml(request)) return reply.redirect(`/api/bounties/${id.toLowerCase()}`, 302)
     const bounty = toBountyView(await bounties.find(id.toLowerCase()), null)
-    return sendPage(
+    return sendHtmlPage(
       reply.header('cache-control', 'no-store'),
       pages.bounty(bounty, settings.publicUrl),
     )

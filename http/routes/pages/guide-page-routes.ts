@@ -2,17 +2,20 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { ServiceError } from '../../../core/errors.ts'
 import { acceptsHtml } from '../../accepts-html.ts'
-import { createCachedDocument, type CachedDocument } from '../../cached-document.ts'
+import {
+  createCachedDocumentHandler,
+  type CachedDocumentHandler,
+} from '../../cached-http-document.ts'
 import {
   sendPrecompressedContent,
   toPrecompressedContent,
   type PrecompressedContent,
 } from '../../precompressed-content.ts'
 import {
-  PAGE_TYPE,
+  HTML_PAGE_CONTENT_TYPE,
   API_REFERENCE_CONTENT_SECURITY_POLICY,
-  withPageHeaders,
-} from '../../page-reply.ts'
+  setHtmlPageHeaders,
+} from '../../html-page-reply.ts'
 
 /** Routes for the guides: pages for browsers, Markdown for programs and at the address with `.md`. */
 
@@ -29,22 +32,22 @@ const getGuide = {
 export const guidePageRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { clock, config: settings, pages } = app.services
   const { publicUrl } = settings
-  const guides = new Map<string, CachedDocument>()
+  const guides = new Map<string, CachedDocumentHandler>()
   const files = new Map<string, PrecompressedContent>()
 
-  const list = createCachedDocument({
+  const list = createCachedDocumentHandler({
     clock,
     read: () => pages.guideList(),
     maxAgeMs: Infinity,
-    type: PAGE_TYPE,
+    type: HTML_PAGE_CONTENT_TYPE,
   })
-  const reference = createCachedDocument({
+  const reference = createCachedDocumentHandler({
     clock,
     read: () => pages.reference(),
     maxAgeMs: Infinity,
-    type: PAGE_TYPE,
+    type: HTML_PAGE_CONTENT_TYPE,
   })
-  const listed = createCachedDocument({
+  const listed = createCachedDocumentHandler({
     clock,
     maxAgeMs: Infinity,
     read: () => ({
@@ -58,12 +61,17 @@ export const guidePageRoutes: FastifyPluginAsyncTypebox = async (app) => {
     }),
   })
 
-  function pageOf(slug: string): CachedDocument {
+  function pageOf(slug: string): CachedDocumentHandler {
     const known = guides.get(slug)
     if (known !== undefined) return known
     if (!pages.guides().some((guide) => guide.slug === slug)) throw new ServiceError('not_found')
     const read = () => pages.guide(slug, publicUrl)
-    const page = createCachedDocument({ clock, read, maxAgeMs: Infinity, type: PAGE_TYPE })
+    const page = createCachedDocumentHandler({
+      clock,
+      read,
+      maxAgeMs: Infinity,
+      type: HTML_PAGE_CONTENT_TYPE,
+    })
     guides.set(slug, page)
     return page
   }
@@ -89,7 +97,7 @@ export const guidePageRoutes: FastifyPluginAsyncTypebox = async (app) => {
   }
 
   app.get('/docs', { config, schema: { hide: true } }, async (request, reply) => {
-    if (acceptsHtml(request)) list(request, withPageHeaders(reply))
+    if (acceptsHtml(request)) list(request, setHtmlPageHeaders(reply))
     else listed(request, reply.header('vary', 'Accept'))
     return reply
   })
@@ -99,7 +107,7 @@ export const guidePageRoutes: FastifyPluginAsyncTypebox = async (app) => {
     if (!acceptsHtml(request)) return reply.redirect('/api/openapi.json', 302)
     reference(
       request,
-      withPageHeaders(reply).header(
+      setHtmlPageHeaders(reply).header(
         'content-security-policy',
         API_REFERENCE_CONTENT_SECURITY_POLICY,
       ),
@@ -118,7 +126,7 @@ export const guidePageRoutes: FastifyPluginAsyncTypebox = async (app) => {
       return reply
     }
     const page = pageOf(path)
-    if (acceptsHtml(request)) page(request, withPageHeaders(reply))
+    if (acceptsHtml(request)) page(request, setHtmlPageHeaders(reply))
     else sendPrecompressedContent(request, reply.header('vary', 'Accept'), fileOf(`${path}.md`))
     return reply
   })

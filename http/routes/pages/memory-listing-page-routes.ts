@@ -1,10 +1,10 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { ServiceError } from '../../../core/errors.ts'
-import { isUuid } from '../../../core/ids.ts'
+import { isUuid } from '../../../core/ids-and-api-keys.ts'
 import { acceptsHtml } from '../../accepts-html.ts'
-import { createCachedDocument } from '../../cached-document.ts'
-import { PAGE_TYPE, sendPage, withPageHeaders } from '../../page-reply.ts'
+import { createCachedDocumentHandler } from '../../cached-http-document.ts'
+import { HTML_PAGE_CONTENT_TYPE, sendHtmlPage, setHtmlPageHeaders } from '../../html-page-reply.ts'
 import { toMemoryListingView } from '../memory/memory-marketplace-views.ts'
 
 /** Routes for the pages of the marketplace. Programs are sent to the API. */
@@ -21,9 +21,9 @@ const getListingPage = {
 /** Open listings, and each listing by its id. */
 export const memoryListingPageRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { marketplace, clock, config: settings, pages } = app.services
-  const list = createCachedDocument({
+  const list = createCachedDocumentHandler({
     clock,
-    type: PAGE_TYPE,
+    type: HTML_PAGE_CONTENT_TYPE,
     read: async () => {
       const open = await marketplace.store.open(EVERYTHING, MAX_LISTED, null)
       return pages.listingList((await marketplace.withReputations(open)).map(toMemoryListingView))
@@ -33,7 +33,7 @@ export const memoryListingPageRoutes: FastifyPluginAsyncTypebox = async (app) =>
   app.get('/marketplace', { config, schema: { hide: true } }, async (request, reply) => {
     reply.header('vary', 'Accept')
     if (!acceptsHtml(request)) return reply.redirect('/api/marketplace', 302)
-    list(request, withPageHeaders(reply))
+    list(request, setHtmlPageHeaders(reply))
     return reply
   })
 
@@ -45,7 +45,7 @@ export const memoryListingPageRoutes: FastifyPluginAsyncTypebox = async (app) =>
     const found = await marketplace.withReputations([await marketplace.find(id)])
     const [listing = null] = found.map(toMemoryListingView)
     if (listing === null) throw new ServiceError('listing_not_found')
-    return sendPage(
+    return sendHtmlPage(
       reply.header('cache-control', 'no-store'),
       pages.listing(listing, settings.publicUrl),
     )

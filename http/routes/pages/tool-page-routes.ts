@@ -2,8 +2,11 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { toUsdc } from '../../../core/money.ts'
 import { acceptsHtml } from '../../accepts-html.ts'
-import { createCachedDocument, type CachedDocument } from '../../cached-document.ts'
-import { PAGE_TYPE, withPageHeaders } from '../../page-reply.ts'
+import {
+  createCachedDocumentHandler,
+  type CachedDocumentHandler,
+} from '../../cached-http-document.ts'
+import { HTML_PAGE_CONTENT_TYPE, setHtmlPageHeaders } from '../../html-page-reply.ts'
 
 /** Routes for the pages of tools. Programs get what `/api/tools` answers. */
 
@@ -20,9 +23,9 @@ const getToolPage = {
 export const toolPageRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { catalogue, clock, config: settings, pages } = app.services
   const { publicUrl } = settings
-  const kept = new Map<string, CachedDocument>()
+  const kept = new Map<string, CachedDocumentHandler>()
 
-  function pageOf(slug: string): CachedDocument {
+  function pageOf(slug: string): CachedDocumentHandler {
     const known = kept.get(slug)
     if (known !== undefined) return known
     if (kept.size >= MAX_KEPT_PAGES) kept.clear()
@@ -31,7 +34,7 @@ export const toolPageRoutes: FastifyPluginAsyncTypebox = async (app) => {
       const tool = catalogue.toEntry(catalogue.get(slug))
       return pages.tool({ publicUrl, starterUsdc: toUsdc(settings.starterCredits), tool })
     }
-    const page = createCachedDocument({ clock, read, type: PAGE_TYPE })
+    const page = createCachedDocumentHandler({ clock, read, type: HTML_PAGE_CONTENT_TYPE })
     kept.set(slug, page)
     return page
   }
@@ -45,7 +48,7 @@ export const toolPageRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const tool = catalogue.get(request.params.name)
     reply.header('vary', 'Accept')
     if (!acceptsHtml(request)) return catalogue.toEntry(tool)
-    pageOf(tool.slug)(request, withPageHeaders(reply))
+    pageOf(tool.slug)(request, setHtmlPageHeaders(reply))
     return reply
   })
 }

@@ -12,7 +12,7 @@ import {
   errorResponses,
   DateTimeSchema,
   Nullable,
-  UsdcSchema,
+  ResponseUsdcAmountSchema,
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
 import {
@@ -34,8 +34,8 @@ const NullableStringSchema = Nullable(Type.String())
 const AmountPart = (description: string) => Type.Number({ description })
 
 const BalancesSchema = Type.Object({
-  promo_usdc: UsdcSchema,
-  cash_usdc: UsdcSchema,
+  promo_usdc: ResponseUsdcAmountSchema,
+  cash_usdc: ResponseUsdcAmountSchema,
   held_usdc: AmountPart('Kept by durable holds of calls that run.'),
   total_usdc: AmountPart('All three: the sum of `amount_usdc` of all movements so far.'),
 })
@@ -100,7 +100,7 @@ const getStatement = {
       200: Type.Object({
         backpack_id: NullableStringSchema,
         balance: Nullable(BalancesSchema),
-        spent_total_usdc: Nullable(UsdcSchema),
+        spent_total_usdc: Nullable(ResponseUsdcAmountSchema),
         movements: Type.Array(MovementSchema),
         count: Type.Integer(),
         next_cursor: NullableStringSchema,

@@ -6,7 +6,10 @@ import { ServiceError } from '../../../core/errors.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { fromUsdc, toUsdc } from '../../../core/money.ts'
 import { MIN_BOUNTY_REWARD } from '../../../domain/pricing.ts'
-import { LABEL_PATTERN, NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
+import {
+  SINGLE_LINE_TEXT_PATTERN,
+  NOT_BLANK_PATTERN,
+} from '../../../core/validation/request-schema-regex-patterns.ts'
 import type {
   NewBounty,
   ClaimBountyResult,
@@ -14,28 +17,28 @@ import type {
 } from '../../../payments/commands/bounty-commands.ts'
 import type { BountyRecord } from '../../../persistence/payments/bounty-store.ts'
 import { boundBackpackIdOf } from '../../auth/request-backpack-and-key-binding-check.ts'
-import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
+import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
 import {
-  UsdcAmountSchema,
+  RequestUsdcAmountSchema,
   StrictBody,
   errorResponses,
-  IdSchema,
+  PathIdSchema,
   DateTimeSchema,
   toIsoTime,
   toIsoTimeOrNull,
   Nullable,
   schemaRef,
-  UsdcSchema,
+  ResponseUsdcAmountSchema,
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
 import type { HttpServices } from '../../http-config-and-service-types.ts'
 import {
   assertKeyUncappedOrBackpackBound,
   withBackpackRefusalLogging,
-  toRequestKeyAndBackpack,
+  toRequestSpendingLimits,
 } from '../../auth/request-api-key-and-backpack.ts'
-import { toBackpackLoadOptions } from '../../actions/backpack-actor-preload-options.ts'
+import { toBackpackPreloadOptions } from '../../actions/backpack-actor-preload-options.ts'
 
 /** Routes for bounties: rewards held in escrow (decision 36). */
 
@@ -60,7 +63,7 @@ const BountyView = Type.Object(
     required_keywords: Type.Array(Type.String()),
     min_quality_score: Score,
     ttl_hours: Type.Integer(),
-    reward_usdc: UsdcSchema,
+    reward_usdc: ResponseUsdcAmountSchema,
     promo_usdc: Type.Number({ description: 'The part of the reward that is promotional credits.' }),
     posted_by: PartySchema,
     posted_by_agent_id: PartySchema,
@@ -120,7 +123,7 @@ const getBounty = {
     operationId: 'getBounty',
     summary: 'A bounty; its poster also gets the submission',
     tags,
-    params: Type.Object({ id: IdSchema }),
+    params: Type.Object({ id: PathIdSchema }),
     response: {
       200: Type.Object({
         ...BountyView.properties,
@@ -132,9 +135,9 @@ const getBounty = {
 }
 
 const NewBountyBody = StrictBody({
-  title: Type.String({ minLength: 1, maxLength: 128, pattern: LABEL_PATTERN }),
+  title: Type.String({ minLength: 1, maxLength: 128, pattern: SINGLE_LINE_TEXT_PATTERN }),
   description: Type.String({ minLength: 1, maxLength: 2_000, pattern: NOT_BLANK_PATTERN }),
-  domain: Type.String({ minLength: 1, maxLength: 64, pattern: LABEL_PATTERN }),
+  domain: Type.String({ minLength: 1, maxLength: 64, pattern: SINGLE_LINE_TEXT_PATTERN }),
   required_keywords: Type.Optional(
     Type.Array(Type.String({ minLength: 1, maxLength: 64 }), {
       maxItems: LIMITS.bountyKeywords,
@@ -142,7 +145,7 @@ const NewBountyBody = StrictBody({
     }),
   ),
   min_quality_score: Type.Optional(Score),
-  reward_usdc: UsdcAmountSchema('What a matching claim is paid', {
+  reward_usdc: RequestUsdcAmountSchema('What a matching claim is paid', {
     minimum: toUsdc(MIN_BOUNTY_REWARD),
   }),
   ttl_hours: Type.Optional(
@@ -163,7 +166,7 @@ const postBounty = {
     tags,
     body: NewBountyBody,
     response: {
-      201: Type.Object({ ...BountyView.properties, balance_usdc: UsdcSchema }),
+      201: Type.Object({ ...BountyView.properties, balance_usdc: ResponseUsdcAmountSchema }),
       ...errorResponses,
     },
   },
@@ -181,7 +184,7 @@ const claimBounty = {
       'Content that does not match gets a 422 with its score and the missing keywords.',
     ].join(' '),
     tags,
-    params: Type.Object({ id: IdSchema }),
+    params: Type.Object({ id: PathIdSchema }),
     body: StrictBody({
       content: Type.String({
         minLength: 1,
@@ -193,7 +196,7 @@ const claimBounty = {
       200: Type.Object({
         bounty_id: UuidSchema,
         status: Type.Literal('claimed'),
-        paid_usdc: UsdcSchema,
+        paid_usdc: ResponseUsdcAmountSchema,
         promo_usdc: Type.Number({ description: 'The part of it that is promotional credits.' }),
         quality_score: Score,
         claimed_at: DateTimeSchema,
@@ -209,13 +212,13 @@ const cancelBounty = {
     operationId: 'cancelBounty',
     summary: 'Cancel your open bounty and refund its reward',
     tags,
-    params: Type.Object({ id: IdSchema }),
+    params: Type.Object({ id: PathIdSchema }),
     response: {
       200: Type.Object({
         bounty_id: UuidSchema,
         status: Type.Literal('expired'),
         closed_reason: Type.Literal('cancelled'),
-        returned_usdc: UsdcSchema,
+        returned_usdc: ResponseUsdcAmountSchema,
         closed_at: DateTimeSchema,
       }),
       ...errorResponses,
@@ -270,9 +273,9 @@ export const bountyRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.post('/api/bounties', postBounty, async (request, reply) => {
     assertKeyUncappedOrBackpackBound(request, 'post bounties')
-    const spender = toRequestKeyAndBackpack(request)
+    const spender = toRequestSpendingLimits(request)
     const wanted = { ...toNewBounty(request.body), spender }
-    const touch = toBackpackLoadOptions(spender.backpackId)
+    const touch = toBackpackPreloadOptions(spender.backpackId)
     return sendIdempotentReply(
       reply,
       once.runCommand(toIdempotentRequest(request), presentPosted, (options) =>

@@ -4,11 +4,11 @@ import { Type } from 'typebox'
 import { getBackpackCommand } from '../../../actors/commands/backpacks-commands.ts'
 import { utcDay } from '../../../core/clock.ts'
 import { addMicros, subtractMicros, toUsdc } from '../../../core/money.ts'
-import { toTaskPassJson } from '../../../domain/task-passes.ts'
+import { toTaskPassJson } from '../../../domain/prepaid-task-passes.ts'
 import { getAgentBalanceCommand } from '../../../payments/commands/agent-account-commands.ts'
 import type { AgentCallUsage } from '../../../persistence/calls/call-log-store.ts'
 import { boundBackpackIdOf } from '../../auth/request-backpack-and-key-binding-check.ts'
-import { errorResponses, UsdcSchema } from '../../schemas/shared-schemas.ts'
+import { errorResponses, ResponseUsdcAmountSchema } from '../../schemas/shared-schemas.ts'
 import { TaskPassSchema } from '../../schemas/task-pass-schema.ts'
 import type { HttpServices } from '../../http-config-and-service-types.ts'
 
@@ -23,8 +23,8 @@ const getBalance = {
     response: {
       200: Type.Object({
         balance_usdc: Type.Number({ description: 'Available to spend.' }),
-        promo_usdc: UsdcSchema,
-        cash_usdc: UsdcSchema,
+        promo_usdc: ResponseUsdcAmountSchema,
+        cash_usdc: ResponseUsdcAmountSchema,
         held_usdc: Type.Number({ description: 'Reserved by running calls.' }),
         royalties_usdc: Type.Number({
           description: 'Paid royalties for reads of your Hive entries.',
@@ -36,9 +36,9 @@ const getBalance = {
         usage: Type.Object(
           {
             calls_today: Type.Integer(),
-            spent_today_usdc: UsdcSchema,
+            spent_today_usdc: ResponseUsdcAmountSchema,
             calls_total: Type.Integer(),
-            spent_total_usdc: UsdcSchema,
+            spent_total_usdc: ResponseUsdcAmountSchema,
           },
           { description: 'Of the whole agent; with a bound key, of its Backpack.' },
         ),

@@ -6,14 +6,14 @@ import {
   getCreditDropCommand,
   redeemCreditDropCommand,
 } from '../../../payments/commands/credit-drop-commands.ts'
-import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
+import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
 import {
   StrictBody,
   errorResponses,
   DateTimeSchema,
   toIsoTime,
   Nullable,
-  UsdcSchema,
+  ResponseUsdcAmountSchema,
 } from '../../schemas/shared-schemas.ts'
 
 /** Routes for radio drops: credits for the first agents that claim a code. */
@@ -34,7 +34,7 @@ const getLatestDrop = {
             code: Type.String(),
             slots: Type.Integer(),
             slots_left: Type.Integer(),
-            credits_usdc: UsdcSchema,
+            credits_usdc: ResponseUsdcAmountSchema,
             expires_at: DateTimeSchema,
           }),
         ),
@@ -54,7 +54,7 @@ const redeemDrop = {
       code: Type.String({ minLength: 1, maxLength: 64, description: 'RADIODROP-…' }),
     }),
     response: {
-      200: Type.Object({ code: Type.String(), credited_usdc: UsdcSchema }),
+      200: Type.Object({ code: Type.String(), credited_usdc: ResponseUsdcAmountSchema }),
       ...errorResponses,
     },
   },

@@ -2,20 +2,20 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { ServiceError } from '../../../core/errors.ts'
 import type {
-  FundingStatus,
+  PublicAgentFundingInfo,
   AgentLastConfirmedDeposit,
 } from '../../../domain/agent-funding-info-and-instructions.ts'
-import { isUuid } from '../../../core/ids.ts'
+import { isUuid } from '../../../core/ids-and-api-keys.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { fromUsdc, toUsdc, ZERO, type Micros } from '../../../core/money.ts'
-import { sendPage } from '../../page-reply.ts'
+import { fromUsdc, toUsdc, ZERO_MICROS, type Micros } from '../../../core/money.ts'
+import { sendHtmlPage } from '../../html-page-reply.ts'
 import {
   errorResponses,
   DateTimeSchema,
   toIsoTime,
   toIsoTimeOrNull,
   Nullable,
-  UsdcSchema,
+  ResponseUsdcAmountSchema,
 } from '../../schemas/shared-schemas.ts'
 
 /** Routes for the public funding page of an agent. */
@@ -70,7 +70,7 @@ const getFundStatus = {
         }),
         incoming: Type.Array(
           Type.Object({
-            amount_usdc: UsdcSchema,
+            amount_usdc: ResponseUsdcAmountSchema,
             tx_hash: Type.String(),
             confirmations: Type.Integer(),
             required_confirmations: Type.Integer(),
@@ -80,7 +80,7 @@ const getFundStatus = {
         last_deposit: Nullable(
           Type.Object({
             state: Type.String(),
-            amount_usdc: UsdcSchema,
+            amount_usdc: ResponseUsdcAmountSchema,
             tx_hash: Type.String(),
             at: DateTimeSchema,
             credited_at: Nullable(DateTimeSchema),
@@ -97,7 +97,7 @@ const getFundStatus = {
 }
 
 /** The funding page and its status. Both show only what is public on the chain, and no balance. */
-export const fundPageRoutes: FastifyPluginAsyncTypebox = async (app) => {
+export const agentFundingPageRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { funding, pages } = app.services
 
   app.get('/fund/:agent_id', getFundPage, async ({ params, query }, reply) => {
@@ -106,7 +106,7 @@ export const fundPageRoutes: FastifyPluginAsyncTypebox = async (app) => {
     if (view === null) throw new ServiceError('agent_not_found')
     // Not cacheable, since the deposit address may change.
     reply.header('cache-control', 'no-store')
-    return sendPage(reply, await pages.fund(view, toOwnAmount(query.amount)))
+    return sendHtmlPage(reply, await pages.fund(view, toOwnAmount(query.amount)))
   })
 
   app.get('/fund/:agent_id/status', getFundStatus, async ({ params: { agent_id: id } }, reply) => {
@@ -117,7 +117,7 @@ export const fundPageRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 }
 
-const presentFundStatus = (status: FundingStatus) => ({
+const presentFundStatus = (status: PublicAgentFundingInfo) => ({
   wallet_address: status.address,
   deposits: status.deposits,
   tier: status.tier,
@@ -151,7 +151,7 @@ function toOwnAmount(text: string | undefined): Micros | null {
   if (text === undefined) return null
   try {
     const amount = fromUsdc(Number(text))
-    return amount > ZERO && amount <= MAX_OWN_AMOUNT ? amount : null
+    return amount > ZERO_MICROS && amount <= MAX_OWN_AMOUNT ? amount : null
   } catch {
     return null
   }

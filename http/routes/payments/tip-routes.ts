@@ -2,16 +2,16 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { toUsdc, type Micros } from '../../../core/money.ts'
 import { MIN_TIP } from '../../../domain/pricing.ts'
-import { LABEL_PATTERN } from '../../../core/validation/schema-patterns.ts'
+import { SINGLE_LINE_TEXT_PATTERN } from '../../../core/validation/request-schema-regex-patterns.ts'
 import {
   tipAgentCommand,
   type CreditTransferResult,
 } from '../../../payments/commands/agent-account-commands.ts'
 import {
-  UsdcAmountSchema,
+  RequestUsdcAmountSchema,
   StrictBody,
   errorResponses,
-  UsdcSchema,
+  ResponseUsdcAmountSchema,
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
 import { payAgent } from '../../actions/agent-tip-and-transfer-handler.ts'
@@ -26,17 +26,19 @@ const tipAgent = {
     tags: ['funds'],
     body: StrictBody({
       to_agent_id: UuidSchema,
-      amount_usdc: UsdcAmountSchema('The tip, its fee included', { minimum: toUsdc(MIN_TIP) }),
-      note: Type.Optional(Type.String({ maxLength: 280, pattern: LABEL_PATTERN })),
+      amount_usdc: RequestUsdcAmountSchema('The tip, its fee included', {
+        minimum: toUsdc(MIN_TIP),
+      }),
+      note: Type.Optional(Type.String({ maxLength: 280, pattern: SINGLE_LINE_TEXT_PATTERN })),
     }),
     response: {
       200: Type.Object({
         transfer_id: UuidSchema,
         to_agent_id: UuidSchema,
-        amount_usdc: UsdcSchema,
-        fee_usdc: UsdcSchema,
-        received_usdc: UsdcSchema,
-        balance_usdc: UsdcSchema,
+        amount_usdc: ResponseUsdcAmountSchema,
+        fee_usdc: ResponseUsdcAmountSchema,
+        received_usdc: ResponseUsdcAmountSchema,
+        balance_usdc: ResponseUsdcAmountSchema,
       }),
       ...errorResponses,
     },

@@ -2,17 +2,17 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import { ServiceError } from '../../../core/errors.ts'
-import { fromUsdc, subtractMicros, toUsdc, ZERO } from '../../../core/money.ts'
+import { fromUsdc, subtractMicros, toUsdc, ZERO_MICROS } from '../../../core/money.ts'
 import { MIN_DEPOSIT } from '../../../domain/pricing.ts'
 import { getAgentBalanceCommand } from '../../../payments/commands/agent-account-commands.ts'
 import { toRequestPaymentContext } from '../../request-payment-context.ts'
-import { parseIdempotencyKey } from '../../idempotency.ts'
+import { parseIdempotencyKey } from '../../http-idempotency-keys.ts'
 import {
-  UsdcAmountSchema,
+  RequestUsdcAmountSchema,
   StrictBody,
   errorResponses,
   Nullable,
-  UsdcSchema,
+  ResponseUsdcAmountSchema,
 } from '../../schemas/shared-schemas.ts'
 
 /** Routes for top-ups by payment header, and for the state of settlements. */
@@ -20,7 +20,7 @@ import {
 const MIN_TOPUP_USDC = toUsdc(MIN_DEPOSIT)
 
 const TopUpResponse = Type.Object({
-  credited_usdc: UsdcSchema,
+  credited_usdc: ResponseUsdcAmountSchema,
   bonus_usdc: Type.Number({ description: 'Promotional credits of a first deposit.' }),
   released_usdc: Type.Number({
     description: 'Earlier deposits below the minimum, credited with it.',
@@ -48,7 +48,7 @@ const SettlementSchema = Type.Object({
   payer_address: Type.String({ description: 'The same without its network.' }),
   amount: Type.String({ description: 'In atomic units of the asset.' }),
   amount_atomic: Type.String({ description: 'The same.' }),
-  price_usdc: UsdcSchema,
+  price_usdc: ResponseUsdcAmountSchema,
   tx_hash: Nullable(Type.String()),
   created_at: Type.String({ format: 'date-time' }),
 })
@@ -67,7 +67,7 @@ const topUp = {
     tags: ['funds'],
     body: StrictBody({
       amount_usdc: Type.Optional(
-        UsdcAmountSchema('What is bought', {
+        RequestUsdcAmountSchema('What is bought', {
           minimum: MIN_TOPUP_USDC,
           maximum: 10_000,
           default: MIN_TOPUP_USDC,
@@ -105,7 +105,7 @@ export const topUpAndSettlementRoutes: FastifyPluginAsyncTypebox = async (app) =
     if (bought.replayed) reply.header('idempotency-replayed', 'true')
     return {
       credited_usdc: toUsdc(amount),
-      bonus_usdc: toUsdc(credit?.bonus ?? ZERO),
+      bonus_usdc: toUsdc(credit?.bonus ?? ZERO_MICROS),
       released_usdc: credit === null ? 0 : toUsdc(subtractMicros(credit.credited, amount)),
       balance_usdc: toUsdc(funds.available),
       settlement_id: bought.settlementId,

@@ -5,12 +5,16 @@ import { toChecksumAddress } from '../../../chain/custody/custodial-wallets.ts'
 import { ServiceError } from '../../../core/errors.ts'
 import { toUsdc } from '../../../core/money.ts'
 import { MIN_DEPOSIT } from '../../../domain/pricing.ts'
-import { EVM_ADDRESS_PATTERN } from '../../../core/validation/schema-patterns.ts'
-import { getAgentFundsCommand } from '../../../payments/commands/agent-balance-and-pending-deposits-query.ts'
+import { EVM_ADDRESS_PATTERN } from '../../../core/validation/request-schema-regex-patterns.ts'
+import { getAgentBalanceAndDepositsCommand } from '../../../payments/commands/agent-balance-and-pending-deposits-query.ts'
 import type { ListedDeposit } from '../../../persistence/payments/deposit-store.ts'
 import { WILDCARD_SCOPE } from '../../../persistence/agents/api-key-store.ts'
 import type { IdempotentReply } from '../../../persistence/idempotency/idempotent-writes.ts'
-import { sendIdempotentReply, toIdempotentRequest, parseIdempotencyKey } from '../../idempotency.ts'
+import {
+  sendIdempotentReply,
+  toIdempotentRequest,
+  parseIdempotencyKey,
+} from '../../http-idempotency-keys.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
 import { assertUncappedKey } from '../../plugins/auth.ts'
 import {
@@ -21,7 +25,7 @@ import {
   toIsoTimeOrNull,
   Nullable,
   schemaRef,
-  UsdcSchema,
+  ResponseUsdcAmountSchema,
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
 import type { HttpServices } from '../../http-config-and-service-types.ts'
@@ -40,7 +44,7 @@ const DepositRow = Type.Object(
       description:
         'State of the transfer on the chain; final ones are irreversible. `credited_at` is set once it is credited.',
     }),
-    amount_usdc: UsdcSchema,
+    amount_usdc: ResponseUsdcAmountSchema,
     from: Type.String(),
     wallet_address: Type.String(),
     tx_hash: Type.String(),
@@ -93,7 +97,7 @@ const getWallet = {
           description: 'Received deposits whose sum is below the minimum.',
         }),
         deposited_usdc: Type.Number({ description: 'All valid deposits.' }),
-        minimum_usdc: UsdcSchema,
+        minimum_usdc: ResponseUsdcAmountSchema,
         first_deposit_bonus: Type.Boolean({
           description: 'The next credited deposit brings 25 %.',
         }),
@@ -116,10 +120,10 @@ const getWalletStatus = {
         wallet_address: DepositAddressSchema,
         deposits: DepositModeSchema,
         balance_usdc: Type.Number({ description: 'Available to spend.' }),
-        promo_usdc: UsdcSchema,
-        cash_usdc: UsdcSchema,
-        held_usdc: UsdcSchema,
-        pending_usdc: UsdcSchema,
+        promo_usdc: ResponseUsdcAmountSchema,
+        cash_usdc: ResponseUsdcAmountSchema,
+        held_usdc: ResponseUsdcAmountSchema,
+        pending_usdc: ResponseUsdcAmountSchema,
         tier: Type.String(),
         fund_url: Type.String(),
       }),
@@ -254,7 +258,7 @@ async function readWallet(services: HttpServices, agentId: string) {
   const status = await readFundStatus(services, agentId)
   const [held, { pending, bonusAhead }, total, recent] = await Promise.all([
     status.address === null ? null : funding.onChain(status.address),
-    actors.ask(agentId, getAgentFundsCommand, {}),
+    actors.ask(agentId, getAgentBalanceAndDepositsCommand, {}),
     deposits.totalOf(agentId),
     deposits.listOf(agentId, RECENT_DEPOSITS, null),
   ])
@@ -277,7 +281,7 @@ async function readWallet(services: HttpServices, agentId: string) {
 async function readCredits(services: HttpServices, agentId: string) {
   const [status, credits] = await Promise.all([
     readFundStatus(services, agentId),
-    services.actors.ask(agentId, getAgentFundsCommand, {}),
+    services.actors.ask(agentId, getAgentBalanceAndDepositsCommand, {}),
   ])
   return {
     wallet_address: status.address,

@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { asMicros, toUsdc } from '../../../core/money.ts'
-import { toTier } from '../../../domain/leaderboard-tiers.ts'
+import { toAgentTierOfScore } from '../../../domain/leaderboard-tiers.ts'
 import type { ListedAgent } from '../../../persistence/agents/agent-directory-store.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
 import { AGENT_PROFILE_FRAMEWORKS } from '../../schemas/agent-profile-frameworks.ts'
@@ -11,10 +11,10 @@ import {
   Nullable,
   schemaRef,
   toIsoTime,
-  UsdcSchema,
+  ResponseUsdcAmountSchema,
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
-import { TierSchema } from '../../schemas/statistics-schemas.ts'
+import { AgentTierSchema } from '../../schemas/statistics-schemas.ts'
 
 /** Route of the directory of agents. */
 
@@ -27,8 +27,8 @@ const ListedAgentSchema = Type.Object(
     ),
     framework: Nullable(Type.String()),
     tool_category: Nullable(Type.String()),
-    tier: TierSchema,
-    score_usdc: UsdcSchema,
+    tier: AgentTierSchema,
+    score_usdc: ResponseUsdcAmountSchema,
     calls: Type.Integer({ description: 'Successful public tool calls.' }),
     message: Type.Object({ method: Type.Literal('POST'), url: Type.String() }),
     badge_url: Type.String(),
@@ -98,7 +98,7 @@ const presentListedAgent = (agent: ListedAgent, publicUrl: string) => ({
   description: agent.description,
   framework: agent.framework,
   tool_category: agent.toolCategory,
-  tier: toTier(asMicros(agent.score)),
+  tier: toAgentTierOfScore(asMicros(agent.score)),
   score_usdc: toUsdc(asMicros(agent.score)),
   calls: agent.calls,
   message: { method: 'POST' as const, url: `${publicUrl}/api/messages` },

@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { describeDid } from '../../../core/attestations/did-document.ts'
+import { buildDidDocument } from '../../../core/attestations/did-document.ts'
 import {
   consistencyPath,
   EMPTY_TREE_ROOT,
@@ -8,7 +8,7 @@ import {
 } from '../../../core/attestations/merkle-tree.ts'
 import { MINUTE, SECOND } from '../../../core/clock.ts'
 import { invalidInputError, ServiceError } from '../../../core/errors.ts'
-import { withUnavailableTimeout } from '../../../persistence/query-timeout.ts'
+import { withDatabaseAnswerTimeout } from '../../../persistence/query-timeout.ts'
 import {
   AttestationSummarySchema,
   ConsistencyProofSchema,
@@ -164,7 +164,10 @@ export const attestationRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.get('/api/attestations/summary', getSummary, async (_request, reply) => {
     reply.header('cache-control', HEAD_MAX_AGE)
-    return toAttestationSummaryView(await withUnavailableTimeout(tree.summary()), EMPTY_TREE_ROOT)
+    return toAttestationSummaryView(
+      await withDatabaseAnswerTimeout(tree.summary()),
+      EMPTY_TREE_ROOT,
+    )
   })
 
   app.get('/api/attestations/head', getHead, async (_request, reply) => {
@@ -196,7 +199,7 @@ export const attestationRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const end = to ?? (await sizeAtLeast(from))
     await sizeAtLeast(from, end)
     if (from > end) throw invalidInputError('/from', 'must be at most `to`')
-    const nodes = await withUnavailableTimeout(tree.hashes(consistencyPath(from, end)))
+    const nodes = await withDatabaseAnswerTimeout(tree.hashes(consistencyPath(from, end)))
     return { from_size: from, to_size: end, consistency: nodes.map(toBase64) }
   })
 
@@ -205,14 +208,14 @@ export const attestationRoutes: FastifyPluginAsyncTypebox = async (app) => {
     await sizeAtLeast(size)
     const leaf = index < end ? await tree.leaf(index) : null
     if (leaf === null) throw new ServiceError('leaf_not_found', { index, tree_size: end })
-    const nodes = await withUnavailableTimeout(tree.hashes(inclusionPath(index, end)))
+    const nodes = await withDatabaseAnswerTimeout(tree.hashes(inclusionPath(index, end)))
     return { index, tree_size: end, leaf: leaf.text, inclusion: nodes.map(toBase64) }
   })
 
   app.get('/.well-known/did.json', getDid, async (_request, reply) => {
     // Resolvers in browsers read it from pages of other sites.
     reply.header('cache-control', DID_MAX_AGE).header('access-control-allow-origin', '*')
-    return describeDid(station.publicUrl, await attestations.keys())
+    return buildDidDocument(station.publicUrl, await attestations.keys())
   })
 }
 

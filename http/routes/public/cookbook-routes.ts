@@ -10,8 +10,8 @@ import {
   type CookbookRecipe,
 } from '../../../domain/cookbook-recipes.ts'
 import { acceptsHtml } from '../../accepts-html.ts'
-import { sendPage } from '../../page-reply.ts'
-import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
+import { sendHtmlPage } from '../../html-page-reply.ts'
+import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
 import {
   DateTimeSchema,
   errorResponses,
@@ -149,7 +149,7 @@ export const cookbookRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get('/cookbook', { config: page, schema: { hide: true } }, async (request, reply) => {
     reply.header('vary', 'Accept')
     if (!acceptsHtml(request)) return sendRecipes()
-    return sendPage(reply, pages.recipeList(await readRecipes()))
+    return sendHtmlPage(reply, pages.recipeList(await readRecipes()))
   })
 
   app.get('/cookbook/:slug', getRecipePage, async (request, reply) => {
@@ -157,7 +157,7 @@ export const cookbookRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const recipe = (await readRecipes()).find((one) => one.slug === slug)
     reply.header('vary', 'Accept')
     if (recipe === undefined || !acceptsHtml(request)) return recipe
-    return sendPage(reply, pages.recipe(recipe))
+    return sendHtmlPage(reply, pages.recipe(recipe))
   })
 
   app.post('/api/cookbook/:slug/claim', claimBadge, async (request, reply) => {

@@ -2,21 +2,24 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { ServiceError } from '../../../core/errors.ts'
 import { COOKBOOK_RECIPES } from '../../../domain/cookbook-recipes.ts'
 import { selectToolsForModels } from '../../../tools/tools-shown-to-models.ts'
-import { createCachedDocument } from '../../cached-document.ts'
+import { createCachedDocumentHandler } from '../../cached-http-document.ts'
 import { describeAgentCard } from '../../documents/discovery/agent-card.ts'
-import { API_CATALOG_TYPE, describeApiCatalog } from '../../documents/discovery/api-catalog.ts'
+import {
+  API_CATALOG_MEDIA_TYPE,
+  describeApiCatalog,
+} from '../../documents/discovery/api-catalog.ts'
 import { writeRobotsText, writeSitemap } from '../../documents/discovery/crawler-files.ts'
 import {
   writeFullLlmsText,
   writeLlmsText,
-  writeSkill,
+  writeAgentSkillPage,
 } from '../../documents/discovery/llms-text.ts'
 import {
-  AI_CATALOG_TYPE,
+  AI_CATALOG_MEDIA_TYPE,
   describeAiCatalog,
   describeMcpCatalog,
   describeMcpServerCard,
-  MCP_SERVER_CARD_TYPE,
+  MCP_SERVER_CARD_MEDIA_TYPE,
 } from '../../documents/discovery/mcp-discovery-documents.ts'
 import {
   describeAiPlugin,
@@ -72,17 +75,17 @@ export const discoveryDocumentRoutes: FastifyPluginAsyncTypebox = async (app) =>
     json(
       ['/mcp/server-card', '/.well-known/mcp/server-card.json', '/.well-known/mcp.json'],
       () => describeMcpServerCard(config),
-      MCP_SERVER_CARD_TYPE,
+      MCP_SERVER_CARD_MEDIA_TYPE,
     ),
     json(['/.well-known/mcp/catalog.json'], () => describeMcpCatalog(config)),
-    json(['/.well-known/ai-catalog.json'], () => describeAiCatalog(config), AI_CATALOG_TYPE),
+    json(['/.well-known/ai-catalog.json'], () => describeAiCatalog(config), AI_CATALOG_MEDIA_TYPE),
     json(['/.well-known/x402'], () =>
       describeX402Resources({ publicUrl, tools: catalogue.tools, paying }),
     ),
-    json(['/.well-known/api-catalog'], () => describeApiCatalog(config), API_CATALOG_TYPE),
+    json(['/.well-known/api-catalog'], () => describeApiCatalog(config), API_CATALOG_MEDIA_TYPE),
     text('/llms.txt', MARKDOWN, () => writeLlmsText(describe())),
     text('/llms-full.txt', MARKDOWN, () => writeFullLlmsText(describe())),
-    text('/skill.md', MARKDOWN, () => writeSkill(describe())),
+    text('/skill.md', MARKDOWN, () => writeAgentSkillPage(describe())),
     text('/.well-known/security.txt', PLAIN_TEXT, () => writeSecurityText(contact(), clock.now())),
     json(['/.well-known/ai-plugin.json'], () => describeAiPlugin(contact(), describe())),
     text('/robots.txt', PLAIN_TEXT, () => writeRobotsText(publicUrl)),
@@ -97,7 +100,7 @@ export const discoveryDocumentRoutes: FastifyPluginAsyncTypebox = async (app) =>
     ),
   ]
   for (const { paths, type, write } of documents) {
-    const send = createCachedDocument({ clock, type, read: write })
+    const send = createCachedDocumentHandler({ clock, type, read: write })
     for (const path of paths)
       app.get(path, documentRoute, (request, reply) => {
         // Browsers of other origins look for a station as well; nothing here is secret.

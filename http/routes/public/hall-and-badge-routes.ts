@@ -1,11 +1,11 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { httpStatusOf } from '../../../core/errors.ts'
-import { isUuid } from '../../../core/ids.ts'
+import { isUuid } from '../../../core/ids-and-api-keys.ts'
 import { toUsdc } from '../../../core/money.ts'
-import { HALL_TIERS, toTier } from '../../../domain/leaderboard-tiers.ts'
+import { HALL_OF_AGENTS_TIERS, toAgentTierOfScore } from '../../../domain/leaderboard-tiers.ts'
 import { acceptsHtml } from '../../accepts-html.ts'
-import { sendPage } from '../../page-reply.ts'
+import { sendHtmlPage } from '../../html-page-reply.ts'
 import { errorResponses, schemaRef } from '../../schemas/shared-schemas.ts'
 import { toRankedAgentViews, RankedAgentSchema } from '../../schemas/statistics-schemas.ts'
 import { sendSvg, svgOpenApiResponse } from './svg-reply.ts'
@@ -54,7 +54,7 @@ const getStatsBadge = {
 }
 
 /** The hall and badges. Only agents that agreed to be found are named. */
-export const hallAndBadgeRoutes: FastifyPluginAsyncTypebox = async (app) => {
+export const hallOfAgentsAndBadgeRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const {
     config: { publicUrl },
     pages,
@@ -64,10 +64,12 @@ export const hallAndBadgeRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.get('/hall-of-agents', getHall, async (request, reply) => {
     const { value } = await statistics.leaderboard()
-    const holders = value.filter(({ score }) => HALL_TIERS.includes(toTier(score)))
+    const holders = value.filter(({ score }) =>
+      HALL_OF_AGENTS_TIERS.includes(toAgentTierOfScore(score)),
+    )
     reply.header('vary', 'Accept').header('cache-control', 'public, max-age=30')
     if (!acceptsHtml(request)) return { agents: toRankedAgentViews(holders, publicUrl) }
-    return sendPage(reply, pages.hall(holders))
+    return sendHtmlPage(reply, pages.hall(holders))
   })
 
   app.get('/embed/badge/:agent_id.svg', getAgentBadge, async ({ params }, reply) => {
@@ -80,8 +82,8 @@ export const hallAndBadgeRoutes: FastifyPluginAsyncTypebox = async (app) => {
         pages.badge({ label: 'gas station', value: 'unknown', colour: 'neutral' }),
       )
     }
-    const tier = toTier(agent.score)
-    const colour = HALL_TIERS.includes(tier) ? 'gold' : 'good'
+    const tier = toAgentTierOfScore(agent.score)
+    const colour = HALL_OF_AGENTS_TIERS.includes(tier) ? 'gold' : 'good'
     return sendSvg(reply, pages.badge({ label: agent.name, value: tier, colour }))
   })
 

@@ -1,8 +1,8 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { STATION_PROMISES } from '../../../domain/station-promises.ts'
+import { STATION_PROMISES } from '../../../domain/manifesto-promises.ts'
 import type { ManifestoSigner } from '../../../persistence/agents/manifesto-signature-store.ts'
-import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
+import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
 import {
   DateTimeSchema,

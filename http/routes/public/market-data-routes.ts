@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import type { ChainGas, MarketPrice } from '../../../providers/prices/market-overview.ts'
+import type { ChainGasPrice, CoinMarketPrice } from '../../../providers/prices/market-overview.ts'
 import {
   DateTimeSchema,
   errorResponses,
@@ -75,7 +75,7 @@ export const marketDataRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
 const ageSeconds = (at: number, now: number): number => Math.max(0, Math.round((now - at) / 1_000))
 
-const presentPrice = (price: MarketPrice, now: number) => ({
+const presentPrice = (price: CoinMarketPrice, now: number) => ({
   symbol: price.symbol,
   usd: price.usd,
   usd_24h_change: price.usd24hChange,
@@ -86,7 +86,7 @@ const presentPrice = (price: MarketPrice, now: number) => ({
   stale: price.stale,
 })
 
-const presentGas = (gas: ChainGas, now: number) => ({
+const presentGas = (gas: ChainGasPrice, now: number) => ({
   chain: gas.chain,
   base_fee_gwei: Number(gas.baseFeeWei) / WEI_PER_GWEI,
   transfer_usd: gas.transferUsd,

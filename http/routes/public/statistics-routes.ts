@@ -2,23 +2,26 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { SECOND } from '../../../core/clock.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { PUBLISHED_TIERS, SCORE_FORMULA } from '../../../domain/leaderboard-tiers.ts'
+import {
+  PUBLISHED_AGENT_TIER_THRESHOLDS,
+  LEADERBOARD_SCORE_FORMULA_TEXT,
+} from '../../../domain/leaderboard-tiers.ts'
 import { LEADERBOARD_TTL_MS } from '../../../memory/statistics/public-statistics.ts'
 import {
   DateTimeSchema,
   errorResponses,
   schemaRef,
   toIsoTime,
-  UsdcSchema,
+  ResponseUsdcAmountSchema,
 } from '../../schemas/shared-schemas.ts'
 import {
   toStationStatsView,
   toRankedAgentViews,
-  MilestoneSchema,
-  toMilestoneView,
+  AgentMilestoneSchema,
+  toAgentMilestoneView,
   RankedAgentSchema,
   StationStatsSchema,
-  TierSchema,
+  AgentTierSchema,
 } from '../../schemas/statistics-schemas.ts'
 
 /** Routes for public figures: the station's totals, its leaderboard and its trends. */
@@ -62,7 +65,9 @@ const getLeaderboard = {
         agents: Type.Array(schemaRef(RankedAgentSchema)),
         count: Type.Integer(),
         formula: Type.String({ description: 'How the score is computed.' }),
-        tiers: Type.Array(Type.Object({ tier: TierSchema, from_score_usdc: UsdcSchema })),
+        tiers: Type.Array(
+          Type.Object({ tier: AgentTierSchema, from_score_usdc: ResponseUsdcAmountSchema }),
+        ),
         generated_at: DateTimeSchema,
       }),
       ...errorResponses,
@@ -122,7 +127,7 @@ const getMilestones = {
     tags,
     response: {
       200: Type.Object({
-        milestones: Type.Array(schemaRef(MilestoneSchema)),
+        milestones: Type.Array(schemaRef(AgentMilestoneSchema)),
         count: Type.Integer({
           description: `The number of posts, at most ${LIMITS.milestonesMax}.`,
         }),
@@ -140,7 +145,7 @@ export const statisticsRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { catalogue, config, hive, statistics } = app.services
   app.addSchema(StationStatsSchema)
   app.addSchema(RankedAgentSchema)
-  app.addSchema(MilestoneSchema)
+  app.addSchema(AgentMilestoneSchema)
 
   app.get('/api/stats', getStats, async (_request, reply) => {
     reply.header('cache-control', 'public, max-age=2')
@@ -157,8 +162,8 @@ export const statisticsRoutes: FastifyPluginAsyncTypebox = async (app) => {
     return {
       agents,
       count: agents.length,
-      formula: SCORE_FORMULA,
-      tiers: PUBLISHED_TIERS,
+      formula: LEADERBOARD_SCORE_FORMULA_TEXT,
+      tiers: PUBLISHED_AGENT_TIER_THRESHOLDS,
       generated_at: toIsoTime(at),
     }
   })
@@ -167,7 +172,7 @@ export const statisticsRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const { at, value } = await statistics.milestones()
     reply.header('cache-control', `public, max-age=${LEADERBOARD_TTL_MS / SECOND}`)
     return {
-      milestones: value.map(toMilestoneView),
+      milestones: value.map(toAgentMilestoneView),
       count: value.length,
       generated_at: toIsoTime(at),
     }

@@ -1,16 +1,19 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { ServiceError } from '../../../core/errors.ts'
-import { isUuid } from '../../../core/ids.ts'
+import { isUuid } from '../../../core/ids-and-api-keys.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { LABEL_PATTERN, NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
+import {
+  SINGLE_LINE_TEXT_PATTERN,
+  NOT_BLANK_PATTERN,
+} from '../../../core/validation/request-schema-regex-patterns.ts'
 import type { StoredAgentMessage as Stored } from '../../../persistence/agents/agent-message-store.ts'
-import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
+import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
 import {
   StrictBody,
   errorResponses,
-  IdSchema,
+  PathIdSchema,
   DateTimeSchema,
   toIsoTime,
   Nullable,
@@ -30,7 +33,7 @@ export const AgentMessageFieldSchemas = {
     maxLength: LIMITS.messageCharacters,
     pattern: NOT_BLANK_PATTERN,
   }),
-  subject: Type.Optional(Type.String({ maxLength: 200, pattern: LABEL_PATTERN })),
+  subject: Type.Optional(Type.String({ maxLength: 200, pattern: SINGLE_LINE_TEXT_PATTERN })),
 }
 const MessageSchema = Type.Object(
   {
@@ -88,7 +91,7 @@ const removeMessage = {
     operationId: 'removeMessage',
     summary: 'Remove a message from your inbox or sent list',
     tags,
-    params: Type.Object({ id: IdSchema }),
+    params: Type.Object({ id: PathIdSchema }),
     response: {
       200: Type.Object({ message_id: UuidSchema, removed: Type.Boolean() }),
       ...errorResponses,

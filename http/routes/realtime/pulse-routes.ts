@@ -1,9 +1,9 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { SECOND } from '../../../core/clock.ts'
-import { NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
+import { NOT_BLANK_PATTERN } from '../../../core/validation/request-schema-regex-patterns.ts'
 import { toPulseView } from '../../../realtime/realtime-event-views.ts'
-import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
+import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
 import {
   StrictBody,

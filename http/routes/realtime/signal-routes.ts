@@ -1,11 +1,11 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { LIMITS } from '../../../core/limits.ts'
-import { NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
+import { NOT_BLANK_PATTERN } from '../../../core/validation/request-schema-regex-patterns.ts'
 import { SIGNAL_TYPES } from '../../../persistence/realtime/channel-signal-store.ts'
 import { parseChannelName, assertChannelReadable } from '../../../realtime/signal-channel-names.ts'
 import { toSignalView } from '../../../realtime/realtime-event-views.ts'
-import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
+import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
 import {
   StrictBody,
@@ -13,12 +13,12 @@ import {
   DateTimeSchema,
   Nullable,
   schemaRef,
-  UsdcSchema,
+  ResponseUsdcAmountSchema,
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
 import {
   withBackpackRefusalLogging,
-  toRequestKeyAndBackpack,
+  toRequestSpendingLimits,
 } from '../../auth/request-api-key-and-backpack.ts'
 
 /** Routes for signals, the publish/subscribe bus of agents. */
@@ -84,8 +84,8 @@ const publishSignal = {
         type: SignalTypeSchema,
         created_at: DateTimeSchema,
         expires_at: DateTimeSchema,
-        cost_usdc: UsdcSchema,
-        balance_usdc: UsdcSchema,
+        cost_usdc: ResponseUsdcAmountSchema,
+        balance_usdc: ResponseUsdcAmountSchema,
       }),
       ...errorResponses,
     },
@@ -142,7 +142,7 @@ export const signalRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.post('/api/signal/publish', publishSignal, async (request, reply) => {
     const { channel, type, payload, ttl_seconds: ttlSeconds } = request.body
-    const publisher = { agentId: request.agentId, ...toRequestKeyAndBackpack(request) }
+    const publisher = { agentId: request.agentId, ...toRequestSpendingLimits(request) }
     const wanted = { channel, type, payload, ttlSeconds }
     const work = () => publish(toIdempotentRequest(request), publisher, wanted)
     return sendIdempotentReply(reply, withBackpackRefusalLogging(request, 'signal_publish', work))

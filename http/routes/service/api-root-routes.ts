@@ -2,8 +2,8 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { toUsdc } from '../../../core/money.ts'
 import { acceptsHtml } from '../../accepts-html.ts'
-import { createCachedDocument } from '../../cached-document.ts'
-import { PAGE_TYPE, withPageHeaders } from '../../page-reply.ts'
+import { createCachedDocumentHandler } from '../../cached-http-document.ts'
+import { HTML_PAGE_CONTENT_TYPE, setHtmlPageHeaders } from '../../html-page-reply.ts'
 import { errorResponses } from '../../schemas/shared-schemas.ts'
 import { toStationStatsView } from '../../schemas/statistics-schemas.ts'
 
@@ -58,9 +58,9 @@ const LINK_HEADER = [
 /** Links to the documentation and the entry points of the API. */
 export const apiRootRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { catalogue, clock, config, pages, statistics } = app.services
-  const page = createCachedDocument({
+  const page = createCachedDocumentHandler({
     clock,
-    type: PAGE_TYPE,
+    type: HTML_PAGE_CONTENT_TYPE,
     read: async () => {
       const { total, tools } = catalogue.list()
       const figures = await statistics.totals().then(
@@ -77,7 +77,7 @@ export const apiRootRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get('/', apiRoot, async (request, reply) => {
     reply.header('vary', 'Accept').header('link', LINK_HEADER)
     if (acceptsHtml(request)) {
-      page(request, withPageHeaders(reply))
+      page(request, setHtmlPageHeaders(reply))
       return reply as never
     }
     reply.header('cache-control', 'public, max-age=60')

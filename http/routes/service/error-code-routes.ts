@@ -2,8 +2,8 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { ERROR_DEFINITIONS, ServiceError, type ErrorCode } from '../../../core/errors.ts'
 import { acceptsHtml } from '../../accepts-html.ts'
-import { createCachedDocument } from '../../cached-document.ts'
-import { PAGE_TYPE, sendPage, withPageHeaders } from '../../page-reply.ts'
+import { createCachedDocumentHandler } from '../../cached-http-document.ts'
+import { HTML_PAGE_CONTENT_TYPE, sendHtmlPage, setHtmlPageHeaders } from '../../html-page-reply.ts'
 import { errorResponses, Nullable } from '../../schemas/shared-schemas.ts'
 
 /** Routes for the documentation of error codes. */
@@ -50,19 +50,19 @@ export const errorCodeRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const problems = Object.keys(ERROR_DEFINITIONS).map((code) =>
     describeErrorCode(code as ErrorCode),
   )
-  const document = createCachedDocument({
+  const document = createCachedDocumentHandler({
     clock,
     read: () => ({ problems }),
     maxAgeMs: Infinity,
   })
-  const page = createCachedDocument({
+  const page = createCachedDocumentHandler({
     clock,
     read: () => pages.problemList(problems),
     maxAgeMs: Infinity,
-    type: PAGE_TYPE,
+    type: HTML_PAGE_CONTENT_TYPE,
   })
   app.get('/problems', listProblems, (request, reply) => {
-    if (acceptsHtml(request)) page(request, withPageHeaders(reply))
+    if (acceptsHtml(request)) page(request, setHtmlPageHeaders(reply))
     else document(request, reply.header('vary', 'Accept'))
   })
 
@@ -72,7 +72,7 @@ export const errorCodeRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const explained = describeErrorCode(code as ErrorCode)
     reply.header('vary', 'Accept')
     if (!acceptsHtml(request)) return explained
-    return sendPage(reply, pages.problem(explained, config.publicUrl))
+    return sendHtmlPage(reply, pages.problem(explained, config.publicUrl))
   })
 }
 

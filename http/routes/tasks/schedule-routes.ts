@@ -2,21 +2,22 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { Type, type Static } from 'typebox'
 import {
-  SCHEDULE_INTERVALS,
   cancelScheduleCommand,
   createScheduleCommand,
   getScheduleCommand,
   listSchedulesCommand,
   updateScheduleCommand,
-  type ScheduleInterval,
   type ScheduleChange,
   type ScheduleView,
 } from '../../../actors/commands/schedule-aggregate-commands.ts'
 import { ERROR_DEFINITIONS as errors, ServiceError, type ErrorCode } from '../../../core/errors.ts'
-import { keyFamilyId } from '../../../domain/api-key-spending-limits.ts'
+import { keyFamilyIdForSchedules } from '../../../domain/api-key-spending-limits.ts'
 import { fromUsdc, toUsdc } from '../../../core/money.ts'
 import { MAX_SCHEDULE_RUN_BUDGET, SCHEDULE_RUN_FEE } from '../../../domain/pricing.ts'
-import { LABEL_PATTERN, NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
+import {
+  SINGLE_LINE_TEXT_PATTERN,
+  NOT_BLANK_PATTERN,
+} from '../../../core/validation/request-schema-regex-patterns.ts'
 import type {
   LastScheduleRun,
   ScheduleRecord,
@@ -26,8 +27,8 @@ import {
   boundBackpackIdOf,
 } from '../../auth/request-backpack-and-key-binding-check.ts'
 import { toBaseCallRequest } from '../../http-tool-call-request.ts'
-import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
-import { hasKeyScope, hasSpendingCap } from '../../auth/key-permissions.ts'
+import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
+import { hasKeyScope, hasSpendingCap } from '../../auth/api-key-permissions.ts'
 import { assertUncappedKey } from '../../plugins/auth.ts'
 import {
   assertBudgetCoversScheduledRun,
@@ -35,61 +36,24 @@ import {
   toValidatedScheduledCall,
 } from '../../actions/scheduled-call-validation.ts'
 import {
-  UsdcAmountSchema,
+  RequestUsdcAmountSchema,
   errorResponses,
-  IdSchema,
-  DateTimeSchema,
+  PathIdSchema,
   toIsoTime,
   toIsoTimeOrNull,
-  Nullable,
   schemaRef,
-  UsdcSchema,
 } from '../../schemas/shared-schemas.ts'
 import type { HttpServices } from '../../http-config-and-service-types.ts'
 import { withBackpackRefusalLogging } from '../../auth/request-api-key-and-backpack.ts'
-import { toBackpackLoadOptions } from '../../actions/backpack-actor-preload-options.ts'
+import { toBackpackPreloadOptions } from '../../actions/backpack-actor-preload-options.ts'
+
+import {
+  AnyObjectSchema,
+  ScheduleIntervalSchema,
+  ScheduleSchema,
+} from '../../schemas/schedule-schemas.ts'
 
 /** Routes for schedules: tools called at an interval (decision 37). */
-
-const AnyObject = Type.Record(Type.String(), Type.Unknown())
-const intervalNames = Object.keys(SCHEDULE_INTERVALS) as ScheduleInterval[]
-const IntervalSchema = Type.Enum(intervalNames as [ScheduleInterval, ...ScheduleInterval[]])
-
-const LastResultSchema = Type.Object({
-  at: DateTimeSchema,
-  slot: Type.String({ format: 'date-time', description: 'When the run was due.' }),
-  ok: Type.Boolean(),
-  result: Type.Optional(
-    Type.Unknown({ description: "The tool's output; absent where it was too long to store." }),
-  ),
-  problem: Type.Optional(Type.Object({ code: Type.String(), title: Type.String() })),
-  cost_usdc: UsdcSchema,
-  call_id: Nullable(Type.String()),
-})
-
-const ScheduleSchema = Type.Object(
-  {
-    schedule_id: Type.String(),
-    id: Type.String(),
-    name: Type.String(),
-    interval: IntervalSchema,
-    tool: Type.String(),
-    params: Type.Record(Type.String(), Type.Unknown(), {
-      description: 'Input of the tool; credentials are stored encrypted and shown as `[redacted]`.',
-    }),
-    budget_usdc: Type.Number({ description: 'Maximum cost of one run.' }),
-    write_to_hive: Type.Boolean(),
-    backpack_id: Nullable(Type.String({ description: 'The Backpack that its runs use.' })),
-    enabled: Type.Boolean(),
-    state: Type.Enum(['enabled', 'disabled', 'paused', 'cancelled']),
-    runs: Type.Integer(),
-    run_fee_usdc: Type.Number({ description: 'Cost of a run in addition to its tool.' }),
-    created_at: DateTimeSchema,
-    next_run_at: Nullable(DateTimeSchema),
-    last_result: Nullable(LastResultSchema),
-  },
-  { $id: 'Schedule' },
-)
 
 const config = { auth: 'key', scope: 'tasks' } as const
 const route = (operationId: string, summary: string) => ({
@@ -99,8 +63,12 @@ const route = (operationId: string, summary: string) => ({
   response: { 200: schemaRef(ScheduleSchema), ...errorResponses },
 })
 
-const ScheduleName = Type.String({ minLength: 1, maxLength: 128, pattern: LABEL_PATTERN })
-const RunBudgetSchema = UsdcAmountSchema('What one run may cost', {
+const ScheduleName = Type.String({
+  minLength: 1,
+  maxLength: 128,
+  pattern: SINGLE_LINE_TEXT_PATTERN,
+})
+const RunBudgetSchema = RequestUsdcAmountSchema('What one run may cost', {
   maximum: toUsdc(MAX_SCHEDULE_RUN_BUDGET),
 })
 const parseRunBudget = (usdc: number) => fromUsdc(usdc, '/budget_usdc')
@@ -113,9 +81,9 @@ const createSchedule = {
     body: Type.Object(
       {
         name: Type.Optional(ScheduleName),
-        interval: IntervalSchema,
+        interval: ScheduleIntervalSchema,
         tool: Type.String({ minLength: 1, maxLength: 64, pattern: NOT_BLANK_PATTERN }),
-        params: Type.Optional(AnyObject),
+        params: Type.Optional(AnyObjectSchema),
         budget_usdc: Type.Optional(RunBudgetSchema),
         write_to_hive: Type.Optional(Type.Boolean()),
       },
@@ -139,7 +107,7 @@ const listSchedules = {
   },
 }
 
-const scheduleParams = { params: Type.Object({ id: IdSchema }) }
+const scheduleParams = { params: Type.Object({ id: PathIdSchema }) }
 const getSchedule = {
   config: { ...config, bound: 'reads' } as const,
   schema: { ...route('getSchedule', 'A schedule'), ...scheduleParams },
@@ -200,7 +168,7 @@ export const scheduleRoutes: FastifyPluginAsyncTypebox = async (app) => {
       sealed,
       budget,
       writeToHive: body.write_to_hive ?? false,
-      keyId: apiKey === null ? null : keyFamilyId(apiKey),
+      keyId: apiKey === null ? null : keyFamilyIdForSchedules(apiKey),
       backpackId: resolveRequestBackpackId(request),
     }
     // Skipped on a replay: its schedule exists.
@@ -208,7 +176,7 @@ export const scheduleRoutes: FastifyPluginAsyncTypebox = async (app) => {
       await assertToolSchedulable(calls, run, toBaseCallRequest(request, reply))
       const create = () =>
         actors.ask(agentId, createScheduleCommand, wanted, {
-          ...toBackpackLoadOptions(wanted.backpackId),
+          ...toBackpackPreloadOptions(wanted.backpackId),
           ...options,
         })
       return withBackpackRefusalLogging(request, tool.slug, create)
@@ -322,7 +290,7 @@ function assertMaySpendMore(
 ): void {
   const { apiKey } = request
   assertToolsScope(apiKey)
-  if (apiKey === null || keyFamilyId(apiKey) === keyId) return
+  if (apiKey === null || keyFamilyIdForSchedules(apiKey) === keyId) return
   // The key takes the schedule over, so its own caps count the runs.
   if (apiKey.backpackId !== null && change.enabled === true) return
   assertUncappedKey(request, 'let the schedule of another key spend')
@@ -331,7 +299,7 @@ function assertMaySpendMore(
 /** The key that enables a schedule owns its runs from then on: they continue when another key ends. */
 function toKeyTakeover({ apiKey }: FastifyRequest): Pick<ScheduleChange, 'keyId'> {
   if (apiKey === null || (apiKey.backpackId === null && hasSpendingCap(apiKey))) return {}
-  return { keyId: keyFamilyId(apiKey) }
+  return { keyId: keyFamilyIdForSchedules(apiKey) }
 }
 
 function toScheduleChange(

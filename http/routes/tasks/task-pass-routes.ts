@@ -1,35 +1,35 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { hasPassPrice } from '../../../calls/admitted-call.ts'
+import { hasFixedStationOnlyPrice } from '../../../calls/admitted-call.ts'
 import { toUsdc } from '../../../core/money.ts'
 import {
   MAX_PASS_CALL_PRICE,
-  passPaysPrice,
+  taskPassCoversListPrice,
   toTaskPassJson,
   TASK_PASSES,
   TASK_PASS_KINDS,
   type TaskPassKind,
-} from '../../../domain/task-passes.ts'
+} from '../../../domain/prepaid-task-passes.ts'
 import {
   buyTaskPassCommand,
   type BoughtTaskPass,
 } from '../../../payments/commands/task-pass-commands.ts'
 import type { ToolCatalogue } from '../../../tools/tool-catalogue.ts'
-import { toBackpackLoadOptions } from '../../actions/backpack-actor-preload-options.ts'
+import { toBackpackPreloadOptions } from '../../actions/backpack-actor-preload-options.ts'
 import {
-  toRequestKeyAndBackpack,
+  toRequestSpendingLimits,
   withBackpackRefusalLogging,
 } from '../../auth/request-api-key-and-backpack.ts'
-import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
+import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
 import {
   errorResponses,
   DateTimeSchema,
   Nullable,
   StrictBody,
   toIsoTime,
-  UsdcSchema,
+  ResponseUsdcAmountSchema,
 } from '../../schemas/shared-schemas.ts'
-import { TaskPassFields } from '../../schemas/task-pass-schema.ts'
+import { TaskPassSchemaFields } from '../../schemas/task-pass-schema.ts'
 
 /** Routes for task passes: calls bought in advance (docs/task-passes.md). */
 
@@ -48,9 +48,9 @@ const listPasses = {
           Type.Object({
             pass: Pass,
             name: Type.String(),
-            price_usdc: UsdcSchema,
+            price_usdc: ResponseUsdcAmountSchema,
             calls: Type.Integer({ description: 'Calls that it pays, in all tasks together.' }),
-            price_per_call_usdc: UsdcSchema,
+            price_per_call_usdc: ResponseUsdcAmountSchema,
             expires_after_seconds: Nullable(Type.Integer()),
             min_call_price_usdc: Type.Number({
               description: 'It pays no call with a lower list price.',
@@ -83,10 +83,10 @@ const buyPass = {
     body: StrictBody({ pass: Pass }),
     response: {
       201: Type.Object({
-        ...TaskPassFields,
-        price_usdc: UsdcSchema,
+        ...TaskPassSchemaFields,
+        price_usdc: ResponseUsdcAmountSchema,
         promo_usdc: Type.Number({ description: 'The part that promotional credits have paid.' }),
-        cash_usdc: UsdcSchema,
+        cash_usdc: ResponseUsdcAmountSchema,
         bought_at: DateTimeSchema,
         balance_usdc: Type.Number({ description: 'Your credits afterwards.' }),
       }),
@@ -105,9 +105,9 @@ export const taskPassRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 
   app.post('/api/task/passes/buy', buyPass, async (request, reply) => {
-    const spender = toRequestKeyAndBackpack(request)
+    const spender = toRequestSpendingLimits(request)
     const order = { pass: request.body.pass as TaskPassKind, spender }
-    const touch = toBackpackLoadOptions(spender.backpackId)
+    const touch = toBackpackPreloadOptions(spender.backpackId)
     return sendIdempotentReply(
       reply,
       once.runCommand(toIdempotentRequest(request), toBoughtReply, (options) =>
@@ -131,8 +131,8 @@ function presentForSale(pass: TaskPassKind, catalogue: Pick<ToolCatalogue, 'tool
     min_call_price_usdc: toUsdc(pricePerCall),
     max_call_price_usdc: toUsdc(MAX_PASS_CALL_PRICE),
     tools: catalogue.tools
-      .filter((tool) => tool.unlisted !== true && hasPassPrice(tool))
-      .filter((tool) => passPaysPrice(pricePerCall, catalogue.priceOf(tool, {}, true)))
+      .filter((tool) => tool.unlisted !== true && hasFixedStationOnlyPrice(tool))
+      .filter((tool) => taskPassCoversListPrice(pricePerCall, catalogue.priceOf(tool, {}, true)))
       .map(({ slug }) => slug),
   }
 }

@@ -16,21 +16,21 @@ import {
   resolveRequestBackpackId,
   boundBackpackIdOf,
 } from '../../auth/request-backpack-and-key-binding-check.ts'
-import { LABEL_PATTERN } from '../../../core/validation/schema-patterns.ts'
+import { SINGLE_LINE_TEXT_PATTERN } from '../../../core/validation/request-schema-regex-patterns.ts'
 import { parseTaskIdHeader } from '../../http-tool-call-request.ts'
-import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
+import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
 import {
-  UsdcAmountSchema,
+  RequestUsdcAmountSchema,
   StrictBody,
   errorResponses,
-  IdSchema,
+  PathIdSchema,
   DateTimeSchema,
   toIsoTime,
   toIsoTimeOrNull,
   Nullable,
   schemaRef,
-  UsdcSchema,
+  ResponseUsdcAmountSchema,
 } from '../../schemas/shared-schemas.ts'
 
 /** Routes for task sessions with a budget (decision 35). */
@@ -41,8 +41,8 @@ const TaskSchema = Type.Object(
     id: Type.String(),
     name: Type.String(),
     state: Type.Enum(['active', 'completed', 'abandoned']),
-    budget_usdc: UsdcSchema,
-    spent_usdc: UsdcSchema,
+    budget_usdc: ResponseUsdcAmountSchema,
+    spent_usdc: ResponseUsdcAmountSchema,
     held_usdc: Type.Number({ description: 'Reserved by running calls.' }),
     remaining: Type.Number({ description: 'Remaining budget for further calls, in USDC.' }),
     remaining_usdc: Type.Number({ description: 'The same.' }),
@@ -62,7 +62,7 @@ const TaskSchema = Type.Object(
 
 const TaskSelectionBody = StrictBody(
   {
-    task_id: Type.Optional(IdSchema),
+    task_id: Type.Optional(PathIdSchema),
   },
   { description: 'Without task_id: the task of X-Task-ID, else the newest active one.' },
 )
@@ -82,8 +82,12 @@ const startTask = {
   schema: {
     ...route('startTask', 'Start a task with a budget'),
     body: StrictBody({
-      name: Type.String({ minLength: 1, maxLength: 128, pattern: LABEL_PATTERN }),
-      budget_usdc: UsdcAmountSchema('What the task may spend'),
+      name: Type.String({
+        minLength: 1,
+        maxLength: 128,
+        pattern: SINGLE_LINE_TEXT_PATTERN,
+      }),
+      budget_usdc: RequestUsdcAmountSchema('What the task may spend'),
     }),
   },
 }
@@ -102,8 +106,8 @@ const setTaskBudget = {
   config: { ...config, bound: 'acts' } as const,
   schema: {
     ...route('setTaskBudget', 'Set the new total budget of a task'),
-    params: Type.Object({ id: IdSchema }),
-    body: StrictBody({ budget_usdc: UsdcAmountSchema('The new total') }),
+    params: Type.Object({ id: PathIdSchema }),
+    body: StrictBody({ budget_usdc: RequestUsdcAmountSchema('The new total') }),
   },
 }
 
@@ -114,7 +118,7 @@ const getActiveTask = {
 
 const getTask = {
   config: { ...config, bound: 'reads' } as const,
-  schema: { ...route('getTask', 'A task'), params: Type.Object({ id: IdSchema }) },
+  schema: { ...route('getTask', 'A task'), params: Type.Object({ id: PathIdSchema }) },
 }
 
 const listTasks = {

@@ -1,21 +1,21 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { ServiceError } from '../../../core/errors.ts'
-import { isUuid } from '../../../core/ids.ts'
+import { isUuid } from '../../../core/ids-and-api-keys.ts'
 import { toUsdc } from '../../../core/money.ts'
 import type { CallLogEntry } from '../../../persistence/calls/call-log-store.ts'
 import type { ApiKeyRecord } from '../../../persistence/agents/api-key-store.ts'
-import { outsideKeyBindingError } from '../../auth/request-backpack-and-key-binding-check.ts'
+import { backpackOutsideKeyBindingError } from '../../auth/request-backpack-and-key-binding-check.ts'
 import { signCallAttestation } from '../../sign-call-attestation.ts'
 import { CallAttestationSchema } from '../../schemas/attestation-schemas.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
 import {
   errorResponses,
-  IdSchema,
+  PathIdSchema,
   DateTimeSchema,
   toIsoTime,
   Nullable,
-  UsdcSchema,
+  ResponseUsdcAmountSchema,
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
 import { TimeRangeQuery, parseTimeRange } from '../../schemas/time-range.ts'
@@ -37,7 +37,7 @@ const CallFields = {
   success: Type.Boolean(),
   error_code: NullableStringSchema,
   rail: Type.String(),
-  cost_usdc: UsdcSchema,
+  cost_usdc: ResponseUsdcAmountSchema,
   ms: Type.Integer({ description: 'How long the tool ran.' }),
   task_id: NullableStringSchema,
   backpack_id: NullableStringSchema,
@@ -59,7 +59,7 @@ const listCalls = {
       tool: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' })),
       status: Type.Optional(Status),
       task_id: Type.Optional(UuidSchema),
-      backpack_id: Type.Optional(IdSchema),
+      backpack_id: Type.Optional(PathIdSchema),
     }),
     response: {
       200: Type.Object({
@@ -78,7 +78,7 @@ const getCall = {
     operationId: 'getCall',
     summary: 'One of your calls, with its receipt',
     tags,
-    params: Type.Object({ id: IdSchema }),
+    params: Type.Object({ id: PathIdSchema }),
     response: {
       200: Type.Object({ ...CallFields, receipt: NullableStringSchema }),
       ...errorResponses,
@@ -101,7 +101,7 @@ const getReceipt = {
         call_id: UuidSchema,
         tool: NullableStringSchema,
         status: Type.Literal('ok'),
-        cost_usdc: UsdcSchema,
+        cost_usdc: ResponseUsdcAmountSchema,
         rail: Type.String(),
         created_at: DateTimeSchema,
         attestation: CallAttestationSchema,
@@ -120,7 +120,7 @@ const getCallReceipt = {
     description:
       'Signed when it is asked for, with a key of `/.well-known/did.json`. The hashes of request and answer are those of a call with an Idempotency-Key; a key bound to a Backpack gets no hash of the request. Anyone can check it offline: `gas attest verify`. Failed calls have none.',
     tags,
-    params: Type.Object({ id: IdSchema }),
+    params: Type.Object({ id: PathIdSchema }),
     response: { 200: CallAttestationSchema, ...errorResponses },
   },
 }
@@ -189,7 +189,7 @@ function resolveBackpackFilter(
 ): string | undefined {
   const bound = key?.backpackId ?? undefined
   if (bound !== undefined && requestedBackpackId !== undefined && requestedBackpackId !== bound)
-    throw outsideKeyBindingError(bound, requestedBackpackId)
+    throw backpackOutsideKeyBindingError(bound, requestedBackpackId)
   return requestedBackpackId ?? bound
 }
 

@@ -1,29 +1,32 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { Type, type Static } from 'typebox'
-import { newUuidV7 } from '../../../core/ids.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { fromUsdc, toUsdc } from '../../../core/money.ts'
-import { NOT_BLANK_PATTERN, LABEL_PATTERN } from '../../../core/validation/schema-patterns.ts'
+import {
+  NOT_BLANK_PATTERN,
+  SINGLE_LINE_TEXT_PATTERN,
+} from '../../../core/validation/request-schema-regex-patterns.ts'
 import { MAX_COMMUNITY_TOOL_PRICE, MIN_COMMUNITY_TOOL_PRICE } from '../../../domain/pricing.ts'
 import { COMMUNITY_TOOL_STATES } from '../../../domain/community-tool-record.ts'
 import type {
-  ToolBuilderRequest,
+  RequestingToolBuilder,
   ChangedCommunityTool,
   CommunityToolPatch,
   NewCommunityTool,
 } from '../../../calls/community/community-tool-service.ts'
 import type { CommunityToolView } from '../../../actors/commands/community-tool-commands.ts'
 import { COMMUNITY_TOOL_SLUG_PATTERN } from '../../../tools/community/community-tool-registry.ts'
-import { parseCallRequest, sendCallReply } from '../../http-tool-call-request.ts'
-import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
+import { parseToolCallRequest, sendCallReply } from '../../http-tool-call-request.ts'
+import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
 import {
   DateTimeSchema,
   errorResponses,
   Nullable,
   StrictBody,
   toIsoTime,
-  UsdcAmountSchema,
-  UsdcSchema,
+  RequestUsdcAmountSchema,
+  ResponseUsdcAmountSchema,
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
 import { TOOL_CATEGORIES } from './tool-categories.ts'
@@ -42,7 +45,7 @@ const JsonSchemaBody = (description: string) =>
 const Name = Type.String({
   minLength: 1,
   maxLength: 64,
-  pattern: LABEL_PATTERN,
+  pattern: SINGLE_LINE_TEXT_PATTERN,
   description: 'The name of the tool, for people.',
 })
 const Description = Type.String({
@@ -70,7 +73,7 @@ const Example = Type.Unsafe<Record<string, unknown>>({
   description:
     'An input that works. The station calls the endpoint with it to see whether it answers again.',
 })
-const Price = UsdcAmountSchema('What a call costs', {
+const Price = RequestUsdcAmountSchema('What a call costs', {
   minimum: toUsdc(MIN_COMMUNITY_TOOL_PRICE),
   maximum: toUsdc(MAX_COMMUNITY_TOOL_PRICE),
 })
@@ -90,8 +93,8 @@ const ToolView = {
     description:
       '`pending`: its origin does not show your token yet. `probation`: it can be called. `listed`: measured calls were good. `suspended`: they were bad, and a new proof of the endpoint starts over. `retired`: ended.',
   }),
-  price_per_call_usdc: UsdcSchema,
-  next_price: Nullable(Type.Object({ price_usdc: UsdcSchema, from: DateTimeSchema })),
+  price_per_call_usdc: ResponseUsdcAmountSchema,
+  next_price: Nullable(Type.Object({ price_usdc: ResponseUsdcAmountSchema, from: DateTimeSchema })),
   accepts_promo: Type.Boolean(),
   verification: Type.Enum(['none', 'asked', 'verified', 'refused'], {
     description: 'The mark of the operator.',
@@ -219,7 +222,7 @@ export const communityToolRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { builders, calls, clock, config, once, profiles } = app.services
   const present = (changed: CommunityToolView) => toCommunityToolJson(changed, config.publicUrl)
 
-  async function builderOf(request: FastifyRequest): Promise<ToolBuilderRequest> {
+  async function builderOf(request: FastifyRequest): Promise<RequestingToolBuilder> {
     const profile = await profiles.of(request.agentId)
     return {
       builderId: request.agentId,
@@ -276,7 +279,7 @@ export const communityToolRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.post('/api/tools/:slug/invoke', invokeTool, async (request, reply) => {
     const { slug } = request.params
-    const callRequest = parseCallRequest(app, request, reply, { ...request.body, tool: slug })
+    const callRequest = parseToolCallRequest(app, request, reply, { ...request.body, tool: slug })
     if (request.body['dry_run'] === true) return calls.quote(callRequest)
     return sendCallReply(reply, await calls.refuel(callRequest))
   })

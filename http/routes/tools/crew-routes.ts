@@ -8,7 +8,7 @@ import {
   type CrewKind,
 } from '../../../tools/intelligence/crew/crew-definitions.ts'
 import { toBaseCallRequest, sendCallReply } from '../../http-tool-call-request.ts'
-import { errorResponses, UsdcSchema } from '../../schemas/shared-schemas.ts'
+import { errorResponses, ResponseUsdcAmountSchema } from '../../schemas/shared-schemas.ts'
 import { ToolFieldsWithDryRunBody } from './tool-call-routes.ts'
 
 /** Route for crews: several tools that work on one goal. */
@@ -49,7 +49,7 @@ const describeCrews = {
           Type.Object({
             type: Text,
             description: Text,
-            price_usdc: UsdcSchema,
+            price_usdc: ResponseUsdcAmountSchema,
             input_schema: AnyObject,
             stages: Type.Array(Type.Object({ name: Text, after: Type.Array(Text), does: Text })),
             methods: Type.Object({ without_model: Text, with_model: Text }),

@@ -1,13 +1,17 @@
 import { createHash, randomUUID } from 'node:crypto'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
+import { NOT_BLANK_PATTERN } from '../../../core/validation/request-schema-regex-patterns.ts'
 import { selectToolsForModels } from '../../../tools/tools-shown-to-models.ts'
-import { createCachedDocument } from '../../cached-document.ts'
-import { describeMech } from '../../documents/mech-metadata-document.ts'
-import { parseCallRequest, sendCallReply } from '../../http-tool-call-request.ts'
+import { createCachedDocumentHandler } from '../../cached-http-document.ts'
+import { describeMechMarketplaceMetadata } from '../../documents/mech-metadata-document.ts'
+import { parseToolCallRequest, sendCallReply } from '../../http-tool-call-request.ts'
 import { parseMechPrompt } from '../../parse-mech-prompt.ts'
-import { errorResponses, StrictBody, UsdcSchema } from '../../schemas/shared-schemas.ts'
+import {
+  errorResponses,
+  StrictBody,
+  ResponseUsdcAmountSchema,
+} from '../../schemas/shared-schemas.ts'
 
 /** Routes that speak the request format of a mech marketplace (decision 234). */
 
@@ -48,7 +52,7 @@ const mechRequest = {
         tool: Type.String(),
         nonce: Type.String(),
         cost: Type.Number({ description: 'The same as `cost_usdc`.' }),
-        cost_usdc: UsdcSchema,
+        cost_usdc: ResponseUsdcAmountSchema,
         _meta: Type.Object(
           {},
           { additionalProperties: true, description: 'As in the answer of `/api/refuel`.' },
@@ -70,19 +74,22 @@ const mechMetadata = {
 }
 
 /** The request adapter and its metadata. */
-export const mechRoutes: FastifyPluginAsyncTypebox = async (app) => {
+export const mechMarketplaceAdapterRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { calls, catalogue, clock, config } = app.services
   // Models read it: the words of builders are marked as theirs.
   const read = () =>
-    describeMech(config.publicUrl, selectToolsForModels(catalogue.entries(), { community: true }))
-  app.get('/mech/metadata', mechMetadata, createCachedDocument({ clock, read }))
+    describeMechMarketplaceMetadata(
+      config.publicUrl,
+      selectToolsForModels(catalogue.entries(), { community: true }),
+    )
+  app.get('/mech/metadata', mechMetadata, createCachedDocumentHandler({ clock, read }))
 
   app.post('/mech/request', mechRequest, async (request, reply) => {
     const { prompt, tool: slug, nonce = randomUUID() } = request.body
     const tool = catalogue.get(slug)
     const fields = parseMechPrompt(prompt, tool.input)
     const answer = await calls.refuel(
-      parseCallRequest(app, request, reply, { ...fields, tool: tool.slug }),
+      parseToolCallRequest(app, request, reply, { ...fields, tool: tool.slug }),
     )
     const body = sendCallReply(reply, answer)
     if (answer.status >= 400) return body as never

@@ -4,14 +4,19 @@ import { Type } from 'typebox'
 import { LIMITS } from '../../../core/limits.ts'
 import {
   parsePipelineRequest,
-  parseCallRequest,
+  parseToolCallRequest,
   sendCallReply,
   type ToolCallBody,
   type ParseToolCallRequestDeps,
 } from '../../http-tool-call-request.ts'
 import { streamCallOverSse } from '../../sse/tool-call-sse-stream.ts'
-import { StrictBody, errorResponses, Nullable, UsdcSchema } from '../../schemas/shared-schemas.ts'
-import { TaskPassFields } from '../../schemas/task-pass-schema.ts'
+import {
+  StrictBody,
+  errorResponses,
+  Nullable,
+  ResponseUsdcAmountSchema,
+} from '../../schemas/shared-schemas.ts'
+import { TaskPassSchemaFields } from '../../schemas/task-pass-schema.ts'
 
 /** Routes for tool calls and batches (decisions 18 and 19). */
 
@@ -83,7 +88,7 @@ const CallHeaders = Type.Object(
 
 const QuoteResponse = Type.Object({
   tool: Type.String(),
-  price_usdc: UsdcSchema,
+  price_usdc: ResponseUsdcAmountSchema,
   rail: Nullable(
     Type.String({
       description:
@@ -91,7 +96,7 @@ const QuoteResponse = Type.Object({
     }),
   ),
   pass: Nullable(
-    Type.Object(TaskPassFields, {
+    Type.Object(TaskPassSchemaFields, {
       description: 'The task pass that would pay, as it is before the call.',
     }),
   ),
@@ -201,7 +206,7 @@ export const toolCallRoutes: FastifyPluginAsyncTypebox = async (app) => {
   )
 
   app.post('/api/quote', quote, async (request, reply) =>
-    calls.quote(parseCallRequest(app, request, reply, request.body)),
+    calls.quote(parseToolCallRequest(app, request, reply, request.body)),
   )
 
   app.post('/api/refuel/stream', refuelStream, async (request, reply) =>
@@ -224,7 +229,7 @@ async function callOrQuote(
   body: ToolCallBody,
 ) {
   const { calls } = deps.services
-  const callRequest = parseCallRequest(deps, request, reply, body)
+  const callRequest = parseToolCallRequest(deps, request, reply, body)
   if (body['dry_run'] === true) return calls.quote(callRequest)
   // The schema allows every field, so a serializer made of it only takes longer.
   reply.type('application/json; charset=utf-8').serializer(JSON.stringify)

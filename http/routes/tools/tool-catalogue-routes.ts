@@ -2,12 +2,24 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import type { ToolCategory } from '../../../tools/define-tool.ts'
 import { selectToolsForModels } from '../../../tools/tools-shown-to-models.ts'
-import { createCachedDocument, type CachedDocument } from '../../cached-document.ts'
+import {
+  createCachedDocumentHandler,
+  type CachedDocumentHandler,
+} from '../../cached-http-document.ts'
 import { toMcpTool } from '../../mcp/mcp-tool-list.ts'
-import { errorResponses, Nullable, schemaRef, UsdcSchema } from '../../schemas/shared-schemas.ts'
+import {
+  errorResponses,
+  Nullable,
+  schemaRef,
+  ResponseUsdcAmountSchema,
+} from '../../schemas/shared-schemas.ts'
 
 import { TOOL_CATEGORIES } from './tool-categories.ts'
-import { TOOL_FORMATS, toModelTools, type ToolFormat } from './model-tool-formats.ts'
+import {
+  MODEL_API_TOOL_FORMATS,
+  toModelTools,
+  type ModelApiToolFormat,
+} from './llm-tool-formats.ts'
 
 /** Routes for the tool catalogue. */
 
@@ -19,7 +31,7 @@ const ToolEntry = Type.Object(
     slug: Type.String(),
     name: Type.String(),
     category: Type.String(),
-    price_usdc: UsdcSchema,
+    price_usdc: ResponseUsdcAmountSchema,
     description: Type.String(),
     type: Type.Enum(['native', 'community']),
     builder: Type.Optional(
@@ -43,7 +55,7 @@ const ToolEntry = Type.Object(
     next_price: Type.Optional(
       Nullable(
         Type.Object(
-          { price_usdc: UsdcSchema, from: Type.String({ format: 'date-time' }) },
+          { price_usdc: ResponseUsdcAmountSchema, from: Type.String({ format: 'date-time' }) },
           { description: 'A higher price that the builder has announced.' },
         ),
       ),
@@ -77,7 +89,7 @@ const ToolEntry = Type.Object(
     free_tier: Nullable(
       Type.Object({
         calls_per_day: Nullable(Type.Integer()),
-        overage_price_usdc: Nullable(UsdcSchema),
+        overage_price_usdc: Nullable(ResponseUsdcAmountSchema),
       }),
     ),
     call_endpoint: Type.String(),
@@ -115,7 +127,7 @@ const listTools = {
         Type.Enum([...TOOL_CATEGORIES], { description: 'Only the tools of this category.' }),
       ),
       format: Type.Optional(
-        Type.Enum([...TOOL_FORMATS], {
+        Type.Enum([...MODEL_API_TOOL_FORMATS], {
           description:
             'The tools as this kind of API takes them: `openai` (Chat Completions), `anthropic` (Messages) and `gemini` (generateContent) return the value of `tools` in a request to a model, `mcp` the result of tools/list.',
         }),
@@ -152,7 +164,7 @@ const getTool = {
 
 interface ListQuery {
   readonly category?: ToolCategory | undefined
-  readonly format?: ToolFormat | undefined
+  readonly format?: ModelApiToolFormat | undefined
   readonly community?: '1' | undefined
 }
 
@@ -160,7 +172,7 @@ interface ListQuery {
 export const toolCatalogueRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { catalogue, clock } = app.services
   app.addSchema(ToolEntry)
-  const listings = new Map<string, CachedDocument>()
+  const listings = new Map<string, CachedDocumentHandler>()
   const read = ({ category, format, community }: ListQuery) => {
     if (format === undefined) return catalogue.list(category)
     const shown = selectToolsForModels(catalogue.entries(), {
@@ -176,7 +188,7 @@ export const toolCatalogueRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const name = `${category} ${format} ${community}`
     const listing =
       listings.get(name) ??
-      createCachedDocument({ clock, read: () => read({ category, format, community }) })
+      createCachedDocumentHandler({ clock, read: () => read({ category, format, community }) })
     listings.set(name, listing)
     // The schema of the answer is that of the catalogue.
     if (format !== undefined) reply.serializer(JSON.stringify)

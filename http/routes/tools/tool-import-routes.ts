@@ -4,15 +4,15 @@ import { Type } from 'typebox'
 import { invalidInputError, ServiceError } from '../../../core/errors.ts'
 import { timingSafeTextEqual } from '../../../core/key-derivation-and-encryption.ts'
 import { fromUsdc, toUsdc } from '../../../core/money.ts'
-import { NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
+import { NOT_BLANK_PATTERN } from '../../../core/validation/request-schema-regex-patterns.ts'
 import { COMMUNITY_TOOL_STATES } from '../../../domain/community-tool-record.ts'
 import { MAX_COMMUNITY_TOOL_PRICE, MIN_COMMUNITY_TOOL_PRICE } from '../../../domain/pricing.ts'
-import { canCarryCredential } from '../../../tools/import/forbidden-request-headers.ts'
-import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
+import { canHeaderCarryCredential } from '../../../tools/import/forbidden-request-headers.ts'
+import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
 import {
   errorResponses,
   StrictBody,
-  UsdcAmountSchema,
+  RequestUsdcAmountSchema,
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
 import { TOOL_CATEGORIES } from './tool-categories.ts'
@@ -40,7 +40,7 @@ const importTools = {
       base_url: Address(
         'Where the operations are called. By default the origin of the document, with the path of its first server.',
       ),
-      price_per_call_usdc: UsdcAmountSchema('The price of a call', {
+      price_per_call_usdc: RequestUsdcAmountSchema('The price of a call', {
         minimum: toUsdc(MIN_COMMUNITY_TOOL_PRICE),
         maximum: toUsdc(MAX_COMMUNITY_TOOL_PRICE),
       }),
@@ -114,7 +114,7 @@ export const toolImportRoutes: FastifyPluginAsyncTypebox = async (app) => {
       throw invalidInputError('/openapi_url', 'or mcp_url must be given, and not both')
     if ((body.upstream_header === undefined) !== (body.upstream_value === undefined))
       throw invalidInputError('/upstream_value', 'must be given with upstream_header')
-    if (body.upstream_header !== undefined && !canCarryCredential(body.upstream_header))
+    if (body.upstream_header !== undefined && !canHeaderCarryCredential(body.upstream_header))
       throw invalidInputError(
         '/upstream_header',
         'belongs to the connection, and has no credential',

@@ -1,8 +1,13 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
+import { NOT_BLANK_PATTERN } from '../../../core/validation/request-schema-regex-patterns.ts'
 import { boundBackpackIdOf } from '../../auth/request-backpack-and-key-binding-check.ts'
-import { errorResponses, Nullable, UsdcSchema, UuidSchema } from '../../schemas/shared-schemas.ts'
+import {
+  errorResponses,
+  Nullable,
+  ResponseUsdcAmountSchema,
+  UuidSchema,
+} from '../../schemas/shared-schemas.ts'
 
 /** Routes that find the tools for a goal. */
 
@@ -35,7 +40,7 @@ const makePlan = {
             step: Type.Integer(),
             tool: Nullable(Type.String()),
             purpose: Type.String(),
-            price_usdc: UsdcSchema,
+            price_usdc: ResponseUsdcAmountSchema,
             endpoint: Type.String(),
             example: Nullable(
               Type.Unsafe<object>({
@@ -50,7 +55,7 @@ const makePlan = {
             }),
           }),
         ),
-        estimated_budget_usdc: UsdcSchema,
+        estimated_budget_usdc: ResponseUsdcAmountSchema,
         quick_wins: Type.Array(Type.String()),
         onboard_cmd: Type.String(),
         note: Nullable(Type.String()),
@@ -81,7 +86,7 @@ const recommendTools = {
               description: 'How well it fits, times the rate at which its calls succeed.',
             }),
             reason: Type.String(),
-            price_usdc: UsdcSchema,
+            price_usdc: ResponseUsdcAmountSchema,
             success_rate: Nullable(
               Type.Number({ description: 'Measured over seven days; null without calls.' }),
             ),

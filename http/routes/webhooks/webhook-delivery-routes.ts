@@ -6,11 +6,11 @@ import { rateLimitError } from '../../../core/rate-limit-error.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { WebhookDelivery } from '../../../persistence/webhooks/webhook-delivery-rows.ts'
 import type { DatabaseTransaction } from '../../../persistence/idempotency/idempotent-writes.ts'
-import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
+import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
 import {
   errorResponses,
-  IdSchema,
+  PathIdSchema,
   DateTimeSchema,
   toIsoTime,
   toIsoTimeOrNull,
@@ -39,7 +39,7 @@ const DeliveryView = Type.Object({
   last_attempt_at: NullableTime,
   next_attempt_at: NullableTime,
 })
-const params = Type.Object({ id: IdSchema })
+const params = Type.Object({ id: PathIdSchema })
 
 const read = { auth: 'key', scope: 'read' } as const
 const write = { auth: 'key', scope: 'funds', servesFrozen: true } as const
@@ -51,7 +51,7 @@ const testWebhooks = {
     summary: 'Send a test event to your webhooks, or to one of them',
     description: 'Webhooks with too many pending deliveries are skipped and counted.',
     tags,
-    body: Type.Object({ webhook_id: Type.Optional(IdSchema) }, { additionalProperties: false }),
+    body: Type.Object({ webhook_id: Type.Optional(PathIdSchema) }, { additionalProperties: false }),
     response: {
       200: Type.Object({
         deliveries: Type.Array(
@@ -91,7 +91,7 @@ const replayDelivery = {
     operationId: 'replayDelivery',
     summary: 'Redeliver an event with the same webhook-id',
     tags,
-    params: Type.Object({ id: IdSchema, delivery: IdSchema }),
+    params: Type.Object({ id: PathIdSchema, delivery: PathIdSchema }),
     response: { 200: DeliveryView, ...errorResponses },
   },
 }

@@ -2,18 +2,18 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { invalidInputError, ServiceError } from '../../../core/errors.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
+import { NOT_BLANK_PATTERN } from '../../../core/validation/request-schema-regex-patterns.ts'
 import {
   toWebhookCursor,
   type WebhookWithSecret,
   type Webhook,
 } from '../../../persistence/webhooks/webhook-store.ts'
-import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
+import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
 import { paginate, PaginationQuery } from '../../schemas/pagination.ts'
 import {
   StrictBody,
   errorResponses,
-  IdSchema,
+  PathIdSchema,
   DateTimeSchema,
   toIsoTime,
   toIsoTimeOrNull,
@@ -53,7 +53,7 @@ const WebhookSecretResponse = Type.Object({
   ...webhookFields,
   secret: Type.String({ description: 'The signing secret of the deliveries. Shown once.' }),
 })
-const params = Type.Object({ id: IdSchema })
+const params = Type.Object({ id: PathIdSchema })
 const WEBHOOK_CURSOR_PATTERN = /^\d{1,14} \w{1,64}$/
 
 const read = { auth: 'key', scope: 'read' } as const

@@ -1,8 +1,8 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { findCaip2Id, findV1NetworkName } from '../../../chain/x402/network-names.ts'
+import { findCaip2Id, findV1NetworkName } from '../../../chain/x402/x402-network-names.ts'
 import { invalidInputError } from '../../../core/errors.ts'
-import type { EndpointOffer } from '../../../domain/payable-endpoint-offers.ts'
+import type { EndpointPaymentOffer } from '../../../domain/payable-endpoint-offers.ts'
 import type { PayableApi } from '../../../persistence/x402/payable-api-store.ts'
 import { errorResponses, Nullable, toIsoTime } from '../../schemas/shared-schemas.ts'
 
@@ -170,7 +170,7 @@ function toBazaarResource(api: PayableApi) {
   }
 }
 
-const toV2Requirement = (offer: EndpointOffer) => ({
+const toV2Requirement = (offer: EndpointPaymentOffer) => ({
   scheme: offer.scheme,
   network: offer.network,
   amount: offer.amount,
@@ -179,7 +179,7 @@ const toV2Requirement = (offer: EndpointOffer) => ({
   maxTimeoutSeconds: offer.maxTimeoutSeconds ?? DEFAULT_TIMEOUT_SECONDS,
 })
 
-const toV1Requirement = (offer: EndpointOffer, api: PayableApi) => ({
+const toV1Requirement = (offer: EndpointPaymentOffer, api: PayableApi) => ({
   scheme: offer.scheme,
   network: findV1NetworkName(offer.network ?? '') ?? offer.network,
   maxAmountRequired: offer.amount,

@@ -1,22 +1,25 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { findCaip2Id } from '../../../chain/x402/network-names.ts'
+import { findCaip2Id } from '../../../chain/x402/x402-network-names.ts'
 import { invalidInputError, ServiceError } from '../../../core/errors.ts'
-import { isUuid } from '../../../core/ids.ts'
+import { isUuid } from '../../../core/ids-and-api-keys.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { fromUsdc } from '../../../core/money.ts'
-import { LABEL_PATTERN, NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
+import {
+  SINGLE_LINE_TEXT_PATTERN,
+  NOT_BLANK_PATTERN,
+} from '../../../core/validation/request-schema-regex-patterns.ts'
 import type { PayableApi } from '../../../persistence/x402/payable-api-store.ts'
-import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
+import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
 import { paginate, PaginationQuery } from '../../schemas/pagination.ts'
 import {
   errorResponses,
-  IdSchema,
+  PathIdSchema,
   Nullable,
   schemaRef,
   StrictBody,
-  UsdcAmountSchema,
+  RequestUsdcAmountSchema,
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
 import {
@@ -25,7 +28,7 @@ import {
   PayableApiSchema,
   PayableOfferSchema,
   toPayableApiView,
-  toPriceChangeView,
+  toPayableApiPriceChangeView,
   toEndpointProbeView,
   EndpointProbeSchema,
 } from './payable-api-views.ts'
@@ -34,7 +37,7 @@ import {
 
 const tags = ['registry']
 const owned = { auth: 'key', scope: 'funds' } as const
-const params = Type.Object({ id: IdSchema })
+const params = Type.Object({ id: PathIdSchema })
 const AddressSchema = Type.String({
   minLength: 1,
   maxLength: 2_048,
@@ -106,9 +109,9 @@ const registerApi = {
     description: `The address is probed first and must ask for a payment by x402 or MPP. The answer names a token: once it stands in a file of the origin, POST to \`verify_url\` and the listing is probed each hour. A listing that no probe has seen for ${LIMITS.apiUnseenDays} days ends; listing the same address again renews it. Another agent's listing without proof is yours once your token stands in the file. At most ${LIMITS.registeredApis} an agent.`,
     tags,
     body: StrictBody({
-      name: Type.String({ minLength: 1, maxLength: 80, pattern: LABEL_PATTERN }),
+      name: Type.String({ minLength: 1, maxLength: 80, pattern: SINGLE_LINE_TEXT_PATTERN }),
       url: AddressSchema,
-      price_usdc: UsdcAmountSchema('The price of a call as you state it'),
+      price_usdc: RequestUsdcAmountSchema('The price of a call as you state it'),
     }),
     response: { 200: OwnPayableApiSchema, ...errorResponses },
   },
@@ -210,7 +213,7 @@ export const payableApiRoutes: FastifyPluginAsyncTypebox = async (app) => {
     if (api === null) throw new ServiceError('api_not_found')
     const changes = await x402.apis.priceChanges(id)
     reply.header('cache-control', 'public, max-age=5')
-    return { ...toPayableApiView(api), price_history: changes.map(toPriceChangeView) }
+    return { ...toPayableApiView(api), price_history: changes.map(toPayableApiPriceChangeView) }
   })
 
   app.post('/api/x402/register', registerApi, async (request, reply) => {

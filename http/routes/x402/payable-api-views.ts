@@ -1,11 +1,11 @@
 import { Type } from 'typebox'
 import { asMicros, toUsdc } from '../../../core/money.ts'
 import {
-  listProtocols,
-  lowestUsdcPrice,
+  listOfferedPaymentProtocols,
+  lowestOfferedUsdcAmount,
   supportsX402,
-  type EndpointOffer,
-  type EndpointProbe,
+  type EndpointPaymentOffer,
+  type EndpointProbeResult,
 } from '../../../domain/payable-endpoint-offers.ts'
 import type { PayableApi } from '../../../persistence/x402/payable-api-store.ts'
 import {
@@ -109,7 +109,7 @@ export const EndpointProbeSchema = Type.Object({
   cached: Type.Boolean({ description: 'Another caller asked within the last minute.' }),
 })
 
-const presentOffer = (offer: EndpointOffer) => ({
+const presentOffer = (offer: EndpointPaymentOffer) => ({
   protocol: offer.protocol,
   versions: [...offer.versions],
   scheme: offer.scheme,
@@ -142,17 +142,17 @@ export const toPayableApiView = (api: PayableApi) => ({
   created_at: toIsoTime(api.createdAt),
 })
 
-export const toPriceChangeView = (change: { at: Date; priceMicros: bigint | null }) => ({
+export const toPayableApiPriceChangeView = (change: { at: Date; priceMicros: bigint | null }) => ({
   price_usdc: toUsdcOrNull(change.priceMicros),
   since: toIsoTime(change.at),
 })
 
-export const toEndpointProbeView = (probe: EndpointProbe, isCached: boolean) => ({
+export const toEndpointProbeView = (probe: EndpointProbeResult, isCached: boolean) => ({
   url: probe.url,
   supports_x402: supportsX402(probe),
   supports_mpp: probe.offers.some(({ protocol }) => protocol === 'mpp'),
-  protocols: listProtocols(probe.offers) as Protocol[],
-  price_usdc: lowestUsdcPrice(probe.offers),
+  protocols: listOfferedPaymentProtocols(probe.offers) as Protocol[],
+  price_usdc: lowestOfferedUsdcAmount(probe.offers),
   offers: probe.offers.map(presentOffer),
   problems: [...probe.problems],
   description: probe.description,

@@ -5,7 +5,7 @@ import {
   locateFirstVisible,
   locateForm,
   locateClickTarget,
-} from './control-locators.ts'
+} from './page-control-locators.ts'
 import {
   watchPageSideEffects,
   stripRequestUrlHash,

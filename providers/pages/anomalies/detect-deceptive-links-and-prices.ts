@@ -1,5 +1,5 @@
 import { domainToUnicode } from 'node:url'
-import { parsePageUrl, formActionUrl } from '../html/page-urls.ts'
+import { resolvePageHref, formActionUrl } from '../html/page-urls.ts'
 import type { PageMoneyAmount } from '../content/parse-money-amounts-in-page-text.ts'
 import type { PageAnomaly, PagePrice } from '../page-parser-port.ts'
 import { descendantElements, elementTextLine, type HtmlElement } from '../html/html-parser.ts'
@@ -36,7 +36,7 @@ export function* detectDeceptiveLinks(
       if (written === undefined) continue
       const bad = detectScriptScheme(written)
       if (bad !== null) yield bad
-      else if (name === 'a') hosts.add(parsePageUrl(written, base)?.hostname ?? '')
+      else if (name === 'a') hosts.add(resolvePageHref(written, base)?.hostname ?? '')
     }
     if (name === 'form') yield* detectFormTargets(element, page, base)
     if (name === 'meta') yield* detectMetaRefresh(element, page, base)
@@ -94,7 +94,7 @@ function* detectMetaRefresh(
   if (attributes.get('http-equiv')?.toLowerCase() !== 'refresh') return
   const content = attributes.get('content') ?? ''
   const target = /url\s*=\s*["']?([^"']*)/i.exec(content.slice(0, 2_000))?.[1]
-  const url = target === undefined ? page : parsePageUrl(target.trim(), base)
+  const url = target === undefined ? page : resolvePageHref(target.trim(), base)
   const stays = url !== null && url.origin === page.origin
   yield { type: 'meta_refresh', severity: stays ? 'low' : 'medium', excerpt: content }
 }

@@ -3,7 +3,7 @@ import type { PageContent } from '../page-parser-port.ts'
 import {
   descendantElements,
   parseHtmlTree,
-  directText,
+  directElementText,
   type HtmlElement,
 } from '../html/html-parser.ts'
 
@@ -39,7 +39,7 @@ export function extractPageFormFieldValues(root: HtmlElement): VisibleAndHiddenF
   const [shown, unseen] = [new Set<string>(), new Set<string>()]
   for (const element of descendantElements(root)) {
     const { name, attributes } = element
-    if (name === 'textarea') shown.add(directText(element))
+    if (name === 'textarea') shown.add(directElementText(element))
     const value = attributes.get('value')
     if (value === undefined) continue
     // The value of an option is as invisible as that of a hidden field.

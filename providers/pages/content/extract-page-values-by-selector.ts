@@ -1,4 +1,4 @@
-import { parsePageUrl } from '../html/page-urls.ts'
+import { resolvePageHref } from '../html/page-urls.ts'
 import { descendantElements, elementTextLine, type HtmlElement } from '../html/html-parser.ts'
 
 /** Extracts values from a page by name or selector. */
@@ -60,7 +60,7 @@ function elementValue({ name, attributes, ...element }: HtmlElement, base: URL):
   if (name === 'meta') return of('content').slice(0, MAX_EXTRACTED_VALUE_CHARS)
   if (name === 'input') return of('value').slice(0, MAX_EXTRACTED_VALUE_CHARS)
   if (name === 'img')
-    return (parsePageUrl(of('src'), base)?.href ?? '').slice(0, MAX_EXTRACTED_VALUE_CHARS)
+    return (resolvePageHref(of('src'), base)?.href ?? '').slice(0, MAX_EXTRACTED_VALUE_CHARS)
   return elementTextLine({ name, attributes, ...element }, MAX_EXTRACTED_VALUE_CHARS)
 }
 

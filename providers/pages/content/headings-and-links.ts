@@ -1,4 +1,4 @@
-import { parsePageUrl } from '../html/page-urls.ts'
+import { resolvePageHref } from '../html/page-urls.ts'
 import { collectVisibleElements, type HiddenElements } from '../html/hidden-elements.ts'
 import type { PageHeading, PageLink } from '../page-parser-port.ts'
 import { descendantElements, elementTextLine, type HtmlElement } from '../html/html-parser.ts'
@@ -63,7 +63,7 @@ export function parsePageLinks(
     if (element.name !== 'a' && element.name !== 'area') continue
     const href = element.attributes.get('href')?.trim() ?? ''
     if (href === '' || href.startsWith('#')) continue
-    const url = parsePageUrl(href, base)
+    const url = resolvePageHref(href, base)
     if (url === null || !LINK_PROTOCOLS.has(url.protocol) || url.href.length > MAX_LINK_URL_CHARS)
       continue
     const known = links.get(url.href)

@@ -1,6 +1,6 @@
 import {
   parseMoneyAmounts,
-  toPlausibleAmount,
+  toPlausibleMoneyAmountOrNull,
   parseMoneyNumber,
   type PageMoneyAmount,
 } from './parse-money-amounts-in-page-text.ts'
@@ -9,7 +9,7 @@ import type { PagePrice } from '../page-parser-port.ts'
 import {
   descendantElements,
   elementTextLine,
-  directText,
+  directElementText,
   type HtmlElement,
 } from '../html/html-parser.ts'
 
@@ -55,7 +55,7 @@ export function parseJsonLdPrices(root: HtmlElement): PagePrice[] {
   for (const element of descendantElements(root)) {
     const { name, attributes } = element
     if (name !== 'script' || !/^application\/ld\+json/i.test(attributes.get('type') ?? '')) continue
-    const data = parseJsonOrNull(directText(element))
+    const data = parseJsonOrNull(directElementText(element))
     for (const node of walkJsonObjects(data)) prices.push(...toOfferPrices(node))
     if (prices.length > MAX_PAGE_PRICES) break
   }
@@ -96,7 +96,7 @@ function toOfferPrices(node: Record<string, unknown>): PagePrice[] {
 }
 
 function parseOfferAmount(value: unknown, currency: string | null): number | null {
-  if (typeof value === 'number') return toPlausibleAmount(value)
+  if (typeof value === 'number') return toPlausibleMoneyAmountOrNull(value)
   if (typeof value !== 'string' || value.length > 100) return null
   const plain = /^\d{1,15}(?:\.\d{1,18})?$/.test(value.trim())
   return plain

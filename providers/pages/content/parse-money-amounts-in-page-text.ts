@@ -71,12 +71,12 @@ const DOT_IS_FRACTION = new Set(
 export function parseMoneyNumber(written: string, currency: string | null): number | null {
   const bare = written.replace(/[\s'’]/g, '')
   return /^\d[\d.,]{0,40}$/.test(bare)
-    ? toPlausibleAmount(parseGroupedNumber(bare, currency))
+    ? toPlausibleMoneyAmountOrNull(parseGroupedNumber(bare, currency))
     : null
 }
 
 /** Returns null for an implausible amount. */
-export const toPlausibleAmount = (value: number): number | null =>
+export const toPlausibleMoneyAmountOrNull = (value: number): number | null =>
   Number.isFinite(value) && value >= 0 && value < MAX_AMOUNT_VALUE ? value : null
 
 /** Returns NaN for inconsistent separators. */

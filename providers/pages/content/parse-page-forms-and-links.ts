@@ -1,8 +1,8 @@
-import { parsePageUrl, formActionUrl } from '../html/page-urls.ts'
+import { resolvePageHref, formActionUrl } from '../html/page-urls.ts'
 import {
   descendantElements,
   elementTextLine,
-  directText,
+  directElementText,
   type HtmlElement,
 } from '../html/html-parser.ts'
 
@@ -200,7 +200,7 @@ function toPageAnchor(element: HtmlElement, base: URL): PageAnchor {
   const text =
     shown === '' ? (attributes.get('aria-label') ?? attributes.get('title') ?? '') : shown
   const href = attributes.get('href')
-  const url = href === undefined ? null : toHttpHref(parsePageUrl(href, base))
+  const url = href === undefined ? null : toHttpHref(resolvePageHref(href, base))
   return { text: text.slice(0, MAX_LABEL_CHARS), id: attributes.get('id') ?? '', url }
 }
 
@@ -217,7 +217,7 @@ function toFormControl(
   const of = (name: string) => attributes.get(name) ?? ''
   const type = tag === 'input' ? of('type').toLowerCase() || 'text' : tag
   const kind = controlKind(element, type)
-  const text = tag === 'textarea' ? directText(element).replace(/^\r?\n/, '') : of('value')
+  const text = tag === 'textarea' ? directElementText(element).replace(/^\r?\n/, '') : of('value')
   const formAction = attributes.get('formaction')
   return {
     kind,

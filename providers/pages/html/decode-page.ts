@@ -10,7 +10,7 @@ const META_CHARSET = /<meta[^>]{0,300}?charset\s*=\s*["']?\s*([^\s"'/>;]+)/i
  * Decodes by byte order mark, Content-Type, `<meta>` in the first KiB, else as UTF-8, or as Windows-1252
  * where it is no valid UTF-8.
  */
-export function decodePage(body: Uint8Array | string, contentType: string | null): string {
+export function decodePageBytes(body: Uint8Array | string, contentType: string | null): string {
   if (typeof body === 'string') return body
   const named = /charset\s*=\s*"?([^\s;"]+)/i.exec(contentType ?? '')?.[1]
   const label = detectBomCharset(body) ?? named ?? findMetaCharset(body)

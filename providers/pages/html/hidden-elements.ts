@@ -10,13 +10,18 @@ import {
   type CssDeclarations,
   type StyleRules,
 } from './parse-css-style-sheets.ts'
-import { descendantElements, elementTextLine, directText, type HtmlElement } from './html-parser.ts'
+import {
+  descendantElements,
+  elementTextLine,
+  directElementText,
+  type HtmlElement,
+} from './html-parser.ts'
 
 /** The outermost elements that are not visible. */
 export type HiddenElements = ReadonlySet<HtmlElement>
 
 /** Elements whose text is never rendered. */
-export const NON_TEXT_ELEMENTS: ReadonlySet<string> = new Set(
+export const UNRENDERED_TEXT_ELEMENTS: ReadonlySet<string> = new Set(
   'script style iframe noembed noframes title object svg math datalist'.split(' '),
 )
 
@@ -32,7 +37,7 @@ export function findHiddenElements(root: HtmlElement): HiddenElements {
   const sheets: string[] = []
   let linked = false
   for (const element of descendantElements(root)) {
-    if (element.name === 'style') sheets.push(directText(element))
+    if (element.name === 'style') sheets.push(directElementText(element))
     const rel = element.name === 'link' ? element.attributes.get('rel') : undefined
     if (rel !== undefined && /stylesheet/i.test(rel)) linked = true
   }
@@ -53,7 +58,7 @@ function scanHiddenChildren(
   looking: HiddenScan,
 ): void {
   for (const child of element.children) {
-    if (typeof child === 'string' || NON_TEXT_ELEMENTS.has(child.name)) continue
+    if (typeof child === 'string' || UNRENDERED_TEXT_ELEMENTS.has(child.name)) continue
     const style = computeElementStyle(child, looking.styles)
     const here = inheritColors(around, style)
     if (isHiddenByAttribute(child) || isHiddenByStyle(style) || isHiddenByColor(here, style))

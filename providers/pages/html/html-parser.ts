@@ -268,7 +268,7 @@ export function descendantElements(element: HtmlElement): readonly HtmlElement[]
 }
 
 /** Returns the direct text of an element, which is all of it in raw text elements. */
-export const directText = ({ children }: HtmlElement): string =>
+export const directElementText = ({ children }: HtmlElement): string =>
   children.filter((child) => typeof child === 'string').join('')
 
 /** Returns the text of an element on one line, cut at `maxChars`; scripts and styles are skipped. */

@@ -1,4 +1,4 @@
-import { NON_TEXT_ELEMENTS, type HiddenElements } from './hidden-elements.ts'
+import { UNRENDERED_TEXT_ELEMENTS, type HiddenElements } from './hidden-elements.ts'
 import type { HtmlElement } from './html-parser.ts'
 
 /** Renders the visible text of a page. */
@@ -22,7 +22,7 @@ export function renderPageText(root: HtmlElement, hidden: HiddenElements): strin
       if (typeof child === 'string') pieces.push(kept ? child : child.replace(LINE_ENDS, ' '))
       else if (child.name === 'br') pieces.push('\n')
       else if (
-        !NON_TEXT_ELEMENTS.has(child.name) &&
+        !UNRENDERED_TEXT_ELEMENTS.has(child.name) &&
         !SKIPPED_ELEMENTS.has(child.name) &&
         !hidden.has(child)
       ) {

@@ -13,7 +13,7 @@ const HOST_NICENESS = 10
  * that leads its own session would get as much as the whole service. Only such a host may write the file. The
  * kernel accepts one change per tenth of a second from all unprivileged users.
  */
-export function lowerCpuPriority(): boolean {
+export function lowerSandboxHostCpuPriority(): boolean {
   setPriority(HOST_NICENESS)
   try {
     writeFileSync(LINUX_AUTOGROUP_FILE, String(HOST_NICENESS))

@@ -1,7 +1,7 @@
 import { Bash, getCommandNames, type CommandName } from 'just-bash'
 import {
   truncateToJsonBytes,
-  type InterpreterResult,
+  type SandboxInterpreterResult,
   type SandboxHostJob,
   type SandboxJobInterpreter,
   type SandboxJobOutputCollector,
@@ -50,7 +50,7 @@ async function runBash(
   shell: Bash,
   { code, timeoutMs }: SandboxHostJob,
   output: SandboxJobOutputCollector,
-): Promise<InterpreterResult> {
+): Promise<SandboxInterpreterResult> {
   const late = process.uptime() + timeoutMs / 1_000
   const { stdout, stderr, exitCode } = await shell.exec(code, { rawScript: true })
   output.text(stdout)

@@ -1,10 +1,10 @@
 import { isMainThread, Worker } from 'node:worker_threads'
-import { lowerCpuPriority } from './cpu-priority.ts'
+import { lowerSandboxHostCpuPriority } from './cpu-priority.ts'
 import { limitWasmMemory } from './wasm-memory.ts'
 import {
-  createSandboxJobOutput,
-  readProtocolLine,
-  writeHostMessage,
+  createSandboxJobOutputCollector,
+  readSandboxProtocolLine,
+  writeSandboxHostMessage,
   truncateToJsonBytes,
   type SandboxHostJob,
   type SandboxJobInterpreter,
@@ -24,20 +24,20 @@ const interpreterFactories: Record<string, () => Promise<() => Promise<SandboxJo
 }
 
 async function serveJobs(language: string): Promise<never> {
-  let isBack = lowerCpuPriority()
+  let isBack = lowerSandboxHostCpuPriority()
   const make = await interpreterFactories[language]?.()
   if (make === undefined) throw new Error(`no interpreter for ${language}`)
   for (;;) {
     const run = await make()
-    isBack ||= lowerCpuPriority()
-    const output = createSandboxJobOutput()
+    isBack ||= lowerSandboxHostCpuPriority()
+    const output = createSandboxJobOutputCollector()
     let asked = false
     const ended = await run(() => {
       asked = true
       output.open()
-      writeHostMessage({ type: 'ready' })
-      const job = JSON.parse(readProtocolLine()) as SandboxHostJob
-      writeHostMessage({ type: 'begun' })
+      writeSandboxHostMessage({ type: 'ready' })
+      const job = JSON.parse(readSandboxProtocolLine()) as SandboxHostJob
+      writeSandboxHostMessage({ type: 'begun' })
       return job
     }, output).catch((error: unknown) => {
       if (!asked) throw error
@@ -49,7 +49,7 @@ async function serveJobs(language: string): Promise<never> {
     if (!asked) throw new Error('the interpreter did not start')
     output.flush()
     const { stderr, truncated } = output
-    writeHostMessage({ type: 'done', ...ended, stderr: stderr(), truncated: truncated() })
+    writeSandboxHostMessage({ type: 'done', ...ended, stderr: stderr(), truncated: truncated() })
     // Frees the memory of the last job before the next measurement.
     ;(globalThis as { gc?: () => void }).gc?.()
   }

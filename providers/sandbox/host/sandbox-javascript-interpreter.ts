@@ -11,7 +11,7 @@ import { compileWasmFile } from './wasm-memory.ts'
 import {
   truncateToJsonBytes,
   parseBoundedJson,
-  type InterpreterResult,
+  type SandboxInterpreterResult,
   type SandboxHostJob,
   type SandboxJobInterpreter,
   type SandboxJobOutputCollector,
@@ -71,7 +71,7 @@ function runJavascript(
   context: QuickJSContext,
   next: () => SandboxHostJob,
   output: SandboxJobOutputCollector,
-): InterpreterResult {
+): SandboxInterpreterResult {
   const print = context.newFunction('print', (problem, text) => {
     const line = context.getString(text)
     if (context.dump(problem) === true) output.problem(line)

@@ -25,8 +25,8 @@ export interface SandboxHostResult {
 export type SandboxJobInterpreter = (
   next: () => SandboxHostJob,
   output: SandboxJobOutputCollector,
-) => Promise<InterpreterResult>
-export type InterpreterResult = Pick<SandboxHostResult, 'result' | 'error'>
+) => Promise<SandboxInterpreterResult>
+export type SandboxInterpreterResult = Pick<SandboxHostResult, 'result' | 'error'>
 
 /** Bytes of JSON, so that stored output always fits into a response. */
 const MAX_OUTPUT_JSON_BYTES = {
@@ -43,7 +43,7 @@ const OUTPUT_FLUSH_CHARS = 1_024
 let pending = Buffer.alloc(0)
 
 /** Reads the next line from the station; exits where the station has ended. */
-export function readProtocolLine(): string {
+export function readSandboxProtocolLine(): string {
   const chunk = Buffer.alloc(64 * 1024)
   for (;;) {
     const end = pending.indexOf(10)
@@ -59,7 +59,7 @@ export function readProtocolLine(): string {
 }
 
 /** Blocks until the message is written, so that output before a kill is not lost. */
-export function writeHostMessage(message: SandboxHostMessage): void {
+export function writeSandboxHostMessage(message: SandboxHostMessage): void {
   const line = Buffer.from(`${JSON.stringify(message)}\n`)
   for (let at = 0; at < line.length;) at += retryWhileBlocked(() => writeSync(1, line, at))
 }
@@ -89,7 +89,7 @@ export interface SandboxJobOutputCollector {
 }
 
 /** Collects the output of a job, cut at its limits. */
-export function createSandboxJobOutput(): SandboxJobOutputCollector {
+export function createSandboxJobOutputCollector(): SandboxJobOutputCollector {
   let [truncated, stderr, held, writes] = [false, '', '', 0]
   const left = { stdout: 0, stderr: 0 }
   const take = (name: keyof typeof left, delta: string): string => {
@@ -99,7 +99,7 @@ export function createSandboxJobOutput(): SandboxJobOutputCollector {
     return kept
   }
   const flush = () => {
-    if (held !== '') writeHostMessage({ type: 'text', delta: held })
+    if (held !== '') writeSandboxHostMessage({ type: 'text', delta: held })
     held = ''
   }
   return {

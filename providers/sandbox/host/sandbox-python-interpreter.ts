@@ -6,7 +6,7 @@ import { compileWasmFile } from './wasm-memory.ts'
 import {
   truncateToJsonBytes,
   parseBoundedJson,
-  type InterpreterResult,
+  type SandboxInterpreterResult,
   type SandboxHostJob,
   type SandboxJobInterpreter,
   type SandboxJobOutputCollector,
@@ -75,7 +75,7 @@ async function runPython(
   parts: PythonDeps,
   next: () => SandboxHostJob,
   output: SandboxJobOutputCollector,
-): Promise<InterpreterResult> {
+): Promise<SandboxInterpreterResult> {
   let files: EmscriptenRuntime['FS'] | null = null
   let asked = false
   const stdin = () => {
@@ -125,7 +125,7 @@ async function runPython(
 }
 
 /** The program may have overwritten the file: returns null for anything but the runner's format. */
-function resultIn(left: string): InterpreterResult | null {
+function resultIn(left: string): SandboxInterpreterResult | null {
   const { value } = attempt(() => {
     const { result, error } = JSON.parse(left) as Readonly<Record<string, unknown>>
     if (!isTextOrNull(result) || !isTextOrNull(error)) return null

@@ -1,10 +1,10 @@
 import type { AnyStateMachine, AnyStateNode, AnyTransitionDefinition } from 'xstate'
-import { machineEdgeIds } from '../../../actors/machine-edge-ids.ts'
+import { toMachineTransitionIds } from '../../../actors/machine-transition-ids.ts'
 
 /** Reads a machine's states and transitions as a graph to lay out. */
 
 /** Transitions without a target, listed inside their state: equal outcomes share a row. */
-export interface StatechartRow {
+export interface StatechartTargetlessTransitionsRow {
   readonly label: string
   /** The guard, or the code of a rejection. */
   readonly note: string
@@ -17,7 +17,7 @@ export interface StatechartState {
   readonly name: string
   readonly type: 'atomic' | 'compound' | 'parallel' | 'final' | 'history'
   readonly ended: boolean
-  readonly rows: readonly StatechartRow[]
+  readonly rows: readonly StatechartTargetlessTransitionsRow[]
   /** The path of the initial child. */
   readonly initial: string | null
   /** By distance from the initial state, final states last. */
@@ -45,7 +45,7 @@ interface NamedImplementation {
 const pathOf = (node: AnyStateNode): string => node.path.join('.')
 
 export function toMachineGraph(machine: AnyStateMachine): MachineGraph {
-  const ids = machineEdgeIds(machine)
+  const ids = toMachineTransitionIds(machine)
   const idOf = (transition: AnyTransitionDefinition): string => ids.get(transition) ?? ''
   const transitions = allNodes(machine.root).flatMap((node) =>
     transitionsOf(node).flatMap((transition) =>
@@ -120,8 +120,8 @@ function childToward(node: AnyStateNode, target: AnyStateNode): AnyStateNode | u
 function toRows(
   node: AnyStateNode,
   idOf: (transition: AnyTransitionDefinition) => string,
-): StatechartRow[] {
-  const rows = new Map<string, { row: StatechartRow; events: Set<string> }>()
+): StatechartTargetlessTransitionsRow[] {
+  const rows = new Map<string, { row: StatechartTargetlessTransitionsRow; events: Set<string> }>()
   for (const transition of transitionsOf(node)) {
     if (transition.target !== undefined) continue
     const code = rejectionCode(transition)

@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module'
 import type { ELK, ElkExtendedEdge, ElkNode } from 'elkjs/lib/elk-api.js'
 import type {
-  StatechartRow,
+  StatechartTargetlessTransitionsRow,
   StatechartState,
   StatechartTransition,
   MachineGraph,
@@ -25,7 +25,7 @@ interface LaidOutState {
   readonly h: number
   /** Where the column of rejections starts; 0 when all rows are stacked. */
   readonly split: number
-  readonly rows: readonly StatechartRow[]
+  readonly rows: readonly StatechartTargetlessTransitionsRow[]
 }
 
 interface LaidOutTransition {
@@ -159,10 +159,10 @@ const initialEdge = ({ path, initial }: StatechartState): ElkExtendedEdge[] =>
     : [{ id: `initial:${path}`, sources: [`dot:${path}`], targets: [nodeId(initial)] }]
 
 /** Characters of a row as it is drawn: a mark, the note, the events. */
-const rowLength = ({ label, note }: StatechartRow): number =>
+const rowLength = ({ label, note }: StatechartTargetlessTransitionsRow): number =>
   Math.min(MAX_ROW_CHARS, label.length + (note === '' ? 0 : note.length + 3) + 2)
 
-const widthOfRows = (rows: readonly StatechartRow[]): number =>
+const widthOfRows = (rows: readonly StatechartTargetlessTransitionsRow[]): number =>
   rows.length === 0 ? 0 : Math.ceil(Math.max(...rows.map(rowLength)) * CHAR_WIDTH + 28)
 
 /** The rows of a state: stacked in a leaf, rejections beside the others in a wide composite state. */

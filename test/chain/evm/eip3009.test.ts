@@ -17,7 +17,7 @@ import {
   type Eip3009Authorization,
   eip3009Digest,
   tokenDomainHash,
-  hasExpectedDomain,
+  hasExpectedEip712Domain,
   readEip3009Status,
   preflightEip3009,
   isValidErc1271Signature,
@@ -125,9 +125,9 @@ t.test('a signature of 65 bytes is sent as v, r, s, any other one as bytes', asy
 })
 
 t.test('the domain of the token is compared with the one on the chain', async (t) => {
-  t.equal(await hasExpectedDomain(client, TOKEN), true)
-  t.equal(await hasExpectedDomain(client, { ...TOKEN, name: 'USDC' }), false)
-  t.equal(await hasExpectedDomain(client, { ...TOKEN, chainId: 1 }), false)
+  t.equal(await hasExpectedEip712Domain(client, TOKEN), true)
+  t.equal(await hasExpectedEip712Domain(client, { ...TOKEN, name: 'USDC' }), false)
+  t.equal(await hasExpectedEip712Domain(client, { ...TOKEN, chainId: 1 }), false)
 })
 
 t.test('an authorization is inspected, settled and found', async (t) => {

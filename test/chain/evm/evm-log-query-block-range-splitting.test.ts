@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers'
 import t from 'tap'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { createEvmClient, isRpcUnavailable } from '../../../chain/evm/evm-client.ts'
-import { readLogsInChunks, ERC20_TRANSFER_TOPIC } from '../../../chain/evm/evm-event-logs.ts'
+import { readEvmLogsInChunks, ERC20_TRANSFER_TOPIC } from '../../../chain/evm/evm-event-logs.ts'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import {
   readEip3009Status,
@@ -89,7 +89,7 @@ t.test('the parts of a range have no gaps and no overlaps', async (t) => {
   const head = await chain.client.getBlockNumber()
   const filter = { address: asset, topics: [ERC20_TRANSFER_TOPIC], fromBlock: 0n, toBlock: head }
   const found: string[] = []
-  for await (const logs of readLogsInChunks(client, filter))
+  for await (const logs of readEvmLogsInChunks(client, filter))
     found.push(...logs.map(({ block, logIndex }) => `${block}/${logIndex}`))
   const answered = ranges.filter(([from, to]) => to - from + 1 <= most)
   t.equal(answered[0]?.[0], 0)
@@ -107,7 +107,7 @@ t.test('a node that rejects a single block or is unreachable is not retried fore
   most = 0
   const filter = { address: asset, topics: [ERC20_TRANSFER_TOPIC], fromBlock: 0n, toBlock: 9n }
   const read = async (at: typeof client) => {
-    for await (const logs of readLogsInChunks(at, filter)) t.fail(`${logs.length} logs`)
+    for await (const logs of readEvmLogsInChunks(at, filter)) t.fail(`${logs.length} logs`)
   }
   ranges.splice(0)
   await t.rejects(read(client), /limited/)

@@ -10,7 +10,7 @@ import {
   broadcastSignedTransaction,
   toReplacementFees,
   estimateGasOrThrow,
-  readCurrentFees,
+  readCurrentEip1559Fees,
   readNativeBalance,
   findTransactionReceipt,
   signEvmCall,
@@ -104,7 +104,7 @@ t.test('fees rise by at least an eighth', async (t) => {
     t.equal(maxPriorityFeePerGas, maxFeePerGas)
   }
   const { baseFeePerGas } = await chain.client.getBlock()
-  const { maxFeePerGas, maxPriorityFeePerGas } = await readCurrentFees(client)
+  const { maxFeePerGas, maxPriorityFeePerGas } = await readCurrentEip1559Fees(client)
   t.equal(maxFeePerGas, 2n * (baseFeePerGas ?? 0n) + maxPriorityFeePerGas)
 })
 
@@ -115,7 +115,7 @@ t.test('a call that would fail is reported before signing', async (t) => {
     reason: 'ERC20: transfer amount exceeds balance',
     message: 'the transaction would revert: ERC20: transfer amount exceeds balance',
   }
-  const fees = await readCurrentFees(client)
+  const fees = await readCurrentEip1559Fees(client)
   await t.rejects(estimateGasOrThrow(client, account, { ...paying(1n), fees }), doomed)
   await t.rejects(signEvmCall(client, account, { ...paying(1n), nonce: 0 }), doomed)
   t.equal(await chain.client.getTransactionCount({ address: account.address }), 0)

@@ -7,7 +7,7 @@ import { createEvmClient } from '../../../chain/evm/evm-client.ts'
 import { MULTICALL3_ADDRESS } from '../../../chain/evm/multicall.ts'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import { PERMIT2_ADDRESS, X402_EXACT_PROXY_ADDRESS } from '../../../chain/evm/permit2.ts'
-import { hasExpectedDomain } from '../../../chain/evm/eip3009.ts'
+import { hasExpectedEip712Domain } from '../../../chain/evm/eip3009.ts'
 import { compileContracts } from '../../support/chain/compile-contracts.ts'
 import {
   contractArtifacts,
@@ -37,7 +37,7 @@ t.test('Base has USDC at its known address, and Multicall3', async (t) => {
   )
   t.strictSame(names, ['USD Coin', '2', 'USDC', 6, 0n])
   const token = { ...PAYMENT_NETWORKS.base.domain, address: chain.usdc, chainId: 8453 }
-  t.equal(await hasExpectedDomain(createEvmClient(chain), token), true)
+  t.equal(await hasExpectedEip712Domain(createEvmClient(chain), token), true)
 
   await chain.mint(SOMEBODY, 5n)
   t.equal(await chain.balanceOf(SOMEBODY), 5n)

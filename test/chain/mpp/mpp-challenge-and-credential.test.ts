@@ -30,7 +30,7 @@ import {
 import {
   EMPTY_BODY,
   FIXED_NOW_MS,
-  sampleOffer,
+  samplePaymentOffer,
   paymentProblemOf,
   ALL_TEST_RAILS,
   FIXED_NOW_SECONDS,
@@ -39,7 +39,7 @@ import {
 
 const SECRET = '0123456789abcdef0123456789abcdef'
 const bytes = (text: string) => new TextEncoder().encode(text)
-const mac = sampleOffer().mpp?.mac ?? (() => '')
+const mac = samplePaymentOffer().mpp?.mac ?? (() => '')
 
 t.test('the challenge equals the golden vector', async (t) => {
   const request = {
@@ -74,7 +74,8 @@ t.test('the challenge equals the golden vector', async (t) => {
 
 t.test('the reference implementation parses every part of our challenge', async (t) => {
   const header =
-    mppChallengeHeader(sampleOffer(), { body: CHARGED_REQUEST_BODY, now: FIXED_NOW_MS }) ?? ''
+    mppChallengeHeader(samplePaymentOffer(), { body: CHARGED_REQUEST_BODY, now: FIXED_NOW_MS }) ??
+    ''
   const challenge = Challenge.deserialize(header)
   t.strictSame(challenge.request, {
     amount: '30000',
@@ -100,13 +101,13 @@ t.test('a quotation mark in the realm is escaped and parsed back', async (t) => 
     tempo: ALL_TEST_RAILS.tempo && { ...ALL_TEST_RAILS.tempo, realm: 'a "b" \\c' },
   }
   const header =
-    mppChallengeHeader(sampleOffer(rails), { body: EMPTY_BODY, now: FIXED_NOW_MS }) ?? ''
+    mppChallengeHeader(samplePaymentOffer(rails), { body: EMPTY_BODY, now: FIXED_NOW_MS }) ?? ''
   t.equal(Challenge.deserialize(header).realm, 'a "b" \\c')
 })
 
 t.test('without MPP there is no challenge', async (t) => {
   t.equal(
-    mppChallengeHeader(sampleOffer({ ...ALL_TEST_RAILS, tempo: null }), {
+    mppChallengeHeader(samplePaymentOffer({ ...ALL_TEST_RAILS, tempo: null }), {
       body: EMPTY_BODY,
       now: FIXED_NOW_MS,
     }),
@@ -179,7 +180,9 @@ t.test('only our own challenge for this body, price and time is accepted', async
     'invalid-challenge',
   )
   t.equal(
-    await reasonOf(readTempoChargePayment(text, { asked: sampleOffer(ALL_TEST_RAILS, 0.05) })),
+    await reasonOf(
+      readTempoChargePayment(text, { asked: samplePaymentOffer(ALL_TEST_RAILS, 0.05) }),
+    ),
     'payment-insufficient',
   )
   const lasting = await createTempoChargeCredential({
@@ -208,7 +211,7 @@ t.test('only our own challenge for this body, price and time is accepted', async
     ...ALL_TEST_RAILS,
     tempo: ALL_TEST_RAILS.tempo && { ...ALL_TEST_RAILS.tempo, realm: 'b.example' },
   }
-  const elsewhere = await createTempoChargeCredential({}, { asked: sampleOffer(rails) })
+  const elsewhere = await createTempoChargeCredential({}, { asked: samplePaymentOffer(rails) })
   t.equal(
     await reasonOf(readTempoChargePayment(elsewhere.text)),
     'invalid-challenge',

@@ -20,7 +20,7 @@ import {
   type HexString,
   type NormalizedPayment,
 } from '../../../chain/onchain-payment-types.ts'
-import { paymentResponseHeaders } from '../../../chain/x402/payment-headers.ts'
+import { paymentResponseHeaders } from '../../../chain/x402/payment-response-headers-and-402-bodies.ts'
 import { startLocalTempo } from '../../support/chain/local-chain.ts'
 import {
   TEMPO_DEV_ACCOUNT,
@@ -28,7 +28,7 @@ import {
   readTempoChargePayment,
 } from '../../support/payments/sample-tempo-charges.ts'
 import {
-  sampleOffer,
+  samplePaymentOffer,
   ALL_TEST_RAILS,
   readPaymentOfHeaders,
   OFFER_TREASURY,
@@ -40,7 +40,7 @@ async function tempoShop(t: Test, price = 0.03) {
   const chain = await startLocalTempo()
   t.teardown(() => chain.stop())
   const client = createEvmClient({ rpcUrl: chain.rpcUrl, chainId: 4217 })
-  const asked = sampleOffer(ALL_TEST_RAILS, price)
+  const asked = samplePaymentOffer(ALL_TEST_RAILS, price)
   const paid: NormalizedPayment[] = []
   const serve = async (input: string | URL | Request, init?: RequestInit) => {
     const request = new Request(input, init)

@@ -8,13 +8,13 @@ import {
 } from '../../../chain/onchain-payment-types.ts'
 import {
   toBase64Text,
-  sampleOffer,
+  samplePaymentOffer,
   paymentProblemOf,
   readPaymentOfHeaders,
   FIXED_NOW_SECONDS,
 } from '../../support/payments/sample-payment-offer.ts'
 
-const [, , SOLANA] = sampleOffer().requirements
+const [, , SOLANA] = samplePaymentOffer().requirements
 const pay = (document: unknown) =>
   readPaymentOfHeaders({ 'payment-signature': toBase64Text(document) })
 

@@ -8,11 +8,11 @@ import {
   createFacilitatorClient,
   FacilitatorUnavailableError,
 } from '../../../chain/x402/facilitator-client.ts'
-import { sampleOffer } from '../../support/payments/sample-payment-offer.ts'
+import { samplePaymentOffer } from '../../support/payments/sample-payment-offer.ts'
 
 const asked = { name: 'FacilitatorUnavailableError', requestSent: true }
 const unasked = { name: 'FacilitatorUnavailableError', requestSent: false }
-const requirement = sampleOffer().requirements[2]
+const requirement = samplePaymentOffer().requirements[2]
 const payment = { proof: { kind: 'solana', transaction: 'AQAB', requirement } } as NormalizedPayment
 
 interface Seen {

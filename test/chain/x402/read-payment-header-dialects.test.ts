@@ -13,25 +13,25 @@ import {
   OFFER_TREASURY,
 } from '../../support/payments/sample-payment-offer.ts'
 import {
-  x402V2Payment,
-  x402Permit2Payment,
+  sampleX402V2Payment,
+  sampleX402Permit2Payment,
   readSampleX402Payment,
   readX402RequestHeaders,
   X402_BASE_REQUIREMENT,
   X402_BSC_REQUIREMENT,
   X402_SOLANA_REQUIREMENT,
-  x402Payload,
+  sampleX402Payload,
   SAMPLE_X402_SIGNATURE,
   X402_PAYER,
-  x402Authorization,
-  x402V1Payment,
+  sampleX402Eip3009Authorization,
+  sampleX402V1Payment,
   NORMALIZED_X402_PAYMENT,
 } from '../../support/payments/sample-x402-payments.ts'
 
-const short = { x402Version: 2, payload: x402Payload }
+const short = { x402Version: 2, payload: sampleX402Payload }
 
 t.test('the three dialects of Base give one payment', async (t) => {
-  t.strictSame(await readSampleX402Payment(x402V2Payment), {
+  t.strictSame(await readSampleX402Payment(sampleX402V2Payment), {
     rail: 'x402',
     wire: 'v2',
     ...NORMALIZED_X402_PAYMENT,
@@ -41,7 +41,7 @@ t.test('the three dialects of Base give one payment', async (t) => {
     wire: 'short',
     ...NORMALIZED_X402_PAYMENT,
   })
-  t.strictSame(await readX402RequestHeaders({ 'x-payment': toBase64Text(x402V1Payment) }), {
+  t.strictSame(await readX402RequestHeaders({ 'x-payment': toBase64Text(sampleX402V1Payment) }), {
     rail: 'x402',
     wire: 'v1',
     ...NORMALIZED_X402_PAYMENT,
@@ -56,9 +56,12 @@ t.test('without a payment header there is no payment', async (t) => {
 t.test(
   'payment-signature takes precedence over x-payment, and x-payment over Authorization',
   async (t) => {
-    const both = { 'x-payment': toBase64Text(x402V1Payment), authorization: 'Payment e30' }
+    const both = { 'x-payment': toBase64Text(sampleX402V1Payment), authorization: 'Payment e30' }
     t.match(
-      await readX402RequestHeaders({ ...both, 'payment-signature': toBase64Text(x402V2Payment) }),
+      await readX402RequestHeaders({
+        ...both,
+        'payment-signature': toBase64Text(sampleX402V2Payment),
+      }),
       {
         wire: 'v2',
       },
@@ -82,8 +85,8 @@ t.test('addresses are compared by their bytes, in any case', async (t) => {
   const to = `0x${OFFER_TREASURY.slice(2).toUpperCase()}`
   const wrongChecksum = X402_PAYER.toLowerCase().replace('fd', 'FD')
   const signed = {
-    ...x402Payload,
-    authorization: { ...x402Authorization, to, from: wrongChecksum },
+    ...sampleX402Payload,
+    authorization: { ...sampleX402Eip3009Authorization, to, from: wrongChecksum },
   }
   const accepted = {
     ...X402_BASE_REQUIREMENT,
@@ -98,7 +101,7 @@ t.test('addresses are compared by their bytes, in any case', async (t) => {
 
 t.test('resource, extra and extensions of the client do not change the payment', async (t) => {
   const payment = await readSampleX402Payment({
-    ...x402V2Payment,
+    ...sampleX402V2Payment,
     accepted: {
       ...X402_BASE_REQUIREMENT,
       extra: { name: 'Free Coin', version: '9' },
@@ -113,7 +116,7 @@ t.test('resource, extra and extensions of the client do not change the payment',
 t.test('an identifier of the client is stored, an invalid one rejected', async (t) => {
   const identified = (id: unknown) =>
     readSampleX402Payment({
-      ...x402V2Payment,
+      ...sampleX402V2Payment,
       extensions: { 'payment-identifier': { info: { required: false, id } } },
     })
   t.match(await identified('pay_7d5d747be160e280'), { identifier: 'pay_7d5d747be160e280' })
@@ -123,26 +126,29 @@ t.test('an identifier of the client is stored, an invalid one rejected', async (
 })
 
 t.test('an unreadable payment header is rejected as malformed', async (t) => {
-  const text = JSON.stringify(x402V2Payment)
+  const text = JSON.stringify(sampleX402V2Payment)
   const change = (fields: object) => ({
-    ...x402V2Payment,
-    payload: { ...x402Payload, authorization: { ...x402Authorization, ...fields } },
+    ...sampleX402V2Payment,
+    payload: {
+      ...sampleX402Payload,
+      authorization: { ...sampleX402Eip3009Authorization, ...fields },
+    },
   })
   const headers: Record<string, string> = {
     empty: '',
     'no base64': '{"x402Version":2}',
     'a character that Buffer drops': toBase64Text(text).replace('e', 'e\u0000'),
     'two headers joined': `${toBase64Text(text)}, ${toBase64Text(text)}`,
-    'mixed alphabet': toBase64Text({ ...x402V2Payment, more: '???>>>' }).replace('/', '_'),
+    'mixed alphabet': toBase64Text({ ...sampleX402V2Payment, more: '???>>>' }).replace('/', '_'),
     'padding in the middle': `${toBase64Text(text).slice(0, 40)}=${toBase64Text(text).slice(40)}`,
     'one digit too many': 'A'.repeat(5),
     'wrong padding': `${toBase64Text('{}')}=`,
-    'nine KiB': toBase64Text({ ...x402V2Payment, more: 'x'.repeat(6_912) }),
+    'nine KiB': toBase64Text({ ...sampleX402V2Payment, more: 'x'.repeat(6_912) }),
     'no JSON': toBase64Text('payment'),
-    'a list': toBase64Text([x402V2Payment]),
+    'a list': toBase64Text([sampleX402V2Payment]),
     'a number': toBase64Text('2'),
     'invalid UTF-8': Buffer.from(
-      JSON.stringify({ ...x402V2Payment, more: 'ÿ' }),
+      JSON.stringify({ ...sampleX402V2Payment, more: 'ÿ' }),
       'latin1',
     ).toString('base64'),
     'a byte order mark': toBase64Text(`\uFEFF${text}`),
@@ -153,38 +159,44 @@ t.test('an unreadable payment header is rejected as malformed', async (t) => {
     ),
     'a prototype': toBase64Text(text.replace('"payload"', '"__proto__":{"x":1},"payload"')),
     'nested too deep': toBase64Text({
-      ...x402V2Payment,
+      ...sampleX402V2Payment,
       more: JSON.parse(`${'['.repeat(40)}${']'.repeat(40)}`),
     }),
-    'no version': toBase64Text({ payload: x402Payload }),
-    'version 3': toBase64Text({ ...x402V2Payment, x402Version: 3 }),
-    'version as text': toBase64Text({ ...x402V2Payment, x402Version: '2' }),
+    'no version': toBase64Text({ payload: sampleX402Payload }),
+    'version 3': toBase64Text({ ...sampleX402V2Payment, x402Version: 3 }),
+    'version as text': toBase64Text({ ...sampleX402V2Payment, x402Version: '2' }),
     'no payload': toBase64Text({ x402Version: 2, accepted: X402_BASE_REQUIREMENT }),
-    'accepted is null': toBase64Text({ ...x402V2Payment, accepted: null }),
+    'accepted is null': toBase64Text({ ...sampleX402V2Payment, accepted: null }),
     'accepted without an amount': toBase64Text({
-      ...x402V2Payment,
+      ...sampleX402V2Payment,
       accepted: { ...X402_BASE_REQUIREMENT, amount: undefined },
     }),
     'accepted with a number': toBase64Text({
-      ...x402V2Payment,
+      ...sampleX402V2Payment,
       accepted: { ...X402_BASE_REQUIREMENT, amount: 30000 },
     }),
-    'v1 without a scheme': toBase64Text({ ...x402V1Payment, scheme: undefined }),
+    'v1 without a scheme': toBase64Text({ ...sampleX402V1Payment, scheme: undefined }),
     'no signature': toBase64Text({
-      ...x402V2Payment,
-      payload: { authorization: x402Authorization },
+      ...sampleX402V2Payment,
+      payload: { authorization: sampleX402Eip3009Authorization },
     }),
     'a signature of 64 bytes': toBase64Text({
-      ...x402V2Payment,
-      payload: { authorization: x402Authorization, signature: `0x${'ab'.repeat(64)}` },
+      ...sampleX402V2Payment,
+      payload: { authorization: sampleX402Eip3009Authorization, signature: `0x${'ab'.repeat(64)}` },
     }),
     'a signature of 2049 bytes': toBase64Text({
       ...short,
-      payload: { authorization: x402Authorization, signature: `0x${'ab'.repeat(2049)}` },
+      payload: {
+        authorization: sampleX402Eip3009Authorization,
+        signature: `0x${'ab'.repeat(2049)}`,
+      },
     }),
     'an odd signature': toBase64Text({
-      ...x402V2Payment,
-      payload: { authorization: x402Authorization, signature: `${SAMPLE_X402_SIGNATURE}a` },
+      ...sampleX402V2Payment,
+      payload: {
+        authorization: sampleX402Eip3009Authorization,
+        signature: `${SAMPLE_X402_SIGNATURE}a`,
+      },
     }),
     'a value as a number': toBase64Text(change({ value: 30000 })),
     'a value in hex': toBase64Text(change({ value: '0x7530' })),
@@ -197,9 +209,18 @@ t.test('an unreadable payment header is rejected as malformed', async (t) => {
     'a name for an address': toBase64Text(change({ from: 'vitalik.eth' })),
     'a short nonce': toBase64Text(change({ nonce: '0x11' })),
     'a nonce that is no hex': toBase64Text(change({ nonce: `0x${'zz'.repeat(32)}` })),
-    'Permit2 for Base': toBase64Text({ ...x402V2Payment, payload: x402Permit2Payment().payload }),
-    'an authorization for BSC': toBase64Text({ ...x402V2Payment, accepted: X402_BSC_REQUIREMENT }),
-    'a transaction for Base': toBase64Text({ ...x402V2Payment, payload: { transaction: 'AAAA' } }),
+    'Permit2 for Base': toBase64Text({
+      ...sampleX402V2Payment,
+      payload: sampleX402Permit2Payment().payload,
+    }),
+    'an authorization for BSC': toBase64Text({
+      ...sampleX402V2Payment,
+      accepted: X402_BSC_REQUIREMENT,
+    }),
+    'a transaction for Base': toBase64Text({
+      ...sampleX402V2Payment,
+      payload: { transaction: 'AAAA' },
+    }),
   }
   t.ok((headers['nine KiB'] ?? '').length > 9 * 1024)
   t.match(headers['mixed alphabet'], /\+.*_|_.*\+/)
@@ -215,30 +236,38 @@ t.test('an unreadable payment header is rejected as malformed', async (t) => {
 })
 
 t.test('the size limit applies to the header, and 8 KiB pass', async (t) => {
-  const room = 8192 - toBase64Text({ ...x402V2Payment, more: '' }).length
+  const room = 8192 - toBase64Text({ ...sampleX402V2Payment, more: '' }).length
   const more = 'x'.repeat(Math.floor((room * 3) / 4) - 2)
-  const header = toBase64Text({ ...x402V2Payment, more })
+  const header = toBase64Text({ ...sampleX402V2Payment, more })
   t.ok(header.length > 8180 && header.length <= 8192, String(header.length))
   t.match(await readX402RequestHeaders({ 'payment-signature': header }), { wire: 'v2' })
 })
 
 t.test('a mismatch with the offer returns its reason', async (t) => {
   const accepting = (change: object) => ({
-    ...x402V2Payment,
+    ...sampleX402V2Payment,
     accepted: { ...X402_BASE_REQUIREMENT, ...change },
   })
   const table: [string, unknown, string][] = [
     ['scheme', accepting({ scheme: 'upto' }), 'invalid_exact_evm_scheme'],
-    ['scheme of v1', { ...x402V1Payment, scheme: 'upto' }, 'invalid_exact_evm_scheme'],
+    ['scheme of v1', { ...sampleX402V1Payment, scheme: 'upto' }, 'invalid_exact_evm_scheme'],
     ['chain', accepting({ network: 'eip155:1' }), 'invalid_exact_evm_network_mismatch'],
     ['v1 name in v2', accepting({ network: 'base' }), 'invalid_exact_evm_network_mismatch'],
-    ['chain of v1', { ...x402V1Payment, network: 'polygon' }, 'invalid_exact_evm_network_mismatch'],
     [
-      'v2 name in v1',
-      { ...x402V1Payment, network: 'eip155:8453' },
+      'chain of v1',
+      { ...sampleX402V1Payment, network: 'polygon' },
       'invalid_exact_evm_network_mismatch',
     ],
-    ['no name', { ...x402V1Payment, network: 'constructor' }, 'invalid_exact_evm_network_mismatch'],
+    [
+      'v2 name in v1',
+      { ...sampleX402V1Payment, network: 'eip155:8453' },
+      'invalid_exact_evm_network_mismatch',
+    ],
+    [
+      'no name',
+      { ...sampleX402V1Payment, network: 'constructor' },
+      'invalid_exact_evm_network_mismatch',
+    ],
     ['amount', accepting({ amount: '1' }), 'no_matching_requirements'],
     ['amount spelled otherwise', accepting({ amount: '030000' }), 'no_matching_requirements'],
     ['token', accepting({ asset: PAYMENT_NETWORKS.bsc.asset }), 'no_matching_requirements'],
@@ -251,7 +280,7 @@ t.test('a mismatch with the offer returns its reason', async (t) => {
           ...X402_SOLANA_REQUIREMENT,
           payTo: X402_SOLANA_REQUIREMENT?.payTo.toLowerCase(),
         },
-        payload: x402Payload,
+        payload: sampleX402Payload,
       },
       'no_matching_requirements',
     ],
@@ -264,7 +293,12 @@ t.test('a mismatch with the offer returns its reason', async (t) => {
 t.test('a disabled rail accepts no payment', async (t) => {
   const mismatch = [402, 'invalid_exact_evm_network_mismatch']
   const rails = { ...ALL_TEST_RAILS, base: null, bsc: null, tempo: null }
-  for (const document of [x402V2Payment, short, x402V1Payment, x402Permit2Payment()]) {
+  for (const document of [
+    sampleX402V2Payment,
+    short,
+    sampleX402V1Payment,
+    sampleX402Permit2Payment(),
+  ]) {
     t.strictSame(await paymentProblemOf(readSampleX402Payment(document, { rails })), mismatch)
   }
   const authorization = 'Payment e30'
@@ -284,25 +318,25 @@ t.test(
     }
     const expected = createHash('sha256').update(Buffer.alloc(65, 0xab)).digest('hex')
     const shouted = {
-      ...x402Payload,
+      ...sampleX402Payload,
       signature: `0x${SAMPLE_X402_SIGNATURE.slice(2).toUpperCase()}`,
     }
     for (const document of [
-      x402V2Payment,
+      sampleX402V2Payment,
       short,
-      x402V1Payment,
-      x402Permit2Payment(),
+      sampleX402V1Payment,
+      sampleX402Permit2Payment(),
       { ...short, payload: shouted },
     ]) {
       t.equal(await hash(document), expected)
     }
-    const other = { ...x402Payload, signature: `0x${'cd'.repeat(65)}` }
-    t.not(await hash({ ...x402V2Payment, payload: other }), expected)
+    const other = { ...sampleX402Payload, signature: `0x${'cd'.repeat(65)}` }
+    t.not(await hash({ ...sampleX402V2Payment, payload: other }), expected)
   },
 )
 
 t.test('a payment is equal after serialization', async (t) => {
-  for (const document of [x402V2Payment, x402Permit2Payment()]) {
+  for (const document of [sampleX402V2Payment, sampleX402Permit2Payment()]) {
     const payment = await readSampleX402Payment(document)
     if (payment === null) throw new Error('there is a header')
     t.strictSame(decodeStoredPayment(encodePaymentForStorage(payment)), payment)

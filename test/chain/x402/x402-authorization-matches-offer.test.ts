@@ -8,15 +8,15 @@ import {
   FIXED_NOW_SECONDS,
 } from '../../support/payments/sample-payment-offer.ts'
 import {
-  x402V2Payment,
-  x402Permit2Payment,
+  sampleX402V2Payment,
+  sampleX402Permit2Payment,
   readSampleX402Payment,
-  x402Payload,
+  sampleX402Payload,
   SAMPLE_X402_SIGNATURE,
-  x402Permit2Authorization,
+  sampleX402Permit2Authorization,
   X402_PAYER,
-  x402Authorization,
-  x402V1Payment,
+  sampleX402Eip3009Authorization,
+  sampleX402V1Payment,
   NORMALIZED_X402_PAYMENT,
 } from '../../support/payments/sample-x402-payments.ts'
 
@@ -59,10 +59,13 @@ t.test('recipient, amount and times of an authorization must match the offer', a
     ],
   ]
   for (const [what, change, reason] of table) {
-    const signed = { ...x402Payload, authorization: { ...x402Authorization, ...change } }
+    const signed = {
+      ...sampleX402Payload,
+      authorization: { ...sampleX402Eip3009Authorization, ...change },
+    }
     for (const document of [
-      { ...x402V2Payment, payload: signed },
-      { ...x402V1Payment, payload: signed },
+      { ...sampleX402V2Payment, payload: signed },
+      { ...sampleX402V1Payment, payload: signed },
     ]) {
       if (reason === null) t.match(await readSampleX402Payment(document), { amount: 30_000n }, what)
       else
@@ -73,16 +76,21 @@ t.test('recipient, amount and times of an authorization must match the offer', a
 
 t.test('times are rounded against the payer', async (t) => {
   const end = FIXED_NOW_SECONDS + SAMPLE_OFFER_TOOL_DEADLINE_MS / 1000 + 45
-  const signed = { ...x402Payload, authorization: { ...x402Authorization, validBefore: `${end}` } }
+  const signed = {
+    ...sampleX402Payload,
+    authorization: { ...sampleX402Eip3009Authorization, validBefore: `${end}` },
+  }
   const late = { now: FIXED_NOW_MS + 1 }
   t.strictSame(
-    await paymentProblemOf(readSampleX402Payment({ ...x402V2Payment, payload: signed }, late)),
+    await paymentProblemOf(
+      readSampleX402Payment({ ...sampleX402V2Payment, payload: signed }, late),
+    ),
     [402, 'invalid_exact_evm_payload_authorization_valid_before'],
   )
 })
 
 t.test('Permit2 on BSC uses 18 decimals', async (t) => {
-  t.strictSame(await readSampleX402Payment(x402Permit2Payment()), {
+  t.strictSame(await readSampleX402Payment(sampleX402Permit2Payment()), {
     ...NORMALIZED_X402_PAYMENT,
     rail: 'x402',
     wire: 'v2',
@@ -99,7 +107,7 @@ t.test('Permit2 on BSC uses 18 decimals', async (t) => {
   })
   t.match(
     await readSampleX402Payment({
-      ...x402Permit2Payment(),
+      ...sampleX402Permit2Payment(),
       accepted: undefined,
       x402Version: 1,
       scheme: 'exact',
@@ -110,7 +118,7 @@ t.test('Permit2 on BSC uses 18 decimals', async (t) => {
       chain: 'eip155:56',
     },
   )
-  const { permitted, witness } = x402Permit2Authorization
+  const { permitted, witness } = sampleX402Permit2Authorization
   const table: [object, string][] = [
     [{ spender: X402_PAYER }, 'invalid_permit2_spender'],
     [{ witness: { ...witness, to: X402_PAYER } }, 'invalid_permit2_recipient_mismatch'],
@@ -121,13 +129,13 @@ t.test('Permit2 on BSC uses 18 decimals', async (t) => {
     [{ witness: { ...witness, validAfter: `${FIXED_NOW_SECONDS}` } }, 'permit2_not_yet_valid'],
   ]
   for (const [change, reason] of table) {
-    t.strictSame(await paymentProblemOf(readSampleX402Payment(x402Permit2Payment(change))), [
+    t.strictSame(await paymentProblemOf(readSampleX402Payment(sampleX402Permit2Payment(change))), [
       402,
       reason,
     ])
   }
   t.strictSame(
-    await paymentProblemOf(readSampleX402Payment(x402Permit2Payment({ nonce: '0x07' }))),
+    await paymentProblemOf(readSampleX402Payment(sampleX402Permit2Payment({ nonce: '0x07' }))),
     [400, 'invalid_payload'],
   )
 })

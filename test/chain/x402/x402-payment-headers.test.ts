@@ -16,12 +16,12 @@ import {
   encodePaymentRequiredHeader,
   paymentResponseHeaders,
   toV1PaymentRequiredBody,
-} from '../../../chain/x402/payment-headers.ts'
+} from '../../../chain/x402/payment-response-headers-and-402-bodies.ts'
 import { NO_PAYMENT_RAILS } from '../../../chain/x402/payment-requirements.ts'
 import {
   EMPTY_BODY,
   FIXED_NOW_MS,
-  sampleOffer,
+  samplePaymentOffer,
   ALL_TEST_RAILS,
   OFFER_TREASURY,
   OFFER_URL,
@@ -36,7 +36,7 @@ const decode = (header: string | undefined) =>
   JSON.parse(Buffer.from(header ?? '', 'base64').toString('utf8'))
 
 t.test('the 402 of version 2 equals the golden vector', async (t) => {
-  const header = encodePaymentRequiredHeader(sampleOffer(), 'invalid_exact_evm_signature')
+  const header = encodePaymentRequiredHeader(samplePaymentOffer(), 'invalid_exact_evm_signature')
   t.match(header, /^[A-Za-z0-9+/]+={0,2}$/, 'the only alphabet the SDK takes')
   t.match(header, /[+/]/, 'and not by chance')
   t.strictSame(decode(header), {
@@ -79,7 +79,7 @@ t.test('the 402 of version 2 equals the golden vector', async (t) => {
     extensions: {},
   })
   t.equal(PaymentRequiredV2Schema.safeParse(decode(header)).success, true)
-  t.notOk('error' in decode(encodePaymentRequiredHeader(sampleOffer())))
+  t.notOk('error' in decode(encodePaymentRequiredHeader(samplePaymentOffer())))
 })
 
 t.test('the body of version 1 has only the fields that its strict client accepts', async (t) => {
@@ -92,7 +92,7 @@ t.test('the body of version 1 has only the fields that its strict client accepts
     payTo: OFFER_TREASURY.toLowerCase(),
     maxTimeoutSeconds: 300,
   }
-  const body = toV1PaymentRequiredBody(sampleOffer())
+  const body = toV1PaymentRequiredBody(samplePaymentOffer())
   t.strictSame(body, {
     x402Version: 1,
     accepts: [
@@ -112,12 +112,13 @@ t.test('the body of version 1 has only the fields that its strict client accepts
     ],
   })
   t.equal(PaymentRequiredV1Schema.safeParse({ ...body, error: 'payment_required' }).success, true)
-  t.strictSame(toV1PaymentRequiredBody(sampleOffer(NO_PAYMENT_RAILS)).accepts, [])
+  t.strictSame(toV1PaymentRequiredBody(samplePaymentOffer(NO_PAYMENT_RAILS)).accepts, [])
 })
 
 t.test('all headers of a 402 stay under 8 KB', async (t) => {
-  const challenge = mppChallengeHeader(sampleOffer(), { body: EMPTY_BODY, now: FIXED_NOW_MS }) ?? ''
-  const size = encodePaymentRequiredHeader(sampleOffer()).length + challenge.length
+  const challenge =
+    mppChallengeHeader(samplePaymentOffer(), { body: EMPTY_BODY, now: FIXED_NOW_MS }) ?? ''
+  const size = encodePaymentRequiredHeader(samplePaymentOffer()).length + challenge.length
   t.ok(size > 1000 && size < 8000, `${size} bytes`)
 })
 
@@ -128,7 +129,7 @@ t.test('each price is converted to atomic units once', async (t) => {
     [1, '1000000', '1000000000000000000'],
     [4.99, '4990000', '4990000000000000000'],
   ] as const) {
-    const { requirements, mpp } = sampleOffer(ALL_TEST_RAILS, usdc)
+    const { requirements, mpp } = samplePaymentOffer(ALL_TEST_RAILS, usdc)
     t.strictSame(
       requirements.map(({ amount }) => amount),
       [six, eighteen, six],
@@ -179,7 +180,7 @@ for (const [wire, reply] of [
 ] as const) {
   t.test(`the unmodified client of ${wire} reads our 402, pays and reads our reply`, async (t) => {
     const client = registerExactEvmScheme(new x402Client(), { signer: account })
-    const { paid, serve } = shop(sampleOffer(), { v2: wire === 'v2' })
+    const { paid, serve } = shop(samplePaymentOffer(), { v2: wire === 'v2' })
     const answer = await wrapFetchWithPayment(serve as typeof fetch, client)(OFFER_URL, {
       method: 'POST',
     })
@@ -203,7 +204,7 @@ t.test('the unmodified client signs Permit2 if only BSC is offered', async (t) =
   const allowed = { network: 'eip155:56', asset: PAYMENT_NETWORKS.bsc.asset } as const
   const controlled = new x402Client().setSpendControls({ allowedAssets: [allowed] })
   const client = registerExactEvmScheme(controlled, { signer: account })
-  const { paid, serve } = shop(sampleOffer({ ...ALL_TEST_RAILS, base: null, solana: null }))
+  const { paid, serve } = shop(samplePaymentOffer({ ...ALL_TEST_RAILS, base: null, solana: null }))
   const answer = await wrapFetchWithPayment(serve as typeof fetch, client)(OFFER_URL, {
     method: 'POST',
   })

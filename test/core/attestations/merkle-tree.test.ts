@@ -1,19 +1,19 @@
 import { createHash } from 'node:crypto'
 import t from 'tap'
 import {
-  appendToEdge,
+  appendLeavesToTreeRightEdge,
   consistencyPath,
-  edgeRoot,
-  EMPTY_TREE_EDGE,
+  rootOfTreeRightEdge,
+  EMPTY_TREE_RIGHT_EDGE,
   foldCompleteSubtree,
   hashLeaf,
   inclusionPath,
-  isConsistent,
-  joinSubtrees,
-  parseEdge,
+  isTreeConsistencyProofValid,
+  hashNodeFromSubtrees,
+  parseTreeRightEdge,
   rootOfInclusion,
   splitIntoSubtrees,
-  toEdgeBytes,
+  toTreeRightEdgeBytes,
   type HashedSubtree,
   type LeafRange,
 } from '../../../core/attestations/merkle-tree.ts'
@@ -52,8 +52,8 @@ function nodeOf({ start, end }: LeafRange): Buffer {
 }
 const rootOf = (size: number) => nodeOf({ start: 0, end: size })
 const edgeOf = (leaves: readonly Buffer[]) =>
-  appendToEdge(
-    EMPTY_TREE_EDGE,
+  appendLeavesToTreeRightEdge(
+    EMPTY_TREE_RIGHT_EDGE,
     leaves.map((leaf) => hashLeaf(leaf)),
   )
 
@@ -75,21 +75,29 @@ t.test('roots are those that the Certificate Transparency logs test with', async
   ]
   for (const [size, root] of roots.entries()) {
     t.equal(mth(leaves.slice(0, size)).toString('hex'), root, `${size} by the definition`)
-    t.equal(edgeRoot(edgeOf(leaves.slice(0, size))).toString('hex'), root, `${size} by our code`)
+    t.equal(
+      rootOfTreeRightEdge(edgeOf(leaves.slice(0, size))).toString('hex'),
+      root,
+      `${size} by our code`,
+    )
   }
 })
 
 t.test('a tree grows by appending, in parts of any size, to the same roots', async (t) => {
   const stored: HashedSubtree[] = []
-  let edge = EMPTY_TREE_EDGE
+  let edge = EMPTY_TREE_RIGHT_EDGE
   const more = Array.from({ length: 600 }, (_, at) => Buffer.from(`leaf ${at}`))
   for (let at = 0, part = 1; at < more.length; at += part, part = (part % 7) + 1) {
     const next = more.slice(at, at + part).map((leaf) => hashLeaf(leaf))
-    edge = appendToEdge(parseEdge(edge.size, toEdgeBytes(edge)), next, (one) => stored.push(one))
-    if (edge.size <= SIZES && !edgeRoot(edge).equals(rootOf(edge.size)))
+    edge = appendLeavesToTreeRightEdge(
+      parseTreeRightEdge(edge.size, toTreeRightEdgeBytes(edge)),
+      next,
+      (one) => stored.push(one),
+    )
+    if (edge.size <= SIZES && !rootOfTreeRightEdge(edge).equals(rootOf(edge.size)))
       t.fail(`another root of ${edge.size}`)
   }
-  t.strictSame(edgeRoot(edge), mth(more))
+  t.strictSame(rootOfTreeRightEdge(edge), mth(more))
   t.match(stored, [
     { level: 8, index: 0 },
     { level: 8, index: 1 },
@@ -135,21 +143,21 @@ t.test('every tree is proven to continue every smaller one, and no other', async
     for (let from = 1; from <= size; from += 1) {
       const proof = consistencyPath(from, size).map((node) => nodeOf(node))
       const first = { size: from, root: rootOf(from) }
-      if (!isConsistent(first, second, proof)) t.fail(`${from} to ${size}`)
+      if (!isTreeConsistencyProofValid(first, second, proof)) t.fail(`${from} to ${size}`)
       if ((from + size) % 5 !== 0) continue
       const other = { size: from, root: hashLeaf('another tree') }
       const wrong = [
-        isConsistent(other, second, proof),
-        isConsistent(first, { size, root: other.root }, proof),
-        isConsistent(first, second, [...proof, other.root]),
-        proof.length > 0 && isConsistent(first, second, proof.slice(1)),
-        from < size && isConsistent(second, first, proof),
+        isTreeConsistencyProofValid(other, second, proof),
+        isTreeConsistencyProofValid(first, { size, root: other.root }, proof),
+        isTreeConsistencyProofValid(first, second, [...proof, other.root]),
+        proof.length > 0 && isTreeConsistencyProofValid(first, second, proof.slice(1)),
+        from < size && isTreeConsistencyProofValid(second, first, proof),
       ]
       if (wrong.includes(true)) t.fail(`${from} to ${size}: a wrong proof is accepted`)
     }
   }
   t.strictSame(rootOf(SIZES), mth(data), 'the known parts are those of the definition')
-  t.ok(isConsistent({ size: 0, root: sha256() }, { size: 3, root: rootOf(3) }, []))
+  t.ok(isTreeConsistencyProofValid({ size: 0, root: sha256() }, { size: 3, root: rootOf(3) }, []))
 })
 
 t.test('nodes are joined from complete subtrees', async (t) => {
@@ -159,6 +167,6 @@ t.test('nodes are joined from complete subtrees', async (t) => {
         const parts = splitIntoSubtrees(node).map(({ level, index }) =>
           nodeOf({ start: index * 2 ** level, end: (index + 1) * 2 ** level }),
         )
-        t.ok(joinSubtrees(parts).equals(nodeOf(node)), `${node.start} to ${node.end}`)
+        t.ok(hashNodeFromSubtrees(parts).equals(nodeOf(node)), `${node.start} to ${node.end}`)
       }
 })

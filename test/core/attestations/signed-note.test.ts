@@ -1,8 +1,8 @@
 import t from 'tap'
-import { describeDid, toMultibaseKey } from '../../../core/attestations/did-document.ts'
+import { buildDidDocument, toMultibaseKey } from '../../../core/attestations/did-document.ts'
 import { parseTreeHead, formatTreeHead } from '../../../core/attestations/fee-attestations.ts'
 import {
-  openNote,
+  readVerifiedNoteText,
   parseVerifierKey,
   signNote,
   toPublicKey,
@@ -21,8 +21,8 @@ t.test('a note of another implementation is opened', async (t) => {
   const note = `${text}\n— PeterNeumann x08go/ZJkuBS9UG/SffcvIAQxVBtiFupLLr8pAcElZInNIuGUgYN1FFYC2pZSNXgKvqfqdngotpRZb6KE6RyyBwJnAM=\n`
   t.ok(key !== null)
   if (key === null) return
-  t.equal(openNote(note, key), text)
-  t.equal(openNote(note.replace('answer', 'Answer'), key), null)
+  t.equal(readVerifiedNoteText(note, key), text)
+  t.equal(readVerifiedNoteText(note.replace('answer', 'Answer'), key), null)
   t.equal(toVerifierKeyText(key).split('+')[1], 'c74f20a3')
 })
 
@@ -41,12 +41,12 @@ t.test('a note carries the signatures of two keys', async (t) => {
   }
   const note = signNote(formatTreeHead(head), [other, own])
   for (const key of [own, other]) {
-    const text = openNote(note, key)
+    const text = readVerifiedNoteText(note, key)
     t.strictSame(parseTreeHead(text ?? ''), head)
     t.strictSame(parseVerifierKey(toVerifierKeyText(key))?.publicKey, key.publicKey)
   }
-  t.equal(openNote(note, { ...own, name: 'another' }), null)
-  t.equal(openNote(note.replace('\n7\n', '\n8\n'), own), null)
+  t.equal(readVerifiedNoteText(note, { ...own, name: 'another' }), null)
+  t.equal(readVerifiedNoteText(note.replace('\n7\n', '\n8\n'), own), null)
   t.equal(parseVerifierKey(toVerifierKeyText(own).replace(/.$/, 'A')), null)
   t.equal(parseTreeHead('x\n07\nAA==\n\n'), null)
 })
@@ -56,7 +56,7 @@ t.test('a DID document names the keys', async (t) => {
   const publicKey = own.publicKey
   t.equal(toMultibaseKey(publicKey), 'z6MktwupdmLXVVqTzCw4i46r4uGyosGXRnR3XjN4Zq7oMMsw')
   t.match(
-    describeDid('http://gas.test:8402', [
+    buildDidDocument('http://gas.test:8402', [
       { number: 2, publicKey, retired: false },
       { number: 1, publicKey, retired: true },
     ]),

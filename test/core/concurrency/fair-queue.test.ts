@@ -1,13 +1,13 @@
 import t from 'tap'
 import { createFairSemaphore } from '../../../core/concurrency/fair-semaphore.ts'
 import {
-  createFairQueue,
-  type FairQueueOptions,
+  createFairLeaseQueue,
+  type FairLeaseQueueOptions,
   type FairQueueLease,
 } from '../../../core/concurrency/fair-queue.ts'
 import { createManualClock } from '../../support/tools/test-tool-context.ts'
 
-const settings = (more: Partial<FairQueueOptions> = {}) => {
+const settings = (more: Partial<FairLeaseQueueOptions> = {}) => {
   const clock = createManualClock()
   const createRejection = () => new Error('full')
   return {
@@ -17,9 +17,9 @@ const settings = (more: Partial<FairQueueOptions> = {}) => {
 }
 
 /** Callers of a queue by their names, `a1` being one of owner `a`; who was served, in order. */
-function served(more: Partial<FairQueueOptions> = {}) {
+function served(more: Partial<FairLeaseQueueOptions> = {}) {
   const { clock, options } = settings(more)
-  const queue = createFairQueue<string>(options)
+  const queue = createFairLeaseQueue<string>(options)
   const order: string[] = []
   const leases = new Map<string, FairQueueLease<string>>()
   const refused: string[] = []

@@ -1,10 +1,13 @@
 import t from 'tap'
-import { openCreditDrop } from '../../../app/cli/operator/credit-drops.ts'
-import { newUuidV7 } from '../../../core/ids.ts'
+import { openCreditDrop } from '../../../app/cli/operator/cli-credit-drops.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { fromUsdc } from '../../../core/money.ts'
 import { topUpFleetCommand } from '../../../payments/commands/fleet-commands.ts'
-import { insertArrivedDeposit } from '../../support/payments/insert-deposit.ts'
-import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
+import { insertArrivedDeposit } from '../../support/payments/insert-test-deposit.ts'
+import {
+  startInProcessTestStation,
+  type TestAgent,
+} from '../../support/station/start-test-station.ts'
 import {
   assertRunningBalances,
   assertAccountStatementMatchesLedger,
@@ -24,7 +27,7 @@ const find = (
 ): AccountStatementMovementFields | undefined => lines.find((line) => line.kind === kind)
 
 t.test('the statement contains every kind of movement and adds up', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const post = async ({ key }: TestAgent, path: string, json: object = {}) => {
     const answer = await main.ask('POST', path, { key, json })
     if (answer.status >= 300) throw new Error(`${path} answered ${answer.status}: ${answer.text}`)
@@ -119,7 +122,7 @@ t.test('the statement contains every kind of movement and adds up', async (t) =>
 })
 
 t.test('held and lent credits are listed as such', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const owner = await main.onboard()
   const member = await main.onboard(0.01)
   const made = await main.ask('POST', '/api/fleet/create', {
@@ -151,7 +154,7 @@ t.test('held and lent credits are listed as such', async (t) => {
 })
 
 t.test('pagination returns each movement once while new ones arrive', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const [ann, bob] = [await main.onboard(), await main.onboard()]
   await insertArrivedDeposit(main, ann.id, 5)
   await insertArrivedDeposit(main, bob.id, 5)
@@ -197,7 +200,7 @@ t.test('pagination returns each movement once while new ones arrive', async (t) 
 })
 
 t.test('a late commit behind the cursor does not change a pagination in progress', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const [ann, bob] = [await main.onboard(), await main.onboard()]
   for (let call = 0; call < 3; call += 1) await main.call(ann, TOOL)
   const before = await readWholeAccountStatement(main, ann, 10)
@@ -217,7 +220,7 @@ t.test('a late commit behind the cursor does not change a pagination in progress
 })
 
 t.test('a time range is returned with the balances of its end', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const ann = await main.onboard()
   for (let call = 0; call < 4; call += 1) await main.call(ann, TOOL)
   const all = await readWholeAccountStatement(main, ann, 50)
@@ -280,7 +283,7 @@ t.test('a time range is returned with the balances of its end', async (t) => {
 })
 
 t.test('the CSV is one file that a spreadsheet reads as data', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const [ann, bob] = [await main.onboard(), await main.onboard()]
   await insertArrivedDeposit(main, ann.id, 5)
   for (const memo of ['=cmd|x', '+1', '-1', '@x', 'plain, "quoted"', ';semi']) {
@@ -325,7 +328,7 @@ function parseCsv(text: string): string[][] {
 t.test(
   'a tip is listed as one transfer with its fee, on one page, with correct sums',
   async (t) => {
-    const main = await startStation(t)
+    const main = await startInProcessTestStation(t)
     const [ann, bob] = [await main.onboard(), await main.onboard()]
     await insertArrivedDeposit(main, ann.id, 1)
     const pay = (path: string, from: TestAgent, to: TestAgent, usdc: number, more: object = {}) =>

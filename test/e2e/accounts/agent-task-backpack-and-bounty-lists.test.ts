@@ -1,8 +1,11 @@
 import t from 'tap'
 import { getAddress } from 'viem'
-import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
+import {
+  startInProcessTestStation,
+  type TestAgent,
+} from '../../support/station/start-test-station.ts'
 
-const main = await startStation(t, { RATE_LIMITS: 'off' })
+const main = await startInProcessTestStation(t, { RATE_LIMITS: 'off' })
 const get = (path: string, guest?: TestAgent) => main.ask('GET', path, { key: guest?.key })
 const post = async ({ key }: TestAgent, path: string, json: object = {}) => {
   const answer = await main.ask('POST', path, { key, json })
@@ -176,7 +179,7 @@ t.test('only callable tools are trending', async (t) => {
   t.equal(signal.status, 200)
   await main.call(ann, 'hive_read', { query: 'gas' })
   // A node computes its trends at its start and keeps them for a minute: this one starts after the calls.
-  const fresh = await startStation(t, {}, { database: main.database })
+  const fresh = await startInProcessTestStation(t, {}, { database: main.database })
   const { body } = await fresh.call(ann, 'hive_trending', { limit: 50 })
   const slugs = (body['tools'] as { slug: string }[]).map(({ slug }) => slug)
   t.ok(slugs.includes('hive_read'))

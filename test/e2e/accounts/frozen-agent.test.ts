@@ -1,20 +1,23 @@
 import t from 'tap'
-import { grantCredits } from '../../../app/cli/operator/grant-credits.ts'
-import { newUuidV7 } from '../../../core/ids.ts'
+import { grantCredits } from '../../../app/cli/operator/cli-grant-credits.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { fromUsdc } from '../../../core/money.ts'
-import { createGate, type TestGate } from '../../support/actors/test-actor-node.ts'
+import { createTestPauseGate, type TestPauseGate } from '../../support/actors/test-actor-node.ts'
 import {
   createAgentBackpack,
-  createBoundKey,
+  createBackpackBoundKey,
 } from '../../support/agents/test-backpack-bound-keys.ts'
 import {
   createWriteRouteFixtures,
   PAID_CALL_BODY,
 } from '../../support/agents/write-route-fixtures.ts'
 import { connectWebSocket } from '../../support/http/websocket-and-sse-clients.ts'
-import { callMcpTool, problemOf } from '../../support/mcp/mcp-test-client.ts'
+import { callMcpTool, problemOfRefusedMcpCall } from '../../support/mcp/mcp-test-client.ts'
 import { createScheduleSlotDriver } from '../../support/schedules/make-schedule-slots-due.ts'
-import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
+import {
+  startInProcessTestStation,
+  type TestAgent,
+} from '../../support/station/start-test-station.ts'
 import { startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 import { writeRouteCases } from '../../support/write-routes/write-route-cases.ts'
 
@@ -53,7 +56,7 @@ const MANAGEMENT = new Set([
 const OPEN_TO_ALL = new Set(['POST /api/quote', 'POST /mcp', 'POST /hivecast/mcp'])
 const FROZEN = { status: 403, body: { code: 'agent_frozen' } }
 
-let gate: TestGate = createGate()
+let gate: TestPauseGate = createTestPauseGate()
 gate.open()
 const site = await startFixtureServer(t, (_request, response) => {
   void gate.pass().then(() => {
@@ -62,8 +65,8 @@ const site = await startFixtureServer(t, (_request, response) => {
   })
 })
 const settings = { SSRF_ALLOW: '127.0.0.1:1024-65535' }
-const main = await startStation(t, settings)
-const second = await startStation(t, settings, { database: main.database })
+const main = await startInProcessTestStation(t, settings)
+const second = await startInProcessTestStation(t, settings, { database: main.database })
 
 const change = (word: 'freeze' | 'unfreeze', { key }: TestAgent, node = main) =>
   node.ask('POST', `/api/agent/${word}`, { key, json: {} })
@@ -135,9 +138,12 @@ t.test('reads that pay, sockets, MCP and quotes refuse it as well', async (t) =>
     { type: 'message', to: friend.id, message: 'x' },
   ])
     t.match(await socket.ask(frame), { problem: { code: 'agent_frozen' } }, frame.type)
-  t.match(problemOf(await callMcpTool(main, PAID_CALL_BODY.tool, {}, { guest: her })), {
-    code: 'agent_frozen',
-  })
+  t.match(
+    problemOfRefusedMcpCall(await callMcpTool(main, PAID_CALL_BODY.tool, {}, { guest: her })),
+    {
+      code: 'agent_frozen',
+    },
+  )
   const quoted = await main.ask('POST', '/api/quote', { key: her.key, json: PAID_CALL_BODY })
   t.match(quoted, { status: 200, body: { would_refuse: { code: 'agent_frozen' } } })
   t.match(await main.ask('GET', '/api/agent/me', { key: her.key }), {
@@ -159,7 +165,7 @@ t.test('reads that pay, sockets, MCP and quotes refuse it as well', async (t) =>
 
 t.test('only a key that manages keys freezes and unfreezes', async (t) => {
   const her = await main.onboard()
-  const bound = await createBoundKey(main, her, await createAgentBackpack(main, her))
+  const bound = await createBackpackBoundKey(main, her, await createAgentBackpack(main, her))
   const capped = await main.ask('POST', '/api/keys', { key: her.key, json: { cap_usdc: 1 } })
   const tools = await main.ask('POST', '/api/keys', { key: her.key, json: { scopes: ['tools'] } })
   const others = [
@@ -183,7 +189,7 @@ t.test('on two nodes: running calls end, and nothing begins after it', async (t)
   // Both nodes hold the state of the agent.
   t.match([await paid(her), await paid(her, second)], [{ status: 200 }, { status: 200 }])
   const before = await main.balance(her)
-  gate = createGate()
+  gate = createTestPauseGate()
   const look = { tool: 'agent_see', url: `${site.base}/` }
   const json = { calls: [look, look] }
   const running = second.ask('POST', '/api/pipeline', { key: her.key, json })

@@ -1,13 +1,19 @@
 import t from 'tap'
 import {
   createAgentBackpack,
-  createBoundKey,
+  createBackpackBoundKey,
 } from '../../support/agents/test-backpack-bound-keys.ts'
-import { eventually, startTestMailServer } from '../../support/mail/mail-and-telegram-servers.ts'
-import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
+import {
+  eventually,
+  startTestMailServer,
+} from '../../support/mail/test-mail-and-telegram-servers.ts'
+import {
+  startInProcessTestStation,
+  type TestAgent,
+} from '../../support/station/start-test-station.ts'
 
 const mail = await startTestMailServer(t)
-const main = await startStation(t, { SMTP_URL: mail.url })
+const main = await startInProcessTestStation(t, { SMTP_URL: mail.url })
 const ORIGIN = { origin: 'http://gas.test' }
 
 /** A browser: its cookie, and the token that its page has read. */
@@ -48,7 +54,7 @@ const REFUSED = { status: 401, body: { code: 'unauthenticated' } }
 
 t.test('only the key of an owner signs in, and only on a page of this station', async (t) => {
   const her = await main.onboard()
-  const bound = await createBoundKey(main, her, await createAgentBackpack(main, her))
+  const bound = await createBackpackBoundKey(main, her, await createAgentBackpack(main, her))
   const capped = await main.ask('POST', '/api/keys', { key: her.key, json: { cap_usdc: 1 } })
   const offer = (key: unknown, headers = ORIGIN) =>
     main.ask('POST', '/owner/session', { json: { api_key: key }, headers })
@@ -68,7 +74,7 @@ t.test('only the key of an owner signs in, and only on a page of this station', 
 })
 
 t.test('behind https the cookie is secure, and of this host', async (t) => {
-  const secure = await startStation(
+  const secure = await startInProcessTestStation(
     t,
     { PUBLIC_URL: 'https://gas.example' },
     {
@@ -149,7 +155,7 @@ t.test(
     const spare = await main.ask('POST', '/api/keys', { key: her.key, json: {} })
     const twin = await enter({ api_key: spare.body.api_key })
     const pack = await createAgentBackpack(main, her)
-    const bound = await createBoundKey(main, her, pack)
+    const bound = await createBackpackBoundKey(main, her, pack)
     await main.ask('DELETE', `/api/keys/${bound.keyId}`, { key: her.key })
     t.match(await agentsOf(twin), [her.id], 'a bound key opens none')
     await main.ask('POST', '/api/keys/rotate', { key: her.key, json: { grace_seconds: 60 } })
@@ -348,7 +354,7 @@ t.test('spending is listed by day and tool, and adds up', async (t) => {
     { day, tool: 'strategy_publish', calls: 1, spent_usdc: 0.05 },
     { day, tool: 'hive_trending', calls: 3, spent_usdc: 0.015 },
   ])
-  const bound = await createBoundKey(main, her, await createAgentBackpack(main, her))
+  const bound = await createBackpackBoundKey(main, her, await createAgentBackpack(main, her))
   await main.call(bound, 'hive_trending', { limit: 3 })
   const own = await main.ask('GET', '/api/agent/spending', { key: bound.key })
   t.match(own.body, { calls: 1, spent_usdc: 0.005 }, 'a bound key sees its Backpack')

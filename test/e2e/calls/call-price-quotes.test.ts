@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { TestReply, TestRequestOptions } from '../../support/http/test-http-client.ts'
 import {
-  startStation,
+  startInProcessTestStation,
   type TestAgent,
   type TestStation,
 } from '../../support/station/start-test-station.ts'
@@ -21,7 +21,7 @@ const as =
     node.ask(method, path, { key, ...(json === undefined ? {} : { json }), ...more })
 
 t.test('a quote returns the price and possible rejections, and moves nothing', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const her = await main.onboard(PRICE)
   const ask = as(main, her)
   const task = (await ask('POST', '/api/task/start', { name: 'x', budget_usdc: 0.004 })).body

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { LIMITS } from '../../../core/limits.ts'
 import { createDatabaseAdjustedClock } from '../../../core/clock.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 
 /** Failures that a caller can bring about are refunded, and bounded (decision 151). */
@@ -15,7 +15,7 @@ const site = await startFixtureServer(t, (request, response) => {
 })
 let later = 0
 const clock = createDatabaseAdjustedClock()
-const on = await startStation(
+const on = await startInProcessTestStation(
   t,
   { RATE_LIMITS: 'on', STARTER_CREDITS_USDC: '10', SSRF_ALLOW: '127.0.0.1:1024-65535' },
   { clock: { ...clock, mono: () => clock.mono() + later } },

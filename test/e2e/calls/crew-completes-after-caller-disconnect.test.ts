@@ -2,18 +2,18 @@ import { once } from 'node:events'
 import type { Server } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import t from 'tap'
-import { createGate, type TestGate } from '../../support/actors/test-actor-node.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
-import { startSearchApis } from '../../support/upstreams/test-search-apis.ts'
+import { createTestPauseGate, type TestPauseGate } from '../../support/actors/test-actor-node.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
+import { startTestSearchApis } from '../../support/upstreams/test-search-apis.ts'
 import { startFixtureServer } from '../../support/upstreams/fixture-server.ts'
-import { startSocialApis } from '../../support/upstreams/test-social-apis.ts'
+import { startTestSocialApis } from '../../support/upstreams/test-social-apis.ts'
 
 const ISSUE = { topic: 'Account abstraction gas fees', targetAudience: 'Developers of wallets' }
 
-const web = await startSearchApis(t)
-const people = await startSocialApis(t)
+const web = await startTestSearchApis(t)
+const people = await startTestSocialApis(t)
 /** Blocks requests to Wikipedia. */
-let at: TestGate = createGate()
+let at: TestPauseGate = createTestPauseGate()
 const front = await startFixtureServer(t, (request, response) => {
   void at.pass().then(async () => {
     const answer = await fetch(`${web.servers.wikipedia.base}${request.url}`)
@@ -23,7 +23,7 @@ const front = await startFixtureServer(t, (request, response) => {
 })
 const { SEARXNG_URL: _s, BRAVE_API_KEY: _b, TAVILY_API_KEY: _t, ...keyless } = web.settings
 const { HACKERNEWS_BASE: _h, ...posts } = people.settings
-const main = await startStation(t, {
+const main = await startInProcessTestStation(t, {
   ...keyless,
   ...posts,
   WIKIPEDIA_BASE: front.base,
@@ -32,7 +32,7 @@ const main = await startStation(t, {
 
 /** Sends the request, disconnects once Wikipedia was called, and resolves when the station has noticed. */
 async function leaves(path: string, key: string, json: object): Promise<void> {
-  at = createGate()
+  at = createTestPauseGate()
   const server: Server = main.station.server.server
   const accepted = once(server, 'connection') as Promise<[Socket]>
   const { hostname, port } = new URL(main.url)

@@ -3,7 +3,7 @@ import t from 'tap'
 import { LIMITS } from '../../../core/limits.ts'
 import { countReplies, type TestReply } from '../../support/http/test-http-client.ts'
 import {
-  startStation,
+  startInProcessTestStation,
   type TestAgent,
   type TestStation,
 } from '../../support/station/start-test-station.ts'
@@ -25,7 +25,7 @@ const note = ({ body }: TestReply) => (body._meta as Record<string, unknown>)['k
 const isGone = { status: 410, body: { code: 'answer_not_kept' } }
 
 t.test('a long free reply is sent once, marked as not stored', async (t) => {
-  const main = await startStation(t, SETTINGS)
+  const main = await startInProcessTestStation(t, SETTINGS)
   const guest = await main.onboard()
   const [short, long] = [randomUUID(), randomUUID()]
   const first = await get(main, guest, 60_000, short)
@@ -55,7 +55,7 @@ t.test('a long free reply is sent once, marked as not stored', async (t) => {
 })
 
 t.test('the stored bytes of an agent per day are bounded exactly, on two nodes', async (t) => {
-  const before = await startStation(t, SETTINGS)
+  const before = await startInProcessTestStation(t, SETTINGS)
   const guest = await before.onboard()
   const other = await before.onboard()
   await get(before, guest, 2_000, randomUUID())
@@ -66,7 +66,9 @@ t.test('the stored bytes of an agent per day are bounded exactly, on two nodes',
     update actors set state = jsonb_set(state, '{context,kept}', to_jsonb(${used}::bigint))
      where kind = 'quota' and aggregate_id = ${guest.id}`
   const { database } = before
-  const nodes = await Promise.all([1, 2].map(() => startStation(t, SETTINGS, { database })))
+  const nodes = await Promise.all(
+    [1, 2].map(() => startInProcessTestStation(t, SETTINGS, { database })),
+  )
   const node = (at: number) => nodes[at % 2] as (typeof nodes)[number]
   const keys = Array.from({ length: 6 }, () => randomUUID())
   const answers = await Promise.all(keys.map((key, at) => get(node(at), guest, 40_000, key)))
@@ -88,8 +90,8 @@ t.test('the stored bytes of an agent per day are bounded exactly, on two nodes',
 })
 
 t.test('the bytes of clipboards and keyrings per agent and day are bounded', async (t) => {
-  const main = await startStation(t)
-  const beside = await startStation(t, {}, { database: main.database })
+  const main = await startInProcessTestStation(t)
+  const beside = await startInProcessTestStation(t, {}, { database: main.database })
   const guest = await main.onboard()
   const ask = (node: TestStation, path: string, json: object) =>
     node.ask('POST', path, { key: guest.key, json })
@@ -125,7 +127,7 @@ t.test('the bytes of clipboards and keyrings per agent and day are bounded', asy
 })
 
 t.test('plain writes have a separate limit', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const guest = await main.onboard()
   const pack = await main.ask('POST', '/api/backpack/create', {
     key: guest.key,

@@ -3,16 +3,19 @@ import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
 import { LIMITS } from '../../../core/limits.ts'
-import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
-import { startLlmApi } from '../../support/upstreams/test-llm-api.ts'
+import {
+  startInProcessTestStation,
+  type TestAgent,
+} from '../../support/station/start-test-station.ts'
+import { startTestLlmApi } from '../../support/upstreams/test-llm-api.ts'
 
 /** More than the system and a stream hold together before their reader is behind, in less than one answer may have. */
 const WORDS = Array.from({ length: 30 }, (_, n) => `${n}`.padStart(32_000, 'x'))
 const ANSWER = WORDS.join(' ')
 
-const models = await startLlmApi(t)
+const models = await startTestLlmApi(t)
 models.answer = () => ANSWER
-const main = await startStation(t, { LLM_PROVIDERS: models.providers({ small: {} }) })
+const main = await startInProcessTestStation(t, { LLM_PROVIDERS: models.providers({ small: {} }) })
 
 /** A connection with small buffers, so that the system holds little. */
 const door = join(t.testdir(), 'door')

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { MINUTE, createDatabaseAdjustedClock } from '../../../core/clock.ts'
-import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { eventually } from '../../support/mail/test-mail-and-telegram-servers.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 
 interface Listed {
   readonly success_rate: number | null
@@ -10,7 +10,7 @@ interface Listed {
 t.test('the success rate counts failures of the tool, not errors of its callers', async (t) => {
   let later = 0
   const clock = { ...createDatabaseAdjustedClock(), mono: () => performance.now() + later }
-  const station = await startStation(t, { STARTER_CREDITS_USDC: '2' }, { clock })
+  const station = await startInProcessTestStation(t, { STARTER_CREDITS_USDC: '2' }, { clock })
   const { ask, call, sql } = station
   const guest = await station.onboard()
   const rateOf = async (slug: string) =>

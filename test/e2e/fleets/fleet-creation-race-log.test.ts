@@ -1,8 +1,8 @@
 import t from 'tap'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 
 t.test('a lost race for the next number of a fleet is no error in the log', async (t) => {
-  const { station, ask, onboard, verify } = await startStation(t)
+  const { station, ask, onboard, verify } = await startInProcessTestStation(t)
   const logged: unknown[] = []
   Object.assign(station.server.log, {
     error: (_details: object, message: string) => logged.push(message),

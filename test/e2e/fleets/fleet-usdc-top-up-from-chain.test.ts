@@ -9,7 +9,10 @@ import {
   type LocalChain,
 } from '../../support/chain/local-chain.ts'
 import { countReplies, type TestReply } from '../../support/http/test-http-client.ts'
-import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
+import {
+  startInProcessTestStation,
+  type TestAgent,
+} from '../../support/station/start-test-station.ts'
 
 /** Sends dollars from an account that the node signs for. */
 async function pay(chain: LocalChain, from: string, to: string, amount: number) {
@@ -29,7 +32,10 @@ t.test('topping up from the chain', async (t) => {
   const chain = await startLocalBase()
   t.teardown(() => chain.stop())
   const treasury = '0x00000000000000000000000000000000000beef1'
-  const main = await startStation(t, { RPC_URL_BASE: chain.rpcUrl, TREASURY_ADDRESS: treasury })
+  const main = await startInProcessTestStation(t, {
+    RPC_URL_BASE: chain.rpcUrl,
+    TREASURY_ADDRESS: treasury,
+  })
   const [ann, eve] = [await main.onboard(), await main.onboard()]
   const make = async ({ key }: TestAgent) => {
     const { body } = await main.ask('POST', '/api/fleet/create', { key, json: { name: 'crew' } })

@@ -1,10 +1,10 @@
 import t from 'tap'
 import { NATIVE_TOOLS } from '../../../tools/tool-catalogue.ts'
 import { createWriteRouteFixtures } from '../../support/agents/write-route-fixtures.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 import { writeRouteCases } from '../../support/write-routes/write-route-cases.ts'
 
-const main = await startStation(t)
+const main = await startInProcessTestStation(t)
 const guest = await main.onboard()
 const friend = await main.onboard()
 

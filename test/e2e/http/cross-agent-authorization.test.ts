@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { TestRequestOptions } from '../../support/http/test-http-client.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 import {
   createWriteRouteFixtures,
   PAID_CALL_BODY,
@@ -11,7 +11,7 @@ import {
 } from '../../support/write-routes/write-route-cases.ts'
 
 t.test('money and identity fields of a body are ignored', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const her = await main.onboard()
   const claims = {
     balance_usdc: 9,
@@ -57,7 +57,7 @@ t.test('money and identity fields of a body are ignored', async (t) => {
 })
 
 t.test('objects of another agent return not found', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const [ann, bob] = [await main.onboard(), await main.onboard()]
   const hers = await createWriteRouteFixtures(main, ann)
   const secret = { name: 'TOKEN', secret: 'x', hosts: ['a.example'] }
@@ -163,7 +163,7 @@ t.test('objects of another agent return not found', async (t) => {
 })
 
 t.test('a request with a bad key is never treated as anonymous', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const her = await main.onboard()
   const { body } = await main.ask('POST', '/api/keys', { key: her.key, json: {} })
   const revoked = { ...her, key: body.api_key }

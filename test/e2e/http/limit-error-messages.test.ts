@@ -1,6 +1,6 @@
 import t from 'tap'
 import { countReplies } from '../../support/http/test-http-client.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 import { UNKNOWN_ID } from '../../support/write-routes/write-route-cases.ts'
 
 const send = { to_agent_id: UNKNOWN_ID, amount_usdc: 0.01 }
@@ -8,7 +8,7 @@ const bounty = { title: 'x', description: 'x', domain: 'x', reward_usdc: 0.05 }
 const signal = { channel: 'x', type: 'ping', payload: {} }
 
 t.test('a wrong amount returns the given and the permitted amount', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const { key } = await main.onboard()
   const task = { name: 'x' }
   const every = { interval: '1h', tool: 'hive_trending' }
@@ -67,7 +67,10 @@ t.test('a wrong amount returns the given and the permitted amount', async (t) =>
 })
 
 t.test('a rate limit error names the limit and when to retry', async (t) => {
-  const main = await startStation(t, { RATE_LIMITS: 'on', ONBOARD_PER_HOUR_PER_IP: '1' })
+  const main = await startInProcessTestStation(t, {
+    RATE_LIMITS: 'on',
+    ONBOARD_PER_HOUR_PER_IP: '1',
+  })
   const { key } = await main.onboard()
   const limitOf = async (times: number, ask: () => ReturnType<typeof main.ask>) => {
     const answers = await Promise.all(Array.from({ length: times }, ask))
@@ -115,7 +118,10 @@ t.test('a rate limit error names the limit and when to retry', async (t) => {
 })
 
 t.test('a 402 says that the free calls are used up, when they return, and the price', async (t) => {
-  const main = await startStation(t, { FREE_TIER_PER_DAY: '1', STARTER_CREDITS_USDC: '0.001' })
+  const main = await startInProcessTestStation(t, {
+    FREE_TIER_PER_DAY: '1',
+    STARTER_CREDITS_USDC: '0.001',
+  })
   const poor = await main.onboard()
   const free_calls = { per_day: 1, left: 0, resets_at: /T00:00:00\.\d{3}Z$/ }
   const used =
@@ -140,7 +146,7 @@ t.test('a 402 says that the free calls are used up, when they return, and the pr
 })
 
 t.test('an oversized input returns its maximum size', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const { key } = await main.onboard()
   const raw = (bytes: number) => `${JSON.stringify({ tool: 'hive_trending' })}${' '.repeat(bytes)}`
   const told = async (path: string, asked: object) =>
@@ -163,7 +169,7 @@ t.test('an oversized input returns its maximum size', async (t) => {
 })
 
 t.test('a second webhook for the same events and address returns 409', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const [her, him] = [await main.onboard(), await main.onboard()]
   const register = (json: object, key = her.key) =>
     main.ask('POST', '/api/webhook/register', {
@@ -210,7 +216,7 @@ t.test('a second webhook for the same events and address returns 409', async (t)
 })
 
 t.test('concurrent requests create no fleet beyond the limit', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const owner = await main.onboard()
   await main.sql`
     insert into fleets (fleet_id, owner_id, ordinal, name, created_at)

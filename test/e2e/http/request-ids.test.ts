@@ -1,12 +1,12 @@
 import { request, type IncomingMessage } from 'node:http'
 import { connect } from 'node:net'
 import t from 'tap'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 
 /** Every answer names its request, so that its caller can ask the operator about it. */
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
-const main = await startStation(t)
+const main = await startInProcessTestStation(t)
 const her = await main.onboard()
 const { key } = her
 

@@ -1,9 +1,12 @@
 import t from 'tap'
 import { LIMITS } from '../../../core/limits.ts'
 import { connectWebSocket } from '../../support/http/websocket-and-sse-clients.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 
-const main = await startStation(t, { FREE_TIER_PER_DAY: '1', STARTER_CREDITS_USDC: '5' })
+const main = await startInProcessTestStation(t, {
+  FREE_TIER_PER_DAY: '1',
+  STARTER_CREDITS_USDC: '5',
+})
 const guest = await main.onboard()
 const { key } = guest
 const post = (path: string, json: object) => main.ask('POST', path, { key, json })

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { patternErrorMessage } from '../../../core/validation/schema-patterns.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { patternErrorMessage } from '../../../core/validation/request-schema-regex-patterns.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 import { UNKNOWN_ID } from '../../support/write-routes/write-route-cases.ts'
 
 type Told = readonly [path: string, json: object, pointer: string, ...details: string[]]
@@ -140,7 +140,7 @@ const WORDS: readonly Told[] = [
 ]
 
 t.test('a validation error names the field and the accepted values', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const { key } = await main.onboard()
   for (const [path, json, pointer, ...details] of WORDS) {
     const { status, body } = await main.ask('POST', path, { key, json })
@@ -163,7 +163,7 @@ t.test('a validation error names the field and the accepted values', async (t) =
 })
 
 t.test('a misspelt field or tool gets a suggestion', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const { key } = await main.onboard()
   const errorsOf = async (path: string, json: object) =>
     (await main.ask('POST', path, { key, json })).body.errors
@@ -235,7 +235,7 @@ function* patternsIn(value: object, at = ''): Generator<[at: string, pattern: st
 }
 
 t.test('every schema pattern has a description in words', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const document = main.station.server.swagger()
   const { body: tools } = await main.ask('GET', '/api/tools')
   const inputs = (tools['tools'] as { slug: string; input_schema: object }[]).map(

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { archiveJournalMonths } from '../../../persistence/journal-archive/archive-journal-months.ts'
 import { verifyDatabaseInvariants } from '../../../persistence/verify/verify-database-invariants.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 
 /** The past of actors and the reasons of refusals: what is shown, and to whom. */
 
@@ -11,7 +11,7 @@ const TOKEN = 'operator-token-of-this-test'
 const TOOL = 'hive_trending'
 const operator = { authorization: `Bearer ${TOKEN}` }
 const archiveDir = t.testdir()
-const { ask, onboard, call, sql } = await startStation(t, {
+const { ask, onboard, call, sql } = await startInProcessTestStation(t, {
   OPERATOR_TOKEN: TOKEN,
   JOURNAL_ARCHIVE_DIR: archiveDir,
 })

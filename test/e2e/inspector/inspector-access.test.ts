@@ -3,14 +3,16 @@ import {
   connectInspectorTestSocket,
   type InspectorTestSocket,
 } from '../../support/inspector/inspector-test-socket.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 
 /** Who may watch the inspector, how many, and what a hostile watcher may send. */
 
 const TOKEN = 'operator-token-of-this-test'
 const TOOL = 'hive_trending'
 const operator = { authorization: `Bearer ${TOKEN}` }
-const { url, ask, onboard, call, station } = await startStation(t, { OPERATOR_TOKEN: TOKEN })
+const { url, ask, onboard, call, station } = await startInProcessTestStation(t, {
+  OPERATOR_TOKEN: TOKEN,
+})
 
 const signIn = async (json: object, headers: Record<string, string> = {}) =>
   ask('POST', '/inspector/session', { json, headers })
@@ -55,7 +57,7 @@ t.test('a session begins with the token and ends', async (t) => {
 })
 
 t.test('wrong codes are limited, for each address', async (t) => {
-  const other = await startStation(t, { OPERATOR_TOKEN: TOKEN })
+  const other = await startInProcessTestStation(t, { OPERATOR_TOKEN: TOKEN })
   const from = (address: string, json: object) =>
     other.ask('POST', '/inspector/session', { json, headers: { 'x-forwarded-for': address } })
   const attempt = () => from('203.0.113.9', { code: 'wrong' })
@@ -69,7 +71,7 @@ t.test('wrong codes are limited, for each address', async (t) => {
 })
 
 t.test('a socket ends with the session that opened it', async (t) => {
-  const other = await startStation(t, { OPERATOR_TOKEN: TOKEN })
+  const other = await startInProcessTestStation(t, { OPERATOR_TOKEN: TOKEN })
   const { clock } = other.station.server.services
   const signedIn = await other.ask('POST', '/inspector/session', { json: { token: TOKEN } })
   const [cookie = ''] = String(signedIn.headers['set-cookie']).split('; ')
@@ -139,7 +141,7 @@ t.test('at most so many watchers, and none is recorded for when they have left',
 })
 
 t.test('off, there is no inspector', async (t) => {
-  const off = await startStation(t, { OPERATOR_TOKEN: TOKEN, INSPECTOR: 'off' })
+  const off = await startInProcessTestStation(t, { OPERATOR_TOKEN: TOKEN, INSPECTOR: 'off' })
   t.equal((await off.ask('GET', '/inspector/session')).status, 404)
   await t.rejects(connectInspectorTestSocket(t, off.url, { headers: operator }), /404/)
   await off.station.close()
@@ -160,7 +162,7 @@ t.test('the page that sends states to a third party asks first', async (t) => {
 })
 
 t.test('production shows configs to the operator only, and sends nothing to others', async (t) => {
-  const production = await startStation(t, {
+  const production = await startInProcessTestStation(t, {
     ...{ NODE_ENV: 'production', INSPECTOR: 'on', OPERATOR_TOKEN: TOKEN },
     PUBLIC_URL: 'https://gas.test',
   })

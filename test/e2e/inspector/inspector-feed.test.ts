@@ -1,14 +1,14 @@
 import { createWebSocketReceiver } from '@statelyai/inspect'
 import t, { type Test } from 'tap'
 import { connectInspectorTestSocket } from '../../support/inspector/inspector-test-socket.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 
 /** The feed of the inspector: what it sends of a command, to whom, and to whom not. */
 
 const TOKEN = 'operator-token-of-this-test'
 const TOOL = 'hive_trending'
 const operator = { authorization: `Bearer ${TOKEN}` }
-const { url, ask, onboard, call, balance, station, sql } = await startStation(t, {
+const { url, ask, onboard, call, balance, station, sql } = await startInProcessTestStation(t, {
   OPERATOR_TOKEN: TOKEN,
 })
 
@@ -181,7 +181,7 @@ t.test("Stately's own receiver reads the feed, joined with a one-time code", asy
 
 /** A station of a developer: the code that it prints opens the inspector. */
 async function startedWithoutToken(t: Test) {
-  const other = await startStation(t)
+  const other = await startInProcessTestStation(t)
   return {
     ...other,
     link: await other.station.inspectorLink(),

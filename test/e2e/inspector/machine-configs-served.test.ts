@@ -4,13 +4,16 @@ import { pathToFileURL } from 'node:url'
 import t from 'tap'
 import type { AnyStateMachine } from 'xstate'
 import { machineRegistry } from '../../../actors/machine-registry.ts'
-import { outlineMachine, toPlainMachine } from '../../support/machines/plain-xstate-machine.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import {
+  outlineMachine,
+  createPlainXstateMachine,
+} from '../../support/machines/plain-xstate-machine.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 
 /** What a developer fetches of each machine, and pastes into plain XState. */
 
 const OPERATOR_TOKEN = 'operator-token-of-this-test'
-const { ask, url } = await startStation(t, { OPERATOR_TOKEN })
+const { ask, url } = await startInProcessTestStation(t, { OPERATOR_TOKEN })
 const read = async (file: string): Promise<{ status: number; text: string }> => {
   const response = await fetch(`${url}/inspector/machines/${file}`)
   return { status: response.status, text: await response.text() }
@@ -27,7 +30,7 @@ for (const [kind, entry] of Object.entries(machineRegistry)) {
 
   t.test(`${kind}.json in createMachine has the same states and transitions`, async (t) => {
     const { text } = await read(`${kind}.json`)
-    const plain = toPlainMachine(machine, JSON.parse(text) as object)
+    const plain = createPlainXstateMachine(machine, JSON.parse(text) as object)
     t.strictSame(outlineMachine(plain), outlineMachine(machine))
   })
 

@@ -2,10 +2,13 @@ import t from 'tap'
 import { TOKEN_BUCKET_RATES } from '../../../core/limits.ts'
 import {
   createAgentBackpack,
-  createBoundKey,
+  createBackpackBoundKey,
 } from '../../support/agents/test-backpack-bound-keys.ts'
 import type { TestRequestOptions } from '../../support/http/test-http-client.ts'
-import { startStation, type TestStation } from '../../support/station/start-test-station.ts'
+import {
+  startInProcessTestStation,
+  type TestStation,
+} from '../../support/station/start-test-station.ts'
 
 const TOOL = 'hive_trending'
 const LAST = { status: 409, body: { code: 'last_key', remedy: { action: 'make_another_key' } } }
@@ -26,8 +29,8 @@ const works = async (node: TestStation, key: string) =>
   (await node.ask('GET', '/api/agent/me', { key })).status === 200
 
 t.test('managing keys', async (t) => {
-  const main = await startStation(t)
-  const beside = await startStation(t, {}, { database: main.database })
+  const main = await startInProcessTestStation(t)
+  const beside = await startInProcessTestStation(t, {}, { database: main.database })
   const listed = async (key: string) =>
     (await main.ask('GET', '/api/keys', { key })).body['keys'] as { id: string; name: string }[]
   const first = async (key: string) => (await listed(key))[0]?.id ?? ''
@@ -77,7 +80,7 @@ t.test('managing keys', async (t) => {
     await refused()
     await make(main, owner.key, { scopes: ['tools'] })
     await make(main, owner.key, { cap_usdc: 1 })
-    await createBoundKey(main, owner, await createAgentBackpack(main, owner))
+    await createBackpackBoundKey(main, owner, await createAgentBackpack(main, owner))
     const short = await make(main, owner.key, { expires_in_seconds: 3_600 })
     await refused()
     const away = { key: short.key, json: { key_id: id } }
@@ -103,10 +106,10 @@ t.test('managing keys', async (t) => {
 })
 
 t.test('a busy agent cannot block key management by its owner', async (t) => {
-  const main = await startStation(t, { RATE_LIMITS: 'on' })
+  const main = await startInProcessTestStation(t, { RATE_LIMITS: 'on' })
   const owner = await main.onboard()
   const own = await createAgentBackpack(main, owner)
-  const agent = await createBoundKey(main, owner, own)
+  const agent = await createBackpackBoundKey(main, owner, own)
   const narrow = await make(main, owner.key, { scopes: ['tools'] })
   const { burst } = TOKEN_BUCKET_RATES.manage
   const json = { fuse: null }
@@ -121,7 +124,7 @@ t.test('a busy agent cannot block key management by its owner', async (t) => {
 })
 
 t.test('an agent onboarded with agent_key', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const wanted = { tools: [TOOL, 'agent_send'], fuse: { per_day_usdc: 0.01 }, expiry_days: 7 }
   const json = { name: 'scout', agent_key: wanted }
   const headers = { 'idempotency-key': '0193a5b0-0000-7000-8000-0000000000aa' }

@@ -1,7 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import t from 'tap'
-import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
+import {
+  startInProcessTestStation,
+  type TestAgent,
+} from '../../support/station/start-test-station.ts'
 import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 
 const SECRET = 'sk-live/SECRET+KEYRING-77aa'
@@ -48,7 +51,7 @@ function house(request: IncomingMessage, response: ServerResponse): void {
 }
 
 const [home, abroad] = [await startFixtureServer(t, house), await startFixtureServer(t, house)]
-const main = await startStation(t, {
+const main = await startInProcessTestStation(t, {
   SSRF_ALLOW: `127.0.0.1:${home.port},127.0.0.1:${abroad.port}`,
 })
 const owner = await main.onboard()

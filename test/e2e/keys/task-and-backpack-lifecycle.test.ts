@@ -1,11 +1,11 @@
 import t from 'tap'
 import type { TestReply, TestRequestOptions } from '../../support/http/test-http-client.ts'
 import {
-  startStation,
+  startInProcessTestStation,
   type TestAgent,
   type TestStation,
 } from '../../support/station/start-test-station.ts'
-import { startDataRetrievalWebsite } from '../../support/upstreams/test-data-retrieval-website.ts'
+import { startTestDataRetrievalWebsite } from '../../support/upstreams/test-data-retrieval-website.ts'
 
 const TOOL = 'hive_trending'
 const PRICE = 0.005
@@ -29,7 +29,7 @@ const as =
     node.ask(method, path, { key, ...(json === undefined ? {} : { json }), ...more })
 
 t.test('the lifecycle of a task', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const her = await main.onboard()
   const ask = as(main, her)
   t.match(await ask('GET', '/api/task/active'), { status: 404, body: { code: 'no_active_task' } })
@@ -83,8 +83,8 @@ t.test('the lifecycle of a task', async (t) => {
 })
 
 t.test('the lifecycle of a Backpack', async (t) => {
-  const upstream = await startDataRetrievalWebsite(t)
-  const main = await startStation(t, { SSRF_ALLOW: `127.0.0.1:${upstream.port}` })
+  const upstream = await startTestDataRetrievalWebsite(t)
+  const main = await startInProcessTestStation(t, { SSRF_ALLOW: `127.0.0.1:${upstream.port}` })
   const her = await main.onboard()
   const ask = as(main, her)
   t.match((await main.ask('GET', '/api/backpack')).body, {

@@ -1,13 +1,16 @@
 import t from 'tap'
 import {
   createAgentBackpack,
-  createBoundKey,
+  createBackpackBoundKey,
 } from '../../support/agents/test-backpack-bound-keys.ts'
-import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
+import {
+  startInProcessTestStation,
+  type TestAgent,
+} from '../../support/station/start-test-station.ts'
 import {
   callMcpTool,
-  MCP_TEST_ERAS,
-  problemOf,
+  MCP_TEST_PROTOCOL_VERSIONS,
+  problemOfRefusedMcpCall,
   type McpTestAnswer,
 } from '../../support/mcp/mcp-test-client.ts'
 
@@ -29,7 +32,7 @@ interface Decision {
 }
 
 t.test('MCP authorizes as REST does', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const owner = await main.onboard()
   const stranger = await main.onboard()
   const poor = await main.onboard(0)
@@ -38,8 +41,8 @@ t.test('MCP authorizes as REST does', async (t) => {
   const tripped = await createAgentBackpack(main, owner, { fuse: { per_call_usdc: 0.001 } })
   const revoked = await createAgentBackpack(main, owner)
   const foreign = await createAgentBackpack(main, stranger)
-  const bound = await createBoundKey(main, owner, own)
-  const ended = await createBoundKey(main, owner, revoked)
+  const bound = await createBackpackBoundKey(main, owner, own)
+  const ended = await createBackpackBoundKey(main, owner, revoked)
   await main.ask('POST', `/api/backpack/${revoked}/revoke`, { key: owner.key, json: {} })
   const keyWith = async (json: object): Promise<TestAgent> => {
     const { body } = await main.ask('POST', '/api/keys', { key: owner.key, json })
@@ -91,7 +94,7 @@ t.test('MCP authorizes as REST does', async (t) => {
     key_status,
     remedy,
   })
-  const decisionOf = (answer: McpTestAnswer) => toDecision(problemOf(answer))
+  const decisionOf = (answer: McpTestAnswer) => toDecision(problemOfRefusedMcpCall(answer))
   /** The same limits as fields of `_meta`. */
   const toMeta = (headers: Record<string, string>) =>
     Object.fromEntries(
@@ -111,7 +114,7 @@ t.test('MCP authorizes as REST does', async (t) => {
       const rest = await main.call(guest, slug, args, sent)
       const wanted = toDecision(rest.status === 200 ? {} : { ...rest.body })
       if (rest.status !== 200) refusals += 1
-      for (const era of MCP_TEST_ERAS) {
+      for (const era of MCP_TEST_PROTOCOL_VERSIONS) {
         const answer = await callMcpTool(main, slug, args, { guest, era, headers: sent })
         t.equal(answer.reply.status, 200, `${name}, ${slug}, ${era}: ${answer.reply.text}`)
         t.strictSame(decisionOf(answer), wanted, `${name}, ${slug}, ${era}`)

@@ -2,12 +2,12 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 import { connectReadyWebSocket } from '../../support/http/websocket-and-sse-clients.ts'
 import {
   callMcpTool,
-  MCP_TEST_ERAS,
-  problemOf,
+  MCP_TEST_PROTOCOL_VERSIONS,
+  problemOfRefusedMcpCall,
   toMcpTestMessage,
 } from '../../support/mcp/mcp-test-client.ts'
 
@@ -15,11 +15,11 @@ const TOOL = 'hive_trending'
 const PRICE = 0.005
 
 t.test('calls over MCP', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
 
   t.test('are charged, and answer the output of the tool as JSON and as text', async (t) => {
     const guest = await main.onboard()
-    for (const [at, era] of MCP_TEST_ERAS.entries()) {
+    for (const [at, era] of MCP_TEST_PROTOCOL_VERSIONS.entries()) {
       const { result, reply } = await callMcpTool(main, TOOL, { limit: 3 }, { guest, era })
       t.equal(reply.status, 200)
       t.notOk(result.isError)
@@ -42,9 +42,9 @@ t.test('calls over MCP', async (t) => {
     t.equal(again.result._meta['gas/replayed'], true)
     const byHeader = { guest, headers: { 'idempotency-key': key } }
     const other = await callMcpTool(main, TOOL, { limit: 3 }, byHeader)
-    t.match(problemOf(other), { code: 'idempotency_key_reused', status: 422 })
+    t.match(problemOfRefusedMcpCall(other), { code: 'idempotency_key_reused', status: 422 })
     const bad = await callMcpTool(main, TOOL, {}, { guest, meta: { 'gas/idempotency_key': 7 } })
-    t.match(problemOf(bad), {
+    t.match(problemOfRefusedMcpCall(bad), {
       code: 'invalid_input',
       errors: [{ pointer: '/_meta/gas~1idempotency_key' }],
     })
@@ -60,7 +60,7 @@ t.test('calls over MCP', async (t) => {
     t.match(result._meta['gas/call'], { ghost_protocol: { active: true }, echo_recycled: false })
     const over = await callMcpTool(main, TOOL, {}, { guest, meta })
     t.match(over.result, { isError: true })
-    t.match(problemOf(over), { code: 'task_budget_exceeded', status: 402 })
+    t.match(problemOfRefusedMcpCall(over), { code: 'task_budget_exceeded', status: 402 })
     t.equal(over.result._meta['x402/error'], undefined, 'a payment does not pass the owner')
     const { calls } = (await main.ask('GET', '/api/calls', { key: guest.key })).body
     t.match(calls, [{ task_id: task.body.task_id, ghost: true, operation: 'refuel', tool: TOOL }])
@@ -73,13 +73,13 @@ t.test('calls over MCP', async (t) => {
       t.match(result._meta['gas/call'], { cost_usdc: 0 })
     }
     const last = await callMcpTool(main, 'hive_read', { query: 'x' }, { headers })
-    t.match(problemOf(last), { code: 'payment_required', free_calls: { left: 0 } })
+    t.match(problemOfRefusedMcpCall(last), { code: 'payment_required', free_calls: { left: 0 } })
     t.equal(last.reply.status, 200)
   })
 
   t.test('what is wrong with the input is a result that a model can read', async (t) => {
     const guest = await main.onboard()
-    for (const era of MCP_TEST_ERAS) {
+    for (const era of MCP_TEST_PROTOCOL_VERSIONS) {
       const bad = await callMcpTool(main, TOOL, { limit: 'many', extra: 1 }, { guest, era })
       t.match(bad.result, { isError: true, structuredContent: undefined })
       t.match(JSON.parse(bad.result.content[0]?.text ?? ''), {
@@ -103,7 +103,7 @@ t.test('calls over MCP', async (t) => {
     const guest = await main.onboard()
     const args = { language: 'bash', code: 'echo hello' }
     const meta = { progressToken: 'p1' }
-    for (const era of MCP_TEST_ERAS) {
+    for (const era of MCP_TEST_PROTOCOL_VERSIONS) {
       const told = await callMcpTool(main, 'code_sandbox', args, { guest, meta, era })
       t.match(told.reply.headers['content-type'], /^text\/event-stream/)
       t.equal(told.reply.headers['x-accel-buffering'], 'no')
@@ -169,7 +169,7 @@ t.test('calls over MCP', async (t) => {
     const outcomes = await Promise.all(
       attempts.map(async (at): Promise<boolean> => {
         if (at % 3 === 0) return (await main.call(guest, TOOL)).status === 200
-        const era = MCP_TEST_ERAS[at % 2] ?? '2026-07-28'
+        const era = MCP_TEST_PROTOCOL_VERSIONS[at % 2] ?? '2026-07-28'
         if (at % 3 === 1) return !(await callMcpTool(main, TOOL, {}, { guest, era })).result.isError
         return (await socket.ask({ type: 'refuel', tool: TOOL })).type === 'ack'
       }),

@@ -5,7 +5,7 @@ import { createClient, http } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
 import { tempo as tempoChain } from 'viem/tempo/chains'
 import { startLocalTempo } from '../../support/chain/local-chain.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 
 const PRICE = 5_000n
 const TREASURY = '0x00000000000000000000000000000000000beef1'
@@ -20,7 +20,7 @@ t.test(
   async (t) => {
     const chain = await startLocalTempo()
     t.teardown(chain.stop)
-    const main = await startStation(t, {
+    const main = await startInProcessTestStation(t, {
       RPC_URL_TEMPO: chain.rpcUrl,
       TREASURY_ADDRESS: TREASURY,
       MPP_CURRENCY: PATH_USD,

@@ -1,14 +1,17 @@
 import t from 'tap'
 import { x402Client, wrapFetchWithPayment, type SchemeNetworkClient } from '@x402/fetch'
 import { MINUTE, createDatabaseAdjustedClock } from '../../../core/clock.ts'
-import { resolveSolanaSettlementByOperator } from '../../../app/cli/operator/settlement-resolution.ts'
+import { resolveSolanaSettlementByOperator } from '../../../app/cli/operator/cli-resolve-settlements.ts'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import {
   SOLANA_FEE_PAYER,
   createSignedSolanaTransfer,
   startTestFacilitator,
 } from '../../support/chain/test-solana-facilitator.ts'
-import { startStation, type InProcessStation } from '../../support/station/start-test-station.ts'
+import {
+  startInProcessTestStation,
+  type InProcessStation,
+} from '../../support/station/start-test-station.ts'
 import {
   waitForFinalSettlement,
   encodeBase64Json,
@@ -17,14 +20,14 @@ import {
   decodePaymentResponse,
   settlementIdOfReply,
 } from '../../support/payments/test-station-with-payment-chain.ts'
-import { pollUntil } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
+import { requestUntilReplyMatches } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
 
 const PAY_TO = '2wKupLR9q6wXYppw8Gr2NvWxKBUqm4PPJKkQfoxHDBg4'
 const { caip2, asset } = PAYMENT_NETWORKS.solana
 
 const facilitator = await startTestFacilitator(t)
 const clock = createDatabaseAdjustedClock()
-const main = await startStation(
+const main = await startInProcessTestStation(
   t,
   {
     X402_FACILITATOR_URL: facilitator.url,
@@ -165,7 +168,7 @@ t.test('an open payment is reported to every request with the same header', asyn
   facilitator.decide(['held'])
   const paid = await header()
   const first = postPaidCall(main, paid)
-  const { id } = await pollUntil(
+  const { id } = await requestUntilReplyMatches(
     () => stateOf(main),
     ({ money }) => money === 'submitted',
   )
@@ -193,7 +196,7 @@ t.test('a payment that may have been sent stays open until the operator ends it'
   facilitator.decide([], { refuses: 'transaction_failed' })
   const paid = await header()
   const first = postPaidCall(main, paid)
-  const { id } = await pollUntil(
+  const { id } = await requestUntilReplyMatches(
     () => stateOf(main),
     ({ money }) => money === 'unknown',
   )
@@ -221,7 +224,7 @@ t.test('a payment that may have been sent stays open until the operator ends it'
   t.equal(await resolveSolanaSettlementByOperator(main.sql, id, null), 1, 'once')
 
   const second = header().then((one) => postPaidCall(main, one))
-  const open = await pollUntil(
+  const open = await requestUntilReplyMatches(
     () => stateOf(main),
     ({ money }) => money === 'unknown',
   )

@@ -2,10 +2,13 @@ import t from 'tap'
 import { createDatabaseAdjustedClock, HOUR } from '../../../core/clock.ts'
 import {
   createAgentBackpack,
-  createBoundKey,
+  createBackpackBoundKey,
 } from '../../support/agents/test-backpack-bound-keys.ts'
 import { countReplies } from '../../support/http/test-http-client.ts'
-import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
+import {
+  startInProcessTestStation,
+  type TestAgent,
+} from '../../support/station/start-test-station.ts'
 
 /** Task passes over HTTP: buying one, calls that it pays, and what its owner sees of it. */
 
@@ -13,7 +16,7 @@ const TOOL = 'strategy_publish'
 const INPUT = { title: 'A strategy', description: 'It works.', strategy_tool: 'price_feed' }
 const clock = createDatabaseAdjustedClock()
 let later = 0
-const main = await startStation(
+const main = await startInProcessTestStation(
   t,
   { STARTER_CREDITS_USDC: '6', PROMO_TRANSFERABLE: 'true' },
   { clock: { ...clock, now: () => clock.now() + later } },
@@ -160,11 +163,11 @@ t.test('a purchase that cannot be', async (t) => {
 
 t.test('a bound key buys where its Backpack allows purchases, within its fuse', async (t) => {
   const ann = await main.onboard()
-  const without = await createBoundKey(main, ann, await createAgentBackpack(main, ann))
+  const without = await createBackpackBoundKey(main, ann, await createAgentBackpack(main, ann))
   t.match((await buy(without, 'micro')).body, { code: 'TOOL_NOT_ALLOWED' })
   const rules = { tools: ['purchase', TOOL], fuse: { per_day_usdc: 1.54 } }
   const id = await createAgentBackpack(main, ann, rules)
-  const bound = await createBoundKey(main, ann, id)
+  const bound = await createBackpackBoundKey(main, ann, id)
   t.equal((await buy(bound, 'micro')).status, 201)
   t.match((await call(bound)).body, { code: 'FUSE_TRIPPED' }, 'the fuse counts 1.50 and 0.05')
   t.equal((await call(ann)).body['_meta'].rail, 'pass', 'the pass serves the whole agent')

@@ -6,9 +6,9 @@ import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { formatTreeHead } from '../../../core/attestations/fee-attestations.ts'
 import {
-  appendToEdge,
-  edgeRoot,
-  EMPTY_TREE_EDGE,
+  appendLeavesToTreeRightEdge,
+  rootOfTreeRightEdge,
+  EMPTY_TREE_RIGHT_EDGE,
   hashLeaf,
 } from '../../../core/attestations/merkle-tree.ts'
 import { signNote, toPublicKey, toVerifierKeyText } from '../../../core/attestations/signed-note.ts'
@@ -28,8 +28,8 @@ const NEW = [leafAt('2026-11-25T09:00Z'), leafAt('2026-11-25T09:01Z')]
 
 /** The answer about a tree of these leaves; `text` replaces what is signed. */
 function toHead(leaves: readonly string[], text?: string) {
-  const edge = appendToEdge(EMPTY_TREE_EDGE, leaves.map(hashLeaf))
-  const head = { origin: NAME, size: edge.size, root: edgeRoot(edge), at: KEPT_AT }
+  const edge = appendLeavesToTreeRightEdge(EMPTY_TREE_RIGHT_EDGE, leaves.map(hashLeaf))
+  const head = { origin: NAME, size: edge.size, root: rootOfTreeRightEdge(edge), at: KEPT_AT }
   return {
     note: signNote(text ?? formatTreeHead(head), [signer]),
     keys: [toVerifierKeyText(signer)],

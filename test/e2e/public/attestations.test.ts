@@ -9,28 +9,28 @@ import { formatTreeHead } from '../../../core/attestations/fee-attestations.ts'
 import { parseVerifierKey, signNote, toPublicKey } from '../../../core/attestations/signed-note.ts'
 import { verifySavedAttestations } from '../../../core/attestations/verify-saved-attestations.ts'
 import { toCanonicalJson } from '../../../core/canonical-json.ts'
-import { newUuidV7 } from '../../../core/ids.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { createCallLogStore } from '../../../persistence/calls/call-log-store.ts'
 import { rotateAttestationKey } from '../../../persistence/attestations/attestation-key-store.ts'
-import { acceptAttestationRewinds } from '../../../persistence/attestations/attestation-tree-writer.ts'
+import { acceptUnmatchedPublishedTreeHeads } from '../../../persistence/attestations/attestation-tree-writer.ts'
 import { verifyDatabaseInvariants } from '../../../persistence/verify/verify-database-invariants.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 import {
   createAgentBackpack,
-  createBoundKey,
+  createBackpackBoundKey,
 } from '../../support/agents/test-backpack-bound-keys.ts'
-import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
+import { eventually } from '../../support/mail/test-mail-and-telegram-servers.ts'
 import {
   dropAppendOnlyGuards,
-  rewriteTree,
-  TEST_STATION_SEALING,
-  type StoredLeaf,
+  rewriteAttestationTree,
+  TEST_STATION_SEALING_KEYS,
+  type StoredAttestationLeaf,
 } from '../../support/ledger/rewrite-attestations.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 
 /** The public ledger of fees: sums, proofs, receipts, and what a stranger finds of a rewritten ledger. */
 
-const main = await startStation(t, { STARTER_CREDITS_USDC: '5' }, { gatherFeesMs: 20 })
+const main = await startInProcessTestStation(t, { STARTER_CREDITS_USDC: '5' }, { gatherFeesMs: 20 })
 const { sql } = main
 const ann = await main.onboard()
 const bob = await main.onboard()
@@ -182,7 +182,7 @@ t.test('a receipt has the hashes, the cost and the place of its fee', async (t) 
   })
   const { status } = await main.ask('GET', `/api/calls/${callId}/receipt`, { key: bob.key })
   t.equal(status, 404, 'a stranger cannot ask for it')
-  const bound = await createBoundKey(main, ann, await createAgentBackpack(main, ann))
+  const bound = await createBackpackBoundKey(main, ann, await createAgentBackpack(main, ann))
   const inside = { 'idempotency-key': 'receipt-bound' }
   // A free call adds no fee to the tree.
   const made = await main.call(bound, 'agent_reputation', { agent_id: ann.id }, inside)
@@ -216,12 +216,14 @@ t.test('a stranger with a head of yesterday finds what was rewritten since', asy
   t.match(await asked(), /^ok 8 fees, .* the first 7 are those of/)
 
   await dropAppendOnlyGuards(sql)
-  const whole = await sql<StoredLeaf[]>`select * from attestation_leaves order by leaf_index`
-  await rewriteTree(sql, (leaves) => leaves)
+  const whole = await sql<
+    StoredAttestationLeaf[]
+  >`select * from attestation_leaves order by leaf_index`
+  await rewriteAttestationTree(sql, (leaves) => leaves)
   t.match(await asked(), /^ok 8 fees/, 'the same leaves in a tree made again')
 
-  const victim = whole[3] as StoredLeaf
-  const attacks: Record<string, (leaves: StoredLeaf[]) => StoredLeaf[]> = {
+  const victim = whole[3] as StoredAttestationLeaf
+  const attacks: Record<string, (leaves: StoredAttestationLeaf[]) => StoredAttestationLeaf[]> = {
     changed: (leaves) => leaves.with(3, { ...victim, amount_micros: victim.amount_micros + 1n }),
     removed: (leaves) => leaves.toSpliced(3, 1),
     inserted: (leaves) =>
@@ -233,23 +235,23 @@ t.test('a stranger with a head of yesterday finds what was rewritten since', asy
     replaced: (leaves) => leaves.toSpliced(3, 1).concat(victim),
   }
   for (const [name, attack] of Object.entries(attacks)) {
-    await rewriteTree(sql, attack)
+    await rewriteAttestationTree(sql, attack)
     t.match(await asked(), /^BROKEN/, `a fee was ${name}, and the tree and its signed head with it`)
-    await rewriteTree(sql, () => whole)
+    await rewriteAttestationTree(sql, () => whole)
   }
   const old = {
     ...victim,
     ledger_id: newUuidV7(Date.now()),
     minute: new Date(Date.now() - 86_400_000),
   }
-  await rewriteTree(sql, (leaves) => [...leaves, old])
+  await rewriteAttestationTree(sql, (leaves) => [...leaves, old])
   t.match(await asked(), /^BROKEN fee 8 was added later with an earlier time/)
-  await rewriteTree(sql, (leaves) => leaves.slice(0, 5))
+  await rewriteAttestationTree(sql, (leaves) => leaves.slice(0, 5))
   t.match(await asked(), /^BROKEN 7 fees were published, 5 are left/)
-  await rewriteTree(sql, () => whole)
+  await rewriteAttestationTree(sql, () => whole)
   await sql`update attestation_leaves set amount_micros = amount_micros + 1 where leaf_index = 3`
   t.match(await asked(), /^BROKEN the published fees are not the 7/, 'a row beside its tree')
-  await rewriteTree(sql, () => whole)
+  await rewriteAttestationTree(sql, () => whole)
   t.match(await asked(), /^ok/)
 })
 
@@ -285,7 +287,7 @@ t.test('gas verify finds a ledger that is not that of the tree', async (t) => {
 
 t.test('a new key signs beside the one before; a leaked one signs nothing', async (t) => {
   const [old] = (await read('/api/attestations/head')).keys
-  await rotateAttestationKey(sql, TEST_STATION_SEALING, false)
+  await rotateAttestationKey(sql, TEST_STATION_SEALING_KEYS, false)
   await main.call(bob, TOOL)
   await settle()
   const head = await read('/api/attestations/head')
@@ -293,7 +295,7 @@ t.test('a new key signs beside the one before; a leaked one signs nothing', asyn
     verifySavedAttestations([{ name: 'h', json }], toKeys([key]))[0]?.ok
   t.strictSame([head.keys.length, head.keys[1]], [2, old])
   for (const key of head.keys) t.ok(opens(key, head), 'both sign')
-  await rotateAttestationKey(sql, TEST_STATION_SEALING, true)
+  await rotateAttestationKey(sql, TEST_STATION_SEALING_KEYS, true)
   await main.call(bob, TOOL)
   await settle()
   const last = await read('/api/attestations/head')
@@ -319,7 +321,7 @@ t.test('a head that is ahead of a restored database is said loudly', async (t) =
   const note = signNote(text, [{ name, seed, publicKey: toPublicKey(seed) }])
   writeFileSync(join(dir, 'attestation-head'), note)
   const lines: string[] = []
-  const second = await startStation(
+  const second = await startInProcessTestStation(
     t,
     { DATA_DIR: dir },
     { database: main.database, log: (line) => lines.push(line) },
@@ -335,6 +337,6 @@ t.test('a head that is ahead of a restored database is said loudly', async (t) =
     rules.filter(({ broken }) => broken.length > 0).map(({ rule }) => rule),
     ['A3'],
   )
-  t.equal(await acceptAttestationRewinds(sql), 1)
+  t.equal(await acceptUnmatchedPublishedTreeHeads(sql), 1)
   await main.verify()
 })

@@ -1,12 +1,15 @@
 import t from 'tap'
 import { COOKBOOK_RECIPES, listRecipeTools } from '../../../domain/cookbook-recipes.ts'
-import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
-import { startPriceApis } from '../../support/upstreams/test-price-apis.ts'
-import { startSearchApis } from '../../support/upstreams/test-search-apis.ts'
+import {
+  startInProcessTestStation,
+  type TestAgent,
+} from '../../support/station/start-test-station.ts'
+import { startTestPriceApis } from '../../support/upstreams/test-price-apis.ts'
+import { startTestSearchApis } from '../../support/upstreams/test-search-apis.ts'
 
 /** The cookbook over HTTP: every recipe runs, and badges are numbered exactly. */
 
-const [prices, search] = await Promise.all([startPriceApis(t), startSearchApis(t)])
+const [prices, search] = await Promise.all([startTestPriceApis(t), startTestSearchApis(t)])
 const settings = {
   STARTER_CREDITS_USDC: '20',
   BULK_ONBOARD_MAX: '100',
@@ -17,7 +20,7 @@ const settings = {
   DEFILLAMA_BASE: prices.settings.defillama,
   ...search.settings,
 }
-const main = await startStation(t, settings)
+const main = await startInProcessTestStation(t, settings)
 interface Listed {
   readonly slug: string
   readonly price_usdc: number
@@ -78,7 +81,7 @@ t.test(
 t.test(
   'of 64 claims on two nodes at number 100 exactly the free numbers are awarded',
   async (t) => {
-    const beside = await startStation(t, settings, { database: main.database })
+    const beside = await startInProcessTestStation(t, settings, { database: main.database })
     const [recipe] = COOKBOOK_RECIPES
     const slug = recipe?.slug ?? ''
     await main.sql`update cookbook_recipes set awarded = 60 where recipe = ${slug}`

@@ -2,15 +2,18 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import t from 'tap'
 import {
   DISCOVERY_DOCUMENT_SCHEMAS,
-  DISCOVERY_TEXT_FORMS,
+  DISCOVERY_TEXT_DOCUMENT_GRAMMARS,
 } from '../../support/discovery/discovery-document-schemas.ts'
-import { createOpenApiBodyValidator, refByKeys } from '../../support/http/openapi-body-validator.ts'
+import {
+  createOpenApiBodyValidator,
+  openApiRefByKeys,
+} from '../../support/http/openapi-body-validator.ts'
 import { openSseReader } from '../../support/http/websocket-and-sse-clients.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 
 /** The documents by which a station is found, against its catalogue and its own addresses. */
 
-const main = await startStation(t, { OPERATOR_CONTACT: 'security@gas.example' })
+const main = await startInProcessTestStation(t, { OPERATOR_CONTACT: 'security@gas.example' })
 const ORIGIN = 'http://gas.test'
 const read = async (path: string) => {
   const reply = await main.ask('GET', path)
@@ -37,7 +40,7 @@ t.test('every document is valid by its specification', async (t) => {
     const { body } = await read(path)
     t.ok(ajv.validate(schema, body), `${path}: ${ajv.errorsText()}`)
   }
-  for (const [path, form] of Object.entries(DISCOVERY_TEXT_FORMS))
+  for (const [path, form] of Object.entries(DISCOVERY_TEXT_DOCUMENT_GRAMMARS))
     t.match((await read(path)).text, form, path)
 })
 
@@ -50,7 +53,7 @@ t.test('documents of the station are valid by the API document, to the last memb
   ]) {
     const { body } = await main.ask('GET', path)
     const schema = ['responses', '200', 'content', 'application/json', 'schema']
-    t.equal(misfitOf(refByKeys('paths', path, 'get', ...schema), body), '', path)
+    t.equal(misfitOf(openApiRefByKeys('paths', path, 'get', ...schema), body), '', path)
   }
 })
 
@@ -160,7 +163,7 @@ t.test('the contact of the operator is published where it is set', async (t) => 
     api: { type: 'openapi', url: `${ORIGIN}/api/openapi.json` },
     contact_email: 'security@gas.example',
   })
-  const silent = await startStation(t, {}, { database: main.database })
+  const silent = await startInProcessTestStation(t, {}, { database: main.database })
   for (const path of ['/.well-known/security.txt', '/.well-known/ai-plugin.json'])
     t.match(await silent.ask('GET', path), {
       status: 404,
@@ -172,7 +175,7 @@ t.test('the contact of the operator is published where it is set', async (t) => 
 /** Everything that lists addresses of this station. */
 const DOCUMENTS = [
   ...Object.keys(DISCOVERY_DOCUMENT_SCHEMAS),
-  ...Object.keys(DISCOVERY_TEXT_FORMS),
+  ...Object.keys(DISCOVERY_TEXT_DOCUMENT_GRAMMARS),
   ...['/', '/docs', '/problems', '/mcp', '/mech/metadata', '/discovery/resources'],
   ...['/api/agent-welcome', '/api/standard', '/api/pricing.json', '/api/store', '/api/whats-new'],
   ...['/api/tools', '/api/cookbook', '/api/manifesto', '/api/agent/crew', '/api/backpack'],

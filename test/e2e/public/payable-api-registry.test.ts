@@ -1,28 +1,38 @@
 import t from 'tap'
 import { DAY, HOUR, MINUTE, SECOND } from '../../../core/clock.ts'
 import { readPaymentDemand } from '../../../chain/read-payment-demand.ts'
-import { createEndpointProber } from '../../../jobs/x402/endpoint-prober.ts'
+import { createEndpointProber } from '../../../jobs/x402/payable-endpoint-prober.ts'
 import { createListedApiProbeJob } from '../../../jobs/x402/listed-api-probe-job.ts'
 import { createHostProbeStore } from '../../../persistence/x402/host-probe-store.ts'
 import { createPayableApiStore } from '../../../persistence/x402/payable-api-store.ts'
 import { createEgressClient } from '../../../providers/egress/guarded-egress-client.ts'
-import { createEndpointProbe, parseProbeableUrl } from '../../../providers/x402/endpoint-probe.ts'
-import { createTestClock } from '../../support/actors/test-actor-node.ts'
-import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
-import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
 import {
-  startPayableApis,
+  createEndpointProbe,
+  parseProbeableUrl,
+} from '../../../providers/x402/probe-endpoint-payment-demand.ts'
+import { createTestClock } from '../../support/actors/test-actor-node.ts'
+import { eventually } from '../../support/mail/test-mail-and-telegram-servers.ts'
+import {
+  startInProcessTestStation,
+  type TestAgent,
+} from '../../support/station/start-test-station.ts'
+import {
+  startTestPayableApis,
   TEST_PAYEE,
-  TEST_USDC,
+  TEST_USDC_ADDRESS,
 } from '../../support/upstreams/test-payable-apis.ts'
 
 /** The registry of pay-per-call APIs: probes, listings, proofs of origin, other Bazaars. */
 
-const apis = await startPayableApis(t)
+const apis = await startTestPayableApis(t)
 const { shown, at, requestsTo } = apis
 const clock = createTestClock()
 const settings = { SSRF_ALLOW: apis.allowed, RATE_LIMITS: 'on', ONBOARD_PER_HOUR_PER_IP: '100' }
-const main = await startStation(t, { ...settings, X402_BAZAARS: `${apis.base}/bazaar/` }, { clock })
+const main = await startInProcessTestStation(
+  t,
+  { ...settings, X402_BAZAARS: `${apis.base}/bazaar/` },
+  { clock },
+)
 const [her, him] = [await main.onboard(), await main.onboard()]
 
 let callers = 0
@@ -57,7 +67,7 @@ t.test('a probe reads all protocols into one form', async (t) => {
     protocol: 'x402',
     scheme: 'exact',
     network: 'eip155:8453',
-    asset: TEST_USDC,
+    asset: TEST_USDC_ADDRESS,
     pay_to: TEST_PAYEE,
     amount: '2000',
     amount_usdc: 0.002,
@@ -296,7 +306,9 @@ t.test('the registry is a Bazaar', async (t) => {
       resource: at(60, '/v2'),
       type: 'http',
       x402Version: 2,
-      accepts: [{ scheme: 'exact', network: 'eip155:8453', amount: '3000', asset: TEST_USDC }],
+      accepts: [
+        { scheme: 'exact', network: 'eip155:8453', amount: '3000', asset: TEST_USDC_ADDRESS },
+      ],
       serviceName: 'Sorted 60',
     },
   ])

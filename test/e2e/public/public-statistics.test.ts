@@ -1,8 +1,11 @@
 import t from 'tap'
 import { createDatabaseAdjustedClock } from '../../../core/clock.ts'
-import { insertArrivedDeposit } from '../../support/payments/insert-deposit.ts'
+import { insertArrivedDeposit } from '../../support/payments/insert-test-deposit.ts'
 import { openSseReader } from '../../support/http/websocket-and-sse-clients.ts'
-import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
+import {
+  startInProcessTestStation,
+  type TestAgent,
+} from '../../support/station/start-test-station.ts'
 
 /** Public figures, rankings, badges and feeds over HTTP. */
 
@@ -10,7 +13,7 @@ const TOOL = 'hive_trending'
 const PRICE = 0.005
 const [clock, CACHE_MS] = [createDatabaseAdjustedClock(), 31_000]
 let later = 0
-const main = await startStation(
+const main = await startInProcessTestStation(
   t,
   { STARTER_CREDITS_USDC: '40', TRUST_PROXY: '1' },
   { clock: { ...clock, mono: () => clock.mono() + later } },

@@ -2,13 +2,16 @@ import t from 'tap'
 import { createAgentMessageStore } from '../../../persistence/agents/agent-message-store.ts'
 import {
   fetchWebhookDeliveries,
-  settingsAllowingReceivers,
+  settingsAllowingWebhookReceivers,
   registerTestWebhook,
-  waitForDeliveries,
+  waitForWebhookDeliveries,
   type RegisteredWebhook,
 } from '../../support/webhooks/test-webhook-registration-and-deliveries.ts'
 import { startWebhookReceivers } from '../../support/webhooks/test-webhook-receivers.ts'
-import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
+import {
+  startInProcessTestStation,
+  type TestAgent,
+} from '../../support/station/start-test-station.ts'
 import { createTestClock } from '../../support/actors/test-actor-node.ts'
 import {
   assertProblemNamesCause,
@@ -28,7 +31,9 @@ const DAYS = 24 * 60 * MINUTES
 t.test('messages and pulses', async (t) => {
   const clock = createTestClock()
   const house = await startWebhookReceivers(t)
-  const main = await startStation(t, settingsAllowingReceivers(house), { clock })
+  const main = await startInProcessTestStation(t, settingsAllowingWebhookReceivers(house), {
+    clock,
+  })
   const [ann, bob] = [await main.onboard(), await main.onboard()]
   const write = (from: TestAgent, json: object, headers = {}) =>
     main.ask('POST', '/api/messages', { key: from.key, json, headers })
@@ -99,7 +104,7 @@ t.test('messages and pulses', async (t) => {
       [reader, hook],
       [other, others],
     ] as const)
-      await waitForDeliveries(main, guest, one)
+      await waitForWebhookDeliveries(main, guest, one)
     const before = await kinds()
     t.equal((await remove(ann, kept)).status, 200, 'by its sender')
     t.equal((await remove(reader, String(removed).toUpperCase())).status, 200)

@@ -1,30 +1,33 @@
 import t from 'tap'
 import { LIMITS } from '../../../core/limits.ts'
 import {
-  listInReply,
-  settingsAllowingReceivers,
+  readReplyListField,
+  settingsAllowingWebhookReceivers,
   registerTestWebhook,
-  waitForDeliveries,
+  waitForWebhookDeliveries,
   type RegisteredWebhook,
 } from '../../support/webhooks/test-webhook-registration-and-deliveries.ts'
-import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
+import { eventually } from '../../support/mail/test-mail-and-telegram-servers.ts'
 import {
   startWebhookReceivers,
   type WebhookReceiverBehaviour,
 } from '../../support/webhooks/test-webhook-receivers.ts'
-import { createGate } from '../../support/actors/test-actor-node.ts'
+import { createTestPauseGate } from '../../support/actors/test-actor-node.ts'
 import {
   connectReadyWebSocket,
   openSseReader,
 } from '../../support/http/websocket-and-sse-clients.ts'
-import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
+import {
+  startInProcessTestStation,
+  type TestAgent,
+} from '../../support/station/start-test-station.ts'
 
 const upTo = (n: number) => Array.from({ length: n }, (_, at) => at)
 
 t.test('limits per agent on a node', async (t) => {
   const house = await startWebhookReceivers(t)
-  const main = await startStation(t, {
-    ...settingsAllowingReceivers(house),
+  const main = await startInProcessTestStation(t, {
+    ...settingsAllowingWebhookReceivers(house),
     STARTER_CREDITS_USDC: '3',
   })
   const newKey = async (guest: TestAgent) => {
@@ -39,7 +42,7 @@ t.test('limits per agent on a node', async (t) => {
     for (const n of upTo(LIMITS.webhooks))
       hooks.push(await registerTestWebhook(main, house, her, `/hers/${n}`, ['topup']))
     const his = await registerTestWebhook(main, house, him, '/his', ['topup'])
-    const held = createGate()
+    const held = createTestPauseGate()
     const slow: WebhookReceiverBehaviour = (response) => {
       void held.pass().then(() => response.writeHead(204).end())
       return 204
@@ -53,19 +56,19 @@ t.test('limits per agent on a node', async (t) => {
     const sent: Record<string, unknown>[] = []
     for (let times = 0; times < 2; times += 1) {
       const answer = await main.ask('POST', '/api/webhook/test', { key: her.key, json: {} })
-      sent.push(...listInReply(answer, 'deliveries'))
+      sent.push(...readReplyListField(answer, 'deliveries'))
     }
     t.equal(sent.length, 40, 'all of them have something to take, twice')
     await eventually(async () => (await underWay()) >= 8, 'as much as one agent may have')
     // Those that fall silent for long stand in the line of those in trouble, with four more.
     t.ok((await underWay()) <= 12, `${await underWay()} under way`)
     await main.ask('POST', '/api/webhook/test', { key: him.key, json: {} })
-    await waitForDeliveries(main, him, his)
+    await waitForWebhookDeliveries(main, him, his)
     t.equal(house.taken('/his').length, 1)
     t.ok((await underWay()) <= 12)
 
     held.open()
-    for (const hook of hooks) await waitForDeliveries(main, her, hook)
+    for (const hook of hooks) await waitForWebhookDeliveries(main, her, hook)
     for (const hook of hooks) {
       const ids = house.at(hook.path).map(({ id }) => id)
       const wanted = sent.filter((one) => one['webhook_id'] === hook.id)
@@ -131,7 +134,7 @@ t.test('limits per agent on a node', async (t) => {
   }
   /** Blocks all reads of signals from now on. */
   const locked = async () => {
-    const [taken, freed] = [createGate(), createGate()]
+    const [taken, freed] = [createTestPauseGate(), createTestPauseGate()]
     const over = main.sql.begin(async (tx) => {
       await tx`lock table signals in access exclusive mode`
       taken.open()
@@ -156,7 +159,7 @@ t.test('limits per agent on a node', async (t) => {
     for (const seen of many) t.strictSame(seen, ids)
 
     const stuck: bigint[][] = upTo(10).map(() => [])
-    const taken = createGate()
+    const taken = createTestPauseGate()
     const waiting = stuck.map((seen) => replay(her, seen, () => taken.pass().then(() => true)))
     await eventually(() => stuck.every(({ length }) => length === 3), 'a page for each of them')
     const quick: bigint[] = []

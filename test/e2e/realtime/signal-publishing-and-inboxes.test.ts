@@ -2,7 +2,7 @@ import t from 'tap'
 import { SIGNAL_TYPES } from '../../../persistence/realtime/channel-signal-store.ts'
 import {
   spawnSecondNode,
-  startStation,
+  startInProcessTestStation,
   type TestAgent,
 } from '../../support/station/start-test-station.ts'
 import { createTestClock } from '../../support/actors/test-actor-node.ts'
@@ -13,7 +13,7 @@ type Listed = { id: string; channel: string; payload: unknown }[]
 
 t.test('signals', async (t) => {
   const clock = createTestClock()
-  const main = await startStation(t, {}, { clock })
+  const main = await startInProcessTestStation(t, {}, { clock })
   const her = await main.onboard()
   const signal = { channel: 'defi:eth', type: 'insight', payload: { n: 1 } }
   const publish = (guest: TestAgent | null, fields: object = {}, headers = {}) =>

@@ -1,8 +1,8 @@
 import t from 'tap'
-import { openCreditDrop } from '../../../app/cli/operator/credit-drops.ts'
+import { openCreditDrop } from '../../../app/cli/operator/cli-credit-drops.ts'
 import {
   spawnSecondNode,
-  startStation,
+  startInProcessTestStation,
   type TestAgent,
   type TestStation,
 } from '../../support/station/start-test-station.ts'
@@ -10,7 +10,7 @@ import {
   connectWebSocket,
   connectReadyWebSocket,
   type WebSocketTestClient,
-  type ReceivedFrame,
+  type ReceivedWebSocketFrame,
 } from '../../support/http/websocket-and-sse-clients.ts'
 
 const numbers = (client: WebSocketTestClient, channel: string) =>
@@ -18,14 +18,14 @@ const numbers = (client: WebSocketTestClient, channel: string) =>
     .events('signal')
     .filter((frame) => frame.channel === channel)
     .map(({ data }) => (data['payload'] as { n: number }).n)
-const isNumber = (n: number, channel: string) => (frame: ReceivedFrame) =>
+const isNumber = (n: number, channel: string) => (frame: ReceivedWebSocketFrame) =>
   frame.kind === 'signal' &&
   frame.channel === channel &&
   (frame.data['payload'] as { n: number }).n === n
 const upTo = (n: number, from = 0) => Array.from({ length: n - from }, (_, at) => from + at)
 
 t.test('the socket', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const beside = await spawnSecondNode(t, main)
   const her = await main.onboard()
   const publishAt = async (at: TestStation, channel: string, n: number, from: TestAgent = her) => {
@@ -38,7 +38,7 @@ t.test('the socket', async (t) => {
     return String(body['id'])
   }
   const publish = (channel: string, n: number) => publishAt(main, channel, n)
-  const is = (type: string) => (frame: ReceivedFrame) => frame.type === type
+  const is = (type: string) => (frame: ReceivedWebSocketFrame) => frame.type === type
 
   t.test('starts with a key in the upgrade, or with hello', async (t) => {
     for (const client of [
@@ -280,7 +280,7 @@ t.test('the socket', async (t) => {
 
   t.test('sends calls from the first socket on, and after a pause on another node', async (t) => {
     const guest = await main.onboard()
-    const isCall = ({ data }: ReceivedFrame) => data?.['type'] === 'tool_call'
+    const isCall = ({ data }: ReceivedWebSocketFrame) => data?.['type'] === 'tool_call'
     const events = async () =>
       (await main.sql`select from outbox where agent_id = ${guest.id} and type = 'tool_call'`)
         .length

@@ -3,7 +3,7 @@ import { updateScheduleCommand } from '../../../actors/commands/schedule-aggrega
 import {
   createAgentKeyRequester,
   createAgentBackpack as backpack,
-  createBoundKey as bound,
+  createBackpackBoundKey as bound,
 } from '../../support/agents/test-backpack-bound-keys.ts'
 import { waitUntilTrue } from '../../support/schedules/make-schedule-slots-due.ts'
 import {
@@ -12,7 +12,7 @@ import {
   SCHEDULES_PATH,
   SCHEDULED_TOOL,
   type AgentWithSchedule,
-} from '../../support/schedules/schedule-station.ts'
+} from '../../support/schedules/test-station-with-schedules.ts'
 import type { TestAgent } from '../../support/station/start-test-station.ts'
 import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 

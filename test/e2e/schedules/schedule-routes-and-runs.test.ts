@@ -7,7 +7,7 @@ import {
   startScheduleStation,
   SCHEDULED_TOOL,
   type AgentWithSchedule,
-} from '../../support/schedules/schedule-station.ts'
+} from '../../support/schedules/test-station-with-schedules.ts'
 import type { TestAgent } from '../../support/station/start-test-station.ts'
 
 const PATH = SCHEDULES_PATH

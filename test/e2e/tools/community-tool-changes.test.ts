@@ -1,6 +1,6 @@
 import t from 'tap'
-import { measureCommunityToolCommand } from '../../../actors/commands/community-tool-commands.ts'
-import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
+import { judgeCommunityToolByMeasuredCallsCommand } from '../../../actors/commands/community-tool-commands.ts'
+import { eventually } from '../../support/mail/test-mail-and-telegram-servers.ts'
 import { startTestCommunityToolMarket } from '../../support/tools/test-community-tool-market.ts'
 
 /** Community tools that are changed twice at one time, and those that are judged. */
@@ -34,7 +34,7 @@ t.test('a tool that fails is suspended, and its builder and its owner are told',
       from community_tools where slug = 'poor-one'`
   const half = { since: Math.round(tool?.since ?? 0), calls: 50, successes: 25, payers: 3 }
   const judge = (quality: typeof half) =>
-    station.station.actors.ask('tool:poor-one', measureCommunityToolCommand, quality)
+    station.station.actors.ask('tool:poor-one', judgeCommunityToolByMeasuredCallsCommand, quality)
   t.equal(await judge(half), null, 'half of the calls suffice')
   await judge({ ...half, successes: 24 })
   const { body } = await ask('GET', '/api/builder', { key: seller.key })

@@ -4,9 +4,12 @@ import { nameImportedTools, type ImportedTool } from '../../../tools/import/impo
 import { LIMITS } from '../../../core/limits.ts'
 import { createEgressClient } from '../../../providers/egress/guarded-egress-client.ts'
 import { parseIpAddressAllowlist } from '../../../providers/egress/public-ip-address.ts'
-import { callRemoteMcpTool } from '../../../providers/mcp/streamable-http-client.ts'
-import { insertArrivedDeposit } from '../../support/payments/insert-deposit.ts'
-import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
+import { callRemoteMcpTool } from '../../../providers/mcp/mcp-streamable-http-client.ts'
+import { insertArrivedDeposit } from '../../support/payments/insert-test-deposit.ts'
+import {
+  startInProcessTestStation,
+  type TestAgent,
+} from '../../support/station/start-test-station.ts'
 import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 
 /** Tools that are imported from an OpenAPI document and from an MCP server, over HTTP. */
@@ -178,7 +181,7 @@ const site = await startFixtureServer(t, (request, response) => {
   })
 })
 const OPERATOR_TOKEN = 'o'.repeat(32)
-const station = await startStation(t, {
+const station = await startInProcessTestStation(t, {
   SSRF_ALLOW: `127.0.0.1:${site.port}`,
   OPERATOR_TOKEN,
 })

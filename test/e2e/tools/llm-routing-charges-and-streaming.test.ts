@@ -1,18 +1,18 @@
 import t, { type Test } from 'tap'
 import {
-  startStation,
+  startInProcessTestStation,
   type TestAgent,
   type InProcessStation,
 } from '../../support/station/start-test-station.ts'
 import {
   SAMPLE_LLM_MODEL_SETTINGS,
-  startLlmApi,
+  startTestLlmApi,
   type LlmApiServer,
 } from '../../support/upstreams/test-llm-api.ts'
 
 t.test('llm_routing over HTTP', async (t) => {
-  const house = await startLlmApi(t)
-  const station = await startStation(t, {
+  const house = await startTestLlmApi(t)
+  const station = await startInProcessTestStation(t, {
     LLM_PROVIDERS: house.providers(SAMPLE_LLM_MODEL_SETTINGS, 'local', 'SOME_KEY'),
     SOME_KEY: 'sk-secret',
     LLM_DAILY_BUDGET_USD: '0.01',

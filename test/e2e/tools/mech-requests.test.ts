@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
 import t from 'tap'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 
 /** Calls in the request format of a mech marketplace. */
 
-const main = await startStation(t)
+const main = await startInProcessTestStation(t)
 const request = (json: object, key?: string, headers = {}) =>
   main.ask('POST', '/mech/request', { key, json, headers })
 

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { NATIVE_TOOLS } from '../../../tools/tool-catalogue.ts'
 import { compileInputValidator } from '../../../tools/schema-validator.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 
 interface Planned {
   readonly detected_intent: string
@@ -162,7 +162,7 @@ interface Listed {
 }
 
 t.test('planner and recommendations', async (t) => {
-  const station = await startStation(t, { RATE_LIMITS: 'on' })
+  const station = await startInProcessTestStation(t, { RATE_LIMITS: 'on' })
   const { ask, call } = station
   let visitors = 0
   const plan = (task: unknown, from = `198.51.100.${(visitors += 1)}`) =>

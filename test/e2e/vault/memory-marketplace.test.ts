@@ -1,12 +1,15 @@
 import t from 'tap'
 import { countReplies } from '../../support/http/test-http-client.ts'
-import { insertArrivedDeposit } from '../../support/payments/insert-deposit.ts'
-import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
+import { insertArrivedDeposit } from '../../support/payments/insert-test-deposit.ts'
+import {
+  startInProcessTestStation,
+  type TestAgent,
+} from '../../support/station/start-test-station.ts'
 
 /** The marketplace: lists, sells, rates and withdraws memories. */
 
 const settings = { PROMO_TRANSFERABLE: 'true' }
-const main = await startStation(t, settings)
+const main = await startInProcessTestStation(t, settings)
 const NOBODY = '018f6f7a-0000-7000-8000-000000000000'
 
 const TOO_MANY = Array.from({ length: 201 }, (_, at) => `${NOBODY.slice(0, -3)}${100 + at}`)
@@ -279,7 +282,7 @@ t.test('what is no listing is refused', async (t) => {
 })
 
 t.test('races on two nodes', async (t) => {
-  const beside = await startStation(t, settings, { database: main.database })
+  const beside = await startInProcessTestStation(t, settings, { database: main.database })
   const nodeOf = (at: number) => (at % 2 === 0 ? main : beside)
   const seller = await main.onboard()
   const [pack, brief] = [await listed(seller), await listed(seller)]

@@ -1,16 +1,16 @@
 import t from 'tap'
 import { MEMORY_LIFETIME_DAYS } from '../../../domain/memory-decay.ts'
 import { fromUsdc } from '../../../core/money.ts'
-import { MEMORY_PACK_BUNDLE, MEMORY_PACKS } from '../../../memory/packs/pack-catalogue.ts'
+import { MEMORY_PACK_BUNDLE, MEMORY_PACKS } from '../../../memory/packs/memory-pack-catalogue.ts'
 import { countReplies, type TestReply } from '../../support/http/test-http-client.ts'
 import {
   spawnSecondNode,
-  startStation,
+  startInProcessTestStation,
   type TestAgent,
   type TestStation,
 } from '../../support/station/start-test-station.ts'
 
-const main = await startStation(t, { STARTER_CREDITS_USDC: '50' })
+const main = await startInProcessTestStation(t, { STARTER_CREDITS_USDC: '50' })
 const beside = await spawnSecondNode(t, main)
 const install = (guest: TestAgent, slug: string, on: TestStation = main): Promise<TestReply> =>
   on.ask('POST', '/api/packs/install', { key: guest.key, json: { slug } })

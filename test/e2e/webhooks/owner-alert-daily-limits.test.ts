@@ -4,7 +4,7 @@ import { LIMITS } from '../../../core/limits.ts'
 import {
   eventually,
   waitUntilOwnerAlertsDispatched,
-} from '../../support/mail/mail-and-telegram-servers.ts'
+} from '../../support/mail/test-mail-and-telegram-servers.ts'
 import { type TestAgent, type InProcessStation } from '../../support/station/start-test-station.ts'
 import {
   startOwnerAlertNodes,

@@ -4,14 +4,14 @@ import { DAY, SECOND } from '../../../core/clock.ts'
 import { signWebhook } from '../../../core/webhook-signature.ts'
 import {
   fetchWebhookDeliveries,
-  listInReply,
-  settingsAllowingReceivers,
+  readReplyListField,
+  settingsAllowingWebhookReceivers,
   registerTestWebhook,
-  waitForDeliveries,
+  waitForWebhookDeliveries,
 } from '../../support/webhooks/test-webhook-registration-and-deliveries.ts'
 import { startWebhookReceivers } from '../../support/webhooks/test-webhook-receivers.ts'
 import { createTestClock } from '../../support/actors/test-actor-node.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 
 const TOOL = 'hive_trending'
 
@@ -26,7 +26,7 @@ t.test('the signature equals the published vector', async (t) => {
 
 t.test('webhooks', async (t) => {
   const house = await startWebhookReceivers(t)
-  const main = await startStation(t, settingsAllowingReceivers(house))
+  const main = await startInProcessTestStation(t, settingsAllowingWebhookReceivers(house))
   const [her, him] = [await main.onboard(), await main.onboard()]
 
   t.test(
@@ -54,7 +54,7 @@ t.test('webhooks', async (t) => {
       const other = new Webhook(`whsec_${Buffer.alloc(32).toString('base64')}`)
       t.throws(() => other.verify(got?.body ?? '', { ...got?.headers }))
       t.throws(() => new Webhook(hook.secret).verify(`${got?.body} `, { ...got?.headers }))
-      await waitForDeliveries(main, her, hook)
+      await waitForWebhookDeliveries(main, her, hook)
       const [shown] = await fetchWebhookDeliveries(main, her, hook)
       t.match(shown, { id: got?.id, state: 'delivered', attempts: 1, last_status: 204 })
       const listed = await main.ask('GET', '/api/webhook', { key: her.key })
@@ -82,7 +82,7 @@ t.test('webhooks', async (t) => {
     await main.ask('POST', '/api/tip', { key: her.key, json: gift })
     await main.call(her, 'agent_ping', { target_agent_id: him.id, message: 'hello' })
     await house.until(() => house.at('/all').length === 5, 'five events')
-    for (const hook of Object.values(hooks)) await waitForDeliveries(main, him, hook)
+    for (const hook of Object.values(hooks)) await waitForWebhookDeliveries(main, him, hook)
     const types = (path: string) => house.at(path).map(({ type }) => type)
     t.strictSame(types('/all'), ['tool_call', 'tool_call', 'topup', 'topup', 'agent_ping'])
     t.match(house.at('/all')[1]?.data, {
@@ -99,7 +99,7 @@ t.test('webhooks', async (t) => {
 
   t.test('during a rotation both secrets sign for a day, then the new one alone', async (t) => {
     const clock = createTestClock()
-    const shifted = await startStation(t, settingsAllowingReceivers(house), {
+    const shifted = await startInProcessTestStation(t, settingsAllowingWebhookReceivers(house), {
       clock,
       database: main.database,
     })
@@ -160,7 +160,7 @@ t.test('webhooks', async (t) => {
   })
 
   t.test('outside development only https is accepted', async (t) => {
-    const strict = await startStation(
+    const strict = await startInProcessTestStation(
       t,
       {
         NODE_ENV: 'production',
@@ -204,7 +204,7 @@ t.test('webhooks', async (t) => {
     const test = { key: him.key, json: { webhook_id: hook.id } }
     t.match(await main.ask('POST', '/api/webhook/test', test), { status: 404 })
     t.notOk(
-      listInReply(await main.ask('GET', '/api/webhook', { key: him.key }), 'webhooks').some(
+      readReplyListField(await main.ask('GET', '/api/webhook', { key: him.key }), 'webhooks').some(
         ({ id }) => id === hook.id,
       ),
     )
@@ -231,7 +231,8 @@ t.test('webhooks', async (t) => {
       t.equal(one.body['secret'], two.body['secret'])
       t.equal(two.headers['idempotency-replayed'], 'true')
       t.equal(
-        listInReply(await main.ask('GET', '/api/webhook', { key: guest.key }), 'webhooks').length,
+        readReplyListField(await main.ask('GET', '/api/webhook', { key: guest.key }), 'webhooks')
+          .length,
         1,
       )
     },

@@ -2,7 +2,7 @@ import t from 'tap'
 import { createDatabaseAdjustedClock } from '../../../core/clock.ts'
 import { createApiKeyVerifier } from '../../../http/auth/api-key-verifier.ts'
 import { extractApiKey } from '../../../http/auth/request-api-key-extraction.ts'
-import { toIpv6SiteId, toVisitorId } from '../../../http/plugins/auth.ts'
+import { toIpv6SiteId, toPseudonymousVisitorId } from '../../../http/plugins/auth.ts'
 import { TOKEN_BUCKET_RATES } from '../../../core/limits.ts'
 import type { MessageBus } from '../../../persistence/message-bus.ts'
 import {
@@ -177,7 +177,7 @@ t.test(
 t.test(
   'a visitor is identified by its address, or by the /64 of an IPv6 address, and by no header',
   async (t) => {
-    const of = (address: string) => toVisitorId(address, TEST_HTTP_CONFIG.visitorKey)
+    const of = (address: string) => toPseudonymousVisitorId(address, TEST_HTTP_CONFIG.visitorKey)
     t.equal(of('2001:db8:1:2::1'), of('2001:db8:1:2:ffff::9'))
     t.not(of('2001:db8:1:2::1'), of('2001:db8:1:3::1'))
     t.equal(of('::ffff:192.0.2.1'), of('192.0.2.1'))

@@ -1,10 +1,10 @@
 import t from 'tap'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 
 const TOKEN = 'o'.repeat(40)
 
 t.test('without a token only requests from this machine read the metrics', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const { port } = new URL(main.url)
   const ask = async (headers: Record<string, string>) =>
     (await main.ask('GET', '/metrics', { headers })).status
@@ -54,14 +54,14 @@ t.test('without a token only requests from this machine read the metrics', async
 })
 
 t.test('with a token only the token authorizes', async (t) => {
-  const main = await startStation(t, { OPERATOR_TOKEN: TOKEN })
+  const main = await startInProcessTestStation(t, { OPERATOR_TOKEN: TOKEN })
   const ask = (headers: Record<string, string>) => main.ask('GET', '/metrics', { headers })
   t.equal((await ask({})).status, 401)
   t.equal((await ask({ authorization: `Bearer ${TOKEN}`, via: '1.1 front' })).status, 200)
 })
 
 t.test('a rejection names the defect of the key', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   for (const [headers, detail] of [
     [{ 'x-api-key': '' }, /^X-API-Key is empty/],
     [{ 'x-api-key': ' ' }, /^X-API-Key is empty/],

@@ -1,11 +1,11 @@
 import { EventEmitter } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import type { CommandListener } from '../../../actors/inspection/inspection-feed.ts'
+import type { InspectionFeedWatcher } from '../../../actors/inspection/inspection-feed.ts'
 import type { RecordedCommand } from '../../../actors/inspection/command-recorder.ts'
 import { createDatabaseAdjustedClock } from '../../../core/clock.ts'
 import { startInspectorWatcher } from '../../../http/inspector/inspector-watcher.ts'
-import { createSharedStepFrames } from '../../../http/inspector/shared-step-frames.ts'
+import { createSharedInspectorStepFrames } from '../../../http/inspector/shared-inspector-step-frames.ts'
 import type { ActorSearchResult } from '../../../persistence/inspector/actor-search-store.ts'
 
 /** A watcher of the inspector over a socket that reads as slowly as a test wants. */
@@ -54,13 +54,13 @@ function watch(
   mono?: () => number,
 ) {
   const clock = createDatabaseAdjustedClock()
-  let told: CommandListener = { heard() {}, missed() {} }
+  let told: InspectionFeedWatcher = { heard() {}, missed() {} }
   const watcher = startInspectorWatcher(
     {
       clock: mono === undefined ? clock : { ...clock, mono },
       feed: { watch: (listener) => ((told = listener), () => {}) },
       directory: { newest, countByKind: async () => ({ drop: 1 }) },
-      framesOf: createSharedStepFrames({ nameOf: () => undefined, remember() {} }),
+      framesOf: createSharedInspectorStepFrames({ nameOf: () => undefined, remember() {} }),
       log: (message) => t.fail(message),
     },
     {

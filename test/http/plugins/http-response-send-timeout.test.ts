@@ -5,7 +5,7 @@ import { LIMITS } from '../../../core/limits.ts'
 import { openSseStream } from '../../../http/sse/sse-stream.ts'
 import { createTestServer } from '../../support/http/test-fastify-server-with-custom-routes.ts'
 import { connectWebSocket as joinSocket } from '../../support/http/websocket-and-sse-clients.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 
 const MIB = 1_048_576
 /** More than the system holds between the two ends of a connection. */
@@ -107,7 +107,7 @@ t.test('event streams and WebSockets are exempt', async (t) => {
   for (let times = 0; times < 3; times += 1) timeIsOver(socket)
   t.notOk(socket.destroyed)
 
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const { key } = await main.onboard()
   const accepted = once(main.station.server.server, 'connection')
   const client = await joinSocket(t, main.url, { key })

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { connect, type AddressInfo, type Socket } from 'node:net'
 import t from 'tap'
-import { installGracefulClose } from '../../../app/finish-http-responses-on-close.ts'
+import { installGracefulHttpServerClose } from '../../../app/finish-http-responses-on-close.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { installLingeringClose } from '../../../http/plugins/lingering-close.ts'
 import { createNonWebSocketUpgradeIgnorer } from '../../../http/websocket/separate-websocket-from-other-upgrades.ts'
@@ -86,7 +86,7 @@ t.test('repeated upgrade requests on one connection leak no listeners', async (t
   const server = createServer((_request, response) => response.end('done'))
   installLingeringClose(server)
   createNonWebSocketUpgradeIgnorer(server)
-  installGracefulClose(server)
+  installGracefulHttpServerClose(server)
   const came = once(server, 'connection')
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')

@@ -3,18 +3,18 @@ import { privateKeyToAddress } from 'viem/accounts'
 import { LIMITS } from '../../../core/limits.ts'
 import { startRpcFaultProxy } from '../../support/chain/rpc-fault-proxy.ts'
 import {
-  spawnStation,
-  startStation,
+  spawnTestStationProcess,
+  startInProcessTestStation,
   type TestAgent,
   type TestStation,
 } from '../../support/station/start-test-station.ts'
 import {
-  startStationWithChain,
+  startTestStationWithPaymentChain,
   startTestPaymentChain,
   type TestPaymentChain,
 } from '../../support/payments/test-station-with-payment-chain.ts'
 import {
-  pollUntil,
+  requestUntilReplyMatches,
   usdcToMicrosBigint,
 } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
 import { createStationDataDir } from '../../support/station/temporary-station-data-directory.ts'
@@ -49,7 +49,7 @@ async function deposited(
   const { address, usdc: before } = await arrived()
   await till.mintUsdc(address, usdcToMicrosBigint(amount))
   await till.base.mine(LIMITS.depositConfirmations)
-  await pollUntil(arrived, ({ usdc: now }) => now >= before + amount)
+  await requestUntilReplyMatches(arrived, ({ usdc: now }) => now >= before + amount)
   return address
 }
 
@@ -74,7 +74,7 @@ async function handedOver(
 }
 
 t.test('without a chain the wallet reports that deposits are off', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const her = await main.onboard()
   const wallet = await walletOf(main, her)
   t.match(wallet, {
@@ -111,7 +111,7 @@ t.test('without a chain the wallet reports that deposits are off', async (t) => 
 })
 
 t.test('a deposit appears in the wallet, in its list and in the balance', async (t) => {
-  const { main, till } = await startStationWithChain(t)
+  const { main, till } = await startTestStationWithPaymentChain(t)
   const her = await main.onboard()
   const address = await deposited(main, till, her, 4)
   await deposited(main, till, her, 1)
@@ -136,11 +136,11 @@ t.test('a deposit appears in the wallet, in its list and in the balance', async 
 t.test('health reports an unreachable chain, and the wallet still answers', async (t) => {
   const till = await startTestPaymentChain(t)
   const gate = await startRpcFaultProxy(t, till.base.rpcUrl)
-  const main = await startStation(t, { ...till.settings, RPC_URL_BASE: gate.url })
+  const main = await startInProcessTestStation(t, { ...till.settings, RPC_URL_BASE: gate.url })
   const her = await main.onboard()
   await deposited(main, till, her, 1)
   gate.decide(() => 'lost')
-  const { body } = await pollUntil(
+  const { body } = await requestUntilReplyMatches(
     () => main.ask('GET', '/api/network/health'),
     ({ body }) => body['status'] === 'degraded',
   )
@@ -162,7 +162,7 @@ t.test('health reports an unreachable chain, and the wallet still answers', asyn
 })
 
 t.test('only the owner can export the key of a wallet', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const her = await main.onboard()
   const keyWith = async (json: object) =>
     (await main.ask('POST', '/api/keys', { key: her.key, json })).body.api_key
@@ -221,7 +221,7 @@ t.test('only the owner can export the key of a wallet', async (t) => {
 t.test(
   'an exported wallet is empty of credited money, its owner has its key, and a new one takes deposits',
   async (t) => {
-    const { main, till } = await startStationWithChain(t)
+    const { main, till } = await startTestStationWithPaymentChain(t)
     const her = await main.onboard()
     const address = await deposited(main, till, her, 4)
     await deposited(main, till, her, 0.75)
@@ -265,7 +265,7 @@ t.test(
 )
 
 t.test('each of many concurrent exports returns one wallet and sweeps it once', async (t) => {
-  const { main, till } = await startStationWithChain(t)
+  const { main, till } = await startTestStationWithPaymentChain(t)
   const her = await main.onboard()
   const address = await deposited(main, till, her, 2)
   const one = () => handedOver(main, till, her)
@@ -283,7 +283,7 @@ t.test('each of many concurrent exports returns one wallet and sweeps it once', 
 t.test('a wallet with credited money that cannot be moved is kept', async (t) => {
   const till = await startTestPaymentChain(t)
   const { SETTLER_PRIVATE_KEY: _gone, ...without } = till.settings as Record<string, string>
-  const main = await startStation(t, without)
+  const main = await startInProcessTestStation(t, without)
   const her = await main.onboard()
   const address = await deposited(main, till, her, 2)
   t.match(await exported(main, her), { status: 503, body: { code: 'wallet_export_pending' } })
@@ -294,8 +294,8 @@ t.test('a wallet with credited money that cannot be moved is kept', async (t) =>
 
 t.test('no key of a wallet is ever logged', async (t) => {
   const till = await startTestPaymentChain(t)
-  const main = await startStation(t)
-  const station = await spawnStation(t, {
+  const main = await startInProcessTestStation(t)
+  const station = await spawnTestStationProcess(t, {
     ...till.settings,
     LOG_LEVEL: 'trace',
     DATABASE_URL: main.database.settings.databaseUrl,

@@ -1,18 +1,18 @@
 import t from 'tap'
 import { HOUR } from '../../../core/clock.ts'
 import { stringifyWithBigints } from '../../../core/bigint-json.ts'
-import { newUuidV7 } from '../../../core/ids.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { fromUsdc } from '../../../core/money.ts'
 import { countReplies, type TestReply } from '../../support/http/test-http-client.ts'
 import { createTestClock } from '../../support/actors/test-actor-node.ts'
 import {
   spawnSecondNode,
-  startStation,
+  startInProcessTestStation,
   type TestAgent,
   type TestStation,
   type InProcessStation,
 } from '../../support/station/start-test-station.ts'
-import { pollUntil } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
+import { requestUntilReplyMatches } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
 
 const N = 64
 const NOBODY = '018f6f7a-0000-7000-8000-000000000000'
@@ -66,7 +66,7 @@ async function deposit({ sql }: InProcessStation, { id }: TestAgent, usdc: numbe
 
 t.test('one station', async (t) => {
   // Where promotional credits may become a reward; where they may not: promo.test.ts.
-  const main = await startStation(t, { PROMO_TRANSFERABLE: 'true' })
+  const main = await startInProcessTestStation(t, { PROMO_TRANSFERABLE: 'true' })
   const [ann, bob] = [await main.onboard(), await main.onboard()]
 
   t.test('a bounty is posted, listed, claimed and paid', async (t) => {
@@ -229,7 +229,7 @@ const storm = (
 ) => Promise.all(asks.map((ask, at) => ask(nodes[at % nodes.length] as TestStation)))
 
 t.test('two nodes', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const both = [main, await spawnSecondNode(t, main)]
   const guests = await Promise.all(Array.from({ length: N }, () => main.onboard()))
   const [poster, other] = [await main.onboard(), await main.onboard()]
@@ -315,14 +315,14 @@ t.test('two nodes', async (t) => {
 t.test(
   'an escrow that expired while every node was down is refunded after the next start',
   async (t) => {
-    const first = await startStation(t)
+    const first = await startInProcessTestStation(t)
     const guest = await first.onboard()
     const ids = [await posted(first, guest, { ttl_hours: 1 }), await posted(first, guest)]
     t.equal(await first.balance(guest), 0)
     await first.station.close()
     const clock = createTestClock(Date.now() + 2 * HOUR)
-    const next = await startStation(t, {}, { database: first.database, clock })
-    await pollUntil(
+    const next = await startInProcessTestStation(t, {}, { database: first.database, clock })
+    await requestUntilReplyMatches(
       () => show(next, ids[0] ?? ''),
       ({ body }) => body['status'] !== 'open',
     )

@@ -5,14 +5,17 @@ import t from 'tap'
 import { LIMITS } from '../../../core/limits.ts'
 import { serviceProgramArgs } from '../../support/station/node-args-to-spawn-service-or-cli.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
-import { startStation, type InProcessStation } from '../../support/station/start-test-station.ts'
+import {
+  startInProcessTestStation,
+  type InProcessStation,
+} from '../../support/station/start-test-station.ts'
 import {
   paymentSignatureHeader,
-  startStationWithChain,
+  startTestStationWithPaymentChain,
   startTestPaymentChain,
 } from '../../support/payments/test-station-with-payment-chain.ts'
 import {
-  pollUntil,
+  requestUntilReplyMatches,
   usdcToMicrosBigint,
 } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
@@ -23,7 +26,7 @@ const joined = (main: InProcessStation, fields: object = {}) =>
   main.ask('POST', '/api/onboard', { json: { name: 'tester', ...fields } })
 
 t.test('a station without deposits names no deposit address', async (t) => {
-  const main = await startStation(t, { STARTER_CREDITS_USDC: '0.052' })
+  const main = await startInProcessTestStation(t, { STARTER_CREDITS_USDC: '0.052' })
   const { body } = await joined(main, { owner_email: 'owner@example.com' })
   const [id, key] = [String(body['agent_id']), String(body['api_key'])]
   t.match(body, { deposits: 'off', funding_path: null })
@@ -47,7 +50,7 @@ t.test('a station without deposits names no deposit address', async (t) => {
   })
   t.match(batch.body, { results: [{ ok: false, error: { remedy } }] })
 
-  const mailed = await pollUntil(
+  const mailed = await requestUntilReplyMatches(
     async () => main.sql<{ body: string }[]>`
       select body from alerts where agent_id = ${id} and topic like 'low_balance%'`,
     (rows) => rows.length > 0,
@@ -59,7 +62,7 @@ t.test('a station without deposits names no deposit address', async (t) => {
 })
 
 t.test('a station with deposits names the deposit address in the same messages', async (t) => {
-  const { main } = await startStationWithChain(t, { STARTER_CREDITS_USDC: '0' })
+  const { main } = await startTestStationWithPaymentChain(t, { STARTER_CREDITS_USDC: '0' })
   const { body } = await joined(main)
   const [id, key] = [String(body['agent_id']), String(body['api_key'])]
   const address = String(body['wallet_address'])
@@ -71,7 +74,7 @@ t.test('a station with deposits names the deposit address in the same messages',
 })
 
 t.test('a deposit below the minimum is shown and credited with the next one', async (t) => {
-  const { main, till } = await startStationWithChain(t, { STARTER_CREDITS_USDC: '0' })
+  const { main, till } = await startTestStationWithPaymentChain(t, { STARTER_CREDITS_USDC: '0' })
   const her = await main.onboard()
   const status = async () => (await main.ask('GET', `/fund/${her.id}/status`)).body
   const deposits = async () => {
@@ -86,7 +89,7 @@ t.test('a deposit below the minimum is shown and credited with the next one', as
   const required = LIMITS.depositConfirmations
   for (const confirmations of [1, required - 2]) {
     if (confirmations > 1) await till.base.mine(confirmations - 1)
-    const seen = await pollUntil(status, (body) =>
+    const seen = await requestUntilReplyMatches(status, (body) =>
       String(lines(body)).startsWith(`0.4 USDC seen, ${confirmations} of`),
     )
     t.match(seen, {
@@ -98,14 +101,14 @@ t.test('a deposit below the minimum is shown and credited with the next one', as
     })
   }
   await till.base.mine(2)
-  const waiting = await pollUntil(status, (body) => body['pending_usdc'] === 0.4)
+  const waiting = await requestUntilReplyMatches(status, (body) => body['pending_usdc'] === 0.4)
   t.match(waiting, { incoming: [], tier: 'empty', last_deposit: { credited_at: null } })
   t.equal(lines(waiting), '0.4 of 1 USDC: credited when the sum reaches 1 USDC')
   t.match(await deposits(), [{ amount_usdc: 0.4, credited_at: null, bonus_usdc: 0 }])
 
   await till.mintUsdc(address, usdcToMicrosBigint(0.7))
   await till.base.mine(required)
-  const credited = await pollUntil(status, (body) => body['tier'] === 'healthy')
+  const credited = await requestUntilReplyMatches(status, (body) => body['tier'] === 'healthy')
   t.match(credited, { pending_usdc: 0, first_deposit_bonus: false })
   const [second, first] = await deposits()
   t.match(second, { amount_usdc: 0.7, credited_at: /Z$/, bonus_usdc: 0.275 })
@@ -120,20 +123,20 @@ t.test('a deposit below the minimum is shown and credited with the next one', as
 
   await till.mintUsdc(address, usdcToMicrosBigint(0.3))
   await till.base.mine(required)
-  await pollUntil(status, (body) => body['pending_usdc'] === 0.3)
+  await requestUntilReplyMatches(status, (body) => body['pending_usdc'] === 0.3)
   const [, again] = await deposits()
   t.equal(again?.['credited_at'], second?.['credited_at'], 'what was credited stays so')
   await main.verify()
 })
 
 t.test('a top-up returns the bonus and the credits it released', async (t) => {
-  const { main, till } = await startStationWithChain(t, { STARTER_CREDITS_USDC: '0' })
+  const { main, till } = await startTestStationWithPaymentChain(t, { STARTER_CREDITS_USDC: '0' })
   const her = await main.onboard()
   const { body } = await main.ask('GET', '/api/wallet', { key: her.key })
   await till.mintUsdc(String(body['wallet_address']), usdcToMicrosBigint(0.4))
   await till.base.mine(LIMITS.depositConfirmations)
   const wallet = () => main.ask('GET', '/api/wallet/status', { key: her.key })
-  await pollUntil(wallet, ({ body: { pending_usdc } }) => pending_usdc === 0.4)
+  await requestUntilReplyMatches(wallet, ({ body: { pending_usdc } }) => pending_usdc === 0.4)
   const payer = await till.createPayer(usdcToMicrosBigint(5))
   const buy = async (amount: number) =>
     main.ask('POST', '/api/credits/topup', {
@@ -176,7 +179,7 @@ t.test('a token other than USDC ends the start with one line', async (t) => {
 t.test('health names the setting that a rail lacks', async (t) => {
   const till = await startTestPaymentChain(t)
   const { SETTLER_PRIVATE_KEY: _left, ...settings } = till.settings
-  const main = await startStation(t, settings)
+  const main = await startInProcessTestStation(t, settings)
   const { body } = await main.ask('GET', '/api/network/health')
   t.match(JSON.stringify(body), 'off: SETTLER_PRIVATE_KEY missing')
 })

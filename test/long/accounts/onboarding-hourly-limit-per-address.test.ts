@@ -3,7 +3,7 @@ import t from 'tap'
 import { countReplies, type TestReply } from '../../support/http/test-http-client.ts'
 import {
   spawnSecondNode,
-  startStation,
+  startInProcessTestStation,
   type TestStation,
 } from '../../support/station/start-test-station.ts'
 
@@ -27,7 +27,7 @@ const credits = (answer: TestReply) =>
   joined(answer).map((agent) => agent['starter_credits_usdc'] as number)
 
 t.test('agents per address and hour', async (t) => {
-  const main = await startStation(t, LIMITED)
+  const main = await startInProcessTestStation(t, LIMITED)
   const beside = await spawnSecondNode(t, main, LIMITED)
   const nodes = [main, beside]
 
@@ -115,7 +115,7 @@ t.test('agents per address and hour', async (t) => {
 })
 
 t.test('an onboarding rejected by the network does not count for the address', async (t) => {
-  const main = await startStation(t, { ...LIMITED, ONBOARD_PER_HOUR_PER_IP: '1' })
+  const main = await startInProcessTestStation(t, { ...LIMITED, ONBOARD_PER_HOUR_PER_IP: '1' })
   const at = (n: number) => `2001:db8:9:${n.toString(16)}::1`
   for (let n = 0; n < 16; n += 1) t.equal((await one(main, at(n))).status, 201)
   t.equal((await one(main, at(99))).status, 429)
@@ -128,7 +128,7 @@ t.test('an onboarding rejected by the network does not count for the address', a
 })
 
 t.test('a higher hourly limit admits several batches', async (t) => {
-  const main = await startStation(t, { ...LIMITED, ONBOARD_PER_HOUR_PER_IP: '45' })
+  const main = await startInProcessTestStation(t, { ...LIMITED, ONBOARD_PER_HOUR_PER_IP: '45' })
   t.equal((await batch(main, '192.0.2.1', 20)).status, 200)
   t.equal((await batch(main, '192.0.2.1', 20)).status, 200)
   t.equal((await batch(main, '192.0.2.1', 6)).status, 429)
@@ -137,14 +137,17 @@ t.test('a higher hourly limit admits several batches', async (t) => {
 })
 
 t.test('an empty or too large batch is rejected with its maximum', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   for (const agents of [0, 21, 101])
     t.match(await batch(main, '192.0.2.1', agents), {
       status: 400,
       body: { errors: [{ pointer: '/agents', detail: 'must have 1 to 20 entries' }] },
     })
   t.equal((await batch(main, '192.0.2.1', 20)).status, 200)
-  const wide = await startStation(t, { BULK_ONBOARD_MAX: '30', STARTER_CREDITS_USDC: '0' })
+  const wide = await startInProcessTestStation(t, {
+    BULK_ONBOARD_MAX: '30',
+    STARTER_CREDITS_USDC: '0',
+  })
   t.match(await batch(wide, '192.0.2.1', 31), {
     status: 400,
     body: { errors: [{ detail: 'must have 1 to 30 entries' }] },
@@ -157,7 +160,7 @@ t.test('an empty or too large batch is rejected with its maximum', async (t) => 
 })
 
 t.test('all /64 of a /48 share the free calls of sixteen', async (t) => {
-  const main = await startStation(t, { FREE_TIER_PER_DAY: '2' })
+  const main = await startInProcessTestStation(t, { FREE_TIER_PER_DAY: '2' })
   const look = (at: number) =>
     main.call(null, 'x402_parse', { body: OFFER }, from(`2001:db8:5:${at.toString(16)}::1`))
   const calls = await Promise.all(Array.from({ length: 40 }, (_, at) => look(at)))

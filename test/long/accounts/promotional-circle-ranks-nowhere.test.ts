@@ -1,8 +1,11 @@
 import { createHash } from 'node:crypto'
 import t from 'tap'
 import { createDatabaseAdjustedClock } from '../../../core/clock.ts'
-import { insertArrivedDeposit } from '../../support/payments/insert-deposit.ts'
-import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
+import { insertArrivedDeposit } from '../../support/payments/insert-test-deposit.ts'
+import {
+  startInProcessTestStation,
+  type TestAgent,
+} from '../../support/station/start-test-station.ts'
 
 /** Two hundred agents with promotional credits that call, tip, fork and hire each other, beside one that pays. */
 
@@ -12,7 +15,7 @@ const CACHE_MS = 31_000
 
 const clock = createDatabaseAdjustedClock()
 let later = 0
-const main = await startStation(
+const main = await startInProcessTestStation(
   t,
   { PROMO_TRANSFERABLE: 'true', BULK_ONBOARD_MAX: '100' },
   { clock: { ...clock, mono: () => clock.mono() + later } },
@@ -105,7 +108,7 @@ t.test('two hundred promotional agents gain no place', async (t) => {
     t.notMatch(text, /active|pro\b|elite|legendary|mythic/, 'a badge without a tier')
   }
   // A node keeps its trends for a minute: this one starts after the calls.
-  const fresh = await startStation(t, {}, { database: main.database })
+  const fresh = await startInProcessTestStation(t, {}, { database: main.database })
   const { body: trends } = await fresh.ask('GET', '/api/trending')
   t.match(trends, { tools: [{ slug: 'genesis_forge', payers: 1 }] })
   t.equal((trends['tools'] as object[]).length, 1, 'tools of the circle do not trend')

@@ -1,16 +1,16 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { parseGrantArguments } from '../../../app/cli/operator/grant-credits.ts'
+import { parseGrantArguments } from '../../../app/cli/operator/cli-grant-credits.ts'
 import { stringifyWithBigints } from '../../../core/bigint-json.ts'
-import { newUuidV7 } from '../../../core/ids.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { fromUsdc, toUsdc } from '../../../core/money.ts'
 import { MIN_BOUNTY_REWARD } from '../../../domain/pricing.ts'
 import { createRoyaltyStore } from '../../../persistence/hive/royalty-store.ts'
 import { serviceProgramArgs } from '../../support/station/node-args-to-spawn-service-or-cli.ts'
 import {
   spawnSecondNode,
-  startStation,
+  startInProcessTestStation,
   type TestAgent,
   type TestStation,
 } from '../../support/station/start-test-station.ts'
@@ -61,7 +61,7 @@ async function movedBy(
 }
 
 t.test('with PROMO_TRANSFERABLE=false', async (t) => {
-  const main = await startStation(t, { PROMO_TRANSFERABLE: 'false' })
+  const main = await startInProcessTestStation(t, { PROMO_TRANSFERABLE: 'false' })
 
   t.test('starter credits of referred agents give a referrer nothing', async (t) => {
     const [ann, friend] = [await main.onboard(), await main.onboard()]
@@ -208,7 +208,7 @@ t.test('with PROMO_TRANSFERABLE=false', async (t) => {
 })
 
 t.test('a transfer that was once permitted stays valid after the setting changes', async (t) => {
-  const on = await startStation(t, { PROMO_TRANSFERABLE: 'true' })
+  const on = await startInProcessTestStation(t, { PROMO_TRANSFERABLE: 'true' })
   const [ann, bob] = [await on.onboard(), await on.onboard()]
   const asks = { title: 'x', description: 'anything', domain: 'x', reward_usdc: 0.2 }
   const made = await post(on, ann, '/api/bounties', asks)
@@ -228,7 +228,7 @@ t.test('a transfer that was once permitted stays valid after the setting changes
 })
 
 t.test('the operator grants promotional credits on a live station', async (t) => {
-  const main = await startStation(t, { PROMO_TRANSFERABLE: 'false' })
+  const main = await startInProcessTestStation(t, { PROMO_TRANSFERABLE: 'false' })
   const ann = await main.onboard()
   const env = {
     PATH: process.env['PATH'],

@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { openCreditDrop } from '../../../app/cli/operator/credit-drops.ts'
+import { openCreditDrop } from '../../../app/cli/operator/cli-credit-drops.ts'
 import { HOUR, MINUTE } from '../../../core/clock.ts'
 import { stringifyWithBigints } from '../../../core/bigint-json.ts'
-import { newUuidV7 } from '../../../core/ids.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { fromUsdc } from '../../../core/money.ts'
 import {
   getCreditDropCommand,
@@ -17,7 +17,7 @@ import { serviceProgramArgs } from '../../support/station/node-args-to-spawn-ser
 import { awaitErrorCodeOrOk, createTestClock } from '../../support/actors/test-actor-node.ts'
 import {
   spawnSecondNode,
-  startStation,
+  startInProcessTestStation,
   type TestAgent,
   type TestStation,
 } from '../../support/station/start-test-station.ts'
@@ -61,7 +61,7 @@ async function deposit({ sql }: InProcessStation, { id }: TestAgent, usdc: numbe
 }
 
 t.test('a referral code is created once, and a wrong one is named in the error', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const ann = await main.onboard()
   t.match((await get(main, ann, '/api/referrals/me')).body, { referral_code: null, referred: 0 })
   const made = await Promise.all(
@@ -90,7 +90,7 @@ t.test('a referral code is created once, and a wrong one is named in the error',
 })
 
 t.test('a first deposit rewards the referrer once', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const ann = await main.onboard()
   const bob = await brought(main, await codeFor(main, ann))
   await deposit(main, bob, 0.4)
@@ -110,7 +110,7 @@ t.test('a first deposit rewards the referrer once', async (t) => {
 })
 
 t.test('the referral share of calls is paid once, even with concurrent requests', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const beside = await spawnSecondNode(t, main)
   const ann = await main.onboard()
   const bob = await brought(main, await codeFor(main, ann))
@@ -153,7 +153,7 @@ const redeem = (
 ): Promise<TestReply> => post(node, guest, '/api/radio-drop/redeem', { code }, headers)
 
 t.test('ten of 64 agents get one slot each', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const beside = await spawnSecondNode(t, main)
   t.match((await main.ask('GET', '/api/radio-drop/latest')).body, { active: false, drop: null })
   const [drop] = await openCreditDrop(main.sql)
@@ -186,7 +186,7 @@ t.test('ten of 64 agents get one slot each', async (t) => {
 })
 
 t.test('a repeated request returns its stored reply, and only to the same agent', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const [ann, bob] = [await main.onboard(), await main.onboard()]
   const [drop] = await openCreditDrop(main.sql)
   const code = drop?.code ?? ''
@@ -248,7 +248,7 @@ t.test(
 )
 
 t.test('the operator opens and lists drops from the command line', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const env = {
     PATH: process.env['PATH'],
     NODE_ENV: 'test',

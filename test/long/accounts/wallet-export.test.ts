@@ -5,13 +5,13 @@ import { LIMITS } from '../../../core/limits.ts'
 import { createWalletStore } from '../../../persistence/payments/wallet-store.ts'
 import {
   spawnSecondNode,
-  startStation,
+  startInProcessTestStation,
   type TestAgent,
   type TestStation,
 } from '../../support/station/start-test-station.ts'
-import { startStationWithChain } from '../../support/payments/test-station-with-payment-chain.ts'
+import { startTestStationWithPaymentChain } from '../../support/payments/test-station-with-payment-chain.ts'
 import {
-  pollUntil,
+  requestUntilReplyMatches,
   usdcToMicrosBigint,
 } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
 
@@ -25,7 +25,7 @@ const received = (node: TestStation, { key }: TestAgent, wallet_address: unknown
   node.ask('POST', '/api/wallet/export/received', { key, json: { wallet_address } })
 
 t.test('the key of a wallet survives a lost answer', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const two = await spawnSecondNode(t, main, { MASTER_KEY: Buffer.alloc(32, 7).toString('base64') })
   const exports = async (her: TestAgent) =>
     (await main.sql`select from wallet_exports where agent_id = ${her.id}`).length
@@ -161,7 +161,7 @@ t.test('the key of a wallet is not released while a reorg could return money', a
   const real = createDatabaseAdjustedClock()
   let ahead = 0
   const clock = { ...real, mono: () => real.mono() + ahead }
-  const { main, till } = await startStationWithChain(t, {}, { clock })
+  const { main, till } = await startTestStationWithPaymentChain(t, {}, { clock })
   const { base } = till
   /** An agent whose wallet has received and credited the given amount. */
   async function rich(amount: number) {
@@ -170,7 +170,7 @@ t.test('the key of a wallet is not released while a reorg could return money', a
     const address = String((await wallet())['wallet_address'])
     await till.mintUsdc(address, usdcToMicrosBigint(amount))
     await base.mine(LIMITS.depositConfirmations)
-    await pollUntil(wallet, (now) => Number(now['cash_usdc']) >= amount)
+    await requestUntilReplyMatches(wallet, (now) => Number(now['cash_usdc']) >= amount)
     return { ...her, address }
   }
   const sweepOf = async ({ address }: { address: string }) => {
@@ -200,7 +200,7 @@ t.test('the key of a wallet is not released while a reorg could return money', a
     await base.mine(12)
     // Wallets are swept each minute.
     ahead += MINUTE
-    await pollUntil(
+    await requestUntilReplyMatches(
       () => sweepOf(her),
       (sweep) => sweep?.state === 'done',
     )
@@ -217,7 +217,7 @@ t.test('the key of a wallet is not released while a reorg could return money', a
     await base.reorg(1)
     t.equal(await base.balanceOf(her.address), usdcToMicrosBigint(3), 'the money is back')
     await base.mine(12)
-    const answer = await pollUntil(
+    const answer = await requestUntilReplyMatches(
       async () => {
         await base.mine(1)
         return handed(main, her)

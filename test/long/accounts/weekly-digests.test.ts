@@ -6,8 +6,11 @@ import {
   eventually,
   startTestMailServer,
   waitUntilOwnerAlertsDispatched,
-} from '../../support/mail/mail-and-telegram-servers.ts'
-import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
+} from '../../support/mail/test-mail-and-telegram-servers.ts'
+import {
+  startInProcessTestStation,
+  type TestAgent,
+} from '../../support/station/start-test-station.ts'
 
 /** Weekly digests: to whom, with which figures, once, and how they end. */
 
@@ -15,7 +18,7 @@ const ORIGIN = { origin: 'http://gas.test' }
 const TOOL = 'hive_trending'
 const mail = await startTestMailServer(t)
 const settings = { SMTP_URL: mail.url, STARTER_CREDITS_USDC: '3' }
-const main = await startStation(t, settings)
+const main = await startInProcessTestStation(t, settings)
 const { database, sql } = main
 const WEEK = 7 * DAY
 const nextMonday = Math.ceil((Date.now() - 4 * DAY) / WEEK) * WEEK + 4 * DAY
@@ -40,7 +43,7 @@ async function confirm({ key }: TestAgent, email: string): Promise<void> {
 }
 /** A node whose clock stands this long after the end of the week: its job runs at its start. */
 const startLater = (ms: number) =>
-  startStation(t, settings, { database, clock: createTestClock(nextMonday + ms) })
+  startInProcessTestStation(t, settings, { database, clock: createTestClock(nextMonday + ms) })
 const weeksDone = async () => (await sql`select from weekly_digests`).count
 
 const [ann, bob, idle, stranger, moved] = await Promise.all(
@@ -160,7 +163,7 @@ t.test('a digest ends with one click: opening its link changes nothing', async (
 
 t.test('the next week has its own digest, and the opt-out stays', async (t) => {
   const clock = createTestClock(nextMonday + 2 * DAY)
-  const second = await startStation(t, settings, { database, clock })
+  const second = await startInProcessTestStation(t, settings, { database, clock })
   for (const agent of [ann, bob]) await second.call(agent, TOOL)
   await startLater(WEEK + 2 * HOUR)
   await eventually(() => digestsTo('bob@agents.example').length === 2, 'the second week')

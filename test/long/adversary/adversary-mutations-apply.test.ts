@@ -3,7 +3,7 @@ import t from 'tap'
 import { applySourceEdits } from '../../../chaos/adversary/build-mutants.ts'
 import { ADVERSARY_SERVICE_MUTANTS } from '../../../chaos/adversary/adversary-service-mutants.ts'
 import {
-  ALL_OPERATION_WEIGHTS,
+  ALL_ADVERSARY_OPERATION_WEIGHTS,
   ADVERSARY_OPERATION_GENERATORS,
 } from '../../../chaos/adversary/run-adversary.ts'
 
@@ -28,7 +28,7 @@ t.test('every mutation matches the sources, and the mutated copy compiles', asyn
 
 t.test('the long run draws every kind of operation', async (t) => {
   t.strictSame(
-    Object.keys(ALL_OPERATION_WEIGHTS).sort(),
+    Object.keys(ALL_ADVERSARY_OPERATION_WEIGHTS).sort(),
     Object.keys(ADVERSARY_OPERATION_GENERATORS).sort(),
   )
 })

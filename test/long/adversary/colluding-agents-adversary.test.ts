@@ -1,12 +1,15 @@
 import t from 'tap'
 import { formatAdversaryReport } from '../../../chaos/adversary/adversary-report.ts'
-import { startTargetWebsite } from '../../../chaos/adversary/adversary-target-website.ts'
+import { startLocalAdversaryWebsite } from '../../../chaos/adversary/website-called-by-adversary.ts'
 import {
   adversaryStationSettings,
-  createOperatorActions,
+  createSimulatedOperatorActions,
 } from '../../../chaos/adversary/adversary-operator-actions.ts'
-import { ALL_OPERATION_WEIGHTS, runAdversary } from '../../../chaos/adversary/run-adversary.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import {
+  ALL_ADVERSARY_OPERATION_WEIGHTS,
+  runAdversary,
+} from '../../../chaos/adversary/run-adversary.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 
 const OPERATIONS = 2_000
 /** Always the same operations; `npm run adversary` draws new ones. */
@@ -16,16 +19,16 @@ t.test(
   `${OPERATIONS} operations of colluding agents get no unpaid value`,
   { timeout: 290_000 },
   async (t) => {
-    const site = await startTargetWebsite(t)
+    const site = await startLocalAdversaryWebsite(t)
     const settings = adversaryStationSettings(site)
-    const main = await startStation(t, settings)
+    const main = await startInProcessTestStation(t, settings)
     const limited = { ...settings, RATE_LIMITS: 'on' }
-    const beside = await startStation(t, limited, { database: main.database })
-    const stage = createOperatorActions(t, [main.url, beside.url], main.database, site)
+    const beside = await startInProcessTestStation(t, limited, { database: main.database })
+    const stage = createSimulatedOperatorActions(t, [main.url, beside.url], main.database, site)
     const outcome = await runAdversary(stage, {
       seed: SEED,
       operations: OPERATIONS,
-      operationWeights: ALL_OPERATION_WEIGHTS,
+      operationWeights: ALL_ADVERSARY_OPERATION_WEIGHTS,
     })
     for (const line of formatAdversaryReport(SEED, outcome)) t.comment(line)
     t.strictSame(outcome.violations, [], `seed ${SEED}`)

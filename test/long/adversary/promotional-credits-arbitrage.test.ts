@@ -1,12 +1,12 @@
 import t from 'tap'
 import {
   adversaryStationSettings,
-  createOperatorActions,
+  createSimulatedOperatorActions,
 } from '../../../chaos/adversary/adversary-operator-actions.ts'
 import { formatAdversaryReport } from '../../../chaos/adversary/adversary-report.ts'
-import { startTargetWebsite } from '../../../chaos/adversary/adversary-target-website.ts'
+import { startLocalAdversaryWebsite } from '../../../chaos/adversary/website-called-by-adversary.ts'
 import { runAdversary } from '../../../chaos/adversary/run-adversary.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 
 /**
  * Random trades where promotional credits may reach other agents: no sequence of them takes out more
@@ -43,10 +43,10 @@ const TRADES = {
 const ALLOWED = new Set(['promo-received'])
 
 t.test('no sequence of trades takes out more cash than came in', async (t) => {
-  const site = await startTargetWebsite(t)
+  const site = await startLocalAdversaryWebsite(t)
   const settings = { ...adversaryStationSettings(site), PROMO_TRANSFERABLE: 'true' }
-  const main = await startStation(t, settings)
-  const stage = createOperatorActions(t, [main.url], main.database, site)
+  const main = await startInProcessTestStation(t, settings)
+  const stage = createSimulatedOperatorActions(t, [main.url], main.database, site)
   const outcome = await runAdversary(stage, {
     seed: SEED,
     operations: OPERATIONS,

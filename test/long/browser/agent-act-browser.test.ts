@@ -13,7 +13,7 @@ import { createPageParserPool } from '../../../providers/pages/page-parser-pool.
 import { waitUntilTrue } from '../../support/schedules/make-schedule-slots-due.ts'
 import { startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 import {
-  createRecordingContext,
+  createRecordingToolContext,
   awaitRejectionDetails,
 } from '../../support/tools/test-tool-context.ts'
 
@@ -150,7 +150,7 @@ t.test('actions in a browser', { skip }, async (t) => {
     const act = (path: string, instruction: string, more = {}) => {
       const llm = { complete } as never
       const ports = { browser: made.browser, pages, egress: {} as never, llm, ...more }
-      const { context: given } = createRecordingContext(ports)
+      const { context: given } = createRecordingToolContext(ports)
       const url = path.startsWith('/') ? `${site.base}${path}` : path
       const input = { url, instruction, engine: 'browser' as const }
       return agentAct.run(input, given)

@@ -6,10 +6,10 @@ import QRCode from 'qrcode'
 import t from 'tap'
 import { compactHtml } from '../../support/http/compact-html.ts'
 import type { TestHttpClient } from '../../support/http/test-http-client.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
-import { startStationWithChain } from '../../support/payments/test-station-with-payment-chain.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
+import { startTestStationWithPaymentChain } from '../../support/payments/test-station-with-payment-chain.ts'
 import {
-  pollUntil,
+  requestUntilReplyMatches,
   usdcToMicrosBigint,
 } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
 
@@ -48,7 +48,7 @@ function modulesFor(text: string, margin: number): string {
 }
 
 t.test('the page shows address, codes and amounts without external assets', async (t) => {
-  const { main } = await startStationWithChain(t)
+  const { main } = await startTestStationWithPaymentChain(t)
   const her = await main.onboard()
   const { status, headers, text } = await openPage(main, `/fund/${her.id}`)
   const wallet = await main.ask('GET', '/api/wallet', { key: her.key })
@@ -79,7 +79,7 @@ t.test('the page shows address, codes and amounts without external assets', asyn
 })
 
 t.test('a visitor enters an amount of their own', async (t) => {
-  const { main } = await startStationWithChain(t)
+  const { main } = await startTestStationWithPaymentChain(t)
   const her = await main.onboard()
   const open = async (amount: string) =>
     (await openPage(main, `/fund/${her.id}?amount=${amount}`)).text
@@ -92,7 +92,7 @@ t.test('a visitor enters an amount of their own', async (t) => {
 })
 
 t.test('an agent name is escaped in the page', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const her = await main.onboard()
   const name = `<script>alert("1")</script>'&`
   await main.sql`update agents set name = ${name} where agent_id = ${her.id}`
@@ -103,7 +103,7 @@ t.test('an agent name is escaped in the page', async (t) => {
 })
 
 t.test('without a chain the page reports it and shows no payment', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const her = await main.onboard()
   const { status, text } = await openPage(main, `/fund/${her.id}`)
   t.equal(status, 200)
@@ -116,7 +116,7 @@ t.test('without a chain the page reports it and shows no payment', async (t) => 
 })
 
 t.test('an unknown agent has no page', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   for (const id of ['018f6f7a-0000-7000-8000-000000000000', 'nobody', '%3Cscript%3E']) {
     const page = await openPage(main, `/fund/${id}`)
     t.match(page, { status: 404, headers: { 'content-type': /^text\/html/, vary: /Accept/i } })
@@ -129,7 +129,7 @@ t.test('an unknown agent has no page', async (t) => {
 })
 
 t.test('the status follows a deposit and reveals no balance', async (t) => {
-  const { main, till } = await startStationWithChain(t)
+  const { main, till } = await startTestStationWithPaymentChain(t)
   const her = await main.onboard(0)
   const status = () => main.ask('GET', `/fund/${her.id}/status`)
   const before = await status()
@@ -137,7 +137,10 @@ t.test('the status follows a deposit and reveals no balance', async (t) => {
   t.match(before.body, { deposits: 'on', tier: 'empty', last_deposit: null })
   await till.mintUsdc(String(before.body['wallet_address']), usdcToMicrosBigint(3))
   await till.base.mine(6)
-  const { body, text } = await pollUntil(status, ({ body }) => body['tier'] === 'healthy')
+  const { body, text } = await requestUntilReplyMatches(
+    status,
+    ({ body }) => body['tier'] === 'healthy',
+  )
   t.match(body, { last_deposit: { state: /^(provisional|final)$/, at: /Z$/ } })
   t.notMatch(text, /balance_usdc|cash|promo/)
   const page = await openPage(main, `/fund/${her.id}`)
@@ -150,7 +153,7 @@ t.test('the status follows a deposit and reveals no balance', async (t) => {
 
 const missing = existsSync(CHROMIUM) ? false : `${CHROMIUM} is not installed`
 t.test('a browser renders the page on a phone and on a desktop', { skip: missing }, async (t) => {
-  const { main } = await startStationWithChain(t)
+  const { main } = await startTestStationWithPaymentChain(t)
   const her = await main.onboard()
   const folder = t.testdir({})
   const sizes: [string, number, number][] = [

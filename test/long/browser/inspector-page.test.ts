@@ -1,5 +1,5 @@
 import t from 'tap'
-import { newUuidV7 } from '../../../core/ids.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { createAgentBackpack } from '../../support/agents/test-backpack-bound-keys.ts'
 import {
   launchChromium,
@@ -10,7 +10,7 @@ import {
   HIVE_TRENDING_PRICE_ATOMIC,
   paymentSignatureHeader,
   postPaidCall,
-  startStationWithChain,
+  startTestStationWithPaymentChain,
   waitForFinalSettlement,
   settlementIdOfReply,
 } from '../../support/payments/test-station-with-payment-chain.ts'
@@ -30,7 +30,10 @@ if (skipWithoutChromium !== false) t.plan(0, skipWithoutChromium)
 else await run()
 
 async function run(): Promise<void> {
-  const { main, till } = await startStationWithChain(t, { INSPECTOR: 'on', OPERATOR_TOKEN })
+  const { main, till } = await startTestStationWithPaymentChain(t, {
+    INSPECTOR: 'on',
+    OPERATOR_TOKEN,
+  })
   const browser = await launchChromium()
   t.teardown(() => browser.close())
   const desk = { width: 1280, height: 800, theme: 'dark' } as const

@@ -2,23 +2,26 @@ import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import type { Page } from 'playwright-core'
 import t from 'tap'
-import { createGate } from '../../support/actors/test-actor-node.ts'
+import { createTestPauseGate } from '../../support/actors/test-actor-node.ts'
 import {
   launchChromium,
-  createScreenshots,
+  createWebpScreenshotTaker,
   skipWithoutChromium,
 } from '../../support/inspector/open-inspector-in-chromium.ts'
-import { eventually, startTestMailServer } from '../../support/mail/mail-and-telegram-servers.ts'
+import {
+  eventually,
+  startTestMailServer,
+} from '../../support/mail/test-mail-and-telegram-servers.ts'
 import {
   spawnSecondNode,
-  startStation,
+  startInProcessTestStation,
   type TestStation,
 } from '../../support/station/start-test-station.ts'
 import { startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 
 /** With a folder named, the pictures of docs/owner.md are written there. */
 const FOLDER = process.env['OWNER_SCREENSHOTS']
-const picture = FOLDER === undefined ? async () => 0 : createScreenshots(FOLDER)
+const picture = FOLDER === undefined ? async () => 0 : createWebpScreenshotTaker(FOLDER)
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const SECOND = 1_000
 
@@ -32,7 +35,7 @@ async function violationsOf(page: Page): Promise<string[]> {
 
 t.test('the five minutes of an owner', { skip: skipWithoutChromium }, async (t) => {
   const mail = await startTestMailServer(t)
-  const gate = createGate()
+  const gate = createTestPauseGate()
   const site = await startFixtureServer(t, (_request, response) => {
     void gate.pass().then(() => {
       response.writeHead(200, { 'content-type': 'text/html' })
@@ -44,7 +47,7 @@ t.test('the five minutes of an owner', { skip: skipWithoutChromium }, async (t) 
     SSRF_ALLOW: '127.0.0.1:1024-65535',
     STARTER_CREDITS_USDC: '5',
   }
-  const main = await startStation(t, settings)
+  const main = await startInProcessTestStation(t, settings)
   const second = await spawnSecondNode(t, main, settings)
   const her = await main.onboard()
   for (const tool of ['hive_trending', 'hive_trending', 'self_audit'])

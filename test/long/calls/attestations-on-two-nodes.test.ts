@@ -1,10 +1,13 @@
 import t from 'tap'
-import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
-import { spawnSecondNode, startStation } from '../../support/station/start-test-station.ts'
+import { eventually } from '../../support/mail/test-mail-and-telegram-servers.ts'
+import {
+  spawnSecondNode,
+  startInProcessTestStation,
+} from '../../support/station/start-test-station.ts'
 
 /** Two nodes append the fees of both, each once, also when one is killed. */
 
-const main = await startStation(t, { STARTER_CREDITS_USDC: '5' })
+const main = await startInProcessTestStation(t, { STARTER_CREDITS_USDC: '5' })
 const TOOL = 'hive_trending'
 const sizeOfTree = async () =>
   Number((await main.ask('GET', '/api/attestations/head')).body['tree_size'])

@@ -2,7 +2,7 @@ import t from 'tap'
 import { countReplies, type TestReply } from '../../support/http/test-http-client.ts'
 import {
   spawnSecondNode,
-  startStation,
+  startInProcessTestStation,
   type TestAgent,
 } from '../../support/station/start-test-station.ts'
 import { readWholeAccountStatement } from '../../support/ledger/account-statement-assertions.ts'
@@ -10,7 +10,7 @@ import { readWholeAccountStatement } from '../../support/ledger/account-statemen
 const TOOL = 'hive_trending'
 const PRICE = 0.005
 
-const main = await startStation(t)
+const main = await startInProcessTestStation(t)
 const beside = await spawnSecondNode(t, main)
 const get = (path: string, key?: string) => main.ask('GET', path, { key })
 

@@ -1,7 +1,10 @@
 import { availableParallelism } from 'node:os'
 import t from 'tap'
-import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
-import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
+import { eventually } from '../../support/mail/test-mail-and-telegram-servers.ts'
+import {
+  startInProcessTestStation,
+  type TestAgent,
+} from '../../support/station/start-test-station.ts'
 import {
   isToolOutputSseFrame,
   isProgressEventOfStep,
@@ -25,7 +28,7 @@ const gate = await startFixtureServer(t, ({ url = '' }, response) => {
 const addressOf = (part: string) => [...held.keys()].find((url) => url.includes(part)) ?? ''
 const arrived = (part: string) => eventually(() => addressOf(part) !== '', part)
 const answer = (part: string) => held.get(addressOf(part))?.()
-const main = await startStation(t, {
+const main = await startInProcessTestStation(t, {
   STARTER_CREDITS_USDC: '20',
   PATH: process.env['PATH'] ?? '',
   COINGECKO_BASE: gate.base,

@@ -3,7 +3,7 @@ import t from 'tap'
 import { countReplies, type TestReply } from '../../support/http/test-http-client.ts'
 import {
   spawnSecondNode,
-  startStation,
+  startInProcessTestStation,
   type TestAgent,
   type TestStation,
   type InProcessStation,
@@ -14,7 +14,7 @@ const TOOL = 'hive_trending'
 const usdc = (micros: number) => Math.round(micros) / 1e6
 
 t.test('64 equal requests with one Idempotency-Key', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const beside = await spawnSecondNode(t, main)
   const charges = async (guest: TestAgent) =>
     Math.round((0.5 - (await main.balance(guest))) * 1e6) / 5_000
@@ -166,7 +166,7 @@ t.test('64 equal requests with one Idempotency-Key', async (t) => {
 })
 
 t.test('onboarding with an Idempotency-Key', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const beside = await spawnSecondNode(t, main)
   const agents = async () => (await main.sql`select from agents`).count
   const join = (
@@ -286,7 +286,7 @@ async function wealth({ sql }: InProcessStation): Promise<{ total: bigint; least
 }
 
 t.test('transfers between agents', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const beside = await spawnSecondNode(t, main)
   const nodes = [main, beside]
 

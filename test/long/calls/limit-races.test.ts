@@ -2,7 +2,7 @@ import t, { type Test } from 'tap'
 import { countReplies, type TestReply } from '../../support/http/test-http-client.ts'
 import {
   spawnSecondNode,
-  startStation,
+  startInProcessTestStation,
   type TestAgent,
   type TestStation,
 } from '../../support/station/start-test-station.ts'
@@ -162,7 +162,7 @@ function limits(t: Test, way: Way): void {
 }
 
 t.test('limits hold for 64 concurrent calls', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const beside = await spawnSecondNode(t, main)
   const both = [main, beside]
   const ways: Way[] = [
@@ -206,7 +206,7 @@ t.test('running calls count in every limit', async (t) => {
       t.test(`by ${limit}, until they end with ${outcome}`, async (t) => {
         const source = await gate(t)
         const settings = { FREE_TIER_PER_DAY: '0', COINGECKO_BASE: source.base }
-        const main = await startStation(t, settings)
+        const main = await startInProcessTestStation(t, settings)
         const guest = await main.onboard(limit === 'balance' ? times(20, 1) : 0.4)
         const headers: Record<string, string> = {}
         if (limit === 'task') headers['x-task-id'] = await task(main, guest, times(20, 1))
@@ -255,7 +255,7 @@ t.test('running calls count in every limit', async (t) => {
 })
 
 t.test('free calls of a day', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const beside = await spawnSecondNode(t, main)
   let address = 0
   for (const [name, nodes] of [

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { dirname, join, posix } from 'node:path'
 import type { Worker } from 'node:worker_threads'
 import t, { type Test } from 'tap'
 import ts from 'typescript'
@@ -123,16 +123,7 @@ t.test(
       const env = { ...process.env, NODE_OPTIONS: '', TAP: '0' }
       return execFileSync(process.execPath, [...options, file], { env, timeout: 30_000 }).toString()
     }
-    build(folder, [
-      'chain/evm/signer-recovery-pool',
-      'chain/evm/signer-recovery-worker',
-      'chain/evm/ecdsa-signature-format',
-      'core/errors',
-      'core/cookbook-error-definitions',
-      'core/marketplace-error-definitions',
-      'core/receipt-error-definitions',
-      'core/grant-cli-command',
-    ])
+    build(folder, ['chain/evm/signer-recovery-pool.ts', 'chain/evm/signer-recovery-worker.ts'])
     t.equal(run('built.mjs', './chain/evm/signer-recovery-pool.js', []), SIGNER)
     t.equal(
       run('source.mts', join(REPOSITORY_ROOT, 'chain/evm/signer-recovery-pool.ts'), [
@@ -144,22 +135,25 @@ t.test(
   },
 )
 
-/** The build output of these files. */
-function build(folder: string, names: readonly string[]): void {
+/** The build output of these files and of all that they import. */
+function build(folder: string, entries: readonly string[]): void {
   const read = (file: string) => ts.sys.readFile(file)
   const { compilerOptions } = ts.readConfigFile(
     join(REPOSITORY_ROOT, 'tsconfig.build.json'),
     read,
   ).config
-  for (const name of names) {
-    const { outputText } = ts.transpileModule(
-      readFileSync(join(REPOSITORY_ROOT, `${name}.ts`), 'utf8'),
-      {
-        fileName: `${name}.ts`,
-        compilerOptions: { ...compilerOptions, target: 'es2023', module: 'esnext' },
-      },
-    )
-    const file = join(folder, `${name}.js`)
+  const built = new Set<string>()
+  const waiting = [...entries]
+  for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
+    if (built.has(path)) continue
+    built.add(path)
+    const { outputText } = ts.transpileModule(readFileSync(join(REPOSITORY_ROOT, path), 'utf8'), {
+      fileName: path,
+      compilerOptions: { ...compilerOptions, target: 'es2023', module: 'esnext' },
+    })
+    for (const [, imported = ''] of outputText.matchAll(/from ["'](\.[^"']+)\.js["']/g))
+      waiting.push(`${posix.join(posix.dirname(path), imported)}.ts`)
+    const file = join(folder, path.replace(/\.ts$/, '.js'))
     mkdirSync(dirname(file), { recursive: true })
     writeFileSync(file, outputText)
   }

@@ -5,17 +5,17 @@ import { DAY } from '../../../core/clock.ts'
 import { expireBountyCommand } from '../../../payments/commands/bounty-commands.ts'
 import { createTestClock } from '../../support/actors/test-actor-node.ts'
 import {
-  assertNoViolations,
+  assertNoInvariantViolations,
   createTestActorNodePair,
 } from '../../support/actors/test-actor-node-pairs.ts'
 import { PAYMENT_TIMER_COMMANDS } from '../../support/payments/sample-payment-claims.ts'
 import {
-  compareSeenStates,
-  compareStoredActors,
+  compareSeenStatesWithJournal,
+  compareStoredActorsWithJournal,
   findDoubledCommands,
   type JournalComparison,
 } from '../../support/random-commands/compare-journal-with-states.ts'
-import { failDueScheduleRun } from '../../support/random-commands/random-agent-commands.ts'
+import { alwaysFailingScheduleRunTimer } from '../../support/random-commands/random-agent-commands.ts'
 import { createRandomCommandWorld } from '../../support/random-commands/random-command-world.ts'
 import { sendRandomCommands } from '../../support/random-commands/send-random-commands.ts'
 
@@ -32,7 +32,7 @@ const RESIDENT = 12
 const TIMER_COMMANDS = [
   ...PAYMENT_TIMER_COMMANDS,
   expireBountyCommand,
-  failDueScheduleRun,
+  alwaysFailingScheduleRunTimer,
 ] as AggregateCommand<never, void>[]
 
 t.test(
@@ -62,12 +62,12 @@ t.test(
 
     const same = ({ compared, different }: JournalComparison, what: string) =>
       t.strictSame(different, [], `${compared} ${what}`)
-    same(await compareStoredActors(sql), 'stored actors equal their journal')
-    const past = await compareSeenStates(sql, sent.seen, VERSIONS)
+    same(await compareStoredActorsWithJournal(sql), 'stored actors equal their journal')
+    const past = await compareSeenStatesWithJournal(sql, sent.seen, VERSIONS)
     same(past, `actors at ${past.versions} versions are as their sender saw them`)
     t.equal(past.versions, VERSIONS)
     t.strictSame(await findDoubledCommands(sql), [], 'no command stands in the journal twice')
     t.comment(`${((performance.now() - startedAt) / 1_000).toFixed(1)} s in all`)
-    await assertNoViolations(t, sql)
+    await assertNoInvariantViolations(t, sql)
   },
 )

@@ -8,7 +8,7 @@ import {
   createTestHttpClient,
   type TestRequestOptions,
 } from '../../support/http/test-http-client.ts'
-import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
+import { eventually } from '../../support/mail/test-mail-and-telegram-servers.ts'
 import {
   startTestNginxBalancer,
   nginxSkipReason,
@@ -20,7 +20,7 @@ import {
 } from '../../support/http/websocket-and-sse-clients.ts'
 import {
   spawnSecondNode,
-  startStation,
+  startInProcessTestStation,
   type TestAgent,
 } from '../../support/station/start-test-station.ts'
 import {
@@ -60,7 +60,7 @@ t.test('two stations behind nginx', { skip: nginxSkipReason }, async (t) => {
     FREE_TIER_PER_DAY: String(FREE),
     ...(redis === null ? {} : { REDIS_URL: redis.url }),
   }
-  const main = await startStation(t, settings)
+  const main = await startInProcessTestStation(t, settings)
   const beside = await spawnSecondNode(t, main, settings)
   const stations = [main, beside]
   const urls = stations.map(({ url }) => url)

@@ -16,7 +16,10 @@ import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
-import { INSTALL_WARNINGS, readPackageContents } from '../../support/deployment/package-contents.ts'
+import {
+  NPM_INSTALL_WARNING_PATTERN,
+  readPackageContents,
+} from '../../support/deployment/allowed-npm-tarball-contents.ts'
 
 /** Plain `npm pack` in a checkout, then `npx` in an empty folder up to the first paid call, timed. */
 
@@ -92,7 +95,7 @@ t.test('npx starts a station without a warning of an engine, and a call is paid'
   }
   t.match(url, /^http/, log)
   t.comment(`installed and ready after ${seconds()}`)
-  t.notMatch(log, INSTALL_WARNINGS)
+  t.notMatch(log, NPM_INSTALL_WARNING_PATTERN)
   const agent = await post(`${url}/api/onboard`, { name: 'scout' })
   const call = { tool: 'hive_trending' }
   const paid = await post(`${url}/api/refuel`, call, String(agent['api_key']))

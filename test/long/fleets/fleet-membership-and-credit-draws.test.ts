@@ -2,7 +2,7 @@ import t, { type Test } from 'tap'
 import { retryWithFleetLoan } from '../../../calls/fleet-loan-for-call.ts'
 import { createDatabaseAdjustedClock } from '../../../core/clock.ts'
 import { ServiceError } from '../../../core/errors.ts'
-import { newUuidV7 } from '../../../core/ids.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { fromUsdc } from '../../../core/money.ts'
 import { releaseCallHoldCommand } from '../../../payments/commands/call-commands.ts'
 import { drawFromFleetCommand } from '../../../payments/commands/fleet-commands.ts'
@@ -17,11 +17,11 @@ import {
 } from '../../support/agents/create-test-fleets.ts'
 import {
   spawnSecondNode,
-  startStation,
+  startInProcessTestStation,
   type TestAgent,
   type TestStation,
 } from '../../support/station/start-test-station.ts'
-import { pollUntil } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
+import { requestUntilReplyMatches } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
 
 const N = 64
 const TOOL = 'hive_trending'
@@ -30,7 +30,7 @@ const usdc = (micros: number) => Math.round(micros) / 1e6
 const times = (count: number, more = 0) => usdc(count * PRICE * 1e6 + more)
 
 t.test('creating, joining and reading a fleet need the right keys', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const [ann, bob, eve] = [await main.onboard(), await main.onboard(), await main.onboard()]
   const [asAnn, asBob, asEve] = [
     createAgentRequestSender(main, ann),
@@ -99,7 +99,7 @@ t.test('creating, joining and reading a fleet need the right keys', async (t) =>
 })
 
 t.test('of two fleets that add an agent concurrently one succeeds', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const [ann, bob] = [await main.onboard(), await main.onboard()]
   const ids = await Promise.all(Array.from({ length: 8 }, () => createTestFleet(main, ann)))
   const joining = ids.map((fleet_id) =>
@@ -114,7 +114,7 @@ t.test('of two fleets that add an agent concurrently one succeeds', async (t) =>
 })
 
 t.test('a member short of credits draws exactly the missing amount', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const { owner, id, members } = await createFundedFleet(main, 0.002, 1, [0.0075])
   const [member] = members as [TestAgent]
   const quote = () => main.ask('POST', '/api/quote', { key: member.key, json: { tool: TOOL } })
@@ -144,7 +144,7 @@ t.test('a member short of credits draws exactly the missing amount', async (t) =
 })
 
 t.test('the bonus of the first top-up is lent first, as promotional credits', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const { owner, id, members } = await createFundedFleet(main, 0, 1, [1])
   const [member] = members as [TestAgent]
   t.equal(await readFleetPoolBalance(main, owner, id), 1.25)
@@ -160,7 +160,7 @@ t.test('the bonus of the first top-up is lent first, as promotional credits', as
 })
 
 t.test('a draw repeated under one id moves money once', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const { owner, id, members } = await createFundedFleet(main, 0, 1, [0.5])
   const [member] = members as [TestAgent]
   const draw = { id: newUuidV7(1), agentId: member.id, callId: newUuidV7(1), amount: fromUsdc(0.1) }
@@ -182,7 +182,7 @@ t.test('a draw repeated under one id moves money once', async (t) => {
 })
 
 t.test('a call admitted while it is being rejected still gets its loan', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const { owner, id, members } = await createFundedFleet(main, 0, 1, [0.5])
   const [member] = members as [TestAgent]
   const { actors } = main.station
@@ -213,7 +213,7 @@ const storm = (nodes: readonly TestStation[], members: readonly TestAgent[]) =>
   )
 
 t.test('64 calls at once on two nodes', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const nodes = [main, await spawnSecondNode(t, main)]
 
   async function race(t: Test, own: number, count: number, money: number) {
@@ -250,7 +250,7 @@ t.test('64 calls at once on two nodes', async (t) => {
 })
 
 t.test('the loans of failed calls return', async (t) => {
-  const main = await startStation(t, { FREE_TIER_PER_DAY: '0' })
+  const main = await startInProcessTestStation(t, { FREE_TIER_PER_DAY: '0' })
   const failing = (member: TestAgent) => main.call(member, 'price_feed', { query: 'BTC' })
   const purses = (members: readonly TestAgent[]) =>
     Promise.all(members.map((member) => main.balance(member)))
@@ -280,7 +280,7 @@ t.test('the loans of failed calls return', async (t) => {
 })
 
 t.test('each loan belongs to one call, with any number of concurrent calls', async (t) => {
-  const main = await startStation(t, { FREE_TIER_PER_DAY: '0' })
+  const main = await startInProcessTestStation(t, { FREE_TIER_PER_DAY: '0' })
   const nodes = [main, await spawnSecondNode(t, main, { FREE_TIER_PER_DAY: '0' })]
   const total = (own: number, money: number) => usdc((own + money) * 1e6)
 
@@ -342,7 +342,7 @@ t.test('each loan belongs to one call, with any number of concurrent calls', asy
 })
 
 t.test('a loan whose call was never created returns by itself', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const { owner, id, members } = await createFundedFleet(main, 0, 1, [0.5])
   const [member] = members as [TestAgent]
   const [draw, callId] = [newUuidV7(Date.now()), newUuidV7(Date.now())]
@@ -351,7 +351,7 @@ t.test('a loan whose call was never created returns by itself', async (t) => {
   t.equal(await main.balance(member), 0, "it is nobody else's to spend")
   t.equal(await readFleetPoolBalance(main, owner, id), 0.4)
   await main.sql`update timers set due_at = now() where id = ${`hold:${callId}`}`
-  await pollUntil(
+  await requestUntilReplyMatches(
     () => readFleetPoolBalance(main, owner, id),
     (money) => money === 0.5,
   )
@@ -360,7 +360,7 @@ t.test('a loan whose call was never created returns by itself', async (t) => {
 })
 
 t.test('without its tables a fleet is unavailable, with instructions', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const ann = await main.onboard()
   await main.sql`alter table fleet_members rename to elsewhere`
   const { status, body } = await createAgentRequestSender(main, ann)('GET', '/api/fleet/list')
@@ -382,7 +382,7 @@ t.test('without its tables a fleet is unavailable, with instructions', async (t)
 })
 
 t.test('without an RPC of Base a top-up is rejected', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const ann = await main.onboard()
   const asked = { fleet_id: await createTestFleet(main, ann), tx_hash: `0x${'1'.repeat(64)}` }
   const answer = await createAgentRequestSender(main, ann)('POST', '/api/fleet/topup', asked)

@@ -11,7 +11,10 @@ import {
 } from '../../support/payments/settler-scenario.ts'
 import { countReplies, type TestReply } from '../../support/http/test-http-client.ts'
 import { startRpcFaultProxy, type RpcFault } from '../../support/chain/rpc-fault-proxy.ts'
-import { startStation, type TestStation } from '../../support/station/start-test-station.ts'
+import {
+  startInProcessTestStation,
+  type TestStation,
+} from '../../support/station/start-test-station.ts'
 
 const treasury = '0x00000000000000000000000000000000000beef1'
 const dollars = (amount: number) => BigInt(amount * 1e6)
@@ -37,9 +40,13 @@ t.test('a top-up requested from two nodes concurrently', async (t) => {
   t.teardown(() => chain.stop())
   const gate = await startRpcFaultProxy(t, chain.rpcUrl)
   const settings = { RPC_URL_BASE: chain.rpcUrl, TREASURY_ADDRESS: treasury }
-  const main = await startStation(t, settings)
+  const main = await startInProcessTestStation(t, settings)
   const { database } = main
-  const slow = await startStation(t, { ...settings, RPC_URL_BASE: gate.url }, { database })
+  const slow = await startInProcessTestStation(
+    t,
+    { ...settings, RPC_URL_BASE: gate.url },
+    { database },
+  )
   const { key, id: ann } = await main.onboard()
   const fleet = async () => {
     const { body } = await main.ask('POST', '/api/fleet/create', { key, json: { name: 'crew' } })

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { newUuidV7 } from '../../../core/ids.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { countReplies, type TestReply } from '../../support/http/test-http-client.ts'
 import {
   createAgentRequestSender,
@@ -11,13 +11,13 @@ import {
 } from '../../support/agents/create-test-fleets.ts'
 import {
   spawnSecondNode,
-  startStation,
+  startInProcessTestStation,
   type TestAgent,
   type InProcessStation,
 } from '../../support/station/start-test-station.ts'
-import { pollUntil } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
+import { requestUntilReplyMatches } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
 
-const main = await startStation(t)
+const main = await startInProcessTestStation(t)
 const beside = await spawnSecondNode(t, main)
 const TOOL = 'hive_trending'
 const PRICE = 0.005
@@ -153,7 +153,7 @@ async function holding(main: InProcessStation, work: () => Promise<unknown>) {
 
 /** Two nodes of their own and two fleets; the first has the one member, which has nothing of its own. */
 async function between(t: Test) {
-  const main = await startStation(t, HELD_CALL_SETTINGS)
+  const main = await startInProcessTestStation(t, HELD_CALL_SETTINGS)
   const beside = await spawnSecondNode(t, main, HELD_CALL_SETTINGS)
   const one = { main, ...(await createFundedFleet(main, 0, 1, [0.5])) }
   const two = { main, ...(await createFundedFleet(main, 0, 0, [0.3])) }
@@ -169,7 +169,7 @@ async function begin(
 ): Promise<{ answer: Promise<TestReply> }> {
   const before = await readFleetPoolBalance(main, owner, id)
   const answer = node.call(member, ...HELD_CALL)
-  await pollUntil(
+  await requestUntilReplyMatches(
     () => readFleetPoolBalance(main, owner, id),
     (money) => money === usdc((before - PRICE) * 1e6),
   )
@@ -230,7 +230,7 @@ t.test(
     t.equal(await main.balance(member), 0, 'asked once it has heard of its new fleet')
     await main.verify()
     await main.sql`update timers set due_at = now() where aggregate_id = ${member.id}`
-    await pollUntil(
+    await requestUntilReplyMatches(
       () => readFleetPoolBalance(main, one.owner, one.id),
       (money) => money === 0.5,
     )

@@ -4,7 +4,7 @@ import { LIMITS } from '../../../core/limits.ts'
 import { countReplies } from '../../support/http/test-http-client.ts'
 import {
   spawnSecondNode,
-  startStation,
+  startInProcessTestStation,
   type TestAgent,
   type TestStation,
 } from '../../support/station/start-test-station.ts'
@@ -14,7 +14,7 @@ const TEXT =
   'Sunday mornings, when blobs are cheap, few bridges settle and the sequencer has hardly any queue. ' +
   'Set the tip to zero then, since nobody outbids you, and check the base fee once before you send.'
 
-const main = await startStation(t)
+const main = await startInProcessTestStation(t)
 const beside = await spawnSecondNode(t, main)
 const write = (guest: TestAgent, content: string, fields: object = {}, node: TestStation = main) =>
   node.call(guest, 'hive_write', { content, ...fields })
@@ -167,7 +167,7 @@ t.test('an agent’s entries per day are limited', async (t) => {
   await main.sql`
     update actors set state = jsonb_set(state, '{context,used}', ${used}::text::jsonb)
      where kind = 'quota' and aggregate_id = ${her.id}`
-  const settled = await startStation(t, {}, { database: main.database })
+  const settled = await startInProcessTestStation(t, {}, { database: main.database })
   const answers = await Promise.all(
     Array.from({ length: 6 }, (_, at) => write(her, text(), {}, at % 2 === 0 ? settled : beside)),
   )

@@ -4,17 +4,21 @@ import { createRoyaltyStore } from '../../../persistence/hive/royalty-store.ts'
 import { countReplies, type TestReply } from '../../support/http/test-http-client.ts'
 import {
   spawnSecondNode,
-  startStation,
+  startInProcessTestStation,
   type TestAgent,
   type TestStation,
 } from '../../support/station/start-test-station.ts'
-import { startPriceApis } from '../../support/upstreams/test-price-apis.ts'
-import { pollUntil } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
+import { startTestPriceApis } from '../../support/upstreams/test-price-apis.ts'
+import { requestUntilReplyMatches } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
 
-const house = await startPriceApis(t)
+const house = await startTestPriceApis(t)
 /** The time of this station can be moved on. */
 const clock = movable()
-const main = await startStation(t, { COINGECKO_BASE: house.settings.coingecko }, { clock })
+const main = await startInProcessTestStation(
+  t,
+  { COINGECKO_BASE: house.settings.coingecko },
+  { clock },
+)
 const beside = await spawnSecondNode(t, main)
 const { sql } = main
 const [author, reader, mate, other] = [
@@ -183,7 +187,7 @@ t.test('results include matching Hive entries, unless the call is private', asyn
       mode === null ? {} : { 'x-ghost-mode': mode },
     )
   // A late look-up result is omitted and cached for the next call.
-  const { body } = await pollUntil(
+  const { body } = await requestUntilReplyMatches(
     () => ask(null),
     (answer) => answer.body['hive'] !== undefined,
   )
@@ -216,7 +220,7 @@ t.test('the pool pays each royalty once, up to its balance', async (t) => {
 
 t.test('public entries can be searched without a key twenty times per hour', async (t) => {
   const { database } = main
-  const limited = await startStation(t, { RATE_LIMITS: 'on' }, { database })
+  const limited = await startInProcessTestStation(t, { RATE_LIMITS: 'on' }, { database })
   const answers: TestReply[] = []
   for (let at = 0; at < 21; at += 1)
     answers.push(await limited.ask('GET', '/api/hive/public?q=flashbloks'))

@@ -2,7 +2,7 @@ import t from 'tap'
 import { countReplies } from '../../support/http/test-http-client.ts'
 import {
   spawnSecondNode,
-  startStation,
+  startInProcessTestStation,
   type TestAgent,
   type TestStation,
 } from '../../support/station/start-test-station.ts'
@@ -14,7 +14,7 @@ import {
 
 const till = await startTestPaymentChain(t)
 const { base } = till
-const main = await startStation(t, till.settings)
+const main = await startInProcessTestStation(t, till.settings)
 const beside = await spawnSecondNode(t, main)
 const { sql } = main
 const [author, forker] = [await main.onboard(), await main.onboard()] as [TestAgent, TestAgent]

@@ -6,7 +6,10 @@ import type {
   OpenApiOperation,
 } from '../../../http/openapi/openapi-document-types.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
-import { createOpenApiBodyValidator, refByKeys } from '../../support/http/openapi-body-validator.ts'
+import {
+  createOpenApiBodyValidator,
+  openApiRefByKeys,
+} from '../../support/http/openapi-body-validator.ts'
 import type { TestReply } from '../../support/http/test-http-client.ts'
 import { openSseReader } from '../../support/http/websocket-and-sse-clients.ts'
 import { AGENT_AND_FUND_API_CONFORMANCE_CASES } from '../../support/api-conformance/agent-and-fund-api-conformance-cases.ts'
@@ -15,14 +18,14 @@ import { MEMORY_API_CONFORMANCE_CASES } from '../../support/api-conformance/memo
 import { PUBLIC_API_CONFORMANCE_CASES } from '../../support/api-conformance/public-api-conformance-cases.ts'
 import { REALTIME_API_CONFORMANCE_CASES } from '../../support/api-conformance/realtime-api-conformance-cases.ts'
 import {
-  readField,
-  resolveFromStation,
-  withoutParameterNames,
+  readJsonFieldByPath,
+  resolveConformanceCaseValue,
+  withoutRouteParameterNames,
   type ApiConformanceCase,
 } from '../../support/api-conformance/api-conformance-case.ts'
 import { API_CONFORMANCE_REFUSALS } from '../../support/api-conformance/api-conformance-refusals.ts'
 import { startApiConformanceStation } from '../../support/api-conformance/start-api-conformance-station.ts'
-import { WORK_API_CONFORMANCE_CASES } from '../../support/api-conformance/work-api-conformance-cases.ts'
+import { WORK_API_CONFORMANCE_CASES } from '../../support/api-conformance/bounty-task-schedule-conformance-cases.ts'
 
 /** Every operation of the specified interface stands in the document and answers as specified. */
 
@@ -39,7 +42,10 @@ const { specified } = JSON.parse(
   readFileSync(join(REPOSITORY_ROOT, 'test/fixtures/spec-routes.json'), 'utf8'),
 ) as { specified: { method: string; path: string; auth: 'none' | 'optional' | 'key' }[] }
 const authOf = new Map(
-  specified.map(({ method, path, auth }) => [withoutParameterNames(`${method} ${path}`), auth]),
+  specified.map(({ method, path, auth }) => [
+    withoutRouteParameterNames(`${method} ${path}`),
+    auth,
+  ]),
 )
 
 const world = await startApiConformanceStation(t)
@@ -56,7 +62,7 @@ interface DocumentedOperation {
 const documented = new Map(
   Object.entries(document.paths).flatMap(([path, item]) =>
     Object.entries(item).map(([method, operation]): [string, DocumentedOperation] => [
-      withoutParameterNames(`${method.toUpperCase()} ${path}`),
+      withoutRouteParameterNames(`${method.toUpperCase()} ${path}`),
       { path, method, operation },
     ]),
   ),
@@ -64,7 +70,7 @@ const documented = new Map(
 
 t.test('the table has every operation of the specification', async (t) => {
   const asked = Object.values(SECTIONS).flatMap((requests) =>
-    requests.map(({ at }) => withoutParameterNames(at)),
+    requests.map(({ at }) => withoutRouteParameterNames(at)),
   )
   t.strictSame([...new Set(asked)].toSorted(), [...authOf.keys()].toSorted())
 })
@@ -90,7 +96,7 @@ t.test('gas verify finds no difference afterwards', () => main.verify())
 
 /** Sends a request of the table, without a key first where one is needed, and checks the answer. */
 async function walk(t: Test, request: ApiConformanceCase): Promise<void> {
-  const at = withoutParameterNames(request.at)
+  const at = withoutRouteParameterNames(request.at)
   await request.before?.(world)
   if (authOf.get(at) === 'key') {
     const { status } = await send(request, null)
@@ -102,18 +108,20 @@ async function walk(t: Test, request: ApiConformanceCase): Promise<void> {
   const reply = await send(request, key)
   assertAnswer(t, request, reply)
   for (const [name, field] of Object.entries(request.keeps ?? {}))
-    world.ids[name] = String(readField(reply.body, field))
+    world.ids[name] = String(readJsonFieldByPath(reply.body, field))
 }
 
 const addressOf = (request: ApiConformanceCase): string =>
-  resolveFromStation(request.path ?? request.at.replace(/^\w+ /, ''), world)
+  resolveConformanceCaseValue(request.path ?? request.at.replace(/^\w+ /, ''), world)
 
 function send(request: ApiConformanceCase, key: string | null): Promise<TestReply> {
   const [method = 'GET'] = request.at.split(' ')
   return main.ask(method, addressOf(request), {
     key: key ?? undefined,
-    headers: resolveFromStation(request.headers ?? {}, world),
-    ...(request.body === undefined ? {} : { json: resolveFromStation(request.body, world) }),
+    headers: resolveConformanceCaseValue(request.headers ?? {}, world),
+    ...(request.body === undefined
+      ? {}
+      : { json: resolveConformanceCaseValue(request.body, world) }),
   })
 }
 
@@ -127,15 +135,16 @@ function assertAnswer(t: Test, request: ApiConformanceCase, reply: TestReply): v
   const absent = fields.split(' ').filter((field) => field !== '' && isAbsent(reply.body, field))
   t.strictSame(absent, [], told)
   if (match === undefined) return
-  const wanted = resolveFromStation<object | RegExp>(match, world)
+  const wanted = resolveConformanceCaseValue<object | RegExp>(match, world)
   t.match(wanted instanceof RegExp ? reply.text : reply.body, wanted, told)
 }
 
-const isAbsent = (answer: unknown, field: string): boolean => readField(answer, field) === undefined
+const isAbsent = (answer: unknown, field: string): boolean =>
+  readJsonFieldByPath(answer, field) === undefined
 
 /** Returns how an answer differs from what the document says of it. */
 function findMisfit({ at, status = 200 }: ApiConformanceCase, reply: TestReply): string {
-  const known = documented.get(withoutParameterNames(at))
+  const known = documented.get(withoutRouteParameterNames(at))
   if (known === undefined) return 'it is not in the document'
   const { path, method, operation } = known
   const response = operation.responses[status]
@@ -144,7 +153,9 @@ function findMisfit({ at, status = 200 }: ApiConformanceCase, reply: TestReply):
   if (response.content?.[type] === undefined) return `${type} is not in the document`
   if (type !== 'application/json') return ''
   return misfitOf(
-    refByKeys(...['paths', path, method, 'responses', String(status), 'content', type, 'schema']),
+    openApiRefByKeys(
+      ...['paths', path, method, 'responses', String(status), 'content', type, 'schema'],
+    ),
     reply.body,
   )
 }

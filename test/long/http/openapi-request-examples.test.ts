@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
-import { reviewCommunityToolCommand } from '../../../actors/commands/community-tool-commands.ts'
-import { EXAMPLE_IDS, hasExample } from '../../../http/openapi/openapi-request-examples.ts'
+import { decideCommunityToolVerificationCommand } from '../../../actors/commands/community-tool-commands.ts'
+import { OPENAPI_EXAMPLE_IDS, hasExample } from '../../../http/openapi/openapi-request-examples.ts'
 import type {
   OpenApiDocument,
   OpenApiOperation,
@@ -11,21 +11,24 @@ import { addFleetMember } from '../../support/agents/create-test-fleets.ts'
 import { createWriteRouteFixtures } from '../../support/agents/write-route-fixtures.ts'
 import {
   createOpenApiBodyValidator,
-  refByKeys,
+  openApiRefByKeys,
   webhookBodyRef,
 } from '../../support/http/openapi-body-validator.ts'
 import { createScheduleSlotDriver } from '../../support/schedules/make-schedule-slots-due.ts'
-import { createAnswerExampleFile } from '../../support/http/answer-example-comparison.ts'
+import { createAnswerExampleChecker } from '../../support/http/openapi-answer-example-comparison.ts'
 import { openSseReader } from '../../support/http/websocket-and-sse-clients.ts'
-import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
-import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
-import { seedCatalogueExamples } from '../../support/tools/seed-data-for-tool-examples.ts'
+import { eventually } from '../../support/mail/test-mail-and-telegram-servers.ts'
+import {
+  startInProcessTestStation,
+  type TestAgent,
+} from '../../support/station/start-test-station.ts'
+import { seedDataForCatalogueExamples } from '../../support/tools/seed-data-for-tool-examples.ts'
 import { startAllTestUpstreams } from '../../support/upstreams/all-test-upstreams.ts'
-import { startLlmApi } from '../../support/upstreams/test-llm-api.ts'
+import { startTestLlmApi } from '../../support/upstreams/test-llm-api.ts'
 import {
   fetchWebhookDeliveries,
   registerTestWebhook,
-  waitForDeliveries,
+  waitForWebhookDeliveries,
 } from '../../support/webhooks/test-webhook-registration-and-deliveries.ts'
 import { startWebhookReceivers } from '../../support/webhooks/test-webhook-receivers.ts'
 
@@ -54,9 +57,9 @@ const REFUSED: Readonly<Record<string, string>> = {
 
 const OPERATOR_TOKEN = 'o'.repeat(32)
 const { RPC_URL_BASE: _chain, ...upstreams } = (await startAllTestUpstreams(t, '')).settings
-const models = await startLlmApi(t)
+const models = await startTestLlmApi(t)
 const house = await startWebhookReceivers(t)
-const main = await startStation(t, {
+const main = await startInProcessTestStation(t, {
   ...upstreams,
   LLM_PROVIDERS: models.providers({ small: {} }),
   STARTER_CREDITS_USDC: '10',
@@ -70,7 +73,7 @@ const make = async (key: string | null, path: string, json: object, status = 300
   return reply.body
 }
 
-const translate = await seedCatalogueExamples(make, self, house.base)
+const translate = await seedDataForCatalogueExamples(make, self, house.base)
 const everything = await registerTestWebhook(main, house, self, '/all')
 const owned = await createWriteRouteFixtures(main, self)
 await addFleetMember(main, self, owned.fleet, mate)
@@ -120,47 +123,47 @@ async function idsOfObjects(): Promise<Record<string, string>> {
     'the first head of the tree of fees',
   )
   await make(self.key, '/api/webhook/test', { webhook_id: everything.id })
-  await waitForDeliveries(main, self, everything)
+  await waitForWebhookDeliveries(main, self, everything)
   const [delivery] = await fetchWebhookDeliveries(main, self, everything)
   return {
-    [EXAMPLE_IDS.agent]: owned.friend.id,
-    [EXAMPLE_IDS.strategy]: owned.foreignStrategy,
-    [EXAMPLE_IDS.fleet]: owned.fleet,
-    [EXAMPLE_IDS.bounty]: owned.foreignBounty,
-    [EXAMPLE_IDS.listing]: owned.foreignListing,
-    [EXAMPLE_IDS.keyId]: owned.spareKey,
-    [EXAMPLE_IDS.task]: owned.task,
-    [EXAMPLE_IDS.schedule]: owned.schedule,
-    [EXAMPLE_IDS.message]: owned.message,
-    [EXAMPLE_IDS.call]: call.body._meta.call_id,
-    [EXAMPLE_IDS.receipt]: call.body._meta.receipt,
-    [EXAMPLE_IDS.refusal]: why.replace(/^.*\//, ''),
-    [EXAMPLE_IDS.backpack]: owned.backpack,
-    [EXAMPLE_IDS.webhook]: everything.id,
-    [EXAMPLE_IDS.delivery]: String(delivery?.['id']),
-    [EXAMPLE_IDS.apiKey]: owned.friend.key,
-    [EXAMPLE_IDS.dropCode]: owned.drop,
-    [EXAMPLE_IDS.operatorToken]: OPERATOR_TOKEN,
+    [OPENAPI_EXAMPLE_IDS.agent]: owned.friend.id,
+    [OPENAPI_EXAMPLE_IDS.strategy]: owned.foreignStrategy,
+    [OPENAPI_EXAMPLE_IDS.fleet]: owned.fleet,
+    [OPENAPI_EXAMPLE_IDS.bounty]: owned.foreignBounty,
+    [OPENAPI_EXAMPLE_IDS.listing]: owned.foreignListing,
+    [OPENAPI_EXAMPLE_IDS.keyId]: owned.spareKey,
+    [OPENAPI_EXAMPLE_IDS.task]: owned.task,
+    [OPENAPI_EXAMPLE_IDS.schedule]: owned.schedule,
+    [OPENAPI_EXAMPLE_IDS.message]: owned.message,
+    [OPENAPI_EXAMPLE_IDS.call]: call.body._meta.call_id,
+    [OPENAPI_EXAMPLE_IDS.receipt]: call.body._meta.receipt,
+    [OPENAPI_EXAMPLE_IDS.refusal]: why.replace(/^.*\//, ''),
+    [OPENAPI_EXAMPLE_IDS.backpack]: owned.backpack,
+    [OPENAPI_EXAMPLE_IDS.webhook]: everything.id,
+    [OPENAPI_EXAMPLE_IDS.delivery]: String(delivery?.['id']),
+    [OPENAPI_EXAMPLE_IDS.apiKey]: owned.friend.key,
+    [OPENAPI_EXAMPLE_IDS.dropCode]: owned.drop,
+    [OPENAPI_EXAMPLE_IDS.operatorToken]: OPERATOR_TOKEN,
   }
 }
 
 /** Objects of their own for operations that end them. */
 const OWN_IDS: Readonly<Record<string, Record<string, string>>> = {
-  revokeKey: { [EXAMPLE_IDS.keyId]: owned.keyToRevoke },
-  endTask: { [EXAMPLE_IDS.task]: owned.taskToEnd },
-  cancelTask: { [EXAMPLE_IDS.task]: owned.taskToCancel },
-  cancelSchedule: { [EXAMPLE_IDS.schedule]: owned.scheduleToCancel },
-  revokeBackpack: { [EXAMPLE_IDS.backpack]: owned.backpackToRevoke },
-  removeWebhook: { [EXAMPLE_IDS.webhook]: owned.webhookToDelete },
-  withdrawListing: { [EXAMPLE_IDS.listing]: owned.listingToWithdraw },
-  cancelBounty: { [EXAMPLE_IDS.bounty]: owned.bountyToCancel },
-  removeAgentFromFleet: { [EXAMPLE_IDS.agent]: mate.id },
+  revokeKey: { [OPENAPI_EXAMPLE_IDS.keyId]: owned.keyToRevoke },
+  endTask: { [OPENAPI_EXAMPLE_IDS.task]: owned.taskToEnd },
+  cancelTask: { [OPENAPI_EXAMPLE_IDS.task]: owned.taskToCancel },
+  cancelSchedule: { [OPENAPI_EXAMPLE_IDS.schedule]: owned.scheduleToCancel },
+  revokeBackpack: { [OPENAPI_EXAMPLE_IDS.backpack]: owned.backpackToRevoke },
+  removeWebhook: { [OPENAPI_EXAMPLE_IDS.webhook]: owned.webhookToDelete },
+  withdrawListing: { [OPENAPI_EXAMPLE_IDS.listing]: owned.listingToWithdraw },
+  cancelBounty: { [OPENAPI_EXAMPLE_IDS.bounty]: owned.bountyToCancel },
+  removeAgentFromFleet: { [OPENAPI_EXAMPLE_IDS.agent]: mate.id },
   changeTool: { 'weather-now': 'weather-later' },
   submitTool: { 'weather-now': 'weather-later' },
   retireTool: { 'weather-now': 'weather-gone' },
   // Named in public since `updateMe`.
-  getAgentBadge: { [EXAMPLE_IDS.agent]: self.id },
-  getActorHistory: { [EXAMPLE_IDS.agent]: self.id },
+  getAgentBadge: { [OPENAPI_EXAMPLE_IDS.agent]: self.id },
+  getActorHistory: { [OPENAPI_EXAMPLE_IDS.agent]: self.id },
 }
 /** Who sends what the owner of the objects cannot. */
 const SENDERS: Readonly<Record<string, TestAgent>> = { leaveFleet: owned.friend }
@@ -213,24 +216,25 @@ async function walk(t: Test, operation: Documented): Promise<void> {
     t.fail(`not a documented success: ${told}`)
     return
   }
-  if (operationId === 'exportWallet') ids[EXAMPLE_IDS.wallet] = String(body['wallet_address'])
+  if (operationId === 'exportWallet')
+    ids[OPENAPI_EXAMPLE_IDS.wallet] = String(body['wallet_address'])
   const type = String(headers['content-type']).replace(/;.*$/, '')
   if (type !== 'application/json' || response.content?.[type]?.schema === undefined) return
   const keys = ['paths', path, method, 'responses', String(status), 'content', type, 'schema']
-  t.equal(misfitOf(refByKeys(...keys), body), '', told)
+  t.equal(misfitOf(openApiRefByKeys(...keys), body), '', told)
   const fault = answerExamples.faultOf(operationId, {
     answer: body,
     shown: response.content[type].example,
-    misfitOf: (value) => misfitOf(refByKeys(...keys), value),
+    misfitOf: (value) => misfitOf(openApiRefByKeys(...keys), value),
     toExampleId,
   })
   t.equal(fault, null, `the example of ${operationId}`)
 }
 
-const answerExamples = createAnswerExampleFile('http/openapi/answer-examples.json')
+const answerExamples = createAnswerExampleChecker('http/openapi/answer-examples.json')
 /** The ids of examples in the place of those of real objects. */
 const toExampleId = (text: string): string =>
-  [...Object.entries(ids), [EXAMPLE_IDS.agent, self.id] as const].reduce(
+  [...Object.entries(ids), [OPENAPI_EXAMPLE_IDS.agent, self.id] as const].reduce(
     (done, [id, real]) => (real === '' ? done : done.replaceAll(real, id)),
     text,
   )
@@ -310,7 +314,11 @@ t.test('deliveries are as the section `webhooks` says', async (t) => {
   await main.ask('DELETE', `/api/keys/${String(keyId)}`, { key: self.key })
   // The operator reviews a tool that it sells.
   const verdict = { accepted: false, reason: 'The description names another city.' }
-  await main.station.actors.ask('tool:weather-later', reviewCommunityToolCommand, verdict)
+  await main.station.actors.ask(
+    'tool:weather-later',
+    decideCommunityToolVerificationCommand,
+    verdict,
+  )
   // Another webhook that is gone.
   house.answers('/gone', 410)
   await registerTestWebhook(main, house, self, '/gone', ['tool_call'])

@@ -8,7 +8,7 @@ import { buildHttpServer } from '../../../http/http-server.ts'
 import { VERSION } from '../../../app/version.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 import { createTestServer } from '../../support/http/test-fastify-server-with-custom-routes.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 
 interface Media {
   schema: { $ref?: string }
@@ -48,7 +48,7 @@ const ONCE = new Set(['post /api/manifesto/sign'])
 /** Its success is 101: the connection becomes a WebSocket. */
 const UPGRADING = 'get /api/ws'
 
-const { station } = await startStation(t)
+const { station } = await startInProcessTestStation(t)
 const { server } = station
 
 /** A server over inert services, whose health a test may change. */

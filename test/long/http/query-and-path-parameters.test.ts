@@ -1,6 +1,6 @@
 import t from 'tap'
 import { createWriteRouteFixtures } from '../../support/agents/write-route-fixtures.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 import { writeRouteCases } from '../../support/write-routes/write-route-cases.ts'
 
 interface Schema {
@@ -76,7 +76,7 @@ const HOSTILE = [
   '%00',
 ]
 
-const main = await startStation(t, { OPERATOR_TOKEN: 'o'.repeat(32) })
+const main = await startInProcessTestStation(t, { OPERATOR_TOKEN: 'o'.repeat(32) })
 const guest = await main.onboard()
 const owned = await createWriteRouteFixtures(main, guest)
 const writes = writeRouteCases(owned)

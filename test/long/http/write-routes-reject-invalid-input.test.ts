@@ -1,7 +1,7 @@
 import { connect } from 'node:net'
 import t from 'tap'
 import type { TestRequestOptions } from '../../support/http/test-http-client.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 import {
   createWriteRouteFixtures,
   PAID_CALL_BODY,
@@ -67,7 +67,7 @@ const TYPES = [
 ]
 
 t.test('every write route rejects invalid input', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const her = await main.onboard()
   const table = writeRouteCases(await createWriteRouteFixtures(main, her))
 
@@ -216,7 +216,7 @@ function flood(url: string, path: string, key: string, framing: string): Promise
 }
 
 t.test('a body of 30 MB is rejected before it is read', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const her = await main.onboard()
   const before = await countRowsWrittenByRequests(main)
   for (const path of ['/api/refuel', '/api/agent/send', '/api/onboard', '/api/pipeline']) {
@@ -230,7 +230,7 @@ t.test('a body of 30 MB is rejected before it is read', async (t) => {
 })
 
 t.test('a call names its invalid input', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const her = await main.onboard()
   const before = await countRowsWrittenByRequests(main)
   const wrong: [string, RequestFields, number, string][] = [

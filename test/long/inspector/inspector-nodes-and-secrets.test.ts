@@ -1,13 +1,16 @@
 import t from 'tap'
 import { connectInspectorTestSocket } from '../../support/inspector/inspector-test-socket.ts'
-import { spawnSecondNode, startStation } from '../../support/station/start-test-station.ts'
+import {
+  spawnSecondNode,
+  startInProcessTestStation,
+} from '../../support/station/start-test-station.ts'
 
 /** Two nodes show as one in the inspector, and no secret is ever sent. */
 
 const TOKEN = 'operator-token-of-this-test'
 const TOOL = 'hive_trending'
 const operator = { authorization: `Bearer ${TOKEN}` }
-const main = await startStation(t, { OPERATOR_TOKEN: TOKEN })
+const main = await startInProcessTestStation(t, { OPERATOR_TOKEN: TOKEN })
 const second = await spawnSecondNode(t, main, { OPERATOR_TOKEN: TOKEN })
 
 t.test('the commands of another node are shown with their states', async (t) => {

@@ -14,8 +14,8 @@ import { startLocalTempo } from '../../support/chain/local-chain.ts'
 import { PATH_USD_ADDRESS } from '../../support/payments/sample-tempo-charges.ts'
 import { decodePaymentResponse } from '../../support/payments/test-station-with-payment-chain.ts'
 import { INTEROP_FOLDER, withInteropWorkspace } from '../../support/interop/interop-workspace.ts'
-import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { eventually } from '../../support/mail/test-mail-and-telegram-servers.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 
 /**
@@ -70,7 +70,7 @@ await withInteropWorkspace(t, 'services of others are imported and sold', ({ til
     ])
     const chain = await startLocalTempo()
     t.teardown(chain.stop)
-    const main = await startStation(t, {
+    const main = await startInProcessTestStation(t, {
       ...till.settings,
       RPC_URL_TEMPO: chain.rpcUrl,
       MPP_CURRENCY: PATH_USD_ADDRESS,

@@ -16,7 +16,7 @@ import type { JobPayload } from '../../../jobs/queues/queue-workers.ts'
 import {
   openPostgresPool,
   parseDatabaseUrl,
-} from '../../../persistence/postgres/connection-pool.ts'
+} from '../../../persistence/postgres/postgres-connection-pool.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 
 const POLL_MS = 10

@@ -9,14 +9,14 @@ import type { DueTimer } from '../../../persistence/aggregate-store.ts'
 import { createDeadLetterStore } from '../../../persistence/dead-letter-store.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/postgres/test-database.ts'
 import {
-  settingsAllowingReceivers,
+  settingsAllowingWebhookReceivers,
   registerTestWebhook,
-  waitForDeliveries,
+  waitForWebhookDeliveries,
 } from '../../support/webhooks/test-webhook-registration-and-deliveries.ts'
-import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
+import { eventually } from '../../support/mail/test-mail-and-telegram-servers.ts'
 import { startWebhookReceivers } from '../../support/webhooks/test-webhook-receivers.ts'
-import { createActorNode, createTestClock } from '../../support/actors/test-actor-node.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { createTestActorNode, createTestClock } from '../../support/actors/test-actor-node.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 import { serviceProgramArgs } from '../../support/station/node-args-to-spawn-service-or-cli.ts'
 import { createStationDataDir } from '../../support/station/temporary-station-data-directory.ts'
 
@@ -27,7 +27,7 @@ async function failing(t: Test, what: () => Error | null) {
   const database = await createTestDatabase(t)
   const { sql } = database
   const clock = createTestClock()
-  const one = createActorNode(t, sql, { clock })
+  const one = createTestActorNode(t, sql, { clock })
   const letters = createDeadLetterStore(sql)
   let fired = 0
   const broken: AggregateCommand<{ n: number }, void> = {
@@ -212,7 +212,7 @@ t.test('gas dlq lists dead letters and makes one due again', async (t) => {
 
 t.test('gas dlq makes a delivery due again, once, while it is stored', async (t) => {
   const house = await startWebhookReceivers(t)
-  const main = await startStation(t, settingsAllowingReceivers(house))
+  const main = await startInProcessTestStation(t, settingsAllowingWebhookReceivers(house))
   const guest = await main.onboard()
   const hook = await registerTestWebhook(main, house, guest, '/gone', ['tool_call'])
   const gas = dlqOf(t, main.database)
@@ -229,7 +229,7 @@ t.test('gas dlq makes a delivery due again, once, while it is stored', async (t)
   t.match(await gas('retry', found?.id ?? ''), { code: 0, stdout: `due again: ${lost}` })
   await house.until(() => house.taken('/gone').length === 1)
   t.equal(house.taken('/gone')[0]?.id, lost, 'under the same id')
-  await waitForDeliveries(main, guest, hook)
+  await waitForWebhookDeliveries(main, guest, hook)
   t.match(await gas('retry', found?.id ?? ''), { code: 1, stdout: /replayed before/ })
 
   const put = (delivery: string) =>

@@ -2,7 +2,7 @@ import t from 'tap'
 import type { TestReply, TestRequestOptions } from '../../support/http/test-http-client.ts'
 import {
   spawnSecondNode,
-  startStation,
+  startInProcessTestStation,
   type TestAgent,
   type TestStation,
 } from '../../support/station/start-test-station.ts'
@@ -22,7 +22,7 @@ const as =
     node.ask(method, path, { key, ...(json === undefined ? {} : { json }), ...more })
 
 t.test('keys', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const beside = await spawnSecondNode(t, main)
   const her = await main.onboard()
   const ask = as(main, her)
@@ -170,7 +170,7 @@ t.test('keys', async (t) => {
 })
 
 t.test('ghost mode keeps a call out of public statistics', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const her = await main.onboard()
   const open = await main.call(her, TOOL)
   t.match(open.body, { echo_recycled: true, ghost_protocol: { active: false, mode: null } })
@@ -200,7 +200,7 @@ t.test('ghost mode keeps a call out of public statistics', async (t) => {
 })
 
 t.test('a pipeline answers each call separately', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const her = await main.onboard(0.027)
   const ask = as(main, her)
   const batch = await ask('POST', '/api/pipeline', {
@@ -246,7 +246,7 @@ t.test('a pipeline answers each call separately', async (t) => {
 t.test(
   'a stream sends start, steps, result and done; after its start a failure is an event too',
   async (t) => {
-    const main = await startStation(t)
+    const main = await startInProcessTestStation(t)
     const her = await main.onboard(0.007)
     const stream = (json: object) => as(main, her)('POST', '/api/refuel/stream', json)
     const good = await stream({ tool: TOOL })
@@ -309,7 +309,7 @@ t.test(
 )
 
 t.test('the owner is notified once when credits fall to 0.25, and once at 0.05', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const [her, rich] = [await main.onboard(0.26), await main.onboard()]
   const told = async () => {
     const rows =

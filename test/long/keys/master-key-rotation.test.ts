@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { privateKeyToAddress } from 'viem/accounts'
 import { ensureMasterKey, loadMasterKeys, replaceMasterKeyFile } from '../../../app/master-key.ts'
-import { rotateMasterKey } from '../../../app/cli/operator/rotate-master-key.ts'
+import { rotateMasterKey } from '../../../app/cli/operator/cli-rotate-master-key.ts'
 import { SecretString } from '../../../app/secret-string.ts'
 import {
   hmacSha256,
@@ -15,17 +15,17 @@ import {
   deriveSubkey,
   type MasterKey,
 } from '../../../core/key-derivation-and-encryption.ts'
-import { createKeyringStore } from '../../../persistence/agents/keyring-store.ts'
+import { createKeyringStore } from '../../../persistence/agents/backpack-keyring-store.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import {
   assertLedgerSound,
-  spawnStation,
-  startStation,
+  spawnTestStationProcess,
+  startInProcessTestStation,
   type TestStation,
 } from '../../support/station/start-test-station.ts'
 import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fixture-server.ts'
-import { pollUntil } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
+import { requestUntilReplyMatches } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
 import { serviceProgramArgs } from '../../support/station/node-args-to-spawn-service-or-cli.ts'
 import { createStationDataDir } from '../../support/station/temporary-station-data-directory.ts'
 
@@ -86,7 +86,7 @@ t.test('a master key is replaced under running stations despite crashes', async 
     SSRF_ALLOW: '127.0.0.1:1-65535',
   }
   const station = (t: Test, keys: Record<string, string>) =>
-    startStation(t, { ...common, ...keys }, { database })
+    startInProcessTestStation(t, { ...common, ...keys }, { database })
   const rotate = (keys: Record<string, string>) =>
     gas(['rotate-master-key'], { ...common, ...keys }).ran
   const inHere = (...keys: [string, ...string[]]) => {
@@ -157,14 +157,17 @@ t.test('a master key is replaced under running stations despite crashes', async 
     await same(t, 'a refused start')
   })
 
-  const [one, two] = await Promise.all([station(t, both), spawnStation(t, { ...common, ...both })])
+  const [one, two] = await Promise.all([
+    station(t, both),
+    spawnTestStationProcess(t, { ...common, ...both }),
+  ])
   await t.test('after kill -9 in the middle stations read both halves', async (t) => {
     const [last] = await sql<{ agent_id: string }[]>`
       select agent_id from wallets order by agent_id desc limit 1`
     const killed = gas(['rotate-master-key'], { ...common, ...both })
     await sql.begin(async (tx) => {
       await tx`select from wallets where agent_id = ${last!.agent_id} for update`
-      await pollUntil(
+      await requestUntilReplyMatches(
         () => sql`select from pg_stat_activity where wait_event_type = 'Lock'
           and datname = current_database() and query like '%update wallets%'`,
         (waiting) => waiting.length > 0,
@@ -238,7 +241,7 @@ t.test('a master key is replaced under running stations despite crashes', async 
 })
 
 t.test('an envelope that no key opens is reported, and the old key is kept', async (t) => {
-  const main = await startStation(t, { MASTER_KEY: OLD })
+  const main = await startInProcessTestStation(t, { MASTER_KEY: OLD })
   const [her, thief] = [await main.onboard(), await main.onboard()]
   await main.station.close()
   await main.sql`update wallets w set sealed = o.sealed from wallets o
@@ -250,7 +253,7 @@ t.test('an envelope that no key opens is reported, and the old key is kept', asy
 t.test('an older station keeps the keys that were derived from its master key', async (t) => {
   const database = await createTestDatabase(t)
   const { sql } = database
-  const before = await startStation(t, { MASTER_KEY: OLD }, { database })
+  const before = await startInProcessTestStation(t, { MASTER_KEY: OLD }, { database })
   const her = await before.onboard()
   await before.station.close()
   const [stored] = await sql<{ hash: Buffer }[]>`select hash from api_keys`
@@ -260,10 +263,10 @@ t.test('an older station keeps the keys that were derived from its master key', 
   await sql`update api_keys set hash = ${hash}`
   await sql`delete from station_keys`
   await sql`delete from master_keys`
-  const early = startStation(t, { MASTER_KEY: NEW }, { database })
+  const early = startInProcessTestStation(t, { MASTER_KEY: NEW }, { database })
   await t.rejects(early, new RegExp(idOf(OLD)))
   const keys = { MASTER_KEY: NEW, MASTER_KEY_PREVIOUS: OLD }
-  const after = await startStation(t, keys, { database })
+  const after = await startInProcessTestStation(t, keys, { database })
   t.equal((await after.ask('GET', '/api/agent/me', { key: her.key })).status, 200)
 })
 

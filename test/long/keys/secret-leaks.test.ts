@@ -14,7 +14,7 @@ import { connectInspectorTestSocket } from '../../support/inspector/inspector-te
 import { startRpcFaultProxy } from '../../support/chain/rpc-fault-proxy.ts'
 import {
   assertLedgerSound,
-  spawnStation,
+  spawnTestStationProcess,
   type ChildProcessStation,
 } from '../../support/station/start-test-station.ts'
 import { findFreePort } from '../../../chaos/free-port.ts'
@@ -24,7 +24,7 @@ import {
   type TestPaymentChain,
 } from '../../support/payments/test-station-with-payment-chain.ts'
 import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fixture-server.ts'
-import { pollUntil } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
+import { requestUntilReplyMatches } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
 import { createStationDataDir } from '../../support/station/temporary-station-data-directory.ts'
 
 const PATH = process.env['PATH'] ?? ''
@@ -230,7 +230,7 @@ async function money(t: Test, { ask, till, secrets, said, chainLost }: Scene, ke
   chainLost(true)
   t.match(await call(await paymentSignatureHeader(payer, till, PRICE)), { status: 503 })
   // The deposit scanner has logged that its chain is unreachable.
-  await pollUntil(
+  await requestUntilReplyMatches(
     async () => said.some((line) => line.includes('cannot be read for deposits')),
     (told) => told,
   )
@@ -315,7 +315,7 @@ t.test('known secrets are only in the one answer that shows them', async (t) => 
     ['password of Redis', random()],
   ])
   const redis = hasRedis ? await ownRedis(t, secretOf(secrets, 'password of Redis')) : null
-  const main = await spawnStation(t, {
+  const main = await spawnTestStationProcess(t, {
     ...till.settings,
     LOG_LEVEL: 'trace',
     DATABASE_URL: settings.databaseUrl,

@@ -6,7 +6,7 @@ import t from 'tap'
 import { toNpxCommand } from '../../../app/cli/mcp/npx-command.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 import { serviceProgramArgs } from '../../support/station/node-args-to-spawn-service-or-cli.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 import { startStdioMcpProcess } from '../../support/mcp/stdio-mcp-process.ts'
 
 interface WrittenServer {
@@ -74,7 +74,7 @@ t.test('a package that npx has from a file is never looked up in a registry', as
 })
 
 t.test('gas mcp install', { skip: process.platform !== 'linux' }, async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const guest = await main.onboard()
   const home = t.testdir()
   const env = { HOME: home, GAS_URL: main.url, GAS_API_KEY: guest.key }

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { createServer, connect, type AddressInfo, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 import { startStdioMcpProcess } from '../../support/mcp/stdio-mcp-process.ts'
 
 const TOOL = 'hive_trending'
@@ -44,7 +44,7 @@ async function startCuttingProxy(t: Test, target: string, cuts: number): Promise
 }
 
 t.test('gas mcp', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const guest = await main.onboard()
   const env = { GAS_URL: main.url, GAS_API_KEY: guest.key }
 

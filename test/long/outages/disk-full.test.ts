@@ -1,7 +1,10 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
-import { mountSmallDisk } from '../../support/postgres/small-disk.ts'
-import { startStation, type InProcessStation } from '../../support/station/start-test-station.ts'
+import { createDatabaseOnSmallDisk } from '../../support/postgres/full-disk-test-database.ts'
+import {
+  startInProcessTestStation,
+  type InProcessStation,
+} from '../../support/station/start-test-station.ts'
 
 const health = async (main: InProcessStation) => {
   const { status, body } = await main.ask('GET', '/api/network/health')
@@ -9,13 +12,13 @@ const health = async (main: InProcessStation) => {
   return { status, state: body['status'], degraded: body['degraded_dependencies'], postgres }
 }
 
-const disk = await mountSmallDisk(t)
+const disk = await createDatabaseOnSmallDisk(t)
 if (disk === null) t.pass('no disk can be mounted here', { skip: 'mounting needs root' })
 else
   t.test(
     'a full disk returns 503 and is reported by health; nothing is lost or charged twice',
     async (t) => {
-      const main = await startStation(t, {}, { database: disk.database })
+      const main = await startInProcessTestStation(t, {}, { database: disk.database })
       const guest = await main.onboard()
       const note = 'x'.repeat(8_000)
       const write = (n: number) =>

@@ -6,12 +6,12 @@ import {
   type JobQueuesDeps,
 } from '../../../jobs/queues/distributed-job-queue-service.ts'
 import type { JobPayload } from '../../../jobs/queues/queue-workers.ts'
-import { parseDatabaseUrl } from '../../../persistence/postgres/connection-pool.ts'
+import { parseDatabaseUrl } from '../../../persistence/postgres/postgres-connection-pool.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import { waitUntilTrue } from '../../support/schedules/make-schedule-slots-due.ts'
-import { startPostgresProxy } from '../../support/postgres/postgres-fault-proxy.ts'
+import { startPostgresFaultProxy } from '../../support/postgres/postgres-fault-proxy.ts'
 import { startRedisBehindProxy, redisServerPath } from '../../support/redis/redis-fault-proxy.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 
 /**
  * Lines that will never be answered, while new ones work: a database that has moved to another host,
@@ -35,8 +35,8 @@ type Health = Record<'bus' | 'redis', { readonly ok: boolean }>
 
 t.test('a station replaces dead connections', async (t) => {
   const database = await createTestDatabase(t)
-  const line = await startPostgresProxy(t, database.settings.databaseUrl)
-  const main = await startStation(t, {}, { database: { ...database, settings: line } })
+  const line = await startPostgresFaultProxy(t, database.settings.databaseUrl)
+  const main = await startInProcessTestStation(t, {}, { database: { ...database, settings: line } })
   const guest = await main.onboard()
   const { key } = guest
   t.equal((await main.call(guest, TOOL)).status, 200)
@@ -65,7 +65,10 @@ t.test(
   { skip: redisServerPath === undefined ? 'no redis-server is installed' : false },
   async (t) => {
     const redis = await startRedisBehindProxy(t)
-    const main = await startStation(t, { REDIS_URL: redis.url, STARTER_CREDITS_USDC: '50' })
+    const main = await startInProcessTestStation(t, {
+      REDIS_URL: redis.url,
+      STARTER_CREDITS_USDC: '50',
+    })
     const guest = await main.onboard()
     await waitUntilTrue(
       'all are open',
@@ -92,7 +95,7 @@ t.test(
 
 t.test('a slow Redis does not delay every request', { skip }, async (t) => {
   const redis = await startRedisBehindProxy(t)
-  const main = await startStation(t, { REDIS_URL: redis.url, RATE_LIMITS: 'on' })
+  const main = await startInProcessTestStation(t, { REDIS_URL: redis.url, RATE_LIMITS: 'on' })
   const { key } = await main.onboard()
   redis.delay(COUNTED_MS)
   const begun = performance.now()
@@ -104,7 +107,7 @@ t.test('a slow Redis does not delay every request', { skip }, async (t) => {
 
 t.test('jobs on Postgres continue on new connections after a notice', async (t) => {
   const { settings } = await createTestDatabase(t)
-  const line = await startPostgresProxy(t, settings.databaseUrl)
+  const line = await startPostgresFaultProxy(t, settings.databaseUrl)
   const target = parseDatabaseUrl(line.databaseUrl) as JobQueuesDeps['target']
   const parts = {
     clock: createDatabaseAdjustedClock(),
@@ -152,8 +155,8 @@ t.test('jobs on Redis continue on new connections automatically', { skip }, asyn
 
 t.test('a database that only paused keeps its connections', async (t) => {
   const database = await createTestDatabase(t)
-  const line = await startPostgresProxy(t, database.settings.databaseUrl)
-  const main = await startStation(t, {}, { database: { ...database, settings: line } })
+  const line = await startPostgresFaultProxy(t, database.settings.databaseUrl)
+  const main = await startInProcessTestStation(t, {}, { database: { ...database, settings: line } })
   const guest = await main.onboard()
   t.equal((await main.call(guest, TOOL)).status, 200)
   const lines = async () => {

@@ -6,17 +6,17 @@ import { LIMITS } from '../../../core/limits.ts'
 import {
   openPostgresPool,
   parseDatabaseUrl,
-} from '../../../persistence/postgres/connection-pool.ts'
+} from '../../../persistence/postgres/postgres-connection-pool.ts'
 import { readPostmasterPidFile } from '../../../persistence/postgres/postmaster-pid-file.ts'
 import { getAgentBalanceCommand } from '../../../payments/commands/agent-account-commands.ts'
 import type { TestReply } from '../../support/http/test-http-client.ts'
-import { startPostgresProxy } from '../../support/postgres/postgres-fault-proxy.ts'
+import { startPostgresFaultProxy } from '../../support/postgres/postgres-fault-proxy.ts'
 import { createStationDataDir } from '../../support/station/temporary-station-data-directory.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import {
   assertLedgerSound,
-  spawnStation,
-  startStation,
+  spawnTestStationProcess,
+  startInProcessTestStation,
   type TestAgent,
   type TestStation,
 } from '../../support/station/start-test-station.ts'
@@ -61,8 +61,12 @@ async function givenBack(t: Test, connections: () => number, most: number): Prom
 for (const mood of ['cut', 'silent'] as const) {
   t.test(`a database that is ${mood} causes only 503, and no restart`, async (t) => {
     const database = await createTestDatabase(t)
-    const line = await startPostgresProxy(t, database.settings.databaseUrl)
-    const main = await startStation(t, {}, { database: { ...database, settings: line } })
+    const line = await startPostgresFaultProxy(t, database.settings.databaseUrl)
+    const main = await startInProcessTestStation(
+      t,
+      {},
+      { database: { ...database, settings: line } },
+    )
     const guest = await main.onboard()
     t.equal((await main.call(guest, TOOL)).status, 200)
     let running = true
@@ -122,7 +126,7 @@ for (const mood of ['cut', 'silent'] as const) {
 }
 
 t.test('a full mailbox rejects callers and continues', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const [busy, calm] = [await main.onboard(), await main.onboard()]
   const asked = Array.from({ length: LIMITS.mailboxMaxCommands + 10 }, () =>
     main.station.actors.ask(busy.id, getAgentBalanceCommand, {}).then(
@@ -244,7 +248,7 @@ const skip = process.platform === 'linux' ? false : 'signals are sent by /proc'
 t.test('a station with its own database', { skip }, async (t) => {
   const [house, dataDir] = [t, createStationDataDir(t)]
   const settings = { DATA_DIR: dataDir, PORT: String(await findFreePort()), ...starter }
-  let station = await spawnStation(house, settings)
+  let station = await spawnTestStationProcess(house, settings)
   const guest = await station.onboard()
   const look = async () => {
     const file = postmaster(dataDir)
@@ -313,7 +317,7 @@ t.test('a station with its own database', { skip }, async (t) => {
       const before = load.acknowledged().length
       while (load.acknowledged().length < before + 40) await wait(5)
       t.equal(await station.end('SIGKILL'), 'SIGKILL')
-      station = await spawnStation(house, settings)
+      station = await spawnTestStationProcess(house, settings)
     }
     await load.stop()
     t.ok(
@@ -333,7 +337,7 @@ t.test('a station with its own database', { skip }, async (t) => {
     t.equal(await station.end('SIGTERM'), 0, station.outputLines.slice(-3).join('\n'))
     const took = performance.now() - started
     t.ok(took < RECOVERY_MS, `gone after ${Math.round(took)} ms`)
-    station = await spawnStation(house, settings)
+    station = await spawnTestStationProcess(house, settings)
     await load.stop()
     for (const { answer } of load.tries) if (answer !== null) prompt(t, [answer])
     await settled(t, station, guest, load.tries)
@@ -349,13 +353,13 @@ t.test('a hold of a killed stream is released by its timer', async (t) => {
     asked()
     t.teardown(() => sendJsonFixture(response, {}))
   })
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const settings = {
     FREE_TIER_PER_DAY: '0',
     COINGECKO_BASE: base,
     DATABASE_URL: main.database.settings.databaseUrl,
   }
-  const other = await spawnStation(t, { ...settings, DATA_DIR: createStationDataDir(t) })
+  const other = await spawnTestStationProcess(t, { ...settings, DATA_DIR: createStationDataDir(t) })
   const guest = await main.onboard()
   const pack = await main.ask('POST', '/api/backpack/create', {
     key: guest.key,
@@ -384,7 +388,7 @@ t.test('a hold of a killed stream is released by its timer', async (t) => {
   const moved = await main.sql`update timers set due_at = now() where id like 'hold:%' returning id`
   t.equal(moved.length, 1)
   // A starting node reads due timers.
-  await startStation(t, {}, { database: main.database })
+  await startInProcessTestStation(t, {}, { database: main.database })
   while ((await main.sql`select from timers where id like 'hold:%'`).length > 0) await wait(20)
   const freed = await main.ask('GET', '/api/credits/balance', { key: guest.key })
   t.match(freed.body, { held_usdc: 0, balance_usdc: 0.5 })

@@ -5,8 +5,8 @@ import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { countReplies, type TestReply } from '../../support/http/test-http-client.ts'
 import {
-  spawnStation,
-  startStation,
+  spawnTestStationProcess,
+  startInProcessTestStation,
   type TestAgent,
   type TestStation,
   type InProcessStation,
@@ -178,7 +178,7 @@ function dice(t: Test, seed: number) {
 }
 
 t.test('a station with its own Redis under paid load', { skip }, async (t) => {
-  const main = await startStation(t, settings(home(t)))
+  const main = await startInProcessTestStation(t, settings(home(t)))
   const redis = redisOf(main)
   const purses = (await crowd(main)).map((guest) => ({ guest, calls: 0 }))
   const nodes = [main]
@@ -243,10 +243,10 @@ t.test('a station with its own Redis under paid load', { skip }, async (t) => {
 
 t.test('two stations with one Redis and one database', { skip }, async (t) => {
   const dataDir = home(t)
-  const main = await startStation(t, settings(dataDir))
+  const main = await startInProcessTestStation(t, settings(dataDir))
   const redis = redisOf(main)
   const alone = await redis.clients()
-  const beside = await spawnStation(t, {
+  const beside = await spawnTestStationProcess(t, {
     DATABASE_URL: main.database.settings.databaseUrl,
     PUBLIC_URL: 'http://gas.test',
     ...settings(dataDir),

@@ -1,14 +1,14 @@
 import t from 'tap'
 import { DAY, HOUR, createDatabaseAdjustedClock } from '../../../core/clock.ts'
 import x402Parse from '../../../tools/finance/x402-parse.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 
 let moved = 0
 const clock = createDatabaseAdjustedClock({
   wall: () => Date.now() + moved,
   mono: () => performance.now(),
 })
-const main = await startStation(t, { FREE_TIER_PER_DAY: '2' }, { clock })
+const main = await startInProcessTestStation(t, { FREE_TIER_PER_DAY: '2' }, { clock })
 
 t.test('a change of the wall clock starts no new day and ends no key', async (t) => {
   const guest = await main.onboard()

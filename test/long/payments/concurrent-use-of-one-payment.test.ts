@@ -2,7 +2,7 @@ import t from 'tap'
 import { pollUntilTrue } from '../../support/payments/settler-scenario.ts'
 import type { TestReply } from '../../support/http/test-http-client.ts'
 import { startRpcFaultProxy, type RpcFault } from '../../support/chain/rpc-fault-proxy.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 import {
   waitForFinalSettlement,
   assertPaymentsBalance,
@@ -10,12 +10,12 @@ import {
   HIVE_TRENDING_PRICE_ATOMIC,
   settlementIdOfReply,
   paymentSignatureHeader,
-  startStationWithChain,
+  startTestStationWithPaymentChain,
 } from '../../support/payments/test-station-with-payment-chain.ts'
 
-const { main, till } = await startStationWithChain(t)
+const { main, till } = await startTestStationWithPaymentChain(t)
 const gate = await startRpcFaultProxy(t, till.base.rpcUrl)
-const slow = await startStation(
+const slow = await startInProcessTestStation(
   t,
   { ...till.settings, RPC_URL_BASE: gate.url },
   { database: main.database },

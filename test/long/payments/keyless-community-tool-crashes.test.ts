@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
+import { eventually } from '../../support/mail/test-mail-and-telegram-servers.ts'
 import { startRpcFaultProxy } from '../../support/chain/rpc-fault-proxy.ts'
 import {
   paymentSignatureHeader,

@@ -12,7 +12,7 @@ import {
 import {
   encodeCancelAuthorization,
   sendTransactionFrom,
-  signCancellation,
+  signAuthorizationCancellation,
 } from '../../support/payments/settler-scenario.ts'
 
 /** Tools of other agents, bought by callers without a key: verified, called, settled, and only then answered. */
@@ -101,7 +101,7 @@ await t.test('a community tool is sold without a key', async (t) => {
   const payload = await signAuthorizationPayingTreasury(cheat, till, PRICE)
   const taken = { 'payment-signature': encodeBase64Json({ x402Version: 2, payload }) }
   const { nonce } = payload.authorization
-  const cancelled = await signCancellation(cheat, { nonce })
+  const cancelled = await signAuthorizationCancellation(cheat, { nonce })
   const data = encodeCancelAuthorization(cheat.address, nonce, cancelled)
   before = () => sendTransactionFrom(till.base, cheat, { to: BASE_USDC_TOKEN.address, data })
   const lost = await buy(taken)

@@ -14,7 +14,7 @@ import { getAgentBalanceCommand } from '../../../payments/commands/agent-account
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import {
   findInvariantViolations,
-  createActorNode,
+  createTestActorNode,
   createTestClock,
 } from '../../support/actors/test-actor-node.ts'
 import type { LedgerModelOperation } from '../../support/ledger-model/ledger-model-operations.ts'
@@ -23,7 +23,7 @@ import {
   ReferenceLedger,
 } from '../../support/ledger-model/reference-ledger.ts'
 import {
-  InMemoryOperationRunner,
+  LedgerModelInMemoryRunner,
   LedgerModelDatabaseRunner,
   type LedgerModelFuse,
   type LedgerModelCommandBuilder,
@@ -168,7 +168,7 @@ function referralOfMentor(
 
 function playPure({ starters, fuse, ops }: Scenario): void {
   const expected = new ReferenceLedger(starters, fuse)
-  const world = new InMemoryOperationRunner(starters, fuse)
+  const world = new LedgerModelInMemoryRunner(starters, fuse)
   for (const [id, given] of [...ops, ...finalLooks(0)].entries()) {
     const one = expected.resolveOperation(given)
     const agent = expected.agentOf(one)
@@ -246,7 +246,10 @@ t.test(
   async (t) => {
     const { sql } = await createTestDatabase(t)
     const clock = createTestClock()
-    const nodes = [createActorNode(t, sql, { clock }), createActorNode(t, sql, { clock })] as const
+    const nodes = [
+      createTestActorNode(t, sql, { clock }),
+      createTestActorNode(t, sql, { clock }),
+    ] as const
     const all = fc.sample(scenario, { seed: SEED, numRuns: REAL_RUNS })
     let longest = 0
     const play = async ({ starters, fuse, ops }: Scenario) => {

@@ -4,10 +4,14 @@ import {
   encodeBase64Json,
   HIVE_TRENDING_PRICE_ATOMIC,
   signAuthorizationPayingTreasury,
-  startStationWithChain,
+  startTestStationWithPaymentChain,
   waitForFinalSettlement,
 } from '../../support/payments/test-station-with-payment-chain.ts'
-import { callMcpTool, MCP_TEST_ERAS, problemOf } from '../../support/mcp/mcp-test-client.ts'
+import {
+  callMcpTool,
+  MCP_TEST_PROTOCOL_VERSIONS,
+  problemOfRefusedMcpCall,
+} from '../../support/mcp/mcp-test-client.ts'
 
 const TOOL = 'hive_trending'
 
@@ -16,14 +20,14 @@ interface PaymentRequired {
 }
 
 t.test('a call over MCP is paid by x402', async (t) => {
-  const { main, till } = await startStationWithChain(t)
+  const { main, till } = await startTestStationWithPaymentChain(t)
   const payer = await till.createPayer(10n * HIVE_TRENDING_PRICE_ATOMIC)
   const signed = () => signAuthorizationPayingTreasury(payer, till, HIVE_TRENDING_PRICE_ATOMIC)
   const plain = (value: unknown) =>
     JSON.parse(Buffer.from(encodeBase64Json(value), 'base64').toString()) as object
 
   t.test('an unpaid call answers the terms where each kind of client looks', async (t) => {
-    for (const era of MCP_TEST_ERAS) {
+    for (const era of MCP_TEST_PROTOCOL_VERSIONS) {
       const { result, reply } = await callMcpTool(main, TOOL, {}, { era })
       t.equal(reply.status, 200)
       const terms = {
@@ -67,9 +71,9 @@ t.test('a call over MCP is paid by x402', async (t) => {
       'x402/payment-response': { transaction: settled['tx_hash'] },
     })
     const other = await callMcpTool(main, TOOL, { limit: 3 }, { meta })
-    t.match(problemOf(other), { code: 'payment_already_used' })
+    t.match(problemOfRefusedMcpCall(other), { code: 'payment_already_used' })
     const guest = await main.onboard()
-    t.match(problemOf(await callMcpTool(main, TOOL, {}, { meta, guest })), {
+    t.match(problemOfRefusedMcpCall(await callMcpTool(main, TOOL, {}, { meta, guest })), {
       code: 'payment_already_used',
     })
     const rest = await main.ask('POST', '/api/refuel', {
@@ -85,7 +89,7 @@ t.test('a call over MCP is paid by x402', async (t) => {
       Array.from({ length: 6 }, () => callMcpTool(main, TOOL, {}, { meta })),
     )
     for (const answer of answers.filter(({ result }) => result.isError))
-      t.match(problemOf(answer)['code'], /^payment_(in_progress|already_used)$/)
+      t.match(problemOfRefusedMcpCall(answer)['code'], /^payment_(in_progress|already_used)$/)
     const ids = answers.flatMap(({ result }) => result._meta['gas/call']?.['call_id'] ?? [])
     t.equal(new Set(ids).size, 1)
   })
@@ -104,7 +108,11 @@ t.test('a call over MCP is paid by x402', async (t) => {
   t.test('a bad payment is refused, and buys nothing', async (t) => {
     for (const bad of [7, 'x', {}, { x402Version: 2, payload: {} }, { pad: 'x'.repeat(100_000) }]) {
       const answer = await callMcpTool(main, TOOL, {}, { meta: { 'x402/payment': bad } })
-      t.match(problemOf(answer), { code: 'payment_malformed' }, JSON.stringify(bad).slice(0, 40))
+      t.match(
+        problemOfRefusedMcpCall(answer),
+        { code: 'payment_malformed' },
+        JSON.stringify(bad).slice(0, 40),
+      )
     }
     const { authorization, signature } = await signed()
     const less = { authorization: { ...authorization, value: 1n }, signature }
@@ -115,7 +123,7 @@ t.test('a call over MCP is paid by x402', async (t) => {
       { meta: { 'x402/payment': plain({ x402Version: 2, payload: less }) } },
     )
     t.match(cheap.result.structuredContent, { x402Version: 2, error: String, accepts: Array })
-    t.match(problemOf(cheap), { code: 'payment_invalid' })
+    t.match(problemOfRefusedMcpCall(cheap), { code: 'payment_invalid' })
   })
 
   t.test('the books are right', (t) =>

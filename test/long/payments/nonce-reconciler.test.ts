@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import { createEvmClient } from '../../../chain/evm/evm-client.ts'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import type { HexString } from '../../../chain/onchain-payment-types.ts'
-import { newUuidV7 } from '../../../core/ids.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { createSettler } from '../../../payments/settlement/settler.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import {
@@ -12,13 +12,13 @@ import {
   type StoredSettlerTransaction,
 } from '../../../persistence/payments/settler-transaction-store.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
-import { assertNoViolations } from '../../support/actors/test-actor-node-pairs.ts'
+import { assertNoInvariantViolations } from '../../support/actors/test-actor-node-pairs.ts'
 import { TEST_TREASURY } from '../../support/payments/sample-payment-claims.ts'
 import {
   SETTLER_TRANSACTION_HANDOVER_MS,
   countMempoolTransactions,
   sendTransactionFrom,
-  createRandomAccount,
+  createRandomEvmAccount,
   encodeTokenCall,
   listSettlerTransactions,
   pollUntilTrue,
@@ -31,7 +31,7 @@ const own = (purpose: string) =>
   ({
     chain: 'base',
     purpose,
-    ...encodeTokenCall('approve', [createRandomAccount().address, 1n]),
+    ...encodeTokenCall('approve', [createRandomEvmAccount().address, 1n]),
   }) as const
 
 /** Checks twice, with time and a block in between, to confirm the observation. */
@@ -52,7 +52,7 @@ async function arrived(sql: Sql): Promise<bigint> {
 async function exact(t: Test, at: SettlerScenario, usdc: bigint): Promise<void> {
   t.equal(await at.chain.balanceOf(TEST_TREASURY), usdc, 'on the chain')
   t.equal(await arrived(at.sql), usdc, 'in the books')
-  await assertNoViolations(t, at.sql)
+  await assertNoInvariantViolations(t, at.sql)
 }
 
 /** Log lines about nonces used by other transactions. */
@@ -119,7 +119,7 @@ t.test('a failed transaction is replaced by an empty transfer with its nonce', a
   await at.chain.client.setAutomine(false)
   at.settler.kick(first.id)
   await pollUntilTrue(async () => (await countMempoolTransactions(at)) === 1)
-  const away = encodeTokenCall('transfer', [createRandomAccount().address, 10_000n])
+  const away = encodeTokenCall('transfer', [createRandomEvmAccount().address, 10_000n])
   await sendTransactionFrom(at.chain, first.payer, away, { wait: false, tip: 10n ** 11n })
   await at.chain.mine(1)
   await pollUntilTrue(async () => (await at.stateOf(first.claimed)) === 'unknown/delivered')
@@ -147,7 +147,7 @@ t.test('a dropped batch is sent again, and no payment is booked twice', async (t
   await at.chain.client.setAutomine(false)
   for (const { id } of made) at.settler.kick(id)
   await pollUntilTrue(async () => (await countMempoolTransactions(at)) === 1)
-  const away = encodeTokenCall('transfer', [createRandomAccount().address, 10_000n])
+  const away = encodeTokenCall('transfer', [createRandomEvmAccount().address, 10_000n])
   await sendTransactionFrom(at.chain, poor.payer, away, { wait: false, tip: 10n ** 11n })
   await at.chain.mine(1)
   await pollUntilTrue(async () => (await at.stateOf(poor.claimed)) === 'unknown/delivered')

@@ -7,7 +7,10 @@ import { fromUsdc, type Micros } from '../../../core/money.ts'
 import { startLocalTempo } from '../../support/chain/local-chain.ts'
 import hiveTrending from '../../../tools/intelligence/hive-trending.ts'
 import { countReplies, type TestReply } from '../../support/http/test-http-client.ts'
-import { startStation, type TestStation } from '../../support/station/start-test-station.ts'
+import {
+  startInProcessTestStation,
+  type TestStation,
+} from '../../support/station/start-test-station.ts'
 import {
   waitForFinalSettlement,
   assertPaymentsBalance,
@@ -30,7 +33,7 @@ const settings = {
   RPC_URL_TEMPO: node.rpcUrl,
   MPP_CURRENCY: '0x20c0000000000000000000000000000000000000',
 }
-const main = await startStation(t, settings)
+const main = await startInProcessTestStation(t, settings)
 
 const home = { 'x-forwarded-for': '203.0.113.7' }
 const away = { 'x-forwarded-for': '198.51.100.9' }
@@ -152,7 +155,7 @@ t.test('a ticket older than its lifetime identifies no caller', async (t) => {
 t.test(
   'of 64 concurrent copies from two addresses on two nodes at most one address gets the reply',
   async (t) => {
-    const two = await startStation(t, settings, main)
+    const two = await startInProcessTestStation(t, settings, main)
     const payload = await signed()
     const header = short(payload)
     const all = await Promise.all(
@@ -178,7 +181,7 @@ t.test('a payment settled for a failed call can be reused by its own caller only
   const header = short(await signed())
   // Trends are computed at start, so the table is missing before.
   await main.sql`alter table hive_entries rename to elsewhere`
-  const first = await startStation(t, { ...settings, X402_EXPOSURE_USDC: '0' }, main)
+  const first = await startInProcessTestStation(t, { ...settings, X402_EXPOSURE_USDC: '0' }, main)
   t.match(await ask({ ...header, ...home }, first), { status: 500, body: { refunded: false } })
   await main.sql`alter table elsewhere rename to hive_entries`
   t.match(await ask({ ...header, ...away }, first), isRefused)
@@ -288,7 +291,7 @@ t.test('one payment sent to all routes concurrently on two nodes buys one call',
   const { price } = hiveTrending as { price: Micros }
   t.teardown(() => Object.assign(hiveTrending, { price }))
   Object.assign(hiveTrending, { price: fromUsdc(1) })
-  const other = await startStation(t, settings, main)
+  const other = await startInProcessTestStation(t, settings, main)
   const [her, eve] = [await main.onboard(0), await main.onboard(0)]
   const payload = await signAuthorizationPayingTreasury(
     await till.createPayer(3_000_000n),

@@ -5,20 +5,20 @@ import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import type { HexString, NormalizedPayment } from '../../../chain/onchain-payment-types.ts'
 import { createSignerRecoveryPool } from '../../../chain/evm/signer-recovery-pool.ts'
 import { signEip3009Authorization } from '../../../chain/evm/eip3009.ts'
-import { newUuidV7 } from '../../../core/ids.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { fromUsdc } from '../../../core/money.ts'
 import { createPaymentChains } from '../../../payments/payment-chains.ts'
 import { createPaymentClaims, type PaymentClaimRequest } from '../../../payments/payment-claims.ts'
-import { createPaymentLookup, toPaymentRef } from '../../../payments/payment-lookup.ts'
-import { deliverPaymentCommand } from '../../../payments/commands/payment-claim-commands.ts'
+import { createEarlierPaymentUseLookup, toPaymentRef } from '../../../payments/payment-lookup.ts'
+import { deliverPaidCallsCommand } from '../../../payments/commands/payment-claim-commands.ts'
 import { createPaymentVerifier } from '../../../payments/payment-verifier.ts'
 import { createCallLogStore } from '../../../persistence/calls/call-log-store.ts'
 import { createWalletStore } from '../../../persistence/payments/wallet-store.ts'
 import { startRpcFaultProxy } from '../../support/chain/rpc-fault-proxy.ts'
 import {
   runSettlementCommand,
-  sampleClaim,
-  sampleCallOutcome,
+  samplePaymentClaimInput,
+  samplePaidCallOutcome,
   samplePayment,
   TEST_TREASURY,
 } from '../../support/payments/sample-payment-claims.ts'
@@ -26,7 +26,7 @@ import { toSettlementId } from '../../../payments/commands/payment-claim-command
 import {
   sendTransactionFrom,
   settlementTransferCallOf,
-  createRandomAccount,
+  createRandomEvmAccount,
   pollUntilTrue,
   startSettlerScenario,
 } from '../../support/payments/settler-scenario.ts'
@@ -59,7 +59,7 @@ async function begin(t: Parameters<typeof startSettlerScenario>[0], exposureUsdc
   t.teardown(() => recovery.close())
   let readings = 0
   const verify = createPaymentVerifier(made, recovery, createWalletStore(sql).custodial)
-  const lookup = createPaymentLookup({
+  const lookup = createEarlierPaymentUseLookup({
     actors,
     callLog: createCallLogStore(sql),
     settlementUrl: ({ settlement }) => settlement,
@@ -84,7 +84,7 @@ async function begin(t: Parameters<typeof startSettlerScenario>[0], exposureUsdc
   }
 
   async function payer(usdc: number): Promise<PrivateKeyAccount> {
-    const one = createRandomAccount()
+    const one = createRandomEvmAccount()
     await chain.mint(one.address, fromUsdc(usdc))
     return one
   }
@@ -107,8 +107,13 @@ async function begin(t: Parameters<typeof startSettlerScenario>[0], exposureUsdc
   async function delivered(payment: NormalizedPayment): Promise<void> {
     const use = useOf(payment)
     await claim(use)
-    const claimed = sampleClaim(payment, { callId: use.buyer.callId })
-    await runSettlementCommand(actors, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
+    const claimed = samplePaymentClaimInput(payment, { callId: use.buyer.callId })
+    await runSettlementCommand(
+      actors,
+      claimed,
+      deliverPaidCallsCommand,
+      samplePaidCallOutcome(claimed),
+    )
   }
 
   const settled = async (payment: NormalizedPayment): Promise<void> => {
@@ -223,7 +228,7 @@ t.test('a repeated header never gets a request for a new payment', async (t) => 
 t.test('a header used up by another claim must be replaced', async (t) => {
   const all = await begin(t)
   const payment = await all.signed(await all.payer(0.01), 0.01)
-  await sendTransactionFrom(all.chain, createRandomAccount(), settlementTransferCallOf(payment))
+  await sendTransactionFrom(all.chain, createRandomEvmAccount(), settlementTransferCallOf(payment))
   const used = { code: 'payment_invalid', details: { reason: /nonce_already_used/ } }
   await t.rejects(all.claim(all.useOf(payment)), used)
   const { request } = all.useOf(payment)

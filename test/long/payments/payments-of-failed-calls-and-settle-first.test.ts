@@ -10,15 +10,15 @@ import {
   decodePaymentResponse,
   settlementIdOfReply,
   paymentSignatureHeader,
-  startStationWithChain,
+  startTestStationWithPaymentChain,
   startTestPaymentChain,
 } from '../../support/payments/test-station-with-payment-chain.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 
 t.test('a payment is recognised after its expiry', async (t) => {
   const clock = createDatabaseAdjustedClock()
   const till = await startTestPaymentChain(t)
-  const main = await startStation(t, till.settings, { clock })
+  const main = await startInProcessTestStation(t, till.settings, { clock })
   const header = await paymentSignatureHeader(
     await till.createPayer(1_000_000n),
     till,
@@ -39,7 +39,7 @@ t.test('a payment is recognised after its expiry', async (t) => {
 })
 
 t.test('with an exposure limit of zero a payment settles before its call runs', async (t) => {
-  const { main, till } = await startStationWithChain(t, { X402_EXPOSURE_USDC: '0' })
+  const { main, till } = await startTestStationWithPaymentChain(t, { X402_EXPOSURE_USDC: '0' })
   const answer = await postPaidCall(
     main,
     await paymentSignatureHeader(
@@ -56,7 +56,7 @@ t.test('with an exposure limit of zero a payment settles before its call runs', 
 })
 
 t.test('a call that fails after its payment has settled is credited, or runs again', async (t) => {
-  const { main, till } = await startStationWithChain(t, { X402_EXPOSURE_USDC: '0' })
+  const { main, till } = await startTestStationWithPaymentChain(t, { X402_EXPOSURE_USDC: '0' })
   const call = (headers: Record<string, string>, key?: string) =>
     main.ask('POST', HIVE_TRENDING_PATH, { key, json: {}, headers })
   await main.sql`alter table hive_entries rename to elsewhere`
@@ -92,7 +92,7 @@ t.test('a call that fails after its payment has settled is credited, or runs aga
 })
 
 t.test('a failed call costs its payer nothing, and the payment can be used again', async (t) => {
-  const { main, till } = await startStationWithChain(t)
+  const { main, till } = await startTestStationWithPaymentChain(t)
   const fails = (headers: Record<string, string>) =>
     main.ask('POST', '/api/t/price-feed', { json: { query: 'BTC' }, headers })
   const price = BigInt(Math.round(Number((await fails({})).body['price_usdc']) * 1e6))
@@ -104,7 +104,7 @@ t.test('a failed call costs its payer nothing, and the payment can be used again
 })
 
 t.test('a batch without a key is bought by one payment in full, or not at all', async (t) => {
-  const { main, till } = await startStationWithChain(t)
+  const { main, till } = await startTestStationWithPaymentChain(t)
   const good = [{ tool: 'hive_trending' }, { tool: 'hive_trending', limit: 2 }]
   const batch = (calls: object[], headers: Record<string, string> = {}) =>
     main.ask('POST', '/api/pipeline', { json: { calls }, headers })
@@ -135,7 +135,7 @@ t.test('a batch without a key is bought by one payment in full, or not at all', 
 t.test(
   'with a key the calls of a batch are paid from credits, with separate replies',
   async (t) => {
-    const { main, till } = await startStationWithChain(t)
+    const { main, till } = await startTestStationWithPaymentChain(t)
     const guest = await main.onboard()
     const header = await paymentSignatureHeader(
       await till.createPayer(HIVE_TRENDING_PRICE_ATOMIC),
@@ -158,7 +158,7 @@ t.test(
 )
 
 t.test('a sweep signed by an agent wallet is not a payment', async (t) => {
-  const { main, till } = await startStationWithChain(t)
+  const { main, till } = await startTestStationWithPaymentChain(t)
   const guest = await main.onboard()
   const payer = await till.createPayer(HIVE_TRENDING_PRICE_ATOMIC)
   await main.sql`update wallets set address = ${payer.address} where agent_id = ${guest.id}`
@@ -173,7 +173,7 @@ t.test('a sweep signed by an agent wallet is not a payment', async (t) => {
 t.test(
   'two payments under one Idempotency-Key are two purchases of a caller without an API key',
   async (t) => {
-    const { main, till } = await startStationWithChain(t)
+    const { main, till } = await startTestStationWithPaymentChain(t)
     const payer = await till.createPayer(2n * HIVE_TRENDING_PRICE_ATOMIC)
     const key = { 'idempotency-key': 'again' }
     const first = await postPaidCall(main, {
@@ -190,7 +190,7 @@ t.test(
 )
 
 t.test('a stream is paid like a call', async (t) => {
-  const { main, till } = await startStationWithChain(t)
+  const { main, till } = await startTestStationWithPaymentChain(t)
   const stream = (headers: Record<string, string>) =>
     main.ask('POST', '/api/refuel/stream', { json: { tool: 'hive_trending' }, headers })
   t.equal((await stream({})).status, 402)
@@ -231,7 +231,7 @@ t.test('a chain that does not answer is not offered, and nothing is claimed', as
   const till = await startTestPaymentChain(t)
   const gate = await startRpcFaultProxy(t, till.base.rpcUrl)
   const settings = { ...till.settings, RPC_URL_BASE: gate.url }
-  const main = await startStation(t, settings)
+  const main = await startInProcessTestStation(t, settings)
   const header = await paymentSignatureHeader(
     await till.createPayer(HIVE_TRENDING_PRICE_ATOMIC),
     till,
@@ -241,7 +241,7 @@ t.test('a chain that does not answer is not offered, and nothing is claimed', as
   t.match(await postPaidCall(main, header), { status: 503, body: { code: 'rail_unavailable' } })
   const [rows] = await main.sql<{ n: number }[]>`select count(*)::int as n from settlements`
   t.equal(rows?.n, 0)
-  const blind = await startStation(t, settings)
+  const blind = await startInProcessTestStation(t, settings)
   const unoffered = await blind.ask('POST', HIVE_TRENDING_PATH, { json: {} })
   t.equal(unoffered.status, 402)
   t.equal(unoffered.headers['payment-required'], undefined)

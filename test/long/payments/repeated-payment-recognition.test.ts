@@ -18,7 +18,10 @@ import {
   startTestFacilitator,
 } from '../../support/chain/test-solana-facilitator.ts'
 import { startRpcFaultProxy } from '../../support/chain/rpc-fault-proxy.ts'
-import { startStation, type InProcessStation } from '../../support/station/start-test-station.ts'
+import {
+  startInProcessTestStation,
+  type InProcessStation,
+} from '../../support/station/start-test-station.ts'
 import {
   waitForFinalSettlement,
   signAuthorizationPayingTreasury,
@@ -31,7 +34,7 @@ import {
   paymentSignatureHeader,
   startTestPaymentChain,
 } from '../../support/payments/test-station-with-payment-chain.ts'
-import { pollUntil } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
+import { requestUntilReplyMatches } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
 
 type Headers = Record<string, string>
 const PATH_USD = '0x20c0000000000000000000000000000000000000'
@@ -53,7 +56,7 @@ const all = {
 }
 const settler = privateKeyToAccount(till.settings['SETTLER_PRIVATE_KEY'] as HexString)
 await bsc.fund(settler.address, 10n ** 18n)
-const main = await startStation(t, all)
+const main = await startInProcessTestStation(t, all)
 const { database } = main
 
 const acceptedOn = async (network: string): Promise<Record<string, unknown>> => {
@@ -202,7 +205,7 @@ async function answersAll(t: Test, at: InProcessStation) {
 }
 
 t.test('a station without any rail recognises them', async (t) => {
-  const bare = await startStation(t, { FREE_TIER_PER_DAY: '0' }, { database })
+  const bare = await startInProcessTestStation(t, { FREE_TIER_PER_DAY: '0' }, { database })
   await answersAll(t, bare)
   const unknown = await postPaidCall(
     bare,
@@ -226,7 +229,7 @@ t.test(
       MPP_SECRET: 'n'.repeat(32),
       X402_FACILITATOR_URL: 'http://127.0.0.1:1',
     }
-    const moved = await startStation(t, settings, { database })
+    const moved = await startInProcessTestStation(t, settings, { database })
     await answersAll(t, moved)
     const old = await paymentSignatureHeader(
       await till.createPayer(HIVE_TRENDING_PRICE_ATOMIC),
@@ -243,7 +246,11 @@ t.test('a station with another price recognises them', async (t) => {
   const { price } = hiveTrending as { price: Micros }
   t.teardown(() => at(price))
   await main.sql`alter table hive_entries rename to elsewhere`
-  const first = await startStation(t, { ...all, X402_EXPOSURE_USDC: '0' }, { database })
+  const first = await startInProcessTestStation(
+    t,
+    { ...all, X402_EXPOSURE_USDC: '0' },
+    { database },
+  )
   const kept = await paymentSignatureHeader(
     await till.createPayer(HIVE_TRENDING_PRICE_ATOMIC),
     till,
@@ -297,10 +304,10 @@ t.test('an unknown outcome is reported as such, and credits are not bought twice
       json: { amount_usdc: 2 },
       headers: header,
     })
-  const bare = await startStation(t, { FREE_TIER_PER_DAY: '0' }, { database })
+  const bare = await startInProcessTestStation(t, { FREE_TIER_PER_DAY: '0' }, { database })
   gate.decide((method) => (method === 'eth_sendRawTransaction' ? 'lost' : 'pass'))
   const first = topUp(main)
-  await pollUntil(
+  await requestUntilReplyMatches(
     async () => {
       const [row] = await main.sql<{ money: string }[]>`
         select state->'value'->>'money' as money from actors where kind = 'settlement'

@@ -1,5 +1,8 @@
 import t, { type Test } from 'tap'
-import { findBlockHash, readLatestAndFinalBlocks } from '../../../chain/evm/incoming-transfers.ts'
+import {
+  findBlockHash,
+  readLatestAndFinalBlocks,
+} from '../../../chain/evm/incoming-token-transfers.ts'
 import { createEvmClient } from '../../../chain/evm/evm-client.ts'
 import type { HexString } from '../../../chain/onchain-payment-types.ts'
 import { findTransactionReceipt } from '../../../chain/evm/settler-evm-transactions.ts'
@@ -12,7 +15,7 @@ import { createFinalityStore } from '../../../persistence/payments/finality-stor
 import { TEST_TREASURY } from '../../support/payments/sample-payment-claims.ts'
 import {
   sampleCreditTransferInput,
-  assertNoViolations,
+  assertNoInvariantViolations,
 } from '../../support/actors/test-actor-node-pairs.ts'
 import {
   waitForFinalSettlement,
@@ -20,17 +23,17 @@ import {
   HIVE_TRENDING_PRICE_ATOMIC,
   settlementIdOfReply,
   paymentSignatureHeader,
-  startStationWithChain,
+  startTestStationWithPaymentChain,
 } from '../../support/payments/test-station-with-payment-chain.ts'
 import {
   readCreditBalances,
-  pollUntil,
+  requestUntilReplyMatches,
 } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
 import {
   advanceChainAndNodeTime,
   SETTLER_TRANSACTION_HANDOVER_MS,
   sendTransactionFrom,
-  createRandomAccount,
+  createRandomEvmAccount,
   encodeTokenCall,
   AUTHORIZATION_LIFETIME_MS,
   startSettlerScenario,
@@ -77,7 +80,7 @@ async function arrived({ sql }: SettlerScenario): Promise<bigint> {
 /** Asserts that the balance on the chain equals the ledger, and that gas verify finds no difference. */
 async function exact(t: Test, at: SettlerScenario) {
   t.equal(await arrived(at), await at.chain.balanceOf(TEST_TREASURY), 'chain and ledger')
-  await assertNoViolations(t, at.sql)
+  await assertNoInvariantViolations(t, at.sql)
 }
 
 const emptied = async (
@@ -88,7 +91,7 @@ const emptied = async (
   await sendTransactionFrom(
     at.chain,
     payer,
-    encodeTokenCall('transfer', [createRandomAccount().address, left]),
+    encodeTokenCall('transfer', [createRandomEvmAccount().address, left]),
   )
 }
 
@@ -127,7 +130,7 @@ t.test('other transactions of the settler are resent too, in nonce order', async
   await at.chain.mine(10)
   const one = await at.paid(0.03)
   await at.settler.settled(one.id, 10_000)
-  const own = encodeTokenCall('approve', [createRandomAccount().address, 1n])
+  const own = encodeTokenCall('approve', [createRandomEvmAccount().address, 1n])
   const call = { ...own, chain: 'base', purpose: 'own:1' } as const
   t.equal((await at.settler.submit(call)).state, 'mined')
   const two = await at.paid(0.05)
@@ -293,7 +296,7 @@ t.test('a reverted top-up of a fleet is taken out of its pool', async (t) => {
 })
 
 t.test('a station detects the reorg and settles again', async (t) => {
-  const { main, till } = await startStationWithChain(t)
+  const { main, till } = await startTestStationWithPaymentChain(t)
   const header = await paymentSignatureHeader(
     await till.createPayer(HIVE_TRENDING_PRICE_ATOMIC),
     till,
@@ -307,11 +310,14 @@ t.test('a station detects the reorg and settles again', async (t) => {
       select block_hash from unfinalized_transfers`
     return row?.block_hash ?? null
   }
-  await pollUntil(anchored, (hash) => hash !== null)
+  await requestUntilReplyMatches(anchored, (hash) => hash !== null)
   await till.base.reorg(1)
   t.equal(await till.treasuryBalance(), 0n)
   await till.base.mine(PAST)
-  await pollUntil(till.treasuryBalance, (value) => value === HIVE_TRENDING_PRICE_ATOMIC)
+  await requestUntilReplyMatches(
+    till.treasuryBalance,
+    (value) => value === HIVE_TRENDING_PRICE_ATOMIC,
+  )
   t.match(await waitForFinalSettlement(main, id), { state: 'settled', delivery: 'delivered' })
   t.equal((await postPaidCall(main, header)).text, answer.text)
   await main.verify()

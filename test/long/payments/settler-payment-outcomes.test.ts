@@ -1,12 +1,12 @@
 import t, { type Test } from 'tap'
 import { releaseFailedCallPaymentCommand } from '../../../payments/commands/payment-claim-commands.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
-import { assertNoViolations } from '../../support/actors/test-actor-node-pairs.ts'
+import { assertNoInvariantViolations } from '../../support/actors/test-actor-node-pairs.ts'
 import {
   runSettlementCommand,
   claimPaymentOnTestNode,
-  sampleClaim,
-  sampleFailedOutcome,
+  samplePaymentClaimInput,
+  sampleFailedPaidCallOutcome,
   TEST_TREASURY,
 } from '../../support/payments/sample-payment-claims.ts'
 import {
@@ -15,7 +15,7 @@ import {
   countMempoolTransactions,
   sendTransactionFrom,
   settlementTransferCallOf,
-  createRandomAccount,
+  createRandomEvmAccount,
   encodeTokenCall,
   listSettlerTransactions,
   AUTHORIZATION_LIFETIME_MS,
@@ -39,7 +39,7 @@ t.test('a delivered payment is settled without its caller', async (t) => {
   })
   t.equal(status, 'success')
   t.match(await listSettlerTransactions(at.sql), [{ nonce: 0n, attempt: 1, state: 'mined' }])
-  await assertNoViolations(t, at.sql)
+  await assertNoInvariantViolations(t, at.sql)
 })
 
 t.test(
@@ -50,7 +50,7 @@ t.test(
     t.equal(await at.stateOf(claimed), 'due/waiting')
     t.equal(await at.settler.settled(id, 10_000), 'settled')
     t.equal(await at.stateOf(claimed), 'settled/waiting')
-    await assertNoViolations(t, at.sql)
+    await assertNoInvariantViolations(t, at.sql)
   },
 )
 
@@ -62,13 +62,13 @@ t.test('the tool failed: nothing is ever sent', async (t) => {
     at.actors,
     claimed,
     releaseFailedCallPaymentCommand,
-    sampleFailedOutcome(claimed),
+    sampleFailedPaidCallOutcome(claimed),
   )
   at.settler.kick(id)
   await at.settler.sweep()
   t.equal(await at.stateOf(claimed), 'released/waiting')
   t.equal(await at.sent(), 0)
-  await assertNoViolations(t, at.sql)
+  await assertNoInvariantViolations(t, at.sql)
 })
 
 t.test(
@@ -79,15 +79,15 @@ t.test(
     await sendTransactionFrom(
       at.chain,
       payer,
-      encodeTokenCall('transfer', [createRandomAccount().address, 30_000n]),
+      encodeTokenCall('transfer', [createRandomEvmAccount().address, 30_000n]),
     )
     t.equal(await at.settler.settled(id, 1_000), 'pending')
     t.equal(await at.stateOf(claimed), 'unknown/delivered')
     t.equal(await at.sent(), 0)
-    await assertNoViolations(t, at.sql)
+    await assertNoInvariantViolations(t, at.sql)
     await at.chain.mint(payer.address, 30_000n)
     t.equal(await at.settler.settled(id, 10_000), 'settled')
-    await assertNoViolations(t, at.sql)
+    await assertNoInvariantViolations(t, at.sql)
   },
 )
 
@@ -97,14 +97,14 @@ t.test('a delivered payment that expires unpaid is a loss, and the payer is bloc
   await sendTransactionFrom(
     at.chain,
     payer,
-    encodeTokenCall('transfer', [createRandomAccount().address, 30_000n]),
+    encodeTokenCall('transfer', [createRandomEvmAccount().address, 30_000n]),
   )
   t.equal(await at.settler.settled(id, 500), 'pending')
   await advanceChainAndNodeTime(at, AUTHORIZATION_LIFETIME_MS)
   t.equal(await at.settler.settled(id, 20_000), 'lost')
   t.equal(await at.stateOf(claimed), 'lost/delivered')
   t.equal(await payerOf(at.sql), 'blocked')
-  await assertNoViolations(t, at.sql)
+  await assertNoInvariantViolations(t, at.sql)
 })
 
 /** A payment reported as lost is no longer submitted, and is credited if a third party submits it. */
@@ -117,11 +117,11 @@ async function landsAfterAll(
   at.settler.kick(id)
   await at.settler.sweep()
   t.equal(await at.sent(), 0, 'its sender got a failure')
-  await sendTransactionFrom(at.chain, createRandomAccount(), settlementTransferCallOf(payment))
+  await sendTransactionFrom(at.chain, createRandomEvmAccount(), settlementTransferCallOf(payment))
   await advanceChainAndNodeTime(at, AUTHORIZATION_LIFETIME_MS)
   await at.settler.sweep()
   t.equal(await at.stateOf(claimed), 'settled/waiting', 'it landed after all')
-  await assertNoViolations(t, at.sql)
+  await assertNoInvariantViolations(t, at.sql)
 }
 type World = Awaited<ReturnType<typeof startSettlerScenario>>
 
@@ -132,7 +132,7 @@ t.test('settle first and rejected: lost, never submitted later, checked once mor
   await sendTransactionFrom(
     at.chain,
     payer,
-    encodeTokenCall('transfer', [createRandomAccount().address, 30_000n]),
+    encodeTokenCall('transfer', [createRandomEvmAccount().address, 30_000n]),
   )
   t.equal(await at.settler.settled(id, 500), 'pending', 'not at the first look')
   await at.settler.sweep()
@@ -150,7 +150,7 @@ t.test('settle first without balance at a final block: lost at once', async (t) 
   await sendTransactionFrom(
     at.chain,
     payer,
-    encodeTokenCall('transfer', [createRandomAccount().address, 30_000n]),
+    encodeTokenCall('transfer', [createRandomEvmAccount().address, 30_000n]),
   )
   t.equal(await at.settler.settled(id, 3_000), 'lost')
   t.equal(await at.stateOf(claimed), 'lost/waiting')
@@ -169,7 +169,7 @@ t.test('a node that has not seen the payer’s funding yet loses nothing', async
   at.gate.behind(null)
   at.clock.pass(SETTLER_TRANSACTION_HANDOVER_MS)
   t.equal(await at.settler.settled(id, 10_000), 'settled')
-  await assertNoViolations(t, at.sql)
+  await assertNoInvariantViolations(t, at.sql)
 })
 
 t.test('the answer to a broadcast is lost: the payment is found, and paid once', async (t) => {
@@ -178,7 +178,7 @@ t.test('the answer to a broadcast is lost: the payment is found, and paid once',
   at.gate.decide((method) => (method === 'eth_sendRawTransaction' ? 'unanswered' : 'pass'))
   t.equal(await at.settler.settled(id, 10_000), 'settled')
   t.equal(await at.sent(), 1)
-  await assertNoViolations(t, at.sql)
+  await assertNoInvariantViolations(t, at.sql)
 })
 
 t.test('a chain that does not answer neither loses nor fails a payment', async (t) => {
@@ -199,7 +199,7 @@ t.test('a chain that does not answer neither loses nor fails a payment', async (
   t.equal(await at.settler.settled(first.id, 10_000), 'settled')
   t.equal(await at.stateOf(claimed), 'settled/delivered')
   t.equal(at.settler.optimistic('base'), true)
-  await assertNoViolations(t, at.sql)
+  await assertNoInvariantViolations(t, at.sql)
 })
 
 t.test('the sweep of any node settles a delivery for an agent', async (t) => {
@@ -225,12 +225,12 @@ t.test('a payment claimed again after a release settles with its new signature',
     at.actors,
     claimed,
     releaseFailedCallPaymentCommand,
-    sampleFailedOutcome(claimed),
+    sampleFailedPaidCallOutcome(claimed),
   )
-  const again = sampleClaim(claimed.payment, { mode: 'first', balance: 30_000n })
+  const again = samplePaymentClaimInput(claimed.payment, { mode: 'first', balance: 30_000n })
   t.match(await claimPaymentOnTestNode(at.actors, again), { claim: 'new', mode: 'first' })
   t.equal(await at.settler.settled(id, 10_000), 'settled')
-  await assertNoViolations(t, at.sql)
+  await assertNoInvariantViolations(t, at.sql)
 })
 
 t.test('a node one block behind does not make a paid settlement fail', async (t) => {
@@ -247,7 +247,7 @@ t.test('a node one block behind does not make a paid settlement fail', async (t)
   at.clock.pass(SETTLER_TRANSACTION_HANDOVER_MS)
   t.equal(await at.settler.settled(id, 10_000), 'settled')
   t.equal(await at.sent(), 1)
-  await assertNoViolations(t, at.sql)
+  await assertNoInvariantViolations(t, at.sql)
 })
 
 t.test('a node that has not seen a third party’s payment loses nothing', async (t) => {
@@ -257,7 +257,7 @@ t.test('a node that has not seen a third party’s payment loses nothing', async
   const early = await at.chain.client.getBlockNumber()
   const tx = await sendTransactionFrom(
     at.chain,
-    createRandomAccount(),
+    createRandomEvmAccount(),
     settlementTransferCallOf(payment),
   )
   // The node that estimates it has the block, the node that searches for it does not.
@@ -271,7 +271,7 @@ t.test('a node that has not seen a third party’s payment loses nothing', async
   t.equal(await at.settler.settled(id, 10_000), 'settled')
   t.equal((await at.find(claimed))?.txHash, tx)
   t.equal(await at.sent(), 0)
-  await assertNoViolations(t, at.sql)
+  await assertNoInvariantViolations(t, at.sql)
 })
 
 t.test('an undelivered payment that stays unsettled is given up', async (t) => {
@@ -287,7 +287,7 @@ t.test('an undelivered payment that stays unsettled is given up', async (t) => {
   await sendTransactionFrom(
     at.chain,
     payer,
-    encodeTokenCall('transfer', [createRandomAccount().address, 30_000n]),
+    encodeTokenCall('transfer', [createRandomEvmAccount().address, 30_000n]),
     more,
   )
   await at.chain.mine(1)
@@ -295,5 +295,5 @@ t.test('an undelivered payment that stays unsettled is given up', async (t) => {
   at.clock.pass(SETTLER_TRANSACTION_HANDOVER_MS)
   t.equal(await at.settler.settled(id, 10_000), 'lost')
   t.equal(await at.stateOf(claimed), 'lost/waiting')
-  await assertNoViolations(t, at.sql)
+  await assertNoInvariantViolations(t, at.sql)
 })

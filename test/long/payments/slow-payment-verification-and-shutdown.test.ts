@@ -18,7 +18,7 @@ import {
   paymentSignatureHeader,
   startTestPaymentChain,
 } from '../../support/payments/test-station-with-payment-chain.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 
 /** A node that answers calls of contracts when the test lets it, and everything else at once. */
@@ -64,7 +64,11 @@ async function slowNode(target: string) {
 const till = await startTestPaymentChain(t)
 const slow = await slowNode(till.base.rpcUrl)
 const clock = createDatabaseAdjustedClock()
-const main = await startStation(t, { ...till.settings, RPC_URL_BASE: slow.url }, { clock })
+const main = await startInProcessTestStation(
+  t,
+  { ...till.settings, RPC_URL_BASE: slow.url },
+  { clock },
+)
 let ahead = 0
 /** Advances the clocks of the station and of the chain. */
 async function pass(ms: number): Promise<void> {
@@ -95,7 +99,7 @@ async function expireHold(): Promise<void> {
   t.equal((await holds()).length, 1)
   await main.sql`update timers set due_at = now() where id like 'hold:%'`
   // A starting node reads due timers.
-  const other = await startStation(t, till.settings, { database: main.database })
+  const other = await startInProcessTestStation(t, till.settings, { database: main.database })
   while ((await holds()).length > 0) await wait(20)
   while (
     (await main.sql`select from inbox where absorbed_at is null and receiver_kind = 'payer'`)
@@ -158,7 +162,7 @@ t.test('a keep-alive client does not delay the shutdown', async (t) => {
     waiting.once('answer', () => sendJsonFixture(response, {}))
     waiting.emit('asked')
   })
-  const main = await startStation(t, { COINGECKO_BASE: base })
+  const main = await startInProcessTestStation(t, { COINGECKO_BASE: base })
   const asked = once(waiting, 'asked')
   const call = main.call(null, 'price_feed', { query: 'BTC' })
   await asked
@@ -175,7 +179,7 @@ t.test('replies in progress at shutdown arrive completely at slow readers too', 
   const { base } = await startFixtureServer(t, (_, response) =>
     sendJsonFixture(response, 'x'.repeat(1_000_000)),
   )
-  const main = await startStation(t, { SSRF_ALLOW: '127.0.0.1:1024-65535' })
+  const main = await startInProcessTestStation(t, { SSRF_ALLOW: '127.0.0.1:1024-65535' })
   const { key } = await main.onboard()
   const calls = Array.from({ length: 10 }, () => ({ tool: 'data_retrieval', url: base }))
   const asked = request(`${main.url}/api/pipeline`, {

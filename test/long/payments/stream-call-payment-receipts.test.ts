@@ -6,7 +6,10 @@ import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { tempo as tempoChain } from 'viem/tempo/chains'
 import { startLocalTempo } from '../../support/chain/local-chain.ts'
 import type { TestReply } from '../../support/http/test-http-client.ts'
-import { startStation, type TestStation } from '../../support/station/start-test-station.ts'
+import {
+  startInProcessTestStation,
+  type TestStation,
+} from '../../support/station/start-test-station.ts'
 import {
   waitForFinalSettlement,
   assertPaymentsBalance,
@@ -16,7 +19,7 @@ import {
   decodePaymentResponse,
   settlementIdOfReply,
   paymentSignatureHeader,
-  startStationWithChain,
+  startTestStationWithPaymentChain,
 } from '../../support/payments/test-station-with-payment-chain.ts'
 
 const STREAM = '/api/refuel/stream'
@@ -31,7 +34,7 @@ const metaOf = ({ frames }: TestReply): Record<string, string> => ({
 })
 
 t.test('a stream that settles after its call reports the payment in its result', async (t) => {
-  const { main, till } = await startStationWithChain(t)
+  const { main, till } = await startTestStationWithPaymentChain(t)
   const payer = await till.createPayer(2n * HIVE_TRENDING_PRICE_ATOMIC)
   const header = await paymentSignatureHeader(payer, till, HIVE_TRENDING_PRICE_ATOMIC)
   const answer = await stream(main, header)
@@ -65,7 +68,7 @@ t.test('a stream that settles after its call reports the payment in its result',
 })
 
 t.test('a stream whose payment settles first starts with it', async (t) => {
-  const { main, till } = await startStationWithChain(t, { X402_EXPOSURE_USDC: '0' })
+  const { main, till } = await startTestStationWithPaymentChain(t, { X402_EXPOSURE_USDC: '0' })
   const answer = await stream(
     main,
     await paymentSignatureHeader(
@@ -87,7 +90,7 @@ t.test('a stream whose payment settles first starts with it', async (t) => {
 t.test('the unmodified MPP client gets the receipt of a stream', async (t) => {
   const chain = await startLocalTempo()
   t.teardown(chain.stop)
-  const main = await startStation(t, {
+  const main = await startInProcessTestStation(t, {
     RPC_URL_TEMPO: chain.rpcUrl,
     TREASURY_ADDRESS: '0x00000000000000000000000000000000000beef1',
     MPP_CURRENCY: '0x20c0000000000000000000000000000000000000',

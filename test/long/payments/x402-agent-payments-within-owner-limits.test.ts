@@ -6,12 +6,15 @@ import {
   postPaidCall,
   HIVE_TRENDING_PRICE_ATOMIC,
   paymentSignatureHeader,
-  startStationWithChain,
+  startTestStationWithPaymentChain,
 } from '../../support/payments/test-station-with-payment-chain.ts'
-import { startStation, type InProcessStation } from '../../support/station/start-test-station.ts'
+import {
+  startInProcessTestStation,
+  type InProcessStation,
+} from '../../support/station/start-test-station.ts'
 
 t.test('an agent pays a call on a chain within the limits of its owner', async (t) => {
-  const { main, till } = await startStationWithChain(t)
+  const { main, till } = await startTestStationWithPaymentChain(t)
   const payer = await till.createPayer(1_000_000n)
   const guest = await main.onboard(0)
   const { key } = guest
@@ -50,7 +53,7 @@ const pay2 = (main: InProcessStation, key: string, headers: Record<string, strin
 t.test(
   'a top-up settles before it is credited, once, with the bonus of a first deposit',
   async (t) => {
-    const { main, till } = await startStationWithChain(t)
+    const { main, till } = await startTestStationWithPaymentChain(t)
     const payer = await till.createPayer(10_000_000n)
     const guest = await main.onboard(0)
     const topUp = (headers: Record<string, string> = {}) =>
@@ -79,7 +82,7 @@ t.test(
 t.test(
   'without a chain no payment is offered, and a payment is rejected with that reason',
   async (t) => {
-    const main = await startStation(t, { FREE_TIER_PER_DAY: '0' })
+    const main = await startInProcessTestStation(t, { FREE_TIER_PER_DAY: '0' })
     const bare = await main.ask('POST', HIVE_TRENDING_PATH, { json: {} })
     t.match(bare, { status: 402, body: { code: 'payment_required' } })
     t.equal(bare.headers['payment-required'], undefined)

@@ -15,13 +15,13 @@ import {
   decodePaymentResponse,
   settlementIdOfReply,
   paymentSignatureHeader,
-  startStationWithChain,
+  startTestStationWithPaymentChain,
 } from '../../support/payments/test-station-with-payment-chain.ts'
 import { DISCOVERY_DOCUMENT_SCHEMAS } from '../../support/discovery/discovery-document-schemas.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 
 t.test('one 402 contains the payment terms in every dialect', async (t) => {
-  const { main, till } = await startStationWithChain(t)
+  const { main, till } = await startTestStationWithPaymentChain(t)
   const { status, headers, body } = await main.ask('POST', HIVE_TRENDING_PATH, { json: {} })
   t.equal(status, 402)
   t.match(headers, {
@@ -71,7 +71,7 @@ t.test('one 402 contains the payment terms in every dialect', async (t) => {
 })
 
 t.test('the short header of the interface pays, and is settled after the call', async (t) => {
-  const { main, till } = await startStationWithChain(t)
+  const { main, till } = await startTestStationWithPaymentChain(t)
   const payer = await till.createPayer(1_000_000n)
   const header = await paymentSignatureHeader(payer, till, HIVE_TRENDING_PRICE_ATOMIC)
   const answer = await postPaidCall(main, header)
@@ -111,7 +111,7 @@ t.test('the short header of the interface pays, and is settled after the call', 
 })
 
 t.test('unmodified clients of x402 pay', async (t) => {
-  const { main, till } = await startStationWithChain(t)
+  const { main, till } = await startTestStationWithPaymentChain(t)
   const payer = await till.createPayer(1_000_000n)
   const client = new x402Client()
   registerExactEvmScheme(client, { signer: payer })
@@ -141,8 +141,8 @@ t.test('unmodified clients of x402 pay', async (t) => {
 })
 
 t.test('one authorization sent 64 times to two nodes runs once and settles once', async (t) => {
-  const { main, till } = await startStationWithChain(t)
-  const other = await startStation(t, till.settings, { database: main.database })
+  const { main, till } = await startTestStationWithPaymentChain(t)
+  const other = await startInProcessTestStation(t, till.settings, { database: main.database })
   const payer = await till.createPayer(1_000_000n)
   const header = await paymentSignatureHeader(payer, till, HIVE_TRENDING_PRICE_ATOMIC)
   const answers = await Promise.all(
@@ -163,7 +163,7 @@ t.test('one authorization sent 64 times to two nodes runs once and settles once'
 })
 
 t.test('six authorizations over the balance for one pay once', async (t) => {
-  const { main, till } = await startStationWithChain(t)
+  const { main, till } = await startTestStationWithPaymentChain(t)
   const payer = await till.createPayer(HIVE_TRENDING_PRICE_ATOMIC)
   const headers = await Promise.all(
     Array.from({ length: 6 }, () =>
@@ -183,7 +183,7 @@ t.test('six authorizations over the balance for one pay once', async (t) => {
 })
 
 t.test('thirty concurrent payments of thirty payers all settle', async (t) => {
-  const { main, till } = await startStationWithChain(t)
+  const { main, till } = await startTestStationWithPaymentChain(t)
   const headers = await Promise.all(
     Array.from({ length: 30 }, async () =>
       paymentSignatureHeader(
@@ -199,7 +199,7 @@ t.test('thirty concurrent payments of thirty payers all settle', async (t) => {
 })
 
 t.test('an invalid payment is rejected with its reason and changes nothing', async (t) => {
-  const { main, till } = await startStationWithChain(t)
+  const { main, till } = await startTestStationWithPaymentChain(t)
   const payer = await till.createPayer(1_000_000n)
   const now = BigInt(Math.floor(Date.now() / 1000))
   const stranger = privateKeyToAccount(generatePrivateKey())

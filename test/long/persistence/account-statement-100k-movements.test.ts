@@ -3,7 +3,10 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import { createAccountStatementStore } from '../../../persistence/account-statement/account-statement-store.ts'
-import { startStation, type InProcessStation } from '../../support/station/start-test-station.ts'
+import {
+  startInProcessTestStation,
+  type InProcessStation,
+} from '../../support/station/start-test-station.ts'
 
 const ROWS = 100_000
 const NEW_LINE = 10
@@ -33,7 +36,7 @@ async function plantCalls(
 }
 
 t.test('a statement of 100,000 movements', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const [ann, bob] = [await main.onboard(), await main.onboard()]
   await plantCalls(main, ann.id, ROWS)
   await plantCalls(main, bob.id, 1_000)

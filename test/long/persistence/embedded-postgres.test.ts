@@ -27,10 +27,13 @@ import {
   locateDatabaseCluster,
   initDatabaseCluster,
 } from '../../../persistence/postgres/embedded-postgres-cluster.ts'
-import { chooseDatabaseOsUser, runsSuccessfullyAs } from '../../../persistence/postgres/os-user.ts'
+import {
+  chooseDatabaseOsUser,
+  runsSuccessfullyAsOsUser,
+} from '../../../persistence/postgres/database-os-user.ts'
 import { readPostmasterPidFile } from '../../../persistence/postgres/postmaster-pid-file.ts'
 import { createStationDataDir } from '../../support/station/temporary-station-data-directory.ts'
-import { spawnDataPlane } from '../../support/postgres/killable-test-database-process.ts'
+import { spawnPostgresAndRedisProcess } from '../../support/postgres/killable-test-database-process.ts'
 
 /** Generous: they tell an answer from a hang, not a quick machine from a busy one. */
 const DATABASE_TIMEOUT_MS = 10_000
@@ -208,7 +211,7 @@ t.test('health reports an unresponsive postgres without waiting for it', async (
 
 t.test('kill -9 of the station takes postgres with it, and the next start recovers', async (t) => {
   const place = home(t)
-  const first = spawnDataPlane(t, place.dataDir, place.migrations)
+  const first = spawnPostgresAndRedisProcess(t, place.dataDir, place.migrations)
   await first.ready
   t.same(await first.query('insert into notes values (7) returning id'), [{ id: 7 }])
   const pid = postmaster(place.dataDir)
@@ -222,7 +225,7 @@ t.test(
   'kill -9 of station and postgres leaves a stale pid file, even one whose pid another program has',
   async (t) => {
     const place = home(t)
-    const first = spawnDataPlane(t, place.dataDir, place.migrations)
+    const first = spawnPostgresAndRedisProcess(t, place.dataDir, place.migrations)
     await first.ready
     const pid = postmaster(place.dataDir)
     const killed = first.kill() // the station first: it would start another postgres
@@ -259,11 +262,11 @@ t.test(
   'when the owner is killed another process starts the server, and the others follow',
   async (t) => {
     const place = home(t)
-    const owner = spawnDataPlane(t, place.dataDir, place.migrations)
+    const owner = spawnPostgresAndRedisProcess(t, place.dataDir, place.migrations)
     t.notMatch(await owner.ready, /another process/)
     const guests = [
-      spawnDataPlane(t, place.dataDir, place.migrations),
-      spawnDataPlane(t, place.dataDir, place.migrations),
+      spawnPostgresAndRedisProcess(t, place.dataDir, place.migrations),
+      spawnPostgresAndRedisProcess(t, place.dataDir, place.migrations),
     ]
     for (const guest of guests) t.match(await guest.ready, /another process/)
     await owner.query('insert into notes values (5)')
@@ -282,7 +285,7 @@ t.test(
 
 t.test('processes that start at once on an empty directory share one database', async (t) => {
   const place = empty(t)
-  const all = [1, 2, 3].map(() => spawnDataPlane(t, place.dataDir, place.migrations))
+  const all = [1, 2, 3].map(() => spawnPostgresAndRedisProcess(t, place.dataDir, place.migrations))
   const lines = await Promise.all(all.map(({ ready }) => ready))
   t.equal(lines.filter((line) => !line.includes('another process')).length, 1, 'one owner')
   await Promise.all(all.map((one, index) => one.query(`insert into notes values (${index})`)))
@@ -328,7 +331,7 @@ t.test('binaries in a directory without execute permission are run from a copy',
     const { postgres } = locatePostgresBinaries(identity, closed)
     const copy = /^\/var\/tmp\/gas-station-[^/]+/.exec(postgres)?.[0] ?? ''
     copies.add(copy)
-    t.ok(runsSuccessfullyAs(identity, postgres, ['--version']), postgres)
+    t.ok(runsSuccessfullyAsOsUser(identity, postgres, ['--version']), postgres)
     return copy
   }
   const first = locate()

@@ -9,12 +9,12 @@ import { createDatabaseAdjustedClock } from '../../../core/clock.ts'
 import type { SandboxLanguage } from '../../../providers/sandbox/sandbox-port.ts'
 import { createSandbox } from '../../../providers/sandbox/sandbox.ts'
 import type { TestReplyBody } from '../../support/http/test-http-client.ts'
-import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
+import { eventually } from '../../support/mail/test-mail-and-telegram-servers.ts'
 import { typescriptLoaderArgs } from '../../support/station/node-args-to-spawn-service-or-cli.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 
 t.test('a sandbox that cannot start reports the reason and costs nothing', async (t) => {
-  const { onboard, database } = await startStation(t)
+  const { onboard, database } = await startInProcessTestStation(t)
   const guest = await onboard()
   const { execPath } = process
   t.teardown(() => (process.execPath = execPath))
@@ -25,7 +25,7 @@ t.test('a sandbox that cannot start reports the reason and costs nothing', async
   }
   for (const [path, reason] of Object.entries(reasons)) {
     process.execPath = path
-    const lame = await startStation(t, { PATH: '' }, { database: database })
+    const lame = await startInProcessTestStation(t, { PATH: '' }, { database: database })
     const before = await lame.balance(guest)
     for (const turn of ['tried', 'known']) {
       const { status, body } = await lame.call(guest, 'code_sandbox', { code: '1' })
@@ -47,7 +47,11 @@ t.test('the start is retried later, and a failing language is named', async (t) 
   t.teardown(() => (process.execPath = execPath))
   let later = 0
   const clock = { ...createDatabaseAdjustedClock(), mono: () => performance.now() + later }
-  const lame = await startStation(t, { PATH: '', STARTER_CREDITS_USDC: '5' }, { clock })
+  const lame = await startInProcessTestStation(
+    t,
+    { PATH: '', STARTER_CREDITS_USDC: '5' },
+    { clock },
+  )
   const guest = await lame.onboard()
   const go = (language: SandboxLanguage) =>
     lame.call(guest, 'code_sandbox', { code: '1', language })

@@ -1,7 +1,10 @@
 import t from 'tap'
 import { createDatabaseAdjustedClock } from '../../../core/clock.ts'
-import { insertArrivedDeposit } from '../../support/payments/insert-deposit.ts'
-import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
+import { insertArrivedDeposit } from '../../support/payments/insert-test-deposit.ts'
+import {
+  startInProcessTestStation,
+  type TestAgent,
+} from '../../support/station/start-test-station.ts'
 
 /** Milestones of public agents: who is named, what is posted, and that nothing is posted twice. */
 
@@ -9,8 +12,8 @@ const TOOL = 'hive_trending'
 const [clock, CACHE_MS] = [createDatabaseAdjustedClock(), 31_000]
 let later = 0
 const overrides = { clock: { ...clock, mono: () => clock.mono() + later } }
-const main = await startStation(t, { BULK_ONBOARD_MAX: '100' }, overrides)
-const second = await startStation(t, {}, { ...overrides, database: main.database })
+const main = await startInProcessTestStation(t, { BULK_ONBOARD_MAX: '100' }, overrides)
+const second = await startInProcessTestStation(t, {}, { ...overrides, database: main.database })
 
 interface Post {
   readonly agent_id: string

@@ -1,6 +1,6 @@
 import t from 'tap'
 import {
-  startStation,
+  startInProcessTestStation,
   spawnSecondNode,
   type TestAgent,
   type TestStation,
@@ -13,7 +13,7 @@ import {
 } from '../../support/http/websocket-and-sse-clients.ts'
 
 t.test('the stream of signals', async (t) => {
-  const main = await startStation(t, { STARTER_CREDITS_USDC: '3' })
+  const main = await startInProcessTestStation(t, { STARTER_CREDITS_USDC: '3' })
   const beside = await spawnSecondNode(t, main)
   const her = await main.onboard()
   const publish = async (

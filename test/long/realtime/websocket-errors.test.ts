@@ -2,14 +2,14 @@ import { request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { WebSocket, WebSocketServer } from 'ws'
-import { startSocketHeartbeat } from '../../../http/websocket/websocket-heartbeat.ts'
+import { startWebSocketHeartbeat } from '../../../http/websocket/websocket-heartbeat.ts'
 import {
   connectWebSocket,
   connectReadyWebSocket,
   type WebSocketTestClient,
-  type ReceivedFrame,
+  type ReceivedWebSocketFrame,
 } from '../../support/http/websocket-and-sse-clients.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 import { UNKNOWN_ID } from '../../support/write-routes/write-route-cases.ts'
 
 const numbers = (client: WebSocketTestClient, channel: string) =>
@@ -17,21 +17,21 @@ const numbers = (client: WebSocketTestClient, channel: string) =>
     .events('signal')
     .filter((frame) => frame.channel === channel)
     .map(({ data }) => (data['payload'] as { n: number }).n)
-const isNumber = (n: number, channel: string) => (frame: ReceivedFrame) =>
+const isNumber = (n: number, channel: string) => (frame: ReceivedWebSocketFrame) =>
   frame.kind === 'signal' &&
   frame.channel === channel &&
   (frame.data['payload'] as { n: number }).n === n
 const upTo = (n: number, from = 0) => Array.from({ length: n - from }, (_, at) => from + at)
 
 t.test('invalid frames of a socket', async (t) => {
-  const main = await startStation(t, { STARTER_CREDITS_USDC: '3' })
+  const main = await startInProcessTestStation(t, { STARTER_CREDITS_USDC: '3' })
   const her = await main.onboard()
   const publish = async (channel: string, n: number) => {
     const json = { channel, type: 'result', payload: { n } }
     const { status, text } = await main.ask('POST', '/api/signal/publish', { key: her.key, json })
     if (status !== 200) throw new Error(text)
   }
-  const is = (type: string) => (frame: ReceivedFrame) => frame.type === type
+  const is = (type: string) => (frame: ReceivedWebSocketFrame) => frame.type === type
   let refs = 0
 
   t.test('answers an invalid frame with the problem and continues', async (t) => {
@@ -327,7 +327,7 @@ t.test('invalid frames of a socket', async (t) => {
 t.test('closes a client without heartbeats and keeps one with them', async (t) => {
   const server = new WebSocketServer({ port: 0, host: '127.0.0.1' })
   t.teardown(() => server.close())
-  server.on('connection', (socket) => startSocketHeartbeat(socket, 20))
+  server.on('connection', (socket) => startWebSocketHeartbeat(socket, 20))
   await new Promise((resolve) => server.once('listening', resolve))
   const { port } = server.address() as AddressInfo
   const client = (autoPong: boolean) => {

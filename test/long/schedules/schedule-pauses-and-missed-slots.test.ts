@@ -1,8 +1,8 @@
 import t from 'tap'
 import { failScheduleRunCommand } from '../../../actors/commands/schedule-aggregate-commands.ts'
 import { MINUTE } from '../../../core/clock.ts'
-import { newUuidV7 } from '../../../core/ids.ts'
-import { fromUsdc, ZERO } from '../../../core/money.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
+import { fromUsdc, ZERO_MICROS } from '../../../core/money.ts'
 import { topUpFleetCommand } from '../../../payments/commands/fleet-commands.ts'
 import { createDeadLetterStore } from '../../../persistence/dead-letter-store.ts'
 import { verifyDatabaseInvariants } from '../../../persistence/verify/verify-database-invariants.ts'
@@ -12,7 +12,7 @@ import {
   startScheduleStation,
   SCHEDULES_PATH,
   type AgentWithSchedule,
-} from '../../support/schedules/schedule-station.ts'
+} from '../../support/schedules/test-station-with-schedules.ts'
 import type { TestAgent } from '../../support/station/start-test-station.ts'
 
 const { main, time, ask, sql, slow, ...does } = await startScheduleStation(t)
@@ -42,7 +42,15 @@ const missed = (
   needed = SCHEDULED_RUN_USDC,
 ) =>
   main.station.actors.ask(guest.id, failScheduleRunCommand, {
-    ...{ scheduleId, slot, at: slot, callId: null, cost: ZERO, budget: fromUsdc(1), result: null },
+    ...{
+      scheduleId,
+      slot,
+      at: slot,
+      callId: null,
+      cost: ZERO_MICROS,
+      budget: fromUsdc(1),
+      result: null,
+    },
     error: { code: 'payment_required', needed: fromUsdc(needed) },
   })
 

@@ -7,7 +7,7 @@ import {
 } from '../../support/schedules/make-schedule-slots-due.ts'
 import {
   spawnSecondNode,
-  startStation,
+  startInProcessTestStation,
   type TestAgent,
   type ChildProcessStation,
 } from '../../support/station/start-test-station.ts'
@@ -33,7 +33,7 @@ const settings = {
   SSRF_ALLOW: `127.0.0.1:${upstream.port}`,
   STARTER_CREDITS_USDC: String(START),
 }
-const main = await startStation(t, settings, { clock: wrongClock() })
+const main = await startInProcessTestStation(t, settings, { clock: wrongClock() })
 const time = createScheduleSlotDriver(t, main.database)
 const { sql } = main
 const spawned = () => spawnSecondNode(t, main, settings)

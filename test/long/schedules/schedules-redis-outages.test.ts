@@ -11,7 +11,7 @@ import {
 } from '../../support/http/websocket-and-sse-clients.ts'
 import {
   spawnSecondNode,
-  startStation,
+  startInProcessTestStation,
   type TestAgent,
 } from '../../support/station/start-test-station.ts'
 import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fixture-server.ts'
@@ -68,7 +68,7 @@ async function world(t: Test) {
   const real = createDatabaseAdjustedClock()
   let ahead = 0
   const clock = { ...real, mono: () => real.mono() + ahead }
-  const main = await startStation(t, settings, { clock })
+  const main = await startInProcessTestStation(t, settings, { clock })
   const beside = await spawnSecondNode(t, main, { ...settings, PUBLIC_URL: 'http://beside.test' })
   const { sql } = main
   const guests = await Promise.all(Array.from({ length: AGENTS }, () => main.onboard()))

@@ -6,12 +6,12 @@ import { join } from 'node:path'
 import t from 'tap'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
-import { startStationWithChain } from '../../support/payments/test-station-with-payment-chain.ts'
+import { startTestStationWithPaymentChain } from '../../support/payments/test-station-with-payment-chain.ts'
 import { findPythonInterpreters } from '../../support/sdk/python-client-driver.ts'
 
 const EXAMPLES = join(REPOSITORY_ROOT, 'examples')
 const programs = readdirSync(EXAMPLES).filter((name) => /\.(ts|py)$/.test(name))
-const { main, till } = await startStationWithChain(t)
+const { main, till } = await startTestStationWithPaymentChain(t)
 const privateKey = generatePrivateKey()
 await till.mintUsdc(privateKeyToAccount(privateKey).address, 100_000n)
 
@@ -55,7 +55,7 @@ const LAST_LINES: Readonly<Record<string, RegExp>> = {
   'first-call.ts': /^paid 0\.005 USDC, 0\.495 left, receipt gr1\./,
   'budget-and-fuse.ts': /^its fuse tripped at call 3: backpack\.per_day/,
   'pay-per-call.ts': /^not paid: the call costs 0\.03 USDC, and the hook pays at most 0\.01 a call/,
-  'streams.ts': /^signal at \d+: \{"degrees":22\}/,
+  'stream-call-and-signals.ts': /^signal at \d+: \{"degrees":22\}/,
   'model-with-tools.ts': /^1 calls for 0\.005 USDC/,
   'first_call.py': /^result 0\.005/,
 }

@@ -11,12 +11,12 @@ import type { HexString } from '../../../chain/onchain-payment-types.ts'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import { ERROR_DEFINITIONS } from '../../../core/errors.ts'
 import { toStationRefusal } from '../../../sdk/index.ts'
-import { startCuttingProxy } from '../../support/http/cutting-proxy.ts'
+import { startConnectionCuttingProxy } from '../../support/http/connection-cutting-proxy.ts'
 import {
   assertPaymentsBalance,
   decodePaymentResponse,
   encodeBase64Json,
-  startStationWithChain,
+  startTestStationWithPaymentChain,
 } from '../../support/payments/test-station-with-payment-chain.ts'
 import {
   findPythonInterpreters,
@@ -31,7 +31,7 @@ if (interpreters.length === 0) t.plan(0, 'no Python 3.10 or later')
 else await runAll(interpreters)
 
 async function runAll(pythons: readonly PythonInterpreter[]): Promise<void> {
-  const { main, till } = await startStationWithChain(t, { STARTER_CREDITS_USDC: '0.5' })
+  const { main, till } = await startTestStationWithPaymentChain(t, { STARTER_CREDITS_USDC: '0.5' })
   const payer = await till.createPayer(1_000_000n)
   const { url } = main
   const quick = { retry_delay: 0.001 }
@@ -97,7 +97,7 @@ async function runAll(pythons: readonly PythonInterpreter[]): Promise<void> {
     t.test(`Python ${python.version}: cut answers are repeated and charged once`, async (t) => {
       const { ask } = start()
       const { key } = await main.onboard()
-      const proxy = await startCuttingProxy(t, url)
+      const proxy = await startConnectionCuttingProxy(t, url)
       const client = { url: proxy.url, api_key: key, ...quick }
       await ask({ what: 'call', client, args: ['hive_trending'] })
       const whole = proxy.lastBytes()
@@ -121,7 +121,7 @@ async function runAll(pythons: readonly PythonInterpreter[]): Promise<void> {
     t.test(`Python ${python.version}: pays within its caps, and never twice`, async (t) => {
       const { ask } = start()
       const hook = { max_per_call_usdc: 0.01, max_per_day_usdc: 0.015, address: payer.address }
-      const proxy = await startCuttingProxy(t, url)
+      const proxy = await startConnectionCuttingProxy(t, url)
       const client = { url: proxy.url, payment: true, ...quick }
       // The 402, the quote, and then the paid call, which is cut twice.
       proxy.cutNext(Infinity, Infinity, 0, 200)
@@ -262,7 +262,7 @@ async function runAll(pythons: readonly PythonInterpreter[]): Promise<void> {
       const { ask } = start()
       const balance = (client: object) =>
         ask({ what: 'balance', client: { api_key: 'gas_x', ...quick, max_attempts: 2, ...client } })
-      const away = await startCuttingProxy(t, url)
+      const away = await startConnectionCuttingProxy(t, url)
       away.close()
       t.match(await balance({ url: away.url }), {
         error: 'StationUnreachable',

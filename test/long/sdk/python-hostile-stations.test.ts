@@ -1,10 +1,10 @@
 import t from 'tap'
 import {
   encodeMppTerms,
-  mppChallenge,
+  sampleMppChallengeHeader,
   MPP_QUOTE,
   MPP_TERMS,
-  PATH_USD,
+  HOSTILE_STATION_PATH_USD_ADDRESS,
   startHostileStation,
 } from '../../support/sdk/hostile-station.ts'
 import {
@@ -18,12 +18,12 @@ import {
 const pythons = findPythonInterpreters()
 if (pythons.length === 0) t.plan(0, 'no Python 3.10 or later')
 
-const CHALLENGE = mppChallenge(encodeMppTerms(MPP_TERMS))
+const CHALLENGE = sampleMppChallengeHeader(encodeMppTerms(MPP_TERMS))
 const PAYING = {
   max_per_call_usdc: 0.01,
   max_per_day_usdc: 1,
   mpp: true,
-  assets: { 'eip155:4217': { asset: PATH_USD, decimals: 6 } },
+  assets: { 'eip155:4217': { asset: HOSTILE_STATION_PATH_USD_ADDRESS, decimals: 6 } },
 }
 const quick = { retry_delay: 0.001, max_attempts: 2 }
 
@@ -84,7 +84,7 @@ for (const python of pythons) {
         { error: 'GasStationError', code: 'invalid_store' },
         JSON.stringify(stored),
       )
-    const coarse = { 'eip155:4217': { asset: PATH_USD, decimals: 2 } }
+    const coarse = { 'eip155:4217': { asset: HOSTILE_STATION_PATH_USD_ADDRESS, decimals: 2 } }
     t.match(await ask({ what: 'call', client, hook: { ...PAYING, assets: coarse }, args: ['x'] }), {
       error: 'GasStationError',
       code: 'invalid_asset',

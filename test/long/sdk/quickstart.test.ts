@@ -15,13 +15,13 @@ import t, { type Test } from 'tap'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 import { findPythonInterpreters } from '../../support/sdk/python-client-driver.ts'
 import { serviceProgramArgs } from '../../support/station/node-args-to-spawn-service-or-cli.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 
 /** Five minutes are promised; the budget of the suite allows less. */
 const MAX_SECONDS = 120
 const UNREACHABLE = /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ENETUNREACH/
 
-const main = await startStation(t)
+const main = await startInProcessTestStation(t)
 const guide = readFileSync(join(REPOSITORY_ROOT, 'docs/quickstart.md'), 'utf8')
 
 /** Commands that a reader has: `gas`, and `python3` in a supported version. */

@@ -23,14 +23,14 @@ import {
   SOLANA_FEE_PAYER,
   startTestFacilitator,
 } from '../../support/chain/test-solana-facilitator.ts'
-import { startCuttingProxy } from '../../support/http/cutting-proxy.ts'
+import { startConnectionCuttingProxy } from '../../support/http/connection-cutting-proxy.ts'
 import {
   assertPaymentsBalance,
   startTestPaymentChain,
 } from '../../support/payments/test-station-with-payment-chain.ts'
-import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
+import { eventually } from '../../support/mail/test-mail-and-telegram-servers.ts'
 import { sendTransactionFrom } from '../../support/payments/settler-scenario.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 
 const PATH_USD = '0x20c0000000000000000000000000000000000000'
 /** The first account of every anvil: it has money on Tempo from the start. */
@@ -48,7 +48,7 @@ await bsc.fund(
   privateKeyToAccount(till.settings['SETTLER_PRIVATE_KEY'] as HexString).address,
   10n ** 18n,
 )
-const main = await startStation(t, {
+const main = await startInProcessTestStation(t, {
   ...till.settings,
   RPC_URL_TEMPO: tempoNode.rpcUrl,
   MPP_CURRENCY: PATH_USD,
@@ -68,7 +68,7 @@ const alone: typeof fetch = (input, init) =>
 let spent = 0n
 
 t.test('a 402 is paid by x402, and a cut answer to a payment is never paid again', async (t) => {
-  const proxy = await startCuttingProxy(t, main.url)
+  const proxy = await startConnectionCuttingProxy(t, main.url)
   const payment = { ...caps, x402: payer }
   const gas = new GasStation({ url: proxy.url, payment, fetch: alone, ...quick })
   const unpaid = new GasStation({ url: main.url, ...quick })
@@ -151,7 +151,7 @@ t.test('a 402 is paid by MPP with the client of its makers', async (t) => {
   })
   const before = await tempoNode.balanceOf(till.treasury)
   const assets = { 'eip155:4217': { asset: PATH_USD, decimals: 6 } }
-  const proxy = await startCuttingProxy(t, main.url)
+  const proxy = await startConnectionCuttingProxy(t, main.url)
   const payment = { ...caps, mpp, assets }
   const gas = new GasStation({ url: proxy.url, payment, fetch: alone, ...quick })
   proxy.cutNext(Infinity, Infinity, 0)

@@ -2,11 +2,11 @@ import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import { WebSocket } from 'ws'
 import { GasStation, type SocketEvent, type StationSocketOptions } from '../../../sdk/index.ts'
-import { startCuttingProxy } from '../../support/http/cutting-proxy.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startConnectionCuttingProxy } from '../../support/http/connection-cutting-proxy.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 
-const main = await startStation(t, { STARTER_CREDITS_USDC: '20' })
-const proxy = await startCuttingProxy(t, main.url)
+const main = await startInProcessTestStation(t, { STARTER_CREDITS_USDC: '20' })
+const proxy = await startConnectionCuttingProxy(t, main.url)
 const { gas: direct, agent } = await GasStation.onboard({ url: main.url }, { name: 'streams' })
 const alone: typeof fetch = (input, init) =>
   fetch(input, {

@@ -2,18 +2,18 @@ import { existsSync } from 'node:fs'
 import t, { type TAP } from 'tap'
 import agentAct from '../../../tools/perception/agent-act.ts'
 import {
-  startStation,
+  startInProcessTestStation,
   type TestAgent,
   type InProcessStation,
 } from '../../support/station/start-test-station.ts'
-import { startLlmApi, type LlmApiServer } from '../../support/upstreams/test-llm-api.ts'
+import { startTestLlmApi, type LlmApiServer } from '../../support/upstreams/test-llm-api.ts'
 import { startFixtureServer, type TeardownScope } from '../../support/upstreams/fixture-server.ts'
 import {
   startTestShopWebsite,
   type TestShopWebsite,
 } from '../../support/upstreams/test-shop-website.ts'
 import {
-  createRecordingContext,
+  createRecordingToolContext,
   awaitRejectionDetails,
 } from '../../support/tools/test-tool-context.ts'
 
@@ -31,7 +31,7 @@ const partsOf = (body: string): string[][] =>
 t.test('ambiguous instructions and blocked addresses are rejected before a hold', async (t) => {
   const egress = { preflight: async () => {} } as never
   const refused = (instruction: string, more = {}) => {
-    const { context: asking } = createRecordingContext({ llm: null, browser: null, egress })
+    const { context: asking } = createRecordingToolContext({ llm: null, browser: null, egress })
     const input = { url: 'https://a.test/', instruction, ...more }
     return awaitRejectionDetails((async () => agentAct.preflight?.(input, asking))())
   }
@@ -47,8 +47,8 @@ t.test('ambiguous instructions and blocked addresses are rejected before a hold'
 t.test('actions on a page', async (t) => {
   const site = await startTestShopWebsite(t)
   const trap = await traps(t)
-  const house = await startLlmApi(t)
-  const station = await startStation(t, {
+  const house = await startTestLlmApi(t)
+  const station = await startInProcessTestStation(t, {
     STARTER_CREDITS_USDC: '5',
     SSRF_ALLOW: `127.0.0.1:${site.port},127.0.0.1:${trap.port}`,
     CHROMIUM_PATH: NO_BROWSER === false ? CHROMIUM : 'none',

@@ -8,21 +8,21 @@ import { createEgressClient } from '../../../providers/egress/guarded-egress-cli
 import { createPageParserPool } from '../../../providers/pages/page-parser-pool.ts'
 import { PAGE_ANOMALY_TYPES } from '../../../providers/pages/page-parser-port.ts'
 import type { TestReply } from '../../support/http/test-http-client.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 import {
   startFixtureServer,
   UPSTREAM_FAULTS,
   type UpstreamFault,
 } from '../../support/upstreams/fixture-server.ts'
 import {
-  createRecordingContext,
+  createRecordingToolContext,
   awaitRejectionDetails,
 } from '../../support/tools/test-tool-context.ts'
 import {
-  HARMLESS_PAGES,
+  HARMLESS_HTML_PAGE_SAMPLES,
   BYTES_PER_MIB,
   INVALID_PAGE_PRICES,
-  SUSPICIOUS_PAGES,
+  ANOMALOUS_HTML_PAGE_SAMPLES,
   PRICE_TEXT_SAMPLES,
 } from '../../support/tools/html-and-price-text-samples.ts'
 
@@ -59,7 +59,7 @@ type Input = Parameters<typeof agentSee.run>[0]
 
 /** Calls the tool as the service does: first it may refuse, then it runs. */
 async function see(input: Input, browser: HeadlessBrowser | null = null, signal = quiet) {
-  const given = createRecordingContext({ egress, pages, browser, signal }).context
+  const given = createRecordingToolContext({ egress, pages, browser, signal }).context
   await agentSee.preflight?.(input, given)
   return agentSee.run(input, given)
 }
@@ -232,7 +232,7 @@ t.test('prices are found in structured data and in visible text', async (t) => {
 })
 
 t.test('anomalies are reported with an excerpt', async (t) => {
-  for (const [type, html, excerpt] of SUSPICIOUS_PAGES) {
+  for (const [type, html, excerpt] of ANOMALOUS_HTML_PAGE_SAMPLES) {
     const { anomalies, text } = await read(html)
     const found = anomalies.find((one) => one.type === type)
     t.match(found, { type, severity: /low|medium|high/, excerpt }, `${type}: ${html.slice(0, 90)}`)
@@ -240,13 +240,13 @@ t.test('anomalies are reported with an excerpt', async (t) => {
     if (type === 'hidden_instruction') t.notMatch(text, /previous|must|Always/)
   }
   t.strictSame(
-    [...new Set(SUSPICIOUS_PAGES.map(([type]) => type))].sort(),
+    [...new Set(ANOMALOUS_HTML_PAGE_SAMPLES.map(([type]) => type))].sort(),
     [...PAGE_ANOMALY_TYPES].sort(),
   )
 })
 
 t.test('common page features are no anomalies', async (t) => {
-  for (const html of HARMLESS_PAGES) {
+  for (const html of HARMLESS_HTML_PAGE_SAMPLES) {
     const { anomalies } = await read(html)
     t.strictSame(
       anomalies.filter(({ severity }) => severity !== 'low'),
@@ -299,7 +299,7 @@ t.test('private addresses are rejected on every path', async (t) => {
 
 t.test('agent_see costs 0.03 for a result and nothing otherwise', async (t) => {
   const chromium = findChromium(null, process.env['PATH'] ?? '')
-  const station = await startStation(t, {
+  const station = await startInProcessTestStation(t, {
     SSRF_ALLOW: `127.0.0.1:${site.port}`,
     CHROMIUM_PATH: chromium ?? 'none',
     PATH: process.env['PATH'] ?? '',

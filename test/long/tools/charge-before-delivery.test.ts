@@ -2,16 +2,16 @@ import t, { type Test } from 'tap'
 import { startLocalBase } from '../../support/chain/local-chain.ts'
 import { NATIVE_TOOLS } from '../../../tools/tool-catalogue.ts'
 import {
-  seedCatalogueExamples,
+  seedDataForCatalogueExamples,
   type ExampleJson,
 } from '../../support/tools/seed-data-for-tool-examples.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 import {
   isToolOutputSseFrame,
   isProgressEventOfStep,
   openRefuelStream,
 } from '../../support/http/refuel-stream-test-reader.ts'
-import { startLlmApi } from '../../support/upstreams/test-llm-api.ts'
+import { startTestLlmApi } from '../../support/upstreams/test-llm-api.ts'
 import { startAllTestUpstreams } from '../../support/upstreams/all-test-upstreams.ts'
 
 /** A tool delivers only after its charge has committed (decision 149), as read from the database. */
@@ -19,15 +19,15 @@ import { startAllTestUpstreams } from '../../support/upstreams/all-test-upstream
 const base = await startLocalBase()
 t.teardown(() => base.stop())
 const here = await startAllTestUpstreams(t, base.rpcUrl)
-const models = await startLlmApi(t)
-const on = await startStation(t, {
+const models = await startTestLlmApi(t)
+const on = await startInProcessTestStation(t, {
   ...here.settings,
   LLM_PROVIDERS: models.providers({ small: {} }),
   STARTER_CREDITS_USDC: '10',
   PATH: process.env['PATH'] ?? '',
 })
 const self = await on.onboard()
-const translate = await seedCatalogueExamples(
+const translate = await seedDataForCatalogueExamples(
   async (key, path, json) => {
     const { status, body, text } = await on.ask('POST', path, { key: key ?? undefined, json })
     if (status >= 300) throw new Error(`${path} answered ${status}: ${text}`)

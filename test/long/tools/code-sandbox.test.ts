@@ -14,7 +14,7 @@ import {
 } from '../../support/http/refuel-stream-test-reader.ts'
 import {
   spawnSecondNode,
-  startStation,
+  startInProcessTestStation,
   type TestAgent,
   type TestStation,
 } from '../../support/station/start-test-station.ts'
@@ -102,7 +102,10 @@ stdout.on('data', (said) => {
 `
 
 t.test('code_sandbox', async (t) => {
-  const station = await startStation(t, { STARTER_CREDITS_USDC: '50', PATH: searchPath })
+  const station = await startInProcessTestStation(t, {
+    STARTER_CREDITS_USDC: '50',
+    PATH: searchPath,
+  })
   const guest = await station.onboard()
   const run = (language: SandboxLanguage, code: string, timeout = 10_000) =>
     station.call(guest, 'code_sandbox', { code, language, timeout_ms: timeout }) as Promise<Ran>
@@ -343,7 +346,7 @@ t.test('code_sandbox', async (t) => {
   })
 
   await t.test('no program runs below the required isolation', async (t) => {
-    const strict = await startStation(
+    const strict = await startInProcessTestStation(
       t,
       { SANDBOX_MIN_ISOLATION: 'bwrap', PATH: '' },
       { database: station.database },

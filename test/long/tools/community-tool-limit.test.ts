@@ -1,6 +1,6 @@
 import t from 'tap'
 import { LIMITS } from '../../../core/limits.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 import { startTestCommunityToolMarket } from '../../support/tools/test-community-tool-market.ts'
 import { createStationDataDir } from '../../support/station/temporary-station-data-directory.ts'
 
@@ -9,7 +9,7 @@ import { createStationDataDir } from '../../support/station/temporary-station-da
 const REGISTRATIONS = 30
 const market = await startTestCommunityToolMarket(t)
 const { station, settings, ask, seller, tool } = market
-const second = await startStation(
+const second = await startInProcessTestStation(
   t,
   { ...settings, DATA_DIR: createStationDataDir(t) },
   { database: station.database },

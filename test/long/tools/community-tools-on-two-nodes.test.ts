@@ -1,8 +1,8 @@
 import t from 'tap'
-import { measureCommunityToolCommand } from '../../../actors/commands/community-tool-commands.ts'
+import { judgeCommunityToolByMeasuredCallsCommand } from '../../../actors/commands/community-tool-commands.ts'
 import { COMMUNITY_TOOLS_TOPIC } from '../../../domain/community-tool-record.ts'
-import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { eventually } from '../../support/mail/test-mail-and-telegram-servers.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 import { startTestCommunityToolMarket } from '../../support/tools/test-community-tool-market.ts'
 import { sendJson } from '../../support/tools/test-tool-builder-server.ts'
 
@@ -22,7 +22,7 @@ function createBarrier(callers: number): () => Promise<void> {
 await t.test('what one node changes the other one knows', async (t) => {
   const market = await startTestCommunityToolMarket(t)
   const { builder, station: one, settings, buyer, open, patch } = market
-  const two = await startStation(t, settings, { database: one.database })
+  const two = await startInProcessTestStation(t, settings, { database: one.database })
   builder.on('/weather', (_, reply) => sendJson(reply, { celsius: 21.5 }))
   await open('weather-now', '/weather')
   const call = (at: typeof one) =>
@@ -38,7 +38,7 @@ await t.test('what one node changes the other one knows', async (t) => {
   const [tool] = await one.sql<{ since: number }[]>`
     select (extract(epoch from measured_from) * 1000)::float8 as since from community_tools`
   const poor = { since: Math.round(tool?.since ?? 0), calls: 50, successes: 24, payers: 3 }
-  await one.station.actors.ask('tool:weather-now', measureCommunityToolCommand, poor)
+  await one.station.actors.ask('tool:weather-now', judgeCommunityToolByMeasuredCallsCommand, poor)
   await one.station.plane.bus.publish(COMMUNITY_TOOLS_TOPIC, 'weather-now')
   for (const node of [one, two]) {
     const refused = async () => (await call(node)).body['code'] === 'tool_not_active'
@@ -50,7 +50,7 @@ await t.test('what one node changes the other one knows', async (t) => {
 await t.test('of names that look the same, registered at one instant, one is taken', async (t) => {
   const market = await startTestCommunityToolMarket(t)
   const { builder, station: one, settings, seller, buyer, tool } = market
-  const two = await startStation(t, settings, { database: one.database })
+  const two = await startInProcessTestStation(t, settings, { database: one.database })
   const names = ['night-sky', 'nightsky', 'night-5ky', 'ni-ght-sky']
   // Each has passed the check of its name when the first one is written.
   builder.beforeProof(createBarrier(names.length))

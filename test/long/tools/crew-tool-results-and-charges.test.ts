@@ -1,14 +1,17 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import {
-  startStation,
+  startInProcessTestStation,
   spawnSecondNode,
   type TestAgent,
 } from '../../support/station/start-test-station.ts'
 import { startTestCompanyWebsite } from '../../support/upstreams/test-company-website.ts'
-import { startLlmApi } from '../../support/upstreams/test-llm-api.ts'
-import { startSearchApis, type SearchApiName } from '../../support/upstreams/test-search-apis.ts'
-import { startSocialApis } from '../../support/upstreams/test-social-apis.ts'
+import { startTestLlmApi } from '../../support/upstreams/test-llm-api.ts'
+import {
+  startTestSearchApis,
+  type SearchApiName,
+} from '../../support/upstreams/test-search-apis.ts'
+import { startTestSocialApis } from '../../support/upstreams/test-social-apis.ts'
 
 const WEB: readonly SearchApiName[] = ['wikipedia', 'hackernews', 'stackexchange', 'duckduckgo']
 const COLD = {
@@ -28,8 +31,8 @@ interface Section {
   citations: number[]
 }
 
-const web = await startSearchApis(t)
-const people = await startSocialApis(t)
+const web = await startTestSearchApis(t)
+const people = await startTestSocialApis(t)
 const rival = await startTestCompanyWebsite(t)
 web.articles.push({
   title: 'Zephyr Rockets review',
@@ -40,9 +43,9 @@ web.articles.push({
 const { SEARXNG_URL: _s, BRAVE_API_KEY: _b, TAVILY_API_KEY: _t, ...keyless } = web.settings
 const { HACKERNEWS_BASE: _h, ...posts } = people.settings
 const settings = { ...keyless, ...posts, SSRF_ALLOW: '127.0.0.1:1024-65535' }
-const main = await startStation(t, settings)
-const models = await startLlmApi(t)
-const modelled = await startStation(
+const main = await startInProcessTestStation(t, settings)
+const models = await startTestLlmApi(t)
+const modelled = await startInProcessTestStation(
   t,
   { ...settings, LLM_PROVIDERS: models.providers({ local: {} }) },
   { database: main.database },
@@ -367,7 +370,7 @@ t.test('a disconnected caller still gets its crew; a crashed node leaves no char
   const due = await main.sql`update timers set due_at = now() where id like 'hold:%' returning id`
   t.equal(due.length, 1)
   web.moods.wikipedia = 'ok'
-  await startStation(t, {}, { database: main.database })
+  await startInProcessTestStation(t, {}, { database: main.database })
   while ((await main.sql`select from timers where id like 'hold:%'`).length > 0) await wait(20)
   t.match(await money(), { held_usdc: 0, balance_usdc: 0.5 })
   t.equal(

@@ -4,13 +4,13 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { NATIVE_TOOLS } from '../../../tools/tool-catalogue.ts'
-import { startTestMailServer } from '../../support/mail/mail-and-telegram-servers.ts'
+import { startTestMailServer } from '../../support/mail/test-mail-and-telegram-servers.ts'
 import {
-  startStation,
+  startInProcessTestStation,
   type TestAgent,
   type InProcessStation,
 } from '../../support/station/start-test-station.ts'
-import { startLlmApi } from '../../support/upstreams/test-llm-api.ts'
+import { startTestLlmApi } from '../../support/upstreams/test-llm-api.ts'
 
 interface Bundle {
   readonly name: string
@@ -69,7 +69,7 @@ t.test(
   'the program of a bundle does its task and asks before actions that affect others',
   async (t) => {
     const box = await startTestMailServer(t)
-    const station = await startStation(t, { ...RICH, SMTP_URL: box.url })
+    const station = await startInProcessTestStation(t, { ...RICH, SMTP_URL: box.url })
     const [guest, author] = [await station.onboard(), await station.onboard()]
     t.equal((await station.call(author, 'hive_write', { content: FINDING })).status, 200)
     const before = await sent(station)
@@ -139,7 +139,7 @@ t.test(
 )
 
 t.test('a bundle contains the actual tools and no others', async (t) => {
-  const station = await startStation(t, RICH)
+  const station = await startInProcessTestStation(t, RICH)
   const guest = await station.onboard()
   const examples = NATIVE_TOOLS.flatMap(({ examples: all }) =>
     all.flatMap((one) => Object.values(one as object).filter((value) => String(value).length > 30)),
@@ -180,9 +180,12 @@ t.test('a bundle contains the actual tools and no others', async (t) => {
 })
 
 t.test('model output fills one section of the system prompt and changes no other', async (t) => {
-  const models = await startLlmApi(t)
-  const plain = await startStation(t, RICH)
-  const led = await startStation(t, { ...RICH, LLM_PROVIDERS: models.providers({ small: {} }) })
+  const models = await startTestLlmApi(t)
+  const plain = await startInProcessTestStation(t, RICH)
+  const led = await startInProcessTestStation(t, {
+    ...RICH,
+    LLM_PROVIDERS: models.providers({ small: {} }),
+  })
   const [one, other] = [await plain.onboard(), await led.onboard()]
   const prompt = { prompt: MAILING }
   const { bundle: without } = await forge(t, plain, one, prompt)

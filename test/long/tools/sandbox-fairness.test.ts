@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os'
 import t from 'tap'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 import {
   isProgressEventOfStep,
   openRefuelStream,
@@ -22,7 +22,7 @@ process.on('warning', ({ name, message }) => {
 })
 
 t.test('an agent with four long streams blocks no other agent, and pays for each', async (t) => {
-  const on = await startStation(t, { PATH: process.env['PATH'] ?? '' })
+  const on = await startInProcessTestStation(t, { PATH: process.env['PATH'] ?? '' })
   const [greedy, victim] = [await on.onboard(), await on.onboard()]
   const left = await on.balance(greedy)
   const streams = await Promise.all(

@@ -8,21 +8,24 @@ import { startLocalBase } from '../../support/chain/local-chain.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 import { NATIVE_TOOLS, RESERVED_OUTPUT_FIELDS } from '../../../tools/tool-catalogue.ts'
 import type { CatalogueEntry } from '../../../tools/tool-ports.ts'
-import { toolComponentNames } from '../../../http/openapi/tool-schemas.ts'
+import { toToolOpenApiComponentNames } from '../../../http/openapi/openapi-tool-schemas.ts'
 import { findChromium } from '../../../providers/browser/find-chromium.ts'
 import { compileSchemaValidator } from '../../../tools/schema-validator.ts'
 import type { TestReplyBody } from '../../support/http/test-http-client.ts'
 import {
-  seedCatalogueExamples,
+  seedDataForCatalogueExamples,
   type ExampleAgentCredentials,
   type ExampleJson,
 } from '../../support/tools/seed-data-for-tool-examples.ts'
-import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
+import { eventually } from '../../support/mail/test-mail-and-telegram-servers.ts'
 import type { OpenApiDocument } from '../../../http/openapi/openapi-document-types.ts'
-import { createAnswerExampleFile } from '../../support/http/answer-example-comparison.ts'
-import { createOpenApiBodyValidator, refByKeys } from '../../support/http/openapi-body-validator.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
-import { startLlmApi } from '../../support/upstreams/test-llm-api.ts'
+import { createAnswerExampleChecker } from '../../support/http/openapi-answer-example-comparison.ts'
+import {
+  createOpenApiBodyValidator,
+  openApiRefByKeys,
+} from '../../support/http/openapi-body-validator.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
+import { startTestLlmApi } from '../../support/upstreams/test-llm-api.ts'
 import { startAllTestUpstreams } from '../../support/upstreams/all-test-upstreams.ts'
 
 interface Specified {
@@ -39,13 +42,13 @@ const { tools: SPECIFIED } = JSON.parse(
 const base = await startLocalBase()
 t.teardown(() => base.stop())
 const here = await startAllTestUpstreams(t, base.rpcUrl)
-const models = await startLlmApi(t)
+const models = await startTestLlmApi(t)
 const chromium = findChromium(null, process.env['PATH'] ?? '')
 let later = 0
 /** The `engine` of each answer that read or acted on a page. */
 const engines = new Map<string, unknown[]>()
 const clock = createDatabaseAdjustedClock()
-const on = await startStation(
+const on = await startInProcessTestStation(
   t,
   {
     ...here.settings,
@@ -58,7 +61,7 @@ const on = await startStation(
 const { ask, onboard, balance } = on
 
 const self = await onboard()
-const translate = await seedCatalogueExamples(
+const translate = await seedDataForCatalogueExamples(
   async (key, path, json) => {
     const { status, body, text } = await ask('POST', path, { key: key ?? undefined, json })
     if (status >= 300) throw new Error(`${path} answered ${status}: ${text}`)
@@ -72,7 +75,7 @@ const { body: document } = (await ask('GET', '/openapi.json')) as unknown as {
   body: OpenApiDocument
 }
 const misfitOf = createOpenApiBodyValidator(document)
-const answerExamples = createAnswerExampleFile('http/openapi/tool-answer-examples.json')
+const answerExamples = createAnswerExampleChecker('http/openapi/tool-answer-examples.json')
 
 const listed = async () => {
   const { status, body } = await ask('GET', '/api/tools')
@@ -126,7 +129,7 @@ function exampleFaultOf(tool: string, example: ExampleJson, answer: unknown): st
   return answerExamples.faultOf(tool, {
     answer,
     shown: content?.['application/json']?.example,
-    misfitOf: (value) => misfitOf(refByKeys(...keys), value),
+    misfitOf: (value) => misfitOf(openApiRefByKeys(...keys), value),
     toExampleId: (text) => text.replaceAll(here.site, websiteOf(example)),
   })
 }
@@ -154,7 +157,7 @@ async function walk(
   engines.set(tool, [...(engines.get(tool) ?? []), body['engine']])
   const misfits = compileSchemaValidator(gives as TSchema)(ownFields(body))
   t.strictSame(misfits, [], `${told} answers as its schema says`)
-  const { call, reply } = toolComponentNames(tool)
+  const { call, reply } = toToolOpenApiComponentNames(tool)
   t.equal(
     misfitOf(`#/components/schemas/${call}`, { tool, ...example }),
     '',

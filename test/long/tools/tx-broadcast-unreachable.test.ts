@@ -2,7 +2,7 @@ import t from 'tap'
 import { keccak256 } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
 import { startRpcFaultProxy } from '../../support/chain/rpc-fault-proxy.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 import { findFreePort } from '../../../chaos/free-port.ts'
 
 const SENDER = privateKeyToAccount(
@@ -22,7 +22,7 @@ const nobody = async () => `http://127.0.0.1:${await findFreePort()}`
 
 t.test('a transaction without any connection is reported as not sent', async (t) => {
   const dead = `${await nobody()},${await nobody()},http://rpc.invalid`
-  const station = await startStation(t, { RPC_URL_ETHEREUM: dead })
+  const station = await startInProcessTestStation(t, { RPC_URL_ETHEREUM: dead })
   const guest = await station.onboard()
   const before = await station.balance(guest)
   const answer = await station.call(guest, 'tx_broadcast', { chain: 'ethereum', raw_tx: raw })
@@ -33,7 +33,9 @@ t.test('a transaction without any connection is reported as not sent', async (t)
 t.test('a transaction that may have arrived is unknown, and its hash is returned', async (t) => {
   const gate = await startRpcFaultProxy(t, await nobody())
   gate.decide(() => 'lost')
-  const station = await startStation(t, { RPC_URL_ETHEREUM: `${gate.url},${await nobody()}` })
+  const station = await startInProcessTestStation(t, {
+    RPC_URL_ETHEREUM: `${gate.url},${await nobody()}`,
+  })
   const guest = await station.onboard()
   const before = await station.balance(guest)
   const answer = await station.call(guest, 'tx_broadcast', { chain: 'ethereum', raw_tx: raw })
@@ -48,7 +50,9 @@ t.test('a transaction that may have arrived is unknown, and its hash is returned
 t.test('a call that times out while nodes are unresponsive returns the hash too', async (t) => {
   const gate = await startRpcFaultProxy(t, await nobody())
   gate.decide(() => new Promise(() => {}))
-  const station = await startStation(t, { RPC_URL_ETHEREUM: Array(6).fill(gate.url).join(',') })
+  const station = await startInProcessTestStation(t, {
+    RPC_URL_ETHEREUM: Array(6).fill(gate.url).join(','),
+  })
   const guest = await station.onboard()
   const answer = await station.call(guest, 'tx_broadcast', { chain: 'ethereum', raw_tx: raw })
   t.match(answer, {

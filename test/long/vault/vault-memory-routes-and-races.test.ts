@@ -3,14 +3,14 @@ import { DAY, createDatabaseAdjustedClock } from '../../../core/clock.ts'
 import { countReplies, type TestReply } from '../../support/http/test-http-client.ts'
 import {
   spawnSecondNode,
-  startStation,
+  startInProcessTestStation,
   type TestAgent,
   type TestStation,
 } from '../../support/station/start-test-station.ts'
 
 /** The time of this station can be moved on. */
 const clock = movable()
-const main = await startStation(t, {}, { clock })
+const main = await startInProcessTestStation(t, {}, { clock })
 const beside = await spawnSecondNode(t, main)
 
 function movable() {

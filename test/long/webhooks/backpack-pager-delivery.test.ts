@@ -3,25 +3,25 @@ import t from 'tap'
 import { DAY, HOUR, MINUTE, SECOND } from '../../../core/clock.ts'
 import {
   waitForIdleWebhooks,
-  listInReply,
-  settingsAllowingReceivers,
+  readReplyListField,
+  settingsAllowingWebhookReceivers,
   registerTestWebhook,
-  waitForDeliveries,
+  waitForWebhookDeliveries,
 } from '../../support/webhooks/test-webhook-registration-and-deliveries.ts'
 import {
   startTestTelegram,
   eventually,
   startTestMailServer,
   waitUntilOwnerAlertsDispatched,
-} from '../../support/mail/mail-and-telegram-servers.ts'
+} from '../../support/mail/test-mail-and-telegram-servers.ts'
 import {
   createOpenApiBodyValidator,
   webhookBodyRef,
 } from '../../support/http/openapi-body-validator.ts'
 import { startWebhookReceivers } from '../../support/webhooks/test-webhook-receivers.ts'
 import { createTestClock } from '../../support/actors/test-actor-node.ts'
-import { createOperatorDeadLetterStore } from '../../../app/cli/operator/dead-letters.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { createOperatorDeadLetterStore } from '../../../app/cli/operator/cli-dead-letters.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 
 const TOOL = 'hive_trending'
 const SEVEN = [
@@ -40,13 +40,13 @@ t.test('a pager sends all seven events to its URL, by e-mail and to its chat', a
   // Expiry events carry the real time, since a receiver accepts no other.
   const clock = createTestClock(Date.now() - 89 * DAY - MINUTE)
   const settings = {
-    ...settingsAllowingReceivers(house),
+    ...settingsAllowingWebhookReceivers(house),
     SMTP_URL: mails.url,
     MAIL_FROM: 'Gas Station <pages@gas.test>',
     TELEGRAM_BOT_TOKEN: chats.token,
     TELEGRAM_BASE: chats.base,
   }
-  const main = await startStation(t, settings, { clock })
+  const main = await startInProcessTestStation(t, settings, { clock })
   const guest = await main.onboard(0.26)
   const made = await main.ask('POST', '/api/backpack/create', {
     key: guest.key,
@@ -74,7 +74,7 @@ t.test('a pager sends all seven events to its URL, by e-mail and to its chat', a
   const alarms = () => house.at('/pager').filter(({ type }) => type === 'backpack.expiring').length
   for (const [at, jump] of [83 * DAY + MINUTE, 6 * DAY].entries()) {
     clock.pass(jump)
-    await startStation(t, settings, { clock, database: main.database })
+    await startInProcessTestStation(t, settings, { clock, database: main.database })
     await house.until(() => alarms() === at + 1, 'the alarm of its expiry')
     await waitForIdleWebhooks(main)
     await waitUntilOwnerAlertsDispatched(main)
@@ -95,7 +95,7 @@ t.test('a pager sends all seven events to its URL, by e-mail and to its chat', a
   }
   const stored = await main.ask('GET', `/api/backpack/${pack}/notifications`, { key: guest.key })
   t.strictSame(
-    listInReply(stored, 'notifications')
+    readReplyListField(stored, 'notifications')
       .map(({ type }) => type)
       .reverse(),
     types,
@@ -127,7 +127,7 @@ t.test('a pager sends all seven events to its URL, by e-mail and to its chat', a
   })
 
   t.test('its receiver is listed, can be verified, and follows the Backpack', async (t) => {
-    const listed = listInReply(
+    const listed = readReplyListField(
       await main.ask('GET', '/api/webhook', { key: guest.key }),
       'webhooks',
     )
@@ -145,15 +145,16 @@ t.test('a pager sends all seven events to its URL, by e-mail and to its chat', a
     })
     await main.call(guest, TOOL, {}, packed)
     await house.until(() => house.at('/moved').length === 1)
-    t.match(listInReply(await main.ask('GET', '/api/webhook', { key: guest.key }), 'webhooks'), [
-      { id, url: `${house.base}/moved` },
-    ])
+    t.match(
+      readReplyListField(await main.ask('GET', '/api/webhook', { key: guest.key }), 'webhooks'),
+      [{ id, url: `${house.base}/moved` }],
+    )
   })
   await main.verify()
 })
 
 t.test('a pager URL with a private address is rejected with its field', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const { key } = await main.onboard()
   const made = await main.ask('POST', '/api/backpack/create', {
     key,
@@ -199,7 +200,9 @@ t.test(
   async (t) => {
     const house = await startWebhookReceivers(t)
     const clock = createTestClock()
-    const main = await startStation(t, settingsAllowingReceivers(house), { clock })
+    const main = await startInProcessTestStation(t, settingsAllowingWebhookReceivers(house), {
+      clock,
+    })
     const guest = await main.onboard()
     const made = await main.ask('POST', '/api/backpack/create', {
       key: guest.key,
@@ -239,7 +242,9 @@ t.test(
 t.test('a pager with a new address sends pending events at once and starts afresh', async (t) => {
   const house = await startWebhookReceivers(t)
   const clock = createTestClock()
-  const main = await startStation(t, settingsAllowingReceivers(house), { clock })
+  const main = await startInProcessTestStation(t, settingsAllowingWebhookReceivers(house), {
+    clock,
+  })
   const guest = await main.onboard()
   const pager = (path: string) => ({ pager: { webhook_url: `${house.base}${path}` } })
   const made = await main.ask('POST', '/api/backpack/create', {
@@ -274,20 +279,23 @@ t.test('a pager with a new address sends pending events at once and starts afres
   await move('/well')
   await call()
   await house.until(() => house.at('/well').length === 1)
-  t.match(listInReply(await main.ask('GET', '/api/webhook', { key: guest.key }), 'webhooks'), [
-    { url: `${house.base}/well`, state: 'active', disabled_reason: null, disabled_at: null },
-  ])
+  t.match(
+    readReplyListField(await main.ask('GET', '/api/webhook', { key: guest.key }), 'webhooks'),
+    [{ url: `${house.base}/well`, state: 'active', disabled_reason: null, disabled_at: null }],
+  )
 })
 
 t.test('events replayed late are pending from then on', async (t) => {
   const house = await startWebhookReceivers(t)
   const clock = createTestClock()
-  const main = await startStation(t, settingsAllowingReceivers(house), { clock })
+  const main = await startInProcessTestStation(t, settingsAllowingWebhookReceivers(house), {
+    clock,
+  })
   const guest = await main.onboard()
   const hook = await registerTestWebhook(main, house, guest, '/late', ['tool_call'])
   await main.call(guest, TOOL)
   await house.until(() => house.at('/late').length === 1)
-  await waitForDeliveries(main, guest, hook)
+  await waitForWebhookDeliveries(main, guest, hook)
   const { id } = house.at('/late')[0] ?? {}
   clock.pass(13 * DAY)
   house.answers('/late', 500)
@@ -302,7 +310,7 @@ t.test('events replayed late are pending from then on', async (t) => {
 
 t.test('a list continues at its cursor after removals and replays', async (t) => {
   const house = await startWebhookReceivers(t)
-  const main = await startStation(t, settingsAllowingReceivers(house))
+  const main = await startInProcessTestStation(t, settingsAllowingWebhookReceivers(house))
   const guest = await main.onboard()
   const { key } = guest
   const walk = async (path: string, name: string, each: (id: string) => Promise<unknown>) => {
@@ -310,7 +318,7 @@ t.test('a list continues at its cursor after removals and replays', async (t) =>
     for (let cursor = ''; cursor !== 'null' && seen.length < 9;) {
       const asked = cursor === '' ? '' : `&cursor=${cursor}`
       const shown = await main.ask('GET', `${path}?limit=2${asked}`, { key })
-      const ids = listInReply(shown, name).map(({ id }) => String(id))
+      const ids = readReplyListField(shown, name).map(({ id }) => String(id))
       for (const id of ids) await each(id)
       seen.push(...ids)
       cursor = /"next_cursor":"?([\w-]+)/.exec(shown.text)?.[1] ?? 'null'

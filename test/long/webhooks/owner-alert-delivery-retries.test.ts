@@ -6,9 +6,12 @@ import {
   eventually,
   startTestMailServer,
   waitUntilOwnerAlertsDispatched,
-} from '../../support/mail/mail-and-telegram-servers.ts'
-import { createGate, createTestClock } from '../../support/actors/test-actor-node.ts'
-import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
+} from '../../support/mail/test-mail-and-telegram-servers.ts'
+import { createTestPauseGate, createTestClock } from '../../support/actors/test-actor-node.ts'
+import {
+  startInProcessTestStation,
+  type TestAgent,
+} from '../../support/station/start-test-station.ts'
 
 const TOOL = 'hive_trending'
 
@@ -17,7 +20,7 @@ async function post(t: Test) {
   const [mails, chats] = [await startTestMailServer(t), await startTestTelegram(t)]
   const chat = { TELEGRAM_BOT_TOKEN: chats.token, TELEGRAM_BASE: chats.base }
   const clock = createTestClock()
-  const main = await startStation(t, { SMTP_URL: mails.url, ...chat }, { clock })
+  const main = await startInProcessTestStation(t, { SMTP_URL: mails.url, ...chat }, { clock })
   return {
     mails,
     chats,
@@ -99,7 +102,7 @@ t.test('a slow chat gets each message once', async (t) => {
   const { chats, clock, main, contact, ping } = await post(t)
   const her = await main.onboard()
   await contact(her, { owner_telegram: '4711' })
-  const held = createGate()
+  const held = createTestPauseGate()
   chats.mood.holds = () => held.pass()
   t.match(await ping(her, 'hello'), { status: 200, body: { status: 'queued' } })
   for (let step = 0; step < 3; step += 1) {

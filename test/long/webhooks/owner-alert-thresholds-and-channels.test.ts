@@ -3,10 +3,10 @@ import { HOUR, MINUTE, SECOND } from '../../../core/clock.ts'
 import {
   eventually,
   waitUntilOwnerAlertsDispatched,
-} from '../../support/mail/mail-and-telegram-servers.ts'
-import { createGate } from '../../support/actors/test-actor-node.ts'
+} from '../../support/mail/test-mail-and-telegram-servers.ts'
+import { createTestPauseGate } from '../../support/actors/test-actor-node.ts'
 import {
-  startStation,
+  startInProcessTestStation,
   type TestAgent,
   type InProcessStation,
 } from '../../support/station/start-test-station.ts'
@@ -84,7 +84,7 @@ t.test('a fall through both thresholds sends one alert, the more severe', async 
 })
 
 t.test('without e-mail and chat nothing fails, and the profile reports it', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const her = await main.onboard(0.255)
   const health = await main.ask('GET', '/api/network/health')
   t.match(health, {
@@ -259,7 +259,7 @@ t.test(
   async (t) => {
     const { mails, clock, one } = await startOwnerAlertNodes(t)
     const guests = await Promise.all([1, 2, 3, 4, 5, 6, 7].map(() => one.onboard(0.255)))
-    const held = createGate()
+    const held = createTestPauseGate()
     mails.mood.holds = () => held.pass()
     for (const [at, guest] of guests.entries()) {
       await setOwnerContact(one, guest, { owner_email: `owner${at}@gas.test` })

@@ -2,28 +2,31 @@ import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { HOUR, MINUTE, SECOND } from '../../../core/clock.ts'
 import { parseMasterKey, deriveEncryptionKey } from '../../../core/key-derivation-and-encryption.ts'
-import { createEventRoutingStore } from '../../../persistence/webhooks/outbox-event-routing-store.ts'
+import { createOutboxEventRoutingStore } from '../../../persistence/webhooks/outbox-event-routing-store.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
-import { startPostgresProxy } from '../../support/postgres/postgres-fault-proxy.ts'
+import { startPostgresFaultProxy } from '../../support/postgres/postgres-fault-proxy.ts'
 import {
   webhookDeliveredCallIds,
   fetchWebhookDeliveries,
   waitForIdleWebhooks,
-  settingsAllowingReceivers,
+  settingsAllowingWebhookReceivers,
   registerTestWebhook,
-  waitForDeliveries,
+  waitForWebhookDeliveries,
 } from '../../support/webhooks/test-webhook-registration-and-deliveries.ts'
-import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
+import { eventually } from '../../support/mail/test-mail-and-telegram-servers.ts'
 import {
   dripReply,
   gigabyteWebhookReply,
   hangReply,
   startWebhookReceivers,
-  resetConnection,
+  resetWebhookConnection,
 } from '../../support/webhooks/test-webhook-receivers.ts'
-import { createGate, createTestClock } from '../../support/actors/test-actor-node.ts'
-import { createOperatorDeadLetterStore } from '../../../app/cli/operator/dead-letters.ts'
-import { spawnStation, startStation } from '../../support/station/start-test-station.ts'
+import { createTestPauseGate, createTestClock } from '../../support/actors/test-actor-node.ts'
+import { createOperatorDeadLetterStore } from '../../../app/cli/operator/cli-dead-letters.ts'
+import {
+  spawnTestStationProcess,
+  startInProcessTestStation,
+} from '../../support/station/start-test-station.ts'
 import { startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 import { createStationDataDir } from '../../support/station/temporary-station-data-directory.ts'
 
@@ -37,7 +40,7 @@ t.test('a failing receiver delays only its own deliveries, and no call waits', a
   const house = await startWebhookReceivers(t)
   const inner = await startFixtureServer(t, (_, response) => response.end('secret'))
   const names: Record<string, number> = {}
-  const main = await startStation(t, settingsAllowingReceivers(house), {
+  const main = await startInProcessTestStation(t, settingsAllowingWebhookReceivers(house), {
     // A public address when it is registered, a private one ever after.
     resolve: async (name) => {
       names[name] = (names[name] ?? 0) + 1
@@ -53,7 +56,7 @@ t.test('a failing receiver delays only its own deliveries, and no call waits', a
   const bad = {
     '/hang': [hangReply, null, /timeout/],
     '/drip': [dripReply, null, /timeout/],
-    '/reset': [resetConnection, null, /upstream_error/],
+    '/reset': [resetWebhookConnection, null, /upstream_error/],
     '/500': [500, 500, null],
     '/redirect': [elsewhere, 307, null],
   } as const
@@ -92,7 +95,7 @@ t.test('a failing receiver delays only its own deliveries, and no call waits', a
       `${path} took ${Number(first?.['last_ms'])} ms`,
     )
   }
-  await waitForDeliveries(main, guest, flooded)
+  await waitForWebhookDeliveries(main, guest, flooded)
   t.equal(house.taken('/flood').length, 5, 'what was taken is not sent again, whatever follows it')
   await eventually(() => poured.length === 5, 'the end of what it answers')
   t.ok(Math.max(...poured) < MAX_BYTES_IN_FLIGHT, `cut after ${poured.join(', ')} bytes`)
@@ -119,7 +122,9 @@ t.test('a failing receiver delays only its own deliveries, and no call waits', a
 t.test('a message that is always rejected delays later ones only for a while', async (t) => {
   const house = await startWebhookReceivers(t)
   const clock = createTestClock()
-  const main = await startStation(t, settingsAllowingReceivers(house), { clock })
+  const main = await startInProcessTestStation(t, settingsAllowingWebhookReceivers(house), {
+    clock,
+  })
   const guest = await main.onboard()
   const hook = await registerTestWebhook(main, house, guest, '/picky', ['tool_call'])
   let poison = ''
@@ -148,7 +153,7 @@ t.test('a message that is always rejected delays later ones only for a while', a
     clock.pass(pause * HOUR)
     await house.until(() => house.at('/picky').length > before)
   }
-  await waitForDeliveries(main, guest, hook)
+  await waitForWebhookDeliveries(main, guest, hook)
   const first = (await fetchWebhookDeliveries(main, guest, hook)).at(-1)
   t.match(first, { state: 'failed', attempts: 8, last_status: 500 })
   t.match(await main.sql`select kind, reason from dead_letters`, [
@@ -161,8 +166,10 @@ t.test(
   async (t) => {
     const house = await startWebhookReceivers(t)
     const clock = createTestClock()
-    const one = await startStation(t, settingsAllowingReceivers(house), { clock })
-    const two = await startStation(t, settingsAllowingReceivers(house), {
+    const one = await startInProcessTestStation(t, settingsAllowingWebhookReceivers(house), {
+      clock,
+    })
+    const two = await startInProcessTestStation(t, settingsAllowingWebhookReceivers(house), {
       clock,
       database: one.database,
     })
@@ -174,7 +181,7 @@ t.test(
       const at = times % 2 === 0 ? one : two
       calls.push((await at.call(guest, TOOL)).body._meta.call_id)
     }
-    await waitForDeliveries(one, guest, hook)
+    await waitForWebhookDeliveries(one, guest, hook)
     t.strictSame(webhookDeliveredCallIds(house, '/both'), calls)
     t.equal(new Set(house.at('/both').map(({ id }) => id)).size, calls.length)
     // A node that holds the lease of the receiver and never reports an outcome.
@@ -188,7 +195,7 @@ t.test(
     }
     t.equal(house.at('/both').length, 20, 'it is left to that node')
     clock.pass(31 * SECOND)
-    await waitForDeliveries(one, guest, hook)
+    await waitForWebhookDeliveries(one, guest, hook)
     t.strictSame(webhookDeliveredCallIds(house, '/both'), calls, 'and done when its time is over')
   },
 )
@@ -196,7 +203,10 @@ t.test(
 t.test('an event committed after a later one is not skipped', async (t) => {
   const { sql } = await createTestDatabase(t)
   const key = deriveEncryptionKey(parseMasterKey(Buffer.alloc(32, 7).toString('base64')), 'webhook')
-  const [one, two] = [createEventRoutingStore(sql, key), createEventRoutingStore(sql, key)]
+  const [one, two] = [
+    createOutboxEventRoutingStore(sql, key),
+    createOutboxEventRoutingStore(sql, key),
+  ]
   const handed: unknown[] = []
   const look = (node: typeof one) =>
     node.next(async (_tx, facts) => void handed.push(...facts.map(({ data }) => data['n'])))
@@ -206,7 +216,7 @@ t.test('an event committed after a later one is not skipped', async (t) => {
       `insert into outbox (agent_id, type, data, at) values ('a', 'topup', '{"n":${n}}', now())`,
     )
   }
-  const [early, written] = [createGate(), createGate()]
+  const [early, written] = [createTestPauseGate(), createTestPauseGate()]
   const slow = sql.begin(async (tx) => {
     await fact(tx, 1)
     written.open()
@@ -243,13 +253,13 @@ t.test('an event committed after a later one is not skipped', async (t) => {
 t.test('a database outage during deliveries loses and repeats none', async (t) => {
   const house = await startWebhookReceivers(t)
   const database = await createTestDatabase(t)
-  const line = await startPostgresProxy(t, database.settings.databaseUrl)
-  const main = await startStation(t, settingsAllowingReceivers(house), {
+  const line = await startPostgresFaultProxy(t, database.settings.databaseUrl)
+  const main = await startInProcessTestStation(t, settingsAllowingWebhookReceivers(house), {
     database: { ...database, settings: line },
   })
   const guest = await main.onboard()
   const hook = await registerTestWebhook(main, house, guest, '/slow', ['tool_call'])
-  const held = createGate()
+  const held = createTestPauseGate()
   house.answers('/slow', (response) => {
     void held.pass().then(() => response.writeHead(204).end())
     return 204
@@ -270,15 +280,17 @@ t.test('a database outage during deliveries loses and repeats none', async (t) =
     async () => (await main.ask('GET', '/api/network/health')).status === 200,
     'the database',
   )
-  await waitForDeliveries(main, guest, hook)
+  await waitForWebhookDeliveries(main, guest, hook)
   t.strictSame(webhookDeliveredCallIds(house, '/slow'), calls)
   await main.verify()
 })
 
 t.test('an event that cannot be dispatched is skipped, and later ones continue', async (t) => {
   const house = await startWebhookReceivers(t)
-  const one = await startStation(t, settingsAllowingReceivers(house))
-  const two = await startStation(t, settingsAllowingReceivers(house), { database: one.database })
+  const one = await startInProcessTestStation(t, settingsAllowingWebhookReceivers(house))
+  const two = await startInProcessTestStation(t, settingsAllowingWebhookReceivers(house), {
+    database: one.database,
+  })
   const guest = await one.onboard()
   const hook = await registerTestWebhook(one, house, guest, '/all')
   await one.ask('POST', '/api/agent/set-contact', {
@@ -327,10 +339,10 @@ t.test('an event that cannot be dispatched is skipped, and later ones continue',
   for (const fact of facts.slice(0, 2)) t.ok(await letters.replay((await letterOf(fact)) ?? ''))
   const told = () => house.taken('/all').filter(({ type }) => type === 'low_balance')
   await house.until(() => told().length === 2, 'what was replayed')
-  await waitForDeliveries(one, guest, hook)
+  await waitForWebhookDeliveries(one, guest, hook)
   await one.call(guest, TOOL)
   await house.until(() => received().length === calls.length + 1)
-  await waitForDeliveries(one, guest, hook)
+  await waitForWebhookDeliveries(one, guest, hook)
   t.equal(new Set(house.got.map(({ id }) => id)).size, house.got.length, 'each id once')
   t.strictSame([told().length, (await letters.list()).length], [2, 2])
   await one.verify()
@@ -341,13 +353,13 @@ t.test(
   async (t) => {
     const house = await startWebhookReceivers(t)
     const database = await createTestDatabase(t)
-    const settings = { ...settingsAllowingReceivers(house), ONBOARD_PER_HOUR_PER_IP: '100' }
+    const settings = { ...settingsAllowingWebhookReceivers(house), ONBOARD_PER_HOUR_PER_IP: '100' }
     const shared = {
       DATABASE_URL: database.settings.databaseUrl,
       DATA_DIR: createStationDataDir(t),
       PUBLIC_URL: 'http://gas.test',
     }
-    const one = await spawnStation(t, { ...settings, ...shared })
+    const one = await spawnTestStationProcess(t, { ...settings, ...shared })
     const guest = await one.onboard()
     const { sql } = database
     const refused = await registerTestWebhook(one, house, guest, '/refused', ['tool_call'])
@@ -363,13 +375,13 @@ t.test(
     await sql`update webhooks set lease_until = now() - interval '1 second' where id = ${refused.id}`
     for (let times = 0; times < 3; times += 1) await one.call(guest, TOOL)
     await house.until(() => house.taken('/well').length === 6, 'another endpoint')
-    await waitForDeliveries(one, guest, well)
+    await waitForWebhookDeliveries(one, guest, well)
     t.equal(house.at('/refused').length, 1, 'it does not come again and again')
     t.equal(one.outputLines.filter((line) => line.includes('is not kept')).length, 1, 'said once')
 
     await sql.unsafe('drop trigger refuse on deliveries')
-    await startStation(t, settings, { database })
-    await waitForDeliveries(one, guest, refused)
+    await startInProcessTestStation(t, settings, { database })
+    await waitForWebhookDeliveries(one, guest, refused)
     t.equal(new Set(webhookDeliveredCallIds(house, '/refused')).size, 6, 'nothing is lost')
     t.strictSame(
       [...new Set(webhookDeliveredCallIds(house, '/refused'))],

@@ -6,26 +6,28 @@ import {
   webhookDeliveredCallIds,
   fetchWebhookDeliveries,
   waitForIdleWebhooks,
-  listInReply,
-  settingsAllowingReceivers,
+  readReplyListField,
+  settingsAllowingWebhookReceivers,
   registerTestWebhook,
-  waitForDeliveries,
+  waitForWebhookDeliveries,
   type RegisteredWebhook,
 } from '../../support/webhooks/test-webhook-registration-and-deliveries.ts'
-import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
+import { eventually } from '../../support/mail/test-mail-and-telegram-servers.ts'
 import {
   startWebhookReceivers,
   type WebhookReceivers,
 } from '../../support/webhooks/test-webhook-receivers.ts'
 import { createTestClock } from '../../support/actors/test-actor-node.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 
 const TOOL = 'hive_trending'
 
 /** A station whose clock is shifted so that deliveries after `ms` carry the real time. */
 async function past(t: Test, house: WebhookReceivers, ms: number) {
   const clock = createTestClock(Date.now() - ms)
-  const main = await startStation(t, settingsAllowingReceivers(house), { clock })
+  const main = await startInProcessTestStation(t, settingsAllowingWebhookReceivers(house), {
+    clock,
+  })
   return { clock, main, guest: await main.onboard() }
 }
 
@@ -63,7 +65,7 @@ t.test('a receiver that was down for an hour gets all events in order, each once
   for (let more = 0; more < 20; more += 1) await call()
   clock.pass(95 * MINUTE)
   await house.until(() => house.taken('/down').length === calls.length, 'all of them')
-  await waitForDeliveries(main, guest, hook)
+  await waitForWebhookDeliveries(main, guest, hook)
   t.strictSame(webhookDeliveredCallIds(house, '/down'), calls, 'in the order they happened')
   const ids = house.taken('/down').map(({ id }) => id)
   t.equal(new Set(ids).size, calls.length, 'each id once')
@@ -72,7 +74,10 @@ t.test('a receiver that was down for an hour gets all events in order, each once
   t.equal(house.taken('/up').length, calls.length)
   const first = (await fetchWebhookDeliveries(main, guest, hook)).at(-1)
   t.match(first, { attempts: 5, state: 'delivered', last_status: 204 })
-  const shown = listInReply(await main.ask('GET', '/api/webhook', { key: guest.key }), 'webhooks')
+  const shown = readReplyListField(
+    await main.ask('GET', '/api/webhook', { key: guest.key }),
+    'webhooks',
+  )
   t.strictSame(new Set(shown.map(({ id }) => id)), new Set([beside.id, hook.id]))
   for (const one of shown) t.match(one, { failures: 0, failing_since: null, state: 'active' })
 })
@@ -82,7 +87,9 @@ t.test(
   async (t) => {
     const house = await startWebhookReceivers(t)
     const clock = createTestClock()
-    const main = await startStation(t, settingsAllowingReceivers(house), { clock })
+    const main = await startInProcessTestStation(t, settingsAllowingWebhookReceivers(house), {
+      clock,
+    })
     const guest = await main.onboard()
     const [gone, dead] = [
       await registerTestWebhook(main, house, guest, '/gone', ['tool_call']),
@@ -92,9 +99,10 @@ t.test(
     house.answers('/gone', 410)
     house.answers('/dead', 500)
     const stateOf = async ({ id }: RegisteredWebhook) =>
-      listInReply(await main.ask('GET', '/api/webhook', { key: guest.key }), 'webhooks').find(
-        (one) => one['id'] === id,
-      )
+      readReplyListField(
+        await main.ask('GET', '/api/webhook', { key: guest.key }),
+        'webhooks',
+      ).find((one) => one['id'] === id)
     await main.call(guest, TOOL)
     await eventually(async () => (await stateOf(gone))?.['state'] === 'disabled', 'the end of it')
     t.match(await stateOf(gone), { disabled_reason: 'gone' })
@@ -160,7 +168,9 @@ t.test(
   async (t) => {
     const house = await startWebhookReceivers(t)
     const clock = createTestClock()
-    const main = await startStation(t, settingsAllowingReceivers(house), { clock })
+    const main = await startInProcessTestStation(t, settingsAllowingWebhookReceivers(house), {
+      clock,
+    })
     const guest = await main.onboard()
     const hook = await registerTestWebhook(main, house, guest, '/tested', ['topup'])
     const full = await registerTestWebhook(main, house, guest, '/full', ['topup'])
@@ -173,9 +183,12 @@ t.test(
       main.ask('POST', '/api/webhook/test', { key: guest.key, json })
     const first = await ask()
     t.match(first, { status: 200, body: { deliveries: [{ webhook_id: hook.id }] } })
-    t.equal(listInReply(first, 'deliveries').length, 1)
+    t.equal(readReplyListField(first, 'deliveries').length, 1)
     t.match(await ask({ webhook_id: full.id }), { status: 200, body: { deliveries: [] } })
-    const shown = listInReply(await main.ask('GET', '/api/webhook', { key: guest.key }), 'webhooks')
+    const shown = readReplyListField(
+      await main.ask('GET', '/api/webhook', { key: guest.key }),
+      'webhooks',
+    )
     t.match(
       shown.find(({ id }) => id === full.id),
       { dropped: 2 },

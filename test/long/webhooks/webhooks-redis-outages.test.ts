@@ -8,18 +8,21 @@ import { findRedisProgram, startRedisServer } from '../../../chaos/redis-server.
 import {
   webhookDeliveredCallIds,
   waitForIdleWebhooks,
-  settingsAllowingReceivers,
+  settingsAllowingWebhookReceivers,
   registerTestWebhook,
-  waitForDeliveries,
+  waitForWebhookDeliveries,
 } from '../../support/webhooks/test-webhook-registration-and-deliveries.ts'
 import {
   startTestTelegram,
   eventually,
   startTestMailServer,
-} from '../../support/mail/mail-and-telegram-servers.ts'
+} from '../../support/mail/test-mail-and-telegram-servers.ts'
 import { startWebhookReceivers } from '../../support/webhooks/test-webhook-receivers.ts'
 import { createTestClock } from '../../support/actors/test-actor-node.ts'
-import { startStation, type InProcessStation } from '../../support/station/start-test-station.ts'
+import {
+  startInProcessTestStation,
+  type InProcessStation,
+} from '../../support/station/start-test-station.ts'
 
 const TOOL = 'hive_trending'
 const AWAY_MS = 30 * SECOND
@@ -53,14 +56,14 @@ t.test(
     const [mails, chats] = [await startTestMailServer(t), await startTestTelegram(t)]
     const clock = createTestClock()
     const settings = {
-      ...settingsAllowingReceivers(house),
+      ...settingsAllowingWebhookReceivers(house),
       REDIS_URL: redis.url,
       SMTP_URL: mails.url,
       TELEGRAM_BOT_TOKEN: chats.token,
       TELEGRAM_BASE: chats.base,
     }
-    const one = await startStation(t, settings, { clock })
-    const two = await startStation(t, settings, { clock, database: one.database })
+    const one = await startInProcessTestStation(t, settings, { clock })
+    const two = await startInProcessTestStation(t, settings, { clock, database: one.database })
     const nodes = [one, two]
     const guest = await one.onboard(0.26)
     await one.ask('POST', '/api/agent/set-contact', {
@@ -122,7 +125,7 @@ t.test(
       clock.pass(5 * SECOND)
       return house.taken('/shaky').length === calls.length
     }, 'what was refused once')
-    for (const hook of [steady, shaky]) await waitForDeliveries(one, guest, hook)
+    for (const hook of [steady, shaky]) await waitForWebhookDeliveries(one, guest, hook)
     const paged = () => house.taken('/pager').filter(({ type }) => type === 'tool_call')
     await house.until(() => paged().length === calls.length, 'the pages')
     await eventually(() => mails.letters.length === 2 && chats.messages.length === 1, 'the owner')

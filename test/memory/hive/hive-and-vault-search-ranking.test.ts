@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { Test } from 'tap'
-import { newUuidV7 } from '../../../core/ids.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { quantizeVector } from '../../../domain/vector-quantization.ts'
 import { createHiveSearchService } from '../../../memory/hive/hive-search-and-trends.ts'
 import { createRuleBasedTextAnalysis } from '../../../memory/text/text-analysis.ts'

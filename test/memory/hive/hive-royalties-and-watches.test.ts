@@ -1,5 +1,5 @@
 import t from 'tap'
-import { newUuidV7 } from '../../../core/ids.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { createHiveExcerptLookup } from '../../../memory/hive/hive-excerpt-lookup.ts'
 import { createRoyaltyStore } from '../../../persistence/hive/royalty-store.ts'
 import { createHiveWatchStore } from '../../../persistence/hive/hive-watch-store.ts'

@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { DAY, HOUR, MINUTE } from '../../../core/clock.ts'
-import { newUuidV7 } from '../../../core/ids.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import {
   createHiveSearchService,
   rankHiveCandidates,
@@ -18,7 +18,7 @@ import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import {
   TEST_AUTHOR_AGENT_ID,
   TOOL_CALL_ID,
-  createRecordingContext,
+  createRecordingToolContext,
   createManualClock,
   TEST_READER_AGENT_ID,
 } from '../../support/tools/test-tool-context.ts'
@@ -40,7 +40,7 @@ async function shared(t: Test) {
   const hive = { ...createHiveSearchService(createHiveStore(sql), clock), promoRoyalties: true }
   const texts = createHiveTextReservations(createHiveDuplicateTextStore(sql), clock)
   const write = async (content: string, more: object = {}, agentId = TEST_AUTHOR_AGENT_ID) => {
-    const { context: given, recorded } = createRecordingContext({
+    const { context: given, recorded } = createRecordingToolContext({
       clock,
       hiveTexts: texts,
       caller: { agentId },
@@ -54,7 +54,7 @@ async function shared(t: Test) {
     caller: object = { agentId: TEST_READER_AGENT_ID },
     ghost: 'off' | 'stealth' = 'off',
   ) => {
-    const { context: given, recorded } = createRecordingContext({ clock, hive, caller, ghost })
+    const { context: given, recorded } = createRecordingToolContext({ clock, hive, caller, ghost })
     const output = await hiveRead.run(input, given)
     await commit(sql, recorded)
     return { ...output, staged: recorded.rows }
@@ -244,7 +244,7 @@ t.test('a burst of payers is a trend; ghost and private entries are hidden', asy
     await call('web_search', `visitor-${n}`, now - n)
   }
 
-  const { context: given } = createRecordingContext({ clock, hive })
+  const { context: given } = createRecordingToolContext({ clock, hive })
   const output = await hiveTrending.run({}, given)
   t.match(output, { window_hours: 24, generated_at: '2026-11-21T10:00:00.000Z' })
   t.strictSame(output.domains[0], {

@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { DAY, HOUR } from '../../../core/clock.ts'
-import { newUuidV7 } from '../../../core/ids.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { createHiveSearchService } from '../../../memory/hive/hive-search-and-trends.ts'
 import { createHiveTextReservations } from '../../../memory/hive/hive-text-reservations.ts'
 import {
@@ -9,7 +9,7 @@ import {
   computeReputation,
   wilsonLowerBound,
 } from '../../../memory/agents/reputation.ts'
-import { createAgentLookup } from '../../../persistence/agents/agent-lookup.ts'
+import { createAgentExistenceAndActivityLookup } from '../../../persistence/agents/agent-lookup.ts'
 import { createHiveStore } from '../../../persistence/hive/hive-store.ts'
 import { createHiveDuplicateTextStore } from '../../../persistence/hive/hive-duplicate-text-store.ts'
 import { createAgentMessageStore } from '../../../persistence/agents/agent-message-store.ts'
@@ -24,7 +24,7 @@ import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import {
   TEST_AUTHOR_AGENT_ID,
   TOOL_CALL_ID,
-  createRecordingContext,
+  createRecordingToolContext,
   createManualClock,
   TEST_READER_AGENT_ID,
 } from '../../support/tools/test-tool-context.ts'
@@ -46,7 +46,7 @@ async function shared(t: Test) {
   const hive = { ...createHiveSearchService(createHiveStore(sql), clock), promoRoyalties: true }
   const texts = createHiveTextReservations(createHiveDuplicateTextStore(sql), clock)
   const write = async (content: string, more: object = {}, agentId = TEST_AUTHOR_AGENT_ID) => {
-    const { context: given, recorded } = createRecordingContext({
+    const { context: given, recorded } = createRecordingToolContext({
       clock,
       hiveTexts: texts,
       caller: { agentId },
@@ -60,7 +60,7 @@ async function shared(t: Test) {
     caller: object = { agentId: TEST_READER_AGENT_ID },
     ghost: 'off' | 'stealth' = 'off',
   ) => {
-    const { context: given, recorded } = createRecordingContext({ clock, hive, caller, ghost })
+    const { context: given, recorded } = createRecordingToolContext({ clock, hive, caller, ghost })
     const output = await hiveRead.run(input, given)
     await commit(sql, recorded)
     return { ...output, staged: recorded.rows }
@@ -71,7 +71,7 @@ async function shared(t: Test) {
 t.test('a message is in the inbox until it expires', async (t) => {
   const { sql, clock } = await shared(t)
   const messages = createAgentMessageStore(sql)
-  const { context: given, recorded } = createRecordingContext({ clock })
+  const { context: given, recorded } = createRecordingToolContext({ clock })
   const { message_id: id } = await agentPing.run(
     { target_agent_id: TEST_READER_AGENT_ID, message: 'hi' },
     given,
@@ -104,7 +104,7 @@ const callOf = (sql: Sql, agentId: string, at: number, status = 'ok', ghost = fa
 
 t.test('the directory lists agents by last activity', async (t) => {
   const { sql, clock } = await shared(t)
-  const directory = createAgentLookup(sql)
+  const directory = createAgentExistenceAndActivityLookup(sql)
   const now = clock.now()
   await agent(sql, TEST_READER_AGENT_ID, now)
   t.equal(await directory.has(TEST_READER_AGENT_ID), true)
@@ -122,7 +122,7 @@ t.test('the directory lists agents by last activity', async (t) => {
   ])
   t.strictSame(await directory.activeSince(now - DAY, 1, null), [TEST_AUTHOR_AGENT_ID])
 
-  const { context: given, recorded } = createRecordingContext({
+  const { context: given, recorded } = createRecordingToolContext({
     clock,
     directory,
     caller: { agentId: TEST_READER_AGENT_ID },

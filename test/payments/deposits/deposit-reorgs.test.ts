@@ -9,22 +9,25 @@ import {
   startDepositScenario,
   BLOCKS_TO_CONFIRM,
   chainSourceWithoutFinality,
-  startUnfinalizedScenario,
+  startUnfinalizedDepositScenario,
   readDepositStates,
 } from '../../support/payments/deposit-watcher-test-fixture.ts'
 import { sampleCreditTransferInput } from '../../support/actors/test-actor-node-pairs.ts'
-import { findInvariantViolations, createActorNode } from '../../support/actors/test-actor-node.ts'
+import {
+  findInvariantViolations,
+  createTestActorNode,
+} from '../../support/actors/test-actor-node.ts'
 import {
   readCreditBalances,
   createTestDepositChainSource,
   usdcToMicrosBigint,
-  createDepositWatcher,
+  createTestDepositWatcher,
 } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
 
 type Hex = `0x${string}`
 
 t.test('a reverted deposit is taken back, and credited again when it returns', async (t) => {
-  const { base, sql, one, watch, owner } = await startUnfinalizedScenario(t)
+  const { base, sql, one, watch, owner } = await startUnfinalizedDepositScenario(t)
   const { id, address } = await owner()
   const payer = privateKeyToAccount(`0x${randomBytes(32).toString('hex')}`)
   await base.fund(payer.address, 10n ** 18n)
@@ -69,7 +72,7 @@ t.test('a reverted deposit is taken back, and credited again when it returns', a
 })
 
 t.test('a reverted deposit that was spent takes back the rest and books the loss', async (t) => {
-  const { base, sql, one, watch, owner } = await startUnfinalizedScenario(t)
+  const { base, sql, one, watch, owner } = await startUnfinalizedDepositScenario(t)
   const [{ id, address }, friend] = [await owner(), await owner()]
   await base.mint(address, usdcToMicrosBigint(4))
   await base.mine(BLOCKS_TO_CONFIRM)
@@ -88,9 +91,9 @@ t.test('a reverted deposit that was spent takes back the rest and books the loss
 })
 
 t.test('a reorganisation detected by two watchers is applied once', async (t) => {
-  const { base, sql, one, watch, owner } = await startUnfinalizedScenario(t)
-  const other = createDepositWatcher(
-    createActorNode(t, sql),
+  const { base, sql, one, watch, owner } = await startUnfinalizedDepositScenario(t)
+  const other = createTestDepositWatcher(
+    createTestActorNode(t, sql),
     sql,
     createTestDepositChainSource(base, chainSourceWithoutFinality(base)),
   )
@@ -135,7 +138,7 @@ t.test('a chain that returns to an earlier fork credits its deposit again', asyn
     transfersTo: async (_to, from, to) => (side === 'a' && from <= 6n && to >= 6n ? [arrival] : []),
     balancesOf: async () => new Map(),
   }
-  const watch = createDepositWatcher(one, sql, paper)
+  const watch = createTestDepositWatcher(one, sql, paper)
   await watch.catchUp()
   latest = 12n
   await watch.catchUp()
@@ -166,13 +169,13 @@ t.test('a reorg below the final block stops the watcher with an error', async (t
 })
 
 t.test('a chain that changes during a read is read again', async (t) => {
-  const { base, sql, one, owner } = await startUnfinalizedScenario(t)
+  const { base, sql, one, owner } = await startUnfinalizedDepositScenario(t)
   const { id, address } = await owner()
   await base.mint(address, usdcToMicrosBigint(1))
   await base.mine(BLOCKS_TO_CONFIRM)
   let changes = 1
   const plain = createTestDepositChainSource(base, chainSourceWithoutFinality(base))
-  const shaken = createDepositWatcher(one, sql, {
+  const shaken = createTestDepositWatcher(one, sql, {
     ...plain,
     async transfersTo(...asked) {
       const found = await plain.transfersTo(...asked)

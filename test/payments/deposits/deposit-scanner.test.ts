@@ -8,16 +8,19 @@ import { contractArtifacts } from '../../support/chain/local-chain.ts'
 import {
   startDepositScenario,
   BLOCKS_TO_CONFIRM,
-  startUnfinalizedScenario,
+  startUnfinalizedDepositScenario,
   readDepositStates,
 } from '../../support/payments/deposit-watcher-test-fixture.ts'
-import { findInvariantViolations, createActorNode } from '../../support/actors/test-actor-node.ts'
+import {
+  findInvariantViolations,
+  createTestActorNode,
+} from '../../support/actors/test-actor-node.ts'
 import {
   readCreditBalances,
   createTestDepositChainSource,
-  pollUntil,
+  requestUntilReplyMatches,
   usdcToMicrosBigint,
-  createDepositWatcher,
+  createTestDepositWatcher,
 } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
 
 type Hex = `0x${string}`
@@ -47,8 +50,8 @@ t.test(
 
 t.test('two watchers on two nodes credit each of many deposits once', async (t) => {
   const { base, sql, one, source, watch, owner } = await startDepositScenario(t)
-  const two = createActorNode(t, sql)
-  const other = createDepositWatcher(two, sql, source)
+  const two = createTestActorNode(t, sql)
+  const other = createTestDepositWatcher(two, sql, source)
   const owners = await Promise.all([owner(), owner(), owner()])
   for (let round = 0; round < 12; round += 1) {
     const { address } = owners[round % owners.length] ?? owners[0]!
@@ -70,7 +73,7 @@ t.test('only the first of two deposits in one block brings the bonus', async (t)
   const { id, address } = await owner()
   await base.client.setAutomine(false)
   const pooled = async (count: number) =>
-    pollUntil(
+    requestUntilReplyMatches(
       () => base.client.getTxpoolStatus(),
       ({ pending }) => pending === count,
     )
@@ -162,10 +165,10 @@ t.test('a watcher may crash at any step: each deposit is credited once', async (
   for (const [when, broken] of Object.entries(deaths)) {
     await base.mint(address, usdcToMicrosBigint(2))
     await base.mine(BLOCKS_TO_CONFIRM)
-    const dying = createDepositWatcher(one, sql, source, broken)
+    const dying = createTestDepositWatcher(one, sql, source, broken)
     if (broken.wake === undefined) await t.rejects(dying.catchUp(), { message: 'died' })
     else await dying.catchUp()
-    const successor = createDepositWatcher(createActorNode(t, sql), sql, source)
+    const successor = createTestDepositWatcher(createTestActorNode(t, sql), sql, source)
     await successor.catchUp()
     await watch.catchUp()
     t.strictSame(await readCreditBalances(one, id), [(cash += 2), 0.5, 0], when)
@@ -218,13 +221,13 @@ t.test('a missed deposit is found by comparing balances', async (t) => {
   const { id, address } = await owner()
   await base.mint(address, usdcToMicrosBigint(2))
   await base.mine(BLOCKS_TO_CONFIRM)
-  const blind = createDepositWatcher(one, sql, { ...source, transfersTo: async () => [] })
+  const blind = createTestDepositWatcher(one, sql, { ...source, transfersTo: async () => [] })
   await blind.catchUp()
   t.strictSame(await readCreditBalances(one, id), [0, 0, 0])
   t.strictSame(await blind.compare(), [
     { agentId: id, address, booked: 0n, held: usdcToMicrosBigint(2) },
   ])
-  const seeing = createDepositWatcher(one, sql, source)
+  const seeing = createTestDepositWatcher(one, sql, source)
   t.strictSame(await seeing.compare(), [])
   t.strictSame(await readCreditBalances(one, id), [2, 0.5, 0])
   t.strictSame(await seeing.compare(), [], 'and it is credited once')
@@ -233,7 +236,7 @@ t.test('a missed deposit is found by comparing balances', async (t) => {
 })
 
 t.test('deposits after a long outage are credited, and final blocks are not stored', async (t) => {
-  const { base, sql, one, watch, owner } = await startUnfinalizedScenario(t)
+  const { base, sql, one, watch, owner } = await startUnfinalizedDepositScenario(t)
   const { id, address } = await owner()
   await base.mint(address, usdcToMicrosBigint(1))
   await base.mine(450)
@@ -244,7 +247,7 @@ t.test('deposits after a long outage are credited, and final blocks are not stor
   const remembered = async () => (await sql`select from chain_blocks`).length
   t.ok((await remembered()) > 450)
   await base.mine(BLOCKS_TO_CONFIRM)
-  await createDepositWatcher(one, sql, createTestDepositChainSource(base)).catchUp()
+  await createTestDepositWatcher(one, sql, createTestDepositChainSource(base)).catchUp()
   t.ok((await remembered()) < 10)
   t.strictSame(await findInvariantViolations(sql), {})
 })

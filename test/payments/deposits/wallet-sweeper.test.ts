@@ -1,10 +1,10 @@
 import t from 'tap'
 import type { TAP } from 'tap'
 import { privateKeyToAccount } from 'viem/accounts'
-import { readIncomingTransfers } from '../../../chain/evm/incoming-transfers.ts'
+import { readIncomingTransfers } from '../../../chain/evm/incoming-token-transfers.ts'
 import { createCustodialWallet } from '../../../chain/custody/custodial-wallets.ts'
 import { DAY } from '../../../core/clock.ts'
-import { newUuidV7 } from '../../../core/ids.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { asMicros } from '../../../core/money.ts'
 import { createFleetCommand, topUpFleetCommand } from '../../../payments/commands/fleet-commands.ts'
@@ -18,34 +18,34 @@ import { createSettlementQueries } from '../../../persistence/payments/settlemen
 import { createSettlerTransactionStore } from '../../../persistence/payments/settler-transaction-store.ts'
 import { createWalletSweepStore } from '../../../persistence/payments/wallet-sweep-store.ts'
 import { createWalletStore } from '../../../persistence/payments/wallet-store.ts'
-import { compareJournalAtEnd } from '../../support/ledger/compare-journal-at-end.ts'
+import { assertJournalMatchesActorsAtTestEnd } from '../../support/ledger/compare-journal-with-actors-at-test-end.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import { startRpcFaultProxy, type RpcFault } from '../../support/chain/rpc-fault-proxy.ts'
 import {
   findInvariantViolations,
-  createActorNode,
+  createTestActorNode,
   createTestClock,
 } from '../../support/actors/test-actor-node.ts'
 import { startTestPaymentChain } from '../../support/payments/test-station-with-payment-chain.ts'
 import {
   evmClientOf,
   readCreditBalances,
-  WALLET_SEALING_KEY,
+  TEST_WALLET_SEALING_KEY,
   createTestDepositChainSource,
   usdcTokenDomainOf,
   usdcToMicrosBigint,
   createAgentWithDepositWallet,
-  createDepositWatcher,
+  createTestDepositWatcher,
 } from '../../support/payments/deposit-wallet-and-scanner-test-fixtures.ts'
 
 /** A chain with a treasury and a settler, a database, and the given number of sweeping nodes. */
 async function begin(t: Pick<TAP, 'teardown' | 'testdir' | 'strictSame' | 'comment'>) {
   const [till, { sql }] = await Promise.all([startTestPaymentChain(t), createTestDatabase(t)])
-  compareJournalAtEnd(t, sql)
+  assertJournalMatchesActorsAtTestEnd(t, sql)
   const { base, treasury } = till
   const own = { client: evmClientOf(base) }
-  const one = createActorNode(t, sql)
-  const watch = createDepositWatcher(one, sql, createTestDepositChainSource(base))
+  const one = createTestActorNode(t, sql)
+  const watch = createTestDepositWatcher(one, sql, createTestDepositChainSource(base))
   await watch.catchUp()
   const account = privateKeyToAccount(till.settings['SETTLER_PRIVATE_KEY'] as `0x${string}`)
   const clock = createTestClock()
@@ -77,7 +77,14 @@ async function begin(t: Pick<TAP, 'teardown' | 'testdir' | 'strictSame' | 'comme
       wallets,
     } as const
     return {
-      ...createWalletSweeper({ ...on, sealing: WALLET_SEALING_KEY, submit, clock, log, ...more }),
+      ...createWalletSweeper({
+        ...on,
+        sealing: TEST_WALLET_SEALING_KEY,
+        submit,
+        clock,
+        log,
+        ...more,
+      }),
       submit,
     }
   }
@@ -224,7 +231,7 @@ t.test('an expired unsent sweep is created again', async (t) => {
 /** A fleet with its own wallet, topped up with the arrived amount. */
 async function fleetOf({ one, mintUsdc, base }: Awaited<ReturnType<typeof begin>>) {
   const [fleetId, ownerId] = [newUuidV7(Date.now()), await one.born(0)]
-  const wallet = createCustodialWallet(WALLET_SEALING_KEY, fleetId)
+  const wallet = createCustodialWallet(TEST_WALLET_SEALING_KEY, fleetId)
   const rows = toFleetRows(
     { fleetId, ownerId, ordinal: 1, name: 'crew', createdAt: new Date() },
     wallet,

@@ -6,7 +6,7 @@ import {
 } from '../../../actors/commands/schedule-aggregate-commands.ts'
 import { retryWithFleetLoan } from '../../../calls/fleet-loan-for-call.ts'
 import { ServiceError } from '../../../core/errors.ts'
-import { newUuidV7 } from '../../../core/ids.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { fromUsdc, toUsdc } from '../../../core/money.ts'
 import type { CallAdmissionRequest } from '../../../payments/agent-call-admission-request-types.ts'
 import {
@@ -31,15 +31,15 @@ import {
   createTestActorNodePair,
   sampleCreditTransferInput,
   createSingleTestActorNode,
-  assertNoViolations,
+  assertNoInvariantViolations,
 } from '../../support/actors/test-actor-node-pairs.ts'
 import {
-  sampleAdmission,
+  sampleCallAdmissionRequest,
   awaitErrorCodeOrOk,
   failCallInputOfAdmission,
   loseReplyAfterCommit,
   loseConnectionBeforeCommit,
-  createTickingClock,
+  createStrictlyIncreasingClock,
   settleCallInputOfAdmission,
   type TestActorNode,
 } from '../../support/actors/test-actor-node.ts'
@@ -81,7 +81,7 @@ const own = async ({ ask }: Pick<TestActorNode, 'ask'>, agentId: string) => {
 const poor = () => new ServiceError('payment_required', { limit_source: 'balance' })
 const partsOf = (
   { ask, releaseHold }: Pick<TestActorNode, 'ask' | 'releaseHold'>,
-  clock = createTickingClock(),
+  clock = createStrictlyIncreasingClock(),
 ) => ({
   actors: { ask, releaseHold },
   clock,
@@ -102,7 +102,7 @@ async function lentByTwo(one: TestActorNode): Promise<{
   const fleets = [await fleetWith(one, 1), await fleetWith(one, 4)] as const
   const [agentId, friend] = [await one.born(0.5), await one.born(0)]
   await one.ask(fleets[0], joinFleetCommand, { agentId })
-  const asked = sampleAdmission(1.5, { expiresAt: Date.now() + HOUR })
+  const asked = sampleCallAdmissionRequest(1.5, { expiresAt: Date.now() + HOUR })
   const drawing = { agentId, callId: asked.callId, amount: asked.amount, beside: true }
   let round = 0
   await retryWithFleetLoan(partsOf(one), drawing, async (lent) => {
@@ -125,7 +125,7 @@ t.test('a call with loans of two pools', async (t) => {
     const { asked, agentId, fleets } = await lentByTwo(one)
     t.strictSame(await poolOf(one, fleets[0]), { promo: 0, cash: 0.25 })
     t.strictSame(await poolOf(one, fleets[1]), { promo: 0.5, cash: 4 })
-    await assertNoViolations(t, sql)
+    await assertNoInvariantViolations(t, sql)
 
     await one.ask(
       agentId,
@@ -136,7 +136,7 @@ t.test('a call with loans of two pools', async (t) => {
     t.strictSame(await poolOf(one, fleets[0]), { promo: 0, cash: 0.75 })
     t.strictSame(await poolOf(one, fleets[1]), { promo: 0.5, cash: 4 })
     t.equal(await own(one, agentId), 0)
-    await assertNoViolations(t, sql)
+    await assertNoInvariantViolations(t, sql)
   })
   for (const end of ['fails', 'is forgotten'] as const) {
     t.test(`${end}: each lender gets its loan back`, async (t) => {
@@ -148,7 +148,7 @@ t.test('a call with loans of two pools', async (t) => {
       t.strictSame(await poolOf(one, fleets[0]), { promo: 0.25, cash: 1 })
       t.strictSame(await poolOf(one, fleets[1]), { promo: 1, cash: 4 })
       t.equal(await own(one, agentId), 0)
-      await assertNoViolations(t, sql)
+      await assertNoInvariantViolations(t, sql)
     })
   }
 })
@@ -198,7 +198,7 @@ t.test('an agent that leaves between the check and the draw', async (t) => {
         'payment_required',
       )
       t.strictSame(await poolOf(one, fleets[0]), { promo: 0.25, cash: 1 })
-      await assertNoViolations(t, sql)
+      await assertNoInvariantViolations(t, sql)
     },
   )
   t.test('gets a loan of the fleet that it has joined meanwhile', async (t) => {
@@ -214,7 +214,7 @@ t.test('an agent that leaves between the check and the draw', async (t) => {
     t.strictSame(await poolOf(one, fleets[1]), { promo: 0.9, cash: 4 })
     await one.ask(agentId, releaseCallHoldCommand, { callId: drawing.callId })
     t.strictSame(await poolOf(one, fleets[1]), { promo: 1, cash: 4 })
-    await assertNoViolations(t, sql)
+    await assertNoInvariantViolations(t, sql)
   })
   t.test('returns earlier loans to that fleet', async (t) => {
     const { sql, one } = await createSingleTestActorNode(t)
@@ -227,7 +227,7 @@ t.test('an agent that leaves between the check and the draw', async (t) => {
     await one.ask(agentId, releaseCallHoldCommand, { callId: drawing.callId })
     t.strictSame(await poolOf(one, fleets[0]), { promo: 0.25, cash: 1 })
     t.strictSame(await poolOf(one, fleets[1]), { promo: 1, cash: 4 })
-    await assertNoViolations(t, sql)
+    await assertNoInvariantViolations(t, sql)
   })
 })
 
@@ -248,7 +248,7 @@ t.test(
       t.strictSame(await leave(next, agentId), { fleetId })
       t.equal(await awaitErrorCodeOrOk(leave(at, agentId, fleetId)), 'not_in_fleet')
     }
-    await assertNoViolations(t, sql)
+    await assertNoInvariantViolations(t, sql)
     const rows =
       await sql`select count(*)::int as n from fleet_departures where agent_id = ${agentId}`
     t.strictSame([...rows], [{ n: 12 }])
@@ -270,7 +270,7 @@ for (const [fault, name] of [
     const rows = await sql`select fleet_id from fleet_departures`
     t.equal(rows.length, 1)
     await one.ask(fleetId, joinFleetCommand, { agentId })
-    await assertNoViolations(t, sql)
+    await assertNoInvariantViolations(t, sql)
   })
 }
 
@@ -289,7 +289,7 @@ t.test('a loan without a fleet id returns to the fleet at that time', async (t) 
   await one.ask(agentId, releaseCallHoldCommand, { callId })
   t.strictSame(await poolOf(one, fleets[0]), { promo: 0.25, cash: 1 })
   t.strictSame(await poolOf(one, fleets[1]), { promo: 1, cash: 4 })
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })
 
 t.test('paused schedules wait for the pool of their agent’s fleet only', async (t) => {
@@ -313,12 +313,12 @@ t.test('paused schedules wait for the pool of their agent’s fleet only', async
   t.equal(await waiting(), 1)
   await leave(one, agentId)
   t.equal(await waiting(), 0)
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
   for (const fleetId of [fleets[0], fleets[1]]) {
     await one.ask(fleetId, joinFleetCommand, { agentId })
     await own(one, agentId)
     t.equal(await waiting(), 1, 'from the moment it is in a fleet again')
-    await assertNoViolations(t, sql)
+    await assertNoInvariantViolations(t, sql)
     await leave(one, agentId)
   }
   t.equal(await waiting(), 0)

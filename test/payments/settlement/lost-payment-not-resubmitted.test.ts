@@ -1,11 +1,11 @@
 import t from 'tap'
 import { fromUsdc } from '../../../core/money.ts'
-import { assertNoViolations } from '../../support/actors/test-actor-node-pairs.ts'
+import { assertNoInvariantViolations } from '../../support/actors/test-actor-node-pairs.ts'
 import {
   advanceChainAndNodeTime,
   SETTLER_TRANSACTION_HANDOVER_MS,
   sendTransactionFrom,
-  createRandomAccount,
+  createRandomEvmAccount,
   encodeTokenCall,
   pollUntilTrue,
   startSettlerScenario,
@@ -29,7 +29,7 @@ t.test('a payment given up by one node is not submitted by a slower one', async 
   })
   const slow = two.settler.settled(id, 60_000)
   await pollUntilTrue(async () => arrived)
-  const hoard = createRandomAccount().address
+  const hoard = createRandomEvmAccount().address
   await sendTransactionFrom(at.chain, payer, encodeTokenCall('transfer', [hoard, payment.amount]))
   t.equal(await one.settler.settled(id, 300), 'pending')
   await advanceChainAndNodeTime(at, SETTLER_TRANSACTION_HANDOVER_MS)
@@ -42,5 +42,5 @@ t.test('a payment given up by one node is not submitted by a slower one', async 
   await one.settler.sweep()
   t.equal(await at.chain.balanceOf(payer.address), fromUsdc(0.02), 'its payer got a failure')
   t.equal(await at.stateOf(claimed), 'lost/waiting')
-  await assertNoViolations(t, at.sql)
+  await assertNoInvariantViolations(t, at.sql)
 })

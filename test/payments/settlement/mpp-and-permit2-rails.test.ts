@@ -27,27 +27,27 @@ import {
   createTempoChargeCredential,
   readTempoChargePayment,
 } from '../../support/payments/sample-tempo-charges.ts'
-import { sampleOffer } from '../../support/payments/sample-payment-offer.ts'
+import { samplePaymentOffer } from '../../support/payments/sample-payment-offer.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
-import { assertNoViolations } from '../../support/actors/test-actor-node-pairs.ts'
+import { assertNoInvariantViolations } from '../../support/actors/test-actor-node-pairs.ts'
 import {
   runSettlementCommand,
   claimPaymentOnTestNode,
-  sampleClaim,
+  samplePaymentClaimInput,
   samplePayment,
   PAYMENT_TIMER_COMMANDS,
   TEST_TREASURY,
 } from '../../support/payments/sample-payment-claims.ts'
 import { toSettlementId } from '../../../payments/commands/payment-claim-commands.ts'
 import { startRpcFaultProxy } from '../../support/chain/rpc-fault-proxy.ts'
-import { createActorNode } from '../../support/actors/test-actor-node.ts'
+import { createTestActorNode } from '../../support/actors/test-actor-node.ts'
 import { createOffsetClock, sendTransactionFrom } from '../../support/payments/settler-scenario.ts'
 
 /** A settler with these rails and no other one. */
 async function settling(t: Test, rails: Partial<SettlerDeps>) {
   const { sql } = await createTestDatabase(t)
   const clock = createOffsetClock()
-  const actors = createActorNode(t, sql, { clock, timerCommands: PAYMENT_TIMER_COMMANDS })
+  const actors = createTestActorNode(t, sql, { clock, timerCommands: PAYMENT_TIMER_COMMANDS })
   const store = createSettlementQueries(sql)
   const none = { base: null, bsc: null, tempo: null, facilitator: null }
   const rest = {
@@ -64,7 +64,12 @@ async function settling(t: Test, rails: Partial<SettlerDeps>) {
     actors,
     settler: made,
     async claimed(payment: NormalizedPayment, chain: PaymentChainName) {
-      const asked = sampleClaim(payment, { chain, mode: 'first', balance: null, balanceBlock: 0n })
+      const asked = samplePaymentClaimInput(payment, {
+        chain,
+        mode: 'first',
+        balance: null,
+        balanceBlock: 0n,
+      })
       await claimPaymentOnTestNode(actors, asked)
       return toSettlementId(payment)
     },
@@ -115,7 +120,7 @@ t.test('MPP: the payer’s own transaction is sent and identified by its hash', 
 
   const failed = await at.claimed(await charge(await rich(25_000n)), 'tempo')
   t.equal(await at.settler.settled(failed, 10_000), 'lost', 'it was mined, and reverted')
-  await assertNoViolations(t, at.sql)
+  await assertNoInvariantViolations(t, at.sql)
 })
 
 t.test('MPP: an unsent payment is lost once the chain is past its expiry', async (t) => {
@@ -136,7 +141,7 @@ t.test('MPP: an unsent payment is lost once the chain is past its expiry', async
   await chain.mine(1)
   t.equal(await at.settler.settled(id, 10_000), 'lost')
   t.equal(await at.settler.settled(left, 10_000), 'lost', 'its node died when it was to send it')
-  await assertNoViolations(t, at.sql)
+  await assertNoInvariantViolations(t, at.sql)
 })
 
 /** A local BSC with a settler on it, and payers who have approved Permit2. */
@@ -201,7 +206,7 @@ t.test('Permit2 on BSC settles through the proxy', async (t) => {
   const ends = await Promise.all(ids.map((id) => at.settler.settled(id, 10_000)))
   t.strictSame(ends, ['settled', 'settled'])
   t.equal(await at.chain.balanceOf(TEST_TREASURY), 60_000n * 10n ** 12n)
-  await assertNoViolations(t, at.sql)
+  await assertNoInvariantViolations(t, at.sql)
 })
 
 t.test('a nonce used by its owner for another permit is lost after its deadline', async (t) => {
@@ -216,7 +221,7 @@ t.test('a nonce used by its owner for another permit is lost after its deadline'
   await at.chain.client.increaseTime({ seconds: 400 })
   await at.chain.mine(1)
   t.equal(await at.settler.settled(id, 10_000), 'lost')
-  await assertNoViolations(t, at.sql)
+  await assertNoInvariantViolations(t, at.sql)
 })
 
 t.test('one transfer that matches two cancelled permits pays for one of them', async (t) => {
@@ -243,7 +248,7 @@ t.test('one transfer that matches two cancelled permits pays for one of them', a
   await sendTransactionFrom(at.chain, payer, crafted, { gas: 1_000_000n })
   const ends = await Promise.all(ids.map((id) => at.settler.settled(id, 10_000)))
   t.strictSame(ends.sort(), ['lost', 'settled'])
-  await assertNoViolations(t, at.sql)
+  await assertNoInvariantViolations(t, at.sql)
 })
 
 t.test(
@@ -263,8 +268,8 @@ t.test(
     const clock = createOffsetClock()
     const facilitator = createFacilitatorClient({ url, send: fetch, clock, timeoutMs: 2_000 })
     const at = await settling(t, { facilitator })
-    const requirement = sampleOffer().requirements[2] as NonNullable<
-      ReturnType<typeof sampleOffer>['requirements'][2]
+    const requirement = samplePaymentOffer().requirements[2] as NonNullable<
+      ReturnType<typeof samplePaymentOffer>['requirements'][2]
     >
     const signed = () =>
       samplePayment(0.03, {
@@ -304,6 +309,6 @@ t.test(
     t.equal(await at.settler.settled(gone, 600), 'pending')
     at.clock.pass(400_000)
     t.equal(await at.settler.settled(gone, 600), 'pending', 'no reply says that it is lost')
-    await assertNoViolations(t, at.sql)
+    await assertNoInvariantViolations(t, at.sql)
   },
 )

@@ -1,12 +1,12 @@
 import t from 'tap'
-import { assertNoViolations } from '../../support/actors/test-actor-node-pairs.ts'
+import { assertNoInvariantViolations } from '../../support/actors/test-actor-node-pairs.ts'
 import {
-  signCancellation,
+  signAuthorizationCancellation,
   advanceChainAndNodeTime,
   countMempoolTransactions,
   sendTransactionFrom,
   settlementTransferCallOf,
-  createRandomAccount,
+  createRandomEvmAccount,
   encodeTokenCall,
   encodeCancelAuthorization,
   listSettlerTransactions,
@@ -18,8 +18,8 @@ import {
 t.test('a cancelled authorization is lost at once', async (t) => {
   const at = await startSettlerScenario(t)
   const { claimed, id, payer, payment } = await at.paid(0.03)
-  const signature = await signCancellation(payer, payment)
-  await sendTransactionFrom(at.chain, createRandomAccount(), {
+  const signature = await signAuthorizationCancellation(payer, payment)
+  await sendTransactionFrom(at.chain, createRandomEvmAccount(), {
     to: payment.asset,
     data: encodeCancelAuthorization(payment.from, payment.nonce, signature),
   })
@@ -27,31 +27,31 @@ t.test('a cancelled authorization is lost at once', async (t) => {
   t.equal(await at.stateOf(claimed), 'lost/delivered')
   t.match(await at.store.counts(), { lost: 1, lostValue: 30_000n })
   t.equal(await at.sent(), 0)
-  await assertNoViolations(t, at.sql)
+  await assertNoInvariantViolations(t, at.sql)
 })
 
 t.test('a cancellation dropped by a reorg: the later settlement is counted', async (t) => {
   const at = await startSettlerScenario(t)
   const { claimed, id, payer, payment } = await at.paid(0.03)
   await at.chain.mine(1)
-  await sendTransactionFrom(at.chain, createRandomAccount(), {
+  await sendTransactionFrom(at.chain, createRandomEvmAccount(), {
     to: payment.asset,
     data: encodeCancelAuthorization(
       payment.from,
       payment.nonce,
-      await signCancellation(payer, payment),
+      await signAuthorizationCancellation(payer, payment),
     ),
   })
   t.equal(await at.settler.settled(id, 10_000), 'lost')
   await at.chain.reorg(1)
-  await sendTransactionFrom(at.chain, createRandomAccount(), settlementTransferCallOf(payment))
+  await sendTransactionFrom(at.chain, createRandomEvmAccount(), settlementTransferCallOf(payment))
   await at.settler.sweep()
   t.equal(await at.stateOf(claimed), 'lost/delivered', 'it is looked at when it can land no more')
   await advanceChainAndNodeTime(at, AUTHORIZATION_LIFETIME_MS)
   await at.settler.sweep()
   t.equal(await at.stateOf(claimed), 'settled/delivered')
   t.equal(await at.sent(), 0)
-  await assertNoViolations(t, at.sql)
+  await assertNoInvariantViolations(t, at.sql)
 })
 
 t.test('a payment submitted first by a third party is settled', async (t) => {
@@ -59,13 +59,13 @@ t.test('a payment submitted first by a third party is settled', async (t) => {
   const { claimed, id, payment } = await at.paid(0.03)
   const tx = await sendTransactionFrom(
     at.chain,
-    createRandomAccount(),
+    createRandomEvmAccount(),
     settlementTransferCallOf(payment),
   )
   t.equal(await at.settler.settled(id, 10_000), 'settled')
   t.equal((await at.find(claimed))?.txHash, tx)
   t.equal(await at.sent(), 0)
-  await assertNoViolations(t, at.sql)
+  await assertNoInvariantViolations(t, at.sql)
 })
 
 t.test(
@@ -80,7 +80,7 @@ t.test(
     const more = { wait: false, tip: 10n ** 11n }
     const tx = await sendTransactionFrom(
       at.chain,
-      createRandomAccount(),
+      createRandomEvmAccount(),
       settlementTransferCallOf(payment),
       more,
     )
@@ -88,7 +88,7 @@ t.test(
     t.equal(await waiting, 'settled')
     t.equal((await at.find(claimed))?.txHash, tx)
     t.match(await listSettlerTransactions(at.sql), [{ nonce: 0n, state: 'reverted' }])
-    await assertNoViolations(t, at.sql)
+    await assertNoInvariantViolations(t, at.sql)
   },
 )
 
@@ -102,7 +102,7 @@ t.test('a reverted transaction is signed again when funds return', async (t) => 
   await sendTransactionFrom(
     at.chain,
     payer,
-    encodeTokenCall('transfer', [createRandomAccount().address, 30_000n]),
+    encodeTokenCall('transfer', [createRandomEvmAccount().address, 30_000n]),
     more,
   )
   await at.chain.mine(1)
@@ -114,7 +114,7 @@ t.test('a reverted transaction is signed again when funds return', async (t) => 
     { nonce: 0n, attempt: 1, state: 'reverted' },
     { nonce: 1n, attempt: 2, state: 'mined' },
   ])
-  await assertNoViolations(t, at.sql)
+  await assertNoInvariantViolations(t, at.sql)
 })
 
 t.test('a payment that expires before it is mined reverts and is lost', async (t) => {
@@ -126,7 +126,7 @@ t.test('a payment that expires before it is mined reverts and is lost', async (t
   await advanceChainAndNodeTime(at, AUTHORIZATION_LIFETIME_MS)
   t.equal(await waiting, 'lost')
   t.equal(await at.stateOf(claimed), 'lost/delivered')
-  await assertNoViolations(t, at.sql)
+  await assertNoInvariantViolations(t, at.sql)
 })
 
 t.test('code deployed to the payer voids the signature, and the loss is counted', async (t) => {
@@ -138,16 +138,24 @@ t.test('code deployed to the payer voids the signature, and the loss is counted'
   await advanceChainAndNodeTime(at, AUTHORIZATION_LIFETIME_MS)
   t.equal(await at.settler.settled(id, 10_000), 'lost')
   t.equal(await at.stateOf(claimed), 'lost/delivered')
-  await assertNoViolations(t, at.sql)
+  await assertNoInvariantViolations(t, at.sql)
 })
 
 t.test('a paused token delays the settlement', async (t) => {
   const at = await startSettlerScenario(t)
   const { claimed, id } = await at.paid(0.03)
-  await sendTransactionFrom(at.chain, createRandomAccount(), encodeTokenCall('setPaused', [true]))
+  await sendTransactionFrom(
+    at.chain,
+    createRandomEvmAccount(),
+    encodeTokenCall('setPaused', [true]),
+  )
   t.equal(await at.settler.settled(id, 500), 'pending')
   t.equal(await at.stateOf(claimed), 'unknown/delivered')
-  await sendTransactionFrom(at.chain, createRandomAccount(), encodeTokenCall('setPaused', [false]))
+  await sendTransactionFrom(
+    at.chain,
+    createRandomEvmAccount(),
+    encodeTokenCall('setPaused', [false]),
+  )
   t.equal(await at.settler.settled(id, 10_000), 'settled')
-  await assertNoViolations(t, at.sql)
+  await assertNoInvariantViolations(t, at.sql)
 })

@@ -9,29 +9,29 @@ import { MINUTE, SECOND } from '../../../core/clock.ts'
 import { createSettler } from '../../../payments/settlement/settler.ts'
 import { createSettlementQueries } from '../../../persistence/payments/settlement-queries.ts'
 import { createSettlerTransactionStore } from '../../../persistence/payments/settler-transaction-store.ts'
-import { sampleOffer } from '../../support/payments/sample-payment-offer.ts'
+import { samplePaymentOffer } from '../../support/payments/sample-payment-offer.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import {
   createSignedSolanaTransfer,
   startTestFacilitator,
   type FacilitatorBehaviour,
 } from '../../support/chain/test-solana-facilitator.ts'
-import { assertNoViolations } from '../../support/actors/test-actor-node-pairs.ts'
+import { assertNoInvariantViolations } from '../../support/actors/test-actor-node-pairs.ts'
 import {
   claimPaymentOnTestNode,
-  sampleClaim,
+  samplePaymentClaimInput,
   samplePayment,
   PAYMENT_TIMER_COMMANDS,
 } from '../../support/payments/sample-payment-claims.ts'
 import { toSettlementId } from '../../../payments/commands/payment-claim-commands.ts'
-import { createActorNode } from '../../support/actors/test-actor-node.ts'
+import { createTestActorNode } from '../../support/actors/test-actor-node.ts'
 import {
   startTestSolanaRpc,
   type LandedTransfer,
 } from '../../support/chain/test-solana-rpc-server.ts'
 import { createOffsetClock } from '../../support/payments/settler-scenario.ts'
 
-const [, , requirement] = sampleOffer().requirements
+const [, , requirement] = samplePaymentOffer().requirements
 if (requirement === undefined) throw new Error('Solana is not offered')
 const PAY_TO = requirement.payTo
 const ALL: LandedTransfer = { to: PAY_TO, amount: 30_000n }
@@ -48,7 +48,7 @@ const facilitator = await startTestFacilitator(t, (transaction) => chain.land(tr
 /** A settler over a facilitator, with a node of the chain or without; the others' blocks are there. */
 async function settling(t: Test, { withNode = true } = {}) {
   const { sql } = await createTestDatabase(t)
-  const actors = createActorNode(t, sql, { clock, timerCommands: PAYMENT_TIMER_COMMANDS })
+  const actors = createTestActorNode(t, sql, { clock, timerCommands: PAYMENT_TIMER_COMMANDS })
   const store = createSettlementQueries(sql)
   const log: string[] = []
   const rpc = createSolanaRpc({ rpcUrl: chain.url, send: fetch, timeoutMs: 8 * SECOND })
@@ -88,7 +88,7 @@ async function settling(t: Test, { withNode = true } = {}) {
       facilitator.decide(fates, NO)
       landing = how
       const mode = { chain: 'solana', mode: 'first', balance: null, balanceBlock: 0n } as const
-      const claimed = sampleClaim(payment, mode)
+      const claimed = samplePaymentClaimInput(payment, mode)
       await claimPaymentOnTestNode(actors, claimed)
       await made.sweep()
       return { id: toSettlementId(payment), payment }
@@ -127,7 +127,7 @@ t.test('a landed payment settles without a reply of the facilitator', async (t) 
   await at.elapse(MINUTE)
   t.equal(await at.stateOf(id), 'settled')
   t.notOk(chain.asked.includes('getSignaturesForAddress'), 'what was named is not searched for')
-  await assertNoViolations(t, at.sql)
+  await assertNoInvariantViolations(t, at.sql)
 })
 
 t.test('other transfers of a payer are not taken for the payment', async (t) => {
@@ -168,7 +168,7 @@ t.test('a payment is lost only if no block contains it and none can include it',
   await at.elapse(MINUTE, 8 * MINUTE)
   t.equal(await at.stateOf(late.id), 'lost')
   chain.expire(false)
-  await assertNoViolations(t, at.sql)
+  await assertNoInvariantViolations(t, at.sql)
 })
 
 t.test(
@@ -219,7 +219,7 @@ t.test('an unsent payment is lost at once, and found if it landed anyway', async
   t.equal(await at.stateOf(id), 'lost', 'its payer had sent it himself')
   await at.elapse(7 * MINUTE)
   t.equal(await at.stateOf(id), 'settled')
-  await assertNoViolations(t, at.sql)
+  await assertNoInvariantViolations(t, at.sql)
 })
 
 t.test('without a node no payment that may have arrived is reported as lost', async (t) => {

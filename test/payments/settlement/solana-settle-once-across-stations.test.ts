@@ -6,17 +6,17 @@ import { SECOND } from '../../../core/clock.ts'
 import { createSettler } from '../../../payments/settlement/settler.ts'
 import { createSettlementQueries } from '../../../persistence/payments/settlement-queries.ts'
 import { createSettlerTransactionStore } from '../../../persistence/payments/settler-transaction-store.ts'
-import { sampleOffer } from '../../support/payments/sample-payment-offer.ts'
+import { samplePaymentOffer } from '../../support/payments/sample-payment-offer.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
-import { assertNoViolations } from '../../support/actors/test-actor-node-pairs.ts'
+import { assertNoInvariantViolations } from '../../support/actors/test-actor-node-pairs.ts'
 import {
   claimPaymentOnTestNode,
-  sampleClaim,
+  samplePaymentClaimInput,
   samplePayment,
   PAYMENT_TIMER_COMMANDS,
 } from '../../support/payments/sample-payment-claims.ts'
 import { toSettlementId } from '../../../payments/commands/payment-claim-commands.ts'
-import { createActorNode } from '../../support/actors/test-actor-node.ts'
+import { createTestActorNode } from '../../support/actors/test-actor-node.ts'
 import { startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 import { createOffsetClock, pollUntilTrue } from '../../support/payments/settler-scenario.ts'
 
@@ -40,7 +40,7 @@ t.test('Solana: a settle request of one node is not repeated by another', async 
   const clock = createOffsetClock()
   const store = createSettlementQueries(sql)
   const nodes = [1, 2].map(() => {
-    const actors = createActorNode(t, sql, { clock, timerCommands: PAYMENT_TIMER_COMMANDS })
+    const actors = createTestActorNode(t, sql, { clock, timerCommands: PAYMENT_TIMER_COMMANDS })
     const facilitator = createFacilitatorClient({ url, send: fetch, clock })
     const off = { base: null, bsc: null, tempo: null, sweepMs: null }
     const rest = {
@@ -56,14 +56,14 @@ t.test('Solana: a settle request of one node is not repeated by another', async 
     return { actors, settler: made }
   })
   const [one, two] = nodes as [(typeof nodes)[number], (typeof nodes)[number]]
-  const [, , requirement] = sampleOffer().requirements
+  const [, , requirement] = samplePaymentOffer().requirements
   if (requirement === undefined) throw new Error('Solana is not offered')
   const { asset } = PAYMENT_NETWORKS.solana
   const proof = { kind: 'solana', transaction: 'AQAB', requirement } as const
   const payment = samplePayment(0.03, { chain: network, asset, from: 'Payer', proof })
   const id = toSettlementId(payment)
   const settleFirst = { chain: 'solana', mode: 'first', balance: null, balanceBlock: 0n } as const
-  await claimPaymentOnTestNode(one.actors, sampleClaim(payment, settleFirst))
+  await claimPaymentOnTestNode(one.actors, samplePaymentClaimInput(payment, settleFirst))
 
   const first = one.settler.settled(id, 60_000)
   await pollUntilTrue(async () => asked.length === 1)
@@ -75,7 +75,7 @@ t.test('Solana: a settle request of one node is not repeated by another', async 
 
   const other = { ...payment, nonce: `${payment.nonce}0` }
   const left = toSettlementId(other)
-  await claimPaymentOnTestNode(one.actors, sampleClaim(other, settleFirst))
+  await claimPaymentOnTestNode(one.actors, samplePaymentClaimInput(other, settleFirst))
   const never = one.settler.settled(left, 60_000)
   await pollUntilTrue(async () => asked.length === 2)
   t.equal(await two.settler.settled(left, 500), 'pending')
@@ -86,5 +86,5 @@ t.test('Solana: a settle request of one node is not repeated by another', async 
   t.equal(await last, 'settled', 'after the time of the first request')
   asked[1]?.(REFUSED)
   t.equal(await never, 'settled')
-  await assertNoViolations(t, sql)
+  await assertNoInvariantViolations(t, sql)
 })

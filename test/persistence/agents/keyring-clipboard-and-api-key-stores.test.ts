@@ -1,10 +1,10 @@
 import t from 'tap'
 import { deriveEncryptionKey } from '../../../core/key-derivation-and-encryption.ts'
 import { fromUsdc } from '../../../core/money.ts'
-import { newApiKey, newUuidV7 } from '../../../core/ids.ts'
+import { newApiKey, newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { UNLIMITED_API_KEY_SPENDING } from '../../../domain/api-key-spending-limits.ts'
-import { createClipboardStore } from '../../../persistence/agents/clipboard-store.ts'
-import { createKeyringStore } from '../../../persistence/agents/keyring-store.ts'
+import { createBackpackClipboardStore } from '../../../persistence/agents/backpack-clipboard-store.ts'
+import { createKeyringStore } from '../../../persistence/agents/backpack-keyring-store.ts'
 import { toApiKeyRow } from '../../../persistence/agents/api-key-store.ts'
 import {
   createAgentProfileStore,
@@ -46,7 +46,7 @@ t.test('a keyring returns a secret only to its own Backpack and name', async (t)
 
 t.test('a clipboard stores any JSON until it expires', async (t) => {
   const { sql } = await createTestServer(t)
-  const clipboard = createClipboardStore(sql)
+  const clipboard = createBackpackClipboardStore(sql)
   const later = new Date(at.getTime() + 60_000)
   const put = (key: string, value: unknown, expiresAt: Date | null = null, updatedAt = at) =>
     sql.begin((tx) =>

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { newUuidV7 } from '../../../core/ids.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { createHiveVectorStore } from '../../../persistence/hive/hive-vector-store.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import { waitUntilTrue } from '../../support/schedules/make-schedule-slots-due.ts'

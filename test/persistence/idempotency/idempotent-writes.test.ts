@@ -2,8 +2,8 @@ import t from 'tap'
 import { createDatabaseAdjustedClock } from '../../../core/clock.ts'
 import { deriveEncryptionKey } from '../../../core/key-derivation-and-encryption.ts'
 import { ServiceError } from '../../../core/errors.ts'
-import { newUuidV7 } from '../../../core/ids.ts'
-import { IdempotentReplayError } from '../../../actors/aggregate-command-types.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
+import { IdempotencyKeyAnsweredElsewhereError } from '../../../actors/aggregate-command-types.ts'
 import {
   createIdempotentWrites,
   type IdempotentRequest,
@@ -108,7 +108,7 @@ t.test('a command stores its reply, or detects that another node was first', asy
     response: present(9),
   }
   const late = async () => {
-    throw new IdempotentReplayError(stored)
+    throw new IdempotencyKeyAnsweredElsewhereError(stored)
   }
   t.match(await once.runCommand(write(), present, late), { body: { n: 9 }, replayed: true })
   await t.rejects(once.runCommand(write({ hash: 'h2' }), present, late), {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { newUuidV7 } from '../../../core/ids.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { asMicros } from '../../../core/money.ts'
 import {
   createDepositStore,

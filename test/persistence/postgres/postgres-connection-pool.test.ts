@@ -7,10 +7,10 @@ import t, { type Test } from 'tap'
 import {
   openPostgresPool,
   parseDatabaseUrl,
-} from '../../../persistence/postgres/connection-pool.ts'
+} from '../../../persistence/postgres/postgres-connection-pool.ts'
 import { postgresSocketPath } from '../../../persistence/postgres/postmaster-pid-file.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
-import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
+import { eventually } from '../../support/mail/test-mail-and-telegram-servers.ts'
 
 /** The handshake of a server: no password, then ready for a query. */
 const WELCOME = Buffer.from([0x52, 0, 0, 0, 8, 0, 0, 0, 0, 0x5a, 0, 0, 0, 5, 0x49])

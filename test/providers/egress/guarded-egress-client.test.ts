@@ -13,7 +13,7 @@ import {
   parseCallerSuppliedHeaders,
   resolveKeyringHeadersForHop,
 } from '../../../providers/egress/caller-supplied-headers.ts'
-import { startDataRetrievalWebsite } from '../../support/upstreams/test-data-retrieval-website.ts'
+import { startTestDataRetrievalWebsite } from '../../support/upstreams/test-data-retrieval-website.ts'
 import type { FixtureServer } from '../../support/upstreams/fixture-server.ts'
 import { awaitRejectionDetails } from '../../support/tools/test-tool-context.ts'
 
@@ -155,7 +155,7 @@ t.test('the agent itself opens no connection to a private literal', async (t) =>
 })
 
 t.test('a resolver that changes its answer between check and connection is blocked', async (t) => {
-  const inner = await startDataRetrievalWebsite(t)
+  const inner = await startTestDataRetrievalWebsite(t)
   let asked = 0
   const resolve = async () => [{ address: (asked += 1) === 1 ? PUBLIC : '127.0.0.1', family: 4 }]
   const guard = egress(t, { resolve })
@@ -169,7 +169,7 @@ t.test('a resolver that changes its answer between check and connection is block
 })
 
 t.test('redirects are followed five times and each hop is checked', async (t) => {
-  const web = await startDataRetrievalWebsite(t)
+  const web = await startTestDataRetrievalWebsite(t)
   const guard = egress(t, { allow: allowing(web) })
   const get = (path: string, maxRedirects?: number) =>
     guard.fetch({
@@ -200,7 +200,7 @@ t.test('redirects are followed five times and each hop is checked', async (t) =>
 })
 
 t.test('a body is limited by its decoded size, by time and by the caller', async (t) => {
-  const web = await startDataRetrievalWebsite(t)
+  const web = await startTestDataRetrievalWebsite(t)
   const guard = egress(t, { allow: allowing(web) })
   const hasty = egress(t, { allow: allowing(web), timeouts: { headersMs: 500 } })
   const get = (path: string, more = {}, by = guard) =>
@@ -320,7 +320,10 @@ t.test('only listed headers may be set, none for routing or forgery', async (t) 
 })
 
 t.test('a keyring secret is sent to its hosts only, hop by hop, and never returned', async (t) => {
-  const [home, abroad] = [await startDataRetrievalWebsite(t), await startDataRetrievalWebsite(t)]
+  const [home, abroad] = [
+    await startTestDataRetrievalWebsite(t),
+    await startTestDataRetrievalWebsite(t),
+  ]
   const guard = egress(t, { allow: allowing(home, abroad) })
   const owned: Record<string, string> = { 'TOKEN 127.0.0.1': 's3cret-value-1' }
   const secrets = {

@@ -3,16 +3,16 @@ import dataRetrieval from '../../../tools/web/data-retrieval.ts'
 import { parseIpAddressAllowlist } from '../../../providers/egress/public-ip-address.ts'
 import { createEgressClient } from '../../../providers/egress/guarded-egress-client.ts'
 import { parseResponseBody } from '../../../providers/egress/parse-response-body.ts'
-import { startDataRetrievalWebsite } from '../../support/upstreams/test-data-retrieval-website.ts'
+import { startTestDataRetrievalWebsite } from '../../support/upstreams/test-data-retrieval-website.ts'
 import {
-  createRecordingContext,
+  createRecordingToolContext,
   awaitRejectionDetails,
 } from '../../support/tools/test-tool-context.ts'
 
 t.test(
   'bodies are parsed as JSON, text in their charset, or CSV, else as text with the reason',
   async (t) => {
-    const web = await startDataRetrievalWebsite(t)
+    const web = await startTestDataRetrievalWebsite(t)
     const guard = createEgressClient({
       userAgent: 'test/1',
       resolve: async () => [{ address: '127.0.0.1', family: 4 }],
@@ -21,7 +21,7 @@ t.test(
     t.teardown(() => guard.close())
     const run = async (path: string, format?: 'json' | 'text' | 'csv') => {
       const input = { url: web.base + path, ...(format === undefined ? {} : { format }) }
-      const { context: given } = createRecordingContext({ egress: guard })
+      const { context: given } = createRecordingToolContext({ egress: guard })
       await dataRetrieval.preflight?.(input, given)
       return dataRetrieval.run(input, given)
     }

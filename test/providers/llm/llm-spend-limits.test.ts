@@ -10,21 +10,21 @@ import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import {
   openPostgresPool,
   parseDatabaseUrl,
-} from '../../../persistence/postgres/connection-pool.ts'
+} from '../../../persistence/postgres/postgres-connection-pool.ts'
 import {
   createLlmClient,
-  type ModelBudget,
+  type LlmDailyBudget,
 } from '../../../providers/llm/llm-client-with-failover-and-budget.ts'
 import type { LlmRequest } from '../../../providers/llm/llm-port.ts'
 import { parseLlmProviders } from '../../../providers/llm/llm-provider-settings.ts'
 import { createStreamingPostClient } from '../../../providers/upstream/streaming-post-client.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import {
-  startStation,
+  startInProcessTestStation,
   type TestAgent,
   type InProcessStation,
 } from '../../support/station/start-test-station.ts'
-import { startLlmApi, type LlmApiServer } from '../../support/upstreams/test-llm-api.ts'
+import { startTestLlmApi, type LlmApiServer } from '../../support/upstreams/test-llm-api.ts'
 import { waitUntilTrue } from '../../support/schedules/make-schedule-slots-due.ts'
 import {
   TEST_AUTHOR_AGENT_ID,
@@ -109,7 +109,7 @@ const posting = createStreamingPostClient('test')
 t.teardown(() => posting.close())
 
 /** Price of a model of the test provider: `say hello` with 100 tokens costs at most 203. */
-function meter(house: Pick<LlmApiServer, 'providers'>, budget: Partial<ModelBudget> = {}) {
+function meter(house: Pick<LlmApiServer, 'providers'>, budget: Partial<LlmDailyBudget> = {}) {
   const kept: LlmAttemptCost[] = []
   const llm = createLlmClient({
     providers: parseLlmProviders(house.providers({ m: CARD }), () => null),
@@ -141,7 +141,7 @@ function meter(house: Pick<LlmApiServer, 'providers'>, budget: Partial<ModelBudg
 }
 
 t.test('a failed attempt costs what its provider reports, else the maximum', async (t) => {
-  const house = await startLlmApi(t)
+  const house = await startTestLlmApi(t)
   const NUMBERS = { type: 'object', required: ['n'] } as const
   const cases = [
     // Ten tokens at 1 USD a million, three words at 2.
@@ -170,7 +170,7 @@ t.test('a failed attempt costs what its provider reports, else the maximum', asy
 })
 
 t.test('a caller that disconnects is charged as well', async (t) => {
-  const house = await startLlmApi(t)
+  const house = await startTestLlmApi(t)
   house.behaviours['m'] = 'stall'
   const leaving = new AbortController()
   const { ask, kept } = meter(house)
@@ -184,7 +184,7 @@ t.test('a caller that disconnects is charged as well', async (t) => {
 t.test(
   'the error names the share if a cheaper model has daily budget left, else the daily budget',
   async (t) => {
-    const house = await startLlmApi(t)
+    const house = await startTestLlmApi(t)
     const cards = { cheap: CARD, dear: { ...CARD, in_per_mtok: 9, out_per_mtok: 9 } }
     const both = { providers: () => house.providers(cards) }
     const told = async (cheap: LlmReservationResult, dear: LlmReservationResult) =>
@@ -211,11 +211,11 @@ const BY = ['provider', 'model', 'outcome', 'estimated', 'cost_micros'] as const
 const costs = (sql: Sql) => sql`select ${sql(BY)} from call_costs order by at, cost_micros`
 
 t.test('over HTTP', async (t) => {
-  const house = await startLlmApi(t)
+  const house = await startTestLlmApi(t)
   const cards = { cheap: CARD, spare: { ...CARD, out_per_mtok: 3 } }
   const settings = { ...SETTINGS, LLM_PROVIDERS: house.providers(cards) }
-  const station = await startStation(t, settings)
-  const beside = await startStation(t, settings, { database: station.database })
+  const station = await startInProcessTestStation(t, settings)
+  const beside = await startInProcessTestStation(t, settings, { database: station.database })
   const guest = await station.onboard()
   await attemptsAreKept(t, station, house, guest)
   await sharesHold(t, [station, beside], house, guest)

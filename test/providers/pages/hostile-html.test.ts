@@ -1,6 +1,6 @@
 import t from 'tap'
-import { findControls } from '../../../tools/perception/agent-act/find-page-control.ts'
-import { decodePage } from '../../../providers/pages/html/decode-page.ts'
+import { findFormControls } from '../../../tools/perception/agent-act/find-page-control.ts'
+import { decodePageBytes } from '../../../providers/pages/html/decode-page.ts'
 import { createPageParserPool } from '../../../providers/pages/page-parser-pool.ts'
 import { awaitRejectionDetails } from '../../support/tools/test-tool-context.ts'
 import {
@@ -81,9 +81,12 @@ t.test('long control names and byte sequences of a page do not delay others', as
     `<form><input name="${colons}" id="${colons}"><input name="your_name" placeholder="Name * :">`,
   )
   const began = performance.now()
-  const found = findControls({ forms, links: [] }, ['text'], 'name')
+  const found = findFormControls({ forms, links: [] }, ['text'], 'name')
   t.match(found[0], { form: 0, control: 1 })
-  const text = decodePage(Buffer.alloc(48 * BYTES_PER_MIB, 0x80), 'text/html; charset=windows-1252')
+  const text = decodePageBytes(
+    Buffer.alloc(48 * BYTES_PER_MIB, 0x80),
+    'text/html; charset=windows-1252',
+  )
   t.match([text.length, text.at(-1)], [48 * BYTES_PER_MIB, '€'])
   t.ok(performance.now() - began < 8_000)
 })

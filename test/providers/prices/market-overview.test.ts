@@ -1,7 +1,7 @@
 import t from 'tap'
 import { createDatabaseAdjustedClock, MINUTE, SECOND } from '../../../core/clock.ts'
 import { ServiceError } from '../../../core/errors.ts'
-import { createMarketOverview } from '../../../providers/prices/market-overview.ts'
+import { createCryptoMarketOverviewReader } from '../../../providers/prices/market-overview.ts'
 
 const QUOTE = {
   usd: 3_000,
@@ -17,7 +17,7 @@ const QUOTE = {
 function createTestMarket() {
   const state = { prices: true, chains: true, later: 0, reads: 0 }
   const clock = createDatabaseAdjustedClock({ wall: () => state.later, mono: () => state.later })
-  const market = createMarketOverview({
+  const market = createCryptoMarketOverviewReader({
     clock,
     prices: {
       async quote(symbols) {

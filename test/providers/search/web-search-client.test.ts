@@ -1,8 +1,8 @@
 import t from 'tap'
-import { startStation } from '../../support/station/start-test-station.ts'
-import { SEARCH_API_NAMES, startSearchApis } from '../../support/upstreams/test-search-apis.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
+import { SEARCH_API_NAMES, startTestSearchApis } from '../../support/upstreams/test-search-apis.ts'
 import { createSearchAdapters } from '../../../providers/search/select-search-engines.ts'
-import { htmlSnippetToText } from '../../../providers/text/html-snippet.ts'
+import { htmlSnippetToText } from '../../../providers/text/html-snippet-to-text.ts'
 import { createWebSearchClient } from '../../../providers/search/web-search-client.ts'
 import { createUpstreamClient } from '../../../providers/upstream/upstream-client.ts'
 import { createManualClock } from '../../support/tools/test-tool-context.ts'
@@ -10,7 +10,7 @@ import { createManualClock } from '../../support/tools/test-tool-context.ts'
 const QUIET = new AbortController().signal
 
 t.test('sources are queried in order, and the first reply wins', async (t) => {
-  const house = await startSearchApis(t)
+  const house = await startTestSearchApis(t)
   const clock = createManualClock()
   const upstream = createUpstreamClient({ clock, userAgent: 'test' })
   t.teardown(() => upstream.close())
@@ -72,7 +72,7 @@ t.test('sources are queried in order, and the first reply wins', async (t) => {
 t.test(
   'an empty result moves to the next source, and an empty final result is valid',
   async (t) => {
-    const house = await startSearchApis(t)
+    const house = await startTestSearchApis(t)
     const clock = createManualClock()
     const upstream = createUpstreamClient({ clock, userAgent: 'test' })
     t.teardown(() => upstream.close())
@@ -107,14 +107,14 @@ t.test(
 )
 
 t.test('web_search is free ten times a day, and free when it is degraded', async (t) => {
-  const house = await startSearchApis(t)
+  const house = await startTestSearchApis(t)
   const {
     SEARXNG_URL: _no,
     BRAVE_API_KEY: _key,
     TAVILY_API_KEY: _other,
     ...keyless
   } = house.settings
-  const station = await startStation(t, keyless)
+  const station = await startInProcessTestStation(t, keyless)
   const guest = await station.onboard()
   const headers = { 'x-forwarded-for': '203.0.113.9' }
   const search = (fields: object = {}) =>

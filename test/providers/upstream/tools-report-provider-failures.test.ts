@@ -1,7 +1,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 
 type Manner = 400 | 401 | 429 | 500 | 'garbage' | 'hangs up'
 
@@ -71,7 +71,7 @@ t.test(
     for (const [manner, code, deed, advice] of DEEDS) {
       const house = await moody(t, manner)
       const model = { id: 'm', in_per_mtok: 1, out_per_mtok: 1, quality: 1, ctx: 4_000 }
-      const main = await startStation(t, {
+      const main = await startInProcessTestStation(t, {
         RPC_URL_ETHEREUM: house,
         ...Object.fromEntries(SOURCES.map((name) => [`${name}_BASE`, house])),
         LLM_PROVIDERS: JSON.stringify([{ id: 'local', base_url: house, models: [model] }]),

@@ -1,4 +1,4 @@
-import { newUuidV7 } from '../../../core/ids.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { asMicros } from '../../../core/money.ts'
 import type { AggregateChanges } from '../../../persistence/commit-batch.ts'
 

@@ -7,9 +7,9 @@ import { getAgentBalanceCommand } from '../../../payments/commands/agent-account
 import { createTestDatabase } from '../postgres/test-database.ts'
 import {
   type TestActorNode,
-  type ActorNodeOptions,
+  type TestActorNodeOptions,
   findInvariantViolations,
-  createActorNode,
+  createTestActorNode,
   createTestClock,
 } from './test-actor-node.ts'
 
@@ -18,19 +18,19 @@ import {
 type Test = { teardown(work: () => unknown): unknown }
 
 /** Creates this number of nodes over one new database. */
-async function createNodes(t: Test, count: number, options: ActorNodeOptions = {}) {
+async function createNodes(t: Test, count: number, options: TestActorNodeOptions = {}) {
   const { sql } = await createTestDatabase(t)
   const clock = options.clock ?? createTestClock()
   return {
     sql,
-    all: Array.from({ length: count }, () => createActorNode(t, sql, { ...options, clock })),
+    all: Array.from({ length: count }, () => createTestActorNode(t, sql, { ...options, clock })),
   }
 }
-export async function createSingleTestActorNode(t: Test, options: ActorNodeOptions = {}) {
+export async function createSingleTestActorNode(t: Test, options: TestActorNodeOptions = {}) {
   const { sql, all } = await createNodes(t, 1, options)
   return { sql, one: all[0] as TestActorNode }
 }
-export async function createTestActorNodePair(t: Test, options: ActorNodeOptions = {}) {
+export async function createTestActorNodePair(t: Test, options: TestActorNodeOptions = {}) {
   const { sql, all } = await createNodes(t, 2, options)
   return { sql, one: all[0] as TestActorNode, two: all[1] as TestActorNode }
 }
@@ -47,7 +47,7 @@ export const sampleCreditTransferInput = (toAgentId: string, usdc: number) => ({
 export const sampleTaskInput = (text: string) => ({ name: text, budget: fromUsdc(1) })
 export const readPromoBalance = async (at: TestActorNode, id: string) =>
   (await at.ask(id, getAgentBalanceCommand, {})).promo
-export const assertNoViolations = async (
+export const assertNoInvariantViolations = async (
   t: Tap,
   sql: Parameters<typeof findInvariantViolations>[0],
 ) => t.strictSame(await findInvariantViolations(sql), {}, 'gas verify finds nothing')

@@ -3,17 +3,17 @@ import { createActorRuntime, type ActorRuntimeDeps } from '../../../actors/actor
 import { createTimerRunner } from '../../../actors/timer-runner.ts'
 import type { Clock } from '../../../core/clock.ts'
 import { ServiceError } from '../../../core/errors.ts'
-import { newUuidV7 } from '../../../core/ids.ts'
-import { fromUsdc, ZERO, type Micros } from '../../../core/money.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
+import { fromUsdc, ZERO_MICROS, type Micros } from '../../../core/money.ts'
 import type { CallRow } from '../../../core/aggregate-commit-row-types.ts'
-import { isDatabaseUnavailableError } from '../../../http/database-unavailable-error.ts'
+import { isDatabaseUnavailableError } from '../../../http/detect-database-unavailable-error.ts'
 import type { CallAdmissionRequest } from '../../../payments/agent-call-admission-request-types.ts'
 import {
   expireCallHoldCommand,
   type SettleCallInput,
 } from '../../../payments/commands/call-commands.ts'
 import { createAgentCommand } from '../../../payments/commands/agent-account-commands.ts'
-import { handleInboxMessage } from '../../../payments/inbox-message-handler.ts'
+import { applyAggregateInboxMessage } from '../../../payments/aggregate-inbox-message-handler.ts'
 import { createAggregateStore, type AggregateStore } from '../../../persistence/aggregate-store.ts'
 import { createCallLogStore } from '../../../persistence/calls/call-log-store.ts'
 import { commitBatch } from '../../../persistence/commit-batch.ts'
@@ -47,7 +47,7 @@ export function createTestClock(
 }
 
 /** A clock that never returns the same time twice, so that no ids collide. */
-export function createTickingClock(): Clock {
+export function createStrictlyIncreasingClock(): Clock {
   let at = Date.now()
   return { ...createTestClock(), now: () => (at += 1) }
 }
@@ -75,7 +75,7 @@ export const loseReplyAfterCommit: CommitFault = async (send) => {
 }
 
 /** A gate that blocks callers until it is opened. */
-export function createGate() {
+export function createTestPauseGate() {
   let open = () => {}
   let arrive = () => {}
   const opened = new Promise<void>((resolve) => (open = resolve))
@@ -90,23 +90,23 @@ export function createGate() {
     },
   }
 }
-export type TestGate = ReturnType<typeof createGate>
+export type TestPauseGate = ReturnType<typeof createTestPauseGate>
 
 export const pauseBeforeCommit =
-  (at: TestGate): CommitFault =>
+  (at: TestPauseGate): CommitFault =>
   async (send) => {
     await at.pass()
     return send()
   }
 export const pauseAfterCommit =
-  (at: TestGate): CommitFault =>
+  (at: TestPauseGate): CommitFault =>
   async (send) => {
     const outcome = await send()
     await at.pass()
     return outcome
   }
 
-export interface ActorNodeOptions {
+export interface TestActorNodeOptions {
   readonly clock?: Clock
   readonly cache?: ActorRuntimeDeps['cache']
   readonly resident?: number
@@ -115,7 +115,7 @@ export interface ActorNodeOptions {
 }
 
 /** Creates a node: a runtime with timers over a database that other nodes may share. */
-export function createActorNode(t: Teardown, sql: Sql, options: ActorNodeOptions = {}) {
+export function createTestActorNode(t: Teardown, sql: Sql, options: TestActorNodeOptions = {}) {
   const { clock = createTestClock(), cache = null, resident, store: wrap = (one) => one } = options
   const store = wrap(createAggregateStore(sql))
   const faults: CommitFault[] = []
@@ -134,7 +134,7 @@ export function createActorNode(t: Teardown, sql: Sql, options: ActorNodeOptions
       return faults.shift()?.(send, changes) ?? send()
     },
     isOutage: isDatabaseUnavailableError,
-    absorb: handleInboxMessage,
+    absorb: applyAggregateInboxMessage,
     log,
     ...(resident === undefined ? {} : { resident }),
     onTimer: (dueAt) => void dues.push(dueAt),
@@ -164,9 +164,9 @@ export function createActorNode(t: Teardown, sql: Sql, options: ActorNodeOptions
     },
   }
 }
-export type TestActorNode = ReturnType<typeof createActorNode>
+export type TestActorNode = ReturnType<typeof createTestActorNode>
 
-export const sampleAdmission = (
+export const sampleCallAdmissionRequest = (
   amount: number,
   more: Partial<CallAdmissionRequest> = {},
 ): CallAdmissionRequest => ({
@@ -223,7 +223,7 @@ export const failCallInputOfAdmission = (asked: CallAdmissionRequest, agentId: s
   callId: asked.callId,
   row: ({ at }: { at: number }) =>
     callRowOfAdmission(asked, agentId, {
-      cost: ZERO,
+      cost: ZERO_MICROS,
       status: 'failed',
       errorCode: 'upstream_error',
       at,

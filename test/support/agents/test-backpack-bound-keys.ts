@@ -18,7 +18,7 @@ export interface BackpackKeyTestAgent extends TestAgent {
   readonly reply: TestReply
 }
 
-export async function createBoundKey(
+export async function createBackpackBoundKey(
   node: TestStation,
   owner: TestAgent,
   backpackId: string,

@@ -1,4 +1,4 @@
-import { openCreditDrop } from '../../../app/cli/operator/credit-drops.ts'
+import { openCreditDrop } from '../../../app/cli/operator/cli-credit-drops.ts'
 import type { TestAgent, InProcessStation } from '../station/start-test-station.ts'
 
 /** A call paid from credits. */

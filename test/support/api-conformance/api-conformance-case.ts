@@ -30,11 +30,13 @@ export interface ApiConformanceCase {
 }
 
 /** Returns what depends on the station. */
-export const resolveFromStation = <T>(value: FromStation<T>, station: ApiConformanceStation): T =>
-  typeof value === 'function' ? (value as (of: ApiConformanceStation) => T)(station) : value
+export const resolveConformanceCaseValue = <T>(
+  value: FromStation<T>,
+  station: ApiConformanceStation,
+): T => (typeof value === 'function' ? (value as (of: ApiConformanceStation) => T)(station) : value)
 
 /** Reads a field by its path; `[]` is the first entry of a list. Undefined if there is none. */
-export function readField(body: unknown, path: string): unknown {
+export function readJsonFieldByPath(body: unknown, path: string): unknown {
   return path
     .split('.')
     .flatMap((name) => (name.endsWith('[]') ? [name.slice(0, -2), '0'] : [name]))
@@ -48,4 +50,4 @@ export function readField(body: unknown, path: string): unknown {
 }
 
 /** `POST /api/t/{slug}` as `POST /api/t/{}`. */
-export const withoutParameterNames = (at: string): string => at.replace(/\{\w+\}/g, '{}')
+export const withoutRouteParameterNames = (at: string): string => at.replace(/\{\w+\}/g, '{}')

@@ -1,4 +1,4 @@
-import { eventually } from '../mail/mail-and-telegram-servers.ts'
+import { eventually } from '../mail/test-mail-and-telegram-servers.ts'
 import type { ApiConformanceCase } from './api-conformance-case.ts'
 
 /** Specified operations of public figures and documents. */

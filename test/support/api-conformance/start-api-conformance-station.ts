@@ -1,13 +1,13 @@
 import type { TAP } from 'tap'
-import { openCreditDrop } from '../../../app/cli/operator/credit-drops.ts'
-import { startTestTelegram } from '../mail/mail-and-telegram-servers.ts'
-import { insertArrivedDeposit } from '../payments/insert-deposit.ts'
+import { openCreditDrop } from '../../../app/cli/operator/cli-credit-drops.ts'
+import { startTestTelegram } from '../mail/test-mail-and-telegram-servers.ts'
+import { insertArrivedDeposit } from '../payments/insert-test-deposit.ts'
 import {
   paymentSignatureHeader,
   startTestPaymentChain,
 } from '../payments/test-station-with-payment-chain.ts'
 import {
-  startStation,
+  startInProcessTestStation,
   type InProcessStation,
   type TestAgent,
 } from '../station/start-test-station.ts'
@@ -17,7 +17,7 @@ import {
   type TestToolBuilderServer,
 } from '../tools/test-tool-builder-server.ts'
 import { startAllTestUpstreams } from '../upstreams/all-test-upstreams.ts'
-import { startPayableApis } from '../upstreams/test-payable-apis.ts'
+import { startTestPayableApis } from '../upstreams/test-payable-apis.ts'
 
 /** A station on which every operation of the specification can succeed, and the agents that ask it. */
 
@@ -51,11 +51,11 @@ export async function startApiConformanceStation(
   const upstreams = await startAllTestUpstreams(t, chain.base.rpcUrl)
   const [chats, apis, builder] = await Promise.all([
     startTestTelegram(t),
-    startPayableApis(t),
+    startTestPayableApis(t),
     startTestToolBuilderServer(t),
   ])
   const chat = { TELEGRAM_BOT_TOKEN: chats.token, TELEGRAM_BASE: chats.base }
-  const main = await startStation(t, {
+  const main = await startInProcessTestStation(t, {
     ...upstreams.settings,
     ...chain.settings,
     ...chat,

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Abi } from 'viem'
-import { writeGeneratedFile } from '../../../scripts/docs/write-generated.ts'
+import { writeGeneratedFile } from '../../../scripts/docs/write-generated-docs.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 
 /** A compiled contract of the local chain. */

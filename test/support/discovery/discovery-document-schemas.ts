@@ -213,7 +213,7 @@ export const DISCOVERY_DOCUMENT_SCHEMAS: Readonly<Record<string, Schema>> = {
 }
 
 /** The grammar of each discovery document that is text, by its address. */
-export const DISCOVERY_TEXT_FORMS: Readonly<Record<string, RegExp>> = {
+export const DISCOVERY_TEXT_DOCUMENT_GRAMMARS: Readonly<Record<string, RegExp>> = {
   // https://llmstxt.org: a title, a summary, then sections of links with notes.
   '/llms.txt': /^# .+\n\n> .+\n\n(## .+\n\n(- \[[^\]\n]+\]\(https?:\/\/[^)\s]+\): .+\n)+(\n|$))+$/,
   '/llms-full.txt': /^# .+\n\n> .+\n\n## [^]+\n## Every tool\n/,

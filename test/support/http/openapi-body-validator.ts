@@ -19,9 +19,9 @@ export function createOpenApiBodyValidator(
 }
 
 /** A reference to what these keys lead to in the document. */
-export const refByKeys = (...keys: readonly string[]): string =>
+export const openApiRefByKeys = (...keys: readonly string[]): string =>
   `#/${keys.map((key) => encodeURIComponent(key.replaceAll('~', '~0').replaceAll('/', '~1'))).join('/')}`
 
 /** The reference to the body of a webhook event. */
 export const webhookBodyRef = (type: string): string =>
-  refByKeys('webhooks', type, 'post', 'requestBody', 'content', 'application/json', 'schema')
+  openApiRefByKeys('webhooks', type, 'post', 'requestBody', 'content', 'application/json', 'schema')

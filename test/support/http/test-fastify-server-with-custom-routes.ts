@@ -7,9 +7,9 @@ import {
   deriveEncryptionKeys,
   deriveSubkey,
 } from '../../../core/key-derivation-and-encryption.ts'
-import { newApiKey, newUuidV7 } from '../../../core/ids.ts'
+import { newApiKey, newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { UNLIMITED_API_KEY_SPENDING } from '../../../domain/api-key-spending-limits.ts'
-import { fromUsdc, ZERO } from '../../../core/money.ts'
+import { fromUsdc, ZERO_MICROS } from '../../../core/money.ts'
 import { createServerWithoutRoutes } from '../../../http/http-server.ts'
 import type { HttpConfig, HttpServices } from '../../../http/http-config-and-service-types.ts'
 import { DEPOSITS_DISABLED_HEALTH } from '../../../jobs/deposit-scan-job.ts'
@@ -18,7 +18,7 @@ import { createApiKeyStore, type NewApiKey } from '../../../persistence/agents/a
 import { createIdempotentWrites } from '../../../persistence/idempotency/idempotent-writes.ts'
 import { createOutboxStore } from '../../../persistence/outbox-store.ts'
 import { startPostgresAndRedis } from '../../../persistence/start-postgres-and-redis.ts'
-import { createPulseStore } from '../../../persistence/realtime/agent-goal-pulse-store.ts'
+import { createAgentGoalPulseStore } from '../../../persistence/realtime/agent-goal-pulse-store.ts'
 import { createSettlementQueries } from '../../../persistence/payments/settlement-queries.ts'
 import { createSignalStore } from '../../../persistence/realtime/channel-signal-store.ts'
 import { startRealtimeService } from '../../../realtime/realtime-service.ts'
@@ -46,7 +46,7 @@ export const TEST_HTTP_CONFIG: HttpConfig = {
   rateLimits: false,
   onboardPerHourPerIp: 10,
   bulkOnboardMax: 20,
-  exposure: ZERO,
+  exposure: ZERO_MICROS,
   starterCredits: fromUsdc(0.5),
   promoTransferable: true,
   logLevel: 'silent',
@@ -91,7 +91,7 @@ export async function createTestServer(
     keys,
     signals: createSignalStore(plane.sql),
     outbox: createOutboxStore(plane.sql),
-    pulses: createPulseStore(plane.sql),
+    pulses: createAgentGoalPulseStore(plane.sql),
     log: () => {},
   })
   const hooks = composeWebhooks({

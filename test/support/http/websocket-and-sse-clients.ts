@@ -7,7 +7,7 @@ import { WebSocket, type ClientOptions } from 'ws'
 type Test = { teardown(work: () => unknown): unknown }
 
 /** Fields of frames that tests read. */
-export interface ReceivedFrame {
+export interface ReceivedWebSocketFrame {
   readonly [name: string]: unknown
   readonly type: string
   readonly ref?: string
@@ -30,13 +30,13 @@ interface SocketOptions {
 /** A WebSocket client that records every frame in order. */
 export interface WebSocketTestClient {
   readonly socket: WebSocket
-  readonly frames: readonly ReceivedFrame[]
+  readonly frames: readonly ReceivedWebSocketFrame[]
   send(frame: object): void
   /** Resolves with the first matching frame, past or future. */
-  next(match: (frame: ReceivedFrame) => boolean): Promise<ReceivedFrame>
+  next(match: (frame: ReceivedWebSocketFrame) => boolean): Promise<ReceivedWebSocketFrame>
   /** Sends a frame with a new `ref` and waits for its reply. */
-  ask(frame: object): Promise<ReceivedFrame>
-  events(kind?: string): ReceivedFrame[]
+  ask(frame: object): Promise<ReceivedWebSocketFrame>
+  events(kind?: string): ReceivedWebSocketFrame[]
   /** Resolves with the close code. */
   readonly closed: Promise<number>
   close(): Promise<void>
@@ -55,12 +55,12 @@ export async function connectWebSocket(
   const address = `${url.replace('http', 'ws')}/api/ws`
   const socket = new WebSocket(address, [...protocols], { headers, ...options })
   t.teardown(() => socket.terminate())
-  const frames: ReceivedFrame[] = []
+  const frames: ReceivedWebSocketFrame[] = []
   const waiting = new Set<() => void>()
   const look = () => waiting.forEach((one) => one())
   let ended = false
   socket.on('message', (data) => {
-    frames.push(JSON.parse((data as Buffer).toString('utf8')) as ReceivedFrame)
+    frames.push(JSON.parse((data as Buffer).toString('utf8')) as ReceivedWebSocketFrame)
     look()
   })
   socket.on('error', () => {})
@@ -71,8 +71,8 @@ export async function connectWebSocket(
       resolve(code)
     })
   })
-  const next = (match: (frame: ReceivedFrame) => boolean) =>
-    new Promise<ReceivedFrame>((resolve, reject) => {
+  const next = (match: (frame: ReceivedWebSocketFrame) => boolean) =>
+    new Promise<ReceivedWebSocketFrame>((resolve, reject) => {
       const check = () => {
         const found = frames.find(match)
         if (found === undefined && !ended) return

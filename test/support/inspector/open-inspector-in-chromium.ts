@@ -78,7 +78,7 @@ export async function openInspectorInChromium(
 const WEBP_QUALITY = 72
 
 /** Takes screenshots as WebP files of a folder. */
-export function createScreenshots(folder: string) {
+export function createWebpScreenshotTaker(folder: string) {
   mkdirSync(folder, { recursive: true })
   return async (page: Page, name: string): Promise<number> => {
     const session = await page.context().newCDPSession(page)

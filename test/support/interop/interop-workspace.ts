@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import type { TAP } from 'tap'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 import {
-  startStationWithChain,
+  startTestStationWithPaymentChain,
   type TestPaymentChain,
 } from '../payments/test-station-with-payment-chain.ts'
 import type { InProcessStation } from '../station/start-test-station.ts'
@@ -68,7 +68,7 @@ export async function withInteropWorkspace(
 async function createWorkspace(t: Test): Promise<InteropWorkspace | string> {
   const missing = await installClients()
   if (missing !== null) return missing
-  const { main, till } = await startStationWithChain(t)
+  const { main, till } = await startTestStationWithPaymentChain(t)
   const runHere: InteropWorkspace['run'] = (args, env = {}) =>
     run(process.execPath, args, { HOME: t.testdir(), ...env })
   return {

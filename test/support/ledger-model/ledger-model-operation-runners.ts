@@ -1,6 +1,6 @@
-import { createAbsorbInboxCommand } from '../../../actors/absorb-inbox-command.ts'
-import { toCallPriceMovements } from '../../../domain/call-price-movements.ts'
-import { handleInboxMessage } from '../../../payments/inbox-message-handler.ts'
+import { createAbsorbInboxCommand } from '../../../actors/absorb-aggregate-inbox-command.ts'
+import { toCallPriceMovements } from '../../../domain/call-price-ledger-movements.ts'
+import { applyAggregateInboxMessage } from '../../../payments/aggregate-inbox-message-handler.ts'
 import {
   actorKey,
   createInMemoryHoldBook,
@@ -29,9 +29,9 @@ import {
 } from '../../../actors/command-context.ts'
 import { DAY } from '../../../core/clock.ts'
 import { ServiceError } from '../../../core/errors.ts'
-import { newUuidV7 } from '../../../core/ids.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { UNLIMITED_API_KEY_SPENDING } from '../../../domain/api-key-spending-limits.ts'
-import { asMicros, ZERO } from '../../../core/money.ts'
+import { asMicros, ZERO_MICROS } from '../../../core/money.ts'
 import type { CallAdmissionRequest } from '../../../payments/agent-call-admission-request-types.ts'
 import {
   admitCallCommand,
@@ -49,15 +49,15 @@ import {
 } from '../../../payments/commands/agent-account-commands.ts'
 import {
   callRowOfAdmission,
-  sampleAdmission,
+  sampleCallAdmissionRequest,
   failCallInputOfAdmission,
   settleCallInputOfAdmission,
   touchedAggregatesOfAdmission,
   type TestActorNode,
 } from '../actors/test-actor-node.ts'
 import {
-  activateByReversedDeposit,
-  buyModelPass,
+  activateTestAgentByReversedDeposit,
+  buyLedgerModelTaskPass,
   creditTestCash,
 } from './ledger-model-test-commands.ts'
 import type { LedgerModelOperation } from './ledger-model-operations.ts'
@@ -89,7 +89,7 @@ const toCommandRequest = <I, R>(
   ...(done === undefined ? {} : { done: done as (result: never) => void }),
 })
 
-const absorbing = createAbsorbInboxCommand(handleInboxMessage)
+const absorbing = createAbsorbInboxCommand(applyAggregateInboxMessage)
 
 export interface LedgerModelFuse {
   readonly perCall: bigint | null
@@ -135,7 +135,7 @@ export class LedgerModelCommandBuilder {
     switch (op.type) {
       case 'admit': {
         const task = op.task === null ? undefined : this.tasks[op.task]
-        const one = sampleAdmission(0, {
+        const one = sampleCallAdmissionRequest(0, {
           amount: asMicros(op.amount),
           key: op.key ? KEY : null,
           taskId: task?.agent === agent ? task.id : null,
@@ -157,7 +157,7 @@ export class LedgerModelCommandBuilder {
         // Passes pay no calls with shares.
         const quarters = one.passable === true ? 0n : op.share
         const share = { to, amount: asMicros((cost * quarters) / 4n), withoutFee: !op.withFee }
-        const shares = share.amount === ZERO ? [] : [share]
+        const shares = share.amount === ZERO_MICROS ? [] : [share]
         const row = ({ at, pass = null }: CommittedCallInfo) =>
           callRowOfAdmission(one, agentId, { cost, at, rail: pass === null ? 'credits' : 'pass' })
         const sharing = { shares, promoTransferable: op.promoToo, row }
@@ -195,9 +195,9 @@ export class LedgerModelCommandBuilder {
       case 'deposit':
         return toCommandRequest(creditTestCash, op.amount)
       case 'activate':
-        return toCommandRequest(activateByReversedDeposit, {})
+        return toCommandRequest(activateTestAgentByReversedDeposit, {})
       case 'buyPass':
-        return toCommandRequest(buyModelPass, {})
+        return toCommandRequest(buyLedgerModelTaskPass, {})
       case 'look':
         return toCommandRequest(getAgentBalanceCommand, {})
       case 'start':
@@ -246,7 +246,7 @@ export class LedgerModelCommandBuilder {
 const touchTask = (id: string) => touchedAggregatesOfAdmission({ taskId: id, backpackId: null })
 
 /** The real commands and machines over states in memory: two nodes that always agree. */
-export class InMemoryOperationRunner {
+export class LedgerModelInMemoryRunner {
   readonly ids: LedgerModelCommandBuilder
   readonly ledger = new Map<string, bigint>()
   readonly states: LoadedAggregateActors[]
@@ -310,7 +310,7 @@ export class InMemoryOperationRunner {
     for (const [key, entry] of effects.dirty) state.actors.set(key, entry)
     const prices = effects.prices.flatMap((price) => toCallPriceMovements(owner, price))
     for (const { debit, credit, amount } of [...effects.transfers, ...prices]) {
-      if (amount <= ZERO || debit === credit) throw new Error('an impossible transfer')
+      if (amount <= ZERO_MICROS || debit === credit) throw new Error('an impossible transfer')
       this.ledger.set(debit, (this.ledger.get(debit) ?? 0n) - amount)
       this.ledger.set(credit, (this.ledger.get(credit) ?? 0n) + amount)
     }

@@ -19,7 +19,7 @@ export interface LedgerModelCall {
 }
 
 /** The open task pass of an agent. */
-export interface LedgerModelPass extends LedgerModelPurse {
+export interface LedgerModelTaskPass extends LedgerModelPurse {
   readonly number: number
   left: number
   held: number
@@ -44,7 +44,7 @@ export interface LedgerModelBackpack {
 
 export interface LedgerModelAgent extends LedgerModelPurse {
   keySpent: bigint
-  openPass: LedgerModelPass | null
+  openPass: LedgerModelTaskPass | null
   pack: LedgerModelBackpack
   inbox: LedgerModelPurse[]
   /** True after the first deposit: from then on the referrer earns. */

@@ -8,16 +8,16 @@ import {
   type LedgerModelTask,
 } from './ledger-model-state.ts'
 import {
-  buyReferencePass,
+  buyReferenceTaskPass,
   divideReferencePrice,
-  endHeldReferenceSlot,
-  findPassOfReferenceCall,
-  findUsableReferencePass,
-  moveReferencePassSlots,
+  endHeldReferenceTaskPassSlot,
+  findTaskPassOfReferenceCall,
+  findUsableReferenceTaskPass,
+  moveReferenceTaskPassSlots,
   smallerAmount,
-  takeReferencePromoFirst,
-  takeReferencePassSlot,
-} from './reference-prices-and-passes.ts'
+  takeFromReferencePurse,
+  takeReferenceTaskPassSlot,
+} from './reference-ledger-prices-and-passes.ts'
 
 /** A simple model of the ledger that the real one is compared with. Amounts are bigints. */
 
@@ -101,7 +101,7 @@ export class ReferenceLedger {
   private buyPass(agent: number, node: number): void {
     this.passes += 1
     const own = this.agents[agent] as LedgerModelAgent
-    buyReferencePass(own, this.passes, this.reserved(agent, node))
+    buyReferenceTaskPass(own, this.passes, this.reserved(agent, node))
   }
   private passes = 0
 
@@ -212,7 +212,7 @@ export class ReferenceLedger {
     const task = taskAt === null ? null : (this.tasks[taskAt] as LedgerModelTask | undefined)
     const known = task !== null && task !== undefined && task.agent === agent ? task : null
     const open = passable
-      ? findUsableReferencePass(own, this.inMemoryHolds(agent, node), amount)
+      ? findUsableReferenceTaskPass(own, this.inMemoryHolds(agent, node), amount)
       : null
     if (op.pack) {
       if (own.pack.revoked) throw new LedgerModelRejection('REVOKED')
@@ -238,8 +238,8 @@ export class ReferenceLedger {
       throw new LedgerModelRejection('payment_required')
     let taken: LedgerModelPurse | null = null
     if (durable) {
-      taken = open === null ? takeReferencePromoFirst(own, amount) : { promo: 0n, cash: 0n }
-      if (open !== null) moveReferencePassSlots(open, -1, 1)
+      taken = open === null ? takeFromReferencePurse(own, amount) : { promo: 0n, cash: 0n }
+      if (open !== null) moveReferenceTaskPassSlots(open, -1, 1)
       own.promo -= taken.promo
       own.cash -= taken.cash
       if (op.pack) own.pack.held += amount
@@ -289,8 +289,8 @@ export class ReferenceLedger {
         task.held -= call.amount
         task.spent += cost
       }
-      used = takeReferencePromoFirst(call.taken, cost)
-      if (call.passNumber !== null) used = endHeldReferenceSlot(own, cost)
+      used = takeFromReferencePurse(call.taken, cost)
+      if (call.passNumber !== null) used = endHeldReferenceTaskPassSlot(own, cost)
       else {
         own.promo += call.taken.promo - used.promo
         own.cash += call.taken.cash - used.cash
@@ -328,15 +328,15 @@ export class ReferenceLedger {
     }
     const open =
       cost > 0n
-        ? findPassOfReferenceCall(own, call, this.inMemoryHolds(call.agent, call.node))
+        ? findTaskPassOfReferenceCall(own, call, this.inMemoryHolds(call.agent, call.node))
         : null
     if (open === null && cost > own.promo + own.cash)
       throw new LedgerModelRejection('payment_required')
     if (call.pack) own.pack.spent += cost
     if (task !== null) task.spent += cost
     if (call.key) own.keySpent += cost
-    if (open !== null) return takeReferencePassSlot(own, open, 'left')
-    const { promo, cash } = takeReferencePromoFirst(own, cost)
+    if (open !== null) return takeReferenceTaskPassSlot(own, open, 'left')
+    const { promo, cash } = takeFromReferencePurse(own, cost)
     own.promo -= promo
     own.cash -= cash
     return { promo, cash }
@@ -354,7 +354,7 @@ export class ReferenceLedger {
     own.promo += call.taken.promo
     own.cash += call.taken.cash
     if (call.passNumber !== null && own.openPass !== null)
-      moveReferencePassSlots(own.openPass, 1, -1)
+      moveReferenceTaskPassSlots(own.openPass, 1, -1)
     if (call.pack) own.pack.held -= call.amount
     if (call.task !== null) (this.tasks[call.task] as LedgerModelTask).held -= call.amount
   }
@@ -370,7 +370,7 @@ export class ReferenceLedger {
     const other = this.agents[1 - agent] as LedgerModelAgent
     const reserved = this.reserved(agent, node)
     const covered = own.promo + own.cash - reserved >= amount
-    let parts = takeReferencePromoFirst(own, amount)
+    let parts = takeFromReferencePurse(own, amount)
     if (!promoToo) {
       const freeCash = reserved > own.promo ? own.cash - (reserved - own.promo) : own.cash
       if (freeCash < amount)

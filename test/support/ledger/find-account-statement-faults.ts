@@ -1,4 +1,4 @@
-import { ZERO } from '../../../core/money.ts'
+import { ZERO_MICROS } from '../../../core/money.ts'
 import { describeLedgerMovement } from '../../../http/account-statement/ledger-movement-description.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import {
@@ -50,7 +50,11 @@ async function findAgentStatementFaults(sql: Sql, agentId: string): Promise<stri
     const { description } = describeLedgerMovement(line, agentId, null)
     if (!/^[A-Z]/.test(description)) faults.push(`${agentId} ${line.id}: no words for ${line.kind}`)
   }
-  if (totalCreditBalance(left) !== ZERO || left.held !== ZERO || left.cash !== ZERO)
+  if (
+    totalCreditBalance(left) !== ZERO_MICROS ||
+    left.held !== ZERO_MICROS ||
+    left.cash !== ZERO_MICROS
+  )
     faults.push(`${agentId}: begins with ${totalCreditBalance(left)}`)
   return faults
 }

@@ -1,4 +1,4 @@
-import { newUuidV7 } from '../../../core/ids.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import { attestationCorruptions } from './attestation-corruptions.ts'
 import { communityToolCorruptions } from './community-tool-corruptions.ts'

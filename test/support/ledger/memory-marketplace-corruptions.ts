@@ -1,4 +1,4 @@
-import { newUuidV7 } from '../../../core/ids.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import type { LedgerCorruption } from './ledger-corruptions.ts'
 
 /** Corruptions of the marketplace. */

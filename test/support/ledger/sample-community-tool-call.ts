@@ -1,11 +1,11 @@
 import { registerCommunityToolCommand } from '../../../actors/commands/community-tool-commands.ts'
-import { newUuidV7 } from '../../../core/ids.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { fromUsdc } from '../../../core/money.ts'
 import { builderShareOf, communityToolAggregateId } from '../../../domain/community-tool-record.ts'
 import { admitCallCommand, settleCallCommand } from '../../../payments/commands/call-commands.ts'
-import { toCommunityCallRow } from '../../../persistence/tools/community-call-store.ts'
+import { toCommunityToolCallRow } from '../../../persistence/tools/community-tool-call-store.ts'
 import {
-  sampleAdmission,
+  sampleCallAdmissionRequest,
   settleCallInputOfAdmission,
   type TestActorNode,
 } from '../actors/test-actor-node.ts'
@@ -33,9 +33,9 @@ export async function recordSampleCommunityToolCall(
     ...builder,
     ...{ slug, toolId, definition, price, acceptsPromo: true, proven: true, place: 1 },
   })
-  const call = sampleAdmission(0.01)
+  const call = sampleCallAdmissionRequest(0.01)
   const share = builderShareOf(price)
-  const row = toCommunityCallRow({
+  const row = toCommunityToolCallRow({
     ...{ callId: call.callId, slug, builderId, payer: agentId, errorCode: null, errorDetail: null },
     ...{ ms: 5, price, share, counted: true, at: Date.now() },
   })

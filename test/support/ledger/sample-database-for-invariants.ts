@@ -1,6 +1,6 @@
 import { ensureAttestationKey } from '../../../persistence/attestations/attestation-key-store.ts'
-import { appendFees } from '../../../persistence/attestations/attestation-tree-writer.ts'
-import { TEST_STATION_SEALING } from './rewrite-attestations.ts'
+import { appendFeesToAttestationTree } from '../../../persistence/attestations/attestation-tree-writer.ts'
+import { TEST_STATION_SEALING_KEYS } from './rewrite-attestations.ts'
 import type { AggregateCommand } from '../../../actors/aggregate-command-types.ts'
 import { createBackpackCommand } from '../../../actors/commands/backpacks-commands.ts'
 import {
@@ -11,7 +11,7 @@ import {
 import { startTaskCommand } from '../../../actors/commands/task-session-actor-commands.ts'
 import { updateHiveWatchList } from '../../../actors/commands/update-hive-watch-list.ts'
 import { DAY, HOUR, utcDay } from '../../../core/clock.ts'
-import { newUuidV7 } from '../../../core/ids.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { UNLIMITED_API_KEY_SPENDING } from '../../../domain/api-key-spending-limits.ts'
 import { fromUsdc } from '../../../core/money.ts'
 import { scoreBountyContent } from '../../../payments/bounty-scoring.ts'
@@ -28,7 +28,7 @@ import {
 } from '../../../payments/commands/call-commands.ts'
 import {
   buyMemoryListingCommand,
-  listMemoriesCommand,
+  offerMemoriesForSaleCommand,
   rateMemoryListingCommand,
   withdrawMemoryListingCommand,
 } from '../../../payments/commands/memory-listing-commands.ts'
@@ -44,7 +44,7 @@ import {
   topUpFleetCommand,
 } from '../../../payments/commands/fleet-commands.ts'
 import {
-  deliverPaymentCommand,
+  deliverPaidCallsCommand,
   type PaymentClaimInput,
 } from '../../../payments/commands/payment-claim-commands.ts'
 import { giveOperatorCreditGrantCommand } from '../../../payments/commands/operator-credit-grant-commands.ts'
@@ -54,27 +54,30 @@ import {
   tipAgentCommand,
   sendCreditsCommand,
 } from '../../../payments/commands/agent-account-commands.ts'
-import { agentPendingAccount, externalChainAccount } from '../../../payments/ledger-accounts.ts'
+import {
+  agentSubMinimumDepositsAccount,
+  externalChainAccount,
+} from '../../../payments/ledger-accounts.ts'
 import { createRoyaltyStore } from '../../../persistence/hive/royalty-store.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
-import { archiveRestingAgent } from './archive-resting-agent.ts'
+import { archiveRestingAgentJournal } from './archive-journal-of-sample-agent.ts'
 import { createTestDatabase } from '../postgres/test-database.ts'
-import { recordSampleGenesisChild, recordSampleTaskPass } from './sample-task-passes.ts'
+import { recordSampleBundleAgentSharingFees, recordSampleTaskPass } from './sample-task-passes.ts'
 import { recordSampleCommunityToolCall } from './sample-community-tool-call.ts'
 import { recordSampleVaultActivity } from './sample-vault-activity.ts'
 import {
   runSettlementCommand,
   claimPaymentOnTestNode,
-  sampleClaim,
-  sampleCallOutcome,
+  samplePaymentClaimInput,
+  samplePaidCallOutcome,
   samplePayment,
-  settleClaimedPayment,
+  reportClaimedPaymentSettled,
 } from '../payments/sample-payment-claims.ts'
 import { sampleCreditTransferInput, UNLIMITED_SPENDER } from '../actors/test-actor-node-pairs.ts'
 import {
-  sampleAdmission,
+  sampleCallAdmissionRequest,
   failCallInputOfAdmission,
-  createActorNode,
+  createTestActorNode,
   settleCallInputOfAdmission,
   touchedAggregatesOfAdmission,
   type TestActorNode,
@@ -87,25 +90,21 @@ const NO_KEY = { keyId: null, backpackId: null, sealed: null }
 /** Creates the activity of two agents that covers every rule. */
 export async function createSampleLedger(t: Parameters<typeof createTestDatabase>[0]) {
   const { sql } = await createTestDatabase(t)
-  const one = createActorNode(t, sql)
+  const one = createTestActorNode(t, sql)
   const { ask, born } = one
   const [id, other] = [await born(0.5), await born(0.5)]
   const fuse = { perCall: fromUsdc(0.2), perDay: fromUsdc(0.4), perMonth: null }
   const pager = { webhookUrl: null, ownerEmail: null, ownerTelegram: null }
-  const { backpackId } = await ask(id, createBackpackCommand, {
-    agentName: 'scout',
-    tools: null,
-    fuse,
-    pager,
-    expiresAt: Date.now() + 90 * DAY,
-  })
+  const pack = { agentName: 'scout', tools: null, fuse, pager, expiresAt: Date.now() + 90 * DAY }
+  const { backpackId } = await ask(id, createBackpackCommand, pack)
   const { taskId } = await ask(id, startTaskCommand, { name: 'work', budget: fromUsdc(0.4) })
   const limits = { taskId, backpackId, idempotencyKey: 'k1' }
+  const later = { expiresAt: Date.now() + DAY }
   const [soft, durable, open, failed] = [
-    sampleAdmission(0.05, limits),
-    sampleAdmission(0.1, { ...limits, idempotencyKey: null, expiresAt: Date.now() + DAY }),
-    sampleAdmission(0.02, { expiresAt: Date.now() + DAY }),
-    sampleAdmission(0.01),
+    sampleCallAdmissionRequest(0.05, limits),
+    sampleCallAdmissionRequest(0.1, { ...limits, ...later, idempotencyKey: null }),
+    sampleCallAdmissionRequest(0.02, later),
+    sampleCallAdmissionRequest(0.01),
   ]
   for (const one of [soft, durable, open, failed])
     await ask(id, admitCallCommand, one, touchedAggregatesOfAdmission(one))
@@ -138,10 +137,11 @@ export async function createSampleLedger(t: Parameters<typeof createTestDatabase
   await addPausedSchedule(one)
   await addReferredAgent(one, other)
   await recordSampleTaskPass(one, await born(1.5))
-  await recordSampleGenesisChild(one, other)
-  await ensureAttestationKey(sql, TEST_STATION_SEALING)
-  await appendFees({ sql, sealing: TEST_STATION_SEALING, origin: 'gas.test/attestations' })
-  const archiveDir = await archiveRestingAgent(t, sql, await born(0.5))
+  await recordSampleBundleAgentSharingFees(one, other)
+  await ensureAttestationKey(sql, TEST_STATION_SEALING_KEYS)
+  const [sealing, origin] = [TEST_STATION_SEALING_KEYS, 'gas.test/attestations']
+  await appendFeesToAttestationTree({ sql, sealing, origin })
+  const archiveDir = await archiveRestingAgentJournal(t, sql, await born(0.5))
   return { sql, id, other, taskId, backpackId, archiveDir }
 }
 
@@ -187,7 +187,7 @@ async function addCappedKeySpend(
     ...sampleCreditTransferInput(toAgentId, 0.1),
     spender: { key, backpackId },
   })
-  const call = sampleAdmission(0.05, { key, backpackId })
+  const call = sampleCallAdmissionRequest(0.05, { key, backpackId })
   await ask(agentId, admitCallCommand, call, touchedAggregatesOfAdmission(call))
   await ask(
     agentId,
@@ -205,7 +205,7 @@ async function addStrategyAndHiveRead(
   author: string,
 ): Promise<void> {
   const [at, strategyId] = [new Date().toISOString(), newUuidV7(Date.now())]
-  const fork = sampleAdmission(0.03)
+  const fork = sampleCallAdmissionRequest(0.03)
   const share = { to: author, amount: fromUsdc(0.02), withoutFee: true }
   const forked = {
     fork_id: newUuidV7(Date.now()),
@@ -221,7 +221,7 @@ async function addStrategyAndHiveRead(
   const told = settleCallInputOfAdmission(fork, agentId, fork.amount, { rows, shares: [share] })
   await ask(agentId, settleCallCommand, told)
 
-  const [watched, watchId] = [sampleAdmission(0.02), newUuidV7(Date.now())]
+  const [watched, watchId] = [sampleCallAdmissionRequest(0.02), newUuidV7(Date.now())]
   const watch = {
     watch_id: watchId,
     agent_id: agentId,
@@ -249,7 +249,7 @@ async function addPaidHiveRead(
   const [entryId, at] = [newUuidV7(Date.now()), new Date()]
   const royalties = createRoyaltyStore(sql)
   await royalties.pay(at, true)
-  const reading = sampleAdmission(0.3)
+  const reading = sampleCallAdmissionRequest(0.3)
   const row = {
     entry_id: entryId,
     reader: agentId,
@@ -284,7 +284,7 @@ async function addReferredAgent({ ask }: TestActorNode, referrer: string): Promi
   const grant = { grantId: newUuidV7(Date.now()), amount: fromUsdc(0.1), note: 'thanks' }
   await ask(agentId, giveOperatorCreditGrantCommand, { ...grant, grantedBy: 'gas grant (test)' })
   for (const usdc of [0.3, 0.5]) {
-    const asked = sampleAdmission(usdc, { expiresAt: Date.now() + DAY })
+    const asked = sampleCallAdmissionRequest(usdc, { expiresAt: Date.now() + DAY })
     await ask(agentId, admitCallCommand, asked)
     const sharing = { promoTransferable: usdc === 0.3 }
     await ask(
@@ -302,7 +302,8 @@ const bookDeposit: AggregateCommand<{ id: string; tx: string }, void> = {
   kind: 'agent',
   apply(turn, { id, tx }) {
     const [pending, chain] = [fromUsdc(1), 'base'] as const
-    const [debit, credit] = [externalChainAccount(chain), agentPendingAccount(turn.aggregateId)]
+    const debit = externalChainAccount(chain)
+    const credit = agentSubMinimumDepositsAccount(turn.aggregateId)
     turn.transfer({ debit, credit, amount: pending, kind: 'deposit' })
     applyDepositMessage(turn, { type: 'DEPOSIT', id, pending, chain, tx, source: 'deposit' })
   },
@@ -314,7 +315,7 @@ async function addScheduledRun({ ask }: TestActorNode, agentId: string): Promise
   const bounds = { budget: fromUsdc(0.05), writeToHive: false, ...NO_KEY }
   const { scheduleId, slot } = await ask(agentId, createScheduleCommand, { ...wanted, ...bounds })
   const at = slot ?? 0
-  const run = sampleAdmission(0.02, { idempotencyKey: `schedule ${scheduleId} ${at}` })
+  const run = sampleCallAdmissionRequest(0.02, { idempotencyKey: `schedule ${scheduleId} ${at}` })
   const touching = { touch: [{ kind: 'schedule' as const, id: scheduleId }] }
   await ask(agentId, admitCallCommand, run, touching)
   const { callId, amount: cost } = run
@@ -370,7 +371,8 @@ async function addListings(
   const terms = { name: 'x', description: 'x', price: fromUsdc(0.1), acceptsPromo: true }
   const shown = { types: ['fact'], tags: [], previews: [] }
   for (const isWithdrawn of [false, true]) {
-    const listing = await ask(sellerId, listMemoriesCommand, { ...terms, ...shown, memoryIds })
+    const offered = { ...terms, ...shown, memoryIds }
+    const listing = await ask(sellerId, offerMemoriesForSaleCommand, offered)
     const { listingId } = listing
     const spender = { ...UNLIMITED_SPENDER, taskId: null }
     for (const buyer of buyers) {
@@ -384,11 +386,13 @@ async function addListings(
 /** A settled, a due and a pending payment. */
 async function addPayments(one: TestActorNode): Promise<void> {
   const [settled, due, waiting] = [0.03, 0.02, 0.05].map((usdc) =>
-    sampleClaim(samplePayment(usdc), { mode: usdc === 0.05 ? 'first' : 'optimistic' }),
+    samplePaymentClaimInput(samplePayment(usdc), { mode: usdc === 0.05 ? 'first' : 'optimistic' }),
   ) as [PaymentClaimInput, PaymentClaimInput, PaymentClaimInput]
   for (const claimed of [settled, due, waiting]) await claimPaymentOnTestNode(one, claimed)
-  for (const claimed of [settled, due])
-    await runSettlementCommand(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
-  for (const claimed of [settled, waiting]) await settleClaimedPayment(one, claimed)
+  for (const claimed of [settled, due]) {
+    const outcome = samplePaidCallOutcome(claimed)
+    await runSettlementCommand(one, claimed, deliverPaidCallsCommand, outcome)
+  }
+  for (const claimed of [settled, waiting]) await reportClaimedPaymentSettled(one, claimed)
 }
 export type InvariantSampleDatabase = Awaited<ReturnType<typeof createSampleLedger>>

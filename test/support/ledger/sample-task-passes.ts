@@ -1,5 +1,5 @@
 import { DAY } from '../../../core/clock.ts'
-import { newUuidV7 } from '../../../core/ids.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { fromUsdc } from '../../../core/money.ts'
 import { createAgentCommand } from '../../../payments/commands/agent-account-commands.ts'
 import {
@@ -11,20 +11,20 @@ import { buyTaskPassCommand } from '../../../payments/commands/task-pass-command
 import { UNLIMITED_SPENDER } from '../actors/test-actor-node-pairs.ts'
 import {
   callRowOfAdmission,
-  sampleAdmission,
+  sampleCallAdmissionRequest,
   settleCallInputOfAdmission,
   type TestActorNode,
 } from '../actors/test-actor-node.ts'
 
 /** An agent of a bundle, whose creator gets half of its fees, in both kinds of credits. */
-export async function recordSampleGenesisChild(
+export async function recordSampleBundleAgentSharingFees(
   { ask }: TestActorNode,
   parent: string,
 ): Promise<void> {
   const agentId = newUuidV7(Date.now())
   await ask(agentId, createAgentCommand, { agentId, starter: fromUsdc(1), parent, rows: [] })
   for (const promoTransferable of [true, false]) {
-    const call = sampleAdmission(0.07)
+    const call = sampleCallAdmissionRequest(0.07)
     await ask(agentId, admitCallCommand, call)
     const sharing = { promoTransferable }
     const settled = settleCallInputOfAdmission(call, agentId, call.amount, sharing)
@@ -38,8 +38,8 @@ export async function recordSampleTaskPass({ ask }: TestActorNode, agentId: stri
     pass: 'micro',
     spender: UNLIMITED_SPENDER,
   })
-  const used = sampleAdmission(0.05, { passable: true })
-  const open = sampleAdmission(0.05, { passable: true, expiresAt: Date.now() + DAY })
+  const used = sampleCallAdmissionRequest(0.05, { passable: true })
+  const open = sampleCallAdmissionRequest(0.05, { passable: true, expiresAt: Date.now() + DAY })
   for (const one of [used, open]) await ask(agentId, admitCallCommand, one)
   const row = ({ at, pass = null }: CommittedCallInfo) => {
     if (pass?.passId !== view.passId) throw new Error('the pass has not paid')

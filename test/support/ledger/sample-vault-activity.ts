@@ -1,8 +1,8 @@
-import { updateEntitlements } from '../../../actors/commands/entitlements-aggregate-commands.ts'
-import { newUuidV7 } from '../../../core/ids.ts'
+import { recordOwnershipOrMemoryReorganization } from '../../../actors/commands/lifetime-entitlement-commands.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { admitCallCommand, settleCallCommand } from '../../../payments/commands/call-commands.ts'
 import {
-  sampleAdmission,
+  sampleCallAdmissionRequest,
   settleCallInputOfAdmission,
   type TestActorNode,
 } from '../actors/test-actor-node.ts'
@@ -14,9 +14,9 @@ export async function recordSampleVaultActivity(
 ): Promise<void> {
   const at = new Date().toISOString()
   const [writing, buying, ordering] = [
-    sampleAdmission(0),
-    sampleAdmission(0.1),
-    sampleAdmission(0.05),
+    sampleCallAdmissionRequest(0),
+    sampleCallAdmissionRequest(0.1),
+    sampleCallAdmissionRequest(0.05),
   ]
   const memory = (callId: string, namespace: string) => ({
     id: newUuidV7(Date.now()),
@@ -59,13 +59,14 @@ export async function recordSampleVaultActivity(
       { table: 'vault_memories', row: entry },
       { table: 'pack_installs', row: install },
     ],
-    ended: (turn) => updateEntitlements(turn, { type: 'OWN', names: ['pack:focus-stack'] }),
+    ended: (turn) =>
+      recordOwnershipOrMemoryReorganization(turn, { type: 'OWN', names: ['pack:focus-stack'] }),
   })
   await ask(agentId, settleCallCommand, bought)
   const order = { agent_id: agentId, call_id: ordering.callId, at }
   const ordered = settleCallInputOfAdmission(ordering, agentId, ordering.amount, {
     rows: [{ table: 'vault_consolidations', row: order }],
-    ended: (turn) => updateEntitlements(turn, { type: 'ORDER', seen: 0 }),
+    ended: (turn) => recordOwnershipOrMemoryReorganization(turn, { type: 'ORDER', seen: 0 }),
   })
   await ask(agentId, settleCallCommand, ordered)
 }

@@ -1,29 +1,29 @@
 import type { SnapshotFrom } from 'xstate'
-import { ZERO } from '../../../core/money.ts'
+import { ZERO_MICROS } from '../../../core/money.ts'
 import { agentMachine } from '../../../machines/agent-machine.ts'
 import type { AgentMachineEvent } from '../../../machines/agent/agent-machine-events.ts'
-import { startStateMachine, stepStateMachine, microUsd } from './state-machine-stepper.ts'
+import { stepMachineToInitialState, stepStateMachine, microUsd } from './state-machine-stepper.ts'
 
 /** Sample events and snapshots of the agent machine. */
 
-export const AGENT_NOON_MS = Date.UTC(2026, 10, 21, 12)
+export const AGENT_TEST_NOON_MS = Date.UTC(2026, 10, 21, 12)
 export type AgentSpendCheckEvent = Extract<AgentMachineEvent, { type: 'ASK' }>
 export type AgentMachineSnapshot = SnapshotFrom<typeof agentMachine>
 
 export const sampleAgentSnapshot = (promo: number, cash: number): AgentMachineSnapshot =>
-  startStateMachine(agentMachine, {
+  stepMachineToInitialState(agentMachine, {
     agentId: 'agent-1',
     promo: microUsd(promo),
     cash: microUsd(cash),
   }).snapshot
 const UNCAPPED_SPEND_FIELDS = {
-  reserved: ZERO,
+  reserved: ZERO_MICROS,
   keyId: null,
   keyCap: null,
-  keyReserved: ZERO,
-  at: AGENT_NOON_MS,
+  keyReserved: ZERO_MICROS,
+  at: AGENT_TEST_NOON_MS,
 }
-export const sampleAffordabilityCheckEvent = (
+export const sampleAgentSpendCheckEvent = (
   amount: number,
   more: Partial<AgentSpendCheckEvent> = {},
 ): AgentMachineEvent => ({
@@ -32,7 +32,7 @@ export const sampleAffordabilityCheckEvent = (
   ...UNCAPPED_SPEND_FIELDS,
   ...more,
 })
-export const sampleHoldEvent = (
+export const sampleAgentHoldEvent = (
   callId: string,
   amount: number,
   more: Partial<AgentSpendCheckEvent> = {},
@@ -57,16 +57,16 @@ export const sampleAgentChargeEvent = (
     amount: microUsd(amount),
     keyId,
     keyCap: cap === null ? null : microUsd(cap),
-    heldAt: AGENT_NOON_MS,
-    at: AGENT_NOON_MS,
+    heldAt: AGENT_TEST_NOON_MS,
+    at: AGENT_TEST_NOON_MS,
   }) as const
-export const sampleHoldCaptureEvent = (callId: string, amount: number) =>
-  ({ type: 'CAPTURE', callId, amount: microUsd(amount), at: AGENT_NOON_MS }) as const
+export const sampleAgentHoldCaptureEvent = (callId: string, amount: number) =>
+  ({ type: 'CAPTURE', callId, amount: microUsd(amount), at: AGENT_TEST_NOON_MS }) as const
 export const sampleAgentHoldReleaseEvent = (callId: string) =>
   ({ type: 'RELEASE', callId }) as const
-export const sampleCreditEvent = (promo: number, cash: number) =>
+export const sampleAgentCreditEvent = (promo: number, cash: number) =>
   ({ type: 'CREDIT', promo: microUsd(promo), cash: microUsd(cash) }) as const
-export const sampleDebitEvent = (amount: number, from: 'cash' | 'any', reserved = 0) =>
+export const sampleAgentDebitEvent = (amount: number, from: 'cash' | 'any', reserved = 0) =>
   ({
     type: 'DEBIT',
     amount: microUsd(amount),

@@ -6,16 +6,16 @@ import type {
   BackpackMachineInput,
 } from '../../../machines/backpack/backpack-guards-and-actions.ts'
 import type { Fuse } from '../../../machines/backpack/fuse-limits.ts'
-import { startStateMachine, stepStateMachine, microUsd } from './state-machine-stepper.ts'
+import { stepMachineToInitialState, stepStateMachine, microUsd } from './state-machine-stepper.ts'
 
 /** Sample events and snapshots of the Backpack machine. */
 
 export type BackpackSnapshot = SnapshotFrom<typeof backpackMachine>
 export const BACKPACK_TEST_NOON_MS = Date.UTC(2026, 10, 21, 12)
-export const END_OF_DAY_MS = Date.UTC(2026, 10, 22) - 1
-export const NEXT_MIDNIGHT_MS = Date.UTC(2026, 10, 22)
-export const END_OF_MONTH_MS = Date.UTC(2026, 11, 1) - 1
-export const START_OF_DECEMBER_MS = Date.UTC(2026, 11, 1)
+export const BACKPACK_TEST_END_OF_DAY_MS = Date.UTC(2026, 10, 22) - 1
+export const BACKPACK_TEST_NEXT_MIDNIGHT_MS = Date.UTC(2026, 10, 22)
+export const BACKPACK_TEST_END_OF_MONTH_MS = Date.UTC(2026, 11, 1) - 1
+export const BACKPACK_TEST_START_OF_DECEMBER_MS = Date.UTC(2026, 11, 1)
 export const BACKPACK_TEST_EXPIRES_AT_MS = BACKPACK_TEST_NOON_MS + 90 * DAY
 
 export const fuseLimitsFromUsd = (
@@ -38,9 +38,10 @@ export const sampleBackpackInput = (
   expiresAt: BACKPACK_TEST_EXPIRES_AT_MS,
   ...more,
 })
-export const createBackpackSnapshot = (
+export const sampleBackpackSnapshot = (
   more: Partial<BackpackMachineInput> = {},
-): BackpackSnapshot => startStateMachine(backpackMachine, sampleBackpackInput(more)).snapshot
+): BackpackSnapshot =>
+  stepMachineToInitialState(backpackMachine, sampleBackpackInput(more)).snapshot
 
 export interface ReservedSpend {
   day?: number
@@ -58,7 +59,7 @@ const spendFields = (
   reservedMonth: microUsd(month),
   at,
 })
-export const backpackCheckEvent = (
+export const sampleBackpackSpendCheckEvent = (
   amount: number,
   at = BACKPACK_TEST_NOON_MS,
   reserved: ReservedSpend = {},

@@ -24,7 +24,7 @@ const withEvents = (all: object): Record<string, unknown> =>
   Object.fromEntries(Object.entries(all).map(([name, one]) => [name, givenTheEvent(one)]))
 
 /** A config as a developer pastes it into `createMachine`, with the guards and actions of our machine. */
-export function toPlainMachine(ours: AnyStateMachine, config: object): AnyStateMachine {
+export function createPlainXstateMachine(ours: AnyStateMachine, config: object): AnyStateMachine {
   const { guards, actions, delays } = ours.implementations
   return createMachine(config as never).provide({
     guards: withEvents(guards),

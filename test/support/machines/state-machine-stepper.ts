@@ -11,7 +11,7 @@ import {
   createMachineStepper,
   type MachineStep,
   type MachineStepper,
-  type StepSnapshot,
+  type MachineOrReducerSnapshot,
 } from '../../../actors/pure-machine-transition.ts'
 import { createReducerStepper } from '../../../actors/reducer-stepper.ts'
 import { parseWithBigints } from '../../../core/bigint-json.ts'
@@ -32,25 +32,25 @@ import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 export const microUsd = (millionths: number): Micros => asMicros(BigInt(millionths))
 
 /** A machine or a reducer. */
-export type Steppable = AnyStateMachine | AnyReducer
-export type SteppedSnapshot<L extends Steppable> = L extends AnyStateMachine
+export type SteppableActorLogic = AnyStateMachine | AnyReducer
+export type SteppedSnapshot<L extends SteppableActorLogic> = L extends AnyStateMachine
   ? SnapshotFrom<L>
   : L extends AnyReducer
     ? ReducerSnapshot<ReducerContext<L>>
     : never
-export type SteppedEvent<L extends Steppable> = L extends AnyStateMachine
+export type SteppedEvent<L extends SteppableActorLogic> = L extends AnyStateMachine
   ? EventFromLogic<L>
   : L extends AnyReducer
     ? ReducerEventOf<L>
     : never
-type InputOf<L extends Steppable> = L extends AnyStateMachine
+type InputOf<L extends SteppableActorLogic> = L extends AnyStateMachine
   ? InputFrom<L>
   : L extends AnyReducer
     ? ReducerInput<L>
     : never
 
 /** The result of one step, in the terms of the runtime. */
-export interface MachineStepResult<L extends Steppable> {
+export interface MachineStepResult<L extends SteppableActorLogic> {
   readonly snapshot: SteppedSnapshot<L>
   readonly refused: ErrorCode | null
   readonly limit: string | null
@@ -60,7 +60,9 @@ export interface MachineStepResult<L extends Steppable> {
   readonly cancelled: string[]
 }
 
-function toMachineStepResult<L extends Steppable>(step: MachineStep): MachineStepResult<L> {
+function toMachineStepResult<L extends SteppableActorLogic>(
+  step: MachineStep,
+): MachineStepResult<L> {
   const params = (type: string) =>
     step.actions.filter((action) => action.type === type).map(({ params }) => params as never)
   const raised = params('xstate.raise') as { id: string; delay: number }[]
@@ -75,8 +77,8 @@ function toMachineStepResult<L extends Steppable>(step: MachineStep): MachineSte
   }
 }
 
-const steppers = new Map<Steppable, MachineStepper>()
-function stepperFor(logic: Steppable): MachineStepper {
+const steppers = new Map<SteppableActorLogic, MachineStepper>()
+function stepperFor(logic: SteppableActorLogic): MachineStepper {
   const stepper =
     steppers.get(logic) ??
     ('root' in logic
@@ -86,28 +88,34 @@ function stepperFor(logic: Steppable): MachineStepper {
   return stepper
 }
 
-export function startStateMachine<L extends Steppable>(
+export function stepMachineToInitialState<L extends SteppableActorLogic>(
   logic: L,
   input: InputOf<L>,
 ): MachineStepResult<L> {
   return toMachineStepResult(stepperFor(logic).initial(input))
 }
 
-export function stepStateMachine<L extends Steppable>(
+export function stepStateMachine<L extends SteppableActorLogic>(
   logic: L,
   from: SteppedSnapshot<L>,
   event: SteppedEvent<L>,
 ): MachineStepResult<L> {
-  return toMachineStepResult(stepperFor(logic).step(from as StepSnapshot, event as AnyEventObject))
+  return toMachineStepResult(
+    stepperFor(logic).step(from as MachineOrReducerSnapshot, event as AnyEventObject),
+  )
 }
 
 /** Applies all events in order; returns the result of the last. */
-export function playEvents<L extends Steppable>(
+export function stepMachineThroughEvents<L extends SteppableActorLogic>(
   logic: L,
   from: SteppedSnapshot<L>,
   events: SteppedEvent<L>[],
 ): MachineStepResult<L> {
-  const none: MachineStep = { snapshot: from as StepSnapshot, actions: [], rejected: null }
+  const none: MachineStep = {
+    snapshot: from as MachineOrReducerSnapshot,
+    actions: [],
+    rejected: null,
+  }
   return events.reduce(
     (outcome, event) => stepStateMachine(logic, outcome.snapshot, event),
     toMachineStepResult<L>(none),
@@ -115,7 +123,7 @@ export function playEvents<L extends Steppable>(
 }
 
 /** The shortest event sequence from `from` to each state, over an alphabet of events. */
-export function shortestEventPaths<L extends Steppable>(
+export function shortestEventPaths<L extends SteppableActorLogic>(
   logic: L,
   from: SteppedSnapshot<L>,
   events: SteppedEvent<L>[],
@@ -129,7 +137,7 @@ export function shortestEventPaths<L extends Steppable>(
   ]
   for (const { snapshot, path } of found) {
     for (const event of events) {
-      const next = step(snapshot as StepSnapshot, event as AnyEventObject).snapshot
+      const next = step(snapshot as MachineOrReducerSnapshot, event as AnyEventObject).snapshot
       const key = bucket(next as SteppedSnapshot<L>)
       if (known.has(key)) continue
       known.add(key)
@@ -152,7 +160,7 @@ export const readGoldenSnapshots = (file: string): GoldenSnapshot[] =>
     readFileSync(join(REPOSITORY_ROOT, 'test/machines/golden', file), 'utf8'),
   )
 
-export function restoreSnapshot<L extends Steppable>(
+export function restoreSnapshot<L extends SteppableActorLogic>(
   logic: L,
   { value, context }: GoldenSnapshot,
 ): SteppedSnapshot<L> {

@@ -1,8 +1,8 @@
 import type { Test } from 'tap'
-import { startTestTelegram, startTestMailServer } from './mail-and-telegram-servers.ts'
+import { startTestTelegram, startTestMailServer } from './test-mail-and-telegram-servers.ts'
 import { createTestClock } from '../actors/test-actor-node.ts'
 import {
-  startStation,
+  startInProcessTestStation,
   type TestAgent,
   type InProcessStation,
 } from '../station/start-test-station.ts'
@@ -13,8 +13,8 @@ export async function startOwnerAlertNodes(t: Test) {
   const chat = { TELEGRAM_BOT_TOKEN: chats.token, TELEGRAM_BASE: chats.base }
   const settings = { SMTP_URL: mails.url, ...chat }
   const clock = createTestClock()
-  const one = await startStation(t, settings, { clock })
-  const two = await startStation(t, settings, { clock, database: one.database })
+  const one = await startInProcessTestStation(t, settings, { clock })
+  const two = await startInProcessTestStation(t, settings, { clock, database: one.database })
   return { mails, chats, clock, one, two }
 }
 

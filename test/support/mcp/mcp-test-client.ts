@@ -3,8 +3,11 @@ import type { TestAgent, TestStation } from '../station/start-test-station.ts'
 
 /** Sends MCP messages as they are on the wire, in both eras. */
 
-export type McpTestEra = '2026-07-28' | '2025-11-25'
-export const MCP_TEST_ERAS: readonly McpTestEra[] = ['2026-07-28', '2025-11-25']
+export type McpTestProtocolVersion = '2026-07-28' | '2025-11-25'
+export const MCP_TEST_PROTOCOL_VERSIONS: readonly McpTestProtocolVersion[] = [
+  '2026-07-28',
+  '2025-11-25',
+]
 
 export interface McpTestResult {
   readonly content: readonly { readonly type: string; readonly text: string }[]
@@ -23,7 +26,7 @@ export interface McpTestAnswer {
 }
 
 export interface McpTestRequest {
-  readonly era?: McpTestEra
+  readonly era?: McpTestProtocolVersion
   readonly guest?: TestAgent | null
   readonly path?: string
   readonly meta?: Readonly<Record<string, unknown>>
@@ -111,5 +114,6 @@ export const callMcpTool = (
 ): Promise<McpTestAnswer> => askMcp(station, 'tools/call', { name, arguments: args }, asked)
 
 /** The problem document of a refused call. */
-export const problemOf = ({ result }: McpTestAnswer): Readonly<Record<string, unknown>> =>
-  result._meta['gas/problem'] ?? {}
+export const problemOfRefusedMcpCall = ({
+  result,
+}: McpTestAnswer): Readonly<Record<string, unknown>> => result._meta['gas/problem'] ?? {}

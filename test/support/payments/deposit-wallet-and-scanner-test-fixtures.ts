@@ -4,14 +4,14 @@ import {
   findBlockHash,
   readLatestAndFinalBlocks,
   readIncomingTransfers,
-} from '../../../chain/evm/incoming-transfers.ts'
+} from '../../../chain/evm/incoming-token-transfers.ts'
 import { createEvmClient } from '../../../chain/evm/evm-client.ts'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import { createCustodialWallet } from '../../../chain/custody/custodial-wallets.ts'
 import { parseMasterKey, deriveEncryptionKey } from '../../../core/key-derivation-and-encryption.ts'
-import { fromUsdc, ZERO } from '../../../core/money.ts'
+import { fromUsdc, ZERO_MICROS } from '../../../core/money.ts'
 import type { AggregateCommand } from '../../../actors/aggregate-command-types.ts'
-import { getAgentFundsCommand } from '../../../payments/commands/agent-balance-and-pending-deposits-query.ts'
+import { getAgentBalanceAndDepositsCommand } from '../../../payments/commands/agent-balance-and-pending-deposits-query.ts'
 import {
   createDepositScanner,
   type DepositScannerDeps,
@@ -25,7 +25,7 @@ import type { TestActorNode } from '../actors/test-actor-node.ts'
 
 /** Agents with deposit wallets, and deposit watchers over local chains. */
 
-export const WALLET_SEALING_KEY = deriveEncryptionKey(
+export const TEST_WALLET_SEALING_KEY = deriveEncryptionKey(
   parseMasterKey(Buffer.alloc(32, 5).toString('base64')),
   'wallet',
 )
@@ -57,13 +57,13 @@ const createReferredAgent: AggregateCommand<{ referrer: string }, void> = {
   creates: true,
   apply(turn, { referrer }) {
     const agentId = turn.aggregateId
-    turn.create('agent', agentId, { agentId, promo: ZERO, cash: ZERO, referrer })
+    turn.create('agent', agentId, { agentId, promo: ZERO_MICROS, cash: ZERO_MICROS, referrer })
   },
 }
 
 /** Inserts an active wallet; returns its address in lower case. */
 async function insertWallet(sql: Sql, agentId: string): Promise<string> {
-  const { address, sealed, keyId } = createCustodialWallet(WALLET_SEALING_KEY, agentId)
+  const { address, sealed, keyId } = createCustodialWallet(TEST_WALLET_SEALING_KEY, agentId)
   await sql`insert into wallets values (${agentId}, ${address}, ${sealed}, ${keyId}, now(), 'active')`
   return address.toLowerCase()
 }
@@ -92,7 +92,7 @@ export const usdcTokenDomainOf = ({ usdc: address, chainId }: LocalChain) => ({
 })
 
 /** Creates a deposit watcher whose wake-ups and messages go to one node. */
-export function createDepositWatcher(
+export function createTestDepositWatcher(
   on: TestActorNode,
   sql: Sql,
   source: DepositChainSource,
@@ -119,12 +119,12 @@ export function createDepositWatcher(
 
 /** Cash, promotional credits and pending deposits below the minimum, in USDC. */
 export async function readCreditBalances(on: Pick<TestActorNode, 'ask'>, agentId: string) {
-  const { cash, promo, pending } = await on.ask(agentId, getAgentFundsCommand, {})
+  const { cash, promo, pending } = await on.ask(agentId, getAgentBalanceAndDepositsCommand, {})
   return [cash, promo, pending].map((amount) => Number(amount) / 1e6)
 }
 
 /** Repeats a request until the reply is as expected; the timeout of the test ends it. */
-export async function pollUntil<T>(
+export async function requestUntilReplyMatches<T>(
   ask: () => Promise<T>,
   holds: (answer: T) => boolean,
 ): Promise<T> {

@@ -2,13 +2,13 @@ import { LIMITS } from '../../../core/limits.ts'
 import type { DepositChainSource } from '../../../payments/deposits/deposit-scanner.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import { startLocalBase, type LocalChain } from '../chain/local-chain.ts'
-import { compareJournalAtEnd } from '../ledger/compare-journal-at-end.ts'
+import { assertJournalMatchesActorsAtTestEnd } from '../ledger/compare-journal-with-actors-at-test-end.ts'
 import { createTestDatabase } from '../postgres/test-database.ts'
-import { createActorNode } from '../actors/test-actor-node.ts'
+import { createTestActorNode } from '../actors/test-actor-node.ts'
 import {
   createTestDepositChainSource,
   createAgentWithDepositWallet,
-  createDepositWatcher,
+  createTestDepositWatcher,
 } from './deposit-wallet-and-scanner-test-fixtures.ts'
 
 /** Blocks after a deposit until it is credited. */
@@ -21,12 +21,12 @@ export async function startDepositScenario(
 ) {
   const [base, { sql }] = await Promise.all([startLocalBase(), createTestDatabase(t)])
   t.teardown(() => base.stop())
-  compareJournalAtEnd(t, sql)
+  assertJournalMatchesActorsAtTestEnd(t, sql)
   // Far enough from genesis that a reorg does not remove the token.
   await base.mine(10)
-  const one = createActorNode(t, sql)
+  const one = createTestActorNode(t, sql)
   const source = createTestDepositChainSource(base, altered)
-  const watch = createDepositWatcher(one, sql, source)
+  const watch = createTestDepositWatcher(one, sql, source)
   await watch.catchUp()
   return {
     base,
@@ -44,11 +44,11 @@ export const chainSourceWithoutFinality = (base: LocalChain): Partial<DepositCha
 })
 
 /** The same scenario with a watcher that sees no block as final. */
-export async function startUnfinalizedScenario(t: Parameters<typeof createTestDatabase>[0]) {
+export async function startUnfinalizedDepositScenario(t: Parameters<typeof createTestDatabase>[0]) {
   const started = await startDepositScenario(t)
   const { base, sql, one } = started
   await sql`truncate chain_checkpoints, chain_blocks`
-  const watch = createDepositWatcher(
+  const watch = createTestDepositWatcher(
     one,
     sql,
     createTestDepositChainSource(base, chainSourceWithoutFinality(base)),

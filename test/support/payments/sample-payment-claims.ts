@@ -3,8 +3,8 @@ import {
   type HexString,
   type NormalizedPayment,
 } from '../../../chain/onchain-payment-types.ts'
-import { newUuidV7 } from '../../../core/ids.ts'
-import { fromUsdc, ZERO } from '../../../core/money.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
+import { fromUsdc, ZERO_MICROS } from '../../../core/money.ts'
 import type { CallRow } from '../../../core/aggregate-commit-row-types.ts'
 import {
   toPayerAggregateId,
@@ -61,7 +61,7 @@ export function samplePayment(
   }
 }
 
-export function sampleClaim(
+export function samplePaymentClaimInput(
   payment: NormalizedPayment,
   more: Partial<PaymentClaimInput> = {},
 ): PaymentClaimInput {
@@ -92,7 +92,7 @@ export const claimPaymentOnTestNode = (at: TestActorNode, claimed: PaymentClaimI
   )
 
 /** The outcome of a claim's call. */
-export function sampleCallOutcome(
+export function samplePaidCallOutcome(
   claimed: PaymentClaimInput,
   more: Partial<CallRow> = {},
 ): DeliverPaidCallsInput {
@@ -120,9 +120,9 @@ export function sampleCallOutcome(
   return { settlement: toSettlementId(payment), callId, calls: [row], rows: [], events: [] }
 }
 
-export function sampleFailedOutcome(claimed: PaymentClaimInput) {
-  const failed = { cost: ZERO, status: 'failed', errorCode: 'upstream_error' } as const
-  const { settlement, callId, calls } = sampleCallOutcome(claimed, failed)
+export function sampleFailedPaidCallOutcome(claimed: PaymentClaimInput) {
+  const failed = { cost: ZERO_MICROS, status: 'failed', errorCode: 'upstream_error' } as const
+  const { settlement, callId, calls } = samplePaidCallOutcome(claimed, failed)
   return { settlement, callId, row: calls[0] ?? null }
 }
 
@@ -143,7 +143,7 @@ export const runSettlementCommand = <I extends object, R>(
 }
 
 /** Applies the settler's reports of a successful settlement. */
-export async function settleClaimedPayment(
+export async function reportClaimedPaymentSettled(
   at: TestActorNode,
   claimed: PaymentClaimInput,
   tx = `0x${newUuidV7(Date.now())}`,

@@ -1,5 +1,8 @@
 import { PaymentProblem, type NormalizedPayment } from '../../../chain/onchain-payment-types.ts'
-import { readPaymentHeader, type RequestHeaders } from '../../../chain/payment-header.ts'
+import {
+  readPaymentHeader,
+  type RequestHeaders,
+} from '../../../chain/find-request-payment-header.ts'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import { readRequestPayment } from '../../../chain/read-request-payment.ts'
 import {
@@ -41,7 +44,7 @@ export const ALL_TEST_RAILS: EnabledPaymentRails = {
   },
 }
 
-export const sampleOffer = (
+export const samplePaymentOffer = (
   rails: EnabledPaymentRails = ALL_TEST_RAILS,
   usdc = 0.03,
   deadlineMs = SAMPLE_OFFER_TOOL_DEADLINE_MS,
@@ -61,7 +64,7 @@ export const toBase64Text = (value: unknown) =>
 export async function readPaymentOfHeaders(
   headers: RequestHeaders,
   {
-    offer = sampleOffer(),
+    offer = samplePaymentOffer(),
     rails = ALL_TEST_RAILS,
     now = FIXED_NOW_MS,
     body = EMPTY_BODY as Uint8Array,

@@ -7,7 +7,7 @@ import { mppChallengeHeader } from '../../../chain/mpp/mpp-challenge.ts'
 import type { HexString } from '../../../chain/onchain-payment-types.ts'
 import {
   FIXED_NOW_MS,
-  sampleOffer,
+  samplePaymentOffer,
   readPaymentOfHeaders,
   OFFER_TREASURY,
 } from './sample-payment-offer.ts'
@@ -42,7 +42,7 @@ export const encodeTransferWithMemo = (to: string, amount: bigint, memo: HexStri
 /** A client's credential for a challenge of `now`, with overrides. */
 export async function createTempoChargeCredential(
   change: TempoChargeOverrides = {},
-  { asked = sampleOffer(), now = FIXED_NOW_MS } = {},
+  { asked = samplePaymentOffer(), now = FIXED_NOW_MS } = {},
 ) {
   const header = mppChallengeHeader(asked, { body: CHARGED_REQUEST_BODY, now }) ?? ''
   const challenge = Challenge.deserialize(header)
@@ -84,5 +84,5 @@ const signTempoTransaction = (transaction: object, by = TEMPO_DEV_ACCOUNT): Prom
 /** Reads the payment header of a request with the charged body by default. */
 export const readTempoChargePayment = (
   authorization: string,
-  { asked = sampleOffer(), now = FIXED_NOW_MS, body = CHARGED_REQUEST_BODY } = {},
+  { asked = samplePaymentOffer(), now = FIXED_NOW_MS, body = CHARGED_REQUEST_BODY } = {},
 ) => readPaymentOfHeaders({ authorization }, { offer: asked, now, body })

@@ -1,13 +1,13 @@
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import type { PaymentOffer } from '../../../chain/onchain-payment-types.ts'
-import type { RequestHeaders } from '../../../chain/payment-header.ts'
+import type { RequestHeaders } from '../../../chain/find-request-payment-header.ts'
 import { X402_EXACT_PROXY_ADDRESS } from '../../../chain/evm/permit2.ts'
 import type { EnabledPaymentRails } from '../../../chain/x402/payment-requirements.ts'
 import { fromUsdc } from '../../../core/money.ts'
 import {
   toBase64Text,
   FIXED_NOW_MS,
-  sampleOffer,
+  samplePaymentOffer,
   ALL_TEST_RAILS,
   readPaymentOfHeaders,
   FIXED_NOW_SECONDS,
@@ -19,9 +19,9 @@ import {
 export const X402_PAYER = '0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266'
 export const SAMPLE_X402_SIGNATURE = `0x${'ab'.repeat(65)}`
 export const [X402_BASE_REQUIREMENT, X402_BSC_REQUIREMENT, X402_SOLANA_REQUIREMENT] =
-  sampleOffer().requirements
+  samplePaymentOffer().requirements
 
-export const x402Authorization = {
+export const sampleX402Eip3009Authorization = {
   from: X402_PAYER,
   to: OFFER_TREASURY,
   value: '30000',
@@ -29,20 +29,23 @@ export const x402Authorization = {
   validBefore: String(FIXED_NOW_SECONDS + 300),
   nonce: `0x${'1F'.repeat(32)}`,
 }
-export const x402Payload = { signature: SAMPLE_X402_SIGNATURE, authorization: x402Authorization }
-export const x402V2Payment = {
+export const sampleX402Payload = {
+  signature: SAMPLE_X402_SIGNATURE,
+  authorization: sampleX402Eip3009Authorization,
+}
+export const sampleX402V2Payment = {
   x402Version: 2,
   accepted: X402_BASE_REQUIREMENT,
-  payload: x402Payload,
+  payload: sampleX402Payload,
 }
-export const x402V1Payment = {
+export const sampleX402V1Payment = {
   x402Version: 1,
   scheme: 'exact',
   network: 'base',
-  payload: x402Payload,
+  payload: sampleX402Payload,
 }
 
-export const x402Permit2Authorization = {
+export const sampleX402Permit2Authorization = {
   from: X402_PAYER,
   permitted: { token: PAYMENT_NETWORKS.bsc.asset, amount: '30000000000000000' },
   spender: X402_EXACT_PROXY_ADDRESS,
@@ -50,12 +53,12 @@ export const x402Permit2Authorization = {
   deadline: String(FIXED_NOW_SECONDS + 300),
   witness: { to: OFFER_TREASURY, validAfter: '0' },
 }
-export const x402Permit2Payment = (change: object = {}) => ({
+export const sampleX402Permit2Payment = (change: object = {}) => ({
   x402Version: 2,
   accepted: X402_BSC_REQUIREMENT,
   payload: {
     signature: SAMPLE_X402_SIGNATURE,
-    permit2Authorization: { ...x402Permit2Authorization, ...change },
+    permit2Authorization: { ...sampleX402Permit2Authorization, ...change },
   },
 })
 
@@ -67,7 +70,7 @@ export interface X402ReadOptions {
 export const readX402RequestHeaders = (
   headers: RequestHeaders,
   { rails = ALL_TEST_RAILS, now = FIXED_NOW_MS, ...rest }: X402ReadOptions = {},
-) => readPaymentOfHeaders(headers, { offer: rest.offer ?? sampleOffer(rails), rails, now })
+) => readPaymentOfHeaders(headers, { offer: rest.offer ?? samplePaymentOffer(rails), rails, now })
 export const readSampleX402Payment = (document: unknown, around?: X402ReadOptions) =>
   readX402RequestHeaders({ 'payment-signature': toBase64Text(document) }, around)
 

@@ -9,7 +9,7 @@ import { accountFromPrivateKey } from '../../../chain/evm/settler-evm-transactio
 import { signEip3009Authorization, eip3009TransferCall } from '../../../chain/evm/eip3009.ts'
 import { SECOND, type Clock } from '../../../core/clock.ts'
 import {
-  deliverPaymentCommand,
+  deliverPaidCallsCommand,
   type PaymentClaimInput,
 } from '../../../payments/commands/payment-claim-commands.ts'
 import { createSettler, type SettlerDeps } from '../../../payments/settlement/settler.ts'
@@ -17,20 +17,20 @@ import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import { createSettlementQueries } from '../../../persistence/payments/settlement-queries.ts'
 import { createSettlerTransactionStore } from '../../../persistence/payments/settler-transaction-store.ts'
 import { contractArtifacts, startLocalBase, type LocalChain } from '../chain/local-chain.ts'
-import { compareJournalAtEnd } from '../ledger/compare-journal-at-end.ts'
+import { assertJournalMatchesActorsAtTestEnd } from '../ledger/compare-journal-with-actors-at-test-end.ts'
 import { createTestDatabase } from '../postgres/test-database.ts'
 import { startRpcFaultProxy } from '../chain/rpc-fault-proxy.ts'
 import {
   runSettlementCommand,
   claimPaymentOnTestNode,
-  sampleClaim,
-  sampleCallOutcome,
+  samplePaymentClaimInput,
+  samplePaidCallOutcome,
   samplePayment,
   PAYMENT_TIMER_COMMANDS,
   TEST_TREASURY,
 } from './sample-payment-claims.ts'
 import { toSettlementId } from '../../../payments/commands/payment-claim-commands.ts'
-import { createActorNode } from '../actors/test-actor-node.ts'
+import { createTestActorNode } from '../actors/test-actor-node.ts'
 
 /** The real time plus an offset. */
 export function createOffsetClock(): Clock & { pass(ms: number): void } {
@@ -62,13 +62,13 @@ export async function startSettlerScenario(t: Test, options: SettlerScenarioOpti
   const gate = await startRpcFaultProxy(t, chain.rpcUrl)
   const clock = createOffsetClock()
   const { sql } = await createTestDatabase(t)
-  compareJournalAtEnd(t, sql)
+  assertJournalMatchesActorsAtTestEnd(t, sql)
   const account = accountFromPrivateKey(generatePrivateKey())
   await chain.fund(account.address, gas)
   const store = createSettlementQueries(sql)
   const logged: string[] = []
   const all = Array.from({ length: nodes }, () => {
-    const actors = createActorNode(t, sql, { clock, timerCommands: PAYMENT_TIMER_COMMANDS })
+    const actors = createTestActorNode(t, sql, { clock, timerCommands: PAYMENT_TIMER_COMMANDS })
     const client = createEvmClient({ rpcUrl: gate.url, chainId, timeoutMs: 5_000 })
     const parts: SettlerDeps = {
       actors,
@@ -109,7 +109,7 @@ export async function startSettlerScenario(t: Test, options: SettlerScenarioOpti
     /** Claims a payment of a new funded payer; delivered unless it settles first. */
     async paid(usdc: number, how: Partial<PaymentVariant> = {}) {
       const made = await signedPayment(chain, usdc, how)
-      const claimed = sampleClaim(made.payment, {
+      const claimed = samplePaymentClaimInput(made.payment, {
         mode: how.mode ?? 'optimistic',
         ...(how.purpose === undefined ? {} : { purpose: how.purpose }),
         balanceBlock: await chain.client.getBlockNumber(),
@@ -120,8 +120,8 @@ export async function startSettlerScenario(t: Test, options: SettlerScenarioOpti
         await runSettlementCommand(
           one.actors,
           claimed,
-          deliverPaymentCommand,
-          sampleCallOutcome(claimed),
+          deliverPaidCallsCommand,
+          samplePaidCallOutcome(claimed),
         )
       return { ...made, claimed, id: toSettlementId(made.payment) }
     },
@@ -201,7 +201,7 @@ export const encodeTokenCall = (functionName: string, args: readonly unknown[]) 
 })
 
 /** Signs the cancellation of an authorization. */
-export const signCancellation = (
+export const signAuthorizationCancellation = (
   payer: PrivateKeyAccount,
   { nonce }: Pick<NormalizedPayment, 'nonce'>,
 ): Promise<HexString> =>
@@ -221,7 +221,7 @@ export const signCancellation = (
 export const SETTLER_TRANSACTION_HANDOVER_MS = 13 * SECOND
 export const AUTHORIZATION_LIFETIME_MS = 400 * SECOND
 
-export const createRandomAccount = () => privateKeyToAccount(generatePrivateKey())
+export const createRandomEvmAccount = () => privateKeyToAccount(generatePrivateKey())
 /** All signed transactions, with the attempt number of their first purpose. */
 export const listSettlerTransactions = (sql: Sql) =>
   sql`select t.nonce, c.attempt, c.carried, t.state, t.replaced_by is not null as replaced

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { TAP } from 'tap'
 import { generatePrivateKey, privateKeyToAccount, type PrivateKeyAccount } from 'viem/accounts'
-import type { StationOverrides } from '../../../app/compose/compose-station.ts'
+import type { StationTestOverrides } from '../../../app/compose/compose-station.ts'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import type { HexString } from '../../../chain/onchain-payment-types.ts'
 import {
@@ -13,7 +13,7 @@ import {
 import { startLocalBase, type LocalChain } from '../chain/local-chain.ts'
 import type { TestReply } from '../http/test-http-client.ts'
 import {
-  startStation,
+  startInProcessTestStation,
   type TestStation,
   type InProcessStation,
 } from '../station/start-test-station.ts'
@@ -72,13 +72,13 @@ export async function startTestPaymentChain(t: Test): Promise<TestPaymentChain> 
 }
 
 /** Starts a station with payments in this process. */
-export async function startStationWithChain(
+export async function startTestStationWithPaymentChain(
   t: Test,
   settings: Readonly<Record<string, string>> = {},
-  overrides: StationOverrides = {},
+  overrides: StationTestOverrides = {},
 ): Promise<{ main: InProcessStation; till: TestPaymentChain }> {
   const till = await startTestPaymentChain(t)
-  const main = await startStation(t, { ...till.settings, ...settings }, overrides)
+  const main = await startInProcessTestStation(t, { ...till.settings, ...settings }, overrides)
   return { main, till }
 }
 

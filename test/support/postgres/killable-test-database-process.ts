@@ -15,7 +15,7 @@ export interface PostgresAndRedisChildProcess {
 
 const THIS_FILE = fileURLToPath(import.meta.url)
 
-export function spawnDataPlane(
+export function spawnPostgresAndRedisProcess(
   t: { teardown(work: () => unknown): unknown },
   dataDir: string,
   migrations: string,

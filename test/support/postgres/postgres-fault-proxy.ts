@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer, connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { parseDatabaseUrl } from '../../../persistence/postgres/connection-pool.ts'
+import { parseDatabaseUrl } from '../../../persistence/postgres/postgres-connection-pool.ts'
 import { postgresSocketPath } from '../../../persistence/postgres/postmaster-pid-file.ts'
 import type { TeardownScope } from '../upstreams/fixture-server.ts'
 
@@ -10,7 +10,7 @@ import type { TeardownScope } from '../upstreams/fixture-server.ts'
  * A socket in front of the database that can be cut, and can stop answering: on all connections, or on
  * those there are while new ones work.
  */
-export async function startPostgresProxy(t: TeardownScope, databaseUrl: string) {
+export async function startPostgresFaultProxy(t: TeardownScope, databaseUrl: string) {
   const target = parseDatabaseUrl(databaseUrl)
   if (!('socketDir' in target)) throw new Error('the test cluster is behind a socket')
   const dir = mkdtempSync(join(tmpdir(), 'gas-station-cut-'))

@@ -2,8 +2,8 @@ import { basename } from 'node:path'
 import {
   openPostgresPool,
   parseDatabaseUrl,
-} from '../../../persistence/postgres/connection-pool.ts'
-import type { Sql } from '../../../persistence/postgres/connection-pool.ts'
+} from '../../../persistence/postgres/postgres-connection-pool.ts'
+import type { Sql } from '../../../persistence/postgres/postgres-connection-pool.ts'
 import {
   readPostgresClusterNote,
   startTestRunPostgresCluster,

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { createActorHistory } from '../../../actors/inspection/actor-history.ts'
 import { stringifyWithBigints } from '../../../core/bigint-json.ts'
-import type { ActorState } from '../../../core/journal-change.ts'
+import type { ActorState } from '../../../core/journal-actor-state-delta.ts'
 import {
   createJournalHistoryStore,
   type JournaledActor,
@@ -53,7 +53,7 @@ async function compareWithJournal(
 }
 
 /** Every stored actor at the last version of its aggregate. */
-export async function compareStoredActors(sql: Sql): Promise<JournalComparison> {
+export async function compareStoredActorsWithJournal(sql: Sql): Promise<JournalComparison> {
   const rows = await sql<(JournaledActor & Omit<ExpectedState, 'actor'>)[]>`
     select a.aggregate_id as "aggregateId", a.kind, a.id, a.state, g.version::int
       from actors a join aggregates g on g.id = a.aggregate_id`
@@ -70,7 +70,7 @@ interface NumberedVersion {
 }
 
 /** Every actor at so many versions, drawn from all, as the command of that version left it to its sender. */
-export async function compareSeenStates(
+export async function compareSeenStatesWithJournal(
   sql: Sql,
   seen: SentRandomCommands['seen'],
   versions: number,

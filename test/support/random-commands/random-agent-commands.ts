@@ -22,8 +22,8 @@ import {
 } from '../../../actors/commands/task-session-actor-commands.ts'
 import type { AggregateCommand } from '../../../actors/aggregate-command-types.ts'
 import { DAY, MINUTE } from '../../../core/clock.ts'
-import { newUuidV7 } from '../../../core/ids.ts'
-import { asMicros, fromUsdc, ZERO } from '../../../core/money.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
+import { asMicros, fromUsdc, ZERO_MICROS } from '../../../core/money.ts'
 import { UNLIMITED_API_KEY_SPENDING } from '../../../domain/api-key-spending-limits.ts'
 import {
   getAgentBalanceCommand,
@@ -37,19 +37,19 @@ import {
   releaseCallHoldCommand,
   settleCallCommand,
 } from '../../../payments/commands/call-commands.ts'
-import { spendCallCommand } from '../../../payments/commands/spend-call-command.ts'
+import { admitAndChargeFinishedCallCommand } from '../../../payments/commands/admit-and-charge-finished-call-command.ts'
 import {
   callRowOfAdmission,
   failCallInputOfAdmission,
-  sampleAdmission,
+  sampleCallAdmissionRequest,
   settleCallInputOfAdmission,
   touchedAggregatesOfAdmission,
 } from '../actors/test-actor-node.ts'
 import { UNLIMITED_SPENDER } from '../actors/test-actor-node-pairs.ts'
 import { creditTestCash } from '../ledger-model/ledger-model-test-commands.ts'
 import {
-  pickRecent,
-  pickSometimes,
+  pickRandomFromLastEight,
+  pickRecentOrMostlyNull,
   randomAmount,
   takeRandom,
   toRandomCommand,
@@ -62,12 +62,12 @@ import {
 
 function randomAdmission(world: RandomCommandWorld, agent: RandomAgent, isDurable: boolean) {
   const key = { ...UNLIMITED_API_KEY_SPENDING, id: agent.keyId, cap: fromUsdc(1_000) }
-  return sampleAdmission(0, {
+  return sampleCallAdmissionRequest(0, {
     callId: newUuidV7(world.now()),
     amount: randomAmount(world),
     key: world.chance.integer(0, 3) === 0 ? key : null,
-    taskId: pickSometimes(world, agent.tasks),
-    backpackId: pickSometimes(world, agent.backpacks),
+    taskId: pickRecentOrMostlyNull(world, agent.tasks),
+    backpackId: pickRecentOrMostlyNull(world, agent.backpacks),
     expiresAt: isDurable ? world.now() + world.chance.integer(5, 60) * MINUTE : null,
   })
 }
@@ -77,7 +77,12 @@ const spend: DrawRandomCommand = (world, agent) => {
   const row = ({ at }: { at: number }) => callRowOfAdmission(admission, agent.id, { at })
   const more = { cost: admission.amount, rows: [], events: [], promoTransferable: true }
   const options = touchedAggregatesOfAdmission(admission)
-  return toRandomCommand(agent.id, spendCallCommand, { admission, row, ...more }, { options })
+  return toRandomCommand(
+    agent.id,
+    admitAndChargeFinishedCallCommand,
+    { admission, row, ...more },
+    { options },
+  )
 }
 
 const admit: DrawRandomCommand = (world, agent) => {
@@ -112,7 +117,7 @@ const endCall: DrawRandomCommand = (world, agent, other) => {
     )
   const cost = asMicros((amount * BigInt(world.chance.integer(0, 4))) / 4n)
   const share = { to: other.id, amount: asMicros(cost / 2n), withoutFee: way === 4 }
-  const shares = way < 5 && share.amount > ZERO && other !== agent ? [share] : []
+  const shares = way < 5 && share.amount > ZERO_MICROS && other !== agent ? [share] : []
   const input = settleCallInputOfAdmission(admission, agent.id, cost, { shares })
   return toRandomCommand(agent.id, settleCallCommand, input, parts)
 }
@@ -140,7 +145,7 @@ const startTask: DrawRandomCommand = (world, agent) => {
   })
 }
 const changeTask: DrawRandomCommand = (world, agent) => {
-  const taskId = pickRecent(world, agent.tasks)
+  const taskId = pickRandomFromLastEight(world, agent.tasks)
   if (taskId === null) return null
   const parts = { options: touchedAggregatesOfAdmission({ taskId, backpackId: null }) }
   const way = world.chance.integer(0, 3)
@@ -166,7 +171,7 @@ const createBackpack: DrawRandomCommand = (world, agent) => {
   })
 }
 const changeBackpack: DrawRandomCommand = (world, agent) => {
-  const backpackId = pickRecent(world, agent.backpacks)
+  const backpackId = pickRandomFromLastEight(world, agent.backpacks)
   if (backpackId === null) return null
   const parts = { options: touchedAggregatesOfAdmission({ taskId: null, backpackId }) }
   switch (world.chance.integer(0, 5)) {
@@ -197,7 +202,7 @@ const createSchedule: DrawRandomCommand = (world, agent) => {
   })
 }
 const changeSchedule: DrawRandomCommand = (world, agent) => {
-  const scheduleId = pickRecent(world, agent.schedules)
+  const scheduleId = pickRandomFromLastEight(world, agent.schedules)
   if (scheduleId === null) return null
   const parts = { options: { touch: [{ kind: 'schedule' as const, id: scheduleId }] } }
   const way = world.chance.integer(0, 7)
@@ -216,13 +221,16 @@ const changeSchedule: DrawRandomCommand = (world, agent) => {
 }
 
 /** The timer of a schedule: each run fails, every third one for lack of credits. */
-export const failDueScheduleRun: AggregateCommand<{ scheduleId: string; slot: number }, void> = {
+export const alwaysFailingScheduleRunTimer: AggregateCommand<
+  { scheduleId: string; slot: number },
+  void
+> = {
   name: SCHEDULE_RUN_TIMER,
   kind: 'agent',
   apply(ctx, { scheduleId, slot }) {
     const code = (slot / MINUTE) % 3 < 1 ? 'payment_required' : 'upstream_error'
     const error = { code, needed: fromUsdc(1_000_000) } as const
-    const nothing = { callId: null, cost: ZERO, budget: ZERO, result: null }
+    const nothing = { callId: null, cost: ZERO_MICROS, budget: ZERO_MICROS, result: null }
     failScheduleRunCommand.apply(ctx, { scheduleId, slot, at: ctx.now, error, ...nothing })
   },
 }

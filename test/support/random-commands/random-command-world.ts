@@ -3,7 +3,7 @@ import type {
   AggregateCommand,
   AggregateCommandOptions,
 } from '../../../actors/aggregate-command-types.ts'
-import { newUuidV7 } from '../../../core/ids.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { asMicros, fromUsdc, type Micros } from '../../../core/money.ts'
 import type { CallAdmissionRequest } from '../../../payments/agent-call-admission-request-types.ts'
 import { createFleetCommand, topUpFleetCommand } from '../../../payments/commands/fleet-commands.ts'
@@ -116,12 +116,16 @@ export const randomAmount = ({ chance }: RandomCommandWorld): Micros =>
   asMicros(BigInt(chance.integer(1, 40)) * 1_000n)
 
 /** One of the last eight, so that earlier ones rest. */
-export const pickRecent = <T>({ chance }: RandomCommandWorld, from: readonly T[]): T | null =>
-  from.length === 0 ? null : chance.pick(from.slice(-8))
+export const pickRandomFromLastEight = <T>(
+  { chance }: RandomCommandWorld,
+  from: readonly T[],
+): T | null => (from.length === 0 ? null : chance.pick(from.slice(-8)))
 
 /** The same one, or null in two of three cases. */
-export const pickSometimes = <T>(world: RandomCommandWorld, from: readonly T[]): T | null =>
-  world.chance.integer(0, 2) === 0 ? pickRecent(world, from) : null
+export const pickRecentOrMostlyNull = <T>(
+  world: RandomCommandWorld,
+  from: readonly T[],
+): T | null => (world.chance.integer(0, 2) === 0 ? pickRandomFromLastEight(world, from) : null)
 
 /** Takes one out of a list; undefined for an empty one. */
 export const takeRandom = <T>({ chance }: RandomCommandWorld, from: T[]): T | undefined =>

@@ -1,6 +1,6 @@
 import { MINUTE } from '../../../core/clock.ts'
-import { newUuidV7 } from '../../../core/ids.ts'
-import { ZERO } from '../../../core/money.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
+import { ZERO_MICROS } from '../../../core/money.ts'
 import {
   cancelBountyCommand,
   claimBountyCommand,
@@ -24,7 +24,7 @@ import {
 import { leaveFleetCommand } from '../../../payments/commands/leave-fleet-commands.ts'
 import {
   claimPaymentCommand,
-  deliverPaymentCommand,
+  deliverPaidCallsCommand,
   expirePaymentClaimCommand,
   settlementLoadOptions,
   toPayerAggregateId,
@@ -36,13 +36,17 @@ import {
 } from '../../../payments/commands/settlement-commands.ts'
 import {
   callRowOfAdmission,
-  sampleAdmission,
+  sampleCallAdmissionRequest,
   touchedAggregatesOfAdmission,
 } from '../actors/test-actor-node.ts'
 import { UNLIMITED_SPENDER } from '../actors/test-actor-node-pairs.ts'
-import { sampleCallOutcome, sampleClaim, samplePayment } from '../payments/sample-payment-claims.ts'
 import {
-  pickRecent,
+  samplePaidCallOutcome,
+  samplePaymentClaimInput,
+  samplePayment,
+} from '../payments/sample-payment-claims.ts'
+import {
+  pickRandomFromLastEight,
   randomAmount,
   takeRandom,
   toRandomCommand,
@@ -75,7 +79,10 @@ const drawFromFleet: DrawRandomCommand = (world, agent) => {
   const [id, callId] = [newUuidV7(world.now()), newUuidV7(world.now())]
   const amount = randomAmount(world)
   const expiresAt = world.now() + 30 * MINUTE
-  const admission = { ...sampleAdmission(0, { callId, amount, expiresAt }), lent: amount }
+  const admission = {
+    ...sampleCallAdmissionRequest(0, { callId, amount, expiresAt }),
+    lent: amount,
+  }
   const input = { id, agentId: agent.id, callId, amount }
   const isUsed = world.chance.integer(0, 1) === 0
   return toRandomCommand(agent.fleetId, drawFromFleetCommand, input, {
@@ -106,7 +113,7 @@ const postBounty: DrawRandomCommand = (world, { id: posterId }) => {
   })
 }
 const endBounty: DrawRandomCommand = (world, { id: agentId }) => {
-  const bounty = pickRecent(world, world.bounties)
+  const bounty = pickRandomFromLastEight(world, world.bounties)
   if (bounty === null) return null
   if (world.chance.integer(0, 3) === 0)
     return toRandomCommand(bounty.id, cancelBountyCommand, { agentId: bounty.posterId })
@@ -116,7 +123,7 @@ const endBounty: DrawRandomCommand = (world, { id: agentId }) => {
 }
 
 const useDrop: DrawRandomCommand = (world, { id: agentId }) => {
-  const open = world.chance.integer(0, 9) === 0 ? null : pickRecent(world, world.drops)
+  const open = world.chance.integer(0, 9) === 0 ? null : pickRandomFromLastEight(world, world.drops)
   if (open !== null) return toRandomCommand(open, redeemCreditDropCommand, { agentId })
   const code = `RADIODROP-${newUuidV7(world.now())}`
   return toRandomCommand(
@@ -151,9 +158,9 @@ const endFreeCall: DrawRandomCommand = (world) => {
     const input = { callId, tool: FREE_CALL.tool, ...nothing }
     return toRandomCommand(visitor, releaseFreeCallCommand, input, { node })
   }
-  const admission = sampleAdmission(0, { callId })
+  const admission = sampleCallAdmissionRequest(0, { callId })
   const row = (at: number) =>
-    callRowOfAdmission(admission, '', { agentId: null, cost: ZERO, rail: 'none', at })
+    callRowOfAdmission(admission, '', { agentId: null, cost: ZERO_MICROS, rail: 'none', at })
   const record = { row, rows: [], events: [] }
   return toRandomCommand(
     visitor,
@@ -168,7 +175,7 @@ const claimPayment: DrawRandomCommand = (world, agent) => {
   const validBefore = BigInt(Math.floor(world.now() / 1_000)) + 3_600n
   const amount = randomAmount(world)
   const payment = samplePayment(0, { from, validBefore, amount, price: amount })
-  const claimed = sampleClaim(payment, {
+  const claimed = samplePaymentClaimInput(payment, {
     callId: newUuidV7(world.now()),
     expiresAt: world.now() + 20 * MINUTE,
   })
@@ -179,7 +186,7 @@ const claimPayment: DrawRandomCommand = (world, agent) => {
 }
 /** Delivers a payment, sends it, settles it; some expire instead. */
 const advancePayment: DrawRandomCommand = (world) => {
-  const payment = pickRecent(world, world.payments)
+  const payment = pickRandomFromLastEight(world, world.payments)
   if (payment === null) return null
   const { claimed } = payment
   const to = toPayerAggregateId(claimed.payment)
@@ -193,7 +200,7 @@ const advancePayment: DrawRandomCommand = (world) => {
     return toRandomCommand(to, expirePaymentClaimCommand, input, parts)
   }
   if (payment.steps === 0)
-    return toRandomCommand(to, deliverPaymentCommand, sampleCallOutcome(claimed), parts)
+    return toRandomCommand(to, deliverPaidCallsCommand, samplePaidCallOutcome(claimed), parts)
   const txHash = `tx ${settlement}`
   if (payment.steps === 1)
     return toRandomCommand(to, recordPaymentSubmittedCommand, { settlement, txHash }, parts)
@@ -202,7 +209,10 @@ const advancePayment: DrawRandomCommand = (world) => {
 }
 
 /** Each with its weight. */
-export const RANDOM_COMMANDS_OF_OTHERS: readonly (readonly [DrawRandomCommand, number])[] = [
+export const RANDOM_COMMANDS_OF_OTHER_AGGREGATES: readonly (readonly [
+  DrawRandomCommand,
+  number,
+])[] = [
   [changeMembership, 1],
   [drawFromFleet, 3],
   [admitWithLoan, 2],

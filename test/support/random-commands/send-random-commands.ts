@@ -1,14 +1,14 @@
-import { IdempotentReplayError } from '../../../actors/aggregate-command-types.ts'
+import { IdempotencyKeyAnsweredElsewhereError } from '../../../actors/aggregate-command-types.ts'
 import { ServiceError } from '../../../core/errors.ts'
 import {
   loseConnectionBeforeCommit,
   loseReplyAfterCommit,
   type TestActorNode,
 } from '../actors/test-actor-node.ts'
-import { traceCommand, type SeenActor } from './trace-command.ts'
+import { traceCommand, type ActorAfterCommand } from './trace-command-in-journal.ts'
 import { RANDOM_AGENT_COMMANDS } from './random-agent-commands.ts'
 import type { RandomAgent, RandomCommand, RandomCommandWorld } from './random-command-world.ts'
-import { RANDOM_COMMANDS_OF_OTHERS } from './random-commands-of-other-aggregates.ts'
+import { RANDOM_COMMANDS_OF_OTHER_AGGREGATES } from './random-commands-of-other-aggregates.ts'
 
 /** Sends random commands to two nodes at once, loses replies, and fires timers between them. */
 
@@ -22,7 +22,7 @@ interface SendRandomCommandsOptions {
 
 export interface SentRandomCommands {
   /** By the number of the command. */
-  readonly seen: ReadonlyMap<number, readonly SeenActor[]>
+  readonly seen: ReadonlyMap<number, readonly ActorAfterCommand[]>
   /** Answers by the name of the command, and its result or error code. */
   readonly answers: ReadonlyMap<string, number>
   /** Commands that ran again: a conflict, an eviction or a lost reply. */
@@ -38,8 +38,8 @@ const WINDOW = 8
 const COMMANDS_PER_FAULT = 150
 const COMMANDS_PER_SWEEP = 200
 
-const DRAWS = [...RANDOM_AGENT_COMMANDS, ...RANDOM_COMMANDS_OF_OTHERS].flatMap(([draw, weight]) =>
-  Array.from({ length: weight }, () => draw),
+const DRAWS = [...RANDOM_AGENT_COMMANDS, ...RANDOM_COMMANDS_OF_OTHER_AGGREGATES].flatMap(
+  ([draw, weight]) => Array.from({ length: weight }, () => draw),
 )
 
 /** The commands come from the seed; how both nodes interleave them does not. */
@@ -49,7 +49,7 @@ export async function sendRandomCommands(
   { count, samples, passTime }: SendRandomCommandsOptions,
 ): Promise<SentRandomCommands> {
   const { chance, agents } = world
-  const seen = new Map<number, readonly SeenActor[]>()
+  const seen = new Map<number, readonly ActorAfterCommand[]>()
   const answers = new Map<string, number>()
   const errors: string[] = []
   let [sent, repeated, lostReplies] = [0, 0, 0]
@@ -81,7 +81,8 @@ export async function sendRandomCommands(
       tally(command.name, 'ok')
     } catch (error) {
       if (error instanceof ServiceError) tally(command.name, error.code)
-      else if (error instanceof IdempotentReplayError) tally(command.name, 'replayed')
+      else if (error instanceof IdempotencyKeyAnsweredElsewhereError)
+        tally(command.name, 'replayed')
       else errors.push(`${command.name}: ${String(error)}`)
     }
     if (runs > 1) repeated += 1

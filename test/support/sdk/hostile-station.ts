@@ -3,11 +3,16 @@ import type { AddressInfo } from 'node:net'
 
 /** A server in the place of a station, and the terms of MPP that it asks for. */
 
-export const PATH_USD = '0x20c0000000000000000000000000000000000000'
-export const TILL = '0x00000000000000000000000000000000000000aa'
+export const HOSTILE_STATION_PATH_USD_ADDRESS = '0x20c0000000000000000000000000000000000000'
+export const HOSTILE_STATION_RECIPIENT = '0x00000000000000000000000000000000000000aa'
 
 const methodDetails = { chainId: 4217, supportedModes: ['pull'] }
-export const MPP_TERMS = { amount: '5000', currency: PATH_USD, methodDetails, recipient: TILL }
+export const MPP_TERMS = {
+  amount: '5000',
+  currency: HOSTILE_STATION_PATH_USD_ADDRESS,
+  methodDetails,
+  recipient: HOSTILE_STATION_RECIPIENT,
+}
 
 /** The quote that equals these terms. */
 export const MPP_QUOTE = {
@@ -16,8 +21,8 @@ export const MPP_QUOTE = {
     {
       protocol: 'mpp',
       network: 'eip155:4217',
-      asset: PATH_USD,
-      pay_to: TILL,
+      asset: HOSTILE_STATION_PATH_USD_ADDRESS,
+      pay_to: HOSTILE_STATION_RECIPIENT,
       amount: '5000',
     },
   ],
@@ -27,7 +32,7 @@ export const encodeMppTerms = (terms: object): string =>
   Buffer.from(JSON.stringify(terms)).toString('base64url')
 
 /** A challenge for these terms, and what follows them. */
-export const mppChallenge = (request: string, more = ''): string =>
+export const sampleMppChallengeHeader = (request: string, more = ''): string =>
   `Payment id="a", realm="gas", method="tempo", intent="charge", request="${request}"${more}`
 
 /** Starts a server; returns its address and the requests it gets. */

@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline'
 import type { TAP } from 'tap'
 import {
   composeStation,
-  type StationOverrides,
+  type StationTestOverrides,
   type Station,
 } from '../../../app/compose/compose-station.ts'
 import { loadConfig } from '../../../app/config.ts'
@@ -94,10 +94,10 @@ export interface InProcessStation extends TestStation {
 }
 
 /** The whole service in this process, on a database of its own unless one is given. */
-export async function startStation(
+export async function startInProcessTestStation(
   t: Test,
   settings: Settings = {},
-  { database: given, ...overrides }: StationOverrides & { database?: TestDatabase } = {},
+  { database: given, ...overrides }: StationTestOverrides & { database?: TestDatabase } = {},
 ): Promise<InProcessStation> {
   await waitPastMidnight()
   const database = given ?? (await createTestDatabase(t))
@@ -136,7 +136,7 @@ export interface ChildProcessStation extends TestStation {
 }
 
 /** The service as a process of its own, ready to be called; `program` is what `node` runs. */
-export async function spawnStation(
+export async function spawnTestStationProcess(
   t: Pick<TAP, 'teardown' | 'comment'>,
   settings: Settings,
   program: readonly string[] = serviceProgramArgs('main'),
@@ -188,7 +188,7 @@ export async function spawnStation(
 
 /** A second node for a station of this process. */
 export const spawnSecondNode = (t: Test, { database }: InProcessStation, settings: Settings = {}) =>
-  spawnStation(t, {
+  spawnTestStationProcess(t, {
     DATABASE_URL: database.settings.databaseUrl,
     DATA_DIR: createStationDataDir(t),
     PUBLIC_URL: 'http://gas.test',

@@ -1,7 +1,11 @@
 import type { PageAnomaly } from '../../../providers/pages/page-parser-port.ts'
 
 /** Pages with the type and a part of the excerpt of the expected warning. */
-export const SUSPICIOUS_PAGES: [type: PageAnomaly['type'], html: string, excerpt: RegExp][] = [
+export const ANOMALOUS_HTML_PAGE_SAMPLES: [
+  type: PageAnomaly['type'],
+  html: string,
+  excerpt: RegExp,
+][] = [
   ...[
     'hidden',
     'aria-hidden="true"',
@@ -113,7 +117,7 @@ export const SUSPICIOUS_PAGES: [type: PageAnomaly['type'], html: string, excerpt
 ]
 
 /** Common page content that must not cause a warning. */
-export const HARMLESS_PAGES = [
+export const HARMLESS_HTML_PAGE_SAMPLES = [
   '<p>Never share your seed phrase with anyone, and do not send your API key to us.',
   '<div hidden>Add to cart. Click here to open the menu. Buy now. Subscribe to our newsletter.</div>',
   '<noscript>You must enable JavaScript to run this app.</noscript><!-- TODO: do not remove -->',

@@ -45,7 +45,7 @@ const VAULT_MEMORY_TEXTS = [
  * Creates the data that the examples assume, through the public API: entries, another agent's
  * strategy, memories.
  */
-export async function seedCatalogueExamples(
+export async function seedDataForCatalogueExamples(
   act: PostWithAgentKey,
   self: ExampleAgentCredentials,
   site: string,

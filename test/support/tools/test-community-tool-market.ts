@@ -1,6 +1,6 @@
-import type { StationOverrides } from '../../../app/compose/compose-station.ts'
-import { insertArrivedDeposit } from '../payments/insert-deposit.ts'
-import { startStation, type TestAgent } from '../station/start-test-station.ts'
+import type { StationTestOverrides } from '../../../app/compose/compose-station.ts'
+import { insertArrivedDeposit } from '../payments/insert-test-deposit.ts'
+import { startInProcessTestStation, type TestAgent } from '../station/start-test-station.ts'
 import { startTestToolBuilderServer } from './test-tool-builder-server.ts'
 
 /** A station with an agent that sells tools, one that buys them with cash, and one with promotional credits only. */
@@ -24,8 +24,8 @@ export const WEATHER_SCHEMAS = {
 }
 
 export async function startTestCommunityToolMarket(
-  t: Parameters<typeof startStation>[0],
-  overrides: StationOverrides = {},
+  t: Parameters<typeof startInProcessTestStation>[0],
+  overrides: StationTestOverrides = {},
   more: Record<string, string> = {},
 ) {
   const builder = await startTestToolBuilderServer(t)
@@ -34,7 +34,7 @@ export async function startTestCommunityToolMarket(
     PROMO_TRANSFERABLE: 'true',
     ...more,
   }
-  const station = await startStation(t, settings, overrides)
+  const station = await startInProcessTestStation(t, settings, overrides)
   const { ask } = station
 
   const [seller, buyer, promoOnly] = [

@@ -34,7 +34,7 @@ export interface RecordedToolEffects {
 }
 
 /** A context that records what a tool stages; ports that a test does not provide throw. */
-export function createRecordingContext(
+export function createRecordingToolContext(
   given: Partial<ToolPorts> & {
     caller?: Partial<ToolCallerIdentity>
     ghost?: ToolContext['ghost']

@@ -1,10 +1,10 @@
 import type { ServerResponse } from 'node:http'
-import { startTestMailServer, type ReceivedMail } from '../mail/mail-and-telegram-servers.ts'
-import { startLiquidityPoolApis, type SampleLiquidityPool } from './test-liquidity-pool-apis.ts'
-import { startPriceApis } from './test-price-apis.ts'
-import { startSearchApis } from './test-search-apis.ts'
+import { startTestMailServer, type ReceivedMail } from '../mail/test-mail-and-telegram-servers.ts'
+import { startTestLiquidityPoolApis, type SampleLiquidityPool } from './test-liquidity-pool-apis.ts'
+import { startTestPriceApis } from './test-price-apis.ts'
+import { startTestSearchApis } from './test-search-apis.ts'
 import { sendJsonFixture, startFixtureServer, type TeardownScope } from './fixture-server.ts'
-import { startSocialApis } from './test-social-apis.ts'
+import { startTestSocialApis } from './test-social-apis.ts'
 
 /** Local replacements of all upstreams that need no key. */
 export interface AllTestUpstreams {
@@ -42,13 +42,13 @@ export async function startAllTestUpstreams(
   rpcUrl: string,
 ): Promise<AllTestUpstreams> {
   const [prices, dex, search, social, mail, site] = await Promise.all([
-    startPriceApis(t),
-    startLiquidityPoolApis(t, [
+    startTestPriceApis(t),
+    startTestLiquidityPoolApis(t, [
       AERO,
       { ...AERO, dex: 'uniswap', liquidity: 900_000, createdAt: AERO.createdAt + DAY },
     ]),
-    startSearchApis(t),
-    startSocialApis(t),
+    startTestSearchApis(t),
+    startTestSocialApis(t),
     startTestMailServer(t),
     website(t),
   ])

@@ -6,7 +6,7 @@ import { sendJsonFixture, startFixtureServer, UPSTREAM_FAULTS } from './fixture-
  * A website for data_retrieval: `/json`, `/text`, `/csv`, `/latin1`, `/gzip`, `/404`, `/echo` (its
  * request headers), `/to?<url>` (a redirect), `/loop`, and one path per fault.
  */
-export function startDataRetrievalWebsite(t: TeardownScope): Promise<FixtureServer> {
+export function startTestDataRetrievalWebsite(t: TeardownScope): Promise<FixtureServer> {
   return startFixtureServer(t, (request, response) => {
     const [path = '', query = ''] = (request.url ?? '').split(/\?(.*)/s)
     const name = path.slice(1)

@@ -16,7 +16,7 @@ function vectorOf(text: string): number[] {
 }
 
 /** Serves OpenAI's `/embeddings` format (`recorded: false`). */
-export async function startEmbeddingsApi(t: TeardownScope) {
+export async function startTestEmbeddingsApi(t: TeardownScope) {
   const house = { mood: 'ok' as 'ok' | 'down' | 'drift' | 'strict', refuses: 'poison', asked: 0 }
   const served = await startFixtureServer(t, (request, response) => {
     house.asked += 1

@@ -36,7 +36,7 @@ export interface LiquidityPoolApiServers {
 }
 
 /** Serves both pool sources in their documented formats (`recorded: false`). */
-export async function startLiquidityPoolApis(
+export async function startTestLiquidityPoolApis(
   t: TeardownScope,
   planted: readonly SampleLiquidityPool[],
 ): Promise<LiquidityPoolApiServers> {

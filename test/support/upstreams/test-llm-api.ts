@@ -69,13 +69,13 @@ export const SAMPLE_LLM_MODEL_SETTINGS = {
 }
 
 /** The reported cost of every answer of a `priced` model, in USD. */
-export const REPORTED_COST_USD = 0.000321
+export const TEST_LLM_REPORTED_COST_USD = 0.000321
 
 /**
  * An OpenAI-compatible API at `/v1/chat/completions`, streaming and plain, in the documented format
  * (`recorded: false`). An answer has one token per word, a prompt ten.
  */
-export async function startLlmApi(t: TeardownScope): Promise<LlmApiServer> {
+export async function startTestLlmApi(t: TeardownScope): Promise<LlmApiServer> {
   const behaviours: Record<string, TestLlmBehaviour> = {}
   const requestsByModel: Record<string, RecordedChatRequest[]> = {}
   const served = await startFixtureServer(t, (request, response) => {
@@ -135,7 +135,7 @@ function respondAs(
     prompt_tokens: 10,
     completion_tokens: words.length,
     total_tokens: 10 + words.length,
-    ...(mood === 'priced' ? { cost: REPORTED_COST_USD } : {}),
+    ...(mood === 'priced' ? { cost: TEST_LLM_REPORTED_COST_USD } : {}),
   }
   if (mood === 'plain' || mood === 'mute' || mood === 'strange') {
     const message = { role: 'assistant', content: mood === 'mute' ? null : answer }

@@ -8,7 +8,7 @@ import {
 
 /** Servers that ask for a payment, and a Bazaar: each host is one of 127.0.0.0/8. */
 
-export const TEST_USDC = '0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913'
+export const TEST_USDC_ADDRESS = '0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913'
 export const TEST_PAYEE = '0x00000000000000000000000000000000000beef1'
 
 const base64 = (value: unknown, encoding: 'base64' | 'base64url' = 'base64') =>
@@ -28,7 +28,7 @@ const v2 = (amount: string) => ({
       scheme: 'exact',
       network: 'eip155:8453',
       amount,
-      asset: TEST_USDC,
+      asset: TEST_USDC_ADDRESS,
       payTo: TEST_PAYEE,
       maxTimeoutSeconds: 300,
       extra: { name: 'USD Coin', version: '2' },
@@ -48,7 +48,7 @@ const v1 = (amount: string) => ({
       mimeType: 'application/json',
       payTo: TEST_PAYEE,
       maxTimeoutSeconds: 300,
-      asset: TEST_USDC,
+      asset: TEST_USDC_ADDRESS,
     },
   ],
 })
@@ -124,7 +124,7 @@ const bazaarPage = (offset: number, own: string) => ({
 })
 
 /** Starts the servers, one process for all hosts. */
-export async function startPayableApis(t: TeardownScope) {
+export async function startTestPayableApis(t: TeardownScope) {
   const shown: ShownByApis = { price: '2000', token: 'nothing', isDown: false }
   const seen: { host: string; path: string; agent: string; headers: string }[] = []
   const answers = answersOf(shown)

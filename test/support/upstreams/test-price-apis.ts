@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http'
-import type { PriceSourceSettings } from '../../../providers/prices/price-sources.ts'
+import type { PriceSourceSettings } from '../../../providers/prices/asset-price-sources.ts'
 import type { FixtureServer, TeardownScope, UpstreamFault } from './fixture-server.ts'
 import { sendJsonFixture, startFixtureServer, UPSTREAM_FAULTS } from './fixture-server.ts'
 
@@ -32,7 +32,7 @@ const IDS: Record<string, string> = {
 }
 
 /** Serves all five price providers in their documented formats (`recorded: false`). */
-export async function startPriceApis(t: TeardownScope): Promise<PriceApiServers> {
+export async function startTestPriceApis(t: TeardownScope): Promise<PriceApiServers> {
   const market: Market = {
     usd: { BTC: 90_000, ETH: 3_000, SOL: 140, USDT: 0.999, USDC: 1.0002, MON: 0.03 },
     mood: { coingecko: 'ok', coinbase: 'ok', kraken: 'ok', binance: 'ok', defillama: 'ok' },

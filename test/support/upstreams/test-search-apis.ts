@@ -42,7 +42,7 @@ export interface SearchApiServers {
 const SEARCH_API_KEYS = { BRAVE_API_KEY: 'brave-key', TAVILY_API_KEY: 'tavily-key' }
 
 /** Serves all search providers in their documented formats (`recorded: false`). */
-export async function startSearchApis(t: TeardownScope): Promise<SearchApiServers> {
+export async function startTestSearchApis(t: TeardownScope): Promise<SearchApiServers> {
   const moods: SearchApiServers['moods'] = {}
   const keys: string[] = []
   const start = (name: SearchApiName) =>

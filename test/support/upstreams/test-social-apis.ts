@@ -34,7 +34,7 @@ const instant = (n: number) => new Date(AT - n * MINUTE).toISOString()
  * Serves Hacker News, a Mastodon instance and a Bluesky server in their documented formats
  * (`recorded: false`).
  */
-export async function startSocialApis(t: TeardownScope): Promise<SocialApiServers> {
+export async function startTestSocialApis(t: TeardownScope): Promise<SocialApiServers> {
   const house = {
     moods: {},
     sessions: 0,

@@ -117,7 +117,7 @@ export const dripReply: WebhookReceiverBehaviour = (response) => {
 }
 
 /** Resets the connection. */
-export const resetConnection: WebhookReceiverBehaviour = (response) => {
+export const resetWebhookConnection: WebhookReceiverBehaviour = (response) => {
   response.socket?.resetAndDestroy()
   return 0
 }

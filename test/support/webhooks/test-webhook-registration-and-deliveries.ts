@@ -1,6 +1,6 @@
 import type { Clock } from '../../../core/clock.ts'
 import type { TestReply } from '../http/test-http-client.ts'
-import { eventually } from '../mail/mail-and-telegram-servers.ts'
+import { eventually } from '../mail/test-mail-and-telegram-servers.ts'
 import type { WebhookReceivers } from './test-webhook-receivers.ts'
 import type { TestAgent, TestStation, InProcessStation } from '../station/start-test-station.ts'
 
@@ -13,7 +13,7 @@ export interface RegisteredWebhook {
 }
 
 /** Settings that allow a station to call local receivers. */
-export const settingsAllowingReceivers = (house: WebhookReceivers) => ({
+export const settingsAllowingWebhookReceivers = (house: WebhookReceivers) => ({
   SSRF_ALLOW: `127.0.0.1:${house.port}`,
 })
 
@@ -33,7 +33,7 @@ export async function registerTestWebhook(
   return { id: String(body['id']), secret: String(body['secret']), path }
 }
 
-export const listInReply = ({ body }: TestReply, name: string) =>
+export const readReplyListField = ({ body }: TestReply, name: string) =>
   body[name] as Record<string, unknown>[]
 
 /** Newest first. */
@@ -43,11 +43,11 @@ export async function fetchWebhookDeliveries(
   hook: Pick<RegisteredWebhook, 'id'>,
 ) {
   const path = `/api/webhook/${hook.id}/deliveries?limit=200`
-  return listInReply(await main.ask('GET', path, { key: guest.key }), 'deliveries')
+  return readReplyListField(await main.ask('GET', path, { key: guest.key }), 'deliveries')
 }
 
 /** Waits until a webhook has no pending deliveries. */
-export const waitForDeliveries = (
+export const waitForWebhookDeliveries = (
   main: Pick<TestStation, 'ask'>,
   guest: TestAgent,
   hook: Pick<RegisteredWebhook, 'id'>,

@@ -2,7 +2,7 @@ import type { Test } from 'tap'
 import type { TestReply } from '../http/test-http-client.ts'
 import { PAID_CALL_BODY, type WriteRouteFixtures } from '../agents/write-route-fixtures.ts'
 import type { InProcessStation } from '../station/start-test-station.ts'
-import { callWriteCases } from './write-route-tool-call-cases.ts'
+import { toolCallWriteRouteCases } from './write-route-tool-call-cases.ts'
 import type { WriteRouteCase } from './write-route-case-shape.ts'
 import { memoryWriteCases } from './write-route-hive-and-vault-cases.ts'
 
@@ -32,7 +32,7 @@ export const writeRouteCases = (her: WriteRouteFixtures): Record<string, WriteRo
     lists: ['agents'],
     anonymousAllowed: true,
   },
-  ...callWriteCases(),
+  ...toolCallWriteRouteCases(),
   'PATCH /api/agent/me': {
     path: '/api/agent/me',
     method: 'PATCH',

@@ -2,7 +2,7 @@ import { PAID_CALL_BODY } from '../agents/write-route-fixtures.ts'
 import type { WriteRouteCase } from './write-route-case-shape.ts'
 
 /** Tool calls on every transport. */
-export const callWriteCases = (): Record<string, WriteRouteCase> => ({
+export const toolCallWriteRouteCases = (): Record<string, WriteRouteCase> => ({
   'POST /api/pill': {
     path: '/api/pill',
     body: { claim: '2 + 2 = 4' },

@@ -6,7 +6,7 @@ import type { ToolPorts } from '../../../tools/tool-ports.ts'
 import {
   TEST_AUTHOR_AGENT_ID,
   TOOL_CALL_ID,
-  createRecordingContext,
+  createRecordingToolContext,
   TEST_READER_AGENT_ID,
   awaitRejectionDetails,
 } from '../../support/tools/test-tool-context.ts'
@@ -35,7 +35,11 @@ const directory = {
   has: async (agentId: string) => agentId === TEST_READER_AGENT_ID,
   activeSince: async () => [TEST_READER_AGENT_ID, TEST_AUTHOR_AGENT_ID],
 }
-const run = async (one: Tool, input: unknown, given: ReturnType<typeof createRecordingContext>) => {
+const run = async (
+  one: Tool,
+  input: unknown,
+  given: ReturnType<typeof createRecordingToolContext>,
+) => {
   await one.preflight?.(input, given.context)
   const output = await one.run(input, given.context)
   catalogue.validateOutput(one, output)
@@ -48,7 +52,7 @@ t.test('agent_ping stores a message for seven days and notifies the agent', asyn
   const { output, rows, events } = await run(
     tool('agent_ping'),
     input,
-    createRecordingContext({ directory: known }),
+    createRecordingToolContext({ directory: known }),
   )
   const { message_id: id } = output as { message_id: string }
   const at = '2026-11-21T10:00:00.000Z'
@@ -92,7 +96,7 @@ t.test('agent_ping to an unknown agent is rejected without a charge', async (t) 
   const refused = run(
     tool('agent_ping'),
     { target_agent_id: TOOL_CALL_ID, message: 'x' },
-    createRecordingContext({ directory }),
+    createRecordingToolContext({ directory }),
   )
   t.match(await awaitRejectionDetails(refused), { code: 'agent_not_found', agent_id: TOOL_CALL_ID })
 })
@@ -112,7 +116,7 @@ t.test(
     const two = await run(
       tool('swarm_broadcast'),
       input,
-      createRecordingContext({ directory: about(TEST_READER_AGENT_ID, TOOL_CALL_ID) }),
+      createRecordingToolContext({ directory: about(TEST_READER_AGENT_ID, TOOL_CALL_ID) }),
     )
     t.match(two.output, { topic: 'defi', recipients_notified: 2 })
     t.match(two.rows, [
@@ -135,7 +139,7 @@ t.test(
     const none = await run(
       tool('swarm_broadcast'),
       input,
-      createRecordingContext({ directory: about() }),
+      createRecordingToolContext({ directory: about() }),
     )
     t.match(none.output, { recipients_notified: 0 })
     t.equal(none.events.length, 0)
@@ -158,7 +162,7 @@ t.test('agent_reputation answers for agents that exist', async (t) => {
   const { output } = await run(
     tool('agent_reputation'),
     { agent_id: TEST_READER_AGENT_ID },
-    createRecordingContext({ directory, usage }),
+    createRecordingToolContext({ directory, usage }),
   )
   t.strictSame(output, {
     agent_id: TEST_READER_AGENT_ID,
@@ -174,13 +178,13 @@ t.test('agent_reputation answers for agents that exist', async (t) => {
   const unknown = run(
     tool('agent_reputation'),
     { agent_id: TEST_AUTHOR_AGENT_ID },
-    createRecordingContext({ directory, usage }),
+    createRecordingToolContext({ directory, usage }),
   )
   t.match(await awaitRejectionDetails(unknown), { code: 'agent_not_found' })
   const gone = run(
     tool('agent_reputation'),
     { agent_id: TEST_READER_AGENT_ID },
-    createRecordingContext({ directory, usage: { reputation: async () => null } }),
+    createRecordingToolContext({ directory, usage: { reputation: async () => null } }),
   )
   t.match(await awaitRejectionDetails(gone), { code: 'agent_not_found' })
 })
@@ -189,7 +193,7 @@ t.test('hive_write rejects content that is mostly blank', async (t) => {
   const blank = run(
     tool('hive_write'),
     { content: `${' '.repeat(40)}short text` },
-    createRecordingContext(),
+    createRecordingToolContext(),
   )
   t.match(await awaitRejectionDetails(blank), {
     code: 'invalid_input',
@@ -263,7 +267,7 @@ t.test('every example of every tool runs and matches its output schema', async (
   }
   for (const one of FIRST) {
     for (const example of one.examples) {
-      t.ok((await run(one, example, createRecordingContext(given))).output, one.slug)
+      t.ok((await run(one, example, createRecordingToolContext(given))).output, one.slug)
     }
   }
 })

@@ -1,12 +1,12 @@
 import { createServer, type AddressInfo, type Socket } from 'node:net'
 import { createInterface } from 'node:readline'
 import t from 'tap'
-import { newUuidV7 } from '../../../core/ids.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { waitUntilTrue } from '../../support/schedules/make-schedule-slots-due.ts'
-import { startTestMailServer } from '../../support/mail/mail-and-telegram-servers.ts'
-import { createGate } from '../../support/actors/test-actor-node.ts'
+import { startTestMailServer } from '../../support/mail/test-mail-and-telegram-servers.ts'
+import { createTestPauseGate } from '../../support/actors/test-actor-node.ts'
 import {
-  startStation,
+  startInProcessTestStation,
   type TestAgent,
   type InProcessStation,
 } from '../../support/station/start-test-station.ts'
@@ -16,7 +16,7 @@ import { createMailSuppressionStore } from '../../../persistence/notifications/m
 import emailSend from '../../../tools/comms/email-send.ts'
 import { unknownMailboxStatusOfSmtpError } from '../../../providers/mail/smtp-bounce.ts'
 import {
-  createRecordingContext,
+  createRecordingToolContext,
   awaitRejectionDetails,
 } from '../../support/tools/test-tool-context.ts'
 
@@ -29,7 +29,7 @@ const send = (station: InProcessStation, guest: TestAgent, fields: object = {}, 
 t.test(
   'without a mail server it is rejected before a hold, and the catalogue reports it',
   async (t) => {
-    const { context: asking } = createRecordingContext({ mail: null })
+    const { context: asking } = createRecordingToolContext({ mail: null })
     const refused = awaitRejectionDetails((async () => emailSend.preflight?.(LETTER, asking))())
     t.match(await refused, { code: 'provider_not_configured', requires: ['SMTP_URL'] })
     t.match(emailSend.availability?.(asking), { available: false, requires: ['SMTP_URL'] })
@@ -39,7 +39,7 @@ t.test(
 t.test('messages are sent one at a time, ten a day', async (t) => {
   const box = await startTestMailServer(t)
   const settings = { ...RICH, SMTP_URL: box.url }
-  const station = await startStation(t, settings)
+  const station = await startInProcessTestStation(t, settings)
   const guest = await station.onboard()
   const before = await station.balance(guest)
   const injected = 'Hello\r\nBcc: spy@example.com\r\n\r\nnot the body'
@@ -79,7 +79,7 @@ t.test('messages are sent one at a time, ten a day', async (t) => {
     t.equal(box.letters.length, 1)
   })
 
-  const beside = await startStation(t, settings, { database: station.database })
+  const beside = await startInProcessTestStation(t, settings, { database: station.database })
   const cash = await station.balance(guest)
   const answers = await Promise.all(
     Array.from({ length: 14 }, (_, n) => send(n % 2 === 0 ? station : beside, guest)),
@@ -100,7 +100,7 @@ t.test('messages are sent one at a time, ten a day', async (t) => {
 
 t.test('a call whose key was answered for another request meanwhile holds nothing', async (t) => {
   const box = await startTestMailServer(t)
-  const station = await startStation(t, { ...RICH, SMTP_URL: box.url })
+  const station = await startInProcessTestStation(t, { ...RICH, SMTP_URL: box.url })
   const guest = await station.onboard()
   const { sql } = station
   const before = await station.balance(guest)
@@ -125,7 +125,7 @@ t.test('a call whose key was answered for another request meanwhile holds nothin
   box.mood.refuse = null
   const sent = box.letters.length
   // Between its look-up and its hold the timer of a lost node answers its key.
-  const [locked, answered] = [createGate(), createGate()]
+  const [locked, answered] = [createTestPauseGate(), createTestPauseGate()]
   const lock = sql.begin(async (tx) => {
     await tx`lock table mail_suppressions in access exclusive mode`
     locked.open()
@@ -153,7 +153,7 @@ t.test('a call whose key was answered for another request meanwhile holds nothin
 
 t.test('recipients that bounced or unsubscribed get no mail, at no cost', async (t) => {
   const box = await startTestMailServer(t)
-  const station = await startStation(t, { ...RICH, SMTP_URL: box.url })
+  const station = await startInProcessTestStation(t, { ...RICH, SMTP_URL: box.url })
   const [guest, other] = [await station.onboard(), await station.onboard()]
   const before = await station.balance(guest)
   const { sql } = station
@@ -242,7 +242,7 @@ t.test('a reply about the address blocks it, any other reply does not', async (t
 
 t.test('a message with an unknown outcome is never sent again', async (t) => {
   const server = await forgetful(t)
-  const station = await startStation(t, { ...RICH, SMTP_URL: server.url })
+  const station = await startInProcessTestStation(t, { ...RICH, SMTP_URL: server.url })
   const guest = await station.onboard()
   const before = await station.balance(guest)
 

@@ -2,8 +2,8 @@ import { inspect } from 'node:util'
 import t from 'tap'
 import { loadConfig } from '../../../app/config.ts'
 import {
-  startLlmApi,
-  REPORTED_COST_USD,
+  startTestLlmApi,
+  TEST_LLM_REPORTED_COST_USD,
   SAMPLE_LLM_MODEL_SETTINGS,
   type LlmApiServer,
 } from '../../support/upstreams/test-llm-api.ts'
@@ -33,6 +33,9 @@ const QUIET = new AbortController().signal
 const posting = createStreamingPostClient('test')
 t.teardown(() => posting.close())
 
+/** For models that never answer, or stop in the middle. */
+const SHORT_TIMEOUTS = { firstTokenMs: 400, betweenTokensMs: 400 }
+
 /** Models of the test provider as a tool gets them, without a station. */
 function models(house: LlmApiServer, given: Partial<LlmClientDeps> & { cards?: object } = {}) {
   const cards = given.cards ?? SAMPLE_LLM_MODEL_SETTINGS
@@ -46,7 +49,7 @@ function models(house: LlmApiServer, given: Partial<LlmClientDeps> & { cards?: o
     postClient: posting,
     clock: createManualClock(),
     random: () => 0.5,
-    timeouts: { firstTokenMs: 400, betweenTokensMs: 400 },
+    timeouts: { firstTokenMs: 60_000, betweenTokensMs: 60_000 },
     log: (message, error) => t.comment(message, error),
     budget: {
       reserve: async (taking) => (taken.push(taking), 'taken'),
@@ -65,7 +68,7 @@ function models(house: LlmApiServer, given: Partial<LlmClientDeps> & { cards?: o
 }
 
 t.test('each preference has its order, and fastest uses measured latencies', async (t) => {
-  const house = await startLlmApi(t)
+  const house = await startTestLlmApi(t)
   const clock = createManualClock()
   const { ask } = models(house, { clock })
   t.match(await ask(), { model: 'cheap', provider: 'local', text: 'hello hello hello' })
@@ -88,7 +91,7 @@ t.test('each preference has its order, and fastest uses measured latencies', asy
 })
 
 t.test('one in twenty requests for the fastest model chooses at random', async (t) => {
-  const house = await startLlmApi(t)
+  const house = await startTestLlmApi(t)
   const chances = [0.049, 0.99, 0.051]
   const { ask } = models(house, { random: () => chances.shift() ?? 0.5 })
   t.equal((await ask({ preference: 'fastest' })).model, 'clever')
@@ -98,10 +101,10 @@ t.test('one in twenty requests for the fastest model chooses at random', async (
 t.test(
   'another model answers after 429, 5xx, a rejected key, an invalid reply or a timeout',
   async (t) => {
-    const house = await startLlmApi(t)
+    const house = await startTestLlmApi(t)
     for (const mood of ['429', '500', 'badkey', 'garbage', 'drift', 'hang', 'empty'] as const) {
       house.behaviours['cheap'] = mood
-      const { ask } = models(house)
+      const { ask } = models(house, mood === 'hang' ? { timeouts: SHORT_TIMEOUTS } : {})
       const tokens: string[] = []
       t.match(await ask({}, tokens), { model: 'middling', text: 'hello hello hello' }, mood)
       t.equal(tokens.join(''), 'hello hello hello')
@@ -113,14 +116,14 @@ t.test(
 )
 
 t.test('no other model starts after a token was sent', async (t) => {
-  const house = await startLlmApi(t)
+  const house = await startTestLlmApi(t)
   for (const [mood, code] of [
     ['cut', 'upstream_error'],
     ['error', 'upstream_error'],
     ['stall', 'upstream_timeout'],
   ] as const) {
     house.behaviours['cheap'] = mood
-    const { ask, settled } = models(house)
+    const { ask, settled } = models(house, mood === 'stall' ? { timeouts: SHORT_TIMEOUTS } : {})
     const tokens: string[] = []
     t.match(await awaitRejectionDetails(ask({}, tokens)), { code, model: 'cheap' }, mood)
     t.strictSame(tokens, ['hello '])
@@ -131,7 +134,7 @@ t.test('no other model starts after a token was sent', async (t) => {
 })
 
 t.test('if all models fail the error names them, and a rate limit has a retry time', async (t) => {
-  const house = await startLlmApi(t)
+  const house = await startTestLlmApi(t)
   Object.assign(house.behaviours, { cheap: '429', middling: '429', clever: '429' })
   t.match(await awaitRejectionDetails(models(house).ask()), {
     code: 'upstream_rate_limited',
@@ -146,7 +149,7 @@ t.test('if all models fail the error names them, and a rate limit has a retry ti
 })
 
 t.test('a model that fails repeatedly is skipped and tried again later', async (t) => {
-  const house = await startLlmApi(t)
+  const house = await startTestLlmApi(t)
   const clock = createManualClock()
   house.behaviours['cheap'] = '500'
   const { ask } = models(house, { clock })
@@ -158,14 +161,14 @@ t.test('a model that fails repeatedly is skipped and tried again later', async (
 })
 
 t.test('the cost is the reported one, else computed from tokens, else an estimate', async (t) => {
-  const house = await startLlmApi(t)
+  const house = await startTestLlmApi(t)
   const cards = { priced: {}, plain: {}, uncounted: {} }
   const one = (mood: 'priced' | 'plain' | 'uncounted') => {
     house.behaviours[mood] = mood
     return models(house, { cards: { [mood]: cards[mood] } })
   }
   t.match(await one('priced').ask(), {
-    costUsd: REPORTED_COST_USD,
+    costUsd: TEST_LLM_REPORTED_COST_USD,
     estimated: false,
     mode: 'fixture',
   })
@@ -181,7 +184,7 @@ t.test('the cost is the reported one, else computed from tokens, else an estimat
 })
 
 t.test('a JSON answer is validated, and another model is tried for it', async (t) => {
-  const house = await startLlmApi(t)
+  const house = await startTestLlmApi(t)
   const schema = {
     type: 'object',
     required: ['n'],
@@ -201,7 +204,7 @@ t.test('a JSON answer is validated, and another model is tried for it', async (t
 t.test(
   'calls per caller and prompt lengths are limited, and the operator may disable this',
   async (t) => {
-    const house = await startLlmApi(t)
+    const house = await startTestLlmApi(t)
     const clock = createManualClock()
     const { llm, ask } = models(house, { clock })
     t.match(await awaitRejectionDetails(ask({ prompt: 'x'.repeat(70_000) })), {

@@ -2,7 +2,7 @@ import t from 'tap'
 import { summarizeX402Message } from '../../../chain/x402/summarize-x402-message.ts'
 import x402Parse from '../../../tools/finance/x402-parse.ts'
 import {
-  createRecordingContext,
+  createRecordingToolContext,
   awaitRejectionDetails,
 } from '../../support/tools/test-tool-context.ts'
 
@@ -234,7 +234,7 @@ t.test('a header may include its name, a body may be text', async (t) => {
 })
 
 t.test('the tool returns the result of the codec and rejects an empty body', async (t) => {
-  const { context: given } = createRecordingContext({ x402: { parse: summarizeX402Message } })
+  const { context: given } = createRecordingToolContext({ x402: { parse: summarizeX402Message } })
   t.match(await x402Parse.run({ header: base64(v2Payment) }, given), {
     kind: 'payment',
     valid: true,

@@ -1,13 +1,16 @@
 import { execFileSync } from 'node:child_process'
 import { Script } from 'node:vm'
 import t, { type Test } from 'tap'
-import { newUuidV7 } from '../../../core/ids.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import {
   betaBinomialEstimate,
   holtForecast,
 } from '../../../tools/intelligence/hive-evidence/holt-and-beta-binomial-forecast.ts'
 import { AGENT_FRAMEWORKS } from '../../../tools/intelligence/genesis-forge/agent-blueprint.ts'
-import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
+import {
+  startInProcessTestStation,
+  type TestAgent,
+} from '../../support/station/start-test-station.ts'
 
 const DAY = 86_400_000
 
@@ -78,7 +81,7 @@ t.test('a known trend is found, and its bounds cover most later values', async (
 })
 
 t.test('over HTTP without models', async (t) => {
-  const station = await startStation(t, { STARTER_CREDITS_USDC: '10' })
+  const station = await startInProcessTestStation(t, { STARTER_CREDITS_USDC: '10' })
   const { sql, call } = station
   const guest = await station.onboard()
   const authors = await Promise.all(Array.from({ length: 4 }, () => station.onboard()))
@@ -112,11 +115,8 @@ t.test('over HTTP without models', async (t) => {
       await plant(authors[3], `Note ${n}: sequencer fees of Base will not fall in December.`)
     }
     const loud = await call(guest, 'hive_consensus', { question: thesis })
-    t.match(
-      loud.body,
-      { consensus: 'agree', agent_count: 4, entry_count: 12 },
-      'one voice an author',
-    )
+    const oneVoiceAnAuthor = { consensus: 'agree', agent_count: 4, entry_count: 12 }
+    t.match(loud.body, oneVoiceAnAuthor)
     t.ok((loud.body as unknown as Weighed).confidence < body.confidence)
     const denied = await call(guest, 'hive_consensus', { thesis: `${thesis} is false` })
     t.match(denied.body, { consensus: 'disagree' })
@@ -302,7 +302,7 @@ async function audits(t: Test, { call, sql, ask, onboard }: Station, other: Test
     await sql`delete from schedule_runs where schedule_id = ${schedule}`
   })
 }
-type Station = Awaited<ReturnType<typeof startStation>>
+type Station = Awaited<ReturnType<typeof startInProcessTestStation>>
 
 async function forge(t: Test, { call, sql, ask, onboard }: Station) {
   await t.test('every framework has a bundle, and each of its files parses', async (t) => {

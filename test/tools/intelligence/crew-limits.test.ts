@@ -4,9 +4,9 @@ import { LIMITS } from '../../../core/limits.ts'
 import crew from '../../../tools/intelligence/crew.ts'
 import { withLlmTimeout } from '../../../tools/intelligence/crew/crew-llm-timeout.ts'
 import { connectReadyWebSocket } from '../../support/http/websocket-and-sse-clients.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 import {
-  createRecordingContext,
+  createRecordingToolContext,
   awaitRejectionDetails,
 } from '../../support/tools/test-tool-context.ts'
 
@@ -19,8 +19,8 @@ const ISSUE = { topic: 'Account abstraction gas fees', targetAudience: 'Develope
 /** No source of the web answers here. */
 const GOAL = 'Research how bananas ripen in winter'
 
-const main = await startStation(t, { RATE_LIMITS: 'on' })
-const rich = await startStation(t, { RATE_LIMITS: 'on', STARTER_CREDITS_USDC: '3' })
+const main = await startInProcessTestStation(t, { RATE_LIMITS: 'on' })
+const rich = await startInProcessTestStation(t, { RATE_LIMITS: 'on', STARTER_CREDITS_USDC: '3' })
 
 t.test('a dry run is a quote, and runs nothing', async (t) => {
   const guest = await main.onboard()
@@ -116,7 +116,7 @@ t.test('a crew ends after 90 seconds, whichever stages are running', async (t) =
     new Promise<never>((_done, reject) =>
       signal.addEventListener('abort', () => reject(signal.reason as Error)),
     )
-  const { context: within } = createRecordingContext({
+  const { context: within } = createRecordingToolContext({
     signal: late.signal,
     search: { providers: [], searchWeb: waiting, searchHive: async () => [] },
     social: { platforms: [], search: waiting },
@@ -136,7 +136,7 @@ t.test('the timeout does not name a finished stage', async (t) => {
   let asked: () => void = () => {}
   const reached = new Promise<void>((resolve) => (asked = resolve))
   const found = { results: [], source: 'wikipedia', mode: 'fixture', degraded: false, failed: [] }
-  const { context: within } = createRecordingContext({
+  const { context: within } = createRecordingToolContext({
     signal: late.signal,
     search: { providers: [], searchWeb: async () => found as never, searchHive: async () => [] },
     social: {
@@ -166,7 +166,7 @@ t.test('a failing stage ends the concurrent stages', async (t) => {
   const failing = async () => {
     throw new ServiceError('upstream_error')
   }
-  const { context: within } = createRecordingContext({
+  const { context: within } = createRecordingToolContext({
     search: { providers: [], searchWeb: failing, searchHive: async () => [] },
     social: {
       platforms: [],

@@ -5,14 +5,14 @@ import { encodeFunctionData, erc20Abi, parseEther, parseGwei, type Hex } from 'v
 import { privateKeyToAccount } from 'viem/accounts'
 import { startAnvilNode } from '../../support/chain/anvil.ts'
 import { startLocalBase } from '../../support/chain/local-chain.ts'
-import { createReadClient } from '../../../chain/evm/evm-read-client.ts'
+import { createEvmReadClient } from '../../../chain/evm/evm-read-client.ts'
 import { ServiceError } from '../../../core/errors.ts'
 import { factCheckClaim } from '../../../tools/intelligence/hallucination-pill/fact-check-claim.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 import { installEnsContracts } from '../../support/chain/test-ens-contracts.ts'
-import { startPriceApis } from '../../support/upstreams/test-price-apis.ts'
+import { startTestPriceApis } from '../../support/upstreams/test-price-apis.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
-import { createRecordingContext } from '../../support/tools/test-tool-context.ts'
+import { createRecordingToolContext } from '../../support/tools/test-tool-context.ts'
 
 interface Known {
   readonly kind: string
@@ -38,10 +38,10 @@ const HOLDER = privateKeyToAccount(`0x${'42'.repeat(32)}`)
 const [base, mainnet, house] = await Promise.all([
   startLocalBase(),
   startAnvilNode(['--chain-id', '1']),
-  startPriceApis(t),
+  startTestPriceApis(t),
 ])
 t.teardown(() => Promise.all([base.stop(), mainnet.stop()]))
-const ethereum = createReadClient(1, [mainnet.rpcUrl])
+const ethereum = createEvmReadClient(1, [mainnet.rpcUrl])
 const rpc = (method: string, params: unknown[]) =>
   ethereum.request({ method, params } as never) as Promise<unknown>
 
@@ -71,7 +71,7 @@ const filled = claims.map((one) => ({
   ...one,
   claim: one.claim.replace(/\{(\w+)\}/g, (_, name: string) => planted[name] ?? name),
 }))
-const { ask, call, verify } = await startStation(t, {
+const { ask, call, verify } = await startInProcessTestStation(t, {
   RPC_URL_BASE: base.rpcUrl,
   RPC_URL_ETHEREUM: mainnet.rpcUrl,
   COINGECKO_BASE: house.settings.coingecko,
@@ -121,7 +121,7 @@ function isCoherent(result: Result): boolean {
 
 t.test('an unreachable source makes a claim unverifiable, never contradicted', async (t) => {
   const dependent = filled.filter(({ kind }) => kind === 'ledger' || kind === 'price')
-  const offline = await startStation(t, { RPC_URL_BASE: 'http://127.0.0.1:1' })
+  const offline = await startInProcessTestStation(t, { RPC_URL_BASE: 'http://127.0.0.1:1' })
   for (let at = 0; at < dependent.length; at += 10) {
     const texts = dependent.slice(at, at + 10).map(({ claim }) => `${claim} `)
     const { body } = await offline.ask('POST', '/api/pill', {
@@ -138,7 +138,7 @@ t.test('a failing source is no error, and its claim is unverifiable', async (t) 
   const failing = async () => {
     throw new ServiceError('upstream_error')
   }
-  const { context: asking } = createRecordingContext({
+  const { context: asking } = createRecordingToolContext({
     chain: { checksum: () => null } as never,
     text: {} as never,
     prices: { quote: failing } as never,

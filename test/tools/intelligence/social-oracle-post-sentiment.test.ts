@@ -1,8 +1,14 @@
 import t from 'tap'
-import { startSocialApis, type SocialApiServers } from '../../support/upstreams/test-social-apis.ts'
+import {
+  startTestSocialApis,
+  type SocialApiServers,
+} from '../../support/upstreams/test-social-apis.ts'
 import { createRuleBasedTextAnalysis } from '../../../memory/text/text-analysis.ts'
 import socialOracle from '../../../tools/intelligence/social-oracle.ts'
-import { createSocialPlatforms, toSearchTags } from '../../../providers/social/social-platforms.ts'
+import {
+  createSocialPlatforms,
+  toSocialSearchTags,
+} from '../../../providers/social/select-social-platforms.ts'
 import {
   createSocialSearch,
   UNCONNECTED_SOCIAL_PLATFORMS,
@@ -11,7 +17,7 @@ import { createWebSearchClient } from '../../../providers/search/web-search-clie
 import { createUpstreamClient } from '../../../providers/upstream/upstream-client.ts'
 import {
   TEST_AUTHOR_AGENT_ID,
-  createRecordingContext,
+  createRecordingToolContext,
   createManualClock,
   awaitRejectionDetails,
 } from '../../support/tools/test-tool-context.ts'
@@ -42,17 +48,17 @@ function oracle(t: Tap, house: SocialApiServers, { login = true, entries = [ENTR
   )
   const hive = { search: async () => ({ entries, total: entries.length }) }
   const search = createWebSearchClient({ adapters: [], hive, clock, publicUrl: 'http://gas.test' })
-  const { context: given, recorded } = createRecordingContext({ social, search, text, clock })
+  const { context: given, recorded } = createRecordingToolContext({ social, search, text, clock })
   return {
     ask: (input = { query: 'big launch' }) => socialOracle.run(input, given),
     given,
     recorded,
   }
 }
-type Tap = Parameters<typeof startSocialApis>[0]
+type Tap = Parameters<typeof startTestSocialApis>[0]
 
 t.test('every platform is queried, and each post gets a sentiment', async (t) => {
-  const house = await startSocialApis(t)
+  const house = await startTestSocialApis(t)
   const { ask, recorded, given } = oracle(t, house)
   const answer = await ask()
   t.strictSame(answer.platforms_checked, ['hackernews', 'mastodon', 'bluesky', 'hive'])
@@ -90,7 +96,7 @@ t.test('every platform is queried, and each post gets a sentiment', async (t) =>
 })
 
 t.test('a failing platform is skipped with its reason; a session is renewed', async (t) => {
-  const house = await startSocialApis(t)
+  const house = await startTestSocialApis(t)
   const { ask } = oracle(t, house)
   await ask()
   house.sessions += 1
@@ -109,7 +115,7 @@ t.test('a failing platform is skipped with its reason; a session is renewed', as
 })
 
 t.test('a call fails if no platform answers, regardless of the Hive', async (t) => {
-  const house = await startSocialApis(t)
+  const house = await startTestSocialApis(t)
   const { ask } = oracle(t, house, { login: false })
   house.moods.hackernews = '500'
   house.moods.mastodon = '429'
@@ -125,7 +131,7 @@ t.test('a call fails if no platform answers, regardless of the Hive', async (t) 
 })
 
 t.test('a call for a topic without posts is free', async (t) => {
-  const house = await startSocialApis(t)
+  const house = await startTestSocialApis(t)
   const { ask, recorded } = oracle(t, house, { entries: [] })
   for (const name of ['hackernews', 'mastodon', 'bluesky'] as const) house.moods[name] = 'empty'
   t.match(await ask(), { posts: [], sentiment: { score: 0, label: 'neutral', n: 0 } })
@@ -133,7 +139,7 @@ t.test('a call for a topic without posts is free', async (t) => {
 })
 
 t.test('a query is converted to tags', async (t) => {
-  t.strictSame(toSearchTags('Ethereum'), ['ethereum'])
-  t.strictSame(toSearchTags('gas fees, Base?'), ['gasfeesbase', 'fees'])
-  t.strictSame(toSearchTags('what do they say of decentralisation'), ['decentralisation'])
+  t.strictSame(toSocialSearchTags('Ethereum'), ['ethereum'])
+  t.strictSame(toSocialSearchTags('gas fees, Base?'), ['gasfeesbase', 'fees'])
+  t.strictSame(toSocialSearchTags('what do they say of decentralisation'), ['decentralisation'])
 })

@@ -1,18 +1,24 @@
 import t from 'tap'
 import { composeReleaseNotesService } from '../../../app/compose/compose-changelog-and-catalogue-history.ts'
-import { diffCatalogues, type CatalogueToolProperties } from '../../../domain/catalogue-diff.ts'
+import {
+  diffCatalogues,
+  type ComparedCatalogueToolProperties,
+} from '../../../domain/tool-catalogue-diff.ts'
 import { HOUR, MINUTE } from '../../../core/clock.ts'
 import { createToolCatalogue, NATIVE_TOOLS } from '../../../tools/tool-catalogue.ts'
 import { parseChangelog } from '../../../tools/intelligence/station-updates/parse-changelog.ts'
 import type { ToolPorts } from '../../../tools/tool-ports.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
-import { startStation, type InProcessStation } from '../../support/station/start-test-station.ts'
+import {
+  startInProcessTestStation,
+  type InProcessStation,
+} from '../../support/station/start-test-station.ts'
 import { createManualClock } from '../../support/tools/test-tool-context.ts'
 
 const offered = (
   slug: string,
-  more: Partial<CatalogueToolProperties> = {},
-): CatalogueToolProperties => ({
+  more: Partial<ComparedCatalogueToolProperties> = {},
+): ComparedCatalogueToolProperties => ({
   slug,
   name: slug,
   category: 'web',
@@ -28,7 +34,7 @@ const offered = (
 type Listed = { slug: string; fields?: string[]; revision: number }
 
 t.test('a station reports its version and its changes', async (t) => {
-  const main = await startStation(t)
+  const main = await startInProcessTestStation(t)
   const ask = async (tool: string, fields: object = {}, station: InProcessStation = main) => {
     const { status, body, text } = await station.call(null, tool, fields)
     t.equal(status, 200, text.slice(0, 300))
@@ -81,7 +87,7 @@ t.test('a station reports its version and its changes', async (t) => {
         || ${JSON.stringify([offered('old_tool')])}::text::jsonb`
     // How many calls are free is the operator's, and no news.
     const settings = { FREE_TIER_PER_DAY: '3' }
-    const next = await startStation(t, settings, { database: main.database })
+    const next = await startInProcessTestStation(t, settings, { database: main.database })
     const news = await ask('discover_new_tools', { since_revision: 1 }, next)
     t.match(news, {
       revision: 2,
@@ -106,7 +112,7 @@ t.test('a station reports its version and its changes', async (t) => {
     const named = (kind: string) => (all[kind] as Listed[]).map(({ slug }) => slug)
     t.ok(named('added').includes('price_feed') && named('added').includes('web_search'))
     t.strictSame([named('changed'), named('removed')], [[], ['old_tool']])
-    const again = await startStation(t, {}, { database: main.database })
+    const again = await startInProcessTestStation(t, {}, { database: main.database })
     t.match(await ask('ping_for_updates', { version }, next), { revision: 2, updates: false })
 
     // However many changes there were, the first are not lost.

@@ -3,7 +3,7 @@ import {
   measureSearchQuality,
   loadSearchQualitySet,
 } from '../../../bench/measure-search-quality.ts'
-import { newUuidV7 } from '../../../core/ids.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { createHiveVectorIndex } from '../../../memory/hive/hive-vector-index.ts'
 import { createHiveVectorStore } from '../../../persistence/hive/hive-vector-store.ts'
 import { createEmbeddingsClient } from '../../../providers/embeddings/embeddings-client.ts'
@@ -14,11 +14,11 @@ import strategyPublish from '../../../tools/intelligence/strategy-publish.ts'
 import { createHiveSearchService } from '../../../memory/hive/hive-search-and-trends.ts'
 import { createHiveStore } from '../../../persistence/hive/hive-store.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
-import { startEmbeddingsApi } from '../../support/upstreams/test-embeddings-api.ts'
+import { startTestEmbeddingsApi } from '../../support/upstreams/test-embeddings-api.ts'
 import {
   TEST_AUTHOR_AGENT_ID,
   TOOL_CALL_ID,
-  createRecordingContext,
+  createRecordingToolContext,
   createManualClock,
   TEST_READER_AGENT_ID,
   awaitRejectionDetails,
@@ -26,7 +26,7 @@ import {
 
 t.test('entries are found by meaning with a provider of vectors, by words without', async (t) => {
   const { sql } = await createTestDatabase(t)
-  const house = await startEmbeddingsApi(t)
+  const house = await startTestEmbeddingsApi(t)
   const postClient = createStreamingPostClient('test')
   t.teardown(() => postClient.close())
   const embeddings = createEmbeddingsClient({
@@ -80,7 +80,7 @@ t.test('entries are found by meaning with a provider of vectors, by words withou
 
 t.test('a text rejected by the provider does not block the vectors of others', async (t) => {
   const { sql } = await createTestDatabase(t)
-  const house = await startEmbeddingsApi(t)
+  const house = await startTestEmbeddingsApi(t)
   const postClient = createStreamingPostClient('test')
   t.teardown(() => postClient.close())
   const embeddings = createEmbeddingsClient({ url: house.url, model: 'm', key: null, postClient })
@@ -192,7 +192,7 @@ t.test('an invalid watch is rejected with its field before a charge', async (t) 
     isWatchable: async (keyword: string) => keyword !== 'the',
     hasWatch: async () => false,
   }
-  const { context: given } = createRecordingContext({ hiveBoard: hiveBoard as never })
+  const { context: given } = createRecordingToolContext({ hiveBoard: hiveBoard as never })
   const refused = (input: object) =>
     awaitRejectionDetails(Promise.resolve(hiveWatch.preflight?.(input as never, given)))
   t.match(await refused({ action: 'subscribe' }), { errors: [{ pointer: '/keyword' }] })
@@ -212,7 +212,7 @@ t.test('a late request for the featured place returns the time when it is free',
     featureFreeAt: async () => null,
     takeFeature: async () => clock.now() + 60_000,
   }
-  const { context: given, recorded } = createRecordingContext({
+  const { context: given, recorded } = createRecordingToolContext({
     clock,
     hiveBoard: hiveBoard as never,
   })

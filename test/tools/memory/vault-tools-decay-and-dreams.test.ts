@@ -12,8 +12,11 @@ import {
 } from '../../../domain/vector-quantization.ts'
 import { createRuleBasedTextAnalysis } from '../../../memory/text/text-analysis.ts'
 import { compareMemoriesForContradiction } from '../../../tools/memory/vault/memory-text-contradiction.ts'
-import { startStation, type TestAgent } from '../../support/station/start-test-station.ts'
-import { startLlmApi, type ChatRequestBody } from '../../support/upstreams/test-llm-api.ts'
+import {
+  startInProcessTestStation,
+  type TestAgent,
+} from '../../support/station/start-test-station.ts'
+import { startTestLlmApi, type ChatRequestBody } from '../../support/upstreams/test-llm-api.ts'
 
 t.test(
   'the strength of a memory halves every half-life, and the formula is returned',
@@ -177,8 +180,8 @@ const NOTES = [
 ]
 
 t.test('text of a model is used if it fits, else the extractive text', async (t) => {
-  const house = await startLlmApi(t)
-  const main = await startStation(t, { LLM_PROVIDERS: house.providers({ small: {} }) })
+  const house = await startTestLlmApi(t)
+  const main = await startInProcessTestStation(t, { LLM_PROVIDERS: house.providers({ small: {} }) })
   const vault = (guest: TestAgent, path: string, json: object = {}) =>
     main.ask('POST', `/api/vault/${path}`, { key: guest.key, json })
   const filled = async () => {

@@ -1,9 +1,9 @@
 import t from 'tap'
 import { getAddress, numberToHex, type Hex } from 'viem'
 import { startLocalBase } from '../../support/chain/local-chain.ts'
-import { startStation } from '../../support/station/start-test-station.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 import {
-  startLiquidityPoolApis,
+  startTestLiquidityPoolApis,
   type SampleLiquidityPool,
 } from '../../support/upstreams/test-liquidity-pool-apis.ts'
 
@@ -29,8 +29,8 @@ const pool = (more: Partial<SampleLiquidityPool> = {}): SampleLiquidityPool => (
   createdAt: Date.now() - 400 * DAY,
   ...more,
 })
-const dex = await startLiquidityPoolApis(t, [])
-const { call, onboard, balance } = await startStation(t, {
+const dex = await startTestLiquidityPoolApis(t, [])
+const { call, onboard, balance } = await startInProcessTestStation(t, {
   RPC_URL_BASE: base.rpcUrl,
   ...dex.settings,
 })

@@ -3,15 +3,18 @@ import { encodeFunctionData, erc20Abi, parseEther, parseGwei, type Hex } from 'v
 import { privateKeyToAccount } from 'viem/accounts'
 import { startAnvilNode } from '../../support/chain/anvil.ts'
 import { startLocalBase } from '../../support/chain/local-chain.ts'
-import { createReadClient } from '../../../chain/evm/evm-read-client.ts'
+import { createEvmReadClient } from '../../../chain/evm/evm-read-client.ts'
 import { CHAINLINK_FEED_ADDRESSES } from '../../../providers/prices/chainlink.ts'
-import { LABELLED_ADDRESSES } from '../../../providers/chain-data/ethereum-address-labels.ts'
-import { LISTED_TOKENS } from '../../../providers/chain-data/bundled-token-contract-list.ts'
+import { LABELLED_ETHEREUM_ADDRESSES } from '../../../providers/chain-data/ethereum-address-labels.ts'
+import { WIDELY_HELD_TOKENS } from '../../../providers/chain-data/bundled-token-contract-list.ts'
 import { getAddress } from 'viem'
 import broadcastTool from '../../../tools/onchain/tx-broadcast.ts'
 import { startRpcFaultProxy } from '../../support/chain/rpc-fault-proxy.ts'
-import { startStation, spawnStation } from '../../support/station/start-test-station.ts'
-import { startPriceApis } from '../../support/upstreams/test-price-apis.ts'
+import {
+  startInProcessTestStation,
+  spawnTestStationProcess,
+} from '../../support/station/start-test-station.ts'
+import { startTestPriceApis } from '../../support/upstreams/test-price-apis.ts'
 import { installPriceOracle } from '../../support/chain/test-price-oracle-contract.ts'
 import { installEnsContracts } from '../../support/chain/test-ens-contracts.ts'
 import { createStationDataDir } from '../../support/station/temporary-station-data-directory.ts'
@@ -25,7 +28,7 @@ const SOMEBODY: Hex = '0x00000000000000000000000000000000000b0b01'
 const [base, mainnet] = await Promise.all([startLocalBase(), startAnvilNode(['--chain-id', '1'])])
 t.teardown(() => Promise.all([base.stop(), mainnet.stop()]))
 const gate = await startRpcFaultProxy(t, base.rpcUrl)
-const house = await startPriceApis(t)
+const house = await startTestPriceApis(t)
 const settings = {
   RPC_URL_BASE: gate.url,
   // The first node of the list does not answer.
@@ -33,9 +36,9 @@ const settings = {
   COINGECKO_BASE: house.settings.coingecko,
   FREE_TIER_PER_DAY: '1000',
 }
-const on = await startStation(t, settings)
+const on = await startInProcessTestStation(t, settings)
 const { call, onboard, balance } = on
-const ethereum = createReadClient(1, [mainnet.rpcUrl])
+const ethereum = createEvmReadClient(1, [mainnet.rpcUrl])
 const rpc = (method: string, params: unknown[]) =>
   ethereum.request({ method, params } as never) as Promise<unknown>
 
@@ -55,9 +58,9 @@ const signed = (fields: object = {}) =>
 
 t.test('listed addresses have valid checksums', async (t) => {
   for (const address of [
-    ...LABELLED_ADDRESSES,
+    ...LABELLED_ETHEREUM_ADDRESSES,
     ...CHAINLINK_FEED_ADDRESSES,
-    ...LISTED_TOKENS.map((one) => one.address),
+    ...WIDELY_HELD_TOKENS.map((one) => one.address),
   ])
     t.equal(getAddress(address.toLowerCase()), address)
 })
@@ -212,7 +215,7 @@ t.test('tx_broadcast', async (t) => {
 t.test('after a crash during a broadcast its key never sends again', async (t) => {
   const guest = await onboard()
   const before = await balance(guest)
-  const other = await spawnStation(t, {
+  const other = await spawnTestStationProcess(t, {
     ...settings,
     DATABASE_URL: on.database.settings.databaseUrl,
     DATA_DIR: createStationDataDir(t),
@@ -239,7 +242,7 @@ t.test('after a crash during a broadcast its key never sends again', async (t) =
   t.match(running, { status: 409, body: { code: 'idempotency_in_flight' } })
   await on.sql`update timers set due_at = now() where command = 'hold.expire'`
   await on.station.close()
-  const heir = await startStation(t, settings, { database: on.database })
+  const heir = await startInProcessTestStation(t, settings, { database: on.database })
   let told = running
   while (told.status === 409) {
     told = await heir.call(guest, 'tx_broadcast', { chain: 'base', raw_tx: raw }, key)

@@ -6,7 +6,7 @@ import { createPageParserPool } from '../../../providers/pages/page-parser-pool.
 import type { ReceivedWebPage } from '../../../providers/pages/page-parser-port.ts'
 import { startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 import {
-  createRecordingContext,
+  createRecordingToolContext,
   awaitRejectionDetails,
 } from '../../support/tools/test-tool-context.ts'
 
@@ -38,7 +38,7 @@ const noting: typeof pages = {
 }
 
 async function act(path: string, instruction: string) {
-  const asked = createRecordingContext({ egress, pages: noting, browser: null, llm: null })
+  const asked = createRecordingToolContext({ egress, pages: noting, browser: null, llm: null })
   const input = { url: site.base + path, instruction, engine: 'http' as const }
   await agentAct.preflight?.(input, asked.context)
   const { providers } = asked.recorded
@@ -140,7 +140,7 @@ t.test('no model is called for a blocked address', async (t) => {
   } as never
   const inner = 'http://169.254.169.254/latest/'
   const guard = (url: string, instruction: string, step: 'preflight' | 'run') => {
-    const { context: given } = createRecordingContext({ egress, pages, browser: null, llm })
+    const { context: given } = createRecordingToolContext({ egress, pages, browser: null, llm })
     const input = { url, instruction, engine: 'http' as const }
     return awaitRejectionDetails((async () => agentAct[step]?.(input, given))())
   }

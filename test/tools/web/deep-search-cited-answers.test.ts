@@ -1,7 +1,7 @@
 import t from 'tap'
-import { startStation } from '../../support/station/start-test-station.ts'
-import { startLlmApi } from '../../support/upstreams/test-llm-api.ts'
-import { startSearchApis } from '../../support/upstreams/test-search-apis.ts'
+import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
+import { startTestLlmApi } from '../../support/upstreams/test-llm-api.ts'
+import { startTestSearchApis } from '../../support/upstreams/test-search-apis.ts'
 import { toCitedAnswer } from '../../../tools/web/research/cited-answer.ts'
 import { extractPageText } from '../../../providers/pages/page-text.ts'
 
@@ -23,11 +23,11 @@ const marksOf = (answer: unknown) =>
   )
 
 t.test('an answer quotes the pages, and each statement occurs in its source', async (t) => {
-  const house = await startSearchApis(t)
-  const models = await startLlmApi(t)
+  const house = await startTestSearchApis(t)
+  const models = await startTestLlmApi(t)
   const { SEARXNG_URL: _s, BRAVE_API_KEY: _b, TAVILY_API_KEY: _t, ...keyless } = house.settings
   const settings = { ...keyless, ...ALLOW }
-  const station = await startStation(t, settings)
+  const station = await startInProcessTestStation(t, settings)
   const guest = await station.onboard()
   const content = 'A paymaster on Base pays gas fees for account abstraction wallets in USDC.'
   await station.call(guest, 'hive_write', { content })
@@ -74,7 +74,7 @@ t.test('an answer quotes the pages, and each statement occurs in its source', as
   })
 
   await t.test('only supported sentences of a model are kept', async (t) => {
-    const beside = await startStation(
+    const beside = await startInProcessTestStation(
       t,
       { ...settings, LLM_PROVIDERS: models.providers({ local: {} }) },
       { database: station.database },
@@ -115,7 +115,7 @@ t.test('an answer quotes the pages, and each statement occurs in its source', as
   })
 
   await t.test('unreadable pages are listed, and their excerpts replace them', async (t) => {
-    const guarded = await startStation(t, keyless, { database: station.database })
+    const guarded = await startInProcessTestStation(t, keyless, { database: station.database })
     const answer = await guarded.call(guest, 'deep_search', { query: QUERY })
     t.match(answer.body, { pages_unread: [{ code: 'blocked_url' }, { code: 'blocked_url' }] })
     t.notOk((answer.body['citations'] as Citation[]).some(({ kind }) => kind === 'page'))

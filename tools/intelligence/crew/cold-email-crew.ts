@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import type { ToolContext } from '../../define-tool.ts'
-import { tryLlmCompletion } from '../../optional-llm.ts'
+import { tryLlmCompletion } from '../../llm-call-with-fallback.ts'
 import { crewFieldText, type CrewInput } from './crew-input.ts'
 import { withLlmTimeout } from './crew-llm-timeout.ts'
 import type { ColdEmail, CrewReport } from './crew-report-types.ts'

@@ -6,7 +6,7 @@ import { crewFieldText } from './crew-input.ts'
 import {
   fetchSocialSentiment,
   describeSocialSentiment,
-  readResultPages,
+  readSearchResultPages,
   searchWebQueries,
 } from './crew-web-and-social-search.ts'
 import type { CrewReport } from './crew-report-types.ts'
@@ -16,7 +16,7 @@ import {
   toReportMarkdown,
   writeCitedCrewReportSections,
   type SectionDraft,
-} from './write-report-sections.ts'
+} from './write-crew-report-sections.ts'
 
 /** The crew that analyses a competitor. */
 
@@ -104,7 +104,7 @@ async function searchAndReadPages(brand: string, own: string, stages: CrewStageR
   return stages.run('read', async () => {
     // The company's own pages have been read already.
     const foreign = found.filter(({ url }) => !isSameSite(url, own)).slice(0, PAGES)
-    const value = await readResultPages(foreign, context)
+    const value = await readSearchResultPages(foreign, context)
     return { value, note: `${value.sources.length} of ${foreign.length} pages` }
   })
 }

@@ -1,5 +1,5 @@
-import type { UnreadableResultPage } from './crew-web-and-social-search.ts'
-import type { WrittenCrewReportSections } from './write-report-sections.ts'
+import type { UnreadableSearchResultPage } from './crew-web-and-social-search.ts'
+import type { WrittenCrewReportSections } from './write-crew-report-sections.ts'
 
 /** The result of a crew. */
 export interface CrewReport extends Omit<WrittenCrewReportSections, 'method'> {
@@ -7,7 +7,7 @@ export interface CrewReport extends Omit<WrittenCrewReportSections, 'method'> {
   readonly title: string
   /** The whole report as Markdown. */
   readonly text: string
-  readonly unread: readonly UnreadableResultPage[]
+  readonly unread: readonly UnreadableSearchResultPage[]
   /** Subject line of a newsletter. */
   readonly subject?: string
   readonly emails?: readonly ColdEmail[]

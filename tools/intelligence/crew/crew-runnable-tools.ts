@@ -30,7 +30,7 @@ export interface CrewRunnableTool {
   }
 }
 
-export interface CrewToolTask {
+export interface PlannedCrewToolCall {
   readonly bench: CrewRunnableTool
   readonly input: Fields
 }

@@ -19,7 +19,7 @@ const MAX_QUOTE_CHARS = 200
 /** A mean below this absolute value is neutral. */
 const NEUTRAL_THRESHOLD = 0.05
 
-export interface UnreadableResultPage {
+export interface UnreadableSearchResultPage {
   readonly url: string
   readonly code: string
 }
@@ -74,14 +74,14 @@ export async function fetchSocialSentiment(
 }
 
 /** Returns readable pages, and search snippets for the others. */
-export async function readResultPages(
+export async function readSearchResultPages(
   found: readonly WebSearchResult[],
   context: ToolContext,
 ): Promise<{
   readonly sources: readonly ResearchSource[]
-  readonly unread: readonly UnreadableResultPage[]
+  readonly unread: readonly UnreadableSearchResultPage[]
 }> {
-  const unread: UnreadableResultPage[] = []
+  const unread: UnreadableSearchResultPage[] = []
   const pages = await Promise.all(
     found.map(async (one) => {
       const page = await readSourcePage(one, context, unread)

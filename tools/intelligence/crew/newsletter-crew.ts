@@ -6,7 +6,7 @@ import { crewFieldText, type CrewInput } from './crew-input.ts'
 import {
   fetchSocialSentiment,
   describeSocialSentiment,
-  readResultPages,
+  readSearchResultPages,
   searchWebQueries,
 } from './crew-web-and-social-search.ts'
 import type { CrewReport } from './crew-report-types.ts'
@@ -15,7 +15,7 @@ import {
   toReportMarkdown,
   writeCitedCrewReportSections,
   type SectionDraft,
-} from './write-report-sections.ts'
+} from './write-crew-report-sections.ts'
 
 /** The crew that writes a newsletter issue. */
 
@@ -87,7 +87,7 @@ async function searchAndReadPages(topic: string, stages: CrewStageRunner) {
   })
   return stages.run('read', async () => {
     const wanted = found.slice(0, PAGES)
-    const value = await readResultPages(wanted, context)
+    const value = await readSearchResultPages(wanted, context)
     return { value, note: `${value.sources.length} of ${wanted.length} pages` }
   })
 }

@@ -2,7 +2,7 @@ import agentSee from '../../perception/agent-see.ts'
 import { ServiceError } from '../../../core/errors.ts'
 import { deriveToolContext, type ToolContext } from '../../define-tool.ts'
 import type { ResearchSource } from '../../web/research/gather-web-sources.ts'
-import type { UnreadableResultPage } from './crew-web-and-social-search.ts'
+import type { UnreadableSearchResultPage } from './crew-web-and-social-search.ts'
 
 /** Reads the pages of a company's site. */
 
@@ -24,7 +24,7 @@ export interface CompanySite {
   /** URL of its home page. */
   readonly url: string
   readonly sources: readonly ResearchSource[]
-  readonly unread: readonly UnreadableResultPage[]
+  readonly unread: readonly UnreadableSearchResultPage[]
   /** Number of texts on its pages that may try to mislead a machine. */
   readonly anomalies: number
 }
@@ -51,7 +51,7 @@ export async function readCompanySite(domain: string, given: ToolContext): Promi
   const { url, status_code: status, title = '', body_text: text } = first
   if (status !== 200) throw new ServiceError('upstream_error', { url, upstream_status: status })
   if (text.trim() === '') throw new ServiceError('no_evidence', { url, reason: 'empty_page' })
-  const unread: UnreadableResultPage[] = []
+  const unread: UnreadableSearchResultPage[] = []
   const pages = await Promise.all(
     findInformativeLinks(first.links ?? [], url).map((one) => subpage(one, context, unread)),
   )
@@ -73,7 +73,7 @@ const toSiteSource = (title: string, url: string, text: string): ResearchSource 
   kind: 'page',
 })
 
-async function subpage(url: string, context: ToolContext, unread: UnreadableResultPage[]) {
+async function subpage(url: string, context: ToolContext, unread: UnreadableSearchResultPage[]) {
   try {
     const page = await agentSee.run({ url, engine: 'http' }, context)
     const { status_code: status, title = '', body_text: text, anomalies } = page

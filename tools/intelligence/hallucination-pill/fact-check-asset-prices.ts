@@ -1,6 +1,6 @@
-import type { PriceService } from '../../../providers/prices/price-service.ts'
+import type { CoinPriceService } from '../../../providers/prices/asset-price-service.ts'
 import { PRICE_SOURCE_IDS_BY_SYMBOL } from '../../../providers/prices/price-source-ids-by-symbol.ts'
-import { fetchUsdPrices } from '../../../providers/prices/usd-prices.ts'
+import { fetchCoinUsdPrices } from '../../../providers/prices/usd-prices.ts'
 import {
   exactFinding,
   approximateFinding,
@@ -84,8 +84,8 @@ async function checkPrice(
   return null
 }
 
-async function quoteOf(prices: PriceService, symbol: string, signal: AbortSignal) {
-  const usd = await fetchUsdPrices(prices, [symbol], signal)
+async function quoteOf(prices: CoinPriceService, symbol: string, signal: AbortSignal) {
+  const usd = await fetchCoinUsdPrices(prices, [symbol], signal)
   const found = usd(symbol)
   if (found === null) return null
   const quote = (await prices.quote([symbol], signal)).get(symbol)
@@ -99,7 +99,7 @@ async function checkPriceComparison(
   const [, one = '', word = '', other = ''] = MORE_OR_LESS.exec(claim) ?? CHEAPER.exec(claim) ?? []
   const [first, second] = [symbolOf(one), symbolOf(other)]
   if (first === undefined || second === undefined || first === second) return null
-  const usd = await fetchUsdPrices(prices, [first, second], signal)
+  const usd = await fetchCoinUsdPrices(prices, [first, second], signal)
   const [a, b] = [usd(first), usd(second)]
   if (a === null || b === null) return unverifiableFinding('prices', 'One of both has no price.')
   const says = /less|cheaper/i.test(word) ? a < b : a > b

@@ -1,6 +1,6 @@
 import type { ReadableChainName, EvmHex } from '../../../providers/chain-data/chain-data-port.ts'
 import { atomicUnitsToNumber } from '../../../providers/chain-data/chain-tool-schemas.ts'
-import { LISTED_TOKENS } from '../../../providers/chain-data/bundled-token-contract-list.ts'
+import { WIDELY_HELD_TOKENS } from '../../../providers/chain-data/bundled-token-contract-list.ts'
 import { findReadableChainByName } from './fact-check-chain-id-and-gas-token-claims.ts'
 import {
   exactFinding,
@@ -213,7 +213,7 @@ async function checkBalance(
   claimContext: FactCheckContext,
 ): Promise<FactCheckFinding | null> {
   const symbol = claimed.unit.toUpperCase().replace(/^ETHER$/, 'ETH')
-  const token = LISTED_TOKENS.find((one) => one.chain === chain && one.symbol === symbol)
+  const token = WIDELY_HELD_TOKENS.find((one) => one.chain === chain && one.symbol === symbol)
   const native = claimContext.chain.about(chain).native
   if (token === undefined && symbol !== native)
     return unverifiableFinding('token list', `${claimed.unit} is not on the list.`)

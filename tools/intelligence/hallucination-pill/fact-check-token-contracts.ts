@@ -6,9 +6,9 @@ import type {
 } from '../../../providers/chain-data/chain-data-port.ts'
 import { atomicUnitsToNumber } from '../../../providers/chain-data/chain-tool-schemas.ts'
 import {
-  LISTED_TOKENS,
-  LISTED_TOKENS_AS_OF,
-  type ListedToken,
+  WIDELY_HELD_TOKENS,
+  WIDELY_HELD_TOKENS_AS_OF,
+  type WidelyHeldToken,
 } from '../../../providers/chain-data/bundled-token-contract-list.ts'
 import { findReadableChainByName } from './fact-check-chain-id-and-gas-token-claims.ts'
 import {
@@ -29,7 +29,7 @@ const ON = String.raw`(?: (?:token |contract )?on (?:the )?([a-z][a-z0-9 -]{1,30
 const WHAT = String.raw`(?: token| contract| token contract| stablecoin)?`
 const form = (text: string) =>
   new RegExp(`^${text.replaceAll('@', `(${ADDRESS})`).replaceAll('%', ON)}$`, 'i')
-const LIST = `bundled token list of ${LISTED_TOKENS_AS_OF}`
+const LIST = `bundled token list of ${WIDELY_HELD_TOKENS_AS_OF}`
 
 const CONTRACT = [
   form(
@@ -98,8 +98,8 @@ function checksum(claim: string, { chain }: FactCheckContext): FactCheckFinding 
     : exactFinding(right === claimed, right, 'EIP-55', 'By the hash of its digits.')
 }
 
-const listed = (symbol: string, chain: ReadableChainName): ListedToken | undefined =>
-  LISTED_TOKENS.find((one) => one.chain === chain && one.symbol === symbol.toUpperCase())
+const listed = (symbol: string, chain: ReadableChainName): WidelyHeldToken | undefined =>
+  WIDELY_HELD_TOKENS.find((one) => one.chain === chain && one.symbol === symbol.toUpperCase())
 const chainNamed = (
   name: string | undefined,
   claimContext: FactCheckContext,
@@ -127,7 +127,7 @@ function compare(
   const token = chain === null ? undefined : listed(symbol, chain)
   if (token === undefined) {
     // `0x… is the contract` is a claim of another kind.
-    return LISTED_TOKENS.some((one) => one.symbol === symbol.toUpperCase())
+    return WIDELY_HELD_TOKENS.some((one) => one.symbol === symbol.toUpperCase())
       ? unverifiableFinding(LIST, `No ${symbol} of ${on ?? claimContext.home} is on the list.`)
       : null
   }

@@ -3,7 +3,7 @@ import type { ParsedGoal } from './parse-goal.ts'
 /** Predicates on parsed goals, used by the patterns that select tools. */
 
 /** Returns a predicate that tests the words of a goal. */
-export const goalMatchesPattern =
+export const createGoalPatternPredicate =
   (pattern: RegExp) =>
   ({ words }: ParsedGoal): boolean =>
     pattern.test(words)
@@ -16,7 +16,7 @@ const INBOX = /\b(?:check|read|fetch|open|search) (?:my |the |new |unread )*(?:e
 const DRAFT = /\bdraft\b/i
 
 /** Returns whether the words ask for a letter or name an e-mail address. */
-export function asksForMail({ words, emails }: ParsedGoal): boolean {
+export function goalAsksForMail({ words, emails }: ParsedGoal): boolean {
   if (INBOX.test(words)) return false
   const plain = words.replace(ADDRESSES_OF_MAIL, ' ')
   if (DRAFT.test(plain) && !/\bsend\b/i.test(plain)) return false
@@ -24,9 +24,9 @@ export function asksForMail({ words, emails }: ParsedGoal): boolean {
   return MAIL.test(plain) || (/\bnewsletters?\b/i.test(plain) && /\bsend\b/i.test(plain))
 }
 
-export const goalAsksToNotifyOwner = goalMatchesPattern(
+export const goalAsksToNotifyOwner = createGoalPatternPredicate(
   /\b(?:notify|alert|ping|warn|message|text) (?:me|us|my (?:owner|operator|human))\b|\b(?:tell me|tell us|let me know) (?:when|if|once|as soon)\b/i,
 )
-export const asksForAgents = goalMatchesPattern(
+export const goalAsksForOtherAgents = createGoalPatternPredicate(
   /\b(?:all|every|other) (?:active )?agents?\b|\bswarm\b/i,
 )

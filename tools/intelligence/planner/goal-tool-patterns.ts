@@ -1,8 +1,8 @@
 import {
-  asksForAgents,
-  asksForMail,
+  goalAsksForOtherAgents,
+  goalAsksForMail,
   goalAsksToNotifyOwner,
-  goalMatchesPattern,
+  createGoalPatternPredicate,
   goalNamesTokenSymbol,
 } from './goal-text-predicates-for-tool-selection.ts'
 import type { ParsedGoal } from './parse-goal.ts'
@@ -36,10 +36,10 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     phase: 1,
     matchesGoal: (goal) =>
       goalNamesTokenSymbol(goal)
-        ? goalMatchesPattern(/\b(?:prices?|quotes?|worth|value|costs?|market)\b/i)(goal) ||
-          goalMatchesPattern(MOVES)(goal)
-        : goalMatchesPattern(/\b(?:crypto\w*|coins?|tokens?)\b/i)(goal) &&
-          goalMatchesPattern(/\b(?:prices?|quotes?)\b/i)(goal),
+        ? createGoalPatternPredicate(/\b(?:prices?|quotes?|worth|value|costs?|market)\b/i)(goal) ||
+          createGoalPatternPredicate(MOVES)(goal)
+        : createGoalPatternPredicate(/\b(?:crypto\w*|coins?|tokens?)\b/i)(goal) &&
+          createGoalPatternPredicate(/\b(?:prices?|quotes?)\b/i)(goal),
   },
   {
     intent: 'trading',
@@ -49,8 +49,8 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     matchesGoal: (goal) =>
       (goalNamesTokenSymbol(goal) ||
         goal.addresses.length > 0 ||
-        goalMatchesPattern(/\b(?:tokens?|defi)\b/i)(goal)) &&
-      goalMatchesPattern(
+        createGoalPatternPredicate(/\b(?:tokens?|defi)\b/i)(goal)) &&
+      createGoalPatternPredicate(
         /\b(?:liquidity|pools?|on.?chain|dex(?:es)?|whale flows?|rug\w*|scam|risks?|risky|buy|sell|trad(?:e|es|ing)|swaps?|invest\w*|arbitrage|yields?)\b/i,
       )(goal),
   },
@@ -60,9 +60,9 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     purpose: 'Look at the wallet on each chain',
     phase: 1,
     matchesGoal: (goal) =>
-      goalMatchesPattern(/\b(?:wallets?|holdings?|portfolios?)\b/i)(goal) ||
+      createGoalPatternPredicate(/\b(?:wallets?|holdings?|portfolios?)\b/i)(goal) ||
       (goal.addresses.length > 0 &&
-        !goalMatchesPattern(
+        !createGoalPatternPredicate(
           /\b(?:tokens?|contracts?|simulat\w*|calldata|transactions?|liquidity)\b/i,
         )(goal)),
   },
@@ -73,8 +73,8 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     phase: 1,
     matchesGoal: (goal) =>
       goal.urls.length > 0
-        ? !goalMatchesPattern(DATA)(goal) && !goalMatchesPattern(FORM)(goal)
-        : goalMatchesPattern(/\b(?:scrap(?:e|es|ing)|crawl|web ?pages?|html)\b/i)(goal),
+        ? !createGoalPatternPredicate(DATA)(goal) && !createGoalPatternPredicate(FORM)(goal)
+        : createGoalPatternPredicate(/\b(?:scrap(?:e|es|ing)|crawl|web ?pages?|html)\b/i)(goal),
   },
   {
     intent: 'scraping',
@@ -83,8 +83,8 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     phase: 1,
     matchesGoal: (goal) =>
       goal.urls.length > 0
-        ? goalMatchesPattern(DATA)(goal)
-        : goalMatchesPattern(
+        ? createGoalPatternPredicate(DATA)(goal)
+        : createGoalPatternPredicate(
             /\b(?:fetch|download|call|retrieve)\b[^.]{0,40}\b(?:api|json|csv|urls?|endpoint)\b/i,
           )(goal),
   },
@@ -93,7 +93,7 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     by: 'deep_search',
     purpose: 'Answer with cited sources',
     phase: 1,
-    matchesGoal: goalMatchesPattern(
+    matchesGoal: createGoalPatternPredicate(
       /\b(?:research|stud(?:y|ies)|in.?depth|deep dive|reports? (?:on|about)|competitors?|learn about|find out|cited|investigate (?!(?:the |this |my )?(?:wallet|address|token)))/i,
     ),
   },
@@ -103,7 +103,7 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     purpose: 'Find sources',
     phase: 1,
     unless: 'deep_search',
-    matchesGoal: goalMatchesPattern(
+    matchesGoal: createGoalPatternPredicate(
       /\b(?:search the (?:web|internet)|web search|google|(?<!hacker ?)news|headlines|sources|online|on the (?:web|internet)|latest)\b/i,
     ),
   },
@@ -112,7 +112,7 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     by: 'social_oracle',
     purpose: 'Hear what people say',
     phase: 1,
-    matchesGoal: goalMatchesPattern(
+    matchesGoal: createGoalPatternPredicate(
       /\b(?:social media|sentiment|people (?:are )?(?:say|think|feel|talk)\w*|reddit|twitter|hacker ?news|farcaster|bluesky|mastodon|opinions?|buzz|mood)\b/i,
     ),
   },
@@ -121,7 +121,7 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     by: 'vault_query',
     purpose: 'Find it again',
     phase: 1,
-    matchesGoal: goalMatchesPattern(
+    matchesGoal: createGoalPatternPredicate(
       /\b(?:recall|(?:do|did) (?:you|i) remember|what (?:do|did) i (?:know|remember|write|note|save)|(?:search|look|find|read)\b[^.]{0,40}\bmy (?:notes|memor\w+|vault))\b/i,
     ),
   },
@@ -130,7 +130,7 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     by: 'hive_read',
     purpose: 'See what other agents know',
     phase: 1,
-    matchesGoal: goalMatchesPattern(
+    matchesGoal: createGoalPatternPredicate(
       /\b(?:(?:search|read|check|look|from|in) (?:in )?the hive|(?:other )?agents (?:have )?(?:know|found|learned|shared?|(?:are )?saying))\b/i,
     ),
   },
@@ -139,14 +139,16 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     by: 'hive_trending',
     purpose: 'See what heats up',
     phase: 1,
-    matchesGoal: goalMatchesPattern(/\b(?:trending|heat(?:s|ing) up|hot topics?|trends?)\b/i),
+    matchesGoal: createGoalPatternPredicate(
+      /\b(?:trending|heat(?:s|ing) up|hot topics?|trends?)\b/i,
+    ),
   },
   {
     intent: 'collaboration',
     by: 'agent_reputation',
     purpose: 'See whom to trust',
     phase: 1,
-    matchesGoal: goalMatchesPattern(
+    matchesGoal: createGoalPatternPredicate(
       /\b(?:reputation|trustworthy|trust (?:this|the|that|an?) agent|reliab\w+ agents?)\b/i,
     ),
   },
@@ -156,7 +158,7 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     purpose: 'Find sources',
     phase: 1,
     isFallback: true,
-    matchesGoal: goalMatchesPattern(
+    matchesGoal: createGoalPatternPredicate(
       /\b(?:find|search|look up|discover|who|where|which|how|why|when (?:is|was|did)|buy|book|order|cheap\w*|best|tell me about|history of|weather)\b|^\W*(?:what|when|is|are|was|were|do|does|did|will|has|have|should)\b/i,
     ),
   },
@@ -166,14 +168,16 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     purpose: 'Answer with cited sources',
     phase: 1,
     isFallback: true,
-    matchesGoal: goalMatchesPattern(/\b(?:compar(?:e|ison)|analy[sz]e|analysis|investigate)\b/i),
+    matchesGoal: createGoalPatternPredicate(
+      /\b(?:compar(?:e|ison)|analy[sz]e|analysis|investigate)\b/i,
+    ),
   },
   {
     intent: 'fact_check',
     by: 'hallucination_pill',
     purpose: 'Check the claims',
     phase: 2,
-    matchesGoal: goalMatchesPattern(
+    matchesGoal: createGoalPatternPredicate(
       /\b(?:fact.?check\w*|verif(?:y|ication)|is it (?:true|correct)|true or false|claims?|hallucinat\w*|correct that)\b/i,
     ),
   },
@@ -182,7 +186,7 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     by: 'hive_consensus',
     purpose: 'Weigh what agents say',
     phase: 2,
-    matchesGoal: goalMatchesPattern(
+    matchesGoal: createGoalPatternPredicate(
       /\b(?:consensus|ask (?:the )?(?:other |all )?agents|agents (?:agree|think|say|believe)|do agents)\b/i,
     ),
   },
@@ -191,7 +195,7 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     by: 'hive_forecast',
     purpose: 'Put a number on it',
     phase: 2,
-    matchesGoal: goalMatchesPattern(
+    matchesGoal: createGoalPatternPredicate(
       /\b(?:forecasts?|predict\w*|outlook|probabilit\w+|how likely|odds|chances?)\b/i,
     ),
   },
@@ -200,7 +204,7 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     by: 'tx_simulate',
     purpose: 'Simulate before signing',
     phase: 2,
-    matchesGoal: goalMatchesPattern(
+    matchesGoal: createGoalPatternPredicate(
       /\b(?:simulat\w+|dry.?run|gas estimates?|estimate (?:the )?gas|calldata|reverts?|broadcast\w* (?:a |the |my )?(?:tx|transaction))\b/i,
     ),
   },
@@ -209,14 +213,14 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     by: 'x402_parse',
     purpose: 'Read what a payment asks for',
     phase: 2,
-    matchesGoal: goalMatchesPattern(/\bx402\b/i),
+    matchesGoal: createGoalPatternPredicate(/\bx402\b/i),
   },
   {
     intent: 'code',
     by: 'code_sandbox',
     purpose: 'Run the code',
     phase: 2,
-    matchesGoal: goalMatchesPattern(
+    matchesGoal: createGoalPatternPredicate(
       /\b(?:python|javascript|bash|code|scripts?|program|comput\w+|calculat\w+|average|csv|pars(?:e|ing)|convert|sort|regex|statistics?|standard deviation)\b/i,
     ),
   },
@@ -226,7 +230,7 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     purpose: 'Write the text',
     phase: 2,
     matchesGoal: (goal) =>
-      goalMatchesPattern(
+      createGoalPatternPredicate(
         /\b(?:translat\w+|rewrite|write|draft|classif\w+|paraphras\w+|compose|newsletters?|digest|blog|essay|tweet|jokes?|poems?|haikus?|lyrics|slogans?|outreach|campaigns?)\b/i,
       )({
         ...goal,
@@ -239,7 +243,7 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     purpose: 'Put it in words',
     phase: 2,
     unless: 'deep_search',
-    matchesGoal: goalMatchesPattern(
+    matchesGoal: createGoalPatternPredicate(
       /\b(?:summar(?:y|i[sz]\w*)|explain|analy[sz]e|analysis|compar(?:e|ison))\b/i,
     ),
   },
@@ -248,7 +252,7 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     by: 'self_audit',
     purpose: 'See where the money goes',
     phase: 2,
-    matchesGoal: goalMatchesPattern(
+    matchesGoal: createGoalPatternPredicate(
       /\b(?:self.?audit|audit my|my (?:own )?(?:spending|spend|costs|calls|usage))\b/i,
     ),
   },
@@ -257,7 +261,7 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     by: 'agent_evolve',
     purpose: 'Get better settings proposed',
     phase: 2,
-    matchesGoal: goalMatchesPattern(
+    matchesGoal: createGoalPatternPredicate(
       /\b(?:optimi[sz]e|improve|evolve|tune) my (?:own )?(?:settings|agent|backpacks?|schedules?|spend\w*|costs)\b/i,
     ),
   },
@@ -267,9 +271,9 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     purpose: 'Fill and submit forms',
     phase: 3,
     matchesGoal: (goal) =>
-      goalMatchesPattern(FORM)(goal) &&
+      createGoalPatternPredicate(FORM)(goal) &&
       (goal.urls.length > 0 ||
-        goalMatchesPattern(/\b(?:forms?|web ?sites?|web ?pages?|button)\b/i)(goal)),
+        createGoalPatternPredicate(/\b(?:forms?|web ?sites?|web ?pages?|button)\b/i)(goal)),
   },
   {
     intent: 'transactions',
@@ -278,7 +282,7 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     phase: 3,
     matchesGoal: (goal) =>
       goal.transactions.length > 0 ||
-      goalMatchesPattern(
+      createGoalPatternPredicate(
         /\b(?:broadcast\w*|send(?! (?:me|us)\b)|submit)\b[^.]{0,40}\b(?:transactions?|txn?)\b|\b(?:push|relay|publish|propagate|forward|put)\b[^.]{0,20}\b(?:pre-?)?(?:signed|raw)\b[^.]{0,20}\b(?:transactions?|txn?)\b|\bbroadcasting\b/i,
       )(goal),
   },
@@ -287,7 +291,7 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     by: 'genesis_forge',
     purpose: 'Make the bundle of a new agent',
     phase: 3,
-    matchesGoal: goalMatchesPattern(
+    matchesGoal: createGoalPatternPredicate(
       /\b(?:creat\w+|make|build|bootstrap|spawn|generate|set up|launch)\b[^.]{0,40}\b(?:agent|specialist|bot)\b/i,
     ),
   },
@@ -296,21 +300,23 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     by: 'strategy_publish',
     purpose: 'Publish the strategy',
     phase: 3,
-    matchesGoal: goalMatchesPattern(/\b(?:publish|sell|offer)\b[^.]{0,40}\bstrateg(?:y|ies)\b/i),
+    matchesGoal: createGoalPatternPredicate(
+      /\b(?:publish|sell|offer)\b[^.]{0,40}\bstrateg(?:y|ies)\b/i,
+    ),
   },
   {
     intent: 'strategies',
     by: 'strategy_fork',
     purpose: 'Take a copy of a strategy',
     phase: 3,
-    matchesGoal: goalMatchesPattern(/\b(?:fork|copy)\b[^.]{0,40}\bstrateg(?:y|ies)\b/i),
+    matchesGoal: createGoalPatternPredicate(/\b(?:fork|copy)\b[^.]{0,40}\bstrateg(?:y|ies)\b/i),
   },
   {
     intent: 'hive',
     by: 'hive_write',
     purpose: 'Write down what was found',
     phase: 3,
-    matchesGoal: goalMatchesPattern(
+    matchesGoal: createGoalPatternPredicate(
       /\b(?:share|publish|post|write|store|put|save)\b[^.]{0,60}\b(?:hive|shared memory|with (?:other|all) agents)\b/i,
     ),
   },
@@ -319,7 +325,7 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     by: 'hive_watch',
     purpose: 'Be told of new entries',
     phase: 3,
-    matchesGoal: goalMatchesPattern(
+    matchesGoal: createGoalPatternPredicate(
       /\b(?:watch|monitor|track|subscribe)\b[^.]{0,60}\b(?:hive|entries)\b/i,
     ),
   },
@@ -328,7 +334,7 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     by: 'vault_write',
     purpose: 'Remember it',
     phase: 3,
-    matchesGoal: goalMatchesPattern(
+    matchesGoal: createGoalPatternPredicate(
       /^\W*(?:please )?remember\b|\b(?:remember (?:it|that|this|them)|memori[sz]e|note down|(?:save|store|keep|put|write)\b[^.]{0,60}\b(?:vault|memory|notes?|for later))\b/i,
     ),
   },
@@ -337,7 +343,7 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     by: 'email_send',
     purpose: 'Send the e-mail',
     phase: 3,
-    matchesGoal: asksForMail,
+    matchesGoal: goalAsksForMail,
   },
   {
     intent: 'collaboration',
@@ -345,7 +351,7 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     purpose: 'Send the credits',
     phase: 3,
     matchesGoal: (goal) =>
-      goalMatchesPattern(
+      createGoalPatternPredicate(
         /\b(?:send|pay|transfer|give)\b[^.]{0,30}\b\d+(?:\.\d+)? ?(?:usdc|credits?|dollars)\b/i,
       )(goal),
   },
@@ -356,8 +362,8 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     phase: 3,
     matchesGoal: (goal) =>
       goal.agents.length > 0
-        ? goalMatchesPattern(/\b(?:tell|ping|message|ask|notify|write)\b/i)(goal)
-        : goalMatchesPattern(
+        ? createGoalPatternPredicate(/\b(?:tell|ping|message|ask|notify|write)\b/i)(goal)
+        : createGoalPatternPredicate(
             /\b(?:tell|ping|message|notify|contact) (?:the |an |another |my )?(?:other )?agent\b/i,
           )(goal),
   },
@@ -367,22 +373,24 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     purpose: 'Tell all who are about',
     phase: 3,
     matchesGoal: (goal) =>
-      asksForAgents(goal) &&
-      goalMatchesPattern(/\b(?:tell|broadcast|announce|notify|warn|alert|message)\b/i)(goal),
+      goalAsksForOtherAgents(goal) &&
+      createGoalPatternPredicate(/\b(?:tell|broadcast|announce|notify|warn|alert|message)\b/i)(
+        goal,
+      ),
   },
   {
     intent: 'monitoring',
     by: '/api/agent/ping-owner',
     purpose: 'Tell your owner',
     phase: 3,
-    matchesGoal: (goal) => goalAsksToNotifyOwner(goal) && !asksForMail(goal),
+    matchesGoal: (goal) => goalAsksToNotifyOwner(goal) && !goalAsksForMail(goal),
   },
   {
     intent: 'monitoring',
     by: '/api/task/schedule',
     purpose: 'Run it again and again',
     phase: 4,
-    matchesGoal: goalMatchesPattern(
+    matchesGoal: createGoalPatternPredicate(
       /\b(?:every (?:\d+ )?(?:minutes?|hours?|days?|weeks?|morning|evening|night|monday|friday)|hourly|daily|weekly|each (?:hour|day|week|morning)|schedule|monitor|keep an eye|track|watch)\b/i,
     ),
   },

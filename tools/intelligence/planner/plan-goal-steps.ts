@@ -8,7 +8,7 @@ import {
   type CrewNamedInGoal,
 } from './crew-request-for-goal.ts'
 import { parseGoal, type ParsedGoal } from './parse-goal.ts'
-import { STEP_INPUT_BUILDERS, listPlaceholderFields } from './planned-step-inputs.ts'
+import { PLANNED_STEP_INPUT_BUILDERS, listPlaceholderFields } from './planned-step-inputs.ts'
 import { GOAL_TOOL_PATTERNS, type GoalToolPattern } from './goal-tool-patterns.ts'
 import type { PlannedStep } from './planner-port.ts'
 
@@ -121,7 +121,7 @@ function toolExample(
   goal: ParsedGoal,
   before: string | null,
 ): Record<string, unknown> {
-  const buildInput = STEP_INPUT_BUILDERS[slug]
+  const buildInput = PLANNED_STEP_INPUT_BUILDERS[slug]
   if (buildInput !== undefined) return { tool: slug, ...buildInput(goal, before) }
   // Of other tools the required fields stay open: the catalogue's example is not the goal.
   const { required = [] } = schema as { required?: readonly string[] }

@@ -31,7 +31,7 @@ const symbol = ({ symbols: [one = '<symbol>'] }: ParsedGoal): string => one
 const statement = ({ quoted, topic }: ParsedGoal): string => quoted ?? topic
 
 /** An open value becomes `<what>`, never an invented value. */
-export const STEP_INPUT_BUILDERS: Readonly<Record<string, StepInputBuilder>> = {
+export const PLANNED_STEP_INPUT_BUILDERS: Readonly<Record<string, StepInputBuilder>> = {
   price_feed: ({ symbols }) => ({ symbols: symbols.length === 0 ? ['<symbol>'] : symbols }),
   onchain_insight: (goal) => ({
     query: goal.addresses[0] ?? symbol(goal),

@@ -1,4 +1,4 @@
-import type { CatalogueRevision } from '../../../domain/catalogue-diff.ts'
+import type { CatalogueRevision } from '../../../domain/tool-catalogue-diff.ts'
 
 /** Version and news of this station. */
 export interface StationReleasesAndCatalogueRevisions {

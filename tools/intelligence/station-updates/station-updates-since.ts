@@ -1,8 +1,8 @@
 import Type from 'typebox'
 import { invalidInputError } from '../../../core/errors.ts'
-import { NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
+import { NOT_BLANK_PATTERN } from '../../../core/validation/request-schema-regex-patterns.ts'
 import type { StationReleasesAndCatalogueRevisions } from './station-updates-port.ts'
-import type { CatalogueRevision } from '../../../domain/catalogue-diff.ts'
+import type { CatalogueRevision } from '../../../domain/tool-catalogue-diff.ts'
 
 /** The version of the service that the caller knows. */
 export const KnownVersionField = Type.String({

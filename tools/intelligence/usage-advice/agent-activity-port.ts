@@ -3,12 +3,12 @@ import type {
   BackpackUsageStats,
   DailyUsageStats,
   AgentScheduleUsageStats,
-  ToolUsageStats,
+  AgentToolUsageStats,
 } from '../../../domain/agent-usage-stats-types.ts'
 
 /** Activity of an agent since an instant, from the call log and the ledger. */
 export interface AgentActivityReport {
-  readonly tools: readonly ToolUsageStats[]
+  readonly tools: readonly AgentToolUsageStats[]
   readonly days: readonly DailyUsageStats[]
   readonly backpacks: readonly BackpackUsageStats[]
   readonly schedules: readonly AgentScheduleUsageStats[]

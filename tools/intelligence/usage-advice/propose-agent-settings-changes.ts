@@ -1,4 +1,4 @@
-import { asMicros, toUsdc, ZERO, type Micros } from '../../../core/money.ts'
+import { asMicros, toUsdc, ZERO_MICROS, type Micros } from '../../../core/money.ts'
 import type {
   BackpackUsageStats,
   AgentScheduleUsageStats,
@@ -55,11 +55,11 @@ export function proposeAgentSettingsChanges(
   const active = facts.backpacks.filter(({ state }) => state === 'active')
   const busiest = facts.days.reduce<Micros>(
     (most, { spent }) => (spent > most ? spent : most),
-    ZERO,
+    ZERO_MICROS,
   )
   return [
     ...active.flatMap((one) => proposeBackpackChanges(one, busiest)),
-    ...(active.length === 0 && totalSpentOf(facts) > ZERO
+    ...(active.length === 0 && totalSpentOf(facts) > ZERO_MICROS
       ? [proposeNewBackpack(facts, busiest)]
       : []),
     ...facts.schedules
@@ -79,7 +79,7 @@ function proposeBackpackChanges(
 ): ProposedAgentSettingsChange[] {
   const apply = (body: object) => ({ method: 'PATCH', path: `/api/backpack/${id}`, body })
   const found: ProposedAgentSettingsChange[] = []
-  if (perDay === null && spent > ZERO) {
+  if (perDay === null && spent > ZERO_MICROS) {
     const value = fuseFor(busiest)
     found.push({
       op: 'replace',
@@ -154,7 +154,7 @@ function proposeScheduleChanges(
     return [change('enabled', { enabled: false }, false, why, toMonthlyUsdc(spent, windowDays))]
   }
   const enough = asMicros(maxRunCost * HEADROOM_FACTOR)
-  if (runs >= MIN_RUNS && enough > ZERO && budget > enough) {
+  if (runs >= MIN_RUNS && enough > ZERO_MICROS && budget > enough) {
     const value = toUsdc(enough)
     const why = `The dearest run cost ${toUsdc(maxRunCost)} USDC; the budget bounds what a change of price may cost.`
     return [change('budget_usdc', { budget_usdc: value }, value, why)]

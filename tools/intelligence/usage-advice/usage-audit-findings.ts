@@ -1,6 +1,6 @@
 import { DAY } from '../../../core/clock.ts'
-import { asMicros, sumMicros, toUsdc, ZERO, type Micros } from '../../../core/money.ts'
-import type { ToolUsageStats } from '../../../domain/agent-usage-stats-types.ts'
+import { asMicros, sumMicros, toUsdc, ZERO_MICROS, type Micros } from '../../../core/money.ts'
+import type { AgentToolUsageStats } from '../../../domain/agent-usage-stats-types.ts'
 import type { AgentActivityReport } from './agent-activity-port.ts'
 
 /** Rules that audit an agent's usage. */
@@ -33,7 +33,7 @@ export const totalSpentOf = ({ tools }: AgentActivityReport): Micros =>
 /** Returns spending per day since the first call of the window, over at least one day. */
 export function dailyBurnRateOf({ days }: AgentActivityReport, now: number): Micros {
   const [first] = days
-  if (first === undefined) return ZERO
+  if (first === undefined) return ZERO_MICROS
   const span = Math.max(1, Math.ceil((now - Date.parse(first.day)) / DAY))
   return asMicros(sumMicros(days.map(({ spent }) => spent)) / BigInt(span))
 }
@@ -57,7 +57,7 @@ export function listUsageAuditFindings(
   return all.sort((a, b) => grave(a) - grave(b))
 }
 
-function toolFindings(facts: ToolUsageStats, windowDays: number): UsageAuditFinding[] {
+function toolFindings(facts: AgentToolUsageStats, windowDays: number): UsageAuditFinding[] {
   const { tool, calls, failed, p95Ms, repeated, repeatedSpent, failures } = facts
   const found: UsageAuditFinding[] = []
   const rate = failed / calls
@@ -74,7 +74,7 @@ function toolFindings(facts: ToolUsageStats, windowDays: number): UsageAuditFind
   if (repeated > 0) {
     found.push({
       rule: 'duplicate_inputs',
-      severity: repeatedSpent > ZERO ? 'medium' : 'low',
+      severity: repeatedSpent > ZERO_MICROS ? 'medium' : 'low',
       subject: tool,
       detail: `${repeated} calls repeated an earlier request word for word under another Idempotency-Key; they cost ${usd(repeatedSpent)}.`,
       saving_usdc_per_month: toMonthlyUsdc(repeatedSpent, windowDays),
@@ -94,7 +94,7 @@ function toolFindings(facts: ToolUsageStats, windowDays: number): UsageAuditFind
 
 function burnRateFindings(facts: AgentActivityReport, now: number): UsageAuditFinding[] {
   const daily = dailyBurnRateOf(facts, now)
-  if (daily === ZERO) return []
+  if (daily === ZERO_MICROS) return []
   const left = Number(facts.balance) / Number(daily)
   if (left >= 7) return []
   return [
@@ -111,7 +111,7 @@ function burnRateFindings(facts: AgentActivityReport, now: number): UsageAuditFi
 function concentrationFindings(facts: AgentActivityReport): UsageAuditFinding[] {
   const total = totalSpentOf(facts)
   const [first] = facts.tools
-  if (first === undefined || facts.tools.length < 2 || total === ZERO) return []
+  if (first === undefined || facts.tools.length < 2 || total === ZERO_MICROS) return []
   const share = Number(first.spent) / Number(total)
   if (share < CONCENTRATED_SHARE) return []
   return [
@@ -141,7 +141,7 @@ function limitFindings(facts: AgentActivityReport): UsageAuditFinding[] {
   const fused = facts.backpacks.some(({ state, perDay, perMonth }) => {
     return state === 'active' && (perDay !== null || perMonth !== null)
   })
-  if (fused || totalSpentOf(facts) === ZERO) return []
+  if (fused || totalSpentOf(facts) === ZERO_MICROS) return []
   return [
     {
       rule: 'no_limits',

@@ -2,7 +2,7 @@ import Type from 'typebox'
 import { MEMORY_LIFETIME_DAYS } from '../../../domain/memory-decay.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { ToolContext } from '../../define-tool.ts'
-import { tryLlmCompletion } from '../../optional-llm.ts'
+import { tryLlmCompletion } from '../../llm-call-with-fallback.ts'
 import {
   compareMemoriesForContradiction,
   type MemoryConflictReason,

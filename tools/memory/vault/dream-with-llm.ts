@@ -1,8 +1,8 @@
 import Type from 'typebox'
 import { LIMITS } from '../../../core/limits.ts'
 import type { ToolContext } from '../../define-tool.ts'
-import { tryLlmCompletion } from '../../optional-llm.ts'
-import { truncateMemoryText, type ProposedInsight } from './dream-analysis.ts'
+import { tryLlmCompletion } from '../../llm-call-with-fallback.ts'
+import { truncateMemoryText, type ProposedInsight } from './analyze-vault-for-dream.ts'
 import type { VaultMemory } from '../../../domain/vault-memory.ts'
 
 /** Dreams with a language model. */
@@ -25,7 +25,10 @@ const LlmDreamSchema = Type.Object({
 })
 
 /** Returns a model's insights into the memories; null without a usable response. */
-export async function dreamWithLlm(memories: readonly VaultMemory[], context: ToolContext) {
+export async function deriveVaultMemoryInsightsWithLlm(
+  memories: readonly VaultMemory[],
+  context: ToolContext,
+) {
   const notes = memories.map(
     ({ content }, at) => `<note ${at + 1}>\n${truncateMemoryText(content)}\n</note>`,
   )

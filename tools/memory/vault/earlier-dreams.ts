@@ -1,19 +1,19 @@
 import { LIMITS } from '../../../core/limits.ts'
 import type { ToolContext } from '../../define-tool.ts'
-import type { ProposedInsight } from './dream-analysis.ts'
+import type { ProposedInsight } from './analyze-vault-for-dream.ts'
 import { vaultToolCallerAgentId, toMemoryView } from './memory-schemas-and-staging.ts'
 import type { VaultMemory } from '../../../domain/vault-memory.ts'
 import type { DreamInsight } from '../../../domain/vault-memory.ts'
 
 /** An earlier dream about some of the memories. */
-export interface EarlierDream {
+export interface EarlierVaultDreamCall {
   readonly callId: string
   readonly at: number
   readonly insights: readonly DreamInsight[]
 }
 
 /** Loads the insights of the caller's earlier dreams that are still live. */
-export async function loadEarlierDreams(context: ToolContext) {
+export async function loadEarlierVaultDreamInsights(context: ToolContext) {
   const at = context.now().getTime()
   const insights = await context.vault.insights(
     vaultToolCallerAgentId(context),
@@ -24,7 +24,7 @@ export async function loadEarlierDreams(context: ToolContext) {
     insights,
 
     /** Returns the latest dream that covered all of these memories; null without one. */
-    of(memories: readonly VaultMemory[]): EarlierDream | null {
+    of(memories: readonly VaultMemory[]): EarlierVaultDreamCall | null {
       const first = insights.find(({ origin }) => {
         const seen = new Set(idsOf(origin['looked_at']))
         return memories.every(({ id }) => seen.has(id))
@@ -49,7 +49,7 @@ export async function loadEarlierDreams(context: ToolContext) {
       ) ?? null,
   }
 }
-export type EarlierDreams = Awaited<ReturnType<typeof loadEarlierDreams>>
+export type EarlierVaultDreamInsights = Awaited<ReturnType<typeof loadEarlierVaultDreamInsights>>
 
 /** Returns an insight with its source memories. */
 export const toInsightView = (insight: VaultMemory) => ({

@@ -5,7 +5,7 @@ import {
   MEMORY_TYPES,
   type MemoryType,
 } from '../../../domain/memory-decay.ts'
-import { newUuidV7 } from '../../../core/ids.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { quantizeVector } from '../../../domain/vector-quantization.ts'
 import type { ToolContext } from '../../define-tool.ts'
 import type { VaultMemory } from '../../../domain/vault-memory.ts'
@@ -80,7 +80,7 @@ export async function stageMemory(context: ToolContext, draft: MemoryDraft) {
 }
 
 /** Stages the replacement of a memory by another one. */
-export function stageMemoryArchival(
+export function stageMemoryReplacement(
   { caller, callId, now, stage }: ToolContext,
   memoryId: string,
   reason: 'superseded' | 'compressed',

@@ -2,8 +2,8 @@ import { ServiceError } from '../../../core/errors.ts'
 import type { ReadableChainName, EvmHex } from '../../../providers/chain-data/chain-data-port.ts'
 import { atomicUnitsToNumber } from '../../../providers/chain-data/chain-tool-schemas.ts'
 import {
-  listedTokensOn,
-  type ListedToken,
+  widelyHeldTokensOnChain,
+  type WidelyHeldToken,
 } from '../../../providers/chain-data/bundled-token-contract-list.ts'
 import type { ToolContext } from '../../define-tool.ts'
 
@@ -16,7 +16,7 @@ export interface WalletSnapshot {
   readonly isContract: boolean
   /** Milliseconds; null when nothing was sent, or the node has no old states. */
   readonly firstSentAt: number | null
-  readonly tokens: readonly { token: ListedToken; amount: number }[]
+  readonly tokens: readonly { token: WidelyHeldToken; amount: number }[]
   readonly movements: readonly {
     readonly chain: ReadableChainName
     readonly tx_hash: string
@@ -38,7 +38,7 @@ export async function readWalletSnapshot(
 ): Promise<WalletSnapshot | null> {
   signal.throwIfAborted()
   try {
-    const listed = listedTokensOn(name)
+    const listed = widelyHeldTokensOnChain(name)
     const addresses = listed.map((token) => token.address)
     const [account, amounts, movements] = await Promise.all([
       chain.account(name, address),
@@ -80,7 +80,7 @@ function nullIfUnavailable(error: unknown): null {
 function toWalletMovement(
   chain: ReadableChainName,
   address: EvmHex,
-  listed: readonly ListedToken[],
+  listed: readonly WidelyHeldToken[],
   {
     token,
     from,

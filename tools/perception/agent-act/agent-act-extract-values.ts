@@ -4,7 +4,7 @@ import type {
   PageContent,
   ReceivedWebPage,
 } from '../../../providers/pages/page-parser-port.ts'
-import { EXTRACTABLE_PARTS } from './page-step-types.ts'
+import { EXTRACTABLE_PAGE_PARTS } from './page-step-types.ts'
 
 /** Extracts named values from a page. */
 
@@ -19,7 +19,7 @@ export async function extractPageValues(
   signal: AbortSignal,
 ): Promise<readonly string[]> {
   const source = renderedPageToHtmlSource(page)
-  const known = EXTRACTABLE_PARTS.find(
+  const known = EXTRACTABLE_PAGE_PARTS.find(
     (name) => name === what.toLowerCase() || name === `${what.toLowerCase()}s`,
   )
   if (known === undefined) return pages.extract(source, what, signal)
@@ -45,7 +45,7 @@ export const renderedPageToHtmlSource = ({
 })
 
 function valuesOf(
-  known: (typeof EXTRACTABLE_PARTS)[number],
+  known: (typeof EXTRACTABLE_PAGE_PARTS)[number],
   reading: PageContent,
 ): readonly string[] {
   switch (known) {

@@ -6,10 +6,10 @@ import type {
 /** The values entered into a form so far. */
 export interface FilledFormState {
   readonly form: FormWithControls
-  readonly controls: ControlState[]
+  readonly controls: FormControlState[]
 }
 
-export interface ControlState {
+export interface FormControlState {
   readonly control: FormControl
   value: string
   checked: boolean
@@ -35,7 +35,10 @@ function initialOptionIndexes({ kind, options, multiple }: FormControl): readonl
 }
 
 /** Checks a control and unchecks the others of its radio group. */
-export function tickFormControl({ controls }: FilledFormState, state: ControlState): void {
+export function checkRadioOrCheckboxControl(
+  { controls }: FilledFormState,
+  state: FormControlState,
+): void {
   const { type, name } = state.control
   if (type === 'radio' && name !== '')
     for (const other of controls)

@@ -6,7 +6,7 @@ import type {
 } from '../../../providers/pages/content/parse-page-forms-and-links.ts'
 
 /** A control and its form, by index in the page. */
-export interface ControlLocation {
+export interface FormControlLocation {
   readonly form: number
   readonly control: number
 }
@@ -42,12 +42,12 @@ type MatchLevel = (typeof MATCH_LEVELS)[number]
  * Finds controls of these kinds, best first: by label, by name, id and placeholder, then by a part of these.
  * A browser session uses the same levels.
  */
-export function findControls(
+export function findFormControls(
   { forms }: FormsAndLinks,
   kinds: readonly FormControl['kind'][],
   name: string,
   levels: readonly MatchLevel[] = MATCH_LEVELS,
-): ControlLocation[] {
+): FormControlLocation[] {
   const testsByLevel = controlTests(name)
   const all = forms.flatMap(({ controls }, form) =>
     controls.flatMap((given, control) =>
@@ -96,18 +96,18 @@ function findLink(
 }
 
 type Clickable =
-  | { readonly button: ControlLocation }
+  | { readonly button: FormControlLocation }
   | { readonly link: PageAnchor }
-  | { readonly box: ControlLocation }
+  | { readonly box: FormControlLocation }
 
 /** Finds what to click under this name; exact matches come before partial ones. */
 export function findClickable(page: FormsAndLinks, name: string): Clickable | null {
   for (const level of MATCH_LEVELS) {
-    const [button] = findControls(page, ['submit'], name, [level])
+    const [button] = findFormControls(page, ['submit'], name, [level])
     if (button !== undefined) return { button }
     const link = findLink(page, name, level)
     if (link !== undefined) return { link }
-    const [box] = findControls(page, ['tick'], name, [level])
+    const [box] = findFormControls(page, ['tick'], name, [level])
     if (box !== undefined) return { box }
   }
   return null

@@ -10,17 +10,17 @@ import type {
 import type { PageParser } from '../../../providers/pages/page-parser-port.ts'
 import {
   findClickable,
-  findControls,
+  findFormControls,
   findFormIndex,
   findSelectOptionIndex,
-  type ControlLocation,
+  type FormControlLocation,
 } from './find-page-control.ts'
 import {
   findMissingFormField,
   toFormSubmissionRequest,
   createFilledFormState,
-  tickFormControl,
-  type ControlState,
+  checkRadioOrCheckboxControl,
+  type FormControlState,
   type FilledFormState,
 } from './filled-form-state.ts'
 import { isHtmlContentType, renderedPageToHtmlSource } from './agent-act-extract-values.ts'
@@ -82,19 +82,19 @@ export function createHttpBrowsingSession(deps: HttpBrowsingSessionDeps): Browse
   }
 
   function find(kinds: readonly FormControl['kind'][], name: string, noun: string) {
-    const [found] = findControls(currentPage().controls, kinds, name)
+    const [found] = findFormControls(currentPage().controls, kinds, name)
     const at = found === undefined ? undefined : stateAt(found)
     if (at === undefined) throw stepFailed(`there is no ${noun} "${name}"`)
     return at
   }
 
-  function stateAt({ form: place, control }: ControlLocation) {
+  function stateAt({ form: place, control }: FormControlLocation) {
     const form = currentPage().forms[place]
     const state = form?.controls[control]
     return form === undefined || state === undefined ? undefined : { place, form, state }
   }
 
-  async function send(place: number, button: ControlState | null, before: () => void) {
+  async function send(place: number, button: FormControlState | null, before: () => void) {
     const form = currentPage().forms[place]
     if (form === undefined) throw stepFailed('there is no form to submit')
     const missing = findMissingFormField(form)
@@ -137,7 +137,7 @@ export function createHttpBrowsingSession(deps: HttpBrowsingSessionDeps): Browse
     },
     async check(name) {
       const { place, form, state } = find(['tick'], name, 'checkbox or radio button')
-      tickFormControl(form, state)
+      checkRadioOrCheckboxControl(form, state)
       written = place
     },
     async click(name, before) {
@@ -151,7 +151,7 @@ export function createHttpBrowsingSession(deps: HttpBrowsingSessionDeps): Browse
       const at = stateAt('button' in found ? found.button : found.box)
       if (at === undefined) throw stepFailed(`there is nothing to click that is called "${name}"`)
       if ('button' in found) return send(at.place, at.state, before)
-      tickFormControl(at.form, at.state)
+      checkRadioOrCheckboxControl(at.form, at.state)
       written = at.place
     },
     async submit(name, before) {

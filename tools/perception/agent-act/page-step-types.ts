@@ -1,5 +1,5 @@
 /** One step on a page. */
-export type PageStep =
+export type BrowserPageStep =
   | { readonly op: 'goto'; readonly url: string }
   | { readonly op: 'fill'; readonly field: string; readonly value: string }
   | { readonly op: 'select'; readonly field: string; readonly option: string }
@@ -9,7 +9,7 @@ export type PageStep =
   | { readonly op: 'extract'; readonly what: string }
   | { readonly op: 'wait'; readonly ms: number }
 
-export const PAGE_STEP_OPS = [
+export const BROWSER_PAGE_STEP_OPS = [
   'goto',
   'fill',
   'select',
@@ -20,10 +20,17 @@ export const PAGE_STEP_OPS = [
   'wait',
 ] as const
 
-export const MAX_PAGE_STEPS = 20
-export const MAX_PAGE_WAIT_MS = 10_000
+export const MAX_BROWSER_PAGE_STEPS = 20
+export const MAX_BROWSER_WAIT_STEP_MS = 10_000
 /** Names that can be extracted from any page. */
-export const EXTRACTABLE_PARTS = ['title', 'headings', 'links', 'prices', 'forms', 'text'] as const
+export const EXTRACTABLE_PAGE_PARTS = [
+  'title',
+  'headings',
+  'links',
+  'prices',
+  'forms',
+  'text',
+] as const
 
 /** Returns whether a text has a scheme or is a path of the same site; `example.com` may be a file name. */
 export const isUrlWithSchemeOrSitePath = (text: string): boolean =>

@@ -1,8 +1,8 @@
 import {
   isUrlWithSchemeOrSitePath,
-  EXTRACTABLE_PARTS,
-  MAX_PAGE_WAIT_MS,
-  type PageStep,
+  EXTRACTABLE_PAGE_PARTS,
+  MAX_BROWSER_WAIT_STEP_MS,
+  type BrowserPageStep,
 } from './page-step-types.ts'
 
 /** Parses instructions for `agent-act`. */
@@ -19,7 +19,7 @@ interface Clause {
 }
 
 export type PageInstructionParseResult =
-  | { readonly steps: readonly PageStep[] }
+  | { readonly steps: readonly BrowserPageStep[] }
   /** The first clause that was not understood, and why. */
   | { readonly unknown: string; readonly why: string }
 
@@ -42,7 +42,7 @@ const PRONOUNS = new Set('it this that them these those here there'.split(' '))
 const KEYS = new Set('enter return escape esc tab space backspace delete'.split(' '))
 /** Particles that change the meaning of a verb: `check out`, `fill up`, `check whether`. */
 const PARTICLES = new Set('out up off in over if whether that for'.split(' '))
-const VERBS: Readonly<Record<string, PageStep['op'] | 'type'>> = {
+const VERBS: Readonly<Record<string, BrowserPageStep['op'] | 'type'>> = {
   go: 'goto',
   goto: 'goto',
   open: 'goto',
@@ -75,7 +75,7 @@ const VERBS: Readonly<Record<string, PageStep['op'] | 'type'>> = {
  * understood, since a guess would be executed.
  */
 export function parsePageInstruction(text: string): PageInstructionParseResult {
-  const steps: PageStep[] = []
+  const steps: BrowserPageStep[] = []
   const clauses = splitClauses(text)
   if ('unknown' in clauses) return clauses
   for (const [place, { words, byAnd }] of clauses.entries()) {
@@ -86,8 +86,11 @@ export function parsePageInstruction(text: string): PageInstructionParseResult {
       const why = 'this is none of go to, fill, type, select, check, click, submit, extract, wait'
       return { unknown: spelled(words), why }
     }
-    if (step.op === 'wait' && step.ms > MAX_PAGE_WAIT_MS)
-      return { unknown: `wait ${step.ms} ms`, why: `at most ${MAX_PAGE_WAIT_MS / 1000} seconds` }
+    if (step.op === 'wait' && step.ms > MAX_BROWSER_WAIT_STEP_MS)
+      return {
+        unknown: `wait ${step.ms} ms`,
+        why: `at most ${MAX_BROWSER_WAIT_STEP_MS / 1000} seconds`,
+      }
     const before = clauses[place - 1]?.words
     if (byAnd && before !== undefined && mayBeOneName(before, steps.at(-1), step)) {
       const why = 'this may be one name or two steps; quote the name'
@@ -130,13 +133,13 @@ function findAmbiguity([verb, ...rest]: readonly Word[]): string | null {
 /** Returns whether the clauses may be one name: a button may be called `Read and submit`. */
 function mayBeOneName(
   words: readonly Word[],
-  before: PageStep | undefined,
-  step: PageStep,
+  before: BrowserPageStep | undefined,
+  step: BrowserPageStep,
 ): boolean {
   if (before === undefined || words.at(-1)?.quoted === true) return false
   if (!['click', 'check', 'submit'].includes(before.op) || words.length < 2) return false
   if (step.op === 'extract')
-    return !EXTRACTABLE_PARTS.some((known) => known === step.what.toLowerCase())
+    return !EXTRACTABLE_PAGE_PARTS.some((known) => known === step.what.toLowerCase())
   return ['click', 'check', 'submit'].includes(step.op)
 }
 
@@ -199,7 +202,7 @@ function closeOf(text: string, open: number): number {
 const isStop = (text: string, at: number): boolean =>
   /[,;.]/.test(text[at] ?? '') && (at + 1 === text.length || /\s/.test(text[at + 1] ?? ''))
 
-function parseStep([verb, ...rest]: readonly Word[]): PageStep | null {
+function parseStep([verb, ...rest]: readonly Word[]): BrowserPageStep | null {
   const op = verb === undefined || verb.quoted ? undefined : VERBS[verb.text.toLowerCase()]
   if (op === undefined) return null
   switch (op) {
@@ -232,17 +235,17 @@ function parseStep([verb, ...rest]: readonly Word[]): PageStep | null {
   }
 }
 
-function parseFill(words: readonly Word[]): PageStep | null {
+function parseFill(words: readonly Word[]): BrowserPageStep | null {
   const [field, value] = splitAtWord(words, ['with', 'to', 'as', '='], 'first')
   return field === null || value === null ? null : { op: 'fill', field, value }
 }
 
-function parseType(words: readonly Word[]): PageStep | null {
+function parseType(words: readonly Word[]): BrowserPageStep | null {
   const [value, field] = splitAtWord(words, ['into', 'in', 'to'], 'last')
   return field === null || value === null ? null : { op: 'fill', field, value }
 }
 
-function parseWait([amount, unit, ...more]: readonly Word[]): PageStep | null {
+function parseWait([amount, unit, ...more]: readonly Word[]): BrowserPageStep | null {
   const [, number, stuck] = /^(\d{1,6}(?:\.\d{1,3})?)(ms|s)?$/i.exec(amount?.text ?? '') ?? []
   const name = (stuck ?? unit?.text ?? 's').toLowerCase()
   if (
@@ -255,11 +258,14 @@ function parseWait([amount, unit, ...more]: readonly Word[]): PageStep | null {
 }
 
 /** Parses `fill a with "x" and b with "y"`, and `extract title and prices`. */
-function parseContinuation(clause: readonly Word[], before: PageStep | undefined): PageStep | null {
+function parseContinuation(
+  clause: readonly Word[],
+  before: BrowserPageStep | undefined,
+): BrowserPageStep | null {
   if (before?.op === 'fill') return parseFill(clause)
   if (before?.op !== 'extract') return null
   const what = nameOf(clause, false)
-  const known: readonly string[] = EXTRACTABLE_PARTS
+  const known: readonly string[] = EXTRACTABLE_PAGE_PARTS
   const quoted = clause.length === 1 && clause[0]?.quoted === true
   return what !== null && (quoted || known.includes(what.toLowerCase()))
     ? { op: 'extract', what }

@@ -4,9 +4,9 @@ import type { ToolContext } from '../../define-tool.ts'
 import type { LlmClient } from '../../../providers/llm/llm-port.ts'
 import {
   isUrlWithSchemeOrSitePath,
-  MAX_PAGE_WAIT_MS,
-  PAGE_STEP_OPS,
-  type PageStep,
+  MAX_BROWSER_WAIT_STEP_MS,
+  BROWSER_PAGE_STEP_OPS,
+  type BrowserPageStep,
 } from './page-step-types.ts'
 
 /** Plans page steps with a language model. */
@@ -17,7 +17,7 @@ const LlmStepsSchema = Type.Object(
   {
     steps: Type.Array(
       Type.Object(
-        { op: Type.Enum([...PAGE_STEP_OPS]), target: Text, value: Text },
+        { op: Type.Enum([...BROWSER_PAGE_STEP_OPS]), target: Text, value: Text },
         { additionalProperties: false },
       ),
       { minItems: 1, maxItems: MAX_LLM_STEPS },
@@ -35,7 +35,7 @@ export async function planPageStepsWithLlm(
   llm: LlmClient,
   instruction: string,
   { caller, callId, signal }: Pick<ToolContext, 'caller' | 'callId' | 'signal'>,
-): Promise<readonly PageStep[]> {
+): Promise<readonly BrowserPageStep[]> {
   const answer = await llm.complete(
     {
       system: SYSTEM,
@@ -56,7 +56,10 @@ export async function planPageStepsWithLlm(
 type LlmStep = Static<typeof LlmStepsSchema>['steps'][number]
 
 /** Throws for a step without the fields of its kind. */
-function toPageStep({ op, target = '', value = '' }: LlmStep, instruction: string): PageStep {
+function toPageStep(
+  { op, target = '', value = '' }: LlmStep,
+  instruction: string,
+): BrowserPageStep {
   switch (op) {
     case 'goto':
       if (isUrlWithSchemeOrSitePath(value)) return { op, url: value }
@@ -80,7 +83,7 @@ function toPageStep({ op, target = '', value = '' }: LlmStep, instruction: strin
       break
     case 'wait':
       if (/^\d{1,2}(\.\d+)?$/.test(value))
-        return { op, ms: Math.min(MAX_PAGE_WAIT_MS, Math.round(Number(value) * 1000)) }
+        return { op, ms: Math.min(MAX_BROWSER_WAIT_STEP_MS, Math.round(Number(value) * 1000)) }
       break
   }
   const detail = 'The model read no usable steps out of this instruction.'

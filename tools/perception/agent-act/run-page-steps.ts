@@ -1,12 +1,12 @@
 import { ServiceError } from '../../../core/errors.ts'
 import type { BrowserSession, RenderedPage } from '../../../providers/browser/browser-port.ts'
 import { RequestNotSentError } from '../../../providers/egress/egress-client-port.ts'
-import type { PageStep } from './page-step-types.ts'
+import type { BrowserPageStep } from './page-step-types.ts'
 
 /** Runs the steps of `agent-act`. */
 
 export interface PageStepResult {
-  readonly op: PageStep['op']
+  readonly op: BrowserPageStep['op']
   readonly ok: boolean
   readonly detail: string
 }
@@ -36,8 +36,8 @@ export interface RunPageStepsDeps {
  * with its step number; a later one is reported, and the remaining steps are skipped.
  */
 export async function runPageSteps(
-  first: PageStep,
-  rest: () => Promise<readonly PageStep[]>,
+  first: BrowserPageStep,
+  rest: () => Promise<readonly BrowserPageStep[]>,
   deps: RunPageStepsDeps,
 ): Promise<PageStepsResult> {
   const { session, signal, seal, extract, onStep } = deps
@@ -52,7 +52,7 @@ export async function runPageSteps(
 
   session.onSideEffect(before)
 
-  async function one(step: PageStep): Promise<string> {
+  async function one(step: BrowserPageStep): Promise<string> {
     switch (step.op) {
       case 'goto':
         await session.goto(step.url)
@@ -137,5 +137,8 @@ const reasonOf = ({ details }: ServiceError): string => {
 }
 
 /** Adds the step number, from 1, to an error. */
-const withStepNumber = (error: ServiceError, place: number, { op }: PageStep): ServiceError =>
-  new ServiceError(error.code, { ...error.details, step: place + 1, op }, error)
+const withStepNumber = (
+  error: ServiceError,
+  place: number,
+  { op }: BrowserPageStep,
+): ServiceError => new ServiceError(error.code, { ...error.details, step: place + 1, op }, error)

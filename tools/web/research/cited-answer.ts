@@ -1,5 +1,5 @@
 import type { ToolContext } from '../../define-tool.ts'
-import { tryLlmCompletion } from '../../optional-llm.ts'
+import { tryLlmCompletion } from '../../llm-call-with-fallback.ts'
 import type { RuleBasedTextAnalyzer } from '../../../providers/text/text-analyzer-port.ts'
 import type { ResearchSource } from './gather-web-sources.ts'
 

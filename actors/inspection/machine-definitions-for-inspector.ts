@@ -1,0 +1,37 @@
+import type { AnyStateNode } from 'xstate'
+import { machineConfigJson } from '../../machines/machine-config-json.ts'
+import { isActorKind, machineRegistryEntry, type ActorKind } from '../machine-registry.ts'
+
+/** The definitions of the machines, as the inspector and Stately's editor read them. */
+
+const definitions = new Map<ActorKind, string | null>()
+
+/** The config of a machine as JSON; null for a kind without a chart. */
+export function machineDefinitionOf(kind: ActorKind): string | null {
+  const known = definitions.get(kind)
+  if (known !== undefined) return known
+  const entry = machineRegistryEntry(kind)
+  const definition = entry.type === 'machine' ? machineConfigJson(entry.machine) : null
+  definitions.set(kind, definition)
+  return definition
+}
+
+/** Whether the kind has states and transitions to draw. */
+export const hasStatechart = (kind: string): boolean =>
+  isActorKind(kind) && machineDefinitionOf(kind) !== null
+
+/** Whether a state carries the tag `ended`: the life is over, though it may still settle what is open. */
+export function isEndedMachineState(kind: ActorKind, value: unknown): boolean {
+  const entry = machineRegistryEntry(kind)
+  return entry.type === 'machine' && isTaggedEnded(entry.machine.root, value)
+}
+
+/** Looks at the active states only. An earlier version of the machine may have had states unknown to it. */
+function isTaggedEnded(node: AnyStateNode | undefined, value: unknown): boolean {
+  if (node === undefined) return false
+  if (node.tags.includes('ended')) return true
+  if (typeof value === 'string') return isTaggedEnded(node.states[value], undefined)
+  return Object.entries((value ?? {}) as object).some(([name, inner]) =>
+    isTaggedEnded(node.states[name], inner),
+  )
+}
