@@ -68,8 +68,8 @@ export const CHAOS_PROOF_MUTANTS: Readonly<Record<string, CrashProofMutation>> =
     edits: [
       {
         file: 'machines/task-session-machine.ts',
-        from: 'amount === ZERO || spent + held + reserved + amount <= budget',
-        to: 'amount >= ZERO',
+        from: 'amount === ZERO_MICROS || spent + held + reserved + amount <= budget',
+        to: 'amount >= ZERO_MICROS',
       },
     ],
     rounds: RACES_ONLY,

@@ -46,7 +46,7 @@ export interface CallPriceBookingInput {
 }
 
 /** The referrer of an agent that has made its first deposit (decision 26). */
-export const activeReferrerOf = (agent: {
+export const referrerAfterFirstDeposit = (agent: {
   readonly referrer: string | null
   readonly activated: boolean
 }): string | null => (agent.activated ? agent.referrer : null)

@@ -15,7 +15,7 @@ const SHARES_AS_CASH: readonly SourceEdit[] = [
 
 /** Community tools take promotional credits where these cannot reach other agents. */
 const PROMO_FOR_TOOLS: SourceEdit = {
-  file: 'tools/community/community-tool-record.ts',
+  file: 'tools/community/callable-community-tool.ts',
   from: '!(record.acceptsPromo && deps.promoTransferable)',
   to: '!record.acceptsPromo',
 }
@@ -30,7 +30,7 @@ export const promoCreditLeakMutants: Readonly<Record<string, ServiceMutant>> = {
     edits: [
       {
         file: 'payments/agent-onboarding.ts',
-        from: 'const given = startersFrom === null ? starter : ZERO',
+        from: 'const given = startersFrom === null ? starter : ZERO_MICROS',
         to: 'const given = starter',
       },
     ],

@@ -7,7 +7,7 @@ export const unpaidStorageMutants: Readonly<Record<string, ServiceMutant>> = {
     edits: [
       {
         file: 'calls/settle-call.ts',
-        from: 'const reason = cost > ZERO ? null : store(Buffer.byteLength(response))',
+        from: 'const reason = cost > ZERO_MICROS ? null : store(Buffer.byteLength(response))',
         to: 'const reason = null as UnstoredResponseReason | null',
       },
     ],

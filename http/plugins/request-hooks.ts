@@ -11,7 +11,7 @@ export type RequestHook = (request: FastifyRequest, reply: FastifyReply) => void
 /** Looks at an answer that has been sent. */
 export type ResponseHook = (request: FastifyRequest, reply: FastifyReply) => void
 
-export interface RequestHooks {
+export interface FastifyRequestLifecycleSteps {
   /** Run as soon as the route is known. */
   readonly received: readonly RequestHook[]
   /** Run once the body is read. */
@@ -24,7 +24,7 @@ type Done = (error?: FastifyError) => void
 
 export function installRequestHooks(
   app: FastifyInstance,
-  { received, parsed, answered }: RequestHooks,
+  { received, parsed, answered }: FastifyRequestLifecycleSteps,
 ): void {
   app.addHook('onRequest', (request, reply, done) => runSteps(received, 0, request, reply, done))
   app.addHook('preValidation', (request, reply, done) => runSteps(parsed, 0, request, reply, done))

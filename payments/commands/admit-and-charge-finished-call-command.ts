@@ -8,7 +8,7 @@ import type {
 import { agentCashAccount, agentPromoAccount, computeFreeCreditsTaken } from '../ledger-accounts.ts'
 import { sumCreditsHeldByOtherCalls } from '../limits/credits-held-by-other-calls.ts'
 import { explainSpendLimitRejection } from '../limits/explain-spend-limit-rejection.ts'
-import { activeReferrerOf, bookCallPrice } from '../price-split.ts'
+import { referrerAfterFirstDeposit, bookCallPrice } from '../price-split.ts'
 import { findTaskPassForNewCall } from '../task-pass-payment.ts'
 import { chargeTaskPassSlot } from './call-charge.ts'
 import {
@@ -88,6 +88,6 @@ function bookSpentPrice(
     { account: agentCashAccount(agentId), amount: cash },
   ]
   const { shares = [], promoTransferable } = sharing
-  const referrer = activeReferrerOf(after)
+  const referrer = referrerAfterFirstDeposit(after)
   bookCallPrice(ctx, { payers, cost, callId, referrer, shares, promoTransferable })
 }

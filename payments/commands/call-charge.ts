@@ -24,7 +24,7 @@ import {
   NO_CREDITS_HELD_BY_OTHER_CALLS,
 } from '../limits/credits-held-by-other-calls.ts'
 import { explainSpendLimitRejection } from '../limits/explain-spend-limit-rejection.ts'
-import { activeReferrerOf, bookCallPrice } from '../price-split.ts'
+import { referrerAfterFirstDeposit, bookCallPrice } from '../price-split.ts'
 import {
   findTaskPassOfInMemoryHold,
   releaseTaskPassCallSlot,
@@ -139,7 +139,7 @@ function chargeCall(
     payers,
     cost,
     callId: hold.callId,
-    referrer: activeReferrerOf(after),
+    referrer: referrerAfterFirstDeposit(after),
     ...sharing,
   })
   endCallLoans(ctx, hold.callId, loans, byLoan)
@@ -155,7 +155,7 @@ export function chargeTaskPassSlot(
   sharing: PriceSharing,
 ): TaskPassView {
   const { price, payers, view } = useTaskPassCallSlot(ctx, passId, type)
-  const referrer = activeReferrerOf(ctx.snapshotOf('agent', ctx.aggregateId).context)
+  const referrer = referrerAfterFirstDeposit(ctx.snapshotOf('agent', ctx.aggregateId).context)
   bookCallPrice(ctx, { payers, cost: price, callId, referrer, ...sharing })
   return view
 }
@@ -203,7 +203,7 @@ export function chargeDurableCallHold(
     return { at: heldAt, pass: null }
   }
   const agentId = ctx.aggregateId
-  const referrer = activeReferrerOf(ctx.snapshotOf('agent', agentId).context)
+  const referrer = referrerAfterFirstDeposit(ctx.snapshotOf('agent', agentId).context)
   const left = splitUnusedHold(hold, cost)
   const promo = subtractMicros(
     hold.promo,

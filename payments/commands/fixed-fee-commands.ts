@@ -9,7 +9,7 @@ import {
   sumCreditsHeldByOtherCalls,
 } from '../limits/credits-held-by-other-calls.ts'
 import { explainSpendLimitRejection } from '../limits/explain-spend-limit-rejection.ts'
-import { activeReferrerOf, bookCallPrice } from '../price-split.ts'
+import { referrerAfterFirstDeposit, bookCallPrice } from '../price-split.ts'
 import { emitToolCallEvent } from './call-holds.ts'
 import { chargeBackpack, toImmediateChargeCallRow } from './debit-transfers-tips-and-bounties.ts'
 
@@ -48,7 +48,7 @@ export const chargeFixedFeeCommand: AggregateCommand<FixedFeeWriteInput, FixedFe
       { account: agentPromoAccount(agentId), amount: promo },
       { account: agentCashAccount(agentId), amount: cash },
     ]
-    const sharing = { referrer: activeReferrerOf(after), shares: [], promoTransferable }
+    const sharing = { referrer: referrerAfterFirstDeposit(after), shares: [], promoTransferable }
     bookCallPrice(ctx, { payers, cost: amount, callId, ...sharing })
     for (const { table, row } of fee.rows(ctx.now)) ctx.row(table, row)
     const row = toImmediateChargeCallRow(ctx, spender, {

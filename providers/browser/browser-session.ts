@@ -1,7 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ServiceError } from '../../core/errors.ts'
 import type { GuardedProxy } from '../egress/guarded-browser-proxy.ts'
-import { BrowserPageActionError, type BrowserHostProcess } from './browser-host-process.ts'
+import {
+  BrowserPageActionError,
+  type BrowserHostProcess,
+} from './spawn-browser-host-child-process.ts'
 import type {
   BrowserHostRequest,
   PageFailure,

@@ -5,7 +5,7 @@ import {
   type BrowserHostProcess,
   type BrowserHostSettings,
   type ChromiumLaunchMode,
-} from './browser-host-process.ts'
+} from './spawn-browser-host-child-process.ts'
 
 /** Starts and retires the Chromium of this node. */
 

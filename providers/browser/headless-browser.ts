@@ -10,7 +10,7 @@ import {
   type ChromiumInstance,
   type ChromiumManagerDeps,
 } from './chromium-manager.ts'
-import { browserBusyError } from './browser-host-process.ts'
+import { browserBusyError } from './spawn-browser-host-child-process.ts'
 import type {
   HeadlessBrowser,
   RenderPageRequest,

@@ -19,7 +19,10 @@ import {
   type EarlierVaultDreamInsights,
   type EarlierVaultDreamCall,
 } from './vault/earlier-dreams.ts'
-import { MAX_DREAM_INSIGHTS, deriveVaultMemoryInsightsWithLlm } from './vault/dream-with-llm.ts'
+import {
+  MAX_DREAM_INSIGHTS,
+  deriveVaultMemoryInsightsWithLlm,
+} from './vault/derive-vault-insights-with-llm.ts'
 import {
   stageMemoryReplacement,
   DateTimeField,

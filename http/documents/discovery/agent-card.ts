@@ -2,14 +2,14 @@ import {
   SERVICE_NAME,
   SERVICE_SUMMARY,
   toToolsByCategory,
-  type ServiceDescriptor,
-} from './service-descriptor.ts'
+  type DiscoveryDocumentInput,
+} from './discovery-document-input.ts'
 
 /**
  * The agent card of A2A 1.0, https://a2a-protocol.org/latest/specification/. The service speaks REST and
  * MCP, not the JSON-RPC of A2A: the binding of its interface is the address of its own conventions.
  */
-export function describeAgentCard({ publicUrl, version, tools }: ServiceDescriptor) {
+export function describeAgentCard({ publicUrl, version, tools }: DiscoveryDocumentInput) {
   return {
     name: SERVICE_NAME,
     description: SERVICE_SUMMARY,

@@ -4,13 +4,13 @@ import {
   SERVICE_NAME,
   SERVICE_SUMMARY,
   toToolsByCategory,
-  type ServiceDescriptor,
-} from './service-descriptor.ts'
+  type DiscoveryDocumentInput,
+} from './discovery-document-input.ts'
 
 /** Texts for language models: the index of https://llmstxt.org, the same with the catalogue, and an agent skill. */
 
 /** A short index: what the service is, and where each part is described. */
-export function writeLlmsText(service: ServiceDescriptor): string {
+export function writeLlmsText(service: DiscoveryDocumentInput): string {
   const { publicUrl, tools } = service
   const link = (title: string, path: string, note: string) =>
     `- [${title}](${publicUrl}${path}): ${note}`
@@ -54,7 +54,7 @@ ${[
 }
 
 /** The index with the whole catalogue: inputs, examples, and how calls are paid. */
-export function writeFullLlmsText(service: ServiceDescriptor): string {
+export function writeFullLlmsText(service: DiscoveryDocumentInput): string {
   return `${writeLlmsText(service).trimEnd()}
 
 ${writeUsage(service)}
@@ -66,7 +66,7 @@ ${toToolsByCategory(service.tools)
 }
 
 /** One page in the form of an agent skill (https://agentskills.io): front matter, then instructions. */
-export function writeAgentSkillPage(service: ServiceDescriptor): string {
+export function writeAgentSkillPage(service: DiscoveryDocumentInput): string {
   const categories = toToolsByCategory(service.tools)
   return `---
 name: gas-station
@@ -91,7 +91,7 @@ Inputs of a tool: \`GET ${service.publicUrl}/api/tools/{slug}\`.
 `
 }
 
-const writeUsage = ({ publicUrl }: ServiceDescriptor): string => `## Use
+const writeUsage = ({ publicUrl }: DiscoveryDocumentInput): string => `## Use
 
 1. Get a key, a wallet and starter credits. The key is shown once; send it as \`X-API-Key\`.
 

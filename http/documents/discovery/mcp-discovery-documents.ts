@@ -3,8 +3,8 @@ import {
   SERVICE_NAME,
   SERVICE_TAGLINE,
   toReverseDnsName,
-  type ServiceDescriptor,
-} from './service-descriptor.ts'
+  type DiscoveryDocumentInput,
+} from './discovery-document-input.ts'
 
 /** How clients of MCP find the server: its card, and the catalogues that name the card. */
 
@@ -13,7 +13,7 @@ export const AI_CATALOG_MEDIA_TYPE = 'application/ai-catalog+json'
 const SERVER_CARD_SCHEMA =
   'https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json'
 
-type Address = Pick<ServiceDescriptor, 'publicUrl' | 'version'>
+type Address = Pick<DiscoveryDocumentInput, 'publicUrl' | 'version'>
 
 /** The server card: where the server is and how it is reached. It lists no tools. */
 export function describeMcpServerCard({ publicUrl, version }: Address) {

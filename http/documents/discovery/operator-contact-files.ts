@@ -3,8 +3,8 @@ import {
   SERVICE_NAME,
   SERVICE_SUMMARY,
   SERVICE_TAGLINE,
-  type ServiceDescriptor,
-} from './service-descriptor.ts'
+  type DiscoveryDocumentInput,
+} from './discovery-document-input.ts'
 
 /** Documents that name the operator: they exist where `OPERATOR_CONTACT` is set. */
 
@@ -32,7 +32,7 @@ export function writeSecurityText({ publicUrl, email }: OperatorContact, now: nu
 /** The plugin manifest that older model clients read. */
 export function describeAiPlugin(
   { publicUrl, email }: OperatorContact,
-  { tools }: Pick<ServiceDescriptor, 'tools'>,
+  { tools }: Pick<DiscoveryDocumentInput, 'tools'>,
 ) {
   return {
     schema_version: 'v1',

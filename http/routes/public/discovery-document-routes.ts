@@ -26,7 +26,7 @@ import {
   writeSecurityText,
   type OperatorContact,
 } from '../../documents/discovery/operator-contact-files.ts'
-import type { ServiceDescriptor } from '../../documents/discovery/service-descriptor.ts'
+import type { DiscoveryDocumentInput } from '../../documents/discovery/discovery-document-input.ts'
 import { describeX402Resources } from '../../documents/discovery/x402-resources.ts'
 
 /** Routes for the documents by which agents, crawlers and models find the station. */
@@ -51,7 +51,7 @@ export const discoveryDocumentRoutes: FastifyPluginAsyncTypebox = async (app) =>
   const { catalogue, clock, config, pages, paying } = app.services
   const { publicUrl, version } = config
   /** Models read these: native and verified tools, and the words of builders marked as theirs. */
-  const describe = (): ServiceDescriptor => ({
+  const describe = (): DiscoveryDocumentInput => ({
     publicUrl,
     version,
     tools: selectToolsForModels(catalogue.entries(), { community: false }),
@@ -114,7 +114,7 @@ export const discoveryDocumentRoutes: FastifyPluginAsyncTypebox = async (app) =>
 }
 
 /** The pages for people, by their paths. What agents write is left to their own links. */
-const pagesOf = (tools: ServiceDescriptor['tools'], guides: readonly string[]): string[] => [
+const pagesOf = (tools: DiscoveryDocumentInput['tools'], guides: readonly string[]): string[] => [
   ...['/', '/docs', '/docs/reference', ...guides.map((slug) => `/docs/${slug}`)],
   ...['/cookbook', ...COOKBOOK_RECIPES.map(({ slug }) => `/cookbook/${slug}`)],
   ...['/bounties', '/marketplace', '/hall-of-agents', '/problems'],

@@ -8,7 +8,7 @@ import {
   startBrowserHostProcess,
   type BrowserHostProcess,
   type BrowserHostSettings,
-} from '../../../providers/browser/browser-host-process.ts'
+} from '../../../providers/browser/spawn-browser-host-child-process.ts'
 import { findChromium } from '../../../providers/browser/find-chromium.ts'
 import { parseIpAddressAllowlist } from '../../../providers/egress/public-ip-address.ts'
 import { startFixtureServer } from '../../support/upstreams/fixture-server.ts'

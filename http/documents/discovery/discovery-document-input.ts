@@ -10,7 +10,7 @@ export const SERVICE_SUMMARY =
 export const SERVICE_TAGLINE =
   'Tools for software agents, paid by the call: search, prices, pages, memory, chains, code, models.'
 
-export interface ServiceDescriptor {
+export interface DiscoveryDocumentInput {
   /** The public base URL without a trailing slash. */
   readonly publicUrl: string
   readonly version: string
