@@ -114,6 +114,9 @@ ${markdownTable(
   ]),
 )}
 
+An address gets at most ${LIMITS.ownerLinksPerHour} links by e-mail an hour, to sign in or to be confirmed, and an agent has at most
+${LIMITS.confirmationLinksPerDay} addresses confirmed a day. Beyond it no mail is sent: signing in answers as always, naming an address is 429 \`rate_limited\`.
+
 ## Fields of requests
 
 The fields of onboarding are the schema \`NewAgent\` of the OpenAPI description. \`[]\` means each entry of a list.

@@ -4,7 +4,6 @@ import { transform } from 'esbuild'
 import t from 'tap'
 import { CHAOS_PROOF_MUTANTS } from '../../chaos/chaos-proof-mutants.ts'
 import { REPOSITORY_ROOT } from '../../scripts/repository-root.ts'
-import { ADVERSARY_SERVICE_MUTANTS } from '../../chaos/adversary/adversary-service-mutants.ts'
 import { applySourceEdits } from '../../chaos/adversary/build-mutants.ts'
 
 /** Planted bugs are edits of the sources by their text: a renamed identifier must not turn one into nothing. */
@@ -28,16 +27,6 @@ for (const [name, { edits, rounds }] of Object.entries(CHAOS_PROOF_MUTANTS)) {
       Object.values(rounds).some((count) => count > 0),
       'a part of the proof runs',
     )
-  })
-}
-
-for (const [name, { edits }] of Object.entries(ADVERSARY_SERVICE_MUTANTS)) {
-  t.test(`${name}, planted for the adversary, changes the program of each file`, async (t) => {
-    for (const [file, text] of applySourceEdits(edits)) {
-      const sound = readFileSync(join(REPOSITORY_ROOT, file), 'utf8')
-      if (file.endsWith('.ts')) t.not(await transpile(text), await transpile(sound), file)
-      else t.not(text, sound, file)
-    }
   })
 }
 

@@ -225,7 +225,7 @@ t.test('a lost database is recognised by its error codes, unlike a missing file'
 
 t.test('requests get 503 in time while the database hangs', async (t) => {
   const { app, plane } = await createTestServer(t)
-  const bus = { ...plane.bus, healthy: () => false }
+  const bus = { ...plane.bus, isDown: () => true }
   Object.assign(app.services.plane, { bus })
   app.get('/hung', open, () => new Promise(() => {}))
   app.get('/tool', { config: { auth: 'none', rate: 'refuel' } }, async () => {

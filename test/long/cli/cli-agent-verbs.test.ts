@@ -201,7 +201,8 @@ t.test('tasks, bounties and keys', async (t) => {
   t.match(parsed(await gas(['task', 'end', task], ann)), { state: 'completed' })
 
   t.match(rows(await gas(['task', 'passes'], ann))[0], { pass: 'micro', price_usdc: 1.5 })
-  const rich = at((await main.onboard(2)).key)
+  const generous = await startInProcessTestStation(t, { STARTER_CREDITS_USDC: '2' })
+  const rich = { GAS_URL: generous.url, GAS_API_KEY: (await generous.onboard()).key }
   const bought = await gas(['task', 'buy', 'micro'], rich)
   t.equal(bought.code, 0, bought.stderr)
   t.match(parsed(bought), { pass: 'micro' })

@@ -44,7 +44,7 @@ t.test('a station replaces dead connections', async (t) => {
   line.kill()
   const asked = [
     main.call(guest, TOOL),
-    main.ask('GET', '/api/task/active', { key }),
+    main.ask('GET', '/api/task/schedules', { key }),
     main.ask('GET', '/api/messages', { key }),
     main.ask('POST', '/api/keys', { key, json: {} }),
   ]

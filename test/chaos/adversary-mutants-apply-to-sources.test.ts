@@ -1,11 +1,13 @@
 import { transform } from 'esbuild'
 import t from 'tap'
-import { applySourceEdits } from '../../../chaos/adversary/build-mutants.ts'
-import { ADVERSARY_SERVICE_MUTANTS } from '../../../chaos/adversary/adversary-service-mutants.ts'
+import { applySourceEdits } from '../../chaos/adversary/build-mutants.ts'
+import { ADVERSARY_SERVICE_MUTANTS } from '../../chaos/adversary/adversary-service-mutants.ts'
 import {
   ALL_ADVERSARY_OPERATION_WEIGHTS,
   ADVERSARY_OPERATION_GENERATORS,
-} from '../../../chaos/adversary/run-adversary.ts'
+} from '../../chaos/adversary/run-adversary.ts'
+
+/** Bugs planted for the adversary are edits of the sources by their text. */
 
 t.test('every mutation matches the sources, and the mutated copy compiles', async (t) => {
   for (const [name, { edits, operationWeights }] of Object.entries(ADVERSARY_SERVICE_MUTANTS)) {
