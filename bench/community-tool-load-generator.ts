@@ -1,17 +1,19 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { Agent as Connections, request } from 'undici'
 
-/** Callers that call tools all the time, in a process of their own, until its input ends. */
+/** Callers that call tools once a second each, in a process of their own, until its input ends. */
 
 const [, , url = '', slugs = '', keys = ''] = process.argv
-/** After a refusal; shorter than any client should. */
-const REFUSED_PAUSE_MS = 20
+/** A caller whose call takes longer makes the next one at once. */
+const CALL_INTERVAL_MS = 1_000
 const connections = new Connections({ headersTimeout: 0, bodyTimeout: 0, connections: 256 })
 const names = slugs.split(',')
 const answers: Record<string, number> = {}
 
 async function callForever(slug: string, key: string): Promise<void> {
+  await pause(Math.random() * CALL_INTERVAL_MS)
   for (;;) {
+    const nextAt = performance.now() + CALL_INTERVAL_MS
     const reply = await request(`${url}/api/tools/${slug}/invoke`, {
       method: 'POST',
       dispatcher: connections,
@@ -20,7 +22,7 @@ async function callForever(slug: string, key: string): Promise<void> {
     })
     await reply.body.dump()
     answers[reply.statusCode] = (answers[reply.statusCode] ?? 0) + 1
-    if (reply.statusCode === 429 || reply.statusCode === 503) await pause(REFUSED_PAUSE_MS)
+    await pause(Math.max(0, nextAt - performance.now()))
   }
 }
 

@@ -37,9 +37,9 @@ const AGENTS = 200
 const CALLS_PER_SECOND = 100
 const CONNECTIONS = 64
 const HOSTILE_PATHS = ['hang', 'drip', 'flood', 'schema', 'redirect'] as const
-const HOSTILE_CALLERS = 80
+const CALLERS = 80
 /** Hostile calls are spread over their 15 seconds after this time. */
-const HOSTILE_LEAD_MS = 3_000
+const CALLERS_LEAD_MS = 3_000
 const IMPORT_TIMEOUT_MS = 120_000
 const [ADDED_P50_MS, ADDED_P99_MS, IMPORT_MS, NEIGHBOUR_FACTOR] = [25, 100, 10_000, 1.5]
 const INPUT = { city: 'Rome' }
@@ -77,6 +77,7 @@ export async function benchmarkCommunityTools(scale: BenchmarkScale): Promise<Be
   try {
     const keys = await seedApiKeys(dataDir, sql, await seedAgents(client, sql, AGENTS))
     await sellTools(client, quick, quickPort, 'quick', ['quick'])
+    await sellTools(client, quick, quickPort, 'honest', ['quick'])
     await sellTools(client, hostile, hostilePort, 'hostile', HOSTILE_PATHS)
     const ground = { url: station.url, port, client, keys, quickPort }
     return [
@@ -176,7 +177,7 @@ async function addedLatencyRow(
   })
 }
 
-/** Calls of another builder's tool and of a native one, with and without calls of a hostile builder, by turns. */
+/** Calls of another builder's tool and of a native one beside calls of a hostile builder and of an honest one, by turns. */
 async function neighbourRows(
   ground: MarketBenchSetup,
   scale: BenchmarkScale,
@@ -188,25 +189,29 @@ async function neighbourRows(
   }
   const rows: BenchmarkRow[] = []
   for (const [name, load] of Object.entries(loads)) {
-    const [alone, beside] = [[] as HttpLoadResult[], [] as HttpLoadResult[]]
+    const beside = { hostile: [] as HttpLoadResult[], honest: [] as HttpLoadResult[] }
     let answers = ''
-    for (let round = 0; round < scale.rounds; round += 1) {
-      alone.push(await runAtSteadyRate(load, scale))
-      const callers = spawnHostileCallers(ground)
-      await callers.ask()
-      await pause(HOSTILE_LEAD_MS)
-      beside.push(await runAtSteadyRate(load, scale))
-      const last = callers.ask()
-      await callers.stop()
-      answers = await last
-    }
-    const [ours, theirs] = [medians(beside), medians(alone)]
+    for (let round = 0; round < scale.rounds; round += 1)
+      for (const builder of ['honest', 'hostile'] as const) {
+        const callers = spawnCallers(
+          ground,
+          builder === 'hostile' ? HOSTILE_PATHS : ['quick'],
+          builder,
+        )
+        await callers.ask()
+        await pause(CALLERS_LEAD_MS)
+        beside[builder].push(await runAtSteadyRate(load, scale))
+        const last = callers.ask()
+        await callers.stop()
+        answers = await last
+      }
+    const [ours, theirs] = [medians(beside.hostile), medians(beside.honest)]
     const factor = ours.p99 / theirs.p99
     rows.push(
       createBenchmarkReportRow({
-        what: `${CALLS_PER_SECOND} calls/s of ${name} while ${HOSTILE_CALLERS} callers call tools of a builder that hangs, drips, floods, redirects or answers another schema`,
+        what: `${CALLS_PER_SECOND} calls/s of ${name} while ${CALLERS} callers call, once a second each, tools of a builder that hangs, drips, floods, redirects or answers another schema`,
         measured: `${describe(ours)}; hostile answers of the last round ${answers}`,
-        baseline: `without them: ${describe(theirs)}`,
+        baseline: `the same callers at an honest builder: ${describe(theirs)}`,
         result: `p99 ${formatFactor(factor)}`,
         target: `p99 <= ${NEIGHBOUR_FACTOR}x`,
         met: factor <= NEIGHBOUR_FACTOR,
@@ -217,11 +222,15 @@ async function neighbourRows(
   return rows
 }
 
-const spawnHostileCallers = ({ url, keys }: MarketBenchSetup): BenchmarkChildProgram =>
+const spawnCallers = (
+  { url, keys }: MarketBenchSetup,
+  paths: readonly string[],
+  prefix: string,
+): BenchmarkChildProgram =>
   spawnBenchmarkChildProgram('community-tool-load-generator.ts', [
     url,
-    HOSTILE_PATHS.map((path) => toSlug('hostile', path)).join(','),
-    keys.slice(0, HOSTILE_CALLERS).join(','),
+    paths.map((path) => toSlug(prefix, path)).join(','),
+    keys.slice(0, CALLERS).join(','),
   ])
 
 /** One request that makes 200 tools. */

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { join } from 'node:path'
 import type { Browser, Page } from 'playwright-core'
 import t from 'tap'
 import {
@@ -14,6 +15,8 @@ import { findFreePort } from '../../../chaos/free-port.ts'
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const WIDTHS = [390, 768, 1280, 1600] as const
 const THEMES = ['light', 'dark'] as const
+/** Where a screenshot of each page, width and theme goes, to be looked at; none are made without it. */
+const FOLDER = process.env['PAGES_SCREENSHOTS']
 const ALL_RULES: readonly string[] = []
 const COLOR_RULES: readonly string[] = ['color-contrast', 'link-in-text-block']
 const SLOWDOWN = 4
@@ -174,6 +177,9 @@ t.test('pages in Chromium', { skip: skipWithoutChromium, timeout: 240_000 }, asy
           // Themes differ in colours only: the other rules find the same in both.
           const rules = colorScheme === 'light' ? ALL_RULES : COLOR_RULES
           t.strictSame(await check(rules), [], `${path} ${colorScheme} ${width}`)
+          if (FOLDER === undefined) continue
+          const name = `${path.slice(1, 30).replaceAll('/', '-') || 'home'}-${width}-${colorScheme}.png`
+          await page.screenshot({ path: join(FOLDER, name), fullPage: true })
         }
       }
       t.strictSame(faults, [], path)
