@@ -1,5 +1,6 @@
 import t from 'tap'
 import { grantCredits } from '../../../app/cli/operator/cli-grant-credits.ts'
+import { createDatabaseAdjustedClock } from '../../../core/clock.ts'
 import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { fromUsdc } from '../../../core/money.ts'
 import { createTestPauseGate, type TestPauseGate } from '../../support/actors/test-actor-node.ts'
@@ -65,8 +66,10 @@ const site = await startFixtureServer(t, (_request, response) => {
   })
 })
 const settings = { SSRF_ALLOW: '127.0.0.1:1024-65535' }
-const main = await startInProcessTestStation(t, settings)
-const second = await startInProcessTestStation(t, settings, { database: main.database })
+// What runs when an agent is frozen is told by time: nodes with clocks of their own differ under load.
+const clock = createDatabaseAdjustedClock()
+const main = await startInProcessTestStation(t, settings, { clock })
+const second = await startInProcessTestStation(t, settings, { database: main.database, clock })
 
 const change = (word: 'freeze' | 'unfreeze', { key }: TestAgent, node = main) =>
   node.ask('POST', `/api/agent/${word}`, { key, json: {} })
@@ -184,14 +187,19 @@ t.test('only a key that manages keys freezes and unfreezes', async (t) => {
   t.match(await change('freeze', her), { body: { frozen_at: since.body['frozen_at'] } })
 })
 
+type Look = Readonly<Record<'tool' | 'url', string>>
+
 t.test('on two nodes: running calls end, and nothing begins after it', async (t) => {
   const her = await main.onboard()
   // Both nodes hold the state of the agent.
   t.match([await paid(her), await paid(her, second)], [{ status: 200 }, { status: 200 }])
   const before = await main.balance(her)
-  gate = createTestPauseGate()
-  const look = { tool: 'agent_see', url: `${site.base}/` }
-  const json = { calls: [look, look] }
+  gate = createTestPauseGate(2)
+  const [look, other] = ['first', 'second'].map((page) => ({
+    tool: 'agent_see',
+    url: `${site.base}/${page}`,
+  })) as [Look, Look]
+  const json = { calls: [look, other] }
   const running = second.ask('POST', '/api/pipeline', { key: her.key, json })
   await gate.reached
   await change('freeze', her)

@@ -75,17 +75,19 @@ export const loseReplyAfterCommit: CommitFault = async (send) => {
 }
 
 /** A gate that blocks callers until it is opened. */
-export function createTestPauseGate() {
+export function createTestPauseGate(callers = 1) {
   let open = () => {}
   let arrive = () => {}
+  let arrived = 0
   const opened = new Promise<void>((resolve) => (open = resolve))
   const reached = new Promise<void>((resolve) => (arrive = resolve))
   return {
     open,
-    /** Resolves when a caller waits at the gate. */
+    /** Resolves when `callers` of them wait at the gate. */
     reached,
     pass: () => {
-      arrive()
+      arrived += 1
+      if (arrived >= callers) arrive()
       return opened
     },
   }
