@@ -22,7 +22,8 @@ const call = (name, args, options) =>
     .catch((error) => ({ thrown: error.message, code: error.code }))
 const paid = await call('hive_trending', { limit: 3 })
 const refused = await call('hive_trending', { limit: 'many' })
-const program = { language: 'bash', code: 'echo hello' }
+// Long enough that its steps are read before its result: the SDK drops steps that it reads together.
+const program = { language: 'bash', code: 'sleep 1; echo hello' }
 const streamed = await call('code_sandbox', program, { onprogress: (step) => steps.push(step) })
 const unknown = await call('no_such_tool', {})
 console.log(
