@@ -177,7 +177,13 @@ async function addedLatencyRow(
   })
 }
 
-/** Calls of another builder's tool and of a native one beside calls of a hostile builder and of an honest one, by turns. */
+const ARMS = ['none', 'honest', 'hostile'] as const
+type Arm = (typeof ARMS)[number]
+
+/**
+ * Calls of another builder's tool and of a native one, by turns: alone, beside callers of an honest builder, and
+ * beside the same callers of a hostile one.
+ */
 async function neighbourRows(
   ground: MarketBenchSetup,
   scale: BenchmarkScale,
@@ -189,37 +195,49 @@ async function neighbourRows(
   }
   const rows: BenchmarkRow[] = []
   for (const [name, load] of Object.entries(loads)) {
-    const beside = { hostile: [] as HttpLoadResult[], honest: [] as HttpLoadResult[] }
+    const results: Record<Arm, HttpLoadResult[]> = { none: [], honest: [], hostile: [] }
     let answers = ''
     for (let round = 0; round < scale.rounds; round += 1)
-      for (const builder of ['honest', 'hostile'] as const) {
-        const callers = spawnCallers(
-          ground,
-          builder === 'hostile' ? HOSTILE_PATHS : ['quick'],
-          builder,
-        )
-        await callers.ask()
-        await pause(CALLERS_LEAD_MS)
-        beside[builder].push(await runAtSteadyRate(load, scale))
-        const last = callers.ask()
-        await callers.stop()
-        answers = await last
+      for (const arm of ARMS) {
+        const { result, callerAnswers } = await runBesideCallers(ground, arm, load, scale)
+        results[arm].push(result)
+        answers = callerAnswers
       }
-    const [ours, theirs] = [medians(beside.hostile), medians(beside.honest)]
-    const factor = ours.p99 / theirs.p99
+    const [ours, honest, alone] = [results.hostile, results.honest, results.none].map(medians) as [
+      ReturnType<typeof medians>,
+      ReturnType<typeof medians>,
+      ReturnType<typeof medians>,
+    ]
+    const factor = ours.p99 / alone.p99
     rows.push(
       createBenchmarkReportRow({
         what: `${CALLS_PER_SECOND} calls/s of ${name} while ${CALLERS} callers call, once a second each, tools of a builder that hangs, drips, floods, redirects or answers another schema`,
         measured: `${describe(ours)}; hostile answers of the last round ${answers}`,
-        baseline: `the same callers at an honest builder: ${describe(theirs)}`,
-        result: `p99 ${formatFactor(factor)}`,
-        target: `p99 <= ${NEIGHBOUR_FACTOR}x`,
+        baseline: `without callers: ${describe(alone)}; the same callers at an honest builder: ${describe(honest)}`,
+        result: `p99 ${formatFactor(factor)} of that without callers, ${formatFactor(ours.p99 / honest.p99)} of that beside the honest builder`,
+        target: `p99 <= ${NEIGHBOUR_FACTOR}x of that without callers`,
         met: factor <= NEIGHBOUR_FACTOR,
         n: `${scale.rounds} rounds`,
       }),
     )
   }
   return rows
+}
+
+async function runBesideCallers(
+  ground: MarketBenchSetup,
+  arm: Arm,
+  load: Load,
+  scale: BenchmarkScale,
+): Promise<{ result: HttpLoadResult; callerAnswers: string }> {
+  if (arm === 'none') return { result: await runAtSteadyRate(load, scale), callerAnswers: '' }
+  const callers = spawnCallers(ground, arm === 'hostile' ? HOSTILE_PATHS : ['quick'], arm)
+  await callers.ask()
+  await pause(CALLERS_LEAD_MS)
+  const result = await runAtSteadyRate(load, scale)
+  const last = callers.ask()
+  await callers.stop()
+  return { result, callerAnswers: await last }
 }
 
 const spawnCallers = (
