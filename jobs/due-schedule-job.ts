@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import type { ScheduleRunner } from '../calls/schedule-runner.ts'
 import type { Clock } from '../core/clock.ts'
@@ -44,7 +45,7 @@ export function createDueScheduleJob({ clock, store, jobs, runner, log }: DueSch
   let stopped = false
 
   const withinShare = createPerAgentScheduleRunLimiter(MAX_RUNS_PER_AGENT, (due) =>
-    jobs.hintMany(SCHEDULES_QUEUE, [toJobHint(due)]),
+    jobs.hintMany(SCHEDULES_QUEUE, [toRepeatedJobHint(due)]),
   )
   const work: JobHandler = async (data, signal) => {
     const due = data as unknown as DueScheduleRun
@@ -114,6 +115,15 @@ const toJobHint = (due: DueScheduleRun): DueWorkJobHint => ({
   id: `schedule-${due.scheduleId}-${due.slot}`,
   data: { ...due },
 })
+
+/**
+ * A hint of a slot that was set aside. The queue takes an id once, and may not have removed the job that
+ * set the slot aside: its id would be ignored, and the slot would wait until its hint counts as lost.
+ */
+const toRepeatedJobHint = (due: DueScheduleRun): DueWorkJobHint => {
+  const { id, data } = toJobHint(due)
+  return { id: `${id}-${randomUUID()}`, data }
+}
 
 /** Tracks recent hints of slots that are still due. */
 function createHintTracker(clock: Clock) {

@@ -172,3 +172,13 @@ t.test('slow runs of two agents delay no other agent, and all of them run', asyn
   t.equal(begun.length, 2 * slow + others, 'each once')
   t.strictSame(warnings, [], 'however many listen for the end of the node')
 })
+
+t.test('quick runs above the share of an agent follow each other', async (t) => {
+  const { node, slots, ran, begun } = await lookout(t)
+  const [agents, each] = [50, 20]
+  for (let at = 0; at < agents; at += 1) await slots(each, 0, 0, `agent-${at}`)
+  node.start()
+  await waitUntilTrue('all run', () => ran.length === agents * each)
+  t.equal(begun.length, agents * each, 'each once')
+  t.ok(Math.max(...ran) < HINT_TIMEOUT_MS, `the latest was ${Math.round(Math.max(...ran))} ms late`)
+})
