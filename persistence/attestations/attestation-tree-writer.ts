@@ -27,12 +27,8 @@ import { readActiveAttestationSigningKeys } from './attestation-key-store.ts'
 /** Fees that one transaction appends at most. */
 const BATCH_LEAVES = 5_000
 const SALT_BYTES = 16
-/**
- * Most fees commit within this time of their time stamp, so an append reads from that much before the last one,
- * but not more than `MAX_READ_WINDOW`. The others are found once in `SEARCH_EVERY`.
- */
-const USUAL_COMMIT_DELAY = '2 seconds'
-const MAX_READ_WINDOW = '10 seconds'
+/** Most fees commit within this time of their time stamp. The others are found once in `SEARCH_EVERY`. */
+const USUAL_COMMIT_DELAY = '10 seconds'
 const SEARCH_EVERY = '1 minute'
 /** A row commits at most this long after its time stamp. */
 export const MAX_FEE_ROW_COMMIT_DELAY = '10 minutes'
@@ -121,9 +117,7 @@ async function lockCursor(tx: DatabaseTransaction): Promise<CursorRow | null> {
   const [row] = await tx<(CursorRow & { cluster: string })[]>`
     select tree_size, searched_size, peaks, snapshot::text, complete, origin, cluster, whole,
            (case when whole then until - ${MAX_FEE_ROW_COMMIT_DELAY}::interval
-                 else greatest(now() - ${MAX_READ_WINDOW}::interval, (
-                   select signed_at - ${USUAL_COMMIT_DELAY}::interval
-                     from attestation_heads order by tree_size desc limit 1)) end)::text as since,
+                 else now() - ${USUAL_COMMIT_DELAY}::interval end)::text as since,
            (select system_identifier || ' ' || 'ledger'::regclass::oid from pg_control_system()) as here
       from (select *, not complete or searched_at < now() - ${SEARCH_EVERY}::interval as whole
               from attestation_cursor for update skip locked) c`
