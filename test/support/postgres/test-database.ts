@@ -24,6 +24,7 @@ export interface TestDatabase {
 }
 
 let cluster: Promise<TestPostgresCluster> | undefined
+let ownCluster: Promise<TestPostgresCluster> | undefined
 let databaseCount = 0
 
 /** A place of its own for the tables of a database. */
@@ -35,7 +36,7 @@ interface Tablespace {
 
 /** A database with the service's schema, dropped after its process has ended. */
 export async function createTestDatabase(t: Teardown, place?: Tablespace): Promise<TestDatabase> {
-  const { socketDir } = await testCluster()
+  const { socketDir } = await (place === undefined ? testCluster() : clusterOfThisProcess())
   const file = basename(process.argv[1] ?? 'repl')
     .replace(/\W.*/, '')
     .slice(0, 30)
@@ -72,9 +73,18 @@ async function createInTablespace(
 
 /** The cluster of this tap run; for a file that is run by itself, one of its own. */
 function testCluster(): Promise<TestPostgresCluster> {
-  cluster ??= (async () =>
-    readPostgresClusterNote(process.ppid) ?? (await startTestRunPostgresCluster(process.pid)))()
+  cluster ??= (async () => readPostgresClusterNote(process.ppid) ?? (await clusterOfThisProcess()))()
   return cluster
+}
+
+/**
+ * Tablespaces are for disks that fill up. Until there is room again no checkpoint of their cluster succeeds, so
+ * that nobody else could create a database there.
+ */
+function clusterOfThisProcess(): Promise<TestPostgresCluster> {
+  ownCluster ??= (async () =>
+    readPostgresClusterNote(process.pid) ?? (await startTestRunPostgresCluster(process.pid)))()
+  return ownCluster
 }
 
 const urlOf = (socketDir: string, database: string): string =>
