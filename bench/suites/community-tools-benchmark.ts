@@ -203,11 +203,9 @@ async function neighbourRows(
         results[arm].push(result)
         answers = callerAnswers
       }
-    const [ours, honest, alone] = [results.hostile, results.honest, results.none].map(medians) as [
-      ReturnType<typeof medians>,
-      ReturnType<typeof medians>,
-      ReturnType<typeof medians>,
-    ]
+    const alone = medians(results.none)
+    const honest = medians(results.honest)
+    const ours = medians(results.hostile)
     const factor = ours.p99 / alone.p99
     rows.push(
       createBenchmarkReportRow({

@@ -66,7 +66,7 @@ const site = await startFixtureServer(t, (_request, response) => {
   })
 })
 const settings = { SSRF_ALLOW: '127.0.0.1:1024-65535' }
-// What runs when an agent is frozen is told by time: nodes with clocks of their own differ under load.
+// A charge compares the time of its hold with that of the freeze. Clocks of two nodes differ under load.
 const clock = createDatabaseAdjustedClock()
 const main = await startInProcessTestStation(t, settings, { clock })
 const second = await startInProcessTestStation(t, settings, { database: main.database, clock })

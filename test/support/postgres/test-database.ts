@@ -73,7 +73,8 @@ async function createInTablespace(
 
 /** The cluster of this tap run; for a file that is run by itself, one of its own. */
 function testCluster(): Promise<TestPostgresCluster> {
-  cluster ??= (async () => readPostgresClusterNote(process.ppid) ?? (await clusterOfThisProcess()))()
+  cluster ??= (async () =>
+    readPostgresClusterNote(process.ppid) ?? (await clusterOfThisProcess()))()
   return cluster
 }
 
