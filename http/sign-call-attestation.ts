@@ -29,14 +29,13 @@ export async function signCallAttestation(
   const [origin, hashes, fees] = await Promise.all([
     attestations.origin(),
     tree.hashesOfCall(owner, callId),
-    tree.openingsOf(callId),
+    tree.feesOfCall(owner, callId, at),
   ])
   // Read after the fees: a head of the same append covers them.
   const [head] = await tree.heads(1, null)
-  const isPending = fees.length === 0 && cost > 0n && (await tree.hasPendingFees(owner, callId, at))
   const size = head?.size ?? 0
   const proven = await Promise.all(
-    fees
+    fees.openings
       .filter(({ index }) => index < size)
       .map(async ({ index, opening }) => {
         const [leaf, nodes] = await Promise.all([
@@ -72,7 +71,7 @@ export async function signCallAttestation(
     request_hash: request?.hash ?? null,
     request_key: request?.key ?? null,
     answer_hash: answerHash,
-    pending: isPending,
+    pending: fees.isPending,
     fees: proven,
     head: proven.length === 0 ? null : (head?.note ?? null),
   }

@@ -30,12 +30,16 @@ export function parseFeeLeaf(text: string): FeeLeaf | null {
 
 export const toFeeLeafMinute = (at: Date): string => `${at.toISOString().slice(0, 16)}Z`
 
-/** What a leaf hides: a random salt, the row of the ledger, and the call if there is one. */
+/** The salt of a leaf, 128 bits in hex, from the random seed of its append (`fee_leaf_salt` in SQL). */
+export const deriveFeeLeafSalt = (seedHex: string, ledgerId: string): string =>
+  sha256Hex(`${seedHex} ${ledgerId}`).slice(0, 32)
+
+/** What a leaf hides: a salt, the row of the ledger, and the call if there is one. */
 export const toFeeLeafCommitmentOpening = (
-  salt: Buffer,
+  salt: string,
   ledgerId: string,
   callId: string | null,
-): string => `${salt.toString('hex')} ${ledgerId} ${callId ?? '-'}`
+): string => `${salt} ${ledgerId} ${callId ?? '-'}`
 
 /** The commitment of a leaf to its opening. */
 export const feeLeafCommitmentOf = (opening: string): string => sha256Hex(opening)

@@ -1,3 +1,4 @@
+import type { PendingQuery, Row } from 'postgres'
 import {
   EMPTY_TREE_ROOT,
   foldCompleteSubtree,
@@ -12,6 +13,7 @@ import { HOUR } from '../../core/clock.ts'
 import { minUuidV7At } from '../../core/ids-and-api-keys.ts'
 import { asMicros, type Micros } from '../../core/money.ts'
 import { toUnquotedColumnArrayLiteral } from '../postgres/postgres-array-literal.ts'
+import { MAX_PACK_LEAVES } from './attestation-tree-writer.ts'
 import { answerHashOf } from '../calls/call-answer-hashes.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
@@ -57,6 +59,11 @@ export interface AttestationSummary {
   readonly head: SignedTreeHead | null
 }
 
+export interface FeesOfCall {
+  readonly openings: readonly { readonly index: number; readonly opening: string }[]
+  readonly isPending: boolean
+}
+
 /** What the call log knows of a call for its receipt. */
 export interface CallRequestAndAnswerHashes {
   readonly requestHash: string | null
@@ -84,14 +91,17 @@ export function createAttestationTreeReader(sql: Sql) {
     /** Leaves, the last appended first; `before` is an index. */
     async leaves(limit: number, before: string | null): Promise<PublicAttestationLeaf[]> {
       const rows = await sql<LeafRow[]>`
-        select ${leafColumns(sql)} from attestation_leaves
-         where leaf_index < ${before ?? MAX_INDEX}::bigint order by leaf_index desc limit ${limit}`
+        select ${leafColumns(sql)}
+          from (select least(${before ?? MAX_INDEX}::bigint, tree_size) as next from attestation_cursor) c,
+               attestation_leaves
+         where ${isLeafBetween(sql, sql`next - ${limit}`, sql`next`)} order by leaf_index desc`
       return rows.map(toPublicLeaf)
     },
 
     async leaf(index: number): Promise<PublicAttestationLeaf | null> {
       const [row] = await sql<LeafRow[]>`
-        select ${leafColumns(sql)} from attestation_leaves where leaf_index = ${index}`
+        select ${leafColumns(sql)} from attestation_leaves
+         where ${isLeafBetween(sql, sql`${index}::bigint`, sql`${index}::bigint + 1`)}`
       return row === undefined ? null : toPublicLeaf(row)
     },
 
@@ -130,27 +140,24 @@ export function createAttestationTreeReader(sql: Sql) {
         }
       }),
 
-    /** The leaves of a call with what they hide. */
-    async openingsOf(callId: string): Promise<{ index: number; opening: string }[]> {
-      const rows = await sql<{ leaf_index: bigint; ledger_id: string; salt: Buffer }[]>`
-        select leaf_index, ledger_id, salt from attestation_leaves
-         where call_id = ${callId} order by leaf_index`
-      return rows.map(({ leaf_index: index, ledger_id: ledgerId, salt }) => ({
-        index: Number(index),
-        opening: toFeeLeafCommitmentOpening(salt, ledgerId, callId),
-      }))
-    },
-
-    /** Whether fees of a call are not appended yet; `at` is when the call was admitted. */
-    async hasPendingFees(owner: string, callId: string, at: Date): Promise<boolean> {
+    /** The fees of a call: the leaves with what they hide, and whether one is not appended yet. */
+    async feesOfCall(owner: string, callId: string, at: Date): Promise<FeesOfCall> {
       const first = minUuidV7At(at.getTime() - MAX_CALL_MS)
       const last = minUuidV7At(at.getTime() + MAX_CALL_MS)
-      const rows = await sql`
-        select from fee_movements f where f.owner = ${owner} and f.call_id = ${callId}
-           and f.id between ${first}::uuid and ${last}::uuid
-           and not exists (select from attestation_leaves l where l.call_id = f.call_id and l.ledger_id = f.id)
-         limit 1`
-      return rows.length > 0
+      const rows = await sql<{ index: bigint | null; salt: string; id: string }[]>`
+        select l.leaf_index as index, l.salt, f.id from fee_movements f
+          left join attestation_leaves l on l.minute = date_trunc('minute', f.at)
+                and l.lowest_ledger_id <= f.id and l.highest_ledger_id >= f.id and l.ledger_id = f.id
+         where f.owner = ${owner} and f.call_id = ${callId} and f.id between ${first}::uuid and ${last}::uuid
+         order by l.leaf_index`
+      return {
+        openings: rows.flatMap(({ index, salt, id }) =>
+          index === null
+            ? []
+            : [{ index: Number(index), opening: toFeeLeafCommitmentOpening(salt, id, callId) }],
+        ),
+        isPending: rows.some(({ index }) => index === null),
+      }
     },
 
     async hashesOfCall(owner: string, callId: string): Promise<CallRequestAndAnswerHashes> {
@@ -192,7 +199,7 @@ async function readSubtrees(
       select 0 as level, leaf_index as place, hash
         from unnest(${toUnquotedColumnArrayLiteral(below, ({ first }) => first)}::bigint[],
                     ${toUnquotedColumnArrayLiteral(below, ({ count }) => count)}::bigint[]) r(first, count)
-        join attestation_leaves on leaf_index >= first and leaf_index < first + count`,
+        join attestation_leaves on ${isLeafBetween(sql, sql`first`, sql`first + count`)}`,
     )
   if (above.length > 0)
     keep(
@@ -274,9 +281,11 @@ const toTreeRewind = (row: RewindRow): UnmatchedPublishedTreeHead => ({
   foundAt: row.found_at,
 })
 
-const leafColumns = (sql: Sql) => sql`
-  leaf_index, fee_leaf_text(minute, kind, amount_micros, salt, ledger_id, call_id) as text, hash, minute, kind,
-  amount_micros`
+const leafColumns = (sql: Sql) => sql`leaf_index, text, hash, minute, kind, amount_micros`
+
+/** `start` is in the range, `end` is not. The bounds of `first_index` are those that an index serves. */
+const isLeafBetween = (sql: Sql, start: PendingQuery<Row[]>, end: PendingQuery<Row[]>) => sql`
+  leaf_index >= ${start} and leaf_index < ${end} and first_index > ${start} - ${MAX_PACK_LEAVES}::int and first_index < ${end}`
 
 const toPublicLeaf = (row: LeafRow): PublicAttestationLeaf => ({
   index: Number(row.leaf_index),

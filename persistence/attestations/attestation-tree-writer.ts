@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import {
+  deriveFeeLeafSalt,
   feeLeafCommitmentOf,
   formatTreeHead,
   toFeeLeafMinute,
@@ -22,16 +23,14 @@ import { toUnquotedColumnArrayLiteral } from '../postgres/postgres-array-literal
 import type { Sql } from '../start-postgres-and-redis.ts'
 import { readActiveAttestationSigningKeys } from './attestation-key-store.ts'
 
-/** Appends the fees of the ledger to the hash tree, and signs its heads. */
+/** Appends the queued fees of the ledger to the hash tree, and signs its heads. */
 
-/** Fees that one transaction appends at most. */
-const BATCH_LEAVES = 5_000
-const SALT_BYTES = 16
-/** Most fees commit within this time of their time stamp. The others are found once in `SEARCH_EVERY`. */
-const USUAL_COMMIT_DELAY = '10 seconds'
-const SEARCH_EVERY = '1 minute'
-/** A row commits at most this long after its time stamp. */
-export const MAX_FEE_ROW_COMMIT_DELAY = '10 minutes'
+/** Fees that one transaction appends, and rows of the queue that it reads. */
+const MAX_BATCH_LEAVES = 5_000
+const MAX_BATCH_QUEUE_ROWS = 5_000
+/** Leaves of a pack: `attestation_leaf_packs` allows no more. */
+export const MAX_PACK_LEAVES = 32
+const SEED_BYTES = 32
 
 export interface AttestationWriterDeps {
   readonly sql: Sql
@@ -49,22 +48,18 @@ export interface StoredTreeHead {
 }
 
 /**
- * Appends fees whose commits the last append could not see, each once, and signs the new head, in one
- * transaction. Null if there are none, or another node appends.
+ * Appends the fees that wait, each once, and signs the new head, in one transaction. Null if there are none, or
+ * another node appends.
  */
 export const appendFeesToAttestationTree = ({ sql, sealing, origin }: AttestationWriterDeps) =>
   sql.begin(async (tx): Promise<StoredTreeHead | null> => {
     const cursor = await lockCursor(tx)
     if (cursor === null) return null
-    const { fees, snapshot, at } = await readNewFees(tx, cursor)
-    const more = fees.length === BATCH_LEAVES
-    if (fees.length === 0) {
-      if (cursor.whole && (!cursor.complete || cursor.tree_size > cursor.searched_size))
-        await endSearch(tx, snapshot)
-      return null
-    }
+    const { fees, at, oldest, more } = await takeQueuedFees(tx, cursor.oldest)
+    if (fees.length === 0) return null
     const name = cursor.origin ?? origin
-    const leaves = await toLeaves(fees)
+    const seed = randomBytes(SEED_BYTES).toString('hex')
+    const leaves = await toLeaves(fees, seed)
     const subtrees: HashedSubtree[] = []
     let edge = parseTreeRightEdge(Number(cursor.tree_size), cursor.peaks)
     for (const part of inParts(leaves)) {
@@ -72,7 +67,7 @@ export const appendFeesToAttestationTree = ({ sql, sealing, origin }: Attestatio
       edge = appendLeavesToTreeRightEdge(edge, hashes, (subtree) => subtrees.push(subtree))
       await nextTurn()
     }
-    await insertLeaves(tx, Number(cursor.tree_size), leaves)
+    await insertLeaves(tx, Number(cursor.tree_size), seed, leaves)
     await insertSubtrees(tx, subtrees)
     const root = rootOfTreeRightEdge(edge)
     const text = formatTreeHead({ origin: name, size: edge.size, root, at: at.toISOString() })
@@ -81,51 +76,29 @@ export const appendFeesToAttestationTree = ({ sql, sealing, origin }: Attestatio
       values (${edge.size}, ${root}, ${at}, ${note})`
     await tx`
       update attestation_cursor set tree_size = ${edge.size}, peaks = ${toTreeRightEdgeBytes(edge)}, origin = ${name},
-             complete = complete and ${!more}, cluster = ${cursor.here}`
-    if (cursor.whole && !more) await endSearch(tx, snapshot)
+             oldest = ${more ? cursor.oldest : oldest}::text::xid8, cluster = ${cursor.here}`
     return { size: edge.size, note, more }
   })
 
-/**
- * The next search begins at the latest fee of this one: all that the snapshot sees have leaves. Without
- * a leaf it begins where this one did.
- */
-const endSearch = (tx: DatabaseTransaction, snapshot: string) => tx`
-  update attestation_cursor set snapshot = ${snapshot}::text::pg_snapshot, complete = true,
-         searched_at = clock_timestamp(), searched_size = tree_size,
-         until = greatest(until, least(now(), coalesce((
-           select minute from attestation_leaves order by leaf_index desc limit 1), until)))`
-
 interface CursorRow {
   tree_size: bigint
-  searched_size: bigint
-  /** Whether all fees that the snapshot cannot see are searched, or those of the last seconds. */
-  whole: boolean
   peaks: Buffer
-  snapshot: string
-  since: string
-  complete: boolean
   origin: string | null
+  /** The queue has no row of an earlier transaction. */
+  oldest: string
   here: string
 }
 
 /**
  * Locks the position of all nodes; null if another one has the lock. In a restored database transaction ids start
- * again, so the whole ledger is searched for fees without a leaf.
+ * again, so the whole queue is read.
  */
 async function lockCursor(tx: DatabaseTransaction): Promise<CursorRow | null> {
-  const [row] = await tx<(CursorRow & { cluster: string })[]>`
-    select tree_size, searched_size, peaks, snapshot::text, complete, origin, cluster, whole,
-           (case when whole then until - ${MAX_FEE_ROW_COMMIT_DELAY}::interval
-                 else now() - ${USUAL_COMMIT_DELAY}::interval end)::text as since,
-           (select system_identifier || ' ' || 'ledger'::regclass::oid from pg_control_system()) as here
-      from (select *, not complete or searched_at < now() - ${SEARCH_EVERY}::interval as whole
-              from attestation_cursor for update skip locked) c`
-  if (row === undefined) return null
-  if (row.cluster === row.here) return row
-  await tx`
-    update attestation_cursor set snapshot = '3:3:', until = '-infinity', complete = false, cluster = ${row.here}`
-  return { ...row, snapshot: '3:3:', since: '-infinity', complete: false, whole: true }
+  const [row] = await tx<CursorRow[]>`
+    select tree_size, peaks, origin, case when cluster = here then oldest::text else '0' end as oldest, here
+      from (select * from attestation_cursor for update skip locked) c,
+           (select system_identifier || ' ' || 'ledger'::regclass::oid as here from pg_control_system()) h`
+  return row ?? null
 }
 
 interface FeeRow {
@@ -136,41 +109,52 @@ interface FeeRow {
   at: Date
 }
 
-/** One statement, so that the fees and the snapshot belong together. */
-async function readNewFees(
-  tx: DatabaseTransaction,
-  { snapshot, since }: CursorRow,
-): Promise<{ fees: FeeRow[]; snapshot: string; at: Date }> {
-  const rows = await tx<(FeeRow & { seen: string; read_at: Date; id: string | null })[]>`
-    select pg_current_snapshot()::text as seen, clock_timestamp() as read_at, f.*
-      from (values (1)) one left join lateral (
-        select f.id, f.call_id, f.kind, f.amount_micros, f.at from fee_movements f
-         where f.at > ${since}::text::timestamptz and not was_visible(f.written, ${snapshot}::text::pg_snapshot)
-           and not exists (select from attestation_leaves l where l.ledger_id = f.id)
-         order by f.at, f.id limit ${BATCH_LEAVES}) f on true`
+interface QueuedFees {
+  readonly fees: readonly FeeRow[]
+  readonly at: Date
+  /** The oldest transaction that may still queue fees. */
+  readonly oldest: string
+  /** Whether more fees may wait. */
+  readonly more: boolean
+}
+
+/** Removes fees from the queue, the oldest first. One statement, so that its snapshot is that of `oldest`. */
+async function takeQueuedFees(tx: DatabaseTransaction, from: string): Promise<QueuedFees> {
+  const rows = await tx<
+    (FeeRow & Omit<QueuedFees, 'fees' | 'at'> & { read_at: Date; id: string | null })[]
+  >`
+    with waiting as (
+      select ctid, sum(cardinality(ledger_ids)) over (order by written, ctid) as fees,
+             row_number() over (order by written, ctid) as place
+        from (select ctid, written, ledger_ids from unattested_fees where written >= ${from}::text::xid8
+               order by written, ctid limit ${MAX_BATCH_QUEUE_ROWS}) q),
+    taken as (
+      delete from unattested_fees where ctid = any(array(
+        select ctid from waiting where fees <= ${MAX_BATCH_LEAVES} or place = 1))
+      returning ledger_ids, call_ids, kinds, amounts, times)
+    select clock_timestamp() as read_at, pg_snapshot_xmin(pg_current_snapshot())::text as oldest, w.more, f.*
+      from (select count(*) = ${MAX_BATCH_QUEUE_ROWS} or coalesce(max(fees), 0) > ${MAX_BATCH_LEAVES} as more
+              from waiting) w
+      left join lateral (
+        select f.* from taken, unnest(ledger_ids, call_ids, kinds, amounts, times)
+          f(id, call_id, kind, amount_micros, at)) f on true`
   const [first] = rows
   if (first === undefined) throw new Error('no snapshot')
-  return {
-    fees: rows.filter(({ id }) => id !== null),
-    snapshot: first.seen,
-    at: first.read_at,
-  }
+  const { read_at: at, oldest, more } = first
+  return { fees: rows.filter(({ id }) => id !== null), at, oldest, more }
 }
 
 interface NewLeaf extends FeeRow {
   readonly minute: string
-  readonly salt: Buffer
   readonly commitment: string
   readonly hash: Buffer
 }
 
 /** Within a minute the order is that of the commitments, which tells nothing. */
-async function toLeaves(fees: readonly FeeRow[]): Promise<NewLeaf[]> {
+async function toLeaves(fees: readonly FeeRow[], seed: string): Promise<NewLeaf[]> {
   const leaves: NewLeaf[] = []
   for (const part of inParts(fees)) {
-    const salts = randomBytes(SALT_BYTES * part.length)
-    for (const [at, fee] of part.entries())
-      leaves.push(toLeaf(fee, salts.subarray(at * SALT_BYTES, (at + 1) * SALT_BYTES)))
+    for (const fee of part) leaves.push(toLeaf(fee, seed))
     await nextTurn()
   }
   return leaves.sort((a, b) => compare(a.minute, b.minute) || compare(a.commitment, b.commitment))
@@ -186,30 +170,37 @@ function* inParts<T>(all: readonly T[]): Generator<readonly T[]> {
 
 const compare = (a: string, b: string): number => (a < b ? -1 : Number(a > b))
 
-function toLeaf(fee: FeeRow, salt: Buffer): NewLeaf {
+function toLeaf(fee: FeeRow, seed: string): NewLeaf {
   const minute = toFeeLeafMinute(fee.at)
+  const salt = deriveFeeLeafSalt(seed, fee.id)
   const commitment = feeLeafCommitmentOf(toFeeLeafCommitmentOpening(salt, fee.id, fee.call_id))
   const { kind, amount_micros: amountMicros } = fee
   const hash = hashLeaf(toFeeLeafText({ minute, kind, amountMicros, commitment }))
-  return { ...fee, minute, salt, commitment, hash }
+  return { ...fee, minute, commitment, hash }
 }
 
+/** A pack has leaves of one minute, so its number starts anew with the minute. */
 async function insertLeaves(
   tx: DatabaseTransaction,
   start: number,
+  seed: string,
   leaves: readonly NewLeaf[],
 ): Promise<void> {
   await tx`
-    insert into attestation_leaves (leaf_index, ledger_id, call_id, amount_micros, kind, minute, salt, hash)
-    select ${start}::bigint + place - 1, ledger_id, call_id, amount, kind, minute, decode(salt, 'hex'), decode(hash, 'hex')
-      from unnest(${toUnquotedColumnArrayLiteral(leaves, ({ id }) => id)}::uuid[],
-                  ${toUnquotedColumnArrayLiteral(leaves, (leaf) => leaf.call_id)}::uuid[],
-                  ${toUnquotedColumnArrayLiteral(leaves, (leaf) => leaf.amount_micros)}::bigint[],
-                  ${toUnquotedColumnArrayLiteral(leaves, ({ kind }) => kind)}::text[],
-                  ${toUnquotedColumnArrayLiteral(leaves, ({ minute }) => minute)}::timestamptz[],
-                  ${toUnquotedColumnArrayLiteral(leaves, ({ salt }) => salt.toString('hex'))}::text[],
-                  ${toUnquotedColumnArrayLiteral(leaves, ({ hash }) => hash.toString('hex'))}::text[])
-           with ordinality x(ledger_id, call_id, amount, kind, minute, salt, hash, place)`
+    insert into attestation_leaf_packs
+      (first_index, minute, lowest_ledger_id, highest_ledger_id, seed, ledger_ids, call_ids, amounts, kinds)
+    select ${start}::bigint + min(place) - 1, minute, (array_agg(ledger_id order by ledger_id))[1],
+           (array_agg(ledger_id order by ledger_id desc))[1], decode(${seed}, 'hex'),
+           array_agg(ledger_id order by place), array_agg(call_id order by place), array_agg(amount order by place),
+           array_agg(kind order by place)
+      from (select *, (row_number() over (partition by minute order by place) - 1) / ${MAX_PACK_LEAVES}::bigint as pack
+              from unnest(${toUnquotedColumnArrayLiteral(leaves, ({ id }) => id)}::uuid[],
+                          ${toUnquotedColumnArrayLiteral(leaves, (leaf) => leaf.call_id)}::uuid[],
+                          ${toUnquotedColumnArrayLiteral(leaves, (leaf) => leaf.amount_micros)}::bigint[],
+                          ${toUnquotedColumnArrayLiteral(leaves, ({ kind }) => kind)}::text[],
+                          ${toUnquotedColumnArrayLiteral(leaves, ({ minute }) => minute)}::timestamptz[])
+                   with ordinality x(ledger_id, call_id, amount, kind, minute, place)) y
+     group by minute, pack order by 1`
   await tx`
     insert into attestation_totals as t
       select kind, count(*), sum(amount)::bigint

@@ -8,7 +8,7 @@ import {
   type TreeRightEdge,
 } from '../../core/attestations/merkle-tree.ts'
 import { readVerifiedNoteText } from '../../core/attestations/signed-note.ts'
-import { MAX_FEE_ROW_COMMIT_DELAY } from '../attestations/attestation-tree-writer.ts'
+import { MAX_PACK_LEAVES } from '../attestations/attestation-tree-writer.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 import type { DatabaseInvariant } from './database-invariant.ts'
 
@@ -17,18 +17,23 @@ import type { DatabaseInvariant } from './database-invariant.ts'
 export const ATTESTATION_INVARIANTS: readonly DatabaseInvariant[] = [
   {
     id: 'A1',
-    description: 'each fee of the ledger is one leaf of the attestations, and each leaf is a fee',
+    description:
+      'each fee of the ledger is one leaf of the attestations or waits, and each leaf is a fee',
     countSql: 'select count(*) as n from attestation_leaves',
-    violationsSql: `with fees as (select *, date_trunc('minute', at) as minute from fee_movements)
+    violationsSql: `with fees as (select *, date_trunc('minute', at) as minute from fee_movements),
+      listed as (
+        select leaf_index, ledger_id, call_id, amount_micros, kind, minute from attestation_leaves
+        union all
+        select null, f.id, f.call_id, f.amount, f.kind, date_trunc('minute', f.at)
+          from unattested_fees, unnest(ledger_ids, call_ids, amounts, kinds, times) f(id, call_id, amount, kind, at))
       select l.leaf_index, coalesce(l.ledger_id, f.id) as ledger_id, f.amount_micros as fee, l.amount_micros as leaf,
              case when f.id is null then 'no fee' when l.ledger_id is null then 'no leaf' else 'differs' end as why
-        from fees f full join attestation_leaves l on l.ledger_id = f.id
-       where f.id is null
-          or l.ledger_id is null and f.at <= (select until - interval '${MAX_FEE_ROW_COMMIT_DELAY}' from attestation_cursor)
-          or l.ledger_id is not null and ((l.amount_micros, l.kind, l.minute) <> (f.amount_micros, f.kind, f.minute)
-            or l.call_id is distinct from f.call_id
-            or l.hash <> sha256('\\x00' || convert_to(
-              fee_leaf_text(l.minute, l.kind, l.amount_micros, l.salt, l.ledger_id, l.call_id), 'UTF8')))`,
+        from fees f full join listed l on l.ledger_id = f.id
+       where f.id is null or l.ledger_id is null
+          or (l.amount_micros, l.kind, l.minute) <> (f.amount_micros, f.kind, f.minute)
+          or l.call_id is distinct from f.call_id
+      union all
+      select min(leaf_index), ledger_id, null, null, 'twice' from listed group by ledger_id having count(*) > 1`,
   },
   {
     id: 'A3',
@@ -70,7 +75,9 @@ export async function findAttestationTreeViolations(
   for (;;) {
     const leaves = await sql<{ leaf_index: bigint; hash: Buffer }[]>`
       select leaf_index, hash from attestation_leaves
-       where leaf_index >= ${edge.size} order by leaf_index limit ${PAGE_ROWS}`
+       where leaf_index >= ${edge.size} and first_index > ${edge.size} - ${MAX_PACK_LEAVES}::int
+         and first_index < ${edge.size + PAGE_ROWS} and leaf_index < ${edge.size + PAGE_ROWS}
+       order by leaf_index`
     if (leaves.length === 0) break
     const subtrees: HashedSubtree[] = []
     const heads = await readHeads(sql, edge.size, edge.size + leaves.length)

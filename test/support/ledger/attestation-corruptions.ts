@@ -1,6 +1,7 @@
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
 import type { LedgerCorruption } from './ledger-corruptions.ts'
-import { dropAppendOnlyGuards } from './rewrite-attestations.ts'
+import { dropAppendOnlyGuards, insertUnqueuedFee } from './rewrite-attestations.ts'
 
 /** Corruptions of the attestations, beside a ledger that is sound. */
 
@@ -15,36 +16,48 @@ export const attestationCorruptions: readonly LedgerCorruption[] = [
   {
     description: 'a leaf with another amount',
     rule: 'A1',
-    apply: unguarded(
-      (sql) => sql`update attestation_leaves set amount_micros = 7 where leaf_index = 1`,
-    ),
+    apply: unguarded((sql) => sql`update attestation_leaf_packs set amounts[1] = 7`),
   },
   {
-    description: 'a leaf with another salt',
+    description: 'a fee with two leaves',
     rule: 'A1',
-    apply: unguarded(
-      (sql) =>
-        sql`update attestation_leaves set salt = decode(repeat('00', 16), 'hex') where leaf_index = 1`,
-    ),
+    apply: unguarded((sql) => sql`update attestation_leaf_packs set ledger_ids[1] = ledger_ids[2]`),
   },
   {
-    description: 'an old fee without a leaf',
+    description: 'a fee without a leaf that does not wait',
+    rule: 'A1',
+    apply: (sql) => insertUnqueuedFee(sql, newUuidV7(Date.now()), 'agent:x:cash'),
+  },
+  {
+    description: 'a leaf that waits as well',
     rule: 'A1',
     apply: (sql) => sql`
-      insert into ledger (id, owner, debit, credit, amount_micros, kind, at)
-      values (gen_random_uuid(), 'x', 'agent:x:cash', 'treasury:fees', 5, 'tip_fee', now() - interval '1 hour')`,
+      insert into unattested_fees (ledger_ids, call_ids, amounts, kinds, times)
+      select ledger_ids[:1], call_ids[:1], amounts[:1], kinds[:1], array[minute]
+        from attestation_leaf_packs limit 1`,
   },
   {
-    description: 'a leaf with another hash',
+    description: 'leaves with other salts',
     rule: 'A2',
     apply: unguarded(
-      (sql) => sql`update attestation_leaves set hash = sha256('x') where leaf_index = 1`,
+      (sql) => sql`update attestation_leaf_packs set seed = decode(repeat('00', 32), 'hex')`,
     ),
   },
   {
-    description: 'a missing leaf',
+    description: 'leaves in another order',
     rule: 'A2',
-    apply: unguarded((sql) => sql`delete from attestation_leaves where leaf_index = 1`),
+    apply: unguarded(
+      (sql) => sql`
+      update attestation_leaf_packs set ledger_ids = ledger_ids[2:2] || ledger_ids[1:1] || ledger_ids[3:],
+             call_ids = call_ids[2:2] || call_ids[1:1] || call_ids[3:],
+             amounts = amounts[2:2] || amounts[1:1] || amounts[3:],
+             kinds = kinds[2:2] || kinds[1:1] || kinds[3:]`,
+    ),
+  },
+  {
+    description: 'missing leaves',
+    rule: 'A2',
+    apply: unguarded((sql) => sql`delete from attestation_leaf_packs where first_index = 0`),
   },
   {
     description: 'a head with another root',

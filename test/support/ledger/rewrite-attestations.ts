@@ -1,4 +1,5 @@
 import {
+  deriveFeeLeafSalt,
   feeLeafCommitmentOf,
   formatTreeHead,
   toFeeLeafMinute,
@@ -28,7 +29,7 @@ export interface StoredAttestationLeaf {
   readonly amount_micros: bigint
   readonly kind: string
   readonly minute: Date
-  readonly salt: Buffer
+  readonly seed: Buffer
 }
 
 export const TEST_STATION_SEALING_KEYS = deriveEncryptionKeys(
@@ -36,22 +37,33 @@ export const TEST_STATION_SEALING_KEYS = deriveEncryptionKeys(
   'station',
 )
 
-const TABLES = ['attestation_leaves', 'attestation_subtrees', 'attestation_heads'] as const
+const TABLES = ['attestation_leaf_packs', 'attestation_subtrees', 'attestation_heads'] as const
 
-/** Lets the tables be changed, as their owner can. */
+/** Lets the tables be changed, as their owner can. Fees are still queued. */
 export async function dropAppendOnlyGuards(sql: Sql): Promise<void> {
-  for (const table of ['attestation_leaves', 'attestation_heads', 'ledger'])
+  for (const table of ['attestation_leaf_packs', 'attestation_heads', 'ledger'])
     await sql.unsafe(`alter table ${table} disable trigger user`)
+  await sql`alter table ledger enable trigger ledger_fees_queued`
 }
 
-/** Rewrites the whole tree over other leaves, consistently, and signs its head anew. Salts stay. */
+/** Adds a fee that nobody queues for the attestations. */
+export const insertUnqueuedFee = (sql: Sql, id: string, account: string) =>
+  sql.begin(async (tx) => {
+    await tx`alter table ledger disable trigger ledger_fees_queued`
+    await tx`
+      insert into ledger (id, owner, debit, credit, amount_micros, kind, at)
+      values (${id}, 'x', ${account}, 'treasury:fees', 5, 'tip_fee', now() - interval '1 hour')`
+    await tx`alter table ledger enable trigger ledger_fees_queued`
+  })
+
+/** Rewrites the whole tree over other leaves, consistently, and signs its head anew. Seeds of salts stay. */
 export async function rewriteAttestationTree(
   sql: Sql,
   change: (leaves: StoredAttestationLeaf[]) => readonly StoredAttestationLeaf[],
 ): Promise<void> {
   const leaves = change(
     await sql<StoredAttestationLeaf[]>`
-      select ledger_id, call_id, amount_micros, kind, minute, salt from attestation_leaves order by leaf_index`,
+      select ledger_id, call_id, amount_micros, kind, minute, seed from attestation_leaves order by leaf_index`,
   )
   const [{ origin } = { origin: '' }] = await sql<{ origin: string }[]>`
     select origin from attestation_cursor`
@@ -68,9 +80,11 @@ export async function rewriteAttestationTree(
     for (const table of TABLES) await tx.unsafe(`delete from ${table}`)
     for (const [index, leaf] of leaves.entries())
       await tx`
-        insert into attestation_leaves (leaf_index, ledger_id, call_id, amount_micros, kind, minute, salt, hash)
-        values (${index}, ${leaf.ledger_id}, ${leaf.call_id}, ${leaf.amount_micros}, ${leaf.kind}, ${leaf.minute},
-                ${leaf.salt}, ${hashes[index] ?? leaf.salt})`
+        insert into attestation_leaf_packs
+          (first_index, minute, lowest_ledger_id, highest_ledger_id, seed, ledger_ids, call_ids, amounts, kinds)
+        values (${index}, ${leaf.minute}, ${leaf.ledger_id}, ${leaf.ledger_id}, ${leaf.seed},
+                array[${leaf.ledger_id}::uuid], array[${leaf.call_id}::uuid], array[${leaf.amount_micros}::bigint],
+                array[${leaf.kind}])`
     await tx`insert into attestation_heads values (${edge.size}, ${root}, ${at}, ${note})`
     await tx`delete from attestation_totals`
     await tx`insert into attestation_totals
@@ -86,7 +100,11 @@ function hashOf({
   ...leaf
 }: StoredAttestationLeaf): Buffer {
   const commitment = feeLeafCommitmentOf(
-    toFeeLeafCommitmentOpening(leaf.salt, leaf.ledger_id, leaf.call_id),
+    toFeeLeafCommitmentOpening(
+      deriveFeeLeafSalt(leaf.seed.toString('hex'), leaf.ledger_id),
+      leaf.ledger_id,
+      leaf.call_id,
+    ),
   )
   return hashLeaf(
     toFeeLeafText({ minute: toFeeLeafMinute(minute), kind, amountMicros, commitment }),
