@@ -29,8 +29,9 @@ create table agent_scores (
 );
 create index agent_scores_by_cash on agent_scores (cash_micros desc, agent_id);
 
--- What the sums include: rows visible in `snapshot`. `until` bounds the search for newer rows, `cluster` tells
--- a restored database, whose transaction ids start again. `volume_micros` is the sum of all prices of calls.
+-- What the sums include: rows visible in `snapshot`. `until` and `late_rows` bound the search for newer rows,
+-- `cluster` tells a restored database, whose transaction ids start again. `volume_micros` is the sum of all prices
+-- of calls.
 create table statistics_cursor (
   one boolean primary key default true check (one),
   snapshot pg_snapshot not null,
@@ -41,6 +42,28 @@ create table statistics_cursor (
   judged_at timestamptz not null default '-infinity'
 );
 insert into statistics_cursor (snapshot, until, cluster) values ('3:3:', '-infinity', '');
+
+-- Transactions that inserted a row more than two seconds after its time stamp, with the earliest such time stamp,
+-- until the sums include them. So the search for newer rows reads seconds, and more only if a row is late. One
+-- row a transaction: a late batch of thousands does not write thousands of rows.
+create table late_rows (
+  written xid8 primary key default pg_current_xact_id(),
+  at timestamptz not null
+);
+create function record_late_row() returns trigger language plpgsql as $$
+begin
+  insert into late_rows as l (at) values (new.at)
+    on conflict (written) do update set at = excluded.at where excluded.at < l.at;
+  return null;
+end $$;
+-- A condition costs less than a call of the function, and nearly all rows are in time. It reads the clock, not the
+-- start of the transaction: what a transaction inserts after a long wait is late (decision 355). Updates need no
+-- trigger: none changes `at`, and a changed row counts only while its insert is new.
+create trigger ledger_late after insert on ledger for each row
+  when (new.at < clock_timestamp() - interval '2 seconds') execute function record_late_row();
+create trigger calls_late after insert on calls for each row
+  when (new.tool is not null and new.at < clock_timestamp() - interval '2 seconds')
+  execute function record_late_row();
 
 -- Agents that signed the manifesto.
 create table manifesto_signatures (

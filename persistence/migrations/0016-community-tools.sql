@@ -107,6 +107,9 @@ create table community_tool_calls (
 create index community_tool_calls_by_slug on community_tool_calls (slug, at);
 create index community_tool_calls_by_builder on community_tool_calls (builder_id, at);
 create index community_tool_calls_by_time on community_tool_calls (at);
+-- Summed after the commits too (0015).
+create trigger community_tool_calls_late after insert on community_tool_calls for each row
+  when (new.counted and new.at < clock_timestamp() - interval '2 seconds') execute function record_late_row();
 
 -- Counted calls of a tool by hour, and when each payer last got an answer, since the tool's endpoint was proven at
 -- `since`. Summed after the commits, as the figures of 0015 are.

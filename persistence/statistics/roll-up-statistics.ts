@@ -1,12 +1,15 @@
 import { CALLER_ERROR_CODES } from '../../core/errors.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
+import { MAX_COMMIT_DELAY, readEarliestUnseenInsert } from './earliest-unseen-insert.ts'
 import { insertReachedMilestones } from './milestone-store.ts'
 
 /** Brings the sums over the ledger, the call log and the calls of community tools up to date. */
 
-/** A row commits at most this long after its time stamp. */
-const LATEST_COMMIT_DELAY = '10 minutes'
+/** `late_rows` has the transactions of rows that are inserted later than this after their time stamp. */
+const MAX_UNRECORDED_DELAY = '2 seconds'
+/** The clock of the database may be set back this far, or that of a standby that takes over be behind. */
+const MAX_CLOCK_STEP = '3 seconds'
 /** The owner of a call without a key that a wallet paid: its CAIP-10 account. */
 const WALLET_PATTERN = '%:%:%'
 /** Minutes are kept this long; the window is 24 hours. */
@@ -17,7 +20,8 @@ export const rollUpStatistics = (sql: Sql) =>
   sql.begin(async (tx) => {
     await tx`select pg_advisory_xact_lock(hashtext('statistics'))`
     await resetAfterRestore(tx)
-    await insertReachedMilestones(tx, await addNewRows(tx))
+    await insertReachedMilestones(tx, await addNewRows(tx, await readEarliestUnseenInsert(tx)))
+    await deleteSummedLateRows(tx)
     await tx`delete from statistics_minutes where minute < now() - ${MINUTES_KEPT}::interval`
   })
 
@@ -33,6 +37,7 @@ async function resetAfterRestore(tx: DatabaseTransaction): Promise<void> {
            volume_micros = 0
       from here where cluster <> here.name returning 1`
   if (moved === undefined) return
+  await tx`delete from late_rows`
   await tx`delete from agent_scores`
   await tx`delete from statistics_minutes`
   await tx`delete from tool_hours`
@@ -41,15 +46,30 @@ async function resetAfterRestore(tx: DatabaseTransaction): Promise<void> {
   await tx`delete from community_tool_payers`
 }
 
+/** The sums include all rows of the transactions that the stored snapshot sees. */
+const deleteSummedLateRows = (tx: DatabaseTransaction) => tx`
+  delete from late_rows l using statistics_cursor c where pg_visible_in_snapshot(l.written, c.snapshot)`
+
 /**
  * One statement, so that the rows it reads and the snapshot it stores are the same. A call is new when both its
  * commit and its row are: a change makes a new row of an old call, and a restored row has the transaction id of
  * another cluster. Returns the agents of the new public rows.
+ *
+ * A new row was inserted at or after `until` of the last pass (`readEarliestUnseenInsert`). So its time stamp is at
+ * most `MAX_UNRECORDED_DELAY` before `until`, or its transaction is in `late_rows`. `nextUntil` must be read before
+ * this statement takes its snapshot. If the clock is behind `until` it was set back; the rows since then are not
+ * older than the last pass, a minute or so.
  */
-async function addNewRows(tx: DatabaseTransaction): Promise<string[]> {
+async function addNewRows(tx: DatabaseTransaction, nextUntil: string): Promise<string[]> {
   const rows = await tx<{ agent_id: string }[]>`
     with since as (
-      select snapshot, until - ${LATEST_COMMIT_DELAY}::interval as at from statistics_cursor),
+      select c.snapshot, least(
+               c.until - ${MAX_UNRECORDED_DELAY}::interval - ${MAX_CLOCK_STEP}::interval,
+               case when c.until > statement_timestamp()
+                 then statement_timestamp() - ${MAX_COMMIT_DELAY}::interval end,
+               (select min(l.at) from late_rows l
+                 where not pg_visible_in_snapshot(l.written, c.snapshot))) as at
+        from statistics_cursor c),
     moved as (
       select l.owner, l.call_id, l.at, l.amount_micros as amount,
              case when l.kind = 'price' then l.amount_micros - l.promo_micros
@@ -57,7 +77,7 @@ async function addNewRows(tx: DatabaseTransaction): Promise<string[]> {
                     then l.amount_micros
                   else 0 end as cash
         from ledger l, since
-       where l.at > since.at and l.kind in ('price', 'charge', 'fee', 'share')
+       where l.at >= since.at and l.kind in ('price', 'charge', 'fee', 'share')
          and not was_visible(l.xmin, since.snapshot)),
     scored as (
       insert into agent_scores as s
@@ -72,7 +92,7 @@ async function addNewRows(tx: DatabaseTransaction): Promise<string[]> {
       select c.at, c.owner, c.tool, c.ghost, c.status, c.ms,
              c.error_code is null or c.error_code <> all(${CALLER_ERROR_CODES as string[]}) as judged
         from calls c, since
-       where c.at > since.at and c.tool is not null
+       where c.at >= since.at and c.tool is not null
          and not pg_visible_in_snapshot(c.written, since.snapshot)
          and not was_visible(c.xmin, since.snapshot)),
     used as (
@@ -94,7 +114,7 @@ async function addNewRows(tx: DatabaseTransaction): Promise<string[]> {
     forwarded as materialized (
       select c.slug, t.measured_from as since, c.payer, c.ok, c.at
         from since, community_tool_calls c join community_tools t using (slug)
-       where c.at > since.at and c.counted and c.at >= t.measured_from
+       where c.at >= since.at and c.counted and c.at >= t.measured_from
          and not was_visible(c.xmin, since.snapshot)),
     sold as (
       insert into community_tool_hours as h
@@ -120,7 +140,8 @@ async function addNewRows(tx: DatabaseTransaction): Promise<string[]> {
       on conflict (minute) do update set calls = s.calls + excluded.calls,
         failed = s.failed + excluded.failed, volume_micros = s.volume_micros + excluded.volume_micros),
     advanced as (
-      update statistics_cursor set snapshot = pg_current_snapshot(), until = now(),
+      update statistics_cursor set snapshot = pg_current_snapshot(),
+             until = ${nextUntil}::text::timestamptz,
              volume_micros = volume_micros + (select coalesce(sum(amount), 0) from moved))
     select agent_id from scored
     union
