@@ -63,13 +63,16 @@ type CommitBatchFunction = (
 ) => Promise<CommitBatchResult>
 
 /**
- * Group commit: one batch in flight while the next fills; there is no delay timer. Batches commit
- * in order, so a command may build on the state of an earlier one.
+ * Group commit: a few batches in flight while the next fills; there is no delay timer. Two batches in flight share no
+ * aggregate, so each aggregate commits in the order of its commands, and a command may build on the state of an
+ * earlier one. What an aggregate in flight has added since waits; the rest of the open batch goes without it.
  */
 export function createGroupCommit(commit: CommitBatchFunction, events: GroupCommitHandlers) {
   const waiting: CommitBatch[] = []
-  let running: Promise<void> | null = null
-  let inFlight: CommitBatch | null = null
+  const inFlight = new Set<CommitBatch>()
+  let isStarting = false
+  /** Called when nothing is under way any more. */
+  const onSettled: (() => void)[] = []
 
   const open = (alone: boolean): CommitBatch => {
     const last = waiting.at(-1)
@@ -83,13 +86,54 @@ export function createGroupCommit(commit: CommitBatchFunction, events: GroupComm
     return fresh
   }
 
-  async function drain(): Promise<void> {
-    for (let batch = waiting.shift(); batch !== undefined; batch = waiting.shift()) {
-      inFlight = batch
-      await send(batch)
-      inFlight = null
+  const isInFlight = (mailbox: AggregateMailbox): boolean => {
+    for (const batch of inFlight) if (batch.entries.has(mailbox.id)) return true
+    return false
+  }
+
+  /** The next batch without aggregates in flight; null if there is none. */
+  function takeSendable(): CommitBatch | null {
+    while (waiting[0]?.entries.size === 0) waiting.shift()
+    const [first] = waiting
+    if (first === undefined) return null
+    const entries = [...first.entries]
+    const held = entries.filter(([, { mailbox }]) => isInFlight(mailbox))
+    if (held.length === 0) return waiting.shift() ?? null
+    if (held.length === entries.length) return null
+    for (const [id] of entries) first.entries.delete(id)
+    const free = { ...first, entries: new Map(entries) }
+    for (const [id, entry] of held) {
+      free.entries.delete(id)
+      first.entries.set(id, entry)
     }
-    running = null
+    first.commands = held.reduce((sum, [, entry]) => sum + entry.pendingCommands.length, 0)
+    return free
+  }
+
+  function sendWaiting(): void {
+    while (inFlight.size < LIMITS.groupCommitsAtOnce) {
+      const batch = takeSendable()
+      if (batch === null) break
+      inFlight.add(batch)
+      void send(batch).then(() => {
+        inFlight.delete(batch)
+        sendWaiting()
+      })
+    }
+    if (isUnderWay()) return
+    for (const settled of onSettled.splice(0)) settled()
+  }
+
+  const isUnderWay = () => isStarting || inFlight.size > 0 || waiting.length > 0
+
+  /** What comes in the same turn of the event loop goes together. */
+  function startSoon(): void {
+    if (isStarting || inFlight.size >= LIMITS.groupCommitsAtOnce) return
+    isStarting = true
+    setImmediate(() => {
+      isStarting = false
+      sendWaiting()
+    })
   }
 
   async function send(batch: CommitBatch): Promise<void> {
@@ -130,7 +174,7 @@ export function createGroupCommit(commit: CommitBatchFunction, events: GroupComm
         entry.actors.set(key, changed)
       }
       if (addition.effects !== null) entry.effects.push(addition.effects)
-      running ??= new Promise<void>((done) => setImmediate(done)).then(drain)
+      startSoon()
     },
 
     /** Removes an aggregate from every unsent batch. Returns its commands in order. */
@@ -144,18 +188,17 @@ export function createGroupCommit(commit: CommitBatchFunction, events: GroupComm
 
     holds: (mailbox: AggregateMailbox): boolean =>
       waiting.some((batch) => batch.entries.has(mailbox.id)),
-    busyWith: (mailbox: AggregateMailbox): boolean => inFlight?.entries.has(mailbox.id) ?? false,
+    busyWith: isInFlight,
 
     /** True while the effects of a command are in a batch. */
     carries: (job: PendingCommand): boolean =>
-      [inFlight, ...waiting].some((batch) =>
-        batch?.entries.get(job.mailbox.id)?.pendingCommands.includes(job),
+      [...inFlight, ...waiting].some((batch) =>
+        batch.entries.get(job.mailbox.id)?.pendingCommands.includes(job),
       ),
 
     /** Resolves when everything added has been answered. */
-    async settled(): Promise<void> {
-      while (running !== null) await running
-    },
+    settled: () =>
+      isUnderWay() ? new Promise<void>((resolve) => onSettled.push(resolve)) : Promise.resolve(),
   }
 }
 

@@ -14,6 +14,7 @@ export const LIMITS = {
   keyringSecrets: 100,
   jsonDepth: 32,
   mailboxMaxCommands: 1_000,
+  groupCommitsAtOnce: Number(process.env['LANES'] ?? 2),
   groupCommitMaxCommands: 512,
   groupCommitMaxChars: 1024 * KIB,
   residentAggregates: 100_000,

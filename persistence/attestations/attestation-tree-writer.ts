@@ -16,21 +16,22 @@ import {
   type HashedSubtree,
 } from '../../core/attestations/merkle-tree.ts'
 import { signNote } from '../../core/attestations/signed-note.ts'
+import { MINUTE } from '../../core/clock.ts'
 import { createEventLoopYieldQueue } from '../../core/concurrency/event-loop-yield-queue.ts'
 import type { EncryptionKeys } from '../../core/key-derivation-and-encryption.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import { toUnquotedColumnArrayLiteral } from '../postgres/postgres-array-literal.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
+import { takeQueuedFees, type FeeRow } from './attestation-fee-queue.ts'
 import { readActiveAttestationSigningKeys } from './attestation-key-store.ts'
 
 /** Appends the queued fees of the ledger to the hash tree, and signs its heads. */
 
-/** Fees that one transaction appends, and rows of the queue that it reads. */
-const MAX_BATCH_LEAVES = 5_000
-const MAX_BATCH_QUEUE_ROWS = 5_000
 /** Leaves of a pack: `attestation_leaf_packs` allows no more. */
 export const MAX_PACK_LEAVES = 32
 const SEED_BYTES = 32
+/** Leaves that one statement inserts: the text of many more would hold up every call. */
+const STATEMENT_LEAVES = 1_024
 
 export interface AttestationWriterDeps {
   readonly sql: Sql
@@ -62,12 +63,17 @@ export const appendFeesToAttestationTree = ({ sql, sealing, origin }: Attestatio
     const leaves = await toLeaves(fees, seed)
     const subtrees: HashedSubtree[] = []
     let edge = parseTreeRightEdge(Number(cursor.tree_size), cursor.peaks)
-    for (const part of inParts(leaves)) {
+    for (const part of inParts(leaves, TURN_FEES)) {
       const hashes = part.map(({ hash }) => hash)
       edge = appendLeavesToTreeRightEdge(edge, hashes, (subtree) => subtrees.push(subtree))
       await nextTurn()
     }
-    await insertLeaves(tx, Number(cursor.tree_size), seed, leaves)
+    let next = Number(cursor.tree_size)
+    for (const part of inParts(leaves, STATEMENT_LEAVES)) {
+      await insertLeaves(tx, next, seed, part)
+      next += part.length
+    }
+    await addToTotals(tx, leaves)
     await insertSubtrees(tx, subtrees)
     const root = rootOfTreeRightEdge(edge)
     const text = formatTreeHead({ origin: name, size: edge.size, root, at: at.toISOString() })
@@ -101,74 +107,31 @@ async function lockCursor(tx: DatabaseTransaction): Promise<CursorRow | null> {
   return row ?? null
 }
 
-interface FeeRow {
-  id: string
-  call_id: string | null
-  kind: string
-  amount_micros: bigint
-  at: Date
-}
-
-interface QueuedFees {
-  readonly fees: readonly FeeRow[]
-  readonly at: Date
-  /** The oldest transaction that may still queue fees. */
-  readonly oldest: string
-  /** Whether more fees may wait. */
-  readonly more: boolean
-}
-
-/** Removes fees from the queue, the oldest first. One statement, so that its snapshot is that of `oldest`. */
-async function takeQueuedFees(tx: DatabaseTransaction, from: string): Promise<QueuedFees> {
-  const rows = await tx<
-    (FeeRow & Omit<QueuedFees, 'fees' | 'at'> & { read_at: Date; id: string | null })[]
-  >`
-    with waiting as (
-      select ctid, sum(cardinality(ledger_ids)) over (order by written, ctid) as fees,
-             row_number() over (order by written, ctid) as place
-        from (select ctid, written, ledger_ids from unattested_fees where written >= ${from}::text::xid8
-               order by written, ctid limit ${MAX_BATCH_QUEUE_ROWS}) q),
-    taken as (
-      delete from unattested_fees where ctid = any(array(
-        select ctid from waiting where fees <= ${MAX_BATCH_LEAVES} or place = 1))
-      returning ledger_ids, call_ids, kinds, amounts, times)
-    select clock_timestamp() as read_at, pg_snapshot_xmin(pg_current_snapshot())::text as oldest, w.more, f.*
-      from (select count(*) = ${MAX_BATCH_QUEUE_ROWS} or coalesce(max(fees), 0) > ${MAX_BATCH_LEAVES} as more
-              from waiting) w
-      left join lateral (
-        select f.* from taken, unnest(ledger_ids, call_ids, kinds, amounts, times)
-          f(id, call_id, kind, amount_micros, at)) f on true`
-  const [first] = rows
-  if (first === undefined) throw new Error('no snapshot')
-  const { read_at: at, oldest, more } = first
-  return { fees: rows.filter(({ id }) => id !== null), at, oldest, more }
-}
-
 interface NewLeaf extends FeeRow {
   readonly minute: string
-  readonly commitment: string
+  readonly minuteNumber: number
+  /** The first 48 bits of the commitment: numbers are compared in a twentieth of the time of texts. */
+  readonly order: number
   readonly hash: Buffer
 }
 
 /** Within a minute the order is that of the commitments, which tells nothing. */
 async function toLeaves(fees: readonly FeeRow[], seed: string): Promise<NewLeaf[]> {
   const leaves: NewLeaf[] = []
-  for (const part of inParts(fees)) {
+  for (const part of inParts(fees, TURN_FEES)) {
     for (const fee of part) leaves.push(toLeaf(fee, seed))
     await nextTurn()
   }
-  return leaves.sort((a, b) => compare(a.minute, b.minute) || compare(a.commitment, b.commitment))
+  return leaves.sort((a, b) => a.minuteNumber - b.minuteNumber || a.order - b.order)
 }
 
 /** Fees that are hashed in one turn of the event loop: all fees of a busy second would hold up every call. */
 const TURN_FEES = 64
 const nextTurn = createEventLoopYieldQueue()
 
-function* inParts<T>(all: readonly T[]): Generator<readonly T[]> {
-  for (let from = 0; from < all.length; from += TURN_FEES) yield all.slice(from, from + TURN_FEES)
+function* inParts<T>(all: readonly T[], size: number): Generator<readonly T[]> {
+  for (let from = 0; from < all.length; from += size) yield all.slice(from, from + size)
 }
-
-const compare = (a: string, b: string): number => (a < b ? -1 : Number(a > b))
 
 function toLeaf(fee: FeeRow, seed: string): NewLeaf {
   const minute = toFeeLeafMinute(fee.at)
@@ -176,7 +139,8 @@ function toLeaf(fee: FeeRow, seed: string): NewLeaf {
   const commitment = feeLeafCommitmentOf(toFeeLeafCommitmentOpening(salt, fee.id, fee.call_id))
   const { kind, amount_micros: amountMicros } = fee
   const hash = hashLeaf(toFeeLeafText({ minute, kind, amountMicros, commitment }))
-  return { ...fee, minute, commitment, hash }
+  const minuteNumber = Math.floor(fee.at.getTime() / MINUTE)
+  return { ...fee, minute, minuteNumber, order: parseInt(commitment.slice(0, 12), 16), hash }
 }
 
 /** A pack has leaves of one minute, so its number starts anew with the minute. */
@@ -201,14 +165,19 @@ async function insertLeaves(
                           ${toUnquotedColumnArrayLiteral(leaves, ({ minute }) => minute)}::timestamptz[])
                    with ordinality x(ledger_id, call_id, amount, kind, minute, place)) y
      group by minute, pack order by 1`
-  await tx`
-    insert into attestation_totals as t
-      select kind, count(*), sum(amount)::bigint
-        from unnest(${toUnquotedColumnArrayLiteral(leaves, ({ kind }) => kind)}::text[],
-                    ${toUnquotedColumnArrayLiteral(leaves, (leaf) => leaf.amount_micros)}::bigint[]) x(kind, amount)
-       group by kind order by kind
-    on conflict (kind) do update set leaves = t.leaves + excluded.leaves,
-      amount_micros = t.amount_micros + excluded.amount_micros`
+}
+
+async function addToTotals(tx: DatabaseTransaction, leaves: readonly NewLeaf[]): Promise<void> {
+  const sums = new Map<string, { leaves: number; amount: bigint }>()
+  for (const { kind, amount_micros: amount } of leaves) {
+    const sum = sums.get(kind) ?? { leaves: 0, amount: 0n }
+    sums.set(kind, { leaves: sum.leaves + 1, amount: sum.amount + amount })
+  }
+  for (const [kind, sum] of sums)
+    await tx`
+      insert into attestation_totals as t values (${kind}, ${sum.leaves}, ${sum.amount})
+      on conflict (kind) do update set leaves = t.leaves + excluded.leaves,
+        amount_micros = t.amount_micros + excluded.amount_micros`
 }
 
 async function insertSubtrees(
