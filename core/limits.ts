@@ -14,7 +14,8 @@ export const LIMITS = {
   keyringSecrets: 100,
   jsonDepth: 32,
   mailboxMaxCommands: 1_000,
-  groupCommitsAtOnce: Number(process.env['LANES'] ?? 2),
+  /** More commits share less of their cost; one lets a slow flush hold up every agent. */
+  groupCommitsAtOnce: 2,
   groupCommitMaxCommands: 512,
   groupCommitMaxChars: 1024 * KIB,
   residentAggregates: 100_000,

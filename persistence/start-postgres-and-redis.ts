@@ -92,7 +92,8 @@ interface RedisHandle {
 }
 
 const HEALTH_TIMEOUT_MS = 900
-const COMMIT_CONNECTIONS = 3
+/** Those of commits in flight, and as many that still wait for a server which does not answer. */
+const COMMIT_CONNECTIONS = 4
 const REDIS_START_TIMEOUT_MS = 500
 const DEFAULT_SEARCH_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/opt/homebrew/bin'
 
