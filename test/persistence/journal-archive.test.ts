@@ -3,13 +3,8 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
-import { updateBackpackCommand } from '../../actors/commands/backpacks-commands.ts'
-import { startTaskCommand } from '../../actors/commands/task-session-actor-commands.ts'
 import { createActorHistory } from '../../actors/inspection/actor-history.ts'
 import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
-import { fromUsdc } from '../../core/money.ts'
-import { sendCreditsCommand } from '../../payments/commands/agent-account-commands.ts'
-import { admitCallCommand, settleCallCommand } from '../../payments/commands/call-commands.ts'
 import {
   consumeFreeCallCommand,
   reserveFreeCallCommand,
@@ -22,101 +17,27 @@ import {
 import { exportJournalMonth } from '../../persistence/journal-archive/export-journal-month.ts'
 import { listJournalArchives } from '../../persistence/journal-archive/list-journal-archives.ts'
 import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
-import { verifyDatabaseInvariants } from '../../persistence/verify/verify-database-invariants.ts'
 import {
   createTestActorNodePair,
   createSingleTestActorNode,
-  createTestBackpack,
-  sampleCreditTransferInput,
-  sampleTaskInput,
 } from '../support/actors/test-actor-node-pairs.ts'
 import {
-  sampleCallAdmissionRequest,
-  settleCallInputOfAdmission,
-  touchedAggregatesOfAdmission,
-  type TestActorNode,
-} from '../support/actors/test-actor-node.ts'
+  createJournalMonths,
+  createOldAgents,
+  findViolations,
+  journalPartitionsOf,
+  moveJournalTo,
+  payCall,
+  readAgentHistory,
+  versionOf,
+} from '../support/ledger/old-journal-months.ts'
 
 /** Old months of the journal in files, and everything that still reads them. */
 
 const BEFORE = '2026-04'
 
-async function payCall(at: TestActorNode, id: string): Promise<void> {
-  const asked = sampleCallAdmissionRequest(0.001)
-  const touch = touchedAggregatesOfAdmission(asked)
-  await at.ask(id, admitCallCommand, asked, touch)
-  await at.ask(id, settleCallCommand, settleCallInputOfAdmission(asked, id), touch)
-}
-
-async function createMonths(sql: Sql): Promise<void> {
-  for (const [month, end] of [
-    ['2026-01', '2026-02'],
-    ['2026-02', '2026-03'],
-    ['2026-03', '2026-04'],
-  ] as const)
-    await sql.unsafe(
-      `create table journal_${month.replace('-', '_')} partition of journal
-       for values from ('${month}-01T00:00:00Z') to ('${end}-01T00:00:00Z')`,
-    )
-}
-
-/** Dates versions of an aggregate back to a month, a second apart. */
-const moveTo = (sql: Sql, id: string, month: string, from: number, to: number) => sql`
-  update journal set at = ${`${month}-10T00:00:00Z`}::timestamptz + make_interval(secs => version)
-   where aggregate_id = ${id} and version between ${from} and ${to}`
-
-async function findViolations(sql: Sql, dir: string | null): Promise<Record<string, unknown>> {
-  const findings = await verifyDatabaseInvariants(sql, dir)
-  return Object.fromEntries(
-    findings.filter(({ broken }) => broken.length > 0).map(({ rule, broken }) => [rule, broken]),
-  )
-}
-
-const partitionsOf = async (sql: Sql) =>
-  (
-    await sql<{ name: string }[]>`
-      select inhrelid::regclass::text as name from pg_inherits
-       where inhparent = 'journal'::regclass and inhrelid::regclass::text like 'journal_2026_0%' order by 1`
-  ).map(({ name }) => name)
-
 const archive = (sql: Sql, dir: string, before = BEFORE) =>
   archiveJournalMonths(sql, { dir, before })
-
-/** All entries of the agent, by pages of an odd size. */
-async function readHistory(sql: Sql, dir: string, id: string, version: number) {
-  const history = createActorHistory(createJournalHistoryStore(sql, dir))
-  const actor = { kind: 'agent', id, aggregateId: id }
-  const entries = []
-  for (let next: number | null = version + 1; next !== null;) {
-    const page = await history.page(actor, next, 7)
-    entries.push(...page.entries)
-    next = page.next
-  }
-  return entries
-}
-
-const versionOf = async (sql: Sql, id: string): Promise<number> =>
-  (await sql<{ version: number }[]>`select version::int from aggregates where id = ${id}`)[0]
-    ?.version ?? 0
-
-/** An agent with two old months and newer rows, one at rest since then, and a receiver of credits. */
-async function createOldAgents(sql: Sql, one: TestActorNode) {
-  await createMonths(sql)
-  const [agent, resting, receiver] = [await one.born(5), await one.born(1), await one.born(0.0005)]
-  const { backpackId } = await createTestBackpack(one, agent, 1)
-  await one.ask(agent, updateBackpackCommand, { backpackId, fuse: { perCall: fromUsdc(2) } })
-  await one.ask(agent, startTaskCommand, sampleTaskInput('old'))
-  for (let calls = 0; calls < 130; calls++) await payCall(one, agent)
-  await payCall(one, resting)
-  await one.ask(agent, sendCreditsCommand, sampleCreditTransferInput(receiver, 0.5))
-  // It absorbs the message when it lacks credits.
-  await payCall(one, receiver)
-  await moveTo(sql, agent, '2026-01', 1, 40)
-  await moveTo(sql, agent, '2026-02', 41, 110)
-  await moveTo(sql, resting, '2026-02', 1, 100)
-  await moveTo(sql, receiver, '2026-02', 1, 100)
-  return { agent, resting, receiver }
-}
 
 t.test('months leave the database, and everything still reads them', async (t) => {
   const { sql, one } = await createSingleTestActorNode(t)
@@ -124,7 +45,7 @@ t.test('months leave the database, and everything still reads them', async (t) =
   const { agent, resting, receiver } = await createOldAgents(sql, one)
   t.strictSame(await findViolations(sql, dir), {}, 'before')
   const version = await versionOf(sql, agent)
-  const before = await readHistory(sql, dir, agent, version)
+  const before = await readAgentHistory(sql, dir, agent, version)
   t.equal(before.length > 110, true, `${before.length} entries`)
 
   const archived = await archive(sql, dir)
@@ -136,13 +57,13 @@ t.test('months leave the database, and everything still reads them', async (t) =
     },
     { month: '2026-03', rows: 0, file: null },
   ])
-  t.strictSame(await partitionsOf(sql), [])
+  t.strictSame(await journalPartitionsOf(sql), [])
   const [left] = await sql<{ rows: number }[]>`
     select count(*)::int as rows from journal where aggregate_id = ${agent}`
   t.equal(left?.rows, version - 110)
   t.strictSame(await findViolations(sql, dir), {}, 'with nothing newer for two of them, too')
-  t.strictSame(await readHistory(sql, dir, agent, version), before, 'the same states')
-  t.equal((await readHistory(sql, dir, resting, 100)).length, await versionOf(sql, resting))
+  t.strictSame(await readAgentHistory(sql, dir, agent, version), before, 'the same states')
+  t.equal((await readAgentHistory(sql, dir, resting, 100)).length, await versionOf(sql, resting))
 
   const history = createActorHistory(createJournalHistoryStore(sql, dir))
   const actor = { kind: 'agent', id: agent, aggregateId: agent }
@@ -266,7 +187,7 @@ t.test('a crash between the file and the detach leaves everything where it was',
   const dir = t.testdir()
   const { agent } = await createOldAgents(sql, one)
   const version = await versionOf(sql, agent)
-  const before = await readHistory(sql, dir, agent, version)
+  const before = await readAgentHistory(sql, dir, agent, version)
   const month = {
     month: '2026-01',
     partition: 'journal_2026_01',
@@ -275,14 +196,14 @@ t.test('a crash between the file and the detach leaves everything where it was',
   const { written } = await exportJournalMonth(sql, dir, month)
   writeFileSync(join(dir, 'journal-2026-01.0a0b0c0d.partial'), 'an interrupted one')
   t.strictSame(await findViolations(sql, dir), {}, 'nothing reads the file')
-  t.strictSame(await readHistory(sql, dir, agent, version), before)
-  t.equal((await partitionsOf(sql)).includes('journal_2026_01'), true)
+  t.strictSame(await readAgentHistory(sql, dir, agent, version), before)
+  t.equal((await journalPartitionsOf(sql)).includes('journal_2026_01'), true)
 
   const [again] = await archive(sql, dir, '2026-02')
   t.match(again, { file: written?.file, rows: 40 }, 'the same content has the same name')
   t.strictSame(readdirSync(dir), [written?.file], 'and the rest is removed')
   t.strictSame(await findViolations(sql, dir), {})
-  t.strictSame(await readHistory(sql, dir, agent, version), before)
+  t.strictSame(await readAgentHistory(sql, dir, agent, version), before)
 
   await sql`create table journal_2026_01 (like journal)`
   await archive(sql, dir, '2026-02')
@@ -293,25 +214,25 @@ t.test('a crash between the file and the detach leaves everything where it was',
 t.test('visitors stay, and rows that a clock put into the wrong month', async (t) => {
   const { sql, one } = await createSingleTestActorNode(t)
   const dir = t.testdir()
-  await createMonths(sql)
+  await createJournalMonths(sql)
   const [agent, visitor] = [await one.born(5), 'visitor-of-old']
   for (let calls = 0; calls < 20; calls++) await payCall(one, agent)
   const taken = { tool: 'hive_read', limit: 10, callId: newUuidV7(Date.now()) }
   await one.ask(visitor, reserveFreeCallCommand, taken)
   await one.ask(visitor, consumeFreeCallCommand, { ...taken, record: null })
-  await moveTo(sql, visitor, '2026-01', 1, 10)
+  await moveJournalTo(sql, visitor, '2026-01', 1, 10)
   const version = await versionOf(sql, agent)
-  await moveTo(sql, agent, '2026-01', 1, 12)
-  await moveTo(sql, agent, '2026-02', 13, 18)
+  await moveJournalTo(sql, agent, '2026-01', 1, 12)
+  await moveJournalTo(sql, agent, '2026-02', 13, 18)
   // Version 9 was written by a node that was ahead, in the next month.
-  await moveTo(sql, agent, '2026-02', 9, 9)
-  const before = await readHistory(sql, dir, agent, version)
+  await moveJournalTo(sql, agent, '2026-02', 9, 9)
+  const before = await readAgentHistory(sql, dir, agent, version)
   t.match(await archive(sql, dir, '2026-02'), [{ month: '2026-01', rows: 8 }])
   t.strictSame(await findViolations(sql, dir), {})
-  t.strictSame(await readHistory(sql, dir, agent, version), before)
+  t.strictSame(await readAgentHistory(sql, dir, agent, version), before)
   t.match(await archive(sql, dir, '2026-03'), [{ month: '2026-02', rows: 10 }], 'and with the next')
   t.strictSame(await findViolations(sql, dir), {})
-  t.strictSame(await readHistory(sql, dir, agent, version), before)
+  t.strictSame(await readAgentHistory(sql, dir, agent, version), before)
   const rows = await sql`select from journal where aggregate_id = ${visitor}`
   t.equal(rows.length, await versionOf(sql, visitor), 'all of the visitor')
 })
@@ -324,7 +245,7 @@ t.test('a journal with a gap is not archived', async (t) => {
   await t.rejects(archive(sql, dir), {
     message: new RegExp(`${agent} has no version 20 before 21`),
   })
-  t.equal((await partitionsOf(sql)).length, 3)
+  t.equal((await journalPartitionsOf(sql)).length, 3)
   t.strictSame(readdirSync(dir), [])
   t.strictSame((await findViolations(sql, dir))['I10c'], undefined)
 })
@@ -345,7 +266,7 @@ t.test('nodes commit meanwhile, and a second process does nothing', async (t) =>
     runs.find(({ status }) => status === 'rejected'),
     { reason: { message: 'the journal is being archived by another process' } },
   )
-  t.strictSame(await partitionsOf(sql), [])
+  t.strictSame(await journalPartitionsOf(sql), [])
   t.strictSame(await findViolations(sql, dir), {})
 })
 
