@@ -364,15 +364,21 @@ export type ErrorDetails = Record<string, unknown> & {
   detail?: string
 }
 
-/** An expected failure with a public code. Any other error is a bug and becomes a 500. */
+/**
+ * An expected failure with a public code. Any other error is a bug and becomes a 500. Below 500 it has no stack: it
+ * says what the request did, and reading the stack is a sixth of what a refused call costs.
+ */
 export class ServiceError extends Error {
   readonly code: ErrorCode
   readonly details: ErrorDetails
   constructor(code: ErrorCode, details: ErrorDetails = {}, cause?: unknown) {
+    const { stackTraceLimit } = Error
+    if (httpStatusOf(code) < 500) Error.stackTraceLimit = 0
     super(
       details.detail ?? ERROR_DEFINITIONS[code].title,
       cause === undefined ? undefined : { cause },
     )
+    Error.stackTraceLimit = stackTraceLimit
     this.name = 'ServiceError'
     this.code = code
     this.details = details
