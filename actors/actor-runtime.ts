@@ -359,7 +359,7 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
     const expired = new Set<AggregateMailbox>()
     for (const job of open) {
       if (job.askedAt > limit) break
-      const isQueued = lastCommitAnsweredAt > limit && commits.holds(job.mailbox)
+      const isQueued = lastCommitAnsweredAt > limit && commits.isWaiting(job)
       if ((job.mailbox.lastAnsweredAt > limit || isQueued) && job.askedAt > last) continue
       job.holdChanges?.abandon()
       settle(job, () => job.reject(commitOutcomeUnknownError()))

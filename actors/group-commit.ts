@@ -25,6 +25,8 @@ export interface CommitBatchEntry {
   /** At least one answer changed nothing and needs a check for unabsorbed inbox rows. */
   asserted: boolean
   readonly pendingCommands: PendingCommand[]
+  /** Upper limit of the characters of its texts. */
+  size: number
   readonly journal: AggregateCommandJournalRow[]
   /** Each changed actor as the last command left it. */
   readonly actors: Map<ActorKey, ChangedActor>
@@ -91,23 +93,25 @@ export function createGroupCommit(commit: CommitBatchFunction, events: GroupComm
     return false
   }
 
-  /** The next batch without aggregates in flight; null if there is none. */
+  /**
+   * The next batch without aggregates in flight; null if there is none. What an aggregate has in an earlier batch that
+   * waits goes first.
+   */
   function takeSendable(): CommitBatch | null {
-    while (waiting[0]?.entries.size === 0) waiting.shift()
-    const [first] = waiting
-    if (first === undefined) return null
-    const entries = [...first.entries]
-    const held = entries.filter(([, { mailbox }]) => isInFlight(mailbox))
-    if (held.length === 0) return waiting.shift() ?? null
-    if (held.length === entries.length) return null
-    for (const [id] of entries) first.entries.delete(id)
-    const free = { ...first, entries: new Map(entries) }
-    for (const [id, entry] of held) {
-      free.entries.delete(id)
-      first.entries.set(id, entry)
+    const held = new Set<string>()
+    for (const [place, batch] of waiting.entries()) {
+      const free = [...batch.entries.values()].filter(
+        ({ mailbox }) => !held.has(mailbox.id) && !isInFlight(mailbox),
+      )
+      if (free.length === batch.entries.size) {
+        waiting.splice(place, 1)
+        if (free.length > 0) return batch
+        return takeSendable()
+      }
+      if (free.length > 0) return splitOff(batch, free)
+      for (const id of batch.entries.keys()) held.add(id)
     }
-    first.commands = held.reduce((sum, [, entry]) => sum + entry.pendingCommands.length, 0)
-    return free
+    return null
   }
 
   function sendWaiting(): void {
@@ -115,7 +119,7 @@ export function createGroupCommit(commit: CommitBatchFunction, events: GroupComm
       const batch = takeSendable()
       if (batch === null) break
       inFlight.add(batch)
-      void send(batch).then(() => {
+      void send(batch).finally(() => {
         inFlight.delete(batch)
         sendWaiting()
       })
@@ -161,8 +165,8 @@ export function createGroupCommit(commit: CommitBatchFunction, events: GroupComm
       const batch = open(pendingCommand.commitsAlone)
       const entry = batch.entries.get(mailbox.id) ?? createBatchEntry(addition)
       batch.entries.set(mailbox.id, entry)
-      batch.commands += 1
-      batch.size += additionChars(addition)
+      const sizeBefore = entry.size
+      entry.size += additionChars(addition)
       entry.pendingCommands.push(pendingCommand)
       entry.newVersion = addition.newVersion
       if (addition.journal === null) entry.asserted = true
@@ -170,9 +174,11 @@ export function createGroupCommit(commit: CommitBatchFunction, events: GroupComm
       for (const changed of addition.actors) {
         const key = actorKey(changed.entry.kind, changed.entry.id)
         const replaced = entry.actors.get(key)?.entry.maxChars ?? 0
-        batch.size += changed.entry.maxChars - replaced
+        entry.size += changed.entry.maxChars - replaced
         entry.actors.set(key, changed)
       }
+      batch.commands += 1
+      batch.size += entry.size - sizeBefore
       if (addition.effects !== null) entry.effects.push(addition.effects)
       startSoon()
     },
@@ -181,25 +187,47 @@ export function createGroupCommit(commit: CommitBatchFunction, events: GroupComm
     withdraw(mailbox: AggregateMailbox): PendingCommand[] {
       return waiting.flatMap((batch) => {
         const entry = batch.entries.get(mailbox.id)
-        batch.entries.delete(mailbox.id)
-        return entry?.pendingCommands ?? []
+        if (entry === undefined) return []
+        removeEntry(batch, entry)
+        return entry.pendingCommands
       })
     },
 
     holds: (mailbox: AggregateMailbox): boolean =>
       waiting.some((batch) => batch.entries.has(mailbox.id)),
+    /** Whether the command waits to be sent. */
+    isWaiting: (job: PendingCommand): boolean => waiting.some((batch) => hasCommand(batch, job)),
     busyWith: isInFlight,
 
     /** True while the effects of a command are in a batch. */
     carries: (job: PendingCommand): boolean =>
-      [...inFlight, ...waiting].some((batch) =>
-        batch.entries.get(job.mailbox.id)?.pendingCommands.includes(job),
-      ),
+      [...inFlight, ...waiting].some((batch) => hasCommand(batch, job)),
 
     /** Resolves when everything added has been answered. */
     settled: () =>
       isUnderWay() ? new Promise<void>((resolve) => onSettled.push(resolve)) : Promise.resolve(),
   }
+}
+
+const hasCommand = (batch: CommitBatch, job: PendingCommand): boolean =>
+  batch.entries.get(job.mailbox.id)?.pendingCommands.includes(job) === true
+
+function removeEntry(batch: CommitBatch, entry: CommitBatchEntry): void {
+  batch.entries.delete(entry.mailbox.id)
+  batch.commands -= entry.pendingCommands.length
+  batch.size -= entry.size
+}
+
+/** Moves entries to a batch of their own. */
+function splitOff(batch: CommitBatch, entries: readonly CommitBatchEntry[]): CommitBatch {
+  const own = { entries: new Map<string, CommitBatchEntry>(), commands: 0, size: 0, alone: false }
+  for (const entry of entries) {
+    removeEntry(batch, entry)
+    own.entries.set(entry.mailbox.id, entry)
+    own.commands += entry.pendingCommands.length
+    own.size += entry.size
+  }
+  return own
 }
 
 /** Counts only what can be large, besides states: deltas, stored responses and staged rows. */
@@ -224,6 +252,7 @@ const createBatchEntry = ({
   newVersion: oldVersion,
   asserted: false,
   pendingCommands: [],
+  size: 0,
   journal: [],
   actors: new Map(),
   effects: [],

@@ -374,11 +374,14 @@ export class ServiceError extends Error {
   constructor(code: ErrorCode, details: ErrorDetails = {}, cause?: unknown) {
     const { stackTraceLimit } = Error
     if (httpStatusOf(code) < 500) Error.stackTraceLimit = 0
-    super(
-      details.detail ?? ERROR_DEFINITIONS[code].title,
-      cause === undefined ? undefined : { cause },
-    )
-    Error.stackTraceLimit = stackTraceLimit
+    try {
+      super(
+        details.detail ?? ERROR_DEFINITIONS[code].title,
+        cause === undefined ? undefined : { cause },
+      )
+    } finally {
+      Error.stackTraceLimit = stackTraceLimit
+    }
     this.name = 'ServiceError'
     this.code = code
     this.details = details

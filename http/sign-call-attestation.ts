@@ -29,7 +29,7 @@ export async function signCallAttestation(
   const [origin, hashes, fees] = await Promise.all([
     attestations.origin(),
     tree.hashesOfCall(owner, callId),
-    tree.feesOfCall(owner, callId, at),
+    tree.feesOfCall(callId, at),
   ])
   // Read after the fees: a head of the same append covers them.
   const [head] = await tree.heads(1, null)

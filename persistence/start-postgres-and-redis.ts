@@ -92,8 +92,8 @@ interface RedisHandle {
 }
 
 const HEALTH_TIMEOUT_MS = 900
-/** Those of commits in flight, and as many that still wait for a server which does not answer. */
-const COMMIT_CONNECTIONS = 4
+/** Those of commits in flight, and of earlier ones that were given up and still wait for a lock or the disk. */
+const COMMIT_CONNECTIONS = 6
 const REDIS_START_TIMEOUT_MS = 500
 const DEFAULT_SEARCH_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/opt/homebrew/bin'
 

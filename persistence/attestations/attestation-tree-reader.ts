@@ -9,8 +9,6 @@ import {
   type LeafRange,
 } from '../../core/attestations/merkle-tree.ts'
 import { toFeeLeafCommitmentOpening } from '../../core/attestations/fee-attestations.ts'
-import { HOUR } from '../../core/clock.ts'
-import { minUuidV7At } from '../../core/ids-and-api-keys.ts'
 import { asMicros, type Micros } from '../../core/money.ts'
 import { toUnquotedColumnArrayLiteral } from '../postgres/postgres-array-literal.ts'
 import { MAX_PACK_LEAVES } from './attestation-tree-writer.ts'
@@ -140,15 +138,16 @@ export function createAttestationTreeReader(sql: Sql) {
         }
       }),
 
-    /** The fees of a call: the leaves with what they hide, and whether one is not appended yet. */
-    async feesOfCall(owner: string, callId: string, at: Date): Promise<FeesOfCall> {
-      const first = minUuidV7At(at.getTime() - MAX_CALL_MS)
-      const last = minUuidV7At(at.getTime() + MAX_CALL_MS)
+    /**
+     * The fees of a call that was admitted at `at`: the leaves with what they hide, and whether one is not appended
+     * yet. A fee may be booked long after the call.
+     */
+    async feesOfCall(callId: string, at: Date): Promise<FeesOfCall> {
       const rows = await sql<{ index: bigint | null; salt: string; id: string }[]>`
         select l.leaf_index as index, l.salt, f.id from fee_movements f
           left join attestation_leaves l on l.minute = date_trunc('minute', f.at)
                 and l.lowest_ledger_id <= f.id and l.highest_ledger_id >= f.id and l.ledger_id = f.id
-         where f.owner = ${owner} and f.call_id = ${callId} and f.id between ${first}::uuid and ${last}::uuid
+         where f.call_id = ${callId} and f.at > ${at}::timestamptz - ${MAX_CLOCK_DIFFERENCE}::interval
          order by l.leaf_index`
       return {
         openings: rows.flatMap(({ index, salt, id }) =>
@@ -175,8 +174,8 @@ export type AttestationTreeReader = ReturnType<typeof createAttestationTreeReade
 
 const MAX_INDEX = '9223372036854775807'
 const MAX_REWINDS = 20
-/** A call is charged at most this long after its admission. */
-const MAX_CALL_MS = HOUR
+/** Between the clocks of two nodes, and more. It keeps a search from old months. */
+const MAX_CLOCK_DIFFERENCE = '1 hour'
 
 /**
  * Reads complete subtrees: those at a stored level as they are, others folded from the stored level below them.

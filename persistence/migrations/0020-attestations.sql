@@ -51,7 +51,8 @@ create table attestation_leaf_packs (
   seed bytea not null check (octet_length(seed) = 32),
   ledger_ids uuid[] not null check (cardinality(ledger_ids) between 1 and 32),
   call_ids uuid[] not null check (cardinality(call_ids) = cardinality(ledger_ids)),
-  amounts bigint[] not null check (cardinality(amounts) = cardinality(ledger_ids) and 0 <> all(amounts)),
+  amounts bigint[] not null check (cardinality(amounts) = cardinality(ledger_ids)
+    and 0 <> all(amounts) and array_position(amounts, null) is null),
   kinds text[] not null check (cardinality(kinds) = cardinality(ledger_ids))
 );
 -- Receipts look for the leaf of a row of the ledger.
@@ -79,6 +80,11 @@ create view attestation_leaves as
            f(ledger_id, call_id, amount_micros, kind, place),
          lateral (select fee_leaf_salt(p.seed, f.ledger_id) as salt) s,
          lateral (select s.salt, fee_leaf_text(p.minute, f.kind, f.amount_micros, s.salt, f.ledger_id, f.call_id) as text) x;
+
+-- Finds the fees of a call. Ids of calls sort by time, as the ledger nearly does: a summary of pages costs a commit
+-- nothing. Several ranges a page: a fee of an old call does not widen it.
+create index ledger_by_call on ledger using brin (call_id uuid_minmax_multi_ops)
+  with (pages_per_range = 16, autosummarize = on);
 
 -- Hashes of complete subtrees of 256, 256^2, … leaves (level 8, 16, …).
 create table attestation_subtrees (

@@ -18,7 +18,8 @@ export const MAX_COMMIT_DELAY = '10 minutes'
  *
  * The start is null if the transaction is of a role that this one may not watch, if `track_activities` is off, or
  * if the transaction has begun during the reading. Then `MAX_COMMIT_DELAY` counts. Processes without a role, such
- * as autovacuum, insert no rows. Prepared transactions are not used.
+ * as autovacuum, insert no rows. Prepared transactions are not used, nor savepoints around inserts into summed tables:
+ * their rows have ids that a snapshot does not list while the transaction is open.
  */
 export async function readEarliestUnseenInsert(tx: DatabaseTransaction): Promise<string> {
   const [row] = await tx<{ time: string }[]>`

@@ -3,6 +3,8 @@ import { startTaskCommand } from '../../actors/commands/task-session-actor-comma
 import { LIMITS } from '../../core/limits.ts'
 import { getAgentBalanceCommand } from '../../payments/commands/agent-account-commands.ts'
 import {
+  awaitErrorCodeOrOk,
+  createTestClock,
   createTestPauseGate,
   loseReplyAfterCommit,
   pauseAfterCommit,
@@ -65,6 +67,62 @@ t.test('commits in flight are bounded, and what waits goes together', async (t) 
   t.strictSame(sizes, [3])
   await assertNoInvariantViolations(t, sql)
 })
+
+t.test('others go on beside an agent that has more to commit than a batch takes', async (t) => {
+  const { one } = await createSingleTestActorNode(t)
+  const [slow, quick] = [await one.born(5), await one.born(5)]
+  const gate = createTestPauseGate()
+  one.faults.push(pauseBeforeCommit(gate))
+  const start = (id: string, name: string) => one.ask(id, startTaskCommand, sampleTaskInput(name))
+  const waiting: Promise<unknown>[] = [start(slow, 'first')]
+  await gate.reached
+  for (let more = 0; more < LIMITS.groupCommitMaxCommands + 50; more += 1)
+    waiting.push(one.ask(slow, getAgentBalanceCommand, {}))
+  await new Promise((done) => setImmediate(done))
+  await start(quick, 'behind a full batch')
+  // More text than a batch takes, sent past the agent that waits.
+  const text = 'x'.repeat(LIMITS.groupCommitMaxChars / 40)
+  for (let sent = 0; sent < 50; sent += 1) await start(quick, text)
+  gate.open()
+  await Promise.all(waiting)
+})
+
+t.test('others go on beside a command that is committed alone and waits', async (t) => {
+  const { one, sql } = await createSingleTestActorNode(t)
+  const [suspect, quick] = [await one.born(5), await one.born(5)]
+  const refuse: CommitFault = async () => {
+    throw new Error('the database refuses it')
+  }
+  const gate = createTestPauseGate()
+  one.faults.push(refuse, pauseBeforeCommit(gate))
+  const start = (id: string, name: string) => one.ask(id, startTaskCommand, sampleTaskInput(name))
+  // Both are in the refused batch; the first is in flight again, the second waits for it.
+  const both = [start(suspect, 'first'), start(suspect, 'second')]
+  await gate.reached
+  await start(quick, 'beside them')
+  gate.open()
+  await Promise.all(both)
+  await assertNoInvariantViolations(t, sql)
+})
+
+for (const hasSecond of [false, true])
+  t.test(`an unanswered commit is refused in time, more waits: ${hasSecond}`, async (t) => {
+    const clock = createTestClock()
+    const { one } = await createSingleTestActorNode(t, { clock })
+    const [hung, quick] = [await one.born(5), await one.born(5)]
+    const gate = createTestPauseGate()
+    one.faults.push(pauseBeforeCommit(gate))
+    const start = (id: string) =>
+      awaitErrorCodeOrOk(one.ask(id, startTaskCommand, sampleTaskInput('x')))
+    const first = start(hung)
+    await gate.reached
+    const second = hasSecond ? start(hung) : null
+    clock.tick(LIMITS.commitTimeoutMs + 100)
+    t.equal(await start(quick), 'ok', 'another agent is served')
+    t.equal(await first, 'unavailable')
+    gate.open()
+    await second
+  })
 
 t.test('a lost reply of one commit leaves the one beside it alone', async (t) => {
   const { one, sql } = await createSingleTestActorNode(t)

@@ -77,6 +77,24 @@ t.test('many fees are appended in parts, in packs of one minute', async (t) => {
   t.strictSame(await brokenRules(), [])
 })
 
+t.test('a receipt has the fees that were booked long after their call', async (t) => {
+  const { sql, append } = await createTree(t)
+  const [admitted, callId] = [now - 30 * HOUR, newUuidV7(now - 30 * HOUR)]
+  const add = (kind: string, at: number) =>
+    sql`insert into ledger (id, owner, debit, credit, kind, amount_micros, call_id, at)
+        values (${newUuidV7(at)}, 'x', 'treasury:fees', 'owed:base', ${kind}, 7, ${callId}, ${new Date(at)})`
+  await add('loss', admitted)
+  await add('loss', now)
+  const tree = createAttestationTreeReader(sql)
+  const read = () => tree.feesOfCall(callId, new Date(admitted))
+  t.match(await read(), { openings: [], isPending: true })
+  await append()
+  const { openings, isPending } = await read()
+  t.strictSame([openings.map(({ index }) => index), isPending], [[0, 1], false])
+  await add('loss', now)
+  t.match(await read(), { openings: { length: 2 }, isPending: true })
+})
+
 t.test('after a restore into another cluster the whole queue is read', async (t) => {
   const { sql, append, addFees, brokenRules } = await createTree(t)
   await addFees(1, 0)
