@@ -1,4 +1,5 @@
 import { COOKBOOK_ERROR_DEFINITIONS } from './cookbook-error-definitions.ts'
+import { IDEMPOTENCY_ERROR_DEFINITIONS } from './idempotency-error-definitions.ts'
 import { MEMORY_MARKETPLACE_ERROR_DEFINITIONS } from './memory-marketplace-error-definitions.ts'
 import { CALL_AND_RECEIPT_ERROR_DEFINITIONS } from './receipt-and-journal-error-definitions.ts'
 
@@ -334,19 +335,7 @@ export const ERROR_DEFINITIONS = {
   transaction_rejected: { status: 422, title: 'The chain does not accept this transaction.' },
   cancelled: { status: 499, title: 'The caller went away.' },
   // idempotency
-  idempotency_key_reused: {
-    status: 422,
-    title: 'This Idempotency-Key was used with another request.',
-  },
-  answer_not_kept: {
-    status: 410,
-    title: 'The request was served, and its answer was not kept.',
-    remedy: RETRY_NEW_KEY,
-  },
-  idempotency_in_flight: {
-    status: 409,
-    title: 'The first request with this Idempotency-Key is still running.',
-  },
+  ...IDEMPOTENCY_ERROR_DEFINITIONS,
   // the service
   unavailable: { status: 503, title: 'The service cannot answer right now.' },
   overloaded: { status: 503, title: 'Too many commands are waiting for this agent.' },
