@@ -18,7 +18,7 @@ create view fee_movements as
 
 -- Fees that wait to be appended, as many a row as fit a page without a second table. The append deletes its rows
 -- in the transaction that makes their leaves, so each fee is appended once. Appends read them by `written`: what
--- older transactions queued is gone, and a long transaction that keeps dead rows alive slows nothing.
+-- older transactions queued is gone, so a long read that keeps dead rows alive slows nothing. A long write does.
 create table unattested_fees (
   written xid8 not null default pg_current_xact_id(),
   ledger_ids uuid[] not null,
