@@ -23,6 +23,7 @@ import {
   type BenchmarkRow,
 } from '../benchmark-result-row.ts'
 import { seedAgents, seedApiKeys } from '../seed-agents.ts'
+import { readResidentMegabytes } from '../probes/process-usage.ts'
 import { startSoakLoad, type SoakWorkCounts } from '../soak/soak-load.ts'
 import { prepareSoakWorks, startSoakReceiver } from '../soak/soak-work-kinds.ts'
 import { readStationMetrics, type StationMetrics } from '../soak/station-metrics.ts'
@@ -38,6 +39,8 @@ const MINUTE_MS = 60_000
 const WARM_MINUTES = 5
 /** A shorter run is read this often, so that it shows something. */
 const MIN_READINGS = 5
+/** Resident memory rises and falls with each collection, so that one reading a minute says little. */
+const RESIDENT_INTERVAL_MS = 1_000
 const LOOP_TARGET_MS = 20
 /** The last readings may be this much above those after the fifth minute. */
 const MAX_MEMORY_GROWTH = 1.1
@@ -99,7 +102,7 @@ async function runSoak(
   const read = () => readStationMetrics(station.url, operatorToken, station.pid)
   await read()
   const load = startSoakLoad(works)
-  const readings = await readWhileRunning(minutes, read)
+  const readings = await readWhileRunning(minutes, station.pid, read)
   const counts = await load.stop()
   const growth = findTableGrowth(before, await readTableSizes(sql))
   printCounts(counts)
@@ -113,9 +116,10 @@ async function runSoak(
   return createSoakRow(minutes, readings, counts, growth, broken.length)
 }
 
-/** Reads and prints the figures at each minute until the end. */
+/** Reads and prints the figures of each minute until the end; resident memory is the median of its seconds. */
 async function readWhileRunning(
   minutes: number,
+  pid: number,
   read: () => Promise<StationMetrics>,
 ): Promise<StationMetrics[]> {
   const interval = Math.min(MINUTE_MS, (minutes * MINUTE_MS) / MIN_READINGS)
@@ -123,14 +127,25 @@ async function readWhileRunning(
   const readings: StationMetrics[] = []
   const begunAt = performance.now()
   for (let at = 1; at <= count; at++) {
-    await pause(Math.max(0, begunAt + at * interval - performance.now()))
-    const one = await read()
+    const resident = await readResidentUntil(pid, begunAt + at * interval)
+    const one = { ...(await read()), residentMegabytes: median(resident) }
     readings.push(one)
     console.log(
-      `${((at * interval) / MINUTE_MS).toFixed(1).padStart(5)} min  RSS ${one.residentMegabytes} MB, heap ${one.heapMegabytes} MB, event loop p99 ${one.loopP99Ms.toFixed(1)} ms, max ${one.loopMaxMs.toFixed(0)} ms, load ${loadAverage()}`,
+      `${((at * interval) / MINUTE_MS).toFixed(1).padStart(5)} min  RSS ${one.residentMegabytes} MB (${Math.min(...resident)} to ${Math.max(...resident)}), heap ${one.heapMegabytes} MB, event loop p99 ${one.loopP99Ms.toFixed(1)} ms, max ${one.loopMaxMs.toFixed(0)} ms, load ${loadAverage()}`,
     )
   }
   return readings
+}
+
+/** Resident megabytes each second until an instant of `performance.now()`; at least one. */
+async function readResidentUntil(pid: number, end: number): Promise<number[]> {
+  const found = [readResidentMegabytes(pid)]
+  for (;;) {
+    const rest = end - performance.now()
+    if (rest <= 0) return found
+    await pause(Math.min(RESIDENT_INTERVAL_MS, rest))
+    found.push(readResidentMegabytes(pid))
+  }
 }
 
 function printCounts(counts: readonly SoakWorkCounts[]): void {
