@@ -61,13 +61,13 @@ export async function benchmarkGarbage(
     const path = '/api/refuel'
     const ours = await measureAllocations({ port, inspectPort, path, keys })
     const accounts = keys.map((_, at) => String(at))
-    const besides = [
+    const programs = [
       ['floor', 'minimal-paid-call-benchmark-server.ts', path],
       ['naive transaction', 'baseline-server.ts', path],
       ['bare route', 'baseline-server.ts', '/echo'],
     ] as const
     const baselines: string[] = []
-    for (const [name, program, route] of besides) {
+    for (const [name, program, route] of programs) {
       const { kilobytes } = await measureBaseline(dataDir, program, route, accounts)
       baselines.push(`${name} ${kilobytes.toFixed(0)} kB`)
     }

@@ -76,7 +76,7 @@ t.test('a batch makes as many chain requests as a single payment', async (t) => 
   // broadcast repeats it. Without a batch, or without shared broadcasts, there are eight.
   const few = (method: string, most: number) =>
     t.ok(asked(method) <= most, `${asked(method)} times ${method}`)
-  few('eth_call', 4)
+  few('eth_call', 2)
   few('eth_sendRawTransaction', 5)
   few('eth_estimateGas', 1)
   few('eth_getTransactionReceipt', 4)
