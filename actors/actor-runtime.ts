@@ -24,8 +24,8 @@ import {
   createAbsorbInboxCommand,
   createNoopInboxAbsorptionCommand,
   type InboxMessageHandler,
-  type AbsorbInboxCommand,
 } from './absorb-aggregate-inbox-command.ts'
+import { createInboxCommandQueue } from './inbox-command-queue.ts'
 import { createGroupCommit, toStoredActorsOfBatch, type CommitBatchEntry } from './group-commit.ts'
 import { createResidentMailboxes } from './resident-mailboxes.ts'
 import {
@@ -69,6 +69,7 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
   const commits = createGroupCommit(parts.commit, { committed, stale, failed })
   const watch = createIntervalWhileNeeded(expireOverdue, 250, () => open.size > 0)
   const absorbing = createAbsorbInboxCommand(parts.absorb) as AggregateCommand<unknown, unknown>
+  const inbox = createInboxCommandQueue(absorbing, settle)
   let closed = false
   let lastNow = 0
   /** When the database last answered a commit, whether it applied it or not. */
@@ -219,7 +220,7 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
     )
     if (unabsorbed.size > 0) absorbFor(mailbox, [...unabsorbed])
     for (const job of entry.pendingCommands) if (!unabsorbed.has(job)) answer(job)
-    for (const job of entry.pendingCommands) if (job.command === absorbing) unmark(job)
+    for (const job of entry.pendingCommands) inbox.absorbed(job)
     for (const { absorbed } of entry.effects)
       for (const gone of mailbox.inboxReads) for (const id of absorbed) gone.add(id)
     if (entry.journal.length > 0) afterCommit(entry)
@@ -252,7 +253,7 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
       // An ended actor that it fetched may have been removed from memory since.
       job.fetchedFor = null
     }
-    requeue(mailbox, jobs)
+    inbox.requeue(mailbox, jobs)
     pauseQueueFor(mailbox, absorb(mailbox))
   }
 
@@ -263,32 +264,21 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
     const waiting = await read.inboxOf(mailbox).finally(() => mailbox.inboxReads.delete(gone))
     // The read may be stale: this node or another one may have absorbed messages since.
     if (mailbox.epoch !== epoch) return
-    if (mailbox.state !== state) return recheckInbox(mailbox)
+    if (mailbox.state !== state) return inbox.recheck(mailbox)
     // Filter and mark in the same tick: two concurrent reads may return the same messages.
     const messages = waiting.filter(({ id }) => !mailbox.absorbing.has(id) && !gone.has(id))
     if (messages.length === 0) return
     const job = toPending(mailbox, absorbing, messages, {})
     for (const { id } of messages) mailbox.absorbing.add(id)
     job.absorbed = true
+    job.commitsAlone = mailbox.isInboxRefused
     job.reject = (error) => {
       // While its commit is under way, its messages must stay marked.
-      if (!commits.carries(job)) unmark(job)
+      if (!commits.carries(job)) inbox.unmark(job)
       parts.log('inbox not absorbed', error)
     }
     track(job)
     mailbox.queue.unshift(job)
-  }
-
-  function unmark({ mailbox, input }: PendingCommand): void {
-    for (const { id } of input as Parameters<AbsorbInboxCommand['apply']>[1])
-      mailbox.absorbing.delete(id)
-  }
-
-  /** Puts commands back at the front of the queue in their order, behind inbox commands. */
-  function requeue(mailbox: AggregateMailbox, jobs: readonly PendingCommand[]): void {
-    const front = mailbox.queue.findIndex(({ command }) => command !== absorbing)
-    const unsettled = jobs.filter((job) => !job.settled)
-    mailbox.queue.splice(front < 0 ? mailbox.queue.length : front, 0, ...unsettled)
   }
 
   /** Another node changed the version: commands that ran on the old state run again. */
@@ -305,24 +295,13 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
       if (job.settled) job.holdChanges?.abandon()
       else job.holdChanges?.revert()
     }
-    requeue(mailbox, [...jobs, ...withdrawn])
-    forgetInbox(mailbox)
+    inbox.requeue(mailbox, [...jobs, ...withdrawn])
+    inbox.forget(mailbox)
     mailbox.epoch += 1
     mailbox.state = null
     mailbox.bypassCache = true
     cache?.drop(mailbox.id)
     pump(mailbox)
-  }
-
-  /** Discards what was read from the inbox: another node may have absorbed it since. */
-  function forgetInbox(mailbox: AggregateMailbox): void {
-    mailbox.absorbing.clear()
-    for (const job of mailbox.queue) if (job.command === absorbing) settle(job, () => {})
-    recheckInbox(mailbox)
-  }
-
-  function recheckInbox(mailbox: AggregateMailbox): void {
-    for (const job of mailbox.queue) if (job.command !== absorbing) job.absorbed = false
   }
 
   function failed(entries: readonly CommitBatchEntry[], error: unknown): void {
@@ -339,6 +318,7 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
         else if (!outage) job.commitsAlone = true
       }
       evict(entry.mailbox, entry.pendingCommands)
+      if (!outage) inbox.refused(entry.mailbox, entry.pendingCommands, alone)
     }
   }
 

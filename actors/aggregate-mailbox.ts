@@ -71,6 +71,8 @@ export interface AggregateMailbox {
   openCommands: number
   /** Inbox messages that an open command of this node is absorbing. */
   readonly absorbing: Set<string>
+  /** The database has refused a commit of its inbox, and has accepted none since. */
+  isInboxRefused: boolean
   /** Inbox reads under way, each with the messages absorbed since it began. */
   readonly inboxReads: Set<Set<string>>
   /** Loads under way. The queue pauses while there are any. */
@@ -90,6 +92,7 @@ export const createAggregateMailbox = (id: string, kind: AggregateKind): Aggrega
   queue: [],
   openCommands: 0,
   absorbing: new Set(),
+  isInboxRefused: false,
   inboxReads: new Set(),
   pendingLoads: 0,
   epoch: 0,

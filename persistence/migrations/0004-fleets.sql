@@ -39,6 +39,18 @@ create table underfunded_schedules (
   primary key (schedule_id, slot)
 );
 
+-- The rows of a commit have no order: one that is staged with the departure of its agent outlives it, and is
+-- valid again when the agent joins a fleet.
+create function keep_underfunded_schedule() returns trigger language plpgsql as $$
+begin
+  if exists (select from underfunded_schedules where schedule_id = new.schedule_id and slot = new.slot) then
+    return null;
+  end if;
+  return new;
+end $$;
+create trigger underfunded_schedules_once before insert on underfunded_schedules
+  for each row execute function keep_underfunded_schedule();
+
 create function leave_fleet() returns trigger language plpgsql as $$
 begin
   delete from fleet_members where agent_id = new.agent_id and fleet_id = new.fleet_id;

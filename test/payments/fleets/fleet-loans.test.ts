@@ -298,16 +298,7 @@ t.test('paused schedules wait for the pool of their agent’s fleet only', async
   const agentId = await one.born(0)
   await one.ask(fleets[0], joinFleetCommand, { agentId })
   await own(one, agentId)
-  const wanted = { name: 'x', interval: '1h', tool: 'web_search', params: '{}' } as const
-  const key = { keyId: null, backpackId: null, sealed: null }
-  const bounds = { budget: fromUsdc(5), writeToHive: false, ...key }
-  const { scheduleId, slot } = await one.ask(agentId, createScheduleCommand, {
-    ...wanted,
-    ...bounds,
-  })
-  const [at, cost, { budget }] = [slot ?? 0, fromUsdc(0), bounds]
-  const error = { code: 'payment_required', needed: fromUsdc(2) } as const
-  const end = { scheduleId, slot: at, at, callId: null, cost, budget, result: null, error }
+  const end = await underfundedScheduleRun(one, agentId)
   await one.ask(agentId, failScheduleRunCommand, end)
   const waiting = async () => (await sql`select from underfunded_schedules`).length
   t.equal(await waiting(), 1)
@@ -323,3 +314,32 @@ t.test('paused schedules wait for the pool of their agent’s fleet only', async
   }
   t.equal(await waiting(), 0)
 })
+
+t.test('a schedule that pauses in the commit in which its agent leaves can wait again', async (t) => {
+  const { sql, one } = await createSingleTestActorNode(t)
+  const fleetId = await fleetWith(one, 1)
+  const agentId = await one.born(0)
+  await one.ask(fleetId, joinFleetCommand, { agentId })
+  await own(one, agentId)
+  const end = await underfundedScheduleRun(one, agentId)
+  const commits = one.commits()
+  await Promise.all([one.ask(agentId, failScheduleRunCommand, end), leave(one, agentId)])
+  t.equal(one.commits() - commits, 1, 'in one commit')
+  await one.ask(fleetId, joinFleetCommand, { agentId })
+  await own(one, agentId)
+  t.strictSame(one.logged, [], 'the agent has absorbed that it is in a fleet again')
+  const rows = await sql<{ id: string }[]>`select schedule_id as id from underfunded_schedules`
+  t.strictSame([...rows], [{ id: end.scheduleId }])
+  await assertNoInvariantViolations(t, sql)
+})
+
+/** Creates a schedule, and returns how its first run fails for lack of credits. */
+async function underfundedScheduleRun(one: TestActorNode, agentId: string) {
+  const { scheduleId, slot } = await one.ask(agentId, createScheduleCommand, {
+    ...{ name: 'x', interval: '1h', tool: 'web_search', params: '{}', budget: fromUsdc(5) },
+    ...{ writeToHive: false, keyId: null, backpackId: null, sealed: null },
+  })
+  const error = { code: 'payment_required', needed: fromUsdc(2) } as const
+  const nothing = { callId: null, cost: fromUsdc(0), budget: fromUsdc(5), result: null }
+  return { scheduleId, slot: slot ?? 0, at: slot ?? 0, error, ...nothing }
+}
