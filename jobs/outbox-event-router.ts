@@ -72,11 +72,14 @@ export function createOutboxEventRouter(parts: OutboxEventRouterDeps): PollingLo
   /** After a failed batch, events are routed one by one to find the failing one. */
   let isolateEvents = false
   let blocked = false
+  let isIdle = false
   let failing = { why: '', times: 0 }
   const routeBatch = (tx: DatabaseTransaction, events: readonly OutboxEvent[]) =>
     routeEvents(parts, tx, events)
 
   async function work(stopping: () => boolean): Promise<number> {
+    // An idle round is one statement instead of a transaction and a read of the table.
+    if (isIdle && !(await store.hasEvents())) return Infinity
     let total = 0
     let isElsewhere = false
     blocked = false
@@ -95,6 +98,7 @@ export function createOutboxEventRouter(parts: OutboxEventRouterDeps): PollingLo
     if (store.waits()) pollingLoop.wake()
     // A node that routes meanwhile may end before the newest events.
     const isBusy = total > 0 || isElsewhere || blocked || isolateEvents
+    isIdle = !isBusy
     return isBusy ? everyMs : Infinity
   }
 

@@ -14,7 +14,6 @@ import {
 import { succeedsWithin } from '../../persistence/query-timeout.ts'
 import { recordExternalEffectWithRetry } from '../retry-write-during-database-outage.ts'
 import { createCooldownSet } from '../cooldown-set.ts'
-import { createPollingLoop, createFailureTransitionLog } from '../polling-loop.ts'
 
 /** Sends the alerts of one channel. */
 
@@ -27,14 +26,15 @@ export interface OwnerAlertSenderDeps {
   readonly clock: Clock
   readonly isOutage: (error: unknown) => boolean
   readonly log: (message: string, error: unknown) => void
+  /** Called after each attempt: another alert can be taken. */
+  readonly onAttempted: () => void
+  /** Milliseconds until the next round while alerts are due or being sent. */
   readonly everyMs: number
 }
 
 const RETRY_DELAYS_MS = [5 * SECOND, MINUTE, 5 * MINUTE, 30 * MINUTE, 2 * HOUR]
 /** A digest is worth reading for days: it outlasts a mail server that is down over a weekend. */
 const DIGEST_RETRY_DELAYS_MS = [...RETRY_DELAYS_MS, ...Array<number>(12).fill(6 * HOUR)]
-/** While nothing is due and nothing is announced. */
-const IDLE_POLL_INTERVAL_MS = 10 * SECOND
 const LEASE_MS = MINUTE
 const LEASE_RENEWAL_MS = LEASE_MS / 3
 const DISABLED_CHANNEL_CONCURRENCY = 20
@@ -58,22 +58,19 @@ export function createOwnerAlertSender({
   isOutage,
   ...rest
 }: OwnerAlertSenderDeps) {
-  const { log, everyMs } = rest
+  const { log, onAttempted, everyMs } = rest
   const atOnce = channel?.maxConcurrent ?? DISABLED_CHANNEL_CONCURRENCY
   const inFlight = new Map<string, Promise<NotificationSendResult>>()
   const cooldowns = createCooldownSet(clock)
   const records = { store, clock }
-  const renew = createLeaseRenewer(records, inFlight)
   let trouble: string | null = null
   let ended = false
 
-  async function round(stopping: () => boolean): Promise<number> {
-    await renew()
+  async function sendDue(dueAt: Date | undefined, stopping: () => boolean): Promise<number> {
+    const dueIn = dueAt === undefined ? Infinity : dueAt.getTime() - clock.now()
+    if (dueIn > 0) return inFlight.size > 0 ? everyMs : dueIn
     const max = atOnce - inFlight.size
     if (max <= 0 || stopping()) return everyMs
-    const dueAt = await store.nextDueAt(name)
-    const dueIn = dueAt === null ? Infinity : dueAt.getTime() - clock.now()
-    if (dueIn > 0) return inFlight.size > 0 ? everyMs : dueIn
     const except = [...inFlight.keys(), ...cooldowns.ids()]
     const claimed = await store.claim({ channel: name, ...alertLease(clock.now()), max, except })
     for (const alert of claimed) void take(alert)
@@ -83,7 +80,7 @@ export function createOwnerAlertSender({
   function take(alert: OwnerAlert): Promise<NotificationSendResult> {
     const done = attempt(alert).finally(() => {
       inFlight.delete(alert.id)
-      pollingLoop.wake()
+      onAttempted()
     })
     done.catch((error: unknown) => lost(alert, error))
     inFlight.set(alert.id, done)
@@ -125,21 +122,14 @@ export function createOwnerAlertSender({
     return result
   }
 
-  const pollingLoop = createPollingLoop({
-    work: round,
-    everyMs,
-    idleMs: Math.max(everyMs, IDLE_POLL_INTERVAL_MS),
-    log: createFailureTransitionLog(
-      log,
-      `owners are not told by ${name}`,
-      `owners are told again by ${name}`,
-    ),
-  })
-
   return {
-    start: pollingLoop.start,
-    wake: pollingLoop.wake,
-    expect: pollingLoop.expect,
+    /** Extends the leases of running sends. */
+    renew: createLeaseRenewer(records, inFlight),
+    /**
+     * Begins to send what is due, if the next alert of this channel is. Returns in how many milliseconds to ask
+     * again; Infinity while none waits.
+     */
+    sendDue,
     /**
      * Sends a stored alert at once. Returns null when the result is not known in time or another
      * node has claimed the alert.
@@ -152,8 +142,8 @@ export function createOwnerAlertSender({
     },
     /** Why the last message could not be sent; null after a success. */
     trouble: () => trouble,
+    /** Waits a few seconds for running sends. Call it after the last round. */
     async stop(): Promise<void> {
-      await pollingLoop.stop()
       await succeedsWithin(Promise.allSettled([...inFlight.values()]), SHUTDOWN_GRACE_MS)
       ended = true
       await channel?.close()

@@ -6,6 +6,7 @@ import type {
 } from '../../domain/notification-channel-types.ts'
 import type { OwnerAlertStore } from '../../persistence/notifications/owner-alert-store.ts'
 import type { OwnerAlertEventSink } from '../outbox-event-router.ts'
+import { createPollingLoop, createFailureTransitionLog } from '../polling-loop.ts'
 import { createOwnerAlertWriter } from './owner-alert-writer.ts'
 import { createOwnerAlertSender, type OwnerAlertSender } from './owner-alert-sender.ts'
 
@@ -32,6 +33,8 @@ export type AlertChannelHealth = {
 }
 
 const POLL_INTERVAL_MS = SECOND
+/** While nothing is due and nothing is announced. */
+const IDLE_POLL_INTERVAL_MS = 10 * SECOND
 const CHANNEL_SETTING_NAMES: Record<NotificationChannelName, string> = {
   email: 'SMTP_URL',
   telegram: 'TELEGRAM_BOT_TOKEN',
@@ -41,30 +44,51 @@ const CHANNEL_SETTING_NAMES: Record<NotificationChannelName, string> = {
 export function createOwnerAlerts(alerting: OwnerAlertsDeps) {
   const { channels, publicUrl, deposits, everyMs = POLL_INTERVAL_MS, ...parts } = alerting
   const { store, clock } = parts
-  const lineOf = (name: NotificationChannelName) =>
+  const createSender = (name: NotificationChannelName) =>
     createOwnerAlertSender({
       ...parts,
       name,
       channel: channels[name],
       disabledReason: `no ${CHANNEL_SETTING_NAMES[name]}`,
+      onAttempted: () => pollingLoop.wake(),
       everyMs,
     })
   const senders: Record<NotificationChannelName, OwnerAlertSender> = {
-    email: lineOf('email'),
-    telegram: lineOf('telegram'),
+    email: createSender('email'),
+    telegram: createSender('telegram'),
   }
   const missing = (channel: NotificationChannelName): string | null =>
     channels[channel] === null ? `no ${CHANNEL_SETTING_NAMES[channel]}` : null
   const all = () => Object.values(senders)
-  const wake = () => all().forEach((sender) => sender.wake())
+
+  /** One query asks for all channels. */
+  async function round(stopping: () => boolean): Promise<number> {
+    await Promise.all(all().map((sender) => sender.renew()))
+    const dueAts = await store.nextDueAts()
+    return Math.min(
+      await senders.email.sendDue(dueAts.get('email'), stopping),
+      await senders.telegram.sendDue(dueAts.get('telegram'), stopping),
+    )
+  }
+  const pollingLoop = createPollingLoop({
+    work: round,
+    everyMs,
+    idleMs: Math.max(everyMs, IDLE_POLL_INTERVAL_MS),
+    log: createFailureTransitionLog(
+      parts.log,
+      'alerts to owners are not sent',
+      'alerts to owners are sent again',
+    ),
+  })
+  const { wake } = pollingLoop
   const notify = createOwnerAlertWriter({ store, missing, publicUrl, deposits, clock })
 
   return {
     /** Writes alerts in the transaction that routes events. */
     tells: { notify, wake } satisfies OwnerAlertEventSink,
-    start: () => all().forEach((sender) => sender.start()),
+    start: pollingLoop.start,
     /** Another node may leave alerts. */
-    expect: () => all().forEach((sender) => sender.expect()),
+    expect: pollingLoop.expect,
 
     /** Sends a stored alert at once; null when the result is not known in time. */
     sendNow: (
@@ -89,6 +113,7 @@ export function createOwnerAlerts(alerting: OwnerAlertsDeps) {
     },
 
     async stop(): Promise<void> {
+      await pollingLoop.stop()
       await Promise.all(all().map((sender) => sender.stop()))
     },
   }

@@ -66,7 +66,7 @@ const WORKER_TIMING = {
 }
 
 /** In seconds, without a notification from Postgres. */
-const IDLE_POLL_SECONDS = 15
+const IDLE_POLL_SECONDS = 30
 
 const COUNTED_JOB_STATES = ['waiting', 'active', 'delayed', 'failed'] as const
 

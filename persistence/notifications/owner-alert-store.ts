@@ -177,12 +177,12 @@ export function createOwnerAlertStore(sql: Sql) {
       return rows.map(fromRow)
     },
 
-    /** When the next alert of a channel is due, or its lease ends; null while none waits. */
-    async nextDueAt(channel: NotificationChannelName): Promise<Date | null> {
-      const [row] = await sql<{ due: Date | null }[]>`
-        select min(greatest(due_at, lease_until)) as due from alerts
-         where state = 'pending' and channel = ${channel}`
-      return row?.due ?? null
+    /** When the next alert of each channel is due, or its lease ends. Channels without one are missing. */
+    async nextDueAts(): Promise<ReadonlyMap<NotificationChannelName, Date>> {
+      const rows = await sql<{ channel: NotificationChannelName; due: Date }[]>`
+        select channel, min(greatest(due_at, lease_until)) as due from alerts
+         where state = 'pending' group by channel`
+      return new Map(rows.map(({ channel, due }) => [channel, due]))
     },
 
     /** Extends this node's claim on alerts that are still being sent. */

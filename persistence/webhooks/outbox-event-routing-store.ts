@@ -51,6 +51,15 @@ export function createOutboxEventRoutingStore(sql: Sql, key: EncryptionKeys) {
   }
 
   return {
+    /** Whether events wait that are not routed yet, or are to be routed again. Takes no lock. */
+    async hasEvents(): Promise<boolean> {
+      const [row] = await sql<{ found: boolean }[]>`
+        select exists (select from event_routing_retries) or exists (
+          select from event_routing_cursor c join outbox o on o.id > c.position
+           where c.name = 'outbox') as found`
+      return row?.found === true
+    },
+
     /**
      * Passes the next events to `work`, in one transaction with the new position; `work` may return
      * how many it has processed. Returns their number; null if another node holds the lock. After a
