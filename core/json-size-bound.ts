@@ -1,0 +1,37 @@
+/** Judges the size of a JSON text without writing it. */
+
+/** An escaped UTF-16 unit, `\u0000`. No unit takes more. */
+const MAX_BYTES_PER_UNIT = 6
+/** The longest text of a number, `-1.2345678901234567e-300`. */
+const MAX_NUMBER_BYTES = 24
+/** Quotes, colon and comma of a member. */
+const MEMBER_BYTES = 4
+/** Deeper values, and cycles, are left to `JSON.stringify`. */
+const MAX_DEPTH = 64
+
+/**
+ * True if `JSON.stringify(value)` has at most `limit` bytes of UTF-8; false if it may have more. Allocates nothing:
+ * most answers are far below their limit and need no second text to show it.
+ */
+export const isJsonSurelyWithin = (value: unknown, limit: number): boolean =>
+  spendJsonBytes(value, limit, 0) >= 0
+
+/** What is left of `budget` bytes after the value; negative if it may not suffice. */
+function spendJsonBytes(value: unknown, budget: number, depth: number): number {
+  if (typeof value === 'string') return budget - value.length * MAX_BYTES_PER_UNIT - MEMBER_BYTES
+  if (typeof value !== 'object' || value === null) return budget - MAX_NUMBER_BYTES - MEMBER_BYTES
+  if (depth === MAX_DEPTH || 'toJSON' in value) return -1
+  let left = budget - MEMBER_BYTES
+  if (Array.isArray(value)) {
+    for (let at = 0; at < value.length && left >= 0; at += 1)
+      left = spendJsonBytes(value[at], left, depth + 1)
+    return left
+  }
+  const members = value as Readonly<Record<string, unknown>>
+  for (const name in members) {
+    left -= name.length * MAX_BYTES_PER_UNIT + MEMBER_BYTES
+    left = spendJsonBytes(members[name], left, depth + 1)
+    if (left < 0) return left
+  }
+  return left
+}
