@@ -76,20 +76,25 @@ export async function connectHeapProfiler(port: number): Promise<HeapProfiler> {
 
 function toAllocationProfile(head: ProfileNode): AllocationProfile {
   const sizes = new Map<string, number>()
-  const open = [head]
+  const open: (readonly [node: ProfileNode, caller: string])[] = [[head, '']]
   let bytes = 0
-  for (let node = open.pop(); node !== undefined; node = open.pop()) {
-    open.push(...node.children)
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    const [node, caller] = next
+    const place = describePlace(node, caller)
+    for (const child of node.children) open.push([child, place])
     bytes += node.selfSize
-    const place = describePlace(node)
     sizes.set(place, (sizes.get(place) ?? 0) + node.selfSize)
   }
   const sites = [...sizes].map(([place, size]) => ({ place, bytes: size }))
   return { bytes, sites: sites.sort((a, b) => b.bytes - a.bytes) }
 }
 
-function describePlace({ callFrame: { functionName, url, lineNumber } }: ProfileNode): string {
+/** What is built into the engine, such as `Set`, says nothing without the function that calls it. */
+function describePlace(
+  { callFrame: { functionName, url, lineNumber } }: ProfileNode,
+  caller: string,
+): string {
   const file = url.split('/').at(-1) ?? ''
   const name = functionName === '' ? 'anonymous' : functionName
-  return file === '' ? name : `${name} (${file}:${lineNumber + 1})`
+  return file === '' ? `${name} of ${caller}` : `${name} (${file}:${lineNumber + 1})`
 }
