@@ -31,5 +31,6 @@ export const createNoopInboxAbsorptionCommand = (
   name: 'aggregate.wake',
   kind,
   creates: true,
+  needsInbox: true,
   apply() {},
 })

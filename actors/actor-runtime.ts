@@ -19,6 +19,7 @@ import type {
   AggregateCommandOptions,
   AggregateCommand,
 } from './aggregate-command-types.ts'
+import { isPostgresConcurrencyError } from '../persistence/postgres/postgres-concurrency-errors.ts'
 import { CommandNotCommittedError, commitOutcomeUnknownError } from './unanswered-commit-errors.ts'
 import {
   createAbsorbInboxCommand,
@@ -132,7 +133,7 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
   function pump(mailbox: AggregateMailbox): void {
     while (mailbox.pendingLoads === 0) {
       const job = mailbox.queue[0]
-      if (job === undefined) return
+      if (job === undefined || inbox.mustWait(job)) return
       if (job.settled) {
         mailbox.queue.shift()
       } else if (mailbox.state === null) {
@@ -220,7 +221,7 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
     )
     if (unabsorbed.size > 0) absorbFor(mailbox, [...unabsorbed])
     for (const job of entry.pendingCommands) if (!unabsorbed.has(job)) answer(job)
-    for (const job of entry.pendingCommands) inbox.absorbed(job)
+    for (const job of entry.pendingCommands) inbox.onCommitted(job)
     for (const { absorbed } of entry.effects)
       for (const gone of mailbox.inboxReads) for (const id of absorbed) gone.add(id)
     if (entry.journal.length > 0) afterCommit(entry)
@@ -275,6 +276,7 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
     job.reject = (error) => {
       // While its commit is under way, its messages must stay marked.
       if (!commits.carries(job)) inbox.unmark(job)
+      inbox.rejectDependent(mailbox, error)
       parts.log('inbox not absorbed', error)
     }
     track(job)
@@ -309,16 +311,17 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
     parts.log(outage ? 'commit interrupted' : 'commit refused', error)
     for (const entry of entries) {
       if (!outage) markCommitAnswered(entry.mailbox)
-      const alone = entries.length === 1 && entry.pendingCommands.every((job) => job.commitsAlone)
+      const isAlone = entries.length === 1 && entry.pendingCommands.every((job) => job.commitsAlone)
+      const isFinal = isAlone && !isPostgresConcurrencyError(error)
       for (const job of entry.pendingCommands) {
         if (settledByJournal(entry, job)) recordAttempt(job)
         if (outage && job.attempts > 0)
           settle(job, () => job.reject(commitOutcomeUnknownError(error)))
-        else if (!outage && alone) settle(job, () => job.reject(error))
+        else if (!outage && isFinal) settle(job, () => job.reject(error))
         else if (!outage) job.commitsAlone = true
       }
       evict(entry.mailbox, entry.pendingCommands)
-      if (!outage) inbox.refused(entry.mailbox, entry.pendingCommands, alone)
+      if (!outage) inbox.onRefused(entry.mailbox, entry.pendingCommands, { error, isFinal })
     }
   }
 

@@ -86,6 +86,8 @@ export interface AggregateCommand<I, R> {
   readonly kind: AggregateKind
   /** May run on an aggregate that does not exist yet. */
   readonly creates?: true
+  /** Rejected if the inbox cannot be absorbed; other commands are answered without it then. */
+  readonly needsInbox?: true
   apply(ctx: CommandContext, input: I): R
   /**
    * What the journal stores of the input; nothing when absent. No secrets and no caller-supplied

@@ -71,7 +71,7 @@ export interface AggregateMailbox {
   openCommands: number
   /** Inbox messages that an open command of this node is absorbing. */
   readonly absorbing: Set<string>
-  /** The database has refused a commit of its inbox, and has accepted none since. */
+  /** The database refused this node's last commit of the inbox. */
   isInboxRefused: boolean
   /** Inbox reads under way, each with the messages absorbed since it began. */
   readonly inboxReads: Set<Set<string>>

@@ -20,6 +20,12 @@ export function createInboxCommandQueue(
     for (const job of mailbox.queue) if (!isAbsorbing(job)) job.absorbed = false
   }
 
+  /** Rejects the waiting commands that need the inbox. */
+  function rejectDependent(mailbox: AggregateMailbox, error: unknown): void {
+    for (const job of mailbox.queue)
+      if (job.command.needsInbox === true) settle(job, () => job.reject(error))
+  }
+
   return {
     /** Puts commands back at the front of the queue in their order, behind inbox commands. */
     requeue(mailbox: AggregateMailbox, jobs: readonly PendingCommand[]): void {
@@ -31,22 +37,36 @@ export function createInboxCommandQueue(
     /** Lets the messages of an inbox command be read again. */
     unmark,
 
+    /** Whether a command has to wait for the answer to the commit of the inbox. */
+    mustWait: (job: PendingCommand): boolean =>
+      (job.mailbox.isInboxRefused || job.command.needsInbox === true) &&
+      job.mailbox.absorbing.size > 0 &&
+      !isAbsorbing(job),
+
     /** Call it for each committed command. */
-    absorbed(job: PendingCommand): void {
+    onCommitted(job: PendingCommand): void {
       if (!isAbsorbing(job)) return
       job.mailbox.isInboxRefused = false
       unmark(job)
     },
 
     /**
-     * Call it after the database has refused a commit. The inbox is committed alone from then on. If it is refused
-     * alone, the commands that wait for it are answered without it.
+     * Call it after the database has refused a commit. The inbox is committed alone from then on. If the refusal is
+     * final, the commands that wait for the inbox are answered without it, or rejected if they need it.
      */
-    refused(mailbox: AggregateMailbox, jobs: readonly PendingCommand[], alone: boolean): void {
+    onRefused(
+      mailbox: AggregateMailbox,
+      jobs: readonly PendingCommand[],
+      { error, isFinal }: { readonly error: unknown; readonly isFinal: boolean },
+    ): void {
       if (!jobs.some(isAbsorbing)) return
       mailbox.isInboxRefused = true
-      if (alone) for (const job of mailbox.queue) job.absorbed = true
+      if (!isFinal) return
+      rejectDependent(mailbox, error)
+      for (const job of mailbox.queue) job.absorbed = true
     },
+
+    rejectDependent,
 
     /** Discards what was read from the inbox: another node may have absorbed it since. */
     forget(mailbox: AggregateMailbox): void {

@@ -2,8 +2,8 @@
 
 /** An escaped UTF-16 unit, `\u0000`. No unit takes more. */
 const MAX_BYTES_PER_UNIT = 6
-/** The longest text of a number, `-1.2345678901234567e-300`. */
-const MAX_NUMBER_BYTES = 24
+/** The longest text of a number, `-0.0000012345678901234567`. */
+const MAX_NUMBER_BYTES = 25
 /** Quotes, colon and comma of a member. */
 const MEMBER_BYTES = 4
 /** Deeper values, and cycles, are left to `JSON.stringify`. */
@@ -19,9 +19,11 @@ export const isJsonSurelyWithin = (value: unknown, limit: number): boolean =>
 /** What is left of `budget` bytes after the value; negative if it may not suffice. */
 function spendJsonBytes(value: unknown, budget: number, depth: number): number {
   if (typeof value === 'string') return budget - value.length * MAX_BYTES_PER_UNIT - MEMBER_BYTES
-  if (typeof value !== 'object' || value === null) return budget - MAX_NUMBER_BYTES - MEMBER_BYTES
+  if (typeof value === 'bigint' || typeof value === 'function') return -1
+  // An object may be a boxed number.
+  let left = budget - MAX_NUMBER_BYTES - MEMBER_BYTES
+  if (typeof value !== 'object' || value === null) return left
   if (depth === MAX_DEPTH || 'toJSON' in value) return -1
-  let left = budget - MEMBER_BYTES
   if (Array.isArray(value)) {
     for (let at = 0; at < value.length && left >= 0; at += 1)
       left = spendJsonBytes(value[at], left, depth + 1)

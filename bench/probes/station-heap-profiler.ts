@@ -96,5 +96,6 @@ function describePlace(
 ): string {
   const file = url.split('/').at(-1) ?? ''
   const name = functionName === '' ? 'anonymous' : functionName
+  if (file === '' && caller === '') return name
   return file === '' ? `${name} of ${caller}` : `${name} (${file}:${lineNumber + 1})`
 }

@@ -126,8 +126,8 @@ export function createOwnerAlertSender({
     /** Extends the leases of running sends. */
     renew: createLeaseRenewer(records, inFlight),
     /**
-     * Begins to send what is due, if the next alert of this channel is. Returns in how many milliseconds to ask
-     * again; Infinity while none waits.
+     * Claims and begins to send due alerts. `dueAt`: when the next alert of this channel is due, undefined if none
+     * waits. Returns in how many milliseconds to ask again.
      */
     sendDue,
     /**

@@ -61,14 +61,13 @@ export function createOwnerAlerts(alerting: OwnerAlertsDeps) {
     channels[channel] === null ? `no ${CHANNEL_SETTING_NAMES[channel]}` : null
   const all = () => Object.values(senders)
 
-  /** One query asks for all channels. */
+  /** One query asks for all channels. A channel that fails does not delay the others. */
   async function round(stopping: () => boolean): Promise<number> {
-    await Promise.all(all().map((sender) => sender.renew()))
+    await settleAll(all().map((sender) => sender.renew()))
     const dueAts = await store.nextDueAts()
-    return Math.min(
-      await senders.email.sendDue(dueAts.get('email'), stopping),
-      await senders.telegram.sendDue(dueAts.get('telegram'), stopping),
-    )
+    const names = Object.keys(senders) as NotificationChannelName[]
+    const waits = names.map((name) => senders[name].sendDue(dueAts.get(name), stopping))
+    return Math.min(...(await settleAll(waits)))
   }
   const pollingLoop = createPollingLoop({
     work: round,
@@ -117,5 +116,11 @@ export function createOwnerAlerts(alerting: OwnerAlertsDeps) {
       await Promise.all(all().map((sender) => sender.stop()))
     },
   }
+}
+
+/** Waits for all of them, then rejects with the first error. */
+async function settleAll<T>(work: readonly Promise<T>[]): Promise<T[]> {
+  await Promise.allSettled(work)
+  return Promise.all(work)
 }
 export type OwnerAlerts = ReturnType<typeof createOwnerAlerts>

@@ -65,7 +65,7 @@ const WORKER_TIMING = {
   runRetryDelay: SECOND,
 }
 
-/** In seconds, without a notification from Postgres. */
+/** Seconds between polls while Postgres sends no notification. */
 const IDLE_POLL_SECONDS = 30
 
 const COUNTED_JOB_STATES = ['waiting', 'active', 'delayed', 'failed'] as const

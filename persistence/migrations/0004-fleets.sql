@@ -39,8 +39,9 @@ create table underfunded_schedules (
   primary key (schedule_id, slot)
 );
 
--- The rows of a commit have no order: one that is staged with the departure of its agent outlives it, and is
--- valid again when the agent joins a fleet.
+-- Tables of one commit are written in no fixed order. If a schedule pauses in the commit in which its agent leaves,
+-- its row may be inserted after the departure has deleted the others. When the agent joins a fleet again, the row is
+-- staged again: the old one is kept.
 create function keep_underfunded_schedule() returns trigger language plpgsql as $$
 begin
   if exists (select from underfunded_schedules where schedule_id = new.schedule_id and slot = new.slot) then

@@ -55,8 +55,8 @@ export function createOutboxEventRoutingStore(sql: Sql, key: EncryptionKeys) {
     async hasEvents(): Promise<boolean> {
       const [row] = await sql<{ found: boolean }[]>`
         select exists (select from event_routing_retries) or exists (
-          select from event_routing_cursor c join outbox o on o.id > c.position
-           where c.name = 'outbox') as found`
+          select from event_routing_cursor
+           where name = 'outbox' and position < (select max(id) from outbox)) as found`
       return row?.found === true
     },
 

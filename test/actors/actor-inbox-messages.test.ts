@@ -229,46 +229,6 @@ t.test('a message that is delivered twice is credited once', async (t) => {
   await assertNoInvariantViolations(t, sql)
 })
 
-t.test('a message that cannot be absorbed blocks no other command', async (t) => {
-  const { sql, one } = await createSingleTestActorNode(t)
-  const [id, other] = [await one.born(0.2), await one.born(0.5)]
-  await sql`insert into inbox values (${id}, 'odd', 'agent', '{"type":"NONSENSE"}', now())`
-  t.equal(await readPromoBalance(one, id), fromUsdc(0.2))
-  t.equal(
-    await awaitErrorCodeOrOk(one.ask(id, admitCallCommand, sampleCallAdmissionRequest(0.3))),
-    'payment_required',
-  )
-  t.equal(
-    await awaitErrorCodeOrOk(one.ask(other, admitCallCommand, sampleCallAdmissionRequest(0.3))),
-    'ok',
-  )
-  t.match(one.logged, [{ message: 'inbox not absorbed' }])
-})
-
-t.test('an inbox that the database refuses blocks no command, and is absorbed later', async (t) => {
-  const { sql, one } = await createSingleTestActorNode(t)
-  const [id, rich, other] = [await one.born(0.2), await one.born(0.5), await one.born(0.5)]
-  await sql.unsafe(`create function refuse() returns trigger language plpgsql as
-    $$ begin raise exception 'refused'; end $$;
-    create trigger refuse before update on inbox for each row execute function refuse()`)
-  await one.ask(rich, sendCreditsCommand, sampleCreditTransferInput(id, 0.1))
-  const before = one.commits()
-  const [balance, admitted] = await Promise.all([
-    readPromoBalance(one, id),
-    awaitErrorCodeOrOk(one.ask(id, admitCallCommand, sampleCallAdmissionRequest(0.1))),
-    one.ask(other, getAgentBalanceCommand, {}),
-  ])
-  t.equal(balance, fromUsdc(0.2))
-  t.equal(admitted, 'ok')
-  t.equal(await readPromoBalance(one, id), fromUsdc(0.2))
-  t.ok(one.commits() - before < 20, `${one.commits() - before} commits`)
-  t.match(one.logged.at(-1), { message: 'inbox not absorbed', error: { message: 'refused' } })
-
-  await sql`drop trigger refuse on inbox`
-  t.equal(await readPromoBalance(one, id), fromUsdc(0.3))
-  await assertNoInvariantViolations(t, sql)
-})
-
 t.test('an Idempotency-Key is answered once, even on a node that looked too early', async (t) => {
   const { sql, one, two } = await createTestActorNodePair(t)
   const id = await one.born(0.5)

@@ -2,11 +2,12 @@ import t from 'tap'
 import { createSeededRandom, type SeededRandom } from '../../chaos/seeded-random.ts'
 import { isJsonSurelyWithin } from '../../core/json-size-bound.ts'
 
-/** The size that is judged, as it is. */
+/** The real size in bytes. */
 const bytesOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value))
 
 const STRINGS = ['', 'plain', '"\\\n', '\u0000\u001f', 'größe', '\u{1f600}', '\ud800', '\u2028']
-const NUMBERS = [0, -0, 1, -1.2345678901234567e-300, Number.MAX_VALUE, Number.NaN, 123456789012]
+const LONG_NUMBERS = ['-1.2345678901234567e-300', '-0.0000012345678901234567'].map(Number)
+const NUMBERS = [0, -0, 1, Number.MAX_VALUE, Number.NaN, 123456789012, ...LONG_NUMBERS]
 
 function randomValue(chance: SeededRandom, depth: number): unknown {
   const kind = chance.integer(0, depth === 0 ? 3 : 5)
@@ -42,4 +43,7 @@ t.test('ordinary values are within, and what cannot be judged is not', async (t)
   cycle['again'] = cycle
   t.equal(isJsonSurelyWithin(cycle, 1024 * 1024), false)
   t.equal(isJsonSurelyWithin({ at: new Date(0) }, 1_000), false)
+  t.equal(isJsonSurelyWithin({ amount: 1n }, 1_000), false)
+  const boxed = Array.from({ length: 100 }, () => Object(1e-300 / 3) as unknown)
+  t.equal(isJsonSurelyWithin(boxed, bytesOf(boxed) - 1), false)
 })

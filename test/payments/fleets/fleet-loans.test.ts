@@ -315,23 +315,26 @@ t.test('paused schedules wait for the pool of their agent’s fleet only', async
   t.equal(await waiting(), 0)
 })
 
-t.test('a schedule that pauses in the commit in which its agent leaves can wait again', async (t) => {
-  const { sql, one } = await createSingleTestActorNode(t)
-  const fleetId = await fleetWith(one, 1)
-  const agentId = await one.born(0)
-  await one.ask(fleetId, joinFleetCommand, { agentId })
-  await own(one, agentId)
-  const end = await underfundedScheduleRun(one, agentId)
-  const commits = one.commits()
-  await Promise.all([one.ask(agentId, failScheduleRunCommand, end), leave(one, agentId)])
-  t.equal(one.commits() - commits, 1, 'in one commit')
-  await one.ask(fleetId, joinFleetCommand, { agentId })
-  await own(one, agentId)
-  t.strictSame(one.logged, [], 'the agent has absorbed that it is in a fleet again')
-  const rows = await sql<{ id: string }[]>`select schedule_id as id from underfunded_schedules`
-  t.strictSame([...rows], [{ id: end.scheduleId }])
-  await assertNoInvariantViolations(t, sql)
-})
+t.test(
+  'a schedule that pauses in the commit in which its agent leaves can wait again',
+  async (t) => {
+    const { sql, one } = await createSingleTestActorNode(t)
+    const fleetId = await fleetWith(one, 1)
+    const agentId = await one.born(0)
+    await one.ask(fleetId, joinFleetCommand, { agentId })
+    await own(one, agentId)
+    const end = await underfundedScheduleRun(one, agentId)
+    const commits = one.commits()
+    await Promise.all([one.ask(agentId, failScheduleRunCommand, end), leave(one, agentId)])
+    t.equal(one.commits() - commits, 1, 'in one commit')
+    await one.ask(fleetId, joinFleetCommand, { agentId })
+    await own(one, agentId)
+    t.strictSame(one.logged, [], 'the agent has absorbed that it is in a fleet again')
+    const rows = await sql<{ id: string }[]>`select schedule_id as id from underfunded_schedules`
+    t.strictSame([...rows], [{ id: end.scheduleId }])
+    await assertNoInvariantViolations(t, sql)
+  },
+)
 
 /** Creates a schedule, and returns how its first run fails for lack of credits. */
 async function underfundedScheduleRun(one: TestActorNode, agentId: string) {
