@@ -8,6 +8,7 @@ import type { HttpLoadPlan, HttpLoadResult } from './http-load-generator.ts'
 
 /** A child process that runs a program of this folder and prints each result as one line. */
 export interface BenchmarkChildProgram {
+  readonly pid: number
   /** Writes a line if given, and resolves with the next line of output. */
   ask(line?: string): Promise<string>
   stop(): Promise<void>
@@ -31,6 +32,7 @@ export function spawnBenchmarkChildProgram(
     else heard(line)
   })
   return {
+    pid: child.pid ?? 0,
     ask(line) {
       if (line !== undefined) child.stdin.write(`${line}\n`)
       const said = lines.shift()

@@ -111,6 +111,8 @@ const AGENTS = 10_000
 const ENTRIES = 100_000
 const SEARCHES = 2_000
 const IDLE_AGENTS = 100_000
+/** Made by `minimal-paid-call-benchmark-server.ts`. */
+const FLOOR_DATABASE = 'floor'
 const ENV = { STARTER_CREDITS_USDC: '1000000', LOG_LEVEL: 'warn' }
 const scale: BenchmarkScale = {
   rounds: Number(values.rounds),
@@ -207,7 +209,12 @@ async function measure(
     if (wanted('neighbour')) note([await benchmarkHotNeighbour(field, scale)])
     if (wanted('shapes'))
       note(await benchmarkCallTransportsAndSchedules(field, client, database, scale))
-    if (wanted('rows')) note(await benchmarkStoredRows(field, database, pid))
+    if (wanted('rows')) {
+      const itsDatabase = connectToEmbeddedStationDatabase(dataDir, 1, FLOOR_DATABASE)
+      const least = { sql: itsDatabase, pid: floor.pid }
+      note(await benchmarkStoredRows(field, { sql: database, pid }, least))
+      await itsDatabase.end({ timeout: 1 })
+    }
     if (wanted('inside'))
       note([await benchmarkSynchronousCommit(dataDir, database, ids[0] ?? '', scale)])
     if (wanted('memory')) {

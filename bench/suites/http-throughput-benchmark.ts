@@ -67,7 +67,7 @@ export async function runLoadPlansInRotation(
 const formatContestant = ({ rate, p50, p99 }: ContestantResult): string =>
   `${formatWithThousandsSeparators(rate)}/s, p50 ${formatMilliseconds(p50)}, p99 ${formatMilliseconds(p99)}`
 
-const stationPlan = (field: HttpBenchServerPortsAndKeys, agents: number) => ({
+export const stationPlan = (field: HttpBenchServerPortsAndKeys, agents: number) => ({
   port: field.station,
   path: '/api/refuel',
   keys: field.keys.slice(0, agents),
@@ -78,7 +78,7 @@ const baselinePlan = (field: HttpBenchServerPortsAndKeys, agents: number) => ({
   port: field.baseline,
   keys: field.accounts.slice(0, agents),
 })
-const floorPlan = (field: HttpBenchServerPortsAndKeys, agents: number) => ({
+export const floorPlan = (field: HttpBenchServerPortsAndKeys, agents: number) => ({
   ...baselinePlan(field, agents),
   port: field.floor,
 })
