@@ -83,6 +83,21 @@ t.test('a fall through both thresholds sends one alert, the more severe', async 
   t.equal(chats.messages.length, 1)
 })
 
+t.test('a channel whose alerts cannot be claimed delays no other', async (t) => {
+  const { mails, chats, one } = await startOwnerAlertNodes(t)
+  const [her, rich] = [await one.onboard(0.3), await one.onboard()]
+  await setOwnerContact(one, her, { owner_email: 'owner@gas.test', owner_telegram: '4711' })
+  await one.sql.unsafe(`create function refuse() returns trigger language plpgsql as
+    $$ begin raise exception 'refused'; end $$;
+    create trigger refuse before update on alerts for each row when (new.channel = 'email')
+      execute function refuse()`)
+  await postAgentCreditTransfer(one, her, rich, 0.28)
+  await eventually(() => chats.messages.length === 1, 'the chat message')
+  t.equal(mails.letters.length, 0)
+  await one.sql`drop trigger refuse on alerts`
+  await eventually(() => mails.letters.length === 1, 'the e-mail')
+})
+
 t.test('without e-mail and chat nothing fails, and the profile reports it', async (t) => {
   const main = await startInProcessTestStation(t)
   const her = await main.onboard(0.255)
