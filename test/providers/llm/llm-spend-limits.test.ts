@@ -73,7 +73,8 @@ t.test('concurrent calls on all nodes stay within their share', async (t) => {
   t.strictSame([count(alone, 'taken'), count(alone, 'share')], [10, 50])
   const many = await crowd((at) => [`agent ${at}`, 'flat'])
   t.equal(count(many, 'taken'), 10, 'many agents of one address have one share')
-  const guests = await crowd((at) => [`guest ${at % 3}`, `place ${at % 3}`])
+  // Ten calls each: no share is used up before the day is.
+  const guests = await crowd((at) => [`guest ${at % 6}`, `place ${at % 6}`])
   t.strictSame([count(guests, 'taken'), count(guests, 'day')], [25, 35], 'then the day is used up')
   t.equal(await wholeDay(sql), 450)
   t.match(await shares(sql), { greedy: 100, home: 100, flat: 100 })
