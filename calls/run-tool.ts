@@ -1,5 +1,5 @@
 import { ServiceError } from '../core/errors.ts'
-import { isJsonSurelyWithin } from '../core/json-size-bound.ts'
+import { isJsonSizeBoundWithin } from '../core/json-size-bound.ts'
 import { LIMITS } from '../core/limits.ts'
 import { smallerOfTwoMicros, subtractMicros, ZERO_MICROS } from '../core/money.ts'
 import { addSharedAbortListener } from '../core/concurrency/shared-abort-listener.ts'
@@ -125,7 +125,7 @@ function stopSignalsOf(
 
 function checkOutput({ catalogue }: CallDeps, tool: Tool, output: JsonFields): void {
   catalogue.validateOutput(tool, output)
-  if (isJsonSurelyWithin(output, LIMITS.toolOutputBytes)) return
+  if (isJsonSizeBoundWithin(output, LIMITS.toolOutputBytes)) return
   if (Buffer.byteLength(JSON.stringify(output)) > LIMITS.toolOutputBytes)
     throw new ServiceError('response_too_large', { limit_bytes: LIMITS.toolOutputBytes })
 }

@@ -13,11 +13,11 @@ const MAX_DEPTH = 64
  * True if `JSON.stringify(value)` has at most `limit` bytes of UTF-8; false if it may have more. Allocates nothing:
  * most answers are far below their limit and need no second text to show it.
  */
-export const isJsonSurelyWithin = (value: unknown, limit: number): boolean =>
-  spendJsonBytes(value, limit, 0) >= 0
+export const isJsonSizeBoundWithin = (value: unknown, limit: number): boolean =>
+  subtractJsonSizeBound(value, limit, 0) >= 0
 
 /** What is left of `budget` bytes after the value; negative if it may not suffice. */
-function spendJsonBytes(value: unknown, budget: number, depth: number): number {
+function subtractJsonSizeBound(value: unknown, budget: number, depth: number): number {
   if (typeof value === 'string') return budget - value.length * MAX_BYTES_PER_UNIT - MEMBER_BYTES
   if (typeof value === 'bigint' || typeof value === 'function') return -1
   // An object may be a boxed number.
@@ -26,13 +26,13 @@ function spendJsonBytes(value: unknown, budget: number, depth: number): number {
   if (depth === MAX_DEPTH || 'toJSON' in value) return -1
   if (Array.isArray(value)) {
     for (let at = 0; at < value.length && left >= 0; at += 1)
-      left = spendJsonBytes(value[at], left, depth + 1)
+      left = subtractJsonSizeBound(value[at], left, depth + 1)
     return left
   }
   const members = value as Readonly<Record<string, unknown>>
   for (const name in members) {
     left -= name.length * MAX_BYTES_PER_UNIT + MEMBER_BYTES
-    left = spendJsonBytes(members[name], left, depth + 1)
+    left = subtractJsonSizeBound(members[name], left, depth + 1)
     if (left < 0) return left
   }
   return left

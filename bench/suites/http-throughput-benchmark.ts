@@ -67,23 +67,23 @@ export async function runLoadPlansInRotation(
 const formatContestant = ({ rate, p50, p99 }: ContestantResult): string =>
   `${formatWithThousandsSeparators(rate)}/s, p50 ${formatMilliseconds(p50)}, p99 ${formatMilliseconds(p99)}`
 
-export const stationPlan = (field: HttpBenchServerPortsAndKeys, agents: number) => ({
+export const stationLoadPlan = (field: HttpBenchServerPortsAndKeys, agents: number) => ({
   port: field.station,
   path: '/api/refuel',
   keys: field.keys.slice(0, agents),
   connections: CONNECTIONS,
 })
-const baselinePlan = (field: HttpBenchServerPortsAndKeys, agents: number) => ({
-  ...stationPlan(field, agents),
+const baselineLoadPlan = (field: HttpBenchServerPortsAndKeys, agents: number) => ({
+  ...stationLoadPlan(field, agents),
   port: field.baseline,
   keys: field.accounts.slice(0, agents),
 })
-export const floorPlan = (field: HttpBenchServerPortsAndKeys, agents: number) => ({
-  ...baselinePlan(field, agents),
+export const floorLoadPlan = (field: HttpBenchServerPortsAndKeys, agents: number) => ({
+  ...baselineLoadPlan(field, agents),
   port: field.floor,
 })
-const echoPlan = (field: HttpBenchServerPortsAndKeys) => ({
-  ...baselinePlan(field, 1),
+const echoLoadPlan = (field: HttpBenchServerPortsAndKeys) => ({
+  ...baselineLoadPlan(field, 1),
   path: '/echo',
 })
 
@@ -112,7 +112,12 @@ export async function benchmarkHotAgent(
   scale: BenchmarkScale,
 ): Promise<BenchmarkRow[]> {
   const [ours, theirs, floor, bare] = (await runLoadPlansInRotation(
-    [stationPlan(field, 1), baselinePlan(field, 1), floorPlan(field, 1), echoPlan(field)],
+    [
+      stationLoadPlan(field, 1),
+      baselineLoadPlan(field, 1),
+      floorLoadPlan(field, 1),
+      echoLoadPlan(field),
+    ],
     scale,
   )) as [ContestantResult, ContestantResult, ContestantResult, ContestantResult]
   const n = `${scale.rounds} rounds, ${formatWithThousandsSeparators(ours.answers)} calls`
@@ -149,14 +154,14 @@ export async function benchmarkManyAgents(
   const agents = field.keys.length
   // The first call of each agent loads it from the database and is not measured.
   await runLoadGenerator({
-    ...stationPlan(field, agents),
+    ...stationLoadPlan(field, agents),
     body: CHAOS_PAID_TOOL_REQUEST_BODY,
     warmUpMs: 0,
     measureMs: 1,
     total: agents,
   })
   const [ours, theirs, floor] = (await runLoadPlansInRotation(
-    [stationPlan(field, agents), baselinePlan(field, agents), floorPlan(field, agents)],
+    [stationLoadPlan(field, agents), baselineLoadPlan(field, agents), floorLoadPlan(field, agents)],
     scale,
   )) as [ContestantResult, ContestantResult, ContestantResult]
   const ratio = ours.rate / theirs.rate
@@ -186,10 +191,10 @@ export async function benchmarkSteadyLatency(
 ): Promise<BenchmarkRow[]> {
   const [ours, theirs, floor, bare] = (await runLoadPlansInRotation(
     [
-      { ...stationPlan(field, PACED_AGENTS), rate: CALLS_PER_SECOND },
-      { ...baselinePlan(field, PACED_AGENTS), rate: CALLS_PER_SECOND },
-      { ...floorPlan(field, PACED_AGENTS), rate: CALLS_PER_SECOND },
-      { ...echoPlan(field), rate: CALLS_PER_SECOND },
+      { ...stationLoadPlan(field, PACED_AGENTS), rate: CALLS_PER_SECOND },
+      { ...baselineLoadPlan(field, PACED_AGENTS), rate: CALLS_PER_SECOND },
+      { ...floorLoadPlan(field, PACED_AGENTS), rate: CALLS_PER_SECOND },
+      { ...echoLoadPlan(field), rate: CALLS_PER_SECOND },
     ],
     scale,
   )) as [ContestantResult, ContestantResult, ContestantResult, ContestantResult]

@@ -9,8 +9,8 @@ import {
 } from '../benchmark-result-row.ts'
 import { readCpuMicroseconds, readCpuMicrosecondsOfSiblings } from '../probes/process-usage.ts'
 import {
-  floorPlan,
-  stationPlan,
+  floorLoadPlan,
+  stationLoadPlan,
   type HttpBenchServerPortsAndKeys,
 } from './http-throughput-benchmark.ts'
 
@@ -70,8 +70,8 @@ export async function benchmarkStoredRows(
 ): Promise<BenchmarkRow[]> {
   const rows: BenchmarkRow[] = []
   for (const agents of [1, field.keys.length]) {
-    const ours = await countPerCall(station, stationPlan(field, agents))
-    const least = await countPerCall(floor, floorPlan(field, agents))
+    const ours = await countPerCall(station, stationLoadPlan(field, agents))
+    const least = await countPerCall(floor, floorLoadPlan(field, agents))
     const whose = agents === 1 ? 'one hot agent' : `${formatWithThousandsSeparators(agents)} agents`
     rows.push(createStoredBytesRow(ours, least, whose), createCpuRow(ours, least, whose))
   }
@@ -81,7 +81,7 @@ export async function benchmarkStoredRows(
 /** What a call adds to the counters, work after the commit included. */
 async function countPerCall(
   service: MeasuredService,
-  plan: ReturnType<typeof stationPlan>,
+  plan: ReturnType<typeof stationLoadPlan>,
 ): Promise<CallCounters> {
   const call = (total: number) =>
     runLoadGenerator({

@@ -117,10 +117,10 @@ export function createOwnerAlerts(alerting: OwnerAlertsDeps) {
     },
   }
 }
+export type OwnerAlerts = ReturnType<typeof createOwnerAlerts>
 
 /** Waits for all of them, then rejects with the first error. */
 async function settleAll<T>(work: readonly Promise<T>[]): Promise<T[]> {
   await Promise.allSettled(work)
   return Promise.all(work)
 }
-export type OwnerAlerts = ReturnType<typeof createOwnerAlerts>

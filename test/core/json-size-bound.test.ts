@@ -1,6 +1,6 @@
 import t from 'tap'
 import { createSeededRandom, type SeededRandom } from '../../chaos/seeded-random.ts'
-import { isJsonSurelyWithin } from '../../core/json-size-bound.ts'
+import { isJsonSizeBoundWithin } from '../../core/json-size-bound.ts'
 
 /** The real size in bytes. */
 const bytesOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value))
@@ -28,8 +28,8 @@ t.test('no value is longer than the bound says', async (t) => {
   for (let round = 0; round < 20_000; round += 1) {
     const value = { value: randomValue(chance, 4) }
     const bytes = bytesOf(value)
-    if (isJsonSurelyWithin(value, bytes - 1)) wrong.push(JSON.stringify(value))
-    if (isJsonSurelyWithin(value, bytes * 20 + 100)) within += 1
+    if (isJsonSizeBoundWithin(value, bytes - 1)) wrong.push(JSON.stringify(value))
+    if (isJsonSizeBoundWithin(value, bytes * 20 + 100)) within += 1
   }
   t.strictSame(wrong, [], `seed ${seed}`)
   t.ok(within > 10_000, `${within} are shown to be within twenty times their size`)
@@ -37,13 +37,13 @@ t.test('no value is longer than the bound says', async (t) => {
 
 t.test('ordinary values are within, and what cannot be judged is not', async (t) => {
   const rows = Array.from({ length: 100 }, (_, at) => ({ tool: `tool ${at}`, calls: at, ok: true }))
-  t.equal(isJsonSurelyWithin({ rows }, 64 * 1024), true)
-  t.equal(isJsonSurelyWithin({ text: 'x'.repeat(2_000) }, 1_000), false)
+  t.equal(isJsonSizeBoundWithin({ rows }, 64 * 1024), true)
+  t.equal(isJsonSizeBoundWithin({ text: 'x'.repeat(2_000) }, 1_000), false)
   const cycle: Record<string, unknown> = {}
   cycle['again'] = cycle
-  t.equal(isJsonSurelyWithin(cycle, 1024 * 1024), false)
-  t.equal(isJsonSurelyWithin({ at: new Date(0) }, 1_000), false)
-  t.equal(isJsonSurelyWithin({ amount: 1n }, 1_000), false)
+  t.equal(isJsonSizeBoundWithin(cycle, 1024 * 1024), false)
+  t.equal(isJsonSizeBoundWithin({ at: new Date(0) }, 1_000), false)
+  t.equal(isJsonSizeBoundWithin({ amount: 1n }, 1_000), false)
   const boxed = Array.from({ length: 100 }, () => Object(1e-300 / 3) as unknown)
-  t.equal(isJsonSurelyWithin(boxed, bytesOf(boxed) - 1), false)
+  t.equal(isJsonSizeBoundWithin(boxed, bytesOf(boxed) - 1), false)
 })
