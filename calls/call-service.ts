@@ -28,6 +28,7 @@ import { createToolCallBatchRunner } from './pipeline/tool-call-batch.ts'
 import {
   loadNewlyRegisteredTool,
   preflightCall,
+  assertNoBadKey,
   callPaymentOffer,
   parsePriceAndPreflightCall,
   parseAndPriceCall,
@@ -55,8 +56,12 @@ export function createCallService(parts: CallDeps): CallService {
   const pipeline = createToolCallBatchRunner(parts, (request) => refuel(request))
   return {
     refuel,
-    quote: (request) => quoteCall(parts, request),
+    async quote(request) {
+      assertNoBadKey(request.caller)
+      return quoteCall(parts, request)
+    },
     async check(request) {
+      assertNoBadKey(request.caller)
       await parsePriceAndPreflightCall(parts, request)
     },
     stream: (request, emit, opened) => streamToolCall(parts, once, request, emit, opened),
@@ -85,6 +90,8 @@ function createIdempotentRunner({ callLog, clock }: CallDeps): RunOnce {
   return (request, run) => {
     const { idempotency, caller } = request
     if (idempotency === null) return run(request)
+    // The answers kept for an address are those of callers without a key (decision 8).
+    if (caller.keyStatus === 'invalid') return run({ ...request, idempotency: null })
     const owner = caller.agentId ?? caller.visitorId
     const { key, hash } = idempotency
     const known = async () => {

@@ -120,18 +120,19 @@ export const isPricedWithoutFreeQuota = ({
   price: amount,
 }: ValidatedPricedCall): boolean => freePerDay === null && amount !== null && amount > ZERO_MICROS
 
-/**
- * An invalid key is never treated as anonymous; tasks and Backpacks need the owner's key (decision
- * 8).
- */
+/** Throws 401 for a bad key, which is never treated as anonymous (decision 8). */
+export function assertNoBadKey({ keyStatus }: CallRequest['caller']): void {
+  if (keyStatus === 'invalid') throw new ServiceError('unauthenticated')
+}
+
+/** A bad key buys at the price or gets nothing; tasks and Backpacks need the owner's key (decision 8). */
 function assertCallerKey(plan: ValidatedPricedCall): void {
   const { request, tool } = plan
-  const { agentId, key, keyStatus } = request.caller
+  const { agentId, key } = request.caller
   if (tool.wholeAgent === true && key !== null && key.backpackId !== null)
     throw keyBoundError(tool, key.backpackId)
   if (agentId !== null) return
-  if (keyStatus === 'invalid' && !isPricedWithoutFreeQuota(plan))
-    throw new ServiceError('unauthenticated')
+  if (!isPricedWithoutFreeQuota(plan)) assertNoBadKey(request.caller)
   if (request.taskId !== null || request.backpackId !== null)
     throw new ServiceError('unauthenticated')
   // Payment cannot replace the key: the tool acts for an agent.

@@ -40,8 +40,10 @@ declare module 'fastify' {
     checksBinding?: true
     /** Runs tools although its rate is another: they have deadlines of their own. */
     runsTools?: true
-    /** Passes a bad key on to the handler instead of refusing it (decision 8). */
+    /** Sells tool calls: the call itself refuses a bad key, or offers its price (decision 8). */
     passBadKey?: true
+    /** Takes the operator's token as well, which is no API key. */
+    operatorToken?: true
     /** For pages, feeds and images: their links carry parameters of campaigns and mailers. */
     ignoresUnknownQuery?: true
     /** The response holds a secret: it is encrypted before it is stored for replays. */

@@ -24,6 +24,7 @@ import {
   type ToolCallBatchItemResult,
 } from './tool-call-batch-result.ts'
 import {
+  assertNoBadKey,
   isPricedWithoutFreeQuota,
   parsePriceAndPreflightCall,
   type ValidatedPricedCall,
@@ -108,6 +109,7 @@ export function createToolCallBatchRunner(
     const before =
       request.caller.agentId === null ? await findPurchasedToolCallBatch(parts, request.door) : null
     if (before !== null) return before
+    assertNoBadKey(request.caller)
     if (request.idempotency === null) return run(requests, watcher)
     const owner = request.caller.agentId ?? request.caller.visitorId
     const { key, hash } = request.idempotency

@@ -9,8 +9,18 @@ export function extractApiKey({ headers }: Pick<FastifyRequest, 'headers'>): str
   if (own !== null && bearer !== null && own !== bearer) {
     throw new ServiceError('conflicting_credentials')
   }
-  return own ?? bearer
+  return own ?? bearer ?? (hasKeyWithoutBearer(headers.authorization) ? '' : null)
 }
+
+/** Other schemes belong to proxies and to payments, but a key in them was meant for this station. */
+const hasKeyWithoutBearer = (header: string | undefined): boolean =>
+  header !== undefined &&
+  parseBearerToken(header) === null &&
+  !/^Payment\s/i.test(header) &&
+  KEY_WITHOUT_BEARER.test(header)
+
+/** A key in `Authorization` without the scheme Bearer. */
+const KEY_WITHOUT_BEARER = /(^|\s)gas_/
 
 /** Describes malformed credentials, as far as that is known without a key lookup. */
 export function describeMalformedCredentials({
@@ -20,6 +30,8 @@ export function describeMalformedCredentials({
     return 'X-API-Key is empty. Send a key, or leave the header out.'
   if (parseBearerToken(headers.authorization)?.trim() === '')
     return 'The bearer token is empty. Send a key, or leave the header out.'
+  if (hasKeyWithoutBearer(headers.authorization))
+    return 'Authorization has a key without its scheme. Send `Authorization: Bearer <key>`.'
   return null
 }
 

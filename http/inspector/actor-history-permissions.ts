@@ -10,7 +10,7 @@ export const KEY_OR_OPERATOR_ROUTE_CONFIG = {
   auth: 'optional',
   scope: 'read',
   bound: 'reads',
-  passBadKey: true,
+  operatorToken: true,
 } as const
 
 /** Whether the caller may read the actor: the operator any, an agent its own. */

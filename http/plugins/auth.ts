@@ -46,6 +46,9 @@ export function createAuthentication(app: FastifyInstance, services: HttpService
   app.addHook('onClose', async () => verifier.close())
   const pseudonym = createVisitorIdCache(services.config.visitorKey)
   app.addHook('onRoute', assertRouteAuth)
+  const isOperatorToken = ({ headers, routeOptions }: FastifyRequest): boolean =>
+    routeOptions.config.operatorToken === true &&
+    services.inspectorAccess.isOperator({ headers: { authorization: headers.authorization } })
   return (request: FastifyRequest, reply: FastifyReply) => {
     const { visitorId, siteId } = pseudonym(request.ip)
     request.caller = { agentId: null, key: null, keyStatus: 'none', visitorId, siteId }
@@ -54,7 +57,7 @@ export function createAuthentication(app: FastifyInstance, services: HttpService
     // Shared caches could serve one caller's response to another.
     reply.header('cache-control', 'private, no-store').header('vary', CREDENTIAL_HEADERS)
     const secret = extractApiKey(request)
-    if (secret === null) {
+    if (secret === null || isOperatorToken(request)) {
       const { ownerSession } = request.routeOptions.config
       if (ownerSession !== true || !owners.isSession(request)) return
       return owners.keyOf(request).then((key) => identifyCaller(request, key))
