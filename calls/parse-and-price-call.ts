@@ -46,6 +46,7 @@ export async function loadNewlyRegisteredTool(
 /** Parses and prices a request. Throws for invalid tools and input. */
 export function parseAndPriceCall(parts: CallDeps, request: CallRequest): ValidatedPricedCall {
   const tool = parts.catalogue.get(request.tool)
+  tool.community?.assertCallable(request.caller)
   const fields = extractToolInputFromBody(request.body, tool)
   const input = tool.normalise?.(fields) ?? fields
   parts.catalogue.validateInput(tool, input)

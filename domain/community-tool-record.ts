@@ -40,9 +40,23 @@ export interface RestParameter {
   readonly field: string
   readonly name: string
   readonly in: 'path' | 'query' | 'header'
-  /** Lists are repeated parameters, or one with commas. */
+  /** Of OpenAPI; absent in tools that were imported before styles were kept. */
+  readonly style?: RestParameterStyle
+  /** Members are parameters of their own, or `name=value`. */
   readonly isExploded: boolean
+  /** The value is sent as JSON text. */
+  readonly isJson?: boolean
+  /** Reserved characters of a query stay as they are. */
+  readonly isReservedKept?: boolean
 }
+
+export const REST_PARAMETER_STYLES = {
+  path: ['simple', 'label', 'matrix'],
+  query: ['form', 'spaceDelimited', 'pipeDelimited', 'deepObject'],
+  header: ['simple'],
+} as const
+export type RestParameterStyle =
+  (typeof REST_PARAMETER_STYLES)[keyof typeof REST_PARAMETER_STYLES][number]
 
 /** How calls reach the builder; a new kind of address is a new member. */
 export type CommunityToolEndpoint =

@@ -42,6 +42,8 @@ export interface CommunityToolTraits {
   isFreeFor(caller: Pick<ToolCallerIdentity, 'agentId'>): boolean
   /** Whether promotional credits do not pay the call of this caller. */
   takesCashOnly(caller: Pick<ToolCallerIdentity, 'agentId'>): boolean
+  /** Throws `tool_not_active` or `tool_retired`; costs nothing, so it comes before the input is looked at. */
+  assertCallable(caller: Pick<ToolCallerIdentity, 'agentId'>): void
   readonly validateInput: SchemaValidator
   readonly validateOutput: SchemaValidator
 }

@@ -110,8 +110,6 @@ export function createToolImportService(deps: ToolImportServiceDeps) {
   }
 
   async function readOpenApi(documentUrl: string, { baseUrl, include }: ToolImport) {
-    await assertCallable(documentUrl, '/openapi_url')
-    if (baseUrl !== null) await assertCallable(baseUrl, '/base_url')
     const text = await fetchDocument(egress, documentUrl)
     const service = readOpenApiDocument(text, { documentUrl, baseUrl })
     const wanted =
@@ -128,7 +126,6 @@ export function createToolImportService(deps: ToolImportServiceDeps) {
   }
 
   async function readMcp(url: string, { include, credential }: ToolImport) {
-    await assertCallable(url, '/mcp_url')
     const connection = {
       url,
       headers: credential === null ? {} : { [credential.header]: credential.value },
@@ -147,6 +144,22 @@ export function createToolImportService(deps: ToolImportServiceDeps) {
     return { title: server, tools: selected }
   }
 
+  /**
+   * Decides what is called before anything is read: an origin that is not proven gets one request of a fixed path,
+   * and no header of the caller's choice (decision 380).
+   */
+  async function proveCalledOrigin(
+    { builderId }: RequestingToolBuilder,
+    { openApiUrl, baseUrl, mcpUrl }: ToolImport,
+    isOperator: boolean,
+  ): Promise<void> {
+    if (openApiUrl !== null) await assertCallable(openApiUrl, '/openapi_url')
+    else await assertCallable(mcpUrl ?? '', '/mcp_url')
+    if (openApiUrl !== null && baseUrl !== null) await assertCallable(baseUrl, '/base_url')
+    const called = openApiUrl === null ? mcpUrl : (baseUrl ?? openApiUrl)
+    if (!isOperator) await challenge.verify(builderId, called ?? '', AbortSignal.timeout(ABORT_MS))
+  }
+
   return {
     /**
      * Imports all tools or none: nothing is registered before each of them is acceptable. Tools that an earlier
@@ -159,6 +172,7 @@ export function createToolImportService(deps: ToolImportServiceDeps) {
     ): Promise<ImportedToolResult[]> {
       const { openApiUrl, mcpUrl } = wanted
       if (!isOperator) countToolChangeWithinLimit(changes, builder.builderId)
+      await proveCalledOrigin(builder, wanted, isOperator)
       const { title, tools } =
         openApiUrl !== null
           ? await readOpenApi(openApiUrl, wanted)
@@ -167,8 +181,6 @@ export function createToolImportService(deps: ToolImportServiceDeps) {
       if (first === undefined)
         throw new ServiceError('import_refused', { detail: 'There is nothing to import.' })
       const called = new URL(first.forward.url)
-      if (!isOperator)
-        await challenge.verify(builder.builderId, called.href, AbortSignal.timeout(ABORT_MS))
       const named = nameImportedTools(wanted.prefix ?? toSlugPrefix(title), tools)
       const own = await store.ofBuilder(builder.builderId)
       const known = new Map(own.map((tool) => [tool.slug, tool]))

@@ -26,6 +26,7 @@ export function toValidatedScheduledCall(
   catalogue: ToolCatalogue,
   slug: string,
   params: JsonFields,
+  agentId: string,
 ): ValidatedScheduledCall {
   if (Buffer.byteLength(JSON.stringify(params)) > LIMITS.scheduleParamsBytes) {
     throw invalidInputError(
@@ -34,6 +35,7 @@ export function toValidatedScheduledCall(
     )
   }
   const tool = catalogue.get(slug)
+  tool.community?.assertCallable({ agentId })
   const { fields, input } = parseRunInput(catalogue, tool, params)
   const price = addMicros(scheduledRunBasePrice(catalogue, tool, input), SCHEDULE_RUN_FEE)
   if (price > MAX_SCHEDULE_RUN_BUDGET) throw runTooExpensiveError(tool, price)

@@ -100,11 +100,11 @@ export function createCallableCommunityTool(
       },
       isFreeFor: isOwn,
       takesCashOnly: (caller) => !isOwn(caller) && !(record.acceptsPromo && deps.promoTransferable),
+      assertCallable: (caller) => assertCallable(record, isOwn(caller)),
       validateInput,
       validateOutput,
     },
     async preflight(_input, { caller }) {
-      assertCallable(record, isOwn(caller))
       await deps.health.assertReachable(record, callerIdOf(caller), validateOutput)
     },
     run: (input, context) =>
@@ -112,9 +112,12 @@ export function createCallableCommunityTool(
   }
 }
 
-/** Its builder may try a tool that others cannot call yet, or not any more. */
+/**
+ * Its builder may try a tool that others cannot call any more. Nobody calls an origin that is not proven: the station
+ * would carry requests of one stranger to another (decision 380).
+ */
 function assertCallable({ slug, state }: CommunityToolRecord, isOwn: boolean): void {
-  if (isCallableCommunityToolState(state) || (isOwn && state !== 'retired')) return
+  if (isCallableCommunityToolState(state) || (isOwn && state === 'suspended')) return
   throw new ServiceError(state === 'retired' ? 'tool_retired' : 'tool_not_active', {
     tool: slug,
     state,

@@ -2,6 +2,7 @@ import { invalidInputError, ServiceError } from '../../core/errors.ts'
 import type { CommunityToolEndpoint, RestParameter } from '../../domain/community-tool-record.ts'
 import type { SingleHopReply } from '../../providers/egress/egress-client-port.ts'
 import { isForbiddenRequestHeader } from '../import/forbidden-request-headers.ts'
+import { toHeaderText, toPathPart, toQueryPart } from './rest-parameter-styles.ts'
 
 /** Builds the request of a REST operation from an input, and the output from its answer. */
 
@@ -42,13 +43,15 @@ function buildRestRequest(forward: RestOperation, input: Input): RestRequest {
   const url = new URL(base.origin)
   url.pathname = `${base.pathname.replace(/\/+$/, '')}${fillPath(forward, input)}`
   const headers: Record<string, string> = { accept: 'application/json' }
+  const query: string[] = []
   for (const parameter of forward.parameters) {
     const value = input[parameter.field]
     if (value === undefined || value === null || parameter.in === 'path') continue
-    if (parameter.in === 'query') appendQuery(url.searchParams, parameter, value)
+    if (parameter.in === 'query') query.push(toQueryPart(parameter, value))
     else if (!isForbiddenRequestHeader(parameter.name))
       headers[parameter.name.toLowerCase()] = toHeaderValue(parameter, value)
   }
+  url.search = query.filter((part) => part !== '').join('&')
   if (!forward.hasBody || input['body'] === undefined)
     return { url: url.href, method: forward.method, headers }
   headers['content-type'] = 'application/json'
@@ -60,29 +63,23 @@ function fillPath({ path, parameters }: RestOperation, input: Input): string {
   const filled = path.replace(/\{([^{}]+)\}/g, (_, name: string) => {
     const parameter = parameters.find((one) => one.in === 'path' && one.name === name)
     const value = parameter === undefined ? undefined : input[parameter.field]
-    const text = value === undefined || value === null ? '' : toText(value)
+    const text =
+      parameter === undefined || value === undefined || value === null || value === ''
+        ? ''
+        : toPathPart(parameter, value)
     if (text === '') throw invalidInputError(`/${parameter?.field ?? name}`, 'must not be empty')
-    return encodeURIComponent(text)
+    return text
   })
   if (filled.split('/').some((segment) => DOT_SEGMENT.test(segment)))
     throw invalidInputError('', 'has a path value of dots only')
   return filled
 }
 
-function appendQuery(query: URLSearchParams, { name, isExploded }: RestParameter, value: unknown) {
-  if (!Array.isArray(value)) query.append(name, toText(value))
-  else if (isExploded) for (const one of value) query.append(name, toText(one))
-  else query.append(name, value.map(toText).join(','))
-}
-
-function toHeaderValue({ field }: RestParameter, value: unknown): string {
-  const text = Array.isArray(value) ? value.map(toText).join(',') : toText(value)
+function toHeaderValue(parameter: RestParameter, value: unknown): string {
+  const text = toHeaderText(parameter, value)
   if (HEADER_VALUE.test(text) && text.length <= 4_096) return text
-  throw invalidInputError(`/${field}`, 'is not a header value')
+  throw invalidInputError(`/${parameter.field}`, 'is not a header value')
 }
-
-const toText = (value: unknown): string =>
-  typeof value === 'string' ? value : JSON.stringify(value)
 
 /** Returns the answer as a builder of JSON would give it: `{status, data}`, or the refusal of an input. */
 export function toBuilderReplyOfRestResponse(reply: SingleHopReply): SingleHopReply {

@@ -1,6 +1,11 @@
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { CommunityToolEndpoint, RestParameter } from '../../domain/community-tool-record.ts'
+import {
+  REST_PARAMETER_STYLES,
+  type CommunityToolEndpoint,
+  type RestParameter,
+  type RestParameterStyle,
+} from '../../domain/community-tool-record.ts'
 import { isForbiddenRequestHeader } from './forbidden-request-headers.ts'
 import {
   cutText,
@@ -19,6 +24,7 @@ const RESERVED_FIELDS = new Set([BODY_FIELD, 'tool', 'dry_run', 'params'])
 const MAX_NAME_CHARS = 64
 const MAX_DESCRIPTION_CHARS = 500
 const MAX_PARAMETERS = 50
+const MAX_SERVER_CHARS = 2_048
 
 /** An operation whose schemas are not converted yet: only those that are imported have to be acceptable. */
 export interface OpenApiOperationRef {
@@ -47,12 +53,15 @@ export function readOpenApiDocument(
   if (typeof openapi !== 'string' || !/^3\.[01]\./.test(openapi))
     throw refuse('The document is no OpenAPI 3.0 or 3.1.')
   if (!isUntrustedJsonObject(paths)) throw refuse('The document has no paths.')
-  const url = baseUrl ?? toBaseUrl(document, documentUrl)
+  const whole = baseUrl ?? toBaseUrl(document['servers'], documentUrl)
   const operations = Object.entries(paths).flatMap(([path, given]) => {
     const item = resolve(document, given)
     return METHODS.flatMap((method) => {
       const operation = item[method]
       if (!isUntrustedJsonObject(operation)) return []
+      const servers = operation['servers'] ?? item['servers']
+      const url =
+        baseUrl === null && isServerNamed(servers) ? toBaseUrl(servers, documentUrl) : whole
       return [toOperationRef({ document, url, path, item, method, operation })]
     })
   })
@@ -77,13 +86,24 @@ function parseDocument(text: string): UntrustedJson {
   throw refuse('The document is no JSON object; YAML is not read.')
 }
 
-/** The origin of the document with the path of its first server. */
-function toBaseUrl({ servers }: UntrustedJson, documentUrl: string): string {
+const isServerNamed = (servers: unknown): boolean => Array.isArray(servers) && servers.length > 0
+
+/** The origin of the document with the path of the first server, whose variables have their defaults. */
+function toBaseUrl(servers: unknown, documentUrl: string): string {
   const first: unknown = Array.isArray(servers) ? servers[0] : null
-  const given =
-    isUntrustedJsonObject(first) && typeof first['url'] === 'string' ? first['url'] : '/'
+  const server = isUntrustedJsonObject(first) ? first : {}
+  const given = typeof server['url'] === 'string' ? fillServerVariables(server['url'], server) : '/'
   const path = URL.canParse(given, documentUrl) ? new URL(given, documentUrl).pathname : '/'
   return `${new URL(documentUrl).origin}${path.replace(/\/+$/, '')}`
+}
+
+function fillServerVariables(url: string, { variables }: UntrustedJson): string {
+  const named = isUntrustedJsonObject(variables) ? variables : {}
+  return url.slice(0, MAX_SERVER_CHARS).replace(/\{([^{}]+)\}/g, (whole, name: string) => {
+    const variable = Object.hasOwn(named, name) ? named[name] : null
+    const value = isUntrustedJsonObject(variable) ? variable['default'] : null
+    return typeof value === 'string' || typeof value === 'number' ? String(value) : whole
+  })
 }
 
 interface OperationPlace {
@@ -190,16 +210,41 @@ function readParameters(place: OperationPlace, operation: string): ReadParameter
       return []
     if (where === 'header' && isForbiddenRequestHeader(name)) return []
     const field = toFieldName(name, fields)
-    const { description, schema = { type: 'string' } } = one
+    const { description } = one
     return [
       {
-        parameter: { field, name, in: where, isExploded: one['explode'] !== false },
-        schema: one['content'] === undefined ? schema : { type: 'string' },
+        ...toRestParameter(one, { field, name, in: where }, operation),
         isRequired: where === 'path' || one['required'] === true,
         description: typeof description === 'string' ? cutText(description, 300) : null,
       },
     ]
   })
+}
+
+/** How a parameter is written, and its schema. One with content of JSON is written as JSON text. */
+function toRestParameter(
+  given: UntrustedJson,
+  named: Pick<RestParameter, 'field' | 'name' | 'in'>,
+  operation: string,
+): Pick<ReadParameter, 'parameter' | 'schema'> {
+  const { content, explode, schema = { type: 'string' } } = given
+  const styles: readonly string[] = REST_PARAMETER_STYLES[named.in]
+  const style = given['style'] ?? styles[0]
+  if (typeof style !== 'string' || !styles.includes(style))
+    throw refuse(
+      `${operation} writes ${named.name} in a style that ${named.in} does not have.`,
+      operation,
+    )
+  const parameter: RestParameter = {
+    ...named,
+    style: style as RestParameterStyle,
+    isExploded: typeof explode === 'boolean' ? explode : style === 'form',
+    ...(given['allowReserved'] === true ? { isReservedKept: true } : {}),
+  }
+  if (content === undefined) return { parameter, schema }
+  const media = isUntrustedJsonObject(content) ? jsonMediaOf(content) : null
+  if (media === null) return { parameter, schema: { type: 'string' } }
+  return { parameter: { ...parameter, isJson: true }, schema: media['schema'] ?? true }
 }
 
 const tooManyParameters = (operation: string) =>

@@ -250,7 +250,7 @@ t.test(
     t.match(reply, { status: 200, body: { status: 200, data: [{ name: 'Tom', kind: 'cat' }] } })
     t.equal(await station.balance(buyer), Math.round((before - 0.01) * 1e6) / 1e6)
     const [sent] = asked.splice(0)
-    t.equal(sent?.url, '/v1/pets?tags%5B%5D=a+b&tags%5B%5D=c%26d&limit=3')
+    t.equal(sent?.url, '/v1/pets?tags%5B%5D=a%20b&tags%5B%5D=c%26d&limit=3')
     t.equal(sent?.headers['x-trace'], 't-1')
     t.notMatch(
       JSON.stringify(sent?.headers),
