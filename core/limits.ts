@@ -13,6 +13,11 @@ export const LIMITS = {
   keyringSecretBytes: 8 * KIB,
   keyringSecrets: 100,
   jsonDepth: 32,
+  /** Values in a JSON text: parsing costs by them. */
+  jsonValues: 10_000,
+  jsonValuesWithKey: 50_000,
+  /** Each started one of a body counts as a request. */
+  countedBodyBytes: 16 * KIB,
   mailboxMaxCommands: 1_000,
   /** More commits share less of their cost; one lets a slow flush hold up every agent. */
   groupCommitsAtOnce: 2,

@@ -1,6 +1,7 @@
 import type {} from '@fastify/swagger'
 import type { Caller } from '../calls/call-request-and-reply-types.ts'
 import type { TokenBucketClass } from '../core/limits.ts'
+import type { JsonTextMarks } from '../core/validation/safe-json.ts'
 import type { ApiKeyRecord, ApiKeyScope } from '../persistence/agents/api-key-store.ts'
 import type { ApiKeyVerifier } from './auth/api-key-verifier.ts'
 import type { OwnerSessionAccess } from './auth/owner-session-access.ts'
@@ -69,5 +70,7 @@ declare module 'fastify' {
     rawBody: Buffer
     /** Why the body could not be read. */
     bodyError: Error | null
+    /** What the text of the body says about unsafe values; null without a body. */
+    bodyMarks: JsonTextMarks | null
   }
 }

@@ -3,7 +3,17 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import fastify, { LogController, type FastifyError, type FastifyInstance } from 'fastify'
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
-import { assertRequestBodyParsed, installBodyParser } from './plugins/body-parser.ts'
+import {
+  askForBody,
+  assertBodyReadable,
+  assertKeylessBodySize,
+  installContinueGate,
+} from './plugins/body-gate.ts'
+import {
+  assertBodySafe,
+  assertRequestBodyParsed,
+  installBodyParser,
+} from './plugins/body-parser.ts'
 import { createAuthentication, createAuthorisation } from './plugins/auth.ts'
 import { installCorsPreflight, setCorsHeaders } from './plugins/cors.ts'
 import { installHttpRequestMetrics } from './plugins/http-request-metrics.ts'
@@ -227,8 +237,6 @@ export function createServerWithoutRoutes(
     bodyLimit: LIMITS.bodyBytes,
     forceCloseConnections: 'idle',
     return503OnClosing: false,
-    onProtoPoisoning: 'error',
-    onConstructorPoisoning: 'error',
     // A slow body is cut off in time only if the two other timeouts are lower as well.
     requestTimeout: 15_000,
     http: {
@@ -248,6 +256,7 @@ export function createServerWithoutRoutes(
   installPipeliningLimit(app.server)
   installStalledClientTimeout(app.server)
   installLingeringClose(app.server)
+  installContinueGate(app.server)
   refusals.watch(app.server)
   app.decorate('services', services)
   installSchemaValidation(app)
@@ -263,14 +272,18 @@ export function createServerWithoutRoutes(
       setCorsHeaders,
       createClosingRefusal(app),
       assertHostHeader,
+      assertBodyReadable,
       outages.watch,
       ...createNotesForWatchers(services),
       createAuthentication(app, services),
+      assertKeylessBodySize,
       installRateLimits(app, services),
       createAuthorisation(services),
       createMemoryPressureGuard(services),
+      askForBody,
     ],
     parsed: [assertRequestBodyParsed, outages.leaveToTool],
+    validated: [assertBodySafe],
     answered,
   })
   return app as unknown as FastifyInstance

@@ -10,6 +10,7 @@ import {
   type SchemaViolation,
   type ValidationIssue,
 } from '../core/validation/validation-errors.ts'
+import { UNSTORABLE_TEXT } from '../core/validation/safe-json.ts'
 import type { DescribableJsonSchema } from '../core/validation/describe-json-schema.ts'
 
 /** Returns the issues of a value; empty when it is valid. Never coerces or changes the value. */
@@ -19,8 +20,6 @@ Settings.Set({ maxErrors: 32 })
 
 /** By their schema: catalogues of one process share what they have compiled. */
 const compiledValidators = new WeakMap<TSchema, SchemaValidator>()
-
-const UNSTORABLE = /\0|\p{Surrogate}/u
 
 /** Compiles a schema; the validator names each missing and each unknown field itself. */
 export function compileSchemaValidator(schema: TSchema): SchemaValidator {
@@ -107,10 +106,10 @@ function valueAtPointer(value: unknown, pointer: string): unknown {
 /** Whether `unstorableParts` finds nothing. */
 function isStorable(value: unknown, depth: number): boolean {
   if (depth > LIMITS.jsonDepth) return false
-  if (typeof value === 'string') return !UNSTORABLE.test(value)
+  if (typeof value === 'string') return !UNSTORABLE_TEXT.test(value)
   if (typeof value !== 'object' || value === null) return true
   for (const [name, inner] of Object.entries(value))
-    if (UNSTORABLE.test(name) || !isStorable(inner, depth + 1)) return false
+    if (UNSTORABLE_TEXT.test(name) || !isStorable(inner, depth + 1)) return false
   return true
 }
 
@@ -123,10 +122,11 @@ function* unstorableParts(
   if (depth > LIMITS.jsonDepth)
     yield { pointer, detail: `is nested deeper than ${LIMITS.jsonDepth} levels` }
   else if (typeof value === 'string') {
-    if (UNSTORABLE.test(value)) yield { pointer, detail: 'must be well-formed text without NUL' }
+    if (UNSTORABLE_TEXT.test(value))
+      yield { pointer, detail: 'must be well-formed text without NUL' }
   } else if (typeof value === 'object' && value !== null) {
     for (const [name, inner] of Object.entries(value)) {
-      if (UNSTORABLE.test(name)) yield { pointer, detail: 'must have well-formed field names' }
+      if (UNSTORABLE_TEXT.test(name)) yield { pointer, detail: 'must have well-formed field names' }
       else yield* unstorableParts(inner, `${pointer}/${escapeJsonPointer(name)}`, depth + 1)
     }
   }

@@ -3,7 +3,7 @@
 /** A JSON string, to skip it, or a number long enough to lose digits. */
 const TOKENS = /"(?:[^"\\]|\\.)*"|(?<![\d.eE+-])-?\d{16,}(?![\d.eE])/g
 export const UNSAFE_INTEGER_MESSAGE =
-  'is an integer that JSON numbers cannot hold exactly: send it as a string'
+  'is an integer that JSON numbers cannot hold exactly: send it as a string where the field takes text'
 const LONG = /\d{16}/
 
 /**

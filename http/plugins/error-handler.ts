@@ -7,7 +7,7 @@ import { PaymentRequiredError } from '../../payments/payment-required-error.ts'
 import { acceptsHtml } from '../accepts-html.ts'
 import type { PageRenderers } from '../page-renderers.ts'
 import { sendHtmlPage } from '../html-page-reply.ts'
-import { bodyTooLargeError } from './body-parser.ts'
+import { bodyNotJsonError, bodyTooLargeError } from './body-parser.ts'
 import { isDatabaseUnavailableError } from '../detect-database-unavailable-error.ts'
 import { describeMalformedCredentials } from '../auth/request-api-key-extraction.ts'
 import { toRawBody } from '../request-payment-context.ts'
@@ -19,10 +19,6 @@ import { toRequestValidationIssues } from './request-schema-validation.ts'
 /** Turns every error into an RFC 9457 problem document. */
 
 const RETRY_SECONDS = 2
-const NOT_JSON = {
-  detail: 'The body must be valid JSON.',
-  errors: [{ pointer: '', detail: 'must be valid JSON' }],
-}
 
 /** Sends every failure as a problem document; `core/errors.ts` alone decides its status. */
 export function installErrorHandler(app: FastifyInstance, services: HttpServices): void {
@@ -183,7 +179,7 @@ function fromFastifyError(
     case 'FST_ERR_CTP_INVALID_JSON_BODY':
     case 'FST_ERR_CTP_EMPTY_JSON_BODY':
     case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
-      return new ServiceError('invalid_input', NOT_JSON)
+      return bodyNotJsonError()
     case 'FST_ERR_BAD_URL':
     case 'FST_ERR_MAX_PARAM_LENGTH':
       return new ServiceError('invalid_input', { detail: message })

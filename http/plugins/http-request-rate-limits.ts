@@ -37,6 +37,8 @@ export interface RequestRateLimiter {
     rate: TokenBucketClass,
     points: number,
   ): Promise<void>
+  /** Counts a body whose length nobody stated; throws 429 when the bucket of its request is empty. */
+  consumeBody(request: FastifyRequest, bytes: number): Promise<void>
   /** Takes one point from an agent's bucket, without rate limit headers. */
   consumeForAgent(agentId: string, rate: TokenBucketClass): Promise<void>
   /** Returns an unused point to an agent's bucket. */
@@ -97,6 +99,15 @@ export function installRateLimits(app: FastifyInstance, services: HttpServices):
       if (drawn.consumedPoints > buckets[rate].size)
         throw bucketEmptyError(buckets[rate], drawn, per)
     },
+    async consumeBody(request, bytes) {
+      const rate = rateClassOf(request)
+      const points = pointsOf(bytes, rate) - 1
+      if (!config.rateLimits || request.is404 || rate === 'none' || points < 1) return
+      const { agentId, visitorId } = request.caller
+      const drawn = await buckets[rate].consume(agentId ?? visitorId, points)
+      if (drawn.consumedPoints > buckets[rate].size)
+        throw bucketEmptyError(buckets[rate], drawn, agentId === null ? 'address' : 'agent')
+    },
     async consumeForAgent(agentId, rate) {
       if (!config.rateLimits) return
       const drawn = await buckets[rate].consume(agentId, 1)
@@ -131,8 +142,16 @@ export function installRateLimits(app: FastifyInstance, services: HttpServices):
   return (request, reply) => {
     if (!config.rateLimits || request.is404) return
     const rate = rateClassOf(request)
-    return rate === 'none' ? undefined : limits.consume(request, reply, rate, 1)
+    if (rate === 'none') return
+    const bytes = Number(request.headers['content-length'] ?? 0)
+    return limits.consume(request, reply, rate, pointsOf(bytes, rate))
   }
+}
+
+/** A request counts once for each started `LIMITS.countedBodyBytes` of its body, at most as a whole bucket. */
+const pointsOf = (bytes: number, rate: TokenBucketClass | 'none'): number => {
+  const most = rate === 'none' ? 1 : TOKEN_BUCKET_RATES[rate].burst
+  return Math.min(most, Math.max(1, Math.ceil(bytes / LIMITS.countedBodyBytes)))
 }
 
 /**

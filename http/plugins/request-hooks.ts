@@ -16,6 +16,8 @@ export interface FastifyRequestLifecycleSteps {
   readonly received: readonly RequestHook[]
   /** Run once the body is read. */
   readonly parsed: readonly RequestHook[]
+  /** Run once the schema of the route allows the request. */
+  readonly validated: readonly RequestHook[]
   /** May grow until the server is ready. */
   readonly answered: readonly ResponseHook[]
 }
@@ -24,10 +26,11 @@ type Done = (error?: FastifyError) => void
 
 export function installRequestHooks(
   app: FastifyInstance,
-  { received, parsed, answered }: FastifyRequestLifecycleSteps,
+  { received, parsed, validated, answered }: FastifyRequestLifecycleSteps,
 ): void {
   app.addHook('onRequest', (request, reply, done) => runSteps(received, 0, request, reply, done))
   app.addHook('preValidation', (request, reply, done) => runSteps(parsed, 0, request, reply, done))
+  app.addHook('preHandler', (request, reply, done) => runSteps(validated, 0, request, reply, done))
   app.addHook('onResponse', (request, reply, done) => {
     for (const step of answered) step(request, reply)
     done()

@@ -2,10 +2,11 @@ import { Type, type Static, type TSchema } from 'typebox'
 import { invalidInputError, type ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import {
-  UNSAFE_INTEGER_MESSAGE,
-  findUnsafeIntegers,
-} from '../../core/validation/unsafe-json-integers.ts'
-import { escapeJsonPointer } from '../../core/validation/validation-errors.ts'
+  assertSafeJson,
+  findJsonShapeFault,
+  markJsonText,
+  type JsonTextMarks,
+} from '../../core/validation/safe-json.ts'
 import { findClosestWord } from '../../core/validation/did-you-mean.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/request-schema-regex-patterns.ts'
 import {
@@ -96,21 +97,24 @@ export interface UnvalidatedWsClientFrame {
   readonly type: string
   /** The ref of the response; null without a valid one. */
   readonly ref: string | null
-  /** Integers that a double cannot hold, by their rounded value. */
-  readonly unsafeIntegers: ReadonlySet<number>
+  /** Why the text may not be read any further; null where it may. */
+  readonly misshapen: string | null
+  readonly marks: JsonTextMarks
   /** All fields except the type. */
   readonly fields: Readonly<Record<string, unknown>>
 }
 
 /** Parses the type and the ref of a frame; its fields are not validated. */
-export function parseWsClientFrame(text: string): UnvalidatedWsClientFrame {
+export function parseWsClientFrame(bytes: Buffer): UnvalidatedWsClientFrame {
+  const text = bytes.toString('utf8')
   const { type, ...fields } = parseFrameJson(text)
   if (typeof type !== 'string') throw new InvalidWsFrameError('a frame has a type')
   const { ref } = fields
   return {
     type,
     ref: typeof ref === 'string' ? ref : null,
-    unsafeIntegers: findUnsafeIntegers(text),
+    misshapen: findJsonShapeFault(bytes, LIMITS.jsonValuesWithKey),
+    marks: markJsonText(text),
     fields,
   }
 }
@@ -119,10 +123,12 @@ export function parseWsClientFrame(text: string): UnvalidatedWsClientFrame {
 export function assertValidWsClientFrame({
   type,
   fields,
-  unsafeIntegers,
+  misshapen,
+  marks,
 }: UnvalidatedWsClientFrame): WsClientFrame {
   if (!isFrameType(type)) throw unknownType(type)
-  assertSafeJson(fields, '', 0, unsafeIntegers)
+  if (misshapen !== null) throw invalidInputError('', misshapen)
+  assertSafeJson(fields, marks)
   throwInvalidInputOnIssues(checkers[type](fields))
   return { type, ...fields } as unknown as WsClientFrame
 }
@@ -147,29 +153,4 @@ function parseFrameJson(text: string): Record<string, unknown> {
   if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed))
     return parsed as Record<string, unknown>
   throw new InvalidWsFrameError('a frame is one JSON object')
-}
-
-/**
- * Throws for what HTTP bodies may not have either: names that reach a prototype, and numbers beyond a double,
- * which would be stored as null. Depth is checked with the fields.
- */
-function assertSafeJson(
-  value: unknown,
-  pointer: string,
-  depth: number,
-  lost: ReadonlySet<number>,
-): void {
-  if (lost.has(value as number)) throw invalidInputError(pointer, UNSAFE_INTEGER_MESSAGE)
-  if (typeof value === 'number' && !Number.isFinite(value))
-    throw invalidInputError(pointer, 'must be a finite number')
-  if (typeof value !== 'object' || value === null || depth > LIMITS.jsonDepth) return
-  if (reachesPrototype(value)) throw invalidInputError(pointer, 'has a forbidden name')
-  for (const [name, inner] of Object.entries(value))
-    assertSafeJson(inner, `${pointer}/${escapeJsonPointer(name)}`, depth + 1, lost)
-}
-
-function reachesPrototype(value: object): boolean {
-  if (Object.hasOwn(value, '__proto__')) return true
-  const own = Object.getOwnPropertyDescriptor(value, 'constructor')?.value as unknown
-  return typeof own === 'object' && own !== null && Object.hasOwn(own, 'prototype')
 }

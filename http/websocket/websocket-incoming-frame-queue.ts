@@ -56,12 +56,13 @@ export function createWsFrameQueue(
 
   socket.on('message', (data, isBinary) => {
     if (ended) return
-    const pace = take()
+    const bytes = data as Buffer
+    const pace = take(bytes.length)
     if (pace === 'close') return out.close(WS_CLOSE_CODES.tooMany, 'too many frames')
     let frame: UnvalidatedWsClientFrame
     try {
       if (isBinary) throw new InvalidWsFrameError('frames are text')
-      frame = parseWsClientFrame((data as Buffer).toString('utf8'))
+      frame = parseWsClientFrame(bytes)
     } catch (error) {
       // Earlier frames are answered first; later ones are not read.
       ended = true

@@ -20,7 +20,7 @@ const KIB = 1024
 /** Larger input returns 413 `body_too_large` with `limit_bytes`. */
 const SIZE_LIMITS: readonly [string, number][] = [
   ['A body', LIMITS.bodyBytes],
-  ['A body of a pipeline or of `code_sandbox`', LIMITS.largeBodyBytes],
+  ['A body of a pipeline or of `code_sandbox`, with a key', LIMITS.largeBodyBytes],
   ['All headers', LIMITS.headerBytes],
   ['A payment header', LIMITS.paymentHeaderBytes],
   ['The payload of a signal', LIMITS.signalPayloadBytes],
@@ -50,6 +50,8 @@ const COUNT_LIMITS: readonly [string, number][] = [
   ['Calls of a pipeline', LIMITS.pipelineCalls],
   ['Rows of a page', LIMITS.pageMax],
   ['Levels of JSON', LIMITS.jsonDepth],
+  ['Values of a body without a key', LIMITS.jsonValues],
+  ['Values of a body', LIMITS.jsonValuesWithKey],
 ]
 
 /** Storage an agent may use per UTC day, and the result beyond it. */
@@ -74,11 +76,11 @@ export function renderLimitsDocument(routes: readonly RegisteredRoute[]): string
 
 Generated from the code by \`npm run docs:reference\`. Input beyond a limit is rejected with a problem that names the
 field or the limit; no input is truncated. Amounts of USDC have at most six decimals and are at most
-${toUsdc(MAX_CREDIT_AMOUNT)}. An integer that a JSON number cannot hold exactly is 400: send it as a string.
+${toUsdc(MAX_CREDIT_AMOUNT)}. An integer that a JSON number cannot hold exactly is 400: send it as a string where the field takes text.
 
 ## Sizes
 
-Larger input is 413 \`body_too_large\` with \`limit_bytes\`. A tool with a larger answer fails and is refunded.
+Larger input is 413 \`body_too_large\` with \`limit_bytes\`. A compressed body is 415. A tool with a larger answer fails and is refunded.
 
 ${markdownTable(
   ['Subject', 'Maximum'],
@@ -103,7 +105,7 @@ ${markdownTable(['Subject', 'Maximum', 'Beyond it'], DAILY_LIMITS)}
 ## Rates
 
 Token buckets. A request without a token is 429 with \`Retry-After\`, \`RateLimit\` and
-\`RateLimit-Policy\`.
+\`RateLimit-Policy\`. A request counts once for each started ${formatBytes(LIMITS.countedBodyBytes)} of its body.
 
 ${markdownTable(
   ['Bucket', 'Per second', 'Burst'],

@@ -14,7 +14,7 @@ t.test('requests get 503 while the heap is nearly full, health excepted', async 
     samples += 1
     return heap
   })
-  installRequestHooks(app, { received: [guard], parsed: [], answered: [] })
+  installRequestHooks(app, { received: [guard], parsed: [], validated: [], answered: [] })
   for (const url of ['/any', '/api/network/health'])
     app.get(url, { config: { auth: 'none' } }, async () => ({}))
   const status = async (url: string) => (await app.inject(url)).statusCode
