@@ -12,6 +12,7 @@ import crew from './intelligence/crew.ts'
 import dataRetrieval from './web/data-retrieval.ts'
 import deepSearch from './web/deep-search.ts'
 import discoverNewTools from './intelligence/discover-new-tools.ts'
+import { toPortableSchema } from '../core/validation/portable-schema.ts'
 import { describedInputSchemaOf } from './default-tool-field-descriptions.ts'
 import type { Tool } from './define-tool.ts'
 import emailSend from './comms/email-send.ts'
@@ -283,8 +284,8 @@ function toCatalogueEntry(
     tags: tool.tags,
     success_rate: measured?.successRate ?? null,
     avg_latency_ms: measured?.averageMs ?? null,
-    input_schema: describedInputSchemaOf(tool),
-    output_schema: tool.output,
+    input_schema: toPortableSchema(describedInputSchemaOf(tool)),
+    output_schema: toPortableSchema(tool.output),
     example_calls: tool.examples.map((body) => ({ tool: tool.slug, ...(body as object) })),
     use_cases: tool.useCases,
     availability: tool.availability?.(ports()) ?? NATIVE_AVAILABILITY,

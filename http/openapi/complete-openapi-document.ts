@@ -1,3 +1,4 @@
+import { toPortablePattern } from '../../core/validation/portable-pattern.ts'
 import type { Tool } from '../../tools/define-tool.ts'
 import { OPENAPI_TAGS } from './openapi-tags.ts'
 import type { JsonSchema, OpenApiDocument, OpenApiOperation } from './openapi-document-types.ts'
@@ -76,7 +77,7 @@ export function completeOpenApiDocument(input: CompleteOpenApiDocumentInput): Op
   // Of a copy: examples and schemas are those of the tools themselves.
   const finished = structuredClone(document)
   describeOpenApiRequestFields(finished)
-  removePatternsOfOneDialect(finished)
+  sharePatterns(finished)
   removeUnusedSchemas(finished)
   // Last: they are answers as they are, whatever is in them.
   addOpenApiAnswerExamples(finished)
@@ -150,16 +151,16 @@ function addModelToolFormats({ components, paths }: OpenApiDocument): void {
   listing.content = openApiJsonContent({ anyOf: formats })
 }
 
-/**
- * Removes patterns with Unicode properties, which demand a visible character. Many languages and validators
- * cannot read them; the service checks them all the same.
- */
-function removePatternsOfOneDialect(value: unknown): void {
+/** Writes patterns in the dialect that all languages share, and removes what it cannot say (decision 410). */
+function sharePatterns(value: unknown): void {
   if (typeof value !== 'object' || value === null) return
-  const { pattern } = value as { pattern?: unknown }
-  if (typeof pattern === 'string' && /\\p\{|\[\^\]/.test(pattern))
-    delete (value as { pattern?: unknown }).pattern
-  for (const inner of Object.values(value)) removePatternsOfOneDialect(inner)
+  const schema = value as { pattern?: unknown }
+  if (typeof schema.pattern === 'string') {
+    const shared = toPortablePattern(schema.pattern)
+    if (shared === null) delete schema.pattern
+    else schema.pattern = shared
+  }
+  for (const inner of Object.values(value)) sharePatterns(inner)
 }
 
 const SCHEMA_REFERENCE = /"\$ref":"#\/components\/schemas\/([^"]+)"/g

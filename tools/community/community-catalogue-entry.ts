@@ -1,4 +1,5 @@
 import { toUsdc } from '../../core/money.ts'
+import { toPortableSchema } from '../../core/validation/portable-schema.ts'
 import {
   isCallableCommunityToolState,
   type CommunityToolRecord,
@@ -68,8 +69,8 @@ export function toCommunityCatalogueEntry(
     success_rate:
       figures === null || figures.calls === 0 ? null : figures.successes / figures.calls,
     avg_latency_ms: figures?.p50Ms ?? null,
-    input_schema: definition.inputSchema,
-    output_schema: definition.outputSchema,
+    input_schema: toPortableSchema(definition.inputSchema),
+    output_schema: toPortableSchema(definition.outputSchema),
     example_calls: definition.example === null ? [] : [{ tool: slug, ...definition.example }],
     use_cases: [],
     availability: {

@@ -1,6 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { LIMITS } from '../../../core/limits.ts'
+import { toPortableSchema } from '../../../core/validation/portable-schema.ts'
 import { toUsdc } from '../../../core/money.ts'
 import {
   CREW_KINDS,
@@ -99,12 +100,12 @@ function describeCrew(type: CrewKind) {
     type,
     description,
     price_usdc: toUsdc(price),
-    input_schema: {
+    input_schema: toPortableSchema({
       type: 'object',
       properties: { type: { const: type }, ...Object.fromEntries(properties) },
       required: fields.map(({ name }) => name),
       additionalProperties: false,
-    },
+    }),
     stages: stages.map(({ name, after, does }) => ({ name, after: [...after], does })),
     methods: { without_model: methods[0], with_model: methods[1] },
     example: { ...example },

@@ -1,4 +1,4 @@
-/** Input schemas in the dialects of JSON Schema that language models accept. */
+/** Portable schemas (`core/validation/portable-schema.ts`) in the dialects that single APIs demand. */
 
 type Schema = Readonly<Record<string, unknown>>
 
@@ -17,32 +17,6 @@ function mapSubschemas(schema: Schema, change: (inner: Schema) => unknown): Sche
   if (isSchema(additionalProperties)) out['additionalProperties'] = change(additionalProperties)
   if (Array.isArray(anyOf)) out['anyOf'] = anyOf.map((inner) => change(inner as Schema))
   return out
-}
-
-/**
- * A schema that every API parses: records as `additionalProperties`, types beside enums, and no patterns with
- * Unicode properties. What is left out is checked when the tool is called.
- */
-export function toPortableSchema(schema: Schema): Schema {
-  const { patternProperties, pattern, ...rest } = mapSubschemas(
-    JSON.parse(JSON.stringify(schema)) as Schema,
-    toPortableSchema,
-  )
-  const values = rest['enum']
-  return {
-    ...(Array.isArray(values) && rest['type'] === undefined ? { type: typeof values[0] } : {}),
-    ...rest,
-    ...(isSchema(patternProperties)
-      ? { additionalProperties: firstValueSchema(patternProperties) }
-      : {}),
-    ...(typeof pattern === 'string' && !/\\p\{|\[\^\]|\(\?/.test(pattern) ? { pattern } : {}),
-  }
-}
-
-/** The schema of the values of a record; any value where it demands nothing. */
-function firstValueSchema(patterns: Schema): unknown {
-  const [values] = Object.values(patterns)
-  return isSchema(values) && Object.keys(values).length > 0 ? toPortableSchema(values) : true
 }
 
 /** What strict function schemas of OpenAI may contain. */
@@ -82,6 +56,7 @@ const STRICT_FORMATS = new Set([
 export function isStrictSchema(schema: Schema): boolean {
   if (Object.keys(schema).some((keyword) => !STRICT_KEYWORDS.has(keyword))) return false
   const { type, properties, required, additionalProperties, items, anyOf, format } = schema
+  if (type === undefined && anyOf === undefined) return false
   if (format !== undefined && !(typeof format === 'string' && STRICT_FORMATS.has(format)))
     return false
   if (type === 'object') {
@@ -105,7 +80,6 @@ const GEMINI_KEYWORDS = [
   'properties',
   'required',
   'items',
-  'anyOf',
   'enum',
   'minimum',
   'maximum',
@@ -116,10 +90,12 @@ const GEMINI_KEYWORDS = [
   'pattern',
 ]
 
-/** The subset of OpenAPI 3.0 that Gemini takes; an enum has texts only. */
+/** The subset of OpenAPI 3.0 that Gemini takes: types everywhere, an enum of texts only, `nullable` for null. */
 export function toGeminiSchema(schema: Schema): Schema {
+  const { anyOf, description } = schema
+  if (Array.isArray(anyOf)) return toGeminiAlternatives(anyOf as Schema[], description)
   const mapped = mapSubschemas(schema, toGeminiSchema)
-  const kept = Object.fromEntries(
+  const kept: Record<string, unknown> = Object.fromEntries(
     GEMINI_KEYWORDS.filter((keyword) => mapped[keyword] !== undefined).map((keyword) => [
       keyword,
       mapped[keyword],
@@ -127,6 +103,19 @@ export function toGeminiSchema(schema: Schema): Schema {
   )
   // Only these formats exist for texts.
   if (mapped['format'] === 'date-time') kept['format'] = 'date-time'
-  if (typeof kept['type'] === 'string') kept['type'] = kept['type'].toUpperCase()
+  if (kept['type'] !== 'string') delete kept['enum']
+  kept['type'] = typeof kept['type'] === 'string' ? kept['type'].toUpperCase() : 'STRING'
   return kept
+}
+
+/** Beside `anyOf` nothing may stand. */
+function toGeminiAlternatives(anyOf: readonly Schema[], description: unknown): Schema {
+  const shown = anyOf.filter(({ type }) => type !== 'null').map(toGeminiSchema)
+  const isNullable = shown.length < anyOf.length
+  const [first = { type: 'STRING' }, ...others] = shown.map((one) => ({
+    ...one,
+    ...(isNullable ? { nullable: true } : {}),
+  }))
+  const described = description === undefined ? first : { ...first, description }
+  return others.length === 0 ? described : { anyOf: [described, ...others] }
 }

@@ -1,5 +1,5 @@
 import type { CatalogueEntry } from '../../../tools/tool-ports.ts'
-import { isStrictSchema, toGeminiSchema, toPortableSchema } from './llm-json-schema-dialects.ts'
+import { isStrictSchema, toGeminiSchema } from './llm-json-schema-dialects.ts'
 
 /** The catalogue as the APIs of language models take tools (decision 206). */
 
@@ -40,7 +40,7 @@ function toModelTool(entry: CatalogueEntry): ModelTool {
   return {
     name: slug,
     description: `${description} ${describeListPrice(entry)}`.slice(0, MAX_DESCRIPTION_CHARS),
-    schema: toPortableSchema(input as Record<string, unknown>),
+    schema: input as Record<string, unknown>,
   }
 }
 

@@ -214,7 +214,17 @@ t.test('catalogues show it, and models only if they ask', async (t) => {
     state: 'probation',
     accepts_promo: false,
     builder: { name: 'an unnamed agent', agent_id: undefined, verified: false },
-    input_schema: WEATHER_SCHEMAS.input_schema,
+    input_schema: {
+      ...WEATHER_SCHEMAS.input_schema,
+      properties: {
+        city: {
+          type: 'string',
+          maxLength: 40,
+          description: 'Must match ^[A-Z]',
+          pattern: undefined,
+        },
+      },
+    },
   })
   t.equal(listing['total'], Number(listing['native_count']) + Number(listing['community_count']))
   const names = async (query: string) => (await ask('GET', `/api/tools?format=mcp${query}`)).text
