@@ -89,7 +89,8 @@ const NO_KEY = { keyId: null, backpackId: null, sealed: null }
 
 /** Creates the activity of two agents that covers every rule. */
 export async function createSampleLedger(t: Parameters<typeof createTestDatabase>[0]) {
-  const { sql } = await createTestDatabase(t)
+  const database = await createTestDatabase(t)
+  const { sql } = database
   const one = createTestActorNode(t, sql)
   const { ask, born } = one
   const [id, other] = [await born(0.5), await born(0.5)]
@@ -142,7 +143,7 @@ export async function createSampleLedger(t: Parameters<typeof createTestDatabase
   const [sealing, origin] = [TEST_STATION_SEALING_KEYS, 'gas.test/attestations']
   await appendFeesToAttestationTree({ sql, sealing, origin })
   const archiveDir = await archiveRestingAgentJournal(t, sql, await born(0.5))
-  return { sql, id, other, taskId, backpackId, archiveDir }
+  return { sql, database, id, other, taskId, backpackId, archiveDir }
 }
 
 /**

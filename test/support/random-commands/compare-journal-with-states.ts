@@ -24,15 +24,16 @@ export interface JournalComparison {
 }
 
 const QUERIES_AT_ONCE = 6
-/** Nothing is archived in these databases. */
+/** Of databases in which nothing is archived. */
 const NO_ARCHIVE = '/nonexistent'
 
 /** As the code behind the history of an actor rebuilds it. */
 async function compareWithJournal(
   sql: Sql,
   expected: readonly ExpectedState[],
+  archiveDir: string,
 ): Promise<JournalComparison> {
-  const history = createActorHistory(createJournalHistoryStore(sql, NO_ARCHIVE))
+  const history = createActorHistory(createJournalHistoryStore(sql, archiveDir))
   const different: string[] = []
   const waiting = [...expected]
   const compareAll = async () => {
@@ -53,13 +54,17 @@ async function compareWithJournal(
 }
 
 /** Every stored actor at the last version of its aggregate. */
-export async function compareStoredActorsWithJournal(sql: Sql): Promise<JournalComparison> {
+export async function compareStoredActorsWithJournal(
+  sql: Sql,
+  archiveDir: string = NO_ARCHIVE,
+): Promise<JournalComparison> {
   const rows = await sql<(JournaledActor & Omit<ExpectedState, 'actor'>)[]>`
     select a.aggregate_id as "aggregateId", a.kind, a.id, a.state, g.version::int
       from actors a join aggregates g on g.id = a.aggregate_id`
   return compareWithJournal(
     sql,
     rows.map(({ version, state, ...actor }) => ({ actor, version, state })),
+    archiveDir,
   )
 }
 
@@ -87,7 +92,7 @@ export async function compareSeenStatesWithJournal(
       return { actor: { aggregateId, kind, id }, version, state }
     }),
   )
-  return { ...(await compareWithJournal(sql, expected)), versions: sampled.length }
+  return { ...(await compareWithJournal(sql, expected, NO_ARCHIVE)), versions: sampled.length }
 }
 
 /** Numbers of commands that stand in the journal more than once. */
