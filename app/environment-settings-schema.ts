@@ -99,7 +99,7 @@ export const EnvironmentSettingsSchema = Type.Object({
     2,
     200,
     10,
-    'Connections of one node to PostgreSQL for single statements; transactions, commits and jobs take up to 20 more.',
+    'Connections of one node to PostgreSQL for single statements; transactions, commits and the bus take up to 13 more, and jobs without Redis 12. While the server has none left, a statement waits for up to 8 seconds.',
   ),
   REDIS: oneOf(
     ['auto', 'none'],

@@ -56,7 +56,7 @@ export function createBullmqPostgresPool(target: DatabaseAddress, max: number): 
   const common = {
     max,
     application_name: 'gas-station-jobs',
-    options: `-c search_path=${BULLMQ_SCHEMA}`,
+    options: `-c search_path=${BULLMQ_SCHEMA} -c jit=off`,
     connectionTimeoutMillis: 1_500,
     keepAlive: true,
     allowExitOnIdle: true,

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import { readFile, readdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type postgres from 'postgres'
 import type { Sql } from './postgres/postgres-connection-pool.ts'
 
 /** Migrates the database to the schema of this code. */
@@ -20,12 +21,15 @@ interface AppliedMigration {
   readonly checksum: string
 }
 
+/** The pool or one of its transactions. */
+type Session = postgres.ISql<{ bigint: bigint }>
+
 /** Any constant, the same on all nodes: its lock permits schema changes. */
 const MIGRATION_LOCK_ID = 8402_0001
 
 /**
  * Migrates forward, one transaction per file, and returns the schema number; a lock serializes
- * nodes that start at once. Throws if the database is newer, or has run a file that was edited
+ * nodes that start at once. Analyses tables without statistics, also those of a restored database. Throws if the database is newer, or has run a file that was edited
  * since.
  */
 export async function migrateSchema(
@@ -33,8 +37,8 @@ export async function migrateSchema(
   folder: string = findMigrationsFolder(),
 ): Promise<number> {
   const migrations = await readMigrations(folder)
-  if (await isUpToDate(sql, migrations)) return migrations.length
-  while (await applyNextMigration(sql, migrations));
+  if (!(await isUpToDate(sql, migrations))) while (await applyNextMigration(sql, migrations));
+  if ((await listTablesWithoutStatistics(sql)).length > 0) await analyzeTables(sql)
   return migrations.length
 }
 
@@ -51,10 +55,35 @@ async function isUpToDate(sql: Sql, migrations: Migration[]): Promise<boolean> {
   return applied.length === migrations.length
 }
 
+/**
+ * The tables that were never analysed: new ones, and all of a restored database. Partitions are
+ * analysed with their parent.
+ */
+async function listTablesWithoutStatistics(sql: Session): Promise<string[]> {
+  const rows = await sql<{ name: string }[]>`
+    select oid::regclass::text as name from pg_class
+     where relnamespace = current_schema()::regnamespace and relkind in ('r', 'p')
+       and not relispartition and reltuples < 0`
+  return rows.map(({ name }) => name)
+}
+
+/** Decision 440. Without statistics the planner takes tables for large, until autovacuum has read them minutes later. */
+async function analyzeTables(sql: Sql): Promise<void> {
+  await sql.begin(async (tx) => {
+    await waitForMigrationLock(tx)
+    const tables = await listTablesWithoutStatistics(tx)
+    if (tables.length > 0) await tx.unsafe(`analyze ${tables.join(', ')}`)
+  })
+}
+
+async function waitForMigrationLock(tx: Session): Promise<void> {
+  await tx`select set_config('lock_timeout', '0', true), set_config('statement_timeout', '0', true)`
+  await tx`select pg_advisory_xact_lock(${MIGRATION_LOCK_ID})`
+}
+
 async function applyNextMigration(sql: Sql, migrations: Migration[]): Promise<boolean> {
   return sql.begin(async (tx) => {
-    await tx`select set_config('lock_timeout', '0', true), set_config('statement_timeout', '0', true)`
-    await tx`select pg_advisory_xact_lock(${MIGRATION_LOCK_ID})`
+    await waitForMigrationLock(tx)
     await tx`create table if not exists schema_migrations (
       number integer primary key, name text not null, checksum text not null, applied_at timestamptz not null default now())`
     const applied = await tx<

@@ -1,4 +1,6 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type postgres from 'postgres'
+import { createPauses, isServerFull } from './connection-wait.ts'
 
 /** Database transactions on dedicated connections. */
 
@@ -66,6 +68,28 @@ export function createTransactionSessions(
 
   async function run(mode: string, work: TransactionWork): Promise<unknown> {
     await turn()
+    try {
+      return await runWhenConnected(mode, work)
+    } finally {
+      next()
+    }
+  }
+
+  /** A server without free connections has begun nothing: it is asked again. */
+  async function runWhenConnected(mode: string, work: TransactionWork): Promise<unknown> {
+    for (const pauses = createPauses(); ;) {
+      try {
+        return await runOnce(mode, work)
+      } catch (error) {
+        if (!(error instanceof TransactionNotBegunError)) throw error
+        const pause = isServerFull(error.cause) && !ended ? pauses() : null
+        if (pause === null) throw error.cause
+        await sleep(pause)
+      }
+    }
+  }
+
+  async function runOnce(mode: string, work: TransactionWork): Promise<unknown> {
     const one = session()
     try {
       const result = await runInTransaction(one, mode, work)
@@ -80,9 +104,7 @@ export function createTransactionSessions(
         !(await rolledBack(one))
       )
         drop(one)
-      throw error instanceof TransactionNotBegunError ? error.cause : error
-    } finally {
-      next()
+      throw error
     }
   }
 

@@ -51,10 +51,12 @@ const READY_POLL_MS = 5
 const FOLLOW_POLL_MS = 200
 const MAX_START_ATTEMPTS = 40
 
+/** Eight nodes: each opens some 40 connections at most, 12 of them for jobs without Redis. */
+const MAX_CONNECTIONS = 400
 const POSTGRES_SETTINGS = [
   'listen_addresses=',
   'unix_socket_permissions=0700',
-  'max_connections=60',
+  `max_connections=${MAX_CONNECTIONS}`,
   'shared_buffers=128MB',
   'wal_compression=on',
   'io_method=sync',
@@ -74,7 +76,6 @@ const EPHEMERAL_SETTINGS = [
   'checkpoint_timeout=1h',
   'bgwriter_lru_maxpages=0',
   'max_parallel_workers_per_gather=0',
-  'max_connections=300',
   'autovacuum=off',
 ]
 

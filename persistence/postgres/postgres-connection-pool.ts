@@ -1,5 +1,6 @@
 import { connect as connectSocket } from 'node:net'
 import postgres from 'postgres'
+import { waitForConnections } from './connection-wait.ts'
 import { POSTGRES_ARRAY_TYPES } from './postgres-driver-array-type-codecs.ts'
 import { postgresSocketPath } from './postmaster-pid-file.ts'
 import {
@@ -46,9 +47,9 @@ const MAX_CONCURRENT_TRANSACTIONS = 6
 
 /**
  * Opens a pool that fails fast: without a server a query is rejected within the connect timeout. A
- * fixed short pause replaces the growing one, so that the pool recovers with the server. A closed
- * connection is never reused. Transactions use up to six connections of their own, opened on
- * demand.
+ * server without free connections is asked again for up to eight seconds. A fixed short pause
+ * replaces the growing one, so that the pool recovers with the server. A closed connection is never
+ * reused. Transactions use up to six connections of their own, opened on demand.
  */
 export function openPostgresPool(
   target: DatabaseAddress,
@@ -85,7 +86,15 @@ interface PostgresClientOptions
 
 function openClient(
   target: DatabaseAddress,
-  { max, standing = false, keyIds = [], ...hooks }: PostgresClientOptions,
+  { onrefused, ...settings }: PostgresClientOptions,
+): Sql {
+  const client = createDriverClient(target, settings)
+  return onrefused === undefined ? client : waitForConnections(client, onrefused)
+}
+
+function createDriverClient(
+  target: DatabaseAddress,
+  { max, standing = false, keyIds = [], ...hooks }: Omit<PostgresClientOptions, 'onrefused'>,
 ): Sql {
   const options = {
     ...hooks,
@@ -100,6 +109,8 @@ function openClient(
     onnotice: () => undefined,
     connection: {
       application_name: ['gas-station', ...(keyIds.length > 0 ? ['key', ...keyIds] : [])].join(' '),
+      // Compiling a statement takes longer than running any of ours. On by default where LLVM is installed.
+      jit: 'off',
       statement_timeout: 30_000,
       lock_timeout: 10_000,
       idle_in_transaction_session_timeout: 30_000,

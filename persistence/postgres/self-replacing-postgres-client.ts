@@ -8,6 +8,8 @@ type Client = postgres.Sql<{ bigint: bigint }>
 export interface PostgresClientEvents {
   /** Called when a server has accepted one of its connections. */
   readonly onparameter: () => void
+  /** Called before `onclose` when a server had no connection left. */
+  readonly onrefused: () => void
   /** Called when one of its connections has closed. */
   readonly onclose: () => void
 }
@@ -37,9 +39,15 @@ export function createSelfReplacingPostgresClient(
 
   function opened(): Client {
     let greeted = false
+    let refused = 0
     const made: Client = open({
       onparameter: () => (greeted = true),
+      onrefused: () => (refused += 1),
       onclose() {
+        if (refused > 0) {
+          refused -= 1 // never open, so nothing is lost; the others are worth keeping
+          return
+        }
         // Without a server the client stays: its pause between attempts is useful.
         if (made !== current || !greeted || ended) return
         current = opened()

@@ -32,17 +32,24 @@ export interface TestTotals {
   readonly failures: readonly string[]
 }
 
+/** A repeat of groups under another environment, and what its lines begin with. */
+export interface TestVariant {
+  readonly label: string
+  readonly env: NodeJS.ProcessEnv
+}
+
 /** Runs the groups in their order, `jobs` at a time; prints a line for each. */
 export async function runTestGroups(
   groups: readonly TestGroup[],
   jobs: number,
+  variant: TestVariant = { label: '', env: {} },
 ): Promise<TestTotals> {
   mkdirSync(OUTPUT_DIR, { recursive: true })
   const waiting = [...groups]
   const totals = { passed: 0, failed: 0, failures: [] as string[] }
   const runNext = async (): Promise<void> => {
     for (let group = waiting.shift(); group !== undefined; group = waiting.shift()) {
-      const { passed, failed, failures } = await runGroup(group)
+      const { passed, failed, failures } = await runGroup(group, variant)
       totals.passed += passed
       totals.failed += failed
       totals.failures.push(...failures)
@@ -52,10 +59,11 @@ export async function runTestGroups(
   return totals
 }
 
-async function runGroup({ entry }: TestGroup): Promise<TestTotals> {
+async function runGroup(group: TestGroup, { label, env }: TestVariant): Promise<TestTotals> {
   const startedAt = Date.now()
+  const entry = `${label}${group.entry}`
   const outputFile = join(OUTPUT_DIR, `${entry}.tap`)
-  const exit = await runProcess(join(BUILT, 'groups', `${entry}.js`), outputFile)
+  const exit = await runProcess(join(BUILT, 'groups', `${group.entry}.js`), outputFile, env)
   const output = readFileSync(outputFile, 'utf8')
   const counts = readTapAssertionCounts(output)
   // A process that fails without a failed assertion, or ends before it has counted, is a failure.
@@ -71,12 +79,16 @@ async function runGroup({ entry }: TestGroup): Promise<TestTotals> {
 }
 
 /** Runs a file with its output in that file; the answer is its exit code or the signal that ended it. */
-async function runProcess(file: string, outputFile: string): Promise<string> {
+async function runProcess(
+  file: string,
+  outputFile: string,
+  env: NodeJS.ProcessEnv,
+): Promise<string> {
   const output = openSync(outputFile, 'w')
   const child = spawn(process.execPath, [...NODE_ARGS, file], {
     cwd: REPOSITORY_ROOT,
     stdio: ['ignore', output, output],
-    env: { ...process.env, TAP: '1', TAP_TIMEOUT: String(GROUP_TIMEOUT_S) },
+    env: { ...process.env, ...env, TAP: '1', TAP_TIMEOUT: String(GROUP_TIMEOUT_S) },
   })
   closeSync(output)
   const watchdog = setTimeout(() => stop(child), GROUP_TIMEOUT_S * 1000 + KILL_GRACE_MS)

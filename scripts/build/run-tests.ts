@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { parseArgs } from 'node:util'
+import { findPackagedPostgres } from '../../test/support/postgres/packaged-postgres.ts'
 import { REPOSITORY_ROOT } from '../repository-root.ts'
 import { buildTests, listTestGroups } from './build-tests.ts'
 import { runTestGroups } from './run-test-groups.ts'
@@ -7,7 +8,8 @@ import type { TestGroup } from './group-test-files-by-process.ts'
 
 /**
  * `npm test [group…]` and `npm run test:all`: builds the chosen groups of tests and runs them; `--list`
- * lists them. The last line says how many assertions passed and failed.
+ * lists them. With `--all` or `--packaged` suites of money and public pages run again on an installed
+ * PostgreSQL. The last line says how many assertions passed and failed.
  */
 
 /** Starts the PostgreSQL cluster of its parent process, and ends with that cluster ready. */
@@ -22,6 +24,29 @@ const isWaitingGroup = ({ name }: TestGroup): boolean =>
 const OUTAGE_JOBS = 4
 const isOutageGroup = ({ name }: TestGroup): boolean => name.startsWith('long-outages')
 
+/** What `npm run test:all` runs again on the PostgreSQL of the system's packages: money and public pages. */
+const isPackagedPostgresGroup = ({ name }: TestGroup): boolean =>
+  /^(payments|e2e-(payments|public))/.test(name)
+
+const startCluster = (env: NodeJS.ProcessEnv = {}): void => {
+  execFileSync(process.execPath, [START_CLUSTER], {
+    cwd: REPOSITORY_ROOT,
+    stdio: 'inherit',
+    env: { ...process.env, ...env },
+  })
+}
+
+async function runOnPackagedPostgres(groups: readonly TestGroup[], jobs: number) {
+  const bin = findPackagedPostgres()
+  if (bin === null) {
+    console.log('no PostgreSQL of the system is installed: its suites are skipped')
+    return []
+  }
+  const env = { TEST_POSTGRES_BIN: bin }
+  startCluster(env)
+  return [await runTestGroups(groups, jobs, { label: 'packaged-postgres-', env })]
+}
+
 /** Whether a computation that takes some 20 ms, once it is compiled, takes much longer several times. */
 function hasSharedProcessors(): boolean {
   const timed = Array.from({ length: 30 }, () => {
@@ -34,7 +59,11 @@ function hasSharedProcessors(): boolean {
 }
 
 const { values, positionals } = parseArgs({
-  options: { all: { type: 'boolean', default: false }, list: { type: 'boolean', default: false } },
+  options: {
+    all: { type: 'boolean', default: false },
+    list: { type: 'boolean', default: false },
+    packaged: { type: 'boolean', default: false },
+  },
   allowPositionals: true,
 })
 
@@ -55,10 +84,13 @@ if (chosen.length === 0) {
   const outages = chosen.filter(isOutageGroup)
   const waiting = chosen.filter(isWaitingGroup)
   const others = chosen.filter((group) => !isOutageGroup(group) && !isWaitingGroup(group))
-  execFileSync(process.execPath, [START_CLUSTER], { cwd: REPOSITORY_ROOT, stdio: 'inherit' })
+  startCluster()
   const parts = [
     ...(await Promise.all([runTestGroups(others, jobs), runTestGroups(waiting, 1)])),
     await runTestGroups(outages, OUTAGE_JOBS),
+    ...(values.all || values.packaged
+      ? await runOnPackagedPostgres(chosen.filter(isPackagedPostgresGroup), jobs)
+      : []),
   ]
   const passed = parts.reduce((sum, part) => sum + part.passed, 0)
   const failed = parts.reduce((sum, part) => sum + part.failed, 0)

@@ -91,3 +91,26 @@ t.test('gaps, duplicates and invalid names are rejected before anything runs', a
     await t.rejects(migrateSchema(sql, t.testdir(files)), /should be migration number/)
   t.same(await sql`select to_regclass('schema_migrations') as found`, [{ found: null }])
 })
+
+t.test(
+  'tables without statistics are analysed: new ones, and those of a restored database',
+  async (t) => {
+    const { sql } = await empty(t)
+    const folder = t.testdir(TWO)
+    const rowsOfA = async () => {
+      const [row] = await sql<
+        { reltuples: number }[]
+      >`select reltuples from pg_class where oid = 'a'::regclass`
+      return row?.reltuples
+    }
+    await migrateSchema(sql, folder)
+    t.equal(await rowsOfA(), 1)
+    await sql`create table restored as select * from a`
+    await sql`alter table restored rename to b`
+    await sql`drop table a`
+    await sql`alter table b rename to a`
+    t.equal(await rowsOfA(), -1, 'a copy has none')
+    await migrateSchema(sql, folder)
+    t.equal(await rowsOfA(), 1)
+  },
+)

@@ -22,6 +22,7 @@ import type {
   StationPostgresAndRedis,
   PostgresAndRedisSettings,
 } from '../../../persistence/start-postgres-and-redis.ts'
+import { openPostgresPool } from '../../../persistence/postgres/postgres-connection-pool.ts'
 import { locatePostgresBinaries } from '../../../persistence/postgres/locate-postgres-binaries.ts'
 import {
   locateDatabaseCluster,
@@ -307,6 +308,27 @@ t.test(
     t.same(await sql`select count(*) as n from notes`, [{ n: 0n }])
   },
 )
+
+t.test('eight nodes with all their connections in use share one database', async (t) => {
+  const place = home(t)
+  const nodes = [await plane(t, place)]
+  while (nodes.length < 8) nodes.push(await plane(t, { ...place, maxConnections: 10 }))
+  const used = nodes.flatMap(({ sql, commitSql, queues }) => {
+    const jobs = openPostgresPool(queues.target, { max: 12 })
+    t.teardown(() => jobs.end({ timeout: 0 }))
+    const pause = 'select pg_sleep(0.5)'
+    return [
+      ...Array.from({ length: 10 }, () => sql.unsafe(pause)),
+      ...Array.from({ length: 6 }, () => sql.begin((tx) => tx.unsafe(pause))),
+      ...Array.from({ length: 6 }, () => commitSql.unsafe(pause)),
+      ...Array.from({ length: 12 }, () => jobs.unsafe(pause)),
+    ]
+  })
+  t.strictSame(
+    (await Promise.allSettled(used)).filter(({ status }) => status === 'rejected'),
+    [],
+  )
+})
 
 t.test('a cluster of another major version is rejected and left unchanged', async (t) => {
   const place = empty(t)

@@ -3,8 +3,11 @@ import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Pool } from 'pg'
 import t, { type Test } from 'tap'
+import { createBullmqPostgresPool } from '../../../persistence/bullmq-connections.ts'
 import {
+  openDedicatedConnection,
   openPostgresPool,
   parseDatabaseUrl,
 } from '../../../persistence/postgres/postgres-connection-pool.ts'
@@ -215,4 +218,74 @@ t.test('a transaction is atomic', async (t) => {
   // More at once than there are connections for: each has its turn.
   await Promise.all(Array.from({ length: 30 }, (_, at) => insert([100 + at])))
   t.match(await sql`select count(*)::int as n from kept`, [{ n: 30 }])
+})
+
+t.test('no connection has its statements compiled', async (t) => {
+  const { settings } = await createTestDatabase(t)
+  const target = parseDatabaseUrl(settings.databaseUrl)
+  const pool = openPostgresPool(target, { max: 1 })
+  const dedicated = openDedicatedConnection(target, { onclose() {}, onnotify() {} })
+  const jobs = createBullmqPostgresPool(target, 1) as unknown as Pool
+  t.teardown(() => Promise.all([pool.end(), dedicated.end(), jobs.end()]))
+  const off = [{ jit: 'off' }]
+  t.match(await pool`show jit`, off)
+  t.match(await pool.begin((tx) => tx`show jit`), off)
+  t.match(await dedicated`show jit`, off)
+  t.match((await jobs.query('show jit')).rows, off)
+})
+
+/** What a server answers to a connection beyond `max_connections`. */
+const FULL = Buffer.from('SFATAL\0C53300\0Msorry, too many clients already\0\0', 'latin1')
+const header = Buffer.alloc(5)
+header.write('E', 'latin1')
+header.writeInt32BE(FULL.length + 4, 1)
+
+/** A way to a database that refuses as many connections as it is told to. */
+async function crowded(t: Test, databaseUrl: string) {
+  const real = parseDatabaseUrl(databaseUrl)
+  if (!('socketDir' in real)) throw new Error('the test database is on a unix socket')
+  const dir = mkdtempSync(join(tmpdir(), 'gas-station-connect-'))
+  const refusals = { left: 0 }
+  const server = createServer((near) => {
+    near.on('error', () => {})
+    if (refusals.left > 0) {
+      refusals.left -= 1
+      near.once('data', () => near.end(Buffer.concat([header, FULL])))
+      return
+    }
+    const far = connect(postgresSocketPath(real.socketDir())).on('error', () => {})
+    near.pipe(far).pipe(near)
+  })
+  server.listen(postgresSocketPath(dir))
+  await once(server, 'listening')
+  const pool = openPostgresPool({ ...real, socketDir: () => dir }, { max: 1 })
+  t.teardown(async () => {
+    await pool.end({ timeout: 0 })
+    server.close()
+    rmSync(dir, { recursive: true, force: true })
+  })
+  return { pool, refusals }
+}
+
+t.test('whatever needs a connection waits while the server has none left', async (t) => {
+  const { settings } = await createTestDatabase(t)
+  const { pool, refusals } = await crowded(t, settings.databaseUrl)
+  const uses = {
+    query: () => pool`select 1 as one`,
+    'query of text': () => pool.unsafe('select 1 as one'),
+    transaction: () => pool.begin((tx) => tx`select 1 as one`),
+  }
+  for (const [name, use] of Object.entries(uses)) {
+    pool.renew()
+    refusals.left = 3
+    t.match(await use(), [{ one: 1 }], name)
+    t.equal(refusals.left, 0, `${name}: the server has refused it before`)
+  }
+})
+
+t.test('a server that stays full is an error within seconds', async (t) => {
+  const { settings } = await createTestDatabase(t)
+  const { pool, refusals } = await crowded(t, settings.databaseUrl)
+  refusals.left = Number.MAX_SAFE_INTEGER
+  await t.rejects(pool`select 1`, { code: '53300' })
 })

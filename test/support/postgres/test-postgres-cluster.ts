@@ -22,6 +22,7 @@ import type { Sql } from '../../../persistence/postgres/postgres-connection-pool
 import { isProcessAlive } from '../../../persistence/postgres/postmaster-pid-file.ts'
 import { startEmbeddedPostgres } from '../../../persistence/postgres/embedded-postgres-server.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
+import { startPackagedPostgres } from './packaged-postgres.ts'
 import { typescriptLoaderArgs } from '../station/node-args-to-spawn-service-or-cli.ts'
 
 /**
@@ -46,9 +47,15 @@ const DROP_EVERY_POLLS = 25
 const CLUSTER_PREFIX = 'gas-station-test-'
 const KEEPER_PID_FILE = 'keeper.pid'
 
+/** The programs of the server for this run; without it the embedded one. */
+const packagedPostgres = process.env['TEST_POSTGRES_BIN']
+
 /** File with the cluster of a run, named by the process id of the run. */
 export const postgresClusterNotePath = (runPid: number): string =>
-  join(tmpdir(), `gas-station-test-${runPid}.json`)
+  join(
+    tmpdir(),
+    `gas-station-test-${runPid}${packagedPostgres === undefined ? '' : '-packaged'}.json`,
+  )
 
 export function readPostgresClusterNote(runPid: number): TestPostgresCluster | null {
   try {
@@ -121,11 +128,11 @@ function removeAbandonedClusters(parent: string): void {
 
 async function runClusterKeeper(runPid: number, home: string): Promise<void> {
   writeFileSync(join(home, KEEPER_PID_FILE), String(process.pid))
-  const server = await startEmbeddedPostgres({
-    dataDir: home,
-    log: (line) => console.log(line),
-    throwAway: true,
-  })
+  const log = (line: string): void => console.log(line)
+  const server =
+    packagedPostgres === undefined
+      ? await startEmbeddedPostgres({ dataDir: home, log, throwAway: true })
+      : await startPackagedPostgres(packagedPostgres, home)
   const note = postgresClusterNotePath(runPid)
   try {
     writeClusterNote(note, await prepareTemplate(server.socketDir()))
