@@ -204,6 +204,8 @@ export interface CallDeps {
   /** Aborted when the service stops waiting for tools. */
   readonly shutdown: AbortSignal
   readonly failedVisits: FailedCallLimiter
+  /** Counts what free calls of an agent keep. */
+  readonly keptBytes: { take(agentId: string, bytes: number): Promise<void> | undefined }
   /** True when the database connection was lost, false for other errors. */
   readonly isOutage: (error: unknown) => boolean
   readonly log: (message: string, error: unknown) => void

@@ -1,5 +1,7 @@
 import { IdempotencyKeyAnsweredElsewhereError } from '../actors/aggregate-command-types.ts'
 import { ServiceError } from '../core/errors.ts'
+import { LIMITS } from '../core/limits.ts'
+import { ZERO_MICROS } from '../core/money.ts'
 import { newUuidV7 } from '../core/ids-and-api-keys.ts'
 import type { IdempotentResponse } from '../core/aggregate-commit-row-types.ts'
 import type { ToolStreamEvent } from '../tools/define-tool.ts'
@@ -37,11 +39,22 @@ export async function executeToolCall(
 ): Promise<CallReply> {
   const callId = newUuidV7(parts.clock.now())
   const plan = await parsePriceAndPreflightCall(parts, request)
+  const counting = countFreeCall(parts, plan)
+  if (counting !== undefined) await counting
   if (!watcher.durable && isSingleCommitCall(plan)) {
     const reply = await executeSingleCommitCall(parts, plan, callId)
     if (reply !== null) return reply
   }
   return executeHeldCall(parts, plan, callId, watcher)
+}
+
+/** A call without a price, a daily number or a lifetime number is bounded by what it keeps (decision 391). */
+function countFreeCall({ keptBytes }: CallDeps, plan: ValidatedPricedCall) {
+  const { agentId } = plan.request.caller
+  const isBounded =
+    plan.price !== ZERO_MICROS || plan.freePerDay !== null || plan.allowance !== null
+  if (agentId === null || isBounded) return undefined
+  return keptBytes.take(agentId, LIMITS.keptBytesPerFreeCall)
 }
 
 /** Executes a call that holds its price while its tool runs. */

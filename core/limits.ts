@@ -46,8 +46,16 @@ export const LIMITS = {
   uncountedResponseBytes: KIB,
   /** Stored free responses of an agent per UTC day, and the same for plain writes. */
   storedResponseBytesPerDay: 50 * 1024 * KIB,
-  /** Clipboard and keyring writes of an agent per UTC day. */
-  storedBytesPerDay: 50 * 1024 * KIB,
+  /** What an agent stores per UTC day without paying for it, and the reserve for what manages the agent. */
+  storedBytesPerDay: 100 * 1024 * KIB,
+  storedBytesReserve: 10 * 1024 * KIB,
+  /** A node reserves so much at a time. */
+  storedBytesLease: 256 * KIB,
+  /** What a write keeps beside twice its body, and what a free call keeps. */
+  keptBytesPerWrite: 4 * KIB,
+  keptBytesPerFreeCall: KIB,
+  /** Messages of one agent to another one per UTC day. */
+  messagesToOnePerDay: 500,
   /** Newest rejections in a Backpack's spend log, and their lifetime. */
   backpackRefusals: 1_000,
   refusalDays: 30,

@@ -34,6 +34,8 @@ function spanOf(seconds: number): string {
       return 'a minute'
     case 3_600:
       return 'an hour'
+    case 86_400:
+      return 'a day'
     default:
       return `in ${seconds} seconds`
   }

@@ -47,6 +47,11 @@ declare module 'fastify' {
     operatorToken?: true
     /** For pages, feeds and images: their links carry parameters of campaigns and mailers. */
     ignoresUnknownQuery?: true
+    /**
+     * Bytes that a write of an agent keeps beside its body; `LIMITS.keptBytesPerWrite` without it. 0 for one that
+     * stops something, is paid, or counts by itself (decision 391).
+     */
+    keeps?: number
     /** The response holds a secret: it is encrypted before it is stored for replays. */
     secret?: true
   }

@@ -41,6 +41,7 @@ import type { CreditDropStore } from '../persistence/payments/credit-drop-store.
 import type { KeyringStore } from '../persistence/agents/backpack-keyring-store.ts'
 import type { ApiKeyStore } from '../persistence/agents/api-key-store.ts'
 import type { AgentMessageStore } from '../persistence/agents/agent-message-store.ts'
+import type { DailyByteCounter } from '../persistence/daily-stored-byte-quotas.ts'
 import type { IdempotentWrites } from '../persistence/idempotency/idempotent-writes.ts'
 import type { TaskBackpackListStore } from '../persistence/agents/task-backpack-list-store.ts'
 import type { OutboxStore } from '../persistence/outbox-store.ts'
@@ -170,6 +171,7 @@ export interface HttpServices {
   readonly royalties: Pick<RoyaltyStore, 'of'>
   readonly strategies: StrategyStore
   readonly keys: ApiKeyStore
+  readonly keptBytes: DailyByteCounter
   readonly profiles: AgentProfileStore
   readonly ownerSessions: OwnerSessionStore
   readonly keyring: KeyringStore

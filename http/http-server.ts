@@ -26,6 +26,7 @@ import {
   sendProblemDetails,
 } from './plugins/error-handler.ts'
 import { installRateLimits } from './plugins/http-request-rate-limits.ts'
+import { createKeptBytesCharge, createKeptBytesReturn } from './plugins/kept-bytes.ts'
 import { setRequestIdHeader } from './plugins/request-id-header.ts'
 import { createRequestLog, createLoggerOptions } from './plugins/request-log.ts'
 import {
@@ -264,7 +265,7 @@ export function createServerWithoutRoutes(
   installErrorHandler(app, services)
   installCorsPreflight(app)
   const outages = createDatabaseOutageGuard(app, services)
-  answered.push(outages.forget, createRequestLog())
+  answered.push(outages.forget, createRequestLog(), createKeptBytesReturn(services))
   installRequestHooks(app, {
     received: [
       ignoreAfterClose,
@@ -280,6 +281,7 @@ export function createServerWithoutRoutes(
       installRateLimits(app, services),
       createAuthorisation(services),
       createMemoryPressureGuard(services),
+      createKeptBytesCharge(services),
       askForBody,
     ],
     parsed: [assertRequestBodyParsed, outages.leaveToTool],

@@ -35,7 +35,7 @@ export function composeCallService(parts: ComposeCallServiceDeps): {
   cutShort(): void
 } {
   const { config, clock, actors, publicUrl, own, tools, chain, hive, log } = parts
-  const { callLog, keyring } = parts.stores.served
+  const { callLog, keyring, keptBytes } = parts.stores.served
   const { explained, refusals } = parts
   const shutdown = new AbortController()
   // Every running call adds a listener.
@@ -56,6 +56,7 @@ export function composeCallService(parts: ComposeCallServiceDeps): {
     publicUrl,
     deposits: config.chain.deposits,
     receiptKey: own.receipts,
+    keptBytes,
     lookInHive: hive.lookInHive,
     shutdown: shutdown.signal,
     failedVisits: config.rateLimits ? createFailedCallLimiter(clock) : NOOP_FAILED_CALL_LIMITER,

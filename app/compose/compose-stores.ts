@@ -19,6 +19,7 @@ import { createManifestoSignatureStore } from '../../persistence/agents/manifest
 import { createPublicStatistics } from '../../memory/statistics/public-statistics.ts'
 import { createPublicStatisticsStore } from '../../persistence/statistics/public-statistics-store.ts'
 import { createMilestoneStore } from '../../persistence/statistics/milestone-store.ts'
+import { createDailyByteCounter } from '../../persistence/daily-stored-byte-quotas.ts'
 import type { StationInfrastructure } from './compose-infrastructure.ts'
 
 /** Composes stores that several parts share. */
@@ -35,6 +36,7 @@ export function composeStores({ clock, plane, sql, own, sealingFor }: ComposeSto
     /** Stores for the routes. */
     served: {
       callLog: createCallLogStore(sql),
+      keptBytes: createDailyByteCounter(sql, clock),
       keys: createApiKeyStore(sql, own.pepper),
       profiles: createAgentProfileStore(sql),
       ownerSessions: createOwnerSessionStore(sql),

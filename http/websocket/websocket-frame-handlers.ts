@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import { assertAgentNotFrozen } from '../../actors/commands/agent-freeze-commands.ts'
 import { toCallerConnectionFromSignal } from '../../calls/call-request-and-reply-types.ts'
 import { ServiceError } from '../../core/errors.ts'
-import type { TokenBucketClass } from '../../core/limits.ts'
+import { LIMITS, type TokenBucketClass } from '../../core/limits.ts'
 import {
   toApiKeySpendingLimits,
   type ApiKeyRecord,
@@ -40,7 +40,7 @@ type FrameHandlers = {
 
 /** Returns the handler of each client frame. A thrown error is sent as the error of its `ref`. */
 export function createWsFrameHandlers({ services, limits }: FastifyInstance): FrameHandlers {
-  const { actors, calls, catalogue, config, publish, pulse, send } = services
+  const { actors, calls, catalogue, config, keptBytes, publish, pulse, send } = services
 
   /** Writes draw on the agent's rate limit and need the scope `tools`. */
   async function permit({ key }: WsCallerContext, rate: TokenBucketClass): Promise<void> {
@@ -117,6 +117,7 @@ export function createWsFrameHandlers({ services, limits }: FastifyInstance): Fr
       const { ref } = frame
       await permit(who, 'write')
       await assertAgentNotFrozen(actors, who.key.agentId)
+      await keptBytes.take(who.key.agentId, LIMITS.keptBytesPerWrite)
       // A pulse replaces the one before, so it is not stored for replays.
       const idempotentRequest = { ...askedBy(who, frame, 'sendPulse'), key: null }
       await pulse(idempotentRequest, who.key.agentId, frame)
@@ -127,6 +128,8 @@ export function createWsFrameHandlers({ services, limits }: FastifyInstance): Fr
       const { ref, to, message, subject = null } = frame
       await permit(who, 'write')
       await assertAgentNotFrozen(actors, who.key.agentId)
+      const bytes = LIMITS.keptBytesPerWrite + 2 * Buffer.byteLength(message)
+      await keptBytes.take(who.key.agentId, bytes)
       const idempotentRequest = askedBy(who, frame, 'sendMessage')
       const { body } = await send(idempotentRequest, who.key.agentId, { to, message, subject })
       ack(who, ref, { message_id: (body as { message_id: string }).message_id })

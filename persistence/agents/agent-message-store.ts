@@ -1,8 +1,19 @@
+import { DAY, msUntilNextUtcDay, SECOND } from '../../core/clock.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { rateLimitError } from '../../core/rate-limit-error.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import { toTextArrayLiteral } from '../postgres/postgres-array-literal.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Messages between agents. */
+
+const MESSAGES_TO_ONE = {
+  name: 'messages',
+  subject: 'messages to one recipient',
+  max: LIMITS.messagesToOnePerDay,
+  per: 'agent',
+  windowSeconds: DAY / SECOND,
+} as const
 
 export interface StoredAgentMessage {
   readonly id: string
@@ -22,9 +33,19 @@ export interface StoredAgentMessage {
  */
 export function createAgentMessageStore(sql: Sql) {
   return {
-    /** Stores a message and the event that notifies its recipient. */
+    /**
+     * Stores a message and the event that notifies its recipient. Rejects with `rate_limited` (429) above
+     * `LIMITS.messagesToOnePerDay`: a stranger cannot flood an inbox.
+     */
     async send(tx: DatabaseTransaction, message: StoredAgentMessage): Promise<void> {
       const { id, to, from, kind, subject, body, at, expiresAt } = message
+      const day = new Date(at.getTime() + msUntilNextUtcDay(at.getTime()) - DAY)
+      await tx`select pg_advisory_xact_lock(hashtextextended(${`messages:${from}:${to}`}, 0))`
+      const [sent] = await tx<{ count: bigint }[]>`
+        select count(*) from messages
+         where from_agent = ${from} and to_agent = ${to} and at >= ${day}`
+      if (Number(sent?.count ?? 0) >= LIMITS.messagesToOnePerDay)
+        throw rateLimitError(MESSAGES_TO_ONE, Math.ceil(msUntilNextUtcDay(at.getTime()) / SECOND))
       await tx`
         insert into messages (id, to_agent, from_agent, kind, subject, body, at, expires_at)
         values (${id}, ${to}, ${from}, ${kind}, ${subject}, ${body}, ${at}, ${expiresAt})`

@@ -1,4 +1,4 @@
-import { reserveDailyClipboardOrKeyringBytes } from '../daily-stored-byte-quotas.ts'
+import { reserveDailyStoredBytes } from '../daily-stored-byte-quotas.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
@@ -51,7 +51,7 @@ export function createBackpackClipboardStore(sql: Sql) {
     ): Promise<boolean> {
       const { key, expiresAt, updatedAt } = entry
       const value = JSON.stringify(entry.value)
-      await reserveDailyClipboardOrKeyringBytes(tx, agentId, Buffer.byteLength(value), updatedAt)
+      await reserveDailyStoredBytes(tx, agentId, Buffer.byteLength(value), updatedAt)
       await tx`select pg_advisory_xact_lock(hashtextextended(${`clipboard:${backpackId}`}, 0))`
       await tx`
         delete from clipboard where backpack_id = ${backpackId} and expires_at <= ${updatedAt}`

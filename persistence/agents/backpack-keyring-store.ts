@@ -1,4 +1,4 @@
-import { reserveDailyClipboardOrKeyringBytes } from '../daily-stored-byte-quotas.ts'
+import { reserveDailyStoredBytes } from '../daily-stored-byte-quotas.ts'
 import {
   decryptEnvelope,
   encryptEnvelope,
@@ -51,7 +51,7 @@ export function createKeyringStore(sql: Sql, key: EncryptionKeys) {
     ): Promise<KeyringEntry | null> {
       await tx`select pg_advisory_xact_lock(hashtextextended(${`keyring:${place.backpackId}`}, 0))`
       const sealed = encryptEnvelope(key, secret, keyringSecretAad(place))
-      await reserveDailyClipboardOrKeyringBytes(tx, place.agentId, sealed.length, at)
+      await reserveDailyStoredBytes(tx, place.agentId, sealed.length, at)
       const [row] = await tx<EntryRow[]>`
         insert into keyring (backpack_id, agent_id, name, sealed, hosts, created_at)
         select ${place.backpackId}, ${place.agentId}, ${place.name}, ${sealed}::bytea, ${[...hosts]}::text[], ${at}::timestamptz

@@ -58,10 +58,16 @@ const COUNT_LIMITS: readonly [string, number][] = [
 const DAILY_LIMITS: readonly [string, string, string][] = [
   ['Entries written to the Hive', String(LIMITS.hiveWritesPerDay), '429 `quota_exceeded`'],
   [
-    'Clipboards and keyrings, together',
+    'Clipboards, keyrings, messages, tasks, Backpacks, keys, tools and every other free write, together',
     formatBytes(LIMITS.storedBytesPerDay),
     '429 `daily_bytes_exceeded`',
   ],
+  [
+    'The same for what manages a frozen agent too, beyond it',
+    formatBytes(LIMITS.storedBytesReserve),
+    '429 `daily_bytes_exceeded`; revoking, freezing and removing are never refused',
+  ],
+  ['Messages to one recipient', String(LIMITS.messagesToOnePerDay), '429 `rate_limited`'],
   [
     'Answers of free calls; the same again for plain writes',
     formatBytes(LIMITS.storedResponseBytesPerDay),
@@ -101,6 +107,9 @@ ${markdownTable(
 Per agent and UTC day.
 
 ${markdownTable(['Subject', 'Maximum', 'Beyond it'], DAILY_LIMITS)}
+
+A free write counts ${formatBytes(LIMITS.keptBytesPerWrite)} (a pulse 512 bytes) and twice its body, a free call without a daily number of its own ${formatBytes(LIMITS.keptBytesPerFreeCall)}; a refused write does
+not count. What is paid is not counted.
 
 ## Rates
 

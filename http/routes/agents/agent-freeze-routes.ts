@@ -37,7 +37,7 @@ const response = {
 }
 
 const freezeAgent = {
-  config,
+  config: { ...config, keeps: 0 },
   schema: {
     operationId: 'freezeAgent',
     summary: 'Freeze the agent: it spends and does nothing, on every node, until it is unfrozen',

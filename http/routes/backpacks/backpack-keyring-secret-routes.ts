@@ -40,7 +40,7 @@ const HostSchema = Type.String({
 })
 
 const putSecret = {
-  config: backpackRouteConfig,
+  config: { ...backpackRouteConfig, keeps: 0 } as const,
   schema: {
     operationId: 'putSecret',
     summary: 'Store a third-party secret, encrypted; it is never shown again',

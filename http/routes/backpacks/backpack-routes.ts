@@ -177,7 +177,7 @@ const changeBackpack = {
 }
 
 const revokeBackpack = {
-  config: { ...config, rate: 'manage' } as const,
+  config: { ...config, rate: 'manage', keeps: 0 } as const,
   schema: { ...route('revokeBackpack', 'End a Backpack for good'), params },
 }
 

@@ -56,7 +56,7 @@ const OwnPulseSchema = Type.Object(
 )
 
 const sendPulse = {
-  config: { auth: 'key', scope: 'tools', bound: 'acts' } as const,
+  config: { auth: 'key', scope: 'tools', bound: 'acts', keeps: 512 } as const,
   schema: {
     operationId: 'sendPulse',
     summary: 'Publish your pulse, which replaces the previous one',

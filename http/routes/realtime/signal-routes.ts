@@ -65,7 +65,7 @@ const SignalSchema = Type.Object(
 )
 
 const publishSignal = {
-  config: { auth: 'key', scope: 'tools', bound: 'pays' } as const,
+  config: { auth: 'key', scope: 'tools', bound: 'pays', keeps: 0 } as const,
   schema: {
     operationId: 'publishSignal',
     summary: 'Publish a signal on a channel for 0.001 USDC',
