@@ -7,7 +7,9 @@ export interface FairLeaseQueueOptions {
   /** Maximum waiting callers, in total and per owner. */
   readonly maxWaiting: number
   readonly maxWaitingPerOwner: number
-  /** Maximum values an owner may hold at a time; unlimited when absent. */
+  /** Values there are. One is kept free of the owner that holds all others, so that nobody waits for one owner. */
+  readonly places: number
+  /** Maximum values an owner may hold at a time; all but one when absent (decision 392). */
   readonly maxHeldPerOwner?: number
   /** The error for callers when the queue is full or their wait times out. */
   readonly createRejection: () => Error
@@ -69,7 +71,7 @@ export function createFairLeaseQueue<T>(options: FairLeaseQueueOptions): FairLea
     clock,
     maxWaiting,
     maxWaitingPerOwner,
-    maxHeldPerOwner = Infinity,
+    maxHeldPerOwner = Math.max(1, options.places - 1),
     createRejection,
   } = options
   const owners = new Map<string, Owner<T>>()

@@ -12,8 +12,11 @@ export interface FairSemaphore {
   close(): void
 }
 
-export function createFairSemaphore(places: number, options: FairLeaseQueueOptions): FairSemaphore {
-  const queue = createFairLeaseQueue<null>(options)
+export function createFairSemaphore(
+  places: number,
+  options: Omit<FairLeaseQueueOptions, 'places'>,
+): FairSemaphore {
+  const queue = createFairLeaseQueue<null>({ ...options, places })
   let free = places
 
   function serve(): void {

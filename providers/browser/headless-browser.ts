@@ -47,8 +47,6 @@ export function createHeadlessBrowser(deps: HeadlessBrowserDeps) {
     clock: deps.clock,
     maxWaiting: MAX_WAITING,
     maxWaitingPerOwner: MAX_WAITING_PER_OWNER,
-    // An owner with slow pages leaves a slot to others.
-    maxHeldPerOwner: Math.max(1, width - 1),
     createRejection: () => browserBusyError(),
   })
   const engines = createChromiumManager(deps)

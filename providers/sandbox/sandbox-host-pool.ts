@@ -62,6 +62,7 @@ export function createSandboxHostPool({
   let again: NodeJS.Timeout | undefined
   const queue = createFairLeaseQueue<SandboxHostProcess>({
     clock,
+    places: size,
     maxWaiting: MAX_WAITING,
     maxWaitingPerOwner: MAX_WAITING_PER_OWNER,
     createRejection: () =>
@@ -73,10 +74,10 @@ export function createSandboxHostPool({
   /** Serves the queue whenever a host starts or ends. */
   function serve(): void {
     for (const [child, rest] of idle) {
-      if (queue.waiting() === 0) return
+      // Those that wait may have their share already.
+      if (!queue.offer(child)) return
       clearTimeout(rest)
       idle.delete(child)
-      queue.offer(child)
     }
     const wanted = Math.min(queue.waiting() - starting, size - count)
     for (let n = 0; n < wanted && !closed; n += 1) void begin()
