@@ -48,3 +48,21 @@ t.test('every route with a key declares the access of bound keys', async (t) => 
   )
   for (const route of keyed) t.equal(said.get(keyOf(route)), route.boundKeyAccess, keyOf(route))
 })
+
+/** Writes that count nothing against the day of an agent, and what bounds them. */
+const UNCOUNTED: Readonly<Record<string, string>> = {
+  'POST /api/agent/freeze': 'stops an agent',
+  'POST /api/backpack/{}/revoke': 'stops a Backpack',
+  'POST /api/backpack/{}/keyring': 'counts in its transaction',
+  'POST /api/backpack/{}/clipboard': 'counts in its transaction',
+  'POST /api/signal/publish': 'is paid',
+}
+
+t.test('what a write keeps is bounded by agent and day', async (t) => {
+  const writes = routes.filter(
+    ({ method, auth, callsTools }) =>
+      ['POST', 'PUT', 'PATCH'].includes(method) && auth !== 'none' && !callsTools,
+  )
+  const uncounted = writes.filter(({ keptBytes, auth }) => keptBytes === 0 && auth !== 'operator')
+  t.strictSame(uncounted.map(keyOf).sort(), Object.keys(UNCOUNTED).sort())
+})

@@ -1,4 +1,4 @@
-import type { FastifyRequest } from 'fastify'
+import type { FastifyContextConfig, FastifyRequest } from 'fastify'
 import { LIMITS } from '../../core/limits.ts'
 import type { HttpServices } from '../http-config-and-service-types.ts'
 import type { RequestHook, ResponseHook } from './request-hooks.ts'
@@ -24,14 +24,18 @@ export const createKeptBytesReturn =
     if (bytes > 0) keptBytes.giveBack(request.agentId, bytes, kindOf(request))
   }
 
-/** What the route keeps at most; 0 where nothing is kept, or where something else counts it. */
-function keptBytesOf({ agentId, method, headers, routeOptions }: FastifyRequest): number {
-  const { keeps = LIMITS.keptBytesPerWrite, rate, runsTools } = routeOptions.config
-  const reads = method === 'GET' || method === 'HEAD' || method === 'OPTIONS'
+/** What a write of the route keeps beside its body; 0 where nothing is kept, or where something else counts it. */
+export function keptBytesOfRoute(method: string, config: FastifyContextConfig): number {
+  const { keeps = LIMITS.keptBytesPerWrite, rate, runsTools } = config
   // Removing frees what was counted when it was made. Calls of tools count by their price.
-  if (agentId === '' || reads || method === 'DELETE') return 0
-  if (rate === 'refuel' || runsTools === true || keeps === 0) return 0
-  return keeps + COPIES * Number(headers['content-length'] ?? LIMITS.bodyBytes)
+  const isFree = ['GET', 'HEAD', 'OPTIONS', 'DELETE'].includes(method)
+  return isFree || rate === 'refuel' || runsTools === true ? 0 : keeps
+}
+
+function keptBytesOf({ agentId, method, headers, routeOptions }: FastifyRequest): number {
+  if (agentId === '') return 0
+  const keeps = keptBytesOfRoute(method, routeOptions.config)
+  return keeps === 0 ? 0 : keeps + COPIES * Number(headers['content-length'] ?? LIMITS.bodyBytes)
 }
 
 const kindOf = ({ routeOptions }: FastifyRequest): 'managing' | undefined =>

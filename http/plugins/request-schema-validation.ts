@@ -134,6 +134,9 @@ function withParameterCoercion(check: ValidateFunction, schema: unknown): Valida
   return reading
 }
 
+/** Each is compared with the fields that there are, so more of them cost time and help nobody. */
+const MAX_ISSUES = 32
+
 /** The part of the request that an issue is in, unless it is the body. */
 type LocatedIssue = ValidationIssue & { readonly in?: string }
 
@@ -144,7 +147,7 @@ export function toRequestValidationIssues(
 ): LocatedIssue[] {
   const where = part === 'body' ? {} : { in: part === 'querystring' ? 'query' : part }
   return describeSchemaViolations(
-    errors.map((error) => toAjvSchemaError(error, part !== 'body')),
+    errors.slice(0, MAX_ISSUES).map((error) => toAjvSchemaError(error, part !== 'body')),
   ).map((misfit) => ({
     ...misfit,
     ...where,

@@ -4,6 +4,7 @@ import { ZERO_MICROS } from '../../core/money.ts'
 import type { DescribableJsonSchema } from '../../core/validation/describe-json-schema.ts'
 import { createDatabaseAdjustedClock } from '../../core/clock.ts'
 import { buildHttpServer } from '../../http/http-server.ts'
+import { keptBytesOfRoute } from '../../http/plugins/kept-bytes.ts'
 import type { HttpServices } from '../../http/http-config-and-service-types.ts'
 import type { RouteAuth, BackpackBoundKeyRouteAccess } from '../../http/fastify-augmentation.ts'
 import { createToolCatalogue } from '../../tools/tool-catalogue.ts'
@@ -16,6 +17,10 @@ export interface RegisteredRoute {
   readonly auth: RouteAuth
   /** What a key bound to a Backpack may do on this route. */
   readonly boundKeyAccess: BackpackBoundKeyRouteAccess | 'refused'
+  /** What a write of an agent counts against its day, beside its body; 0 for none. */
+  readonly keptBytes: number
+  /** Calls tools, whose prices or numbers bound them. */
+  readonly callsTools: boolean
   readonly summary: string
   /** The body schema of the route. */
   readonly body: DescribableJsonSchema
@@ -50,6 +55,8 @@ function collectRoutes(app: FastifyInstance, routes: RegisteredRoute[]): void {
         method: name,
         path,
         auth: config?.auth ?? 'none',
+        keptBytes: keptBytesOfRoute(name, config ?? {}),
+        callsTools: config?.rate === 'refuel' || config?.runsTools === true,
         boundKeyAccess: config?.bound ?? 'refused',
         body: (schema?.body ?? {}) as DescribableJsonSchema,
         query: (schema?.querystring ?? {}) as DescribableJsonSchema,

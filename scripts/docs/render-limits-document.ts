@@ -50,8 +50,8 @@ const COUNT_LIMITS: readonly [string, number][] = [
   ['Calls of a pipeline', LIMITS.pipelineCalls],
   ['Rows of a page', LIMITS.pageMax],
   ['Levels of JSON', LIMITS.jsonDepth],
-  ['Values of a body without a key', LIMITS.jsonValues],
-  ['Values of a body', LIMITS.jsonValuesWithKey],
+  ['Values of a body without a key, a field counting as three', LIMITS.jsonValues],
+  ['The same with a key', LIMITS.jsonValuesWithKey],
 ]
 
 /** Storage an agent may use per UTC day, and the result beyond it. */

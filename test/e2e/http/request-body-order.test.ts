@@ -80,11 +80,13 @@ t.test('values and levels are counted before a body is parsed', async (t) => {
   }
   t.match(await ask(numbers(LIMITS.jsonValues)), {
     status: 400,
-    body: { errors: [{ detail: `must have at most ${LIMITS.jsonValues} values` }] },
+    body: { errors: [{ detail: new RegExp(`^must have at most ${LIMITS.jsonValues} values`) }] },
   })
   t.match(await ask(numbers(LIMITS.jsonValues), key), { body: { errors: [{ pointer: '/y' }] } })
   t.match(await ask(numbers(LIMITS.jsonValuesWithKey), key), {
-    body: { errors: [{ detail: `must have at most ${LIMITS.jsonValuesWithKey} values` }] },
+    body: {
+      errors: [{ detail: new RegExp(`^must have at most ${LIMITS.jsonValuesWithKey} values`) }],
+    },
   })
   const brackets = { tool: 'x402_parse', body: '[{"\\'.repeat(10_000) }
   const inText = await main.ask('POST', '/api/refuel', { json: brackets })
