@@ -1,5 +1,6 @@
-import { availableParallelism } from 'node:os'
-import { Worker } from 'node:worker_threads'
+import type { Worker } from 'node:worker_threads'
+import { defaultThreadCount } from '../../core/concurrency/worker-pool.ts'
+import { startWorkerProgram } from '../../core/concurrency/worker-thread.ts'
 import { ServiceError } from '../../core/errors.ts'
 import type { HexString } from '../onchain-payment-types.ts'
 import type { SignerRecoveryResult, SignerRecoveryJob } from './signer-recovery-worker.ts'
@@ -30,37 +31,24 @@ const MAX_PENDING_RECOVERIES = 4_096
 const MAX_RECOVERY_THREADS = 4
 const MAX_RECOVERY_CRASHES = 2
 
-/** The worker is the file beside this one, in the same form (.ts or .js). */
-const BUILT = !import.meta.url.endsWith('.ts')
+/** The program is beside this file and, like it, built or source. */
 const PROGRAM = new URL(
-  BUILT ? './signer-recovery-worker.js' : './signer-recovery-worker.ts',
+  import.meta.url.endsWith('.ts') ? './signer-recovery-worker.ts' : './signer-recovery-worker.js',
   import.meta.url,
 ).href
-
-/** A thread running from source has to load the compiler: it inherits none (tsx, tap). */
-const FROM_SOURCE = `
-const [compiler, program] = require('node:worker_threads').workerData
-import(compiler).then(({ register }) => (register(), import(program)))`
-
-function startThread(): Worker {
-  // Without what this process preloads.
-  if (BUILT) return new Worker(new URL(PROGRAM), { execArgv: [] })
-  const workerData = [import.meta.resolve('tsx/esm/api'), PROGRAM]
-  return new Worker(FROM_SOURCE, { eval: true, execArgv: [], workerData })
-}
 
 /**
  * Creates the pool. Threads start on first use and do not keep the process alive while idle. Jobs
  * of a dying thread move to another one once, then fail.
  */
 export function createSignerRecoveryPool({
-  size = defaultSize(),
+  size = defaultThreadCount(MAX_RECOVERY_THREADS),
 }: { size?: number } = {}): SignerRecoveryPool {
   const threads = new Set<Thread>()
   let [nextId, waiting, closed] = [0, 0, false]
 
   const start = (): Thread => {
-    const thread: Thread = { worker: startThread(), jobs: new Map() }
+    const thread: Thread = { worker: startWorkerProgram(PROGRAM), jobs: new Map() }
     threads.add(thread)
     let cause: unknown
     thread.worker.on('message', ({ id, address }: SignerRecoveryResult) => {
@@ -114,8 +102,6 @@ export function createSignerRecoveryPool({
     },
   }
 }
-
-const defaultSize = () => Math.min(MAX_RECOVERY_THREADS, Math.max(1, availableParallelism() - 1))
 
 function leastBusy(threads: ReadonlySet<Thread>): Thread {
   return [...threads].reduce((least, one) => (one.jobs.size < least.jobs.size ? one : least))

@@ -1,5 +1,4 @@
-import { setPriority } from 'node:os'
-import { parentPort } from 'node:worker_threads'
+import { serveWorkerRequests } from '../../core/concurrency/serve-worker-requests.ts'
 import { findPageBaseUrl } from './html/page-urls.ts'
 import { decodePageBytes } from './html/decode-page.ts'
 import { extractValuesBySelectorOrLabel } from './content/extract-page-values-by-selector.ts'
@@ -21,33 +20,8 @@ export interface PageParserWorkerAnswers {
   readonly plain: string
 }
 
-/** Messages of a page thread; the first reports its start. */
-export type PageParserWorkerMessage =
-  | { readonly type: 'ready' }
-  | {
-      readonly type: 'done'
-      readonly answer: PageParserWorkerAnswers[PageParserWorkerRequest['type']]
-    }
-  | { readonly type: 'failed'; readonly error: Error }
-
-/** Niceness of this thread only, on Linux: on a busy machine pages wait. */
-const WORKER_NICENESS = 5
-if (process.platform === 'linux') setPriority(0, WORKER_NICENESS)
-
-const postWorkerMessage = (message: PageParserWorkerMessage) => parentPort?.postMessage(message)
-
 /** Runs in a thread of `createPageParserPool`, one page at a time. */
-parentPort?.on('message', (request: PageParserWorkerRequest) => {
-  try {
-    postWorkerMessage({ type: 'done', answer: handleWorkerRequest(request) })
-  } catch (error) {
-    postWorkerMessage({
-      type: 'failed',
-      error: error instanceof Error ? error : new Error(String(error)),
-    })
-  }
-})
-postWorkerMessage({ type: 'ready' })
+serveWorkerRequests(handleWorkerRequest)
 
 function handleWorkerRequest(
   request: PageParserWorkerRequest,
