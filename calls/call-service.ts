@@ -110,7 +110,7 @@ function createIdempotentRunner({ callLog, clock }: CallDeps): RunOnce {
 
 async function quoteCall(parts: CallDeps, request: CallRequest): Promise<CallPriceQuote> {
   await loadNewlyRegisteredTool(parts, request)
-  const plan = withQuotedPrice(parseAndPriceCall(parts, request))
+  const plan = withQuotedPrice(await parseAndPriceCall(parts, request))
   const early = await earlyRefusal(parts, plan)
   const { left, amount, refusal, pass } = await previewCallAdmission(
     parts,

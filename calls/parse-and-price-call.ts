@@ -29,7 +29,7 @@ export async function parsePriceAndPreflightCall(
   request: CallRequest,
 ): Promise<ValidatedPricedCall> {
   await loadNewlyRegisteredTool(parts, request)
-  const plan = parseAndPriceCall(parts, request)
+  const plan = await parseAndPriceCall(parts, request)
   await preflightCall(parts, plan)
   return plan
 }
@@ -44,12 +44,17 @@ export async function loadNewlyRegisteredTool(
 }
 
 /** Parses and prices a request. Throws for invalid tools and input. */
-export function parseAndPriceCall(parts: CallDeps, request: CallRequest): ValidatedPricedCall {
+export async function parseAndPriceCall(
+  parts: CallDeps,
+  request: CallRequest,
+): Promise<ValidatedPricedCall> {
   const tool = parts.catalogue.get(request.tool)
   tool.community?.assertCallable(request.caller)
   const fields = extractToolInputFromBody(request.body, tool)
   const input = tool.normalise?.(fields) ?? fields
-  parts.catalogue.validateInput(tool, input)
+  const { agentId, visitorId } = request.caller
+  const checking = parts.catalogue.validateInput(tool, input, agentId ?? visitorId)
+  if (checking !== undefined) await checking
   return priceCall(parts, request, tool, input)
 }
 

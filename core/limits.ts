@@ -182,6 +182,8 @@ export const LIMITS = {
   /** A document or a list of tools that is imported, and its operations. */
   importedDocumentBytes: 2 * 1024 * KIB,
   importedOperations: 1_000,
+  /** Of the schemas that one import converts. */
+  importedSourceChars: 2 * 1024 * KIB,
   /** Refunded calls of community tools. */
   communityRefundDays: 30,
   /** Days that an answer is kept whose payment has ended. */

@@ -136,3 +136,14 @@ export const isCallableCommunityToolState = (state: CommunityToolState): boolean
 
 /** Nodes tell each other the slug of a tool that has changed. */
 export const COMMUNITY_TOOLS_TOPIC = 'community_tools'
+
+/** Fields of a request that belong to the station. */
+export const RESERVED_COMMUNITY_INPUT_FIELDS = ['tool', 'dry_run', 'params'] as const
+
+/** Fields that the station adds to every answer of a tool. */
+export const RESERVED_COMMUNITY_OUTPUT_FIELDS = [
+  'echo_recycled',
+  'ghost_protocol',
+  'hive',
+  '_meta',
+] as const

@@ -7,7 +7,7 @@ import type {
   HiveWatchListChange,
 } from '../core/aggregate-commit-row-types.ts'
 import type { CommunityToolRecord } from '../domain/community-tool-record.ts'
-import type { SchemaValidator } from './schema-validator.ts'
+import type { ValidationIssue } from '../core/validation/validation-errors.ts'
 import type { ToolAvailability, ToolPorts } from './tool-ports.ts'
 
 /** The contract of a tool: its metadata, context and staged writes. */
@@ -44,8 +44,8 @@ export interface CommunityToolTraits {
   takesCashOnly(caller: Pick<ToolCallerIdentity, 'agentId'>): boolean
   /** Throws `tool_not_active` or `tool_retired`; costs nothing, so it comes before the input is looked at. */
   assertCallable(caller: Pick<ToolCallerIdentity, 'agentId'>): void
-  readonly validateInput: SchemaValidator
-  readonly validateOutput: SchemaValidator
+  /** Returns what is wrong with an input; `owner` is whose work that is. */
+  validateInput(input: unknown, owner: string): Promise<readonly ValidationIssue[]>
 }
 
 /** A paid operation: its metadata, price, input and output. */

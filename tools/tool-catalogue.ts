@@ -158,8 +158,11 @@ export interface ToolCatalogue extends ToolCatalogueReader {
   toEntry(tool: Tool): CatalogueEntry
   /** Returns the body of `GET /api/tools`, optionally of one category; the totals count what is listed. */
   list(category?: string): ToolCatalogueReply
-  /** Throws `invalid_input` with a pointer to every issue. */
-  validateInput(tool: Tool, body: Record<string, unknown>): void
+  /**
+   * Throws `invalid_input` with a pointer to every issue. Schemas of strangers are checked elsewhere, which takes
+   * until the promise resolves; `owner` is whose work that is.
+   */
+  validateInput(tool: Tool, body: Record<string, unknown>, owner: string): Promise<void> | undefined
   /** Throws `tool_output_invalid` for an invalid output, which is never charged. */
   validateOutput(tool: Tool, output: unknown): void
   /** Returns the price of an input for a caller, before free calls. */
@@ -202,8 +205,12 @@ export function createToolCatalogue(settings: ToolCatalogueSettings): ToolCatalo
           .filter((tool) => category === undefined || tool.category === category)
           .map(toEntry),
       ),
-    validateInput: (tool, body) =>
-      throwInvalidInputOnIssues((tool.community?.validateInput ?? validatorOf(inputs, tool))(body)),
+    validateInput(tool, body, owner) {
+      if (tool.community !== undefined)
+        return tool.community.validateInput(body, owner).then(throwInvalidInputOnIssues)
+      throwInvalidInputOnIssues(validatorOf(inputs, tool)(body))
+      return undefined
+    },
     validateOutput(tool, output) {
       // The answer of a builder is validated when it arrives.
       if (tool.community !== undefined) return

@@ -135,6 +135,7 @@ export async function composeStation(
     checkUrl: pages.served.webhooks.checkUrl,
     challenge: createOriginOwnershipChallenge({ egress: community.egress, key: own.origins }),
     announce: community.announce,
+    work: community.work,
     changes: createToolChangeLimiter(base.clock),
   }
   const builders = createCommunityToolService({ ...selling, key: own.builders })

@@ -25,9 +25,8 @@ import {
   type CommunityToolRecord,
 } from '../../domain/community-tool-record.ts'
 import { deriveCommunityToolSigningSecret } from '../../tools/community/forward-community-tool-call.ts'
-import { assertToolSchemasBackwardCompatible } from '../../tools/community/tool-schema-compatibility.ts'
 import { assertCommunityToolSlugFree } from '../../tools/community/community-tool-slug-check.ts'
-import { assertCommunityToolDefinitionAcceptable } from '../../tools/community/community-tool-definition-check.ts'
+import type { UntrustedWork } from '../../tools/community/untrusted-work-pool.ts'
 import { toCommunityToolSlug } from '../../tools/community/community-tool-registry.ts'
 
 /** Registers, changes, submits and retires tools that agents sell. */
@@ -62,6 +61,8 @@ export interface CommunityToolServiceDeps {
     tokenFor(agentId: string, url: string): { readonly url: string; readonly token: string }
     verify(agentId: string, url: string, signal: AbortSignal): Promise<void>
   }
+  /** Checks what agents say of their tools. */
+  readonly work: Pick<UntrustedWork, 'check'>
   /** Imports, registrations and changes of an agent. */
   readonly changes: NodeRateLimiter
   /** Makes the secrets of builders (purpose `builders`). */
@@ -158,10 +159,10 @@ export function createCommunityToolService(deps: CommunityToolServiceDeps) {
     async admit({ builderId }: RequestingToolBuilder, wanted: NewCommunityTool): Promise<void> {
       countToolChangeWithinLimit(deps.changes, builderId)
       assertCommunityToolSlugFree(wanted.slug, deps.nativeSlugs, await store.slugs())
-      assertCommunityToolDefinitionAcceptable(wanted.definition)
       const own = await store.ofBuilder(builderId)
       if (own.filter(({ state }) => state !== 'retired').length >= LIMITS.communityTools)
         throw createCommunityToolLimitError()
+      await deps.work.check(builderId, wanted.definition, null)
       await assertEndpointCallable(wanted.definition)
     },
 
@@ -195,9 +196,7 @@ export function createCommunityToolService(deps: CommunityToolServiceDeps) {
         patch.definition === undefined ? null : { ...before.definition, ...patch.definition }
       let proof: EndpointOriginCheck | null = null
       if (definition !== null) {
-        assertCommunityToolDefinitionAcceptable({ ...definition, example: null })
-        assertToolSchemasBackwardCompatible(before.definition, definition)
-        assertCommunityToolDefinitionAcceptable(definition)
+        await deps.work.check(builderId, definition, before.definition)
         if (patch.definition?.forward !== undefined) {
           await assertEndpointCallable(definition)
           proof = await proveEndpoint(builderId, definition.forward.url)

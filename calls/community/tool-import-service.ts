@@ -4,7 +4,6 @@ import {
   createCommunityToolLimitError,
 } from '../../actors/commands/register-community-tool-in-builder-slot.ts'
 import { SECOND } from '../../core/clock.ts'
-import { createEventLoopYieldQueue } from '../../core/concurrency/event-loop-yield-queue.ts'
 import type { NodeRateLimiter } from '../../core/concurrency/node-rate-limiter.ts'
 import { invalidInputError, ServiceError } from '../../core/errors.ts'
 import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
@@ -19,19 +18,14 @@ import {
   type EgressClient,
 } from '../../providers/egress/egress-client-port.ts'
 import { listMcpTools } from '../../providers/mcp/mcp-streamable-http-client.ts'
-import { assertCommunityToolDefinitionAcceptable } from '../../tools/community/community-tool-definition-check.ts'
 import { assertCommunityToolSlugFree } from '../../tools/community/community-tool-slug-check.ts'
+import type { ConvertedDefinition } from '../../tools/community/untrusted-work-thread.ts'
+import type { UntrustedWork } from '../../tools/community/untrusted-work-pool.ts'
 import {
   nameImportedTools,
   selectImportedTools,
   toSlugPrefix,
-  type ImportedTool,
 } from '../../tools/import/imported-tool.ts'
-import { toImportedMcpTool } from '../../tools/import/imported-mcp-tool.ts'
-import {
-  readOpenApiDocument,
-  toRestOperationOutputSchema,
-} from '../../tools/import/imported-openapi-operations.ts'
 import {
   countToolChangeWithinLimit,
   type RequestingToolBuilder,
@@ -87,7 +81,21 @@ export interface ToolImportServiceDeps {
   readonly clock: { now(): number }
   /** Imports, registrations and changes of an agent. */
   readonly changes: NodeRateLimiter
+  /** Reads documents and converts them. */
+  readonly work: UntrustedWork
   readonly announce: (slug: string) => Promise<void>
+}
+
+/** A tool of a document or server, which is converted only if it is imported. */
+interface ReadTool {
+  readonly operation: string
+  convert(): Promise<ConvertedDefinition>
+}
+
+interface ReadService {
+  readonly title: string
+  readonly origin: string
+  readonly tools: readonly ReadTool[]
 }
 
 const FETCH_TIMEOUT_MS = 10_000
@@ -95,9 +103,7 @@ const FETCH_TIMEOUT_MS = 10_000
 const ABORT_MS = FETCH_TIMEOUT_MS + SECOND
 
 export function createToolImportService(deps: ToolImportServiceDeps) {
-  const { store, egress, challenge, clock, changes } = deps
-  /** A document with many operations holds up nobody else. */
-  const nextTurn = createEventLoopYieldQueue()
+  const { store, egress, challenge, clock, changes, work } = deps
 
   async function assertCallable(url: string, pointer: string): Promise<void> {
     if (!URL.canParse(url)) throw invalidInputError(pointer, 'must be an absolute URL')
@@ -109,23 +115,28 @@ export function createToolImportService(deps: ToolImportServiceDeps) {
     await deps.checkUrl(url)
   }
 
-  async function readOpenApi(documentUrl: string, { baseUrl, include }: ToolImport) {
-    const text = await fetchDocument(egress, documentUrl)
-    const service = readOpenApiDocument(text, { documentUrl, baseUrl })
-    const wanted =
-      include === null
-        ? service.operations.filter(({ method }) => method === 'GET')
-        : service.operations.filter((one) => include.some((name) => isNamed(one, name)))
-    const tools: ImportedTool[] = []
-    for (const one of wanted) {
-      await nextTurn()
-      tools.push(one.toTool())
+  async function readOpenApi(
+    builderId: string,
+    documentUrl: string,
+    { baseUrl, include, category }: ToolImport,
+  ): Promise<ReadService> {
+    const source = { text: await fetchDocument(egress, documentUrl), documentUrl, baseUrl }
+    const { title, operations } = await work.listOperations(builderId, source, include)
+    return {
+      title,
+      origin: new URL(baseUrl ?? documentUrl).origin,
+      tools: operations.map(({ at, operation }) => ({
+        operation,
+        convert: () => work.convertOperation(builderId, { source, at, category }),
+      })),
     }
-    const selected = include === null ? tools : selectImportedTools(tools, include)
-    return { title: service.title, tools: selected }
   }
 
-  async function readMcp(url: string, { include, credential }: ToolImport) {
+  async function readMcp(
+    builderId: string,
+    url: string,
+    { include, credential, category }: ToolImport,
+  ): Promise<ReadService> {
     const connection = {
       url,
       headers: credential === null ? {} : { [credential.header]: credential.value },
@@ -137,11 +148,35 @@ export function createToolImportService(deps: ToolImportServiceDeps) {
       egress,
       connection,
       LIMITS.importedOperations,
+      (reply) => work.readMcpPage(builderId, reply),
     ).catch(toImportRefusal)
-    const chosen = include === null ? tools : tools.filter(({ name }) => include.includes(name))
-    const converted = chosen.map((tool) => toImportedMcpTool(url, tool))
-    const selected = include === null ? converted : selectImportedTools(converted, include)
-    return { title: server, tools: selected }
+    const chosen = include === null ? tools : selectImportedTools(tools, include)
+    return {
+      title: server,
+      origin: new URL(url).origin,
+      tools: chosen.map(({ operation, text }) => ({
+        operation,
+        convert: () => work.convertMcpTool(builderId, { url, tool: text, category }),
+      })),
+    }
+  }
+
+  /** One operation at a time becomes the text that is kept; all together have a bound. */
+  async function convertAll(
+    tools: readonly { readonly slug: string; readonly tool: ReadTool }[],
+  ): Promise<Map<string, CommunityToolDefinition>> {
+    const definitions = new Map<string, CommunityToolDefinition>()
+    let left = LIMITS.importedSourceChars
+    for (const { slug, tool } of tools) {
+      const { text, sourceChars } = await tool.convert()
+      left -= sourceChars
+      if (left < 0)
+        throw new ServiceError('import_refused', {
+          detail: `The schemas have more than ${LIMITS.importedSourceChars} characters together: import fewer operations with include.`,
+        })
+      definitions.set(slug, JSON.parse(text) as CommunityToolDefinition)
+    }
+    return definitions
   }
 
   /**
@@ -173,31 +208,26 @@ export function createToolImportService(deps: ToolImportServiceDeps) {
       const { openApiUrl, mcpUrl } = wanted
       if (!isOperator) countToolChangeWithinLimit(changes, builder.builderId)
       await proveCalledOrigin(builder, wanted, isOperator)
-      const { title, tools } =
+      const { builderId } = builder
+      const { title, origin, tools } =
         openApiUrl !== null
-          ? await readOpenApi(openApiUrl, wanted)
-          : await readMcp(mcpUrl ?? '', wanted)
-      const [first] = tools
-      if (first === undefined)
+          ? await readOpenApi(builderId, openApiUrl, wanted)
+          : await readMcp(builderId, mcpUrl ?? '', wanted)
+      if (tools.length === 0)
         throw new ServiceError('import_refused', { detail: 'There is nothing to import.' })
-      const called = new URL(first.forward.url)
       const named = nameImportedTools(wanted.prefix ?? toSlugPrefix(title), tools)
-      const own = await store.ofBuilder(builder.builderId)
+      const own = await store.ofBuilder(builderId)
       const known = new Map(own.map((tool) => [tool.slug, tool]))
       const fresh = named.filter(({ slug }) => !known.has(slug))
       const active = own.filter(({ state }) => state !== 'retired').length
       if (!isOperator && active + fresh.length > LIMITS.communityTools)
         throw createCommunityToolLimitError()
       const slugs = await store.slugs()
-      const definitions = new Map<string, CommunityToolDefinition>()
-      for (const { slug, tool } of fresh) {
-        assertCommunityToolSlugFree(slug, deps.nativeSlugs, slugs)
-        await nextTurn()
-        definitions.set(slug, toDefinition(tool, wanted.category))
-      }
+      for (const { slug } of fresh) assertCommunityToolSlugFree(slug, deps.nativeSlugs, slugs)
+      const definitions = await convertAll(fresh)
       if (wanted.credential !== null) {
         const at = new Date(clock.now())
-        await deps.credentials.put(builder.builderId, called.origin, wanted.credential, at)
+        await deps.credentials.put(builderId, origin, wanted.credential, at)
       }
       const results: ImportedToolResult[] = []
       for (const { slug, tool } of named) {
@@ -221,40 +251,6 @@ export function createToolImportService(deps: ToolImportServiceDeps) {
   }
 }
 export type ToolImportService = ReturnType<typeof createToolImportService>
-
-const isNamed = (one: { operation: string; alias: string }, name: string): boolean =>
-  one.operation === name || one.alias === name
-
-/** An answer whose schema is not acceptable may be anything; an input has to be. */
-function toDefinition(tool: ImportedTool, category: string): CommunityToolDefinition {
-  const { name, description, inputSchema, outputSchema, forward, operation } = tool
-  const definition = { name, description, category, inputSchema, example: null, forward }
-  const whole = { ...definition, outputSchema }
-  if (isAcceptable(whole)) return whole
-  const plain = { ...definition, outputSchema: toRestOperationOutputSchema(true, {}) }
-  const safe = forward.kind === 'mcp-tool' ? whole : plain
-  try {
-    assertCommunityToolDefinitionAcceptable(safe)
-    return safe
-  } catch (error) {
-    if (!(error instanceof ServiceError)) throw error
-    throw new ServiceError(
-      'import_refused',
-      { operation, detail: `${operation}: ${error.message}` },
-      error,
-    )
-  }
-}
-
-function isAcceptable(definition: CommunityToolDefinition): boolean {
-  try {
-    assertCommunityToolDefinitionAcceptable(definition)
-    return true
-  } catch (error) {
-    if (error instanceof ServiceError) return false
-    throw error
-  }
-}
 
 async function fetchDocument(egress: EgressClient, url: string): Promise<string> {
   const { status, body } = await egress

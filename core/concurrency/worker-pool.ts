@@ -114,7 +114,8 @@ export function createWorkerPool<Request>(
       resolve(await thread.run(request, deadlineMs))
     } catch (error) {
       if (closed) reject(poolClosedError())
-      else reject(error instanceof WorkerExhaustedError ? settings.exhausted(request, error) : error)
+      else
+        reject(error instanceof WorkerExhaustedError ? settings.exhausted(request, error) : error)
     }
     if (owner !== null) served.delete(owner)
     rest(thread)

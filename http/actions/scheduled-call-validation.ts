@@ -22,12 +22,12 @@ export interface ValidatedScheduledCall {
  * Validates what a schedule runs: the tool, its fields, and a maximum price per run. Throws `invalid_input`
  * or `not_found`.
  */
-export function toValidatedScheduledCall(
+export async function toValidatedScheduledCall(
   catalogue: ToolCatalogue,
   slug: string,
   params: JsonFields,
   agentId: string,
-): ValidatedScheduledCall {
+): Promise<ValidatedScheduledCall> {
   if (Buffer.byteLength(JSON.stringify(params)) > LIMITS.scheduleParamsBytes) {
     throw invalidInputError(
       '/params',
@@ -36,17 +36,22 @@ export function toValidatedScheduledCall(
   }
   const tool = catalogue.get(slug)
   tool.community?.assertCallable({ agentId })
-  const { fields, input } = parseRunInput(catalogue, tool, params)
+  const { fields, input } = await parseRunInput(catalogue, tool, params, agentId)
   const price = addMicros(scheduledRunBasePrice(catalogue, tool, input), SCHEDULE_RUN_FEE)
   if (price > MAX_SCHEDULE_RUN_BUDGET) throw runTooExpensiveError(tool, price)
   return { tool, params: fields, price }
 }
 
-function parseRunInput(catalogue: ToolCatalogue, tool: Tool, params: JsonFields) {
+async function parseRunInput(
+  catalogue: ToolCatalogue,
+  tool: Tool,
+  params: JsonFields,
+  agentId: string,
+) {
   try {
     const fields = extractToolInputFromBody(params, tool)
     const input = tool.normalise?.(fields) ?? fields
-    catalogue.validateInput(tool, input)
+    await catalogue.validateInput(tool, input, agentId)
     return { fields, input }
   } catch (error) {
     throw withinParams(error)

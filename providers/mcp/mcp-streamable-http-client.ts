@@ -1,12 +1,14 @@
 import { ServiceError } from '../../core/errors.ts'
-import type { EgressClient, SingleHopReply } from '../egress/egress-client-port.ts'
+import type { EgressClient } from '../egress/egress-client-port.ts'
 
 /** A client of MCP servers over streamable HTTP: one session for each use, since sessions may keep state. */
 
 const PROTOCOL_VERSION = '2025-11-25'
 const CLIENT_INFO = { name: 'gas-station', version: '1.0.0' }
-const INITIALIZE_ID = 1
-const REQUEST_ID = 2
+/** Of the answers that say who the server is. */
+const MAX_WELCOME_BYTES = 64 * 1_024
+/** Progress and notifications come before the answer. */
+const MAX_EVENTS = 1_000
 const MAX_LIST_PAGES = 20
 
 export interface McpConnection {
@@ -24,53 +26,86 @@ export interface ListedMcpTool {
   readonly title: string | null
   readonly description: string | null
   readonly inputSchema: Readonly<Record<string, unknown>>
-  readonly outputSchema: Readonly<Record<string, unknown>> | null
+}
+
+/** A page of `tools/list`; each tool is the JSON text of a `ListedMcpTool`. */
+export interface ListedMcpToolsPage {
+  readonly tools: readonly { readonly operation: string; readonly text: string }[]
+  readonly nextCursor: string | null
+}
+
+/** An answer of a server, as it arrived. */
+export interface McpReply {
+  /** Of the request, within its session. */
+  readonly id: number
+  readonly status: number
+  readonly contentType: string
+  readonly body: Uint8Array
 }
 
 type JsonObject = Readonly<Record<string, unknown>>
 type Egress = Pick<EgressClient, 'sendSingleHop'>
 
-/** Returns the name of the server and its tools; at most `most`, then it throws `import_refused`. */
+/**
+ * Returns the name of the server and its tools; at most `most`, and all pages together as large as one answer, then
+ * it throws `import_refused`. `readPage` reads a page outside of this thread.
+ */
 export async function listMcpTools(
   egress: Egress,
   connection: McpConnection,
   most: number,
-): Promise<{ readonly server: string; readonly tools: readonly ListedMcpTool[] }> {
+  readPage: (reply: McpReply) => Promise<ListedMcpToolsPage>,
+): Promise<{ readonly server: string; readonly tools: ListedMcpToolsPage['tools'] }> {
   return withMcpSession(egress, connection, async (session) => {
-    const tools: ListedMcpTool[] = []
-    let cursor: unknown
+    const tools: ListedMcpToolsPage['tools'][number][] = []
+    let cursor: string | null = null
+    let left = connection.maxBytes
     for (let page = 0; page < MAX_LIST_PAGES; page += 1) {
-      const params = cursor === undefined ? {} : { cursor }
-      const result = await session.request(REQUEST_ID + page, 'tools/list', params)
-      const listed = Array.isArray(result['tools']) ? result['tools'] : []
-      tools.push(...listed.flatMap(toListedTool))
+      const params: JsonObject = cursor === null ? {} : { cursor }
+      const reply = await session.request('tools/list', params, left)
+      left -= reply.body.length
+      const listed = await readPage(reply)
+      tools.push(...listed.tools)
       if (tools.length > most) throw tooManyToolsError(most)
-      cursor = result['nextCursor']
-      if (typeof cursor !== 'string') return { server: session.server, tools }
+      cursor = listed.nextCursor
+      if (cursor === null) return { server: session.server, tools }
+      if (left <= 0) break
     }
     throw tooManyToolsError(most)
   })
 }
 
-const tooManyToolsError = (most: number) =>
-  new ServiceError('import_refused', { detail: `The server lists more than ${most} tools.` })
+/** Reads a page of `tools/list`. */
+export function readMcpToolsPage(reply: McpReply): ListedMcpToolsPage {
+  const { tools, nextCursor } = readMcpResult(reply)
+  const listed = Array.isArray(tools) ? tools.flatMap(toListedTool) : []
+  return {
+    tools: listed.map((tool) => ({ operation: tool.name, text: JSON.stringify(tool) })),
+    nextCursor: typeof nextCursor === 'string' ? nextCursor : null,
+  }
+}
 
-/** Calls a tool; returns the result of `tools/call`. */
+const tooManyToolsError = (most: number) =>
+  new ServiceError('import_refused', {
+    detail: `The server lists more than ${most} tools, or more than an import may have.`,
+  })
+
+/** Calls a tool; returns the answer to `tools/call` for `readMcpResult`. */
 export async function callRemoteMcpTool(
   egress: Egress,
   connection: McpConnection,
   name: string,
   input: JsonObject,
-): Promise<JsonObject> {
+): Promise<McpReply> {
   return withMcpSession(egress, connection, (session) =>
-    session.request(REQUEST_ID, 'tools/call', { name, arguments: input }),
+    session.request('tools/call', { name, arguments: input }, connection.maxBytes),
   )
 }
 
 interface McpSession {
   /** The name that the server gives itself. */
   readonly server: string
-  request(id: number, method: string, params: JsonObject): Promise<JsonObject>
+  request(method: string, params: JsonObject, maxBytes: number): Promise<McpReply>
 }
 
 async function withMcpSession<T>(
@@ -95,9 +130,10 @@ async function runMcpSession<T>(
   connection: McpConnection,
   use: (session: McpSession) => Promise<T>,
 ): Promise<T> {
-  const { url, maxBytes, timeoutMs, signal } = connection
+  const { url, timeoutMs, signal } = connection
   const own: Record<string, string> = {}
-  const send = (method: 'POST' | 'DELETE', message?: JsonObject) =>
+  let lastId = 0
+  const send = (method: 'POST' | 'DELETE', maxBytes: number, message?: JsonObject) =>
     egress.sendSingleHop({
       url,
       method,
@@ -112,44 +148,48 @@ async function runMcpSession<T>(
       timeoutMs,
       signal,
     })
-  const request = async (id: number, method: string, params: JsonObject) => {
-    const reply = await send('POST', { jsonrpc: '2.0', id, method, params })
-    return { reply, result: readResult(reply, id) }
+  const request = async (method: string, params: JsonObject, maxBytes: number) => {
+    const id = (lastId += 1)
+    const message = { jsonrpc: '2.0', id, method, params }
+    const { status, headers, body } = await send('POST', maxBytes, message)
+    return { id, status, headers, contentType: headers['content-type'] ?? '', body }
   }
 
-  const { reply, result } = await request(INITIALIZE_ID, 'initialize', {
-    protocolVersion: PROTOCOL_VERSION,
-    capabilities: {},
-    clientInfo: CLIENT_INFO,
-  })
+  const begun = await request(
+    'initialize',
+    { protocolVersion: PROTOCOL_VERSION, capabilities: {}, clientInfo: CLIENT_INFO },
+    MAX_WELCOME_BYTES,
+  )
+  const result = readMcpResult(begun)
   const version = result['protocolVersion']
   own['mcp-protocol-version'] = typeof version === 'string' ? version : PROTOCOL_VERSION
-  const session = reply.headers['mcp-session-id']
+  const session = begun.headers['mcp-session-id']
   if (session !== undefined) own['mcp-session-id'] = session
   try {
-    await send('POST', { jsonrpc: '2.0', method: 'notifications/initialized' })
+    await send('POST', MAX_WELCOME_BYTES, {
+      jsonrpc: '2.0',
+      method: 'notifications/initialized',
+    })
     const info = isObject(result['serverInfo']) ? result['serverInfo'] : {}
     return await use({
       server: typeof info['name'] === 'string' ? info['name'] : '',
-      request: async (id, method, params) => (await request(id, method, params)).result,
+      request,
     })
   } finally {
     // The server may forget what it kept for this use; whether it does changes nothing here.
-    if (session !== undefined) void send('DELETE').catch(() => {})
+    if (session !== undefined) void send('DELETE', MAX_WELCOME_BYTES).catch(() => {})
   }
 }
 
-/** Returns the result of a JSON-RPC request from JSON or from an event stream. */
-function readResult({ status, headers, body }: SingleHopReply, id: number): JsonObject {
+/** Returns the result of a JSON-RPC request from JSON or from an event stream; throws what the server says instead. */
+export function readMcpResult({ id, status, contentType, body }: McpReply): JsonObject {
   if (status < 200 || status > 299)
     throw new ServiceError('upstream_error', {
       upstream_status: status,
       detail: `The MCP server answers ${status}.`,
     })
-  const text = body.toString('utf8')
-  const messages = /^text\/event-stream\b/i.test(headers['content-type'] ?? '')
-    ? readEvents(text)
-    : [text]
+  const text = new TextDecoder().decode(body)
+  const messages = /^text\/event-stream\b/i.test(contentType) ? readEvents(text) : [text]
   for (const message of messages) {
     const answer = parseObject(message)
     if (answer?.['id'] !== id) continue
@@ -165,7 +205,7 @@ function readResult({ status, headers, body }: SingleHopReply, id: number): Json
 }
 
 const readEvents = (text: string): string[] =>
-  text.split(/\r?\n\r?\n/).map((event) =>
+  text.split(/\r?\n\r?\n/, MAX_EVENTS).map((event) =>
     event
       .split(/\r?\n/)
       .filter((line) => line.startsWith('data:'))
@@ -182,7 +222,6 @@ function toListedTool(given: unknown): ListedMcpTool[] {
       title: text(given['title']),
       description: text(given['description']),
       inputSchema: isObject(given['inputSchema']) ? given['inputSchema'] : { type: 'object' },
-      outputSchema: isObject(given['outputSchema']) ? given['outputSchema'] : null,
     },
   ]
 }

@@ -29,8 +29,8 @@ function startHealth(tool: CommunityToolRecord) {
     },
   })
   const call = { callId: 'c', callerId: 'buyer', input: {}, signal }
-  const forward = () => health.forward(tool, call, () => [])
-  const reach = () => health.assertReachable(tool, 'buyer', () => [])
+  const forward = () => health.forward(tool, call)
+  const reach = () => health.assertReachable(tool, 'buyer')
   return { state, forward, reach }
 }
 

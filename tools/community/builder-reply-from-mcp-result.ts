@@ -1,22 +1,18 @@
-import type { SingleHopReply } from '../../providers/egress/egress-client-port.ts'
-import { createBuilderStyleJsonReply } from './rest-operation-request-and-reply.ts'
+import type { BuilderAnswer } from './builder-answer.ts'
 
 /** Turns the result of an MCP tool into the answer of a builder. */
 
 /** A tool that reports an error refuses the input: the protocol knows no other way to say so. */
-export function toReplyOfMcpResult(
-  url: string,
-  result: Readonly<Record<string, unknown>>,
-): SingleHopReply {
+export function toAnswerOfMcpResult(result: Readonly<Record<string, unknown>>): BuilderAnswer {
   const { content, structuredContent, isError } = result
-  if (isError === true)
-    return createBuilderStyleJsonReply({ url }, 422, 'application/problem+json', {
-      detail: textOf(content),
-    })
-  return createBuilderStyleJsonReply({ url }, 200, 'application/json', {
-    content: Array.isArray(content) ? content : [],
-    ...(structuredContent === undefined ? {} : { structured_content: structuredContent }),
-  })
+  if (isError === true) return { type: 'refused', words: textOf(content) }
+  return {
+    type: 'value',
+    value: {
+      content: Array.isArray(content) ? content : [],
+      ...(structuredContent === undefined ? {} : { structured_content: structuredContent }),
+    },
+  }
 }
 
 function textOf(content: unknown): string {

@@ -16,15 +16,10 @@ import {
   type ToolCategory,
   type ToolContext,
 } from '../define-tool.ts'
-import { withUnstorableValuesRefused, type SchemaValidator } from '../schema-validator.ts'
-import { compileUntrustedSchema } from './untrusted-schema-validator.ts'
 import type { ToolBuilderCircuitBreaker } from './tool-builder-circuit-breaker.ts'
-import { RESERVED_COMMUNITY_OUTPUT_FIELDS } from './forward-community-tool-call.ts'
+import { schemaTextOf, type UntrustedWork } from './untrusted-work-pool.ts'
 
 /** A tool that an agent sells, as the call path runs it: like a native one, with a share for its builder. */
-
-/** Fields of a request that belong to the station. */
-export const RESERVED_COMMUNITY_INPUT_FIELDS = ['tool', 'dry_run', 'params'] as const
 
 /** A call that was sent to a builder, for the figures of its tool. */
 export interface ForwardedCommunityCall {
@@ -51,10 +46,12 @@ export interface CallableCommunityToolDeps {
   readonly toRow: (call: ForwardedCommunityCall) => Record<string, unknown>
   /** Records a refunded call beside the commit of its refund. */
   readonly recordRefund: (call: ForwardedCommunityCall) => Promise<void>
+  /** Checks inputs. */
+  readonly work: Pick<UntrustedWork, 'validate'>
   readonly health: Pick<ToolBuilderCircuitBreaker, 'assertReachable' | 'forward'>
 }
 
-/** Makes the tool of a record; compiles its schemas. */
+/** Makes the tool of a record. */
 export function createCallableCommunityTool(
   record: CommunityToolRecord,
   deps: CallableCommunityToolDeps,
@@ -63,18 +60,6 @@ export function createCallableCommunityTool(
   const priceAt = (at: number): Micros =>
     record.nextPrice !== null && at >= record.nextPrice.from ? record.nextPrice.price : record.price
   const isOwn = ({ agentId }: Pick<ToolCallerIdentity, 'agentId'>) => agentId === builderId
-  const validateInput = withUnstorableValuesRefused(
-    compileUntrustedSchema(definition.inputSchema, {
-      pointer: '/input_schema',
-      reserved: RESERVED_COMMUNITY_INPUT_FIELDS,
-    }),
-  )
-  const validateOutput = withUnstorableValuesRefused(
-    compileUntrustedSchema(definition.outputSchema, {
-      pointer: '/output_schema',
-      reserved: RESERVED_COMMUNITY_OUTPUT_FIELDS,
-    }),
-  )
   return {
     slug,
     name: definition.name,
@@ -101,14 +86,14 @@ export function createCallableCommunityTool(
       isFreeFor: isOwn,
       takesCashOnly: (caller) => !isOwn(caller) && !(record.acceptsPromo && deps.promoTransferable),
       assertCallable: (caller) => assertCallable(record, isOwn(caller)),
-      validateInput,
-      validateOutput,
+      validateInput: (input, owner) =>
+        deps.work.validate(owner, schemaTextOf(definition.inputSchema), input),
     },
     async preflight(_input, { caller }) {
-      await deps.health.assertReachable(record, callerIdOf(caller), validateOutput)
+      await deps.health.assertReachable(record, callerIdOf(caller))
     },
     run: (input, context) =>
-      runCommunityTool({ record, deps, validateOutput }, input as Record<string, unknown>, context),
+      runCommunityTool({ record, deps }, input as Record<string, unknown>, context),
   }
 }
 
@@ -127,7 +112,6 @@ function assertCallable({ slug, state }: CommunityToolRecord, isOwn: boolean): v
 interface CommunityToolRun {
   readonly record: CommunityToolRecord
   readonly deps: CallableCommunityToolDeps
-  readonly validateOutput: SchemaValidator
 }
 
 /**
@@ -135,7 +119,7 @@ interface CommunityToolRun {
  * The builder's own calls are free: they test the tool.
  */
 async function runCommunityTool(
-  { record, deps, validateOutput }: CommunityToolRun,
+  { record, deps }: CommunityToolRun,
   input: Record<string, unknown>,
   context: ToolContext,
 ): Promise<Record<string, unknown>> {
@@ -159,7 +143,7 @@ async function runCommunityTool(
     caller.visitor !== record.builderVisitor && !isScheduleVisitorId(caller.visitor)
   const counted = !isOwn && isFromElsewhere
   const call = { callId, callerId: callerIdOf(caller), input, signal: context.signal }
-  const outcome = await deps.health.forward(record, call, validateOutput)
+  const outcome = await deps.health.forward(record, call)
   if (!outcome.ok) {
     const { error, detail, isCallersFault } = outcome
     const share = ZERO_MICROS

@@ -1,9 +1,12 @@
 import { invalidInputError } from '../../core/errors.ts'
-import type { CommunityToolDefinition } from '../../domain/community-tool-record.ts'
+import {
+  RESERVED_COMMUNITY_INPUT_FIELDS,
+  RESERVED_COMMUNITY_OUTPUT_FIELDS,
+  type CommunityToolDefinition,
+} from '../../domain/community-tool-record.ts'
+import { assertPatternsAffordable } from './untrusted-pattern-cost.ts'
 import { compileUntrustedSchema } from './untrusted-schema-validator.ts'
-import { RESERVED_COMMUNITY_INPUT_FIELDS } from './callable-community-tool.ts'
 import { withUnstorableValuesRefused } from '../schema-validator.ts'
-import { RESERVED_COMMUNITY_OUTPUT_FIELDS } from './forward-community-tool-call.ts'
 
 /** Checks what a builder says of a tool. */
 
@@ -23,6 +26,8 @@ export function assertCommunityToolDefinitionAcceptable(definition: CommunityToo
     pointer: '/output_schema',
     reserved: RESERVED_COMMUNITY_OUTPUT_FIELDS,
   })
+  assertPatternsAffordable(inputSchema, '/input_schema')
+  assertPatternsAffordable(outputSchema, '/output_schema')
   if (example === null) return
   const [issue] = validate(example)
   if (issue !== undefined)

@@ -5,35 +5,20 @@ import { hmacSha256 } from '../../core/key-derivation-and-encryption.ts'
 import { signWebhook } from '../../core/webhook-signature.ts'
 import type { CommunityToolRecord } from '../../domain/community-tool-record.ts'
 import {
-  createSecretRedactor,
-  type SecretRedactor,
-} from '../../providers/egress/caller-secret-response-redactor.ts'
-import {
   RequestNotSentError,
   type EgressClient,
   type SingleHopReply,
   type SingleHopRequest,
 } from '../../providers/egress/egress-client-port.ts'
 import { callRemoteMcpTool } from '../../providers/mcp/mcp-streamable-http-client.ts'
-import { toReplyOfMcpResult } from './builder-reply-from-mcp-result.ts'
-import {
-  toBuilderReplyOfRestResponse,
-  toRestRequestOrRefusal,
-} from './rest-operation-request-and-reply.ts'
-import type { ValidationIssue } from '../../core/validation/validation-errors.ts'
+import type { BuilderReply, BuilderVerdict } from './builder-answer.ts'
+import { toRestRequestOrRefusal } from './rest-operation-request-and-reply.ts'
+import { schemaTextOf, type UntrustedWork } from './untrusted-work-pool.ts'
 
 /**
  * Sends a call to the builder of a tool, signed, and judges the answer. The builder sees a pseudonym of the
  * caller, never its key, address or headers.
  */
-
-/** Fields that the station adds to every answer of a tool. */
-export const RESERVED_COMMUNITY_OUTPUT_FIELDS = [
-  'echo_recycled',
-  'ghost_protocol',
-  'hive',
-  '_meta',
-] as const
 
 /** A call as its builder gets it. */
 export interface CommunityCall {
@@ -58,11 +43,12 @@ export type CommunityCallOutcome =
 export type CommunityCallForwarder = (
   tool: CommunityToolRecord,
   call: CommunityCall,
-  validateOutput: (output: unknown) => readonly ValidationIssue[],
 ) => Promise<CommunityCallOutcome>
 
 export interface CommunityForwarderDeps {
   readonly egress: Pick<EgressClient, 'sendSingleHop'>
+  /** Reads the answers. */
+  readonly work: Pick<UntrustedWork, 'judge'>
   /** Makes the secrets and pseudonyms of builders; the same on all nodes (purpose `builders`). */
   readonly key: Buffer
   readonly now: () => number
@@ -91,9 +77,13 @@ const callerPseudonym = (key: Buffer, builderId: string, callerId: string): stri
     .slice(0, 22)}`
 
 export function createCommunityCallForwarder(deps: CommunityForwarderDeps): CommunityCallForwarder {
-  return async (tool, call, validateOutput) => {
+  return async (tool, call) => {
     try {
-      return judgeAnswer(tool, await sendCall(deps, tool, call), validateOutput)
+      const answer = await sendCall(deps, tool, call)
+      const schema = schemaTextOf(tool.definition.outputSchema)
+      const verdict =
+        'type' in answer ? answer : await deps.work.judge(tool.builderId, schema, answer)
+      return toOutcome(tool, verdict)
     } catch (error) {
       if (call.signal.aborted) throw call.signal.reason
       return toFailure(tool, error, deps.callMs)
@@ -101,34 +91,43 @@ export function createCommunityCallForwarder(deps: CommunityForwarderDeps): Comm
   }
 }
 
-/** Sends the call in the form that the address of the tool speaks; every answer has the form of JSON builders. */
+/** Sends the call in the form that the address of the tool speaks. Some inputs are refused before anything is sent. */
 async function sendCall(
   deps: CommunityForwarderDeps,
   tool: CommunityToolRecord,
   call: CommunityCall,
-): Promise<SingleHopReply> {
+): Promise<BuilderReply | Extract<BuilderVerdict, { type: 'refused' }>> {
   const { forward } = tool.definition
   if (forward.kind === 'http-json') {
     const body = JSON.stringify(call.input)
-    return sendOnce(deps, call, {
-      url: forward.url,
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        accept: 'application/json',
-        ...communityCallHeaders(deps, tool, call, body),
-      },
-      body,
-    })
+    const headers = {
+      'content-type': 'application/json',
+      accept: 'application/json',
+      ...communityCallHeaders(deps, tool, call, body),
+    }
+    const reply = await sendOnce(deps, call, { url: forward.url, method: 'POST', headers, body })
+    return toReply(forward.kind, reply, null)
   }
   const credential = await deps.credentials.find(tool.builderId, new URL(forward.url).origin)
-  const own: Record<string, string> =
-    credential === null ? {} : { [credential.header]: credential.value }
-  const redactor = createSecretRedactor(credential === null ? [] : secretsOf(credential.value))
   return forward.kind === 'mcp-tool'
-    ? sendToMcpServer(deps, tool, call, own, redactor)
-    : sendToRestService(deps, tool, call, own, redactor)
+    ? sendToMcpServer(deps, tool, call, credential)
+    : sendToRestService(deps, tool, call, credential)
 }
+
+type Credential = Awaited<ReturnType<CommunityForwarderDeps['credentials']['find']>>
+
+const toReply = (
+  kind: BuilderReply['kind'],
+  { status, headers, body }: SingleHopReply,
+  credential: Credential,
+): BuilderReply => ({
+  kind,
+  id: 0,
+  status,
+  contentType: headers['content-type'] ?? '',
+  body,
+  secrets: secretsOf(credential),
+})
 
 const sendOnce = (
   { egress, callMs }: CommunityForwarderDeps,
@@ -143,44 +142,44 @@ const sendOnce = (
   })
 
 /** A credential may come back whole, or without the name of its scheme. */
-const secretsOf = (value: string): string[] => [value, ...value.split(/\s+/).slice(1)]
+const secretsOf = (credential: Credential): string[] =>
+  credential === null ? [] : [credential.value, ...credential.value.split(/\s+/).slice(1)]
+
+const headersOf = (credential: Credential): Record<string, string> =>
+  credential === null ? {} : { [credential.header]: credential.value }
 
 async function sendToRestService(
   deps: CommunityForwarderDeps,
   tool: CommunityToolRecord,
   call: CommunityCall,
-  own: Readonly<Record<string, string>>,
-  redactor: SecretRedactor,
-): Promise<SingleHopReply> {
+  credential: Credential,
+): Promise<BuilderReply | Extract<BuilderVerdict, { type: 'refused' }>> {
   const { forward } = tool.definition
   if (forward.kind !== 'rest-operation') throw new TypeError('no REST operation')
   const request = toRestRequestOrRefusal(forward, call.input)
-  if ('status' in request) return request
+  if ('type' in request) return request
   const signed = communityCallHeaders(deps, tool, call, request.body ?? '')
-  const headers = { ...request.headers, ...signed, ...own }
-  const reply = await sendOnce(deps, call, { ...request, headers })
-  return toBuilderReplyOfRestResponse({ ...reply, body: redactor.redactBytes(reply.body) })
+  const headers = { ...request.headers, ...signed, ...headersOf(credential) }
+  return toReply(forward.kind, await sendOnce(deps, call, { ...request, headers }), credential)
 }
 
 async function sendToMcpServer(
   deps: CommunityForwarderDeps,
   tool: CommunityToolRecord,
   call: CommunityCall,
-  own: Readonly<Record<string, string>>,
-  redactor: SecretRedactor,
-): Promise<SingleHopReply> {
+  credential: Credential,
+): Promise<BuilderReply> {
   const { forward } = tool.definition
   if (forward.kind !== 'mcp-tool') throw new TypeError('no MCP tool')
   const connection = {
     url: forward.url,
-    headers: { ...communityCallHeaders(deps, tool, call, ''), ...own },
+    headers: { ...communityCallHeaders(deps, tool, call, ''), ...headersOf(credential) },
     maxBytes: LIMITS.communityAnswerBytes,
     timeoutMs: deps.callMs,
     signal: call.signal,
   }
-  const result = await callRemoteMcpTool(deps.egress, connection, forward.tool, call.input)
-  const answer = toReplyOfMcpResult(forward.url, result)
-  return { ...answer, body: redactor.redactBytes(answer.body) }
+  const reply = await callRemoteMcpTool(deps.egress, connection, forward.tool, call.input)
+  return { ...reply, kind: forward.kind, secrets: secretsOf(credential) }
 }
 
 /** Standard Webhooks headers, the id of the call and the pseudonym of its caller. */
@@ -202,29 +201,21 @@ function communityCallHeaders(
   }
 }
 
-function judgeAnswer(
-  tool: CommunityToolRecord,
-  { status, headers, body }: SingleHopReply,
-  validateOutput: (output: unknown) => readonly ValidationIssue[],
-): CommunityCallOutcome {
-  const type = headers['content-type'] ?? ''
-  if (status === 422 && /^application\/problem\+json\b/i.test(type))
-    return refusedByBuilder(tool, body)
-  if (status < 200 || status > 299) {
-    const error = new ServiceError('upstream_error', {
-      provider: tool.slug,
-      upstream_status: status,
-    })
-    const hint = status >= 300 && status < 400 ? '; redirects are not followed' : ''
-    return failure(error, `answered ${status}${hint}`)
+function toOutcome(tool: CommunityToolRecord, verdict: BuilderVerdict): CommunityCallOutcome {
+  switch (verdict.type) {
+    case 'good':
+      return { ok: true, output: JSON.parse(verdict.text) as Record<string, unknown> }
+    case 'refused':
+      return refusedByBuilder(tool, verdict.words)
+    case 'invalid':
+      return failure(invalidOutput(tool, verdict.said), verdict.said)
+    case 'status': {
+      const { status } = verdict
+      const hint = status >= 300 && status < 400 ? '; redirects are not followed' : ''
+      const details = { provider: tool.slug, upstream_status: status }
+      return failure(new ServiceError('upstream_error', details), `answered ${status}${hint}`)
+    }
   }
-  const parsed = parseJsonObject(body)
-  if (typeof parsed === 'string') return failure(invalidOutput(tool, parsed), parsed)
-  const [issue] = validateOutput(parsed)
-  if (issue === undefined) return { ok: true, output: parsed }
-  // The words of the schema, never those of the answer: it may repeat the input.
-  const said = `${issue.pointer || 'the answer'} ${issue.detail}`
-  return failure(invalidOutput(tool, said), said)
 }
 
 const failure = (
@@ -239,48 +230,19 @@ const invalidOutput = ({ slug }: CommunityToolRecord, detail: string): ServiceEr
     detail: `The answer of the builder is not valid: ${detail}. Nothing was charged.`,
   })
 
-function refusedByBuilder(tool: CommunityToolRecord, body: Buffer): CommunityCallOutcome {
-  const problem = parseJsonObject(body)
-  const said = typeof problem === 'string' ? undefined : (problem['detail'] ?? problem['title'])
-  const words = typeof said === 'string' ? toPlainText(said) : ''
-  const detail = `The builder of ${tool.slug} refuses this input${words === '' ? '' : `: ${words}`}. Nothing was charged.`
-  return failure(
-    new ServiceError('builder_refused', { tool: tool.slug, detail }),
-    'answered 422',
-    true,
-  )
+function refusedByBuilder({ slug }: CommunityToolRecord, said: string): CommunityCallOutcome {
+  const words = toPlainText(said)
+  const detail = `The builder of ${slug} refuses this input${words === '' ? '' : `: ${words}`}. Nothing was charged.`
+  return failure(new ServiceError('builder_refused', { tool: slug, detail }), 'answered 422', true)
 }
 
 /** Texts of strangers: one line without control characters. */
 const toPlainText = (text: string): string =>
   text
+    .slice(0, 2_000)
     .replace(/[\p{C}\p{Z}]+/gu, ' ')
     .trim()
     .slice(0, 300)
-
-/** May be the name `__proto__`, also spelled with escapes. */
-const SUSPECT = /proto|\\u00/i
-
-/** Returns the object, or why it is none. */
-function parseJsonObject(body: Buffer): Record<string, unknown> | string {
-  const text = body.toString('utf8')
-  let hasProto = false
-  const look = (name: string, inner: unknown): unknown => {
-    if (name === '__proto__') hasProto = true
-    return inner
-  }
-  try {
-    const value: unknown = SUSPECT.test(text) ? JSON.parse(text, look) : JSON.parse(text)
-    if (hasProto) return 'the answer has a field __proto__'
-    if (typeof value !== 'object' || value === null || Array.isArray(value))
-      return 'the answer is no JSON object'
-    const taken = RESERVED_COMMUNITY_OUTPUT_FIELDS.find((name) => Object.hasOwn(value, name))
-    if (taken !== undefined) return `the answer has the field ${taken}, which the station adds`
-    return value as Record<string, unknown>
-  } catch {
-    return 'the answer is no JSON'
-  }
-}
 
 /** The failure without the address of the builder, which callers do not know. */
 function toFailure(
@@ -306,6 +268,13 @@ function toFailure(
       return failure(
         new ServiceError('upstream_error', { provider: slug, reason: 'blocked_url' }, reason),
         'its address may not be called: it is not public',
+      )
+    // The station has no place to read the answer: nobody's fault.
+    case 'unavailable':
+      return failure(
+        new ServiceError('upstream_error', { provider: slug, reason: 'station_busy' }, reason),
+        'its answer was not read',
+        true,
       )
     default: {
       const why = typeof details['reason'] === 'string' ? details['reason'] : code

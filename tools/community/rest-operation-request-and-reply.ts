@@ -1,7 +1,12 @@
 import { invalidInputError, ServiceError } from '../../core/errors.ts'
 import type { CommunityToolEndpoint, RestParameter } from '../../domain/community-tool-record.ts'
-import type { SingleHopReply } from '../../providers/egress/egress-client-port.ts'
 import { isForbiddenRequestHeader } from '../import/forbidden-request-headers.ts'
+import {
+  parseAnswerJson,
+  type BuilderAnswer,
+  type BuilderReply,
+  type BuilderVerdict,
+} from './builder-answer.ts'
 import { toHeaderText, toPathPart, toQueryPart } from './rest-parameter-styles.ts'
 
 /** Builds the request of a REST operation from an input, and the output from its answer. */
@@ -26,14 +31,12 @@ const CALLER_FAULTS = new Set([400, 404, 409, 410, 412, 422])
 export function toRestRequestOrRefusal(
   forward: RestOperation,
   input: Input,
-): RestRequest | SingleHopReply {
+): RestRequest | Extract<BuilderVerdict, { type: 'refused' }> {
   try {
     return buildRestRequest(forward, input)
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error
-    return createBuilderStyleJsonReply(forward, 422, 'application/problem+json', {
-      detail: error.message,
-    })
+    return { type: 'refused', words: error.message }
   }
 }
 
@@ -82,38 +85,19 @@ function toHeaderValue(parameter: RestParameter, value: unknown): string {
 }
 
 /** Returns the answer as a builder of JSON would give it: `{status, data}`, or the refusal of an input. */
-export function toBuilderReplyOfRestResponse(reply: SingleHopReply): SingleHopReply {
-  const { status, headers, body } = reply
-  const data = readData(headers['content-type'] ?? '', body)
-  if (status >= 200 && status <= 299)
-    return createBuilderStyleJsonReply(reply, 200, 'application/json', { status, data })
-  if (!CALLER_FAULTS.has(status)) return reply
+export function toAnswerOfRestResponse(
+  reply: Pick<BuilderReply, 'status' | 'contentType' | 'body'>,
+): BuilderAnswer {
+  const { status } = reply
+  const data = readData(reply)
+  if (status >= 200 && status <= 299) return { type: 'value', value: { status, data } }
+  if (!CALLER_FAULTS.has(status)) return { type: 'status', status }
   const words = typeof data === 'string' ? data : JSON.stringify(data)
-  const detail = `it answers ${status} ${words}`.trim()
-  return createBuilderStyleJsonReply(reply, 422, 'application/problem+json', { detail })
+  return { type: 'refused', words: `it answers ${status} ${words}`.trim() }
 }
 
-/** An answer of our own, in the form of one of a builder. */
-export const createBuilderStyleJsonReply = (
-  reply: Pick<SingleHopReply, 'url'>,
-  status: number,
-  type: string,
-  value: unknown,
-): SingleHopReply => ({
-  url: reply.url,
-  status,
-  headers: { 'content-type': type },
-  cookies: [],
-  body: Buffer.from(JSON.stringify(value)),
-})
-
-function readData(type: string, body: Buffer): unknown {
-  const text = body.toString('utf8')
-  if (text === '') return null
-  if (!/\bjson\b/i.test(type)) return text
-  try {
-    return JSON.parse(text)
-  } catch {
-    return text
-  }
+function readData({ contentType, body }: Pick<BuilderReply, 'contentType' | 'body'>): unknown {
+  if (body.length === 0) return null
+  const parsed = /\bjson\b/i.test(contentType) ? parseAnswerJson(body) : null
+  return parsed === null ? Buffer.from(body).toString('utf8') : parsed.value
 }

@@ -4,7 +4,6 @@ import { ServiceError } from '../../core/errors.ts'
 import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { CommunityToolRecord } from '../../domain/community-tool-record.ts'
-import type { SchemaValidator } from '../schema-validator.ts'
 import type { CommunityCallForwarder } from './forward-community-tool-call.ts'
 
 /**
@@ -23,11 +22,7 @@ const MAX_TOOLS = 10_000
 
 export interface ToolBuilderCircuitBreaker {
   /** Throws `tool_unavailable` or `rate_limited` if a call would be in vain. May call the builder with its example. */
-  assertReachable(
-    tool: CommunityToolRecord,
-    callerId: string,
-    validateOutput: SchemaValidator,
-  ): Promise<void>
+  assertReachable(tool: CommunityToolRecord, callerId: string): Promise<void>
   /** Sends a call and remembers how it went. */
   readonly forward: CommunityCallForwarder
 }
@@ -80,12 +75,11 @@ export function createToolBuilderCircuitBreaker({
   async function probe(
     tool: CommunityToolRecord,
     example: Readonly<Record<string, unknown>>,
-    validateOutput: SchemaValidator,
   ): Promise<boolean> {
     const signal = AbortSignal.timeout(callMs + SECOND)
     const callId = newUuidV7(clock.now())
     const call = { callId, callerId: PROBE_CALLER, input: { ...example }, signal }
-    return send(tool, call, validateOutput).then(
+    return send(tool, call).then(
       // A refusal of the input is an answer too.
       (outcome) => outcome.ok || outcome.isCallersFault,
       () => false,
@@ -99,7 +93,7 @@ export function createToolBuilderCircuitBreaker({
     })
 
   return {
-    async assertReachable(tool, callerId, validateOutput) {
+    async assertReachable(tool, callerId) {
       callerErrors.assertWithinLimit(`${callerId} ${tool.slug}`)
       if ((inFlight.get(tool.builderId) ?? 0) >= LIMITS.communityCallsInFlight)
         throw unavailable(tool, SECOND)
@@ -116,7 +110,7 @@ export function createToolBuilderCircuitBreaker({
         return
       }
       health.isProbed = true
-      const answers = await probe(tool, example, validateOutput)
+      const answers = await probe(tool, example)
       health.isProbed = false
       if (answers) tools.delete(keyOf(tool))
       else {
@@ -125,11 +119,11 @@ export function createToolBuilderCircuitBreaker({
       }
     },
 
-    async forward(tool, call, validateOutput) {
+    async forward(tool, call) {
       const { builderId } = tool
       inFlight.set(builderId, (inFlight.get(builderId) ?? 0) + 1)
       try {
-        const outcome = await send(tool, call, validateOutput)
+        const outcome = await send(tool, call)
         if (outcome.ok) tools.delete(keyOf(tool))
         else if (outcome.isCallersFault) callerErrors.recordHit(`${call.callerId} ${tool.slug}`)
         else recordFailure(tool)

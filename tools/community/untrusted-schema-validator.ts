@@ -3,6 +3,7 @@ import { RE2JS } from 're2js'
 import { invalidInputError } from '../../core/errors.ts'
 import { escapeJsonPointer, type ValidationIssue } from '../../core/validation/validation-errors.ts'
 import type { SchemaValidator } from '../schema-validator.ts'
+import { MAX_PATTERN_STEPS, patternSteps } from './untrusted-pattern-cost.ts'
 import {
   assertUntrustedSchemaAcceptable,
   type ToolJsonSchema,
@@ -10,21 +11,30 @@ import {
   type UntrustedSchemaRequestField,
 } from './untrusted-json-schema-check.ts'
 
-/** Validators of JSON Schemas that strangers wrote. */
+/** Validators of JSON Schemas that strangers wrote; they are compiled and run in worker threads only. */
 
-/** Above this a validation would stop the event loop for long; the value is refused instead. */
+/** Above this a validation would hold its thread for long; the value is refused instead. */
 const MAX_VALIDATION_STEPS = 8_000_000
-const STEPS_OF_A_PATTERN = 4
+
+/** The steps that are left to the patterns of the validation that runs. */
+let patternStepsLeft = 0
+class TooManyPatternSteps extends Error {}
 
 /**
- * Matches in linear time. Ajv keeps one pattern for each text that its object has, so `toString` must be that
+ * Matches in linear time, and counts it. Ajv keeps one pattern for each text that its object has, so `toString` must be that
  * of the pattern: without it all patterns of a schema would be one.
  */
 const matchInLinearTime = Object.assign(
   (pattern: string, _flags: string) => {
     const compiled = RE2JS.compile(pattern)
+    const instructions = compiled.programSize()
     const text = `/${pattern}/u`
-    return { test: (value: string) => compiled.matcher(value).find(), toString: () => text }
+    const test = (value: string) => {
+      patternStepsLeft -= patternSteps(instructions, value.length)
+      if (patternStepsLeft < 0) throw new TooManyPatternSteps()
+      return compiled.matcher(value).find()
+    }
+    return { test, toString: () => text }
   },
   { code: 'matchInLinearTime' },
 )
@@ -48,11 +58,20 @@ export function compileUntrustedSchema(
   const cost = assertUntrustedSchemaAcceptable(schema, place)
   const validate = compile(schema, place)
   return (value) => {
-    if (validationSteps(value, cost) > MAX_VALIDATION_STEPS)
-      return [{ pointer: '', detail: 'is too large for its schema to be checked' }]
-    return validate(value) ? [] : toIssues(validate.errors ?? [])
+    if (validationSteps(value, cost) > MAX_VALIDATION_STEPS) return TOO_LARGE
+    patternStepsLeft = MAX_PATTERN_STEPS
+    try {
+      return validate(value) ? [] : toIssues(validate.errors ?? [])
+    } catch (error) {
+      if (error instanceof TooManyPatternSteps) return TOO_LARGE
+      throw error
+    }
   }
 }
+
+const TOO_LARGE: readonly ValidationIssue[] = [
+  { pointer: '', detail: 'is too large for its schema to be checked' },
+]
 
 function compile(
   schema: ToolJsonSchema,
@@ -68,22 +87,17 @@ function compile(
   }
 }
 
-/** An upper bound of the work: every part of the value meets every subschema, every text every pattern. */
-function validationSteps(value: unknown, { nodes, patterns }: SchemaValidationCost): number {
-  let [parts, characters] = [0, 0]
+/** An upper bound of the work beside patterns: every part of the value meets every subschema. */
+function validationSteps(value: unknown, { nodes }: SchemaValidationCost): number {
+  let parts = 0
   const open: unknown[] = [value]
   while (open.length > 0) {
     const one = open.pop()
     parts += 1
-    if (typeof one === 'string') characters += one.length
-    else if (Array.isArray(one)) for (const inner of one) open.push(inner)
-    else if (typeof one === 'object' && one !== null)
-      for (const [name, inner] of Object.entries(one)) {
-        characters += name.length
-        open.push(inner)
-      }
+    if (typeof one !== 'object' || one === null) continue
+    for (const inner of Object.values(one)) open.push(inner)
   }
-  return parts * nodes + characters * patterns * STEPS_OF_A_PATTERN
+  return parts * nodes
 }
 
 function toIssues(errors: readonly ErrorObject[]): ValidationIssue[] {

@@ -26,6 +26,7 @@ export function toImportedMcpTool(url: string, tool: ListedMcpTool): ImportedToo
       inputs,
     ),
     outputSchema: MCP_OUTPUT_SCHEMA,
+    sourceChars: inputs.sourceChars,
     forward: { kind: 'mcp-tool', url, tool: name },
   }
 }

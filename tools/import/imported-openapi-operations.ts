@@ -13,7 +13,7 @@ import {
   isUntrustedJsonObject,
   type UntrustedJson,
 } from './imported-schema-converter.ts'
-import { toPlainLine, type ImportedTool } from './imported-tool.ts'
+import { selectImportedTools, toPlainLine, type ImportedTool } from './imported-tool.ts'
 
 /** Reads the operations of an OpenAPI 3.0 or 3.1 document as tools. */
 
@@ -40,14 +40,42 @@ export interface OpenApiService {
   readonly operations: readonly OpenApiOperationRef[]
 }
 
+/** A document, and the addresses of the request that names it. */
+export interface OpenApiSource {
+  readonly text: string
+  readonly documentUrl: string
+  readonly baseUrl: string | null
+}
+
+/** The operations that an import names, by their place in the document. */
+export interface SelectedOperations {
+  readonly title: string
+  readonly operations: readonly { readonly at: number; readonly operation: string }[]
+}
+
+/** Without `include` these are the GET operations; throws `import_refused` for a name without an operation. */
+export function selectOperations(
+  { title, operations }: OpenApiService,
+  include: readonly string[] | null,
+): SelectedOperations {
+  const chosen =
+    include === null
+      ? operations.filter(({ method }) => method === 'GET')
+      : selectImportedTools(operations, include)
+  return {
+    title,
+    operations: chosen.map((one) => ({
+      at: operations.indexOf(one),
+      operation: one.operation,
+    })),
+  }
+}
+
 /**
  * Parses a document. `documentUrl` and `baseUrl` come from the request: of `servers` only the path counts, and
  * only without `baseUrl`, so that a document cannot name another host.
  */
-export function readOpenApiDocument(
-  text: string,
-  { documentUrl, baseUrl }: { readonly documentUrl: string; readonly baseUrl: string | null },
-): OpenApiService {
+export function readOpenApiDocument({ text, documentUrl, baseUrl }: OpenApiSource): OpenApiService {
   const document = parseDocument(text)
   const { paths, info, openapi } = document
   if (typeof openapi !== 'string' || !/^3\.[01]\./.test(openapi))
@@ -157,6 +185,7 @@ function toTool(
   }
   assertPathFilled(path, forward.parameters, operation)
   const title = toPlainLine(given['summary'], operation, MAX_NAME_CHARS)
+  const output = readOutput(place, named, operation)
   return {
     operation,
     alias,
@@ -167,7 +196,8 @@ function toTool(
       MAX_DESCRIPTION_CHARS,
     ),
     inputSchema: toObjectSchema(properties, required, inputs.definitions),
-    outputSchema: readOutput(place, named, operation),
+    outputSchema: output.schema,
+    sourceChars: inputs.sourceChars + output.sourceChars,
     forward,
   }
 }
@@ -284,7 +314,7 @@ function readOutput(
   { document, operation }: OperationPlace,
   named: UntrustedJson,
   name: string,
-): UntrustedJson {
+): { readonly schema: UntrustedJson; readonly sourceChars: number } {
   const responses = isUntrustedJsonObject(operation['responses']) ? operation['responses'] : {}
   const [, success] = Object.entries(responses).find(([status]) => /^2/.test(status)) ?? []
   const response = success === undefined ? {} : resolve(document, success)
@@ -295,9 +325,10 @@ function readOutput(
     if (media?.['schema'] !== undefined) data = outputs.convert(media['schema'])
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error
-    return toRestOperationOutputSchema(true, {})
+    return { schema: toRestOperationOutputSchema(true, {}), sourceChars: outputs.sourceChars }
   }
-  return toRestOperationOutputSchema(data, outputs.definitions)
+  const schema = toRestOperationOutputSchema(data, outputs.definitions)
+  return { schema, sourceChars: outputs.sourceChars }
 }
 
 /** The output of a REST operation. */

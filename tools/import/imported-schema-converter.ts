@@ -1,6 +1,6 @@
-import { RE2JS } from 're2js'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
+import { findPatternExcess } from '../community/untrusted-pattern-cost.ts'
 
 /**
  * Turns schemas of OpenAPI 3.0, 3.1 and MCP into self-contained JSON Schema 2020-12. References are kept and
@@ -20,6 +20,7 @@ const LOCAL_REFERENCE = /^#\/(?:components\/schemas|\$defs|definitions)\/([^/]+)
 const FIELD_NAME = /^[A-Za-z_$@][A-Za-z0-9_$@.:-]{0,63}$/
 const MAX_PROSE_CHARS = 300
 const MAX_PATTERNS = 8
+const MAX_TRIED_PATTERNS = 32
 const MAX_UNIQUE_ITEMS = 256
 const MAX_DEPTH = 40
 
@@ -51,6 +52,7 @@ export class ImportedSchemaConverter {
   readonly #copied = new Map<string, unknown>()
   readonly #open = new Set<string>()
   #patterns = 0
+  #triedPatterns = 0
   #sourceChars = 0
 
   constructor(definitions: UntrustedJson, where: string) {
@@ -61,6 +63,11 @@ export class ImportedSchemaConverter {
   /** The definitions that converted schemas refer to. */
   get definitions(): Record<string, unknown> {
     return Object.fromEntries(this.#copied)
+  }
+
+  /** Characters of what was converted, as they are in the document. */
+  get sourceChars(): number {
+    return this.#sourceChars
   }
 
   /** Throws `import_refused` for references to other documents, to nothing, or to themselves. */
@@ -100,10 +107,13 @@ export class ImportedSchemaConverter {
       made['required'] = [...new Set(required)].filter((name) => typeof name === 'string')
   }
 
-  #copyPattern({ pattern }: UntrustedJson, made: Record<string, unknown>): void {
+  #copyPattern({ pattern, maxLength }: UntrustedJson, made: Record<string, unknown>): void {
     if (typeof pattern !== 'string' || this.#patterns >= MAX_PATTERNS) return
+    // Patterns that are left out have been compiled too.
+    if (this.#triedPatterns >= MAX_TRIED_PATTERNS) return
+    this.#triedPatterns += 1
     try {
-      RE2JS.compile(pattern)
+      if (findPatternExcess(pattern, maxLength) !== null) return
     } catch {
       return // The server checks what cannot be checked in linear time.
     }

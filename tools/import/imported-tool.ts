@@ -14,6 +14,8 @@ export interface ImportedTool {
   readonly description: string
   readonly inputSchema: UntrustedJson
   readonly outputSchema: UntrustedJson
+  /** Characters of the document that it was made of. */
+  readonly sourceChars: number
   readonly forward: CommunityToolEndpoint
 }
 
@@ -32,10 +34,10 @@ export const toSlugPrefix = (title: string): string =>
   toKebab(title).slice(0, MAX_PREFIX_CHARS).replace(/-+$/, '') || 'imported'
 
 /** Gives each tool a slug with the prefix; names that would be equal or look the same get a number. */
-export function nameImportedTools(
+export function nameImportedTools<T extends Pick<ImportedTool, 'operation'>>(
   prefix: string,
-  tools: readonly ImportedTool[],
-): { readonly slug: string; readonly tool: ImportedTool }[] {
+  tools: readonly T[],
+): { readonly slug: string; readonly tool: T }[] {
   const taken = new Set<string>()
   return tools.map((tool) => {
     const whole = `${prefix}-${toKebab(tool.operation) || 'tool'}`
@@ -48,10 +50,10 @@ export function nameImportedTools(
 }
 
 /** Returns the tools that `include` names; throws `import_refused` for a name without a tool. */
-export function selectImportedTools(
-  tools: readonly ImportedTool[],
+export function selectImportedTools<T extends Pick<ImportedTool, 'operation'>>(
+  tools: readonly (T & Partial<Pick<ImportedTool, 'alias'>>)[],
   include: readonly string[],
-): ImportedTool[] {
+): T[] {
   return include.map((wanted) => {
     const found = tools.find(({ operation, alias }) => operation === wanted || alias === wanted)
     if (found !== undefined) return found

@@ -24,6 +24,7 @@ import {
 } from '../../../tools/community/callable-community-tool.ts'
 import { createCommunityToolRegistry } from '../../../tools/community/community-tool-registry.ts'
 import { createCommunityCallForwarder } from '../../../tools/community/forward-community-tool-call.ts'
+import { createUntrustedWork } from '../../../tools/community/untrusted-work-pool.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { Config } from '../../config.ts'
 
@@ -59,8 +60,10 @@ export function composeCommunityTools(parts: ComposeCommunityToolsDeps) {
   const store = createCommunityToolStore(sql)
   const callStore = createCommunityToolCallStore(sql)
   const credentials = createImportedServiceCredentialStore(sql, parts.sealingFor('keyring'))
+  const work = createUntrustedWork()
   const send = createCommunityCallForwarder({
     egress,
+    work,
     key: own.builders,
     now: clock.now,
     callMs,
@@ -80,6 +83,7 @@ export function composeCommunityTools(parts: ComposeCommunityToolsDeps) {
         callMs,
         promoTransferable: config.promoTransferable,
         health,
+        work,
         toRow: (call) => toCommunityToolCallRow(toRecord(call)),
         recordRefund: (call) =>
           callStore
@@ -102,6 +106,7 @@ export function composeCommunityTools(parts: ComposeCommunityToolsDeps) {
     callStore,
     credentials,
     egress,
+    work,
     /** Reads all tools; the station answers no call before. */
     start: () => registry.reload(),
     /** Tells every node, and waits until this one knows. */
@@ -111,7 +116,7 @@ export function composeCommunityTools(parts: ComposeCommunityToolsDeps) {
     },
     async close(): Promise<void> {
       unsubscribe()
-      await egress.close()
+      await Promise.all([egress.close(), work.close()])
     },
   }
 }

@@ -154,7 +154,7 @@ export const scheduleRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.post('/api/task/schedule', createSchedule, async (request, reply) => {
     const { agentId, apiKey, body } = request
     assertToolsScope(apiKey)
-    const run = toValidatedScheduledCall(catalogue, body.tool, body.params ?? {}, agentId)
+    const run = await toValidatedScheduledCall(catalogue, body.tool, body.params ?? {}, agentId)
     const { tool } = run
     const { shown, sealed } = schedules.seal(agentId, run.params)
     const budget =
@@ -274,7 +274,7 @@ function createChangeCheck({ actors, catalogue }: Pick<HttpServices, 'actors' | 
     )
     if (canSpendMore(before, change)) assertMaySpendMore(request, before, change)
     if (budget === undefined || catalogue.find(before.tool) === undefined) return
-    const run = toValidatedScheduledCall(catalogue, before.tool, params, request.agentId)
+    const run = await toValidatedScheduledCall(catalogue, before.tool, params, request.agentId)
     assertBudgetCoversScheduledRun(run, budget)
   }
 }
