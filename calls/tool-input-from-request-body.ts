@@ -1,4 +1,5 @@
 import { invalidInputError } from '../core/errors.ts'
+import { omitNullFields } from '../core/validation/null-fields.ts'
 import type { Tool } from '../tools/define-tool.ts'
 
 /** Extracts a tool's input from the request body. */
@@ -7,26 +8,26 @@ export type JsonFields = Record<string, unknown>
 
 /** A caller that asks for a dry run must not be charged by a route without quotes. */
 function assertNoDryRun(fields: JsonFields): void {
-  const { dry_run: dry = false } = fields
-  if (dry !== false) throw invalidInputError('/dry_run', 'is not supported here: use /api/quote')
+  if ((fields['dry_run'] ?? false) !== false)
+    throw invalidInputError('/dry_run', 'is not supported here: use /api/quote')
 }
 
 /**
  * The fields of a tool, without those of the request: top-level fields override `params`; `query` only if
- * the tool has it (decision 18). Throws if `dry_run` is set: routes with quotes remove it before.
+ * the tool has it (decision 18). A null that the tool has no use for is no field. Throws if `dry_run` is set: routes with quotes remove it before.
  */
-export function extractToolInputFromBody(body: JsonFields, tool: Tool): JsonFields {
+export function extractToolInputFromBody(given: JsonFields, tool: Tool): JsonFields {
   const named = (tool.input as { properties?: JsonFields }).properties ?? {}
-  const { params } = body
-  const merged = 'params' in named || params === undefined ? body : withParams(body)
+  const body = omitNullFields(tool.input, given)
+  const merged = 'params' in named ? body : withParams(body, tool)
   assertNoDryRun(merged)
   const { tool: _tool, dry_run: _dryRun, ...input } = merged
   if (!('query' in named)) delete input['query']
   return input
 }
 
-function withParams({ params, ...top }: JsonFields): JsonFields {
-  return { ...asObject(params), ...top }
+function withParams({ params, ...top }: JsonFields, tool: Tool): JsonFields {
+  return { ...omitNullFields(tool.input, asObject(params ?? {})), ...top }
 }
 
 function asObject(params: unknown): JsonFields {

@@ -19,7 +19,7 @@ export interface OpenAiTool {
 /** A tool call of a chat completion. */
 export interface OpenAiToolCall {
   readonly id: string
-  readonly function: { readonly name: string; readonly arguments: string }
+  readonly function: { readonly name: string; readonly arguments?: string | null }
 }
 
 export interface OpenAiToolMessage {
@@ -43,7 +43,7 @@ export async function createOpenAiTools(
       name: entry.slug,
       description: describeForModel(entry),
       parameters: { ...entry.input_schema },
-      parse: (text) => JSON.parse(text) as object,
+      parse: parseArguments,
       function: (input) => answerOf(gas, entry.slug, input),
     },
   }))
@@ -58,10 +58,14 @@ export function runOpenAiToolCalls(
     calls.map(async ({ id, function: { name, arguments: text } }) => ({
       role: 'tool' as const,
       tool_call_id: id,
-      content: await answerOf(gas, name, text, id),
+      content: await answerOf(gas, name, text ?? '', id),
     })),
   )
 }
+
+/** Models write no arguments as an empty text, as null or as `{}`. */
+const parseArguments = (text: string): object =>
+  text.trim() === '' ? {} : ((JSON.parse(text) as object | null) ?? {})
 
 /** A refusal is an answer, so that the model can act on it. */
 async function answerOf(
@@ -71,7 +75,7 @@ async function answerOf(
   callId?: string,
 ): Promise<string> {
   try {
-    const fields = typeof input === 'string' ? (JSON.parse(input) as object) : input
+    const fields = typeof input === 'string' ? parseArguments(input) : input
     // The same tool call is charged once, however often it is run.
     const isUnique = callId !== undefined && UNIQUE_CALL_ID.test(callId)
     const options = isUnique ? { idempotencyKey: `openai:${callId}` } : {}

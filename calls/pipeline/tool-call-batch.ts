@@ -146,7 +146,7 @@ function splitPipeline({ calls, idempotency, ...shared }: ToolCallBatchRequest):
   return calls.map((body, at) => {
     if (typeof body['tool'] !== 'string')
       throw invalidInputError(`/calls/${at}/tool`, 'is required')
-    if ('dry_run' in body)
+    if ((body['dry_run'] ?? null) !== null)
       throw invalidInputError(`/calls/${at}/dry_run`, 'is not for batches: ask /api/quote')
     const own =
       idempotency === null ? null : { ...idempotency, key: pipelineItemKey(idempotency.key, at) }

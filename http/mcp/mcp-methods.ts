@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { SECOND } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
+import { toArguments } from '../../core/validation/null-fields.ts'
 import { describeToolBuilder } from '../../tools/community/llm-safe-builder-text.ts'
 import type { Tool } from '../../tools/define-tool.ts'
 import { hasKeyScope } from '../auth/api-key-permissions.ts'
@@ -77,7 +78,7 @@ export function createMcpMethods(app: FastifyInstance, endpoint: McpEndpoint): A
   }
 
   function toolListText(message: McpRequest, request: FastifyRequest): string {
-    if (message.params['cursor'] !== undefined)
+    if ((message.params['cursor'] ?? null) !== null)
       throw invalidParams(message, 'The list of tools has one page: there is no such cursor.')
     const tools = listTools(scopeOf(request))
     return resultText(message, message.era === 'modern' ? cached : {}, `"tools":${tools}`)
@@ -156,7 +157,8 @@ async function callTool(
   { progress }: McpReplyWriter,
 ): Promise<McpToolCallResult> {
   const { services, limits } = app
-  const { name, arguments: args = {} } = message.params
+  const { name } = message.params
+  const args = toArguments(message.params['arguments'])
   if (typeof name !== 'string') throw invalidParams(message, '`name` must be the name of a tool.')
   if (typeof args !== 'object' || args === null || Array.isArray(args))
     throw invalidParams(message, '`arguments` must be an object.')

@@ -43,7 +43,7 @@ function parseJsonRpcEnvelope(body: unknown) {
     throw invalidRequest('`method` must be a string; responses are not accepted.', id)
   if (body['id'] !== undefined && id === null)
     throw invalidRequest('`id` must be a string or an integer.')
-  const { params = {} } = body
+  const params = body['params'] ?? {}
   if (!isObject(params)) throw invalidParams('`params` must be an object.', id)
   return { id, method: body['method'], params }
 }
@@ -61,8 +61,10 @@ const invalidParams = (message: string, id: JsonRpcId | null) =>
   new McpProtocolError(JSON_RPC_CODES.invalidParams, message, { id })
 
 function toMeta(params: JsonObject, id: JsonRpcId | null): JsonObject {
-  const { _meta: meta = {} } = params
-  if (!isObject(meta)) throw invalidParams('`_meta` must be an object.', id)
+  const given = params['_meta'] ?? {}
+  if (!isObject(given)) throw invalidParams('`_meta` must be an object.', id)
+  // Null is absence, here and in each of its fields (decision 400).
+  const meta = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== null))
   const { protocolVersion, clientCapabilities } = MCP_META_KEYS
   if (!['string', 'undefined'].includes(typeof meta[protocolVersion]))
     throw invalidParams(`\`_meta\` must have a string as ${protocolVersion}.`, id)

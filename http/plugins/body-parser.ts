@@ -115,8 +115,8 @@ export const keylessBodyError = (): ServiceError =>
 export const assertRequestBodyParsed: RequestHook = (request) => {
   if (request.bodyError !== null) throw request.bodyError
   checkQuery(request.query)
-  // An absent body counts as an empty object, so that the schema names the missing fields.
-  if (request.body === undefined && request.routeOptions.schema?.body !== undefined)
+  // No body, and null, count as an empty object, so that the schema names the missing fields.
+  if ((request.body ?? null) === null && request.routeOptions.schema?.body !== undefined)
     request.body = {}
 }
 

@@ -12,6 +12,7 @@ import {
   type ValidationIssue,
 } from '../../core/validation/validation-errors.ts'
 import type { DescribableJsonSchema } from '../../core/validation/describe-json-schema.ts'
+import { omitNullFields } from '../../core/validation/null-fields.ts'
 import { createLazySchemaCompiler } from './lazy-schema-compiler.ts'
 import { coerceParameters } from './query-and-path-parameter-coercion.ts'
 
@@ -81,7 +82,9 @@ export function installSchemaValidation(app: FastifyInstance): void {
         () => all(route) as ValidateFunction,
       )
       return (
-        route.httpPart === 'body' ? check : withParameterCoercion(check, route.schema)
+        route.httpPart === 'body'
+          ? withNullsOmitted(check, route.schema)
+          : withParameterCoercion(check, route.schema)
       ) as never
     }
   }
@@ -122,6 +125,20 @@ function withAllErrors(first: ValidateFunction, makeAll: () => ValidateFunction)
     return false
   }
   return check
+}
+
+type ValidateBody = ((value: unknown) => boolean | { value: unknown }) & { errors?: unknown }
+
+/** Validates a refused body again without its nulls that mean absence; Fastify takes the value from here. */
+function withNullsOmitted(check: ValidateFunction, schema: unknown): ValidateBody {
+  const reading: ValidateBody = (given) => {
+    if (check(given)) return true
+    const value = omitNullFields(schema, given)
+    if (value !== given && check(value)) return { value }
+    reading.errors = check.errors
+    return false
+  }
+  return reading
 }
 
 function withParameterCoercion(check: ValidateFunction, schema: unknown): ValidateFunction {

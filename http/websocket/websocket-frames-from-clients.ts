@@ -7,6 +7,7 @@ import {
   markJsonText,
   type JsonTextMarks,
 } from '../../core/validation/safe-json.ts'
+import { omitNullFields } from '../../core/validation/null-fields.ts'
 import { findClosestWord } from '../../core/validation/did-you-mean.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/request-schema-regex-patterns.ts'
 import {
@@ -129,8 +130,9 @@ export function assertValidWsClientFrame({
   if (!isFrameType(type)) throw unknownType(type)
   if (misshapen !== null) throw invalidInputError('', misshapen)
   assertSafeJson(fields, marks)
-  throwInvalidInputOnIssues(checkers[type](fields))
-  return { type, ...fields } as unknown as WsClientFrame
+  const kept = omitNullFields(FRAME_SCHEMAS[type], fields)
+  throwInvalidInputOnIssues(checkers[type](kept))
+  return { type, ...kept } as unknown as WsClientFrame
 }
 
 const isFrameType = (type: string): type is WsClientFrameType => Object.hasOwn(FRAME_SCHEMAS, type)

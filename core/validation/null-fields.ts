@@ -1,0 +1,96 @@
+/** Null for an optional field is absence (decision 400). */
+
+type Fields = Readonly<Record<string, unknown>>
+
+/** The part of a JSON schema that decides whether null means something. */
+interface FieldSchema {
+  readonly type?: unknown
+  readonly const?: unknown
+  readonly enum?: readonly unknown[]
+  readonly nullable?: unknown
+  readonly properties?: Readonly<Record<string, FieldSchema>>
+  readonly required?: readonly string[]
+  readonly items?: unknown
+  readonly anyOf?: readonly FieldSchema[]
+  readonly oneOf?: readonly FieldSchema[]
+  readonly allOf?: readonly FieldSchema[]
+}
+
+/** Schemas nest about as deep as values; one that refers to itself is not followed. */
+const MAX_DEPTH = 32
+
+/** The arguments of a call: nothing, null and the empty text are no arguments. */
+export const toArguments = (given: unknown): unknown =>
+  given === undefined || given === null || given === '' ? {} : given
+
+/**
+ * Returns a value without its fields that are null although their schema has no null, down to nested
+ * objects and lists. Keeps null for required fields, for fields that the schema does not name, and
+ * where null is a value. Returns the same object if nothing changes.
+ */
+export function omitNullFields<T>(schema: unknown, value: T, depth = 0): T {
+  if (typeof value !== 'object' || value === null || depth > MAX_DEPTH) return value
+  const shapes = shapesOf(schema as FieldSchema)
+  if (Array.isArray(value)) return omitInItems(shapes, value, depth) as T
+  let kept: Record<string, unknown> | null = null
+  for (const [name, inner] of Object.entries(value)) {
+    const naming = shapes.filter(({ properties }) => Object.hasOwn(properties ?? {}, name))
+    const isAbsent = inner === null && isOptional(naming, name)
+    const next = isAbsent ? null : omitInField(naming, name, inner, depth)
+    if (next === inner && !isAbsent) continue
+    kept ??= { ...(value as Fields) }
+    if (isAbsent) delete kept[name]
+    else kept[name] = next
+  }
+  return (kept ?? value) as T
+}
+
+function omitInItems(shapes: readonly FieldSchema[], list: unknown[], depth: number): unknown[] {
+  const items = shapes.map((shape) => shape.items).find(isSchema)
+  if (items === undefined) return list
+  const next = list.map((entry) => omitNullFields(items, entry, depth + 1))
+  return next.some((entry, at) => entry !== list[at]) ? next : list
+}
+
+const omitInField = (
+  naming: readonly FieldSchema[],
+  name: string,
+  value: unknown,
+  depth: number,
+): unknown =>
+  naming.length === 0
+    ? value
+    : omitNullFields(
+        { anyOf: naming.map(({ properties }) => properties?.[name]) },
+        value,
+        depth + 1,
+      )
+
+function isOptional(naming: readonly FieldSchema[], name: string): boolean {
+  if (naming.length === 0) return false
+  if (naming.some(({ properties }) => acceptsNull(properties?.[name]))) return false
+  return naming.some(({ required }) => required?.includes(name) !== true)
+}
+
+/** The schema with its alternatives, which may each name fields. */
+function shapesOf(schema: FieldSchema, depth = 0): FieldSchema[] {
+  if (!isSchema(schema) || depth > MAX_DEPTH) return []
+  const { anyOf = [], oneOf = [], allOf = [] } = schema
+  const inner = [...anyOf, ...oneOf, ...allOf].flatMap((one) => shapesOf(one, depth + 1))
+  return [schema, ...inner]
+}
+
+/** A schema that cannot be judged here counts as one with null. */
+function acceptsNull(schema: FieldSchema | undefined): boolean {
+  if (!isSchema(schema)) return true
+  const { type, anyOf, oneOf, nullable } = schema
+  if (nullable === true) return true
+  if (type !== undefined) return [type].flat().includes('null')
+  if ('const' in schema) return schema.const === null
+  if (schema.enum !== undefined) return schema.enum.includes(null)
+  const choices = anyOf ?? oneOf
+  return choices === undefined || choices.some(acceptsNull)
+}
+
+const isSchema = (schema: unknown): schema is FieldSchema =>
+  typeof schema === 'object' && schema !== null && !Array.isArray(schema)
