@@ -1,6 +1,7 @@
 import { COOKBOOK_ERROR_DEFINITIONS } from './cookbook-error-definitions.ts'
 import { IDEMPOTENCY_ERROR_DEFINITIONS } from './idempotency-error-definitions.ts'
 import { MEMORY_MARKETPLACE_ERROR_DEFINITIONS } from './memory-marketplace-error-definitions.ts'
+import { REQUEST_ERROR_DEFINITIONS } from './request-error-definitions.ts'
 import { CALL_AND_RECEIPT_ERROR_DEFINITIONS } from './receipt-and-journal-error-definitions.ts'
 
 /** All public errors of the service. */
@@ -27,15 +28,7 @@ const WAIT_AND_RETRY: ErrorRemedy = { action: 'wait' }
  * `/problems/{code}` and the error table of the documentation are generated from it.
  */
 export const ERROR_DEFINITIONS = {
-  // the request
-  invalid_input: { status: 400, title: 'The request does not match its schema.' },
-  conflicting_credentials: { status: 400, title: 'Two different API keys were sent.' },
-  body_too_large: { status: 413, title: 'The request is larger than this route accepts.' },
-  origin_not_allowed: { status: 403, title: 'A page of another site may not use this address.' },
-  csrf_token_invalid: { status: 403, title: 'The token of the session is missing or wrong.' },
-  unsupported_media_type: { status: 415, title: 'The body must be application/json.' },
-  not_found: { status: 404, title: 'There is nothing at this address.' },
-  method_not_allowed: { status: 405, title: 'This address does not answer that method.' },
+  ...REQUEST_ERROR_DEFINITIONS,
   rate_limited: { status: 429, title: 'Too many requests.', remedy: WAIT_AND_RETRY },
   // authentication
   unauthenticated: {

@@ -226,7 +226,7 @@ export function createServerWithoutRoutes(
   answered: ResponseHook[] = [],
 ): FastifyInstance {
   const { config } = services
-  const refusals = createSocketClientErrorHandler()
+  const refusals = createSocketClientErrorHandler(config)
   const app = fastify({
     logger: createLoggerOptions(config.logLevel),
     logController: new LogController({ disableRequestLogging: true }),
@@ -244,7 +244,7 @@ export function createServerWithoutRoutes(
       headersTimeout: 10_000,
       connectionsCheckingInterval: 2_000,
       maxHeaderSize: LIMITS.headerBytes,
-      // Node's own refusal has no body; `assertHostHeader` sends a problem document.
+      // Node's own refusal has no body; `assertMessageFraming` sends a problem document.
       requireHostHeader: false,
     },
     routerOptions: { maxParamLength: 256, ignoreTrailingSlash: true },
@@ -272,7 +272,7 @@ export function createServerWithoutRoutes(
       setRequestIdHeader,
       setCorsHeaders,
       createClosingRefusal(app),
-      assertHostHeader,
+      assertMessageFraming,
       assertBodyReadable,
       outages.watch,
       ...createNotesForWatchers(services),
@@ -307,10 +307,27 @@ function createNotesForWatchers({ inspection }: HttpServices): RequestHook[] {
   return [({ id }) => (inspection.watched ? inspection.enterRequest(id) : undefined)]
 }
 
-/** HTTP/1.1 requires a Host header (RFC 9112, 3.2). */
-const assertHostHeader: RequestHook = ({ raw: { headers, httpVersion } }) => {
-  if (headers.host === undefined && httpVersion === '1.1')
-    throw new ServiceError('invalid_input', { detail: 'The header Host is missing.' })
+/**
+ * HTTP/1.1 requires one Host header (RFC 9112, 3.2): a proxy may have judged another one. A coding beside
+ * `chunked` would be read as if it were plain (6.1).
+ */
+const assertMessageFraming: RequestHook = ({ raw: { headers, httpVersion, rawHeaders } }) => {
+  const { host, 'transfer-encoding': coding } = headers
+  if (host === undefined ? httpVersion === '1.1' : countHosts(rawHeaders) > 1) {
+    const fault = host === undefined ? 'is missing' : 'was sent more than once'
+    throw new ServiceError('invalid_input', { detail: `The header Host ${fault}.` })
+  }
+  if (coding !== undefined && coding.toLowerCase() !== 'chunked')
+    throw new ServiceError('invalid_input', {
+      detail: 'The header Transfer-Encoding must be chunked: other codings are not read here.',
+    })
+}
+
+function countHosts(rawHeaders: readonly string[]): number {
+  let count = 0
+  for (let at = 0; at < rawHeaders.length; at += 2)
+    if (rawHeaders[at]?.length === 4 && rawHeaders[at]?.toLowerCase() === 'host') count += 1
+  return count
 }
 
 /** Requests during shutdown get 503 with `Retry-After`. */

@@ -114,6 +114,7 @@ export const keylessBodyError = (): ServiceError =>
  */
 export const assertRequestBodyParsed: RequestHook = (request) => {
   if (request.bodyError !== null) throw request.bodyError
+  assertDecodableQuery(request.url)
   checkQuery(request.query)
   // No body, and null, count as an empty object, so that the schema names the missing fields.
   if ((request.body ?? null) === null && request.routeOptions.schema?.body !== undefined)
@@ -123,6 +124,29 @@ export const assertRequestBodyParsed: RequestHook = (request) => {
 /** Refuses what is unsafe in a body that the route's schema allows. */
 export const assertBodySafe: RequestHook = ({ body, bodyMarks }) => {
   if (bodyMarks !== null) assertSafeJson(body, bodyMarks)
+}
+
+/** The parser leaves what it cannot decode as it is; a search for the text `caf%E9` finds nothing and says so to nobody. */
+function assertDecodableQuery(url: string): void {
+  const start = url.indexOf('?')
+  if (start === -1 || !url.includes('%', start)) return
+  for (const pair of url.slice(start + 1).split('&')) {
+    if (isDecodable(pair)) continue
+    const name = pair.split('=', 1)[0] ?? ''
+    const pointer = isDecodable(name) ? `/${escapeJsonPointer(decodeURIComponent(name))}` : ''
+    const detail = 'must be percent-encoded UTF-8: % and two hex digits for each byte'
+    const errors = [{ pointer, detail, in: 'query' }]
+    throw new ServiceError('invalid_input', { detail: `${pointer} ${detail}`.trim(), errors })
+  }
+}
+
+function isDecodable(text: string): boolean {
+  try {
+    decodeURIComponent(text)
+    return true
+  } catch {
+    return false
+  }
 }
 
 function checkQuery(query: unknown): void {

@@ -1,6 +1,6 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { DAY, SECOND } from '../../core/clock.ts'
-import { ServiceError, httpStatusOf } from '../../core/errors.ts'
+import { ServiceError, httpStatusOf, type ErrorCode } from '../../core/errors.ts'
 import { toProblemDocument, type ProblemDocumentContext } from '../../core/problem-document.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PaymentRequiredError } from '../../payments/payment-required-error.ts'
@@ -25,7 +25,7 @@ export function installErrorHandler(app: FastifyInstance, services: HttpServices
   app.addSchema(ErrorCodeSchema)
   app.addSchema(ProblemSchema)
   app.setErrorHandler((error: FastifyError, request, reply) => {
-    const known = toHttpServiceError(error, request)
+    const known = routeError(request, error) ?? toHttpServiceError(error, request)
     services.plane.storage.failed(error)
     if (known === null) request.log.error({ reqId: request.id, err: error }, 'unexpected error')
     const { agentId, apiKey, id: requestId } = request
@@ -35,13 +35,21 @@ export function installErrorHandler(app: FastifyInstance, services: HttpServices
     return sendProblemDetails(reply, shown, services.config, page)
   })
   const routes = allowedMethods(app)
-  app.setNotFoundHandler((request, reply) => {
-    const path = request.url.split('?', 1)[0] ?? ''
-    const allow = routes(path.replace(/(.)\/$/, '$1'))
-    if (allow.length === 0) throw new ServiceError('not_found')
-    reply.header('allow', allow.join(', '))
-    throw new ServiceError('method_not_allowed', { allow })
+  app.setNotFoundHandler((request) => {
+    throw unknownRouteError(request)
   })
+
+  function unknownRouteError({ url }: FastifyRequest): ServiceError {
+    const path = url.split('?', 1)[0] ?? ''
+    const allow = routes(path.replace(/(.)\/$/, '$1'))
+    return allow.length === 0
+      ? new ServiceError('not_found')
+      : new ServiceError('method_not_allowed', { allow })
+  }
+
+  /** Where there is no route, what Fastify finds wrong with the request first says nothing. */
+  const routeError = (request: FastifyRequest, error: FastifyError): ServiceError | null =>
+    request.is404 && isFastifyRefusal(error) ? unknownRouteError(request) : null
 }
 
 /** Browsers that open a page get an error as a page; below /api everybody gets the document. */
@@ -66,6 +74,8 @@ export function sendProblemDetails(
   if (String(reply.getHeader('cache-control') ?? '').startsWith('public'))
     reply.header('cache-control', 'no-store')
   reply.headers(challenge.headers)
+  if (error.code === 'method_not_allowed' && Array.isArray(error.details['allow']))
+    reply.header('allow', error.details['allow'].join(', '))
   if (error.code === 'unauthenticated') reply.header('www-authenticate', 'Bearer')
   reply.headers(limitHeaders(error, reply.getHeader('ratelimit')))
   const { retry_after: retryAfter } = error.details
@@ -167,10 +177,8 @@ export function toHttpServiceError(
   return null
 }
 
-function fromFastifyError(
-  { code, message }: FastifyError,
-  request?: FastifyRequest,
-): ServiceError | null {
+function fromFastifyError(error: FastifyError, request?: FastifyRequest): ServiceError | null {
+  const { code, message } = error
   switch (code) {
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
       return bodyTooLargeError(request?.routeOptions.bodyLimit ?? LIMITS.bodyBytes)
@@ -180,15 +188,27 @@ function fromFastifyError(
     case 'FST_ERR_CTP_EMPTY_JSON_BODY':
     case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
       return bodyNotJsonError()
-    case 'FST_ERR_BAD_URL':
-    case 'FST_ERR_MAX_PARAM_LENGTH':
-      return new ServiceError('invalid_input', { detail: message })
-    case 'FST_ERR_NOT_FOUND':
-      return new ServiceError('not_found')
     default:
-      return null
+      if (!isFastifyRefusal(error)) return null
+      return new ServiceError(CODES_BY_STATUS[error.statusCode ?? 0] ?? 'invalid_input', {
+        detail: message,
+      })
   }
 }
+
+/** Codes of refusals that a new version of Fastify may bring; the others are about the request too. */
+const CODES_BY_STATUS: Readonly<Record<number, ErrorCode>> = {
+  404: 'not_found',
+  405: 'method_not_allowed',
+  408: 'request_timeout',
+  413: 'body_too_large',
+  415: 'unsupported_media_type',
+  431: 'headers_too_large',
+}
+
+/** Whether Fastify refused the request, as opposed to a bug of ours or a refusal by somebody else. */
+const isFastifyRefusal = ({ code = '', statusCode = 500 }: FastifyError): boolean =>
+  String(code).startsWith('FST_') && statusCode >= 400 && statusCode < 500
 
 /** Returns the methods that an address supports, to tell 405 from 404. */
 function allowedMethods(app: FastifyInstance): (path: string) => string[] {

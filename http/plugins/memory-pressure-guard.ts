@@ -9,8 +9,8 @@ import type { RequestHook } from './request-hooks.ts'
 /** Above this share of the heap new requests get 503, so that running ones can finish. */
 const MAX_HEAP_SHARE = 0.95
 const SAMPLE_INTERVAL_MS = SECOND
-/** Health is answered in any state. */
-const HEALTH_PATH = '/api/network/health'
+/** Health is answered in any state; a full node is alive and not ready. */
+const HEALTH_PATHS = new Set(['/api/network/health', '/health', '/healthz', '/livez'])
 
 /** Reads the size of the heap at most once a second, with a request: a node without requests reads nothing. */
 export function createMemoryPressureGuard(
@@ -26,7 +26,7 @@ export function createMemoryPressureGuard(
       const { used_heap_size: used, heap_size_limit: limit } = heap()
       isFull = used > limit * MAX_HEAP_SHARE
     }
-    if (isFull && request.url !== HEALTH_PATH)
+    if (isFull && !HEALTH_PATHS.has(request.url))
       throw new ServiceError('unavailable', { retry_after: 2 })
   }
 }

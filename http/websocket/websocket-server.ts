@@ -60,9 +60,10 @@ function nameUpgrades(app: FastifyInstance): void {
     'wsClientError',
     (error: Error, socket: Duplex, request: IncomingMessage) => {
       const id = ids.get(request) ?? randomUUID()
-      const told = { detail: `${error.message}.`, headers: 'Sec-WebSocket-Version: 13\r\n' }
+      const refusal = new ServiceError('invalid_input', { detail: `${error.message}.` })
+      const version = 'Sec-WebSocket-Version: 13\r\n'
       socket.once('finish', () => socket.destroy())
-      socket.end(toRawProblemResponse('400 Bad Request', id, told))
+      socket.end(toRawProblemResponse(refusal, app.services.config, id, version))
     },
   )
 }

@@ -64,7 +64,16 @@ Generated from \`app/environment-settings-schema.ts\` by \`npm run docs:config\`
 variables and validates them when it starts: an invalid value ends the start with a message that names the setting.
 The verbs of \`gas\` for agents read \`GAS_URL\` and \`GAS_API_KEY\`: [cli.md](cli.md).
 
-${sections.join('\n')}`
+## Probes
+
+| address | answer |
+|---|---|
+| \`GET /livez\`, also \`GET /healthz\` and \`GET /health\` | 200 while the process answers: restart a node that does not |
+| \`GET /readyz\` | 200 while the node can serve; 503 without its database, under memory pressure and while it stops: send it nothing |
+| \`GET /api/network/health\` | 200, or 503 without the database; says which dependency is degraded |
+
+None of them takes a key, counts against a rate limit, or is kept by a cache.
+`
 
 writeGeneratedFile('docs/configuration.md', document)
 writeGeneratedSection('README.md', 'config', settingsTable(README_SETTINGS))

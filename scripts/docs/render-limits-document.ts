@@ -17,7 +17,7 @@ type SchemaField = DescribableJsonSchema & { readonly items?: SchemaField }
 
 const KIB = 1024
 
-/** Larger input returns 413 `body_too_large` with `limit_bytes`. */
+/** Larger input returns 413 `body_too_large`, headers 431, with `limit_bytes`. */
 const SIZE_LIMITS: readonly [string, number][] = [
   ['A body', LIMITS.bodyBytes],
   ['A body of a pipeline or of `code_sandbox`, with a key', LIMITS.largeBodyBytes],
@@ -86,7 +86,7 @@ ${toUsdc(MAX_CREDIT_AMOUNT)}. An integer that a JSON number cannot hold exactly 
 
 ## Sizes
 
-Larger input is 413 \`body_too_large\` with \`limit_bytes\`. A compressed body is 415. A tool with a larger answer fails and is refunded.
+Larger input is 413 \`body_too_large\`, larger headers are 431 \`headers_too_large\`, both with \`limit_bytes\`. A compressed body is 415. A tool with a larger answer fails and is refunded.
 
 ${markdownTable(
   ['Subject', 'Maximum'],

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
-import { connect } from 'node:net'
+import { METHODS, request, type IncomingMessage } from 'node:http'
+import { connect, type AddressInfo } from 'node:net'
 import t from 'tap'
 import { Type } from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
@@ -55,6 +56,51 @@ t.test(
     t.equal((await app.inject('/%zz')).statusCode, 400)
   },
 )
+
+t.test('no method and no new refusal of Fastify is a bug of the service', async (t) => {
+  const app = await house(t)
+  app.get(
+    '/strange',
+    { config: { auth: 'none', ignoresUnknownQuery: true } },
+    async ({ query }) => {
+      const { status = '418', code = 'FST_ERR_OF_TOMORROW' } = query as Record<string, string>
+      throw Object.assign(new Error('a refusal'), { code, statusCode: Number(status) })
+    },
+  )
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const { port } = app.server.address() as AddressInfo
+  const answerTo = async (method: string, path: string, headers: object = {}) => {
+    const sent = request({ port, host: '127.0.0.1', method, path, headers: { ...headers } }).end()
+    const [answer] = (await once(sent, 'response')) as [IncomingMessage]
+    answer.resume()
+    return [answer.statusCode, answer.headers['allow']]
+  }
+  // CONNECT has no answer in HTTP, HEAD is GET, and OPTIONS is answered for all addresses.
+  const methods = METHODS.filter((one) => !['CONNECT', 'HEAD', 'OPTIONS', 'GET'].includes(one))
+  for (const method of methods)
+    for (const headers of [{}, { 'content-type': 'text/plain', 'content-length': '0' }]) {
+      t.strictSame(await answerTo(method, '/nothing', headers), [404, undefined], method)
+      t.strictSame(await answerTo(method, '/bug', headers), [405, 'GET, HEAD'], method)
+    }
+  const [refused, missing, own] = await Promise.all(
+    ['?status=418', '?status=404', '?code=UPSTREAM'].map((query) => app.inject(`/strange${query}`)),
+  )
+  t.match(refused?.json(), { status: 400, code: 'invalid_input', detail: 'a refusal' })
+  t.match(missing?.json(), { status: 404, code: 'not_found' })
+  t.match(own?.json(), { status: 500 }, 'an error of something else with a status is a bug')
+})
+
+t.test('a query that is not percent-encoded UTF-8 is refused, naming its field', async (t) => {
+  const app = await house(t)
+  const url = (query: string) =>
+    app.inject({ method: 'POST', url: `/amount?${query}`, payload: { usdc: 1 } })
+  t.match((await url('limit=%E9')).json(), {
+    code: 'invalid_input',
+    errors: [{ pointer: '/limit', in: 'query' }],
+  })
+  t.equal((await url('%zz=1')).statusCode, 400)
+  t.equal((await url('limit=%31')).statusCode, 200)
+})
 
 t.test('a bug returns a bare 500 without internals', async (t) => {
   const reply = await (await house(t)).inject('/bug')

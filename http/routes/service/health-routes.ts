@@ -40,6 +40,13 @@ const HealthResponse = Type.Object({
   uptime_s: Type.Integer(),
 })
 
+/** Supervisors look here: they restart what is not alive, and send nothing to what is not ready. */
+const LIVENESS_PATHS = ['/livez', '/healthz', '/health']
+const probe = {
+  config: { auth: 'none', rate: 'none', ignoresUnknownQuery: true } as const,
+  schema: { hide: true },
+}
+
 const getHealth = {
   config: { auth: 'none', rate: 'none' } as const,
   schema: {
@@ -64,6 +71,17 @@ export const healthRoutes: FastifyPluginAsyncTypebox = async (app) => {
     })
     return asking
   }
+
+  for (const path of LIVENESS_PATHS)
+    app.get(path, probe, async (_request, reply) =>
+      reply.header('cache-control', 'no-store').send({ status: 'ok' }),
+    )
+
+  app.get('/readyz', probe, async (_request, reply) => {
+    const { ok } = (await checkOnce()).postgres
+    reply.code(ok ? 200 : 503).header('cache-control', 'no-store')
+    return { status: ok ? 'ok' : 'unavailable' }
+  })
 
   app.get('/api/network/health', getHealth, async (_request, reply) => {
     const [health, ok] = await Promise.all([

@@ -117,4 +117,41 @@ t.test('a request without a Host header gets the reason', async (t) => {
   const old = client(t, port)
   old.socket.write(post('/now', '{}').replace('1.1\r\nhost: x', '1.0'))
   t.match(await old.all, { statuses: ['200'] }, 'HTTP/1.0 knows no such header')
+  const two = client(t, port)
+  two.socket.write(post('/now', '{}', 'HOST: y', 'connection: close'))
+  t.match(await two.all, { statuses: ['400'], text: /Host was sent more than once/ })
+})
+
+t.test('a transfer coding beside chunked is refused, and not read as plain', async (t) => {
+  const { port, seen } = await house(t)
+  const chunked = (coding: string) =>
+    post('/now', '', `transfer-encoding: ${coding}`, 'connection: close').replace(
+      'content-length: 0\r\n',
+      '',
+    ) + '2\r\n{}\r\n0\r\n\r\n'
+  const { socket, all } = client(t, port)
+  socket.write(chunked('gzip, chunked'))
+  t.match(await all, { statuses: ['400'], text: /Transfer-Encoding must be chunked/ })
+  t.strictSame(seen, [])
+  const plain = client(t, port)
+  plain.socket.write(chunked('Chunked'))
+  t.match(await plain.all, { statuses: ['200'] })
+})
+
+t.test('what the parser of HTTP refuses is a problem with a type and a code', async (t) => {
+  const { port } = await house(t)
+  const { headerBytes } = LIMITS
+  const large = `GET /now HTTP/1.1\r\nhost: x\r\nx: ${'x'.repeat(headerBytes)}\r\n\r\n`
+  for (const [sent, status, code, more] of [
+    [large, '431', 'headers_too_large', { limit_bytes: headerBytes }],
+    ['NONSENSE / HTTP/1.1\r\n\r\n', '400', 'invalid_input', { detail: /not valid HTTP: / }],
+  ] as const) {
+    const { socket, all } = client(t, port)
+    socket.write(sent)
+    const { statuses, text } = await all
+    t.strictSame(statuses, [status])
+    const problem = JSON.parse(text.slice(text.indexOf('\r\n\r\n'))) as object
+    const type = `http://gas.test/problems/${code}`
+    t.match(problem, { type, code, error: code, status: Number(status), ...more })
+  }
 })

@@ -104,6 +104,9 @@ for (const mood of ['cut', 'silent'] as const) {
       status: 503,
       body: { status: 'degraded', dependencies: { postgres: { ok: false } } },
     })
+    t.equal((await main.ask('GET', '/readyz')).status, 503, 'nothing should be sent here')
+    for (const path of ['/livez', '/healthz', '/health'])
+      t.match(await main.ask('GET', path), { status: 200, body: { status: 'ok' } }, path)
     t.ok(health.ms < STATION_OUTAGE_TIMEOUT_MS, `health answers after ${Math.round(health.ms)} ms`)
     t.equal((await main.ask('GET', '/api/tools')).status, 200, 'what needs no database is served')
     running = false
@@ -114,6 +117,7 @@ for (const mood of ['cut', 'silent'] as const) {
     const back = await recovery(main, guest)
     t.ok(back < RECOVERY_MS, `serves again after ${Math.round(back)} ms`)
     t.equal((await main.ask('GET', '/api/network/health')).status, 200)
+    t.equal((await main.ask('GET', '/readyz')).status, 200)
     await givenBack(t, () => line.connections(), CONNECTIONS)
     await main.verify()
     const { body } = await main.ask('GET', '/api/credits/balance', { key: guest.key })
