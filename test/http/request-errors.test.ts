@@ -139,7 +139,7 @@ t.test('body values are not coerced, and each invalid field is listed', async (t
     [{}, '/usdc'],
     [undefined, '/usdc'],
     [[], ''],
-    [null, ''],
+    [null, '/usdc'],
   ] as const) {
     const reply = await post(body)
     t.equal(reply.statusCode, 400, JSON.stringify(body))
