@@ -207,7 +207,7 @@ const CODES_BY_STATUS: Readonly<Record<number, ErrorCode>> = {
 }
 
 /** Whether Fastify refused the request, as opposed to a bug of ours or a refusal by somebody else. */
-const isFastifyRefusal = ({ code = '', statusCode = 500 }: FastifyError): boolean =>
+const isFastifyRefusal = ({ code, statusCode = 500 }: FastifyError): boolean =>
   String(code).startsWith('FST_') && statusCode >= 400 && statusCode < 500
 
 /** Returns the methods that an address supports, to tell 405 from 404. */
