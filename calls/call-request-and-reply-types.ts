@@ -43,6 +43,8 @@ export interface CallerConnection {
   readonly closed: boolean
   /** Aborted when the client disconnects. */
   readonly closeSignal: AbortSignal
+  /** Aborted when the client takes the call back; absent where it cannot (decision 403). */
+  readonly cancelSignal?: AbortSignal
 }
 
 /** The connection of a client whose disconnect aborts a signal already. */

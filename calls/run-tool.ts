@@ -43,6 +43,7 @@ export async function runTool(
   const deadline = createToolDeadline(
     Math.min(tool.timeoutMs, LIMITS.toolDeadlineMs),
     stopSignalsOf(parts, plan),
+    request.connection.cancelSignal,
   )
   /** After `seal` the effect may exist: an ordinary error would make the caller repeat it. */
   const toOutcomeUnknown = (error: unknown): unknown => {
@@ -140,7 +141,11 @@ interface ToolDeadline extends ToolRunAbortAndSeal {
 }
 
 /** One abort signal for deadline and shutdown, each with its reason. */
-function createToolDeadline(deadlineMs: number, stops: readonly AbortSignal[]): ToolDeadline {
+function createToolDeadline(
+  deadlineMs: number,
+  stops: readonly AbortSignal[],
+  cancelled: AbortSignal | undefined,
+): ToolDeadline {
   let controller: AbortController | null = null
   let abortReason: ServiceError | null = null
   let rejectHeld: (reason: ServiceError) => void = () => {}
@@ -155,6 +160,11 @@ function createToolDeadline(deadlineMs: number, stops: readonly AbortSignal[]): 
   const late = setTimeout(() => cut(new ServiceError('tool_timeout')), deadlineMs)
   const stop = () => cut(new ServiceError('unavailable', { retry_after: 2 }))
   const removals = stops.map((signal) => addSharedAbortListener(signal, stop))
+  /** What has begun to act on others is finished. */
+  const takeBack = () => {
+    if (!sealed) cut(new ServiceError('cancelled'))
+  }
+  cancelled?.addEventListener('abort', takeBack, { once: true })
   return {
     get signal() {
       controller ??= new AbortController()
@@ -172,11 +182,13 @@ function createToolDeadline(deadlineMs: number, stops: readonly AbortSignal[]): 
       new Promise((resolve, reject) => {
         rejectHeld = reject
         if (stops.some((signal) => signal.aborted)) stop()
+        if (cancelled?.aborted === true) takeBack()
         work.then(resolve, (error: unknown) => reject(abortReason ?? error))
       }),
     clear() {
       clearTimeout(late)
       for (const remove of removals) remove()
+      cancelled?.removeEventListener('abort', takeBack)
     },
   }
 }

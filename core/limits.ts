@@ -271,5 +271,7 @@ export const TOKEN_BUCKET_RATES = {
   plan: { perSecond: 10 / 3_600, burst: 10 },
   /** Started crews, also failing ones: six per minute. */
   crew: { perSecond: 6 / 60, burst: 6 },
+  /** Calls taken back: they cost the station work and their caller nothing. */
+  cancel: { perSecond: 1 / 60, burst: 10 },
 } as const
 export type TokenBucketClass = keyof typeof TOKEN_BUCKET_RATES

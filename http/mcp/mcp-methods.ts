@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { CallerConnection } from '../../calls/call-request-and-reply-types.ts'
 import { SECOND } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -6,6 +7,7 @@ import { toArguments } from '../../core/validation/null-fields.ts'
 import { describeToolBuilder } from '../../tools/community/llm-safe-builder-text.ts'
 import type { Tool } from '../../tools/define-tool.ts'
 import { hasKeyScope } from '../auth/api-key-permissions.ts'
+import { toCallerConnection } from '../http-tool-call-request.ts'
 import { bodyTooLargeError } from '../plugins/body-parser.ts'
 import { toHttpServiceError } from '../plugins/error-handler.ts'
 import {
@@ -18,7 +20,6 @@ import {
 import {
   createMcpReplyWriter,
   sendEmptyMcpSubscription,
-  sendMcpJson,
   completeMcpResultForEra,
   toMcpServerInfo,
   type McpReplyWriter,
@@ -30,6 +31,8 @@ import {
   type McpToolCallResult,
 } from './mcp-tool-call-result.ts'
 import { createMcpToolLister, findMcpTool, type McpEndpointToolSelection } from './mcp-tool-list.ts'
+import { parseMcpToolSelection, toolPermissionOf } from './mcp-tool-selection.ts'
+import type { RunningMcpCalls } from './running-mcp-calls.ts'
 import type { McpRequest } from './parse-mcp-message.ts'
 
 /** The methods of MCP: discovery, the list of tools, and calls. */
@@ -56,13 +59,15 @@ const LARGE_INPUT_TOOLS = new Set(['code_sandbox'])
 const MAX_TOLD_NAME_CHARS = 100
 
 /** Returns what answers the requests of an endpoint. */
-export function createMcpMethods(app: FastifyInstance, endpoint: McpEndpoint): AnswerMcpRequest {
+export function createMcpMethods(
+  app: FastifyInstance,
+  endpoint: McpEndpoint,
+  running: RunningMcpCalls,
+): AnswerMcpRequest {
   const { config, catalogue, clock } = app.services
   const listTools = createMcpToolLister(catalogue, clock)
-  const scopeOf = ({ query }: FastifyRequest): McpEndpointToolSelection => ({
-    discoveryOnly: endpoint.discoveryOnly,
-    community: (query as Record<string, unknown>)['community'] === '1',
-  })
+  const scopeOf = (message: McpRequest, request: FastifyRequest) =>
+    parseMcpToolSelection(app.services, message, request, endpoint.discoveryOnly)
   const cached = { ttlMs: CACHE_TTL_MS, cacheScope: 'public' }
 
   /** `last` is a member of the result that is JSON text already. */
@@ -77,11 +82,13 @@ export function createMcpMethods(app: FastifyInstance, endpoint: McpEndpoint): A
     return `{"jsonrpc":"2.0","id":${JSON.stringify(message.id)},"result":${whole}}`
   }
 
-  function toolListText(message: McpRequest, request: FastifyRequest): string {
+  async function toolListText(message: McpRequest, request: FastifyRequest): Promise<string> {
     if ((message.params['cursor'] ?? null) !== null)
       throw invalidParams(message, 'The list of tools has one page: there is no such cursor.')
-    const tools = listTools(scopeOf(request))
-    return resultText(message, message.era === 'modern' ? cached : {}, `"tools":${tools}`)
+    const permits = await toolPermissionOf(app, request)
+    const tools = listTools(scopeOf(message, request), permits)
+    const kept = permits === null ? cached : { ...cached, cacheScope: 'private' }
+    return resultText(message, message.era === 'modern' ? kept : {}, `"tools":${tools}`)
   }
 
   return async (message, request, reply) => {
@@ -89,10 +96,19 @@ export function createMcpMethods(app: FastifyInstance, endpoint: McpEndpoint): A
     switch (`${message.era} ${message.method}`) {
       case 'modern tools/list':
       case 'legacy tools/list':
-        return writer.send(toolListText(message, request))
+        return writer.send(await toolListText(message, request))
       case 'modern tools/call':
       case 'legacy tools/call': {
-        const result = await callTool(app, message, request, reply, scopeOf(request), writer)
+        const scope = scopeOf(message, request)
+        const call = running.start(request.apiKey, message.id, toCallerConnection(reply))
+        const result = await callTool(
+          app,
+          message,
+          request,
+          scope,
+          writer,
+          call.connection,
+        ).finally(call.end)
         return writer.send(resultText(message, result))
       }
       case 'modern server/discover':
@@ -116,7 +132,7 @@ export function createMcpMethods(app: FastifyInstance, endpoint: McpEndpoint): A
           }),
         )
       case 'legacy ping':
-        return sendMcpJson(reply, 200, resultText(message, {}))
+        return writer.send(resultText(message, {}))
       default:
         throw new McpProtocolError(
           JSON_RPC_CODES.methodNotFound,
@@ -152,9 +168,9 @@ async function callTool(
   app: FastifyInstance,
   message: McpRequest,
   request: FastifyRequest,
-  reply: FastifyReply,
   scope: McpEndpointToolSelection,
-  { progress }: McpReplyWriter,
+  { progress, reply }: McpReplyWriter,
+  connection: CallerConnection,
 ): Promise<McpToolCallResult> {
   const { services, limits } = app
   const { name } = message.params
@@ -169,7 +185,10 @@ async function callTool(
     assertCallable(request, tool)
     const { slug } = tool
     const call = { slug, args: args as Record<string, unknown>, meta: message.meta }
-    const answer = await services.calls.refuel(toMcpCallRequest(request, reply, call), progress)
+    const answer = await services.calls.refuel(
+      toMcpCallRequest(request, connection, call),
+      progress,
+    )
     const isForeign = tool.community !== undefined
     const builder = isForeign ? describeToolBuilder(services.catalogue.toEntry(tool)) : null
     return toMcpToolCallResult(answer, builder)

@@ -30,6 +30,7 @@ export function completeMcpResultForEra(
 
 /** One answer to a request. */
 export interface McpReplyWriter {
+  readonly reply: FastifyReply
   /** Tells a step, if the client asked for progress and reads streams. */
   progress(step: ToolProgress): void
   /** Sends a JSON-RPC message as text, and ends the reply. */
@@ -46,12 +47,12 @@ export function createMcpReplyWriter(
 ): McpReplyWriter {
   const { progressToken: token } = meta
   const streams = (accept ?? '').includes('text/event-stream')
-  const onlyStreams = streams && !/application\/(json|\*)|\*\/\*/.test(accept ?? '')
   const reports = streams && (typeof token === 'string' || Number.isSafeInteger(token))
   let stream: SseStream | null = null
   let [count, answered] = [0, false]
-  const write = (text: string) => stream?.write(`event: message\ndata: ${text}\n\n`)
+  const write = (text: string) => stream?.write(toSseMessage(text))
   return {
+    reply,
     progress({ step, note }) {
       // A tool that timed out may still run.
       if (!reports || answered || COMMON_STEPS.has(step)) return
@@ -65,17 +66,27 @@ export function createMcpReplyWriter(
     },
     send(text) {
       answered = true
-      if (onlyStreams) stream ??= openSseStream(reply, { resumes: false })
-      if (stream === null) return sendMcpJson(reply, 200, text)
+      if (stream === null) return sendMcpMessage(reply, 200, text)
       write(text)
       stream.end()
     },
   }
 }
 
-/** Sends a JSON-RPC message as text. */
-export function sendMcpJson(reply: FastifyReply, status: number, text: string): void {
-  void reply.code(status).type('application/json').serializer(String).send(text)
+const toSseMessage = (text: string): string => `event: message\ndata: ${text}\n\n`
+
+const acceptsOnlyStreams = (accept: string): boolean =>
+  accept.includes('text/event-stream') && !/application\/(json|\*)|\*\/\*/.test(accept)
+
+/** Sends a whole JSON-RPC message, as an event stream to a client that accepts nothing else. */
+function sendMcpMessage(reply: FastifyReply, status: number, text: string): void {
+  const isStream =
+    reply.request.method === 'POST' && acceptsOnlyStreams(reply.request.headers.accept ?? '')
+  const [type, whole] = isStream
+    ? ['text/event-stream; charset=utf-8', toSseMessage(text)]
+    : ['application/json', text]
+  if (isStream) reply.header('cache-control', 'private, no-store').header('x-accel-buffering', 'no')
+  void reply.code(status).type(type).serializer(String).send(whole)
 }
 
 /** Answers `subscriptions/listen`: the list of tools never changes while a station runs, so nothing follows. */
@@ -108,5 +119,5 @@ export function sendMcpError(
   status: number,
   error: Parameters<typeof toJsonRpcError>,
 ): void {
-  sendMcpJson(reply, status, JSON.stringify(toJsonRpcError(...error)))
+  sendMcpMessage(reply, status, JSON.stringify(toJsonRpcError(...error)))
 }

@@ -14,7 +14,8 @@ import {
   MODERN_MCP_VERSION,
 } from './mcp-protocol.ts'
 import { sendMcpError, toMcpServerInfo } from './mcp-replies.ts'
-import { parseMcpMessage } from './parse-mcp-message.ts'
+import { parseMcpMessage, readMessageId } from './parse-mcp-message.ts'
+import { createRunningMcpCalls } from './running-mcp-calls.ts'
 
 /** Routes of the Model Context Protocol (decisions 45 and 201): both eras, without sessions. */
 
@@ -87,13 +88,19 @@ export const mcpRoutes: FastifyPluginAsyncTypebox = async (app) => {
     sendFailure(app, error, request, reply),
   )
 
+  const running = createRunningMcpCalls(app.limits)
   for (const endpoint of ENDPOINTS) {
-    const answer = createMcpMethods(app, endpoint)
+    const answer = createMcpMethods(app, endpoint, running)
     const operations = operationsOf(endpoint)
 
     app.post(endpoint.path, operations.post, async (request, reply) => {
       const message = parseMcpMessage(request.body, request.headers)
-      if (message === null) return reply.code(202).send()
+      if (message === null) {
+        const { method, params } = request.body as Record<string, unknown>
+        const { requestId } = (params ?? {}) as Record<string, unknown>
+        if (method === 'notifications/cancelled') await running.cancel(request.apiKey, requestId)
+        return reply.code(202).send()
+      }
       await answer(message, request, reply)
       return reply
     })
@@ -147,7 +154,7 @@ function sendFailure(
   const code = status >= 500 ? JSON_RPC_CODES.internalError : toRequestErrorCode(error)
   // A client that gets 401 looks for an OAuth server.
   sendMcpError(reply, status === 401 ? 400 : status, [
-    null,
+    readMessageId(request.body ?? request.rawBody),
     code,
     String(problem['detail']),
     problem,

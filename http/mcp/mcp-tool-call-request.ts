@@ -1,5 +1,5 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { CallRequest } from '../../calls/call-request-and-reply-types.ts'
+import type { FastifyRequest } from 'fastify'
+import type { CallerConnection, CallRequest } from '../../calls/call-request-and-reply-types.ts'
 import { readPaymentHeader, type PaymentHeader } from '../../chain/find-request-payment-header.ts'
 import { invalidInputError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -8,12 +8,7 @@ import {
   requireBackpackWithinKeyBinding,
   resolveRequestBackpackId,
 } from '../auth/request-backpack-and-key-binding-check.ts'
-import {
-  createCrewRateLimit,
-  parseTaskIdHeader,
-  toCallerConnection,
-  toGhostMode,
-} from '../http-tool-call-request.ts'
+import { createCrewRateLimit, parseTaskIdHeader, toGhostMode } from '../http-tool-call-request.ts'
 import {
   callFingerprintKeyOf,
   hmacFingerprint,
@@ -48,7 +43,7 @@ const PAYMENT_FIELDS = ['x402/payment', 'x402.payment'] as const
  */
 export function toMcpCallRequest(
   request: FastifyRequest,
-  reply: FastifyReply,
+  connection: CallerConnection,
   { slug, args, meta }: McpToolCall,
 ): CallRequest {
   const key = readIdempotencyKey(request, meta)
@@ -76,7 +71,7 @@ export function toMcpCallRequest(
       address: request.caller.visitorId,
       key,
     },
-    connection: toCallerConnection(reply),
+    connection,
     requestId: request.id,
     takeRateToken: createCrewRateLimit(request.server.limits, request.caller.agentId),
   }

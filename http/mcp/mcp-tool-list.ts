@@ -21,10 +21,27 @@ export interface McpEndpointToolSelection {
   readonly discoveryOnly: boolean
   /** Also tools that others built and nobody has verified. */
   readonly community: boolean
+  /** Only these; null for all. */
+  readonly slugs: ReadonlySet<string> | null
+  readonly categories: ReadonlySet<string> | null
 }
 
 const toMcpName = (slug: string): string =>
   DISCOVERY_SLUGS.includes(slug) ? `${DISCOVERY_PREFIX}${slug}` : slug
+
+/** The slug that an MCP name stands for. */
+export function toToolSlug(name: string): string {
+  const bare = name.startsWith(DISCOVERY_PREFIX) ? name.slice(DISCOVERY_PREFIX.length) : name
+  return DISCOVERY_SLUGS.includes(bare) ? bare : name
+}
+
+const isSelected = (
+  { slug, category }: Pick<Tool, 'slug'> & { readonly category: string },
+  { discoveryOnly, slugs, categories }: McpEndpointToolSelection,
+): boolean =>
+  (!discoveryOnly || DISCOVERY_SLUGS.includes(slug)) &&
+  (slugs === null || slugs.has(slug)) &&
+  (categories === null || categories.has(category))
 
 /** Finds the tool of an MCP name; undefined where the endpoint does not offer it. */
 export function findMcpTool(
@@ -32,36 +49,38 @@ export function findMcpTool(
   name: string,
   scope: McpEndpointToolSelection,
 ): Tool | undefined {
-  const bare = name.startsWith(DISCOVERY_PREFIX) ? name.slice(DISCOVERY_PREFIX.length) : name
-  const tool = catalogue.find(DISCOVERY_SLUGS.includes(bare) ? bare : name)
-  if (tool === undefined) return undefined
-  if (scope.discoveryOnly && !DISCOVERY_SLUGS.includes(tool.slug)) return undefined
+  const tool = catalogue.find(toToolSlug(name))
+  if (tool === undefined || !isSelected(tool, scope)) return undefined
   return selectToolsForModels([catalogue.toEntry(tool)], scope).length === 0 ? undefined : tool
 }
 
-/** Returns a function that lists the tools as JSON text, computed at most every five seconds. */
+/** A tool of the list, as JSON text. */
+interface ListedMcpTool extends Pick<CatalogueEntry, 'slug' | 'category'> {
+  readonly text: string
+}
+
+/** Returns a function that lists the tools as JSON text; each is rendered at most every five seconds. */
 export function createMcpToolLister(
   catalogue: Pick<ToolCatalogue, 'entries' | 'find'>,
   clock: Pick<Clock, 'mono'>,
-): (scope: McpEndpointToolSelection) => string {
-  const lists = new Map<string, { readonly text: string; readonly until: number }>()
-  return (scope) => {
-    const key = `${scope.discoveryOnly} ${scope.community}`
-    const known = lists.get(key)
-    if (known !== undefined && known.until > clock.mono()) return known.text
-    const text = JSON.stringify(listMcpTools(catalogue, scope))
-    lists.set(key, { text, until: clock.mono() + LIST_TTL_MS })
-    return text
+): (scope: McpEndpointToolSelection, permits: ((slug: string) => boolean) | null) => string {
+  const lists = new Map<boolean, { readonly tools: ListedMcpTool[]; readonly until: number }>()
+  const listed = (community: boolean): ListedMcpTool[] => {
+    const known = lists.get(community)
+    if (known !== undefined && known.until > clock.mono()) return known.tools
+    const tools = selectToolsForModels(catalogue.entries(), { community }).map((entry) => {
+      const { slug, category } = entry
+      return { slug, category, text: JSON.stringify(toMcpTool(entry, catalogue.find(slug))) }
+    })
+    lists.set(community, { tools, until: clock.mono() + LIST_TTL_MS })
+    return tools
   }
-}
-
-function listMcpTools(
-  catalogue: Pick<ToolCatalogue, 'entries' | 'find'>,
-  scope: McpEndpointToolSelection,
-): object[] {
-  return selectToolsForModels(catalogue.entries(), scope)
-    .filter(({ slug }) => !scope.discoveryOnly || DISCOVERY_SLUGS.includes(slug))
-    .map((entry) => toMcpTool(entry, catalogue.find(entry.slug)))
+  return (scope, permits) => {
+    const shown = listed(scope.community).filter(
+      (tool) => isSelected(tool, scope) && (permits === null || permits(tool.slug)),
+    )
+    return `[${shown.map(({ text }) => text).join(',')}]`
+  }
 }
 
 /** The tool as `tools/list` has it; `tool` is absent for tools of other agents. */

@@ -37,15 +37,35 @@ function parseJsonRpcEnvelope(body: unknown) {
   if (Array.isArray(body))
     throw invalidRequest('Batches are not supported: send each message as a request of its own.')
   if (!isObject(body)) throw invalidRequest('The body must be a JSON-RPC message.')
-  const id = isRequestId(body['id']) ? body['id'] : null
+  const id = readMessageId(body)
   if (body['jsonrpc'] !== '2.0') throw invalidRequest('`jsonrpc` must be "2.0".', id)
   if (typeof body['method'] !== 'string')
     throw invalidRequest('`method` must be a string; responses are not accepted.', id)
-  if (body['id'] !== undefined && id === null)
-    throw invalidRequest('`id` must be a string or an integer.')
+  if (body['id'] !== undefined && !isRequestId(body['id']))
+    throw invalidRequest('`id` must be a string or an integer.', id)
   const params = body['params'] ?? {}
   if (!isObject(params)) throw invalidParams('`params` must be an object.', id)
   return { id, method: body['method'], params }
+}
+
+/**
+ * The id that an error names, of a message or of its bytes; null where none can be read. A fraction is named
+ * although it is refused; an integer that a double cannot hold is not the id that was sent.
+ */
+export function readMessageId(message: unknown): JsonRpcId | null {
+  const value = Buffer.isBuffer(message) ? parseOrNull(message.toString('utf8')) : message
+  const id = isObject(value) ? value['id'] : null
+  if (typeof id === 'string') return id
+  const isExact = typeof id === 'number' && Math.abs(id) <= Number.MAX_SAFE_INTEGER
+  return isExact ? id : null
+}
+
+function parseOrNull(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
 }
 
 const isObject = (value: unknown): value is JsonObject =>

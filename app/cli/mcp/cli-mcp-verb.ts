@@ -13,10 +13,15 @@ import { forwardMcpOverStdio } from './forward-mcp-over-stdio.ts'
 const DEFAULT_PER_DAY_USDC = 1
 
 export const mcpCliVerb: CliVerb = {
-  forms: ['', `install <${MCP_CLIENT_NAMES.join('|')}> [--per-day USDC]`],
+  forms: [
+    '[--tools NAMES] [--category NAMES]',
+    `install <${MCP_CLIENT_NAMES.join('|')}> [--per-day USDC]`,
+  ],
   about:
     'Without words it is an MCP server on stdin and stdout, which forwards to the station and pays with the key. install gives a desktop client a key of its own, bound to a new Backpack with a limit per day, and writes it into the configuration of the client (mode 0600). The old file is kept beside it.',
   options: {
+    tools: { value: 'NAMES', description: 'only these tools, separated by commas' },
+    category: { value: 'NAMES', description: 'only tools of these categories' },
     'per-day': {
       value: 'USDC',
       description: `the limit per UTC day; ${DEFAULT_PER_DAY_USDC} by default`,
@@ -28,7 +33,8 @@ export const mcpCliVerb: CliVerb = {
   examples: ['gas mcp install claude-code', 'gas mcp install cursor --per-day 0.25'],
   async run({ words: [action, client, ...more], text, has }) {
     if (action === undefined) {
-      await forwardMcpOverStdio(process.stdin, process.stdout, loadStationUrlAndApiKey())
+      const path = toMcpPath(text('tools'), text('category'))
+      await forwardMcpOverStdio(process.stdin, process.stdout, loadStationUrlAndApiKey(), path)
       return 0
     }
     const name = client === undefined ? null : toMcpClientName(client)
@@ -43,6 +49,15 @@ export const mcpCliVerb: CliVerb = {
     console.error(`restart the client: it finds the tools of ${installed.url} in ${installed.file}`)
     return 0
   },
+}
+
+/** The address that shows only some tools; the station says which names it does not know. */
+function toMcpPath(tools: string | null, category: string | null): string {
+  const query = new URLSearchParams({
+    ...(tools === null ? {} : { tools }),
+    ...(category === null ? {} : { category }),
+  }).toString()
+  return query === '' ? '/mcp' : `/mcp?${query}`
 }
 
 function parseLimit(text: string | null): number {

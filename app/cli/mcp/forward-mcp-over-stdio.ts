@@ -10,6 +10,7 @@ import { readMcpAnswer, type JsonRpcMessage } from './read-mcp-answer.ts'
 
 type Id = string | number
 type Json = Readonly<Record<string, unknown>>
+type StationMcpAddress = StationUrlAndApiKey & { readonly path: string }
 
 const MAX_ATTEMPTS = 4
 const RETRY_MS = 250
@@ -29,6 +30,7 @@ export async function forwardMcpOverStdio(
   input: Readable,
   output: Writable,
   access: StationUrlAndApiKey,
+  path = '/mcp',
 ): Promise<void> {
   const running = new Map<Id, AbortController>()
   const due = new Set<Promise<void>>()
@@ -45,7 +47,13 @@ export async function forwardMcpOverStdio(
       write(one)
     }
     try {
-      await exchange(access, withIdempotencyKey(message), legacyVersion, control.signal, send)
+      await exchange(
+        { ...access, path },
+        withIdempotencyKey(message),
+        legacyVersion,
+        control.signal,
+        send,
+      )
     } catch (error) {
       if (id !== undefined) send(toError(id, CODES.internalError, toErrorMessage(error)))
     } finally {
@@ -80,7 +88,7 @@ class StillRunning extends Error {}
 
 /** Sends a message until it is answered; each message of the answer goes to `send`. */
 async function exchange(
-  access: StationUrlAndApiKey,
+  access: StationMcpAddress,
   message: JsonRpcMessage,
   legacyVersion: string | null,
   signal: AbortSignal,
@@ -112,12 +120,12 @@ async function exchange(
 }
 
 async function post(
-  { url, apiKey }: StationUrlAndApiKey,
+  { url, apiKey, path }: StationMcpAddress,
   message: JsonRpcMessage,
   legacyVersion: string | null,
   signal: AbortSignal,
 ): Promise<Response> {
-  const response = await fetch(`${url}/mcp`, {
+  const response = await fetch(`${url}${path}`, {
     method: 'POST',
     // A redirection would take the key to another place.
     redirect: 'manual',
