@@ -135,6 +135,12 @@ function toKeyExpiry(
   if (seconds !== undefined) return new Date(now + seconds * 1_000)
   if (at === undefined || at === null) return null
   const expiry = new Date(at)
+  // The format of a time permits the second 60; clocks of computers have none.
+  if (Number.isNaN(expiry.getTime()))
+    throw invalidInputError(
+      '/expires_at',
+      'must have seconds from 00 to 59: leap seconds are not kept',
+    )
   if (expiry.getTime() > now && expiry.getTime() < now + MAX_KEY_LIFETIME_SECONDS * 1_000)
     return expiry
   throw invalidInputError('/expires_at', 'must be in the future, at most ten years ahead')

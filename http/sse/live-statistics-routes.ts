@@ -5,6 +5,7 @@ import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { errorResponses } from '../schemas/shared-schemas.ts'
 import { toStationStatsView } from '../schemas/statistics-schemas.ts'
+import { LastEventIdQuerySchema } from '../stream-api-key-and-cursor.ts'
 import { onReplyClosed, openSseStream, type SseStream } from './sse-stream.ts'
 
 /** The stream of the station's figures as server-sent events (decision 43). */
@@ -20,6 +21,7 @@ const streamStats = {
     summary: 'Stream the figures of the station as server-sent events',
     description: `Sends \`stats\` at once, then when a figure has changed, every two seconds at most. ${LIMITS.statsStreamsPerAddress} streams an address.`,
     tags: ['statistics'],
+    querystring: Type.Object(LastEventIdQuerySchema),
     response: {
       200: {
         description: '`stats` events as `/api/stats` answers; a comment every 15 seconds.',

@@ -15,6 +15,7 @@ import { toHttpServiceError } from '../plugins/error-handler.ts'
 import { errorResponses } from '../schemas/shared-schemas.ts'
 import { SSE_HEARTBEAT_MS, onReplyClosed, openSseStream, type SseStream } from './sse-stream.ts'
 import {
+  LastEventIdQuerySchema,
   STREAM_CURSOR_PATTERN,
   parseLastEventId,
   toApiKeyDataKeptByStream,
@@ -41,6 +42,7 @@ const streamSignals = {
           description: 'The last id received; the header Last-Event-ID takes precedence.',
         }),
       ),
+      ...LastEventIdQuerySchema,
     }),
     response: {
       200: {

@@ -125,10 +125,21 @@ t.test('the stream of signals', async (t) => {
     await reaches(query, 5)
     t.strictSame(numbers(query.events), [2, 3, 4, 5])
     const wins = await stream(`channels=gone&since=0`, { 'last-event-id': last })
+    const polyfills = await Promise.all(
+      ['lastEventId', 'Last-Event-ID'].map((name) =>
+        stream(`channels=gone&since=0&${name}=${last}`),
+      ),
+    )
     await publish('gone', 6)
-    await reaches(wins, 6)
-    t.strictSame(numbers(wins.events), [6], 'the header wins')
-    for (const reader of [again, query, wins]) reader.close()
+    for (const reader of [wins, ...polyfills]) {
+      await reaches(reader, 6)
+      t.strictSame(
+        numbers(reader.events),
+        [6],
+        'the header wins, also one that is sent in the query',
+      )
+    }
+    for (const reader of [again, query, wins, ...polyfills]) reader.close()
   })
 
   t.test('signals published during a replay arrive once, in order', async (t) => {
@@ -204,6 +215,8 @@ t.test('the stream of signals', async (t) => {
       const { status: got, text } = await stream('channels=a', { 'last-event-id': id })
       t.equal(got, 400, id)
       t.match(JSON.parse(text), { errors: [{ pointer: '/last-event-id' }] })
+      const inQuery = await stream(`channels=a&lastEventId=${encodeURIComponent(id)}`)
+      t.equal(inQuery.status, 400, `${id} in the query`)
     }
     const fresh = await stream('channels=a', { 'last-event-id': '' })
     t.equal(fresh.status, 200, 'an empty one is none')
