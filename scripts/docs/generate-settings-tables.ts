@@ -64,6 +64,7 @@ Generated from \`app/environment-settings-schema.ts\` by \`npm run docs:config\`
 variables and validates them when it starts: an invalid value ends the start with a message that names the setting.
 The verbs of \`gas\` for agents read \`GAS_URL\` and \`GAS_API_KEY\`: [cli.md](cli.md).
 
+${sections.join('\n')}
 ## Probes
 
 | address | answer |
