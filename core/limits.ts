@@ -179,6 +179,8 @@ export const LIMITS = {
   communityAnswerBytes: 1024 * KIB,
   /** Calls of one builder's tools that run at once on a node. */
   communityCallsInFlight: 64,
+  /** Of these, of one caller: no caller uses up a builder for the others. */
+  communityCallsInFlightPerCaller: 16,
   /** A document or a list of tools that is imported, and its operations. */
   importedDocumentBytes: 2 * 1024 * KIB,
   importedOperations: 1_000,

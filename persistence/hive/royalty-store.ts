@@ -164,16 +164,26 @@ async function payOut(
   pool: RoyaltyPoolBalances,
   { part, after, at }: PayoutRound,
 ): Promise<number> {
-  const most = Math.min(Number(pool[part] / HIVE_READ_ROYALTY), MAX_ROYALTIES_PER_PAYOUT)
-  if (most === 0) return 0
+  if (pool[part] === ZERO_MICROS) return 0
+  // Each of them can be paid the largest royalty; a smaller pool is one author's.
+  const largest = Number(pool[part] / HIVE_READ_ROYALTY)
+  const most = Math.min(Math.max(1, largest), MAX_ROYALTIES_PER_PAYOUT)
   const authors = await listWaitingAuthors(tx, part, after, most)
   const last = authors.at(-1)
   if (last === undefined) return 0
+  // The largest royalty comes in whole parts, and each author has the same number of them.
+  const partOf = Math.max(1, Math.floor(most / authors.length))
+  const each = largest === 0 ? pool[part] : asMicros(BigInt(partOf) * HIVE_READ_ROYALTY)
+  const rows = Math.floor(MAX_ROYALTIES_PER_PAYOUT / authors.length)
   const owed = await tx<OwedRoyalty[]>`
     select r.* from unnest(${toTextArrayLiteral(authors)}::uuid[]) a(author) cross join lateral (
-      select o.entry_id, o.reader, o.day::text as day, o.author, o.amount_micros as amount
-        from royalties o where o.paid_by is null and o.promo = ${part === 'promo'} and o.author = a.author
-       order by o.at, o.entry_id, o.reader limit ${Math.floor(most / authors.length)}) r`
+      select * from (
+        select o.entry_id, o.reader, o.day::text as day, o.author, o.amount_micros as amount,
+               sum(o.amount_micros) over (order by o.at, o.entry_id, o.reader) as so_far
+          from (select * from royalties w where w.paid_by is null and w.promo = ${part === 'promo'}
+                   and w.author = a.author order by w.at, w.entry_id, w.reader limit ${rows}) o) x
+       where x.so_far <= ${each}) r`
+  if (owed.length === 0) return 0
   for (const [author, ones] of groupByAuthor(owed))
     await payAuthor(tx, pool, { part, author, ones, at })
   await tx`update royalty_pool set ${tx(`${part}_after`)} = ${last}`

@@ -77,6 +77,16 @@ export const HIVE_INVARIANTS: readonly DatabaseInvariant[] = [
        where o.earned is distinct from s.earned or o.paid is distinct from s.paid`,
   },
   {
+    id: 'R3',
+    description: 'the royalties in cash of a read are at most the price of its call (decision 360)',
+    countSql: 'select count(distinct call_id) as n from royalties where call_id is not null',
+    violationsSql: `select r.call_id::text, r.owed, c.cost_micros as price from (
+          select call_id, reader::text as reader, sum(amount_micros)::bigint as owed from royalties
+           where call_id is not null and not promo group by 1, 2) r
+        left join calls c on c.owner = r.reader and c.call_id = r.call_id
+       where r.owed > coalesce(c.cost_micros, 0)`,
+  },
+  {
     id: 'W1',
     description: 'the active watches of an agent are those in its list, at most ten',
     countSql: 'select count(*) as n from hive_watches where ended_at is null',

@@ -28,9 +28,9 @@ function startHealth(tool: CommunityToolRecord) {
       return state.answer
     },
   })
-  const call = { callId: 'c', callerId: 'buyer', input: {}, signal }
-  const forward = () => health.forward(tool, call)
-  const reach = () => health.assertReachable(tool, 'buyer')
+  const call = { callId: 'c', input: {}, signal }
+  const forward = (callerId = 'buyer') => health.forward(tool, { ...call, callerId })
+  const reach = (callerId = 'buyer') => health.assertReachable(tool, callerId)
   return { state, forward, reach }
 }
 
@@ -80,4 +80,33 @@ t.test('without an example one call finds out', async (t) => {
   state.answer = GOOD
   await forward()
   await reach()
+})
+
+t.test(
+  'one payer whose calls fail is refused by itself, three of them close the tool',
+  async (t) => {
+    const { state, forward, reach } = startHealth(toolWith({ city: 'Rome' }))
+    for (let n = 0; n < 40; n += 1) await forward('stranger')
+    await t.rejects(reach('stranger'), { code: 'tool_unavailable' })
+    await reach('buyer')
+    for (let n = 0; n < 40; n += 1) await forward('second')
+    await reach('buyer')
+    await forward('third')
+    await t.rejects(reach('buyer'), { code: 'tool_unavailable' })
+    state.at = 30_000
+    state.answer = GOOD
+    await reach('buyer')
+    t.equal(state.sent.at(-1), 'station', 'the example opens it for all')
+  },
+)
+
+t.test('a caller that waits for a slow builder leaves places to others', async (t) => {
+  const { state, forward, reach } = startHealth(toolWith(null))
+  let answer = () => {}
+  state.pause = new Promise((resolve) => (answer = resolve))
+  const waiting = Array.from({ length: 16 }, () => forward('stranger'))
+  await t.rejects(reach('stranger'), { code: 'tool_unavailable' })
+  await reach('buyer')
+  answer()
+  await Promise.all(waiting)
 })

@@ -7,12 +7,15 @@ import type { CommunityToolRecord } from '../../domain/community-tool-record.ts'
 import type { CommunityCallForwarder } from './forward-community-tool-call.ts'
 
 /**
- * Stops calls to a builder that fails: callers wait for nothing, and the builder can recover. One call with the
- * builder's own example finds out whether it answers again. It also bounds what runs at once, and refunds for
- * input that the builder refuses.
+ * Stops calls to a builder that fails: callers wait for nothing, and the builder can recover. A caller whose calls
+ * fail is refused by itself, since its input may be the cause; all are refused when the calls of several payers
+ * have failed (decision 362). One call with the builder's own example finds out whether it answers again. It also
+ * bounds what runs at once, and refunds for input that the builder refuses.
  */
 
 const FAILURES_TO_OPEN = 5
+/** Payers whose calls must have failed before others are refused. */
+const FAILING_PAYERS_TO_OPEN = 3
 const FAILURE_WINDOW_MS = 60 * SECOND
 const OPEN_MS = 30 * SECOND
 /** The station itself, as the builder sees it. */
@@ -27,9 +30,10 @@ export interface ToolBuilderCircuitBreaker {
   readonly forward: CommunityCallForwarder
 }
 
+/** Of a tool for one caller, or for all. */
 interface ToolHealth {
-  /** When the last calls failed. */
-  failures: number[]
+  /** When the last calls failed, and whose. */
+  failures: { readonly at: number; readonly callerId: string }[]
   /** Calls are refused until then; null while they are sent. */
   openUntil: number | null
   isProbed: boolean
@@ -48,7 +52,7 @@ export function createToolBuilderCircuitBreaker({
   callMs,
 }: ToolBuilderCircuitBreakerDeps): ToolBuilderCircuitBreaker {
   const tools = new Map<string, ToolHealth>()
-  const inFlight = new Map<string, number>()
+  const inFlight = createCountByKey()
   const callerErrors = createNodeRateLimiter(clock, {
     name: 'builder_refusals',
     subject: 'calls of a tool that its builder refuses',
@@ -60,12 +64,32 @@ export function createToolBuilderCircuitBreaker({
   /** A proof of another endpoint starts over. */
   const keyOf = ({ slug, measuredFrom }: CommunityToolRecord) => `${slug} ${measuredFrom}`
 
-  function recordFailure(tool: CommunityToolRecord): void {
-    const key = keyOf(tool)
+  /** For all callers, then for this one. */
+  const keysOf = (tool: CommunityToolRecord, callerId: string) =>
+    [keyOf(tool), `${keyOf(tool)} ${callerId}`] as const
+
+  function recordFailure(tool: CommunityToolRecord, callerId: string): void {
+    const [all, own] = keysOf(tool, callerId)
+    addFailure(own, callerId, (failures) => failures.length >= FAILURES_TO_OPEN)
+    addFailure(all, callerId, (failures) => {
+      const payers = new Set(failures.map((failure) => failure.callerId))
+      return failures.length >= FAILURES_TO_OPEN && payers.size >= FAILING_PAYERS_TO_OPEN
+    })
+  }
+
+  function addFailure(
+    key: string,
+    callerId: string,
+    isBad: (failures: ToolHealth['failures']) => boolean,
+  ): void {
     const known = tools.get(key) ?? { failures: [], openUntil: null, isProbed: false }
     const now = clock.mono()
-    known.failures = [...known.failures.filter((at) => at > now - FAILURE_WINDOW_MS), now]
-    if (known.failures.length >= FAILURES_TO_OPEN) known.openUntil = now + OPEN_MS
+    const recent = known.failures.filter(({ at }) => at > now - FAILURE_WINDOW_MS)
+    // Of one caller no more than it needs: memory does not grow with its calls.
+    const others = recent.filter((failure) => failure.callerId !== callerId)
+    const its = recent.filter((failure) => failure.callerId === callerId)
+    known.failures = [...others, ...its.slice(1 - FAILURES_TO_OPEN), { at: now, callerId }]
+    if (isBad(known.failures)) known.openUntil = now + OPEN_MS
     tools.delete(key)
     tools.set(key, known)
     if (tools.size > MAX_TOOLS) tools.delete(tools.keys().next().value ?? '')
@@ -86,6 +110,29 @@ export function createToolBuilderCircuitBreaker({
     )
   }
 
+  async function assertClosed(key: string, tool: CommunityToolRecord): Promise<void> {
+    const health = tools.get(key)
+    if (health === undefined || health.openUntil === null) return
+    const wait = health.openUntil - clock.mono()
+    if (wait > 0) throw unavailable(tool, wait)
+    const { example } = tool.definition
+    // Nobody else waits for an example that may hang.
+    if (health.isProbed) throw unavailable(tool, SECOND)
+    // Without an example this call finds out; others are refused meanwhile.
+    if (example === null) {
+      health.openUntil = clock.mono() + callMs
+      return
+    }
+    health.isProbed = true
+    const answers = await probe(tool, example)
+    health.isProbed = false
+    if (answers) tools.delete(key)
+    else {
+      health.openUntil = clock.mono() + OPEN_MS
+      throw unavailable(tool, OPEN_MS)
+    }
+  }
+
   const unavailable = ({ slug }: CommunityToolRecord, waitMs: number): ServiceError =>
     new ServiceError('tool_unavailable', {
       tool: slug,
@@ -95,44 +142,40 @@ export function createToolBuilderCircuitBreaker({
   return {
     async assertReachable(tool, callerId) {
       callerErrors.assertWithinLimit(`${callerId} ${tool.slug}`)
-      if ((inFlight.get(tool.builderId) ?? 0) >= LIMITS.communityCallsInFlight)
+      const own = inFlight.of(`${tool.builderId} ${callerId}`)
+      if (own >= LIMITS.communityCallsInFlightPerCaller) throw unavailable(tool, SECOND)
+      if (inFlight.of(tool.builderId) >= LIMITS.communityCallsInFlight)
         throw unavailable(tool, SECOND)
-      const health = tools.get(keyOf(tool))
-      if (health === undefined || health.openUntil === null) return
-      const wait = health.openUntil - clock.mono()
-      if (wait > 0) throw unavailable(tool, wait)
-      const { example } = tool.definition
-      // Nobody else waits for an example that may hang.
-      if (health.isProbed) throw unavailable(tool, SECOND)
-      // Without an example this call finds out; others are refused meanwhile.
-      if (example === null) {
-        health.openUntil = clock.mono() + callMs
-        return
-      }
-      health.isProbed = true
-      const answers = await probe(tool, example)
-      health.isProbed = false
-      if (answers) tools.delete(keyOf(tool))
-      else {
-        health.openUntil = clock.mono() + OPEN_MS
-        throw unavailable(tool, OPEN_MS)
-      }
+      for (const key of keysOf(tool, callerId)) await assertClosed(key, tool)
     },
 
     async forward(tool, call) {
-      const { builderId } = tool
-      inFlight.set(builderId, (inFlight.get(builderId) ?? 0) + 1)
+      const { callerId } = call
+      const running = [tool.builderId, `${tool.builderId} ${callerId}`]
+      for (const key of running) inFlight.add(key, 1)
       try {
         const outcome = await send(tool, call)
-        if (outcome.ok) tools.delete(keyOf(tool))
-        else if (outcome.isCallersFault) callerErrors.recordHit(`${call.callerId} ${tool.slug}`)
-        else recordFailure(tool)
+        if (outcome.ok) for (const key of keysOf(tool, callerId)) tools.delete(key)
+        else if (outcome.isCallersFault) callerErrors.recordHit(`${callerId} ${tool.slug}`)
+        else recordFailure(tool, callerId)
         return outcome
       } finally {
-        const left = (inFlight.get(builderId) ?? 1) - 1
-        if (left === 0) inFlight.delete(builderId)
-        else inFlight.set(builderId, left)
+        for (const key of running) inFlight.add(key, -1)
       }
+    },
+  }
+}
+
+/** Counts by key; a count of zero takes no memory. */
+function createCountByKey() {
+  const counts = new Map<string, number>()
+  const of = (key: string): number => counts.get(key) ?? 0
+  return {
+    of,
+    add(key: string, by: number): void {
+      const next = of(key) + by
+      if (next === 0) counts.delete(key)
+      else counts.set(key, next)
     },
   }
 }

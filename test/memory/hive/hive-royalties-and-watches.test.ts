@@ -74,6 +74,43 @@ t.test('only calls paid in cash earn royalties in cash', async (t) => {
   }
 })
 
+t.test(
+  'the royalties of an answer are together at most the price that was paid for it',
+  async (t) => {
+    const { sql } = await createTestDatabase(t)
+    const paid = async (price: number, entries: number) => {
+      const [callId, reader] = [newUuidV7(1_000), newUuidV7(1_000)]
+      await sql`insert into calls (owner, call_id, operation, rail, cost_micros, status, ms, ghost, at)
+      values (${reader}, ${callId}, 'refuel', 'credits', ${price}, 'ok', 1, false, '2026-11-21T10:00:00Z')`
+      await sql`insert into ledger (id, owner, debit, credit, amount_micros, kind, call_id, at)
+      values (${newUuidV7(1_000)}, 'x', ${`agent:${reader}:cash`}, 'platform:tools', ${price}, 'charge', ${callId}, now())`
+      await sql.begin(async (tx) => {
+        const ids = Array.from({ length: entries }, () => newUuidV7(1_000))
+        for (const id of ids)
+          await tx`insert into hive_entries (id, agent_id, content, namespace, tags, confidence, is_public, call_id, at)
+          values (${id}, ${TEST_AUTHOR_AGENT_ID}, 'x', 'base', '{}', 0.8, true, ${TOOL_CALL_ID}, now())`
+        await tx`insert into aggregates values (${TEST_AUTHOR_AGENT_ID}, 'agent', 1) on conflict do nothing`
+        await tx`insert into hive_reads select x.id::uuid, ${reader}, true, ${callId}, '2026-11-21', false,
+        '2026-11-21T10:00:00Z', x.place, true from unnest(${ids}::text[]) with ordinality x(id, place)`
+      })
+      const rows = await sql<{ amount: bigint }[]>`
+      select amount_micros as amount from royalties where reader = ${reader} and not promo`
+      return rows.map(({ amount }) => Number(amount))
+    }
+    t.strictSame(await paid(5_000, 3), [1_666, 1_666, 1_666], 'in equal parts')
+    t.strictSame(await paid(5_000, 1), [5_000])
+    t.strictSame(await paid(100_000, 2), [20_000, 20_000], 'and 0.02 for each at most')
+    t.strictSame(await paid(2, 3), [], 'less than a part is nothing')
+
+    await sql`update royalty_pool set cash_micros = 5000`
+    const store = createRoyaltyStore(sql)
+    while ((await store.pay(new Date(0), true)) > 0);
+    const [{ sum } = { sum: 0n }] = await sql<{ sum: bigint }[]>`
+    select sum(amount_micros)::bigint as sum from royalties where paid_by is not null`
+    t.equal(sum, 4_998n, 'a pool below 0.02 pays the small ones')
+  },
+)
+
 t.test('only fees paid in cash fund payments in cash', async (t) => {
   const { sql } = await createTestDatabase(t)
   const store = createRoyaltyStore(sql)

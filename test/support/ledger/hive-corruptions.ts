@@ -23,6 +23,11 @@ export const hiveCorruptions: readonly LedgerCorruption[] = [
     apply: (sql) => sql`delete from hive_reads`,
   },
   {
+    description: 'royalties in cash above the price of their call',
+    rule: 'R3',
+    apply: (sql) => sql`update royalties set promo = false, amount_micros = 1000000`,
+  },
+  {
     description: 'a pool above its ledger balance',
     rule: 'R1',
     apply: (sql) => sql`update royalty_pool set cash_micros = cash_micros + 1`,
