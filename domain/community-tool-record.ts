@@ -22,6 +22,8 @@ export interface MeasuredToolQuality {
   readonly successes: number
   /** Different agents and wallets that paid. */
   readonly payers: number
+  /** Different agents and wallets whose calls the builder has failed. */
+  readonly failingPayers: number
 }
 
 /** What measured calls decide. */
@@ -33,6 +35,8 @@ export const COMMUNITY_TOOL_QUALITY_THRESHOLDS = {
   /** From so many calls on a tool is suspended below this rate. */
   judgedAfterCalls: 50,
   suspendedBelowPercent: 50,
+  /** And only if it has failed so many payers: the input of one may be the cause (decision 362). */
+  suspendedFromPayers: 3,
 } as const
 
 /** A field of the input that becomes a part of a REST request. */

@@ -30,11 +30,11 @@ export function createCommunityToolQualityJob(deps: CommunityToolQualityJobDeps)
     everyMs: EVERY_MS,
     async work(stopping) {
       const tools = await deps.takeRound(COMMUNITY_TOOL_QUALITY_THRESHOLDS.listedAfterCalls)
-      for (const [slug, { since, calls, successes, payers }] of tools) {
+      for (const [slug, { since, ...measured }] of tools) {
         if (stopping()) return
-        const seen = `${since.getTime()} ${calls} ${successes} ${payers}`
+        const quality = { since: since.getTime(), ...measured }
+        const seen = Object.values(quality).join(' ')
         if (judged.get(slug) === seen) continue
-        const quality = { since: since.getTime(), calls, successes, payers }
         const id = communityToolAggregateId(slug)
         const changed = await deps.actors.ask(id, judgeCommunityToolByMeasuredCallsCommand, quality)
         judged.set(slug, seen)

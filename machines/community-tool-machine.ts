@@ -43,7 +43,7 @@ export interface CommunityToolMachineContext {
   /** Calls before this time do not count for its quality: its endpoint was another one. */
   readonly measuredFrom: number
   /** The measured quality that suspended it. */
-  readonly suspendedFor: MeasuredToolQuality | null
+  readonly suspendedFor: Omit<MeasuredToolQuality, 'failingPayers'> | null
   readonly retiredAt: number | null
 }
 
@@ -106,10 +106,11 @@ const toolSetup = createBaseMachineSetup<
       successes * 100 >= calls * COMMUNITY_TOOL_QUALITY_THRESHOLDS.listedAbovePercent,
     isFailing: (
       { context },
-      { since, calls, successes }: EventOfType<CommunityToolMachineEvent, 'MEASURE'>,
+      { since, calls, successes, failingPayers }: EventOfType<CommunityToolMachineEvent, 'MEASURE'>,
     ) =>
       since >= context.measuredFrom &&
       calls >= COMMUNITY_TOOL_QUALITY_THRESHOLDS.judgedAfterCalls &&
+      failingPayers >= COMMUNITY_TOOL_QUALITY_THRESHOLDS.suspendedFromPayers &&
       successes * 100 < calls * COMMUNITY_TOOL_QUALITY_THRESHOLDS.suspendedBelowPercent,
   },
   actions: {

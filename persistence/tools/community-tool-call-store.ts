@@ -70,6 +70,7 @@ export interface CommunityToolListingFigures {
   readonly calls: number
   readonly successes: number
   readonly payers: number
+  readonly failingPayers: number
 }
 
 const WINDOW_DAYS = 7
@@ -90,7 +91,7 @@ export function createCommunityToolCallStore(sql: Sql) {
     /**
      * Counted calls of the last seven days, by whole hours, of each tool since its endpoint was proven, if it has at
      * least `calls` of them. Empty if another node has just asked: one of all nodes judges at a time. Its cost
-     * depends on the number of tools, not on that of stored calls.
+     * depends on the number of tools, and on stored calls only for those that fail more than half of them.
      */
     async takeRound(calls: number): Promise<Map<string, CommunityToolListingFigures>> {
       const taken = await sql`
@@ -102,7 +103,11 @@ export function createCommunityToolCallStore(sql: Sql) {
         select t.slug, t.measured_from as since, h.calls, h.ok as successes,
                (select count(*)::int from (
                  select from community_tool_payers p where p.slug = t.slug and p.since = t.measured_from
-                    and p.last_at > now() - make_interval(days => ${WINDOW_DAYS}) limit ${COUNTED_PAYERS}) x) as payers
+                    and p.last_at > now() - make_interval(days => ${WINDOW_DAYS}) limit ${COUNTED_PAYERS}) x) as payers,
+               (select count(distinct c.payer)::int from community_tool_calls c
+                 where 2 * h.ok < h.calls and c.slug = t.slug and c.counted and not c.ok
+                   and c.at >= t.measured_from
+                   and c.at > now() - make_interval(days => ${WINDOW_DAYS})) as "failingPayers"
           from community_tools t cross join lateral (
             select sum(calls)::int as calls, sum(ok)::int as ok from community_tool_hours h
              where h.slug = t.slug and h.since = t.measured_from

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import type { AggregateCommand } from '../../actors/aggregate-command-types.ts'
@@ -8,6 +8,7 @@ import { fromUsdc } from '../../core/money.ts'
 import { settleCallCommand } from '../../payments/commands/call-commands.ts'
 import { settlementLoadOptions } from '../../payments/commands/payment-claim-commands.ts'
 import { recordPaymentSettledCommand } from '../../payments/commands/settlement-commands.ts'
+import { LEDGER_MOVEMENT_RULES } from '../../domain/ledger-movements.ts'
 import { REPOSITORY_ROOT } from '../../scripts/repository-root.ts'
 import {
   createTestClock,
@@ -16,6 +17,7 @@ import {
   settleCallInputOfAdmission,
   touchedAggregatesOfAdmission,
 } from '../support/actors/test-actor-node.ts'
+import { compareLedgerMovements } from '../support/ledger/ledger-movements-in-database.ts'
 import { compareStoredActorsWithJournal } from '../support/random-commands/compare-journal-with-states.ts'
 import {
   createScheduleSlotDriver,
@@ -36,6 +38,9 @@ const { sql, database, open, archiveDir } = golden
 const KINDS =
   'agent backpack bounty drop fleet listing payer quota schedule settlement tally taskPasses taskSession tool visitor watchList'
 
+/** Reorganisations, ended passes and payouts have suites of their own. A new movement has none and fails here. */
+const MOVEMENTS_OF_OTHER_TESTS = 'refund reorg loss pass_back breakage payout'
+
 t.test('no migration that a station has run was edited', async (t) => {
   const folder = join(REPOSITORY_ROOT, 'persistence/migrations')
   const hash = (text: string) => createHash('sha256').update(text).digest('hex')
@@ -48,6 +53,23 @@ t.test('its rules hold and its journal makes every actor', async (t) => {
   t.strictSame(await findInvariantViolations(sql, archiveDir), {})
   const { compared, different } = await compareStoredActorsWithJournal(sql, archiveDir)
   t.strictSame(different, [], `${compared} actors equal their journal`)
+})
+
+t.test('the table of ledger movements has each of its movements', async (t) => {
+  const { unknown, missing } = await compareLedgerMovements(sql)
+  t.strictSame(unknown, [])
+  t.strictSame(missing.join(' '), MOVEMENTS_OF_OTHER_TESTS)
+  const sources = ['payments', 'persistence']
+    .flatMap((folder) =>
+      readdirSync(join(REPOSITORY_ROOT, folder), { recursive: true }).map((name) =>
+        join(REPOSITORY_ROOT, folder, String(name)),
+      ),
+    )
+    .filter((path) => path.endsWith('.ts'))
+    .map((path) => readFileSync(path, 'utf8'))
+    .join('\n')
+  for (const kind of Object.keys(LEDGER_MOVEMENT_RULES))
+    t.match(sources, new RegExp(`'${kind}'`), `${kind} is booked by the code`)
 })
 
 t.test('every actor hydrates', async (t) => {

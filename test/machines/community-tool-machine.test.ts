@@ -41,6 +41,7 @@ const measure = (
   calls,
   successes,
   payers,
+  failingPayers: payers,
   at: NOON + DAY,
 })
 const change = (
@@ -108,6 +109,7 @@ t.test('results of all events in each state', async (t) => {
     ['nor submit it', listed, by('SUBMIT', OTHER), 'tool_not_yours', 'listed'],
     ['nor retire it', listed, by('RETIRE', OTHER), 'tool_not_yours', 'listed'],
     ['its builder retires it', listed, by('RETIRE'), null, 'retired'],
+    ['one payer suspends no tool', listed, measure([50, 0, 2]), null, 'listed'],
     ['twice changes nothing', retired, by('RETIRE'), null, 'retired'],
     ['another agent does not either', retired, by('RETIRE', OTHER), 'tool_not_yours', 'retired'],
     ['a retired tool stays', retired, prove(), 'tool_retired', 'retired'],

@@ -32,7 +32,13 @@ t.test('a tool that fails is suspended, and its builder and its owner are told',
   const [tool] = await station.sql<{ since: number }[]>`
     select (extract(epoch from measured_from) * 1000)::float8 as since
       from community_tools where slug = 'poor-one'`
-  const half = { since: Math.round(tool?.since ?? 0), calls: 50, successes: 25, payers: 3 }
+  const half = {
+    since: Math.round(tool?.since ?? 0),
+    calls: 50,
+    successes: 25,
+    payers: 3,
+    failingPayers: 3,
+  }
   const judge = (quality: typeof half) =>
     station.station.actors.ask('tool:poor-one', judgeCommunityToolByMeasuredCallsCommand, quality)
   t.equal(await judge(half), null, 'half of the calls suffice')

@@ -8,6 +8,7 @@ import {
   assertNoInvariantViolations,
   createTestActorNodePair,
 } from '../../support/actors/test-actor-node-pairs.ts'
+import { compareLedgerMovements } from '../../support/ledger/ledger-movements-in-database.ts'
 import { PAYMENT_TIMER_COMMANDS } from '../../support/payments/sample-payment-claims.ts'
 import {
   compareSeenStatesWithJournal,
@@ -68,6 +69,7 @@ t.test(
     t.equal(past.versions, VERSIONS)
     t.strictSame(await findDoubledCommands(sql), [], 'no command stands in the journal twice')
     t.comment(`${((performance.now() - startedAt) / 1_000).toFixed(1)} s in all`)
+    t.strictSame((await compareLedgerMovements(sql)).unknown, [], 'the table has every movement')
     await assertNoInvariantViolations(t, sql)
   },
 )

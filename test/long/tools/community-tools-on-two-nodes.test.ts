@@ -37,7 +37,13 @@ await t.test('what one node changes the other one knows', async (t) => {
 
   const [tool] = await one.sql<{ since: number }[]>`
     select (extract(epoch from measured_from) * 1000)::float8 as since from community_tools`
-  const poor = { since: Math.round(tool?.since ?? 0), calls: 50, successes: 24, payers: 3 }
+  const poor = {
+    since: Math.round(tool?.since ?? 0),
+    calls: 50,
+    successes: 24,
+    payers: 3,
+    failingPayers: 3,
+  }
   await one.station.actors.ask('tool:weather-now', judgeCommunityToolByMeasuredCallsCommand, poor)
   await one.station.plane.bus.publish(COMMUNITY_TOOLS_TOPIC, 'weather-now')
   for (const node of [one, two]) {

@@ -307,6 +307,7 @@ export const STATE_SPACE_WALK_SUBJECTS: Record<ActorKind, StateSpaceWalkSubject>
         calls,
         successes,
         payers,
+        failingPayers: payers,
         at,
       })),
       { type: 'REVIEW', accepted: true, reason: null, at },
