@@ -239,7 +239,8 @@ export function createOwnerAlertStore(sql: Sql) {
 
     /**
      * When the address can take another alert of this agent: null for now, else after the agent's
-     * waiting alerts at the daily limit.
+     * waiting alerts at the daily limit. Any agent may name an address: those with a confirmed one are bounded
+     * by themselves, and not by what others have sent (decision 363).
      */
     async turnOf(
       alert: OwnerAlert,
@@ -254,7 +255,9 @@ export function createOwnerAlertStore(sql: Sql) {
              and settled_at > ${now}::timestamptz - interval '1 day')
         select (select settled_at from sent where agent_id = ${agentId} and critical = ${critical}
                  order by settled_at desc offset ${perAgent - 1} limit 1) as own,
-               (select settled_at from sent where not critical and not ${critical}
+               (select settled_at from sent where not critical and not ${critical} and not exists (
+                   select from confirmed_contacts c
+                    where c.agent_id::text = ${agentId} and c.email = lower(${address}))
                  order by settled_at desc offset ${perAddress - 1} limit 1) as all,
                (select max(due_at) from alerts
                  where state = 'pending' and agent_id = ${agentId} and channel = ${channel}

@@ -27,6 +27,35 @@ const toldToday = (
     from generate_series(1, ${count}::int) n,
          (select ${critical}::boolean as critical, ${new Date(at)}::timestamptz as at) x`
 
+t.test(
+  'strangers do not use up the limit of an address that its owner has confirmed',
+  async (t) => {
+    const { mails, clock, one } = await startOwnerAlertNodes(t)
+    const [her, unconfirmed, stranger] = [
+      await one.onboard(0.06),
+      await one.onboard(),
+      await one.onboard(),
+    ]
+    for (const guest of [her, unconfirmed])
+      await setOwnerContact(one, guest, { owner_email: 'owner@gas.test' })
+    await waitUntilOwnerAlertsDispatched(one)
+    await one.sql`insert into confirmed_contacts
+    select agent_id, 'owner@gas.test', id, now() from api_keys where agent_id = ${her.id} limit 1`
+    const count = LIMITS.addressMessagesPerDay
+    await toldToday(one, stranger.id, { count, at: clock.now() - HOUR })
+    const before = mails.letters.length
+    const advise = ({ key }: TestAgent) => one.ask('POST', '/api/agent/recommend', { key })
+    await advise(unconfirmed)
+    const [waits] = [
+      () =>
+        one.sql`select from alerts where agent_id = ${unconfirmed.id} and reason like '%too many%'`,
+    ]
+    await eventually(async () => (await waits()).length === 1, 'the delay of the other one')
+    await advise(her)
+    await eventually(() => mails.letters.length - before === 1, 'the message of the confirmed one')
+  },
+)
+
 t.test('alerts of one agent do not use up the owner’s limit for another agent', async (t) => {
   const { mails, clock, one } = await startOwnerAlertNodes(t)
   const [her, stranger] = [await one.onboard(0.06), await one.onboard()]
