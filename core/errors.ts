@@ -10,6 +10,8 @@ export interface ErrorRemedy {
   readonly action: string
   readonly method?: string
   readonly url?: string
+  /** The body of that request: its fields, each with the detail of the error that it is filled from. */
+  readonly body?: Readonly<Record<string, string>>
 }
 
 export interface ErrorDefinition {
@@ -203,6 +205,16 @@ export const ERROR_DEFINITIONS = {
     status: 403,
     title: 'The call would exceed a spend limit of this Backpack.',
     remedy: { action: 'raise_fuse', method: 'PATCH', url: '/api/backpack/{backpack_id}' },
+  },
+  limit_not_named: {
+    status: 409,
+    title: 'A limit that is set is removed only by naming it in `remove`.',
+    remedy: {
+      action: 'name_the_limit',
+      method: 'PATCH',
+      url: '/api/backpack/{backpack_id}',
+      body: { remove: 'limits' },
+    },
   },
   entry_not_found: { status: 404, title: 'There is no such entry.' },
   limit_reached: { status: 409, title: 'The agent has reached the maximum number of these.' },

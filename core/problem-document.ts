@@ -54,11 +54,14 @@ function fillRemedyPlaceholders(
   remedy: ErrorRemedy,
   details: Record<string, unknown>,
   baseUrl: string,
-): ErrorRemedy {
-  if (remedy.url === undefined) return remedy
+): Record<string, unknown> {
+  if (remedy.url === undefined) return { ...remedy }
   const path = remedy.url.replace(/\{(\w+)\}/g, (whole, name: string) => {
     const value = details[name]
     return typeof value === 'string' ? encodeURIComponent(value) : whole
   })
-  return { ...remedy, url: `${baseUrl}${path}` }
+  const url = `${baseUrl}${path}`
+  if (remedy.body === undefined) return { ...remedy, url }
+  const fields = Object.entries(remedy.body).map(([name, detail]) => [name, details[detail]])
+  return { ...remedy, url, body: Object.fromEntries(fields) as Record<string, unknown> }
 }

@@ -1,4 +1,3 @@
-import type { Micros } from '../core/money.ts'
 import type {
   FundingPageData,
   PublicAgentFundingInfo,
@@ -128,8 +127,8 @@ export interface PageRenderers {
     readonly detail: string
     readonly requestId: string
   }): string
-  /** `ownAmount`: one that a visitor entered, beside the suggested ones. */
-  fund(view: FundingPageData, ownAmount: Micros | null): Promise<string>
+  /** `typed`: an amount as a visitor typed it, beside the suggested ones. */
+  fund(view: FundingPageData, typed: string | null): Promise<string>
   /** Texts of the funding page that change while it is open. */
   fundTexts(status: PublicAgentFundingInfo): { balance: string; deposits: string }
   /** Holders of the three highest tiers, highest score first. */

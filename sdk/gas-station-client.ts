@@ -1,3 +1,4 @@
+import { toFiniteJson } from './finite-json.ts'
 import { BudgetTask, type TaskState } from './budget-task.ts'
 import { streamCall, type CallStreamEvent } from './call-stream.ts'
 import { PaymentHook, type PaymentOptions } from './payment-hook.ts'
@@ -37,6 +38,7 @@ export interface AgentKeyTerms {
   readonly fuse?: FuseLimits
   readonly expiry_days?: number
 }
+/** Null and absent: no limit. A change (`PATCH /api/backpack/{id}`) removes a limit only by `remove: ["per_day_usdc"]`. */
 export interface FuseLimits {
   readonly per_call_usdc?: number | null
   readonly per_day_usdc?: number | null
@@ -112,7 +114,7 @@ export class GasStation {
     options: GasStationOptions,
     profile: AgentProfile,
   ): Promise<{ readonly gas: GasStation; readonly agent: OnboardedAgentReply }> {
-    const body = JSON.stringify({ source: 'sdk', ...profile })
+    const body = toFiniteJson({ source: 'sdk', ...profile })
     const { body: agent } = await new StationTransport(options).send<OnboardedAgentReply>({
       method: 'POST',
       path: '/api/onboard',
@@ -242,7 +244,7 @@ export class GasStation {
     json?: unknown,
     options: Pick<TransportRequest, 'idempotencyKey' | 'signal'> = {},
   ): Promise<R> {
-    const body = json === undefined ? undefined : JSON.stringify(json)
+    const body = json === undefined ? undefined : toFiniteJson(json)
     const headers = this.#limits({})
     return (await this.#transport.send<R>({ method, path, body, headers, ...options })).body
   }
@@ -264,12 +266,12 @@ export class GasStation {
     options: ToolCallOptions,
   ): TransportRequest {
     const { idempotencyKey = newIdempotencyKey(), signal } = options
-    const body = JSON.stringify({ ...input, tool })
+    const body = toFiniteJson({ ...input, tool })
     return { method: 'POST', path, body, idempotencyKey, signal, headers: this.#limits(options) }
   }
 
   async #quote(tool: string, input: object, headers: Record<string, string>): Promise<ToolQuote> {
-    const body = JSON.stringify({ ...input, tool })
+    const body = toFiniteJson({ ...input, tool })
     const request: TransportRequest = { method: 'POST', path: '/api/quote', body, headers }
     return (await this.#transport.send<ToolQuote>(request)).body
   }

@@ -90,18 +90,38 @@ export const listBackpacksCommand: AggregateCommand<
       .map((id) => toBackpackView(ctx.snapshotOf('backpack', id), ctx.now)),
 }
 
+/** The limits of a Backpack by their names in requests. */
+export const REMOVABLE_BACKPACK_LIMITS = [
+  'per_call_usdc',
+  'per_day_usdc',
+  'per_month_usdc',
+  'tools',
+] as const
+
+export type BackpackLimitName = (typeof REMOVABLE_BACKPACK_LIMITS)[number]
+
+const FUSE_FIELDS = {
+  per_call_usdc: 'perCall',
+  per_day_usdc: 'perDay',
+  per_month_usdc: 'perMonth',
+} as const satisfies Partial<Record<BackpackLimitName, keyof Fuse>>
+
 export interface BackpackChange extends BackpackInputById {
   readonly tools?: readonly string[] | null
   /** Absent limits keep their value. */
   readonly fuse?: Partial<Fuse>
   readonly pager?: Partial<BackpackPagerContacts>
+  /** Limits to remove. Null in `tools` or `fuse` removes none that is not named here. */
+  readonly remove?: readonly BackpackLimitName[]
 }
 
 export const updateBackpackCommand: AggregateCommand<BackpackChange, BackpackView> = {
   name: 'backpack.set',
   kind: 'agent',
-  apply(ctx, { backpackId, tools, fuse, pager }) {
+  apply(ctx, input) {
+    const { backpackId, pager } = input
     const { context } = ctx.snapshotOf('backpack', requireBackpackId(ctx, backpackId))
+    const { tools, fuse } = withRemovals(input)
     const event = {
       type: 'SET',
       ...(tools === undefined ? {} : { tools }),
@@ -109,9 +129,39 @@ export const updateBackpackCommand: AggregateCommand<BackpackChange, BackpackVie
       ...(pager === undefined ? {} : { pager: { ...context.pager, ...pager } }),
       at: ctx.now,
     } as const
-    return toBackpackView(ctx.send('backpack', backpackId, event), ctx.now)
+    const changed = ctx.send('backpack', backpackId, event)
+    // After the machine: a Backpack that has ended says so first.
+    assertRemovalsNamed(context, input)
+    return toBackpackView(changed, ctx.now)
   },
-  note: ({ backpackId, tools, fuse }) => ({ backpackId, tools, fuse }),
+  note: ({ backpackId, tools, fuse, remove }) => ({ backpackId, tools, fuse, remove }),
+}
+
+/**
+ * Throws `limit_not_named` where null would remove a limit that is set (decision 430): what a program or a page
+ * could not read as a number becomes null in JSON.
+ */
+function assertRemovalsNamed(
+  { tools, fuse }: Pick<NewBackpack, 'tools' | 'fuse'>,
+  { backpackId, remove = [], ...change }: BackpackChange,
+): void {
+  const limits = REMOVABLE_BACKPACK_LIMITS.filter((name) => {
+    if (remove.includes(name)) return false
+    if (name === 'tools') return change.tools === null && tools !== null
+    return change.fuse?.[FUSE_FIELDS[name]] === null && fuse[FUSE_FIELDS[name]] !== null
+  })
+  if (limits.length === 0) return
+  const detail = `Null does not remove a limit. To remove it, send {"remove": ${JSON.stringify(limits)}}. Nothing was changed.`
+  throw new ServiceError('limit_not_named', { backpack_id: backpackId, limits, detail })
+}
+
+/** The change with null for each limit that it removes. */
+function withRemovals({ tools, fuse, remove = [] }: BackpackChange) {
+  const removed = remove.flatMap((name) => (name === 'tools' ? [] : [[FUSE_FIELDS[name], null]]))
+  return {
+    tools: remove.includes('tools') ? null : tools,
+    fuse: removed.length === 0 ? fuse : { ...fuse, ...Object.fromEntries(removed) },
+  }
 }
 
 /** Final: no node accepts a call afterwards. */

@@ -1,5 +1,9 @@
 import { Type, type Static } from 'typebox'
-import type { BackpackView } from '../../actors/commands/backpacks-commands.ts'
+import {
+  REMOVABLE_BACKPACK_LIMITS,
+  type BackpackLimitName,
+  type BackpackView,
+} from '../../actors/commands/backpacks-commands.ts'
 import {
   BACKPACK_NON_TOOL_PERMISSIONS,
   EXPLICIT_BACKPACK_SPENDING_PERMISSIONS,
@@ -30,7 +34,8 @@ export const FuseLimitsSchema = Type.Object(
   },
   {
     additionalProperties: false,
-    description: 'Null lifts a limit; an absent one stays unchanged.',
+    description:
+      'Null: no limit. In a change an absent limit stays, and one that is set is removed only by `remove`.',
   },
 )
 /** Description of a tool list. */
@@ -43,6 +48,13 @@ export const BackpackToolListSchema = Nullable(
     uniqueItems: true,
   }),
 )
+/** The limits that a change removes (decision 430). */
+export const RemovedLimitsSchema = Type.Array(Type.Enum([...REMOVABLE_BACKPACK_LIMITS]), {
+  minItems: 1,
+  uniqueItems: true,
+  description:
+    'The limits to remove, by name. Null for one that is set and not named here is 409 `limit_not_named`.',
+})
 /** Days until a Backpack expires. */
 export const BackpackExpiryDaysSchema = Type.Integer({ minimum: 1, maximum: MAX_EXPIRY_DAYS })
 
@@ -76,6 +88,16 @@ export function toFuseLimits(
     ...(day === undefined ? {} : { perDay: day.amount }),
     ...(month === undefined ? {} : { perMonth: month.amount }),
   }
+}
+
+/** Throws 400 for a limit that one change both sets and removes. */
+export function assertNotSetAndRemoved(
+  remove: readonly BackpackLimitName[],
+  { tools, fuse = {} }: { tools?: unknown; fuse?: Static<typeof FuseLimitsSchema> },
+): void {
+  const set: Readonly<Record<string, unknown>> = { ...fuse, tools }
+  const both = remove.find((name) => (set[name] ?? null) !== null)
+  if (both !== undefined) throw invalidInputError('/remove', `names ${both}, which is set as well`)
 }
 
 /**

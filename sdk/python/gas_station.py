@@ -645,6 +645,14 @@ def _end_of(way: PaymentWay, now: int) -> str:
     return str(now + min(int(way.source["accepted"]["maxTimeoutSeconds"]), _MAX_VALIDITY_S))
 
 
+def _finite_json(body: Json) -> str:
+    """JSON text of a body; refuses NaN and infinity, which JSON cannot hold."""
+    try:
+        return json.dumps(body, allow_nan=False)
+    except ValueError as error:
+        raise GasStationError("invalid_input", f"a number that JSON cannot hold: {error}") from None
+
+
 def _encode(value: Json) -> str:
     return base64.b64encode(json.dumps(value).encode()).decode()
 
@@ -890,7 +898,11 @@ class GasStation:
         return Task(self, self.request("POST", "/api/task/start", body))
 
     def create_backpack(self, **terms: Any) -> Json:
-        """Creates a Backpack: `tools`, `fuse={"per_day_usdc": 1}`, `expiry_days`."""
+        """Creates a Backpack: `tools`, `fuse={"per_day_usdc": 1}`, `expiry_days`.
+
+        Without a limit in `fuse` it has none. `PATCH /api/backpack/{id}` removes one only by
+        `{"remove": ["per_day_usdc"]}`.
+        """
         return self.request("POST", "/api/backpack/create", terms)
 
     def in_backpack(self, backpack_id: str) -> GasStation:
@@ -983,7 +995,7 @@ class GasStation:
                 headers[name] = self._options[option]
         if method != "GET" and key is not None:
             headers["idempotency-key"] = key
-        data = None if body is None else json.dumps(body).encode()
+        data = None if body is None else _finite_json(body).encode()
         if data is not None:
             headers["content-type"] = "application/json"
         request = urllib.request.Request(address, data, headers, method=method)

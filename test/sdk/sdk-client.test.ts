@@ -3,10 +3,12 @@ import type { AddressInfo } from 'node:net'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { WebSocket } from 'ws'
 import { ERROR_DEFINITIONS } from '../../core/errors.ts'
 import { renderSdkToolTypes } from '../../scripts/docs/render-sdk-tool-types.ts'
 import { REPOSITORY_ROOT } from '../../scripts/repository-root.ts'
 import * as sdk from '../../sdk/index.ts'
+import { runOpenAiToolCalls } from '../../sdk/openai.ts'
 import { SseParser } from '../../sdk/sse-reader.ts'
 import { startConnectionCuttingProxy } from '../support/http/connection-cutting-proxy.ts'
 import { startInProcessTestStation } from '../support/station/start-test-station.ts'
@@ -205,4 +207,31 @@ t.test('calls stream and signals arrive', async (t) => {
     if (heard.length === 3) break
   }
   t.strictSame(heard, ['ready', { n: 1 }, { n: 2 }])
+})
+
+t.test('a number that JSON cannot hold is refused before anything is sent', async (t) => {
+  const { gas } = await onboard()
+  const server = await startServer((_request, reply) => reply.end('{}'))
+  const nowhere = new GasStation({ url: server.url, ...quick })
+  const strange = [NaN, Infinity, -Infinity, new Number(NaN), new Date(NaN)]
+  for (const value of strange) {
+    const refused = { code: 'invalid_input', message: /deep is no number that JSON can hold/ }
+    const json = { a: [{ deep: value }] }
+    await t.rejects(nowhere.request('PATCH', '/api/backpack/bp_x', json), refused)
+    await t.rejects(nowhere.callAny('hive_trending', json), refused)
+    await t.rejects(nowhere.quote('hive_trending', json as never), refused)
+    await t.rejects(async () => {
+      for await (const _ of nowhere.stream('hive_trending', json as never)) t.fail('an event')
+    }, refused)
+    const profile = { name: 'x', agent_key: { fuse: { per_day_usdc: value as number } } }
+    await t.rejects(GasStation.onboard({ url: server.url }, profile), { code: 'invalid_input' })
+    const [answer] = await runOpenAiToolCalls(nowhere, [
+      { id: '1', function: { name: 'hive_trending', arguments: '{"limit":1e400}' } },
+    ])
+    t.match(answer?.content, /limit is no number that JSON can hold/)
+  }
+  t.strictSame(server.seen, [])
+  const socket = await gas.socket({ WebSocket: WebSocket as never })
+  t.teardown(() => socket.close())
+  await t.rejects(socket.publish('esp:t', 'x', { deep: NaN }), { code: 'invalid_input' })
 })

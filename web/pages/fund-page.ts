@@ -8,7 +8,8 @@ import {
 } from '../../domain/agent-funding-info-and-instructions.ts'
 import { grantCliCommandText } from '../../core/credit-grant-cli-command-text.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { toUsdc, ZERO_MICROS, type Micros } from '../../core/money.ts'
+import { fromUsdc, toUsdc, ZERO_MICROS, type Micros } from '../../core/money.ts'
+import { readTypedAmount } from '../../core/typed-amount.ts'
 import { MIN_DEPOSIT } from '../../domain/pricing.ts'
 import { Html, html } from '../html-template-tag.ts'
 import { renderHtmlPage } from './page-layout.ts'
@@ -19,11 +20,8 @@ const BASE_MAINNET = 8453
 const EXPLORER = 'https://basescan.org/tx/'
 const TRANSACTION = /(0x[0-9a-f]{64})/
 
-/** Renders the page on which people fund an agent; `ownAmount` is the amount that a visitor entered. */
-export async function renderFundPage(
-  view: FundingPageData,
-  ownAmount: Micros | null,
-): Promise<string> {
+/** Renders the page on which people fund an agent; `typed` is the amount that a visitor typed. */
+export async function renderFundPage(view: FundingPageData, typed: string | null): Promise<string> {
   const { address, agentId, deposits } = view
   const isPayable = address !== null && deposits === 'on'
   return renderHtmlPage({
@@ -38,7 +36,7 @@ export async function renderFundPage(
       <p class="dim small">Agent <code>${agentId}</code></p>
       ${renderNotice(view)}
       <div class="columns">
-        ${isPayable && (await renderPaymentSection(view, address, ownAmount))}
+        ${isPayable && (await renderPaymentSection(view, address, typed))}
         <div>
           ${isPayable && renderAddressSection(address)} ${renderStatusSection(view)}
           ${deposits === 'on' && renderTermsSection(view)}
@@ -76,8 +74,9 @@ const renderAddressSection = (address: string): Html =>
 async function renderPaymentSection(
   view: FundingPageData,
   address: string,
-  ownAmount: Micros | null,
+  typed: string | null,
 ): Promise<Html> {
+  const { amount: ownAmount, fault } = readOwnAmount(typed)
   const suggested = [null, ...SUGGESTED_DEPOSITS]
   const isOwn = ownAmount !== null && !suggested.includes(ownAmount)
   const amounts = isOwn ? [...suggested, ownAmount] : suggested
@@ -97,17 +96,26 @@ async function renderPaymentSection(
         <input
           id="own"
           name="amount"
-          type="number"
           inputmode="decimal"
-          min="0.000001"
-          max="1000000"
-          step="any"
+          autocomplete="off"
+          maxlength="20"
           required
-          value="${isOwn ? toUsdc(ownAmount) : ''}"
+          value="${isOwn ? toUsdc(ownAmount) : fault === null ? '' : typed}"
+          ${fault !== null && html` aria-invalid="true" aria-describedby="own-fault"`}
         /><button type="submit" class="quiet">Show</button>
       </div>
+      ${fault !== null && html`<p class="fault" id="own-fault" role="alert">${typed} ${fault}.</p>`}
     </form>
   </section>`
+}
+
+/** The amount that a visitor typed, or why it is none. */
+function readOwnAmount(typed: string | null): { amount: Micros | null; fault: string | null } {
+  if (typed === null) return { amount: null, fault: null }
+  const read = readTypedAmount(typed)
+  if ('fault' in read) return { amount: null, fault: read.fault }
+  const amount = fromUsdc(read.usdc)
+  return amount > ZERO_MICROS ? { amount, fault: null } : { amount: null, fault: 'is nothing' }
 }
 
 function renderAmountOption(

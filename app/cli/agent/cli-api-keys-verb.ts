@@ -3,6 +3,7 @@ import {
   createVerbWithSubcommands,
   fetchStationListPages,
   parseListOption,
+  parseAmountOption,
   parseNumberOption,
   omitNullFields,
 } from './cli-verb-with-subcommands.ts'
@@ -50,9 +51,9 @@ export const keysCliVerb = createVerbWithSubcommands({
       run: (client, { text }) => {
         const amount = (option: string) => {
           const value = text(option)
-          return value === null ? null : parseNumberOption(value, `--${option}`)
+          return value === null ? null : parseAmountOption(value, `--${option}`)
         }
-        const scopes = text('scopes')
+        const [scopes, expires] = [text('scopes'), text('expires')]
         return client.write('POST', '/api/keys', {
           body: omitNullFields({
             name: text('name'),
@@ -61,7 +62,7 @@ export const keysCliVerb = createVerbWithSubcommands({
             cap_usdc: amount('cap'),
             cap_per_day_usdc: amount('cap-per-day'),
             cap_per_month_usdc: amount('cap-per-month'),
-            expires_in_seconds: amount('expires'),
+            expires_in_seconds: expires === null ? null : parseNumberOption(expires, '--expires'),
           }),
         })
       },

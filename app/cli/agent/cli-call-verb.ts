@@ -1,5 +1,6 @@
 import { CliUsageError, type CliArguments, type CliVerb } from '../cli-verb.ts'
 import { shouldPrintJson, printJsonDocument } from '../cli-output.ts'
+import { parseAmountOption } from './cli-verb-with-subcommands.ts'
 import { createCliStationClient } from './cli-station-client.ts'
 
 /** `gas call`. */
@@ -50,13 +51,18 @@ function limitHeaders(given: CliArguments): Record<string, string> {
 const isLongInteger = (text: string): boolean =>
   /^-?\d+$/.test(text) && !Number.isSafeInteger(Number(text))
 
-/** Parses `key=value` words. Values are JSON if possible: `a=1` is a number, `a=x` a string. */
+/**
+ * Parses `key=value` words. Values are JSON if possible: `a=1` is a number, `a=x` a string. An amount (`…_usdc`) is
+ * read as a person types it.
+ */
 export function parseKeyValueArguments(pairs: readonly string[]): Record<string, unknown> {
   return Object.fromEntries(
     pairs.map((pair) => {
       const at = pair.indexOf('=')
       if (at < 1) throw new CliUsageError(`${pair} is not of the form key=value`)
       const text = pair.slice(at + 1)
+      if (/_usdc$/.test(pair.slice(0, at)))
+        return [pair.slice(0, at), parseAmountOption(text, pair.slice(0, at))]
       if (isLongInteger(text)) return [pair.slice(0, at), text]
       try {
         return [pair.slice(0, at), JSON.parse(text) as unknown]

@@ -1,6 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { newPrefixedId } from '../../../core/ids-and-api-keys.ts'
-import { CliFailure } from '../cli-verb.ts'
+import { toFiniteJson } from '../../../core/finite-json.ts'
+import { CliFailure, USAGE_EXIT_CODE } from '../cli-verb.ts'
+import { toErrorMessage } from '../cli-output.ts'
 import { loadStationUrlAndApiKey, type StationUrlAndApiKey } from './cli-station-url-and-key.ts'
 
 /** The HTTP client of the verbs that call a station. */
@@ -75,6 +77,7 @@ async function send(
   path: string,
   { body, headers = {}, idempotencyKey }: StationRequest,
 ): Promise<Json> {
+  const text = body === undefined ? undefined : toBodyText(body)
   const response = await fetch(`${url}${path}`, {
     method,
     // A redirection would take the key to another place.
@@ -86,7 +89,7 @@ async function send(
       ...(idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey }),
       ...headers,
     },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    ...(text === undefined ? {} : { body: text }),
   }).catch((error: unknown) => {
     throw failureOfConnection(url, error)
   })
@@ -97,6 +100,14 @@ async function send(
   const answer = await readJson(url, response)
   if (!response.ok) throw failureOfProblem(response.status, answer)
   return answer
+}
+
+function toBodyText(body: unknown): string {
+  try {
+    return toFiniteJson(body)
+  } catch (error) {
+    throw new CliFailure(toErrorMessage(error), USAGE_EXIT_CODE)
+  }
 }
 
 /** A connection that was never made cannot have had an effect. */

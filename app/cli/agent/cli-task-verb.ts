@@ -2,7 +2,7 @@ import {
   createVerbWithSubcommands,
   CLI_LIMIT_OPTION,
   fetchStationListPages,
-  parseNumberOption,
+  parseAmountOption,
   readRequiredOption,
 } from './cli-verb-with-subcommands.ts'
 
@@ -26,7 +26,7 @@ export const taskCliVerb = createVerbWithSubcommands({
         client.write('POST', '/api/task/start', {
           body: {
             name: given.words[0],
-            budget_usdc: parseNumberOption(readRequiredOption(given, 'budget'), '--budget'),
+            budget_usdc: parseAmountOption(readRequiredOption(given, 'budget'), '--budget'),
           },
         }),
     },
@@ -44,7 +44,7 @@ export const taskCliVerb = createVerbWithSubcommands({
       form: '<id> <usdc>',
       run: (client, { words: [id = '', usdc = ''] }) =>
         client.write('PATCH', `/api/task/${encodeURIComponent(id)}/budget`, {
-          body: { budget_usdc: parseNumberOption(usdc, 'the budget') },
+          body: { budget_usdc: parseAmountOption(usdc, 'the budget') },
         }),
     },
     show: {

@@ -3,7 +3,7 @@ import { CliUsageError, CLI_JSON_OPTION, type CliArguments, type CliVerb } from 
 import { shouldPrintJson, printTableOrJsonLines } from '../cli-output.ts'
 import {
   parseListOption,
-  parseNumberOption,
+  parseAmountOption,
   readRequiredOption,
   omitNullFields,
 } from './cli-verb-with-subcommands.ts'
@@ -79,7 +79,7 @@ async function importTools(given: CliArguments) {
       openapi_url: text('openapi'),
       base_url: text('base'),
       mcp_url: text('mcp'),
-      price_per_call_usdc: parseNumberOption(readRequiredOption(given, 'price'), '--price'),
+      price_per_call_usdc: parseAmountOption(readRequiredOption(given, 'price'), '--price'),
       include: include === null ? null : parseListOption(include),
       prefix: text('prefix'),
       category: text('category'),

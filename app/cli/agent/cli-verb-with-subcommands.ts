@@ -1,3 +1,4 @@
+import { readTypedAmount } from '../../../core/typed-amount.ts'
 import {
   CliUsageError,
   CLI_JSON_OPTION,
@@ -90,12 +91,18 @@ export const CLI_LIMIT_OPTION = {
   limit: { value: 'N', description: 'at most so many rows; without it all' },
 } as const
 
-/** A number; throws `CliUsageError` for anything else. */
+/** A whole number; throws `CliUsageError` for anything else. */
 export function parseNumberOption(text: string, name: string): number {
-  const value = Number(text)
-  if (text.trim() === '' || !Number.isFinite(value) || value < 0)
-    throw new CliUsageError(`${name} must be a number`)
-  return value
+  const value = /^\d+$/.test(text) ? Number(text) : Number.NaN
+  if (Number.isSafeInteger(value)) return value
+  throw new CliUsageError(`${name} must be a whole number`)
+}
+
+/** An amount of USDC as a person types it; throws `CliUsageError` for anything else (decision 431). */
+export function parseAmountOption(text: string, name: string): number {
+  const read = readTypedAmount(text)
+  if ('usdc' in read) return read.usdc
+  throw new CliUsageError(`${name}: ${text === '' ? 'it' : text} ${read.fault}`)
 }
 
 /** An option that an action needs. */

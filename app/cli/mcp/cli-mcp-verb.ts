@@ -2,6 +2,7 @@ import { CliUsageError, CLI_JSON_OPTION, type CliVerb } from '../cli-verb.ts'
 import { shouldPrintJson, printJsonDocument } from '../cli-output.ts'
 import { loadStationUrlAndApiKey } from '../agent/cli-station-url-and-key.ts'
 import { createCliStationClient } from '../agent/cli-station-client.ts'
+import { parseAmountOption } from '../agent/cli-verb-with-subcommands.ts'
 import { MCP_CLIENT_NAMES, toMcpClientName } from './mcp-client-config-files.ts'
 import { installMcpServer } from './install-mcp-server-in-desktop-client.ts'
 import { forwardMcpOverStdio } from './forward-mcp-over-stdio.ts'
@@ -61,7 +62,7 @@ function toMcpPath(tools: string | null, category: string | null): string {
 }
 
 function parseLimit(text: string | null): number {
-  const limit = text === null ? DEFAULT_PER_DAY_USDC : Number(text)
-  if (limit > 0 && Number.isFinite(limit)) return limit
+  const limit = text === null ? DEFAULT_PER_DAY_USDC : parseAmountOption(text, '--per-day')
+  if (limit > 0) return limit
   throw new CliUsageError('--per-day must be an amount above 0')
 }

@@ -1,3 +1,4 @@
+import { toFiniteJson } from '../../../core/finite-json.ts'
 import { createInterface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -47,6 +48,7 @@ export async function forwardMcpOverStdio(
       write(one)
     }
     try {
+        toFiniteJson(message)
       await exchange(
         { ...access, path },
         withIdempotencyKey(message),

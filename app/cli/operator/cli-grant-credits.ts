@@ -2,6 +2,7 @@ import { userInfo } from 'node:os'
 import { createDatabaseAdjustedClock } from '../../../core/clock.ts'
 import { isUuid, newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { formatUsdc, fromUsdc, ZERO_MICROS, type Micros } from '../../../core/money.ts'
+import { readTypedAmount } from '../../../core/typed-amount.ts'
 import { MAX_CREDIT_AMOUNT } from '../../../domain/pricing.ts'
 import { giveOperatorCreditGrantCommand } from '../../../payments/commands/operator-credit-grant-commands.ts'
 import { isUniqueViolation } from '../../../persistence/fleets/fleet-store.ts'
@@ -17,7 +18,6 @@ import { withCliActorRuntime } from './temporary-actor-runtime-for-cli.ts'
 
 const print = (text: string) => void process.stdout.write(`${text}\n`)
 const MAX_NOTE_CHARS = 500
-const AMOUNT = /^\d{1,7}(\.\d{1,6})?$/
 
 /** Arguments of `gas grant`. */
 export interface GrantArguments {
@@ -37,7 +37,9 @@ export function parseGrantArguments({
   note,
   id,
 }: GrantArguments): GrantRequest | string {
-  const amount = AMOUNT.test(usdc) ? fromUsdc(Number(usdc)) : ZERO_MICROS
+  const read = readTypedAmount(usdc)
+  if ('fault' in read) return `the amount ${usdc} ${read.fault}`
+  const amount = fromUsdc(read.usdc)
   if (amount === ZERO_MICROS || amount > MAX_CREDIT_AMOUNT)
     return `${usdc} must be an amount in USDC above 0 and up to ${formatUsdc(MAX_CREDIT_AMOUNT)}, with at most six decimals`
   if (note.trim() === '' || note.length > MAX_NOTE_CHARS)

@@ -25,6 +25,8 @@ import {
   BACKPACK_PAGER_WITHOUT_CHANNELS,
   BackpackToolListSchema,
   BACKPACK_TOOL_LIST_DESCRIPTION,
+  RemovedLimitsSchema,
+  assertNotSetAndRemoved,
   UNLIMITED_FUSE,
 } from '../../schemas/backpack-limit-schemas.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
@@ -102,6 +104,7 @@ const BackpackChangeBody = Type.Object(
     tools: Type.Optional(BackpackToolListSchema),
     fuse: Type.Optional(FuseLimitsSchema),
     pager: Type.Optional(PagerBody),
+    remove: Type.Optional(RemovedLimitsSchema),
   },
   { additionalProperties: false, minProperties: 1 },
 )
@@ -306,14 +309,16 @@ function toNewBackpack(services: HttpServices, body: NamedBackpackBody) {
 }
 
 /** Returns the given fields of a change; absent fields stay unchanged. */
-const toBackpackChange = (
-  services: HttpServices,
-  { tools, fuse, pager }: Static<typeof BackpackChangeBody>,
-) => ({
-  ...(tools === undefined ? {} : { tools: resolveBackpackToolList(services, tools) }),
-  ...(fuse === undefined ? {} : { fuse: toFuseLimits(fuse) }),
-  ...(pager === undefined ? {} : { pager: toPager(services, pager) }),
-})
+function toBackpackChange(services: HttpServices, body: Static<typeof BackpackChangeBody>) {
+  const { tools, fuse, pager, remove } = body
+  if (remove !== undefined) assertNotSetAndRemoved(remove, body)
+  return {
+    ...(tools === undefined ? {} : { tools: resolveBackpackToolList(services, tools) }),
+    ...(fuse === undefined ? {} : { fuse: toFuseLimits(fuse) }),
+    ...(pager === undefined ? {} : { pager: toPager(services, pager) }),
+    ...(remove === undefined ? {} : { remove }),
+  }
+}
 
 /** Returns the given addresses; null removes one. */
 function toPager(

@@ -7,7 +7,7 @@ import type {
 } from '../../../domain/agent-funding-info-and-instructions.ts'
 import { isUuid } from '../../../core/ids-and-api-keys.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { fromUsdc, toUsdc, ZERO_MICROS, type Micros } from '../../../core/money.ts'
+import { toUsdc } from '../../../core/money.ts'
 import { sendHtmlPage } from '../../html-page-reply.ts'
 import {
   errorResponses,
@@ -21,7 +21,6 @@ import {
 /** Routes for the public funding page of an agent. */
 
 const tags = ['funds']
-const MAX_OWN_AMOUNT = fromUsdc(1_000_000)
 const config = { auth: 'none' } as const
 const params = Type.Object({ agent_id: Type.String({ maxLength: 64 }) })
 
@@ -106,7 +105,7 @@ export const agentFundingPageRoutes: FastifyPluginAsyncTypebox = async (app) => 
     if (view === null) throw new ServiceError('agent_not_found')
     // Not cacheable, since the deposit address may change.
     reply.header('cache-control', 'no-store')
-    return sendHtmlPage(reply, await pages.fund(view, toOwnAmount(query.amount)))
+    return sendHtmlPage(reply, await pages.fund(view, query.amount ?? null))
   })
 
   app.get('/fund/:agent_id/status', getFundStatus, async ({ params: { agent_id: id } }, reply) => {
@@ -145,14 +144,3 @@ const presentLastDeposit = ({
   at: toIsoTime(seenAt),
   credited_at: toIsoTimeOrNull(creditedAt),
 })
-
-/** An amount that a visitor entered; null for none, and for what is no amount. */
-function toOwnAmount(text: string | undefined): Micros | null {
-  if (text === undefined) return null
-  try {
-    const amount = fromUsdc(Number(text))
-    return amount > ZERO_MICROS && amount <= MAX_OWN_AMOUNT ? amount : null
-  } catch {
-    return null
-  }
-}

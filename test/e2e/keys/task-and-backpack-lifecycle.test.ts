@@ -127,15 +127,47 @@ t.test('the lifecycle of a Backpack', async (t) => {
       { fuse: { per_day_usdc: 0.01, per_month_usdc: 0.012 } },
       'one limit is changed',
     )
-    await ask('PATCH', path, { fuse: { per_day_usdc: null } })
+    for (const [change, limits] of [
+      [{ fuse: { per_day_usdc: null } }, ['per_day_usdc']],
+      [
+        { fuse: { per_day_usdc: null, per_call_usdc: 0.5 }, remove: ['per_month_usdc'] },
+        ['per_day_usdc'],
+      ],
+      [{ tools: null, fuse: { per_month_usdc: null } }, ['per_month_usdc', 'tools']],
+    ] as const) {
+      const remedy = { method: 'PATCH', url: `http://gas.test${path}`, body: { remove: limits } }
+      t.match(await ask('PATCH', path, change), {
+        status: 409,
+        body: { code: 'limit_not_named', backpack_id: id, limits, remedy },
+      })
+    }
+    const both = { fuse: { per_day_usdc: 1 }, remove: ['per_day_usdc'] }
+    t.match(await ask('PATCH', path, both), { status: 400, body: { code: 'invalid_input' } })
+    for (const remove of [[], ['per_day'], ['per_day_usdc', 'per_day_usdc'], null])
+      t.match(await ask('PATCH', path, { remove }), { status: 400 }, JSON.stringify(remove))
+    t.match(
+      (await ask('GET', path)).body,
+      {
+        tools: ['hive_trending', 'data_retrieval'],
+        fuse: { per_call_usdc: null, per_day_usdc: 0.01, per_month_usdc: 0.012 },
+      },
+      'a null removes no limit',
+    )
+    const unset = { fuse: { per_call_usdc: null } }
+    t.match(await ask('PATCH', path, unset), { status: 200 }, 'null where none is set')
+    t.match(
+      (await ask('PATCH', path, { remove: ['per_day_usdc', 'per_call_usdc'] })).body,
+      { fuse: { per_call_usdc: null, per_day_usdc: null, per_month_usdc: 0.012 } },
+      'a limit that is named is removed',
+    )
     t.match(await main.call(her, TOOL, {}, packed), {
       status: 403,
       body: { limit_source: 'backpack.per_month' },
     })
-    await ask('PATCH', path, { fuse: { per_month_usdc: null } })
+    await ask('PATCH', path, { fuse: { per_month_usdc: null }, remove: ['per_month_usdc'] })
     t.equal((await main.call(her, TOOL, {}, packed)).status, 200)
     t.match(await ask('PATCH', path, { tools: ['teleport'] }), { status: 400 })
-    t.match((await ask('PATCH', path, { tools: null })).body, { tools: null })
+    t.match((await ask('PATCH', path, { remove: ['tools'] })).body, { tools: null })
     t.equal((await main.call(her, 'hive_read', { query: 'x' }, packed)).status, 200)
   })
 

@@ -69,6 +69,11 @@ async function runAll(pythons: readonly PythonInterpreter[]): Promise<void> {
       const client = { url, api_key, ...quick }
       const tool = await ask({ what: 'tool', client, args: ['hive_trending', { limit: 2 }] })
       t.match(tool, { result: { _meta: { cost_usdc: 0.005 } } })
+      const infinite = await ask({
+        what: 'infinite',
+        client: { ...client, url: 'http://127.0.0.1:9' },
+      })
+      t.strictSame(infinite, { result: Array(9).fill('invalid_input') }, 'nothing is sent')
       const task = ['day', 0.005, ['hive_trending']] as const
       t.match(await ask({ what: 'task', client, args: task }), { result: { state: 'completed' } })
       const over = ['day', 0.005, ['hive_trending', 'hive_trending']] as const

@@ -141,7 +141,7 @@ t.test('a pager sends all seven events to its URL, by e-mail and to its chat', a
     t.ok(new Webhook(String(body['secret'])).verify(last?.body ?? '', { ...last?.headers }))
     await main.ask('PATCH', `/api/backpack/${pack}`, {
       key: guest.key,
-      json: { fuse: { per_day_usdc: null }, pager: { webhook_url: `${house.base}/moved` } },
+      json: { remove: ['per_day_usdc'], pager: { webhook_url: `${house.base}/moved` } },
     })
     await main.call(guest, TOOL, {}, packed)
     await house.until(() => house.at('/moved').length === 1)

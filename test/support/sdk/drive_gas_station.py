@@ -40,6 +40,12 @@ def run(what, client, args, named):
     if what == "onboard":
         return gas_station.GasStation.onboard(client.pop("url"), "py", **client)[1]
     gas = gas_station.GasStation(**client)
+    if what == "infinite":
+        return [code_of(send) for number in map(float, ["nan", "inf", "-inf"]) for send in (
+            lambda: gas.request("PATCH", "/api/backpack/bp_x", {"fuse": {"per_day_usdc": number}}),
+            lambda: gas.call("hive_trending", {"limit": [number]}),
+            lambda: list(gas.stream("hive_trending", {"limit": number})),
+        )]
     if what == "task":
         name, budget, calls = args
         with gas.task(name, budget) as task:
@@ -58,6 +64,13 @@ def run(what, client, args, named):
                 return heard
     result = getattr(gas, what)(*args, **named)
     return list(result) if what == "stream" else result
+
+
+def code_of(send):
+    try:
+        return send()
+    except gas_station.GasStationError as error:
+        return error.code
 
 
 def in_threads(gas, count, tool, key):
