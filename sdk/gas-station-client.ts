@@ -1,4 +1,4 @@
-import { toFiniteJson } from './finite-json.ts'
+import { toRequestJson } from './request-json.ts'
 import { BudgetTask, type TaskState } from './budget-task.ts'
 import { streamCall, type CallStreamEvent } from './call-stream.ts'
 import { PaymentHook, type PaymentOptions } from './payment-hook.ts'
@@ -114,7 +114,7 @@ export class GasStation {
     options: GasStationOptions,
     profile: AgentProfile,
   ): Promise<{ readonly gas: GasStation; readonly agent: OnboardedAgentReply }> {
-    const body = toFiniteJson({ source: 'sdk', ...profile })
+    const body = toRequestJson({ source: 'sdk', ...profile })
     const { body: agent } = await new StationTransport(options).send<OnboardedAgentReply>({
       method: 'POST',
       path: '/api/onboard',
@@ -244,7 +244,7 @@ export class GasStation {
     json?: unknown,
     options: Pick<TransportRequest, 'idempotencyKey' | 'signal'> = {},
   ): Promise<R> {
-    const body = json === undefined ? undefined : toFiniteJson(json)
+    const body = json === undefined ? undefined : toRequestJson(json)
     const headers = this.#limits({})
     return (await this.#transport.send<R>({ method, path, body, headers, ...options })).body
   }
@@ -266,12 +266,12 @@ export class GasStation {
     options: ToolCallOptions,
   ): TransportRequest {
     const { idempotencyKey = newIdempotencyKey(), signal } = options
-    const body = toFiniteJson({ ...input, tool })
+    const body = toRequestJson({ ...input, tool })
     return { method: 'POST', path, body, idempotencyKey, signal, headers: this.#limits(options) }
   }
 
   async #quote(tool: string, input: object, headers: Record<string, string>): Promise<ToolQuote> {
-    const body = toFiniteJson({ ...input, tool })
+    const body = toRequestJson({ ...input, tool })
     const request: TransportRequest = { method: 'POST', path: '/api/quote', body, headers }
     return (await this.#transport.send<ToolQuote>(request)).body
   }

@@ -1,4 +1,4 @@
-import { toFiniteJson } from './finite-json.ts'
+import { toRequestJson } from './request-json.ts'
 import {
   GasStationError,
   NotAllowed,
@@ -133,7 +133,7 @@ export class StationSocket {
     if (this.#end !== null) return Promise.reject(this.#end)
     const ref = `sdk-${(this.#refs += 1)}`
     const frame = { ...fields, ref }
-    toFiniteJson(frame)
+    toRequestJson(frame)
     return new Promise((resolve, reject) => {
       this.#waiting.set(ref, { frame, resolve, reject })
       this.#send(frame)

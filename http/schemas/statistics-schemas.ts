@@ -28,8 +28,12 @@ export const StationStatsSchema = Type.Object(
     }),
     tools_total: Type.Integer(),
     calls_total: Type.Integer({ description: 'Successful tool calls.' }),
-    calls_24h: Type.Integer({ description: 'Tool calls since `window_since`, failed ones too.' }),
-    success_rate_24h: Nullable(Type.Number({ description: '0 to 1; null without a call.' })),
+    calls_24h: Type.Integer({ description: 'Successful tool calls since `window_since`.' }),
+    success_rate_24h: Nullable(
+      Type.Number({
+        description: 'Successful calls among all since `window_since`, 0 to 1; null without one.',
+      }),
+    ),
     usdc_volume_total: Type.Number({
       description: 'Prices of all calls, as the ledger has them.',
     }),
@@ -66,13 +70,14 @@ export const toStationStatsView = (
   tools: number,
 ): Static<typeof StationStatsSchema> => {
   const { since, calls, failed, volume } = value.lastDay
+  const all = calls + failed
   return {
     agents_total: value.agents,
     agents_active_24h: value.activeAgents,
     tools_total: tools,
     calls_total: value.calls,
     calls_24h: calls,
-    success_rate_24h: calls === 0 ? null : Math.round(((calls - failed) / calls) * 10_000) / 10_000,
+    success_rate_24h: all === 0 ? null : Math.round((calls / all) * 10_000) / 10_000,
     usdc_volume_total: toUsdc(value.volume),
     usdc_volume_24h: toUsdc(volume),
     window_since: toIsoTime(since),

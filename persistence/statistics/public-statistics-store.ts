@@ -16,6 +16,7 @@ export interface StationTotals {
   /** Whole minutes from `since` on; the running minute is included. */
   readonly lastDay: {
     readonly since: Date
+    /** Successful ones, as in all (decision 432). */
     readonly calls: number
     readonly failed: number
     readonly volume: Micros
@@ -108,7 +109,7 @@ const toStationTotals = (row: TotalsRow): StationTotals => ({
   volume: asMicros(row.volume),
   lastDay: {
     since: row.since,
-    calls: Number(row.day_calls),
+    calls: Number(row.day_calls - row.day_failed),
     failed: Number(row.day_failed),
     volume: asMicros(row.day_volume),
   },

@@ -2,7 +2,7 @@
 
 import { element, enableCopying, find, renderProblem } from './dom.js'
 import { drawSpending, followTheme } from './owner-chart.js'
-import { showBackpacks, showKeys, toLimit } from './owner-limits.js'
+import { FieldError, readLimit, showBackpacks, showKeys } from './owner-limits.js'
 import { createCallsTable, createStatementTable, formatTime } from './owner-lists.js'
 import {
   ask,
@@ -39,7 +39,8 @@ function say(selector, text) {
 
 /** Shows a problem where the work is; a session that has ended shows the sign-in. @param {unknown} error */
 function fail(error) {
-  if (error instanceof OutdatedError) return
+  // A field says itself what is wrong.
+  if (error instanceof OutdatedError || error instanceof FieldError) return
   if (error instanceof RefusedError && error.status === 401 && shown !== null)
     return void begin('The session has ended.')
   showProblem(error, shown === null ? '#sign-in-problem' : '#problem')
@@ -211,15 +212,29 @@ onSubmit('#add-form', async () => {
   const added = agents.find(({ agent_id: id }) => !known.has(id))
   if (added !== undefined) await open(added.agent_id)
 })
+/** Whether the page has asked if a new Backpack shall have no limit. */
+let hasAsked = false
 onSubmit('#pack-form', async () => {
-  const body = {
-    agent_name: field('#pack-name').value,
-    fuse: { per_day_usdc: toLimit(field('#pack-day').value) },
+  say('#pack-said', '')
+  const limit = readLimit(field('#pack-day'))
+  if (limit === null && !hasAsked) {
+    hasAsked = true
+    say('#pack-said', 'Nothing was made yet. It would have no limit a day. Press again to make it.')
+    return
   }
-  await ask('POST', '/api/backpack/create', body)
+  hasAsked = false
+  await ask('POST', '/api/backpack/create', {
+    agent_name: field('#pack-name').value,
+    ...(limit === null ? {} : { fuse: { per_day_usdc: limit } }),
+  })
   find('#new-pack')?.removeAttribute('open')
   field('#pack-name').value = ''
+  field('#pack-day').value = ''
   await readLimits()
+})
+find('#pack-form')?.addEventListener('input', () => {
+  hasAsked = false
+  say('#pack-said', '')
 })
 onSubmit('#bound-key-form', async () => {
   const body = { name: field('#bound-name').value, backpack_id: field('#bound-pack').value }
@@ -244,6 +259,7 @@ onSubmit('#contact-form', async () => {
   say('#contact-said', sent ? `A link was sent to ${email}.` : 'It is confirmed already.')
 })
 find('#freeze')?.addEventListener('click', () => {
+  find('#problem')?.replaceChildren()
   const path = isFrozen ? '/api/agent/unfreeze' : '/api/agent/freeze'
   ask('POST', path, {})
     .then(({ frozen_at: at }) => showFreeze(at))

@@ -4,6 +4,11 @@ import { ask, element, enableCopying, find, formatUsdc, renderProblem } from './
 import { connectTabKey, showTabBalance, tabKey } from './tab-key.js'
 
 const QUOTE_AFTER_MS = 350
+/** What a field says that cannot be read, by its kind. @type {Record<string, string>} */
+const FAULTS = {
+  integer: 'Type a whole number in digits, without separators.',
+  number: 'Type a number such as 0.5, with one point or comma and no groups.',
+}
 
 const form = /** @type {HTMLFormElement | null} */ (find('#call'))
 const price = find('#price')
@@ -109,7 +114,7 @@ function readFields(form) {
     try {
       fields[name] = readValue(kind, input.value)
     } catch {
-      input.setCustomValidity('This is not JSON.')
+      input.setCustomValidity(FAULTS[kind] ?? 'This is not JSON.')
       readable = false
     }
   }
@@ -122,12 +127,34 @@ function readFields(form) {
  * @returns {unknown}
  */
 function readValue(kind, text) {
-  if (kind === 'number') return Number(text)
+  if (kind === 'integer' || kind === 'number') return readNumber(kind, text)
   if (kind === 'boolean') return text === 'true'
   if (kind === 'lines')
     return text
       .split('\n')
       .map((line) => line.trim())
       .filter(Boolean)
-  return kind === 'json' ? JSON.parse(text) : text
+  return kind === 'json' ? parseFiniteJson(text) : text
 }
+
+/**
+ * A number as a person types it: a point or a comma, and nothing that means two numbers. Throws for anything else.
+ *
+ * @param {string} kind
+ * @param {string} text
+ */
+function readNumber(kind, text) {
+  const form = kind === 'integer' ? /^-?(0|[1-9]\d*)$/ : /^-?(0|[1-9]\d*)([.,]\d+)?$/
+  const value = form.test(text) ? Number(text.replace(',', '.')) : Number.NaN
+  const isTwo = /^-?[1-9]\d{0,2}[.,]\d{3}$/.test(text)
+  if (isTwo || !Number.isFinite(value) || (kind === 'integer' && !Number.isSafeInteger(value)))
+    throw new RangeError(text)
+  return value
+}
+
+/** JSON, without numbers that would be sent as null. @param {string} text */
+const parseFiniteJson = (text) =>
+  JSON.parse(text, (_name, value) => {
+    if (typeof value !== 'number' || Number.isFinite(value)) return value
+    throw new RangeError('not finite')
+  })

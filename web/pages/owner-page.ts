@@ -106,8 +106,8 @@ const AGENTS = html`<div id="agents" hidden>
     <section class="card" aria-labelledby="packs-title">
       <h2 id="packs-title">Backpacks and fuses</h2>
       <p class="dim small">
-        A Backpack bounds what a key that is bound to it spends: by call, UTC day and UTC month. An
-        empty field is no limit.
+        A Backpack bounds what a key that is bound to it spends: by call, UTC day and UTC month.
+        Emptying a field removes its limit, after a question.
       </p>
       <div id="packs"></div>
       <details id="new-pack">
@@ -122,6 +122,7 @@ const AGENTS = html`<div id="agents" hidden>
             <input id="pack-day" inputmode="decimal" />
           </div>
           <button>Create</button>
+          <p id="pack-said" role="status"></p>
         </form>
       </details>
     </section>

@@ -105,11 +105,9 @@ function renderControl({ schema, required, example }: FormField, common: Html): 
     case 'integer':
     case 'number':
       return html`<input
-        type="number"
         ${common}
-        data-kind="number"
-        step="${schema.type === 'integer' ? '1' : 'any'}"
-        ${schema.minimum !== undefined && html` min="${schema.minimum}"`}${schema.maximum !== undefined && html` max="${schema.maximum}"`}
+        data-kind="${schema.type}"
+        inputmode="${schema.type === 'integer' ? 'numeric' : 'decimal'}"
         value="${value}"
       />`
     case 'string':

@@ -10,12 +10,14 @@ import {
 /** Public figures, rankings, badges and feeds over HTTP. */
 
 const TOOL = 'hive_trending'
+/** Nothing listens on this port. */
+const CLOSED = '127.0.0.1:1'
 const PRICE = 0.005
 const [clock, CACHE_MS] = [createDatabaseAdjustedClock(), 31_000]
 let later = 0
 const main = await startInProcessTestStation(
   t,
-  { STARTER_CREDITS_USDC: '40', TRUST_PROXY: '1' },
+  { STARTER_CREDITS_USDC: '40', TRUST_PROXY: '1', SSRF_ALLOW: CLOSED },
   { clock: { ...clock, mono: () => clock.mono() + later } },
 )
 
@@ -37,7 +39,7 @@ t.test('figures are those of the ledger and the call log', async (t) => {
   const ann = await main.onboard()
   for (let call = 0; call < 3; call += 1) await main.call(ann, TOOL)
   await main.call(ann, TOOL, {}, { 'x-ghost-mode': 'stealth' })
-  await main.call(ann, 'web_search', { query: 'unreachable' })
+  await main.call(ann, 'agent_see', { url: `http://${CLOSED}/`, engine: 'http' })
   // A call that a pass pays costs less than its list price.
   await main.ask('POST', '/api/task/passes/buy', { key: ann.key, json: { pass: 'micro' } })
   await main.call(ann, 'strategy_publish', { title: 'x', description: 'x' })
@@ -45,18 +47,21 @@ t.test('figures are those of the ledger and the call log', async (t) => {
   const [log] = await main.sql<{ calls: number; failed: number }[]>`
     select count(*)::int as calls, count(*) filter (where status = 'failed')::int as failed
       from calls where tool is not null`
+  const successes = (log?.calls ?? 0) - (log?.failed ?? 0)
+  t.ok((log?.failed ?? 0) > 0, 'one of them failed')
   t.match(body, {
-    calls_24h: log?.calls,
-    calls_total: (log?.calls ?? 0) - (log?.failed ?? 0),
+    calls_24h: successes,
+    calls_total: successes,
+    success_rate_24h: Math.round((successes / (log?.calls ?? 0)) * 10_000) / 10_000,
     usdc_volume_24h: await ledgerVolume(),
     usdc_volume_total: await ledgerVolume(),
     tools_total: (await main.ask('GET', '/api/tools')).body['total'],
     agents_active_24h: 1,
   })
   for (let call = 0; call < 2; call += 1) await main.call(ann, TOOL)
-  t.equal((await main.ask('GET', '/api/stats')).body['calls_24h'], log?.calls, 'cached')
+  t.equal((await main.ask('GET', '/api/stats')).body['calls_24h'], successes, 'cached')
   const next = await readFresh('/api/stats')
-  t.equal(next.body['calls_24h'], (log?.calls ?? 0) + 2, 'new rows are added once')
+  t.equal(next.body['calls_24h'], successes + 2, 'new rows are added once')
   t.equal(next.body['usdc_volume_24h'], await ledgerVolume())
 })
 

@@ -6,6 +6,7 @@ import QRCode from 'qrcode'
 import t from 'tap'
 import { compactHtml } from '../../support/http/compact-html.ts'
 import type { TestHttpClient } from '../../support/http/test-http-client.ts'
+import { STRANGE_AMOUNTS } from '../../support/http/strange-amounts.ts'
 import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 import { startTestStationWithPaymentChain } from '../../support/payments/test-station-with-payment-chain.ts'
 import {
@@ -89,6 +90,11 @@ t.test('a visitor enters an amount of their own', async (t) => {
   t.match(await open('20'), '<input type="radio" name="amount" id="a3" checked>')
   for (const wrong of ['0', '-1', '1e9', '0.0000001', 'x', '%3Cscript%3E', 'NaN', ''])
     t.notMatch(await open(wrong), /id="a5"|<script>/, wrong)
+  t.match(await open('7%2C5'), 'Open in a wallet: 7.5 USDC')
+  t.match(await open('1%2C000'), '1,000 can mean 1 or 1000: type 1.00 or 1000.')
+  for (const [text, usdc] of STRANGE_AMOUNTS)
+    if (usdc === null && text.length <= 20)
+      t.match(await open(encodeURIComponent(text)), /id="own-fault" role="alert"/, text)
 })
 
 t.test('an agent name is escaped in the page', async (t) => {

@@ -17,6 +17,7 @@ import {
   startInProcessTestStation,
   type TestStation,
 } from '../../support/station/start-test-station.ts'
+import { STRANGE_AMOUNTS } from '../../support/http/strange-amounts.ts'
 import { startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 
 /** With a folder named, the pictures of docs/owner.md are written there. */
@@ -190,3 +191,70 @@ t.test('the five minutes of an owner', { skip: skipWithoutChromium }, async (t) 
   )
   await main.verify()
 })
+
+t.test(
+  'whatever is typed as a limit, the station has exactly that or what it had, and the page says which',
+  { skip: skipWithoutChromium },
+  async (t) => {
+    const main = await startInProcessTestStation(t)
+    const her = await main.onboard()
+    const json = { agent_name: 'scout', fuse: { per_day_usdc: 0.02 } }
+    const made = await main.ask('POST', '/api/backpack/create', { key: her.key, json })
+    const path = `/api/backpack/${made.body.backpack_id}`
+    const limit = async () => {
+      const { body } = await main.ask('GET', path, { key: her.key })
+      return (body['fuse'] as Record<string, number | null>)['per_day_usdc']
+    }
+    const browser = await launchChromium()
+    t.teardown(() => browser.close())
+    const page = await browser.newPage()
+    await page.goto(`${main.url}/owner`)
+    await page.fill('#key-field', her.key)
+    await page.click('#key-form button')
+    const day = page.locator('.pack input[name=per_day_usdc]')
+    await day.waitFor()
+    /** Types a text, submits, and returns what the field held and what the form said. */
+    const submit = (field: string, form: string, text: string) =>
+      page.evaluate<{ typed: string; said: string; kept: string }>(`(async () => {
+        const field = document.querySelector(${JSON.stringify(field)})
+        const form = document.querySelector(${JSON.stringify(form)})
+        field.value = ${JSON.stringify(text)}
+        const typed = field.value
+        field.dispatchEvent(new Event('input', { bubbles: true }))
+        const find = () => form.querySelector('.fault[role=alert], [role=status]:not(:empty)')
+        form.requestSubmit()
+        while (find() === null) await new Promise((next) => requestAnimationFrame(next))
+        return { typed, said: find().textContent, kept: form.querySelector('.kept')?.textContent ?? '' }
+      })()`)
+    const values = new Map(STRANGE_AMOUNTS)
+    let has: number | null = 0.02
+    for (const [text] of STRANGE_AMOUNTS) {
+      const shown = await submit('.pack input[name=per_day_usdc]', '.pack', text)
+      const usdc = values.get(shown.typed) ?? null
+      if (usdc !== null) has = usdc
+      t.equal(await limit(), has, `${JSON.stringify(text)}: the station has ${has}`)
+      t.match(shown.said, usdc === null ? /Nothing was changed/ : /^Set\./)
+      t.match(shown.kept, `Limit a day: ${has} USDC. 0 USDC used.`)
+    }
+    await page.locator('#new-pack summary').click()
+    await page.fill('#pack-name', 'x')
+    for (const [text, usdc] of STRANGE_AMOUNTS)
+      if (usdc === null && text !== '' && !text.includes('\n'))
+        t.match((await submit('#pack-day', '#pack-form', text)).said, /Nothing was changed/, text)
+    const { body: packs } = await main.ask('GET', '/api/backpacks', { key: her.key })
+    t.equal(packs['count'], 1, 'no Backpack was made of what is no amount')
+    await page.fill('#pack-day', '')
+    await page.click('#pack-form button')
+    await page.waitForSelector('#pack-said:has-text("Press again")')
+
+    // A limit is removed by a second press, and only then.
+    await day.fill('')
+    await page.click('.pack button')
+    await page.waitForSelector('.pack [role=status]:has-text("Press again to remove it")')
+    t.equal(await limit(), has)
+    await page.click('.pack button')
+    await page.waitForSelector('.pack [role=status]:has-text("Set.")')
+    t.equal(await limit(), null)
+    t.match(await page.textContent('.pack .kept'), 'Limit a day: No limit')
+  },
+)
