@@ -48,7 +48,7 @@ export async function forwardMcpOverStdio(
       write(one)
     }
     try {
-        toFiniteJson(message)
+      toFiniteJson(message)
       await exchange(
         { ...access, path },
         withIdempotencyKey(message),
