@@ -5,27 +5,48 @@ import type { Static } from 'typebox'
 import { Errors } from 'typebox/value'
 import { parseMasterKey } from '../core/key-derivation-and-encryption.ts'
 import { fromUsdc } from '../core/money.ts'
+import { SettingError } from '../core/setting-error.ts'
 import { parseIpAddressAllowlist } from '../providers/egress/public-ip-address.ts'
 import { parseLlmProviders, type LlmProvider } from '../providers/llm/llm-provider-settings.ts'
 import type { SandboxIsolationLevel } from '../providers/sandbox/sandbox-port.ts'
 import { SecretString } from './secret-string.ts'
 import {
   EnvironmentSettingsSchema,
+  HTTP_URL,
+  URL_LIST,
   type SettingAnnotations,
 } from './environment-settings-schema.ts'
+import {
+  bareHost,
+  checkDatabaseUrl,
+  checkHost,
+  checkHttpUrl,
+  checkPublicUrl,
+  checkRedisUrl,
+  checkSmtpUrl,
+  describeStrayVariables,
+  isQuoted,
+  readSwitch,
+  toSmtpUrl,
+} from './setting-forms.ts'
 
 /** What is wrong with the settings, one line a problem; `main` prints them and exits 78. */
-export class ConfigError extends Error {
+export class ConfigError extends SettingError {
+  override readonly name = 'ConfigError'
   readonly problems: readonly string[]
   constructor(problems: readonly string[]) {
     super(`The configuration cannot be used:\n${problems.map((line) => `  ${line}`).join('\n')}`)
-    this.name = 'ConfigError'
     this.problems = problems
   }
 }
 
 type Env = Readonly<Record<string, string | undefined>>
-type SettingSchema = Partial<SettingAnnotations> & { type?: string; default?: unknown }
+type SettingSchema = Partial<SettingAnnotations> & {
+  type?: string
+  default?: unknown
+  enum?: readonly string[]
+  pattern?: string
+}
 
 const schemas = Object.entries(
   EnvironmentSettingsSchema.properties as Record<string, SettingSchema>,
@@ -38,7 +59,13 @@ export function loadConfig(env: Env = process.env): Config {
     const value = parse(schema, env[name])
     if (value !== undefined) values[name] = value
   }
-  const problems = [...schemaProblems(values), ...otherProblems(values, env)]
+  const quoted = schemas.flatMap(([name]) => (isQuoted((env[name] ?? '').trim()) ? [name] : []))
+  const problems = [
+    ...quoted.map((name) => `${name} has quotes around it: remove them`),
+    ...[...schemaProblems(values), ...otherProblems(values, env)].filter(
+      (line) => !quoted.some((name) => line.startsWith(`${name} `)),
+    ),
+  ]
   if (problems.length > 0) throw new ConfigError(problems)
   return Object.freeze(toConfig(values as Static<typeof EnvironmentSettingsSchema>, env))
 }
@@ -48,8 +75,16 @@ function parse(schema: SettingSchema, value = ''): unknown {
   const text = value.trim()
   if (text === '') return schema.default
   if (schema.type === 'integer' && /^\d+$/.test(text)) return Number(text)
-  if (schema.type === 'boolean' && /^(true|false)$/.test(text)) return text === 'true'
-  return text
+  if (schema.type === 'boolean') return readSwitch(text) ?? text
+  if (schema.enum === undefined) return text
+  const chosen = isSwitch(schema.enum) ? switchWord(text) : text.toLowerCase()
+  return schema.enum.includes(chosen) ? chosen : text
+}
+
+const isSwitch = (words: readonly string[]): boolean => words.length === 2 && words.includes('off')
+const switchWord = (text: string): string => {
+  const isOn = readSwitch(text)
+  return isOn === null ? text : isOn ? 'on' : 'off'
 }
 
 function schemaProblems(values: Record<string, unknown>): string[] {
@@ -71,14 +106,23 @@ function otherProblems(values: Record<string, unknown>, env: Env): string[] {
     const value = values[name]
     return typeof value !== 'string' || holds(value) ? [] : [problemOf(name, values)]
   }
+  const checked = (name: string, check: (value: string) => string | null) => {
+    const value = values[name]
+    const problem = typeof value === 'string' ? check(value) : null
+    return problem === null ? [] : [`${name} ${problem}`]
+  }
   const problems = [
+    ...checked('HOST', checkHost),
+    ...checked('PUBLIC_URL', checkPublicUrl),
+    ...checked('DATABASE_URL', checkDatabaseUrl),
+    ...checked('REDIS_URL', checkRedisUrl),
+    ...checked('SMTP_URL', checkSmtpUrl),
+    ...httpUrlProblems(values),
     ...accepts('MASTER_KEY', isMasterKey),
     ...accepts('MASTER_KEY_PREVIOUS', isMasterKey),
     ...accepts('TRUST_PROXY', (value) => parseTrustProxy(value) !== null),
     ...accepts('SSRF_ALLOW', (value) => parsesWithoutError(parseIpAddressAllowlist, value)),
-    ...accepts('LLM_PROVIDERS', (value) =>
-      parsesWithoutError((text) => providersOf(text, env), value),
-    ),
+    ...checked('LLM_PROVIDERS', (value) => llmProblem(value, env)),
   ]
   if (values['NODE_ENV'] !== 'production') return problems
   const missing = ['DATABASE_URL', 'MASTER_KEY', 'PUBLIC_URL']
@@ -86,6 +130,28 @@ function otherProblems(values: Record<string, unknown>, env: Env): string[] {
     .map((name) => `${name} is required in production`)
   const refused = values['SSRF_ALLOW'] === undefined ? [] : ['SSRF_ALLOW is refused in production']
   return [...problems, ...missing, ...refused]
+}
+
+/** Every URL must be one for its client, too. Those that the schema refuses are named there. */
+function httpUrlProblems(values: Record<string, unknown>): string[] {
+  return schemas.flatMap(([name, { pattern }]) => {
+    const value = values[name]
+    if (typeof value !== 'string' || (pattern !== HTTP_URL && pattern !== URL_LIST)) return []
+    if (name === 'PUBLIC_URL' || !new RegExp(pattern).test(value)) return []
+    const urls = pattern === URL_LIST ? value.split(',').map((url) => url.trim()) : [value]
+    const [problem] = urls.flatMap((url) => checkHttpUrl(url) ?? [])
+    return problem === undefined ? [] : [`${name} ${problem}`]
+  })
+}
+
+/** JSON is long: the line says where it is wrong. */
+function llmProblem(value: string, env: Env): string | null {
+  try {
+    providersOf(value, env)
+    return null
+  } catch (error) {
+    return `must be JSON of the form in docs/configuration.md, whose keys are set: ${(error as Error).message}`
+  }
 }
 
 /** The models of `LLM_PROVIDERS`, each with the key that its own variable holds. */
@@ -128,7 +194,7 @@ function toConfig(values: Values, env: Env) {
   return {
     production,
     port: values.PORT,
-    host: values.HOST,
+    host: bareHost(values.HOST),
     /** Without a slash at its end; null means "where the service happens to listen". */
     publicUrl: values.PUBLIC_URL?.replace(/\/+$/, '') ?? null,
     dataDir: resolve(values.DATA_DIR),
@@ -166,7 +232,10 @@ function toConfig(values: Values, env: Env) {
       callerPercent: values.LLM_CALLER_PERCENT,
     }),
     /** The ways to owners; null where they are not set up. */
-    mail: Object.freeze({ url: secret(values.SMTP_URL), from: values.MAIL_FROM ?? null }),
+    mail: Object.freeze({
+      url: secret(values.SMTP_URL === undefined ? undefined : toSmtpUrl(values.SMTP_URL)),
+      from: values.MAIL_FROM ?? null,
+    }),
     telegram: Object.freeze({
       token: secret(values.TELEGRAM_BOT_TOKEN),
       base: values.TELEGRAM_BASE.replace(/\/+$/, ''),
@@ -184,8 +253,17 @@ function toConfig(values: Values, env: Env) {
         .filter((url) => url !== ''),
     ),
     logLevel: values.LOG_LEVEL,
+    /** Lines about the environment that the operator should see at the start. */
+    warnings: Object.freeze(warningsOf(env)),
   }
 }
+
+const warningsOf = (env: Env): string[] =>
+  describeStrayVariables(
+    Object.keys(env),
+    schemas.map(([name]) => name),
+    (name) => (env[name] ?? '').trim() !== '',
+  )
 
 const secret = (value: string | undefined) => (value === undefined ? null : new SecretString(value))
 

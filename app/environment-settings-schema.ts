@@ -53,8 +53,8 @@ const base = (standard: string, description: string) =>
   Type.String({ pattern: HTTP_URL, default: standard, description, must: 'an http or https URL' })
 
 const EVM_ADDRESS = '^0x[0-9a-fA-F]{40}$'
-const HTTP_URL = '^https?://[^\\s]+$'
-const URL_LIST = '^https?://[^\\s,]+(, *https?://[^\\s,]+)*$'
+export const HTTP_URL = '^https?://[^\\s]+$'
+export const URL_LIST = '^https?://[^\\s,]+(, *https?://[^\\s,]+)*$'
 const ANYTHING = '^[^]+$'
 
 /** All settings, by the name of their environment variable. The tables of the documents are generated from it. */
@@ -66,9 +66,9 @@ export const EnvironmentSettingsSchema = Type.Object({
   ),
   PORT: whole(0, 65_535, 8402, 'The port it listens on; 0 picks any free port.'),
   HOST: Type.String({
-    pattern: '^[^\\s]+$',
+    pattern: ANYTHING,
     default: '127.0.0.1',
-    description: 'The address it listens on.',
+    description: 'The address it listens on; `::` is every address.',
     must: 'a host name or an address',
   }),
   PUBLIC_URL: text(HTTP_URL, {
@@ -89,7 +89,7 @@ export const EnvironmentSettingsSchema = Type.Object({
     must: 'a directory',
     unset: '`DATA_DIR/journal-archive`',
   }),
-  DATABASE_URL: text('^(postgres(ql)?|socket)://[^\\s]+$', {
+  DATABASE_URL: text(ANYTHING, {
     description: 'PostgreSQL 15 or later.',
     must: 'a postgres:// URL',
     unset: 'an embedded PostgreSQL 18',
@@ -106,7 +106,7 @@ export const EnvironmentSettingsSchema = Type.Object({
     'auto',
     '`none` runs without Redis. Redis never holds durable data.',
   ),
-  REDIS_URL: text('^rediss?://[^\\s]+$', {
+  REDIS_URL: text(ANYTHING, {
     description: 'A Redis or Valkey shared by all nodes.',
     must: 'a redis:// URL',
     unset: 'a private `redis-server` if one is installed, else none',
@@ -333,7 +333,7 @@ export const EnvironmentSettingsSchema = Type.Object({
     20,
     'Maximum share of `LLM_DAILY_BUDGET_USD` per agent, and per address, in percent.',
   ),
-  SMTP_URL: text('^smtps?://[^\\s]+$', {
+  SMTP_URL: text(ANYTHING, {
     description: 'The mail server for owner alerts and `email_send`, with user and password.',
     must: 'an smtp:// or smtps:// URL',
     unset: 'no e-mail is sent',

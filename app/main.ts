@@ -1,30 +1,41 @@
 import { once } from 'node:events'
 import { createServer, type AddressInfo } from 'node:net'
+import { EX_CONFIG, SettingError } from '../core/setting-error.ts'
 import { composeStation, type Station } from './compose/compose-station.ts'
-import { ConfigError, loadConfig, type Config } from './config.ts'
+import { loadConfig, type Config } from './config.ts'
+import { writeLogLine } from './log-line.ts'
+import { toFolderSettingError, toListenSettingError } from './start-failure.ts'
 
 /** Entry point of the station. */
 
-const EX_CONFIG = 78
 const STOP_MS = 30_000
 /** A minute for all schemas: their compilation takes as much processor time as the rest of a start. */
 const WARM_PAUSE_MS = 100
 
 try {
-  await serve(await withPort(loadConfig()))
+  const config = await withFreePort(loadConfig())
+  for (const warning of config.warnings) writeLogLine('warn', warning)
+  await serve(config)
 } catch (error) {
-  if (!(error instanceof ConfigError)) throw error
-  console.error(error.message)
-  process.exit(EX_CONFIG)
+  if (error instanceof SettingError) {
+    writeLogLine('fatal', error.message)
+    process.exit(EX_CONFIG)
+  }
+  const { name, message, stack } = error instanceof Error ? error : new Error(String(error))
+  writeLogLine('fatal', `the start has failed: ${message}`, { err: { type: name, message, stack } })
+  process.exit(1)
 }
 
 /**
- * Chooses a free port for `PORT=0` before the start, because responses contain links with the port.
+ * Tries to listen before anything is opened or migrated. `PORT=0` becomes a free port, because
+ * responses contain links with the port.
  */
-async function withPort(config: Config): Promise<Config> {
-  if (config.port !== 0) return config
-  const probe = createServer().listen(0, config.host)
-  await once(probe, 'listening')
+async function withFreePort(config: Config): Promise<Config> {
+  const { host } = config
+  const probe = createServer().listen(config.port, host)
+  await once(probe, 'listening').catch((error: unknown) => {
+    throw toListenSettingError(error, host, config.port)
+  })
   const { port } = probe.address() as AddressInfo
   probe.close()
   await once(probe, 'close')
@@ -33,34 +44,43 @@ async function withPort(config: Config): Promise<Config> {
 
 /** Starts the station, prints when it is ready and stops it on SIGTERM or SIGINT. */
 async function serve(config: Config): Promise<void> {
-  const station = await composeStation(config, { log: (line) => console.error(line) })
-  console.error(station.plane.description)
-  process.once('SIGTERM', () => void stop(station, 0))
-  process.once('SIGINT', () => void stop(station, 0))
+  const log = (line: string, level: 'info' | 'warn' = 'warn') => writeLogLine(level, line)
+  const station = await composeStation(config, { log }).catch((error: unknown) => {
+    throw toFolderSettingError(error, config)
+  })
+  writeLogLine('info', station.plane.description)
+  process.once('SIGTERM', () => void stop(station, 'SIGTERM'))
+  process.once('SIGINT', () => void stop(station, 'SIGINT'))
   try {
     await station.server.listen({ port: config.port, host: config.host })
   } catch (error) {
-    console.error(`cannot listen on ${config.host}:${config.port}: ${messageOf(error)}`)
-    return stop(station, 1)
+    await stop(station, 'it cannot listen', EX_CONFIG)
+    throw toListenSettingError(error, config.host, config.port)
   }
-  console.log(`gas-station ready ${station.publicUrl}`)
+  writeLogLine('info', `gas-station ready ${station.publicUrl}`)
   const link = await station.inspectorLink().catch(() => null)
   if (link !== null) console.error(`inspector ${link} (opens once)`)
   try {
     await station.server.warm(WARM_PAUSE_MS)
   } catch (error) {
-    console.error(`a schema cannot be compiled: ${messageOf(error)}`)
-    return stop(station, 1)
+    writeLogLine('fatal', `a schema cannot be compiled: ${messageOf(error)}`)
+    await stop(station, 'a schema cannot be compiled', 1)
   }
 }
 
-async function stop(station: Station, code: number): Promise<void> {
-  setTimeout(() => process.exit(1), STOP_MS).unref()
+/** Ends the process when everything is closed, at the latest after `STOP_MS`. */
+async function stop(station: Station, reason: string, code = 0): Promise<void> {
+  writeLogLine('info', `stopping: ${reason}`)
+  setTimeout(() => {
+    writeLogLine('fatal', `stopped after ${STOP_MS / 1_000} s: something does not close`)
+    process.exit(1)
+  }, STOP_MS).unref()
   try {
     await station.close()
-    process.exit(code)
+    writeLogLine('info', `stopped: ${reason}`)
+    if (code !== EX_CONFIG) process.exit(code)
   } catch (error) {
-    console.error(`not stopped cleanly: ${messageOf(error)}`)
+    writeLogLine('fatal', `not stopped cleanly: ${messageOf(error)}`)
     process.exit(1)
   }
 }

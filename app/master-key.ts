@@ -24,12 +24,28 @@ type MasterKeySource = Pick<Config, 'masterKey' | 'masterKeyPrevious' | 'dataDir
  * Loads the master keys, the current one first. Without `MASTER_KEY` they are files in the data
  * directory; the first is created if missing.
  */
-export function loadMasterKeys({
-  masterKey: given,
-  masterKeyPrevious,
-  dataDir,
-}: MasterKeySource): MasterKeys {
-  const first = read(given ?? ensureMasterKey(dataDir))
+export function loadMasterKeys(source: MasterKeySource): MasterKeys {
+  return toMasterKeys(source, source.masterKey ?? ensureMasterKey(source.dataDir))
+}
+
+/** The same for commands that only use a key: one that is missing is a ConfigError (decision 420). */
+export function loadExistingMasterKeys(source: MasterKeySource): MasterKeys {
+  return toMasterKeys(source, source.masterKey ?? requireMasterKey(source.dataDir))
+}
+
+function requireMasterKey(dataDir: string): SecretString {
+  const key = readKey(fileOf(dataDir, FILE))
+  if (key !== null) return key
+  throw new ConfigError([
+    `there is no master key at ${fileOf(dataDir, FILE)}: set DATA_DIR or MASTER_KEY`,
+  ])
+}
+
+function toMasterKeys(
+  { masterKey: given, masterKeyPrevious, dataDir }: MasterKeySource,
+  current: SecretString,
+): MasterKeys {
+  const first = read(current)
   const second = masterKeyPrevious ?? (given === null ? readKey(fileOf(dataDir, PREVIOUS)) : null)
   if (second === null) return [first]
   const before = read(second)
@@ -60,7 +76,7 @@ const fileOf = (dataDir: string, name: string) => join(dataDir, name)
  */
 export function replaceMasterKeyFile(dataDir: string): void {
   const [path, previous] = [fileOf(dataDir, FILE), fileOf(dataDir, PREVIOUS)]
-  const old = ensureMasterKey(dataDir).reveal()
+  const old = requireMasterKey(dataDir).reveal()
   const kept = readKey(previous)?.reveal() ?? null
   if (kept !== null && kept !== old) {
     throw new ConfigError([`${previous} is there: finish that rotation by gas rotate-master-key`])

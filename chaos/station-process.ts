@@ -116,7 +116,7 @@ export async function spawnStationProcess(options: StationProcessOptions): Promi
   return {
     url: `http://127.0.0.1:${port}`,
     pid: child.pid ?? 0,
-    bootLine: said.find((line) => line.startsWith('plane: ')) ?? '',
+    bootLine: /plane: [^"]*/.exec(said.join('\n'))?.[0] ?? '',
     kill: () => end('SIGKILL'),
     stop: () => end('SIGTERM'),
   }
@@ -129,7 +129,7 @@ async function waitForReady(child: ChildProcess, exited: Promise<void>): Promise
       if (stream === null) continue
       createInterface(stream).on('line', (line) => {
         if (said.push(line) > MAX_OUTPUT_LINES) said.shift()
-        if (line.startsWith('gas-station ready ')) resolve(true)
+        if (line.includes('gas-station ready ')) resolve(true)
       })
     }
   })

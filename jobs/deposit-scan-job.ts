@@ -55,7 +55,7 @@ export function createDepositScanJob(parts: DepositScanJobDeps) {
       do last = await watch.look()
       while (last.more && !stopped)
       if (!last.more) await unconfirmed.refresh(last.read, last.head)
-      if (failures > 0) log(`${chain} answers again after ${failures} failed looks`, null)
+      if (failures > 0) log(`${chain} answers again after ${failures} failed looks`, undefined)
       failures = 0
       lastGood = clock.mono()
     } catch (error) {

@@ -27,7 +27,7 @@ export function startReorgWatchJob({
   async function round(chain: string, watch: Pick<FinalityWatcher, 'look'>): Promise<void> {
     try {
       await watch.look()
-      if (failing.delete(chain)) log(`${chain} can be read for finality again`, null)
+      if (failing.delete(chain)) log(`${chain} can be read for finality again`, undefined)
     } catch (error) {
       if (!failing.has(chain)) log(`${chain} cannot be read for finality`, error)
       failing.add(chain)

@@ -30,7 +30,7 @@ export interface PollingLoopOptions {
 export const createFailureTransitionLog =
   (log: (message: string, error: unknown) => void, ill: string, well: string) =>
   (error: unknown): void =>
-    error === null ? log(well, null) : log(ill, error)
+    error === null ? log(well, undefined) : log(ill, error)
 
 /**
  * Creates a loop whose rounds never overlap on this node. Rows in the database say what is due, so

@@ -9,8 +9,13 @@ import {
 import { Redis } from 'ioredis'
 import pg from 'pg'
 import { SECOND } from '../core/clock.ts'
-import type { Sql, DatabaseAddress } from './postgres/postgres-connection-pool.ts'
-import { REDIS_SOCKET_TIMEOUT_MS, type RedisAddress } from './redis/redis-address.ts'
+import type { Sql } from './postgres/postgres-connection-pool.ts'
+import type { DatabaseAddress } from './postgres/database-address.ts'
+import {
+  REDIS_SOCKET_TIMEOUT_MS,
+  toIoredisOptions,
+  type RedisAddress,
+} from './redis/redis-address.ts'
 
 /** Postgres and Redis connections for BullMQ. */
 
@@ -56,25 +61,41 @@ export function createBullmqPostgresPool(target: DatabaseAddress, max: number): 
   const common = {
     max,
     application_name: 'gas-station-jobs',
-    options: `-c search_path=${BULLMQ_SCHEMA} -c jit=off`,
+    options: `${target.options ?? ''} -c search_path=${BULLMQ_SCHEMA} -c jit=off`.trim(),
     connectionTimeoutMillis: 1_500,
     keepAlive: true,
     allowExitOnIdle: true,
   }
-  if ('url' in target) {
-    const { url: connectionString } = target
+  const { database, user } = target
+  const login = {
+    database,
+    user,
+    ...(target.password == null ? {} : { password: target.password }),
+  }
+  if ('host' in target) {
+    const { host, port, tls } = target
+    const ssl = typeof tls === 'object' ? { ...tls } : false
     return toRenewablePool(
-      new pg.Pool({ ...common, connectionString, Client: ConnectionRefusedClient as never }),
+      new pg.Pool({
+        ...common,
+        ...login,
+        host,
+        port,
+        ssl,
+        Client: ConnectionRefusedClient as never,
+      }),
     )
   }
-  const { socketDir, database, user } = target
+  const { socketDir, port = 5432 } = target
   /** Each connection resolves the server's directory again: it may change on a restart. */
   class Client extends ConnectionRefusedClient {
     constructor(config: pg.ClientConfig) {
       super({ ...config, host: socketDir() })
     }
   }
-  return toRenewablePool(new pg.Pool({ ...common, database, user, Client: Client as never }))
+  return toRenewablePool(
+    new pg.Pool({ ...common, ...login, port, ssl: false, Client: Client as never }),
+  )
 }
 
 /** Ending a client waits for the server's answer, so this destroys its stream instead. */
@@ -155,13 +176,13 @@ function disconnectRedis(redis: Redis): void {
   redis.disconnect()
 }
 
-function connectRedis({ url, path }: RedisAddress, more: object): Redis {
-  const options = {
+function connectRedis(address: RedisAddress, more: object): Redis {
+  const redis = new Redis({
+    ...toIoredisOptions(address),
     ...more,
     connectTimeout: 1_000,
     retryStrategy: (times: number) => Math.min(50 * times, 1_000),
-  }
-  const redis = path === undefined ? new Redis(url ?? '', options) : new Redis(path, options)
+  })
   redis.on('error', () => undefined) // without a listener the process would end
   return redis
 }

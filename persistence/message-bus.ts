@@ -1,7 +1,8 @@
 import { createDatabaseAdjustedClock, SECOND } from '../core/clock.ts'
 import { succeedsWithin } from './query-timeout.ts'
 import { openDedicatedConnection } from './postgres/postgres-connection-pool.ts'
-import type { Sql, DatabaseAddress } from './postgres/postgres-connection-pool.ts'
+import type { Sql } from './postgres/postgres-connection-pool.ts'
+import type { DatabaseAddress } from './postgres/database-address.ts'
 
 /** Short messages to all nodes, including this one. They are hints: the rows are authoritative. */
 export interface MessageBus {
@@ -51,7 +52,7 @@ const RELIED_ON_MS = 10 * SECOND
 export interface PostgresNotifyBusDeps {
   readonly sql: Sql
   readonly target: DatabaseAddress
-  readonly log: (line: string) => void
+  readonly log: (line: string, level?: 'info' | 'warn') => void
 }
 
 /** LISTEN and NOTIFY on a dedicated connection. Rejects only if the first LISTEN fails. */
@@ -103,7 +104,7 @@ export async function startPostgresNotifyBus({
       line = open()
       try {
         await listen()
-        log('bus: the line is up again')
+        log('bus: the line is up again', 'info')
       } catch {
         await line.end({ timeout: 0 })
         await new Promise((done) => setTimeout(done, RECONNECT_DELAY_MS).unref())

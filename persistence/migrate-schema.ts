@@ -4,6 +4,7 @@ import { readFile, readdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type postgres from 'postgres'
+import { SettingError } from '../core/setting-error.ts'
 import type { Sql } from './postgres/postgres-connection-pool.ts'
 
 /** Migrates the database to the schema of this code. */
@@ -108,16 +109,19 @@ function assertAppliedMatches(
   migrations: readonly Migration[],
 ): void {
   if (applied.length > migrations.length) {
-    throw new Error(
-      `the database is at migration ${applied.length}, this code knows ${migrations.length}: run a newer version`,
+    throw new SettingError(
+      `DATABASE_URL or DATA_DIR cannot be used: the database is at migration ${applied.length}, this code knows ${migrations.length}: run a newer version`,
     )
   }
   applied.forEach(({ number, name, checksum }, index) => {
     const known = migrations[index]
-    if (number !== index + 1) throw new Error(`the database lacks migration ${index + 1}`)
+    if (number !== index + 1)
+      throw new SettingError(
+        `DATABASE_URL or DATA_DIR cannot be used: the database lacks migration ${index + 1}`,
+      )
     if (known?.checksum !== checksum)
-      throw new Error(
-        `migration ${name} was applied with another content than ${known?.name ?? 'none'} has`,
+      throw new SettingError(
+        `DATABASE_URL or DATA_DIR cannot be used: migration ${name} was applied with another content than ${known?.name ?? 'none'} has`,
       )
   })
 }

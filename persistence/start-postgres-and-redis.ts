@@ -1,14 +1,29 @@
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
+import { isAbsolute, relative, resolve } from 'node:path'
 import { Redis } from 'ioredis'
 import { createDatabaseAdjustedClock } from '../core/clock.ts'
+import { SettingError } from '../core/setting-error.ts'
 import { startPostgresNotifyBus } from './message-bus.ts'
 import type { MessageBus } from './message-bus.ts'
 import { migrateSchema } from './migrate-schema.ts'
-import { openPostgresPool, parseDatabaseUrl } from './postgres/postgres-connection-pool.ts'
-import type { Sql, DatabaseAddress } from './postgres/postgres-connection-pool.ts'
+import { openPostgresPool } from './postgres/postgres-connection-pool.ts'
+import { parseDatabaseUrl } from './postgres/database-url.ts'
+import type { Sql } from './postgres/postgres-connection-pool.ts'
+import type { DatabaseAddress } from './postgres/database-address.ts'
+import { toDatabaseSettingError } from './postgres/connect-failure.ts'
+import { decideTls, describeDatabase } from './postgres/database-address.ts'
+import { hasDatabaseCluster } from './postgres/embedded-postgres-cluster.ts'
+import { prepareDatabase } from './postgres/prepare-database.ts'
 import { startEmbeddedPostgres } from './postgres/embedded-postgres-server.ts'
-import { REDIS_SOCKET_TIMEOUT_MS, type RedisAddress } from './redis/redis-address.ts'
+import {
+  describeRedis,
+  parseRedisUrl,
+  REDIS_SOCKET_TIMEOUT_MS,
+  toIoredisOptions,
+  type RedisAddress,
+} from './redis/redis-address.ts'
+import { logRedisOutages } from './redis/redis-watch.ts'
 import { startRedisChildProcess } from './redis/redis-child-process.ts'
 import {
   createDisabledSnapshotCache,
@@ -30,10 +45,12 @@ export interface PostgresAndRedisSettings {
   readonly redisUrl: string | null
   readonly dataDir: string
   readonly redis: 'auto' | 'none'
-  readonly log: (line: string) => void
+  readonly log: (line: string, level?: 'info' | 'warn') => void
   readonly maxConnections?: number
   /** The ids of this station's master keys, shown to other stations on the same database. */
   readonly keyIds?: readonly string[]
+  /** False for commands that only look: a database without a station is a SettingError. */
+  readonly mayCreate?: boolean
   /** Where to search for a Redis server, as in PATH. */
   readonly searchPath?: string
   /** For tests: other migrations than the service's. */
@@ -71,6 +88,8 @@ export interface StationPostgresAndRedis {
   }
   /** One log line: the databases, their location and version. */
   readonly description: string
+  /** Which database this is, without any secret: host, port and name, or the data directory. */
+  readonly where: string
   /** The same for the public: kinds only. */
   readonly kinds: string
   /** Never rejects, never takes longer than a second. */
@@ -79,8 +98,9 @@ export interface StationPostgresAndRedis {
 }
 
 interface PostgresHandle {
-  readonly kind: string
+  readonly kind: 'url' | 'embedded'
   readonly target: DatabaseAddress
+  readonly where: string
   describe(ms: number): string
   stop(): Promise<void>
 }
@@ -112,21 +132,36 @@ export async function startPostgresAndRedis(
     const redisPart = startRedis(settings)
     redisPart.catch(() => undefined)
     opened.push(async () => (await redisPart)?.stop())
+    const explain = (error: unknown): never => {
+      throw database.kind === 'url' ? toDatabaseSettingError(error, database.target) : error
+    }
     const { maxConnections = 16, keyIds = [] } = settings
     const sql = openPostgresPool(database.target, { max: maxConnections, keyIds })
     opened.push(() => sql.end({ timeout: 2 }))
     const commitSql = openPostgresPool(database.target, { max: COMMIT_CONNECTIONS, keyIds })
     opened.push(() => commitSql.end({ timeout: 2 }))
-    await ensureDatabase(sql, database.target)
+    const { mayCreate = true } = settings
+    await prepareDatabase(sql, {
+      target: database.target,
+      isEmbedded: database.kind === 'embedded',
+      mayCreate,
+    }).catch(explain)
     const namespace = await readRedisNamespace(sql)
     const ms = Math.round(createDatabaseAdjustedClock().mono() - startedAt)
-    await migrateSchema(sql, settings.migrations)
+    await migrateSchema(sql, settings.migrations).catch(explain)
     const bus = await startPostgresNotifyBus({ sql, target: database.target, log: settings.log })
     opened.push(bus.stop)
     bus.onDeadConnections(() => [sql, commitSql].forEach((pool) => pool.renew()))
     const part = await redisPart
     const redis = part === null ? null : connectCounterRedis(part.address, namespace)
-    opened.push(async () => redis?.disconnect())
+    const unwatch =
+      part === null || redis === null
+        ? () => {}
+        : logRedisOutages(redis, nameRedis(part), settings.log)
+    opened.push(async () => {
+      unwatch()
+      redis?.disconnect()
+    })
     const [cache] = await Promise.all([
       part === null
         ? createDisabledSnapshotCache()
@@ -150,6 +185,7 @@ export async function startPostgresAndRedis(
         prefix: `${namespace}jobs`,
       },
       description,
+      where: database.where,
       kinds: `postgres=${database.kind} redis=${redisKind}`,
       storage,
       health: () => checkHealth({ sql, database, redis, part, storage }),
@@ -162,19 +198,27 @@ export async function startPostgresAndRedis(
 }
 
 async function startPostgres(settings: PostgresAndRedisSettings): Promise<PostgresHandle> {
-  if (settings.databaseUrl !== null) {
+  const { databaseUrl, mayCreate = true } = settings
+  if (databaseUrl !== null) {
+    const target = await decideTls(parseDatabaseUrl(databaseUrl))
     return {
       kind: 'url',
-      target: parseDatabaseUrl(settings.databaseUrl),
+      target,
+      where: describeDatabase(target),
       describe: (ms) => `url (${ms} ms)`,
       stop: async () => undefined,
     }
   }
   const { dataDir, log, throwAway = false } = settings
+  if (!mayCreate && !hasDatabaseCluster(dataDir))
+    throw new SettingError(
+      `there is no database at ${toShortPath(dataDir)}: set DATA_DIR or DATABASE_URL`,
+    )
   const server = await startEmbeddedPostgres({ dataDir, log, throwAway })
   const role = (): string => (server.isOwned() ? '' : ', run by another process')
   return {
     kind: 'embedded',
+    where: resolve(dataDir),
     target: { socketDir: server.socketDir, database: 'gas', user: 'gas' },
     describe: (ms) =>
       `embedded ${server.version} (socket ${server.socketDir()}, ${ms} ms${role()})`,
@@ -182,33 +226,20 @@ async function startPostgres(settings: PostgresAndRedisSettings): Promise<Postgr
   }
 }
 
+/** As it is typed, for a path below the working directory. */
+const toShortPath = (path: string): string => {
+  const below = relative('', path)
+  return below.startsWith('..') || isAbsolute(below) ? path : `./${below}`
+}
+
 async function startRedis(settings: PostgresAndRedisSettings): Promise<RedisHandle | null> {
   const { redisUrl, dataDir, log, searchPath = DEFAULT_SEARCH_PATH } = settings
   if (redisUrl !== null)
-    return { kind: 'url', address: { url: redisUrl }, stop: async () => undefined }
+    return { kind: 'url', address: parseRedisUrl(redisUrl), stop: async () => undefined }
   if (settings.redis === 'none') return null
   const child = await startRedisChildProcess({ dataDir, log, searchPath })
   return child === null ? null : { kind: 'child', address: { path: child.path }, stop: child.stop }
 }
-
-/** A new cluster lacks our database; another process may create it at the same moment. */
-async function ensureDatabase(sql: Sql, target: DatabaseAddress): Promise<void> {
-  try {
-    await sql`select 1`
-  } catch (error) {
-    if (readErrorCode(error) !== '3D000' || 'url' in target) throw error
-    const admin = openPostgresPool({ ...target, database: 'postgres' }, { max: 1 })
-    try {
-      await admin`create database ${admin(target.database)}`
-    } catch (cause) {
-      if (!['42P04', '23505'].includes(readErrorCode(cause))) throw cause
-    } finally {
-      await admin.end({ timeout: 1 })
-    }
-  }
-}
-
-const readErrorCode = (error: unknown): string => (error as { code?: string }).code ?? ''
 
 /** Separates databases that share a Redis, and a restored copy if the server identifies it. */
 async function readRedisNamespace(sql: Sql): Promise<string> {
@@ -222,8 +253,9 @@ async function readRedisNamespace(sql: Sql): Promise<string> {
   return `gas:${createHash('sha256').update(identity).digest('hex').slice(0, 12)}:`
 }
 
-function connectCounterRedis({ url, path }: RedisAddress, keyPrefix: string): Redis {
-  const options = {
+function connectCounterRedis(address: RedisAddress, keyPrefix: string): Redis {
+  const redis = new Redis({
+    ...toIoredisOptions(address),
     keyPrefix,
     maxRetriesPerRequest: 1,
     enableOfflineQueue: false,
@@ -231,11 +263,13 @@ function connectCounterRedis({ url, path }: RedisAddress, keyPrefix: string): Re
     commandTimeout: 250,
     socketTimeout: REDIS_SOCKET_TIMEOUT_MS,
     retryStrategy: (times: number) => Math.min(50 * times, 1_000),
-  }
-  const redis = path === undefined ? new Redis(url ?? '', options) : new Redis(path, options)
+  })
   redis.on('error', () => undefined) // the failing command reports it; without a listener the process would end
   return redis
 }
+
+const nameRedis = ({ kind, address }: RedisHandle): string =>
+  kind === 'url' ? `the Redis of REDIS_URL at ${describeRedis(address)}` : 'the private Redis'
 
 /** The service starts without a reachable Redis. */
 const waitForRedisReady = (redis: Redis): Promise<unknown> =>

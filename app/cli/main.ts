@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { parseArgs } from 'node:util'
+import { EX_CONFIG, SettingError } from '../../core/setting-error.ts'
 import { findClosestWord } from '../../core/validation/did-you-mean.ts'
 import { shouldPrintJson, toErrorMessage, printJson } from './cli-output.ts'
 import { toCliVerbUsageLines, cliVerbHelpText } from './cli-help-text.ts'
@@ -15,7 +16,6 @@ import { CLI_VERBS } from './cli-verb-table.ts'
 
 /** Entry point of the `gas` CLI. */
 
-const EX_CONFIG = 78
 const FLAGS: Readonly<Record<string, string>> = {
   '--help': 'help',
   '-h': 'help',
@@ -49,7 +49,7 @@ async function runVerb(name: string): Promise<number> {
     if (error instanceof CliUsageError) return rejectUsage(name, verb, error.message)
     if (error instanceof CliFailure) return reportFailure(name, error)
     console.error(`gas ${name}: ${toErrorMessage(error)}`)
-    return error instanceof Error && error.name === 'ConfigError' ? EX_CONFIG : 1
+    return error instanceof SettingError ? EX_CONFIG : 1
   }
 }
 

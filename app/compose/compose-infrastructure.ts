@@ -13,6 +13,7 @@ import {
 } from '../../persistence/start-postgres-and-redis.ts'
 import type { StationKeys } from '../../persistence/encrypted-station-key-store.ts'
 import type { Config } from '../config.ts'
+import { hostInUrl } from '../setting-forms.ts'
 import { loadMasterKeys, loadStationKeys } from '../master-key.ts'
 import { VERSION } from '../version.ts'
 
@@ -22,7 +23,7 @@ export interface ComposeInfrastructureDeps {
   readonly config: Config
   readonly clock?: Clock | undefined
   /** Log output before the server's log exists. */
-  readonly log?: ((line: string) => void) | undefined
+  readonly log?: ((line: string, level?: 'info' | 'warn') => void) | undefined
 }
 
 /** The base that all other parts use. */
@@ -37,6 +38,10 @@ export interface StationInfrastructure {
   /** Keys that do not change with the master key. */
   readonly own: StationKeys
   readonly sealingFor: (purpose: EncryptionPurpose) => EncryptionKeys
+  /**
+   * Logs an error at `error`. Without one, null is a warning and undefined good news: what was
+   * wrong is right again.
+   */
   readonly log: (message: string, error: unknown) => void
   /** Switches to the server's log. */
   readonly logTo: (logger: FastifyBaseLogger) => void
@@ -47,8 +52,9 @@ export async function composeInfrastructure({
   config,
   ...given
 }: ComposeInfrastructureDeps): Promise<StationInfrastructure> {
-  const { clock = createDatabaseAdjustedClock(), log = () => {} } = given
-  const publicUrl = config.publicUrl ?? `http://${config.host}:${config.port}`
+  const { clock = createDatabaseAdjustedClock(), log: first = () => {} } = given
+  const { say, log, logTo } = logging(first)
+  const publicUrl = config.publicUrl ?? `http://${hostInUrl(config.host)}:${config.port}`
   const masters = loadMasterKeys(config)
   const plane = await startPostgresAndRedis({
     databaseUrl: config.databaseUrl?.reveal() ?? null,
@@ -58,7 +64,7 @@ export async function composeInfrastructure({
     maxConnections: config.databaseConnections,
     keyIds: masters.map(masterKeyId),
     searchPath: config.searchPath,
-    log,
+    log: say,
   })
   const { sql } = plane
   const own = await loadStationKeys(sql, masters).catch(async (error: unknown) => {
@@ -74,18 +80,25 @@ export async function composeInfrastructure({
     sql,
     own,
     sealingFor: (purpose) => deriveEncryptionKeys(masters, purpose),
-    ...logging(log),
+    log,
+    logTo,
   }
 }
 
+type Say = (line: string, level?: 'info' | 'warn') => void
+
 /** Logs to the startup output until the server's log exists. */
-function logging(line: (text: string) => void): Pick<StationInfrastructure, 'log' | 'logTo'> {
+function logging(first: Say): Pick<StationInfrastructure, 'log' | 'logTo'> & { say: Say } {
   let logger: FastifyBaseLogger | null = null
+  const say: Say = (line, level = 'warn') =>
+    logger === null ? first(line, level) : logger[level](line)
   return {
-    log: (message, error) =>
-      logger === null
-        ? line(`${message}: ${String(error)}`)
-        : logger.error({ err: error }, message),
+    say,
+    log(message, error) {
+      if (error === null || error === undefined) say(message, error === null ? 'warn' : 'info')
+      else if (logger === null) first(`${message}: ${String(error)}`)
+      else logger.error({ err: error }, message)
+    },
     logTo(next) {
       logger = next
     },

@@ -2,7 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { createDatabaseAdjustedClock } from '../../core/clock.ts'
 import { startJobQueues } from '../../jobs/queues/distributed-job-queue-service.ts'
-import { parseDatabaseUrl } from '../../persistence/postgres/postgres-connection-pool.ts'
+import { parseDatabaseUrl } from '../../persistence/postgres/database-url.ts'
+import { parseRedisUrl } from '../../persistence/redis/redis-address.ts'
 import type { Sql } from '../../persistence/postgres/postgres-connection-pool.ts'
 import {
   apiKeyHeader,
@@ -87,7 +88,7 @@ async function connectJobQueue({ databaseUrl, redis }: ClusterEnvironment) {
   const target = parseDatabaseUrl(databaseUrl)
   return startJobQueues({
     target,
-    redis: { url: redis.url },
+    redis: parseRedisUrl(redis.url),
     prefix,
     clock: createDatabaseAdjustedClock(),
     log: () => {},

@@ -5,7 +5,7 @@ import {
   createBullmqPostgresPool,
   connectBullmqWorkerRedis,
 } from '../../persistence/bullmq-connections.ts'
-import type { DatabaseAddress } from '../../persistence/postgres/postgres-connection-pool.ts'
+import type { DatabaseAddress } from '../../persistence/postgres/database-address.ts'
 import type { RedisAddress } from '../../persistence/redis/redis-address.ts'
 
 /** BullMQ on Redis or Postgres, behind one interface. */

@@ -1,5 +1,5 @@
 import { MINUTE, SECOND, type Clock } from '../../core/clock.ts'
-import type { DatabaseAddress } from '../../persistence/postgres/postgres-connection-pool.ts'
+import type { DatabaseAddress } from '../../persistence/postgres/database-address.ts'
 import type { RedisAddress } from '../../persistence/redis/redis-address.ts'
 import { succeedsWithin } from '../../persistence/query-timeout.ts'
 import {
@@ -185,6 +185,8 @@ function createThrottledErrorLog(
   }
 }
 
-/** Whether the operating system reports the error, and not the server. */
-const isSocketError = (error: unknown): boolean =>
-  /^E[A-Z]+/.test((error as NodeJS.ErrnoException | null)?.code ?? '')
+/** Whether the operating system reports the error, or ioredis a silence, and not the server. */
+const isSocketError = (error: unknown): boolean => {
+  const { code = '', message = '' } = (error ?? {}) as Partial<NodeJS.ErrnoException>
+  return /^E[A-Z]+/.test(code) || /^Socket timeout|^connect ETIMEDOUT/.test(message)
+}

@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import { readFileSync, statSync } from 'node:fs'
+import { SettingError } from '../../core/setting-error.ts'
 
 /** The user of a database process; null is our own. */
 export type DatabaseOsUser = { readonly uid: number; readonly gid: number } | null
@@ -14,7 +15,7 @@ export function chooseDatabaseOsUser(): DatabaseOsUser {
     const [, , uid, gid] = users.find(([user]) => user === name) ?? []
     if (uid !== undefined && gid !== undefined) return { uid: Number(uid), gid: Number(gid) }
   }
-  throw new Error(
+  throw new SettingError(
     'as root the embedded PostgreSQL needs the user postgres or nobody; set DATABASE_URL instead',
   )
 }
@@ -25,7 +26,7 @@ export function readDirectoryOwner(dir: string): DatabaseOsUser {
   const self = process.geteuid?.()
   if (uid === self) return null
   if (self === 0) return { uid, gid }
-  throw new Error(`${dir} belongs to another user (uid ${uid})`)
+  throw new SettingError(`DATA_DIR cannot be used: ${dir} belongs to another user (uid ${uid})`)
 }
 
 /** Whether the identity can enter the directory, by trying. */

@@ -17,6 +17,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
+import { SettingError } from '../../core/setting-error.ts'
 import { locatePostgresBinaries } from './locate-postgres-binaries.ts'
 import type { PostgresBinaries } from './locate-postgres-binaries.ts'
 import {
@@ -51,7 +52,9 @@ export function locateDatabaseCluster(
   const dir = locateClusterDir(home, fallback, log)
   const identity = existsSync(dir) ? readDirectoryOwner(dir) : fallback
   if (!canOsUserEnterDirectory(identity, dirname(dir)))
-    throw new Error(`the database's user cannot enter ${dirname(dir)}: choose another DATA_DIR`)
+    throw new SettingError(
+      `the database's user cannot enter ${dirname(dir)}: choose another DATA_DIR`,
+    )
   return {
     dir,
     identity,
@@ -59,6 +62,10 @@ export function locateDatabaseCluster(
     binaries: locatePostgresBinaries(identity),
   }
 }
+
+/** Whether a database was created in this data directory. */
+export const hasDatabaseCluster = (dataDir: string): boolean =>
+  lstatSync(join(resolve(dataDir), CLUSTER_DIR_NAME), { throwIfNoEntry: false }) !== undefined
 
 /** If root's checkout is closed to others, `DATA_DIR/pg18` links to a readable location. */
 function locateClusterDir(
@@ -120,7 +127,9 @@ export function initDatabaseCluster(cluster: DatabaseClusterLocation, throwAway:
   })
   if (made.status !== 0) {
     rmSync(making, { recursive: true, force: true })
-    throw new Error(`initdb failed in ${dir}: ${made.error?.message ?? made.stderr.trim()}`)
+    throw new SettingError(
+      `DATA_DIR cannot be used: initdb failed in ${dir}: ${made.error?.message ?? made.stderr.trim()}`,
+    )
   }
   renameSync(making, dir)
 }
@@ -136,8 +145,8 @@ function removeIncompleteClusters(dir: string): void {
 function assertClusterVersion(dir: string): void {
   const version = readFileSync(join(dir, 'PG_VERSION'), 'utf8').trim()
   if (version !== String(POSTGRES_MAJOR_VERSION))
-    throw new Error(
-      `${dir} was made by PostgreSQL ${version}, this is ${POSTGRES_MAJOR_VERSION}: move it away or set DATABASE_URL`,
+    throw new SettingError(
+      `DATA_DIR cannot be used: ${dir} was made by PostgreSQL ${version}, this is ${POSTGRES_MAJOR_VERSION}: move it away or set DATABASE_URL`,
     )
 }
 

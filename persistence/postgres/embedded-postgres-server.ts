@@ -1,5 +1,6 @@
 import { readFileSync, rmSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { SettingError } from '../../core/setting-error.ts'
 import {
   locateDatabaseCluster,
   initDatabaseCluster,
@@ -25,7 +26,7 @@ import {
 
 export interface EmbeddedPostgresOptions {
   readonly dataDir: string
-  readonly log: (line: string) => void
+  readonly log: (line: string, level?: 'info' | 'warn') => void
   /** For tests only: without fsync. */
   readonly throwAway?: boolean
 }
@@ -106,6 +107,7 @@ export async function startEmbeddedPostgres(
       if (!stopping)
         options.log(
           `postgres: ${running.isOwned ? 'running again' : 'following the one another process started'}`,
+          'info',
         )
     }
   }
@@ -153,7 +155,9 @@ async function adoptOrStartServer(
     const started = await launchServer(cluster, throwAway, found?.text)
     if (started !== null) return started
     if (attempt === MAX_START_ATTEMPTS)
-      throw new Error(`PostgreSQL does not start: ${lastLogLines(cluster.logFile)}`)
+      throw new SettingError(
+        `DATA_DIR cannot be used: PostgreSQL does not start in ${cluster.dir}: ${lastLogLines(cluster.logFile)}`,
+      )
     await sleep(wait)
   }
   throw new Error('stopped while starting')

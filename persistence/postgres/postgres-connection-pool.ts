@@ -1,6 +1,7 @@
 import { connect as connectSocket } from 'node:net'
 import postgres from 'postgres'
 import { waitForConnections } from './connection-wait.ts'
+import type { DatabaseAddress } from './database-address.ts'
 import { POSTGRES_ARRAY_TYPES } from './postgres-driver-array-type-codecs.ts'
 import { postgresSocketPath } from './postmaster-pid-file.ts'
 import {
@@ -13,11 +14,6 @@ import { createTransactionSessions } from './database-transaction-sessions.ts'
 /** int8 comes back as bigint; sums need a cast to `::bigint`. */
 export type Sql = postgres.Sql<{ bigint: bigint }>
 
-/** The address of a database: a URL, or a unix socket whose directory may change on a restart. */
-export type DatabaseAddress =
-  | { readonly url: string }
-  | { readonly socketDir: () => string; readonly database: string; readonly user: string }
-
 export interface PostgresPoolOptions {
   readonly max: number
   /** The ids of the master keys of the connecting station. */
@@ -28,18 +24,6 @@ export interface DedicatedConnectionOptions {
   /** Called when the connection closes. */
   readonly onclose: () => void
   readonly onnotify: (channel: string, payload: string) => void
-}
-
-/** Parses DATABASE_URL; `socket:///dir?db=name&user=gas` addresses a unix socket. */
-export function parseDatabaseUrl(databaseUrl: string): DatabaseAddress {
-  if (!databaseUrl.startsWith('socket:')) return { url: databaseUrl }
-  const { pathname, searchParams } = new URL(databaseUrl)
-  const socketDir = decodeURIComponent(pathname)
-  return {
-    socketDir: () => socketDir,
-    database: searchParams.get('db') ?? 'gas',
-    user: searchParams.get('user') ?? 'gas',
-  }
 }
 
 /** Concurrent transactions per pool; most writes are single statements. */
@@ -96,6 +80,7 @@ function createDriverClient(
   target: DatabaseAddress,
   { max, standing = false, keyIds = [], ...hooks }: Omit<PostgresClientOptions, 'onrefused'>,
 ): Sql {
+  const { options: sessionOptions = '' } = target
   const options = {
     ...hooks,
     max,
@@ -114,17 +99,23 @@ function createDriverClient(
       statement_timeout: 30_000,
       lock_timeout: 10_000,
       idle_in_transaction_session_timeout: 30_000,
+      ...(sessionOptions === '' ? {} : { options: sessionOptions }),
     },
   }
-  if ('url' in target) return postgres(target.url, options)
-  const { socketDir, database, user } = target
-  const socket = (): unknown => connectSocket(postgresSocketPath(socketDir()))
-  return postgres({
-    ...options,
-    host: 'localhost',
-    ssl: false,
-    database,
-    user,
-    socket,
-  } as postgres.Options<{ bigint: postgres.PostgresType<bigint> }>)
+  return postgres({ ...options, ...toServerOptions(target) } as postgres.Options<{
+    bigint: postgres.PostgresType<bigint>
+  }>)
+}
+
+/** Everything that the driver would else take from variables such as `PGHOST`. */
+function toServerOptions(target: DatabaseAddress) {
+  const { database, user } = target
+  const login = { database, user, password: target.password ?? '' }
+  if ('socketDir' in target) {
+    const { socketDir, port } = target
+    const socket = (): unknown => connectSocket(postgresSocketPath(socketDir(), port))
+    return { ...login, host: 'localhost', ssl: false, socket }
+  }
+  const { host, port, tls } = target
+  return { ...login, host: [host], port: [port], ssl: tls === 'disable' ? false : tls }
 }

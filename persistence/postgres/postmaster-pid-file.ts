@@ -58,7 +58,8 @@ function readProcessCommand(pid: number): string {
   }
 }
 
-export const postgresSocketPath = (socketDir: string): string => join(socketDir, '.s.PGSQL.5432')
+export const postgresSocketPath = (socketDir: string, port = 5432): string =>
+  join(socketDir, `.s.PGSQL.${port}`)
 
 /** Whether a server listens on the unix socket. */
 export function acceptsPostgresConnections(path: string): Promise<boolean> {

@@ -40,12 +40,20 @@ export function createDisabledSnapshotCache(): SnapshotCache {
   }
 }
 
+function toSocketOptions(address: RedisAddress) {
+  if ('path' in address) return { path: address.path, tls: false as const }
+  const { host, port, tls } = address
+  return tls === null
+    ? { host, port, tls: false as const }
+    : { ...tls, host, port, tls: true as const }
+}
+
 /**
  * Creates the cache in Redis; recently read snapshots stay in this process until Redis reports a
  * change.
  */
 export async function createRedisSnapshotCache(
-  { url, path }: RedisAddress,
+  address: RedisAddress,
   namespace: string,
 ): Promise<SnapshotCache> {
   // Loaded here: most stations have no Redis, and the client takes 20 MB.
@@ -66,10 +74,17 @@ export async function createRedisSnapshotCache(
     socketTimeout: REDIS_SOCKET_TIMEOUT_MS,
     reconnectStrategy,
   }
-  const client =
-    path === undefined
-      ? createClient({ ...common, url: url ?? '', socket })
-      : createClient({ ...common, socket: { ...socket, path, tls: false } })
+  const { username, password, db = 0 } = address
+  const login = {
+    ...(username === undefined ? {} : { username }),
+    ...(password === undefined ? {} : { password }),
+    database: db,
+  }
+  const client = createClient({
+    ...common,
+    ...login,
+    socket: { ...socket, ...toSocketOptions(address) },
+  })
   client.on('error', () => undefined) // the client reconnects by itself, and a miss is a valid answer
   await succeedsWithin(client.connect(), CONNECT_TIMEOUT_MS) // it retries by itself
 

@@ -20,7 +20,7 @@ export interface RedisChildProcess {
 export interface RedisChildProcessOptions {
   readonly dataDir: string
   readonly searchPath: string
-  readonly log: (line: string) => void
+  readonly log: (line: string, level?: 'info' | 'warn') => void
 }
 
 const REDIS_READY_POLL_MS = 10

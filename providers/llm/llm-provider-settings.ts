@@ -40,6 +40,16 @@ export interface LlmProvider {
   readonly models: readonly LlmModelSettings[]
 }
 
+/** The engine's own message quotes the text, which may hold a key that was put there by mistake. */
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    const [at = 'it is no JSON'] = /at position \d+/.exec((error as Error).message) ?? []
+    throw new Error(at === 'it is no JSON' ? at : `it is no JSON ${at}`, { cause: error })
+  }
+}
+
 /**
  * Parses `LLM_PROVIDERS`. Keys are in variables named by `key_env`. Throws for malformed text, duplicate
  * provider names, and a variable that is not set.
@@ -48,8 +58,11 @@ export function parseLlmProviders(
   text: string,
   keyOf: (name: string) => LlmProvider['key'],
 ): LlmProvider[] {
-  const given: unknown = JSON.parse(text)
-  if (!ProviderListValidator.Check(given)) throw new Error('not a list of providers')
+  const given = parseJson(text)
+  if (!ProviderListValidator.Check(given)) {
+    const [first] = ProviderListValidator.Errors(given)
+    throw new Error(`${first?.instancePath || 'the list'} ${first?.message ?? 'is not a list'}`)
+  }
   if (new Set(given.map(({ id }) => id)).size !== given.length)
     throw new Error('duplicate provider name')
   return given.map(({ id, base_url, key_env, models }) => {

@@ -61,7 +61,9 @@ const sections = starts.map((start, index) => {
 const document = `# Configuration
 
 Generated from \`app/environment-settings-schema.ts\` by \`npm run docs:config\`. The service reads its settings from environment
-variables and validates them when it starts: an invalid value ends the start with a message that names the setting.
+variables and validates them when it starts: a setting that cannot be used ends the start with one line that names it, shows no
+secret, and exits 78. It reads no \`.env\` file: \`node --env-file=.env dist/app/main.js\` does. Switches may be on or off, true or
+false, yes or no, 1 or 0. A variable that looks like a misspelled setting is a warning at the start.
 The verbs of \`gas\` for agents read \`GAS_URL\` and \`GAS_API_KEY\`: [cli.md](cli.md).
 
 ${sections.join('\n')}
@@ -74,6 +76,24 @@ ${sections.join('\n')}
 | \`GET /api/network/health\` | 200, or 503 without the database; says which dependency is degraded |
 
 None of them takes a key, counts against a rate limit, or is kept by a cache.
+
+## Addresses of servers
+
+\`DATABASE_URL\`, \`REDIS_URL\` and \`SMTP_URL\` are \`scheme://user:password@host:port/name?parameters\`. IPv6 addresses stand in brackets.
+User and password may hold any character as it is, as long as the text has one reading; write a \`%\` as \`%25\`.
+In \`docker-compose.yml\` the password is part of an address too.
+
+| of \`DATABASE_URL\` | meaning |
+|---|---|
+| \`sslmode\` | \`disable\`, \`prefer\` (also \`allow\`), \`require\` (any certificate), \`verify-ca\`, \`verify-full\`; unset: \`prefer\`, on loopback \`disable\`. \`ssl\` and \`sslaccept\` are other spellings |
+| \`sslrootcert\`, \`sslcert\`, \`sslkey\` | files; with \`sslrootcert\` the certificate is always checked. \`system\` means the authorities of Node |
+| \`host\`, \`port\`, \`user\`, \`password\`, \`dbname\` | in place of the parts before; a \`host\` that is a folder holds a unix socket (Cloud SQL) |
+| \`options\` | settings of the session: \`-c search_path=gas\` |
+| \`channel_binding\`, \`connection_limit\`, \`application_name\` and others of other clients | ignored |
+| \`pgbouncer=true\`, several hosts, \`schema\` other than \`public\`, unknown ones | refused. A pooler must be in session mode: the station listens for notifications |
+
+\`REDIS_URL\` is \`redis://\`, \`rediss://\` (encrypted; \`?ssl_cert_reqs=none\` does not check the certificate), \`valkey://\`, or \`unix:///path?db=1\`.
+\`gas doctor\` tries what the settings name.
 `
 
 writeGeneratedFile('docs/configuration.md', document)

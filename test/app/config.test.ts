@@ -64,14 +64,14 @@ t.test('all configuration problems are reported at once with their values', asyn
   const problems = problemsOf({
     PORT: '80a',
     LOG_LEVEL: 'loud',
-    RATE_LIMITS: 'yes',
+    RATE_LIMITS: 'maybe',
     REDIS_URL: 'tcp://x',
   })
   t.strictSame([...problems].sort(), [
     'LOG_LEVEL must be one of fatal, error, warn, info, debug, trace, silent, not "loud"',
     'PORT must be a whole number from 0 to 65535, not "80a"',
-    'RATE_LIMITS must be one of on, off, not "yes"',
-    'REDIS_URL must be a redis:// URL',
+    'RATE_LIMITS must be one of on, off, not "maybe"',
+    'REDIS_URL must start with redis:// or rediss://',
   ])
 })
 

@@ -8,7 +8,7 @@ import {
   type DueWorkJobHint,
 } from '../../jobs/queues/distributed-job-queue-service.ts'
 import { createDueScheduleJob } from '../../jobs/due-schedule-job.ts'
-import { parseDatabaseUrl } from '../../persistence/postgres/postgres-connection-pool.ts'
+import { parseDatabaseUrl } from '../../persistence/postgres/database-url.ts'
 import { createScheduleStore } from '../../persistence/schedules/schedule-store.ts'
 import { createTestDatabase } from '../support/postgres/test-database.ts'
 import { waitUntilTrue } from '../support/schedules/make-schedule-slots-due.ts'

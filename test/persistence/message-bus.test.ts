@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { startPostgresNotifyBus } from '../../persistence/message-bus.ts'
-import { parseDatabaseUrl } from '../../persistence/postgres/postgres-connection-pool.ts'
+import { parseDatabaseUrl } from '../../persistence/postgres/database-url.ts'
 import { createTestDatabase } from '../support/postgres/test-database.ts'
 
 /** Longer than a line is trusted without an answer. */

@@ -3,10 +3,8 @@ import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
 import { migrateSchema } from '../../persistence/migrate-schema.ts'
-import {
-  openPostgresPool,
-  parseDatabaseUrl,
-} from '../../persistence/postgres/postgres-connection-pool.ts'
+import { openPostgresPool } from '../../persistence/postgres/postgres-connection-pool.ts'
+import { parseDatabaseUrl } from '../../persistence/postgres/database-url.ts'
 import type { Sql } from '../../persistence/postgres/postgres-connection-pool.ts'
 import { createTestDatabase } from '../support/postgres/test-database.ts'
 

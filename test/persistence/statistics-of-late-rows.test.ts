@@ -1,11 +1,8 @@
 import t, { type Test } from 'tap'
 import { createDatabaseAdjustedClock, HOUR, MINUTE } from '../../core/clock.ts'
 import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
-import {
-  openPostgresPool,
-  parseDatabaseUrl,
-  type Sql,
-} from '../../persistence/postgres/postgres-connection-pool.ts'
+import { openPostgresPool, type Sql } from '../../persistence/postgres/postgres-connection-pool.ts'
+import { parseDatabaseUrl } from '../../persistence/postgres/database-url.ts'
 import { createPublicStatisticsStore } from '../../persistence/statistics/public-statistics-store.ts'
 import { createCommunityToolCallStore } from '../../persistence/tools/community-tool-call-store.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres/test-database.ts'

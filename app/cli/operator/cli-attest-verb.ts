@@ -8,7 +8,7 @@ import { deriveEncryptionKeys } from '../../../core/key-derivation-and-encryptio
 import { rotateAttestationKey } from '../../../persistence/attestations/attestation-key-store.ts'
 import { acceptUnmatchedPublishedTreeHeads } from '../../../persistence/attestations/attestation-tree-writer.ts'
 import { loadConfig } from '../../config.ts'
-import { loadMasterKeys } from '../../master-key.ts'
+import { loadExistingMasterKeys } from '../../master-key.ts'
 import { CliFailure, CliUsageError, type CliArguments, type CliVerb } from '../cli-verb.ts'
 import { printJson, printLine } from '../cli-output.ts'
 import { withStationDatabase } from './database-for-cli.ts'
@@ -73,7 +73,7 @@ function keysIn(answers: readonly SavedAttestation[]): (NoteVerifierKey | null)[
 
 function rotateKey(hasLeaked: boolean): Promise<number> {
   const config = loadConfig()
-  const sealing = deriveEncryptionKeys(loadMasterKeys(config), 'station')
+  const sealing = deriveEncryptionKeys(loadExistingMasterKeys(config), 'station')
   return withStationDatabase(async ({ sql }) => {
     const number = await rotateAttestationKey(sql, sealing, hasLeaked)
     const before = hasLeaked ? 'the earlier keys sign nothing any more' : 'the one before signs too'

@@ -1,6 +1,7 @@
 import { createInspectorCodeStore } from '../../../persistence/inspector/inspector-one-time-code-store.ts'
 import { toInspectorLink } from '../../compose/compose-inspector.ts'
 import { loadConfig } from '../../config.ts'
+import { hostInUrl } from '../../setting-forms.ts'
 import { CliUsageError, CLI_JSON_OPTION, type CliVerb } from '../cli-verb.ts'
 import { printJson, printLine } from '../cli-output.ts'
 import { withStationDatabase } from './database-for-cli.ts'
@@ -16,7 +17,7 @@ export const inspectCliVerb: CliVerb = {
   async run({ words, has }) {
     if (words.length > 0) throw new CliUsageError('')
     const config = loadConfig()
-    const publicUrl = config.publicUrl ?? `http://${config.host}:${config.port}`
+    const publicUrl = config.publicUrl ?? `http://${hostInUrl(config.host)}:${config.port}`
     const code = await withStationDatabase(({ sql }) =>
       createInspectorCodeStore(sql).issue(CODE_SECONDS),
     )

@@ -2,7 +2,7 @@ import { MasterKeyMismatchError } from '../../../persistence/encrypted-station-k
 import type { StationPostgresAndRedis } from '../../../persistence/start-postgres-and-redis.ts'
 import { ConfigError, loadConfig, type Config } from '../../config.ts'
 import {
-  loadMasterKeys,
+  loadExistingMasterKeys,
   renameRetiredMasterKeyFile,
   replaceMasterKeyFile,
 } from '../../master-key.ts'
@@ -34,7 +34,7 @@ function makeMasterKey(config: Config): number {
 
 async function runRotation(config: Config, { sql }: StationPostgresAndRedis): Promise<number> {
   try {
-    await rotateMasterKey(sql, loadMasterKeys(config), printLine)
+    await rotateMasterKey(sql, loadExistingMasterKeys(config), printLine)
   } catch (error) {
     if (error instanceof MasterKeyMismatchError) throw new ConfigError([error.message])
     if (!(error instanceof MasterKeyRotationAbortedError)) throw error

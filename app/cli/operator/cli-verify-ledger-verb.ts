@@ -1,4 +1,6 @@
 import { verifyDatabaseInvariants } from '../../../persistence/verify/verify-database-invariants.ts'
+import { formatUsdc } from '../../../core/money.ts'
+import { readDatabaseTotals } from '../../../persistence/verify/database-totals.ts'
 import { loadConfig } from '../../config.ts'
 import { type CliVerb } from '../cli-verb.ts'
 import { printJson, printLine, toTerminalSafeJsonText } from '../cli-output.ts'
@@ -7,14 +9,23 @@ import { withStationDatabase } from './database-for-cli.ts'
 /** `gas verify`. */
 export const verifyCliVerb: CliVerb = {
   forms: [''],
-  about: 'Works on a live station. Exit code 1 if an invariant is broken.',
+  about:
+    'Works on a live station. Says which database it has checked and what that holds. Exit code 1 if an invariant is broken.',
   options: { json: { description: 'prints the findings as one JSON array' } },
   async run(given) {
     const config = loadConfig()
-    return withStationDatabase(async ({ sql }) => {
+    return withStationDatabase(async ({ sql, where }) => {
+      const { agents, calls, transfers, balances } = await readDatabaseTotals(sql)
+      const told = `${where}: ${agents} agents with ${formatUsdc(balances)} USDC, ${calls} calls, ${transfers} transfers`
       const findings = await verifyDatabaseInvariants(sql, config.journalArchiveDir)
-      if (given.has('json')) printJson(findings)
-      else printFindings(findings)
+      // Findings are one array for programs, so this line goes beside it.
+      if (given.has('json')) {
+        console.error(told)
+        printJson(findings)
+      } else {
+        printLine(told)
+        printFindings(findings)
+      }
       return findings.every(({ broken }) => broken.length === 0) ? 0 : 1
     }, config)
   },

@@ -7,7 +7,7 @@ import {
   type CallLogStore,
 } from '../../../persistence/calls/call-log-store.ts'
 import { loadConfig } from '../../config.ts'
-import { loadMasterKeys, loadStationKeys } from '../../master-key.ts'
+import { loadExistingMasterKeys, loadStationKeys } from '../../master-key.ts'
 import { CliUsageError, CLI_JSON_OPTION, type CliVerb } from '../cli-verb.ts'
 import { printJson, printLine } from '../cli-output.ts'
 import { withStationDatabase } from './database-for-cli.ts'
@@ -23,7 +23,7 @@ export const receiptCliVerb: CliVerb = {
     const config = loadConfig()
     const found = await withStationDatabase(async ({ sql }) => {
       const log = createCallLogStore(sql)
-      const { receipts: key } = await loadStationKeys(sql, loadMasterKeys(config))
+      const { receipts: key } = await loadStationKeys(sql, loadExistingMasterKeys(config))
       const [first = '', callId = '', third = ''] = words
       return words.length === 1
         ? createCallReceipts(key, log).findCall(first)

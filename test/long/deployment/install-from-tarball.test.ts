@@ -93,7 +93,7 @@ const run = async (...args: string[]) => {
 async function startStation(): Promise<{ child: ChildProcess; url: string }> {
   const child = spawn(gas, ['start'], { cwd: app, env, stdio: ['ignore', 'pipe', 'inherit'] })
   for await (const line of createInterface({ input: child.stdout as NodeJS.ReadableStream })) {
-    const url = /^gas-station ready (\S+)$/.exec(line)?.[1]
+    const url = /gas-station ready ([^"\s]+)/.exec(line)?.[1]
     if (url !== undefined) return { child, url }
   }
   throw new Error('the station ended before it was ready')

@@ -90,7 +90,7 @@ t.test('npx starts a station without a warning of an engine, and a call is paid'
   child.stderr.on('data', (part: Buffer) => (log += part.toString('utf8')))
   let url = ''
   for await (const line of createInterface({ input: child.stdout })) {
-    url = /^gas-station ready (\S+)$/.exec(line)?.[1] ?? ''
+    url = /gas-station ready ([^"\s]+)/.exec(line)?.[1] ?? ''
     if (url !== '') break
   }
   t.match(url, /^http/, log)

@@ -13,10 +13,8 @@ import {
   type JobQueuesDeps,
 } from '../../../jobs/queues/distributed-job-queue-service.ts'
 import type { JobPayload } from '../../../jobs/queues/queue-workers.ts'
-import {
-  openPostgresPool,
-  parseDatabaseUrl,
-} from '../../../persistence/postgres/postgres-connection-pool.ts'
+import { openPostgresPool } from '../../../persistence/postgres/postgres-connection-pool.ts'
+import { parseDatabaseUrl } from '../../../persistence/postgres/database-url.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 
 const POLL_MS = 10
@@ -35,7 +33,7 @@ async function until(what: string, happened: () => boolean | Promise<boolean>): 
   }
 }
 
-type Socket = Exclude<JobQueuesDeps['target'], { readonly url: string }>
+type Socket = Exclude<JobQueuesDeps['target'], { readonly host: string }>
 type Place = Pick<JobQueuesDeps, 'target' | 'redis' | 'prefix'>
 interface World extends Place {
   /** Nodes of one service. */
@@ -194,7 +192,7 @@ t.test('on PostgreSQL', async (t) => {
     const url = `postgres://gas@localhost/${database}?host=${socketDir()}`
     const jobs = startJobQueues({
       ...world,
-      target: { url },
+      target: parseDatabaseUrl(url),
       clock: createDatabaseAdjustedClock(),
       log: () => {},
     })

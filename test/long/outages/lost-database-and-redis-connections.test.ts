@@ -6,7 +6,8 @@ import {
   type JobQueuesDeps,
 } from '../../../jobs/queues/distributed-job-queue-service.ts'
 import type { JobPayload } from '../../../jobs/queues/queue-workers.ts'
-import { parseDatabaseUrl } from '../../../persistence/postgres/postgres-connection-pool.ts'
+import { parseDatabaseUrl } from '../../../persistence/postgres/database-url.ts'
+import { parseRedisUrl } from '../../../persistence/redis/redis-address.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import { waitUntilTrue } from '../../support/schedules/make-schedule-slots-due.ts'
 import { startPostgresFaultProxy } from '../../support/postgres/postgres-fault-proxy.ts'
@@ -135,7 +136,7 @@ t.test('jobs on Postgres continue on new connections after a notice', async (t) 
 t.test('jobs on Redis continue on new connections automatically', { skip }, async (t) => {
   const [{ settings }, redis] = [await createTestDatabase(t), await startRedisBehindProxy(t)]
   const target = parseDatabaseUrl(settings.databaseUrl) as JobQueuesDeps['target']
-  const where = { target, redis: { url: redis.url }, prefix: 'lines' }
+  const where = { target, redis: parseRedisUrl(redis.url), prefix: 'lines' }
   const jobs = startJobQueues({ clock: createDatabaseAdjustedClock(), ...where, log: () => {} })
   t.teardown(() => jobs.stop())
   const heard: JobPayload[] = []

@@ -3,10 +3,8 @@ import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { LIMITS } from '../../../core/limits.ts'
-import {
-  openPostgresPool,
-  parseDatabaseUrl,
-} from '../../../persistence/postgres/postgres-connection-pool.ts'
+import { openPostgresPool } from '../../../persistence/postgres/postgres-connection-pool.ts'
+import { parseDatabaseUrl } from '../../../persistence/postgres/database-url.ts'
 import { readPostmasterPidFile } from '../../../persistence/postgres/postmaster-pid-file.ts'
 import { getAgentBalanceCommand } from '../../../payments/commands/agent-account-commands.ts'
 import type { TestReply } from '../../support/http/test-http-client.ts'

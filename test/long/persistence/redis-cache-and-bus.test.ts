@@ -1,3 +1,4 @@
+import { parseRedisUrl } from '../../../persistence/redis/redis-address.ts'
 import { accessSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -210,7 +211,7 @@ t.test('Redis restarts after kill -9 with its persisted data', { skip }, async (
 
 t.test('a dead connection is replaced by a working one', { skip }, async (t) => {
   const redis = await startRedisBehindProxy(t)
-  const cache = await createRedisSnapshotCache({ url: redis.url }, 'test:')
+  const cache = await createRedisSnapshotCache(parseRedisUrl(redis.url), 'test:')
   t.teardown(() => cache.stop())
   const answers = (version: number) =>
     eventually(t, async () => {
@@ -225,7 +226,7 @@ t.test('a dead connection is replaced by a working one', { skip }, async (t) => 
 
 t.test('a dead connection is closed without a request', { skip }, async (t) => {
   const redis = await startRedisBehindProxy(t)
-  const cache = await createRedisSnapshotCache({ url: redis.url }, 'test:')
+  const cache = await createRedisSnapshotCache(parseRedisUrl(redis.url), 'test:')
   t.teardown(() => cache.stop())
   await eventually(t, async () => {
     cache.put(snapshot('a', 1))
@@ -240,7 +241,7 @@ t.test('a dead connection is closed without a request', { skip }, async (t) => {
 t.test('an accepted but unresponsive connection is closed too', { skip }, async (t) => {
   const redis = await startRedisBehindProxy(t)
   redis.set('silent')
-  const cache = await createRedisSnapshotCache({ url: redis.url }, 'test:')
+  const cache = await createRedisSnapshotCache(parseRedisUrl(redis.url), 'test:')
   t.teardown(() => cache.stop())
   await eventually(t, async () => (redis.connections() > 0 ? true : null))
   redis.deaden()

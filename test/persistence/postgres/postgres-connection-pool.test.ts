@@ -6,10 +6,10 @@ import { join } from 'node:path'
 import type { Pool } from 'pg'
 import t, { type Test } from 'tap'
 import { createBullmqPostgresPool } from '../../../persistence/bullmq-connections.ts'
+import { parseDatabaseUrl } from '../../../persistence/postgres/database-url.ts'
 import {
   openDedicatedConnection,
   openPostgresPool,
-  parseDatabaseUrl,
 } from '../../../persistence/postgres/postgres-connection-pool.ts'
 import { postgresSocketPath } from '../../../persistence/postgres/postmaster-pid-file.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'

@@ -7,10 +7,8 @@ import type {
 import { asMicros } from '../../../core/money.ts'
 import { createLlmSpendStore } from '../../../persistence/calls/llm-spend-store.ts'
 import type { Sql } from '../../../persistence/start-postgres-and-redis.ts'
-import {
-  openPostgresPool,
-  parseDatabaseUrl,
-} from '../../../persistence/postgres/postgres-connection-pool.ts'
+import { openPostgresPool } from '../../../persistence/postgres/postgres-connection-pool.ts'
+import { parseDatabaseUrl } from '../../../persistence/postgres/database-url.ts'
 import {
   createLlmClient,
   type LlmDailyBudget,

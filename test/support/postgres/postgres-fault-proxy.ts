@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer, connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { parseDatabaseUrl } from '../../../persistence/postgres/postgres-connection-pool.ts'
+import { parseDatabaseUrl } from '../../../persistence/postgres/database-url.ts'
 import { postgresSocketPath } from '../../../persistence/postgres/postmaster-pid-file.ts'
 import type { TeardownScope } from '../upstreams/fixture-server.ts'
 

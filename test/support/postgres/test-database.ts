@@ -1,8 +1,6 @@
 import { basename } from 'node:path'
-import {
-  openPostgresPool,
-  parseDatabaseUrl,
-} from '../../../persistence/postgres/postgres-connection-pool.ts'
+import { openPostgresPool } from '../../../persistence/postgres/postgres-connection-pool.ts'
+import { parseDatabaseUrl } from '../../../persistence/postgres/database-url.ts'
 import type { Sql } from '../../../persistence/postgres/postgres-connection-pool.ts'
 import {
   readPostgresClusterNote,

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { createDatabaseAdjustedClock } from '../../../core/clock.ts'
 import { parseMasterKey, deriveEncryptionKey } from '../../../core/key-derivation-and-encryption.ts'
 import { startJobQueues } from '../../../jobs/queues/distributed-job-queue-service.ts'
-import { parseDatabaseUrl } from '../../../persistence/postgres/postgres-connection-pool.ts'
+import { parseDatabaseUrl } from '../../../persistence/postgres/database-url.ts'
 import { createScheduleStore } from '../../../persistence/schedules/schedule-store.ts'
 import type { TestDatabase } from '../postgres/test-database.ts'
 

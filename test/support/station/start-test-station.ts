@@ -175,7 +175,7 @@ export async function spawnTestStationProcess(
   const ready = new Promise<void>((resolve) => {
     createInterface(child.stdout).on('line', (line) => {
       outputLines.push(line)
-      if (line.startsWith('gas-station ready ')) resolve()
+      if (line.includes('gas-station ready ')) resolve()
     })
   })
   const ended = exited.then(() => {

@@ -1,0 +1,177 @@
+import { spawn } from 'node:child_process'
+import { readdirSync, writeFileSync } from 'node:fs'
+import { createServer, type AddressInfo } from 'node:net'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { findFreePort } from '../../chaos/free-port.ts'
+import { REPOSITORY_ROOT } from '../../scripts/repository-root.ts'
+import { createTestDatabase } from '../support/postgres/test-database.ts'
+import { serviceProgramArgs } from '../support/station/node-args-to-spawn-service-or-cli.ts'
+import { createStationDataDir } from '../support/station/temporary-station-data-directory.ts'
+import { startInProcessTestStation } from '../support/station/start-test-station.ts'
+
+/** Wrong settings end a start or a verb with one line that names them, and nothing is created. */
+
+const EX_CONFIG = 78
+const SECRET = 'S3cr3tPw'
+const MASTER_KEY = Buffer.alloc(32, 7).toString('base64')
+
+interface Ran {
+  readonly code: number | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+type Settings = Readonly<Record<string, string>>
+
+/** A program in a working directory of its own, with no other settings than these. */
+async function run(
+  program: 'main' | 'cli',
+  args: readonly string[],
+  settings: Settings,
+  cwd: string,
+): Promise<Ran> {
+  const [first = '', ...rest] = serviceProgramArgs(program).map((arg) =>
+    /\.[jt]s$/.test(arg)
+      ? join(REPOSITORY_ROOT, arg)
+      : arg === 'tsx'
+        ? import.meta.resolve('tsx')
+        : arg,
+  )
+  const { PATH = '', HOME = '' } = process.env
+  const child = spawn(process.execPath, [first, ...rest, ...args], {
+    cwd,
+    env: { PATH, HOME, NODE_ENV: 'test', REDIS: 'none', CHROMIUM_PATH: 'none', ...settings },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let [stdout, stderr] = ['', '']
+  child.stdout.on('data', (part) => (stdout += String(part)))
+  child.stderr.on('data', (part) => (stderr += String(part)))
+  const [code] = (await once(child, 'close')) as [number | null]
+  return { code, stdout, stderr }
+}
+
+/** Two at a time: each is a process of its own. */
+async function inPairs<Case>(cases: readonly Case[], work: (one: Case) => Promise<void>) {
+  for (let at = 0; at < cases.length; at += 2)
+    await Promise.all(cases.slice(at, at + 2).map((one) => work(one)))
+}
+
+const folder = (t: Test): string => createStationDataDir(t)
+
+t.test('operator verbs create nothing in an empty folder', async (t) => {
+  const id = '00000000-0000-7000-8000-000000000001'
+  const verbs = [
+    ['verify'],
+    ['history', 'backpack', 'bp_1'],
+    ['grant', id, '1', '--note', 'test'],
+    ['attest', 'accept-restore'],
+    ['attest', 'rotate-key'],
+    ['dlq', 'ls'],
+    ['settlement', 'ls'],
+    ['inspect'],
+    ['receipt', 'x'],
+    ['rotate-master-key'],
+    ['rotate-master-key', '--new'],
+  ]
+  await inPairs(verbs, async (args) => {
+    const cwd = folder(t)
+    const { code, stdout, stderr } = await run('cli', args, {}, cwd)
+    const line = `gas ${args.join(' ')}`
+    t.equal(code, EX_CONFIG, line)
+    t.match(stderr, /there is no (database|master key) at \S*\.data\S*: set DATA_DIR or /, line)
+    t.equal(stdout, '', line)
+    t.strictSame(readdirSync(cwd), [], `${line} creates nothing`)
+  })
+})
+
+t.test(
+  'gas verify says which database it has checked, and refuses one without a station',
+  async (t) => {
+    const main = await startInProcessTestStation(t)
+    const guest = await main.onboard()
+    await main.call(guest, 'hive_trending')
+    const { databaseUrl } = main.database.settings
+    const cwd = folder(t)
+    const good = await run('cli', ['verify'], { DATABASE_URL: databaseUrl }, cwd)
+    t.equal(good.code, 0, good.stderr)
+    t.match(
+      good.stdout,
+      /^\S+, database \S+: 1 agents with 0\.\d+ USDC, \d+ calls, \d+ transfers\n/,
+    )
+    t.match(good.stdout, /verified: no difference\n$/)
+
+    const { sql, settings } = await createTestDatabase(t)
+    await sql`drop schema public cascade`
+    await sql`create schema public`
+    const empty = await run('cli', ['verify'], { DATABASE_URL: settings.databaseUrl }, cwd)
+    t.equal(empty.code, EX_CONFIG)
+    t.match(
+      empty.stderr,
+      /there is no station in .*: set DATA_DIR or DATABASE_URL, or run gas migrate/,
+    )
+    t.equal((await sql`select from pg_class where relname = 'schema_migrations'`).length, 0)
+    t.strictSame(readdirSync(cwd), [])
+  },
+)
+
+t.test('a start that cannot use a setting ends with one line that names it', async (t) => {
+  const closed = await findFreePort()
+  const file = join(folder(t), 'file')
+  writeFileSync(file, '')
+  const busy = createServer().listen(0, '127.0.0.1')
+  await once(busy, 'listening')
+  t.teardown(() => busy.close())
+  const { port } = busy.address() as AddressInfo
+  const { settings } = await createTestDatabase(t)
+  const [base = ''] = settings.databaseUrl.split('?')
+  const login = `u:${SECRET}`
+  const cases: readonly (readonly [settings: Settings, says: RegExp])[] = [
+    [
+      { DATABASE_URL: `postgres://${login}@127.0.0.1:${closed}/gas` },
+      new RegExp(`DATABASE_URL cannot be used: 127.0.0.1:${closed}/gas: nothing listens there`),
+    ],
+    [
+      { DATABASE_URL: `postgres://${login}@no-such-host.invalid/gas` },
+      /DATABASE_URL cannot be used: no-such-host.invalid:5432\/gas: (there is no host|the name)/,
+    ],
+    [
+      { DATABASE_URL: `${base}?db=nowhere` },
+      /DATABASE_URL cannot be used: .*there is no database nowhere/,
+    ],
+    [
+      { DATABASE_URL: `${base}?user=nobody_known` },
+      /DATABASE_URL cannot be used: .*nobody_known may not log in/,
+    ],
+    [
+      { DATABASE_URL: `postgres://${login}@127.0.0.1:${port}/gas?pgbouncer=true` },
+      /DATABASE_URL leads to a pooler/,
+    ],
+    [{ DATABASE_URL: `postgres://${login}%zz%40@db/gas` }, /DATABASE_URL holds a password/],
+    [{ REDIS_URL: `tcp://:${SECRET}@cache` }, /REDIS_URL must start with redis:\/\//],
+    [{ SMTP_URL: `http://${login}@mail` }, /SMTP_URL must start with smtp:\/\//],
+    [
+      { PORT: String(port) },
+      new RegExp(`cannot listen on 127.0.0.1:${port}: .*EADDRINUSE.*: set PORT`),
+    ],
+    [{ HOST: 'http://x' }, /HOST must be a host name or an address/],
+    [{ HOST: '192.0.2.1' }, /cannot listen on 192.0.2.1:\d+: .*set HOST/],
+    [{ PUBLIC_URL: 'http://:::3000' }, /PUBLIC_URL must be an http or https URL/],
+    [{ DATA_DIR: file }, /DATA_DIR cannot be used: \S+ is a file/],
+    [{ DATA_DIR: join(file, 'below') }, /DATA_DIR cannot be used: \S+ is a file/],
+    [{ PORT: '"8402"' }, /PORT has quotes around it: remove them/],
+  ]
+  await inPairs(cases, async ([given, says]) => {
+    const cwd = folder(t)
+    const all = { PORT: String(closed), MASTER_KEY, ...given }
+    const { code, stdout, stderr } = await run('main', [], all, cwd)
+    const name = JSON.stringify(given)
+    t.equal(code, EX_CONFIG, `${name}: ${stderr}`)
+    t.equal(stdout, '', name)
+    t.equal(stderr.trim().split('\n').length, 1, name)
+    t.match((JSON.parse(stderr) as { msg: string }).msg, says, name)
+    t.notOk(stderr.includes(SECRET), name)
+    t.strictSame(readdirSync(cwd), [], `${name} creates nothing`)
+  })
+})
