@@ -43,6 +43,18 @@ export async function migrateSchema(
   return migrations.length
 }
 
+/** How far the schema of a database is, and how far this code can bring it; changes nothing. */
+export async function readSchemaState(sql: Sql): Promise<{ applied: number; known: number }> {
+  const known = (await readMigrations(findMigrationsFolder())).length
+  const [found] = await sql<
+    { present: boolean }[]
+  >`select to_regclass('schema_migrations') is not null as present`
+  if (found?.present !== true) return { applied: 0, known }
+  const [row] = await sql<{ applied: number }[]>`
+    select count(*)::int as applied from schema_migrations`
+  return { applied: row?.applied ?? 0, known }
+}
+
 /** A warm start runs one query and takes no lock. */
 async function isUpToDate(sql: Sql, migrations: Migration[]): Promise<boolean> {
   const [found] = await sql<

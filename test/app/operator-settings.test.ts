@@ -9,7 +9,11 @@ import { REPOSITORY_ROOT } from '../../scripts/repository-root.ts'
 import { createTestDatabase } from '../support/postgres/test-database.ts'
 import { serviceProgramArgs } from '../support/station/node-args-to-spawn-service-or-cli.ts'
 import { createStationDataDir } from '../support/station/temporary-station-data-directory.ts'
-import { startInProcessTestStation } from '../support/station/start-test-station.ts'
+import {
+  spawnTestStationProcess,
+  startInProcessTestStation,
+} from '../support/station/start-test-station.ts'
+import { sendJsonFixture, startFixtureServer } from '../support/upstreams/fixture-server.ts'
 
 /** Wrong settings end a start or a verb with one line that names them, and nothing is created. */
 
@@ -175,3 +179,107 @@ t.test('a start that cannot use a setting ends with one line that names it', asy
     t.strictSame(readdirSync(cwd), [], `${name} creates nothing`)
   })
 })
+
+t.test('gas doctor tries each service of the settings, and shows no secret', async (t) => {
+  const main = await startInProcessTestStation(t)
+  const { databaseUrl } = main.database.settings
+  const closed = await findFreePort()
+  const chain = await startFixtureServer(t, (_request, response) =>
+    sendJsonFixture(response, { jsonrpc: '2.0', id: 1, result: '0x1' }),
+  )
+  const settings = {
+    DATABASE_URL: databaseUrl,
+    MASTER_KEY,
+    PORT: String(closed),
+    REDIS_URL: `redis://:${SECRET}@127.0.0.1:${closed}`,
+    RPC_URL_BASE: `${chain.base}/${SECRET}`,
+    RPC_URL_ETHEREUM: `${chain.base}/${SECRET}`,
+    SMTP_URL: `smtp://u:${SECRET}@127.0.0.1:${closed}`,
+    TELEGRAM_BOT_TOKEN: `123456:${SECRET}`,
+    TELEGRAM_BASE: `http://127.0.0.1:${closed}`,
+    LLM_PROVIDERS: JSON.stringify([
+      {
+        id: 'far',
+        base_url: `http://127.0.0.1:${closed}`,
+        key_env: 'FAR_KEY',
+        models: [{ id: 'm', in_per_mtok: 1, out_per_mtok: 1, quality: 1, ctx: 1000 }],
+      },
+    ]),
+    FAR_KEY: SECRET,
+    SEARXNG_URL: `http://127.0.0.1:${closed}`,
+    X402_FACILITATOR_URL: `http://127.0.0.1:${closed}`,
+    LOGLEVEL: 'debug',
+  }
+  const cwd = folder(t)
+  const { code, stdout, stderr } = await run('cli', ['doctor'], settings, cwd)
+  t.equal(code, 1, stderr)
+  for (const line of [
+    /^warning {2}environment: LOGLEVEL is no setting .* did you mean LOG_LEVEL\?$/m,
+    /^ok {7}DATABASE_URL: PostgreSQL \d+ at /m,
+    /^ok {7}DATABASE_URL: schema at migration \d+$/m,
+    /^ok {7}DATABASE_URL: gas may create tables/m,
+    /^ok {7}DATABASE_URL: notifications arrive$/m,
+    /^ok {7}DATABASE_URL: its clock .* differ by \d+ ms$/m,
+    /^ok {7}MASTER_KEY: opens what is sealed/m,
+    /^failed {3}REDIS_URL: .*ECONN/m,
+    /^failed {3}RPC_URL_BASE: is a node of chain 1, not of 8453$/m,
+    /^ok {7}RPC_URL_ETHEREUM: chain 1$/m,
+    /^failed {3}SMTP_URL: .*ECONNREFUSED/m,
+    /^failed {3}TELEGRAM_BOT_TOKEN: .*ECONNREFUSED/m,
+    /^failed {3}LLM_PROVIDERS far: .*ECONNREFUSED/m,
+    /^failed {3}SEARXNG_URL: .*ECONNREFUSED/m,
+    /^failed {3}X402_FACILITATOR_URL: .*ECONNREFUSED/m,
+    /^ok {7}DATA_DIR: not created yet/m,
+    /^ok {7}PORT: \d+ is free/m,
+    /^ok {7}CHROMIUM_PATH: none/m,
+    /^(ok {5}|warning|failed ) {2}SANDBOX_MIN_ISOLATION: /m,
+  ])
+    t.match(stdout, line)
+  t.notOk(`${stdout}${stderr}`.includes(SECRET))
+  t.strictSame(readdirSync(cwd), [])
+
+  const wrong = { DATABASE_URL: databaseUrl, MASTER_KEY: Buffer.alloc(32, 8).toString('base64') }
+  const other = await run('cli', ['doctor', '--json'], { ...wrong, PORT: String(closed) }, cwd)
+  const found = other.stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as object)
+  t.match(
+    found.find((finding) => 'setting' in finding && finding.setting === 'MASTER_KEY'),
+    { result: 'failed', says: /^the secrets are sealed under / },
+  )
+})
+
+t.test(
+  'a station says as JSON that it starts, warns of variables that look like settings, and stops',
+  async (t) => {
+    const { settings } = await createTestDatabase(t)
+    const station = await spawnTestStationProcess(t, {
+      DATABASE_URL: settings.databaseUrl,
+      DATA_DIR: folder(t),
+      HOST: '::1',
+      INSPECTOR: 'off',
+      PUBLICURL: 'http://gas.test',
+      REDIS_URL: `redis://:${SECRET}@[::1]:${await findFreePort()}`,
+      LOG_LEVEL: 'info',
+    })
+    t.equal(await station.end('SIGTERM'), 0)
+    const lines = station.outputLines.map(
+      (line) => JSON.parse(line) as { level: number; msg: string },
+    )
+    const said = lines.map(({ msg }) => msg).join('\n')
+    t.match(said, /PUBLICURL is no setting and is not read: did you mean PUBLIC_URL\?/)
+    t.match(said, /gas-station ready http:\/\/\[::1\]:\d+/)
+    t.match(
+      said,
+      /the Redis of REDIS_URL at \[::1\]:\d+ does not answer \(.*\): the station runs without it/,
+    )
+    t.match(said, /stopping: SIGTERM\n(.*\n)*stopped: SIGTERM$/)
+    t.strictSame(
+      lines.filter(({ level }) => level >= 50),
+      [],
+      'nothing is an error',
+    )
+    t.notOk(said.includes(SECRET))
+  },
+)
