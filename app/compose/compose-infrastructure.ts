@@ -96,7 +96,8 @@ function logging(first: Say): Pick<StationInfrastructure, 'log' | 'logTo'> & { s
     say,
     log(message, error) {
       if (error === null || error === undefined) say(message, error === null ? 'warn' : 'info')
-      else if (logger === null) first(`${message}: ${String(error)}`)
+      else if (logger === null)
+        first(`${message}: ${error instanceof Error ? error.message : 'no error'}`)
       else logger.error({ err: error }, message)
     },
     logTo(next) {

@@ -96,15 +96,8 @@ function readPair(pair: string): [name: string, value: string] {
   return [name, decode(pair.slice(name.length + 1))]
 }
 
-function positionsOf(text: string, character: string): number[] {
-  return [...text].reduce<{ found: number[]; at: number }>(
-    ({ found, at }, one) => ({
-      found: one === character ? [...found, at] : found,
-      at: at + one.length,
-    }),
-    { found: [], at: 0 },
-  ).found
-}
+const positionsOf = (text: string, character: string): number[] =>
+  [...text.matchAll(new RegExp(character, 'g'))].map(({ index }) => index)
 
 function toConnectionUrl(scheme: string, { credentials, hosts, path, query }: Reading) {
   const [user = ''] = credentials?.split(':', 1) ?? []
