@@ -34,6 +34,14 @@ export interface VaultRecallQuery {
   readonly candidateLimit?: number
 }
 
+/** A text that an agent is about to store. */
+export interface MemoryTextQuery {
+  readonly agentId: string
+  readonly content: string
+  readonly type: MemoryType
+  readonly immortal: boolean
+}
+
 export interface VaultRecallHit {
   readonly memory: VaultMemory
   /** 0 to 1. */

@@ -1,3 +1,5 @@
+import { toComparableText } from '../core/comparable-text.ts'
+
 /** The score of a content against a bounty; deterministic for the same text on every machine. */
 export interface BountyContentScore {
   /** Required keywords that are missing, spelled as in the bounty. */
@@ -18,20 +20,10 @@ const MAX_VARIETY_POINTS = 20
  */
 const WORD =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]\p{M}*|(?:(?![\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}])[\p{L}\p{N}]\p{M}*)+/gu
-/** Soft hyphens, joiners and similar invisible characters do not split words. */
-const IGNORABLE_CODE_POINTS = /\p{Default_Ignorable_Code_Point}/gu
-/**
- * More combining marks than any script puts on one letter; normalizing them takes quadratic time.
- */
-const EXCESS_COMBINING_MARKS = /(\p{M}{30})\p{M}+/gu
 
 /** The words of a text in order, without differences of case or Unicode encoding. */
-export function toNormalizedWords(text: string): string[] {
-  // Upper case also folds what lower case keeps apart: ß and SS, the two small sigmas.
-  const seen = text.replace(IGNORABLE_CODE_POINTS, '').replace(EXCESS_COMBINING_MARKS, '$1')
-  const folded = seen.normalize('NFKC').toUpperCase().normalize('NFKC')
-  return folded.match(WORD) ?? []
-}
+export const toNormalizedWords = (text: string): string[] =>
+  toComparableText(text).match(WORD) ?? []
 
 /** Matches each keyword against the words and counts distinct words. */
 export function scoreBountyContent(

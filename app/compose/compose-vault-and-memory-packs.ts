@@ -14,6 +14,7 @@ export function composeVaultAndMemoryPacks(sql: Sql) {
     vault: {
       recall: (recallQuery) => withDatabaseAnswerTimeout(vault.recall(recallQuery)),
       byIds: (agentId, ids, at) => withDatabaseAnswerTimeout(vault.these(agentId, ids, at)),
+      withText: (asked, at) => withDatabaseAnswerTimeout(vault.withText(asked, at)),
       successorOf: (agentId, memoryId) =>
         withDatabaseAnswerTimeout(vault.successorOf(agentId, memoryId)),
       oldest: (agentId, limit, at) => withDatabaseAnswerTimeout(vault.oldest(agentId, limit, at)),

@@ -1,3 +1,5 @@
+import { toReadText } from '../comparable-text.ts'
+
 /** Replaces a secret in output. */
 export const REDACTED = '[redacted]'
 
@@ -50,11 +52,11 @@ export function redactSecrets(value: unknown): {
     return Object.fromEntries(
       Object.entries(node).map(([name, inner]) => {
         const isSecret = inHeaders
-          ? !PLAIN_HEADERS.has(name.toLowerCase())
-          : SECRET_FIELD_NAME.test(name)
+          ? !PLAIN_HEADERS.has(toReadText(name).toLowerCase())
+          : SECRET_FIELD_NAME.test(toReadText(name))
         const isLeaf = typeof inner !== 'object' || inner === null
         if (isSecret) return [name, isLeaf || inHeaders ? hide(inner) : walk(inner, true)]
-        return [name, walk(inner, /^headers$/i.test(name))]
+        return [name, walk(inner, /^headers$/i.test(toReadText(name)))]
       }),
     )
   }

@@ -10,7 +10,7 @@ export const NOT_BLANK_PATTERN = `[^${INVISIBLE_CHARS}]`
  */
 export const SINGLE_LINE_TEXT_PATTERN = `^(?=[^]*[^${INVISIBLE_CHARS}])[^\\p{Cc}\\u2028-\\u202E\\u2066-\\u2069]+$`
 /** Pattern of text with at least one letter or digit. */
-export const LETTER_OR_DIGIT_PATTERN = '[\\p{L}\\p{N}]'
+export const LETTER_OR_DIGIT_PATTERN = '(?!\\p{Default_Ignorable_Code_Point})[\\p{L}\\p{N}]'
 
 /** An EVM address. */
 export const EVM_ADDRESS_PATTERN = '^0x[0-9a-fA-F]{40}$'

@@ -1,3 +1,4 @@
+import { toComparableText } from '../../core/comparable-text.ts'
 import type { InspectorShownActor } from '../../actors/inspection/inspector-frames.ts'
 
 /** What a watcher of the inspector wants to see. All conditions hold together. */
@@ -37,9 +38,9 @@ export function matchesInspectorFilter(
   if (actor !== undefined && (shown.kind !== actor.kind || shown.id !== actor.id)) return false
   if (agent !== undefined && !belongsToAgent(shown, commandAggregateId, agent)) return false
   if (q === undefined) return true
-  const wanted = q.toLowerCase()
+  const wanted = toComparableText(q)
   return [shown.id, shown.name, shown.aggregateId].some((text) =>
-    text.toLowerCase().includes(wanted),
+    toComparableText(text).includes(wanted),
   )
 }
 

@@ -1,13 +1,17 @@
+import { toComparableText, toPlainText, unmaskLookAlikes } from '../../core/comparable-text.ts'
+
 /** MinHash of texts, to find near copies. */
 
 const BANDS = 8
 const ROWS = 4
 
-/** The words of a text for comparison: letters and digits, in lower case. */
+/**
+ * The words of a text for comparison: letters and digits, in lower case. What stored bands were made of stays
+ * equal for texts without disguise.
+ */
 export const toWordSet = (text: string): ReadonlySet<string> =>
   new Set(
-    text
-      .normalize('NFKC')
+    toComparableText(unmaskLookAlikes(toPlainText(text)))
       .toLowerCase()
       .match(/[\p{L}\p{N}]+/gu) ?? [],
   )

@@ -1,6 +1,11 @@
 import { describeMemoryDecay, memoryStrength, type MemoryType } from '../../domain/memory-decay.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { VaultMemory, VaultRecallHit, VaultRecallQuery } from '../../domain/vault-memory.ts'
+import type {
+  MemoryTextQuery,
+  VaultMemory,
+  VaultRecallHit,
+  VaultRecallQuery,
+} from '../../domain/vault-memory.ts'
 import { cosineSimilarity } from '../../domain/vector-quantization.ts'
 import type { VaultStore } from '../../persistence/vault/vault-store.ts'
 
@@ -24,6 +29,7 @@ export function createVaultRecallAndStatsService(store: VaultStore) {
       store.insights(agentId, limit, new Date(at)),
     these: (agentId: string, ids: readonly string[], at: number) =>
       store.these(agentId, ids, new Date(at)),
+    withText: (asked: MemoryTextQuery, at: number) => store.withText(asked, new Date(at)),
     successorOf: store.successorOf,
     misses: store.misses,
     isPromoted: store.isPromoted,

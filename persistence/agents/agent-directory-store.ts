@@ -46,7 +46,7 @@ export function createAgentDirectoryStore(sql: Sql) {
            and (${framework}::text is null or a.framework = ${framework})
            and (${toolCategory}::text is null or a.tool_category = ${toolCategory})
            and not exists (select from unnest(${words}::text[]) w
-                            where position(lower(w) in lower(a.name || ' ' || coalesce(a.description, ''))) = 0)
+                            where position(lower(fold_text(w)) in lower(fold_text(a.name || ' ' || coalesce(a.description, '')))) = 0)
          order by a.agent_id desc limit ${limit}`
       return rows.map(fromRow)
     },

@@ -34,7 +34,7 @@ export function createHiveEvidenceReader(sql: Sql) {
       limit: number,
     ): Promise<HiveEvidenceEntry[]> {
       const query = sql`
-        replace(plainto_tsquery('english', ${text})::text, ' & ', ' | ')::tsquery`
+        replace(plainto_tsquery('english', search_question(${text}))::text, ' & ', ' | ')::tsquery`
       const here = sql`(${namespace}::text is null or namespace = ${namespace})`
       const [probe] = await sql<{ matches: number }[]>`
         select count(*)::int as matches from (

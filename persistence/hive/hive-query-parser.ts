@@ -50,11 +50,12 @@ export function createHiveQueryParser(sql: Sql) {
   return {
     async read(text: string): Promise<ParsedHiveQuery> {
       const [row] = await sql<Omit<ParsedHiveQuery, 'words'>[]>`
-        select websearch_to_tsquery('english', ${text})::text as query,
-               tsvector_to_array(to_tsvector('english', searchable_text(${text}, '{}'))) as stems,
-               array(select w from unnest(tsvector_to_array(to_tsvector('simple', ${text}))) w
+        select websearch_to_tsquery('english', asked)::text as query,
+               tsvector_to_array(to_tsvector('english', concat_ws(' ', asked, spelling_variants(asked)))) as stems,
+               array(select w from unnest(tsvector_to_array(to_tsvector('simple', asked))) w
                       where w ~ '^[[:alpha:]]{4,32}$' and ts_lexize('english_stem', w) <> '{}'
-                        and not exists (select from hive_words k where k.word = w) limit 8) as unknown`
+                        and not exists (select from hive_words k where k.word = w) limit 8) as unknown
+          from search_question(${text}) asked`
       const words = text.toLowerCase().match(/[a-z]+/g) ?? []
       return { query: '', stems: [], unknown: [], ...row, words: words.slice(0, MAX_WORDS) }
     },

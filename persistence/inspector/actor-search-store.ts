@@ -43,7 +43,7 @@ export function createActorSearchStore(sql: Sql) {
     (${kind === undefined} or a.kind = ${kind ?? ''})
     and (${actorId === undefined} or a.id = ${actorId ?? ''})
     and (${text === undefined} or a.id ilike ${toPattern(text)} or a.aggregate_id ilike ${toPattern(text)}
-         or n.name ilike ${toPattern(text)})
+         or fold_text(n.name) ilike fold_text(${toPattern(text)}))
     ${agentId === undefined ? sql`` : sql`and ${ofAgent(agentId)}`}`
 
   const ofAgent = (agentId: string) => sql`(a.aggregate_id = ${agentId}

@@ -75,7 +75,7 @@ export function createMemoryMarketplaceStore(sql: Sql) {
       const rows = await sql<ListingRow[]>`
         select ${columns}
          where l.withdrawn_at is null and l.listing_id < ${before ?? MAX_LISTING_ID}::uuid
-           and (${text}::text is null or l.search @@ websearch_to_tsquery('english', ${text}))
+           and (${text}::text is null or l.search @@ websearch_to_tsquery('english', search_question(${text})))
            and (${type}::text is null or ${type} = any(l.types))
            and (${tag}::text is null or ${tag} = any(l.tags))
            and (${maxPrice}::bigint is null or l.price_micros <= ${maxPrice})

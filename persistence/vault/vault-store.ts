@@ -1,5 +1,6 @@
 import type { MemoryType } from '../../domain/memory-decay.ts'
-import type { ReplacementMemory, VaultMemory } from '../../domain/vault-memory.ts'
+import { LIMITS } from '../../core/limits.ts'
+import type { MemoryTextQuery, ReplacementMemory, VaultMemory } from '../../domain/vault-memory.ts'
 import { dequantizeVector } from '../../domain/vector-quantization.ts'
 import { toTextArrayLiteral } from '../postgres/postgres-array-literal.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
@@ -50,7 +51,8 @@ export function createVaultStore(sql: Sql) {
       maxMemories,
     }: VaultRecallSearch): Promise<VaultRecallMatch[]> {
       const [asked] = await sql<{ stems: string[] }[]>`
-        select tsvector_to_array(to_tsvector('english', searchable_text(${text}, '{}'))) as stems`
+        select tsvector_to_array(to_tsvector('english', concat_ws(' ', asked, spelling_variants(asked)))) as stems
+          from search_question(${text}) asked`
       const stems = asked?.stems ?? []
       const terms = expandSearchTerms(stems, await glossary())
       const rows = await sql<{ id: string; vector: Buffer; words: number }[]>`
@@ -86,6 +88,21 @@ export function createVaultStore(sql: Sql) {
         select m.* from vault_memories m
          where ${live(agentId, at)} and m.id = any(${toTextArrayLiteral(ids)}::uuid[])`
       return rows.map(toVaultMemory)
+    },
+
+    /** The newest live memory with this text, type and permanence; null if there is none. */
+    async withText(
+      { agentId, content, type, immortal }: MemoryTextQuery,
+      at: Date,
+    ): Promise<VaultMemory | null> {
+      const [row] = await sql<VaultMemoryRow[]>`
+        select m.* from (
+          select m.* from vault_memories m
+           where ${live(agentId, at)} and m.type = ${type} and m.immortal = ${immortal} and m.namespace = 'vault'
+           order by m.at desc, m.id desc limit ${LIMITS.vaultRecallCandidates}) m
+         where m.content = ${content} or memory_text(m.content) = memory_text(${content})
+         order by m.at desc, m.id desc limit 1`
+      return row === undefined ? null : toVaultMemory(row)
     },
 
     /** The replacement of an agent's archived memory; null if there is none. */

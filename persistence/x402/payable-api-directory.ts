@@ -46,7 +46,7 @@ export function createPayableApiDirectory(sql: Sql) {
   const containsWords = (q: string | null) => {
     const words = (q ?? '').split(/\s+/).filter((word) => word !== '')
     return sql`not exists (select from unnest(${words}::text[]) w
-      where position(lower(w) in lower(concat_ws(' ', name, description, url, array_to_string(tags, ' ')))) = 0)`
+      where position(lower(fold_text(w)) in lower(fold_text(concat_ws(' ', name, description, url, array_to_string(tags, ' '))))) = 0)`
   }
   const placeBy = (order: PayableApiSortOrder) => {
     const last = sql`${LAST_PLACE}::bigint`

@@ -1,3 +1,4 @@
+import { withoutInvisibles } from '../../core/comparable-text.ts'
 import { decodeCommonEntities } from '../text/html-snippet-to-text.ts'
 
 /** The title of a page, and its text with a line per block. */
@@ -125,9 +126,8 @@ function closedElementCount(open: readonly OpenElement[], name: string): number 
 
 /** Trims lines and removes footnote marks, which would look like our citations. */
 const cleanLines = (text: string): string =>
-  decodeCommonEntities(text)
+  withoutInvisibles(decodeCommonEntities(text))
     .replace(/\[(?:\d{1,3}|[a-z]|citation needed|edit)\]/g, '')
-    .replace(/\p{Cf}/gu, '')
     .split('\n')
     .map((line) => line.replace(/\s+/g, ' ').trim())
     .filter((line) => line !== '')

@@ -1,3 +1,5 @@
+import { withoutInvisibles } from '../../core/comparable-text.ts'
+
 /** Converts snippets of HTML to text. */
 
 const NAMED: Readonly<Record<string, string>> = {
@@ -55,10 +57,7 @@ export const decodeCommonEntities = (text: string): string =>
 
 /** Returns one line without invisible characters, cut at `maxChars`. */
 export function toTruncatedLine(text: string, maxChars: number): string {
-  const whole = text
-    .replace(/[\p{Cc}\p{Zl}\p{Zp}\s]+/gu, ' ')
-    .replace(/\p{Cf}/gu, '')
-    .trim()
+  const whole = withoutInvisibles(text.replace(/[\p{Cc}\p{Zl}\p{Zp}\s]+/gu, ' ')).trim()
   return whole.length <= maxChars ? whole : `${whole.slice(0, maxChars - 1).trimEnd()}…`
 }
 

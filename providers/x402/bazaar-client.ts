@@ -1,3 +1,4 @@
+import { withoutInvisibles } from '../../core/comparable-text.ts'
 import { Type } from 'typebox'
 import { LIMITS } from '../../core/limits.ts'
 import type { BazaarResource, EndpointPaymentOffer } from '../../domain/payable-endpoint-offers.ts'
@@ -84,9 +85,8 @@ function describedIn(accepts: unknown): string | null {
 function toText(value: unknown, maxChars: number): string | null {
   if (typeof value !== 'string') return null
   // Cut before it is cleaned, because the cut may halve a surrogate pair.
-  const text = value
-    .slice(0, maxChars)
-    .replace(/[\p{Cc}\p{Cf}\p{Surrogate}]+/gu, ' ')
+  const text = withoutInvisibles(value.slice(0, maxChars))
+    .replace(/[\p{Cc}\p{Surrogate}]+/gu, ' ')
     .trim()
   return text === '' ? null : text
 }

@@ -126,7 +126,9 @@ export interface MemoryToolTypes {
         readonly namespace: string
         readonly created_at: string
       }
-      readonly status: 'stored'
+      /** You have a memory with the same text; it is returned and nothing is written. */
+      readonly status: 'stored' | 'duplicate'
+      readonly duplicate_of?: string
       readonly decay: {
         readonly strength: number
         readonly age_days: number

@@ -1,3 +1,4 @@
+import { withoutInvisibles } from '../../core/comparable-text.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { SECOND } from '../../core/clock.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -231,15 +232,14 @@ const invalidOutput = ({ slug }: CommunityToolRecord, detail: string): ServiceEr
   })
 
 function refusedByBuilder({ slug }: CommunityToolRecord, said: string): CommunityCallOutcome {
-  const words = toPlainText(said)
+  const words = toOneLine(said)
   const detail = `The builder of ${slug} refuses this input${words === '' ? '' : `: ${words}`}. Nothing was charged.`
   return failure(new ServiceError('builder_refused', { tool: slug, detail }), 'answered 422', true)
 }
 
 /** Texts of strangers: one line without control characters. */
-const toPlainText = (text: string): string =>
-  text
-    .slice(0, 2_000)
+const toOneLine = (text: string): string =>
+  withoutInvisibles(text.slice(0, 2_000))
     .replace(/[\p{C}\p{Z}]+/gu, ' ')
     .trim()
     .slice(0, 300)

@@ -1,3 +1,4 @@
+import { withoutInvisibles } from '../../core/comparable-text.ts'
 import { ServiceError } from '../../core/errors.ts'
 import type { CommunityToolEndpoint } from '../../domain/community-tool-record.ts'
 import { toToolNameSkeleton } from '../../domain/tool-name-look-alikes.ts'
@@ -67,6 +68,11 @@ export function selectImportedTools<T extends Pick<ImportedTool, 'operation'>>(
 
 /** One line of text, as long as a field may be. */
 export function toPlainLine(text: unknown, fallback: string, maxChars: number): string {
-  const line = typeof text === 'string' ? text.replace(/[\p{C}\p{Z}]+/gu, ' ').trim() : ''
+  const line =
+    typeof text === 'string'
+      ? withoutInvisibles(text)
+          .replace(/[\p{C}\p{Z}]+/gu, ' ')
+          .trim()
+      : ''
   return cutText(line === '' ? fallback : line, maxChars)
 }

@@ -2,7 +2,10 @@ import { PublicAuthorField } from '../public-author-field.ts'
 import Type from 'typebox'
 import { utcDay } from '../../core/clock.ts'
 import { fromUsdc, ZERO_MICROS } from '../../core/money.ts'
-import { NOT_BLANK_PATTERN } from '../../core/validation/request-schema-regex-patterns.ts'
+import {
+  LETTER_OR_DIGIT_PATTERN,
+  NOT_BLANK_PATTERN,
+} from '../../core/validation/request-schema-regex-patterns.ts'
 import { defineTool } from '../define-tool.ts'
 
 /** The tool `hive-read`: reads an entry of the Hive. */
@@ -26,7 +29,7 @@ export default defineTool({
   timeoutMs: 8_000,
   input: Type.Object(
     {
-      query: Type.String({ minLength: 1, maxLength: 500, pattern: NOT_BLANK_PATTERN }),
+      query: Type.String({ minLength: 1, maxLength: 500, pattern: LETTER_OR_DIGIT_PATTERN }),
       namespace: Type.Optional(
         Type.String({ minLength: 1, maxLength: 64, pattern: NOT_BLANK_PATTERN }),
       ),

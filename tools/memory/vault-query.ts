@@ -2,7 +2,10 @@ import Type from 'typebox'
 import { describeMemoryDecay } from '../../domain/memory-decay.ts'
 import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import { ZERO_MICROS } from '../../core/money.ts'
-import { NOT_BLANK_PATTERN } from '../../core/validation/request-schema-regex-patterns.ts'
+import {
+  LETTER_OR_DIGIT_PATTERN,
+  NOT_BLANK_PATTERN,
+} from '../../core/validation/request-schema-regex-patterns.ts'
 import { defineTool } from '../define-tool.ts'
 import {
   MemoryDecayStateSchema,
@@ -37,7 +40,7 @@ export default defineTool({
       query: Type.String({
         minLength: 1,
         maxLength: 500,
-        pattern: NOT_BLANK_PATTERN,
+        pattern: LETTER_OR_DIGIT_PATTERN,
         description: '`q` is an alias.',
       }),
       limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 50, default: 10 })),

@@ -13,9 +13,11 @@ import {
   MemorySchema,
   vaultToolCallerAgentId,
   SupersededMemorySchema,
+  toMemoryView,
   UuidField,
 } from './vault/memory-schemas-and-staging.ts'
 import { loadOwnMemories } from './vault/load-own-memories.ts'
+import { describeMemoryDecay, type MemoryType } from '../../domain/memory-decay.ts'
 import type { VaultMemory } from '../../domain/vault-memory.ts'
 
 /** The tool `vault-write`: stores a memory. */
@@ -85,7 +87,10 @@ export default defineTool({
       namespace: Type.String(),
       created_at: DateTimeField,
     }),
-    status: Type.Enum(['stored']),
+    status: Type.Enum(['stored', 'duplicate'], {
+      description: 'You have a memory with the same text; it is returned and nothing is written.',
+    }),
+    duplicate_of: Type.Optional(UuidField),
     decay: MemoryDecayStateSchema,
     superseded: Type.Array(SupersededMemorySchema, {
       description: 'They stay stored and exported, but are no longer recalled.',
@@ -98,6 +103,8 @@ export default defineTool({
   async run(input, context) {
     const { content, type, tags = [], importance = 0.5, immortal = false } = input
     const superseded = await loadSupersededMemories(input.supersedes ?? [], context)
+    const earlier = superseded.length > 0 ? null : await findSameMemory(input, context)
+    if (earlier !== null) return toDuplicateAnswer(earlier, context)
     const found =
       input.keep_contradicted === true ? [] : await findContradictedMemories(content, context)
     const old = [
@@ -135,6 +142,28 @@ async function loadSupersededMemories(
   if (ids.length === 0) return []
   const wanted = [...new Set(ids.map((id) => id.toLowerCase()))]
   return loadOwnMemories(wanted, context)
+}
+
+/** A live memory with the same text that lasts as long. */
+const findSameMemory = (
+  { content, type, immortal = false }: { content: string; type: MemoryType; immortal?: boolean },
+  context: ToolContext,
+): Promise<VaultMemory | null> =>
+  context.vault.withText(
+    { agentId: vaultToolCallerAgentId(context), content, type, immortal },
+    context.now().getTime(),
+  )
+
+/** The earlier memory, without a charge (decision 413). */
+function toDuplicateAnswer(memory: VaultMemory, { meter, now }: ToolContext) {
+  meter.waive('a memory of yours has the same text')
+  return {
+    pack: toMemoryView(memory),
+    status: 'duplicate' as const,
+    duplicate_of: memory.id,
+    decay: describeMemoryDecay(memory, now().getTime()),
+    superseded: [],
+  }
 }
 
 /** Returns the memories that contradict the new one. Permanent memories are never among them. */

@@ -1,6 +1,9 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { NOT_BLANK_PATTERN } from '../../../core/validation/request-schema-regex-patterns.ts'
+import {
+  LETTER_OR_DIGIT_PATTERN,
+  NOT_BLANK_PATTERN,
+} from '../../../core/validation/request-schema-regex-patterns.ts'
 import type { HiveEntryRecord } from '../../../persistence/hive/hive-overview-store.ts'
 import { toBaseCallRequest, sendCallReply } from '../../http-tool-call-request.ts'
 import {
@@ -17,7 +20,7 @@ import {
 
 const tags = ['hive']
 const AnyObject = Type.Object({}, { additionalProperties: true })
-const Text = Type.String({ minLength: 1, maxLength: 500, pattern: NOT_BLANK_PATTERN })
+const Text = Type.String({ minLength: 1, maxLength: 500, pattern: LETTER_OR_DIGIT_PATTERN })
 const Namespace = Type.String({ minLength: 1, maxLength: 64, pattern: NOT_BLANK_PATTERN })
 const Count = Type.Integer({ minimum: 0 })
 

@@ -3,7 +3,10 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { describeMemoryDecay, memoryStrength } from '../../../domain/memory-decay.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { NOT_BLANK_PATTERN } from '../../../core/validation/request-schema-regex-patterns.ts'
+import {
+  LETTER_OR_DIGIT_PATTERN,
+  NOT_BLANK_PATTERN,
+} from '../../../core/validation/request-schema-regex-patterns.ts'
 import type { SharedVaultMemory } from '../../../persistence/vault/vault-share-promotion-and-pack-store.ts'
 import type { VaultMemoryRecord } from '../../../persistence/vault/vault-store.ts'
 import { toBaseCallRequest, sendCallReply } from '../../http-tool-call-request.ts'
@@ -69,7 +72,7 @@ const queryVault = {
     summary: 'Search your own memories; free',
     tags,
     querystring: Type.Object({
-      q: Type.String({ minLength: 1, maxLength: 500, pattern: NOT_BLANK_PATTERN }),
+      q: Type.String({ minLength: 1, maxLength: 500, pattern: LETTER_OR_DIGIT_PATTERN }),
       limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 50, default: 10 })),
       type: Type.Optional(Type.String({ maxLength: 16 })),
       tag: Type.Optional(Type.String({ minLength: 1, maxLength: 40, pattern: NOT_BLANK_PATTERN })),

@@ -35,7 +35,7 @@ function* detectTagCharacters(text: string): Generator<PageAnomaly> {
  */
 function* detectZeroWidthCharacters(text: string): Generator<PageAnomaly> {
   const ZERO =
-    /(?<=[A-Za-z0-9])[\u200b-\u200d\u2060-\u2064\ufeff\u180e]+(?=[A-Za-z0-9])|[\u200b-\u200d\u2060-\u2064\ufeff\u180e]{4,}|[\ufe00-\ufe0f]{2,}|[\u{e0100}-\u{e01ef}]{2,}/gu
+    /(?<=[A-Za-z0-9])(?:(?![\u00ad\u{e0000}-\u{e007f}\u202a-\u202e\u2066-\u2069])\p{Default_Ignorable_Code_Point})+(?=[A-Za-z0-9])|[\u200b-\u200d\u2060-\u2064\ufeff\u180e]{4,}|[\ufe00-\ufe0f]{2,}|[\u{e0100}-\u{e01ef}]{2,}/gu
   let [runs, longest] = [0, 0]
   let first: string | null = null
   for (const { 0: run, index } of text.matchAll(ZERO)) {
@@ -58,8 +58,7 @@ function* detectBidiOverrides(text: string): Generator<PageAnomaly> {
   yield { type: 'bidi_override', severity: forced === null ? 'low' : 'high', excerpt }
 }
 
-const CHARACTERS_TO_ESCAPE =
-  /[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\u180e\u00ad\u{e0000}-\u{e01ef}\ufe00-\ufe0f\p{Cc}]/gu
+const CHARACTERS_TO_ESCAPE = /[\p{Default_Ignorable_Code_Point}\p{Cf}\p{Cc}\u2800]/gu
 
 /** Returns a visible one-line excerpt of at most `maxChars` characters. */
 export function escapeInvisibleCharacters(text: string, maxChars: number): string {

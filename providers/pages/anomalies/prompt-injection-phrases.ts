@@ -1,3 +1,5 @@
+import { toReadText } from '../../../core/comparable-text.ts'
+
 /** What an instruction to a machine intends. */
 export type PromptInjectionIntent =
   | 'override_phrase'
@@ -127,10 +129,8 @@ function excerptAround(text: string, at: number, length: number): string {
   return line.replace(/^[\s.:;!?]+/, '')
 }
 
-/** Normalises for matching: no invisible characters, ordinary letters and blanks. */
+/** As a reader takes it, with ordinary quotes and blanks. */
 const normalizeForMatching = (text: string): string =>
-  text
-    .replace(/\p{Cf}/gu, '')
-    .normalize('NFKC')
+  toReadText(text)
     .replace(/[’‘]/g, "'")
     .replace(/[^\S\n]+/g, ' ')

@@ -38,8 +38,9 @@ export function renderPageText(root: HtmlElement, hidden: HiddenElements): strin
   return trimTextLines(pieces.join(''))
 }
 
+/** Default-ignorable characters, but for joiners and variation selectors outside of Latin words. */
 const INVISIBLE_TEXT_CHARACTERS =
-  /[\u200b\u2060-\u2064\ufeff\u180e\u00ad\u202a-\u202e\u2066-\u2069\u{e0000}-\u{e007f}]|(?<=[A-Za-z0-9])[\u200c\u200d]+(?=[A-Za-z0-9])/gu
+  /(?!\p{Join_Control}|\p{Variation_Selector})\p{Default_Ignorable_Code_Point}|(?<=[A-Za-z0-9])(?:\p{Join_Control}|\p{Variation_Selector})+(?=[A-Za-z0-9])/gu
 
 /** Removes invisible characters, except those that join letters and emoji. */
 export const stripInvisibleCharacters = (text: string): string =>

@@ -1,3 +1,4 @@
+import { toComparableText, toPlainText } from '../../../core/comparable-text.ts'
 import type { ReadableChainName } from '../../../providers/chain-data/chain-data-port.ts'
 import type { ToolPorts } from '../../tool-ports.ts'
 
@@ -46,8 +47,7 @@ const OTHER_DENIALS = /\b(?:never|no|none|neither|nor|without|no longer|can not|
 
 /** Returns null for a claim with an unresolved negation, which cannot be checked. */
 export function normalizeClaim(claim: string): NormalizedClaim | null {
-  let text = claim
-    .normalize('NFKC')
+  let text = toPlainText(claim)
     .replace(/[\u2018\u2019]/g, "'")
     .replace(/[\u201c\u201d"`]/g, '')
     .replace(/\u2212/g, '-')
@@ -89,7 +89,7 @@ export const unverifiableFinding = (source: string, context: string): FactCheckF
 
 /** Normalises a name: case, spaces and punctuation are ignored. */
 export const normalizeName = (text: string): string =>
-  text
+  toComparableText(text)
     .toLowerCase()
     .replace(/^(?:the|a|an) /, '')
     .replace(/[^\p{L}\p{N}]+/gu, ' ')

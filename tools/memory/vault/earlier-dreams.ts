@@ -1,3 +1,4 @@
+import { toComparableText } from '../../../core/comparable-text.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { ToolContext } from '../../define-tool.ts'
 import type { ProposedInsight } from './analyze-vault-for-dream.ts'
@@ -72,7 +73,7 @@ const findSimilarInsight = (
 
 const sameText = (one: { content: string }, other: { content: string }): boolean =>
   plain(one.content) === plain(other.content)
-const plain = (content: string): string => content.toLowerCase().split(/\s+/).join(' ').trim()
+const plain = (content: string): string => toComparableText(content).split(/\s+/).join(' ').trim()
 
 /** Returns whether one set of memories contains the other. */
 function isNested(one: readonly string[], other: readonly string[]): boolean {

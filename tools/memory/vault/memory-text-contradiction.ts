@@ -1,3 +1,4 @@
+import { toPlainText } from '../../../core/comparable-text.ts'
 import type { RuleBasedTextAnalyzer } from '../../../providers/text/text-analyzer-port.ts'
 
 /** Finds contradictions between two texts. */
@@ -59,7 +60,8 @@ const SEQUENCE = /\b(?:before|after|until|since)\b/gi
 const PLACE_PREFIX =
   /\b(?:of|for|in|on|at|by|from|with|to|under|per|via)\s+(?:(?:the|an?|its|our|my)\s+)?$/i
 
-async function parseMemoryText(text: RuleBasedTextAnalyzer, content: string) {
+async function parseMemoryText(text: RuleBasedTextAnalyzer, written: string) {
+  const content = toPlainText(written)
   const moments = new Set((content.match(DATE_OR_TIME) ?? []).map((one) => one.toLowerCase()))
   const rest = content.replace(DATE_OR_TIME, ' ')
   const numbers = [...rest.matchAll(NUMBER)].map(({ 0: found, index }) => ({

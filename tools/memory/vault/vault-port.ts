@@ -1,5 +1,6 @@
 import type {
   DreamInsight,
+  MemoryTextQuery,
   ReplacementMemory,
   VaultMemory,
   VaultRecallHit,
@@ -12,6 +13,8 @@ export interface VaultPort {
   recall(query: VaultRecallQuery): Promise<readonly VaultRecallHit[]>
   /** Returns the agent's live memories with these ids, in no particular order. */
   byIds(agentId: string, ids: readonly string[], at: number): Promise<readonly VaultMemory[]>
+  /** Returns the newest live memory with the same text that lasts as long; null where there is none. */
+  withText(query: MemoryTextQuery, at: number): Promise<VaultMemory | null>
   /** Returns the replacement of an archived memory; null where it is not archived. */
   successorOf(agentId: string, memoryId: string): Promise<ReplacementMemory | null>
   /** Returns the oldest memories that may be merged, and the order count that the commit must name. */
