@@ -139,7 +139,7 @@ t.test('a memory that is stored again is the earlier one, and costs nothing', as
 
 t.test('what an older version has indexed is found after the migration', async (t) => {
   const { readFile } = await import('node:fs/promises')
-  const text = await readFile('persistence/migrations/0026-text-search.sql', 'utf8')
+  const text = await readFile('persistence/migrations/0027-text-search.sql', 'utf8')
   await sql`update vault_memories set content_search = to_tsvector('english', content)`
   await sql`update hive_entries set content_search = to_tsvector('english', content)`
   t.strictSame(await inHive('智能'), [])
