@@ -4,6 +4,7 @@ import { Type } from 'typebox'
 import { httpStatusOf, ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { errorResponses } from '../schemas/shared-schemas.ts'
+import { bodyNotJsonError } from '../plugins/body-parser.ts'
 import { toHttpServiceError, toRequestProblemDocument } from '../plugins/error-handler.ts'
 import { createMcpMethods, type McpEndpoint } from './mcp-methods.ts'
 import { assertMcpOrigin } from './mcp-origin-check.ts'
@@ -151,7 +152,7 @@ function sendFailure(
   if (retryAfter !== undefined) reply.header('retry-after', String(Math.ceil(retryAfter)))
   if (refusal.code === 'method_not_allowed') reply.header('allow', 'POST')
   const status = httpStatusOf(refusal.code)
-  const code = status >= 500 ? JSON_RPC_CODES.internalError : toRequestErrorCode(error)
+  const code = status >= 500 ? JSON_RPC_CODES.internalError : toRequestErrorCode(refusal)
   // A client that gets 401 looks for an OAuth server.
   sendMcpError(reply, status === 401 ? 400 : status, [
     readMessageId(request.body ?? request.rawBody),
@@ -162,7 +163,7 @@ function sendFailure(
   return reply
 }
 
-const toRequestErrorCode = ({ code }: FastifyError): number =>
-  code === 'FST_ERR_CTP_INVALID_JSON_BODY'
+const toRequestErrorCode = ({ details }: ServiceError): number =>
+  details['detail'] === bodyNotJsonError().details['detail']
     ? JSON_RPC_CODES.parseError
     : JSON_RPC_CODES.invalidRequest

@@ -279,7 +279,10 @@ t.test('the Model Context Protocol', async (t) => {
     if (answer instanceof Error) t.match(answer.message, /socket|EPIPE|reset/i)
     else t.match(answer, { reply: { status: 413 }, error: { data: { code: 'body_too_large' } } })
     const params = { name: 'hive_trending', arguments: { pad: 'x'.repeat(300_000) } }
-    const { result } = await askMcp(main, 'tools/call', params)
+    const { error } = await askMcp(main, 'tools/call', params)
+    t.match(error, { code: -32600, data: { code: 'body_too_large' } }, 'too large without a key')
+    const guest = await main.onboard()
+    const { result } = await askMcp(main, 'tools/call', params, { guest })
     t.match(result, { isError: true, _meta: { 'gas/problem': { code: 'body_too_large' } } })
   })
 
