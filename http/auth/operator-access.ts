@@ -7,7 +7,7 @@ import { parseBearerToken } from './request-api-key-extraction.ts'
 /** Access to the operator's routes, by token or from this machine. */
 
 /** Headers that proxies, load balancers and content networks add. */
-const PROXY_HEADER =
+export const PROXY_HEADER =
   /^(.*forward.*|.*-ip|via|cdn-loop|x-remote-addr|x-original-.*|x-proxy.*|x-envoy-.*|x-azure-.*|x-appengine-.*|x-amzn?-.*|cf-.*|fly-.*)$/
 const LOOPBACK_HOST = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?$/i
 

@@ -5,6 +5,7 @@ import { toProblemDocument, type ProblemDocumentContext } from '../../core/probl
 import { LIMITS } from '../../core/limits.ts'
 import { PaymentRequiredError } from '../../payments/payment-required-error.ts'
 import { acceptsHtml } from '../accepts-html.ts'
+import { requestPath } from '../request-path.ts'
 import type { PageRenderers } from '../page-renderers.ts'
 import { sendHtmlPage } from '../html-page-reply.ts'
 import { bodyNotJsonError, bodyTooLargeError } from './body-parser.ts'
@@ -39,8 +40,8 @@ export function installErrorHandler(app: FastifyInstance, services: HttpServices
     throw unknownRouteError(request)
   })
 
-  function unknownRouteError({ url }: FastifyRequest): ServiceError {
-    const path = url.split('?', 1)[0] ?? ''
+  function unknownRouteError(request: FastifyRequest): ServiceError {
+    const path = requestPath(request).split('?', 1)[0] ?? ''
     const allow = routes(path.replace(/(.)\/$/, '$1'))
     return allow.length === 0
       ? new ServiceError('not_found')
@@ -56,7 +57,7 @@ export function installErrorHandler(app: FastifyInstance, services: HttpServices
 const isForBrowser = (request: FastifyRequest): boolean =>
   ['GET', 'HEAD'].includes(request.method) &&
   acceptsHtml(request) &&
-  !/^\/api(?=[/?]|$)/.test(request.url)
+  !/^\/api(?=[/?]|$)/.test(requestPath(request))
 
 /** Sends a problem without the route's schema: a `4XX` schema would strip extension members. */
 export function sendProblemDetails(

@@ -6,6 +6,7 @@ import { Type } from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import { isDatabaseUnavailableError } from '../../http/detect-database-unavailable-error.ts'
 import { errorResponses } from '../../http/schemas/shared-schemas.ts'
+import { startInProcessTestStation } from '../support/station/start-test-station.ts'
 import { createTestServer } from '../support/http/test-fastify-server-with-custom-routes.ts'
 
 const open = { config: { auth: 'none' } } as const
@@ -213,9 +214,48 @@ t.test('any origin may call the API, with preflight responses', async (t) => {
   app.get('/page', open, async () => ({}))
   t.equal((await app.inject('/api/x')).headers['access-control-allow-origin'], '*')
   t.equal((await app.inject('/page')).headers['access-control-allow-origin'], undefined)
-  const asked = await app.inject({ method: 'OPTIONS', url: '/api/x' })
-  t.equal(asked.statusCode, 204)
-  t.match(asked.headers['access-control-allow-headers'], /X-API-Key/)
+  const whole = await app.inject({ url: 'http://station.example/api/x' })
+  t.equal(whole.headers['access-control-allow-origin'], '*', 'in absolute form too')
+  const preflight = async (url: string, names: string) => {
+    const headers = { 'access-control-request-headers': names }
+    const { statusCode, headers: sent } = await app.inject({ method: 'OPTIONS', url, headers })
+    t.equal(statusCode, 204)
+    return String(sent['access-control-allow-headers'] ?? '')
+      .toLowerCase()
+      .split(', ')
+  }
+  const harmless =
+    'access-control-expose-headers,traceparent,tracestate,baggage,sentry-trace,x-datadog-trace-id,x-amzn-trace-id,if-none-match,x-request-id'
+  const allowed = await preflight('/api/x', harmless)
+  t.strictSame(
+    [...harmless.split(','), 'x-api-key'].filter((name) => !allowed.includes(name)),
+    [],
+  )
+  t.strictSame(await preflight('/page', harmless), [''])
+  const others =
+    'x-owner-agent,x-csrf-token,x-forwarded-for,x-real-ip,forwarded,cookie,bad name,x:y'
+  const names = await preflight('/api/x', others)
+  t.strictSame(
+    names.filter((name) => others.split(',').includes(name)),
+    [],
+    'what speaks for a session or a proxy is refused to pages',
+  )
+})
+
+t.test('the pages of other sites read what is public, and nothing else', async (t) => {
+  const { server } = (await startInProcessTestStation(t)).station
+  const origin = async (url: string) =>
+    (await server.inject({ url, headers: { origin: 'https://app.example' } })).headers[
+      'access-control-allow-origin'
+    ]
+  for (const url of [
+    ...['/api/tools', '/openapi.json', '/problems/not_found', '/mcp', '/hivecast/mcp'],
+    ...['/discovery/resources', '/discovery/search?query=x', '/.well-known/x402'],
+    ...['/.well-known/did.json', '/llms.txt', '/skill.md', '/embed/stats.svg', '/bounties.rss'],
+  ])
+    t.equal(await origin(url), '*', url)
+  for (const url of ['/', '/owner', '/inspector', '/inspector/session', '/metrics', '/fund/x'])
+    t.equal(await origin(url), undefined, url)
 })
 
 t.test('malformed requests are rejected with the reason', async (t) => {

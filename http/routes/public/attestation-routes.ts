@@ -213,8 +213,7 @@ export const attestationRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 
   app.get('/.well-known/did.json', getDid, async (_request, reply) => {
-    // Resolvers in browsers read it from pages of other sites.
-    reply.header('cache-control', DID_MAX_AGE).header('access-control-allow-origin', '*')
+    reply.header('cache-control', DID_MAX_AGE)
     return buildDidDocument(station.publicUrl, await attestations.keys())
   })
 }

@@ -103,9 +103,7 @@ export const discoveryDocumentRoutes: FastifyPluginAsyncTypebox = async (app) =>
     const send = createCachedDocumentHandler({ clock, type, read: write })
     for (const path of paths)
       app.get(path, documentRoute, (request, reply) => {
-        // Browsers of other origins look for a station as well; nothing here is secret.
         reply
-          .header('access-control-allow-origin', '*')
           .header('cache-control', 'public, max-age=3600')
           .header('x-content-type-options', 'nosniff')
         send(request, reply)

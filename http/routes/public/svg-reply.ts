@@ -15,6 +15,5 @@ export const sendSvg = (reply: FastifyReply, svg: string): never =>
     .header('cache-control', 'public, max-age=60')
     .header('content-security-policy', "default-src 'none'; style-src 'unsafe-inline'")
     .header('x-content-type-options', 'nosniff')
-    .header('access-control-allow-origin', '*')
     .serializer(String)
     .send(svg) as never

@@ -16,9 +16,9 @@ import {
 
 export const PATH_USD_ADDRESS = '0x20c0000000000000000000000000000000000000'
 /** The first dev account of anvil, which holds pathUSD from genesis. */
-export const TEMPO_DEV_ACCOUNT = privateKeyToAccount(
-  '0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80',
-)
+export const TEMPO_DEV_ACCOUNT_KEY =
+  '0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80'
+export const TEMPO_DEV_ACCOUNT = privateKeyToAccount(TEMPO_DEV_ACCOUNT_KEY)
 export const CHARGED_REQUEST_BODY = new TextEncoder().encode('{"url":"https://example.com"}')
 
 export interface TempoChargeOverrides {
