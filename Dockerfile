@@ -1,17 +1,17 @@
-FROM node:20-bookworm-slim AS build
+FROM node:20.20.2-bookworm-slim@sha256:2cf067cfed83d5ea958367df9f966191a942351a2df77d6f0193e162b5febfc0 AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
-RUN npm install --ignore-scripts
+RUN npm ci --ignore-scripts
 COPY . .
 RUN npm run build && rm dist/.tsbuildinfo
 
 # The embedded PostgreSQL is an optional package: a container is given DATABASE_URL instead.
-FROM node:20-bookworm-slim AS packages
+FROM node:20.20.2-bookworm-slim@sha256:2cf067cfed83d5ea958367df9f966191a942351a2df77d6f0193e162b5febfc0 AS packages
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
-RUN npm install --omit=dev --omit=optional --ignore-scripts
+RUN npm ci --omit=dev --omit=optional --ignore-scripts
 
-FROM node:20-bookworm-slim
+FROM node:20.20.2-bookworm-slim@sha256:2cf067cfed83d5ea958367df9f966191a942351a2df77d6f0193e162b5febfc0
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=8402 DATA_DIR=/data
 WORKDIR /app
 # The outermost wall of the sandbox; where the container may not make namespaces, a weaker one is taken.

@@ -58,14 +58,21 @@ async function serve(config: Config): Promise<void> {
     throw toListenSettingError(error, config.host, config.port)
   }
   writeLogLine('info', `gas-station ready ${station.publicUrl}`)
-  const link = await station.inspectorLink().catch(() => null)
-  if (link !== null) console.error(`inspector ${link} (opens once)`)
+  await tellInspectorLink(station)
   try {
     await station.server.warm(WARM_PAUSE_MS)
   } catch (error) {
     writeLogLine('fatal', `a schema cannot be compiled: ${messageOf(error)}`)
     await stop(station, 'a schema cannot be compiled', 1)
   }
+}
+
+/** The link opens the inspector once, so it is shown to a person and never written where logs are collected. */
+async function tellInspectorLink(station: Station): Promise<void> {
+  if (!station.offersInspectorLink) return
+  if (process.stderr.isTTY !== true) return writeLogLine('info', 'inspector: `gas inspect` prints a link')
+  const link = await station.inspectorLink().catch(() => null)
+  if (link !== null) console.error(`inspector ${link} (opens once)`)
 }
 
 /** Ends the process when everything is closed, at the latest after `STOP_MS`. */

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import {
   parseMasterKey,
@@ -7,6 +7,7 @@ import {
   type MasterKey,
   type MasterKeys,
 } from '../core/key-derivation-and-encryption.ts'
+import { makeFolder } from '../persistence/make-folder.ts'
 import type { Sql } from '../persistence/start-postgres-and-redis.ts'
 import {
   MasterKeyMismatchError,
@@ -119,7 +120,7 @@ function writeDraft(path: string, key: string, name: (draft: string) => void): v
  */
 export function ensureMasterKey(dataDir: string): SecretString {
   const path = fileOf(dataDir, FILE)
-  mkdirSync(dataDir, { recursive: true })
+  makeFolder(dataDir)
   const existing = readKey(path)
   if (existing !== null) return existing
   const key = randomBytes(KEY_BYTES).toString('base64')

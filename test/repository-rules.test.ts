@@ -256,3 +256,17 @@ t.test('every tool file is in the catalogue', async (t) => {
     t.ok(name !== undefined && new RegExp(`^  ${name},$`, 'm').test(listing), path)
   }
 })
+
+t.test('images are built from the lockfile, on bases with a version and a digest', (t) => {
+  const dockerfile = read('Dockerfile')
+  const bases = [
+    ...dockerfile.matchAll(/^FROM (\S+)/gm),
+    ...read('docker-compose.yml').matchAll(/^ +image: (?!agent-gas-station$)(\S+)/gm),
+  ]
+  t.ok(bases.length >= 6)
+  for (const [, image = ''] of bases)
+    t.match(image, /^[a-z]+:\d+\.\d+[\w.-]*@sha256:[0-9a-f]{64}$/, image)
+  t.notMatch(dockerfile, /npm (i|install)\b/)
+  t.match(dockerfile, /npm ci\b/)
+  t.end()
+})

@@ -25,9 +25,11 @@ const FLAGS: Readonly<Record<string, string>> = {
 
 // A reader that goes away, as in `gas tools | head`, is no failure.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code !== 'EPIPE') throw error
-  process.exit(0)
+  if (error.code !== 'EPIPE') console.error(`gas: stdout cannot be written: ${error.message}`)
+  process.exit(error.code === 'EPIPE' ? 0 : 1)
 })
+// What nobody hears is not worth a stack trace.
+process.stderr.on('error', () => {})
 
 const [first = 'help', ...args] = process.argv.slice(2)
 process.exitCode = await runVerb(FLAGS[first] ?? first)

@@ -60,9 +60,9 @@ export function composeInspector(parts: ComposeInspectorDeps) {
       actorNames,
       inspectorAccess: createInspectorAccess({ clock, codes, operatorToken, key, publicUrl }),
     },
-    /** The link to print at the start; null where the operator has a token, or the inspector is off. */
-    async link(): Promise<string | null> {
-      if (inspection === null || operatorToken !== null) return null
+    /** Whether a person is offered a link at the start: the inspector is on, and the operator has no token. */
+    offersLink: inspection !== null && operatorToken === null,
+    async link(): Promise<string> {
       return toInspectorLink(publicUrl, await codes.issue(START_CODE_SECONDS))
     },
     stop: () => inspection?.stop(),

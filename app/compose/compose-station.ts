@@ -39,8 +39,9 @@ export interface Station {
   readonly plane: StationPostgresAndRedis
   readonly actors: ActorRuntime
   readonly publicUrl: string
-  /** A link to the inspector with a one-time code, or null. */
-  inspectorLink(): Promise<string | null>
+  readonly offersInspectorLink: boolean
+  /** A link to the inspector with a one-time code. */
+  inspectorLink(): Promise<string>
   /** Stops accepting requests, finishes running ones and releases all resources. */
   close(): Promise<void>
 }
@@ -195,6 +196,7 @@ export async function composeStation(
     plane,
     actors,
     publicUrl,
+    offersInspectorLink: inspector.offersLink,
     inspectorLink: inspector.link,
     async close() {
       upkeep.stop()

@@ -1,8 +1,9 @@
 import { createHash, randomBytes, type Hash } from 'node:crypto'
-import { mkdir, open, readdir, rename, unlink, type FileHandle } from 'node:fs/promises'
+import { open, readdir, rename, unlink, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { gunzip, gzip } from 'node:zlib'
+import { makeFolder } from '../make-folder.ts'
 
 /**
  * The files of the journal: gzip, a line of JSON for each row. A file is a sequence of blocks, each a gzip
@@ -44,7 +45,7 @@ export async function createJournalArchiveWriter(
   dir: string,
   month: string,
 ): Promise<JournalArchiveWriter> {
-  await mkdir(dir, { recursive: true, mode: 0o700 })
+  makeFolder(dir, 0o700)
   await removePartialFiles(dir, month)
   const stem = `journal-${month}`
   const partial = join(dir, `${stem}.${randomBytes(4).toString('hex')}${PARTIAL}`)

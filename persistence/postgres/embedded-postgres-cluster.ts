@@ -18,6 +18,7 @@ import {
 import { tmpdir } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
 import { SettingError } from '../../core/setting-error.ts'
+import { makeFolder } from '../make-folder.ts'
 import { locatePostgresBinaries } from './locate-postgres-binaries.ts'
 import type { PostgresBinaries } from './locate-postgres-binaries.ts'
 import {
@@ -92,7 +93,7 @@ function locateClusterDir(
 
 function ensureDir(dir: string): void {
   if (existsSync(dir)) return
-  mkdirSync(dir, { recursive: true })
+  makeFolder(dir)
   chmodSync(dir, 0o755)
 }
 

@@ -3,6 +3,7 @@ import { accessSync, constants, lstatSync, mkdirSync, mkdtempSync } from 'node:f
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { makeFolder } from '../make-folder.ts'
 import { acceptsPostgresConnections } from '../postgres/postmaster-pid-file.ts'
 import { withMachineWideStartupLock } from '../postgres/same-host-process-startup-lock.ts'
 import {
@@ -38,7 +39,7 @@ export async function startRedisChildProcess({
   const program = findRedisServer(searchPath)
   if (program === null) return null
   const home = resolve(dataDir, 'redis')
-  mkdirSync(home, { recursive: true, mode: 0o700 })
+  makeFolder(home, 0o700)
   const path = join(ensureRedisSocketDir(home), 'r.sock')
   const args = [
     '--port',

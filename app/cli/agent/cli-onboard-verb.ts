@@ -1,5 +1,6 @@
 import { CliFailure, CliUsageError, CLI_JSON_OPTION, type CliVerb } from '../cli-verb.ts'
 import { shouldPrintJson, toErrorMessage, printJsonDocument } from '../cli-output.ts'
+import { printAnswer } from '../print-answer.ts'
 import { loadStationUrlAndApiKey, saveStationApiKeyAsDefault } from './cli-station-url-and-key.ts'
 import { createCliStationClient } from './cli-station-client.ts'
 
@@ -20,7 +21,7 @@ export const onboardCliVerb: CliVerb = {
     const answer = await createCliStationClient(access).write('POST', '/api/onboard', {
       body: { name },
     })
-    if (!has('save')) printJsonDocument(answer, shouldPrintJson(has('json')))
+    if (!has('save')) printAnswer(answer, shouldPrintJson(has('json')))
     else {
       const { api_key: key, ...rest } = answer
       if (typeof key !== 'string') throw new CliFailure(`${access.url} answered without a key`)
@@ -37,7 +38,7 @@ function saveOrPrint(url: string, answer: object, key: string, forPrograms: bool
   try {
     return saveStationApiKeyAsDefault(url, key)
   } catch (error) {
-    printJsonDocument(answer, forPrograms)
+    printAnswer(answer, forPrograms)
     throw new CliFailure(`the key was not saved, and is printed: ${toErrorMessage(error)}`)
   }
 }

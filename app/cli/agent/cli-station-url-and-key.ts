@@ -1,20 +1,10 @@
-import {
-  chmodSync,
-  closeSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
+import { closeSync, openSync, rmSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { newPrefixedId } from '../../../core/ids-and-api-keys.ts'
+import { makeFolder } from '../../../persistence/make-folder.ts'
 import { loadCliClientEnvironment } from '../../config.ts'
 import { SecretString } from '../../secret-string.ts'
+import { fileFailure, findFileMode, readTextFile, replaceFile } from '../cli-files.ts'
 import { CliFailure } from '../cli-verb.ts'
-import { toErrorMessage } from '../cli-output.ts'
 
 /**
  * Where the station of the agents' verbs is, and the key for it: `GAS_URL` and `GAS_API_KEY`, else
@@ -42,6 +32,8 @@ interface SettingsFile {
 const LOCK_POLL_MS = 20
 /** One program may hold the lock for this long. */
 const STALE_LOCK_MS = 5_000
+/** Other programs that take the lock one after the other are waited for this long. */
+const MAX_LOCK_WAIT_MS = 60_000
 
 /** Throws `CliFailure` if the settings are unusable, or if others can read the file. */
 export function loadStationUrlAndApiKey(): StationUrlAndApiKey {
@@ -110,29 +102,37 @@ export function normalizeStationUrl(text: string): string {
   return `${url.origin}${url.pathname}`.replace(/\/+$/, '')
 }
 
-/**
- * Replaces the file at once, so that a reader never sees a part of it, with mode 0600 from the start. Programs
- * that change it together wait for each other.
- */
+/** Changes the file; programs that change it together wait for each other. */
 function changeSettingsFile(change: (before: SettingsFile) => SettingsFile): string {
   const { settingsFile: file } = loadCliClientEnvironment()
-  mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
-  return whileLocked(`${file}.lock`, () => {
+  const lock = `${file}.lock`
+  lockSettings(file, lock)
+  try {
     const { url, keys, earlier_keys: earlier } = change(readSettingsFile(file))
-    const draft = newPrefixedId(file)
     const more = Object.keys(earlier).length === 0 ? {} : { earlier_keys: earlier }
     const text = JSON.stringify({ ...(url === null ? {} : { url }), keys, ...more }, null, 2)
-    writeFileSync(draft, `${text}\n`, { mode: 0o600, flag: 'wx' })
-    chmodSync(draft, 0o600)
-    renameSync(draft, file)
+    replaceFile(file, `${text}\n`)
     return file
-  })
+  } finally {
+    rmSync(lock, { force: true })
+  }
 }
 
-function whileLocked<T>(lock: string, work: () => T): T {
+function lockSettings(file: string, lock: string): void {
+  try {
+    makeFolder(dirname(file), 0o700)
+    waitForLock(lock)
+  } catch (error) {
+    throw fileFailure(file, 'written', error)
+  }
+}
+
+function waitForLock(lock: string): void {
   const sleeper = new Int32Array(new SharedArrayBuffer(4))
-  let holder = ''
+  let [holder, total] = ['', 0]
   for (let waited = 0; !takeLock(lock); waited += LOCK_POLL_MS) {
+    total += LOCK_POLL_MS
+    if (total > MAX_LOCK_WAIT_MS) throw new Error(`other programs hold ${lock}`)
     const now = statSync(lock, { throwIfNoEntry: false })
     const name = now === undefined ? '' : `${now.ino} ${now.mtimeMs}`
     if (name !== holder) waited = 0
@@ -140,11 +140,6 @@ function whileLocked<T>(lock: string, work: () => T): T {
     // A change takes milliseconds: this lock is of a program that was killed.
     if (waited >= STALE_LOCK_MS) rmSync(lock, { force: true })
     Atomics.wait(sleeper, 0, 0, LOCK_POLL_MS)
-  }
-  try {
-    return work()
-  } finally {
-    rmSync(lock, { force: true })
   }
 }
 
@@ -159,15 +154,15 @@ function takeLock(lock: string): boolean {
 }
 
 function readSettingsFile(file: string): SettingsFile {
-  const mode = statSync(file, { throwIfNoEntry: false })?.mode
-  if (mode === undefined) return { url: null, keys: {}, earlier_keys: {} }
+  const mode = findFileMode(file)
+  if (mode === null) return { url: null, keys: {}, earlier_keys: {} }
   if ((mode & 0o077) !== 0 && process.platform !== 'win32')
     throw new CliFailure(
       `others can read ${file}, which has keys: run chmod 600 ${file}`,
       EX_CONFIG,
     )
   try {
-    const parsed = JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>
+    const parsed = JSON.parse(readTextFile(file)) as Record<string, unknown>
     const { url } = parsed
     return {
       url: typeof url === 'string' ? url : null,
@@ -175,7 +170,7 @@ function readSettingsFile(file: string): SettingsFile {
       earlier_keys: membersOf(parsed['earlier_keys'], isTextList),
     }
   } catch (error) {
-    throw new CliFailure(`${file} cannot be read: ${toErrorMessage(error)}`, EX_CONFIG)
+    throw fileFailure(file, 'read', error)
   }
 }
 

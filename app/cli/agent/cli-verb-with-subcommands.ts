@@ -6,7 +6,8 @@ import {
   type CliOption,
   type CliVerb,
 } from '../cli-verb.ts'
-import { shouldPrintJson, printJsonDocument, printTableOrJsonLines } from '../cli-output.ts'
+import { shouldPrintJson, printTableOrJsonLines } from '../cli-output.ts'
+import { printAnswer } from '../print-answer.ts'
 import { rowsOfAnswer } from './rows-of-station-reply.ts'
 import { createCliStationClient, type CliStationClient } from './cli-station-client.ts'
 
@@ -51,7 +52,7 @@ export function createVerbWithSubcommands({
       if (Array.isArray(result['rows'])) {
         const { rows, columns } = result as Extract<CliSubcommandResult, { columns: string[] }>
         printTableOrJsonLines(rows, columns, forPrograms)
-      } else printJsonDocument(result, forPrograms)
+      } else printAnswer(result, forPrograms)
       return 0
     },
   }
@@ -74,12 +75,15 @@ export async function fetchStationListPages(
   const limit =
     text('limit') === null ? Infinity : parseNumberOption(text('limit') ?? '', '--limit')
   const rows: Json[] = []
+  // A station that names a page again would be asked for ever.
+  const asked = new Set<string>()
   for (let cursor: string | null = ''; cursor !== null && rows.length < limit;) {
     const more: string = cursor === '' ? '' : `cursor=${encodeURIComponent(cursor)}`
     const answer = await client.request('GET', joinQuery(path, more))
     rows.push(...rowsOfAnswer(answer, name))
     const { next_cursor: next } = answer
-    cursor = typeof next === 'string' ? next : null
+    cursor = typeof next === 'string' && !asked.has(next) ? next : null
+    if (cursor !== null) asked.add(cursor)
   }
   return rows.slice(0, limit)
 }

@@ -1,16 +1,8 @@
-import {
-  chmodSync,
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  readFileSync,
-  realpathSync,
-  renameSync,
-  writeFileSync,
-} from 'node:fs'
-import { dirname, resolve } from 'node:path'
-import { newPrefixedId } from '../../../core/ids-and-api-keys.ts'
+import { chmodSync, copyFileSync, existsSync, realpathSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { fileFailure, readTextFile, replaceFile } from '../cli-files.ts'
 import { toErrorMessage } from '../cli-output.ts'
+import { printAnswer } from '../print-answer.ts'
 import { CliFailure } from '../cli-verb.ts'
 import type { CliStationClient } from '../agent/cli-station-client.ts'
 import { toNpxCommand } from './npx-command.ts'
@@ -59,9 +51,9 @@ export async function installMcpServer(
     body: { name: `mcp-${client}`, backpack_id: backpackId },
   })
   const server = toServerCommand(station.url, String(key['api_key']), start)
-  const saved = saveOldFile(file)
-  // Read again: a client that runs may have written its file while the station was asked.
-  writeConfig(file, addMcpServerToConfig(client, readConfig(file), serverName, server))
+  const saved = addServer(file, key, (config) =>
+    addMcpServerToConfig(client, config, serverName, server),
+  )
   return {
     client,
     file,
@@ -73,12 +65,32 @@ export async function installMcpServer(
   }
 }
 
+/**
+ * Changes the file and returns the path of the copy of the old one. The station tells the key once: where the file
+ * cannot be written, it is printed.
+ */
+function addServer(
+  file: string,
+  key: object,
+  change: (config: Readonly<Record<string, unknown>>) => object,
+): string | null {
+  try {
+    const saved = saveOldFile(file)
+    // Read again: a client that runs may have written its file while the station was asked.
+    replaceFile(file, `${JSON.stringify(change(readConfig(file)), null, 2)}\n`)
+    return saved
+  } catch (error) {
+    printAnswer(key, true)
+    throw fileFailure(file, 'changed, so the key is printed', error)
+  }
+}
+
 /** The file behind a link, as people keep their settings elsewhere. */
 const toRealPath = (path: string): string => (existsSync(path) ? realpathSync(path) : path)
 
 function readConfig(file: string): Readonly<Record<string, unknown>> {
   if (!existsSync(file)) return {}
-  const text = readFileSync(file, 'utf8')
+  const text = readTextFile(file)
   if (text.trim() === '') return {}
   try {
     const value = JSON.parse(text) as unknown
@@ -111,13 +123,4 @@ function saveOldFile(file: string): string | null {
   copyFileSync(file, copy)
   chmodSync(copy, OWNER_ONLY)
   return copy
-}
-
-/** Replaces the file at once: a client that reads it meanwhile sees the old or the new one. */
-function writeConfig(file: string, config: Readonly<Record<string, unknown>>): void {
-  mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
-  const draft = newPrefixedId(file)
-  writeFileSync(draft, `${JSON.stringify(config, null, 2)}\n`, { mode: OWNER_ONLY, flag: 'wx' })
-  chmodSync(draft, OWNER_ONLY)
-  renameSync(draft, file)
 }

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs'
 import { parseVerifierKey, type NoteVerifierKey } from '../../../core/attestations/signed-note.ts'
 import {
   verifySavedAttestations,
@@ -9,6 +8,7 @@ import { rotateAttestationKey } from '../../../persistence/attestations/attestat
 import { acceptUnmatchedPublishedTreeHeads } from '../../../persistence/attestations/attestation-tree-writer.ts'
 import { loadConfig } from '../../config.ts'
 import { loadExistingMasterKeys } from '../../master-key.ts'
+import { readTextFile } from '../cli-files.ts'
 import { CliFailure, CliUsageError, type CliArguments, type CliVerb } from '../cli-verb.ts'
 import { printJson, printLine } from '../cli-output.ts'
 import { withStationDatabase } from './database-for-cli.ts'
@@ -58,7 +58,7 @@ function verifyFiles(files: readonly string[], given: CliArguments): number {
 
 function readAnswer(name: string): SavedAttestation {
   try {
-    return { name, json: JSON.parse(readFileSync(name, 'utf8')) as unknown }
+    return { name, json: JSON.parse(readTextFile(name)) as unknown }
   } catch (error) {
     throw new CliFailure(`${name}: ${(error as Error).message}`)
   }

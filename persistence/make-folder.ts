@@ -1,0 +1,30 @@
+import { mkdirSync, statSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
+
+/**
+ * Makes a folder with those above it, one after the other; throws the error of the system where that fails.
+ * Node's own recursive call never returns where a file system refuses every name as absent, as /proc does.
+ */
+export function makeFolder(folder: string, mode = 0o777): void {
+  const missing: string[] = []
+  for (let at = resolve(folder); !isFolder(at) && at !== dirname(at); at = dirname(at))
+    missing.unshift(at)
+  for (const path of missing) makeOne(path, mode)
+}
+
+function makeOne(path: string, mode: number): void {
+  try {
+    mkdirSync(path, { mode })
+  } catch (error) {
+    // Another process may have made it meanwhile.
+    if (!isFolder(path)) throw error
+  }
+}
+
+function isFolder(path: string): boolean {
+  try {
+    return statSync(path).isDirectory()
+  } catch {
+    return false
+  }
+}
