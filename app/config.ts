@@ -1,3 +1,4 @@
+import { senderAddress } from '../providers/mail/agent-mail.ts'
 import { isIP } from 'node:net'
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -123,6 +124,10 @@ function otherProblems(values: Record<string, unknown>, env: Env): string[] {
     ...accepts('TRUST_PROXY', (value) => parseTrustProxy(value) !== null),
     ...accepts('SSRF_ALLOW', (value) => parsesWithoutError(parseIpAddressAllowlist, value)),
     ...checked('LLM_PROVIDERS', (value) => llmProblem(value, env)),
+    ...accepts('MAIL_FROM_AGENTS', (value) => {
+      const { MAIL_FROM: own } = values
+      return typeof own !== 'string' || senderAddress(own) !== senderAddress(value)
+    }),
   ]
   if (values['NODE_ENV'] !== 'production') return problems
   const missing = ['DATABASE_URL', 'MASTER_KEY', 'PUBLIC_URL']
@@ -235,6 +240,7 @@ function toConfig(values: Values, env: Env) {
     mail: Object.freeze({
       url: secret(values.SMTP_URL === undefined ? undefined : toSmtpUrl(values.SMTP_URL)),
       from: values.MAIL_FROM ?? null,
+      agentsFrom: values.MAIL_FROM_AGENTS ?? null,
     }),
     telegram: Object.freeze({
       token: secret(values.TELEGRAM_BOT_TOKEN),

@@ -340,9 +340,15 @@ export const EnvironmentSettingsSchema = Type.Object({
     secret: true,
   }),
   MAIL_FROM: text('^[^\\r\\n]*[^\\s@<>]+@[^\\s@<>]+>?$', {
-    description: 'The From address of every e-mail.',
+    description: "The From address of the station's own e-mails.",
     must: 'an address, with or without a name',
     unset: '`gas-station@` and the host of `PUBLIC_URL`',
+  }),
+  MAIL_FROM_AGENTS: text('^[^\\r\\n]*[^\\s@<>]+@[^\\s@<>]+>?$', {
+    description:
+      'The From address of e-mails that agents write with `email_send`; never the address of `MAIL_FROM`.',
+    must: 'another address than MAIL_FROM, with or without a name',
+    unset: 'the address of `MAIL_FROM` with `+agents` before its `@`',
   }),
   TELEGRAM_BOT_TOKEN: text('^[0-9]+:[A-Za-z0-9_-]+$', {
     description: 'The Telegram bot that sends owner alerts.',

@@ -55,7 +55,9 @@ export const toCallAdmissionRequest = (
     expiresAt,
     payment: null,
     passable: isPaidByPasses(plan),
-    ...(tool.community?.takesCashOnly(request.caller) === true && { from: 'cash' as const }),
+    ...((tool.cashOnly === true || tool.community?.takesCashOnly(request.caller) === true) && {
+      from: 'cash' as const,
+    }),
     ...(tool.quota !== undefined && { quota: { most: tool.quota.callsPerDay } }),
     ...(expiresAt !== null &&
       mustNotRerunUnderIdempotencyKey(tool, request) && { intent: toCallIntent(request, callId) }),
@@ -69,12 +71,13 @@ export const toCallAdmissionRequest = (
 const isPaidByPasses = ({ request, tool }: ValidatedPricedCall): boolean =>
   hasFixedStationOnlyPrice(tool) && request.run === undefined
 
-/** Whether the price of a tool is the same for all inputs, and the station's alone. */
+/** Whether the price of a tool is the same for all inputs, the station's alone, and not for cash only. */
 export const hasFixedStationOnlyPrice = ({
   price,
   sharesPrice,
-}: Pick<Tool, 'price' | 'sharesPrice'>): boolean =>
-  typeof price !== 'function' && sharesPrice !== true
+  cashOnly,
+}: Pick<Tool, 'price' | 'sharesPrice' | 'cashOnly'>): boolean =>
+  typeof price !== 'function' && sharesPrice !== true && cashOnly !== true
 
 /** Whether the call must never run again under its key, even after a crash of its node. */
 export const mustNotRerunUnderIdempotencyKey = (

@@ -234,7 +234,6 @@ export function createServerWithoutRoutes(
     childLoggerFactory: (logger) => logger,
     genReqId: () => randomUUID(),
     requestIdHeader: false,
-    trustProxy: toTrustProxy(config.trustProxy),
     bodyLimit: LIMITS.bodyBytes,
     forceCloseConnections: 'idle',
     return503OnClosing: false,
@@ -342,7 +341,3 @@ function createClosingRefusal(app: { addHook: FastifyInstance['addHook'] }): Req
     throw new ServiceError('unavailable', { retry_after: 2 })
   }
 }
-
-/** A number counts the proxies in front of this node, nearest first. */
-const toTrustProxy = (proxies: HttpServices['config']['trustProxy']) =>
-  typeof proxies === 'number' ? (_address: string, hop: number) => hop < proxies : proxies

@@ -70,6 +70,8 @@ export interface Tool<I extends TSchema = TSchema, O extends TSchema = TSchema> 
   readonly free?: { readonly perDay: number; readonly overage: Micros | null }
   /** Free calls per agent, once; `free_tier_remaining` of the reply counts them down. */
   readonly allowance?: { readonly calls: number }
+  /** Only deposited credits pay it: no promotional ones, and no task pass. */
+  readonly cashOnly?: true
   /** Calls per agent and UTC day; failed calls do not count. */
   readonly quota?: { readonly callsPerDay: number }
   /** Has an address of its own and is not listed. */

@@ -12,6 +12,7 @@ import { createToolCatalogue, NATIVE_TOOLS } from '../../tools/tool-catalogue.ts
 import { selectToolsForModels } from '../../tools/tools-shown-to-models.ts'
 import { parseIpAddressAllowlist } from '../../providers/egress/public-ip-address.ts'
 import { createEgressClient } from '../../providers/egress/guarded-egress-client.ts'
+import { defaultMailFrom, toAgentSender } from '../../providers/mail/agent-mail.ts'
 import { createAtMostOnceMailer } from '../../providers/mail/at-most-once-mailer.ts'
 import { createPageParserPool } from '../../providers/pages/page-parser-pool.ts'
 import type { ToolPorts } from '../../tools/tool-ports.ts'
@@ -156,9 +157,10 @@ function composeMail({ config: { mail }, sql, publicUrl, log }: ComposeToolsDeps
   return createAtMostOnceMailer(mailSettings(mail, publicUrl), suppressions, log)
 }
 
-const mailSettings = ({ url, from }: Config['mail'], publicUrl: string) => ({
+const mailSettings = ({ url, from, agentsFrom }: Config['mail'], publicUrl: string) => ({
   url: url?.reveal() ?? '',
-  from: from ?? `gas-station@${new URL(publicUrl).hostname}`,
+  from: agentsFrom ?? toAgentSender(from ?? defaultMailFrom(publicUrl)),
+  publicUrl,
 })
 
 const NO_SECRETS = { resolve: async () => null }

@@ -24,6 +24,7 @@ import { withDatabaseAnswerTimeout } from '../../persistence/query-timeout.ts'
 import { parseIpAddressAllowlist } from '../../providers/egress/public-ip-address.ts'
 import { createGuardedPostClient } from '../../providers/egress/guarded-post-client.ts'
 import type { DnsAddressResolver } from '../../providers/egress/dns-resolver.ts'
+import { defaultMailFrom } from '../../providers/mail/agent-mail.ts'
 import { createSmtpNotificationChannel } from '../../providers/mail/smtp-notification-channel.ts'
 import { createTelegramNotificationChannel } from '../../providers/upstream/telegram-notification-channel.ts'
 import type { Config } from '../config.ts'
@@ -165,7 +166,7 @@ const withMailSuppression = (sql: Sql, mail: NotificationChannel): NotificationC
 
 function channelsOf({ config, publicUrl, sql }: ComposeWebhooksDeps) {
   const { mail, telegram } = config
-  const from = mail.from ?? `gas-station@${new URL(publicUrl).hostname}`
+  const from = mail.from ?? defaultMailFrom(publicUrl)
   return {
     email:
       mail.url === null

@@ -11,6 +11,7 @@ import {
   assertKeyBackpackBinding,
   boundBackpackIdOf,
 } from '../auth/request-backpack-and-key-binding-check.ts'
+import { createClientAddressReader } from '../auth/client-address.ts'
 import { extractApiKey } from '../auth/request-api-key-extraction.ts'
 import { hasKeyScope, hasSpendingCap } from '../auth/api-key-permissions.ts'
 import { createApiKeyVerifier } from '../auth/api-key-verifier.ts'
@@ -44,13 +45,14 @@ export function createAuthentication(app: FastifyInstance, services: HttpService
   app.decorateRequest('apiKey', null)
   app.decorateRequest('agentId', '')
   app.addHook('onClose', async () => verifier.close())
+  const addressOf = createClientAddressReader(services.config.trustProxy)
   const pseudonym = createVisitorIdCache(services.config.visitorKey)
   app.addHook('onRoute', assertRouteAuth)
   const isOperatorToken = ({ headers, routeOptions }: FastifyRequest): boolean =>
     routeOptions.config.operatorToken === true &&
     services.inspectorAccess.isOperator({ headers: { authorization: headers.authorization } })
   return (request: FastifyRequest, reply: FastifyReply) => {
-    const { visitorId, siteId } = pseudonym(request.ip)
+    const { visitorId, siteId } = pseudonym(addressOf(request))
     request.caller = { agentId: null, key: null, keyStatus: 'none', visitorId, siteId }
     const { auth } = request.routeOptions.config
     if (auth !== 'key' && auth !== 'optional') return

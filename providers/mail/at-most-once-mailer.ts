@@ -3,6 +3,7 @@ import type SMTPConnection from 'nodemailer/lib/smtp-connection'
 import { SECOND } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import type { EmailOrTelegramMessage } from '../../domain/notification-channel-types.ts'
+import { agentMailFooter, senderAddress } from './agent-mail.ts'
 import { unknownMailboxStatusOfSmtpError } from './smtp-bounce.ts'
 import type { Mailer, MailSuppressionList } from './mail-port.ts'
 import {
@@ -22,17 +23,19 @@ const MAIL_SOCKET_TIMEOUT_MS = 30 * SECOND
  * broke after the server may have accepted it.
  */
 export function createAtMostOnceMailer(
-  { url, from }: MailSettings,
+  { url, from, publicUrl }: MailSettings & { readonly publicUrl: string },
   suppressions: MailSuppressionList,
   log: (message: string, error: unknown) => void,
 ): Mailer {
   const host = mailSenderHost(from)
-  const sender = /<([^<>]+)>\s*$/.exec(from)?.[1] ?? from.trim()
+  const sender = senderAddress(from)
   return {
     findSuppression: (address) => suppressions.of(address),
     async send(notice, seal, signal) {
       const { default: MailComposer } = await import('nodemailer/lib/mail-composer')
-      const whole = await new MailComposer(toMailMessage(notice, from, host)).compile().build()
+      const text = `${notice.text.trimEnd()}${agentMailFooter(notice.agentId, publicUrl)}`
+      const message = toMailMessage({ ...notice, text }, from, host)
+      const whole = await new MailComposer(message).compile().build()
       signal.throwIfAborted()
       const { to } = notice
       try {

@@ -16,7 +16,12 @@ export interface MailSuppressionList {
   bounced(address: string, smtpStatus: number): Promise<void>
 }
 
-/** Sends messages to one recipient, at most once. */
+/** A mail that an agent has written. */
+export interface AgentMail extends EmailOrTelegramMessage {
+  readonly agentId: string
+}
+
+/** Sends mails of agents to one recipient, at most once; a footer names the agent. */
 export interface Mailer {
   /** Returns why an address gets no mail; null where it does. */
   findSuppression(address: string): Promise<SuppressedMailbox | null>
@@ -26,9 +31,5 @@ export interface Mailer {
    * where the message was not accepted (`smtp_status`: the server's refusal), with `outcome_unknown` where
    * that is uncertain, and with the signal's reason before the seal.
    */
-  send(
-    message: EmailOrTelegramMessage,
-    seal: () => void,
-    signal: AbortSignal,
-  ): Promise<'live' | 'fixture'>
+  send(message: AgentMail, seal: () => void, signal: AbortSignal): Promise<'live' | 'fixture'>
 }

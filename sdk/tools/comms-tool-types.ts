@@ -24,7 +24,7 @@ export interface CommsToolTypes {
       readonly timestamp: string
     }
   }
-  /** Sends one plain-text e-mail to one address, ten a day an agent; charged when the mail server has accepted it, never sent twice. */
+  /** Sends one plain-text e-mail to one address, with a line that names its agent; ten a day an agent, paid from deposited credits when the mail server has accepted it, never sent twice. */
   email_send: {
     input: {
       /** One address. */

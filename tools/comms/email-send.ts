@@ -7,6 +7,7 @@ import {
   NOT_BLANK_PATTERN,
 } from '../../core/validation/request-schema-regex-patterns.ts'
 import { defineTool } from '../define-tool.ts'
+import { assertNoStationMail } from '../../providers/mail/agent-mail.ts'
 import type { Mailer, SuppressedMailbox } from '../../providers/mail/mail-port.ts'
 
 /** The tool `email-send`: sends an e-mail. */
@@ -35,7 +36,7 @@ export default defineTool({
   name: 'Email Send',
   category: 'comms',
   description:
-    'Sends one plain-text e-mail to one address, ten a day an agent; charged when the mail server has accepted it, never sent twice.',
+    'Sends one plain-text e-mail to one address, with a line that names its agent; ten a day an agent, paid from deposited credits when the mail server has accepted it, never sent twice.',
   tags: ['email', 'notify', 'smtp'],
   useCases: ['Report to a person', 'Send a receipt', 'Ask an owner for a decision'],
   examples: [
@@ -48,6 +49,8 @@ export default defineTool({
   access: 'paid',
   keyRequired: true,
   price: fromUsdc(0.05),
+  // Starter credits are free, and so would be mail to strangers.
+  cashOnly: true,
   quota: { callsPerDay: 10 },
   effect: 'external',
   actsOnOthers: true,
@@ -81,13 +84,14 @@ export default defineTool({
     mail === null
       ? { available: false, mode: 'off', requires: ['SMTP_URL'], providers: [] }
       : { available: true, mode: 'live', requires: [], providers: ['smtp'] },
-  async preflight({ to }, { mail }) {
+  async preflight({ to, subject, body }, { mail }) {
+    assertNoStationMail(subject, body)
     const why = await assertMailConfigured(mail).findSuppression(to)
     if (why !== null)
       throw new ServiceError('recipient_suppressed', { to, ...toSuppressionDetails(why) })
   },
-  async run({ to, subject, body }, { mail, callId, now, seal, signal, meter }) {
-    const email = { id: callId, to, subject, text: body }
+  async run({ to, subject, body }, { mail, caller, callId, now, seal, signal, meter }) {
+    const email = { id: callId, to, subject, text: body, agentId: caller.agentId ?? '' }
     meter.served('smtp', await assertMailConfigured(mail).send(email, seal, signal))
     const timestamp = now().toISOString()
     return { status: 'accepted' as const, message_id: callId, to, timestamp }

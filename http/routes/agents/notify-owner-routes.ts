@@ -146,7 +146,7 @@ export const agentToOwnerMessageRoutes: FastifyPluginAsyncTypebox = async (app) 
           agentId: owner.agentId,
           topic: 'ping',
           subject,
-          body: request.body.message,
+          body: `${request.body.message}\n\n(Written by your agent ${owner.agentId}, not by the station.)`,
         }
         const recipient = { channel: 'telegram', address: owner.telegram } as const
         const [id = ''] = await addRateLimitedAlerts(

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { createDatabaseAdjustedClock } from '../../../core/clock.ts'
 import { createApiKeyVerifier } from '../../../http/auth/api-key-verifier.ts'
+import { createClientAddressReader } from '../../../http/auth/client-address.ts'
 import { extractApiKey } from '../../../http/auth/request-api-key-extraction.ts'
 import { toIpv6SiteId, toPseudonymousVisitorId } from '../../../http/plugins/auth.ts'
 import { TOKEN_BUCKET_RATES } from '../../../core/limits.ts'
@@ -202,6 +203,79 @@ t.test(
     )
   },
 )
+
+t.test('the address behind trusted proxies is one address in all its spellings', async (t) => {
+  const asked = (peer: string, forwarded?: string) =>
+    ({
+      socket: { remoteAddress: peer },
+      headers: forwarded === undefined ? {} : { 'x-forwarded-for': forwarded },
+    }) as never
+  const one = createClientAddressReader(1)
+  for (const [entry, address] of [
+    ...[
+      '1.1.1.3',
+      '1.1.1.3:1',
+      '1.1.1.3:65535',
+      '"1.1.1.3:2"',
+      ' ::ffff:1.1.1.3',
+      '[::ffff:101:103]:9',
+    ].map((text) => [text, '1.1.1.3']),
+    ...[
+      '2001:db8::1',
+      '[2001:db8::1]',
+      '[2001:db8::1]:80',
+      '"[2001:DB8:0::1]:80"',
+      '2001:db8::1%eth0',
+    ].map((text) => [text, '2001:db8::1']),
+    ...[
+      'unknown',
+      '_hidden',
+      'xx',
+      '',
+      '1',
+      '1.1.1',
+      '0x7f.1',
+      '1.1.1.3:x',
+      '[::1',
+      '999.1.1.1',
+      'localhost',
+    ].map((text) => [text, '198.51.100.1']),
+  ] as [string, string][])
+    t.equal(one(asked('198.51.100.1', `203.0.113.1, ${entry}`)), address, `"${entry}"`)
+  t.equal(one(asked('::ffff:198.51.100.1')), '198.51.100.1')
+  t.equal(one(asked('fe80::1%eth0')), 'fe80::1')
+  t.equal(createClientAddressReader(false)(asked('198.51.100.1', '1.1.1.1')), '198.51.100.1')
+  const two = createClientAddressReader(2)
+  t.equal(two(asked('10.0.0.1', '9.9.9.9, 1.1.1.3:5, 10.0.0.2:4')), '1.1.1.3')
+  t.equal(two(asked('10.0.0.1', '1.1.1.3, unknown')), '10.0.0.1', 'the proxy that did not say')
+  t.equal(two(asked('10.0.0.1', '10.0.0.2')), '10.0.0.2', 'a chain that is shorter than the count')
+  for (const listed of [
+    ['10.0.0.0/8', 'fd00::/8'],
+    ['::ffff:10.0.0.0/104', 'fd00::/8'],
+  ]) {
+    const some = createClientAddressReader(listed)
+    t.equal(
+      some(asked('::ffff:10.0.0.1', '9.9.9.9, 1.1.1.3:5, [fd00::2]:80, 10.1.1.1:7')),
+      '1.1.1.3',
+    )
+    t.equal(
+      some(asked('192.0.2.1', '1.1.1.3')),
+      '192.0.2.1',
+      'a peer that is no proxy says nothing',
+    )
+  }
+})
+
+t.test('a caller has the limits of one address, whatever port its proxy adds', async (t) => {
+  const { app } = await createTestServer(t, { trustProxy: 1 })
+  app.get('/who', { config: { auth: 'none' } }, async ({ caller }) => caller.visitorId)
+  const seen = async (forwarded: string) =>
+    (await app.inject({ url: '/who', headers: { 'x-forwarded-for': forwarded } })).body
+  const callers = ['1.1.1.3:1', '1.1.1.3:2', '1.1.1.3', '::ffff:1.1.1.3']
+  t.equal(new Set(await Promise.all(callers.map(seen))).size, 1)
+  t.equal(new Set(await Promise.all(['xx', 'yy', 'unknown'].map(seen))).size, 1)
+  t.equal(new Set(await Promise.all(['[2001:db8::1]:1', '2001:db8::ffff'].map(seen))).size, 1)
+})
 
 t.test('credentials of other schemes are ignored', async (t) => {
   t.equal(extractApiKey({ headers: { authorization: 'Payment abc' } }), null)

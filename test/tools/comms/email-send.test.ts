@@ -4,6 +4,7 @@ import t from 'tap'
 import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { waitUntilTrue } from '../../support/schedules/make-schedule-slots-due.ts'
 import { startTestMailServer } from '../../support/mail/test-mail-and-telegram-servers.ts'
+import { insertArrivedDeposit } from '../../support/payments/insert-test-deposit.ts'
 import { createTestPauseGate } from '../../support/actors/test-actor-node.ts'
 import {
   startInProcessTestStation,
@@ -21,10 +22,18 @@ import {
 } from '../../support/tools/test-tool-context.ts'
 
 const LETTER = { to: 'owner@example.com', subject: 'Report', body: 'All is well.\n.\nReally.' }
-const RICH = { STARTER_CREDITS_USDC: '2', MAIL_FROM: 'The Station <station@gas.test>' }
+const RICH = { MAIL_FROM: 'The Station <station@gas.test>' }
 
 const send = (station: InProcessStation, guest: TestAgent, fields: object = {}, headers = {}) =>
   station.call(guest, 'email_send', { ...LETTER, ...fields }, headers)
+
+/** An agent with deposited credits: promotional ones send no mail. */
+async function onboardWithCash(station: InProcessStation): Promise<TestAgent> {
+  const guest = await station.onboard()
+  await insertArrivedDeposit(station, guest.id, 2)
+  await waitUntilTrue('its deposit is there', async () => (await station.balance(guest)) > 2)
+  return guest
+}
 
 t.test(
   'without a mail server it is rejected before a hold, and the catalogue reports it',
@@ -40,7 +49,7 @@ t.test('messages are sent one at a time, ten a day', async (t) => {
   const box = await startTestMailServer(t)
   const settings = { ...RICH, SMTP_URL: box.url }
   const station = await startInProcessTestStation(t, settings)
-  const guest = await station.onboard()
+  const guest = await onboardWithCash(station)
   const before = await station.balance(guest)
   const injected = 'Hello\r\nBcc: spy@example.com\r\n\r\nnot the body'
   t.equal((await send(station, guest, { subject: injected })).status, 400, 'a subject is one line')
@@ -50,13 +59,15 @@ t.test('messages are sent one at a time, ten a day', async (t) => {
   t.equal(await station.balance(guest), Math.round((before - 0.05) * 1e6) / 1e6)
   // One recipient, a fixed sender, and no header but its own.
   const [letter] = box.letters
-  t.match(letter, { to: [LETTER.to], from: 'station@gas.test' })
+  t.match(letter, { to: [LETTER.to], from: 'station+agents@gas.test' })
   const [head = '', ...text] = (letter?.raw ?? '').split('\r\n\r\n')
-  t.match(head, /^From: The Station <station@gas\.test>$/m)
+  t.match(head, /^From: An agent <station\+agents@gas\.test>$/m)
   t.match(head, new RegExp(`^Message-ID: <${String(body['message_id'])}@gas\\.test>$`, 'm'))
   t.notMatch(head, /^Bcc:/im)
   t.match(head, /^Content-Type: text\/plain/m)
   t.match(text.join(''), /All is well\.\r\n\.\r\nReally\./)
+  const whole = text.join('').replaceAll('=\r\n', '')
+  t.match(whole, new RegExp(`Written by the agent ${guest.id}, a customer of http://gas.test`))
   for (const to of [
     'a@example.com, b@example.com',
     'A <a@example.com>',
@@ -94,14 +105,14 @@ t.test('messages are sent one at a time, ten a day', async (t) => {
   t.equal(await station.balance(guest), Math.round((cash - 0.45) * 1e6) / 1e6)
   const { body: quoted } = await send(station, guest, { dry_run: true })
   t.match(quoted, { would_refuse: { code: 'quota_exceeded', status: 429 } })
-  t.equal((await send(station, await station.onboard())).status, 200, 'another has its own')
+  t.equal((await send(station, await onboardWithCash(station))).status, 200, 'another has its own')
   await station.verify()
 })
 
 t.test('a call whose key was answered for another request meanwhile holds nothing', async (t) => {
   const box = await startTestMailServer(t)
   const station = await startInProcessTestStation(t, { ...RICH, SMTP_URL: box.url })
-  const guest = await station.onboard()
+  const guest = await onboardWithCash(station)
   const { sql } = station
   const before = await station.balance(guest)
   for (const code of [null, 451]) {
@@ -154,7 +165,7 @@ t.test('a call whose key was answered for another request meanwhile holds nothin
 t.test('recipients that bounced or unsubscribed get no mail, at no cost', async (t) => {
   const box = await startTestMailServer(t)
   const station = await startInProcessTestStation(t, { ...RICH, SMTP_URL: box.url })
-  const [guest, other] = [await station.onboard(), await station.onboard()]
+  const [guest, other] = [await onboardWithCash(station), await onboardWithCash(station)]
   const before = await station.balance(guest)
   const { sql } = station
   box.mood.unknown = {
@@ -243,7 +254,7 @@ t.test('a reply about the address blocks it, any other reply does not', async (t
 t.test('a message with an unknown outcome is never sent again', async (t) => {
   const server = await forgetful(t)
   const station = await startInProcessTestStation(t, { ...RICH, SMTP_URL: server.url })
-  const guest = await station.onboard()
+  const guest = await onboardWithCash(station)
   const before = await station.balance(guest)
 
   server.dropsAt = 'MAIL'
@@ -291,3 +302,35 @@ async function forgetful(t: TeardownScope) {
   state.url = `smtp://127.0.0.1:${(server.address() as AddressInfo).port}`
   return state
 }
+
+t.test('a mail of an agent does not pass for one of the station', async (t) => {
+  const box = await startTestMailServer(t)
+  const settings = { SMTP_URL: box.url, MAIL_FROM_AGENTS: 'Mail of agents <agents@other.test>' }
+  const station = await startInProcessTestStation(t, settings)
+  const poor = await station.onboard()
+  const promo = await send(station, poor)
+  t.match(promo, { status: 402, body: { code: 'cash_required', cash_usdc: 0 } })
+  t.match(promo.body['detail'], /promotional credits do not pay/)
+  const guest = await onboardWithCash(station)
+  for (const subject of [
+    ...['Sign in to your agents', 'SIGN IN to your agents!', 'S\u00adign in to your agents'],
+    ...[
+      'Ｓign in to your agents',
+      'Confirm  your address.',
+      'scout runs low on credits: 0.2 USDC left',
+    ],
+  ])
+    t.match(await send(station, guest, { subject }), {
+      status: 400,
+      body: { errors: [{ pointer: '/subject' }] },
+    })
+  for (const link of ['https://gas.evil.example/owner#link=x', 'http://x/inspector/#co\u200bde=x'])
+    t.match(await send(station, guest, { body: `This link signs you in: ${link}` }), {
+      status: 400,
+      body: { errors: [{ pointer: '/body' }] },
+    })
+  t.equal(box.letters.length, 0)
+  t.equal((await send(station, guest, { body: `Bye\n${'\n'.repeat(200)}` })).status, 200)
+  t.match(box.letters[0], { from: 'agents@other.test', raw: new RegExp(guest.id) })
+  await station.verify()
+})
