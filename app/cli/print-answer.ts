@@ -6,6 +6,8 @@ import { replaceFile } from './cli-files.ts'
 import { toTerminalSafeJsonText } from './cli-output.ts'
 import { CliFailure } from './cli-verb.ts'
 
+/** Printing of what a station tells once. */
+
 const [STDOUT, STDERR] = [1, 2]
 const POLL_MS = 20
 /** A reader that takes nothing for this long is gone. */

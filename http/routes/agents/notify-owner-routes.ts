@@ -141,12 +141,12 @@ export const agentToOwnerMessageRoutes: FastifyPluginAsyncTypebox = async (app) 
         if (owner.telegram === null) throw new ServiceError('no_owner_contact')
         if (!owners.alerts.can('telegram')) throw new ServiceError('chat_unavailable')
         const at = new Date(clock.now())
-        const subject = `Message from your agent ${owner.name}`
+        const subject = `Message from your agent ${owner.name} (${owner.agentId}), in its own words`
         const notification = {
           agentId: owner.agentId,
           topic: 'ping',
           subject,
-          body: `${request.body.message}\n\n(Written by your agent ${owner.agentId}, not by the station.)`,
+          body: request.body.message,
         }
         const recipient = { channel: 'telegram', address: owner.telegram } as const
         const [id = ''] = await addRateLimitedAlerts(
