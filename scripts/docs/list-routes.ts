@@ -15,6 +15,8 @@ export interface RegisteredRoute {
   /** With parameters in braces: `/api/task/{id}`. */
   readonly path: string
   readonly auth: RouteAuth
+  /** The scope that a key needs; null where it needs none. */
+  readonly scope: string | null
   /** What a key bound to a Backpack may do on this route. */
   readonly boundKeyAccess: BackpackBoundKeyRouteAccess | 'refused'
   /** What a write of an agent counts against its day, beside its body; 0 for none. */
@@ -57,6 +59,7 @@ function collectRoutes(app: FastifyInstance, routes: RegisteredRoute[]): void {
         auth: config?.auth ?? 'none',
         keptBytes: keptBytesOfRoute(name, config ?? {}),
         callsTools: config?.rate === 'refuel' || config?.runsTools === true,
+        scope: config?.scope ?? null,
         boundKeyAccess: config?.bound ?? 'refused',
         body: (schema?.body ?? {}) as DescribableJsonSchema,
         query: (schema?.querystring ?? {}) as DescribableJsonSchema,

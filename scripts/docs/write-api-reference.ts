@@ -2,7 +2,7 @@ import { ERROR_DEFINITIONS as errors } from '../../core/errors.ts'
 import { toUsdc, ZERO_MICROS } from '../../core/money.ts'
 import { NATIVE_TOOLS } from '../../tools/tool-catalogue.ts'
 import type { Tool } from '../../tools/define-tool.ts'
-import { writeGeneratedFile, markdownTable } from './write-generated-docs.ts'
+import { writeGeneratedFile, writeGeneratedSection, markdownTable } from './write-generated-docs.ts'
 import { renderLimitsDocument } from './render-limits-document.ts'
 import { listRegisteredRoutes, type RegisteredRoute } from './list-routes.ts'
 
@@ -23,6 +23,25 @@ function endpointTable(routes: readonly RegisteredRoute[]): string {
     summary,
   ])
   return markdownTable(['Endpoint', 'Access', 'Effect'], rows)
+}
+
+const BOUND_KEY_CELLS = {
+  pays: 'pays from its Backpack',
+  acts: 'while its Backpack is active',
+  reads: 'reads',
+  refused: 'refused',
+}
+
+/** What keys with less than all rights may do: every operation that takes a key has a row. */
+function narrowKeyTable(routes: readonly RegisteredRoute[]): string {
+  const rows = routes
+    .filter(({ auth, hidden }) => !hidden && (auth === 'key' || auth === 'optional'))
+    .map(({ method, path, scope, boundKeyAccess }) => [
+      `\`${method} ${path}\``,
+      scope === null ? 'none' : `\`${scope}\``,
+      BOUND_KEY_CELLS[boundKeyAccess],
+    ])
+  return markdownTable(['Operation', 'Scope', 'Key bound to a Backpack'], rows)
 }
 
 function toolTable(tools: readonly Tool[]): string {
@@ -110,4 +129,5 @@ ${errorTable()}
 `
 
 writeGeneratedFile('docs/reference.md', document)
+writeGeneratedSection('docs/keys.md', 'narrow-keys', `\n${narrowKeyTable(routes)}\n`)
 writeGeneratedFile('docs/limits.md', renderLimitsDocument(routes))
