@@ -22,7 +22,7 @@ export const attestCliVerb: CliVerb = {
     key: {
       value: 'key',
       description:
-        'the key to trust, as /api/attestations/head lists it; else that of the first file',
+        'the key to trust, as /api/attestations/head lists it; else that of the first file, the head that you kept, for the others',
     },
     leaked: { description: 'the earlier keys sign nothing from now on' },
     json: { description: 'prints JSON, one value a line' },
@@ -47,7 +47,9 @@ function verifyFiles(files: readonly string[], given: CliArguments): number {
   const keys = text === null ? keysIn(answers) : [parseVerifierKey(text)]
   const known = keys.filter((key): key is NoteVerifierKey => key !== null)
   if (known.length === 0)
-    throw new CliUsageError('no key: give --key, or the answer of /api/attestations/head first')
+    throw new CliUsageError(
+      'no key to trust: give --key, or name the head that you kept first and what is checked against it after it',
+    )
   const findings = verifySavedAttestations(answers, known)
   for (const finding of findings) {
     if (given.has('json')) printJson({ file: finding.name, ok: finding.ok, says: finding.says })
@@ -64,11 +66,14 @@ function readAnswer(name: string): SavedAttestation {
   }
 }
 
-/** The keys of the first file that lists some. */
-function keysIn(answers: readonly SavedAttestation[]): (NoteVerifierKey | null)[] {
-  const lists = answers.map(({ json }) => (json as { keys?: unknown } | null)?.keys)
-  const first = lists.find((list): list is unknown[] => Array.isArray(list)) ?? []
-  return first.map((key) => parseVerifierKey(String(key)))
+/**
+ * The keys of the first file, the head that was kept, for the files after it. A file proves nothing by the keys that
+ * it brings along.
+ */
+function keysIn([kept, ...others]: readonly SavedAttestation[]): (NoteVerifierKey | null)[] {
+  const { keys = null } = (kept?.json ?? {}) as { keys?: unknown }
+  if (!Array.isArray(keys) || others.length === 0) return []
+  return keys.map((key) => parseVerifierKey(String(key)))
 }
 
 function rotateKey(hasLeaked: boolean): Promise<number> {

@@ -142,3 +142,14 @@ t.test('a station does not spin where its data has no place', async (t) => {
   t.not(code, null, stderr)
   t.not(code, 0)
 })
+
+t.test('saved attestations are not checked with a key that they bring along', async (t) => {
+  const { text, body } = await main.ask('GET', '/api/attestations/head')
+  const { keys: _keys, ...bare } = body
+  const files = t.testdir({ kept: text, now: text, bare: JSON.stringify(bare) })
+  const verify = (...names: string[]) =>
+    gas(['attest', 'verify', ...names.map((name) => join(files, name))], { HOME: files })
+  for (const names of [['now'], ['bare', 'now']])
+    t.match(await verify(...names), { code: 2, stderr: /no key to trust/ }, names.join(' '))
+  t.not((await verify('kept', 'now')).code, 2, 'those of the kept head are trusted for the others')
+})
