@@ -70,7 +70,8 @@ async function serve(config: Config): Promise<void> {
 /** The link opens the inspector once, so it is shown to a person and never written where logs are collected. */
 async function tellInspectorLink(station: Station): Promise<void> {
   if (!station.offersInspectorLink) return
-  if (process.stderr.isTTY !== true) return writeLogLine('info', 'inspector: `gas inspect` prints a link')
+  if (process.stderr.isTTY !== true)
+    return writeLogLine('info', 'inspector: `gas inspect` prints a link')
   const link = await station.inspectorLink().catch(() => null)
   if (link !== null) console.error(`inspector ${link} (opens once)`)
 }
