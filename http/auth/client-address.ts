@@ -32,7 +32,7 @@ export function createClientAddressReader(
  * One entry of the header as a canonical address, without quotes, a port, brackets or a zone; IPv4 in its own form
  * where it is mapped into IPv6. Null for anything else: `unknown`, names, obfuscated identifiers.
  */
-export function toAddress(entry: string): string | null {
+function toAddress(entry: string): string | null {
   const text = entry.trim().replace(/^"(.*)"$/, '$1')
   const [, bracketed] = /^\[([^\]]+)\](?::\d{1,5})?$/.exec(text) ?? []
   const [, withPort] = /^([\d.]+):\d{1,5}$/.exec(text) ?? []
