@@ -57,7 +57,7 @@ export function toInspectorActorFrame(
     type: '@xstate.actor',
     ...baseOf(at, rootId, sessionId),
     name,
-    definition: withDefinition ? (machineDefinitionOf(kind) ?? undefined) : undefined,
+    definition: withDefinition && hasStatechart(kind) ? machineDefinitionOf(kind) : undefined,
     parentId: sessionId === rootId ? undefined : rootId,
     snapshot: { status: 'active', ...redactActorStateForInspector(kind, actor.state) },
     gas: {

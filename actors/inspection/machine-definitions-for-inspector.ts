@@ -1,24 +1,30 @@
 import type { AnyStateNode } from 'xstate'
 import { machineConfigJson } from '../../machines/machine-config-json.ts'
+import type { AnyReducer } from '../../machines/aggregate-reducer.ts'
 import { isActorKind, machineRegistryEntry, type ActorKind } from '../machine-registry.ts'
 
 /** The definitions of the machines, as the inspector and Stately's editor read them. */
 
-const definitions = new Map<ActorKind, string | null>()
+const definitions = new Map<ActorKind, string>()
 
-/** The config of a machine as JSON; null for a kind without a chart. */
-export function machineDefinitionOf(kind: ActorKind): string | null {
+/** The config of a machine as JSON; a reducer is a machine of one state that takes its events. */
+export function machineDefinitionOf(kind: ActorKind): string {
   const known = definitions.get(kind)
   if (known !== undefined) return known
   const entry = machineRegistryEntry(kind)
-  const definition = entry.type === 'machine' ? machineConfigJson(entry.machine) : null
+  const definition =
+    entry.type === 'machine' ? machineConfigJson(entry.machine) : reducerConfigJson(entry.reducer)
   definitions.set(kind, definition)
   return definition
 }
 
+const REDUCED = { actions: 'reduce' }
+const reducerConfigJson = ({ id, on }: AnyReducer): string =>
+  JSON.stringify({ id, on: Object.fromEntries(Object.keys(on).map((event) => [event, REDUCED])) })
+
 /** Whether the kind has states and transitions to draw. */
 export const hasStatechart = (kind: string): boolean =>
-  isActorKind(kind) && machineDefinitionOf(kind) !== null
+  isActorKind(kind) && machineRegistryEntry(kind).type === 'machine'
 
 /** Whether a state carries the tag `ended`: the life is over, though it may still settle what is open. */
 export function isEndedMachineState(kind: ActorKind, value: unknown): boolean {

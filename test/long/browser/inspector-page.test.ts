@@ -129,6 +129,26 @@ async function run(): Promise<void> {
     await page.context().close()
   })
 
+  t.test(
+    'an event of another agent opens with its context while one agent is followed',
+    async (t) => {
+      const [followed, other] = [await main.onboard(), await main.onboard()]
+      const backpack = await createAgentBackpack(main, other, { agent_name: 'elsewhere' })
+      const { page, faults, select } = await open(desk)
+      await select('agent', followed.id)
+      await spend(other, backpack)
+      await page.waitForSelector('.event:has-text("elsewhere")')
+      await page.click('text=follow agent')
+      await page.waitForSelector('.following:visible')
+      await page.click(`.event[title="backpack:${backpack}"]`)
+      await page.waitForSelector('.json:has-text("spentTotal")')
+      t.match(await page.locator('.json').first().textContent(), /spentTotal: 0\.005/)
+      t.equal(await page.locator('.following').isVisible(), false, 'all are followed again')
+      t.strictSame(faults, [])
+      await page.context().close()
+    },
+  )
+
   t.test('a payment is a sequence, seen live and read from the journal', async (t) => {
     const { page, faults, tab } = await open(desk)
     const payer = await till.createPayer(HIVE_TRENDING_PRICE_ATOMIC)
