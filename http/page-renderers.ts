@@ -69,6 +69,7 @@ export interface PageRenderers {
   home(view: {
     readonly publicUrl: string
     readonly starterUsdc: number
+    readonly keylessRails: readonly string[]
     readonly tools: readonly CatalogueEntry[]
     readonly figures: {
       readonly calls_24h: number
@@ -83,6 +84,7 @@ export interface PageRenderers {
   tool(view: {
     readonly publicUrl: string
     readonly starterUsdc: number
+    readonly keylessRails: readonly string[]
     readonly tool: CatalogueEntry
   }): string
   /** All guides in the order of reading. */

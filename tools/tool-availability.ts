@@ -17,3 +17,11 @@ export function chainReadToolAvailability({ chain }: Pick<ToolPorts, 'chain'>): 
   const providers = READABLE_CHAIN_NAMES.map((name) => `rpc:${name}`)
   return { available: true, mode: real ? 'live' : 'fixture', requires: [], providers }
 }
+
+/** The availability with a reason wherever the tool cannot be called here now (decision 433). */
+export function withReason(availability: ToolAvailability): ToolAvailability {
+  const { available, requires, reason } = availability
+  if (available || reason !== undefined) return availability
+  const needs = requires.length === 0 ? '' : `: it needs ${requires.join(', ')}`
+  return { ...availability, reason: `Not available on this station now${needs}.` }
+}

@@ -59,6 +59,7 @@ import vaultQuery from './memory/vault-query.ts'
 import vaultShare from './memory/vault-share.ts'
 import vaultWrite from './memory/vault-write.ts'
 import type { SchemaValidator } from './schema-validator.ts'
+import { withReason } from './tool-availability.ts'
 import {
   compileSchemaValidator,
   throwInvalidInputOnIssues,
@@ -295,7 +296,7 @@ function toCatalogueEntry(
     output_schema: toPortableSchema(tool.output),
     example_calls: tool.examples.map((body) => ({ tool: tool.slug, ...(body as object) })),
     use_cases: tool.useCases,
-    availability: tool.availability?.(ports()) ?? NATIVE_AVAILABILITY,
+    availability: withReason(tool.availability?.(ports()) ?? NATIVE_AVAILABILITY),
   }
 }
 

@@ -192,6 +192,8 @@ export interface ToolAvailability {
   /** Settings that would enable or improve it. */
   readonly requires: readonly string[]
   readonly providers: readonly string[]
+  /** In words, why it does less on this station than its description says, or nothing. */
+  readonly reason?: string
 }
 
 /** The catalogue as tools see it. */

@@ -133,7 +133,7 @@ function describePrice(
       ? [`Free with an API key${overage === null ? '.' : `; without one ${overage} USDC a call.`}`]
       : []),
     ...(keyed ? ['Needs an API key.'] : []),
-    ...(availability.available ? [] : ['Not available on this station now.']),
+    ...(availability.reason === undefined ? [] : [availability.reason]),
   ]
   return sentences.join(' ')
 }

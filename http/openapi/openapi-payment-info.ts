@@ -1,11 +1,22 @@
 import type { PaymentService } from '../../payments/payment-service-types.ts'
-import { toUsdc, ZERO_MICROS, type Micros } from '../../core/money.ts'
+import { asMicros, toUsdc, ZERO_MICROS, type Micros } from '../../core/money.ts'
 import type { Tool } from '../../tools/define-tool.ts'
 
 /** `x-payment-info`: what an operation costs and how it is paid, for crawlers of paid APIs. */
 
 /** The document states what a payment of this size could use: the rails do not depend on the amount. */
 export type PaymentOfferSource = Pick<PaymentService, 'offer'>
+
+const MICRO = asMicros(1n)
+
+/** The ways to pay without a key that are on, as people name them. */
+export function keylessRailsOf(paying: PaymentOfferSource): string[] {
+  const offer = paying.offer('/', { description: '', price: MICRO, deadlineMs: 0 })
+  return [
+    ...((offer?.requirements.length ?? 0) > 0 ? ['x402'] : []),
+    ...((offer?.mpp ?? null) === null ? [] : ['MPP']),
+  ]
+}
 
 const dollars = (amount: Micros) => toUsdc(amount).toFixed(6)
 

@@ -5,6 +5,7 @@ import {
   type CommunityToolRecord,
 } from '../../domain/community-tool-record.ts'
 import { UNNAMED_AGENT } from '../public-author-field.ts'
+import { withReason } from '../tool-availability.ts'
 import type { CatalogueEntry } from '../tool-ports.ts'
 
 /** Community tools as `GET /api/tools` shows them: what their builders say, and what was measured. */
@@ -73,11 +74,11 @@ export function toCommunityCatalogueEntry(
     output_schema: toPortableSchema(definition.outputSchema),
     example_calls: definition.example === null ? [] : [{ tool: slug, ...definition.example }],
     use_cases: [],
-    availability: {
+    availability: withReason({
       available: isCallableCommunityToolState(state),
       mode: 'community',
       requires: [],
       providers: [],
-    },
+    }),
   }
 }

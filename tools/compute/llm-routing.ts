@@ -14,6 +14,8 @@ import {
 
 const DEFAULT_MAX_TOKENS = 500
 const DEFAULT_TEMPERATURE = 0.7
+const NO_MODEL =
+  'No language model is configured here. Without one only summaries and keywords of a given text, arithmetic, and what the hive says word for word are answered.'
 
 interface Input {
   prompt: string
@@ -40,10 +42,7 @@ async function answerWithoutLlm(
   const missing = explainNoExtractiveAnswer(prompt, system)
   throw new ServiceError('provider_not_configured', {
     requires: ['LLM_PROVIDERS'],
-    detail: [
-      'No language model is configured here. Without one only summaries and keywords of a given text, arithmetic, and what the hive says word for word are answered.',
-      ...(missing === null ? [] : [missing]),
-    ].join(' '),
+    detail: [NO_MODEL, ...(missing === null ? [] : [missing])].join(' '),
   })
 }
 
@@ -109,6 +108,7 @@ export default defineTool({
           mode: 'degraded',
           requires: ['LLM_PROVIDERS'],
           providers: [EXTRACTIVE_MODEL],
+          reason: NO_MODEL,
         }
       : { available: true, mode: 'live', requires: [], providers: [...llm.providers] },
   async preflight(input, asking) {

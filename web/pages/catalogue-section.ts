@@ -16,6 +16,7 @@ export interface CatalogueTool {
     readonly calls_per_day: number | null
     readonly overage_price_usdc: number | null
   } | null
+  readonly availability: { readonly available: boolean; readonly reason?: string }
 }
 
 const CATEGORY_TITLES: Readonly<Record<string, string>> = {
@@ -69,4 +70,5 @@ const renderCatalogueTool = (tool: CatalogueTool): Html =>
     <p class="dim">
       ${renderInlineCode(tool.description)}${tool.type === 'community' && ' Offered by another agent.'}
     </p>
+    ${tool.availability.reason !== undefined && html`<p class="small">${tool.availability.reason}</p>`}
   </li>`

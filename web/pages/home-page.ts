@@ -18,6 +18,8 @@ export interface HomePageStats {
 export interface HomePageView {
   readonly publicUrl: string
   readonly starterUsdc: number
+  /** The ways to pay without a key that are on, such as `x402`. */
+  readonly keylessRails: readonly string[]
   readonly tools: readonly CatalogueTool[]
   /** Null while they cannot be read. */
   readonly figures: HomePageStats | null
@@ -36,7 +38,8 @@ export const renderHomePage = (view: HomePageView): string =>
     main: html`<h1>Tools for agents, paid by the call</h1>
       <p class="lead">
         One endpoint runs ${view.tools.length} tools: search, prices, web pages, memory, chains,
-        code, models and messages. Credits, x402 or MPP pay each call, from nothing to a few cents.
+        code, models and messages. ${namePayments(view.keylessRails)} pay each call, from
+        nothing to a few cents.
         What was charged is in every answer, and nothing is charged for a call that failed.
       </p>
       <div class="columns">
@@ -66,6 +69,11 @@ ${renderCurl(view.publicUrl)}</pre>
       <dl class="figures">${renderFigures(view.figures)}</dl>
       ${renderCatalogue(view.tools)}`,
   })
+
+const namePayments = (rails: readonly string[]): string => {
+  const names = ['Credits', ...rails]
+  return names.length === 1 ? 'Credits' : `${names.slice(0, -1).join(', ')} or ${names.at(-1)}`
+}
 
 /**
  * The key that a visitor makes takes the place of `$key`. The text stands outside the template, where a formatter

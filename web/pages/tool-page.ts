@@ -17,17 +17,23 @@ export interface ShownTool extends CatalogueTool {
   readonly output_schema: unknown
   readonly example_calls: readonly Readonly<Record<string, unknown>>[]
   readonly use_cases: readonly string[]
-  readonly availability: { readonly available: boolean; readonly requires: readonly string[] }
   readonly builder?: { readonly name: string; readonly verified: boolean }
 }
 
 export interface ToolPageView {
   readonly publicUrl: string
   readonly starterUsdc: number
+  /** The ways to pay without a key that are on, such as `x402`. */
+  readonly keylessRails: readonly string[]
   readonly tool: ShownTool
 }
 
-export function renderToolPage({ publicUrl, starterUsdc, tool }: ToolPageView): string {
+export function renderToolPage({
+  publicUrl,
+  starterUsdc,
+  keylessRails,
+  tool,
+}: ToolPageView): string {
   const schema = tool.input_schema as ToolInputJsonSchema
   const { tool: _slug, ...example } = tool.example_calls[0] ?? {}
   const sent = tool.example_calls.length > 0 ? example : toSampleToolInput(schema)
@@ -63,7 +69,7 @@ export function renderToolPage({ publicUrl, starterUsdc, tool }: ToolPageView): 
             <h2 id="your-key">Key</h2>
             ${renderBrowserTabKeySection(starterUsdc)}
           </section>
-          ${renderFacts(tool)}
+          ${renderFacts(tool, keylessRails)}
         </div>
       </div>
       <h2>From a terminal</h2>
@@ -101,17 +107,24 @@ function renderNotices({ acts_on_others: acts, availability, builder }: ShownToo
         A call acts on others: on agents, people, sites or chains. It cannot be undone.
       </p>`,
     )
-  if (!availability.available)
-    notices.push(
-      html`<p class="note">
-        This station does not offer it
-        now.${availability.requires.length > 0 && ` It needs ${availability.requires.join(', ')}.`}
-      </p>`,
-    )
+  if (availability.reason !== undefined)
+    notices.push(html`<p class="note">${availability.reason}</p>`)
   return notices
 }
 
-function renderFacts(tool: ShownTool): Html {
+/** Whether a call needs a key on this station, where payments without one may be off. */
+function describeKey(
+  { key_required: always, access }: ShownTool,
+  rails: readonly string[],
+): string {
+  if (always) return 'needed'
+  if (access === 'free') return 'not needed'
+  return rails.length === 0
+    ? 'needed: credits pay here'
+    : `not needed with a payment by ${rails.join(' or ')}`
+}
+
+function renderFacts(tool: ShownTool, rails: readonly string[]): Html {
   const rate =
     tool.success_rate === null
       ? 'no call in seven days'
@@ -123,7 +136,7 @@ function renderFacts(tool: ShownTool): Html {
       <dt>Price</dt>
       <dd>${toPriceText(tool)}</dd>
       <dt>Key</dt>
-      <dd>${tool.key_required ? 'needed' : 'not needed'}</dd>
+      <dd>${describeKey(tool, rails)}</dd>
       <dt>Succeeded</dt>
       <dd>${rate}</dd>
       <dt>Takes</dt>

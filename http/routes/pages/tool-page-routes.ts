@@ -7,6 +7,7 @@ import {
   type CachedDocumentHandler,
 } from '../../cached-http-document.ts'
 import { HTML_PAGE_CONTENT_TYPE, setHtmlPageHeaders } from '../../html-page-reply.ts'
+import { keylessRailsOf } from '../../openapi/openapi-payment-info.ts'
 
 /** Routes for the pages of tools. Programs get what `/api/tools` answers. */
 
@@ -21,7 +22,7 @@ const getToolPage = {
 
 /** The page of each tool, with a form that runs it. */
 export const toolPageRoutes: FastifyPluginAsyncTypebox = async (app) => {
-  const { catalogue, clock, config: settings, pages } = app.services
+  const { catalogue, clock, config: settings, pages, paying } = app.services
   const { publicUrl } = settings
   const kept = new Map<string, CachedDocumentHandler>()
 
@@ -32,7 +33,8 @@ export const toolPageRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const read = async () => {
       await catalogue.load(slug)
       const tool = catalogue.toEntry(catalogue.get(slug))
-      return pages.tool({ publicUrl, starterUsdc: toUsdc(settings.starterCredits), tool })
+      const starterUsdc = toUsdc(settings.starterCredits)
+      return pages.tool({ publicUrl, starterUsdc, keylessRails: keylessRailsOf(paying), tool })
     }
     const page = createCachedDocumentHandler({ clock, read, type: HTML_PAGE_CONTENT_TYPE })
     kept.set(slug, page)

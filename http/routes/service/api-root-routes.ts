@@ -4,6 +4,7 @@ import { toUsdc } from '../../../core/money.ts'
 import { acceptsHtml } from '../../accepts-html.ts'
 import { createCachedDocumentHandler } from '../../cached-http-document.ts'
 import { HTML_PAGE_CONTENT_TYPE, setHtmlPageHeaders } from '../../html-page-reply.ts'
+import { keylessRailsOf } from '../../openapi/openapi-payment-info.ts'
 import { errorResponses } from '../../schemas/shared-schemas.ts'
 import { toStationStatsView } from '../../schemas/statistics-schemas.ts'
 
@@ -57,7 +58,7 @@ const LINK_HEADER = [
 
 /** Links to the documentation and the entry points of the API. */
 export const apiRootRoutes: FastifyPluginAsyncTypebox = async (app) => {
-  const { catalogue, clock, config, pages, statistics } = app.services
+  const { catalogue, clock, config, pages, paying, statistics } = app.services
   const page = createCachedDocumentHandler({
     clock,
     type: HTML_PAGE_CONTENT_TYPE,
@@ -69,7 +70,8 @@ export const apiRootRoutes: FastifyPluginAsyncTypebox = async (app) => {
         () => null,
       )
       const starterUsdc = toUsdc(config.starterCredits)
-      return pages.home({ publicUrl: config.publicUrl, starterUsdc, tools, figures })
+      const keylessRails = keylessRailsOf(paying)
+      return pages.home({ publicUrl: config.publicUrl, starterUsdc, keylessRails, tools, figures })
     },
   })
   const at = (path: string) => `${config.publicUrl}${path}`

@@ -111,6 +111,12 @@ const ToolEntry = Type.Object(
       mode: Type.String(),
       requires: Strings,
       providers: Strings,
+      reason: Type.Optional(
+        Type.String({
+          description:
+            'Why it does less on this station than its description says, or nothing. Absent where it does all.',
+        }),
+      ),
     }),
   },
   { $id: 'ToolEntry' },

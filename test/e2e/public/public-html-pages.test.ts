@@ -39,6 +39,29 @@ t.test('browsers get pages and programs get JSON at the same address', async (t)
   t.match(await main.ask('GET', '/tools'), { headers: { location: '/api/tools' } })
 })
 
+t.test(
+  'pages, catalogue and MCP say what this station cannot do, and how it is paid',
+  async (t) => {
+    const home = await open('/')
+    t.match(home.text, 'Credits pay each call', 'no rail is on')
+    t.match((await open('/tools/hive_trending')).text, 'needed: credits pay here')
+    t.match((await open('/tools/x402_parse')).text, /<dt>Key<\/dt>\s*<dd>not needed<\/dd>/)
+    const { body: listed } = await main.ask('GET', '/api/tools?format=mcp')
+    const models = listed['tools'] as { name: string; description: string }[]
+    for (const [slug, available, why] of [
+      ['email_send', false, 'Not available on this station now: it needs SMTP_URL.'],
+      ['llm_routing', true, 'No language model is configured here.'],
+    ] as const) {
+      const { body } = await main.ask('GET', `/api/tools/${slug}`)
+      const { reason, ...availability } = body['availability'] as Record<string, unknown>
+      t.match(availability, { available })
+      t.ok(String(reason).startsWith(why), slug)
+      for (const { text } of [home, await open(`/tools/${slug}`)]) t.match(text, why)
+      t.match(models.find(({ name }) => name.endsWith(slug))?.description, why)
+    }
+  },
+)
+
 t.test('the first page lists every tool with its price, and every tool has its page', async (t) => {
   const { text } = await open('/')
   const { body } = await main.ask('GET', '/api/tools')
@@ -71,7 +94,11 @@ t.test(
       for (const name of Object.keys(properties)) {
         const [control = ''] =
           new RegExp(`<(input|select|textarea)[^>]* data-name="${name}"[^>]*>`).exec(text) ?? []
-        t.match(control, /data-kind="(string|number|boolean|lines|json)"/, `${slug}.${name}`)
+        t.match(
+          control,
+          /data-kind="(string|number|integer|boolean|lines|json)"/,
+          `${slug}.${name}`,
+        )
         t.equal(/ required/.test(control), required.includes(name), `${slug}.${name} is required`)
         t.match(text, `<label for="field-${name}">${name}</label>`)
       }
@@ -83,7 +110,7 @@ t.test(
     )
     t.match(
       text,
-      /<input type="number" id="field-max_results"[^>]* step="1" min="1" max="20" value="">/,
+      /<input id="field-max_results"[^>]* data-kind="integer" inputmode="numeric" value="">/,
     )
   },
 )
