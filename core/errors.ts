@@ -1,5 +1,6 @@
 import { COOKBOOK_ERROR_DEFINITIONS } from './cookbook-error-definitions.ts'
 import { IDEMPOTENCY_ERROR_DEFINITIONS } from './idempotency-error-definitions.ts'
+import { KEY_ERROR_DEFINITIONS } from './key-errors.ts'
 import { MEMORY_MARKETPLACE_ERROR_DEFINITIONS } from './memory-marketplace-error-definitions.ts'
 import { REQUEST_ERROR_DEFINITIONS } from './request-error-definitions.ts'
 import { CALL_AND_RECEIPT_ERROR_DEFINITIONS } from './receipt-and-journal-error-definitions.ts'
@@ -32,30 +33,7 @@ const WAIT_AND_RETRY: ErrorRemedy = { action: 'wait' }
 export const ERROR_DEFINITIONS = {
   ...REQUEST_ERROR_DEFINITIONS,
   rate_limited: { status: 429, title: 'Too many requests.', remedy: WAIT_AND_RETRY },
-  // authentication
-  unauthenticated: {
-    status: 401,
-    title: 'A valid API key is required.',
-    remedy: { action: 'onboard', method: 'POST', url: '/api/onboard' },
-  },
-  insufficient_scope: { status: 403, title: 'This key may not do that.' },
-  key_bound: {
-    status: 403,
-    title: 'This key acts in one Backpack and may not do that.',
-    remedy: ASK_OWNER,
-  },
-  key_cap_exceeded: { status: 403, title: 'The call would exceed the spending cap of this key.' },
-  key_revoked: { status: 403, title: 'The key this runs under has been revoked.' },
-  key_expired: { status: 403, title: 'The key this runs under has expired.' },
-  key_not_found: { status: 404, title: 'There is no such key.' },
-  agent_frozen: { status: 403, title: 'This agent is frozen by its owner.', remedy: ASK_OWNER },
-  last_key: {
-    status: 409,
-    title:
-      'This is the last lasting key that can manage the keys of its agent. Make another key first: with scope `keys` or `*`, without an expiry, a cap or a Backpack.',
-    remedy: { action: 'make_another_key', method: 'POST', url: '/api/keys' },
-  },
-  agent_not_found: { status: 404, title: 'There is no such agent.' },
+  ...KEY_ERROR_DEFINITIONS,
   ...CALL_AND_RECEIPT_ERROR_DEFINITIONS,
   // money
   payment_required: {

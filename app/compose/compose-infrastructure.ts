@@ -87,6 +87,10 @@ export async function composeInfrastructure({
 
 type Say = (line: string, level?: 'info' | 'warn') => void
 
+/** The driver says so after the pool was ended: the station stops. */
+const isOwnConnectionEnd = (error: unknown): boolean =>
+  error instanceof Error && 'code' in error && error.code === 'CONNECTION_ENDED'
+
 /** Logs to the startup output until the server's log exists. */
 function logging(first: Say): Pick<StationInfrastructure, 'log' | 'logTo'> & { say: Say } {
   let logger: FastifyBaseLogger | null = null
@@ -96,6 +100,7 @@ function logging(first: Say): Pick<StationInfrastructure, 'log' | 'logTo'> & { s
     say,
     log(message, error) {
       if (error === null || error === undefined) say(message, error === null ? 'warn' : 'info')
+      else if (isOwnConnectionEnd(error)) say(`${message}: the station stops`, 'info')
       else if (logger === null)
         first(`${message}: ${error instanceof Error ? error.message : 'no error'}`)
       else logger.error({ err: error }, message)

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import { STATUS_CODES, type Server, type ServerResponse } from 'node:http'
+import type { Server, ServerResponse } from 'node:http'
+import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import { httpStatusOf, ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'

@@ -1,9 +1,12 @@
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import t from 'tap'
 import { readTypedAmount } from '../../core/typed-amount.ts'
+import { REPOSITORY_ROOT } from '../../scripts/repository-root.ts'
 import { STRANGE_AMOUNTS } from '../support/http/strange-amounts.ts'
 
 /** The reader of the pages, which no program of the station imports. */
-const path = new URL('../../web/assets/typed-amount.js', import.meta.url).href
+const path = pathToFileURL(join(REPOSITORY_ROOT, 'web/assets/typed-amount.js')).href
 const pages = (await import(path)) as { readTypedAmount: typeof readTypedAmount }
 
 t.test('a typed amount is digits with one point or comma, and else a fault in words', async (t) => {

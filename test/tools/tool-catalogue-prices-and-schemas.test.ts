@@ -60,7 +60,7 @@ t.test('a value that does not fit a pattern or format gets a plain message', asy
     ],
     ['email_send', { to: 'ada', subject: 's', body: 'b' }, '/to', 'must be an e-mail address'],
     ['agent_ping', { target_agent_id: 'ada', message: 'm' }, '/target_agent_id', 'must be a UUID'],
-    ['hive_read', { query: '  ' }, '/query', 'must not be blank'],
+    ['hive_read', { query: '  ' }, '/query', 'must have a letter or a digit'],
   ]
   for (const [slug, body, pointer, detail] of told)
     t.strictSame(misfits(slug, body), [{ pointer, detail }], slug)

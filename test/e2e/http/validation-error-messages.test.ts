@@ -1,5 +1,6 @@
 import t from 'tap'
 import { patternErrorMessage } from '../../../core/validation/request-schema-regex-patterns.ts'
+import { NATIVE_TOOLS } from '../../../tools/tool-catalogue.ts'
 import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 import { UNKNOWN_ID } from '../../support/write-routes/write-route-cases.ts'
 
@@ -237,10 +238,7 @@ function* patternsIn(value: object, at = ''): Generator<[at: string, pattern: st
 t.test('every schema pattern has a description in words', async (t) => {
   const main = await startInProcessTestStation(t)
   const document = main.station.server.swagger()
-  const { body: tools } = await main.ask('GET', '/api/tools')
-  const inputs = (tools['tools'] as { slug: string; input_schema: object }[]).map(
-    ({ slug, input_schema }) => [slug, input_schema],
-  )
+  const inputs = NATIVE_TOOLS.map(({ slug, input }) => [slug, input])
   const patterns = [...patternsIn(document), ...patternsIn(Object.fromEntries(inputs))]
   t.ok(patterns.length > 50)
   for (const [at, pattern] of patterns)

@@ -16,20 +16,17 @@ t.test('two searches run at a time, and a caller in a flood leaves room for othe
   const flood = Array.from({ length: 30 }, () => search('loud').catch((error: Error) => error))
   const quiet = search('quiet')
   await new Promise(setImmediate)
-  t.strictSame(began, ['loud', 'loud'])
-  ends.shift()?.()
-  await new Promise(setImmediate)
-  t.strictSame(began, ['loud', 'loud', 'quiet'], 'the other caller is next')
+  t.strictSame(began, ['loud', 'quiet'], 'one of two places is free of it')
   while (ends.length > 0) {
     ends.shift()?.()
     await new Promise(setImmediate)
   }
   t.equal(await quiet, 'quiet')
   const answers = await Promise.all(flood)
-  t.equal(answers.filter((answer) => answer === 'loud').length, 22, 'two, and twenty that wait')
+  t.equal(answers.filter((answer) => answer === 'loud').length, 21, 'one, and twenty that wait')
   t.match(
     answers.filter((answer) => answer !== 'loud'),
-    Array.from({ length: 8 }, () => ({ code: 'overloaded' })),
+    Array.from({ length: 9 }, () => ({ code: 'overloaded' })),
   )
 })
 

@@ -51,7 +51,7 @@ t.test('a client that sends too much gets the reason', async (t) => {
       'without a key, on its last request',
       head('/mine', length, 'connection: close'),
       [LARGE],
-      401,
+      413,
     ],
   ] as const
   const header = `POST /small HTTP/1.1\r\nhost: x\r\nx: ${LARGE.toString()}\r\n\r\n`

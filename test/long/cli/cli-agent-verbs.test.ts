@@ -1,4 +1,4 @@
-import { execFile, execFileSync, spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -13,6 +13,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import t from 'tap'
 import { CLI_VERBS } from '../../../app/cli/cli-verb-table.ts'
+import { runCli, type CliRun } from '../../support/station/run-cli.ts'
 import { serviceProgramArgs } from '../../support/station/node-args-to-spawn-service-or-cli.ts'
 import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 
@@ -23,35 +24,13 @@ const home = t.testdir()
 const STRATEGY = JSON.stringify({ title: 'x', description: 'x', params: {} })
 const settingsFile = join(home, 'gas/config.json')
 
-interface Ran {
-  readonly code: number
-  readonly stdout: string
-  readonly stderr: string
-}
-
-const environment = (settings: Record<string, string>) => ({
-  PATH: process.env['PATH'],
-  XDG_CONFIG_HOME: home,
-  ...settings,
-})
-
-function gas(args: readonly string[], settings: Record<string, string> = {}): Promise<Ran> {
-  const env = environment(settings)
-  return new Promise((resolve) => {
-    const options = { env, maxBuffer: 16e6 }
-    execFile(
-      process.execPath,
-      [...serviceProgramArgs('cli'), ...args],
-      options,
-      (error, stdout, stderr) =>
-        resolve({ code: typeof error?.code === 'number' ? error.code : 0, stdout, stderr }),
-    )
-  })
-}
+const environment = (settings: Record<string, string>) => ({ XDG_CONFIG_HOME: home, ...settings })
+const gas = (args: readonly string[], settings: Record<string, string> = {}): Promise<CliRun> =>
+  runCli(args, environment(settings))
 
 const at = (key: string) => ({ GAS_URL: main.url, GAS_API_KEY: key })
-const parsed = ({ stdout }: Ran) => JSON.parse(stdout) as Record<string, unknown>
-const rows = ({ stdout }: Ran) =>
+const parsed = ({ stdout }: CliRun) => JSON.parse(stdout) as Record<string, unknown>
+const rows = ({ stdout }: CliRun) =>
   stdout
     .split('\n')
     .filter(Boolean)
@@ -378,33 +357,3 @@ t.test(
     t.match(broken, { code: 1, stdout: /BROKEN I10c/ })
   },
 )
-
-t.test('amounts are typed with a point or a comma, and nothing else is one', async (t) => {
-  const her = await main.onboard()
-  const started = await gas(['task', 'start', 'comma', '--budget', '0,02'], at(her.key))
-  t.match(parsed(started), { budget_usdc: 0.02 })
-  const id = String(parsed(started)['task_id'])
-  for (const [args, words] of [
-    [['task', 'start', 'x', '--budget', '1,000'], /--budget: 1,000 can mean 1 or 1000: type/],
-    [['task', 'budget', id, '0x10'], /the budget: 0x10 is no amount/],
-    [['task', 'budget', id, '1e-1'], /the budget: 1e-1 is no amount/],
-    [['keys', 'create', '--cap', '1 000'], /--cap: 1 000 has a space/],
-    [['keys', 'create', '--cap-per-day', '€1'], /--cap-per-day: €1 has a currency sign/],
-    [['keys', 'create', '--cap-per-month', ''], /--cap-per-month: it is empty/],
-    [['keys', 'create', '--expires', '1e3'], /--expires must be a whole number/],
-    [['tools', 'import', '--openapi', 'http://x.example', '--price', '.5'], /--price: .5 is no/],
-    [['mcp', 'install', 'cursor', '--per-day', 'Infinity'], /--per-day: Infinity is no amount/],
-    [
-      ['bounty', 'post', 'x', '--domain', 'd', '--description', 'd', '--reward', '1.000'],
-      /1.000 can/,
-    ],
-    [['call', 'hive_trending', 'max_usdc=1.000'], /max_usdc: 1.000 can mean 1 or 1000/],
-    [['call', 'hive_trending', 'limit=1e400'], /limit is no number that JSON can hold/],
-    [['call', 'hive_trending', '--json', '{"limit":1e400}'], /limit is no number that JSON can/],
-  ] as const) {
-    const ran = await gas(args, at(her.key))
-    t.match(ran, { code: 2, stderr: words }, args.join(' '))
-  }
-  t.match(parsed(await gas(['task', 'show', id], at(her.key))), { budget_usdc: 0.02 })
-  t.match((await main.ask('GET', '/api/keys', { key: her.key })).body, { count: 1 })
-})

@@ -241,7 +241,10 @@ t.test('providers are configured: invalid ones are named, keys are never shown',
     ])
   const refused = ['x', '{}', one({ id: 'A b' }), one({ models: [] }), one({ key_env: 'UNSET' })]
   for (const LLM_PROVIDERS of refused)
-    t.throws(() => loadConfig({ LLM_PROVIDERS }), /LLM_PROVIDERS must be JSON of this form/)
+    t.throws(
+      () => loadConfig({ LLM_PROVIDERS }),
+      /LLM_PROVIDERS must be JSON of the form in docs\/configuration\.md/,
+    )
   const { llm } = loadConfig({ LLM_PROVIDERS: one({ key_env: 'MY_KEY' }), MY_KEY: 'sk-secret' })
   t.equal(llm.providers[0]?.key?.reveal(), 'sk-secret')
   t.notMatch(inspect(llm, { depth: 9 }) + JSON.stringify(llm.providers), /sk-secret/)
