@@ -1,4 +1,5 @@
 import { ServiceError } from '../core/errors.ts'
+import { toExactJson } from '../core/exact-json.ts'
 import { isJsonSizeBoundWithin } from '../core/json-size-bound.ts'
 import { LIMITS } from '../core/limits.ts'
 import { smallerOfTwoMicros, subtractMicros, ZERO_MICROS } from '../core/money.ts'
@@ -127,7 +128,7 @@ function stopSignalsOf(
 function checkOutput({ catalogue }: CallDeps, tool: Tool, output: JsonFields): void {
   catalogue.validateOutput(tool, output)
   if (isJsonSizeBoundWithin(output, LIMITS.toolOutputBytes)) return
-  if (Buffer.byteLength(JSON.stringify(output)) > LIMITS.toolOutputBytes)
+  if (Buffer.byteLength(toExactJson(output)) > LIMITS.toolOutputBytes)
     throw new ServiceError('response_too_large', { limit_bytes: LIMITS.toolOutputBytes })
 }
 

@@ -10,6 +10,7 @@ import {
   type ScheduleView,
 } from '../actors/commands/schedule-aggregate-commands.ts'
 import { ServiceError, type ErrorCode } from '../core/errors.ts'
+import { toExactJson } from '../core/exact-json.ts'
 import { newUuidV7 } from '../core/ids-and-api-keys.ts'
 import type { ApiKeySpendingLimits } from '../domain/api-key-spending-limits.ts'
 import { LIMITS } from '../core/limits.ts'
@@ -170,7 +171,7 @@ function endScheduleSlot(
     return completeScheduleRun(ctx, failed)
   }
   const { callId, cost } = call
-  const text = JSON.stringify(output)
+  const text = toExactJson(output)
   const result = Buffer.byteLength(text) > LIMITS.scheduleResultBytes ? null : text
   const { context } = ctx.snapshotOf('schedule', scheduleId)
   const { name, tool } = context

@@ -2,6 +2,7 @@ import type { CommandContext } from '../actors/aggregate-command-types.ts'
 import { recordOwnershipOrMemoryReorganization } from '../actors/commands/lifetime-entitlement-commands.ts'
 import { updateHiveWatchList } from '../actors/commands/update-hive-watch-list.ts'
 import { httpStatusOf, type ErrorCode, type ServiceError } from '../core/errors.ts'
+import { toExactJson } from '../core/exact-json.ts'
 import { toProblemDocument } from '../core/problem-document.ts'
 import { LIMITS } from '../core/limits.ts'
 import { ZERO_MICROS, type Micros } from '../core/money.ts'
@@ -143,7 +144,7 @@ function toStoredResponse(
   body: Record<string, unknown>,
   store: CountStoredBytes,
 ): string {
-  const response = JSON.stringify({ status: 200, body })
+  const response = toExactJson({ status: 200, body })
   const reason = cost > ZERO_MICROS ? null : store(Buffer.byteLength(response))
   if (reason === null) return response
   Object.assign(body['_meta'] as object, {

@@ -7,6 +7,7 @@ import type {
   ToolCallBatchRequest,
 } from '../calls/call-request-and-reply-types.ts'
 import { invalidInputError, ServiceError } from '../core/errors.ts'
+import { toExactJson } from '../core/exact-json.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { ToolCatalogue } from '../tools/tool-catalogue.ts'
 import { resolveRequestBackpackId } from './auth/request-backpack-and-key-binding-check.ts'
@@ -175,6 +176,6 @@ export function sendCallReply(reply: FastifyReply, { status, body, headers, repl
   if (replayed) reply.header('idempotency-replayed', 'true')
   reply.code(status)
   // A stored refusal is sent as a problem document too.
-  if (status >= 400) reply.type('application/problem+json').serializer(JSON.stringify)
+  if (status >= 400) reply.type('application/problem+json').serializer(toExactJson)
   return body
 }

@@ -1,3 +1,5 @@
+import { withExactIntegers } from '../../core/exact-json.ts'
+
 /** What `gas` prints. */
 
 /** Prints a line to stdout. */
@@ -7,12 +9,15 @@ export const printLine = (text: string): void => void process.stdout.write(`${te
 export const printJson = (value: unknown): void => printLine(toTerminalSafeJsonText(value))
 
 /** JSON text. Characters that control a terminal or its reading direction are escaped. */
-export const toTerminalSafeJsonText = (value: unknown, indent = 0): string =>
-  JSON.stringify(
-    value,
-    (_key, part: unknown) => (typeof part === 'bigint' ? String(part) : part),
-    indent,
-  ).replace(/[^\P{Cc}\n]|[\p{Cf}\u2028\u2029]/gu, escapeUnits)
+export const toTerminalSafeJsonText = (value: unknown): string =>
+  withoutControls(
+    JSON.stringify(value, (_key, part: unknown) =>
+      typeof part === 'bigint' ? String(part) : part,
+    ),
+  )
+
+const withoutControls = (text: string): string =>
+  text.replace(/[^\P{Cc}\n]|[\p{Cf}\u2028\u2029]/gu, escapeUnits)
 
 const escapeUnits = (characters: string): string =>
   characters
@@ -20,9 +25,16 @@ const escapeUnits = (characters: string): string =>
     .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
     .join('')
 
-/** Prints a JSON document: indented for people, on one line for programs. */
-export const printJsonDocument = (value: unknown, forPrograms: boolean): void =>
-  printLine(toTerminalSafeJsonText(value, forPrograms ? 0 : 2))
+/** Prints a JSON document. */
+export const printJsonDocument = (document: unknown, forPrograms: boolean): void =>
+  printLine(toDocumentText(document, forPrograms))
+
+/** The text of a document of a station, with all digits: indented for people, on one line for programs. */
+export function toDocumentText(document: unknown, forPrograms: boolean): string {
+  const indent = forPrograms ? 0 : 2
+  const write = withExactIntegers((value) => JSON.stringify(value, null, indent))
+  return withoutControls(write(document))
+}
 
 /** Agents' verbs print JSON with `--json` and whenever stdout is no terminal. */
 export const shouldPrintJson = (json: boolean): boolean => json || process.stdout.isTTY !== true

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path'
 import { newPrefixedId } from '../../core/ids-and-api-keys.ts'
 import { loadCliClientEnvironment } from '../config.ts'
 import { replaceFile } from './cli-files.ts'
-import { toTerminalSafeJsonText } from './cli-output.ts'
+import { toDocumentText } from './cli-output.ts'
 import { CliFailure } from './cli-verb.ts'
 
 /** Printing of what a station tells once. */
@@ -18,7 +18,7 @@ const MAX_WAIT_MS = 10_000
  * settings (mode 0600), so that it is not lost with a reader or a disk. Throws `CliFailure` where stdout failed.
  */
 export function printAnswer(answer: unknown, forPrograms: boolean): void {
-  const text = `${toTerminalSafeJsonText(answer, forPrograms ? 0 : 2)}\n`
+  const text = `${toDocumentText(answer, forPrograms)}\n`
   if (writeWhole(STDOUT, text)) return
   if (writeWhole(STDERR, text))
     throw new CliFailure('stdout takes nothing, so the answer is on stderr')

@@ -1,4 +1,5 @@
 import { ServiceError } from '../../core/errors.ts'
+import { toExactJson } from '../../core/exact-json.ts'
 import { toProblemDocument } from '../../core/problem-document.ts'
 import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -243,7 +244,7 @@ function deliverPipeline(
   made: readonly PipelineAttempt[],
   answer: object,
 ): Promise<void> {
-  const response = JSON.stringify(answer)
+  const response = toExactJson(answer)
   const [first] = made
   return parts.paying.deliver({
     ref,

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { CallerConnection } from '../../calls/call-request-and-reply-types.ts'
 import { SECOND } from '../../core/clock.ts'
+import { toExactJson } from '../../core/exact-json.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { toArguments } from '../../core/validation/null-fields.ts'
@@ -76,7 +77,7 @@ export function createMcpMethods(
     result: Readonly<Record<string, unknown>>,
     last: string | null = null,
   ): string => {
-    const text = JSON.stringify(completeMcpResultForEra(message, result, config))
+    const text = toExactJson(completeMcpResultForEra(message, result, config))
     const open = text.slice(0, -1)
     const whole = last === null ? text : `${open}${open === '{' ? '' : ','}${last}}`
     return `{"jsonrpc":"2.0","id":${JSON.stringify(message.id)},"result":${whole}}`

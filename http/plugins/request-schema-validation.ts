@@ -11,6 +11,7 @@ import {
   type SchemaViolation,
   type ValidationIssue,
 } from '../../core/validation/validation-errors.ts'
+import { withExactIntegers } from '../../core/exact-json.ts'
 import type { DescribableJsonSchema } from '../../core/validation/describe-json-schema.ts'
 import { omitNullFields } from '../../core/validation/null-fields.ts'
 import { createLazySchemaCompiler } from './lazy-schema-compiler.ts'
@@ -93,7 +94,7 @@ export function installSchemaValidation(app: FastifyInstance): void {
     return ((route) =>
       later(() => {
         const key = route.schema as object
-        const compiled = compiledSerializers.get(key) ?? stringify(route)
+        const compiled = compiledSerializers.get(key) ?? withExactIntegers(stringify(route))
         compiledSerializers.set(key, compiled)
         return compiled
       })) as FastifySerializerCompiler<unknown>

@@ -1,3 +1,4 @@
+import { toExactJson } from '../../core/exact-json.ts'
 import type { FastifyReply } from 'fastify'
 import { createBackpressuredResponseWriter } from './chunked-response-writer.ts'
 
@@ -84,7 +85,7 @@ export function openSseStream(
   return {
     send: (event, data, id) =>
       write(
-        `${id === undefined ? '' : `id: ${id}\n`}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`,
+        `${id === undefined ? '' : `id: ${id}\n`}event: ${event}\ndata: ${toExactJson(data)}\n\n`,
       ),
     sendCursor: (id) => write(`id: ${id}\n\n`),
     write,

@@ -1,3 +1,4 @@
+import { toExactJson } from '../../core/exact-json.ts'
 import type { Duplex } from 'node:stream'
 import type { WebSocket } from 'ws'
 import type { EncodedWebSocketAndSseEvents } from '../../realtime/encoded-websocket-and-sse-events.ts'
@@ -74,7 +75,7 @@ export function createWsFrameWriter(socket: WebSocket, connection: Duplex): WsFr
   }
 
   return {
-    send: (frame) => write(JSON.stringify(frame)),
+    send: (frame) => write(toExactJson(frame)),
     sendEvent: writeEvent,
     sendRaw: write,
     sendLatest: writeLatest,

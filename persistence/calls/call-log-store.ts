@@ -1,4 +1,5 @@
 import { asMicros, type Micros } from '../../core/money.ts'
+import { parseExactJson } from '../../core/exact-json.ts'
 import type { IdempotentResponse } from '../../core/aggregate-commit-row-types.ts'
 import { deleteUnrepeatableAnswerTexts } from './call-answer-hashes.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
@@ -54,7 +55,9 @@ export function createCallLogStore(sql: Sql) {
       const [row] = await sql<{ response: string }[]>`
         select response from calls
          where owner = ${owner} and call_id = ${callId} and response is not null`
-      return row === undefined ? null : (JSON.parse(row.response) as IdempotentResponse['response'])
+      return row === undefined
+        ? null
+        : (parseExactJson(row.response) as IdempotentResponse['response'])
     },
 
     /** One tool call of an owner; with `backpackId`, only if it was made in that Backpack. */
@@ -238,7 +241,7 @@ const toStoredAnswer = (row: AnswerRow): IdempotentResponse => ({
   callId: row.call_id,
   operation: row.operation,
   requestHash: row.request_hash,
-  response: JSON.parse(row.response) as IdempotentResponse['response'],
+  response: parseExactJson(row.response) as IdempotentResponse['response'],
 })
 
 const fromRow = (row: CallLogRow): CallLogEntry => ({

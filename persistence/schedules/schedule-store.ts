@@ -3,6 +3,7 @@ import {
   encryptEnvelope,
   type EncryptionKeys,
 } from '../../core/key-derivation-and-encryption.ts'
+import { parseExactJson } from '../../core/exact-json.ts'
 import { isUuid } from '../../core/ids-and-api-keys.ts'
 import { asMicros, type Micros } from '../../core/money.ts'
 import { redactSecrets } from '../../core/validation/redact-secrets.ts'
@@ -214,6 +215,6 @@ const fromRow = (row: ScheduleRecordRow): ScheduleRecord => ({
           errorCode: row.error_code,
           callId: row.call_id,
           cost: asMicros(row.cost_micros),
-          result: row.result === null ? null : (JSON.parse(row.result) as unknown),
+          result: row.result === null ? null : parseExactJson(row.result),
         },
 })

@@ -1,3 +1,5 @@
+import { parseExactJson } from '../../core/exact-json.ts'
+
 /** Parses response bodies as JSON, CSV or text. */
 
 const MAX_CSV_RECORDS_CHARS = 2 * 1024 * 1024
@@ -36,13 +38,15 @@ export function detectBomCharset(body: Uint8Array): string | null {
   return body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf ? 'utf-8' : null
 }
 
-/** Throws for depths at which serialization would overflow the stack. */
+/** Throws for depths at which serialization would overflow the stack, and for numbers that would arrive as null. */
 function parseJson(text: string): unknown {
-  const value: unknown = JSON.parse(text)
+  const value = parseExactJson(text)
   let level: unknown[] = [value]
   for (let depth = 0; level.length > 0; depth += 1) {
     if (depth > MAX_RESPONSE_JSON_DEPTH)
       throw new RangeError(`nested deeper than ${MAX_RESPONSE_JSON_DEPTH} levels`)
+    if (level.some((inner) => typeof inner === 'number' && !Number.isFinite(inner)))
+      throw new RangeError('a number is too large for JSON')
     level = level.flatMap((inner) =>
       typeof inner === 'object' && inner !== null ? Object.values(inner) : [],
     )

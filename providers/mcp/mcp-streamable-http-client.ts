@@ -182,7 +182,10 @@ async function runMcpSession<T>(
 }
 
 /** Returns the result of a JSON-RPC request from JSON or from an event stream; throws what the server says instead. */
-export function readMcpResult({ id, status, contentType, body }: McpReply): JsonObject {
+export function readMcpResult(
+  { id, status, contentType, body }: McpReply,
+  parse: (text: string) => unknown = JSON.parse,
+): JsonObject {
   if (status < 200 || status > 299)
     throw new ServiceError('upstream_error', {
       upstream_status: status,
@@ -191,7 +194,7 @@ export function readMcpResult({ id, status, contentType, body }: McpReply): Json
   const text = new TextDecoder().decode(body)
   const messages = /^text\/event-stream\b/i.test(contentType) ? readEvents(text) : [text]
   for (const message of messages) {
-    const answer = parseObject(message)
+    const answer = parseObject(message, parse)
     if (answer?.['id'] !== id) continue
     if (isObject(answer['result'])) return answer['result']
     const error = isObject(answer['error']) ? answer['error'] : {}
@@ -231,9 +234,12 @@ const toLine = (text: string): string => text.replace(/[\p{C}\p{Z}]+/gu, ' ').sl
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-function parseObject(text: string): Record<string, unknown> | null {
+function parseObject(
+  text: string,
+  parse: (text: string) => unknown,
+): Record<string, unknown> | null {
   try {
-    const value: unknown = JSON.parse(text)
+    const value = parse(text)
     return isObject(value) ? value : null
   } catch {
     return null

@@ -1,3 +1,4 @@
+import { parseExactJson } from '../../core/exact-json.ts'
 import type { CommunityToolEndpoint } from '../../domain/community-tool-record.ts'
 
 /** What a builder answers, as it arrives and as it is judged. */
@@ -34,7 +35,7 @@ export function parseAnswerJson(
 ): Extract<BuilderAnswer, { readonly type: 'value' }> | null {
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(body)
-    return { type: 'value', value: JSON.parse(text), text }
+    return { type: 'value', value: parseExactJson(text), text }
   } catch (error) {
     if (error instanceof SyntaxError || error instanceof TypeError) return null
     throw error

@@ -1,4 +1,5 @@
 import { withoutInvisibles } from '../../core/comparable-text.ts'
+import { parseExactJson } from '../../core/exact-json.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { SECOND } from '../../core/clock.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -205,7 +206,7 @@ function communityCallHeaders(
 function toOutcome(tool: CommunityToolRecord, verdict: BuilderVerdict): CommunityCallOutcome {
   switch (verdict.type) {
     case 'good':
-      return { ok: true, output: JSON.parse(verdict.text) as Record<string, unknown> }
+      return { ok: true, output: parseExactJson(verdict.text) as Record<string, unknown> }
     case 'refused':
       return refusedByBuilder(tool, verdict.words)
     case 'invalid':

@@ -1,6 +1,8 @@
+import { parseExactJson, toExactJson } from '../../core/exact-json.ts'
 import { createSecretRedactor } from '../../providers/egress/caller-secret-response-redactor.ts'
 import { readMcpResult } from '../../providers/mcp/mcp-streamable-http-client.ts'
 import { RESERVED_COMMUNITY_OUTPUT_FIELDS } from '../../domain/community-tool-record.ts'
+import type { ValidationIssue } from '../../core/validation/validation-errors.ts'
 import type { SchemaValidator } from '../schema-validator.ts'
 import {
   parseAnswerJson,
@@ -22,14 +24,15 @@ export function judgeBuilderReply(
   const answer = readAnswer(reply)
   if (answer.type === 'refused') return { type: 'refused', words: redactText(answer.words) }
   if (answer.type !== 'value') return answer
-  const said = findFault(answer.value, validateOutput)
-  if (said !== null) return { type: 'invalid', said }
-  return { type: 'good', text: redactText(answer.text ?? JSON.stringify(answer.value)) }
+  const text = answer.text ?? toExactJson(answer.value)
+  // Schemas know numbers only.
+  const said = findFault(answer.value, () => validateOutput(JSON.parse(text)))
+  return said === null ? { type: 'good', text: redactText(text) } : { type: 'invalid', said }
 }
 
 function readAnswer(reply: BuilderReply): BuilderAnswer {
   if (reply.kind === 'rest-operation') return toAnswerOfRestResponse(reply)
-  if (reply.kind === 'mcp-tool') return toAnswerOfMcpResult(readMcpResult(reply))
+  if (reply.kind === 'mcp-tool') return toAnswerOfMcpResult(readMcpResult(reply, parseExactJson))
   const { status, contentType } = reply
   if (status === 422 && /^application\/problem\+json\b/i.test(contentType)) {
     const problem = parseAnswerJson(reply.body)
@@ -45,14 +48,14 @@ function readAnswer(reply: BuilderReply): BuilderAnswer {
 }
 
 /** What is wrong with an answer, for its builder; null for nothing. */
-function findFault(value: unknown, validateOutput: SchemaValidator): string | null {
+function findFault(value: unknown, validate: () => readonly ValidationIssue[]): string | null {
   const odd = findUndeliverable(value)
   if (odd !== null) return odd
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     return 'the answer is no JSON object'
   const taken = RESERVED_COMMUNITY_OUTPUT_FIELDS.find((name) => Object.hasOwn(value, name))
   if (taken !== undefined) return `the answer has the field ${taken}, which the station adds`
-  const [issue] = validateOutput(value)
+  const [issue] = validate()
   return issue === undefined ? null : `${issue.pointer || 'the answer'} ${issue.detail}`
 }
 

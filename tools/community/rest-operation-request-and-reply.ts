@@ -1,4 +1,5 @@
 import { invalidInputError, ServiceError } from '../../core/errors.ts'
+import { toExactJson } from '../../core/exact-json.ts'
 import type { CommunityToolEndpoint, RestParameter } from '../../domain/community-tool-record.ts'
 import { isForbiddenRequestHeader } from '../import/forbidden-request-headers.ts'
 import {
@@ -92,7 +93,7 @@ export function toAnswerOfRestResponse(
   const data = readData(reply)
   if (status >= 200 && status <= 299) return { type: 'value', value: { status, data } }
   if (!CALLER_FAULTS.has(status)) return { type: 'status', status }
-  const words = typeof data === 'string' ? data : JSON.stringify(data)
+  const words = typeof data === 'string' ? data : toExactJson(data)
   return { type: 'refused', words: `it answers ${status} ${words}`.trim() }
 }
 

@@ -1,3 +1,4 @@
+import { parseExactJson } from '../../../core/exact-json.ts'
 import { CliUsageError, type CliArguments, type CliVerb } from '../cli-verb.ts'
 import { shouldPrintJson, printJsonDocument } from '../cli-output.ts'
 import { parseAmountOption } from './cli-verb-with-subcommands.ts'
@@ -65,7 +66,7 @@ export function parseKeyValueArguments(pairs: readonly string[]): Record<string,
         return [pair.slice(0, at), parseAmountOption(text, pair.slice(0, at))]
       if (isLongInteger(text)) return [pair.slice(0, at), text]
       try {
-        return [pair.slice(0, at), JSON.parse(text) as unknown]
+        return [pair.slice(0, at), parseExactJson(text)]
       } catch {
         return [pair.slice(0, at), text]
       }
@@ -75,7 +76,7 @@ export function parseKeyValueArguments(pairs: readonly string[]): Record<string,
 
 function parseFields(text: string): Record<string, unknown> {
   try {
-    const value = JSON.parse(text) as unknown
+    const value = parseExactJson(text)
     if (typeof value === 'object' && value !== null && !Array.isArray(value))
       return value as Record<string, unknown>
   } catch {

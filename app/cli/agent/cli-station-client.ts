@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { newPrefixedId } from '../../../core/ids-and-api-keys.ts'
+import { parseExactJson } from '../../../core/exact-json.ts'
 import { toFiniteJson } from '../../../core/finite-json.ts'
 import { CliFailure, USAGE_EXIT_CODE } from '../cli-verb.ts'
 import { toErrorMessage } from '../cli-output.ts'
@@ -129,7 +130,7 @@ async function readJson(url: string, response: Response): Promise<Json> {
     throw new LostAnswer(`${url} ended its answer too early`, 1, { cause: error })
   })
   try {
-    const value = text === '' ? {} : (JSON.parse(text) as unknown)
+    const value = text === '' ? {} : parseExactJson(text)
     if (typeof value === 'object' && value !== null) return value as Json
   } catch {
     // Answered below: a proxy, or no station.

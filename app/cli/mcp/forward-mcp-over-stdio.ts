@@ -1,3 +1,4 @@
+import { parseExactJson, toExactJson } from '../../../core/exact-json.ts'
 import { toFiniteJson } from '../../../core/finite-json.ts'
 import { createInterface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
@@ -36,7 +37,7 @@ export async function forwardMcpOverStdio(
   const running = new Map<Id, AbortController>()
   const due = new Set<Promise<void>>()
   let legacyVersion: string | null = null
-  const write = (message: JsonRpcMessage) => void output.write(`${JSON.stringify(message)}\n`)
+  const write = (message: JsonRpcMessage) => void output.write(`${toExactJson(message)}\n`)
 
   async function forward(message: JsonRpcMessage): Promise<void> {
     const { id } = message
@@ -138,7 +139,7 @@ async function post(
       ...(apiKey === null ? {} : { 'x-api-key': apiKey.reveal() }),
       ...protocolHeaders(message, legacyVersion),
     },
-    body: JSON.stringify(message),
+    body: toExactJson(message),
   }).catch((error: unknown) => {
     throw new Error(`${url} does not answer: is the station running, and GAS_URL right?`, {
       cause: error,
@@ -201,7 +202,7 @@ function versionIn({ result }: JsonRpcMessage): string | null {
 
 function parseMessage(line: string): JsonRpcMessage | null {
   try {
-    const value = JSON.parse(line) as unknown
+    const value = parseExactJson(line)
     return typeof value === 'object' && value !== null ? (value as JsonRpcMessage) : null
   } catch {
     return null

@@ -1,3 +1,5 @@
+import { parseExactJson } from '../../../core/exact-json.ts'
+
 /** A JSON-RPC message of either direction. */
 export interface JsonRpcMessage {
   readonly jsonrpc: '2.0'
@@ -25,7 +27,7 @@ export async function* readMcpAnswer(
 function toAnswer(response: Response, text: string, id: JsonRpcMessage['id']): JsonRpcMessage {
   const { url, status } = response
   try {
-    const value = JSON.parse(text) as JsonRpcMessage
+    const value = parseExactJson(text) as JsonRpcMessage
     if (value.jsonrpc === '2.0') return id === undefined ? value : { ...value, id }
   } catch {
     // Answered below: a proxy, or no station.
@@ -41,6 +43,7 @@ async function* readEvents({ body }: Response): AsyncGenerator<JsonRpcMessage> {
     const lines = (rest + decoder.decode(bytes as Uint8Array, { stream: true })).split('\n')
     rest = lines.pop() ?? ''
     for (const line of lines)
-      if (line.startsWith('data: ')) yield JSON.parse(line.slice('data: '.length)) as JsonRpcMessage
+      if (line.startsWith('data: '))
+        yield parseExactJson(line.slice('data: '.length)) as JsonRpcMessage
   }
 }

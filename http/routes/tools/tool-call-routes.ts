@@ -2,6 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { LIMITS } from '../../../core/limits.ts'
+import { toExactJson } from '../../../core/exact-json.ts'
 import {
   parsePipelineRequest,
   parseToolCallRequest,
@@ -232,6 +233,6 @@ async function callOrQuote(
   const callRequest = parseToolCallRequest(deps, request, reply, body)
   if (body['dry_run'] === true) return calls.quote(callRequest)
   // The schema allows every field, so a serializer made of it only takes longer.
-  reply.type('application/json; charset=utf-8').serializer(JSON.stringify)
+  reply.type('application/json; charset=utf-8').serializer(toExactJson)
   return sendCallReply(reply, await calls.refuel(callRequest))
 }

@@ -1,3 +1,4 @@
+import { toExactJson } from '../../../core/exact-json.ts'
 import agentSee from '../../perception/agent-see.ts'
 import dataRetrieval from '../../web/data-retrieval.ts'
 import deepSearch from '../../web/deep-search.ts'
@@ -43,7 +44,7 @@ const lines = (all: readonly string[]): string => all.map((one) => `- ${one}`).j
 const list = (value: unknown): Fields[] => (Array.isArray(value) ? (value as Fields[]) : [])
 const toText = (value: unknown): string => (typeof value === 'string' ? value : '')
 const asJson = (output: unknown): string => {
-  const text = JSON.stringify(output)
+  const text = toExactJson(output)
   return text.length > MAX_OUTPUT_CHARS ? `${text.slice(0, MAX_OUTPUT_CHARS - 1)}…` : text
 }
 const source = (
