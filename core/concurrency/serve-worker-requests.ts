@@ -1,10 +1,11 @@
+import { existsSync, readlinkSync } from 'node:fs'
 import { setPriority } from 'node:os'
 import { parentPort } from 'node:worker_threads'
 import { ServiceError, type ErrorCode } from '../errors.ts'
 
 /** Messages of a worker thread; the first reports its start. */
 export type WorkerMessage =
-  | { readonly type: 'ready' }
+  | { readonly type: 'ready'; readonly cpuPath: string | null }
   | { readonly type: 'done'; readonly answer: unknown }
   /** An expected failure, which has to become an error of its class again. */
   | {
@@ -28,7 +29,17 @@ export function serveWorkerRequests<Request>(serve: (request: Request) => unknow
       post(toFailure(error))
     }
   })
-  post({ type: 'ready' })
+  post({ type: 'ready', cpuPath: findCpuPath() })
+}
+
+/** The file that tells this thread's processor time; null where the system has none. */
+function findCpuPath(): string | null {
+  try {
+    const path = `/proc/${readlinkSync('/proc/thread-self')}/schedstat`
+    return existsSync(path) ? path : null
+  } catch {
+    return null
+  }
 }
 
 function toFailure(error: unknown): WorkerMessage {

@@ -10,7 +10,7 @@ export interface WorkerPoolSettings<Request> {
   readonly program: string
   /** Maximum number of threads. */
   readonly size?: number | undefined
-  /** Limit per request in milliseconds; after it the thread is terminated. */
+  /** Limit per request in milliseconds of the thread's work, without its start; after it the thread is terminated. */
   readonly deadlineMs: number
   /** Requests that wait, of all owners and of each. */
   readonly maxWaiting: number

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
 import { SECOND } from '../clock.ts'
 import { ServiceError } from '../errors.ts'
@@ -11,9 +12,11 @@ export interface WorkerThread {
   readonly isAlive: () => boolean
   /**
    * Serves a request. Rejects with what its program has thrown, and with `WorkerExhaustedError` where it takes more
-   * time, memory or depth than it may; the thread may then have ended.
+   * time, memory or depth than it may; the thread may then have ended. The limit is processor time of the thread
+   * (decision 381), because a request does not work while it waits for a busy machine; `WALL_FACTOR` times as long
+   * ends it in any case.
    */
-  run(request: unknown, deadlineMs: number): Promise<unknown>
+  run(request: unknown, limitMs: number): Promise<unknown>
   kill(): Promise<unknown>
 }
 
@@ -21,7 +24,8 @@ export interface WorkerThread {
 export class WorkerExhaustedError extends Error {}
 
 /** Start timeout of a thread, for a very busy machine. */
-const START_TIMEOUT_MS = 20 * SECOND
+const START_TIMEOUT_MS = 30 * SECOND
+const WALL_FACTOR = 6
 const RESOURCE_LIMITS = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 32 }
 
 /** From source a thread must load the compiler itself: it inherits no loader (tsx, tap). */
@@ -46,6 +50,7 @@ export function startWorkerThread(program: string): WorkerThread {
   const kill = () => worker.terminate()
   let [up, alive] = [false, true]
   let cause: unknown
+  let cpuPath: string | null = null
   let onReady = () => {}
   let onWord: (message: WorkerMessage) => void = () => {}
 
@@ -64,17 +69,17 @@ export function startWorkerThread(program: string): WorkerThread {
   worker.on('error', (error) => (cause = error))
   worker.on('message', (message: WorkerMessage) => {
     if (message.type !== 'ready') return onWord(message)
-    up = true
+    ;[up, cpuPath] = [true, message.cpuPath]
     onReady()
   })
 
-  async function run(request: unknown, deadlineMs: number): Promise<unknown> {
+  async function run(request: unknown, limitMs: number): Promise<unknown> {
     worker.ref()
-    const deadline = setTimeout(() => void kill(), deadlineMs)
+    const stopClock = startWorkClock(cpuPath, limitMs, () => void kill())
     const answered = new Promise<WorkerMessage>((resolve) => (onWord = resolve))
     worker.postMessage(request)
     const message = await Promise.race([answered, ended])
-    clearTimeout(deadline)
+    stopClock()
     worker.unref()
     if (message === undefined) throw new WorkerExhaustedError('the thread has ended', { cause })
     if (message.type === 'refused') throw new ServiceError(message.code, message.details)
@@ -85,4 +90,35 @@ export function startWorkerThread(program: string): WorkerThread {
   }
 
   return { ready, ended, isAlive: () => alive, run, kill }
+}
+
+/**
+ * Calls `onSpent` once a thread has worked for `limitMs` from now on: by its processor time where it can be read, else
+ * by wall time. Returns what stops it.
+ */
+function startWorkClock(path: string | null, limitMs: number, onSpent: () => void): () => void {
+  const [before, since] = [readCpuMs(path), performance.now()]
+  const leftMs = () => {
+    const wallMs = performance.now() - since
+    const now = readCpuMs(path)
+    if (before === null || now === null) return limitMs - wallMs
+    return Math.min(limitMs - (now - before), WALL_FACTOR * limitMs - wallMs)
+  }
+  const look = () => {
+    const left = leftMs()
+    if (left <= 0) return onSpent()
+    timer = setTimeout(look, left)
+  }
+  let timer = setTimeout(look, limitMs)
+  return () => clearTimeout(timer)
+}
+
+/** Processor time of a thread in milliseconds: the first number of its `schedstat`, in nanoseconds. */
+function readCpuMs(path: string | null): number | null {
+  if (path === null) return null
+  try {
+    return Number(readFileSync(path, 'utf8').split(' ')[0]) / 1e6
+  } catch {
+    return null
+  }
 }

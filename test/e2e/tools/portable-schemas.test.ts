@@ -18,7 +18,7 @@ const HOSTILE = {
     A: { type: 'object', properties: { a: { $ref: '#/$defs/Id' } }, required: ['a'] },
   },
   properties: {
-    city: { type: 'string', pattern: '^[A-Z]', maxLength: 100_000 },
+    city: { type: 'string', pattern: '^[A-Z]', maxLength: 99_999 },
     id: { $ref: '#/$defs/Id' },
     pair: { $ref: '#/$defs/Pair' },
     kind: { enum: ['x', '', null, 3] },
@@ -269,7 +269,7 @@ t.test('a shown schema accepts each example, and a call is checked by the real o
   const [odd] = tools.filter(({ slug }) => slug === 'odd-schemas')
   t.match(odd?.['input_schema'], {
     properties: {
-      city: { type: 'string', description: 'Must match ^[A-Z] At most 100000 characters.' },
+      city: { type: 'string', description: 'Must match ^[A-Z] At most 99999 characters.' },
       digits: { pattern: '^[0-9]{2,4}(-[A-Za-z0-9_]+)?$' },
       mode: { type: 'string', enum: ['a', 'b'] },
       pair: { type: 'object', required: ['a'], properties: { b: { type: 'number', enum: [1] } } },

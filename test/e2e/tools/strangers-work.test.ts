@@ -210,7 +210,7 @@ t.test('the table of answers: what the caller gets, who pays', async (t) => {
     t.equal(paid, code === null ? 0.01 : 0, name)
     // A good answer: the breaker starts over.
     answers.set('/steps', '{}')
-    await post('/api/tools/steps/invoke', {}, seller.key)
+    await post('/api/tools/steps/invoke', {}, buyer.key)
   }
   await station.verify()
 })
