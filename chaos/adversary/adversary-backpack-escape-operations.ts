@@ -29,7 +29,7 @@ const remove = (path: string, json: object = {}) => ({ method: 'DELETE', path, j
 function limitEscapes(own: string, elsewhere: string | null): UnauthenticatedRequest[] {
   const limits = [
     { method: 'PATCH', path: `/api/backpack/${own}`, json: { fuse: { per_day_usdc: 100 } } },
-    { method: 'PATCH', path: `/api/backpack/${own}`, json: { tools: null } },
+    { method: 'PATCH', path: `/api/backpack/${own}`, json: { remove: ['tools'] } },
     adversaryPostRequest(`/api/backpack/${own}/renew`, { expiry_days: 300 }),
     adversaryPostRequest(`/api/backpack/${own}/revoke`),
     adversaryPostRequest(`/api/backpack/${own}/keyring`, {

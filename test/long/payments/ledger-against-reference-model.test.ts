@@ -64,6 +64,12 @@ const settle = op('settle', {
   withFee: yes,
   promoToo: yes,
 })
+const fuse = op('fuse', {
+  agent: at,
+  perCall: maybe,
+  perDay: maybe,
+  named: fc.subarray(['perCall', 'perDay']),
+})
 
 /** A sequence of operations; a call is named by the place of its admission in it. */
 const sequence = fc.array(
@@ -82,7 +88,7 @@ const sequence = fc.array(
     { arbitrary: op('start', { agent: at, amount: some }), weight: 2 },
     { arbitrary: op('budget', { task, amount }), weight: 1 },
     { arbitrary: op('end', { task, cancel: yes }), weight: 1 },
-    { arbitrary: op('fuse', { agent: at, perCall: maybe, perDay: maybe }), weight: 1 },
+    { arbitrary: fuse, weight: 1 },
     { arbitrary: op('revoke', { agent: at }), weight: 1 },
   ),
   { minLength: 10, maxLength: 30, size: 'max' },
@@ -236,6 +242,7 @@ t.test(`balances equal the reference ledger in ${PURE_RUNS} random sequences`, a
   const wanted = both.map((code) => `admit ${code}`)
   wanted.push('admit task_not_active', 'settle ok', 'settle call_settled')
   wanted.push('buyPass ok', 'buyPass payment_required', 'buyPass limit_reached')
+  wanted.push('fuse ok', 'fuse limit_not_named', 'fuse REVOKED')
   wanted.push('send promo_not_transferable', 'tip payment_required', 'budget budget_below_spent')
   for (const one of wanted) t.ok((codes.get(one) ?? 0) > 0, `${one}: ${codes.get(one) ?? 0} times`)
 })

@@ -5,6 +5,7 @@ import {
   seedDataForCatalogueExamples,
   type ExampleJson,
 } from '../../support/tools/seed-data-for-tool-examples.ts'
+import { insertArrivedDeposit } from '../../support/payments/insert-test-deposit.ts'
 import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 import {
   isToolOutputSseFrame,
@@ -27,6 +28,9 @@ const on = await startInProcessTestStation(t, {
   PATH: process.env['PATH'] ?? '',
 })
 const self = await on.onboard()
+// Promotional credits send no mail (decision 373).
+await insertArrivedDeposit(on, self.id, 2)
+await on.balance(self)
 const translate = await seedDataForCatalogueExamples(
   async (key, path, json) => {
     const { status, body, text } = await on.ask('POST', path, { key: key ?? undefined, json })

@@ -5,6 +5,7 @@ import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { NATIVE_TOOLS } from '../../../tools/tool-catalogue.ts'
 import { startTestMailServer } from '../../support/mail/test-mail-and-telegram-servers.ts'
+import { insertArrivedDeposit } from '../../support/payments/insert-test-deposit.ts'
 import {
   startInProcessTestStation,
   type TestAgent,
@@ -71,6 +72,9 @@ t.test(
     const box = await startTestMailServer(t)
     const station = await startInProcessTestStation(t, { ...RICH, SMTP_URL: box.url })
     const [guest, author] = [await station.onboard(), await station.onboard()]
+    // Promotional credits send no mail (decision 373).
+    await insertArrivedDeposit(station, guest.id, 2)
+    await station.balance(guest)
     t.equal((await station.call(author, 'hive_write', { content: FINDING })).status, 200)
     const before = await sent(station)
 

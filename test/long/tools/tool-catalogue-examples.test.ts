@@ -24,6 +24,7 @@ import {
   createOpenApiBodyValidator,
   openApiRefByKeys,
 } from '../../support/http/openapi-body-validator.ts'
+import { insertArrivedDeposit } from '../../support/payments/insert-test-deposit.ts'
 import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 import { startTestLlmApi } from '../../support/upstreams/test-llm-api.ts'
 import { startAllTestUpstreams } from '../../support/upstreams/all-test-upstreams.ts'
@@ -61,6 +62,9 @@ const on = await startInProcessTestStation(
 const { ask, onboard, balance } = on
 
 const self = await onboard()
+// Promotional credits send no mail (decision 373).
+await insertArrivedDeposit(on, self.id, 2)
+await balance(self)
 const translate = await seedDataForCatalogueExamples(
   async (key, path, json) => {
     const { status, body, text } = await ask('POST', path, { key: key ?? undefined, json })

@@ -95,6 +95,7 @@ export interface LedgerModelFuse {
   readonly perCall: bigint | null
   readonly perDay: bigint | null
 }
+const LIMIT_NAMES_IN_REQUESTS = { perCall: 'per_call_usdc', perDay: 'per_day_usdc' } as const
 const limit = (amount: bigint | null) => (amount === null ? null : asMicros(amount))
 
 /** Maps the numbers of a sequence to ids, and operations to commands. */
@@ -227,7 +228,10 @@ export class LedgerModelCommandBuilder {
       }
       case 'fuse': {
         const fuse = { perCall: limit(op.perCall), perDay: limit(op.perDay), perMonth: null }
-        return toCommandRequest(updateBackpackCommand, { backpackId, fuse }, pack)
+        const remove = op.named
+          .filter((name) => op[name] === null)
+          .map((name) => LIMIT_NAMES_IN_REQUESTS[name])
+        return toCommandRequest(updateBackpackCommand, { backpackId, fuse, remove }, pack)
       }
       case 'revoke':
         return toCommandRequest(revokeBackpackCommand, { backpackId }, pack)

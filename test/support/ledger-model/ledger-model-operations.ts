@@ -23,7 +23,7 @@ export type LedgerModelOperation =
   | { type: 'start'; agent: number; node: number; amount: bigint }
   | { type: 'budget'; node: number; task: number; amount: bigint }
   | { type: 'end'; node: number; task: number; cancel: boolean }
-  | { type: 'fuse'; agent: number; node: number; perCall: bigint | null; perDay: bigint | null }
+  | LedgerModelFuseOperation
   | { type: 'revoke'; agent: number; node: number }
 
 /**
@@ -37,4 +37,14 @@ export interface LedgerModelSettleOperation {
   share: bigint
   withFee: boolean
   promoToo: boolean
+}
+
+/** Changes the fuse of a Backpack; a limit that is null is removed if it is `named`. */
+export interface LedgerModelFuseOperation {
+  type: 'fuse'
+  agent: number
+  node: number
+  perCall: bigint | null
+  perDay: bigint | null
+  named: readonly ('perCall' | 'perDay')[]
 }

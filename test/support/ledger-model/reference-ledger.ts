@@ -179,6 +179,9 @@ export class ReferenceLedger {
       case 'fuse': {
         const { pack } = this.agents[op.agent] as LedgerModelAgent
         if (pack.revoked) throw new LedgerModelRejection('REVOKED')
+        for (const name of ['perCall', 'perDay'] as const)
+          if (op[name] === null && pack[name] !== null && !op.named.includes(name))
+            throw new LedgerModelRejection('limit_not_named')
         pack.perCall = op.perCall
         pack.perDay = op.perDay
         return

@@ -3,6 +3,7 @@ import {
   getBackpackCommand,
   renewBackpackCommand,
   revokeBackpackCommand,
+  REMOVABLE_BACKPACK_LIMITS,
   updateBackpackCommand,
 } from '../../../actors/commands/backpacks-commands.ts'
 import {
@@ -185,7 +186,8 @@ const changeBackpack: DrawRandomCommand = (world, agent) => {
       return toRandomCommand(agent.id, getBackpackCommand, { backpackId }, parts)
     default: {
       const tools = world.chance.pick([null, ['web_search'], ['web_search', 'price']])
-      const input = { backpackId, tools, fuse: randomFuse(world) }
+      const remove = REMOVABLE_BACKPACK_LIMITS.slice(world.chance.integer(0, 4))
+      const input = { backpackId, tools, fuse: randomFuse(world), remove }
       return toRandomCommand(agent.id, updateBackpackCommand, input, parts)
     }
   }
