@@ -16,6 +16,29 @@ interface FieldSchema {
   readonly allOf?: readonly FieldSchema[]
 }
 
+/**
+ * What bounds a key, a Backpack, a task, a schedule or a call. Null for one of them is no absence: `JSON.stringify`
+ * writes it for NaN, and without its bound the request would allow more than its sender meant.
+ */
+export const BOUNDS: ReadonlySet<string> = new Set([
+  'budget_usdc',
+  'cap_per_day_usdc',
+  'cap_per_month_usdc',
+  'cap_usdc',
+  'expires_at',
+  'expires_in_seconds',
+  'expiry_days',
+  'fuse',
+  'grace_seconds',
+  'hosts',
+  'max_usdc',
+  'per_call_usdc',
+  'per_day_usdc',
+  'per_month_usdc',
+  'scopes',
+  'tools',
+])
+
 /** Schemas nest about as deep as values; one that refers to itself is not followed. */
 const MAX_DEPTH = 32
 
@@ -25,7 +48,7 @@ export const toArguments = (given: unknown): unknown =>
 
 /**
  * Returns a value without its fields that are null although their schema has no null, down to nested
- * objects and lists. Keeps null for required fields, for fields that the schema does not name, and
+ * objects and lists. Keeps null for required fields, for bounds, for fields that the schema does not name, and
  * where null is a value. Returns the same object if nothing changes.
  */
 export function omitNullFields<T>(schema: unknown, value: T, depth = 0): T {
@@ -67,7 +90,7 @@ const omitInField = (
       )
 
 function isOptional(naming: readonly FieldSchema[], name: string): boolean {
-  if (naming.length === 0) return false
+  if (naming.length === 0 || BOUNDS.has(name)) return false
   if (naming.some(({ properties }) => acceptsNull(properties?.[name]))) return false
   return naming.some(({ required }) => required?.includes(name) !== true)
 }

@@ -43,13 +43,13 @@ const REFUSED: Readonly<Record<string, string>> = {
   getSettlement: 'settlement_not_found',
   // Nothing answers at the address of the example.
   registerPayableApi: 'not_payable',
-  importTools: 'import_refused',
   getPayableApi: 'api_not_found',
   verifyPayableApi: 'api_not_found',
   removePayableApi: 'api_not_found',
   // The owner has not connected a chat.
   pingOwner: 'no_owner_contact',
   // No origin shows the token of the agent.
+  importTools: 'origin_unproven',
   submitTool: 'tool_not_active',
   // It needs the token of the operator.
   listActors: 'unauthenticated',

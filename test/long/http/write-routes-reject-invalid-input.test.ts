@@ -6,6 +6,7 @@ import {
   createWriteRouteFixtures,
   PAID_CALL_BODY,
 } from '../../support/agents/write-route-fixtures.ts'
+import { BOUNDS } from '../../../core/validation/null-fields.ts'
 import {
   writeRouteCases,
   countRowsWrittenByRequests,
@@ -66,10 +67,36 @@ const TYPES = [
   'application/json/x',
 ]
 
+interface OpenApi {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
+  readonly components: { readonly schemas: Readonly<Record<string, BodySchema>> }
+}
+interface Operation {
+  readonly requestBody?: {
+    readonly content?: { readonly 'application/json'?: { readonly schema?: BodySchema } }
+  }
+}
+interface BodySchema {
+  readonly $ref?: string
+  readonly required?: readonly string[]
+}
+
+function requiredFields({ paths, components }: OpenApi, route: string): readonly string[] {
+  const [method = '', path = ''] = route.split(' ')
+  const body = paths[path]?.[method.toLowerCase()]?.requestBody
+  const schema = body?.content?.['application/json']?.schema
+  const named = schema?.$ref?.split('/').at(-1)
+  return (named === undefined ? schema : components.schemas[named])?.required ?? []
+}
+
 t.test('every write route rejects invalid input', async (t) => {
   const main = await startInProcessTestStation(t)
   const her = await main.onboard()
   const table = writeRouteCases(await createWriteRouteFixtures(main, her))
+  const { body: document } = await main.ask('GET', '/openapi.json')
+  /** Null for another field is absence: decision 400. */
+  const refusesNull = (route: string, field: string) =>
+    BOUNDS.has(field) || requiredFields(document as unknown as OpenApi, route).includes(field)
 
   t.test('the table below contains every write route', async (t) => {
     const { body } = await main.ask('GET', '/openapi.json')
@@ -99,7 +126,7 @@ t.test('every write route rejects invalid input', async (t) => {
         for (const field of ['amounts', 'texts', 'lists', 'objects', 'wholes'] as const) {
           for (const spoilt of one[field] ?? []) {
             for (const value of SPOILT[field]) {
-              if (spoilt === 'cap_usdc' && value === null) continue
+              if (value === null && (spoilt === 'cap_usdc' || !refusesNull(name, spoilt))) continue
               if (spoilt === 'grace_seconds' && value === 0) continue
               if (spoilt === 'hosts' && JSON.stringify(value) === '[]') continue
               if (name.endsWith('quote') && spoilt === 'tool' && typeof value === 'string') continue
@@ -244,7 +271,7 @@ t.test('a call names its invalid input', async (t) => {
     ['a text where a number belongs', { tool: 'hive_trending', limit: '3' }, 400, 'invalid_input'],
     [
       'a wrong type below params',
-      { tool: 'hive_trending', params: { limit: null } },
+      { tool: 'hive_trending', params: { limit: [] } },
       400,
       'invalid_input',
     ],

@@ -101,7 +101,8 @@ t.test(
     t.equal(second.superseded.length, 1)
     const support = await write(guest, 'The Quux bridge supports native withdrawals of USDC.')
     const denial = 'The Quux bridge does not support native withdrawals of USDC.'
-    const beside = await write(guest, denial, { keep_contradicted: true })
+    const kept = { keep_contradicted: true }
+    const beside = await write(guest, `${denial} Everybody says so.`, kept)
     t.strictSame(beside.superseded, [], 'asked not to')
     const denied = await write(guest, denial)
     t.match(denied.superseded, [{ id: support.pack.id, reason: 'opposite' }])
@@ -131,24 +132,32 @@ t.test(
   'concurrent writes on two nodes use each free write once, and the rest are charged',
   async (t) => {
     const guest = await main.onboard(0.05)
-    const calls = Array.from({ length: 9 }, (_, at) => ({
-      tool: 'vault_write',
-      content: `Note number ${at} of many that are written at once.`,
-      type: 'context',
-      keep_contradicted: true,
-    }))
+    const calls = (batch: string) =>
+      Array.from({ length: 9 }, (_, at) => ({
+        tool: 'vault_write',
+        content: `Note number ${at} of batch ${batch} that is written at once.`,
+        type: 'context',
+        keep_contradicted: true,
+      }))
     for (let round = 0; round < 11; round += 1) {
       const batches = await Promise.all(
-        Array.from({ length: 5 }, () =>
-          main.ask('POST', '/api/pipeline', { key: guest.key, json: { calls } }),
+        Array.from({ length: 5 }, (_, batch) =>
+          main.ask('POST', '/api/pipeline', {
+            key: guest.key,
+            json: { calls: calls(`${round}-${batch}`) },
+          }),
         ),
       )
       for (const { body } of batches) t.match(body, { ok: true, total_cost_usdc: 0 })
     }
-    const fields = { content: 'One more note.', type: 'context', keep_contradicted: true }
+    const fields = (at: number) => ({
+      content: `One more note: ${at}.`,
+      type: 'context',
+      keep_contradicted: true,
+    })
     const answers = await Promise.all(
       Array.from({ length: 12 }, (_, at) =>
-        post(guest, 'write', fields, at % 2 === 0 ? main : beside),
+        post(guest, 'write', fields(at), at % 2 === 0 ? main : beside),
       ),
     )
     const free = answers.filter(({ body }) => body._meta?.cost_usdc === 0)
@@ -169,8 +178,8 @@ const TOPICS = [
   'The lending pool on Aave paid more interest in week',
   'The Redis cache of the search service was flushed in sprint',
 ]
-async function fill(guest: TestAgent, count: number): Promise<void> {
-  for (let at = 0; at < count; at += 1)
+async function fill(guest: TestAgent, count: number, from = 0): Promise<void> {
+  for (let at = from; at < from + count; at += 1)
     await write(guest, `${TOPICS[at % TOPICS.length]} ${at}.`, { keep_contradicted: true })
 }
 
@@ -182,7 +191,7 @@ t.test(
     const few = await post(guest, 'compress')
     t.match(few, { status: 422, body: { code: 'not_enough_memories', refunded: true, found: 4 } })
     t.equal(await main.balance(guest), 0.5)
-    await fill(guest, 5)
+    await fill(guest, 5, 4)
     const answers = await Promise.all([
       post(guest, 'compress'),
       post(guest, 'compress', {}, beside),
