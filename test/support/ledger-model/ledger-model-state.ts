@@ -1,3 +1,5 @@
+import type { LedgerModelFuseOperation } from './ledger-model-operations.ts'
+
 /** Promotional and cash credits of the reference ledger. */
 export interface LedgerModelPurse {
   promo: bigint
@@ -60,4 +62,17 @@ export class LedgerModelRejection extends Error {
     this.code = code
     this.isPersisted = isPersisted
   }
+}
+
+/** Replaces the limits of a Backpack; one that is set is removed only by its name. */
+export function changeReferenceFuse(
+  pack: LedgerModelBackpack,
+  { named, ...fuse }: LedgerModelFuseOperation,
+): void {
+  if (pack.revoked) throw new LedgerModelRejection('REVOKED')
+  for (const name of ['perCall', 'perDay'] as const)
+    if (fuse[name] === null && pack[name] !== null && !named.includes(name))
+      throw new LedgerModelRejection('limit_not_named')
+  pack.perCall = fuse.perCall
+  pack.perDay = fuse.perDay
 }

@@ -1,5 +1,6 @@
 import type { LedgerModelOperation, LedgerModelSettleOperation } from './ledger-model-operations.ts'
 import {
+  changeReferenceFuse,
   LedgerModelRejection,
   type LedgerModelAgent,
   type LedgerModelBackpack,
@@ -178,13 +179,7 @@ export class ReferenceLedger {
       }
       case 'fuse': {
         const { pack } = this.agents[op.agent] as LedgerModelAgent
-        if (pack.revoked) throw new LedgerModelRejection('REVOKED')
-        for (const name of ['perCall', 'perDay'] as const)
-          if (op[name] === null && pack[name] !== null && !op.named.includes(name))
-            throw new LedgerModelRejection('limit_not_named')
-        pack.perCall = op.perCall
-        pack.perDay = op.perDay
-        return
+        return changeReferenceFuse(pack, op)
       }
       case 'revoke': {
         const { pack } = this.agents[op.agent] as LedgerModelAgent
