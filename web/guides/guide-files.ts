@@ -131,7 +131,7 @@ export const findGuideImage = (path: string): StaticFile | null =>
 
 /** The slug of the guide that a link in a document leads to; null for files that are no guides. */
 export function findLinkedGuideSlug(target: string): string | null {
-  const path = target.replace(/^(\.\.?\/)+/, '')
+  const path = target.replace(/^(\.\.?\/)+/, '').replace(/^docs\//, '')
   if (path === TABLES) return TABLES_SLUG
   const other = OTHER_FILES[path]
   if (other !== undefined) return other

@@ -294,3 +294,10 @@ t.test(
     t.match((await main.ask('GET', '/docs/reference.md')).text, /^# Reference/)
   },
 )
+
+t.test('a link of the README to a guide is a link on its page', async (t) => {
+  const { text } = await open('/docs/readme')
+  t.match(text, '(<a href="/docs/proofs">docs/proofs.md</a>)')
+  const { text: twin } = await main.ask('GET', '/docs/readme.md')
+  t.match(twin, '([docs/proofs.md](/docs/proofs.md))')
+})
