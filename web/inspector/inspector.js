@@ -184,8 +184,7 @@ export class Inspector {
 
   /** Opens the actor of an event, and the reason of a refusal. @param {import('./store.js').Step} step */
   #choose(step) {
-    // It may be of an agent that is not followed, whose actors are told no longer.
-    if (this.#agent !== null && !this.store.actors.has(step.key)) this.follow(null)
+    if (!this.store.actors.has(step.key)) this.follow(null) // of an agent that is not followed
     this.select(step.key)
     if (step.refused !== null) void this.#guarded(() => this.#chooseRefusal(step))
   }
