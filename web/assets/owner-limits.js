@@ -213,7 +213,6 @@ function backpackForm(pack, changed, fail) {
   }
   form.addEventListener('submit', (event) => {
     event.preventDefault()
-    find('#problem')?.replaceChildren()
     save().catch((error) => {
       calm()
       if (error instanceof FieldError) said.textContent = ''

@@ -102,3 +102,33 @@ export const createStatementTable = (fail) =>
       formatUsdc(movement.balance?.total_usdc),
     ],
   })
+
+/** Shows what was refused and why, equal refusals as one row. */
+export async function showRefused() {
+  const { refusals } = await ask('GET', '/api/why?limit=20')
+  const heads = ['Last (UTC)', 'Times', 'Refused by', 'Reason']
+  const rows = refusals.map((/** @type {any} */ { last_at: at, count, actor, title, detail }) =>
+    element(
+      'tr',
+      {},
+      element('td', {}, formatTime(at)),
+      element('td', {}, String(count)),
+      element('td', {}, actor.name === '' ? actor.kind : actor.name),
+      element('td', {}, detail ?? title),
+    ),
+  )
+  find('#refused')?.replaceChildren(
+    rows.length === 0
+      ? element('p', { class: 'dim' }, 'No limit has refused anything yet.')
+      : element(
+          'table',
+          {},
+          element(
+            'thead',
+            {},
+            element('tr', {}, ...heads.map((text) => element('th', { scope: 'col' }, text))),
+          ),
+          element('tbody', {}, ...rows),
+        ),
+  )
+}

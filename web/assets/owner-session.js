@@ -6,10 +6,30 @@ import { randomName } from './dom.js'
 export class RefusedError extends Error {
   /** @param {number} status @param {Record<string, any>} problem */
   constructor(status, problem) {
-    super(String(problem['detail'] ?? problem['title'] ?? `HTTP ${status}`))
+    super(inPlainWords(problem) ?? `HTTP ${status}`)
     this.status = status
     this.problem = problem
   }
+}
+
+/**
+ * What a problem says to a person: fields by their names, without the pointers of an API.
+ *
+ * @param {Record<string, any>} problem
+ * @returns {string | null}
+ */
+function inPlainWords({ errors, detail, title }) {
+  if (!Array.isArray(errors) || errors.length === 0) return detail ?? title ?? null
+  return errors
+    .map(({ pointer, detail: fault }) => {
+      const name = String(pointer ?? '')
+        .split('/')
+        .at(-1)
+        ?.replace(/_usdc$/, '')
+        .replaceAll('_', ' ')
+      return `${name === '' ? 'What was sent' : `“${name}”`} ${fault}.`
+    })
+    .join(' ')
 }
 
 /** An answer about an agent that is no longer shown. */

@@ -3,7 +3,7 @@
 import { element, enableCopying, find, renderProblem } from './dom.js'
 import { drawSpending, followTheme } from './owner-chart.js'
 import { FieldError, readLimit, showBackpacks, showKeys } from './owner-limits.js'
-import { createCallsTable, createStatementTable, formatTime } from './owner-lists.js'
+import { createCallsTable, createStatementTable, formatTime, showRefused } from './owner-lists.js'
 import {
   ask,
   chooseAgent,
@@ -55,17 +55,30 @@ function showProblem(error, selector) {
   place?.scrollIntoView({ block: 'nearest' })
 }
 
+/** Tells at its form, in plain words, why something was refused. @param {HTMLElement} form @param {unknown} error */
+function failAt(form, error) {
+  if (!(error instanceof RefusedError) || error.status === 401 || shown === null) return fail(error)
+  const words = `Nothing was changed. ${error.message}`
+  form.append(element('p', { class: 'fault small refusal', role: 'alert' }, words))
+}
+
+/** Takes away what was said before: each new deed says how it ends. */
+function clearProblems() {
+  for (const place of ['#problem', '#sign-in-problem', '#add-problem'])
+    find(place)?.replaceChildren()
+  for (const said of document.querySelectorAll('.refusal')) said.remove()
+}
+
 /** Runs the work of a form once at a time. @param {string} selector @param {() => Promise<void>} work */
 function onSubmit(selector, work) {
   const form = find(selector)
   const button = form?.querySelector('button')
   form?.addEventListener('submit', (event) => {
     event.preventDefault()
-    find('#problem')?.replaceChildren()
-    find('#sign-in-problem')?.replaceChildren()
+    clearProblems()
     if (button) button.disabled = true
     work()
-      .catch(fail)
+      .catch((error) => failAt(form, error))
       .finally(() => {
         if (button) button.disabled = false
       })
@@ -95,13 +108,20 @@ async function open(id) {
   shown = id
   chooseAgent(id)
   history.replaceState(null, '', `#${id}`)
-  find('#problem')?.replaceChildren()
+  clearProblems()
   find('#new-key')?.toggleAttribute('hidden', true)
   find('#agent-tabs')?.replaceChildren(...agents.map(agentTab))
   const mine = agents.find(({ agent_id: one }) => one === id)
   say('#agent-name', mine?.name ?? 'Your agents')
   say('#agent-id', id)
-  await Promise.all([refresh(), readLimits(), showCalls(), showStatement(), readAlerts()])
+  await Promise.all([
+    refresh(),
+    readLimits(),
+    showCalls(),
+    showRefused(),
+    showStatement(),
+    readAlerts(),
+  ])
 }
 
 /** @param {{ agent_id: string, name: string }} agent */
@@ -199,7 +219,6 @@ onSubmit('#mail-form', async () => {
   say('#mail-said', 'If the address is confirmed for an agent, a link is on its way.')
 })
 onSubmit('#add-form', async () => {
-  find('#add-problem')?.replaceChildren()
   try {
     await signIn({ api_key: field('#add-field').value })
   } catch (error) {
@@ -258,8 +277,14 @@ onSubmit('#contact-form', async () => {
   const { sent } = await ask('POST', '/api/agent/contact-email', { contact_email: email })
   say('#contact-said', sent ? `A link was sent to ${email}.` : 'It is confirmed already.')
 })
+find('#agents')?.addEventListener(
+  'click',
+  ({ target }) => {
+    if (target instanceof Element && target.closest('button') !== null) clearProblems()
+  },
+  { capture: true },
+)
 find('#freeze')?.addEventListener('click', () => {
-  find('#problem')?.replaceChildren()
   const path = isFrozen ? '/api/agent/unfreeze' : '/api/agent/freeze'
   ask('POST', path, {})
     .then(({ frozen_at: at }) => showFreeze(at))

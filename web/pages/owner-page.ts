@@ -159,6 +159,11 @@ const AGENTS = html`<div id="agents" hidden>
     <p id="receipt" role="status"></p>
     <button type="button" class="quiet" id="more-calls" hidden>Older calls</button>
   </section>
+  <section class="card wide" aria-labelledby="refused-title">
+    <h2 id="refused-title">Refused</h2>
+    <p class="dim small">What a limit, a budget or a freeze has stopped. It cost nothing.</p>
+    <div class="scroll" tabindex="0" role="group" aria-label="Refused" id="refused"></div>
+  </section>
   <section class="card wide" aria-labelledby="statement-title">
     <h2 id="statement-title">Statement</h2>
     <div class="scroll" tabindex="0" role="group" aria-label="Statement" id="statement"></div>

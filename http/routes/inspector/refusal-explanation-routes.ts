@@ -64,7 +64,7 @@ const getRefusal = {
 }
 
 const listRefusals = {
-  config: KEY_OR_OPERATOR_ROUTE_CONFIG,
+  config: { ...KEY_OR_OPERATOR_ROUTE_CONFIG, ownerSession: true } as const,
   schema: {
     operationId: 'listRefusals',
     summary: 'The latest refusals of an agent, equal ones counted',

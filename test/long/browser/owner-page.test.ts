@@ -165,6 +165,10 @@ t.test('the five minutes of an owner', { skip: skipWithoutChromium }, async (t) 
   }
   await page.evaluate('scrollTo(0, 0)')
   await picture(page, 'frozen-phone')
+  await page.reload()
+  await page.waitForSelector('#refused td')
+  const stopped = await page.locator('#refused tbody tr').first().textContent()
+  t.match(stopped, /frozen/i, 'what the freeze has stopped, with its reason')
   await page.click('#freeze')
   await page.waitForSelector('#freeze-box:not(.frozen)')
   for (const node of [main, second])
@@ -246,6 +250,23 @@ t.test(
     await page.fill('#pack-day', '')
     await page.click('#pack-form button')
     await page.waitForSelector('#pack-said:has-text("Press again")')
+
+    // A refusal is told at its form, in words, and goes with the next deed, whichever that is.
+    const asked = `${main.url}/api/backpack/create`
+    await page.route(asked, (route) =>
+      route.continue({ postData: JSON.stringify({ agent_name: 'x', fuse: { per_day_usdc: -1 } }) }),
+    )
+    await page.fill('#pack-day', '1')
+    await page.click('#pack-form button')
+    const refusal = page.locator('#pack-form .refusal')
+    await refusal.waitFor()
+    const words = (await refusal.textContent()) ?? ''
+    t.match(words, /^Nothing was changed. “per day” must be a USDC amount above 0/)
+    t.notMatch(words, /\/fuse|schema/)
+    await page.unroute(asked)
+    await page.locator('.pack button:has-text("Revoke")').first().click()
+    t.equal(await refusal.count(), 0, 'an older refusal is not said of a later deed')
+    await page.locator('#pack-form').evaluate('(form) => form.reset()')
 
     // A limit is removed by a second press, and only then.
     await day.fill('')
