@@ -23,8 +23,10 @@ const LOOK_ALIKES: ReadonlyMap<string, string> = new Map(
   ].flatMap(([from = '', to = '']) => Array.from(from, (one, at) => [one, to[at] ?? one] as const)),
 )
 const LATIN = /\p{Script=Latin}/u
-const MIXED_WORD =
-  /[\p{L}\p{M}\p{N}]*[\p{Script=Cyrillic}\p{Script=Greek}\p{Script=Armenian}ıɑɡɩʟ][\p{L}\p{M}\p{N}]*/gu
+const LOOK_ALIKE_SCRIPTS = '\\p{Script=Cyrillic}\\p{Script=Greek}\\p{Script=Armenian}ıɑɡɩʟ'
+const LOOK_ALIKE = new RegExp(`[${LOOK_ALIKE_SCRIPTS}]`, 'u')
+/** Words first, their scripts then: one pattern for both takes quadratic time for a long word. */
+const WORD = new RegExp(`[\\p{L}\\p{M}\\p{N}${LOOK_ALIKE_SCRIPTS}]+`, 'gu')
 
 /** The text without characters that nobody sees. */
 export const withoutInvisibles = (text: string): string =>
@@ -50,8 +52,10 @@ export const toComparableText = (text: string): string =>
 export const unmaskLookAlikes = (text: string): string =>
   ASCII.test(text)
     ? text
-    : text.replace(MIXED_WORD, (word) =>
-        LATIN.test(word) ? Array.from(word, (one) => LOOK_ALIKES.get(one) ?? one).join('') : word,
+    : text.replace(WORD, (word) =>
+        LOOK_ALIKE.test(word) && LATIN.test(word)
+          ? Array.from(word, (one) => LOOK_ALIKES.get(one) ?? one).join('')
+          : word,
       )
 
 /** As people read it: plain, without look-alikes and without accents. For rules in English words. */

@@ -110,3 +110,12 @@ t.test('texts that mean something else stay different', async (t) => {
   t.strictSame(detectPromptInjectionPhrases('Die Donau\u00addampf\u00adschiff\u00adfahrt'), [])
   t.equal(toModelSafeText('Wetter für Donau\u00addampfer'), 'Wetter für Donau\\u{ad}dampfer')
 })
+
+t.test('a text of one long word costs no more than one of many', (t) => {
+  const used = process.cpuUsage()
+  for (const long of ['x'.repeat(100_000), '1'.repeat(100_000), 'я'.repeat(100_000)])
+    t.equal(toReadText(`${long} 😀`), `${long} 😀`)
+  const { user } = process.cpuUsage(used)
+  t.ok(user < 3e6, `${Math.round(user / 1e3)} ms, which are minutes in quadratic time`)
+  t.end()
+})
