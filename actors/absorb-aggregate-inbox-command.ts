@@ -1,5 +1,5 @@
 import type { AnyEventObject } from 'xstate'
-import { parseWithBigints } from '../core/bigint-json.ts'
+import { parseWithBigints } from '../core/json/bigint.ts'
 import type { AggregateKind } from '../core/aggregate-commit-row-types.ts'
 import type { AggregateCommand, CommandContext } from './aggregate-command-types.ts'
 import type { CommandContextWithEffects } from './command-context.ts'

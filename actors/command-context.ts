@@ -1,5 +1,5 @@
 import type { AnyEventObject } from 'xstate'
-import { stringifyWithBigints } from '../core/bigint-json.ts'
+import { stringifyWithBigints } from '../core/json/bigint.ts'
 import { ServiceError, type ErrorCode } from '../core/errors.ts'
 import type { DomainEvent, DomainEventType } from '../core/domain-events.ts'
 import { newUuidV7 } from '../core/ids-and-api-keys.ts'

@@ -1,4 +1,4 @@
-import { stringifyWithBigints } from '../core/bigint-json.ts'
+import { stringifyWithBigints } from '../core/json/bigint.ts'
 import { createInMemoryHoldBook, createInMemoryHoldChanges } from './loaded-aggregate-state.ts'
 import { toJournalChangesOfActors, storedFormOfActor } from './changed-actors-to-journal-deltas.ts'
 import type { AggregateCommand, CommandContext } from './aggregate-command-types.ts'

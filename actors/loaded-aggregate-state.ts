@@ -1,4 +1,4 @@
-import { parseWithBigints, stringifyWithBigints } from '../core/bigint-json.ts'
+import { parseWithBigints, stringifyWithBigints } from '../core/json/bigint.ts'
 import { ServiceError } from '../core/errors.ts'
 import {
   addMicros,

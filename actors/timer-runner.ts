@@ -1,6 +1,6 @@
 import type { AnyEventObject } from 'xstate'
 import type { Clock } from '../core/clock.ts'
-import { parseWithBigints } from '../core/bigint-json.ts'
+import { parseWithBigints } from '../core/json/bigint.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { AggregateStore, DueTimer } from '../persistence/aggregate-store.ts'
 import type { AggregateKind } from '../core/aggregate-commit-row-types.ts'

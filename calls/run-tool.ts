@@ -1,6 +1,6 @@
 import { ServiceError } from '../core/errors.ts'
-import { toExactJson } from '../core/exact-json.ts'
-import { isJsonSizeBoundWithin } from '../core/json-size-bound.ts'
+import { toExactJson } from '../core/json/exact.ts'
+import { isJsonSizeBoundWithin } from '../core/json/size-bound.ts'
 import { LIMITS } from '../core/limits.ts'
 import { smallerOfTwoMicros, subtractMicros, ZERO_MICROS } from '../core/money.ts'
 import { addSharedAbortListener } from '../core/concurrency/shared-abort-listener.ts'

@@ -10,7 +10,7 @@ import {
   type ScheduleView,
 } from '../actors/commands/schedule-aggregate-commands.ts'
 import { ServiceError, type ErrorCode } from '../core/errors.ts'
-import { toExactJson } from '../core/exact-json.ts'
+import { toExactJson } from '../core/json/exact.ts'
 import { newUuidV7 } from '../core/ids-and-api-keys.ts'
 import type { ApiKeySpendingLimits } from '../domain/api-key-spending-limits.ts'
 import { LIMITS } from '../core/limits.ts'

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { parseWithBigints, stringifyWithBigints } from '../core/bigint-json.ts'
+import { parseWithBigints, stringifyWithBigints } from '../core/json/bigint.ts'
 import type { Micros } from '../core/money.ts'
 
 /** The normal form of a payment, shared by all dialects. */

@@ -1,4 +1,4 @@
-import { stringifyWithBigints } from './bigint-json.ts'
+import { stringifyWithBigints } from './json/bigint.ts'
 
 /**
  * What the journal stores of each actor that a command changed: a delta from the state before it,

@@ -1,6 +1,7 @@
+/** Errors of keys and of the agents that they belong to: a part of the table in `errors.ts`. */
+
 const ASK_OWNER = { action: 'ask_owner' } as const
 
-/** Errors of keys and of the agents that they belong to: a part of the table in `errors.ts`. */
 export const KEY_ERROR_DEFINITIONS = {
   unauthenticated: {
     status: 401,

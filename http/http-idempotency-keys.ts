@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { toCanonicalJson } from '../core/canonical-json.ts'
+import { toCanonicalJson } from '../core/json/canonical.ts'
 import { hmacSha256 } from '../core/key-derivation-and-encryption.ts'
 import { invalidInputError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'

@@ -7,7 +7,7 @@ import type {
   ToolCallBatchRequest,
 } from '../calls/call-request-and-reply-types.ts'
 import { invalidInputError, ServiceError } from '../core/errors.ts'
-import { toExactJson } from '../core/exact-json.ts'
+import { toExactJson } from '../core/json/exact.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { ToolCatalogue } from '../tools/tool-catalogue.ts'
 import { resolveRequestBackpackId } from './auth/request-backpack-and-key-binding-check.ts'

@@ -1,6 +1,6 @@
 import type { CommandContext } from '../actors/aggregate-command-types.ts'
 import type { CallRow, PriceShare } from '../core/aggregate-commit-row-types.ts'
-import { parseWithBigints, stringifyWithBigints } from '../core/bigint-json.ts'
+import { parseWithBigints, stringifyWithBigints } from '../core/json/bigint.ts'
 import type { DomainEvent } from '../core/domain-events.ts'
 import { paymentClearingAccount, type PaymentChainName } from './ledger-accounts.ts'
 import { bookCallPrice } from './price-split.ts'

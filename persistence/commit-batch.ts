@@ -1,4 +1,4 @@
-import { stringifyWithBigints } from '../core/bigint-json.ts'
+import { stringifyWithBigints } from '../core/json/bigint.ts'
 import type { DomainEvent } from '../core/domain-events.ts'
 import {
   toUnitSeparatedJsonColumn,

@@ -1,4 +1,4 @@
-/** A stored actor: `state` is the JSON of `{ value, context }` (core/bigint-json.ts). */
+/** A stored actor: `state` is the JSON of `{ value, context }` (core/json/bigint.ts). */
 export interface StoredActor {
   readonly kind: string
   readonly id: string

@@ -1,4 +1,4 @@
-import { withExactIntegers } from '../../core/exact-json.ts'
+import { withExactIntegers } from '../../core/json/exact.ts'
 
 /** What `gas` prints. */
 

@@ -1,5 +1,5 @@
 import { ServiceError } from '../../core/errors.ts'
-import { toExactJson } from '../../core/exact-json.ts'
+import { toExactJson } from '../../core/json/exact.ts'
 import { toProblemDocument } from '../../core/problem-document.ts'
 import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import { LIMITS } from '../../core/limits.ts'

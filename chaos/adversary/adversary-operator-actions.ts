@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { openCreditDrop } from '../../app/cli/operator/cli-credit-drops.ts'
 import { withCliActorRuntime } from '../../app/cli/operator/temporary-actor-runtime-for-cli.ts'
-import { stringifyWithBigints } from '../../core/bigint-json.ts'
+import { stringifyWithBigints } from '../../core/json/bigint.ts'
 import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import { fromUsdc } from '../../core/money.ts'
 import { topUpFleetCommand } from '../../payments/commands/fleet-commands.ts'

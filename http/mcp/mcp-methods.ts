@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { CallerConnection } from '../../calls/call-request-and-reply-types.ts'
 import { SECOND } from '../../core/clock.ts'
-import { toExactJson } from '../../core/exact-json.ts'
+import { toExactJson } from '../../core/json/exact.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { toArguments } from '../../core/validation/null-fields.ts'

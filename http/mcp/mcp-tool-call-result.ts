@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { CallReply } from '../../calls/call-request-and-reply-types.ts'
 import type { ServiceError } from '../../core/errors.ts'
-import { toExactJson } from '../../core/exact-json.ts'
+import { toExactJson } from '../../core/json/exact.ts'
 import { PaymentRequiredError } from '../../payments/payment-required-error.ts'
 import { RESERVED_OUTPUT_FIELDS } from '../../tools/tool-catalogue.ts'
 import { toRequestProblemDocument } from '../plugins/error-handler.ts'

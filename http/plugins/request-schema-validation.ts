@@ -11,7 +11,7 @@ import {
   type SchemaViolation,
   type ValidationIssue,
 } from '../../core/validation/validation-errors.ts'
-import { withExactIntegers } from '../../core/exact-json.ts'
+import { withExactIntegers } from '../../core/json/exact.ts'
 import type { DescribableJsonSchema } from '../../core/validation/describe-json-schema.ts'
 import { omitNullFields } from '../../core/validation/null-fields.ts'
 import { createLazySchemaCompiler } from './lazy-schema-compiler.ts'

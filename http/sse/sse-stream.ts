@@ -1,4 +1,4 @@
-import { toExactJson } from '../../core/exact-json.ts'
+import { toExactJson } from '../../core/json/exact.ts'
 import type { FastifyReply } from 'fastify'
 import { createBackpressuredResponseWriter } from './chunked-response-writer.ts'
 

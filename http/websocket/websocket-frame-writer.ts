@@ -1,4 +1,4 @@
-import { toExactJson } from '../../core/exact-json.ts'
+import { toExactJson } from '../../core/json/exact.ts'
 import type { Duplex } from 'node:stream'
 import type { WebSocket } from 'ws'
 import type { EncodedWebSocketAndSseEvents } from '../../realtime/encoded-websocket-and-sse-events.ts'

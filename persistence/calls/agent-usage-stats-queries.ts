@@ -161,7 +161,7 @@ export function createAgentUsageStatsStore(sql: Sql) {
 }
 export type AgentUsageStatsStore = ReturnType<typeof createAgentUsageStatsStore>
 
-/** An amount as snapshots store it (core/bigint-json.ts). */
+/** An amount as snapshots store it (core/json/bigint.ts). */
 type SnapshotAmount = { readonly $n: string } | null
 const parseSnapshotAmount = (stored: SnapshotAmount): Micros | null =>
   stored === null ? null : asMicros(BigInt(stored.$n))

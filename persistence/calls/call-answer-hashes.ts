@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { toCanonicalJson } from '../../core/canonical-json.ts'
+import { toCanonicalJson } from '../../core/json/canonical.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** Hashes of stored answers of tool calls, kept after the answers are deleted. */

@@ -1,5 +1,5 @@
 import { asMicros, type Micros } from '../../core/money.ts'
-import { parseExactJson } from '../../core/exact-json.ts'
+import { parseExactJson } from '../../core/json/exact.ts'
 import type { IdempotentResponse } from '../../core/aggregate-commit-row-types.ts'
 import { deleteUnrepeatableAnswerTexts } from './call-answer-hashes.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'

@@ -46,7 +46,7 @@ const UNTRUSTED_CODES = [
 ]
 
 /** Why this database cannot be used; null for an error that has another cause. */
-export function explainConnectFailure(error: unknown, target: DatabaseAddress): string | null {
+function explainConnectFailure(error: unknown, target: DatabaseAddress): string | null {
   const { code = '', errors, cause, message } = error as Failure
   // A name with several addresses fails with one error for each.
   if (errors !== undefined && errors.length > 0) return explainConnectFailure(errors[0], target)

@@ -3,7 +3,7 @@ import {
   encryptEnvelope,
   type EncryptionKeys,
 } from '../../core/key-derivation-and-encryption.ts'
-import { parseExactJson } from '../../core/exact-json.ts'
+import { parseExactJson } from '../../core/json/exact.ts'
 import { isUuid } from '../../core/ids-and-api-keys.ts'
 import { asMicros, type Micros } from '../../core/money.ts'
 import { redactSecrets } from '../../core/validation/redact-secrets.ts'

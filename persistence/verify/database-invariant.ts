@@ -8,7 +8,7 @@ export interface DatabaseInvariant {
   readonly violationsSql: string
 }
 
-/** An amount in a snapshot or a message (core/bigint-json.ts). */
+/** An amount in a snapshot or a message (core/json/bigint.ts). */
 export const snapshotAmountSql = (path: string) => `coalesce((${path}->>'$n')::bigint, 0)`
 
 /** The balance of each account of the ledger. */

@@ -1,4 +1,4 @@
-import { parseExactJson } from '../../core/exact-json.ts'
+import { parseExactJson } from '../../core/json/exact.ts'
 
 /** Parses response bodies as JSON, CSV or text. */
 

@@ -10,7 +10,7 @@ import {
   type ActorKind,
 } from '../../actors/machine-registry.ts'
 import type { MachineOrReducerSnapshot } from '../../actors/pure-machine-transition.ts'
-import { stringifyWithBigints } from '../../core/bigint-json.ts'
+import { stringifyWithBigints } from '../../core/json/bigint.ts'
 import {
   applyStateDelta,
   JOURNAL_FULL_STATE_INTERVAL,

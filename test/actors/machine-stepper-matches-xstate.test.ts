@@ -17,7 +17,7 @@ import type {
   MachineStepAction,
   MachineOrReducerSnapshot,
 } from '../../actors/pure-machine-transition.ts'
-import { stringifyWithBigints } from '../../core/bigint-json.ts'
+import { stringifyWithBigints } from '../../core/json/bigint.ts'
 import type { MachineEventRejection } from '../../machines/machine-event-rejection.ts'
 import {
   STATE_SPACE_WALK_SUBJECTS,

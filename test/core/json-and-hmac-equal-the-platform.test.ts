@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import fc from 'fast-check'
 import t from 'tap'
-import { parseWithBigints, stringifyWithBigints } from '../../core/bigint-json.ts'
+import { parseWithBigints, stringifyWithBigints } from '../../core/json/bigint.ts'
 import { hmacSha256AsEncodedText } from '../../core/key-derivation-and-encryption.ts'
 
 /** What is written by hand because it is faster gives what the platform gives. */

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { createSeededRandom, type SeededRandom } from '../../chaos/seeded-random.ts'
-import { isJsonSizeBoundWithin } from '../../core/json-size-bound.ts'
+import { isJsonSizeBoundWithin } from '../../core/json/size-bound.ts'
 
 /** The real size in bytes. */
 const bytesOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value))

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { parseWithBigints, stringifyWithBigints } from '../../core/bigint-json.ts'
+import { parseWithBigints, stringifyWithBigints } from '../../core/json/bigint.ts'
 import { smallerOfTwoMicros, sumMicros, type Micros } from '../../core/money.ts'
 import { agentMachine } from '../../machines/agent-machine.ts'
 import type { AgentMachineEvent } from '../../machines/agent/agent-machine-events.ts'

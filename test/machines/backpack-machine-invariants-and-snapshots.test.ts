@@ -1,6 +1,6 @@
 import t from 'tap'
 import { DAY } from '../../core/clock.ts'
-import { stringifyWithBigints } from '../../core/bigint-json.ts'
+import { stringifyWithBigints } from '../../core/json/bigint.ts'
 import { smallerOfTwoMicros, ZERO_MICROS } from '../../core/money.ts'
 import { backpackMachine } from '../../machines/backpack-machine.ts'
 import type { BackpackMachineEvent } from '../../machines/backpack/backpack-guards-and-actions.ts'

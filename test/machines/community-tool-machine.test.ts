@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
 import { DAY } from '../../core/clock.ts'
-import { stringifyWithBigints } from '../../core/bigint-json.ts'
+import { stringifyWithBigints } from '../../core/json/bigint.ts'
 import {
   communityToolMachine,
   communityToolPriceAt,

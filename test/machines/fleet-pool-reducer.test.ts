@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { ActorSnapshot } from '../../actors/machine-registry.ts'
-import { stringifyWithBigints } from '../../core/bigint-json.ts'
+import { stringifyWithBigints } from '../../core/json/bigint.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { fleetPoolReducer, type FleetPoolReducerEvent } from '../../machines/fleet-pool-reducer.ts'
 import {

@@ -11,7 +11,7 @@ import {
   getMachineStepperOfActorKind,
   type ActorKind,
 } from '../../actors/machine-registry.ts'
-import { stringifyWithBigints } from '../../core/bigint-json.ts'
+import { stringifyWithBigints } from '../../core/json/bigint.ts'
 import { machineConfigJson } from '../../machines/machine-config-json.ts'
 import { STATE_SPACE_WALK_SUBJECTS } from '../support/machines/machine-random-walk-inputs.ts'
 import {

@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
-import { stringifyWithBigints } from '../../core/bigint-json.ts'
+import { stringifyWithBigints } from '../../core/json/bigint.ts'
 import {
   memoryListingMachine,
   type MemoryListingMachineEvent,

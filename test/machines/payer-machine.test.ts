@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
-import { stringifyWithBigints } from '../../core/bigint-json.ts'
+import { stringifyWithBigints } from '../../core/json/bigint.ts'
 import { sumMicros } from '../../core/money.ts'
 import { MAX_OPTIMISTIC_PAYER_CAP, INITIAL_OPTIMISTIC_PAYER_CAP } from '../../domain/pricing.ts'
 import { payerMachine, type PayerMachineEvent } from '../../machines/payer-machine.ts'

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
 import { DAY, MINUTE } from '../../core/clock.ts'
-import { stringifyWithBigints } from '../../core/bigint-json.ts'
+import { stringifyWithBigints } from '../../core/json/bigint.ts'
 import { scheduleMachine, type ScheduleMachineEvent } from '../../machines/schedule-machine.ts'
 import {
   stepMachineToInitialState,

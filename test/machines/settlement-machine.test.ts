@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
 import { isArchivedActor as isActorArchived } from '../../actors/machine-registry.ts'
-import { stringifyWithBigints } from '../../core/bigint-json.ts'
+import { stringifyWithBigints } from '../../core/json/bigint.ts'
 import { settlementMachine } from '../../machines/settlement-machine.ts'
 import type {
   SettlementMachineEvent,

@@ -1,4 +1,4 @@
-import { parseExactJson } from '../../core/exact-json.ts'
+import { parseExactJson } from '../../core/json/exact.ts'
 import type { CommunityToolEndpoint } from '../../domain/community-tool-record.ts'
 
 /** What a builder answers, as it arrives and as it is judged. */

@@ -1,5 +1,5 @@
 import { withoutInvisibles } from '../../core/comparable-text.ts'
-import { parseExactJson } from '../../core/exact-json.ts'
+import { parseExactJson } from '../../core/json/exact.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { SECOND } from '../../core/clock.ts'
 import { LIMITS } from '../../core/limits.ts'

@@ -1,4 +1,4 @@
-import { parseExactJson, toExactJson } from '../../core/exact-json.ts'
+import { parseExactJson, toExactJson } from '../../core/json/exact.ts'
 import { createSecretRedactor } from '../../providers/egress/caller-secret-response-redactor.ts'
 import { readMcpResult } from '../../providers/mcp/mcp-streamable-http-client.ts'
 import { RESERVED_COMMUNITY_OUTPUT_FIELDS } from '../../domain/community-tool-record.ts'

@@ -1,5 +1,5 @@
 import { invalidInputError, ServiceError } from '../../core/errors.ts'
-import { toExactJson } from '../../core/exact-json.ts'
+import { toExactJson } from '../../core/json/exact.ts'
 import type { CommunityToolEndpoint, RestParameter } from '../../domain/community-tool-record.ts'
 import { isForbiddenRequestHeader } from '../import/forbidden-request-headers.ts'
 import {

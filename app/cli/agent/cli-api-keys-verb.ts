@@ -5,7 +5,7 @@ import {
   parseListOption,
   parseAmountOption,
   parseNumberOption,
-  omitNullFields,
+  withoutNulls,
 } from './cli-verb-with-subcommands.ts'
 import { saveStationApiKeyAsDefault } from './cli-station-url-and-key.ts'
 import type { CliStationClient } from './cli-station-client.ts'
@@ -55,7 +55,7 @@ export const keysCliVerb = createVerbWithSubcommands({
         }
         const [scopes, expires] = [text('scopes'), text('expires')]
         return client.write('POST', '/api/keys', {
-          body: omitNullFields({
+          body: withoutNulls({
             name: text('name'),
             backpack_id: text('backpack'),
             scopes: scopes === null ? null : parseListOption(scopes),
@@ -72,7 +72,7 @@ export const keysCliVerb = createVerbWithSubcommands({
       run: async (client, { words: [id], text, has }) => {
         const grace = text('grace')
         const answer = await client.write('POST', '/api/keys/rotate', {
-          body: omitNullFields({
+          body: withoutNulls({
             key_id: id ?? null,
             grace_seconds: grace === null ? null : parseNumberOption(grace, '--grace'),
             compromised: has('compromised') ? true : null,

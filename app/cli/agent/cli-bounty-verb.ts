@@ -6,7 +6,7 @@ import {
   parseAmountOption,
   parseNumberOption,
   readRequiredOption,
-  omitNullFields,
+  withoutNulls,
 } from './cli-verb-with-subcommands.ts'
 
 /** `gas bounty`. */
@@ -52,7 +52,7 @@ export const bountyCliVerb = createVerbWithSubcommands({
         const [keywords, hours] = [given.text('keywords'), given.text('hours')]
         const score = given.text('score')
         return client.write('POST', '/api/bounties', {
-          body: omitNullFields({
+          body: withoutNulls({
             title: given.words[0],
             domain: readRequiredOption(given, 'domain'),
             description: readRequiredOption(given, 'description'),

@@ -1,4 +1,4 @@
-import { parseExactJson } from '../../../core/exact-json.ts'
+import { parseExactJson } from '../../../core/json/exact.ts'
 import { CliUsageError, type CliArguments, type CliVerb } from '../cli-verb.ts'
 import { shouldPrintJson, printJsonDocument } from '../cli-output.ts'
 import { parseAmountOption } from './cli-verb-with-subcommands.ts'

@@ -5,7 +5,7 @@ import {
   parseListOption,
   parseAmountOption,
   readRequiredOption,
-  omitNullFields,
+  withoutNulls,
 } from './cli-verb-with-subcommands.ts'
 import { rowsOfAnswer } from './rows-of-station-reply.ts'
 import { createCliStationClient } from './cli-station-client.ts'
@@ -75,7 +75,7 @@ async function importTools(given: CliArguments) {
   if ((header === null) !== (upstreamCredential === null))
     throw new CliUsageError('--header and UPSTREAM_CREDENTIAL belong together')
   const answer = await createCliStationClient().write('POST', '/api/tools/import', {
-    body: omitNullFields({
+    body: withoutNulls({
       openapi_url: text('openapi'),
       base_url: text('base'),
       mcp_url: text('mcp'),

@@ -124,5 +124,5 @@ export const parseListOption = (text: string): string[] =>
     .filter((one) => one !== '')
 
 /** The fields that were given. */
-export const omitNullFields = (fields: Readonly<Record<string, unknown>>): Json =>
+export const withoutNulls = (fields: Readonly<Record<string, unknown>>): Json =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null))

@@ -1,5 +1,5 @@
-import { parseExactJson, toExactJson } from '../../../core/exact-json.ts'
-import { toFiniteJson } from '../../../core/finite-json.ts'
+import { parseExactJson, toExactJson } from '../../../core/json/exact.ts'
+import { toFiniteJson } from '../../../core/json/finite.ts'
 import { createInterface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'

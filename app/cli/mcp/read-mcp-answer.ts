@@ -1,4 +1,4 @@
-import { parseExactJson } from '../../../core/exact-json.ts'
+import { parseExactJson } from '../../../core/json/exact.ts'
 
 /** A JSON-RPC message of either direction. */
 export interface JsonRpcMessage {

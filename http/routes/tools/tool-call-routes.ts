@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { LIMITS } from '../../../core/limits.ts'
-import { toExactJson } from '../../../core/exact-json.ts'
+import { toExactJson } from '../../../core/json/exact.ts'
 import {
   parsePipelineRequest,
   parseToolCallRequest,

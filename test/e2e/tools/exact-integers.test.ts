@@ -1,6 +1,6 @@
 import t from 'tap'
 import { WebSocket } from 'ws'
-import { parseExactJson, toExactJson } from '../../../core/exact-json.ts'
+import { parseExactJson, toExactJson } from '../../../core/json/exact.ts'
 import { MCP_TEST_PROTOCOL_VERSIONS, toMcpTestMessage } from '../../support/mcp/mcp-test-client.ts'
 import { startTestCommunityToolMarket } from '../../support/tools/test-community-tool-market.ts'
 import { sendJson } from '../../support/tools/test-tool-builder-server.ts'

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { HOUR } from '../../../core/clock.ts'
-import { stringifyWithBigints } from '../../../core/bigint-json.ts'
+import { stringifyWithBigints } from '../../../core/json/bigint.ts'
 import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { fromUsdc } from '../../../core/money.ts'
 import { countReplies, type TestReply } from '../../support/http/test-http-client.ts'

@@ -3,7 +3,7 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { openCreditDrop } from '../../../app/cli/operator/cli-credit-drops.ts'
 import { HOUR, MINUTE } from '../../../core/clock.ts'
-import { stringifyWithBigints } from '../../../core/bigint-json.ts'
+import { stringifyWithBigints } from '../../../core/json/bigint.ts'
 import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { fromUsdc } from '../../../core/money.ts'
 import {

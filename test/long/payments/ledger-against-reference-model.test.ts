@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { parseWithBigints } from '../../../core/bigint-json.ts'
+import { parseWithBigints } from '../../../core/json/bigint.ts'
 import {
   agentCashAccount,
   PROMO_GRANTS_ACCOUNT,

@@ -14,7 +14,7 @@ import {
   type MachineOrReducerSnapshot,
 } from '../../../actors/pure-machine-transition.ts'
 import { createReducerStepper } from '../../../actors/reducer-stepper.ts'
-import { parseWithBigints } from '../../../core/bigint-json.ts'
+import { parseWithBigints } from '../../../core/json/bigint.ts'
 import type { ErrorCode } from '../../../core/errors.ts'
 import { asMicros, type Micros } from '../../../core/money.ts'
 import {

@@ -1,4 +1,4 @@
-import { stringifyWithBigints } from '../../../core/bigint-json.ts'
+import { stringifyWithBigints } from '../../../core/json/bigint.ts'
 import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
 import { fromUsdc } from '../../../core/money.ts'
 import type { InProcessStation } from '../station/start-test-station.ts'

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { createActorHistory } from '../../../actors/inspection/actor-history.ts'
-import { stringifyWithBigints } from '../../../core/bigint-json.ts'
+import { stringifyWithBigints } from '../../../core/json/bigint.ts'
 import type { ActorState } from '../../../core/journal-actor-state-delta.ts'
 import {
   createJournalHistoryStore,

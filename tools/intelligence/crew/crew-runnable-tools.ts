@@ -1,4 +1,4 @@
-import { toExactJson } from '../../../core/exact-json.ts'
+import { toExactJson } from '../../../core/json/exact.ts'
 import agentSee from '../../perception/agent-see.ts'
 import dataRetrieval from '../../web/data-retrieval.ts'
 import deepSearch from '../../web/deep-search.ts'

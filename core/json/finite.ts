@@ -1,4 +1,4 @@
-import { toExactJson } from './exact-json.ts'
+import { toExactJson } from './exact.ts'
 
 /**
  * JSON text of a value, with bigints as numerals. Throws `RangeError` for a number that JSON cannot hold (`NaN`, `1e400`) and for an invalid
