@@ -31,10 +31,17 @@ export function toFolderSettingError(
   const reason = REASONS[code]
   const touched = [path, dest].filter((one) => one !== undefined).map((one) => resolve(one))
   const data = ['DATA_DIR', dataDir] as const
-  const folders = [['JOURNAL_ARCHIVE_DIR', journalArchiveDir], data, ['TMPDIR', tmpdir()]] as const
+  const archive = ['JOURNAL_ARCHIVE_DIR', journalArchiveDir] as const
+  const temporary = ['TMPDIR', tmpdir()] as const
+  const isInside = ([, folder]: readonly [string, string]) =>
+    touched.some((one) => isWithin(one, folder))
+  const isBelow = ([, folder]: readonly [string, string]) =>
+    touched.some((one) => isWithin(folder, one))
+  // The folders of the station may themselves be below TMPDIR.
   const found =
-    folders.find(([, folder]) => touched.some((one) => isWithin(one, folder))) ??
-    [data, ...folders].find(([, folder]) => touched.some((one) => isWithin(folder, one)))
+    [archive, data].find(isInside) ??
+    [data, archive].find(isBelow) ??
+    [temporary].find((one) => isInside(one) || isBelow(one))
   if (reason === undefined || found === undefined) return error
   const [name, folder] = found
   return new SettingError(`${name} cannot be used: ${folder} ${reason} (${code} at ${touched[0]})`)

@@ -1,5 +1,8 @@
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import t from 'tap'
 import { createWorkerPool } from '../../../core/concurrency/worker-pool.ts'
+import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 
 const LIMIT_MS = 400
 /** Starts slowly; then waits, or works, as long as it is told. */
@@ -14,7 +17,7 @@ const lines = [
   "  return 'done'",
   '})',
 ]
-const from = new URL('../../../core/concurrency/serve-worker-requests.ts', import.meta.url).href
+const from = pathToFileURL(join(REPOSITORY_ROOT, 'core/concurrency/serve-worker-requests.ts')).href
 const source = `import { serveWorkerRequests } from ${JSON.stringify(from)}\n${lines.join('\n')}`
 
 t.test(
