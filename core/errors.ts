@@ -23,7 +23,6 @@ export interface ErrorDefinition {
 
 /** Nothing was charged. The failed call stays stored under its Idempotency-Key. */
 const RETRY_NEW_KEY: ErrorRemedy = { action: 'repeat_with_another_idempotency_key' }
-const ASK_OWNER: ErrorRemedy = { action: 'ask_owner' }
 const WAIT_AND_RETRY: ErrorRemedy = { action: 'wait' }
 
 /**
