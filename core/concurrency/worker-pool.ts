@@ -98,7 +98,8 @@ export function createWorkerPool<Request>(
   }
 
   function rest(thread: WorkerThread): void {
-    if (!thread.isAlive()) return
+    // The owner of its request has a place again: another thread serves what waited for it.
+    if (!thread.isAlive()) return serve()
     const leave = () => {
       idle.delete(thread)
       void thread.kill()

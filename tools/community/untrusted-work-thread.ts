@@ -50,16 +50,29 @@ export interface ConvertedDefinition {
   readonly sourceChars: number
 }
 
-const MAX_KNOWN_VALIDATORS = 200
+/**
+ * What is kept compiled, in characters of schemas. One takes about 25 bytes, and a pattern up to 80 KiB, so that all
+ * take a fraction of the heap: a thread that reaches its limit would refuse an honest request.
+ */
+const MAX_KNOWN_CHARS = 2_000_000
+const PATTERN_CHARS = 4_000
 const known = new Map<string, SchemaValidator>()
+let knownChars = 0
+
+const charsOf = (schema: string): number =>
+  schema.length + PATTERN_CHARS * (schema.split('"pattern').length - 1)
 
 /** Validators by the text of their schema, the last used ones. */
 function validatorOf(schema: string): SchemaValidator {
   const found = known.get(schema)
   const validate = found ?? compileValidator(schema)
-  known.delete(schema)
+  if (!known.delete(schema)) knownChars += charsOf(schema)
   known.set(schema, validate)
-  if (known.size > MAX_KNOWN_VALIDATORS) known.delete(known.keys().next().value ?? '')
+  for (const oldest of known.keys()) {
+    if (knownChars <= MAX_KNOWN_CHARS) break
+    known.delete(oldest)
+    knownChars -= charsOf(oldest)
+  }
   return validate
 }
 
