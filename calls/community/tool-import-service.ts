@@ -19,7 +19,7 @@ import {
 } from '../../providers/egress/egress-client-port.ts'
 import { listMcpTools } from '../../providers/mcp/mcp-streamable-http-client.ts'
 import { assertCommunityToolSlugFree } from '../../tools/community/community-tool-slug-check.ts'
-import type { ConvertedDefinition } from '../../tools/community/untrusted-work-thread.ts'
+import type { ConvertedDefinition } from '../../tools/community/untrusted-worker.ts'
 import type { UntrustedWork } from '../../tools/community/untrusted-work-pool.ts'
 import {
   nameImportedTools,

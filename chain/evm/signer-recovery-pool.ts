@@ -1,6 +1,5 @@
-import type { Worker } from 'node:worker_threads'
-import { defaultThreadCount } from '../../core/concurrency/worker-pool.ts'
-import { startWorkerProgram } from '../../core/concurrency/worker-thread.ts'
+import { Worker } from 'node:worker_threads'
+import { defaultWorkerCount } from '../../core/concurrency/worker-pool.ts'
 import { ServiceError } from '../../core/errors.ts'
 import type { HexString } from '../onchain-payment-types.ts'
 import type { SignerRecoveryResult, SignerRecoveryJob } from './signer-recovery-worker.ts'
@@ -42,13 +41,13 @@ const PROGRAM = new URL(
  * of a dying thread move to another one once, then fail.
  */
 export function createSignerRecoveryPool({
-  size = defaultThreadCount(MAX_RECOVERY_THREADS),
+  size = defaultWorkerCount(MAX_RECOVERY_THREADS),
 }: { size?: number } = {}): SignerRecoveryPool {
   const threads = new Set<Thread>()
   let [nextId, waiting, closed] = [0, 0, false]
 
   const start = (): Thread => {
-    const thread: Thread = { worker: startWorkerProgram(PROGRAM), jobs: new Map() }
+    const thread: Thread = { worker: startThread(), jobs: new Map() }
     threads.add(thread)
     let cause: unknown
     thread.worker.on('message', ({ id, address }: SignerRecoveryResult) => {
@@ -101,6 +100,19 @@ export function createSignerRecoveryPool({
       await Promise.all([...threads].map(({ worker }) => worker.terminate()))
     },
   }
+}
+
+/** From source a thread must load the compiler itself: it inherits no loader (tsx, tap). */
+const SOURCE_BOOTSTRAP = `
+const [compiler, program] = require('node:worker_threads').workerData
+import(compiler).then(({ register }) => (register(), import(program)))`
+
+function startThread(): Worker {
+  // Without what this process preloads.
+  const execArgv: string[] = []
+  if (!PROGRAM.endsWith('.ts')) return new Worker(new URL(PROGRAM), { execArgv })
+  const workerData = [import.meta.resolve('tsx/esm/api'), PROGRAM]
+  return new Worker(SOURCE_BOOTSTRAP, { execArgv, eval: true, workerData })
 }
 
 function leastBusy(threads: ReadonlySet<Thread>): Thread {

@@ -1,11 +1,11 @@
-import { existsSync, readlinkSync } from 'node:fs'
 import { setPriority } from 'node:os'
-import { parentPort } from 'node:worker_threads'
 import { ServiceError, type ErrorCode } from '../errors.ts'
 
-/** Messages of a worker thread; the first reports its start. */
-export type WorkerMessage =
-  | { readonly type: 'ready'; readonly cpuPath: string | null }
+/** What a worker process says; the first reports its start. `cpuMs` is the processor time it has used. */
+export type WorkerMessage = { readonly cpuMs: number } & WorkerWord
+
+type WorkerWord =
+  | { readonly type: 'ready' }
   | { readonly type: 'done'; readonly answer: unknown }
   /** An expected failure, which has to become an error of its class again. */
   | {
@@ -15,34 +15,30 @@ export type WorkerMessage =
     }
   | { readonly type: 'failed'; readonly error: Error }
 
-/** Niceness of this thread only, on Linux: on a busy machine strangers' work waits. */
+/** On a busy machine strangers' work waits. */
 const NICENESS = 5
 
-/** The program of a thread of `createWorkerPool`: serves one request at a time. */
+/** The program of a process of `createWorkerPool`: serves one request at a time, until its station has ended. */
 export function serveWorkerRequests<Request>(serve: (request: Request) => unknown): void {
-  const post = (message: WorkerMessage) => parentPort?.postMessage(message)
-  if (process.platform === 'linux') setPriority(0, NICENESS)
-  parentPort?.on('message', (request: Request) => {
+  const post = (word: WorkerWord) => {
+    const { user, system } = process.cpuUsage()
+    process.send?.({ ...word, cpuMs: (user + system) / 1_000 })
+  }
+  setPriority(0, NICENESS)
+  // A terminal sends these to the whole group; the station finishes its calls, and then ends this process.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
+  process.on('disconnect', () => process.exit())
+  process.on('message', (request: Request) => {
     try {
       post({ type: 'done', answer: serve(request) })
     } catch (error) {
       post(toFailure(error))
     }
   })
-  post({ type: 'ready', cpuPath: findCpuPath() })
+  post({ type: 'ready' })
 }
 
-/** The file that tells this thread's processor time; null where the system has none. */
-function findCpuPath(): string | null {
-  try {
-    const path = `/proc/${readlinkSync('/proc/thread-self')}/schedstat`
-    return existsSync(path) ? path : null
-  } catch {
-    return null
-  }
-}
-
-function toFailure(error: unknown): WorkerMessage {
+function toFailure(error: unknown): WorkerWord {
   if (error instanceof ServiceError)
     return { type: 'refused', code: error.code, details: { ...error.details } }
   return { type: 'failed', error: error instanceof Error ? error : new Error(String(error)) }

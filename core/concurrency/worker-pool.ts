@@ -1,16 +1,16 @@
 import { availableParallelism } from 'node:os'
 import { SECOND } from '../clock.ts'
 import { ServiceError } from '../errors.ts'
-import { startWorkerThread, WorkerExhaustedError, type WorkerThread } from './worker-thread.ts'
+import { startWorkerProcess, WorkerExhaustedError, type WorkerProcess } from './worker-process.ts'
 
-/** Serves requests in worker threads, each with a heap limit and a deadline (decision 381). */
+/** Serves requests in worker processes, each with a heap limit and a deadline (decision 381). */
 
 export interface WorkerPoolSettings<Request> {
   /** The address of the program, which calls `serveWorkerRequests`. */
   readonly program: string
-  /** Maximum number of threads. */
+  /** Maximum number of processes. */
   readonly size?: number | undefined
-  /** Limit per request in milliseconds of the thread's work, without its start; after it the thread is terminated. */
+  /** Limit per request in milliseconds of the process's work, without its start; after it the process is killed. */
   readonly deadlineMs: number
   /** Requests that wait, of all owners and of each. */
   readonly maxWaiting: number
@@ -41,24 +41,24 @@ interface Job<Request> {
   readonly reject: (error: unknown) => void
 }
 
-const MAX_THREADS = 2
-/** An idle thread is ended to free its memory. */
+const MAX_WORKERS = 2
+/** An idle process is ended to free its memory. */
 const IDLE_MS = 60 * SECOND
 
-export const defaultThreadCount = (max = MAX_THREADS): number =>
+export const defaultWorkerCount = (max = MAX_WORKERS): number =>
   Math.min(max, Math.max(1, availableParallelism() - 1))
 
 /**
- * Creates a pool whose threads start on demand. A request that takes too long or too much memory ends its thread and
- * fails; other requests continue on another thread.
+ * Creates a pool whose processes start on demand. A request that takes too long or too much memory ends its process
+ * and fails; other requests continue on another one.
  */
 export function createWorkerPool<Request>(
   settings: WorkerPoolSettings<Request>,
 ): WorkerPool<Request> {
-  const { program, size = defaultThreadCount(), deadlineMs, maxWaiting } = settings
+  const { program, size = defaultWorkerCount(), deadlineMs, maxWaiting } = settings
   const { maxWaitingOfOwner = maxWaiting } = settings
-  const threads = new Set<WorkerThread>()
-  const idle = new Map<WorkerThread, NodeJS.Timeout>()
+  const workers = new Set<WorkerProcess>()
+  const idle = new Map<WorkerProcess, NodeJS.Timeout>()
   const waiting: Job<Request>[] = []
   /** Owners whose request is being served. */
   const served = new Set<string>()
@@ -67,59 +67,62 @@ export function createWorkerPool<Request>(
   const isReady = ({ owner }: Job<Request>) => owner === null || !served.has(owner)
 
   function serve(): void {
-    for (const [thread, timer] of idle) {
+    for (const [worker, timer] of idle) {
       const at = waiting.findIndex(isReady)
       const [job] = at < 0 ? [] : waiting.splice(at, 1)
       if (job === undefined) return
       clearTimeout(timer)
-      idle.delete(thread)
-      void give(thread, job)
+      idle.delete(worker)
+      void give(worker, job)
     }
     const wanted = waiting.filter(isReady).length
-    while (!closed && starting < wanted && threads.size < size) void begin()
+    while (!closed && starting < wanted && workers.size < size) void begin()
   }
 
   async function begin(): Promise<void> {
-    const thread = startWorkerThread(program)
-    threads.add(thread)
+    const worker = startWorkerProcess(program)
+    workers.add(worker)
     starting += 1
-    void thread.ended.then(() => {
-      threads.delete(thread)
-      clearTimeout(idle.get(thread))
-      idle.delete(thread)
+    void worker.ended.then(() => {
+      workers.delete(worker)
+      clearTimeout(idle.get(worker))
+      idle.delete(worker)
       serve()
     })
-    const works = await thread.ready
+    const works = await worker.ready
     starting -= 1
-    if (works) return rest(thread)
-    // The next thread would not start either, so the longest waiting job fails.
-    waiting.shift()?.reject(new Error('no worker thread starts'))
+    if (works) return rest(worker)
+    // The next process would not start either, so the longest waiting job fails.
+    waiting.shift()?.reject(new Error('no worker process starts'))
     serve()
   }
 
-  function rest(thread: WorkerThread): void {
-    // The owner of its request has a place again: another thread serves what waited for it.
-    if (!thread.isAlive()) return serve()
-    const leave = () => {
-      idle.delete(thread)
-      void thread.kill()
+  function rest(worker: WorkerProcess): void {
+    // The owner of its request has a place again: another process serves what waited for it.
+    if (!worker.isFit()) {
+      void worker.kill()
+      return serve()
     }
-    idle.set(thread, setTimeout(leave, IDLE_MS).unref())
+    const leave = () => {
+      idle.delete(worker)
+      void worker.kill()
+    }
+    idle.set(worker, setTimeout(leave, IDLE_MS).unref())
     serve()
   }
 
-  async function give(thread: WorkerThread, job: Job<Request>): Promise<void> {
+  async function give(worker: WorkerProcess, job: Job<Request>): Promise<void> {
     const { request, owner, resolve, reject } = job
     if (owner !== null) served.add(owner)
     try {
-      resolve(await thread.run(request, deadlineMs))
+      resolve(await worker.run(request, deadlineMs))
     } catch (error) {
       if (closed) reject(poolClosedError())
       else
         reject(error instanceof WorkerExhaustedError ? settings.exhausted(request, error) : error)
     }
     if (owner !== null) served.delete(owner)
-    rest(thread)
+    rest(worker)
   }
 
   return {
@@ -136,7 +139,7 @@ export function createWorkerPool<Request>(
     async close() {
       closed = true
       for (const job of waiting.splice(0)) job.reject(poolClosedError())
-      await Promise.all([...threads].map((thread) => thread.kill()))
+      await Promise.all([...workers].map((worker) => worker.kill()))
     },
   }
 }
@@ -164,4 +167,4 @@ function enqueueJob<Request>(
   })
 }
 
-const poolClosedError = () => new Error('the worker threads have ended')
+const poolClosedError = () => new Error('the worker processes have ended')

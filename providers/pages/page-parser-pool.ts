@@ -1,19 +1,16 @@
 import { SECOND } from '../../core/clock.ts'
 import { createWorkerPool } from '../../core/concurrency/worker-pool.ts'
-import type { WorkerExhaustedError } from '../../core/concurrency/worker-thread.ts'
+import type { WorkerExhaustedError } from '../../core/concurrency/worker-process.ts'
 import { ServiceError } from '../../core/errors.ts'
 import type { PageParser } from './page-parser-port.ts'
-import type {
-  PageParserWorkerAnswers,
-  PageParserWorkerRequest,
-} from './page-parser-worker-thread.ts'
+import type { PageParserWorkerAnswers, PageParserWorkerRequest } from './page-worker.ts'
 
-/** Parses untrusted pages in worker threads. */
+/** Parses untrusted pages in worker processes. */
 
 export interface PageParserPoolSettings {
-  /** Maximum number of threads. */
+  /** Maximum number of processes. */
   readonly size?: number
-  /** Limit per page in milliseconds; after it the thread is terminated. */
+  /** Limit per page in milliseconds; after it the process is killed. */
   readonly deadlineMs?: number
 }
 
@@ -25,9 +22,7 @@ const MAX_WAITING_PAGES = 64
 const PAGE_DEADLINE_MS = 5 * SECOND
 /** The program is beside this file and, like it, built or source. */
 const PROGRAM = new URL(
-  import.meta.url.endsWith('.ts')
-    ? './page-parser-worker-thread.ts'
-    : './page-parser-worker-thread.js',
+  import.meta.url.endsWith('.ts') ? './page-worker.ts' : './page-worker.js',
   import.meta.url,
 ).href
 

@@ -18,7 +18,7 @@ import { parseHtmlTree, type HtmlElement, type HtmlTree } from './html/html-pars
 
 /**
  * Parses a text page of any kind. Takes time that grows with the page, so `createPageParserPool` runs it in a
- * thread.
+ * process.
  */
 export function parsePageContent({ body, contentType, url }: ReceivedWebPage): PageContent {
   const text = decodePageBytes(body, contentType)

@@ -13,7 +13,7 @@ import {
 import { toAnswerOfMcpResult } from './builder-reply-from-mcp-result.ts'
 import { toAnswerOfRestResponse } from './rest-operation-request-and-reply.ts'
 
-/** Judges what a builder answers; runs in a worker thread, since all of it is a stranger's (decision 383). */
+/** Judges what a builder answers; runs in a worker process, since all of it is a stranger's (decision 383). */
 
 /** Throws the `ServiceError` of an MCP server that gives no result. */
 export function judgeBuilderReply(

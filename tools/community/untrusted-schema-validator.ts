@@ -11,9 +11,9 @@ import {
   type UntrustedSchemaRequestField,
 } from './untrusted-json-schema-check.ts'
 
-/** Validators of JSON Schemas that strangers wrote; they are compiled and run in worker threads only. */
+/** Validators of JSON Schemas that strangers wrote; they are compiled and run in worker processes only. */
 
-/** Above this a validation would hold its thread for long; the value is refused instead. */
+/** Above this a validation would hold its process for long; the value is refused instead. */
 const MAX_VALIDATION_STEPS = 8_000_000
 
 /** The steps that are left to the patterns of the validation that runs. */

@@ -6,10 +6,10 @@ import type { CommunityToolDefinition } from '../../domain/community-tool-record
 import type { ListedMcpToolsPage } from '../../providers/mcp/mcp-streamable-http-client.ts'
 import type { SelectedOperations, OpenApiSource } from '../import/imported-openapi-operations.ts'
 import type { BuilderReply, BuilderVerdict } from './builder-answer.ts'
-import type { ConvertedDefinition, UntrustedWorkRequest } from './untrusted-work-thread.ts'
+import type { ConvertedDefinition, UntrustedWorkRequest } from './untrusted-worker.ts'
 
 /**
- * Work on documents, schemas, patterns and answers of strangers, in worker threads (decision 381). `owner` is whose
+ * Work on documents, schemas, patterns and answers of strangers, in worker processes (decision 381). `owner` is whose
  * work it is: it has one place. Rejects with a problem for what takes too much time or memory, and with `unavailable`
  * when too much waits.
  */
@@ -62,15 +62,15 @@ const MAX_WAITING = 4_096
 const MAX_WAITING_OF_OWNER = 64
 const DEADLINE_MS = 5 * SECOND
 /** Two also on two processors: one stranger holds one place. */
-const THREADS = 2
+const WORKERS = 2
 /** The program is beside this file and, like it, built or source. */
 const PROGRAM = new URL(
-  import.meta.url.endsWith('.ts') ? './untrusted-work-thread.ts' : './untrusted-work-thread.js',
+  import.meta.url.endsWith('.ts') ? './untrusted-worker.ts' : './untrusted-worker.js',
   import.meta.url,
 ).href
 
 export function createUntrustedWork(settings: UntrustedWorkSettings = {}): UntrustedWork {
-  const { size = THREADS, deadlineMs = DEADLINE_MS } = settings
+  const { size = WORKERS, deadlineMs = DEADLINE_MS } = settings
   const pool = createWorkerPool<UntrustedWorkRequest>({
     program: PROGRAM,
     size,

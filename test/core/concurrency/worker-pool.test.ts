@@ -21,7 +21,7 @@ const from = pathToFileURL(join(REPOSITORY_ROOT, 'core/concurrency/serve-worker-
 const source = `import { serveWorkerRequests } from ${JSON.stringify(from)}\n${lines.join('\n')}`
 
 t.test(
-  'the limit of a request counts what its thread works, not its start or its wait',
+  'the limit of a request counts what its process works, not its start or its wait',
   async (t) => {
     const folder = t.testdir({ 'program.ts': source, 'package.json': '{"type":"module"}' })
     const pool = createWorkerPool<{ waitMs: number; workMs: number }>({
@@ -36,9 +36,9 @@ t.test(
     const first = run(0, 1)
     const behind = run(0, 1)
     t.strictSame([await first, await behind], ['done', 'done'], 'a slow start')
-    t.equal(await run(2 * LIMIT_MS, 1), 'done', 'a thread that gets no processor')
+    t.equal(await run(2 * LIMIT_MS, 1), 'done', 'a process that gets no processor')
     await t.rejects(run(0, 20 * LIMIT_MS), /has ended/, 'too much work')
     await t.rejects(run(60 * LIMIT_MS, 1), /has ended/, 'a wait without end')
-    t.equal(await run(0, 1), 'done', 'on a new thread')
+    t.equal(await run(0, 1), 'done', 'on a new process')
   },
 )

@@ -15,7 +15,7 @@ import { judgeBuilderReply } from './judge-builder-answer.ts'
 import { assertToolSchemasBackwardCompatible } from './tool-schema-compatibility.ts'
 import { compileUntrustedSchema } from './untrusted-schema-validator.ts'
 
-/** Requests to a thread that does strangers' work. Schemas and values travel as JSON text, which is cheap to hand over. */
+/** Requests to a process that does strangers' work. Schemas and values travel as JSON text, which is cheap to hand over. */
 export type UntrustedWorkRequest =
   | {
       readonly type: 'check'
@@ -52,7 +52,7 @@ export interface ConvertedDefinition {
 
 /**
  * What is kept compiled, in characters of schemas. One takes about 25 bytes, and a pattern up to 80 KiB, so that all
- * take a fraction of the heap: a thread that reaches its limit would refuse an honest request.
+ * take a fraction of the heap: a process that reaches its limit would refuse an honest request.
  */
 const MAX_KNOWN_CHARS = 2_000_000
 const PATTERN_CHARS = 4_000
@@ -84,7 +84,7 @@ const compileValidator = (schema: string): SchemaValidator =>
     }),
   )
 
-/** Runs in a thread of `createUntrustedWork`, one request at a time. */
+/** Runs in a process of `createUntrustedWork`, one request at a time. */
 serveWorkerRequests((request: UntrustedWorkRequest): unknown => {
   switch (request.type) {
     case 'check':

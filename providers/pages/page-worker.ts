@@ -7,7 +7,7 @@ import type { PageContent, ReceivedWebPage } from './page-parser-port.ts'
 import { parsePageContent } from './parse-page.ts'
 import { parseHtmlTree } from './html/html-parser.ts'
 
-/** Requests to a page thread. */
+/** Requests to a page process. */
 export type PageParserWorkerRequest =
   | { readonly type: 'read' | 'forms'; readonly source: ReceivedWebPage }
   | { readonly type: 'extract'; readonly source: ReceivedWebPage; readonly what: string }
@@ -20,7 +20,7 @@ export interface PageParserWorkerAnswers {
   readonly plain: string
 }
 
-/** Runs in a thread of `createPageParserPool`, one page at a time. */
+/** Runs in a process of `createPageParserPool`, one page at a time. */
 serveWorkerRequests(handleWorkerRequest)
 
 function handleWorkerRequest(
