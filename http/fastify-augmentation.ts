@@ -31,6 +31,11 @@ declare module 'fastify' {
     /** What a bound key may do here; refused when absent. */
     bound?: BackpackBoundKeyRouteAccess
     /**
+     * Writes of an unbound key with a spending cap: its cap counts what is spent here, or nothing is. Without it such
+     * a key calls tools, and manages its tasks and messages, but no funds, keys or Backpacks (decision 62).
+     */
+    capped?: true
+    /**
      * Serves a frozen agent as well: its owner manages it here. Without it, writes are refused unless they are
      * paid (`bound: 'pays'`) or the handler calls tools: there the agent's machine refuses.
      */

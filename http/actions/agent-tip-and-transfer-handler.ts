@@ -9,7 +9,6 @@ import type {
 } from '../../payments/commands/agent-account-commands.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../http-idempotency-keys.ts'
 import {
-  assertKeyUncappedOrBackpackBound,
   withBackpackRefusalLogging,
   toRequestSpendingLimits,
 } from '../auth/request-api-key-and-backpack.ts'
@@ -25,8 +24,6 @@ interface PayAgentBody {
 
 /** What differs between the kinds of payment. */
 interface PayAgentOptions {
-  /** Completes "cannot" in the refusal of a capped key. */
-  readonly deed: string
   /** The permission that the Backpack must grant. */
   readonly permission: BackpackSpendingPermissionName
   readonly command: AggregateCommand<CreditTransferInput, CreditTransferResult>
@@ -38,10 +35,9 @@ interface PayAgentOptions {
 export async function payAgent(
   request: FastifyRequest & { body: PayAgentBody },
   reply: FastifyReply,
-  { deed, permission, command, memo, present }: PayAgentOptions,
+  { permission, command, memo, present }: PayAgentOptions,
 ): Promise<never> {
   const { actors, config, once, profiles } = request.server.services
-  assertKeyUncappedOrBackpackBound(request, deed)
   const toAgentId = request.body.to_agent_id.toLowerCase()
   const amount = fromUsdc(request.body.amount_usdc, '/amount_usdc')
   if (!(await profiles.has(toAgentId))) throw new ServiceError('agent_not_found')

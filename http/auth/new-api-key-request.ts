@@ -12,8 +12,6 @@ import {
   type ApiKeyRecord,
   type NewApiKey,
 } from '../../persistence/agents/api-key-store.ts'
-import { assertKeyNotBoundToBackpack } from './request-backpack-and-key-binding-check.ts'
-import { assertUncappedKey } from '../plugins/auth.ts'
 import {
   RequestUsdcAmountSchema,
   PATH_ID_PATTERN,
@@ -69,7 +67,7 @@ export function toNewApiKey(
   wanted: Static<typeof NewApiKeyBody>,
   now: number,
 ): NewApiKey {
-  const asking = requireUncappedApiKey(request)
+  const asking = requireApiKey(request)
   const { backpack_id: backpackId = null } = wanted
   const scopes = wanted.scopes ?? defaultScopes(asking, backpackId)
   if (backpackId !== null) assertBoundScopes(scopes)
@@ -169,14 +167,9 @@ export function toReplacementApiKey(
   }
 }
 
-/**
- * Returns the request's key if it may create and rotate keys. A capped key may not: a new key starts with its
- * full cap, so it could lift its own limit.
- */
-export function requireUncappedApiKey(request: FastifyRequest): ApiKeyRecord {
+/** Returns the request's key; throws 401 without one. */
+export function requireApiKey(request: FastifyRequest): ApiKeyRecord {
   const { apiKey } = request
   if (apiKey === null) throw new ServiceError('unauthenticated')
-  assertKeyNotBoundToBackpack(request, 'make or rotate keys')
-  assertUncappedKey(request, 'make or rotate keys')
   return apiKey
 }

@@ -41,17 +41,6 @@ export const backpackOutsideKeyBindingError = (bound: string, requested: string)
     asked_backpack_id: requested,
   })
 
-/** Throws 403 for a key bound to a Backpack. `action` completes "cannot". */
-export function assertKeyNotBoundToBackpack(
-  { apiKey }: Pick<KeyedRequest, 'apiKey'>,
-  action: string,
-): void {
-  const bound = apiKey?.backpackId ?? null
-  if (bound === null) return
-  const detail = `A key that is bound to a Backpack cannot ${action}.`
-  throw new ServiceError('key_bound', { detail, backpack_id: bound })
-}
-
 /** Routes below this path act on the Backpack named in the path. */
 const BACKPACK_PATH = '/api/backpack/:id'
 

@@ -1,4 +1,10 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
+import type {
+  FastifyContextConfig,
+  FastifyInstance,
+  FastifyReply,
+  FastifyRequest,
+  RouteOptions,
+} from 'fastify'
 import ipaddr from 'ipaddr.js'
 import type { Caller } from '../../calls/call-request-and-reply-types.ts'
 import { hmacSha256 } from '../../core/key-derivation-and-encryption.ts'
@@ -91,7 +97,8 @@ export const createAuthorisation =
     assertKeyStatus(request, services)
     if (boundBackpackIdOf(request) !== null || isRefusedToFrozen(request))
       return authoriseByAggregate(request, services)
-    return assertKeyScope(request)
+    assertKeyScope(request)
+    return assertCapAllows(request)
   }
 
 /** What only the agent's aggregate knows: whether a Backpack or the agent itself may act. */
@@ -101,6 +108,7 @@ async function authoriseByAggregate(
 ): Promise<void> {
   await assertKeyBackpackBinding(request, services)
   assertKeyScope(request)
+  assertCapAllows(request)
   if (isRefusedToFrozen(request)) await assertAgentNotFrozen(services.actors, request.agentId)
 }
 
@@ -127,10 +135,26 @@ function assertKeyScope({ apiKey, routeOptions }: FastifyRequest): void {
     throw new ServiceError('insufficient_scope', { scope, scopes: apiKey.scopes })
 }
 
-/** Throws at start for a route without a declared audience. */
+/** Whether a route refuses keys that have a cap and are not bound. */
+export const refusesCappedKey = (method: string, config: FastifyContextConfig): boolean => {
+  const { scope, capped } = config
+  const isManaging = scope === 'funds' || scope === 'keys' || scope === 'backpacks'
+  return isManaging && capped !== true && method !== 'GET' && method !== 'HEAD'
+}
+
+function assertCapAllows(request: FastifyRequest): void {
+  const { method, routeOptions } = request
+  if (boundBackpackIdOf(request) !== null) return
+  if (!refusesCappedKey(method, routeOptions.config)) return
+  assertUncappedKey(request, `use ${method} ${(routeOptions.url ?? '').replace(/:(\w+)/g, '{$1}')}`)
+}
+
+/** Throws at start for a route without a declared audience, or that takes a key without a scope. */
 function assertRouteAuth({ method, url, config }: RouteOptions): void {
-  if (config?.auth !== undefined && ROUTE_AUTHS.includes(config.auth)) return
-  throw new Error(`${String(method)} ${url} states no config.auth`)
+  if (config?.auth === undefined || !ROUTE_AUTHS.includes(config.auth))
+    throw new Error(`${String(method)} ${url} states no config.auth`)
+  if (config.auth === 'key' && config.scope === undefined)
+    throw new Error(`${String(method)} ${url} states no config.scope`)
 }
 
 /** Throws for a capped key where the cap does not count the write (decision 62). */

@@ -4,6 +4,7 @@ import { ZERO_MICROS } from '../../core/money.ts'
 import type { DescribableJsonSchema } from '../../core/validation/describe-json-schema.ts'
 import { createDatabaseAdjustedClock } from '../../core/clock.ts'
 import { buildHttpServer } from '../../http/http-server.ts'
+import { refusesCappedKey } from '../../http/plugins/auth.ts'
 import { keptBytesOfRoute } from '../../http/plugins/kept-bytes.ts'
 import type { HttpServices } from '../../http/http-config-and-service-types.ts'
 import type { RouteAuth, BackpackBoundKeyRouteAccess } from '../../http/fastify-augmentation.ts'
@@ -19,6 +20,8 @@ export interface RegisteredRoute {
   readonly scope: string | null
   /** What a key bound to a Backpack may do on this route. */
   readonly boundKeyAccess: BackpackBoundKeyRouteAccess | 'refused'
+  /** Refuses a key that has a spending cap and is not bound. */
+  readonly refusesCappedKey: boolean
   /** What a write of an agent counts against its day, beside its body; 0 for none. */
   readonly keptBytes: number
   /** Calls tools, whose prices or numbers bound them. */
@@ -61,6 +64,7 @@ function collectRoutes(app: FastifyInstance, routes: RegisteredRoute[]): void {
         callsTools: config?.rate === 'refuel' || config?.runsTools === true,
         scope: config?.scope ?? null,
         boundKeyAccess: config?.bound ?? 'refused',
+        refusesCappedKey: refusesCappedKey(name, config ?? {}),
         body: (schema?.body ?? {}) as DescribableJsonSchema,
         query: (schema?.querystring ?? {}) as DescribableJsonSchema,
         summary,

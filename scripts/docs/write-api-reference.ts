@@ -36,12 +36,18 @@ const BOUND_KEY_CELLS = {
 function narrowKeyTable(routes: readonly RegisteredRoute[]): string {
   const rows = routes
     .filter(({ auth, hidden }) => !hidden && (auth === 'key' || auth === 'optional'))
-    .map(({ method, path, scope, boundKeyAccess }) => [
+    .map(({ method, path, scope, boundKeyAccess, refusesCappedKey }) => [
       `\`${method} ${path}\``,
       scope === null ? 'none' : `\`${scope}\``,
       BOUND_KEY_CELLS[boundKeyAccess],
+      refusesCappedKey
+        ? 'refused'
+        : boundKeyAccess === 'pays'
+          ? 'pays within its cap'
+          : 'as others',
     ])
-  return markdownTable(['Operation', 'Scope', 'Key bound to a Backpack'], rows)
+  const columns = ['Operation', 'Scope', 'Key bound to a Backpack', 'Unbound key with a cap']
+  return markdownTable(columns, rows)
 }
 
 function toolTable(tools: readonly Tool[]): string {

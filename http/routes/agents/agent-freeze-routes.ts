@@ -8,7 +8,6 @@ import {
 } from '../../../actors/commands/agent-freeze-commands.ts'
 import type { AggregateCommand } from '../../../actors/aggregate-command-types.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
-import { assertUncappedKey } from '../../plugins/auth.ts'
 import {
   DateTimeSchema,
   errorResponses,
@@ -63,10 +62,10 @@ const unfreezeAgent = {
 /** Freeze and unfreeze. */
 export const agentFreezeRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.post('/api/agent/freeze', freezeAgent, (request, reply) =>
-    changeFreeze(request, reply, freezeAgentCommand, 'freeze its agent'),
+    changeFreeze(request, reply, freezeAgentCommand),
   )
   app.post('/api/agent/unfreeze', unfreezeAgent, (request, reply) =>
-    changeFreeze(request, reply, unfreezeAgentCommand, 'unfreeze its agent'),
+    changeFreeze(request, reply, unfreezeAgentCommand),
   )
 }
 
@@ -74,12 +73,10 @@ async function changeFreeze(
   request: FastifyRequest,
   reply: FastifyReply,
   command: AggregateCommand<Record<string, never>, AgentFreezeView>,
-  deed: string,
 ): Promise<never> {
   const { actors, once } = request.server.services
   const { agentId } = request
   const wanted = toIdempotentRequest(request)
-  assertUncappedKey(request, deed)
   const present = ({ frozenAt }: AgentFreezeView) => ({
     status: 200,
     body: { agent_id: agentId, frozen: frozenAt !== null, frozen_at: toIsoTimeOrNull(frozenAt) },

@@ -263,10 +263,8 @@ export const agentProfileAndTransferRoutes: FastifyPluginAsyncTypebox = async (a
 
   app.post('/api/agent/send', sendCredits, async (request, reply) => {
     const { memo = null } = request.body
-    const [deed, permission] = ['send credits', 'agent_send'] as const
     const payment = {
-      deed,
-      permission,
+      permission: 'agent_send' as const,
       command: sendCreditsCommand,
       memo,
       present: presentTransfer,

@@ -6,7 +6,6 @@ import { sumMicros, toUsdc } from '../../../core/money.ts'
 import { boundBackpackIdOf } from '../../auth/request-backpack-and-key-binding-check.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
 import { WILDCARD_SCOPE, type ApiKeyRecord } from '../../../persistence/agents/api-key-store.ts'
-import { assertUncappedKey } from '../../plugins/auth.ts'
 import {
   errorResponses,
   StrictBody,
@@ -109,7 +108,6 @@ export const agentSpendingAndContactEmailRoutes: FastifyPluginAsyncTypebox = asy
 
   app.post('/api/agent/contact-email', setContactEmail, async (request, reply) => {
     const wanted = toIdempotentRequest(request)
-    assertUncappedKey(request, 'set the contact address')
     const keyId = assertFullKey(request.apiKey)
     return sendIdempotentReply(
       reply,

@@ -17,7 +17,7 @@ import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency
 import { assertKeyManagerRemains } from '../../auth/api-key-permissions.ts'
 import {
   toReplacementApiKey,
-  requireUncappedApiKey,
+  requireApiKey,
   NewApiKeyBody,
   toNewApiKey,
 } from '../../auth/new-api-key-request.ts'
@@ -140,7 +140,8 @@ const rotateKey = {
 }
 
 const revokeKey = {
-  config,
+  // Its own; the handler refuses another.
+  config: { ...config, capped: true } as const,
   schema: {
     operationId: 'revokeKey',
     summary: 'Revoke a key at once, on every node',
@@ -190,7 +191,7 @@ export const apiKeyRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 
   app.post('/api/keys/rotate', rotateKey, async (request, reply) => {
-    const asking = requireUncappedApiKey(request)
+    const asking = requireApiKey(request)
     const id = request.body.key_id ?? asking.id
     const ending = toKeyRotationEnd(request.body)
     const result = await sendIdempotentReply(

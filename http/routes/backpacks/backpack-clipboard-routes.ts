@@ -41,7 +41,7 @@ const ClipboardEntrySchema = Type.Object(
 const ClipboardKeySchema = Type.String({ minLength: 1, maxLength: 256, pattern: '^[^\\u0000]+$' })
 
 const putEntry = {
-  config: { ...backpackRouteConfig, bound: 'acts', keeps: 0 } as const,
+  config: { ...backpackRouteConfig, bound: 'acts', capped: true, keeps: 0 } as const,
   schema: {
     operationId: 'putNote',
     summary: 'Write an entry of the clipboard',
@@ -78,7 +78,7 @@ const readEntries = {
 }
 
 const removeEntry = {
-  config: { ...backpackRouteConfig, bound: 'acts' } as const,
+  config: { ...backpackRouteConfig, bound: 'acts', capped: true } as const,
   schema: {
     operationId: 'removeNote',
     summary: 'Remove an entry of the clipboard',

@@ -212,7 +212,7 @@ export const offerMemoriesForSaleRoute = {
 }
 
 export const buyMemoryListingRoute = {
-  config: { auth: 'key', scope: 'funds', bound: 'pays' } as const,
+  config: { auth: 'key', scope: 'funds', bound: 'pays', capped: true } as const,
   schema: {
     operationId: 'buyListing',
     summary: 'Buy a listing, once; copies of its memories become memories of your own',

@@ -34,7 +34,6 @@ import {
 } from '../../schemas/shared-schemas.ts'
 import type { HttpServices } from '../../http-config-and-service-types.ts'
 import {
-  assertKeyUncappedOrBackpackBound,
   withBackpackRefusalLogging,
   toRequestSpendingLimits,
 } from '../../auth/request-api-key-and-backpack.ts'
@@ -173,7 +172,7 @@ const postBounty = {
 }
 
 const claimBounty = {
-  config: { auth: 'key', scope: 'funds', bound: 'acts' } as const,
+  config: { auth: 'key', scope: 'funds', bound: 'acts', capped: true } as const,
   schema: {
     operationId: 'claimBounty',
     summary: 'Submit a claim to a bounty; the first match is paid at once',
@@ -272,7 +271,6 @@ export const bountyRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 
   app.post('/api/bounties', postBounty, async (request, reply) => {
-    assertKeyUncappedOrBackpackBound(request, 'post bounties')
     const spender = toRequestSpendingLimits(request)
     const wanted = { ...toNewBounty(request.body), spender }
     const touch = toBackpackPreloadOptions(spender.backpackId)

@@ -45,7 +45,7 @@ const getLatestDrop = {
 }
 
 const redeemDrop = {
-  config: { auth: 'key', scope: 'funds', bound: 'acts' } as const,
+  config: { auth: 'key', scope: 'funds', bound: 'acts', capped: true } as const,
   schema: {
     operationId: 'redeemDrop',
     summary: 'Claim a slot of a radio drop',

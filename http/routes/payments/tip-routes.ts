@@ -50,7 +50,6 @@ export const tipRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.post('/api/tip', tipAgent, async (request, reply) => {
     const { note: memo = null } = request.body
     return payAgent(request, reply, {
-      deed: 'tip',
       permission: 'tip',
       command: tipAgentCommand,
       memo,

@@ -16,7 +16,6 @@ import {
   parseIdempotencyKey,
 } from '../../http-idempotency-keys.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
-import { assertUncappedKey } from '../../plugins/auth.ts'
 import {
   StrictBody,
   errorResponses,
@@ -345,7 +344,6 @@ const KEY_DELETED_DETAIL =
 /** Throws for a key with limits: the wallet's key gives access to all its funds (decision 32). */
 function assertUnrestrictedKey(request: FastifyRequest): string {
   const { apiKey } = request
-  assertUncappedKey(request, 'export the wallet')
   if (apiKey !== null && apiKey.scopes.includes(WILDCARD_SCOPE)) return apiKey.id
   const detail = 'Only a key that may do everything can export the wallet.'
   throw new ServiceError('insufficient_scope', { detail, scope: WILDCARD_SCOPE })

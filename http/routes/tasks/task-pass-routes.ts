@@ -70,7 +70,7 @@ const listPasses = {
 }
 
 const buyPass = {
-  config: { auth: 'key', scope: 'funds', bound: 'pays' } as const,
+  config: { auth: 'key', scope: 'funds', bound: 'pays', capped: true } as const,
   schema: {
     operationId: 'buyTaskPass',
     summary: 'Buy a task pass with your credits',
