@@ -1,6 +1,5 @@
 import { grantCliCommandText } from '../core/credit-grant-cli-command-text.ts'
-import { addMicros, fromUsdc, asMicros, type Micros } from '../core/money.ts'
-import { FIRST_DEPOSIT_BONUS_BPS } from './pricing.ts'
+import { fromUsdc, type Micros } from '../core/money.ts'
 
 /** `paused`: the wallet key is being exported and the wallet accepts no more deposits. */
 export type DepositAvailability = 'on' | 'off' | 'paused'
@@ -34,8 +33,6 @@ export interface PublicAgentFundingInfo {
   readonly tier: string
   /** Sum of deposits below the minimum. */
   readonly pending: Micros
-  /** The next credited deposit gets the bonus. */
-  readonly bonusAhead: boolean
   /** Oldest first. */
   readonly incoming: readonly DepositAwaitingConfirmations[]
   readonly lastDeposit: AgentLastConfirmedDeposit | null
@@ -52,10 +49,6 @@ export interface FundingPageData extends PublicAgentFundingInfo {
 
 /** Amounts that the funding page suggests. */
 export const SUGGESTED_DEPOSITS: readonly Micros[] = [1, 5, 20, 50].map((usdc) => fromUsdc(usdc))
-
-/** A first deposit with its bonus. */
-export const addFirstDepositBonus = (amount: Micros): Micros =>
-  addMicros(amount, asMicros((amount * FIRST_DEPOSIT_BONUS_BPS) / 10_000n))
 
 /** EIP-681 URI: wallets prefill token, chain, receiver and, if given, the amount. */
 export function toEip681Uri(

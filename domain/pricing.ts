@@ -18,6 +18,13 @@ export const MAX_CREDIT_AMOUNT = fromUsdc(1_000_000)
 
 /** Promotional credits for the first credited deposit (decision 30). */
 export const FIRST_DEPOSIT_BONUS_BPS = 2_500n
+/** The sum of the bonuses of a day on this station (decision 385). */
+export const DAILY_BONUS_LIMIT = fromUsdc(250)
+/** The bonus of a deposit; `left` is what the bounds of the owner and of the day leave. */
+export function depositBonus(amount: Micros, left?: Micros): Micros {
+  const bonus = asMicros((amount * FIRST_DEPOSIT_BONUS_BPS) / 10_000n)
+  return left !== undefined && left < bonus ? left : bonus
+}
 /** Smaller deposits accumulate. */
 export const MIN_DEPOSIT = fromUsdc(1)
 

@@ -2,12 +2,11 @@ import { LIMITS } from '../core/limits.ts'
 import {
   addMicros,
   smallerOfTwoMicros,
-  asMicros,
   subtractMicros,
   ZERO_MICROS,
   type Micros,
 } from '../core/money.ts'
-import { FIRST_DEPOSIT_BONUS_BPS, MIN_DEPOSIT } from '../domain/pricing.ts'
+import { depositBonus, MIN_DEPOSIT } from '../domain/pricing.ts'
 import { createReducerRejection, type Reducer } from './aggregate-reducer.ts'
 
 /** The credit pool of a fleet. */
@@ -44,7 +43,7 @@ export type FleetPoolReducerEvent =
     }
   /** The unused part of a draw. Promotional credits return as such. */
   | { readonly type: 'CREDIT'; readonly amount: Micros; readonly promo?: Micros }
-  | { readonly type: 'TOP_UP'; readonly amount: Micros }
+  | { readonly type: 'TOP_UP'; readonly amount: Micros; readonly bonusLeft?: Micros }
   /** A top-up that the chain has undone, with its bonus. */
   | { readonly type: 'UNDO_TOP_UP'; readonly amount: Micros; readonly bonus: Micros }
 
@@ -71,10 +70,14 @@ function joinFleet(context: FleetPoolReducerContext, agentId: string) {
     : createReducerRejection('limit_reached', { of: 'members', limit })
 }
 
-function topUpFleet(context: FleetPoolReducerContext, amount: Micros): FleetPoolReducerContext {
+function topUpFleet(
+  context: FleetPoolReducerContext,
+  amount: Micros,
+  bonusLeft?: Micros,
+): FleetPoolReducerContext {
   const cash = addMicros(context.cash, amount)
   if (context.rewarded || amount < MIN_DEPOSIT) return { ...context, cash }
-  const bonus = asMicros((amount * FIRST_DEPOSIT_BONUS_BPS) / 10_000n)
+  const bonus = depositBonus(amount, bonusLeft)
   return { ...context, cash, promo: addMicros(context.promo, bonus), rewarded: true }
 }
 
@@ -131,7 +134,7 @@ export const fleetPoolReducer: Reducer<
       cash: addMicros(context.cash, amount),
       promo: addMicros(context.promo, promo),
     }),
-    TOP_UP: (context, { amount }) => topUpFleet(context, amount),
+    TOP_UP: (context, { amount, bonusLeft }) => topUpFleet(context, amount, bonusLeft),
     UNDO_TOP_UP: (context, { amount, bonus }) => undoFleetTopUp(context, amount, bonus),
   },
 }

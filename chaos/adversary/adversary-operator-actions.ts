@@ -5,6 +5,7 @@ import { stringifyWithBigints } from '../../core/json/bigint.ts'
 import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import { fromUsdc } from '../../core/money.ts'
 import { topUpFleetCommand } from '../../payments/commands/fleet-commands.ts'
+import { readBonusLeft } from '../../persistence/payments/bonus-left.ts'
 import type { Sql } from '../../persistence/start-postgres-and-redis.ts'
 import type { TestDatabase } from '../../test/support/postgres/test-database.ts'
 import { createScheduleSlotDriver } from '../../test/support/schedules/make-schedule-slots-due.ts'
@@ -54,7 +55,10 @@ export function createSimulatedOperatorActions(
 async function fundFleet(sql: Sql, fleetId: string, usdc: number): Promise<void> {
   const tx = `0x${randomBytes(32).toString('hex')}`
   const transfers = [{ logIndex: 0, amount: fromUsdc(usdc) }]
-  await withCliActorRuntime(sql, ({ ask }) => ask(fleetId, topUpFleetCommand, { tx, transfers }))
+  const bonusLeft = await readBonusLeft(sql, fleetId)
+  await withCliActorRuntime(sql, ({ ask }) =>
+    ask(fleetId, topUpFleetCommand, { tx, transfers, bonusLeft }),
+  )
 }
 
 /** Credits a deposit as the chain watcher does: ledger row and message in one commit. */

@@ -10,7 +10,7 @@ import {
 } from '../../core/money.ts'
 import {
   CRITICAL_BALANCE_MICROS,
-  FIRST_DEPOSIT_BONUS_BPS,
+  depositBonus,
   MIN_DEPOSIT,
   WARNING_BALANCE_MICROS,
 } from '../../domain/pricing.ts'
@@ -222,18 +222,20 @@ const UNADMITTED_CALL = {
 export const ZERO_PROMO_CASH: PromoCash = { promo: ZERO_MICROS, cash: ZERO_MICROS }
 
 /**
- * Applies a deposit. Amounts accumulate below the minimum; the first credited one brings a bonus.
+ * Applies a deposit. Amounts accumulate below the minimum; the first credited one brings a bonus,
+ * of at most `bonusLeft` where it is set.
  */
 export function applyDepositToAgent(
   context: AgentMachineContext,
   id: string,
   amount: Micros,
+  bonusLeft?: Micros,
 ): Partial<AgentMachineContext> {
   const pending = addMicros(context.pending, amount)
   if (pending < MIN_DEPOSIT) return { pending }
   const cash = addMicros(context.cash, pending)
   if (context.firstDeposit !== null) return { pending: ZERO_MICROS, cash }
-  const bonus = asMicros((pending * FIRST_DEPOSIT_BONUS_BPS) / 10_000n)
+  const bonus = depositBonus(pending, bonusLeft)
   const firstDeposit = { id, bonus }
   return {
     pending: ZERO_MICROS,

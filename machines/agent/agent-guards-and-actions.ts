@@ -215,7 +215,7 @@ export const agentMachineSetup = createBaseMachineSetup<
       }
     }),
     deposit: assign(({ context }, event: EventOfType<AgentMachineEvent, 'DEPOSIT'>) =>
-      applyDepositToAgent(context, event.id, event.pending),
+      applyDepositToAgent(context, event.id, event.pending, event.bonusLeft),
     ),
     undoDeposit: assign(({ context }, event: EventOfType<AgentMachineEvent, 'UNDO_DEPOSIT'>) =>
       reverseAgentDeposit(context, event.id, event.amount),

@@ -66,7 +66,12 @@ export type AgentMachineEvent =
     } & ApiKeySpendCaps &
       ApiKeyInMemoryHolds)
   /** Received USDC. The credited amount and bonus follow from the agent's history. */
-  | { readonly type: 'DEPOSIT'; readonly id: string; readonly pending: Micros }
+  | {
+      readonly type: 'DEPOSIT'
+      readonly id: string
+      readonly pending: Micros
+      readonly bonusLeft?: Micros
+    }
   /** A pool lends `held` for one call, `bonus` of it promotional. It is held at once. */
   | {
       readonly type: 'LEND'

@@ -9,6 +9,7 @@ import {
 import { REFERRAL_REWARD } from '../../domain/pricing.ts'
 import type { LedgerTransferKind } from '../../core/aggregate-commit-row-types.ts'
 import type { CommandContext } from '../../actors/aggregate-command-types.ts'
+import { claimDepositBonus } from './claim-bonus.ts'
 import {
   agentCashAccount,
   PROMO_GRANTS_ACCOUNT,
@@ -30,6 +31,8 @@ export interface DepositMessage {
   readonly tx: string | null
   /** The source reported to the owner. */
   readonly source: 'deposit' | 'x402'
+  /** What the owner and the day leave for a bonus, read with the message. */
+  readonly bonusLeft: Micros
 }
 
 /** A deposit that a reorganisation has undone. */
@@ -48,8 +51,8 @@ export interface ReversedDepositMessage {
 export function applyDepositMessage(ctx: CommandContext, deposit: DepositMessage): void {
   const agentId = ctx.aggregateId
   const before = ctx.snapshotOf('agent', agentId).context
-  const { type, id, pending } = deposit
-  const after = ctx.send('agent', agentId, { type, id, pending }).context
+  const { type, id, pending, bonusLeft } = deposit
+  const after = ctx.send('agent', agentId, { type, id, pending, bonusLeft }).context
   const credited = subtractMicros(after.cash, before.cash)
   const bonus = subtractMicros(after.promo, before.promo)
   // The memo names the arrival that reached the minimum; smaller ones before it are credited with
@@ -63,6 +66,7 @@ export function applyDepositMessage(ctx: CommandContext, deposit: DepositMessage
     id,
   )
   transferNonZero(ctx, PROMO_GRANTS_ACCOUNT, agentPromoAccount(agentId), bonus, 'bonus')
+  claimDepositBonus(ctx, bonus)
   if (!before.activated && after.activated && after.referrer !== null)
     rewardReferrer(ctx, after.referrer)
   ctx.row('deposit_credits', {

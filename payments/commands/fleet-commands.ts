@@ -23,6 +23,7 @@ import {
   externalChainAccount,
   type PromoCashAmounts,
 } from '../ledger-accounts.ts'
+import { claimDepositBonus } from './claim-bonus.ts'
 import { trackTransferFinality } from './track-finality.ts'
 
 /** A new pool and the rows that describe it. */
@@ -170,9 +171,14 @@ export const getCreditShortageCommand: AggregateCommand<CreditShortageInput, Cre
 }
 
 /** USDC transfers found on the chain that count for this fleet. */
-export interface FleetTopUpInput {
+export interface FleetTransfers {
   readonly tx: string
   readonly transfers: readonly { readonly logIndex: number; readonly amount: Micros }[]
+}
+
+export interface FleetTopUpInput extends FleetTransfers {
+  /** What its owner and the day leave for a bonus. */
+  readonly bonusLeft: Micros
 }
 
 export interface FleetTopUpResult {
@@ -188,13 +194,17 @@ export interface FleetTopUpResult {
 export const topUpFleetCommand: AggregateCommand<FleetTopUpInput, FleetTopUpResult> = {
   name: 'fleet.topup',
   kind: 'fleet',
-  apply(ctx, { tx, transfers }) {
+  apply(ctx, { tx, transfers, bonusLeft }) {
     const fleetId = ctx.aggregateId
     if (transfers.length === 0)
       throw new ServiceError('transfer_claimed', { tx_hash: tx, fleet_id: fleetId })
     const credited = sumMicros(transfers.map(({ amount }) => amount))
     const before = ctx.snapshotOf('fleet', fleetId).context
-    const after = ctx.send('fleet', fleetId, { type: 'TOP_UP', amount: credited }).context
+    const after = ctx.send('fleet', fleetId, {
+      type: 'TOP_UP',
+      amount: credited,
+      bonusLeft,
+    }).context
     const bonus = subtractMicros(after.promo, before.promo)
     for (const { logIndex, amount } of transfers) {
       const [kind, at] = ['fleet_topup', new Date(ctx.now).toISOString()]
@@ -222,6 +232,7 @@ export const topUpFleetCommand: AggregateCommand<FleetTopUpInput, FleetTopUpResu
         block: null,
       })
     transferNonZero(ctx, PROMO_GRANTS_ACCOUNT, fleetPoolPromoAccount(fleetId), bonus, 'bonus', null)
+    claimDepositBonus(ctx, bonus)
     ctx.event({
       type: 'topup',
       to: after.ownerId,

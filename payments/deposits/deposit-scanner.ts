@@ -17,7 +17,7 @@ import {
 } from '../../persistence/payments/deposit-store.ts'
 import type { WalletStore } from '../../persistence/payments/wallet-store.ts'
 import type {
-  DepositMessage as DepositEvent,
+  DepositMessage,
   ReversedDepositMessage,
 } from '../commands/agent-deposit-inbox-messages.ts'
 import {
@@ -293,7 +293,10 @@ function toDepositBooking(
 ): ReturnType<DepositBookingFactory> {
   const { agentId, amount, tx } = deposit
   const id = depositMessageId(deposit)
-  const event: DepositEvent = { type: 'DEPOSIT', id, pending: amount, chain, tx, source: 'deposit' }
+  const event: Omit<DepositMessage, 'bonusLeft'> = {
+    ...{ type: 'DEPOSIT', source: 'deposit' },
+    ...{ id, pending: amount, chain, tx },
+  }
   return {
     transfer: {
       debit: externalChainAccount(chain),

@@ -23,7 +23,7 @@ import {
   createFleetCommand,
   joinFleetCommand,
   topUpFleetCommand,
-  type FleetTopUpInput,
+  type FleetTransfers,
   type FleetTopUpResult,
 } from '../commands/fleet-commands.ts'
 import { createFleetLeaveAndRemovalCommands } from './fleet-member-removal.ts'
@@ -135,7 +135,7 @@ export function createFleetService({
      * The transfers of a transaction that count for this fleet and are not booked yet; may be
      * empty.
      */
-    async arrivals({ ownerId, address }: FleetRecord, tx: HexString): Promise<FleetTopUpInput> {
+    async arrivals({ ownerId, address }: FleetRecord, tx: HexString): Promise<FleetTransfers> {
       const found = await read(tx)
       const wallets = new Set(await store.walletsOf(ownerId))
       const counting = transfersForFleet(found, address.toLowerCase(), treasury, wallets)
@@ -156,14 +156,16 @@ export function createFleetService({
      */
     async topUp(
       fleetId: string,
-      found: FleetTopUpInput,
+      found: FleetTransfers,
       options: AggregateCommandOptions,
     ): Promise<FleetTopUpResult> {
       for (let left = found; ; left = await withoutBookedTransfers(store, left)) {
         try {
-          return await actors.ask(fleetId, topUpFleetCommand, left, options)
+          const bonusLeft = await store.bonusLeft(fleetId)
+          return await actors.ask(fleetId, topUpFleetCommand, { ...left, bonusLeft }, options)
         } catch (error) {
-          if (!isUniqueViolation(error, 'chain_transfers')) throw error
+          const lost = ['chain_transfers', 'deposit_bonuses'] as const
+          if (!lost.some((table) => isUniqueViolation(error, table))) throw error
         }
       }
     },
@@ -196,8 +198,8 @@ const toTopUpTransfer = ({ logIndex, value }: TokenTransfer) => ({
 /** Drops transfers that are already booked. */
 async function withoutBookedTransfers(
   store: Pick<FleetStore, 'booked'>,
-  { tx, transfers }: FleetTopUpInput,
-): Promise<FleetTopUpInput> {
+  { tx, transfers }: FleetTransfers,
+): Promise<FleetTransfers> {
   const booked = await store.booked('base', tx)
   return { tx, transfers: transfers.filter(({ logIndex }) => !booked.has(logIndex)) }
 }

@@ -1,3 +1,5 @@
+import type { Micros } from '../../core/money.ts'
+import { readBonusLeft } from '../payments/bonus-left.ts'
 import { toTextArrayLiteral } from '../postgres/postgres-array-literal.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
@@ -136,6 +138,9 @@ export function createFleetStore(sql: Sql) {
       return rows.map((row) => row.address)
     },
 
+    /** What its owner and the day leave for a bonus of a top-up. */
+    bonusLeft: (fleetId: string): Promise<Micros> => readBonusLeft(sql, fleetId),
+
     /** Log indexes of a transaction that are already booked. */
     async booked(chain: string, tx: string): Promise<Set<number>> {
       const rows = await sql<{ log_index: number }[]>`
@@ -152,6 +157,7 @@ const CONTESTED_TABLES = [
   'fleets',
   'fleet_members',
   'chain_transfers',
+  'deposit_bonuses',
   'operator_grants',
   'community_tool_places',
   'community_tools',

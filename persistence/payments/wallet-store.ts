@@ -197,22 +197,18 @@ export function createWalletStore(sql: Sql) {
      * An agent's data for the funding page, without loading the agent; null if it does not exist.
      */
     async shown(agentId: string): Promise<FundingPageAgent | null> {
-      const [row] = await sql<
-        { name: string; tier: string | null; pending: string | null; credited: boolean }[]
-      >`
-        select g.name, coalesce(a.state#>>'{context,frozen,tier}', a.state->>'value') as tier, a.state#>>'{context,pending,$n}' as pending,
-               coalesce(jsonb_typeof(a.state#>'{context,firstDeposit}') = 'object', false) as credited
+      const [row] = await sql<{ name: string; tier: string | null; pending: string | null }[]>`
+        select g.name, coalesce(a.state#>>'{context,frozen,tier}', a.state->>'value') as tier, a.state#>>'{context,pending,$n}' as pending
           from agents g
           left join actors a on a.aggregate_id = g.agent_id::text and a.kind = 'agent'
                             and a.id = g.agent_id::text
          where g.agent_id = ${agentId}`
       if (row === undefined) return null
-      const { name, tier, pending, credited } = row
+      const { name, tier, pending } = row
       return {
         name,
         tier: tier ?? 'empty',
         pending: asMicros(BigInt(pending ?? 0)),
-        bonusAhead: !credited,
       }
     },
   }
@@ -226,8 +222,6 @@ export interface FundingPageAgent {
   readonly tier: string
   /** The sum of deposits below the minimum. */
   readonly pending: Micros
-  /** No deposit has been credited yet. */
-  readonly bonusAhead: boolean
 }
 
 const WALLET_EXPORTED_EVENT: DomainEventType = 'wallet.exported'

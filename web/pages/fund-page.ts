@@ -1,7 +1,6 @@
 import {
   toEip681Uri,
   SUGGESTED_DEPOSITS,
-  addFirstDepositBonus,
   type PublicAgentFundingInfo,
   type FundingPageData,
   type AgentLastConfirmedDeposit,
@@ -39,7 +38,7 @@ export async function renderFundPage(view: FundingPageData, typed: string | null
         ${isPayable && (await renderPaymentSection(view, address, typed))}
         <div>
           ${isPayable && renderAddressSection(address)} ${renderStatusSection(view)}
-          ${deposits === 'on' && renderTermsSection(view)}
+          ${deposits === 'on' && renderTermsSection()}
         </div>
       </div>`,
   })
@@ -87,7 +86,7 @@ async function renderPaymentSection(
   return html`<section class="card">
     <fieldset class="pick">
       <legend>Amount</legend>
-      ${amounts.map((amount, at) => renderAmountOption(view, amount, at, at === chosen))}
+      ${amounts.map((amount, at) => renderAmountOption(amount, at, at === chosen))}
       ${amounts.map((amount, at) => renderWalletButton(view, address, amount, at))} ${codes}
     </fieldset>
     <form method="get" action="/fund/${view.agentId}" class="own">
@@ -118,24 +117,17 @@ function readOwnAmount(typed: string | null): { amount: Micros | null; fault: st
   return amount > ZERO_MICROS ? { amount, fault: null } : { amount: null, fault: 'is nothing' }
 }
 
-function renderAmountOption(
-  { bonusAhead }: FundingPageData,
-  amount: Micros | null,
-  at: number,
-  isChosen: boolean,
-): Html {
+function renderAmountOption(amount: Micros | null, at: number, isChosen: boolean): Html {
   return html`<input type="radio" name="amount" id="a${at}" ${isChosen && html` checked`} /><label
       for="a${at}"
-      >${renderAmountLabel(amount, bonusAhead)}</label
+      >${renderAmountLabel(amount)}</label
     > `
 }
 
-function renderAmountLabel(amount: Micros | null, bonusAhead: boolean): Html {
+function renderAmountLabel(amount: Micros | null): Html {
   if (amount === null)
     return html`<b>Any amount</b><span class="small dim">${toUsdc(MIN_DEPOSIT)} USDC or more</span>`
-  const hasBonus = bonusAhead && amount >= MIN_DEPOSIT
-  return html`<b>${toUsdc(amount)} USDC</b
-    >${hasBonus && html`<span class="small dim">${toUsdc(addFirstDepositBonus(amount))} with the bonus</span>`}`
+  return html`<b>${toUsdc(amount)} USDC</b>`
 }
 
 const renderWalletButton = (
@@ -194,12 +186,12 @@ const renderDepositLines = (text: string, { chainId }: FundingPageData): Html[] 
         : html`${part}`,
     )
 
-const renderTermsSection = ({ bonusAhead }: FundingPageData): Html =>
+const renderTermsSection = (): Html =>
   html`<section class="card">
     <h2>After the transfer</h2>
     <ul>
       <li>A deposit is credited automatically after six confirmations, within a minute.</li>
-      ${bonusAhead && html`<li>The first credited deposit brings 25 % more, as promotional credits.</li> `}
+      <li>The first deposit of an owner brings 25 % more, as promotional credits, while those of the day last.</li>
       <li>Amounts below 1 USDC are credited when their sum reaches 1 USDC.</li>
       <li>No ETH is needed in this wallet: the service pays the gas of every transfer.</li>
     </ul>

@@ -64,9 +64,6 @@ const getFundStatus = {
         pending_usdc: Type.Number({
           description: 'Received deposits whose sum is below the minimum.',
         }),
-        first_deposit_bonus: Type.Boolean({
-          description: 'The next credited deposit brings 25 %.',
-        }),
         incoming: Type.Array(
           Type.Object({
             amount_usdc: ResponseUsdcAmountSchema,
@@ -121,7 +118,6 @@ const presentFundStatus = (status: PublicAgentFundingInfo) => ({
   deposits: status.deposits,
   tier: status.tier,
   pending_usdc: toUsdc(status.pending),
-  first_deposit_bonus: status.bonusAhead,
   incoming: status.incoming.map(({ amount, tx, confirmations }) => ({
     amount_usdc: toUsdc(amount),
     tx_hash: tx,

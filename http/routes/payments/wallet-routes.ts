@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { toChecksumAddress } from '../../../chain/custody/custodial-wallets.ts'
 import { ServiceError } from '../../../core/errors.ts'
-import { toUsdc } from '../../../core/money.ts'
+import { toUsdc, ZERO_MICROS } from '../../../core/money.ts'
 import { MIN_DEPOSIT } from '../../../domain/pricing.ts'
 import { EVM_ADDRESS_PATTERN } from '../../../core/validation/request-schema-regex-patterns.ts'
 import { getAgentBalanceAndDepositsCommand } from '../../../payments/commands/agent-balance-and-pending-deposits-query.ts'
@@ -98,7 +98,8 @@ const getWallet = {
         deposited_usdc: Type.Number({ description: 'All valid deposits.' }),
         minimum_usdc: ResponseUsdcAmountSchema,
         first_deposit_bonus: Type.Boolean({
-          description: 'The next credited deposit brings 25 %.',
+          description:
+            'The next credited deposit brings 25 %: neither this agent nor its owner has had that bonus, and those of today are not used up.',
         }),
         recent_deposits: Type.Array(schemaRef(DepositRow)),
         fund_url: Type.String(),
@@ -255,11 +256,12 @@ async function readFundStatus({ funding }: HttpServices, agentId: string) {
 async function readWallet(services: HttpServices, agentId: string) {
   const { actors, deposits, funding } = services
   const status = await readFundStatus(services, agentId)
-  const [held, { pending, bonusAhead }, total, recent] = await Promise.all([
+  const [held, { pending, bonusAhead }, total, recent, bonusLeft] = await Promise.all([
     status.address === null ? null : funding.onChain(status.address),
     actors.ask(agentId, getAgentBalanceAndDepositsCommand, {}),
     deposits.totalOf(agentId),
     deposits.listOf(agentId, RECENT_DEPOSITS, null),
+    deposits.bonusLeft(agentId),
   ])
   const { token, chainId } = funding
   return {
@@ -271,7 +273,7 @@ async function readWallet(services: HttpServices, agentId: string) {
     pending_usdc: toUsdc(pending),
     deposited_usdc: toUsdc(total),
     minimum_usdc: toUsdc(MIN_DEPOSIT),
-    first_deposit_bonus: bonusAhead,
+    first_deposit_bonus: bonusAhead && bonusLeft > ZERO_MICROS,
     recent_deposits: recent.map(presentDeposit),
     fund_url: fundUrlOf(services, agentId),
   }

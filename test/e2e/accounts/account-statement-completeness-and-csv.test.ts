@@ -1,3 +1,4 @@
+import { DAILY_BONUS_LIMIT } from '../../../domain/pricing.ts'
 import t from 'tap'
 import { openCreditDrop } from '../../../app/cli/operator/cli-credit-drops.ts'
 import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
@@ -133,7 +134,11 @@ t.test('held and lent credits are listed as such', async (t) => {
   const asked = { fleet_id: id, agent_id: member.id, agent_key: member.key }
   await main.ask('POST', '/api/fleet/add-agent', { key: owner.key, json: asked })
   const transfers = [{ logIndex: 0, amount: fromUsdc(2) }]
-  await main.station.actors.ask(id, topUpFleetCommand, { tx: `0x${'1'.repeat(64)}`, transfers })
+  await main.station.actors.ask(id, topUpFleetCommand, {
+    tx: `0x${'1'.repeat(64)}`,
+    transfers,
+    bonusLeft: DAILY_BONUS_LIMIT,
+  })
   for (let call = 0; call < 4; call += 1) await main.call(member, TOOL)
 
   const lines = await assertAccountStatementMatchesLedger(t, main, member)

@@ -86,6 +86,18 @@ t.test('topping up from the chain', async (t) => {
     t.equal(await pool(), 8.25)
   })
 
+  t.test('another fleet of the same owner brings no second bonus', async (t) => {
+    const other = await make(ann)
+    const tx = await pay(chain, stranger, other.address, 1)
+    await chain.mine(6)
+    t.match(await topUp(tx, ann, other.id), {
+      status: 200,
+      body: { credited_usdc: 1, bonus_usdc: 0 },
+    })
+    const { body } = await main.ask('GET', '/api/wallet', { key: ann.key })
+    t.equal(body['first_deposit_bonus'], false, 'nor does a deposit of the owner')
+  })
+
   t.test('only transfers of the owner’s wallet count at the treasury', async (t) => {
     const account = privateKeyToAccount(generatePrivateKey())
     await main.sql`insert into wallets (agent_id, address, sealed, key_id, created_at, status)

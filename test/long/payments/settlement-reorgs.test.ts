@@ -1,3 +1,4 @@
+import { DAILY_BONUS_LIMIT } from '../../../domain/pricing.ts'
 import t, { type Test } from 'tap'
 import {
   findBlockHash,
@@ -273,7 +274,8 @@ t.test('a reverted top-up of a fleet is taken out of its pool', async (t) => {
   await at.actors.ask(fleetId, createFleetCommand, { ownerId: owner, rows: [] }, { fresh: true })
   const tx = await at.chain.mint(TEST_TREASURY, 4_000_000n)
   const transfers = [{ logIndex: 0, amount: fromUsdc(4) }]
-  await at.actors.ask(fleetId, topUpFleetCommand, { tx, transfers })
+  const bonusLeft = DAILY_BONUS_LIMIT
+  await at.actors.ask(fleetId, topUpFleetCommand, { tx, transfers, bonusLeft })
   const pool = async () => {
     const [row] = await at.sql<{ cash: string; promo: string }[]>`
       select state->'context'->'cash'->>'$n' as cash, state->'context'->'promo'->>'$n' as promo
@@ -289,7 +291,7 @@ t.test('a reverted top-up of a fleet is taken out of its pool', async (t) => {
   t.strictSame(await pool(), ['0', '0'])
   await exact(t, at)
   const again = await at.chain.mint(TEST_TREASURY, 4_000_000n)
-  await at.actors.ask(fleetId, topUpFleetCommand, { tx: again, transfers })
+  await at.actors.ask(fleetId, topUpFleetCommand, { tx: again, transfers, bonusLeft })
   t.strictSame(await pool(), ['4000000', '1000000'], 'and its bonus comes with the next one')
   t.equal(await watch.look(), 0)
   await exact(t, at)

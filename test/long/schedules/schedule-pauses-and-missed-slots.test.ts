@@ -1,3 +1,4 @@
+import { DAILY_BONUS_LIMIT } from '../../../domain/pricing.ts'
 import t from 'tap'
 import { failScheduleRunCommand } from '../../../actors/commands/schedule-aggregate-commands.ts'
 import { MINUTE } from '../../../core/clock.ts'
@@ -88,6 +89,7 @@ async function shortOfPool() {
     main.station.actors.ask(fleetId, topUpFleetCommand, {
       tx: `0x${fleetId.replaceAll('-', '').padStart(64, '0')}`,
       transfers: [{ logIndex, amount: fromUsdc(usdc) }],
+      bonusLeft: DAILY_BONUS_LIMIT,
     })
   return { both: [first, second] as const, fill }
 }

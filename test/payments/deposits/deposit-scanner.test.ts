@@ -216,6 +216,63 @@ t.test(
   },
 )
 
+t.test('the owner of several agents gets the bonus once, also from two nodes', async (t) => {
+  const { base, sql, one, source, watch, owner } = await startDepositScenario(t)
+  const two = createTestActorNode(t, sql)
+  const nodes = [one, two]
+  const owners = await Promise.all([owner(), owner(), owner(), owner()])
+  for (const { id } of owners) {
+    await sql`insert into agents (agent_id, name, contact_email, created_at)
+      values (${id}, ${id}, 'Ann@example.com', now())`
+    await sql`insert into confirmed_contacts values (${id}, 'ann@example.com', ${id}, now())`
+  }
+  for (const { address } of owners) await base.mint(address, usdcToMicrosBigint(2))
+  await base.mine(BLOCKS_TO_CONFIRM)
+  // Books the deposits; every agent absorbs its own at the same time.
+  const asleep = { ...one, wake: async () => undefined } as typeof one
+  await createTestDepositWatcher(asleep, sql, source).catchUp()
+  const all = () =>
+    Promise.all(owners.map(({ id }, at) => readCreditBalances(nodes[at % 2] ?? one, id)))
+  const bonuses = (await all()).map(([cash, promo]) => [cash, promo])
+  t.strictSame(bonuses.sort(), [
+    [2, 0],
+    [2, 0],
+    [2, 0],
+    [2, 0.5],
+  ])
+
+  // A new address takes nothing back, and brings nothing again.
+  await sql`update confirmed_contacts set email = agent_id || '@example.com'`
+  await sql`update agents set contact_email = agent_id || '@example.com'`
+  for (const { address } of owners) await base.mint(address, usdcToMicrosBigint(2))
+  await base.mine(BLOCKS_TO_CONFIRM)
+  await watch.catchUp()
+  t.strictSame((await all()).map(([, promo]) => promo).sort(), [0, 0, 0, 0.5])
+  t.strictSame(await findInvariantViolations(sql), {})
+})
+
+t.test('the agents of a session have one owner; the bonuses of a day are bounded', async (t) => {
+  const { base, sql, one, watch, owner } = await startDepositScenario(t)
+  const [ann, hers] = [await owner(), await owner()]
+  const agents = [ann, hers, await owner(), await owner(), await owner()]
+  // All deposits come from one address, and all agents have one address that nobody confirmed: neither decides.
+  for (const { id } of agents)
+    await sql`insert into agents (agent_id, name, contact_email, created_at)
+      values (${id}, ${id}, 'us@example.com', now())`
+  await sql`insert into owner_sessions values ('s', now(), now() + interval '1 day')`
+  for (const { id } of [ann, hers])
+    await sql`insert into owner_session_agents values ('s', ${id}, ${id}, now())`
+  const promo = []
+  for (const { id, address } of agents) {
+    await base.mint(address, usdcToMicrosBigint(450))
+    await base.mine(BLOCKS_TO_CONFIRM)
+    await watch.catchUp()
+    promo.push((await readCreditBalances(one, id))[1])
+  }
+  t.strictSame(promo, [112.5, 0, 112.5, 25, 0])
+  t.strictSame(await findInvariantViolations(sql), {})
+})
+
 t.test('a missed deposit is found by comparing balances', async (t) => {
   const { base, sql, one, source, owner } = await startDepositScenario(t)
   const { id, address } = await owner()

@@ -1,3 +1,4 @@
+import { DAILY_BONUS_LIMIT } from '../../../domain/pricing.ts'
 import t from 'tap'
 import type { TAP } from 'tap'
 import { privateKeyToAccount } from 'viem/accounts'
@@ -246,6 +247,7 @@ async function fleetOf({ one, mintUsdc, base }: Awaited<ReturnType<typeof begin>
     await one.ask(fleetId, topUpFleetCommand, {
       tx,
       transfers: [{ logIndex, amount: asMicros(usdcToMicrosBigint(amount)) }],
+      bonusLeft: DAILY_BONUS_LIMIT,
     })
   }
   return { fleetId, address, booked }

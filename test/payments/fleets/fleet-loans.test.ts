@@ -1,3 +1,4 @@
+import { DAILY_BONUS_LIMIT } from '../../../domain/pricing.ts'
 import t from 'tap'
 import type { AggregateCommand } from '../../../actors/aggregate-command-types.ts'
 import {
@@ -60,6 +61,7 @@ async function fleetWith({ ask }: Pick<TestActorNode, 'ask'>, usdc: number): Pro
   await ask(fleetId, topUpFleetCommand, {
     tx,
     transfers: [{ logIndex: 0, amount: fromUsdc(usdc) }],
+    bonusLeft: DAILY_BONUS_LIMIT,
   })
   return fleetId
 }

@@ -1,3 +1,4 @@
+import { DAILY_BONUS_LIMIT } from '../../../domain/pricing.ts'
 import { fromUsdc } from '../../../core/money.ts'
 import { topUpFleetCommand } from '../../../payments/commands/fleet-commands.ts'
 import type { TestReply } from '../http/test-http-client.ts'
@@ -42,7 +43,11 @@ export async function bookFleetTopUps(
   for (const amount of amounts) {
     const tx = `0x${(topUpCount += 1).toString(16).padStart(64, '0')}`
     const transfers = [{ logIndex: 0, amount: fromUsdc(amount) }]
-    await station.actors.ask(id, topUpFleetCommand, { tx, transfers })
+    await station.actors.ask(id, topUpFleetCommand, {
+      tx,
+      transfers,
+      bonusLeft: DAILY_BONUS_LIMIT,
+    })
   }
 }
 

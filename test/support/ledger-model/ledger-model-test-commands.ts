@@ -76,7 +76,10 @@ export const activateTestAgentByReversedDeposit: AggregateCommand<object, void> 
     const pending = agentSubMinimumDepositsAccount(turn.aggregateId)
     turn.transfer({ debit: externalChainAccount(chain), credit: pending, amount, kind: 'deposit' })
     const where = { id, chain, tx: null, source: 'deposit' } as const
-    applyDepositMessage(turn, { type: 'DEPOSIT', pending: amount, ...where })
+    applyDepositMessage(turn, {
+      ...{ type: 'DEPOSIT', pending: amount, bonusLeft: ZERO_MICROS },
+      ...where,
+    })
     applyReversedDepositMessage(turn, { type: 'UNDO_DEPOSIT', amount, ...where })
   },
 }

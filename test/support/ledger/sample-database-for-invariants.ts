@@ -1,3 +1,4 @@
+import { DAILY_BONUS_LIMIT } from '../../../domain/pricing.ts'
 import { ensureAttestationKey } from '../../../persistence/attestations/attestation-key-store.ts'
 import { appendFeesToAttestationTree } from '../../../persistence/attestations/attestation-tree-writer.ts'
 import { TEST_STATION_SEALING_KEYS } from './rewrite-attestations.ts'
@@ -154,7 +155,11 @@ async function addFleetAndDrop({ ask }: TestActorNode, agentId: string): Promise
   const [fleetId, tx] = [newUuidV7(Date.now()), `0x${'f'.repeat(64)}`]
   await ask(fleetId, createFleetCommand, { ownerId: agentId, rows: [] }, { fresh: true })
   await ask(fleetId, joinFleetCommand, { agentId })
-  await ask(fleetId, topUpFleetCommand, { tx, transfers: [{ logIndex: 0, amount: fromUsdc(1) }] })
+  await ask(fleetId, topUpFleetCommand, {
+    tx,
+    transfers: [{ logIndex: 0, amount: fromUsdc(1) }],
+    bonusLeft: DAILY_BONUS_LIMIT,
+  })
   for (const callId of [newUuidV7(Date.now()), newUuidV7(Date.now())]) {
     await ask(fleetId, drawFromFleetCommand, {
       id: newUuidV7(Date.now()),
@@ -306,7 +311,10 @@ const bookDeposit: AggregateCommand<{ id: string; tx: string }, void> = {
     const debit = externalChainAccount(chain)
     const credit = agentSubMinimumDepositsAccount(turn.aggregateId)
     turn.transfer({ debit, credit, amount: pending, kind: 'deposit' })
-    applyDepositMessage(turn, { type: 'DEPOSIT', id, pending, chain, tx, source: 'deposit' })
+    applyDepositMessage(turn, {
+      ...{ type: 'DEPOSIT', source: 'deposit', bonusLeft: DAILY_BONUS_LIMIT },
+      ...{ id, pending, chain, tx },
+    })
   },
 }
 

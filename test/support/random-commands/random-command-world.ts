@@ -95,7 +95,11 @@ export async function createRandomCommandWorld(
       const fleetId = newUuidV7(now())
       await node.ask(fleetId, createFleetCommand, { ownerId: fleetId, rows: [] }, { fresh: true })
       const transfers = [{ logIndex: 0, amount: fromUsdc(5) }]
-      await node.ask(fleetId, topUpFleetCommand, { tx: `fleet ${at}`, transfers })
+      await node.ask(fleetId, topUpFleetCommand, {
+        tx: `fleet ${at}`,
+        transfers,
+        bonusLeft: fromUsdc(1),
+      })
       return fleetId
     }),
   )

@@ -1,6 +1,6 @@
 import { MINUTE } from '../../../core/clock.ts'
 import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
-import { ZERO_MICROS } from '../../../core/money.ts'
+import { fromUsdc, ZERO_MICROS } from '../../../core/money.ts'
 import {
   cancelBountyCommand,
   claimBountyCommand,
@@ -99,7 +99,11 @@ const admitWithLoan: DrawRandomCommand = (world, agent) => {
 }
 const topUpFleet: DrawRandomCommand = (world, { fleetId }) => {
   const transfers = [{ logIndex: 0, amount: randomAmount(world) }]
-  return toRandomCommand(fleetId, topUpFleetCommand, { tx: newUuidV7(world.now()), transfers })
+  return toRandomCommand(fleetId, topUpFleetCommand, {
+    tx: newUuidV7(world.now()),
+    transfers,
+    bonusLeft: fromUsdc(1),
+  })
 }
 
 const postBounty: DrawRandomCommand = (world, { id: posterId }) => {
