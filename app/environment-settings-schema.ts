@@ -80,7 +80,8 @@ export const EnvironmentSettingsSchema = Type.Object({
   DATA_DIR: Type.String({
     pattern: ANYTHING,
     default: './.data',
-    description: 'The folder of the embedded database, the private Redis and the master key.',
+    description:
+      'The folder of the embedded database, the private Redis, the master key and, on every station, the last signed head of the attestations. It is made where it is missing.',
     must: 'a directory',
   }),
   JOURNAL_ARCHIVE_DIR: text(ANYTHING, {

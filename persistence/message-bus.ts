@@ -17,6 +17,8 @@ export interface MessageBus {
    * connections opened before are probably dead, too, and would stay open for many minutes.
    */
   onDeadConnections(heard: () => void): void
+  /** Opens the line anew and counts the connections of before as dead: their server is not the one to use. */
+  renew(): void
   /**
    * False while a message could be missed: caches that rely on messages must not be trusted. The line is asked
    * rarely while nobody calls this, so the first call after a while may return false and have it asked at once.
@@ -175,6 +177,7 @@ export async function startPostgresNotifyBus({
       }
     },
     onDeadConnections: (heard) => void onDead.push(heard),
+    renew: () => lost(new Promise(() => {})),
     healthy: isCurrent,
     isDown: () => !isCurrent() && !healthy,
     async answers(ms) {

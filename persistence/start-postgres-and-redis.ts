@@ -169,7 +169,7 @@ export async function startPostgresAndRedis(
       redis === null ? null : succeedsWithin(waitForRedisReady(redis), REDIS_START_TIMEOUT_MS),
     ])
     opened.push(cache.stop)
-    const storage = startDatabaseWritabilityMonitor(sql)
+    const storage = startDatabaseWritabilityMonitor(sql, bus.renew)
     opened.push(async () => storage.stop())
     const redisKind = part?.kind ?? 'none'
     const description = `plane: postgres=${database.describe(ms)} redis=${redisKind}`

@@ -1,3 +1,4 @@
+import { accessSync, constants } from 'node:fs'
 import type { FastifyBaseLogger } from 'fastify'
 import { createDatabaseAdjustedClock, type Clock } from '../../core/clock.ts'
 import {
@@ -11,6 +12,7 @@ import {
   type StationPostgresAndRedis,
   type Sql,
 } from '../../persistence/start-postgres-and-redis.ts'
+import { makeFolder } from '../../persistence/make-folder.ts'
 import type { StationKeys } from '../../persistence/encrypted-station-key-store.ts'
 import type { Config } from '../config.ts'
 import { hostInUrl } from '../setting-forms.ts'
@@ -67,7 +69,7 @@ export async function composeInfrastructure({
     log: say,
   })
   const { sql } = plane
-  const own = await loadStationKeys(sql, masters).catch(async (error: unknown) => {
+  const own = await prepareKeys(config, sql, masters).catch(async (error: unknown) => {
     await plane.stop()
     throw error
   })
@@ -83,6 +85,17 @@ export async function composeInfrastructure({
     log,
     logTo,
   }
+}
+
+/** The data directory keeps the last signed head, also where key and databases are elsewhere (decision 466). */
+async function prepareKeys(
+  { dataDir }: Config,
+  sql: Sql,
+  masters: ReturnType<typeof loadMasterKeys>,
+) {
+  makeFolder(dataDir)
+  accessSync(dataDir, constants.W_OK | constants.X_OK)
+  return loadStationKeys(sql, masters)
 }
 
 type Say = (line: string, level?: 'info' | 'warn') => void

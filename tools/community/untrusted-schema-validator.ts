@@ -1,8 +1,9 @@
-import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js'
+import { Ajv2020, str, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js'
 import { RE2JS } from 're2js'
 import { invalidInputError } from '../../core/errors.ts'
 import { escapeJsonPointer, type ValidationIssue } from '../../core/validation/validation-errors.ts'
 import type { SchemaValidator } from '../schema-validator.ts'
+import { isDecimalMultiple } from './decimal-multiple.ts'
 import { MAX_PATTERN_STEPS, patternSteps } from './untrusted-pattern-cost.ts'
 import {
   assertUntrustedSchemaAcceptable,
@@ -49,6 +50,14 @@ const createAjv = (): Ajv2020 =>
     ownProperties: true,
     code: { regExp: matchInLinearTime },
   })
+    .removeKeyword('multipleOf')
+    .addKeyword({
+      keyword: 'multipleOf',
+      type: 'number',
+      schemaType: 'number',
+      compile: (of: number) => (value: number) => isDecimalMultiple(value, of),
+      error: { message: ({ schema }) => str`must be multiple of ${schema as number}` },
+    })
 
 /** Compiles a schema; throws `invalid_input` with a pointer for one that is not acceptable. */
 export function compileUntrustedSchema(

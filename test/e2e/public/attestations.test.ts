@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { createHash, createHmac, randomBytes } from 'node:crypto'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -307,6 +307,19 @@ t.test('a new key signs beside the one before; a leaked one signs nothing', asyn
   t.strictSame([did.verificationMethod.length, did.assertionMethod.length], [3, 1])
   await main.verify()
 })
+
+t.test(
+  'a station makes its data directory, also where key and databases are elsewhere',
+  async (t) => {
+    const dir = mkdtempSync(join(tmpdir(), 'gas-attest-'))
+    t.teardown(() => rmSync(dir, { recursive: true }))
+    const dataDir = join(dir, 'not', 'made')
+    const other = await startInProcessTestStation(t, { DATA_DIR: dataDir }, { gatherFeesMs: 20 })
+    await other.call(await other.onboard(), TOOL)
+    await eventually(() => existsSync(join(dataDir, 'attestation-head')), 'the head is kept there')
+    await other.station.close()
+  },
+)
 
 t.test('a head that is ahead of a restored database is said loudly', async (t) => {
   const dir = mkdtempSync(join(tmpdir(), 'gas-attest-'))

@@ -66,7 +66,12 @@ const document = (extra: object = {}, openapi = '3.0.3') => ({
       Pet: {
         type: 'object',
         required: ['name'],
-        properties: { name: { type: 'string' }, kind: { $ref: '#/components/schemas/Kind' } },
+        properties: {
+          name: { type: 'string' },
+          kind: { $ref: '#/components/schemas/Kind' },
+          price: { type: 'number', multipleOf: 0.01 },
+          fee: { type: 'number', multipleOf: 0.3 },
+        },
       },
       Kind: { type: 'string', enum: ['cat', 'dog'] },
       Loop: { type: 'object', properties: { next: { $ref: '#/components/schemas/Loop' } } },
@@ -282,6 +287,19 @@ t.test(
     })
   },
 )
+
+t.test('an amount with the decimals that its schema asks for passes', async (t) => {
+  const add = (fields: object) => buy('pet-shop-api-add-pet', { body: { name: 'Rex', ...fields } })
+  for (const price of [9, 0.07, 1.1, 4.35, 19.99, 37.77, 123_456.78, 8_123_456_789.01, 1e21])
+    t.match(await add({ price }), { status: 200, body: { data: { price } } }, String(price))
+  for (const price of [0.001, 0.015, 19.991, 1e-7])
+    t.match(await add({ price }), {
+      status: 400,
+      body: { detail: /price must be multiple of 0.01/ },
+    })
+  t.equal((await add({ fee: 0.9 })).status, 200)
+  t.equal((await add({ fee: 1e16 })).status, 400, 'also where doubles have no fractions')
+})
 
 t.test(
   'the credential of the service is sealed, sent to its origin, and never answered',

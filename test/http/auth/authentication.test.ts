@@ -128,6 +128,7 @@ t.test('every key is read from Postgres while a revocation could be missed', asy
       return () => {}
     },
     onDeadConnections: () => {},
+    renew: () => {},
     healthy: () => healthy,
     isDown: () => !healthy,
     answers: async () => healthy,

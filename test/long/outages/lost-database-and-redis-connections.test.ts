@@ -61,6 +61,30 @@ t.test('a station replaces dead connections', async (t) => {
   await main.verify()
 })
 
+t.test('a station leaves a server that has become read only', async (t) => {
+  const main = await startInProcessTestStation(t)
+  const guest = await main.onboard()
+  t.equal((await main.call(guest, TOOL)).status, 200)
+  const { database: name } = parseDatabaseUrl(main.database.settings.databaseUrl)
+  const stays = main.database.sql
+  await stays.unsafe(`alter database ${name} set default_transaction_read_only = on`)
+  await stays`select pg_terminate_backend(pid) from pg_stat_activity
+              where datname = current_database() and application_name like 'gas-station%' and pid <> pg_backend_pid()`
+  await waitUntilTrue('it notices', async () => {
+    const { status, body } = await main.call(guest, TOOL)
+    t.match({ status, code: body.code }, { status: 503, code: 'unavailable' })
+    return (await main.ask('GET', '/readyz')).status === 503
+  })
+  t.match((await main.ask('GET', '/api/network/health')).body['dependencies'], {
+    postgres: { ok: false, detail: 'cannot store anything: it is read only' },
+  })
+  // As after a failover: the connections of now stay read only, new ones are not.
+  await stays.unsafe(`alter database ${name} reset default_transaction_read_only`)
+  await waitUntilTrue('it serves again', async () => (await main.call(guest, TOOL)).status === 200)
+  await waitUntilTrue('it is ready', async () => (await main.ask('GET', '/readyz')).status === 200)
+  await main.verify()
+})
+
 t.test(
   'dead Redis connections are dropped without delaying requests',
   { skip: redisServerPath === undefined ? 'no redis-server is installed' : false },
