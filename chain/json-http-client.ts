@@ -29,12 +29,13 @@ export async function requestJson(
     redirect: 'error',
     signal: AbortSignal.timeout(timeoutMs),
   })
-  const text = await readAtMost(response, maxBytes)
+  const text = (await readAtMost(response, maxBytes)).toString('utf8')
   if (response.status >= 500) throw new Error(`status ${response.status}`)
   return { status: response.status, json: JSON.parse(text) as unknown }
 }
 
-async function readAtMost(response: Response, most: number): Promise<string> {
+/** Reads a body; throws for a longer one than `most` bytes, which is not read to its end. */
+export async function readAtMost(response: Response, most: number): Promise<Buffer> {
   const chunks: Uint8Array[] = []
   let size = 0
   for await (const chunk of response.body ?? []) {
@@ -43,5 +44,5 @@ async function readAtMost(response: Response, most: number): Promise<string> {
     if (size > most) throw new Error(`more than ${most} bytes`)
     chunks.push(chunk)
   }
-  return Buffer.concat(chunks).toString('utf8')
+  return Buffer.concat(chunks)
 }

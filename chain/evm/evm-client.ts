@@ -13,6 +13,8 @@ import {
   TimeoutError,
   UnknownRpcError,
 } from 'viem'
+import { findJsonShapeFault } from '../../core/validation/safe-json.ts'
+import { readAtMost } from '../json-http-client.ts'
 import type { HexString } from '../onchain-payment-types.ts'
 
 /** A JSON-RPC client for one EVM node, and the classification of its errors. */
@@ -81,13 +83,30 @@ export function toRedactedNodeNameAndFetch(rpcUrl: string, chainId: number) {
   const { username, password } = url
   url.username = url.password = ''
   const signIn = `Basic ${btoa(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`)}`
-  const fetchFn = (_: unknown, init: RequestInit = {}): Promise<Response> => {
+  const fetchFn = async (_: unknown, init: RequestInit = {}): Promise<Response> => {
     const headers = new Headers(init.headers)
     if (username !== '') headers.set('authorization', signIn)
-    return fetch(url, { ...init, headers })
+    const response = await fetch(url, { ...init, headers })
+    return response.ok ? toCheckedAnswer(response) : response
   }
   return { shown: `${url.origin}/#${chainId}`, fetchFn }
 }
+
+/** The logs of many blocks fit. */
+const MAX_ANSWER_BYTES = 64 * 1024 * 1024
+
+/** Throws a `SyntaxError` for what is no answer of JSON-RPC, which viem would take apart. */
+async function toCheckedAnswer(response: Response): Promise<Response> {
+  const { status } = response
+  const bytes = await readAtMost(response, MAX_ANSWER_BYTES)
+  const fault = findJsonShapeFault(bytes, Infinity)
+  if (fault !== null) throw new SyntaxError(`the answer ${fault}`)
+  const value: unknown = JSON.parse(bytes.toString('utf8'))
+  if (![value].flat().every(isObject)) throw new SyntaxError('the answer is none of JSON-RPC')
+  return new Response(bytes, { status, headers: { 'content-type': 'application/json' } })
+}
+
+const isObject = (value: unknown): boolean => typeof value === 'object' && value !== null
 
 /** Runs a call on the node without sending it; throws the node's error. */
 export async function ethCall(
