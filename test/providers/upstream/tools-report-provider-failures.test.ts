@@ -147,7 +147,8 @@ t.test(
         const { status, body } = await main.call(her, tool, fields)
         t.ok([502, 503, 504].includes(status), `${odd}: ${tool} is ${status} ${body.code}`)
         t.match(body, { refunded: true, cost_usdc: 0 }, `${odd}: ${tool}`)
-        if (body.code !== 'response_too_large') t.equal(body.provider_kind, kind, `${odd}: ${tool}`)
+        if (body.code !== 'response_too_large')
+          t.equal(body['provider_kind'], kind, `${odd}: ${tool}`)
       }
       t.equal(await main.balance(her), 0.5, odd)
     }
