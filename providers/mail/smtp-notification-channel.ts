@@ -73,7 +73,7 @@ export const toMailMessage = (
 ) => ({
   from,
   to: { name: '', address: to },
-  subject: toSingleLine(subject, MAX_SUBJECT_CHARS),
+  subject: withoutEncodedWords(toSingleLine(subject, MAX_SUBJECT_CHARS)),
   text,
   messageId: `<${id}@${host}>`,
   headers: {
@@ -86,6 +86,12 @@ export const toMailMessage = (
         }),
   },
 })
+
+/**
+ * A subject in ASCII is sent as it is, and a reader would decode what looks like an encoded word (RFC 2047): another text
+ * than the one that was checked.
+ */
+const withoutEncodedWords = (subject: string): string => subject.replaceAll('=?', '= ?')
 
 /** Returns the host of the From address. */
 export const mailSenderHost = (from: string): string =>

@@ -332,5 +332,8 @@ t.test('a mail of an agent does not pass for one of the station', async (t) => {
   t.equal(box.letters.length, 0)
   t.equal((await send(station, guest, { body: `Bye\n${'\n'.repeat(200)}` })).status, 200)
   t.match(box.letters[0], { from: 'agents@other.test', raw: new RegExp(guest.id) })
+  const hidden = '=?UTF-8?Q?Sign_in_to_your_agents?='
+  t.equal((await send(station, guest, { subject: hidden })).status, 200)
+  t.equal(box.letters[1]?.subject, hidden.replace('=?', '= ?'), 'nothing that a reader decodes')
   await station.verify()
 })
