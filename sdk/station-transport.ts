@@ -250,7 +250,7 @@ function withoutHeaders(error: unknown): unknown {
 async function readRefusal(response: Response): Promise<Error> {
   const { status, headers } = response
   const text = await response.text()
-  const problem = parseProblem(text, status)
+  const problem = parseProblem(text, status) ?? (status === 429 ? toProxyLimit(headers) : null)
   if (problem !== null)
     return new Refused({
       refusal: toStationRefusal(problem, readPaymentWays(headers, problem)),
@@ -260,6 +260,22 @@ async function readRefusal(response: Response): Promise<Error> {
   return status >= 500
     ? new StationUnreachable('bad_gateway', `the way to the station answered ${status}`)
     : notAStation(response, `${status} without a problem document`)
+}
+
+/** A proxy in front of the station has its own limit, and no problem document. */
+const toProxyLimit = (headers: Headers): StationProblem => ({
+  code: 'rate_limited',
+  status: 429,
+  detail: 'the way to the station answered 429',
+  retry_after: readRetryAfter(headers),
+})
+
+/** The seconds of a `Retry-After`, which may be a date; 0 for none. */
+function readRetryAfter(headers: Headers): number {
+  const text = headers.get('retry-after') ?? ''
+  const seconds = Number(text)
+  const wait = Number.isNaN(seconds) ? (Date.parse(text) - Date.now()) / 1_000 : seconds
+  return wait > 0 ? wait : 0
 }
 
 function parseProblem(text: string, status: number): StationProblem | null {
@@ -292,7 +308,7 @@ function retryAfterMs(error: unknown): number | null {
   if (!TRANSIENT.has(refusal.code)) return null
   // An answer that is repeated from the store does not change.
   if (headers.get('idempotency-replayed') === 'true') return null
-  const seconds = refusal.retryAfterSeconds ?? Number(headers.get('retry-after') ?? 0)
+  const seconds = refusal.retryAfterSeconds ?? readRetryAfter(headers)
   return seconds <= MAX_RETRY_AFTER_S ? seconds * 1_000 : null
 }
 

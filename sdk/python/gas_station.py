@@ -1018,6 +1018,8 @@ class GasStation:
             problem = None
         if isinstance(problem, dict) and isinstance(problem.get("code"), str):
             return to_station_refusal({**problem, "status": answer.code}, answer.headers)
+        if answer.code == 429:
+            return _proxy_limit(answer.headers)
         if answer.code >= 500 or not _has_length(answer.headers):
             return StationUnreachable("bad_gateway", f"the way to the station answered {answer.code}")
         message = f"{address} is no station: {answer.code} without a problem document"
@@ -1074,11 +1076,29 @@ def _retry_after(error: GasStationError) -> float | None:
     # An answer that is repeated from the store does not change.
     if error.headers.get("idempotency-replayed") == "true":
         return None
-    try:
-        seconds = error.retry_after_seconds or float(error.headers.get("retry-after") or 0)
-    except ValueError:
-        return None  # A proxy wrote a date.
+    seconds = error.retry_after_seconds or _read_retry_after(error.headers)
     return seconds if seconds <= _MAX_RETRY_AFTER_S else None
+
+
+def _read_retry_after(headers: Any) -> float:
+    """The seconds of a Retry-After, which may be a date; 0 for none."""
+    text = headers.get("retry-after") or "0"
+    try:
+        return max(0.0, float(text))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+    except (TypeError, ValueError):
+        return 0.0
+
+
+def _proxy_limit(headers: Any) -> StationRefusal:
+    """A proxy in front of the station has its own limit, and no problem document."""
+    detail, wait = "the way to the station answered 429", _read_retry_after(headers)
+    return to_station_refusal(
+        {"code": "rate_limited", "status": 429, "detail": detail, "retry_after": wait}, headers
+    )
 
 
 def _refusal_in_stream(data: Json) -> GasStationError:

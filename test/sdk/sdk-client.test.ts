@@ -166,6 +166,27 @@ t.test(
   },
 )
 
+t.test('the limit of a proxy is waited for, whichever way it says how long', async (t) => {
+  const soon = () => new Date(Date.now() + 400).toUTCString() // in whole seconds: within the next one
+  const later = () => new Date(Date.now() + 3_600_000).toUTCString()
+  for (const [says, attempts] of [
+    [() => '', 3],
+    [() => '0', 3],
+    [() => '-1484742195', 3],
+    [soon, 3],
+    [() => 'soon', 3],
+    [() => '3600', 1],
+    [later, 1],
+  ] as const) {
+    const proxy = await startServer((_request, reply) =>
+      reply.writeHead(429, { 'retry-after': says() }).end('<html>'),
+    )
+    const gas = new GasStation({ url: proxy.url, ...quick, maxAttempts: 3 })
+    await t.rejects(gas.balance(), { name: 'RateLimited', status: 429 })
+    t.equal(proxy.seen.length, attempts, says())
+  }
+})
+
 t.test('events are read whole from parts of any size', async (t) => {
   const text =
     ': hello\n\nid: 7\nevent: signal\ndata: {"a":"ä€😀"}\n\nid: 8\n\r\nevent: x\r\ndata: 1\r\ndata: 2\r\n\r\ndata: cut'

@@ -56,6 +56,25 @@ for (const python of pythons) {
     t.strictSame([...payments], ['Payment 1'])
   })
 
+  t.test(`Python ${python.version}: the limit of a proxy is waited for`, async (t) => {
+    const later = new Date(Date.now() + 3_600_000).toUTCString()
+    for (const [says, attempts] of [
+      ['', 2],
+      ['-1', 2],
+      ['Thu, 01 Jan 1970 00:00:00 GMT', 2],
+      ['soon', 2],
+      ['3600', 1],
+      [later, 1],
+    ] as const) {
+      const { url, seen } = await startHostileStation(t, (_request, reply) =>
+        reply.writeHead(429, { 'retry-after': says }).end('<html>'),
+      )
+      const client = { url, ...quick }
+      t.match(await ask({ what: 'call', client, args: ['x'] }), { error: 'RateLimited' }, says)
+      t.equal(seen.length, attempts, says)
+    }
+  })
+
   t.test(`Python ${python.version}: a quote or a store that is none pays nothing`, async (t) => {
     const [offer] = MPP_QUOTE.offers
     for (const wrong of [
