@@ -6,6 +6,10 @@ export const CALL_AND_RECEIPT_ERROR_DEFINITIONS = {
     title: 'These versions are in a file that this station cannot read.',
     remedy: { action: 'contact_operator' },
   },
+  cursor_of_another_history: {
+    status: 410,
+    title: 'This cursor is from before the database was restored: start again without it.',
+  },
   receipt_not_found: { status: 404, title: 'This is no receipt of this service.' },
   leaf_not_found: { status: 404, title: 'The tree of this head has no such fee.' },
   head_ahead_of_ledger: {

@@ -94,8 +94,9 @@ async function readTableEnd(
   sql: Sql,
   table: string,
 ): Promise<{ mark: bigint; note: SettleMark | null }> {
-  const [sequence] = await sql<{ drawn: bigint | null }[]>`
-    select pg_sequence_last_value(pg_get_serial_sequence(${table}, 'id')::regclass) as drawn`
+  const [sequence] = await sql<{ drawn: bigint | null; first: bigint }[]>`
+    select pg_sequence_last_value(pg_get_serial_sequence(${table}, 'id')::regclass) as drawn,
+           (select coalesce(max(first_id), 0) from cursor_epochs where stream = ${table}) as first`
   // Both after reading the sequence: a transaction that drew an id by then is here, or before
   // `next`.
   const next = await readNextTransactionId(sql)
@@ -104,7 +105,7 @@ async function readTableEnd(
   const { ids } = found ?? { ids: [] }
   const through = sequence?.drawn ?? 0n
   const known = new Set(ids)
-  let mark = maxBigint(through - BigInt(MAX_OPEN_TRANSACTIONS), 0n)
+  let mark = maxBigint(through - BigInt(MAX_OPEN_TRANSACTIONS), sequence?.first ?? 0n)
   while (mark < through && known.has(mark + 1n)) mark += 1n
   return { mark, note: mark < through ? { through, next } : null }
 }

@@ -1,5 +1,6 @@
 import { DAY, SECOND, type Clock } from '../core/clock.ts'
 import type { MessageBus } from '../persistence/message-bus.ts'
+import type { CursorEpochs } from '../persistence/realtime/cursor-epochs.ts'
 import type { ApiKeyStore } from '../persistence/agents/api-key-store.ts'
 import type { AgentOutboxEvent, OutboxStore } from '../persistence/outbox-store.ts'
 import {
@@ -51,6 +52,7 @@ export interface RealtimeServiceDeps {
   readonly signals: SignalStore
   readonly outbox: OutboxStore
   readonly pulses: AgentGoalPulseStore
+  readonly epochs: CursorEpochs
   readonly keys: Pick<ApiKeyStore, 'find'>
   readonly log: (message: string, error: unknown) => void
 }
@@ -63,7 +65,7 @@ type StreamedTable = 'signals' | 'outbox'
  * announces new rows. A lost announcement delays delivery by at most two seconds.
  */
 export async function startRealtimeService(parts: RealtimeServiceDeps) {
-  const { clock, bus, signals, outbox, pulses, log } = parts
+  const { clock, bus, signals, outbox, pulses, epochs, log } = parts
   const hubs = {
     signals: createBroadcastHub<AgentSignal>({
       ...{ clock, log },
@@ -94,8 +96,19 @@ export async function startRealtimeService(parts: RealtimeServiceDeps) {
     signals: createNewRowReader({ ...reading, tail: signalTail, hub: hubs.signals }),
     outbox: createNewRowReader({ ...reading, tail: outboxTail, hub: hubs.outbox }),
   }
-  const liveSignals = { mark: hubs.signals.mark, recent: readers.signals.recent }
-  const liveOutbox = { mark: hubs.outbox.mark, recent: readers.outbox.recent }
+  const liveSignals = {
+    mark: hubs.signals.mark,
+    recent: readers.signals.recent,
+    issued: (id: bigint) => epochs.issued('signals', id),
+  }
+  const liveOutbox = {
+    mark: hubs.outbox.mark,
+    recent: readers.outbox.recent,
+    issued: (id: bigint) => epochs.issued('outbox', id),
+  }
+  function drain(): void {
+    for (const stream of [...openStreams.all()]) stream.end('restart')
+  }
   const announcers = {
     signals: createThrottledBusAnnouncer(() => bus.publish(NEW_TABLE_ROWS_TOPIC, 'signals')),
     outbox: createThrottledBusAnnouncer(() => bus.publish(NEW_TABLE_ROWS_TOPIC, 'outbox')),
@@ -173,9 +186,12 @@ export async function startRealtimeService(parts: RealtimeServiceDeps) {
     },
     sessions: socketSessions,
     /** Ends all streams before a restart. Clients reconnect to any node. */
-    drain(): void {
-      for (const stream of [...openStreams.all()]) stream.end('restart')
+    drain,
+    /** Ends all streams when the database goes on with another history: their clients resume with a gap. */
+    async renewEpochs(): Promise<void> {
+      if (await epochs.renew()) drain()
     },
+    lineage: epochs.lineage,
     counts: openStreams.counts,
     /** Counts a stream without registering it. */
     count: openStreams.count,

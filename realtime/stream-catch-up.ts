@@ -41,9 +41,11 @@ export interface DeliveredRowFeed<T> {
   mark(): bigint
   /** Cached rows after an id; null if it is too old for the cache. */
   recent(after: bigint): readonly T[] | null
+  /** Whether an id may be a cursor of this database's history (decision 450). */
+  issued(id: bigint): boolean
 }
 
-interface ReplaySource<T> extends DeliveredRowFeed<T> {
+interface ReplaySource<T> extends Omit<DeliveredRowFeed<T>, 'issued'> {
   between(after: bigint, through: bigint, limit: number): Promise<T[]>
 }
 
@@ -80,12 +82,13 @@ export async function catchUpSignals(
 ): Promise<void> {
   const now = () => new Date(clock.now())
   const first = present.mark()
-  const from = subscriber.since > first ? first : subscriber.since
+  const isUnknown = subscriber.since > first || !present.issued(subscriber.since)
+  const from = isUnknown ? first : subscriber.since
   const crowded =
     from === first
       ? []
       : await store.crowded(channels, from, first, now(), LIMITS.replayedPerChannel)
-  const gone = subscriber.since > first ? channels : crowded
+  const gone = isUnknown ? channels : crowded
   for (const channel of gone) subscriber.onGap({ channel, from: subscriber.since, to: first })
   const uncrowded = channels.filter((channel) => !crowded.includes(channel))
   const between = (after: bigint, through: bigint, limit: number) =>
@@ -113,7 +116,7 @@ export async function catchUpOutboxEvents(
   const first = present.mark()
   const between = (after: bigint, through: bigint, limit: number) =>
     store.between(agentId, after, through, limit)
-  const known = subscriber.since >= lostThrough
+  const known = subscriber.since >= lostThrough && present.issued(subscriber.since)
   const from =
     known && (await isReplayable(store, subscriber.since, first, between))
       ? subscriber.since

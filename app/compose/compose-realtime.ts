@@ -11,6 +11,7 @@ import { createOutboxStore } from '../../persistence/outbox-store.ts'
 import type { StationPostgresAndRedis } from '../../persistence/start-postgres-and-redis.ts'
 import type { AgentProfileStore } from '../../persistence/agents/agent-profile-store.ts'
 import { createAgentGoalPulseStore } from '../../persistence/realtime/agent-goal-pulse-store.ts'
+import { enterCursorEpochs } from '../../persistence/realtime/cursor-epochs.ts'
 import { createSignalStore } from '../../persistence/realtime/channel-signal-store.ts'
 import { startRealtimeService } from '../../realtime/realtime-service.ts'
 import type { Config } from '../config.ts'
@@ -41,7 +42,9 @@ export async function composeRealtime({ config, clock, plane, keys, log }: Compo
     createAgentGoalPulseStore(sql),
     createOutboxStore(sql),
   ]
-  const live = await startRealtimeService({ clock, bus, signals, outbox, pulses, keys, log })
+  const epochs = await enterCursorEpochs(sql)
+  const stores = { signals, outbox, pulses, keys, epochs }
+  const live = await startRealtimeService({ ...stores, clock, bus, log })
   return {
     /** Services for the routes. */
     served(deps: RealtimePublishingDeps) {
@@ -64,7 +67,10 @@ export async function composeRealtime({ config, clock, plane, keys, log }: Compo
         live.grew('signals')
     },
     async sweep(now: Date): Promise<void> {
-      await Promise.all([signals.sweep(now), pulses.sweep(now), live.keepHearing()])
+      await Promise.all([
+        ...[signals.sweep(now), pulses.sweep(now)],
+        ...[live.keepHearing(), live.renewEpochs()],
+      ])
     },
     stop: live.stop,
   }

@@ -1,4 +1,4 @@
-import { invalidInputError } from '../../core/errors.ts'
+import { invalidInputError, ServiceError } from '../../core/errors.ts'
 import { asMicros } from '../../core/money.ts'
 import type { AccountStatementPosition } from '../../persistence/account-statement/account-statement-store.ts'
 import type { TimeBounds } from '../schemas/time-range.ts'
@@ -8,6 +8,8 @@ export interface AccountStatementCursorScope {
   /** The agent, or one of its Backpacks. */
   readonly id: string
   readonly timeBounds: TimeBounds
+  /** The history of the database (decision 450): a snapshot means nothing in another one. */
+  readonly lineage: string
 }
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
@@ -20,30 +22,34 @@ export function encodeAccountStatementCursor(
   { before, snapshot, balances }: AccountStatementPosition,
 ): string {
   const { promo, cash, held } = balances
-  const words = [...subjectWords(subject), before, snapshot, promo, cash, held]
+  const words = [...subjectWords(subject), before, snapshot, promo, cash, held, subject.lineage]
   return Buffer.from(words.join(' '), 'utf8').toString('base64url')
 }
 
-/** Decodes a cursor. Throws `invalid_input` for one of another statement. */
+/** Decodes a cursor. Throws for one of another statement, or of another history of the database. */
 export function decodeAccountStatementCursor(
   subject: AccountStatementCursorScope,
   cursor: string,
 ): AccountStatementPosition {
   const words = Buffer.from(cursor, 'base64url').toString('utf8').split(' ')
-  const [id, from, to, before = '', snapshot = '', ...amounts] = words
+  const [id, from, to, before = '', snapshot = '', promo = '', cash = '', held = '', ...more] =
+    words
+  const amounts = [promo, cash, held]
+  // Cursors of version 1.0.0 do not name it.
+  const [lineage = subject.lineage] = more
   const isOwn = [id, from, to].join(' ') === subjectWords(subject).join(' ')
-  const isWhole = amounts.length === 3 && amounts.every((amount) => AMOUNT.test(amount))
+  const isWhole = more.length <= 1 && amounts.every((amount) => AMOUNT.test(amount))
   if (!isOwn || !isWhole || !UUID.test(before) || !isSnapshot(snapshot))
     throw invalidInputError(
       '/cursor',
       'must be the next_cursor of a page with the same from and to',
     )
-  const [promo, cash, held] = amounts.map((amount) => asMicros(BigInt(amount)))
-  const zero = asMicros(0n)
+  if (lineage !== subject.lineage) throw new ServiceError('cursor_of_another_history')
+  const toMicros = (amount: string) => asMicros(BigInt(amount))
   return {
     before,
     snapshot,
-    balances: { promo: promo ?? zero, cash: cash ?? zero, held: held ?? zero },
+    balances: { promo: toMicros(promo), cash: toMicros(cash), held: toMicros(held) },
   }
 }
 

@@ -4,6 +4,7 @@ import { createApiKeyStore } from '../../persistence/agents/api-key-store.ts'
 import { createOutboxStore } from '../../persistence/outbox-store.ts'
 import { startPostgresAndRedis, type Sql } from '../../persistence/start-postgres-and-redis.ts'
 import { createAgentGoalPulseStore } from '../../persistence/realtime/agent-goal-pulse-store.ts'
+import { enterCursorEpochs } from '../../persistence/realtime/cursor-epochs.ts'
 import { createSignalStore } from '../../persistence/realtime/channel-signal-store.ts'
 import { startRealtimeService } from '../../realtime/realtime-service.ts'
 import type { EncodedWebSocketAndSseEvents } from '../../realtime/encoded-websocket-and-sse-events.ts'
@@ -51,6 +52,7 @@ async function listeningNode(
     },
     outbox: createOutboxStore(sql),
     pulses: createAgentGoalPulseStore(sql),
+    epochs: await enterCursorEpochs(sql),
     log: () => {},
   })
   t.teardown(async () => {
@@ -134,7 +136,7 @@ t.test('a replay finishes, even with events published during each read', async (
     node.grew('signals')
     while (node.marks().signals < last) await new Promise((resolve) => setImmediate(resolve))
   })
-  await published(sql, 45)
+  const first = (await published(sql, 45)) - 44n
   const last = await published(sql, 1)
   node.grew('signals')
   while (node.marks().signals < last) await new Promise((resolve) => setImmediate(resolve))
@@ -147,9 +149,10 @@ t.test('a replay finishes, even with events published during each read', async (
     onLive: (mark) => void (live = mark),
   })
   t.equal(live, node.marks().signals)
+  t.equal(heard.at(-1), live)
   t.strictSame(
     heard,
-    Array.from({ length: Number(live) }, (_, n) => BigInt(n + 1)),
+    Array.from({ length: heard.length }, (_, n) => first + BigInt(n)),
   )
 })
 

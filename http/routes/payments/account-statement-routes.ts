@@ -117,7 +117,8 @@ export const accountStatementRoutes: FastifyPluginAsyncTypebox = async (app) => 
   app.get('/api/agent/statement', getStatement, async (request, reply) => {
     const { agentId, query, apiKey } = request
     const bound = apiKey?.backpackId ?? null
-    const subject = { id: bound ?? agentId, timeBounds: parseTimeRange(query) }
+    const lineage = services.realtime.lineage()
+    const subject = { id: bound ?? agentId, timeBounds: parseTimeRange(query), lineage }
     const source =
       bound === null
         ? createAgentAccountStatementSource(services, agentId, subject)

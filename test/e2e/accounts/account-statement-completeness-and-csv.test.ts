@@ -285,6 +285,18 @@ t.test('a time range is returned with the balances of its end', async (t) => {
     const encoded = Buffer.from(bad, 'utf8').toString('base64url')
     t.match(await ask(`cursor=${encoded}`), wrong, `${spoilt} in place of ${snapshot}`)
   }
+  const words = text.split(' ').slice(0, -1)
+  for (const [lineage, answer] of [
+    [[], { status: 200 }],
+    [['0'.repeat(16)], { status: 410, body: { code: 'cursor_of_another_history' } }],
+  ] as const) {
+    const encoded = Buffer.from([...words, ...lineage].join(' '), 'utf8').toString('base64url')
+    t.match(
+      await ask(`cursor=${encoded}`),
+      answer,
+      `of the history ${lineage.join('') || 'that names none'}`,
+    )
+  }
 })
 
 t.test('the CSV is one file that a spreadsheet reads as data', async (t) => {

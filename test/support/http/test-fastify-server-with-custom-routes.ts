@@ -20,6 +20,7 @@ import { createOutboxStore } from '../../../persistence/outbox-store.ts'
 import { startPostgresAndRedis } from '../../../persistence/start-postgres-and-redis.ts'
 import { createAgentGoalPulseStore } from '../../../persistence/realtime/agent-goal-pulse-store.ts'
 import { createSettlementQueries } from '../../../persistence/payments/settlement-queries.ts'
+import { enterCursorEpochs } from '../../../persistence/realtime/cursor-epochs.ts'
 import { createSignalStore } from '../../../persistence/realtime/channel-signal-store.ts'
 import { startRealtimeService } from '../../../realtime/realtime-service.ts'
 import { createPaymentChains } from '../../../payments/payment-chains.ts'
@@ -92,6 +93,7 @@ export async function createTestServer(
     signals: createSignalStore(plane.sql),
     outbox: createOutboxStore(plane.sql),
     pulses: createAgentGoalPulseStore(plane.sql),
+    epochs: await enterCursorEpochs(plane.sql),
     log: () => {},
   })
   const hooks = composeWebhooks({
