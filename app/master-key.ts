@@ -7,7 +7,7 @@ import {
   type MasterKey,
   type MasterKeys,
 } from '../core/key-derivation-and-encryption.ts'
-import { makeFolder } from '../persistence/make-folder.ts'
+import { makeDataDir } from '../persistence/make-folder.ts'
 import type { Sql } from '../persistence/start-postgres-and-redis.ts'
 import {
   MasterKeyMismatchError,
@@ -120,7 +120,7 @@ function writeDraft(path: string, key: string, name: (draft: string) => void): v
  */
 export function ensureMasterKey(dataDir: string): SecretString {
   const path = fileOf(dataDir, FILE)
-  makeFolder(dataDir)
+  makeDataDir(dataDir)
   const existing = readKey(path)
   if (existing !== null) return existing
   const key = randomBytes(KEY_BYTES).toString('base64')

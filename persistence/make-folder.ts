@@ -1,4 +1,4 @@
-import { mkdirSync, statSync } from 'node:fs'
+import { chmodSync, mkdirSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 
 /**
@@ -10,6 +10,16 @@ export function makeFolder(folder: string, mode = 0o777): void {
   for (let at = resolve(folder); !isFolder(at) && at !== dirname(at); at = dirname(at))
     missing.unshift(at)
   for (const path of missing) makeOne(path, mode)
+}
+
+/**
+ * Makes the data directory, or a folder in its place, unless it is there. Other users may pass through it under any
+ * umask: started by root, the database has a user of its own. What is in it is closed by its own mode.
+ */
+export function makeDataDir(folder: string): void {
+  if (isFolder(folder)) return
+  makeFolder(folder)
+  chmodSync(folder, 0o755)
 }
 
 function makeOne(path: string, mode: number): void {

@@ -161,8 +161,8 @@ async function readMigrations(folder: string): Promise<Migration[]> {
 /** The files stay in the source tree; this finds them from there and from `dist`. */
 function findMigrationsFolder(): string {
   let dir = dirname(fileURLToPath(import.meta.url))
-  while (!existsSync(join(dir, 'package.json'))) {
-    if (dir === dirname(dir)) throw new Error('the package root was not found')
+  while (!existsSync(join(dir, 'persistence', 'migrations'))) {
+    if (dir === dirname(dir)) throw new Error('the migrations were not found')
     dir = dirname(dir)
   }
   return join(dir, 'persistence', 'migrations')

@@ -12,7 +12,7 @@ import {
   type StationPostgresAndRedis,
   type Sql,
 } from '../../persistence/start-postgres-and-redis.ts'
-import { makeFolder } from '../../persistence/make-folder.ts'
+import { makeDataDir } from '../../persistence/make-folder.ts'
 import type { StationKeys } from '../../persistence/encrypted-station-key-store.ts'
 import type { Config } from '../config.ts'
 import { hostInUrl } from '../setting-forms.ts'
@@ -93,7 +93,7 @@ async function prepareKeys(
   sql: Sql,
   masters: ReturnType<typeof loadMasterKeys>,
 ) {
-  makeFolder(dataDir)
+  makeDataDir(dataDir)
   accessSync(dataDir, constants.W_OK | constants.X_OK)
   return loadStationKeys(sql, masters)
 }

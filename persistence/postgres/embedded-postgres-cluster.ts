@@ -1,7 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
 import {
-  chmodSync,
   chownSync,
   existsSync,
   lstatSync,
@@ -18,7 +17,7 @@ import {
 import { tmpdir } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
 import { SettingError } from '../../core/setting-error.ts'
-import { makeFolder } from '../make-folder.ts'
+import { makeDataDir } from '../make-folder.ts'
 import { locatePostgresBinaries } from './locate-postgres-binaries.ts'
 import type { PostgresBinaries } from './locate-postgres-binaries.ts'
 import {
@@ -48,7 +47,7 @@ export function locateDatabaseCluster(
   log: (line: string) => void,
 ): DatabaseClusterLocation {
   const home = resolve(dataDir)
-  ensureDir(home)
+  makeDataDir(home)
   const fallback = chooseDatabaseOsUser()
   const dir = locateClusterDir(home, fallback, log)
   const identity = existsSync(dir) ? readDirectoryOwner(dir) : fallback
@@ -84,17 +83,11 @@ function locateClusterDir(
     createHash('sha1').update(home).digest('hex').slice(0, 8),
     CLUSTER_DIR_NAME,
   )
-  ensureDir(FALLBACK_ROOT)
-  ensureDir(dirname(outside))
+  makeDataDir(FALLBACK_ROOT)
+  makeDataDir(dirname(outside))
   symlinkSync(outside, inside)
   log(`postgres: the database's user cannot enter ${home}, so its files are in ${outside}`)
   return outside
-}
-
-function ensureDir(dir: string): void {
-  if (existsSync(dir)) return
-  makeFolder(dir)
-  chmodSync(dir, 0o755)
 }
 
 /** Creates the cluster if there is none. It gets its final name only when it is complete. */
@@ -176,9 +169,13 @@ export function ensurePostgresSocketDir(cluster: DatabaseClusterLocation): strin
   return made
 }
 
+/** `unix_socket_directories` is a list with commas, in which double quotes hold a name together. */
+const SEPARATES_FOLDERS = /[,"]/
+
 function chooseSocketBase(identity: DatabaseOsUser): string {
   const base = tmpdir()
-  return Buffer.byteLength(base) + 30 <= MAX_SOCKET_DIR_BYTES &&
+  return !SEPARATES_FOLDERS.test(base) &&
+    Buffer.byteLength(base) + 30 <= MAX_SOCKET_DIR_BYTES &&
     canOsUserEnterDirectory(identity, base)
     ? base
     : '/tmp'

@@ -1,5 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto'
 import {
+  chmodSync,
   copyFileSync,
   existsSync,
   linkSync,
@@ -27,12 +28,16 @@ export interface PostgresBinaries {
   readonly version: string
 }
 
+/** `initdb` starts `postgres` by a shell, with its path between double quotes that it does not escape. */
+const MEANS_SOMETHING_TO_SHELL = /["$`\\\n]/
+
 /** World-writable and on disk: staged copies here can be executed by the database's user. */
 const STAGE_ROOT = '/var/tmp'
 
 /**
  * The server of the platform package, executable by the identity: in place, or a staged copy if
- * that user cannot read the checkout or we cannot create the links that npm packages lack.
+ * that user cannot read the checkout, we cannot create the links that npm packages lack, or `initdb`
+ * cannot name the place.
  */
 export function locatePostgresBinaries(
   identity: DatabaseOsUser,
@@ -41,7 +46,10 @@ export function locatePostgresBinaries(
   const version = (
     JSON.parse(readFileSync(join(home, 'package.json'), 'utf8')) as { version: string }
   ).version
-  const inPlace = restoreLibraryLinks(home) && canRunInPlace(identity, home)
+  const inPlace =
+    !MEANS_SOMETHING_TO_SHELL.test(home) &&
+    restoreLibraryLinks(home) &&
+    canRunInPlace(identity, home)
   const root = inPlace ? home : stageBinaries(home, version, identity)
   const bin = join(root, 'native', 'bin')
   return {
@@ -106,7 +114,7 @@ function stageBinaries(home: string, version: string, identity: DatabaseOsUser):
   const staged = join(STAGE_ROOT, `gas-station-${seal}`)
   if (isStageUsable(staged, self, identity)) return staged
   const fresh = `${staged}.${randomBytes(4).toString('hex')}`
-  mkdirSync(fresh, { mode: 0o755 })
+  makeOpenDir(fresh)
   try {
     copyTree(join(home, 'native'), join(fresh, 'native'))
     if (
@@ -141,7 +149,7 @@ function isStageUsable(staged: string, self: number, identity: DatabaseOsUser): 
 }
 
 function copyTree(from: string, to: string): void {
-  mkdirSync(to, { mode: 0o755 })
+  makeOpenDir(to)
   for (const entry of readdirSync(from, { withFileTypes: true })) {
     const [source, target] = [join(from, entry.name), join(to, entry.name)]
     if (entry.isDirectory()) {
@@ -150,7 +158,19 @@ function copyTree(from: string, to: string): void {
   }
 }
 
+/** Under any umask. */
+function makeOpenDir(dir: string): void {
+  mkdirSync(dir)
+  chmodSync(dir, 0o755)
+}
+
+/** A file that its owner alone may read, as an install under umask 077 leaves it, is copied and opened. */
 function linkOrCopy(source: string, target: string): void {
+  const { mode } = statSync(source)
+  if ((mode & 0o444) !== 0o444) {
+    copyFileSync(source, target)
+    return chmodSync(target, (mode & 0o100) === 0 ? 0o644 : 0o755)
+  }
   try {
     linkSync(source, target)
   } catch {

@@ -21,8 +21,8 @@ const ISOLATED = new Set(
     ' ',
   ),
 )
-/** Their files share an installation and a station, so they run in one process. */
-const SHARING = new Set(['interop'])
+/** Their files share an installation, so they run in one process. */
+const SHARING = new Set(['install', 'interop'])
 
 /** Seconds of the files that take much longer than their size says, on two busy processors. */
 const SLOW_FILE_SECONDS: Readonly<Record<string, number>> = {
@@ -37,6 +37,8 @@ const SLOW_FILE_SECONDS: Readonly<Record<string, number>> = {
   'test/long/accounts/agent-wallet-deposits-and-export.test.ts': 54,
   'test/long/webhooks/webhook-retries.test.ts': 54,
   'test/long/tools/code-sandbox.test.ts': 46,
+  'test/long/install/machines.test.ts': 60,
+  'test/long/install/managers.test.ts': 50,
   'test/long/outages/lost-database-and-redis-connections.test.ts': 45,
   'test/long/webhooks/owner-alert-delivery-retries.test.ts': 44,
   'test/long/persistence/account-statement-100k-movements.test.ts': 41,

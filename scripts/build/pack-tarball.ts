@@ -19,9 +19,10 @@ import {
 } from './list-runtime-packages.ts'
 
 /**
- * Makes the tarball of the package (decision 211): the service, and bundled with it the packages
- * that it runs on, in the versions of the lockfile. So an install resolves nothing and runs no script of theirs, and what
- * the station never loads is left out.
+ * Makes the tarball of the package (decision 211): the service, and with it the packages that it runs on, in the
+ * versions of the lockfile. So an install resolves nothing and runs no script of theirs, and what the station never
+ * loads is left out. They are in `dist/node_modules`, where Node finds them and no installer looks: yarn resolves
+ * `dependencies` again although they are bundled (decision 460).
  */
 
 /** Folders of the service; the others are tests and tools. */
@@ -48,8 +49,11 @@ export async function packTarball(folder: string): Promise<string> {
   const copied = manifest.files.filter((one) => !one.startsWith('dist'))
   for (const path of [...copied, 'README.md', 'LICENSE'])
     cpSync(join(REPOSITORY_ROOT, path), join(stage, path), { recursive: true })
-  for (const path of listRuntimePackages(REPOSITORY_ROOT)) bundlePackage(path, stage)
-  writeJson(join(stage, 'package.json'), toPublishedManifest(manifest))
+  for (const path of listRuntimePackages(REPOSITORY_ROOT)) bundlePackage(path, join(stage, 'dist'))
+  const { dependencies, ...published } = toPublishedManifest(manifest)
+  writeJson(join(stage, 'package.json'), published)
+  // So `npm ls` and `npm sbom` in `dist` tell what it holds.
+  writeJson(join(stage, 'dist/package.json'), { private: true, type: 'module', dependencies })
   const file = join(folder, `${manifest.name}-${manifest.version}.tgz`)
   // The form of `npm pack`, which would leave bundled files out by the rules of their repositories.
   execFileSync('tar', ['-czf', file, '-C', folder, 'package'], { stdio: 'inherit' })
@@ -75,13 +79,13 @@ function toPublishedManifest(manifest: Manifest): Manifest {
     private: _private,
     ...published
   } = manifest
-  return { ...published, bundleDependencies: Object.keys(manifest.dependencies) } as Manifest
+  return published as Manifest
 }
 
 /** Copies an installed package without what no program loads. */
-function bundlePackage(path: string, stage: string): void {
+function bundlePackage(path: string, folder: string): void {
   const source = join(REPOSITORY_ROOT, path)
-  cpSync(source, join(stage, path), {
+  cpSync(source, join(folder, path), {
     recursive: true,
     dereference: true,
     filter: (file) => isLoaded(path, file.slice(source.length + 1).replaceAll(sep, '/')),
@@ -92,7 +96,7 @@ function bundlePackage(path: string, stage: string): void {
   void [devDependencies, optionalDependencies, scripts]
   const needed = isPackageServedAsBrowserBundle(name) ? {} : (kept.dependencies ?? {})
   const dependencies = Object.entries(needed).filter(([one]) => !isPackageOmittedFromRuntime(one))
-  writeJson(join(stage, path, 'package.json'), {
+  writeJson(join(folder, path, 'package.json'), {
     name,
     version,
     ...kept,

@@ -1,11 +1,8 @@
 import { copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import {
-  INTEROP_FOLDER,
-  withInteropWorkspace,
-  type InteropProgramResult,
-} from '../../support/interop/interop-workspace.ts'
+import type { ProgramResult } from '../../support/install/run-program.ts'
+import { INTEROP_FOLDER, withInteropWorkspace } from '../../support/interop/interop-workspace.ts'
 
 /** Linters and generators of clients read the served document. */
 
@@ -18,8 +15,8 @@ const ENV = { REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true', 
 
 await withInteropWorkspace(t, 'linters and generators of OpenAPI', ({ main, run }) => {
   /** All begin at once: each takes one processor for seconds. */
-  const runs = new Map<string, Promise<InteropProgramResult>>()
-  const resultOf = (name: string) => runs.get(name) as Promise<InteropProgramResult>
+  const runs = new Map<string, Promise<ProgramResult>>()
+  const resultOf = (name: string) => runs.get(name) as Promise<ProgramResult>
   t.before(async () => {
     rmSync(FOLDER, { recursive: true, force: true })
     mkdirSync(FOLDER, { recursive: true })

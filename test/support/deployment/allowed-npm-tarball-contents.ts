@@ -7,6 +7,7 @@ const FOLDERS =
 const ALLOWED = new RegExp(
   `^package/(${[
     `dist/(${FOLDERS})/.+\\.js(on)?`,
+    'dist/package\\.json',
     'persistence/migrations/\\d{4}-[a-z\\d-]+\\.sql',
     'web/(assets|inspector)/[a-z-]+\\.(js|css|html)',
     'web/inspector/charts/[A-Za-z]+\\.json',
@@ -31,9 +32,9 @@ export interface PackageContents {
 export function readPackageContents(tarball: string): PackageContents {
   const listed = execFileSync('tar', ['-tzf', tarball], { encoding: 'utf8', maxBuffer: 64e6 })
   const paths = listed.split('\n').filter((path) => path !== '' && !path.endsWith('/'))
-  const own = paths.filter((path) => !path.startsWith('package/node_modules/'))
+  const own = paths.filter((path) => !path.startsWith('package/dist/node_modules/'))
   const bundled = paths.flatMap(
-    (path) => /^package\/node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1] ?? [],
+    (path) => /^package\/dist\/node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1] ?? [],
   )
   return {
     paths,

@@ -1,10 +1,9 @@
-import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { once } from 'node:events'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { TAP } from 'tap'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
+import { REGISTRY_UNREACHABLE, runProgram, type ProgramResult } from '../install/run-program.ts'
 import {
   startTestStationWithPaymentChain,
   type TestPaymentChain,
@@ -15,28 +14,15 @@ import type { InProcessStation } from '../station/start-test-station.ts'
 
 export const INTEROP_FOLDER = join(REPOSITORY_ROOT, 'interop')
 const STAMP = join(INTEROP_FOLDER, 'node_modules', '.installed-lockfile')
-const INSTALL_TIMEOUT_MS = 240_000
-/** What npm says when no registry answers. */
-const UNREACHABLE =
-  /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT|network/
 
 type Test = Pick<TAP, 'teardown' | 'testdir' | 'strictSame' | 'comment'>
-
-export interface InteropProgramResult {
-  readonly code: number | null
-  readonly out: string
-  readonly err: string
-}
 
 /** A station with payments, and programs that run beside it. */
 export interface InteropWorkspace {
   readonly main: InProcessStation
   readonly till: TestPaymentChain
   /** Runs `node` with these arguments in `interop/`. */
-  run(
-    args: readonly string[],
-    env?: Readonly<Record<string, string>>,
-  ): Promise<InteropProgramResult>
+  run(args: readonly string[], env?: Readonly<Record<string, string>>): Promise<ProgramResult>
   /** Runs a program of `interop/clients/`, and parses the JSON that it prints. Throws if it fails. */
   runClient(
     name: string,
@@ -70,7 +56,10 @@ async function createWorkspace(t: Test): Promise<InteropWorkspace | string> {
   if (missing !== null) return missing
   const { main, till } = await startTestStationWithPaymentChain(t)
   const runHere: InteropWorkspace['run'] = (args, env = {}) =>
-    run(process.execPath, args, { HOME: t.testdir(), ...env })
+    runProgram(process.execPath, args, {
+      cwd: INTEROP_FOLDER,
+      env: { HOME: t.testdir(), ...env },
+    })
   return {
     main,
     till,
@@ -93,29 +82,12 @@ async function installClients(): Promise<string | null> {
   if (existsSync(STAMP) && readFileSync(STAMP, 'utf8') === wanted) return null
   const args = ['ci', '--no-audit', '--no-fund', '--ignore-scripts', '--prefer-offline']
   const { HOME = '' } = process.env
-  const { code, err } = await run('npm', args, { HOME, npm_config_fetch_retries: '1' })
+  const env = { HOME, npm_config_fetch_retries: '1' }
+  const { code, err } = await runProgram('npm', args, { cwd: INTEROP_FOLDER, env })
   if (code === 0) {
     writeFileSync(STAMP, wanted)
     return null
   }
-  if (UNREACHABLE.test(err)) return 'the npm registry is not reachable'
+  if (REGISTRY_UNREACHABLE.test(err)) return 'the npm registry is not reachable'
   throw new Error(`npm ci in interop/ ended with ${code}:\n${err}`)
-}
-
-async function run(
-  program: string,
-  args: readonly string[],
-  env: Readonly<Record<string, string>>,
-): Promise<InteropProgramResult> {
-  const child = spawn(program, args, {
-    cwd: INTEROP_FOLDER,
-    env: { PATH: process.env['PATH'], ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-    timeout: INSTALL_TIMEOUT_MS,
-  })
-  let [out, err] = ['', '']
-  child.stdout.on('data', (bytes) => (out += String(bytes)))
-  child.stderr.on('data', (bytes) => (err += String(bytes)))
-  const [code] = (await once(child, 'close')) as [number | null]
-  return { code, out, err }
 }

@@ -1,30 +1,27 @@
 import { execFile, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { folderBytes, packTarball } from '../../../scripts/build/pack-tarball.ts'
+import { folderBytes } from '../../../scripts/build/pack-tarball.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 import {
   NPM_INSTALL_WARNING_PATTERN,
   readPackageContents,
 } from '../../support/deployment/allowed-npm-tarball-contents.ts'
+import { packStation } from '../../support/install/packed-station.ts'
 
 /** A new user's way: the tarball, an empty folder, `npm install`, `gas start`, a paid call. */
 
 const MAX_INSTALLED_BYTES = 330e6
-const folder = mkdtempSync(join(tmpdir(), 'gas-package-'))
-const home = join(folder, 'home')
-const app = join(folder, 'app')
-t.teardown(() => rmSync(folder, { recursive: true, force: true }))
-mkdirSync(app)
+const packed = await packStation(t)
+const { tarball, app, installed } = packed
+const home = join(packed.folder, 'home')
 
-const started = performance.now()
-let last = started
-const figures: Record<string, string> = {}
+const figures: Record<string, string> = { ...packed.seconds }
+let last = performance.now()
 function lap(name: string): void {
   const now = performance.now()
   figures[name] = `${((now - last) / 1000).toFixed(1)} s`
@@ -34,8 +31,6 @@ function lap(name: string): void {
 const manifest = JSON.parse(readFileSync(join(REPOSITORY_ROOT, 'package.json'), 'utf8')) as {
   dependencies: Record<string, string>
 }
-const tarball = await packTarball(folder)
-lap('pack')
 const { paths, unexpected, bundled } = readPackageContents(tarball)
 
 t.test('the tarball holds what the allow-list names, and nothing else', async (t) => {
@@ -56,17 +51,11 @@ const packageHome = join(app, 'node_modules/agent-gas-station')
 t.test(
   'an install warns of no engine and no deprecation, and has the pinned versions',
   async (t) => {
-    const installed = await promisify(execFile)(
-      'npm',
-      ['install', '--prefer-offline', '--no-audit', '--no-fund', '--no-update-notifier', tarball],
-      { cwd: app, env: { PATH: process.env['PATH'], HOME: process.env['HOME'] } },
-    )
-    lap('install')
-    const log = installed.stdout + installed.stderr
-    t.notMatch(log, NPM_INSTALL_WARNING_PATTERN)
-    t.match(log, /added \d packages?/)
+    t.notMatch(installed.out + installed.err, NPM_INSTALL_WARNING_PATTERN)
+    // The station, its PostgreSQL and the client library.
+    t.match(installed.out, /added 3 packages/, installed.err)
     for (const [name, version] of Object.entries(manifest.dependencies)) {
-      const file = join(packageHome, 'node_modules', name, 'package.json')
+      const file = join(packageHome, 'dist/node_modules', name, 'package.json')
       const found = JSON.parse(readFileSync(file, 'utf8')) as { version: string }
       t.equal(found.version, version, name)
     }
