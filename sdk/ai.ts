@@ -25,7 +25,7 @@ export async function createAiSdkTools<Schema, Made>(
       entry.slug,
       tool({
         description: describeForModel(entry),
-        inputSchema: jsonSchema(entry.input_schema),
+        inputSchema: jsonSchema(entry.input_schema ?? {}),
         execute: (input, { abortSignal } = {}) =>
           gas.callAny(
             entry.slug,

@@ -178,10 +178,19 @@ export class GasStation {
     return this.#quote(tool, input, {})
   }
 
-  /** The tools of the station, with their schemas. */
+  /** The tools of the station, from all pages. Schemas of tools of other agents are at `/api/tools/{slug}`. */
   async catalogue(): Promise<readonly ListedTool[]> {
-    const { tools } = await this.request<{ tools: readonly ListedTool[] }>('GET', '/api/tools')
-    return tools
+    const tools: ListedTool[] = []
+    let path = '/api/tools'
+    for (;;) {
+      const page = await this.request<{
+        tools: readonly ListedTool[]
+        next_cursor?: string | null
+      }>('GET', path)
+      tools.push(...page.tools)
+      if (typeof page.next_cursor !== 'string') return tools
+      path = `/api/tools?cursor=${encodeURIComponent(page.next_cursor)}`
+    }
   }
 
   balance(): Promise<BalanceReply> {

@@ -46,9 +46,16 @@ async function withMarkedTexts(
   gas: GasStation,
   listed: readonly ListedTool[],
 ): Promise<readonly ListedTool[]> {
-  const path = '/api/tools?format=mcp&community=1'
-  const { tools } = await gas.request<{ tools: readonly MarkedTool[] }>('GET', path)
-  const bySlug = new Map(tools.map((tool) => [tool.name, tool]))
+  const first = '/api/tools?format=mcp&community=1'
+  const bySlug = new Map<string, MarkedTool>()
+  for (let path: string | null = first; path !== null;) {
+    const page: { tools: readonly MarkedTool[]; nextCursor?: string } = await gas.request(
+      'GET',
+      path,
+    )
+    for (const tool of page.tools) bySlug.set(tool.name, tool)
+    path = page.nextCursor === undefined ? null : `${first}&cursor=${page.nextCursor}`
+  }
   return listed.flatMap((tool): ListedTool[] => {
     if (tool.type === 'native') return [tool]
     const marked = bySlug.get(tool.slug)

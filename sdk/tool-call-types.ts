@@ -52,8 +52,9 @@ export interface ListedTool {
   readonly access: 'paid' | 'free' | 'free_with_key'
   readonly key_required: boolean
   readonly acts_on_others: boolean
-  readonly input_schema: Readonly<Record<string, unknown>>
-  readonly output_schema: Readonly<Record<string, unknown>>
+  /** Tools of other agents have theirs at `/api/tools/{slug}`. */
+  readonly input_schema?: Readonly<Record<string, unknown>>
+  readonly output_schema?: Readonly<Record<string, unknown>>
   readonly availability: { readonly available: boolean }
 }
 

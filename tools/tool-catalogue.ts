@@ -34,6 +34,12 @@ import {
   type CommunityToolWeeklyCallStats,
 } from './community/community-catalogue-entry.ts'
 import {
+  cutCommunityTools,
+  pickShortTools,
+  type CommunityToolCut,
+  type CommunityToolPage,
+} from './community/community-tool-page.ts'
+import {
   toCommunityToolSlug,
   type CommunityToolRegistryReader,
 } from './community/community-tool-registry.ts'
@@ -137,12 +143,11 @@ export interface ToolCatalogueSettings {
   readonly ports: () => ToolPorts
 }
 
-export interface ToolCatalogueReply {
+export interface CatalogueTotals {
   readonly total: number
   readonly native_count: number
   readonly community_count: number
   readonly free_count: number
-  readonly tools: readonly CatalogueEntry[]
 }
 
 export interface ToolCatalogue extends ToolCatalogueReader {
@@ -157,8 +162,12 @@ export interface ToolCatalogue extends ToolCatalogueReader {
   /** Returns the tool; throws `unknown_tool`. */
   get(slug: string): Tool
   toEntry(tool: Tool): CatalogueEntry
-  /** Returns the body of `GET /api/tools`, optionally of one category; the totals count what is listed. */
-  list(category?: string): ToolCatalogueReply
+  /** Counts what is listed, optionally of one category. */
+  totals(category?: string): CatalogueTotals
+  /** Returns a page of what is listed and shown: native tools, then those of strangers. */
+  page(shown: (tool: Tool) => boolean, page: CommunityToolPage): CommunityToolCut
+  /** Returns what a document without pages lists: native tools, and a bounded number of short ones of strangers. */
+  short(shown?: (tool: Tool) => boolean): readonly CatalogueEntry[]
   /**
    * Throws `invalid_input` with a pointer to every issue. Schemas of strangers are checked elsewhere, which takes
    * until the promise resolves; `owner` is whose work that is.
@@ -200,12 +209,17 @@ export function createToolCatalogue(settings: ToolCatalogueSettings): ToolCatalo
     load: (slug) => (find(slug) === undefined ? (community?.load(slug) ?? null) : null),
     toEntry,
     entries: () => listed().map(toEntry),
-    list: (category) =>
-      toCatalogueListing(
-        listed()
-          .filter((tool) => category === undefined || tool.category === category)
-          .map(toEntry),
-      ),
+    page(shown, page) {
+      const cut = cutCommunityTools((community?.list() ?? []).filter(shown), page)
+      const first = page.after === null ? native.filter(shown) : []
+      return { tools: [...first, ...cut.tools], next: cut.next }
+    },
+    short(shown = () => true) {
+      const others = (community?.list() ?? []).filter(shown)
+      return [...native.filter(shown), ...pickShortTools(others, isVerifiedTool)].map(toEntry)
+    },
+    totals: (category) =>
+      countTools(listed().filter((tool) => category === undefined || tool.category === category)),
     validateInput(tool, body, owner) {
       if (tool.community !== undefined)
         return tool.community.validateInput(body, owner).then(throwInvalidInputOnIssues)
@@ -222,6 +236,10 @@ export function createToolCatalogue(settings: ToolCatalogueSettings): ToolCatalo
     priceOf,
   }
 }
+
+/** Whether the station answers for a tool: a native one, or one that its operator has reviewed. */
+export const isVerifiedTool = ({ community }: Tool): boolean =>
+  community === undefined || community.record.review === 'verified'
 
 function unknownTool(tool: string, suggestSlug: string | null): ServiceError {
   const hint = {
@@ -242,14 +260,13 @@ function priceOf(tool: Tool, input: unknown, hasKey: boolean): Micros {
   return typeof tool.price === 'function' ? tool.price(input) : tool.price
 }
 
-function toCatalogueListing(tools: readonly CatalogueEntry[]): ToolCatalogueReply {
-  const native = tools.filter((tool) => tool.type === 'native').length
+function countTools(tools: readonly Tool[]): CatalogueTotals {
+  const native = tools.filter(({ community }) => community === undefined).length
   return {
     total: tools.length,
     native_count: native,
     community_count: tools.length - native,
     free_count: tools.filter((tool) => tool.access !== 'paid').length,
-    tools,
   }
 }
 

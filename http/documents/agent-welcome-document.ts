@@ -1,6 +1,6 @@
 import { LIMITS, TOKEN_BUCKET_RATES } from '../../core/limits.ts'
 import { toUsdc } from '../../core/money.ts'
-import type { ToolCatalogueReply } from '../../tools/tool-catalogue.ts'
+import type { CatalogueTotals } from '../../tools/tool-catalogue.ts'
 import type { HttpConfig } from '../http-config-and-service-types.ts'
 
 /** The document that tells an agent what the station is and how to begin. */
@@ -11,10 +11,7 @@ export type AgentWelcomeDocumentConfig = Pick<
 >
 
 /** Describes purpose, onboarding, three first requests, limits and links. */
-export function describeAgentWelcome(
-  config: AgentWelcomeDocumentConfig,
-  listing: ToolCatalogueReply,
-) {
+export function describeAgentWelcome(config: AgentWelcomeDocumentConfig, listing: CatalogueTotals) {
   const { publicUrl, version, starterCredits, deposits } = config
   const at = (path: string) => `${publicUrl}${path}`
   return {

@@ -21,7 +21,7 @@ import {
   VAULT_SHARE_PRICE,
   VAULT_WRITE_PRICE,
 } from '../../domain/pricing.ts'
-import type { ToolCatalogueReply } from '../../tools/tool-catalogue.ts'
+import type { CatalogueEntry } from '../../tools/tool-ports.ts'
 import type { HttpConfig } from '../http-config-and-service-types.ts'
 
 /** The document of every price of the station. */
@@ -31,7 +31,7 @@ const BPS = 10_000
 /** Describes prices of tools, other operations and memory packs, fees and bonuses. */
 export function describePrices(
   { publicUrl, starterCredits }: Pick<HttpConfig, 'publicUrl' | 'starterCredits'>,
-  { tools }: ToolCatalogueReply,
+  tools: readonly CatalogueEntry[],
 ) {
   return {
     schema_version: '1.0',

@@ -31,7 +31,12 @@ import {
   toMcpToolCallResult,
   type McpToolCallResult,
 } from './mcp-tool-call-result.ts'
-import { createMcpToolLister, findMcpTool, type McpEndpointToolSelection } from './mcp-tool-list.ts'
+import {
+  createMcpToolLister,
+  findMcpTool,
+  isToolCursor,
+  type McpEndpointToolSelection,
+} from './mcp-tool-list.ts'
 import { parseMcpToolSelection, toolPermissionOf } from './mcp-tool-selection.ts'
 import type { RunningMcpCalls } from './running-mcp-calls.ts'
 import type { McpRequest } from './parse-mcp-message.ts'
@@ -84,12 +89,15 @@ export function createMcpMethods(
   }
 
   async function toolListText(message: McpRequest, request: FastifyRequest): Promise<string> {
-    if ((message.params['cursor'] ?? null) !== null)
-      throw invalidParams(message, 'The list of tools has one page: there is no such cursor.')
+    const { cursor = null } = message.params
+    if (cursor !== null && (typeof cursor !== 'string' || !isToolCursor(cursor)))
+      throw invalidParams(message, 'The list of tools has no such cursor.')
     const permits = await toolPermissionOf(app, request)
-    const tools = listTools(scopeOf(message, request), permits)
+    const { text, nextCursor } = listTools(scopeOf(message, request), permits, cursor)
     const kept = permits === null ? cached : { ...cached, cacheScope: 'private' }
-    return resultText(message, message.era === 'modern' ? kept : {}, `"tools":${tools}`)
+    const more = nextCursor === null ? {} : { nextCursor }
+    const shown = message.era === 'modern' ? { ...kept, ...more } : more
+    return resultText(message, shown, `"tools":${text}`)
   }
 
   return async (message, request, reply) => {

@@ -1,6 +1,11 @@
 import { SECOND, type Clock } from '../../core/clock.ts'
+import {
+  DEFAULT_COMMUNITY_TOOLS,
+  PAGE_SCHEMA_CHARS,
+  type CommunityToolPage,
+} from '../../tools/community/community-tool-page.ts'
 import type { Tool } from '../../tools/define-tool.ts'
-import type { ToolCatalogue } from '../../tools/tool-catalogue.ts'
+import { isVerifiedTool, type ToolCatalogue } from '../../tools/tool-catalogue.ts'
 import type { CatalogueEntry } from '../../tools/tool-ports.ts'
 import { selectToolsForModels } from '../../tools/tools-shown-to-models.ts'
 
@@ -54,34 +59,60 @@ export function findMcpTool(
   return selectToolsForModels([catalogue.toEntry(tool)], scope).length === 0 ? undefined : tool
 }
 
-/** A tool of the list, as JSON text. */
-interface ListedMcpTool extends Pick<CatalogueEntry, 'slug' | 'category'> {
+/** A page of tools as JSON text, and the cursor of the next one. */
+export interface McpToolPage {
   readonly text: string
+  readonly nextCursor: string | null
 }
 
 /** Returns a function that lists the tools as JSON text; each is rendered at most every five seconds. */
 export function createMcpToolLister(
-  catalogue: Pick<ToolCatalogue, 'entries' | 'find'>,
+  catalogue: Pick<ToolCatalogue, 'page' | 'find' | 'toEntry'>,
   clock: Pick<Clock, 'mono'>,
-): (scope: McpEndpointToolSelection, permits: ((slug: string) => boolean) | null) => string {
-  const lists = new Map<boolean, { readonly tools: ListedMcpTool[]; readonly until: number }>()
-  const listed = (community: boolean): ListedMcpTool[] => {
-    const known = lists.get(community)
-    if (known !== undefined && known.until > clock.mono()) return known.tools
-    const tools = selectToolsForModels(catalogue.entries(), { community }).map((entry) => {
-      const { slug, category } = entry
-      return { slug, category, text: JSON.stringify(toMcpTool(entry, catalogue.find(slug))) }
-    })
-    lists.set(community, { tools, until: clock.mono() + LIST_TTL_MS })
-    return tools
+): (
+  scope: McpEndpointToolSelection,
+  permits: ((slug: string) => boolean) | null,
+  cursor: string | null,
+) => McpToolPage {
+  const texts = new Map<string, string>()
+  let until = -Infinity
+  const textOf = (tool: Tool): string => {
+    const known = texts.get(tool.slug)
+    if (known !== undefined) return known
+    const [entry] = selectToolsForModels([catalogue.toEntry(tool)], { community: true })
+    const text = entry === undefined ? '' : JSON.stringify(toMcpTool(entry, tool))
+    texts.set(tool.slug, text)
+    return text
   }
-  return (scope, permits) => {
-    const shown = listed(scope.community).filter(
-      (tool) => isSelected(tool, scope) && (permits === null || permits(tool.slug)),
-    )
-    return `[${shown.map(({ text }) => text).join(',')}]`
+  return (scope, permits, cursor) => {
+    if (until <= clock.mono()) {
+      texts.clear()
+      until = clock.mono() + LIST_TTL_MS
+    }
+    const shown = (tool: Tool) =>
+      isSelected(tool, scope) &&
+      (scope.community || isVerifiedTool(tool)) &&
+      (permits === null || permits(tool.slug))
+    const { tools, next } = catalogue.page(shown, modelPageAfter(cursor))
+    const listed = tools.map(textOf).filter((text) => text !== '')
+    return { text: `[${listed.join(',')}]`, nextCursor: toToolCursor(next) }
   }
 }
+
+/** A page for models; throws for what `isToolCursor` refuses. */
+export const modelPageAfter = (cursor: string | null): CommunityToolPage => ({
+  after: cursor === null ? null : fromToolCursor(cursor),
+  limit: DEFAULT_COMMUNITY_TOOLS,
+  schemaChars: PAGE_SCHEMA_CHARS,
+})
+
+/** Cursors are opaque; they name the last tool of a page. */
+export const toToolCursor = (slug: string | null): string | null =>
+  slug === null ? null : Buffer.from(slug).toString('base64url')
+export const fromToolCursor = (cursor: string): string =>
+  Buffer.from(cursor, 'base64url').toString()
+export const isToolCursor = (cursor: string): boolean =>
+  cursor.length <= 128 && /^[a-z0-9-]{1,64}$/.test(fromToolCursor(cursor))
 
 /** The tool as `tools/list` has it; `tool` is absent for tools of other agents. */
 export function toMcpTool(entry: CatalogueEntry, tool: Tool | undefined) {

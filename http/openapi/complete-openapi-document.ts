@@ -139,7 +139,7 @@ function addModelToolFormats({ components, paths }: OpenApiDocument): void {
       {
         type: 'object',
         required: ['tools'],
-        properties: { tools: { type: 'array', items: anyObject } },
+        properties: { tools: { type: 'array', items: anyObject }, nextCursor: { type: 'string' } },
         additionalProperties: false,
       },
     ],

@@ -1,4 +1,3 @@
-import { LIMITS } from '../../core/limits.ts'
 import type { Tool } from '../../tools/define-tool.ts'
 import type { CatalogueEntry } from '../../tools/tool-ports.ts'
 import type { JsonSchema, OpenApiDocument, OpenApiOperation } from './openapi-document-types.ts'
@@ -11,7 +10,7 @@ import { openApiReplyOrQuoteContent, SHARED_TOOL_REPLY_FIELDS } from './openapi-
 export interface CommunityToolOpenApiOperationsInput {
   /** The document of the native tools; it stays as it is. */
   readonly document: OpenApiDocument
-  /** As models may read them. */
+  /** As models may read them; the document is built in one piece, so their number and size are bounded. */
   readonly entries: readonly CatalogueEntry[]
   readonly find: (slug: string) => Tool | undefined
   readonly paying: PaymentOfferSource
@@ -19,16 +18,13 @@ export interface CommunityToolOpenApiOperationsInput {
 
 const GENERIC_CALL_PATH = '/api/t/{slug}'
 
-/** Returns the document with an operation for each of the first 200 of these tools that is not native. */
+/** Returns the document with an operation for each of these tools that is not native. */
 export function withCommunityToolOperations(
   input: CommunityToolOpenApiOperationsInput,
 ): OpenApiDocument {
   const { document, entries } = input
   const generic = document.paths[GENERIC_CALL_PATH]?.['post']
-  // The document is built in one piece, and each tool may bring 64 KiB of schemas.
-  const community = entries
-    .filter(({ type }) => type === 'community')
-    .slice(0, LIMITS.communityOperations)
+  const community = entries.filter(({ type }) => type === 'community')
   if (generic === undefined || community.length === 0) return document
   const { paths, components } = document
   const added = Object.assign({}, ...community.map(communitySchemas)) as Record<string, JsonSchema>

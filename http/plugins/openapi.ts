@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifySchema, RouteOptions } from 'fastify'
 import { Type } from 'typebox'
 import { MINUTE } from '../../core/clock.ts'
 import { asMicros } from '../../core/money.ts'
+import { isVerifiedTool } from '../../tools/tool-catalogue.ts'
 import { selectToolsForModels } from '../../tools/tools-shown-to-models.ts'
 import { createCachedDocumentHandler } from '../cached-http-document.ts'
 import { withCommunityToolOperations } from '../openapi/openapi-community-tool-operations.ts'
@@ -46,7 +47,7 @@ const documentRoute = (hide: boolean) => ({
       community: Type.Optional(
         Type.Literal('1', {
           description:
-            'Also operations of tools of other agents that nobody has verified: 200 at most, `GET /api/tools` lists all.',
+            'Also operations of tools of other agents that nobody has verified: 200 at most, with short schemas; `GET /api/tools` lists all.',
         }),
       ),
     }),
@@ -143,7 +144,9 @@ export async function installOpenApi(
           withCommunityToolOperations({
             document: app.openApiDocument(),
             // Models read it.
-            entries: selectToolsForModels(catalogue.entries(), { community }),
+            entries: selectToolsForModels(catalogue.short(community ? undefined : isVerifiedTool), {
+              community,
+            }),
             find: (slug) => catalogue.find(slug),
             paying,
           }),

@@ -85,7 +85,7 @@ export const liveStatisticsRoutes: FastifyPluginAsyncTypebox = async (app) => {
   }
 
   const readStats = async () =>
-    toStationStatsView(await statistics.totals(), catalogue.list().total)
+    toStationStatsView(await statistics.totals(), catalogue.totals().total)
 
   /** Sends the figures if one has changed. An unreachable database sends nothing. */
   async function broadcast(): Promise<void> {

@@ -887,7 +887,15 @@ class GasStation:
         return self.request("POST", "/api/quote", {**(input or {}), "tool": tool})
 
     def catalogue(self) -> list[Json]:
-        return self.request("GET", "/api/tools")["tools"]
+        """All pages; schemas of tools of other agents are at `/api/tools/{slug}`."""
+        tools: list[Json] = []
+        path = "/api/tools"
+        while True:
+            page = self.request("GET", path)
+            tools += page["tools"]
+            if not page.get("next_cursor"):
+                return tools
+            path = f"/api/tools?cursor={page['next_cursor']}"
 
     def balance(self) -> Json:
         return self.request("GET", "/api/credits/balance")

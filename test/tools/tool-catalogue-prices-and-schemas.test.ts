@@ -110,7 +110,7 @@ t.test('every tool has the specified price and access', async (t) => {
     t.strictSame([entry.access, entry.price_usdc], [access, price_usdc], slug)
   }
   const priced = new Set(SPECIFIED.map(({ slug }) => slug))
-  for (const { slug } of catalogue.list().tools) t.ok(priced.has(slug), `${slug} is specified`)
+  for (const { slug } of catalogue.short()) t.ok(priced.has(slug), `${slug} is specified`)
 })
 
 t.test('the price of a tool that is free with a key depends on the key alone', async (t) => {
@@ -133,15 +133,20 @@ t.test('slugs are unique and found with dashes and underscores', async (t) => {
 })
 
 t.test('the counts of the catalogue equal its lists', async (t) => {
-  const all = catalogue.list()
-  const listed = all.tools.length
+  const shown = catalogue.short()
+  const listed = shown.length
   t.equal(listed, NATIVE_TOOLS.filter((one) => one.unlisted !== true).length)
-  const free = all.tools.filter(({ access }) => access !== 'paid').length
-  t.match(all, { total: listed, native_count: listed, community_count: 0, free_count: free })
-  const memory = catalogue.list('memory')
-  t.ok(memory.tools.length > 0 && memory.tools.every(({ category }) => category === 'memory'))
-  t.equal(memory.total, memory.tools.length)
-  t.match(catalogue.list('nothing'), { total: 0, tools: [] })
+  const free = shown.filter(({ access }) => access !== 'paid').length
+  t.match(catalogue.totals(), {
+    total: listed,
+    native_count: listed,
+    community_count: 0,
+    free_count: free,
+  })
+  const memory = catalogue.short(({ category }) => category === 'memory')
+  t.ok(memory.length > 0 && memory.every(({ category }) => category === 'memory'))
+  t.equal(catalogue.totals('memory').total, memory.length)
+  t.match(catalogue.totals('nothing'), { total: 0 })
 })
 
 t.test('an entry has every specified field, measured ones null until measured', async (t) => {

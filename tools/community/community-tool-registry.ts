@@ -23,7 +23,7 @@ export interface CommunityToolRegistryDeps {
 export interface CommunityToolRegistryReader {
   /** Returns a tool in any state; only of those that this node knows. */
   find(slug: string): Tool | undefined
-  /** Tools that can be called, oldest first. */
+  /** Tools that can be called, by their slug. */
   list(): readonly Tool[]
   /** Reads an unknown tool: its announcement may not have arrived yet. Null if there is nothing to wait for. */
   load(slug: string): Promise<void> | null
@@ -87,10 +87,12 @@ export function createCommunityToolRegistry(
   return {
     find: (name) => tools.get(toCommunityToolSlug(name)),
     list() {
-      listed ??= [...tools.values()].filter(
-        ({ community }) =>
-          community !== undefined && isCallableCommunityToolState(community.record.state),
-      )
+      listed ??= [...tools.values()]
+        .filter(
+          ({ community }) =>
+            community !== undefined && isCallableCommunityToolState(community.record.state),
+        )
+        .sort((one, other) => (one.slug < other.slug ? -1 : 1))
       return listed
     },
     load(name) {

@@ -1,6 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { ServiceError } from '../../../core/errors.ts'
 import { COOKBOOK_RECIPES } from '../../../domain/cookbook-recipes.ts'
+import { isVerifiedTool } from '../../../tools/tool-catalogue.ts'
 import { selectToolsForModels } from '../../../tools/tools-shown-to-models.ts'
 import { createCachedDocumentHandler } from '../../cached-http-document.ts'
 import { describeAgentCard } from '../../documents/discovery/agent-card.ts'
@@ -54,7 +55,7 @@ export const discoveryDocumentRoutes: FastifyPluginAsyncTypebox = async (app) =>
   const describe = (): DiscoveryDocumentInput => ({
     publicUrl,
     version,
-    tools: selectToolsForModels(catalogue.entries(), { community: false }),
+    tools: selectToolsForModels(catalogue.short(isVerifiedTool), { community: false }),
   })
   const contact = (): OperatorContact => {
     if (config.operatorContact !== null) return { publicUrl, email: config.operatorContact }
@@ -93,7 +94,7 @@ export const discoveryDocumentRoutes: FastifyPluginAsyncTypebox = async (app) =>
       writeSitemap(
         publicUrl,
         pagesOf(
-          catalogue.list().tools,
+          catalogue.short(),
           pages.guides().map(({ slug }) => slug),
         ),
       ),

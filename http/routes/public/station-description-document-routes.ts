@@ -36,7 +36,7 @@ export const publicStationDocumentRoutes: FastifyPluginAsyncTypebox = async (app
   const documents = {
     '/api/agent-welcome': {
       route: documentRoute('getAgentWelcome', 'What an agent needs to begin', AgentWelcomeSchema),
-      read: () => describeAgentWelcome(config, catalogue.list()),
+      read: () => describeAgentWelcome(config, catalogue.totals()),
     },
     '/api/standard': {
       route: documentRoute('getApiStandard', 'The conventions of this API', ApiConventionsSchema),
@@ -44,7 +44,7 @@ export const publicStationDocumentRoutes: FastifyPluginAsyncTypebox = async (app
     },
     '/api/pricing.json': {
       route: documentRoute('getPricing', 'Every price, in one document', PricingSchema),
-      read: () => describePrices(config, catalogue.list()),
+      read: () => describePrices(config, catalogue.short()),
     },
     '/api/store': {
       route: documentRoute(
@@ -55,7 +55,7 @@ export const publicStationDocumentRoutes: FastifyPluginAsyncTypebox = async (app
       read: async () =>
         describeStorefront({
           publicUrl: config.publicUrl,
-          tools: selectToolsForModels(catalogue.entries(), { community: true }),
+          tools: selectToolsForModels(catalogue.short(), { community: true }),
           packs: packs.packs,
           bundle: packs.bundle,
           listings: await marketplace.store.open(ANY_LISTING, STORE_LISTINGS, null),

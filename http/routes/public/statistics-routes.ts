@@ -149,7 +149,7 @@ export const statisticsRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.get('/api/stats', getStats, async (_request, reply) => {
     reply.header('cache-control', 'public, max-age=2')
-    return toStationStatsView(await statistics.totals(), catalogue.list().total)
+    return toStationStatsView(await statistics.totals(), catalogue.totals().total)
   })
 
   app.get('/api/leaderboard', getLeaderboard, async ({ query }, reply) => {

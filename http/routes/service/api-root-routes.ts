@@ -63,7 +63,8 @@ export const apiRootRoutes: FastifyPluginAsyncTypebox = async (app) => {
     clock,
     type: HTML_PAGE_CONTENT_TYPE,
     read: async () => {
-      const { total, tools } = catalogue.list()
+      const { total } = catalogue.totals()
+      const tools = catalogue.short()
       const figures = await statistics.totals().then(
         (totals) => toStationStatsView(totals, total),
         // The page is there without the database, and its figures follow by themselves.

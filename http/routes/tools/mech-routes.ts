@@ -80,7 +80,7 @@ export const mechMarketplaceAdapterRoutes: FastifyPluginAsyncTypebox = async (ap
   const read = () =>
     describeMechMarketplaceMetadata(
       config.publicUrl,
-      selectToolsForModels(catalogue.entries(), { community: true }),
+      selectToolsForModels(catalogue.short(), { community: true }),
     )
   app.get('/mech/metadata', mechMetadata, createCachedDocumentHandler({ clock, read }))
 

@@ -1,12 +1,25 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import type { ToolCategory } from '../../../tools/define-tool.ts'
+import { invalidInputError } from '../../../core/errors.ts'
+import type { Tool, ToolCategory } from '../../../tools/define-tool.ts'
+import { isVerifiedTool } from '../../../tools/tool-catalogue.ts'
+import type { CatalogueEntry } from '../../../tools/tool-ports.ts'
 import { selectToolsForModels } from '../../../tools/tools-shown-to-models.ts'
+import {
+  DEFAULT_COMMUNITY_TOOLS,
+  MAX_COMMUNITY_TOOLS,
+} from '../../../tools/community/community-tool-page.ts'
 import {
   createCachedDocumentHandler,
   type CachedDocumentHandler,
 } from '../../cached-http-document.ts'
-import { toMcpTool } from '../../mcp/mcp-tool-list.ts'
+import {
+  fromToolCursor,
+  isToolCursor,
+  modelPageAfter,
+  toMcpTool,
+  toToolCursor,
+} from '../../mcp/mcp-tool-list.ts'
 import {
   errorResponses,
   Nullable,
@@ -102,9 +115,14 @@ const ToolEntry = Type.Object(
       }),
     ),
     avg_latency_ms: Nullable(Type.Number()),
-    input_schema: AnyJsonSchema,
-    output_schema: AnyJsonSchema,
-    example_calls: Type.Array(AnyJsonSchema),
+    input_schema: Type.Optional(AnyJsonSchema),
+    output_schema: Type.Optional(AnyJsonSchema),
+    example_calls: Type.Optional(
+      Type.Array(AnyJsonSchema, {
+        description:
+          'With the schemas: of native tools in every list, of tools of other agents at `/api/tools/{slug}`.',
+      }),
+    ),
     use_cases: Strings,
     availability: Type.Object({
       available: Type.Boolean(),
@@ -143,6 +161,23 @@ const listTools = {
           description: 'With `format`: also tools of other agents that nobody has verified.',
         }),
       ),
+      limit: Type.Optional(
+        Type.Integer({
+          minimum: 1,
+          maximum: MAX_COMMUNITY_TOOLS,
+          default: DEFAULT_COMMUNITY_TOOLS,
+          description:
+            'How many tools of other agents a page has, beside the native ones on the first.',
+        }),
+      ),
+      cursor: Type.Optional(
+        Type.String({
+          minLength: 1,
+          maxLength: 128,
+          description:
+            '`next_cursor` of the page before; with `format` it is in the header `Link` (`rel="next"`).',
+        }),
+      ),
     }),
     response: {
       200: Type.Object({
@@ -151,6 +186,7 @@ const listTools = {
         community_count: Type.Integer(),
         free_count: Type.Integer(),
         tools: Type.Array(schemaRef(ToolEntry)),
+        next_cursor: Nullable(Type.String()),
       }),
       ...errorResponses,
     },
@@ -169,35 +205,73 @@ const getTool = {
 }
 
 interface ListQuery {
-  readonly category?: ToolCategory | undefined
   readonly format?: ModelApiToolFormat | undefined
+  readonly category?: ToolCategory | undefined
   readonly community?: '1' | undefined
+  readonly limit?: number | undefined
+  readonly cursor?: string | undefined
+}
+
+/** Without what strangers may make large; it is at `/api/tools/{slug}`. */
+function toListedEntry(entry: CatalogueEntry) {
+  if (entry.type === 'native') return entry
+  const { input_schema: _in, output_schema: _out, example_calls: _examples, ...rest } = entry
+  return rest
+}
+
+function nextLink(url: string, next: string): string {
+  const [path = '', search = ''] = url.split('?')
+  const query = new URLSearchParams(search)
+  query.set('cursor', toToolCursor(next) ?? '')
+  return `<${path}?${query.toString()}>; rel="next"`
 }
 
 /** Lists tools, categories and prices. */
 export const toolCatalogueRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { catalogue, clock } = app.services
   app.addSchema(ToolEntry)
-  const listings = new Map<string, CachedDocumentHandler>()
-  const read = ({ category, format, community }: ListQuery) => {
-    if (format === undefined) return catalogue.list(category)
-    const shown = selectToolsForModels(catalogue.entries(), {
-      community: community === '1',
-    }).filter((entry) => category === undefined || entry.category === category)
-    return format === 'mcp'
-      ? { tools: shown.map((entry) => toMcpTool(entry, catalogue.find(entry.slug))) }
-      : toModelTools(format, shown)
+  const firstPages = new Map<string, CachedDocumentHandler>()
+  const select = ({ category, format, community, limit, cursor }: ListQuery) => {
+    const isIn = (tool: Tool) => category === undefined || tool.category === category
+    if (format !== undefined)
+      return catalogue.page(
+        (tool) => isIn(tool) && (community === '1' || isVerifiedTool(tool)),
+        modelPageAfter(cursor ?? null),
+      )
+    const after = cursor === undefined ? null : fromToolCursor(cursor)
+    const page = { after, limit: limit ?? DEFAULT_COMMUNITY_TOOLS, schemaChars: Infinity }
+    return catalogue.page(isIn, page)
+  }
+  const read = (query: ListQuery): object => {
+    const { category, format } = query
+    const { tools, next } = select(query)
+    const all = tools.map(catalogue.toEntry)
+    if (format === undefined) {
+      const listed = all.map(toListedEntry)
+      return { ...catalogue.totals(category), tools: listed, next_cursor: toToolCursor(next) }
+    }
+    const entries = selectToolsForModels(all, { community: true })
+    if (format !== 'mcp') return toModelTools(format, entries)
+    const listed = entries.map((entry) => toMcpTool(entry, catalogue.find(entry.slug)))
+    return { tools: listed, ...(next === null ? {} : { nextCursor: toToolCursor(next) }) }
   }
 
   app.get('/api/tools', listTools, (request, reply) => {
-    const { category, format, community } = request.query
-    const name = `${category} ${format} ${community}`
-    const listing =
-      listings.get(name) ??
-      createCachedDocumentHandler({ clock, read: () => read({ category, format, community }) })
-    listings.set(name, listing)
+    const { query, url } = request
+    const { category, format, community, limit = DEFAULT_COMMUNITY_TOOLS, cursor } = query
+    if (cursor !== undefined && !isToolCursor(cursor))
+      throw invalidInputError('/cursor', 'is not a cursor of this list')
+    const { next } = select(query)
+    if (next !== null) reply.header('link', nextLink(url, next))
     // The schema of the answer is that of the catalogue.
     if (format !== undefined) reply.serializer(JSON.stringify)
+    // What has a size or place of its own is seldom asked for.
+    if (cursor !== undefined || limit !== DEFAULT_COMMUNITY_TOOLS)
+      return void reply.type('application/json; charset=utf-8').send(read(query) as never)
+    const name = `${category} ${format} ${community}`
+    const listing =
+      firstPages.get(name) ?? createCachedDocumentHandler({ clock, read: () => read(query) })
+    firstPages.set(name, listing)
     listing(request, reply)
   })
 

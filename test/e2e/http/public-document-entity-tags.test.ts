@@ -54,6 +54,6 @@ t.test('each category is a listing of its own', async (t) => {
   }
   t.equal(total, all.total)
   t.equal(tags.size, categories.length + 1)
-  for (const query of ['category=none', 'category=web&category=memory', 'limit=1'])
+  for (const query of ['category=none', 'category=web&category=memory', 'size=1'])
     t.match(await get(`/api/tools?${query}`), { statusCode: 400, headers: { etag: undefined } })
 })

@@ -214,6 +214,11 @@ t.test('catalogues show it, and models only if they ask', async (t) => {
     state: 'probation',
     accepts_promo: false,
     builder: { name: 'an unnamed agent', agent_id: undefined, verified: false },
+    input_schema: undefined,
+    output_schema: undefined,
+    example_calls: undefined,
+  })
+  t.match((await ask('GET', '/api/tools/weather-now')).body, {
     input_schema: {
       ...WEATHER_SCHEMAS.input_schema,
       properties: {
