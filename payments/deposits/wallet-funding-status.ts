@@ -11,7 +11,7 @@ import type { UnconfirmedDeposit, UnconfirmedDepositCache } from './unconfirmed-
 /** The funding status of an agent's wallet, for the agent and for the public funding page. */
 
 export interface WalletFundingStatusDeps {
-  readonly wallets: Pick<WalletStore, 'current' | 'shown'>
+  readonly wallets: Pick<WalletStore, 'current' | 'shown' | 'bonusLeft'>
   readonly deposits: Pick<DepositStore, 'listOf'>
   /** Null if the chain is not read. */
   readonly unconfirmed: Pick<UnconfirmedDepositCache, 'to'> | null
@@ -58,6 +58,7 @@ export function createWalletFundingStatusReader(parts: WalletFundingStatusDeps) 
     /** Whether this station takes deposits. */
     watching,
     status,
+    bonusLeft: wallets.bonusLeft,
 
     async view(agentId: string): Promise<FundingPageData | null> {
       const known = await status(agentId)

@@ -5,7 +5,6 @@ import { assertLedgerMovementPermitted } from '../../domain/ledger-movements.ts'
 import type { InboxMessage, LedgerTransfer } from '../../core/aggregate-commit-row-types.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
-import { readBonusLeft } from './bonus-left.ts'
 
 /** Deposits, and the read position of each chain. */
 
@@ -202,9 +201,6 @@ export function createDepositStore(sql: Sql) {
       if (row === undefined) return null
       return { credited: asMicros(row.credited_micros), bonus: asMicros(row.bonus_micros) }
     },
-
-    /** What its owner and the day leave for a bonus of the first deposit. */
-    bonusLeft: (agentId: string): Promise<Micros> => readBonusLeft(sql, agentId),
 
     /** The total of an agent's valid arrivals. */
     async totalOf(agentId: string): Promise<Micros> {

@@ -2,6 +2,7 @@ import type { DomainEventType } from '../../core/domain-events.ts'
 import { asMicros, ZERO_MICROS, type Micros } from '../../core/money.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
+import { readBonusLeft } from './bonus-left.ts'
 
 /** Custodial deposit wallets. */
 
@@ -192,6 +193,9 @@ export function createWalletStore(sql: Sql) {
         update wallets w set sealed = '', key_id = '' from late
          where w.agent_id = late.agent_id and w.address = late.address and w.status = 'exported'`
     },
+
+    /** What its owner and the day leave for a bonus of the first deposit. */
+    bonusLeft: (agentId: string): Promise<Micros> => readBonusLeft(sql, agentId),
 
     /**
      * An agent's data for the funding page, without loading the agent; null if it does not exist.

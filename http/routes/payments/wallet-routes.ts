@@ -261,7 +261,7 @@ async function readWallet(services: HttpServices, agentId: string) {
     actors.ask(agentId, getAgentBalanceAndDepositsCommand, {}),
     deposits.totalOf(agentId),
     deposits.listOf(agentId, RECENT_DEPOSITS, null),
-    deposits.bonusLeft(agentId),
+    funding.bonusLeft(agentId),
   ])
   const { token, chainId } = funding
   return {

@@ -1,4 +1,3 @@
-import { DAILY_BONUS_LIMIT } from '../../../domain/pricing.ts'
 import { ensureAttestationKey } from '../../../persistence/attestations/attestation-key-store.ts'
 import { appendFeesToAttestationTree } from '../../../persistence/attestations/attestation-tree-writer.ts'
 import { TEST_STATION_SEALING_KEYS } from './rewrite-attestations.ts'
@@ -155,11 +154,8 @@ async function addFleetAndDrop({ ask }: TestActorNode, agentId: string): Promise
   const [fleetId, tx] = [newUuidV7(Date.now()), `0x${'f'.repeat(64)}`]
   await ask(fleetId, createFleetCommand, { ownerId: agentId, rows: [] }, { fresh: true })
   await ask(fleetId, joinFleetCommand, { agentId })
-  await ask(fleetId, topUpFleetCommand, {
-    tx,
-    transfers: [{ logIndex: 0, amount: fromUsdc(1) }],
-    bonusLeft: DAILY_BONUS_LIMIT,
-  })
+  const transfers = [{ logIndex: 0, amount: fromUsdc(1) }]
+  await ask(fleetId, topUpFleetCommand, { tx, transfers, bonusLeft: fromUsdc(1) })
   for (const callId of [newUuidV7(Date.now()), newUuidV7(Date.now())]) {
     await ask(fleetId, drawFromFleetCommand, {
       id: newUuidV7(Date.now()),
@@ -307,14 +303,11 @@ const bookDeposit: AggregateCommand<{ id: string; tx: string }, void> = {
   name: 'test.deposit',
   kind: 'agent',
   apply(turn, { id, tx }) {
-    const [pending, chain] = [fromUsdc(1), 'base'] as const
-    const debit = externalChainAccount(chain)
+    const [amount, chain, source] = [fromUsdc(1), 'base', 'deposit'] as const
+    const [debit, where] = [externalChainAccount(chain), { id, chain, tx, source }]
     const credit = agentSubMinimumDepositsAccount(turn.aggregateId)
-    turn.transfer({ debit, credit, amount: pending, kind: 'deposit' })
-    applyDepositMessage(turn, {
-      ...{ type: 'DEPOSIT', source: 'deposit', bonusLeft: DAILY_BONUS_LIMIT },
-      ...{ id, pending, chain, tx },
-    })
+    turn.transfer({ debit, credit, amount, kind: source })
+    applyDepositMessage(turn, { type: 'DEPOSIT', pending: amount, bonusLeft: amount, ...where })
   },
 }
 
