@@ -19,6 +19,8 @@ export interface CachedDocumentHandlerDeps {
   readonly maxAgeMs?: number
   /** The media type of a document that is read as text; without it, it is read as a value and sent as JSON. */
   readonly type?: string
+  /** Headers of the document that was read last; a 304 has them too. */
+  readonly headers?: (request: FastifyRequest) => Readonly<Record<string, string>>
 }
 
 /** Answers a request with the document: 200 in the best accepted coding, or 304. */
@@ -33,6 +35,7 @@ export function createCachedDocumentHandler({
   read,
   maxAgeMs = MAX_AGE_MS,
   type,
+  headers,
 }: CachedDocumentHandlerDeps): CachedDocumentHandler {
   let current: { readonly text: string; readonly content: PrecompressedContent } | null = null
   let staleAt = -Infinity
@@ -62,6 +65,7 @@ export function createCachedDocumentHandler({
 
   return (request, reply) => {
     const content = contentFor(reply)
+    if (headers !== undefined) reply.headers(headers(request))
     if (content instanceof Promise)
       content.then(
         (ready) => sendPrecompressedContent(request, reply, ready),

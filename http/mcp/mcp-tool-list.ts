@@ -109,8 +109,7 @@ export const modelPageAfter = (cursor: string | null): CommunityToolPage => ({
 /** Cursors are opaque; they name the last tool of a page. */
 export const toToolCursor = (slug: string | null): string | null =>
   slug === null ? null : Buffer.from(slug).toString('base64url')
-export const fromToolCursor = (cursor: string): string =>
-  Buffer.from(cursor, 'base64url').toString()
+const fromToolCursor = (cursor: string): string => Buffer.from(cursor, 'base64url').toString()
 export const isToolCursor = (cursor: string): boolean =>
   cursor.length <= 128 && /^[a-z0-9-]{1,64}$/.test(fromToolCursor(cursor))
 

@@ -9,6 +9,7 @@ import {
   sampleMppChallengeHeader,
   MPP_QUOTE,
   MPP_TERMS,
+  cataloguePage,
   HOSTILE_STATION_PATH_USD_ADDRESS,
   startHostileStation,
   HOSTILE_STATION_RECIPIENT,
@@ -292,4 +293,15 @@ t.test('a store that has lost its form opens no second day', async (t) => {
       }),
     { code: 'invalid_asset' },
   )
+})
+
+t.test('the catalogue is read from all pages, also from a station without pages', async (t) => {
+  const { url } = await startServer((request, reply) => reply.end(cataloguePage(request.url)))
+  const tools = await new GasStation({ url, ...quick }).catalogue()
+  t.strictSame(
+    tools.map(({ slug }) => slug),
+    ['a', 'b', 'c'],
+  )
+  const old = await startServer((_, reply) => reply.end('{"tools":[{"slug":"a"}]}'))
+  t.equal((await new GasStation({ url: old.url, ...quick }).catalogue()).length, 1)
 })

@@ -1,3 +1,4 @@
+import type { FastifyRequest } from 'fastify'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { invalidInputError } from '../../../core/errors.ts'
@@ -8,18 +9,13 @@ import { selectToolsForModels } from '../../../tools/tools-shown-to-models.ts'
 import {
   DEFAULT_COMMUNITY_TOOLS,
   MAX_COMMUNITY_TOOLS,
+  type CommunityToolCut,
 } from '../../../tools/community/community-tool-page.ts'
 import {
   createCachedDocumentHandler,
   type CachedDocumentHandler,
 } from '../../cached-http-document.ts'
-import {
-  fromToolCursor,
-  isToolCursor,
-  modelPageAfter,
-  toMcpTool,
-  toToolCursor,
-} from '../../mcp/mcp-tool-list.ts'
+import { isToolCursor, modelPageAfter, toMcpTool, toToolCursor } from '../../mcp/mcp-tool-list.ts'
 import {
   errorResponses,
   Nullable,
@@ -219,11 +215,13 @@ function toListedEntry(entry: CatalogueEntry) {
   return rest
 }
 
-function nextLink(url: string, next: string): string {
+function nextLink({ url }: Pick<FastifyRequest, 'url'>, { next }: CommunityToolCut) {
+  const cursor = toToolCursor(next)
+  if (cursor === null) return {}
   const [path = '', search = ''] = url.split('?')
   const query = new URLSearchParams(search)
-  query.set('cursor', toToolCursor(next) ?? '')
-  return `<${path}?${query.toString()}>; rel="next"`
+  query.set('cursor', cursor)
+  return { link: `<${path}?${query.toString()}>; rel="next"` }
 }
 
 /** Lists tools, categories and prices. */
@@ -233,18 +231,11 @@ export const toolCatalogueRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const firstPages = new Map<string, CachedDocumentHandler>()
   const select = ({ category, format, community, limit, cursor }: ListQuery) => {
     const isIn = (tool: Tool) => category === undefined || tool.category === category
-    if (format !== undefined)
-      return catalogue.page(
-        (tool) => isIn(tool) && (community === '1' || isVerifiedTool(tool)),
-        modelPageAfter(cursor ?? null),
-      )
-    const after = cursor === undefined ? null : fromToolCursor(cursor)
-    const page = { after, limit: limit ?? DEFAULT_COMMUNITY_TOOLS, schemaChars: Infinity }
-    return catalogue.page(isIn, page)
+    const page = { ...modelPageAfter(cursor ?? null), limit: limit ?? DEFAULT_COMMUNITY_TOOLS }
+    if (format === undefined) return catalogue.page(isIn, { ...page, schemaChars: Infinity })
+    return catalogue.page((tool) => isIn(tool) && (community === '1' || isVerifiedTool(tool)), page)
   }
-  const read = (query: ListQuery): object => {
-    const { category, format } = query
-    const { tools, next } = select(query)
+  const render = ({ category, format }: ListQuery, { tools, next }: CommunityToolCut): object => {
     const all = tools.map(catalogue.toEntry)
     if (format === undefined) {
       const listed = all.map(toListedEntry)
@@ -255,22 +246,31 @@ export const toolCatalogueRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const listed = entries.map((entry) => toMcpTool(entry, catalogue.find(entry.slug)))
     return { tools: listed, ...(next === null ? {} : { nextCursor: toToolCursor(next) }) }
   }
+  /** Its `Link` continues what is kept, which may be some seconds old. */
+  function firstPageOf(query: ListQuery): CachedDocumentHandler {
+    let page = select(query)
+    return createCachedDocumentHandler({
+      clock,
+      read: () => render(query, (page = select(query))),
+      headers: (request) => nextLink(request, page),
+    })
+  }
 
   app.get('/api/tools', listTools, (request, reply) => {
-    const { query, url } = request
+    const { query } = request
     const { category, format, community, limit = DEFAULT_COMMUNITY_TOOLS, cursor } = query
     if (cursor !== undefined && !isToolCursor(cursor))
       throw invalidInputError('/cursor', 'is not a cursor of this list')
-    const { next } = select(query)
-    if (next !== null) reply.header('link', nextLink(url, next))
     // The schema of the answer is that of the catalogue.
     if (format !== undefined) reply.serializer(JSON.stringify)
     // What has a size or place of its own is seldom asked for.
-    if (cursor !== undefined || limit !== DEFAULT_COMMUNITY_TOOLS)
-      return void reply.type('application/json; charset=utf-8').send(read(query) as never)
+    if (cursor !== undefined || limit !== DEFAULT_COMMUNITY_TOOLS) {
+      const page = select(query)
+      reply.headers(nextLink(request, page)).type('application/json; charset=utf-8')
+      return void reply.send(render(query, page) as never)
+    }
     const name = `${category} ${format} ${community}`
-    const listing =
-      firstPages.get(name) ?? createCachedDocumentHandler({ clock, read: () => read(query) })
+    const listing = firstPages.get(name) ?? firstPageOf(query)
     firstPages.set(name, listing)
     listing(request, reply)
   })

@@ -86,3 +86,18 @@ t.test('the header Link leads through the pages of a format', async (t) => {
   }
   t.strictSame(seen, SLUGS)
 })
+
+t.test('what is opened between two pages moves no tool to another page', async (t) => {
+  const path = '/api/tools?format=anthropic&community=1'
+  await ask('GET', path)
+  await open('large-first', '/weather', { input_schema: large, example: {} })
+  const first = await ask('GET', path)
+  const next = /^<([^>]+)>/.exec(String(first.headers['link']))?.[1]
+  const second = await ask('GET', String(next))
+  const names = [first, second].flatMap(({ text }) =>
+    (JSON.parse(text) as { name: string }[]).map(({ name }) => name),
+  )
+  const pages = names.filter((name) => name.startsWith('large-tool'))
+  t.strictSame(pages, SLUGS.slice(0, pages.length))
+  t.ok(pages.length > 1)
+})

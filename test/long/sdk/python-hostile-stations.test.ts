@@ -4,6 +4,7 @@ import {
   sampleMppChallengeHeader,
   MPP_QUOTE,
   MPP_TERMS,
+  cataloguePage,
   HOSTILE_STATION_PATH_USD_ADDRESS,
   startHostileStation,
 } from '../../support/sdk/hostile-station.ts'
@@ -73,6 +74,14 @@ for (const python of pythons) {
       t.match(await ask({ what: 'call', client, args: ['x'] }), { error: 'RateLimited' }, says)
       t.equal(seen.length, attempts, says)
     }
+  })
+
+  t.test(`Python ${python.version}: the catalogue is read from all pages`, async (t) => {
+    const { url } = await startHostileStation(t, (request, reply) =>
+      reply.end(cataloguePage(request.url)),
+    )
+    const { result } = await ask({ what: 'catalogue', client: { url, ...quick } })
+    t.strictSame(result, [{ slug: 'a' }, { slug: 'b' }, { slug: 'c' }])
   })
 
   t.test(`Python ${python.version}: a quote or a store that is none pays nothing`, async (t) => {

@@ -49,3 +49,9 @@ export async function startHostileStation(
   t.teardown(() => server.close().closeAllConnections())
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, seen }
 }
+
+/** A catalogue of three tools on two pages. */
+export const cataloguePage = (url: string | undefined): string =>
+  url === '/api/tools'
+    ? '{"tools":[{"slug":"a"},{"slug":"b"}],"next_cursor":"Yg"}'
+    : `{"tools":${url === '/api/tools?cursor=Yg' ? '[{"slug":"c"}]' : '[]'},"next_cursor":null}`
