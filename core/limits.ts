@@ -262,7 +262,7 @@ export const LIMITS = {
   listingsPerDay: 20,
 } as const
 
-/** Token buckets (decision 14). `perSecond` is the refill rate, `burst` the capacity. */
+/** Windows (decision 14): each takes `burst` requests and ends `burst / perSecond` seconds after its first one. */
 export const TOKEN_BUCKET_RATES = {
   refuel: { perSecond: 50, burst: 100 },
   write: { perSecond: 10, burst: 20 },

@@ -71,8 +71,8 @@ interface RateBucket {
 }
 
 /**
- * Installs token buckets of `burst` requests that refill in `burst / perSecond` seconds; returns what counts
- * each request.
+ * Installs buckets of `burst` requests, each full again `burst / perSecond` seconds after the first request that drew
+ * on it; returns what counts each request.
  */
 export function installRateLimits(app: FastifyInstance, services: HttpServices): RequestHook {
   const { config, newcomers, plane } = services

@@ -113,15 +113,15 @@ not count. What is paid is not counted.
 
 ## Rates
 
-Token buckets. A request without a token is 429 with \`Retry-After\`, \`RateLimit\` and
-\`RateLimit-Policy\`. A request counts once for each started ${formatBytes(LIMITS.countedBodyBytes)} of its body.
+A window begins with the first request of a caller and takes \`Requests\`; a further one is 429 with \`Retry-After\`, \`RateLimit\` and
+\`RateLimit-Policy\`, until the window ends. A request counts once for each started ${formatBytes(LIMITS.countedBodyBytes)} of its body.
 
 ${markdownTable(
-  ['Bucket', 'Per second', 'Burst'],
+  ['Bucket', 'Requests', 'Window'],
   Object.entries(TOKEN_BUCKET_RATES).map(([name, { perSecond, burst }]) => [
     `\`${name}\``,
-    String(Number(perSecond.toPrecision(3))),
     String(burst),
+    `${burst / perSecond} s`,
   ]),
 )}
 
