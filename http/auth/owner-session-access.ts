@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
-import { DAY, HOUR, MINUTE, SECOND } from '../../core/clock.ts'
+import { DAY, HOUR, SECOND } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import {
   hmacSha256,
@@ -35,7 +35,8 @@ export interface OwnerSessionAccessDeps {
 type SessionRequest = Pick<FastifyRequest, 'headers' | 'method'>
 
 const SESSION_SECONDS = (12 * HOUR) / SECOND
-const LINK_SECONDS = (15 * MINUTE) / SECOND
+/** As long as the window of its limit: whoever uses up the links of an address has sent it links that work. */
+const LINK_SECONDS = HOUR / SECOND
 /** The first is a session's agent, the second its token: a page of another site can send neither. */
 const AGENT_HEADER = 'x-owner-agent'
 const TOKEN_HEADER = 'x-csrf-token'

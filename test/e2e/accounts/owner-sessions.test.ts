@@ -240,6 +240,9 @@ t.test('a confirmed address gets a link that opens once', async (t) => {
   await eventually(() => mail.letters.length >= 6, 'letter 6')
   const [links] = await main.sql`select count(*)::int as n from owner_links`
   t.equal(links?.['n'], 6, 'five an hour beside the confirmation, and none to strangers')
+  const [early] = await main.sql`
+    select count(*)::int as n from owner_links where expires_at < created_at + interval '1 hour'`
+  t.equal(early?.['n'], 0, 'whoever uses up the links of the hour has sent links that work in it')
 
   const moved = { contact_email: 'new@agents.example' }
   await main.ask('POST', '/api/agent/contact-email', { key: her.key, json: moved })
