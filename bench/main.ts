@@ -40,6 +40,7 @@ import { seedApiKeys, seedAgents } from './seed-agents.ts'
 import { spawnBenchmarkChildProgram } from './benchmark-child-processes.ts'
 import { renderBenchmarkResults } from './benchmark-results-document.ts'
 import type { BenchmarkRow, BenchmarkScale } from './benchmark-result-row.ts'
+import { benchmarkDearRequests } from './suites/dear-requests-benchmark.ts'
 import { benchmarkCommunityTools } from './suites/community-tools-benchmark.ts'
 import { benchmarkPublicDocuments } from './suites/public-documents-benchmark.ts'
 import { benchmarkSandbox } from './suites/sandbox-benchmark.ts'
@@ -72,6 +73,7 @@ const GROUPS = [
   'sandbox-fairness',
   'pages',
   'documents',
+  'dear',
   'idle',
   'inspector',
   'inspector-watchers',
@@ -143,6 +145,7 @@ if (wanted('sandbox')) note(await benchmarkSandbox(scale))
 if (wanted('sandbox-fairness')) note(await benchmarkSandboxFairness())
 if (wanted('idle')) note([await benchmarkIdleStation(ENV)])
 if (wanted('documents')) note(await benchmarkPublicDocuments(ENV, scale))
+if (wanted('dear')) note(await benchmarkDearRequests(scale))
 if (wanted('community')) note(await benchmarkCommunityTools(scale))
 if (wanted('inspector')) note(await benchmarkInspector())
 if (wanted('inspector-watchers')) note(await benchmarkInspectorWatchers(ENV, scale))

@@ -13,6 +13,8 @@ export const LIMITS = {
   keyringSecretBytes: 8 * KIB,
   keyringSecrets: 100,
   jsonDepth: 32,
+  /** Fields of a body: no operation knows nearly as many, and each is compared with those that it knows. */
+  jsonFields: 1_000,
   /** Values in a JSON text: parsing costs by them. */
   jsonValues: 10_000,
   jsonValuesWithKey: 50_000,

@@ -18,24 +18,29 @@ const [QUOTE, BACKSLASH, COMMA, COLON, ARRAY, OBJECT, ARRAY_END, OBJECT_END] =
 const VALUES_PER_FIELD = 3
 
 /**
- * Returns why a JSON text may not be parsed: deeper than `LIMITS.jsonDepth`, or more than `maxValues` values, a
- * field counting as three; null for neither. Reads the bytes once and allocates nothing: parsing costs
+ * Returns why a JSON text may not be parsed: deeper than `LIMITS.jsonDepth`, an object of more than `LIMITS.jsonFields`
+ * fields, or more than `maxValues` values, a field counting as three; null for none. Reads the bytes once and allocates nothing: parsing costs
  * up to a hundred times as much.
  */
 export function findJsonShapeFault(bytes: Uint8Array, maxValues: number): string | null {
   let depth = 0
   let values = 1
+  let fields = 0
   for (let at = 0; at < bytes.length; at += 1) {
     const byte = bytes[at]
     if (byte === QUOTE) at = findStringEnd(bytes, at)
     else if (byte === ARRAY_END || byte === OBJECT_END) depth -= 1
     else if (byte === COMMA) values += 1
-    else if (byte === COLON) values += VALUES_PER_FIELD - 1
-    else if (byte === ARRAY || byte === OBJECT) {
+    else if (byte === COLON) {
+      values += VALUES_PER_FIELD - 1
+      // Of the object itself: those within have a meaning of their own.
+      if (depth === 1) fields += 1
+    } else if (byte === ARRAY || byte === OBJECT) {
       values += 1
       depth += 1
     } else continue
     if (depth > LIMITS.jsonDepth) return `must not be nested deeper than ${LIMITS.jsonDepth} levels`
+    if (fields > LIMITS.jsonFields) return `must have at most ${LIMITS.jsonFields} fields`
     if (values > maxValues)
       return `must have at most ${maxValues} values, where a field counts as ${VALUES_PER_FIELD}`
   }

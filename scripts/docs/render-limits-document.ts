@@ -50,6 +50,7 @@ const COUNT_LIMITS: readonly [string, number][] = [
   ['Calls of a pipeline', LIMITS.pipelineCalls],
   ['Rows of a page', LIMITS.pageMax],
   ['Levels of JSON', LIMITS.jsonDepth],
+  ['Fields of a body', LIMITS.jsonFields],
   ['Values of a body without a key, a field counting as three', LIMITS.jsonValues],
   ['The same with a key', LIMITS.jsonValuesWithKey],
 ]

@@ -70,7 +70,7 @@ t.test('a body above 256 KiB needs a key, with or without a stated length', asyn
   t.equal((await main.ask('POST', '/api/refuel', { key, json })).status, 200)
 })
 
-t.test('values and levels are counted before a body is parsed', async (t) => {
+t.test('fields, values and levels are counted before a body is parsed', async (t) => {
   const deep = `{"tool":"x402_parse","y":${'['.repeat(100_000)}${']'.repeat(100_000)}}`
   const levels = /^must not be nested deeper than 32 levels/
   const ask = (raw: string, key?: string) => main.ask('POST', '/api/refuel', { raw, key })
@@ -88,6 +88,13 @@ t.test('values and levels are counted before a body is parsed', async (t) => {
       errors: [{ detail: new RegExp(`^must have at most ${LIMITS.jsonValuesWithKey} values`) }],
     },
   })
+  const names = (count: number) => Array.from({ length: count }, (_, at) => `"k${at}":1`).join(',')
+  t.match(await ask(`{${names(LIMITS.jsonFields + 1)}}`, key), {
+    status: 400,
+    body: { errors: [{ detail: `must have at most ${LIMITS.jsonFields} fields` }] },
+  })
+  const within = await ask(`{"tool":"x402_parse","y":{${names(LIMITS.jsonFields + 1)}}}`, key)
+  t.match(within.body, { errors: [{ pointer: '/y' }] }, 'those within are values')
   const brackets = { tool: 'x402_parse', body: '[{"\\'.repeat(10_000) }
   const inText = await main.ask('POST', '/api/refuel', { json: brackets })
   t.notMatch(inText.text, /nested|values/, 'brackets inside of a text are no levels')

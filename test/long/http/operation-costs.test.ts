@@ -1,4 +1,5 @@
 import t from 'tap'
+import { listRegisteredRoutes } from '../../../scripts/docs/list-routes.ts'
 import { NATIVE_TOOLS } from '../../../tools/tool-catalogue.ts'
 import {
   dearestRequests,
@@ -82,6 +83,10 @@ async function dearestOf(
   return worst
 }
 
+/** Bytes that a write keeps at most beside its body, of the bytes an agent has for a day. */
+const keptBytes = new Map(
+  (await listRegisteredRoutes()).map((route) => [`${route.method} ${route.path}`, route.keptBytes]),
+)
 const rows: string[] = []
 const cell = ({ ms, status, name }: { ms: number; status: number; name: string }) =>
   `${ms.toFixed(1)} (${name}, ${status})`
@@ -93,11 +98,13 @@ t.test('no request of any operation costs more than its bound', async (t) => {
       continue
     }
     const [poor, rich] = [await main.onboard(0), await main.onboard()]
+    const kept = keptBytes.get(`${method} ${path.replace(/^\/api\/t\/.*/, '/api/t/{slug}')}`) ?? NaN
     const at = (hasKey: boolean) => dearestRequests(document, path, operation, hasKey)
     const stranger = await dearestOf(method, at(false), MAX_KEYLESS_MS)
     const broke = await dearestOf(method, at(true), MAX_KEYED_MS, poor.key)
     const paying = await dearestOf(method, at(true), MAX_KEYED_MS, rich.key)
-    rows.push(`${method} ${path} | ${cell(stranger)} | ${cell(broke)} | ${cell(paying)}`)
+    rows.push(`${method} ${path} | ${cell(stranger)} | ${cell(broke)} | ${cell(paying)} | ${kept}`)
+    t.ok(Number.isFinite(kept), `${method} ${path} says what it keeps`)
     t.ok(stranger.ms <= MAX_KEYLESS_MS, `${method} ${path} without a key: ${cell(stranger)}`)
     t.ok(broke.ms <= MAX_KEYED_MS, `${method} ${path} without money: ${cell(broke)}`)
     t.ok(paying.ms <= MAX_KEYED_MS, `${method} ${path} with money: ${cell(paying)}`)
@@ -121,5 +128,7 @@ t.test('no tool costs more for its dearest input', async (t) => {
 })
 
 t.teardown(() => {
-  t.comment(`operation | CPU ms without a key | without money | with money\n${rows.join('\n')}`)
+  t.comment(
+    `operation | CPU ms without a key | without money | with money | kept bytes beside the body\n${rows.join('\n')}`,
+  )
 })
