@@ -5,16 +5,14 @@ import { createInterface } from 'node:readline'
 import t from 'tap'
 import { findInstalledProgram } from '../../../chaos/nginx-process.ts'
 import { startConnectionCuttingProxy } from '../../support/http/connection-cutting-proxy.ts'
-import { packStation } from '../../support/install/packed-station.ts'
-import { installRegistryPrograms, programFile } from '../../support/install/registry-programs.ts'
+import { installRegistryPrograms } from '../../support/install/registry-programs.ts'
 import { runProgram } from '../../support/install/run-program.ts'
 import { findPythonInterpreters } from '../../support/sdk/python-client-driver.ts'
 import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
 
 /** The client matrix: what people have, unmodified, pays for calls and follows streams. */
 
-const packed = await packStation(t)
-const registry = await installRegistryPrograms(packed)
+const { skip, folder: cwd } = await installRegistryPrograms(t)
 const main = await startInProcessTestStation(t)
 const [python] = findPythonInterpreters()
 const hasModule = (name: string) =>
@@ -84,8 +82,7 @@ source.addEventListener('signal', ({ data }) => console.log(JSON.parse(data).pay
 `
 
 for (const name of ['eventsource', 'event-source-polyfill'] as const)
-  t.test(`${name} resumes a cut stream without a loss`, { skip: registry }, async (t) => {
-    const cwd = join(programFile(packed, name, ''), '../..')
+  t.test(`${name} resumes a cut stream without a loss`, { skip }, async (t) => {
     writeFileSync(join(cwd, 'listen.mjs'), LISTENER)
     const { key } = await main.onboard()
     const proxy = await startConnectionCuttingProxy(t, main.url)

@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 import { NPM_INSTALL_WARNING_PATTERN } from '../../support/deployment/allowed-npm-tarball-contents.ts'
 import { NPM_ENV, packStation } from '../../support/install/packed-station.ts'
-import { installRegistryPrograms, programFile } from '../../support/install/registry-programs.ts'
+import { installRegistryPrograms } from '../../support/install/registry-programs.ts'
 import { runProgram } from '../../support/install/run-program.ts'
 import { GREEN, runCell } from '../../support/install/station-cell.ts'
 import { startInProcessTestStation } from '../../support/station/start-test-station.ts'
@@ -12,14 +12,14 @@ import { startInProcessTestStation } from '../../support/station/start-test-stat
 /** The client matrix: package managers install the station and the client library, and programs load that library. */
 
 const packed = await packStation(t)
-const skip = await installRegistryPrograms(packed)
+const { skip, file: programFile } = await installRegistryPrograms(t)
 const main = await startInProcessTestStation(t)
 
 /** How others than npm add files to a project, with what they keep in the folder of this run. */
 const managers: Readonly<Record<string, readonly string[]>> = {
   yarn: [
     process.execPath,
-    programFile(packed, 'yarn', 'bin/yarn.js'),
+    programFile('yarn', 'bin/yarn.js'),
     'add',
     '--non-interactive',
     '--cache-folder',
@@ -29,7 +29,7 @@ const managers: Readonly<Record<string, readonly string[]>> = {
   ],
   pnpm: [
     process.execPath,
-    programFile(packed, 'pnpm', 'bin/pnpm.cjs'),
+    programFile('pnpm', 'bin/pnpm.cjs'),
     'add',
     '--store-dir',
     join(packed.folder, 'pnpm store'),

