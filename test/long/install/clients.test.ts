@@ -14,9 +14,10 @@ import { startInProcessTestStation } from '../../support/station/start-test-stat
 
 const { skip, folder: cwd } = await installRegistryPrograms(t)
 const main = await startInProcessTestStation(t)
-const [python] = findPythonInterpreters()
-const hasModule = (name: string) =>
-  python !== undefined && spawnSync(python.path, ['-c', `import ${name}`]).status === 0
+const pythons = ['python3', ...findPythonInterpreters().map(({ path }) => path)]
+/** The first Python with a module. */
+const pythonWith = (name: string) =>
+  pythons.find((path) => spawnSync(path, ['-c', `import ${name}`]).status === 0)
 
 const BODY = '{"tool":"hive_trending","limit":null}'
 const URLLIB = `import sys, urllib.request
@@ -27,9 +28,11 @@ print(${name}.post(sys.argv[1], headers={"X-API-Key": sys.argv[2]}, json=json.lo
 
 /** A program that posts the body to an address with a key, and prints the answer. */
 type HttpClient = (url: string, key: string) => readonly string[]
-const pythonClient =
-  (code: string): HttpClient =>
-  (url, key) => [python?.path ?? '', '-c', code, url, key, BODY]
+function pythonRow(name: string, code: string): [string, string | false, HttpClient] {
+  const python = pythonWith(name)
+  const client: HttpClient = (url, key) => [python ?? '', '-c', code, url, key, BODY]
+  return [`${name} of Python`, python === undefined && `no Python here has ${name}`, client]
+}
 
 const HTTP_CLIENTS: readonly [name: string, skip: string | false, client: HttpClient][] = [
   [
@@ -45,16 +48,9 @@ const HTTP_CLIENTS: readonly [name: string, skip: string | false, client: HttpCl
       ...['--header=Content-Type: application/json', `--post-data=${BODY}`, url],
     ],
   ],
-  [
-    'urllib of Python',
-    python === undefined && 'no Python 3.10 or later is installed',
-    pythonClient(URLLIB),
-  ],
-  ...['requests', 'httpx'].map((name): [string, string | false, HttpClient] => [
-    `${name} of Python`,
-    !hasModule(name) && `this Python has no ${name}`,
-    pythonClient(withModule(name)),
-  ]),
+  pythonRow('urllib.request', URLLIB),
+  pythonRow('requests', withModule('requests')),
+  pythonRow('httpx', withModule('httpx')),
 ]
 
 for (const [name, skip, client] of HTTP_CLIENTS)
@@ -93,7 +89,7 @@ for (const name of ['eventsource', 'event-source-polyfill'] as const)
     const url = `${proxy.url}/api/signal/stream?channels=${name}`
     const child = spawn(process.execPath, ['listen.mjs', name, url, key], {
       cwd,
-      stdio: ['ignore', 'pipe', 'inherit'],
+      stdio: ['ignore', 'pipe', 'ignore'],
     })
     t.teardown(() => child.kill('SIGKILL'))
     const heard: string[] = []
