@@ -93,7 +93,8 @@ export function createWorkerPool<Request>(
     starting -= 1
     if (works) return rest(worker)
     // The next process would not start either, so the longest waiting job fails.
-    waiting.shift()?.reject(new Error('no worker process starts'))
+    const cause = new Error('no worker process starts')
+    waiting.shift()?.reject(new ServiceError('unavailable', { retry_after: 1 }, cause))
     serve()
   }
 

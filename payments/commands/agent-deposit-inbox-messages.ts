@@ -9,7 +9,7 @@ import {
 import { REFERRAL_REWARD } from '../../domain/pricing.ts'
 import type { LedgerTransferKind } from '../../core/aggregate-commit-row-types.ts'
 import type { CommandContext } from '../../actors/aggregate-command-types.ts'
-import { claimDepositBonus } from './claim-bonus.ts'
+import { claimDepositBonus } from '../deposits/claim-bonus.ts'
 import {
   agentCashAccount,
   PROMO_GRANTS_ACCOUNT,

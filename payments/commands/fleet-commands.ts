@@ -23,7 +23,7 @@ import {
   externalChainAccount,
   type PromoCashAmounts,
 } from '../ledger-accounts.ts'
-import { claimDepositBonus } from './claim-bonus.ts'
+import { claimDepositBonus } from '../deposits/claim-bonus.ts'
 import { trackTransferFinality } from './track-finality.ts'
 
 /** A new pool and the rows that describe it. */

@@ -2,6 +2,8 @@ import { createHash } from 'node:crypto'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 
+/** Which cursors of streams belong to the history of this database. */
+
 const STREAMS = ['signals', 'outbox'] as const
 /** The tables whose ids are cursors of streams. */
 export type CursorStream = (typeof STREAMS)[number]
