@@ -1,5 +1,5 @@
 import { invalidInputError } from '../core/errors.ts'
-import { omitNullFields } from '../core/validation/null-fields.ts'
+import { readFields } from '../core/validation/request-fields.ts'
 import type { Tool } from '../tools/define-tool.ts'
 
 /** Extracts a tool's input from the request body. */
@@ -18,7 +18,7 @@ function assertNoDryRun(fields: JsonFields): void {
  */
 export function extractToolInputFromBody(given: JsonFields, tool: Tool): JsonFields {
   const named = (tool.input as { properties?: JsonFields }).properties ?? {}
-  const body = omitNullFields(tool.input, given)
+  const body = readFields(tool.input, given)
   const merged = 'params' in named ? body : withParams(body, tool)
   assertNoDryRun(merged)
   const { tool: _tool, dry_run: _dryRun, ...input } = merged
@@ -27,7 +27,7 @@ export function extractToolInputFromBody(given: JsonFields, tool: Tool): JsonFie
 }
 
 function withParams({ params, ...top }: JsonFields, tool: Tool): JsonFields {
-  return { ...omitNullFields(tool.input, asObject(params ?? {})), ...top }
+  return { ...readFields(tool.input, asObject(params ?? {})), ...top }
 }
 
 function asObject(params: unknown): JsonFields {

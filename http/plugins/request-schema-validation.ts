@@ -13,7 +13,7 @@ import {
 } from '../../core/validation/validation-errors.ts'
 import { withExactIntegers } from '../../core/json/exact.ts'
 import type { DescribableJsonSchema } from '../../core/validation/describe-json-schema.ts'
-import { omitNullFields } from '../../core/validation/null-fields.ts'
+import { readFields } from '../../core/validation/request-fields.ts'
 import { createLazySchemaCompiler } from './lazy-schema-compiler.ts'
 import { coerceParameters } from './query-and-path-parameter-coercion.ts'
 
@@ -84,7 +84,7 @@ export function installSchemaValidation(app: FastifyInstance): void {
       )
       return (
         route.httpPart === 'body'
-          ? withNullsOmitted(check, route.schema)
+          ? withFieldsRead(check, route.schema)
           : withParameterCoercion(check, route.schema)
       ) as never
     }
@@ -130,11 +130,11 @@ function withAllErrors(first: ValidateFunction, makeAll: () => ValidateFunction)
 
 type ValidateBody = ((value: unknown) => boolean | { value: unknown }) & { errors?: unknown }
 
-/** Validates a refused body again without its nulls that mean absence; Fastify takes the value from here. */
-function withNullsOmitted(check: ValidateFunction, schema: unknown): ValidateBody {
+/** Validates a refused body again with its fields as they are meant; Fastify takes the value from here. */
+function withFieldsRead(check: ValidateFunction, schema: unknown): ValidateBody {
   const reading: ValidateBody = (given) => {
     if (check(given)) return true
-    const value = omitNullFields(schema, given)
+    const value = readFields(schema, given)
     if (value !== given && check(value)) return { value }
     reading.errors = check.errors
     return false

@@ -7,7 +7,7 @@ import {
   markJsonText,
   type JsonTextMarks,
 } from '../../core/validation/safe-json.ts'
-import { omitNullFields } from '../../core/validation/null-fields.ts'
+import { readFields } from '../../core/validation/request-fields.ts'
 import { findClosestWord } from '../../core/validation/did-you-mean.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/request-schema-regex-patterns.ts'
 import {
@@ -130,7 +130,7 @@ export function assertValidWsClientFrame({
   if (!isFrameType(type)) throw unknownType(type)
   if (misshapen !== null) throw invalidInputError('', misshapen)
   assertSafeJson(fields, marks)
-  const kept = omitNullFields(FRAME_SCHEMAS[type], fields)
+  const kept = readFields(FRAME_SCHEMAS[type], fields)
   throwInvalidInputOnIssues(checkers[type](kept))
   return { type, ...kept } as unknown as WsClientFrame
 }

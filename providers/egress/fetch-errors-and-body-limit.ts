@@ -55,8 +55,21 @@ const TIMEOUT_ERROR_CODES = new Set([
   'ETIMEOUT',
 ])
 
+/** The codings that `fetch` decodes; the bytes of others would arrive as they are. */
+const DECODED_CODINGS = new Set(['gzip', 'x-gzip', 'deflate', 'br', 'identity', ''])
+
+function assertDecoded({ headers }: Response): void {
+  const codings = (headers.get('content-encoding') ?? '').toLowerCase().split(',')
+  const unknown = codings.map((one) => one.trim()).find((one) => !DECODED_CODINGS.has(one))
+  if (unknown !== undefined)
+    throw new ServiceError('upstream_schema', {
+      detail: `The answer is compressed with ${unknown.slice(0, 32)}, which was not asked for.`,
+    })
+}
+
 /** Reads a body while it is decompressed, up to `maxBytes`: a small gzip may expand to any size. */
 export async function readLimitedBody(response: Response, maxBytes: number): Promise<Buffer> {
+  assertDecoded(response)
   const pieces: Uint8Array[] = []
   let size = 0
   for await (const piece of response.body ?? []) {

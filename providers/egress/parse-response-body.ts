@@ -77,11 +77,22 @@ function parseCsv(text: string): Record<string, string>[] {
   return toCsvRecords(names, records)
 }
 
+/** A table is taken as a whole or not at all: no cell may be lost in a record. */
+function assertNoLostCells(names: readonly string[], records: readonly string[][]): void {
+  if (new Set(names).size < names.length) throw new SyntaxError('two columns have the same name')
+  const at = records.findIndex((record) => record.length > names.length)
+  if (at >= 0)
+    throw new SyntaxError(
+      `record ${at + 1} has ${records[at]?.length} cells, and the first line names ${names.length}`,
+    )
+}
+
 /** Field names repeat in every record, so their total size is limited before the records are built. */
 function toCsvRecords(
   names: readonly string[],
   records: readonly string[][],
 ): Record<string, string>[] {
+  assertNoLostCells(names, records)
   const widest = Math.max(0, ...names.map((name) => name.length))
   const cells = records.reduce((total, record) => total + record.length, 0)
   if (cells * widest > MAX_CSV_RECORDS_CHARS)

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { omitNullFields } from '../../../core/validation/null-fields.ts'
+import { readFields } from '../../../core/validation/request-fields.ts'
 import { GasStation } from '../../../sdk/index.ts'
 import { createOpenAiTools, runOpenAiToolCalls } from '../../../sdk/openai.ts'
 import { connectReadyWebSocket } from '../../support/http/websocket-and-sse-clients.ts'
@@ -123,7 +123,7 @@ t.test(
       must: null,
       other: null,
     }
-    t.strictSame(omitNullFields(schema, given), {
+    t.strictSame(readFields(schema, given), {
       list: [{ b: null }, { a: '1' }],
       either: { b: null },
       free: { a: null },
@@ -131,6 +131,6 @@ t.test(
       other: null,
     })
     const clean = { list: [{ a: '1' }] }
-    t.equal(omitNullFields(schema, clean), clean, 'nothing is copied without need')
+    t.equal(readFields(schema, clean), clean, 'nothing is copied without need')
   },
 )

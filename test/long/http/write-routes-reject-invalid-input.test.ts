@@ -6,7 +6,7 @@ import {
   createWriteRouteFixtures,
   PAID_CALL_BODY,
 } from '../../support/agents/write-route-fixtures.ts'
-import { BOUNDS } from '../../../core/validation/null-fields.ts'
+import { BOUNDS } from '../../../core/validation/request-fields.ts'
 import {
   writeRouteCases,
   countRowsWrittenByRequests,

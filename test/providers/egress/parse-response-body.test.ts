@@ -41,17 +41,24 @@ t.test(
     ])
     t.match(await run('/broken'), { data: '{"answer":', parse_error: /JSON/ })
     t.match(await run('/deep'), { data: /^\[\[/, parse_error: 'nested deeper than 100 levels' })
+    t.match(await awaitRejectionDetails(run('/zstd', 'text')), { code: 'upstream_schema' })
     t.match(await awaitRejectionDetails(run('/bomb')), { code: 'response_too_large' })
     t.match(await awaitRejectionDetails(run('/redirect')), { code: 'blocked_url' })
   },
 )
 
-t.test('hostile CSV is parsed with bounded size and time', async (t) => {
+t.test('hostile CSV is parsed with bounded size and time, and without losing a cell', async (t) => {
   const csv = (text: string) => parseResponseBody('csv', Buffer.from(text), null)
   t.match(csv(`${'n'.repeat(100_000)}\n${'1\n'.repeat(100_000)}`), { parse_error: /too large/ })
   t.match(csv('a,b\n"open'), { parse_error: /malformed CSV at character 4/ })
   t.match(csv('"'.repeat(999_999)), { parse_error: /malformed|stack|exceeded/i })
-  t.strictSame(csv('a,b\n1\n2,3,4\n,\n').data, [{ a: '1' }, { a: '2', b: '3' }, { a: '', b: '' }])
+  t.strictSame(csv('a,b\n1\n2,3\n,\n').data, [{ a: '1' }, { a: '2', b: '3' }, { a: '', b: '' }])
+  t.strictSame(csv('\ufeffa,b\n1,2').data, [{ a: '1', b: '2' }], 'a byte order mark is no name')
+  for (const [text, why] of [
+    ['a,b\n1,2,3', /record 1 has 3 cells, and the first line names 2/],
+    ['a,a\n1,2', /same name/],
+  ] as const)
+    t.match(csv(text), { data: text, parse_error: why }, 'no cell is lost')
   t.strictSame(csv('').data, [])
   t.match(csv(`a,b\n"${'x'.repeat(900_000)}",2`).data, [{ b: '2' }])
 })

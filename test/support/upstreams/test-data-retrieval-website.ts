@@ -17,8 +17,8 @@ export function startTestDataRetrievalWebsite(t: TeardownScope): Promise<Fixture
     if (path === '/to') return void response.writeHead(302, { location: query }).end()
     if (path === '/loop') return void response.writeHead(302, { location: '/loop' }).end()
     const [type, body] = pages[path] ?? ['text/plain', 'hello']
-    const gzip = path === '/gzip' ? { 'content-encoding': 'gzip' } : {}
-    response.writeHead(200, { 'content-type': type, ...gzip }).end(body)
+    const coding = ['/gzip', '/zstd'].includes(path) ? { 'content-encoding': path.slice(1) } : {}
+    response.writeHead(200, { 'content-type': type, ...coding }).end(body)
   })
 }
 

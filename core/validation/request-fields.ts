@@ -1,4 +1,6 @@
-/** Null for an optional field is absence (decision 400). */
+import { readAddress } from './written-address.ts'
+
+/** The fields of a request as clients write them: null for none (decision 400), addresses in any spelling. */
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -8,6 +10,8 @@ interface FieldSchema {
   readonly const?: unknown
   readonly enum?: readonly unknown[]
   readonly nullable?: unknown
+  readonly format?: unknown
+  readonly pattern?: unknown
   readonly properties?: Readonly<Record<string, FieldSchema>>
   readonly required?: readonly string[]
   readonly items?: unknown
@@ -47,19 +51,21 @@ export const toArguments = (given: unknown): unknown =>
   given === undefined || given === null || given === '' ? {} : given
 
 /**
- * Returns a value without its fields that are null although their schema has no null, down to nested
+ * Returns a value with its addresses in one spelling, and without its fields that are null although their schema has no null, down to nested
  * objects and lists. Keeps null for required fields, for bounds, for fields that the schema does not name, and
  * where null is a value. Returns the same object if nothing changes.
  */
-export function omitNullFields<T>(schema: unknown, value: T, depth = 0): T {
-  if (typeof value !== 'object' || value === null || depth > MAX_DEPTH) return value
+export function readFields<T>(schema: unknown, value: T, depth = 0): T {
+  if (depth > MAX_DEPTH) return value
+  if (typeof value === 'string') return readAddress(shapesOf(schema as FieldSchema), value) as T
+  if (typeof value !== 'object' || value === null) return value
   const shapes = shapesOf(schema as FieldSchema)
-  if (Array.isArray(value)) return omitInItems(shapes, value, depth) as T
+  if (Array.isArray(value)) return readItems(shapes, value, depth) as T
   let kept: Record<string, unknown> | null = null
   for (const [name, inner] of Object.entries(value)) {
     const naming = shapes.filter(({ properties }) => Object.hasOwn(properties ?? {}, name))
     const isAbsent = inner === null && isOptional(naming, name)
-    const next = isAbsent ? null : omitInField(naming, name, inner, depth)
+    const next = isAbsent ? null : readField(naming, name, inner, depth)
     if (next === inner && !isAbsent) continue
     kept ??= { ...(value as Fields) }
     if (isAbsent) delete kept[name]
@@ -68,14 +74,14 @@ export function omitNullFields<T>(schema: unknown, value: T, depth = 0): T {
   return (kept ?? value) as T
 }
 
-function omitInItems(shapes: readonly FieldSchema[], list: unknown[], depth: number): unknown[] {
+function readItems(shapes: readonly FieldSchema[], list: unknown[], depth: number): unknown[] {
   const items = shapes.map((shape) => shape.items).find(isSchema)
   if (items === undefined) return list
-  const next = list.map((entry) => omitNullFields(items, entry, depth + 1))
+  const next = list.map((entry) => readFields(items, entry, depth + 1))
   return next.some((entry, at) => entry !== list[at]) ? next : list
 }
 
-const omitInField = (
+const readField = (
   naming: readonly FieldSchema[],
   name: string,
   value: unknown,
@@ -83,11 +89,7 @@ const omitInField = (
 ): unknown =>
   naming.length === 0
     ? value
-    : omitNullFields(
-        { anyOf: naming.map(({ properties }) => properties?.[name]) },
-        value,
-        depth + 1,
-      )
+    : readFields({ anyOf: naming.map(({ properties }) => properties?.[name]) }, value, depth + 1)
 
 function isOptional(naming: readonly FieldSchema[], name: string): boolean {
   if (naming.length === 0 || BOUNDS.has(name)) return false
