@@ -37,6 +37,8 @@ export const COMMUNITY_TOOL_QUALITY_THRESHOLDS = {
   suspendedBelowPercent: 50,
   /** And only if it has failed so many payers: the input of one may be the cause (decision 362). */
   suspendedFromPayers: 3,
+  /** Refused inputs count from so many payers on, of each of whom half of the calls were refused (decision 386). */
+  refusedPayers: 5,
 } as const
 
 /** A field of the input that becomes a part of a REST request. */

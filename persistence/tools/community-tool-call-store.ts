@@ -1,5 +1,6 @@
 import { toUsdc, type Micros } from '../../core/money.ts'
 import { asMicros } from '../../core/money.ts'
+import { COMMUNITY_TOOL_QUALITY_THRESHOLDS } from '../../domain/community-tool-record.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 import { rollUpStatistics } from '../statistics/roll-up-statistics.ts'
 
@@ -17,6 +18,8 @@ export interface CommunityToolCallRecord {
   readonly price: Micros
   readonly share: Micros
   readonly counted: boolean
+  /** The builder has refused the input of another agent. */
+  readonly refused: boolean
   readonly at: number
 }
 
@@ -32,6 +35,7 @@ export const toCommunityToolCallRow = (call: CommunityToolCallRecord) => ({
   price_micros: Number(call.price),
   share_micros: Number(call.share),
   counted: call.counted,
+  refused: call.refused,
   at: new Date(call.at).toISOString(),
 })
 
@@ -90,8 +94,9 @@ export function createCommunityToolCallStore(sql: Sql) {
 
     /**
      * Counted calls of the last seven days, by whole hours, of each tool since its endpoint was proven, if it has at
-     * least `calls` of them. Empty if another node has just asked: one of all nodes judges at a time. Its cost
-     * depends on the number of tools, and on stored calls only for those that fail more than half of them.
+     * least `calls` of them, with the refusals that count (decision 386). Empty if another node has just asked: one of
+     * all nodes judges at a time. Its cost depends on the number of tools, and on stored calls only for those that fail
+     * more than half of them, or refuse inputs of several payers.
      */
     async takeRound(calls: number): Promise<Map<string, CommunityToolListingFigures>> {
       const taken = await sql`
@@ -100,19 +105,20 @@ export function createCommunityToolCallStore(sql: Sql) {
       if (taken.count === 0) return new Map()
       await rollUpStatistics(sql)
       const rows = await sql<(CommunityToolListingFigures & { slug: string })[]>`
-        select t.slug, t.measured_from as since, h.calls, h.ok as successes,
+        select t.slug, t.measured_from as since, h.calls + r.calls as calls, h.ok as successes,
                (select count(*)::int from (
                  select from community_tool_payers p where p.slug = t.slug and p.since = t.measured_from
                     and p.last_at > now() - make_interval(days => ${WINDOW_DAYS}) limit ${COUNTED_PAYERS}) x) as payers,
-               (select count(distinct c.payer)::int from community_tool_calls c
-                 where 2 * h.ok < h.calls and c.slug = t.slug and c.counted and not c.ok
+               r.payers + (select count(distinct c.payer)::int from community_tool_calls c
+                 where 2 * h.ok < h.calls + r.calls and c.slug = t.slug and c.counted and not c.ok
                    and c.at >= t.measured_from
                    and c.at > now() - make_interval(days => ${WINDOW_DAYS})) as "failingPayers"
           from community_tools t cross join lateral (
-            select sum(calls)::int as calls, sum(ok)::int as ok from community_tool_hours h
+            select coalesce(sum(calls), 0)::int as calls, coalesce(sum(ok), 0)::int as ok from community_tool_hours h
              where h.slug = t.slug and h.since = t.measured_from
                and h.hour > now() - make_interval(days => ${WINDOW_DAYS})) h
-         where t.state <> 'retired' and h.calls >= ${calls}`
+          cross join lateral ${refusals(sql)} r
+         where t.state <> 'retired' and h.calls + r.calls >= ${calls}`
       return new Map(rows.map(({ slug, ...row }) => [slug, row]))
     },
 
@@ -124,18 +130,18 @@ export function createCommunityToolCallStore(sql: Sql) {
       builderId: string | null = null,
     ): Promise<Map<string, CommunityToolCallFigures & { readonly since: Date }>> {
       const rows = await sql<FigureRow[]>`
-        select t.slug, t.measured_from as since, count(*)::int as calls,
+        select t.slug, t.measured_from as since, count(*)::int + r.calls as calls,
                count(*) filter (where c.ok)::int as successes,
-               count(*) filter (where not c.ok)::int as refunds,
+               count(*) filter (where not c.ok)::int + r.calls as refunds,
                count(*) filter (where c.error_code = 'tool_output_invalid')::int as schema_failures,
                count(distinct c.payer) filter (where c.ok)::int as payers,
                coalesce(percentile_disc(0.5) within group (order by c.ms) filter (where c.ok), 0)::int as p50,
                coalesce(percentile_disc(0.95) within group (order by c.ms) filter (where c.ok), 0)::int as p95
-          from community_tool_calls c join community_tools t using (slug)
+          from community_tool_calls c join community_tools t using (slug) cross join lateral ${refusals(sql)} r
          where c.counted and c.at > now() - make_interval(days => ${WINDOW_DAYS})
            and ${builderId === null ? sql`true` : sql`c.builder_id = ${builderId}`}
            and c.at >= t.measured_from and t.state <> 'retired'
-         group by t.slug, t.measured_from`
+         group by t.slug, t.measured_from, r.calls`
       return new Map(
         rows.map(({ slug, p50, p95, schema_failures: schemaFailures, ...row }) => [
           slug,
@@ -166,6 +172,10 @@ export function createCommunityToolCallStore(sql: Sql) {
     },
   }
 }
+/** Of the tool `t`: its refusals that count, and of how many payers. */
+const refusals = (sql: Sql) =>
+  sql`counted_refusals(t.slug, greatest(t.measured_from, now() - make_interval(days => ${WINDOW_DAYS})), ${COMMUNITY_TOOL_QUALITY_THRESHOLDS.refusedPayers})`
+
 export type CommunityToolCallStore = ReturnType<typeof createCommunityToolCallStore>
 
 interface FigureRow {

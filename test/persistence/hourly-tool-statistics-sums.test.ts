@@ -88,3 +88,36 @@ t.test('one node judges at a time, from sums of counted calls', async (t) => {
   await sql`update community_tools set measured_from = ${later}`
   t.equal(await nextRound(), undefined, 'a proven endpoint starts anew')
 })
+
+t.test('refused inputs count once half of the calls of five payers are refused', async (t) => {
+  const { sql } = await createTestDatabase(t)
+  const [builder, proven] = [newUuidV7(now), new Date(now - HOUR)]
+  await sql`
+    insert into community_tools (slug, looks, tool_id, builder_id, builder_name, builder_visitor, state, definition,
+      price_micros, accepts_promo, review, secret_number, measured_from, registered_at, change_id)
+    values ('c/x/y', 'c/x/y', ${newUuidV7(now)}, ${builder}, 'x', 'v', 'probation', '{}', 1000, true, 'none', 1, ${proven},
+      ${proven}, ${newUuidV7(now)})`
+  const add = (payer: string, refused: boolean) => sql`
+    insert into community_tool_calls ${sql({
+      ...{ call_id: newUuidV7(now), slug: 'c/x/y', builder_id: builder, payer, ms: 5, refused },
+      ...{
+        price_micros: 1000,
+        share_micros: 0,
+        at: new Date(now),
+        ok: !refused,
+        counted: !refused,
+      },
+    })}`
+  const calls = createCommunityToolCallStore(sql)
+  const nextRound = async () => {
+    await sql`update statistics_cursor set judged_at = '-infinity'`
+    return (await calls.takeRound(1)).get('c/x/y')
+  }
+  for (const payer of ['a', 'a', 'a', 'b']) await add(payer, false)
+  for (let n = 0; n < 9; n += 1) await add('b', true)
+  for (const payer of ['a', 'c', 'd', 'e']) await add(payer, true)
+  t.match(await nextRound(), { calls: 4, successes: 4, failingPayers: 0 }, 'four such payers')
+  await add('f', true)
+  t.match(await nextRound(), { calls: 17, successes: 4, failingPayers: 5 }, 'not the one of a')
+  t.match((await calls.figures()).get('c/x/y'), { calls: 17, successes: 4, refunds: 13 })
+})

@@ -32,6 +32,8 @@ export interface ForwardedCommunityCall {
   readonly price: Micros
   readonly share: Micros
   readonly counted: boolean
+  /** The builder has refused the input of another agent. */
+  readonly refused: boolean
   readonly at: number
 }
 
@@ -109,6 +111,8 @@ function assertCallable({ slug, state }: CommunityToolRecord, isOwn: boolean): v
   })
 }
 
+const GOOD = { errorCode: null, errorDetail: null, refused: false }
+
 interface CommunityToolRun {
   readonly record: CommunityToolRecord
   readonly deps: CallableCommunityToolDeps
@@ -128,7 +132,10 @@ async function runCommunityTool(
   const price = isOwn ? ZERO_MICROS : context.price
   const started = deps.mono()
   const describe = (
-    outcome: Pick<ForwardedCommunityCall, 'errorCode' | 'errorDetail' | 'share' | 'counted'>,
+    outcome: Pick<
+      ForwardedCommunityCall,
+      'errorCode' | 'errorDetail' | 'share' | 'counted' | 'refused'
+    >,
   ): ForwardedCommunityCall => ({
     ...outcome,
     callId,
@@ -147,12 +154,13 @@ async function runCommunityTool(
   if (!outcome.ok) {
     const { error, detail, isCallersFault } = outcome
     const share = ZERO_MICROS
-    const refund = { errorCode: error.code, errorDetail: detail, share }
+    const refused = counted && error.code === 'builder_refused'
+    const refund = { errorCode: error.code, errorDetail: detail, share, refused }
     await deps.recordRefund(describe({ ...refund, counted: counted && !isCallersFault }))
     throw error
   }
   const share = builderShareOf(price)
-  const row = deps.toRow(describe({ errorCode: null, errorDetail: null, share, counted }))
+  const row = deps.toRow(describe({ ...GOOD, share, counted }))
   const rows = [{ table: 'community_tool_calls', row }]
   if (isOwn) {
     meter.waive('own_tool')

@@ -282,8 +282,8 @@ t.test('input that the builder refuses is refunded and does not count', async (t
     body: { code: 'builder_refused', refunded: true, detail: /There is no such city\./ },
   })
   const rows =
-    await station.sql`select counted, error_code from community_tool_calls where slug = 'picky-one'`
-  t.match([...rows], [{ counted: false, error_code: 'builder_refused' }])
+    await station.sql`select counted, refused, error_code from community_tool_calls where slug = 'picky-one'`
+  t.match([...rows], [{ counted: false, refused: true, error_code: 'builder_refused' }])
   for (let call = 1; call < 20; call += 1) await invoke(buyer, 'picky-one', { city: 'Atlantis' })
   t.match(await invoke(buyer, 'picky-one', { city: 'Atlantis' }), { status: 429 })
 })

@@ -37,7 +37,7 @@ export async function recordSampleCommunityToolCall(
   const share = builderShareOf(price)
   const row = toCommunityToolCallRow({
     ...{ callId: call.callId, slug, builderId, payer: agentId, errorCode: null, errorDetail: null },
-    ...{ ms: 5, price, share, counted: true, at: Date.now() },
+    ...{ ms: 5, price, share, counted: true, refused: false, at: Date.now() },
   })
   const rows = [{ table: 'community_tool_calls', row }]
   await ask(agentId, admitCallCommand, call)
