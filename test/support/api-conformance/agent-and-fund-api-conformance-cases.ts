@@ -135,13 +135,13 @@ export const AGENT_AND_FUND_API_CONFORMANCE_CASES: readonly ApiConformanceCase[]
     },
     body: ({ ids }) => ({ fleet_id: ids['fleet'], tx_hash: ids['fleetDeposit'] }),
     fields: 'fleet_id credited_usdc bonus_usdc',
-    match: { credited_usdc: 5, bonus_usdc: 1.25 },
+    match: { credited_usdc: 5, bonus_usdc: 0 },
   },
   {
     at: 'GET /api/fleet/balance',
     path: ({ ids }) => `/api/fleet/balance?fleet_id=${ids['fleet']}`,
     fields: FLEET,
-    match: { balance_usdc: 6.25 },
+    match: { balance_usdc: 5 },
   },
   { at: 'GET /api/fleet/list', fields: 'fleets[].fleet_id fleets[].name' },
   {
