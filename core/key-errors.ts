@@ -22,7 +22,7 @@ export const KEY_ERROR_DEFINITIONS = {
   last_key: {
     status: 409,
     title:
-      'This is the last lasting key that can manage the keys of its agent. Make another key first: with scope `keys` or `*`, without an expiry, a cap or a Backpack.',
+      'This is the last lasting key of its agent that may do everything, or manage its keys. Make another such key first: with scope `*`, without an expiry, a cap or a Backpack.',
     remedy: { action: 'make_another_key', method: 'POST', url: '/api/keys' },
   },
   agent_not_found: { status: 404, title: 'There is no such agent.' },

@@ -20,14 +20,19 @@ interface ManagerKey extends ApiKeySpendingLimits {
 export const canManageKeys = (key: ManagerKey): boolean =>
   key.backpackId === null && !hasSpendingCap(key) && hasKeyScope(key, 'keys')
 
+/** A key passes on no right that it lacks, so the last one with all of them is the only way to the wallet's money. */
+const mayDoAll = (key: ManagerKey): boolean =>
+  canManageKeys(key) && key.scopes.includes(WILDCARD_SCOPE)
+
 /**
- * Throws 409 when ending a key would leave its agent without a lasting key manager. A key with an expiry does
- * not last; it may end where another manager remains. `others` are the working keys that remain.
+ * Throws 409 when ending a key would leave its agent without a lasting key that may do all it may, be it all or the
+ * management of keys. A key with an expiry does not last; it may end where another such key remains. `others` are the
+ * working keys that remain.
  */
 export function assertKeyManagerRemains(ended: ManagerKey, others: readonly ManagerKey[]): void {
   if (!canManageKeys(ended)) return
-  const managers = others.filter(canManageKeys)
-  if (managers.some(({ expiresAt }) => expiresAt === null)) return
-  if (ended.expiresAt !== null && managers.length > 0) return
+  const equals = others.filter(mayDoAll(ended) ? mayDoAll : canManageKeys)
+  if (equals.some(({ expiresAt }) => expiresAt === null)) return
+  if (ended.expiresAt !== null && equals.length > 0) return
   throw new ServiceError('last_key', { key_id: ended.id })
 }

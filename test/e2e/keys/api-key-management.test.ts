@@ -73,7 +73,7 @@ t.test('managing keys', async (t) => {
     t.equal(kept.length, 0)
   })
 
-  t.test('the last permanent key that manages keys cannot be revoked', async (t) => {
+  t.test('the last permanent key that may do everything cannot be revoked', async (t) => {
     const owner = await main.onboard()
     const id = await first(owner.key)
     const refused = async () => t.match(await revoke(main, owner.key, id), LAST)
@@ -87,8 +87,11 @@ t.test('managing keys', async (t) => {
     t.match(await main.ask('POST', '/api/keys/rotate', away), LAST, 'nor does it get an expiry')
     t.equal((await revoke(main, owner.key, short.id)).status, 200)
     const keeper = await make(main, owner.key, { scopes: ['keys'] })
+    t.match(await revoke(main, keeper.key, id), LAST, 'which could give no other right again')
+    t.equal((await revoke(main, owner.key, keeper.id)).status, 200)
+    const heir = await make(main, owner.key)
     t.equal((await revoke(main, owner.key, id)).status, 200)
-    t.match(await revoke(main, keeper.key, keeper.id), LAST)
+    t.match(await revoke(main, heir.key, heir.id), LAST)
   })
 
   t.test('of two last keys revoked concurrently on two nodes one remains', async (t) => {

@@ -33,7 +33,7 @@ t.test('the catalogue has pages without schemas of strangers, and each tool once
       tools.some(({ type }) => type === 'native'),
       cursor === '',
     )
-    cursor = body['next_cursor'] === null ? '' : `&cursor=${String(body['next_cursor'])}`
+    cursor = body['next_cursor'] === null ? '' : `&cursor=${body['next_cursor'] as string}`
   } while (cursor !== '')
   t.strictSame(seen, SLUGS)
   t.match(await ask('GET', '/api/tools?cursor=!'), { status: 400 })

@@ -39,7 +39,7 @@ const ODD_ANSWERS: Readonly<Record<string, (response: ServerResponse) => void>> 
 }
 
 /** Where every provider is at once, and answers in one manner. */
-async function moody(t: Test, manner: Manner | string): Promise<string> {
+async function moody(t: Test, manner: string | number): Promise<string> {
   const server = createServer((request, response) => {
     const odd = ODD_ANSWERS[manner]
     if (odd !== undefined) return odd(response)
