@@ -2,7 +2,7 @@
 
 import { element, find } from './dom.js'
 import { formatTime, formatUsdc } from './owner-lists.js'
-import { ask, RefusedError } from './owner-session.js'
+import { ask, OutdatedError, RefusedError } from './owner-session.js'
 import { readTypedAmount } from './typed-amount.js'
 
 const LIMITS = /** @type {const} */ ([
@@ -40,6 +40,22 @@ export function tellFault(input, words) {
   input.focus()
 }
 
+/** How long a question stands before it can be answered: a double click or a held key answers nothing. */
+const READ_MS = 1_000
+
+/**
+ * Keeps a button deaf until the question on it can have been read; resolves then.
+ *
+ * @param {Element | null | undefined} button
+ */
+export async function letRead(button) {
+  const focused = document.activeElement
+  button?.toggleAttribute('disabled', true)
+  await new Promise((resolve) => setTimeout(resolve, READ_MS))
+  button?.toggleAttribute('disabled', false)
+  if (focused === button && focused instanceof HTMLElement) focused.focus()
+}
+
 /**
  * A button whose second click does it: the first asks.
  *
@@ -64,7 +80,7 @@ function askingButton(label, question, named, deed, fail) {
       button.textContent = question
       button.setAttribute('aria-label', `${question} ${named}`)
       button.classList.add('danger')
-      return
+      return void letRead(button)
     }
     button.disabled = true
     deed().catch((error) => {
@@ -73,6 +89,24 @@ function askingButton(label, question, named, deed, fail) {
     })
   })
   return button
+}
+
+/** The forms that are shown, by their Backpacks. @type {Map<string, { show: (pack: any) => void, isTyped: () => boolean }>} */
+const forms = new Map()
+
+/**
+ * Shows what the station has now, and leaves what somebody is typing.
+ *
+ * @param {any[]} packs
+ * @param {() => Promise<void>} changed
+ * @param {(error: unknown) => void} fail
+ */
+export function refreshBackpacks(packs, changed, fail) {
+  const open = packs.filter(({ state }) => state === 'active')
+  const isKnown = open.length === forms.size && open.every(({ backpack_id: id }) => forms.has(id))
+  if (!isKnown && ![...forms.values()].some(({ isTyped }) => isTyped()))
+    return showBackpacks(packs, changed, fail)
+  for (const pack of open) forms.get(pack.backpack_id)?.show(pack)
 }
 
 /**
@@ -84,6 +118,7 @@ function askingButton(label, question, named, deed, fail) {
  */
 export function showBackpacks(packs, changed, fail) {
   const open = packs.filter(({ state }) => state === 'active')
+  forms.clear()
   find('#packs')?.replaceChildren(
     ...(open.length === 0
       ? [element('p', {}, 'None yet: make one, then a key that is bound to it.')]
@@ -115,6 +150,10 @@ function describeLimit({ fuse, ...pack }, limit, span) {
 /** @param {any} pack */
 const describeLimits = (pack) => LIMITS.map(([limit, span]) => describeLimit(pack, limit, span))
 
+/** @param {any} pack */
+const describeTotal = ({ spent_total_usdc: spent, expires_at: end, tools }) =>
+  `Spent ${formatUsdc(spent)} in all. Ends ${formatTime(end)}. Tools: ${tools === null ? 'all' : tools.join(', ')}.`
+
 /** @param {any} pack @param {() => Promise<void>} changed @param {(error: unknown) => void} fail */
 function backpackForm(pack, changed, fail) {
   const { backpack_id: id, agent_name: name } = pack
@@ -145,15 +184,26 @@ function backpackForm(pack, changed, fail) {
     button.textContent = 'Set the fuse'
     button.classList.remove('danger')
   }
+  const keptText = (/** @type {string} */ limit) =>
+    fuse[limit] === null ? '' : String(fuse[limit])
+  const isTypedIn = (/** @type {{ limit: string, input: HTMLInputElement }} */ { limit, input }) =>
+    input.value !== keptText(limit)
+  /** Shows what the station has, also in the fields that hold what it had. @param {any} now */
+  const show = (now) => {
+    const untouched = fields.filter((one) => !isTypedIn(one))
+    fuse = now.fuse
+    for (const { limit, input } of untouched)
+      if (document.activeElement !== input) input.value = keptText(limit)
+    kept.replaceChildren(...describeLimits(now))
+    total.textContent = describeTotal(now)
+  }
+  const total = element('p', { class: 'small dim' }, describeTotal(pack))
+  forms.set(id, { show, isTyped: () => fields.some(isTypedIn) })
   const form = element(
     'form',
     { class: 'pack' },
     element('h3', {}, name, ' ', element('code', { class: 'small dim' }, id)),
-    element(
-      'p',
-      { class: 'small dim' },
-      `Spent ${formatUsdc(pack.spent_total_usdc)} in all. Ends ${formatTime(pack.expires_at)}. Tools: ${pack.tools === null ? 'all' : pack.tools.join(', ')}.`,
-    ),
+    total,
     kept,
     element(
       'div',
@@ -181,7 +231,18 @@ function backpackForm(pack, changed, fail) {
 
   const save = async () => {
     said.textContent = ''
-    const typed = fields.map(({ limit, span, input }) => ({ limit, span, usdc: readLimit(input) }))
+    // Only what was typed: another limit may have been changed elsewhere.
+    const typed = fields
+      .map(({ limit, span, input }) => ({ limit, span, usdc: readLimit(input) }))
+      .filter(({ limit, usdc }) => usdc !== fuse[limit])
+    const before = fuse
+    const { fuse: has } = await ask('GET', `/api/backpack/${id}`).then((now) => (show(now), now))
+    const moved = LIMITS.filter(([limit]) => has[limit] !== before[limit])
+    if (moved.length > 0) {
+      const spans = moved.map(([, span]) => span).join(', ')
+      said.textContent = `Nothing was changed. The limit ${spans} was changed elsewhere: see above, then press again.`
+      return calm()
+    }
     const removed = typed.filter(({ limit, usdc }) => usdc === null && fuse[limit] !== null)
     const names = removed.map(({ limit }) => limit)
     if (names.length > 0 && asked !== names.join()) {
@@ -190,7 +251,7 @@ function backpackForm(pack, changed, fail) {
       said.textContent = `Nothing was changed yet. This removes the limit ${spans}. Press again to remove it.`
       button.textContent = 'Remove the limit'
       button.classList.add('danger')
-      return
+      return letRead(button)
     }
     const set = typed.filter(({ usdc }) => usdc !== null)
     const body = {
@@ -201,31 +262,33 @@ function backpackForm(pack, changed, fail) {
     }
     calm()
     if (Object.keys(body).length === 0) {
-      said.textContent = 'Nothing was changed: it has no limit.'
+      const hasLimit = LIMITS.some(([limit]) => fuse[limit] !== null)
+      said.textContent = hasLimit
+        ? 'Set. The station has these limits already.'
+        : 'Nothing was changed: it has no limit.'
+      for (const { limit, input } of fields) input.value = keptText(limit)
       return
     }
     const now = await ask('PATCH', `/api/backpack/${id}`, body)
-    fuse = now.fuse
-    kept.replaceChildren(...describeLimits(now))
-    for (const { limit, input } of fields)
-      input.value = fuse[limit] === null ? '' : String(fuse[limit])
+    show(now)
+    for (const { limit, input } of fields) input.value = keptText(limit)
     said.textContent = 'Set. It applies from the next call on.'
   }
   form.addEventListener('submit', (event) => {
     event.preventDefault()
-    save().catch((error) => {
+    if (button.hasAttribute('disabled')) return
+    button.toggleAttribute('disabled', true)
+    const work = save().catch((error) => {
       calm()
       if (error instanceof FieldError) said.textContent = ''
+      else if (error instanceof OutdatedError) return
       else if (error instanceof RefusedError)
         said.replaceChildren(
-          element(
-            'span',
-            { class: 'fault', role: 'alert' },
-            `Nothing was changed. ${error.message}`,
-          ),
+          element('span', { class: 'fault', role: 'alert' }, `${error.outcome}${error.message}`),
         )
       else fail(error)
     })
+    void work.finally(() => button.toggleAttribute('disabled', false))
   })
   return form
 }

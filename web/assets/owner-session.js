@@ -10,6 +10,11 @@ export class RefusedError extends Error {
     this.status = status
     this.problem = problem
   }
+
+  /** Whether something was changed. */
+  get outcome() {
+    return this.status === 0 || this.status >= 500 ? '' : 'Nothing was changed. '
+  }
 }
 
 /**
@@ -40,6 +45,14 @@ let csrfToken = null
 /** @type {string | null} */
 let agentId = null
 
+/**
+ * The idempotency keys of writes that were not answered, by what they ask for: whoever presses again repeats the
+ * same one, which is done once.
+ *
+ * @type {Map<string, string>}
+ */
+const unanswered = new Map()
+
 /** The agent that requests are about. @param {string} id */
 export function chooseAgent(id) {
   agentId = id
@@ -49,16 +62,23 @@ export function chooseAgent(id) {
  * @param {string} method
  * @param {string} path
  * @param {unknown} [body]
+ * @param {boolean} [isForAnyPage] the answer is wanted although the page shows another agent by then
  * @returns {Promise<any>}
  */
-export async function ask(method, path, body) {
+export async function ask(method, path, body, isForAnyPage = false) {
   /** @type {Record<string, string>} */
   const headers = { accept: 'application/json' }
   if (csrfToken !== null) headers['x-csrf-token'] = csrfToken
   if (agentId !== null && path.startsWith('/api/')) headers['x-owner-agent'] = agentId
   if (body !== undefined) headers['content-type'] = 'application/json'
-  if (method !== 'GET' && path.startsWith('/api/')) headers['idempotency-key'] = randomName(32)
   const about = agentId
+  const isWrite = method !== 'GET' && path.startsWith('/api/')
+  const deed = JSON.stringify([about, method, path, body])
+  const name = unanswered.get(deed) ?? randomName(32)
+  if (isWrite) {
+    headers['idempotency-key'] = name
+    unanswered.set(deed, name)
+  }
   let reply
   try {
     reply = await fetch(path, {
@@ -67,11 +87,16 @@ export async function ask(method, path, body) {
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
   } catch {
-    throw new RefusedError(0, { title: 'The station did not answer. Try again.' })
+    throw new RefusedError(0, {
+      title: isWrite
+        ? 'The station did not answer, so this may have been done or not. Press again: it is done once.'
+        : 'The station did not answer. Try again.',
+    })
   }
   const answer = await reply.json().catch(() => ({}))
+  if (reply.status < 500) unanswered.delete(deed)
   // It came after another agent was chosen: nobody may take it for that agent's.
-  if (method === 'GET' && path.startsWith('/api/') && agentId !== about) throw new OutdatedError()
+  if (path.startsWith('/api/') && agentId !== about && !isForAnyPage) throw new OutdatedError()
   if (!reply.ok) throw new RefusedError(reply.status, answer)
   return answer
 }

@@ -2,7 +2,14 @@
 
 import { element, enableCopying, find, renderProblem } from './dom.js'
 import { drawSpending, followTheme } from './owner-chart.js'
-import { FieldError, readLimit, showBackpacks, showKeys } from './owner-limits.js'
+import {
+  FieldError,
+  letRead,
+  readLimit,
+  refreshBackpacks,
+  showBackpacks,
+  showKeys,
+} from './owner-limits.js'
 import { createCallsTable, createStatementTable, formatTime, showRefused } from './owner-lists.js'
 import {
   ask,
@@ -22,6 +29,8 @@ let agents = []
 /** @type {string | null} */
 let shown = null
 let isFrozen = false
+/** What the lists of calls show: the agent, and the figures they add up to. */
+let listed = ''
 /** The code of a link that waits for its click. @type {string | null} */
 let offeredLink = null
 
@@ -58,7 +67,7 @@ function showProblem(error, selector) {
 /** Tells at its form, in plain words, why something was refused. @param {HTMLElement} form @param {unknown} error */
 function failAt(form, error) {
   if (!(error instanceof RefusedError) || error.status === 401 || shown === null) return fail(error)
-  const words = `Nothing was changed. ${error.message}`
+  const words = `${error.outcome}${error.message}`
   form.append(element('p', { class: 'fault small refusal', role: 'alert' }, words))
 }
 
@@ -67,6 +76,7 @@ function clearProblems() {
   for (const place of ['#problem', '#sign-in-problem', '#add-problem'])
     find(place)?.replaceChildren()
   for (const said of document.querySelectorAll('.refusal')) said.remove()
+  for (const said of document.querySelectorAll('[id$=-said]')) said.textContent = ''
 }
 
 /** Runs the work of a form once at a time. @param {string} selector @param {() => Promise<void>} work */
@@ -106,6 +116,7 @@ async function begin(words = '') {
 /** @param {string} id */
 async function open(id) {
   shown = id
+  listed = ''
   chooseAgent(id)
   history.replaceState(null, '', `#${id}`)
   clearProblems()
@@ -114,14 +125,7 @@ async function open(id) {
   const mine = agents.find(({ agent_id: one }) => one === id)
   say('#agent-name', mine?.name ?? 'Your agents')
   say('#agent-id', id)
-  await Promise.all([
-    refresh(),
-    readLimits(),
-    showCalls(),
-    showRefused(),
-    showStatement(),
-    readAlerts(),
-  ])
+  await Promise.all([refresh(), readLimits(), readAlerts()])
 }
 
 /** @param {{ agent_id: string, name: string }} agent */
@@ -136,10 +140,11 @@ function agentTab({ agent_id: id, name }) {
 
 /** Balance, state and spending: what changes while an agent works. */
 async function refresh() {
-  const [funds, spending, me] = await Promise.all([
+  const [funds, spending, me, packs] = await Promise.all([
     ask('GET', '/api/credits/balance'),
     ask('GET', '/api/agent/spending'),
     ask('GET', '/api/agent/me'),
+    ask('GET', '/api/backpacks'),
   ])
   const figures = { ...funds, ...funds.usage }
   for (const place of document.querySelectorAll('[data-figure]')) {
@@ -150,6 +155,11 @@ async function refresh() {
   const cut = spending.complete ? '' : ' (of the latest calls)'
   say('#spending-sum', `${spending.spent_usdc} USDC in ${spending.calls} calls${cut}`)
   showFreeze(me.frozen_at)
+  refreshBackpacks(packs.backpacks, readLimits, fail)
+  // Every list that shows the same calls.
+  const seen = `${shown} ${spending.calls} ${funds.balance_usdc}`
+  if (listed !== seen) await Promise.all([showCalls(), showRefused(), showStatement()])
+  listed = seen
   await drawSpending(spending)
   return me
 }
@@ -239,7 +249,7 @@ onSubmit('#pack-form', async () => {
   if (limit === null && !hasAsked) {
     hasAsked = true
     say('#pack-said', 'Nothing was made yet. It would have no limit a day. Press again to make it.')
-    return
+    return letRead(find('#pack-form button'))
   }
   hasAsked = false
   await ask('POST', '/api/backpack/create', {
@@ -257,7 +267,10 @@ find('#pack-form')?.addEventListener('input', () => {
 })
 onSubmit('#bound-key-form', async () => {
   const body = { name: field('#bound-name').value, backpack_id: field('#bound-pack').value }
-  const made = await ask('POST', '/api/keys', body)
+  const name = agents.find(({ agent_id: id }) => id === shown)?.name ?? ''
+  // Nobody can read the key again, so it is shown whichever agent the page shows by then.
+  const made = await ask('POST', '/api/keys', body, true)
+  say('#new-key-agent', name)
   field('#bound-name').value = ''
   find('#new-key')?.removeAttribute('hidden')
   const code = find('#new-key code')
@@ -286,9 +299,15 @@ find('#agents')?.addEventListener(
 )
 find('#freeze')?.addEventListener('click', () => {
   const path = isFrozen ? '/api/agent/unfreeze' : '/api/agent/freeze'
+  const button = find('#freeze')
+  button?.toggleAttribute('disabled', true)
   ask('POST', path, {})
-    .then(({ frozen_at: at }) => showFreeze(at))
+    .then(({ frozen_at: at }) => {
+      showFreeze(at)
+      return letRead(button)
+    })
     .catch(fail)
+    .finally(() => button?.toggleAttribute('disabled', false))
 })
 find('#sign-out')?.addEventListener('click', () => {
   signOut()

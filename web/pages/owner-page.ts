@@ -133,7 +133,7 @@ const AGENTS = html`<div id="agents" hidden>
         unfreeze.
       </p>
       <div id="new-key" hidden>
-        <p><b>The new key</b>, shown once:</p>
+        <p><b>The new key</b> of <span id="new-key-agent"></span>, shown once:</p>
         <div class="copyable">
           <pre tabindex="0" role="region" aria-label="The new key"><code></code></pre>
           <button type="button" hidden>Copy</button>

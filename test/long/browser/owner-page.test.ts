@@ -225,6 +225,7 @@ t.test(
         field.value = ${JSON.stringify(text)}
         const typed = field.value
         field.dispatchEvent(new Event('input', { bubbles: true }))
+        while (form.querySelector('button').disabled) await new Promise((next) => requestAnimationFrame(next))
         const find = () => form.querySelector('.fault[role=alert], [role=status]:not(:empty)')
         form.requestSubmit()
         while (find() === null) await new Promise((next) => requestAnimationFrame(next))
