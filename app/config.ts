@@ -1,4 +1,3 @@
-import { senderAddress } from '../providers/mail/agent-mail.ts'
 import { isIP } from 'node:net'
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -8,6 +7,7 @@ import { parseMasterKey } from '../core/key-derivation-and-encryption.ts'
 import { fromUsdc } from '../core/money.ts'
 import { SettingError } from '../core/setting-error.ts'
 import { parseIpAddressAllowlist } from '../providers/egress/public-ip-address.ts'
+import { defaultMailFrom, senderAddress } from '../providers/mail/agent-mail.ts'
 import { parseLlmProviders, type LlmProvider } from '../providers/llm/llm-provider-settings.ts'
 import type { SandboxIsolationLevel } from '../providers/sandbox/sandbox-port.ts'
 import { SecretString } from './secret-string.ts'
@@ -20,6 +20,7 @@ import {
 import {
   bareHost,
   checkDatabaseUrl,
+  checkEvmAddress,
   checkHost,
   checkHttpUrl,
   checkPublicUrl,
@@ -27,6 +28,7 @@ import {
   checkSmtpUrl,
   describeStrayVariables,
   isQuoted,
+  isSigningKey,
   readSwitch,
   toSmtpUrl,
 } from './setting-forms.ts'
@@ -125,9 +127,13 @@ function otherProblems(values: Record<string, unknown>, env: Env): string[] {
     ...accepts('SSRF_ALLOW', (value) => parsesWithoutError(parseIpAddressAllowlist, value)),
     ...checked('LLM_PROVIDERS', (value) => llmProblem(value, env)),
     ...accepts('MAIL_FROM_AGENTS', (value) => {
-      const { MAIL_FROM: own } = values
-      return typeof own !== 'string' || senderAddress(own) !== senderAddress(value)
+      const { MAIL_FROM: own, PUBLIC_URL: url = 'http://127.0.0.1' } = values
+      const isSet = typeof own === 'string'
+      if (!isSet && !URL.canParse(String(url))) return true
+      return senderAddress(isSet ? own : defaultMailFrom(String(url))) !== senderAddress(value)
     }),
+    ...accepts('SETTLER_PRIVATE_KEY', isSigningKey),
+    ...checked('TREASURY_ADDRESS', checkEvmAddress),
   ]
   if (values['NODE_ENV'] !== 'production') return problems
   const missing = ['DATABASE_URL', 'MASTER_KEY', 'PUBLIC_URL']

@@ -125,9 +125,9 @@ export const EnvironmentSettingsSchema = Type.Object({
     unset: '`DATA_DIR/master.key.previous`, if `MASTER_KEY` is unset too',
     secret: true,
   }),
-  OPERATOR_TOKEN: text('^[^\\s]{16,}$', {
+  OPERATOR_TOKEN: text('^[\\x21-\\x7e]{16,}$', {
     description: "Authorizes the operator's routes, such as `/metrics`.",
-    must: 'at least 16 characters',
+    must: 'at least 16 characters of ASCII',
     unset: 'loopback only, and not through a proxy',
     secret: true,
   }),
@@ -202,7 +202,7 @@ export const EnvironmentSettingsSchema = Type.Object({
   }),
   SETTLER_PRIVATE_KEY: text('^0x[0-9a-fA-F]{64}$', {
     description: 'The key that submits settlements and sweeps, and pays their gas.',
-    must: '0x and 64 hexadecimal digits',
+    must: '0x and 64 hexadecimal digits that are a private key',
     unset: 'no payments on Base and BSC',
     secret: true,
   }),
@@ -239,7 +239,7 @@ export const EnvironmentSettingsSchema = Type.Object({
     must: 'http or https URLs, separated by commas',
     unset: 'none',
   }),
-  COINGECKO_API_KEY: text('^[^\\s]+$', {
+  COINGECKO_API_KEY: text('^[\\x21-\\x7e]+$', {
     description: 'A demo key of CoinGecko, for a higher limit.',
     must: 'a key without spaces',
     unset: 'without a key, at the lower limit per address',
@@ -263,14 +263,14 @@ export const EnvironmentSettingsSchema = Type.Object({
     must: 'an http or https URL',
     unset: 'not used',
   }),
-  BRAVE_API_KEY: text('^[^\\s]+$', {
+  BRAVE_API_KEY: text('^[\\x21-\\x7e]+$', {
     description: 'Searches the web with Brave, after SearXNG.',
     must: 'a key without spaces',
     unset: 'not used',
     secret: true,
   }),
   BRAVE_BASE: base(DEFAULT_SEARCH_ENGINE_URLS.brave, 'The API of Brave.'),
-  TAVILY_API_KEY: text('^[^\\s]+$', {
+  TAVILY_API_KEY: text('^[\\x21-\\x7e]+$', {
     description: 'Searches the web with Tavily, after Brave.',
     must: 'a key without spaces',
     unset: 'not used',
@@ -289,12 +289,12 @@ export const EnvironmentSettingsSchema = Type.Object({
     'The server whose public tag timelines are read.',
   ),
   BLUESKY_BASE: base(DEFAULT_SOCIAL_PLATFORM_URLS.bluesky, 'The server of the Bluesky account.'),
-  BLUESKY_IDENTIFIER: text('^[^\\s]+$', {
+  BLUESKY_IDENTIFIER: text('^[\\x21-\\x7e]+$', {
     description: 'The account that searches Bluesky.',
     must: 'a handle or an address',
     unset: 'Bluesky is not searched',
   }),
-  BLUESKY_APP_PASSWORD: text('^[^\\s]+$', {
+  BLUESKY_APP_PASSWORD: text('^[\\x21-\\x7e]+$', {
     description: 'The app password of `BLUESKY_IDENTIFIER`.',
     must: 'a password without spaces',
     unset: 'Bluesky is not searched',

@@ -1,3 +1,4 @@
+import { getAddress } from 'viem/utils'
 import { isIP } from 'node:net'
 import { SettingError } from '../core/setting-error.ts'
 import { ConnectionUrlError, parseConnectionUrl } from '../core/validation/connection-url.ts'
@@ -132,3 +133,22 @@ const misspelled = (name: string, known: readonly string[]): string | null =>
         name,
         known.filter((one) => one.length >= MIN_CHARS),
       )
+
+/** The order of secp256k1: a private key is a number below it, above zero. */
+const CURVE_ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
+
+/** Whether text of 64 hex digits is a private key of an EVM account. */
+export const isSigningKey = (value: string): boolean =>
+  !/^0x[0-9a-f]{64}$/i.test(value) || (BigInt(value) > 0n && BigInt(value) < CURVE_ORDER)
+
+/** Returns why money may not be sent to an address; null where it may (EIP-55). */
+export function checkEvmAddress(value: string): string | null {
+  if (!/^0x[0-9a-f]{40}$/i.test(value)) return null
+  if (BigInt(value) === 0n)
+    return 'must be an address of yours: nobody has the key of the zero address'
+  const digits = value.slice(2)
+  if (digits === digits.toLowerCase() || digits === digits.toUpperCase()) return null
+  return getAddress(value.toLowerCase()) === `0x${digits}`
+    ? null
+    : 'is mistyped: its capital letters are not those of this address (EIP-55)'
+}

@@ -89,12 +89,14 @@ export async function composeInfrastructure({
 
 /** The data directory keeps the last signed head, also where key and databases are elsewhere (decision 466). */
 async function prepareKeys(
-  { dataDir }: Config,
+  { dataDir, journalArchiveDir }: Config,
   sql: Sql,
   masters: ReturnType<typeof loadMasterKeys>,
 ) {
-  makeDataDir(dataDir)
-  accessSync(dataDir, constants.W_OK | constants.X_OK)
+  for (const folder of [dataDir, journalArchiveDir]) {
+    makeDataDir(folder)
+    accessSync(folder, constants.W_OK | constants.X_OK)
+  }
   return loadStationKeys(sql, masters)
 }
 

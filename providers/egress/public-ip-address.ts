@@ -55,7 +55,9 @@ const ALLOWLIST_ENTRY = /^\[?([0-9A-Fa-f:.]+?)\]?:(\d{1,5})(?:-(\d{1,5}))?$/
 function parseAllowlistEntry(text: string) {
   const [, address = '', first = '', last = first] = ALLOWLIST_ENTRY.exec(text.trim()) ?? []
   if (!ipaddr.isValid(address)) throw new Error(`not an address with ports: "${text.trim()}"`)
-  return { address: normalizeAddress(address), first: Number(first), last: Number(last) }
+  const [from, to] = [Number(first), Number(last)]
+  if (from < 1 || to > 65_535 || from > to) throw new Error(`no ports: "${text.trim()}"`)
+  return { address: normalizeAddress(address), first: from, last: to }
 }
 
 const normalizeAddress = (address: string): string => ipaddr.process(address).toNormalizedString()

@@ -60,6 +60,28 @@ t.test('amounts are exact and a seventh decimal is refused', async (t) => {
   ])
 })
 
+t.test('what no part of the station could use is named, and no secret is shown', async (t) => {
+  const ours = '0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed'
+  const order = '0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141'
+  for (const [name, bad, good] of [
+    ['SETTLER_PRIVATE_KEY', order, `0x${'0'.repeat(63)}1`],
+    ['SETTLER_PRIVATE_KEY', `0x${'0'.repeat(64)}`, `0x${'7'.repeat(64)}`],
+    ['TREASURY_ADDRESS', ours.replace('Ef1B', 'eF1B'), ours],
+    ['TREASURY_ADDRESS', `0x${'0'.repeat(40)}`, ours.toLowerCase()],
+    ['MAIL_FROM_AGENTS', 'X <GAS-STATION@127.0.0.1>', 'agents@other.test'],
+    ['SSRF_ALLOW', '127.0.0.1:99999', '127.0.0.1:1-65535'],
+    ['SSRF_ALLOW', '127.0.0.1:0', '[::1]:8080'],
+    ['OPERATOR_TOKEN', 'é'.repeat(16), 'x'.repeat(16)],
+    ['BRAVE_API_KEY', 'clé', 'key'],
+  ] as const) {
+    const [problem = '', ...others] = problemsOf({ [name]: bad })
+    t.match(problem, new RegExp(`^${name} `), `${name} ${bad}`)
+    t.strictSame(others, [])
+    if (/KEY|TOKEN/.test(name)) t.notOk(problem.includes(bad.replace('0x', '')))
+    t.strictSame(problemsOf({ [name]: good }), [], `${name} ${good}`)
+  }
+})
+
 t.test('all configuration problems are reported at once with their values', async (t) => {
   const problems = problemsOf({
     PORT: '80a',
