@@ -43,27 +43,40 @@ export async function migrateSchema(
   return migrations.length
 }
 
-/** How far the schema of a database is, and how far this code can bring it; changes nothing. */
+/**
+ * How far the schema of a database is, and how far this code can bring it; changes nothing. Throws if the database is
+ * newer, or has run a file that was edited since, as `migrateSchema` does.
+ */
 export async function readSchemaState(sql: Sql): Promise<{ applied: number; known: number }> {
-  const known = (await readMigrations(findMigrationsFolder())).length
+  const migrations = await readMigrations(findMigrationsFolder())
+  const applied = await readApplied(sql)
+  assertAppliedMatches(applied, migrations)
+  return { applied: applied.length, known: migrations.length }
+}
+
+/** Throws unless the schema is that of this code; for what only looks at a database (decision 420). */
+export async function assertSchemaCurrent(sql: Sql): Promise<void> {
+  const { applied, known } = await readSchemaState(sql)
+  if (applied < known)
+    throw new SettingError(
+      `DATABASE_URL or DATA_DIR cannot be used: the database is at migration ${applied}, this code needs ${known}: run gas migrate, or start the station, which ends what an older station can do with it`,
+    )
+}
+
+/** What the database has run; nothing where there is no station yet. */
+async function readApplied(sql: Sql): Promise<AppliedMigration[]> {
   const [found] = await sql<
     { present: boolean }[]
   >`select to_regclass('schema_migrations') is not null as present`
-  if (found?.present !== true) return { applied: 0, known }
-  const [row] = await sql<{ applied: number }[]>`
-    select count(*)::int as applied from schema_migrations`
-  return { applied: row?.applied ?? 0, known }
+  if (found?.present !== true) return []
+  return sql<
+    AppliedMigration[]
+  >`select number, name, checksum from schema_migrations order by number`
 }
 
 /** A warm start runs one query and takes no lock. */
 async function isUpToDate(sql: Sql, migrations: Migration[]): Promise<boolean> {
-  const [found] = await sql<
-    { present: boolean }[]
-  >`select to_regclass('schema_migrations') is not null as present`
-  if (found?.present !== true) return false
-  const applied = await sql<
-    AppliedMigration[]
-  >`select number, name, checksum from schema_migrations order by number`
+  const applied = await readApplied(sql)
   assertAppliedMatches(applied, migrations)
   return applied.length === migrations.length
 }

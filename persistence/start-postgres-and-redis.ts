@@ -6,7 +6,7 @@ import { createDatabaseAdjustedClock } from '../core/clock.ts'
 import { SettingError } from '../core/setting-error.ts'
 import { startPostgresNotifyBus } from './message-bus.ts'
 import type { MessageBus } from './message-bus.ts'
-import { migrateSchema } from './migrate-schema.ts'
+import { assertSchemaCurrent, migrateSchema } from './migrate-schema.ts'
 import { openPostgresPool } from './postgres/postgres-connection-pool.ts'
 import { parseDatabaseUrl } from './postgres/database-url.ts'
 import type { Sql } from './postgres/postgres-connection-pool.ts'
@@ -148,7 +148,10 @@ export async function startPostgresAndRedis(
     }).catch(explain)
     const namespace = await readRedisNamespace(sql)
     const ms = Math.round(createDatabaseAdjustedClock().mono() - startedAt)
-    await migrateSchema(sql, settings.migrations).catch(explain)
+    const prepareSchema = mayCreate
+      ? migrateSchema(sql, settings.migrations)
+      : assertSchemaCurrent(sql)
+    await prepareSchema.catch(explain)
     const bus = await startPostgresNotifyBus({ sql, target: database.target, log: settings.log })
     opened.push(bus.stop)
     bus.onDeadConnections(() => [sql, commitSql].forEach((pool) => pool.renew()))

@@ -106,6 +106,21 @@ t.test(
     )
     t.match(good.stdout, /verified: no difference\n$/)
 
+    // Of an older station, which still runs: a verb that looks changes nothing under it.
+    const { sql: store } = main.database
+    const [last] = await store`
+      delete from schema_migrations where number = (select max(number) from schema_migrations)
+      returning number, name, checksum`
+    const older = await run('cli', ['verify'], { DATABASE_URL: databaseUrl }, cwd)
+    t.equal(older.code, EX_CONFIG)
+    t.match(older.stderr, /is at migration \d+, this code needs \d+: run gas migrate/)
+    const kept = await store`select from schema_migrations where number = ${last?.['number']}`
+    t.equal(kept.length, 0)
+    await store`insert into schema_migrations ${store({ ...last, checksum: 'other' })}`
+    const edited = await run('cli', ['doctor'], { DATABASE_URL: databaseUrl }, cwd)
+    t.match(edited.stdout, /^failed {3}DATABASE_URL: .*applied with another content/m)
+    await store`update schema_migrations set checksum = ${last?.['checksum']} where checksum = 'other'`
+
     const { sql, settings } = await createTestDatabase(t)
     await sql`drop schema public cascade`
     await sql`create schema public`
