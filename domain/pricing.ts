@@ -1,4 +1,4 @@
-import { asMicros, fromUsdc, type Micros } from '../core/money.ts'
+import { asMicros, fromUsdc, ZERO_MICROS, type Micros } from '../core/money.ts'
 
 /** Prices, fees and money limits. */
 
@@ -18,10 +18,17 @@ export const MAX_CREDIT_AMOUNT = fromUsdc(1_000_000)
 
 /** Promotional credits for the first credited deposit (decision 30). */
 export const FIRST_DEPOSIT_BONUS_BPS = 2_500n
-/** The sum of the bonuses of a day on this station (decision 385). */
+/** The bonus of an owner, and the sum of the bonuses of a day on this station (decisions 385 and 492). */
+export const OWNER_BONUS_LIMIT = fromUsdc(25)
 export const DAILY_BONUS_LIMIT = fromUsdc(250)
-/** The bonus of a deposit; `left` is what the bounds of the owner and of the day leave. */
-export function depositBonus(amount: Micros, left?: Micros): Micros {
+/**
+ * What a bonus may be: the bound of an owner; 0 while the day has no room for one, so that a later deposit brings it;
+ * null if the owner has had it.
+ */
+export type BonusLeft = Micros | null
+/** The bonus of a deposit; journals of version 1.0.0 tell nothing of what was left. */
+export function depositBonus(amount: Micros, left?: BonusLeft): Micros {
+  if (left === null) return ZERO_MICROS
   const bonus = asMicros((amount * FIRST_DEPOSIT_BONUS_BPS) / 10_000n)
   return left !== undefined && left < bonus ? left : bonus
 }

@@ -6,7 +6,7 @@ import {
   ZERO_MICROS,
   type Micros,
 } from '../core/money.ts'
-import { depositBonus, MIN_DEPOSIT } from '../domain/pricing.ts'
+import { depositBonus, MIN_DEPOSIT, type BonusLeft } from '../domain/pricing.ts'
 import { createReducerRejection, type Reducer } from './aggregate-reducer.ts'
 
 /** The credit pool of a fleet. */
@@ -43,7 +43,7 @@ export type FleetPoolReducerEvent =
     }
   /** The unused part of a draw. Promotional credits return as such. */
   | { readonly type: 'CREDIT'; readonly amount: Micros; readonly promo?: Micros }
-  | { readonly type: 'TOP_UP'; readonly amount: Micros; readonly bonusLeft?: Micros }
+  | { readonly type: 'TOP_UP'; readonly amount: Micros; readonly bonusLeft?: BonusLeft }
   /** A top-up that the chain has undone, with its bonus. */
   | { readonly type: 'UNDO_TOP_UP'; readonly amount: Micros; readonly bonus: Micros }
 
@@ -73,10 +73,11 @@ function joinFleet(context: FleetPoolReducerContext, agentId: string) {
 function topUpFleet(
   context: FleetPoolReducerContext,
   amount: Micros,
-  bonusLeft?: Micros,
+  bonusLeft?: BonusLeft,
 ): FleetPoolReducerContext {
   const cash = addMicros(context.cash, amount)
-  if (context.rewarded || amount < MIN_DEPOSIT) return { ...context, cash }
+  if (context.rewarded || amount < MIN_DEPOSIT || bonusLeft === ZERO_MICROS)
+    return { ...context, cash }
   const bonus = depositBonus(amount, bonusLeft)
   return { ...context, cash, promo: addMicros(context.promo, bonus), rewarded: true }
 }

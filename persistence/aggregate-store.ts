@@ -1,4 +1,4 @@
-import { DAILY_BONUS_LIMIT } from '../domain/pricing.ts'
+import { DAILY_BONUS_LIMIT, OWNER_BONUS_LIMIT } from '../domain/pricing.ts'
 import { toUnquotedArrayLiteral, toTextArrayLiteral } from './postgres/postgres-array-literal.ts'
 import type { Sql } from './start-postgres-and-redis.ts'
 import type { StoredActor, StoredAggregate } from './stored-aggregate.ts'
@@ -53,7 +53,8 @@ export function createAggregateStore(sql: Sql) {
     /** Unabsorbed inbox rows of an aggregate, oldest first, at most `limit`. */
     async openInbox(id: string, limit: number): Promise<{ id: string; event: unknown }[]> {
       return sql<{ id: string; event: unknown }[]>`
-        select id, with_bonus_left(event, receiver, ${DAILY_BONUS_LIMIT}) as event from inbox where receiver = ${id} and absorbed_at is null
+        select id, with_bonus_left(event, receiver, ${OWNER_BONUS_LIMIT}, ${DAILY_BONUS_LIMIT}) as event
+          from inbox where receiver = ${id} and absorbed_at is null
          order by at, id limit ${limit}`
     },
 

@@ -6,6 +6,7 @@ import {
   MEMORY_PACK_PRICES,
   MIN_BOUNTY_REWARD,
   MIN_DEPOSIT,
+  OWNER_BONUS_LIMIT,
   PLATFORM_FEE_BPS,
   REFERRAL_REWARD,
   REFERRAL_SHARE_BPS,
@@ -69,6 +70,7 @@ export function describePrices(
     credits: {
       starter_usdc: toUsdc(starterCredits),
       first_deposit_bonus_rate: toRate(FIRST_DEPOSIT_BONUS_BPS),
+      first_deposit_bonus_max_usdc: toUsdc(OWNER_BONUS_LIMIT),
       minimum_deposit_usdc: toUsdc(MIN_DEPOSIT),
       minimum_bounty_usdc: toUsdc(MIN_BOUNTY_REWARD),
       referral_reward_usdc: toUsdc(REFERRAL_REWARD),

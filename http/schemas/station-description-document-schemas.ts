@@ -127,6 +127,7 @@ export const PricingSchema = Type.Object({
   credits: Type.Object({
     starter_usdc: Usdc,
     first_deposit_bonus_rate: Rate,
+    first_deposit_bonus_max_usdc: Usdc,
     minimum_deposit_usdc: Usdc,
     minimum_bounty_usdc: Usdc,
     referral_reward_usdc: Usdc,

@@ -13,6 +13,7 @@ import {
   depositBonus,
   MIN_DEPOSIT,
   WARNING_BALANCE_MICROS,
+  type BonusLeft,
 } from '../../domain/pricing.ts'
 import {
   findExceededKeyCap,
@@ -65,7 +66,7 @@ export interface AgentMachineContext extends KeySpendCounters {
   readonly holds: Readonly<Record<string, AgentHold>>
   /** Sum of deposits below the minimum deposit. */
   readonly pending: Micros
-  /** The first credited deposit and its bonus; null before it. */
+  /** The first credited deposit that was not without a bonus for the day's sake, and its bonus; null before it. */
   readonly firstDeposit: { readonly id: string; readonly bonus: Micros } | null
   /** True after the first credited deposit, also when that is undone: its referrer was rewarded. */
   readonly activated: boolean
@@ -222,28 +223,23 @@ const UNADMITTED_CALL = {
 export const ZERO_PROMO_CASH: PromoCash = { promo: ZERO_MICROS, cash: ZERO_MICROS }
 
 /**
- * Applies a deposit. Amounts accumulate below the minimum; the first credited one brings a bonus,
- * of at most `bonusLeft` where it is set.
+ * Applies a deposit. Amounts accumulate below the minimum; the first credited one brings a bonus.
+ * One that finds none only because the day has no more leaves it to the next (decision 492).
  */
 export function applyDepositToAgent(
   context: AgentMachineContext,
   id: string,
   amount: Micros,
-  bonusLeft?: Micros,
+  bonusLeft?: BonusLeft,
 ): Partial<AgentMachineContext> {
   const pending = addMicros(context.pending, amount)
   if (pending < MIN_DEPOSIT) return { pending }
   const cash = addMicros(context.cash, pending)
   if (context.firstDeposit !== null) return { pending: ZERO_MICROS, cash }
+  const credited = { pending: ZERO_MICROS, cash, activated: true }
+  if (bonusLeft === ZERO_MICROS) return credited
   const bonus = depositBonus(pending, bonusLeft)
-  const firstDeposit = { id, bonus }
-  return {
-    pending: ZERO_MICROS,
-    cash,
-    promo: addMicros(context.promo, bonus),
-    firstDeposit,
-    activated: true,
-  }
+  return { ...credited, promo: addMicros(context.promo, bonus), firstDeposit: { id, bonus } }
 }
 
 type AgentFreeBalance = Pick<AgentMachineContext, 'pending' | 'promo' | 'cash'>

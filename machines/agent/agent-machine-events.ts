@@ -1,4 +1,5 @@
 import type { Micros } from '../../core/money.ts'
+import type { BonusLeft } from '../../domain/pricing.ts'
 import type { ApiKeySpendCaps, ApiKeyInMemoryHolds } from './api-key-spend-caps.ts'
 import type { AgentBalanceTier, ExternalPaymentOfHold } from './agent-balance.ts'
 
@@ -70,7 +71,7 @@ export type AgentMachineEvent =
       readonly type: 'DEPOSIT'
       readonly id: string
       readonly pending: Micros
-      readonly bonusLeft?: Micros
+      readonly bonusLeft?: BonusLeft
     }
   /** A pool lends `held` for one call, `bonus` of it promotional. It is held at once. */
   | {

@@ -6,7 +6,7 @@ import {
   ZERO_MICROS,
   type Micros,
 } from '../../core/money.ts'
-import { REFERRAL_REWARD } from '../../domain/pricing.ts'
+import { REFERRAL_REWARD, type BonusLeft } from '../../domain/pricing.ts'
 import type { LedgerTransferKind } from '../../core/aggregate-commit-row-types.ts'
 import type { CommandContext } from '../../actors/aggregate-command-types.ts'
 import { claimDepositBonus } from '../deposits/claim-bonus.ts'
@@ -32,7 +32,7 @@ export interface DepositMessage {
   /** The source reported to the owner. */
   readonly source: 'deposit' | 'x402'
   /** What the owner and the day leave for a bonus, read with the message. */
-  readonly bonusLeft: Micros
+  readonly bonusLeft: BonusLeft
 }
 
 /** A deposit that a reorganisation has undone. */

@@ -8,6 +8,7 @@ import {
   ZERO_MICROS,
   type Micros,
 } from '../../core/money.ts'
+import type { BonusLeft } from '../../domain/pricing.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { sumFleetLoansOfCall } from '../../domain/fleet-loans.ts'
 import type { LedgerTransferKind } from '../../core/aggregate-commit-row-types.ts'
@@ -178,7 +179,7 @@ export interface FleetTransfers {
 
 export interface FleetTopUpInput extends FleetTransfers {
   /** What its owner and the day leave for a bonus. */
-  readonly bonusLeft: Micros
+  readonly bonusLeft: BonusLeft
 }
 
 export interface FleetTopUpResult {

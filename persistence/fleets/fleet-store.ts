@@ -1,4 +1,4 @@
-import type { Micros } from '../../core/money.ts'
+import type { BonusLeft } from '../../domain/pricing.ts'
 import { readBonusLeft } from '../payments/bonus-left.ts'
 import { toTextArrayLiteral } from '../postgres/postgres-array-literal.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
@@ -139,7 +139,7 @@ export function createFleetStore(sql: Sql) {
     },
 
     /** What its owner and the day leave for a bonus of a top-up. */
-    bonusLeft: (fleetId: string): Promise<Micros> => readBonusLeft(sql, fleetId),
+    bonusLeft: (fleetId: string): Promise<BonusLeft> => readBonusLeft(sql, fleetId),
 
     /** Log indexes of a transaction that are already booked. */
     async booked(chain: string, tx: string): Promise<Set<number>> {

@@ -1,10 +1,11 @@
 -- The bonus of a first deposit is given once an owner, and all bonuses of a day are bounded (decision 385).
 
--- Staged in the commit that credits the bonus, with the bound of a day at that time.
+-- Staged in the commit that credits the bonus, with the bounds of an owner and a day at that time.
 create table deposit_bonuses (
   -- The agent or the fleet.
   receiver uuid not null,
   amount_micros bigint not null check (amount_micros > 0),
+  owner_limit_micros bigint not null,
   day_limit_micros bigint not null,
   at timestamptz not null
 );
@@ -37,19 +38,24 @@ create function bonus_owner_names(receiver uuid) returns setof text language sql
    where mine.agent_id = (select id from agent) and not exists (select from address)
 $$;
 
--- What the bounds of a day leave for a bonus of this receiver; 0 if its owner has had one. One that a reorganisation
--- has undone may be given to the same receiver again.
-create function deposit_bonus_left(receiver uuid, day_limit bigint) returns bigint language sql stable as $$
-  select case when exists (select from bonus_owners o
-                where o.owner in (select bonus_owner_names($1)) and o.receiver <> $1) then 0
-    else greatest(0, day_limit - (select coalesce(sum(b.amount_micros), 0) from deposit_bonuses b
-           where b.at >= date_trunc('day', now() at time zone 'UTC') at time zone 'UTC' and b.receiver <> $1))::bigint end
+-- What a bonus of this receiver may be: the bound of an owner, 0 while the day has no room for one (decision 492), null
+-- if the owner has had one. One that a reorganisation has undone may be given to the same receiver again.
+create function deposit_bonus_left(receiver uuid, owner_limit bigint, day_limit bigint) returns bigint
+  language sql stable as $$
+  select case
+    when exists (select from bonus_owners o
+      where o.owner in (select bonus_owner_names($1)) and o.receiver <> $1) then null
+    when owner_limit + (select coalesce(sum(b.amount_micros), 0) from deposit_bonuses b
+      where b.at >= date_trunc('day', now() at time zone 'UTC') at time zone 'UTC' and b.receiver <> $1) > day_limit then 0
+    else owner_limit end
 $$;
 
 -- An inbox message; a deposit tells what is left for its bonus now.
-create function with_bonus_left(event jsonb, receiver text, day_limit bigint) returns jsonb language sql stable as $$
+create function with_bonus_left(event jsonb, receiver text, owner_limit bigint, day_limit bigint) returns jsonb
+  language sql stable as $$
   select case event->>'type' when 'DEPOSIT' then event || jsonb_build_object('bonusLeft',
-    jsonb_build_object('$n', deposit_bonus_left(receiver::uuid, day_limit)::text)) else event end
+    (select jsonb_build_object('$n', l::text) from deposit_bonus_left(receiver::uuid, owner_limit, day_limit) l
+      where l is not null)) else event end
 $$;
 
 -- Those of earlier versions.
@@ -74,7 +80,7 @@ begin
     on conflict do nothing returning owner)
   select count(*) into claimed from fresh;
   if claimed = (select count(*) from bonus_owner_names(new.receiver))
-     and new.amount_micros <= deposit_bonus_left(new.receiver, new.day_limit_micros) then
+     and new.amount_micros <= deposit_bonus_left(new.receiver, new.owner_limit_micros, new.day_limit_micros) then
     return null;
   end if;
   raise exception 'the owner of % has had the bonus, or the day has no more', new.receiver

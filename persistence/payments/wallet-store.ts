@@ -1,5 +1,6 @@
 import type { DomainEventType } from '../../core/domain-events.ts'
 import { asMicros, ZERO_MICROS, type Micros } from '../../core/money.ts'
+import type { BonusLeft } from '../../domain/pricing.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import type { Sql } from '../start-postgres-and-redis.ts'
 import { readBonusLeft } from './bonus-left.ts'
@@ -195,7 +196,7 @@ export function createWalletStore(sql: Sql) {
     },
 
     /** What its owner and the day leave for a bonus of the first deposit. */
-    bonusLeft: (agentId: string): Promise<Micros> => readBonusLeft(sql, agentId),
+    bonusLeft: (agentId: string): Promise<BonusLeft> => readBonusLeft(sql, agentId),
 
     /**
      * An agent's data for the funding page, without loading the agent; null if it does not exist.

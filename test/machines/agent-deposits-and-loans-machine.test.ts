@@ -1,5 +1,6 @@
 import t from 'tap'
 import { ZERO_MICROS } from '../../core/money.ts'
+import type { BonusLeft } from '../../domain/pricing.ts'
 import { agentMachine } from '../../machines/agent-machine.ts'
 import type { AgentMachineEvent } from '../../machines/agent/agent-machine-events.ts'
 import {
@@ -48,7 +49,12 @@ t.test('a call paid on another rail uses no credits and counts in every cap', as
   t.match(freed, { promo: 0n, cash: 0n, held: 0n, keySpent: {} })
 })
 
-const deposit = (amount: number, id = `deposit-${amount}`): AgentMachineEvent => ({
+const deposit = (
+  amount: number,
+  id = `deposit-${amount}`,
+  left: { bonusLeft?: BonusLeft } = {},
+): AgentMachineEvent => ({
+  ...left,
   type: 'DEPOSIT',
   id,
   pending: microUsd(amount),
@@ -74,6 +80,31 @@ t.test(
     t.match(snapshot.context, { cash: 6_000_000n, promo: 250_000n, firstDeposit }, 'once')
   },
 )
+
+t.test('a bonus that the day has no room for stays ahead, one of the owner does not', async (t) => {
+  const none = sampleAgentSnapshot(0, 0)
+  const spent = stepStateMachine(
+    agentMachine,
+    none,
+    deposit(2_000_000, 'a', { bonusLeft: ZERO_MICROS }),
+  )
+  t.match(spent.snapshot.context, {
+    cash: 2_000_000n,
+    promo: 0n,
+    firstDeposit: null,
+    activated: true,
+  })
+  const next = deposit(4_000_000, 'b', { bonusLeft: microUsd(500_000) })
+  t.match(stepStateMachine(agentMachine, spent.snapshot, next).snapshot.context, {
+    promo: 500_000n,
+    firstDeposit: { id: 'b', bonus: 500_000n },
+  })
+  const had = stepMachineThroughEvents(agentMachine, none, [
+    deposit(2_000_000, 'a', { bonusLeft: null }),
+    next,
+  ])
+  t.match(had.snapshot.context, { promo: 0n, firstDeposit: { id: 'a', bonus: 0n } })
+})
 
 t.test('a reverted deposit takes back at most the balance, its bonus first', async (t) => {
   const first = stepStateMachine(

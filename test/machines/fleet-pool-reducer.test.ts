@@ -1,6 +1,7 @@
 import t from 'tap'
 import type { ActorSnapshot } from '../../actors/machine-registry.ts'
 import { stringifyWithBigints } from '../../core/json/bigint.ts'
+import { ZERO_MICROS } from '../../core/money.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { fleetPoolReducer, type FleetPoolReducerEvent } from '../../machines/fleet-pool-reducer.ts'
 import {
@@ -118,6 +119,15 @@ t.test('the first top-up of at least 1 USDC brings a bonus of 25 %, once', async
   t.match(first.context, { cash: 6_000_000n, promo: 1_250_000n, rewarded: true })
   const second = stepStateMachine(fleetPoolReducer, first, topUp(8_000_000)).snapshot
   t.match(second.context, { cash: 14_000_000n, promo: 1_250_000n })
+})
+
+t.test('a top-up that the day has no bonus for leaves it to the next one', async (t) => {
+  const spent = withBob({ ...topUp(2_000_000), bonusLeft: ZERO_MICROS })
+  t.match(spent.context, { cash: 2_000_000n, promo: 0n, rewarded: false })
+  const next = stepStateMachine(fleetPoolReducer, spent, topUp(4_000_000)).snapshot
+  t.match(next.context, { promo: 1_000_000n, rewarded: true })
+  const had = withBob({ ...topUp(2_000_000), bonusLeft: null }, topUp(4_000_000))
+  t.match(had.context, { cash: 6_000_000n, promo: 0n, rewarded: true }, 'its owner has had it')
 })
 
 t.test('a returned loan keeps its kind and is no top-up', async (t) => {

@@ -1,6 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type, type Static } from 'typebox'
 import { fundingInstructions } from '../../../domain/agent-funding-info-and-instructions.ts'
+import { FIRST_DEPOSIT_BONUS_BPS, OWNER_BONUS_LIMIT } from '../../../domain/pricing.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { toUsdc, ZERO_MICROS, type Micros } from '../../../core/money.ts'
 import type {
@@ -105,7 +106,11 @@ const OnboardedAgentSchema = Type.Object(
           asset: Type.String(),
           address: Type.String(),
           minimum_usdc: ResponseUsdcAmountSchema,
-          first_deposit_bonus_percent: Type.Number(),
+          first_deposit_bonus_percent: Type.Number({
+            description:
+              'Once an owner, while the bonuses of the day last; later deposits bring it if they are used up.',
+          }),
+          first_deposit_bonus_max_usdc: ResponseUsdcAmountSchema,
           credited_within_seconds: Type.Integer(),
         },
         { description: 'Null while this station accepts no deposits.' },
@@ -348,7 +353,8 @@ const toFundingPath = (address: string) => ({
   asset: 'USDC',
   address,
   minimum_usdc: 1,
-  first_deposit_bonus_percent: 25,
+  first_deposit_bonus_percent: Number(FIRST_DEPOSIT_BONUS_BPS) / 100,
+  first_deposit_bonus_max_usdc: toUsdc(OWNER_BONUS_LIMIT),
   credited_within_seconds: 60,
 })
 

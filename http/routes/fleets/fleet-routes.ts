@@ -99,7 +99,7 @@ const topUpFleet = {
     operationId: 'topUpFleet',
     summary: 'Credit a fleet with USDC that was sent on Base',
     description:
-      'Credits the USDC that a transaction moved to the wallet of the fleet, or from a wallet of yours to the treasury. The first top-up of at least 1 USDC earns a 25 % bonus, once an owner, while the bonuses of the day last.',
+      'Credits the USDC that a transaction moved to the wallet of the fleet, or from a wallet of yours to the treasury. The first top-up of at least 1 USDC earns a 25 % bonus of at most 25 USDC, once an owner, while the bonuses of the day last; if they are used up, a top-up of a later day earns it.',
     tags,
     body: StrictBody({
       fleet_id: UuidSchema,

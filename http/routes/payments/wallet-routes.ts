@@ -99,7 +99,7 @@ const getWallet = {
         minimum_usdc: ResponseUsdcAmountSchema,
         first_deposit_bonus: Type.Boolean({
           description:
-            'The next credited deposit brings 25 %: neither this agent nor its owner has had that bonus, and those of today are not used up.',
+            'The next credited deposit brings 25 %, at most 25 USDC: neither this agent nor its owner has had that bonus, and those of today are not used up.',
         }),
         recent_deposits: Type.Array(schemaRef(DepositRow)),
         fund_url: Type.String(),
@@ -273,7 +273,7 @@ async function readWallet(services: HttpServices, agentId: string) {
     pending_usdc: toUsdc(pending),
     deposited_usdc: toUsdc(total),
     minimum_usdc: toUsdc(MIN_DEPOSIT),
-    first_deposit_bonus: bonusAhead && bonusLeft > ZERO_MICROS,
+    first_deposit_bonus: bonusAhead && bonusLeft !== null && bonusLeft > ZERO_MICROS,
     recent_deposits: recent.map(presentDeposit),
     fund_url: fundUrlOf(services, agentId),
   }

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { encodeDeployData, encodeFunctionData } from 'viem'
 import {
@@ -255,7 +256,7 @@ t.test('the owner of several agents gets the bonus once, also from two nodes', a
   t.strictSame(await findInvariantViolations(sql), {})
 })
 
-t.test('the agents of a session have one owner; the bonuses of a day are bounded', async (t) => {
+t.test('the agents of a session have one owner; each owner gets at most 25 USDC', async (t) => {
   const { base, sql, one, watch, owner } = await startDepositScenario(t)
   const [ann, hers] = [await owner(), await owner()]
   const agents = [ann, hers, await owner(), await owner(), await owner()]
@@ -273,7 +274,32 @@ t.test('the agents of a session have one owner; the bonuses of a day are bounded
     await watch.catchUp()
     promo.push((await readCreditBalances(one, id))[1])
   }
-  t.strictSame(promo, [112.5, 0, 112.5, 25, 0])
+  t.strictSame(promo, [25, 0, 25, 25, 25])
+  t.strictSame(await findInvariantViolations(sql), {})
+})
+
+t.test('a deposit without a bonus for the sake of the day leaves it to a later day', async (t) => {
+  const { base, sql, one, watch, owner } = await startDepositScenario(t)
+  const [early, late, later] = [await owner(), await owner(), await owner()]
+  const spend = (usdc: number) => sql`insert into deposit_bonuses
+    values (${randomUUID()}, ${usdcToMicrosBigint(usdc)}, 25000000, 250000000, now())`
+  const pay = async ({ id, address }: typeof late, usdc: number) => {
+    await base.mint(address, usdcToMicrosBigint(usdc))
+    await base.mine(BLOCKS_TO_CONFIRM)
+    await watch.catchUp()
+    return (await readCreditBalances(one, id))[1]
+  }
+  await sql`alter table deposit_bonuses disable trigger deposit_bonuses_once`
+  await spend(223)
+  await sql`alter table deposit_bonuses enable trigger deposit_bonuses_once`
+  t.equal(await pay(early, 10), 2.5, 'the day has room for a whole one')
+  t.equal(await pay(late, 10), 0, 'a bonus is whole or none')
+  t.equal(await pay(late, 10), 0, 'on the same day')
+  await sql`update deposit_bonuses set at = at - interval '1 day'`
+  t.equal(await pay(late, 4), 1, 'the first one that the day has room for')
+  t.equal(await pay(late, 10), 1, 'once')
+  t.equal(await pay(early, 10), 2.5, 'once')
+  t.equal(await pay(later, 450), 25, 'at most the bound of an owner')
   t.strictSame(await findInvariantViolations(sql), {})
 })
 

@@ -11,6 +11,9 @@ const BUILT = join(DIST, '.tsbuildinfo')
 /** As `npm start` sets it. */
 const NODE_ARGS = ['--max-semi-space-size=16']
 
+/** By its path: a program may start in any folder. */
+const TYPESCRIPT = ['--import', import.meta.resolve('tsx')]
+
 /** `npm test` builds this file together with all others. */
 const RUNS_FROM_BUILD = !import.meta.url.endsWith('.ts')
 let built: boolean | undefined
@@ -23,12 +26,12 @@ export function serviceProgramArgs(name: 'main' | 'cli'): string[] {
   const program = name === 'cli' ? 'app/cli/main' : 'app/main'
   if (RUNS_FROM_BUILD) return [...NODE_ARGS, `.cache/test/${program}.js`]
   built ??= isBuilt()
-  return built ? [`dist/${program}.js`] : ['--import', 'tsx', `${program}.ts`]
+  return built ? [`dist/${program}.js`] : [...TYPESCRIPT, `${program}.ts`]
 }
 
 /** Arguments of `node` for a test file. */
 export const typescriptLoaderArgs = (file: string): string[] =>
-  file.endsWith('.ts') ? ['--import', 'tsx'] : []
+  file.endsWith('.ts') ? TYPESCRIPT : []
 
 function isBuilt(): boolean {
   const builtAt = modifiedAt(BUILT)
