@@ -18,6 +18,9 @@ export const LIMITS = {
   /** Values in a JSON text: parsing costs by them. */
   jsonValues: 10_000,
   jsonValuesWithKey: 50_000,
+  /** Values in the JSON of a stranger's answer, and different names of its fields. */
+  resultValues: 100_000,
+  resultNames: 10_000,
   /** Each started one of a body counts as a request. */
   countedBodyBytes: 16 * KIB,
   mailboxMaxCommands: 1_000,

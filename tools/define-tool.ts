@@ -1,6 +1,7 @@
 import type { Static, TSchema } from 'typebox'
 import type { DomainEvent } from '../core/domain-events.ts'
 import type { Micros } from '../core/money.ts'
+import type { WorkerPlace } from '../core/concurrency/worker-pool.ts'
 import type {
   PriceShare,
   OwnershipOrMemoryReorganization,
@@ -32,6 +33,15 @@ export interface ToolCallerIdentity {
 
 /** Returns the identity that shares capacity: the agent, or the address without a key. */
 export const callerIdOf = ({ agentId, visitor }: ToolCallerIdentity): string => agentId ?? visitor
+
+/** The place of a call in the queues of worker processes: its caller's, until its deadline. */
+export const workerPlaceOf = ({
+  caller,
+  signal,
+}: Pick<ToolPreflightContext, 'caller' | 'signal'>): WorkerPlace => ({
+  owner: callerIdOf(caller),
+  signal,
+})
 
 /** What differs for a tool that an agent sells. */
 export interface CommunityToolTraits {

@@ -1,5 +1,5 @@
+import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
-import { defaultWorkerCount } from '../../core/concurrency/worker-pool.ts'
 import { ServiceError } from '../../core/errors.ts'
 import type { HexString } from '../onchain-payment-types.ts'
 import type { SignerRecoveryResult, SignerRecoveryJob } from './signer-recovery-worker.ts'
@@ -41,7 +41,7 @@ const PROGRAM = new URL(
  * of a dying thread move to another one once, then fail.
  */
 export function createSignerRecoveryPool({
-  size = defaultWorkerCount(MAX_RECOVERY_THREADS),
+  size = Math.min(MAX_RECOVERY_THREADS, Math.max(1, availableParallelism() - 1)),
 }: { size?: number } = {}): SignerRecoveryPool {
   const threads = new Set<Thread>()
   let [nextId, waiting, closed] = [0, 0, false]

@@ -17,7 +17,7 @@ export interface FairLeaseQueueOptions {
 
 export interface FairQueueWaitOptions {
   /** Ends the wait and rejects with its reason. */
-  readonly signal?: AbortSignal
+  readonly signal?: AbortSignal | undefined
   /** Maximum wait in milliseconds. */
   readonly timeoutMs?: number
 }
@@ -31,6 +31,8 @@ export interface FairQueueLease<T> {
 /** Lends values to waiting callers with fair shares per owner. */
 export interface FairLeaseQueue<T> {
   readonly waiting: () => number
+  /** Owners whose next caller could have a value now. */
+  readonly ready: () => number
   /**
    * Waits for a value. Rejects when the queue is full, on timeout, on `rejectNext`, or with the
    * signal's reason.
@@ -187,6 +189,10 @@ export function createFairLeaseQueue<T>(options: FairLeaseQueueOptions): FairLea
 
   return {
     waiting: () => waiting,
+    ready: () =>
+      [...owners.values()].filter(
+        ({ waiters, held }) => waiters.length > 0 && held < maxHeldPerOwner,
+      ).length,
     wait,
     offer(value) {
       const name = nextOwner(maxHeldPerOwner)

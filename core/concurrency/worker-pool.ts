@@ -1,6 +1,6 @@
-import { availableParallelism } from 'node:os'
 import { SECOND } from '../clock.ts'
 import { ServiceError } from '../errors.ts'
+import { createFairLeaseQueue, type FairQueueLease } from './fair-queue.ts'
 import { startWorkerProcess, WorkerExhaustedError, type WorkerProcess } from './worker-process.ts'
 
 /** Serves requests in worker processes, each with a heap limit and a deadline (decision 381). */
@@ -8,7 +8,7 @@ import { startWorkerProcess, WorkerExhaustedError, type WorkerProcess } from './
 export interface WorkerPoolSettings<Request> {
   /** The address of the program, which calls `serveWorkerRequests`. */
   readonly program: string
-  /** Maximum number of processes. */
+  /** Maximum number of processes; two also on one processor, since a stranger holds one (decision 480). */
   readonly size?: number | undefined
   /** Limit per request in milliseconds of the process's work, without its start; after it the process is killed. */
   readonly deadlineMs: number
@@ -22,31 +22,22 @@ export interface WorkerPoolSettings<Request> {
 export interface WorkerPool<Request> {
   /**
    * Serves a request. An owner has one place: its next request waits until the one before has ended, while others
-   * pass. Rejects with `unavailable` when the queue is full, and with the signal's reason.
+   * pass by turns. Rejects with `unavailable` when the queue is full, where the owner with the most waiting requests
+   * loses one, and with the signal's reason.
    */
   run(request: Request, place: WorkerPlace): Promise<unknown>
   close(): Promise<void>
 }
 
+/** Whose work a request is (an agent, a visitor, a builder), and what ends its wait. */
 export interface WorkerPlace {
-  /** Null for requests that have no owner: they bound nobody. */
-  readonly owner: string | null
+  readonly owner: string
   readonly signal?: AbortSignal | undefined
 }
 
-interface Job<Request> {
-  readonly request: Request
-  readonly owner: string | null
-  readonly resolve: (answer: unknown) => void
-  readonly reject: (error: unknown) => void
-}
-
-const MAX_WORKERS = 2
+const WORKERS = 2
 /** An idle process is ended to free its memory. */
 const IDLE_MS = 60 * SECOND
-
-export const defaultWorkerCount = (max = MAX_WORKERS): number =>
-  Math.min(max, Math.max(1, availableParallelism() - 1))
 
 /**
  * Creates a pool whose processes start on demand. A request that takes too long or too much memory ends its process
@@ -55,28 +46,29 @@ export const defaultWorkerCount = (max = MAX_WORKERS): number =>
 export function createWorkerPool<Request>(
   settings: WorkerPoolSettings<Request>,
 ): WorkerPool<Request> {
-  const { program, size = defaultWorkerCount(), deadlineMs, maxWaiting } = settings
-  const { maxWaitingOfOwner = maxWaiting } = settings
+  const { program, size = WORKERS, deadlineMs, maxWaiting } = settings
   const workers = new Set<WorkerProcess>()
   const idle = new Map<WorkerProcess, NodeJS.Timeout>()
-  const waiting: Job<Request>[] = []
-  /** Owners whose request is being served. */
-  const served = new Set<string>()
   let [starting, closed] = [0, false]
-
-  const isReady = ({ owner }: Job<Request>) => owner === null || !served.has(owner)
+  /** Why no process starts. */
+  let fault: Error | undefined
+  const queue = createFairLeaseQueue<WorkerProcess>({
+    clock: performanceClock,
+    maxWaiting,
+    maxWaitingPerOwner: settings.maxWaitingOfOwner ?? maxWaiting,
+    places: size,
+    maxHeldPerOwner: 1,
+    createRejection: () =>
+      closed ? poolClosedError() : new ServiceError('unavailable', { retry_after: 1 }, fault),
+  })
 
   function serve(): void {
     for (const [worker, timer] of idle) {
-      const at = waiting.findIndex(isReady)
-      const [job] = at < 0 ? [] : waiting.splice(at, 1)
-      if (job === undefined) return
+      if (!queue.offer(worker)) return
       clearTimeout(timer)
       idle.delete(worker)
-      void give(worker, job)
     }
-    const wanted = waiting.filter(isReady).length
-    while (!closed && starting < wanted && workers.size < size) void begin()
+    while (!closed && starting < queue.ready() && workers.size < size) void begin()
   }
 
   async function begin(): Promise<void> {
@@ -92,9 +84,10 @@ export function createWorkerPool<Request>(
     const works = await worker.ready
     starting -= 1
     if (works) return rest(worker)
-    // The next process would not start either, so the longest waiting job fails.
-    const cause = new Error('no worker process starts')
-    waiting.shift()?.reject(new ServiceError('unavailable', { retry_after: 1 }, cause))
+    // The next process would not start either, so a waiting request fails.
+    fault = new Error('no worker process starts')
+    queue.rejectNext()
+    fault = undefined
     serve()
   }
 
@@ -112,59 +105,46 @@ export function createWorkerPool<Request>(
     serve()
   }
 
-  async function give(worker: WorkerProcess, job: Job<Request>): Promise<void> {
-    const { request, owner, resolve, reject } = job
-    if (owner !== null) served.add(owner)
+  async function work(
+    { value: worker, release }: FairQueueLease<WorkerProcess>,
+    request: Request,
+  ): Promise<unknown> {
     try {
-      resolve(await worker.run(request, deadlineMs))
+      return await worker.run(request, deadlineMs)
     } catch (error) {
-      if (closed) reject(poolClosedError())
-      else
-        reject(error instanceof WorkerExhaustedError ? settings.exhausted(request, error) : error)
+      if (closed) throw poolClosedError()
+      throw error instanceof WorkerExhaustedError ? settings.exhausted(request, error) : error
+    } finally {
+      release()
+      rest(worker)
     }
-    if (owner !== null) served.delete(owner)
-    rest(worker)
   }
 
   return {
     async run(request, { owner, signal }) {
       signal?.throwIfAborted()
       if (closed) throw poolClosedError()
-      const own = owner === null ? 0 : waiting.filter((job) => job.owner === owner).length
-      if (waiting.length >= maxWaiting || own >= maxWaitingOfOwner)
-        throw new ServiceError('unavailable', { retry_after: 1 })
-      const answer = enqueueJob(request, owner, signal, waiting)
+      const waiting = queue.wait(owner, { signal })
       serve()
-      return await answer
+      return await orAbort(work(await waiting, request), signal)
     },
     async close() {
       closed = true
-      for (const job of waiting.splice(0)) job.reject(poolClosedError())
+      while (queue.rejectNext());
       await Promise.all([...workers].map((worker) => worker.kill()))
     },
   }
 }
 
-/** Queues a job. An abort removes it; one that is being served is finished. */
-function enqueueJob<Request>(
-  request: Request,
-  owner: string | null,
-  signal: AbortSignal | undefined,
-  waiting: Job<Request>[],
-): Promise<unknown> {
-  return new Promise((done, fail) => {
-    const abort = () => {
-      const at = waiting.indexOf(job)
-      if (at >= 0) waiting.splice(at, 1)
-      job.reject(signal?.reason)
-    }
-    const settle = (end: (what: unknown) => void) => (what: unknown) => {
-      signal?.removeEventListener('abort', abort)
-      end(what)
-    }
-    const job: Job<Request> = { request, owner, resolve: settle(done), reject: settle(fail) }
-    signal?.addEventListener('abort', abort, { once: true })
-    waiting.push(job)
+const performanceClock = { mono: () => performance.now() }
+
+/** What is being served is finished, though nobody waits for it. */
+function orAbort<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return work
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason as Error)
+    signal.addEventListener('abort', abort, { once: true })
+    void work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
   })
 }
 

@@ -1,27 +1,37 @@
 import { parseExactJson } from '../../core/json/exact.ts'
+import { assertJsonCheap } from '../../core/json/cheap.ts'
+import { LIMITS } from '../../core/limits.ts'
 
-/** Parses response bodies as JSON, CSV or text. */
+/** Parses response bodies as JSON, CSV or text; a large one in a worker process only. */
 
-const MAX_CSV_RECORDS_CHARS = 2 * 1024 * 1024
 const MAX_RESPONSE_JSON_DEPTH = 100
 
-/** Parses a body in the requested format; returns text and the reason when it does not parse. */
-export function parseResponseBody(
-  format: 'json' | 'text' | 'csv',
-  body: Buffer,
-  contentType: string | null,
-): { data: unknown; parse_error?: string } {
-  const text = decodeText(body, contentType)
+export type ResponseFormat = 'json' | 'text' | 'csv'
+
+/** JSON text of the value, which costs its reader little; else text, with the reason when it was to be parsed. */
+export type ParsedBody =
+  | { readonly json: string }
+  | { readonly data: string; readonly parse_error?: string }
+
+interface BodyWithType {
+  readonly body: Uint8Array | string
+  readonly contentType: string | null
+}
+
+/** Parses a body in the requested format; returns text and the reason when it does not parse, or is too large for an answer. */
+export function parseResponseBody(format: ResponseFormat, source: BodyWithType): ParsedBody {
+  const text = decodeResponseText(source)
   if (format === 'text') return { data: text }
   try {
-    return { data: format === 'json' ? parseJson(text) : parseCsv(text) }
+    return { json: format === 'json' ? checkJson(text) : csvToJson(text) }
   } catch (error) {
     return { data: text, parse_error: error instanceof Error ? error.message : String(error) }
   }
 }
 
 /** Decodes by byte order mark, then Content-Type, else UTF-8. */
-function decodeText(body: Buffer, contentType: string | null): string {
+export function decodeResponseText({ body, contentType }: BodyWithType): string {
+  if (typeof body === 'string') return body
   const label =
     detectBomCharset(body) ?? /charset\s*=\s*"?([^\s;"]+)/i.exec(contentType ?? '')?.[1] ?? 'utf-8'
   try {
@@ -39,7 +49,7 @@ export function detectBomCharset(body: Uint8Array): string | null {
 }
 
 /** Throws for depths at which serialization would overflow the stack, and for numbers that would arrive as null. */
-function parseJson(text: string): unknown {
+function checkJson(text: string): string {
   const value = parseExactJson(text)
   let level: unknown[] = [value]
   for (let depth = 0; level.length > 0; depth += 1) {
@@ -51,22 +61,27 @@ function parseJson(text: string): unknown {
       typeof inner === 'object' && inner !== null ? Object.values(inner) : [],
     )
   }
-  return value
+  assertJsonCheap(value)
+  return text
 }
 
 const CSV_FIELD = /(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r\n|\n|\r|$)/y
 
 /**
  * Parses CSV (RFC 4180): the first line names the fields; quotes may contain commas, quotes and line ends.
+ * Cells are counted before records are built.
  */
-function parseCsv(text: string): Record<string, string>[] {
+function csvToJson(text: string): string {
   const rows: string[][] = []
   let row: string[] = []
+  let cells = 0
   CSV_FIELD.lastIndex = 0
   while (CSV_FIELD.lastIndex < text.length) {
     const at = CSV_FIELD.lastIndex
     const match = CSV_FIELD.exec(text)
     if (match === null) throw new SyntaxError(`malformed CSV at character ${at}`)
+    cells += 1
+    if (cells > LIMITS.resultValues) throw tooLargeError()
     row.push(match[1]?.replaceAll('""', '"') ?? match[2] ?? '')
     if (match[3] === ',' && CSV_FIELD.lastIndex < text.length) continue
     if (match[3] === ',') row.push('')
@@ -74,7 +89,7 @@ function parseCsv(text: string): Record<string, string>[] {
     row = []
   }
   const [names = [], ...records] = rows.filter((cells) => cells.length > 1 || cells[0] !== '')
-  return toCsvRecords(names, records)
+  return toRecordsJson(names, records)
 }
 
 /** A table is taken as a whole or not at all: no cell may be lost in a record. */
@@ -87,19 +102,21 @@ function assertNoLostCells(names: readonly string[], records: readonly string[][
     )
 }
 
-/** Field names repeat in every record, so their total size is limited before the records are built. */
-function toCsvRecords(
-  names: readonly string[],
-  records: readonly string[][],
-): Record<string, string>[] {
+/** Field names repeat in every record, so the size is limited before the records are built. */
+function toRecordsJson(names: readonly string[], records: readonly string[][]): string {
   assertNoLostCells(names, records)
-  const widest = Math.max(0, ...names.map((name) => name.length))
   const cells = records.reduce((total, record) => total + record.length, 0)
-  if (cells * widest > MAX_CSV_RECORDS_CHARS)
-    throw new RangeError('too large as records; ask for text')
-  return records.map((record) =>
+  const widest = Math.max(0, ...names.map((name) => name.length))
+  if (cells * widest > LIMITS.toolOutputBytes) throw tooLargeError()
+  const built = records.map((record) =>
     Object.fromEntries(
       names.slice(0, record.length).map((name, column) => [name, record[column] ?? '']),
     ),
   )
+  assertJsonCheap(built)
+  const json = JSON.stringify(built)
+  if (Buffer.byteLength(json) > LIMITS.toolOutputBytes) throw tooLargeError()
+  return json
 }
+
+const tooLargeError = () => new RangeError('too large as records; ask for text')

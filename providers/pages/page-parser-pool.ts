@@ -1,11 +1,18 @@
 import { SECOND } from '../../core/clock.ts'
-import { createWorkerPool } from '../../core/concurrency/worker-pool.ts'
+import { createWorkerPool, type WorkerPlace } from '../../core/concurrency/worker-pool.ts'
 import type { WorkerExhaustedError } from '../../core/concurrency/worker-process.ts'
 import { ServiceError } from '../../core/errors.ts'
-import type { PageParser } from './page-parser-port.ts'
+import { parseExactJson } from '../../core/json/exact.ts'
+import type { PageParser, ReceivedBody, ReceivedWebPage } from './page-parser-port.ts'
+import { extractPageText } from './page-text.ts'
+import {
+  decodeResponseText,
+  parseResponseBody,
+  type ParsedBody,
+} from '../egress/parse-response-body.ts'
 import type { PageParserWorkerAnswers, PageParserWorkerRequest } from './page-worker.ts'
 
-/** Parses untrusted pages in worker processes. */
+/** Parses untrusted pages and bodies in worker processes. */
 
 export interface PageParserPoolSettings {
   /** Maximum number of processes. */
@@ -19,6 +26,9 @@ export interface ClosablePageParser extends PageParser {
 }
 
 const MAX_WAITING_PAGES = 64
+const MAX_WAITING_PAGES_OF_OWNER = 16
+/** A smaller body is parsed at once: handing it over would cost as much. */
+const MAX_SMALL_BODY = 16 * 1024
 const PAGE_DEADLINE_MS = 5 * SECOND
 /** The program is beside this file and, like it, built or source. */
 const PROGRAM = new URL(
@@ -34,18 +44,34 @@ export function createPageParserPool(settings: PageParserPoolSettings = {}): Clo
     size,
     deadlineMs,
     maxWaiting: MAX_WAITING_PAGES,
+    maxWaitingOfOwner: MAX_WAITING_PAGES_OF_OWNER,
     exhausted: (request, cause) => pageTooComplexError(request, deadlineMs, cause),
   })
-  const submit = async <E extends PageParserWorkerRequest>(request: E, signal: AbortSignal) =>
-    (await pool.run(request, { owner: null, signal })) as PageParserWorkerAnswers[E['type']]
+  const submit = async <E extends PageParserWorkerRequest>(request: E, place: WorkerPlace) =>
+    (await pool.run(request, place)) as PageParserWorkerAnswers[E['type']]
   return {
-    read: (source, signal) => submit({ type: 'read', source }, signal),
-    forms: (source, signal) => submit({ type: 'forms', source }, signal),
-    extract: (source, what, signal) => submit({ type: 'extract', source, what }, signal),
-    decodeText: (source, most, signal) => submit({ type: 'plain', source, most }, signal),
+    read: (source, place) => submit({ type: 'read', source }, place),
+    forms: (source, place) => submit({ type: 'forms', source }, place),
+    extract: (source, what, place) => submit({ type: 'extract', source, what }, place),
+    decodeText: (source, most, place) => submit({ type: 'plain', source, most }, place),
+    text: async (source, place) =>
+      isSmall(source)
+        ? extractPageText(decodeResponseText(source))
+        : submit({ type: 'text', source }, place),
+    parseBody: async (source, format, place) =>
+      toReceivedBody(
+        isSmall(source)
+          ? parseResponseBody(format, source)
+          : await submit({ type: 'body', source, format }, place),
+      ),
     close: () => pool.close(),
   }
 }
+
+const isSmall = ({ body }: ReceivedWebPage) => body.length <= MAX_SMALL_BODY
+
+const toReceivedBody = (parsed: ParsedBody): ReceivedBody =>
+  'json' in parsed ? { data: parseExactJson(parsed.json) } : parsed
 
 /** Too long, too large, or nested beyond any page that a browser could show. */
 const pageTooComplexError = (

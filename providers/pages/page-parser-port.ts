@@ -1,4 +1,7 @@
+import type { WorkerPlace } from '../../core/concurrency/worker-pool.ts'
+import type { ResponseFormat } from '../egress/parse-response-body.ts'
 import type { FormsAndLinks } from './content/parse-page-forms-and-links.ts'
+import type { PageText } from './page-text.ts'
 
 /** A page as received: bytes, or text serialized by a browser. */
 export interface ReceivedWebPage {
@@ -89,17 +92,31 @@ export interface PageContent {
   readonly truncated: boolean
 }
 
-/** Parses pages in isolation, so that an untrusted page blocks nothing else. */
+/** A body in the requested format; as text with the reason where it does not fit. */
+export interface ReceivedBody {
+  readonly data: unknown
+  readonly parse_error?: string
+}
+
+/**
+ * Reads what strangers wrote in isolation, so that it blocks nothing else. An owner has one place at a time. Everything
+ * rejects with `upstream_error` when it takes too much time or memory, with `unavailable` when too much waits, and with
+ * the signal's reason.
+ */
 export interface PageParser {
-  /**
-   * Parses a page. Rejects with `upstream_error` when it takes too much time or memory, with `unavailable`
-   * when the queue is full, and with the signal's reason.
-   */
-  read(source: ReceivedWebPage, signal: AbortSignal): Promise<PageContent>
-  /** Returns its links and its forms with everything they would submit; rejects as `read` does. */
-  forms(source: ReceivedWebPage, signal: AbortSignal): Promise<FormsAndLinks>
-  /** Returns values by name or selector; rejects as `read` does. */
-  extract(source: ReceivedWebPage, what: string, signal: AbortSignal): Promise<string[]>
-  /** Returns the first decoded characters of the source; rejects as `read` does. */
-  decodeText(source: ReceivedWebPage, most: number, signal: AbortSignal): Promise<string>
+  read(source: ReceivedWebPage, place: WorkerPlace): Promise<PageContent>
+  /** Returns its links and its forms with everything they would submit. */
+  forms(source: ReceivedWebPage, place: WorkerPlace): Promise<FormsAndLinks>
+  /** Returns values by name or selector. */
+  extract(source: ReceivedWebPage, what: string, place: WorkerPlace): Promise<string[]>
+  /** Returns the first decoded characters of the source. */
+  decodeText(source: ReceivedWebPage, most: number, place: WorkerPlace): Promise<string>
+  /** Returns title and text only, of the beginning of a page. */
+  text(source: ReceivedWebPage, place: WorkerPlace): Promise<PageText>
+  /** Returns a response body as JSON, text or CSV records, of a size that costs its reader little. */
+  parseBody(
+    source: ReceivedWebPage,
+    format: ResponseFormat,
+    place: WorkerPlace,
+  ): Promise<ReceivedBody>
 }

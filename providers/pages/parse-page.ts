@@ -68,6 +68,7 @@ function parseHtmlContent(html: string, url: string): PageContent {
     }),
     truncated:
       tree.truncated ||
+      root.budget.left <= 0 ||
       headings.isTruncated ||
       links.isTruncated ||
       forms.isTruncated ||
@@ -76,7 +77,7 @@ function parseHtmlContent(html: string, url: string): PageContent {
 }
 
 const EMPTY_TREE: HtmlTree = {
-  root: { name: '', attributes: new Map(), parent: null, children: [] },
+  root: { name: '', attributes: new Map(), parent: null, children: [], budget: { left: 0 } },
   comments: [],
   truncated: false,
 }

@@ -61,8 +61,6 @@ const MAX_WAITING = 4_096
 /** A builder has at most so many calls in flight, so its answers always find a place. */
 const MAX_WAITING_OF_OWNER = 64
 const DEADLINE_MS = 5 * SECOND
-/** Two also on two processors: one stranger holds one place. */
-const WORKERS = 2
 /** The program is beside this file and, like it, built or source. */
 const PROGRAM = new URL(
   import.meta.url.endsWith('.ts') ? './untrusted-worker.ts' : './untrusted-worker.js',
@@ -70,7 +68,7 @@ const PROGRAM = new URL(
 ).href
 
 export function createUntrustedWork(settings: UntrustedWorkSettings = {}): UntrustedWork {
-  const { size = WORKERS, deadlineMs = DEADLINE_MS } = settings
+  const { size, deadlineMs = DEADLINE_MS } = settings
   const pool = createWorkerPool<UntrustedWorkRequest>({
     program: PROGRAM,
     size,

@@ -22,7 +22,7 @@ import {
   type BrowserPageStep,
 } from './agent-act/page-step-types.ts'
 import type { BrowserSession } from '../../providers/browser/browser-port.ts'
-import { defineTool, callerIdOf, type ToolContext } from '../define-tool.ts'
+import { defineTool, callerIdOf, workerPlaceOf, type ToolContext } from '../define-tool.ts'
 import { liveOrFixtureModeOfUrl } from '../../providers/egress/public-ip-address.ts'
 
 /** The tool `agent-act`: performs steps on a web page. */
@@ -68,11 +68,12 @@ async function openSession(
   signal: AbortSignal,
 ): Promise<{ session: BrowserSession; engine: Engine }> {
   const { browser, caller, egress, pages, now } = context
+  const owner = callerIdOf(caller)
   if (wanted === 'browser' && browser === null) throw noBrowser()
   if (wanted !== 'http' && browser !== null && (wanted === 'browser' || browser.isAvailable())) {
     try {
       return {
-        session: await browser.openSession({ owner: callerIdOf(caller), signal }),
+        session: await browser.openSession({ owner, signal }),
         engine: 'browser',
       }
     } catch (error) {
@@ -84,7 +85,7 @@ async function openSession(
   }
   const boundary = `----gas${randomBytes(16).toString('hex')}`
   return {
-    session: createHttpBrowsingSession({ egress, pages, now, signal, boundary }),
+    session: createHttpBrowsingSession({ egress, pages, now, signal, owner, boundary }),
     engine: 'http',
   }
 }
@@ -99,17 +100,15 @@ const noBrowser = () =>
 const toStorableText = (text: string): string =>
   text.replace(/\0/g, '').replace(/\p{Surrogate}/gu, '\ufffd')
 
-async function readPageText(
-  { page }: PageStepsResult,
-  engine: Engine,
-  { pages, signal }: ToolContext,
-) {
+async function readPageText({ page }: PageStepsResult, engine: Engine, context: ToolContext) {
   if (page === null) return ''
+  const { pages } = context
+  const place = workerPlaceOf(context)
   const source = renderedPageToHtmlSource(page)
   // A browser renders any content as a page.
   if (engine !== 'browser' && !isHtmlContentType(page.contentType))
-    return pages.decodeText(source, MAX_TEXT_CHARS, signal).catch(() => '')
-  const reading = await pages.read(source, signal).catch(() => null)
+    return pages.decodeText(source, MAX_TEXT_CHARS, place).catch(() => '')
+  const reading = await pages.read(source, place).catch(() => null)
   return reading?.text.slice(0, MAX_TEXT_CHARS) ?? ''
 }
 
@@ -202,6 +201,7 @@ export default defineTool({
   async run({ url, instruction, engine: wanted = 'auto' }, context) {
     const { signal: given, seal, emit, meter, pages } = context
     const signal = AbortSignal.any([given, AbortSignal.timeout(ACT_TIMEOUT_MS)])
+    const owner = callerIdOf(context.caller)
     const { session, engine } = await openSession(wanted, context, signal)
     try {
       const first: BrowserPageStep = { op: 'goto', url }
@@ -210,7 +210,7 @@ export default defineTool({
         session,
         signal,
         seal,
-        extract: (page, what) => extractPageValues(page, what, pages, signal),
+        extract: (page, what) => extractPageValues(page, what, pages, { owner, signal }),
         onStep(place, done) {
           emit({ type: 'partial', path: `/steps/${place}`, value: done })
         },

@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import { fromUsdc } from '../../core/money.ts'
-import { defineTool, callerIdOf, type ToolContext } from '../define-tool.ts'
+import { defineTool, callerIdOf, workerPlaceOf, type ToolContext } from '../define-tool.ts'
 import { liveOrFixtureModeOfUrl } from '../../providers/egress/public-ip-address.ts'
 import { detectContentKind } from '../../providers/pages/html/detect-html-text-or-binary.ts'
 import {
@@ -143,10 +143,8 @@ interface LoadedPage {
   readonly scripted: boolean
 }
 
-async function loadOverHttp(
-  url: string,
-  { egress, pages, signal }: ToolContext,
-): Promise<LoadedPage> {
+async function loadOverHttp(url: string, context: ToolContext): Promise<LoadedPage> {
+  const { egress, pages, signal } = context
   const headers = { accept: ACCEPT, 'accept-language': 'en, *;q=0.5' }
   const reply = await egress.fetch({ url, headers, signal, maxBytes: MAX_PAGE_BYTES })
   const contentType = reply.headers['content-type'] ?? null
@@ -164,7 +162,7 @@ async function loadOverHttp(
     url: reply.url,
     status: reply.status,
     contentType,
-    reading: await pages.read(source, signal),
+    reading: await pages.read(source, workerPlaceOf(context)),
     scripted: kind === 'html' && reply.body.includes('<script'),
   }
 }
@@ -174,7 +172,7 @@ async function loadInBrowser(url: string, context: ToolContext): Promise<LoadedP
   if (browser === null) throw new ServiceError('provider_not_configured')
   const page = await browser.render({ url, owner: callerIdOf(caller), signal })
   const source: ReceivedWebPage = { body: page.html, contentType: 'text/html', url: page.url }
-  const reading = await pages.read(source, signal)
+  const reading = await pages.read(source, workerPlaceOf(context))
   return {
     engine: 'browser',
     url: page.url,

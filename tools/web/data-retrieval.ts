@@ -1,8 +1,7 @@
 import Type from 'typebox'
 import { fromUsdc, ZERO_MICROS } from '../../core/money.ts'
-import { defineTool } from '../define-tool.ts'
+import { defineTool, workerPlaceOf } from '../define-tool.ts'
 import { liveOrFixtureModeOfUrl } from '../../providers/egress/public-ip-address.ts'
-import { parseResponseBody } from '../../providers/egress/parse-response-body.ts'
 
 /** The tool `data-retrieval`: fetches a URL. */
 
@@ -51,7 +50,8 @@ export default defineTool({
   async preflight({ url, headers = {} }, { egress, secrets, signal }) {
     await egress.preflight({ url, headers, secrets, signal })
   },
-  async run({ url, headers = {}, format = 'json' }, { egress, secrets, signal, now, meter }) {
+  async run({ url, headers = {}, format = 'json' }, context) {
+    const { egress, pages, secrets, signal, now, meter } = context
     const reply = await egress.fetch({
       url,
       headers,
@@ -61,8 +61,9 @@ export default defineTool({
     })
     const contentType = reply.headers['content-type'] ?? null
     meter.served(new URL(reply.url).host, liveOrFixtureModeOfUrl(reply.url))
+    const source = { body: reply.body, contentType, url: reply.url }
     return {
-      ...parseResponseBody(format, reply.body, contentType),
+      ...(await pages.parseBody(source, format, workerPlaceOf(context))),
       status_code: reply.status,
       content_type: contentType,
       fetched_at: now().toISOString(),

@@ -5,6 +5,8 @@ import { descendantElements, elementTextLine, type HtmlElement } from '../html/h
 
 const MAX_EXTRACTED_VALUES = 50
 const MAX_EXTRACTED_VALUE_CHARS = 500
+/** What is read to find labels, of all elements and their ancestors. */
+const MAX_LABEL_READS = 8 * 1024 * 1024
 const NAMING_ATTRIBUTES = [
   'id',
   'name',
@@ -106,11 +108,12 @@ function findAdjacentValues(
 ): (HtmlElement | string)[] {
   if (wanted === '') return []
   const found: (HtmlElement | string)[] = []
+  const budget = { left: MAX_LABEL_READS }
   for (const element of elements) {
     if (found.length >= MAX_EXTRACTED_VALUES) break
     // Only short elements can be labels, so large ones are skipped.
     if (element.children.length === 0 || element.children.length > 20) continue
-    const said = elementTextLine(element, MAX_EXTRACTED_VALUE_CHARS)
+    const said = elementTextLine(element, MAX_EXTRACTED_VALUE_CHARS, budget)
     if (normalizeWords(said) === wanted) {
       const next = nextSiblingContent(element)
       if (next !== null) found.push(next)

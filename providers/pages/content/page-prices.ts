@@ -18,6 +18,7 @@ import {
 const MAX_PAGE_PRICES = 100
 const MAX_JSON_LD_DEPTH = 12
 const MAX_JSON_LD_NODES = 20_000
+const PRICE_PROPERTIES = new Set(['price', 'lowPrice', 'highPrice', 'priceCurrency'])
 const META_PRICE_PROPERTIES = new Set([
   'product:price:amount',
   'og:price:amount',
@@ -115,14 +116,14 @@ function microdataPrices(root: HtmlElement, hidden: HiddenElements): PagePrice[]
   const open: { currency: string | null; text: string }[] = []
   for (const element of collectVisibleElements(root, hidden)) {
     const names = element.attributes.get('itemprop')?.split(/\s+/) ?? []
-    if (names.length === 0) continue
+    if (!names.some((name) => PRICE_PROPERTIES.has(name))) continue
     const text = element.attributes.get('content') ?? elementTextLine(element, 100)
     if (names.includes('priceCurrency')) {
       const own = parseCurrencyCode(text)
       currency = own ?? currency
       for (const one of open) one.currency ??= own
     }
-    if (!['price', 'lowPrice', 'highPrice'].some((name) => names.includes(name))) continue
+    if (names.every((name) => name === 'priceCurrency' || !PRICE_PROPERTIES.has(name))) continue
     if (open.length === MAX_PAGE_PRICES) break
     // The currency may be before or after the price.
     open.push({ currency: parseMoneyAmounts(text)[0]?.currency ?? currency, text })

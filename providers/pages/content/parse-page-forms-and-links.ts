@@ -105,15 +105,14 @@ export function parseFormsAndLinks(root: HtmlElement, page: URL, base: URL): For
   const place = { page, base }
   const labels = indexLabels(root)
   const elements = descendantElements(root)
-  const { forms, byElement, byId } = collectForms(elements)
+  const { forms, around, byId } = collectForms(elements)
   const loose: CollectedForm = { element: null, controls: [], cut: false }
   let [controls, options, left] = [0, 0, MAX_FORMS_CHARS]
 
   for (const element of elements) {
     if (!CONTROL_ELEMENTS.has(element.name)) continue
     const named = element.attributes.get('form')
-    const form =
-      (named === undefined ? findEnclosing(element, byElement) : byId.get(named)) ?? loose
+    const form = (named === undefined ? around.get(element) : byId.get(named)) ?? loose
     controls += 1
     form.cut ||= controls > MAX_FORM_CONTROLS || left <= 0
     if (form.cut) continue
@@ -124,6 +123,8 @@ export function parseFormsAndLinks(root: HtmlElement, page: URL, base: URL): For
     else form.controls.push(control)
   }
   const all = loose.controls.length > 0 ? [...forms, loose] : forms
+  // Labels may be missing.
+  if (root.budget.left <= 0) for (const form of all) form.cut = true
   const found = all.map((form) => toFormWithControls(form, place))
   left -= found.reduce((sum, form) => sum + textChars({ ...form, controls: [] }), 0)
   return { forms: found, links: parseAnchors(elements, base, left) }
@@ -131,17 +132,20 @@ export function parseFormsAndLinks(root: HtmlElement, page: URL, base: URL): For
 
 function collectForms(elements: readonly HtmlElement[]) {
   const forms: CollectedForm[] = []
-  const byElement = new Map<HtmlElement, CollectedForm>()
+  /** By what is in them, since looking upwards would take as long as the page is deep. */
+  const around = new Map<HtmlElement, CollectedForm>()
   const byId = new Map<string, CollectedForm>()
   for (const element of elements) {
+    const outer = element.parent === null ? undefined : around.get(element.parent)
+    if (outer !== undefined) around.set(element, outer)
     if (element.name !== 'form' || forms.length >= MAX_PARSED_FORMS) continue
     const form = { element, controls: [], cut: false }
     forms.push(form)
-    byElement.set(element, form)
+    around.set(element, form)
     const id = element.attributes.get('id')
     if (id !== undefined && !byId.has(id)) byId.set(id, form)
   }
-  return { forms, byElement, byId }
+  return { forms, around, byId }
 }
 
 function parseAnchors(elements: readonly HtmlElement[], base: URL, limit: number): PageAnchor[] {
@@ -163,14 +167,6 @@ function textChars(value: unknown): number {
   if (typeof value === 'string') return value.length
   if (typeof value !== 'object' || value === null) return 1
   return Object.values(value).reduce((sum: number, one) => sum + textChars(one), 0)
-}
-
-function findEnclosing<T>(element: HtmlElement, forms: ReadonlyMap<HtmlElement, T>): T | undefined {
-  for (let at = element.parent; at !== null; at = at.parent) {
-    const form = forms.get(at)
-    if (form !== undefined) return form
-  }
-  return undefined
 }
 
 function toFormWithControls(

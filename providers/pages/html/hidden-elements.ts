@@ -125,13 +125,16 @@ function isHiddenByColor({ ink, paper }: InheritedColors, style: CssDeclarations
 
 const MAX_HIDDEN_TEXTS_CHARS = 200_000
 const MAX_HIDDEN_TEXT_CHARS = 20_000
+const UNLIMITED = { left: Infinity }
 
 /** Returns the hidden texts. */
 export function collectHiddenTexts(hidden: HiddenElements): string[] {
   const texts: string[] = []
   let left = MAX_HIDDEN_TEXTS_CHARS
   for (const element of hidden) {
-    const text = left <= 0 ? '' : elementTextLine(element, Math.min(left, MAX_HIDDEN_TEXT_CHARS))
+    // They do not nest, and must be found on any page.
+    const text =
+      left <= 0 ? '' : elementTextLine(element, Math.min(left, MAX_HIDDEN_TEXT_CHARS), UNLIMITED)
     if (text === '') continue
     left -= text.length
     texts.push(text)

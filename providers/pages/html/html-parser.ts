@@ -8,6 +8,16 @@ export interface HtmlElement {
   readonly attributes: ReadonlyMap<string, string>
   readonly parent: HtmlElement | null
   readonly children: readonly (HtmlElement | string)[]
+  /** Shared by all elements of a page. */
+  readonly budget: TextBudget
+}
+
+/**
+ * Characters and nodes that `elementTextLine` may still read of a page: texts of nested elements would be read once a
+ * level. A page for which it is used up is truncated (decision 480).
+ */
+export interface TextBudget {
+  left: number
 }
 
 export interface HtmlTree {
@@ -22,6 +32,8 @@ interface MutablePageElement extends HtmlElement {
   readonly children: (HtmlElement | string)[]
 }
 
+const MIN_TEXT_BUDGET = 2 * 1024 * 1024
+const TEXT_BUDGET_PER_CHAR = 1
 /** As in browsers, deeper elements become children at the limit. */
 const MAX_TREE_DEPTH = 512
 const MAX_TREE_ELEMENTS = 150_000
@@ -69,7 +81,7 @@ const OPTIONS = named('option optgroup')
  * pages: nothing is moved.
  */
 export function parseHtmlTree(html: string): HtmlTree {
-  const tree = new HtmlTreeBuilder()
+  const tree = new HtmlTreeBuilder(MIN_TEXT_BUDGET + TEXT_BUDGET_PER_CHAR * html.length)
   for (let at = 0; at < html.length && !tree.full;) {
     const begin = nextMarkupIndex(html, at)
     tree.text(decodeHtmlEntities(html.slice(at, begin)))
@@ -82,18 +94,13 @@ export function parseHtmlTree(html: string): HtmlTree {
 
 /** Builds the tree and tracks the open elements. */
 class HtmlTreeBuilder {
-  readonly root: MutablePageElement = {
-    name: '',
-    attributes: new Map(),
-    parent: null,
-    children: [],
-  }
+  readonly root: MutablePageElement
   readonly comments: string[] = []
   /** In document order. */
   readonly elements: HtmlElement[] = []
   full = false
   tooDeep = false
-  readonly #open: MutablePageElement[] = [this.root]
+  readonly #open: MutablePageElement[]
   /** Depths of the open elements by name, and of scopes. */
   readonly #places = new Map<string, number[]>()
   readonly #barriers = [SPECIAL_ELEMENTS, SCOPE_ELEMENTS, TABLES].map((names) => ({
@@ -102,6 +109,12 @@ class HtmlTreeBuilder {
   }))
   /** Number of elements beyond the depth limit. */
   #beyond = 0
+
+  constructor(left: number) {
+    const [attributes, budget] = [new Map<string, string>(), { left }]
+    this.root = { name: '', attributes, parent: null, children: [], budget }
+    this.#open = [this.root]
+  }
 
   /** Parses the markup at a position and returns its end. */
   markup(html: string, begin: number): number {
@@ -163,7 +176,8 @@ class HtmlTreeBuilder {
     this.#endImplied(name)
     if (OPTIONS.has(name)) this.#endOption()
     const parent = this.#top()
-    const element: MutablePageElement = { name, attributes, parent, children: [] }
+    const { budget } = parent
+    const element: MutablePageElement = { name, attributes, parent, children: [], budget }
     parent.children.push(element)
     this.elements.push(element)
     if (VOID_ELEMENTS.has(name) || (selfClosing && this.#inForeign())) return
@@ -271,10 +285,19 @@ export function descendantElements(element: HtmlElement): readonly HtmlElement[]
 export const directElementText = ({ children }: HtmlElement): string =>
   children.filter((child) => typeof child === 'string').join('')
 
-/** Returns the text of an element on one line, cut at `maxChars`; scripts and styles are skipped. */
-export function elementTextLine(element: HtmlElement, maxChars: number): string {
+/**
+ * Returns the text of an element on one line, cut at `maxChars`; scripts and styles are skipped. Empty once the budget
+ * of the page is used up.
+ */
+export function elementTextLine(
+  element: HtmlElement,
+  maxChars: number,
+  budget: TextBudget = element.budget,
+): string {
   const pieces: string[] = []
-  let left = 4 * maxChars
+  const most = Math.min(4 * maxChars, budget.left)
+  if (most <= 0) return ''
+  let left = most
   const collect = ({ children }: HtmlElement) => {
     for (const child of children) {
       if (left <= 0) return
@@ -283,12 +306,14 @@ export function elementTextLine(element: HtmlElement, maxChars: number): string 
         pieces.push(child.slice(0, left))
         left -= child.length
       } else if (!UNRENDERED_ELEMENTS.has(child.name)) {
-        if (SPECIAL_ELEMENTS.has(child.name) || child.name === 'br') pieces.push(' ')
+        const breaks = SPECIAL_ELEMENTS.has(child.name) || child.name === 'br'
+        if (breaks && pieces.at(-1) !== ' ') pieces.push(' ')
         collect(child)
       }
     }
   }
   collect(element)
+  budget.left -= most - Math.max(0, left)
   const line = pieces.join('').replace(/\s+/g, ' ').trim()
   return line.length <= maxChars ? line : `${line.slice(0, maxChars - 1).trimEnd()}…`
 }

@@ -68,6 +68,19 @@ t.test('an owner has one place, whatever it asks, and others pass', async (t) =>
   t.equal(ended.filter((name) => name === 'refused').length, 1, 'its waiting requests have a bound')
 })
 
+t.test('owners with many requests take turns with those who come later', async (t) => {
+  const run = createPool(t, 60_000, 1)
+  const served: string[] = []
+  const note = (name: string) => () => void served.push(name)
+  const pipe = join(t.testdir(), 'pipe')
+  execFileSync('mkfifo', [pipe])
+  const own = [pipe, 'x', 'x', 'x'].map((request) => run('bad', request).then(note('bad')))
+  const late = ['ann', 'bob'].map((name) => run(name, name).then(note(name)))
+  await writeFile(pipe, 'go')
+  await Promise.all([...own, ...late])
+  t.strictSame(served.slice(0, 3), ['bad', 'ann', 'bob'])
+})
+
 t.test('work of strangers that a process cannot do has a problem by its kind', async (t) => {
   // No work is done in this time.
   const work = createUntrustedWork({ deadlineMs: 0, size: 1 })

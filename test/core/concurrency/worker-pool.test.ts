@@ -32,7 +32,7 @@ t.test(
       exhausted: (_, cause) => cause,
     })
     t.teardown(() => pool.close())
-    const run = (waitMs: number, workMs: number) => pool.run({ waitMs, workMs }, { owner: null })
+    const run = (waitMs: number, workMs: number) => pool.run({ waitMs, workMs }, { owner: 'a' })
     const first = run(0, 1)
     const behind = run(0, 1)
     t.strictSame([await first, await behind], ['done', 'done'], 'a slow start')

@@ -72,7 +72,7 @@ async function seeHtml(html: Sent, input: Partial<Input> = {}) {
 }
 
 const read = (html: string, url = 'https://shop.test/a/') =>
-  pages.read({ body: html, contentType: 'text/html', url }, quiet)
+  pages.read({ body: html, contentType: 'text/html', url }, { owner: 'a' })
 
 t.test('the visible content of a page is read', async (t) => {
   website['/shop'] = `<!doctype html><html><head><title> Lamps &amp;

@@ -2,12 +2,15 @@ import t from 'tap'
 import dataRetrieval from '../../../tools/web/data-retrieval.ts'
 import { parseIpAddressAllowlist } from '../../../providers/egress/public-ip-address.ts'
 import { createEgressClient } from '../../../providers/egress/guarded-egress-client.ts'
-import { parseResponseBody } from '../../../providers/egress/parse-response-body.ts'
+import { createPageParserPool } from '../../../providers/pages/page-parser-pool.ts'
 import { startTestDataRetrievalWebsite } from '../../support/upstreams/test-data-retrieval-website.ts'
 import {
   createRecordingToolContext,
   awaitRejectionDetails,
 } from '../../support/tools/test-tool-context.ts'
+
+const pages = createPageParserPool()
+t.teardown(() => pages.close())
 
 t.test(
   'bodies are parsed as JSON, text in their charset, or CSV, else as text with the reason',
@@ -21,7 +24,7 @@ t.test(
     t.teardown(() => guard.close())
     const run = async (path: string, format?: 'json' | 'text' | 'csv') => {
       const input = { url: web.base + path, ...(format === undefined ? {} : { format }) }
-      const { context: given } = createRecordingToolContext({ egress: guard })
+      const { context: given } = createRecordingToolContext({ egress: guard, pages })
       await dataRetrieval.preflight?.(input, given)
       return dataRetrieval.run(input, given)
     }
@@ -47,18 +50,45 @@ t.test(
   },
 )
 
-t.test('hostile CSV is parsed with bounded size and time, and without losing a cell', async (t) => {
-  const csv = (text: string) => parseResponseBody('csv', Buffer.from(text), null)
-  t.match(csv(`${'n'.repeat(100_000)}\n${'1\n'.repeat(100_000)}`), { parse_error: /too large/ })
-  t.match(csv('a,b\n"open'), { parse_error: /malformed CSV at character 4/ })
-  t.match(csv('"'.repeat(999_999)), { parse_error: /malformed|stack|exceeded/i })
-  t.strictSame(csv('a,b\n1\n2,3\n,\n').data, [{ a: '1' }, { a: '2', b: '3' }, { a: '', b: '' }])
-  t.strictSame(csv('\ufeffa,b\n1,2').data, [{ a: '1', b: '2' }], 'a byte order mark is no name')
-  for (const [text, why] of [
-    ['a,b\n1,2,3', /record 1 has 3 cells, and the first line names 2/],
-    ['a,a\n1,2', /same name/],
-  ] as const)
-    t.match(csv(text), { data: text, parse_error: why }, 'no cell is lost')
-  t.strictSame(csv('').data, [])
-  t.match(csv(`a,b\n"${'x'.repeat(900_000)}",2`).data, [{ b: '2' }])
-})
+t.test(
+  'hostile bodies are parsed with bounded size and time, and without losing a cell',
+  async (t) => {
+    const parse = (format: 'json' | 'csv', text: string) => {
+      const source = { body: Buffer.from(text), contentType: null, url: 'https://a.test/' }
+      return pages.parseBody(source, format, { owner: 'a' })
+    }
+    const csv = (text: string) => parse('csv', text)
+    t.match(await csv(`${'n'.repeat(100_000)}\n${'1\n'.repeat(100_000)}`), {
+      parse_error: /too large/,
+    })
+    t.match(await csv('a,b\n"open'), { parse_error: /malformed CSV at character 4/ })
+    t.match(await csv('"'.repeat(999_999)), { parse_error: /malformed|stack|exceeded/i })
+    t.strictSame((await csv('a,b\n1\n2,3\n,\n')).data, [
+      { a: '1' },
+      { a: '2', b: '3' },
+      { a: '', b: '' },
+    ])
+    t.strictSame(
+      (await csv('\ufeffa,b\n1,2')).data,
+      [{ a: '1', b: '2' }],
+      'a byte order mark is no name',
+    )
+    for (const [text, why] of [
+      ['a,b\n1,2,3', /record 1 has 3 cells, and the first line names 2/],
+      ['a,a\n1,2', /same name/],
+    ] as const)
+      t.match(await csv(text), { data: text, parse_error: why }, 'no cell is lost')
+    t.strictSame((await csv('')).data, [])
+    t.match((await csv(`a,b\n"${'x'.repeat(900_000)}",2`)).data, [{ b: '2' }])
+    const many = (count: number, piece: (at: number) => string) =>
+      Array.from({ length: count }, (_, at) => piece(at)).join(',')
+    for (const [format, text, why] of [
+      ['csv', `a\n${'1\n'.repeat(500_000)}`, /too large as records/],
+      ['csv', `${'n'.repeat(20)}\n${'1\n'.repeat(60_000)}`, /too large as records/],
+      ['json', `{${many(95_000, (at) => `"${at.toString(36)}":1`)}}`, /more than 10000 names/],
+      ['json', `[${many(200_000, () => '1')}]`, /more than 100000 values/],
+    ] as const)
+      t.match(await parse(format, text), { data: text, parse_error: why }, text.slice(0, 20))
+    t.match(await parse('json', `[${many(99_999, () => '1')}]`), { data: [1] })
+  },
+)

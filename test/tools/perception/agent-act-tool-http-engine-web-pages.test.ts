@@ -31,10 +31,10 @@ const given: ReceivedWebPage['body'][] = []
 const noted = ({ body, ...source }: ReceivedWebPage) => (given.push(body), { ...source, body })
 const noting: typeof pages = {
   ...pages,
-  read: (source, signal) => pages.read(noted(source), signal),
-  forms: (source, signal) => pages.forms(noted(source), signal),
-  extract: (source, what, signal) => pages.extract(noted(source), what, signal),
-  decodeText: (source, most, signal) => pages.decodeText(noted(source), most, signal),
+  read: (source, place) => pages.read(noted(source), place),
+  forms: (source, place) => pages.forms(noted(source), place),
+  extract: (source, what, place) => pages.extract(noted(source), what, place),
+  decodeText: (source, most, place) => pages.decodeText(noted(source), most, place),
 }
 
 async function act(path: string, instruction: string) {

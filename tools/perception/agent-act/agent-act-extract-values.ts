@@ -1,3 +1,4 @@
+import type { WorkerPlace } from '../../../core/concurrency/worker-pool.ts'
 import type { RenderedPage } from '../../../providers/browser/browser-port.ts'
 import type {
   PageParser,
@@ -16,16 +17,16 @@ export async function extractPageValues(
   page: RenderedPage,
   what: string,
   pages: Pick<PageParser, 'read' | 'extract'>,
-  signal: AbortSignal,
+  place: WorkerPlace,
 ): Promise<readonly string[]> {
   const source = renderedPageToHtmlSource(page)
   const known = EXTRACTABLE_PAGE_PARTS.find(
     (name) => name === what.toLowerCase() || name === `${what.toLowerCase()}s`,
   )
-  if (known === undefined) return pages.extract(source, what, signal)
+  if (known === undefined) return pages.extract(source, what, place)
   // A page may have an element called `title` that says more than the document title.
-  const own = known === 'title' ? [] : await pages.extract(source, what, signal)
-  return own.length > 0 ? own : valuesOf(known, await pages.read(source, signal))
+  const own = known === 'title' ? [] : await pages.extract(source, what, place)
+  return own.length > 0 ? own : valuesOf(known, await pages.read(source, place))
 }
 
 /** Decides by media type; a missing one counts as HTML. */

@@ -37,6 +37,8 @@ export interface HttpBrowsingSessionDeps {
   readonly pages: Pick<PageParser, 'forms'>
   readonly now: () => Date
   readonly signal: AbortSignal
+  /** Whose pages they are. */
+  readonly owner: string
   /** The unguessable boundary of multipart bodies. */
   readonly boundary: string
 }
@@ -48,7 +50,7 @@ interface LoadedFormPage extends RenderedPage {
 
 /** Opens a session that parses, fills and submits forms as a browser would, without running scripts. */
 export function createHttpBrowsingSession(deps: HttpBrowsingSessionDeps): BrowserSession {
-  const { egress, pages, now, signal, boundary } = deps
+  const { egress, pages, now, signal, owner, boundary } = deps
   const navigate = createHttpPageVisit({ egress, now, signal })
   let loadedPage: LoadedFormPage | null = null
   /** Index of the form that was last filled. */
@@ -67,10 +69,10 @@ export function createHttpBrowsingSession(deps: HttpBrowsingSessionDeps): Browse
     // Decoding some charsets is slow, so the bytes go to the page reader's threads, which decode them.
     const page = { html: reply.body, truncated: false, url: url.href, status: reply.status }
     const source = renderedPageToHtmlSource({ ...page, contentType })
-    const controls = await pages.forms(
-      isHtmlContentType(contentType) ? source : emptyPageAt(url),
+    const controls = await pages.forms(isHtmlContentType(contentType) ? source : emptyPageAt(url), {
+      owner,
       signal,
-    )
+    })
     const forms = controls.forms.map(createFilledFormState)
     written = -1
     loadedPage = { ...page, contentType, controls, forms }

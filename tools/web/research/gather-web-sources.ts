@@ -1,7 +1,5 @@
 import { ServiceError } from '../../../core/errors.ts'
-import { callerIdOf, type ToolContext } from '../../define-tool.ts'
-import { parseResponseBody } from '../../../providers/egress/parse-response-body.ts'
-import { extractPageText } from '../../../providers/pages/page-text.ts'
+import { callerIdOf, workerPlaceOf, type ToolContext } from '../../define-tool.ts'
 import type { WebSearchResult, WebSearchAnswer } from '../../../providers/search/web-search-port.ts'
 
 /** A source of an answer. */
@@ -106,9 +104,10 @@ export function interleaveSearchResults(
 /** Returns the page; null where it cannot be read, with the reason in `unread`. */
 export async function readSourcePage(
   { title, url, source }: WebSearchResult,
-  { egress, signal }: Pick<ToolContext, 'egress' | 'signal'>,
+  context: ToolContext,
   unread: { url: string; code: string }[],
 ): Promise<ResearchSource | null> {
+  const { egress, pages, signal } = context
   try {
     const reply = await egress.fetch({
       url,
@@ -122,8 +121,8 @@ export async function readSourcePage(
       unread.push({ url, code: reply.status === 200 ? 'not_a_page' : `status_${reply.status}` })
       return null
     }
-    const raw = String(parseResponseBody('text', reply.body, type).data)
-    const page = extractPageText(raw)
+    const received = { body: reply.body, contentType: type, url: reply.url }
+    const page = await pages.text(received, workerPlaceOf(context))
     if (page.text === '') return null
     return { title: title === '' ? page.title : title, url, source, text: page.text, kind: 'page' }
   } catch (error) {
