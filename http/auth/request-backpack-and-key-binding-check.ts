@@ -55,7 +55,7 @@ interface BindingDeps {
  * the Backpack has ended and the route writes.
  */
 export async function assertKeyBackpackBinding(
-  request: FastifyRequest,
+  request: Pick<FastifyRequest, 'agentId' | 'method' | 'params' | 'routeOptions'> & KeyedRequest,
   { actors, refusals }: BindingDeps,
 ): Promise<void> {
   const backpackId = request.apiKey?.backpackId ?? null
@@ -92,7 +92,7 @@ export async function assertBackpackActive(
 }
 
 function unboundKeyRequiredError(
-  { method, routeOptions }: FastifyRequest,
+  { method, routeOptions }: Pick<FastifyRequest, 'method' | 'routeOptions'>,
   backpackId: string,
 ): ServiceError {
   const route = `${method} ${routeOptions.url ?? ''}`.replace(/:(\w+)/g, '{$1}')

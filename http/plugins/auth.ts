@@ -95,25 +95,60 @@ export const createAuthorisation =
   (services: HttpServices): RequestHook =>
   (request) => {
     assertKeyStatus(request, services)
-    if (boundBackpackIdOf(request) !== null || isRefusedToFrozen(request))
-      return authoriseByAggregate(request, services)
-    assertKeyScope(request)
-    return assertCapAllows(request)
+    return authoriseKey(request, services)
   }
 
+/** A key and the request that uses it. */
+type KeyUse = Pick<
+  FastifyRequest,
+  'apiKey' | 'agentId' | 'headers' | 'method' | 'params' | 'routeOptions'
+>
+
+function authoriseKey(use: KeyUse, services: HttpServices): void | Promise<void> {
+  if (boundBackpackIdOf(use) !== null || isRefusedToFrozen(use))
+    return authoriseByAggregate(use, services)
+  assertKeyScope(use)
+  return assertCapAllows(use)
+}
+
 /** What only the agent's aggregate knows: whether a Backpack or the agent itself may act. */
-async function authoriseByAggregate(
-  request: FastifyRequest,
-  services: HttpServices,
+async function authoriseByAggregate(use: KeyUse, services: HttpServices): Promise<void> {
+  await assertKeyBackpackBinding(use, services)
+  assertKeyScope(use)
+  assertCapAllows(use)
+  if (isRefusedToFrozen(use)) await assertAgentNotFrozen(services.actors, use.agentId)
+}
+
+/**
+ * Throws unless a key that a request has in its body is one of the agent, and may use the route as the key of a
+ * header may (decision 470).
+ */
+export async function authoriseBodyKey(
+  { method, routeOptions, server }: FastifyRequest,
+  agentId: string,
+  [field, secret]: readonly [field: string, secret: string | undefined],
 ): Promise<void> {
-  await assertKeyBackpackBinding(request, services)
-  assertKeyScope(request)
-  assertCapAllows(request)
-  if (isRefusedToFrozen(request)) await assertAgentNotFrozen(services.actors, request.agentId)
+  const apiKey = secret === undefined ? null : await server.keyRing.verify(secret)
+  if (apiKey?.agentId !== agentId)
+    throw new ServiceError('insufficient_scope', {
+      detail: `The agent must consent: send one of its keys as ${field}.`,
+      scope: routeOptions.config.scope,
+    })
+  // Headers and path are for the key of the request.
+  const use = { apiKey, agentId, headers: {}, params: {}, method, routeOptions }
+  try {
+    await authoriseKey(use, server.services)
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error
+    throw new ServiceError(error.code, {
+      ...error.details,
+      detail: `${field}: ${error.message}`,
+    })
+  }
 }
 
 /** Whether a frozen agent may not use the route, and nothing else refuses it (decision 255). */
-function isRefusedToFrozen({ apiKey, method, routeOptions }: FastifyRequest): boolean {
+function isRefusedToFrozen({ apiKey, method, routeOptions }: KeyUse): boolean {
   if (apiKey === null || method === 'GET' || method === 'HEAD') return false
   const { bound, servesFrozen } = routeOptions.config
   return bound !== 'pays' && servesFrozen !== true
@@ -128,7 +163,7 @@ function assertKeyStatus(request: FastifyRequest, { config }: HttpServices): voi
     throw new ServiceError('unauthenticated', { key_status: keyStatus })
 }
 
-function assertKeyScope({ apiKey, routeOptions }: FastifyRequest): void {
+function assertKeyScope({ apiKey, routeOptions }: KeyUse): void {
   const { scope, auth } = routeOptions.config
   if (auth === 'operator' || apiKey === null || scope === undefined) return
   if (!hasKeyScope(apiKey, scope))
@@ -142,11 +177,11 @@ export const refusesCappedKey = (method: string, config: FastifyContextConfig): 
   return isManaging && capped !== true && method !== 'GET' && method !== 'HEAD'
 }
 
-function assertCapAllows(request: FastifyRequest): void {
-  const { method, routeOptions } = request
-  if (boundBackpackIdOf(request) !== null) return
+function assertCapAllows(use: KeyUse): void {
+  const { method, routeOptions } = use
+  if (boundBackpackIdOf(use) !== null) return
   if (!refusesCappedKey(method, routeOptions.config)) return
-  assertUncappedKey(request, `use ${method} ${(routeOptions.url ?? '').replace(/:(\w+)/g, '{$1}')}`)
+  assertUncappedKey(use, `use ${method} ${(routeOptions.url ?? '').replace(/:(\w+)/g, '{$1}')}`)
 }
 
 /** Throws at start for a route without a declared audience, or that takes a key without a scope. */
@@ -158,7 +193,10 @@ function assertRouteAuth({ method, url, config }: RouteOptions): void {
 }
 
 /** Throws for a capped key where the cap does not count the write (decision 62). */
-export function assertUncappedKey({ apiKey }: FastifyRequest, action: string): void {
+export function assertUncappedKey(
+  { apiKey }: Pick<FastifyRequest, 'apiKey'>,
+  action: string,
+): void {
   if (apiKey === null || !hasSpendingCap(apiKey)) return
   const detail = `A key with a spending cap cannot ${action}.`
   throw new ServiceError('insufficient_scope', { detail })

@@ -18,7 +18,7 @@ import type { FleetService } from '../../../payments/fleets/fleet-service.ts'
 import type { PromoCashAmounts } from '../../../payments/ledger-accounts.ts'
 import { toFleetMemberCursor, type FleetRecord } from '../../../persistence/fleets/fleet-store.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
-import { hasKeyScope } from '../../auth/api-key-permissions.ts'
+import { authoriseBodyKey } from '../../plugins/auth.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
 import {
   StrictBody,
@@ -82,7 +82,8 @@ const addAgent = {
       agent_key: Type.Optional(
         Type.String({
           maxLength: 256,
-          description: 'A key of the agent that joins: its consent. Not needed for yourself.',
+          description:
+            'A key of the agent that joins: its consent. It has to be allowed to make this request itself. Not needed for yourself.',
         }),
       ),
     }),
@@ -199,7 +200,9 @@ export const fleetRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const { fleetId } = await fleets.owned(lower(request.body.fleet_id), request.agentId)
     const agentId = lower(request.body.agent_id)
     if (!(await profiles.has(agentId))) throw new ServiceError('agent_not_found')
-    await assertConsent(request, agentId, request.body.agent_key)
+    // An agent can be in one fleet at a time, so another one than the owner consents with a key of its own.
+    if (agentId !== request.agentId)
+      await authoriseBodyKey(request, agentId, ['agent_key', request.body.agent_key])
     const body = { fleet_id: fleetId, agent_id: agentId, joined: true }
     return sendIdempotentReply(
       reply,
@@ -276,24 +279,6 @@ const scopeToFleet = (request: FastifyRequest, fleetId: string) => ({
   ...toIdempotentRequest(request),
   owner: fleetId,
 })
-
-/**
- * An agent can be in one fleet at a time, so it must consent: an agent other than the owner presents its own
- * key with the right to move funds.
- */
-async function assertConsent(
-  { agentId: ownerId, server }: FastifyRequest,
-  agentId: string,
-  secret: string | undefined,
-): Promise<void> {
-  if (agentId === ownerId) return
-  const key = secret === undefined ? null : await server.keyRing.verify(secret)
-  if (key?.agentId === agentId && hasKeyScope(key, 'funds')) return
-  throw new ServiceError('insufficient_scope', {
-    detail: 'The agent must consent: send one of its keys that may move funds as agent_key.',
-    scope: 'funds',
-  })
-}
 
 const presentFleet = (fleet: FleetRecord, { promo, cash }: PromoCashAmounts) => ({
   fleet_id: fleet.fleetId,

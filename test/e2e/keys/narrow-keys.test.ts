@@ -109,3 +109,42 @@ t.test('a key with a cap is refused where its row says so, and nowhere else', as
     t.equal(isRefused, row.refusesCappedKey, `${nameOf(row)}: ${status} ${body.code}`)
   }
 })
+
+t.test('a key in a body is refused where the same key in a header is', async (t) => {
+  const taker = await main.onboard()
+  const created = await main.ask('POST', '/api/fleet/create', {
+    key: taker.key,
+    json: { name: 'taker' },
+  })
+  const join = (agentId: string, secret: string) =>
+    main.ask('POST', '/api/fleet/add-agent', {
+      key: taker.key,
+      json: { fleet_id: created.body['fleet_id'], agent_id: agentId, agent_key: secret },
+    })
+  const [active, ended] = [
+    await createAgentBackpack(main, owner),
+    await createAgentBackpack(main, owner),
+  ]
+  const [bound, late] = [
+    await createBackpackBoundKey(main, owner, active),
+    await createBackpackBoundKey(main, owner, ended),
+  ]
+  await main.ask('POST', `/api/backpack/${ended}/revoke`, { key: owner.key, json: {} })
+  const narrow: readonly (readonly [string, string])[] = [
+    [bound.key, 'key_bound'],
+    [late.key, 'key_bound'],
+    [await createKey({ cap_usdc: 1 }), 'insufficient_scope'],
+    [await createKey({ scopes: ['read', 'tools'] }), 'insufficient_scope'],
+    [taker.key, 'insufficient_scope'],
+    ['gas_unknown', 'insufficient_scope'],
+  ]
+  for (const [secret, code] of narrow) {
+    const answer = await join(owner.id, secret)
+    t.match(answer, { status: 403, body: { code, detail: /agent_key/ } }, code)
+  }
+  const frozen = await main.onboard()
+  await main.ask('POST', '/api/agent/freeze', { key: frozen.key, json: {} })
+  const stopped = await join(frozen.id, frozen.key)
+  t.match(stopped, { status: 403, body: { code: 'agent_frozen', agent_id: frozen.id } })
+  t.match(await join(owner.id, owner.key), { status: 200, body: { joined: true } })
+})
