@@ -45,8 +45,8 @@ export interface OutcomeUnknownReply {
   readonly response: string
 }
 
-/** The spender: the key of the request and the Backpack it acts in. */
-export type SpendingKeyAndBackpack = Pick<CallAdmissionRequest, 'key' | 'backpackId'>
+/** Whose limits count a spend: the key of the request, its Backpack and its task. */
+export type Spender = Pick<CallAdmissionRequest, 'key' | 'backpackId' | 'taskId'>
 
 /** Credits that other calls hold in memory, by limit. */
 export interface CreditsHeldByOtherCalls {

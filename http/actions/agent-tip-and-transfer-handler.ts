@@ -12,7 +12,7 @@ import {
   withBackpackRefusalLogging,
   toRequestSpendingLimits,
 } from '../auth/request-api-key-and-backpack.ts'
-import { toBackpackPreloadOptions } from './backpack-actor-preload-options.ts'
+import { toSpenderPreload } from './spender-preload.ts'
 
 /** Payments from one agent's credits to another: tips and transfers share this code. */
 
@@ -43,7 +43,7 @@ export async function payAgent(
   if (!(await profiles.has(toAgentId))) throw new ServiceError('agent_not_found')
   const spender = toRequestSpendingLimits(request)
   const payment = { toAgentId, amount, memo, promoTransferable: config.promoTransferable, spender }
-  const touch = toBackpackPreloadOptions(spender.backpackId)
+  const touch = toSpenderPreload(spender)
   return sendIdempotentReply(
     reply,
     once.runCommand(

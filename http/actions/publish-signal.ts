@@ -4,7 +4,7 @@ import { newUuidV7 } from '../../core/ids-and-api-keys.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { toUsdc } from '../../core/money.ts'
 import { SIGNAL_PRICE } from '../../domain/pricing.ts'
-import type { SpendingKeyAndBackpack } from '../../payments/agent-call-admission-request-types.ts'
+import type { Spender } from '../../payments/agent-call-admission-request-types.ts'
 import {
   chargeFixedFeeCommand,
   type FixedFeeResult,
@@ -21,7 +21,7 @@ import {
   type SignalType,
 } from '../../persistence/realtime/channel-signal-store.ts'
 import { withDatabaseAnswerTimeout } from '../../persistence/query-timeout.ts'
-import { toBackpackPreloadOptions } from './backpack-actor-preload-options.ts'
+import { toSpenderPreload } from './spender-preload.ts'
 import {
   parseChannelName,
   findInboxChannelAgent,
@@ -38,7 +38,7 @@ export interface SignalPublication {
 }
 
 /** The publishing agent and the spending limits that apply to it. */
-export interface SignalPublishingAgent extends SpendingKeyAndBackpack {
+export interface SignalPublishingAgent extends Spender {
   readonly agentId: string
 }
 
@@ -94,7 +94,7 @@ export function createPublishSignal(parts: PublishSignalDeps) {
     })
     const given = await once.runCommand(idempotentRequest, present, (options) =>
       actors.ask(agentId, chargeFixedFeeCommand, fee, {
-        ...toBackpackPreloadOptions(spender.backpackId),
+        ...toSpenderPreload(spender),
         ...options,
       }),
     )

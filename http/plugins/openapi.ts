@@ -1,5 +1,5 @@
 import swagger from '@fastify/swagger'
-import type { FastifyInstance, FastifySchema, RouteOptions } from 'fastify'
+import type { FastifyContextConfig, FastifyInstance, FastifySchema, RouteOptions } from 'fastify'
 import { Type } from 'typebox'
 import { MINUTE } from '../../core/clock.ts'
 import { asMicros } from '../../core/money.ts'
@@ -33,6 +33,20 @@ const IdempotencyHeaders = Type.Object({
     Type.String({ minLength: 1, maxLength: 255, description: 'Repeat safely for 24 hours.' }),
   ),
 })
+
+/** Whatever spends credits counts in a task and a Backpack (decision 471). */
+const SpendingHeaders = Type.Object({
+  ...IdempotencyHeaders.properties,
+  'x-task-id': Type.Optional(Type.String({ description: 'Count what it costs in this task.' })),
+  'x-backpack-id': Type.Optional(
+    Type.String({ description: 'Apply the limits of this Backpack.' }),
+  ),
+})
+
+function defaultHeaders(method: unknown, config: FastifyContextConfig | undefined) {
+  if (config?.bound === 'pays') return SpendingHeaders
+  return method === 'GET' ? undefined : IdempotencyHeaders
+}
 
 /** The second address serves the same document and is not in it. */
 const documentRoute = (hide: boolean) => ({
@@ -117,7 +131,7 @@ export async function installOpenApi(
       const own = route.config?.ownerSession === true ? [{ OwnerSession: [] }] : []
       const security =
         audience === 'key' ? [...keyed, ...own] : audience === 'optional' ? [{}, ...keyed] : []
-      const headers = schema?.headers ?? (route.method === 'GET' ? undefined : IdempotencyHeaders)
+      const headers = schema?.headers ?? defaultHeaders(route.method, route.config)
       if (!hidden && schema.operationId !== undefined)
         routes.set(schema.operationId, toDocumentedRoute(route))
       const documented = { ...schema, security, ...(headers === undefined ? {} : { headers }) }

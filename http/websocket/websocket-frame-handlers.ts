@@ -85,6 +85,7 @@ export function createWsFrameHandlers({ services, limits }: FastifyInstance): Fr
     agentId: key.agentId,
     key: toApiKeySpendingLimits(key),
     backpackId: key.backpackId,
+    taskId: null,
   })
   const ack = (who: WsCallerContext, ref: string, fields: object) =>
     who.send({ type: 'ack', ref, ok: true, ...fields })

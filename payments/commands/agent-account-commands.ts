@@ -18,7 +18,7 @@ import {
   getAgentBalanceAlertLevel,
   type AgentBalanceTier,
 } from '../../actors/commands/spend-limit-usage.ts'
-import type { SpendingKeyAndBackpack } from '../agent-call-admission-request-types.ts'
+import type { Spender } from '../agent-call-admission-request-types.ts'
 import {
   agentCashAccount,
   PROMO_GRANTS_ACCOUNT,
@@ -98,7 +98,7 @@ export interface CreditTransferInput {
   readonly memo: string | null
   /** Whether promotional credits may leave the agent (decision 25). */
   readonly promoTransferable: boolean
-  readonly spender: SpendingKeyAndBackpack
+  readonly spender: Spender
 }
 
 export interface CreditTransferResult {

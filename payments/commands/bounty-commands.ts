@@ -12,7 +12,7 @@ import {
   type BountyStatus,
   type PostedBountyRecord,
 } from '../../persistence/payments/bounty-store.ts'
-import type { SpendingKeyAndBackpack } from '../agent-call-admission-request-types.ts'
+import type { Spender } from '../agent-call-admission-request-types.ts'
 import type { BountyContentScore } from '../bounty-scoring.ts'
 import {
   bountyEscrowAccount,
@@ -36,7 +36,7 @@ export interface NewBounty {
 
 /** A new bounty and its poster. */
 export interface PostBountyInput extends NewBounty {
-  readonly spender: SpendingKeyAndBackpack
+  readonly spender: Spender
 }
 
 /** Rules for funding a reward. */

@@ -7,7 +7,7 @@ import { requireTaskInScope } from '../../actors/commands/task-session-actor-com
 import type {
   CallAdmissionRequest,
   CreditsHeldByOtherCalls,
-  SpendingKeyAndBackpack,
+  Spender,
 } from '../agent-call-admission-request-types.ts'
 import { computeFreeCreditsTaken, type PromoCashAmounts } from '../ledger-accounts.ts'
 import {
@@ -29,8 +29,6 @@ export interface NonToolCreditSpend {
   readonly amount: Micros
   /** `cash` leaves promotional credits untouched; `any` takes them first. */
   readonly from: 'cash' | 'any'
-  /** The task that counts it. */
-  readonly taskId?: string | null
 }
 
 /**
@@ -41,26 +39,26 @@ export interface NonToolCreditSpend {
  */
 export function spendCredits(
   ctx: CommandContext,
-  spender: SpendingKeyAndBackpack,
+  spender: Spender,
   outlay: NonToolCreditSpend,
 ): PromoCashAmounts {
-  const { amount, from, permission, taskId = null } = outlay
-  const under = { ...spender, taskId }
-  const reserved = sumCreditsHeldByOtherCalls(ctx, under)
+  const { amount, from, permission } = outlay
+  const reserved = sumCreditsHeldByOtherCalls(ctx, spender)
   const { agentId, before } = { agentId: ctx.aggregateId, before: agentCredits(ctx) }
   const limits = { ...toApiKeySpendCaps(spender.key), ...toKeySpendReservedInMemory(reserved) }
   try {
     if (spender.backpackId !== null && !isAgentFrozen(ctx))
       chargeBackpack(ctx, spender.backpackId, { tool: permission, amount, reserved })
-    if (taskId !== null && !isAgentFrozen(ctx))
-      chargeTask(ctx, taskId, spender, { amount, reserved: reserved.task })
+    chargeTask(ctx, spender, { amount, reserved: reserved.task })
     const event = { type: 'DEBIT', amount, reserved: reserved.agent, from, at: ctx.now } as const
     ctx.send('agent', agentId, { ...event, ...limits })
   } catch (error) {
-    throw explainSpendLimitRejection(error, ctx, toSpendAdmission(under, outlay), reserved)
+    throw explainSpendLimitRejection(error, ctx, toSpendAdmission(spender, outlay), reserved)
   }
-  // Purchases are in the call log, where the spend of tasks and capped keys is counted.
-  if (spender.backpackId !== null || permission === 'purchase') recordSpend(ctx, spender, outlay)
+  // The call log is where the spend of Backpacks, tasks and capped keys is counted.
+  const { backpackId, taskId } = spender
+  if (backpackId !== null || taskId !== null || permission === 'purchase')
+    recordSpend(ctx, spender, outlay)
   return computeFreeCreditsTaken(before, agentCredits(ctx))
 }
 
@@ -86,12 +84,13 @@ export function chargeBackpack(
   ctx.send('backpack', backpackId, { type: 'CHARGE', ...wanted, heldAt: ctx.now })
 }
 
-function chargeTask(
+/** Charges the task of the spender without a prior hold, if it has one; a frozen agent refuses before it. */
+export function chargeTask(
   ctx: CommandContext,
-  taskId: string,
-  { key }: SpendingKeyAndBackpack,
+  { key, taskId }: Spender,
   cost: { readonly amount: Micros; readonly reserved: Micros },
 ): void {
+  if (taskId === null || isAgentFrozen(ctx)) return
   requireTaskInScope(ctx, taskId, key?.backpackId)
   ctx.send('taskSession', taskId, { type: 'SPEND', ...cost })
 }
@@ -100,10 +99,10 @@ const agentCredits = (ctx: CommandContext): PromoCashAmounts =>
   ctx.snapshotOf('agent', ctx.aggregateId).context
 
 const toSpendAdmission = (
-  under: Pick<CallAdmissionRequest, 'key' | 'taskId' | 'backpackId'>,
+  spender: Spender,
   { id, permission, amount }: NonToolCreditSpend,
 ): CallAdmissionRequest => ({
-  ...under,
+  ...spender,
   callId: id,
   tool: permission,
   amount,
@@ -118,8 +117,8 @@ const toSpendAdmission = (
  */
 function recordSpend(
   ctx: CommandContext,
-  spender: SpendingKeyAndBackpack,
-  { id, permission, amount, taskId = null }: NonToolCreditSpend,
+  spender: Spender,
+  { id, permission, amount }: NonToolCreditSpend,
 ): void {
   const row = toImmediateChargeCallRow(ctx, spender, {
     callId: id,
@@ -127,14 +126,14 @@ function recordSpend(
     tool: null,
     cost: amount,
   })
-  ctx.call({ ...row, taskId })
+  ctx.call(row)
   if (spender.backpackId !== null) emitToolCallEvent(ctx, row)
 }
 
 /** The call row of an immediate charge whose reply is stored elsewhere. */
 export const toImmediateChargeCallRow = (
   ctx: CommandContext,
-  { key, backpackId }: SpendingKeyAndBackpack,
+  { key, backpackId, taskId }: Spender,
   of: Pick<CallRow, 'callId' | 'operation' | 'tool' | 'cost'>,
 ): CallRow => ({
   ...of,
@@ -144,7 +143,7 @@ export const toImmediateChargeCallRow = (
   status: 'ok',
   errorCode: null,
   ms: 0,
-  taskId: null,
+  taskId,
   backpackId,
   ghost: false,
   idempotencyKey: null,

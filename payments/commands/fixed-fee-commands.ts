@@ -1,7 +1,7 @@
 import type { AggregateCommand, CommandContext } from '../../actors/aggregate-command-types.ts'
 import { addMicros, type Micros } from '../../core/money.ts'
 import { isAgentFrozen } from '../../actors/commands/agent-freeze-commands.ts'
-import type { SpendingKeyAndBackpack } from '../agent-call-admission-request-types.ts'
+import type { Spender } from '../agent-call-admission-request-types.ts'
 import { agentCashAccount, agentPromoAccount, computeFreeCreditsTaken } from '../ledger-accounts.ts'
 import {
   toApiKeySpendCaps,
@@ -11,7 +11,11 @@ import {
 import { explainSpendLimitRejection } from '../limits/explain-spend-limit-rejection.ts'
 import { referrerAfterFirstDeposit, bookCallPrice } from '../price-split.ts'
 import { emitToolCallEvent } from './call-holds.ts'
-import { chargeBackpack, toImmediateChargeCallRow } from './debit-transfers-tips-and-bounties.ts'
+import {
+  chargeBackpack,
+  chargeTask,
+  toImmediateChargeCallRow,
+} from './debit-transfers-tips-and-bounties.ts'
 
 /** A paid write that is not a tool: its price and the rows it writes. */
 export interface FixedFeeWriteInput {
@@ -20,7 +24,7 @@ export interface FixedFeeWriteInput {
   readonly name: string
   readonly operation: string
   readonly amount: Micros
-  readonly spender: SpendingKeyAndBackpack
+  readonly spender: Spender
   /** Whether promotional credits may reach the referrer (decision 152). */
   readonly promoTransferable: boolean
   rows(at: number): readonly { table: string; row: Record<string, unknown> }[]
@@ -33,8 +37,8 @@ export interface FixedFeeResult {
 
 /**
  * Charges a fixed price to the agent's own credits and writes the rows, in one commit. Credits that
- * running calls hold in memory are not available to it. The request's Backpack and the caps of its
- * key count it.
+ * running calls hold in memory are not available to it. The Backpack and the task of the request and the caps of
+ * its key count it.
  */
 export const chargeFixedFeeCommand: AggregateCommand<FixedFeeWriteInput, FixedFeeResult> = {
   name: 'fee.take',
@@ -68,13 +72,13 @@ export const chargeFixedFeeCommand: AggregateCommand<FixedFeeWriteInput, FixedFe
 function chargeSpender(ctx: CommandContext, { callId, name, amount, spender }: FixedFeeWriteInput) {
   const agentId = ctx.aggregateId
   const { key, backpackId } = spender
-  const under = { key, backpackId, taskId: null }
   const before = ctx.snapshotOf('agent', agentId).context
-  const reserved = sumCreditsHeldByOtherCalls(ctx, under)
+  const reserved = sumCreditsHeldByOtherCalls(ctx, spender)
   const wanted = { amount, ...toApiKeySpendCaps(key), at: ctx.now }
   try {
     if (backpackId !== null && !isAgentFrozen(ctx))
       chargeBackpack(ctx, backpackId, { tool: name, amount, reserved })
+    chargeTask(ctx, spender, { amount, reserved: reserved.task })
     const beside = { reserved: reserved.agent, ...toKeySpendReservedInMemory(reserved) }
     ctx.send('agent', agentId, { type: 'ASK', ...wanted, ...beside })
     const event = { type: 'CHARGE', ...wanted, heldAt: ctx.now } as const
@@ -84,7 +88,7 @@ function chargeSpender(ctx: CommandContext, { callId, name, amount, spender }: F
     throw explainSpendLimitRejection(
       error,
       ctx,
-      { callId, tool: name, amount, ...under, ...nothing },
+      { callId, tool: name, amount, ...spender, ...nothing },
       reserved,
     )
   }

@@ -24,7 +24,7 @@ import {
   type ListedMemories,
   type NewMemoryListing,
 } from '../../persistence/memory-marketplace/memory-marketplace-rows.ts'
-import type { CallAdmissionRequest } from '../agent-call-admission-request-types.ts'
+import type { Spender } from '../agent-call-admission-request-types.ts'
 import {
   agentCashAccount,
   agentPromoAccount,
@@ -73,7 +73,7 @@ export type MemoryListingTerms = Pick<
 
 export interface BuyMemoryListingInput {
   readonly listing: MemoryListingTerms
-  readonly spender: Pick<CallAdmissionRequest, 'key' | 'backpackId' | 'taskId'>
+  readonly spender: Spender
   /** Whether promotional credits may reach another agent (decision 152). */
   readonly promoTransferable: boolean
 }
@@ -103,14 +103,12 @@ export const buyMemoryListingCommand: AggregateCommand<BuyMemoryListingInput, Bo
       if (sellerId === buyerId) throw new ServiceError('own_listing', { listing_id: listingId })
       ownOnce(ctx, `listing:${listingId}`, 'already_owned', listingId)
       const purchaseId = ctx.newId()
-      const { taskId, ...limits } = spender
       const promoAllowed = listing.acceptsPromo && promoTransferable
-      const paid = spendCreditsOrCash(ctx, limits, {
+      const paid = spendCreditsOrCash(ctx, spender, {
         id: purchaseId,
         permission: 'purchase',
         amount: price,
         from: promoAllowed ? 'any' : 'cash',
-        taskId,
         cashOnly: 'This listing takes deposited credits only.',
       })
       paySeller(ctx, purchaseId, listing, { paid, promoAllowed })

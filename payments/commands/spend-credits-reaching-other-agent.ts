@@ -1,7 +1,7 @@
 import type { CommandContext } from '../../actors/aggregate-command-types.ts'
 import { ServiceError, type ErrorCode } from '../../core/errors.ts'
 import { smallerOfTwoMicros, subtractMicros, toUsdc } from '../../core/money.ts'
-import type { SpendingKeyAndBackpack } from '../agent-call-admission-request-types.ts'
+import type { Spender } from '../agent-call-admission-request-types.ts'
 import type { PromoCashAmounts } from '../ledger-accounts.ts'
 import { spendCredits, type NonToolCreditSpend } from './debit-transfers-tips-and-bounties.ts'
 
@@ -18,7 +18,7 @@ export interface CreditsOrCashSpend extends NonToolCreditSpend {
  */
 export function spendCreditsOrCash(
   ctx: CommandContext,
-  spender: SpendingKeyAndBackpack,
+  spender: Spender,
   { cashOnly, ...outlay }: CreditsOrCashSpend,
 ): PromoCashAmounts {
   const { promo, cash } = ctx.snapshotOf('agent', ctx.aggregateId).context

@@ -6,7 +6,7 @@ import {
   type TaskPassKind,
   type TaskPassView,
 } from '../../domain/prepaid-task-passes.ts'
-import type { SpendingKeyAndBackpack } from '../agent-call-admission-request-types.ts'
+import type { Spender } from '../agent-call-admission-request-types.ts'
 import {
   agentCashAccount,
   agentPromoAccount,
@@ -41,7 +41,7 @@ export interface BoughtTaskPass extends PromoCashAmounts {
  * the agent has too many open passes.
  */
 export const buyTaskPassCommand: AggregateCommand<
-  { readonly pass: TaskPassKind; readonly spender: SpendingKeyAndBackpack },
+  { readonly pass: TaskPassKind; readonly spender: Spender },
   BoughtTaskPass
 > = {
   name: 'pass.buy',

@@ -1,12 +1,11 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { ServiceError } from '../../../core/errors.ts'
 import { fromUsdc } from '../../../core/money.ts'
-import { toBackpackPreloadOptions } from '../../actions/backpack-actor-preload-options.ts'
+import { toSpenderPreload } from '../../actions/spender-preload.ts'
 import {
   toRequestSpendingLimits,
   withBackpackRefusalLogging,
 } from '../../auth/request-api-key-and-backpack.ts'
-import { parseTaskIdHeader } from '../../http-tool-call-request.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
 import { CURSOR_PATTERNS, paginate } from '../../schemas/pagination.ts'
 import { toIsoTime } from '../../schemas/shared-schemas.ts'
@@ -91,18 +90,13 @@ export const memoryMarketplaceRoutes: FastifyPluginAsyncTypebox = async (app) =>
     '/api/marketplace/buy/:pack_id',
     schemas.buyMemoryListingRoute,
     async (request, reply) => {
-      const taskId = parseTaskIdHeader(request)
-      const spender = { ...toRequestSpendingLimits(request), taskId }
-      const touch = [
-        ...toBackpackPreloadOptions(spender.backpackId).touch,
-        ...(taskId === null ? [] : [{ kind: 'taskSession' as const, id: taskId }]),
-      ]
+      const spender = toRequestSpendingLimits(request)
       return sendIdempotentReply(
         reply,
         once.runCommand(toIdempotentRequest(request), toMemoryPurchaseReply, (options) =>
           withBackpackRefusalLogging(request, 'purchase', () =>
             marketplace.buy(request.agentId, request.params.pack_id, spender, {
-              touch,
+              ...toSpenderPreload(spender),
               ...options,
             }),
           ),

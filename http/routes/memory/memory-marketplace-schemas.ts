@@ -222,17 +222,6 @@ export const buyMemoryListingRoute = {
       'The Backpack, the task and the caps of the key count the price.',
     ].join(' '),
     tags,
-    headers: Type.Object(
-      {
-        'x-task-id': Type.Optional(
-          Type.String({ description: 'Charge the purchase to this task.' }),
-        ),
-        'idempotency-key': Type.Optional(
-          Type.String({ description: 'Repeat safely: 1 to 255 visible ASCII characters.' }),
-        ),
-      },
-      { additionalProperties: true },
-    ),
     params: PackIdParams,
     response: {
       200: Type.Object({

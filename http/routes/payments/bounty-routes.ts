@@ -37,7 +37,7 @@ import {
   withBackpackRefusalLogging,
   toRequestSpendingLimits,
 } from '../../auth/request-api-key-and-backpack.ts'
-import { toBackpackPreloadOptions } from '../../actions/backpack-actor-preload-options.ts'
+import { toSpenderPreload } from '../../actions/spender-preload.ts'
 
 /** Routes for bounties: rewards held in escrow (decision 36). */
 
@@ -273,7 +273,7 @@ export const bountyRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.post('/api/bounties', postBounty, async (request, reply) => {
     const spender = toRequestSpendingLimits(request)
     const wanted = { ...toNewBounty(request.body), spender }
-    const touch = toBackpackPreloadOptions(spender.backpackId)
+    const touch = toSpenderPreload(spender)
     return sendIdempotentReply(
       reply,
       once.runCommand(toIdempotentRequest(request), presentPosted, (options) =>

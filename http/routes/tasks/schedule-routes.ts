@@ -10,7 +10,12 @@ import {
   type ScheduleChange,
   type ScheduleView,
 } from '../../../actors/commands/schedule-aggregate-commands.ts'
-import { ERROR_DEFINITIONS as errors, ServiceError, type ErrorCode } from '../../../core/errors.ts'
+import {
+  ERROR_DEFINITIONS as errors,
+  invalidInputError,
+  ServiceError,
+  type ErrorCode,
+} from '../../../core/errors.ts'
 import { keyFamilyIdForSchedules } from '../../../domain/api-key-spending-limits.ts'
 import { fromUsdc, toUsdc } from '../../../core/money.ts'
 import { MAX_SCHEDULE_RUN_BUDGET, SCHEDULE_RUN_FEE } from '../../../domain/pricing.ts'
@@ -26,7 +31,7 @@ import {
   resolveRequestBackpackId,
   boundBackpackIdOf,
 } from '../../auth/request-backpack-and-key-binding-check.ts'
-import { toBaseCallRequest } from '../../http-tool-call-request.ts'
+import { parseTaskIdHeader, toBaseCallRequest } from '../../http-tool-call-request.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
 import { hasKeyScope, hasSpendingCap } from '../../auth/api-key-permissions.ts'
 import { assertUncappedKey } from '../../plugins/auth.ts'
@@ -45,7 +50,7 @@ import {
 } from '../../schemas/shared-schemas.ts'
 import type { HttpServices } from '../../http-config-and-service-types.ts'
 import { withBackpackRefusalLogging } from '../../auth/request-api-key-and-backpack.ts'
-import { toBackpackPreloadOptions } from '../../actions/backpack-actor-preload-options.ts'
+import { toSpenderPreload } from '../../actions/spender-preload.ts'
 
 import {
   AnyObjectSchema,
@@ -154,6 +159,7 @@ export const scheduleRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.post('/api/task/schedule', createSchedule, async (request, reply) => {
     const { agentId, apiKey, body } = request
     assertToolsScope(apiKey)
+    assertNoTask(request)
     const run = await toValidatedScheduledCall(catalogue, body.tool, body.params ?? {}, agentId)
     const { tool } = run
     const { shown, sealed } = schedules.seal(agentId, run.params)
@@ -176,7 +182,7 @@ export const scheduleRoutes: FastifyPluginAsyncTypebox = async (app) => {
       await assertToolSchedulable(calls, run, toBaseCallRequest(request, reply))
       const create = () =>
         actors.ask(agentId, createScheduleCommand, wanted, {
-          ...toBackpackPreloadOptions(wanted.backpackId),
+          ...toSpenderPreload({ ...wanted, taskId: null }),
           ...options,
         })
       return withBackpackRefusalLogging(request, tool.slug, create)
@@ -211,6 +217,7 @@ export const scheduleRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.patch('/api/task/schedule/:id', setSchedule, async (request, reply) => {
     const { agentId, params, body } = request
+    assertNoTask(request)
     const change = {
       ...toScheduleChange(params.id, body),
       ...toKeyTakeover(request),
@@ -282,6 +289,15 @@ function createChangeCheck({ actors, catalogue }: Pick<HttpServices, 'actors' | 
 const canSpendMore = (before: ScheduleView, { enabled, budget }: ScheduleChange): boolean =>
   (enabled === true && before.state !== 'enabled') ||
   (budget !== undefined && budget > before.budget)
+
+/** Runs come after the task that a request is part of, so it cannot count them (decision 471). */
+function assertNoTask(request: FastifyRequest): void {
+  if (parseTaskIdHeader(request) === null) return
+  throw invalidInputError(
+    '/headers/x-task-id',
+    'does not limit a schedule: leave it out, and use budget_usdc or a Backpack',
+  )
+}
 
 /** Throws where a change raises spending under another key's caps. */
 function assertMaySpendMore(

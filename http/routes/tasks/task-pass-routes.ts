@@ -15,7 +15,7 @@ import {
   type BoughtTaskPass,
 } from '../../../payments/commands/task-pass-commands.ts'
 import type { ToolCatalogue } from '../../../tools/tool-catalogue.ts'
-import { toBackpackPreloadOptions } from '../../actions/backpack-actor-preload-options.ts'
+import { toSpenderPreload } from '../../actions/spender-preload.ts'
 import {
   toRequestSpendingLimits,
   withBackpackRefusalLogging,
@@ -76,7 +76,7 @@ const buyPass = {
     summary: 'Buy a task pass with your credits',
     description: [
       'The pass pays the calls of the whole agent that it covers, before the credits do, in any number of tasks at once.',
-      'Budgets, fuses and caps of keys count the price of the pass when it is bought, and the list price of each call.',
+      'The task of `X-Task-ID`, the Backpack and the caps of the key count the price of the pass when it is bought, and the list price of each call.',
       'What is left when a pass expires is not refunded.',
     ].join(' '),
     tags,
@@ -107,7 +107,7 @@ export const taskPassRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.post('/api/task/passes/buy', buyPass, async (request, reply) => {
     const spender = toRequestSpendingLimits(request)
     const order = { pass: request.body.pass as TaskPassKind, spender }
-    const touch = toBackpackPreloadOptions(spender.backpackId)
+    const touch = toSpenderPreload(spender)
     return sendIdempotentReply(
       reply,
       once.runCommand(toIdempotentRequest(request), toBoughtReply, (options) =>

@@ -1,6 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { grantCredits } from '../../../app/cli/operator/cli-grant-credits.ts'
+import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
+import { fromUsdc } from '../../../core/money.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 import { createWriteRouteFixtures } from '../../support/agents/write-route-fixtures.ts'
 import {
@@ -70,10 +73,14 @@ t.test('every route restricts a bound key to its Backpack', async (t) => {
       : known.path.replace(/\{\w+\}/g, own)
     return { json: known.body, path: where }
   }
-  const ask = (operation: { method: string; path: string }, headers = {}) => {
+  const ask = (
+    operation: { method: string; path: string },
+    headers = {},
+    key: string = agent.key,
+  ) => {
     const { json, path } = caseOf(operation)
     const given = operation.method === 'GET' ? {} : { json: json ?? {} }
-    return main.ask(operation.method, path, { key: agent.key, headers, ...given })
+    return main.ask(operation.method, path, { key, headers, ...given })
   }
 
   t.test('each route either acts in the Backpack or rejects the key', async (t) => {
@@ -113,6 +120,48 @@ t.test('every route restricts a bound key to its Backpack', async (t) => {
     t.equal(await main.balance(owner), before)
     const state = await main.ask('GET', `/api/backpack/${own}/state`, { key: agent.key })
     t.match(state, { status: 200, body: { state: 'revoked' } }, 'which it can see')
+  })
+
+  t.test('what a request with X-Task-ID spends is what its task counts', async (t) => {
+    const grant = { grantId: newUuidV7(Date.now()), agentId: owner.id, note: 'x' }
+    await grantCredits(main.sql, { ...grant, amount: fromUsdc(20) })
+    const json = { name: 'x', budget_usdc: 10 }
+    const task = await main.ask('POST', '/api/task/start', { key: owner.key, json })
+    const id = String(task.body.task_id)
+    const micros = (usdc: unknown) => Math.round(Number(usdc) * 1e6)
+    const read = async () => {
+      const { body: state } = await main.ask('GET', `/api/task/${id}`, { key: owner.key })
+      return { spent: micros(state.spent_usdc), left: micros(await main.balance(owner)) }
+    }
+    const isPass = ({ path }: { path: string }) => Number(path.includes('/passes/'))
+    const paying = operations
+      .filter((one) => boundTo(one) === 'pays')
+      // A pass pays later calls, which the task counts all the same.
+      .toSorted((one, two) => isPass(one) - isPass(two))
+    const spenders: string[] = []
+    for (const operation of paying) {
+      const name = keyOf(operation.method, operation.path)
+      const malformed = await ask(operation, { 'x-task-id': 'no task' }, owner.key)
+      t.match(malformed, { status: 400, text: /x-task-id/ }, `${name} reads the header`)
+      const before = await read()
+      await ask(operation, { 'x-task-id': id }, owner.key)
+      const after = await read()
+      t.equal(after.spent - before.spent, before.left - after.left, `${name} is counted`)
+      if (after.spent > before.spent) spenders.push(operation.path)
+    }
+    const outsideTools = ['agent/send', 'tip', 'bounties', 'task/passes/buy', 'signal/publish']
+    for (const path of outsideTools) t.ok(spenders.includes(`/api/${path}`), `${path} spends`)
+    const outside = await ask(
+      { method: 'POST', path: '/api/tip' },
+      { 'x-task-id': 'none' },
+      owner.key,
+    )
+    t.match(outside, { status: 404 }, 'an unknown task spends nothing')
+    const lasting = { method: 'POST', path: '/api/task/schedule' }
+    t.match(await ask(lasting, { 'x-task-id': id }, owner.key), {
+      status: 400,
+      body: { errors: [{ pointer: '/headers/x-task-id' }] },
+    })
   })
 
   t.test('the charges add up', () => main.verify())

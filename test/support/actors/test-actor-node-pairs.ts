@@ -35,8 +35,8 @@ export async function createTestActorNodePair(t: Test, options: TestActorNodeOpt
   return { sql, one: all[0] as TestActorNode, two: all[1] as TestActorNode }
 }
 
-/** A spender without a key and outside every Backpack. */
-export const UNLIMITED_SPENDER = { key: null, backpackId: null } as const
+/** A spender without a key, outside every Backpack and task. */
+export const UNLIMITED_SPENDER = { key: null, backpackId: null, taskId: null } as const
 export const sampleCreditTransferInput = (toAgentId: string, usdc: number) => ({
   toAgentId,
   amount: fromUsdc(usdc),

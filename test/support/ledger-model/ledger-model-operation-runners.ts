@@ -189,7 +189,7 @@ export class LedgerModelCommandBuilder {
           amount: asMicros(amount),
           memo: null,
           promoTransferable: promoToo,
-          spender: { key: null, backpackId: null },
+          spender: { key: null, backpackId: null, taskId: null },
         }
         return toCommandRequest(op.type === 'send' ? sendCreditsCommand : tipAgentCommand, payment)
       }

@@ -48,7 +48,11 @@ export const buyLedgerModelTaskPass: AggregateCommand<object, void> = {
     ].map(asMicros)
     if (price === undefined || amount === undefined) return
     const outlay = { id: passId, permission: 'purchase', amount, from: 'any' } as const
-    const { promo, cash } = spendCredits(turn, { key: null, backpackId: null }, outlay)
+    const { promo, cash } = spendCredits(
+      turn,
+      { key: null, backpackId: null, taskId: null },
+      outlay,
+    )
     if (!turn.has('taskPasses', agentId)) turn.create('taskPasses', agentId, { agentId })
     const terms = { passId, pass: 'micro', price, calls, at: turn.now, expiresAt: null } as const
     turn.send('taskPasses', agentId, { type: 'BUY', ...terms, promo, cash })

@@ -187,7 +187,7 @@ async function addCappedKeySpend(
   const key = { ...UNLIMITED_API_KEY_SPENDING, ...caps, id: newUuidV7(Date.now()), backpackId }
   await ask(agentId, sendCreditsCommand, {
     ...sampleCreditTransferInput(toAgentId, 0.1),
-    spender: { key, backpackId },
+    spender: { key, backpackId, taskId: null },
   })
   const call = sampleCallAdmissionRequest(0.05, { key, backpackId })
   await ask(agentId, admitCallCommand, call, touchedAggregatesOfAdmission(call))
