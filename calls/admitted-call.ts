@@ -89,13 +89,14 @@ export const mustNotRerunUnderIdempotencyKey = (
 const NO_ORIGIN = { publicUrl: '', deposits: true }
 
 function toCallIntent(
-  { idempotency, caller, ghost, requestId }: ValidatedPricedCall['request'],
+  { idempotency, caller, door, ghost, requestId }: ValidatedPricedCall['request'],
   callId: string,
 ): OutcomeUnknownReply {
   const error = new ServiceError('outcome_unknown', {
     call_id: callId,
-    refunded: true,
     cost_usdc: 0,
+    // A payment may settle before its node dies: it is credited then.
+    ...(door.paymentHeader === null ? { refunded: true } : {}),
   })
   const body = toProblemDocument(error, NO_ORIGIN, `urn:request:${requestId}`)
   const response = JSON.stringify({ status: httpStatusOf(error.code), body })

@@ -17,6 +17,7 @@ import { parsePriceAndPreflightCall, type ValidatedPricedCall } from './parse-an
 import { runTool, type ToolRunResult } from './run-tool.ts'
 import { AnswerWithheldForPaymentError } from './deliver-keyless-paid-call.ts'
 import { settleFailedCall, settleSuccessfulCall } from './settle-call.ts'
+import { toFailedCallMoney } from './failed-call-money.ts'
 
 /** Observes a call, for streaming. */
 export interface CallObserver {
@@ -157,7 +158,7 @@ function toUnavailableError(
   if (!mustNotRerunUnderIdempotencyKey(ticket.plan.tool, ticket.plan.request))
     void releaseHold(parts, ticket)
   if (settling) return toUnknownChargeError(error, ticket.callId)
-  const known = { call_id: ticket.callId, refunded: true, cost_usdc: 0 }
+  const known = { call_id: ticket.callId, ...toFailedCallMoney(parts, ticket) }
   return new ServiceError('unavailable', { ...error.details, ...known }, error)
 }
 

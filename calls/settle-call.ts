@@ -13,9 +13,9 @@ import {
   type UnstoredResponseReason,
 } from '../domain/unstored-response-reasons.ts'
 import { describeProviderError } from './describe-provider-failure.ts'
+import { addFailedCallMoney, addRetainedPaymentDetails } from './failed-call-money.ts'
 import { failCallCommand, settleCallCommand } from '../payments/commands/call-commands.ts'
 import type { CallRow } from '../core/aggregate-commit-row-types.ts'
-import type { ClaimedPayment } from '../payments/payment-service-types.ts'
 import {
   refundDailyFreeCall,
   releaseDailyFreeCall,
@@ -227,23 +227,6 @@ function toEndCallback(
   }
 }
 
-/** The payment settled without delivery: the caller must not pay again. */
-function addRetainedPaymentDetails(
-  parts: CallDeps,
-  callError: ServiceError,
-  ref: ClaimedPayment['ref'],
-): void {
-  delete callError.details['cost_usdc']
-  // That detail says that nothing was charged.
-  if ('provider_kind' in callError.details) delete callError.details.detail
-  Object.assign(callError.details, {
-    refunded: false,
-    settlement_id: ref.settlement,
-    settlement_url: parts.paying.settlementUrl(ref),
-    remedy: { action: 'repeat_with_the_same_payment' },
-  })
-}
-
 /** Errors unrelated to the request, and limits: the same key may be retried. */
 const SAME_KEY_RETRYABLE_ERRORS: ReadonlySet<ErrorCode> = new Set([
   'cancelled',
@@ -285,19 +268,13 @@ function toIdempotencyColumns(
   return { response: JSON.stringify({ status: httpStatusOf(callError.code), body }) }
 }
 
-function toPublicCallError(
-  parts: CallDeps,
-  { callId, plan }: AdmittedCall,
-  error: unknown,
-): ServiceError {
+function toPublicCallError(parts: CallDeps, ticket: AdmittedCall, error: unknown): ServiceError {
+  const { callId, plan } = ticket
   const callError = toCallError(parts, `tool ${plan.tool.slug} failed`, error)
   recordExplainedRefusal(parts, plan, callId, callError)
   addRefusalDetails(parts, plan, callId, callError)
-  Object.assign(callError.details, {
-    refunded: true,
-    cost_usdc: 0,
-    ...providerErrorDetails(callError),
-  })
+  Object.assign(callError.details, providerErrorDetails(callError))
+  addFailedCallMoney(parts, ticket, callError)
   return callError
 }
 

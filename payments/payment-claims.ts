@@ -90,6 +90,7 @@ const toRepeatedTopUp = (
 ): PaymentClaimOutcome => ({
   payment,
   ref,
+  settled: true,
   tx: txHash,
   again: true,
 })
@@ -118,13 +119,14 @@ export function createPaymentClaims(parts: PaymentClaimsDeps) {
     if (seen !== null && hasBoughtTopUp(use, seen)) return toRepeatedTopUp(use, ref, seen)
     if (seen !== null) await lookup.repeatReply(payment, seen, offer)
     const claimed = await claimOnce(use, ref, seen).catch(unlessClaimed(use))
-    if (claimed.claim === 'prepaid') return { payment, ref, tx: claimed.txHash, again: false }
+    const paid = { payment, ref, again: false }
+    if (claimed.claim === 'prepaid') return { ...paid, settled: true, tx: claimed.txHash }
     if (claimed.claim === 'known' && hasBoughtTopUp(use, claimed))
       return toRepeatedTopUp(use, ref, claimed)
     if (claimed.claim === 'known')
       throw new ServiceError('payment_in_progress', { ...lookup.detailsOf(ref), retry_after: 1 })
-    const tx = claimed.mode === 'first' ? await settled(ref, offer) : null
-    return { payment, ref, tx, again: false }
+    const isFirst = claimed.mode === 'first'
+    return { ...paid, settled: isFirst, tx: isFirst ? await settled(ref, offer) : null }
   }
 
   /**

@@ -49,7 +49,9 @@ export interface PaymentBuyerAndCall {
 export interface ClaimedPayment {
   readonly payment: NormalizedPayment
   readonly ref: ExternalCallPaymentRef
-  /** The transaction, if it settled before the call ran. */
+  /** Whether it settled before the call ran. */
+  readonly settled: boolean
+  /** Its transaction then, if that is known. */
   readonly tx: string | null
 }
 

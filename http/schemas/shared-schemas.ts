@@ -55,6 +55,10 @@ export const ProblemSchema = Type.Object(
     ),
     call_id: Type.Optional(Type.String({ description: 'The call that failed.' })),
     refunded: Type.Optional(Type.Boolean({ description: 'Nothing was charged.' })),
+    credited_usdc: Type.Optional(
+      Type.Number({ description: 'The payment of the failed call, which is in your credits.' }),
+    ),
+    settlement_id: Type.Optional(Type.String({ description: 'The payment that has settled.' })),
     limit_source: Type.Optional(Type.String({ description: 'Whose limit was reached.' })),
     limit_usdc: Type.Optional(Type.Number({ description: 'The limit.' })),
     spent_usdc: Type.Optional(Type.Number({ description: 'What is spent and held of the limit.' })),

@@ -23,7 +23,8 @@ const till = await startTestPaymentChain(t)
 const market = await startTestCommunityToolMarket(t, {}, till.settings)
 const { builder, station, ask, seller, buyer, open } = market
 const { key } = buyer
-builder.on('/weather', (_, reply) => sendJson(reply, { celsius: 21.5 }))
+let status = 200
+builder.on('/weather', (_, reply) => sendJson(reply, { celsius: 21.5 }, status))
 await open('weather-now', '/weather')
 const slots = createScheduleSlotDriver(t, station.database)
 const socket = await connectReadyWebSocket(t, station.url, key)
@@ -205,6 +206,20 @@ t.test('a batch without a key refuses the tool, with or without a payment', asyn
   const [row] = await station.sql<{ claimed: number }[]>`
     select count(*)::int as claimed from settlements`
   t.equal(row?.claimed, 3, 'no payment is claimed but those of the calls above')
+})
+
+t.test('a payment that settled before its call failed is said to be credited', async (t) => {
+  status = 500
+  const before = await station.balance(buyer)
+  const failed = await ask('POST', '/api/t/weather-now', { key, json: ROME, headers: await paid() })
+  status = 200
+  t.match(failed, {
+    status: 502,
+    body: { refunded: false, cost_usdc: 0, credited_usdc: 0.01, settlement_id: /^stl_/ },
+  })
+  t.match(failed.body['detail'], /it is in your credits\./)
+  t.notMatch(failed.text, /Nothing was charged/)
+  t.equal(await station.balance(buyer), Math.round((before + 0.01) * 1e6) / 1e6)
 })
 
 t.test('the ledger adds up', async () => station.verify())

@@ -67,7 +67,14 @@ t.test('a call that fails after its payment has settled is credited, or runs aga
     HIVE_TRENDING_PRICE_ATOMIC,
   )
   const first = await call(credited, guest.key)
-  t.equal(first.status, 500, first.text)
+  const { settlement_id: settlementId, settlement_url: url } = first.body
+  t.match(first, {
+    status: 500,
+    body: { refunded: false, cost_usdc: 0, credited_usdc: 0.005, settlement_id: /^stl_/ },
+  })
+  t.match(await main.ask('GET', new URL(String(url)).pathname), {
+    body: { id: settlementId, state: 'settled' },
+  })
   t.equal(await main.balance(guest), 0.005, 'with a key: credits')
   t.match(await call(credited, guest.key), { status: 409, body: { code: 'payment_credited' } })
 
