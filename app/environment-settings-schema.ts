@@ -231,7 +231,7 @@ export const EnvironmentSettingsSchema = Type.Object({
   }),
   X402_EXPOSURE_USDC: usdc(
     '50',
-    'Maximum total of unsettled payments whose calls have already run; 0 settles every payment first.',
+    'Maximum total of unsettled payments whose calls have already run, and of those lost in the last 24 hours; above it, and with 0 always, payments settle before the call.',
   ),
   X402_BAZAARS: text(URL_LIST, {
     description:

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { hashPaymentCredential, PaymentProblem } from '../chain/onchain-payment-types.ts'
 import type { PaymentOffer, NormalizedPayment } from '../chain/onchain-payment-types.ts'
 import type { ActorSystem } from '../actors/aggregate-command-types.ts'
-import type { Clock } from '../core/clock.ts'
+import { DAY, type Clock } from '../core/clock.ts'
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
 import { ZERO_MICROS, type Micros } from '../core/money.ts'
@@ -47,7 +47,7 @@ export interface PaymentClaimsDeps {
   readonly actors: ActorSystem
   readonly verify: (payment: NormalizedPayment) => Promise<PayerFunds>
   readonly lookup: EarlierPaymentUseLookup
-  readonly settlements: Pick<SettlementQueries, 'view' | 'exposure'>
+  readonly settlements: Pick<SettlementQueries, 'view' | 'atStake'>
   readonly settler: {
     kick(settlement: string): void
     /** The end of a settlement; `pending` after the timeout. */
@@ -55,7 +55,7 @@ export interface PaymentClaimsDeps {
     /** False while calls may only run after their payment. */
     optimistic(chain: ExternalCallPaymentRef['chain']): boolean
   }
-  /** The exposure limit over all payers. */
+  /** The limit over all payers on what is unpaid and what was lost in the last 24 hours (decision 473). */
   readonly exposure: Micros
 }
 
@@ -109,7 +109,10 @@ const VERIFIED_BEFORE: PayerFunds = { balance: null, block: 0n, plainKey: false 
 /** Claims payments: earlier claims first, then signatures, then the claim. */
 export function createPaymentClaims(parts: PaymentClaimsDeps) {
   const { actors, lookup, settlements, settler } = parts
-  const meter = createUnpaidExposureLimit(() => settlements.exposure(), parts.clock)
+  const meter = createUnpaidExposureLimit(
+    () => settlements.atStake(new Date(parts.clock.now() - DAY)),
+    parts.clock,
+  )
 
   /** Claims the payment; if it has to settle first, resolves after settlement. */
   async function claim(use: PaymentClaimRequest): Promise<PaymentClaimOutcome> {

@@ -1,7 +1,7 @@
 import type { Clock } from '../../core/clock.ts'
 import { addMicros, sumMicros, type Micros } from '../../core/money.ts'
 
-/** Bounds the unpaid exposure over all payers. */
+/** Bounds the unpaid exposure over all payers, with what was lost in the last 24 hours (decision 473). */
 
 const READING_MAX_AGE_MS = 250
 

@@ -164,14 +164,26 @@ export type SettlementQueries = ReturnType<typeof createSettlementQueries>
 function settlementTotals(sql: Sql) {
   const [money, context] = [sql.unsafe(MONEY_STATE_SQL), sql.unsafe(CONTEXT_SQL)]
   const open = sql.unsafe(IS_OPEN_SQL)
+  const unpaid = sql`${open} and ${context}->>'mode' = 'optimistic'
+    and ${money} in ('claimed', 'due', 'submitted', 'unknown')`
   return {
     /** The price of calls running before their payment, right now. */
     async exposure(): Promise<Micros> {
       const [row] = await sql<{ exposure: bigint }[]>`
         select coalesce(sum((${context}->'price'->>'$n')::bigint), 0)::bigint as exposure
-          from actors a where ${open} and ${context}->>'mode' = 'optimistic'
-           and ${money} in ('claimed', 'due', 'submitted', 'unknown')`
+          from actors a where ${unpaid}`
       return asMicros(row?.exposure ?? 0n)
+    },
+
+    /** The exposure, and what the treasury has lost to payments that failed since a time, in one reading. */
+    async atStake(since: Date): Promise<Micros> {
+      const [row] = await sql<{ exposure: bigint; lost: bigint }[]>`
+        select (select coalesce(sum((${context}->'price'->>'$n')::bigint), 0)::bigint
+                  from actors a where ${unpaid}) as exposure,
+               (select greatest(0, coalesce(sum(case when debit = 'treasury:fees'
+                         then amount_micros else -amount_micros end), 0))::bigint
+                  from ledger where kind = 'loss' and at > ${since}) as lost`
+      return asMicros((row?.exposure ?? 0n) + (row?.lost ?? 0n))
     },
 
     /** For metrics and health. */

@@ -13,7 +13,7 @@ import {
 } from '../../payments/commands/settlement-commands.ts'
 import { getAgentBalanceAndDepositsCommand } from '../../payments/commands/agent-balance-and-pending-deposits-query.ts'
 import { getAgentBalanceCommand } from '../../payments/commands/agent-account-commands.ts'
-import { MINUTE } from '../../core/clock.ts'
+import { HOUR, MINUTE } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { createSettlementQueries } from '../../persistence/payments/settlement-queries.ts'
 import {
@@ -207,6 +207,10 @@ t.test('a loss is charged to the treasury and reverted if the money arrives late
     lostValue: 30_000n,
     exposure: 0n,
   })
+  const stake = (hours: number) =>
+    createSettlementQueries(sql).atStake(new Date(Date.now() - hours * HOUR))
+  t.equal(await stake(24), 30_000n, 'what was lost today counts against the exposure')
+  t.equal(await stake(-1), 0n, 'and no longer than that')
   await assertNoInvariantViolations(t, sql)
   t.match(
     await claimPaymentOnTestNode(one, samplePaymentClaimInput(samplePayment(0.01))),
@@ -219,6 +223,7 @@ t.test('a loss is charged to the treasury and reverted if the money arrives late
     block: 5n,
   })
   t.equal(await readLedgerBalance(sql, 'treasury:fees'), 5_400)
+  t.equal(await stake(24), 0n, 'nothing is lost any more')
   await assertNoInvariantViolations(t, sql)
 })
 

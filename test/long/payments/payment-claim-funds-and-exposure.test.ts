@@ -6,11 +6,16 @@ import type { HexString, NormalizedPayment } from '../../../chain/onchain-paymen
 import { createSignerRecoveryPool } from '../../../chain/evm/signer-recovery-pool.ts'
 import { signEip3009Authorization } from '../../../chain/evm/eip3009.ts'
 import { newUuidV7 } from '../../../core/ids-and-api-keys.ts'
+import { HOUR } from '../../../core/clock.ts'
 import { fromUsdc } from '../../../core/money.ts'
 import { createPaymentChains } from '../../../payments/payment-chains.ts'
 import { createPaymentClaims, type PaymentClaimRequest } from '../../../payments/payment-claims.ts'
 import { createEarlierPaymentUseLookup, toPaymentRef } from '../../../payments/payment-lookup.ts'
 import { deliverPaidCallsCommand } from '../../../payments/commands/payment-claim-commands.ts'
+import {
+  recordPaymentLostCommand,
+  recordPaymentOutcomeUnknownCommand,
+} from '../../../payments/commands/settlement-commands.ts'
 import { createPaymentVerifier } from '../../../payments/payment-verifier.ts'
 import { createCallLogStore } from '../../../persistence/calls/call-log-store.ts'
 import { createWalletStore } from '../../../persistence/payments/wallet-store.ts'
@@ -252,4 +257,19 @@ t.test('a failed claim frees its exposure', async (t) => {
   all.clock.pass(300)
   const { tx } = await all.claim(all.useOf(await all.signed(await all.payer(0.05), 0.05)))
   t.equal(tx, null, 'there is room for it')
+})
+
+t.test('what was lost in the last day counts against the exposure, for every payer', async (t) => {
+  const all = await begin(t, 0.05)
+  const lost = await all.signed(await all.payer(0.03), 0.03)
+  await all.delivered(lost)
+  const claimed = samplePaymentClaimInput(lost)
+  await runSettlementCommand(all.actors, claimed, recordPaymentOutcomeUnknownCommand, {})
+  const later = { lookAt: Date.now() + HOUR }
+  await runSettlementCommand(all.actors, claimed, recordPaymentLostCommand, later)
+  all.clock.pass(300)
+  const stranger = await all.claim(all.useOf(await all.signed(await all.payer(0.03), 0.03)))
+  t.match(stranger, { settled: true, tx: /^0x/ }, 'another wallet settles before its call')
+  const small = await all.claim(all.useOf(await all.signed(await all.payer(0.02), 0.02)))
+  t.match(small, { settled: false, tx: null }, 'what is left of the exposure is used')
 })
