@@ -1,6 +1,6 @@
 import { invalidInputError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
-import { assertSafeJson, findJsonShapeFault, markJsonText } from '../core/validation/safe-json.ts'
+import { assertSafeJson, findRequestFault, markJsonText } from '../core/validation/safe-json.ts'
 
 /** Turns the prompt of a mech request into the fields of a tool. */
 
@@ -35,7 +35,7 @@ export function parseMechPrompt(prompt: string, schema: unknown): Record<string,
 
 function parseJsonObject(text: string): Record<string, unknown> | null {
   if (!text.trimStart().startsWith('{')) return null
-  const misshapen = findJsonShapeFault(Buffer.from(text), LIMITS.jsonValues)
+  const misshapen = findRequestFault(Buffer.from(text), LIMITS.jsonValues)
   if (misshapen !== null) throw invalidInputError('/prompt', misshapen)
   let fields: Record<string, unknown>
   try {

@@ -1,6 +1,11 @@
 import { invalidInputError } from '../errors.ts'
 import { LIMITS } from '../limits.ts'
-import { findUnsafeIntegers, UNSAFE_INTEGER_MESSAGE } from './unsafe-json-integers.ts'
+import { findDoubledName, findStringEnd } from './doubled-names.ts'
+import {
+  findInexactNumbers,
+  UNSAFE_INTEGER_MESSAGE,
+  type InexactNumbers,
+} from './inexact-numbers.ts'
 import { escapeJsonPointer, type ValidationIssue } from './validation-errors.ts'
 
 /**
@@ -12,8 +17,7 @@ import { escapeJsonPointer, type ValidationIssue } from './validation-errors.ts'
 export const UNSTORABLE_TEXT = /\0|\p{Surrogate}/u
 export const UNSTORABLE_TEXT_DETAIL = 'must not contain NUL or lone surrogates'
 
-const [QUOTE, BACKSLASH, COMMA, COLON, ARRAY, OBJECT, ARRAY_END, OBJECT_END] =
-  Buffer.from('"\\,:[{]}')
+const [QUOTE, COMMA, COLON, ARRAY, OBJECT, ARRAY_END, OBJECT_END] = Buffer.from('",:[{]}')
 /** What a field of an object costs, in values. */
 const VALUES_PER_FIELD = 3
 
@@ -47,16 +51,13 @@ export function findJsonShapeFault(bytes: Uint8Array, maxValues: number): string
   return null
 }
 
-function findStringEnd(bytes: Uint8Array, start: number): number {
-  let at = start + 1
-  while (at < bytes.length && bytes[at] !== QUOTE) at += bytes[at] === BACKSLASH ? 2 : 1
-  return at
-}
+/** Why the JSON text of a request may not be parsed: its shape, or a name twice in one object; null for none. */
+export const findRequestFault = (bytes: Buffer, maxValues: number): string | null =>
+  findJsonShapeFault(bytes, maxValues) ?? findDoubledName(bytes)
 
 /** What the text of a JSON value says about the places where a value may be unsafe. */
 export interface JsonTextMarks {
-  /** Integers that a double cannot hold, by their rounded value. */
-  readonly lost: ReadonlySet<number>
+  readonly inexact: InexactNumbers
   /** Only an escape puts NUL or a lone surrogate into JSON of well-formed UTF-8. */
   readonly escapes: boolean
   readonly prototypes: boolean
@@ -64,7 +65,11 @@ export interface JsonTextMarks {
 
 export function markJsonText(text: string): JsonTextMarks {
   const escapes = text.includes('\\u')
-  return { lost: findUnsafeIntegers(text), escapes, prototypes: escapes || text.includes('proto') }
+  return {
+    inexact: findInexactNumbers(text),
+    escapes,
+    prototypes: escapes || text.includes('proto'),
+  }
 }
 
 /**
@@ -93,15 +98,31 @@ function findJsonFault(value: unknown, marks: JsonTextMarks): ValidationIssue | 
   for (const name of Object.keys(fields)) {
     if (marks.escapes && UNSTORABLE_TEXT.test(name)) return here(UNSTORABLE_TEXT_DETAIL)
     const inner = fields[name]
-    const fault = findPrototypeFault(name, inner, marks) ?? findJsonFault(inner, marks)
+    const fault =
+      findPrototypeFault(name, inner, marks) ??
+      findAmountFault(name, inner, marks) ??
+      findJsonFault(inner, marks)
     if (fault !== null) return within(name, fault)
   }
   return null
 }
 
-function findNumberFault(value: number, { lost }: JsonTextMarks): ValidationIssue | null {
+function findNumberFault(
+  value: number,
+  { inexact: { integers } }: JsonTextMarks,
+): ValidationIssue | null {
   if (!Number.isFinite(value)) return here('must be a finite number')
-  return lost.size > 0 && lost.has(value) ? here(UNSAFE_INTEGER_MESSAGE) : null
+  return integers.size > 0 && integers.has(value) ? here(UNSAFE_INTEGER_MESSAGE) : null
+}
+
+/** The text of an amount decides: other fractions are doubles for whoever reads them (decisions 414 and 493). */
+function findAmountFault(
+  name: string,
+  inner: unknown,
+  { inexact: { fractions } }: JsonTextMarks,
+): ValidationIssue | null {
+  if (fractions.size === 0 || typeof inner !== 'number' || !name.endsWith('_usdc')) return null
+  return fractions.has(inner) ? here('must be a USDC amount of at most six decimals') : null
 }
 
 function findPrototypeFault(

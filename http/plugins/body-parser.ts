@@ -4,7 +4,7 @@ import { invalidInputError, ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import {
   assertSafeJson,
-  findJsonShapeFault,
+  findRequestFault,
   markJsonText,
   UNSTORABLE_TEXT,
   UNSTORABLE_TEXT_DETAIL,
@@ -96,7 +96,7 @@ function readBody(request: FastifyRequest, bytes: Buffer): unknown {
   const hasKey = request.apiKey !== null
   if (!hasKey && bytes.length > LIMITS.bodyBytes) throw keylessBodyError()
   if (!isUtf8(bytes)) throw invalidInputError('', 'must be text in UTF-8')
-  const misshapen = findJsonShapeFault(bytes, hasKey ? LIMITS.jsonValuesWithKey : LIMITS.jsonValues)
+  const misshapen = findRequestFault(bytes, hasKey ? LIMITS.jsonValuesWithKey : LIMITS.jsonValues)
   if (misshapen !== null) throw invalidInputError('', misshapen)
   const text = bytes.toString('utf8')
   const body = parseJsonText(text)

@@ -3,7 +3,7 @@ import { invalidInputError, type ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import {
   assertSafeJson,
-  findJsonShapeFault,
+  findRequestFault,
   markJsonText,
   type JsonTextMarks,
 } from '../../core/validation/safe-json.ts'
@@ -114,7 +114,7 @@ export function parseWsClientFrame(bytes: Buffer): UnvalidatedWsClientFrame {
   return {
     type,
     ref: typeof ref === 'string' ? ref : null,
-    misshapen: findJsonShapeFault(bytes, LIMITS.jsonValuesWithKey),
+    misshapen: findRequestFault(bytes, LIMITS.jsonValuesWithKey),
     marks: markJsonText(text),
     fields,
   }

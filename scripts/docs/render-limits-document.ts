@@ -83,7 +83,9 @@ export function renderLimitsDocument(routes: readonly RegisteredRoute[]): string
 
 Generated from the code by \`npm run docs:reference\`. Input beyond a limit is rejected with a problem that names the
 field or the limit; no input is truncated. Amounts of USDC have at most six decimals and are at most
-${toUsdc(MAX_CREDIT_AMOUNT)}. An integer that a JSON number cannot hold exactly is 400: send it as a string where the field takes text.
+${toUsdc(MAX_CREDIT_AMOUNT)}. The digits that are sent decide, also
+those that a double drops. An integer that a JSON number cannot hold exactly is 400: send it as a string where the field takes text.
+An object with a name twice is 400.
 
 ## Sizes
 

@@ -177,6 +177,62 @@ t.test('channel names accept letters of any script', async (t) => {
     )
 })
 
+t.test('the text of an amount decides, not the double it becomes', async (t) => {
+  const { id } = await main.onboard()
+  const send = (amount: string) =>
+    main.ask('POST', '/api/agent/send', {
+      key,
+      raw: `{"to_agent_id":"${id}","amount_usdc":${amount}}`,
+    })
+  const detail = /at most six decimals/
+  for (const amount of [
+    ...['0.0100000000000000001', '0.010000000000000001', '0.01000000000000000000000001e0'],
+    ...['100000000000000000001e-22', '0.0099999999999999999999'],
+  ])
+    t.match(
+      await send(amount),
+      { status: 400, body: { errors: [{ pointer: '/amount_usdc', detail }] } },
+      amount,
+    )
+  for (const amount of ['0.01000000000000000000', '0.010000', '1000000000000000000e-20'])
+    t.match(await send(amount), { status: 200, body: { amount_usdc: 0.01 } }, amount)
+  const raw = '{"calls":[{"tool":"x","body":{"max_usdc":0.1000000000000000055}}]}'
+  t.match(await main.ask('POST', '/api/pipeline', { key, raw }), {
+    status: 400,
+    body: { errors: [{ pointer: '/calls/0/body/max_usdc', detail }] },
+  })
+})
+
+t.test('an object with a name twice is refused, however the name is written', async (t) => {
+  const { id } = await main.onboard()
+  const before = (await main.ask('GET', '/api/credits/balance', { key })).body['balance_usdc']
+  t.type(before, 'number')
+  const to = `"to_agent_id":"${id}"`
+  for (const raw of [
+    `{${to},"amount_usdc":0.01,"amount_usdc":0.05}`,
+    `{"amount_usdc":0.01,${to},"\\u0061mount_usdc":0.05}`,
+    `{"amount_usdc" : 0.01, ${to}, "amount_usdc"\n:0.01}`,
+  ])
+    t.match(
+      await main.ask('POST', '/api/agent/send', { key, raw }),
+      { status: 400, body: { code: 'invalid_input', detail: /the field amount_usdc twice/ } },
+      raw,
+    )
+  const nested = '{"key":"n","value":{"a":{"b":1},"c":[{"b":1},{"b":1,"b":2}]}}'
+  const clipboard = `/api/backpack/${pack}/clipboard`
+  t.match(await main.ask('POST', clipboard, { key, raw: nested }), {
+    status: 400,
+    body: { detail: /the field b twice/ },
+  })
+  const raw = '{"key":"n","value":{"key":"key","n":{"key":"\\"key\\":1","n":[{"n":1},{"n":1}]}}}'
+  t.match(
+    await main.ask('POST', clipboard, { key, raw }),
+    { status: 200 },
+    'in objects of their own',
+  )
+  t.same((await main.ask('GET', '/api/credits/balance', { key })).body['balance_usdc'], before)
+})
+
 t.test('an integer that a JSON number cannot hold is refused, never changed', async (t) => {
   const put = (value: string) =>
     main.ask('POST', `/api/backpack/${pack}/clipboard`, {
