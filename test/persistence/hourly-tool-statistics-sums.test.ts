@@ -97,14 +97,14 @@ t.test('refused inputs count once half of the calls of five payers are refused',
       price_micros, accepts_promo, review, secret_number, measured_from, registered_at, change_id)
     values ('c/x/y', 'c/x/y', ${newUuidV7(now)}, ${builder}, 'x', 'v', 'probation', '{}', 1000, true, 'none', 1, ${proven},
       ${proven}, ${newUuidV7(now)})`
-  const add = (payer: string, refused: boolean) => sql`
+  const add = (payer: string, refused: boolean, ok = !refused) => sql`
     insert into community_tool_calls ${sql({
       ...{ call_id: newUuidV7(now), slug: 'c/x/y', builder_id: builder, payer, ms: 5, refused },
       ...{
         price_micros: 1000,
         share_micros: 0,
         at: new Date(now),
-        ok: !refused,
+        ok,
         counted: !refused,
       },
     })}`
@@ -120,4 +120,6 @@ t.test('refused inputs count once half of the calls of five payers are refused',
   await add('f', true)
   t.match(await nextRound(), { calls: 17, successes: 4, failingPayers: 5 }, 'not the one of a')
   t.match((await calls.figures()).get('c/x/y'), { calls: 17, successes: 4, refunds: 13 })
+  for (let n = 0; n < 9; n += 1) await add('g', false, false)
+  t.match(await nextRound(), { calls: 26, failingPayers: 6 }, 'one payer fails as one')
 })
