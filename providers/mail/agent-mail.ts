@@ -1,3 +1,4 @@
+import { foldLookAlikes, toLetterSkeleton, toReadText } from '../../core/comparable-text.ts'
 import { invalidInputError } from '../../core/errors.ts'
 
 /** Mails that agents write must not pass for mails of the station (decision 373). */
@@ -24,36 +25,62 @@ export const senderAddress = (from: string): string =>
 export const agentMailFooter = (agentId: string, publicUrl: string): string =>
   `\n\n--\nWritten by the agent ${agentId}, a customer of ${publicUrl}, and not by that station. Mails of the station come from another address and never from this one.\n`
 
-/** Subjects of the station's own mails, as `toComparable` leaves them. */
+/** What the subjects of the station's own mails say, by their words that do not change. */
 const STATION_SUBJECTS = [
-  /^sign ?in to your agents?$/,
-  /^confirm your address$/,
-  / (is about to stop|runs low on credits) [\d ]+usdc left$/,
-  /^a (webhook|schedule) of .+ has (been disabled|stopped)$/,
-  /^the (tool|wallet) .*of .+ (was exported|is suspended)$/,
-  /^what your agent .+ spends$/,
-  / last week [\d ]+ spent [\d ]+ left$/,
-]
-/** Links that sign a person in, of this station or of one that looks like it. */
-const SIGN_IN_LINK = /\/(owner|inspector)\/?#(link|code)=/i
+  ['sign in to your agent'],
+  ['confirm your address'],
+  ['is about to stop', 'usdc left'],
+  ['runs low on credits', 'usdc left'],
+  ['a webhook of ', ' has been disabled'],
+  ['a schedule of ', ' has stopped'],
+  ['the tool ', ' of ', ' is suspended'],
+  ['the tool ', ' of ', ' the mark verified'],
+  ['the wallet of ', ' was exported'],
+  ['what your agent ', ' spends'],
+  [' last week ', ' spent', ' left'],
+].map((parts) => new RegExp(parts.map(toLetterSkeleton).join('.*'), 'u'))
+/** The fragment of a link that signs a person in: the pages of the station read it. */
+const SIGN_IN_FRAGMENT = /#(?:[^\s#]*&)?(?:link|code)=/i
+const WEB_HOST = /https?:[/\\]*[^\s/\\?#<>"']+/gi
 
-/** What a person reads: compatibility forms, case, invisible characters, accents and punctuation make no difference. */
-const toComparable = (text: string): string =>
-  text
-    .normalize('NFKD')
-    .replace(/[\p{Default_Ignorable_Code_Point}\p{M}\p{Cf}]/gu, '')
-    .toLowerCase()
-    .replace(/[^\p{L}\p{N}]+/gu, ' ')
-    .trim()
+/** Addresses as a browser reads them: with each escaped character, without the line breaks that it skips. */
+function readAddresses(text: string): string[] {
+  const read = toReadText(text)
+    .replace(/%([2-7][0-9a-f])/gi, (_, code: string) => String.fromCharCode(parseInt(code, 16)))
+    .replace(/[。｡]/g, '.')
+  return [read, read.replace(/[\t\n\r]+/g, '')]
+}
 
-/** Throws 400 for a mail with the subject, or the link, of one that only the station sends. */
-export function assertNoStationMail(subject: string, body: string): void {
-  const shown = toComparable(subject)
-  if (STATION_SUBJECTS.some((pattern) => pattern.test(shown)))
+/** Whether a text has the host, as it is or in the form of a link that browsers take for it. */
+function isHostNamed(text: string, host: string): boolean {
+  const name = foldLookAlikes(host).replace(/[.[\]]/g, '\\$&')
+  const named = new RegExp(`(?<![\\w-])${name}(?![\\w-])`, 'i')
+  const linked = [...text.matchAll(WEB_HOST)].some(
+    ([link]) => URL.canParse(link) && new URL(link).hostname === host,
+  )
+  return linked || named.test(foldLookAlikes(text))
+}
+
+/**
+ * Throws 400 for a mail whose subject says what only the station says, or that has a link to the station or one
+ * that signs in.
+ */
+export function assertNoStationMail(subject: string, body: string, publicUrl: string): void {
+  const said = toLetterSkeleton(subject)
+  if (STATION_SUBJECTS.some((pattern) => pattern.test(said)))
     throw invalidInputError('/subject', "is reserved for the station's own mails")
-  if (SIGN_IN_LINK.test(body.normalize('NFKC').replace(/\p{Default_Ignorable_Code_Point}/gu, '')))
-    throw invalidInputError(
-      '/body',
-      'must not have a link that signs in: only the station sends those',
-    )
+  const { hostname } = new URL(publicUrl)
+  for (const [pointer, text] of [
+    ['/subject', subject],
+    ['/body', body],
+  ] as const)
+    for (const read of readAddresses(text)) {
+      if (SIGN_IN_FRAGMENT.test(read))
+        throw invalidInputError(pointer, 'must not have a link that signs in')
+      if (isHostNamed(read, hostname))
+        throw invalidInputError(
+          pointer,
+          'must not have an address of this station: only it sends those',
+        )
+    }
 }

@@ -30,6 +30,7 @@ export function createAtMostOnceMailer(
   const host = mailSenderHost(from)
   const sender = senderAddress(from)
   return {
+    publicUrl,
     findSuppression: (address) => suppressions.of(address),
     async send(notice, seal, signal) {
       const { default: MailComposer } = await import('nodemailer/lib/mail-composer')

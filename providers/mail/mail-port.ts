@@ -23,6 +23,8 @@ export interface AgentMail extends EmailOrTelegramMessage {
 
 /** Sends mails of agents to one recipient, at most once; a footer names the agent. */
 export interface Mailer {
+  /** The address of the station, which no mail of an agent may link. */
+  readonly publicUrl: string
   /** Returns why an address gets no mail; null where it does. */
   findSuppression(address: string): Promise<SuppressedMailbox | null>
   /**

@@ -85,8 +85,9 @@ export default defineTool({
       ? { available: false, mode: 'off', requires: ['SMTP_URL'], providers: [] }
       : { available: true, mode: 'live', requires: [], providers: ['smtp'] },
   async preflight({ to, subject, body }, { mail }) {
-    assertNoStationMail(subject, body)
-    const why = await assertMailConfigured(mail).findSuppression(to)
+    const mailer = assertMailConfigured(mail)
+    assertNoStationMail(subject, body, mailer.publicUrl)
+    const why = await mailer.findSuppression(to)
     if (why !== null)
       throw new ServiceError('recipient_suppressed', { to, ...toSuppressionDetails(why) })
   },

@@ -8,6 +8,7 @@ import {
 } from '../../../core/comparable-text.ts'
 import { jaccardSimilarity, minHashBands, toWordSet } from '../../../memory/text/min-hash.ts'
 import { scoreBountyContent } from '../../../payments/bounty-scoring.ts'
+import { assertNoStationMail } from '../../../providers/mail/agent-mail.ts'
 import { detectPromptInjectionPhrases } from '../../../providers/pages/anomalies/prompt-injection-phrases.ts'
 import { stripInvisibleCharacters } from '../../../providers/pages/html/page-text-renderer.ts'
 import { toModelSafeName, toModelSafeText } from '../../../tools/community/llm-safe-builder-text.ts'
@@ -119,3 +120,53 @@ t.test('a text of one long word costs no more than one of many', (t) => {
   t.ok(user < 3e6, `${Math.round(user / 1e3)} ms, which are minutes in quadratic time`)
   t.end()
 })
+
+t.test(
+  'no disguise of a subject or a link of the station passes in a mail of an agent',
+  async (t) => {
+    const check = (subject: string, body: string) =>
+      assertNoStationMail(subject, body, 'http://gas.test')
+    for (const subject of [
+      ...['Sign in to your agents', 'SIGN IN to your agents!', 'S\u00adign in to your agents'],
+      ...['Ｓign in to your agents', 'Confirm  your address.', 'Re: Confirm your address'],
+      ...['scout runs low on credits: 0.2 USDC left', 'C o n f i r m your address'],
+      ...[
+        'Ѕign in to your agents',
+        '[Gas Station] Confirm your address today',
+        'Conf1rm your addr3ss',
+      ],
+      ...['ꓢꓲꓖꓠ ꓲꓠ to your agents', 'Sıɢɴ in to your agents', 'Con\ue000firm your add\u20ddress'],
+    ])
+      t.throws(
+        () => check(subject, 'x'),
+        { details: { errors: [{ pointer: '/subject' }] } },
+        subject,
+      )
+    const foreign = 'https://gas.evil.example'
+    for (const link of [
+      ...[`${foreign}/owner#link=x`, 'http://x/inspector/#co\u200bde=x'],
+      ...['/owner?x', '/owner/?', '/owner/.', '/%6fwner', '\\owner', '/owner\t', '/owner\n'].map(
+        (path) => `${foreign}${path}#link=x`,
+      ),
+      ...[
+        `${foreign}/inspector?#code=x`,
+        `${foreign}/owner#x=1&link=y`,
+        `${foreign}/owner#%6cink=y`,
+      ],
+      ...[
+        'http://gas.test/docs',
+        'see gas.test/owner',
+        'www.gas.test',
+        'HTTPS:\\\\g%61s.test',
+        'ga\ns.test',
+      ],
+      ...['http://ｇas。test', 'http://gаs.test'],
+    ])
+      t.throws(
+        () => check('x', `Open ${link}`),
+        { details: { errors: [{ pointer: '/body' }] } },
+        link,
+      )
+    t.doesNotThrow(() => check('Report of the week', 'Bye, see https://vegas.test/a#b or #12'))
+  },
+)

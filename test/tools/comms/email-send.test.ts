@@ -312,27 +312,20 @@ t.test('a mail of an agent does not pass for one of the station', async (t) => {
   t.match(promo, { status: 402, body: { code: 'cash_required', cash_usdc: 0 } })
   t.match(promo.body['detail'], /promotional credits do not pay/)
   const guest = await onboardWithCash(station)
-  for (const subject of [
-    ...['Sign in to your agents', 'SIGN IN to your agents!', 'S\u00adign in to your agents'],
-    ...[
-      'Ｓign in to your agents',
-      'Confirm  your address.',
-      'scout runs low on credits: 0.2 USDC left',
-    ],
-  ])
-    t.match(await send(station, guest, { subject }), {
-      status: 400,
-      body: { errors: [{ pointer: '/subject' }] },
-    })
-  for (const link of ['https://gas.evil.example/owner#link=x', 'http://x/inspector/#co\u200bde=x'])
-    t.match(await send(station, guest, { body: `This link signs you in: ${link}` }), {
-      status: 400,
-      body: { errors: [{ pointer: '/body' }] },
-    })
+  const link = 'https://gas.evil.example/owner/?#link=x'
+  for (const [fields, pointer] of [
+    [{ subject: 'Re: Confirm your address' }, '/subject'],
+    [{ body: `This link signs you in: ${link}` }, '/body'],
+    [{ body: 'All of it: gas.test/owner' }, '/body'],
+  ] as const)
+    t.match(await send(station, guest, fields), { status: 400, body: { errors: [{ pointer }] } })
   t.equal(box.letters.length, 0)
-  t.equal((await send(station, guest, { body: `Bye\n${'\n'.repeat(200)}` })).status, 200)
+  t.equal(
+    (await send(station, guest, { body: `Bye, see vegas.test/a#b${'\n'.repeat(200)}` })).status,
+    200,
+  )
   t.match(box.letters[0], { from: 'agents@other.test', raw: new RegExp(guest.id) })
-  const hidden = '=?UTF-8?Q?Sign_in_to_your_agents?='
+  const hidden = '=?UTF-8?Q?Sign_in?='
   t.equal((await send(station, guest, { subject: hidden })).status, 200)
   t.equal(box.letters[1]?.subject, hidden.replace('=?', '= ?'), 'nothing that a reader decodes')
   await station.verify()
