@@ -204,7 +204,8 @@ interface ScheduleRecordRow {
 const parseJsonObject = (text: string) => JSON.parse(text) as Record<string, unknown>
 
 const fromRow = (row: ScheduleRecordRow): ScheduleRecord => ({
-  params: parseJsonObject(row.params),
+  // Rows of earlier releases have credentials under names that were not known as such.
+  params: redactSecrets(parseJsonObject(row.params)).shown as Record<string, unknown>,
   last:
     row.slot === null
       ? null
