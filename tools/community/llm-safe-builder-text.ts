@@ -24,12 +24,18 @@ export const isIdentifierPossiblePromptInjection = (name: string): boolean =>
 /** A name of at most 64 characters on one line; null for one that may instruct a model. */
 export function toModelSafeName(name: string): string | null {
   const shown = escapeInvisibleCharacters(name, MAX_NAME_CHARS).replace(/[[\]]/g, '')
-  return isPossiblePromptInjection(name) || isIdentifierPossiblePromptInjection(name) ? null : shown
+  return [name, shown].some(
+    (one) => isPossiblePromptInjection(one) || isIdentifierPossiblePromptInjection(one),
+  )
+    ? null
+    : shown
 }
 
-/** A text of at most 500 characters on one line; null for one that may instruct a model. */
-export const toModelSafeText = (text: string): string | null =>
-  isPossiblePromptInjection(text) ? null : escapeInvisibleCharacters(text, MAX_FOREIGN_TEXT_CHARS)
+/** A text of at most 500 characters on one line; null for one that may instruct a model, as written or as shown. */
+export function toModelSafeText(text: string): string | null {
+  const shown = escapeInvisibleCharacters(text, MAX_FOREIGN_TEXT_CHARS)
+  return isPossiblePromptInjection(text) || isPossiblePromptInjection(shown) ? null : shown
+}
 
 /** Who built a tool and whether the station has verified it: `ann, not verified`. */
 export function describeToolBuilder({ builder }: Pick<CatalogueEntry, 'builder'>): string {

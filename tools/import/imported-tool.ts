@@ -66,12 +66,13 @@ export function selectImportedTools<T extends Pick<ImportedTool, 'operation'>>(
   })
 }
 
-/** One line of text, as long as a field may be. */
+/** One line of text, as long as a field may be. What nobody sees goes without a blank, which would split a word. */
 export function toPlainLine(text: unknown, fallback: string, maxChars: number): string {
   const line =
     typeof text === 'string'
       ? withoutInvisibles(text)
-          .replace(/[\p{C}\p{Z}]+/gu, ' ')
+          .replace(/[\t\n\v\f\r\x85\p{Z}]+/gu, ' ')
+          .replace(/\p{C}+/gu, '')
           .trim()
       : ''
   return cutText(line === '' ? fallback : line, maxChars)

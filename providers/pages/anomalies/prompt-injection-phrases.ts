@@ -1,4 +1,4 @@
-import { toReadText } from '../../../core/comparable-text.ts'
+import { foldLookAlikes, toLetterSkeleton, toReadText } from '../../../core/comparable-text.ts'
 
 /** What an instruction to a machine intends. */
 export type PromptInjectionIntent =
@@ -27,7 +27,7 @@ const SECRET_NOUNS =
 const ASSET_NOUNS =
   'eth|btc|usdc|usdt|dai|sol|bnb|matic|tokens?|coins?|crypto|usd|eur|dollars|euros|funds|balance|assets|money'
 const DISCLOSURE_VERBS =
-  'send|share|paste|enter|provide|reveal|give|post|submit|e-?mail|upload|type|tell|output|print|include|export|forward|reply with|copy|disclose|leak|exfiltrate|append'
+  'send|share|paste|enter|provide|reveal|give|post|submit|e[ -]?mail|upload|type|tell|output|print|include|export|forward|reply with|copy|disclose|leak|exfiltrate|append'
 
 /**
  * Every gap is bounded, so that no text makes the patterns slow. They match plain wording only, no
@@ -52,7 +52,7 @@ const INJECTION_PATTERNS: readonly InjectionPattern[] = [
   ),
   toInjectionPattern(
     'override_phrase',
-    `<\\|(?:im_start|im_end|system|user|assistant|endoftext)\\|>|\\[/?INST\\]|<</?SYS>>|#{2,3} ?(?:system|instructions?):`,
+    `<\\|(?:im[_ ]start|im[_ ]end|system|user|assistant|endoftext)\\|>|\\[/?INST\\]|<</?SYS>>|#{2,3} ?(?:system|instructions?):`,
   ),
   toInjectionPattern(
     'override_phrase',
@@ -98,26 +98,56 @@ const INJECTION_PATTERNS: readonly InjectionPattern[] = [
 ]
 
 function toInjectionPattern(demand: PromptInjectionIntent, source: string): InjectionPattern {
-  return { demand, pattern: new RegExp(source, 'gi') }
+  return { demand, pattern: new RegExp(foldLookAlikes(source), 'gi') }
 }
 
 const NEGATED =
   /\b(?:never|not|don't|doesn't|won't|cannot|can't|nobody|no one|avoid|without)\b[^.!?]{0,40}$/i
 const MAX_PHRASES_PER_PATTERN = 5
 
-/** Returns a few matches per pattern. */
+/** Of letters alone: what a separator inside words, or none between them, hides from the patterns. */
+const SQUEEZED = new RegExp(
+  [
+    '(?:ignore|disregard|forget|override|bypass|overlook|discard)(?:all|any|the|your|of|my|these|every|other)*(?:previous|prior|above|earlier|preceding|existing|original|system)(?:instructions|prompts?|rules|directions|directives|guidelines|guardrails|programming)',
+    '(?:reveal|print|repeat|output|leak|disclose)(?:me|us)?(?:all|the|your|its)*(?:system|initial|hidden|secret|original|developer)(?:prompt|instructions)',
+  ]
+    .join('|')
+    .replaceAll('l', 'i'),
+)
+
+/** Returns a few matches per pattern, in the text as it is read or else in one without separators in words. */
 export function detectPromptInjectionPhrases(text: string): PromptInjectionPhrase[] {
   const bare = normalizeForMatching(text)
-  return INJECTION_PATTERNS.flatMap(({ demand: intent, pattern, unlessNegated }) => {
-    const found: PromptInjectionPhrase[] = []
-    for (const { index, 0: match } of bare.matchAll(pattern)) {
-      const before = bare.slice(Math.max(0, index - 60), index)
-      if (unlessNegated === true && NEGATED.test(before)) continue
-      found.push({ intent, excerpt: excerptAround(bare, index, match.length) })
-      if (found.length === MAX_PHRASES_PER_PATTERN) break
+  const readings = new Set([bare, bare.replace(INSIDE_WORDS, ' '), bare.replace(INSIDE_WORDS, '')])
+  const folded = [...readings].map((read) => ({ read, folded: foldLookAlikes(read) }))
+  const found = INJECTION_PATTERNS.flatMap((pattern) => {
+    for (const reading of folded) {
+      const phrases = matchPhrases(reading, pattern)
+      if (phrases.length > 0) return phrases
     }
-    return found
+    return []
   })
+  if (found.some(({ intent }) => intent === 'override_phrase')) return found
+  const squeezed = SQUEEZED.exec(toLetterSkeleton(bare))
+  return squeezed === null ? found : [...found, { intent: 'override_phrase', excerpt: squeezed[0] }]
+}
+
+/** Signs between letters, without blanks: they neither part words nor join sentences. */
+const INSIDE_WORDS = /(?<=\p{L})[^\p{L}\p{N}\s']+(?=\p{L})/gu
+
+/** The folded text is as long as the one that is shown. */
+function matchPhrases(
+  { read, folded }: { readonly read: string; readonly folded: string },
+  { demand: intent, pattern, unlessNegated }: InjectionPattern,
+): PromptInjectionPhrase[] {
+  const found: PromptInjectionPhrase[] = []
+  for (const { index, 0: match } of folded.matchAll(pattern)) {
+    const before = read.slice(Math.max(0, index - 60), index)
+    if (unlessNegated === true && NEGATED.test(before)) continue
+    found.push({ intent, excerpt: excerptAround(read, index, match.length) })
+    if (found.length === MAX_PHRASES_PER_PATTERN) break
+  }
+  return found
 }
 
 /** Returns a match with the text around it in its line. */
