@@ -1,3 +1,4 @@
+import { toPlainText, unmaskLookAlikes } from '../core/comparable-text.ts'
 import { invalidInputError, ServiceError } from '../core/errors.ts'
 import { isUuid } from '../core/ids-and-api-keys.ts'
 
@@ -28,6 +29,12 @@ export function parseChannelName(given: string, agentId: string | null, pointer:
   if (isUuid(owner)) return inboxChannelOf(owner)
   if (name === OWN_INBOX_NAME && agentId !== null) return inboxChannelOf(agentId)
   throw invalidInputError(pointer, 'must name an agent by its id after agent:')
+}
+
+/** Throws `invalid_input` for a name that readers take for another one: full width, or mixed scripts. */
+export function assertPlainChannelName(channel: string, pointer: string): void {
+  const plain = unmaskLookAlikes(toPlainText(channel))
+  if (plain !== channel) throw invalidInputError(pointer, `must be written plainly: ${plain}`)
 }
 
 /** The agent that owns an inbox channel; null for a public channel. */

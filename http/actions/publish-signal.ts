@@ -23,6 +23,7 @@ import {
 import { withDatabaseAnswerTimeout } from '../../persistence/query-timeout.ts'
 import { toSpenderPreload } from './spender-preload.ts'
 import {
+  assertPlainChannelName,
   parseChannelName,
   findInboxChannelAgent,
   PULSES_CHANNEL,
@@ -63,6 +64,7 @@ export function createPublishSignal(parts: PublishSignalDeps) {
     wanted: SignalPublication,
   ): Promise<IdempotentReply> {
     const channel = parseChannelName(wanted.channel, agentId, '/channel')
+    assertPlainChannelName(channel, '/channel')
     if (channel === PULSES_CHANNEL) throw invalidInputError('/channel', 'is reserved for pulses')
     const { type = 'broadcast', payload = {}, ttlSeconds = LIMITS.signalTtlSeconds } = wanted
     assertMaxBytes(JSON.stringify(payload), LIMITS.signalPayloadBytes, '/payload')
