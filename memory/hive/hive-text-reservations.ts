@@ -5,8 +5,9 @@ import type {
   HiveDuplicateTextStore,
   ExistingHiveText,
 } from '../../persistence/hive/hive-duplicate-text-store.ts'
+import { toLetterSkeleton } from '../../core/comparable-text.ts'
 import { ANTONYM_AXES, NEGATION_WORDS } from '../text/stance-lexicon.ts'
-import { minHashBands, jaccardSimilarity, toWordSet } from '../text/min-hash.ts'
+import { jaccardSimilarity, toFormBands, toTextForms, type TextForms } from '../text/min-hash.ts'
 
 /** The result of claiming a text that an author is about to write. */
 export type HiveTextReservationResult =
@@ -41,9 +42,9 @@ export function createHiveTextReservations(store: HiveDuplicateTextStore, clock:
       entryId: string,
       claimant: string,
     ): Promise<HiveTextReservationResult> {
-      const words = toWordSet(text.content)
-      const bands = minHashBands(words)
-      const copied = async () => (text.isPublic ? findCopiedEntry(store, text, words, bands) : null)
+      const forms = toTextForms(text.content)
+      const bands = toFormBands(forms)
+      const copied = async () => (text.isPublic ? findCopiedEntry(store, text, forms, bands) : null)
       const until = clock.mono() + TEXT_CLAIM_TIMEOUT_MS
       for (;;) {
         const own = await store.written(text)
@@ -71,16 +72,31 @@ export function createHiveTextReservations(store: HiveDuplicateTextStore, clock:
 async function findCopiedEntry(
   store: HiveDuplicateTextStore,
   text: HiveTextDraft,
-  words: ReadonlySet<string>,
+  forms: TextForms,
   bands: readonly number[],
 ): Promise<string | null> {
   const candidates = await store.alike(text, bands)
-  return candidates.find(({ content }) => isCopy(words, toWordSet(content)))?.id ?? null
+  return candidates.find(({ content }) => isCopy(forms, toTextForms(content)))?.id ?? null
 }
 
+/** Whether a text is a copy of another one in any of its forms. */
+export const isCopy = (one: TextForms, other: TextForms): boolean =>
+  one.words.some((words, at) => areWordsCopied(words, other.words[at] ?? new Set())) ||
+  areLettersCopied(one, other)
+
 /** Hardly a word differs, and none is a number or reverses the statement. */
-function isCopy(one: ReadonlySet<string>, other: ReadonlySet<string>): boolean {
+function areWordsCopied(one: ReadonlySet<string>, other: ReadonlySet<string>): boolean {
   if (jaccardSimilarity(one, other) < MIN_COPY_OVERLAP) return false
   const differing = [...one, ...other].filter((word) => !(one.has(word) && other.has(word)))
   return !differing.some((word) => /\p{N}/u.test(word) || MEANING_REVERSING_WORDS.has(word))
 }
+
+/** The same of the letters alone: a word that reverses the statement is as often among them. */
+function areLettersCopied(one: TextForms, other: TextForms): boolean {
+  const [a, b] = [one.letters, other.letters]
+  if (Math.min(a.length, b.length) < MIN_COPY_OVERLAP * Math.max(a.length, b.length)) return false
+  if (jaccardSimilarity(one.runs, other.runs) < MIN_COPY_OVERLAP) return false
+  return a === b || REVERSING_SKELETONS.every((word) => countOf(word, a) === countOf(word, b))
+}
+const REVERSING_SKELETONS = [...MEANING_REVERSING_WORDS].map(toLetterSkeleton)
+const countOf = (word: string, letters: string): number => letters.split(word).length

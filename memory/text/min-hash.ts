@@ -1,4 +1,10 @@
-import { toComparableText, toPlainText, unmaskLookAlikes } from '../../core/comparable-text.ts'
+import {
+  toComparableText,
+  toLetterSkeleton,
+  toPlainText,
+  toReadText,
+  unmaskLookAlikes,
+} from '../../core/comparable-text.ts'
 
 /** MinHash of texts, to find near copies. */
 
@@ -15,6 +21,37 @@ export const toWordSet = (text: string): ReadonlySet<string> =>
       .toLowerCase()
       .match(/[\p{L}\p{N}]+/gu) ?? [],
   )
+
+/** What a text is compared by: its words, the same as read in disguise, and its runs of letters. */
+export interface TextForms {
+  readonly words: readonly ReadonlySet<string>[]
+  readonly letters: string
+  readonly runs: ReadonlySet<string>
+}
+
+/** Signs between letters, without blanks. */
+const INSIDE_WORDS = /(?<=\p{L})[^\p{L}\p{N}\s]+(?=\p{L})/gu
+const RUN_LETTERS = 8
+
+/**
+ * The forms of a text: the words as all stored bands have them, the words without marks and without signs in
+ * them, and the letters alone, from which no separator hides a copy (decision 496).
+ */
+export function toTextForms(text: string): TextForms {
+  const read = toReadText(text)
+  const letters = toLetterSkeleton(text)
+  const count = Math.max(1, letters.length - RUN_LETTERS + 1)
+  return {
+    words: [toWordSet(text), toWordSet(read), toWordSet(read.replace(INSIDE_WORDS, ''))],
+    letters,
+    runs: new Set(Array.from({ length: count }, (_, at) => letters.slice(at, at + RUN_LETTERS))),
+  }
+}
+
+/** The bands of all forms of a text: those of the plain words are among them. */
+export const toFormBands = ({ words, runs }: TextForms): number[] => [
+  ...new Set([...words, runs].flatMap(minHashBands)),
+]
 
 /** The share of common words among all words of both texts. */
 export function jaccardSimilarity(one: ReadonlySet<string>, other: ReadonlySet<string>): number {
