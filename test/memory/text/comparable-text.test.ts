@@ -26,6 +26,15 @@ const INVISIBLES = [
 ]
 const insideWords = (text: string, code: number) =>
   text.replace(/(?<=[a-z])(?=[aeiou])/gi, String.fromCodePoint(code))
+/** The error that a check throws; null for none. */
+function refusalOf(check: () => void): unknown {
+  try {
+    check()
+    return null
+  } catch (error) {
+    return error
+  }
+}
 const FULL_WIDTH = (text: string) =>
   text.replace(/[!-~]/g, (one) => String.fromCharCode((one.codePointAt(0) ?? 0) + 0xfee0))
 const CYRILLIC = (text: string) =>
@@ -146,8 +155,8 @@ t.test(
       ],
       ...['ꓢꓲꓖꓠ ꓲꓠ to your agents', 'Sıɢɴ in to your agents', 'Con\ue000firm your add\u20ddress'],
     ])
-      t.throws(
-        () => check(subject, 'x'),
+      t.match(
+        refusalOf(() => check(subject, 'x')),
         { details: { errors: [{ pointer: '/subject' }] } },
         subject,
       )
@@ -171,8 +180,8 @@ t.test(
       ],
       ...['http://ｇas。test', 'http://gаs.test'],
     ])
-      t.throws(
-        () => check('x', `Open ${link}`),
+      t.match(
+        refusalOf(() => check('x', `Open ${link}`)),
         { details: { errors: [{ pointer: '/body' }] } },
         link,
       )
@@ -227,8 +236,8 @@ t.test('blanks in words hide no copy, and what differs in sense is none', async 
 
 t.test('a signal is published under the plain form of its channel only', async (t) => {
   for (const channel of ['ＤＥＦＩ:x', 'dеfi:x', 'de\u20ddfi²', 'аgent:news'])
-    t.throws(
-      () => assertPlainChannelName(channel.normalize('NFC'), '/channel'),
+    t.match(
+      refusalOf(() => assertPlainChannelName(channel.normalize('NFC'), '/channel')),
       { details: { errors: [{ pointer: '/channel' }] } },
       channel,
     )
