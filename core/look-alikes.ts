@@ -2,6 +2,7 @@
  * Letters that look like a Latin one: the confusables of Unicode 15 (UTS 39) whose skeleton is a letter of ASCII,
  * small capitals, letters with strokes and hooks, and letters of signs, as code points that NFKD leaves alone.
  */
+
 const LATIN_TWINS: Readonly<Record<string, string>> = {
   a: 'ȺɐɑΑΛαλАДадᎪᗄᗅᴀᴧᶏⱥⱭⱯꓮꓯꭺ𐊠𖽀🅐🅰🇦',
   b: 'ƀƁƂƃƄƅɃɓʙΒβБВЬбвьѢѣҌҍᏏᏴᏼᑲᑳᖯᗷᵬᶀꓐꞖꞗꞴꞵꮟ𐊂𐊡𐌁🅑🅱🇧',
