@@ -91,12 +91,14 @@ function areWordsCopied(one: ReadonlySet<string>, other: ReadonlySet<string>): b
   return !differing.some((word) => /\p{N}/u.test(word) || MEANING_REVERSING_WORDS.has(word))
 }
 
-/** The same of the letters alone: a word that reverses the statement is as often among them. */
+/** The same of the letters alone: the digits are equal, and each word that reverses the statement is as often in them. */
 function areLettersCopied(one: TextForms, other: TextForms): boolean {
   const [a, b] = [one.letters, other.letters]
   if (Math.min(a.length, b.length) < MIN_COPY_OVERLAP * Math.max(a.length, b.length)) return false
   if (jaccardSimilarity(one.runs, other.runs) < MIN_COPY_OVERLAP) return false
-  return a === b || REVERSING_SKELETONS.every((word) => countOf(word, a) === countOf(word, b))
+  if (a === b) return true
+  if (one.digits !== other.digits) return false
+  return REVERSING_SKELETONS.every((word) => countOf(word, a) === countOf(word, b))
 }
 const REVERSING_SKELETONS = [...MEANING_REVERSING_WORDS].map(toLetterSkeleton)
 const countOf = (word: string, letters: string): number => letters.split(word).length

@@ -26,6 +26,8 @@ export const toWordSet = (text: string): ReadonlySet<string> =>
 export interface TextForms {
   readonly words: readonly ReadonlySet<string>[]
   readonly letters: string
+  /** All digits in order. */
+  readonly digits: string
   readonly runs: ReadonlySet<string>
 }
 
@@ -44,6 +46,7 @@ export function toTextForms(text: string): TextForms {
   return {
     words: [toWordSet(text), toWordSet(read), toWordSet(read.replace(INSIDE_WORDS, ''))],
     letters,
+    digits: read.replace(/\P{N}+/gu, ''),
     runs: new Set(Array.from({ length: count }, (_, at) => letters.slice(at, at + RUN_LETTERS))),
   }
 }

@@ -232,6 +232,8 @@ t.test('blanks in words hide no copy, and what differs in sense is none', async 
     ['two hundred', '200'],
   ] as const)
     t.notOk(isCopy(note, toTextForms(NOTE.replace(from, to))), to)
+  const priced = `${NOTE} It costs 0.01 USDC.`
+  t.notOk(isCopy(toTextForms(priced), toTextForms(priced.replace('0.01', '0.02'))), 'a number')
 })
 
 t.test('a signal is published under the plain form of its channel only', async (t) => {
