@@ -1,3 +1,4 @@
+import { callerBounds, type CallerAddress } from '../core/address-bounds.ts'
 import type { Clock } from '../core/clock.ts'
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
@@ -6,7 +7,7 @@ import { createNodeRateLimiter } from '../core/concurrency/node-rate-limiter.ts'
 /** The parts of a call that its failures are counted by. */
 export interface FailedCallCallerAndTool {
   readonly request: {
-    readonly caller: { readonly agentId: string | null; readonly visitorId: string }
+    readonly caller: CallerAddress & { readonly agentId: string | null }
   }
   readonly tool: { readonly slug: string }
 }
@@ -35,12 +36,15 @@ export function createFailedCallLimiter(clock: Pick<Clock, 'mono'>): FailedCallL
     per: 'caller',
     windowSeconds: LIMITS.failedCallsWindowSeconds,
   })
-  const ownerOf = ({ request: { caller }, tool }: FailedCallCallerAndTool) =>
-    `${caller.agentId ?? caller.visitorId} ${tool.slug}`
+  const countedOf = ({ request: { caller }, tool }: FailedCallCallerAndTool) =>
+    callerBounds(caller).map(({ id, factor }) => ({ owner: `${id} ${tool.slug}`, factor }))
   return {
-    assertBelowLimit: (plan) => rate.assertWithinLimit(ownerOf(plan)),
+    assertBelowLimit(plan) {
+      for (const { owner, factor } of countedOf(plan)) rate.assertWithinLimit(owner, factor)
+    },
     recordFailure(plan, error) {
-      if (isCallerCaused(error)) rate.recordHit(ownerOf(plan))
+      if (!isCallerCaused(error)) return
+      for (const { owner } of countedOf(plan)) rate.recordHit(owner)
     },
   }
 }

@@ -52,8 +52,9 @@ export async function parseAndPriceCall(
   tool.community?.assertCallable(request.caller)
   const fields = extractToolInputFromBody(request.body, tool)
   const input = tool.normalise?.(fields) ?? fields
-  const { agentId, visitorId } = request.caller
-  const checking = parts.catalogue.validateInput(tool, input, agentId ?? visitorId)
+  const { agentId, visitorId, siteId } = request.caller
+  const owner = agentId ?? siteId ?? visitorId
+  const checking = parts.catalogue.validateInput(tool, input, owner)
   if (checking !== undefined) await checking
   return priceCall(parts, request, tool, input)
 }

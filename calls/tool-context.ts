@@ -53,6 +53,7 @@ const toToolCaller = ({ caller }: CallRequest): ToolCallerIdentity => ({
   agentId: caller.agentId,
   fleetId: null,
   visitor: caller.visitorId,
+  site: caller.siteId,
 })
 
 const createSecretResolver = (

@@ -1,5 +1,5 @@
+import { addressBounds, type CountedCaller } from '../core/address-bounds.ts'
 import { ServiceError } from '../core/errors.ts'
-import { LIMITS } from '../core/limits.ts'
 import type { CallRow } from '../core/aggregate-commit-row-types.ts'
 import {
   releaseFreeCallCommand,
@@ -24,10 +24,9 @@ function visitorsOf({
   freePerDay,
   request: { caller },
 }: ValidatedPricedCall): [SlotVisitor, SlotVisitor?] {
-  const limit = freePerDay ?? 0
-  const address = { id: caller.visitorId, limit }
-  if (caller.siteId === null) return [address]
-  return [address, { id: caller.siteId, limit: limit * LIMITS.ipv6SiteFactor }]
+  const [address, site] = addressBounds(caller)
+  const toVisitor = ({ id, factor }: CountedCaller) => ({ id, limit: (freePerDay ?? 0) * factor })
+  return site === undefined ? [toVisitor(address)] : [toVisitor(address), toVisitor(site)]
 }
 
 const listVisitors = (plan: ValidatedPricedCall): SlotVisitor[] =>

@@ -4,7 +4,7 @@ import type { Micros } from '../core/money.ts'
 export interface LlmSpendReservation {
   /** UTC, as `2026-11-21`. */
   readonly day: string
-  /** Spenders whose shares it counts in, each once: the agent and its address. */
+  /** Spenders whose shares it counts in, each once: the agent, its address and the IPv6 /48 of it. */
   readonly spenders: readonly string[]
   readonly amount: Micros
 }

@@ -25,6 +25,8 @@ export interface StreamOwner {
   /** Id of the key or the visitor. */
   readonly id: string
   readonly agentId: string | null
+  /** The IPv6 /48 of a visitor. */
+  readonly siteId?: string | null
 }
 
 /** Open streams of this node. Kept in memory, so that connecting costs no commit. */
@@ -54,10 +56,12 @@ export function createOpenStreamRegistry(): OpenStreamRegistry {
   }
 
   /** Counts streams of all kinds together. */
-  function count({ id, agentId }: StreamOwner): () => void {
+  function count({ id, agentId, siteId = null }: StreamOwner): () => void {
     assertBelowLimit(id, LIMITS.streamsPerKey, agentId === null ? 'caller' : 'API key')
     if (agentId !== null) assertBelowLimit(agentId, LIMITS.streamsPerAgent, 'agent')
-    const owners = agentId === null ? [id] : [id, agentId]
+    else if (siteId !== null)
+      assertBelowLimit(siteId, LIMITS.streamsPerKey * LIMITS.ipv6SiteFactor, 'network')
+    const owners = [id, agentId ?? siteId].filter((owner) => owner !== null)
     for (const owner of owners) open.set(owner, (open.get(owner) ?? 0) + 1)
     return () => {
       for (const owner of owners) {

@@ -29,10 +29,13 @@ export interface ToolCallerIdentity {
   readonly fleetId: string | null
   /** A pseudonym of the caller's address. */
   readonly visitor: string
+  /** A pseudonym of the /48 of an IPv6 address. */
+  readonly site: string | null
 }
 
-/** Returns the identity that shares capacity: the agent, or the address without a key. */
-export const callerIdOf = ({ agentId, visitor }: ToolCallerIdentity): string => agentId ?? visitor
+/** Returns the identity that shares capacity: the agent, or without a key the address or IPv6 /48. */
+export const callerIdOf = ({ agentId, site, visitor }: ToolCallerIdentity): string =>
+  agentId ?? site ?? visitor
 
 /** The place of a call in the queues of worker processes: its caller's, until its deadline. */
 export const workerPlaceOf = ({

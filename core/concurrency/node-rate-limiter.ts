@@ -3,8 +3,8 @@ import { rateLimitError, type RateLimitRule } from '../rate-limit-error.ts'
 
 /** Counts events per owner in time windows, on this node only. */
 export interface NodeRateLimiter {
-  /** Throws `rate_limited` when the owner's window is full. */
-  assertWithinLimit(owner: string): void
+  /** Throws `rate_limited` when the owner's window, `factor` times the limit, is full. */
+  assertWithinLimit(owner: string, factor?: number): void
   recordHit(owner: string): void
 }
 
@@ -25,11 +25,12 @@ export function createNodeRateLimiter(
   }
 
   return {
-    assertWithinLimit(owner) {
+    assertWithinLimit(owner, factor = 1) {
       const now = clock.mono()
       const { endsAt, count } = windowOf(owner, now)
-      if (count >= limit.max)
-        throw rateLimitError(limit, Math.max(1, Math.ceil((endsAt - now) / SECOND)))
+      const max = limit.max * factor
+      if (count >= max)
+        throw rateLimitError({ ...limit, max }, Math.max(1, Math.ceil((endsAt - now) / SECOND)))
     },
     recordHit(owner) {
       const window = windowOf(owner, clock.mono())

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
+import { addressBounds, type CallerAddress } from '../../core/address-bounds.ts'
 import { HOUR, MINUTE, SECOND, type Clock } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { hmacSha256, timingSafeTextEqual } from '../../core/key-derivation-and-encryption.ts'
@@ -51,10 +52,10 @@ export function createInspectorAccess(parts: InspectorAccessDeps) {
     ).toString('base64url')
 
   async function assertRight(
-    address: string,
+    caller: CallerAddress,
     isRight: () => Promise<boolean> | boolean,
   ): Promise<void> {
-    const forgive = wrong.begin(address)
+    const forgive = wrong.begin(caller)
     if (await isRight()) return forgive()
     throw new ServiceError('unauthenticated', {
       detail: 'The operator token or a new one-time code is required: `gas inspect` prints one.',
@@ -79,10 +80,10 @@ export function createInspectorAccess(parts: InspectorAccessDeps) {
       isToken(parseBearerToken(request.headers.authorization)) || sessionEnd(request) !== null,
     /** Begins a session. Throws 401 for a wrong code or token, 429 after many of the address. */
     async signIn(
-      address: string,
+      caller: CallerAddress,
       { code, token }: { code?: string; token?: string },
     ): Promise<InspectorSession> {
-      await assertRight(address, () =>
+      await assertRight(caller, () =>
         token === undefined ? codes.redeem(code ?? '') : isToken(token),
       )
       const expiresAt = Math.floor(clock.now()) + SESSION_MS
@@ -91,8 +92,8 @@ export function createInspectorAccess(parts: InspectorAccessDeps) {
       return { expiresAt, cookie: toCookie(value, SESSION_MS / SECOND) }
     },
     /** For tools that can send neither a header nor a cookie. Throws as `signIn` does. */
-    async redeem(address: string, code: string): Promise<void> {
-      await assertRight(address, () => codes.redeem(code))
+    async redeem(caller: CallerAddress, code: string): Promise<void> {
+      await assertRight(caller, () => codes.redeem(code))
     },
     /** The value of `Set-Cookie` that ends a session. */
     noCookie: () => toCookie('', 0),
@@ -114,23 +115,28 @@ function createAttempts(clock: Pick<Clock, 'mono'>) {
     (byAddress.get(address) ?? []).filter(({ at }) => at > clock.mono() - MINUTE)
   return {
     /** Throws 429 after too many; returns a function for an attempt that was right. */
-    begin(address: string): () => void {
-      const own = recent(address)
-      const [oldest] = own
-      if (own.length >= WRONG_ATTEMPTS.max && oldest !== undefined)
-        throw rateLimitError(
-          WRONG_ATTEMPTS,
-          Math.ceil((oldest.at + MINUTE - clock.mono()) / SECOND),
-        )
+    begin(caller: CallerAddress): () => void {
+      const counted = addressBounds(caller).filter((one) => one !== undefined)
+      for (const { id, factor, per } of counted) {
+        const max = WRONG_ATTEMPTS.max * factor
+        const oldest = recent(id).at(-max)
+        if (oldest === undefined) continue
+        const seconds = Math.ceil((oldest.at + MINUTE - clock.mono()) / SECOND)
+        throw rateLimitError({ ...WRONG_ATTEMPTS, per, max }, seconds)
+      }
       const attempt = { at: clock.mono() }
-      byAddress.delete(address)
-      byAddress.set(address, [...own, attempt])
-      if (byAddress.size > MAX_ADDRESSES) byAddress.delete(byAddress.keys().next().value ?? '')
+      for (const { id } of counted) {
+        const own = recent(id)
+        byAddress.delete(id)
+        byAddress.set(id, [...own, attempt])
+        if (byAddress.size > MAX_ADDRESSES) byAddress.delete(byAddress.keys().next().value ?? '')
+      }
       return () => {
-        byAddress.set(
-          address,
-          recent(address).filter((one) => one !== attempt),
-        )
+        for (const { id } of counted)
+          byAddress.set(
+            id,
+            recent(id).filter((one) => one !== attempt),
+          )
       }
     },
   }

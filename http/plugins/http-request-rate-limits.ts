@@ -1,7 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
+import { addressBounds, callerBounds, type CountedCaller } from '../../core/address-bounds.ts'
 import { HOUR, MINUTE, SECOND } from '../../core/clock.ts'
-import { rateLimitError, type RateLimitRule } from '../../core/rate-limit-error.ts'
+import { rateLimitError } from '../../core/rate-limit-error.ts'
 import { LIMITS, TOKEN_BUCKET_RATES, type TokenBucketClass } from '../../core/limits.ts'
 import type { OnboardingAdmission } from '../../payments/limits/onboarding-rate-limit.ts'
 import type { HttpServices } from '../http-config-and-service-types.ts'
@@ -29,7 +30,7 @@ const BUCKET_DESCRIPTIONS: Readonly<Record<TokenBucketClass | AddressBucketName,
 /** Buckets that count by address, whether or not a key is sent. */
 type AddressBucketName = 'hive' | 'probe'
 
-/** Counts requests by agent over all its keys, or by visitor without a key (decision 14). */
+/** Counts requests by agent over all its keys, or by address without a key (decisions 14 and 489). */
 export interface RequestRateLimiter {
   /** Takes `points` from a bucket of the caller; throws 429 when it is empty. */
   consume(
@@ -94,26 +95,19 @@ export function installRateLimits(app: FastifyInstance, services: HttpServices):
     async consume(request, reply, rate, points) {
       if (!config.rateLimits) return
       const { caller } = request
-      const drawn = await buckets[rate].consume(caller.agentId ?? caller.visitorId, points)
-      setBucketHeaders(reply, buckets[rate], drawn, caller.agentId === null ? 'visitor' : 'agent')
-      const per = caller.agentId === null ? 'address' : 'agent'
-      if (drawn.consumedPoints > buckets[rate].size)
-        throw bucketEmptyError(buckets[rate], drawn, per)
+      const drawn = await draw(buckets[rate], callerBounds(caller), points)
+      setBucketHeaders(reply, drawn, caller.agentId === null ? 'visitor' : 'agent')
+      assertDrawn(drawn)
     },
     async consumeBody(request, bytes) {
       const rate = rateClassOf(request)
       const points = pointsOf(bytes, rate) - 1
       if (!config.rateLimits || request.is404 || rate === 'none' || points < 1) return
-      const { agentId, visitorId } = request.caller
-      const drawn = await buckets[rate].consume(agentId ?? visitorId, points)
-      if (drawn.consumedPoints > buckets[rate].size)
-        throw bucketEmptyError(buckets[rate], drawn, agentId === null ? 'address' : 'agent')
+      assertDrawn(await draw(buckets[rate], callerBounds(request.caller), points))
     },
     async consumeForAgent(agentId, rate) {
       if (!config.rateLimits) return
-      const drawn = await buckets[rate].consume(agentId, 1)
-      if (drawn.consumedPoints > buckets[rate].size)
-        throw bucketEmptyError(buckets[rate], drawn, 'agent')
+      assertDrawn(await draw(buckets[rate], [{ id: agentId, factor: 1, per: 'agent' }], 1))
     },
     async refundForAgent(agentId, rate) {
       if (config.rateLimits) await buckets[rate].refund(agentId)
@@ -133,10 +127,9 @@ export function installRateLimits(app: FastifyInstance, services: HttpServices):
     },
     async consumeForAddress(request, reply, name) {
       if (!config.rateLimits) return
-      const bucket = addressBuckets[name]
-      const drawn = await bucket.consume(request.caller.visitorId, 1)
-      setBucketHeaders(reply, bucket, drawn, name)
-      if (drawn.consumedPoints > bucket.size) throw bucketEmptyError(bucket, drawn, 'address')
+      const drawn = await draw(addressBuckets[name], addressBounds(request.caller), 1)
+      setBucketHeaders(reply, drawn, name)
+      assertDrawn(drawn)
     },
   }
   app.decorate('limits', limits)
@@ -233,14 +226,43 @@ function createRedisTimeout(): WithRedisTimeout {
 const secondsUntilReset = (drawn: RateLimiterRes): number =>
   Math.max(1, Math.ceil(drawn.msBeforeNext / 1_000))
 
-function setBucketHeaders(
-  reply: FastifyReply,
+/** What a bucket of a caller has left after a request; `left` is negative when it was empty. */
+interface DrawnBucket extends Pick<CountedCaller, 'per'> {
+  readonly bucket: RateBucket
+  readonly size: number
+  readonly left: number
+  readonly resetsIn: number
+}
+
+/** Draws on the bucket of each counted caller, up to the first empty one; returns the emptiest. */
+async function draw(
   bucket: RateBucket,
-  drawn: RateLimiterRes,
-  policy: string,
-) {
-  const left = Math.max(0, bucket.size - drawn.consumedPoints)
-  setRateLimitHeaders(reply, policy, bucket, left, secondsUntilReset(drawn))
+  counted: readonly (CountedCaller | undefined)[],
+  points: number,
+): Promise<DrawnBucket> {
+  let emptiest: DrawnBucket | null = null
+  for (const caller of counted) {
+    if (caller === undefined || (emptiest?.left ?? 0) < 0) continue
+    const { id, factor, per } = caller
+    const found = await bucket.consume(id, points)
+    const size = bucket.size * factor
+    const left = size - found.consumedPoints
+    if (emptiest === null || left < emptiest.left)
+      emptiest = { bucket, size, per, left, resetsIn: secondsUntilReset(found) }
+  }
+  return emptiest as DrawnBucket
+}
+
+function assertDrawn({ bucket, size, per, left, resetsIn }: DrawnBucket): void {
+  const { name, seconds: windowSeconds } = bucket
+  const rule = { name, subject: BUCKET_DESCRIPTIONS[name], max: size, per, windowSeconds }
+  if (left < 0) throw rateLimitError(rule, resetsIn)
+}
+
+function setBucketHeaders(reply: FastifyReply, drawn: DrawnBucket, policy: string) {
+  const { bucket, size, left, resetsIn } = drawn
+  const { seconds } = bucket
+  setRateLimitHeaders(reply, policy, { size, seconds }, Math.max(0, left), resetsIn)
 }
 
 function setRateLimitHeaders(
@@ -253,13 +275,3 @@ function setRateLimitHeaders(
   reply.header('ratelimit-policy', `"${policy}";q=${size};w=${seconds}`)
   reply.header('ratelimit', `"${policy}";r=${left};t=${resetsIn}`)
 }
-
-const bucketEmptyError = (
-  { name, size, seconds: windowSeconds }: RateBucket,
-  drawn: RateLimiterRes,
-  per: RateLimitRule['per'],
-) =>
-  rateLimitError(
-    { name, subject: BUCKET_DESCRIPTIONS[name], max: size, per, windowSeconds },
-    secondsUntilReset(drawn),
-  )

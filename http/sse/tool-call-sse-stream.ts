@@ -29,8 +29,8 @@ export async function streamCallOverSse(
   const batch = isBatch ? await parsePipelineRequest(deps, request, reply, body['calls']) : null
   const callRequest = batch ?? parseToolCallRequest(deps, request, reply, body)
   assertRepeatable(request, callRequest, callRequest.door.paymentHeader !== null)
-  const { key, agentId, visitorId } = request.caller
-  const leave = realtime.count({ id: key?.id ?? visitorId, agentId })
+  const { key, agentId, visitorId, siteId } = request.caller
+  const leave = realtime.count({ id: key?.id ?? visitorId, agentId, siteId })
   try {
     await sendEvents(calls, reply, callRequest)
   } finally {

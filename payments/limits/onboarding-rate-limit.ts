@@ -1,19 +1,13 @@
 import type { ActorSystem } from '../../actors/aggregate-command-types.ts'
+import { addressBounds, type CallerAddress, type CountedCaller } from '../../core/address-bounds.ts'
 import { HOUR, type Clock } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { rateLimitError, type RateLimitRule } from '../../core/rate-limit-error.ts'
-import { LIMITS } from '../../core/limits.ts'
 import {
   countOnboardedAgentsCommand,
   getVisitorOnboardingCountCommand,
   uncountOnboardedAgentsCommand,
 } from '../commands/onboarding-count-commands.ts'
-
-/** The origin of new agents: an address or IPv6 /64, and the /48 around it if there is one. */
-export interface OnboardingOrigin {
-  readonly visitorId: string
-  readonly siteId: string | null
-}
 
 export interface OnboardingAdmission {
   /** How many of them, from the first on, get starter credits. */
@@ -66,17 +60,18 @@ export function createOnboardingRateLimit({
      * unused hour. If batches may exceed the hour, each fills it.
      */
     async admit(
-      { visitorId, siteId }: OnboardingOrigin,
+      origin: CallerAddress,
       agents: number,
       isBatch: boolean,
     ): Promise<OnboardingAdmission> {
       const fills = isBatch && largest > perHour
-      const found = await count(visitorId, { agents, fills }, toOnboardingLimit('address', perHour))
-      if (siteId !== null) {
-        const site = toOnboardingLimit('network', perHour * LIMITS.ipv6SiteFactor)
-        await count(siteId, { agents, fills: false }, site).catch(async (error: unknown) => {
+      const [address, site] = addressBounds(origin)
+      const found = await count(address.id, { agents, fills }, toOnboardingLimit(address, perHour))
+      if (site !== undefined) {
+        const limit = toOnboardingLimit(site, perHour)
+        await count(site.id, { agents, fills: false }, limit).catch(async (error: unknown) => {
           const counted = fills ? Math.max(agents, perHour - found.agents) : agents
-          await actors.ask(visitorId, uncountOnboardedAgentsCommand, {
+          await actors.ask(address.id, uncountOnboardedAgentsCommand, {
             agents: counted,
             since: found.since,
           })
@@ -91,9 +86,9 @@ export function createOnboardingRateLimit({
 }
 export type OnboardingRateLimit = ReturnType<typeof createOnboardingRateLimit>
 
-const toOnboardingLimit = (per: 'address' | 'network', max: number): RateLimitRule => ({
+const toOnboardingLimit = ({ per, factor }: CountedCaller, perHour: number): RateLimitRule => ({
   ...{ name: 'onboard', subject: 'new agents', windowSeconds: HOUR / 1_000 },
-  ...{ per, max },
+  ...{ per, max: perHour * factor },
 })
 
 /** Tells a rejected batch that fewer agents might still join. */

@@ -1,3 +1,4 @@
+import { callerBounds } from '../../core/address-bounds.ts'
 import { SECOND, utcDay, type Clock } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -83,9 +84,10 @@ export function createLlmClient(deps: LlmClientDeps): LlmClient | null {
     providers: providers.map(({ id }) => id),
     async complete(request, signal, onToken = () => {}) {
       if (request.maxTokens > LIMITS.llmTokens) throw new RangeError('too many tokens asked for')
-      const owner = request.caller.agentId ?? request.caller.visitor
-      rate.assertWithinLimit(owner)
-      rate.recordHit(owner)
+      const { agentId, visitor: visitorId, site: siteId } = request.caller
+      const counted = callerBounds({ agentId, visitorId, siteId })
+      for (const { id, factor } of counted) rate.assertWithinLimit(id, factor)
+      for (const { id } of counted) rate.recordHit(id)
       const failures: LlmAttemptFailure[] = []
       for (const candidate of routing.order(request)) {
         if (failures.length >= MAX_MODEL_ATTEMPTS) break
@@ -120,8 +122,8 @@ async function attemptModel(
   const taking = toBudgetReservation(candidate, request, clock.now())
   let leave: () => void
   try {
-    const { agentId, visitor } = request.caller
-    leave = await breaker.acquire(agentId ?? visitor, signal)
+    const { agentId, visitor, site } = request.caller
+    leave = await breaker.acquire(agentId ?? site ?? visitor, signal)
   } catch (error) {
     return { error, hasStreamed: false }
   }
@@ -157,8 +159,8 @@ const toBudgetReservation = (
   request: LlmRequest,
   now: number,
 ): LlmSpendReservation => {
-  const { agentId, visitor } = request.caller
-  const spenders = agentId === null ? [visitor] : [...new Set([agentId, visitor])]
+  const { agentId, visitor, site } = request.caller
+  const spenders = [...new Set([agentId, visitor, site])].filter((one) => one !== null)
   return { day: utcDay(now), spenders, amount: maxCompletionCost(candidate, request) }
 }
 

@@ -15,7 +15,11 @@ export interface LlmRequest {
   /** The JSON schema of the answer; the validated value is in `json`. */
   readonly schema?: TSchema
   /** The caller whose rate limit and budget share it counts against. */
-  readonly caller: { readonly agentId: string | null; readonly visitor: string }
+  readonly caller: {
+    readonly agentId: string | null
+    readonly visitor: string
+    readonly site: string | null
+  }
   /** The call that its cost is stored with. */
   readonly callId: string
 }

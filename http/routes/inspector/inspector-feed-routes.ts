@@ -43,7 +43,7 @@ export const inspectorFeedRoutes: FastifyPluginAsyncTypebox = async (app) => {
         limit: LIMITS.inspectorWatchers,
         retry_after: 5,
       })
-    if (!isOperator) await access.redeem(request.caller.visitorId, String(code))
+    if (!isOperator) await access.redeem(request.caller, String(code))
   }
 
   app.route({

@@ -92,7 +92,7 @@ export const inspectorSessionRoutes: FastifyPluginAsyncTypebox = async (app) => 
   app.post('/inspector/session', signIn, async (request, reply) => {
     requireInspectorFeed(services)
     assertSameOrigin(request, origin)
-    const { expiresAt, cookie } = await access.signIn(request.caller.visitorId, request.body)
+    const { expiresAt, cookie } = await access.signIn(request.caller, request.body)
     noStore(reply).header('set-cookie', cookie)
     return { signed_in: true, expires_at: new Date(expiresAt).toISOString() }
   })

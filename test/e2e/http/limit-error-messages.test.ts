@@ -117,6 +117,33 @@ t.test('a rate limit error names the limit and when to retry', async (t) => {
   })
 })
 
+t.test(
+  'an IPv6 /48 has sixteen times the limit of an address, from any number of /64s',
+  async (t) => {
+    const main = await startInProcessTestStation(t, { RATE_LIMITS: 'on' })
+    const doors: [
+      number,
+      (headers: Record<string, string>) => ReturnType<typeof main.ask>,
+      string,
+    ][] = [
+      [160, (headers) => main.ask('POST', '/api/agent/plan', { json: {}, headers }), 'rate.plan'],
+      [320, (headers) => main.ask('GET', '/api/hive/public?q=x', { headers }), 'rate.hive'],
+    ]
+    for (const [room, ask, limit_source] of doors) {
+      const from = (at: number, site: number) => ({
+        'x-forwarded-for': `2001:db8:${site}:${at.toString(16)}::1`,
+      })
+      const admitted = new Set<number>()
+      for (let at = 0; at < room; at += 1) admitted.add((await ask(from(at, 1))).status)
+      t.notOk(admitted.has(429), limit_source)
+      const full = await ask(from(room, 1))
+      t.match(full.body, { code: 'rate_limited', limit_source, limit: room, per: 'network' })
+      t.match(full.headers['ratelimit'], /;r=0;/)
+      t.not((await ask(from(room, 2))).status, 429, 'another /48 has its own')
+    }
+  },
+)
+
 t.test('a 402 says that the free calls are used up, when they return, and the price', async (t) => {
   const main = await startInProcessTestStation(t, {
     FREE_TIER_PER_DAY: '1',

@@ -130,7 +130,7 @@ function meter(house: Pick<LlmApiServer, 'providers'>, budget: Partial<LlmDailyB
         prompt: 'say hello',
         maxTokens: 100,
         preference: 'cheapest',
-        caller: { agentId: TEST_AUTHOR_AGENT_ID, visitor: 'visitor-1' },
+        caller: { agentId: TEST_AUTHOR_AGENT_ID, visitor: 'visitor-1', site: null },
         callId: TOOL_CALL_ID,
         ...more,
       },

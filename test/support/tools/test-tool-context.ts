@@ -72,7 +72,13 @@ export function createRecordingToolContext(
       undo: () => {},
     },
     ...rest,
-    caller: { agentId: TEST_AUTHOR_AGENT_ID, fleetId: null, visitor: 'visitor-1', ...caller },
+    caller: {
+      agentId: TEST_AUTHOR_AGENT_ID,
+      fleetId: null,
+      visitor: 'visitor-1',
+      site: null,
+      ...caller,
+    },
   }
   const context = new Proxy(base as unknown as ToolContext, {
     get(target, name) {

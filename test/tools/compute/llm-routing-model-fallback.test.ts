@@ -26,7 +26,7 @@ import {
 } from '../../support/tools/test-tool-context.ts'
 
 const BY_AUTHOR = {
-  caller: { agentId: TEST_AUTHOR_AGENT_ID, visitor: 'visitor-1' },
+  caller: { agentId: TEST_AUTHOR_AGENT_ID, visitor: 'visitor-1', site: null },
   callId: TOOL_CALL_ID,
 }
 const QUIET = new AbortController().signal
@@ -216,7 +216,9 @@ t.test(
       limit: 30,
       retry_after: 60,
     })
-    t.match(await ask({ caller: { agentId: null, visitor: 'visitor-1' } }), { model: 'cheap' })
+    t.match(await ask({ caller: { agentId: null, visitor: 'visitor-1', site: null } }), {
+      model: 'cheap',
+    })
     clock.pass(60_000)
     t.match(await ask(), { model: 'cheap' })
     house.behaviours['cheap'] = 'hang'
