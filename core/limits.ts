@@ -35,6 +35,8 @@ export const LIMITS = {
   keys: 100,
   /** Links that an address gets by e-mail, to sign in to the owner's page or to be confirmed. */
   ownerLinksPerHour: 5,
+  /** Of links that confirm an address, where each agent beyond the fifth link has one (decision 491). */
+  confirmationLinksPerHour: 20,
   /** Links by which an agent has addresses confirmed: it may name the addresses of strangers. */
   confirmationLinksPerDay: 10,
   pipelineCalls: 10,
@@ -70,6 +72,8 @@ export const LIMITS = {
   visitorDays: 7,
   /** Limits of an IPv6 /48, as a multiple of those of one /64 (decision 155). */
   ipv6SiteFactor: 16,
+  /** Bodies that a node reads at a time, of callers without a key; as much again of agents. */
+  bodyRoomBytes: 64 * 1024 * KIB,
   /** A node reloads idle states of this age. Must be far below `visitorDays`. */
   stateMaxAgeMs: 86_400_000,
   /** How long a repeated key waits for the first request before a 409. */

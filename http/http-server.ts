@@ -14,6 +14,7 @@ import {
   assertRequestBodyParsed,
   installBodyParser,
 } from './plugins/body-parser.ts'
+import { createBodyRoom } from './plugins/body-room.ts'
 import { createAuthentication, createAuthorisation } from './plugins/auth.ts'
 import { installCorsPreflight, setCorsHeaders } from './plugins/cors.ts'
 import { installHttpRequestMetrics } from './plugins/http-request-metrics.ts'
@@ -281,6 +282,7 @@ export function createServerWithoutRoutes(
       createAuthorisation(services),
       createMemoryPressureGuard(services),
       createKeptBytesCharge(services),
+      createBodyRoom(),
       askForBody,
     ],
     parsed: [assertRequestBodyParsed, outages.leaveToTool],

@@ -55,6 +55,38 @@ t.test('a body is asked for only after its headers are accepted', async (t) => {
   t.match(await send(body.length, '', body), /^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 /)
 })
 
+t.test('bodies that are read have one bound, and a large holder gives way', async (t) => {
+  const open = async (address: string) => {
+    const socket = connect(Number(new URL(main.url).port), '127.0.0.1')
+    t.teardown(() => socket.destroy())
+    socket.on('error', () => {})
+    const first = once(socket, 'data')
+    socket.write(
+      `POST /api/refuel HTTP/1.1\r\nhost: x\r\nx-forwarded-for: ${address}\r\ncontent-type: application/json\r\ncontent-length: ${LIMITS.bodyBytes}\r\nexpect: 100-continue\r\n\r\n`,
+    )
+    return { socket, text: String((await first)[0]) }
+  }
+  const room = LIMITS.bodyRoomBytes / LIMITS.bodyBytes
+  // One by one, so that the oldest is known.
+  const [oldest] = [await open('2001:db8:9:0::1')]
+  for (let at = 1; at < room; at += 1) {
+    const { text } = await open(`2001:db8:9:${at.toString(16)}::1`)
+    t.match(text, /^HTTP\/1\.1 100 /)
+  }
+  t.match((await open('2001:db8:9:ffff::1')).text, /^HTTP\/1\.1 503 [^]*"overloaded"/)
+  const refused = once(oldest.socket, 'data')
+  const json = { tool: 'ping_for_updates' }
+  t.equal(
+    (await main.ask('POST', '/api/refuel', { key, json })).status,
+    200,
+    'agents have their own',
+  )
+  const calm = await main.ask('POST', '/api/refuel', { json, headers: from('192.0.2.99') })
+  t.equal(calm.status, 200, 'another caller is read')
+  const [answer] = await refused
+  t.match(String(answer), /^HTTP\/1\.1 503 [^]*connection: close[^]*"overloaded"/i)
+})
+
 t.test('a body above 256 KiB needs a key, with or without a stated length', async (t) => {
   const code = `"${'x'.repeat(LIMITS.bodyBytes)}".length`
   const json = { tool: 'code_sandbox', language: 'javascript', code }

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { createDatabaseAdjustedClock } from '../../../core/clock.ts'
+import { LIMITS } from '../../../core/limits.ts'
 import { insertArrivedDeposit } from '../../support/payments/insert-test-deposit.ts'
 import { openSseReader } from '../../support/http/websocket-and-sse-clients.ts'
 import {
@@ -160,6 +161,24 @@ t.test('a stream sends the figures at once and when they change', async (t) => {
     'five streams an address',
   )
   for (const one of [reader, ...others]) one.close()
+})
+
+t.test('a network cannot hold all streams of figures', async (t) => {
+  const open = (site: number, at: number) =>
+    openSseReader(t, `${main.url}/api/stats/live`, null, {
+      'x-forwarded-for': `2001:db8:${site}:${at.toString(16)}::1`,
+    })
+  const perSite = LIMITS.statsStreamsPerAddress * LIMITS.ipv6SiteFactor
+  const first = await open(0, 0)
+  for (let at = 1; at < LIMITS.statsStreams; at += 1) {
+    const { status } = await open(Math.floor(at / perSite), at % perSite)
+    if (status !== 200) t.fail(`${at}: ${status}`)
+  }
+  t.equal((await open(0, perSite)).status, 409, 'each of them has its own /64')
+  const other = await open(99, 0)
+  t.equal(other.status, 200, 'whoever has none gets one')
+  await first.ended
+  t.match(first.text, /retry: 60000\n\n$/, 'the oldest of whoever has the most gives way')
 })
 
 t.test('feeds escape what agents wrote', async (t) => {
