@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
-import { DAY, HOUR, SECOND } from '../../core/clock.ts'
+import type { CallerAddress } from '../../core/address-bounds.ts'
+import { DAY, HOUR, SECOND, type Clock } from '../../core/clock.ts'
+import { createNodeRateLimiter } from '../../core/concurrency/node-rate-limiter.ts'
 import { ServiceError } from '../../core/errors.ts'
 import {
   hmacSha256,
@@ -30,6 +32,7 @@ export interface OwnerSessionAccessDeps {
   /** Null on a station without mail. */
   readonly mail: Pick<NotificationChannel, 'send'> | null
   readonly publicUrl: string
+  readonly clock: Pick<Clock, 'mono'>
 }
 
 type SessionRequest = Pick<FastifyRequest, 'headers' | 'method'>
@@ -60,7 +63,10 @@ export function createOwnerSessionAccess({
   sessions,
   mail,
   publicUrl,
+  clock,
 }: OwnerSessionAccessDeps) {
+  // Agents are free, so those of one network together use up no more than its part of an address (decision 491).
+  const naming = createNodeRateLimiter(clock, { ...LINK_RATE, per: 'network' })
   const isSecure = publicUrl.startsWith('https:')
   // The prefix makes browsers refuse one that another host of the domain has set.
   const cookieName = isSecure ? '__Host-gas_owner' : 'gas_owner'
@@ -134,7 +140,11 @@ export function createOwnerSessionAccess({
     if (mail === null) throw new ServiceError('mail_unavailable')
     const code = randomBytes(24).toString('base64url')
     const link = { hash: sha256Hex(code), email, confirms, seconds: LINK_SECONDS }
-    const most = { mostPerHour: LINK_RATE.max, mostPerAgentAndDay: CONFIRMATION_RATE.max }
+    const most = {
+      mostPerHour: LINK_RATE.max,
+      mostConfirmingPerHour: LIMITS.confirmationLinksPerHour,
+      mostPerAgentAndDay: CONFIRMATION_RATE.max,
+    }
     const added = await sessions.addLink({ ...link, ...most })
     if (added === 'address_limit') throw rateLimitError(LINK_RATE, LINK_RATE.windowSeconds)
     if (added === 'agent_limit')
@@ -228,14 +238,21 @@ export function createOwnerSessionAccess({
      */
     async setAddress(
       member: OwnerSessionAgentAndKey,
+      caller: CallerAddress,
       email: string,
       change: () => Promise<void>,
     ): Promise<boolean> {
       const address = email.toLowerCase()
       const isConfirmed = await sessions.hasConfirmed(member.agentId, address)
-      if (isConfirmed) await change()
-      else await sendLink(address, member, change)
-      return isConfirmed
+      if (isConfirmed) {
+        await change()
+        return true
+      }
+      const asker = `${caller.siteId ?? caller.visitorId} ${address}`
+      naming.assertWithinLimit(asker)
+      naming.recordHit(asker)
+      await sendLink(address, member, change)
+      return false
     },
   }
 }

@@ -43,6 +43,7 @@ export function createAuthentication(app: FastifyInstance, services: HttpService
     sessions: services.ownerSessions,
     mail: services.owners.mail,
     publicUrl: services.config.publicUrl,
+    clock: services.clock,
   })
   const verifier = createApiKeyVerifier(services.keys, services.plane.bus, services.clock)
   app.decorate('keyRing', verifier)

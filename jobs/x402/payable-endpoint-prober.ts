@@ -2,12 +2,12 @@ import { SECOND, type Clock } from '../../core/clock.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { rateLimitError } from '../../core/rate-limit-error.ts'
 import type { EndpointProbeResult } from '../../domain/payable-endpoint-offers.ts'
-import type { HostProbeStore } from '../../persistence/x402/host-probe-store.ts'
+import type { HostProber, HostProbeStore } from '../../persistence/x402/host-probe-store.ts'
 import type { ProbeEndpoint } from '../../providers/x402/probe-endpoint-payment-demand.ts'
 
 /**
- * Probes addresses: one a minute for each host, for all callers and nodes. Hourly probes have a minute of their own:
- * callers who probe a host all the time cannot keep the job from it.
+ * Probes addresses: one a minute for each host, for all callers and nodes. Hourly probes, and the listings of each
+ * agent, have a minute of their own: callers who probe a host all the time keep nobody from being listed.
  */
 
 export interface ProbedEndpoint {
@@ -21,6 +21,8 @@ export interface EndpointProber {
   parse(url: string): URL
   /** Throws `rate_limited` while another address of the host is within its minute. */
   probe(url: URL): Promise<ProbedEndpoint>
+  /** The same for an address that an agent lists. */
+  probeForListing(url: URL, agentId: string): Promise<ProbedEndpoint>
   /** The same for a listed address that is due. */
   probeHourly(url: URL): Promise<ProbedEndpoint>
 }
@@ -38,16 +40,16 @@ export function createEndpointProber(deps: EndpointProberDeps): EndpointProber {
   const { store, send, parse, clock, stopped } = deps
   const running = new Map<string, Promise<EndpointProbeResult>>()
 
-  async function probeNow(url: URL, isHourly: boolean, at: Date): Promise<EndpointProbeResult> {
+  async function probeNow(url: URL, by: HostProber, at: Date): Promise<EndpointProbeResult> {
     const probe = await send(url, stopped)
-    await store.store({ host: url.hostname, isHourly }, at, probe)
+    await store.store({ host: url.hostname, by }, at, probe)
     return probe
   }
 
-  async function probe(url: URL, isHourly: boolean): Promise<ProbedEndpoint> {
+  async function probe(url: URL, by: HostProber): Promise<ProbedEndpoint> {
     const mine = running.get(url.href)
     if (mine !== undefined) return { probe: await mine, isCached: true }
-    const [host, at] = [{ host: url.hostname, isHourly }, new Date(clock.now())]
+    const [host, at] = [{ host: url.hostname, by }, new Date(clock.now())]
     const claim = await store.claim(host, url.href, at, LIMITS.probeSeconds)
     if (claim.kind === 'known') return { probe: claim.answer, isCached: true }
     if (claim.kind === 'busy') {
@@ -56,15 +58,16 @@ export function createEndpointProber(deps: EndpointProberDeps): EndpointProber {
       if (begun !== undefined) return { probe: await begun, isCached: true }
       throw hostBusyError(claim.at.getTime(), clock.now())
     }
-    const probing = probeNow(url, isHourly, at).finally(() => running.delete(url.href))
+    const probing = probeNow(url, by, at).finally(() => running.delete(url.href))
     running.set(url.href, probing)
     return { probe: await probing, isCached: false }
   }
 
   return {
     parse,
-    probe: (url) => probe(url, false),
-    probeHourly: (url) => probe(url, true),
+    probe: (url) => probe(url, 'callers'),
+    probeForListing: (url, agentId) => probe(url, { agentId }),
+    probeHourly: (url) => probe(url, 'hourly'),
   }
 }
 

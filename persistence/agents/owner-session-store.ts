@@ -40,6 +40,8 @@ export interface NewOwnerEmailLink {
   readonly seconds: number
   /** Links of each kind that one address gets in an hour. */
   readonly mostPerHour: number
+  /** The same of links that confirm, where an agent without a link in this hour still gets one. */
+  readonly mostConfirmingPerHour: number
   /** Links that confirm addresses for one agent in a day. */
   readonly mostPerAgentAndDay: number
 }
@@ -108,20 +110,27 @@ export function createOwnerSessionStore(sql: Sql) {
 
     /** Stores a link, unless the address or the agent has had its links. */
     async addLink(link: NewOwnerEmailLink): Promise<OwnerEmailLinkStoreOutcome> {
-      const { hash, email, confirms, seconds, mostPerHour, mostPerAgentAndDay } = link
+      const { hash, email, confirms, seconds, mostPerAgentAndDay } = link
       const { agentId = null, keyId = null } = confirms ?? {}
       return sql.begin(async (tx) => {
         for (const counted of [email, agentId ?? email])
           await tx`select pg_advisory_xact_lock(hashtextextended(${`owner link:${counted}`}, 0))`
         // Each kind by itself: any agent may name an address, and must not use up what signs its owner in.
-        const [sent] = await tx<{ to_address: number; by_agent: number }[]>`
+        const [sent] = await tx<
+          { to_address: number; to_address_by_agent: number; by_agent: number }[]
+        >`
           select (select count(*)::int from owner_links
                    where email = ${email} and (agent_id is null) = (${agentId}::uuid is null)
                      and created_at > now() - interval '1 hour') as to_address,
                  (select count(*)::int from owner_links
+                   where email = ${email} and agent_id = ${agentId}::uuid
+                     and created_at > now() - interval '1 hour') as to_address_by_agent,
+                 (select count(*)::int from owner_links
                    where agent_id = ${agentId}::uuid
                      and created_at > now() - interval '1 day') as by_agent`
-        if (sent !== undefined && sent.to_address >= mostPerHour) return 'address_limit'
+        const isFirst = agentId !== null && sent?.to_address_by_agent === 0
+        const most = isFirst ? link.mostConfirmingPerHour : link.mostPerHour
+        if (sent !== undefined && sent.to_address >= most) return 'address_limit'
         if (sent !== undefined && sent.by_agent >= mostPerAgentAndDay) return 'agent_limit'
         await tx`
           insert into owner_links (hash, email, agent_id, key_id, created_at, expires_at)

@@ -3,11 +3,19 @@ import type { Sql } from '../start-postgres-and-redis.ts'
 
 /** The last probe of each host: the limit and the cache of all callers and nodes. */
 
-/** A host, and who probes it: callers, or the job that probes listed addresses each hour. */
+/** Who has a minute of a host: all callers, an agent that lists it, or the job that probes each hour. */
+export type HostProber = 'callers' | 'hourly' | { readonly agentId: string }
+
 export interface ProbedHost {
   readonly host: string
-  readonly isHourly: boolean
+  readonly by: HostProber
 }
+
+/** The key of a minute. No name of a host has a blank. */
+const toRow = ({ host, by }: ProbedHost) => ({
+  host: typeof by === 'string' ? host : `${host} ${by.agentId}`,
+  isHourly: by === 'hourly',
+})
 
 /** What a caller who wants to probe an address gets. */
 export type HostProbeClaim =
@@ -21,13 +29,14 @@ export type HostProbeClaim =
 /** Claims and stores probes. */
 export function createHostProbeStore(sql: Sql) {
   return {
-    /** One caller in `seconds` may probe a host, and beside it one hourly probe; `at` is the current time. */
+    /** Each prober may probe a host once in `seconds`; `at` is the current time. */
     async claim(
-      { host, isHourly }: ProbedHost,
+      probed: ProbedHost,
       url: string,
       at: Date,
       seconds: number,
     ): Promise<HostProbeClaim> {
+      const { host, isHourly } = toRow(probed)
       const claimed = await sql`
         insert into x402_host_probes as known (host, is_hourly, url, at)
         values (${host}, ${isHourly}, ${url}, ${at})
@@ -44,11 +53,8 @@ export function createHostProbeStore(sql: Sql) {
     },
 
     /** Stores the answer of the probe that was claimed at this time. */
-    async store(
-      { host, isHourly }: ProbedHost,
-      at: Date,
-      answer: EndpointProbeResult,
-    ): Promise<void> {
+    async store(probed: ProbedHost, at: Date, answer: EndpointProbeResult): Promise<void> {
+      const { host, isHourly } = toRow(probed)
       await sql`
         update x402_host_probes set answer = ${JSON.stringify(answer)}::text::jsonb
          where host = ${host} and is_hourly = ${isHourly} and at = ${at}`

@@ -115,9 +115,9 @@ export const agentSpendingAndContactEmailRoutes: FastifyPluginAsyncTypebox = asy
         const { agentId } = request
         const { contact_email: email } = request.body
         if (!ownerAccess.canMail) throw new ServiceError('mail_unavailable')
-        const isConfirmed = await ownerAccess.setAddress({ agentId, keyId }, email, () =>
-          profiles.setContactEmail(agentId, email),
-        )
+        const change = () => profiles.setContactEmail(agentId, email)
+        const member = { agentId, keyId }
+        const isConfirmed = await ownerAccess.setAddress(member, request.caller, email, change)
         const body = { contact_email: email, contact_email_confirmed: isConfirmed }
         return { status: 200, body: { ...body, sent: !isConfirmed } }
       }),

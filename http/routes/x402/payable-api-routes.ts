@@ -227,7 +227,7 @@ export const payableApiRoutes: FastifyPluginAsyncTypebox = async (app) => {
       once.runThenRecord(idempotent, async () => {
         await limit(request, reply)
         const isProven = await provesAgainstOther(agentId, url.href)
-        const { probe } = await x402.prober.probe(url)
+        const { probe } = await x402.prober.probeForListing(url, agentId)
         if (probe.offers.length === 0)
           throw new ServiceError('not_payable', {
             status_seen: probe.status,

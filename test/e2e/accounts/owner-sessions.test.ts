@@ -318,6 +318,28 @@ t.test(
     t.equal(named?.['n'], 5, 'an address without a link left is not set')
     t.equal(asked.filter(({ status }) => status === 200).length, 5)
     t.equal(asked.filter(({ status }) => status === 429).length, 3)
+
+    const nameFrom = (key: string, from: string, contact_email = email) =>
+      main.ask('POST', '/api/agent/contact-email', {
+        key,
+        json: { contact_email },
+        headers: { 'x-forwarded-for': from },
+      })
+    const hers = await main.onboard()
+    t.match(await nameFrom(hers.key, '192.0.2.77'), { status: 200 }, 'who had none keeps one')
+    t.match(
+      await nameFrom(hers.key, '192.0.2.77'),
+      { status: 429, body: { limit_source: 'rate.owner_links' } },
+      'and one only',
+    )
+    const fleet = await Promise.all(Array.from({ length: 7 }, () => main.onboard()))
+    const other = 'other@agents.example'
+    const site = await Promise.all(
+      fleet.map(({ key }, at) => nameFrom(key, `2001:db8:7:${at}::1`, other)),
+    )
+    t.equal(site.filter(({ status }) => status === 200).length, 5, 'five of one network')
+    t.match(site.find(({ status }) => status === 429)?.body, { per: 'network' })
+    t.match(await nameFrom(hers.key, '192.0.2.77', other), { status: 200 })
   },
 )
 

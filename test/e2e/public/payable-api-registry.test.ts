@@ -181,6 +181,16 @@ t.test('an agent lists what asks for a payment, changes it and removes it', asyn
     body: { api_id: id, name: 'Forecast' },
   })
   t.match(await register(him, url), { status: 409, body: { code: 'api_listed' } })
+  t.match(await probe(at(49, '/none')), { status: 200 }, 'a stranger has the minute of callers')
+  t.match(await probe(at(49, '/v2')), { status: 429, body: { limit_source: 'rate.probe_host' } })
+  const listed = await register(her, at(49, '/v2'))
+  t.match(listed, { status: 200 }, 'and keeps nobody from being listed')
+  t.match(
+    await register(her, at(49, '/v1')),
+    { status: 429, body: { limit_source: 'rate.probe_host' } },
+    'an agent has one minute of a host',
+  )
+  await main.ask('DELETE', `/api/x402/apis/${String(listed.body['api_id'])}`, { key: her.key })
   t.match(await register(her, at(51, '/free')), {
     status: 422,
     body: { code: 'not_payable', problems: [/asks for no payment/] },
