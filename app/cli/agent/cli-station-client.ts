@@ -100,6 +100,9 @@ async function send(
     )
   const answer = await readJson(url, response)
   if (!response.ok) throw failureOfProblem(response.status, answer)
+  // Whatever else answers JSON has done nothing of what was asked.
+  if (!response.headers.has('x-request-id'))
+    throw new CliFailure(`${url} is no station: its answer has no X-Request-Id. Set GAS_URL.`)
   return answer
 }
 

@@ -29,6 +29,9 @@ export const tailCliVerb: CliVerb = {
     const kinds = new Set(parseListOption(text('kinds') ?? ''))
     const count =
       text('count') === null ? Infinity : parseNumberOption(text('count') ?? '', '--count')
+    if (text('kinds') !== null && kinds.size === 0) throw new CliUsageError('--kinds names none')
+    if (text('since') !== null && words.length === 0)
+      throw new CliUsageError('--since is an id of signals: name their channels')
     if (count === 0 || words.some((channel) => /[\s,]/.test(channel))) throw new CliUsageError('')
     const print = shouldPrintJson(has('json')) ? printJson : printEvent
     const settings = { url, apiKey, channels: words, since: text('since') }

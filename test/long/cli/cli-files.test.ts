@@ -121,7 +121,7 @@ t.test('a station that names a page again is not asked for ever', async (t) => {
   let asked = 0
   const server = createServer((_request, response) => {
     asked += 1
-    response.setHeader('content-type', 'application/json')
+    response.setHeader('content-type', 'application/json').setHeader('x-request-id', 'r1')
     response.end(JSON.stringify({ keys: [], count: 0, next_cursor: 'x' }))
   })
   t.teardown(() => server.close())
