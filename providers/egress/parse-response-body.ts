@@ -1,5 +1,5 @@
 import { parseExactJson } from '../../core/json/exact.ts'
-import { assertJsonCheap } from '../../core/json/cheap.ts'
+import { findCostlyJson } from '../../core/json/cheap.ts'
 import { LIMITS } from '../../core/limits.ts'
 
 /** Parses response bodies as JSON, CSV or text; a large one in a worker process only. */
@@ -117,6 +117,11 @@ function toRecordsJson(names: readonly string[], records: readonly string[][]): 
   const json = JSON.stringify(built)
   if (Buffer.byteLength(json) > LIMITS.toolOutputBytes) throw tooLargeError()
   return json
+}
+
+function assertJsonCheap(value: unknown): void {
+  const fault = findCostlyJson(value)
+  if (fault !== null) throw new RangeError(`${fault}; ask for text`)
 }
 
 const tooLargeError = () => new RangeError('too large as records; ask for text')

@@ -53,6 +53,8 @@ const COUNT_LIMITS: readonly [string, number][] = [
   ['Fields of a body', LIMITS.jsonFields],
   ['Values of a body without a key, a field counting as three', LIMITS.jsonValues],
   ['The same with a key', LIMITS.jsonValuesWithKey],
+  ['Values of an answer of a builder or a site', LIMITS.resultValues],
+  ['Different names of its fields', LIMITS.resultNames],
 ]
 
 /** Storage an agent may use per UTC day, and the result beyond it. */

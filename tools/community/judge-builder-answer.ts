@@ -1,3 +1,4 @@
+import { findCostlyJson } from '../../core/json/cheap.ts'
 import { parseExactJson, toExactJson } from '../../core/json/exact.ts'
 import { createSecretRedactor } from '../../providers/egress/caller-secret-response-redactor.ts'
 import { readMcpResult } from '../../providers/mcp/mcp-streamable-http-client.ts'
@@ -49,6 +50,8 @@ function readAnswer(reply: BuilderReply): BuilderAnswer {
 
 /** What is wrong with an answer, for its builder; null for nothing. */
 function findFault(value: unknown, validate: () => readonly ValidationIssue[]): string | null {
+  const costly = findCostlyJson(value)
+  if (costly !== null) return `the answer has ${costly}`
   const odd = findUndeliverable(value)
   if (odd !== null) return odd
   if (typeof value !== 'object' || value === null || Array.isArray(value))

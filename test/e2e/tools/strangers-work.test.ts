@@ -174,7 +174,7 @@ t.test('input and answers are checked within a number of steps', async (t) => {
     )
     t.match(reply, { status: 400, body: { errors: [{ detail: /too large for its schema/ }] } })
   }
-  answers.set('/steps', `{"proto":1,"a":[${'1,'.repeat(499_000)}1]}`)
+  answers.set('/steps', `{"proto":1,"a":[${'1,'.repeat(99_000)}1]}`)
   const large = await measured(t, 'answer', () => post('/api/tools/steps/invoke', {}, buyer.key))
   t.equal(large.status, 200)
   await station.verify()
@@ -196,6 +196,12 @@ const ROWS: readonly Row[] = [
   ['UTF-16', Buffer.from('{"a":1}', 'utf16le'), 'tool_output_invalid'],
   ['half of a pair', '{"a":"\\ud800"}', 'tool_output_invalid'],
   ['100,000 levels', `{"a":${'['.repeat(100_000)}${']'.repeat(100_000)}}`, 'tool_output_invalid'],
+  ['too many values', `{"a":[${'1,'.repeat(100_000)}1]}`, 'tool_output_invalid'],
+  [
+    'too many names',
+    `{${Array.from({ length: 10_001 }, (_, at) => `"n${at}":1`).join(',')}}`,
+    'tool_output_invalid',
+  ],
   ['a field of the station', '{"_meta":1}', 'tool_output_invalid'],
   ['HTML', '<html>', 'tool_output_invalid'],
 ]
