@@ -17,7 +17,7 @@ import { parsePriceAndPreflightCall, type ValidatedPricedCall } from './parse-an
 import { runTool, type ToolRunResult } from './run-tool.ts'
 import { AnswerWithheldForPaymentError } from './deliver-keyless-paid-call.ts'
 import { settleFailedCall, settleSuccessfulCall } from './settle-call.ts'
-import { toFailedCallMoney } from './failed-call-money.ts'
+import { toFailedCallMoney } from './failures/money.ts'
 
 /** Observes a call, for streaming. */
 export interface CallObserver {

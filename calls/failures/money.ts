@@ -1,8 +1,8 @@
-import type { ServiceError } from '../core/errors.ts'
-import { toUsdc } from '../core/money.ts'
-import type { ClaimedPayment } from '../payments/payment-service-types.ts'
-import type { AdmittedCall } from './admitted-call.ts'
-import type { CallDeps } from './call-request-and-reply-types.ts'
+import type { ServiceError } from '../../core/errors.ts'
+import { toUsdc } from '../../core/money.ts'
+import type { ClaimedPayment } from '../../payments/payment-service-types.ts'
+import type { AdmittedCall } from '../admitted-call.ts'
+import type { CallDeps } from '../call-request-and-reply-types.ts'
 
 /** What the error of a failed call says about money: it depends on the rail (decision 472). */
 

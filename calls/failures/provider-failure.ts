@@ -1,4 +1,4 @@
-import type { ErrorDetails, ServiceError } from '../core/errors.ts'
+import type { ErrorDetails, ServiceError } from '../../core/errors.ts'
 
 /** Describes failures of providers with the same words for all tools. */
 
