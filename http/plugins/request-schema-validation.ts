@@ -82,11 +82,10 @@ export function installSchemaValidation(app: FastifyInstance): void {
         later(() => first(route) as ValidateFunction),
         () => all(route) as ValidateFunction,
       )
-      return (
-        route.httpPart === 'body'
-          ? withFieldsRead(check, route.schema)
-          : withParameterCoercion(check, route.schema)
-      ) as never
+      const read = (value: unknown) =>
+        readFields(route.schema, value, schemas as Record<string, unknown>)
+      const isText = route.httpPart !== 'body'
+      return withFieldsRead(check, read, isText ? (route.schema as object) : null) as never
     }
   }
   const buildSerializer = (schemas: unknown, options: unknown) => {
@@ -128,24 +127,22 @@ function withAllErrors(first: ValidateFunction, makeAll: () => ValidateFunction)
   return check
 }
 
-type ValidateBody = ((value: unknown) => boolean | { value: unknown }) & { errors?: unknown }
+type ValidatePart = ((value: unknown) => boolean | { value: unknown }) & { errors?: unknown }
 
-/** Validates a refused body again with its fields as they are meant; Fastify takes the value from here. */
-function withFieldsRead(check: ValidateFunction, schema: unknown): ValidateBody {
-  const reading: ValidateBody = (given) => {
+/**
+ * Validates a refused part again with its fields as they are meant; Fastify takes the value from here.
+ * Parameters with the schema `texts` are text, and converted first.
+ */
+function withFieldsRead(
+  check: ValidateFunction,
+  read: (value: unknown) => unknown,
+  texts: object | null,
+): ValidatePart {
+  const reading: ValidatePart = (given) => {
+    if (texts !== null) coerceParameters(texts, given)
     if (check(given)) return true
-    const value = readFields(schema, given)
+    const value = read(given)
     if (value !== given && check(value)) return { value }
-    reading.errors = check.errors
-    return false
-  }
-  return reading
-}
-
-function withParameterCoercion(check: ValidateFunction, schema: unknown): ValidateFunction {
-  const reading: ValidateFunction = (value) => {
-    coerceParameters(schema as object, value)
-    if (check(value)) return true
     reading.errors = check.errors
     return false
   }

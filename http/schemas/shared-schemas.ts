@@ -17,6 +17,10 @@ export const Nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Ty
 export const StrictBody = <T extends TProperties>(fields: T, options: TObjectOptions = {}) =>
   Type.Object(fields, { ...options, additionalProperties: false })
 
+/** A web address, which may be written in any spelling (decision 451). */
+export const WebAddress = (description: string) =>
+  Type.String({ format: 'uri', minLength: 1, maxLength: 2_048, description })
+
 /** Every error code, so that clients can switch over them. */
 export const ErrorCodeSchema = Type.Unsafe<string>({
   $id: 'ErrorCode',

@@ -28,6 +28,7 @@ import {
   RequestUsdcAmountSchema,
   ResponseUsdcAmountSchema,
   UuidSchema,
+  WebAddress,
 } from '../../schemas/shared-schemas.ts'
 import { TOOL_CATEGORIES } from './tool-categories.ts'
 import { ToolFieldsWithDryRunBody } from './tool-call-routes.ts'
@@ -54,13 +55,9 @@ const Description = Type.String({
   pattern: NOT_BLANK_PATTERN,
   description: 'What the tool does. Models read at most 500 characters of it.',
 })
-const EndpointUrl = Type.String({
-  minLength: 1,
-  maxLength: 2_048,
-  pattern: NOT_BLANK_PATTERN,
-  description:
-    'Where calls are posted: https outside development, a public address. Its origin must show your token at `/.well-known/gas-station.txt`.',
-})
+const EndpointUrl = WebAddress(
+  'Where calls are posted: https outside development, a public address. Its origin must show your token at `/.well-known/gas-station.txt`.',
+)
 const InputSchema = JsonSchemaBody(
   'JSON Schema 2020-12 of the input: an object, not recursive, at most 32 KiB. Any object by default.',
 )

@@ -4,7 +4,6 @@ import { Type } from 'typebox'
 import { invalidInputError, ServiceError } from '../../../core/errors.ts'
 import { timingSafeTextEqual } from '../../../core/key-derivation-and-encryption.ts'
 import { fromUsdc, toUsdc } from '../../../core/money.ts'
-import { NOT_BLANK_PATTERN } from '../../../core/validation/request-schema-regex-patterns.ts'
 import { COMMUNITY_TOOL_STATES } from '../../../domain/community-tool-record.ts'
 import { MAX_COMMUNITY_TOOL_PRICE, MIN_COMMUNITY_TOOL_PRICE } from '../../../domain/pricing.ts'
 import { canHeaderCarryCredential } from '../../../tools/import/forbidden-request-headers.ts'
@@ -14,16 +13,14 @@ import {
   StrictBody,
   RequestUsdcAmountSchema,
   UuidSchema,
+  WebAddress,
 } from '../../schemas/shared-schemas.ts'
 import { TOOL_CATEGORIES } from './tool-categories.ts'
 
 /** Route to import tools from an OpenAPI document or an MCP server (decisions 248 and 249). */
 
 const DEFAULT_CATEGORY = 'web'
-const Address = (description: string) =>
-  Type.Optional(
-    Type.String({ minLength: 1, maxLength: 2_048, pattern: NOT_BLANK_PATTERN, description }),
-  )
+const Address = (description: string) => Type.Optional(WebAddress(description))
 const HEADER_NAME = '^[A-Za-z0-9-]{1,64}$'
 
 const importTools = {

@@ -2,7 +2,6 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { invalidInputError, ServiceError } from '../../../core/errors.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { NOT_BLANK_PATTERN } from '../../../core/validation/request-schema-regex-patterns.ts'
 import {
   toWebhookCursor,
   type WebhookWithSecret,
@@ -18,6 +17,7 @@ import {
   toIsoTime,
   toIsoTimeOrNull,
   Nullable,
+  WebAddress,
 } from '../../schemas/shared-schemas.ts'
 
 /** Routes for webhooks (decisions 41 and 42). */
@@ -69,12 +69,7 @@ const registerWebhook = {
       'Standard Webhooks: `{type, timestamp, data}`, signed. The secret is returned only here.',
     tags,
     body: StrictBody({
-      url: Type.String({
-        minLength: 1,
-        maxLength: 2_048,
-        pattern: NOT_BLANK_PATTERN,
-        description: 'An https address.',
-      }),
+      url: WebAddress('An https address.'),
       events: Type.Optional(
         Type.Array(Type.Enum([...EVENTS]), { minItems: 1, maxItems: 16, uniqueItems: true }),
       ),

@@ -6,10 +6,7 @@ import { invalidInputError, ServiceError } from '../../../core/errors.ts'
 import { isUuid } from '../../../core/ids-and-api-keys.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { fromUsdc } from '../../../core/money.ts'
-import {
-  SINGLE_LINE_TEXT_PATTERN,
-  NOT_BLANK_PATTERN,
-} from '../../../core/validation/request-schema-regex-patterns.ts'
+import { SINGLE_LINE_TEXT_PATTERN } from '../../../core/validation/request-schema-regex-patterns.ts'
 import type { PayableApi } from '../../../persistence/x402/payable-api-store.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
 import { paginate, PaginationQuery } from '../../schemas/pagination.ts'
@@ -21,6 +18,7 @@ import {
   StrictBody,
   RequestUsdcAmountSchema,
   UuidSchema,
+  WebAddress,
 } from '../../schemas/shared-schemas.ts'
 import {
   OwnPayableApiSchema,
@@ -38,12 +36,7 @@ import {
 const tags = ['registry']
 const owned = { auth: 'key', scope: 'funds' } as const
 const params = Type.Object({ id: PathIdSchema })
-const AddressSchema = Type.String({
-  minLength: 1,
-  maxLength: 2_048,
-  pattern: NOT_BLANK_PATTERN,
-  description: 'An http or https address on the standard port of its scheme.',
-})
+const ApiAddress = WebAddress('An http or https address on the standard port of its scheme.')
 const PLACE_PATTERN = /^-?\d{1,19} [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 const MAX_PLACE = 2n ** 63n - 1n
 
@@ -110,7 +103,7 @@ const registerApi = {
     tags,
     body: StrictBody({
       name: Type.String({ minLength: 1, maxLength: 80, pattern: SINGLE_LINE_TEXT_PATTERN }),
-      url: AddressSchema,
+      url: ApiAddress,
       price_usdc: RequestUsdcAmountSchema('The price of a call as you state it'),
     }),
     response: { 200: OwnPayableApiSchema, ...errorResponses },
@@ -150,7 +143,7 @@ const probeAddress = {
     summary: 'Ask an address how it wants to be paid',
     description: `Sends one GET without a payment and follows no redirection. A host is probed once a minute for all callers, and the answer is repeated for that time; another address of the same host is 429 meanwhile. At most ${LIMITS.probesPerMinute} probes a minute for each address of a caller.`,
     tags,
-    querystring: Type.Object({ url: AddressSchema }),
+    querystring: Type.Object({ url: ApiAddress }),
     response: { 200: EndpointProbeSchema, ...errorResponses },
   },
 }

@@ -40,6 +40,12 @@ t.test('each way in reads addresses alike, and refuses what is none', async (t) 
   const json = { owner_email: written }
   const contact = await main.ask('POST', '/api/agent/set-contact', { key, json })
   t.match(contact.body, { owner_email: 'owner@xn--bcher-kva.example' }, contact.text)
+  const onboard = await main.ask('POST', '/api/onboard', {
+    json: { name: 'reader', contact_email: written, description: null, source: null },
+  })
+  t.equal(onboard.status, 201, onboard.text)
+  const profile = await main.ask('GET', '/api/agent/me', { key: onboard.body.api_key })
+  t.match(profile.body, { contact_email: 'owner@xn--bcher-kva.example' }, profile.text)
   for (const url of ['http://127.0.0.1/é', ' <http://127.0.0.1/a b> '])
     for (const ask of [{ url }, { params: { url } }])
       t.match(
@@ -47,6 +53,21 @@ t.test('each way in reads addresses alike, and refuses what is none', async (t) 
         { body: { code: 'blocked_url' } },
         'it is read, and then refused for where it leads',
       )
+  const url = ' <http://127.0.0.1/é> '
+  const builder = { slug: 'read-me', name: 'R', description: 'd', price_per_call_usdc: 0.01 }
+  for (const [method, path, json] of [
+    ['POST', '/api/webhook/register', { url }],
+    ['POST', '/api/x402/register', { url, name: 'an API', price_usdc: 0.01 }],
+    ['GET', `/api/x402/probe?url=${encodeURIComponent(url)}`, undefined],
+    ['POST', '/api/tools/register', { ...builder, endpoint_url: url }],
+    ['POST', '/api/tools/import', { openapi_url: url, price_per_call_usdc: 0.01 }],
+    ['POST', '/api/tools/import', { mcp_url: url, price_per_call_usdc: 0.01 }],
+  ] as const)
+    t.match(
+      await main.ask(method, path, json === undefined ? { key } : { key, json }),
+      { body: { code: 'blocked_url' } },
+      path,
+    )
   const none = await main.call({ key } as never, 'data_retrieval', { url: 'example.com/é' })
   t.match(none, { status: 400, body: { errors: [{ pointer: '/url' }] } })
 })
