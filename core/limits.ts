@@ -58,7 +58,9 @@ export const LIMITS = {
   storedBytesReserve: 10 * 1024 * KIB,
   /** A node reserves so much at a time. */
   storedBytesLease: 256 * KIB,
-  /** What a write keeps beside twice its body, and what a free call keeps. */
+  /** The text of a write is stored at most so often: in its row, and in the event or the journal. */
+  keptCopies: 2,
+  /** What a write keeps beside these copies, and what a free call keeps. */
   keptBytesPerWrite: 4 * KIB,
   keptBytesPerFreeCall: KIB,
   /** Messages of one agent to another one per UTC day. */

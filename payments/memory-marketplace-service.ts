@@ -2,6 +2,8 @@ import type { ActorSystem, AggregateCommandOptions } from '../actors/aggregate-c
 import type { Clock } from '../core/clock.ts'
 import { invalidInputError, ServiceError } from '../core/errors.ts'
 import { isUuid } from '../core/ids-and-api-keys.ts'
+import { LIMITS } from '../core/limits.ts'
+import type { DailyByteCounter } from '../persistence/daily-stored-byte-quotas.ts'
 import type { NewMemoryListing } from '../persistence/memory-marketplace/memory-marketplace-rows.ts'
 import type {
   MemoryListingRecord,
@@ -25,6 +27,7 @@ export interface MemoryMarketplaceServiceDeps {
   readonly clock: Clock
   /** Whether promotional credits may reach another agent. */
   readonly promoTransferable: boolean
+  readonly keptBytes: Pick<DailyByteCounter, 'take' | 'giveBack'>
 }
 
 /** The terms of a new listing. */
@@ -40,7 +43,7 @@ const SHOWN_TAGS = 20
 
 /** Creates the service that lists, sells, rates and withdraws memories. */
 export function createMemoryMarketplaceService(deps: MemoryMarketplaceServiceDeps) {
-  const { actors, store, clock, promoTransferable } = deps
+  const { actors, store, clock, promoTransferable, keptBytes } = deps
 
   /** Rejects with `listing_not_found`, also if `id` is malformed. */
   async function find(id: string): Promise<MemoryListingRecord> {
@@ -53,7 +56,10 @@ export function createMemoryMarketplaceService(deps: MemoryMarketplaceServiceDep
     store,
     find,
 
-    /** Lists live memories of the seller; rejects those that it has bought or received. */
+    /**
+     * Lists live memories of the seller; rejects those that it has bought or received. The copies count as kept bytes
+     * (decision 486): the request has only ids.
+     */
     async list(
       sellerId: string,
       terms: NewMemoryListingTerms,
@@ -66,7 +72,14 @@ export function createMemoryMarketplaceService(deps: MemoryMarketplaceServiceDep
       const byId = new Map(known.map((memory) => [memory.id, memory]))
       const memories = memoryIds.map((id) => requireSellable(id, byId.get(id)))
       const listed = { ...terms, memoryIds, ...describeMemories(memories) }
-      return actors.ask(sellerId, offerMemoriesForSaleCommand, listed, options)
+      const bytes = memories.reduce((sum, memory) => sum + copiedBytesOf(memory), 0)
+      await keptBytes.take(sellerId, bytes)
+      try {
+        return await actors.ask(sellerId, offerMemoriesForSaleCommand, listed, options)
+      } catch (error) {
+        keptBytes.giveBack(sellerId, bytes)
+        throw error
+      }
     },
 
     /**
@@ -108,6 +121,10 @@ function requireSellable(id: string, memory: MemoryForSale | undefined): MemoryF
     throw new ServiceError('not_for_sale', { memory_id: id, reason: memory.foreign })
   return memory
 }
+
+/** Of the copy that a listing keeps: its text, and a row with its vector. */
+const copiedBytesOf = ({ content, tags }: MemoryForSale): number =>
+  LIMITS.keptBytesPerWrite + Buffer.byteLength(content) + Buffer.byteLength(tags.join())
 
 /** What anybody may see of the memories before they buy them. */
 function describeMemories(memories: readonly MemoryForSale[]) {

@@ -2,10 +2,7 @@ import { randomInt } from 'node:crypto'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { communityToolAggregateId } from '../../domain/community-tool-record.ts'
-import {
-  findLookAlikeToolName,
-  lookAlikeToolNameError,
-} from '../../domain/tool-name-look-alikes.ts'
+import { lookAlikeToolNameError } from '../../domain/tool-name-look-alikes.ts'
 import { isUniqueViolation } from '../../persistence/fleets/fleet-store.ts'
 import type { CommunityToolBuilderSlot } from '../../persistence/tools/community-tool-store.ts'
 import type { ActorSystem } from '../aggregate-command-types.ts'
@@ -24,7 +21,7 @@ export interface RegisterCommunityToolDeps {
   readonly actors: Pick<ActorSystem, 'ask'>
   readonly store: {
     placesOf(builderId: string): Promise<readonly CommunityToolBuilderSlot[]>
-    slugs(): Promise<readonly string[]>
+    lookAlikes(slugs: readonly string[]): Promise<readonly string[]>
   }
 }
 
@@ -49,7 +46,7 @@ export async function registerCommunityToolWithinBuilderLimit(
       if (isUniqueViolation(error, 'community_tools'))
         throw lookAlikeToolNameError(
           tool.slug,
-          findLookAlikeToolName(tool.slug, await store.slugs()) ?? tool.slug,
+          (await store.lookAlikes([tool.slug]))[0] ?? tool.slug,
         )
       // Another registration has taken the place meanwhile.
       if (!isUniqueViolation(error, 'community_tool_places')) throw error

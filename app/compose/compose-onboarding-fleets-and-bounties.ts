@@ -8,6 +8,7 @@ import { createMemoryMarketplaceService } from '../../payments/memory-marketplac
 import type { PaymentChains } from '../../payments/payment-chains.ts'
 import { createFleetService } from '../../payments/fleets/fleet-service.ts'
 import { createOnboardingRateLimit } from '../../payments/limits/onboarding-rate-limit.ts'
+import type { DailyByteCounter } from '../../persistence/daily-stored-byte-quotas.ts'
 import { createBountyStore } from '../../persistence/payments/bounty-store.ts'
 import { createFleetStore } from '../../persistence/fleets/fleet-store.ts'
 import { createHiveEvidenceReader } from '../../persistence/hive/hive-entries-about-topic-reader.ts'
@@ -32,11 +33,13 @@ export interface ComposeOnboardingFleetsAndBountiesDeps {
   readonly referrals: Pick<ReferralStore, 'ownerOf' | 'creatorOfBundle'>
   /** Encrypts the keys of new wallets. */
   readonly walletKey: EncryptionKeys
+  /** What agents keep a day. */
+  readonly keptBytes: Pick<DailyByteCounter, 'take' | 'giveBack'>
 }
 
 /** Creates the services for agents: onboarding, fleets, bounties, the marketplace. */
 export function composeOnboardingFleetsAndBounties(parts: ComposeOnboardingFleetsAndBountiesDeps) {
-  const { config, clock, sql, own, actors, chains, referrals, walletKey } = parts
+  const { config, clock, sql, own, actors, chains, referrals, walletKey, keptBytes } = parts
   return {
     accounts: createAgentOnboarding({
       actors,
@@ -71,6 +74,7 @@ export function composeOnboardingFleetsAndBounties(parts: ComposeOnboardingFleet
         clock,
         store: createMemoryMarketplaceStore(sql),
         promoTransferable: config.promoTransferable,
+        keptBytes,
       }),
       withReputations: createMemorySellerReputationLookup(createHiveEvidenceReader(sql), clock),
     },

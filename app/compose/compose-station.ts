@@ -112,6 +112,7 @@ export async function composeStation(
     chains,
     referrals,
     walletKey: wallets,
+    keptBytes: stores.served.keptBytes,
   })
   const refusals = createBackpackRefusalLog({
     clock: base.clock,
@@ -146,6 +147,7 @@ export async function composeStation(
     egress,
     credentials,
     clock: base.clock,
+    keptBytes: stores.served.keptBytes,
   })
   const quality = createCommunityToolQualityJob({
     actors,

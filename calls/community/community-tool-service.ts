@@ -26,6 +26,10 @@ import {
 } from '../../domain/community-tool-record.ts'
 import { deriveCommunityToolSigningSecret } from '../../tools/community/forward-community-tool-call.ts'
 import { assertCommunityToolSlugFree } from '../../tools/community/community-tool-slug-check.ts'
+import type {
+  ListedOwnTool,
+  OwnCommunityTool,
+} from '../../persistence/tools/community-tool-store.ts'
 import type { UntrustedWork } from '../../tools/community/untrusted-work-pool.ts'
 import { toCommunityToolSlug } from '../../tools/community/community-tool-registry.ts'
 
@@ -34,10 +38,11 @@ import { toCommunityToolSlug } from '../../tools/community/community-tool-regist
 /** Reads of tools, as the store answers them. */
 export interface CommunityToolReads extends Pick<
   RegisterCommunityToolDeps['store'],
-  'placesOf' | 'slugs'
+  'placesOf' | 'lookAlikes'
 > {
   find(slug: string): Promise<CommunityToolRecord | null>
-  ofBuilder(builderId: string): Promise<readonly CommunityToolRecord[]>
+  pageOf(builderId: string, limit: number, after: string | null): Promise<ListedOwnTool[]>
+  ownOf(builderId: string, slugs: readonly string[]): Promise<readonly OwnCommunityTool[]>
 }
 
 /** The origin of an endpoint and whether it shows the token of its builder. */
@@ -158,12 +163,12 @@ export function createCommunityToolService(deps: CommunityToolServiceDeps) {
     /** Throws unless the tool may be registered. Changes nothing. */
     async admit({ builderId }: RequestingToolBuilder, wanted: NewCommunityTool): Promise<void> {
       countToolChangeWithinLimit(deps.changes, builderId)
-      assertCommunityToolSlugFree(wanted.slug, deps.nativeSlugs, await store.slugs())
-      const own = await store.ofBuilder(builderId)
-      if (own.filter(({ state }) => state !== 'retired').length >= LIMITS.communityTools)
+      const { slug, definition } = wanted
+      assertCommunityToolSlugFree(slug, deps.nativeSlugs, await store.lookAlikes([slug]))
+      if ((await store.placesOf(builderId)).length >= LIMITS.communityTools)
         throw createCommunityToolLimitError()
-      await deps.work.check(builderId, wanted.definition, null)
-      await assertEndpointCallable(wanted.definition)
+      await deps.work.check(builderId, definition, null)
+      await assertEndpointCallable(definition)
     },
 
     /** Registers a tool after `admit`. Repeating it with the same id changes nothing. */
@@ -241,11 +246,11 @@ export function createCommunityToolService(deps: CommunityToolServiceDeps) {
       return view
     },
 
-    ofBuilder: (builderId: string) => store.ofBuilder(builderId),
+    pageOf: store.pageOf,
 
     /** Tells every node that public places name the builder of these tools, or no longer do. */
     async announceToolsOf(builderId: string): Promise<void> {
-      for (const { slug } of await store.ofBuilder(builderId)) await announce(slug)
+      for (const { slug } of await store.placesOf(builderId)) await announce(slug)
     },
 
     /** What the origin of an endpoint has to show. */

@@ -84,6 +84,8 @@ export interface ToolImportServiceDeps {
   /** Reads documents and converts them. */
   readonly work: UntrustedWork
   readonly announce: (slug: string) => Promise<void>
+  /** What an agent keeps a day; rejects with `daily_bytes_exceeded`. */
+  readonly keptBytes: { take(agentId: string, bytes: number): Promise<void> | undefined }
 }
 
 /** A tool of a document or server, which is converted only if it is imported. */
@@ -161,12 +163,17 @@ export function createToolImportService(deps: ToolImportServiceDeps) {
     }
   }
 
-  /** One operation at a time becomes the text that is kept; all together have a bound. */
+  /**
+   * One operation at a time becomes the text that is kept; all together have a bound. They are counted as writes of
+   * their builder: no body of a request has them (decision 486).
+   */
   async function convertAll(
+    builderId: string,
     tools: readonly { readonly slug: string; readonly tool: ReadTool }[],
   ): Promise<Map<string, CommunityToolDefinition>> {
     const definitions = new Map<string, CommunityToolDefinition>()
     let left = LIMITS.importedSourceChars
+    let kept = 0
     for (const { slug, tool } of tools) {
       const { text, sourceChars } = await tool.convert()
       left -= sourceChars
@@ -174,8 +181,10 @@ export function createToolImportService(deps: ToolImportServiceDeps) {
         throw new ServiceError('import_refused', {
           detail: `The schemas have more than ${LIMITS.importedSourceChars} characters together: import fewer operations with include.`,
         })
+      kept += LIMITS.keptBytesPerWrite + LIMITS.keptCopies * Buffer.byteLength(text)
       definitions.set(slug, JSON.parse(text) as CommunityToolDefinition)
     }
+    await deps.keptBytes.take(builderId, kept)
     return definitions
   }
 
@@ -215,16 +224,17 @@ export function createToolImportService(deps: ToolImportServiceDeps) {
           : await readMcp(builderId, mcpUrl ?? '', wanted)
       if (tools.length === 0)
         throw new ServiceError('import_refused', { detail: 'There is nothing to import.' })
+      const most = isOperator ? Infinity : LIMITS.communityTools
+      if (tools.length > most) throw createCommunityToolLimitError()
       const named = nameImportedTools(wanted.prefix ?? toSlugPrefix(title), tools)
-      const own = await store.ofBuilder(builderId)
+      const own = await store.ownOf(builderId, toSlugs(named))
       const known = new Map(own.map((tool) => [tool.slug, tool]))
       const fresh = named.filter(({ slug }) => !known.has(slug))
-      const active = own.filter(({ state }) => state !== 'retired').length
-      if (!isOperator && active + fresh.length > LIMITS.communityTools)
-        throw createCommunityToolLimitError()
-      const slugs = await store.slugs()
-      for (const { slug } of fresh) assertCommunityToolSlugFree(slug, deps.nativeSlugs, slugs)
-      const definitions = await convertAll(fresh)
+      const places = await store.placesOf(builderId)
+      if (places.length + fresh.length > most) throw createCommunityToolLimitError()
+      const taken = await store.lookAlikes(toSlugs(fresh))
+      for (const { slug } of fresh) assertCommunityToolSlugFree(slug, deps.nativeSlugs, taken)
+      const definitions = await convertAll(builderId, fresh)
       if (wanted.credential !== null) {
         const at = new Date(clock.now())
         await deps.credentials.put(builderId, origin, wanted.credential, at)
@@ -251,6 +261,9 @@ export function createToolImportService(deps: ToolImportServiceDeps) {
   }
 }
 export type ToolImportService = ReturnType<typeof createToolImportService>
+
+const toSlugs = (named: readonly { readonly slug: string }[]): string[] =>
+  named.map(({ slug }) => slug)
 
 async function fetchDocument(egress: EgressClient, url: string): Promise<string> {
   const { status, body } = await egress

@@ -5,9 +5,6 @@ import type { RequestHook, ResponseHook } from './request-hooks.ts'
 
 /** Counts what writes of agents keep in the database against their day (decision 391). */
 
-/** The text of a body is stored at most so often: in its row, and in the event or the journal. */
-const COPIES = 2
-
 /** Counts a write before it runs; throws 429 `daily_bytes_exceeded`. */
 export const createKeptBytesCharge =
   ({ keptBytes }: Pick<HttpServices, 'keptBytes'>): RequestHook =>
@@ -35,7 +32,9 @@ export function keptBytesOfRoute(method: string, config: FastifyContextConfig): 
 function keptBytesOf({ agentId, method, headers, routeOptions }: FastifyRequest): number {
   if (agentId === '') return 0
   const keeps = keptBytesOfRoute(method, routeOptions.config)
-  return keeps === 0 ? 0 : keeps + COPIES * Number(headers['content-length'] ?? LIMITS.bodyBytes)
+  return keeps === 0
+    ? 0
+    : keeps + LIMITS.keptCopies * Number(headers['content-length'] ?? LIMITS.bodyBytes)
 }
 
 const kindOf = ({ routeOptions }: FastifyRequest): 'managing' | undefined =>

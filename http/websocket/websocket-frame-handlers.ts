@@ -129,7 +129,7 @@ export function createWsFrameHandlers({ services, limits }: FastifyInstance): Fr
       const { ref, to, message, subject = null } = frame
       await permit(who, 'write')
       await assertAgentNotFrozen(actors, who.key.agentId)
-      const bytes = LIMITS.keptBytesPerWrite + 2 * Buffer.byteLength(message)
+      const bytes = LIMITS.keptBytesPerWrite + LIMITS.keptCopies * Buffer.byteLength(message)
       await keptBytes.take(who.key.agentId, bytes)
       const idempotentRequest = askedBy(who, frame, 'sendMessage')
       const { body } = await send(idempotentRequest, who.key.agentId, { to, message, subject })

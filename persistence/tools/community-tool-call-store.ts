@@ -50,9 +50,9 @@ export interface CommunityToolCallFigures {
   readonly schemaFailures: number
 }
 
-/** What a builder earned with a tool. */
+/** What a builder earned with a tool; null for its other ones. */
 export interface BuilderToolEarnings {
-  readonly slug: string
+  readonly slug: string | null
   readonly calls: number
   readonly failures: number
   readonly earned: number
@@ -150,23 +150,26 @@ export function createCommunityToolCallStore(sql: Sql) {
       )
     },
 
-    /** All calls of a builder's tools, and what they earned. */
-    async earningsOf(builderId: string): Promise<BuilderToolEarnings[]> {
-      const rows = await sql<{ slug: string; calls: number; failures: number; earned: bigint }[]>`
-        select slug, count(*) filter (where ok)::int as calls,
+    /** All calls of a builder's tools, and what they earned: of each of the slugs, and of all others in one row. */
+    async earningsOf(builderId: string, slugs: readonly string[]): Promise<BuilderToolEarnings[]> {
+      const rows = await sql<(Omit<BuilderToolEarnings, 'earned'> & { earned: bigint })[]>`
+        select case when slug = any(${[...slugs]}::text[]) then slug end as slug, count(*) filter (where ok)::int as calls,
                count(*) filter (where not ok)::int as failures,
                coalesce(sum(share_micros) filter (where ok), 0)::bigint as earned
-          from community_tool_calls where builder_id = ${builderId} group by slug`
+          from community_tool_calls where builder_id = ${builderId} group by 1`
       return rows.map(({ earned, ...row }) => ({ ...row, earned: toUsdc(asMicros(earned)) }))
     },
 
-    /** The newest refunds of each tool of a builder. */
-    async failuresOf(builderId: string): Promise<CommunityToolRefundSample[]> {
+    /** The newest refunds of tools of a builder. */
+    async failuresOf(
+      builderId: string,
+      slugs: readonly string[],
+    ): Promise<CommunityToolRefundSample[]> {
       return sql<CommunityToolRefundSample[]>`
         select slug, call_id as "callId", error_code as code, coalesce(error_detail, '') as detail, ms, at
           from (select *, row_number() over (partition by slug order by at desc) as n
                   from community_tool_calls
-                 where builder_id = ${builderId} and not ok
+                 where builder_id = ${builderId} and slug = any(${[...slugs]}::text[]) and not ok
                    and at > now() - make_interval(days => ${WINDOW_DAYS})) c
          where n <= ${SAMPLES} order by slug, at desc`
     },

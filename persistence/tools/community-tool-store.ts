@@ -1,3 +1,4 @@
+import { LIMITS } from '../../core/limits.ts'
 import { asMicros } from '../../core/money.ts'
 import type {
   CommunityToolDefinition,
@@ -67,33 +68,48 @@ export function createCommunityToolStore(sql: Sql) {
       return rows.map(fromRow)
     },
 
-    /** Slugs that are taken, also by retired tools: no other tool may be mistaken for one. */
-    async slugs(): Promise<string[]> {
-      const rows = await sql<{ slug: string }[]>`select slug from community_tools`
+    /** The taken slugs that one of these may be mistaken for, also those of retired tools. */
+    async lookAlikes(slugs: readonly string[]): Promise<string[]> {
+      const rows = await sql<{ slug: string }[]>`
+        select slug from community_tools where looks = any(${slugs.map(toToolNameSkeleton)}::text[])`
       return rows.map(({ slug }) => slug)
     },
 
-    /** The tools of a builder, oldest first; retired ones too. */
-    async ofBuilder(builderId: string): Promise<CommunityToolRecord[]> {
-      const rows = await sql<CommunityToolRow[]>`
-        select ${columns} from community_tools t where builder_id::text = ${builderId}
-         order by registered_at, slug`
-      return rows.map(fromRow)
+    /** Which of the slugs are tools of the builder, retired ones too. */
+    async ownOf(builderId: string, slugs: readonly string[]): Promise<OwnCommunityTool[]> {
+      return sql<OwnCommunityTool[]>`
+        select slug, tool_id as "toolId", state from community_tools
+         where slug = any(${[...slugs]}::text[]) and builder_id = ${builderId}`
+    },
+
+    /** A page of a builder's tools after a slug: oldest first, behind them the retired ones, newest first. */
+    async pageOf(builderId: string, limit: number, after: string | null): Promise<ListedOwnTool[]> {
+      const order = sql`(state = 'retired'), extract(epoch from registered_at) *
+        case state when 'retired' then -1 else 1 end, slug`
+      const rows = await sql<ListedOwnToolRow[]>`
+        select t.slug, t.definition->>'name' as name, state, price_micros, accepts_promo as "acceptsPromo",
+               review, review_reason as "reviewReason", registered_at as "registeredAt"
+          from (select slug from community_tools where builder_id = ${builderId}
+                  and (${after}::text is null
+                       or (${order}) > (select ${order} from community_tools where slug = ${after}))
+                 order by ${order} limit ${limit}) page
+          join community_tools t using (slug) order by ${order}`
+      return rows.map(({ price_micros: price, ...row }) => ({ ...row, price: asMicros(price) }))
     },
 
     /** The places that tools of a builder take; retired ones take none. */
     async placesOf(builderId: string): Promise<CommunityToolBuilderSlot[]> {
       return sql<CommunityToolBuilderSlot[]>`
-        select p.place, t.tool_id as "toolId"
+        select p.place, p.slug, t.tool_id as "toolId"
           from community_tool_places p join community_tools t using (slug)
-         where p.builder_id::text = ${builderId}`
+         where p.builder_id = ${builderId}`
     },
 
-    /** Tools whose builders ask for the mark `verified`, oldest first. */
+    /** The oldest tools whose builders ask for the mark `verified`. */
     async awaitingReview(): Promise<CommunityToolRecord[]> {
       const rows = await sql<CommunityToolRow[]>`
         select ${columns} from community_tools t where review = 'asked' and state <> 'retired'
-         order by registered_at, slug`
+         order by registered_at, slug limit ${LIMITS.pageMax}`
       return rows.map(fromRow)
     },
   }
@@ -102,8 +118,22 @@ export function createCommunityToolStore(sql: Sql) {
 /** A place among the tools of a builder; two registrations at once cannot take the same one. */
 export interface CommunityToolBuilderSlot {
   readonly place: number
+  readonly slug: string
   readonly toolId: string
 }
+
+export type OwnCommunityTool = Pick<CommunityToolRecord, 'slug' | 'toolId' | 'state'>
+
+/** What the list of a builder shows of a tool. */
+export interface ListedOwnTool extends Pick<
+  CommunityToolRecord,
+  'slug' | 'state' | 'price' | 'acceptsPromo' | 'review' | 'reviewReason'
+> {
+  readonly name: string
+  readonly registeredAt: Date
+}
+
+type ListedOwnToolRow = Omit<ListedOwnTool, 'price'> & { readonly price_micros: bigint }
 
 interface CommunityToolRow {
   slug: string

@@ -113,7 +113,7 @@ Per agent and UTC day.
 
 ${markdownTable(['Subject', 'Maximum', 'Beyond it'], DAILY_LIMITS)}
 
-A free write counts ${formatBytes(LIMITS.keptBytesPerWrite)} (a pulse 512 bytes) and twice its body, a free call without a daily number of its own ${formatBytes(LIMITS.keptBytesPerFreeCall)}; a refused write does
+A free write counts ${formatBytes(LIMITS.keptBytesPerWrite)} (a pulse 512 bytes) and twice its body, an import of tools the same for each tool and its definition, a free call without a daily number of its own ${formatBytes(LIMITS.keptBytesPerFreeCall)}; a refused write does
 not count. What is paid is not counted.
 
 ## Rates

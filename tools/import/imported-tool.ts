@@ -40,11 +40,16 @@ export function nameImportedTools<T extends Pick<ImportedTool, 'operation'>>(
   tools: readonly T[],
 ): { readonly slug: string; readonly tool: T }[] {
   const taken = new Set<string>()
+  // By what names look like: smaller numbers are taken, so that equal names do not count from the beginning.
+  const nextNumbers = new Map<string, number>()
   return tools.map((tool) => {
     const whole = `${prefix}-${toKebab(tool.operation) || 'tool'}`
     const base = whole.slice(0, MAX_SLUG_CHARS - 4).replace(/-+$/, '')
+    const looks = toToolNameSkeleton(base)
     let slug = base
-    for (let n = 2; taken.has(toToolNameSkeleton(slug)); n += 1) slug = `${base}-${n}`
+    let n = nextNumbers.get(looks) ?? 2
+    for (; taken.has(toToolNameSkeleton(slug)); n += 1) slug = `${base}-${n}`
+    nextNumbers.set(looks, n)
     taken.add(toToolNameSkeleton(slug))
     return { slug, tool }
   })

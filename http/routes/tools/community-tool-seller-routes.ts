@@ -2,6 +2,13 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { toUsdc } from '../../../core/money.ts'
 import { COMMUNITY_TOOL_STATES } from '../../../domain/community-tool-record.ts'
+import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
+import type {
+  BuilderToolEarnings,
+  CommunityToolCallFigures,
+  CommunityToolRefundSample,
+} from '../../../persistence/tools/community-tool-call-store.ts'
+import type { ListedOwnTool } from '../../../persistence/tools/community-tool-store.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
 import {
   DateTimeSchema,
@@ -59,7 +66,10 @@ const getBuilder = {
   schema: {
     operationId: 'getBuilder',
     summary: 'The tools that you sell: earnings, calls, quality and what failed',
+    description:
+      'The sums are of all your tools. Oldest tools first; retired ones at the end, newest first.',
     tags,
+    querystring: Type.Object(PaginationQuery),
     response: {
       200: Type.Object({
         earned_usdc: ResponseUsdcAmountSchema,
@@ -90,6 +100,7 @@ const getBuilder = {
             registered_at: DateTimeSchema,
           }),
         ),
+        next_cursor: Nullable(Type.String()),
         share_percent: Type.Integer({ description: 'Your part of each price.' }),
       }),
       ...errorResponses,
@@ -112,59 +123,73 @@ export const toolBuilderRoutes: FastifyPluginAsyncTypebox = async (app) => {
     ),
   )
 
-  app.get('/api/builder', getBuilder, async ({ agentId }) => {
-    const [tools, earnings, failures, figures] = await Promise.all([
-      builders.ofBuilder(agentId),
-      communityCalls.earningsOf(agentId),
-      communityCalls.failuresOf(agentId),
+  app.get('/api/builder', getBuilder, async ({ agentId, query }) => {
+    const { rows: tools, next_cursor } = await paginate(
+      query,
+      CURSOR_PATTERNS.text,
+      (limit, after) => builders.pageOf(agentId, limit, after),
+      ({ slug }) => slug,
+    )
+    const slugs = tools.map(({ slug }) => slug)
+    const [earnings, failures, figures] = await Promise.all([
+      communityCalls.earningsOf(agentId, slugs),
+      communityCalls.failuresOf(agentId, slugs),
       communityCalls.figures(agentId),
     ])
-    const earnedBy = new Map(earnings.map((one) => [one.slug, one]))
     const sum = (of: (one: (typeof earnings)[number]) => number) =>
       earnings.reduce((total, one) => total + of(one), 0)
     return {
       earned_usdc: Number(sum(({ earned }) => earned).toFixed(6)),
       calls: sum((one) => one.calls),
       failures: sum((one) => one.failures),
-      tools: tools.map((tool) => {
-        const earned = earnedBy.get(tool.slug)
-        const quality = figures.get(tool.slug)
-        return {
-          slug: tool.slug,
-          name: tool.definition.name,
-          status: tool.state,
-          price_per_call_usdc: toUsdc(tool.price),
-          accepts_promo: tool.acceptsPromo,
-          verification: tool.review,
-          verification_reason: tool.reviewReason,
-          earned_usdc: earned?.earned ?? 0,
-          calls: earned?.calls ?? 0,
-          failures: earned?.failures ?? 0,
-          quality:
-            quality === undefined
-              ? null
-              : {
-                  calls: quality.calls,
-                  success_rate: quality.calls === 0 ? null : quality.successes / quality.calls,
-                  p50_ms: quality.p50Ms,
-                  p95_ms: quality.p95Ms,
-                  refunds: quality.refunds,
-                  payers: quality.payers,
-                  schema_failures: quality.schemaFailures,
-                },
-          recent_failures: failures
-            .filter(({ slug }) => slug === tool.slug)
-            .map(({ callId, code, detail, ms, at }) => ({
-              call_id: callId,
-              code,
-              detail,
-              ms,
-              at: toIsoTime(at),
-            })),
-          registered_at: toIsoTime(tool.registeredAt),
-        }
-      }),
+      tools: tools.map((tool) =>
+        toOwnToolJson(
+          tool,
+          earnings.find(({ slug }) => slug === tool.slug),
+          figures.get(tool.slug),
+          failures.filter(({ slug }) => slug === tool.slug),
+        ),
+      ),
+      next_cursor,
       share_percent: 60,
     }
   })
 }
+
+const toOwnToolJson = (
+  tool: ListedOwnTool,
+  earned: BuilderToolEarnings | undefined,
+  quality: CommunityToolCallFigures | undefined,
+  failures: readonly CommunityToolRefundSample[],
+) => ({
+  slug: tool.slug,
+  name: tool.name,
+  status: tool.state,
+  price_per_call_usdc: toUsdc(tool.price),
+  accepts_promo: tool.acceptsPromo,
+  verification: tool.review,
+  verification_reason: tool.reviewReason,
+  earned_usdc: earned?.earned ?? 0,
+  calls: earned?.calls ?? 0,
+  failures: earned?.failures ?? 0,
+  quality:
+    quality === undefined
+      ? null
+      : {
+          calls: quality.calls,
+          success_rate: quality.calls === 0 ? null : quality.successes / quality.calls,
+          p50_ms: quality.p50Ms,
+          p95_ms: quality.p95Ms,
+          refunds: quality.refunds,
+          payers: quality.payers,
+          schema_failures: quality.schemaFailures,
+        },
+  recent_failures: failures.map(({ callId, code, detail, ms, at }) => ({
+    call_id: callId,
+    code,
+    detail,
+    ms,
+    at: toIsoTime(at),
+  })),
+  registered_at: toIsoTime(tool.registeredAt),
+})

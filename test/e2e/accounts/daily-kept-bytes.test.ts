@@ -66,6 +66,33 @@ t.test('all free writes of an agent are counted against one day', async (t) => {
   )
 })
 
+t.test('a listing counts the memories that it copies', async (t) => {
+  const { id, key } = await main.onboard()
+  const entries = await Promise.all(
+    Array.from({ length: 40 }, async (_, n) => {
+      const json = { content: `${n} ${'x'.repeat(3_900)}`, type: 'fact' }
+      const { body } = await main.ask('POST', '/api/vault/write', { key, json })
+      return (body['pack'] as { id: string }).id
+    }),
+  )
+  const list = () =>
+    main.ask('POST', '/api/marketplace/list', {
+      key,
+      json: { name: 'x', description: 'x'.repeat(20), entry_ids: entries, price_usdc: 0.25 },
+    })
+  const set = (bytes: number) => main.sql`
+    insert into daily_storage_bytes (agent_id, day, bytes)
+    values (${id}, (now() at time zone 'UTC')::date, ${bytes})
+    on conflict (agent_id, day) do update set bytes = excluded.bytes`
+  // What this node may have reserved is less than the copies need.
+  await set(LIMITS.storedBytesPerDay)
+  t.match(await list(), { status: 429, body: { code: 'daily_bytes_exceeded' } })
+  await set(1)
+  const made = await list()
+  t.equal(made.status, 200, made.text)
+  t.ok((await used(id)) >= 40 * (3_900 + LIMITS.keptBytesPerWrite))
+})
+
 t.test('a refused write counts nothing', async (t) => {
   const { id, key } = await main.onboard()
   const bad = { to: id, message: 'x', subject: 'y'.repeat(10_000) }
