@@ -11,6 +11,8 @@ export interface FairLeaseQueueOptions {
   readonly places: number
   /** Maximum values an owner may hold at a time; all but one when absent (decision 392). */
   readonly maxHeldPerOwner?: number
+  /** A use that may take longer, in milliseconds, leaves the last value to shorter ones (decision 485). */
+  readonly longMs?: number
   /** The error for callers when the queue is full or their wait times out. */
   readonly createRejection: () => Error
 }
@@ -20,6 +22,8 @@ export interface FairQueueWaitOptions {
   readonly signal?: AbortSignal | undefined
   /** Maximum wait in milliseconds. */
   readonly timeoutMs?: number
+  /** How long the value may be held, in milliseconds; zero when absent. */
+  readonly holdMs?: number
 }
 
 /** A value lent to a caller. The caller must call `release` once. */
@@ -46,6 +50,7 @@ export interface FairLeaseQueue<T> {
 
 interface Waiter<T> {
   readonly since: number
+  readonly holdMs: number
   settle(lease: FairQueueLease<T> | null): void
 }
 
@@ -62,11 +67,20 @@ interface Owner<T> {
   endedAt: number
 }
 
+/** Who is served next, and what decides it. */
+interface Caller<T> {
+  readonly name: string
+  readonly waiter: Waiter<T>
+  readonly held: number
+  readonly debt: number
+}
+
 /**
  * Creates a fair queue. The next value goes to the owner with the fewest held values, then to the
- * one with the least used time minus its waiting time. Many or long uses therefore wait behind few
- * or short ones, and no owner starves. Callers of one owner are served in order. A full queue
- * rejects the last caller of the owner with the most waiting callers.
+ * one with the least used and wanted time minus its waiting time. Many or long uses therefore wait
+ * behind few or short ones, and no owner starves. Callers of one owner are served in order, except
+ * that long ones wait while only the last value is free. A full queue rejects the last caller of
+ * the owner with the most waiting callers.
  */
 export function createFairLeaseQueue<T>(options: FairLeaseQueueOptions): FairLeaseQueue<T> {
   const {
@@ -74,10 +88,12 @@ export function createFairLeaseQueue<T>(options: FairLeaseQueueOptions): FairLea
     maxWaiting,
     maxWaitingPerOwner,
     maxHeldPerOwner = Math.max(1, options.places - 1),
+    longMs = Infinity,
     createRejection,
   } = options
+  const maxLong = Math.max(1, options.places - 1)
   const owners = new Map<string, Owner<T>>()
-  let waiting = 0
+  let [waiting, longHeld] = [0, 0]
 
   function ownerOf(name: string): Owner<T> {
     const known = owners.get(name)
@@ -99,33 +115,39 @@ export function createFairLeaseQueue<T>(options: FairLeaseQueueOptions): FairLea
     forgetIdle(name)
   }
 
-  /** Priority of an owner, lower first: used time minus waiting time. */
-  function debtOf({ waiters, held, usedMs, heldSince, endedAt }: Owner<T>, now: number): number {
-    const waitedSince = Math.max(waiters[0]?.since ?? now, endedAt)
-    return usedMs + held * now - heldSince - (now - waitedSince)
+  /** Priority of a caller, lower first: used and wanted time of its owner minus its waiting time. */
+  function debtOf(owner: Owner<T>, { since, holdMs }: Waiter<T>, now: number): number {
+    const { held, usedMs, heldSince, endedAt } = owner
+    return usedMs + held * now - heldSince + holdMs - (now - Math.max(since, endedAt))
   }
 
-  function nextOwner(maxHeld: number): string | null {
+  const isLong = ({ holdMs }: Waiter<T>) => holdMs > longMs
+
+  function nextCaller(maxHeld: number, longFree: number): Caller<T> | null {
     const now = clock.mono()
-    let best: { readonly name: string; readonly held: number; readonly debt: number } | null = null
+    let best: Caller<T> | null = null
     for (const [name, owner] of owners) {
       const { held, waiters } = owner
-      if (waiters.length === 0 || held >= maxHeld) continue
-      const debt = debtOf(owner, now)
+      const waiter = longFree > 0 ? waiters[0] : waiters.find((one) => !isLong(one))
+      if (waiter === undefined || held >= maxHeld) continue
+      const debt = debtOf(owner, waiter, now)
       if (best === null || held < best.held || (held === best.held && debt < best.debt))
-        best = { name, held, debt }
+        best = { name, waiter, held, debt }
     }
-    return best?.name ?? null
+    return best
   }
 
-  function lease(name: string, value: T): FairQueueLease<T> {
+  function lease({ name, waiter }: Caller<T>, value: T): FairQueueLease<T> {
     const owner = ownerOf(name)
     const since = clock.mono()
+    const long = Number(isLong(waiter))
     owner.held += 1
     owner.heldSince += since
+    longHeld += long
     return {
       value,
       release() {
+        longHeld -= long
         owner.held -= 1
         owner.heldSince -= since
         owner.endedAt = clock.mono()
@@ -152,7 +174,7 @@ export function createFairLeaseQueue<T>(options: FairLeaseQueueOptions): FairLea
 
   function wait(
     name: string,
-    { signal, timeoutMs }: FairQueueWaitOptions = {},
+    { signal, timeoutMs, holdMs = 0 }: FairQueueWaitOptions = {},
   ): Promise<FairQueueLease<T>> {
     return new Promise((resolve, reject) => {
       if (signal?.aborted === true) return reject(signal.reason as Error)
@@ -163,6 +185,7 @@ export function createFairLeaseQueue<T>(options: FairLeaseQueueOptions): FairLea
       }
       const waiter: Waiter<T> = {
         since: clock.mono(),
+        holdMs,
         settle(given) {
           stop()
           if (given === null) reject(createRejection())
@@ -181,12 +204,6 @@ export function createFairLeaseQueue<T>(options: FairLeaseQueueOptions): FairLea
     })
   }
 
-  /** Removes the first caller of an owner. Keeps the owner. */
-  function shift(name: string): Waiter<T> | undefined {
-    waiting -= 1
-    return ownerOf(name).waiters.shift()
-  }
-
   return {
     waiting: () => waiting,
     ready: () =>
@@ -195,17 +212,18 @@ export function createFairLeaseQueue<T>(options: FairLeaseQueueOptions): FairLea
       ).length,
     wait,
     offer(value) {
-      const name = nextOwner(maxHeldPerOwner)
-      if (name === null) return false
-      const waiter = shift(name)
-      waiter?.settle(lease(name, value))
+      const next = nextCaller(maxHeldPerOwner, maxLong - longHeld)
+      if (next === null) return false
+      const lent = lease(next, value)
+      remove(next.name, next.waiter)
+      next.waiter.settle(lent)
       return true
     },
     rejectNext() {
-      const name = nextOwner(Infinity)
-      if (name === null) return false
-      shift(name)?.settle(null)
-      forgetIdle(name)
+      const next = nextCaller(Infinity, Infinity)
+      if (next === null) return false
+      remove(next.name, next.waiter)
+      next.waiter.settle(null)
       return true
     },
   }

@@ -44,6 +44,8 @@ const MAX_WAITING = 256
 const MAX_WAITING_PER_OWNER = 16
 /** Four programs of maximum duration; together with the program it fits the deadline of the tool. */
 const SANDBOX_QUEUE_TIMEOUT_MS = 45_000
+/** A program that may take longer than one does by default leaves the last host to shorter ones (decision 485). */
+const LONG_PROGRAM_MS = 5_000
 /** An idle host is ended to free its memory. */
 const IDLE_MS = 60_000
 const HOST_RETRY_MS = 30_000
@@ -63,6 +65,7 @@ export function createSandboxHostPool({
   const queue = createFairLeaseQueue<SandboxHostProcess>({
     clock,
     places: size,
+    longMs: LONG_PROGRAM_MS,
     maxWaiting: MAX_WAITING,
     maxWaitingPerOwner: MAX_WAITING_PER_OWNER,
     createRejection: () =>
@@ -138,12 +141,14 @@ export function createSandboxHostPool({
   /** Takes a host for one job, fairly by owner. */
   function take({
     owner,
+    timeoutMs: holdMs,
     signal,
     waiting,
   }: PooledSandboxJob): Promise<FairQueueLease<SandboxHostProcess>> {
     if (closed) return Promise.reject(sandboxBusyError())
     const either = waiting === undefined ? signal : AbortSignal.any([signal, waiting])
-    const given = queue.wait(owner, { signal: either, timeoutMs: SANDBOX_QUEUE_TIMEOUT_MS })
+    const timeoutMs = SANDBOX_QUEUE_TIMEOUT_MS
+    const given = queue.wait(owner, { signal: either, timeoutMs, holdMs })
     serve()
     return given
   }

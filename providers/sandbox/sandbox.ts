@@ -40,6 +40,8 @@ export interface SandboxHealth {
   readonly detail?: string
 }
 
+/** Of each language, on any machine: one owner, or one kind of program, never holds all (decision 485). */
+const MIN_HOSTS = 2
 const LANGUAGES: readonly SandboxLanguage[] = ['python', 'javascript', 'bash']
 
 const isolationRank = (isolation: SandboxIsolationLevel): number =>
@@ -49,7 +51,7 @@ const isolationRank = (isolation: SandboxIsolationLevel): number =>
 export function createSandbox(deps: SandboxDeps) {
   const { clock, searchPath, minIsolation, log, againMs } = deps
   const launcherSelection = createSandboxLauncherSelection({ clock, searchPath, log })
-  const size = Math.max(1, availableParallelism() - 1)
+  const size = Math.max(MIN_HOSTS, availableParallelism() - 1)
   const isolation = () => launcherSelection.selected()?.isolation ?? null
 
   function tooWeak(): boolean {

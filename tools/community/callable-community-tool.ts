@@ -88,8 +88,8 @@ export function createCallableCommunityTool(
       isFreeFor: isOwn,
       takesCashOnly: (caller) => !isOwn(caller) && !(record.acceptsPromo && deps.promoTransferable),
       assertCallable: (caller) => assertCallable(record, isOwn(caller)),
-      validateInput: (input, owner) =>
-        deps.work.validate(owner, schemaTextOf(definition.inputSchema), input),
+      validateInput: (input) =>
+        deps.work.validate(builderId, schemaTextOf(definition.inputSchema), input),
     },
     async preflight(_input, { caller }) {
       await deps.health.assertReachable(record, callerIdOf(caller))

@@ -9,8 +9,9 @@ import type { BuilderReply, BuilderVerdict } from './builder-answer.ts'
 import type { ConvertedDefinition, UntrustedWorkRequest } from './untrusted-worker.ts'
 
 /**
- * Work on documents, schemas, patterns and answers of strangers, in worker processes (decision 381). `owner` is whose
- * work it is: it has one place. Rejects with a problem for what takes too much time or memory, and with `unavailable`
+ * Work on documents, schemas, patterns and answers of strangers, in worker processes (decision 381). Calls have their
+ * own ones, apart from registrations and imports (decision 484). `owner` or the builder is whose work it is: it has one
+ * place among either. Rejects with a problem for what takes too much time or memory, and with `unavailable`
  * when too much waits.
  */
 export interface UntrustedWork {
@@ -21,8 +22,8 @@ export interface UntrustedWork {
     before: CommunityToolDefinition | null,
   ): Promise<void>
   /** Returns what is wrong with a value; `schema` is JSON text. */
-  validate(owner: string, schema: string, value: unknown): Promise<readonly ValidationIssue[]>
-  judge(owner: string, schema: string, reply: BuilderReply): Promise<BuilderVerdict>
+  validate(builderId: string, schema: string, value: unknown): Promise<readonly ValidationIssue[]>
+  judge(builderId: string, schema: string, reply: BuilderReply): Promise<BuilderVerdict>
   /** Returns the operations that an import names; throws `import_refused`. */
   listOperations(
     owner: string,
@@ -58,9 +59,13 @@ export interface UntrustedWorkSettings {
 }
 
 const MAX_WAITING = 4_096
-/** A builder has at most so many calls in flight, so its answers always find a place. */
 const MAX_WAITING_OF_OWNER = 64
+/** Inputs and answers of a builder's tools; it has at most `communityCallsInFlight` answers. */
+const MAX_WAITING_OF_TOOLS = 256
+/** Of a document or a definition. */
 const DEADLINE_MS = 5 * SECOND
+/** Of one value, whose steps are counted: anybody may send one before a payment is due. */
+const CALL_DEADLINE_MS = SECOND
 /** The program is beside this file and, like it, built or source. */
 const PROGRAM = new URL(
   import.meta.url.endsWith('.ts') ? './untrusted-worker.ts' : './untrusted-worker.js',
@@ -68,27 +73,32 @@ const PROGRAM = new URL(
 ).href
 
 export function createUntrustedWork(settings: UntrustedWorkSettings = {}): UntrustedWork {
-  const { size, deadlineMs = DEADLINE_MS } = settings
-  const pool = createWorkerPool<UntrustedWorkRequest>({
-    program: PROGRAM,
-    size,
-    deadlineMs,
-    maxWaiting: MAX_WAITING,
-    maxWaitingOfOwner: MAX_WAITING_OF_OWNER,
-    exhausted: tooMuchWorkError,
-  })
+  const { size, deadlineMs } = settings
+  const createPool = (limitMs: number, maxWaitingOfOwner: number) =>
+    createWorkerPool<UntrustedWorkRequest>({
+      program: PROGRAM,
+      size,
+      deadlineMs: deadlineMs ?? limitMs,
+      maxWaiting: MAX_WAITING,
+      maxWaitingOfOwner,
+      exhausted: tooMuchWorkError,
+    })
+  const calls = createPool(CALL_DEADLINE_MS, MAX_WAITING_OF_TOOLS)
+  const changes = createPool(DEADLINE_MS, MAX_WAITING_OF_OWNER)
   const run = async <Answer>(owner: string, request: UntrustedWorkRequest) =>
-    (await pool.run(request, { owner })) as Answer
+    (await changes.run(request, { owner })) as Answer
+  const runCall = async <Answer>(owner: string, request: UntrustedWorkRequest) =>
+    (await calls.run(request, { owner })) as Answer
   return {
     check: (owner, definition, before) => run(owner, { type: 'check', definition, before }),
-    validate: (owner, schema, value) =>
-      run(owner, { type: 'validate', schema, value: JSON.stringify(value) }),
-    judge: (owner, schema, reply) => run(owner, { type: 'judge', schema, reply }),
+    validate: (builderId, schema, value) =>
+      runCall(builderId, { type: 'validate', schema, value: JSON.stringify(value) }),
+    judge: (builderId, schema, reply) => runCall(builderId, { type: 'judge', schema, reply }),
     listOperations: (owner, source, include) => run(owner, { type: 'list', source, include }),
     convertOperation: (owner, request) => run(owner, { type: 'convert', ...request }),
     readMcpPage: (owner, reply) => run(owner, { type: 'mcp-page', reply }),
     convertMcpTool: (owner, request) => run(owner, { type: 'mcp-tool', ...request }),
-    close: () => pool.close(),
+    close: async () => void (await Promise.all([calls.close(), changes.close()])),
   }
 }
 

@@ -123,6 +123,30 @@ t.test('one place is kept free of the owner that holds all others', async (t) =>
   t.equal(await single.give(), true, 'a pool of one place serves everybody')
 })
 
+t.test('the last place is lent to short uses only, whoever waits', async (t) => {
+  const { wait, give, end, order, refused, queue } = served({ places: 3, longMs: 5_000 })
+  for (const name of ['a1', 'b1', 'c1', 'd1']) void wait(name, { holdMs: 5_001 })
+  t.strictSame([await give(), await give(), await give()], [true, true, false])
+  void wait('c2', { holdMs: 5_000 })
+  t.equal(await give(), true, 'a short one passes the long one of its owner')
+  end('a1')
+  t.equal(await give(), true)
+  t.strictSame(order, ['a1', 'b1', 'c2', 'd1'])
+  t.strictSame([queue.rejectNext(), queue.rejectNext()], [true, false])
+  await new Promise(setImmediate)
+  t.strictSame(refused, ['c1: full'], 'a long one is rejected like any other')
+})
+
+t.test('who wants a place for less time goes first, until another has waited longer', async (t) => {
+  const { wait, give, order, clock } = served()
+  void wait('a1', { holdMs: 5_000 })
+  clock.pass(1_000)
+  void wait('b1', { holdMs: 1_000 })
+  void wait('c1', { holdMs: 4_500 })
+  for (let n = 0; n < 3; n += 1) await give()
+  t.strictSame(order, ['b1', 'a1', 'c1'])
+})
+
 t.test('a full queue rejects the last caller of the largest owner', async (t) => {
   const { wait, give, refused, order, queue } = served({ maxWaiting: 4, maxWaitingPerOwner: 3 })
   for (const name of ['a1', 'a2', 'a3', 'a4']) void wait(name)

@@ -81,6 +81,24 @@ t.test('owners with many requests take turns with those who come later', async (
   t.strictSame(served.slice(0, 3), ['bad', 'ann', 'bob'])
 })
 
+t.test('calls wait for no registration and no import', async (t) => {
+  const work = createUntrustedWork({ size: 1 })
+  t.teardown(() => work.close())
+  const text = `{"openapi":"3.1.0","paths":{},"x":[${'{},'.repeat(300_000)}1]}`
+  const source = { text, documentUrl: 'https://x.test/', baseUrl: null }
+  const validate = () => work.validate('bob', '{"type":"object"}', {})
+  await validate()
+  let ended = 0
+  const importing = Array.from({ length: 8 }, async (_, n) => {
+    await work.listOperations(`agent ${n}`, source, null)
+    ended += 1
+  })
+  await Promise.race(importing)
+  t.strictSame(await validate(), [])
+  t.ok(ended < importing.length, 'other imports wait')
+  await Promise.all(importing)
+})
+
 t.test('work of strangers that a process cannot do has a problem by its kind', async (t) => {
   // No work is done in this time.
   const work = createUntrustedWork({ deadlineMs: 0, size: 1 })

@@ -15,7 +15,7 @@ import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fix
 /** A call is paid when its caller or its own program ends it (decision 149). */
 
 const COST = 0.05
-const HOSTS = Math.max(1, availableParallelism() - 1)
+const HOSTS = Math.max(2, availableParallelism() - 1)
 const round = (usdc: number): number => Math.round(usdc * 1e6) / 1e6
 
 /** A server that answers some addresses on command and the others at once. */
@@ -127,7 +127,7 @@ t.test('a program whose caller disconnects before it gets a host costs nothing',
   const before = await main.balance(guest)
   const sleeper = { tool: 'code_sandbox', language: 'bash', code: 'sleep 20', timeout_ms: 10_000 }
   const others = await Promise.all(
-    Array.from({ length: HOSTS }, () => openRefuelStream(main, busy, sleeper)),
+    Array.from({ length: HOSTS - 1 }, () => openRefuelStream(main, busy, sleeper)),
   )
   await Promise.all(others.map((other) => other.until(isProgressEventOfStep('program'))))
   const stream = await openRefuelStream(main, guest, sleeper)
@@ -137,7 +137,7 @@ t.test('a program whose caller disconnects before it gets a host costs nothing',
   t.equal(await main.balance(guest), before)
   t.notOk(
     others.some(({ frames }) => frames.some(isProgressEventOfStep('settle'))),
-    'all hosts were taken until then',
+    'all hosts for long programs were taken until then',
   )
   await Promise.all(others.map((other) => other.rest()))
 })

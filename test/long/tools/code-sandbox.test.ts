@@ -26,7 +26,7 @@ import {
 
 const COST = 0.05
 const searchPath = process.env['PATH'] ?? ''
-const HOSTS = Math.max(1, availableParallelism() - 1)
+const HOSTS = Math.max(2, availableParallelism() - 1)
 /** Programs of one agent that may wait for a host of their language. */
 const WAITING = 16
 
