@@ -32,7 +32,8 @@ const SINGLE_OR_BOOLEAN = [
   'contentSchema',
 ]
 const LISTS = ['allOf', 'anyOf', 'oneOf', 'prefixItems'] as const
-const MAPS = ['properties', 'patternProperties', 'dependentSchemas'] as const
+const MAPS = ['properties', 'patternProperties', 'dependentSchemas', 'dependencies'] as const
+const NAMES = ['dependentRequired', 'dependencies'] as const
 const DEFINITIONS = ['$defs', 'definitions'] as const
 const PROSE = ['description', 'title', '$comment'] as const
 const FIELD_NAME = /^[A-Za-z_$@][A-Za-z0-9_$@.:-]{0,63}$/
@@ -115,7 +116,7 @@ class SchemaWalk {
       : 0
     const values = Array.isArray(schema['enum']) ? Math.ceil(schema['enum'].length / 8) : 0
     return {
-      nodes: parts.reduce((sum, { nodes }) => sum + nodes, 1 + values),
+      nodes: parts.reduce((sum, { nodes }) => sum + nodes, 1 + values + namesIn(schema)),
       patterns: parts.reduce((sum, { patterns }) => sum + patterns, own + byName),
     }
   }
@@ -138,7 +139,8 @@ class SchemaWalk {
         const at = `${pointer}/${name}/${escapeJsonPointer(field)}`
         if (name === 'properties' && !FIELD_NAME.test(field))
           throw refuse(at, 'must be a field name of at most 64 ASCII letters, digits and _$@.:-')
-        yield this.costOf(one, at)
+        // A list of names, which `namesIn` counts.
+        if (name !== 'dependencies' || !Array.isArray(one)) yield this.costOf(one, at)
       }
     }
     if (schema['$ref'] !== undefined) yield this.#costOfReference(schema['$ref'], pointer)
@@ -174,6 +176,12 @@ class SchemaWalk {
   }
 }
 
+/** Names that an object is searched for, for each of its fields. */
+const namesIn = (schema: ToolJsonSchema): number =>
+  NAMES.flatMap((name) => (isObject(schema[name]) ? Object.values(schema[name]) : []))
+    .filter(Array.isArray)
+    .reduce((sum, list) => sum + list.length, 0)
+
 function assertKeywords(schema: ToolJsonSchema, pointer: string): void {
   for (const name of Object.keys(schema))
     if (REFUSED_KEYWORDS.has(name)) throw refuse(`${pointer}/${name}`, 'is not accepted here')
@@ -182,7 +190,7 @@ function assertKeywords(schema: ToolJsonSchema, pointer: string): void {
       throw refuse(`${pointer}/${name}`, 'must be text')
   const { uniqueItems, maxItems } = schema
   const most = LIMITS.communityUniqueItems
-  // Objects are compared in pairs.
+  // All items are compared.
   if (uniqueItems === true && !(typeof maxItems === 'number' && maxItems <= most))
     throw refuse(`${pointer}/uniqueItems`, `needs a maxItems of at most ${most}`)
 }

@@ -1,9 +1,13 @@
-import { Ajv2020, str, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js'
+import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js'
 import { RE2JS } from 're2js'
 import { invalidInputError } from '../../core/errors.ts'
 import { escapeJsonPointer, type ValidationIssue } from '../../core/validation/validation-errors.ts'
 import type { SchemaValidator } from '../schema-validator.ts'
-import { isDecimalMultiple } from './decimal-multiple.ts'
+import {
+  addCountedKeywords,
+  TooManyComparisonSteps,
+  withComparisonLimit,
+} from './counted-keywords.ts'
 import { MAX_PATTERN_STEPS, patternSteps } from './untrusted-pattern-cost.ts'
 import {
   assertUntrustedSchemaAcceptable,
@@ -41,23 +45,17 @@ const matchInLinearTime = Object.assign(
 )
 
 const createAjv = (): Ajv2020 =>
-  new Ajv2020({
-    strict: false,
-    validateFormats: false,
-    logger: false,
-    allErrors: false,
-    addUsedSchema: false,
-    ownProperties: true,
-    code: { regExp: matchInLinearTime },
-  })
-    .removeKeyword('multipleOf')
-    .addKeyword({
-      keyword: 'multipleOf',
-      type: 'number',
-      schemaType: 'number',
-      compile: (of: number) => (value: number) => isDecimalMultiple(value, of),
-      error: { message: ({ schema }) => str`must be multiple of ${schema as number}` },
-    })
+  addCountedKeywords(
+    new Ajv2020({
+      strict: false,
+      validateFormats: false,
+      logger: false,
+      allErrors: false,
+      addUsedSchema: false,
+      ownProperties: true,
+      code: { regExp: matchInLinearTime },
+    }),
+  )
 
 /** Compiles a schema; throws `invalid_input` with a pointer for one that is not acceptable. */
 export function compileUntrustedSchema(
@@ -70,9 +68,10 @@ export function compileUntrustedSchema(
     if (validationSteps(value, cost) > MAX_VALIDATION_STEPS) return TOO_LARGE
     patternStepsLeft = MAX_PATTERN_STEPS
     try {
-      return validate(value) ? [] : toIssues(validate.errors ?? [])
+      return withComparisonLimit(() => validate(value)) ? [] : toIssues(validate.errors ?? [])
     } catch (error) {
-      if (error instanceof TooManyPatternSteps) return TOO_LARGE
+      if (error instanceof TooManyPatternSteps || error instanceof TooManyComparisonSteps)
+        return TOO_LARGE
       throw error
     }
   }
@@ -96,7 +95,7 @@ function compile(
   }
 }
 
-/** An upper bound of the work beside patterns: every part of the value meets every subschema. */
+/** An upper bound of the work beside patterns and comparisons: every part of the value meets every subschema. */
 function validationSteps(value: unknown, { nodes }: SchemaValidationCost): number {
   let parts = 0
   const open: unknown[] = [value]

@@ -64,8 +64,8 @@ const MAX_WAITING_OF_OWNER = 64
 const MAX_WAITING_OF_TOOLS = 256
 /** Of a document or a definition. */
 const DEADLINE_MS = 5 * SECOND
-/** Of one value, whose steps are counted: anybody may send one before a payment is due. */
-const CALL_DEADLINE_MS = SECOND
+/** Of one value, whose steps are counted, and of the compilation of its schema: anybody may send one for nothing. */
+const CALL_DEADLINE_MS = 2 * SECOND
 /** The program is beside this file and, like it, built or source. */
 const PROGRAM = new URL(
   import.meta.url.endsWith('.ts') ? './untrusted-worker.ts' : './untrusted-worker.js',
