@@ -320,10 +320,7 @@ t.test('a mail of an agent does not pass for one of the station', async (t) => {
   ] as const)
     t.match(await send(station, guest, fields), { status: 400, body: { errors: [{ pointer }] } })
   t.equal(box.letters.length, 0)
-  t.equal(
-    (await send(station, guest, { body: `Bye, see vegas.test/a#b${'\n'.repeat(200)}` })).status,
-    200,
-  )
+  t.equal((await send(station, guest, { body: `Bye\n${'\n'.repeat(200)}` })).status, 200)
   t.match(box.letters[0], { from: 'agents@other.test', raw: new RegExp(guest.id) })
   const hidden = '=?UTF-8?Q?Sign_in?='
   t.equal((await send(station, guest, { subject: hidden })).status, 200)
