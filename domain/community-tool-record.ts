@@ -131,6 +131,18 @@ export interface CommunityToolRecord {
 /** The aggregate of a tool. The prefix keeps slugs apart from other ids. */
 export const communityToolAggregateId = (slug: string): string => `tool:${slug}`
 
+/** A tool of a builder, as its limits read it. */
+export type OwnCommunityTool = Pick<CommunityToolRecord, 'slug' | 'toolId' | 'state'>
+
+/** What the list of a builder shows of a tool. */
+export interface ListedOwnTool extends Pick<
+  CommunityToolRecord,
+  'slug' | 'state' | 'price' | 'acceptsPromo' | 'review' | 'reviewReason'
+> {
+  readonly name: string
+  readonly registeredAt: Date
+}
+
 const BUILDER_SHARE_PERCENT = 60n
 /** The builder's part of a price; 18 % go to the treasury, the rest to the station. */
 export const builderShareOf = (price: Micros): Micros =>

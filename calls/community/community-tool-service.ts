@@ -26,10 +26,7 @@ import {
 } from '../../domain/community-tool-record.ts'
 import { deriveCommunityToolSigningSecret } from '../../tools/community/forward-community-tool-call.ts'
 import { assertCommunityToolSlugFree } from '../../tools/community/community-tool-slug-check.ts'
-import type {
-  ListedOwnTool,
-  OwnCommunityTool,
-} from '../../persistence/tools/community-tool-store.ts'
+import type { ListedOwnTool, OwnCommunityTool } from '../../domain/community-tool-record.ts'
 import type { UntrustedWork } from '../../tools/community/untrusted-work-pool.ts'
 import { toCommunityToolSlug } from '../../tools/community/community-tool-registry.ts'
 

@@ -5,6 +5,8 @@ import type {
   CommunityToolRecord,
   CommunityToolVerificationRequest,
   CommunityToolState,
+  ListedOwnTool,
+  OwnCommunityTool,
 } from '../../domain/community-tool-record.ts'
 import { toToolNameSkeleton } from '../../domain/tool-name-look-alikes.ts'
 import { publicAgentIdsSql } from '../agents/public-agent-sql.ts'
@@ -120,17 +122,6 @@ export interface CommunityToolBuilderSlot {
   readonly place: number
   readonly slug: string
   readonly toolId: string
-}
-
-export type OwnCommunityTool = Pick<CommunityToolRecord, 'slug' | 'toolId' | 'state'>
-
-/** What the list of a builder shows of a tool. */
-export interface ListedOwnTool extends Pick<
-  CommunityToolRecord,
-  'slug' | 'state' | 'price' | 'acceptsPromo' | 'review' | 'reviewReason'
-> {
-  readonly name: string
-  readonly registeredAt: Date
 }
 
 type ListedOwnToolRow = Omit<ListedOwnTool, 'price'> & { readonly price_micros: bigint }

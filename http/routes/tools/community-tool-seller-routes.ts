@@ -1,14 +1,13 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { toUsdc } from '../../../core/money.ts'
-import { COMMUNITY_TOOL_STATES } from '../../../domain/community-tool-record.ts'
+import { COMMUNITY_TOOL_STATES, type ListedOwnTool } from '../../../domain/community-tool-record.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
 import type {
   BuilderToolEarnings,
   CommunityToolCallFigures,
   CommunityToolRefundSample,
 } from '../../../persistence/tools/community-tool-call-store.ts'
-import type { ListedOwnTool } from '../../../persistence/tools/community-tool-store.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../http-idempotency-keys.ts'
 import {
   DateTimeSchema,

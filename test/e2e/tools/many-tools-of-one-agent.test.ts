@@ -21,7 +21,12 @@ const document = (paths: object) => ({
 const DOCUMENTS: Record<string, () => object> = {
   '/wide.json': () =>
     document(
-      Object.fromEntries([...'abcdefghijklmno'].map((name) => [`/${name}`, operation(name, LONG)])),
+      Object.fromEntries(
+        Array.from({ length: 15 }, (_, at) => `n${at}`).map((name) => [
+          `/${name}`,
+          operation(name, LONG),
+        ]),
+      ),
     ),
   '/same.json': () =>
     document(
