@@ -9,6 +9,8 @@ import {
   uncountOnboardedAgentsCommand,
 } from '../commands/onboarding-count-commands.ts'
 
+/** How many agents an address may onboard, and how many of them get starter credits. */
+
 export interface OnboardingAdmission {
   /** How many of them, from the first on, get starter credits. */
   readonly starters: number
