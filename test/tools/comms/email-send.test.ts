@@ -70,7 +70,7 @@ t.test('messages are sent one at a time, ten a day', async (t) => {
   t.match(whole, new RegExp(`Written by the agent ${guest.id}, a customer of http://gas.test`))
   for (const to of [
     'a@example.com, b@example.com',
-    'A <a@example.com>',
+    'A <a@example.com>, B <b@example.com>',
     'a@b',
     'a@example.com\r\nBcc: x@y.zz',
   ])
