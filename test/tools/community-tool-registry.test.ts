@@ -34,7 +34,7 @@ t.test('after a lost announcement a retired tool is sold no more', async (t) => 
   await registry.reload()
   t.strictSame(
     registry.list().map(({ slug }) => slug),
-    ['kept', 'gone'],
+    ['gone', 'kept'],
   )
   stored.set('gone', record('gone', 'retired', '2'))
   await registry.reload()
