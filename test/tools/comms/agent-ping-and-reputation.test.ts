@@ -1,4 +1,5 @@
 import t from 'tap'
+import { createPageParserPool } from '../../../providers/pages/page-parser-pool.ts'
 import { summarizeX402Message } from '../../../chain/x402/summarize-x402-message.ts'
 import { createToolCatalogue } from '../../../tools/tool-catalogue.ts'
 import type { Tool } from '../../../tools/define-tool.ts'
@@ -237,7 +238,10 @@ t.test('every example of every tool runs and matches its output schema', async (
     ageDays: 0,
     components: {},
   }
+  const pages = createPageParserPool()
+  t.teardown(() => pages.close())
   const given = {
+    pages,
     egress: {
       preflight: async () => {},
       fetch: async () => reply,
