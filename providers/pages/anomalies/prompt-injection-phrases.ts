@@ -76,7 +76,7 @@ const INJECTION_PATTERNS: readonly InjectionPattern[] = [
   {
     ...toInjectionPattern(
       'transfer_request',
-      `\\b(?:send|transfer|pay|wire|deposit|bridge|donate|move|forward)\\b[^.!?]{0,60}?(?:\\b(?:${ASSET_NOUNS})\\b|[$€£]\\s?\\d)[^!?]{0,60}?(?:\\b0x[0-9a-f]{40}\\b|\\b(?:bc1|[13])[a-z0-9]{25,59}\\b|\\b(?:to|into) (?:this|the following|our|my) (?:address|wallet|account)\\b)`,
+      `\\b(?:send|transfer|pay|wire|deposit|bridge|donate|move|forward)\\b[^.!?]{0,60}?(?:\\b(?:${ASSET_NOUNS})\\b|[$€£]\\s?\\d)[^!?]{0,60}?(?:\\b(?:0x)[0-9a-f]{40}\\b|\\b(?:bc[1]|[13])[a-z0-9]{25,59}\\b|\\b(?:to|into) (?:this|the following|our|my) (?:address|wallet|account)\\b)`,
     ),
     unlessNegated: true,
   },
@@ -97,6 +97,7 @@ const INJECTION_PATTERNS: readonly InjectionPattern[] = [
   ),
 ]
 
+/** Folds the words of a pattern; the digits of addresses stand apart from letters, so they stay. */
 function toInjectionPattern(demand: PromptInjectionIntent, source: string): InjectionPattern {
   return { demand, pattern: new RegExp(foldLookAlikes(source), 'gi') }
 }
