@@ -48,7 +48,7 @@ export const keyPermissionMutants: Readonly<Record<string, ServiceMutant>> = {
     edits: [
       {
         file: 'http/plugins/auth.ts',
-        from: 'await assertKeyBackpackBinding(request, services)',
+        from: 'await assertKeyBackpackBinding(use, services)',
         to: '',
       },
     ],
