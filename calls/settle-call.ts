@@ -12,7 +12,7 @@ import {
   describeUnstoredResponseReason,
   type UnstoredResponseReason,
 } from '../domain/unstored-response-reasons.ts'
-import { describeProviderError } from './failures/provider-failure.ts'
+import { describeProviderError } from './failures/provider.ts'
 import { addFailedCallMoney, addRetainedPaymentDetails } from './failures/money.ts'
 import { failCallCommand, settleCallCommand } from '../payments/commands/call-commands.ts'
 import type { CallRow } from '../core/aggregate-commit-row-types.ts'

@@ -85,7 +85,7 @@ const toLetter = (one: string): string => DIGIT_TWINS[one] ?? one
 
 /**
  * Read text, as long as it is, in which whole words of another script are Latin too, digits in words are the
- * letters that they stand for, and l is i: whoever compares with it folds both sides.
+ * letters that they stand for, and l is i. Fold both sides of a comparison.
  */
 export const foldLookAlikes = (read: string): string =>
   (ASCII.test(read) ? read : read.replace(TWIN, toLatin)).replace(/[a-z0-9]{3,}/gi, (word) => {

@@ -38,7 +38,7 @@ import {
   pickShortTools,
   type CommunityToolCut,
   type CommunityToolPage,
-} from './community/community-tool-page.ts'
+} from './community/page.ts'
 import {
   toCommunityToolSlug,
   type CommunityToolRegistryReader,

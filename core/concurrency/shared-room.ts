@@ -1,4 +1,4 @@
-/** Room of a node that strangers share: whoever takes all of it gives way to others (decision 490). */
+/** Room of a node that strangers share. When it is full, its largest holder gives way (decision 490). */
 
 /** What a holder has taken. */
 interface Part {

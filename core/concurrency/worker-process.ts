@@ -68,7 +68,7 @@ export function startWorkerProcess(program: string): WorkerProcess {
     })
   })
   const kill = () => {
-    // Whoever waits for its end does so although it was idle.
+    // Keeps the station alive until it has ended, also an idle one.
     child.ref()
     child.kill('SIGKILL')
     return ended

@@ -115,7 +115,7 @@ function findNumberFault(
   return integers.size > 0 && integers.has(value) ? here(UNSAFE_INTEGER_MESSAGE) : null
 }
 
-/** The text of an amount decides: other fractions are doubles for whoever reads them (decisions 414 and 493). */
+/** The text of an amount decides. Other fractions are read as doubles (decisions 414 and 493). */
 function findAmountFault(
   name: string,
   inner: unknown,

@@ -3,7 +3,7 @@ import {
   DEFAULT_COMMUNITY_TOOLS,
   PAGE_SCHEMA_CHARS,
   type CommunityToolPage,
-} from '../../tools/community/community-tool-page.ts'
+} from '../../tools/community/page.ts'
 import type { Tool } from '../../tools/define-tool.ts'
 import { isVerifiedTool, type ToolCatalogue } from '../../tools/tool-catalogue.ts'
 import type { CatalogueEntry } from '../../tools/tool-ports.ts'

@@ -10,7 +10,7 @@ import {
   parseResponseBody,
   type ParsedBody,
 } from '../egress/parse-response-body.ts'
-import type { PageParserWorkerAnswers, PageParserWorkerRequest } from './page-worker.ts'
+import type { PageParserWorkerAnswers, PageParserWorkerRequest } from './worker.ts'
 
 /** Parses untrusted pages and bodies in worker processes. */
 
@@ -32,7 +32,7 @@ const MAX_SMALL_BODY = 16 * 1024
 const PAGE_DEADLINE_MS = 5 * SECOND
 /** The program is beside this file and, like it, built or source. */
 const PROGRAM = new URL(
-  import.meta.url.endsWith('.ts') ? './page-worker.ts' : './page-worker.js',
+  import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js',
   import.meta.url,
 ).href
 

@@ -16,7 +16,7 @@ const PROGRAMS = [
   'app/main',
   'app/cli/main',
   'chain/evm/signer-recovery-worker',
-  'providers/pages/page-worker',
+  'providers/pages/worker',
   'tools/community/untrusted-worker',
   'providers/browser/host/browser-host-child-process-entry',
   'test/support/postgres/killable-test-database-process',

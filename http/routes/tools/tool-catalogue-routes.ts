@@ -10,7 +10,7 @@ import {
   DEFAULT_COMMUNITY_TOOLS,
   MAX_COMMUNITY_TOOLS,
   type CommunityToolCut,
-} from '../../../tools/community/community-tool-page.ts'
+} from '../../../tools/community/page.ts'
 import {
   createCachedDocumentHandler,
   type CachedDocumentHandler,
